@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['SCHEMA', 'TAIL', 'RunInfo', 'run_hash', 'questions_id', 'Journal', 'read_journal', 'Seal', 'Run', 'load_run',
            'open_run', 'Writer', 'Card', 'card_of', 'Summary', 'write_summary', 'write_card', 'read_card',
-           'read_summary', 'find_runs', 'find_summaries']
+           'read_summary', 'find_runs', 'find_summaries', 'the_summary']
 
 # %% ../../nbs/core/05_runs.ipynb #05141395
 import hashlib, os, zlib
@@ -312,7 +312,7 @@ def read_summary(
     if strange := set(s.credit) - set(card.ids): raise DataError(f"holds {len(strange)} ids that the part does not have, one is {min(strange)}", str(path))
     return s
 
-# %% ../../nbs/core/05_runs.ipynb #ef5fa4e1
+# %% ../../nbs/core/05_runs.ipynb #9adc77ff
 def find_runs(
     runs: str|Path, # the folder of all runs
     part: str,      # what was answered
@@ -325,8 +325,27 @@ def find_runs(
 def find_summaries(
     reports: str|Path, # the folder of reports
     part: str,         # what was answered
-    system: str,       # who answered
+    system: str,       # who answered, or system@hash
 ) -> list[Path]:       # files, in the order of their names
     "The committed summaries of a system on a part."
-    path = Path(reports)/"runs"/safe_path(part)/safe_path(system)
-    return sorted(p for p in path.parent.glob(f"{path.name}-*.json") if len(p.stem) == len(path.name) + 13)
+    name, _, hash_ = system.partition("@")
+    path = Path(reports)/"runs"/safe_path(part)/safe_path(name)
+    tail = f"-{hash_}.json" if hash_ else ".json"
+    return sorted(p for p in path.parent.glob(f"{path.name}-*.json") if len(p.stem) == len(path.name) + 13 and p.name.endswith(tail))
+
+# %% ../../nbs/core/05_runs.ipynb #aa4037ab
+def the_summary(
+    part: str,                   # what was answered
+    system: str,                 # who answered, or system@hash
+    runs: str|Path,              # the folder of all runs
+    places: Iterable[str|Path],  # folders of reports, in the order of preference
+) -> tuple[Card, Summary]|None:  # the part and the run, or nothing
+    "The card and the summary that a table should use."
+    newest = f"{system}@{run_hash(found[0].info)}" if "@" not in system and (found := find_runs(runs, part, system)) else system
+    for place in places:
+        for name in dict.fromkeys([newest, system]):
+            got = find_summaries(place, part, name)
+            if len(got) > 1: raise CallError(f"{len(got)} runs of {system} on {part}", str(place), f"name one: {', '.join(f'{system}@{p.stem[-12:]}' for p in got)}")
+            if got:
+                card = read_card(Path(place)/"runs"/safe_path(part)/"part.json")
+                return card, read_summary(got[0], card)

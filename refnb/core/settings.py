@@ -13,14 +13,14 @@ from pathlib import Path
 import msgspec
 from .types import CallError, DataError, Record, nearest
 
-# %% ../../nbs/core/01_settings.ipynb #f8d1b5b4
+# %% ../../nbs/core/01_settings.ipynb #cd52dd25
 def packaged(
-    name: str, # "settings.ini", "data/…" or "tables/…"
+    name: str, # "settings.ini", "constraints.txt", "data/…", "tables/…" or "reports/…"
 ) -> Path:     # its path, in the wheel or in the checkout
     "A file or folder that the package carries."
     package = Path(str(files("refnb")))
     root = package.parent
-    places = [package/name, root/name if name in ("settings.ini", "constraints.txt") else root/"nbs"/name]
+    places = [package/name, root/"nbs"/name if name.startswith(("data", "tables")) else root/name]
     if found := next((p for p in places if p.exists()), None): return found
     raise DataError(f"the package carries no {name}", do="reinstall refnb")
 

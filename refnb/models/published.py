@@ -4,16 +4,16 @@
 
 # %% auto #0
 __all__ = ['MARKER', 'SAMPLE', 'PARTS', 'Published', 'published', 'read_reply', 'replayed', 'part_files', 'part_questions',
-           'part_is_here', 'system_title', 'system_answers', 'run_info', 'ensure_run', 'commit_run']
+           'part_is_here', 'system_title', 'system_answers', 'run_info', 'commit_run', 'ensure_run']
 
-# %% ../../nbs/models/31_published.ipynb #335bb2fd
+# %% ../../nbs/models/31_published.ipynb #396836f7
 from collections.abc import Callable, Iterable
 from importlib.metadata import version
 from ..core.types import Answer, CallError, DataError, Question, Record, nearest
 from ..core.settings import Settings, load_settings, packaged
 from ..core.formats import read_jsonl, read_yaml
 from ..core.upstream import files_of, where
-from ..core.runs import Run, RunInfo, card_of, find_runs, open_run, questions_id, write_card, write_summary
+from ..core.runs import Run, RunInfo, card_of, find_summaries, open_run, questions_id, run_hash, the_summary, write_card, write_summary
 from ..metrics.choice import credit
 from ..benchmarks.identifyme import TEST, answer_rows, question_of, released_questions, row_id
 from .baselines import BASELINES, TITLES, baseline
@@ -100,7 +100,7 @@ def system_answers(
     qs = {q.id: q for q in questions}
     return [replayed(qs[row_id(r)], r["output"], p.drop) for r in answer_rows(p.file, s)]
 
-# %% ../../nbs/models/31_published.ipynb #2cc6c401
+# %% ../../nbs/models/31_published.ipynb #948339bc
 def run_info(
     system: str,               # who answers
     part: str,                 # what is answered
@@ -111,26 +111,6 @@ def run_info(
     settings = {"form": p.form, "drop": p.drop, "file": p.file} if p else {}
     data = {f.key: f.blob for f in part_files(part)} | {"questions": questions_id(questions)}
     return RunInfo(part, system, data, settings=settings, refnb=version("refnb"))
-
-def ensure_run(
-    system: str,                              # "random" or "published/…"
-    part: str,                                # what is answered
-    s: Settings|None = None,                  # where runs are kept
-    questions: list[Question]|None = None,    # of that part, where they are at hand
-) -> Run:                                     # sealed
-    "The sealed run of a system on a part: found, gone on with, or made."
-    s = s or load_settings()
-    questions = questions or part_questions(part, s)
-    run = open_run(run_info(system, part, questions), s.runs)
-    if run.sealed and _whole(run): return run
-    with run.writing(batch=1000) as w:
-        for a in system_answers(system, part, questions, s): w.add(a)
-    run.seal([q.id for q in questions], allow_missing=system in published())
-    return run
-
-def _whole(run: Run) -> bool:
-    try: return bool(run.answers())
-    except DataError: return False
 
 # %% ../../nbs/models/31_published.ipynb #a4560112
 def commit_run(
@@ -144,3 +124,27 @@ def commit_run(
     qs, answers = {q.id: q for q in questions}, run.answers()
     write_card(card_of(run.info.part, questions, {f.key: f.blob for f in part_files(run.info.part)}), s.reports)
     return write_summary(run, {i: credit(qs[i], a) for i, a in answers.items()}, s.reports)
+
+# %% ../../nbs/models/31_published.ipynb #9d44cd3c
+def ensure_run(
+    system: str,                              # "random" or "published/…"
+    part: str,                                # what is answered
+    s: Settings|None = None,                  # where runs are kept
+    questions: list[Question]|None = None,    # of that part, where they are at hand
+) -> Run:                                     # sealed
+    "The sealed run of a system on a part: found, gone on with, or made."
+    s = s or load_settings()
+    questions = questions or part_questions(part, s)
+    run = open_run(run_info(system, part, questions), s.runs)
+    if run.sealed and _whole(run):
+        if not find_summaries(s.reports, part, f"{system}@{run_hash(run.info)}"): commit_run(run, s, questions)
+        return run
+    with run.writing(batch=1000) as w:
+        for a in system_answers(system, part, questions, s): w.add(a)
+    run.seal([q.id for q in questions], allow_missing=system in published())
+    commit_run(run, s, questions)
+    return run
+
+def _whole(run: Run) -> bool:
+    try: return bool(run.answers())
+    except DataError: return False
