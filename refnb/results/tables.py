@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['Unit', 'Rounding', 'PAPERS', 'NOT_PRINTED', 'CSV', 'TEX', 'Column', 'Cell', 'Printed', 'Paper', 'read_paper',
-           'papers', 'table_names', 'printed', 'as_printed', 'Result', 'Report', 'tex_escape', 'versions', 'sha256']
+           'papers', 'table_names', 'printed', 'as_printed', 'Result', 'Report', 'tex_escape', 'versions', 'cost',
+           'sha256']
 
 # %% ../../nbs/results/50_tables.ipynb #326ea380
 import hashlib, html, math
@@ -281,14 +282,14 @@ def _repr_html_(self: Report) -> str:
     foot = "".join(f"<li>({'abcdefghijklmnopqrstuvwxyz'[i % 26]}) {html.escape(x)}</li>" for i, x in enumerate(reasons))
     return f"<p><b>{html.escape(self.title)}</b></p><table><tr><th></th>{head}</tr>{body}</table><ul>{foot}</ul>"
 
-# %% ../../nbs/results/50_tables.ipynb #6c75d6b7
+# %% ../../nbs/results/50_tables.ipynb #69478fc1
 @patch
 def use(self: Report,
     info, # the RunInfo of a run whose numbers are in the table
 ) -> str: # system@hash, for the cells' `run`
     "Note a run as an input."
     from refnb.core.runs import run_hash
-    self.runs[info.system] = run_hash(info)
+    self.runs[f"{info.part}:{info.system}"] = run_hash(info)
     self.inputs |= info.data
     return f"{info.system}@{run_hash(info)}"
 
@@ -299,7 +300,13 @@ def versions() -> dict[str, str]:
     names = ("refnb", "numpy", "scipy", "pandas", "matplotlib")
     return {"python": platform.python_version()} | {n: version(n) for n in names} | {"constraints": hashlib.sha256(packaged("constraints.txt").read_bytes()).hexdigest()[:12]}
 
-# %% ../../nbs/results/50_tables.ipynb #c26d8237
+# %% ../../nbs/results/50_tables.ipynb #ca7d977d
+def cost() -> dict[str, float]:
+    "What this process has used so far: CPU seconds and the peak of its memory."
+    import resource, sys, time
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return {"cpu_seconds": round(time.process_time(), 1), "peak_mb": round(peak/(1 << 20 if sys.platform == "darwin" else 1 << 10))}
+
 def sha256(data: bytes) -> str: return hashlib.sha256(data).hexdigest()
 
 def _png(figure) -> bytes:
@@ -315,7 +322,7 @@ def files(self: Report, figure=None) -> dict[str, bytes]:
     out = {"csv": self.csv().encode(), "md": self.markdown().encode(), "tex": self.latex().encode()}
     return out | ({"png": _png(figure)} if figure is not None else {})
 
-# %% ../../nbs/results/50_tables.ipynb #192c15e2
+# %% ../../nbs/results/50_tables.ipynb #a2622cb4
 @patch
 def write(self: Report,
     out: str|Path,  # the folder of reports
@@ -326,5 +333,5 @@ def write(self: Report,
     path, files = Path(out)/self.name, self.files(figure)
     for end, data in files.items(): write_atomic(path.with_name(f"{path.name}.{end}"), data)
     told = {"table": self.name, "title": self.title, "sample": self.sample, "mode": self.mode, "parameters": self.parameters, "inputs": dict(sorted(self.inputs.items())),
-            "runs": dict(sorted(self.runs.items())), "counts": self.counts(), "files": {f"{path.name}.{e}": sha256(d) for e, d in files.items()}, "versions": versions()}
+            "runs": dict(sorted(self.runs.items())), "counts": self.counts(), "files": {f"{path.name}.{e}": sha256(d) for e, d in files.items()}, "cost": cost(), "versions": versions()}
     return write_atomic(path.with_name(f"{path.name}.json"), msgspec.json.format(msgspec.json.encode(told), indent=1) + b"\n")
