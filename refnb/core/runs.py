@@ -262,7 +262,7 @@ def card_of(
     return Card(part, questions_id(questions), [q.id for q in questions], docs, [at[q.doc_key] for q in questions],
                 [len(q.options) for q in questions], {k: [q.meta.get(k) for q in questions] for k in names}, data or {})
 
-# %% ../../nbs/core/05_runs.ipynb #c2e77083
+# %% ../../nbs/core/05_runs.ipynb #28e2208a
 class Summary(Record, omit_defaults=False):
     "A sealed run without its text."
     info: RunInfo                # what the run is; the prompt by its hash
@@ -280,8 +280,15 @@ def write_summary(
     prompt = "sha256:" + hashlib.sha256(run.info.prompt.encode()).hexdigest() if run.info.prompt else ""
     told = {i: a.reason if getattr(a, "reason", None) else credit[i] for i, a in got.items()}
     path = Path(reports)/"runs"/safe_path(run.info.part)/f"{safe_path(run.info.system)}-{run_hash(run.info)}.json"
-    _write_json(path, Summary(run.info.changed(prompt=prompt), _read_json(run.folder/"seal.json", Seal), told))
+    new = Summary(run.info.changed(prompt=prompt), _read_json(run.folder/"seal.json", Seal), told)
+    if not _same_but_version(path, new): _write_json(path, new)
     return path
+
+def _same_but_version(path: Path, new: Summary) -> bool:
+    "Whether a summary is there already that differs in nothing but the version of refnb."
+    try: old = _read_json(path, Summary)
+    except (DataError, FormatError): return False
+    return old.changed(info=old.info.changed(refnb=new.info.refnb)) == new
 
 # %% ../../nbs/core/05_runs.ipynb #7b38502e
 def write_card(

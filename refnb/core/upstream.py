@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['Place', 'Progress', 'Repo', 'FileSet', 'UpstreamFile', 'registry', 'blob_id', 'files_of', 'where', 'get', 'Survey',
-           'survey', 'set_names', 'fetch_files', 'data_ids']
+           'survey', 'set_names', 'fetch_files', 'reachable', 'data_ids']
 
 # %% ../../nbs/core/03_upstream.ipynb #cf32323b
 import fnmatch, gzip, hashlib, os, time
@@ -243,6 +243,20 @@ def fetch_files(
         try: get(f, s, progress)
         except DataError as e: return e
     with ThreadPoolExecutor(workers) as pool: return [e for e in pool.map(one, files) if e]
+
+# %% ../../nbs/core/03_upstream.ipynb #57209bbf
+def reachable(
+    s: Settings,          # names the host
+    patience: float = 3., # seconds
+) -> bool:                # a connection was made
+    "Whether the public host can be reached."
+    import socket
+    from urllib.parse import urlsplit
+    at = urlsplit(s.host)
+    if s.offline or not at.hostname: return False
+    try: socket.create_connection((at.hostname, at.port or (80 if at.scheme == "http" else 443)), patience).close()
+    except OSError: return False
+    return True
 
 # %% ../../nbs/core/03_upstream.ipynb #21a30e66
 def data_ids(

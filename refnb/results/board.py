@@ -71,11 +71,11 @@ class Line(msgspec.Struct):
     cost: str          # CPU seconds and memory of the last run, and price
     why: list[str]     # differing cells, and reasons
 
-# %% ../../nbs/results/50a_board.ipynb #97d9a6ea
+# %% ../../nbs/results/50a_board.ipynb #762ddf71
 def _needs(name: str, s: Settings) -> str:
     "What a table is made from."
     got = [survey(i, s) for i in printed(name).inputs]
-    return ", ".join(f"{g.name} ({'here' if g.here == g.files else f'{g.to_come/1e6:.1f} MB to download'})" for g in got) or "nothing"
+    return ", ".join(f"{g.name} ({'here' if g.here == g.files else f'{g.to_come/1e6:.1f} MB to download'})" for g in got) or ("nothing" if notebook_of(name) else "")
 
 def _cells(name: str, reports) -> list[list[str]]:
     "The lines of a report's CSV."

@@ -104,7 +104,7 @@ def as_printed(
     mode = ROUND_HALF_UP if rounding == "half-up" else ROUND_DOWN
     return Decimal(repr(round(value, 9))).quantize(Decimal(1).scaleb(-decimals), rounding=mode)
 
-# %% ../../nbs/results/50_tables.ipynb #f7ca9eca
+# %% ../../nbs/results/50_tables.ipynb #680980b0
 class Result(Record):
     "One cell of a regenerated table."
     row: str                  # as in the printed values
@@ -115,6 +115,7 @@ class Result(Record):
     n: int|None = None        # items it rests on
     run: str = ""             # system@hash, or what it was computed from
     reason: str = ""          # why there is no number, or no interval
+    mode: str = ""            # the reading it follows, where it is not the report's
     paper: float|None = None  # printed
     decimals: int = 0         # as printed
     rounding: Rounding = "half-up"
@@ -148,7 +149,7 @@ class Report:
     @property
     def title(self) -> str: return f"{papers()[self.name.split('/')[0]].cite.split(',')[0]}, Table {self.printed.number}: {self.printed.title}"
 
-# %% ../../nbs/results/50_tables.ipynb #81a9786d
+# %% ../../nbs/results/50_tables.ipynb #e7b958f5
 @patch
 def _printed_cell(self: Report, row: str, column: str) -> dict:
     "What the paper prints in a cell, with the decimals and rounding that hold there."
@@ -168,6 +169,7 @@ def add(self: Report,
     run: str = "",            # system@hash, or what it was computed from
     n: int|None = None,       # items it rests on
     reason: str = "",         # why there is no number, or no interval
+    mode: str = "",           # the reading it follows, where it is not the report's
 ) -> Result:                  # the cell
     "Add a cell; one without a number needs a reason."
     low = high = None
@@ -178,7 +180,7 @@ def add(self: Report,
     if ours is not None and not math.isfinite(ours): ours, reason = None, reason or f"the computation gave {ours}"
     if ours is None and not reason: raise DataError("has no number and no reason", f"{self.name}, {row}, {column}", "say why")
     if (row, column) in self.cells: raise DataError("stands twice", f"{self.name}, {row}, {column}")
-    self.cells[row, column] = r = Result(row, column, ours, low, high, n, run, reason, **self._printed_cell(row, column))
+    self.cells[row, column] = r = Result(row, column, ours, low, high, n, run, reason, mode, **self._printed_cell(row, column))
     return r
 
 # %% ../../nbs/results/50_tables.ipynb #747f893e
@@ -195,7 +197,7 @@ def counts(self: Report) -> dict[str, int]:
     for c in self.cells.values(): out[c.status] += 1
     return out
 
-# %% ../../nbs/results/50_tables.ipynb #27b3a722
+# %% ../../nbs/results/50_tables.ipynb #052eb57d
 CSV = ("table", "row", "column", "paper", "ours", "difference", "low", "high", "n", "mode", "run", "reason")
 
 def _number(x) -> str: return "" if x is None else f"{round(x, 6):g}" if abs(x) < 1e5 and float(f"{round(x, 6):g}") == round(x, 6) else repr(round(x, 6))
@@ -209,7 +211,7 @@ def csv(self: Report) -> str:
     w.writerow(CSV)
     for c in self.cells.values():
         paper = NOT_PRINTED if c.paper is None else _number(c.paper)
-        w.writerow([self.name, c.row, c.column, paper, *map(_number, (c.ours, c.difference, c.low, c.high)), "" if c.n is None else c.n, self.mode, c.run, c.reason])
+        w.writerow([self.name, c.row, c.column, paper, *map(_number, (c.ours, c.difference, c.low, c.high)), "" if c.n is None else c.n, c.mode or self.mode, c.run, c.reason])
     return out.getvalue()
 
 # %% ../../nbs/results/50_tables.ipynb #92a54d8b
@@ -230,7 +232,7 @@ def grid(self: Report) -> tuple[list[str], list[str], list[list[str]], list[str]
     notes: list[str] = []
     return rows, columns, [[_shown(self.cells.get((r, c)), notes) for c in columns] for r in rows], notes
 
-# %% ../../nbs/results/50_tables.ipynb #b1b2f3eb
+# %% ../../nbs/results/50_tables.ipynb #58590ee4
 @patch
 def legend(self: Report) -> list[str]:
     "What a reader of the table should know."
@@ -238,7 +240,7 @@ def legend(self: Report) -> list[str]:
     said = [f"{k['match']} of {k['match'] + k['differs']} printed numbers that can be computed have the printed digits (✓)."] if k["match"] + k["differs"] else []
     if self.sample: said = ["Made from refnb's own sample, where no paper prints anything."]
     if any(c.low is not None for c in self.cells.values()): said.append("Brackets hold 95 % intervals, clustered by what the questions share.")
-    if self.mode: said.append(f"Mode: {self.mode}.")
+    if self.mode: said.append(f"Mode: {self.mode}{', where a row says nothing else' if any(c.mode for c in self.cells.values()) else ''}.")
     return said + [f"{c.row}, {c.column}: {c.note}." for c in self.cells.values() if c.note] + ([] if self.sample else self.printed.notes)
 
 @patch

@@ -1,0 +1,99 @@
+"What all tests share: no network but loopback, settings of their own, processes that end with their test."
+import os, shutil, socket, subprocess, sys
+from pathlib import Path
+import hypothesis
+import pytest
+from refnb.core.settings import load_settings
+
+hypothesis.settings.register_profile("refnb", derandomize=True, deadline=None, database=None)
+hypothesis.settings.load_profile("refnb")
+
+
+@pytest.fixture(scope="session")
+def upstream() -> Path:
+    "A local copy of the public files."
+    folder = os.environ.get("REFNB_UPSTREAM")
+    if not folder or not Path(folder).is_dir(): pytest.skip("needs a copy of the upstream files: set REFNB_UPSTREAM")
+    return Path(folder).resolve()
+
+@pytest.fixture
+def settings(tmp_path):
+    "A function that makes settings; nothing is downloaded, and nothing of this machine is read, unless a test says so."
+    ours = dict(upstream="", host="http://127.0.0.1:9", offline=True, patience=5) | {k: str(tmp_path/k) for k in ("cache", "runs", "reports")}
+    return lambda **over: load_settings("/", env={}, **ours | over)
+
+
+# The guard of F57: tests talk to loopback only.
+
+def _loopback(host) -> bool:
+    host = host.decode() if isinstance(host, bytes) else host
+    return host is None or host in ("localhost", "::1") or host.startswith("127.")
+
+def _guarded(real, strays: list):
+    def call(self, *args):
+        if self.family in (socket.AF_INET, socket.AF_INET6) and not _loopback(args[-1][0]): _stray(real.__name__, args[-1], strays)
+        return real(self, *args)
+    return call
+
+def _stray(what: str, address, strays: list):
+    strays.append(f"{what} {address}")
+    pytest.fail(f"a test left loopback: {strays[-1]}")
+
+@pytest.fixture(scope="session", autouse=True)
+def _guard():
+    strays, lookup = [], socket.getaddrinfo
+    def getaddrinfo(host, *args, **kwargs):
+        if not _loopback(host): _stray("look up", host, strays)
+        return lookup(host, *args, **kwargs)
+    with pytest.MonkeyPatch.context() as m:
+        for name in ("connect", "connect_ex", "bind", "sendto"): m.setattr(socket.socket, name, _guarded(getattr(socket.socket, name), strays))
+        m.setattr(socket, "getaddrinfo", getaddrinfo)
+        m.setenv("no_proxy", "*")
+        yield strays
+
+@pytest.fixture(autouse=True)
+def strays(_guard):
+    "What tried to leave loopback; said again at the end, for a thread or an `except` may have swallowed it."
+    _guard.clear()
+    yield _guard
+    assert not _guard, f"a test left loopback: {_guard}"
+
+
+# Processes and disks
+
+@pytest.fixture
+def spawn():
+    "A function that starts Python on some code; what still runs at the end of the test is killed."
+    started = []
+    def start(code: str, *args) -> subprocess.Popen:
+        p = subprocess.Popen([sys.executable, "-c", code, *map(str, args)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        started.append(p)
+        return p
+    yield start
+    for p in started:
+        if p.poll() is None: p.kill()
+        if not p.stdout.closed: p.communicate()
+
+class Disk:
+    "A disk of 256 KB."
+    def __init__(self, path: Path): self.path, self.filler = path, path/"filler"
+    def fill(self, spare: int = 0):
+        "Leave so many bytes free."
+        with self.filler.open("ab", buffering=0) as f:
+            for size in (4096, 1):
+                try:
+                    while f.write(b"x"*size): pass
+                except OSError: pass
+        if spare: os.truncate(self.filler, max(0, self.filler.stat().st_size - spare))
+    def free(self): self.filler.unlink()
+    def mode(self, mode: str): subprocess.run(["mount", "-o", f"remount,{mode}", self.path], check=True)
+
+@pytest.fixture
+def disk(tmp_path):
+    "A small disk of its own, to be filled or made read-only."
+    path = tmp_path/"disk"
+    path.mkdir()
+    if not shutil.which("mount") or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "none", path], capture_output=True).returncode:
+        pytest.skip("needs the right to mount a small disk")
+    yield Disk(path)
+    subprocess.run(["umount", path], check=True)
