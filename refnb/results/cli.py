@@ -60,23 +60,29 @@ def _table(rows: list[dict[str, Any]]):
     for r in rows: t.add_row(*(str(v) for v in r.values()))
     Console().print(t)
 
-# %% ../../nbs/results/53_cli.ipynb #675145fc
+# %% ../../nbs/results/53_cli.ipynb #42dee5b7
 def _tables(s) -> list[dict]:
     from refnb.results.board import board
     return [{"table": l.name, "kind": l.kind, "state": l.state, "match": l.match, "differ": l.differs, "missing": l.missing, "made from": l.needs, "cost": l.cost} for l in board(s).lines]
 
 def _systems(s) -> list[dict]:
     from refnb.models.baselines import BASELINES, TITLES
-    from refnb.models.published import part_is_here, published
+    from refnb.benchmarks.parts import part_is_here
+    from refnb.models.published import published
     free = [{"system": n, "title": TITLES.get(n, n), "answers": "any part", "needs": "nothing", "cost": "0 USD"} for n in BASELINES]
     return free + [{"system": n, "title": p.title, "answers": p.part, "needs": f"identifyme-answers ({'here' if part_is_here(p.part, s) else 'not here; its summary is carried'})", "cost": "0 USD"} for n, p in published().items()]
 
 def _benchmarks(s) -> list[dict]:
-    from refnb.models.published import PARTS, part_is_here
+    from refnb.benchmarks.parts import benchmarks, part_is_here
     from refnb.results.board import notebook_of
     from refnb.results.tables import papers
-    parts = {p: [f"{n}{'' if part_is_here(n, s) else ' (not here)'}" for n in PARTS if p in n.split("/")] for p in papers()}
-    return [{"benchmark": n, "cite": p.cite, "parts": ", ".join(parts[n]) or "not built yet", "tables": len(p.tables), "with a notebook": sum(bool(notebook_of(f"{n}/{t}")) for t in p.tables)} for n, p in papers().items()]
+    cards, out = benchmarks(), []
+    for n in dict.fromkeys([*papers(), *cards]):
+        told = [f"{x}{'' if part_is_here(x, s) else ' (not here)'}" for x in (cards[n].parts if n in cards else ())]
+        tables = [f"{n}/{t}" for t in papers()[n].tables] if n in papers() else []
+        out.append({"benchmark": n, "paper": papers()[n].cite if n in papers() else "", "parts": ", ".join(told) or "not built yet", "licence": cards[n].licence if n in cards else "",
+                    "tables": len(tables), "with a notebook": sum(bool(notebook_of(t)) for t in tables)})
+    return out
 
 def _upstream(s) -> list[dict]:
     from refnb.core.upstream import set_names, survey

@@ -6,7 +6,7 @@
 __all__ = ['Say', 'SAYINGS', 'choose', 'Task', 'task_of', 'lacking', 'bring', 'replay', 'part_of', 'unchanged', 'Stopped', 'Step',
            'Batch', 'reproduce']
 
-# %% ../../nbs/results/52a_reproduce.ipynb #c432a641
+# %% ../../nbs/results/52a_reproduce.ipynb #144ab298
 import os, shutil, signal, threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -17,7 +17,8 @@ from ..core.types import CallError, DataError, RefnbError, nearest, need
 from ..core.settings import Settings, load_settings, packaged
 from ..core.formats import write_atomic
 from ..core.upstream import Survey, fetch_files, files_of, reachable, survey
-from ..models.published import PARTS, ensure_run, part_is_here, part_questions, published
+from ..benchmarks.parts import part_is_here, part_questions, parts
+from ..models.published import ensure_run, published
 from .tables import papers, printed, table_names
 from .board import Board, board, notebook_of, read_provenance, stale, write_board
 from .batch import Executed, bind, code_hash, execute, parameters_of, put, read_notebook, result_hash, verdict
@@ -83,7 +84,7 @@ def bring(
     for e in faults: say(f"not fetched: {e}")
     return not faults
 
-# %% ../../nbs/results/52a_reproduce.ipynb #4bac0fd8
+# %% ../../nbs/results/52a_reproduce.ipynb #a7ab0301
 def replay(
     tasks: Iterable[Task], # tables to be made
     s: Settings,           # where runs and reports are
@@ -92,7 +93,7 @@ def replay(
     wanted: dict[str, list[str]] = {}
     for t in tasks: wanted.setdefault(t.parameters.get("part", ""), []).extend(t.parameters.get("systems", []))
     for part, systems in wanted.items():
-        if part not in PARTS or not part_is_here(part, s): continue
+        if part not in parts() or not part_is_here(part, s): continue
         questions = part_questions(part, s)
         for system in dict.fromkeys(systems):
             if part_of(system) in ("", part): ensure_run(system.partition("@")[0], part, s, questions)

@@ -1,0 +1,141 @@
+"Tiny table notebooks, installed where refnb looks for its own; and the command line in a process of its own."
+import contextlib, json, os, subprocess, sys, time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+import psutil
+import refnb.results.board as board
+
+ROOT = Path(__file__).parents[1]
+
+# Tables without printed cells: a report of any shape is whole.
+TABLES = ["identifyme/table_1_composition", "identifyme/table_4_hard_and_random_mentions", "identifyme/table_8_human_study_and_prompts",
+          "altentities/table_1_example_responses", "bookcoref/table_7_characters", "kitmus/table_2a_subtasks"]
+
+
+# Notebooks
+
+PARAMETERS = """\
+value: float = 1.0  # the number
+note: str = "none"  # the reason of an empty cell
+part: str = "sample/identifyme"  # what is answered
+out: str = ""       # folder of reports"""
+
+REPORT = """\
+from refnb.results.tables import Report
+report = Report(%r, "strict", dict(value=value, note=note, part=part), sample=True)
+report.add("a", "all", value)
+report.add("b", "all", reason=repr(dict(value=value, note=note, part=part)))
+report.write(out)"""
+
+def cell(text: str, *tags: str) -> dict:
+    return {"cell_type": "code", "execution_count": None, "metadata": {"tags": list(tags)}, "outputs": [], "source": text.splitlines(keepends=True)}
+
+def notebook(*cells: str|dict, parameters: str = PARAMETERS) -> dict:
+    "A notebook of a parameters cell, then these."
+    made = [cell(c) if isinstance(c, str) else c for c in cells]
+    for i, c in enumerate(made): c["id"] = f"cell{i}"
+    first = cell(parameters, "parameters") | {"id": "parameters"}
+    return {"cells": [first, *made], "metadata": {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}, "nbformat": 4, "nbformat_minor": 5}
+
+def table(name: str, *before: str|dict, after: Iterable[str|dict] = ()) -> dict:
+    "The notebook of a table: some cells, its report, some more."
+    return notebook(*before, REPORT % name, *after)
+
+def install(folder: Path, name: str, nb: dict|str) -> Path:
+    "Write a table's notebook below a folder of notebooks."
+    path = folder/f"{name}.ipynb"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(nb if isinstance(nb, str) else json.dumps(nb))
+    return path
+
+def look_in(monkeypatch, folder: Path):
+    "Have refnb look for tables' notebooks in this folder, in this process."
+    real = board.packaged
+    monkeypatch.setattr(board, "packaged", lambda name: folder if name == "tables" else real(name))
+
+
+# The command line
+
+ELSEWHERE = """\
+import sys
+from pathlib import Path
+import refnb.results.board as board
+real = board.packaged
+board.packaged = lambda name: Path(sys.argv[1]) if name == "tables" else real(name)
+from refnb.results.cli import main
+sys.exit(main(sys.argv[2:]))"""
+
+class Said(NamedTuple):
+    "What a command left."
+    status: int
+    out: str
+    err: str
+
+    @property
+    def all(self) -> str: return self.out + self.err
+
+def clean(home: Path, **variables: str) -> dict[str, str]:
+    "An environment with folders below `home`, without downloads, without a trace of this one's settings."
+    ours = {f"REFNB_{k.upper()}": str(home/k) for k in ("reports", "runs", "cache")} | {"REFNB_OFFLINE": "true"}
+    mine = {k: v for k, v in os.environ.items() if not k.startswith(("REFNB_", "COVERAGE", "PYTEST_"))}
+    return mine | ours | {"PYTHONPATH": str(ROOT), "COLUMNS": "100"} | variables
+
+def start(home: Path, *args: object, tables: Path|None = None, code: str = "", **variables: str) -> subprocess.Popen:
+    "Start `refnb args`; with notebooks from `tables`, if it is given; or with other code."
+    code = code or (ELSEWHERE if tables else "from refnb.results.cli import run; run()")
+    home.mkdir(parents=True, exist_ok=True)
+    args = [sys.executable, "-c", code, *([tables] if tables else []), *args]
+    return subprocess.Popen(list(map(str, args)), cwd=home, env=clean(home, **variables), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+def ended(process: subprocess.Popen, limit: float = 120) -> Said:
+    "Wait for a command."
+    try: out, err = process.communicate(timeout=limit)
+    except subprocess.TimeoutExpired:
+        end(family(process.pid)); process.communicate()
+        raise
+    return Said(process.returncode, out, err)
+
+def refnb(home: Path, *args: object, limit: float = 120, **how) -> Said:
+    "Run `refnb args` in a clean environment below `home`."
+    return ended(start(home, *args, **how), limit)
+
+def one_line(said: Said, status: int, *parts: str) -> str:
+    "The one line with which a command fails."
+    assert said.status == status, said
+    lines = said.err.splitlines()
+    assert len(lines) == 1 and lines[0].startswith("refnb: "), said.err
+    assert all(p in lines[0] for p in parts), lines[0]
+    return lines[0]
+
+
+# Processes
+
+def family(pid: int) -> list[psutil.Process]:
+    "A process and all that descend from it."
+    try: p = psutil.Process(pid); return [p, *p.children(recursive=True)]
+    except psutil.NoSuchProcess: return []
+
+def alive(processes: Iterable[psutil.Process]) -> list[psutil.Process]:
+    "Those that still run; a zombie does not."
+    def runs(p):
+        try: return p.is_running() and p.status() != psutil.STATUS_ZOMBIE
+        except psutil.NoSuchProcess: return False
+    return [p for p in processes if runs(p)]
+
+def end(processes: Iterable[psutil.Process]):
+    for p in processes:
+        with contextlib.suppress(psutil.NoSuchProcess): p.kill()
+
+def wait(until, what: str, limit: float = 60):
+    "Wait until a function returns something true; that is returned."
+    last = time.monotonic() + limit
+    while time.monotonic() < last:
+        if got := until(): return got
+        time.sleep(0.02)
+    raise AssertionError(f"waited {limit} s in vain: {what}")
+
+def gone(processes: list[psutil.Process]):
+    "Wait for processes to end; what does not end is killed, and told."
+    try: wait(lambda: not alive(processes), "processes end", 30)
+    finally: end(alive(processes))
