@@ -25,7 +25,20 @@ def _bands(ax, n: int):
     for i in range(0, n, 2): ax.axhspan(i - 0.5, i + 0.5, color="#f4f4f4", zorder=0)
     ax.set_ylim(n - 0.5, -0.5)
 
-# %% ../../nbs/results/51_plots.ipynb #f8182073
+# %% ../../nbs/results/51_plots.ipynb #49db4921
+def _legend(fig, axes, printed: bool, title: str):
+    "One legend for all panels, below them; the title above."
+    from matplotlib.lines import Line2D
+    found = {}
+    for ax in axes:
+        for h, l in zip(*ax.get_legend_handles_labels(), strict=True): found.setdefault(l, h)
+    if printed: found["printed in the paper"] = Line2D([], [], marker="|", linestyle="", markersize=12, markeredgewidth=1.6, color="#b00020")
+    inch = 1/fig.get_figheight()
+    fig.legend(found.values(), found.keys(), loc="lower center", ncols=len(found), frameon=False, fontsize=9)
+    fig.suptitle(title, fontsize=11, x=0.01, y=1 - 0.08*inch, ha="left", va="top")
+    fig.tight_layout(rect=(0, 0.32*inch, 1, 1))
+
+# %% ../../nbs/results/51_plots.ipynb #8b1d52a4
 def _series(ax, at: list[float], intervals: Sequence[Interval|None], k: int, label: str):
     "One series in one panel."
     told = [(y, iv) for y, iv in zip(at, intervals, strict=True) if iv is not None and iv.value is not None]
@@ -54,15 +67,3 @@ def dots(
     _legend(fig, axes[0], bool(printed), title)
     plt.close(fig)
     return fig
-
-def _legend(fig, axes, printed: bool, title: str):
-    "One legend for all panels, below them; the title above."
-    from matplotlib.lines import Line2D
-    found = {}
-    for ax in axes:
-        for h, l in zip(*ax.get_legend_handles_labels(), strict=True): found.setdefault(l, h)
-    if printed: found["printed in the paper"] = Line2D([], [], marker="|", linestyle="", markersize=12, markeredgewidth=1.6, color="#b00020")
-    inch = 1/fig.get_figheight()
-    fig.legend(found.values(), found.keys(), loc="lower center", ncols=len(found), frameon=False, fontsize=9)
-    fig.suptitle(title, fontsize=11, x=0.01, y=1 - 0.08*inch, ha="left", va="top")
-    fig.tight_layout(rect=(0, 0.32*inch, 1, 1))

@@ -220,7 +220,7 @@ def _settle(task: Task, done: Executed, s: Settings, code: str) -> Step:
     except RefnbError as e: return Step(task.name, "failed", done.seconds, str(e))
     return Step(task.name, state, done.seconds, done.fault or SAYINGS[state])
 
-# %% ../../nbs/results/52a_reproduce.ipynb #e1fdcc02
+# %% ../../nbs/results/52a_reproduce.ipynb #373074e9
 class Batch(NamedTuple):
     "What a batch did."
     steps: list[Step]  # in the order in which tables ended
@@ -234,7 +234,7 @@ def _hints(tasks: list[Task], s: Settings) -> list[str]:
     "What more a network would give."
     gone = lacking(tasks, s)
     if not gone: return []
-    return [f"Made without upstream files, from the summaries of runs that refnb carries. A network, or a local copy named by REFNB_UPSTREAM, would replay the published answers themselves and check every file: "
+    return ["Made without upstream files, from the summaries of runs that refnb carries. A network, or a local copy named by REFNB_UPSTREAM, would replay the published answers themselves and check every file: "
             + ", ".join(f"{g.name} ({g.to_come/1e6:.1f} MB)" for g in gone) + "."]
 
 # %% ../../nbs/results/52a_reproduce.ipynb #4cdc6e9c

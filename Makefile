@@ -1,0 +1,53 @@
+# make reproduce | test | lab | bench | hooks | test-full: each sets up .venv first, when it is missing or what it is made from changed
+PYTHON ?= python3
+VENV   ?= .venv
+EXTRAS ?= dev
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/pip install -q --disable-pip-version-check -c constraints.txt
+export IN_TEST :=
+export JUPYTER_PREFER_ENV_PATH := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help reproduce test test-full check notebooks pytest tables lab bench hooks outputs constraints
+help:             ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
+
+$(VENV)/.core: pyproject.toml constraints.txt
+	@command -v $(PYTHON) >/dev/null || { echo "refnb needs Python 3.11 or later: none is named $(PYTHON); say make PYTHON=/path/to/python" >&2; exit 2; }
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' || { echo "refnb needs Python 3.11 to 3.13, this is $$($(PYTHON) -V); say make PYTHON=/path/to/python" >&2; exit 2; }
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { echo "this Python cannot make environments: apt install python3-venv" >&2; exit 2; }
+	@echo "setting up $(VENV) (about a minute, 0.5 GB)"
+	@$(PYTHON) -m venv $(VENV)
+	@$(PIP) -e . || { echo "the packages could not be installed; is there a network?" >&2; exit 1; }
+	@touch $@
+$(VENV)/.$(EXTRAS): $(VENV)/.core
+	@echo "adding what the checks need ($(EXTRAS))"
+	@$(PIP) -e '.[$(EXTRAS)]' || { echo "the packages could not be installed; is there a network?" >&2; exit 1; }
+	@touch $@
+
+reproduce: $(VENV)/.core     ## regenerate every table that can be regenerated here, and print the board
+	@$(BIN)/refnb reproduce
+
+test: check notebooks pytest tables ## all checks: what CI runs
+check: $(VENV)/.$(EXTRAS)    ## export, clean, order of imports, notebooks' form, keys, typos, ruff
+	@$(BIN)/python .ci/check.py
+notebooks: $(VENV)/.$(EXTRAS) ## every notebook from a clean kernel, and its committed outputs
+	@$(BIN)/python .ci/notebooks.py
+pytest: $(VENV)/.$(EXTRAS)   ## command line, faults, parity, properties
+	@$(BIN)/python -m pytest
+tables: $(VENV)/.core        ## reproduce on the sample, then on what is here
+	@$(BIN)/refnb reproduce --sample
+	@$(BIN)/refnb reproduce
+test-full: check notebooks   ## the same with 20,000 mutations and 1,000 kills
+	@TEST_MUTATIONS=20000 TEST_KILLS=1000 $(BIN)/python -m pytest
+
+lab: $(VENV)/.$(EXTRAS)      ## JupyterLab on the notebooks
+	@$(BIN)/jupyter lab nbs
+bench: $(VENV)/.$(EXTRAS)    ## CPU seconds against their budgets
+	@$(BIN)/python .ci/bench.py
+hooks: $(VENV)/.$(EXTRAS)    ## run the quick checks before every commit
+	@git config core.hooksPath .ci/hooks && echo "checks run before every commit now; git config --unset core.hooksPath ends that"
+outputs: $(VENV)/.$(EXTRAS)  ## run all notebooks and keep their outputs, write the README
+	@$(BIN)/python .ci/notebooks.py --save
+constraints: $(VENV)/.$(EXTRAS) ## pin what is installed now
+	@$(BIN)/pip freeze --exclude-editable | grep -v -i -E '^(nvidia|cuda|triton|torch)' > constraints.txt
