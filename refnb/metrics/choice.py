@@ -5,10 +5,9 @@
 # %% auto #0
 __all__ = ['Mode', 'FIELDS', 'credit', 'outcomes', 'by_id', 'outcomes_of_summary', 'counted', 'labels', 'accuracy']
 
-# %% ../../nbs/metrics/10_choice.ipynb #170816b5
+# %% ../../nbs/metrics/10_choice.ipynb #228adfca
 from collections.abc import Iterable, Mapping
 from typing import Literal
-import pandas as pd
 from ..core.types import Answer, CallError, DataError, Question, nearest
 from ..core.runs import Card, Summary
 
@@ -25,21 +24,22 @@ def credit(
     best = [i for i, s in enumerate(a.scores) if s == max(a.scores)]
     return float(len(q.right) == 1 and q.right[0] in best)/len(best)
 
-# %% ../../nbs/metrics/10_choice.ipynb #ddb043a4
-def _frame(ids: list, docs: list, options: list, credits: list, reasons: list, fields: Mapping[str, list]) -> pd.DataFrame:
+# %% ../../nbs/metrics/10_choice.ipynb #b1807cee
+def _frame(ids: list, docs: list, options: list, credits: list, reasons: list, fields: Mapping[str, list]) -> "pd.DataFrame":
     "The table of outcomes from its columns."
+    import pandas as pd  # late: it takes most of a second to import, and a batch with nothing to do needs none
     return pd.DataFrame({"id": ids, "doc_key": docs, "options": options, "credit": credits, "reason": pd.array(reasons, dtype="object")} | dict(fields))
 
 def _known(ids: Iterable[str], known: Iterable[str], where: str):
     "Refuse answers that belong to no question."
     if strange := set(ids) - set(known): raise DataError(f"{len(strange)} answers belong to no question, one is {min(strange)}", where, "are they of another part?")
 
-# %% ../../nbs/metrics/10_choice.ipynb #04a065f1
+# %% ../../nbs/metrics/10_choice.ipynb #427cfdc1
 def outcomes(
     questions: Iterable[Question],  # all of a part
     answers: Mapping[str, Answer]|Iterable[Answer], # by id, or in any order
     where: str = "answers",         # named in errors
-) -> pd.DataFrame:                  # one row per question
+) -> "pd.DataFrame":                  # one row per question
     "Credits and fields of every question, answered or not."
     qs = list(questions)
     if not isinstance(answers, Mapping): answers = by_id(answers, where)
@@ -59,35 +59,35 @@ def by_id(
         if out.setdefault(a.id, a) is not a: raise DataError(f"the id {a.id} stands twice", where, "which of the two answers counts?")
     return out
 
-# %% ../../nbs/metrics/10_choice.ipynb #eb71d769
+# %% ../../nbs/metrics/10_choice.ipynb #f33d4fbd
 def outcomes_of_summary(
     card: Card,       # the part
     summary: Summary, # the run, made for this part
-) -> pd.DataFrame:    # one row per question
+) -> "pd.DataFrame":    # one row per question
     "The table of outcomes from committed files."
     _known(summary.credit, card.ids, summary.info.system)
     told = [summary.credit.get(i, "missing") for i in card.ids]
     return _frame(card.ids, [card.docs[d] for d in card.doc], card.options, [t if isinstance(t, float) else 0. for t in told],
                   [t if isinstance(t, str) else None for t in told], card.fields)
 
-# %% ../../nbs/metrics/10_choice.ipynb #22bc5ad9
+# %% ../../nbs/metrics/10_choice.ipynb #1e201679
 Mode = Literal["strict", "released"]
 
 def counted(
-    o: pd.DataFrame,        # outcomes
+    o: "pd.DataFrame",        # outcomes
     mode: Mode = "strict",  # what a missing answer means
-) -> pd.DataFrame:          # the rows that count
+) -> "pd.DataFrame":          # the rows that count
     "The outcomes that count."
     if mode not in ("strict", "released"): raise CallError(f"unknown mode {mode!r}", do=nearest(mode, ["strict", "released"]))
     return o if mode == "strict" else o[~o.reason.isin(["missing", "failed"])]
 
-# %% ../../nbs/metrics/10_choice.ipynb #237f3275
+# %% ../../nbs/metrics/10_choice.ipynb #01731792
 FIELDS = ("doc_key", "options", "reason")
 
 def labels(
-    o: pd.DataFrame,        # outcomes
+    o: "pd.DataFrame",        # outcomes
     by: str|Iterable[str],  # a field, or several
-) -> pd.Series:             # a label per row, None where a field has no value
+) -> "pd.Series":             # a label per row, None where a field has no value
     "Group labels of outcomes; several fields are joined by ` / `."
     fields = [by] if isinstance(by, str) else list(by)
     known = [c for c in o.columns if c not in ("id", "credit")]
@@ -101,13 +101,14 @@ def _label(value) -> str:
     if isinstance(value, bool): return "yes" if value else "no"
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
-# %% ../../nbs/metrics/10_choice.ipynb #b8e8e2bf
+# %% ../../nbs/metrics/10_choice.ipynb #16a3e2e3
 def accuracy(
-    o: pd.DataFrame,                  # outcomes
+    o: "pd.DataFrame",                  # outcomes
     by: str|Iterable[str]|None = None, # a field, or several
     mode: Mode = "strict",            # what a missing answer means
-) -> pd.Series:                       # fractions; one value under "all", or one per group
+) -> "pd.Series":                       # fractions; one value under "all", or one per group
     "Mean credit, by any field; `refnb.metrics.scores` adds intervals."
+    import pandas as pd
     o = counted(o, mode)
     if by is None: return pd.Series({"all": o.credit.mean() if len(o) else float("nan")})
     return o.credit.groupby(labels(o, by), sort=True).mean()

@@ -1,0 +1,28 @@
+"The README's commands are run as they stand there."
+import re, shlex, subprocess, sys
+import pytest
+from tools import ROOT, clean, refnb
+
+TEXT = (ROOT/"README.md").read_text()
+COMMANDS = [shlex.split(m, comments=True) for m in re.findall(r"^    (refnb .+)$", TEXT, re.M)]
+
+def test_there_are_commands(): assert len(COMMANDS) >= 5
+
+@pytest.mark.parametrize("command", [c for c in COMMANDS if not any(x.startswith(("ANSWERS", "ADDRESS")) for x in c)], ids=" ".join)
+def test_command(command, tmp_path):
+    got = refnb(tmp_path, *command[1:])
+    assert got.status == 0, got.err
+
+def test_python(tmp_path):
+    lines = re.findall(r"^    ((?:import refnb|refnb\.).*)$", TEXT, re.M)
+    assert len(lines) == 2
+    code = f"{lines[0]}\nprint({lines[1]})"
+    got = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=clean(tmp_path), capture_output=True, text=True)
+    assert "LitBank / nominal" in got.stdout, got.stderr
+
+def test_make_targets_exist():
+    make = (ROOT/"Makefile").read_text()
+    for target in set(re.findall(r"(?:`|^    )make ([a-z-]+)", TEXT, re.M)): assert re.search(rf"^{target}:", make, re.M), target
+
+def test_no_picture_or_link_is_broken():
+    for link in re.findall(r"\]\(([^)#:]+)\)", TEXT): assert (ROOT/link).exists(), link
