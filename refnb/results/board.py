@@ -54,7 +54,7 @@ def stale(
         if have and hash_ not in have: return f"{system} has another run of {part}"
     return ""
 
-# %% ../../nbs/results/50a_board.ipynb #737d556d
+# %% ../../nbs/results/50a_board.ipynb #d69f6204
 class Line(msgspec.Struct):
     "What the board says of a table."
     name: str          # paper/table
@@ -66,7 +66,7 @@ class Line(msgspec.Struct):
     differs: int       # of them: digits differ
     beyond: int        # computed cells that nobody printed
     missing: int       # cells with a reason instead of a number
-    state: str         # regenerated, stale, to be run, not built yet
+    state: str         # regenerated, kept, stale, to be run, not built yet
     needs: str         # what it is made from, and how much of that would be downloaded
     cost: str          # CPU seconds and memory of the last run, and price
     why: list[str]     # differing cells, and reasons
@@ -105,14 +105,14 @@ def line_of(
     spent = f"{told['cost']['cpu_seconds']:g} s, {told['cost']['peak_mb']} MB, 0 USD" if told else ""
     return Line(name, t.number, t.title, t.kind, n, k["match"], k["differs"], k["beyond"], k["missing"], state, _needs(name, s), spent, _why(name, reports) if told else [])
 
-# %% ../../nbs/results/50a_board.ipynb #e75a205e
+# %% ../../nbs/results/50a_board.ipynb #2eb245a4
 class Board:
     "The lines of all tables; shows itself as a page."
     def __init__(self, lines: list[Line]): self.lines = lines
     def total(self, field: str) -> int: return sum(getattr(l, field) for l in self.lines)
     def summary(self) -> str:
-        done = sum(l.state == "regenerated" for l in self.lines)
-        return (f"{done} of {len(self.lines)} tables are regenerated here. Of {self.total('printed')} printed numbers that are among our sources, {self.total('match')} are "
+        done = sum(l.state.startswith(("regenerated", "kept")) for l in self.lines)
+        return (f"Regenerated here: {done} of {len(self.lines)} tables. Of {self.total('printed')} printed numbers that are among our sources, {self.total('match')} are "
                 f"matched to the digit and {self.total('differs')} differ; {self.total('beyond')} more numbers are computed that our sources do not print.")
     def __repr__(self): return self.summary() + "\n" + "\n".join(f"  {l.name:44} {l.state:14} {l.match:4} match {l.differs:3} differ {l.missing:3} missing" for l in self.lines)
     def _repr_markdown_(self): return self.markdown()

@@ -5,8 +5,9 @@
 # %% auto #0
 __all__ = ['app', 'score_app', 'LISTS', 'comments', 'command', 'list_', 'fetch', 'score_choice', 'reproduce_', 'main', 'run']
 
-# %% ../../nbs/results/53_cli.ipynb #bc753eee
+# %% ../../nbs/results/53_cli.ipynb #7f42bf73
 import inspect, os, re, sys
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 import typer
@@ -40,12 +41,22 @@ def command(to: typer.Typer, name: str):
         return f
     return register
 
-# %% ../../nbs/results/53_cli.ipynb #7f394bf9
+# %% ../../nbs/results/53_cli.ipynb #681a0547
 def _json(told: dict):
     import msgspec
     print(msgspec.json.format(msgspec.json.encode(told), indent=1).decode())
 
 def _say(json: bool): return (lambda line: print(line, file=sys.stderr, flush=True)) if json else (lambda line: print(line, flush=True))
+
+@contextmanager
+def _busy(json: bool, doing: str):
+    "What a command says, and on a terminal a sign that it is at work."
+    say = _say(json)
+    if not sys.stderr.isatty(): yield say; return
+    from rich.console import Console
+    console = Console(stderr=True)
+    with console.status(doing):
+        yield lambda line: console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 def _table(rows: list[dict[str, Any]]):
     "Rows as a table: with lines on a terminal, as tab-separated text elsewhere."
@@ -190,7 +201,7 @@ def score_choice(
     shown = lambda v: "" if v is None else f"{100*v:.1f}"
     _table([{"group": g, "accuracy (%)": shown(r["accuracy"]), "low": shown(r["low"]), "high": shown(r["high"]), **{k: r[k] for k in ("n", "documents", "missing", "without_choice")}} for g, r in groups.items()])
 
-# %% ../../nbs/results/53_cli.ipynb #c67c6325
+# %% ../../nbs/results/53_cli.ipynb #c3a54f91
 def _given(set_: list[str]) -> dict[str, str]:
     "NAME=VALUE pairs; a value may hold anything, further = signs too."
     from refnb.core.types import CallError
@@ -212,10 +223,9 @@ def reproduce_(
     "Regenerate tables, put them into reports/, and print the board."
     from refnb.core.types import DataError
     from refnb.results.reproduce import reproduce
-    say = _say(json)
-    done = reproduce(tables, jobs, ray, sample, _given(set_), out, force, text=True, say=say)
+    with _busy(json, "at work on the tables") as say: done = reproduce(tables, jobs, ray, sample, _given(set_), out, force, text=True, say=say)
     if json: _json({"steps": [x._asdict() for x in done.steps], "summary": done.board.summary(), "hints": done.hints})
-    else: _report(done, say)
+    else: _report(done, _say(json))
     if done.failed: raise DataError(f"{len(done.failed)} of {len(done.steps)} tables failed, the first is {done.failed[0].name}: {done.failed[0].said}")
 
 def _report(done, say):

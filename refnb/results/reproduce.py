@@ -220,7 +220,7 @@ def _settle(task: Task, done: Executed, s: Settings, code: str) -> Step:
     except RefnbError as e: return Step(task.name, "failed", done.seconds, str(e))
     return Step(task.name, state, done.seconds, done.fault or SAYINGS[state])
 
-# %% ../../nbs/results/52a_reproduce.ipynb #373074e9
+# %% ../../nbs/results/52a_reproduce.ipynb #61b58791
 class Batch(NamedTuple):
     "What a batch did."
     steps: list[Step]  # in the order in which tables ended
@@ -237,6 +237,13 @@ def _hints(tasks: list[Task], s: Settings) -> list[str]:
     return ["Made without upstream files, from the summaries of runs that refnb carries. A network, or a local copy named by REFNB_UPSTREAM, would replay the published answers themselves and check every file: "
             + ", ".join(f"{g.name} ({g.to_come/1e6:.1f} MB)" for g in gone) + "."]
 
+def _board_after(steps: list[Step], s: Settings) -> Board:
+    "The board; it says which reports were kept because less is here than they were made from."
+    kept, b = {x.name for x in steps if x.state == "kept"}, board(s)
+    for line in b.lines:
+        if line.name in kept: line.state = "kept: made from more inputs than are here"
+    return b
+
 # %% ../../nbs/results/52a_reproduce.ipynb #4cdc6e9c
 @contextmanager
 def _interruptible() -> Iterator[None]:
@@ -247,7 +254,7 @@ def _interruptible() -> Iterator[None]:
     try: yield
     finally: signal.signal(signal.SIGTERM, before)
 
-# %% ../../nbs/results/52a_reproduce.ipynb #b6e3f28d
+# %% ../../nbs/results/52a_reproduce.ipynb #1a10ad16
 def _work(tasks: list[Task], s: Settings, jobs: int, ray: str, code: str, say: Say) -> list[Step]:
     "Run tasks and settle each as it ends."
     steps: list[Step] = []
@@ -286,4 +293,4 @@ def reproduce(
         steps = [Step(t.name, "unchanged", 0., SAYINGS["unchanged"]) for t in tasks if t not in todo]
         if todo: steps += _work(todo, s, jobs or s.jobs or os.cpu_count() or 1, ray, code, say)
         write_board(s)
-    return Batch(steps, board(s), [] if sample else _hints(tasks, s))
+    return Batch(steps, _board_after(steps, s), [] if sample else _hints(tasks, s))
