@@ -26,3 +26,10 @@ def test_make_targets_exist():
 
 def test_no_picture_or_link_is_broken():
     for link in re.findall(r"\]\(([^)#:]+)\)", TEXT): assert (ROOT/link).exists(), link
+
+def test_the_board_is_what_the_reports_say(tmp_path):
+    "The committed page does not depend on what lies on a machine, so it can be made again anywhere."
+    from refnb.core.settings import load_settings
+    from refnb.results.board import board
+    s = load_settings("/", env={}, offline=False, upstream="", cache=str(tmp_path), reports=str(ROOT/"reports"))
+    assert board(s).markdown() == (ROOT/"reports/README.md").read_text()

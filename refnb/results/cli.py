@@ -160,7 +160,18 @@ def fetch(
     if faults: raise DataError(f"{len(faults)} of {len(files)} files could not be {'verified' if check else 'had'}", do="see above")
     say("all that is here is as it should be" if check else f"{len(files)} files are here and verified")
 
-# %% ../../nbs/results/53_cli.ipynb #97c3dcab
+# %% ../../nbs/results/53_cli.ipynb #fb3180c6
+def _asked(run, s) -> list:
+    "The questions of a run's part, if they are the ones that it answered."
+    from refnb.benchmarks.parts import part_is_here, part_questions, parts
+    from refnb.core.runs import questions_id
+    from refnb.core.types import DataError
+    part, do = run.info.part, "name the questions with --gold FILE"
+    if part not in parts() or not part_is_here(part, s): raise DataError(f"the questions of {part} are not here", str(run.folder), do)
+    questions = part_questions(part, s)
+    if questions_id(questions) != run.info.data.get("questions"): raise DataError(f"it answered other questions than {part} has now", str(run.folder), do)
+    return questions
+
 def _outcomes(what: str, gold: str, s):
     "Outcomes of a run folder, a name, or a file of answers."
     from refnb.core.formats import read_jsonl
@@ -172,7 +183,9 @@ def _outcomes(what: str, gold: str, s):
     if path.is_file():
         if not gold: raise CallError("answers alone cannot be scored", what, "name the questions with --gold FILE")
         return outcomes(list(read_jsonl(gold, Question)), list(read_jsonl(path, Answer)), what)
-    if path.is_dir(): run = load_run(path); return outcomes(list(read_jsonl(gold, Question)), run.answers(), what) if gold else as_outcomes(run, s)
+    if path.is_dir():
+        run = load_run(path)
+        return outcomes(list(read_jsonl(gold, Question)) if gold else _asked(run, s), run.answers(), what)
     if ":" not in what: raise CallError("is neither a file, a run's folder nor a name", what, "name a run as part:system, such as identifyme/test:published/gpt-4o")
     return as_outcomes(what, s)
 
