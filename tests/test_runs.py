@@ -1,5 +1,5 @@
 "Runs under kills, flipped bits, full disks, other writers and other versions; and answers matched by id."
-import ast, hashlib, itertools, json, os, random, subprocess, zlib
+import ast, hashlib, itertools, json, os, random, resource, subprocess, zlib
 from pathlib import Path
 import msgspec
 import pytest
@@ -534,6 +534,35 @@ def test_f10_a_writer_goes_on_when_there_is_space_again(disk):
         for i in range(40): w.add(long(i))
     j = r.read_journal(run.journal)
     assert list(j.records.values()) == [long(i) for i in range(40)] and not j.damaged and not j.torn
+
+@pytest.fixture
+def file_limit():
+    "A function that limits how long a file may become: what a full disk does, for those who may not mount one."
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    yield lambda size=None: resource.setrlimit(resource.RLIMIT_FSIZE, (soft if size is None else size, hard))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+def test_f10_a_batch_that_fits_in_part_is_taken_back(tmp_path, file_limit):
+    run = r.open_run(INFO, tmp_path)
+    with run.writing(batch=5) as w:
+        file_limit(20_000)
+        with pytest.raises(DataError) as e:
+            for i in range(40): w.add(long(i))
+        file_limit()
+        assert "answers.jsonl" in one_line(e)
+        j = r.read_journal(run.journal)
+        assert not j.torn and len(j.records) % 5 == 0 and 10 <= len(j.records) < 40
+        for i in range(40): w.add(long(i))
+    j = r.read_journal(run.journal)
+    assert list(j.records.values()) == [long(i) for i in range(40)] and not j.damaged and not j.torn
+
+def test_f10_a_file_that_fits_in_part_is_not_written(tmp_path, file_limit):
+    write_atomic(tmp_path/"a", "old")
+    file_limit(20_000)
+    with pytest.raises(DataError, match="cannot write") as e: write_atomic(tmp_path/"a", "x"*30_000)
+    file_limit()
+    one_line(e)
+    assert [p.read_text() for p in tmp_path.iterdir()] == ["old"]
 
 def test_f10_a_seal_on_a_full_disk(disk):
     run = r.open_run(INFO, disk.path/"runs")

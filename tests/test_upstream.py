@@ -262,6 +262,12 @@ def test_f45_offline_still_has_the_cache(tree, online, settings):
     u.get(f, online)
     assert u.get(f, settings(offline=True)) == BIG
 
+def test_whether_the_host_can_be_reached(tree, online, settings):
+    with socket.create_server(("127.0.0.1", 0)) as free: gone = free.getsockname()[1]
+    assert u.reachable(online) and tree.seen == []
+    assert not u.reachable(settings(host=tree.host, offline=True))
+    for host in ("", "example.org", "http://[::1", "http://127.0.0.1:many", f"http://127.0.0.1:{gone}"): assert not u.reachable(settings(host=host, offline=False))
+
 def test_a_local_copy_that_is_not_there(settings, tmp_path):
     with pytest.raises(CallError, match="upstream"): u.get(entry(BIG), settings(upstream=str(tmp_path/"none")))
 
