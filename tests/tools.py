@@ -62,10 +62,10 @@ ELSEWHERE = """\
 import sys
 from pathlib import Path
 import refnb.results.board as board
-real = board.packaged
-board.packaged = lambda name: Path(sys.argv[1]) if name == "tables" else real(name)
-from refnb.results.cli import main
-sys.exit(main(sys.argv[2:]))"""
+real, tables = board.packaged, Path(sys.argv.pop(1))
+board.packaged = lambda name: tables if name == "tables" else real(name)
+from refnb.results.cli import run
+run()"""
 
 class Said(NamedTuple):
     "What a command left."
