@@ -33,7 +33,7 @@ def run_outcomes(
     found = the_summary(part, system, s.runs, _places(s))
     return found and (outcomes_of_summary(*found), found[1].info)
 
-# %% ../../nbs/metrics/14_scores.ipynb #7840502b
+# %% ../../nbs/metrics/14_scores.ipynb #d1fb1e06
 class Scores:
     "A table of scores: `.df` for pandas, `.interval(group)` for one of them."
     def __init__(self,
@@ -46,6 +46,9 @@ class Scores:
         if group not in self.df.index: raise CallError(f"no group {group!r}", do=f"there are {', '.join(map(str, self.df.index))}")
         r = self.df.loc[group]
         return Interval(*(None if pd.isna(r[c]) else float(r[c]) for c in ("accuracy", "low", "high")), int(r.n), int(r.documents))
+    def intervals(self) -> dict[str, Interval]:
+        "All rows as Intervals."
+        return {g: self.interval(g) for g in self.df.index}
     def __repr__(self): return f"accuracy{f' by {self.by}' if self.by else ''} ({self.mode})\n{self.df.round(4).to_string()}"
     def _repr_html_(self): return f"<p>accuracy{f' by {html.escape(self.by)}' if self.by else ''} ({self.mode}), 95 % intervals over documents</p>{self.df.round(4).to_html()}"
 

@@ -201,7 +201,7 @@ def execute(
         run = tmp/"run.ipynb"
         return Executed(files, run.read_bytes() if run.exists() else b"", time.monotonic() - start, fault)
 
-# %% ../../nbs/results/52_batch.ipynb #42129057
+# %% ../../nbs/results/52_batch.ipynb #41612fad
 def _numbers(csv_text: bytes) -> set[tuple[str, str]]:
     "The cells of a report that have a number."
     import csv
@@ -216,8 +216,12 @@ def verdict(
     old, csv = read_provenance(name, reports), f"{name}.csv"
     if not old or stale(old, reports): return "changed" if old else "new"
     new, before = msgspec.json.decode(files[f"{name}.json"], type=dict), (Path(reports)/csv).read_bytes()
-    if before == files[csv] and all(old[k] == new[k] for k in ("inputs", "runs", "parameters")): return "same" if _whole(old, reports) else "changed"
+    if before == files[csv] and all(old[k] == new[k] for k in ("inputs", "runs", "parameters")): return "same" if _whole(old, reports) and not _redrawn(old, new) else "changed"
     return "kept" if _numbers(before) - _numbers(files[csv]) else "changed"
+
+def _redrawn(old: dict, new: dict) -> bool:
+    "Whether a text or a picture is another one though the same versions made it: then the notebook wants it so."
+    return old.get("versions") == new.get("versions") and old["files"] != new["files"]
 
 def _whole(told: dict, reports) -> bool: return all(((Path(reports)/told["table"]).parent/f).exists() for f in told["files"])
 

@@ -214,7 +214,7 @@ def score_choice(
     shown = lambda v: "" if v is None else f"{100*v:.1f}"
     _table([{"group": g, "accuracy (%)": shown(r["accuracy"]), "low": shown(r["low"]), "high": shown(r["high"]), **{k: r[k] for k in ("n", "documents", "missing", "without_choice")}} for g, r in groups.items()])
 
-# %% ../../nbs/results/53_cli.ipynb #c3a54f91
+# %% ../../nbs/results/53_cli.ipynb #81b4f1a7
 def _given(set_: list[str]) -> dict[str, str]:
     "NAME=VALUE pairs; a value may hold anything, further = signs too."
     from refnb.core.types import CallError
@@ -230,7 +230,7 @@ def reproduce_(
     sample: bool = False,       # on refnb's own sample, into reports/sample
     set_: list[str] = [],       # set a notebook's parameter; may be repeated
     out: str = "",              # folder of reports; as the settings say if not given
-    force: bool = False,        # make tables anew even if nothing changed
+    force: bool = False,        # make tables anew even if nothing changed, pictures too
     json: bool = False,         # print one JSON object
 ):
     "Regenerate tables, put them into reports/, and print the board."

@@ -200,7 +200,7 @@ def _result(ray, ref) -> Executed:
     try: return ray.get(ref)
     except ray.exceptions.RayError as e: return Executed({}, b"", 0., f"Ray: {type(e).__name__}: {' '.join(str(e).split())[:200]}")
 
-# %% ../../nbs/results/52a_reproduce.ipynb #f7324933
+# %% ../../nbs/results/52a_reproduce.ipynb #5d072e8b
 class Step(NamedTuple):
     "What became of one table."
     name: str      # paper/table
@@ -210,10 +210,11 @@ class Step(NamedTuple):
 
 SAYINGS = {"new": "made", "changed": "made anew", "same": "made, same numbers", "kept": "kept: the report that is there was made from more inputs", "unchanged": "nothing changed"}
 
-def _settle(task: Task, done: Executed, s: Settings, code: str) -> Step:
+def _settle(task: Task, done: Executed, s: Settings, code: str, force: bool = False) -> Step:
     "Accept or refuse a result, and put it in its place."
     try:
         state = "failed" if done.fault else verdict(task.name, done.files, s.reports)
+        if force and state == "same": state = "changed"
         if state in ("new", "changed"): put(task.name, done.files, s.reports)
         if state not in ("failed", "kept"): write_atomic(_state(task.name, s), result_hash(task.name, task.parameters, s, code))
         write_atomic(_state(task.name, s).with_suffix(".failed.ipynb" if done.fault else ".ipynb"), done.notebook)
@@ -254,14 +255,14 @@ def _interruptible() -> Iterator[None]:
     try: yield
     finally: signal.signal(signal.SIGTERM, before)
 
-# %% ../../nbs/results/52a_reproduce.ipynb #1a10ad16
-def _work(tasks: list[Task], s: Settings, jobs: int, ray: str, code: str, say: Say) -> list[Step]:
+# %% ../../nbs/results/52a_reproduce.ipynb #e0a92a1a
+def _work(tasks: list[Task], s: Settings, jobs: int, ray: str, code: str, force: bool, say: Say) -> list[Step]:
     "Run tasks and settle each as it ends."
     steps: list[Step] = []
     results = _with_ray(tasks, s, ray) if ray else _here(tasks, s, jobs)
     try:
         for n, (task, done) in enumerate(results, 1):
-            steps.append(_settle(task, done, s, code))
+            steps.append(_settle(task, done, s, code, force))
             say(f"[{n}/{len(tasks)}] {task.name}: {steps[-1].said} ({done.seconds:.1f} s)")
     except KeyboardInterrupt as e:
         results.close()
@@ -275,7 +276,7 @@ def reproduce(
     sample: bool = False,                 # on refnb's own sample, into reports/sample
     parameters: dict[str, Any]|None = None, # set in every notebook
     out: str = "",                        # folder of reports; "": as the settings say
-    force: bool = False,                  # make tables anew even if nothing changed
+    force: bool = False,                  # make tables anew even if nothing changed, pictures too
     text: bool = False,                   # parameters are text, as from the command line
     say: Say = print,                     # told what happens
 ) -> Batch:                               # what was done, and the board
@@ -291,6 +292,6 @@ def reproduce(
             if todo: replay(todo, s)
         except KeyboardInterrupt: raise Stopped("stopped before any table was made") from None
         steps = [Step(t.name, "unchanged", 0., SAYINGS["unchanged"]) for t in tasks if t not in todo]
-        if todo: steps += _work(todo, s, jobs or s.jobs or os.cpu_count() or 1, ray, code, say)
+        if todo: steps += _work(todo, s, jobs or s.jobs or os.cpu_count() or 1, ray, code, force, say)
         write_board(s)
     return Batch(steps, _board_after(steps, s), [] if sample else _hints(tasks, s))

@@ -182,6 +182,25 @@ def add(self: Report,
     self.cells[row, column] = r = Result(row, column, ours, low, high, n, run, reason, mode, **self._printed_cell(row, column))
     return r
 
+# %% ../../nbs/results/50_tables.ipynb #ad478865
+@patch
+def add_row(self: Report,
+    row: str,            # as in the printed values
+    intervals: dict,     # column -> Interval of fractions
+    run: str = "",       # system@hash, or what it was computed from
+    mode: str = "",      # the reading it follows, where it is not the report's
+):
+    "Add a row of scores."
+    for column, iv in intervals.items(): self.add(row, column, interval=iv, run=run, mode=mode)
+
+@patch
+def printed_in(self: Report,
+    column: str,        # as in the printed values
+) -> dict[str, float]:  # row -> number
+    "What the paper prints in a column."
+    got = {r: cells[column] for r, cells in self.printed.cells.items() if column in cells} if not self.sample else {}
+    return {r: c.value if isinstance(c, Cell) else c for r, c in got.items()}
+
 # %% ../../nbs/results/50_tables.ipynb #747f893e
 @patch
 def forgotten(self: Report) -> list[tuple[str, str]]:
@@ -271,13 +290,14 @@ def latex(self: Report) -> str:
         *[line([r, *row]) for r, row in zip(rows, cells, strict=True)], r"\bottomrule", r"\end{tabular}",
         rf"\caption{{{tex_escape(' '.join([self.title + '.', *notes]))}}}", rf"\label{{tab:{self.name.replace('/', ':')}}}", r"\end{table}", ""])
 
-# %% ../../nbs/results/50_tables.ipynb #2a4e47cc
+# %% ../../nbs/results/50_tables.ipynb #6f02454b
 @patch
 def _repr_html_(self: Report) -> str:
     "The table in a notebook: green where digits agree, red where they differ."
     rows, columns, cells, reasons = self.grid()
     look = {"match": "background:#e6f4ea;color:#111", "differs": "background:#fce8e6;color:#111", "missing": "color:#777"}
-    td = lambda r, c, text: f"<td style='{look.get(self.cells[r, c].status, '') if (r, c) in self.cells else ''}'>{html.escape(text)}</td>"
+    said = lambda text: html.escape(text).replace(" [", "<br><small style='white-space:nowrap'>[").replace("]", "]</small>")
+    td = lambda r, c, text: f"<td style='{look.get(self.cells[r, c].status, '') if (r, c) in self.cells else ''}'>{said(text)}</td>"
     head = "".join(f"<th>{html.escape(c)}</th>" for c in columns)
     body = "".join(f"<tr><th>{html.escape(r)}</th>{''.join(td(r, c, x) for c, x in zip(columns, row, strict=True))}</tr>" for r, row in zip(rows, cells, strict=True))
     foot = "".join(f"<li>({'abcdefghijklmnopqrstuvwxyz'[i % 26]}) {html.escape(x)}</li>" for i, x in enumerate(reasons))
