@@ -19,7 +19,7 @@ def upstream() -> Path:
 @pytest.fixture
 def settings(tmp_path):
     "A function that makes settings; nothing is downloaded, and nothing of this machine is read, unless a test says so."
-    ours = dict(upstream="", host="http://127.0.0.1:9", offline=True, patience=5) | {k: str(tmp_path/k) for k in ("cache", "runs", "reports")}
+    ours = dict(upstream="", host="http://127.0.0.1:9", offline=True, patience=30) | {k: str(tmp_path/k) for k in ("cache", "runs", "reports")}
     return lambda **over: load_settings("/", env={}, **ours | over)
 
 

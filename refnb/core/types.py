@@ -141,11 +141,12 @@ class Answer(Record):
     raw: str = ""                          # the reply as it came
     usage: Usage|None = None               # what it cost
 
-# %% ../../nbs/core/00_types.ipynb #b6e2833e
+# %% ../../nbs/core/00_types.ipynb #cd674e61
 @patch
 def fault(self: Answer) -> str:
     if self.chosen and self.reason: return f"answer {self.id!r} has chosen {list(self.chosen)} and a reason not to ({self.reason})"
     if self.chosen and min(self.chosen) < 0: return f"answer {self.id!r}, field chosen: {min(self.chosen)} is negative"
+    if self.scores and any(x != x for x in self.scores): return f"answer {self.id!r}, field scores: not a number"
     return ""
 
 # %% ../../nbs/core/00_types.ipynb #e22597bb

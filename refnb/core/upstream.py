@@ -6,15 +6,15 @@
 __all__ = ['Place', 'Progress', 'Repo', 'FileSet', 'UpstreamFile', 'registry', 'blob_id', 'files_of', 'where', 'get', 'Survey',
            'survey', 'set_names', 'fetch_files', 'reachable', 'data_ids']
 
-# %% ../../nbs/core/03_upstream.ipynb #cf32323b
-import fnmatch, gzip, hashlib, os, time
+# %% ../../nbs/core/03_upstream.ipynb #c7bc9573
+import fnmatch, gzip, hashlib, os, time, zlib
 from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
 from typing import Literal, NamedTuple
 from .types import CallError, DataError, Record, nearest, safe_name
 from .settings import Settings, load_settings, packaged
-from .formats import read_yaml, write_atomic
+from .formats import disk_fault, read_yaml, write_atomic
 
 # %% ../../nbs/core/03_upstream.ipynb #60e70eb8
 class Repo(Record):
@@ -34,7 +34,7 @@ class _Sets(Record):
     repos: dict[str, Repo]
     sets: dict[str, FileSet]
 
-# %% ../../nbs/core/03_upstream.ipynb #0d21ad60
+# %% ../../nbs/core/03_upstream.ipynb #c8440dc6
 class UpstreamFile(NamedTuple):
     "A public file, known by its content."
     repo: str      # owner/name
@@ -47,7 +47,10 @@ class UpstreamFile(NamedTuple):
     @property
     def key(self) -> str: return f"{self.repo}/{self.path}"
     @property
-    def place(self) -> str: return f"{self.repo}/{self.commit}/{self.path}"
+    def place(self) -> str:
+        place = f"{self.repo}/{self.commit}/{self.path}"
+        if ".." in place.split("/") or place.startswith("/"): raise DataError("the path leaves its folder", self.key)
+        return place
 
 # %% ../../nbs/core/03_upstream.ipynb #f26674f5
 @cache
@@ -115,7 +118,7 @@ def _checked(f: UpstreamFile, data: bytes, s: Settings, source: str) -> bytes:
     if blob_id(data) != f.blob: raise _quarantine(f, data, s, source)
     return data
 
-# %% ../../nbs/core/03_upstream.ipynb #0c81ec0e
+# %% ../../nbs/core/03_upstream.ipynb #1993fc38
 def _from_cache(f: UpstreamFile, s: Settings) -> bytes:
     path = _cached(f, s)
     try: return _checked(f, path.read_bytes(), s, "cache")
@@ -125,10 +128,10 @@ def _from_local(f: UpstreamFile, s: Settings) -> bytes:
     path = _local(f, s)
     raw = path.read_bytes()
     try: data = gzip.decompress(raw) if path.suffix == ".gz" and not f.path.endswith(".gz") else raw
-    except (OSError, EOFError): data = raw  # a broken gzip file: its wrong id will be told
+    except (OSError, EOFError, zlib.error): data = raw  # a broken gzip file: its wrong id will be told
     return _checked(f, data, s, "local")
 
-# %% ../../nbs/core/03_upstream.ipynb #01166d62
+# %% ../../nbs/core/03_upstream.ipynb #cf3227d1
 Progress = Callable[[UpstreamFile, int], None]  # called with the bytes that have arrived
 
 def _request(f: UpstreamFile, s: Settings, start: int):
@@ -136,21 +139,29 @@ def _request(f: UpstreamFile, s: Settings, start: int):
     from urllib.parse import quote
     from urllib.request import Request, urlopen
     headers = {"User-Agent": "refnb", "Accept-Encoding": "identity"} | ({"Range": f"bytes={start}-"} if start else {})
-    return urlopen(Request(f"{s.host.rstrip('/')}/{quote(f.place)}", headers=headers), timeout=s.patience)  # noqa: S310 (the host is a setting)
+    try: return urlopen(Request(f"{s.host.rstrip('/')}/{quote(f.place)}", headers=headers), timeout=s.patience)  # noqa: S310 (the host is a setting)
+    except ValueError as e: raise CallError(f"{s.host!r} is not an address ({e})", "setting host", "write it as https://name") from None
+
+def _whole(f: UpstreamFile, part: Path) -> bool:
+    "Is the part file already the file?"
+    return part.exists() and f.size in (None, part.stat().st_size) and blob_id(part.read_bytes()) == f.blob
 
 def _append(f: UpstreamFile, part: Path, s: Settings, progress: Progress|None):
     "Read on from where the part file ends; raises if the connection ends early."
     from http.client import IncompleteRead
     start = part.stat().st_size if part.exists() else 0
-    with _request(f, s, start) as reply, part.open("ab" if reply.status == 206 else "wb") as out:
-        due = int(reply.headers.get("Content-Length") or 0)
-        got = 0
-        while block := reply.read(1 << 16):
-            out.write(block); got += len(block)
-            if progress: progress(f, out.tell())
-        if got < due: raise IncompleteRead(b"", due - got)
+    with _request(f, s, start) as reply:
+        due, got = getattr(reply, "length", None) or 0, 0  # None where the host's Content-Length is no number
+        with disk_fault(part): out = part.open("ab" if reply.status == 206 else "wb", buffering=0)
+        with out:
+            while block := reply.read1(1 << 16):  # read1: what came before a silence is kept
+                got += len(block)
+                with disk_fault(part):
+                    while block: block = block[out.write(block):]
+                if progress: progress(f, out.tell())
+    if got < due: raise IncompleteRead(b"", due - got)
 
-# %% ../../nbs/core/03_upstream.ipynb #327ac203
+# %% ../../nbs/core/03_upstream.ipynb #0ae3bbf6
 def _host_fault(f: UpstreamFile, e: Exception, s: Settings) -> DataError:
     "The one line for a download that cannot succeed."
     code = getattr(e, "code", None)
@@ -163,6 +174,7 @@ def _keep_trying(f: UpstreamFile, part: Path, s: Settings, progress: Progress|No
     "Fill the part file; a try that brought bytes does not count."
     from http.client import HTTPException
     while True:
+        if _whole(f, part): return
         before = part.stat().st_size if part.exists() else 0
         try: return _append(f, part, s, progress)
         except (OSError, HTTPException) as e:
@@ -173,24 +185,34 @@ def _keep_trying(f: UpstreamFile, part: Path, s: Settings, progress: Progress|No
             if tries <= 0: raise _host_fault(f, e, s) from None
             time.sleep(pause); pause = min(2*pause, 5.)
 
-# %% ../../nbs/core/03_upstream.ipynb #7e14ee54
+# %% ../../nbs/core/03_upstream.ipynb #7879833c
 def _download(f: UpstreamFile, s: Settings, progress: Progress|None = None) -> bytes:
-    "Fetch a file into the cache."
+    "Fetch a file into the cache; one process at a time."
     from filelock import FileLock
     path = _cached(f, s)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(f"{path}.lock"):
-        if path.is_file(): return _from_cache(f, s)
-        part = path.with_name(path.name + ".part")
-        _keep_trying(f, part, s, progress)
-        data = part.read_bytes()
-        try: _checked(f, data, s, "download")
-        except DataError: part.unlink(); raise
-        os.replace(part, path)
-    Path(f"{path}.lock").unlink(missing_ok=True)
+    lock = path.with_name(path.name + ".lock")
+    with disk_fault(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(lock):
+            try: return _from_cache(f, s) if path.is_file() else _fetch(f, path, s, progress)
+            finally: lock.unlink(missing_ok=True)  # while it is held: who waits for it sees that it is gone, and makes a new one
+
+def _fetch(f: UpstreamFile, path: Path, s: Settings, progress: Progress|None) -> bytes:
+    "Download, check, and move into place."
+    part = path.with_name(path.name + ".part")
+    _keep_trying(f, part, s, progress)
+    data = part.read_bytes()
+    try: _checked(f, data, s, "download")
+    except DataError: part.unlink(); raise
+    os.replace(part, path)
     return data
 
-# %% ../../nbs/core/03_upstream.ipynb #6f8ef93a
+# %% ../../nbs/core/03_upstream.ipynb #8dcefe88
+def _one(name: str) -> UpstreamFile:
+    "The file of this name; a set is not a file."
+    if name in registry(): return registry()[name]
+    raise CallError(f"{name!r} is not a file", do=nearest(name, registry()))
+
 def get(
     file: UpstreamFile|str,           # a file, or its owner/repo/path
     s: Settings|None = None,          # where to look
@@ -198,7 +220,7 @@ def get(
 ) -> bytes:                           # its content, checked
     "An upstream file's bytes, from the cache, the local copy or the public host."
     s = s or load_settings()
-    f = file if isinstance(file, UpstreamFile) else files_of(file)[0]
+    f = file if isinstance(file, UpstreamFile) else _one(file)
     place = where(f, s)
     if place == "missing": raise DataError("is not here, and downloads are off", f.key, "set REFNB_OFFLINE=false, or name a local copy with REFNB_UPSTREAM")
     return {"cache": _from_cache, "local": _from_local, "download": lambda f, s: _download(f, s, progress)}[place](f, s)
@@ -244,7 +266,7 @@ def fetch_files(
         except DataError as e: return e
     with ThreadPoolExecutor(workers) as pool: return [e for e in pool.map(one, files) if e]
 
-# %% ../../nbs/core/03_upstream.ipynb #57209bbf
+# %% ../../nbs/core/03_upstream.ipynb #0666302d
 def reachable(
     s: Settings,          # names the host
     patience: float = 3., # seconds
@@ -252,9 +274,10 @@ def reachable(
     "Whether the public host can be reached."
     import socket
     from urllib.parse import urlsplit
-    at = urlsplit(s.host)
+    try: at = urlsplit(s.host); port = at.port or (80 if at.scheme == "http" else 443)
+    except ValueError: return False
     if s.offline or not at.hostname: return False
-    try: socket.create_connection((at.hostname, at.port or (80 if at.scheme == "http" else 443)), patience).close()
+    try: socket.create_connection((at.hostname, port), patience).close()
     except OSError: return False
     return True
 

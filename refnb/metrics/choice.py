@@ -5,7 +5,8 @@
 # %% auto #0
 __all__ = ['Mode', 'FIELDS', 'credit', 'outcomes', 'by_id', 'outcomes_of_summary', 'counted', 'labels', 'accuracy']
 
-# %% ../../nbs/metrics/10_choice.ipynb #228adfca
+# %% ../../nbs/metrics/10_choice.ipynb #6b0acc3b
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Literal
 from ..core.types import Answer, CallError, DataError, Question, nearest
@@ -34,7 +35,7 @@ def _known(ids: Iterable[str], known: Iterable[str], where: str):
     "Refuse answers that belong to no question."
     if strange := set(ids) - set(known): raise DataError(f"{len(strange)} answers belong to no question, one is {min(strange)}", where, "are they of another part?")
 
-# %% ../../nbs/metrics/10_choice.ipynb #427cfdc1
+# %% ../../nbs/metrics/10_choice.ipynb #7f9296c6
 def outcomes(
     questions: Iterable[Question],  # all of a part
     answers: Mapping[str, Answer]|Iterable[Answer], # by id, or in any order
@@ -42,6 +43,7 @@ def outcomes(
 ) -> "pd.DataFrame":                  # one row per question
     "Credits and fields of every question, answered or not."
     qs = list(questions)
+    if twice := {i for i, n in Counter(q.id for q in qs).items() if n > 1}: raise DataError(f"{len(twice)} questions stand twice, one is {min(twice)}", where)
     if not isinstance(answers, Mapping): answers = by_id(answers, where)
     _known(answers, (q.id for q in qs), where)
     got = [answers.get(q.id) for q in qs]
@@ -56,7 +58,8 @@ def by_id(
     "Answers by id; an id that stands twice is an error."
     out = {}
     for a in answers:
-        if out.setdefault(a.id, a) is not a: raise DataError(f"the id {a.id} stands twice", where, "which of the two answers counts?")
+        if a.id in out: raise DataError(f"the id {a.id} stands twice", where, "which of the two answers counts?")
+        out[a.id] = a
     return out
 
 # %% ../../nbs/metrics/10_choice.ipynb #f33d4fbd
