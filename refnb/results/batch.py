@@ -137,7 +137,7 @@ def _papermill(nb: Path, out: Path, parameters: dict, timeout: int):
         execute_notebook(str(nb), str(out), parameters, kernel_name="python3", progress_bar=False, log_output=False, execution_timeout=timeout, shutdown_kernel="immediate",
                          autosave_cell_every=0, extra_arguments=["--log-level=ERROR"])
 
-# %% ../../nbs/results/52_batch.ipynb #3a9df676
+# %% ../../nbs/results/52_batch.ipynb #d1d98aa9
 def _ended(c: dict) -> bool:
     "Whether a code cell ran to its end: it has a number, the kernel replied, and no error came out."
     if _tagged(c, "skip-execution") or not source(c).strip(): return True
@@ -159,6 +159,7 @@ def _what(e: BaseException) -> str:
     if kind == "PapermillExecutionError": return f"{e.ename}: {' '.join(str(e.evalue).split())}"[:400]
     if kind == "DeadKernelError": return "the kernel was killed"
     if kind == "CellTimeoutError": return "hung until its time was up"
+    if isinstance(e, OSError) and e.strerror: return e.strerror.lower()
     return f"{kind}: {' '.join(str(e).split())}"[:400]
 
 # %% ../../nbs/results/52_batch.ipynb #87038a43

@@ -6,14 +6,14 @@
 __all__ = ['Say', 'SAYINGS', 'choose', 'Task', 'task_of', 'lacking', 'bring', 'replay', 'part_of', 'unchanged', 'Stopped', 'Step',
            'Batch', 'reproduce']
 
-# %% ../../nbs/results/52a_reproduce.ipynb #144ab298
+# %% ../../nbs/results/52a_reproduce.ipynb #c6810c11
 import os, shutil, signal, threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 import msgspec
-from ..core.types import CallError, DataError, RefnbError, nearest, need
+from ..core.types import CallError, DataError, FormatError, RefnbError, nearest, need
 from ..core.settings import Settings, load_settings, packaged
 from ..core.formats import write_atomic
 from ..core.upstream import Survey, fetch_files, files_of, reachable, survey
@@ -84,19 +84,25 @@ def bring(
     for e in faults: say(f"not fetched: {e}")
     return not faults
 
-# %% ../../nbs/results/52a_reproduce.ipynb #a7ab0301
+# %% ../../nbs/results/52a_reproduce.ipynb #eb332c2a
 def replay(
     tasks: Iterable[Task], # tables to be made
     s: Settings,           # where runs and reports are
-):
+) -> dict[str, str]:       # part -> why its runs could not be made
     "Make the runs that tables ask for and that need no model: baselines and published answers."
-    wanted: dict[str, list[str]] = {}
+    wanted, faults = {}, {}
     for t in tasks: wanted.setdefault(t.parameters.get("part", ""), []).extend(t.parameters.get("systems", []))
     for part, systems in wanted.items():
         if part not in parts() or not part_is_here(part, s): continue
-        questions = part_questions(part, s)
-        for system in dict.fromkeys(systems):
-            if part_of(system) in ("", part): ensure_run(system.partition("@")[0], part, s, questions)
+        try: _replay_part(part, dict.fromkeys(systems), s)
+        except (DataError, FormatError) as e: faults[part] = str(e)
+    return faults
+
+def _replay_part(part: str, systems: Iterable[str], s: Settings):
+    "The runs of one part."
+    questions = part_questions(part, s)
+    for system in systems:
+        if part_of(system) in ("", part): ensure_run(system.partition("@")[0], part, s, questions)
 
 def part_of(
     system: str, # its name, or system@hash
@@ -255,7 +261,7 @@ def _interruptible() -> Iterator[None]:
     try: yield
     finally: signal.signal(signal.SIGTERM, before)
 
-# %% ../../nbs/results/52a_reproduce.ipynb #e0a92a1a
+# %% ../../nbs/results/52a_reproduce.ipynb #ecd90033
 def _work(tasks: list[Task], s: Settings, jobs: int, ray: str, code: str, force: bool, say: Say) -> list[Step]:
     "Run tasks and settle each as it ends."
     steps: list[Step] = []
@@ -289,9 +295,13 @@ def reproduce(
         try:
             if not sample: bring(tasks, s, say)
             todo = [t for t in tasks if force or not unchanged(t, s, code)]
-            if todo: replay(todo, s)
+            faults = replay(todo, s)
         except KeyboardInterrupt: raise Stopped("stopped before any table was made") from None
         steps = [Step(t.name, "unchanged", 0., SAYINGS["unchanged"]) for t in tasks if t not in todo]
+        steps += [Step(t.name, "failed", 0., faults[p]) for t in todo if (p := t.parameters.get("part")) in faults]
+        for x in steps:
+            if x.state == "failed": say(f"{x.name}: {x.said}")
+        todo = [t for t in todo if t.parameters.get("part") not in faults]
         if todo: steps += _work(todo, s, jobs or s.jobs or os.cpu_count() or 1, ray, code, force, say)
         write_board(s)
     return Batch(steps, _board_after(steps, s), [] if sample else _hints(tasks, s))
