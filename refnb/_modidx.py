@@ -371,6 +371,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                      'refnb/results/reproduce.py'),
                                          'refnb.results.reproduce._on_worker': ( 'results/reproduce.html#_on_worker',
                                                                                  'refnb/results/reproduce.py'),
+                                         'refnb.results.reproduce._prepare': ( 'results/reproduce.html#_prepare',
+                                                                               'refnb/results/reproduce.py'),
                                          'refnb.results.reproduce._replay_part': ( 'results/reproduce.html#_replay_part',
                                                                                    'refnb/results/reproduce.py'),
                                          'refnb.results.reproduce._result': ( 'results/reproduce.html#_result',

@@ -261,7 +261,7 @@ def _interruptible() -> Iterator[None]:
     try: yield
     finally: signal.signal(signal.SIGTERM, before)
 
-# %% ../../nbs/results/52a_reproduce.ipynb #ecd90033
+# %% ../../nbs/results/52a_reproduce.ipynb #bfe1bb93
 def _work(tasks: list[Task], s: Settings, jobs: int, ray: str, code: str, force: bool, say: Say) -> list[Step]:
     "Run tasks and settle each as it ends."
     steps: list[Step] = []
@@ -275,6 +275,19 @@ def _work(tasks: list[Task], s: Settings, jobs: int, ray: str, code: str, force:
         raise Stopped(f"stopped{' by SIGTERM' if str(e) else ''} after {len(steps)} of {len(tasks)} tables", do="what was done is kept; start again to go on") from None
     return steps
 
+def _prepare(tasks: list[Task], s: Settings, code: str, force: bool, sample: bool, say: Say) -> tuple[list[Task], list[Step]]:
+    "What is left to do, after files and runs were brought; and the steps that are settled already."
+    try:
+        if not sample: bring(tasks, s, say)
+        todo = [t for t in tasks if force or not unchanged(t, s, code)]
+        faults = replay(todo, s)
+    except KeyboardInterrupt: raise Stopped("stopped before any table was made") from None
+    steps = [Step(t.name, "unchanged", 0., SAYINGS["unchanged"]) for t in tasks if t not in todo]
+    lost = [t for t in todo if t.parameters.get("part") in faults]
+    for t in lost: say(f"{t.name}: {faults[t.parameters['part']]}")
+    return [t for t in todo if t not in lost], steps + [Step(t.name, "failed", 0., faults[t.parameters["part"]]) for t in lost]
+
+# %% ../../nbs/results/52a_reproduce.ipynb #ac736aa4
 def reproduce(
     names: Iterable[str] = (),            # papers, tables or beginnings of tables' names; none: all
     jobs: int = 0,                        # notebooks at a time; 0: as the settings say
@@ -289,19 +302,9 @@ def reproduce(
     "Regenerate tables: what can be, where something changed."
     s = load_settings()
     s = s.changed(reports=str(Path(out or (Path(s.reports)/"sample" if sample else s.reports)).resolve()))
-    tasks = [task_of(n, parameters or {}, sample, text) for n in choose(names)]
-    code = code_hash()
+    tasks, code = [task_of(n, parameters or {}, sample, text) for n in choose(names)], code_hash()
     with _interruptible(), _alone(s.reports), _environment(s):
-        try:
-            if not sample: bring(tasks, s, say)
-            todo = [t for t in tasks if force or not unchanged(t, s, code)]
-            faults = replay(todo, s)
-        except KeyboardInterrupt: raise Stopped("stopped before any table was made") from None
-        steps = [Step(t.name, "unchanged", 0., SAYINGS["unchanged"]) for t in tasks if t not in todo]
-        steps += [Step(t.name, "failed", 0., faults[p]) for t in todo if (p := t.parameters.get("part")) in faults]
-        for x in steps:
-            if x.state == "failed": say(f"{x.name}: {x.said}")
-        todo = [t for t in todo if t.parameters.get("part") not in faults]
+        todo, steps = _prepare(tasks, s, code, force, sample, say)
         if todo: steps += _work(todo, s, jobs or s.jobs or os.cpu_count() or 1, ray, code, force, say)
         write_board(s)
     return Batch(steps, _board_after(steps, s), [] if sample else _hints(tasks, s))
