@@ -71,7 +71,7 @@ class Line(msgspec.Struct):
     cost: str          # CPU seconds and memory of the last run, and price
     why: list[str]     # differing cells, and reasons
 
-# %% ../../nbs/results/50a_board.ipynb #762ddf71
+# %% ../../nbs/results/50a_board.ipynb #4d941261
 def _needs(name: str, s: Settings) -> str:
     "What a table is made from."
     got = [survey(i, s) for i in printed(name).inputs]
@@ -79,9 +79,9 @@ def _needs(name: str, s: Settings) -> str:
 
 def _cells(name: str, reports) -> list[list[str]]:
     "The lines of a report's CSV."
-    import csv
+    import csv, io
     path = Path(reports)/f"{name}.csv"
-    return list(csv.DictReader(path.read_text().splitlines())) if path.exists() else []
+    return list(csv.DictReader(io.StringIO(path.read_bytes().decode(), newline=""))) if path.exists() else []
 
 def _why(name: str, reports) -> list[str]:
     "Each differing cell, then each reason with the number of its cells."

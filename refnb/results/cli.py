@@ -160,7 +160,7 @@ def fetch(
     if faults: raise DataError(f"{len(faults)} of {len(files)} files could not be {'verified' if check else 'had'}", do="see above")
     say("all that is here is as it should be" if check else f"{len(files)} files are here and verified")
 
-# %% ../../nbs/results/53_cli.ipynb #fb3180c6
+# %% ../../nbs/results/53_cli.ipynb #1e1a31c6
 def _asked(run, s) -> list:
     "The questions of a run's part, if they are the ones that it answered."
     from refnb.benchmarks.parts import part_is_here, part_questions, parts
@@ -172,11 +172,12 @@ def _asked(run, s) -> list:
     if questions_id(questions) != run.info.data.get("questions"): raise DataError(f"it answered other questions than {part} has now", str(run.folder), do)
     return questions
 
+# %% ../../nbs/results/53_cli.ipynb #b6a16785
 def _outcomes(what: str, gold: str, s):
     "Outcomes of a run folder, a name, or a file of answers."
     from refnb.core.formats import read_jsonl
     from refnb.core.runs import load_run
-    from refnb.core.types import Answer, CallError, Question
+    from refnb.core.types import Answer, CallError, DataError, Question
     from refnb.metrics.choice import outcomes
     from refnb.metrics.scores import as_outcomes
     path = Path(what)
@@ -187,7 +188,18 @@ def _outcomes(what: str, gold: str, s):
         run = load_run(path)
         return outcomes(list(read_jsonl(gold, Question)) if gold else _asked(run, s), run.answers(), what)
     if ":" not in what: raise CallError("is neither a file, a run's folder nor a name", what, "name a run as part:system, such as identifyme/test:published/gpt-4o")
-    return as_outcomes(what, s)
+    try: return as_outcomes(what, s)
+    except DataError: _check_name(what); raise
+
+def _check_name(what: str):
+    "Refuse a part or a system that nobody knows: the call was wrong."
+    from refnb.benchmarks.parts import the_part
+    from refnb.core.types import CallError, nearest
+    from refnb.models.baselines import BASELINES
+    from refnb.models.published import published
+    part, _, system = what.partition(":")
+    the_part(part)
+    if system.partition("@")[0] not in (known := [*BASELINES, *published()]): raise CallError(f"unknown system {system!r}", do=nearest(system, known))
 
 def _group(row) -> dict:
     "A row of scores as JSON: counts are whole numbers, what is not there is null."
@@ -264,7 +276,7 @@ def _root(context: typer.Context,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False):
     if context.invoked_subcommand is None: print(context.get_help())
 
-# %% ../../nbs/results/53_cli.ipynb #53adce2a
+# %% ../../nbs/results/53_cli.ipynb #ff072d24
 def _usage(said: str) -> str:
     "typer's message about a wrong call, with the nearest command or a way to the help."
     from refnb.core.types import nearest
@@ -297,4 +309,9 @@ def main(
         print(f"refnb: {line}", file=sys.stderr)
         return status
 
-def run(): sys.exit(main())
+def run():
+    status = main()
+    if status == 130:
+        import signal
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C would show a traceback of Python's own end
+    sys.exit(status)

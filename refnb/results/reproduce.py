@@ -6,7 +6,7 @@
 __all__ = ['Say', 'SAYINGS', 'choose', 'Task', 'task_of', 'lacking', 'bring', 'replay', 'part_of', 'unchanged', 'Stopped', 'Step',
            'Batch', 'reproduce']
 
-# %% ../../nbs/results/52a_reproduce.ipynb #c6810c11
+# %% ../../nbs/results/52a_reproduce.ipynb #c8b8f16d
 import os, shutil, signal, threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -19,9 +19,9 @@ from ..core.formats import write_atomic
 from ..core.upstream import Survey, fetch_files, files_of, reachable, survey
 from ..benchmarks.parts import part_is_here, part_questions, parts
 from ..models.published import ensure_run, published
-from .tables import papers, printed, table_names
+from .tables import papers, printed, sha256, table_names
 from .board import Board, board, notebook_of, read_provenance, stale, write_board
-from .batch import Executed, bind, code_hash, execute, parameters_of, put, read_notebook, result_hash, verdict
+from .batch import READY, Executed, bind, code_hash, execute, move, parameters_of, put, read_notebook, result_hash, verdict
 
 # %% ../../nbs/results/52a_reproduce.ipynb #ad23d5fc
 def choose(
@@ -39,7 +39,7 @@ def choose(
         out += built
     return list(dict.fromkeys(out))
 
-# %% ../../nbs/results/52a_reproduce.ipynb #a4256e20
+# %% ../../nbs/results/52a_reproduce.ipynb #3769ada5
 class Task(NamedTuple):
     "A table to be made."
     name: str        # paper/table
@@ -55,7 +55,10 @@ def task_of(
     "A table's notebook with its parameters."
     path = notebook_of(name)
     nb = read_notebook(path)
-    parameters = bind(parameters_of(nb, path.name), given, path.name, text)
+    declared = parameters_of(nb, path.name)
+    if "out" not in declared: raise FormatError("declares no parameter `out`", path.name, "the batch names the folder of reports by it")
+    if "out" in given: raise CallError("`out` is set by the batch", path.name, "say --out instead")
+    parameters = bind(declared, given, path.name, text)
     if sample and "part" in parameters and "part" not in given: parameters["part"] = f"sample/{name.split('/')[0]}"
     return Task(name, path.read_bytes(), parameters)
 
@@ -110,8 +113,12 @@ def part_of(
     "The one part that a system can answer."
     return getattr(published().get(system.partition("@")[0]), "part", "")
 
-# %% ../../nbs/results/52a_reproduce.ipynb #eeba6d20
+# %% ../../nbs/results/52a_reproduce.ipynb #a86d263f
 def _state(name: str, s: Settings) -> Path: return Path(s.reports)/".batch"/f"{name.replace('/', '-')}.hash"
+
+def _mark(task: Task, s: Settings, code: str) -> str:
+    "What a report in place was made from, and which report that is."
+    return f"{result_hash(task.name, task.parameters, s, code)} {sha256((Path(s.reports)/f'{task.name}.json').read_bytes())}"
 
 def unchanged(
     task: Task,   # a table
@@ -121,12 +128,12 @@ def unchanged(
     "Whether a table's report is whole and made from what is here now."
     told, path = read_provenance(task.name, s.reports), _state(task.name, s)
     if not told or stale(told, s.reports) or not path.exists(): return False
-    return path.read_text() == result_hash(task.name, task.parameters, s, code)
+    return path.read_text() == _mark(task, s, code)
 
-# %% ../../nbs/results/52a_reproduce.ipynb #8e621fa3
+# %% ../../nbs/results/52a_reproduce.ipynb #690bb1bf
 @contextmanager
 def _alone(reports: str|Path) -> Iterator[None]:
-    "Hold the folder of reports; what a killed batch left there is removed."
+    "Hold the folder of reports; what a killed batch left there is moved into place if it was ready, and removed."
     from filelock import FileLock, Timeout
     aside = Path(reports)/".batch"
     try:
@@ -137,6 +144,7 @@ def _alone(reports: str|Path) -> Iterator[None]:
     except OSError as e: raise DataError(f"cannot write: {(e.strerror or str(e)).lower()}", str(reports), "choose another folder with --out") from None
     try:
         for p in aside.iterdir():
+            if (p/READY).exists(): move(p, reports)
             if p.is_dir(): shutil.rmtree(p, ignore_errors=True)
         yield
     finally: lock.release()
@@ -155,7 +163,7 @@ def _environment(s: Settings) -> Iterator[None]:
     finally:
         for k, v in old.items(): os.environ.pop(k) if v is None else os.environ.update({k: v})
 
-# %% ../../nbs/results/52a_reproduce.ipynb #791b0628
+# %% ../../nbs/results/52a_reproduce.ipynb #1d288041
 class Stopped(RefnbError):
     "The batch was interrupted."
     status = 130
@@ -170,27 +178,42 @@ def _end_kernels():
 
 def _here(tasks: list[Task], s: Settings, jobs: int) -> Iterator[tuple[Task, Executed]]:
     "Run notebooks in threads; yields each as it ends."
-    from concurrent.futures import ThreadPoolExecutor, as_completed
+    from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
     pool = ThreadPoolExecutor(jobs)
     try:
         futures = {pool.submit(execute, t.name, t.notebook, t.parameters, s.timeout, Path(s.reports)/".batch"): t for t in tasks}
-        for f in as_completed(futures): yield futures[f], f.result()
+        left = set(futures)
+        while left:
+            done, left = wait(left, 0.5, FIRST_COMPLETED)  # a Ctrl-C in the instant before a wait without end would not be noticed
+            for f in done: yield futures[f], f.result()
     except BaseException:
-        pool.shutdown(wait=False, cancel_futures=True)
-        _end_kernels()
+        ending = threading.Thread(target=pool.shutdown, kwargs=dict(cancel_futures=True))
+        ending.start()
+        while ending.is_alive(): _end_kernels(); ending.join(0.1)  # again and again: one may just be starting
         raise
     finally: pool.shutdown(wait=True, cancel_futures=True)
 
-# %% ../../nbs/results/52a_reproduce.ipynb #9c738147
+# %% ../../nbs/results/52a_reproduce.ipynb #a234581c
 def _on_worker(task: Task, timeout: int, env: dict[str, str]) -> Executed:
     "Run one notebook on a Ray worker."
     os.environ.update(env)
     return execute(task.name, task.notebook, task.parameters, timeout)
 
+def _reach(address: str):
+    "Refuse at once an address where nobody listens: Ray itself tries for minutes, and tells it in many lines."
+    import socket
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if host and port.isdigit():
+        try: socket.create_connection((host, int(port)), 5).close()
+        except OSError as e: raise DataError(f"no Ray cluster: {(e.strerror or str(e)).lower()}", address, "start one with `ray start --head`, or say --ray local") from None
+    # where a token is, Ray's command line starts clusters that ask for it, but its Python does not show it by itself
+    if os.environ.get("RAY_AUTH_TOKEN") or os.environ.get("RAY_AUTH_TOKEN_PATH") or (Path.home()/".ray"/"auth_token").is_file(): os.environ.setdefault("RAY_AUTH_MODE", "token")
+
 def _with_ray(tasks: list[Task], s: Settings, address: str) -> Iterator[tuple[Task, Executed]]:
     "Run notebooks as Ray tasks; yields each as it ends."
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    if address != "local": _reach(address)
     ray = need("ray", "ray")
     try: ray.init(**({"include_dashboard": False} if address == "local" else {"address": address}), log_to_driver=False, logging_level="ERROR")
     except (ConnectionError, ValueError, RuntimeError) as e: raise DataError(f"no Ray cluster: {' '.join(str(e).split())[:200]}", address, "start one with `ray start --head`, or say --ray local") from None
@@ -206,7 +229,7 @@ def _result(ray, ref) -> Executed:
     try: return ray.get(ref)
     except ray.exceptions.RayError as e: return Executed({}, b"", 0., f"Ray: {type(e).__name__}: {' '.join(str(e).split())[:200]}")
 
-# %% ../../nbs/results/52a_reproduce.ipynb #5d072e8b
+# %% ../../nbs/results/52a_reproduce.ipynb #0471757a
 class Step(NamedTuple):
     "What became of one table."
     name: str      # paper/table
@@ -222,7 +245,8 @@ def _settle(task: Task, done: Executed, s: Settings, code: str, force: bool = Fa
         state = "failed" if done.fault else verdict(task.name, done.files, s.reports)
         if force and state == "same": state = "changed"
         if state in ("new", "changed"): put(task.name, done.files, s.reports)
-        if state not in ("failed", "kept"): write_atomic(_state(task.name, s), result_hash(task.name, task.parameters, s, code))
+        if state not in ("failed", "kept"): write_atomic(_state(task.name, s), _mark(task, s, code))
+        if not done.fault: _state(task.name, s).with_suffix(".failed.ipynb").unlink(missing_ok=True)
         write_atomic(_state(task.name, s).with_suffix(".failed.ipynb" if done.fault else ".ipynb"), done.notebook)
     except RefnbError as e: return Step(task.name, "failed", done.seconds, str(e))
     return Step(task.name, state, done.seconds, done.fault or SAYINGS[state])
@@ -251,15 +275,20 @@ def _board_after(steps: list[Step], s: Settings) -> Board:
         if line.name in kept: line.state = "kept: made from more inputs than are here"
     return b
 
-# %% ../../nbs/results/52a_reproduce.ipynb #4cdc6e9c
+# %% ../../nbs/results/52a_reproduce.ipynb #66552d79
 @contextmanager
 def _interruptible() -> Iterator[None]:
     "Make SIGTERM an interrupt like Ctrl-C, where signals can be handled."
     if threading.current_thread() is not threading.main_thread(): yield; return
-    def stop(number, frame): raise KeyboardInterrupt("SIGTERM")
-    before = signal.signal(signal.SIGTERM, stop)
-    try: yield
-    finally: signal.signal(signal.SIGTERM, before)
+    def stop(number, frame):
+        for n in before: signal.signal(n, signal.SIG_IGN)  # once is enough: what follows ends the kernels
+        raise KeyboardInterrupt("SIGTERM" if number == signal.SIGTERM else "")
+    before = {n: signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        for n in before: signal.signal(n, stop)
+        yield
+    finally:
+        for n, handler in before.items(): signal.signal(n, handler)
 
 # %% ../../nbs/results/52a_reproduce.ipynb #bfe1bb93
 def _work(tasks: list[Task], s: Settings, jobs: int, ray: str, code: str, force: bool, say: Say) -> list[Step]:
@@ -287,7 +316,7 @@ def _prepare(tasks: list[Task], s: Settings, code: str, force: bool, sample: boo
     for t in lost: say(f"{t.name}: {faults[t.parameters['part']]}")
     return [t for t in todo if t not in lost], steps + [Step(t.name, "failed", 0., faults[t.parameters["part"]]) for t in lost]
 
-# %% ../../nbs/results/52a_reproduce.ipynb #ac736aa4
+# %% ../../nbs/results/52a_reproduce.ipynb #db23f553
 def reproduce(
     names: Iterable[str] = (),            # papers, tables or beginnings of tables' names; none: all
     jobs: int = 0,                        # notebooks at a time; 0: as the settings say
@@ -301,6 +330,7 @@ def reproduce(
 ) -> Batch:                               # what was done, and the board
     "Regenerate tables: what can be, where something changed."
     s = load_settings()
+    if jobs < 0 or s.jobs < 0: raise CallError(f"{jobs if jobs < 0 else s.jobs} is less than 0", "jobs", "name a number of notebooks, or 0 for as many as there are cores")
     s = s.changed(reports=str(Path(out or (Path(s.reports)/"sample" if sample else s.reports)).resolve()))
     tasks, code = [task_of(n, parameters or {}, sample, text) for n in choose(names)], code_hash()
     with _interruptible(), _alone(s.reports), _environment(s):

@@ -61,7 +61,7 @@ class Paper(Record):
     cite: str                  # how to cite it
     tables: dict[str, Printed] # by the name of the notebook
 
-# %% ../../nbs/results/50_tables.ipynb #67890ef5
+# %% ../../nbs/results/50_tables.ipynb #df4739eb
 def read_paper(
     path: str|Path, # a YAML file of printed values
 ) -> Paper:         # checked
@@ -70,6 +70,7 @@ def read_paper(
     for name, t in paper.tables.items():
         if not name.startswith(f"table_{t.number.lower()}_"): raise FormatError(f"table {name!r} has the number {t.number}", str(path), f"call it table_{t.number.lower()}_…")
         if lost := [i for i in t.inputs if i not in set_names()]: raise FormatError(f"unknown upstream name {lost[0]!r}", f"{path}, {name}, field inputs", nearest(lost[0], set_names()))
+        if bad := [f"{r}, {c}" for r, row in t.cells.items() for c, x in row.items() if not math.isfinite(x.value if isinstance(x, Cell) else x)]: raise FormatError("is not a finite number", f"{path}, {name}, {bad[0]}")
         if t.source == "none" and t.cells: raise FormatError("has cells, but no source", f"{path}, {name}")
     return paper
 
@@ -215,7 +216,7 @@ def counts(self: Report) -> dict[str, int]:
     for c in self.cells.values(): out[c.status] += 1
     return out
 
-# %% ../../nbs/results/50_tables.ipynb #052eb57d
+# %% ../../nbs/results/50_tables.ipynb #2fb9ee8b
 CSV = ("table", "row", "column", "paper", "ours", "difference", "low", "high", "n", "mode", "run", "reason")
 
 def _number(x) -> str: return "" if x is None else f"{round(x, 6):g}" if abs(x) < 1e5 and float(f"{round(x, 6):g}") == round(x, 6) else repr(round(x, 6))
@@ -227,18 +228,23 @@ def csv(self: Report) -> str:
     out = io.StringIO()
     w = csv.writer(out, lineterminator="\n")
     w.writerow(CSV)
+    text = lambda s: s.replace("\r\n", "\n").replace("\r", "\n")  # the csv module would not quote a lone \r
     for c in self.cells.values():
         paper = NOT_PRINTED if c.paper is None else _number(c.paper)
-        w.writerow([self.name, c.row, c.column, paper, *map(_number, (c.ours, c.difference, c.low, c.high)), "" if c.n is None else c.n, c.mode or self.mode, c.run, c.reason])
+        w.writerow([self.name, text(c.row), text(c.column), paper, *map(_number, (c.ours, c.difference, c.low, c.high)), "" if c.n is None else c.n, c.mode or self.mode, text(c.run), text(c.reason)])
     return out.getvalue()
 
-# %% ../../nbs/results/50_tables.ipynb #92a54d8b
+# %% ../../nbs/results/50_tables.ipynb #d60d1f29
+def _letter(i: int) -> str:
+    "a, b, …, z, aa, ab, …"
+    return (_letter(i//26 - 1) if i >= 26 else "") + "abcdefghijklmnopqrstuvwxyz"[i % 26]
+
 def _shown(c: Result|None, notes: list[str]) -> str:
     "A cell for people; reasons are collected in `notes`."
     if c is None: return ""
     if c.ours is None:
         if c.reason not in notes: notes.append(c.reason)
-        return f"— ({'abcdefghijklmnopqrstuvwxyz'[notes.index(c.reason) % 26]})"
+        return f"— ({_letter(notes.index(c.reason))})"
     text = str(as_printed(c.ours, c.decimals if c.paper is None or c.decimals >= 1 else 1, c.rounding))
     if c.low is not None: text += f" [{as_printed(c.low, max(c.decimals, 1))}, {as_printed(c.high, max(c.decimals, 1))}]"
     return text + {"match": " ✓", "differs": f" (paper: {_number(c.paper)})"}.get(c.status, "")
@@ -250,7 +256,7 @@ def grid(self: Report) -> tuple[list[str], list[str], list[list[str]], list[str]
     notes: list[str] = []
     return rows, columns, [[_shown(self.cells.get((r, c)), notes) for c in columns] for r in rows], notes
 
-# %% ../../nbs/results/50_tables.ipynb #58590ee4
+# %% ../../nbs/results/50_tables.ipynb #d7f8828a
 @patch
 def legend(self: Report) -> list[str]:
     "What a reader of the table should know."
@@ -265,13 +271,13 @@ def legend(self: Report) -> list[str]:
 def markdown(self: Report) -> str:
     "The report as Markdown."
     rows, columns, cells, reasons = self.grid()
-    esc = lambda s: s.replace("|", "\\|").replace("\n", " ")
+    esc = lambda s: " ".join(s.split()).replace("|", "\\|")
     lines = [f"# {self.title}", "", "| | " + " | ".join(map(esc, columns)) + " |", "|---|" + "---|"*len(columns)]
     lines += [f"| {esc(r)} | " + " | ".join(map(esc, row)) + " |" for r, row in zip(rows, cells, strict=True)]
-    lines += [""] + [f"({'abcdefghijklmnopqrstuvwxyz'[i % 26]}) {x}  " for i, x in enumerate(reasons)]
+    lines += [""] + [f"({_letter(i)}) {x}  " for i, x in enumerate(reasons)]
     return "\n".join(lines + [""] + [f"* {l}" for l in self.legend()] + [""])
 
-# %% ../../nbs/results/50_tables.ipynb #bbd045c4
+# %% ../../nbs/results/50_tables.ipynb #32127b79
 TEX = {"\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "✓": r"$\checkmark$", "—": "---"}
 
 def tex_escape(
@@ -285,12 +291,12 @@ def latex(self: Report) -> str:
     "The report as a LaTeX table (booktabs)."
     rows, columns, cells, reasons = self.grid()
     line = lambda xs: " & ".join(map(tex_escape, xs)) + r" \\"
-    notes = [f"({'abcdefghijklmnopqrstuvwxyz'[i % 26]}) {x}." for i, x in enumerate(reasons)]
+    notes = [f"({_letter(i)}) {x}." for i, x in enumerate(reasons)]
     return "\n".join([r"\begin{table}", r"\centering\small", rf"\begin{{tabular}}{{l{'r'*len(columns)}}}", r"\toprule", line(["", *columns]), r"\midrule",
         *[line([r, *row]) for r, row in zip(rows, cells, strict=True)], r"\bottomrule", r"\end{tabular}",
         rf"\caption{{{tex_escape(' '.join([self.title + '.', *notes]))}}}", rf"\label{{tab:{self.name.replace('/', ':')}}}", r"\end{table}", ""])
 
-# %% ../../nbs/results/50_tables.ipynb #6f02454b
+# %% ../../nbs/results/50_tables.ipynb #a32c3b61
 @patch
 def _repr_html_(self: Report) -> str:
     "The table in a notebook: green where digits agree, red where they differ."
@@ -300,7 +306,7 @@ def _repr_html_(self: Report) -> str:
     td = lambda r, c, text: f"<td style='{look.get(self.cells[r, c].status, '') if (r, c) in self.cells else ''}'>{said(text)}</td>"
     head = "".join(f"<th>{html.escape(c)}</th>" for c in columns)
     body = "".join(f"<tr><th>{html.escape(r)}</th>{''.join(td(r, c, x) for c, x in zip(columns, row, strict=True))}</tr>" for r, row in zip(rows, cells, strict=True))
-    foot = "".join(f"<li>({'abcdefghijklmnopqrstuvwxyz'[i % 26]}) {html.escape(x)}</li>" for i, x in enumerate(reasons))
+    foot = "".join(f"<li>({_letter(i)}) {html.escape(x)}</li>" for i, x in enumerate(reasons))
     return f"<p><b>{html.escape(self.title)}</b></p><table><tr><th></th>{head}</tr>{body}</table><ul>{foot}</ul>"
 
 # %% ../../nbs/results/50_tables.ipynb #69478fc1

@@ -1,0 +1,314 @@
+"The command line: help, wrong calls, failing work, output for machines, closed pipes, and what is loaded at its start."
+import json, os, re, subprocess, sys
+import pytest
+import refnb.results.cli as cli
+from refnb.core.formats import write_jsonl
+from refnb.core.types import Answer, Option, Question
+import refnb as root
+import tools
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    for k in set(os.environ) - set(tools.clean(tmp_path)): monkeypatch.delenv(k)
+    for k, v in tools.clean(tmp_path).items(): monkeypatch.setenv(k, v)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+@pytest.fixture
+def refnb(home, capsys):
+    "Run a command in this process."
+    return lambda *args: tools.here(capsys, *args)
+
+COMMANDS = [["list"], ["fetch"], ["reproduce"], ["score"], ["score", "choice"]]
+FUNCTIONS = {"list": cli.list_, "fetch": cli.fetch, "reproduce": cli.reproduce_, "score choice": cli.score_choice}
+
+def words(text: str) -> str: return " ".join(text.split())
+
+
+# Help
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+@pytest.mark.parametrize("flag", ["--help", "-h"])
+def test_help(refnb, command, flag):
+    said = refnb(*command, flag)
+    assert said.status == 0 and said.err == "" and f"refnb {' '.join(command)}" in said.out
+
+@pytest.mark.parametrize("command", FUNCTIONS)
+def test_help_shows_each_parameters_comment(refnb, command):
+    f, said = FUNCTIONS[command], words(refnb(*command.split(), "--help").out)
+    assert words(f.__doc__) in said
+    assert len(cli.comments(f)) == f.__code__.co_argcount
+    for comment in cli.comments(f).values(): assert words(comment) in said
+
+def test_without_arguments_it_helps(refnb):
+    said = refnb()
+    assert said.status == 0 and said.err == "" and said.out == refnb("--help").out
+    assert all(c[0] in said.out for c in COMMANDS)
+
+def test_version(refnb): assert refnb("--version") == (0, f"refnb {root.__version__}\n", "")
+
+
+# Wrong calls: status 2, one line, nothing on standard output
+
+WRONG = {
+    "lst": "No such command 'lst'; did you mean list?",
+    "sore": "No such command 'sore'; did you mean score?",
+    "score choise x": "No such command 'choise'; did you mean choice?",
+    "score": "Missing command; see refnb --help",
+    "score choice": "Missing argument",
+    "reproduce --jbos 3": "No such option: --jbos",
+    "list --jsn": "--json",
+    "--verson": "--version",
+    "reproduce --jobs": "--jobs",
+    "reproduce --jobs x": "--jobs",
+    "reproduce --jobs 1.5": "--jobs",
+    "list tabels": "unknown list 'tabels'; did you mean tables?",
+    "list tables systems": "unexpected extra argument",
+    "fetch litbnk": "unknown upstream name 'litbnk'; did you mean litbank?",
+    "fetch identifyme-answers litbnk": "unknown upstream name 'litbnk'; did you mean litbank?",
+    "reproduce identifyem": "unknown paper 'identifyem'; did you mean identifyme?",
+    "reproduce identifyme/table_3_main_result": "unknown table 'identifyme/table_3_main_result'; did you mean identifyme/table_3_main_results?",
+    "reproduce identifyme/3": "unknown table 'identifyme/3'",
+    "reproduce table_3": "unknown paper 'table_3'",
+    "reproduce identifyme/table_3 -p sytems=[]": "unknown parameter 'sytems'; did you mean systems?",
+    "reproduce identifyme/table_3 -p seed=x": "seed: 'x' is not of type int",
+    "reproduce identifyme/table_3 -p seed=1.0": "seed: '1.0' is not of type int",
+    "reproduce identifyme/table_3 -p systems=random": """systems: 'random' is not of type list; write it as ["a", "b"]""",
+    "reproduce identifyme/table_3 -p seed": "-p: 'seed' is not NAME=VALUE",
+    "score choice identifyme/test:random --by tpye": "unknown field 'tpye'; did you mean type?",
+    "score choice identifyme/test:random --by type,copus": "unknown field 'copus'; did you mean corpus?",
+    "score choice identifyme/test:random --by type,": "unknown field ''",
+    "score choice identifyme/test:random --mode strct": "unknown mode 'strct'; did you mean strict?",
+    "score choice nothing": "nothing: is neither a file, a run's folder nor a name",
+    "score choice identifyme/tset:random": "unknown part 'identifyme/tset'; did you mean identifyme/test?",
+    "score choice identifyme/test:rnadom": "unknown system 'rnadom'; did you mean random?",
+}
+
+@pytest.mark.parametrize("call", WRONG)
+def test_a_wrong_call(refnb, call):
+    said = refnb(*call.split())
+    tools.one_line(said, 2, WRONG[call])
+    assert said.out == ""
+
+@pytest.mark.parametrize(("variable", "value", "said"), [
+    ("REFNB_JBOS", "3", "unknown variable REFNB_JBOS; did you mean REFNB_JOBS?"), ("REFNB_JOBS", "x", "REFNB_JOBS, jobs: 'x' is not a whole number"),
+    ("REFNB_OFFLINE", "perhaps", "REFNB_OFFLINE, offline: 'perhaps' is not true or false"), ("REFNB_UPSTREAM", "/nonexistent/x", "no such folder")])
+def test_a_wrong_variable(refnb, monkeypatch, variable, value, said):
+    monkeypatch.setenv(variable, value)
+    tools.one_line(refnb("list"), 2, said)
+
+@pytest.mark.parametrize(("text", "said"), [("[refnb]\njbos = 3\n", "settings.ini, [refnb]: unknown setting 'jbos'; did you mean jobs?"), ("[refnb]\njobs = many\n", "settings.ini, jobs: 'many' is not a whole number"),
+                                            ("[refnb]\njobs = 1\njobs = 2\n", "settings.ini"), ("[refnb]\nno sense\n", "settings.ini")])
+def test_a_wrong_setting(refnb, home, text, said):
+    (home/"settings.ini").write_text(text)
+    tools.one_line(refnb("list"), 2, said)
+
+def test_an_unknown_name_has_the_same_line_in_a_process_of_its_own(home):
+    said = tools.refnb(home, "list", "tabels")
+    assert said == (2, "", "refnb: unknown list 'tabels'; did you mean tables?\n")
+
+
+# Failing work: status 1
+
+FAILING = {
+    "reproduce altentities/table_1": "altentities/table_1_example_responses: has no notebook yet",
+    "score choice .": "is not a run: it has no run.json",
+}
+
+@pytest.mark.parametrize("call", FAILING)
+def test_failing_work(refnb, call):
+    said = refnb(*call.split())
+    tools.one_line(said, 1, FAILING[call])
+    assert said.out == ""
+
+def test_what_cannot_be_fetched(refnb):
+    said = refnb("fetch", "identifyme-answers")
+    lines = said.err.splitlines()
+    assert said.status == 1 and all(l.startswith("refnb: ") for l in lines) and lines[-1] == "refnb: 5 of 5 files could not be had; see above"
+    assert all("is not here, and downloads are off; set REFNB_OFFLINE=false, or name a local copy with REFNB_UPSTREAM" in l for l in lines[:-1]) and len(lines) == 6
+
+def test_a_notebook_that_fails(home):
+    tools.install(home/"tables", tools.A, tools.table(tools.A, "1/0"))
+    said = tools.refnb(home, "reproduce", "--json", tables=home/"tables")
+    assert said.status == 1 and json.loads(said.out)["steps"][0]["state"] == "failed"
+    assert said.err.splitlines()[-1] == f"refnb: 1 of 1 tables failed, the first is {tools.A}: cell 1 (1/0): ZeroDivisionError: division by zero"
+
+@pytest.mark.parametrize("call", ["list tabels", "score choice ."])
+def test_debug_shows_the_traceback(home, call):
+    for args in (["--debug", *call.split()], [*call.split(), "--debug"]):
+        said = tools.refnb(home, *args)
+        assert said.status == 1 and "Traceback" in said.err.splitlines()[0] and "Error: " in said.err.splitlines()[-1] and said.out == ""
+
+def test_an_unexpected_error_is_one_line_too(refnb, monkeypatch):
+    def broken(s): raise RuntimeError("no\nsuch\nthing")
+    monkeypatch.setitem(cli.LISTS, "tables", broken)
+    assert tools.one_line(refnb("list", "tables"), 1) == "refnb: unexpected RuntimeError: no such thing; --debug shows where"
+
+
+# For machines
+
+def one_object(said: tools.Said) -> dict:
+    assert said.status == 0, said
+    got = json.loads(said.out)  # the whole of it
+    assert isinstance(got, dict)
+    return got
+
+@pytest.mark.parametrize("what", ["", *cli.LISTS])
+def test_list_as_json(refnb, what):
+    got = one_object(refnb("list", *([what] if what else []), "--json"))
+    assert set(got) == ({what} if what else set(cli.LISTS)) and all(got.values())
+
+def test_list_tables(refnb):
+    got = one_object(refnb("list", "tables", "--json"))["tables"]
+    assert len(got) == 38 and {"table", "kind", "state", "match", "differ", "missing", "made from", "cost"} == set(got[0])
+
+def test_lists_are_tab_separated_elsewhere_than_on_a_terminal(refnb):
+    lines = refnb("list", "tables").out.splitlines()
+    assert len(lines) == 39 and {l.count("\t") for l in lines} == {7}
+
+def test_fetch_check_as_json(refnb):
+    said = refnb("fetch", "--check", "--json", "identifyme-answers")
+    assert one_object(said) == {"files": 5, "failed": []}
+    assert "identifyme-answers: 5 files, 0 here, 4.7 MB to download" in said.err
+
+def test_fetch_check_finds_a_wrong_file(refnb, home):
+    from refnb.core.upstream import files_of
+    path = home/"cache/upstream"/files_of("identifyme-answers")[0].place
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"wrong")
+    said = refnb("fetch", "--check", "--json", "identifyme-answers")
+    assert said.status == 1 and len(json.loads(said.out)["failed"]) == 1 and said.err.splitlines()[-1] == "refnb: 1 of 5 files could not be verified; see above"
+
+def test_reproduce_as_json(home):
+    tools.install(home/"tables", tools.A, tools.table(tools.A, "print('noise')"))
+    said = tools.refnb(home, "reproduce", "--json", tables=home/"tables")
+    got = one_object(said)
+    assert [(x["name"], x["state"]) for x in got["steps"]] == [(tools.A, "new")] and "38 tables" in got["summary"] and isinstance(got["hints"], list)
+    assert "made" in said.err
+
+
+# Score
+
+QUESTIONS = [Question(f"d{i % 3}:{i}", f"d{i % 3}", options=(Option("a"), Option("b"), Option("a")), right=(i % 2,), meta={"type": "odd" if i % 2 else "even", "n": i}) for i in range(9)]
+ANSWERS = [Answer(q.id, (0,)) for q in QUESTIONS]
+
+@pytest.fixture
+def files(home):
+    write_jsonl(home/"questions.jsonl", QUESTIONS, canary=True)
+    write_jsonl(home/"answers.jsonl", reversed(ANSWERS))
+    return home
+
+def test_score_of_a_file(refnb, files):
+    got = one_object(refnb("score", "choice", "answers.jsonl", "--gold", "questions.jsonl", "--by", "type", "--json"))
+    assert (got["unit"], got["mode"], got["by"], got["questions"]) == ("fraction", "strict", "type", 9)
+    assert {g: (v["accuracy"], v["n"], v["documents"], v["missing"], v["without_choice"]) for g, v in got["groups"].items()} == {"all": (5/9, 9, 3, 0, 0), "even": (1, 5, 3, 0, 0), "odd": (0, 4, 3, 0, 0)}
+    assert got["groups"]["all"]["low"] <= 5/9 <= got["groups"]["all"]["high"]
+
+def test_score_by_two_fields(refnb, files):
+    got = one_object(refnb("score", "choice", "answers.jsonl", "--gold", "questions.jsonl", "--by", "type, doc_key", "--json"))
+    assert set(got["groups"]) == {"all", *(f"{t} / d{i}" for t in ("even", "odd") for i in range(3))}
+
+def test_score_as_a_table(refnb, files):
+    lines = refnb("score", "choice", "answers.jsonl", "--gold", "questions.jsonl").out.splitlines()
+    assert lines[0].split("\t") == ["group", "accuracy (%)", "low", "high", "n", "documents", "missing", "without_choice"]
+    assert lines[1].split("\t")[:2] == ["all", "55.6"] and len(lines) == 2
+
+def test_score_counts_missing_answers(refnb, files):
+    write_jsonl(files/"answers.jsonl", [*ANSWERS[:3], Answer(QUESTIONS[3].id, reason="refused"), Answer(QUESTIONS[4].id, reason="failed")])
+    strict, released = (one_object(refnb("score", "choice", "answers.jsonl", "--gold", "questions.jsonl", "--json", "--mode", m))["groups"]["all"] for m in ("strict", "released"))
+    assert (strict["accuracy"], strict["n"], strict["missing"], strict["without_choice"]) == (2/9, 9, 4, 2)
+    assert (released["accuracy"], released["n"]) == (2/4, 4)
+
+def test_score_of_nothing_is_null_not_nan(refnb, files):
+    write_jsonl(files/"answers.jsonl", [])
+    got = one_object(refnb("score", "choice", "answers.jsonl", "--gold", "questions.jsonl", "--json", "--mode", "released"))
+    assert got["groups"]["all"]["accuracy"] is None and got["groups"]["all"]["n"] == 0
+
+def test_score_of_a_run(refnb, home):
+    from refnb.core.settings import load_settings
+    from refnb.models.published import ensure_run
+    run = ensure_run("random", "sample/identifyme", load_settings())
+    by_folder, by_name = (one_object(refnb("score", "choice", x, "--json")) for x in (run.folder, "sample/identifyme:random"))
+    assert by_folder == by_name and by_name["questions"] == 29
+
+def test_score_of_a_carried_run(refnb):
+    got = one_object(refnb("score", "choice", "identifyme/test:published/gemini-1.5-flash", "--json", "--mode", "released"))
+    assert (f"{100*got['groups']['all']['accuracy']:.2f}", got["groups"]["all"]["n"]) == ("73.85", 1197)
+
+def test_the_seed_is_all_that_chance_depends_on(refnb, files):
+    def low(seed): return one_object(refnb("score", "choice", "identifyme/test:random", "--json", "--seed", seed))["groups"]["all"]["low"]
+    assert low(0) == low(0) != low(1)
+
+def test_score_of_a_run_that_is_not_here(refnb): tools.one_line(refnb("score", "choice", "sample/identifyme:random"), 1, "there is no sealed run of random on sample/identifyme")
+
+def test_score_needs_gold(refnb, files): tools.one_line(refnb("score", "choice", "answers.jsonl"), 2, "answers.jsonl: answers alone cannot be scored; name the questions with --gold FILE")
+
+def test_score_with_gold_that_is_not_there(refnb, files): tools.one_line(refnb("score", "choice", "answers.jsonl", "--gold", "gone.jsonl"), 1, "gone.jsonl: no such file")
+
+GOOD = '{"id":"d0:0","chosen":[0]}'
+BROKEN = {
+    "torn": ('{"id":"d1:1","chosen":[0', "answers.jsonl, line 2"),
+    "not_json": ("hello", "answers.jsonl, line 2"),
+    "a_list": ("[1]", "answers.jsonl, line 2"),
+    "another_field": ('{"id":"d1:1","chosen":[0],"choosen":1}', "answers.jsonl, line 2"),
+    "no_id": ('{"chosen":[0]}', "answers.jsonl, line 2"),
+    "a_name_instead_of_an_index": ('{"id":"d1:1","chosen":["a"]}', "answers.jsonl, line 2"),
+    "negative": ('{"id":"d1:1","chosen":[-1]}', "answers.jsonl, line 2"),
+    "chosen_and_a_reason": ('{"id":"d1:1","chosen":[0],"reason":"refused"}', "answers.jsonl, line 2"),
+    "an_unknown_reason": ('{"id":"d1:1","reason":"tired"}', "answers.jsonl, line 2"),
+    "nan": ('{"id":"d1:1","scores":[NaN,1,2]}', "answers.jsonl, line 2"),
+    "not_utf8": ('{"id":"d1:\udcff","chosen":[0]}', "answers.jsonl, line 2"),
+    "unknown_id": ('{"id":"d9:1","chosen":[0]}', "1 answers belong to no question, one is d9:1"),
+    "doubled_id": (GOOD, "answers.jsonl: the id d0:0 stands twice"),
+    "an_option_that_is_not_there": ('{"id":"d1:1","chosen":[3]}', "d1:1"),
+    "too_few_scores": ('{"id":"d1:1","scores":[1,2]}', "d1:1"),
+}
+
+@pytest.mark.parametrize("fault", BROKEN)
+def test_broken_answers(refnb, files, fault):
+    line, said = BROKEN[fault]
+    (files/"answers.jsonl").write_bytes(f"{GOOD}\n{line}\n".encode("utf-8", "surrogateescape"))
+    got = refnb("score", "choice", "answers.jsonl", "--gold", "questions.jsonl", "--json")
+    tools.one_line(got, 1, said)
+    assert got.out == ""
+
+def test_broken_questions(refnb, files):
+    (files/"questions.jsonl").write_text('{"id":"d0:0","doc_key":"d","options":[{"name":"a"}],"right":[1]}\n')
+    tools.one_line(refnb("score", "choice", "answers.jsonl", "--gold", "questions.jsonl"), 1, "questions.jsonl, line 1", "field right: [1] is outside the 1 options")
+
+def test_doubled_questions(refnb, files):
+    write_jsonl(files/"questions.jsonl", [*QUESTIONS, QUESTIONS[0]])
+    tools.one_line(refnb("score", "choice", "answers.jsonl", "--gold", "questions.jsonl"), 1, "d0:0", "twice")
+
+
+# Pipes and start-up
+
+@pytest.mark.parametrize("call", ["list upstream", "list --json", "--help", "--version", "score choice identifyme/test:random --by doc_key"])
+def test_a_closed_pipe_is_no_error(home, call):
+    "As with `| head -1`."
+    read, write = os.pipe()
+    os.close(read)
+    try: p = subprocess.run([sys.executable, "-c", "from refnb.results.cli import run; run()", *call.split()], cwd=home, env=tools.clean(home), stdout=write, stderr=subprocess.PIPE, text=True, timeout=60)
+    finally: os.close(write)
+    assert p.stderr == "" and p.returncode in (0, 1)
+
+HEAVY = ["torch", "transformers", "pandas", "scipy", "matplotlib", "seaborn", "papermill", "nbclient", "nbdev", "ray", "openai", "huggingface_hub"]
+LOADED = f"\nimport sys; print([m for m in {HEAVY} if m in sys.modules])"
+
+@pytest.mark.parametrize("code", ["import refnb", "import refnb.results.cli", "from refnb.results.cli import main; main(['--help'])", "from refnb.results.cli import main; main(['--version'])", "from refnb.results.cli import main; main(['reproduce', '--help'])"])
+def test_nothing_heavy_is_loaded_at_the_start(home, code):
+    said = tools.ended(tools.start(home, code=code + LOADED))
+    assert said.status == 0 and said.out.endswith("[]\n"), said
+
+def test_public_names_load():
+    for name in root.__all__: assert getattr(root, name) is not None
+    assert set(root.__all__) <= set(dir(root))
+
+def test_a_name_that_is_not_public():
+    with pytest.raises(AttributeError, match="module 'refnb' has no attribute 'scroe'"): getattr(root, "scroe")  # noqa: B009
+
+def test_the_installed_command_is_this_one(home):
+    from importlib.metadata import entry_points
+    (point,) = entry_points(group="console_scripts", name="refnb")
+    assert point.load() is cli.run
+    assert re.fullmatch(r"\d+\.\d+\.\d+\S*", root.__version__)

@@ -1,0 +1,107 @@
+"Tables on a Ray cluster: the same numbers, workers that die, clusters that are not there."
+import json, os, shutil, socket, subprocess, sys, tempfile
+from pathlib import Path
+import psutil
+import pytest
+import tools
+from tools import A, B, install, table
+
+pytest.importorskip("ray", reason="needs Ray: pip install 'refnb[ray]'")
+
+TABLE = "identifyme/table_3_main_results"
+RAY = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_TOKEN": "5"*64}  # a token of its own keeps Ray from making one in the user's home
+LIMIT = 80
+
+def strays(folder: Path) -> list[psutil.Process]:
+    "Processes whose command lines name the folder, and their children: Ray's own are detached from what started them."
+    def names(p):
+        try: return any(str(folder) in x for x in p.cmdline())
+        except psutil.Error: return False
+    return list({x: None for p in psutil.process_iter() if names(p) for x in tools.family(p.pid)})
+
+@pytest.fixture(scope="module")
+def short():
+    "A folder with a short name: Ray's sockets lie below it, and their paths may not be long. No process of it is left at the end."
+    path = Path(tempfile.mkdtemp(prefix="r"))
+    yield path
+    ours = strays(path)
+    tools.end(ours)
+    psutil.wait_procs(ours, 10)
+    shutil.rmtree(path, ignore_errors=True)
+
+@pytest.fixture
+def batch(tmp_path, short):
+    "A function that starts a batch; it is ended with the test."
+    started = []
+    def start(*args, **how) -> subprocess.Popen:
+        started.append(tools.start(tmp_path, "reproduce", *args, RAY_TMPDIR=str(short), **RAY, **how))
+        return started[-1]
+    yield start
+    for p in started:
+        if p.poll() is None: tools.end(tools.family(p.pid)); p.communicate()
+
+def free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+@pytest.fixture(scope="module")
+def cluster(short) -> str:
+    "The address of a head on this machine, started as Ray's own manual says."
+    port, env = free_port(), {k: v for k, v in os.environ.items() if not k.startswith("RAY_")} | RAY
+    command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", f"--port={port}", "--node-ip-address=127.0.0.1", "--include-dashboard=false", "--num-cpus=2",
+               "--disable-usage-stats", f"--temp-dir={short}/c", "--object-store-memory=100000000"]
+    said = subprocess.run(command, env=env, capture_output=True, text=True, timeout=LIMIT, cwd=short)
+    assert said.returncode == 0, said.stdout + said.stderr
+    return f"127.0.0.1:{port}"
+
+
+def test_the_same_bytes_as_without_ray(batch, tmp_path):
+    said = tools.refnb(tmp_path/"plain", "reproduce", TABLE, "--sample")
+    assert said.status == 0, said
+    said = tools.ended(batch(TABLE, "--sample", "--ray", "local"), LIMIT)
+    assert said.status == 0, said
+    with_, without = (home/"reports/sample"/f"{TABLE}.csv" for home in (tmp_path, tmp_path/"plain"))
+    assert with_.read_bytes() == without.read_bytes()
+
+def test_a_started_cluster(batch, cluster, tmp_path):
+    install(tmp_path/"tables", A, table(A))
+    install(tmp_path/"tables", B, table(B, "1/0"))
+    said = tools.ended(batch("--ray", cluster, tables=tmp_path/"tables"), LIMIT)
+    tools.one_line(said, 1, f"1 of 2 tables failed, the first is {B}: cell 1 (1/0): ZeroDivisionError: division by zero")
+    assert f"{A}: made" in said.out and (tmp_path/f"reports/{A}.csv").exists() and not (tmp_path/f"reports/{B}.csv").exists()
+
+DIES_ONCE = """\
+import time
+from pathlib import Path
+import psutil
+here = Path(%r)
+attempt = len(list(here.glob("attempt?")))
+worker = next(p for p in psutil.Process().parents() if "ray::" in " ".join(p.cmdline()))
+(here/"pid").write_text(str(worker.pid))
+(here/"pid").rename(here/f"attempt{attempt}")
+while attempt == 0: time.sleep(0.1)"""
+
+def test_f02_a_killed_worker_is_tried_again(batch, cluster, tmp_path):
+    "And the kernel of the first attempt does not outlive its worker."
+    install(tmp_path/"tables", A, table(A, DIES_ONCE % str(tmp_path)))
+    install(tmp_path/"tables", B, table(B))
+    p, first = batch("--ray", cluster, tables=tmp_path/"tables"), tmp_path/"attempt0"
+    tools.wait(lambda: first.exists() or p.poll() is not None, "the first attempt", LIMIT)
+    assert p.poll() is None, p.communicate()
+    family = tools.family(int(first.read_text()))
+    assert len(family) > 1
+    family[0].kill()
+    said = tools.ended(p, LIMIT)
+    assert said.status == 0, said
+    assert int((tmp_path/"attempt1").read_text()) != int(first.read_text())
+    for name in (A, B): assert json.loads((tmp_path/f"reports/{name}.json").read_bytes())["table"] == name
+    tools.gone(family[1:])
+
+@pytest.mark.parametrize("address", ["127.0.0.1:%d", "nonsense"])
+def test_a_cluster_that_is_not_there(batch, tmp_path, address):
+    install(tmp_path/"tables", A, table(A))
+    address = address % free_port() if "%" in address else address
+    said = tools.ended(batch("--ray", address, tables=tmp_path/"tables"), LIMIT)
+    tools.one_line(said, 1, "no Ray cluster", address, "ray start --head")
+    assert not (tmp_path/f"reports/{A}.csv").exists()
