@@ -329,6 +329,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                    'refnb.results.cli._given': ('results/cli.html#_given', 'refnb/results/cli.py'),
                                    'refnb.results.cli._group': ('results/cli.html#_group', 'refnb/results/cli.py'),
                                    'refnb.results.cli._json': ('results/cli.html#_json', 'refnb/results/cli.py'),
+                                   'refnb.results.cli._let_go': ('results/cli.html#_let_go', 'refnb/results/cli.py'),
                                    'refnb.results.cli._option': ('results/cli.html#_option', 'refnb/results/cli.py'),
                                    'refnb.results.cli._outcomes': ('results/cli.html#_outcomes', 'refnb/results/cli.py'),
                                    'refnb.results.cli._report': ('results/cli.html#_report', 'refnb/results/cli.py'),

@@ -276,7 +276,7 @@ def _root(context: typer.Context,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False):
     if context.invoked_subcommand is None: print(context.get_help())
 
-# %% ../../nbs/results/53_cli.ipynb #ff072d24
+# %% ../../nbs/results/53_cli.ipynb #e8160a64
 def _usage(said: str) -> str:
     "typer's message about a wrong call, with the nearest command or a way to the help."
     from refnb.core.types import nearest
@@ -299,9 +299,7 @@ def main(
     "Run a command: 0 done, 1 the work failed, 2 the call was wrong."
     args = sys.argv[1:] if args is None else list(args)
     debug = "--debug" in args
-    try:
-        try: return int(app([a for a in args if a != "--debug"], prog_name="refnb", standalone_mode=False) or 0)
-        except BrokenPipeError: os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()); return 0
+    try: return int(app([a for a in args if a != "--debug"], prog_name="refnb", standalone_mode=False) or 0)
     except typer.Exit as e: return e.exit_code
     except (Exception, KeyboardInterrupt) as e:
         if debug: raise
@@ -309,8 +307,14 @@ def main(
         print(f"refnb: {line}", file=sys.stderr)
         return status
 
+def _let_go():
+    "Say the rest, if somebody still listens: `| head` closes the pipe, and that is no error."
+    try: sys.stdout.flush()
+    except BrokenPipeError: os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
 def run():
     status = main()
+    _let_go()
     if status == 130:
         import signal
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C would show a traceback of Python's own end
