@@ -276,7 +276,7 @@ def _root(context: typer.Context,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False):
     if context.invoked_subcommand is None: print(context.get_help())
 
-# %% ../../nbs/results/53_cli.ipynb #e8160a64
+# %% ../../nbs/results/53_cli.ipynb #6200682b
 def _usage(said: str) -> str:
     "typer's message about a wrong call, with the nearest command or a way to the help."
     from refnb.core.types import nearest
@@ -307,6 +307,7 @@ def main(
         print(f"refnb: {line}", file=sys.stderr)
         return status
 
+# %% ../../nbs/results/53_cli.ipynb #ad08f672
 def _let_go():
     "Say the rest, if somebody still listens: `| head` closes the pipe, and that is no error."
     try: sys.stdout.flush()
