@@ -130,7 +130,7 @@ def unchanged(
     if not told or stale(told, s.reports) or not path.exists(): return False
     return path.read_text() == _mark(task, s, code)
 
-# %% ../../nbs/results/52a_reproduce.ipynb #690bb1bf
+# %% ../../nbs/results/52a_reproduce.ipynb #cac43184
 @contextmanager
 def _alone(reports: str|Path) -> Iterator[None]:
     "Hold the folder of reports; what a killed batch left there is moved into place if it was ready, and removed."
@@ -146,6 +146,7 @@ def _alone(reports: str|Path) -> Iterator[None]:
         for p in aside.iterdir():
             if (p/READY).exists(): move(p, reports)
             if p.is_dir(): shutil.rmtree(p, ignore_errors=True)
+            elif p.suffix == ".part": p.unlink(missing_ok=True)
         yield
     finally: lock.release()
 
