@@ -8,11 +8,11 @@ __all__ = []
 # %% ../nbs/results/54_root.ipynb #4e8f3815
 __version__ = "0.1.0"
 
-# %% ../nbs/results/54_root.ipynb #aff46425
+# %% ../nbs/results/54_root.ipynb #5855caf0
 _NAMES = {
     "Question": "core.types", "Answer": "core.types", "Option": "core.types", "Document": "core.types", "Span": "core.types", "Prf": "core.types",
     "settings": "core.settings:load_settings", "get": "core.upstream", "find_runs": "core.runs", "load_run": "core.runs",
-    "outcomes": "metrics.choice", "accuracy": "metrics.choice", "score": "metrics.scores", "cluster_bootstrap": "metrics.uncertainty",
+    "outcomes": "metrics.choice", "accuracy": "metrics.choice", "score": "metrics.scores", "compare": "metrics.scores", "cluster_bootstrap": "metrics.uncertainty",
     "part_questions": "benchmarks.parts", "ensure_run": "models.published", "reproduce": "results.reproduce", "board": "results.board",
 }
 __all__ = ["__version__", *_NAMES]

@@ -47,7 +47,9 @@ def test_kinds_and_sources():
     assert all(printed(n).source in ("prose", "none") for n in table_names() if n.startswith("identifyme"))  # its tables are not among the sources
 
 def test_a_column_that_differs_is_a_column():
+    "Where a paper's whole table is printed; of IdentifyMe only numbers of the prose are, and columns are described that it computes."
     for n in table_names():
+        if n.startswith("identifyme"): continue
         columns = {c for row in printed(n).cells.values() for c in row}
         assert not printed(n).cells or set(printed(n).columns) <= columns, n
 

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['notebook_of', 'read_provenance', 'stale', 'Line', 'line_of', 'Board', 'board', 'write_board']
 
-# %% ../../nbs/results/50a_board.ipynb #868c860a
+# %% ../../nbs/results/50a_board.ipynb #aac9d70a
 import html
 from pathlib import Path
 import msgspec
@@ -14,7 +14,7 @@ from ..core.settings import Settings, load_settings, packaged
 from ..core.formats import read_bytes, write_atomic
 from ..core.upstream import registry, survey
 from ..core.runs import find_summaries
-from .tables import Report, papers, printed, sha256, table_names
+from .tables import Report, own_names, papers, printed, sha256, table_names
 
 # %% ../../nbs/results/50a_board.ipynb #c713fd4e
 def notebook_of(
@@ -105,14 +105,16 @@ def line_of(
     spent = f"{told['cost']['cpu_seconds']:g} s, {told['cost']['peak_mb']} MB, 0 USD" if told else ""
     return Line(name, t.number, t.title, t.kind, n, k["match"], k["differs"], k["beyond"], k["missing"], state, _needs(name, s), spent, _why(name, reports) if told else [])
 
-# %% ../../nbs/results/50a_board.ipynb #2eb245a4
+# %% ../../nbs/results/50a_board.ipynb #a0eb8114
 class Board:
     "The lines of all tables; shows itself as a page."
     def __init__(self, lines: list[Line]): self.lines = lines
-    def total(self, field: str) -> int: return sum(getattr(l, field) for l in self.lines)
+    @property
+    def papers(self) -> list[Line]: return [l for l in self.lines if l.number != "own"]
+    def total(self, field: str) -> int: return sum(getattr(l, field) for l in self.papers)
     def summary(self) -> str:
-        done = sum(l.state.startswith(("regenerated", "kept")) for l in self.lines)
-        return (f"Regenerated here: {done} of {len(self.lines)} tables. Of {self.total('printed')} printed numbers that are among our sources, {self.total('match')} are "
+        done = sum(l.state.startswith(("regenerated", "kept")) for l in self.papers)
+        return (f"Regenerated here: {done} of {len(self.papers)} tables. Of {self.total('printed')} printed numbers that are among our sources, {self.total('match')} are "
                 f"matched to the digit and {self.total('differs')} differ; {self.total('beyond')} more numbers are computed that our sources do not print.")
     def __repr__(self): return self.summary() + "\n" + "\n".join(f"  {l.name:44} {l.state:14} {l.match:4} match {l.differs:3} differ {l.missing:3} missing" for l in self.lines)
     def _repr_markdown_(self): return self.markdown()
@@ -138,13 +140,13 @@ def _board_markdown(self: Board) -> str:
     return "\n".join(head + [x for p, lines in by.items() for x in _paper_md(p, lines)])
 Board.markdown = _board_markdown
 
-# %% ../../nbs/results/50a_board.ipynb #0f0c5f30
+# %% ../../nbs/results/50a_board.ipynb #fe9f2b77
 def board(
     s: Settings|None = None, # where reports are, and where files would come from
 ) -> Board:                  # all tables
     "What of the four papers is regenerated."
     s = s or load_settings()
-    return Board([line_of(n, s.reports, s) for n in table_names()])
+    return Board([line_of(n, s.reports, s) for n in [*table_names(), *own_names()]])
 
 def write_board(
     s: Settings|None = None, # where reports are

@@ -6,7 +6,7 @@
 __all__ = ['Say', 'SAYINGS', 'choose', 'Task', 'task_of', 'lacking', 'bring', 'replay', 'part_of', 'unchanged', 'Stopped', 'Step',
            'Batch', 'reproduce']
 
-# %% ../../nbs/results/52a_reproduce.ipynb #c8b8f16d
+# %% ../../nbs/results/52a_reproduce.ipynb #e25642f0
 import os, shutil, signal, threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -19,11 +19,11 @@ from ..core.formats import write_atomic
 from ..core.upstream import Survey, fetch_files, files_of, reachable, survey
 from ..benchmarks.parts import part_is_here, part_questions, parts
 from ..models.published import ensure_run, published
-from .tables import papers, printed, sha256, table_names
+from .tables import own_names, papers, printed, sha256, table_names
 from .board import Board, board, notebook_of, read_provenance, stale, write_board
 from .batch import READY, Executed, bind, code_hash, execute, move, parameters_of, put, read_notebook, result_hash, verdict
 
-# %% ../../nbs/results/52a_reproduce.ipynb #ad23d5fc
+# %% ../../nbs/results/52a_reproduce.ipynb #d38e1b60
 def choose(
     names: Iterable[str], # papers, tables or beginnings of tables' names
 ) -> list[str]:           # tables that have a notebook
@@ -32,7 +32,7 @@ def choose(
     for name in names or papers():
         paper, _, table = name.partition("/")
         if paper not in papers(): raise CallError(f"unknown paper {paper!r}", do=nearest(paper, papers()))
-        got = [n for n in table_names() if n.startswith(f"{paper}/") and (not table or n == name or n.startswith(f"{name}_"))]
+        got = [n for n in [*table_names(), *own_names()] if n.startswith(f"{paper}/") and (not table or n == name or n.startswith(f"{name}_"))]
         if not got: raise CallError(f"unknown table {name!r}", do=nearest(name, table_names()))
         built = [n for n in got if notebook_of(n)]
         if table and not built: raise DataError("has no notebook yet", got[0])

@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['Unit', 'Rounding', 'NOT_PRINTED', 'CSV', 'TEX', 'Column', 'Cell', 'Printed', 'Paper', 'read_paper', 'papers',
-           'table_names', 'printed', 'as_printed', 'Result', 'Report', 'tex_escape', 'versions', 'cost', 'sha256']
+           'table_names', 'own_names', 'printed', 'as_printed', 'Result', 'Report', 'tex_escape', 'versions', 'cost',
+           'sha256']
 
 # %% ../../nbs/results/50_tables.ipynb #326ea380
 import hashlib, html, math
@@ -19,8 +20,8 @@ from ..core.settings import packaged
 from ..core.formats import read_bytes, read_yaml, write_atomic
 from ..core.upstream import registry, set_names
 
-# %% ../../nbs/results/50_tables.ipynb #75ca1093
-Unit = Literal["percent", "fraction", "count", "words", "seconds", "GB", "score", "tokens", "mentions", "mixed", "none"]
+# %% ../../nbs/results/50_tables.ipynb #2284cc24
+Unit = Literal["percent", "fraction", "count", "words", "seconds", "GB", "score", "tokens", "mentions", "p", "mixed", "none"]
 Rounding = Literal["half-up", "truncate"]
 
 class Column(Record):
@@ -37,7 +38,7 @@ class Cell(Record):
     rounding: Rounding|None = None
     note: str = ""
 
-# %% ../../nbs/results/50_tables.ipynb #1fe27941
+# %% ../../nbs/results/50_tables.ipynb #a1052d7e
 class Printed(Record):
     "What a paper prints in one table."
     number: str                       # as in the paper
@@ -60,15 +61,17 @@ class Paper(Record):
     title: str                 # full title
     cite: str                  # how to cite it
     tables: dict[str, Printed] # by the name of the notebook
+    own: dict[str, Printed] = {} # tables of ours that the paper does not have: own_…
 
-# %% ../../nbs/results/50_tables.ipynb #df4739eb
+# %% ../../nbs/results/50_tables.ipynb #c152bd54
 def read_paper(
     path: str|Path, # a YAML file of printed values
 ) -> Paper:         # checked
     "Printed values from a file."
     paper = read_yaml(path, Paper)
-    for name, t in paper.tables.items():
-        if not name.startswith(f"table_{t.number.lower()}_"): raise FormatError(f"table {name!r} has the number {t.number}", str(path), f"call it table_{t.number.lower()}_…")
+    for name, t in (paper.tables | paper.own).items():
+        if name in paper.own and not name.startswith("own_"): raise FormatError(f"table {name!r} is of our own", str(path), "call it own_…")
+        if name in paper.tables and not name.startswith(f"table_{t.number.lower()}_"): raise FormatError(f"table {name!r} has the number {t.number}", str(path), f"call it table_{t.number.lower()}_…")
         if lost := [i for i in t.inputs if i not in set_names()]: raise FormatError(f"unknown upstream name {lost[0]!r}", f"{path}, {name}, field inputs", nearest(lost[0], set_names()))
         if bad := [f"{r}, {c}" for r, row in t.cells.items() for c, x in row.items() if not math.isfinite(x.value if isinstance(x, Cell) else x)]: raise FormatError("is not a finite number", f"{path}, {name}, {bad[0]}")
         if t.source == "none" and t.cells: raise FormatError("has cells, but no source", f"{path}, {name}")
@@ -80,10 +83,14 @@ def papers() -> dict[str, Paper]:
     got = [read_paper(p) for p in packaged("data/papers").glob("*.yaml")]
     return {p.paper: p for p in sorted(got, key=lambda p: (p.order, p.paper))}
 
-# %% ../../nbs/results/50_tables.ipynb #486ca65e
+# %% ../../nbs/results/50_tables.ipynb #83aa052c
 def table_names() -> list[str]:
     "All 38 tables as `paper/table`."
     return [f"{p.paper}/{t}" for p in papers().values() for t in p.tables]
+
+def own_names() -> list[str]:
+    "Tables of ours that no paper has."
+    return [f"{p.paper}/{t}" for p in papers().values() for t in p.own]
 
 def printed(
     name: str, # paper/table
@@ -91,10 +98,11 @@ def printed(
     "The printed values of a table."
     paper, _, table = name.partition("/")
     if paper not in papers(): raise CallError(f"unknown paper {paper!r}", do=nearest(paper, papers()))
-    if table not in papers()[paper].tables: raise CallError(f"unknown table {name!r}", do=nearest(name, table_names()))
-    return papers()[paper].tables[table]
+    known = papers()[paper].tables | papers()[paper].own
+    if table not in known: raise CallError(f"unknown table {name!r}", do=nearest(name, [*table_names(), *own_names()]))
+    return known[table]
 
-# %% ../../nbs/results/50_tables.ipynb #b602bdc8
+# %% ../../nbs/results/50_tables.ipynb #9151ca36
 def as_printed(
     value: float,               # ours
     decimals: int,              # of the table; negative: thousands and the like
@@ -102,9 +110,9 @@ def as_printed(
 ) -> Decimal:                   # with that many decimals
     "A number as the paper would print it."
     mode = ROUND_HALF_UP if rounding == "half-up" else ROUND_DOWN
-    return Decimal(repr(round(value, 9))).quantize(Decimal(1).scaleb(-decimals), rounding=mode)
+    return Decimal(repr(round(float(value), 9))).quantize(Decimal(1).scaleb(-decimals), rounding=mode)
 
-# %% ../../nbs/results/50_tables.ipynb #680980b0
+# %% ../../nbs/results/50_tables.ipynb #f6c672a4
 class Result(Record):
     "One cell of a regenerated table."
     row: str                  # as in the printed values
@@ -117,6 +125,7 @@ class Result(Record):
     reason: str = ""          # why there is no number, or no interval
     mode: str = ""            # the reading it follows, where it is not the report's
     paper: float|None = None  # printed
+    unit: Unit = "none"       # of its column
     decimals: int = 0         # as printed
     rounding: Rounding = "half-up"
     note: str = ""            # of the printed number
@@ -133,7 +142,7 @@ class Result(Record):
         if self.ours is None or self.paper is None: return None
         return float(as_printed(self.ours, self.decimals, self.rounding) - Decimal(repr(self.paper)))
 
-# %% ../../nbs/results/50_tables.ipynb #cd7b9b84
+# %% ../../nbs/results/50_tables.ipynb #596f8aab
 NOT_PRINTED = "not in our sources"
 
 class Report:
@@ -147,14 +156,16 @@ class Report:
         self.name, self.mode, self.parameters, self.sample = name, mode, dict(parameters or {}), sample
         self.printed, self.cells, self.inputs, self.runs = printed(name), {}, {}, {}
     @property
-    def title(self) -> str: return f"{papers()[self.name.split('/')[0]].cite.split(',')[0]}, Table {self.printed.number}: {self.printed.title}"
+    def title(self) -> str:
+        paper, own = self.name.split("/")[0], self.name in own_names()
+        return f"{papers()[paper].paper}: {self.printed.title}" if own else f"{papers()[paper].cite.split(',')[0]}, Table {self.printed.number}: {self.printed.title}"
 
-# %% ../../nbs/results/50_tables.ipynb #e7b958f5
+# %% ../../nbs/results/50_tables.ipynb #0a0f7368
 @patch
 def _printed_cell(self: Report, row: str, column: str) -> dict:
     "What the paper prints in a cell, with the decimals and rounding that hold there."
     t, c = self.printed, self.printed.columns.get(column, Column())
-    out = dict(decimals=t.decimals if c.decimals is None else c.decimals, rounding=c.rounding or t.rounding)
+    out = dict(unit=c.unit or t.unit, decimals=t.decimals if c.decimals is None else c.decimals, rounding=c.rounding or t.rounding)
     cell = None if self.sample else t.cells.get(row, {}).get(column)
     if not isinstance(cell, Cell): return out | dict(paper=cell)
     own = {k: v for k, v in dict(decimals=cell.decimals, rounding=cell.rounding).items() if v is not None}
@@ -170,17 +181,20 @@ def add(self: Report,
     n: int|None = None,       # items it rests on
     reason: str = "",         # why there is no number, or no interval
     mode: str = "",           # the reading it follows, where it is not the report's
+    unit: str = "",           # of this cell, where it is not the column's: "count" has no decimals, "p" four
 ) -> Result:                  # the cell
     "Add a cell; one without a number needs a reason."
     low = high = None
     if interval is not None:
-        k = 100 if self.printed.unit == "percent" else 1
+        k = 100 if self._printed_cell(row, column)["unit"] == "percent" else 1
         ours, low, high = (v if v is None else k*v for v in interval[:3])
         n = interval.n
+    if ours is not None: ours = float(ours)  # numpy's floats have a repr of their own
     if ours is not None and not math.isfinite(ours): ours, reason = None, reason or f"the computation gave {ours}"
     if ours is None and not reason: raise DataError("has no number and no reason", f"{self.name}, {row}, {column}", "say why")
     if (row, column) in self.cells: raise DataError("stands twice", f"{self.name}, {row}, {column}")
-    self.cells[row, column] = r = Result(row, column, ours, low, high, n, run, reason, mode, **self._printed_cell(row, column))
+    told = self._printed_cell(row, column) | (dict(unit=unit, decimals={"count": 0, "p": 4}.get(unit, 1)) if unit else {})
+    self.cells[row, column] = r = Result(row, column, ours, low, high, n, run, reason, mode, **told)
     return r
 
 # %% ../../nbs/results/50_tables.ipynb #ad478865
@@ -234,7 +248,7 @@ def csv(self: Report) -> str:
         w.writerow([self.name, text(c.row), text(c.column), paper, *map(_number, (c.ours, c.difference, c.low, c.high)), "" if c.n is None else c.n, c.mode or self.mode, text(c.run), text(c.reason)])
     return out.getvalue()
 
-# %% ../../nbs/results/50_tables.ipynb #d60d1f29
+# %% ../../nbs/results/50_tables.ipynb #27fa5ffb
 def _letter(i: int) -> str:
     "a, b, …, z, aa, ab, …"
     return (_letter(i//26 - 1) if i >= 26 else "") + "abcdefghijklmnopqrstuvwxyz"[i % 26]
@@ -244,8 +258,8 @@ def _shown(c: Result|None, notes: list[str]) -> str:
     if c is None: return ""
     if c.ours is None:
         if c.reason not in notes: notes.append(c.reason)
-        return f"— ({_letter(notes.index(c.reason))})"
-    text = str(as_printed(c.ours, c.decimals if c.paper is None or c.decimals >= 1 else 1, c.rounding))
+        return f"— ({_letter(notes.index(c.reason))})" + ("" if c.paper is None else f" (paper: {_number(c.paper)})")
+    text = str(as_printed(c.ours, max(c.decimals, 1) if c.unit in ("percent", "fraction") else c.decimals, c.rounding))
     if c.low is not None: text += f" [{as_printed(c.low, max(c.decimals, 1))}, {as_printed(c.high, max(c.decimals, 1))}]"
     return text + {"match": " ✓", "differs": f" (paper: {_number(c.paper)})"}.get(c.status, "")
 
