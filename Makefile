@@ -1,4 +1,4 @@
-# make reproduce | test | lab | bench | hooks | test-full: each sets up .venv first, when it is missing or what it is made from changed
+# make reproduce | test | site | lab | bench | hooks | test-full: each sets up .venv first, when it is missing or what it is made from changed
 PYTHON ?= python3
 VENV   ?= .venv
 EXTRAS ?= dev
@@ -8,7 +8,7 @@ export IN_TEST :=
 export JUPYTER_PREFER_ENV_PATH := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help reproduce test test-full check notebooks pytest tables lab bench hooks outputs constraints
+.PHONY: help reproduce site test test-full check notebooks pytest tables lab bench hooks outputs constraints
 help:             ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
 
@@ -28,7 +28,7 @@ $(VENV)/.$(EXTRAS): $(VENV)/.core
 reproduce: $(VENV)/.core     ## regenerate every table that can be regenerated here, and print the board
 	@$(BIN)/refnb reproduce
 
-test: check notebooks pytest tables ## all checks: what CI runs
+test: check notebooks tables pytest ## all checks: what CI runs
 check: $(VENV)/.$(EXTRAS)    ## export, clean, order of imports, notebooks' form, keys, typos, ruff
 	@$(BIN)/python .ci/check.py
 notebooks: $(VENV)/.$(EXTRAS) ## every notebook from a clean kernel, and its committed outputs
@@ -38,9 +38,11 @@ pytest: $(VENV)/.$(EXTRAS)   ## command line, faults, parity, properties
 tables: $(VENV)/.core        ## reproduce on the sample, then on what is here
 	@$(BIN)/refnb reproduce --sample
 	@$(BIN)/refnb reproduce
-test-full: check notebooks   ## the same with 20,000 mutations and 1,000 kills
-	@TEST_MUTATIONS=20000 TEST_KILLS=1000 $(BIN)/python -m pytest
+test-full: check notebooks   ## the same with 20,000 mutations, 1,000 kills and a session in JupyterLab
+	@TEST_MUTATIONS=20000 TEST_KILLS=1000 TEST_LAB=1 $(BIN)/python -m pytest
 
+site: $(VENV)/.$(EXTRAS)     ## the site, in _site: static pages that load nothing from another host
+	@$(BIN)/python .ci/site/build.py
 lab: $(VENV)/.$(EXTRAS)      ## JupyterLab on the notebooks
 	@$(BIN)/jupyter lab nbs
 bench: $(VENV)/.$(EXTRAS)    ## CPU seconds against their budgets

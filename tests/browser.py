@@ -1,0 +1,75 @@
+"A real browser, driven through its DevTools protocol."
+import itertools, json, os, shutil, subprocess, urllib.request
+import pytest
+from tools import alive, end, family, gone, wait
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-dev-shm-usage", "--no-first-run",
+         "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-default-apps", "--no-default-browser-check",
+         "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", "--remote-debugging-port=0", "--window-size=1300,1000"]
+
+@pytest.fixture(scope="session")
+def port(tmp_path_factory):
+    "A browser; where it can be talked to."
+    pytest.importorskip("websocket", reason="needs websocket-client, which comes with JupyterLab")
+    if not CHROMIUM: pytest.skip("needs Chromium: apt install chromium")
+    home = tmp_path_factory.mktemp("chromium")
+    told = home/"profile/DevToolsActivePort"
+    silent = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
+    process = subprocess.Popen([CHROMIUM, *FLAGS, f"--user-data-dir={told.parent}", "about:blank"], env=dict(os.environ, HOME=str(home)), **silent)
+    try:
+        wait(lambda: process.poll() is not None or (told.exists() and len(told.read_text().split()) == 2), "Chromium starts")
+        if process.poll() is not None: pytest.skip(f"{CHROMIUM} does not start here: it ended with {process.returncode}")
+        yield int(told.read_text().split()[0])
+    finally:
+        started = family(process.pid)
+        end(started); process.wait(); gone(started)
+        assert not alive(started)
+
+class Tab:
+    "A page in the browser, through the DevTools protocol."
+    def __init__(self, port: int, host: str):
+        import websocket
+        self.host, self.port, self.events, self.numbers = host, port, [], itertools.count(1)
+        self.id = self._ask("new?about:blank", "PUT")["id"]
+        self.socket = websocket.create_connection(f"ws://127.0.0.1:{port}/devtools/page/{self.id}", suppress_origin=True, timeout=60)
+        for domain in ("Page", "Runtime", "Network", "Log"): self.call(f"{domain}.enable")
+
+    def _ask(self, what: str, method: str = "GET"):
+        with urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:{self.port}/json/{what}", method=method), timeout=60) as reply:
+            return json.loads(text) if (text := reply.read()).startswith(b"{") else text
+
+    def close(self):
+        self.socket.close()
+        self._ask(f"close/{self.id}")
+
+    def call(self, method: str, **params) -> dict:
+        "One command and its result; events that come before it are kept."
+        number = next(self.numbers)
+        self.socket.send(json.dumps(dict(id=number, method=method, params=params)))
+        while (got := json.loads(self.socket.recv())).get("id") != number: self.events.append(got)
+        return got.get("result", {})
+
+    def js(self, code: str):
+        "The value of an expression; None where it fails, as it does while a page is changing."
+        return self.call("Runtime.evaluate", expression=code, returnByValue=True, awaitPromise=True).get("result", {}).get("value")
+
+    def wait(self, code: str): return wait(lambda: self.js(code), code, 60)
+    def at(self, page: str): self.wait(f"location.pathname == '/{page}.html' && document.readyState == 'complete'")
+
+    def open(self, page: str, query: str = ""):
+        self.call("Page.navigate", url=f"{self.host}/{page}.html{query}")
+        self.at(page)
+
+    def phone(self): self.call("Emulation.setDeviceMetricsOverride", width=390, height=844, deviceScaleFactor=2, mobile=True)
+
+    def requests(self) -> list[str]:
+        self.js("1")  # what has come is read
+        of = {"Network.requestWillBeSent": lambda p: p["request"]["url"], "Network.webSocketCreated": lambda p: p["url"]}
+        return [of[e["method"]](e["params"]) for e in self.events if e.get("method") in of]
+
+    def errors(self) -> list[str]:
+        self.js("1")
+        bad = [e["params"] for e in self.events if e.get("method") == "Runtime.exceptionThrown"]
+        bad += [e["params"] for e in self.events if e.get("method") == "Runtime.consoleAPICalled" and e["params"]["type"] in ("error", "assert")]
+        return list(map(str, bad + [e["params"] for e in self.events if e.get("method") == "Log.entryAdded" and e["params"]["entry"]["level"] == "error"]))

@@ -1,0 +1,211 @@
+"The site as a reader sees it, in a browser: navigation, search, plots, formulas, tables, phones; and nothing from another host."
+import functools, importlib.util, json, re, subprocess, sys, threading
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+import pytest
+from browser import Tab, port  # noqa: F401 (a fixture)
+from tools import ROOT, clean
+
+NEEDS = [p for p in ("sphinx", "myst_nb", "sphinx_book_theme", "latex2mathml") if not importlib.util.find_spec(p)]
+if NEEDS: pytest.skip(f"needs {', '.join(NEEDS)}: pip install 'refnb[dev]'", allow_module_level=True)
+
+REPORT, CHOICE = "reports/identifyme/table_3_main_results", "notebooks/metrics/10_choice"
+SAMPLE = ["index", "reports/index", REPORT, "reports/identifyme/index", CHOICE, "notebooks/core/00_types", "notebooks/results/51_plots",
+          "notebooks/tables/identifyme/table_3_main_results", "notebooks/metrics/index", "api/index", "api/refnb.core.types",
+          "api/refnb.core.formats", "data", "_modules/refnb/core/types"]
+
+@pytest.fixture(scope="module")
+def builder():
+    "The script that builds the site."
+    spec = importlib.util.spec_from_file_location("build_site", ROOT/".ci/site/build.py")
+    module = importlib.util.module_from_spec(spec); spec.loader.exec_module(module)
+    return module
+
+def build(home: Path, out: Path) -> subprocess.CompletedProcess:
+    return subprocess.run([sys.executable, ROOT/".ci/site/build.py", "--out", out], cwd=home, env=clean(home), capture_output=True, text=True, timeout=300)
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory) -> Path:
+    "A site, built once."
+    home = tmp_path_factory.mktemp("site")
+    got = build(home, home/"site")
+    assert got.returncode == 0, got.stdout + got.stderr
+    assert not got.stderr, got.stderr
+    return home/"site"
+
+
+# What is built
+
+def test_every_notebook_and_report_has_its_page(site):
+    for p in (ROOT/"nbs").rglob("[0-9]*.ipynb"):
+        if ".ipynb_checkpoints" not in p.parts: assert (site/"notebooks"/p.relative_to(ROOT/"nbs").with_suffix(".html")).is_file(), p
+    for p in (ROOT/"reports").glob("[!.]*/*.md"):
+        if p.parent.name != "sample": assert (site/"reports"/p.relative_to(ROOT/"reports").with_suffix(".html")).is_file(), p
+
+def test_directives_are_hidden_and_outputs_are_shown(site):
+    page = (site/f"{CHOICE}.html").read_text()
+    assert "default_exp" not in page and "#| export" not in re.sub("<[^>]+>", "", page)
+    assert 'class="dataframe"' in page and "<math" in page
+
+def test_the_api_has_comments_of_parameters_and_fields_and_the_source(site):
+    page = re.sub("<[^>]+>", "", (site/"api/refnb.core.types.html").read_text())
+    assert "what the reader can do about it" in page, "a parameter's comment"
+    assert "the document it is asked of; intervals are clustered by it" in page, "a field's comment"
+    assert "[source]" in page
+
+def test_a_report_can_be_downloaded(site):
+    page = (site/f"{REPORT}.html").read_text()
+    for end_ in ("csv", "tex", "json"):
+        (found,) = re.findall(rf'href="([^"]+/table_3_main_results\.{end_})"', page)
+        assert (site/REPORT).parent.joinpath(found).resolve().read_bytes() == (ROOT/f"{REPORT}.{end_}").read_bytes()
+
+@pytest.mark.parametrize("link", ["../nothing.md", "../reports/identifyme/table_99.png", "../../outside", "core/00_types.ipynb#"])
+def test_a_link_that_leads_nowhere_is_a_fault(builder, tmp_path, link):
+    tree = builder.Tree(tmp_path)
+    tree.links(f"see [this]({link}) and `[that](no link)`", "nbs/index.ipynb", "index.ipynb")
+    assert len(tree.faults) == (not link.endswith("#")), tree.faults
+
+def test_links_are_seen_from_the_page(builder, tmp_path):
+    tree = builder.Tree(tmp_path)
+    got = tree.links("[a](../reports/README.md#kitmus) [b](../LICENSE) ![c](../reports/identifyme/table_3_main_results.png)", "nbs/index.ipynb", "index.ipynb")
+    assert got == "[a](reports/index.md#kitmus) [b](files/LICENSE) ![c](files/reports/identifyme/table_3_main_results.png)"
+    assert (tmp_path/"files/LICENSE").read_bytes() == (ROOT/"LICENSE").read_bytes()
+
+def test_a_dead_link_and_a_folder_of_this_machine_are_faults(builder, tmp_path):
+    (tmp_path/"a.html").write_text('<a class="x" href="b.html#there">1</a> <a href="b.html#not">2</a> <a href="c.html">3</a>'
+                                   '<a href="https://x.org">4</a> /some/folder')
+    (tmp_path/"b.html").write_text('<p id="there">')
+    said = ["names the folder /some/folder of this machine", "the link b.html#not leads nowhere", "the link c.html leads nowhere"]
+    assert sorted(builder.check(tmp_path, "/some/folder")) == [f"a.html: {s}" for s in said]
+
+AWAY = {".html": ['<script src="https://x.org/a.js"></script>', '<link href="//x.org/a.css" rel="stylesheet">', '<img alt=">" src="http://x.org/a.png">',
+                  '<img srcset="a.png 1x, https://x.org/b.png 2x">',
+                  '<p style="background:url(https://x.org/a)">', "<style>@import 'https://x.org/a.css'</style>",
+                  '<script>import("https://x.org/a.js")</script>', '<iframe src=https://x.org></iframe>'],
+        ".css": ["a{b:url(https://x.org/a)}", "a{b:url( '//x.org/a')}", '@import "https://x.org/a.css";'],
+        ".js": ['import x from "https://x.org/a.js"', "fetch('https://x.org')", 'e.src="//x.org/a.js"', 'r.open("GET","https://x.org")']}
+HERE = {".html": ['<a href="https://x.org">x</a>', '<script src="_static/a.js"></script>', "<code>src='https://x.org'</code>",
+                 '<svg xmlns="http://www.w3.org/2000/svg">'],
+        ".css": ["/* https://x.org */ a{b:url(fonts/a.woff2)}"], ".js": ["// see https://x.org\nlet x = 'https://x.org'"]}
+
+@pytest.mark.parametrize("kind, text", [(k, t) for k, ts in AWAY.items() for t in ts])
+def test_what_is_loaded_from_another_host_is_found(builder, kind, text): assert builder.foreign(text, kind)
+
+@pytest.mark.parametrize("kind, text", [(k, t) for k, ts in HERE.items() for t in ts])
+def test_a_link_to_be_clicked_is_none(builder, kind, text): assert not builder.foreign(text, kind)
+
+def test_a_folder_that_is_no_site_is_left_alone(tmp_path):
+    (tmp_path/"thesis.txt").write_text("years of work")
+    got = build(tmp_path, tmp_path)
+    assert got.returncode == 2 and "no site" in got.stderr and (tmp_path/"thesis.txt").exists()
+
+def cells(*sources: str, outputs=(), tags=()) -> list[dict]:
+    return [dict(cell_type="code", metadata={"tags": list(tags)}, source=s, outputs=list(outputs)) for s in sources]
+
+RUNS = [("seed = 7\nout = 'there'", "print(seed)", True), ("seed = 8\nout = ''", "print(seed)", False), ("seed = 7", "print(seed + 1)", False)]
+
+@pytest.mark.parametrize("injected, code, shown", RUNS)
+def test_a_table_shows_its_last_run_unless_that_was_another(builder, tmp_path, monkeypatch, injected, code, shown):
+    monkeypatch.setattr(builder, "ROOT", tmp_path)
+    said, path = dict(output_type="stream", name="stdout", text="7"), tmp_path/"nbs/tables/paper/table_1.ipynb"
+    parameters = cells("seed: int = 7  # of the dice\nout: str = ''", tags=["parameters"])
+    nb = dict(cells=[*parameters, *cells("print(seed)")])
+    assert builder.last_run(path, nb) == nb
+    (tmp_path/"reports/.batch").mkdir(parents=True)
+    ran = [*parameters, *cells(injected, tags=["injected-parameters"]), *cells(code, outputs=[said])]
+    (tmp_path/"reports/.batch/paper-table_1.ipynb").write_text(json.dumps(dict(cells=ran)))
+    assert builder.last_run(path, nb) == (dict(cells=[*parameters, *cells("print(seed)", outputs=[said])]) if shown else nb)
+
+
+# What a browser shows
+
+class _Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *args): pass
+
+@pytest.fixture(scope="session")
+def host(site):
+    "The site's address."
+    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Quiet, directory=site))
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown(); server.server_close(); thread.join()
+
+@pytest.fixture
+def tab(port, host):  # noqa: F811
+    "A page; when the test is over, it has asked nobody but us, and said no error."
+    tab = Tab(port, host)
+    yield tab
+    try:
+        asked = tab.requests()
+        assert asked, "no request was seen"
+        assert not [u for u in asked if not u.startswith((f"{host}/", "data:", "blob:", "about:"))]
+        assert not tab.errors()
+    finally: tab.close()
+
+LINKS = """[...document.querySelectorAll('.bd-sidebar-primary nav a, #pst-primary-sidebar-modal nav a')].filter(e => {
+    const b = e.getBoundingClientRect()
+    return b.width > 0 && b.height > 0 && b.left >= 0 && b.right <= innerWidth && getComputedStyle(e).visibility == 'visible' })"""  # those in sight
+
+def test_the_navigation_leads_to_a_notebook(tab):
+    tab.open("index")
+    assert tab.js(f"{LINKS}.map(a => a.innerText.trim())")[:2] == ["The board", "Core"]
+    tab.js(f"{LINKS}.find(a => a.innerText.trim() == 'Core').click()")
+    tab.at("notebooks/core/index")
+    tab.js(f"{LINKS}.find(a => a.innerText.trim() == 'Types').click()")
+    tab.at("notebooks/core/00_types")
+    assert tab.js("document.querySelector('h1').innerText").startswith("Types")
+
+def test_a_word_is_searched_and_found(tab):
+    tab.open("index")
+    tab.js("document.querySelector('.search-button__button').click()")
+    tab.wait("document.querySelector('#pst-search-dialog').open")
+    tab.js("document.querySelector('#pst-search-dialog input[name=q]').value = 'bootstrap'")
+    tab.js("document.querySelector('#pst-search-dialog form').requestSubmit()")
+    tab.at("search")
+    tab.wait("[...document.querySelectorAll('#search-results a')].some(a => a.href.includes('13_uncertainty'))")
+    tab.js("document.querySelector('#search-results a').click()")
+    tab.wait("location.pathname != '/search.html' && document.readyState == 'complete'")
+    assert tab.js("document.querySelector('article').innerText.toLowerCase().includes('bootstrap')")
+
+def test_a_report_shows_its_plot_and_its_table(tab):
+    tab.open(REPORT)
+    assert tab.wait("document.querySelector('article img').naturalWidth") > 300
+    assert tab.js("document.querySelectorAll('article table.numbers tr').length") > 3
+    assert tab.js("document.querySelectorAll('article h1').length") == 1
+
+def test_a_notebook_shows_its_plot(tab):
+    tab.open("notebooks/results/51_plots")
+    assert tab.wait("document.querySelector('article .cell_output img').naturalWidth") > 100
+
+def test_a_formula_is_drawn(tab):
+    tab.open(CHOICE)
+    width, height = tab.js("(b => [b.width, b.height])(document.querySelector('article math').getBoundingClientRect())")
+    assert width > 4 and height > 4
+    assert "$" not in tab.js("document.querySelector('article math').parentElement.innerText")
+
+def test_no_page_is_wider_than_a_phone(tab):
+    tab.phone()
+    wide = {}
+    for page in SAMPLE:
+        tab.open(page)
+        if (width := tab.js("document.documentElement.scrollWidth")) > 390: wide[page] = width
+        assert tab.js("[...document.querySelectorAll('article img')].every(i => i.getBoundingClientRect().right <= 390)"), page
+    assert not wide
+
+def test_the_navigation_opens_on_a_phone(tab):
+    tab.phone()
+    tab.open("index")
+    assert tab.js(f"{LINKS}.length") == 0
+    tab.js("document.querySelector('.primary-toggle').click()")
+    tab.wait(f"{LINKS}.some(a => a.innerText.trim() == 'Metrics')")
+    tab.js(f"{LINKS}.find(a => a.innerText.trim() == 'Metrics').click()")
+    tab.at("notebooks/metrics/index")
+
+def test_a_wide_table_scrolls_in_its_own_box(tab):
+    tab.phone()
+    tab.open("reports/index")
+    box = "[...document.querySelectorAll('article table')][0].parentElement"
+    assert tab.js(f"{box}.scrollWidth > {box}.clientWidth")
+    tab.js(f"{box}.scrollLeft = 10000")
+    assert tab.js(f"{box}.scrollLeft") > 0
