@@ -323,6 +323,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                      'refnb.results.board._cells': ('results/board.html#_cells', 'refnb/results/board.py'),
                                      'refnb.results.board._md': ('results/board.html#_md', 'refnb/results/board.py'),
                                      'refnb.results.board._needs': ('results/board.html#_needs', 'refnb/results/board.py'),
+                                     'refnb.results.board._note': ('results/board.html#_note', 'refnb/results/board.py'),
                                      'refnb.results.board._paper_md': ('results/board.html#_paper_md', 'refnb/results/board.py'),
                                      'refnb.results.board._why': ('results/board.html#_why', 'refnb/results/board.py'),
                                      'refnb.results.board.board': ('results/board.html#board', 'refnb/results/board.py'),

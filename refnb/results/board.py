@@ -71,7 +71,7 @@ class Line(msgspec.Struct):
     cost: str          # CPU seconds and memory of the last run, and price
     why: list[str]     # differing cells, and reasons
 
-# %% ../../nbs/results/50a_board.ipynb #4d941261
+# %% ../../nbs/results/50a_board.ipynb #ee4e5045
 def _needs(name: str, s: Settings) -> str:
     "What a table is made from."
     got = [survey(i, s) for i in printed(name).inputs]
@@ -83,10 +83,15 @@ def _cells(name: str, reports) -> list[list[str]]:
     path = Path(reports)/f"{name}.csv"
     return list(csv.DictReader(io.StringIO(path.read_bytes().decode(), newline=""))) if path.exists() else []
 
+def _note(name: str, c: dict[str, str]) -> str:
+    "What the printed values say of a cell, or of its table."
+    cell = printed(name).cells.get(c["row"], {}).get(c["column"])
+    return getattr(cell, "note", "") or " ".join(printed(name).notes)
+
 def _why(name: str, reports) -> list[str]:
     "Each differing cell, then each reason with the number of its cells."
-    cells, notes = _cells(name, reports), " ".join(printed(name).notes)
-    out = [f"{c['row']}, {c['column']}: {c['ours']} against {c['paper']}{'. ' + (c['reason'] or notes) if c['reason'] or notes else ''}" for c in cells if c["difference"] not in ("", "0")]
+    cells = _cells(name, reports)
+    out = [f"{c['row']}, {c['column']}: {c['ours']} against {c['paper']}. {c['reason'] or _note(name, c)}".rstrip(". ") for c in cells if c["difference"] not in ("", "0")]
     reasons = [c["reason"] for c in cells if not c["ours"]]
     return out + [f"{reasons.count(r)} cells: {r}" for r in dict.fromkeys(reasons)]
 
