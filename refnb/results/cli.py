@@ -248,7 +248,7 @@ def compare_(
     _table([{"difference (points)": shown(d.value), "low": shown(d.low), "high": shown(d.high), "p (permutation)": "" if d.p is None else f"{d.p:.4f}", "p (McNemar)": "" if m is None else f"{m.p:.4f}",
              "only first right": "" if m is None else m.only_a, "only second right": "" if m is None else m.only_b, "questions": d.n, "documents": d.clusters}])
 
-# %% ../../nbs/results/53_cli.ipynb #81b4f1a7
+# %% ../../nbs/results/53_cli.ipynb #1810b476
 def _given(set_: list[str]) -> dict[str, str]:
     "NAME=VALUE pairs; a value may hold anything, further = signs too."
     from refnb.core.types import CallError
@@ -277,8 +277,8 @@ def reproduce_(
 
 def _report(done, say):
     "The end of a batch, for people."
-    kept = [x for x in done.steps if x.state == "unchanged"]
-    if kept: say(f"{len(kept)} tables: nothing changed")
+    idle = [x for x in done.steps if not x.seconds and x.state in ("unchanged", "kept")]
+    if idle: say(f"{len(idle)} tables: nothing changed")
     say("")
     lines = [l for l in done.board.lines if l.state != "not built yet"]
     _table([{"table": l.name, "state": l.state, "match": l.match, "differ": l.differs, "beyond": l.beyond, "missing": l.missing} for l in lines])
