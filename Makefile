@@ -41,7 +41,8 @@ tables: $(VENV)/.core        ## reproduce on the sample, then on what is here
 test-full: check notebooks   ## the same with 20,000 mutations, 1,000 kills and a session in JupyterLab
 	@TEST_MUTATIONS=20000 TEST_KILLS=1000 TEST_LAB=1 $(BIN)/python -m pytest
 
-site: $(VENV)/.$(EXTRAS)     ## the site, in _site: static pages that load nothing from another host
+site: $(VENV)/.$(EXTRAS)     ## the site, in _site: tables first, then static pages that load nothing from another host
+	@$(BIN)/refnb reproduce
 	@$(BIN)/python .ci/site/build.py
 lab: $(VENV)/.$(EXTRAS)      ## JupyterLab on the notebooks
 	@$(BIN)/jupyter lab nbs
