@@ -342,6 +342,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                    'refnb.results.cli._fault': ('results/cli.html#_fault', 'refnb/results/cli.py'),
                                    'refnb.results.cli._given': ('results/cli.html#_given', 'refnb/results/cli.py'),
                                    'refnb.results.cli._group': ('results/cli.html#_group', 'refnb/results/cli.py'),
+                                   'refnb.results.cli._has_summary': ('results/cli.html#_has_summary', 'refnb/results/cli.py'),
                                    'refnb.results.cli._json': ('results/cli.html#_json', 'refnb/results/cli.py'),
                                    'refnb.results.cli._let_go': ('results/cli.html#_let_go', 'refnb/results/cli.py'),
                                    'refnb.results.cli._option': ('results/cli.html#_option', 'refnb/results/cli.py'),

@@ -72,17 +72,30 @@ def _table(rows: list[dict[str, Any]]):
     for r in rows: t.add_row(*(str(v) for v in r.values()))
     Console().print(t)
 
-# %% ../../nbs/results/53_cli.ipynb #42dee5b7
+# %% ../../nbs/results/53_cli.ipynb #64c8192c
 def _tables(s) -> list[dict]:
     from refnb.results.board import board
     return [{"table": l.name, "kind": l.kind, "state": l.state, "match": l.match, "differ": l.differs, "missing": l.missing, "made from": l.needs, "cost": l.cost} for l in board(s).lines]
 
 def _systems(s) -> list[dict]:
+    from refnb.benchmarks.parts import part_is_here, the_part
     from refnb.models.baselines import BASELINES, TITLES
-    from refnb.benchmarks.parts import part_is_here
     from refnb.models.published import published
+    def needs(name, part):
+        files = ", ".join(the_part(part).inputs)
+        if part_is_here(part, s): return f"{files} (here)"
+        return f"{files} (not here; {'a summary is' if _has_summary(name, part, s) else 'nor is a summary'})"
     free = [{"system": n, "title": TITLES.get(n, n), "answers": "any part", "needs": "nothing", "cost": "0 USD"} for n in BASELINES]
-    return free + [{"system": n, "title": p.title, "answers": p.part, "needs": f"identifyme-answers ({'here' if part_is_here(p.part, s) else 'not here; its summary is carried'})", "cost": "0 USD"} for n, p in published().items()]
+    return free + [{"system": n, "title": p.title, "answers": p.part, "needs": needs(n, p.part), "cost": "0 USD"} for n, p in published().items()]
+
+def _has_summary(system: str, part: str, s) -> bool:
+    "Whether a summary of the system's answers is among the reports or carried by the package."
+    from refnb.core.runs import find_summaries
+    from refnb.core.settings import packaged
+    from refnb.core.types import DataError
+    try: carried = [packaged("reports")]
+    except DataError: carried = []
+    return any(find_summaries(place, part, system) for place in [s.reports, *carried])
 
 def _benchmarks(s) -> list[dict]:
     from refnb.benchmarks.parts import benchmarks, part_is_here
