@@ -72,7 +72,7 @@ def _table(rows: list[dict[str, Any]]):
     for r in rows: t.add_row(*(str(v) for v in r.values()))
     Console().print(t)
 
-# %% ../../nbs/results/53_cli.ipynb #64c8192c
+# %% ../../nbs/results/53_cli.ipynb #ff869c98
 def _tables(s) -> list[dict]:
     from refnb.results.board import board
     return [{"table": l.name, "kind": l.kind, "state": l.state, "match": l.match, "differ": l.differs, "missing": l.missing, "made from": l.needs, "cost": l.cost} for l in board(s).lines]
@@ -97,6 +97,7 @@ def _has_summary(system: str, part: str, s) -> bool:
     except DataError: carried = []
     return any(find_summaries(place, part, system) for place in [s.reports, *carried])
 
+# %% ../../nbs/results/53_cli.ipynb #9f619210
 def _benchmarks(s) -> list[dict]:
     from refnb.benchmarks.parts import benchmarks, part_is_here
     from refnb.results.board import notebook_of
