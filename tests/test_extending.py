@@ -28,9 +28,10 @@ def export(copy: Path):
     subprocess.run([Path(sys.executable).parent/"nbdev-export"], cwd=copy, env=env, check=True, capture_output=True)
 
 def test_a_table_is_one_notebook(checkout):
-    before, name = files(checkout), "bookcoref/table_5_prompt"
+    name = "bookcoref/table_5_prompt"
     path = checkout/f"nbs/tables/{name}.ipynb"
-    path.parent.mkdir(exist_ok=True)
+    path.unlink(missing_ok=True)
+    before = files(checkout)
     path.write_text(json.dumps(notebook(REPORT % name)))
     assert len(files(checkout) - before) == 1
     assert f"{name}: made" in run(checkout, REFNB, "reproduce", name)

@@ -5,7 +5,8 @@ import msgspec
 import pytest
 from refnb.core import formats as f
 from refnb.core.settings import packaged
-from refnb.core.types import Answer, DataError, Document, FormatError, Option, Question, RefnbError, Span, Usage
+from refnb.core.documents import Document
+from refnb.core.types import Answer, DataError, FormatError, Option, Question, RefnbError, Span, Usage
 from refnb.core.upstream import _Sets
 
 KILLS = int(os.environ.get("TEST_KILLS", 20))
@@ -128,7 +129,7 @@ def test_writers_of_one_file_at_once(tmp_path):
 
 QUESTIONS = [Question(f"d:{i}", "d", "Ann met Bea. «She» smiled – 日本.", (13, 18), (Option("Ann"), Option("Bea", 'the "tall" one')), (i % 2,), {"type": "PRON", "n": i, "hard": None}) for i in range(6)]
 ANSWERS = [Answer(f"d:{i}", (i,), raw="é\n", usage=Usage(3, 4, 0.5)) for i in range(3)] + [Answer("d:3", scores=(0.5, -1e-3)), Answer("d:4", reason="cut")]
-DOCUMENTS = [Document(f"d{i}", (("Ann", "met", "Bea", "."), ("She", "smiled", ".")), ((Span(0, 0),), (Span(2, 2), Span(4, 4))), ("Ann", "Bea"), {"n": 1.5}) for i in range(3)]
+DOCUMENTS = [Document(f"d{i}", (("Ann", "met", "Bea", "."), ("She", "smiled", ".")), ((Span(0, 0),), (Span(2, 2), Span(4, 4))), ("Ann", "Bea"), meta={"n": 1.5}) for i in range(3)]
 
 @pytest.mark.parametrize("name", ["x.jsonl", "x.jsonl.gz"])
 @pytest.mark.parametrize("records, kind", [(QUESTIONS, Question), (ANSWERS, Answer), (DOCUMENTS, Document)], ids=["questions", "answers", "documents"])

@@ -8,17 +8,17 @@ COMMANDS = [shlex.split(m, comments=True) for m in re.findall(r"^    (refnb .+)$
 
 def test_there_are_commands(): assert len(COMMANDS) >= 5
 
-@pytest.mark.parametrize("command", [c for c in COMMANDS if not any(x.startswith(("ANSWERS", "ADDRESS")) for x in c)], ids=" ".join)
+@pytest.mark.parametrize("command", [c for c in COMMANDS if not any(x.startswith(("ANSWERS", "ADDRESS", "GOLD")) for x in c)], ids=" ".join)
 def test_command(command, tmp_path):
     got = refnb(tmp_path, *command[1:])
     assert got.status == 0, got.err
 
 def test_python(tmp_path):
-    lines = re.findall(r"^    ((?:import refnb|refnb\.).*)$", TEXT, re.M)
-    assert len(lines) == 2
-    code = f"{lines[0]}\nprint({lines[1]})"
+    lines = re.findall(r"^    ((?:import refnb|docs = refnb\.|refnb\.).*)$", TEXT, re.M)
+    assert len(lines) == 4
+    code = "\n".join(f"print({l.split('#')[0]})" if l.startswith("refnb.") else l for l in lines)
     got = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=clean(tmp_path), capture_output=True, text=True)
-    assert "LitBank / nominal" in got.stdout, got.stderr
+    assert "LitBank / nominal" in got.stdout and "conll" in got.stdout, got.stderr
 
 def test_make_targets_exist():
     make = (ROOT/"Makefile").read_text()

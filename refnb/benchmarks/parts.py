@@ -4,20 +4,23 @@
 
 # %% auto #0
 __all__ = ['SAMPLE', 'Part', 'Benchmark', 'benchmarks', 'parts', 'the_part', 'part_files', 'part_is_here', 'part_questions',
-           'sample_questions']
+           'part_documents', 'sample_questions']
 
-# %% ../../nbs/benchmarks/29_parts.ipynb #c682a849
+# %% ../../nbs/benchmarks/29_parts.ipynb #54460296
 from functools import cache
+from typing import Literal
 from ..core.types import CallError, FormatError, Question, Record, nearest
+from ..core.documents import Document
 from ..core.settings import Settings, load_settings, packaged
 from ..core.formats import read_jsonl, read_yaml
 from ..core.upstream import UpstreamFile, files_of, where
 
-# %% ../../nbs/benchmarks/29_parts.ipynb #9acaa724
+# %% ../../nbs/benchmarks/29_parts.ipynb #4fefe299
 class Part(Record):
     "What is run and scored at once."
     about: str              # what is asked
-    make: str               # module:function of refnb that gives its questions; called with the settings
+    make: str               # module:function of refnb that gives its questions or documents; called with the settings
+    shape: Literal["choice", "clusters"] = "choice" # questions, or documents for coreference systems
     inputs: list[str] = []  # upstream names it is made from
 
 class Benchmark(Record):
@@ -63,12 +66,24 @@ def part_is_here(
     s = s or load_settings()
     return all(where(f, s) in ("cache", "local") for f in part_files(name))
 
-# %% ../../nbs/benchmarks/29_parts.ipynb #516d930a
+# %% ../../nbs/benchmarks/29_parts.ipynb #7b3b4c77
 def part_questions(
     name: str,               # a part's path
     s: Settings|None = None, # where to look
 ) -> list[Question]:         # in order
     "The questions of a part."
+    if the_part(name).shape != "choice": raise CallError(f"{name} has documents, not questions", do="coreference systems answer it; part_documents gives them")
+    return _made(name, s)
+
+def part_documents(
+    name: str,               # a part's path
+    s: Settings|None = None, # where to look
+) -> list[Document]:         # in order, without clusters
+    "The documents of a part of clusters: what a coreference system is given."
+    if the_part(name).shape != "clusters": raise CallError(f"{name} has questions, not documents", do="part_questions gives them")
+    return _made(name, s)
+
+def _made(name: str, s: Settings|None) -> list:
     import importlib
     module, _, function = the_part(name).make.partition(":")
     return getattr(importlib.import_module(module), function)(s or load_settings())

@@ -4,10 +4,11 @@
 
 # %% auto #0
 __all__ = ['SCHEMA', 'TAIL', 'RunInfo', 'run_hash', 'questions_id', 'OtherVersion', 'Journal', 'read_journal', 'Seal', 'Run',
-           'load_run', 'open_run', 'Writer', 'Card', 'card_of', 'Summary', 'write_summary', 'write_card', 'read_card',
-           'read_summary', 'find_runs', 'find_summaries', 'the_summary']
+           'load_run', 'open_run', 'Writer', 'Card', 'card_of', 'ClusterAnswer', 'documents_id', 'clusters_id',
+           'card_of_documents', 'Summary', 'write_summary', 'write_card', 'read_card', 'read_summary', 'find_runs',
+           'find_summaries', 'the_summary']
 
-# %% ../../nbs/core/05_runs.ipynb #7ef8cadc
+# %% ../../nbs/core/05_runs.ipynb #324cb7ad
 import hashlib, os, zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -17,6 +18,7 @@ from typing import Any, NamedTuple
 import msgspec
 from fastcore.basics import patch
 from .types import Answer, CallError, DataError, FormatError, Question, Record, safe_name, safe_path
+from .documents import Clusters, Document, tidy
 from .formats import disk_fault, read_bytes, write_atomic
 
 # %% ../../nbs/core/05_runs.ipynb #9722abea
@@ -279,25 +281,59 @@ def card_of(
     return Card(part, questions_id(questions), [q.id for q in questions], docs, [at[q.doc_key] for q in questions],
                 [len(q.options) for q in questions], {k: [q.meta.get(k) for q in questions] for k in names}, data or {})
 
-# %% ../../nbs/core/05_runs.ipynb #28e2208a
-class Summary(Record, omit_defaults=False):
+# %% ../../nbs/core/05_runs.ipynb #ae22631b
+class ClusterAnswer(Record):
+    "What a coreference system said to one document."
+    id: str                        # doc_key
+    clusters: Clusters = ()        # predicted
+    names: tuple[str, ...] = ()    # of the clusters, where the system names them
+
+def documents_id(
+    docs: Iterable[Document], # a part
+) -> str:                     # 16 hex digits
+    "A hash over documents' keys and tokens, in order."
+    h = hashlib.sha256()
+    for d in docs: h.update(msgspec.json.encode((d.doc_key, d.sentences)) + b"\n")
+    return h.hexdigest()[:16]
+
+def clusters_id(
+    d: Document, # with clusters
+) -> str:        # 16 hex digits
+    "A hash over a document's clusters, in any order."
+    return hashlib.sha256(msgspec.json.encode(tidy(d.clusters))).hexdigest()[:16]
+
+def card_of_documents(
+    part: str,            # its name
+    docs: list[Document], # all of it, in order
+    data: dict[str, str]|None = None, # upstream file -> blob id
+) -> Card:                # without text
+    "The card of a part of documents."
+    n, keys = len(docs), [d.doc_key for d in docs]
+    return Card(part, documents_id(docs), keys, keys, list(range(n)), [0]*n, {"tokens": [d.size for d in docs]}, data or {})
+
+# %% ../../nbs/core/05_runs.ipynb #7688ce99
+class Summary(Record):
     "A sealed run without its text."
     info: RunInfo                # what the run is; the prompt by its hash
     seal: Seal                   # counts, and the journal's hash
     credit: dict[str, float|str] # id -> credit, or the reason why nothing was chosen
-    schema: int = SCHEMA         # of this file
+    schema: int                  # of this file
+    counts: dict[str, dict[str, dict[str, list[float]]]] = {} # of clusters: document -> setting -> metric -> counts
+    gold: dict[str, str] = {}    # document -> hash of the gold clusters that its counts were made with
 
 def write_summary(
     run: Run,                   # sealed
-    credit: dict[str, float],   # id -> credit
+    credit: dict[str, float],   # id -> credit; empty for clusters, which have counts
     reports: str|Path,          # the folder of reports
+    counts: dict|None = None,   # of clusters: document -> setting -> metric -> counts
+    gold: dict[str, str]|None = None, # document -> hash of its gold clusters
 ) -> Path:                      # the file
     "Write what is committed of a run."
     got = run.answers()
     prompt = "sha256:" + hashlib.sha256(run.info.prompt.encode()).hexdigest() if run.info.prompt else ""
-    told = {i: a.reason if getattr(a, "reason", None) else credit[i] for i, a in got.items()}
+    told = {i: a.reason if getattr(a, "reason", None) else credit[i] for i, a in got.items()} if counts is None else {}
     path = Path(reports)/"runs"/safe_path(run.info.part)/f"{safe_path(run.info.system)}-{run_hash(run.info)}.json"
-    new = Summary(run.info.changed(prompt=prompt), _read_json(run.folder/"seal.json", Seal), told)
+    new = Summary(run.info.changed(prompt=prompt), _read_json(run.folder/"seal.json", Seal), told, SCHEMA, counts or {}, gold or {})
     if not _same_but_version(path, new): _write_json(path, new)
     return path
 

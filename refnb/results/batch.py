@@ -6,7 +6,7 @@
 __all__ = ['KINDS', 'READY', 'read_notebook', 'source', 'Parameter', 'parameters_of', 'bind', 'code_hash', 'result_hash',
            'Executed', 'Provenance', 'execute', 'verdict', 'move', 'put']
 
-# %% ../../nbs/results/52_batch.ipynb #2748a9d6
+# %% ../../nbs/results/52_batch.ipynb #1e9c779b
 import ast, hashlib, os, re, tempfile, time
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,6 +15,7 @@ from ..core.types import CallError, DataError, FormatError, RefnbError, nearest
 from ..core.settings import FOLDERS, Settings, load_settings, packaged
 from ..core.formats import read_bytes, write_atomic
 from ..core.upstream import data_ids
+from ..core.hub import hub_files, hub_path
 from .tables import printed, sha256, table_names
 from .board import notebook_of, read_provenance, stale
 
@@ -90,7 +91,7 @@ def bind(
         if not text and type(v) is not KINDS[declared[k].kind]: raise CallError(f"{v!r} is not of type {declared[k].kind}", f"{where}, {k}")
     return {k: (_typed(given[k], p.kind, f"{where}, {k}") if text else given[k]) if k in given else p.default for k, p in declared.items()}
 
-# %% ../../nbs/results/52_batch.ipynb #e8408b5f
+# %% ../../nbs/results/52_batch.ipynb #e6f27233
 def _files_hash(root: Path, pattern: str) -> str:
     "A hash over names and contents of files."
     h = hashlib.sha256()
@@ -99,9 +100,15 @@ def _files_hash(root: Path, pattern: str) -> str:
 
 def code_hash() -> str:
     "A hash over refnb's code and data."
-    return sha256("".join([_files_hash(Path(__file__).parents[1], "*.py"), _files_hash(packaged("data"), "*.yaml"), _files_hash(packaged("data"), "*.jsonl")]).encode())
+    return sha256("".join([_files_hash(Path(__file__).parents[1], "*.py"), _files_hash(packaged("data"), "*.yaml"), _files_hash(packaged("data"), "*.jsonl"), _files_hash(packaged("data"), "*.txt")]).encode())
 
-# %% ../../nbs/results/52_batch.ipynb #46926eb9
+# %% ../../nbs/results/52_batch.ipynb #88256922
+def _inputs(name: str, s: Settings) -> dict[str, str]:
+    "Ids of upstream files, and hashes of hub files, that a table is made from."
+    t = printed(name)
+    hub = {n: hub_path(n, s) for n in t.inputs if n in hub_files()}
+    return data_ids([n for n in [*t.inputs, *t.more] if n not in hub], s) | {n: sha256(p.read_bytes()) if p else "absent" for n, p in hub.items()}
+
 def result_hash(
     name: str,              # paper/table
     parameters: dict,       # all of them
@@ -110,8 +117,8 @@ def result_hash(
 ) -> str:                   # 64 hex digits
     "A hash over all that a table depends on, here and now."
     nb = read_notebook(notebook_of(name))
-    part = Path(*str(parameters.get("part", "")).split("/"))
-    told = {"cells": [[c["cell_type"], source(c)] for c in nb["cells"]], "parameters": parameters, "code": code or code_hash(), "inputs": data_ids(printed(name).inputs, s),
+    part = str(parameters.get("part", "")).split("/")[0]  # a table of books stands on two parts of one benchmark
+    told = {"cells": [[c["cell_type"], source(c)] for c in nb["cells"]], "parameters": parameters, "code": code or code_hash(), "inputs": _inputs(name, s),
             "runs": [_files_hash(root/"runs"/part, "*.json") for root in (Path(s.reports), packaged("reports"))]}
     return sha256(msgspec.json.encode(told, order="sorted"))
 

@@ -5,13 +5,14 @@
 # %% auto #0
 __all__ = ['notebook_of', 'read_provenance', 'stale', 'Line', 'line_of', 'Board', 'board', 'write_board']
 
-# %% ../../nbs/results/50a_board.ipynb #aac9d70a
+# %% ../../nbs/results/50a_board.ipynb #e290d069
 import html
 from pathlib import Path
 import msgspec
 from ..core.types import DataError
 from ..core.settings import Settings, load_settings, packaged
 from ..core.formats import read_bytes, write_atomic
+from ..core.hub import hub_files, hub_path
 from ..core.upstream import registry, survey
 from ..core.runs import find_summaries
 from .tables import Report, own_names, papers, printed, sha256, table_names
@@ -71,11 +72,14 @@ class Line(msgspec.Struct):
     cost: str          # CPU seconds and memory of the last run, and price
     why: list[str]     # differing cells, and reasons
 
-# %% ../../nbs/results/50a_board.ipynb #ee4e5045
+# %% ../../nbs/results/50a_board.ipynb #b81708ef
 def _needs(name: str, s: Settings) -> str:
     "What a table is made from."
-    got = [survey(i, s) for i in printed(name).inputs]
-    return ", ".join(f"{g.name} ({'here' if g.here == g.files else f'{g.to_come/1e6:.1f} MB to download'})" for g in got) or ("nothing" if notebook_of(name) else "")
+    t, hub = printed(name), hub_files()
+    got = [survey(i, s) for i in t.inputs if i not in hub] + [g for g in (survey(i, s) for i in t.more) if g.here]
+    told = [f"{g.name} ({'here' if g.here == g.files else f'{g.to_come/1e6:.1f} MB to download' if g.to_come else f'{g.here} of {g.files} files here'})" for g in got]
+    told += [f"{i} ({'here' if hub_path(i, s) else 'by name: only a hub has it'})" for i in t.inputs if i in hub]
+    return ", ".join(told) or ("nothing" if notebook_of(name) else "")
 
 def _cells(name: str, reports) -> list[list[str]]:
     "The lines of a report's CSV."

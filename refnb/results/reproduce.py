@@ -6,7 +6,7 @@
 __all__ = ['Say', 'SAYINGS', 'choose', 'Task', 'task_of', 'lacking', 'bring', 'replay', 'part_of', 'settled', 'Stopped', 'Step',
            'Batch', 'reproduce']
 
-# %% ../../nbs/results/52a_reproduce.ipynb #e25642f0
+# %% ../../nbs/results/52a_reproduce.ipynb #9155be24
 import os, shutil, signal, threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -16,9 +16,11 @@ import msgspec
 from ..core.types import CallError, DataError, FormatError, RefnbError, nearest, need
 from ..core.settings import Settings, load_settings, packaged
 from ..core.formats import write_atomic
+from ..core.hub import hub_files
 from ..core.upstream import Survey, fetch_files, files_of, reachable, survey
-from ..benchmarks.parts import part_is_here, part_questions, parts
+from ..benchmarks.parts import part_is_here, part_questions, parts, the_part
 from ..models.published import ensure_run, published
+from ..models.published_clusters import replay_clusters
 from .tables import own_names, papers, printed, sha256, table_names
 from .board import Board, board, notebook_of, read_provenance, stale, write_board
 from .batch import READY, Executed, bind, code_hash, execute, move, parameters_of, put, read_notebook, result_hash, verdict
@@ -62,16 +64,17 @@ def task_of(
     if sample and "part" in parameters and "part" not in given: parameters["part"] = f"sample/{name.split('/')[0]}"
     return Task(name, path.read_bytes(), parameters)
 
-# %% ../../nbs/results/52a_reproduce.ipynb #fd9b2346
+# %% ../../nbs/results/52a_reproduce.ipynb #a03e5937
 Say = Callable[[str], None]
 
 def lacking(
     tasks: Iterable[Task], # tables to be made
     s: Settings,           # where to look
+    more: bool = False,    # those too that tasks can do without
 ) -> list[Survey]:         # sets of which something is not here
     "The upstream sets that tasks need and that are not here."
-    names = dict.fromkeys(i for t in tasks for i in printed(t.name).inputs)
-    return [g for g in (survey(n, s) for n in names) if g.here < g.files and not g.opt_in]
+    names = dict.fromkeys(i for t in tasks for i in [*printed(t.name).inputs, *(printed(t.name).more if more else [])])
+    return [g for g in (survey(n, s) for n in names if n not in hub_files()) if g.here < g.files and not g.opt_in]
 
 def bring(
     tasks: list[Task], # tables to be made
@@ -80,14 +83,18 @@ def bring(
 ) -> bool:             # everything is here
     "Fetch what is not here, if that is possible."
     gone = lacking(tasks, s)
-    if not gone: return True
-    if not reachable(s): say(f"no upstream files: {'downloads are off' if s.offline else f'{s.host} cannot be reached'}"); return False
+    if not gone and (s.offline or not lacking(tasks, s, more=True)): return True
+    if not reachable(s):
+        if not gone: return True
+        say(f"no upstream files: {'downloads are off' if s.offline else f'{s.host} cannot be reached'}")
+        return False
+    gone = lacking(tasks, s, more=True)
     for g in gone: say(f"fetching {g.name}: {g.files - g.here} files, {g.to_come/1e6:.1f} MB ({g.licence})")
     faults = fetch_files([f for g in gone for f in files_of(g.name)], s)
     for e in faults: say(f"not fetched: {e}")
     return not faults
 
-# %% ../../nbs/results/52a_reproduce.ipynb #eb332c2a
+# %% ../../nbs/results/52a_reproduce.ipynb #cde21fe9
 def replay(
     tasks: Iterable[Task], # tables to be made
     s: Settings,           # where runs and reports are
@@ -97,11 +104,11 @@ def replay(
     for t in tasks: wanted.setdefault(t.parameters.get("part", ""), []).extend(t.parameters.get("systems", []))
     for part, systems in wanted.items():
         if part not in parts() or not part_is_here(part, s): continue
-        try: _replay_part(part, dict.fromkeys(systems), s)
+        try: (replay_clusters if the_part(part).shape == "clusters" else _replay_part)(list(dict.fromkeys(systems)), part, s)
         except (DataError, FormatError) as e: faults[part] = str(e)
     return faults
 
-def _replay_part(part: str, systems: Iterable[str], s: Settings):
+def _replay_part(systems: Iterable[str], part: str, s: Settings):
     "The runs of one part."
     questions = part_questions(part, s)
     for system in systems:

@@ -7,7 +7,7 @@ __all__ = ['Unit', 'Rounding', 'NOT_PRINTED', 'CSV', 'TEX', 'Column', 'Cell', 'P
            'table_names', 'own_names', 'printed', 'as_printed', 'Result', 'Report', 'tex_escape', 'versions', 'cost',
            'sha256']
 
-# %% ../../nbs/results/50_tables.ipynb #326ea380
+# %% ../../nbs/results/50_tables.ipynb #c98127c4
 import hashlib, html, math
 from decimal import ROUND_DOWN, ROUND_HALF_UP, Decimal
 from functools import cache
@@ -19,6 +19,7 @@ from ..core.types import CallError, DataError, FormatError, Record, nearest, saf
 from ..core.settings import packaged
 from ..core.formats import read_bytes, read_yaml, write_atomic
 from ..core.upstream import registry, set_names
+from ..core.hub import hub_files
 
 # %% ../../nbs/results/50_tables.ipynb #2284cc24
 Unit = Literal["percent", "fraction", "count", "words", "seconds", "GB", "score", "tokens", "mentions", "p", "mixed", "none"]
@@ -38,7 +39,7 @@ class Cell(Record):
     rounding: Rounding|None = None
     note: str = ""
 
-# %% ../../nbs/results/50_tables.ipynb #a1052d7e
+# %% ../../nbs/results/50_tables.ipynb #7bdc4226
 class Printed(Record):
     "What a paper prints in one table."
     number: str                       # as in the paper
@@ -51,7 +52,8 @@ class Printed(Record):
     rounding: Rounding = "half-up"
     columns: dict[str, Column] = {}   # columns that differ from the table
     cells: dict[str, dict[str, float|Cell]] = {} # row -> column -> printed number
-    inputs: list[str] = []            # upstream files it is made from
+    inputs: list[str] = []            # upstream sets and hub files it is made from
+    more: list[str] = []              # upstream sets that fill more cells, and without which it can be made
     notes: list[str] = []             # misprints, other versions, traps
 
 class Paper(Record):
@@ -63,7 +65,7 @@ class Paper(Record):
     tables: dict[str, Printed] # by the name of the notebook
     own: dict[str, Printed] = {} # tables of ours that the paper does not have: own_…
 
-# %% ../../nbs/results/50_tables.ipynb #c152bd54
+# %% ../../nbs/results/50_tables.ipynb #b4d3721c
 def read_paper(
     path: str|Path, # a YAML file of printed values
 ) -> Paper:         # checked
@@ -72,7 +74,8 @@ def read_paper(
     for name, t in (paper.tables | paper.own).items():
         if name in paper.own and not name.startswith("own_"): raise FormatError(f"table {name!r} is of our own", str(path), "call it own_…")
         if name in paper.tables and not name.startswith(f"table_{t.number.lower()}_"): raise FormatError(f"table {name!r} has the number {t.number}", str(path), f"call it table_{t.number.lower()}_…")
-        if lost := [i for i in t.inputs if i not in set_names()]: raise FormatError(f"unknown upstream name {lost[0]!r}", f"{path}, {name}, field inputs", nearest(lost[0], set_names()))
+        known = [*set_names(), *hub_files()]
+        if lost := [i for i in [*t.inputs, *t.more] if i not in known]: raise FormatError(f"unknown upstream name {lost[0]!r}", f"{path}, {name}, field inputs", nearest(lost[0], known))
         if bad := [f"{r}, {c}" for r, row in t.cells.items() for c, x in row.items() if not math.isfinite(x.value if isinstance(x, Cell) else x)]: raise FormatError("is not a finite number", f"{path}, {name}, {bad[0]}")
         if t.source == "none" and t.cells: raise FormatError("has cells, but no source", f"{path}, {name}")
     return paper
@@ -230,10 +233,10 @@ def counts(self: Report) -> dict[str, int]:
     for c in self.cells.values(): out[c.status] += 1
     return out
 
-# %% ../../nbs/results/50_tables.ipynb #2fb9ee8b
+# %% ../../nbs/results/50_tables.ipynb #5f7a376b
 CSV = ("table", "row", "column", "paper", "ours", "difference", "low", "high", "n", "mode", "run", "reason")
 
-def _number(x) -> str: return "" if x is None else f"{round(x, 6):g}" if abs(x) < 1e5 and float(f"{round(x, 6):g}") == round(x, 6) else repr(round(x, 6))
+def _number(x) -> str: return "" if x is None else f"{x:.6f}".rstrip("0").rstrip(".")
 
 @patch
 def csv(self: Report) -> str:
@@ -248,7 +251,7 @@ def csv(self: Report) -> str:
         w.writerow([self.name, text(c.row), text(c.column), paper, *map(_number, (c.ours, c.difference, c.low, c.high)), "" if c.n is None else c.n, c.mode or self.mode, text(c.run), text(c.reason)])
     return out.getvalue()
 
-# %% ../../nbs/results/50_tables.ipynb #27fa5ffb
+# %% ../../nbs/results/50_tables.ipynb #beb571c6
 def _letter(i: int) -> str:
     "a, b, …, z, aa, ab, …"
     return (_letter(i//26 - 1) if i >= 26 else "") + "abcdefghijklmnopqrstuvwxyz"[i % 26]
@@ -259,8 +262,8 @@ def _shown(c: Result|None, notes: list[str]) -> str:
     if c.ours is None:
         if c.reason not in notes: notes.append(c.reason)
         return f"— ({_letter(notes.index(c.reason))})" + ("" if c.paper is None else f" (paper: {_number(c.paper)})")
-    text = str(as_printed(c.ours, max(c.decimals, 1) if c.unit in ("percent", "fraction") else c.decimals, c.rounding))
-    if c.low is not None: text += f" [{as_printed(c.low, max(c.decimals, 1))}, {as_printed(c.high, max(c.decimals, 1))}]"
+    text = f"{as_printed(c.ours, max(c.decimals, 1) if c.unit in ('percent', 'fraction') else c.decimals, c.rounding):f}"  # :f: thousands are not written as 2.10E+5
+    if c.low is not None: text += f" [{as_printed(c.low, max(c.decimals, 1)):f}, {as_printed(c.high, max(c.decimals, 1)):f}]"
     return text + {"match": " ✓", "differs": f" (paper: {_number(c.paper)})"}.get(c.status, "")
 
 @patch
