@@ -90,7 +90,7 @@ def bars(
     fig.suptitle(title, fontsize=11, x=.01, ha="left"); fig.tight_layout(rect=(0, .08 + .05*((len(labels) - 1)//3), 1, 1)); plt.close(fig)
     return fig
 
-# %% ../../nbs/results/51b_book_tables.ipynb #e71e65bb
+# %% ../../nbs/results/51b_book_tables.ipynb #95eb238f
 def lengths_plot(
     scores: Mapping[str, Mapping[str, Sequence[float]]], # metric -> system -> a percentage per length
     lengths: Sequence[int],                              # tokens of a window; the last is the whole book
@@ -102,7 +102,7 @@ def lengths_plot(
     for ax, (name, rows) in zip(axes[0], scores.items(), strict=True):
         for k, (row, values) in enumerate(rows.items()):
             ax.plot(lengths, values, color="#555555", linewidth=1.2, marker=SHAPES[k % 8], markerfacecolor=GREYS[k % 8], markeredgecolor="#1b1b1b", markersize=6, label=row)
-        ax.set_xscale("log"); ax.set_xticks(lengths[::2], [f"{n:,}" for n in lengths[::2]], rotation=45, ha="right", fontsize=8); ax.set_xticks([], minor=True)
+        ax.set_xscale("log"); ax.set_xticks([*lengths[:-1:2], lengths[-1]], [*(f"{n:,}" for n in lengths[:-1:2]), "whole"], rotation=45, ha="right", fontsize=8); ax.set_xticks([], minor=True)
         for side in ("top", "right"): ax.spines[side].set_visible(False)
         ax.set_ylim(0, 100); ax.grid(axis="y", color="#dddddd", linewidth=.7); ax.set_title(name, fontsize=10, loc="left"); ax.set_xlabel("tokens of a window", fontsize=9)
     axes[0][0].set_ylabel("F1 (%)", fontsize=9)

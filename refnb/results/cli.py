@@ -108,7 +108,7 @@ def _has_summary(system: str, part: str, s) -> bool:
     except DataError: carried = []
     return any(find_summaries(place, part, system) for place in [s.reports, *carried])
 
-# %% ../../nbs/results/53_cli.ipynb #10f48072
+# %% ../../nbs/results/53_cli.ipynb #fe4f3812
 def _benchmarks(s) -> list[dict]:
     from refnb.benchmarks.parts import benchmarks, part_is_here
     from refnb.results.board import notebook_of
@@ -121,6 +121,13 @@ def _benchmarks(s) -> list[dict]:
                     "tables": len(tables), "with a notebook": sum(bool(notebook_of(t)) for t in tables)})
     return out
 
+def _corpora(s) -> list[dict]:
+    from refnb.core.corpora import corpora
+    from refnb.core.hub import hub_path
+    from refnb.core.upstream import survey
+    def here(c): return all(survey(n, s).here == survey(n, s).files for n in c.inputs) and all(hub_path(n, s) for n in c.hub)
+    return [{"corpus": c.corpus, "about": c.about, **c.counts, "splits": ", ".join(c.splits), "licence": c.licence, "here": "yes" if here(c) else "needs " + ", ".join([*c.inputs, *c.hub])} for c in corpora().values()]
+
 def _upstream(s) -> list[dict]:
     from refnb.core.upstream import set_names, survey
     from refnb.core.hub import hub_files, hub_path
@@ -128,12 +135,12 @@ def _upstream(s) -> list[dict]:
     hub = [{"name": n, "about": f.about, "files": 1, "here": int(bool(hub_path(n, s))), "MB": "", "MB to download": "", "licence": f.licence, "by name only": "yes"} for n, f in hub_files().items()]
     return [{"name": g.name, "about": g.about, "files": g.files, "here": g.here, "MB": round(g.size/1e6, 1), "MB to download": round(g.to_come/1e6, 1), "licence": g.licence, "by name only": "yes" if g.opt_in else ""} for g in got] + hub
 
-# %% ../../nbs/results/53_cli.ipynb #e57f98b4
-LISTS = {"tables": _tables, "systems": _systems, "benchmarks": _benchmarks, "upstream": _upstream}
+# %% ../../nbs/results/53_cli.ipynb #4d632df6
+LISTS = {"tables": _tables, "systems": _systems, "benchmarks": _benchmarks, "corpora": _corpora, "upstream": _upstream}
 
 @command(app, "list")
 def list_(
-    what: str = "", /,   # tables, systems, benchmarks or upstream; all four if not given
+    what: str = "", /,   # tables, systems, benchmarks, corpora or upstream; all of them if not given
     json: bool = False,  # print one JSON object
 ):
     "What there is, and what each still needs here."

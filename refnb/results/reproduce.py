@@ -6,7 +6,7 @@
 __all__ = ['Say', 'SAYINGS', 'choose', 'Task', 'task_of', 'lacking', 'bring', 'replay', 'part_of', 'settled', 'Stopped', 'Step',
            'Batch', 'reproduce']
 
-# %% ../../nbs/results/52a_reproduce.ipynb #9155be24
+# %% ../../nbs/results/52a_reproduce.ipynb #395dc259
 import os, shutil, signal, threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -20,7 +20,6 @@ from ..core.hub import hub_files
 from ..core.upstream import Survey, fetch_files, files_of, reachable, survey
 from ..benchmarks.parts import part_is_here, part_questions, parts, the_part
 from ..models.published import ensure_run, published
-from ..models.published_clusters import replay_clusters
 from .tables import own_names, papers, printed, sha256, table_names
 from .board import Board, board, notebook_of, read_provenance, stale, write_board
 from .batch import READY, Executed, bind, code_hash, execute, move, parameters_of, put, read_notebook, result_hash, verdict
@@ -94,7 +93,7 @@ def bring(
     for e in faults: say(f"not fetched: {e}")
     return not faults
 
-# %% ../../nbs/results/52a_reproduce.ipynb #cde21fe9
+# %% ../../nbs/results/52a_reproduce.ipynb #66784872
 def replay(
     tasks: Iterable[Task], # tables to be made
     s: Settings,           # where runs and reports are
@@ -104,9 +103,14 @@ def replay(
     for t in tasks: wanted.setdefault(t.parameters.get("part", ""), []).extend(t.parameters.get("systems", []))
     for part, systems in wanted.items():
         if part not in parts() or not part_is_here(part, s): continue
-        try: (replay_clusters if the_part(part).shape == "clusters" else _replay_part)(list(dict.fromkeys(systems)), part, s)
+        try: (_replay_clusters if the_part(part).shape == "clusters" else _replay_part)(list(dict.fromkeys(systems)), part, s)
         except (DataError, FormatError) as e: faults[part] = str(e)
     return faults
+
+def _replay_clusters(systems: list[str], part: str, s: Settings):
+    "The runs of coreference systems on whole books and their windows."
+    from refnb.models.published_clusters import replay_clusters  # late: it loads numpy, and a batch with nothing to do needs none
+    replay_clusters(systems, part, s)
 
 def _replay_part(systems: Iterable[str], part: str, s: Settings):
     "The runs of one part."
