@@ -66,7 +66,7 @@ def part_is_here(
     s = s or load_settings()
     return all(where(f, s) in ("cache", "local") for f in part_files(name))
 
-# %% ../../nbs/benchmarks/29_parts.ipynb #7b3b4c77
+# %% ../../nbs/benchmarks/29_parts.ipynb #4cf5aac1
 def part_questions(
     name: str,               # a part's path
     s: Settings|None = None, # where to look
@@ -84,9 +84,11 @@ def part_documents(
     return _made(name, s)
 
 def _made(name: str, s: Settings|None) -> list:
-    import importlib
+    "Call what the card names; a function that makes several parts is told which."
+    import importlib, inspect
     module, _, function = the_part(name).make.partition(":")
-    return getattr(importlib.import_module(module), function)(s or load_settings())
+    make, s = getattr(importlib.import_module(module), function), s or load_settings()
+    return make(s, part=name) if "part" in inspect.signature(make).parameters else make(s)
 
 # %% ../../nbs/benchmarks/29_parts.ipynb #eeae6be1
 SAMPLE = "sample/identifyme"

@@ -1,0 +1,211 @@
+
+"use strict"
+// Nothing of the data becomes markup: texts are set as text. Nothing leaves the page: its policy forbids every request.
+const data = JSON.parse(document.getElementById("data").textContent)
+const KEY = `refnb-questionnaire-${data.questionnaire}`, CANT_SAY = -1, FIELDS = "answers order participant questionnaire version"
+const items = new Map(data.items.map(q => [q.id, q]))
+const first = 1 + data.examples.length, last = first + data.items.length  // screens: start, examples, questions, end
+const at = id => document.getElementById(id)
+const all = (what, on) => document.querySelectorAll(what).forEach(on)
+const made = (tag, fields, ...inside) => { const e = Object.assign(document.createElement(tag), fields); e.append(...inside); return e }
+
+
+// What is known: who (a code drawn by chance), in which order, and what was said
+
+const letters = "abcdefghijkmnopqrstuvwxyz2345678"
+const code = () => Array.from(crypto.getRandomValues(new Uint8Array(10)), b => letters[b % 32]).join("")
+const fresh = () => ({participant: code(), order: [...items.keys()], said: new Map(), screen: 0, saved: true})
+let state = fresh(), shown = null, since = null, kept = true
+
+const record = () => ({questionnaire: data.questionnaire, version: data.version, participant: state.participant, order: state.order,
+  answers: state.order.filter(id => state.said.get(id)?.choice != null).map(id => ({id, choice: state.said.get(id).choice, seconds: Math.round(10*state.said.get(id).seconds)/10}))})
+const answered = () => record().answers.length
+
+function fault(r) {
+  if (typeof r != "object" || r == null || Object.keys(r).sort().join(" ") != FIELDS) return "it holds something else"
+  if (r.questionnaire != data.questionnaire) return "it belongs to another questionnaire"
+  if (r.version != data.version) return "it belongs to another version of this page"
+  if (typeof r.participant != "string" || !/^[a-km-z2-8]{10}$/.test(r.participant)) return "its code is damaged"
+  if (!Array.isArray(r.order) || r.order.length != items.size || new Set(r.order).size != items.size || !r.order.every(id => items.has(id))) return "its questions are others"
+  if (!Array.isArray(r.answers) || new Set(r.answers.map(a => a?.id)).size != r.answers.length || !r.answers.every(sound)) return "an answer in it is damaged"
+  return ""
+}
+const sound = a => items.has(a?.id) && Number.isInteger(a.choice) && CANT_SAY <= a.choice && a.choice < items.get(a.id).options.length && Number.isFinite(a.seconds) && a.seconds >= 0
+
+function taken(r, screen, saved) {
+  const open = r.order.findIndex(id => !r.answers.some(a => a.id == id))
+  return {participant: r.participant, order: r.order, said: new Map(r.answers.map(({id, choice, seconds}) => [id, {choice, seconds}])),
+    screen: screen ?? (open < 0 ? last : first + open), saved}
+}
+
+
+// Kept in this browser
+
+function keep() {
+  try { localStorage.setItem(KEY, JSON.stringify({record: record(), screen: state.screen, saved: state.saved})); kept = true }
+  catch { kept = false; tell("This browser does not keep your answers. Leave the page open until you have downloaded them.") }
+}
+function recall() {
+  let text = null
+  try { text = localStorage.getItem(KEY) } catch { return }
+  if (text == null) return
+  try {
+    const {record: r, screen, saved} = JSON.parse(text)
+    if (fault(r)) throw new Error(fault(r))
+    state = taken(r, Number.isInteger(screen) && 0 <= screen && screen <= last ? screen : null, saved === true)
+  } catch {
+    try { localStorage.setItem(`${KEY}-damaged`, text) } catch {}
+    tell("What this browser had kept of your answers is damaged. Please begin again, or load a copy.")
+  }
+}
+function tell(text) { at("notice").textContent = text; at("notice").hidden = !text }
+
+
+// What is seen
+
+const pronoun = q => q.parts.find(p => p[1] == "pronoun")[0]
+const person = (name, i) => { const e = made("span", {className: `person p${i % data.colors + 1}`}, name); e.dataset.n = i + 1; return e }
+const part = ([text, what]) => what == null ? text : what == "pronoun" ? made("strong", {className: "pronoun"}, made("span", {className: "unseen"}, "marked pronoun: "), text) : person(text, what)
+const choices = q => [...q.options.map((name, i) => [i, person(name, i), String(i + 1)]), [CANT_SAY, made("span", {}, "Can't say"), "0"]]
+
+function show(screen, own = true) {  // own: not what another tab did, which has kept it
+  spend()  // what was shown until now
+  state.screen = screen
+  const i = screen - first, box = screen == 0 ? "start" : i < 0 ? "example" : screen < last ? "question" : "end"
+  shown = box == "question" ? state.order[i] : null
+  all("main > section, main > form", e => e.hidden = e.id != box)
+  if (box == "example") example(data.examples[screen - 1], screen)
+  if (box == "question") question(items.get(shown), i + 1)
+  if (box == "end") end()
+  at("progress").hidden = box == "start" || box == "example"
+  count()
+  if (!own) return
+  keep()
+  scrollTo(0, 0)
+  at(box).querySelector("h2").focus()
+}
+function fill(box, q, title, options) {
+  box.querySelector("h2").textContent = title
+  box.querySelector(".passage").replaceChildren(...q.parts.map(part))
+  box.querySelector(".asked").textContent = `Who is meant by “${pronoun(q)}”?`
+  box.querySelector(".options").replaceChildren(...options)
+}
+function example(q, n) {
+  const mark = choice => choice == q.choice ? [made("span", {className: "answer"}, "✓ the answer")] : []
+  fill(at("example"), q, `Example ${n} of ${data.examples.length}`, choices(q).map(([c, name]) => made("li", {className: c == q.choice ? "option chosen" : "option"}, name, ...mark(c))))
+  at("example").querySelector(".why").textContent = q.why
+  at("example").querySelector(".next").textContent = n < data.examples.length ? "Next" : "To the questions"
+}
+function question(q, n) {
+  const choice = state.said.get(q.id)?.choice
+  const option = ([c, name, key]) => made("label", {className: "option"},
+    made("input", {type: "radio", name: "choice", value: c, checked: c === choice, onchange: () => choose(c)}), name, made("kbd", {}, key))
+  fill(at("question"), q, `Question ${n} of ${items.size}`, choices(q).map(option))
+  at("problem").textContent = ""
+  at("question").querySelector(".next").textContent = n < items.size ? "Next" : "To the end"
+}
+function end() {
+  const open = items.size - answered()
+  at("end").querySelector("h2").textContent = open ? "Not quite the end" : "That was the last question"
+  at("open").replaceChildren(...(open ? [`${open} of ${items.size} questions ${open == 1 ? "has" : "have"} no answer yet. `, made("button", {type: "button", onclick: () => show(taken(record()).screen)}, "Go there")]
+    : [`Thank you: you have answered all ${items.size} questions. You may still go back and change answers.`]))
+  at("send").textContent = data.send
+  at("send").hidden = !data.send
+  at("code").textContent = state.participant
+  remind()
+}
+function remind() {
+  at("reminder").textContent = state.saved && answered() ? "Your answers are downloaded. Look for the file among your downloads."
+    : "Nobody has your answers yet: they are in this browser only. Please download them" + (data.send ? ", and hand in the file:" : ", and hand in the file.")
+}
+function count() {
+  const progress = document.querySelector("progress")
+  progress.max = items.size
+  progress.value = answered()
+  at("count").textContent = `${answered()} of ${items.size} answered`
+}
+
+
+// What is done
+
+function spend() {  // the seconds that a question was in sight
+  const now = performance.now()
+  if (shown != null && since != null) {
+    const a = state.said.get(shown) ?? {choice: null, seconds: 0}
+    state.said.set(shown, {...a, seconds: a.seconds + (now - since)/1000})
+  }
+  since = document.hidden ? null : now
+}
+function choose(choice) {
+  spend()
+  state.said.set(shown, {seconds: 0, ...state.said.get(shown), choice})
+  state.saved = false
+  at("problem").textContent = ""
+  count()
+  keep()
+}
+function next() {
+  if (kept) tell("")
+  if (shown != null && state.said.get(shown)?.choice == null) {
+    at("problem").textContent = "Please choose an answer. If the text does not let you tell, that is “Can't say”."
+    at("question").querySelector("input").focus()
+  } else if (state.screen < last) show(state.screen + 1)
+}
+const back = () => { if (kept) tell(""); if (state.screen > 0) show(state.screen - 1) }
+
+function save() {
+  spend()
+  const link = made("a", {href: URL.createObjectURL(new Blob([JSON.stringify(record(), null, 1) + "\n"], {type: "application/json"})), download: `answers-${state.participant}.json`})
+  link.click()
+  setTimeout(() => URL.revokeObjectURL(link.href), 60000)
+  state.saved = true
+  keep()
+  remind()
+}
+async function load(file) {
+  let r = null
+  try { r = JSON.parse(await file.text()) } catch { return tell(`${file.name} cannot be used: it is no JSON file.`) }
+  if (fault(r)) return tell(`${file.name} cannot be used: ${fault(r)}.`)
+  const take = () => { shown = null; state = taken(r, null, true); tell(`${r.answers.length} answers were loaded.`); show(state.screen) }
+  answered() && !state.saved ? ask("The answers that you have given here are lost if you load others, unless you save a copy first.", "Load these", take) : take()
+}
+function clear() {
+  ask("All your answers in this browser are removed, and your code with them. A file that you have downloaded stays.", "Clear everything", () => {
+    try { localStorage.removeItem(`${KEY}-damaged`) } catch {}
+    shown = null
+    state = fresh()
+    tell("")
+    show(0)
+  })
+}
+function ask(text, yes, then) {
+  const dialog = document.querySelector("dialog")
+  at("ask").textContent = text
+  at("yes").textContent = yes
+  dialog.returnValue = ""
+  dialog.onclose = () => dialog.returnValue == "yes" && then()
+  dialog.showModal()
+}
+
+all(".next[type=button]", e => e.onclick = next)
+all(".back", e => e.onclick = back)
+all(".save", e => e.onclick = save)
+at("question").onsubmit = e => { e.preventDefault(); next() }
+at("load").onclick = () => at("file").click()
+at("file").onchange = e => { const file = e.target.files[0]; e.target.value = ""; if (file) load(file) }
+at("clear").onclick = clear
+document.querySelector("main").onkeydown = e => {
+  if (e.ctrlKey || e.altKey || e.metaKey || e.isComposing || !e.target.matches("h2, input[type=radio]")) return
+  if (e.key == "Enter") { e.preventDefault(); return next() }
+  if (shown == null || !/^[0-9]$/.test(e.key)) return
+  const radio = at("question").querySelector(`input[value="${e.key == "0" ? CANT_SAY : e.key - 1}"]`)
+  if (radio) { e.preventDefault(); radio.checked = true; radio.focus(); choose(Number(radio.value)) }
+}
+document.onvisibilitychange = onpagehide = () => { spend(); keep() }
+onbeforeunload = e => { if (!kept && answered() && !state.saved) e.preventDefault() }
+onstorage = e => { if (e.key == KEY && e.newValue != null) { shown = null; recall(); show(state.screen, false) } }  // the same page in another tab
+
+at("size").textContent = items.size
+at("first").textContent = data.examples.length ? `${data.examples.length} examples come first.` : ""
+recall()
+show(state.screen)
