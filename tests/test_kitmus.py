@@ -3,7 +3,7 @@ import csv, gzip, json
 from pathlib import Path
 import pytest
 from hypothesis import given, settings as how, strategies as st
-from refnb.benchmarks.kitmus import VARIANTS, Resources, Sampler
+from refnb.benchmarks.kitmus import SPLITS, VARIANTS, Resources, Sampler
 from refnb.benchmarks.kitmus_files import blob_ids, build_files, detokenise, document_of, files, scope_sentences
 from refnb.benchmarks.kitmus_parts import question_of, released_subtask, the_resources
 from refnb.core.conll import parse_conll
@@ -122,6 +122,23 @@ def test_a_build_appears_when_it_is_whole(s, tmp_path, monkeypatch):
     monkeypatch.setattr(kf, "files", failing)
     with pytest.raises(DataError, match="free some space"): build_files(sampler(), tmp_path/"other", ["background-train"])
     assert sorted(p.name for p in tmp_path.iterdir()) == ["mine"]
+
+
+def test_more_processes_give_the_same_bytes(s, tmp_path):
+    make = lambda: Sampler(the_resources("released", s), sizes=(3, 1, 2), entities=[2, 3])
+    for name, jobs in (("one", 1), ("two", 2)): build_files(make(), tmp_path/name/"k", list(VARIANTS)[:3], jobs=jobs)
+    read = lambda name: {p.relative_to(tmp_path/name): p.read_bytes() for p in (tmp_path/name).rglob("*") if p.is_file()}
+    assert read("one") == read("two") and len(read("one")) == 3*(33 + 27)
+
+def test_no_split_of_our_own_texts_shares_anything():
+    "Names, occupations, places and sentences about them, in the paper's mode; meetings and pronoun sentences are one template for all."
+    from refnb.benchmarks.kitmus_checks import split_faults
+    for t3 in zip(*[iter(Sampler(the_resources("own"), "paper", [2, 3], (1, 1, 1)).subtasks(["background-both"]))]*3):
+        pools = {t.split: {"names": t.pools.names, "occupations": [o.words for o in t.pools.occupations], "places": [l.words for l in t.pools.locations], "noise": [x for v in t.pools.noise.values() for x in v]} for t in t3}
+        assert list(pools) == list(SPLITS) and split_faults(pools) == []
+    released = list(Sampler(the_resources("own"), "released", [2], (1, 1, 1)).subtasks(["background-both"]))
+    assert split_faults({t.split: {"meetings": [m for m, _ in t.pools.tasks]} for t in released}) == []
+    assert split_faults({t.split: {"noise": [x for v in t.pools.noise.values() for x in v]} for t in released})  # the release's way shares them
 
 
 # The evaluator's edges

@@ -6,18 +6,19 @@
 __all__ = ['SCOPES', 'BEFORE', 'AFTER', 'ENDINGS', 'scope_sentences', 'stem', 'pieces', 'detokenise', 'text_of', 'conll_of',
            'clusters_of', 'json_of', 'gap_of', 'files', 'build_files', 'blob_ids', 'document_of']
 
-# %% ../../nbs/benchmarks/23a_kitmus_files.ipynb #4248f0de
+# %% ../../nbs/benchmarks/23a_kitmus_files.ipynb #931fc8a4
 import gc, hashlib, json, os, shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
+from multiprocessing import get_all_start_methods
 from pathlib import Path
 from typing import NamedTuple
 from ..core.types import DataError, Span
 from ..core.documents import Document
 from ..core.formats import disk_fault, write_atomic
 from ..core.gap import COLUMNS as GAP_COLUMNS
-from .kitmus import Instance, Sampler, Sentence, Subtask, VARIANTS, Word
+from .kitmus import Instance, Sampler, Sentence, Subtask, VARIANTS, Word, the_variant
 
 # %% ../../nbs/benchmarks/23a_kitmus_files.ipynb #87eae28f
 SCOPES = ("knowledge-text-only", "task-text-only", "full-text")
@@ -199,25 +200,48 @@ def files(
             said = _documents([r[scope] for r in ready], end, begin)
             yield f"{begin}.{end}", (("\t".join(GAP_COLUMNS) + "\n" + "".join(said)) if end == "tsv" else "\n".join(said)).encode()
 
-# %% ../../nbs/benchmarks/23a_kitmus_files.ipynb #5d6d5f3c
+# %% ../../nbs/benchmarks/23a_kitmus_files.ipynb #130662c9
+def _write_variants(sampler: Sampler, variants: list[str], aside: Path, name: str, say: Callable[[str], None]|None):
+    "Write the files of some variants below a folder."
+    for t in sampler.subtasks(variants):
+        for file, data in files(t, name):
+            path = aside/Path(file).relative_to(name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+        if say: say(repr(t))
+
+def _write_in_processes(make: Callable[[], Sampler], variants: list[str], aside: Path, name: str, jobs: int, say: Callable[[str], None]|None):
+    "The same, several variants at a time."
+    from multiprocessing import get_context
+    context = get_context("fork")  # resources hold functions, which cannot be sent to a fresh process
+    waiting, running = list(variants), []
+    while waiting or running:
+        while waiting and len(running) < jobs:
+            v = waiting.pop(0)
+            p = context.Process(target=_write_variants, args=(make(), [v], aside, name, None))
+            p.start(); running.append((v, p))
+        v, p = running.pop(0)
+        p.join()
+        if p.exitcode: raise DataError("its files could not be written", v, "build it alone to see why: --jobs 1")
+        if say: say(v)
+
+# %% ../../nbs/benchmarks/23a_kitmus_files.ipynb #1b18a267
 def build_files(
     sampler: Sampler,                          # what is drawn, and how
     out: str|Path,                             # a folder that is not there yet
     variants: Iterable[str] = tuple(VARIANTS), # which
     say: Callable[[str], None]|None = None,    # told as splits are done
+    jobs: int = 1,                             # processes
 ) -> Path:                                     # the folder
     "All files of a build, in a new folder that appears when it is whole."
-    out = Path(out).resolve()
+    out, variants = Path(out).resolve(), [the_variant(v).name for v in variants]
     if out.exists(): raise DataError("is there already", str(out), "name a new folder, or move the old one away")
     aside = out.with_name(f".{out.name}.{os.getpid()}.part")
+    again = lambda: Sampler(sampler.r, sampler.mode, sampler.entities, sampler.sizes, sampler.seed)
     try:
         with disk_fault(out):
-            for t in sampler.subtasks(variants):
-                for name, data in files(t, out.name):
-                    path = aside/Path(name).relative_to(out.name)
-                    path.parent.mkdir(parents=True, exist_ok=True)
-                    path.write_bytes(data)
-                if say: say(repr(t))
+            if jobs > 1 and len(variants) > 1 and "fork" in get_all_start_methods(): _write_in_processes(again, variants, aside, out.name, jobs, say)
+            else: _write_variants(sampler, variants, aside, out.name, say)
             os.rename(aside, out)
     finally: shutil.rmtree(aside, ignore_errors=True)
     return out

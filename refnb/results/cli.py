@@ -357,7 +357,7 @@ def _kitmus_json(c) -> dict:
     return {"texts": c.texts, "antecedent": c.antecedent._asdict(), "pronoun_accuracy": c.accuracy, "pronoun_accuracy_lenient": c.lenient,
             "counts": {"correct_texts": c.correct, "true_positive_links": c.right, "predicted_links": c.predicted}}
 
-# %% ../../nbs/results/53_cli.ipynb #c84c5e5f
+# %% ../../nbs/results/53_cli.ipynb #1e8fd18e
 @command(app, "build")
 def build(
     benchmark: str, /,                   # kitmus
@@ -368,6 +368,7 @@ def build(
     entities: str = "2,3,4",             # numbers of entities, from 2 to 8
     sizes: str = "2000,400,2000",        # texts of train, validation and test
     seed: int = 42,                      # of each variant's random stream
+    jobs: int = 1,                       # processes, each with variants of its own
     form: str = "files",                 # files: the release's formats; dataset: a folder with a card, for dataset libraries
     json: bool = False,                  # print one JSON object
 ):
@@ -383,7 +384,7 @@ def build(
     sampler = Sampler(the_resources(resources), mode, numbers(entities, "--entities"), numbers(sizes, "--sizes"), seed)
     if form not in ("files", "dataset"): raise CallError(f"unknown form {form!r}", "--form", "say files or dataset")
     with _busy(json, "building") as say:
-        if form == "files": folder = build_files(sampler, out, _names(variants) or list(VARIANTS), say)
+        if form == "files": folder = build_files(sampler, out, _names(variants) or list(VARIANTS), say, jobs)
         else: folder = export_dataset(sampler, out, variants=_names(variants) or list(VARIANTS))
     told = {"folder": str(folder), "files": sum(p.is_file() for p in folder.rglob("*")), "bytes": sum(p.stat().st_size for p in folder.rglob("*") if p.is_file())}
     if json: return _json(told)
