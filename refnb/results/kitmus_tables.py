@@ -13,7 +13,7 @@ from ..metrics.antecedents import Together, together
 from ..models.published_kitmus import Scored, TITLES, kitmus_scores, runs_of
 from .plots import GREYS, SHAPES
 
-# %% ../../nbs/results/51c_kitmus_tables.ipynb #1c92f0f3
+# %% ../../nbs/results/51c_kitmus_tables.ipynb #5212443c
 MODELS = {title: model for model, title in TITLES.items()}
 
 def why_not(
@@ -40,7 +40,7 @@ def add_cell(
     resamples: int = 10_000, # of template pairs
     seed: int = 0,           # of the bootstrap
 ) -> Together|None:          # what was added
-    "The release's score of a system in a cell: the mean of all its runs, never of a part of them."
+    "The release's score of a system in a cell: the mean of all its runs, never of a part of them. Of several runs the naive interval stands in a row of its own."
     model = MODELS[row]
     got = kitmus_scores(model, variant, n, s)
     why = why_not(model, variant, n, got, s)
@@ -48,6 +48,9 @@ def add_cell(
     t = together([r["template pair"] for r in got.runs], score, resamples, seed)
     cell = report.add(row, column, t.mean, run=", ".join(got.names) if len(got.names) == 1 else f"{len(got.names)} runs", n=sum(c.texts for c in got.runs[0]["template pair"].values()))
     report.cells[row, column] = cell.changed(low=t.low, high=t.high)
+    if t.naive_low is not None:
+        naive = report.add(f"{row}, as if only runs varied", column, t.mean, run=cell.run, n=cell.n)
+        report.cells[naive.row, column] = naive.changed(low=t.naive_low, high=t.naive_high)
     for name in got.names: report.runs[f"kitmus/{variant}/{n}/test:{name.partition('@')[0]}"] = name.partition("@")[2]
     return t
 
