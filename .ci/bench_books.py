@@ -1,4 +1,4 @@
-"""Coreference at book scale against its budgets and against other scorers, all in one run; called by bench.py, or alone."""
+"""Coreference at book scale and KITMUS at full size against their budgets and against other scorers, all in one run; called by bench.py, or alone."""
 import os, subprocess, sys, tempfile, time
 from collections.abc import Callable
 from functools import partial

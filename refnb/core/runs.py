@@ -158,7 +158,7 @@ def _mend(path: Path, kind: type) -> dict:
 
 def _shards(run: Run) -> list[Path]: return sorted(run.folder.glob("answers-*.jsonl"))
 
-# %% ../../nbs/core/05_runs.ipynb #bcb4a58d
+# %% ../../nbs/core/05_runs.ipynb #ee72c735
 @patch
 def answered(self: Run) -> dict:
     "Good records by id, over the journal and all shards; nothing is changed on disk."
@@ -174,6 +174,12 @@ def answers(self: Run) -> dict:
     seal, data = _read_json(self.folder/"seal.json", Seal), read_bytes(self.journal)
     if hashlib.sha256(data).hexdigest() != seal.sha256: raise DataError("the journal is not the one that was sealed", str(self.journal), "start the run again, damaged answers are asked anew")
     return read_journal(self.journal, self.kind).records
+
+@patch(as_prop=True)
+def whole(self: Run) -> bool:
+    "Sealed, with the journal that was sealed: nothing is left to do."
+    try: return self.sealed and bool(self.answers())
+    except DataError: return False
 
 # %% ../../nbs/core/05_runs.ipynb #1bdba4a8
 def _append(path: Path, data: bytes):

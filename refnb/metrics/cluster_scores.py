@@ -5,15 +5,15 @@
 # %% auto #0
 __all__ = ['run_counts', 'pooled']
 
-# %% ../../nbs/metrics/14a_cluster_scores.ipynb #300200aa
+# %% ../../nbs/metrics/14a_cluster_scores.ipynb #7b65f462
 from collections.abc import Iterable
 from ..core.types import Prf
 from ..core.settings import Settings, load_settings
 from ..core.runs import Summary, the_summary
-from .coref import CONLL, Counts, LinkCounts, add, as_prf, conll
-from .scores import _places
+from .coref import Counts, LinkCounts, add, as_prf, with_conll
+from .scores import places_of_summaries
 
-# %% ../../nbs/metrics/14a_cluster_scores.ipynb #a532a274
+# %% ../../nbs/metrics/14a_cluster_scores.ipynb #86094835
 def run_counts(
     system: str,             # its name, or system@hash
     part: str,               # what it answered
@@ -21,7 +21,7 @@ def run_counts(
 ) -> Summary|None:           # with counts per book; None: there is no run
     "What a coreference system scored on a part."
     s = s or load_settings()
-    found = the_summary(part, system, s.runs, _places(s))
+    found = the_summary(part, system, s.runs, places_of_summaries(s))
     return found[1] if found else None
 
 def pooled(
@@ -32,5 +32,4 @@ def pooled(
     "Scores of several books together, from their summed counts."
     chosen = [counts[b][setting] for b in (counts if books is None else books)]
     kind = lambda m: LinkCounts if m == "blanc" else Counts
-    got = {m: as_prf(add(kind(m)(*c[m]) for c in chosen)) for m in (chosen[0] if chosen else {})}
-    return got | ({"conll": conll(got)} if set(CONLL) <= set(got) else {})
+    return with_conll({m: as_prf(add(kind(m)(*c[m]) for c in chosen)) for m in (chosen[0] if chosen else {})})

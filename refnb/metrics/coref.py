@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['Mentions', 'Duplicates', 'TOLERATED', 'METRICS', 'CONLL', 'Flat', 'flat', 'repeated', 'without', 'once', 'Cells',
            'Table', 'table', 'Counts', 'mentions', 'muc', 'b3', 'assign', 'best', 'ceafe', 'ceafm', 'align',
-           'lea_released', 'lea', 'LinkCounts', 'blanc', 'as_prf', 'add', 'metric', 'conll', 'scores']
+           'lea_released', 'lea', 'LinkCounts', 'blanc', 'as_prf', 'add', 'metric', 'conll', 'with_conll', 'scores']
 
 # %% ../../nbs/metrics/11_coref.ipynb #546573d2
 from collections.abc import Callable, Iterable, Sequence
@@ -312,7 +312,7 @@ def add(
     if not counts: return Counts(0, 0, 0, 0)
     return type(counts[0])(*(sum(v) for v in zip(*counts)))
 
-# %% ../../nbs/metrics/11_coref.ipynb #180c57f7
+# %% ../../nbs/metrics/11_coref.ipynb #f72bf5d9
 METRICS: dict[str, Callable] = {"muc": muc, "b3": b3, "ceafe": ceafe, "ceafm": ceafm, "blanc": blanc, "lea": lea, "lea_released": lea_released, "mentions": mentions}
 CONLL = ("muc", "b3", "ceafe")
 
@@ -329,6 +329,12 @@ def conll(
     "The mean of MUC, B³ and CEAF-e."
     return Prf(*(sum(v)/3 for v in zip(*(scores[m] for m in CONLL))))
 
+def with_conll(
+    scores: dict[str, Prf], # of any metrics
+) -> dict[str, Prf]:        # and the mean, where its three parts are there
+    "Scores with CoNLL F1 added."
+    return scores | ({"conll": conll(scores)} if set(CONLL) <= set(scores) else {})
+
 def scores(
     gold: Mentions,                          # gold clusters of one document
     predicted: Mentions,                     # predicted clusters
@@ -338,5 +344,4 @@ def scores(
 ) -> dict[str, Prf]:                         # fractions; with "conll" where its three parts are asked for
     "All scores of one document."
     t = table(gold, predicted, singletons, duplicates)
-    got = {m: as_prf(metric(m)(t)) for m in metrics}
-    return got | ({"conll": conll(got)} if set(CONLL) <= set(got) else {})
+    return with_conll({m: as_prf(metric(m)(t)) for m in metrics})

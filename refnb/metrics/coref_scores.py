@@ -5,15 +5,15 @@
 # %% auto #0
 __all__ = ['CorefScores', 'score_coref']
 
-# %% ../../nbs/metrics/11b_coref_scores.ipynb #bb989721
+# %% ../../nbs/metrics/11b_coref_scores.ipynb #59b5c377
 import html
 from collections.abc import Iterable
 from ..core.types import CallError, DataError, Prf, nearest
 from ..core.documents import Document
-from .coref import CONLL, Counts, Duplicates, LinkCounts, METRICS, add, as_prf, conll, metric, table
+from .coref import Counts, Duplicates, LinkCounts, METRICS, add, as_prf, metric, table, with_conll
 from .windows import LENGTH, Setting, WindowMode, pair, split_gold, units
 
-# %% ../../nbs/metrics/11b_coref_scores.ipynb #87782b66
+# %% ../../nbs/metrics/11b_coref_scores.ipynb #918d9e9f
 class CorefScores:
     "Counts of documents or windows, and the scores that they make."
     def __init__(self,
@@ -29,20 +29,17 @@ class CorefScores:
     def one(self, unit: str) -> dict[str, Prf]:
         "The scores of one document."
         if unit not in self.counts: raise CallError(f"no document {unit!r}", do=nearest(unit, self.counts))
-        return _with_conll({m: as_prf(c) for m, c in self.counts[unit].items()})
+        return with_conll({m: as_prf(c) for m, c in self.counts[unit].items()})
     def sums(self) -> dict[str, Counts|LinkCounts]:
         "Counts summed over all documents."
         return {m: add(c[m] for c in self.counts.values()) for m in self.metrics}
     def pooled(self) -> dict[str, Prf]:
         "Scores from summed counts: what papers report."
-        return _with_conll({m: as_prf(c) for m, c in self.sums().items()})
+        return with_conll({m: as_prf(c) for m, c in self.sums().items()})
     def macro(self) -> dict[str, Prf]:
         "Means over documents: of precision, of recall, of F1."
         each = [self.one(u) for u in self.counts]
         return {m: Prf(*(sum(v)/len(each) for v in zip(*(s[m] for s in each)))) for m in (each[0] if each else {})}
-
-def _with_conll(scores: dict[str, Prf]) -> dict[str, Prf]:
-    return scores | ({"conll": conll(scores)} if set(CONLL) <= set(scores) else {})
 
 # %% ../../nbs/metrics/11b_coref_scores.ipynb #1ada8243
 def score_coref(

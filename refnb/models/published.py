@@ -96,7 +96,7 @@ def commit_run(
     write_card(card_of(run.info.part, questions, {f.key: f.blob for f in part_files(run.info.part)}), s.reports)
     return write_summary(run, {i: credit(qs[i], a) for i, a in answers.items()}, s.reports)
 
-# %% ../../nbs/models/31_published.ipynb #9d44cd3c
+# %% ../../nbs/models/31_published.ipynb #ba17b5e8
 def ensure_run(
     system: str,                              # "random" or "published/…"
     part: str,                                # what is answered
@@ -107,7 +107,7 @@ def ensure_run(
     s = s or load_settings()
     questions = questions or part_questions(part, s)
     run = open_run(run_info(system, part, questions), s.runs)
-    if run.sealed and _whole(run):
+    if run.whole:
         if not find_summaries(s.reports, part, f"{system}@{run_hash(run.info)}"): commit_run(run, s, questions)
         return run
     with run.writing(batch=1000) as w:
@@ -115,7 +115,3 @@ def ensure_run(
     run.seal([q.id for q in questions], allow_missing=system in published())
     commit_run(run, s, questions)
     return run
-
-def _whole(run: Run) -> bool:
-    try: return bool(run.answers())
-    except DataError: return False

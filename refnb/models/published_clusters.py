@@ -98,7 +98,7 @@ def commit_cluster_run(
     write_card(card_of_documents(run.info.part, docs, {f.key: f.blob for f in part_files(run.info.part)}), s.reports)
     return write_summary(run, {}, s.reports, counts, gold_ids(gold))
 
-# %% ../../nbs/models/31a_published_clusters.ipynb #e4e7cfd5
+# %% ../../nbs/models/31a_published_clusters.ipynb #e7a3084f
 def _summary_stands(run: Run, s: Settings) -> bool:
     "Whether the run's summary is there and was made with the gold that is here, or with more."
     name = f"{run.info.system}@{run_hash(run.info)}"
@@ -117,16 +117,12 @@ def ensure_cluster_run(
     s = s or load_settings()
     docs = docs or part_documents(part, s)
     run = open_run(cluster_run_info(system, part, docs), s.runs, ClusterAnswer)
-    if not (run.sealed and _whole(run)):
+    if not run.whole:
         with run.writing(batch=1000) as w:
             for a in cluster_answers(system, part, docs, s): w.add(a)
         run.seal([d.doc_key for d in docs])
     if not _summary_stands(run, s): commit_cluster_run(run, docs, s)
     return run
-
-def _whole(run: Run) -> bool:
-    try: return bool(run.answers())
-    except DataError: return False
 
 # %% ../../nbs/models/31a_published_clusters.ipynb #c77290fc
 ALONE = "bookcoref/animal-farm"  # the one book whose characters' names need no hub

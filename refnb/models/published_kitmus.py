@@ -6,7 +6,7 @@
 __all__ = ['TITLES', 'FIELDS', 'Predicted', 'predicted_files', 'runs_of', 'texts_id', 'kitmus_run_info', 'ensure_kitmus_run',
            'Scored', 'kitmus_scores', 'replay_kitmus']
 
-# %% ../../nbs/models/31b_published_kitmus.ipynb #2a90d676
+# %% ../../nbs/models/31b_published_kitmus.ipynb #23a06c1e
 import hashlib, re
 from collections.abc import Iterable
 from functools import cache
@@ -18,7 +18,7 @@ from ..core.settings import Settings, load_settings, packaged
 from ..core.upstream import UpstreamFile, files_of, get, where
 from ..core.runs import Card, Run, RunInfo, Summary, find_summaries, open_run, read_summary, run_hash, write_card, write_summary
 from ..metrics.antecedents import Links, by_field
-from ..metrics.scores import _places
+from ..metrics.scores import places_of_summaries
 from ..benchmarks.kitmus_parts import part_name, part_pronouns, released_is_here, released_subtask
 from ..benchmarks.kitmus_reading import Text, predictions
 
@@ -58,7 +58,7 @@ def runs_of(
     if model not in TITLES: raise CallError(f"unknown system {model!r}", do=nearest(model, TITLES))
     return sorted(p for p in predicted_files() if (p.model, p.variant, p.n, p.split) == (model, variant, n, split))
 
-# %% ../../nbs/models/31b_published_kitmus.ipynb #f301a9dc
+# %% ../../nbs/models/31b_published_kitmus.ipynb #72ea9ea1
 def texts_id() -> str:
     "A hash over the release's resources: all texts follow from them."
     return hashlib.sha256("".join(f"{f.path} {f.blob}\n" for f in files_of("kitmus-resources")).encode()).hexdigest()[:16]
@@ -83,7 +83,7 @@ def ensure_kitmus_run(
     "The sealed run of a file of predictions: found, gone on with, or made."
     s = s or load_settings()
     run = open_run(kitmus_run_info(p), s.runs)
-    if run.sealed and find_summaries(s.reports, p.part, f"{p.system}@{run_hash(run.info)}"): return run
+    if run.whole and find_summaries(s.reports, p.part, f"{p.system}@{run_hash(run.info)}"): return run
     golds = golds or part_pronouns(released_subtask(p.variant, p.n, p.split, s))
     got = predictions(get(p.file, s), golds, p.file.path)
     with run.writing(batch=4000) as w:
@@ -93,7 +93,7 @@ def ensure_kitmus_run(
     write_summary(run, {}, s.reports, _counts(golds, got.said))
     return run
 
-# %% ../../nbs/models/31b_published_kitmus.ipynb #74b132c5
+# %% ../../nbs/models/31b_published_kitmus.ipynb #5c868b4f
 class Scored(NamedTuple):
     "The runs of a system on a part, as far as there are any."
     runs: list[dict[str, dict[str, Links]]] # of each run: field -> label -> counts
@@ -110,7 +110,7 @@ def kitmus_scores(
     s, files, got, names = s or load_settings(), runs_of(model, variant, n), [], []
     for p in files:
         name = f"{p.system}@{run_hash(kitmus_run_info(p))}"
-        found = next((f for place in _places(s) for f in find_summaries(place, p.part, name)), None)
+        found = next((f for place in places_of_summaries(s) for f in find_summaries(place, p.part, name)), None)
         if not found: continue
         told = read_summary(found).counts
         got.append({f: {label: Links(*(int(x) for x in c["links"])) for label, c in v.items()} for f, v in told.items()})
