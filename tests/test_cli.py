@@ -19,8 +19,8 @@ def refnb(home, capsys):
     "Run a command in this process."
     return lambda *args: tools.here(capsys, *args)
 
-COMMANDS = [["list"], ["fetch"], ["reproduce"], ["score"], ["score", "choice"]]
-FUNCTIONS = {"list": cli.list_, "fetch": cli.fetch, "reproduce": cli.reproduce_, "score choice": cli.score_choice}
+COMMANDS = [["list"], ["fetch"], ["build"], ["run"], ["reproduce"], ["score"], ["score", "choice"]]
+FUNCTIONS = {"list": cli.list_, "fetch": cli.fetch, "build": cli.build, "run": cli.run_, "reproduce": cli.reproduce_, "score choice": cli.score_choice}
 
 def words(text: str) -> str: return " ".join(text.split())
 
@@ -51,6 +51,25 @@ def test_version(refnb): assert refnb("--version") == (0, f"refnb {root.__versio
 # Wrong calls: status 2, one line, nothing on standard output
 
 WRONG = {
+    "build": "Missing argument",
+    "build identifym": "unknown benchmark 'identifym'; did you mean identifyme?",
+    "build identifyme --corpus litbnk": "unknown corpus 'litbnk'; did you mean litbank?",
+    "build identifyme --mode paperr": "unknown mode 'paperr'; did you mean paper?",
+    "build identifyme --names atuo": "unknown way of naming 'atuo'; did you mean auto?",
+    "build identifyme --names authors": "say --corpus litbank",
+    "build identifyme --split tets": "unknown split 'tets'; did you mean test?",
+    "build identifyme -p windwo=3": "--set: unknown rule 'windwo'; did you mean window?",
+    "build identifyme -p window=wide": "window cannot be 'wide'",
+    "build identifyme -p window=0": "the rule window is 0, the least is 1",
+    "build identifyme --sizes 1,1,1": "--sizes: identifyme is built without it",
+    "build kitmus --corpus sample": "--corpus: kitmus is built without it",
+    "build kitmus": "--out: no folder is named",
+    "run sample/identifyme": "Missing argument",
+    "run sample/identifyem random": "neither a part nor a file; did you mean sample/identifyme?",
+    "run sample/identifyme raondm": "unknown system 'raondm'; did you mean random?",
+    "run sample/identifyme random --limit -1": "limit: a limit of -1 questions",
+    "run sample/identifyme random --by tpye": "unknown field 'tpye'; did you mean type?",
+    "run sample/bookcoref random": "has documents, not questions",
     "lst": "No such command 'lst'; did you mean list?",
     "sore": "No such command 'sore'; did you mean score?",
     "score choise x": "No such command 'choise'; did you mean choice?",
@@ -225,12 +244,42 @@ def test_score_of_nothing_is_null_not_nan(refnb, files):
     got = one_object(refnb("score", "choice", "answers.jsonl", "--gold", "questions.jsonl", "--json", "--mode", "released"))
     assert got["groups"]["all"]["accuracy"] is None and got["groups"]["all"]["n"] == 0
 
+# build and run
+
+def test_build_and_run(refnb, home):
+    got = one_object(refnb("build", "identifyme", "--out", "q.jsonl", "--json"))
+    assert got["stories"] == 6 and got["rejected"] == {} and (home/"q.jsonl").read_text().startswith('{"canary"')
+    lines = (home/"q.jsonl").read_text().splitlines()
+    assert got["questions"] == len(lines) - 1 == sum(r["test"] for r in got["pool"])
+    told = one_object(refnb("run", "q.jsonl", "most-frequent", "--by", "type", "--json"))
+    assert told["sealed"] and told["part"].startswith("given/") and set(told["groups"]) == {"all", "nominal", "pronominal"} and told["groups"]["all"]["n"] == got["questions"]
+    assert one_object(refnb("score", "choice", told["run"], "--json"))["groups"]["all"] == told["groups"]["all"]  # the questions are kept with the run
+
+def test_build_from_a_file(refnb, home):
+    from refnb.core.corpora import load
+    from refnb.core.reading import write_documents
+    write_documents(home/"mine.conllu", [d.changed(names=(), labels={}) for d in load("sample")])
+    said = refnb("build", "identifyme", "--corpus", "mine.conllu", "--split", "dev", "-p", "options=4", "-p", "context=60", "--out", "mine.jsonl")
+    assert said.status == 0 and "mine" in said.out and "questions in mine.jsonl" in said.out
+    assert all(len(json.loads(l)["options"]) <= 5 for l in (home/"mine.jsonl").read_text().splitlines()[1:])
+
+def test_a_limited_run_goes_on(refnb, home):
+    first = one_object(refnb("run", "sample/ferryman", "random", "--limit", "5", "--json"))
+    assert (first["sealed"], first["answered"]) == (False, 5)
+    assert one_object(refnb("run", "sample/ferryman", "random", "--json"))["run"] == first["run"]
+    tools.one_line(refnb("run", "sample/ferryman", "nearest-mention"), 1, "does not say what the rule nearest mention chooses")
+
+def test_build_that_finds_nothing(refnb, home):
+    (home/"one.conll").write_text("#begin document (one); part 000\none\t0\t0\tAnn\t-\t-\t-\t-\t-\t-\t-\t(0)\n\n#end document\n")
+    tools.one_line(refnb("build", "identifyme", "--corpus", "one.conll"), 1, "none of the 1 documents can be used: 1 tokens, fewer than 1,000; loosen the rules")
+
 def test_score_of_a_run(refnb, home):
     from refnb.core.settings import load_settings
+    from refnb.benchmarks.parts import part_questions
     from refnb.models.published import ensure_run
     run = ensure_run("random", "sample/identifyme", load_settings())
     by_folder, by_name = (one_object(refnb("score", "choice", x, "--json")) for x in (run.folder, "sample/identifyme:random"))
-    assert by_folder == by_name and by_name["questions"] == 29
+    assert by_folder == by_name and by_name["questions"] == len(part_questions("sample/identifyme"))
 
 def test_score_of_a_carried_run(refnb):
     got = one_object(refnb("score", "choice", "identifyme/test:published/gemini-1.5-flash", "--json", "--mode", "released"))

@@ -2,13 +2,14 @@
 import collections, csv, io, json
 from pathlib import Path
 import pytest
-from refnb.benchmarks.identifyme import TEST, released_questions
+from refnb.benchmarks.identifyme_released import TEST, released_questions
 from refnb.benchmarks.parts import part_questions
 from refnb.core.runs import find_summaries, read_card, read_summary
 from refnb.core.settings import load_settings
 from refnb.core.upstream import get
 from refnb.metrics.scores import as_outcomes, score
-from refnb.models.published import ensure_run, published, read_reply
+from refnb.benchmarks.identifyme_prompts import read_name
+from refnb.models.published import ensure_run, published
 import tools
 
 TABLE = "identifyme/table_3_main_results"
@@ -139,7 +140,7 @@ def test_replies_are_read_as_the_release_reads_them(s, questions, runs, system):
     rights = {q.id: q.options[q.right[0]].name for q in questions}
     for r in told:
         id_ = f"{r['doc_key']}:{r['mention_ind']}"
-        a, name = got[id_], read_reply(r["output"], published()[system].drop)
+        a, name = got[id_], read_name(r["output"], published()[system].drop)
         assert name == r["predicted_answer"] and a.raw == r["output"]
         assert (a.chosen and names[id_][a.chosen[0]]) == (name if name in names[id_] else ())
         assert (a.reason == "outside") == (name not in names[id_])
@@ -193,7 +194,7 @@ def same_table(home: Path, **variables):
 def test_table_3_from_upstream_files_is_the_committed_one(upstream, tmp_path):
     said = same_table(tmp_path, REFNB_UPSTREAM=str(upstream))
     assert "Made without upstream files" not in said.all
-    assert len(list((tmp_path/"runs").rglob("seal.json"))) == 6
+    assert len(list((tmp_path/"runs").rglob("seal.json"))) == 11  # six baselines, four of them on LitBank, and five published systems
 
 def test_table_3_from_committed_summaries_is_the_committed_one(tmp_path):
     said = same_table(tmp_path)

@@ -89,7 +89,7 @@ def read_journal(
         records.setdefault(record.id, record)
     return Journal(records, damaged, torn)
 
-# %% ../../nbs/core/05_runs.ipynb #e938be32
+# %% ../../nbs/core/05_runs.ipynb #6cc3d923
 class Seal(Record, omit_defaults=False):
     "Written last: the run is complete."
     questions: int          # asked
@@ -111,6 +111,8 @@ class Run:
     def sealed(self) -> bool: return (self.folder/"seal.json").exists()
     @property
     def journal(self) -> Path: return self.folder/"answers.jsonl"
+    @property
+    def questions_path(self) -> Path: return self.folder.parents[safe_path(self.info.system).count("/") + 1]/"questions.jsonl"  # beside all runs on them; only where they are no known part's
 
 # %% ../../nbs/core/05_runs.ipynb #bd266945
 def _read_json(path: Path, kind: type):

@@ -167,7 +167,7 @@ def safe_path(
     "A relative path for a name with slashes: empty, `.` and `..` components are escaped."
     return "/".join(safe_name(p) for p in name.split("/"))
 
-# %% ../../nbs/core/00_types.ipynb #3d4585dd
+# %% ../../nbs/core/00_types.ipynb #7b0e388c
 def _window(q: Question, width: int = 240) -> tuple[str, str, str]:
     "The text before, of and after the expression, shortened to a window."
     s, e = q.chars or (0, 0)
@@ -181,3 +181,9 @@ def _repr_html_(self: Question) -> str:
     text = f"{b}<mark><b>{m}</b></mark>{a}" if self.text else "<i>the release has no text for this question</i>"
     options = "".join(f"<li>{'<b>' if i in self.right else ''}{html.escape(o.name)}{'</b> ✓' if i in self.right else ''}</li>" for i, o in enumerate(self.options))
     return f"<p><code>{html.escape(self.id)}</code></p><blockquote>{text}</blockquote><ol start='0'>{options}</ol>"
+
+@patch
+def __repr__(self: Question) -> str:
+    "The expression in a few words of its text."
+    b, m, a = _window(self, 40)
+    return f"Question({self.id!r}, {f'{b}[{m}]{a}' if self.text else 'without text'!r}, {len(self.options)} options)"

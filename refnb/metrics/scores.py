@@ -5,16 +5,17 @@
 # %% auto #0
 __all__ = ['places_of_summaries', 'run_outcomes', 'Scores', 'score', 'as_outcomes', 'Comparison', 'compare']
 
-# %% ../../nbs/metrics/14_scores.ipynb #7557793a
+# %% ../../nbs/metrics/14_scores.ipynb #4232856d
 import html
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 import pandas as pd
-from ..core.types import CallError, DataError
+from ..core.types import CallError, DataError, Question
+from ..core.formats import read_jsonl
 from ..core.settings import Settings, load_settings, packaged
 from ..core.runs import Run, RunInfo, run_hash, the_summary
-from .choice import Mode, counted, labels, outcomes_of_summary
+from .choice import Mode, counted, labels, outcomes, outcomes_of_summary
 from .uncertainty import Interval, cluster_bootstrap
 from .comparisons import Difference, McNemar, mcnemar, pair_by_id, paired_bootstrap, paired_permutation
 
@@ -79,7 +80,7 @@ def score(
     rows = {g: _row(got.get(g, Interval(None, None, None, 0, 0)), o[group == g]) for g in sorted(group.unique())}
     return Scores(pd.DataFrame.from_dict(rows, orient="index"), mode, " / ".join([by] if isinstance(by, str) else by or []))
 
-# %% ../../nbs/metrics/14_scores.ipynb #230a8d3d
+# %% ../../nbs/metrics/14_scores.ipynb #076c0a22
 def as_outcomes(
     x,                        # outcomes, a run, "part:system", or (outcomes, info)
     s: Settings|None = None,  # where runs and reports are
@@ -87,6 +88,7 @@ def as_outcomes(
     "The outcomes of whatever names a run."
     if isinstance(x, pd.DataFrame): return x
     if isinstance(x, tuple): return x[0]
+    if isinstance(x, Run) and x.questions_path.exists(): return outcomes(list(read_jsonl(x.questions_path, Question)), x.answers(), str(x.folder))
     if isinstance(x, Run): part, system = x.info.part, f"{x.info.system}@{run_hash(x.info)}"
     else: part, _, system = str(x).partition(":")
     if (found := run_outcomes(system, part, s)) is None: raise DataError(f"there is no sealed run of {system or '?'} on {part}", do="name it as part:system, such as identifyme/test:published/gpt-4o")

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['app', 'score_app', 'LISTS', 'comments', 'command', 'list_', 'fetch', 'score_choice', 'score_coref_', 'score_kitmus',
-           'build', 'compare_', 'reproduce_', 'main', 'run']
+           'build', 'run_', 'compare_', 'reproduce_', 'main', 'run']
 
 # %% ../../nbs/results/53_cli.ipynb #7f42bf73
 import inspect, os, re, sys
@@ -72,20 +72,21 @@ def _table(rows: list[dict[str, Any]]):
     for r in rows: t.add_row(*(str(v) for v in r.values()))
     Console().print(t)
 
-# %% ../../nbs/results/53_cli.ipynb #d1bbd4da
+# %% ../../nbs/results/53_cli.ipynb #121b6d25
 def _tables(s) -> list[dict]:
     from refnb.results.board import board
     return [{"table": l.name, "kind": l.kind, "state": l.state, "match": l.match, "differ": l.differs, "missing": l.missing, "made from": l.needs, "cost": l.cost} for l in board(s).lines]
 
 def _systems(s) -> list[dict]:
     from refnb.benchmarks.parts import part_is_here, the_part
-    from refnb.models.baselines import BASELINES, TITLES
+    from refnb.models.baselines import BASELINES, NEEDS, TITLES
     from refnb.models.published import published
     def needs(name, part):
         files = ", ".join(the_part(part).inputs)
         if part_is_here(part, s): return f"{files} (here)"
         return f"{files} (not here; {'a summary is' if _has_summary(name, part, s) else 'nor is a summary'})"
-    free = [{"system": n, "title": TITLES.get(n, n), "answers": "any part of questions", "needs": "nothing", "cost": "0 USD"} for n in BASELINES]
+    told = {"always-none": "questions with the option None of the Above"} | dict.fromkeys(NEEDS, "IdentifyMe's questions with text, and what `refnb build` makes")
+    free = [{"system": n, "title": TITLES.get(n, n), "answers": told.get(n, "any part of questions"), "needs": "nothing", "cost": "0 USD"} for n in BASELINES]
     return free + _cluster_systems(s) + [{"system": n, "title": p.title, "answers": p.part, "needs": needs(n, p.part), "cost": "0 USD"} for n, p in published().items()]
 
 def _cluster_systems(s) -> list[dict]:
@@ -209,13 +210,15 @@ def fetch(
     if faults: raise DataError(f"{len(faults)} of {len(files)} files could not be {'verified' if check else 'had'}", do="see above")
     say("all that is here is as it should be" if check else f"{len(files)} files are here and verified")
 
-# %% ../../nbs/results/53_cli.ipynb #1e1a31c6
+# %% ../../nbs/results/53_cli.ipynb #b3a79e31
 def _asked(run, s) -> list:
     "The questions of a run's part, if they are the ones that it answered."
     from refnb.benchmarks.parts import part_is_here, part_questions, parts
+    from refnb.core.formats import read_jsonl
     from refnb.core.runs import questions_id
-    from refnb.core.types import DataError
+    from refnb.core.types import DataError, Question
     part, do = run.info.part, "name the questions with --gold FILE"
+    if run.questions_path.exists(): return list(read_jsonl(run.questions_path, Question))
     if part not in parts() or not part_is_here(part, s): raise DataError(f"the questions of {part} are not here", str(run.folder), do)
     questions = part_questions(part, s)
     if questions_id(questions) != run.info.data.get("questions"): raise DataError(f"it answered other questions than {part} has now", str(run.folder), do)
@@ -255,7 +258,7 @@ def _group(row) -> dict:
     whole = {"n", "documents", "missing", "without choice"}
     return {k.replace(" ", "_"): None if v is None or v != v else int(v) if k in whole else float(v) for k, v in row.items()}
 
-# %% ../../nbs/results/53_cli.ipynb #acb7f974
+# %% ../../nbs/results/53_cli.ipynb #32055aed
 @command(score_app, "choice")
 def score_choice(
     run: str, /,             # a run (its folder, or part:system), or a file of answers (JSONL)
@@ -272,8 +275,7 @@ def score_choice(
     tables = [score(o, mode=mode, seed=seed)] + ([score(o, [b.strip() for b in by.split(",")], mode, seed=seed)] if by else [])
     groups = {g: _group(r) for t in tables for g, r in t.df.iterrows()}
     if json: return _json({"unit": "fraction", "mode": mode, "by": by, "questions": len(o), "groups": groups})
-    shown = lambda v: "" if v is None else f"{100*v:.1f}"
-    _table([{"group": g, "accuracy (%)": shown(r["accuracy"]), "low": shown(r["low"]), "high": shown(r["high"]), **{k: r[k] for k in ("n", "documents", "missing", "without_choice")}} for g, r in groups.items()])
+    _groups(groups)
 
 # %% ../../nbs/results/53_cli.ipynb #a98aaed5
 _COREF = "muc,b3,ceafe,ceafm,blanc,lea,mentions"
@@ -357,28 +359,84 @@ def _kitmus_json(c) -> dict:
     return {"texts": c.texts, "antecedent": c.antecedent._asdict(), "pronoun_accuracy": c.accuracy, "pronoun_accuracy_lenient": c.lenient,
             "counts": {"correct_texts": c.correct, "true_positive_links": c.right, "predicted_links": c.predicted}}
 
-# %% ../../nbs/results/53_cli.ipynb #1e8fd18e
+# %% ../../nbs/results/53_cli.ipynb #4169f447
+_OF = {"kitmus": ("resources", "variants", "entities", "sizes", "jobs", "form"), "identifyme": ("corpus", "of", "names", "split", "set_")}
+
+def _only(benchmark: str, said: dict):
+    "Refuse what another benchmark's building takes."
+    from refnb.core.types import CallError, nearest
+    if benchmark not in _OF: raise CallError(f"unknown benchmark {benchmark!r}", do=nearest(benchmark, _OF))
+    if bad := next((n for b, names in _OF.items() if b != benchmark for n in names if said[n]), None):
+        raise CallError(f"{benchmark} is built without it", f"--{bad.rstrip('_')}", f"it takes {', '.join(f'--{n.rstrip(chr(95))}' for n in _OF[benchmark])}")
+
+# %% ../../nbs/results/53_cli.ipynb #87aeb3ab
 @command(app, "build")
 def build(
-    benchmark: str, /,                   # kitmus
-    out: str = "",                       # a new folder; its name begins every id
-    mode: str = "released",              # released: the release's random stream; paper: what the paper says where the release differs
-    resources: str = "own",              # own: refnb's; released: the authors' (refnb fetch kitmus-resources); or a folder
-    variants: str = "",                  # with commas between them; all eight if not given
-    entities: str = "2,3,4",             # numbers of entities, from 2 to 8
-    sizes: str = "2000,400,2000",        # texts of train, validation and test
-    seed: int = 42,                      # of each variant's random stream
-    jobs: int = 1,                       # processes, each with variants of its own
-    form: str = "files",                 # files: the release's formats; dataset: a folder with a card, for dataset libraries
-    json: bool = False,                  # print one JSON object
+    benchmark: str, /,          # identifyme or kitmus
+    out: str = "",              # identifyme: a file of questions (JSONL); kitmus: a new folder, whose name begins every id
+    mode: str = "released",     # released: as the code and its random streams do; paper: as the paper's text says where it differs
+    seed: int = -1,             # of the random streams; if not given 0 for identifyme and 42 for kitmus
+    corpus: str = "",           # identifyme: a corpus (`refnb list corpora`), or a file of documents with clusters
+    of: str = "",               # identifyme: a split of the corpus, such as train
+    names: str = "",            # identifyme: given, auto (by rule), or authors (LitBank, FantasyCoref); given where there are any
+    split: str = "",            # identifyme: the questions of test, dev, all (both), or random0 to random9; test if not given
+    set_: list[str] = [],       # identifyme: set a rule, such as window=5, options=4, context=200; may be repeated
+    resources: str = "",        # kitmus: own, released (refnb fetch kitmus-resources), or a folder; own if not given
+    variants: str = "",         # kitmus: with commas between them; all eight if not given
+    entities: str = "",         # kitmus: numbers of entities, from 2 to 8; 2,3,4 if not given
+    sizes: str = "",            # kitmus: texts of train, validation and test; 2000,400,2000 if not given
+    jobs: int = 0,              # kitmus: processes, each with variants of its own
+    form: str = "",             # kitmus: files (the release's formats), or dataset (a folder with a card, for dataset libraries)
+    json: bool = False,         # print one JSON object
 ):
-    "Make a benchmark's files in a new folder."
+    "Make a benchmark: IdentifyMe's questions from documents, or KITMUS' files."
+    said = dict(corpus=corpus, of=of, names=names, split=split, set_=set_, resources=resources, variants=variants, entities=entities, sizes=sizes, jobs=jobs, form=form)
+    _only(benchmark, said)
+    if benchmark == "identifyme": return _build_identifyme(out, mode, seed, corpus, of, names, split or "test", set_, json)
+    _build_kitmus(out, mode, 42 if seed < 0 else seed, resources or "own", variants, entities or "2,3,4", sizes or "2000,400,2000", jobs or 1, form or "files", json)
+
+# %% ../../nbs/results/53_cli.ipynb #c42b7299
+def _rules(set_: list[str]) -> dict:
+    "Rules of IdentifyMe's builder from NAME=VALUE pairs, of the type that each has."
+    import msgspec
+    from refnb.benchmarks.identifyme import Rules
+    from refnb.core.types import CallError, nearest
+    out, kinds = {}, {f.name: f.type for f in msgspec.structs.fields(Rules)}
+    for k, v in _given(set_).items():
+        if k not in kinds: raise CallError(f"unknown rule {k!r}", "--set", nearest(k, kinds))
+        try: out[k] = msgspec.convert(v, kinds[k], strict=False)
+        except msgspec.ValidationError as e: raise CallError(f"{k} cannot be {v!r} ({e})", "--set") from None
+    return out
+
+def _built(mode: str, corpus: str, of: str, names: str, rules: dict):
+    "IdentifyMe from a corpus."
+    from refnb.benchmarks.building import build_benchmark
+    from refnb.benchmarks.identifyme_released import DATASETS, rebuilt
+    from refnb.core.types import CallError
+    if names != "authors": return build_benchmark("identifyme", corpus or "sample", mode, names, of, **rules)
+    if corpus not in (known := {v: k for k, v in DATASETS.items()}) or of not in ("", "train"): raise CallError("the authors named the training splits of litbank and fantasycoref", "--names", "say --corpus litbank, and no other split")
+    return rebuilt(mode=mode, corpora=[known[corpus]] if corpus == "litbank" else list(DATASETS), **rules)
+
+def _build_identifyme(out: str, mode: str, seed: int, corpus: str, of: str, names: str, split: str, set_: list[str], json: bool):
+    "Build, say what became of the documents, and write questions."
+    from refnb.core.formats import write_jsonl
+    with _busy(json, "building"):
+        b = _built(mode, corpus, of, names, _rules(set_) | ({"seed": seed} if seed >= 0 else {}))
+        questions = b.questions(split, *(["FantasyCoref"] if corpus == "fantasycoref" and names == "authors" else []))
+        if out: write_jsonl(out, questions, canary=True)
+    if json: return _json({"questions": len(questions), "file": out, "stories": len(b.pool.stories), "rejected": b.pool.rejected, "pool": b.table().to_dict("records")})
+    _table(b.table().to_dict("records"))
+    for key, why in b.pool.rejected.items(): print(f"left out: {key}: {why}")
+    print(f"{len(questions)} questions in {out}" if out else f"{len(questions)} questions; --out FILE writes them")
+
+# %% ../../nbs/results/53_cli.ipynb #38bdbf0b
+def _build_kitmus(out: str, mode: str, seed: int, resources: str, variants: str, entities: str, sizes: str, jobs: int, form: str, json: bool):
+    "Draw the texts of KITMUS into a new folder."
     from refnb.benchmarks.kitmus import VARIANTS, Sampler
     from refnb.benchmarks.kitmus_card import export_dataset
     from refnb.benchmarks.kitmus_files import build_files
     from refnb.benchmarks.kitmus_parts import the_resources
     from refnb.core.types import CallError
-    if benchmark != "kitmus": raise CallError(f"unknown benchmark {benchmark!r}", do="kitmus can be built so far")
     if not out: raise CallError("no folder is named", "--out", "say --out kitmus")
     numbers = lambda text, what: [_number(x, what) for x in _names(text)]
     sampler = Sampler(the_resources(resources), mode, numbers(entities, "--entities"), numbers(sizes, "--sizes"), seed)
@@ -394,6 +452,58 @@ def _number(text: str, what: str) -> int:
     from refnb.core.types import CallError
     if not text.isascii() or not text.isdigit(): raise CallError(f"{text!r} is not a whole number", what)
     return int(text)
+
+# %% ../../nbs/results/53_cli.ipynb #564cd298
+def _progress(json: bool):
+    "A progress bar on a terminal, a line every ten seconds elsewhere."
+    import contextlib, time
+    if not sys.stderr.isatty():
+        last = [time.monotonic()]
+        def line(n, of):
+            if time.monotonic() - last[0] > 10: last[0] = time.monotonic(); print(f"{n:,} of {of:,} answered", file=sys.stderr, flush=True)
+        return contextlib.nullcontext(), line
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    bar = Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=Console(stderr=True), transient=True)
+    task = bar.add_task("answering", total=None)
+    return bar, lambda n, of: bar.update(task, completed=n, total=of)
+
+# %% ../../nbs/results/53_cli.ipynb #bce13ae3
+@command(app, "run")
+def run_(
+    part: str,            # what is answered (`refnb list benchmarks`), or a file of questions (JSONL)
+    system: str, /,       # who answers (`refnb list systems`)
+    limit: int = 0,       # answer the first questions only; a later call goes on
+    by: str = "",         # a field of the questions: accuracy by it
+    mode: str = "strict", # strict: a missing answer is wrong; released: it is left out
+    json: bool = False,   # print one JSON object
+):
+    "Let a system answer a part; a run that was stopped goes on where it was."
+    from refnb.core.settings import load_settings
+    from refnb.models.running import run
+    s = load_settings()
+    bar, moved = _progress(json)
+    with bar: done = run(part, system, limit, s, moved)
+    if not done.sealed: return _unfinished(done, json)
+    from refnb.metrics.scores import as_outcomes, score
+    o = as_outcomes(done, s)
+    groups = {g: _group(r) for t in [score(o, mode=mode), *([score(o, _names(by), mode)] if by else [])] for g, r in t.df.iterrows()}
+    told = {"part": done.info.part, "system": system, "run": str(done.folder), "sealed": True}
+    if json: return _json(told | {"unit": "fraction", "mode": mode, "groups": groups})
+    print(f"{system} on {done.info.part}: sealed in {done.folder}")
+    _groups(groups)
+
+# %% ../../nbs/results/53_cli.ipynb #397c7425
+def _unfinished(done, json: bool):
+    "What is said of a run that goes on later."
+    n = len(done.answered())
+    if json: return _json({"part": done.info.part, "system": done.info.system, "run": str(done.folder), "sealed": False, "answered": n})
+    print(f"{done.info.system} on {done.info.part}: {n:,} answered in {done.folder}; without --limit the same command goes on")
+
+def _groups(groups: dict[str, dict]):
+    "Scores by group, as a table in percent."
+    shown = lambda v: "" if v is None else f"{100*v:.1f}"
+    _table([{"group": g, "accuracy (%)": shown(r["accuracy"]), "low": shown(r["low"]), "high": shown(r["high"]), **{k: r[k] for k in ("n", "documents", "missing", "without_choice")}} for g, r in groups.items()])
 
 # %% ../../nbs/results/53_cli.ipynb #85b9c2f4
 @command(app, "compare")

@@ -1,0 +1,46 @@
+"""IdentifyMe's builder against its budgets: the LitBank half from cached files, growth with the number of mentions, and a whole novel; called by bench.py, or alone."""
+import os
+from functools import partial
+import numpy as np
+from bench_books import SAY, cpu, peak
+
+def story(mentions: int, tokens: int = 0, entities: int = 60, seed: int = 7):
+    "A made-up story: entities as by Zipf, one mention in two a pronoun, names and nominals of a small vocabulary, a few spans nested."
+    from refnb.core.documents import Document
+    from refnb.core.types import Span
+    rng = np.random.default_rng(seed)
+    n = tokens or 9*mentions
+    words = np.array(["the", "a", "old", "grey", "house", "sister", "ferryman", "letter", "said", ",", ".", "came", "went", "river"])[rng.integers(0, 14, n)]
+    starts = np.sort(rng.choice(n - 6, mentions, replace=False))
+    pronouns, nominals, who = ("he", "she", "it", "I", "you"), ("the old sister", "a grey house", "the ferryman"), rng.choice(entities, mentions, p=(w := 1/np.arange(1, entities + 1))/w.sum())
+    clusters: dict = {}
+    for s, e, kind, k in zip(starts.tolist(), who.tolist(), (rng.random(mentions) < .5).tolist(), rng.integers(0, 3, mentions).tolist(), strict=True):
+        said = [pronouns[e % 5]] if kind else nominals[k].split() if k else [f"Name{e}"]
+        words[s:s + len(said)] = said[:1] if len(said) == 1 else said
+        clusters.setdefault(e, []).append((Span(s, s + len(said) - 1), "PRON" if kind else "NOM" if k else "PROP"))
+    sentences = tuple(tuple(words[i:i + 20].tolist()) for i in range(0, n, 20))
+    order = sorted(clusters)
+    return Document(f"story-{mentions}", sentences, tuple(tuple(s for s, _ in clusters[e]) for e in order), tuple(f"Name{e}" for e in order), {"kind": tuple(tuple(k for _, k in clusters[e]) for e in order)})
+
+def whole(d, **rules):
+    "From a document without names to questions."
+    from refnb.benchmarks.building import build_benchmark
+    return build_benchmark("identifyme", [d], names="auto", max_others=1., **rules)
+
+def half() -> tuple[float, float]:
+    "CPU seconds and MB of a new process that makes the LitBank half, imports included; best of three."
+    code = "import refnb.benchmarks.identifyme_released as r; assert len(r.rebuilt(corpora=['LitBank']).questions()) == 600"
+    return min(peak(SAY.format(code)) for _ in range(3))
+
+def lines() -> list[tuple[str, float, float|None]]:
+    "What is measured, CPU seconds (or MB), and the budget."
+    out = []
+    if os.environ.get("REFNB_UPSTREAM"):
+        seconds, mb = half()
+        out += [("IdentifyMe, the LitBank half from cached files to 900 questions, imports included", seconds, 3.), ("the same, peak memory in MB", mb, 400.)]
+    for n in (1_000, 10_000, 100_000): out.append((f"growth: IdentifyMe from one story of {n:,} mentions, names by rule, context of 200 tokens", cpu(partial(whole, story(n), context=200), 2), None))
+    seconds, mb = peak(SAY.format("import bench_identifyme as b; b.whole(b.story(80_000, 700_000), context=200)"))
+    return [*out, ("IdentifyMe from a novel of 700,000 tokens and 80,000 mentions, making it included", seconds, 60.), ("the same, peak memory in MB", mb, None)]
+
+if __name__ == "__main__":
+    for name, used, budget in lines(): print(f"{name:105} {used:9.3f} {f'{budget:8.2f}' if budget else '':8} {'' if budget is None else 'ok' if used < budget else 'OVER'}")
