@@ -14,11 +14,11 @@ def test_command(command, tmp_path):
     assert got.status == 0, got.err
 
 def test_python(tmp_path):
-    lines = re.findall(r"^    ((?:import refnb|docs = refnb\.|refnb\.).*)$", TEXT, re.M)
-    assert len(lines) == 4
+    lines = re.findall(r"^    ((?:import refnb|(?:\w+ = )?refnb\.\w+\().*)$", TEXT, re.M)
+    assert len(lines) == 7
     code = "\n".join(f"print({l.split('#')[0]})" if l.startswith("refnb.") else l for l in lines)
     got = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=clean(tmp_path), capture_output=True, text=True)
-    assert "LitBank / nominal" in got.stdout and "conll" in got.stdout, got.stderr
+    assert "LitBank / nominal" in got.stdout and "conll" in got.stdout and "by pronoun_class" in got.stdout, got.stderr
 
 def test_make_targets_exist():
     make = (ROOT/"Makefile").read_text()
