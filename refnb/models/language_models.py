@@ -85,7 +85,7 @@ def the_model(
     try: return msgspec.convert(msgspec.to_builtins(language_models()[name]) | changed, LanguageModel)
     except msgspec.ValidationError as e: raise CallError(f"{name}: {e}") from None
 
-# %% ../../nbs/models/32_language_models.ipynb #f8d6c89d
+# %% ../../nbs/models/32_language_models.ipynb #6bcfdbcd
 class Ask(Record, omit_defaults=False):
     "One request to a model."
     id: str                               # of the question; not hashed
@@ -110,6 +110,7 @@ class Ask(Record, omit_defaults=False):
         "As chat clients want them."
         return ([{"role": "system", "content": self.system}] if self.system else []) + [{"role": "user", "content": self.prompt}]
 
+# %% ../../nbs/models/32_language_models.ipynb #f29654b2
 def ask_key(
     ask: Ask, # a request
 ) -> str:     # 32 hex digits
