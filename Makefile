@@ -1,7 +1,7 @@
 # make reproduce | test | site | lab | bench | hooks | test-full: each sets up .venv first, when it is missing or what it is made from changed
 PYTHON ?= python3
 VENV   ?= .venv
-EXTRAS ?= dev
+EXTRAS ?= dev,models
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/pip install -q --disable-pip-version-check -c constraints.txt
 export IN_TEST :=

@@ -162,19 +162,19 @@ def test_a_look_at_a_book_is_as_small_as_one_at_a_chapter(look):
     assert large < 1.25*small + 500 and large < 50_000
 
 def fastest(f, *args) -> float:
-    "Seconds of the fastest of five."
+    "CPU seconds of the fastest of five."
     out = []
     for _ in range(5):
-        at = time.perf_counter()
+        at = time.process_time()
         f(*args)
-        out.append(time.perf_counter() - at)
+        out.append(time.process_time() - at)
     return min(out)
 
 @pytest.mark.parametrize("look", [*LOOKS, *JOINED])
 def test_time_grows_no_faster_than_the_book(look):
     f = (LOOKS | JOINED)[look]
     small, large = (fastest(f, d, shifted(d)) for d in (book(25_000), book(400_000)))  # 16 times as large: quadratic work would take 256 times as long
-    assert large < 60*small + 0.02
+    assert large < 120*small + 0.05
 
 def test_hostile_books_stay_small_too():
     bad = NASTY[0]*50

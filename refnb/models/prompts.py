@@ -99,14 +99,14 @@ def sentence_of(
         i, j = i + 1, j + 1
     return q.text[left:right].rstrip(), (a - left, b - left)
 
-# %% ../../nbs/models/32a_prompts.ipynb #bc428a9f
+# %% ../../nbs/models/32a_prompts.ipynb #7ecdb9de
 def _fields(q: Question, form: Form) -> dict[str, str]:
     "What the placeholders stand for."
     sentence, chars = sentence_of(q)
     whole, part = marked(q) if form.marks else q.text, q.changed(text=sentence, chars=chars, right=(), meta={})
     a, b = q.chars
     return {"text": whole, "sentence": marked(part), "mention": mention_of(q), "question": " ".join(q.text[:a].split()), "options": shown_options(q, form),
-            "book": f"{q.text[:a]}[{q.text[a:b]}]{q.text[b:]}", "character": str(q.meta.get("character", ""))}
+            "bracketed": f"{sentence[:chars[0]]}[{sentence[slice(*chars)]}]{sentence[chars[1]:]}", "book": f"{q.text[:a]}[{q.text[a:b]}]{q.text[b:]}", "character": str(q.meta.get("character", ""))}
 
 def render(
     q: Question, # with text

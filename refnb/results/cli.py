@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['app', 'score_app', 'LISTS', 'comments', 'command', 'list_', 'fetch', 'score_choice', 'score_coref_', 'score_kitmus',
-           'build', 'run_', 'compare_', 'reproduce_', 'main', 'run']
+           'build', 'run_', 'view_', 'compare_', 'reproduce_', 'main', 'run']
 
 # %% ../../nbs/results/53_cli.ipynb #7f42bf73
 import inspect, os, re, sys
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any
 import typer
 
-# %% ../../nbs/results/53_cli.ipynb #08a0eb3b
+# %% ../../nbs/results/53_cli.ipynb #bc024c0e
 app = typer.Typer(add_completion=False, rich_markup_mode=None, context_settings={"help_option_names": ["-h", "--help"]}, help="Do language models and coreference systems know who or what an expression refers to?")
 score_app = typer.Typer(rich_markup_mode=None, help="Score answers against questions.")
 app.add_typer(score_app, name="score")
@@ -27,7 +27,7 @@ def comments(
 def _option(p: inspect.Parameter, help_: str|None) -> inspect.Parameter:
     "A parameter with typer's description of it."
     if p.kind is p.POSITIONAL_ONLY: kind = typer.Argument(help=help_, metavar=p.name.upper())
-    else: kind = typer.Option(f"--{p.name.rstrip('_')}", *(["-p"] if p.name == "set_" else []), help=help_, metavar={"set_": "NAME=VALUE"}.get(p.name))
+    else: kind = typer.Option(f"--{p.name.rstrip('_').replace('_', '-')}", *(["-p"] if p.name == "set_" else []), help=help_, metavar={"set_": "NAME=VALUE"}.get(p.name))
     return p.replace(kind=p.KEYWORD_ONLY, annotation=Annotated[p.annotation, kind])
 
 # %% ../../nbs/results/53_cli.ipynb #cfd1894f
@@ -72,7 +72,7 @@ def _table(rows: list[dict[str, Any]]):
     for r in rows: t.add_row(*(str(v) for v in r.values()))
     Console().print(t)
 
-# %% ../../nbs/results/53_cli.ipynb #121b6d25
+# %% ../../nbs/results/53_cli.ipynb #f2da7939
 def _tables(s) -> list[dict]:
     from refnb.results.board import board
     return [{"table": l.name, "kind": l.kind, "state": l.state, "match": l.match, "differ": l.differs, "missing": l.missing, "made from": l.needs, "cost": l.cost} for l in board(s).lines]
@@ -87,7 +87,17 @@ def _systems(s) -> list[dict]:
         return f"{files} (not here; {'a summary is' if _has_summary(name, part, s) else 'nor is a summary'})"
     told = {"always-none": "questions with the option None of the Above"} | dict.fromkeys(NEEDS, "IdentifyMe's questions with text, and what `refnb build` makes")
     free = [{"system": n, "title": TITLES.get(n, n), "answers": told.get(n, "any part of questions"), "needs": "nothing", "cost": "0 USD"} for n in BASELINES]
-    return free + _cluster_systems(s) + [{"system": n, "title": p.title, "answers": p.part, "needs": needs(n, p.part), "cost": "0 USD"} for n, p in published().items()]
+    return free + _models(s) + _cluster_systems(s) + [{"system": n, "title": p.title, "answers": p.part, "needs": needs(n, p.part), "cost": "0 USD"} for n, p in published().items()]
+
+def _models(s) -> list[dict]:
+    "Language models: what each needs, and whether it is here."
+    from refnb.models.language_models import language_models
+    from refnb.models.local import is_here
+    def needs(m):
+        if m.provider == "local": return f"{m.package or m.model} ({'here' if is_here(m) else 'not here'})"
+        return f"{m.key} ({'set' if os.environ.get(m.key) else 'not set'})" if m.key else m.base_url
+    def price(m): return "0 USD" if m.provider == "local" else "unknown" if m.price is None else f"{m.price.input:g} / {m.price.output:g} USD a million tokens ({m.price.as_of})"
+    return [{"system": n, "title": m.title, "answers": "any part of questions with text", "needs": needs(m), "cost": price(m)} for n, m in language_models().items()]
 
 def _cluster_systems(s) -> list[dict]:
     "Coreference systems: what they answer, and whether their released files are here."
@@ -468,7 +478,7 @@ def _progress(json: bool):
     task = bar.add_task("answering", total=None)
     return bar, lambda n, of: bar.update(task, completed=n, total=of)
 
-# %% ../../nbs/results/53_cli.ipynb #bce13ae3
+# %% ../../nbs/results/53_cli.ipynb #62612853
 @command(app, "run")
 def run_(
     part: str,            # what is answered (`refnb list benchmarks`), or a file of questions (JSONL)
@@ -476,14 +486,19 @@ def run_(
     limit: int = 0,       # answer the first questions only; a later call goes on
     by: str = "",         # a field of the questions: accuracy by it
     mode: str = "strict", # strict: a missing answer is wrong; released: it is left out
+    form: str = "",       # prompt form of a language model; its own for the benchmark if not given
+    order: str = "given", # of the options, for a language model: given or reversed
+    set_: list[str] = [], # set something of a language model, such as constraint=regex; may be repeated
+    dry_run: bool = False, # of a language model: show a prompt, count tokens, forecast the cost, ask nobody
     json: bool = False,   # print one JSON object
 ):
     "Let a system answer a part; a run that was stopped goes on where it was."
     from refnb.core.settings import load_settings
     from refnb.models.running import run
-    s = load_settings()
+    s, changed = load_settings(), _model_settings(set_)
+    if dry_run: return _dry_run(part, system, limit, form, order, changed, s, json)
     bar, moved = _progress(json)
-    with bar: done = run(part, system, limit, s, moved)
+    with bar: done = run(part, system, limit, s, moved, form, order, **changed)
     if not done.sealed: return _unfinished(done, json)
     from refnb.metrics.scores import as_outcomes, score
     o = as_outcomes(done, s)
@@ -492,6 +507,30 @@ def run_(
     if json: return _json(told | {"unit": "fraction", "mode": mode, "groups": groups})
     print(f"{system} on {done.info.part}: sealed in {done.folder}")
     _groups(groups)
+
+# %% ../../nbs/results/53_cli.ipynb #1e239093
+def _model_settings(set_: list[str]) -> dict:
+    "Settings of a language model from NAME=VALUE pairs; decoding.temperature=0.7 reaches into a group."
+    import msgspec
+    from refnb.core.types import CallError, nearest
+    from refnb.models.language_models import LanguageModel
+    out, kinds = {}, {f.name: f.type for f in msgspec.structs.fields(LanguageModel)} if set_ else {}
+    for k, v in _given(set_).items():
+        name, _, inner = k.partition(".")
+        if name not in kinds: raise CallError(f"a language model has no setting {name!r}", "--set", nearest(name, kinds))
+        try: value = msgspec.convert(v, {f.name: f.type for f in msgspec.structs.fields(kinds[name])}[inner] if inner else kinds[name], strict=False)
+        except (msgspec.ValidationError, KeyError, TypeError): raise CallError(f"{k} cannot be {v!r}", "--set") from None
+        out[name] = out.get(name, {}) | {inner: value} if inner else value
+    return out
+
+def _dry_run(part: str, system: str, limit: int, form: str, order: str, changed: dict, s, json: bool):
+    "What asking would send and cost."
+    from refnb.models.running import planned
+    told = planned(part, system, limit, s, form, order, **changed)
+    if json: return _json(told)
+    print(told.pop("prompt"))
+    print()
+    _table([told])
 
 # %% ../../nbs/results/53_cli.ipynb #397c7425
 def _unfinished(done, json: bool):
@@ -504,6 +543,22 @@ def _groups(groups: dict[str, dict]):
     "Scores by group, as a table in percent."
     shown = lambda v: "" if v is None else f"{100*v:.1f}"
     _table([{"group": g, "accuracy (%)": shown(r["accuracy"]), "low": shown(r["low"]), "high": shown(r["high"]), **{k: r[k] for k in ("n", "documents", "missing", "without_choice")}} for g, r in groups.items()])
+
+# %% ../../nbs/results/53_cli.ipynb #5f45cd49
+@command(app, "view")
+def view_(
+    run: str, /,          # a run: its folder, or part:system
+    other: str = "",      # a second run on the same questions, side by side
+    out: str = "",        # the page's file; view.html if not given
+    json: bool = False,   # print one JSON object
+):
+    "Browse answers and errors: one page that needs no network. It holds the questions' text: keep it to yourself."
+    from refnb.results.viewer import view
+    path = out or "view.html"
+    with _busy(json, "making the page"): page = view(run, other or None, path)
+    told = {"file": path, "questions": len(page.data.questions), "bytes": Path(path).stat().st_size}
+    if json: return _json(told)
+    print(f"{told['questions']:,} questions, {told['bytes']/1e6:.1f} MB, in {path}")
 
 # %% ../../nbs/results/53_cli.ipynb #85b9c2f4
 @command(app, "compare")

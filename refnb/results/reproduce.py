@@ -94,7 +94,7 @@ def bring(
     for e in faults: say(f"not fetched: {e}")
     return not faults
 
-# %% ../../nbs/results/52a_reproduce.ipynb #e823cce6
+# %% ../../nbs/results/52a_reproduce.ipynb #bc2184e3
 def replay(
     tasks: list[Task],     # tables to be made
     s: Settings,           # where runs and reports are
@@ -119,11 +119,12 @@ def _replay_clusters(systems: list[str], part: str, s: Settings):
 def _replay_part(systems: Iterable[str], part: str, s: Settings):
     "The runs of one part, or of its pieces where a system needs more than it has; systems that have run already are left alone."
     from refnb.metrics.scores import run_outcomes  # late, as above
+    from refnb.models.language_models import language_models
     from refnb.models.running import answerable
     made = {}
     for name in (x.partition("@")[0] for x in systems):
         if name not in BASELINES and name not in published():
-            if run_outcomes(name, part, s) is None: raise CallError(f"unknown system {name!r}", do=nearest(name, [*BASELINES, *published()]))
+            if name not in language_models() and run_outcomes(name, part, s) is None: raise CallError(f"unknown system {name!r}", do=nearest(name, [*BASELINES, *language_models(), *published()]))
             continue
         for piece in answerable(name, part, s):
             if piece not in made: made[piece] = part_questions(piece, s)
