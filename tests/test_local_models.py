@@ -1,7 +1,6 @@
 "Local models: sharing of a document's computation, likelihood by hand, constrained writing, faults; SmolLM2 where its package is."
 import importlib.util
 import pytest
-torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
 from hypothesis import given
 from hypothesis import strategies as st
 from refnb.benchmarks.identifyme import sample_questions
@@ -9,11 +8,12 @@ from refnb.benchmarks.parts import part_questions
 from refnb.core.types import CallError, DataError, Option, Question
 from refnb.metrics.choice import credit
 from refnb.models.answering import answer_of, local_answers, run_settings, task_of
-from refnb.models.language_models import Decoding, Reply, ask_of, language_models, the_model
+from refnb.models.language_models import Decoding, language_models, the_model
 from refnb.models.local import common, full_text, load_local, option_ids, option_scores, reply_to, shared_order, sharing, tiny_checkpoint, token_ids, weights_id, weights_of, write
 from refnb.models.prompts import continuations, forms, in_order, letters, pattern, read, render, turned_back
 from refnb.models.running import run
 
+torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
 transformers.utils.logging.disable_progress_bar()
 
 @pytest.fixture(scope="module")

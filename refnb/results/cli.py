@@ -72,7 +72,7 @@ def _table(rows: list[dict[str, Any]]):
     for r in rows: t.add_row(*(str(v) for v in r.values()))
     Console().print(t)
 
-# %% ../../nbs/results/53_cli.ipynb #f2da7939
+# %% ../../nbs/results/53_cli.ipynb #77ef29bd
 def _tables(s) -> list[dict]:
     from refnb.results.board import board
     return [{"table": l.name, "kind": l.kind, "state": l.state, "match": l.match, "differ": l.differs, "missing": l.missing, "made from": l.needs, "cost": l.cost} for l in board(s).lines]
@@ -89,6 +89,7 @@ def _systems(s) -> list[dict]:
     free = [{"system": n, "title": TITLES.get(n, n), "answers": told.get(n, "any part of questions"), "needs": "nothing", "cost": "0 USD"} for n in BASELINES]
     return free + _models(s) + _cluster_systems(s) + [{"system": n, "title": p.title, "answers": p.part, "needs": needs(n, p.part), "cost": "0 USD"} for n, p in published().items()]
 
+# %% ../../nbs/results/53_cli.ipynb #250bc68a
 def _models(s) -> list[dict]:
     "Language models: what each needs, and whether it is here."
     from refnb.models.language_models import language_models
