@@ -73,3 +73,13 @@ class Tab:
         bad = [e["params"] for e in self.events if e.get("method") == "Runtime.exceptionThrown"]
         bad += [e["params"] for e in self.events if e.get("method") == "Runtime.consoleAPICalled" and e["params"]["type"] in ("error", "assert")]
         return list(map(str, bad + [e["params"] for e in self.events if e.get("method") == "Log.entryAdded" and e["params"]["entry"]["level"] == "error"]))
+
+LEAVING = ("fetch('HOST/a').catch(() => 0)", "(() => { const i = new Image(); i.src = 'HOST/b'; document.body.append(i) })()",
+           "(() => { const s = document.createElement('script'); s.src = 'HOST/c'; document.head.append(s) })()",
+           "(() => { const s = document.createElement('script'); s.textContent = 'window.ran = true'; document.head.append(s) })()", "navigator.sendBeacon('HOST/d', 'x')")
+
+def nothing_leaves(js, tab, tree):
+    "An open page's policy stops every way out to a host, and every script that is not its own."
+    for way in LEAVING: js(way.replace("HOST", tree.host))
+    assert len([e for e in tab.errors() if "Content Security Policy" in e]) >= 4
+    assert js("window.ran ?? 'no'") == "no" and not tree.seen

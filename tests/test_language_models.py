@@ -536,6 +536,18 @@ def test_the_words_of_a_benchmark_are_not_in_the_store(store):
     data = store.path.read_bytes()
     assert b"d:0" in data and not any(word in data for word in (b"ferryman", b"Be brief", b"Ann|Bea", b"Annabel"))
 
+# a child for each line that is read: killed after so many seconds, or left alone
+FORKING = """\
+print("ready", flush=True)
+for line in sys.stdin:
+    delay, child = float(line), os.fork()
+    if not child:
+        try: answer(); os._exit(0)
+        except BaseException: traceback.print_exc(); os._exit(1)
+    if delay >= 0: time.sleep(delay); os.kill(child, signal.SIGKILL)
+    print(os.waitpid(child, 0)[1], flush=True)
+"""
+
 ZYGOTE = """
 import os, signal, sys, time, traceback
 from refnb.models.language_models import ask_of, the_model
@@ -548,15 +560,7 @@ def answer():
     told = os.open(log, os.O_WRONLY|os.O_CREAT|os.O_APPEND)
     with Replies(folder) as store:
         ask_all((ask_of(m, f"q:{i}", f"Who left first, q{i}?") for i in range(n)), m, store, concurrency=16, patience=Patience(first=.002, longest=.01, tries=9), on_reply=lambda a, r: os.write(told, f"{a.id} {r.finish}\\n".encode()))
-print("ready", flush=True)
-for line in sys.stdin:
-    delay, child = float(line), os.fork()
-    if not child:
-        try: answer(); os._exit(0)
-        except BaseException: traceback.print_exc(); os._exit(1)
-    if delay >= 0: time.sleep(delay); os.kill(child, signal.SIGKILL)
-    print(os.waitpid(child, 0)[1], flush=True)
-"""
+""" + FORKING
 
 class Killed:
     "Three hundred questions, asked by a process that is killed and started again until all are answered."
@@ -1043,15 +1047,7 @@ def answer():
             poll_batch(m, folder + "/batches", patience=p)
             reconcile(m, store, folder + "/batches", patience=p)
             if all(j.state == "done" for j in jobs(folder + "/batches")): break
-print("ready", flush=True)
-for line in sys.stdin:
-    delay, child = float(line), os.fork()
-    if not child:
-        try: answer(); os._exit(0)
-        except BaseException: traceback.print_exc(); os._exit(1)
-    if delay >= 0: time.sleep(delay); os.kill(child, signal.SIGKILL)
-    print(os.waitpid(child, 0)[1], flush=True)
-"""
+""" + FORKING
 
 def test_f33_a_kill_at_any_instant_pays_no_batch_twice(tmp_path, spawn):
     rng, kills = random.Random(19), 0

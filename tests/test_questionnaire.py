@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 from typing import NamedTuple
 import pytest
 from hypothesis import given, strategies as st
-from browser import Tab, port  # noqa: F401 (a fixture)
+from browser import Tab, nothing_leaves, port  # noqa: F401 (a fixture)
 from servers import Tree
 from test_formats import good_or_one_line, mutated
 from test_looking import NASTY
@@ -543,13 +543,7 @@ def test_the_policy_stops_every_request(port, six, tmp_path):  # noqa: F811
         with Tree(tmp_path) as tree:
             desk = Desk(tab, tmp_path)
             desk.open(page(six))
-            desk.js(f"fetch('{tree.host}/a').catch(() => 0)")
-            desk.js(f"(() => {{ const i = new Image(); i.src = '{tree.host}/b'; document.body.append(i) }})()")
-            desk.js(f"(() => {{ const s = document.createElement('script'); s.src = '{tree.host}/c'; document.head.append(s) }})()")
-            desk.js("(() => { const s = document.createElement('script'); s.textContent = 'window.ran = true'; document.head.append(s) })()")
-            desk.js(f"navigator.sendBeacon('{tree.host}/d', 'x')")
-            assert len([e for e in tab.errors() if "Content Security Policy" in e]) >= 4
-            assert desk.js("window.ran ?? 'no'") == "no" and not tree.seen
+            nothing_leaves(desk.js, tab, tree)
     finally: tab.close()
 
 def test_names_and_roles(desk, six):

@@ -4,7 +4,7 @@ from base64 import b64encode
 from html.parser import HTMLParser
 import pytest
 from hypothesis import given, strategies as st
-from browser import Tab, port  # noqa: F401 (a fixture)
+from browser import Tab, nothing_leaves, port  # noqa: F401 (a fixture)
 from servers import Tree
 from test_looking import NASTY
 from tools import wait
@@ -609,13 +609,7 @@ def test_the_policy_stops_every_request(port, six, tmp_path):  # noqa: F811
         with Tree(tmp_path) as tree:
             r = Reader(tab, tmp_path)
             r.open(view(six))
-            r.js(f"fetch('{tree.host}/a').catch(() => 0)")
-            r.js(f"(() => {{ const i = new Image(); i.src = '{tree.host}/b'; document.body.append(i) }})()")
-            r.js(f"(() => {{ const s = document.createElement('script'); s.src = '{tree.host}/c'; document.head.append(s) }})()")
-            r.js("(() => { const s = document.createElement('script'); s.textContent = 'window.ran = true'; document.head.append(s) })()")
-            r.js(f"navigator.sendBeacon('{tree.host}/d', 'x')")
-            assert len([e for e in tab.errors() if "Content Security Policy" in e]) >= 4
-            assert r.js("window.ran ?? 'no'") == "no" and not tree.seen
+            nothing_leaves(r.js, tab, tree)
     finally: tab.close()
 
 class Inner(Tab):
