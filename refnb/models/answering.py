@@ -66,7 +66,7 @@ def answer_of(
     else: a = read(t.question, t.form, r.text, r.finish, m.reading, m.drop)
     return turned_back(a.changed(usage=usage(m, r)), t.perm)
 
-# %% ../../nbs/models/32e_answering.ipynb #214734e8
+# %% ../../nbs/models/32e_answering.ipynb #0eb583dc
 UNHASHED = {"title", "price", "licence", "note", "key", "rate", "package", "forms", "system"}
 
 def system_text(
