@@ -95,7 +95,7 @@ def read_journal(
         records.setdefault(record.id, record)
     return Journal(records, damaged, torn)
 
-# %% ../../nbs/core/05_runs.ipynb #6cc3d923
+# %% ../../nbs/core/05_runs.ipynb #1d17cfd7
 class Seal(Record, omit_defaults=False):
     "Written last: the run is complete."
     questions: int          # asked
@@ -103,6 +103,8 @@ class Seal(Record, omit_defaults=False):
     reasons: dict[str, int] # why nothing was chosen: how often
     usd: float|None         # cost, None where a price is unknown
     sha256: str             # of the journal
+    said: str = ""          # hash of what was said, without times: equal runs have equal ones
+    models: dict[str, int] = {} # versions that answered, where a server told them
     schema: int = SCHEMA    # of the files in the folder
 
 class Run:
@@ -245,12 +247,19 @@ def _unseal_if_damaged(self: Run):
     except OtherVersion: raise
     except (DataError, FormatError): (self.folder/"seal.json").unlink()
 
-# %% ../../nbs/core/05_runs.ipynb #cf5b0bc3
+# %% ../../nbs/core/05_runs.ipynb #36e13034
 def _counts(records: list, ids: list[str], sha256: str) -> Seal:
     "The seal's figures."
     reasons = Counter(r.reason for r in records if getattr(r, "reason", None))
-    costs = [u.usd for r in records if (u := getattr(r, "usage", None))]
-    return Seal(len(ids), len(records), dict(sorted(reasons.items())), None if None in costs else sum(costs), sha256)
+    used = [u for r in records if (u := getattr(r, "usage", None))]
+    costs, models = [u.usd for u in used], Counter(u.model for u in used if u.model)
+    return Seal(len(ids), len(records), dict(sorted(reasons.items())), None if None in costs else sum(costs), sha256, _said(records), dict(sorted(models.items())))
+
+def _said(records: list) -> str:
+    "A hash of answers without their times, which no two runs share."
+    h = hashlib.sha256()
+    for r in records: h.update(msgspec.json.encode(r.changed(usage=u.changed(seconds=0.)) if (u := getattr(r, "usage", None)) else r) + b"\n")
+    return h.hexdigest()[:16]
 
 @patch
 def seal(self: Run,

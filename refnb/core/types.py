@@ -122,7 +122,7 @@ def fault(self: Question) -> str:
     if chars and not 0 <= chars[0] < chars[1] <= len(self.text): return at + f"field chars: {list(chars)} is not a span of the {len(self.text)} characters"
     return ""
 
-# %% ../../nbs/core/00_types.ipynb #43537dbb
+# %% ../../nbs/core/00_types.ipynb #6c229876
 Reason = Literal["refused", "filtered", "cut", "unparsable", "outside", "failed"]
 
 class Usage(Record):
@@ -131,6 +131,7 @@ class Usage(Record):
     tokens_out: int = 0      # written by the model
     usd: float|None = None   # None: the price is unknown, which is not 0
     seconds: float = 0.      # wall clock
+    model: str = ""          # the version that answered, as its server says
 
 class Answer(Record):
     "What a system said to one question."

@@ -5,14 +5,15 @@
 # %% auto #0
 __all__ = ['UNHASHED', 'benchmark_of', 'form_for', 'Task', 'task_of', 'answer_of', 'system_text', 'run_settings', 'local_answers']
 
-# %% ../../nbs/models/32e_answering.ipynb #85d383a0
+# %% ../../nbs/models/32e_answering.ipynb #4128054e
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 import msgspec
-from ..core.types import Answer, CallError, Question, nearest
+from ..core.types import Answer, CallError, Question
 from .language_models import Ask, LanguageModel, Reply, ask_of, usage
+from .servers import spoken
 from .local import Local, load_local, reply_to, shared_order
-from .prompts import Order, continuations, forms, in_order, pattern, prompt_id, read, render, text_of, the_form, turned_back
+from .prompts import Order, answers, continuations, in_order, one_of, pattern, read, render, schema, text_of, the_form, turned_back
 
 # %% ../../nbs/models/32e_answering.ipynb #33faa2cf
 def benchmark_of(
@@ -32,7 +33,7 @@ def form_for(
     the_form(name)
     return name
 
-# %% ../../nbs/models/32e_answering.ipynb #37b2747c
+# %% ../../nbs/models/32e_answering.ipynb #dcdb7a22
 class Task(NamedTuple):
     "A question as it is sent, and how its reply is read."
     question: Question # as it is shown
@@ -50,10 +51,23 @@ def task_of(
 ) -> Task:
     "A question as a request."
     shown, perm = in_order(q, order)
-    lead, options = continuations(shown, form)
-    scored = m.way != "reply"
-    bound = pattern(shown, form) if m.constraint != "none" and not scored else ""
-    return Task(shown, perm, ask_of(m, q.id, render(shown, form), system, bound, options if scored or m.constraint == "choice" else ()), lead, form)
+    lead, labels = continuations(shown, form)
+    prompt = render(shown, form)
+    if m.way != "reply": return Task(shown, perm, ask_of(m, q.id, _led(m, prompt, lead, form), system, options=labels), lead, form)
+    options = answers(shown, form) if m.constraint == "choice" else []
+    return Task(shown, perm, ask_of(m, q.id, prompt, system, _bound(m, shown, form, options), options), lead, form)
+
+def _led(m: LanguageModel, prompt: str, lead: str, form: str) -> str:
+    "A prompt after which an option is the next thing; a local model gets what leads up to it by itself."
+    if m.provider == "local" or not lead: return prompt
+    if m.message == "chat": raise CallError(f"form {form} has words before the answer, which a chat cannot be given", m.model, "say message: raw, or a form whose reply is a letter")
+    return prompt + lead.rstrip()
+
+def _bound(m: LanguageModel, q: Question, form: str, options: list[str]) -> str:
+    "What a reply must fit."
+    if m.constraint == "regex": return pattern(q, form)
+    if m.constraint == "json": return schema(q, form)
+    return one_of(options) if m.constraint == "choice" else ""
 
 def answer_of(
     t: Task,          # what was sent
@@ -63,10 +77,10 @@ def answer_of(
     "A reply as an answer."
     if r.finish == "failed": return Answer(t.ask.id, reason="failed", raw=r.error, usage=usage(m, r))
     if r.scores is not None: a = Answer(t.ask.id, scores=r.scores)
-    else: a = read(t.question, t.form, r.text, r.finish, m.reading, m.drop)
+    else: a = read(t.question, t.form, spoken(t.ask, r.text), r.finish, m.reading, m.drop).changed(raw=r.text)
     return turned_back(a.changed(usage=usage(m, r)), t.perm)
 
-# %% ../../nbs/models/32e_answering.ipynb #0eb583dc
+# %% ../../nbs/models/32e_answering.ipynb #214734e8
 UNHASHED = {"title", "price", "licence", "note", "key", "rate", "package", "forms", "system"}
 
 def system_text(

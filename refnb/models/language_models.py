@@ -128,7 +128,7 @@ def ask_of(
     "A request to a model."
     return Ask(id, prompt, system, m.message, m.provider, m.base_url, m.model, m.revision, m.file, m.dtype, m.decoding, m.way, m.constraint, pattern, tuple(options), m.version)
 
-# %% ../../nbs/models/32_language_models.ipynb #dc61ae26
+# %% ../../nbs/models/32_language_models.ipynb #733a9c96
 Finish = Literal["stop", "length", "content_filter", "refusal", "failed"]
 
 class Reply(Record):
@@ -159,7 +159,7 @@ def usage(
     r: Reply,         # what it said
 ) -> Usage:           # for the answer
     "What a reply used."
-    return Usage(r.tokens_in, r.tokens_out, cost(m, r), r.seconds)
+    return Usage(r.tokens_in, r.tokens_out, cost(m, r), r.seconds, r.model if m.provider != "local" else "")  # local weights are known by their hash
 
 # %% ../../nbs/models/32_language_models.ipynb #1b8449f7
 class Forecast(Record):

@@ -4,10 +4,11 @@
 
 # %% auto #0
 __all__ = ['Reads', 'Order', 'Form', 'forms', 'the_form', 'text_of', 'prompt_id', 'letters', 'shown_options', 'sentence_of',
-           'render', 'labels', 'continuations', 'pattern', 'read', 'in_order', 'turned_back']
+           'render', 'labels', 'answers', 'continuations', 'pattern', 'one_of', 'schema', 'read', 'in_order',
+           'turned_back']
 
-# %% ../../nbs/models/32a_prompts.ipynb #8f2402e7
-import hashlib, re
+# %% ../../nbs/models/32a_prompts.ipynb #4939967a
+import hashlib, json, re
 from functools import cache
 from string import Template
 from typing import Literal
@@ -116,7 +117,7 @@ def render(
     f = the_form(form)
     return Template(text_of(form)).substitute(_fields(q, f))
 
-# %% ../../nbs/models/32a_prompts.ipynb #6bc7e33f
+# %% ../../nbs/models/32a_prompts.ipynb #27cb6090
 def labels(
     q: Question, # with options
     form: Form,  # how it is answered
@@ -124,6 +125,14 @@ def labels(
     "What names an option in a reply."
     if form.reads == "letter": return letters(len(q.options))
     return [" ".join(o.name.split()) for o in q.options]
+
+def answers(
+    q: Question, # with options
+    form: str,   # its name
+) -> list[str]:  # each once
+    "What may be answered: the options' labels, and what a form allows besides."
+    f = the_form(form)
+    return list(dict.fromkeys([*labels(q, f), *([f.extra] if f.extra else [])]))
 
 def continuations(
     q: Question, # with options
@@ -140,7 +149,22 @@ def pattern(
     "What a well-formed reply fits."
     f = the_form(form)
     if f.reads == "line": return grammar(q, "desc" if f.explains else "base", "complete")
-    return "(" + "|".join(re.escape(x) for x in dict.fromkeys([*labels(q, f), *([f.extra] if f.extra else [])])) + ")"
+    return one_of(answers(q, form))
+
+def one_of(
+    words: list[str], # what may be said
+) -> str:             # a regular expression
+    "Nothing but one of these."
+    return "(" + "|".join(map(re.escape, words)) + ")"
+
+def schema(
+    q: Question, # with options
+    form: str,   # its name
+) -> str:        # a JSON schema
+    "What a reply as a JSON object fits: the explanation first, where the form wants one, then one of the answers."
+    f = the_form(form)
+    fields = ({"explanation": {"type": "string"}} if f.explains else {}) | {"answer": {"type": "string", "enum": answers(q, form)}}
+    return json.dumps({"type": "object", "properties": fields, "required": list(fields), "additionalProperties": False}, ensure_ascii=False)
 
 # %% ../../nbs/models/32a_prompts.ipynb #bc6adc7d
 _LETTER = re.compile(r"(?:^|\b(?:answer|option|choice)(?: is)?:?\s*)[\s*_`\"'(\[]*([A-Z]{1,2})(?:[\s*_`\"')\].:,]*$|[)\].:][*_`]*(?=\s))", re.I | re.M)

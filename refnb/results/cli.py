@@ -479,7 +479,7 @@ def _progress(json: bool):
     task = bar.add_task("answering", total=None)
     return bar, lambda n, of: bar.update(task, completed=n, total=of)
 
-# %% ../../nbs/results/53_cli.ipynb #62612853
+# %% ../../nbs/results/53_cli.ipynb #e8fd1734
 @command(app, "run")
 def run_(
     part: str,            # what is answered (`refnb list benchmarks`), or a file of questions (JSONL)
@@ -490,6 +490,8 @@ def run_(
     form: str = "",       # prompt form of a language model; its own for the benchmark if not given
     order: str = "given", # of the options, for a language model: given or reversed
     set_: list[str] = [], # set something of a language model, such as constraint=regex; may be repeated
+    concurrency: int = 0, # requests to a server at a time; 8 if not given
+    budget: float|None = None, # USD that this call may spend on a server's replies; no limit if not given
     dry_run: bool = False, # of a language model: show a prompt, count tokens, forecast the cost, ask nobody
     json: bool = False,   # print one JSON object
 ):
@@ -498,15 +500,17 @@ def run_(
     from refnb.models.running import run
     s, changed = load_settings(), _model_settings(set_)
     if dry_run: return _dry_run(part, system, limit, form, order, changed, s, json)
-    bar, moved = _progress(json)
-    with bar: done = run(part, system, limit, s, moved, form, order, **changed)
-    if not done.sealed: return _unfinished(done, json)
+    (bar, moved), came = _progress(json), []
+    with bar: done = run(part, system, limit, s, moved, form, order, concurrency, budget, came.append, **changed)
+    paid = _paid(came[0]) if came else {}
+    if not done.sealed: return _unfinished(done, paid, json)
     from refnb.metrics.scores import as_outcomes, score
     o = as_outcomes(done, s)
     groups = {g: _group(r) for t in [score(o, mode=mode), *([score(o, _names(by), mode)] if by else [])] for g, r in t.df.iterrows()}
     told = {"part": done.info.part, "system": system, "run": str(done.folder), "sealed": True}
-    if json: return _json(told | {"unit": "fraction", "mode": mode, "groups": groups})
+    if json: return _json(told | {"unit": "fraction", "mode": mode, "groups": groups} | paid)
     print(f"{system} on {done.info.part}: sealed in {done.folder}")
+    _say_paid(paid)
     _groups(groups)
 
 # %% ../../nbs/results/53_cli.ipynb #1e239093
@@ -533,12 +537,25 @@ def _dry_run(part: str, system: str, limit: int, form: str, order: str, changed:
     print()
     _table([told])
 
-# %% ../../nbs/results/53_cli.ipynb #397c7425
-def _unfinished(done, json: bool):
+# %% ../../nbs/results/53_cli.ipynb #a527b3a8
+def _unfinished(done, paid: dict, json: bool):
     "What is said of a run that goes on later."
     n = len(done.answered())
-    if json: return _json({"part": done.info.part, "system": done.info.system, "run": str(done.folder), "sealed": False, "answered": n})
-    print(f"{done.info.system} on {done.info.part}: {n:,} answered in {done.folder}; without --limit the same command goes on")
+    if json: return _json({"part": done.info.part, "system": done.info.system, "run": str(done.folder), "sealed": False, "answered": n} | paid)
+    stopped = paid.get("server", {}).get("stopped")
+    print(f"{done.info.system} on {done.info.part}: {n:,} answered in {done.folder}; " + (f"stopped: {stopped}; with a larger budget the same command goes on" if stopped else "without --limit the same command goes on"))
+    _say_paid(paid)
+
+def _paid(came) -> dict:
+    "What asking a server came to."
+    import msgspec
+    return {"server": msgspec.to_builtins(came)}
+
+def _say_paid(paid: dict):
+    "The same in a line."
+    if not (p := paid.get("server")): return
+    usd = "at an unknown price" if p["usd"] is None else f"for {p['usd']:.4g} USD" + (f" (at most {p['usd_at_most']:.4g}, if {p['lost']} lost requests were billed)" if p["lost"] else "")
+    print(f"{p['asked']:,} answers from the server {usd}, {p['served']:,} that were paid before; {p['tokens_in']:,} tokens read, {p['tokens_out']:,} written" + (f"; versions: {', '.join(p['models'])}" if p["models"] else ""))
 
 def _groups(groups: dict[str, dict]):
     "Scores by group, as a table in percent."
