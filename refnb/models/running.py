@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['Said', 'as_answer', 'function_id', 'Asked', 'asked', 'Paying', 'run', 'planned', 'answerable', 'outcomes_on']
 
-# %% ../../nbs/models/39_running.ipynb #de9b46cb
+# %% ../../nbs/models/39_running.ipynb #e57affd6
 import hashlib, inspect, time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -18,14 +18,14 @@ from ..core.settings import Settings, load_settings
 from ..core.formats import read_jsonl, write_jsonl
 from ..core.runs import Run, RunInfo, open_run, questions_id
 from ..metrics.scores import run_outcomes
-from ..benchmarks.parts import part_is_here, part_questions, parts, the_part
+from ..benchmarks.parts import is_part, part_is_here, part_questions, parts, the_part
 from .baselines import BASELINES, NEEDS, baseline, can_answer
 from .published import commit_run, ensure_run, published, run_info, system_answers
 from .language_models import Ask, LanguageModel, Reply, language_models, the_model
 from .replies import Replies
 from .servers import Summary, ask_all
 from .answering import answer_of, form_for, local_answers, run_settings, system_text, task_of
-from .local import check_here, weights_id
+from .local import Local, check_here, weights_id
 from .prompts import Order, text_of
 
 # %% ../../nbs/models/39_running.ipynb #338ae33c
@@ -47,7 +47,7 @@ def as_answer(
     if not 0 <= index < len(q.options): raise DataError(f"was answered with option {index} of {len(q.options)}", f"question {q.id}")
     return Answer(q.id, (index,))
 
-# %% ../../nbs/models/39_running.ipynb #d097e61d
+# %% ../../nbs/models/39_running.ipynb #4fcc1a10
 def function_id(
     f: Callable, # a system
 ) -> str:        # 16 hex digits
@@ -70,7 +70,7 @@ def _name(system: str|Callable) -> str:
 
 def _info(system: str|Callable, part: str, questions: list[Question], how: Asked|None = None, offline: bool = True) -> RunInfo:
     "What the run is."
-    known = part in parts()
+    known = is_part(part)
     if known and isinstance(system, str) and how is None: return run_info(system, part, questions)
     data = run_info("random", part, questions).data if known else {"questions": questions_id(questions)}
     if how: return _model_info(system, part, data, how, offline)
@@ -83,14 +83,14 @@ def _model_info(system: str, part: str, data: dict[str, str], how: Asked, offlin
     prompt = "\n".join(x for x in (system_text(m, part), text_of(how.form)) if x)
     return RunInfo(part, system, data | weights, settings=run_settings(*how), prompt=prompt, refnb=version("refnb"))
 
-# %% ../../nbs/models/39_running.ipynb #7684541f
+# %% ../../nbs/models/39_running.ipynb #441fe2ba
 def asked(
     questions: str|Path|Iterable[Question], # a part, a file of questions, or questions
     s: Settings,                            # where to look
 ) -> tuple[str, list[Question]]:            # the part's name, and its questions
     "What is to be answered."
     if isinstance(questions, (str, Path)):
-        if str(questions) in parts():
+        if is_part(str(questions)):
             if the_part(str(questions)).shape == "choice" and not part_is_here(str(questions), s) and s.offline: raise DataError("its files are not here", str(questions), f"refnb fetch {' '.join(the_part(str(questions)).inputs)}, with a network")
             return str(questions), part_questions(str(questions), s)
         if not Path(questions).exists(): raise CallError(f"{str(questions)!r} is neither a part nor a file", do=nearest(str(questions), parts()))
@@ -100,10 +100,10 @@ def asked(
     if twice := [i for i, n in Counter(q.id for q in questions).items() if n > 1]: raise DataError("a question stands twice", twice[0])
     return f"given/{questions_id(questions)}", questions
 
-# %% ../../nbs/models/39_running.ipynb #32106b72
-def _answers(system: str|Callable, part: str, questions: list[Question], s: Settings, how: Asked|None = None) -> Iterator[Answer]:
+# %% ../../nbs/models/39_running.ipynb #2a41a0ba
+def _answers(system: str|Callable, part: str, questions: list[Question], s: Settings, how: Asked|None = None, local: Callable[[], Local]|None = None) -> Iterator[Answer]:
     "What a system says to questions."
-    if how: yield from local_answers(how.model, questions, how.form, how.order, system_text(how.model, part), s.offline); return
+    if how: yield from local_answers(how.model, questions, how.form, how.order, system_text(how.model, part), s.offline, local() if local else None); return
     if isinstance(system, str) and system not in BASELINES: yield from system_answers(system, part, questions, s); return
     f = baseline(system) if isinstance(system, str) else system
     for q in questions:
@@ -127,13 +127,13 @@ class _Filling:
         if time.monotonic() - self.since > 0.5: self.writer.flush(); self.since = time.monotonic()
         if self.progress: self.progress(self.n, self.total)
 
-def _fill(run: Run, system: str|Callable, questions: list[Question], s: Settings, progress: Callable[[int, int], None]|None, how: Asked|None, pay: Paying) -> Summary|None:
+def _fill(run: Run, system: str|Callable, questions: list[Question], s: Settings, progress: Callable[[int, int], None]|None, how: Asked|None, pay: Paying, local: Callable[[], Local]|None) -> Summary|None:
     "Answer what is not answered yet."
     with run.writing(batch=1000) as w:
         todo = [q for q in questions if q.id not in w.done]
         to = _Filling(w, len(questions), len(questions) - len(todo), progress)
         if how and how.model.provider != "local": return _from_server(how, run.info.part, todo, to, s, pay)
-        for a in _answers(system, run.info.part, todo, s, how): to.add(a)
+        for a in _answers(system, run.info.part, todo, s, how, local): to.add(a)
 
 # %% ../../nbs/models/39_running.ipynb #2d6462f7
 def _from_server(how: Asked, part: str, todo: list[Question], to: _Filling, s: Settings, pay: Paying) -> Summary:
@@ -160,7 +160,7 @@ def _check_pay(system: str|Callable, how: Asked|None, pay: Paying):
     if pay == Paying() or how and how.model.provider != "local": return
     raise CallError(f"{_name(system)} is not asked through a server", do="concurrency and budget are for models of a server")
 
-# %% ../../nbs/models/39_running.ipynb #493d901b
+# %% ../../nbs/models/39_running.ipynb #88d5d73f
 def run(
     questions: str|Path|Iterable[Question],  # a part, a file of questions, or questions
     system: str|Callable[[Question], Said],  # a name (`refnb list systems`), or a function
@@ -172,6 +172,7 @@ def run(
     concurrency: int = 0,                    # requests at a time, for a model of a server; 0: 8
     budget: float|None = None,               # USD that this call may spend, for a model of a server; None: no limit
     told: Callable[[Summary], None]|None = None, # called at the end with what asking a server came to
+    local: Callable[[], Local]|None = None,  # gives a local model that was loaded before
     **changed,                               # single settings of a language model, such as constraint="regex"
 ) -> Run:                                    # sealed when all is answered
     "Let a system answer questions, or go on with it."
@@ -181,14 +182,14 @@ def run(
     how, pay = _how(system, part, form, order, changed), Paying(concurrency, budget)
     _check_pay(system, how, pay)
     r = open_run(_info(system, part, qs, how, s.offline), s.runs)
-    if part not in parts() and not r.questions_path.exists(): write_jsonl(r.questions_path, qs, canary=True)
+    if not is_part(part) and not r.questions_path.exists(): write_jsonl(r.questions_path, qs, canary=True)
     if r.whole: return r
-    said = _fill(r, system, qs[:limit] if limit else qs, s, progress, how, pay)
+    said = _fill(r, system, qs[:limit] if limit else qs, s, progress, how, pay, local)
     if said and told: told(said)
     missing, got = isinstance(system, str) and system in published(), r.answered()
     if missing and not limit or all(q.id in got for q in qs):
         r.seal([q.id for q in qs], allow_missing=missing)
-        if part in parts(): commit_run(r, s, qs)
+        if is_part(part): commit_run(r, s, qs)
     return r
 
 # %% ../../nbs/models/39_running.ipynb #7c4a7db2
@@ -211,7 +212,7 @@ def planned(
     f = forecast(how.model, [t.ask for t in tasks])
     return {"prompt": (f"[system] {told}\n\n" if told else "") + tasks[0].ask.prompt, "form": how.form, "questions": f.questions, "tokens_in": f.tokens_in, "tokens_out": f.tokens_out, "usd": f.usd, "too_long": f.too_long}
 
-# %% ../../nbs/models/39_running.ipynb #1e48ab7a
+# %% ../../nbs/models/39_running.ipynb #764968e2
 def answerable(
     system: str, # its name
     part: str,   # what should be answered
@@ -230,5 +231,5 @@ def outcomes_on(
 ) -> tuple[pd.DataFrame, list[RunInfo]]|None: # outcomes and the runs they are from; None: there is none
     "The outcomes of a system on a part, from its pieces if need be."
     if found := run_outcomes(system, part, s): return found[0], [found[1]]
-    got = [f for x in the_part(part).pieces if (f := run_outcomes(system, x, s))] if part in parts() else []
+    got = [f for x in the_part(part).pieces if (f := run_outcomes(system, x, s))] if is_part(part) else []
     return (pd.concat([o for o, _ in got], ignore_index=True), [i for _, i in got]) if got else None

@@ -221,16 +221,16 @@ def fetch(
     if faults: raise DataError(f"{len(faults)} of {len(files)} files could not be {'verified' if check else 'had'}", do="see above")
     say("all that is here is as it should be" if check else f"{len(files)} files are here and verified")
 
-# %% ../../nbs/results/53_cli.ipynb #b3a79e31
+# %% ../../nbs/results/53_cli.ipynb #00ef72d5
 def _asked(run, s) -> list:
     "The questions of a run's part, if they are the ones that it answered."
-    from refnb.benchmarks.parts import part_is_here, part_questions, parts
+    from refnb.benchmarks.parts import is_part, part_is_here, part_questions
     from refnb.core.formats import read_jsonl
     from refnb.core.runs import questions_id
     from refnb.core.types import DataError, Question
     part, do = run.info.part, "name the questions with --gold FILE"
     if run.questions_path.exists(): return list(read_jsonl(run.questions_path, Question))
-    if part not in parts() or not part_is_here(part, s): raise DataError(f"the questions of {part} are not here", str(run.folder), do)
+    if not is_part(part) or not part_is_here(part, s): raise DataError(f"the questions of {part} are not here", str(run.folder), do)
     questions = part_questions(part, s)
     if questions_id(questions) != run.info.data.get("questions"): raise DataError(f"it answered other questions than {part} has now", str(run.folder), do)
     return questions
@@ -479,12 +479,12 @@ def _progress(json: bool):
     task = bar.add_task("answering", total=None)
     return bar, lambda n, of: bar.update(task, completed=n, total=of)
 
-# %% ../../nbs/results/53_cli.ipynb #e8fd1734
+# %% ../../nbs/results/53_cli.ipynb #76bda96f
 @command(app, "run")
 def run_(
-    part: str,            # what is answered (`refnb list benchmarks`), or a file of questions (JSONL)
+    part: str,            # what is answered (`refnb list benchmarks`), a file of questions (JSONL), or all: the four boards, with a card of the system
     system: str, /,       # who answers (`refnb list systems`)
-    limit: int = 0,       # answer the first questions only; a later call goes on
+    limit: int = 0,       # answer the first questions only; a later call goes on. Of all: so many questions of each part, drawn once for all systems
     by: str = "",         # a field of the questions: accuracy by it
     mode: str = "strict", # strict: a missing answer is wrong; released: it is left out
     form: str = "",       # prompt form of a language model; its own for the benchmark if not given
@@ -492,6 +492,7 @@ def run_(
     set_: list[str] = [], # set something of a language model, such as constraint=regex; may be repeated
     concurrency: int = 0, # requests to a server at a time; 8 if not given
     budget: float|None = None, # USD that this call may spend on a server's replies; no limit if not given
+    sample: bool = False, # of all: refnb's own questions in place of the benchmarks'
     dry_run: bool = False, # of a language model: show a prompt, count tokens, forecast the cost, ask nobody
     json: bool = False,   # print one JSON object
 ):
@@ -499,6 +500,7 @@ def run_(
     from refnb.core.settings import load_settings
     from refnb.models.running import run
     s, changed = load_settings(), _model_settings(set_)
+    if part == "all" and not dry_run: return _run_all(system, limit, s, sample, budget, json, order=order, concurrency=concurrency, form=form, **changed)
     if dry_run: return _dry_run(part, system, limit, form, order, changed, s, json)
     (bar, moved), came = _progress(json), []
     with bar: done = run(part, system, limit, s, moved, form, order, concurrency, budget, came.append, **changed)
@@ -513,7 +515,17 @@ def run_(
     _say_paid(paid)
     _groups(groups)
 
-# %% ../../nbs/results/53_cli.ipynb #1e239093
+# %% ../../nbs/results/53_cli.ipynb #34d81c78
+def _run_all(system: str, n: int, s, sample: bool, budget: float|None, json: bool, **way):
+    "The four boards, and a card of the system."
+    import msgspec
+    from refnb.results.system_card import run_all
+    bar, moved = _progress(json)
+    with bar: card = run_all(system, n, s, sample, budget, _say(json), moved, **way)
+    where = Path(s.reports)/("sample" if sample else "")/"systems"/f"{system}.md"
+    if json: return _json(msgspec.to_builtins(card) | {"unit": "fraction", "page": str(where)})
+    print(f"the card is {where}")
+
 def _model_settings(set_: list[str]) -> dict:
     "Settings of a language model from NAME=VALUE pairs; decoding.temperature=0.7 reaches into a group."
     import msgspec

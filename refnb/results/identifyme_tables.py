@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['HALF', 'SHADES', 'TOLD', 'title_of', 'Answered', 'answered', 'why_not', 'whole_groups', 'error_kinds', 'composition']
 
-# %% ../../nbs/results/51d_identifyme_tables.ipynb #3fb510d5
+# %% ../../nbs/results/51d_identifyme_tables.ipynb #8f1f7510
 from collections.abc import Iterable
 from typing import NamedTuple
 import pandas as pd
@@ -15,7 +15,7 @@ from ..core.runs import find_runs
 from ..metrics.scores import run_outcomes
 from ..benchmarks.identifyme import NONE
 from ..benchmarks.identifyme_released import answer_details
-from ..benchmarks.parts import part_is_here, part_questions, parts, the_part
+from ..benchmarks.parts import is_part, part_is_here, part_questions, the_part
 from ..models.language_models import language_models
 from ..models.published import published, system_title
 from ..models.running import outcomes_on
@@ -29,7 +29,7 @@ def title_of(
     m = language_models().get(system.partition("@")[0])
     return m.title if m else system_title(system)
 
-# %% ../../nbs/results/51d_identifyme_tables.ipynb #64c108d9
+# %% ../../nbs/results/51d_identifyme_tables.ipynb #d17c188b
 class Answered(NamedTuple):
     "A system's row: what it answered."
     system: str              # its name
@@ -59,7 +59,7 @@ def why_not(
     s: Settings, # where to look
 ) -> str:        # for a cell without a number
     "Why a system has no row."
-    pieces = the_part(part).pieces if part in parts() else []
+    pieces = the_part(part).pieces if is_part(part) else []
     if pieces and not any(part_is_here(p, s) for p in pieces) and system not in published(): return f"it needs the stories: refnb fetch {' '.join(n for n in the_part(pieces[0]).inputs if '/' not in n)}"
     return f"there is no sealed run on {part} here, nor a summary of one"
 
@@ -73,7 +73,7 @@ def whole_groups(
     "The columns in which a system answered as many questions as there are."
     return {c for c, iv in scores.items() if c in reference and iv.n >= reference[c].n}
 
-# %% ../../nbs/results/51d_identifyme_tables.ipynb #77387749
+# %% ../../nbs/results/51d_identifyme_tables.ipynb #73a6fa2b
 def _kinds(run, questions: list) -> pd.DataFrame:
     "What the answers of a run named."
     answers = run.answers()
@@ -91,8 +91,8 @@ def error_kinds(
     if system in published():
         try: return answer_details(published()[system].file, s)
         except DataError: return None
-    places = [part, *(the_part(part).pieces if part in parts() else [])]
-    got = [_kinds(r[0], part_questions(p, s)) for p in places if p in parts() and part_is_here(p, s) and (r := find_runs(s.runs, p, system))]
+    places = [part, *(the_part(part).pieces if is_part(part) else [])]
+    got = [_kinds(r[0], part_questions(p, s)) for p in places if is_part(p) and part_is_here(p, s) and (r := find_runs(s.runs, p, system))]
     return pd.concat(got) if got else None
 
 # %% ../../nbs/results/51d_identifyme_tables.ipynb #ac017d12

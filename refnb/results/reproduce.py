@@ -6,7 +6,7 @@
 __all__ = ['Say', 'SAYINGS', 'choose', 'Task', 'task_of', 'lacking', 'bring', 'replay', 'settled', 'Stopped', 'Step', 'Batch',
            'reproduce']
 
-# %% ../../nbs/results/52a_reproduce.ipynb #4e4c096d
+# %% ../../nbs/results/52a_reproduce.ipynb #dbcdc4bf
 import os, shutil, signal, threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -18,7 +18,7 @@ from ..core.settings import Settings, load_settings, packaged
 from ..core.formats import write_atomic
 from ..core.hub import hub_files
 from ..core.upstream import Survey, fetch_files, files_of, reachable, survey
-from ..benchmarks.parts import part_is_here, part_questions, parts, the_part
+from ..benchmarks.parts import is_part, part_is_here, part_questions, the_part
 from ..models.baselines import BASELINES
 from ..models.published import ensure_run, published
 from .tables import own_names, papers, printed, sha256, table_names
@@ -94,7 +94,7 @@ def bring(
     for e in faults: say(f"not fetched: {e}")
     return not faults
 
-# %% ../../nbs/results/52a_reproduce.ipynb #bc2184e3
+# %% ../../nbs/results/52a_reproduce.ipynb #d49e0256
 def replay(
     tasks: list[Task],     # tables to be made
     s: Settings,           # where runs and reports are
@@ -103,7 +103,7 @@ def replay(
     wanted, faults = {}, {}
     for t in tasks: wanted.setdefault(t.parameters.get("part", ""), []).extend(t.parameters.get("systems", []))
     for part, systems in wanted.items():
-        if part not in parts() or not part_is_here(part, s): continue
+        if not is_part(part) or not part_is_here(part, s): continue
         try: (_replay_clusters if the_part(part).shape == "clusters" else _replay_part)(list(dict.fromkeys(systems)), part, s)
         except (DataError, FormatError) as e: faults[part] = str(e)
     if any(t.name.startswith("kitmus/") and not t.parameters.get("part", "").startswith("sample/") for t in tasks):

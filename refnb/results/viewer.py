@@ -6,7 +6,7 @@
 __all__ = ['SECRETS', 'SIGNS', 'ROWS', 'ROOM', 'named_run', 'run_questions', 'Said', 'picked', 'said', 'Field', 'Shown', 'Ran',
            'ViewData', 'view_data', 'page', 'worth_reading', 'table', 'Frame', 'View', 'view']
 
-# %% ../../nbs/results/51e_viewer.ipynb #4a51e6fd
+# %% ../../nbs/results/51e_viewer.ipynb #44924946
 import hashlib, html, json, math, os, re
 from base64 import b64encode
 from bisect import bisect_left
@@ -27,7 +27,7 @@ from ..metrics.choice import credit, outcomes
 from ..metrics.uncertainty import Interval
 from ..metrics.comparisons import Difference
 from ..metrics.scores import compare, score
-from ..benchmarks.parts import part_is_here, part_questions, parts, the_part
+from ..benchmarks.parts import is_part, part_is_here, part_questions, the_part
 
 # %% ../../nbs/results/51e_viewer.ipynb #bda59eed
 def named_run(
@@ -45,12 +45,12 @@ def named_run(
     if not found: raise DataError(f"there is no run of {named} on {part}", str(folder), "refnb run makes one")
     return max(found, key=lambda r: (r.sealed, (r.folder/"run.json").stat().st_mtime_ns))
 
-# %% ../../nbs/results/51e_viewer.ipynb #4b2eef13
+# %% ../../nbs/results/51e_viewer.ipynb #119feabf
 def _found(run: Run, s: Settings) -> list[Question]:
     "A run's questions, from beside it or from its part."
     part = run.info.part
     if run.questions_path.exists(): return list(read_jsonl(run.questions_path, Question))
-    if part not in parts(): raise DataError("the run's questions are not here", str(run.questions_path), "give them as questions=")
+    if not is_part(part): raise DataError("the run's questions are not here", str(run.questions_path), "give them as questions=")
     if the_part(part).shape == "choice" and not part_is_here(part, s): raise DataError("its files are not here", part, f"refnb fetch {' '.join(the_part(part).inputs)}")
     return part_questions(part, s)
 
