@@ -5,14 +5,14 @@
 # %% auto #0
 __all__ = ['UNHASHED', 'benchmark_of', 'form_for', 'Task', 'task_of', 'answer_of', 'system_text', 'run_settings', 'local_answers']
 
-# %% ../../nbs/models/32e_answering.ipynb #4128054e
+# %% ../../nbs/models/32e_answering.ipynb #7a07187a
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 import msgspec
 from ..core.types import Answer, CallError, Question
 from .language_models import Ask, LanguageModel, Reply, ask_of, usage
 from .servers import spoken
-from .local import Local, load_local, reply_to, shared_order
+from .local import Local, load_local, reply_to, shared_order, write_all
 from .prompts import Order, answers, continuations, in_order, one_of, pattern, read, render, schema, text_of, the_form, turned_back
 
 # %% ../../nbs/models/32e_answering.ipynb #33faa2cf
@@ -80,8 +80,8 @@ def answer_of(
     else: a = read(t.question, t.form, spoken(t.ask, r.text), r.finish, m.reading, m.drop).changed(raw=r.text)
     return turned_back(a.changed(usage=usage(m, r)), t.perm)
 
-# %% ../../nbs/models/32e_answering.ipynb #214734e8
-UNHASHED = {"title", "price", "licence", "note", "key", "rate", "package", "forms", "system"}
+# %% ../../nbs/models/32e_answering.ipynb #b081dfda
+UNHASHED = {"title", "price", "licence", "note", "key", "rate", "package", "batch", "forms", "system"}
 
 def system_text(
     m: LanguageModel, # who is asked
@@ -99,7 +99,7 @@ def run_settings(
     "What of a model's settings could change an answer."
     return {k: v for k, v in msgspec.to_builtins(m).items() if k not in UNHASHED} | {"form": form, "order": order}
 
-# %% ../../nbs/models/32e_answering.ipynb #09538eaa
+# %% ../../nbs/models/32e_answering.ipynb #357384cd
 def local_answers(
     m: LanguageModel,           # a local one
     questions: Sequence[Question], # with text
@@ -110,7 +110,9 @@ def local_answers(
     local: Local|None = None,   # a loaded model
 ) -> Iterator[Answer]:          # in an order of their own
     "What a local model says, in the order in which questions share most."
-    local = local or load_local(m, offline)
-    for i in shared_order(questions):
-        t = task_of(m, questions[i], form, order, system)
-        yield answer_of(t, m, reply_to(local, t.ask, t.lead))
+    local, at = local or load_local(m, offline), shared_order(questions)
+    n = local.batch if m.way == "reply" else 1
+    for k in range(0, len(at), n):
+        tasks = [task_of(m, questions[i], form, order, system) for i in at[k:k + n]]
+        said = write_all(local, [t.ask for t in tasks]) if n > 1 else [reply_to(local, t.ask, t.lead) for t in tasks]
+        yield from (answer_of(t, m, r) for t, r in zip(tasks, said, strict=True))

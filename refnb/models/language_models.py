@@ -42,7 +42,7 @@ Message = Literal["chat", "raw"]
 Constraint = Literal["none", "regex", "choice", "json"]
 Way = Literal["reply", "likelihood", "logprobs"]
 
-# %% ../../nbs/models/32_language_models.ipynb #858545d3
+# %% ../../nbs/models/32_language_models.ipynb #a3e938b8
 class LanguageModel(Record):
     "A language model and the way it is asked."
     title: str                          # what a table calls it
@@ -65,6 +65,7 @@ class LanguageModel(Record):
     revision: str = ""                  # of the hub repository
     file: str = ""                      # of several in a repository: a GGUF file
     dtype: str = "auto"                 # of local weights
+    batch: int = 0                      # requests that a local model writes replies to at a time; 0: 1 on a CPU, 32 elsewhere
     package: str = ""                   # a package of the registry that carries the weights
     note: str = ""                      # what a reader should know
     version: int = 1                    # raised when the same settings would give other answers

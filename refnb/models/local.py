@@ -5,9 +5,9 @@
 # %% auto #0
 __all__ = ['CHUNK', 'Weights', 'package_names', 'weights_of', 'join_pieces', 'weights_id', 'is_here', 'Local', 'check_here',
            'load_local', 'tiny_checkpoint', 'full_text', 'token_ids', 'common', 'prefill', 'option_ids',
-           'option_scores', 'write', 'shared_order', 'Sharing', 'sharing', 'reply_to']
+           'option_scores', 'write', 'write_batch', 'write_all', 'shared_order', 'Sharing', 'sharing', 'reply_to']
 
-# %% ../../nbs/models/32d_local.ipynb #bd9a5151
+# %% ../../nbs/models/32d_local.ipynb #c461a52b
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from ..core.types import CallError, DataError, Question, need
 from ..core.settings import load_settings
 from ..core.formats import disk_fault
-from .language_models import Ask, LanguageModel, Reply
+from .language_models import Ask, Decoding, LanguageModel, Reply
 
 # %% ../../nbs/models/32d_local.ipynb #3b078b03
 class Weights(NamedTuple):
@@ -98,7 +98,7 @@ def is_here(
     except ModuleNotFoundError: return False
     return isinstance(try_to_load_from_cache(w.place, w.file or "config.json", revision=w.revision or None), str)
 
-# %% ../../nbs/models/32d_local.ipynb #362e0956
+# %% ../../nbs/models/32d_local.ipynb #e7c7fad7
 def _device(torch) -> str: return "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
 
 CHUNK = 256  # tokens that are read at a time on a CPU
@@ -113,6 +113,7 @@ class Local:
         self.model, self.tokenizer, self.m = model.eval(), tokenizer, m
         self.ids, self.cache, self.computed, self.read = [], None, 0, 0
         self.chunk = CHUNK if str(model.device) == "cpu" else 0
+        self.batch = m.batch or (1 if self.chunk else 32)  # a CPU gains nothing by more, and a prefix is shared by one at a time
     def __repr__(self): return f"Local({self.m.title!r}, {self.read:,} tokens read, {self.computed:,} computed)"
 
 def _get(m: LanguageModel) -> str:
@@ -272,7 +273,7 @@ def _means(first, logp, rows: list[list[int]]) -> list[float]:
         k += len(r)
     return out
 
-# %% ../../nbs/models/32d_local.ipynb #6a7ea27f
+# %% ../../nbs/models/32d_local.ipynb #17519849
 def _processors(local: Local, ask: Ask) -> list:
     "What keeps a reply to its pattern."
     if ask.constraint == "none" or not ask.pattern: return []
@@ -294,19 +295,86 @@ def write(
     prefill(local, ids, share)
     local.cache.crop(-1)  # writing begins by reading the last token
     if d.seed is not None: torch.manual_seed(d.seed)
-    drawn = {"do_sample": True, "temperature": d.temperature, "top_p": d.top_p} if d.temperature else {"do_sample": False, "temperature": None, "top_p": None}
     with torch.inference_mode():
         out = local.model.generate(torch.tensor([ids], device=local.model.device), attention_mask=torch.ones(1, len(ids), dtype=torch.long, device=local.model.device), past_key_values=local.cache, max_new_tokens=d.max_tokens, logits_processor=_processors(local, ask),
-                                   pad_token_id=local.tokenizer.pad_token_id or local.tokenizer.eos_token_id, **drawn)[0, len(ids):].tolist()
+                                   pad_token_id=_pad(local), **_drawn(d))[0, len(ids):].tolist()
     local.cache.crop(len(ids) - local.cache.get_seq_length())
     local.computed += len(out)
+    return _reply(local, ids, out, d, time.monotonic() - start)
+
+def _reply(local: Local, ids: list[int], out: list[int], d: Decoding, seconds: float) -> Reply:
+    "Written tokens as a reply."
     ended = bool(out) and out[-1] in _ends(local)
-    return Reply(local.tokenizer.decode(out, skip_special_tokens=True), "stop" if ended or len(out) < d.max_tokens else "length", local.m.model, len(ids), len(out), seconds=time.monotonic() - start)
+    return Reply(local.tokenizer.decode(out, skip_special_tokens=True), "stop" if ended or len(out) < d.max_tokens else "length", local.m.model, len(ids), len(out), seconds=seconds)
+
+def _pad(local: Local) -> int:
+    "The token that fills up shorter rows."
+    t = local.tokenizer
+    return t.pad_token_id if t.pad_token_id is not None else t.eos_token_id
+
+def _drawn(d: Decoding) -> dict:
+    "How tokens are drawn, as transformers wants it."
+    return {"do_sample": True, "temperature": d.temperature, "top_p": d.top_p} if d.temperature else {"do_sample": False, "temperature": None, "top_p": None}
 
 def _ends(local: Local) -> set[int]:
     "Tokens that end a reply."
     e = local.model.generation_config.eos_token_id
     return {*(e if isinstance(e, list) else [e]), local.tokenizer.eos_token_id} - {None}
+
+# %% ../../nbs/models/32d_local.ipynb #a9f0b3f3
+class _EachItsOwn:
+    "A constraint for each row of a batch, until the row has ended."
+    def __init__(self, rows: list, width: int, ends: set[int]): self.rows, self.width, self.ends = rows, width, ends
+    def __call__(self, ids, scores):
+        written = ids.shape[1] - self.width
+        for i, processors in enumerate(self.rows):
+            if written and int(ids[i, -1]) in self.ends: continue
+            for p in processors: scores[i:i + 1] = p(ids[i:i + 1], scores[i:i + 1])
+        return scores
+
+def write_batch(
+    local: Local,        # a loaded model
+    asks: Sequence[Ask], # what is asked, all decoded alike
+) -> list[Reply]:        # in the same order
+    "What the model writes to several requests at once."
+    torch, d, start = need("torch", "models"), asks[0].decoding, time.monotonic()
+    rows, ends = [token_ids(local, full_text(local, a)) for a in asks], _ends(local)
+    width, device = max(map(len, rows)), local.model.device
+    ids = torch.tensor([[_pad(local)]*(width - len(r)) + r for r in rows], device=device)
+    seen = torch.tensor([[0]*(width - len(r)) + [1]*len(r) for r in rows], device=device)
+    if d.seed is not None: torch.manual_seed(d.seed)
+    with torch.inference_mode():
+        out = local.model.generate(ids, attention_mask=seen, max_new_tokens=d.max_tokens, logits_processor=[_EachItsOwn([_processors(local, a) for a in asks], width, ends)], pad_token_id=_pad(local), **_drawn(d))[:, width:].tolist()
+    written = [next((o[:i + 1] for i, t in enumerate(o) if t in ends), o) for o in out]
+    local.read, local.computed = local.read + sum(map(len, rows)), local.computed + sum(map(len, rows + written))
+    return [_reply(local, r, o, d, (time.monotonic() - start)/len(asks)) for r, o in zip(rows, written, strict=True)]
+
+# %% ../../nbs/models/32d_local.ipynb #285e1aa4
+def write_all(
+    local: Local,        # a loaded model
+    asks: Sequence[Ask], # what is asked, all decoded alike
+) -> list[Reply]:        # in the same order
+    "Replies to several requests, as many at once as memory takes; what cannot be read has failed."
+    long = {i for i, a in enumerate(asks) if local.m.context and len(token_ids(local, full_text(local, a))) > local.m.context}
+    short = iter(_fitting(local, [a for i, a in enumerate(asks) if i not in long]))
+    return [Reply(finish="failed", error=f"more tokens than the {local.m.context:,} that {local.m.title} can read", model=local.m.model) if i in long else next(short) for i in range(len(asks))]
+
+def _fitting(local: Local, asks: Sequence[Ask]) -> list[Reply]:
+    "As many at once as memory takes."
+    if len(asks) > (n := local.batch): return [r for k in range(0, len(asks), n) for r in _fitting(local, asks[k:k + n])]  # n: it may shrink on the way
+    try: return write_batch(local, asks) if asks else []
+    except Exception as e:
+        if "out of memory" not in str(e).lower(): raise
+    local.cache, local.ids = None, []
+    _free()
+    if len(asks) == 1: return [Reply(finish="failed", error="out of memory", model=local.m.model)]
+    local.batch = len(asks)//2
+    return _fitting(local, asks)
+
+def _free():
+    "Give memory back to the device."
+    torch = need("torch", "models")
+    if torch.cuda.is_available(): torch.cuda.empty_cache()
 
 # %% ../../nbs/models/32d_local.ipynb #081e684d
 def shared_order(
