@@ -9,7 +9,7 @@ from rapidfuzz.distance import Levenshtein
 import refnb.benchmarks.altentities as alt
 import tools
 from refnb.benchmarks.altentities import DOMAINS, METHODS, NEGATION, SPLITS, Alternative, AltQuestion, Written
-from refnb.benchmarks.altentities_statistics import alt_statistics, drawn, entities_per_expression, judged_share, method_counts, read_sheet, shared, sheet_text, spacy_tagger, write_sheets
+from refnb.benchmarks.altentities_statistics import alt_statistics, entities_per_expression, judged_share, method_counts, read_sheet, shared, sheet_lines, sheet_text, spacy_tagger, write_sheets
 from refnb.benchmarks.parts import benchmarks, part_is_here, part_questions
 from refnb.core.settings import load_settings, packaged
 from refnb.core.types import CallError, DataError, FormatError, Option
@@ -372,7 +372,7 @@ def test_a_tokenizer_without_places_is_refused():
 @how(max_examples=6)
 def test_a_sheet_asks_what_it_says(seed):
     songs = [q for q in alt.read_altentities(SAMPLE, "sample") if q.topic == "songs"]*4
-    assert len(drawn(songs, "multi-modality", seed)) == 200 and len({q.key for q, _ in drawn(songs[:13], "error rate", seed)}) == 13
+    assert len(sheet_lines(songs, "multi-modality", seed)) == 200 and len({q.key for q, _ in sheet_lines(songs[:13], "error rate", seed)}) == 13
     rows = list(csv.DictReader(sheet_text(songs[:13], "error rate", seed).splitlines()))
     assert len(rows) == 63 and all(r["judgement"] == "" for r in rows) and sheet_text(songs[:13], "error rate", seed) == sheet_text(songs[:13], "error rate", seed)
 

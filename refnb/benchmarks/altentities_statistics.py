@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['Tagger', 'MODELS', 'SHEETS', 'SIZES', 'COLUMNS', 'method_counts', 'AltStatistics', 'alt_statistics', 'spacy_tagger',
-           'entities_per_expression', 'Shared', 'shared', 'Judged', 'the_sheet', 'drawn', 'sheet_text', 'sheet_path',
-           'write_sheets', 'read_sheet', 'judged_share']
+           'entities_per_expression', 'Shared', 'shared', 'Judged', 'the_sheet', 'sheet_lines', 'sheet_text',
+           'sheet_path', 'write_sheets', 'read_sheet', 'judged_share']
 
 # %% ../../nbs/benchmarks/21a_altentities_statistics.ipynb #4d7ff73e
 import csv, io, random
@@ -111,8 +111,8 @@ def the_sheet(
     if kind not in SHEETS: raise CallError(f"unknown sheet {kind!r}", do=nearest(kind, SHEETS))
     return SHEETS[kind]
 
-# %% ../../nbs/benchmarks/21a_altentities_statistics.ipynb #3d085b5c
-def drawn(
+# %% ../../nbs/benchmarks/21a_altentities_statistics.ipynb #e2da344c
+def sheet_lines(
     questions: Sequence[AltQuestion], # of a domain
     kind: str,                        # multi-modality, error rate
     seed: int = 0,                    # of the draw
@@ -137,7 +137,7 @@ def sheet_text(
     out = io.StringIO()
     w = csv.writer(out, lineterminator="\n")
     w.writerow(COLUMNS)
-    for q, i in drawn(questions, kind, seed):
+    for q, i in sheet_lines(questions, kind, seed):
         other = " / ".join(c.wikipedia_url for k, c in enumerate(q.choices) if k != q.target_index)
         w.writerow([f"{q.key}-{i}", *map(_safe, (q.question, f"{q.meant.name}: {q.target}", other, q.expressions[i].strip())), ""])
     return out.getvalue()
