@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from hypothesis import assume, given, settings as hyp, strategies as st
 from refnb.core.types import CallError, DataError, FormatError, RefnbError
-from refnb.models import servers as s
+from refnb.models import batches, servers as s
 from refnb.models.language_models import Ask, Decoding, Rate, Reply, ask_key, ask_of, cost, the_model
 from refnb.models.replies import FILE, SETTLED, Replies, rescue
 from refnb.models.servers import Patience, answered, ask_all
@@ -690,7 +690,7 @@ def test_f52_the_key_is_nowhere(stub, tmp_path, caplog):
             stub.always = lambda seen, status=status: error(status, f"wrong key {SECRET}, or Bearer {SECRET}")
             try: go(questions(m, 1, f"s{status}"), m, store)
             except RefnbError as e: heard += ["".join(traceback.format_exception(e)), repr(e), str(vars(e))]
-            try: s.submit_batch(questions(m, 1, f"b{status}"), m, store, tmp_path/f"batch{status}", patience=QUICK)
+            try: batches.submit_batch(questions(m, 1, f"b{status}"), m, store, tmp_path/f"batch{status}", patience=QUICK)
             except RefnbError as e: heard += ["".join(traceback.format_exception(e))]
     line = s.Line(m, QUICK)
     line.open()
@@ -876,11 +876,11 @@ def test_f13_the_package_is_missing(stub, store, monkeypatch):
 
 # F19: batches
 
-def submit(asks, m, store, folder, **how): return s.submit_batch(asks, m, store, folder, **dict(patience=QUICK) | how)
-def poll(m, folder): return s.poll_batch(m, folder, patience=QUICK)
-def fetch(m, store, folder): return s.reconcile(m, store, folder, patience=QUICK)
+def submit(asks, m, store, folder, **how): return batches.submit_batch(asks, m, store, folder, **dict(patience=QUICK) | how)
+def poll(m, folder): return batches.poll_batch(m, folder, patience=QUICK)
+def fetch(m, store, folder): return batches.reconcile(m, store, folder, patience=QUICK)
 
-def through(asks, m, store, folder, **how) -> s.Reconciled:
+def through(asks, m, store, folder, **how) -> batches.Reconciled:
     "Submit, wait, fetch."
     submit(asks, m, store, folder, **how)
     for _ in range(5):
@@ -894,8 +894,8 @@ def test_f19_a_batch(stub, store, tmp_path):
     assert (got.answered, got.failed, got.unasked, len(stub.batches)) == (25, 0, 0, 3)
     assert all(store.get(ask_key(q)).text == reply_text(q.prompt) and store.get(ask_key(q)).batch for q in asks)
     assert got.usd == pytest.approx(sum(cost(m, k.reply) for k in store.kept())) and got.usd < sum(cost(m, k.reply.changed(batch=False)) for k in store.kept())
-    assert [j.state for j in s.jobs(tmp_path/"b")] == ["done"]*3
-    assert submit(asks, m, store, tmp_path/"b") == s.jobs(tmp_path/"b") and len(stub.batches) == 3 and not stub.asked()
+    assert [j.state for j in batches.jobs(tmp_path/"b")] == ["done"]*3
+    assert submit(asks, m, store, tmp_path/"b") == batches.jobs(tmp_path/"b") and len(stub.batches) == 3 and not stub.asked()
 
 def test_f19_out_of_order_doubled_strange_missing_and_broken(stub, store, tmp_path):
     m = model(stub)
@@ -945,9 +945,9 @@ def test_f19_a_batch_still_running_is_not_fetched(stub, store, tmp_path):
     m = model(stub)
     stub.batch_play = BatchPlay(states=("in_progress",))
     submit(questions(m, 3), m, store, tmp_path/"b")
-    assert [j.status for j in poll(m, tmp_path/"b")] == ["in_progress"] and fetch(m, store, tmp_path/"b") == s.Reconciled()
+    assert [j.status for j in poll(m, tmp_path/"b")] == ["in_progress"] and fetch(m, store, tmp_path/"b") == batches.Reconciled()
     submit(questions(m, 5), m, store, tmp_path/"b")  # what is under way is not asked again
-    assert [j.asks for j in s.jobs(tmp_path/"b")] == [3, 2]
+    assert [j.asks for j in batches.jobs(tmp_path/"b")] == [3, 2]
 
 LOST = [Play(cut=0, reset=True), Play(cut=30), Play(hang=True), Play(body=b"{")]
 
@@ -956,7 +956,7 @@ def test_f19_a_creation_without_a_reply_creates_no_second(stub, store, tmp_path,
     m = model(stub)
     stub.play("POST /batches", [play])
     submit(questions(m, 3), m, store, tmp_path/"b")
-    assert len(stub.batches) == 1 and [j.state for j in s.jobs(tmp_path/"b")] == ["sent"]
+    assert len(stub.batches) == 1 and [j.state for j in batches.jobs(tmp_path/"b")] == ["sent"]
 
 @pytest.mark.parametrize("play", [error(429, retry_after="0"), error(500), error(503)])
 def test_f19_a_creation_that_was_put_off(stub, store, tmp_path, play):
@@ -977,9 +977,9 @@ def test_f19_a_creation_that_was_refused(stub, store, tmp_path, play):
 def test_f19_found_on_a_later_page(stub, store, tmp_path):
     m = model(stub)
     submit(questions(m, 3), m, store, tmp_path/"b")
-    job = s.jobs(tmp_path/"b")[0]
+    job = batches.jobs(tmp_path/"b")[0]
     for _ in range(250): stub._add_batch({"metadata": {"refnb": "another's"}, "input_file_id": "x"})
-    s._note(tmp_path/"b"/job.name, job, state="sending", batch="")
+    batches._note(tmp_path/"b"/job.name, job, state="sending", batch="")
     assert submit([], m, store, tmp_path/"b")[0].batch == job.batch and len(stub.batches) == 251
 
 def test_f19_a_server_without_batches(stub, store, tmp_path):
@@ -1002,7 +1002,7 @@ def test_f20_a_batch_has_a_budget_too(stub, store, tmp_path):
     m = model(stub)
     with pytest.raises(CallError, match="these questions could cost .* USD, and the budget is 0.0001") as e: submit(questions(m, 50), m, store, tmp_path/"b", budget=0.0001)
     one_line(e)
-    assert not stub.seen and not s.jobs(tmp_path/"b")
+    assert not stub.seen and not batches.jobs(tmp_path/"b")
     assert submit(questions(m, 50), m, store, tmp_path/"b", budget=1)[0].at_most < 1
     with pytest.raises(CallError, match="a budget needs a price"): submit(questions(m, 1), model(stub, price=None), store, tmp_path/"c", budget=1)
 
@@ -1011,7 +1011,7 @@ class Kill(BaseException): "A kill at a step."
 @pytest.mark.parametrize("after", range(32))
 def test_f19_a_kill_at_any_step(stub, store, tmp_path, monkeypatch, after):
     "The process dies at the nth time that it would write something down, before or after it does; whoever goes on pays once."
-    m, real, count, died = model(stub), s.write_atomic, 0, 0
+    m, real, count, died = model(stub), batches.write_atomic, 0, 0
     asks = questions(m, 6)
     def dying(path, data):
         nonlocal count, died
@@ -1019,7 +1019,7 @@ def test_f19_a_kill_at_any_step(stub, store, tmp_path, monkeypatch, after):
         if count - 1 == after//2 and not after % 2: died += 1; raise Kill
         real(path, data)
         if count - 1 == after//2: died += 1; raise Kill
-    monkeypatch.setattr(s, "write_atomic", dying)
+    monkeypatch.setattr(batches, "write_atomic", dying)
     for _ in range(8):
         try:
             submit(asks, m, store, tmp_path/"b", most=4)
@@ -1035,7 +1035,8 @@ BATCHING = """
 import os, signal, sys, time, traceback
 from refnb.models.language_models import ask_of, the_model
 from refnb.models.replies import Replies
-from refnb.models.servers import Patience, jobs, poll_batch, reconcile, submit_batch
+from refnb.models.batches import jobs, poll_batch, reconcile, submit_batch
+from refnb.models.servers import Patience
 import openai, httpx2
 url, folder = sys.argv[1], sys.argv[2]
 m, p = the_model("gpt-4o-mini", base_url=url, key="", rate={}), Patience(settle=0)

@@ -7,12 +7,12 @@ __all__ = ['Reads', 'Order', 'Form', 'forms', 'the_form', 'text_of', 'prompt_id'
            'render', 'labels', 'answers', 'continuations', 'pattern', 'one_of', 'schema', 'read', 'in_order',
            'turned_back']
 
-# %% ../../nbs/models/32a_prompts.ipynb #4939967a
+# %% ../../nbs/models/32a_prompts.ipynb #0a1329a8
 import hashlib, json, re
 from functools import cache
 from string import Template
 from typing import Literal
-from ..core.types import Answer, CallError, DataError, Question, Record, nearest
+from ..core.types import Answer, CallError, DataError, Option, Question, Record, nearest
 from ..core.settings import packaged
 from ..core.formats import read_yaml
 from ..benchmarks.identifyme import NONE
@@ -185,7 +185,7 @@ def _read_yes_no(q: Question, reply: str) -> Answer:
     at = [i for i, o in enumerate(q.options) if o.name.lower() == word]
     return Answer(q.id, (at[0],), raw=reply) if at else Answer(q.id, reason="unparsable", raw=reply)
 
-# %% ../../nbs/models/32a_prompts.ipynb #3f843db6
+# %% ../../nbs/models/32a_prompts.ipynb #6a0556df
 _ENDED = {"length": "cut", "content_filter": "filtered", "refusal": "refused", "failed": "failed"}
 
 def read(
@@ -200,10 +200,18 @@ def read(
     f = the_form(form)
     if f.reads in ("line", "name"):
         if f.extra and _bare(reply) == _bare(f.extra): return Answer(q.id, reason="refused", raw=reply)
-        return read_answer(q, reply, "desc" if f.explains else "base", reading, drop, finish)
+        a = read_answer(q, reply, "desc" if f.explains else "base", reading, drop, finish)
+        return a if a.chosen or f.reads == "line" else _by_short_name(q, a, finish)
     if finish in ("content_filter", "refusal", "failed"): return Answer(q.id, reason=_ENDED[finish], raw=reply)
     a = (_read_letter if f.reads == "letter" else _read_yes_no)(q, reply)
     return Answer(q.id, reason=_ENDED[finish], raw=reply) if finish == "length" and not a.chosen else a
+
+def _by_short_name(q: Question, a: Answer, finish: str) -> Answer:
+    "The same for names without what stands in brackets at their end, as songs have their singers."
+    short = [re.sub(r"\s*\([^()]*\)$", "", o.name) for o in q.options]
+    if len(set(short)) < len(short) or not all(short) or short == [o.name for o in q.options]: return a
+    b = read_answer(q.changed(options=tuple(Option(n) for n in short)), a.raw, finish=finish)
+    return b if b.chosen else a
 
 def _bare(text: str) -> str: return re.sub(r"\W+", " ", text).strip().lower()
 

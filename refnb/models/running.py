@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['Said', 'as_answer', 'function_id', 'Asked', 'asked', 'Paying', 'run', 'planned', 'answerable', 'outcomes_on']
 
-# %% ../../nbs/models/39_running.ipynb #e57affd6
+# %% ../../nbs/models/39_running.ipynb #77db4fe0
 import hashlib, inspect, time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -13,7 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 import pandas as pd
-from ..core.types import Answer, CallError, DataError, Question, nearest
+from ..core.types import Answer, CallError, DataError, Question, nearest, safe_name
 from ..core.settings import Settings, load_settings
 from ..core.formats import read_jsonl, write_jsonl
 from ..core.runs import Run, RunInfo, open_run, questions_id
@@ -21,10 +21,10 @@ from ..metrics.scores import run_outcomes
 from ..benchmarks.parts import is_part, part_is_here, part_questions, parts, the_part
 from .baselines import BASELINES, NEEDS, baseline, can_answer
 from .published import commit_run, ensure_run, published, run_info, system_answers
-from .language_models import Ask, LanguageModel, Reply, language_models, the_model
-from .replies import Replies
+from .language_models import Ask, LanguageModel, Reply, ask_key, language_models, the_model
+from .replies import SETTLED, Replies
 from .servers import Summary, ask_all
-from .answering import answer_of, form_for, local_answers, run_settings, system_text, task_of
+from .answering import Task, answer_of, form_for, local_answers, run_settings, system_text, task_of
 from .local import Local, check_here, weights_id
 from .prompts import Order, text_of
 
@@ -100,7 +100,7 @@ def asked(
     if twice := [i for i, n in Counter(q.id for q in questions).items() if n > 1]: raise DataError("a question stands twice", twice[0])
     return f"given/{questions_id(questions)}", questions
 
-# %% ../../nbs/models/39_running.ipynb #2a41a0ba
+# %% ../../nbs/models/39_running.ipynb #104d1b63
 def _answers(system: str|Callable, part: str, questions: list[Question], s: Settings, how: Asked|None = None, local: Callable[[], Local]|None = None) -> Iterator[Answer]:
     "What a system says to questions."
     if how: yield from local_answers(how.model, questions, how.form, how.order, system_text(how.model, part), s.offline, local() if local else None); return
@@ -116,6 +116,7 @@ class Paying(NamedTuple):
     "How a server is asked."
     concurrency: int = 0       # requests at a time; 0: 8
     budget: float|None = None  # USD that this call may spend; None: no limit
+    batch: bool = False        # as batches: each call goes on with them
 
 class _Filling:
     "Answers on their way to a run's journal: at the latest every half second they are on the disk."
@@ -135,10 +136,11 @@ def _fill(run: Run, system: str|Callable, questions: list[Question], s: Settings
         if how and how.model.provider != "local": return _from_server(how, run.info.part, todo, to, s, pay)
         for a in _answers(system, run.info.part, todo, s, how, local): to.add(a)
 
-# %% ../../nbs/models/39_running.ipynb #2d6462f7
+# %% ../../nbs/models/39_running.ipynb #643219a7
 def _from_server(how: Asked, part: str, todo: list[Question], to: _Filling, s: Settings, pay: Paying) -> Summary:
     "Have a server answer."
     told, tasks = system_text(how.model, part), {}
+    if pay.batch: return _from_batches(how, [task_of(how.model, q, how.form, how.order, told) for q in todo], to, s, pay.budget)
     def asks() -> Iterator[Ask]:
         for q in todo:
             tasks[q.id] = task_of(how.model, q, how.form, how.order, told)
@@ -146,7 +148,29 @@ def _from_server(how: Asked, part: str, todo: list[Question], to: _Filling, s: S
     def heard(ask: Ask, reply: Reply): to.add(answer_of(tasks.pop(ask.id), how.model, reply))
     with Replies(Path(s.runs)/"replies") as store: return ask_all(asks(), how.model, store, on_reply=heard, concurrency=pay.concurrency or 8, budget=pay.budget)
 
-# %% ../../nbs/models/39_running.ipynb #33d49b25
+# %% ../../nbs/models/39_running.ipynb #72c05620
+def _from_batches(how: Asked, tasks: list[Task], to: _Filling, s: Settings, budget: float|None) -> Summary:
+    "The next step of a model's batches, and the answers that are there."
+    from refnb.models.batches import jobs, poll_batch, reconcile, submit_batch
+    m, left = how.model, []
+    folder = Path(s.runs)/"batches"/safe_name(f"{m.model}-{hashlib.sha256(m.base_url.encode()).hexdigest()[:8]}")
+    with Replies(Path(s.runs)/"replies") as store:
+        poll_batch(m, folder)
+        got = reconcile(m, store, folder)
+        for t in tasks:
+            if reply := _in_store(store, t.ask): to.add(answer_of(t, m, reply))
+            else: left.append(t)
+        submit_batch((t.ask for t in left), m, store, folder, budget)
+    under = [f"{j.status or j.state}, {j.answered:,} of {j.asks:,}" for j in jobs(folder) if j.state != "done"]
+    waits = f"{len(under)} batch{'es' if len(under) > 1 else ''} under way ({'; '.join(under)})" + "".join(f"; before that: {x}" for x in got.trouble[:1])
+    return Summary(served=len(tasks) - len(left), usd=got.usd, usd_at_most=got.usd, stopped=waits if left else "")
+
+def _in_store(store: Replies, ask: Ask) -> Reply|None:
+    "The reply to a request; one that failed in a batch has failed."
+    key = ask_key(ask)
+    return store.get(key, SETTLED) or next((k.reply for k in store.kept(key) if k.reply.batch), None)
+
+# %% ../../nbs/models/39_running.ipynb #30b19d4a
 def _how(system: str|Callable, part: str, form: str, order: Order, changed: dict) -> Asked|None:
     "How a language model is asked; None for other systems, which take none of this."
     if isinstance(system, str) and system in language_models():
@@ -158,9 +182,9 @@ def _how(system: str|Callable, part: str, form: str, order: Order, changed: dict
 def _check_pay(system: str|Callable, how: Asked|None, pay: Paying):
     "Refuse what only servers take."
     if pay == Paying() or how and how.model.provider != "local": return
-    raise CallError(f"{_name(system)} is not asked through a server", do="concurrency and budget are for models of a server")
+    raise CallError(f"{_name(system)} is not asked through a server", do="concurrency, budget and batch are for models of a server")
 
-# %% ../../nbs/models/39_running.ipynb #88d5d73f
+# %% ../../nbs/models/39_running.ipynb #353d400e
 def run(
     questions: str|Path|Iterable[Question],  # a part, a file of questions, or questions
     system: str|Callable[[Question], Said],  # a name (`refnb list systems`), or a function
@@ -171,6 +195,7 @@ def run(
     order: Order = "given",                  # of the options, for a language model: given or reversed
     concurrency: int = 0,                    # requests at a time, for a model of a server; 0: 8
     budget: float|None = None,               # USD that this call may spend, for a model of a server; None: no limit
+    batch: bool = False,                     # ask a server by batches: each call goes on with them
     told: Callable[[Summary], None]|None = None, # called at the end with what asking a server came to
     local: Callable[[], Local]|None = None,  # gives a local model that was loaded before
     **changed,                               # single settings of a language model, such as constraint="regex"
@@ -179,7 +204,7 @@ def run(
     s = s or load_settings()
     if limit < 0: raise CallError(f"a limit of {limit} questions", "limit", "say 1 or more; 0 means all")
     part, qs = asked(questions, s)
-    how, pay = _how(system, part, form, order, changed), Paying(concurrency, budget)
+    how, pay = _how(system, part, form, order, changed), Paying(concurrency, budget, batch)
     _check_pay(system, how, pay)
     r = open_run(_info(system, part, qs, how, s.offline), s.runs)
     if not is_part(part) and not r.questions_path.exists(): write_jsonl(r.questions_path, qs, canary=True)

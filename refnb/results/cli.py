@@ -479,7 +479,7 @@ def _progress(json: bool):
     task = bar.add_task("answering", total=None)
     return bar, lambda n, of: bar.update(task, completed=n, total=of)
 
-# %% ../../nbs/results/53_cli.ipynb #76bda96f
+# %% ../../nbs/results/53_cli.ipynb #25d9cc2b
 @command(app, "run")
 def run_(
     part: str,            # what is answered (`refnb list benchmarks`), a file of questions (JSONL), or all: the four boards, with a card of the system
@@ -493,6 +493,7 @@ def run_(
     concurrency: int = 0, # requests to a server at a time; 8 if not given
     budget: float|None = None, # USD that this call may spend on a server's replies; no limit if not given
     sample: bool = False, # of all: refnb's own questions in place of the benchmarks'
+    batch: bool = False,  # ask a server by batches, at a batch's price: each call goes on with them, until the run is sealed
     dry_run: bool = False, # of a language model: show a prompt, count tokens, forecast the cost, ask nobody
     json: bool = False,   # print one JSON object
 ):
@@ -503,7 +504,7 @@ def run_(
     if part == "all" and not dry_run: return _run_all(system, limit, s, sample, budget, json, order=order, concurrency=concurrency, form=form, **changed)
     if dry_run: return _dry_run(part, system, limit, form, order, changed, s, json)
     (bar, moved), came = _progress(json), []
-    with bar: done = run(part, system, limit, s, moved, form, order, concurrency, budget, came.append, **changed)
+    with bar: done = run(part, system, limit, s, moved, form, order, concurrency, budget, batch, came.append, **changed)
     paid = _paid(came[0]) if came else {}
     if not done.sealed: return _unfinished(done, paid, json)
     from refnb.metrics.scores import as_outcomes, score
@@ -549,19 +550,18 @@ def _dry_run(part: str, system: str, limit: int, form: str, order: str, changed:
     print()
     _table([told])
 
-# %% ../../nbs/results/53_cli.ipynb #a527b3a8
+# %% ../../nbs/results/53_cli.ipynb #4bf4e58c
 def _unfinished(done, paid: dict, json: bool):
     "What is said of a run that goes on later."
     n = len(done.answered())
     if json: return _json({"part": done.info.part, "system": done.info.system, "run": str(done.folder), "sealed": False, "answered": n} | paid)
     stopped = paid.get("server", {}).get("stopped")
-    print(f"{done.info.system} on {done.info.part}: {n:,} answered in {done.folder}; " + (f"stopped: {stopped}; with a larger budget the same command goes on" if stopped else "without --limit the same command goes on"))
+    print(f"{done.info.system} on {done.info.part}: {n:,} answered in {done.folder}; " + (f"stopped: {stopped}; the same command goes on" if stopped else "without --limit the same command goes on"))
     _say_paid(paid)
 
 def _paid(came) -> dict:
     "What asking a server came to."
-    import msgspec
-    return {"server": msgspec.to_builtins(came)}
+    return {"server": {f: getattr(came, f) for f in came.__struct_fields__}}
 
 def _say_paid(paid: dict):
     "The same in a line."

@@ -1,0 +1,253 @@
+"A model of a server answers a part: through `refnb run`, with a budget, after kills, and with a real server of transformers on loopback."
+import json, os, random, signal, socket, subprocess, sys, time
+from pathlib import Path
+import pytest
+import tools
+from refnb.benchmarks.parts import FERRYMAN, part_questions
+from refnb.core.formats import write_jsonl
+from refnb.core.runs import Seal, load_run
+from refnb.core.types import CallError, DataError
+from refnb.models.replies import SETTLED, Replies
+from refnb.models.running import run
+from stub_server import Play, Stub, error
+from test_language_models import FORKING, KEY, KILLS, PRICE, SECRET
+import msgspec
+
+pytest.importorskip("openai", reason="needs the extra refnb[models]")
+
+@pytest.fixture
+def stub():
+    with Stub() as stub: yield stub
+
+@pytest.fixture(autouse=True)
+def _no_keys(monkeypatch):
+    for name in [n for n in os.environ if n.startswith("OPENAI_")]: monkeypatch.delenv(name)
+    monkeypatch.setenv(KEY, SECRET)
+
+def at(stub, **changed) -> dict:
+    "Settings of a model at the stub."
+    return dict(base_url=stub.url, key=KEY, rate={}, decoding={"max_tokens": 50}, price=PRICE, title="stub") | changed
+
+QUESTIONS = part_questions(FERRYMAN)
+def seal_of(r) -> Seal: return msgspec.json.decode((r.folder/"seal.json").read_bytes(), type=Seal)
+
+
+# What is asked, and how replies are read
+
+def right(q) -> str: return q.options[q.right[0]].name
+
+def knowing(say=lambda q: f"- The mention refers to: {right(q)}"):
+    "A server that knows the right answers of the ferryman's questions: it finds the question by its prompt."
+    from refnb.models.answering import form_for, task_of
+    from refnb.models.language_models import the_model
+    m = the_model("gpt-4o-mini")
+    by_prompt = {task_of(m, q, form).ask.prompt: q for q in QUESTIONS for form in ("identifyme/desc", "identifyme/letters", "identifyme/base")}
+    by_prompt |= {p.rstrip() + "\n": q for p, q in by_prompt.items()}
+    return lambda seen: Play(text=say(by_prompt[seen.prompt]))
+
+def test_a_part_is_answered_and_scored(stub, settings):
+    stub.always = knowing()
+    came, s = [], settings()
+    r = run(FERRYMAN, "gpt-4o-mini", s=s, told=came.append, **at(stub))
+    answers, by_id = r.answers(), {q.id: q for q in QUESTIONS}
+    assert r.sealed and all(a.chosen == by_id[i].right for i, a in answers.items())
+    assert seal_of(r).models == {"stub-2026-11": len(QUESTIONS)} and seal_of(r).usd == pytest.approx(came[0].usd) and came[0].usd > 0
+    assert sorted(stub.asked()) == sorted(s.prompt for s in stub.seen) and len(stub.seen) == len(QUESTIONS)
+    run(FERRYMAN, "gpt-4o-mini", s=s, **at(stub))
+    assert len(stub.seen) == len(QUESTIONS)  # it is whole
+
+@pytest.mark.parametrize("constraint", ["choice", "json"])
+def test_a_constrained_reply_is_read(stub, settings, constraint):
+    stub.always = knowing(lambda q: json.dumps(({"explanation": "because"} if constraint == "json" else {}) | {"answer": right(q)}))
+    r = run(FERRYMAN, "gpt-4o-mini", s=settings(), constraint=constraint, **at(stub))
+    assert all(a.chosen == q.right and a.raw.startswith("{") for q in QUESTIONS for a in [r.answers()[q.id]])
+    sent = stub.seen[0].body["response_format"]["json_schema"]["schema"]
+    assert [*sent["properties"]] == (["explanation", "answer"] if constraint == "json" else ["answer"]) and sent["additionalProperties"] is False
+
+def test_letters_are_scored_by_log_probabilities(stub, settings):
+    from refnb.models.prompts import letters
+    tops = lambda q: {"content": [{"token": "x", "logprob": -1, "top_logprobs": [{"token": letters(q.right[0] + 1)[-1], "logprob": -0.1}, {"token": "A" if q.right[0] else "B", "logprob": -3.}]}]}
+    find = knowing(lambda q: q)
+    stub.always = lambda seen: Play(text="A", logprobs=tops(find(seen).text))
+    r = run(QUESTIONS, "gpt-4o-mini", s=settings(), form="identifyme/letters", way="logprobs", **at(stub))
+    best = lambda a: a.scores.index(max(a.scores))
+    assert all(best(r.answers()[q.id]) == q.right[0] for q in QUESTIONS) and stub.seen[0].body["max_tokens"] == 1
+    with pytest.raises(CallError, match="words before the answer, which a chat cannot be given; say message: raw"): run(QUESTIONS, "gpt-4o-mini", s=settings(), form="identifyme/base", way="logprobs", **at(stub))
+
+def test_the_order_is_turned_back(stub, settings):
+    stub.always = lambda seen: Play(text="- The mention refers to: None of the Above")
+    one, other = (run(FERRYMAN, "gpt-4o-mini", s=settings(), order=o, **at(stub)) for o in ("given", "reversed"))
+    assert one.folder != other.folder and {i: a.chosen for i, a in one.answers().items()} == {i: a.chosen for i, a in other.answers().items()}
+    assert len(stub.seen) == 2*len(QUESTIONS)
+
+
+# Money
+
+def test_f20_a_budget_stops_it_and_the_same_call_goes_on(stub, settings):
+    s, came = settings(), []
+    stub.always = knowing()
+    for budget in (0., .02, .02, .05, 1.): r = run(FERRYMAN, "gpt-4o-mini", s=s, budget=budget, told=came.append, **at(stub))
+    assert r.sealed and came[0].asked == 0 and "the budget of 0 USD is reached" in came[0].stopped and came[-1].stopped == ""
+    assert sum(c.asked for c in came) == len(stub.seen) == len(QUESTIONS) and all(c.usd <= b for c, b in zip(came, (0., .02, .02, .05, 1.)))
+
+def test_f21_a_price_that_is_unknown_stays_so(stub, settings):
+    r = run(FERRYMAN, "gpt-4o-mini", s=settings(), **at(stub, price=None))
+    assert seal_of(r).usd is None
+    with pytest.raises(CallError, match="a budget needs a price"): run(FERRYMAN, "gpt-4o-mini", s=settings(), budget=1., order="reversed", **at(stub, price=None))
+
+def test_what_is_for_servers_alone(settings):
+    for system in ("random", "smollm2-135m"):
+        with pytest.raises((CallError, DataError)): run(FERRYMAN, system, s=settings(), budget=1.)
+    with pytest.raises(CallError, match="-1 requests at a time"): run(FERRYMAN, "gpt-4o-mini", s=settings(), concurrency=-1, key="", base_url="http://127.0.0.1:9/v1")
+
+
+# What goes wrong
+
+def test_f15_a_wrong_key_stops_all_and_nothing_is_answered(stub, settings):
+    stub.always = lambda seen: error(401, f"Incorrect API key provided: {SECRET}")
+    with pytest.raises(DataError, match="does not accept the key in") as e: run(FERRYMAN, "gpt-4o-mini", s=(s := settings()), **at(stub))
+    assert SECRET not in str(e.value)
+    [folder] = [p.parent for p in Path(s.runs).rglob("run.json")]
+    assert not load_run(folder).answered() and all(SECRET.encode() not in p.read_bytes() for p in Path(s.runs).rglob("*") if p.is_file())
+
+def test_f16_ends_that_are_no_answers_are_counted(stub, settings):
+    plays = [Play(text="The men", finish="length"), Play(refusal="I can't."), Play(text="", finish="content_filter"), Play(text="no idea")]
+    n = iter(range(10**6))
+    stub.always = lambda seen: plays[next(n) % 4]
+    r = run(FERRYMAN, "gpt-4o-mini", s=settings(), concurrency=1, **at(stub))
+    assert seal_of(r).reasons == {"cut": 8, "filtered": 7, "refused": 7, "unparsable": 7}
+
+def test_a_lost_journal_costs_nothing(stub, settings):
+    s, came = settings(), []
+    r = run(FERRYMAN, "gpt-4o-mini", s=s, **at(stub))
+    before, seal = r.journal.read_bytes(), seal_of(r)
+    r.journal.unlink(); (r.folder/"seal.json").unlink()
+    again = run(FERRYMAN, "gpt-4o-mini", s=s, budget=0., told=came.append, **at(stub))
+    assert (came[0].asked, came[0].served) == (0, len(QUESTIONS)) and seal_of(again) == seal and again.journal.read_bytes() == before
+
+def test_the_command_line(stub, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv(KEY)  # a variable that begins as refnb's own settings do is refused by the command line
+    monkeypatch.setenv("EXAMPLE_KEY", SECRET)
+    stub.always = knowing()
+    write_jsonl(tmp_path/"mine.jsonl", QUESTIONS[:9])
+    sets = [x for k, v in (("base_url", stub.url), ("key", "EXAMPLE_KEY"), ("decoding.max_tokens", 50)) for x in ("-p", f"{k}={v}")] + ["--form", "identifyme/desc"]
+    poor = tools.here(capsys, "run", "mine.jsonl", "gpt-4o-mini", "--budget", 0.0001, *sets)
+    assert poor.status == 0 and "stopped: the budget of 0.0001 USD is reached" in poor.out and "answers from the server for 0 USD" in poor.out
+    rich = json.loads(tools.here(capsys, "run", "mine.jsonl", "gpt-4o-mini", "--concurrency", 3, "--json", *sets).out)
+    assert rich["sealed"] and rich["groups"]["all"]["accuracy"] == 1 and rich["server"]["asked"] == 9 and stub.most_open <= 3
+    monkeypatch.delenv("EXAMPLE_KEY")
+    tools.one_line(tools.here(capsys, "run", "mine.jsonl", "gpt-4o-mini", "--order", "reversed", *sets), 1, "the environment variable EXAMPLE_KEY is not set")
+    tools.one_line(tools.here(capsys, "run", "mine.jsonl", "random", "--budget", 1), 2, "random is not asked through a server")
+
+
+# Batches
+
+def test_f19_a_part_by_batches_one_step_a_call(stub, settings):
+    "Submitted, asked after, fetched; one request failed, two were never executed and go into the next batch."
+    s, came = settings(), []
+    go = lambda: run(FERRYMAN, "gpt-4o-mini", s=s, batch=True, told=came.append, **at(stub))
+    assert not go().sealed and "1 batch under way" in came[-1].stopped and not stub.asked()
+    keys = [json.loads(line)["custom_id"] for f in stub.files.values() for line in f.splitlines()]
+    assert len(keys) == len(QUESTIONS) == len(set(keys))
+    stub.batch_play = stub.batch_play._replace(failed={keys[3]: {"message": "no"}}, left=tuple(keys[7:9]), output=lambda lines: lines[::-1] + lines[:1])
+    rounds = 0
+    while not (r := go()).sealed:
+        rounds += 1
+        assert rounds < 9
+        if len(stub.batches) == 2: stub.batch_play = stub.batch_play._replace(left=())  # the second one has time for all
+    reasons = [a.reason for a in r.answers().values()]
+    assert reasons.count("failed") == 1 and len(stub.batches) == 2 and not stub.asked() and came[-1].stopped == ""
+    assert seal_of(r).usd == pytest.approx(sum(.5*(u.tokens_in*1 + u.tokens_out*2)/1e6 for a in r.answers().values() if (u := a.usage)))
+
+
+# Kills
+
+RUNNER = """
+import os, signal, sys, time, traceback
+from refnb.core.settings import load_settings
+from refnb.core.formats import read_jsonl
+from refnb.core.types import Question
+from refnb.models.running import run
+import openai, httpx2
+url, folder, questions = sys.argv[1], sys.argv[2], list(read_jsonl(sys.argv[3], Question))
+s = load_settings("/", env={}, offline=True, runs=folder, reports=folder)
+def answer(): run(questions, "gpt-4o-mini", s=s, concurrency=16, base_url=url, key="", rate={}, decoding={"max_tokens": 50})
+""" + FORKING
+
+class Killed:
+    "A run in a process that is killed and started again until it is sealed; between two starts it is looked at."
+    def __init__(self, stub: Stub, folder: Path, spawn, questions: Path):
+        self.stub, self.folder, self.first, self.stored = stub, folder, len(stub.seen), {}
+        self.p = spawn(RUNNER, stub.url, folder, questions)
+        assert self.p.stdout.readline() == "ready\n", self.p.communicate()
+    def start(self, delay: float) -> bool:
+        self.p.stdin.write(f"{delay}\n"); self.p.stdin.flush()
+        status = int(self.p.stdout.readline() or self.p.communicate()[1])
+        assert status in (0, signal.SIGKILL), self.p.communicate("")
+        self.look()
+        return status == 0
+    def look(self):
+        "Every journalled answer has its reply in the store, and what was there stays."
+        if not (self.folder/"replies"/"replies.sqlite").exists(): return
+        with Replies(self.folder/"replies") as store: now = {k.ask.id: k.key for k in store.kept() if k.reply.finish in SETTLED}
+        for path in self.folder.rglob("run.json"): assert set(load_run(path.parent).answered()) <= set(now)
+        assert self.stored.items() <= now.items()
+        self.stored = now
+
+def one_reply_in_nine_is_none(seen) -> Play|None:
+    return Play(text="The", finish="length") if len(seen.prompt) % 9 == 3 else Play(refusal="I can't.") if len(seen.prompt) % 9 == 5 else None
+
+def test_f33_a_killed_run_ends_with_the_seal_of_one_that_was_not(tmp_path, spawn):
+    "And asks nothing twice whose reply was kept."
+    rng, kills = random.Random(7), 0
+    write_jsonl(tmp_path/"q.jsonl", questions := [q.changed(id=f"{q.id}/{k}", text=f"Part {k}. {q.text}", chars=(q.chars[0] + len(f"Part {k}. "), q.chars[1] + len(f"Part {k}. "))) for k in range(8) for q in QUESTIONS])
+    with Stub(0.004) as stub:
+        stub.always = one_reply_in_nine_is_none
+        assert Killed(stub, tmp_path/"plain", spawn, tmp_path/"q.jsonl").start(-1)
+        [path] = (tmp_path/"plain").rglob("seal.json")
+        want = msgspec.json.decode(path.read_bytes(), type=Seal)
+        assert want.answers == len(questions) == len(stub.seen)
+        while kills < KILLS:
+            one = Killed(stub, tmp_path/f"{kills}", spawn, tmp_path/"q.jsonl")
+            while not one.start(rng.uniform(0, 0.5) if kills < KILLS else -1): kills += 1
+            [path] = one.folder.rglob("seal.json")
+            got = msgspec.json.decode(path.read_bytes(), type=Seal)
+            assert (got.said, got.reasons, got.usd, got.models) == (want.said, want.reasons, want.usd, want.models)
+            with Replies(one.folder/"replies") as store: assert len({k.key for k in store.kept()}) == len(list(store.kept())) == len(questions)
+            kills += 1
+            one.p.communicate("")
+
+
+# A real server
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    "`transformers serve` with a tiny checkpoint, on loopback."
+    for name in ("fastapi", "uvicorn"): pytest.importorskip(name, reason="transformers serve needs it")
+    from refnb.models.local import tiny_checkpoint
+    folder, cache = tmp_path_factory.mktemp("tiny"), tmp_path_factory.mktemp("cache")
+    tiny_checkpoint(folder, [q.text for q in QUESTIONS[:2]])
+    with socket.socket() as free: free.bind(("127.0.0.1", 0)); port = free.getsockname()[1]
+    (cache/"hub").mkdir()
+    env = {k: v for k, v in os.environ.items() if not k.lower().endswith("_proxy")} | {"HF_HOME": str(cache), "HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
+    log = (cache/"log").open("wb")
+    p = subprocess.Popen([Path(sys.executable).with_name("transformers"), "serve", str(folder), "--host", "127.0.0.1", "--port", str(port), "--device", "cpu", "--dtype", "float32"], env=env, stdout=log, stderr=log)
+    try:
+        for _ in range(1200):
+            if p.poll() is not None: pytest.fail((cache/"log").read_text()[-2000:])
+            with socket.socket() as s:
+                if s.connect_ex(("127.0.0.1", port)) == 0: break
+            time.sleep(.1)
+        else: pytest.fail("transformers serve did not start: " + (cache/"log").read_text()[-2000:])
+        yield folder, f"http://127.0.0.1:{port}/v1"
+    finally: p.terminate(); p.wait(20); log.close()
+
+def test_transformers_serve_answers_as_the_same_model_does_here(served, settings):
+    "Greedy, in the same precision: the same replies, through the openai client and by the local runner."
+    folder, url = served
+    few, s, same = QUESTIONS[:5], settings(), dict(model=str(folder), form="choice/names", decoding={"max_tokens": 24}, constraint="none", title="tiny")
+    far = run(few, "gpt-4o-mini", s=s, base_url=url, key="", rate={}, price=None, **same)
+    here = run(few, "smollm2-135m", s=s, file="", package="", dtype="float32", way="reply", **same)
+    said = lambda r: {i: (a.raw, a.chosen, a.reason, a.usage.tokens_in) for i, a in r.answers().items()}
+    assert said(far) == said(here) and far.sealed
