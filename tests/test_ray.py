@@ -105,3 +105,53 @@ def test_a_cluster_that_is_not_there(batch, tmp_path, address):
     said = tools.ended(batch("--ray", address, tables=tmp_path/"tables"), LIMIT)
     tools.one_line(said, 1, "no Ray cluster", address, "ray start --head")
     assert not (tmp_path/f"reports/{A}.csv").exists()
+
+
+# Runs in shards
+
+SHARDS = """
+import os, signal, sys
+from pathlib import Path
+from refnb.core.settings import load_settings
+from refnb.benchmarks.parts import part_questions
+from refnb.models.sharding import run_sharded
+s = load_settings("/", env={}, offline=True, runs=sys.argv[2], reports=sys.argv[2])
+died = Path(sys.argv[2])/"died"
+def system(q):
+    "The option in the middle; the worker of the first attempt dies at its twentieth question."
+    import os, signal
+    with open(f"{died}.{os.getpid()}", "a") as f: f.write(q.id + "\\n")
+    if not died.exists() and len(open(f"{died}.{os.getpid()}").readlines()) == 20: died.touch(); os.kill(os.getpid(), signal.SIGKILL)
+    return len(q.options)//2
+r = run_sharded(part_questions("sample/identifyme"), system, sys.argv[1], shards=3, s=s)
+print(r.folder if r.sealed else "open")
+"""
+
+def test_f02_a_run_in_shards_goes_on_where_a_worker_died(cluster, tmp_path, spawn, monkeypatch):
+    from refnb.benchmarks.parts import part_questions
+    from refnb.core.runs import load_run
+    for k, v in RAY.items(): monkeypatch.setenv(k, v)
+    out, err = (p := spawn(SHARDS, cluster, tmp_path)).communicate(timeout=LIMIT)
+    assert p.returncode == 0, err
+    questions, answers = part_questions("sample/identifyme"), load_run(out.strip()).answers()
+    assert (tmp_path/"died").exists() and {i: a.chosen for i, a in answers.items()} == {q.id: (len(q.options)//2,) for q in questions}
+    asked = [i for f in tmp_path.glob("died.*") for i in f.read_text().split("\n") if i]
+    assert len(questions) <= len(asked) <= len(questions) + 20 - 16  # what was journalled before the death is not asked again
+
+def test_a_model_in_shards_says_what_it_says_alone(batch, cluster, tmp_path):
+    pytest.importorskip("transformers", reason="needs the extra refnb[models]")
+    from refnb.models.local import tiny_checkpoint
+    from refnb.benchmarks.parts import part_questions
+    tiny_checkpoint(tmp_path/"tiny", [q.text for q in part_questions("sample/ferryman")[:2]])
+    sets = [x for kv in (f"model={tmp_path/'tiny'}", "file=", "package=", "dtype=float32") for x in ("-p", kv)]
+    said = [tools.refnb(home, "run", "sample/kitmus/sample16", "smollm2-135m", "--json", *sets, *way, RAY_TMPDIR=str(tmp_path), **RAY) for home, way in ((tmp_path/"a", ()), (tmp_path/"b", ("--ray", cluster, "--shards", 2)))]
+    seals = []
+    for x in said:
+        assert x.status == 0, x
+        got = json.loads(x.out)
+        seals.append((json.loads((Path(got["run"])/"seal.json").read_text()), got["groups"]))
+    assert seals[0][1] == seals[1][1] and seals[0][0]["answers"] == 16
+
+def test_what_is_not_sharded(tmp_path):
+    tools.one_line(tools.refnb(tmp_path, "run", "sample/ferryman", "random", "--ray", "local", "--limit", 3), 2, "a run in shards takes neither --limit")
+    tools.one_line(tools.refnb(tmp_path, "run", "sample/ferryman", "random", "--ray", "nonsense"), 1, "no Ray cluster", "nonsense")

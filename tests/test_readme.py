@@ -8,7 +8,7 @@ COMMANDS = [shlex.split(m, comments=True) for m in re.findall(r"^    (refnb .+)$
 
 def test_there_are_commands(): assert len(COMMANDS) >= 5
 
-@pytest.mark.parametrize("command", [c for c in COMMANDS if not any(x.startswith(("ANSWERS", "ADDRESS", "GOLD", "FOLDER")) for x in c)], ids=" ".join)
+@pytest.mark.parametrize("command", [c for c in COMMANDS if not any(x.startswith(("ANSWERS", "ADDRESS", "GOLD", "FOLDER", "MODEL")) for x in c)], ids=" ".join)
 def test_command(command, tmp_path):
     got = refnb(tmp_path, *command[1:])
     assert got.status == 0, got.err

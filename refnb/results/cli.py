@@ -479,7 +479,7 @@ def _progress(json: bool):
     task = bar.add_task("answering", total=None)
     return bar, lambda n, of: bar.update(task, completed=n, total=of)
 
-# %% ../../nbs/results/53_cli.ipynb #25d9cc2b
+# %% ../../nbs/results/53_cli.ipynb #310a8710
 @command(app, "run")
 def run_(
     part: str,            # what is answered (`refnb list benchmarks`), a file of questions (JSONL), or all: the four boards, with a card of the system
@@ -493,6 +493,9 @@ def run_(
     concurrency: int = 0, # requests to a server at a time; 8 if not given
     budget: float|None = None, # USD that this call may spend on a server's replies; no limit if not given
     sample: bool = False, # of all: refnb's own questions in place of the benchmarks'
+    ray: str = "",        # address of a Ray cluster, or `local`: the part is answered in shards
+    shards: int = 0,      # how many; as many as the cluster can run at a time if not given
+    gpus: float = 0.,     # of a shard: 1, or a share such as 0.5
     batch: bool = False,  # ask a server by batches, at a batch's price: each call goes on with them, until the run is sealed
     dry_run: bool = False, # of a language model: show a prompt, count tokens, forecast the cost, ask nobody
     json: bool = False,   # print one JSON object
@@ -504,7 +507,9 @@ def run_(
     if part == "all" and not dry_run: return _run_all(system, limit, s, sample, budget, json, order=order, concurrency=concurrency, form=form, **changed)
     if dry_run: return _dry_run(part, system, limit, form, order, changed, s, json)
     (bar, moved), came = _progress(json), []
-    with bar: done = run(part, system, limit, s, moved, form, order, concurrency, budget, batch, came.append, **changed)
+    if ray: done = _run_sharded(part, system, ray, shards, gpus, s, bar, moved, limit or budget is not None or concurrency or batch, form=form, order=order, **changed)
+    else:
+        with bar: done = run(part, system, limit, s, moved, form, order, concurrency, budget, batch, came.append, **changed)
     paid = _paid(came[0]) if came else {}
     if not done.sealed: return _unfinished(done, paid, json)
     from refnb.metrics.scores import as_outcomes, score
@@ -516,7 +521,7 @@ def run_(
     _say_paid(paid)
     _groups(groups)
 
-# %% ../../nbs/results/53_cli.ipynb #34d81c78
+# %% ../../nbs/results/53_cli.ipynb #e767f75a
 def _run_all(system: str, n: int, s, sample: bool, budget: float|None, json: bool, **way):
     "The four boards, and a card of the system."
     import msgspec
@@ -526,6 +531,13 @@ def _run_all(system: str, n: int, s, sample: bool, budget: float|None, json: boo
     where = Path(s.reports)/("sample" if sample else "")/"systems"/f"{system}.md"
     if json: return _json(msgspec.to_builtins(card) | {"unit": "fraction", "page": str(where)})
     print(f"the card is {where}")
+
+def _run_sharded(part: str, system: str, address: str, shards: int, gpus: float, s, bar, moved, other, **way):
+    "The same on a Ray cluster."
+    from refnb.core.types import CallError
+    from refnb.models.sharding import run_sharded
+    if other: raise CallError("a run in shards takes neither --limit nor what is for servers", "--ray")
+    with bar: return run_sharded(part, system, address, shards, gpus, s, moved, **way)
 
 def _model_settings(set_: list[str]) -> dict:
     "Settings of a language model from NAME=VALUE pairs; decoding.temperature=0.7 reaches into a group."

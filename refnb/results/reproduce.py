@@ -6,17 +6,18 @@
 __all__ = ['Say', 'SAYINGS', 'choose', 'Task', 'task_of', 'lacking', 'bring', 'replay', 'settled', 'Stopped', 'Step', 'Batch',
            'reproduce']
 
-# %% ../../nbs/results/52a_reproduce.ipynb #dbcdc4bf
+# %% ../../nbs/results/52a_reproduce.ipynb #c9f718f2
 import os, shutil, signal, threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 import msgspec
-from ..core.types import CallError, DataError, FormatError, RefnbError, nearest, need
+from ..core.types import CallError, DataError, FormatError, RefnbError, nearest
 from ..core.settings import Settings, load_settings, packaged
 from ..core.formats import write_atomic
 from ..core.hub import hub_files
+from ..core.cluster import as_ended, ray_cluster
 from ..core.upstream import Survey, fetch_files, files_of, reachable, survey
 from ..benchmarks.parts import is_part, part_is_here, part_questions, the_part
 from ..models.baselines import BASELINES
@@ -211,41 +212,17 @@ def _here(tasks: list[Task], s: Settings, jobs: int) -> Iterator[tuple[Task, Exe
         raise
     finally: pool.shutdown(wait=True, cancel_futures=True)
 
-# %% ../../nbs/results/52a_reproduce.ipynb #a234581c
+# %% ../../nbs/results/52a_reproduce.ipynb #2a396a1e
 def _on_worker(task: Task, timeout: int, env: dict[str, str]) -> Executed:
     "Run one notebook on a Ray worker."
     os.environ.update(env)
     return execute(task.name, task.notebook, task.parameters, timeout)
 
-def _reach(address: str):
-    "Refuse at once an address where nobody listens: Ray itself tries for minutes, and tells it in many lines."
-    import socket
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    if host and port.isdigit():
-        try: socket.create_connection((host, int(port)), 5).close()
-        except OSError as e: raise DataError(f"no Ray cluster: {(e.strerror or str(e)).lower()}", address, "start one with `ray start --head`, or say --ray local") from None
-    # where a token is, Ray's command line starts clusters that ask for it, but its Python does not show it by itself
-    if os.environ.get("RAY_AUTH_TOKEN") or os.environ.get("RAY_AUTH_TOKEN_PATH") or (Path.home()/".ray"/"auth_token").is_file(): os.environ.setdefault("RAY_AUTH_MODE", "token")
-
 def _with_ray(tasks: list[Task], s: Settings, address: str) -> Iterator[tuple[Task, Executed]]:
     "Run notebooks as Ray tasks; yields each as it ends."
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    if address != "local": _reach(address)
-    ray = need("ray", "ray")
-    try: ray.init(**({"include_dashboard": False} if address == "local" else {"address": address}), log_to_driver=False, logging_level="ERROR")
-    except (ConnectionError, ValueError, RuntimeError) as e: raise DataError(f"no Ray cluster: {' '.join(str(e).split())[:200]}", address, "start one with `ray start --head`, or say --ray local") from None
-    try:
+    with ray_cluster(address) as ray:
         work = ray.remote(max_retries=3, num_cpus=1)(_on_worker)
-        refs = {work.remote(t, s.timeout, _env(s)): t for t in tasks}
-        while refs:
-            for ref in ray.wait(list(refs))[0]: yield refs.pop(ref), _result(ray, ref)
-    finally: ray.shutdown()
-
-def _result(ray, ref) -> Executed:
-    "A Ray task's result, or the fault that ended it."
-    try: return ray.get(ref)
-    except ray.exceptions.RayError as e: return Executed({}, b"", 0., f"Ray: {type(e).__name__}: {' '.join(str(e).split())[:200]}")
+        for task, got, fault in as_ended(ray, {work.remote(t, s.timeout, _env(s)): t for t in tasks}): yield task, got or Executed({}, b"", 0., fault)
 
 # %% ../../nbs/results/52a_reproduce.ipynb #6d33a59f
 class Step(NamedTuple):

@@ -326,14 +326,15 @@ def _repr_html_(self: Report) -> str:
     foot = "".join(f"<li>({_letter(i)}) {html.escape(x)}</li>" for i, x in enumerate(reasons))
     return f"<p><b>{html.escape(self.title)}</b></p><table><tr><th></th>{head}</tr>{body}</table><ul>{foot}</ul>"
 
-# %% ../../nbs/results/50_tables.ipynb #69478fc1
+# %% ../../nbs/results/50_tables.ipynb #b4f6230e
 @patch
 def use(self: Report,
     info, # the RunInfo of a run whose numbers are in the table
 ) -> str: # system@hash, for the cells' `run`
     "Note a run as an input."
     from refnb.core.runs import run_hash
-    self.runs[f"{info.part}:{info.system}"] = run_hash(info)
+    key, hash_ = f"{info.part}:{info.system}", run_hash(info)
+    self.runs[key if self.runs.get(key, hash_) == hash_ else f"{key}@{hash_}"] = hash_  # one system may have answered in several ways
     self.inputs |= info.data
     return f"{info.system}@{run_hash(info)}"
 
