@@ -1,8 +1,8 @@
 """Models on this machine: what sharing a story saves, what a constraint costs, and what a run adds to a question; called by bench.py, or alone. Ratios are of CPU seconds in one process with one thread."""
-import json, tempfile, time
+import tempfile, time
 from importlib.util import find_spec
 from pathlib import Path
-from bench_models import AT_ONCE, model, stub
+from bench_models import AT_ONCE, stub
 
 MODEL, QUESTIONS = "smollm2-135m", 8
 
@@ -51,7 +51,7 @@ def constraint(local) -> list[tuple[str, float, float|None]]:
     from refnb.models.local import full_text, token_ids, write
     asks = [task_of(local.m.changed(way="reply", constraint="regex"), q, "identifyme/text-first").ask for q in story()[:4]]
     write(local, asks[0])  # warm
-    local.cache, local.ids, held, plain, built = None, [], 0., 0., 0.
+    local.cache, local.ids, held, plain = None, [], 0., 0.
     for ask in asks:
         start = time.process_time(); r = write(local, ask, share=False); held += time.process_time() - start
         ids = torch.tensor([token_ids(local, full_text(local, ask))])

@@ -38,7 +38,7 @@ def right(q) -> str: return q.options[q.right[0]].name
 
 def knowing(say=lambda q: f"- The mention refers to: {right(q)}"):
     "A server that knows the right answers of the ferryman's questions: it finds the question by its prompt."
-    from refnb.models.answering import form_for, task_of
+    from refnb.models.answering import task_of
     from refnb.models.language_models import the_model
     m = the_model("gpt-4o-mini")
     by_prompt = {task_of(m, q, form).ask.prompt: q for q in QUESTIONS for form in ("identifyme/desc", "identifyme/letters", "identifyme/base")}

@@ -49,7 +49,7 @@ def parts() -> dict[str, Part]:
     "All parts by path."
     return {n: p for b in benchmarks().values() for n, p in b.parts.items()}
 
-# %% ../../nbs/benchmarks/29_parts.ipynb #831bc376
+# %% ../../nbs/benchmarks/29_parts.ipynb #6294004a
 def sample_of(
     name: str, # a part's path
 ) -> tuple[str, int]: # the whole part, and how many of its questions; 0: all
@@ -72,6 +72,7 @@ def drawn(
     chosen = set(sorted((q.id for q in questions), key=lambda i: hashlib.sha256(i.encode()).digest())[:n])
     return [q for q in questions if q.id in chosen]
 
+# %% ../../nbs/benchmarks/29_parts.ipynb #37da2487
 def the_part(
     name: str, # a part's path
 ) -> Part:     # from its card

@@ -33,7 +33,7 @@ def form_for(
     the_form(name)
     return name
 
-# %% ../../nbs/models/32e_answering.ipynb #dcdb7a22
+# %% ../../nbs/models/32e_answering.ipynb #1eaa23ed
 class Task(NamedTuple):
     "A question as it is sent, and how its reply is read."
     question: Question # as it is shown
@@ -69,6 +69,7 @@ def _bound(m: LanguageModel, q: Question, form: str, options: list[str]) -> str:
     if m.constraint == "json": return schema(q, form)
     return one_of(options) if m.constraint == "choice" else ""
 
+# %% ../../nbs/models/32e_answering.ipynb #b0edeae1
 def answer_of(
     t: Task,          # what was sent
     m: LanguageModel, # who answered

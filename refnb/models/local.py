@@ -17,7 +17,7 @@ from ..core.settings import load_settings
 from ..core.formats import disk_fault
 from .language_models import Ask, Decoding, LanguageModel, Reply
 
-# %% ../../nbs/models/32d_local.ipynb #3b078b03
+# %% ../../nbs/models/32d_local.ipynb #0ce2e0d7
 class Weights(NamedTuple):
     "Where weights are."
     place: str        # a folder, or a hub repository
@@ -51,6 +51,7 @@ def weights_of(
         if (cache/m.file).exists() or len(pieces) == len(folders): return Weights(str(cache), m.file, pieces=tuple(sorted(pieces, key=lambda p: p.name)))
     return Weights(m.model, m.file, m.revision)
 
+# %% ../../nbs/models/32d_local.ipynb #ecf75e09
 def join_pieces(
     w: Weights, # where weights are
 ):
@@ -98,7 +99,7 @@ def is_here(
     except ModuleNotFoundError: return False
     return isinstance(try_to_load_from_cache(w.place, w.file or "config.json", revision=w.revision or None), str)
 
-# %% ../../nbs/models/32d_local.ipynb #e34cf8a5
+# %% ../../nbs/models/32d_local.ipynb #0d6112dd
 def _device(torch) -> str: return "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
 
 CHUNK, LONG = 256, 1500  # tokens that are read at a time on a CPU; twice as many where more than that are new
@@ -129,6 +130,7 @@ def check_here(
     if not is_here(m) and (offline or Path(w.place).is_dir()): raise DataError(f"{m.title} cannot be loaded: its weights are not here", w.place, _get(m))
     return w
 
+# %% ../../nbs/models/32d_local.ipynb #cd4bc348
 def load_local(
     m: LanguageModel,     # a local one
     offline: bool = True, # nothing is downloaded
@@ -274,7 +276,7 @@ def _means(first, logp, rows: list[list[int]]) -> list[float]:
         k += len(r)
     return out
 
-# %% ../../nbs/models/32d_local.ipynb #17519849
+# %% ../../nbs/models/32d_local.ipynb #381ef671
 def _processors(local: Local, ask: Ask) -> list:
     "What keeps a reply to its pattern."
     if ask.constraint == "none" or not ask.pattern: return []
@@ -313,6 +315,7 @@ def _pad(local: Local) -> int:
     t = local.tokenizer
     return t.pad_token_id if t.pad_token_id is not None else t.eos_token_id
 
+# %% ../../nbs/models/32d_local.ipynb #06b72b30
 def _drawn(d: Decoding) -> dict:
     "How tokens are drawn, as transformers wants it."
     return {"do_sample": True, "temperature": d.temperature, "top_p": d.top_p} if d.temperature else {"do_sample": False, "temperature": None, "top_p": None}

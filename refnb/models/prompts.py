@@ -117,7 +117,7 @@ def render(
     f = the_form(form)
     return Template(text_of(form)).substitute(_fields(q, f))
 
-# %% ../../nbs/models/32a_prompts.ipynb #27cb6090
+# %% ../../nbs/models/32a_prompts.ipynb #c305c28b
 def labels(
     q: Question, # with options
     form: Form,  # how it is answered
@@ -142,6 +142,7 @@ def continuations(
     f = the_form(form)
     return (reply_form(q, 0, "base").rpartition(MARKER)[0] + MARKER if f.reads == "line" else ""), labels(q, f)
 
+# %% ../../nbs/models/32a_prompts.ipynb #7421d59b
 def pattern(
     q: Question, # with options
     form: str,   # its name

@@ -48,7 +48,7 @@ def as_answer(
     if not 0 <= index < len(q.options): raise DataError(f"was answered with option {index} of {len(q.options)}", f"question {q.id}")
     return Answer(q.id, (index,))
 
-# %% ../../nbs/models/39_running.ipynb #4fcc1a10
+# %% ../../nbs/models/39_running.ipynb #202aecf0
 def function_id(
     f: Callable, # a system
 ) -> str:        # 16 hex digits
@@ -77,6 +77,7 @@ def _info(system: str|Callable, part: str, questions: list[Question], how: Asked
     if how: return _model_info(system, part, data, how, offline)
     return RunInfo(part, _name(system), data, settings={} if isinstance(system, str) else {"source": function_id(system)}, refnb=version("refnb"))
 
+# %% ../../nbs/models/39_running.ipynb #9f9e4cf8
 def _model_info(system: str, part: str, data: dict[str, str], how: Asked, offline: bool) -> RunInfo:
     "What the run of a language model is."
     m = how.model

@@ -30,7 +30,7 @@ def shards_of(
         done += len(group)
     return [x for x in out if x]
 
-# %% ../../nbs/models/39a_sharding.ipynb #4cf3d6e9
+# %% ../../nbs/models/39a_sharding.ipynb #96125f35
 def answer_shard(
     folder: str|Path,              # of the run
     questions: Sequence[Question], # of the shard
@@ -42,9 +42,9 @@ def answer_shard(
     "Answer a shard of a run."
     r = load_run(folder)
     with r.writing(name, batch=8) as w:
-        todo, n = [q for q in questions if q.id not in w.done], 0
-        for n, a in enumerate(answers_of(system, r.info.part, todo, s, how), 1): w.add(a)
-    return n
+        todo = [q for q in questions if q.id not in w.done]
+        for a in answers_of(system, r.info.part, todo, s, how): w.add(a)
+    return len(todo)
 
 # %% ../../nbs/models/39a_sharding.ipynb #5a90af60
 def _workers(ray, gpus: float) -> int:

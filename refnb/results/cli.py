@@ -521,7 +521,7 @@ def run_(
     _say_paid(paid)
     _groups(groups)
 
-# %% ../../nbs/results/53_cli.ipynb #e767f75a
+# %% ../../nbs/results/53_cli.ipynb #435c3312
 def _run_all(system: str, n: int, s, sample: bool, budget: float|None, json: bool, **way):
     "The four boards, and a card of the system."
     import msgspec
@@ -539,6 +539,7 @@ def _run_sharded(part: str, system: str, address: str, shards: int, gpus: float,
     if other: raise CallError("a run in shards takes neither --limit nor what is for servers", "--ray")
     with bar: return run_sharded(part, system, address, shards, gpus, s, moved, **way)
 
+# %% ../../nbs/results/53_cli.ipynb #1e239093
 def _model_settings(set_: list[str]) -> dict:
     "Settings of a language model from NAME=VALUE pairs; decoding.temperature=0.7 reaches into a group."
     import msgspec
