@@ -2302,6 +2302,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                    'refnb.results.cli._run_sharded': ('results/cli.html#_run_sharded', 'refnb/results/cli.py'),
                                    'refnb.results.cli._say': ('results/cli.html#_say', 'refnb/results/cli.py'),
                                    'refnb.results.cli._say_paid': ('results/cli.html#_say_paid', 'refnb/results/cli.py'),
+                                   'refnb.results.cli._sealed': ('results/cli.html#_sealed', 'refnb/results/cli.py'),
                                    'refnb.results.cli._systems': ('results/cli.html#_systems', 'refnb/results/cli.py'),
                                    'refnb.results.cli._table': ('results/cli.html#_table', 'refnb/results/cli.py'),
                                    'refnb.results.cli._tables': ('results/cli.html#_tables', 'refnb/results/cli.py'),

@@ -102,7 +102,7 @@ def asked(
     if twice := [i for i, n in Counter(q.id for q in questions).items() if n > 1]: raise DataError("a question stands twice", twice[0])
     return f"given/{questions_id(questions)}", questions
 
-# %% ../../nbs/models/39_running.ipynb #3325907a
+# %% ../../nbs/models/39_running.ipynb #39bee7ea
 def answers_of(
     system: str|Callable,      # who answers
     part: str,                 # what is asked
@@ -121,6 +121,7 @@ def answers_of(
         except Exception as e: raise DataError(f"the system raised {type(e).__name__}: {e}", f"question {q.id}", "what was answered before is kept; mend it and start the run again") from e
         yield as_answer(q, said)
 
+# %% ../../nbs/models/39_running.ipynb #355527fc
 class Paying(NamedTuple):
     "How a server is asked."
     concurrency: int = 0       # requests at a time; 0: 8

@@ -479,7 +479,7 @@ def _progress(json: bool):
     task = bar.add_task("answering", total=None)
     return bar, lambda n, of: bar.update(task, completed=n, total=of)
 
-# %% ../../nbs/results/53_cli.ipynb #310a8710
+# %% ../../nbs/results/53_cli.ipynb #e41384e3
 @command(app, "run")
 def run_(
     part: str,            # what is answered (`refnb list benchmarks`), a file of questions (JSONL), or all: the four boards, with a card of the system
@@ -502,9 +502,11 @@ def run_(
 ):
     "Let a system answer a part; a run that was stopped goes on where it was."
     from refnb.core.settings import load_settings
+    from refnb.core.types import CallError
     from refnb.models.running import run
     s, changed = load_settings(), _model_settings(set_)
-    if part == "all" and not dry_run: return _run_all(system, limit, s, sample, budget, json, order=order, concurrency=concurrency, form=form, **changed)
+    if part == "all" and (by or ray or batch or dry_run): raise CallError("the boards are asked as they are", "all", "leave out --by, --ray, --batch and --dry-run, or name a part")
+    if part == "all": return _run_all(system, limit, s, sample, budget, json, order=order, concurrency=concurrency, form=form, **changed)
     if dry_run: return _dry_run(part, system, limit, form, order, changed, s, json)
     (bar, moved), came = _progress(json), []
     if ray: done = _run_sharded(part, system, ray, shards, gpus, s, bar, moved, limit or budget is not None or concurrency or batch, form=form, order=order, **changed)
@@ -512,12 +514,17 @@ def run_(
         with bar: done = run(part, system, limit, s, moved, form, order, concurrency, budget, batch, came.append, **changed)
     paid = _paid(came[0]) if came else {}
     if not done.sealed: return _unfinished(done, paid, json)
+    _sealed(done, paid, by, mode, s, json)
+
+# %% ../../nbs/results/53_cli.ipynb #4643cb7e
+def _sealed(done, paid: dict, by: str, mode: str, s, json: bool):
+    "What is said of a run that is complete."
     from refnb.metrics.scores import as_outcomes, score
     o = as_outcomes(done, s)
     groups = {g: _group(r) for t in [score(o, mode=mode), *([score(o, _names(by), mode)] if by else [])] for g, r in t.df.iterrows()}
-    told = {"part": done.info.part, "system": system, "run": str(done.folder), "sealed": True}
+    told = {"part": done.info.part, "system": done.info.system, "run": str(done.folder), "sealed": True}
     if json: return _json(told | {"unit": "fraction", "mode": mode, "groups": groups} | paid)
-    print(f"{system} on {done.info.part}: sealed in {done.folder}")
+    print(f"{done.info.system} on {done.info.part}: sealed in {done.folder}")
     _say_paid(paid)
     _groups(groups)
 
