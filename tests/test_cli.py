@@ -19,8 +19,8 @@ def refnb(home, capsys):
     "Run a command in this process."
     return lambda *args: tools.here(capsys, *args)
 
-COMMANDS = [["list"], ["fetch"], ["build"], ["run"], ["reproduce"], ["score"], ["score", "choice"]]
-FUNCTIONS = {"list": cli.list_, "fetch": cli.fetch, "build": cli.build, "run": cli.run_, "reproduce": cli.reproduce_, "score choice": cli.score_choice}
+COMMANDS = [["list"], ["fetch"], ["build"], ["run"], ["export"], ["reproduce"], ["score"], ["score", "choice"]]
+FUNCTIONS = {"list": cli.list_, "fetch": cli.fetch, "build": cli.build, "run": cli.run_, "export": cli.export_, "reproduce": cli.reproduce_, "score choice": cli.score_choice}
 
 def words(text: str) -> str: return " ".join(text.split())
 
@@ -70,6 +70,15 @@ WRONG = {
     "run sample/identifyme random --limit -1": "limit: a limit of -1 questions",
     "run sample/identifyme random --by tpye": "unknown field 'tpye'; did you mean type?",
     "run sample/bookcoref random": "has documents, not questions",
+    "export": "Missing argument",
+    "export sample/kitmus": "--to: no tool is named; say inspect or harness",
+    "export sample/kitmus --to helm": "--to: unknown tool 'helm'; say inspect or harness",
+    "export sample/kitmus --to inspect": "--out: no folder is named; say --out FOLDER",
+    "export sample/kitmuss --to inspect --out x": "neither a part nor a file; did you mean sample/kitmus?",
+    "export sample/kitmus --to inspect --out x --form kitmus/name": "unknown prompt form 'kitmus/name'; did you mean kitmus/names?",
+    "export sample/kitmus --to inspect --out x --order backward": "unknown order 'backward'",
+    "export sample/kitmus --to inspect --out x --system random": "unknown language model 'random'",
+    "export sample/kitmus --to inspect --out x -p choise=1": "a language model has no setting 'choise'",
     "lst": "No such command 'lst'; did you mean list?",
     "sore": "No such command 'sore'; did you mean score?",
     "score choise x": "No such command 'choise'; did you mean choice?",

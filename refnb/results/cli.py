@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['app', 'score_app', 'LISTS', 'comments', 'command', 'list_', 'fetch', 'score_choice', 'score_coref_', 'score_kitmus',
-           'build', 'run_', 'view_', 'compare_', 'reproduce_', 'main', 'run']
+           'build', 'run_', 'export_', 'view_', 'compare_', 'reproduce_', 'main', 'run']
 
 # %% ../../nbs/results/53_cli.ipynb #7f42bf73
 import inspect, os, re, sys
@@ -593,6 +593,30 @@ def _groups(groups: dict[str, dict]):
     "Scores by group, as a table in percent."
     shown = lambda v: "" if v is None else f"{100*v:.1f}"
     _table([{"group": g, "accuracy (%)": shown(r["accuracy"]), "low": shown(r["low"]), "high": shown(r["high"]), **{k: r[k] for k in ("n", "documents", "missing", "without_choice")}} for g, r in groups.items()])
+
+# %% ../../nbs/results/53_cli.ipynb #0ab946ca
+@command(app, "export")
+def export_(
+    part: str, /,         # what is asked (`refnb list benchmarks`), or a file of questions (JSONL)
+    to: str = "",         # inspect: for inspect_ai; harness: for lm_eval
+    out: str = "",        # the folder to make
+    system: str = "smollm2-135m", # a language model (`refnb list systems`): it is asked as refnb asks this one
+    form: str = "",       # prompt form; the model's own for the benchmark if not given
+    order: str = "given", # of the options: given or reversed
+    limit: int = 0,       # the first questions only; 0: all
+    set_: list[str] = [], # set something of the model, such as way=reply; may be repeated
+    json: bool = False,   # print one JSON object
+):
+    "Write a part as a task of another evaluation tool. The folder holds the questions' text: keep it to yourself."
+    from refnb.core.types import CallError
+    from refnb.models.neighbours import TOOLS
+    if to not in TOOLS: raise CallError(f"unknown tool {to!r}" if to else "no tool is named", "--to", f"say {' or '.join(TOOLS)}")
+    if not out: raise CallError("no folder is named", "--out", "say --out FOLDER")
+    changed = _model_settings(set_)
+    with _busy(json, "writing the folder"): folder = TOOLS[to](part, out, system, form, order, limit, **changed)
+    told = {"folder": str(folder), "to": to, "questions": len((folder/"questions.jsonl").read_bytes().splitlines())}
+    if json: return _json(told)
+    print(f"{told['questions']:,} questions in {folder}; its README.md says how to run them")
 
 # %% ../../nbs/results/53_cli.ipynb #5f45cd49
 @command(app, "view")
