@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 EXTRAS ?= dev,models
 BIN    := $(VENV)/bin
+OTHERS := .venv-neighbours
 PIP    := $(BIN)/pip install -q --disable-pip-version-check -c constraints.txt
 export IN_TEST :=
 export JUPYTER_PREFER_ENV_PATH := 1
@@ -25,6 +26,14 @@ $(VENV)/.$(EXTRAS): $(VENV)/.core
 	@$(PIP) -e '.[$(EXTRAS)]' || { echo "the packages could not be installed; is there a network?" >&2; exit 1; }
 	@touch $@
 
+# inspect_ai and lm-evaluation-harness in the versions that were tried; they ask for an older fsspec and python-dateutil than ours, so they live apart
+$(OTHERS)/.ready: pyproject.toml constraints.txt
+	@echo "setting up $(OTHERS) with inspect_ai and lm-evaluation-harness (some minutes, 2.3 GB)"
+	@$(PYTHON) -m venv $(OTHERS)
+	@grep -v -E '^(fsspec|python-dateutil)==' constraints.txt > $(OTHERS)/constraints.txt
+	@$(OTHERS)/bin/pip install -q --disable-pip-version-check -c $(OTHERS)/constraints.txt 'inspect_ai==0.3.285' 'lm_eval[hf]==0.4.13' -e '.[models]' || { echo "the packages could not be installed; is there a network?" >&2; exit 1; }
+	@touch $@
+
 reproduce: $(VENV)/.core     ## regenerate every table that can be regenerated here, and print the board
 	@$(BIN)/refnb reproduce
 
@@ -38,8 +47,8 @@ pytest: $(VENV)/.$(EXTRAS)   ## command line, faults, parity, properties
 tables: $(VENV)/.core        ## reproduce on the sample, then on what is here
 	@$(BIN)/refnb reproduce --sample
 	@$(BIN)/refnb reproduce
-test-full: check notebooks   ## the same with 20,000 mutations, 1,000 kills and a session in JupyterLab
-	@TEST_MUTATIONS=20000 TEST_KILLS=1000 TEST_LAB=1 $(BIN)/python -m pytest
+test-full: check notebooks $(OTHERS)/.ready ## the same with 20,000 mutations, 1,000 kills, a session in JupyterLab, and exports run by inspect_ai and lm-evaluation-harness
+	@TEST_MUTATIONS=20000 TEST_KILLS=1000 TEST_LAB=1 TEST_NEIGHBOURS=1 $(BIN)/python -m pytest
 
 site: $(VENV)/.$(EXTRAS)     ## the site, in _site: tables first, then static pages that load nothing from another host
 	@$(BIN)/refnb reproduce

@@ -22,7 +22,7 @@ def differing(old: Path, new: Path) -> list[str]:
 def main(save: bool) -> int:
     with tempfile.TemporaryDirectory() as tmp:
         copy = Path(tmp)/"copy"
-        shutil.copytree(ROOT, copy, ignore=lambda folder, names: [n for n in names if n in (".venv", ".git", ".batch", "__pycache__", "_site") or (n == "runs" and Path(folder) == ROOT)])
+        shutil.copytree(ROOT, copy, ignore=lambda folder, names: [n for n in names if n in (".venv", ".venv-neighbours", ".git", ".batch", "__pycache__", "_site") or (n == "runs" and Path(folder) == ROOT)])
         env = {k: v for k, v in os.environ.items() if not k.startswith("REFNB_")} | {"REFNB_OFFLINE": "true", "PYTHONPATH": str(copy), "PYTHONHASHSEED": "0"}
         run = subprocess.run([BIN/"nbdev-test", "--n-workers", str(min(4, os.cpu_count() or 1)), "--save", "--skip-folder-re", r"^[_.]|^tables$", "nbs"], cwd=copy, env=env)
         if run.returncode: return run.returncode
