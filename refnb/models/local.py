@@ -26,12 +26,12 @@ class Weights(NamedTuple):
     pieces: tuple[Path, ...] = () # files that make up the file, until they are joined
 
 def package_names(
-    package: str, # of a registry; name{1..22} are many
+    package: str, # of a registry; name{1..22} are many, name{01..22} too
 ) -> list[str]:
     "The packages that carry weights."
     import re
     m = re.fullmatch(r"(.*)\{(\d+)\.\.(\d+)\}(.*)", package)
-    return [f"{m[1]}{i}{m[4]}" for i in range(int(m[2]), int(m[3]) + 1)] if m else [package]*bool(package)
+    return [f"{m[1]}{i:0{len(m[2])}}{m[4]}" for i in range(int(m[2]), int(m[3]) + 1)] if m else [package]*bool(package)
 
 def _folder(package: str) -> Path|None:
     "Where a package is installed."
