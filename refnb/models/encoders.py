@@ -20,7 +20,7 @@ from ..core.formats import disk_fault, read_yaml, unpack
 from .local import Weights, _device, join_pieces, package_names
 from .pair_models import Pairs
 
-# %% ../../nbs/models/33a_encoders.ipynb #658b1e97
+# %% ../../nbs/models/33a_encoders.ipynb #b4ccd069
 class PairModel(Record):
     "A model that scores an expression against a text."
     title: str                             # what a table calls it
@@ -36,7 +36,7 @@ class PairModel(Record):
     text_prefix: str = ""                  # before an option's text
     labels: tuple[str, ...] = ()           # of entailment, where the checkpoint's configuration does not name them
     dtype: Literal["float32", "bfloat16", "float16"] = "float32" # of the weights
-    batch: int = 8                         # texts that are read at a time
+    batch: int = 2048                      # tokens that are read at a time
     note: str = ""                         # what a reader should know
     version: int = 1                       # raised when the same settings would give other scores
 
@@ -176,14 +176,17 @@ def load_with(
     except (OSError, ValueError) as e: raise DataError(f"{m.title} cannot be loaded: {str(e).splitlines()[0]}", w.place, how_to_get(m)) from None
     return model.to(device), tokenizer
 
-# %% ../../nbs/models/33a_encoders.ipynb #53a7510e
+# %% ../../nbs/models/33a_encoders.ipynb #7a28edea
 def batches_by_length(
     rows: Sequence[dict], # of a tokenizer: input_ids and so on
-    n: int,               # at a time
+    tokens: int,          # at a time; a row that is longer is read alone
 ) -> Iterator[list[int]]: # numbers of rows
     "Rows of about one length together, the longest first."
     order = sorted(range(len(rows)), key=lambda i: (-len(rows[i]["input_ids"]), i))
-    yield from (order[k:k + n] for k in range(0, len(order), n))
+    while order:
+        n = max(1, tokens//max(1, len(rows[order[0]]["input_ids"])))
+        yield order[:n]
+        order = order[n:]
 
 def in_memory(
     work,              # numbers of rows -> results, in their order
