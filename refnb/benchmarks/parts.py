@@ -25,6 +25,7 @@ class Part(Record):
     shape: Literal["choice", "clusters"] = "choice" # questions, or documents for coreference systems
     inputs: list[str] = []  # upstream names it is made from
     pieces: list[str] = []  # parts that together ask the same and have what this one lacks
+    like: str = ""          # a part with the same questions, of which systems are told something else
 
 class Benchmark(Record):
     "A card."
@@ -81,7 +82,7 @@ def the_part(
     if whole not in parts(): raise CallError(f"unknown part {name!r}", do=nearest(name, parts()))
     part = parts()[whole]
     if n and part.shape != "choice": raise CallError(f"{whole} has documents, not questions", name, "only questions are sampled")
-    return part.changed(about=f"{n} questions of {whole}", pieces=[]) if n else part
+    return part.changed(about=f"{n} questions of {whole}", pieces=[], like="") if n else part
 
 def part_files(
     name: str,             # a part's path

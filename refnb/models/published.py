@@ -14,7 +14,7 @@ from ..core.runs import Run, RunInfo, card_of, find_summaries, open_run, questio
 from ..metrics.choice import credit
 from ..benchmarks.identifyme_prompts import read_answer
 from ..benchmarks.identifyme_released import answer_rows, row_id
-from ..benchmarks.parts import SAMPLE, part_files, part_questions
+from ..benchmarks.parts import SAMPLE, part_files, part_questions, the_part
 from .baselines import BASELINES, TITLES, baseline
 
 # %% ../../nbs/models/31_published.ipynb #daa32d85
@@ -81,7 +81,8 @@ def commit_run(
     s = s or load_settings()
     questions = questions or part_questions(run.info.part, s)
     qs, answers = {q.id: q for q in questions}, run.answers()
-    write_card(card_of(run.info.part, questions, {f.key: f.blob for f in part_files(run.info.part)}), s.reports)
+    if like := the_part(run.info.part).like: write_card(card_of(like, part_questions(like, s), {f.key: f.blob for f in part_files(like)}), s.reports)
+    write_card(card_of(run.info.part, questions, {f.key: f.blob for f in part_files(run.info.part)}), s.reports, like)
     return write_summary(run, {i: credit(qs[i], a) for i, a in answers.items()}, s.reports)
 
 # %% ../../nbs/models/31_published.ipynb #ba17b5e8
