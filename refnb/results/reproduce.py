@@ -110,7 +110,19 @@ def replay(
     if any(t.name.startswith("kitmus/") and not t.parameters.get("part", "").startswith("sample/") for t in tasks):
         from refnb.models.published_kitmus import replay_kitmus  # late, as above
         replay_kitmus(s)
+    for t in tasks:
+        if t.name.startswith("altentities/"): faults |= _replay_cells(t, s)
     return faults
+
+def _replay_cells(t: Task, s: Settings) -> dict[str, str]:
+    "The runs of all cells of AltEntities that a table asks for."
+    if (asked := t.parameters.get("part", "")) not in ("altentities/test", "altentities/dev") or not t.parameters.get("systems"): return {}
+    from refnb.results.altentities_tables import columns_of  # late, as above
+    for part, _ in columns_of(asked).values():
+        try:
+            if part_is_here(part, s): _replay_part(t.parameters["systems"], part, s)
+        except (DataError, FormatError) as e: return {asked: str(e)}
+    return {}
 
 def _replay_clusters(systems: list[str], part: str, s: Settings):
     "The runs of coreference systems on whole books and their windows."
@@ -121,15 +133,28 @@ def _replay_part(systems: Iterable[str], part: str, s: Settings):
     "The runs of one part, or of its pieces where a system needs more than it has; systems that have run already are left alone."
     from refnb.metrics.scores import run_outcomes  # late, as above
     from refnb.models.language_models import language_models
+    from refnb.models.pair_systems import is_pair_system
     from refnb.models.running import answerable
     made = {}
     for name in (x.partition("@")[0] for x in systems):
+        if is_pair_system(name): _replay_pairs(name, part, s, made); continue
         if name not in BASELINES and name not in published():
             if name not in language_models() and run_outcomes(name, part, s) is None: raise CallError(f"unknown system {name!r}", do=nearest(name, [*BASELINES, *language_models(), *published()]))
             continue
         for piece in answerable(name, part, s):
             if piece not in made: made[piece] = part_questions(piece, s)
             ensure_run(name, piece, s, made[piece])
+
+def _replay_pairs(name: str, part: str, s: Settings, made: dict):
+    "The run of a pair model without weights, unless its summary is there; those with weights are run by hand."
+    from refnb.core.runs import find_summaries, run_hash
+    from refnb.models.pair_systems import pair_run_info, the_pair_system
+    from refnb.models.published import commit_run, run_info
+    from refnb.models.running import run
+    if (system := the_pair_system(name)).model: return
+    if part not in made: made[part] = part_questions(part, s)
+    if find_summaries(s.reports, part, f"{name}@{run_hash(pair_run_info(system, part, run_info(name, part, made[part]).data))}"): return
+    commit_run(run(part, name, s=s), s, made[part])
 
 # %% ../../nbs/results/52a_reproduce.ipynb #93563035
 def _state(name: str, s: Settings) -> Path: return Path(s.reports)/".batch"/f"{name.replace('/', '-')}.hash"

@@ -22,6 +22,8 @@ from ..benchmarks.parts import benchmarks, part_is_here, part_questions, the_par
 from ..models.published import published, system_title
 from ..models.language_models import LanguageModel, language_models, the_model
 from ..models.local import load_local
+from ..models.encoders import PairModel
+from ..models.pair_systems import is_pair_system, loaded_of, the_pair_system
 from ..models.running import run
 from ..models.servers import Summary
 
@@ -75,6 +77,7 @@ class SystemCard(Record, omit_defaults=False):
 
 def _about(system: str) -> tuple[str, str]:
     "A system's title, and what it is."
+    if is_pair_system(system): return (x := the_pair_system(system)).title, f"{x.model.model}; {x.model.licence}" if x.model else "a pair model without weights"
     m = language_models().get(system)
     if m is None: return system_title(system), "a rule of refnb's, or released answers"
     name = Path(m.model).name if Path(m.model).is_dir() else m.model
@@ -114,6 +117,9 @@ def run_all(
 
 def _loaded_once(system: str, way: dict, s: Settings) -> dict:
     "A local model is loaded for the first part that needs it, and kept for the others."
+    if is_pair_system(system):
+        x = the_pair_system(system, **{k: v for k, v in way.items() if k in PairModel.__struct_fields__})
+        return {"local": cache(lambda: loaded_of(x, s.offline))} if x.model else {}
     if (m := language_models().get(system)) is None or m.provider != "local": return {}
     changed = {k: v for k, v in way.items() if k in LanguageModel.__struct_fields__}
     return {"local": cache(lambda: load_local(the_model(system, **changed), s.offline))}
