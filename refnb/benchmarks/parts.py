@@ -84,6 +84,7 @@ def the_part(
     if n and part.shape != "choice": raise CallError(f"{whole} has documents, not questions", name, "only questions are sampled")
     return part.changed(about=f"{n} questions of {whole}", pieces=[], like="") if n else part
 
+# %% ../../nbs/benchmarks/29_parts.ipynb #4af34947
 def part_files(
     name: str,             # a part's path
 ) -> list[UpstreamFile]:   # what it is made from

@@ -416,6 +416,7 @@ def write_card(
     write_atomic(path, msgspec.json.encode(card) + b"\n")
     return path
 
+# %% ../../nbs/core/05_runs.ipynb #91b8b894
 def read_card(
     path: str|Path, # a part.json
 ) -> Card:          # the part without its text

@@ -148,7 +148,7 @@ def tiny_encoder(
     (tf.BertForSequenceClassification if labels else tf.BertModel)(config).save_pretrained(folder)
     return Path(folder)
 
-# %% ../../nbs/models/33a_encoders.ipynb #1b9529b2
+# %% ../../nbs/models/33a_encoders.ipynb #96de6307
 class Loaded:
     "A loaded model, its tokenizer, its settings, and what it has computed."
     def __init__(self,
@@ -168,12 +168,13 @@ def load_with(
 ) -> tuple[Any, Any]:     # model and tokenizer
     "A checkpoint's model and tokenizer."
     torch, tf = need("torch", "models"), need("transformers", "models")
+    from safetensors import SafetensorError
     w, device = check_pair_model(m, offline), _device(torch)
     common = {"local_files_only": offline, "trust_remote_code": False} | ({"revision": w.revision} if w.revision else {})
     try:
         tokenizer = tf.AutoTokenizer.from_pretrained(w.place, **common)
         model = getattr(tf, kind).from_pretrained(w.place, dtype=getattr(torch, m.dtype), use_safetensors=True, **common)
-    except (OSError, ValueError) as e: raise DataError(f"{m.title} cannot be loaded: {str(e).splitlines()[0]}", w.place, how_to_get(m)) from None
+    except (OSError, ValueError, SafetensorError) as e: raise DataError(f"{m.title} cannot be loaded: {str(e).splitlines()[0]}", w.place, how_to_get(m)) from None
     return model.to(device), tokenizer
 
 # %% ../../nbs/models/33a_encoders.ipynb #7a28edea

@@ -114,6 +114,7 @@ def replay(
         if t.name.startswith("altentities/"): faults |= _replay_cells(t, s)
     return faults
 
+# %% ../../nbs/results/52a_reproduce.ipynb #3608b3b1
 def _replay_cells(t: Task, s: Settings) -> dict[str, str]:
     "The runs of all cells of AltEntities that a table asks for."
     if (asked := t.parameters.get("part", "")) not in ("altentities/test", "altentities/dev") or not t.parameters.get("systems"): return {}
@@ -129,6 +130,7 @@ def _replay_clusters(systems: list[str], part: str, s: Settings):
     from refnb.models.published_clusters import replay_clusters  # late: it loads numpy, and a batch with nothing to do needs none
     replay_clusters(systems, part, s)
 
+# %% ../../nbs/results/52a_reproduce.ipynb #8a39ea9a
 def _replay_part(systems: Iterable[str], part: str, s: Settings):
     "The runs of one part, or of its pieces where a system needs more than it has; systems that have run already are left alone."
     from refnb.metrics.scores import run_outcomes  # late, as above
@@ -145,6 +147,7 @@ def _replay_part(systems: Iterable[str], part: str, s: Settings):
             if piece not in made: made[piece] = part_questions(piece, s)
             ensure_run(name, piece, s, made[piece])
 
+# %% ../../nbs/results/52a_reproduce.ipynb #1467848b
 def _replay_pairs(name: str, part: str, s: Settings, made: dict):
     "The run of a pair model without weights, unless its summary is there; those with weights are run by hand."
     from refnb.core.runs import find_summaries, run_hash
