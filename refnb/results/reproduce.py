@@ -149,14 +149,16 @@ def _replay_part(systems: Iterable[str], part: str, s: Settings):
 
 # %% ../../nbs/results/52a_reproduce.ipynb #1467848b
 def _replay_pairs(name: str, part: str, s: Settings, made: dict):
-    "The run of a pair model without weights, unless its summary is there; those with weights are run by hand."
+    "The run of a pair model without weights, unless there is a summary of it; those with weights are run by hand."
     from refnb.core.runs import find_summaries, run_hash
+    from refnb.metrics.scores import places_of_summaries
     from refnb.models.pair_systems import pair_run_info, the_pair_system
     from refnb.models.published import commit_run, run_info
     from refnb.models.running import run
     if (system := the_pair_system(name)).model: return
     if part not in made: made[part] = part_questions(part, s)
-    if find_summaries(s.reports, part, f"{name}@{run_hash(pair_run_info(system, part, run_info(name, part, made[part]).data))}"): return
+    told = f"{name}@{run_hash(pair_run_info(system, part, run_info(name, part, made[part]).data))}"
+    if any(find_summaries(place, part, told) for place in places_of_summaries(s)): return
     commit_run(run(part, name, s=s), s, made[part])
 
 # %% ../../nbs/results/52a_reproduce.ipynb #93563035
