@@ -6,7 +6,7 @@
 __all__ = ['Said', 'as_answer', 'function_id', 'Asked', 'asked', 'answers_of', 'Paying', 'Opened', 'opened', 'closed', 'run',
            'planned', 'answerable', 'outcomes_on']
 
-# %% ../../nbs/models/39_running.ipynb #77db4fe0
+# %% ../../nbs/models/39_running.ipynb #c0aa6859
 import hashlib, inspect, time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -28,6 +28,8 @@ from .servers import Summary, ask_all
 from .answering import Task, answer_of, form_for, local_answers, run_settings, system_text, task_of
 from .local import Local, check_here, weights_id
 from .prompts import Order, text_of
+from .encoders import Loaded
+from .pair_systems import PairSystem, is_pair_system, pair_answers, pair_run_info, pair_systems, the_pair_system
 
 # %% ../../nbs/models/39_running.ipynb #338ae33c
 Said = Answer|int|str|None
@@ -48,7 +50,7 @@ def as_answer(
     if not 0 <= index < len(q.options): raise DataError(f"was answered with option {index} of {len(q.options)}", f"question {q.id}")
     return Answer(q.id, (index,))
 
-# %% ../../nbs/models/39_running.ipynb #202aecf0
+# %% ../../nbs/models/39_running.ipynb #3cdb8f4a
 def function_id(
     f: Callable, # a system
 ) -> str:        # 16 hex digits
@@ -69,11 +71,12 @@ class Asked(NamedTuple):
 def _name(system: str|Callable) -> str:
     return system if isinstance(system, str) else f"function/{getattr(system, '__name__', type(system).__name__)}"
 
-def _info(system: str|Callable, part: str, questions: list[Question], how: Asked|None = None, offline: bool = True) -> RunInfo:
+def _info(system: str|Callable, part: str, questions: list[Question], how: Asked|PairSystem|None = None, offline: bool = True) -> RunInfo:
     "What the run is."
     known = is_part(part)
     if known and isinstance(system, str) and how is None: return run_info(system, part, questions)
     data = run_info("random", part, questions).data if known else {"questions": questions_id(questions)}
+    if isinstance(how, PairSystem): return pair_run_info(how, part, data, offline)
     if how: return _model_info(system, part, data, how, offline)
     return RunInfo(part, _name(system), data, settings={} if isinstance(system, str) else {"source": function_id(system)}, refnb=version("refnb"))
 
@@ -102,16 +105,18 @@ def asked(
     if twice := [i for i, n in Counter(q.id for q in questions).items() if n > 1]: raise DataError("a question stands twice", twice[0])
     return f"given/{questions_id(questions)}", questions
 
-# %% ../../nbs/models/39_running.ipynb #39bee7ea
+# %% ../../nbs/models/39_running.ipynb #d620762a
 def answers_of(
     system: str|Callable,      # who answers
     part: str,                 # what is asked
     questions: list[Question], # of it
     s: Settings,               # where to look
-    how: Asked|None = None,    # where that is a language model on this machine
-    local: Callable[[], Local]|None = None, # gives it loaded
+    how: Asked|PairSystem|None = None, # where that is a language model on this machine, or a pair model
+    local: Callable[[], Local|Loaded]|None = None, # gives it loaded
+    every: list[Question]|None = None, # all of the part, where these are some
 ) -> Iterator[Answer]:         # in any order
     "What a system says to questions."
+    if isinstance(how, PairSystem): yield from pair_answers(how, part, questions, every or questions, s, local() if local else None); return
     if how: yield from local_answers(how.model, questions, how.form, how.order, system_text(how.model, part), s.offline, local() if local else None); return
     if isinstance(system, str) and system not in BASELINES: yield from system_answers(system, part, questions, s); return
     f = baseline(system) if isinstance(system, str) else system
@@ -121,7 +126,7 @@ def answers_of(
         except Exception as e: raise DataError(f"the system raised {type(e).__name__}: {e}", f"question {q.id}", "what was answered before is kept; mend it and start the run again") from e
         yield as_answer(q, said)
 
-# %% ../../nbs/models/39_running.ipynb #355527fc
+# %% ../../nbs/models/39_running.ipynb #9da8b67d
 class Paying(NamedTuple):
     "How a server is asked."
     concurrency: int = 0       # requests at a time; 0: 8
@@ -138,13 +143,13 @@ class _Filling:
         if time.monotonic() - self.since > 0.5: self.writer.flush(); self.since = time.monotonic()
         if self.progress: self.progress(self.n, self.total)
 
-def _fill(run: Run, system: str|Callable, questions: list[Question], s: Settings, progress: Callable[[int, int], None]|None, how: Asked|None, pay: Paying, local: Callable[[], Local]|None) -> Summary|None:
+def _fill(run: Run, system: str|Callable, questions: list[Question], s: Settings, progress: Callable[[int, int], None]|None, how: Asked|PairSystem|None, pay: Paying, local: Callable[[], Local|Loaded]|None, every: list[Question]) -> Summary|None:
     "Answer what is not answered yet."
     with run.writing(batch=1000) as w:
         todo = [q for q in questions if q.id not in w.done]
         to = _Filling(w, len(questions), len(questions) - len(todo), progress)
-        if how and how.model.provider != "local": return _from_server(how, run.info.part, todo, to, s, pay)
-        for a in answers_of(system, run.info.part, todo, s, how, local): to.add(a)
+        if isinstance(how, Asked) and how.model.provider != "local": return _from_server(how, run.info.part, todo, to, s, pay)
+        for a in answers_of(system, run.info.part, todo, s, how, local, every): to.add(a)
 
 # %% ../../nbs/models/39_running.ipynb #643219a7
 def _from_server(how: Asked, part: str, todo: list[Question], to: _Filling, s: Settings, pay: Paying) -> Summary:
@@ -180,27 +185,28 @@ def _in_store(store: Replies, ask: Ask) -> Reply|None:
     key = ask_key(ask)
     return store.get(key, SETTLED) or next((k.reply for k in store.kept(key) if k.reply.batch), None)
 
-# %% ../../nbs/models/39_running.ipynb #30b19d4a
-def _how(system: str|Callable, part: str, form: str, order: Order, changed: dict) -> Asked|None:
-    "How a language model is asked; None for other systems, which take none of this."
+# %% ../../nbs/models/39_running.ipynb #32f76720
+def _how(system: str|Callable, part: str, form: str, order: Order, changed: dict) -> Asked|PairSystem|None:
+    "How a language model or a pair model is asked; None for other systems, which take none of this."
     if isinstance(system, str) and system in language_models():
         m = the_model(system, **changed)
         return Asked(m, form_for(m, part, form), order)
-    if isinstance(system, str) and system not in BASELINES and system not in published(): raise CallError(f"unknown system {system!r}", do=nearest(system, [*BASELINES, *language_models(), *published()]))
+    if isinstance(system, str) and is_pair_system(system) and not form and order == "given": return the_pair_system(system, **changed)
+    if isinstance(system, str) and system not in (known := [*BASELINES, *pair_systems(), *language_models(), *published()]) and not is_pair_system(system): raise CallError(f"unknown system {system!r}", do=nearest(system, known))
     if form or order != "given" or changed: raise CallError(f"{_name(system)} is no language model", do="form, order and settings are for language models")
 
-def _check_pay(system: str|Callable, how: Asked|None, pay: Paying):
+def _check_pay(system: str|Callable, how: Asked|PairSystem|None, pay: Paying):
     "Refuse what only servers take."
-    if pay == Paying() or how and how.model.provider != "local": return
+    if pay == Paying() or isinstance(how, Asked) and how.model.provider != "local": return
     raise CallError(f"{_name(system)} is not asked through a server", do="concurrency, budget and batch are for models of a server")
 
-# %% ../../nbs/models/39_running.ipynb #407b9062
+# %% ../../nbs/models/39_running.ipynb #37233bf2
 class Opened(NamedTuple):
     "A run that is begun or gone on with."
     run: Run                 # its folder
     questions: list[Question] # all of the part
     system: str|Callable     # who answers
-    how: Asked|None          # a language model is asked
+    how: Asked|PairSystem|None # how a language model or a pair model is asked
 
 def opened(
     questions: str|Path|Iterable[Question],  # a part, a file of questions, or questions
@@ -229,7 +235,7 @@ def closed(
         if is_part(o.run.info.part): commit_run(o.run, s, o.questions)
     return o.run
 
-# %% ../../nbs/models/39_running.ipynb #51b8111a
+# %% ../../nbs/models/39_running.ipynb #e1dfaabc
 def run(
     questions: str|Path|Iterable[Question],  # a part, a file of questions, or questions
     system: str|Callable[[Question], Said],  # a name (`refnb list systems`), or a function
@@ -242,8 +248,8 @@ def run(
     budget: float|None = None,               # USD that this call may spend, for a model of a server; None: no limit
     batch: bool = False,                     # ask a server by batches: each call goes on with them
     told: Callable[[Summary], None]|None = None, # called at the end with what asking a server came to
-    local: Callable[[], Local]|None = None,  # gives a local model that was loaded before
-    **changed,                               # single settings of a language model, such as constraint="regex"
+    local: Callable[[], Local|Loaded]|None = None, # gives a local model or an encoder that was loaded before
+    **changed,                               # single settings of a language model or an encoder, such as constraint="regex"
 ) -> Run:                                    # sealed when all is answered
     "Let a system answer questions, or go on with it."
     s = s or load_settings()
@@ -251,11 +257,11 @@ def run(
     o, pay = opened(questions, system, s, form, order, **changed), Paying(concurrency, budget, batch)
     _check_pay(system, o.how, pay)
     if o.run.whole: return o.run
-    said = _fill(o.run, system, o.questions[:limit] if limit else o.questions, s, progress, o.how, pay, local)
+    said = _fill(o.run, system, o.questions[:limit] if limit else o.questions, s, progress, o.how, pay, local, o.questions)
     if said and told: told(said)
     return o.run if 0 < limit < len(o.questions) else closed(o, s)
 
-# %% ../../nbs/models/39_running.ipynb #7c4a7db2
+# %% ../../nbs/models/39_running.ipynb #1f8ac1a3
 def planned(
     questions: str|Path|Iterable[Question], # a part, a file of questions, or questions
     system: str,                            # a language model
@@ -269,7 +275,7 @@ def planned(
     from refnb.models.language_models import forecast
     part, qs = asked(questions, s or load_settings())
     how = _how(system, part, form, order, changed)
-    if how is None: raise CallError(f"{system} is no language model", do="it costs nothing; just run it")
+    if not isinstance(how, Asked): raise CallError(f"{system} is no language model", do="it costs nothing; just run it")
     told = system_text(how.model, part)
     tasks = [task_of(how.model, q, how.form, how.order, told) for q in (qs[:limit] if limit else qs)]
     f = forecast(how.model, [t.ask for t in tasks])

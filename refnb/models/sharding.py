@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['shards_of', 'answer_shard', 'run_sharded']
 
-# %% ../../nbs/models/39a_sharding.ipynb #bda00f90
+# %% ../../nbs/models/39a_sharding.ipynb #62276017
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from ..core.types import CallError, DataError, Question
@@ -13,6 +13,7 @@ from ..core.settings import Settings, load_settings
 from ..core.cluster import as_ended, ray_cluster
 from ..core.runs import Run, load_run
 from .prompts import Order
+from .pair_systems import PairSystem
 from .running import Asked, Opened, Said, answers_of, closed, opened
 
 # %% ../../nbs/models/39a_sharding.ipynb #a45a3d44
@@ -30,13 +31,13 @@ def shards_of(
         done += len(group)
     return [x for x in out if x]
 
-# %% ../../nbs/models/39a_sharding.ipynb #96125f35
+# %% ../../nbs/models/39a_sharding.ipynb #e8f27023
 def answer_shard(
     folder: str|Path,              # of the run
     questions: Sequence[Question], # of the shard
     name: str,                     # of the shard
     system: str|Callable[[Question], Said], # who answers
-    how: Asked|None,               # where that is a language model
+    how: Asked|None,               # how, where that is a language model
     s: Settings,                   # where to look
 ) -> int:                          # answered now
     "Answer a shard of a run."
@@ -46,7 +47,7 @@ def answer_shard(
         for a in answers_of(system, r.info.part, todo, s, how): w.add(a)
     return len(todo)
 
-# %% ../../nbs/models/39a_sharding.ipynb #5a90af60
+# %% ../../nbs/models/39a_sharding.ipynb #30d75316
 def _workers(ray, gpus: float) -> int:
     "How many tasks a cluster can run at a time."
     has = ray.cluster_resources()
@@ -67,6 +68,7 @@ def run_sharded(
     "Let a system answer questions on a Ray cluster."
     s = s or load_settings()
     o = opened(questions, system, s, form, order, **changed)
+    if isinstance(o.how, PairSystem): raise CallError(f"{system} answers a whole part at once", do="it takes seconds: leave out --ray")
     if o.how and o.how.model.provider != "local": raise CallError(f"{system} is asked through a server", do="one machine asks it as fast as it answers: say --concurrency instead of --ray")
     if not o.run.whole: _on_cluster(o, address, shards, gpus, s, progress)
     return closed(o, s) if not o.run.whole else o.run

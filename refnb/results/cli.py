@@ -72,7 +72,7 @@ def _table(rows: list[dict[str, Any]]):
     for r in rows: t.add_row(*(str(v) for v in r.values()))
     Console().print(t)
 
-# %% ../../nbs/results/53_cli.ipynb #77ef29bd
+# %% ../../nbs/results/53_cli.ipynb #7122f3b0
 def _tables(s) -> list[dict]:
     from refnb.results.board import board
     return [{"table": l.name, "kind": l.kind, "state": l.state, "match": l.match, "differ": l.differs, "missing": l.missing, "made from": l.needs, "cost": l.cost} for l in board(s).lines]
@@ -87,9 +87,9 @@ def _systems(s) -> list[dict]:
         return f"{files} (not here; {'a summary is' if _has_summary(name, part, s) else 'nor is a summary'})"
     told = {"always-none": "questions with the option None of the Above"} | dict.fromkeys(NEEDS, "IdentifyMe's questions with text, and what `refnb build` makes")
     free = [{"system": n, "title": TITLES.get(n, n), "answers": told.get(n, "any part of questions"), "needs": "nothing", "cost": "0 USD"} for n in BASELINES]
-    return free + _models(s) + _cluster_systems(s) + [{"system": n, "title": p.title, "answers": p.part, "needs": needs(n, p.part), "cost": "0 USD"} for n, p in published().items()]
+    return free + _pairs(s) + _models(s) + _cluster_systems(s) + [{"system": n, "title": p.title, "answers": p.part, "needs": needs(n, p.part), "cost": "0 USD"} for n, p in published().items()]
 
-# %% ../../nbs/results/53_cli.ipynb #250bc68a
+# %% ../../nbs/results/53_cli.ipynb #5c93c770
 def _models(s) -> list[dict]:
     "Language models: what each needs, and whether it is here."
     from refnb.models.language_models import language_models
@@ -99,6 +99,14 @@ def _models(s) -> list[dict]:
         return f"{m.key} ({'set' if os.environ.get(m.key) else 'not set'})" if m.key else m.base_url
     def price(m): return "0 USD" if m.provider == "local" else "unknown" if m.price is None else f"{m.price.input:g} / {m.price.output:g} USD a million tokens ({m.price.as_of})"
     return [{"system": n, "title": m.title, "answers": "any part of questions with text", "needs": needs(m), "cost": price(m)} for n, m in language_models().items()]
+
+def _pairs(s) -> list[dict]:
+    "Pair models: with weights, whether these are here."
+    from refnb.models.encoders import pair_model_is_here
+    from refnb.models.pair_systems import pair_systems, the_pair_system
+    def needs(m): return f"{m.package or m.model} ({'here' if pair_model_is_here(m) else 'not here'})" if m else "nothing"
+    any_part = "any part of questions; with +negation behind its name, turned round where an expression negates"
+    return [{"system": n, "title": x.title, "answers": "any part of questions" if n == "always-first" else any_part, "needs": needs(x.model), "cost": "0 USD"} for n in pair_systems() for x in [the_pair_system(n)]]
 
 def _cluster_systems(s) -> list[dict]:
     "Coreference systems: what they answer, and whether their released files are here."
@@ -235,7 +243,7 @@ def _asked(run, s) -> list:
     if questions_id(questions) != run.info.data.get("questions"): raise DataError(f"it answered other questions than {part} has now", str(run.folder), do)
     return questions
 
-# %% ../../nbs/results/53_cli.ipynb #b6a16785
+# %% ../../nbs/results/53_cli.ipynb #0ac11d6d
 def _outcomes(what: str, gold: str, s):
     "Outcomes of a run folder, a name, or a file of answers."
     from refnb.core.formats import read_jsonl
@@ -259,10 +267,12 @@ def _check_name(what: str):
     from refnb.benchmarks.parts import the_part
     from refnb.core.types import CallError, nearest
     from refnb.models.baselines import BASELINES
+    from refnb.models.pair_systems import is_pair_system, pair_systems
     from refnb.models.published import published
     part, _, system = what.partition(":")
     the_part(part)
-    if system.partition("@")[0] not in (known := [*BASELINES, *published()]): raise CallError(f"unknown system {system!r}", do=nearest(system, known))
+    if is_pair_system(system.partition("@")[0]): return
+    if system.partition("@")[0] not in (known := [*BASELINES, *pair_systems(), *published()]): raise CallError(f"unknown system {system!r}", do=nearest(system, known))
 
 def _group(row) -> dict:
     "A row of scores as JSON: counts are whole numbers, what is not there is null."
@@ -479,7 +489,7 @@ def _progress(json: bool):
     task = bar.add_task("answering", total=None)
     return bar, lambda n, of: bar.update(task, completed=n, total=of)
 
-# %% ../../nbs/results/53_cli.ipynb #e41384e3
+# %% ../../nbs/results/53_cli.ipynb #b5c6b5b0
 @command(app, "run")
 def run_(
     part: str,            # what is answered (`refnb list benchmarks`), a file of questions (JSONL), or all: the four boards, with a card of the system
@@ -489,7 +499,7 @@ def run_(
     mode: str = "strict", # strict: a missing answer is wrong; released: it is left out
     form: str = "",       # prompt form of a language model; its own for the benchmark if not given
     order: str = "given", # of the options, for a language model: given or reversed
-    set_: list[str] = [], # set something of a language model, such as constraint=regex; may be repeated
+    set_: list[str] = [], # set something of a language model or an encoder, such as constraint=regex; may be repeated
     concurrency: int = 0, # requests to a server at a time; 8 if not given
     budget: float|None = None, # USD that this call may spend on a server's replies; no limit if not given
     sample: bool = False, # of all: refnb's own questions in place of the benchmarks'
@@ -504,7 +514,7 @@ def run_(
     from refnb.core.settings import load_settings
     from refnb.core.types import CallError
     from refnb.models.running import run
-    s, changed = load_settings(), _model_settings(set_)
+    s, changed = load_settings(), _model_settings(set_, system)
     if part == "all" and (by or ray or batch or dry_run): raise CallError("the boards are asked as they are", "all", "leave out --by, --ray, --batch and --dry-run, or name a part")
     if part == "all": return _run_all(system, limit, s, sample, budget, json, order=order, concurrency=concurrency, form=form, **changed)
     if dry_run: return _dry_run(part, system, limit, form, order, changed, s, json)
@@ -546,16 +556,19 @@ def _run_sharded(part: str, system: str, address: str, shards: int, gpus: float,
     if other: raise CallError("a run in shards takes neither --limit nor what is for servers", "--ray")
     with bar: return run_sharded(part, system, address, shards, gpus, s, moved, **way)
 
-# %% ../../nbs/results/53_cli.ipynb #1e239093
-def _model_settings(set_: list[str]) -> dict:
-    "Settings of a language model from NAME=VALUE pairs; decoding.temperature=0.7 reaches into a group."
+# %% ../../nbs/results/53_cli.ipynb #4240e679
+def _model_settings(set_: list[str], system: str = "") -> dict:
+    "Settings of a language model or an encoder from NAME=VALUE pairs; decoding.temperature=0.7 reaches into a group."
     import msgspec
     from refnb.core.types import CallError, nearest
+    from refnb.models.encoders import PairModel
     from refnb.models.language_models import LanguageModel
-    out, kinds = {}, {f.name: f.type for f in msgspec.structs.fields(LanguageModel)} if set_ else {}
+    from refnb.models.pair_systems import is_pair_system
+    out, kind, what = {}, *((PairModel, "an encoder") if is_pair_system(system) else (LanguageModel, "a language model"))
+    kinds = {f.name: f.type for f in msgspec.structs.fields(kind)}
     for k, v in _given(set_).items():
         name, _, inner = k.partition(".")
-        if name not in kinds: raise CallError(f"a language model has no setting {name!r}", "--set", nearest(name, kinds))
+        if name not in kinds: raise CallError(f"{what} has no setting {name!r}", "--set", nearest(name, kinds))
         try: value = msgspec.convert(v, {f.name: f.type for f in msgspec.structs.fields(kinds[name])}[inner] if inner else kinds[name], strict=False)
         except (msgspec.ValidationError, KeyError, TypeError): raise CallError(f"{k} cannot be {v!r}", "--set") from None
         out[name] = out.get(name, {}) | {inner: value} if inner else value
