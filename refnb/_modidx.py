@@ -998,6 +998,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                         'refnb.benchmarks.parts.benchmarks': ( 'benchmarks/parts.html#benchmarks',
                                                                                'refnb/benchmarks/parts.py'),
                                         'refnb.benchmarks.parts.drawn': ('benchmarks/parts.html#drawn', 'refnb/benchmarks/parts.py'),
+                                        'refnb.benchmarks.parts.drawn_ids': ( 'benchmarks/parts.html#drawn_ids',
+                                                                              'refnb/benchmarks/parts.py'),
                                         'refnb.benchmarks.parts.ferryman_questions': ( 'benchmarks/parts.html#ferryman_questions',
                                                                                        'refnb/benchmarks/parts.py'),
                                         'refnb.benchmarks.parts.is_part': ('benchmarks/parts.html#is_part', 'refnb/benchmarks/parts.py'),

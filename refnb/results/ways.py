@@ -5,13 +5,13 @@
 # %% auto #0
 __all__ = ['WAYS', 'HELD', 'way_name', 'Way', 'asked_ways']
 
-# %% ../../nbs/results/51g_ways.ipynb #690ec751
+# %% ../../nbs/results/51g_ways.ipynb #8c2c60b2
 from typing import Any, NamedTuple
 import pandas as pd
 from ..core.settings import Settings
 from ..core.runs import RunInfo, find_summaries, run_hash
 from ..metrics.scores import places_of_summaries, run_outcomes
-from ..benchmarks.parts import sample_of
+from ..benchmarks.parts import drawn_ids, sample_of
 from ..models.answering import form_for, run_settings
 from ..models.language_models import the_model
 
@@ -26,7 +26,7 @@ def way_name(
     said = WAYS[settings.get("way", "reply")] + HELD[settings.get("constraint", "none")]
     return f"{settings['form'].rpartition('/')[2]}, {said}" + (", options reversed" if settings.get("order") == "reversed" else "")
 
-# %% ../../nbs/results/51g_ways.ipynb #74be8920
+# %% ../../nbs/results/51g_ways.ipynb #15ac2e16
 class Way(NamedTuple):
     "One way of asking, and what came of it."
     name: str               # in words
@@ -47,8 +47,7 @@ def asked_ways(
 ) -> list[Way]:   # its usual way first, then by name
     "The ways in which a model was asked a part."
     got, (whole, n) = _summaries(system, part, s), sample_of(part)
-    ids = set(got[0][0].id) if got else set()
-    rest = [(o[o.id.isin(ids)].reset_index(drop=True), i) for o, i in _summaries(system, whole, s)] if n and ids else []
+    rest = [(o[o.id.isin(drawn_ids(o.id, n))].reset_index(drop=True), i) for o, i in _summaries(system, whole, s)] if n else []
     ways = {way_name(i.settings): Way(way_name(i.settings), i, o) for o, i in [*rest, *got]}
     m = the_model(system)
     first = way_name(run_settings(m, form_for(m, part), "given"))
