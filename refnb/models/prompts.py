@@ -100,22 +100,34 @@ def sentence_of(
         i, j = i + 1, j + 1
     return q.text[left:right].rstrip(), (a - left, b - left)
 
-# %% ../../nbs/models/32a_prompts.ipynb #7ecdb9de
-def _fields(q: Question, form: Form) -> dict[str, str]:
-    "What the placeholders stand for."
+# %% ../../nbs/models/32a_prompts.ipynb #cff0afb5
+@cache
+def _wanted(form: str) -> list[str]:
+    "The placeholders of a form."
+    return Template(text_of(form)).get_identifiers()
+
+def _marked_sentence(q: Question) -> str:
     sentence, chars = sentence_of(q)
-    whole, part = marked(q) if form.marks else q.text, q.changed(text=sentence, chars=chars, right=(), meta={})
+    return marked(q.changed(text=sentence, chars=chars, right=(), meta={}))
+
+def _bracketed_sentence(q: Question) -> str:
+    sentence, (a, b) = sentence_of(q)
+    return f"{sentence[:a]}[{sentence[a:b]}]{sentence[b:]}"
+
+def _fields(q: Question, form: str) -> dict[str, str]:
+    "What the placeholders of a form stand for; what it does not have is not made."
+    f, mention = the_form(form), mention_of(q)  # says what is wrong where there is none
     a, b = q.chars
-    return {"text": whole, "sentence": marked(part), "mention": mention_of(q), "question": " ".join(q.text[:a].split()), "options": shown_options(q, form),
-            "bracketed": f"{sentence[:chars[0]]}[{sentence[slice(*chars)]}]{sentence[chars[1]:]}", "book": f"{q.text[:a]}[{q.text[a:b]}]{q.text[b:]}", "character": str(q.meta.get("character", ""))}
+    known = {"text": lambda: marked(q) if f.marks else q.text, "sentence": lambda: _marked_sentence(q), "mention": lambda: mention, "question": lambda: " ".join(q.text[:a].split()), "options": lambda: shown_options(q, f),
+             "bracketed": lambda: _bracketed_sentence(q), "book": lambda: f"{q.text[:a]}[{q.text[a:b]}]{q.text[b:]}", "character": lambda: str(q.meta.get("character", ""))}
+    return {k: known[k]() for k in _wanted(form) if k in known}
 
 def render(
     q: Question, # with text
     form: str,   # its name
 ) -> str:        # what a model reads
     "A question as a prompt."
-    f = the_form(form)
-    return Template(text_of(form)).substitute(_fields(q, f))
+    return Template(text_of(form)).substitute(_fields(q, form))
 
 # %% ../../nbs/models/32a_prompts.ipynb #c305c28b
 def labels(
