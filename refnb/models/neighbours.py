@@ -223,7 +223,7 @@ def export_harness(
 ) -> Path:                                  # the folder
     "Write a part as a task of lm-evaluation-harness: `lm_eval --tasks NAME --include_path FOLDER`."
     e, path = prepared(questions, "harness", system, form, order, limit, s, **changed), _new(folder)
-    beside = "Beside it stand the harness' own readings of the same sums, undivided (`acc`) and divided by characters (`acc_norm`)."
+    beside = " Beside it stand the harness' own readings of the same sums, undivided (`acc`) and divided by characters (`acc_norm`)."
     _write(e, path, "harness", {"template": " --apply_chat_template" if e.model.message == "chat" else "", "metrics": beside if e.model.way != "reply" else ""})
     write_atomic(path/f"{e.about['task']}.yaml", _harness_yaml(e))
     return path
