@@ -52,7 +52,7 @@ def coreference_eval(gold: Clusters, predicted: Clusters) -> float:
 
 def peak(code: str) -> tuple[float, float]:
     "CPU seconds that some code says, and the peak memory of its process in MB."
-    out = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": str(Path(__file__).parent)}).stdout.split()
+    out = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": os.pathsep.join(x for x in (str(Path(__file__).parent), os.environ.get("PYTHONPATH")) if x)}).stdout.split()
     return float(out[-2]), float(out[-1])
 
 # the peak since the process became Python: getrusage would count the parent's memory at the fork
