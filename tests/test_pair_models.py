@@ -161,7 +161,7 @@ def test_a_text_is_embedded_once(tiny, monkeypatch):
 @pytest.mark.parametrize("batch", [1, 100, 10**6])
 def test_f23_a_batch_changes_nothing(tiny, batch):
     one = load_encoder(the_pair_model("minilm", **tiny))(pairs_of(SAMPLE[:40]))
-    np.testing.assert_allclose(load_encoder(the_pair_model("minilm", batch=batch, **tiny))(pairs_of(SAMPLE[:40])), one, atol=1e-5)
+    np.testing.assert_allclose(load_encoder(the_pair_model("minilm", at_once=batch, **tiny))(pairs_of(SAMPLE[:40])), one, atol=1e-5)
 
 def test_f22_out_of_memory_means_smaller_batches():
     sizes = []
@@ -188,7 +188,7 @@ def test_truncation_is_the_tokenizers(tiny):
 def test_settings_that_matter_change_the_run(tiny, settings):
     s, some = settings(), SAMPLE[:6]
     base = run(some, "minilm", s=s, **tiny).folder
-    assert run(some, "minilm", s=s, **tiny | dict(title="other", batch=7)).folder == base
+    assert run(some, "minilm", s=s, **tiny | dict(title="other", at_once=7)).folder == base
     assert len({base, *(run(some, "minilm", s=s, **tiny | x).folder for x in (dict(tokens=20), dict(pooling="cls"), dict(normalise=False), dict(prefix="q: "), dict(text_prefix="p: "), dict(version=2)))}) == 7
 
 def test_other_weights_make_another_run(tiny, settings, tmp_path):

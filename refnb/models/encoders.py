@@ -36,15 +36,15 @@ class PairModel(Record):
     text_prefix: str = ""                  # before an option's text
     labels: tuple[str, ...] = ()           # of entailment, where the checkpoint's configuration does not name them
     dtype: Literal["float32", "bfloat16", "float16"] = "float32" # of the weights
-    batch: int = 2048                      # tokens that are read at a time
+    at_once: int = 2048                    # tokens that are read at a time
     note: str = ""                         # what a reader should know
     version: int = 1                       # raised when the same settings would give other scores
 
     def fault(self) -> str:
         "What is wrong with the values, or nothing."
-        return next((f"field {f}: {getattr(self, f)} is less than {n}" for f, n in (("tokens", 3), ("batch", 1)) if getattr(self, f) < n), "")
+        return next((f"field {f}: {getattr(self, f)} is less than {n}" for f, n in (("tokens", 3), ("at_once", 1)) if getattr(self, f) < n), "")
 
-UNHASHED = {"title", "licence", "package", "batch", "note"}
+UNHASHED = {"title", "licence", "package", "at_once", "note"}
 
 # %% ../../nbs/models/33a_encoders.ipynb #76b0d337
 @cache
@@ -210,7 +210,7 @@ class Encoder(Loaded):
         new = list(dict.fromkeys(t for t in texts if t not in self.known))
         rows = [{k: v[i] for k, v in got.items()} for got in [self.tokenizer(new, truncation=True, max_length=self.m.tokens)] for i in range(len(new))] if new else []
         self.read += sum(len(r["input_ids"]) for r in rows)
-        for batch in batches_by_length(rows, self.m.batch):
+        for batch in batches_by_length(rows, self.m.at_once):
             for i, v in zip(batch, in_memory(lambda some: self._vectors([rows[k] for k in some]), batch), strict=True): self.known[new[i]] = v
     def _vectors(self, rows: list[dict]) -> np.ndarray:
         "The vectors of one batch."

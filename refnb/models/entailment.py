@@ -43,7 +43,7 @@ class Entailment(Loaded):
         new = list(dict.fromkeys(x for x in pairs if x not in self.known))
         rows = [self._row(*x) for x in new]
         self.read += sum(len(r["input_ids"]) for r in rows)
-        for batch in batches_by_length(rows, self.m.batch):
+        for batch in batches_by_length(rows, self.m.at_once):
             for i, s in zip(batch, in_memory(lambda some: self._sure([rows[k] for k in some]), batch), strict=True): self.known[new[i]] = s
         return np.array([self.known[x] for x in pairs])
     def _row(self, premise: str, hypothesis: str) -> dict:
