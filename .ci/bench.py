@@ -1,7 +1,7 @@
 """CPU seconds against their budgets, all in one run. `make bench` prints them; nothing here is a test, for machines are shared and noisy."""
 import os, resource, subprocess, sys, tempfile, time
 from pathlib import Path
-import bench_altentities, bench_books, bench_identifyme, bench_models
+import bench_altentities, bench_books, bench_identifyme, bench_local, bench_models
 
 BIN = Path(sys.executable).parent
 
@@ -70,7 +70,7 @@ def main() -> int:
                ("second reproduce, nothing changed", again(folder), 2.0), ("10,000 cluster-bootstrap resamples of 1,200 answers in 149 documents", bootstrap(), 0.3)]
         got += [(f"replay of a journal of {n:,} answers", replay(folder, n), budget) for n, budget in ((1_000, None), (10_000, None), (100_000, 1.0))]
         clock = [("all IdentifyMe tables", tables(folder), 30.), ("the site", wall(sys.executable, Path(__file__).parent/"site/build.py", "--out", str(folder/"site")), 20.)]
-    got += bench_identifyme.lines() + bench_altentities.lines() + bench_books.lines() + bench_models.lines()
+    got += bench_identifyme.lines() + bench_altentities.lines() + bench_books.lines() + bench_models.lines() + bench_local.lines()
     print(f"{'CPU seconds (memory: MB)':105} {'used':>9} {'budget':>8}")
     for name, used, budget in got: print(f"{name:105} {used:9.3f} {f'{budget:8.2f}' if budget else '':8} {'' if budget is None else 'ok' if used < budget else 'OVER'}")
     print(f"{'seconds by the clock':105} {'used':>9} {'budget':>8}")
