@@ -56,7 +56,7 @@ def dots(
     "Scores of several systems as dots with intervals, a panel per subset."
     import matplotlib.pyplot as plt
     series = list(dict.fromkeys(s for p in panels.values() for s in p))
-    fig, axes = plt.subplots(1, len(panels), figsize=(3.1*len(panels) + 1.2, 0.52*len(rows) + 1.6), sharey=True, sharex=True, squeeze=False)
+    fig, axes = plt.subplots(1, len(panels), figsize=(3.1*len(panels) + 1.2 + 0.075*max(0, max(map(len, rows), default=0) - 20), 0.52*len(rows) + 1.6), sharey=True, sharex=True, squeeze=False)
     for ax, (name, panel) in zip(axes[0], panels.items(), strict=True):
         _bare(ax); _bands(ax, len(rows)); ax.set_title(name, fontsize=10, loc="left"); ax.set_xlabel(xlabel, fontsize=9); ax.set_xlim(0, 100)
         step = 0.26 if len(panel) > 1 else 0.
