@@ -133,7 +133,7 @@ def test_f02_a_run_in_shards_goes_on_where_a_worker_died(cluster, tmp_path, spaw
     for k, v in RAY.items(): monkeypatch.setenv(k, v)
     out, err = (p := spawn(SHARDS, cluster, tmp_path)).communicate(timeout=LIMIT)
     assert p.returncode == 0, err
-    questions, answers = part_questions("sample/identifyme"), load_run(out.strip()).answers()
+    questions, answers = part_questions("sample/identifyme"), load_run(out.strip().splitlines()[-1]).answers()
     assert (tmp_path/"died").exists() and {i: a.chosen for i, a in answers.items()} == {q.id: (len(q.options)//2,) for q in questions}
     asked = [i for f in tmp_path.glob("died.*") for i in f.read_text().split("\n") if i]
     assert len(questions) <= len(asked) <= len(questions) + 20 - 16  # what was journalled before the death is not asked again
