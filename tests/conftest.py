@@ -1,5 +1,5 @@
 "What all tests share: no network but loopback, settings of their own, processes that end with their test."
-import os, shutil, socket, subprocess, sys
+import os, shutil, signal, socket, subprocess, sys
 from pathlib import Path
 import hypothesis
 import pytest
@@ -66,7 +66,8 @@ def spawn():
     "A function that starts Python on some code; what still runs at the end of the test is killed."
     started = []
     def start(code: str, *args) -> subprocess.Popen:
-        p = subprocess.Popen([sys.executable, "-c", code, *map(str, args)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        listens = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)  # what started the tests may ignore interrupts, and that is inherited
+        p = subprocess.Popen([sys.executable, "-c", code, *map(str, args)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=listens)
         started.append(p)
         return p
     yield start
