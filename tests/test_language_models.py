@@ -562,13 +562,11 @@ def answer():
         ask_all((ask_of(m, f"q:{i}", f"Who left first, q{i}?") for i in range(n)), m, store, concurrency=16, patience=Patience(first=.002, longest=.01, tries=9), on_reply=lambda a, r: os.write(told, f"{a.id} {r.finish}\\n".encode()))
 """ + FORKING
 
-class Killed:
-    "Three hundred questions, asked by a process that is killed and started again until all are answered."
-    def __init__(self, stub: Stub, folder: Path, spawn, n: int = 300):
-        self.stub, self.folder, self.log, self.n = stub, folder/"replies", folder/"told", n
-        self.p = spawn(ZYGOTE, stub.url, self.folder, self.log, n)
+class Forked:
+    "Work in a process that can be started again and again, and killed each time; between two starts it is looked at."
+    def __init__(self, spawn, code: str, *args):
+        self.p = spawn(code, *args)
         assert self.p.stdout.readline() == "ready\n", self.p.communicate()
-        self.stored, self.asked = set(), 0
 
     def start(self, delay: float) -> bool:
         "Start once, kill after a delay (-1: never); whether it came to its end."
@@ -577,6 +575,13 @@ class Killed:
         assert status in (0, signal.SIGKILL), self.p.communicate("")
         self.look()
         return status == 0
+
+class Killed(Forked):
+    "Three hundred questions, asked by a process that is killed and started again until all are answered."
+    def __init__(self, stub: Stub, folder: Path, spawn, n: int = 300):
+        self.stub, self.folder, self.log, self.n = stub, folder/"replies", folder/"told", n
+        super().__init__(spawn, ZYGOTE, stub.url, self.folder, self.log, n)
+        self.stored, self.asked = set(), 0
 
     def look(self):
         "Nothing that was stored was asked again or is gone, and nobody was told what is not stored."

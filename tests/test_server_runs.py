@@ -1,5 +1,5 @@
 "A model of a server answers a part: through `refnb run`, with a budget, after kills, and with a real server of transformers on loopback."
-import json, os, random, signal, socket, subprocess, sys, time
+import json, os, random, socket, subprocess, sys, time
 from pathlib import Path
 import pytest
 import tools
@@ -10,7 +10,7 @@ from refnb.core.types import CallError, DataError
 from refnb.models.replies import SETTLED, Replies
 from refnb.models.running import run
 from stub_server import Play, Stub, error
-from test_language_models import FORKING, KEY, KILLS, PRICE, SECRET
+from test_language_models import FORKING, KEY, KILLS, PRICE, SECRET, Forked
 import msgspec
 
 pytest.importorskip("openai", reason="needs the extra refnb[models]")
@@ -175,18 +175,11 @@ s = load_settings("/", env={}, offline=True, runs=folder, reports=folder)
 def answer(): run(questions, "gpt-4o-mini", s=s, concurrency=16, base_url=url, key="", rate={}, decoding={"max_tokens": 50})
 """ + FORKING
 
-class Killed:
-    "A run in a process that is killed and started again until it is sealed; between two starts it is looked at."
+class Killed(Forked):
+    "A run in a process that is killed and started again until it is sealed."
     def __init__(self, stub: Stub, folder: Path, spawn, questions: Path):
-        self.stub, self.folder, self.first, self.stored = stub, folder, len(stub.seen), {}
-        self.p = spawn(RUNNER, stub.url, folder, questions)
-        assert self.p.stdout.readline() == "ready\n", self.p.communicate()
-    def start(self, delay: float) -> bool:
-        self.p.stdin.write(f"{delay}\n"); self.p.stdin.flush()
-        status = int(self.p.stdout.readline() or self.p.communicate()[1])
-        assert status in (0, signal.SIGKILL), self.p.communicate("")
-        self.look()
-        return status == 0
+        self.folder, self.stored = folder, {}
+        super().__init__(spawn, RUNNER, stub.url, folder, questions)
     def look(self):
         "Every journalled answer has its reply in the store, and what was there stays."
         if not (self.folder/"replies"/"replies.sqlite").exists(): return
