@@ -1,5 +1,5 @@
 "A model of a server answers a part: through `refnb run`, with a budget, after kills, and with a real server of transformers on loopback."
-import json, os, random, socket, subprocess, sys, time
+import itertools, json, os, random, socket, subprocess, sys, time
 from pathlib import Path
 import pytest
 import tools
@@ -201,15 +201,15 @@ def test_f33_a_killed_run_ends_with_the_seal_of_one_that_was_not(tmp_path, spawn
         [path] = (tmp_path/"plain").rglob("seal.json")
         want = msgspec.json.decode(path.read_bytes(), type=Seal)
         assert want.answers == len(questions) == len(stub.seen)
-        while kills < KILLS:
-            one = Killed(stub, tmp_path/f"{kills}", spawn, tmp_path/"q.jsonl")
+        for turn in itertools.count():
+            one = Killed(stub, tmp_path/f"{turn}", spawn, tmp_path/"q.jsonl")
             while not one.start(rng.uniform(0, 0.5) if kills < KILLS else -1): kills += 1
             [path] = one.folder.rglob("seal.json")
             got = msgspec.json.decode(path.read_bytes(), type=Seal)
             assert (got.said, got.reasons, got.usd, got.models) == (want.said, want.reasons, want.usd, want.models)
             with Replies(one.folder/"replies") as store: assert len({k.key for k in store.kept()}) == len(list(store.kept())) == len(questions)
-            kills += 1
             one.p.communicate("")
+            if kills >= KILLS: break
 
 
 # A real server
