@@ -1,5 +1,6 @@
 """Models on this machine: what sharing a story saves, what a constraint costs, and what a run adds to a question; called by bench.py, or alone. Ratios are of CPU seconds in one process with one thread."""
 import tempfile, time
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from bench_models import AT_ONCE, stub
@@ -21,6 +22,14 @@ def cpu_of(f) -> float:
     start = time.process_time(); f()
     return time.process_time() - start
 
+@contextmanager
+def their_way(local):
+    "transformers' own: fused attention, a prompt in one pass."
+    mine, chunk = local.model.config._attn_implementation, local.chunk
+    local.model.set_attn_implementation("sdpa"); local.chunk = 0
+    try: yield
+    finally: local.model.set_attn_implementation(mine); local.chunk = chunk
+
 def answer(local, questions: list, form: str, share: bool):
     from refnb.models.answering import task_of
     from refnb.models.local import reply_to
@@ -38,10 +47,9 @@ def shares(local) -> list[tuple[str, float, float|None]]:
         asks = [task_of(local.m, q, form) for q in questions]
         bound = sharing(token_ids(local, full_text(local, t.ask, t.lead)) for t in asks).ratio
         together = cpu_of(lambda form=form: answer(local, questions, form, True))
-        local.model.set_attn_implementation("sdpa"); chunk, local.chunk = local.chunk, 0
-        alone = cpu_of(lambda form=form: answer(local, questions, form, False))
-        local.model.set_attn_implementation("eager"); local.chunk = chunk
-        out.append((f"{len(questions)} questions of a story, {form}: share of the CPU that they take alone ({alone/together:.1f} times as fast; tokens allow {bound:.1f})", together/alone, most))
+        apart = cpu_of(lambda form=form: answer(local, questions, form, False))
+        with their_way(local): alone = cpu_of(lambda form=form: answer(local, questions, form, False))
+        out.append((f"{len(questions)} questions of a story, {form}: share of the CPU that they take alone ({alone/together:.1f} times as fast; {apart/together:.1f} as one by one here; tokens allow {bound:.1f})", together/alone, most))
     return out
 
 def constraint(local) -> list[tuple[str, float, float|None]]:
@@ -56,11 +64,9 @@ def constraint(local) -> list[tuple[str, float, float|None]]:
         start = time.process_time(); r = write(local, ask, share=False); held += time.process_time() - start
         ids = torch.tensor([token_ids(local, full_text(local, ask))])
         local.cache, local.ids = None, []
-        local.model.set_attn_implementation("sdpa")  # transformers' own way
         start = time.process_time()
-        with torch.inference_mode(): local.model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=r.tokens_out, min_new_tokens=r.tokens_out, do_sample=False, pad_token_id=0)
+        with their_way(local), torch.inference_mode(): local.model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=r.tokens_out, min_new_tokens=r.tokens_out, do_sample=False, pad_token_id=0)
         plain += time.process_time() - start
-        local.model.set_attn_implementation("eager")
     return [("writing under a pattern, as a share of transformers' own writing of as many tokens; patterns are built anew for each question", held/plain, 1.1)]
 
 def through_a_run(url: str, n: int) -> float:

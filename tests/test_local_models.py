@@ -9,7 +9,8 @@ from refnb.core.types import CallError, DataError, Option, Question
 from refnb.metrics.choice import credit
 from refnb.models.answering import answer_of, local_answers, run_settings, task_of
 from refnb.models.language_models import Decoding, language_models, the_model
-from refnb.models.local import common, full_text, load_local, option_ids, option_scores, reply_to, shared_order, sharing, tiny_checkpoint, token_ids, weights_id, weights_of, write
+from refnb.models.attention import PLAIN, few_passes
+from refnb.models.local import Local, common, full_text, load_local, option_ids, option_scores, reply_to, shared_order, sharing, tiny_checkpoint, token_ids, weights_id, weights_of, write, write_batch
 from refnb.models.prompts import continuations, forms, in_order, letters, pattern, read, render, turned_back
 from refnb.models.running import run
 
@@ -66,6 +67,46 @@ def test_chunks_change_nothing(tiny, questions):
     whole.chunk, pieces.chunk = 0, 37
     t = task(tiny, questions[0], "identifyme/text-first")
     assert reply_to(whole, t.ask, t.lead).scores == pytest.approx(reply_to(pieces, t.ask, t.lead).scores, abs=1e-4)
+
+
+# Architectures
+
+SIZES = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 8192, "eos_token_id": 0, "pad_token_id": 0, "bos_token_id": None}
+NARROW = {"head_dim": 8, "sliding_window": 50}
+ARCHITECTURES = {
+    "llama": {}, "mistral": NARROW, "qwen2": {"use_sliding_window": True, "sliding_window": 50, "max_window_layers": 1}, "qwen3": {"head_dim": 8}, "phi3": {}, "smollm3": {}, "olmo2": {}, "gemma2": NARROW, "gemma3_text": {**NARROW, "sliding_window_pattern": 2},
+    "granite": {}, "gpt_neox": {}, "lfm2": {"layer_types": ["conv", "full_attention"]}, "mamba": {"state_size": 4}}
+
+def made(kind: str, words: int):
+    "A model of an architecture, of some thousand random weights, as transformers would run it."
+    torch.manual_seed(1)
+    sizes = SIZES if kind != "mamba" else {k: v for k, v in SIZES.items() if "heads" not in k and k not in ("intermediate_size", "max_position_embeddings")}
+    config = transformers.CONFIG_MAPPING[kind](vocab_size=words, **sizes, **ARCHITECTURES[kind])
+    return transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager").float().eval()
+
+def asked_in_turn(local, questions) -> list:
+    return [option_scores(local, q.text[:n] + " A lake", "", ["the old ferryman", "Mrs. Grey", "nobody at all"], share) for q in questions[:2] for n, share in ((1500, False), (700, True), (1500, True))]
+
+@pytest.mark.parametrize("kind", ARCHITECTURES)
+def test_any_architecture_answers_as_one_by_one_and_by_hand(local, tiny, questions, kind):
+    theirs = Local(made(kind, len(local.tokenizer)), local.tokenizer, tiny)
+    want = asked_in_turn(theirs, questions)
+    assert want[0] == pytest.approx(want[2], abs=1e-4) and want[0] != pytest.approx(want[1], abs=1e-4)
+    text = questions[0].text[:1500] + " A lake"
+    for option, score in zip(["the old ferryman", "Mrs. Grey", "nobody at all"], want[0], strict=True): assert score == pytest.approx(by_hand(theirs, text, "", option), abs=1e-4)
+    assert few_passes(theirs.model) == (kind in PLAIN)
+    for got, before in zip(asked_in_turn(theirs, questions), want, strict=True): assert got == pytest.approx(before, abs=1e-4)
+
+@pytest.mark.parametrize("kind", ARCHITECTURES)
+def test_any_architecture_writes(local, tiny, questions, kind):
+    theirs = Local(made(kind, len(local.tokenizer)), local.tokenizer, tiny.changed(decoding=Decoding(max_tokens=8)))
+    asks = [task(theirs.m.changed(way="reply"), q, "identifyme/text-first").ask for q in questions[:3]]
+    plain = [write(theirs, a, share=False).text for a in asks]
+    few_passes(theirs.model)
+    assert [write(theirs, a).text for a in asks] == plain
+    if kind not in ("mamba", "lfm2"): assert [r.text for r in write_batch(theirs, asks)] == plain  # those two read what fills up a row
+
+def test_every_architecture_with_attention_of_our_own_is_compared(): assert set(ARCHITECTURES) >= PLAIN
 
 
 # Likelihood
