@@ -191,7 +191,7 @@ def token_ids(
     special = local.m.message == "raw"  # a template writes them itself
     return local.tokenizer(text, add_special_tokens=special).input_ids
 
-# %% ../../nbs/models/32e_local.ipynb #97890efd
+# %% ../../nbs/models/32e_local.ipynb #f7c7e79c
 def common(
     a: Sequence[int], # tokens
     b: Sequence[int], # tokens
@@ -205,6 +205,11 @@ def common(
         low, high = (mid, high) if a[low:mid] == b[low:mid] else (low, mid)
     return low if a[low] != b[low] else low + 1
 
+def _fits(local: Local, ids: list[int]):
+    "Refuse what is longer than a model can read."
+    if local.m.context and len(ids) > local.m.context: raise DataError(f"{len(ids):,} tokens, more than the {local.m.context:,} that {local.m.title} can read")
+
+# %% ../../nbs/models/32e_local.ipynb #d56917ed
 def prefill(
     local: Local,     # a loaded model
     ids: list[int],   # all that is read, at least one token
@@ -224,10 +229,6 @@ def prefill(
     local.read, local.computed = local.read + len(ids), local.computed + len(ids) - keep
     return out.logits[0, -1].float()
 
-def _fits(local: Local, ids: list[int]):
-    "Refuse what is longer than a model can read."
-    if local.m.context and len(ids) > local.m.context: raise DataError(f"{len(ids):,} tokens, more than the {local.m.context:,} that {local.m.title} can read")
-
 def _cut(local: Local, keep: int):
     "Keep the keys and values of the first tokens only."
     if not keep: local.cache, local.ids = empty_cache() if local.shares else None, []
@@ -246,7 +247,7 @@ def option_ids(
     full = [tok(f"{line}{space}{o}\n") for o in options]
     return [f[min(common(f, bare), len(f) - 1):] for f in full]
 
-# %% ../../nbs/models/32e_local.ipynb #383ac29f
+# %% ../../nbs/models/32e_local.ipynb #c592ed5c
 def option_scores(
     local: Local,           # a loaded model
     text: str,              # what is read, the lead included
@@ -268,6 +269,7 @@ def option_scores(
     local.computed += len(flat)
     return _means(first, logp, rows)
 
+# %% ../../nbs/models/32e_local.ipynb #5841db63
 def _alone(local: Local, ids: list[int], row: list[int]) -> float:
     "One option after the prompt, both read anew."
     torch = need("torch", "models")
