@@ -287,7 +287,7 @@ def _means(first, logp, rows: list[list[int]]) -> list[float]:
         k += len(r)
     return out
 
-# %% ../../nbs/models/32e_local.ipynb #c400edb4
+# %% ../../nbs/models/32e_local.ipynb #a1586a08
 def _processors(local: Local, ask: Ask) -> list:
     "What keeps a reply to its pattern."
     if ask.constraint == "none" or not ask.pattern: return []
@@ -325,6 +325,7 @@ def _kept(local: Local, ids: list[int], share: bool):
         local.ids, local.read, local.computed = list(ids), local.read + len(ids), local.computed + len(ids)
     return local.cache
 
+# %% ../../nbs/models/32e_local.ipynb #294f3348
 def _reply(local: Local, ids: list[int], out: list[int], d: Decoding, seconds: float) -> Reply:
     "Written tokens as a reply."
     ended = bool(out) and out[-1] in _ends(local)
