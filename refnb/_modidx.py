@@ -2121,6 +2121,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                      'refnb/models/pair_systems.py'),
                                            'refnb.models.pair_systems.fitting_part': ( 'models/pair_systems.html#fitting_part',
                                                                                        'refnb/models/pair_systems.py'),
+                                           'refnb.models.pair_systems.is_fitted': ( 'models/pair_systems.html#is_fitted',
+                                                                                    'refnb/models/pair_systems.py'),
                                            'refnb.models.pair_systems.is_pair_system': ( 'models/pair_systems.html#is_pair_system',
                                                                                          'refnb/models/pair_systems.py'),
                                            'refnb.models.pair_systems.loaded_of': ( 'models/pair_systems.html#loaded_of',
