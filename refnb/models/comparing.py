@@ -317,7 +317,7 @@ def fit_rows(
     w = fitted(np.concatenate([r.x for r in rows]), [n for r in rows for n in r.sizes], [i for r in rows for i in r.right])
     return dict(zip(FEATURES, (float(f"{v:.4g}") for v in w), strict=True))
 
-# %% ../../nbs/models/33d_comparing.ipynb #fc922098
+# %% ../../nbs/models/33d_comparing.ipynb #b0dccc98
 def folds_of(
     keys: Sequence[str], # what must stay together
     folds: int = 5,      # how many
@@ -343,12 +343,12 @@ def cross_validated(
     targets: dict[str, Sequence[str]],    # what must stay together, for each expression
     without: Sequence[str] = (),          # features that are left out
     folds: int = 5,                       # how many
-) -> dict[str, float]:                    # accuracy by domain
-    "Accuracy on questions whose targets no weight has seen."
+) -> dict[str, np.ndarray]:               # what each expression earns, by domain
+    "Credits of expressions whose targets no weight has seen."
     columns = [i for i, f in enumerate(FEATURES) if f not in without]
-    fold, got = {d: folds_of(targets[d], folds) for d in rows}, {d: [] for d in rows}
+    fold, got = {d: folds_of(targets[d], folds) for d in rows}, {d: np.zeros(len(r.right)) for d, r in rows.items()}
     for k in range(folds):
         xs, sizes, right = zip(*(_some(r, fold[d] != k, columns) for d, r in rows.items()), strict=True)
         w = fitted(np.concatenate(xs), sum(sizes, []), sum(right, []))
-        for d, r in rows.items(): got[d] += _credits(*_some(r, fold[d] == k, columns), w)
-    return {d: float(np.mean(c)) for d, c in got.items()}
+        for d, r in rows.items(): got[d][fold[d] == k] = _credits(*_some(r, fold[d] == k, columns), w)
+    return got
