@@ -9,11 +9,11 @@ __all__ = ['JOINED', 'DOUBLED', 'BREAK', 'DENIAL', 'LACK', 'YEAR', 'TENS', 'SOON
            'Comparer', 'telling_words', 'fitted', 'comparing_weights', 'weights_for', 'Comparing', 'Rows', 'rows_of',
            'dev_rows', 'fit_rows', 'folds_of', 'cross_validated']
 
-# %% ../../nbs/models/33d_comparing.ipynb #ac55aa9d
+# %% ../../nbs/models/33d_comparing.ipynb #623fe686
 import math, re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import NamedTuple
 import numpy as np
 from ..core.types import CallError, Question, Record
@@ -23,7 +23,7 @@ from ..benchmarks.altentities import DOMAINS, altentities_part, read_altentities
 from ..benchmarks.parts import is_part, part_questions, sample_of
 from .pair_models import CHARACTERS, Pairs, Tfidf, pairs_of, stop_words
 
-# %% ../../nbs/models/33d_comparing.ipynb #bf2b1cc4
+# %% ../../nbs/models/33d_comparing.ipynb #71e21e15
 JOINED = {"united states": "unitedstates", "united kingdom": "unitedkingdom", "u.s.a.": "usa", "u.s.": "us", "hip-hop": "hip hop", "r&b": "rnb"}
 DOUBLED = re.compile(r"([bdgmnprt])\1$")
 
@@ -35,6 +35,7 @@ def plain(
     for a, b in JOINED.items(): text = text.replace(a, b)
     return text
 
+@lru_cache(1 << 17)
 def stem(
     word: str, # in lower case
 ) -> str:
