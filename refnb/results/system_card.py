@@ -6,7 +6,7 @@
 __all__ = ['SAMPLE_BOARD', 'board_parts', 'Line', 'line_of', 'SystemCard', 'run_all', 'told', 'card_frame', 'card_figure',
            'write_system_card']
 
-# %% ../../nbs/results/52b_system_card.ipynb #ce466958
+# %% ../../nbs/results/52b_system_card.ipynb #15dda2b0
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -26,6 +26,7 @@ from ..models.encoders import PairModel
 from ..models.pair_systems import is_pair_system, loaded_of, the_pair_system
 from ..models.running import run
 from ..models.servers import Summary
+from .tables import png
 
 # %% ../../nbs/results/52b_system_card.ipynb #225dc1e3
 SAMPLE_BOARD = "sample"
@@ -67,7 +68,7 @@ def line_of(
     return Line(r.info.part, iv.n, iv.value, iv.low, iv.high, float((1/o.options).mean()), int(o.reason.notna().sum()), sum(u.tokens_in for u in used), sum(u.tokens_out for u in used),
                 None if None in costs else sum(costs), sum(u.seconds for u in used)/60, run_hash(r.info))
 
-# %% ../../nbs/results/52b_system_card.ipynb #e4feedc8
+# %% ../../nbs/results/52b_system_card.ipynb #6df4b350
 class SystemCard(Record, omit_defaults=False):
     "A system on the boards."
     system: str                   # its name
@@ -91,7 +92,7 @@ def _asked(system: str, part: str, n: int, s: Settings, way: dict, came: Callabl
         return line_of(r, s) if r.sealed else Line(part, n=len(r.answered()), run=run_hash(r.info), reason="it stopped before the end; the same command goes on")
     except DataError as e: return Line(part, reason=str(e))
 
-# %% ../../nbs/results/52b_system_card.ipynb #f2f137a3
+# %% ../../nbs/results/52b_system_card.ipynb #f4ae372d
 def run_all(
     system: str,             # its name
     n: int = 0,              # questions of each part; 0: all
@@ -132,7 +133,7 @@ def told(
     interval = "" if line.low is None else f" [{100*line.low:.1f}, {100*line.high:.1f}]"
     return f"{line.part}: {100*line.accuracy:.1f} %{interval} of {line.n:,}, guessing {100*line.chance:.1f} %"
 
-# %% ../../nbs/results/52b_system_card.ipynb #9dabed83
+# %% ../../nbs/results/52b_system_card.ipynb #e3597c4e
 def card_frame(
     card: SystemCard, # of a system
 ) -> pd.DataFrame:    # one row per part
@@ -161,7 +162,7 @@ def write_system_card(
     rows = card_frame(card)
     lines = ["| " + " | ".join(rows) + " |", "|" + "---|"*len(rows.columns), *("| " + " | ".join(str(v).replace("|", "\\|") for v in r) + " |" for r in rows.itertuples(index=False))]
     picture = any(x.accuracy is not None for xs in card.boards.values() for x in xs)
-    if picture: card_figure(card).savefig(path.with_suffix(".png"), dpi=110)
+    if picture: write_atomic(path.with_suffix(".png"), png(card_figure(card), 110))
     write_atomic(path, "\n".join([f"# {card.title}", "", card.about, "", "Accuracy in percent with 95 % intervals over documents; a question without a choice is wrong. Minutes are those of answering, added up over questions.", "",
                                   *([f"![accuracy by part]({path.with_suffix('.png').name})", ""] if picture else []), *lines, ""]))
     return path

@@ -5,9 +5,9 @@
 # %% auto #0
 __all__ = ['Unit', 'Rounding', 'NOT_PRINTED', 'CSV', 'STYLES', 'TEX', 'Column', 'Cell', 'Printed', 'Paper', 'read_paper',
            'papers', 'table_names', 'own_names', 'printed', 'as_printed', 'Result', 'Report', 'tex_escape', 'versions',
-           'cost', 'sha256']
+           'cost', 'sha256', 'png']
 
-# %% ../../nbs/results/50_tables.ipynb #c98127c4
+# %% ../../nbs/results/50_tables.ipynb #2c1f77b3
 import hashlib, html, math, re
 from decimal import ROUND_DOWN, ROUND_HALF_UP, Decimal
 from functools import cache
@@ -115,7 +115,7 @@ def as_printed(
     mode = ROUND_HALF_UP if rounding == "half-up" else ROUND_DOWN
     return Decimal(repr(round(float(value), 9))).quantize(Decimal(1).scaleb(-decimals), rounding=mode)
 
-# %% ../../nbs/results/50_tables.ipynb #f6c672a4
+# %% ../../nbs/results/50_tables.ipynb #7f4cb76d
 class Result(Record):
     "One cell of a regenerated table."
     row: str                  # as in the printed values
@@ -252,7 +252,7 @@ def csv(self: Report) -> str:
         w.writerow([self.name, text(c.row), text(c.column), paper, *map(_number, (c.ours, c.difference, c.low, c.high)), "" if c.n is None else c.n, c.mode or self.mode, text(c.run), text(c.reason)])
     return out.getvalue()
 
-# %% ../../nbs/results/50_tables.ipynb #beb571c6
+# %% ../../nbs/results/50_tables.ipynb #6c4caa7b
 def _letter(i: int) -> str:
     "a, b, …, z, aa, ab, …"
     return (_letter(i//26 - 1) if i >= 26 else "") + "abcdefghijklmnopqrstuvwxyz"[i % 26]
@@ -289,7 +289,7 @@ def grid(self: Report) -> tuple[list[str], list[str], list[list[str]], list[str]
     notes: list[str] = []
     return rows, columns, [[_shown(self.cells.get((r, c)), notes) for c in columns] for r in rows], notes
 
-# %% ../../nbs/results/50_tables.ipynb #d7f8828a
+# %% ../../nbs/results/50_tables.ipynb #9430068d
 @patch
 def legend(self: Report) -> list[str]:
     "What a reader of the table should know."
@@ -311,7 +311,7 @@ def markdown(self: Report) -> str:
     lines += [""] + [f"({_letter(i)}) {x}  " for i, x in enumerate(reasons)]
     return "\n".join(lines + [""] + [f"* {l}" for l in self.legend()] + [""])
 
-# %% ../../nbs/results/50_tables.ipynb #32127b79
+# %% ../../nbs/results/50_tables.ipynb #2794f9ec
 TEX = {"\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "✓": r"$\checkmark$", "—": "---"}
 
 def tex_escape(
@@ -331,7 +331,7 @@ def latex(self: Report) -> str:
         *[styled(r, row) for r, row in zip(rows, cells, strict=True)], r"\bottomrule", r"\end{tabular}",
         rf"\caption{{{tex_escape(' '.join([self.title + '.', *notes]))}}}", rf"\label{{tab:{self.name.replace('/', ':')}}}", r"\end{table}", ""])
 
-# %% ../../nbs/results/50_tables.ipynb #a32c3b61
+# %% ../../nbs/results/50_tables.ipynb #80ec833e
 @patch
 def _repr_html_(self: Report) -> str:
     "The table in a notebook: green where digits agree, red where they differ."
@@ -363,7 +363,7 @@ def versions() -> dict[str, str]:
     names = ("refnb", "numpy", "scipy", "pandas", "matplotlib")
     return {"python": platform.python_version()} | {n: version(n) for n in names} | {"constraints": hashlib.sha256(packaged("constraints.txt").read_bytes()).hexdigest()[:12]}
 
-# %% ../../nbs/results/50_tables.ipynb #ca7d977d
+# %% ../../nbs/results/50_tables.ipynb #0cede8f5
 def cost() -> dict[str, float]:
     "What this process has used so far: CPU seconds and the peak of its memory."
     import resource, sys, time
@@ -372,18 +372,23 @@ def cost() -> dict[str, float]:
 
 def sha256(data: bytes) -> str: return hashlib.sha256(data).hexdigest()
 
-def _png(figure) -> bytes:
-    "A figure as PNG, without the time of day."
+def png(
+    figure,         # of matplotlib
+    dpi: int = 150, # dots per inch
+) -> bytes:
+    "A figure as PNG, without the time of day; of at most 64 colours, which makes it a third of the size."
     import io
-    out = io.BytesIO()
-    figure.savefig(out, format="png", dpi=150, bbox_inches="tight", metadata={"Software": None})
+    from PIL import Image
+    full, out = io.BytesIO(), io.BytesIO()
+    figure.savefig(full, format="png", dpi=dpi, bbox_inches="tight")
+    Image.open(full).convert("RGB").quantize(64, dither=Image.Dither.NONE).save(out, "PNG", optimize=True)
     return out.getvalue()
 
 @patch
 def files(self: Report, figure=None) -> dict[str, bytes]:
     "The files of the report by their endings."
     out = {"csv": self.csv().encode(), "md": self.markdown().encode(), "tex": self.latex().encode()}
-    return out | ({"png": _png(figure)} if figure is not None else {})
+    return out | ({"png": png(figure)} if figure is not None else {})
 
 # %% ../../nbs/results/50_tables.ipynb #a2622cb4
 @patch
