@@ -2013,6 +2013,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                     'refnb.models.local._means': ('models/local.html#_means', 'refnb/models/local.py'),
                                     'refnb.models.local._pad': ('models/local.html#_pad', 'refnb/models/local.py'),
                                     'refnb.models.local._processors': ('models/local.html#_processors', 'refnb/models/local.py'),
+                                    'refnb.models.local._quietly': ('models/local.html#_quietly', 'refnb/models/local.py'),
                                     'refnb.models.local._reply': ('models/local.html#_reply', 'refnb/models/local.py'),
                                     'refnb.models.local.check_here': ('models/local.html#check_here', 'refnb/models/local.py'),
                                     'refnb.models.local.common': ('models/local.html#common', 'refnb/models/local.py'),

@@ -7,9 +7,10 @@ __all__ = ['CHUNK', 'Weights', 'package_names', 'weights_of', 'join_pieces', 'we
            'load_local', 'tiny_checkpoint', 'full_text', 'token_ids', 'common', 'prefill', 'option_ids',
            'option_scores', 'write', 'write_batch', 'write_all', 'shared_order', 'Sharing', 'sharing', 'reply_to']
 
-# %% ../../nbs/models/32e_local.ipynb #89bcf7a3
-import time
+# %% ../../nbs/models/32e_local.ipynb #f1d0d114
+import io, time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stderr
 from pathlib import Path
 from typing import Any, NamedTuple
 from ..core.types import CallError, DataError, Question, need
@@ -132,7 +133,19 @@ def check_here(
     if not is_here(m) and (offline or Path(w.place).is_dir()): raise DataError(f"{m.title} cannot be loaded: its weights are not here", w.place, _get(m))
     return w
 
-# %% ../../nbs/models/32e_local.ipynb #fb7f9c62
+# %% ../../nbs/models/32e_local.ipynb #20260053
+@contextmanager
+def _quietly(tf):
+    "Without the bars and hints of a library while it loads."
+    log = tf.utils.logging
+    level, bars = log.get_verbosity(), log.is_progress_bar_enabled()
+    log.set_verbosity_error(); log.disable_progress_bar()
+    try:
+        with redirect_stderr(io.StringIO()): yield  # one bar asks for nobody's leave
+    finally:
+        log.set_verbosity(level)
+        if bars: log.enable_progress_bar()
+
 def load_local(
     m: LanguageModel,     # a local one
     offline: bool = True, # nothing is downloaded
@@ -145,8 +158,9 @@ def load_local(
     dtype, device = "auto" if m.dtype == "auto" else getattr(torch, m.dtype), _device(torch)
     attention = {"attn_implementation": "eager"} if device == "cpu" else {}  # until `few_passes`; where that does not fit, matrix products still beat the fused kernel in chunks
     try:
-        tokenizer = tf.AutoTokenizer.from_pretrained(w.place, **common)
-        model = tf.AutoModelForCausalLM.from_pretrained(w.place, dtype=dtype, **common, **attention, **({} if w.file else {"use_safetensors": True}))
+        with _quietly(tf):
+            tokenizer = tf.AutoTokenizer.from_pretrained(w.place, **common)
+            model = tf.AutoModelForCausalLM.from_pretrained(w.place, dtype=dtype, **common, **attention, **({} if w.file else {"use_safetensors": True}))
     except (OSError, ValueError, need("safetensors", "models").SafetensorError) as e: raise DataError(f"{m.title} cannot be loaded: {str(e).splitlines()[0]}", w.place, _get(m)) from None
     if device == "cpu": few_passes(model)
     return Local(model.to(device), tokenizer, m)
