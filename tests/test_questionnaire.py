@@ -130,7 +130,7 @@ def test_nothing_is_loaded_from_anywhere():
     assert {t for t in got.tags} & {"img", "iframe", "object", "embed", "base", "audio", "video"} == set()
     assert [v for k, v in got.attrs if k in ("src", "href", "action", "srcset")] == ["data:,"]
     assert not [k for k, _ in got.attrs if k.startswith("on") or k == "style"], "the policy would refuse them"
-    css, js = (packaged(f"data/questionnaire/page.{kind}").read_text() for kind in ("css", "js"))
+    css, js = ("".join(packaged(f"data/{name}.{kind}").read_text() for name in ("pages/base", "questionnaire/page")) for kind in ("css", "js"))
     assert not re.search(r"url\(|@import|https?:", css)
     assert not re.search(r"https?:|fetch|XMLHttp|WebSocket|sendBeacon|innerHTML|outerHTML|insertAdjacent|document\.write|\beval\b|Function\(|import\(", js)
 
@@ -198,7 +198,7 @@ def _light(color: str) -> float:
 def contrast(a: str, b: str) -> float: return (max(map(_light, (a, b))) + .05)/(min(map(_light, (a, b))) + .05)
 
 def test_letters_stand_out_in_both_looks():
-    css = packaged("data/questionnaire/page.css").read_text()
+    css = packaged("data/pages/base.css").read_text()
     looks = [dict(re.findall(r"--([\w-]+): (#\w{6})", block)) for block in re.findall(r":root \{(.*?)\}", css, re.S)]
     assert len(looks) == 2 and looks[0].keys() == looks[1].keys()
     for v in looks:

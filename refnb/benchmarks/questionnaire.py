@@ -7,21 +7,19 @@ __all__ = ['CANT_SAY', 'COLORS', 'VERSION', 'Mention', 'Item', 'expected', 'piec
            'Example', 'worked_examples', 'questionnaire_id', 'page', 'Given', 'Answers', 'read_answers',
            'read_all_answers', 'by_item', 'Study', 'study']
 
-# %% ../../nbs/benchmarks/23f_questionnaire.ipynb #27230672
+# %% ../../nbs/benchmarks/23f_questionnaire.ipynb #4235570a
 import hashlib, html, json, math, random, re
-from base64 import b64encode
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from string import Template
 from typing import NamedTuple
-import msgspec
 import numpy as np
 import pandas as pd
 from fastcore.basics import patch
 from ..core.types import CallError, DataError, FormatError, Record
 from ..core.settings import packaged
-from ..core.formats import _once, at_line, read_bytes, read_yaml, utf8
+from ..core.formats import at_line, read_bytes, read_yaml
+from ..core.pages import one_page, read_handed_in
 from ..metrics.agreement import fleiss_kappa
 
 # %% ../../nbs/benchmarks/23f_questionnaire.ipynb #01fbdc5c
@@ -188,7 +186,7 @@ def worked_examples() -> list[Example]:
     "The examples that the package carries."
     return [_example(w, k) for k, w in enumerate(read_yaml(packaged("data/questionnaire/examples.yaml"), list[_Written]), 1)]
 
-# %% ../../nbs/benchmarks/23f_questionnaire.ipynb #620bbdae
+# %% ../../nbs/benchmarks/23f_questionnaire.ipynb #9c7365d0
 VERSION = 1  # of the form of answers
 
 def questionnaire_id(
@@ -200,18 +198,12 @@ def questionnaire_id(
 
 def _shown(i: Item) -> dict: return {"parts": pieces(i), "options": i.options}
 
-def _data(items: list[Item], examples: Iterable[Example], send: str) -> str:
-    "What the script reads; no `<`, so that no text can end the script."
-    told = {"questionnaire": questionnaire_id(items), "version": VERSION, "colors": len(COLORS), "send": send,
+def _data(items: list[Item], examples: Iterable[Example], send: str) -> dict:
+    "What the script reads."
+    return {"questionnaire": questionnaire_id(items), "version": VERSION, "colors": len(COLORS), "send": send,
             "items": [{"id": i.id} | _shown(i) for i in items], "examples": [_shown(e.item) | {"choice": expected(e.item), "why": e.why} for e in examples]}
-    return json.dumps(told).replace("<", "\\u003c")
 
-def _policy(**inside: str) -> str:
-    "Nothing may be loaded or sent; only this style and this script count."
-    own = {k: f"'sha256-{b64encode(hashlib.sha256(text.encode()).digest()).decode()}'" for k, text in inside.items()}
-    return "; ".join(["default-src 'none'", *(f"{k}-src {v}" for k, v in own.items()), "img-src data:", "base-uri 'none'", "form-action 'none'"])
-
-# %% ../../nbs/benchmarks/23f_questionnaire.ipynb #f0a174fa
+# %% ../../nbs/benchmarks/23f_questionnaire.ipynb #41f1ea8b
 def page(
     items: Iterable[Item],                  # what is asked
     examples: Iterable[Example]|None = None, # shown before; None: those of the package
@@ -225,9 +217,8 @@ def page(
         items.sort(key=lambda i: i.id)
         random.Random(seed).shuffle(items)
     shown = worked_examples() if examples is None else list(examples)
-    carried = {k: packaged(f"data/questionnaire/page.{k}").read_bytes().decode() for k in ("html", "css", "js")}
-    css = carried["css"] + "".join(f".p{k} {{ background: {c}; }}\n" for k, c in enumerate(COLORS, 1))
-    return Template(carried["html"]).substitute(policy=_policy(style=css, script=carried["js"]), title=html.escape(title), css=css, js=carried["js"], data=_data(items, shown, send))
+    colors = "".join(f".p{k} {{ background: {c}; }}\n" for k, c in enumerate(COLORS, 1))
+    return one_page("questionnaire", _data(items, shown, send), title, colors)
 
 # %% ../../nbs/benchmarks/23f_questionnaire.ipynb #22ca4009
 class Given(Record):
@@ -267,29 +258,14 @@ def _checked(a: Answers, items: list[Item], where: str) -> Answers:
         if g.id in {x.id for x in a.answers[:k]}: raise FormatError(f"{g.id!r} is answered twice", at(f"answers[{k}].id"))
     return a
 
-# %% ../../nbs/benchmarks/23f_questionnaire.ipynb #9f83806d
-_decode = msgspec.json.Decoder(Answers).decode
-
-def _parsed(data: bytes, where: str) -> Answers:
-    "JSON as answers; the fault names the line, or the field."
-    text = utf8(data, where)
-    try:
-        json.loads(text, object_pairs_hook=_once)
-        return _decode(text)
-    except json.JSONDecodeError as e: raise FormatError(f"no JSON ({e.msg.lower()})", at_line(where, e.lineno), "the file may be cut off: ask for it again") from None
-    except msgspec.ValidationError as e:
-        said, _, path = str(e).partition(" - at `$")
-        raise FormatError(said, ", ".join(filter(None, [where, path and f"field {path.strip('.`')}"]))) from None
-    except RecursionError: raise FormatError("nested too deep", where) from None
-    except ValueError as e: raise FormatError(str(e), where) from None
-
+# %% ../../nbs/benchmarks/23f_questionnaire.ipynb #f8414462
 def read_answers(
     source: str|Path|bytes, # a file that a participant handed in, or its content
     items: Iterable[Item],  # what the page was made of
 ) -> Answers:
     "Answers of one participant."
     data, where = (source, "answers") if isinstance(source, bytes) else (read_bytes(source), str(source))
-    return _checked(_parsed(data, where), _distinct(items), where)
+    return _checked(read_handed_in(data, where, Answers), _distinct(items), where)
 
 def read_all_answers(
     sources: Iterable[str|Path|bytes], # one for each participant

@@ -6,9 +6,8 @@
 __all__ = ['SECRETS', 'SIGNS', 'ROWS', 'ROOM', 'named_run', 'run_questions', 'Said', 'picked', 'said', 'Field', 'Shown', 'Ran',
            'ViewData', 'view_data', 'page', 'worth_reading', 'table', 'Frame', 'View', 'view']
 
-# %% ../../nbs/results/51e_viewer.ipynb #44924946
+# %% ../../nbs/results/51e_viewer.ipynb #b2b19c4f
 import hashlib, html, json, math, os, re
-from base64 import b64encode
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -22,6 +21,7 @@ from ..core.types import Answer, CallError, DataError, Option, Question, Record,
 from ..core.settings import Settings, load_settings, packaged
 from ..core.formats import CANARY, read_jsonl, write_atomic
 from ..core.documents import plain
+from ..core.pages import page_policy
 from ..core.runs import Run, load_run, questions_id, run_hash
 from ..metrics.choice import credit, outcomes
 from ..metrics.uncertainty import Interval
@@ -248,7 +248,7 @@ def view_data(
     return ViewData(tuple(map(_ran, sides)), shown, tuple(texts), fields, (len(first.questions) - common, len(second.questions) - common), common - len(both),
                     _difference(first, second, both) if len(sides) > 1 else None)
 
-# %% ../../nbs/results/51e_viewer.ipynb #bc9ee064
+# %% ../../nbs/results/51e_viewer.ipynb #c3118163
 SECRETS = r"(KEY|TOKEN|SECRET|PASSWORD)$"
 
 def _embedded(data: ViewData) -> str:
@@ -263,12 +263,7 @@ def _without_secrets(told: str, env: Mapping[str, str]) -> str:
             raise DataError(f"the run holds the value of the environment variable {name}", "view", "take it out of the settings or the prompt, and get a new key")
     return told
 
-def _policy(**inside: str) -> str:
-    "Nothing may be loaded or sent; only this style and this script count."
-    own = {k: f"'sha256-{b64encode(hashlib.sha256(text.encode()).digest()).decode()}'" for k, text in inside.items()}
-    return "; ".join(["default-src 'none'", *(f"{k}-src {v}" for k, v in own.items()), "img-src data:", "base-uri 'none'", "form-action 'none'"])
-
-# %% ../../nbs/results/51e_viewer.ipynb #6755b63c
+# %% ../../nbs/results/51e_viewer.ipynb #5eacac8e
 def _title(data: ViewData) -> str: return plain(" against ".join(dict.fromkeys(r.system for r in data.runs)) + f" on {data.runs[0].part}", 160)
 
 def page(
@@ -277,7 +272,7 @@ def page(
     "Runs as one file."
     told = _without_secrets(_embedded(data), os.environ)
     carried = {k: packaged(f"data/viewer/page.{k}").read_bytes().decode() for k in ("html", "css", "js")}
-    parts = dict(canary=CANARY["canary"], wish=CANARY["wish"], policy=_policy(style=carried["css"], script=carried["js"]), title=html.escape(_title(data)))
+    parts = dict(canary=CANARY["canary"], wish=CANARY["wish"], policy=page_policy(style=carried["css"], script=carried["js"]), title=html.escape(_title(data)))
     return Template(carried["html"]).substitute(parts, css=carried["css"], js=carried["js"], data=told)
 
 # %% ../../nbs/results/51e_viewer.ipynb #81007607

@@ -1,19 +1,11 @@
 
-"use strict"
-// Nothing of the data becomes markup: texts are set as text. Nothing leaves the page: its policy forbids every request.
-const data = JSON.parse(document.getElementById("data").textContent)
 const KEY = `refnb-questionnaire-${data.questionnaire}`, CANT_SAY = -1, FIELDS = "answers order participant questionnaire version"
 const items = new Map(data.items.map(q => [q.id, q]))
 const first = 1 + data.examples.length, last = first + data.items.length  // screens: start, examples, questions, end
-const at = id => document.getElementById(id)
-const all = (what, on) => document.querySelectorAll(what).forEach(on)
-const made = (tag, fields, ...inside) => { const e = Object.assign(document.createElement(tag), fields); e.append(...inside); return e }
 
 
 // What is known: who (a code drawn by chance), in which order, and what was said
 
-const letters = "abcdefghijkmnopqrstuvwxyz2345678"
-const code = () => Array.from(crypto.getRandomValues(new Uint8Array(10)), b => letters[b % 32]).join("")
 const fresh = () => ({participant: code(), order: [...items.keys()], said: new Map(), screen: 0, saved: true})
 let state = fresh(), shown = null, since = null, kept = true
 
@@ -58,7 +50,6 @@ function recall() {
     tell("What this browser had kept of your answers is damaged. Please begin again, or load a copy.")
   }
 }
-function tell(text) { at("notice").textContent = text; at("notice").hidden = !text }
 
 
 // What is seen
@@ -155,9 +146,7 @@ const back = () => { if (kept) tell(""); if (state.screen > 0) show(state.screen
 
 function save() {
   spend()
-  const link = made("a", {href: URL.createObjectURL(new Blob([JSON.stringify(record(), null, 1) + "\n"], {type: "application/json"})), download: `answers-${state.participant}.json`})
-  link.click()
-  setTimeout(() => URL.revokeObjectURL(link.href), 60000)
+  download(record(), `answers-${state.participant}.json`)
   state.saved = true
   keep()
   remind()
@@ -178,15 +167,6 @@ function clear() {
     show(0)
   })
 }
-function ask(text, yes, then) {
-  const dialog = document.querySelector("dialog")
-  at("ask").textContent = text
-  at("yes").textContent = yes
-  dialog.returnValue = ""
-  dialog.onclose = () => dialog.returnValue == "yes" && then()
-  dialog.showModal()
-}
-
 all(".next[type=button]", e => e.onclick = next)
 all(".back", e => e.onclick = back)
 all(".save", e => e.onclick = save)
