@@ -1,0 +1,242 @@
+
+const KEY = `refnb-annotation-${data.page}`, FIELDS = "answers order page participant version"
+const items = new Map(data.items.map(q => [q.id, q]))
+const position = new RegExp(data.position, "iu")
+
+
+// What is known: who (a code drawn by chance), in which order, what was answered, and what is being written
+
+const fresh = () => ({participant: code(), order: [...items.keys()], done: new Map(), screen: "start", writing: [], seconds: 0, saved: true})
+let state = fresh(), since = null, kept = true
+
+const record = () => ({page: data.page, version: data.version, participant: state.participant, order: state.order,
+  answers: state.order.filter(id => state.done.has(id)).map(id => ({id, ...state.done.get(id)}))})
+const current = () => items.get(state.order.find(id => !state.done.has(id)))
+
+function fault(r) {
+  if (typeof r != "object" || r == null || Object.keys(r).sort().join(" ") != FIELDS) return "it holds something else"
+  if (r.page != data.page) return "it belongs to another page"
+  if (r.version != data.version) return "it belongs to another version of this page"
+  if (typeof r.participant != "string" || !/^[a-km-z2-8]{10}$/.test(r.participant)) return "its code is damaged"
+  if (!Array.isArray(r.order) || r.order.length != items.size || new Set(r.order).size != items.size || !r.order.every(id => items.has(id))) return "its questions are others"
+  if (!Array.isArray(r.answers) || new Set(r.answers.map(a => a?.id)).size != r.answers.length || !r.answers.every(sound)) return "an answer in it is damaged"
+  return ""
+}
+const sound = a => items.has(a?.id) && texts(a.expressions) && a.expressions.length <= data.most && Number.isFinite(a.seconds) && a.seconds >= 0
+const texts = t => Array.isArray(t) && t.every(x => typeof x == "string")
+const taken = (r, more) => ({participant: r.participant, order: r.order, done: new Map(r.answers.map(({id, expressions, seconds}) => [id, {expressions, seconds}])), writing: [], seconds: 0, ...more})
+
+
+// Kept in this browser
+
+function keep() {
+  const {screen, writing, seconds, saved} = state
+  try { localStorage.setItem(KEY, JSON.stringify({record: record(), screen, writing, seconds, saved})); kept = true }
+  catch { kept = false; tell("This browser does not keep your answers. Leave the page open until you have downloaded them.") }
+}
+function recall() {
+  let text = null
+  try { text = localStorage.getItem(KEY) } catch { return }
+  if (text == null) return
+  try {
+    const {record: r, screen, writing, seconds, saved} = JSON.parse(text)
+    if (fault(r) || !["start", "read", "write", "end"].includes(screen) || !texts(writing)) throw new Error(fault(r))
+    state = taken(r, {screen, writing, seconds: Number.isFinite(seconds) ? seconds : 0, saved: saved === true})
+  } catch {
+    try { localStorage.setItem(`${KEY}-damaged`, text) } catch {}
+    tell("What this browser had kept of your answers is damaged. Please begin again, or load a copy.")
+  }
+}
+
+
+// What an answer must not be; refnb looks again when answers are collected
+
+const folded = text => (text.toLowerCase().match(/[\p{L}\p{N}\p{M}_]+/gu) ?? []).join(" ")
+function why(q, text, before) {
+  if (text.length > data.longest) return `This is too long: ${text.length} of at most ${data.longest} characters.`
+  if (q.name && new RegExp(q.name, "iu").test(text)) return "This says the name. Please describe it instead."
+  if (position.test(text)) return "This says where it stands in the question. Please describe it instead."
+  const said = folded(text)
+  if (before.some(b => folded(b) == said)) return "You have written this already."
+  if (said.split(" ").length >= data.copied && q.choices.some(c => ` ${folded(c.text)} `.includes(` ${said} `))) return "This is copied from the text. Please use words of your own."
+  return ""
+}
+const written = () => [...document.querySelectorAll("#answers input")]
+function check() {
+  const q = current(), before = []
+  for (const input of written()) {
+    const text = input.value.trim(), said = text ? why(q, text, before) : ""
+    if (text) before.push(text)
+    input.setAttribute("aria-invalid", said != "")
+    if (input.nextSibling.textContent != said) input.nextSibling.textContent = said
+  }
+}
+
+
+// What is seen
+
+const cell = (who, text, waiting) => made("li", {className: `cell of-${who}`},
+  made("p", {className: waiting ? "bubble waiting" : "bubble"}, made("span", {className: "unseen"}, who == "bob" ? "Bob: " : "Alice: "), text),
+  cast(who))
+function cast(who) {
+  const drawn = name => { const s = document.createElementNS("http://www.w3.org/2000/svg", "svg"), u = document.createElementNS("http://www.w3.org/2000/svg", "use")
+    u.setAttribute("href", `#${name}`); s.setAttribute("class", name == who ? "speaks" : "silent"); s.append(u); return s }
+  const both = made("div", {className: "cast"}, drawn("bob"), drawn("alice"))
+  both.setAttribute("aria-hidden", "true")
+  return both
+}
+const cartoon = (q, answer) => made("ol", {className: "cells"}, cell("bob", q.opening), cell("alice", q.question), cell("bob", answer || "…", !answer))
+const link = c => c.link ? [made("a", {href: c.link, target: "_blank", rel: "noopener noreferrer"}, c.linked)] : []
+
+function show(screen, own = true) {  // own: not what another tab did, which has kept it
+  spend()
+  const q = current()
+  state.screen = !q ? "end" : screen == "end" ? "read" : screen
+  since = document.hidden ? null : performance.now()
+  all("main > section, main > form", e => e.hidden = e.id != state.screen)
+  if (state.screen == "read") read(q)
+  if (state.screen == "write") write(q)
+  if (state.screen == "end") end()
+  at("progress").hidden = state.screen == "start"
+  count()
+  if (!own) return
+  keep()
+  scrollTo(0, 0)
+  at(state.screen).querySelector("h2").focus()
+}
+const number = () => `Question ${state.done.size + 1} of ${items.size}`
+function read(q) {
+  at("read").querySelector("h2").textContent = number()
+  at("read").querySelector(".cartoon").replaceChildren(cartoon(q))
+  at("task").textContent = q.choices.some(c => c.text) ? "You are about to answer for Bob. Read about both; you cannot come back to this screen."
+    : "You are about to answer for Bob. Listen to some of each, and read about them; the links stay on the next screen."
+  at("things").replaceChildren(...q.choices.map(c => made("article", {className: "thing"}, made("h3", {}, c.name), ...(c.text ? [made("p", {}, c.text)] : []), ...link(c).map(a => made("p", {}, a)))))
+}
+function write(q) {
+  at("write").querySelector("h2").textContent = number()
+  at("meant").textContent = q.choices[q.target].name
+  at("link").replaceChildren(...(q.stays ? q.choices.flatMap(link).flatMap((a, i) => [i ? ", " : "", a]) : []))
+  at("problem").textContent = ""
+  const field = i => {
+    const input = made("input", {type: "text", value: state.writing[i] ?? "", autocomplete: "off", spellcheck: true, id: `answer${i}`, oninput: () => { check(); store(q) }})
+    input.setAttribute("aria-label", `Answer ${i + 1}${i < data.least ? "" : ", if you like"}`)
+    input.setAttribute("aria-describedby", `said${i}`)
+    if (i >= data.least) input.placeholder = "if you like"
+    return made("li", {}, input, made("p", {className: "said", id: `said${i}`}))
+  }
+  at("answers").replaceChildren(...Array.from({length: data.most}, (_, i) => field(i)))
+  check()
+  bubble(q)
+}
+function bubble(q) {
+  const last = written().map(e => e.value.trim()).filter((t, i) => t && !written()[i].nextSibling.textContent)
+  at("write").querySelector(".cartoon").replaceChildren(cartoon(q, (document.activeElement?.id ?? "").startsWith("answer") && document.activeElement.value.trim() || last.at(-1)))
+}
+function end() {
+  const skipped = [...state.done.values()].filter(a => !a.expressions.length).length
+  at("thanks").textContent = `Thank you: you have answered ${items.size - skipped} of ${items.size} questions.`
+  at("send").textContent = data.send
+  at("send").hidden = !data.send
+  at("code").textContent = state.participant
+  remind()
+}
+function remind() {
+  at("reminder").textContent = state.saved && state.done.size ? "Your answers are downloaded. Look for the file among your downloads."
+    : "Nobody has your answers yet: they are in this browser only. Please download them" + (data.send ? ", and hand in the file:" : ", and hand in the file.")
+}
+function count() {
+  const progress = document.querySelector("progress")
+  progress.max = items.size
+  progress.value = state.done.size
+  at("count").textContent = `${state.done.size} of ${items.size} done`
+}
+
+
+// What is done
+
+function spend() {  // the seconds that a question was in sight
+  const now = performance.now()
+  if (since != null && (state.screen == "read" || state.screen == "write")) state.seconds += (now - since)/1000
+  since = document.hidden ? null : now
+}
+function store(q) {
+  state.writing = written().map(e => e.value)
+  at("problem").textContent = ""
+  bubble(q)
+  keep()
+}
+function finish(expressions) {
+  spend()
+  state.done.set(current().id, {expressions, seconds: Math.round(10*state.seconds)/10})
+  state.writing = []
+  state.seconds = 0
+  state.saved = false
+  if (kept) tell("")
+  show("read")
+}
+function next() {
+  if (state.screen == "start") return show("read")
+  if (state.screen == "read") return show("write")
+  if (state.screen != "write") return
+  check()
+  const wrong = written().find(e => e.getAttribute("aria-invalid") == "true"), given = written().map(e => e.value.trim()).filter(Boolean)
+  const missing = given.length < data.least && written().find(e => !e.value.trim())
+  at("problem").textContent = wrong ? "One of the answers cannot stay as it is." : missing ? `Please write at least ${data.least} answers.` : ""
+  if (wrong || missing) (wrong || missing).focus()
+  else finish(given)
+}
+function skip() { ask("This question stays without an answer of yours. You cannot come back to it.", "Leave it out", () => finish([])) }
+
+function save() {
+  spend()
+  download(record(), `annotations-${state.participant}.json`)
+  state.saved = true
+  keep()
+  remind()
+}
+async function load(file) {
+  let r = null
+  try { r = JSON.parse(await file.text()) } catch { return tell(`${file.name} cannot be used: it is no JSON file.`) }
+  if (fault(r)) return tell(`${file.name} cannot be used: ${fault(r)}.`)
+  const take = () => { state = taken(r, {screen: "start", saved: true}); since = null; tell(`${r.answers.length} answers were loaded.`); show("read") }
+  state.done.size && !state.saved ? ask("The answers that you have given here are lost if you load others, unless you save a copy first.", "Load these", take) : take()
+}
+function clear() {
+  ask("All your answers in this browser are removed, and your code with them. A file that you have downloaded stays.", "Clear everything", () => {
+    try { localStorage.removeItem(`${KEY}-damaged`) } catch {}
+    state = fresh()
+    since = null
+    tell("")
+    show("start")
+  })
+}
+
+all(".next[type=button]", e => e.onclick = next)
+all(".save", e => e.onclick = save)
+at("write").onsubmit = e => { e.preventDefault(); next() }
+at("skip").onclick = skip
+at("load").onclick = () => at("file").click()
+at("file").onchange = e => { const file = e.target.files[0]; e.target.value = ""; if (file) load(file) }
+at("clear").onclick = clear
+document.querySelector("main").onkeydown = e => {
+  if (e.key != "Enter" || e.altKey || e.isComposing || !e.target.matches("h2, #answers input")) return
+  e.preventDefault()
+  if (e.target.matches("h2")) return state.screen == "write" ? written()[0].focus() : next()
+  const i = written().indexOf(e.target), later = written().slice(i + 1)
+  if (e.ctrlKey || e.metaKey || !later.length || (!e.target.value.trim() && i >= data.least)) next()
+  else later[0].focus()
+}
+at("answers").addEventListener("focusin", () => bubble(current()))
+document.onvisibilitychange = onpagehide = () => { spend(); keep() }
+onbeforeunload = e => { if (!kept && state.done.size && !state.saved) e.preventDefault() }
+onstorage = e => { if (e.key == KEY && e.newValue != null) { since = null; recall(); show(state.screen, false) } }  // the same page in another tab
+
+const example = x => made("section", {className: "example"}, made("h3", {}, `An example: “${x.first}” or “${x.second}”`), made("p", {}, `Bob means ${x.first}: ${x.about}.`),
+  made("ul", {className: "yes"}, ...x.good.map(t => made("li", {}, `“${t}”`))),
+  made("ul", {className: "no"}, ...x.bad.map(b => made("li", {}, `“${b.said}” `, made("span", {className: "reason"}, `(${b.why})`)))))
+at("size").textContent = items.size == 1 ? "once" : `${items.size} times`
+at("least").textContent = data.least
+at("most").textContent = data.most
+at("examples").replaceChildren(...data.examples.map(example))
+recall()
+show(state.screen)
