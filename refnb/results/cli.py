@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['app', 'score_app', 'LISTS', 'comments', 'command', 'list_', 'fetch', 'score_choice', 'score_coref_', 'score_kitmus',
-           'build', 'run_', 'export_', 'view_', 'compare_', 'reproduce_', 'main', 'run']
+           'build', 'collect_', 'run_', 'export_', 'view_', 'compare_', 'reproduce_', 'main', 'run']
 
 # %% ../../nbs/results/53_cli.ipynb #7f42bf73
 import inspect, os, re, sys
@@ -380,28 +380,29 @@ def _kitmus_json(c) -> dict:
     return {"texts": c.texts, "antecedent": c.antecedent._asdict(), "pronoun_accuracy": c.accuracy, "pronoun_accuracy_lenient": c.lenient,
             "counts": {"correct_texts": c.correct, "true_positive_links": c.right, "predicted_links": c.predicted}}
 
-# %% ../../nbs/results/53_cli.ipynb #4169f447
-_OF = {"kitmus": ("resources", "variants", "entities", "sizes", "jobs", "form"), "identifyme": ("corpus", "of", "names", "split", "set_")}
+# %% ../../nbs/results/53_cli.ipynb #462d4065
+_OF = {"kitmus": ("resources", "variants", "entities", "sizes", "jobs", "form"), "identifyme": ("corpus", "of", "names", "split", "set_"), "altentities": ("table", "set_")}
 
 def _only(benchmark: str, said: dict):
     "Refuse what another benchmark's building takes."
     from refnb.core.types import CallError, nearest
     if benchmark not in _OF: raise CallError(f"unknown benchmark {benchmark!r}", do=nearest(benchmark, _OF))
-    if bad := next((n for b, names in _OF.items() if b != benchmark for n in names if said[n]), None):
-        raise CallError(f"{benchmark} is built without it", f"--{bad.rstrip('_')}", f"it takes {', '.join(f'--{n.rstrip(chr(95))}' for n in _OF[benchmark])}")
+    if bad := next((n for b, names in _OF.items() if b != benchmark for n in names if said[n] and n not in _OF[benchmark]), None):
+        raise CallError(f"{benchmark} is built without it", "TABLE" if bad == "table" else f"--{bad.rstrip('_')}", f"it takes {', '.join(f'--{n.rstrip(chr(95))}' for n in _OF[benchmark] if n != 'table')}")
 
-# %% ../../nbs/results/53_cli.ipynb #87aeb3ab
+# %% ../../nbs/results/53_cli.ipynb #4d6de032
 @command(app, "build")
 def build(
-    benchmark: str, /,          # identifyme or kitmus
-    out: str = "",              # identifyme: a file of questions (JSONL); kitmus: a new folder, whose name begins every id
+    benchmark: str,             # identifyme, kitmus or altentities
+    table: str = "", /,         # altentities: a table of entities (JSONL or CSV)
+    out: str = "",              # identifyme: a file of questions (JSONL); kitmus: a new folder, whose name begins every id; altentities: a folder of questions and pages
     mode: str = "released",     # released: as the code and its random streams do; paper: as the paper's text says where it differs
-    seed: int = -1,             # of the random streams; if not given 0 for identifyme and 42 for kitmus
+    seed: int = -1,             # of the random streams; if not given 42 for kitmus, else 0
     corpus: str = "",           # identifyme: a corpus (`refnb list corpora`), or a file of documents with clusters
     of: str = "",               # identifyme: a split of the corpus, such as train
     names: str = "",            # identifyme: given, auto (by rule), or authors (LitBank, FantasyCoref); given where there are any
     split: str = "",            # identifyme: the questions of test, dev, all (both), or random0 to random9; test if not given
-    set_: list[str] = [],       # identifyme: set a rule, such as window=5, options=4, context=200; may be repeated
+    set_: list[str] = [],       # set a rule; identifyme: window=5, options=4, context=200, …; altentities: questions=100, apart=entities, denylist=FILE, encoder=minilm, each=25, …; may be repeated
     resources: str = "",        # kitmus: own, released (refnb fetch kitmus-resources), or a folder; own if not given
     variants: str = "",         # kitmus: with commas between them; all eight if not given
     entities: str = "",         # kitmus: numbers of entities, from 2 to 8; 2,3,4 if not given
@@ -410,20 +411,20 @@ def build(
     form: str = "",             # kitmus: files (the release's formats), or dataset (a folder with a card, for dataset libraries)
     json: bool = False,         # print one JSON object
 ):
-    "Make a benchmark: IdentifyMe's questions from documents, or KITMUS' files."
-    said = dict(corpus=corpus, of=of, names=names, split=split, set_=set_, resources=resources, variants=variants, entities=entities, sizes=sizes, jobs=jobs, form=form)
+    "Make a benchmark: IdentifyMe's questions from documents, KITMUS' files, or AltEntities' questions and annotation pages."
+    said = dict(table=table, corpus=corpus, of=of, names=names, split=split, set_=set_, resources=resources, variants=variants, entities=entities, sizes=sizes, jobs=jobs, form=form)
     _only(benchmark, said)
     if benchmark == "identifyme": return _build_identifyme(out, mode, seed, corpus, of, names, split or "test", set_, json)
+    if benchmark == "altentities": return _build_altentities(table, out, seed, _given(set_), json)
     _build_kitmus(out, mode, 42 if seed < 0 else seed, resources or "own", variants, entities or "2,3,4", sizes or "2000,400,2000", jobs or 1, form or "files", json)
 
-# %% ../../nbs/results/53_cli.ipynb #c42b7299
-def _rules(set_: list[str]) -> dict:
-    "Rules of IdentifyMe's builder from NAME=VALUE pairs, of the type that each has."
+# %% ../../nbs/results/53_cli.ipynb #be5fb9e7
+def _rules(given: dict[str, str], rules: type) -> dict:
+    "Rules of a builder from names and texts, of the type that each has."
     import msgspec
-    from refnb.benchmarks.identifyme import Rules
     from refnb.core.types import CallError, nearest
-    out, kinds = {}, {f.name: f.type for f in msgspec.structs.fields(Rules)}
-    for k, v in _given(set_).items():
+    out, kinds = {}, {f.name: f.type for f in msgspec.structs.fields(rules)}
+    for k, v in given.items():
         if k not in kinds: raise CallError(f"unknown rule {k!r}", "--set", nearest(k, kinds))
         try: out[k] = msgspec.convert(v, kinds[k], strict=False)
         except msgspec.ValidationError as e: raise CallError(f"{k} cannot be {v!r} ({e})", "--set") from None
@@ -440,9 +441,10 @@ def _built(mode: str, corpus: str, of: str, names: str, rules: dict):
 
 def _build_identifyme(out: str, mode: str, seed: int, corpus: str, of: str, names: str, split: str, set_: list[str], json: bool):
     "Build, say what became of the documents, and write questions."
+    from refnb.benchmarks.identifyme import Rules
     from refnb.core.formats import write_jsonl
     with _busy(json, "building"):
-        b = _built(mode, corpus, of, names, _rules(set_) | ({"seed": seed} if seed >= 0 else {}))
+        b = _built(mode, corpus, of, names, _rules(_given(set_), Rules) | ({"seed": seed} if seed >= 0 else {}))
         questions = b.questions(split, *(["FantasyCoref"] if corpus == "fantasycoref" and names == "authors" else []))
         if out: write_jsonl(out, questions, canary=True)
     if json: return _json({"questions": len(questions), "file": out, "stories": len(b.pool.stories), "rejected": b.pool.rejected, "pool": b.table().to_dict("records")})
@@ -450,7 +452,7 @@ def _build_identifyme(out: str, mode: str, seed: int, corpus: str, of: str, name
     for key, why in b.pool.rejected.items(): print(f"left out: {key}: {why}")
     print(f"{len(questions)} questions in {out}" if out else f"{len(questions)} questions; --out FILE writes them")
 
-# %% ../../nbs/results/53_cli.ipynb #38bdbf0b
+# %% ../../nbs/results/53_cli.ipynb #a53634ab
 def _build_kitmus(out: str, mode: str, seed: int, resources: str, variants: str, entities: str, sizes: str, jobs: int, form: str, json: bool):
     "Draw the texts of KITMUS into a new folder."
     from refnb.benchmarks.kitmus import VARIANTS, Sampler
@@ -469,10 +471,65 @@ def _build_kitmus(out: str, mode: str, seed: int, resources: str, variants: str,
     if json: return _json(told)
     print(f"{told['files']} files, {told['bytes']/1e6:.1f} MB, in {folder}")
 
+def _encoder(name: str):
+    "An encoder with weights as a function from texts to rows."
+    import numpy as np
+    from refnb.models.encoders import load_encoder, the_pair_model
+    e = load_encoder(m := the_pair_model(name))
+    def rows(texts):
+        e.embed([m.text_prefix + t for t in texts])
+        return np.stack([e.known[m.text_prefix + t] for t in texts])
+    return rows
+
+def _alt_rules(given: dict[str, str], seed: int):
+    from refnb.benchmarks.altentities_builder import AltRules
+    from refnb.core.types import CallError
+    try: return AltRules(**_rules(given, AltRules) | ({"seed": seed} if seed >= 0 else {}))
+    except ValueError as e: raise CallError(str(e), "--set") from None
+
+def _build_altentities(table: str, out: str, seed: int, given: dict[str, str], json: bool):
+    "Draw questions from a table of entities, and make the pages that ask them."
+    from refnb.benchmarks.altentities_builder import build_altentities, tfidf_vectors
+    from refnb.benchmarks.altentities_entities import read_entities
+    from refnb.benchmarks.annotation_page import write_to_annotate
+    from refnb.core.types import CallError
+    if not table or not out: raise CallError("no table is named" if not table else "no folder is named", "build altentities", "say refnb build altentities ENTITIES.jsonl --out FOLDER")
+    each, send, encoder = _number(given.pop("each", "50"), "--set each"), given.pop("send", ""), given.pop("encoder", "")
+    rules = _alt_rules(given, seed)
+    with _busy(json, "building"):
+        built = build_altentities(read_entities(table), rules, encoder=_encoder(encoder) if encoder else tfidf_vectors)
+        made = write_to_annotate(out, built, each, send)
+    told = {"questions": len(built.drafts), "pages": len(made) - 2, "folder": out, "filters": built.candidates.table(), "pairs": built.table(), "groups": built.groups(), "leaks": built.leaks()}
+    if json: return _json(told)
+    for rows in ("filters", "pairs", "groups", "leaks"): _table(told[rows]); print()
+    print(f"{told['questions']} questions and {told['pages']} pages in {out}; refnb collect joins what people hand in")
+
 def _number(text: str, what: str) -> int:
     from refnb.core.types import CallError
     if not text.isascii() or not text.isdigit(): raise CallError(f"{text!r} is not a whole number", what)
     return int(text)
+
+# %% ../../nbs/results/53_cli.ipynb #a1d00a7b
+@command(app, "collect")
+def collect_(
+    folder: str,          # what `refnb build altentities` made
+    files: list[str], /,  # what people handed in
+    out: str = "",        # the folder for files of the release's form; FOLDER/data if not given
+    keep: bool = False,   # keep expressions that name the target, name its place, repeat or copy, as the release does
+    least: int = 3,       # fewest expressions of a question
+    json: bool = False,   # print one JSON object
+):
+    "Join what people wrote on AltEntities' annotation pages to the questions: domain/split.json of the release's form."
+    from refnb.benchmarks.altentities_builder import read_drafts
+    from refnb.benchmarks.annotation_page import collect, write_collected
+    from refnb.core.types import DataError
+    joined = collect(files, read_drafts(Path(folder)/"questions.jsonl"), keep, least)
+    if not joined.files: raise DataError(f"none of {len(joined.short)} questions has {least} expressions", folder, "collect more files, or say --least 1")
+    made = write_collected(out or Path(folder)/"data", joined)
+    if json: return _json({"files": {str(p): len(qs) for p, qs in zip(made, joined.files.values())}, "expressions": joined.counts, "short": list(joined.short)})
+    _table(joined.table())
+    for p, qs in zip(made, joined.files.values()): print(f"{p}: {len(qs)} questions, {sum(len(q.expressions) for q in qs)} expressions")
+    if joined.short: print(f"{len(joined.short)} questions have fewer than {least} expressions and were left out")
 
 # %% ../../nbs/results/53_cli.ipynb #564cd298
 def _progress(json: bool):
