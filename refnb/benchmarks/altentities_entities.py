@@ -111,7 +111,7 @@ def cut_description(
     ends = [m.end() for m in re.finditer(r"[.!?][\"'”’)]*(?=\s)", text[:limit + 1]) if m.end() <= limit]
     return (text[:ends[-1]] if ends else between_words(text, limit)) + " ..."
 
-# %% ../../nbs/benchmarks/21b_altentities_entities.ipynb #0709723b
+# %% ../../nbs/benchmarks/21b_altentities_entities.ipynb #670ac24e
 def _value(v: str|tuple[str, ...]) -> str: return " ".join((v if isinstance(v, str) else ", ".join(v)).split())
 
 def infobox_text(
@@ -129,8 +129,9 @@ def unshown(
     longest: int = LONGEST - 1, # most characters
 ) -> str:
     "The infobox and every section that people are not shown."
-    rest = [t.strip() for h, t in e.sections.items() if heading(h) != shown and t.strip()]
-    return between_words(". ".join([infobox_text(e, longest), *(["\n".join(rest)] if rest else [])]), longest)
+    rest, box = "\n".join(t.strip() for h, t in e.sections.items() if heading(h) != shown and t.strip()), infobox_text(e, longest)
+    more = between_words(rest, max(0, longest - len(box) - 2))
+    return f"{box}. {more}" if more else box
 
 # %% ../../nbs/benchmarks/21b_altentities_entities.ipynb #21f22158
 SEARCH = "https://www.google.com/search?q="  # where people look for a song, as in the release

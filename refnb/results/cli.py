@@ -452,7 +452,7 @@ def _build_identifyme(out: str, mode: str, seed: int, corpus: str, of: str, name
     for key, why in b.pool.rejected.items(): print(f"left out: {key}: {why}")
     print(f"{len(questions)} questions in {out}" if out else f"{len(questions)} questions; --out FILE writes them")
 
-# %% ../../nbs/results/53_cli.ipynb #a53634ab
+# %% ../../nbs/results/53_cli.ipynb #38bdbf0b
 def _build_kitmus(out: str, mode: str, seed: int, resources: str, variants: str, entities: str, sizes: str, jobs: int, form: str, json: bool):
     "Draw the texts of KITMUS into a new folder."
     from refnb.benchmarks.kitmus import VARIANTS, Sampler
@@ -471,6 +471,12 @@ def _build_kitmus(out: str, mode: str, seed: int, resources: str, variants: str,
     if json: return _json(told)
     print(f"{told['files']} files, {told['bytes']/1e6:.1f} MB, in {folder}")
 
+def _number(text: str, what: str) -> int:
+    from refnb.core.types import CallError
+    if not text.isascii() or not text.isdigit(): raise CallError(f"{text!r} is not a whole number", what)
+    return int(text)
+
+# %% ../../nbs/results/53_cli.ipynb #6bde8281
 def _encoder(name: str):
     "An encoder with weights as a function from texts to rows."
     import numpy as np
@@ -503,11 +509,6 @@ def _build_altentities(table: str, out: str, seed: int, given: dict[str, str], j
     if json: return _json(told)
     for rows in ("filters", "pairs", "groups", "leaks"): _table(told[rows]); print()
     print(f"{told['questions']} questions and {told['pages']} pages in {out}; refnb collect joins what people hand in")
-
-def _number(text: str, what: str) -> int:
-    from refnb.core.types import CallError
-    if not text.isascii() or not text.isdigit(): raise CallError(f"{text!r} is not a whole number", what)
-    return int(text)
 
 # %% ../../nbs/results/53_cli.ipynb #a1d00a7b
 @command(app, "collect")
