@@ -1,4 +1,4 @@
-"""AltEntities' pair models against their budgets: all of them without weights on the eleven test cells, and MiniLM on all texts of the three test files; called by bench.py, or alone."""
+"""AltEntities against its budgets: what the builder does with 100,000 entities; all pair models without weights on the eleven test cells, and MiniLM on all texts of the three test files; called by bench.py, or alone."""
 import os
 from bench_books import SAY, peak
 
@@ -23,15 +23,41 @@ def embed():
     assert len(e.known) == 10_883
 """
 
+MANY = 100_000
+INVENT = f"""
+import random
+import numpy as np
+from refnb.benchmarks.altentities_entities import Entity
+from refnb.benchmarks.altentities_pairs import Drawn, _unit_rows, nearest_rows, similar_titles, split_pairs
+rng = random.Random(0)
+words = ["".join(rng.choices("aeioubcdfghlmnprst", k=rng.randint(2, 9))).capitalize() for _ in range(20_000)]
+common = np.cumsum([1/(i + 1)**.8 for i in range(len(words))]).tolist()
+def title(): return ("The " if rng.random() < .3 else "") + " ".join(rng.choices(words, cum_weights=common, k=rng.choice([1, 2, 2, 3, 3, 3, 4, 4, 5, 6])))
+titles, n = set(), {MANY}
+"""
+BUILDER = {  # what is prepared, what is measured
+    "similar titles": ("while len(titles) < n: titles.add(title())\ntitles = sorted(titles)\n", "assert len(similar_titles(titles)) > 1000", 30.),
+    "nearest descriptions of 384 numbers": ("v = _unit_rows(np.random.default_rng(0).standard_normal((n, 384), dtype=np.float32))\n", "assert (nearest_rows(v)[0] >= 0).all()", 180.),
+    "splits of as many questions": ("e = [Entity(str(i), f'u:{i}', 'books', {}) for i in range(n)]\nd = [Drawn('books', 'UNIFORM', '', tuple(rng.sample(e, 2)), 0) for _ in range(n)]\n", "assert len(split_pairs(d)) == len(split_pairs(d, 'entities')) == n", 10.)}
+
+def builder_lines() -> list[tuple[str, float, float|None]]:
+    "The builder's three large steps, with the memory of the largest."
+    out = []
+    for name, (before, call, budget) in BUILDER.items():
+        seconds, mb = peak(INVENT + before + SAY.format(call))
+        out += [(f"AltEntities' builder, 100,000 entities: {name}", seconds, budget), ("the same, peak memory in MB", mb, 1000.)]
+    return out
+
 def minilm_is_here() -> bool:
     from refnb.models.encoders import pair_model_is_here, the_pair_model
     return pair_model_is_here(the_pair_model("minilm"))
 
 def lines() -> list[tuple[str, float, float|None]]:
     "What is measured, CPU seconds (or MB), and the budget."
-    if not os.environ.get("REFNB_UPSTREAM"): return []
+    built = builder_lines()
+    if not os.environ.get("REFNB_UPSTREAM"): return built
     seconds, mb = peak(WITHOUT + SAY.format("answer()"))
-    out = [("AltEntities: chance and the twelve pair models without weights on all 11 test cells, runs and summaries included", seconds, 60.), ("the same, peak memory in MB", mb, None)]
+    out = [*built, ("AltEntities: chance and the twelve pair models without weights on all 11 test cells, runs and summaries included", seconds, 60.), ("the same, peak memory in MB", mb, None)]
     if not minilm_is_here(): return out
     seconds, mb = peak(EMBED + SAY.format("embed()"))
     return [*out, ("AltEntities: all texts of the three test files with MiniLM, 256 tokens at most, each text once", seconds, 90.), ("the same, peak memory in MB", mb, None)]
