@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['TURNED', 'COMPARING', 'UNTURNED', 'PairSystem', 'pair_systems', 'is_pair_system', 'the_pair_system', 'fitting_part',
-           'is_fitted', 'loaded_of', 'scorer_of', 'pair_answers', 'pair_run_info']
+           'is_fitted', 'loaded_of', 'scorer_of', 'pair_answers', 'weights_hash', 'pair_run_info']
 
-# %% ../../nbs/models/33f_pair_systems.ipynb #f6e80712
+# %% ../../nbs/models/33f_pair_systems.ipynb #d2855a80
 from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from typing import NamedTuple
@@ -18,9 +18,10 @@ from ..benchmarks.altentities import altentities_part, read_altentities_part
 from ..benchmarks.parts import is_part, part_files, part_questions, sample_of
 from .local import weights_id
 from .pair_models import BLOCK, WEIGHTLESS, Scorer, compared, pairs_of, turning
-from .encoders import UNHASHED, Loaded, PairModel, check_pair_model, load_encoder, pair_models, the_pair_model
+from .encoders import LITE, UNHASHED, Loaded, PairModel, check_pair_model, load_encoder, pair_models, the_pair_model
 from .entailment import load_entailment
 from .comparing import Comparing, weights_for
+from .use_lite import lite_id, load_lite
 
 # %% ../../nbs/models/33f_pair_systems.ipynb #d8f93250
 TURNED, COMPARING = "+negation", "comparing"
@@ -56,7 +57,7 @@ def the_pair_system(
     title = m.title if m else "Negation and comparison" if base == COMPARING else WEIGHTLESS[base].title
     return PairSystem(name, base, f"{title}, turned by negation" if base != name else title, base != name, m)
 
-# %% ../../nbs/models/33f_pair_systems.ipynb #43569d42
+# %% ../../nbs/models/33f_pair_systems.ipynb #c83fa619
 def fitting_part(
     part: str, # what is answered
 ) -> str:      # whose options weigh the terms; "": its own
@@ -77,7 +78,7 @@ def loaded_of(
     offline: bool = True, # nothing is downloaded
 ) -> Loaded:
     "A system's model."
-    return (load_entailment if system.model.kind == "entailment" else load_encoder)(system.model, offline)
+    return {"entailment": load_entailment, LITE: load_lite}.get(system.model.kind, load_encoder)(system.model, offline)
 
 def scorer_of(
     system: PairSystem,            # who answers
@@ -107,7 +108,15 @@ def pair_answers(
     block = BLOCK//20 if system.model and system.model.kind == "entailment" else BLOCK
     yield from compared(todo, scorer_of(system, part, questions, s, loaded), block)
 
-# %% ../../nbs/models/33f_pair_systems.ipynb #c0a9ae9f
+# %% ../../nbs/models/33f_pair_systems.ipynb #ec7867d9
+def weights_hash(
+    m: PairModel,         # which
+    offline: bool = True, # nothing is downloaded
+) -> str:                 # of its weights, or the commit of a repository
+    "What names the weights of a model."
+    where = check_pair_model(m, offline)
+    return lite_id(where.place) if m.kind == LITE else weights_id(where)
+
 def pair_run_info(
     system: PairSystem,     # who answers
     part: str,              # what is answered
@@ -117,7 +126,7 @@ def pair_run_info(
     "What the run of a pair model is."
     if m := system.model:
         settings = {k: v for k, v in msgspec.structs.asdict(m).items() if k not in UNHASHED}
-        return RunInfo(part, system.name, data | {"weights": weights_id(check_pair_model(m, offline))}, settings=settings, refnb=version("refnb"))
+        return RunInfo(part, system.name, data | {"weights": weights_hash(m, offline)}, settings=settings, refnb=version("refnb"))
     on = fitting_part(part) if is_fitted(system) else ""
     fitted = {"fitted on": on or "the options of its questions"} if is_fitted(system) else {}
     if system.base == COMPARING: fitted |= {f: prompt_hash(packaged(f"data/systems/{f}.yaml").read_text()) for f in ("comparing_weights", "comparing_words")}
