@@ -7,11 +7,11 @@ __all__ = ['RESERVED', 'MARK', 'HISTORY', 'Arrays', 'HEADS', 'marked_words', 'Pi
            'read_constants', 'lite_shapes', 'tiny_lite', 'placed', 'dense', 'levelled', 'attended', 'layer_of',
            'lite_vectors', 'UseLite', 'load_lite']
 
-# %% ../../nbs/models/33e_use_lite.ipynb #2f60cb31
+# %% ../../nbs/models/33e_use_lite.ipynb #cbfb6159
 import hashlib, re, unicodedata
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 import msgspec
 import numpy as np
 from fastcore.basics import patch
@@ -80,8 +80,8 @@ def cut(self: Pieces,
         if len(ids) >= limit: break
     return ids[:limit]
 
-# %% ../../nbs/models/33e_use_lite.ipynb #89b6113c
-class _Constant(msgspec.Struct, forbid_unknown_fields=True): name: str; shape: list[int]; dtype: Literal["float32", "int32"]
+# %% ../../nbs/models/33e_use_lite.ipynb #59238c13
+class _Constant(msgspec.Struct, forbid_unknown_fields=True): name: str; shape: list[Annotated[int, msgspec.Meta(ge=1)]]; dtype: Literal["float32", "int32"]
 class _Group(msgspec.Struct): paths: list[str]; weights: list[_Constant]
 class _Graph(msgspec.Struct): weightsManifest: list[_Group]
 
