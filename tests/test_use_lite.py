@@ -1,5 +1,5 @@
 "The Universal Sentence Encoder Lite: pieces of words as the JavaScript cuts them, the graph on random numbers, its files in any state, and known answers where the real ones are here."
-import json, subprocess, sys, unicodedata
+import csv, json, subprocess, sys, unicodedata
 from functools import cache
 from pathlib import Path
 import numpy as np
@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 import tools
-from refnb.benchmarks.altentities import sample_altentities
+from refnb.benchmarks.altentities import altentities_part, sample_altentities
 from refnb.core.types import CallError, DataError, FormatError, RefnbError
+from refnb.metrics.scores import as_outcomes, run_outcomes
 from refnb.models.encoders import check_pair_model, how_to_get, pair_model_is_here, the_pair_model
 from refnb.models.pair_models import compared, pairs_of
 from refnb.models.pair_systems import is_pair_system, pair_run_info, the_pair_system
@@ -232,6 +233,17 @@ def test_the_real_files_are_what_the_page_says():
     missing = [p for p, s in json.loads((Path(where)/"vocab.json").read_text()) if s is None]
     assert len(missing) == 7 and all(":" in p for p in missing) and e.tokenizer.numbers[":30"][0] == 30
     assert all(p[0] in e.tokenizer.numbers for p in e.tokenizer.numbers)  # so every place in a word is reached
+
+@real
+def test_the_committed_runs_are_those_of_a_new_one(upstream, settings):
+    s, part = settings(upstream=str(upstream)), altentities_part("recipes", "name", "test")
+    new = as_outcomes(run(part, "use-lite", s=s, local=lambda: load_lite(the_pair_model("use-lite"))), s)
+    committed, _ = run_outcomes("use-lite", part, s.changed(runs="/nonexistent", reports=str(tools.ROOT/"reports")))
+    assert new.equals(committed)
+
+def test_the_committed_rows():
+    rows = [r for r in csv.DictReader((tools.ROOT/"reports/altentities/table_7_test_accuracy.csv").open()) if r["column"] == "average"]
+    assert {r["row"]: round(float(r["ours"]), 2) for r in rows if r["row"].startswith("USE Lite")} == {"USE Lite, cosine": 56.38, "USE Lite, cosine, turned by negation": 61.68}
 
 @real
 def test_what_the_page_takes_as_given_stands_in_the_graph():
