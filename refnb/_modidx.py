@@ -2664,6 +2664,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                        'refnb.models.use_lite.load_lite': ('models/use_lite.html#load_lite', 'refnb/models/use_lite.py'),
                                        'refnb.models.use_lite.marked_words': ( 'models/use_lite.html#marked_words',
                                                                                'refnb/models/use_lite.py'),
+                                       'refnb.models.use_lite.misshapen': ('models/use_lite.html#misshapen', 'refnb/models/use_lite.py'),
                                        'refnb.models.use_lite.placed': ('models/use_lite.html#placed', 'refnb/models/use_lite.py'),
                                        'refnb.models.use_lite.read_constants': ( 'models/use_lite.html#read_constants',
                                                                                  'refnb/models/use_lite.py'),

@@ -19,7 +19,7 @@ from refnb.models.encoders import PairModel, batches_by_length, check_pair_model
 from refnb.models.entailment import entailment_at, load_entailment
 from refnb.models.local import weights_id
 from refnb.models.pair_models import CHARACTERS, WEIGHTLESS, WORDS, Tfidf, compared, pairs_of, runs_in, token_set_ratio, turning, word_overlap
-from refnb.models.pair_systems import is_pair_system, pair_systems, the_pair_system
+from refnb.models.pair_systems import UNTURNED, is_pair_system, pair_systems, the_pair_system
 from refnb.models.running import run
 from refnb.results.altentities_tables import best_of, bins_of, columns_of, mean_of_cells, right_behind
 from refnb.results.tables import printed
@@ -305,7 +305,7 @@ def test_entailment_runs_and_each_pair_is_read_once(settings, tmp_path):
 # Systems
 
 def test_names():
-    assert all(is_pair_system(n) and is_pair_system(f"{n}+negation") == (n != "always-first") for n in pair_systems())
+    assert all(is_pair_system(n) and is_pair_system(f"{n}+negation") == (n not in UNTURNED) for n in pair_systems())
     assert not is_pair_system("random+negation") and not is_pair_system("+negation")
     refused(CallError, "unknown system 'word-overlpa'; did you mean word-overlap?", run, SAMPLE[:2], "word-overlpa")
     refused(CallError, "is no language model", run, SAMPLE[:2], "word-overlap", form="choice/names")

