@@ -215,11 +215,12 @@ ERROR_RULES: dict[str, Callable[[AltQuestion, str], bool]] = {
     "negates": lambda q, e: "negation" in categories_by_rule(e),
     "looks, sounds, tastes": lambda q, e: "looks, sounds, tastes" in categories_by_rule(e)}
 
-# %% ../../nbs/results/51h_altentities_rules.ipynb #aba9cf35
+# %% ../../nbs/results/51h_altentities_rules.ipynb #03256940
 def share_dots(
     panels: Mapping[str, Mapping[str, Mapping[str, float|None]]], # panel -> row -> series -> percent
     title: str = "",                 # of the figure
     xlabel: str = "expressions (%)", # below each panel
+    same: bool = False,              # one scale for all panels
 ):                                   # a matplotlib figure
     "Shares as dots, a row for each kind, a shape for each series."
     import matplotlib.pyplot as plt
@@ -227,11 +228,12 @@ def share_dots(
     sizes = [len(rows) + 1.6 for rows in panels.values()]
     fig, axes = plt.subplots(len(panels), 1, figsize=(8.2, .29*sum(sizes) + .9), height_ratios=sizes, squeeze=False)
     for ax, (name, rows) in zip(axes[:, 0], panels.items(), strict=True):
-        _bare(ax); _bands(ax, len(rows)); ax.set_yticks(range(len(rows)), rows, fontsize=8); ax.set_title(name, fontsize=9, loc="left"); ax.tick_params(axis="x", labelsize=8)
+        _bare(ax); _bands(ax, len(rows)); ax.set_yticks(range(len(rows)), rows, fontsize=8); ax.set_title(name, fontsize=9, loc="left"); ax.tick_params(axis="x", labelsize=8); ax.tick_params(axis="y", pad=8)
         for k, s in enumerate(series):
             told = [(y, r[s]) for y, r in enumerate(rows.values()) if r.get(s) is not None]
             ax.scatter([x for _, x in told], [y for y, _ in told], marker=SHAPES[k % 8], s=36, facecolor=GREYS[k % 8], edgecolor="#1b1b1b", lw=.9, zorder=3, label=s, clip_on=False)
         ax.set_xlim(left=0); ax.set_xlabel(xlabel, fontsize=8)
+    if same: most = max(ax.get_xlim()[1] for ax in axes[:, 0]); [ax.set_xlim(0, most) for ax in axes[:, 0]]
     fig.suptitle(title, fontsize=10.5, x=.01, ha="left"); inch = 1/fig.get_figheight()
     handles = {l: h for ax in axes[:, 0] for h, l in zip(*ax.get_legend_handles_labels(), strict=True)}
     fig.legend(handles.values(), handles, loc="lower center", ncols=len(series), frameon=False, fontsize=8)
