@@ -218,10 +218,11 @@ def test_a_table_takes_filled_sheets(tmp_path, table, kind):
     assert {r["ours"] for r in rows if "agreement" in r["row"] + r["column"]} == {"1"}
 
 def test_tables_of_the_sample(tmp_path):
-    said = tools.refnb(tmp_path, "reproduce", *(n for n in TABLES if re.search("table_(1|2|4|6|11|12|13)_", n)), "--sample", "--jobs", 1)
+    "Two of them; the batch on the sample makes all."
+    said = tools.refnb(tmp_path, "reproduce", *(n for n in TABLES if n.endswith(("responses", "instructions"))), "--sample")
     assert said.status == 0, said
     made = {p.stem.split("_")[1]: list(csv.DictReader(p.read_text().splitlines())) for p in (tmp_path/"reports/sample/altentities").glob("*.csv")}
-    assert set(made) == {"1", "2", "4", "6", "11", "12", "13"} and all(r["paper"] == "not in our sources" for rows in made.values() for r in rows)
+    assert set(made) == {"1", "4"} and all(r["paper"] == "not in our sources" for rows in made.values() for r in rows)
     assert [r["ours"] for r in made["1"] if r["row"] == "questions"] == ["15", "14", "13"]
 
 def test_which_words_decide_says_no_text_of_real_parts():
