@@ -122,7 +122,6 @@ def filled(path, said, key="label"):
 
 @pytest.mark.parametrize("kind", LABELLINGS)
 def test_a_sheet_comes_back(tmp_path, kind):
-    labels = list(the_labelling(kind).labels)
     [path] = write_labellings(tmp_path, kind, {"songs": drawn()*3}, seed=1)
     n = min(the_labelling(kind).n, 3*63)
     rows = list(csv.DictReader(path.read_text().splitlines()))

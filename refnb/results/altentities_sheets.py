@@ -79,7 +79,7 @@ def drawn_answers(
     "The answers of a sheet."
     return random.Random(f"{seed}:{kind}").sample(list(answers), min(the_labelling(kind).n, len(answers)))
 
-# %% ../../nbs/results/51i_altentities_sheets.ipynb #7e32b13c
+# %% ../../nbs/results/51i_altentities_sheets.ipynb #b860ea3e
 def guessed(
     kind: str, # errors, right
     d: Drawn,  # an answer
@@ -101,6 +101,7 @@ def labelling_text(
         w.writerow([d.id, *map(_safe, (d.question.question, d.question.meant.name, others, d.expression.strip(), "; ".join(guessed(kind, d)))), ""])
     return out.getvalue()
 
+# %% ../../nbs/results/51i_altentities_sheets.ipynb #76b9fe1c
 def labelling_path(
     folder: str|Path, # where sheets are
     kind: str,        # errors, right

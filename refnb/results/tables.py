@@ -237,7 +237,9 @@ def counts(self: Report) -> dict[str, int]:
 # %% ../../nbs/results/50_tables.ipynb #5f7a376b
 CSV = ("table", "row", "column", "paper", "ours", "difference", "low", "high", "n", "mode", "run", "reason")
 
-def _number(x) -> str: return "" if x is None else f"{x:.6f}".rstrip("0").rstrip(".")
+def _number(x) -> str:
+    "At most six decimals, nine for what would vanish."
+    return "" if x is None else f"{x:.{9 if abs(x) < 1e-5 else 6}f}".rstrip("0").rstrip(".")
 
 @patch
 def csv(self: Report) -> str:
