@@ -238,8 +238,8 @@ def counts(self: Report) -> dict[str, int]:
 CSV = ("table", "row", "column", "paper", "ours", "difference", "low", "high", "n", "mode", "run", "reason")
 
 def _number(x) -> str:
-    "At most six decimals, nine for what would vanish."
-    return "" if x is None else f"{x:.{9 if abs(x) < 1e-5 else 6}f}".rstrip("0").rstrip(".")
+    "At most six decimals, eight for what would vanish."
+    return "" if x is None else f"{x:.{8 if abs(x) < 1e-5 else 6}f}".rstrip("0").rstrip(".")
 
 @patch
 def csv(self: Report) -> str:
