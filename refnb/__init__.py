@@ -8,13 +8,13 @@ __all__ = []
 # %% ../nbs/results/54_root.ipynb #4e8f3815
 __version__ = "0.1.0"
 
-# %% ../nbs/results/54_root.ipynb #239473e3
+# %% ../nbs/results/54_root.ipynb #fd1c2aa0
 _NAMES = {
     "Question": "core.types", "Answer": "core.types", "Option": "core.types", "Document": "core.documents", "Span": "core.types", "Prf": "core.types",
     "settings": "core.settings:load_settings", "get": "core.upstream", "find_runs": "core.runs", "load_run": "core.runs",
     "outcomes": "metrics.choice", "accuracy": "metrics.choice", "score": "metrics.scores", "compare": "metrics.scores", "cluster_bootstrap": "metrics.uncertainty",
     "load": "core.corpora", "read_documents": "core.reading", "write_documents": "core.reading", "score_coref": "metrics.coref_scores",
-    "build": "benchmarks.building", "run": "models.running", "run_all": "results.system_card", "view": "results.viewer",
+    "build": "benchmarks.building", "run": "models.running", "run_all": "results.system_card", "train": "pipelines.trained_pair_models:train_system", "view": "results.viewer",
     "part_questions": "benchmarks.parts", "part_documents": "benchmarks.parts", "ensure_run": "models.published", "reproduce": "results.reproduce", "board": "results.board",
 }
 __all__ = ["__version__", *_NAMES]

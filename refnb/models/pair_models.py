@@ -7,18 +7,18 @@ __all__ = ['Scorer', 'BLOCK', 'token_set_ratio', 'partial_ratio', 'WORDS', 'CHAR
            'pairs_of', 'compared', 'always_first', 'stop_words', 'content_words', 'word_overlap', 'words_of',
            'spaced_words', 'runs_in', 'Terms', 'term_counts', 'Tfidf', 'turning', 'Weightless', 'weightless']
 
-# %% ../../nbs/models/33_pair_models.ipynb #69d5a94d
+# %% ../../nbs/models/33_pair_models.ipynb #ef777b72
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from typing import NamedTuple
 import numpy as np
-from ..core.types import Answer, CallError, Question, nearest
+from ..core.types import Answer, CallError, Option, Question, nearest
 from ..core.settings import packaged
 from ..benchmarks.altentities import NEGATION, choice_text
 
-# %% ../../nbs/models/33_pair_models.ipynb #a7c7dcd9
+# %% ../../nbs/models/33_pair_models.ipynb #930e94e7
 def expression_of(
     q: Question, # any question
 ) -> str:        # what stands under its mark; its text where nothing is marked
@@ -33,15 +33,16 @@ class Pairs(NamedTuple):
     sizes: list[int]       # options of each question
 
 def pairs_of(
-    questions: Sequence[Question], # any
-) -> Pairs:                        # in their order
+    questions: Sequence[Question],                # any
+    text: Callable[[Option], str] = choice_text,  # what is told of an option
+) -> Pairs:                                       # in their order
     "Questions as pairs of texts."
     said: dict[str, int] = {}
     told: dict[str, int] = {}
-    at = [(said.setdefault(expression_of(q), len(said)), told.setdefault(choice_text(o), len(told))) for q in questions for o in q.options]
+    at = [(said.setdefault(expression_of(q), len(said)), told.setdefault(text(o), len(told))) for q in questions for o in q.options]
     return Pairs(list(said), list(told), np.array(at, dtype=np.intp).reshape(-1, 2), [len(q.options) for q in questions])
 
-# %% ../../nbs/models/33_pair_models.ipynb #6992c933
+# %% ../../nbs/models/33_pair_models.ipynb #326c4524
 Scorer = Callable[[Pairs], Sequence[float]]
 BLOCK = 1000  # questions that are compared at a time: what was answered is on the disk before the next ones
 
@@ -49,11 +50,12 @@ def compared(
     questions: Sequence[Question], # any
     scorer: Scorer,                # pairs -> scores
     block: int = BLOCK,            # questions at a time
+    text: Callable[[Option], str] = choice_text, # what is told of an option
 ) -> Iterator[Answer]:             # in their order
     "What a scorer answers."
     for k in range(0, len(questions), block):
         some = questions[k:k + block]
-        scores = iter(map(float, scorer(pairs_of(some))))
+        scores = iter(map(float, scorer(pairs_of(some, text))))
         yield from (Answer(q.id, scores=tuple(next(scores) for _ in q.options)) for q in some)
 
 # %% ../../nbs/models/33_pair_models.ipynb #23e6d85b

@@ -6,7 +6,7 @@
 __all__ = ['Said', 'as_answer', 'function_id', 'Asked', 'asked', 'answers_of', 'Paying', 'Opened', 'opened', 'closed', 'run',
            'planned', 'answerable', 'outcomes_on']
 
-# %% ../../nbs/models/39_running.ipynb #c0aa6859
+# %% ../../nbs/models/39_running.ipynb #e44bc2e1
 import hashlib, inspect, time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -29,7 +29,7 @@ from .answering import Task, answer_of, form_for, local_answers, run_settings, s
 from .local import Local, check_here, weights_id
 from .prompts import Order, text_of
 from .encoders import Loaded
-from .pair_systems import PairSystem, is_pair_system, pair_answers, pair_run_info, pair_systems, the_pair_system
+from .pair_systems import PairSystem, is_pair_system, pair_answers, pair_run_info, pair_systems, the_pair_system, with_checkpoint
 
 # %% ../../nbs/models/39_running.ipynb #338ae33c
 Said = Answer|int|str|None
@@ -200,7 +200,7 @@ def _check_pay(system: str|Callable, how: Asked|PairSystem|None, pay: Paying):
     if pay == Paying() or isinstance(how, Asked) and how.model.provider != "local": return
     raise CallError(f"{_name(system)} is not asked through a server", do="concurrency, budget and batch are for models of a server")
 
-# %% ../../nbs/models/39_running.ipynb #37233bf2
+# %% ../../nbs/models/39_running.ipynb #de1f881a
 class Opened(NamedTuple):
     "A run that is begun or gone on with."
     run: Run                 # its folder
@@ -219,6 +219,7 @@ def opened(
     "Begin a run, or find the one begun earlier."
     part, qs = asked(questions, s)
     how = _how(system, part, form, order, changed)
+    if isinstance(how, PairSystem): how = with_checkpoint(how, part, s, **changed)
     r = open_run(_info(system, part, qs, how, s.offline), s.runs)
     if not is_part(part) and not r.questions_path.exists(): write_jsonl(r.questions_path, qs, canary=True)
     return Opened(r, qs, system, how)

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['app', 'score_app', 'LISTS', 'comments', 'command', 'list_', 'fetch', 'score_choice', 'score_coref_', 'score_kitmus',
-           'build', 'collect_', 'run_', 'export_', 'view_', 'compare_', 'reproduce_', 'main', 'run']
+           'build', 'collect_', 'run_', 'train_', 'export_', 'view_', 'compare_', 'reproduce_', 'main', 'run']
 
 # %% ../../nbs/results/53_cli.ipynb #7f42bf73
 import inspect, os, re, sys
@@ -89,7 +89,7 @@ def _systems(s) -> list[dict]:
     free = [{"system": n, "title": TITLES.get(n, n), "answers": told.get(n, "any part of questions"), "needs": "nothing", "cost": "0 USD"} for n in BASELINES]
     return free + _pairs(s) + _models(s) + _cluster_systems(s) + [{"system": n, "title": p.title, "answers": p.part, "needs": needs(n, p.part), "cost": "0 USD"} for n, p in published().items()]
 
-# %% ../../nbs/results/53_cli.ipynb #5c93c770
+# %% ../../nbs/results/53_cli.ipynb #1d40973f
 def _models(s) -> list[dict]:
     "Language models: what each needs, and whether it is here."
     from refnb.models.language_models import language_models
@@ -103,10 +103,11 @@ def _models(s) -> list[dict]:
 def _pairs(s) -> list[dict]:
     "Pair models: with weights, whether these are here."
     from refnb.models.encoders import pair_model_is_here
+    from refnb.models.heads import trained_systems
     from refnb.models.pair_systems import pair_systems, the_pair_system
-    def needs(m): return f"{m.package or m.model} ({'here' if pair_model_is_here(m) else 'not here'})" if m else "nothing"
+    def needs(x): return f"{'training, from ' if x.base in trained_systems() else ''}{x.model.package or x.model.model} ({'here' if pair_model_is_here(x.model) else 'not here'})" if x.model else "nothing"
     any_part = "any part of questions; with +negation behind its name, turned round where an expression negates"
-    return [{"system": n, "title": x.title, "answers": "any part of questions" if n == "always-first" else any_part, "needs": needs(x.model), "cost": "0 USD"} for n in pair_systems() for x in [the_pair_system(n)]]
+    return [{"system": n, "title": x.title, "answers": "any part of questions" if n == "always-first" else any_part, "needs": needs(x), "cost": "0 USD"} for n in pair_systems() for x in [the_pair_system(n)]]
 
 def _cluster_systems(s) -> list[dict]:
     "Coreference systems: what they answer, and whether their released files are here."
@@ -664,6 +665,42 @@ def _groups(groups: dict[str, dict]):
     "Scores by group, as a table in percent."
     shown = lambda v: "" if v is None else f"{100*v:.1f}"
     _table([{"group": g, "accuracy (%)": shown(r["accuracy"]), "low": shown(r["low"]), "high": shown(r["high"]), **{k: r[k] for k in ("n", "documents", "missing", "without_choice")}} for g, r in groups.items()])
+
+# %% ../../nbs/results/53_cli.ipynb #15f7370b
+def _training_settings(set_: list[str]) -> dict:
+    "Settings of a recipe or a pair model from NAME=VALUE pairs."
+    import msgspec
+    from refnb.core.types import CallError, nearest
+    from refnb.models.encoders import PairModel
+    from refnb.models.heads import Recipe
+    kinds, out = {f.name: f.type for k in (PairModel, Recipe) for f in msgspec.structs.fields(k)}, {}
+    for k, v in _given(set_).items():
+        if k not in kinds: raise CallError(f"a trained system has no setting {k!r}", "--set", nearest(k, kinds))
+        try: out[k] = msgspec.convert(v, kinds[k], strict=False)
+        except (msgspec.ValidationError, TypeError): raise CallError(f"{k} cannot be {v!r}", "--set") from None
+    return out
+
+@command(app, "train")
+def train_(
+    system: str,          # what is trained (`refnb list systems`), such as bi-encoder
+    part: str, /,         # what it is trained on, such as altentities/books/oracle/train; several joined by +
+    folds: int = 5,       # of a cross-validation, where no development file judges; 0: none
+    epochs: int = 0,      # times that everything is seen; as the system says if not given
+    seed: int = 0,        # of everything that is drawn
+    grid: str = "",       # recipes to try: full, selected (what the paper selected), or such as "lr=1e-5,1e-4 batch=8,16"
+    limit: int = 0,       # expressions, the first of each part; 0: all
+    set_: list[str] = [], # set something of the recipe or of the model, such as together=false; may be repeated
+    json: bool = False,   # print one JSON object
+):
+    "Train a system; what was stopped goes on where it was. `refnb run` takes what is left in the folder that is told."
+    from refnb.core.settings import load_settings
+    from refnb.pipelines.trained_pair_models import train_system
+    import msgspec
+    changed = _training_settings(set_) | ({"epochs": epochs} if epochs else {}) | {"seed": seed}
+    done = train_system(system, part, folds, grid, limit, load_settings(), _say(json), **changed)
+    if json: return _json({"folder": str(done.folder), "unit": "fraction"} | msgspec.to_builtins(done.seal))
+    held = "" if done.seal.held_out is None else f"; accuracy on {done.seal.held_out_on}: {100*done.seal.held_out:.1f} %"
+    print(f"{system}, {done.seal.told}: sealed in {done.folder}{held}")
 
 # %% ../../nbs/results/53_cli.ipynb #0ab946ca
 @command(app, "export")

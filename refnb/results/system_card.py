@@ -6,7 +6,7 @@
 __all__ = ['SAMPLE_BOARD', 'board_parts', 'Line', 'line_of', 'SystemCard', 'run_all', 'told', 'card_frame', 'card_figure',
            'write_system_card']
 
-# %% ../../nbs/results/52b_system_card.ipynb #15dda2b0
+# %% ../../nbs/results/52b_system_card.ipynb #5184f3f4
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -23,6 +23,7 @@ from ..models.published import published, system_title
 from ..models.language_models import LanguageModel, language_models, the_model
 from ..models.local import load_local
 from ..models.encoders import PairModel
+from ..models.heads import trained_systems
 from ..models.pair_systems import is_pair_system, loaded_of, the_pair_system
 from ..models.running import run
 from ..models.servers import Summary
@@ -92,7 +93,7 @@ def _asked(system: str, part: str, n: int, s: Settings, way: dict, came: Callabl
         return line_of(r, s) if r.sealed else Line(part, n=len(r.answered()), run=run_hash(r.info), reason="it stopped before the end; the same command goes on")
     except DataError as e: return Line(part, reason=str(e))
 
-# %% ../../nbs/results/52b_system_card.ipynb #f4ae372d
+# %% ../../nbs/results/52b_system_card.ipynb #d0742c67
 def run_all(
     system: str,             # its name
     n: int = 0,              # questions of each part; 0: all
@@ -120,7 +121,7 @@ def _loaded_once(system: str, way: dict, s: Settings) -> dict:
     "A local model is loaded for the first part that needs it, and kept for the others."
     if is_pair_system(system):
         x = the_pair_system(system, **{k: v for k, v in way.items() if k in PairModel.__struct_fields__})
-        return {"local": cache(lambda: loaded_of(x, s.offline))} if x.model else {}
+        return {"local": cache(lambda: loaded_of(x, s.offline))} if x.model and x.base not in trained_systems() else {}  # what was trained may have other weights for each part
     if (m := language_models().get(system)) is None or m.provider != "local": return {}
     changed = {k: v for k, v in way.items() if k in LanguageModel.__struct_fields__}
     return {"local": cache(lambda: load_local(the_model(system, **changed), s.offline))}
