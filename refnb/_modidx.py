@@ -2125,6 +2125,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                        'refnb.models.encoders._npm': ('models/encoders.html#_npm', 'refnb/models/encoders.py'),
                                        'refnb.models.encoders._pieces': ('models/encoders.html#_pieces', 'refnb/models/encoders.py'),
                                        'refnb.models.encoders._unpacked': ('models/encoders.html#_unpacked', 'refnb/models/encoders.py'),
+                                       'refnb.models.encoders._vocabulary': ( 'models/encoders.html#_vocabulary',
+                                                                              'refnb/models/encoders.py'),
                                        'refnb.models.encoders.batches_by_length': ( 'models/encoders.html#batches_by_length',
                                                                                     'refnb/models/encoders.py'),
                                        'refnb.models.encoders.check_pair_model': ( 'models/encoders.html#check_pair_model',

@@ -294,7 +294,7 @@ def test_a_text_is_read_once(tiny):
 @pytest.mark.parametrize("kind", list(KINDS))
 def test_every_head_learns_goes_on_and_answers(tiny, kind, settings, tmp_path, monkeypatch):
     "Killed at its third state it ends with the same weights; its loss falls; what it answers is what its head says."
-    qs, way, out = jars(3), tiny[kind] | dict(batch=64, epochs=8), []
+    qs, way, out = jars(3), tiny[kind] | dict(batch=64, epochs=12, lr=3e-3), []
     for name in ("whole", "cut"):
         s = settings(runs=str(tmp_path/name))
         if name == "cut":

@@ -7,8 +7,8 @@ __all__ = ['LITE', 'UNHASHED', 'PairModel', 'pair_models', 'the_pair_model', 'pa
            'how_to_get', 'check_pair_model', 'tiny_encoder', 'Loaded', 'load_with', 'batches_by_length', 'in_memory',
            'Encoder', 'pooled', 'load_encoder']
 
-# %% ../../nbs/models/33a_encoders.ipynb #8b4b2da0
-import shlex
+# %% ../../nbs/models/33a_encoders.ipynb #2f97c70b
+import re, shlex
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
@@ -145,18 +145,25 @@ def check_pair_model(
     if not pair_model_is_here(m) and (offline or m.kind == LITE or Path(m.model).is_dir()): raise DataError(f"{m.title} cannot be loaded: its weights are not here", pair_weights(m).place, how_to_get(m))
     return put_together(m)
 
-# %% ../../nbs/models/33a_encoders.ipynb #14732af7
+# %% ../../nbs/models/33a_encoders.ipynb #6ca79b7c
+def _vocabulary(texts: Iterable[str], size: int = 500) -> dict[str, int]:
+    "Letters, and the most frequent words: made without a trainer of tokenizers, none of which makes the same twice."
+    from collections import Counter
+    count = Counter(w for t in texts for w in re.findall(r"\w+|[^\w\s]", t.lower()))
+    letters = sorted({c for w in count for c in w})
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *letters, *(f"##{c}" for c in letters), *(w for w, _ in sorted(count.items(), key=lambda x: (-x[1], x[0])))]
+    return {w: i for i, w in enumerate(list(dict.fromkeys(words))[:max(size, 4 + 2*len(letters))])}
+
 def tiny_encoder(
     folder: str|Path,         # where it is written
-    texts: Iterable[str],     # that its tokenizer learns from
+    texts: Iterable[str],     # whose letters and words its tokenizer knows
     labels: Sequence[str] = (), # of a classifier; none: an encoder
 ) -> Path:
     "A BERT of random weights, with a tokenizer of its own."
     torch, tf = need("torch", "models"), need("transformers", "models")
     import tokenizers as tk
-    t = tk.Tokenizer(tk.models.WordPiece(unk_token="[UNK]"))
+    t = tk.Tokenizer(tk.models.WordPiece(_vocabulary(texts), unk_token="[UNK]"))
     t.normalizer, t.pre_tokenizer = tk.normalizers.BertNormalizer(), tk.pre_tokenizers.BertPreTokenizer()
-    t.train_from_iterator(texts, tk.trainers.WordPieceTrainer(vocab_size=500, special_tokens=["[PAD]", "[UNK]", "[CLS]", "[SEP]"], show_progress=False))
     t.post_processor = tk.processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
     tf.PreTrainedTokenizerFast(tokenizer_object=t, pad_token="[PAD]", unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]", model_input_names=["input_ids", "token_type_ids", "attention_mask"]).save_pretrained(folder)
     torch.manual_seed(0)

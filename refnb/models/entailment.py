@@ -23,7 +23,7 @@ def entailment_at(
     if len(at) == 1: return at[0]
     raise DataError(f"does not say which output is entailment: its labels are {', '.join(map(str, labels))}", where, "name all of them in order in the system's field labels")
 
-# %% ../../nbs/models/33b_entailment.ipynb #db015496
+# %% ../../nbs/models/33b_entailment.ipynb #41ac8766
 class Entailment(Loaded):
     "A checkpoint for entailment as a scorer: it remembers the score of each pair."
     def __init__(self,
