@@ -7,7 +7,7 @@ __all__ = ['LITE', 'UNHASHED', 'PairModel', 'pair_models', 'the_pair_model', 'pa
            'how_to_get', 'check_pair_model', 'tiny_encoder', 'Loaded', 'load_with', 'batches_by_length', 'in_memory',
            'Encoder', 'pooled', 'load_encoder']
 
-# %% ../../nbs/models/33a_encoders.ipynb #2f97c70b
+# %% ../../nbs/models/33a_encoders.ipynb #50313e25
 import re, shlex
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
@@ -18,7 +18,7 @@ import numpy as np
 from ..core.types import CallError, DataError, Record, nearest, need, safe_name
 from ..core.settings import load_settings, packaged
 from ..core.formats import disk_fault, read_yaml, unpack
-from .local import Weights, _device, join_pieces, package_names
+from .local import Weights, _device, join_pieces, package_names, quietly
 from .pair_models import Pairs
 
 # %% ../../nbs/models/33a_encoders.ipynb #34923090
@@ -172,7 +172,7 @@ def tiny_encoder(
     (tf.BertForSequenceClassification if labels else tf.BertModel)(config).save_pretrained(folder)
     return Path(folder)
 
-# %% ../../nbs/models/33a_encoders.ipynb #b7dcd8b8
+# %% ../../nbs/models/33a_encoders.ipynb #e8b451d7
 class Loaded:
     "A loaded model, its tokenizer, its settings, and what it has computed."
     def __init__(self,
@@ -196,8 +196,9 @@ def load_with(
     w, device = check_pair_model(m, offline), _device(torch)
     common = {"local_files_only": offline, "trust_remote_code": False} | ({"revision": w.revision} if w.revision else {})
     try:
-        tokenizer = tf.AutoTokenizer.from_pretrained(w.place, **common)
-        model = getattr(tf, kind).from_pretrained(w.place, dtype=getattr(torch, m.dtype), use_safetensors=True, **common)
+        with quietly(tf):
+            tokenizer = tf.AutoTokenizer.from_pretrained(w.place, **common)
+            model = getattr(tf, kind).from_pretrained(w.place, dtype=getattr(torch, m.dtype), use_safetensors=True, **common)
     except (OSError, ValueError, SafetensorError) as e: raise DataError(f"{m.title} cannot be loaded: {str(e).splitlines()[0]}", w.place, how_to_get(m)) from None
     return model.to(device).eval(), tokenizer
 

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['CHUNK', 'Weights', 'package_names', 'weights_of', 'join_pieces', 'weights_id', 'is_here', 'Local', 'check_here',
-           'load_local', 'tiny_checkpoint', 'full_text', 'token_ids', 'common', 'prefill', 'option_ids',
+           'quietly', 'load_local', 'tiny_checkpoint', 'full_text', 'token_ids', 'common', 'prefill', 'option_ids',
            'option_scores', 'write', 'write_batch', 'write_all', 'shared_order', 'Sharing', 'sharing', 'reply_to']
 
 # %% ../../nbs/models/32e_local.ipynb #f1d0d114
@@ -133,9 +133,11 @@ def check_here(
     if not is_here(m) and (offline or Path(w.place).is_dir()): raise DataError(f"{m.title} cannot be loaded: its weights are not here", w.place, _get(m))
     return w
 
-# %% ../../nbs/models/32e_local.ipynb #20260053
+# %% ../../nbs/models/32e_local.ipynb #7209503d
 @contextmanager
-def _quietly(tf):
+def quietly(
+    tf, # transformers
+):
     "Without the bars and hints of a library while it loads."
     log = tf.utils.logging
     level, bars = log.get_verbosity(), log.is_progress_bar_enabled()
@@ -158,7 +160,7 @@ def load_local(
     dtype, device = "auto" if m.dtype == "auto" else getattr(torch, m.dtype), _device(torch)
     attention = {"attn_implementation": "eager"} if device == "cpu" else {}  # until `few_passes`; where that does not fit, matrix products still beat the fused kernel in chunks
     try:
-        with _quietly(tf):
+        with quietly(tf):
             tokenizer = tf.AutoTokenizer.from_pretrained(w.place, **common)
             model = tf.AutoModelForCausalLM.from_pretrained(w.place, dtype=dtype, **common, **attention, **({} if w.file else {"use_safetensors": True}))
     except (OSError, ValueError, need("safetensors", "models").SafetensorError) as e: raise DataError(f"{m.title} cannot be loaded: {str(e).splitlines()[0]}", w.place, _get(m)) from None
