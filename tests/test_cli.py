@@ -139,7 +139,7 @@ def test_an_unknown_name_has_the_same_line_in_a_process_of_its_own(home):
 # Failing work: status 1
 
 FAILING = {
-    "reproduce altentities/table_1": "altentities/table_1_example_responses: has no notebook yet",
+    "view nothing": "is not a run: it has no run.json",
     "score choice .": "is not a run: it has no run.json",
 }
 
