@@ -520,6 +520,7 @@ def test_a_question_can_be_left_out(bob, request):
     bob.press("Enter", "Enter")
     bob.click("#skip")
     bob.press("Escape")
+    bob.wait("!document.querySelector('dialog').open")
     assert bob.screen() == "write"
     bob.click("#skip")
     bob.click("#yes")

@@ -446,6 +446,7 @@ def test_a_copy_goes_on_elsewhere_and_clearing_forgets(desk, six):
     desk.press("1")
     desk.click("#clear")
     desk.press("Escape")
+    desk.wait("!document.querySelector('dialog').open")
     assert desk.title() == "Question 3 of 6" and desk.js("answered()") == 3, "asked, and kept"
     desk.click("#clear")
     desk.press("Tab", "Enter")
