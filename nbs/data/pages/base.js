@@ -12,8 +12,11 @@ function ask(text, yes, then) {
   const dialog = document.querySelector("dialog")
   at("ask").textContent = text
   at("yes").textContent = yes
-  dialog.returnValue = ""
-  dialog.onclose = () => dialog.returnValue == "yes" && then()
+  dialog.querySelector("form").onsubmit = e => {  // at once: a dialog tells of its closing later, when another may be open
+    e.preventDefault()
+    dialog.close()
+    if (e.submitter.value == "yes") then()
+  }
   dialog.showModal()
 }
 function download(record, name) {
