@@ -1,0 +1,84 @@
+"""Questions of AltEntities with more choices, with none, with both: on the released files, against counts made another way."""
+import collections, itertools, json, re
+from pathlib import Path
+import numpy as np
+import pytest
+from refnb.benchmarks.altentities import DOMAINS, altentities, questions_of
+from refnb.benchmarks.altentities_choices import BOTH, NEITHER, more_choices, open_questions
+from refnb.metrics.calibration import calibration, scored, shares
+from refnb.models.open_choice import OpenScores, by_kind, fitted_threshold, opened
+
+ROOT = Path(__file__).parents[1]
+
+@pytest.mark.parametrize("domain", DOMAINS)
+def test_more_choices_of_the_released_files(domain, upstream, settings):
+    questions = altentities(domain, "test", settings(upstream=str(upstream)))
+    made = {n: more_choices(questions, n) for n in (3, 4, 8)}
+    for n, some in made.items():
+        for q, old in zip(some, questions, strict=True):
+            urls = [c.wikipedia_url for c in q.choices]
+            assert len(set(urls)) == len({c.name for c in q.choices}) == n and urls[q.target_index] == old.target and {c.wikipedia_url for c in old.choices} <= set(urls)
+            assert [u for u in urls if u in {c.wikipedia_url for c in old.choices}] == [c.wikipedia_url for c in old.choices]  # the order of the old ones stays
+    assert all({c.wikipedia_url for c in a.choices} <= {c.wikipedia_url for c in b.choices} for a, b in [*zip(made[3], made[4]), *zip(made[4], made[8])])
+    places = collections.Counter(q.target_index for q in made[8])
+    assert len(places) == 8 and max(places.values()) < 2.2*len(questions)/8
+    used = collections.Counter(c.wikipedia_url for q, old in zip(made[8], questions) for c in q.choices if c not in old.choices)
+    assert max(used.values()) < 25  # nothing is drawn far more often than others
+    assert more_choices(questions[:150] + questions[150:], 4) == made[4]
+    assert [x.text.splitlines()[-1].strip() for x in questions_of(made[8][0])] == [e.strip() for e in questions[0].expressions]
+
+@pytest.mark.parametrize("domain", DOMAINS)
+def test_neither_and_both_of_the_released_files(domain, upstream, settings):
+    questions = altentities(domain, "test", settings(upstream=str(upstream)))
+    made = open_questions(questions, "name")
+    kinds = collections.Counter(q.meta["kind"] for q in made)
+    odd = re.compile(r"\b(not|isn'?t|wasn'?t|doesn'?t|didn'?t|don'?t|aren'?t|hasn'?t|newer|newest|older|oldest|later|latest|earlier|earliest|recent|recently)\b|n['’]t\b", re.I)
+    said = collections.defaultdict(set)
+    for q, e in ((q, e) for q in questions for e in q.expressions if not odd.search(e)): said[tuple(re.findall(r"\w+", e.lower()))].add(q.target)
+    plain = sum(not odd.search(e) for q in questions for e in q.expressions)
+    assert (kinds["one"], kinds["neither"], kinds["both"]) == (plain, plain, sum(len(t) if len(t) > 2 else 1 for t in said.values() if len(t) > 1))
+    assert len({q.id for q in made}) == len(made)
+    meant = {q.key: (q.meant.name, {c.name for c in q.choices}) for q in questions}
+    targets = {e: {name for name in names} for e, names in ((" ".join(k), {q.meant.name for q in questions if q.target in t}) for k, t in said.items())}
+    for q in made:
+        kind, offered = q.meta["kind"], {o.name for o in q.options[:2]}
+        assert len(offered) == 2 and q.options[2:] == (NEITHER, BOTH)
+        if kind == "one": assert q.options[q.right[0]].name == meant[q.doc_key][0]
+        elif kind == "neither": assert q.right == (2,) and meant[q.doc_key][0] not in offered and len(offered & meant[q.doc_key][1]) == 1
+        else: assert q.right == (3,) and offered <= targets[" ".join(re.findall(r"\w+", q.text[slice(*q.chars)].lower()))]
+    assert open_questions(tuple(questions), "name") == made != open_questions(questions, "name", seed=1)
+
+def test_threshold_is_the_best_of_all():
+    rng = np.random.default_rng(3)
+    for _ in range(20):
+        n = int(rng.integers(5, 60))
+        s = OpenScores(rng.integers(0, 9, (n, 2)).astype(float), rng.integers(0, 4, n), rng.choice(["one", "neither", "both"], n))
+        value = lambda t: np.mean(list(by_kind(s, t).values()))
+        assert value(fitted_threshold(s)) == max(value(t) for t in np.arange(-1, 10, .5))
+        assert [int(x) for x in opened(s.scores, 4)] == [{(0, 0): 2, (1, 1): 3, (1, 0): 0, (0, 1): 1}[a > 4, b > 4] for a, b in s.scores]
+
+def test_calibration_by_hand():
+    rng = np.random.default_rng(5)
+    sizes = rng.integers(2, 6, 50)
+    values, right = rng.normal(size=sizes.sum()), [int(rng.integers(0, n)) for n in sizes]
+    s, b, at = scored(values, sizes, right), 1.7, 0
+    got = calibration(s, b, 4)
+    for i, (n, r) in enumerate(zip(sizes, right, strict=True)):
+        e = [np.exp(b*v) for v in values[at:at + n]]
+        p, at = [x/sum(e) for x in e], at + n
+        assert np.isclose(got.brier[i], sum((x - (k == r))**2 for k, x in enumerate(p))) and np.isclose(got.log_loss[i], -np.log(p[r]))
+        assert np.isclose(got.confidence[i], max(p)) and got.credit[i] == (p.index(max(p)) == r)
+    assert np.isclose(shares(s, b).sum(), 50) and got.table.n.sum() == 50 and got.table.n.max() - got.table.n.min() <= 1
+    assert np.isclose(got.error, sum(abs(t.confidence - t.accuracy)*t.n for t in got.table.itertuples())/50)
+
+def test_transfer_repeats_table_7():
+    read = lambda name: {(c["row"], c["column"]): c["ours"] for c in _cells(ROOT/f"reports/altentities/{name}.csv")}
+    transfer, seven, choices = read("own_transfer"), read("table_7_test_accuracy"), read("own_number_of_choices")
+    for d in ("books", "recipes", "music"): assert transfer["Negation and comparison, fitted on mixed", d] == seven["Negation and comparison", f"{d} / unshown"] != ""
+    for name, d in itertools.product(["Word overlap", "TF-IDF, characters"], ["books", "music"]): assert float(choices[name, f"{d} / 2"]) > float(choices[name, f"{d} / 3"]) > float(choices[name, f"{d} / 4"]) > float(choices[name, f"{d} / 8"])
+    told = json.loads((ROOT/"reports/altentities/own_calibration.json").read_text())
+    assert len(told["inputs"]) == 6
+
+def _cells(path):
+    import csv
+    with open(path, newline="") as f: return list(csv.DictReader(f))
