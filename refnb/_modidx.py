@@ -337,6 +337,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                                     'refnb/benchmarks/altentities_statistics.py'),
                                                          'refnb.benchmarks.altentities_statistics.read_sheet': ( 'benchmarks/altentities_statistics.html#read_sheet',
                                                                                                                  'refnb/benchmarks/altentities_statistics.py'),
+                                                         'refnb.benchmarks.altentities_statistics.seen_before': ( 'benchmarks/altentities_statistics.html#seen_before',
+                                                                                                                  'refnb/benchmarks/altentities_statistics.py'),
                                                          'refnb.benchmarks.altentities_statistics.shared': ( 'benchmarks/altentities_statistics.html#shared',
                                                                                                              'refnb/benchmarks/altentities_statistics.py'),
                                                          'refnb.benchmarks.altentities_statistics.sheet_lines': ( 'benchmarks/altentities_statistics.html#sheet_lines',
