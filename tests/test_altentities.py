@@ -9,7 +9,7 @@ from rapidfuzz.distance import Levenshtein
 import refnb.benchmarks.altentities as alt
 import tools
 from refnb.benchmarks.altentities import DOMAINS, METHODS, NEGATION, SPLITS, Alternative, AltQuestion, Written
-from refnb.benchmarks.altentities_statistics import alt_statistics, entities_per_expression, judged_share, method_counts, read_sheet, shared, sheet_lines, sheet_text, spacy_tagger, write_sheets
+from refnb.benchmarks.altentities_statistics import alt_statistics, entities_per_expression, judged_share, method_counts, read_sheet, seen_before, shared, sheet_lines, sheet_text, spacy_tagger, write_sheets
 from refnb.benchmarks.parts import benchmarks, part_is_here, part_questions
 from refnb.core.settings import load_settings, packaged
 from refnb.core.types import CallError, DataError, FormatError, Option
@@ -93,6 +93,18 @@ def test_expressions_are_as_they_were_written(both):
 
 def test_splits_share_entities_and_no_targets(corpus):
     assert [tuple(shared(corpus[d, "dev"], corpus[d, "test"])) for d in DOMAINS] == [(0, 0, 0, 0, 0), (0, 0, 100, 30, 27), (0, 0, 128, 46, 36)]
+
+def test_what_was_meant_before_is_wrong_now(corpus):
+    counts = {}
+    for d in DOMAINS:
+        dev, test = corpus[d, "dev"], corpus[d, "test"]
+        seen = seen_before(test, dev)
+        for q in test:
+            before = [(x.target == c.wikipedia_url) for i, c in enumerate(q.choices) if i != q.target_index for x in dev if c.wikipedia_url in {y.wikipedia_url for y in x.choices}]
+            assert seen[q.key] == ("was meant" if any(before) else "was offered" if before else "new")
+            assert not any(x.target == q.target for x in dev)
+        counts[d] = [sum(len(q.expressions) for q in test if seen[q.key] == k) for k in ("new", "was offered", "was meant")]
+    assert counts == {"books": [2000, 0, 0], "recipes": [1495, 472, 276], "songs": [1254, 534, 389]}
     entities = [({c.wikipedia_url for q in corpus[d, "test"] for c in q.choices}, {q.target for q in corpus[d, "test"]}) for d in DOMAINS]
     assert [(len(a), len(b)) for a, b in entities] == [(530, 285), (395, 162), (366, 132)]
 
