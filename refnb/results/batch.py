@@ -221,7 +221,7 @@ def execute(
         run = tmp/"run.ipynb"
         return Executed(files, run.read_bytes() if run.exists() else b"", time.monotonic() - start, fault)
 
-# %% ../../nbs/results/52_batch.ipynb #9d6e4e50
+# %% ../../nbs/results/52_batch.ipynb #ddd7c488
 def _numbers(csv_text: bytes) -> set[tuple[str, str]]:
     "The cells of a report that have a number."
     import csv, io
@@ -237,7 +237,8 @@ def verdict(
     if not old or stale(old, reports): return "changed" if old else "new"
     new, before = msgspec.json.decode(files[f"{name}.json"], type=dict), (Path(reports)/csv).read_bytes()
     if before == files[csv] and all(old[k] == new[k] for k in ("inputs", "runs", "parameters")): return "same" if _whole(old, reports) and not _redrawn(old, new) else "changed"
-    return "kept" if _numbers(before) - _numbers(files[csv]) else "changed"
+    more = old["inputs"].items() < new["inputs"].items()  # more files are here, but something else that gave numbers is not
+    return "kept" if _numbers(before) - _numbers(files[csv]) and not more else "changed"
 
 def _redrawn(old: dict, new: dict) -> bool:
     "Whether a text or a picture is another one though the same versions made it: then the notebook wants it so."
