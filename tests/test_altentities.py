@@ -210,6 +210,7 @@ UNUSABLE = [
     (lambda: with_choice(5, 0, plot="x"), r"question 5, field choices\[0\]: Object contains unknown field `plot`"),
     (lambda: changed(6, drop="description_section"), "question 6: Object missing required field `description_section`"),
     (lambda: changed(6, split="dev"), "question 6: Object contains unknown field `split`"),
+    (lambda: changed(7, expressions=["the old one", "\u200b\ufeff"]), r"question 7, field expressions\[1\]: is empty"),
     (lambda: b"[]", "f: has no questions"), (lambda: b"", "f: the file ends in question 0"), (lambda: b"{}", "f: Expected `array`, got `object`"), (lambda: b"[1]", "question 0: Expected `object`"),
     (lambda: SAMPLE.read_bytes()[:-2], "f: the file ends in question 42; get it again"),
     (lambda: SAMPLE.read_bytes()[:90_000], "f: the file ends in question 3"),
@@ -234,6 +235,7 @@ ODD = [
     (lambda: with_choice(16, 0, description="<a href='x'>here</a>"), r"question 16, field choices\[0\]\.description: has HTML"),
     (lambda: with_choice(16, 0, drop="image_url"), r"choices\[0\]\.image_url: is missing"),
     (lambda: with_choice(0, 0, image_url="http://sample.invalid/x.jpg"), r"choices\[0\]\.image_url: is of recipes alone"),
+    (lambda: with_choice(0, 1, description=json.loads(SAMPLE.read_text())[0]["choices"][0]["description"]), "question 0, field choices: two have one description"),
     (lambda: changed(0, question="Which one?"), "question 0, field question: does not name the choices"),
     (lambda: changed(0, description_section="ingredients"), "field description_section: 'ingredients' is not a section of BOOKS"),
     (lambda: changed(0, sampling_method="SAME_INFOBOXES"), "field sampling_method: SAME_INFOBOXES is not used for BOOKS"),
@@ -251,6 +253,12 @@ def test_what_no_released_file_has_is_refused_unless_one_asks(make, said):
 def test_an_expression_that_names_the_target_is_kept_and_marked():
     [q] = alt.parse_altentities(json.dumps([json.loads(changed(4, expressions=["the tallowgate by Ferrow", "the old one"]))[4]]).encode())
     assert [x.meta["names target"] for x in alt.questions_of(q)] == [True, False]
+
+def test_f43_a_name_in_another_form_is_a_name(sample):
+    q = sample[4].changed(choices=tuple(c.changed(name="Café d’Été (novel)") if i == sample[4].target_index else c for i, c in enumerate(sample[4].choices)))
+    assert [alt.names_target(q, e) for e in ("CAFE\u0301  d'e\u0301te\u0301, please", "the Café\u200b d’Été", "cafe d'ete")] == [True, True, False]
+    names = [c.changed(name=n) for c, n in zip(q.choices, ("Cafe\u0301", "CAFÉ "), strict=True)]
+    assert "choices: two have one name" in alt.departures(q.changed(choices=tuple(names)))
 
 def test_html_of_songs_is_told_to_nobody(sample):
     song = sample[29].changed(choices=tuple(c.changed(description=f"<a href='http://sample.invalid/?q={i}'>search</a>") for i, c in enumerate(sample[29].choices)))
@@ -399,7 +407,24 @@ def test_a_spreadsheet_may_do_what_it_likes_to_other_cells(tmp_path, sample):
     path.write_bytes("\ufeffjudgement,id,x\r\n".encode() + "".join(f"{'BOTH' if i % 5 == 0 else 'right'},{r['id']},\"a\nb\"\r\n" for i, r in enumerate(rows)).encode() + b"\r\n")
     share, why = judged_share(read_sheet(path, "error rate"), "error rate")
     assert (share.value, share.n, share.clusters, why) == (15/75, 75, 15, "")
+    path.write_bytes(b"id,judgement\rbooks-sample-0-0,right\r , \r")
+    assert read_sheet(path, "error rate") == {"books-sample-0-0": "right"}
     assert judged_share({}, "error rate") == (None, "the sheet has no lines")
+
+BAD_SHEETS = [(b'id,judgement\n"' + b"x"*140_000, "field larger than"), (b"id,judgement\n,right", "line 2, field id: a line without an id; keep one line"), (b"id;judgement\na;right", "columns are divided by commas"),
+              (b"id,judgement\na,right\na,both", "line 3, field id: a stands twice; keep one line"), (b"id,judgement\nsongs-sample-0-0,right", "line 2, field id: songs-sample-0-0 is none of the expressions that this sheet may ask about; is it the sheet of another domain?"), (b"\xff", "not UTF-8")]
+
+@pytest.mark.parametrize(("data", "said"), BAD_SHEETS)
+def test_f42_a_sheet_that_is_wrong(tmp_path, data, said):
+    (path := tmp_path/"s.csv").write_bytes(data)
+    with pytest.raises(FormatError) as e: read_sheet(path, "error rate", {"books-sample-0-0", "a"})
+    assert str(e.value).startswith(str(path)) and said in str(e.value) and "\n" not in str(e.value)
+
+def test_a_table_refuses_the_sheet_of_another_domain(tmp_path, sample):
+    [path] = write_sheets(tmp_path/"sheets", {"songs": [q for q in sample if q.topic == "songs"]})[:1]
+    path.rename(path.with_name("multi-modality-recipes.csv"))
+    said = tools.refnb(tmp_path, "reproduce", "altentities/table_5_corpus_statistics", "--sample", "-p", f"sheets={tmp_path/'sheets'}")
+    assert said.status == 1 and "is none of the expressions that this sheet may ask about" in said.out + said.err
 
 def test_the_sample_is_a_part(settings):
     home = settings()

@@ -7,10 +7,10 @@ __all__ = ['Tagger', 'MODELS', 'SEEN', 'SHEETS', 'SIZES', 'COLUMNS', 'method_cou
            'spacy_tagger', 'entities_per_expression', 'Shared', 'shared', 'seen_before', 'Judged', 'the_sheet',
            'sheet_lines', 'sheet_text', 'sheet_path', 'write_sheets', 'read_sheet', 'judged_share']
 
-# %% ../../nbs/benchmarks/21a_altentities_statistics.ipynb #4d7ff73e
+# %% ../../nbs/benchmarks/21a_altentities_statistics.ipynb #22fb9532
 import csv, io, random
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 import numpy as np
@@ -177,23 +177,34 @@ def write_sheets(
     if there := [p for p in wanted if p.exists()]: raise CallError("is there already", str(there[0]), "it may hold judgements: name another folder")
     return [write_atomic(p, sheet_text(questions[d], k, seed)) for p, (d, k) in wanted.items()]
 
-# %% ../../nbs/benchmarks/21a_altentities_statistics.ipynb #bc0d4f44
+# %% ../../nbs/benchmarks/21a_altentities_statistics.ipynb #ef8d879c
 def read_sheet(
     path: str|Path,     # a filled sheet
     kind: str,          # multi-modality, error rate
+    ids: Collection[str]|None = None, # of the expressions that it may ask about; None: any
 ) -> dict[str, str]:    # id -> judgement; "": none yet
     "The judgements of a sheet."
-    known, out = the_sheet(kind).labels, {}
-    rows = csv.reader(io.StringIO(utf8(read_bytes(path), str(path))))
-    head = next(rows, [])
-    if lost := [c for c in ("id", "judgement") if c not in head]: raise FormatError(f"has no column {lost[0]!r}", at_line(str(path), 1), "keep the first line of the sheet; columns are divided by commas")
-    for row in rows:
-        if not any(row): continue
-        id, said = (row[head.index(c)].strip() if head.index(c) < len(row) else "" for c in ("id", "judgement"))
-        if said.lower() not in ("", *known): raise FormatError(f"unknown judgement {said!r}", at_line(str(path), rows.line_num, "judgement"), f"say {', '.join(known)}")
-        if id in out: raise FormatError(f"{id} stands twice", at_line(str(path), rows.line_num, "id"))
-        out[id] = said.lower()
+    rows, out = csv.reader(io.StringIO(utf8(read_bytes(path), str(path)), newline="")), {}
+    try:
+        head = next(rows, [])
+        if lost := [c for c in ("id", "judgement") if c not in head]: raise FormatError(f"has no column {lost[0]!r}", at_line(str(path), 1), "keep the first line of the sheet; columns are divided by commas")
+        for row in rows:
+            if not any(x.strip() for x in row): continue
+            id, said = (row[head.index(c)].strip() if head.index(c) < len(row) else "" for c in ("id", "judgement"))
+            if bad := _of_an_id(id, out, ids): raise FormatError(bad[0], at_line(str(path), rows.line_num, "id"), bad[1])
+            out[id] = _judgement(said, kind, at_line(str(path), rows.line_num, "judgement"))
+    except csv.Error as e: raise FormatError(str(e), at_line(str(path), rows.line_num)) from None
     return out
+
+def _of_an_id(id: str, before: Collection[str], known: Collection[str]|None) -> tuple[str, str]|None:
+    "What is wrong with a line's id, and what to do."
+    if not id or id in before: return f"{id} stands twice" if id else "a line without an id", "keep one line for each expression"
+    return (f"{id} is none of the expressions that this sheet may ask about", "is it the sheet of another domain?") if known is not None and id not in known else None
+
+def _judgement(said: str, kind: str, where: str) -> str:
+    labels = the_sheet(kind).labels
+    if said.lower() not in ("", *labels): raise FormatError(f"unknown judgement {said!r}", where, f"say {', '.join(labels)}")
+    return said.lower()
 
 def judged_share(
     judgements: Mapping[str, str], # id -> judgement, of one sheet
