@@ -8,7 +8,7 @@ __all__ = ['PLAIN', 'SEARCH', 'WHY', 'Entity', 'heading', 'read_entities', 'dist
            'read_denied', 'usable_sections', 'why_dropped', 'Candidates', 'most_sections', 'candidates',
            'section_table']
 
-# %% ../../nbs/benchmarks/21b_altentities_entities.ipynb #7116601b
+# %% ../../nbs/benchmarks/21b_altentities_entities.ipynb #ca9bf994
 import csv, html, io, re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,9 +19,9 @@ import msgspec
 from fastcore.basics import patch
 from ..core.types import CallError, FormatError, Record, nearest
 from ..core.formats import at_line, read_bytes, read_jsonl, utf8
-from .altentities import _TAG, LONGEST, SECTIONS, SHOWN, Alternative, bare_title, the_domain
+from .altentities import _TAG, LONGEST, SECTIONS, SHOWN, Alternative, bare_title, in_one_form
 
-# %% ../../nbs/benchmarks/21b_altentities_entities.ipynb #241cd8a5
+# %% ../../nbs/benchmarks/21b_altentities_entities.ipynb #770ae582
 class Entity(Record):
     "A row of the table."
     name: str                                 # of its page, with what tells it from others of that name in parentheses
@@ -34,7 +34,7 @@ class Entity(Record):
 
     def fault(self) -> str:
         "What is wrong with the values, or nothing."
-        if bad := next((f for f in ("name", "url") if not getattr(self, f).strip()), ""): return f"field {bad}: is empty"
+        if bad := next((f for f in ("name", "url") if not in_one_form(getattr(self, f)).strip()), ""): return f"field {bad}: is empty"
         if self.domain not in ("books", "recipes", "songs"): return f"field domain: unknown domain {self.domain!r}; {'the files call it songs' if self.domain == 'music' else nearest(self.domain, ('books', 'recipes', 'songs'))}"
         if twice := [h for h, n in Counter(map(heading, self.sections)).items() if n > 1]: return f"field sections: {twice[0]!r} stands twice"
         return ""
@@ -45,7 +45,7 @@ def heading(
     "A heading in small letters, without blanks around it."
     return " ".join(text.lower().split())
 
-# %% ../../nbs/benchmarks/21b_altentities_entities.ipynb #05d8832e
+# %% ../../nbs/benchmarks/21b_altentities_entities.ipynb #bee5d167
 PLAIN = ("name", "url", "domain", "image_url")
 
 def _from_row(row: Mapping[str, str]) -> dict:
@@ -53,31 +53,40 @@ def _from_row(row: Mapping[str, str]) -> dict:
     many = lambda v: tuple(x for x in map(str.strip, v.split("|")) if x)
     parts = lambda prefix: {k.removeprefix(prefix).strip(): v for k, v in row.items() if k.startswith(prefix) and v.strip()}
     attributes = {k: v if "|" not in v else many(v) for k, v in parts("attribute:").items()}
-    return {f: row.get(f, "") for f in PLAIN} | {"sections": parts("section:"), "attributes": attributes, "templates": many(row.get("templates", ""))}
+    return {f: row.get(f, "").strip() for f in PLAIN} | {"sections": parts("section:"), "attributes": attributes, "templates": many(row.get("templates", ""))}
+
+def _columns(heads: Sequence[str], where: str):
+    "Refuse a first line that leaves something out, or says it twice."
+    known, do = (*PLAIN, "templates"), "known: " + ", ".join((*PLAIN, "templates", "section:…", "attribute:…")) + "; columns are divided by commas"
+    for bad in (h for h in heads if h not in known and not re.match("section:|attribute:.", h)): raise FormatError(f"unknown column {bad!r}", where, do)
+    for h, n in Counter(heads).items():
+        if n > 1: raise FormatError(f"the column {h!r} stands twice", where, "keep one of them")
+    for lost in (f for f in ("name", "url", "domain") if f not in heads): raise FormatError(f"has no column {lost!r}", where, do)
 
 def _csv_rows(path: str|Path) -> Iterable[tuple[int, dict[str, str]]]:
     "Rows of a CSV file with the lines on which they end."
     reader = csv.DictReader(io.StringIO(utf8(read_bytes(path), str(path)), newline=""), strict=True)
     try:
-        for bad in (f for f in reader.fieldnames or () if f not in (*PLAIN, "templates") and not re.match("section:|attribute:.", f)):
-            raise FormatError(f"unknown column {bad!r}", at_line(str(path), 1), "known: " + ", ".join((*PLAIN, "templates", "section:…", "attribute:…")))
+        if reader.fieldnames: _columns(reader.fieldnames, at_line(str(path), 1))
         for row in reader:
             if None in row or None in row.values(): raise FormatError("has another number of fields than the header", at_line(str(path), reader.line_num))
             yield reader.line_num, row
-    except csv.Error as e: raise FormatError(str(e), at_line(str(path), reader.line_num)) from None
+    except csv.Error as e: raise FormatError(str(e), at_line(str(path), reader.line_num + 1), "give long texts as JSONL" if "limit" in str(e) else "") from None
 
 def _csv(path: str|Path) -> Iterable[Entity]:
     for n, row in _csv_rows(path):
         try: yield msgspec.convert(_from_row(row), Entity)
         except (msgspec.ValidationError, ValueError) as e: raise FormatError(str(e).partition(" - at")[0], at_line(str(path), n)) from None
 
-# %% ../../nbs/benchmarks/21b_altentities_entities.ipynb #33bda894
+# %% ../../nbs/benchmarks/21b_altentities_entities.ipynb #f89c2786
 def read_entities(
-    path: str|Path, # JSONL, or CSV if its name says so; plain or .gz
+    path: str|Path, # JSONL, or CSV if its name ends so; plain or .gz
 ) -> list[Entity]:  # in the file's order
     "Entities from a table."
-    table = _csv(path) if Path(path).name.removesuffix(".gz").endswith(".csv") else read_jsonl(path, Entity)
-    got = list(table)
+    name = Path(path).name.lower().removesuffix(".gz")
+    if name.endswith((".tsv", ".xlsx")): raise FormatError("is no table that can be read", str(path), "give JSONL, an object a line, or CSV, with commas and in UTF-8")
+    if not name.endswith(".csv") and read_bytes(path).lstrip()[:1] == b"[": raise FormatError("is one JSON list", at_line(str(path), 1), "give an object a line, without commas between them")
+    got = list(_csv(path) if name.endswith(".csv") else read_jsonl(path, Entity))
     if not got: raise FormatError("has no entities", str(path))
     return distinct(got, str(path))
 
@@ -133,7 +142,7 @@ def unshown(
     more = between_words(rest, max(0, longest - len(box) - 2))
     return f"{box}. {more}" if more else box
 
-# %% ../../nbs/benchmarks/21b_altentities_entities.ipynb #21f22158
+# %% ../../nbs/benchmarks/21b_altentities_entities.ipynb #cf9c744d
 SEARCH = "https://www.google.com/search?q="  # where people look for a song, as in the release
 
 def shown_name(
@@ -141,9 +150,9 @@ def shown_name(
     keep: bool = False, # keep the parentheses, since both names would be equal
 ) -> str:
     "A choice's name."
-    if e.domain != "songs": return e.name if keep else bare_title(e.name)
-    artist = _value(e.attributes.get("artist", ""))
-    return f"{e.name if keep else bare_title(e.name)} (by {artist})" if artist and not re.search(r" \(by .*\)$", e.name) else e.name
+    name, artist = " ".join(e.name.split()), _value(e.attributes.get("artist", ""))
+    if e.domain != "songs": return name if keep else bare_title(name)
+    return f"{name if keep else bare_title(name)} (by {artist})" if artist and not re.search(r" \(by .*\)$", name) else name
 
 def search_link(
     name: str,            # of a song, with its artist
@@ -173,7 +182,7 @@ def section_text(
     "The text below a heading."
     return next((t.strip() for h, t in e.sections.items() if heading(h) == section), "")
 
-# %% ../../nbs/benchmarks/21b_altentities_entities.ipynb #8c16e1d7
+# %% ../../nbs/benchmarks/21b_altentities_entities.ipynb #f273ab42
 class Filters(Record):
     "The constants of Table 12."
     shortest: int = 251                        # fewest characters of a section that is shown
@@ -181,6 +190,7 @@ class Filters(Record):
     most_songs: int = 1000                     # those with the most sections
     food: tuple[str, ...] = ("infobox prepared food", "infobox food") # templates of recipes
     denied: tuple[str, ...] = ()               # words that no text may have
+    shown: int = 750                           # most characters of what is shown
 
     def fault(self) -> str:
         "What is wrong with the values, or nothing."
@@ -200,9 +210,9 @@ def usable_sections(
     "Sections that are long enough to be shown."
     return [s for s in SECTIONS[e.domain.upper()] if len(section_text(e, s)) >= f.shortest]
 
-# %% ../../nbs/benchmarks/21b_altentities_entities.ipynb #b6182c12
+# %% ../../nbs/benchmarks/21b_altentities_entities.ipynb #2ceae5e5
 WHY = {"infoboxes": "more than one infobox", "html": "HTML in its text", "none": "none of the sections that are shown", "short": "section too short", "genre": "no genre",
-       "food": "not a prepared food", "image": "no image", "sections": "too few sections", "denied": "a word of the denylist", "popular": "not among the longest"}
+       "food": "not a prepared food", "image": "no image", "sections": "too few sections", "denied": "a word of the denylist", "twin": "shown with the text of another", "popular": "not among the longest"}
 
 def _texts(e: Entity) -> Iterable[str]: return (e.name, *e.sections.values(), *map(_value, e.attributes.values()))
 
@@ -228,7 +238,7 @@ def why_dropped(
     if e.domain == "songs" and len(e.sections) < f.fewest_sections: return "sections"
     return "denied" if denier and any(map(denier.search, _texts(e))) else ""
 
-# %% ../../nbs/benchmarks/21b_altentities_entities.ipynb #b9cb526f
+# %% ../../nbs/benchmarks/21b_altentities_entities.ipynb #2349b1eb
 class Candidates(NamedTuple):
     "Entities that can be asked about, and what became of the others."
     entities: tuple[Entity, ...]    # in the table's order
@@ -247,6 +257,10 @@ class Candidates(NamedTuple):
         "Candidates of a domain that can be shown by a section."
         return [e for e in self.entities if e.domain == domain and section in usable_sections(e, self.filters)]
 
+    def losses(self) -> str:
+        "What was dropped, in words."
+        return ", ".join(f"{n} of {len(self.domains)} for: {WHY[w]}" for w, n in Counter(self.dropped.values()).most_common()) or "nothing was dropped"
+
 def most_sections(
     songs: Iterable[Entity], # candidates
     n: int,                  # how many stay
@@ -254,7 +268,16 @@ def most_sections(
     "The songs with the longest pages."
     return sorted(songs, key=lambda e: (-len(e.sections), -sum(map(len, e.sections.values())), e.url))[:n]
 
-# %% ../../nbs/benchmarks/21b_altentities_entities.ipynb #4921113a
+# %% ../../nbs/benchmarks/21b_altentities_entities.ipynb #3f0edc81
+def _twins(entities: Iterable[Entity], f: Filters) -> set[str]:
+    "Those that are shown with the very text of another, whose url comes first; songs are shown by a link."
+    seen, out = set(), set()
+    for e in sorted((e for e in entities if e.domain != "songs"), key=lambda e: e.url):
+        told = {(e.domain, cut_description(section_text(e, s), f.shown)) for s in usable_sections(e, f)}
+        if told & seen: out.add(e.url)
+        else: seen |= told
+    return out
+
 def candidates(
     entities: Sequence[Entity],  # of a table
     filters: Filters = Filters(), # the constants
@@ -262,6 +285,7 @@ def candidates(
     "Entities that can be asked about."
     denier = _denier(filters.denied)
     dropped = {e.url: why for e in distinct(entities) if (why := why_dropped(e, filters, denier))}
+    dropped |= dict.fromkeys(_twins((e for e in entities if e.url not in dropped), filters), "twin")
     songs = [e for e in entities if e.domain == "songs" and e.url not in dropped]
     popular = {e.url for e in most_sections(songs, filters.most_songs)}
     dropped |= {e.url: "popular" for e in songs if e.url not in popular}
