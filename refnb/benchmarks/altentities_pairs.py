@@ -7,18 +7,19 @@ __all__ = ['Encoder', 'ATTRIBUTES', 'Stream', 'SHOWING', 'ORDER', 'SHARES', 'sim
            'nearest_rows', 'uniform_pairs', 'same_name_pairs', 'similar_name_pairs', 'told_names', 'described_pairs',
            'attribute_pairs', 'apportioned', 'wanted_pairs', 'Drawn', 'draw', 'together', 'split_pairs', 'split_sizes']
 
-# %% ../../nbs/benchmarks/21c_altentities_pairs.ipynb #21bcc032
+# %% ../../nbs/benchmarks/21c_altentities_pairs.ipynb #3f0f9292
 import random, re
+from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from itertools import combinations, islice
+from itertools import accumulate, chain, groupby, islice
 from typing import NamedTuple
 import numpy as np
 from ..core.types import CallError, DataError, nearest
 from ..core.settings import packaged
 from ..core.formats import read_yaml
-from .altentities import METHODS, SECTIONS, USED, bare_title, paper_domain, the_domain
+from .altentities import METHODS, SECTIONS, USED, as_seen, paper_domain, the_domain
 from .altentities_entities import Candidates, Entity, _value, cut_description, section_text, shown_name
 
 # %% ../../nbs/benchmarks/21c_altentities_pairs.ipynb #e4fe58db
@@ -40,21 +41,25 @@ def _sharing(t: str, edits: int, lengths: set[int], index: Mapping[tuple, list[i
     keys = ((n, i, t[a:a + size]) for n in range(max(0, len(t) - edits), len(t) + 1) if n in lengths for i, size, places in _places(len(t), n, edits) for a in places)
     return {j for k in keys if k in index for j in index[k]}
 
-# %% ../../nbs/benchmarks/21c_altentities_pairs.ipynb #85efa186
+# %% ../../nbs/benchmarks/21c_altentities_pairs.ipynb #455297d1
+def _batches(titles: Sequence[str], edits: int, order: Iterable[int], enough: int = 2**17) -> Iterator[list[tuple[int, int]]]:
+    "Similar pairs, each at the turn of the longer title; the lower index first."
+    from rapidfuzz.distance import Levenshtein
+    if edits < 0: raise CallError(f"{edits} edits", "similar_titles", "say 0 or more")
+    index, lengths, rank, out = defaultdict(list), {len(t) for t in titles}, [(len(t), j) for j, t in enumerate(titles)], []
+    for j, t in enumerate(titles):
+        for i, (a, size) in enumerate(_pieces(len(t), edits)): index[len(t), i, t[a:a + size]].append(j)
+    for j in order:
+        out += [(min(i, j), max(i, j)) for i in _sharing(titles[j], edits, lengths, index) if rank[i] < rank[j] and Levenshtein.distance(titles[i], titles[j], score_cutoff=edits) <= edits]
+        if len(out) >= enough: yield out; out = []
+    yield out
+
 def similar_titles(
     titles: Sequence[str], # any
     edits: int = 3,        # most edits between two
 ) -> list[tuple[int, int]]: # indices of pairs, the lower one first, in order; equal titles are a pair too
     "All pairs of titles that are a few edits apart."
-    from rapidfuzz.distance import Levenshtein
-    if edits < 0: raise CallError(f"{edits} edits", "similar_titles", "say 0 or more")
-    index, lengths, out = defaultdict(list), set(), []
-    for j in sorted(range(len(titles)), key=lambda j: (len(titles[j]), j)):
-        t = titles[j]
-        lengths.add(len(t))
-        out += [(min(i, j), max(i, j)) for i in _sharing(t, edits, lengths, index) if Levenshtein.distance(titles[i], t, score_cutoff=edits) <= edits]
-        for i, (a, size) in enumerate(_pieces(len(t), edits)): index[len(t), i, t[a:a + size]].append(j)
-    return sorted(out)
+    return sorted(chain.from_iterable(_batches(titles, edits, range(len(titles)))))
 
 # %% ../../nbs/benchmarks/21c_altentities_pairs.ipynb #7245b8e0
 def tfidf_vectors(
@@ -72,7 +77,7 @@ def tfidf_vectors(
 
 Encoder = Callable[[Sequence[str]], "np.ndarray"]  # texts -> a row of numbers for each, or a sparse table
 
-# %% ../../nbs/benchmarks/21c_altentities_pairs.ipynb #268a668d
+# %% ../../nbs/benchmarks/21c_altentities_pairs.ipynb #040ac49a
 def _unit_rows(vectors):
     "Rows of length one, single precision; rows of zeros stay."
     from scipy import sparse
@@ -80,19 +85,28 @@ def _unit_rows(vectors):
         m = sparse.csr_matrix(vectors, dtype=np.float32)
         length = np.sqrt(np.asarray(m.multiply(m).sum(axis=1))).ravel()
         return sparse.diags_array(1/np.where(length, length, 1).astype(np.float32)).tocsr() @ m
-    m = np.asarray(vectors, np.float32)
+    m = np.asarray(vectors)
+    largest = np.maximum(m.max(axis=1, keepdims=True), -m.min(axis=1, keepdims=True))  # what is huge or tiny has no square
+    m = (m/np.where(largest, largest, 1)).astype(np.float32)
     length = np.linalg.norm(m, axis=1, keepdims=True)
-    return m/np.where(length, length, 1)
+    m /= np.where(length, length, 1)
+    return m
 
 def encoded(
     encoder: Encoder,     # texts -> rows
     texts: Sequence[str], # any
 ):                        # rows of length one
     "What an encoder says, if it can be."
-    got = encoder(texts)
-    if getattr(got, "ndim", 0) != 2 or got.shape[0] != len(texts): raise DataError(f"the encoder gave {getattr(got, 'shape', type(got).__name__)} for {len(texts)} texts", "encoded", "let it give one row of numbers for each text")
-    if not np.isfinite(getattr(got, "data", got) if hasattr(got, "indptr") else got).all(): raise DataError("the encoder gave a number that is none", "encoded", "look at its texts: is one empty?")
-    return _unit_rows(got)
+    from scipy import sparse
+    got, do = encoder(texts), "let it give one row of numbers for each text"
+    if getattr(got, "ndim", 0) != 2 or got.shape[0] != len(texts) or not got.shape[1]: raise DataError(f"the encoder gave {tuple(got.shape) if hasattr(got, 'shape') else type(got).__name__} for {len(texts)} texts", "encoded", do)
+    try: got = sparse.csr_matrix(got) if sparse.issparse(got) else np.asarray(got)
+    except (TypeError, ValueError, RuntimeError) as e: raise DataError(f"what the encoder gave is no table of numbers ({e})", "encoded", do) from None
+    if got.dtype.kind not in "fiub": raise DataError(f"the encoder gave values of type {got.dtype}", "encoded", do)
+    values = got.data if sparse.issparse(got) else got
+    if not np.isfinite(values).all(): raise DataError("the encoder gave a number that is none", "encoded", "look at its texts: is one empty?")
+    if not values.any(): raise DataError("the encoder gave nothing but zeros", "encoded", do)
+    return _unit_rows(got if got.dtype.kind == "f" else got.astype(np.float32))
 
 # %% ../../nbs/benchmarks/21c_altentities_pairs.ipynb #c8354feb
 def nearest_rows(
@@ -123,24 +137,50 @@ def _improve(at: np.ndarray, best: np.ndarray, got: np.ndarray, rows: np.ndarray
     better = value > best
     at[better], best[better] = top[better] + start, value[better]
 
-# %% ../../nbs/benchmarks/21c_altentities_pairs.ipynb #a868e402
+# %% ../../nbs/benchmarks/21c_altentities_pairs.ipynb #2c1d3129
 ATTRIBUTES = {"recipes": (("type",), ("type", "country")), "songs": (("genre",), ("artist",), ("genre", "artist"))}
 Stream = Iterator[tuple[int, int]]
 
+def _lazily(n: int, rng: random.Random) -> Iterator[int]:
+    "The numbers below n in random order; as much memory as was drawn."
+    moved: dict[int, int] = {}
+    for k in range(n):
+        here, j = moved.pop(k, k), rng.randrange(k, n)
+        yield here if j == k else moved.get(j, j)
+        if j != k: moved[j] = here
+
+def _spread(sizes: Sequence[int], rng: random.Random) -> Iterator[tuple[int, int]]:
+    "Of lots of some sizes: which lot, and which of its things; each thing once, in random order."
+    ends = list(accumulate(sizes))
+    for k in _lazily(ends[-1] if ends else 0, rng):
+        i = bisect_right(ends, k)
+        yield i, k - ends[i] + sizes[i]
+
+def _by_name(group: Iterable[int], names: Sequence[str]) -> tuple[list[int], list[tuple[int, int]]]:
+    "A group in the order of its names, and where those that share each one's name begin and end."
+    order, runs = sorted(group, key=lambda i: (names[i], i)), []
+    for _, run in groupby(order, key=names.__getitem__):
+        n = sum(1 for _ in run)
+        runs += [(len(runs), len(runs) + n)]*n
+    return order, runs
+
+def _names(pool: Sequence[Entity], keep: bool = True) -> list[str]: return [as_seen(shown_name(e, keep)) for e in pool]
+
+def _within(groups: Iterable[Iterable[int]], pool: Sequence[Entity], rng: random.Random) -> Stream:
+    "Any two of a group whose names differ, each pair once."
+    names = _names(pool)
+    lots = [(order, k, end) for g in groups for order, runs in [_by_name(g, names)] for k, (_, end) in enumerate(runs)]
+    for i, k in _spread([len(order) - end for order, _, end in lots], rng):
+        order, at, end = lots[i]
+        yield min(order[at], order[end + k]), max(order[at], order[end + k])
+
+# %% ../../nbs/benchmarks/21c_altentities_pairs.ipynb #c07d20ab
 def uniform_pairs(
     pool: Sequence[Entity], # candidates
     rng: random.Random,     # what draws
 ) -> Stream:
     "Any two, each pair once."
-    n, seen = len(pool), set()
-    while len(seen) < n*(n - 1)//2:
-        pair = tuple(sorted(rng.sample(range(n), 2)))
-        if pair not in seen: seen.add(pair); yield pair
-
-def _shuffled(pairs: Iterable[tuple[int, int]], rng: random.Random) -> Stream:
-    pairs = list(pairs)
-    rng.shuffle(pairs)
-    return iter(pairs)
+    yield from _within([range(len(pool))], pool, rng)
 
 def same_name_pairs(
     pool: Sequence[Entity], # candidates
@@ -148,8 +188,8 @@ def same_name_pairs(
 ) -> Stream:
     "Two of one name, told apart by what stands in parentheses."
     groups = defaultdict(list)
-    for i, e in enumerate(pool): groups[bare_title(e.name)].append(i)
-    yield from _shuffled((p for g in groups.values() for p in combinations(g, 2)), rng)
+    for i, name in enumerate(_names(pool, keep=False)): groups[name].append(i)
+    yield from _within(groups.values(), pool, rng)
 
 def similar_name_pairs(
     pool: Sequence[Entity], # candidates
@@ -158,17 +198,24 @@ def similar_name_pairs(
 ) -> Stream:
     "Two whose names are a few edits apart."
     from rapidfuzz.distance import Levenshtein
-    for i, j in _shuffled(similar_titles([e.name for e in pool], edits), rng):
-        if Levenshtein.distance(*told_names(pool[i], pool[j])) <= edits: yield i, j
+    groups = defaultdict(list)
+    for i, e in enumerate(pool): groups[shown_name(e, True)].append(i)
+    titles = list(groups)
+    def close(a: str, b: str) -> bool:
+        told = told_names(*(pool[groups[t][0]] for t in (a, b)))
+        return as_seen(told[0]) != as_seen(told[1]) and Levenshtein.distance(*told) <= edits
+    for batch in _batches(titles, edits, rng.sample(range(len(titles)), len(titles))):
+        both = [(groups[titles[a]], groups[titles[b]]) for a, b in batch if close(titles[a], titles[b])]
+        for n, k in _spread([len(a)*len(b) for a, b in both], rng): yield both[n][0][k // len(both[n][1])], both[n][1][k % len(both[n][1])]
 
-# %% ../../nbs/benchmarks/21c_altentities_pairs.ipynb #b3a13f6c
+# %% ../../nbs/benchmarks/21c_altentities_pairs.ipynb #448df054
 def told_names(
     a: Entity, # a choice
     b: Entity, # the other
 ) -> tuple[str, str]:
     "The names that a question says: with their parentheses only if they were equal without."
     bare = shown_name(a), shown_name(b)
-    return bare if bare[0] != bare[1] else (shown_name(a, True), shown_name(b, True))
+    return bare if as_seen(bare[0]) != as_seen(bare[1]) else (shown_name(a, True), shown_name(b, True))
 
 def described_pairs(
     pool: Sequence[Entity], # candidates
@@ -184,7 +231,7 @@ def described_pairs(
     for k in range(0, len(order), at_once):
         yield from zip(order[k:k + at_once], nearest_rows(vectors, order[k:k + at_once])[0].tolist())
 
-# %% ../../nbs/benchmarks/21c_altentities_pairs.ipynb #b2288103
+# %% ../../nbs/benchmarks/21c_altentities_pairs.ipynb #02343a19
 def _valued(e: Entity, keys: tuple[str, ...]) -> tuple[str, ...]:
     "The values of some attributes; nothing if one is missing."
     got = tuple(_value(e.attributes.get(k, "")).lower() for k in keys)
@@ -203,14 +250,18 @@ def attribute_pairs(
             else: yield pair
 
 def _equal_pairs(pool: Sequence[Entity], rng: random.Random, keys: tuple[str, ...]) -> Stream:
-    groups = defaultdict(list)
+    groups, names = defaultdict(list), _names(pool)
     for i, e in enumerate(pool):
         if value := _valued(e, keys): groups[value].append(i)
-    streams = {i: iter(rng.sample(g, len(g))) for g in groups.values() if len(g) > 1 for i in g}
+    streams = {i: _others(order, run, rng) for g in groups.values() for order, runs in [_by_name(g, names)] for i, run in zip(order, runs, strict=True)}
     while streams:
         for i in rng.sample(list(streams), len(streams)):
-            if (j := next((j for j in streams[i] if j != i), None)) is None: del streams[i]
+            if (j := next(streams[i], None)) is None: del streams[i]
             else: yield i, j
+
+def _others(order: Sequence[int], run: tuple[int, int], rng: random.Random) -> Iterator[int]:
+    "Those of a group that do not share one's name, in random order."
+    for k in _lazily(len(order) - (run[1] - run[0]), rng): yield order[k if k < run[0] else k + run[1] - run[0]]
 
 # %% ../../nbs/benchmarks/21c_altentities_pairs.ipynb #3f171078
 SHOWING = {"books": {"": 364, "plot summary": 262}, "recipes": {"": 294, "preparation": 189, "ingredients": 146}, "songs": {"": 624}}  # questions of the dev and test files
@@ -238,7 +289,7 @@ def wanted_pairs(
     if questions < 0: raise CallError(f"{questions} questions", "wanted_pairs", "say 0 or more")
     return apportioned(questions, printed)
 
-# %% ../../nbs/benchmarks/21c_altentities_pairs.ipynb #7da53fa3
+# %% ../../nbs/benchmarks/21c_altentities_pairs.ipynb #778775e0
 class Drawn(NamedTuple):
     "A pair that will be a question."
     domain: str              # books, recipes, songs
@@ -262,9 +313,9 @@ def _fresh(stream: Stream, pool: Sequence[Entity], used: set[frozenset[str]]) ->
     for i, j in stream:
         a, b = pool[i], pool[j]
         pair, names = frozenset((a.url, b.url)), told_names(a, b)
-        if pair not in used and names[0] != names[1]: used.add(pair); yield a, b
+        if pair not in used and as_seen(names[0]) != as_seen(names[1]): used.add(pair); yield a, b
 
-# %% ../../nbs/benchmarks/21c_altentities_pairs.ipynb #2a9a63c6
+# %% ../../nbs/benchmarks/21c_altentities_pairs.ipynb #a1669a21
 def _of_method(method: str, n: int, pools: Mapping[str, Sequence[Entity]], rng: random.Random, used: set, domain: str, encoder: Encoder, edits: int) -> list[tuple[str, Entity, Entity]]:
     "Pairs of one method; where a section has too few, others have more."
     streams = {s: _fresh(_stream(method, p, rng, domain, s, encoder, edits), p, used) for s, p in pools.items()}
@@ -283,6 +334,7 @@ def draw(
     "Pairs of a domain, no pair twice."
     wanted = wanted_pairs(domain) if wanted is None else wanted
     if bad := next((m for m in wanted if m not in USED[the_domain(domain).upper()]), ""): raise CallError(f"{bad!r} is no sampling method of {domain}", "draw", nearest(bad, USED[domain.upper()]))
+    if few := next((m for m in wanted if wanted[m] < 0), ""): raise CallError(f"{wanted[few]} pairs of {few}", "draw", "say 0 or more")
     rng, used, out = random.Random(f"{seed}:{domain}"), set(), []
     pools = {s: p for s in SECTIONS[domain.upper()] if len(p := sorted(c.of(domain, s), key=lambda e: e.url)) > 1}
     for m in (m for m in ORDER if wanted.get(m) and pools):
