@@ -15,7 +15,7 @@ from test_looking import NASTY
 from test_questionnaire import Desk, Parsed, data
 from tools import here, one_line, wait
 from refnb.benchmarks.altentities import DOMAINS, LONGEST, SECTIONS, USED, departures, parse_altentities, read_altentities
-from refnb.benchmarks.altentities_builder import (AltRules, POSITION, build_altentities, draft_of, join_expressions, leaks, name_pattern, read_drafts, release_text, why_flagged, why_refused,
+from refnb.benchmarks.altentities_builder import (AltRules, POSITION, build_altentities, draft_of, join_expressions, leaks, name_pattern, read_drafts, release_text, _folded, why_flagged, why_refused,
                                                   write_altentities, write_drafts)
 from refnb.benchmarks.altentities_entities import WHY, Entity, Filters, as_choice, between_words, candidates, cut_description, infobox_text, read_entities, unshown, usable_sections, why_dropped
 from refnb.benchmarks.altentities_pairs import (SHARES, Drawn, _unit_rows, apportioned, attribute_pairs, draw, encoded, nearest_rows, similar_titles, split_pairs, split_sizes, tfidf_vectors,
@@ -54,6 +54,21 @@ def test_a_table_cut_off_or_doubled(tmp_path):
     for text, said in [(whole[:5000], ", line "), (whole + whole.splitlines()[4], "field url: "), ("", "has no entities"), (whole.replace('"name"', '"url": "x", "name"', 1), "the key 'url' stands twice")]:
         (path := tmp_path/"e.jsonl").write_text(text)
         with pytest.raises(FormatError, match=re.escape(said)): read_entities(path)
+
+HEAD = "name,url,domain,section:,attribute:genre\n"
+ODD_TABLES = [("e.csv", HEAD.replace("attribute:genre", "name"), "line 1: the column 'name' stands twice"), ("e.csv", HEAD.replace("url,", ""), "line 1: has no column 'url'"), ("e.csv", HEAD.replace(",", ";"), "columns are divided by commas"),
+              ("e.csv", HEAD + f"Rye,u:1,books,{'x'*140_000},Horror\n", "line 2: field larger than field limit (131072); give long texts as JSONL"), ("e.tsv", HEAD, "is no table that can be read; give JSONL"), ("e.XLSX", "PK", "is no table that can be read"),
+              ("e.json", "[\n" + json.dumps(ROW) + "\n]", "line 1: is one JSON list; give an object a line"), ("e.csv", HEAD, "has no entities"), ("e.jsonl", "\n\n", "has no entities"), ("e.jsonl", json.dumps(ROW | {"name": "\u200b"}), "field name: is empty")]
+
+@pytest.mark.parametrize("name, text, said", ODD_TABLES)
+def test_f42_an_odd_table_is_refused_in_one_line(tmp_path, name, text, said):
+    (path := tmp_path/name).write_text(text)
+    with pytest.raises(FormatError) as e: read_entities(path)
+    assert str(e.value).startswith(str(path)) and said in str(e.value) and "\n" not in str(e.value)
+
+def test_f39_a_spreadsheet_may_save_as_it_likes(tmp_path):
+    (path := tmp_path/"E.CSV").write_bytes(b"\xef\xbb\xbf" + (HEAD + "Rye , u:1,books ,\"One.\nTwo.\",Horror\n\n").replace("\n", "\r\n").encode())
+    assert read_entities(path) == [Entity("Rye", "u:1", "books", {"": "One.\r\nTwo."}, {"genre": "Horror"})]
 
 def test_f40_mutated_tables_are_read_or_refused_in_one_line(tmp_path):
     for n, d in enumerate(mutated(b"\n".join(TABLE.read_bytes().splitlines()[:4]), 5)):
@@ -103,7 +118,8 @@ def test_every_entity_is_a_candidate_or_counted_once(cases, most, rng):
     c = candidates(table, Filters(most_songs=most))
     kept = {e.url for e in c.entities}
     assert kept | set(c.dropped) == {e.url for e in table} and not kept & set(c.dropped) and set(c.dropped.values()) <= set(WHY)
-    assert [c.dropped.get(e.url, "") for e in table if c.dropped.get(e.url) != "popular"] == [why for e, (_, why) in zip(table, cases) if c.dropped.get(e.url) != "popular"]
+    ours = [(c.dropped.get(e.url, ""), why) for e, (_, why) in zip(table, cases)]
+    assert all(a == b for a, b in ours if a not in ("popular", "twin")) and not any(b for a, b in ours if a in ("popular", "twin"))
     rows = c.table()
     assert all(rows[0][d] == sum(r[d] for r in rows[1:]) for d in DOMAINS) and sum(e.domain == "songs" for e in c.entities) <= most
     rng.shuffle(table)
@@ -118,6 +134,13 @@ def test_candidates_make_choices_of_the_release(tmp_path):
         for s in usable_sections(e, SMALL.filters()):
             c = as_choice(e, s)
             assert not alt._of_a_choice(c, e.domain.upper()) and (s == "" or cut_description(next(t for h, t in e.sections.items() if h.lower() == s)) == c.description)
+
+
+def test_of_one_text_one_entity_stays():
+    table = [entity(url=f"u:{i}", name=f"Rye {i}", sections={"": f"{i//2} word "*60, "plot summary": "the same plot "*40 if i > 3 else ""}) for i in range(8)]
+    assert candidates(table).dropped == candidates(table[::-1]).dropped == dict.fromkeys(["u:1", "u:3", "u:5", "u:6", "u:7"], "twin")
+    songs = [entity(**SONG | {"url": f"u:{i}", "name": f"Rye {i}"}) for i in range(3)]
+    assert not candidates(songs).dropped, "songs are shown by their links"
 
 
 # Pairs
@@ -142,9 +165,17 @@ def test_texts_of_rare_words_are_near():
     dense, thin = encoded(lambda t: tfidf_vectors(t).toarray(), texts), encoded(tfidf_vectors, texts)
     assert np.allclose(dense, thin.toarray(), atol=1e-6)
 
-@pytest.mark.parametrize("rows", [lambda t: np.ones((len(t) + 1, 2)), lambda t: np.ones(len(t)), lambda t: [[1]]*len(t), lambda t: np.full((len(t), 2), np.inf), lambda t: None])
+@pytest.mark.parametrize("rows", [lambda t: np.ones((len(t) + 1, 2)), lambda t: np.ones(len(t)), lambda t: [[1]]*len(t), lambda t: np.full((len(t), 2), np.inf), lambda t: None,
+                                  lambda t: np.zeros((len(t), 2)), lambda t: np.ones((len(t), 0)), lambda t: np.array([["a"]]*len(t)), lambda t: np.array([[None]]*len(t)), lambda t: np.ones((len(t), 2))*1j, lambda t: sparse.coo_array((len(t), 2))])
 def test_an_encoder_that_gives_something_else_is_refused(rows):
     with pytest.raises(DataError, match="the encoder gave"): build_altentities(ENTITIES, SMALL, encoder=rows)
+
+@pytest.mark.parametrize("change", [lambda m: m*1e300, lambda m: m*1e-300, lambda m: (m*1e30).astype(np.float32), lambda m: (m*1e-40).astype(np.float32), sparse.coo_array, lambda m: m.astype(int)])
+def test_numbers_of_any_size_and_form_say_the_same(change):
+    v = np.random.default_rng(0).integers(-9, 9, (30, 5)).astype(float)
+    same = nearest_rows(encoded(lambda t: v, range(30)))
+    got = nearest_rows(encoded(lambda t: change(v), range(30)))
+    assert np.allclose(got[1], same[1], atol=1e-4) and (got[0] >= 0).all() and (got[0] != np.arange(30)).all()
 
 def test_any_encoder_will_do():
     seen = []
@@ -157,15 +188,16 @@ def test_any_encoder_will_do():
 @given(st.integers(0, 12), st.integers(0, 10**6))
 def test_any_two_once(n, seed):
     import random
-    got = list(uniform_pairs(range(n), random.Random(seed)))
-    assert sorted(got) == list(combinations(range(n), 2))
+    pool = [entity(name=f"Rye {i//2}", url=f"u:{i}") for i in range(n)]
+    got = list(uniform_pairs(pool, random.Random(seed)))
+    assert sorted(got) == [(i, j) for i, j in combinations(range(n), 2) if pool[i].name != pool[j].name]
 
 values = st.sampled_from(["a", "b", "A", ""])
 
 @given(st.lists(st.tuples(values, values), max_size=12), st.integers(0, 99))
 def test_equal_attributes_are_all_found(rows, seed):
     import random
-    pool = [entity(domain="songs", url=f"u:{i}", attributes={"genre": g, "artist": a}) for i, (g, a) in enumerate(rows)]
+    pool = [entity(domain="songs", name=f"Rye {i}", url=f"u:{i}", attributes={"genre": g, "artist": a}) for i, (g, a) in enumerate(rows)]
     got = {tuple(sorted(p)) for p in attribute_pairs(pool, random.Random(seed), "songs")}
     same = lambda x, y: bool(x) and x.lower() == y.lower()
     assert got == {(i, j) for i, j in combinations(range(len(rows)), 2) if same(rows[i][0], rows[j][0]) or same(rows[i][1], rows[j][1])}
@@ -185,10 +217,32 @@ def test_pairs_are_what_their_method_says_and_come_once(seed, domain, rng):
         assert d.section in SECTIONS[domain.upper()] and all(d.section in usable_sections(e, c.filters) for e in d.choices) and len(set(told_names(*d.choices))) == 2
 
 def test_what_is_called_the_same_is_no_pair():
-    twins = [entity(url="u:1", name="Rye"), entity(url="u:2", name="Rye"), entity(url="u:3", name="Rye (novel)"), entity(url="u:4", name="Rye (poem)")]
+    twins = [entity(url=f"u:{i}", name=n, sections={"": f"{i} word "*60}) for i, n in enumerate(["Rye", "Rye", "Rye (novel)", "Rye (poem)"], 1)]
     got = draw(candidates(twins), "books", {"SAME_NAME": 99, "UNIFORM": 99, "SIMILAR_NAME": 99})
     assert {frozenset(e.url for e in d.choices) for d in got} == {frozenset(p) for p in combinations(["u:1", "u:2", "u:3", "u:4"], 2)} - {frozenset(["u:1", "u:2"])}
     assert {frozenset(told_names(*d.choices)) for d in got} == {frozenset(p) for p in (("Rye", "Rye (novel)"), ("Rye", "Rye (poem)"), ("Rye (novel)", "Rye (poem)"))}
+
+def test_f43_names_that_look_the_same_are_no_pair():
+    seen = ["Café Noir", "Cafe\u0301 Noir", "CAFÉ  Noir ", "Café\u200b Noir", "Ann’s Tin", "Ann's Tin"]
+    got = draw(candidates([entity(url=f"u:{i}", name=n, sections={"": f"{i} word "*60}) for i, n in enumerate(seen)]), "books", {"SAME_NAME": 99, "UNIFORM": 99, "SIMILAR_NAME": 99, "SIMILAR_DESCRIPTION": 99})
+    assert len(got) == 8 and {frozenset(map(alt.as_seen, told_names(*d.choices))) for d in got} == {frozenset(["café noir", "ann's tin"])}
+    two = draw(candidates([entity(url=f"u:{i}", name=n, sections={"": f"{i} word "*60}) for i, n in enumerate(["Café (novel)", "Cafe\u0301 (poem)"])]), "books", {"SAME_NAME": 1})
+    assert set(told_names(*two[0].choices)) == {"Café (novel)", "Cafe\u0301 (poem)"}
+
+def alike(n: int, what: str) -> list[Entity]:
+    "Entities of which very many are like one another."
+    return [entity(domain="recipes", url=f"u:{i:05}", name={"bare": f"Rye (novel {i})", "name": "Rye", "number": f"Book {i}"}[what], attributes={"type": "cake", "country": "here"}) for i in range(n)]
+
+@pytest.mark.parametrize("what, stream", [("bare", "same_name"), ("name", "same_name"), ("name", "uniform"), ("name", "similar_name"), ("name", "attribute"), ("number", "similar_name"), ("number", "uniform"), ("number", "attribute")])
+def test_f44_no_list_of_all_pairs_is_made(what, stream):
+    import random, tracemalloc
+    import refnb.benchmarks.altentities_pairs as pairs
+    pool, more = alike(3000, what), ("recipes",) if stream == "attribute" else ()
+    tracemalloc.start()
+    try:
+        got = list(zip(range(200), getattr(pairs, f"{stream}_pairs")(pool, random.Random(0), *more)))
+        assert len(got) == (0 if what == "name" else 200) and tracemalloc.get_traced_memory()[1] < 60e6
+    finally: tracemalloc.stop()
 
 def test_targets_and_places_are_drawn():
     got = draw(BUILT.candidates, "books", {"UNIFORM": 300})
@@ -240,7 +294,8 @@ def test_entities_can_be_kept_apart():
     got = build_altentities(ENTITIES, SMALL.changed(questions=9, apart="entities"))
     assert {r["entities"] for r in got.leaks()} == {0} and {r["apart"] for r in got.groups()} == {"entities"}
 
-BAD_RULES = [(dict(apart="x"), "field apart"), (dict(dev=-.1), "fields dev and test"), (dict(dev=.9, test=.2), "fields dev and test"), (dict(shown=0), "fields shown and longest"), (dict(longest=5000), "fields shown and longest"), (dict(questions=-1), "field questions")]
+BAD_RULES = [(dict(apart="x"), "field apart"), (dict(dev=-.1), "fields dev and test"), (dict(dev=.9, test=.2), "fields dev and test"), (dict(shown=0), "fields shown and longest"), (dict(longest=5000), "fields shown and longest"), (dict(questions=-1), "field questions"),
+             (dict(edits=4), "field edits: 4; the release has 3 at most"), (dict(edits=-1), "field edits"), (dict(most_songs=0), "field most_songs: 0; say 1 or more"), (dict(shortest=0), "field shortest: 0"), (dict(dev=float("nan")), "fields dev and test")]
 
 @pytest.mark.parametrize("rules, said", BAD_RULES)
 def test_rules_that_cannot_be_are_refused(rules, said):
@@ -307,13 +362,15 @@ def test_f40_mutated_drafts_are_read_or_refused_in_one_line(tmp_path):
 
 # Expressions
 
-NAMES = ["The Lamplighter's Ledger", "A+B? [50%-off]", "It", "Rye", "R.U.R.", "Élan vital", "-", "x", "Dawn (novel)", "What, no \\ (dots)..."]
+NAMES = ["The Lamplighter’s Ledger", "E\u0301lan vital", "The Lamplighter's Ledger", "A+B? [50%-off]", "It", "Rye", "R.U.R.", "Élan vital", "-", "x", "Dawn (novel)", "What, no \\ (dots)..."]
 SAID = ["", "the old one", "The LAMPLIGHTER'S  ledger!", "lamplighter's ledgers", "a+b? [50%-OFF]", "it", "It's red", "It!", "rye", "the rye one", "r.u.r.", "élan VITAL, please", "élan vitale", "dawn", "at dawn", "dawning", "the first one", "The second.", "I meant the former",
-        "the first one he wrote", "it's the last book", "it’s the last book", "not the first one", "on the left", "mentioned first", "the left-handed one", "the one mentioned last", "what, no \\...", "-", "x"]
+        "the first one he wrote", "it's the last book", "it’s the last book", "not the first one", "on the left", "mentioned first", "the left-handed one", "the one mentioned last", "what, no \\...", "-", "x", "the lamplighter’s ledger", "e\u0301lan vital", "El\u00adan\u200b vital", "\u200bthe first one\u200b", "THE LAMPLIGHTERʼS LEDGER"]
 PLAIN = {"The LAMPLIGHTER'S  ledger!": "name", "lamplighter's ledgers": "", "the first one he wrote": "", "not the first one": "position", "it’s the last book": "position", "the left-handed one": "", "on the left": "position"}
 
 def test_names_and_places_are_known():
     assert {e: " ".join(why_flagged(DRAFTS[0], e)) for e in PLAIN} == PLAIN
+    assert [why_flagged(DRAFTS[0].changed(choices=(DRAFTS[0].choices[0].changed(name="E\u0301lan’s end"), DRAFTS[0].choices[1])), e) for e in ("élan's END", "the \u200bfirst one")] == [["name"], ["position"]]
+    assert [why_flagged(DRAFTS[0], e, ["की किताब"]) for e in ("का किताब", "की, किताब!")] == [[], ["repeated"]], "marks are parts of words"
     assert [name_pattern(n) == "" for n in ("", " (x)", "a")] == [True, True, False]
 
 @given(st.text(LETTERS, min_size=1, max_size=20), st.text(LETTERS, max_size=60))
@@ -382,6 +439,25 @@ def test_several_people_and_pages_are_joined():
     assert not got.short and got.counts == {"kept": 3*len(BUILT.drafts), "repeated": 3*len(BUILT.drafts)} and got == collect(files[::-1], BUILT.drafts)
     with pytest.raises(DataError, match="by the same person"): collect([*files, files[0]], BUILT.drafts)
 
+def test_two_files_of_one_person_are_named(tmp_path):
+    for n in "ab": (tmp_path/f"{n}.json").write_text(json.dumps(told()))
+    with pytest.raises(DataError, match=re.escape(f"{tmp_path/'b.json'} is by the same person as {tmp_path/'a.json'}, to the same page; keep the later file")): collect([tmp_path/"a.json", tmp_path/"b.json"], DRAFTS)
+
+def test_a_folder_is_made_once(tmp_path):
+    write_to_annotate(tmp_path, BUILT, 7)
+    before = {p.name: p.read_bytes() for p in tmp_path.iterdir()}
+    for each in (5, 50):
+        with pytest.raises(DataError, match="asks other questions than that page of this build; people may be answering it"): write_to_annotate(tmp_path, BUILT, each)
+    assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == before
+    for name in ("page-books-1.html", "build.json"): (tmp_path/name).unlink()  # as a kill leaves it
+    write_to_annotate(tmp_path, BUILT, 7)
+    assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == before
+
+def test_songs_of_one_name_are_told_apart_on_the_page():
+    both = [entity(**SONG | {"url": f"u:{i}", "name": f"Honey ({what})", "attributes": {"genre": "x", "artist": "Ann Lee"}}) for i, what in enumerate(["song", "remix"])]
+    [item] = data(annotation_page(build_altentities(both, AltRules(questions=1)).drafts))["items"]
+    assert {(c["name"], c["linked"]) for c in item["choices"]} == {(f"Honey ({x}) by Ann Lee", f"Find out about “Honey ({x})”") for x in ("song", "remix")}
+
 def test_the_command_line_builds_and_collects(tmp_path, capsys):
     said = here(capsys, "build", "altentities", TABLE, "--out", tmp_path/"b", "-p", "questions=20", "-p", "shortest=150", "-p", "fewest_sections=3", "-p", "each=10", "--json")
     got = json.loads(said.out)
@@ -390,12 +466,17 @@ def test_the_command_line_builds_and_collects(tmp_path, capsys):
     for k, p in enumerate(in_pages(drafts, 10)): (tmp_path/f"a{k}.json").write_text(json.dumps(told(p)))
     said = here(capsys, "collect", tmp_path/"b", *sorted(tmp_path.glob("a*.json")))
     assert said.status == 0 and "kept\t177" in said.out
+    one_line(here(capsys, "collect", tmp_path/"b", tmp_path/"a1.json"), 1, "is there already, and these answers do not make it; remove it, or name another folder")
+    (tmp_path/"a.json").write_text(json.dumps(told(drafts[:1] + drafts[1:2], page=page_id(drafts[:2]), answers=[{"id": drafts[0].id, "expressions": [drafts[0].meant.name, "\u200b", "the first one"], "seconds": 1}])))
+    one_line(here(capsys, "collect", tmp_path/"b", tmp_path/"a.json"), 1, "none of 59 questions has 3 expressions; of those handed in: is empty 1, says the name 1, says the place in the question 1")
+    one_line(here(capsys, "collect", tmp_path/"b", tmp_path/"a.json", "--least", "0"), 2, "0 expressions of a question; say 1 or more")
     for path in (tmp_path/"b/data").rglob("*.json"): assert read_altentities(path, domain=path.parent.name)
 
 WRONG = [(("build", "altentities"), 2, "no table is named"), (("build", "altentities", TABLE), 2, "no folder is named"), (("build", "altentities", "none.jsonl", "--out", "x"), 1, "no such file"), (("build", "altentities", TABLE, "--out", "x", "-p", "apart=y"), 2, "field apart"),
          (("build", "altentities", TABLE, "--out", "x", "-p", "aprt=entities"), 2, "did you mean apart?"), (("build", "altentities", TABLE, "--out", "x", "-p", "each=0", "-p", "shortest=150"), 1, "0 questions on a page"),
          (("build", "altentities", TABLE, "--out", "x", "--corpus", "litbank"), 2, "--corpus: altentities is built without it"), (("build", "kitmus", TABLE), 2, "TABLE: kitmus is built without it"), (("collect", "none", "a.json"), 1, "no such file"),
-         (("build", "altentities", TABLE, "--out", "x", "-p", "shortest=150", "-p", "encoder=nobody"), 2, "nobody")]
+         (("build", "altentities", TABLE, "--out", "x", "-p", "shortest=150", "-p", "encoder=nobody"), 2, "nobody"), (("build", "altentities", TABLE, "--out", "x", "-p", "most_songs=0"), 2, "field most_songs: 0; say 1 or more"),
+         (("build", "altentities", TABLE, "--out", "x", "-p", "shortest=900"), 1, "none of 94 entities is left (91 of 94 for: section too short"), (("build", "altentities", TABLE, "--out", "x", "-p", "questions=0", "-p", "shortest=150"), 1, "ask for more questions")]
 
 @pytest.mark.parametrize("args, status, said", WRONG)
 def test_wrong_calls_are_told_in_one_line(tmp_path, monkeypatch, capsys, args, status, said):
@@ -510,9 +591,13 @@ def test_browser_and_refnb_flag_the_same(bob, request):
     bob.open(annotation_page([d]))
     for name in NAMES:
         one = d.changed(choices=(d.choices[0].changed(name=name), d.choices[1]))
-        theirs = bob.js(f"{json.dumps(SAID)}.map(t => [new RegExp({json.dumps(name_pattern(name))}, 'iu').test(t), position.test(t)])")
+        theirs = bob.js(f"{json.dumps(SAID)}.map(t => [new RegExp({json.dumps(name_pattern(name))}, 'iu').test(plain(t)), position.test(plain(t))])")
         assert theirs == [["name" in why_flagged(one, e), "position" in why_flagged(one, e)] for e in SAID], name
     assert POSITION == bob.js("data.position")
+    odd = ["Ann’s “Tin”", "e\u0301\u00ad\ufeff", "ʼa‛„b‟", "½ ﬁ \u202e\u2066\u200f", "…"]
+    assert bob.js(f"{json.dumps(odd)}.map(plain)") == list(map(alt.in_one_form, odd))
+    same = [*SAID, "की किताब", "का किताब", "CAFE\u0301", "café", "a_b"]
+    assert bob.js(f"{json.dumps(same)}.map(folded)") == list(map(_folded, same))
 
 def test_a_question_can_be_left_out(bob, request):
     drafts = own(DRAFTS[:2], request)

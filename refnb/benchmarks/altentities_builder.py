@@ -7,8 +7,8 @@ __all__ = ['NOUNS', 'POSITION', 'COPIED', 'REFUSED', 'FLAGGED', 'Draft', 'draft_
            'build_altentities', 'write_drafts', 'read_drafts', 'distinct_drafts', 'name_pattern', 'why_refused',
            'why_flagged', 'release_text', 'write_altentities', 'Joined', 'join_expressions']
 
-# %% ../../nbs/benchmarks/21d_altentities_builder.ipynb #5a093e53
-import json, re
+# %% ../../nbs/benchmarks/21d_altentities_builder.ipynb #c6350391
+import json, re, unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
@@ -17,7 +17,7 @@ from typing import NamedTuple
 import msgspec
 from ..core.types import CallError, DataError, FormatError, Record, nearest
 from ..core.formats import read_jsonl, write_atomic, write_jsonl
-from .altentities import DOMAINS, METHODS, SHOWN, LONGEST, Alternative, Written, asked_as, bare_title, departures
+from .altentities import DOMAINS, METHODS, SHOWN, LONGEST, Alternative, Written, asked_as, bare_title, departures, in_one_form, the_domain
 from .altentities_statistics import shared
 from .altentities_entities import Candidates, Entity, Filters, as_choice, candidates, read_denied, section_table, shown_name
 from .altentities_pairs import Drawn, Encoder, SHARES, draw, split_pairs, split_sizes, tfidf_vectors, told_names, wanted_pairs
@@ -79,7 +79,7 @@ def the_draft(
     domain = DOMAINS[d.domain]
     return Draft(f"{d.domain}-{split}-{number}", split, domain, asked_as([c.name for c in choices], domain), d.target, d.target_index, d.method, d.section, choices)
 
-# %% ../../nbs/benchmarks/21d_altentities_builder.ipynb #0566df3e
+# %% ../../nbs/benchmarks/21d_altentities_builder.ipynb #c225cbc0
 class AltRules(Record):
     "What can be changed about a build."
     questions: int|None = None    # of each domain; None: as many as the paper has
@@ -100,11 +100,13 @@ class AltRules(Record):
         if self.apart not in ("targets", "entities"): return f"field apart: unknown value {self.apart!r}; {nearest(self.apart, ('targets', 'entities'))}"
         if not (0 <= self.dev and 0 <= self.test and self.dev + self.test <= 1): return f"fields dev and test: {self.dev:g} and {self.test:g} are no shares of a whole"
         if not 1 <= self.shown <= SHOWN - 4 or not 1 <= self.longest < LONGEST: return f"fields shown and longest: {self.shown} and {self.longest}; the release has {SHOWN - 4} and {LONGEST - 1} at most"
-        return "field questions: is negative" if self.questions is not None and self.questions < 0 else ""
+        if not 0 <= self.edits <= 3: return f"field edits: {self.edits}; the release has 3 at most"
+        if self.questions is not None and self.questions < 0: return "field questions: is negative"
+        return next((f"field {f}: {getattr(self, f)}; say 1 or more" for f in ("shortest", "fewest_sections", "most_songs") if getattr(self, f) < 1), "")
 
     def filters(self) -> Filters:
         "The constants of the filters."
-        return Filters(self.shortest, self.fewest_sections, self.most_songs, denied=read_denied(self.denylist) if self.denylist else ())
+        return Filters(self.shortest, self.fewest_sections, self.most_songs, denied=read_denied(self.denylist) if self.denylist else (), shown=self.shown)
 
 # %% ../../nbs/benchmarks/21d_altentities_builder.ipynb #0236388b
 class AltBuilt(NamedTuple):
@@ -136,7 +138,7 @@ def leaks(
     pairs = [(t, a, b) for t in dict.fromkeys(t for t, _ in by) for a, b in combinations([s for u, s in by if u == t], 2)]
     return [{"domain": t, "splits": f"{a}, {b}"} | dict(zip(("pairs", "targets", "entities", "targets among the others", "the other way round"), shared(by[t, a], by[t, b]))) for t, a, b in pairs]
 
-# %% ../../nbs/benchmarks/21d_altentities_builder.ipynb #6f5938a6
+# %% ../../nbs/benchmarks/21d_altentities_builder.ipynb #15a56a0f
 def _drafts_of(drawn: Sequence[Drawn], rules: AltRules) -> Iterable[Draft]:
     "The questions of a domain, split by split."
     shares = {"train": 1 - rules.dev - rules.test, "dev": rules.dev, "test": rules.test}
@@ -153,7 +155,8 @@ def build_altentities(
     "Questions to annotate from a table of entities."
     c = candidates(entities, rules.filters())
     domains = [d for d in DOMAINS if any(e.domain == d for e in c.entities)]
-    if not domains: raise DataError(f"none of {len(entities)} entities is left: {', '.join(f'{n} {w}' for w, n in Counter(c.dropped.values()).items())}", "build_altentities", "look at the table of filters, or change a constant")
+    for d in wanted or (): the_domain(d)
+    if not domains: raise DataError(f"none of {len(entities)} entities is left ({c.losses()})", "build_altentities", "change a constant, or give more entities")
     many = {d: dict(wanted_pairs(d, rules.questions) if wanted is None else wanted.get(d, {})) for d in domains}
     drawn = {d: draw(c, d, many[d], rules.seed, encoder, rules.edits) for d in domains}
     return AltBuilt(tuple(x for got in drawn.values() for x in _drafts_of(got, rules)), c, drawn, many, rules)
@@ -182,7 +185,7 @@ def distinct_drafts(
     if twice := [k for k, n in Counter(d.id for d in drafts).items() if n > 1]: raise FormatError(f"the id {twice[0]!r} stands twice", f"{where}, field id")
     return drafts
 
-# %% ../../nbs/benchmarks/21d_altentities_builder.ipynb #a593defb
+# %% ../../nbs/benchmarks/21d_altentities_builder.ipynb #f06ffd9a
 NOUNS = "one|book|novel|song|track|recipe|dish|food|option|choice"
 POSITION = rf"^\W*(?:i\s+(?:meant|mean|want)\s+|it['’]?s\s+|it\s+is\s+|not\s+)*the\s+(?:first|second|last|latter|former|1st|2nd|left|right)(?:\s+(?:{NOUNS}))?(?:\s+you\s+(?:said|mentioned|named))?\W*$|\bon\s+the\s+(?:left|right)\b|\bmentioned\s+(?:first|last|second)\b"  # read by the page's script too
 COPIED = 8     # words in a row
@@ -193,20 +196,23 @@ def name_pattern(
     name: str, # a choice's
 ) -> str:      # a regular expression, read by the page's script too; nothing if there is no name
     "Where a name is said: as whole words; a short one only alone."
-    words = r"\s+".join(re.sub(r"[\\^$.*+?()\[\]{}|]", r"\\\g<0>", w) for w in bare_title(name).split())  # re.escape would escape what a browser must not
+    bare = in_one_form(bare_title(name))
+    words = r"\s+".join(re.sub(r"[\\^$.*+?()\[\]{}|]", r"\\\g<0>", w) for w in bare.split())  # re.escape would escape what a browser must not
     if not words: return ""
-    return rf"(?:^|[^\p{{L}}\p{{N}}]){words}(?![\p{{L}}\p{{N}}])" if len(bare_title(name)) > 3 else rf"^[^\p{{L}}\p{{N}}]*{words}[^\p{{L}}\p{{N}}]*$"
+    return rf"(?:^|[^\p{{L}}\p{{N}}]){words}(?![\p{{L}}\p{{N}}])" if len(bare) > 3 else rf"^[^\p{{L}}\p{{N}}]*{words}[^\p{{L}}\p{{N}}]*$"
 
 def _as_python(pattern: str) -> str: return pattern.replace(r"[^\p{L}\p{N}]", r"[\W_]").replace(r"[\p{L}\p{N}]", r"[^\W_]")
 
-# %% ../../nbs/benchmarks/21d_altentities_builder.ipynb #7ebb3014
-def _folded(text: str) -> str: return " ".join(re.findall(r"\w+", text.lower()))
+# %% ../../nbs/benchmarks/21d_altentities_builder.ipynb #1a03f56c
+def _folded(text: str) -> str:
+    "Letters, with the marks that stand on them, and digits."
+    return " ".join("".join(c if c.isalnum() or c == "_" or unicodedata.category(c)[0] == "M" else " " for c in in_one_form(text).lower()).split())
 
 def why_refused(
     expression: str, # what somebody wrote
 ) -> str:            # a key of REFUSED, or nothing
     "Why an expression can be no answer."
-    if not expression.strip(): return "empty"
+    if not in_one_form(expression).strip(): return "empty"
     if len(expression) >= LONGEST: return "long"
     return "half" if any("\ud800" <= c <= "\udfff" for c in expression) else ""
 
@@ -216,10 +222,10 @@ def why_flagged(
     before: Sequence[str] = (),  # what was written before to the same question
 ) -> list[str]:                  # keys of FLAGGED
     "What an expression has that was not asked for."
-    meant, said = q.choices[q.target_index], _folded(expression)
-    pattern = name_pattern(meant.name)
-    out = ["name"] if pattern and re.search(_as_python(pattern), expression, re.I) else []
-    if re.search(POSITION, expression, re.I): out.append("position")
+    said, plain = _folded(expression), in_one_form(expression)
+    pattern = name_pattern(q.choices[q.target_index].name)
+    out = ["name"] if pattern and re.search(_as_python(pattern), plain, re.I) else []
+    if re.search(POSITION, plain, re.I): out.append("position")
     if said in map(_folded, before): out.append("repeated")
     if len(said.split()) >= COPIED and q.domain != "SONGS" and any(f" {said} " in f" {_folded(c.description)} " for c in q.choices): out.append("copied")
     return out

@@ -6,22 +6,22 @@
 __all__ = ['VERSION', 'LEAST', 'MOST', 'link_in', 'shown_item', 'Worked', 'worked_answers', 'page_id', 'annotation_page',
            'in_pages', 'Response', 'Annotations', 'read_annotations', 'collect', 'write_to_annotate', 'write_collected']
 
-# %% ../../nbs/benchmarks/21e_annotation_page.ipynb #dc305f1a
+# %% ../../nbs/benchmarks/21e_annotation_page.ipynb #d9440b28
 import hashlib, html, json, math, random, re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 import msgspec
 from fastcore.basics import patch
-from ..core.types import DataError, FormatError, Record
+from ..core.types import CallError, DataError, FormatError, Record
 from ..core.settings import packaged
 from ..core.formats import read_bytes, read_yaml, write_atomic
 from ..core.pages import one_page, read_handed_in
-from .altentities import DOMAINS, LONGEST, _TAG, bare_title, opening
+from .altentities import DOMAINS, LONGEST, _TAG, opening, title
 from .altentities_entities import SEARCH, search_link, section_table
 from .altentities_builder import COPIED, POSITION, AltBuilt, Draft, Joined, distinct_drafts, draft_of, join_expressions, name_pattern, read_drafts, release_text, write_altentities, write_drafts
 
-# %% ../../nbs/benchmarks/21e_annotation_page.ipynb #9ecbe512
+# %% ../../nbs/benchmarks/21e_annotation_page.ipynb #6db4f998
 VERSION = 1             # of the form of answers
 LEAST, MOST = 3, 5      # answers to a question
 
@@ -37,8 +37,8 @@ def _shown(c, domain: str, search: str) -> dict:
     song = domain == "SONGS"
     link = (link_in(c.description) or link_in(search_link(c.name, search))) if song else c.image_url if re.match("https?://", c.image_url) else ""
     text = "" if song and _TAG.search(c.description) else c.description
-    name = c.name if not song else bare_title(c.name) + (f" by {m[1]}" if (m := re.search(r" \(by (.*)\)$", c.name)) else "")
-    return {"name": name, "text": text, "link": link, "linked": f"Find out about “{bare_title(c.name)}”" if song else "Look at a picture"}
+    name = c.name if not song else title(c.name) + (f" by {m[1]}" if (m := re.search(r" \(by (.*)\)$", c.name)) else "")
+    return {"name": name, "text": text, "link": link, "linked": f"Find out about “{title(c.name)}”" if song else "Look at a picture"}
 
 def shown_item(
     d: Draft,             # a question
@@ -117,7 +117,7 @@ class Annotations(Record):
 @patch
 def __repr__(self: Annotations) -> str: return f"Annotations({len(self.answers)} of {len(self.order)})"
 
-# %% ../../nbs/benchmarks/21e_annotation_page.ipynb #7bc9b57d
+# %% ../../nbs/benchmarks/21e_annotation_page.ipynb #f7156e0c
 def _fault_of(r: Response, known: set[str]) -> tuple[str, str]:
     "The field that is wrong, and what is."
     if r.id not in known: return "id", f"{r.id!r} is none of the page's questions"
@@ -132,13 +132,15 @@ def _checked(a: Annotations, drafts: dict[str, Draft], where: str) -> Annotation
     if not re.fullmatch("[a-km-z2-8]{10}", a.participant): raise FormatError("this is no code that the page draws", at("participant"), "is it a name? Keep it out of the data")
     if not a.order or len(set(a.order)) < len(a.order) or any(i not in drafts for i in a.order): raise FormatError("these are not questions of the drafts, each once", at("order"), "give the drafts that the page was made of")
     if a.page != (asked := page_id(drafts[i] for i in a.order)): raise FormatError(f"the answers are to page {a.page!r}, these drafts make {asked!r}", at("page"), "give the drafts that the page was made of")
+    known, before = set(a.order), set()
     for k, r in enumerate(a.answers):
-        field, said = _fault_of(r, set(a.order))
+        field, said = _fault_of(r, known)
         if said: raise FormatError(said, at(f"answers[{k}].{field}"))
-        if r.id in {x.id for x in a.answers[:k]}: raise FormatError(f"{r.id!r} is answered twice", at(f"answers[{k}].id"))
+        if r.id in before: raise FormatError(f"{r.id!r} is answered twice", at(f"answers[{k}].id"))
+        before.add(r.id)
     return a
 
-# %% ../../nbs/benchmarks/21e_annotation_page.ipynb #4aedc6e5
+# %% ../../nbs/benchmarks/21e_annotation_page.ipynb #45e20d1e
 def read_annotations(
     source: str|Path|bytes,  # a file that a person handed in, or its content
     drafts: Iterable[Draft], # of which the page was made; more will do
@@ -154,17 +156,24 @@ def collect(
     least: int = LEAST,                # fewest expressions of a question
 ) -> Joined:                           # questions of the release's form, and what became of expressions
     "What several people wrote, joined to the drafts."
-    drafts, given = distinct_drafts(drafts), {}
-    for k, a in enumerate((read_annotations(s, drafts) for s in sources), 1):
-        if (a.participant, a.page) in given: raise DataError(f"file {k} is by the same person as another one, to the same page", "collect", "keep the later file")
-        given[a.participant, a.page] = a
+    drafts, given, named = distinct_drafts(drafts), {}, {}
+    if least < 1: raise CallError(f"{least} expressions of a question", "collect", "say 1 or more")
+    for k, s in enumerate(sources, 1):
+        a, name = read_annotations(s, drafts), f"file {k}" if isinstance(s, bytes) else str(s)
+        if before := named.get(key := (a.participant, a.page)): raise DataError(f"{name} is by the same person as {before}, to the same page", "collect", "keep the later file")
+        given[key], named[key] = a, name
     if not given: raise DataError("no files", "collect", "give at least one that a person handed in")
     said = defaultdict(list)
     for _, a in sorted(given.items()):
         for r in a.answers: said[r.id].append(r.expressions)
     return join_expressions(drafts, said, keep, least)
 
-# %% ../../nbs/benchmarks/21e_annotation_page.ipynb #0baffe11
+# %% ../../nbs/benchmarks/21e_annotation_page.ipynb #412132a4
+def _other_pages(folder: Path, pages: Mapping[str, Sequence[Draft]]) -> list[str]:
+    "Pages of a folder that ask other questions than these."
+    asked = {p.name: re.search(r'"page": "([0-9a-f]{16})"', p.read_bytes().decode(errors="replace")) for p in sorted(folder.glob("page-*.html"))}
+    return [n for n, m in asked.items() if n not in pages or not m or m[1] != page_id(pages[n])]
+
 def write_to_annotate(
     folder: str|Path,   # a new one, or one of the same build
     built: AltBuilt,    # drafts, and how they were made
@@ -173,17 +182,20 @@ def write_to_annotate(
 ) -> list[Path]:        # questions.jsonl, build.json, and the pages
     "Drafts and their pages as files."
     folder, pages = Path(folder), in_pages(built.drafts, each)
-    if not pages: raise DataError("there is not one pair", "write_to_annotate", "look at the table of filters, ask for more questions, or give more entities")
+    c, named = built.candidates, {f"page-{p[0].topic}-{k}.html": p for k, p in enumerate(pages, 1)}
+    if not pages: raise DataError(f"there is not one pair of {len(c.entities)} candidates ({c.losses()})", "write_to_annotate", "ask for more questions, change a constant, or give more entities, with names that differ")
     known = folder/"questions.jsonl"
     if known.exists() and read_drafts(known) != list(built.drafts): raise DataError("has questions of another build, which people may be answering", str(folder), "name a new folder")
-    report = {"rules": msgspec.to_builtins(built.rules), "filters": built.candidates.table(), "sections": section_table(built.candidates), "pairs": built.table(), "groups": built.groups(), "leaks": built.leaks()}
+    if other := _other_pages(folder, named): raise DataError(f"has {other[0]}, which asks other questions than that page of this build", str(folder), "people may be answering it: deal as many questions to a page as before, or name a new folder")
+    report = {"rules": msgspec.to_builtins(built.rules), "filters": c.table(), "sections": section_table(c), "pairs": built.table(), "groups": built.groups(), "leaks": built.leaks()}
     made = [write_drafts(known, built.drafts), write_atomic(folder/"build.json", json.dumps(report, indent=1) + "\n")]
-    named = [(f"{p[0].topic}-{k}", p) for k, p in enumerate(pages, 1)]
-    return made + [write_atomic(folder/f"page-{n}.html", annotation_page(p, f"Which one? {n}", built.rules.seed, send=send)) for n, p in named]
+    return made + [write_atomic(folder/n, annotation_page(p, f"Which one? {n[5:-5]}", built.rules.seed, send=send)) for n, p in named.items()]
 
 def write_collected(
     folder: str|Path,  # for domain/split.json
     joined: Joined,    # questions
 ) -> list[Path]:
     "Files of the release's form."
-    return [write_altentities(Path(folder)/f"{k}.json", qs) for k, qs in joined.files.items()]
+    files = {Path(folder)/f"{k}.json": qs for k, qs in joined.files.items()}
+    if other := sorted(p for d in DOMAINS for p in (Path(folder)/d).glob("*.json") if p not in files): raise DataError("is there already, and these answers do not make it", str(other[0]), "remove it, or name another folder")
+    return [write_altentities(p, qs) for p, qs in files.items()]

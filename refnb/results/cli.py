@@ -511,7 +511,7 @@ def _build_altentities(table: str, out: str, seed: int, given: dict[str, str], j
     for rows in ("filters", "pairs", "groups", "leaks"): _table(told[rows]); print()
     print(f"{told['questions']} questions and {told['pages']} pages in {out}; refnb collect joins what people hand in")
 
-# %% ../../nbs/results/53_cli.ipynb #a1d00a7b
+# %% ../../nbs/results/53_cli.ipynb #b4edf0c7
 @command(app, "collect")
 def collect_(
     folder: str,          # what `refnb build altentities` made
@@ -522,11 +522,12 @@ def collect_(
     json: bool = False,   # print one JSON object
 ):
     "Join what people wrote on AltEntities' annotation pages to the questions: domain/split.json of the release's form."
-    from refnb.benchmarks.altentities_builder import read_drafts
+    from refnb.benchmarks.altentities_builder import FLAGGED, REFUSED, read_drafts
     from refnb.benchmarks.annotation_page import collect, write_collected
     from refnb.core.types import DataError
     joined = collect(files, read_drafts(Path(folder)/"questions.jsonl"), keep, least)
-    if not joined.files: raise DataError(f"none of {len(joined.short)} questions has {least} expressions", folder, "collect more files, or say --least 1")
+    lost = ", ".join(f"{said} {joined.counts[k]}" for k, said in (REFUSED | FLAGGED).items() if k in joined.counts)
+    if not joined.files: raise DataError(f"none of {len(joined.short)} questions has {least} expressions" + (f"; of those handed in: {lost}" if lost else ""), folder, "collect more files, or say --least 1 or --keep")
     made = write_collected(out or Path(folder)/"data", joined)
     if json: return _json({"files": {str(p): len(qs) for p, qs in zip(made, joined.files.values())}, "expressions": joined.counts, "short": list(joined.short)})
     _table(joined.table())

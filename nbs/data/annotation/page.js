@@ -51,11 +51,13 @@ function recall() {
 
 // What an answer must not be; refnb looks again when answers are collected
 
-const folded = text => (text.toLowerCase().match(/[\p{L}\p{N}\p{M}_]+/gu) ?? []).join(" ")
+const plain = text => text.normalize("NFKC").replace(/[\u2018\u2019\u201b\u02bc]/g, "'").replace(/[\u201c-\u201f]/g, '"').replace(/[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]/g, "")  // in_one_form
+const folded = text => (plain(text).toLowerCase().match(/[\p{L}\p{N}\p{M}_]+/gu) ?? []).join(" ")
 function why(q, text, before) {
   if (text.length > data.longest) return `This is too long: ${text.length} of at most ${data.longest} characters.`
-  if (q.name && new RegExp(q.name, "iu").test(text)) return "This says the name. Please describe it instead."
-  if (position.test(text)) return "This says where it stands in the question. Please describe it instead."
+  if (!plain(text).trim()) return "This is empty."
+  if (q.name && new RegExp(q.name, "iu").test(plain(text))) return "This says the name. Please describe it instead."
+  if (position.test(plain(text))) return "This says where it stands in the question. Please describe it instead."
   const said = folded(text)
   if (before.some(b => folded(b) == said)) return "You have written this already."
   if (said.split(" ").length >= data.copied && q.choices.some(c => ` ${folded(c.text)} `.includes(` ${said} `))) return "This is copied from the text. Please use words of your own."
