@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV   ?= .venv
 EXTRAS ?= dev,models
+WORKERS ?= 2
 BIN    := $(VENV)/bin
 OTHERS := .venv-neighbours
 PIP    := $(BIN)/pip install -q --disable-pip-version-check -c constraints.txt
@@ -42,8 +43,8 @@ check: $(VENV)/.$(EXTRAS)    ## export, clean, order of imports, notebooks' form
 	@$(BIN)/python .ci/check.py
 notebooks: $(VENV)/.$(EXTRAS) ## every notebook from a clean kernel, and its committed outputs
 	@$(BIN)/python .ci/notebooks.py
-pytest: $(VENV)/.$(EXTRAS)   ## command line, faults, parity, properties
-	@$(BIN)/python -m pytest
+pytest: $(VENV)/.$(EXTRAS)   ## command line, faults, parity, properties; WORKERS files of tests at a time
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 tables: $(VENV)/.core        ## reproduce on the sample, then on what is here
 	@$(BIN)/refnb reproduce --sample
 	@$(BIN)/refnb reproduce
