@@ -8,7 +8,7 @@ from refnb.benchmarks.altentities import DOMAINS, SETTINGS, altentities_part
 from refnb.benchmarks.parts import part_is_here
 from refnb.core.settings import load_settings
 from refnb.core.types import CallError, Option, Question
-from refnb.models.comparing import FEATURES, Comparer, Comparing, claims_of, comparing_weights, cross_validated, dev_rows, fit_rows, fitted, folds_of, heard, period, plain, stem, told, weights_for, word_lists
+from refnb.models.comparing import FEATURES, Comparer, Comparing, claims_of, comparing_weights, cross_validated, dev_rows, fit_rows, fitted, hashed_folds, heard, period, plain, stem, told, weights_for, word_lists
 from refnb.models.pair_models import compared, pairs_of
 
 def asked(text: str, *options: str, right: int = 0) -> Question: return Question("d-0", "d", text, None, tuple(Option(f"option {i}", o) for i, o in enumerate(options)), (right,))
@@ -75,8 +75,8 @@ def test_a_weight_solves_its_equation():
 
 def test_folds_keep_keys_together_and_never_change():
     keys = [f"target {i % 7}" for i in range(50)]
-    assert all(len({f for k, f in zip(keys, folds_of(keys), strict=True) if k == key}) == 1 for key in set(keys))
-    assert folds_of(["a", "b", "c"]).tolist() == [2, 1, 0]
+    assert all(len({f for k, f in zip(keys, hashed_folds(keys), strict=True) if k == key}) == 1 for key in set(keys))
+    assert hashed_folds(["a", "b", "c"]).tolist() == [2, 1, 0]
 
 @pytest.mark.skipif(not all(part_is_here(altentities_part(d, "name", "dev"), load_settings()) for d in DOMAINS), reason="AltEntities' development files are not here")
 def test_the_weights_are_those_of_the_development_files():

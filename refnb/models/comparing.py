@@ -7,7 +7,7 @@ __all__ = ['JOINED', 'DOUBLED', 'BREAK', 'DENIAL', 'LACK', 'YEAR', 'TENS', 'SOON
            'NEW', 'OLD', 'WOMAN', 'MAN', 'OF_CLAIMS', 'FEATURES', 'PRIOR', 'plain', 'stem', 'stems', 'Lists',
            'WordFile', 'word_lists', 'Claims', 'claims_of', 'period', 'Heard', 'heard', 'Told', 'told', 'Rarity',
            'Comparer', 'telling_words', 'fitted', 'comparing_weights', 'weights_for', 'Comparing', 'Rows', 'rows_of',
-           'dev_rows', 'fit_rows', 'folds_of', 'cross_validated']
+           'dev_rows', 'fit_rows', 'hashed_folds', 'cross_validated']
 
 # %% ../../nbs/models/33d_comparing.ipynb #623fe686
 import math, re
@@ -319,7 +319,7 @@ def fit_rows(
     return dict(zip(FEATURES, (float(f"{v:.4g}") for v in w), strict=True))
 
 # %% ../../nbs/models/33d_comparing.ipynb #b0dccc98
-def folds_of(
+def hashed_folds(
     keys: Sequence[str], # what must stay together
     folds: int = 5,      # how many
 ) -> np.ndarray:         # a number for each
@@ -347,7 +347,7 @@ def cross_validated(
 ) -> dict[str, np.ndarray]:               # what each expression earns, by domain
     "Credits of expressions whose targets no weight has seen."
     columns = [i for i, f in enumerate(FEATURES) if f not in without]
-    fold, got = {d: folds_of(targets[d], folds) for d in rows}, {d: np.zeros(len(r.right)) for d, r in rows.items()}
+    fold, got = {d: hashed_folds(targets[d], folds) for d in rows}, {d: np.zeros(len(r.right)) for d, r in rows.items()}
     for k in range(folds):
         xs, sizes, right = zip(*(_some(r, fold[d] != k, columns) for d, r in rows.items()), strict=True)
         w = fitted(np.concatenate(xs), sum(sizes, []), sum(right, []))
