@@ -165,6 +165,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                             'refnb/benchmarks/altentities_builder.py'),
                                                       'refnb.benchmarks.altentities_builder.release_text': ( 'benchmarks/altentities_builder.html#release_text',
                                                                                                              'refnb/benchmarks/altentities_builder.py'),
+                                                      'refnb.benchmarks.altentities_builder.says_place': ( 'benchmarks/altentities_builder.html#says_place',
+                                                                                                           'refnb/benchmarks/altentities_builder.py'),
                                                       'refnb.benchmarks.altentities_builder.the_draft': ( 'benchmarks/altentities_builder.html#the_draft',
                                                                                                           'refnb/benchmarks/altentities_builder.py'),
                                                       'refnb.benchmarks.altentities_builder.why_flagged': ( 'benchmarks/altentities_builder.html#why_flagged',

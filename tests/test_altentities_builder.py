@@ -364,8 +364,8 @@ def test_f40_mutated_drafts_are_read_or_refused_in_one_line(tmp_path):
 
 NAMES = ["The Lamplighter’s Ledger", "E\u0301lan vital", "The Lamplighter's Ledger", "A+B? [50%-off]", "It", "Rye", "R.U.R.", "Élan vital", "-", "x", "Dawn (novel)", "What, no \\ (dots)..."]
 SAID = ["", "the old one", "The LAMPLIGHTER'S  ledger!", "lamplighter's ledgers", "a+b? [50%-OFF]", "it", "It's red", "It!", "rye", "the rye one", "r.u.r.", "élan VITAL, please", "élan vitale", "dawn", "at dawn", "dawning", "the first one", "The second.", "I meant the former",
-        "the first one he wrote", "it's the last book", "it’s the last book", "not the first one", "on the left", "mentioned first", "the left-handed one", "the one mentioned last", "what, no \\...", "-", "x", "the lamplighter’s ledger", "e\u0301lan vital", "El\u00adan\u200b vital", "\u200bthe first one\u200b", "THE LAMPLIGHTERʼS LEDGER"]
-PLAIN = {"The LAMPLIGHTER'S  ledger!": "name", "lamplighter's ledgers": "", "the first one he wrote": "", "not the first one": "position", "it’s the last book": "position", "the left-handed one": "", "on the left": "position"}
+        "the first one he wrote", "it's the last book", "it’s the last book", "not the first one", "on the left", "mentioned first", "the left-handed one", "the one mentioned last", "option b", "the best option by far", "what, no \\...", "-", "x", "the lamplighter’s ledger", "e\u0301lan vital", "El\u00adan\u200b vital", "\u200bthe first one\u200b", "THE LAMPLIGHTERʼS LEDGER"]
+PLAIN = {"The LAMPLIGHTER'S  ledger!": "name", "lamplighter's ledgers": "", "the first one he wrote": "", "not the first one": "position", "it’s the last book": "position", "the left-handed one": "", "on the left": "position", "I want option B": "position", "the best option by far": ""}
 
 def test_names_and_places_are_known():
     assert {e: " ".join(why_flagged(DRAFTS[0], e)) for e in PLAIN} == PLAIN

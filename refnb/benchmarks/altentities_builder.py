@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['NOUNS', 'POSITION', 'COPIED', 'REFUSED', 'FLAGGED', 'Draft', 'draft_of', 'the_draft', 'AltRules', 'AltBuilt', 'leaks',
-           'build_altentities', 'write_drafts', 'read_drafts', 'distinct_drafts', 'name_pattern', 'why_refused',
-           'why_flagged', 'release_text', 'write_altentities', 'Joined', 'join_expressions']
+           'build_altentities', 'write_drafts', 'read_drafts', 'distinct_drafts', 'name_pattern', 'says_place',
+           'why_refused', 'why_flagged', 'release_text', 'write_altentities', 'Joined', 'join_expressions']
 
 # %% ../../nbs/benchmarks/21d_altentities_builder.ipynb #c6350391
 import json, re, unicodedata
@@ -185,9 +185,9 @@ def distinct_drafts(
     if twice := [k for k, n in Counter(d.id for d in drafts).items() if n > 1]: raise FormatError(f"the id {twice[0]!r} stands twice", f"{where}, field id")
     return drafts
 
-# %% ../../nbs/benchmarks/21d_altentities_builder.ipynb #f06ffd9a
+# %% ../../nbs/benchmarks/21d_altentities_builder.ipynb #38ec7fb5
 NOUNS = "one|book|novel|song|track|recipe|dish|food|option|choice"
-POSITION = rf"^\W*(?:i\s+(?:meant|mean|want)\s+|it['’]?s\s+|it\s+is\s+|not\s+)*the\s+(?:first|second|last|latter|former|1st|2nd|left|right)(?:\s+(?:{NOUNS}))?(?:\s+you\s+(?:said|mentioned|named))?\W*$|\bon\s+the\s+(?:left|right)\b|\bmentioned\s+(?:first|last|second)\b"  # read by the page's script too
+POSITION = rf"^\W*(?:i\s+(?:meant|mean|want)\s+|it['’]?s\s+|it\s+is\s+|not\s+)*the\s+(?:first|second|last|latter|former|1st|2nd|left|right)(?:\s+(?:{NOUNS}))?(?:\s+you\s+(?:said|mentioned|named))?\W*$|\bon\s+the\s+(?:left|right)\b|\bmentioned\s+(?:first|last|second)\b|\boption\s+[ab12]\b"  # read by the page's script too
 COPIED = 8     # words in a row
 REFUSED = {"empty": "is empty", "long": "is too long", "half": "has half of a character"}
 FLAGGED = {"name": "says the name", "position": "says the place in the question", "repeated": "was given before", "copied": "is copied from what was shown"}
@@ -203,10 +203,16 @@ def name_pattern(
 
 def _as_python(pattern: str) -> str: return pattern.replace(r"[^\p{L}\p{N}]", r"[\W_]").replace(r"[\p{L}\p{N}]", r"[^\W_]")
 
-# %% ../../nbs/benchmarks/21d_altentities_builder.ipynb #1a03f56c
+# %% ../../nbs/benchmarks/21d_altentities_builder.ipynb #dda72955
 def _folded(text: str) -> str:
     "Letters, with the marks that stand on them, and digits."
     return " ".join("".join(c if c.isalnum() or c == "_" or unicodedata.category(c)[0] == "M" else " " for c in in_one_form(text).lower()).split())
+
+def says_place(
+    expression: str, # what somebody wrote
+) -> bool:
+    "Whether it says where in the question a thing stands: *the second one*, but not *the second one in the series*."
+    return bool(re.search(POSITION, expression, re.I))
 
 def why_refused(
     expression: str, # what somebody wrote
@@ -225,7 +231,7 @@ def why_flagged(
     said, plain = _folded(expression), in_one_form(expression)
     pattern = name_pattern(q.choices[q.target_index].name)
     out = ["name"] if pattern and re.search(_as_python(pattern), plain, re.I) else []
-    if re.search(POSITION, plain, re.I): out.append("position")
+    if says_place(plain): out.append("position")
     if said in map(_folded, before): out.append("repeated")
     if len(said.split()) >= COPIED and q.domain != "SONGS" and any(f" {said} " in f" {_folded(c.description)} " for c in q.choices): out.append("copied")
     return out
