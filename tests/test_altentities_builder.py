@@ -398,7 +398,7 @@ def test_nothing_is_loaded_from_anywhere():
     got = Parsed(annotation_page(DRAFTS))
     assert not {t for t in got.tags} & {"img", "iframe", "object", "embed", "base", "audio", "video"} and [v for k, v in got.attrs if k in ("src", "href", "action", "srcset")] == ["data:,"]
     assert not [k for k, _ in got.attrs if k.startswith("on") or k == "style"]
-    css, js = (packaged(f"data/annotation/page.{kind}").read_text() for kind in ("css", "js"))
+    css, js = ("".join(packaged(f"data/{name}.{kind}").read_text() for name in ("pages/base", "annotation/page")) for kind in ("css", "js"))
     assert not re.search(r"url\(|@import|https?:", css) and not re.search(r"fetch|XMLHttp|WebSocket|sendBeacon|innerHTML|outerHTML|insertAdjacent|document\.write|\beval\b|Function\(|import\(", js)
     assert set(re.findall(r"https?://[^\"]*", js)) == {"http://www.w3.org/2000/svg"}
 

@@ -28,7 +28,7 @@ def page_data(
     "What a page's script reads; no `<`, so that no text can end the script."
     return json.dumps(told).replace("<", "\\u003c")
 
-# %% ../../nbs/core/02g_pages.ipynb #ca73c89c
+# %% ../../nbs/core/02g_pages.ipynb #aad601f0
 def _carried(name: str) -> str: return packaged(f"data/{name}").read_bytes().decode()
 
 def one_page(
@@ -40,7 +40,7 @@ def one_page(
     "A page for people as one file."
     css = _carried("pages/base.css") + _carried(f"{folder}/page.css") + css
     js = _carried("pages/base.js") + _carried(f"{folder}/page.js")
-    return Template(_carried(f"{folder}/page.html")).substitute(policy=page_policy(style=css, script=js), title=html.escape(title), css=css, js=js, data=page_data(told))
+    return Template(_carried("pages/base.html")).substitute(policy=page_policy(style=css, script=js), title=html.escape(title), css=css, main=_carried(f"{folder}/page.html"), js=js, data=page_data(told))
 
 # %% ../../nbs/core/02g_pages.ipynb #36eddf4f
 def read_handed_in(

@@ -1,5 +1,5 @@
 
-const KEY = `refnb-annotation-${data.page}`, FIELDS = "answers order page participant version"
+const OF = "page", KEY = `refnb-annotation-${data.page}`, FILE = "annotations", DONE = "done"
 const items = new Map(data.items.map(q => [q.id, q]))
 const position = new RegExp(data.position, "iu")
 
@@ -7,45 +7,15 @@ const position = new RegExp(data.position, "iu")
 // What is known: who (a code drawn by chance), in which order, what was answered, and what is being written
 
 const fresh = () => ({participant: code(), order: [...items.keys()], done: new Map(), screen: "start", writing: [], seconds: 0, saved: true})
-let state = fresh(), since = null, kept = true
 
-const record = () => ({page: data.page, version: data.version, participant: state.participant, order: state.order,
-  answers: state.order.filter(id => state.done.has(id)).map(id => ({id, ...state.done.get(id)}))})
+const answers = () => state.order.filter(id => state.done.has(id)).map(id => ({id, ...state.done.get(id)}))
 const current = () => items.get(state.order.find(id => !state.done.has(id)))
-
-function fault(r) {
-  if (typeof r != "object" || r == null || Object.keys(r).sort().join(" ") != FIELDS) return "it holds something else"
-  if (r.page != data.page) return "it belongs to another page"
-  if (r.version != data.version) return "it belongs to another version of this page"
-  if (typeof r.participant != "string" || !/^[a-km-z2-8]{10}$/.test(r.participant)) return "its code is damaged"
-  if (!Array.isArray(r.order) || r.order.length != items.size || new Set(r.order).size != items.size || !r.order.every(id => items.has(id))) return "its questions are others"
-  if (!Array.isArray(r.answers) || new Set(r.answers.map(a => a?.id)).size != r.answers.length || !r.answers.every(sound)) return "an answer in it is damaged"
-  return ""
-}
-const sound = a => items.has(a?.id) && texts(a.expressions) && a.expressions.length <= data.most && Number.isFinite(a.seconds) && a.seconds >= 0
 const texts = t => Array.isArray(t) && t.every(x => typeof x == "string")
-const taken = (r, more) => ({participant: r.participant, order: r.order, done: new Map(r.answers.map(({id, expressions, seconds}) => [id, {expressions, seconds}])), writing: [], seconds: 0, ...more})
-
-
-// Kept in this browser
-
-function keep() {
-  const {screen, writing, seconds, saved} = state
-  try { localStorage.setItem(KEY, JSON.stringify({record: record(), screen, writing, seconds, saved})); kept = true }
-  catch { kept = false; tell("This browser does not keep your answers. Leave the page open until you have downloaded them.") }
-}
-function recall() {
-  let text = null
-  try { text = localStorage.getItem(KEY) } catch { return }
-  if (text == null) return
-  try {
-    const {record: r, screen, writing, seconds, saved} = JSON.parse(text)
-    if (fault(r) || !["start", "read", "write", "end"].includes(screen) || !texts(writing)) throw new Error(fault(r))
-    state = taken(r, {screen, writing, seconds: Number.isFinite(seconds) ? seconds : 0, saved: saved === true})
-  } catch {
-    try { localStorage.setItem(`${KEY}-damaged`, text) } catch {}
-    tell("What this browser had kept of your answers is damaged. Please begin again, or load a copy.")
-  }
+const sound = a => texts(a.expressions) && a.expressions.length <= data.most
+const more = () => ({screen: state.screen, writing: state.writing, seconds: state.seconds})
+function taken(r, {screen = "read", writing = [], seconds = 0, saved} = {}) {
+  if (!["start", "read", "write", "end"].includes(screen) || !texts(writing)) throw new Error("damaged")
+  return {participant: r.participant, order: r.order, done: new Map(r.answers.map(({id, expressions, seconds}) => [id, {expressions, seconds}])), screen, writing, seconds: Number.isFinite(seconds) ? seconds : 0, saved}
 }
 
 
@@ -137,20 +107,7 @@ function bubble(q) {
 function end() {
   const skipped = [...state.done.values()].filter(a => !a.expressions.length).length
   at("thanks").textContent = `Thank you: you have answered ${items.size - skipped} of ${items.size} questions.`
-  at("send").textContent = data.send
-  at("send").hidden = !data.send
-  at("code").textContent = state.participant
   remind()
-}
-function remind() {
-  at("reminder").textContent = state.saved && state.done.size ? "Your answers are downloaded. Look for the file among your downloads."
-    : "Nobody has your answers yet: they are in this browser only. Please download them" + (data.send ? ", and hand in the file:" : ", and hand in the file.")
-}
-function count() {
-  const progress = document.querySelector("progress")
-  progress.max = items.size
-  progress.value = state.done.size
-  at("count").textContent = `${state.done.size} of ${items.size} done`
 }
 
 
@@ -189,37 +146,7 @@ function next() {
 }
 function skip() { ask("This question stays without an answer of yours. You cannot come back to it.", "Leave it out", () => finish([])) }
 
-function save() {
-  spend()
-  download(record(), `annotations-${state.participant}.json`)
-  state.saved = true
-  keep()
-  remind()
-}
-async function load(file) {
-  let r = null
-  try { r = JSON.parse(await file.text()) } catch { return tell(`${file.name} cannot be used: it is no JSON file.`) }
-  if (fault(r)) return tell(`${file.name} cannot be used: ${fault(r)}.`)
-  const take = () => { state = taken(r, {screen: "start", saved: true}); since = null; tell(`${r.answers.length} answers were loaded.`); show("read") }
-  state.done.size && !state.saved ? ask("The answers that you have given here are lost if you load others, unless you save a copy first.", "Load these", take) : take()
-}
-function clear() {
-  ask("All your answers in this browser are removed, and your code with them. A file that you have downloaded stays.", "Clear everything", () => {
-    try { localStorage.removeItem(`${KEY}-damaged`) } catch {}
-    state = fresh()
-    since = null
-    tell("")
-    show("start")
-  })
-}
-
-all(".next[type=button]", e => e.onclick = next)
-all(".save", e => e.onclick = save)
-at("write").onsubmit = e => { e.preventDefault(); next() }
 at("skip").onclick = skip
-at("load").onclick = () => at("file").click()
-at("file").onchange = e => { const file = e.target.files[0]; e.target.value = ""; if (file) load(file) }
-at("clear").onclick = clear
 document.querySelector("main").onkeydown = e => {
   if (e.key != "Enter" || e.altKey || e.isComposing || !e.target.matches("h2, #answers input")) return
   e.preventDefault()
@@ -229,9 +156,6 @@ document.querySelector("main").onkeydown = e => {
   else later[0].focus()
 }
 at("answers").addEventListener("focusin", () => bubble(current()))
-document.onvisibilitychange = onpagehide = () => { spend(); keep() }
-onbeforeunload = e => { if (!kept && state.done.size && !state.saved) e.preventDefault() }
-onstorage = e => { if (e.key == KEY && e.newValue != null) { since = null; recall(); show(state.screen, false) } }  // the same page in another tab
 
 const example = x => made("section", {className: "example"}, made("h3", {}, `An example: “${x.first}” or “${x.second}”`), made("p", {}, `Bob means ${x.first}: ${x.about}.`),
   made("ul", {className: "yes"}, ...x.good.map(t => made("li", {}, `“${t}”`))),
@@ -240,5 +164,5 @@ at("size").textContent = items.size == 1 ? "once" : `${items.size} times`
 at("least").textContent = data.least
 at("most").textContent = data.most
 at("examples").replaceChildren(...data.examples.map(example))
-recall()
-show(state.screen)
+document.querySelector("footer p").append(" What you are writing at the moment is not in it.")
+begin()

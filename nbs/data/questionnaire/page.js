@@ -1,5 +1,5 @@
 
-const KEY = `refnb-questionnaire-${data.questionnaire}`, CANT_SAY = -1, FIELDS = "answers order participant questionnaire version"
+const OF = "questionnaire", KEY = `refnb-questionnaire-${data.questionnaire}`, FILE = "answers", DONE = "answered", CANT_SAY = -1
 const items = new Map(data.items.map(q => [q.id, q]))
 const first = 1 + data.examples.length, last = first + data.items.length  // screens: start, examples, questions, end
 
@@ -7,48 +7,15 @@ const first = 1 + data.examples.length, last = first + data.items.length  // scr
 // What is known: who (a code drawn by chance), in which order, and what was said
 
 const fresh = () => ({participant: code(), order: [...items.keys()], said: new Map(), screen: 0, saved: true})
-let state = fresh(), shown = null, since = null, kept = true
+let shown = null
 
-const record = () => ({questionnaire: data.questionnaire, version: data.version, participant: state.participant, order: state.order,
-  answers: state.order.filter(id => state.said.get(id)?.choice != null).map(id => ({id, choice: state.said.get(id).choice, seconds: Math.round(10*state.said.get(id).seconds)/10}))})
-const answered = () => record().answers.length
-
-function fault(r) {
-  if (typeof r != "object" || r == null || Object.keys(r).sort().join(" ") != FIELDS) return "it holds something else"
-  if (r.questionnaire != data.questionnaire) return "it belongs to another questionnaire"
-  if (r.version != data.version) return "it belongs to another version of this page"
-  if (typeof r.participant != "string" || !/^[a-km-z2-8]{10}$/.test(r.participant)) return "its code is damaged"
-  if (!Array.isArray(r.order) || r.order.length != items.size || new Set(r.order).size != items.size || !r.order.every(id => items.has(id))) return "its questions are others"
-  if (!Array.isArray(r.answers) || new Set(r.answers.map(a => a?.id)).size != r.answers.length || !r.answers.every(sound)) return "an answer in it is damaged"
-  return ""
-}
-const sound = a => items.has(a?.id) && Number.isInteger(a.choice) && CANT_SAY <= a.choice && a.choice < items.get(a.id).options.length && Number.isFinite(a.seconds) && a.seconds >= 0
-
-function taken(r, screen, saved) {
+const answers = () => state.order.filter(id => state.said.get(id)?.choice != null).map(id => ({id, choice: state.said.get(id).choice, seconds: Math.round(10*state.said.get(id).seconds)/10}))
+const sound = a => Number.isInteger(a.choice) && CANT_SAY <= a.choice && a.choice < items.get(a.id).options.length
+const more = () => ({screen: state.screen})
+function taken(r, {screen, saved} = {}) {
   const open = r.order.findIndex(id => !r.answers.some(a => a.id == id))
   return {participant: r.participant, order: r.order, said: new Map(r.answers.map(({id, choice, seconds}) => [id, {choice, seconds}])),
-    screen: screen ?? (open < 0 ? last : first + open), saved}
-}
-
-
-// Kept in this browser
-
-function keep() {
-  try { localStorage.setItem(KEY, JSON.stringify({record: record(), screen: state.screen, saved: state.saved})); kept = true }
-  catch { kept = false; tell("This browser does not keep your answers. Leave the page open until you have downloaded them.") }
-}
-function recall() {
-  let text = null
-  try { text = localStorage.getItem(KEY) } catch { return }
-  if (text == null) return
-  try {
-    const {record: r, screen, saved} = JSON.parse(text)
-    if (fault(r)) throw new Error(fault(r))
-    state = taken(r, Number.isInteger(screen) && 0 <= screen && screen <= last ? screen : null, saved === true)
-  } catch {
-    try { localStorage.setItem(`${KEY}-damaged`, text) } catch {}
-    tell("What this browser had kept of your answers is damaged. Please begin again, or load a copy.")
-  }
+    screen: Number.isInteger(screen) && 0 <= screen && screen <= last ? screen : open < 0 ? last : first + open, saved}
 }
 
 
@@ -100,20 +67,7 @@ function end() {
   at("end").querySelector("h2").textContent = open ? "Not quite the end" : "That was the last question"
   at("open").replaceChildren(...(open ? [`${open} of ${items.size} questions ${open == 1 ? "has" : "have"} no answer yet. `, made("button", {type: "button", onclick: () => show(taken(record()).screen)}, "Go there")]
     : [`Thank you: you have answered all ${items.size} questions. You may still go back and change answers.`]))
-  at("send").textContent = data.send
-  at("send").hidden = !data.send
-  at("code").textContent = state.participant
   remind()
-}
-function remind() {
-  at("reminder").textContent = state.saved && answered() ? "Your answers are downloaded. Look for the file among your downloads."
-    : "Nobody has your answers yet: they are in this browser only. Please download them" + (data.send ? ", and hand in the file:" : ", and hand in the file.")
-}
-function count() {
-  const progress = document.querySelector("progress")
-  progress.max = items.size
-  progress.value = answered()
-  at("count").textContent = `${answered()} of ${items.size} answered`
 }
 
 
@@ -144,36 +98,7 @@ function next() {
 }
 const back = () => { if (kept) tell(""); if (state.screen > 0) show(state.screen - 1) }
 
-function save() {
-  spend()
-  download(record(), `answers-${state.participant}.json`)
-  state.saved = true
-  keep()
-  remind()
-}
-async function load(file) {
-  let r = null
-  try { r = JSON.parse(await file.text()) } catch { return tell(`${file.name} cannot be used: it is no JSON file.`) }
-  if (fault(r)) return tell(`${file.name} cannot be used: ${fault(r)}.`)
-  const take = () => { shown = null; state = taken(r, null, true); tell(`${r.answers.length} answers were loaded.`); show(state.screen) }
-  answered() && !state.saved ? ask("The answers that you have given here are lost if you load others, unless you save a copy first.", "Load these", take) : take()
-}
-function clear() {
-  ask("All your answers in this browser are removed, and your code with them. A file that you have downloaded stays.", "Clear everything", () => {
-    try { localStorage.removeItem(`${KEY}-damaged`) } catch {}
-    shown = null
-    state = fresh()
-    tell("")
-    show(0)
-  })
-}
-all(".next[type=button]", e => e.onclick = next)
 all(".back", e => e.onclick = back)
-all(".save", e => e.onclick = save)
-at("question").onsubmit = e => { e.preventDefault(); next() }
-at("load").onclick = () => at("file").click()
-at("file").onchange = e => { const file = e.target.files[0]; e.target.value = ""; if (file) load(file) }
-at("clear").onclick = clear
 document.querySelector("main").onkeydown = e => {
   if (e.ctrlKey || e.altKey || e.metaKey || e.isComposing || !e.target.matches("h2, input[type=radio]")) return
   if (e.key == "Enter") { e.preventDefault(); return next() }
@@ -181,11 +106,7 @@ document.querySelector("main").onkeydown = e => {
   const radio = at("question").querySelector(`input[value="${e.key == "0" ? CANT_SAY : e.key - 1}"]`)
   if (radio) { e.preventDefault(); radio.checked = true; radio.focus(); choose(Number(radio.value)) }
 }
-document.onvisibilitychange = onpagehide = () => { spend(); keep() }
-onbeforeunload = e => { if (!kept && answered() && !state.saved) e.preventDefault() }
-onstorage = e => { if (e.key == KEY && e.newValue != null) { shown = null; recall(); show(state.screen, false) } }  // the same page in another tab
 
 at("size").textContent = items.size
 at("first").textContent = data.examples.length ? `${data.examples.length} examples come first.` : ""
-recall()
-show(state.screen)
+begin()
