@@ -3193,6 +3193,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                    'refnb.results.cli._check': ('results/cli.html#_check', 'refnb/results/cli.py'),
                                    'refnb.results.cli._check_name': ('results/cli.html#_check_name', 'refnb/results/cli.py'),
                                    'refnb.results.cli._cluster_systems': ('results/cli.html#_cluster_systems', 'refnb/results/cli.py'),
+                                   'refnb.results.cli._converted': ('results/cli.html#_converted', 'refnb/results/cli.py'),
                                    'refnb.results.cli._coref_json': ('results/cli.html#_coref_json', 'refnb/results/cli.py'),
                                    'refnb.results.cli._coref_rows': ('results/cli.html#_coref_rows', 'refnb/results/cli.py'),
                                    'refnb.results.cli._corpora': ('results/cli.html#_corpora', 'refnb/results/cli.py'),

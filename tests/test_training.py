@@ -397,8 +397,13 @@ def test_commands(tiny, tmp_path, monkeypatch, capsys):
     ways = [x for k, v in tiny["cosine"].items() for x in ("-p", f"{k}={str(v).lower() if isinstance(v, bool) else v}")]
     assert tools.main(["train", "bi-encoder", "sample/altentities", "--folds", "2", "--epochs", "1", *ways, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
+    seeds = []
+    for how in (["--seed", "3"], ["-p", "seed=3"]):
+        assert tools.main(["train", "bi-encoder", "sample/altentities", "--folds", "0", "--epochs", "1", "--limit", "8", *how, *ways, "--json"]) == 0
+        seeds.append(json.loads(capsys.readouterr().out))
+    assert seeds[0] == seeds[1] and seeds[0]["recipe"]["seed"] == 3
     assert told["held_out_on"] == "2 folds that share no target" and told["questions"] == 200 and 0 < told["held_out"] < 1
-    [summary] = (tmp_path/"reports"/"trained"/"bi-encoder").glob("sample-altentities-*.json")
+    summary = tmp_path/"reports"/"trained"/"bi-encoder"/f"sample-altentities-{Path(told['folder']).name}.json"
     texts = {o.description for q in sample_altentities() for o in q.options} | {q.text for q in sample_altentities()}
     assert summary.stat().st_size < 4000 and not any(t in summary.read_text() for t in texts)
     assert json.loads(summary.read_text())["settings"]["model"] == Path(tiny["cosine"]["model"]).name  # no folder of this machine

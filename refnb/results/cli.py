@@ -616,7 +616,13 @@ def _run_sharded(part: str, system: str, address: str, shards: int, gpus: float,
     if other: raise CallError("a run in shards takes neither --limit nor what is for servers", "--ray")
     with bar: return run_sharded(part, system, address, shards, gpus, s, moved, **way)
 
-# %% ../../nbs/results/53_cli.ipynb #4240e679
+# %% ../../nbs/results/53_cli.ipynb #c48b5aab
+def _converted(said: str, kind):
+    "What was said as a value of a kind; commas part the values of a list."
+    import msgspec
+    from typing import get_origin
+    return msgspec.convert([x.strip() for x in said.split(",") if x] if get_origin(kind) is tuple else said, kind, strict=False)
+
 def _model_settings(set_: list[str], system: str = "") -> dict:
     "Settings of a language model or an encoder from NAME=VALUE pairs; decoding.temperature=0.7 reaches into a group."
     import msgspec
@@ -629,7 +635,7 @@ def _model_settings(set_: list[str], system: str = "") -> dict:
     for k, v in _given(set_).items():
         name, _, inner = k.partition(".")
         if name not in kinds: raise CallError(f"{what} has no setting {name!r}", "--set", nearest(name, kinds))
-        try: value = msgspec.convert(v, {f.name: f.type for f in msgspec.structs.fields(kinds[name])}[inner] if inner else kinds[name], strict=False)
+        try: value = _converted(v, {f.name: f.type for f in msgspec.structs.fields(kinds[name])}[inner] if inner else kinds[name])
         except (msgspec.ValidationError, KeyError, TypeError): raise CallError(f"{k} cannot be {v!r}", "--set") from None
         out[name] = out.get(name, {}) | {inner: value} if inner else value
     return out
@@ -667,7 +673,7 @@ def _groups(groups: dict[str, dict]):
     shown = lambda v: "" if v is None else f"{100*v:.1f}"
     _table([{"group": g, "accuracy (%)": shown(r["accuracy"]), "low": shown(r["low"]), "high": shown(r["high"]), **{k: r[k] for k in ("n", "documents", "missing", "without_choice")}} for g, r in groups.items()])
 
-# %% ../../nbs/results/53_cli.ipynb #15f7370b
+# %% ../../nbs/results/53_cli.ipynb #b9bd9e47
 def _training_settings(set_: list[str]) -> dict:
     "Settings of a recipe or a pair model from NAME=VALUE pairs."
     import msgspec
@@ -677,7 +683,7 @@ def _training_settings(set_: list[str]) -> dict:
     kinds, out = {f.name: f.type for k in (PairModel, Recipe) for f in msgspec.structs.fields(k)}, {}
     for k, v in _given(set_).items():
         if k not in kinds: raise CallError(f"a trained system has no setting {k!r}", "--set", nearest(k, kinds))
-        try: out[k] = msgspec.convert(v, kinds[k], strict=False)
+        try: out[k] = _converted(v, kinds[k])
         except (msgspec.ValidationError, TypeError): raise CallError(f"{k} cannot be {v!r}", "--set") from None
     return out
 
@@ -687,7 +693,7 @@ def train_(
     part: str, /,         # what it is trained on, such as altentities/books/oracle/train; several joined by +
     folds: int = 5,       # of a cross-validation, where no development file judges; 0: none
     epochs: int = 0,      # times that everything is seen; as the system says if not given
-    seed: int = 0,        # of everything that is drawn
+    seed: int|None = None, # of everything that is drawn; as the system says if not given
     grid: str = "",       # recipes to try: full, selected (what the paper selected), or such as "lr=1e-5,1e-4 batch=8,16"
     limit: int = 0,       # expressions, the first of each part; 0: all
     set_: list[str] = [], # set something of the recipe or of the model, such as together=false; may be repeated
@@ -697,7 +703,7 @@ def train_(
     from refnb.core.settings import load_settings
     from refnb.pipelines.trained_pair_models import train_system
     import msgspec
-    changed = _training_settings(set_) | ({"epochs": epochs} if epochs else {}) | {"seed": seed}
+    changed = _training_settings(set_) | ({"epochs": epochs} if epochs else {}) | ({} if seed is None else {"seed": seed})
     done = train_system(system, part, folds, grid, limit, load_settings(), _say(json), **changed)
     if json: return _json({"folder": str(done.folder), "unit": "fraction"} | msgspec.to_builtins(done.seal))
     held = "" if done.seal.held_out is None else f"; accuracy on {done.seal.held_out_on}: {100*done.seal.held_out:.1f} %"
