@@ -1,5 +1,5 @@
 "Pair models: the measured baselines, weights from anywhere and in any state, runs that go on, summaries with one sign a question, tables."
-import csv, json, logging, os, zipfile
+import csv, json, logging, os, shutil, zipfile
 from collections import Counter
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
@@ -15,15 +15,17 @@ from refnb.core.settings import load_settings
 from refnb.core.types import Answer, CallError, DataError, FormatError, Option, Question, RefnbError
 from refnb.metrics.choice import credit
 from refnb.metrics.scores import as_outcomes, run_outcomes
-from refnb.models.encoders import PairModel, batches_by_length, check_pair_model, in_memory, load_encoder, pair_models, pair_weights, put_together, the_pair_model, tiny_encoder
+from refnb.models.encoders import PairModel, batches_by_length, check_pair_model, in_memory, load_encoder, longest_row, pair_models, pair_weights, put_together, the_pair_model, tiny_encoder
 from refnb.models.entailment import entailment_at, load_entailment
+from refnb.models.heads import tiny_writer
 from refnb.models.local import weights_id
-from refnb.models.pair_models import CHARACTERS, WEIGHTLESS, WORDS, Tfidf, compared, pairs_of, runs_in, token_set_ratio, turning, word_overlap
+from refnb.models.pair_models import CHARACTERS, WEIGHTLESS, WORDS, NoScore, Tfidf, compared, pairs_of, runs_in, token_set_ratio, turning, word_overlap
 from refnb.models.pair_systems import UNTURNED, is_pair_system, pair_systems, the_pair_system
 from refnb.models.running import run
 from refnb.results.altentities_tables import best_of, bins_of, columns_of, mean_of_cells, right_behind
 from refnb.results.tables import printed
 
+torch = pytest.importorskip("torch", reason="needs refnb[models]")
 CELLS = [(d, t) for d in DOMAINS for t in settings_of(d)]
 SAMPLE = sample_altentities()
 REPORTS = tools.ROOT/"reports"
@@ -303,6 +305,120 @@ def test_entailment_runs_and_each_pair_is_read_once(settings, tmp_path):
 
 
 # Systems
+
+
+# What is loaded is whole, and fits together
+
+def copied(source, to: Path, **config) -> Path:
+    "A checkpoint with another configuration; None takes a field away."
+    shutil.copytree(source, to)
+    told = json.loads((to/"config.json").read_text()) | config
+    (to/"config.json").write_text(json.dumps({k: v for k, v in told.items() if v is not None}))
+    return to
+
+def tokenizer_says(folder: Path, **told) -> Path:
+    "The same for its tokenizer."
+    path = folder/"tokenizer_config.json"
+    path.write_text(json.dumps({k: v for k, v in (json.loads(path.read_text()) | told).items() if v is not None}))
+    return folder
+
+@pytest.fixture(scope="module")
+def judge(tmp_path_factory): return tiny_encoder(tmp_path_factory.mktemp("judge"), pairs_of(SAMPLE).texts, ["contradiction", "neutral", "ENTAILMENT"])
+
+def test_a_model_of_which_a_part_is_missing(tiny, judge, tmp_path):
+    "transformers would put random numbers there."
+    nli = lambda folder, **k: load_entailment(the_pair_model("roberta-mnli", **tiny | dict(model=str(folder)), **k))
+    refused(DataError, "tiny cannot be loaded: its files have no numbers, or others, for classifier.bias and 1 more", nli, tiny["model"], labels=["entailment", "neutral"])
+    refused(DataError, "for classifier.bias and 1 more", nli, copied(judge, tmp_path/"two", id2label=None, label2id=None))
+    encoder = lambda folder: load_encoder(the_pair_model("minilm", **tiny | dict(model=str(folder))))
+    refused(DataError, "for encoder.layer.2.", encoder, copied(tiny["model"], tmp_path/"deep", num_hidden_layers=3))
+    refused(DataError, "for embeddings.LayerNorm.bias and 36 more", encoder, copied(tiny["model"], tmp_path/"wide", hidden_size=64))
+    assert load_encoder(the_pair_model("minilm", **tiny | dict(model=str(judge))))  # what is left over does no harm
+
+def test_a_model_without_a_tokenizer_of_its_own(tiny, tmp_path):
+    encoder = lambda folder: load_encoder(the_pair_model("minilm", **tiny | dict(model=str(folder))))
+    mute = copied(tiny["model"], tmp_path/"mute")
+    for name in ("tokenizer.json", "tokenizer_config.json"): (mute/name).unlink()
+    refused(DataError, "its tokenizer knows no words", encoder, mute)
+    refused(DataError, "its tokenizer has no token that fills up", encoder, tokenizer_says(copied(tiny["model"], tmp_path/"unfilled"), pad_token=None))
+    torn = copied(tiny["model"], tmp_path/"torn")
+    (torn/"tokenizer.json").write_text('{"version": "1.0", "model": {"type": "Nothing"}}')
+    refused(DataError, "tiny cannot be loaded", encoder, torn)
+    refused(DataError, "it reads and writes, and is no encoder", encoder, tiny_writer(tmp_path/"t5", pairs_of(SAMPLE).texts))
+    (torn/"config.json").unlink()
+    refused(DataError, "has no config.json", weights_id, pair_weights(the_pair_model("minilm", **tiny | dict(model=str(torn)))))
+
+@pytest.mark.parametrize("pooling", ["cls", "mean"])
+def test_f23_texts_are_filled_up_and_cut_at_their_end(tiny, tmp_path, pooling):
+    left = tokenizer_says(copied(tiny["model"], tmp_path/"left"), padding_side="left", truncation_side="left")
+    p = pairs_of([*SAMPLE[:6], SAMPLE[6].changed(text="tin "*600 + "lamp "*600, chars=None)])
+    of = lambda folder: load_encoder(the_pair_model("minilm", **tiny | dict(model=str(folder)), pooling=pooling))(p)
+    assert of(left) == pytest.approx(of(tiny["model"]), abs=1e-6)
+
+def test_more_tokens_than_a_model_has_places_for(tiny, judge, settings, tmp_path):
+    transformers = pytest.importorskip("transformers")
+    refused(CallError, "tiny reads 512 tokens at most, not 513; say tokens=512 or less", run, SAMPLE[:2], "minilm", s=settings(), **tiny, tokens=513)
+    refused(CallError, "say tokens=512 or less", run, SAMPLE[:2], "roberta-mnli", s=settings(), **tiny | dict(model=str(judge)), tokens=600)
+    small = dict(vocab_size=40, num_hidden_layers=1, hidden_size=8, num_attention_heads=2, intermediate_size=8)
+    roberta = transformers.RobertaModel(transformers.RobertaConfig(**small, max_position_embeddings=514, pad_token_id=1))
+    bart = transformers.BartForSequenceClassification(transformers.BartConfig(vocab_size=40, d_model=8, encoder_layers=1, decoder_layers=1, encoder_ffn_dim=8, decoder_ffn_dim=8, encoder_attention_heads=2, decoder_attention_heads=2, max_position_embeddings=100))
+    free = transformers.T5EncoderModel(transformers.T5Config(vocab_size=40, d_model=8, d_kv=4, d_ff=8, num_layers=1, num_heads=2))
+    assert [longest_row(m) for m in (roberta, bart, free)] == [512, 100, 0]
+    roberta(torch.full((1, 512), 5))
+    with pytest.raises((IndexError, RuntimeError)): roberta(torch.full((1, 513), 5))
+
+def test_scores_that_are_no_numbers(tiny, judge, settings, tmp_path):
+    from safetensors.torch import load_file, save_file
+    for name, source in (("minilm", tiny["model"]), ("roberta-mnli", judge)):
+        folder = copied(source, tmp_path/name)
+        tensors = load_file(folder/"model.safetensors")
+        save_file({k: t*float("nan") for k, t in tensors.items()}, folder/"model.safetensors", {"format": "pt"})
+        refused(NoScore, "the score of an option is nan; are the weights damaged, or do sums overflow? Try dtype=float32", run, SAMPLE[:3], name, s=settings(), **tiny | dict(model=str(folder)))
+    q = Question("q", "d", "it", None, (Option("a"), Option("b")), (0,))
+    refused(NoScore, "question q: the score of an option is inf", list, compared([q], lambda p: [1., float("inf")]))
+
+def test_no_options_are_no_reason_to_fail(tiny, judge, settings):
+    qs = [SAMPLE[0], SAMPLE[1].changed(options=(), right=()), SAMPLE[2], SAMPLE[3].changed(options=(), right=())]
+    for name, how in [(n, {}) for n in (*WEIGHTLESS, "comparing")] + [("minilm", tiny), ("roberta-mnli", tiny | dict(model=str(judge)))]:
+        assert [len(a.scores) for a in run(qs, name, s=settings(), **how).answers().values()] == [2, 0, 2, 0], name
+        assert [a.scores for a in run(qs[1:2], name, s=settings(), **how).answers().values()] == [()], name
+
+def test_odd_texts(tiny, judge, settings):
+    odd = [Question("a", "a", "", None, (Option(""), Option("")), (0,)), Question("b", "b", "tin "*5000, None, (Option("lamp "*4000), Option("x", "y "*9000)), (1,)), Question("c", "c", "not 漢字 🙂 1980s\u202e\x00", None, tuple(Option(f"é {i}") for i in range(12)), (3,)),
+           Question("d", "d", "the lamp", None, (Option("lamp"), Option("lamp")), (0,)), Question("e", "e", "the lamp", None, (Option("lamp"),), (0,))]
+    for name, how in [(n, {}) for n in (*WEIGHTLESS, "comparing") if n != "partial-ratio"] + [("minilm", tiny), ("roberta-mnli", tiny | dict(model=str(judge)))]:  # it is quadratic in the lengths
+        got = run(odd, name, s=settings(), **how).answers()
+        assert [len(got[q.id].scores) for q in odd] == [2, 2, 12, 2, 1] and (name == "always-first" or len(set(got["d"].scores)) == 1), name
+
+def test_entailment_by_hand(judge, tiny):
+    transformers = pytest.importorskip("transformers")
+    m, t = transformers.AutoModelForSequenceClassification.from_pretrained(judge).eval(), transformers.AutoTokenizer.from_pretrained(judge)
+    p = pairs_of(SAMPLE[:5])
+    with torch.no_grad(): want = [torch.softmax(m(**t(p.texts[j], p.expressions[i], return_tensors="pt", truncation="only_first", max_length=90)).logits[0].double(), -1)[2].item() for i, j in p.at.tolist()]
+    e = load_entailment(the_pair_model("roberta-mnli", **tiny | dict(model=str(judge)), tokens=90))
+    assert e(p) == pytest.approx(want, abs=1e-7)
+
+def test_what_is_sure_is_not_equally_sure(judge, tiny):
+    e = load_entailment(the_pair_model("roberta-mnli", **tiny | dict(model=str(judge))))
+    bias = e.model.classifier.bias
+    with torch.no_grad(): bias.copy_(torch.tensor([0., 0., 20.])); e.model.classifier.weight.mul_(40)
+    scores = e(pairs_of(SAMPLE[:20]))
+    assert len(set(np.float32(scores))) < 10 < len(set(scores)) and scores.min() > .999999
+
+def test_labels_are_as_many_as_outputs(judge, tiny, tmp_path):
+    nli = lambda folder, **k: load_entailment(the_pair_model("roberta-mnli", **tiny | dict(model=str(folder)), **k))
+    for labels in (["neutral", "entailment"], ["a", "b", "c", "entailment"]): refused(DataError, f"labels name {len(labels)} outputs, it has 3; name all of them in order", nli, judge, labels=labels)
+    refused(DataError, "has one output, and so no probability of entailment", nli, tiny_encoder(tmp_path/"one", pairs_of(SAMPLE).texts, ["entailment"]))
+    assert nli(judge, labels=["Entailment", "x", "y"]).at == 0  # who names them knows better
+
+def test_labels_from_the_command_line(judge, tiny, tmp_path, monkeypatch, capsys):
+    for k, v in dict(runs=tmp_path/"runs", reports=tmp_path/"reports", offline="true").items(): monkeypatch.setenv(f"REFNB_{k.upper()}", str(v))
+    ways = [x for k, v in (tiny | dict(model=str(judge))).items() for x in ("-p", f"{k}={v}")]
+    assert tools.main(["run", "sample/altentities", "roberta-mnli", "--limit", "2", *ways, "-p", "labels=neutral,contradiction,entailment", "--json"]) == 0, capsys.readouterr().err
+    for said, text in (("labels=entailment,neutral", "labels name 2 outputs, it has 3"), ("labels=a,b,c", "its labels are a, b, c")):
+        assert tools.main(["run", "sample/altentities", "roberta-mnli", "--limit", "2", *ways, "-p", said]) in (1, 2)
+        assert text in (err := capsys.readouterr().err) and err.count("\n") == 1, err
+
 
 def test_names():
     assert all(is_pair_system(n) and is_pair_system(f"{n}+negation") == (n not in UNTURNED) for n in pair_systems())

@@ -193,7 +193,7 @@ def _whole(h: Heard, t: Told, others: Sequence[Told]) -> list[float]:
         order = h.sign*h.newer*float(np.sign(t.year - sum(years)/len(years)))
     return [h.sign*h.woman*t.women, inside, near, order, t.length, t.length*(h.sign < 0)]
 
-# %% ../../nbs/models/33d_comparing.ipynb #f4bf0e58
+# %% ../../nbs/models/33d_comparing.ipynb #75052bf4
 class Rarity(dict):
     "How rare words are among texts."
     def __init__(self,
@@ -219,7 +219,7 @@ class Comparer:
         vectors = self.tfidf.vectors(p.texts)[p.at[:, 1]]
         like = [np.asarray(self.tfidf.vectors([telling_words(h.claims[k]) for h in said])[p.at[:, 0]].multiply(vectors).sum(axis=1)).ravel() for k in (0, 1)]
         out, i = np.empty((len(p.at), len(FEATURES))), 0
-        for n in p.sizes:
+        for n in filter(None, p.sizes):
             h, options = said[p.at[i, 0]], [texts[j] for j in p.at[i:i + n, 1]]
             for k, t in enumerate(options):
                 out[i + k] = _claimed(h, 0, t, self.rarity, like[0][i + k]) + _claimed(h, 1, t, self.rarity, like[1][i + k]) + _whole(h, t, options[:k] + options[k + 1:])

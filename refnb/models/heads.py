@@ -100,7 +100,7 @@ def text_for(
     "What is told of an option."
     return written_text if kind == "written" else choice_text
 
-# %% ../../nbs/models/33c_heads.ipynb #bf522c70
+# %% ../../nbs/models/33c_heads.ipynb #a977660b
 class Form(NamedTuple):
     "What a tokenizer puts around two texts."
     before: list[int]  # tokens
@@ -108,10 +108,14 @@ class Form(NamedTuple):
     after: list[int]
     types: tuple[int, ...] = () # of before, first, between, second, after; none: the model has no token types
 
+def _check_fast(tokenizer):
+    if not getattr(tokenizer, "is_fast", False): raise DataError("its tokenizer does not tell where texts begin and end", getattr(tokenizer, "name_or_path", ""), "pairs need one with a tokenizer.json")
+
 def form_of(
     tokenizer, # of transformers
 ) -> Form:     # of two texts read together
     "What a tokenizer puts around a pair."
+    _check_fast(tokenizer)
     got = tokenizer("a", "b")
     ids, of = got["input_ids"], got.sequence_ids(0)
     first, second = ([i for i, k in enumerate(of) if k == n] for n in (0, 1))
@@ -124,6 +128,7 @@ def one_after_the_other(
     tokenizer, # of transformers
 ) -> Form:     # of two texts that are one
     "What a tokenizer puts around a text."
+    _check_fast(tokenizer)
     got = tokenizer("a")
     own = [i for i, k in enumerate(got.sequence_ids(0)) if k == 0]
     return Form(got["input_ids"][:own[0]], [], got["input_ids"][own[-1] + 1:])
@@ -181,7 +186,7 @@ class BiEncoder(Encoder):
         folder: str|Path, # where to
     ): self.model.save_pretrained(folder); self.tokenizer.save_pretrained(folder)
 
-# %% ../../nbs/models/33c_heads.ipynb #fa913539
+# %% ../../nbs/models/33c_heads.ipynb #7d46d2d8
 class PairReader(Loaded):
     "A model that reads an expression and an option's text together."
     first = 0  # which stands first: 0 the option's text, 1 the expression
@@ -197,7 +202,7 @@ class PairReader(Loaded):
     def _tokens(self, texts: Iterable[str]):
         "Have the tokens of texts; each text is read once."
         new = list(dict.fromkeys(t for t in texts if t not in self.tokens))
-        if new: self.tokens.update(zip(new, self.tokenizer(new, add_special_tokens=False)["input_ids"], strict=True))
+        if new: self.tokens.update(zip(new, self.tokenizer(new, add_special_tokens=False, verbose=False)["input_ids"], strict=True))  # it would warn of long ones, which are cut here
     def rows(self,
         p: Pairs, # what is compared
     ) -> list[dict]: # of tokens
@@ -258,7 +263,7 @@ class CrossEncoder(PairScores):
         rows: list[dict], # of tokens
     ): return self.head(self.model(**self.filled(rows)).last_hidden_state[:, 0]).float()
 
-# %% ../../nbs/models/33c_heads.ipynb #a4389e70
+# %% ../../nbs/models/33c_heads.ipynb #2de89f7f
 @patch
 def loss(self: CrossEncoder,
     p: Pairs,               # what is compared
@@ -277,7 +282,7 @@ def sure(self: CrossEncoder,
     "P(label 1), or the one output."
     torch = need("torch", "models")
     with torch.inference_mode():
-        out = self.outputs(rows)
+        out = self.outputs(rows).cpu().double()  # in single precision all that is sure would be equally sure
         return (out[:, 0] if self.m.kind == "joint" else torch.softmax(out, -1)[:, 1]).tolist()
 
 @patch
@@ -289,7 +294,7 @@ def save(self: CrossEncoder,
     self.model.save_pretrained(folder); self.tokenizer.save_pretrained(folder)
     save_file({k: v.contiguous() for k, v in self.head.state_dict().items()}, Path(folder)/"head.safetensors")
 
-# %% ../../nbs/models/33c_heads.ipynb #0e11c7b6
+# %% ../../nbs/models/33c_heads.ipynb #837bf171
 class Writer(PairScores):
     "A model that writes 1 or 0."
     first = 1
@@ -309,7 +314,9 @@ class Writer(PairScores):
         torch, n = need("torch", "models"), max(len(self.yes), len(self.no))
         pad = lambda x: x + [-100]*(n - len(x))
         wanted = torch.tensor([pad(self.yes if r else self.no) for r in right], device=self.model.device)
-        logits = self.model(**self.filled(rows), labels=wanted).logits.float()
+        logits = self.model(**self.filled(rows), labels=wanted).logits
+        if torch.is_grad_enabled(): logits = logits.float()
+        else: logits, wanted = logits.cpu().double(), wanted.cpu()
         there = wanted != -100
         return torch.log_softmax(logits, -1).gather(-1, wanted.clamp(min=0)[..., None])[..., 0], there
 

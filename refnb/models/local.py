@@ -67,7 +67,7 @@ def join_pieces(
                 with piece.open("rb") as f: shutil.copyfileobj(f, out, 1 << 20)
         part.replace(whole)
 
-# %% ../../nbs/models/32e_local.ipynb #8e76dc14
+# %% ../../nbs/models/32e_local.ipynb #93dda532
 def weights_id(
     w: Weights, # where they are
 ) -> str:       # what names them
@@ -76,13 +76,16 @@ def weights_id(
     join_pieces(w)
     folder, h = Path(w.place), hashlib.sha256()
     if not folder.is_dir(): return _commit(w)
-    for f in [folder/w.file] if w.file else [folder/"config.json", *sorted(folder.glob("*.safetensors"))]:
+    files = [folder/w.file] if w.file else [folder/"config.json", *sorted(folder.glob("*.safetensors"))]
+    if lacking := [f.name for f in files if not f.is_file()]: raise DataError(f"has no {lacking[0]}", str(folder), "are the weights there as a whole?")
+    for f in files:
         with f.open("rb") as data: h.update(hashlib.file_digest(data, "sha256").digest())
     return h.hexdigest()[:16]
 
 def _commit(w: Weights) -> str:
     "The commit that a revision of a repository is, as the cache or the hub knows it."
     hub = need("huggingface_hub", "models")
+    if Path(w.place).is_absolute(): raise DataError("is no folder", w.place, "are the weights there?")
     if isinstance(path := hub.try_to_load_from_cache(w.place, w.file or "config.json", revision=w.revision or None), str):
         parts = Path(path).parts
         return parts[parts.index("snapshots") + 1]

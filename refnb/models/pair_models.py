@@ -4,17 +4,17 @@
 
 # %% auto #0
 __all__ = ['Scorer', 'BLOCK', 'token_set_ratio', 'partial_ratio', 'WORDS', 'CHARACTERS', 'WEIGHTLESS', 'expression_of', 'Pairs',
-           'pairs_of', 'compared', 'always_first', 'stop_words', 'content_words', 'word_overlap', 'words_of',
+           'pairs_of', 'NoScore', 'compared', 'always_first', 'stop_words', 'content_words', 'word_overlap', 'words_of',
            'spaced_words', 'runs_in', 'Terms', 'term_counts', 'Tfidf', 'turning', 'Weightless', 'weightless']
 
-# %% ../../nbs/models/33_pair_models.ipynb #ef777b72
-import re
+# %% ../../nbs/models/33_pair_models.ipynb #3627ff67
+import math, re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from typing import NamedTuple
 import numpy as np
-from ..core.types import Answer, CallError, Option, Question, nearest
+from ..core.types import Answer, CallError, DataError, Option, Question, nearest
 from ..core.settings import packaged
 from ..benchmarks.altentities import NEGATION, choice_text
 
@@ -42,7 +42,9 @@ def pairs_of(
     at = [(said.setdefault(expression_of(q), len(said)), told.setdefault(text(o), len(told))) for q in questions for o in q.options]
     return Pairs(list(said), list(told), np.array(at, dtype=np.intp).reshape(-1, 2), [len(q.options) for q in questions])
 
-# %% ../../nbs/models/33_pair_models.ipynb #326c4524
+# %% ../../nbs/models/33_pair_models.ipynb #c0a875bc
+class NoScore(DataError): "What should be a score is no number."
+
 Scorer = Callable[[Pairs], Sequence[float]]
 BLOCK = 1000  # questions that are compared at a time: what was answered is on the disk before the next ones
 
@@ -56,7 +58,10 @@ def compared(
     for k in range(0, len(questions), block):
         some = questions[k:k + block]
         scores = iter(map(float, scorer(pairs_of(some, text))))
-        yield from (Answer(q.id, scores=tuple(next(scores) for _ in q.options)) for q in some)
+        for q in some:
+            own = tuple(next(scores) for _ in q.options)
+            if bad := next((x for x in own if not math.isfinite(x)), None): raise NoScore(f"the score of an option is {bad}", f"question {q.id}", "are the weights damaged, or do sums overflow? Try dtype=float32")
+            yield Answer(q.id, scores=own)
 
 # %% ../../nbs/models/33_pair_models.ipynb #23e6d85b
 def always_first(
