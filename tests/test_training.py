@@ -1,5 +1,5 @@
 "Training: kills at every step and every write, the same weights in the end; folds, batches, losses, recipes chosen by what is held out; systems that were trained answer parts."
-import hashlib, itertools, json, logging, os, random
+import hashlib, itertools, json, logging, os, random, shutil
 from pathlib import Path
 import numpy as np
 import pytest
@@ -196,11 +196,63 @@ def test_rates_are_those_of_transformers(total, warmup, lr):
 @given(st.integers(1, 30), st.integers(1, 5), st.integers(1, 4), st.integers(0, 50))
 def test_steps(n, k, epochs, steps):
     got = tr.steps_of(lambda e: range(n), Recipe(accumulate=k, epochs=epochs, steps=steps))
-    assert sum(got) == (steps or epochs*-(-n//k)) and all(x == -(-n//k) for x in got[:-1])
+    assert sum(got) == (steps or epochs*n) and all(x == n for x in got[:-1])
+
+@given(st.integers(1, 40), st.integers(1, 9))
+def test_parts_are_all_of_a_batch(n, k):
+    parts = tr.parts_of(range(n), k)
+    assert [i for x, _ in parts for i in x] == list(range(n)) and sum(share for _, share in parts) == pytest.approx(1) and 0 < len(parts) <= k
+    assert all(share == pytest.approx(len(x)/n) for x, share in parts) and max(len(x) for x, _ in parts) - min(len(x) for x, _ in parts) <= 1
+
+def test_f33_an_early_end_after_kills(tmp_path):
+    "Patience is not forgotten: after a kill at any step, training ends where it would have ended."
+    said = {1: .5, 2: .8, 3: .8, 4: .7, 5: .6, 6: .9}
+    def go(folder, at=None):
+        net, order, loss, _, _ = toy()
+        asked, done = itertools.count(), []
+        def dying(b):
+            if next(asked) == at: raise Killed
+            return loss(b)
+        state = lambda: json.loads(tr.load_tensors(folder/"state.safetensors")[1])["epoch"] if (folder/"state.safetensors").exists() else 0
+        begun = state()
+        def held_out(): done.append(1); return said[begun + len(done)]
+        return tr.train(net, order, dying, Recipe(lr=.03, epochs=6, patience=2, accumulate=2), folder, held_out, every=0)
+    want = go(tmp_path/"whole")
+    assert (want.done.epochs, want.done.best_epoch, want.done.held_out) == (4, 2, .8)
+    for at in range(0, 40, 3):
+        with pytest.raises(Killed): go(tmp_path/str(at), at)
+        go(tmp_path/str(at))
+        assert ended(tmp_path/str(at)) == ended(tmp_path/"whole"), at
+
+def test_f30_what_is_complete_but_damaged_is_trained_again(tmp_path, reference):
+    for name, damage in (("done.json", lambda b: b"{"), ("done.json", lambda b: b"\xff"), ("done.json", lambda b: b.replace(b"steps", b"stops")), ("best.safetensors", lambda b: b[:-1] + bytes([b[-1] ^ 1])), ("best.safetensors", lambda b: b"")):
+        trained(tmp_path)
+        path = tmp_path/name
+        path.write_bytes(damage(path.read_bytes()))
+        trained(tmp_path)
+        assert ended(tmp_path) == reference, name
 
 def test_a_loss_that_is_no_number(tmp_path):
     net, order, loss, r, _ = toy()
     refused(DataError, "step 1: the loss is nan; try a smaller learning rate", tr.train, net, order, lambda b: loss(b)*float("nan"), r, tmp_path)
+
+def test_a_gradient_that_is_no_number_reaches_no_weight(tmp_path):
+    "In the last step nothing would come after it to tell."
+    net, order, _, r, _ = toy(epochs=1)
+    asked = itertools.count()
+    def loss(b):
+        n, x = next(asked), net(torch.ones(1, 6)).sum()
+        return (x*0).sqrt() if n == 4 else x*0 + 1  # of sqrt at 0: the value is 0, the slope is not
+    refused(DataError, "step 5: the gradient's length is nan; try a smaller learning rate, or bf16=false", tr.train, net, order, loss, r.changed(clip=0.), tmp_path)
+    assert all(torch.isfinite(p).all() for p in net.parameters()) and not (tmp_path/"best.safetensors").exists()
+
+def test_f22_a_batch_that_is_too_large(tmp_path):
+    net, order, loss, r, _ = toy()
+    def cramped(b):
+        if len(b) > 7: raise RuntimeError("[enforce fail at alloc_cpu.cpp:117] . DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes.")
+        return loss(b)
+    refused(DataError, "step 1: a batch needs more memory than there is; say accumulate=2: the same batch in smaller parts", tr.train, net, order, cramped, r, tmp_path/"x")
+    assert tr.train(net, order, cramped, r.changed(accumulate=2), tmp_path/"y").done.steps == 10
 
 def test_f10_a_disk_that_is_full(tmp_path, reference, monkeypatch):
     "The state before is whole, and training goes on with it."
@@ -315,6 +367,75 @@ def test_every_head_learns_goes_on_and_answers(tiny, kind, settings, tmp_path, m
     assert [x for a in r.answers().values() for x in a.scores] == pytest.approx(head(pairs_of(jars(3, 1), text_for(kind))), abs=1e-5)
 
 
+@pytest.mark.parametrize("kind", list(KINDS))
+def test_a_batch_in_parts_is_the_same_batch(tiny, kind, tmp_path, monkeypatch):
+    "A batch of a recipe stays as large as it says; only the computing is in parts."
+    qs, got = jars(8), []
+    for k in (1, 3):
+        x = the_trained(KINDS[kind], **tiny[kind] | dict(batch=12, unit="examples", accumulate=k))
+        head = new_model(x.pair, 0)
+        for m in head.net.modules():  # without dice, which fall otherwise for each part
+            if isinstance(m, torch.nn.Dropout): m.p = 0.
+            m.__dict__.update({d: 0. for d in ("dropout", "attention_dropout") if isinstance(getattr(m, d, None), float)})
+        monkeypatch.setattr(tp, "new_model", lambda *_: head)
+        got.append([e.loss for e in tp.fit(tp.Plan(x.pair, x.training, qs, [], tmp_path/str(k))).entries])
+    assert len(got[0]) == len(got[1]) > 4 and got[0] == pytest.approx(got[1], rel=1e-4)
+
+
+# By hand, in transformers
+
+def by_hand(settings: dict, kind: str, qs: list[Question], **more) -> list[float]:
+    "Scores of pairs, one at a time, by what transformers does and nothing of refnb's heads."
+    t = transformers.AutoTokenizer.from_pretrained(settings["model"])
+    load = transformers.AutoModelForSeq2SeqLM if kind == "written" else transformers.AutoModel
+    m, out = load.from_pretrained(settings["model"]).eval(), []
+    vector = lambda text: torch.nn.functional.normalize((m(**t(text, return_tensors="pt", truncation=True, max_length=64)).last_hidden_state[0]).mean(0), dim=0)
+    for q in qs:
+        for o in q.options:
+            with torch.no_grad():
+                if kind == "cosine": out.append(float(vector(q.text) @ vector(f"{o.name}. {o.description}"))); continue
+                if kind == "written":
+                    row, start = t(f"expression: {q.text} entity: {o.name} description: {o.description}", return_tensors="pt"), torch.tensor([[m.config.decoder_start_token_id]])
+                    p, told = 1., start
+                    for piece in t("1")["input_ids"]:  # one after the other, as a model writes
+                        p *= torch.softmax(m(**row, decoder_input_ids=told).logits[0, -1].double(), -1)[piece].item()
+                        told = torch.cat([told, torch.tensor([[piece]])], 1)
+                    out.append(p); continue
+                first = m(**t(f"{o.name}. {o.description}", q.text, return_tensors="pt", truncation="only_first", max_length=64)).last_hidden_state[0, 0]
+                logits = torch.nn.functional.linear(first, more["weight"], more["bias"])
+                out.append(logits[0].item() if kind == "joint" else torch.softmax(logits.double(), -1)[1].item())
+    return out
+
+@pytest.mark.parametrize("kind", list(KINDS))
+def test_scores_by_hand(tiny, kind):
+    qs = [*jars(5), Question("long", "long", "the red one", None, (Option("jar", "red thing one "*60), Option("jar", "A blue thing.")), (0,))] if kind != "written" else jars(5)
+    head = new_model(the_trained(KINDS[kind], **tiny[kind]).pair, 3)
+    layer = {k: v.detach()*30 for k, v in head.head[1].named_parameters()} if kind in ("binary", "joint") else {}
+    if layer: head.head[1].load_state_dict(layer)
+    want = by_hand(tiny[kind], kind, qs, **layer)
+    assert head(pairs_of(qs, text_for(kind))) == pytest.approx(want, rel=1e-4, abs=1e-7)
+    assert len({round(x, 7) for x in want}) > len(want)//2
+
+def test_what_is_sure_is_not_equally_sure(tiny):
+    head, qs = new_model(the_trained("cross-encoder", **tiny["binary"]).pair), jars(9)
+    with torch.no_grad(): head.head[1].weight.mul_(60); head.head[1].bias.copy_(torch.tensor([0., 10.]))
+    scores = head(pairs_of(qs))
+    assert len(set(np.float32(scores))) < 5 < len(set(scores)) and scores.min() > .999999
+
+def test_odd_questions_are_learnt_from(tiny, settings):
+    odd = [Question("a", "a", "", None, (Option(""), Option("")), (0,)), Question("b", "b", "jar "*5000, None, (Option("red "*5000), Option("x", "y "*9000)), (1,)), Question("c", "c", "漢字 🙂\u202e", None, tuple(Option(f"é {i}") for i in range(12)), (3, 4)),
+           Question("d", "d", "not", None, (Option("x"), Option("x")), (0, 1))]
+    for kind, name in KINDS.items():
+        done = tp.train_system(name, odd, 0, s=settings(), **tiny[kind])
+        assert len(done.seal.losses) == 2 and [len(a.scores) for a in run(odd[1:3], name, s=settings(), checkpoint=str(done.folder)).answers().values()] == [2, 12]
+
+def test_long_texts_are_cut_without_a_word(tiny, capfd, caplog):
+    transformers.utils.logging.set_verbosity_warning()
+    try: new_model(the_trained("cross-encoder", **tiny["binary"]).pair)(pairs_of([jars(1)[0].changed(text="red "*3000)]))
+    finally: transformers.utils.logging.set_verbosity_error()
+    assert "longer than" not in capfd.readouterr().err + caplog.text
+
+
 # Systems
 
 def test_keys_that_nobody_knows_are_refused(tmp_path):
@@ -349,6 +470,16 @@ def test_a_file_of_development_questions_judges_where_there_is_one(tiny, setting
     assert done.seal.held_out_on == "made/dev" and len(done.seal.tried[0].held_out) == 2 and done.seal.told == source.told
     assert done.seal.held_out == max(done.seal.tried[0].held_out) and not (done.folder/"all").exists()
 
+def test_a_recipe_that_fails_leaves_the_others(tiny, settings):
+    told, s = [], settings()
+    go = lambda grid: tp.train_system("cross-encoder-joint", jars(12), 2, grid, s=s, say=told.append, **tiny["joint"])
+    done = go("lr=1e30,1e-3")
+    assert [(t.recipe["lr"], len(t.held_out), bool(t.failed)) for t in done.seal.tried] == [(1e30, 0, True), (1e-3, 2, False)] and done.seal.recipe.lr == 1e-3
+    assert "is nan; try a smaller learning rate" in done.seal.tried[0].failed and any(x.startswith("recipe 1 of 2 failed: step ") for x in told)
+    assert read_seal(done.folder) == done.seal == go("lr=1e30,1e-3").seal and "failed" not in json.loads((done.folder/"seal.json").read_text())["tried"][1]
+    refused(DataError, "every recipe failed", go, "lr=1e30,1e31")
+    refused(DataError, "try a smaller learning rate", go, "lr=1e30")
+
 def test_it_learns(tiny, settings):
     done = tp.train_system("bi-encoder", jars(150), 0, s=settings(), **tiny["cosine"] | dict(epochs=4))
     new = jars(40, 3)
@@ -373,8 +504,30 @@ def test_f30_weights_that_were_changed_are_refused(tiny, settings, tmp_path):
     refused(DataError, "the weights are not those that were sealed", run, jars(2, 1), "bi-encoder", s=settings(), checkpoint=str(done.folder))
     assert tp.train_system("bi-encoder", jars(6), 0, s=settings(), **tiny["cosine"]).seal == done.seal  # made again
     assert run(jars(2, 1), "bi-encoder", s=settings(), checkpoint=str(done.folder)).sealed
-    (done.folder/"seal.json").write_text("{")
-    refused(FormatError, "it is damaged", read_seal, done.folder)
+    whole = (done.folder/"seal.json").read_bytes()
+    for damage in (b"{", whole[:200], b"\xff", b""):
+        (done.folder/"seal.json").write_bytes(damage)
+        refused(FormatError, "it is damaged", read_seal, done.folder)
+        refused(FormatError, "it is damaged", run, jars(2, 1), "bi-encoder", s=settings(), checkpoint=str(done.folder))
+        assert tp.train_system("bi-encoder", jars(6), 0, s=settings(), **tiny["cosine"]).seal == done.seal == read_seal(done.folder)  # made again
+    for gone, said in (("config.json", "has no config.json"), ("model.safetensors", "the weights are not those that were sealed"), ("tokenizer.json", "cannot be loaded")):
+        (done.folder/"weights"/gone).unlink()
+        refused(DataError, said, run, jars(2, 7), "bi-encoder", s=settings(), checkpoint=str(done.folder))
+        if gone == "tokenizer.json": shutil.rmtree(done.folder/"weights"); refused(DataError, "weights: is no folder", run, jars(2, 7), "bi-encoder", s=settings(), checkpoint=str(done.folder))
+        assert tp.train_system("bi-encoder", jars(6), 0, s=settings(), **tiny["cosine"]).seal == done.seal
+
+def test_f31_seals_of_other_versions_and_moved_folders(tiny, settings, tmp_path):
+    s = settings()
+    done = tp.train_system("bi-encoder", jars(6), 0, s=s, **tiny["cosine"])
+    ask = lambda folder, n=1: run(jars(2, n), "bi-encoder", s=s, checkpoint=str(folder))
+    shutil.move(done.folder, tmp_path/"elsewhere")
+    assert ask(tmp_path/"elsewhere").sealed
+    for wrong in ("elsewhere/weights", "elsewhere/seal.json", "nowhere"): refused(DataError, "holds nothing that was trained to the end", ask, tmp_path/wrong)
+    path = tmp_path/"elsewhere"/"seal.json"
+    whole = path.read_text()
+    for change, said in (({"schema": 2, "more": 1}, "written in schema 2, this refnb reads 1; use the version that wrote it"), ({"settings": {"poolin": "cls"}}, "field settings: Object contains unknown field `poolin`; it was made by another version")):
+        path.write_text(json.dumps(json.loads(whole) | change))
+        refused(FormatError, said, ask, tmp_path/"elsewhere", 2)
 
 def test_f32_two_writers(tiny, settings, monkeypatch):
     at = []
@@ -386,6 +539,10 @@ def test_bad_calls_are_one_line(tiny, settings):
     go = lambda what=None, *args, **k: tp.train_system("bi-encoder", what or jars(4), *args, s=settings(), **tiny["cosine"] | k)
     for kind, said, f in ((CallError, "1 folds; say 2 or more", lambda: go(None, 1)), (CallError, "a limit of -1 questions", lambda: go(None, 0, "", -1)), (DataError, "make no 9 folds", lambda: go(None, 9)),
                           (CallError, "did you mean epochs?", lambda: go(epoch=1)), (CallError, "a recipe has no field 'lrate'", lambda: go(None, 2, "lrate=1")), (CallError, "nothing judges", lambda: go(None, 0, "lr=1,2")),
+                          (CallError, "--grid: lr stands twice; say lr=VALUE,VALUE", lambda: go(None, 2, "lr=1 lr=2")), (CallError, "--grid: lr has no values", lambda: go(None, 2, "lr")), (CallError, "--grid: lr has no values", lambda: go(None, 2, "lr=")),
+                          (CallError, "field warmup: nan is no number", lambda: go(warmup=float("nan"))), (CallError, "field clip: inf is no number", lambda: go(clip=float("inf"))), (CallError, "field seed: 10000000000 is more than 4294967295", lambda: go(seed=10**10)),
+                          (CallError, "the kind use-lite is not trained here", lambda: go(kind="use-lite")), (CallError, "a checkpoint answers, and is not trained", lambda: go(checkpoint="x")), (CallError, "tiny reads 512 tokens at most, not 600", lambda: go(None, 0, tokens=600)),
+                          (CallError, "altentities/books/name/test/sample30: is a test part", lambda: go("altentities/books/name/test/sample30")),
                           (CallError, "has documents, not questions", lambda: go("sample/bookcoref")), (CallError, "is a test part", lambda: go("altentities/books/name/test")), (CallError, "unknown part", lambda: go("altentites/books/name/dev")),
                           (DataError, "nobody cannot be loaded: its weights are not here", lambda: go(model="no/such", title="nobody"))): refused(kind, said, f)
     refused(CallError, "did you mean bi-encoder?", tp.train_system, "biencoder", jars(2), s=settings())
@@ -410,7 +567,7 @@ def test_commands(tiny, tmp_path, monkeypatch, capsys):
     write_jsonl(tmp_path/"q.jsonl", jars(3, 4))
     assert tools.main(["run", str(tmp_path/"q.jsonl"), "bi-encoder+negation", "-p", f"checkpoint={told['folder']}", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["sealed"]
-    for args, text in ((["run", "sample/altentities", "bi-encoder", "-p", f"checkpoint={told['folder']}"], "bi-encoder was trained on it"), (["train", "bi-encoder", "sample/altentities", "-p", "epoch=1"], "did you mean epochs?"),
+    for args, text in ((["run", "sample/altentities", "bi-encoder", "-p", f"checkpoint={told['folder']}"], "bi-encoder was trained on its questions"), (["train", "bi-encoder", "sample/altentities", "-p", "epoch=1"], "did you mean epochs?"),
                        (["train", "bi-encoder", "sample/altentities", "-p", "lr=much"], "lr cannot be 'much'"), (["train", "minilm", "sample/altentities"], "'minilm' is no system that is trained")):
         assert tools.main(args) in (1, 2) and text in (err := capsys.readouterr().err) and err.count("\n") == 1
     assert tools.main(["list", "systems", "--json"]) == 0
@@ -428,11 +585,12 @@ def s(upstream, tmp_path_factory):
 def test_development_questions_stand_in_and_it_is_said(s, tiny):
     said, train = [], "altentities/books/name/train"
     done = tp.train_system("bi-encoder", train, 2, "", 40, s, said.append, **tiny["cosine"] | dict(epochs=1))
-    assert said[0] == f"trained on dev: altentities/books/name/dev, for {train} is not here; 2 folds that share no target judge it"
+    assert said[0] == f"trained on dev: altentities/books/name/dev, for {train} is not here, only the first 40 of each part; 2 folds that share no target judge it"
     assert done.seal.trained_on == ["altentities/books/name/dev"] and done.seal.questions == 40
     r = run("altentities/books/name/test/sample30", "bi-encoder", s=s)  # found by itself
     assert r.sealed and r.info.settings["trained"].startswith("trained on dev") and r.info.data["weights"] == done.seal.weights
-    refused(DataError, "bi-encoder was trained on it", run, "altentities/books/name/dev", "bi-encoder", s=s)
+    for asked in ("books/name/dev", "books/name/dev/sample30", "books/oracle/dev"): refused(DataError, "bi-encoder was trained on its questions", run, f"altentities/{asked}", "bi-encoder", s=s, checkpoint=str(done.folder))  # the same expressions in another setting
+    assert "only the first 40" in r.info.settings["trained"]
     refused(DataError, "bi-encoder is not trained for it; refnb train bi-encoder altentities/books/infobox/train", run, "altentities/books/infobox/test", "bi-encoder", s=s)
 
 def test_mixed_domains(s):

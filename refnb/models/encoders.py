@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['LITE', 'UNHASHED', 'PairModel', 'pair_models', 'the_pair_model', 'pair_weights', 'put_together', 'pair_model_is_here',
            'how_to_get', 'check_pair_model', 'tiny_encoder', 'Loaded', 'longest_row', 'misfit', 'load_with',
-           'batches_by_length', 'in_memory', 'Encoder', 'pooled', 'load_encoder']
+           'batches_by_length', 'is_full', 'in_memory', 'Encoder', 'pooled', 'load_encoder']
 
 # %% ../../nbs/models/33a_encoders.ipynb #50313e25
 import re, shlex
@@ -232,7 +232,7 @@ def load_with(
     tokenizer.padding_side = tokenizer.truncation_side = "right"
     return model.to(device).eval(), tokenizer
 
-# %% ../../nbs/models/33a_encoders.ipynb #7a28edea
+# %% ../../nbs/models/33a_encoders.ipynb #f05f538c
 def batches_by_length(
     rows: Sequence[dict], # of a tokenizer: input_ids and so on
     tokens: int,          # at a time; a row that is longer is read alone
@@ -244,6 +244,12 @@ def batches_by_length(
         yield order[:n]
         order = order[n:]
 
+def is_full(
+    e: Exception, # of torch, on whatever device
+) -> bool:
+    "Whether memory does not suffice."
+    return isinstance(e, MemoryError) or any(x in str(e).lower() for x in ("out of memory", "allocate memory"))
+
 def in_memory(
     work,              # numbers of rows -> results, in their order
     batch: list[int],  # numbers of rows
@@ -251,7 +257,7 @@ def in_memory(
     "Results of a batch, in halves where memory does not suffice."
     try: return list(work(batch))
     except Exception as e:
-        if "out of memory" not in str(e).lower(): raise
+        if not is_full(e): raise
     if len(batch) == 1: raise DataError("one text alone needs more memory than there is", do="say a smaller number of tokens")
     return in_memory(work, batch[:len(batch)//2]) + in_memory(work, batch[len(batch)//2:])
 

@@ -4,16 +4,16 @@
 
 # %% auto #0
 __all__ = ['TURNED', 'COMPARING', 'UNTURNED', 'PairSystem', 'pair_systems', 'is_pair_system', 'the_pair_system', 'trained_for',
-           'checkpoints', 'with_checkpoint', 'fitting_part', 'is_fitted', 'loaded_of', 'scorer_of', 'pair_answers',
-           'weights_hash', 'pair_run_info', 'pair_settings']
+           'checkpoints', 'same_questions', 'with_checkpoint', 'fitting_part', 'is_fitted', 'loaded_of', 'scorer_of',
+           'pair_answers', 'weights_hash', 'pair_run_info', 'pair_settings']
 
-# %% ../../nbs/models/33f_pair_systems.ipynb #d73fa6ce
+# %% ../../nbs/models/33f_pair_systems.ipynb #95bb7fd6
 from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 import msgspec
-from ..core.types import Answer, CallError, DataError, Question, nearest, safe_path
+from ..core.types import Answer, CallError, DataError, FormatError, Question, nearest, safe_path
 from ..core.settings import Settings, packaged
 from ..core.runs import RunInfo, prompt_hash
 from ..benchmarks.altentities import altentities_part, read_altentities_part
@@ -67,7 +67,7 @@ def _trained_pair(base: str, changed: dict) -> PairModel:
     if bad := {"kind", "model"} & set(changed): raise CallError(f"{min(bad)} is fixed when a system is trained", base, "say it to refnb train, or name another checkpoint")
     return the_trained(base, **changed).pair
 
-# %% ../../nbs/models/33f_pair_systems.ipynb #94a6d1bf
+# %% ../../nbs/models/33f_pair_systems.ipynb #7165220f
 def trained_for(
     part: str, # what is answered
 ) -> list[str]: # parts
@@ -85,6 +85,15 @@ def checkpoints(
     found = [p for x in trained_for(part) for p in (Path(s.runs)/"trained"/safe_path(base)/safe_path(x)).glob(f"*/{SEAL}")]
     return [p.parent for p in sorted(found, key=lambda p: -p.stat().st_mtime_ns)]
 
+def same_questions(
+    part: str, # any
+) -> str:      # a name for what is asked
+    "What a part asks, whatever is told of its options: in AltEntities the same expressions stand in all settings."
+    whole = sample_of(part)[0]
+    if not is_part(whole) or not whole.startswith("altentities/"): return whole
+    domain, _, split = read_altentities_part(whole)
+    return f"altentities/{domain}/{split}"
+
 def with_checkpoint(
     system: PairSystem, # perhaps one that is trained
     part: str,          # what is answered
@@ -97,8 +106,9 @@ def with_checkpoint(
     if not found: raise DataError(f"{system.base} is not trained for it", part, f"refnb train {system.base} {next(iter(trained_for(part)), 'PART')}, or name a folder with -p checkpoint=FOLDER")
     seal = read_seal(found[0])
     if seal.system != system.base: raise CallError(f"holds the weights of {seal.system}", str(found[0]), f"ask {seal.system}, or name another checkpoint")
-    if sample_of(part)[0] in seal.trained_on: raise DataError(f"{system.base} was trained on it", part, f"its accuracy on what was held out stands in {found[0]/SEAL}")
-    return system._replace(model=msgspec.convert(msgspec.to_builtins(system.model) | seal.settings | changed | {"checkpoint": str(found[0])}, PairModel))
+    if same_questions(part) in map(same_questions, seal.trained_on): raise DataError(f"{system.base} was trained on its questions", part, f"its accuracy on what was held out stands in {found[0]/SEAL}")
+    try: return system._replace(model=msgspec.convert(msgspec.to_builtins(system.model) | seal.settings | changed | {"checkpoint": str(found[0])}, PairModel))
+    except (msgspec.ValidationError, ValueError) as e: raise FormatError(f"field settings: {e}", str(found[0]/SEAL), "it was made by another version, or is damaged; train the system again") from None
 
 # %% ../../nbs/models/33f_pair_systems.ipynb #d7960970
 def fitting_part(

@@ -6,27 +6,27 @@
 __all__ = ['SINGLE', 'Source', 'mixed_parts', 'source_of', 'bound', 'folds_of', 'alone', 'batches_of', 'accuracy_of', 'Plan',
            'fit', 'printed_recipe', 'grid_of', 'Learnt', 'train_system']
 
-# %% ../../nbs/pipelines/40a_trained_pair_models.ipynb #da14ed26
+# %% ../../nbs/pipelines/40a_trained_pair_models.ipynb #1c1b4d3e
 import hashlib, itertools, random, re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 import msgspec
-from ..core.types import CallError, DataError, Question, nearest, safe_path
+from ..core.types import CallError, DataError, FormatError, Question, nearest, safe_path
 from ..core.settings import Settings, load_settings, packaged
 from ..core.formats import disk_fault, read_yaml, write_atomic
-from ..core.runs import questions_id
+from ..core.runs import OtherVersion, questions_id
 from ..metrics.choice import credit
 from ..benchmarks.altentities import DOMAINS, paper_domain
-from ..benchmarks.parts import is_part, part_files, part_is_here, part_questions, the_part
+from ..benchmarks.parts import is_part, part_files, part_is_here, part_questions, sample_of, the_part
 from ..models.local import Weights, weights_id
-from ..models.pair_models import BLOCK, compared, expression_of, pairs_of
+from ..models.pair_models import BLOCK, NoScore, compared, expression_of, pairs_of
 from ..models.encoders import PairModel, check_pair_model
 from ..models.heads import SEAL, WEIGHTS, Head, Recipe, TrainedSeal, TrainedSystem, Tried, new_model, read_seal, text_for, the_trained
 from ..models.pair_systems import pair_settings
-from .training import Entry, Fitted, load_tensors, set_weights, train
+from .training import Diverged, Entry, Fitted, load_tensors, set_weights, train
 
-# %% ../../nbs/pipelines/40a_trained_pair_models.ipynb #6ba07774
+# %% ../../nbs/pipelines/40a_trained_pair_models.ipynb #03b1dabe
 class Source(NamedTuple):
     "What a system learns from, and what judges it."
     asked: str                # as it was said
@@ -53,7 +53,7 @@ def source_of(
     parts = mixed_parts(name)
     for p in parts:
         if the_part(p).shape != "choice": raise CallError("has documents, not questions", p, "train on a part of questions")
-        if p.endswith("/test"): raise CallError("is a test part, which nothing is trained on", p, f"name {p.removesuffix('test')}train or {p.removesuffix('test')}dev")
+        if (whole := sample_of(p)[0]).endswith("/test"): raise CallError("is a test part, which nothing is trained on", p, f"name {whole.removesuffix('test')}train or {whole.removesuffix('test')}dev")
     dev, joined = [re.sub("/train$", "/dev", p) for p in parts], "+".join(parts)
     if dev == parts or not all(p.endswith("/train") for p in parts): return Source(name, parts, [], f"trained on {joined}")
     if lacking := [p for p in dev if not part_is_here(p, s) and s.offline]: raise DataError("neither the training file nor the development file is here", lacking[0], f"refnb fetch {' '.join(the_part(lacking[0]).inputs)}, with a network")
@@ -111,7 +111,7 @@ def _weight(unit: list[Question], r: Recipe, kind: str) -> int:
     if r.unit == "questions" and r.together: return 1
     return sum(len(q.options) for q in unit) if kind in SINGLE else len(unit)
 
-# %% ../../nbs/pipelines/40a_trained_pair_models.ipynb #fea578ce
+# %% ../../nbs/pipelines/40a_trained_pair_models.ipynb #64c8ddbc
 def _length(unit: list[Question]) -> int: return max(len(o.name) + len(o.description) for q in unit for o in q.options)
 
 def _sorted_in_windows(units: list, width: int) -> list:
@@ -125,7 +125,7 @@ def batches_of(
 ) -> Callable[[int], list[list[Question]]]: # epoch -> its batches, the same on every call
     "Questions in batches."
     units = _units(questions, r, kind)
-    size = r.batch if r.unit == "examples" or r.together else max(1, round(r.batch*len(questions)/len({q.doc_key for q in questions})))
+    size = r.batch if r.unit == "examples" or r.together else max(1, round(r.batch*len(units)/len({q.doc_key for q in questions})))
     def batches(epoch: int) -> list[list[Question]]:
         rng, order, out, room = random.Random(f"batches {r.seed} {epoch}"), units.copy(), [], 0
         rng.shuffle(order)
@@ -155,7 +155,7 @@ def _loss_of(head: Head, r: Recipe) -> Callable[[list[Question]], Any]:
         return head.loss(pairs_of(batch, text), [i in q.right for q in batch for i in range(len(q.options))], r.temperature)
     return loss
 
-# %% ../../nbs/pipelines/40a_trained_pair_models.ipynb #8e82b9cc
+# %% ../../nbs/pipelines/40a_trained_pair_models.ipynb #1d5473ae
 class Plan(NamedTuple):
     "One training: on some questions, judged by others."
     m: PairModel
@@ -175,9 +175,10 @@ def fit(
     "Train a pair model once."
     head = new_model(plan.m, plan.r.seed, offline)
     held_out = (lambda: accuracy_of(head, plan.judges)) if plan.judges else None
-    return train(head.net, batches_of(plan.learnt, plan.r, plan.m.kind), _loss_of(head, plan.r), plan.r, plan.folder, held_out, bool(plan.judges) and plan.m.kind == "cosine", plan.until, every, plan.keep, say)
+    size = (lambda some: sum(len(q.options) for q in some)) if plan.m.kind in SINGLE else len
+    return train(head.net, batches_of(plan.learnt, plan.r, plan.m.kind), _loss_of(head, plan.r), plan.r, plan.folder, held_out, bool(plan.judges) and plan.m.kind == "cosine", plan.until, every, plan.keep, say, size)
 
-# %% ../../nbs/pipelines/40a_trained_pair_models.ipynb #b5d58775
+# %% ../../nbs/pipelines/40a_trained_pair_models.ipynb #4f343b01
 def printed_recipe(
     x: TrainedSystem, # with a row in Table 13
     part: str,        # altentities/books/oracle/train
@@ -186,18 +187,21 @@ def printed_recipe(
     at = part.split("/")
     row = f"{x.printed} / {paper_domain(at[1])} / {at[2]}" if len(at) == 4 else ""
     cells = read_yaml(packaged("data/papers/altentities.yaml"), dict)["tables"]["table_13_hyperparameters"]["cells"]
-    if not x.printed or row not in cells: raise CallError("Table 13 prints no recipe for it", part, "name values, such as --grid lr=1e-5,1e-4, or full")
+    if not x.printed or row not in cells: raise CallError("Table 13 prints no recipe for it", part, f"name values, such as --grid lr=1e-5,1e-4{', or full' if x.grid else ''}")
     names = {"learning rate": "lr", "batch size": "batch", "epochs": "epochs"}
     return {names[k]: v for k, v in cells[row].items()}
 
 def grid_of(
     x: TrainedSystem, # whose grid
     said: str,        # "", full, selected, or lr=1e-5,1e-4 batch=8,16
-    part: str,        # what is trained on
+    part: str,        # what is trained on, perhaps several joined by +
 ) -> list[dict[str, Any]]: # what each recipe changes; one that changes nothing where none is said
     "The recipes to try."
     if not said: return [{}]
-    if said == "selected": return [printed_recipe(x, part)]
+    if said == "selected":
+        each = [printed_recipe(x, p) for p in part.split("+")]
+        if any(r != each[0] for r in each): raise CallError("Table 13 prints another recipe for each of them, and none for all together", part, "name values, such as --grid lr=1e-5,1e-4, or full")
+        return each[:1]
     if said == "full" and not x.grid: raise CallError("the system has no grid", "--grid", "name values, such as lr=1e-5,1e-4")
     grid = dict(x.grid) if said == "full" else _said_grid(said)
     return [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
@@ -208,11 +212,13 @@ def _said_grid(said: str) -> dict[str, list]:
     for word in said.split():
         name, eq, values = word.partition("=")
         if name not in kinds: raise CallError(f"a recipe has no field {name!r}", "--grid", f"say full, selected, or NAME=VALUE,VALUE; {nearest(name, kinds)}")
+        if not values: raise CallError(f"{name} has no values", "--grid", f"say {name}=VALUE,VALUE")
+        if name in out: raise CallError(f"{name} stands twice", "--grid", f"say {name}=VALUE,VALUE")
         try: out[name] = [msgspec.convert(v, kinds[name], strict=False) for v in values.split(",")]
         except msgspec.ValidationError: raise CallError(f"{name} cannot be {values!r}", "--grid") from None
     return out
 
-# %% ../../nbs/pipelines/40a_trained_pair_models.ipynb #38b3dad6
+# %% ../../nbs/pipelines/40a_trained_pair_models.ipynb #2bc85454
 class Learnt(NamedTuple):
     "A trained system."
     folder: Path      # with weights, journals and the seal
@@ -236,22 +242,38 @@ def _told(w: _Work, name: str) -> Callable[[Entry], None]:
         if e.is_epoch: w.say(f"{name}, {e.id}: " + ", ".join(x for x in (e.loss is not None and f"loss {e.loss:.3f}", e.held_out is not None and f"held out {100*e.held_out:.1f} %") if x))
     return tell
 
-def _judged(w: _Work, k: int, r: Recipe) -> tuple[list[float|None], float|None, list[float]]:
-    "Accuracy of a recipe by epoch, before training, and its losses by epoch where one training says them."
+class _Judged(NamedTuple):
+    "What a recipe came to."
+    curve: list[float|None]      # accuracy by epoch
+    before: float|None = None    # before training
+    losses: Sequence[float] = () # by epoch, where one training says them
+    failed: str = ""             # why it came to no end
+
+def _tried(w: _Work, k: int, r: Recipe) -> _Judged:
+    "A recipe of several may fail, and the others are tried all the same."
+    try: return _judged(w, k, r)
+    except (Diverged, NoScore) as e:
+        if len(w.recipes) == 1: raise
+        w.say(f"recipe {k + 1} of {len(w.recipes)} failed: {e}")
+        return _Judged([], failed=str(e))
+
+def _judged(w: _Work, k: int, r: Recipe) -> _Judged:
+    "What a recipe comes to."
     one = f"recipe {k + 1} of {len(w.recipes)}" if len(w.recipes) > 1 else "training"
     if not w.folds:
         f = fit(Plan(w.x.pair, r, w.questions, w.judges, w.folder/f"recipe-{k + 1}"), w.s.offline, _told(w, one), w.every)
-        return f.curve, f.before, f.losses
+        return _Judged(f.curve, f.before, f.losses)
     folds, got = folds_of(w.questions, w.folds, r.seed), []
     for i, judges in enumerate(folds):
         learnt = [q for j, f in enumerate(folds) if j != i for q in f]
         got.append(fit(Plan(w.x.pair, r.changed(patience=0), learnt, judges, w.folder/f"recipe-{k + 1}"/f"fold-{i + 1}", keep=False), w.s.offline, _told(w, f"{one}, fold {i + 1} of {w.folds}"), w.every))
     mean = lambda values: None if None in values else sum(v*len(f) for v, f in zip(values, folds, strict=True))/len(w.questions)
-    return [mean(x) for x in zip(*(f.curve for f in got), strict=False)], mean([f.before for f in got]), []
+    return _Judged([mean(x) for x in zip(*(f.curve for f in got), strict=False)], mean([f.before for f in got]))
 
-# %% ../../nbs/pipelines/40a_trained_pair_models.ipynb #1cc58b56
+# %% ../../nbs/pipelines/40a_trained_pair_models.ipynb #b604b4a9
 def _best(tried: Sequence[Sequence[float|None]]) -> tuple[int, int]:
     "The best recipe, and its best epoch, from 1; the first of equal ones."
+    if not any(tried): raise DataError("every recipe failed", do="try smaller learning rates, or bf16=false")
     return max(((k, e + 1) for k, c in enumerate(tried) for e in range(len(c))), key=lambda at: (tried[at[0]][at[1] - 1] or 0., -at[0], -at[1]))
 
 # %% ../../nbs/pipelines/40a_trained_pair_models.ipynb #eff47eeb
@@ -275,14 +297,17 @@ def _write_weights(w: _Work, r: Recipe, best: Path) -> str:
         aside.rename(to)
     return weights_id(Weights(str(to)))
 
-# %% ../../nbs/pipelines/40a_trained_pair_models.ipynb #75771fec
+# %% ../../nbs/pipelines/40a_trained_pair_models.ipynb #da0666e3
 def _learnt_from(what: str|Sequence[Question], s: Settings, limit: int) -> tuple[Source, list[Question], list[Question], dict[str, str]]:
     "The source, its questions, those that judge, and the ids of all."
     if isinstance(what, str):
         source = source_of(what, s)
         questions, judges = ([q for p in ps for q in part_questions(p, s)[:limit or None]] for ps in (source.parts, source.judges))
         files = {f.key: f.blob for p in [*source.parts, *source.judges] for f in part_files(p)}
-    else: source, questions, judges, files = Source(f"given/{questions_id(what)}", [f"given/{questions_id(what)}"], [], f"trained on {len(what)} questions at hand"), list(what)[:limit or None], [], {}
+        if limit: source = source._replace(told=f"{source.told}, only the first {limit} of each part")
+    else:
+        questions, judges, files = list(what)[:limit or None], [], {}
+        source = Source(f"given/{questions_id(what)}", [f"given/{questions_id(what)}"], [], f"trained on {len(questions)} questions at hand")
     if not questions: raise DataError("there is nothing to train on", source.asked)
     if bad := next((q for q in questions if not q.right or len(q.options) < 2), None): raise DataError("has nothing to choose: it needs two options, and a right one", f"question {bad.id}")
     return source, questions, judges, files | {"questions": questions_id([*questions, *judges])}
@@ -292,7 +317,7 @@ def _folder(system: str, x: TrainedSystem, recipes: list[Recipe], source: Source
     told = (system, pair_settings(x.pair), recipes, source.asked, source.parts, source.judges, data, base, folds)
     return Path(s.runs)/"trained"/safe_path(system)/safe_path(source.asked)/hashlib.sha256(msgspec.json.encode(told, order="sorted")).hexdigest()[:12]
 
-# %% ../../nbs/pipelines/40a_trained_pair_models.ipynb #9ed1426a
+# %% ../../nbs/pipelines/40a_trained_pair_models.ipynb #be976c88
 def train_system(
     system: str,                       # a name of trained.yaml
     what: str|Sequence[Question],      # a part, several joined by +, or questions
@@ -308,16 +333,24 @@ def train_system(
     s, x = s or load_settings(), the_trained(system, **changed)
     if folds < 0 or folds == 1: raise CallError(f"{folds} folds", "folds", "say 2 or more, or 0 for no cross-validation")
     if limit < 0: raise CallError(f"a limit of {limit} questions", "limit", "say 1 or more; 0 means all")
+    if x.pair.checkpoint: raise CallError("a checkpoint answers, and is not trained", x.pair.checkpoint, "to begin with other weights name their folder with -p model=FOLDER")
     source, questions, judges, data = _learnt_from(what, s, limit)
-    recipes = [the_trained(system, **changed | c).training for c in grid_of(x, grid, source.parts[0])]
+    differ = grid_of(x, grid, "+".join(source.parts))
+    recipes = [the_trained(system, **changed | c).training for c in differ]
     if not folds and not judges and len(recipes) > 1: raise CallError("nothing judges which recipe is best", "--folds", "say 2 or more, or name one recipe")
     base, folds = weights_id(check_pair_model(x.pair, s.offline)), 0 if judges else folds
     folder = _folder(system, x, recipes, source, data, base, folds, s)
     say(source.told + (f"; {folds} folds that share no target judge it" if folds else "" if judges else "; nothing judges it"))
-    if (folder/SEAL).exists() and weights_id(Weights(str(folder/WEIGHTS))) == read_seal(folder).weights: return Learnt(folder, read_seal(folder))
-    return _locked(_Work(x, recipes, questions, judges, folds, folder, s, say, every), system, source, data, base, limit, [c for c in grid_of(x, grid, source.parts[0])])
+    if whole := _sealed(folder): return Learnt(folder, whole)
+    return _locked(_Work(x, recipes, questions, judges, folds, folder, s, say, every), system, source, data, base, limit, differ)
 
-# %% ../../nbs/pipelines/40a_trained_pair_models.ipynb #04ee7461
+def _sealed(folder: Path) -> TrainedSeal|None:
+    "The seal of a training that is complete and whole; what is damaged is made again."
+    try: return seal if (folder/SEAL).exists() and weights_id(Weights(str(folder/WEIGHTS))) == (seal := read_seal(folder)).weights else None
+    except OtherVersion: raise
+    except (FormatError, DataError): return None
+
+# %% ../../nbs/pipelines/40a_trained_pair_models.ipynb #ff3227a9
 def _locked(w: _Work, system: str, source: Source, data: dict[str, str], base: str, limit: int, differ: list[dict]) -> Learnt:
     "Train, while nobody else writes the folder."
     from filelock import FileLock, Timeout
@@ -329,13 +362,14 @@ def _locked(w: _Work, system: str, source: Source, data: dict[str, str], base: s
 
 def _all_of_it(w: _Work, system: str, source: Source, data: dict[str, str], base: str, limit: int, differ: list[dict]) -> TrainedSeal:
     "Every recipe, then the weights that stay, then the seal."
-    judged = [_judged(w, k, r) for k, r in enumerate(w.recipes)]
-    k, epochs = _best([c for c, _, _ in judged])
-    if not w.folds and not w.judges: epochs = len(judged[0][0])
+    judged = [_tried(w, k, r) for k, r in enumerate(w.recipes)]
+    k, epochs = _best([j.curve for j in judged])
+    if not w.folds and not w.judges: epochs = len(judged[0].curve)
     best, losses = _kept(w, k, epochs)
-    seal = TrainedSeal(system, source.asked, source.parts, source.told, len(w.questions), pair_settings(w.x.pair), w.recipes[k], epochs, judged[k][0][epochs - 1],
-                       f"{w.folds} folds that share no target" if w.folds else "+".join(source.judges), judged[k][1], [Tried(d, c) for d, (c, _, _) in zip(differ, judged, strict=True)],
-                       losses or judged[k][2][:epochs], data, base, _write_weights(w, w.recipes[k], best), limit)
+    losses = losses or list(judged[k].losses[:epochs])
+    seal = TrainedSeal(system, source.asked, source.parts, source.told, len(w.questions), pair_settings(w.x.pair), w.recipes[k], len(losses), judged[k].curve[epochs - 1],
+                       f"{w.folds} folds that share no target" if w.folds else "+".join(source.judges), judged[k].before, [Tried(d, j.curve, j.failed) for d, j in zip(differ, judged, strict=True)],
+                       losses, data, base, _write_weights(w, w.recipes[k], best), limit)
     text = msgspec.json.format(msgspec.json.encode(seal), indent=1) + b"\n"
     write_atomic(w.folder/SEAL, text)
     if all(map(is_part, source.parts)): write_atomic(Path(w.s.reports)/"trained"/safe_path(system)/f"{safe_path(source.asked).replace('/', '-')}-{w.folder.name}.json", text)
