@@ -377,7 +377,7 @@ def test_a_batch_in_parts_is_the_same_batch(tiny, kind, tmp_path, monkeypatch):
         for m in head.net.modules():  # without dice, which fall otherwise for each part
             if isinstance(m, torch.nn.Dropout): m.p = 0.
             m.__dict__.update({d: 0. for d in ("dropout", "attention_dropout") if isinstance(getattr(m, d, None), float)})
-        monkeypatch.setattr(tp, "new_model", lambda *_: head)
+        monkeypatch.setattr(tp, "new_model", lambda *_, head=head: head)
         got.append([e.loss for e in tp.fit(tp.Plan(x.pair, x.training, qs, [], tmp_path/str(k))).entries])
     assert len(got[0]) == len(got[1]) > 4 and got[0] == pytest.approx(got[1], rel=1e-4)
 

@@ -67,7 +67,7 @@ def _trained_pair(base: str, changed: dict) -> PairModel:
     if bad := {"kind", "model"} & set(changed): raise CallError(f"{min(bad)} is fixed when a system is trained", base, "say it to refnb train, or name another checkpoint")
     return the_trained(base, **changed).pair
 
-# %% ../../nbs/models/33f_pair_systems.ipynb #7165220f
+# %% ../../nbs/models/33f_pair_systems.ipynb #2836f0c6
 def trained_for(
     part: str, # what is answered
 ) -> list[str]: # parts
@@ -94,6 +94,7 @@ def same_questions(
     domain, _, split = read_altentities_part(whole)
     return f"altentities/{domain}/{split}"
 
+# %% ../../nbs/models/33f_pair_systems.ipynb #044c81bf
 def with_checkpoint(
     system: PairSystem, # perhaps one that is trained
     part: str,          # what is answered

@@ -218,7 +218,7 @@ def _said_grid(said: str) -> dict[str, list]:
         except msgspec.ValidationError: raise CallError(f"{name} cannot be {values!r}", "--grid") from None
     return out
 
-# %% ../../nbs/pipelines/40a_trained_pair_models.ipynb #2bc85454
+# %% ../../nbs/pipelines/40a_trained_pair_models.ipynb #6bac9b6b
 class Learnt(NamedTuple):
     "A trained system."
     folder: Path      # with weights, journals and the seal
@@ -249,6 +249,7 @@ class _Judged(NamedTuple):
     losses: Sequence[float] = () # by epoch, where one training says them
     failed: str = ""             # why it came to no end
 
+# %% ../../nbs/pipelines/40a_trained_pair_models.ipynb #fcef9bf8
 def _tried(w: _Work, k: int, r: Recipe) -> _Judged:
     "A recipe of several may fail, and the others are tried all the same."
     try: return _judged(w, k, r)

@@ -157,7 +157,7 @@ class Loop:
         torch = need("torch", "models")
         return torch.autocast(self.accelerator.device.type, torch.bfloat16, enabled=self.r.bf16)
 
-# %% ../../nbs/pipelines/40_training.ipynb #2fb3c76e
+# %% ../../nbs/pipelines/40_training.ipynb #34b315a2
 class Diverged(DataError): "Training that came to no end: what should be a number is none."
 
 @patch
@@ -178,6 +178,7 @@ def gradient(self: Loop,
         if not is_full(e): raise
         raise DataError("a batch needs more memory than there is", f"step {self.state.step + 1}", f"say accumulate={2*self.r.accumulate}: the same batch in smaller parts") from None
 
+# %% ../../nbs/pipelines/40_training.ipynb #f8356882
 @patch
 def step(self: Loop,
     batch,   # of one step
