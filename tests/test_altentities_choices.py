@@ -34,12 +34,12 @@ def test_neither_and_both_of_the_released_files(domain, upstream, settings):
     kinds = collections.Counter(q.meta["kind"] for q in made)
     odd = re.compile(r"\b(not|isn'?t|wasn'?t|doesn'?t|didn'?t|don'?t|aren'?t|hasn'?t|newer|newest|older|oldest|later|latest|earlier|earliest|recent|recently)\b|n['’]t\b", re.I)
     said = collections.defaultdict(set)
-    for q, e in ((q, e) for q in questions for e in q.expressions if not odd.search(e)): said[tuple(re.findall(r"\w+", e.lower()))].add(q.target)
+    for q, e in [(x, e) for x in questions for e in x.expressions if not odd.search(e)]: said[tuple(re.findall(r"\w+", e.lower()))].add(q.target)
     plain = sum(not odd.search(e) for q in questions for e in q.expressions)
     assert (kinds["one"], kinds["neither"], kinds["both"]) == (plain, plain, sum(len(t) if len(t) > 2 else 1 for t in said.values() if len(t) > 1))
     assert len({q.id for q in made}) == len(made)
     meant = {q.key: (q.meant.name, {c.name for c in q.choices}) for q in questions}
-    targets = {e: {name for name in names} for e, names in ((" ".join(k), {q.meant.name for q in questions if q.target in t}) for k, t in said.items())}
+    targets = {e: {name for name in names} for e, names in ((" ".join(k), {x.meant.name for x in questions if x.target in t}) for k, t in said.items())}
     for q in made:
         kind, offered = q.meta["kind"], {o.name for o in q.options[:2]}
         assert len(offered) == 2 and q.options[2:] == (NEITHER, BOTH)
@@ -53,7 +53,7 @@ def test_threshold_is_the_best_of_all():
     for _ in range(20):
         n = int(rng.integers(5, 60))
         s = OpenScores(rng.integers(0, 9, (n, 2)).astype(float), rng.integers(0, 4, n), rng.choice(["one", "neither", "both"], n))
-        value = lambda t: np.mean(list(by_kind(s, t).values()))
+        value = lambda t, s=s: np.mean(list(by_kind(s, t).values()))
         assert value(fitted_threshold(s)) == max(value(t) for t in np.arange(-1, 10, .5))
         assert [int(x) for x in opened(s.scores, 4)] == [{(0, 0): 2, (1, 1): 3, (1, 0): 0, (0, 1): 1}[a > 4, b > 4] for a, b in s.scores]
 

@@ -271,7 +271,7 @@ def by_threshold(
     fig, axes = plt.subplots(1, len(panels), figsize=(3.4*len(panels) + .6, 4), sharex=True, sharey=True, squeeze=False)
     for ax, (name, told) in zip(axes[0], panels.items(), strict=True):
         shares = [100*a for a, _, _ in told["curves"]]
-        for k, (kind, style) in enumerate(zip(told["curves"][0][2], ("-", "--", ":"))): ax.plot(shares, [100*by[kind] for _, _, by in told["curves"]], color="#1b1b1b", lw=1.5, ls=style, label=kind)
+        for kind, style in zip(told["curves"][0][2], ("-", "--", ":")): ax.plot(shares, [100*by[kind] for _, _, by in told["curves"]], color="#1b1b1b", lw=1.5, ls=style, label=kind)
         ax.axvline(min(((abs(t - told["at"]), 100*a) for a, t, _ in told["curves"]))[1], color="#b00020", lw=1, label="fitted threshold")
         ax.spines[["top", "right"]].set_visible(False); ax.grid(color="#dddddd", lw=.7); ax.set_title(name, fontsize=10, loc="left"); ax.set_xlabel("options that are accepted (%)", fontsize=9)
     axes[0][0].set_ylabel("answered well (%)", fontsize=9); fig.suptitle(title, fontsize=11, x=.01, ha="left")
