@@ -2208,6 +2208,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                     'refnb/models/encoders.py'),
                                        'refnb.models.encoders.check_pair_model': ( 'models/encoders.html#check_pair_model',
                                                                                    'refnb/models/encoders.py'),
+                                       'refnb.models.encoders.has_bfloat16': ( 'models/encoders.html#has_bfloat16',
+                                                                               'refnb/models/encoders.py'),
                                        'refnb.models.encoders.how_to_get': ('models/encoders.html#how_to_get', 'refnb/models/encoders.py'),
                                        'refnb.models.encoders.in_memory': ('models/encoders.html#in_memory', 'refnb/models/encoders.py'),
                                        'refnb.models.encoders.is_full': ('models/encoders.html#is_full', 'refnb/models/encoders.py'),

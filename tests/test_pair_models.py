@@ -572,3 +572,14 @@ def test_minilm_takes_what_is_negated(test_sets):
     got = list(compared(qs, load_encoder(the_pair_model("minilm"))))
     share = lambda of: 100*np.mean([credit(q, a) for q, a in zip(qs, got, strict=True) if bool(q.meta["negated"]) == of])
     assert (share(True), share(False)) == pytest.approx((17.05, 82.42), abs=.3)
+
+
+def test_half_weights_are_computed_with_in_single_precision_where_that_is_faster(tiny, monkeypatch):
+    from refnb.models import encoders
+    got = {}
+    for can in (True, False):
+        monkeypatch.setattr(encoders, "has_bfloat16", lambda can=can: can)
+        e = encoders.load_encoder(the_pair_model("minilm", **tiny | dict(dtype="bfloat16")))
+        got[can] = (str(next(e.model.parameters()).dtype), np.asarray(e(pairs_of(SAMPLE[:20])), float))
+    assert (got[True][0], got[False][0]) == ("torch.bfloat16", "torch.float32")
+    assert np.abs(got[True][1] - got[False][1]).max() < .02

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['LITE', 'UNHASHED', 'PairModel', 'pair_models', 'the_pair_model', 'pair_weights', 'put_together', 'pair_model_is_here',
-           'how_to_get', 'check_pair_model', 'tiny_encoder', 'Loaded', 'longest_row', 'misfit', 'load_with',
-           'batches_by_length', 'is_full', 'in_memory', 'Encoder', 'pooled', 'load_encoder']
+           'how_to_get', 'check_pair_model', 'tiny_encoder', 'Loaded', 'longest_row', 'misfit', 'has_bfloat16',
+           'load_with', 'batches_by_length', 'is_full', 'in_memory', 'Encoder', 'pooled', 'load_encoder']
 
 # %% ../../nbs/models/33a_encoders.ipynb #50313e25
 import re, shlex
@@ -207,7 +207,13 @@ def misfit(
     if not set(tokenizer.get_vocab()) - set(tokenizer.all_special_tokens): return "its tokenizer knows no words"
     return "" if tokenizer.pad_token is not None else "its tokenizer has no token that fills up"
 
-# %% ../../nbs/models/33a_encoders.ipynb #5f12bff3
+# %% ../../nbs/models/33a_encoders.ipynb #20f78480
+def has_bfloat16() -> bool:
+    "Whether this processor has instructions for bfloat16."
+    cpu = need("torch", "models").cpu
+    return any(getattr(cpu, f, bool)() for f in ("_is_avx512_bf16_supported", "_is_amx_tile_supported"))
+
+# %% ../../nbs/models/33a_encoders.ipynb #1362350a
 def _from_files(kind: str, m: PairModel, w: Weights, offline: bool) -> tuple[Any, Any, dict]:
     "Model, tokenizer, and what loading found out."
     torch, tf = need("torch", "models"), need("transformers", "models")
@@ -230,7 +236,8 @@ def load_with(
     if bad := misfit(kind, model, tokenizer, info): raise DataError(f"{m.title} cannot be loaded: {bad}", w.place, how_to_get(m))
     if 0 < (most := longest_row(model)) < m.tokens: raise CallError(f"{m.title} reads {most} tokens at most, not {m.tokens}", do=f"say tokens={most} or less")
     tokenizer.padding_side = tokenizer.truncation_side = "right"
-    return model.to(device).eval(), tokenizer
+    single = m.dtype == "bfloat16" and str(device) == "cpu" and not has_bfloat16()
+    return (model.float() if single else model).to(device).eval(), tokenizer
 
 # %% ../../nbs/models/33a_encoders.ipynb #f05f538c
 def batches_by_length(
