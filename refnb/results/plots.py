@@ -38,7 +38,7 @@ def _legend(fig, axes, printed: bool, title: str):
     fig.suptitle(title, fontsize=11, x=0.01, y=1 - 0.08*inch, ha="left", va="top")
     fig.tight_layout(rect=(0, 0.32*inch, 1, 1))
 
-# %% ../../nbs/results/51_plots.ipynb #80ec182f
+# %% ../../nbs/results/51_plots.ipynb #0f5b7ce3
 def _series(ax, at: list[float], intervals: Sequence[Interval|None], k: int, label: str):
     "One series in one panel."
     told = [(y, iv) for y, iv in zip(at, intervals, strict=True) if iv is not None and iv.value is not None]
@@ -58,7 +58,7 @@ def dots(
     series = list(dict.fromkeys(s for p in panels.values() for s in p))
     fig, axes = plt.subplots(1, len(panels), figsize=(3.1*len(panels) + 1.2 + 0.075*max(0, max(map(len, rows), default=0) - 20), 0.52*len(rows) + 1.6), sharey=True, sharex=True, squeeze=False)
     for ax, (name, panel) in zip(axes[0], panels.items(), strict=True):
-        _bare(ax); _bands(ax, len(rows)); ax.set_title(name, fontsize=10, loc="left"); ax.set_xlabel(xlabel, fontsize=9); ax.set_xlim(0, 100)
+        _bare(ax); _bands(ax, len(rows)); ax.set_title(name, fontsize=10, loc="left"); ax.set_xlabel(xlabel, fontsize=9); ax.set_xlim(-2, 102)  # marks at 0 and 100 are not cut
         step = 0.26 if len(panel) > 1 else 0.
         for k, (label, intervals) in enumerate(panel.items()):
             _series(ax, [i + step*(k - (len(panel) - 1)/2) for i in range(len(rows))], intervals, series.index(label), label)
@@ -126,18 +126,18 @@ def stacked(
     fig.tight_layout(rect=(0, 0.32/fig.get_figheight(), 1, 1)); plt.close(fig)
     return fig
 
-# %% ../../nbs/results/51_plots.ipynb #3227504b
+# %% ../../nbs/results/51_plots.ipynb #1be51edc
 def differences(
     rows: Mapping,     # row -> a Difference of fractions
     title: str = "",   # of the figure
 ):                     # a matplotlib figure
     "Paired differences with intervals beside the line of no difference; filled where zero lies outside."
     import matplotlib.pyplot as plt
-    fig, ax = plt.subplots(figsize=(7.2, 0.36*len(rows) + 1.3))
+    fig, ax = plt.subplots(figsize=(7.2 + 0.075*max(0, max(map(len, rows), default=0) - 30), 0.36*len(rows) + 1.3))
     _bare(ax); _bands(ax, len(rows)); ax.axvline(0, color="#1b1b1b", linewidth=1)
     for y, d in enumerate(rows.values()):
         if d.low is not None: ax.plot([100*d.low, 100*d.high], [y, y], color="#555555", linewidth=1.4, zorder=2)
         sure = d.low is not None and (d.low > 0 or d.high < 0)
         ax.scatter([100*d.value], [y], s=44, marker="o", facecolor="#1b1b1b" if sure else "#ffffff", edgecolor="#1b1b1b", zorder=3)
-    ax.set_yticks(range(len(rows)), list(rows)); ax.set_xlabel("difference of accuracy (points)", fontsize=9); ax.set_title(title, fontsize=11, loc="left"); fig.tight_layout(); plt.close(fig)
+    ax.set_yticks(range(len(rows)), list(rows)); ax.set_xlabel("difference of accuracy (points)", fontsize=9); fig.suptitle(title, fontsize=11, x=0.01, ha="left"); fig.tight_layout(); plt.close(fig)
     return fig
