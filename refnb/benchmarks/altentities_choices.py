@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from ..core.types import CallError, DataError, Option, Question
 from .altentities import COMPARISON, NEGATION, AltQuestion, Alternative, Setting, asked_as, option, questions_of, words_in
 
-# %% ../../nbs/benchmarks/21f_altentities_choices.ipynb #1cfd01dd
+# %% ../../nbs/benchmarks/21f_altentities_choices.ipynb #ee91639c
 def things_of(
     questions: Sequence[AltQuestion], # of one domain or several
 ) -> dict[str, list[Alternative]]:    # by domain, each once, in the order of the file
@@ -22,13 +22,12 @@ def things_of(
     return {d: list(by.values()) for d, by in out.items()}
 
 def _others(q: AltQuestion, things: Sequence[Alternative], n: int, rng: random.Random) -> list[Alternative]:
-    "So many things that a question does not offer; more of them begin with the same."
+    "So many things that a question does not offer, no two of one name; a longer draw begins with a shorter one."
     known, out = {x for c in q.choices for x in (c.wikipedia_url, c.name)}, []
-    if n > (left := sum(c.wikipedia_url not in known and c.name not in known for c in things)):
-        raise DataError(f"{left} other things are no {n}", f"question {q.key}", "ask for fewer choices, or read more questions at once")
+    def is_new(c): return not known & {c.wikipedia_url, c.name}
+    if n > (left := len({c.name for c in things if is_new(c)})): raise DataError(f"{n} more choices are wanted, and {left} other names are there", f"question {q.key}", "ask for fewer choices, or read more questions at once")
     while len(out) < n:
-        c = things[rng.randrange(len(things))]
-        if not known & {c.wikipedia_url, c.name}:
+        if is_new(c := things[rng.randrange(len(things))]):
             known |= {c.wikipedia_url, c.name}
             out.append(c)
     return out
@@ -76,7 +75,7 @@ def _stand_in(q: AltQuestion, things: Sequence[Alternative], seed: int) -> AltQu
     choices = [other if c.wikipedia_url == q.target else c for c in q.choices]
     return q.changed(choices=tuple(choices), target=other.wikipedia_url, question=asked_as([c.name for c in choices], q.domain))
 
-# %% ../../nbs/benchmarks/21f_altentities_choices.ipynb #7735f32d
+# %% ../../nbs/benchmarks/21f_altentities_choices.ipynb #68140dee
 def said_of(
     questions: Sequence[AltQuestion], # whole files
 ) -> dict[tuple[str, str], list[tuple[str, AltQuestion]]]: # domain and words -> expressions with their questions, one for each target
@@ -87,14 +86,16 @@ def said_of(
             if words := " ".join(words_in(e.lower())): out.setdefault((q.domain, words), {}).setdefault(q.target, (e, q))
     return {k: list(v.values()) for k, v in out.items() if len({q.meant.name for _, q in v.values()}) == len(v) > 1}
 
+def _place(e: str, q: AltQuestion) -> str: return f"{q.key}-{q.expressions.index(e)}"
+
 def _both(topic: str, words: str, said: Sequence[tuple[str, AltQuestion]], setting: Setting, seed: int) -> list[Question]:
-    "Each target beside the next one that was meant by the same words, in a drawn order; two make one pair."
-    order, out, slug = [*said], [], words.replace(" ", "-")
+    "Each target beside the next one that was meant by the same words, in a drawn order; two make one pair. Ids hold no words, for they may be shown."
+    order, out = [*said], []
     random.Random(f"{seed}:{topic}:{words}").shuffle(order)
     for k, (e, q) in enumerate(order[:1] if len(order) == 2 else order):
         pair = [q.meant, order[(k + 1) % len(order)][1].meant]
         [x] = _open(_offering(q, pair[::-1] if k % 2 else pair), "both", [e], setting, 1)
-        out.append(x.changed(id=f"{topic}-{slug}-{k}-both", doc_key=f"{topic}-{slug}"))
+        out.append(x.changed(id=f"{_place(e, q)}-both", doc_key=f"{_place(*said[0])}-both"))
     return out
 
 def open_questions(
