@@ -105,6 +105,13 @@ def test_what_was_meant_before_is_wrong_now(corpus):
             assert not any(x.target == q.target for x in dev)
         counts[d] = [sum(len(q.expressions) for q in test if seen[q.key] == k) for k in ("new", "was offered", "was meant")]
     assert counts == {"books": [2000, 0, 0], "recipes": [1495, 472, 276], "songs": [1254, 534, 389]}
+    def before(d):
+        "Of questions with one thing that was merely offered before: how often it is the target, how often the wrong option."
+        meant = {q.target for q in corpus[d, "dev"]}
+        offered = {c.wikipedia_url for q in corpus[d, "dev"] for c in q.choices} - meant
+        one = [[c.wikipedia_url in offered for c in q.choices].index(True) == q.target_index for q in corpus[d, "test"] if sum(c.wikipedia_url in offered for c in q.choices) == 1]
+        return sum(one), len(one) - sum(one)
+    assert (before("recipes"), before("songs")) == ((47, 49), (66, 56))  # about as often, as own_shared_entities says
     entities = [({c.wikipedia_url for q in corpus[d, "test"] for c in q.choices}, {q.target for q in corpus[d, "test"]}) for d in DOMAINS]
     assert [(len(a), len(b)) for a, b in entities] == [(530, 285), (395, 162), (366, 132)]
 

@@ -1,12 +1,16 @@
 """Questions of AltEntities with more choices, with none, with both: on the released files, against counts made another way."""
-import collections, itertools, json, re
+import collections, csv, itertools, json, re
 from pathlib import Path
 import numpy as np
 import pytest
-from refnb.benchmarks.altentities import DOMAINS, altentities, questions_of
-from refnb.benchmarks.altentities_choices import BOTH, NEITHER, more_choices, open_questions
+from refnb.benchmarks.altentities import DOMAINS, altentities, questions_of, read_altentities
+from refnb.benchmarks.altentities_choices import BOTH, NEITHER, OPEN, more_choices, open_questions
+from refnb.core.settings import packaged
+from refnb.core.types import DataError
 from refnb.metrics.calibration import calibration, scored, shares
 from refnb.models.open_choice import OpenScores, by_kind, fitted_threshold, opened
+from refnb.models.pair_models import Pairs, Tfidf, choice_text
+import tools
 
 ROOT = Path(__file__).parents[1]
 
@@ -34,7 +38,7 @@ def test_neither_and_both_of_the_released_files(domain, upstream, settings):
     kinds = collections.Counter(q.meta["kind"] for q in made)
     odd = re.compile(r"\b(not|isn'?t|wasn'?t|doesn'?t|didn'?t|don'?t|aren'?t|hasn'?t|newer|newest|older|oldest|later|latest|earlier|earliest|recent|recently)\b|n['’]t\b", re.I)
     said = collections.defaultdict(set)
-    for q, e in [(x, e) for x in questions for e in x.expressions if not odd.search(e)]: said[tuple(re.findall(r"\w+", e.lower()))].add(q.target)
+    for e, target in ((e, q.target) for q in questions for e in q.expressions if not odd.search(e)): said[tuple(re.findall(r"\w+", e.lower()))].add(target)
     plain = sum(not odd.search(e) for q in questions for e in q.expressions)
     assert (kinds["one"], kinds["neither"], kinds["both"]) == (plain, plain, sum(len(t) if len(t) > 2 else 1 for t in said.values() if len(t) > 1))
     assert len({q.id for q in made}) == len(made)
@@ -47,6 +51,31 @@ def test_neither_and_both_of_the_released_files(domain, upstream, settings):
         elif kind == "neither": assert q.right == (2,) and meant[q.doc_key][0] not in offered and len(offered & meant[q.doc_key][1]) == 1
         else: assert q.right == (3,) and offered <= targets[" ".join(re.findall(r"\w+", q.text[slice(*q.chars)].lower()))]
     assert open_questions(tuple(questions), "name") == made != open_questions(questions, "name", seed=1)
+
+def test_choices_of_one_name_are_counted_once():
+    "Two further things of one name are one choice more: to ask for two of them is refused, and used to go on for ever."
+    a, b, *_ = [q for q in read_altentities(packaged("data/sample/altentities.json"), "sample") if q.domain == "BOOKS"]
+    twins = b.changed(choices=tuple(c.changed(name="The Twin") for c in b.choices))
+    assert {c.name for c in more_choices([a, twins], 3)[0].choices} == {*(c.name for c in a.choices), "The Twin"}
+    with pytest.raises(DataError, match=f"question {a.key}: 2 more choices are wanted, and 1 other names are there"): more_choices([a, twins], 4)
+
+@pytest.mark.parametrize("domain", DOMAINS)
+def test_ids_of_the_released_files_hold_no_words(domain, upstream, settings):
+    made = open_questions(altentities(domain, "test", settings(upstream=str(upstream))), "name")
+    kinds = "|".join(OPEN)
+    assert all(re.fullmatch(rf"{domain}-test-\d+-\d+-({kinds})", q.id) and re.fullmatch(rf"{domain}-test-\d+(-\d+-both)?", q.doc_key) for q in made)
+
+@pytest.mark.parametrize("domain", DOMAINS)
+def test_likeness_alone_tells_a_little_of_the_kind(domain, upstream, settings):
+    "What the notebook says of whoever ignores expressions: more than a third, and less than any scorer of the table."
+    made = open_questions(altentities(domain, "test", settings(upstream=str(upstream))))
+    pairs = [tuple(choice_text(o) for o in q.options[:2]) for q in made]
+    texts = list(dict.fromkeys(x for pair in pairs for x in pair))
+    at = {x: i for i, x in enumerate(texts)}
+    alike = Tfidf(texts)(Pairs(texts, texts, np.array([[at[a], at[b]] for a, b in pairs]), [1]*len(pairs)))
+    kind = np.array([q.meta["kind"] for q in made])
+    best = max((.5*(alike[kind == "one"] > t).mean() + (alike[kind == "neither"] <= t).mean())/3 for t in np.quantile(alike, np.linspace(0, 1, 201)))
+    assert .37 < best < .395
 
 def test_threshold_is_the_best_of_all():
     rng = np.random.default_rng(3)
@@ -79,6 +108,29 @@ def test_transfer_repeats_table_7():
     told = json.loads((ROOT/"reports/altentities/own_calibration.json").read_text())
     assert len(told["inputs"]) == 6
 
+def test_numbers_of_choices_in_any_order(tmp_path):
+    made = {}
+    for numbers in ("[8,2]", "[2,8,8]"):
+        said = tools.refnb(tmp_path, "reproduce", "altentities/own_number_of_choices", "--sample", "-p", f"choices={numbers}", "-p", 'systems=["random", "word-overlap"]', "-p", "resamples=100")
+        assert said.status == 0, said
+        made[numbers] = _cells(tmp_path/"reports/sample/altentities/own_number_of_choices.csv")
+    assert len(set(map(str, made.values()))) == 1 and [c["column"] for c in made["[8,2]"][:2]] == ["books / 2", "books / 8"]
+
+@pytest.mark.parametrize(("table", "parameter", "told"), [
+    ("own_number_of_choices", "choices=[]", "choices: []; name whole numbers from 2"), ("own_number_of_choices", "setting=names", "unknown setting 'names'; did you mean name?"),
+    ("own_transfer", "setting=names", "did you mean name?"), ("own_transfer", 'trained=["bi-encodr"]', "did you mean bi-encoder?"), ("own_shared_entities", 'told=["names"]', "did you mean name?"),
+    ("own_expression_kinds", "part=altentities/tset", "did you mean altentities/test?"), ("table_8_cross_domain", "part=altentities/tset", "did you mean altentities/test?"),
+    ("table_10_error_types", "systems=[]", "0 systems; name one"), ("table_6_example_expressions", "draw=-1", "-1 expressions; say 0 to 62")])
+def test_a_parameter_that_is_wrong_is_told_in_one_line(tmp_path, table, parameter, told):
+    said = tools.refnb(tmp_path, "reproduce", f"altentities/{table}", "-p", parameter)
+    assert said.status in (1, 2) and told in said.err + said.out and "Traceback" not in said.err + said.out, said
+    assert not list(tmp_path.glob("reports/altentities/own_*.csv"))
+
+def test_domains_that_share_nothing_have_reasons(tmp_path, upstream):
+    said = tools.refnb(tmp_path, "reproduce", "altentities/own_shared_entities", "-p", 'domains=["books"]', "-p", 'systems=["word-overlap"]', "-p", 'told=["name"]', "-p", "resamples=100", REFNB_UPSTREAM=str(upstream))
+    assert said.status == 0, said
+    cells = {c["column"]: c for c in _cells(tmp_path/"reports/altentities/own_shared_entities.csv") if c["row"] == "Word overlap"}
+    assert float(cells["books / name / new"]["ours"]) > 50 and {cells[f"books / name / was {x}"]["reason"] for x in ("offered", "meant")} == {"there is no such question"}
+
 def _cells(path):
-    import csv
     with open(path, newline="") as f: return list(csv.DictReader(f))

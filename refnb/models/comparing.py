@@ -318,7 +318,7 @@ def fit_rows(
     w = fitted(np.concatenate([r.x for r in rows]), [n for r in rows for n in r.sizes], [i for r in rows for i in r.right])
     return dict(zip(FEATURES, (float(f"{v:.4g}") for v in w), strict=True))
 
-# %% ../../nbs/models/33d_comparing.ipynb #b0dccc98
+# %% ../../nbs/models/33d_comparing.ipynb #9dd9c7b7
 def hashed_folds(
     keys: Sequence[str], # what must stay together
     folds: int = 5,      # how many
@@ -346,6 +346,7 @@ def cross_validated(
     folds: int = 5,                       # how many
 ) -> dict[str, np.ndarray]:               # what each expression earns, by domain
     "Credits of expressions whose targets no weight has seen."
+    if folds < 2: raise CallError(f"{folds} folds", "folds", "say 2 or more")
     columns = [i for i, f in enumerate(FEATURES) if f not in without]
     fold, got = {d: hashed_folds(targets[d], folds) for d in rows}, {d: np.zeros(len(r.right)) for d, r in rows.items()}
     for k in range(folds):
