@@ -5,11 +5,11 @@
 # %% auto #0
 __all__ = ['NEITHER', 'BOTH', 'OPEN', 'things_of', 'more_choices', 'is_plain', 'said_of', 'open_questions']
 
-# %% ../../nbs/benchmarks/21f_altentities_choices.ipynb #96a28df3
+# %% ../../nbs/benchmarks/21f_altentities_choices.ipynb #1cfc24dd
 import random
 from collections.abc import Sequence
 from ..core.types import CallError, DataError, Option, Question
-from .altentities import COMPARISON, NEGATION, AltQuestion, Alternative, Setting, asked_as, option, questions_of, words_in
+from .altentities import COMPARISON, NEGATION, AltQuestion, Alternative, Setting, asked_as, questions_of, words_in
 
 # %% ../../nbs/benchmarks/21f_altentities_choices.ipynb #ee91639c
 def things_of(
