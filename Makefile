@@ -5,7 +5,7 @@ EXTRAS ?= dev,models
 WORKERS ?= 2
 BIN    := $(VENV)/bin
 OTHERS := .venv-neighbours
-PIP    := $(BIN)/pip install -q --disable-pip-version-check -c constraints.txt
+PIP    := $(BIN)/pip install -q --disable-pip-version-check $(PIPFLAGS) -c constraints.txt
 export IN_TEST :=
 export JUPYTER_PREFER_ENV_PATH := 1
 
@@ -20,7 +20,7 @@ $(VENV)/.core: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { echo "this Python cannot make environments: apt install python3-venv" >&2; exit 2; }
 	@echo "setting up $(VENV) (about a minute, 0.5 GB)"
 	@$(PYTHON) -m venv $(VENV)
-	@$(PIP) -e . || { echo "the packages could not be installed; is there a network?" >&2; exit 1; }
+	@$(PIP) -e '.$(WITH)' || { echo "the packages could not be installed; is there a network?" >&2; exit 1; }
 	@touch $@
 $(VENV)/.$(EXTRAS): $(VENV)/.core
 	@echo "adding what the checks need ($(EXTRAS))"
@@ -39,17 +39,17 @@ reproduce: $(VENV)/.core     ## regenerate every table that can be regenerated h
 	@$(BIN)/refnb reproduce
 
 test: check notebooks tables pytest ## all checks: what CI runs
-check: $(VENV)/.$(EXTRAS)    ## export, clean, order of imports, notebooks' form, keys, typos, ruff
+check: $(VENV)/.$(EXTRAS)    ## export, clean, order of imports, notebooks' form, keys, typos, ruff, types
 	@$(BIN)/python .ci/check.py
 notebooks: $(VENV)/.$(EXTRAS) ## every notebook from a clean kernel, and its committed outputs
 	@$(BIN)/python .ci/notebooks.py
 pytest: $(VENV)/.$(EXTRAS)   ## command line, faults, parity, properties; WORKERS files of tests at a time
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
-tables: $(VENV)/.core        ## reproduce on the sample, then on what is here
-	@$(BIN)/refnb reproduce --sample
-	@$(BIN)/refnb reproduce
-test-full: check notebooks $(OTHERS)/.ready ## the same with 20,000 mutations, 1,000 kills, a session in JupyterLab, and exports run by inspect_ai and lm-evaluation-harness
-	@TEST_MUTATIONS=20000 TEST_KILLS=1000 TEST_LAB=1 TEST_NEIGHBOURS=1 $(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+tables: $(VENV)/.core        ## reproduce on the sample, then on what is here, but for five tables that take long
+	@$(BIN)/python .ci/tables.py
+test-full: check notebooks $(OTHERS)/.ready ## the same with all tables, slow tests, 20,000 mutations, 1,000 kills, a session in JupyterLab, and exports run by inspect_ai and lm-evaluation-harness
+	@$(BIN)/python .ci/tables.py --all
+	@TEST_FULL=1 TEST_MUTATIONS=20000 TEST_KILLS=1000 TEST_LAB=1 TEST_NEIGHBOURS=1 $(BIN)/python -m pytest
 
 site: $(VENV)/.$(EXTRAS)     ## the site, in _site: tables first, then static pages that load nothing from another host
 	@$(BIN)/refnb reproduce

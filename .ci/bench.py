@@ -26,7 +26,7 @@ def overhead(folder: Path) -> float:
     code = """
 import json, sys, resource
 from pathlib import Path
-import refnb.results.batch as b
+import refnb.results.execution as b
 cell = lambda text, *tags: dict(cell_type="code", metadata={"tags": list(tags)}, source=text, outputs=[], execution_count=None, id=f"c{abs(hash(text)) % 10**6}")
 nb = json.dumps(dict(cells=[cell('out: str = ""', "parameters"), cell("1 + 1")], metadata={"kernelspec": {"name": "python3", "display_name": "python3", "language": "python"}}, nbformat=4, nbformat_minor=5)).encode()
 for _ in range(int(sys.argv[1])): assert b.execute("identifyme/table_3_main_results", nb, {"out": ""}, 60).fault == "wrote no report"

@@ -2,11 +2,11 @@
 import os, subprocess, sys
 from bench_books import SAY, peak
 
-BEGIN = "from refnb.benchmarks.altentities import DOMAINS, altentities_part, settings_of; from refnb.benchmarks.parts import part_questions; cells = [altentities_part(d, t, 'test') for d in DOMAINS for t in settings_of(d)]; "
+BEGIN = "from refnb.benchmarks.altentities.questions import DOMAINS, altentities_task, settings_of; from refnb.benchmarks.tasks import task_questions; cells = [altentities_task(d, t, 'test') for d in DOMAINS for t in settings_of(d)]; "
 WITHOUT = BEGIN + """
 import tempfile
 from refnb.core.settings import load_settings
-from refnb.models.pair_models import WEIGHTLESS
+from refnb.models.pairs.scorers import WEIGHTLESS
 from refnb.models.running import run
 s = load_settings(offline=True, runs=tempfile.mkdtemp(), reports=tempfile.mkdtemp())
 names = ['random', 'comparing', *WEIGHTLESS, *(f'{n}+negation' for n in WEIGHTLESS if n != 'always-first')]
@@ -15,11 +15,11 @@ def answer():
         for n in names: assert run(part, n, s=s).sealed
 """
 EMBED = BEGIN + """
-from refnb.models.encoders import load_encoder, the_pair_model
-from refnb.models.pair_models import pairs_of
+from refnb.models.pairs.encoders import load_encoder, the_pair_model
+from refnb.models.pairs.scorers import pairs_of
 e = load_encoder(the_pair_model('minilm', tokens=256))
 def embed():
-    for p in map(pairs_of, map(part_questions, cells)): e.embed([*p.expressions, *p.texts])
+    for p in map(pairs_of, map(task_questions, cells)): e.embed([*p.expressions, *p.texts])
     assert len(e.known) == 10_883
 """
 
@@ -27,8 +27,8 @@ MANY = 100_000
 INVENT = f"""
 import random
 import numpy as np
-from refnb.benchmarks.altentities_entities import Entity
-from refnb.benchmarks.altentities_pairs import Drawn, _unit_rows, nearest_rows, similar_titles, split_pairs
+from refnb.benchmarks.altentities.entities import Entity
+from refnb.benchmarks.altentities.pairs import Drawn, _unit_rows, _nearest_rows, _similar_titles, split_pairs
 rng = random.Random(0)
 words = ["".join(rng.choices("aeioubcdfghlmnprst", k=rng.randint(2, 9))).capitalize() for _ in range(20_000)]
 common = np.cumsum([1/(i + 1)**.8 for i in range(len(words))]).tolist()
@@ -36,8 +36,8 @@ def title(): return ("The " if rng.random() < .3 else "") + " ".join(rng.choices
 titles, n = set(), {MANY}
 """
 BUILDER = {  # what is prepared, what is measured
-    "similar titles": ("while len(titles) < n: titles.add(title())\ntitles = sorted(titles)\n", "assert len(similar_titles(titles)) > 1000", 30.),
-    "nearest descriptions of 384 numbers": ("v = _unit_rows(np.random.default_rng(0).standard_normal((n, 384), dtype=np.float32))\n", "assert (nearest_rows(v)[0] >= 0).all()", 180.),
+    "similar titles": ("while len(titles) < n: titles.add(title())\ntitles = sorted(titles)\n", "assert len(_similar_titles(titles)) > 1000", 30.),
+    "nearest descriptions of 384 numbers": ("v = _unit_rows(np.random.default_rng(0).standard_normal((n, 384), dtype=np.float32))\n", "assert (_nearest_rows(v)[0] >= 0).all()", 180.),
     "splits of as many questions": ("e = [Entity(str(i), f'u:{i}', 'books', {}) for i in range(n)]\nd = [Drawn('books', 'UNIFORM', '', tuple(rng.sample(e, 2)), 0) for _ in range(n)]\n", "assert len(split_pairs(d)) == len(split_pairs(d, 'entities')) == n", 10.)}
 
 def builder_lines() -> list[tuple[str, float, float|None]]:
@@ -50,12 +50,12 @@ def builder_lines() -> list[tuple[str, float, float|None]]:
 
 TRAINING = """
 import tempfile, time, torch, transformers as tf
-from refnb.benchmarks.altentities import sample_altentities
-from refnb.models.encoders import tiny_encoder
-from refnb.models.heads import new_model, the_trained
-from refnb.models.pair_models import pairs_of
-from refnb.pipelines.trained_pair_models import _loss_of, batches_of
-from refnb.pipelines.training import train
+from refnb.benchmarks.altentities.questions import sample_altentities
+from refnb.models.pairs.encoders import tiny_encoder
+from refnb.models.pairs.heads import new_model, the_trained
+from refnb.models.pairs.scorers import pairs_of
+from refnb.models.pairs.trained import _loss_of, batches_of
+from refnb.models.pairs.training import train
 torch.set_num_threads(1); tf.utils.logging.disable_progress_bar()
 qs = sample_altentities()
 folder = tiny_encoder(tempfile.mkdtemp(), pairs_of(qs).texts)
@@ -92,7 +92,7 @@ def training() -> list[tuple[str, float, float|None]]:
     return [("training loop, CPU time as a multiple of a bare loop of torch and transformers on the same 12 batches, one state included", float(said.stdout), 1/.95)]
 
 def minilm_is_here() -> bool:
-    from refnb.models.encoders import pair_model_is_here, the_pair_model
+    from refnb.models.pairs.encoders import pair_model_is_here, the_pair_model
     return pair_model_is_here(the_pair_model("minilm"))
 
 def lines() -> list[tuple[str, float, float|None]]:

@@ -94,14 +94,14 @@ def from_files() -> float|None:
 
 def kitmus() -> list[tuple[str, float, float|None]]:
     "All released texts of KITMUS: sampled, made in every format, and the released predictions scored; none where the resources are not here."
-    from refnb.benchmarks.kitmus_parts import released_is_here
+    from refnb.benchmarks.kitmus.tasks import released_is_here
     from refnb.core.settings import load_settings
     if not released_is_here(load_settings(offline=True)): return []
-    begin = "from refnb.benchmarks.kitmus import Sampler; from refnb.benchmarks.kitmus_files import blob_ids; from refnb.benchmarks.kitmus_parts import the_resources; s = Sampler(the_resources('released')); "
+    begin = "from refnb.benchmarks.kitmus.sampler import Sampler; from refnb.benchmarks.kitmus.files import blob_ids; from refnb.benchmarks.kitmus.tasks import the_resources; s = Sampler(the_resources('released')); "
     drawn, _ = peak(begin + SAY.format("n = sum(map(len, s.subtasks()))"))
     made, mb = peak(begin + SAY.format("n = sum(1 for _ in blob_ids(s))"))
     with tempfile.TemporaryDirectory() as tmp:
-        here = f"from refnb.core.settings import load_settings; from refnb.models.published_kitmus import replay_kitmus; s = load_settings(runs='{tmp}/runs', reports='{tmp}/reports'); "
+        here = f"from refnb.core.settings import load_settings; from refnb.models.published.kitmus import replay_kitmus; s = load_settings(runs='{tmp}/runs', reports='{tmp}/reports'); "
         scored, _ = peak(here + SAY.format("replay_kitmus(s)"))
     return [("KITMUS: sampling the 105,600 released texts", drawn, 12.), ("KITMUS: all of them in every format and scope, hashed in memory", made, 40.), ("the same, peak memory in MB", mb, 400.),
             ("KITMUS: the released test predictions that are here, as runs (texts drawn anew)", scored, 16.)]

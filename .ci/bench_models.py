@@ -14,12 +14,12 @@ def stub():
     finally: p.communicate("")
 
 def model(url: str):
-    from refnb.models.language_models import the_model
+    from refnb.models.language.language_models import the_model
     return the_model("gpt-4o-mini", base_url=url, key="", decoding={"max_tokens": 64})
 
 def asks(m, n: int, name: str = "q"):
     "Questions of two thousand words, made as they are needed."
-    from refnb.models.language_models import ask_of
+    from refnb.models.language.language_models import ask_of
     story = "Ann met Bea by the river . "*285
     return (ask_of(m, f"{name}:{i}", f"{story} {name} {i}") for i in range(n))
 
@@ -30,8 +30,8 @@ def per_question(f, n: int) -> float:
 
 def whole(url: str, n: int, name: str) -> float:
     "Asked, kept in the store, and passed on."
-    from refnb.models.replies import Replies
-    from refnb.models.servers import ask_all
+    from refnb.models.language.replies import Replies
+    from refnb.models.language.servers import ask_all
     m, told = model(url), []
     with tempfile.TemporaryDirectory() as folder, Replies(folder) as store:
         used = per_question(lambda: ask_all(asks(m, n, name), m, store, concurrency=AT_ONCE, on_reply=lambda a, r: told.append(r.finish)), n)
@@ -54,11 +54,11 @@ def through(client, call, n: int, url: str) -> float:
 def split(url: str, n: int) -> list[tuple[str, float]]:
     "Where the time goes."
     import httpx2, openai
-    from refnb.models.language_models import Reply, ask_key
-    from refnb.models.replies import Replies
-    from refnb.models.servers import Patience, Secret, payload, said, the_client
+    from refnb.models.language.language_models import Reply, ask_key
+    from refnb.models.language.replies import Replies
+    from refnb.models.language.servers import Patience, Secret, payload, said, _the_client
     plain = lambda: openai.AsyncOpenAI(api_key="none", base_url=url, max_retries=0)
-    ours = lambda: the_client(model(url), Secret(""), Patience(), AT_ONCE)
+    ours = lambda: _the_client(model(url), Secret(""), Patience(), AT_ONCE)
     typed = lambda c, a: c.chat.completions.create(**payload(a)[1])
     posted = lambda c, a: c.post("/chat/completions", cast_to=httpx2.Response, content=json.dumps(payload(a)[1]).encode())
     out = [("the openai client as it comes, typed calls", through(plain, typed, n, url)), ("typed calls over many small pools", through(ours, typed, n, url)),

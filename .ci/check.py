@@ -1,5 +1,5 @@
 """Checks of the repository's form: every one names the file and what to do. Run by `make check` and before every commit (`make hooks`)."""
-import hashlib, json, os, re, subprocess, sys
+import ast, hashlib, json, os, re, subprocess, sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -34,25 +34,44 @@ def orphans() -> list[str]:
     "Every module has its notebook, at the path that its name says."
     made = {module_of(n): n for n in notebooks() if module_of(n)}
     bad = [f"refnb/{m.replace('.', '/')}.py: its notebook should be nbs/{m.rsplit('.', 1)[0]}/NN_{m.rsplit('.', 1)[1]}.ipynb, is {n.relative_to(ROOT)}" for m, n in made.items()
-           if m != "__init__" and (re.sub(r"^\d+[a-z]?_", "", n.stem) != m.rsplit(".", 1)[1] or n.parent != ROOT/"nbs"/Path(*m.split(".")[:-1]))]
+           if m != "__init__" and (re.sub(r"^\d+_", "", n.stem) != m.rsplit(".", 1)[1] or n.parent != ROOT/"nbs"/Path(*m.split(".")[:-1]))]
     for p in (ROOT/"refnb").rglob("*.py"):
         name = ".".join(p.relative_to(ROOT/"refnb").with_suffix("").parts)
         if name not in made and p.name != "_modidx.py" and (p.name != "__init__.py" or p.read_text().strip()): bad.append(f"{p.relative_to(ROOT)}: no notebook exports it; delete it")
     return bad
 
+# Rooms in the order of imports. What a room's own folder holds comes before the rooms inside it.
+ROOMS = ["core", "metrics", "benchmarks", *(f"benchmarks.{b}" for b in ("identifyme", "altentities", "bookcoref", "kitmus")),
+         "models", *(f"models.{m}" for m in ("rules", "language", "pairs", "coreference", "published")),
+         "results", "results.papers", "results.pages"]
+# They look things up by name, so they load later modules, inside functions.
+LATE = {"benchmarks.tasks", "benchmarks.identifyme.building", "models.registry", "models.running", "models.sharding", "results.reproduce", "results.cli", "results.execution"}
+
+def place(module: str, number: str) -> tuple[int, int]:
+    "Where a module stands in the order of imports."
+    room = module.rpartition(".")[0]
+    return ROOMS.index(room) if room in ROOMS else -1, int(number or -1)
+
 def one_way() -> list[str]:
-    "A notebook imports from lower numbers only."
-    number = {module_of(n): (re.match(r"\d+[a-z]?", n.stem) or [""])[0] for n in notebooks() if module_of(n)}
+    "A notebook imports only what comes before it: an earlier room, or a lower number in its own."
+    at = {m: place(m, (re.match(r"\d+", n.stem) or [""])[0]) for n in notebooks() if (m := module_of(n))}
     bad = []
     for n in notebooks():
         me = module_of(n)
         if not me or me == "__init__": continue
+        if at[me][0] < 0: bad.append(f"{n.relative_to(ROOT)}: its folder is not among the rooms of .ci/check.py")
         for c in json.loads(n.read_text())["cells"]:
             if not source(c).startswith("#| export"): continue
-            for used in re.findall(r"^\s*from refnb\.([\w.]+) import", source(c), re.M):
-                if number.get(used, "") >= number[me]: bad.append(f"{n.relative_to(ROOT)}: imports refnb.{used}, which does not come before it")
+            for indent, used in re.findall(r"^([ \t]*)from refnb\.([\w.]+) import", source(c), re.M):
+                if at.get(used, (99, 99)) >= at[me] and not (indent and me in LATE): bad.append(f"{n.relative_to(ROOT)}: imports refnb.{used}, which does not come before it")
             if re.search(r"^\s*(?:from|import) nbdev", source(c), re.M): bad.append(f"{n.relative_to(ROOT)}: exported code imports nbdev")
     return bad
+
+def loose_lines(text: str) -> int:
+    "Lines of a cell outside classes: a class stays whole, so that types can be checked."
+    lines = len(text.splitlines())
+    if lines <= 40: return lines
+    return lines - sum(n.end_lineno - n.lineno for n in ast.parse(text).body if isinstance(n, ast.ClassDef))
 
 def form() -> list[str]:
     "Titles, tags, parameters, outputs, sizes of cells."
@@ -66,7 +85,7 @@ def form() -> list[str]:
         if (ROOT/"nbs/tables") in n.parents and any("nbdev" in source(c) for c in cells): bad.append(f"{at}: table notebooks do not use nbdev")
         for i, c in enumerate(cells):
             if c["cell_type"] != "code": continue
-            if len(source(c).splitlines()) > 40: bad.append(f"{at}, cell {i}: {len(source(c).splitlines())} lines; split it")
+            if (lines := loose_lines(source(c))) > 40: bad.append(f"{at}, cell {i}: {lines} lines; split it")
             text = json.dumps(c.get("outputs", []))
             if '"stderr"' in text: bad.append(f"{at}, cell {i}: a warning among the outputs")
             if len(text) > 150_000: bad.append(f"{at}, cell {i}: {len(text):,} characters of output")
@@ -94,8 +113,13 @@ def tools() -> list[str]:
         if got.returncode: bad += [l for l in (got.stdout + got.stderr).splitlines() if l.strip()][:40]
     return bad
 
+def types() -> list[str]:
+    "Types, by mypy; it names the line."
+    got = subprocess.run([BIN/"mypy", "--no-error-summary"], cwd=ROOT, capture_output=True, text=True)
+    return [l for l in (got.stdout + got.stderr).splitlines() if l.strip() and ": note:" not in l][:40] if got.returncode else []
+
 def main() -> int:
-    checks = [exported, orphans, one_way, form, texts, tools]
+    checks = [exported, orphans, one_way, form, texts, tools, types]
     faults = [(c.__name__, f) for c in checks for f in c()]
     for name, fault in faults: print(f"{name}: {fault}", file=sys.stderr)
     print(f"check: {len(checks)} checks, {len(faults)} faults")

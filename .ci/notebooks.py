@@ -1,12 +1,64 @@
-"""Every notebook from a clean kernel; its outputs must be those that are committed (pictures may differ in bytes). `--save` keeps the new ones.
+"""Every notebook in a clean namespace; its outputs must be those that are committed (pictures may differ in bytes). `--save` keeps the new ones.
 
-Table notebooks are run by `refnb reproduce`, in the same `make test`.
+A process imports what most notebooks need and forks for each of them: imports are paid once, and no notebook sees what another one did.
+`python .ci/notebooks.py 13_uncertainty 51_plots` runs these only; with TIMES=1 it says how many CPU seconds each took. Table notebooks are run by `refnb reproduce`, in the same `make test`.
 """
-import json, os, re, shutil, subprocess, sys, tempfile
+import importlib, json, os, shutil, subprocess, sys, tempfile, traceback
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-BIN = Path(sys.executable).parent
+LEFT_OUT = (".venv", ".venv-neighbours", ".git", ".batch", "__pycache__", ".ipynb_checkpoints", "_site")
+SKIPPED, CELL = ("slow", "gpu", "network"), 300  # cells with these flags; seconds for a cell: as in pyproject.toml
+WARM = ("nbdev.test", "nbdev.showdoc", "fastcore.test", "numpy", "pandas", "scipy.stats", "scipy.optimize", "matplotlib.pyplot", "matplotlib_inline.backend_inline",
+        "msgspec", "yaml", "rapidfuzz", "psutil", "rich.table", "typer")
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")  # a fork has no threads but its own
+
+def names(folder: Path) -> list[Path]:
+    "The notebooks to be run; those of the package's end come first, for they take longest."
+    found = [p.relative_to(folder) for p in (folder/"nbs").rglob("*.ipynb")]
+    only = [a for a in sys.argv[1:] if not a.startswith("--")]
+    return sorted((p for p in found if "tables" not in p.parts and not set(p.parts) & set(LEFT_OUT) and (not only or p.stem in only)), key=lambda p: p.name, reverse=True)
+
+
+# In the copy
+
+def run_one(path: Path) -> bool:
+    "Run one notebook and keep its outputs; whether that went well. What failed is told on stderr, with its cell."
+    from nbdev.clean import nbdev_clean
+    from nbdev.test import test_nb
+    good, _ = test_nb(path, skip_flags=SKIPPED, basepath=Path.cwd(), save=True, cell_timeout=CELL)
+    if good: nbdev_clean.__wrapped__(str(path))
+    return good
+
+def forked(path: Path) -> int:
+    "Run one notebook in a process of its own; its id."
+    if pid := os.fork(): return pid
+    good = False
+    try: good = run_one(path)
+    except BaseException: traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        os._exit(0 if good else 1)
+
+def run_all() -> int:
+    "Run all notebooks of this folder, as many at a time as there are cores; how many failed."
+    for name in WARM: importlib.import_module(name)
+    todo, running, seconds, failed = names(Path.cwd()), {}, {}, []
+    while todo or running:
+        while todo and len(running) < (os.cpu_count() or 1):
+            path = todo.pop(0)
+            running[forked(Path.cwd()/path)] = path
+        pid, status, used = os.wait4(-1, 0)
+        path = running.pop(pid)
+        seconds[path] = used.ru_utime + used.ru_stime
+        if status: failed.append(f"notebooks: {path} failed" + (f": ended by signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else ""))
+    if os.environ.get("TIMES"):
+        for path in sorted(seconds, key=seconds.get, reverse=True): print(f"{seconds[path]:6.1f} s {path}")
+    for line in failed: print(line, file=sys.stderr)
+    return len(failed)
+
+
+# Copy and comparison
 
 def outputs(nb: dict) -> list:
     "What is compared: text, without pictures."
@@ -22,18 +74,16 @@ def differing(old: Path, new: Path) -> list[str]:
 def main(save: bool) -> int:
     with tempfile.TemporaryDirectory() as tmp:
         copy = Path(tmp)/"copy"
-        shutil.copytree(ROOT, copy, ignore=lambda folder, names: [n for n in names if n in (".venv", ".venv-neighbours", ".git", ".batch", "__pycache__", "_site") or (n == "runs" and Path(folder) == ROOT)])
-        env = {k: v for k, v in os.environ.items() if not k.startswith("REFNB_")} | {"REFNB_OFFLINE": "true", "PYTHONPATH": str(copy), "PYTHONHASHSEED": "0"}
-        run = subprocess.run([BIN/"nbdev-test", "--n-workers", str(min(4, os.cpu_count() or 1)), "--save", "--skip-folder-re", r"^[_.]|^tables$", "nbs"], cwd=copy, env=env)
-        if run.returncode: return run.returncode
-        subprocess.run([BIN/"nbdev-clean"], cwd=copy, env={k: v for k, v in env.items() if k != "IN_TEST"}, check=True)
-        names = [p.relative_to(copy) for p in sorted((copy/"nbs").rglob("*.ipynb")) if "tables" not in p.parts and not re.search(r"checkpoints", str(p))]
+        shutil.copytree(ROOT, copy, ignore=lambda folder, names: [n for n in names if n in LEFT_OUT or (n == "runs" and Path(folder) == ROOT)])
+        env = {k: v for k, v in os.environ.items() if not k.startswith("REFNB_")} | ONE_THREAD
+        env |= {"REFNB_OFFLINE": "true", "PYTHONPATH": str(copy), "PYTHONHASHSEED": "0"}
+        if run := subprocess.run([sys.executable, copy/".ci/notebooks.py", "--here", *sys.argv[1:]], cwd=copy, env=env).returncode: return run
         if save:
-            for n in names: shutil.copy(copy/n, ROOT/n)
+            for n in names(copy): shutil.copy(copy/n, ROOT/n)
             return subprocess.run([sys.executable, ROOT/".ci/readme.py"]).returncode
-        bad = [f for n in names for f in differing(ROOT/n, copy/n)]
+        bad = [f for n in names(copy) for f in differing(ROOT/n, copy/n)]
     for f in bad: print(f"notebooks: {f}; if it should be so, run `make outputs` and commit", file=sys.stderr)
-    print(f"notebooks: {len(names)} ran, {len(bad)} outputs differ")
+    print(f"notebooks: {len(names(ROOT))} ran, {len(bad)} outputs differ")
     return bool(bad)
 
-if __name__ == "__main__": sys.exit(main("--save" in sys.argv))
+if __name__ == "__main__": sys.exit(bool(run_all()) if "--here" in sys.argv else main("--save" in sys.argv))

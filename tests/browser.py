@@ -1,7 +1,7 @@
 "A real browser, driven through its DevTools protocol."
 import itertools, json, os, shutil, subprocess, urllib.request
 import pytest
-from tools import alive, end, family, gone, wait
+from tools import HANG, alive, end, family, gone, wait
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-dev-shm-usage", "--no-first-run",
@@ -32,11 +32,11 @@ class Tab:
         import websocket
         self.host, self.port, self.events, self.numbers = host, port, [], itertools.count(1)
         self.id = self._ask("new?about:blank", "PUT")["id"]
-        self.socket = websocket.create_connection(f"ws://127.0.0.1:{port}/devtools/page/{self.id}", suppress_origin=True, timeout=60)
+        self.socket = websocket.create_connection(f"ws://127.0.0.1:{port}/devtools/page/{self.id}", suppress_origin=True, timeout=HANG)
         for domain in ("Page", "Runtime", "Network", "Log"): self.call(f"{domain}.enable")
 
     def _ask(self, what: str, method: str = "GET"):
-        with urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:{self.port}/json/{what}", method=method), timeout=60) as reply:
+        with urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:{self.port}/json/{what}", method=method), timeout=HANG) as reply:
             return json.loads(text) if (text := reply.read()).startswith(b"{") else text
 
     def close(self):
@@ -54,7 +54,7 @@ class Tab:
         "The value of an expression; None where it fails, as it does while a page is changing."
         return self.call("Runtime.evaluate", expression=code, returnByValue=True, awaitPromise=True).get("result", {}).get("value")
 
-    def wait(self, code: str): return wait(lambda: self.js(code), code, 60)
+    def wait(self, code: str): return wait(lambda: self.js(code), code)
     def at(self, page: str): self.wait(f"location.pathname == '/{page}.html' && document.readyState == 'complete'")
 
     def open(self, page: str, query: str = ""):

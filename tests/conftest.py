@@ -5,9 +5,20 @@ import hypothesis
 import pytest
 from refnb.core.settings import load_settings
 
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # as many tests run at a time as there are cores: more threads would only wait for each other
+
 hypothesis.settings.register_profile("refnb", derandomize=True, deadline=None, database=None)
 hypothesis.settings.load_profile("refnb")
 
+
+LONG = ["test_site", "test_training", "test_pair_models", "test_ray", "test_batch", "test_language_models", "test_book_tables"]  # begun first, lest one core wait for them at the end
+
+def pytest_collection_modifyitems(items):
+    "Long files come first. What is marked `full` takes long: `make test-full` runs it (TEST_FULL=1), and something smaller beside it is always run."
+    items.sort(key=lambda i: LONG.index(i.path.stem) if i.path.stem in LONG else len(LONG))
+    if os.environ.get("TEST_FULL"): return
+    for item in items:
+        if item.get_closest_marker("full"): item.add_marker(pytest.mark.skip(reason="slow: make test-full runs it (TEST_FULL=1)"))
 
 @pytest.fixture(scope="session")
 def upstream() -> Path:

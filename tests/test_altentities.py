@@ -1,25 +1,24 @@
 "AltEntities: what the released files hold, files that are wrong, any number of options, truncation, sheets, tables."
 import csv, gzip, json, re
 from collections import Counter
-from types import SimpleNamespace
 import msgspec
 import pytest
 from hypothesis import given, settings as how, strategies as st
 from rapidfuzz.distance import Levenshtein
-import refnb.benchmarks.altentities as alt
+import refnb.benchmarks.altentities.questions as alt
 import tools
-from refnb.benchmarks.altentities import DOMAINS, METHODS, NEGATION, SPLITS, Alternative, AltQuestion, Written
-from refnb.benchmarks.altentities_statistics import alt_statistics, entities_per_expression, judged_share, method_counts, read_sheet, seen_before, shared, sheet_lines, sheet_text, spacy_tagger, write_sheets
-from refnb.benchmarks.parts import benchmarks, part_is_here, part_questions
+from refnb.benchmarks.altentities.questions import DOMAINS, METHODS, NEGATION, SPLITS, Alternative, AltQuestion, Written
+from refnb.benchmarks.altentities.statistics import alt_statistics, entities_per_expression, judged_share, method_counts, read_sheet, seen_before, shared, _sheet_lines, _sheet_text, spacy_tagger, write_sheets
+from refnb.benchmarks.tasks import benchmarks, task_is_here, task_questions
 from refnb.core.settings import load_settings, packaged
-from refnb.core.types import CallError, DataError, FormatError, Option
-from refnb.models.prompts import render
+from refnb.core.types import CallError, DataError, FormatError
+from refnb.models.language.prompts import render
 from refnb.models.running import run
-from refnb.metrics.scores import as_outcomes, score
+from refnb.results.scores import as_outcomes, score
 from test_formats import good_or_one_line, mutated
 
 SAMPLE = packaged("data/sample/altentities.json")
-PARTS = list(benchmarks()["altentities"].parts)
+PARTS = list(benchmarks()["altentities"].tasks)
 
 @pytest.fixture(scope="module")
 def s(upstream, tmp_path_factory):
@@ -137,14 +136,14 @@ def test_named_entities(both):
 
 def test_the_card_names_every_cell():
     cells = [(d, x) for d in DOMAINS for x in alt.settings_of(d)]
-    assert len(cells) == 11 and sorted(PARTS) == sorted(alt.altentities_part(d, x, p) for d, x in cells for p in SPLITS)
-    for p in PARTS: assert benchmarks()["altentities"].parts[p].inputs == [alt.altentities_file(*alt.read_altentities_part(p)[::2])]
+    assert len(cells) == 11 and sorted(PARTS) == sorted(alt.altentities_task(d, x, p) for d, x in cells for p in SPLITS)
+    for p in PARTS: assert benchmarks()["altentities"].tasks[p].inputs == [alt.altentities_file(*alt.read_altentities_task(p)[::2])]
 
 @pytest.mark.parametrize("part", [p for p in PARTS if not p.endswith("/train")])
 def test_a_part_is_whole(s, part):
-    domain, setting, split = alt.read_altentities_part(part)
-    questions = part_questions(part, s)
-    assert part_is_here(part, s) and len(questions) == FILES[domain, split][1] == len({q.id for q in questions})
+    domain, setting, split = alt.read_altentities_task(part)
+    questions = task_questions(part, s)
+    assert task_is_here(part, s) and len(questions) == FILES[domain, split][1] == len({q.id for q in questions})
     assert len({q.doc_key for q in questions}) == FILES[domain, split][0] and all(q.id.startswith(f"{domain}-{split}-") and q.id.rpartition("-")[0] == q.doc_key for q in questions)
     assert all((len(o.description) > 0) == (setting != "name") and not o.description.startswith(":") for q in questions for o in q.options)
     assert all("href" not in o.description for q in questions for o in q.options) or domain != "songs"
@@ -152,19 +151,19 @@ def test_a_part_is_whole(s, part):
 
 def test_every_form_can_ask_every_expression(s):
     for part in ("altentities/books/oracle/test", "altentities/recipes/unshown/test", "altentities/songs/name/test"):
-        for q in part_questions(part, s)[::7]:
+        for q in task_questions(part, s)[::7]:
             for form in ("altentities/names", "altentities/letters", "altentities/few-shot"):
                 shown, said = render(q, form), " ".join(q.text[slice(*q.chars)].split())
                 assert f'The question was: {q.text.partition(chr(10))[0]}\nThe answer was: "{said}"' in shown and all(" ".join(o.name.split()) in shown for o in q.options)
 
 def test_always_the_first_choice(s):
     def first(q): return 0
-    said = [score(run(part_questions(f"altentities/{d}/name/test", s), first, s=s)).interval() for d in DOMAINS]
+    said = [score(run(task_questions(f"altentities/{d}/name/test", s), first, s=s)).interval() for d in DOMAINS]
     assert [round(100*x.value, 2) for x in said] == [54.5, 49.62, 46.12]
     assert [(x.n, x.clusters) for x in said] == [(2000, 313), (2243, 314), (2177, 312)]
 
 def test_f45_a_training_file_that_is_not_here_says_what_to_do(s):
-    assert not part_is_here("altentities/songs/unshown/train", s)
+    assert not task_is_here("altentities/songs/unshown/train", s)
     with pytest.raises(DataError, match="AltEntities/data/songs/train.json: is not here"): alt.altentities("songs", "train", s)
     with pytest.raises(DataError, match="refnb fetch google-research-datasets/AltEntities/data/songs/train.json"): run("altentities/songs/unshown/train", "random", s=s)
 
@@ -174,7 +173,7 @@ def test_a_training_file_works_the_moment_it_is_here(monkeypatch, settings):
     books[3]["choices"][0]["infobox"] = ""
     files = {"books/train": books, "mixed/dev": json.loads(SAMPLE.read_text())}
     monkeypatch.setattr(alt, "get", lambda name, s: json.dumps(files[name.partition("/data/")[2].removesuffix(".json")]).encode())
-    questions = part_questions("altentities/books/infobox/train", settings())
+    questions = task_questions("altentities/books/infobox/train", settings())
     assert (len(questions), questions[0].id, questions[15].options[0].description) == (75, "books-train-0-0", "")
     mixed = alt.altentities("mixed", "dev", settings())
     assert [mixed[i].key for i in (0, 15, 29)] == ["books-mixed-dev-0", "recipes-mixed-dev-15", "songs-mixed-dev-29"]
@@ -273,7 +272,7 @@ def test_html_of_songs_is_told_to_nobody(sample):
     with pytest.raises(CallError, match="songs have no setting 'oracle'"): alt.questions_of(song, "oracle")
 
 @pytest.mark.parametrize(("part", "said"), [("altentities/films/name/test", "unknown domain 'films'"), ("altentities/music/name/test", "the files call it songs"), ("altentities/books/orcale/test", "did you mean oracle"),
-                                            ("altentities/books/name/tset", "did you mean test"), ("altentities/mixed/oracle/test", "mixed have no setting 'oracle'"), ("altentities/books/name", "parts look like"), ("kitmus/books/name/test", "parts look like")])
+                                            ("altentities/books/name/tset", "did you mean test"), ("altentities/mixed/oracle/test", "mixed have no setting 'oracle'"), ("altentities/books/name", "tasks look like"), ("kitmus/books/name/test", "tasks look like")])
 def test_a_part_that_is_none(part, said, settings):
     with pytest.raises(CallError, match=said): alt.altentities_questions(settings(), part)
 
@@ -342,56 +341,6 @@ def test_the_opening_is_drawn_once_and_for_all(sample):
         assert x.text == "\n".join((first.removeprefix("Bob: "), second.removeprefix("Alice: "), q.expressions[0])) and third == f"Bob: {q.expressions[0].strip()}"
 
 
-# Truncation
-
-texts = st.text(st.sampled_from("ab ,.é日\n'"), max_size=40)
-
-@given(texts, st.integers(0, 30))
-def test_a_cut_text_is_a_beginning_and_not_too_long(text, limit):
-    got = alt.cut(text, limit)
-    assert text.startswith(got) and len(alt.words_and_signs(got)) == min(limit, len(alt.words_and_signs(text))) and alt.cut(got, limit) == got
-
-@given(texts, st.integers(0, 60), st.lists(st.integers(1, 4), min_size=40, max_size=40))
-def test_a_character_of_several_tokens_is_never_split(text, limit, sizes):
-    "As byte-level tokenizers have it: some characters are several tokens at one place."
-    def tokens(t): return [(i, i + 1) for i in range(len(t)) for _ in range(sizes[i])]
-    got = alt.cut(text, limit, tokens)
-    assert text.startswith(got) and len(tokens(got)) <= limit and (got == text or len(tokens(text[:len(got) + 1])) > limit)
-
-@given(words, texts, st.integers(0, 40), st.sampled_from(["whole", "description"]))
-def test_a_shortened_option_keeps_its_name(name, description, limit, reading):
-    o = Option(name, description)
-    got = alt.shortened(o, limit, reading=reading)
-    assert got.name == name and description.startswith(got.description)
-    counted = alt.choice_text(got) if reading == "whole" else got.description
-    assert not got.description or len(alt.words_and_signs(counted)) <= limit
-    assert reading == "description" or len(got.description) <= len(alt.shortened(o, limit, reading="description").description)
-
-def test_truncation_cuts_each_option_once(sample):
-    questions = [x for q in sample[:3] for x in alt.questions_of(q)]
-    calls = []
-    def tokens(t): calls.append(t); return alt.words_and_signs(t)
-    got = alt.truncated(questions, 30, tokens)
-    assert len(calls) == 6 and [q.id for q in got] == [q.id for q in questions]
-    assert all(len(alt.words_and_signs(alt.choice_text(o))) == 30 for q in got for o in q.options)
-
-def test_any_fast_tokenizer_cuts():
-    tokenizers = pytest.importorskip("tokenizers")
-    tok = tokenizers.Tokenizer(tokenizers.models.BPE())
-    tok.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tok.train_from_iterator(["the green one with the birds"], tokenizers.trainers.BpeTrainer(vocab_size=300, initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(), show_progress=False))
-    text = "the greener one, 日本 and the birds"
-    whole = tok.encode(text, add_special_tokens=False)
-    got = [alt.cut(text, n, alt.tokens_of(tok)) for n in range(len(whole.ids) + 2)]
-    assert got[0] == "" and got[-1] == text and all(text.startswith(g) for g in got) and any("日" in g and "本" not in g for g in got)
-    assert all(len(tok.encode(g, add_special_tokens=False).ids) <= n for n, g in enumerate(got))
-    transformers = pytest.importorskip("transformers")
-    fast = transformers.PreTrainedTokenizerFast(tokenizer_object=tok)
-    assert [alt.cut(text, n, alt.tokens_of(fast)) for n in range(len(got))] == got
-
-def test_a_tokenizer_without_places_is_refused():
-    with pytest.raises(CallError, match="does not say where its tokens stand; use a fast tokenizer"): alt.tokens_of(SimpleNamespace(is_fast=False))
-
 
 # Sheets, statistics, tables
 
@@ -399,13 +348,13 @@ def test_a_tokenizer_without_places_is_refused():
 @how(max_examples=6)
 def test_a_sheet_asks_what_it_says(seed):
     songs = [q for q in alt.read_altentities(SAMPLE, "sample") if q.topic == "songs"]*4
-    assert len(sheet_lines(songs, "multi-modality", seed)) == 200 and len({q.key for q, _ in sheet_lines(songs[:13], "error rate", seed)}) == 13
-    rows = list(csv.DictReader(sheet_text(songs[:13], "error rate", seed).splitlines()))
-    assert len(rows) == 63 and all(r["judgement"] == "" for r in rows) and sheet_text(songs[:13], "error rate", seed) == sheet_text(songs[:13], "error rate", seed)
+    assert len(_sheet_lines(songs, "multi-modality", seed)) == 200 and len({q.key for q, _ in _sheet_lines(songs[:13], "error rate", seed)}) == 13
+    rows = list(csv.DictReader(_sheet_text(songs[:13], "error rate", seed).splitlines()))
+    assert len(rows) == 63 and all(r["judgement"] == "" for r in rows) and _sheet_text(songs[:13], "error rate", seed) == _sheet_text(songs[:13], "error rate", seed)
 
 def test_a_cell_of_a_sheet_is_no_formula(sample):
     q = sample[29].changed(expressions=("=1+1", "+ the one", "@x", "-not that"))
-    assert [r["expression"] for r in csv.DictReader(sheet_text([q], "error rate").splitlines())] == ["'=1+1", "'+ the one", "'@x", "'-not that"]
+    assert [r["expression"] for r in csv.DictReader(_sheet_text([q], "error rate").splitlines())] == ["'=1+1", "'+ the one", "'@x", "'-not that"]
 
 def test_a_spreadsheet_may_do_what_it_likes_to_other_cells(tmp_path, sample):
     books = [q for q in sample if q.topic == "books"]

@@ -7,20 +7,20 @@ import pytest
 from hypothesis import given, settings as how, strategies as st
 from rapidfuzz.distance import Levenshtein
 from scipy import sparse
-import refnb.benchmarks.altentities as alt
+import refnb.benchmarks.altentities.questions as alt
 from browser import Tab, nothing_leaves, port  # noqa: F401 (a fixture)
 from servers import Tree
 from test_formats import good_or_one_line, mutated
 from test_looking import NASTY
 from test_questionnaire import Desk, Parsed, data
 from tools import here, one_line, wait
-from refnb.benchmarks.altentities import DOMAINS, LONGEST, SECTIONS, USED, departures, parse_altentities, read_altentities
-from refnb.benchmarks.altentities_builder import (AltRules, POSITION, build_altentities, draft_of, join_expressions, leaks, name_pattern, read_drafts, release_text, _folded, why_flagged, why_refused,
+from refnb.benchmarks.altentities.questions import DOMAINS, LONGEST, SECTIONS, USED, departures, parse_altentities, read_altentities
+from refnb.benchmarks.altentities.builder import (AltRules, POSITION, build_altentities, draft_of, join_expressions, _leaks, name_pattern, read_drafts, release_text, _folded, _why_flagged, _why_refused,
                                                   write_altentities, write_drafts)
-from refnb.benchmarks.altentities_entities import WHY, Entity, Filters, as_choice, between_words, candidates, cut_description, infobox_text, read_entities, unshown, usable_sections, why_dropped
-from refnb.benchmarks.altentities_pairs import (SHARES, Drawn, _unit_rows, apportioned, attribute_pairs, draw, encoded, nearest_rows, similar_titles, split_pairs, split_sizes, tfidf_vectors,
-                                                told_names, uniform_pairs)
-from refnb.benchmarks.annotation_page import LEAST, MOST, VERSION, annotation_page, collect, in_pages, page_id, read_annotations, write_collected, write_to_annotate
+from refnb.benchmarks.altentities.entities import WHY, Entity, Filters, as_choice, _between_words, candidates, cut_description, _infobox_text, read_entities, _unshown, _usable_sections, _why_dropped
+from refnb.benchmarks.altentities.pairs import (SHARES, Drawn, _unit_rows, _apportioned, _attribute_pairs, draw, _encoded, _nearest_rows, _similar_titles, split_pairs, split_sizes, tfidf_vectors,
+                                                told_names, _uniform_pairs)
+from refnb.benchmarks.altentities.annotation_page import LEAST, MOST, VERSION, _annotation_page, collect, _in_pages, _page_id, _read_annotations, write_collected, write_to_annotate
 from refnb.core.settings import packaged
 from refnb.core.types import DataError, FormatError
 
@@ -94,12 +94,12 @@ def test_a_cut_description_is_a_beginning(text, limit):
 @given(st.dictionaries(st.text(LETTERS, min_size=1, max_size=9).filter(str.strip), st.text(LETTERS, max_size=60)), st.text(LETTERS, max_size=400), st.integers(20, 300))
 def test_an_unshown_background_begins_with_the_infobox_and_ends_in_time(attributes, text, longest):
     e = entity(attributes=attributes, sections={"": text, "plot summary": "shown"})
-    box, more = infobox_text(e, longest), unshown(e, "plot summary", longest)
+    box, more = _infobox_text(e, longest), _unshown(e, "plot summary", longest)
     assert more.startswith(box) and len(more) <= longest and box.startswith(":") and text.strip().startswith(more.removeprefix(box).removeprefix(". "))
 
 @given(st.text(LETTERS), st.integers(0, 40))
 def test_a_text_cut_between_words(text, n):
-    got = between_words(text, n)
+    got = _between_words(text, n)
     assert text.startswith(got) and len(got) <= max(n, 0)
 
 CASES = [({"templates": ("a", "b")}, "infoboxes"), ({"sections": {"": "<b>x</b> " + "word "*60}}, "html"), ({"attributes": {"genre": "<i>x</i>"}}, "html"), ({"sections": {}}, "none"), ({"sections": {"Reception": "word "*60}}, "none"),
@@ -110,7 +110,7 @@ CASES += [(FOOD, ""), (FOOD | {"image_url": ""}, "image"), (FOOD | {"templates":
           (SONG, ""), (SONG | {"sections": dict(list(SONG["sections"].items())[:14])}, "sections"), (SONG | {"attributes": {}}, "genre"), (SONG | {"sections": {"": "x"} | {str(i): "y"*300 for i in range(14)}}, "short")]
 
 @pytest.mark.parametrize("change, why", CASES)
-def test_the_filters_of_table_12(change, why): assert why_dropped(entity(**change), Filters()) == why
+def test_the_filters_of_table_12(change, why): assert _why_dropped(entity(**change), Filters()) == why
 
 @given(st.lists(st.sampled_from(CASES), max_size=30), st.integers(1, 5), st.randoms())
 def test_every_entity_is_a_candidate_or_counted_once(cases, most, rng):
@@ -131,7 +131,7 @@ def test_the_longest_songs_stay():
 
 def test_candidates_make_choices_of_the_release(tmp_path):
     for e in BUILT.candidates.entities:
-        for s in usable_sections(e, SMALL.filters()):
+        for s in _usable_sections(e, SMALL.filters()):
             c = as_choice(e, s)
             assert not alt._of_a_choice(c, e.domain.upper()) and (s == "" or cut_description(next(t for h, t in e.sections.items() if h.lower() == s)) == c.description)
 
@@ -147,7 +147,7 @@ def test_of_one_text_one_entity_stays():
 
 @given(st.lists(st.text("ab c", max_size=9), max_size=40), st.integers(0, 4))
 def test_similar_titles_are_those_that_brute_force_finds(titles, edits):
-    assert similar_titles(titles, edits) == [(i, j) for i, j in combinations(range(len(titles)), 2) if Levenshtein.distance(titles[i], titles[j]) <= edits]
+    assert _similar_titles(titles, edits) == [(i, j) for i, j in combinations(range(len(titles)), 2) if Levenshtein.distance(titles[i], titles[j]) <= edits]
 
 @given(st.integers(2, 60), st.integers(1, 9), st.integers(0, 10**6), st.integers(1, 70), st.integers(1, 70), st.booleans())
 def test_the_nearest_row_is_the_one_that_brute_force_finds(n, size, seed, block, width, thin):
@@ -155,14 +155,14 @@ def test_the_nearest_row_is_the_one_that_brute_force_finds(n, size, seed, block,
     v = rng.integers(-2, 3, (n, size)).astype(np.float32)  # small whole numbers: cosines that are equal are so exactly, or nearly
     rows = rng.choice(n, rng.integers(1, n + 1))
     unit = _unit_rows(sparse.csr_matrix(v) if thin else v)
-    at, how_near = nearest_rows(unit, rows, block, width)
+    at, how_near = _nearest_rows(unit, rows, block, width)
     full = _unit_rows(v) @ _unit_rows(v).T - 9*np.eye(n, dtype=np.float32)
     assert np.allclose(full[rows, at], full[rows].max(1), atol=1e-5) and np.allclose(how_near, full[rows].max(1), atol=1e-5) and not (at == rows).any()
 
 def test_texts_of_rare_words_are_near():
     texts = ["the cat sat", "the dog sat", "the zebra ran", "a zebra slept", ""]
-    assert nearest_rows(encoded(tfidf_vectors, texts))[0].tolist()[2:4] == [3, 2]
-    dense, thin = encoded(lambda t: tfidf_vectors(t).toarray(), texts), encoded(tfidf_vectors, texts)
+    assert _nearest_rows(_encoded(tfidf_vectors, texts))[0].tolist()[2:4] == [3, 2]
+    dense, thin = _encoded(lambda t: tfidf_vectors(t).toarray(), texts), _encoded(tfidf_vectors, texts)
     assert np.allclose(dense, thin.toarray(), atol=1e-6)
 
 @pytest.mark.parametrize("rows", [lambda t: np.ones((len(t) + 1, 2)), lambda t: np.ones(len(t)), lambda t: [[1]]*len(t), lambda t: np.full((len(t), 2), np.inf), lambda t: None,
@@ -173,8 +173,8 @@ def test_an_encoder_that_gives_something_else_is_refused(rows):
 @pytest.mark.parametrize("change", [lambda m: m*1e300, lambda m: m*1e-300, lambda m: (m*1e30).astype(np.float32), lambda m: (m*1e-40).astype(np.float32), sparse.coo_array, lambda m: m.astype(int)])
 def test_numbers_of_any_size_and_form_say_the_same(change):
     v = np.random.default_rng(0).integers(-9, 9, (30, 5)).astype(float)
-    same = nearest_rows(encoded(lambda t: v, range(30)))
-    got = nearest_rows(encoded(lambda t: change(v), range(30)))
+    same = _nearest_rows(_encoded(lambda t: v, range(30)))
+    got = _nearest_rows(_encoded(lambda t: change(v), range(30)))
     assert np.allclose(got[1], same[1], atol=1e-4) and (got[0] >= 0).all() and (got[0] != np.arange(30)).all()
 
 def test_any_encoder_will_do():
@@ -189,7 +189,7 @@ def test_any_encoder_will_do():
 def test_any_two_once(n, seed):
     import random
     pool = [entity(name=f"Rye {i//2}", url=f"u:{i}") for i in range(n)]
-    got = list(uniform_pairs(pool, random.Random(seed)))
+    got = list(_uniform_pairs(pool, random.Random(seed)))
     assert sorted(got) == [(i, j) for i, j in combinations(range(n), 2) if pool[i].name != pool[j].name]
 
 values = st.sampled_from(["a", "b", "A", ""])
@@ -198,7 +198,7 @@ values = st.sampled_from(["a", "b", "A", ""])
 def test_equal_attributes_are_all_found(rows, seed):
     import random
     pool = [entity(domain="songs", name=f"Rye {i}", url=f"u:{i}", attributes={"genre": g, "artist": a}) for i, (g, a) in enumerate(rows)]
-    got = {tuple(sorted(p)) for p in attribute_pairs(pool, random.Random(seed), "songs")}
+    got = {tuple(sorted(p)) for p in _attribute_pairs(pool, random.Random(seed), "songs")}
     same = lambda x, y: bool(x) and x.lower() == y.lower()
     assert got == {(i, j) for i, j in combinations(range(len(rows)), 2) if same(rows[i][0], rows[j][0]) or same(rows[i][1], rows[j][1])}
 
@@ -214,7 +214,7 @@ def test_pairs_are_what_their_method_says_and_come_once(seed, domain, rng):
     n = Counter(d.method for d in got)
     assert all(n[m] <= k for m, k in wish.items()) and n["UNIFORM"] == wish["UNIFORM"]
     for d in got:
-        assert d.section in SECTIONS[domain.upper()] and all(d.section in usable_sections(e, c.filters) for e in d.choices) and len(set(told_names(*d.choices))) == 2
+        assert d.section in SECTIONS[domain.upper()] and all(d.section in _usable_sections(e, c.filters) for e in d.choices) and len(set(told_names(*d.choices))) == 2
 
 def test_what_is_called_the_same_is_no_pair():
     twins = [entity(url=f"u:{i}", name=n, sections={"": f"{i} word "*60}) for i, n in enumerate(["Rye", "Rye", "Rye (novel)", "Rye (poem)"], 1)]
@@ -236,11 +236,11 @@ def alike(n: int, what: str) -> list[Entity]:
 @pytest.mark.parametrize("what, stream", [("bare", "same_name"), ("name", "same_name"), ("name", "uniform"), ("name", "similar_name"), ("name", "attribute"), ("number", "similar_name"), ("number", "uniform"), ("number", "attribute")])
 def test_f44_no_list_of_all_pairs_is_made(what, stream):
     import random, tracemalloc
-    import refnb.benchmarks.altentities_pairs as pairs
+    import refnb.benchmarks.altentities.pairs as pairs
     pool, more = alike(3000, what), ("recipes",) if stream == "attribute" else ()
     tracemalloc.start()
     try:
-        got = list(zip(range(200), getattr(pairs, f"{stream}_pairs")(pool, random.Random(0), *more)))
+        got = list(zip(range(200), getattr(pairs, f"_{stream}_pairs")(pool, random.Random(0), *more)))
         assert len(got) == (0 if what == "name" else 200) and tracemalloc.get_traced_memory()[1] < 60e6
     finally: tracemalloc.stop()
 
@@ -251,7 +251,7 @@ def test_targets_and_places_are_drawn():
 
 @given(st.integers(0, 5000), st.dictionaries(st.text(max_size=3), st.integers(0, 900), min_size=1))
 def test_shares_add_up(n, weights):
-    got = apportioned(n, weights)
+    got = _apportioned(n, weights)
     assert sum(got.values()) == (n if any(weights.values()) else 0)
     assert all(abs(got[k] - n*w/sum(weights.values())) < 1 for k, w in weights.items() if any(weights.values()))
 
@@ -265,7 +265,7 @@ def test_nothing_that_is_kept_apart_is_in_two_splits(pairs, apart, seed):
     seen = {s: {u for d, x in zip(got, splits) if x == s for u in ([d.target] if apart == "targets" else [e.url for e in d.choices])} for s in SHARES}
     assert set(splits) <= set(SHARES) and not any(seen[a] & seen[b] for a, b in combinations(SHARES, 2))
     size, n = split_sizes(got, apart), Counter(splits)
-    assert all(n[s] <= max(k + size["largest"], size["largest"]) for s, k in apportioned(len(got), SHARES).items())
+    assert all(n[s] <= max(k + size["largest"], size["largest"]) for s, k in _apportioned(len(got), SHARES).items())
     assert splits == split_pairs(got, apart, seed=seed)
 
 def test_splits_have_their_sizes_where_they_can():
@@ -276,7 +276,7 @@ def test_leaks_are_told_as_the_release_has_them(upstream):
     from refnb.core.settings import load_settings
     s = load_settings("/", env={}, upstream=str(upstream), offline=True)
     qs = [q for d in DOMAINS for p in ("dev", "test") for q in alt.altentities(d, p, s)]
-    assert [(r["domain"], r["targets"], r["entities"]) for r in leaks(qs)] == [("books", 0, 0), ("recipes", 0, 100), ("songs", 0, 128)]
+    assert [(r["domain"], r["targets"], r["entities"]) for r in _leaks(qs)] == [("books", 0, 0), ("recipes", 0, 100), ("songs", 0, 128)]
 
 
 # Builds
@@ -313,7 +313,7 @@ def test_texts_of_any_length_are_cut():
 
 def test_a_link_of_a_song_is_escaped():
     evil = [entity(**SONG | {"url": f"u:{i}", "name": f'"><script>{i}', "attributes": {"genre": "x", "artist": "</a>&"}}) for i in range(2)]
-    assert [why_dropped(e, Filters()) for e in evil] == ["html"]*2
+    assert [_why_dropped(e, Filters()) for e in evil] == ["html"]*2
     c = as_choice(evil[0])
     assert "<script>" not in c.description and c.description.startswith('<p><a href="https://')
 
@@ -335,7 +335,7 @@ def test_released_files_are_written_as_they_are(upstream):
 def test_what_the_release_would_have_flagged(upstream):
     from refnb.core.settings import load_settings
     s = load_settings("/", env={}, upstream=str(upstream), offline=True)
-    n = Counter(w for d in DOMAINS for p in ("dev", "test") for q in alt.altentities(d, p, s) for i, e in enumerate(q.expressions) for w in why_flagged(q, e, q.expressions[:i]) + [why_refused(e)] if w)
+    n = Counter(w for d in DOMAINS for p in ("dev", "test") for q in alt.altentities(d, p, s) for i, e in enumerate(q.expressions) for w in _why_flagged(q, e, q.expressions[:i]) + [_why_refused(e)] if w)
     assert n == {"name": 33, "repeated": 18, "copied": 4, "position": 2}
 
 BAD_DRAFTS = [(dict(domain="FILMS"), "field domain: unknown value 'FILMS'"), (dict(sampling_method="RANDOM"), "field sampling_method"), (dict(target="x"), "field target: is not the page"), (dict(target_index=2), "field target_index: 2"),
@@ -368,22 +368,22 @@ SAID = ["", "the old one", "The LAMPLIGHTER'S  ledger!", "lamplighter's ledgers"
 PLAIN = {"The LAMPLIGHTER'S  ledger!": "name", "lamplighter's ledgers": "", "the first one he wrote": "", "not the first one": "position", "it’s the last book": "position", "the left-handed one": "", "on the left": "position", "I want option B": "position", "the best option by far": ""}
 
 def test_names_and_places_are_known():
-    assert {e: " ".join(why_flagged(DRAFTS[0], e)) for e in PLAIN} == PLAIN
-    assert [why_flagged(DRAFTS[0].changed(choices=(DRAFTS[0].choices[0].changed(name="E\u0301lan’s end"), DRAFTS[0].choices[1])), e) for e in ("élan's END", "the \u200bfirst one")] == [["name"], ["position"]]
-    assert [why_flagged(DRAFTS[0], e, ["की किताब"]) for e in ("का किताब", "की, किताब!")] == [[], ["repeated"]], "marks are parts of words"
+    assert {e: " ".join(_why_flagged(DRAFTS[0], e)) for e in PLAIN} == PLAIN
+    assert [_why_flagged(DRAFTS[0].changed(choices=(DRAFTS[0].choices[0].changed(name="E\u0301lan’s end"), DRAFTS[0].choices[1])), e) for e in ("élan's END", "the \u200bfirst one")] == [["name"], ["position"]]
+    assert [_why_flagged(DRAFTS[0], e, ["की किताब"]) for e in ("का किताब", "की, किताब!")] == [[], ["repeated"]], "marks are parts of words"
     assert [name_pattern(n) == "" for n in ("", " (x)", "a")] == [True, True, False]
 
 @given(st.text(LETTERS, min_size=1, max_size=20), st.text(LETTERS, max_size=60))
 def test_any_name_makes_a_pattern(name, said):
     q = DRAFTS[0].changed(choices=(DRAFTS[0].choices[0].changed(name=name), DRAFTS[0].choices[1])) if name.strip() else DRAFTS[0]
-    assert set(why_flagged(q, said)) <= {"name", "position", "repeated", "copied"}
-    if re.fullmatch(r"[a-z]{4,}", name): assert "name" in why_flagged(q, f"that's {name.upper()}.")
+    assert set(_why_flagged(q, said)) <= {"name", "position", "repeated", "copied"}
+    if re.fullmatch(r"[a-z]{4,}", name): assert "name" in _why_flagged(q, f"that's {name.upper()}.")
 
 @given(st.lists(st.lists(st.sampled_from([*SAID, "x"*5000, "\ud800"]), max_size=6), max_size=3), st.booleans(), st.integers(1, 4))
 def test_joined_expressions_are_fit_and_counted(parts, keep, least):
     got = join_expressions(DRAFTS[:2], {DRAFTS[0].id: parts}, keep, least)
     kept = [e for qs in got.files.values() for q in qs for e in q.expressions]
-    assert all(not why_refused(e) for e in kept) and (keep or not any(why_flagged(DRAFTS[0], e, kept[:i]) for i, e in enumerate(kept)))
+    assert all(not _why_refused(e) for e in kept) and (keep or not any(_why_flagged(DRAFTS[0], e, kept[:i]) for i, e in enumerate(kept)))
     assert DRAFTS[1].id in got.short and (DRAFTS[0].id in got.short) == (got.counts.get("kept", 0) < least) and all(len(kept) >= least for _ in got.files)
 
 
@@ -392,10 +392,10 @@ def test_joined_expressions_are_fit_and_counted(parts, keep, least):
 def told(drafts=DRAFTS, **fields) -> dict:
     "What the page would save."
     said = [{"id": d.id, "expressions": ["the old one", "what I had on Sunday", "not the other"], "seconds": 9.5} for d in drafts]
-    return {"page": page_id(drafts), "version": VERSION, "participant": "abcdefghij", "order": [d.id for d in drafts], "answers": said} | fields
+    return {"page": _page_id(drafts), "version": VERSION, "participant": "abcdefghij", "order": [d.id for d in drafts], "answers": said} | fields
 
 def test_nothing_is_loaded_from_anywhere():
-    got = Parsed(annotation_page(DRAFTS))
+    got = Parsed(_annotation_page(DRAFTS))
     assert not {t for t in got.tags} & {"img", "iframe", "object", "embed", "base", "audio", "video"} and [v for k, v in got.attrs if k in ("src", "href", "action", "srcset")] == ["data:,"]
     assert not [k for k, _ in got.attrs if k.startswith("on") or k == "style"]
     css, js = ("".join(packaged(f"data/{name}.{kind}").read_text() for name in ("pages/base", "annotation/page")) for kind in ("css", "js"))
@@ -406,7 +406,7 @@ def test_nothing_is_loaded_from_anywhere():
 def test_f53_nothing_of_the_data_becomes_markup(text):
     d = DRAFTS[38]
     c = d.choices[0].changed(name=text, description=f'<a href="{text}">{text}</a>')
-    plain, got = Parsed(annotation_page([d])), Parsed(made := annotation_page([d.changed(choices=(c, d.choices[1]), question=text)], title=text, send=text))
+    plain, got = Parsed(_annotation_page([d])), Parsed(made := _annotation_page([d.changed(choices=(c, d.choices[1]), question=text)], title=text, send=text))
     assert got.tags == plain.tags and [k for k, _ in got.attrs] == [k for k, _ in plain.attrs]
     assert data(made)["send"] == text and data(made)["items"][0]["question"] == text and re.match("https?://", data(made)["items"][0]["choices"][0]["link"])
 
@@ -416,24 +416,24 @@ BAD_FILES = [(dict(page="0"*16), "field page"), (dict(version=2), "field version
 @pytest.mark.parametrize("change, said", BAD_FILES)
 def test_f40_a_file_that_cannot_be_is_refused(tmp_path, change, said):
     (path := tmp_path/"a.json").write_text(json.dumps(told() | change))
-    with pytest.raises(FormatError) as e: read_annotations(path, DRAFTS)
+    with pytest.raises(FormatError) as e: _read_annotations(path, DRAFTS)
     assert str(e.value).startswith(f"{path}") and said in str(e.value) and "\n" not in str(e.value) and "Ann" not in str(e.value)
 
 def test_f40_mutated_answers_are_read_or_refused_in_one_line(tmp_path):
     whole = json.dumps(told(DRAFTS[:2]), indent=1).encode()
     for d in mutated(whole, 7):
         (path := tmp_path/"a.json").write_bytes(d)
-        got = good_or_one_line(lambda p=path: read_annotations(p, DRAFTS), path)
+        got = good_or_one_line(lambda p=path: _read_annotations(p, DRAFTS), path)
         if got: collect([d], DRAFTS)
 
 def test_pages_are_of_one_domain_and_nearly_one_size():
     for each in (1, 7, 50):
-        pages = in_pages(BUILT.drafts, each)
+        pages = _in_pages(BUILT.drafts, each)
         assert [d for p in pages for d in p] == list(BUILT.drafts) and all(len({d.topic for d in p}) == 1 and len(p) <= each for p in pages)
         assert all(abs(len(a) - len(b)) <= 1 for a, b in pairwise(pages) if a[0].topic == b[0].topic)
 
 def test_several_people_and_pages_are_joined():
-    pages = in_pages(BUILT.drafts, 10)
+    pages = _in_pages(BUILT.drafts, 10)
     files = [json.dumps(told(p, participant=who*10)).encode() for p in pages for who in "ab"]
     got = collect(files, BUILT.drafts)
     assert not got.short and got.counts == {"kept": 3*len(BUILT.drafts), "repeated": 3*len(BUILT.drafts)} and got == collect(files[::-1], BUILT.drafts)
@@ -455,7 +455,7 @@ def test_a_folder_is_made_once(tmp_path):
 
 def test_songs_of_one_name_are_told_apart_on_the_page():
     both = [entity(**SONG | {"url": f"u:{i}", "name": f"Honey ({what})", "attributes": {"genre": "x", "artist": "Ann Lee"}}) for i, what in enumerate(["song", "remix"])]
-    [item] = data(annotation_page(build_altentities(both, AltRules(questions=1)).drafts))["items"]
+    [item] = data(_annotation_page(build_altentities(both, AltRules(questions=1)).drafts))["items"]
     assert {(c["name"], c["linked"]) for c in item["choices"]} == {(f"Honey ({x}) by Ann Lee", f"Find out about “Honey ({x})”") for x in ("song", "remix")}
 
 def test_the_command_line_builds_and_collects(tmp_path, capsys):
@@ -463,11 +463,11 @@ def test_the_command_line_builds_and_collects(tmp_path, capsys):
     got = json.loads(said.out)
     drafts = read_drafts(tmp_path/"b/questions.jsonl")
     assert said.status == 0 and got["questions"] == len(drafts) == len(BUILT.drafts) and drafts == list(BUILT.drafts) and len(list((tmp_path/"b").glob("page-*.html"))) == got["pages"] == 6
-    for k, p in enumerate(in_pages(drafts, 10)): (tmp_path/f"a{k}.json").write_text(json.dumps(told(p)))
+    for k, p in enumerate(_in_pages(drafts, 10)): (tmp_path/f"a{k}.json").write_text(json.dumps(told(p)))
     said = here(capsys, "collect", tmp_path/"b", *sorted(tmp_path.glob("a*.json")))
     assert said.status == 0 and "kept\t177" in said.out
     one_line(here(capsys, "collect", tmp_path/"b", tmp_path/"a1.json"), 1, "is there already, and these answers do not make it; remove it, or name another folder")
-    (tmp_path/"a.json").write_text(json.dumps(told(drafts[:1] + drafts[1:2], page=page_id(drafts[:2]), answers=[{"id": drafts[0].id, "expressions": [drafts[0].meant.name, "\u200b", "the first one"], "seconds": 1}])))
+    (tmp_path/"a.json").write_text(json.dumps(told(drafts[:1] + drafts[1:2], page=_page_id(drafts[:2]), answers=[{"id": drafts[0].id, "expressions": [drafts[0].meant.name, "\u200b", "the first one"], "seconds": 1}])))
     one_line(here(capsys, "collect", tmp_path/"b", tmp_path/"a.json"), 1, "none of 59 questions has 3 expressions; of those handed in: is empty 1, says the name 1, says the place in the question 1")
     one_line(here(capsys, "collect", tmp_path/"b", tmp_path/"a.json", "--least", "0"), 2, "0 expressions of a question; say 1 or more")
     for path in (tmp_path/"b/data").rglob("*.json"): assert read_altentities(path, domain=path.parent.name)
@@ -519,7 +519,7 @@ def own(drafts, request):
     return [d.changed(id=f"{d.id}:{request.node.name}") for d in drafts]
 
 def test_the_sample_goes_the_whole_way(bob, tmp_path):
-    bob.open(annotation_page(DRAFTS, seed=3))
+    bob.open(_annotation_page(DRAFTS, seed=3))
     bob.press("Enter")
     for n in range(len(DRAFTS)):
         id = bob.js("current().id")
@@ -548,7 +548,7 @@ def test_a_build_goes_the_whole_way(bob, tmp_path):
     drafts = read_drafts(tmp_path/"questions.jsonl")
     bob.open(page.read_text())
     bob.press("Enter")
-    n = len(in_pages(drafts, 7)[6])
+    n = len(_in_pages(drafts, 7)[6])
     for k in range(n):
         assert bob.js("[...document.querySelectorAll('.thing a')].every(a => a.protocol == 'https:' && a.rel.includes('noopener') && a.target == '_blank')")
         bob.press("Enter")
@@ -562,7 +562,7 @@ def test_a_build_goes_the_whole_way(bob, tmp_path):
     for path in write_collected(tmp_path/"data", got): assert read_altentities(path, domain="songs")
 
 def test_there_is_no_way_back_to_the_texts(bob, request):
-    bob.open(annotation_page(own(DRAFTS[:2], request), shuffle=False))
+    bob.open(_annotation_page(own(DRAFTS[:2], request), shuffle=False))
     bob.press("Enter", "Enter")
     bob.write("the one with the smugglers")
     for again in (0, 1):
@@ -574,7 +574,7 @@ def test_there_is_no_way_back_to_the_texts(bob, request):
             bob.wait("document.readyState == 'complete' && document.activeElement.tagName == 'H2'")
 
 def test_answers_are_checked_while_they_are_written(bob, request):
-    bob.open(annotation_page(own(DRAFTS[:1], request)))
+    bob.open(_annotation_page(own(DRAFTS[:1], request)))
     bob.press("Enter", "Enter")
     bob.write("the lamplighter's LEDGER", "the first one", "Jory Pell lights two hundred street lamps every evening", "not the cold one", "Not the cold one!")
     assert [s[:22] for s in bob.said()] == ["This says the name. Pl", "This says where it sta", "This is copied from th", "", "You have written this "]
@@ -588,11 +588,11 @@ def test_answers_are_checked_while_they_are_written(bob, request):
 
 def test_browser_and_refnb_flag_the_same(bob, request):
     d = own(DRAFTS[:1], request)[0]
-    bob.open(annotation_page([d]))
+    bob.open(_annotation_page([d]))
     for name in NAMES:
         one = d.changed(choices=(d.choices[0].changed(name=name), d.choices[1]))
         theirs = bob.js(f"{json.dumps(SAID)}.map(t => [new RegExp({json.dumps(name_pattern(name))}, 'iu').test(plain(t)), position.test(plain(t))])")
-        assert theirs == [["name" in why_flagged(one, e), "position" in why_flagged(one, e)] for e in SAID], name
+        assert theirs == [["name" in _why_flagged(one, e), "position" in _why_flagged(one, e)] for e in SAID], name
     assert POSITION == bob.js("data.position")
     odd = ["Ann’s “Tin”", "e\u0301\u00ad\ufeff", "ʼa‛„b‟", "½ ﬁ \u202e\u2066\u200f", "…"]
     assert bob.js(f"{json.dumps(odd)}.map(plain)") == list(map(alt.in_one_form, odd))
@@ -601,7 +601,7 @@ def test_browser_and_refnb_flag_the_same(bob, request):
 
 def test_a_question_can_be_left_out(bob, request):
     drafts = own(DRAFTS[:2], request)
-    bob.open(annotation_page(drafts, shuffle=False))
+    bob.open(_annotation_page(drafts, shuffle=False))
     bob.press("Enter", "Enter")
     bob.click("#skip")
     bob.press("Escape")
@@ -615,12 +615,12 @@ def test_a_question_can_be_left_out(bob, request):
     bob.js("document.querySelector('#write').requestSubmit()")
     assert bob.screen() == "end" and "1 of 2" in bob.js("document.querySelector('#thanks').innerText")
     bob.click("#end .save")
-    got = read_annotations(bob.handed_in(), drafts)
+    got = _read_annotations(bob.handed_in(), drafts)
     assert [len(r.expressions) for r in got.answers] == [0, 3] and collect([json.dumps(json.loads(bob.handed_in())).encode()], drafts).short == (drafts[0].id,)
 
 def test_a_copy_goes_on_elsewhere_and_clearing_forgets(bob, request):
     drafts = own(DRAFTS[:3], request)
-    bob.open(annotation_page(drafts, shuffle=False))
+    bob.open(_annotation_page(drafts, shuffle=False))
     bob.press("Enter", "Enter")
     bob.write("the mystery", "not for children", "the one on a boat")
     bob.js("document.querySelector('#write').requestSubmit()")
@@ -642,18 +642,18 @@ def test_a_copy_goes_on_elsewhere_and_clearing_forgets(bob, request):
 @pytest.mark.parametrize("kept", ["{", "null", '{"record": {}, "screen": "read"}', '"x"'])
 def test_what_was_kept_may_be_damaged(bob, request, kept):
     drafts = own(DRAFTS[:1], request)
-    bob.tab.call("Page.addScriptToEvaluateOnNewDocument", source=f"localStorage.setItem('refnb-annotation-{page_id(drafts)}', {json.dumps(kept)})")
-    bob.open(annotation_page(drafts))
+    bob.tab.call("Page.addScriptToEvaluateOnNewDocument", source=f"localStorage.setItem('refnb-annotation-{_page_id(drafts)}', {json.dumps(kept)})")
+    bob.open(_annotation_page(drafts))
     assert bob.screen() == "start" and "damaged" in bob.notice()
 
 def test_a_browser_that_keeps_nothing_is_told(bob, request):
     bob.tab.call("Page.addScriptToEvaluateOnNewDocument", source="Storage.prototype.setItem = Storage.prototype.getItem = () => { throw new Error('no') }")
-    bob.open(annotation_page(own(DRAFTS[:1], request)))
+    bob.open(_annotation_page(own(DRAFTS[:1], request)))
     assert "does not keep your answers" in bob.notice()
 
 def test_f53_hostile_texts_are_texts(bob, request):
     drafts = [DRAFTS[15].changed(id=f"recipes-sample-{k}:{request.node.name}", question=t, choices=(DRAFTS[15].choices[0].changed(name=t, description=t), DRAFTS[15].choices[1])) for k, t in enumerate(DECENT)]
-    bob.open(annotation_page(drafts, title="".join(DECENT), send="".join(DECENT), shuffle=False))
+    bob.open(_annotation_page(drafts, title="".join(DECENT), send="".join(DECENT), shuffle=False))
     bob.press("Enter")
     for d, t in zip(drafts, DECENT, strict=True):
         assert bob.js("current().id") == d.id and bob.js("document.querySelector('.thing h3').textContent") == t and bob.bubbles()[1] == t
@@ -666,12 +666,12 @@ def test_the_policy_stops_every_request(port, request, tmp_path):  # noqa: F811
     tab = Tab(port, "file://")
     try:
         with Tree(tmp_path) as tree:
-            Bob(tab, tmp_path).open(annotation_page(own(DRAFTS[:2], request)))
+            Bob(tab, tmp_path).open(_annotation_page(own(DRAFTS[:2], request)))
             nothing_leaves(tab.js, tab, tree)
     finally: tab.close()
 
 def test_names_and_roles(bob, request):
-    bob.open(annotation_page(own(DRAFTS[:1], request)))
+    bob.open(_annotation_page(own(DRAFTS[:1], request)))
     bob.press("Enter", "Enter")
     nodes = [(n["role"]["value"], n["name"]["value"]) for n in bob.tab.call("Accessibility.getFullAXTree")["nodes"] if "role" in n and n.get("name", {}).get("value")]
     assert [name for role, name in nodes if role == "textbox"] == ["Answer 1", "Answer 2", "Answer 3", "Answer 4, if you like", "Answer 5, if you like"]
@@ -680,7 +680,7 @@ def test_names_and_roles(bob, request):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_looks(bob, request, scheme):
     bob.tab.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
-    bob.open(annotation_page(own([DRAFTS[0], DRAFTS[15], DRAFTS[38]], request), shuffle=False))
+    bob.open(_annotation_page(own([DRAFTS[0], DRAFTS[15], DRAFTS[38]], request), shuffle=False))
     bob.tab.phone()
     for screen in ("start", *("read", "write")*3, "end"):
         bob.js(f"show('{screen}')")

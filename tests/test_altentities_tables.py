@@ -5,18 +5,18 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings as how, strategies as st
 import tools
-from refnb.benchmarks.altentities import DOMAINS, openings, paper_domain
-from refnb.core.formats import read_yaml
+from refnb.benchmarks.altentities.questions import DOMAINS, openings, paper_domain
+from refnb.core.files import read_yaml
 from refnb.core.settings import load_settings, packaged
 from refnb.core.types import CallError, DataError, FormatError
-from refnb.results.altentities_rules import BEGINNINGS, ERROR_RULES, MEASURES, SAMPLE_PART, advice, beginning, broken, categories_by_rule, category_patterns, corpus_here, filters, in_common, measured
-from refnb.results.altentities_sheets import HEADS, LABELLINGS, Drawn, answers_that_earned, count_labels, drawn_answers, examples_behind, label_agreement, labelling_path, labelling_text, read_labels, the_labelling, write_labellings
+from refnb.results.papers.altentities_rules import BEGINNINGS, ERROR_RULES, MEASURES, SAMPLE_TASK, advice, beginning, broken, categories_by_rule, _category_patterns, corpus_here, filters, _in_common, measured
+from refnb.results.papers.altentities_sheets import HEADS, LABELLINGS, Drawn, answers_that_earned, count_labels, _drawn_answers, examples_behind, label_agreement, labelling_path, _labelling_text, read_labels, _the_labelling, write_labellings
 from refnb.results.board import notebook_of
 from refnb.results.tables import printed, table_names
 
 REPORTS = tools.ROOT/"reports"
 TABLES = [n for n in table_names() if n.startswith("altentities/")]
-SAMPLE = corpus_here(SAMPLE_PART)
+SAMPLE = corpus_here(SAMPLE_TASK)
 
 @pytest.fixture(scope="module")
 def real(upstream, tmp_path_factory):
@@ -31,16 +31,16 @@ def rows_of(table: str) -> dict:
 # What the release has (spec, sections 2 and 5)
 
 def test_advice_on_the_released_expressions(real):
-    n = lambda m: [x.count if (x := measured(real.of(d), m)) else None for d in DOMAINS]
+    n = lambda m: [x.number if (x := measured(real.of(d), m)) else None for d in DOMAINS]
     assert n("names the target") == [18, 7, 11] and n("copied whole")[2] is None
     assert [measured(real.of(d), "spoken").n for d in DOMAINS] == [3979, 4499, 4338]
     assert all(x < .01*4499 for x in n("whole date") + n("names the other")) and n("says the place") == [2, 0, 0]  # the rule of the builder
 
 def test_filters_on_the_released_choices(real):
     f = {x.key: x for x in filters()}
-    assert [broken(real.of(d), f["short section"]).count for d in ("books", "recipes")] == [0, 15]
-    assert [broken(real.of(d), f["no genre"]).count for d in ("books", "songs")] == [0, 0]
-    assert (broken(real.of("recipes"), f["no image"]).count, broken(real.of("recipes"), f["no prepared food"]).count) == (0, 7)
+    assert [broken(real.of(d), f["short section"]).number for d in ("books", "recipes")] == [0, 15]
+    assert [broken(real.of(d), f["no genre"]).number for d in ("books", "songs")] == [0, 0]
+    assert (broken(real.of("recipes"), f["no image"]).number, broken(real.of("recipes"), f["no prepared food"]).number) == (0, 7)
     assert {k for k, x in f.items() if not x.checked} == {"several infoboxes", "short main section", "few sections", "denied words"}
 
 def test_entities_that_questions_use(real):
@@ -61,7 +61,7 @@ def test_a_split_and_nothing(settings, upstream):
     assert {d: (got.splits(d), len(got.of(d))) for d in DOMAINS} == {"books": ("dev", 313), "recipes": ("dev", 315), "songs": ("dev", 312)} and len(got.ids) == 3
     none = corpus_here("altentities/test", settings())
     assert none.ids == {} and {none.lacks(d) for d in DOMAINS} == {"its files are not here: refnb fetch altentities"}
-    with pytest.raises(CallError, match="unknown part 'altentities/books'"): corpus_here("altentities/books", settings())
+    with pytest.raises(CallError, match="unknown task 'altentities/books'"): corpus_here("altentities/books", settings())
 
 
 # Printed values
@@ -96,7 +96,7 @@ def test_table_15_adds_up():
 def test_every_measure_is_some_advice(): assert {m for a in advice() for m in a.measured} == set(MEASURES) and {a.rule for a in advice()} == {"do", "don't"}
 
 def test_categories_have_rules():
-    assert set(LABELLINGS["right"].labels) <= set(category_patterns())
+    assert set(LABELLINGS["right"].labels) <= set(_category_patterns())
     assert categories_by_rule("from the sixties, with a R&B beat, and not about love") == {"date", "genre", "content", "instrument or sound", "negation", "looks, sounds, tastes"}
     assert categories_by_rule("the hip  hop one") == {"genre"} and categories_by_rule("abouts") == set()
 
@@ -105,8 +105,8 @@ def test_categories_have_rules():
 def test_rules_take_any_text(text):
     q = SAMPLE.of("books")[0].changed(expressions=(text.strip() or "x",))
     for name in MEASURES: assert len(MEASURES[name][1](q)) == 1
-    assert beginning(text) in BEGINNINGS and categories_by_rule(text) <= set(category_patterns())
-    assert len(in_common(q, text)) == 2 and all(isinstance(holds(q, text), bool) for holds in ERROR_RULES.values())
+    assert beginning(text) in BEGINNINGS and categories_by_rule(text) <= set(_category_patterns())
+    assert len(_in_common(q, text)) == 2 and all(isinstance(holds(q, text), bool) for holds in ERROR_RULES.values())
 
 
 # Sheets of answers
@@ -123,10 +123,10 @@ def filled(path, said, key="label"):
 @pytest.mark.parametrize("kind", LABELLINGS)
 def test_a_sheet_comes_back(tmp_path, kind):
     [path] = write_labellings(tmp_path, kind, {"songs": drawn()*3}, seed=1)
-    n = min(the_labelling(kind).n, 3*63)
+    n = min(_the_labelling(kind).n, 3*63)
     rows = list(csv.DictReader(path.read_text().splitlines()))
     assert tuple(rows[0]) == HEADS and len(rows) == n and not any(r["label"] for r in rows)
-    assert path.read_text() == labelling_text(kind, drawn_answers(drawn()*3, kind, 1)) != labelling_text(kind, drawn_answers(drawn()*3, kind, 2))
+    assert path.read_text() == _labelling_text(kind, _drawn_answers(drawn()*3, kind, 1)) != _labelling_text(kind, _drawn_answers(drawn()*3, kind, 2))
 
 def test_labels_are_counted(tmp_path):
     [path] = write_labellings(tmp_path, "right", {"songs": drawn()})
@@ -159,7 +159,7 @@ def test_any_bytes_are_read_or_refused_in_one_line(tmp_path_factory, data):
 
 def test_a_sheet_is_no_formula_and_is_not_written_over(tmp_path):
     q = SAMPLE.of("songs")[0].changed(expressions=("=1+1", "@x"))
-    assert [r["expression"] for r in csv.DictReader(labelling_text("right", [Drawn(q, 0), Drawn(q, 1)]).splitlines())] == ["'=1+1", "'@x"]
+    assert [r["expression"] for r in csv.DictReader(_labelling_text("right", [Drawn(q, 0), Drawn(q, 1)]).splitlines())] == ["'=1+1", "'@x"]
     write_labellings(tmp_path, "right", {"songs": drawn()})
     with pytest.raises(CallError, match="is there already; it may hold labels"): write_labellings(tmp_path, "right", {"songs": drawn()})
     with pytest.raises(CallError, match="no sheet of kind right for 'books'; known: songs"): labelling_path(tmp_path, "right", "books")
@@ -206,8 +206,8 @@ def test_a_table_takes_filled_sheets(tmp_path, table, kind):
     said = tools.refnb(tmp_path, "reproduce", f"altentities/{table}", "--sample", "--set", f"write={one}")
     assert said.status == 0, said
     paths = sorted(one.glob(f"{kind}-*.csv"))
-    assert len(paths) == len(the_labelling(kind).domains)
-    label = list(the_labelling(kind).labels)
+    assert len(paths) == len(_the_labelling(kind).domains)
+    label = list(_the_labelling(kind).labels)
     for p in paths: filled(p, [label[i % 2] for i in range(len(p.read_text().splitlines()) - 1)])
     said = tools.refnb(tmp_path, "reproduce", f"altentities/{table}", "--sample", "--set", f"sheets={one}", "--set", f"second={one}")
     assert said.status == 0, said

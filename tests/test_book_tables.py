@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given, strategies as st
 import tools
-from refnb.benchmarks.book_questions import CONTEXTS, PROMPTS, context, filter_prompt, filter_template, yes_no
-from refnb.benchmarks.book_statistics import READINGS, ChainDistance, chain_distances, mention_distance, mentions_per_chain, pair_distances, statistics, without_singletons
+from refnb.benchmarks.bookcoref.questions import CONTEXTS, PROMPTS, _context, filter_prompt, filter_template, yes_no
+from refnb.benchmarks.bookcoref.statistics import READINGS, ChainDistance, _chain_distances, mention_distance, _mentions_per_chain, _pair_distances, statistics, _without_singletons
 from refnb.core.corpora import TEXTS, book_texts, load
 from refnb.core.documents import Document
-from refnb.core.formats import read_yaml
+from refnb.core.files import read_yaml
 from refnb.core.jsonlines import parse_jsonlines
 from refnb.core.settings import load_settings, packaged
 from refnb.core.types import CallError, DataError, Span
@@ -34,20 +34,20 @@ def test_litbank_in_all_readings(s):
     assert near(all_.mentions_per_chain, 4.168, 3) and near(worded.mentions_per_chain, 3.671, 3)
     assert (some.mentions, some.chains) == (23_340, 2_164) and some.mention_distance == all_.mention_distance
     assert near(statistics(docs, "worded", singletons=False).mentions_per_chain, 10.786, 3)
-    assert sum(c.pairs for d in docs for c in chain_distances(d)) == 633_660
+    assert sum(c.pairs for d in docs for c in _chain_distances(d)) == 633_660
 
 def test_litbank_readings_that_the_paper_does_not_have(s):
     docs = load("litbank", s=s)
     by_document = [mention_distance([d], "pairs") for d in docs]
     assert near(sum(by_document)/len(docs), 574.40)
-    chains = [(len(c), x.mean) for d in docs for c, x in zip((c for c in d.clusters if len(c) > 1), chain_distances(d), strict=True)]
+    chains = [(len(c), x.mean) for d in docs for c, x in zip((c for c in d.clusters if len(c) > 1), _chain_distances(d), strict=True)]
     assert near(sum(n*m for n, m in chains)/29_103, 385.29)  # singletons as chains of distance 0
 
 def test_animal_farm(s):
     docs = load("animal-farm", s=s)
     assert near(statistics(docs).mention_distance, 8658.05) and near(statistics(docs, "worded").mention_distance, 8839.88)
     assert statistics(docs).mentions_per_chain == statistics(docs, "worded").mentions_per_chain == 85.25
-    assert sum(c.pairs for c in chain_distances(docs[0])) == 145_300
+    assert sum(c.pairs for c in _chain_distances(docs[0])) == 145_300
 
 def test_the_stand_in(s):
     docs = parse_jsonlines(get(TEXTS, s))
@@ -58,7 +58,7 @@ def test_the_stand_in(s):
 @example([5])
 @example([7, 7])
 def test_pair_distances_are_those_of_the_pair_loop(starts):
-    assert pair_distances(starts) == sum(abs(a - b) for a, b in combinations(starts, 2))
+    assert _pair_distances(starts) == sum(abs(a - b) for a, b in combinations(starts, 2))
 
 spans = st.builds(lambda a, n: Span(a, a + n), st.integers(0, 500), st.integers(0, 5))
 documents = st.lists(st.lists(st.lists(spans, min_size=1, max_size=6), max_size=5), max_size=4).map(lambda docs: [Document(f"d{i}", clusters=tuple(map(tuple, c))) for i, c in enumerate(docs)])
@@ -73,22 +73,22 @@ def test_laws_of_statistics(docs, random):
             for x, y in ((a.mentions_per_chain, b.mentions_per_chain), (a.mention_distance, b.mention_distance)): assert (x is None) == (y is None) and (x is None or abs(x - y) < 1e-6)
             assert (a.mentions_per_chain is None) == (a.chains == 0) and (a.chains == 0 or a.mentions_per_chain >= (1 if singletons else 2))
         assert statistics(docs, reading, False).mention_distance == statistics(docs, reading).mention_distance
-    assert all(without_singletons(d) == without_singletons(without_singletons(d)) for d in docs)
+    assert all(_without_singletons(d) == _without_singletons(_without_singletons(d)) for d in docs)
 
 @given(documents)
 def test_readings_agree_where_there_is_one_document_or_one_chain(docs):
     for d in docs:
-        if d.clusters: assert abs(mentions_per_chain([d]) - mentions_per_chain([d], "chains")) < 1e-9
+        if d.clusters: assert abs(_mentions_per_chain([d]) - _mentions_per_chain([d], "chains")) < 1e-9
         for c in d.clusters:
             got = [mention_distance([Document("x", clusters=(c,))], w) for w in ("mentions", "pairs", "chains")]
             assert got == [None]*3 if len(c) < 2 else max(got) - min(got) < 1e-9
 
 def test_a_long_chain_takes_no_time():
     d = Document("long", clusters=(tuple(Span(i, i) for i in range(200_000)),))
-    assert chain_distances(d) == [ChainDistance(200_000, 200_000*199_999//2, (200_000**3 - 200_000)//6)]
+    assert _chain_distances(d) == [ChainDistance(200_000, 200_000*199_999//2, (200_000**3 - 200_000)//6)]
 
 def test_unknown_readings():
-    for call, hint in ((lambda: statistics([], "wording"), "worded"), (lambda: mention_distance([], "mention"), "mentions"), (lambda: mentions_per_chain([], "document"), "documents")):
+    for call, hint in ((lambda: statistics([], "wording"), "worded"), (lambda: mention_distance([], "mention"), "mentions"), (lambda: _mentions_per_chain([], "document"), "documents")):
         with pytest.raises(CallError, match=f"did you mean {hint}"): call()
 
 
@@ -104,13 +104,13 @@ D = Document("d", tuple(tuple(f"w{i}" for i in range(k, k + 10)) for k in range(
 
 @pytest.mark.parametrize("reading, words, left, right", [("in all", 400, 200, 200), ("each side", 400, 400, 400), ("in all", 3, 1, 2), ("in all", 0, 0, 0), ("each side", 1, 1, 1)])
 def test_context_in_the_middle(reading, words, left, right):
-    got = context(D, Span(1000, 1001), words, reading).split()
+    got = _context(D, Span(1000, 1001), words, reading).split()
     assert got == [*(f"w{i}" for i in range(1000 - left, 1000)), "[w1000", "w1001]", *(f"w{i}" for i in range(1002, 1002 + right))]
 
 @given(st.integers(0, 1999), st.integers(0, 30), st.integers(0, 3000), st.sampled_from(CONTEXTS))
 def test_context_is_clipped_at_the_ends_and_yes_no_has_the_same_words(start, length, words, reading):
     end = min(1999, start + length)
-    text, q = context(D, Span(start, end), words, reading), yes_no(D, Span(start, end), "Ann", True, words, reading)
+    text, q = _context(D, Span(start, end), words, reading), yes_no(D, Span(start, end), "Ann", True, words, reading)
     left, right = (words, words) if reading == "each side" else (words//2, words - words//2)
     assert text.replace("[", "").replace("]", "").split() == [f"w{i}" for i in range(max(0, start - left), min(2000, end + 1 + right))]
     assert q.text == text.replace("[", "").replace("]", "") and f"[{q.text[slice(*q.chars)]}]" == text[text.index("["):text.index("]") + 1]
@@ -125,8 +125,8 @@ def test_a_dollar_in_a_book_or_a_name_is_left_alone():
     assert filter_prompt(d, Span(2, 3), "$mention").splitlines()[2::2] == ["Book excerpt: $book and [$character ${mention}] $$", "Does the mention [$character ${mention}] correspond to the character $mention? (Yes/No)"]
 
 @pytest.mark.parametrize("call, kind, said", [
-    (lambda: context(D, Span(1999, 2000)), DataError, "not a span of the 2000 tokens"), (lambda: context(D, Span(-1, 0)), DataError, "not a span"), (lambda: context(D, Span(5, 4)), DataError, "not a span"),
-    (lambda: context(D, Span(0, 0), -5), CallError, "a context of -5 words"), (lambda: context(D, Span(0, 0), 5, "all"), CallError, "in all"), (lambda: yes_no(Document("x"), Span(0, 0), "A", True), DataError, "no text"),
+    (lambda: _context(D, Span(1999, 2000)), DataError, "not a span of the 2000 tokens"), (lambda: _context(D, Span(-1, 0)), DataError, "not a span"), (lambda: _context(D, Span(5, 4)), DataError, "not a span"),
+    (lambda: _context(D, Span(0, 0), -5), CallError, "a context of -5 words"), (lambda: _context(D, Span(0, 0), 5, "all"), CallError, "in all"), (lambda: yes_no(Document("x"), Span(0, 0), "A", True), DataError, "no text"),
     (lambda: filter_prompt(D, Span(0, 0), "A", prompt="bookcoref_filter_yes"), CallError, "did you mean")])
 def test_what_cannot_be_asked(call, kind, said):
     with pytest.raises(kind, match=said): call()
@@ -134,7 +134,7 @@ def test_what_cannot_be_asked(call, kind, said):
 def test_line_feeds_of_a_book_stay_tokens(s):
     d = book_texts(s)["siddhartha_2500"]
     at = d.tokens.index("\n")
-    assert context(d, Span(at, at), 2) == f"{d.tokens[at - 1]} [\n] {d.tokens[at + 1]}"
+    assert _context(d, Span(at, at), 2) == f"{d.tokens[at - 1]} [\n] {d.tokens[at + 1]}"
 
 
 # Table 7
@@ -178,7 +178,7 @@ def cells(folder: Path, table: str) -> dict:
 
 def reproduced(home: Path, *args: str, **variables: str) -> dict[str, dict]:
     "The reports of these tables, made in a folder of its own."
-    said = tools.refnb(home, "reproduce", *NAMES, "--jobs", 2, *args, limit=300, **variables)
+    said = tools.refnb(home, "reproduce", *NAMES, "--jobs", 2, *args, **variables)
     assert said.status == 0, said.all
     return {t: cells(home/"reports", t) for t in TABLES}
 

@@ -2,7 +2,7 @@
 import json, os, re, subprocess, sys
 import pytest
 import refnb.results.cli as cli
-from refnb.core.formats import write_jsonl
+from refnb.core.files import write_jsonl
 from refnb.core.types import Answer, Option, Question
 import refnb as root
 import tools
@@ -65,16 +65,16 @@ WRONG = {
     "build kitmus --corpus sample": "--corpus: kitmus is built without it",
     "build kitmus": "--out: no folder is named",
     "run sample/identifyme": "Missing argument",
-    "run sample/identifyem random": "neither a part nor a file; did you mean sample/identifyme?",
+    "run sample/identifyem random": "neither a task nor a file; did you mean sample/identifyme?",
     "run sample/identifyme raondm": "unknown system 'raondm'; did you mean random?",
     "run sample/identifyme random --limit -1": "limit: a limit of -1 questions",
     "run sample/identifyme random --by tpye": "unknown field 'tpye'; did you mean type?",
-    "run sample/bookcoref random": "has documents, not questions",
+    "run sample/bookcoref random": "random: answers questions, sample/bookcoref has documents",
     "export": "Missing argument",
     "export sample/kitmus": "--to: no tool is named; say inspect or harness",
     "export sample/kitmus --to helm": "--to: unknown tool 'helm'; say inspect or harness",
     "export sample/kitmus --to inspect": "--out: no folder is named; say --out FOLDER",
-    "export sample/kitmuss --to inspect --out x": "neither a part nor a file; did you mean sample/kitmus?",
+    "export sample/kitmuss --to inspect --out x": "neither a task nor a file; did you mean sample/kitmus?",
     "export sample/kitmus --to inspect --out x --form kitmus/name": "unknown prompt form 'kitmus/name'; did you mean kitmus/names?",
     "export sample/kitmus --to inspect --out x --order backward": "unknown order 'backward'",
     "export sample/kitmus --to inspect --out x --system random": "unknown language model 'random'",
@@ -108,7 +108,7 @@ WRONG = {
     "score choice identifyme/test:random --by type,": "unknown field ''",
     "score choice identifyme/test:random --mode strct": "unknown mode 'strct'; did you mean strict?",
     "score choice nothing": "nothing: is neither a file, a run's folder nor a name",
-    "score choice identifyme/tset:random": "unknown part 'identifyme/tset'; did you mean identifyme/test?",
+    "score choice identifyme/tset:random": "unknown task 'identifyme/tset'; did you mean identifyme/test?",
     "score choice identifyme/test:rnadom": "unknown system 'rnadom'; did you mean random?",
 }
 
@@ -276,7 +276,7 @@ def test_a_limited_run_goes_on(refnb, home):
     first = one_object(refnb("run", "sample/ferryman", "random", "--limit", "5", "--json"))
     assert (first["sealed"], first["answered"]) == (False, 5)
     assert one_object(refnb("run", "sample/ferryman", "random", "--json"))["run"] == first["run"]
-    tools.one_line(refnb("run", "sample/ferryman", "nearest-mention"), 1, "does not say what the rule nearest mention chooses")
+    tools.one_line(refnb("run", "sample/ferryman", "nearest-mention"), 1, "nearest-mention: needs the field 'nearest_mention'")
 
 def test_build_that_finds_nothing(refnb, home):
     (home/"one.conll").write_text("#begin document (one); part 000\none\t0\t0\tAnn\t-\t-\t-\t-\t-\t-\t-\t(0)\n\n#end document\n")
@@ -284,11 +284,11 @@ def test_build_that_finds_nothing(refnb, home):
 
 def test_score_of_a_run(refnb, home):
     from refnb.core.settings import load_settings
-    from refnb.benchmarks.parts import part_questions
-    from refnb.models.published import ensure_run
-    run = ensure_run("random", "sample/identifyme", load_settings())
+    from refnb.benchmarks.tasks import task_questions
+    from refnb.models.running import run
+    run = run("sample/identifyme", "random", s=load_settings())
     by_folder, by_name = (one_object(refnb("score", "choice", x, "--json")) for x in (run.folder, "sample/identifyme:random"))
-    assert by_folder == by_name and by_name["questions"] == len(part_questions("sample/identifyme"))
+    assert by_folder == by_name and by_name["questions"] == len(task_questions("sample/identifyme"))
 
 def test_score_of_a_carried_run(refnb):
     got = one_object(refnb("score", "choice", "identifyme/test:published/gemini-1.5-flash", "--json", "--mode", "released"))
@@ -347,7 +347,7 @@ def test_a_closed_pipe_is_no_error(home, call):
     "As with `| head -1`."
     read, write = os.pipe()
     os.close(read)
-    try: p = subprocess.run([sys.executable, "-c", "from refnb.results.cli import run; run()", *call.split()], cwd=home, env=tools.clean(home), stdout=write, stderr=subprocess.PIPE, text=True, timeout=60)
+    try: p = subprocess.run([sys.executable, "-c", "from refnb.results.cli import run; run()", *call.split()], cwd=home, env=tools.clean(home), stdout=write, stderr=subprocess.PIPE, text=True, timeout=tools.HANG)
     finally: os.close(write)
     assert p.stderr == "" and p.returncode in (0, 1)
 

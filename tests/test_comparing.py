@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from refnb.benchmarks.altentities import DOMAINS, SETTINGS, altentities_part
-from refnb.benchmarks.parts import part_is_here
+from refnb.benchmarks.altentities.questions import DOMAINS, SETTINGS, altentities_task, settings_of
+from refnb.benchmarks.tasks import task_is_here, task_questions
 from refnb.core.settings import load_settings
 from refnb.core.types import CallError, Option, Question
-from refnb.models.comparing import FEATURES, Comparer, Comparing, claims_of, comparing_weights, cross_validated, dev_rows, fit_rows, fitted, hashed_folds, heard, period, plain, stem, told, weights_for, word_lists
-from refnb.models.pair_models import compared, pairs_of
+from refnb.models.pairs.comparing import FEATURES, Comparer, Comparing, _claims_of, comparing_weights, cross_validated, fit_rows, rows_of, _fitted, _hashed_folds, _heard, _period, plain, _stem, _told, weights_for, word_lists
+from refnb.models.pairs.scorers import compared, pairs_of
 
 def asked(text: str, *options: str, right: int = 0) -> Question: return Question("d-0", "d", text, None, tuple(Option(f"option {i}", o) for i, o in enumerate(options)), (right,))
 
@@ -33,9 +33,9 @@ def test_any_number_of_options(text):
 
 @given(st.text())
 def test_any_text_is_read(text):
-    h, t = heard(text), told(text)
+    h, t = _heard(text), _told(text)
     assert h.sign in (1, -1) and math.isfinite(t.length) and -1 < t.women < 1
-    assert stem(plain("Ladies")) == "lady" and all(isinstance(w, str) for c in claims_of(text) for w in c)
+    assert _stem(plain("Ladies")) == "lady" and all(isinstance(w, str) for c in _claims_of(text) for w in c)
 
 @given(st.lists(st.text(min_size=1, max_size=60), min_size=2, max_size=4, unique=True), st.text(max_size=60))
 def test_features_are_numbers(options, text):
@@ -44,7 +44,7 @@ def test_features_are_numbers(options, text):
     assert x.shape == (len(options), len(FEATURES)) and np.isfinite(x).all()
 
 @pytest.mark.parametrize(("text", "want"), [("1999", (1999, 1999)), ("mid-90s", (1993, 1996)), ("the 80's", (1980, 1989)), ("the twenties", (1920, 1929)), ("late 1800s", (1850, 1899)), ("the 18th century", (1700, 1799)), ("'00s", (2000, 2009)), ("5,000 copies", None), ("the 3rd", None), ("12345", None)])
-def test_periods(text, want): assert period(text) == want
+def test_periods(text, want): assert _period(text) == want
 
 def test_long_odd_and_empty_texts():
     for text in ("x"*10_000, "not "*5000, "<b>the green one</b>", "", "\ud7ff€ 😀", "…"): assert chosen(text, OLD, NEW) in (0, 1)
@@ -63,26 +63,26 @@ def test_weights_by_setting():
 
 def test_lists_have_no_word_in_two_forms():
     lists = word_lists()
-    assert lists.peoples[stem("france")] == {"french"} and "unitedstat" in lists.peoples["american"] and stem("guitar") in lists.related and stem("the") in lists.empty
+    assert lists.peoples[_stem("france")] == {"french"} and "unitedstat" in lists.peoples["american"] and _stem("guitar") in lists.related and _stem("the") in lists.empty
 
 def test_a_weight_solves_its_equation():
     "Three of four right options have the feature: without a prior the odds are three to one; with one, the weight is smaller."
     x = np.array([[1.], [0.]]*4)
-    assert fitted(x, [2]*4, [0, 0, 0, 1], prior=1e-9)[0] == pytest.approx(math.log(3), abs=1e-3)
-    w, spread = fitted(x, [2]*4, [0, 0, 0, 1], prior=1.)[0], .5  # the prior is of the weight in units of the spread: slope 4σ(w) - 3 + w·spread² is nothing
+    assert _fitted(x, [2]*4, [0, 0, 0, 1], prior=1e-9)[0] == pytest.approx(math.log(3), abs=1e-3)
+    w, spread = _fitted(x, [2]*4, [0, 0, 0, 1], prior=1.)[0], .5  # the prior is of the weight in units of the spread: slope 4σ(w) - 3 + w·spread² is nothing
     assert 4/(1 + math.exp(-w)) + w*spread**2 == pytest.approx(3, abs=1e-4)
-    assert fitted(np.zeros((4, 2)), [2, 2], [0, 1]).tolist() == [0, 0]
+    assert _fitted(np.zeros((4, 2)), [2, 2], [0, 1]).tolist() == [0, 0]
 
 def test_folds_keep_keys_together_and_never_change():
     keys = [f"target {i % 7}" for i in range(50)]
-    assert all(len({f for k, f in zip(keys, hashed_folds(keys), strict=True) if k == key}) == 1 for key in set(keys))
-    assert hashed_folds(["a", "b", "c"]).tolist() == [2, 1, 0]
+    assert all(len({f for k, f in zip(keys, _hashed_folds(keys), strict=True) if k == key}) == 1 for key in set(keys))
+    assert _hashed_folds(["a", "b", "c"]).tolist() == [2, 1, 0]
 
-@pytest.mark.skipif(not all(part_is_here(altentities_part(d, "name", "dev"), load_settings()) for d in DOMAINS), reason="AltEntities' development files are not here")
+@pytest.mark.skipif(not all(task_is_here(altentities_task(d, "name", "dev"), load_settings()) for d in DOMAINS), reason="AltEntities' development files are not here")
 def test_the_weights_are_those_of_the_development_files():
     s = load_settings()
     for setting in ("oracle", "infobox"):
-        rows = dev_rows(setting, s)
+        rows = {d: rows_of(task_questions(altentities_task(d, setting, "dev"), s)) for d in DOMAINS if setting in settings_of(d)}
         assert fit_rows(rows.values()) == pytest.approx(comparing_weights()[setting], rel=.01, abs=.002)
     credit = cross_validated(rows, {d: r.keys for d, r in rows.items()})
     assert {d: len(c) for d, c in credit.items()} == {"books": 1979, "recipes": 2256, "songs": 2161} and all(.6 < c.mean() < .8 for c in credit.values())

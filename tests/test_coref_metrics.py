@@ -1,6 +1,5 @@
 "The metrics of coreference: the official scorer's cases, laws, corners, independent scorers, the size of a book."
 import csv, itertools, tracemalloc, warnings
-from fractions import Fraction
 from pathlib import Path
 import numpy as np
 import pytest
@@ -11,9 +10,9 @@ from refnb.core.documents import Document, tidy
 from refnb.core.types import DataError, Span
 from refnb.core.upstream import files_of, get
 from refnb.core.settings import load_settings
-from refnb.metrics.coref import CONLL, METRICS, add, as_prf, assign, scores, table
+from refnb.metrics.coref import CONLL, METRICS, add, as_prf, _assign, scores, table
 from refnb.metrics.coref_scores import score_coref
-from refnb.metrics.windows import cut, split, window_starts
+from refnb.metrics.windows import _cut, split, _window_starts
 
 DATA = Path(__file__).parent/"data"
 
@@ -64,13 +63,6 @@ def test_laws_of_all_metrics(gold, predicted, random):
     if any(len(c) > 1 for c in gold): assert near(perfect["muc"], 1) and near(perfect["lea_released"], 1)
 
 @given(partition(), partition())
-def test_exact_counts_are_the_counts(gold, predicted):
-    t = table(gold, predicted)
-    for name, f in METRICS.items():
-        exact = f(t, exact=True)
-        assert all(isinstance(v, int | Fraction) for v in exact) and near([float(v) for v in exact], f(t)), name
-
-@given(partition(), partition())
 def test_duplicates_do_not_matter_where_there_are_none(gold, predicted):
     for duplicates in ("released", "error"): assert scores(gold, predicted, duplicates=duplicates) == scores(gold, predicted)
 
@@ -92,7 +84,7 @@ def test_the_sparse_assignment_is_the_dense_one(rows, columns, seed, density):
     rng = np.random.default_rng(seed)
     w = rng.integers(1, 6, (rows, columns))*(rng.random((rows, columns)) < density)
     i, j = np.nonzero(w)
-    chosen = assign(i, j, w[i, j].astype(float), (rows, columns))
+    chosen = _assign(i, j, w[i, j].astype(float), (rows, columns))
     assert len(set(i[chosen])) == len(set(j[chosen])) == len(chosen)
     assert w[i, j][chosen].sum() == w[linear_sum_assignment(w, maximize=True)].sum()
 
@@ -221,8 +213,8 @@ def test_f44_every_mention_is_in_exactly_one_window(lengths, length, data):
     size = sum(lengths)
     starts = data.draw(st.lists(st.integers(0, size - 1), max_size=30, unique=True))
     clusters = (tuple(Span(s, min(s + 1, size - 1)) for s in starts),) if starts else ()
-    for mode in ("paper", "fixed"): assert sorted(s for w in cut(clusters, sentences, mode, length) for c in w for s in c) == sorted(s for c in clusters for s in c)
-    slots = sorted(s.start for w in cut(clusters, sentences, "released", length) for c in w for s in c)
+    for mode in ("paper", "fixed"): assert sorted(s for w in _cut(clusters, sentences, mode, length) for c in w for s in c) == sorted(s for c in clusters for s in c)
+    slots = sorted(s.start for w in _cut(clusters, sentences, "released", length) for c in w for s in c)
     cuts = [*range(length, size//length*length + 1, length), size]
     assert slots == sorted(s for s in starts for c in cuts if c - length < s < c)
 
@@ -230,4 +222,4 @@ def test_f44_every_mention_is_in_exactly_one_window(lengths, length, data):
 def test_windows_hold_the_whole_text(lengths, length):
     d = Document("b", tuple(("w",)*n for n in lengths))
     windows = split(d, length)
-    assert [s for w in windows for s in w.sentences] == list(d.sentences) and [w.doc_key for w in windows] == [f"b_split{length}_S{s}" for s in window_starts(d.sentences, length)]
+    assert [s for w in windows for s in w.sentences] == list(d.sentences) and [w.doc_key for w in windows] == [f"b_split{length}_S{s}" for s in _window_starts(d.sentences, length)]

@@ -2,14 +2,15 @@
 import collections, csv, io, json
 from pathlib import Path
 import pytest
-from refnb.benchmarks.identifyme_released import TEST, released_questions
-from refnb.benchmarks.parts import part_questions
+from refnb.benchmarks.identifyme.released import TEST, released_questions
+from refnb.benchmarks.tasks import task_questions
 from refnb.core.runs import find_summaries, read_card, read_summary
 from refnb.core.settings import load_settings
 from refnb.core.upstream import get
-from refnb.metrics.scores import as_outcomes, score
-from refnb.benchmarks.identifyme_prompts import read_name
-from refnb.models.published import ensure_run, published
+from refnb.results.scores import as_outcomes, score
+from refnb.models.language.identifyme_prompts import _read_name
+from refnb.models.published.choice import published
+from refnb.models.running import run
 import tools
 
 TABLE = "identifyme/table_3_main_results"
@@ -23,10 +24,10 @@ def s(upstream, tmp_path_factory):
     return load_settings("/", env={}, upstream=str(upstream), offline=True, **{k: str(home/k) for k in ("cache", "runs", "reports")})
 
 @pytest.fixture(scope="module")
-def questions(s): return part_questions(TEST, s)
+def questions(s): return task_questions(TEST, s)
 
 @pytest.fixture(scope="module")
-def runs(s, questions): return {x: ensure_run(x, TEST, s, questions) for x in SYSTEMS}
+def runs(s, questions): return {x: run(TEST, x, s=s) for x in SYSTEMS}
 
 @pytest.fixture(scope="module")
 def outcomes(s, runs): return {x: as_outcomes(r, s) for x, r in runs.items()}
@@ -140,7 +141,7 @@ def test_replies_are_read_as_the_release_reads_them(s, questions, runs, system):
     rights = {q.id: q.options[q.right[0]].name for q in questions}
     for r in told:
         id_ = f"{r['doc_key']}:{r['mention_ind']}"
-        a, name = got[id_], read_name(r["output"], published()[system].drop)
+        a, name = got[id_], _read_name(r["output"], published()[system].drop)
         assert name == r["predicted_answer"] and a.raw == r["output"]
         assert (a.chosen and names[id_][a.chosen[0]]) == (name if name in names[id_] else ())
         assert (a.reason == "outside") == (name not in names[id_])

@@ -1,16 +1,13 @@
-"The audit of IdentifyMe (F46): every flag fires on a planted defect and not beside it; splits that share; what a model knows by heart."
+"The audit of IdentifyMe (F46): every flag fires on a planted defect and not beside it; splits that share."
 import re, time
 import pandas as pd
 import pytest
-from hypothesis import given, strategies as st
-from refnb.benchmarks.identifyme import NONE, build_identifyme
-from refnb.benchmarks.identifyme_audit import (FLAGS, aligned, audit, audit_built, audit_table, bare, compare_probe, content, cut, flagged, head_of, overlap, probe, probe_prompt, probe_table, read_probe, removed_names, spans_in)
-from refnb.core.conll import conll_text
+from refnb.benchmarks.identifyme.builder import NONE, build_identifyme
+from refnb.benchmarks.identifyme.audit import (FLAGS, audit, audit_built, audit_table, _bare, _content, flagged, _head_of, overlap, removed_names)
 from refnb.core.corpora import load
 from refnb.core.documents import Document
 from refnb.core.settings import load_settings
-from refnb.core.types import CallError, DataError, Option, Prf, Question, Span
-from refnb.core.upstream import get
+from refnb.core.types import CallError, Option, Question, Span
 
 TALE = "Ann met Bea by the old mill . She smiled ."
 
@@ -95,10 +92,10 @@ def test_f46_how_like_is_nearly_the_same():
 @pytest.mark.parametrize("name", ["", "—", "A", "  ", "ß", "İstanbul", "王"])
 def test_f46_odd_names_do_no_harm(name):
     assert not {"answer_beside", "answer_alone", "answer_inside", "part_options"} & flags_of(question(names=[name, "Cat"]))
-    assert isinstance(bare(name), str) and isinstance(content(name), frozenset)
+    assert isinstance(_bare(name), str) and isinstance(_content(name), frozenset)
 
 @pytest.mark.parametrize(("mention", "head"), [("the King 's eldest daughter", "daughter"), ("wife of the Mayor", "wife"), ("his brother 's", "brother"), ("that man , who came", "man"), ("of", "of"), ("", ""), ("'s", "")])
-def test_heads(mention, head): assert head_of(mention) == head
+def test_heads(mention, head): assert _head_of(mention) == head
 
 def test_without_text_what_needs_text_is_unknown_and_not_no():
     df = audit([question(text="", mention="x")])
@@ -228,117 +225,6 @@ def test_f46_test_and_dev_of_the_sample_share_no_question():
     assert got.shared["questions"] == 0 and got.share_a["documents"] == 1
 
 
-# The probe
-
-STORY = next(d for d in load("sample") if d.doc_key == "the_handbrake")
-CUT = cut(STORY, 200, 100)
-GOLD, GIVEN = (read_probe("\n".join(x)) for x in (CUT.asked, CUT.given))
-def dashed(line: str) -> str: return re.sub(r"\t[^\t]*$", "\t-", line)
-def columns(*which: int) -> str: return "\n".join("\t".join(line.split("\t")[k] for k in which) for line in CUT.asked if line)
-
-MEMORIES = {"as it stands": "\n".join(CUT.asked), "fenced": "Sure! Here it goes (from memory):\n\n```conll\n" + "\n".join(CUT.asked) + "\n```\n\nLet me know if you need more (I may be wrong).",
-            "spaces": "\n".join(" ".join(line.split("\t")) for line in CUT.asked), "windows": "\r\n".join(CUT.asked), "index, word, cell": columns(2, 3, 11), "word, cell": columns(3, 11), "part, index, word, cell": columns(1, 2, 3, 11),
-            "a table": "| i | word | coref |\n|---|---|---|\n" + "\n".join(f"| {i} | {t} | {c} |" for i, (t, c) in enumerate(GOLD)), "given lines first": "\n".join([*CUT.given, *CUT.asked]), "the last of them first": "\n".join([*CUT.given[-20:], *CUT.asked]),
-            "on and on": "\n".join(cut(STORY, 200, 400).asked), "renumbered": "\n".join(f"{i}\t{t}\t{c}" for i, (t, c) in enumerate(GOLD, 900))}
-
-@pytest.mark.parametrize("memory", MEMORIES)
-def test_f46_a_perfect_memory_scores_1_in_whatever_form(memory):
-    p = probe(STORY, lambda prompt: MEMORIES[memory])
-    assert (p.asked, p.prefix, p.tokens, p.cells, p.brackets, p.reason) == (100, 100, 1, 1, 1, "")
-    assert p.spans == p.links == Prf(1, 1, 1) and p.dashes < 1
-
-def test_f46_who_knows_the_story_and_not_its_annotation_is_at_the_level_of_dashes():
-    p = probe(STORY, lambda prompt: "\n".join(map(dashed, CUT.asked)))
-    assert (p.tokens, p.cells, p.brackets) == (1, p.dashes, 0) and p.spans == p.links == Prf(0, 0, 0)
-    assert p.dashes == sum(c == "-" for _, c in GOLD)/100
-
-@pytest.mark.parametrize(("reply", "reason"), [("I am sorry, I cannot reproduce that file.", "the reply holds no line of CoNLL"), ("", "the reply holds no line of CoNLL"),
-    ("\n".join(CUT.given), "the reply repeats what was given and adds nothing"), ("\n".join(f"{i}\tzz{i}\t-" for i in range(100)), "no three tokens of the file stand in the reply")])
-def test_f46_a_refusal_scores_0_with_a_reason(reply, reason):
-    p = probe(STORY, lambda prompt: reply)
-    assert (p.prefix, p.tokens, p.cells, p.dashes, p.brackets, p.reason) == (0, 0, 0, 0, 0, reason)
-    assert p.spans == p.links == Prf(0, 0, 0)
-
-def test_f46_half_a_memory():
-    p = probe(STORY, lambda prompt: "\n".join([*CUT.asked[:40], *(f"x\t0\t{i}\tzz{i}" + "\t-"*8 for i in range(60))]))
-    assert p.prefix == round(100*p.tokens) < 41 and p.cells == 1 and 0 < p.spans.recall < 1 and p.spans.precision == 1
-
-def test_f46_a_slip_costs_the_prefix_and_one_token():
-    lines = [line for line in CUT.asked if line]
-    p = probe(STORY, lambda prompt: "\n".join([*lines[:10], lines[10].replace(GOLD[10][0], "zebra"), *lines[11:]]))
-    assert (p.prefix, p.tokens) == (10, 99/100)
-
-def test_f46_other_numbers_of_new_entities_cost_cells_and_no_mention():
-    known = {e for _, e in spans_in([c for _, c in GIVEN])}
-    new = {e for c in (c for _, c in GOLD) for e in re.findall(r"\d+", c)} - known
-    renamed = [(t, re.sub(r"\d+", lambda m: f"7{m[0]}" if m[0] in new else m[0], c)) for t, c in GOLD]
-    p = compare_probe("x", GIVEN, GOLD, renamed)
-    assert p.spans == p.links == Prf(1, 1, 1) and (p.cells < 1) == bool(new)
-
-def test_f46_a_link_to_the_wrong_entity_is_not_a_link():
-    first = next(i for i, (_, c) in enumerate(GOLD) if re.fullmatch(r"\((\d+)\)", c))
-    wrong = [(t, "(999)" if i == first else c) for i, (t, c) in enumerate(GOLD)]
-    p = compare_probe("x", GIVEN, GOLD, wrong)
-    assert p.spans == Prf(1, 1, 1) and p.links.recall < 1 and p.links.precision == 1
-
-def test_mentions_that_begin_in_the_given_lines_count():
-    given, gold = [("a", "(1"), ("b", "-"), ("c", "-")], [("d", "1)"), ("e", "-"), ("f", "(1)")]
-    p = compare_probe("x", given, gold, gold)
-    assert p.spans == p.links == Prf(1, 1, 1)
-    assert compare_probe("x", given, gold, [("d", "-"), ("e", "-"), ("f", "(1)")]).spans == Prf(1, 1/2, 2/3)
-
-def test_lines_without_mentions_have_no_score_of_mentions():
-    lines = [("a", "-"), ("b", "-"), ("c", "-")]
-    p = compare_probe("x", lines, lines, lines)
-    assert (p.tokens, p.cells, p.dashes, p.spans, p.links) == (1, 1, 1, None, None)
-    assert probe_table({"x": p}).spans.isna().all()
-
-def test_what_a_model_is_asked():
-    seen = []
-    probe(STORY, lambda prompt: seen.append(prompt) or "", 50, 30)
-    assert seen == [probe_prompt(STORY, 50, 30)] and "the next 30 token lines" in seen[0] and not re.search(r"\$\w", seen[0])
-    assert sum(line.startswith("the_handbrake\t") for line in seen[0].split("\n")) == 50
-
-def test_probes_that_cannot_be_made():
-    with pytest.raises(DataError, match="has 1,248 tokens, and 1,248 are given; give fewer"): probe(STORY, str, 1248)
-    with pytest.raises(DataError, match="has no text"): probe(STORY.changed(sentences=(), labels={}), str)
-    with pytest.raises(CallError, match="both must be 1 or more"): probe(STORY, str, 0)
-    assert probe(STORY, str, 1200, 100).asked == 48
-
-def test_a_dollar_in_a_story_does_no_harm():
-    d = Document("d", (("He", "paid", "$lines", "or", "$asked", "$", "."),), ((Span(0, 0),),))
-    assert "$lines" in probe_prompt(d, 5, 2)
-
-def test_read_probe_reads_what_the_writer_writes():
-    for d in load("sample"):
-        got = read_probe(conll_text([d]))
-        assert [t for t, _ in got] == d.tokens
-        assert sorted(s for s, _ in spans_in([c for _, c in got])) == d.mentions
-
-LINES = st.lists(st.tuples(st.sampled_from(["a", "b", "the", ",", "1815", "-"]), st.sampled_from(["-", "(1)", "(2", "2)", "(1|(2", "1)", ")("])), max_size=30)
-
-@given(LINES, LINES.filter(bool), LINES)
-def test_probes_stay_between_0_and_1(given_, gold, said):
-    p = compare_probe("x", given_, gold, said)
-    assert all(0 <= x <= 1 for x in (p.tokens, p.cells, p.dashes, p.brackets, *(v for s in (p.spans, p.links) if s for v in s)))
-    assert 0 <= p.prefix <= p.asked == len(gold)
-
-@given(LINES.filter(lambda x: len(x) > 2), LINES)
-def test_a_perfect_memory_is_perfect_whatever_the_file(gold, given_):
-    p = compare_probe("x", given_, gold, gold)
-    if p.said == len(gold): assert (p.tokens, p.cells) == (1, 1) and all(s in (None, Prf(1, 1, 1)) for s in (p.spans, p.links))
-
-@given(st.text(alphabet="ab|()-_\t\n 012#`*", max_size=200))
-def test_any_reply_can_be_read(reply):
-    assert all(t.strip() and c for t, c in read_probe(reply))
-
-@given(st.lists(st.sampled_from("abc"), min_size=1, max_size=20), st.lists(st.sampled_from("abc"), max_size=20))
-def test_alignments_grow(gold, said):
-    got = aligned(gold, said)
-    assert all(gold[i] == said[j] for j, i in got.items())
-    assert sorted(got) == list(got) and list(got.values()) == sorted(got.values())
-
-
 # The release
 
 @pytest.fixture(scope="module")
@@ -348,12 +234,12 @@ def s(upstream, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def built(s):
-    from refnb.benchmarks.identifyme_released import rebuilt
+    from refnb.benchmarks.identifyme.released import rebuilt
     return rebuilt(s, corpora=["LitBank"])
 
 @pytest.fixture(scope="module")
 def released(s):
-    from refnb.benchmarks.identifyme_released import released_questions
+    from refnb.benchmarks.identifyme.released import released_questions
     return audit(released_questions(s), removed_names(s))
 
 def test_f46_doubled_options_of_the_release(released):
@@ -390,13 +276,6 @@ def test_f46_test_and_dev_of_litbank_share_documents(built):
     n = got.loc["documents"]
     assert (n.in_a, n.in_b, n.in_a + n.in_b - n.shared) == (62, 61, 64)
     assert got.shared["questions"] == 0
-
-def test_f46_a_probe_of_the_released_file_itself(s, built):
-    for key in list(built.pages)[:5]:
-        d, name = built.pages[key].story.doc, key.removesuffix("_0")
-        text = get(f"dbamman/litbank/coref/conll/{name}.conll", s).decode()
-        p = probe(d, lambda prompt, text=text, d=d: "\n".join(cut(d, 200, 100, text).asked), text=text)
-        assert (p.tokens, p.cells, p.said, p.reason) == (1, 1, 100, "")
 
 def test_f46_numbers_of_the_committed_table():
     "The report, where it is committed, says what the tests say."

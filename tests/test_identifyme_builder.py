@@ -4,18 +4,18 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import given, settings as tries
-from refnb.benchmarks.building import build, build_benchmark
-from refnb.benchmarks.identifyme import (KINDS, NONE, PAPER, RELEASED, RULES_OF_THUMB, Known, Rules, _help, _nearest_places, _nested, block, build_identifyme, candidates, copeland, likeness, page_of,
-                                         pool_of, question_ids, ranked, story_of, streams, the_rules, tidied)
-from refnb.benchmarks.identifyme_entities import Label, align_names, auto_names, genders_of, model_names, named_as, profiles, read_dialogue, read_gender, read_phrase, with_dialogue
-from refnb.benchmarks.identifyme_prompts import marked
-from refnb.benchmarks.identifyme_released import answer_rows, dev_ranks, implied_ranks, lists_of_names, named_documents, rebuilt, released_dialogue, released_labels, released_questions, row_id
-from refnb.benchmarks.parts import part_questions
+from refnb.benchmarks.identifyme.building import build, build_benchmark
+from refnb.benchmarks.identifyme.builder import (KINDS, NONE, PAPER, RELEASED, RULES_OF_THUMB, Known, Rules, _help, _nearest_places, _nested, _block, build_identifyme, candidates, copeland, likeness, _page_of,
+                                         _pool_of, question_ids, ranked, story_of, streams, _the_rules, tidied)
+from refnb.benchmarks.identifyme.entities import Label, align_names, auto_names, genders_of, _model_names, _named_as, _profiles, _read_phrase
+from refnb.models.language.identifyme_prompts import marked
+from refnb.benchmarks.identifyme.released import answer_rows, dev_ranks, implied_ranks, lists_of_names, named_documents, rebuilt, released_dialogue, released_labels, released_questions, row_id
+from refnb.benchmarks.tasks import task_questions
 from refnb.core.corpora import load
 from refnb.core.documents import Document
 from refnb.core.settings import load_settings
-from refnb.core.types import CallError, DataError, Question, Span
-from refnb.models.baselines import BASELINES
+from refnb.core.types import CallError, DataError, Span
+from refnb.models.registry import find_system
 from refnb.models.running import run
 from refnb.metrics.choice import credit
 
@@ -118,7 +118,7 @@ def test_texts_by_their_hashes(built, test_set):
 def test_the_released_example(built):
     "Mention 300 of Great Expectations, the one question that was released in full."
     story = built.pool.stories["1400_great_expectations_brat_0"]
-    [q] = block(built.pool.mentions[(built.pool.mentions.doc_key == story.doc.doc_key) & (built.pool.mentions.mention == 300)], built.pages, streams(), RELEASED)
+    [q] = _block(built.pool.mentions[(built.pool.mentions.doc_key == story.doc.doc_key) & (built.pool.mentions.mention == 300)], built.pages, streams(), RELEASED)
     assert md5(marked(q)) == "002dc5ff8f65ccbd45e7f9fcf01cde71"
 
 def test_the_first_development_question(built):
@@ -140,9 +140,9 @@ def test_a_wrong_stream_is_noticed(built, rows):
 
 def test_fantasycorefs_half_builds_the_same_way(s, test_set, monkeypatch):
     "With other stories in place of its training file: LitBank's half stays as it is, and the second half follows."
-    import refnb.benchmarks.identifyme_released as module
+    import refnb.benchmarks.identifyme.released as module
     stories = [auto_names(d) for d in load("fantasycoref", "dev", s)]
-    listed = {d.doc_key: [Label(d.names[p.cluster], p.gender, p.gender is None) for p in profiles(story_of(d)) if d.names[p.cluster]] for d in stories}
+    listed = {d.doc_key: [Label(d.names[p.cluster], p.gender, p.gender is None) for p in _profiles(story_of(d)) if d.names[p.cluster]] for d in stories}
     true_load, true_labels = module.load, module.released_labels
     monkeypatch.setattr(module, "load", lambda name, split, s: [d.changed(names=()) for d in stories] if name == "fantasycoref" else true_load(name, split, s))
     monkeypatch.setattr(module, "released_labels", lambda s=None: true_labels(s) | listed)
@@ -153,13 +153,13 @@ def test_fantasycorefs_half_builds_the_same_way(s, test_set, monkeypatch):
 
 def test_parts(s, test_set):
     told = released_dialogue(s)
-    part = part_questions("identifyme/litbank/test", s)
+    part = task_questions("identifyme/litbank/test", s)
     assert [q.id for q in part] == [q.id for q in test_set] and all(q.meta["dialogue"] == told[q.id] for q in part if q.meta["type"] == "pronominal")
     known = {q.id: q for q in released_questions(s)}
     for q in part:
         r = known[q.id]
         assert (q.options, q.right) == (r.options, r.right) and {k: q.meta[k] for k in r.meta} == r.meta
-    assert len(part_questions("identifyme/litbank/dev", s)) == len(part_questions("identifyme/litbank/random3", s)) == 300
+    assert len(task_questions("identifyme/litbank/dev", s)) == len(task_questions("identifyme/litbank/random3", s)) == 300
 
 def test_random_sets(built):
     sets = [{q.id for q in built.questions(f"random{i}")} for i in range(10)]
@@ -167,10 +167,10 @@ def test_random_sets(built):
 
 EXPECTED = {"most-frequent": 154, "nearest-mention": 111, "preceding-mention": 122, "always-none": 60}
 @pytest.mark.parametrize("system", EXPECTED)
-def test_baselines(test_set, system): assert sum(credit(q, BASELINES[system](q)) for q in test_set) == EXPECTED[system]
+def test_baselines(test_set, system): assert sum(credit(q, find_system(system).f(q)) for q in test_set) == EXPECTED[system]
 
 def test_baseline_by_pronoun_class(test_set):
-    assert sum(credit(q, BASELINES["preceding-same-class"](q)) for q in test_set if q.meta["type"] == "pronominal") == 148
+    assert sum(credit(q, find_system("preceding-same-class").f(q)) for q in test_set if q.meta["type"] == "pronominal") == 148
 
 def test_paper_mode(s):
     b = rebuilt(s, "paper", ["LitBank"])
@@ -192,7 +192,7 @@ def test_any_corpus(s, split):
     b = build_benchmark("identifyme", docs)
     assert b.questions() and not any(b.pool.stories[q.doc_key].kind[int(q.id.rsplit(":", 1)[1])] == "PROP" for q in b.questions())
     for d in map(auto_names, docs):  # names find their clusters again, thirty and more of a story
-        found = align_names(d.changed(names=()), [Label(d.names[p.cluster], p.gender, p.gender is None) for p in profiles(story_of(d)) if d.names[p.cluster]])
+        found = align_names(d.changed(names=()), [Label(d.names[p.cluster], p.gender, p.gender is None) for p in _profiles(story_of(d)) if d.names[p.cluster]])
         assert found.names == tuple(n if n else "" for n in d.names)
 
 def test_a_whole_book(s):
@@ -272,14 +272,14 @@ def test_f46_a_document_without_clusters_is_left_out():
     with pytest.raises(DataError, match="none of the 1 documents can be used: no clusters"): build_identifyme([Document("empty", (("a",),))])
 
 def test_clusters_without_text_are_left_out():
-    assert pool_of([*load("sample"), Document("bare", clusters=((Span(0, 0),),))]).rejected == {"bare": "no text"}
+    assert _pool_of([*load("sample"), Document("bare", clusters=((Span(0, 0),),))]).rejected == {"bare": "no text"}
 
 def test_names_for_unknown_clusters():
     d = load("sample")[0]
-    with pytest.raises(DataError, match="there is a name for cluster 99, and 20 clusters"): named_as(d, {99: "Nobody"})
+    with pytest.raises(DataError, match="there is a name for cluster 99, and 20 clusters"): _named_as(d, {99: "Nobody"})
     with pytest.raises(ValueError, match="1 names for 20 clusters"): d.changed(names=("Ann",))
     with pytest.raises(DataError, match="names do not fit"): align_names(d, [Label(f"Name {i}", "Male") for i in range(15)])
-    with pytest.raises(DataError, match="the names in their order are not those of the clusters"): page_of(story_of(d), ["Nobody"])
+    with pytest.raises(DataError, match="the names in their order are not those of the clusters"): _page_of(story_of(d), ["Nobody"])
 
 def test_one_entity_only():
     "As in the release its questions offer one name and None of the Above; the paper mode leaves the story out."
@@ -308,11 +308,11 @@ def test_the_same_document_twice():
 
 @pytest.mark.parametrize(("rule", "value", "said"), [("window", 0, "the least is 1"), ("max_others", 1.5, "not a share"), ("options", 1, "one option is no choice"), ("test", 451, "more would be test questions"), ("none_share", -1., "not a share")])
 def test_rules_that_cannot_be(rule, value, said):
-    with pytest.raises(CallError, match=said): the_rules(**{rule: value})
+    with pytest.raises(CallError, match=said): _the_rules(**{rule: value})
     with pytest.raises(ValueError, match=said): Rules(**{rule: value})
 
 def test_unknown_rules_modes_and_splits():
-    for call, said in ((lambda: the_rules(windwo=3), "did you mean window"), (lambda: the_rules("releesed"), "did you mean released"), (lambda: build("identifyme", "sample", split="tset"), "did you mean test"), (lambda: build("identifym", "sample"), "did you mean identifyme")):
+    for call, said in ((lambda: _the_rules(windwo=3), "did you mean window"), (lambda: _the_rules("releesed"), "did you mean released"), (lambda: build("identifyme", "sample", split="tset"), "did you mean test"), (lambda: build("identifym", "sample"), "did you mean identifyme")):
         with pytest.raises(CallError, match=said): call()
 
 def test_a_tie_that_the_release_cannot_have(s, litbank):
@@ -322,46 +322,32 @@ def test_a_tie_that_the_release_cannot_have(s, litbank):
     with pytest.raises(DataError, match="are the documents and names those of the release"): build_identifyme(docs, known=Known(ranks | {a: ranks[b], b: ranks[a]}, {}, {}))
 
 
-# Names, genders and dialogue from a model: recorded replies
+# Names from a model: recorded replies
 
 REPLIES = {"plain": ("Phrase: The Old Sorter", "The Old Sorter"), "bold": ("**Phrase:** *The Old Sorter*.", "The Old Sorter"), "reasons": ("He is old.\nHe sorts.\nPhrase: \"The Old Sorter\"", "The Old Sorter"), "none": ("Phrase: NONE", None), "twice": ("Phrase: A\nPhrase: B", "B")}
 @pytest.mark.parametrize("case", REPLIES)
-def test_replies_about_phrases(case): assert read_phrase(REPLIES[case][0]) == REPLIES[case][1]
+def test_replies_about_phrases(case): assert _read_phrase(REPLIES[case][0]) == REPLIES[case][1]
 
 @pytest.mark.parametrize("reply", ["", "The Old Sorter", "I cannot help with that.", "Phrase: " + "long "*30])
 def test_f16_f17_replies_without_a_phrase(reply):
-    with pytest.raises(DataError): read_phrase(reply)
-    got = model_names(load("sample")[0], lambda prompt: reply)
-    assert not any(got.doc.names) and set(got.failed) == {p.cluster for p in profiles(story_of(load("sample")[0]))}
+    with pytest.raises(DataError): _read_phrase(reply)
+    got = _model_names(load("sample")[0], lambda prompt: reply)
+    assert not any(got.doc.names) and set(got.failed) == {p.cluster for p in _profiles(story_of(load("sample")[0]))}
 
 def test_a_model_that_always_says_the_same_names_one_cluster():
-    got = model_names(load("sample")[0], lambda prompt: "Phrase: The Entity")
+    got = _model_names(load("sample")[0], lambda prompt: "Phrase: The Entity")
     assert sum(map(bool, got.doc.names)) == 1 and all("stands for a larger cluster" in why for why in got.failed.values())
 
 def test_a_model_is_told_what_is_taken():
     prompts = []
     def ask(prompt): prompts.append(prompt); return f"Phrase: Name {len(prompts)}"
-    model_names(load("sample")[0], ask)
+    _model_names(load("sample")[0], ask)
     assert "taken: none" in prompts[0] and "taken: Name 1; Name 2" in prompts[2]
 
 @given(st.text(max_size=200))
 def test_replies_never_raise_anything_else(reply):
-    for read in (read_phrase, read_gender, read_dialogue):
-        try: read(reply)
-        except DataError: pass
-
-def test_genders_are_asked_only_where_pronouns_tell_none():
-    d, asked = load("sample")[0], []
-    def ask(prompt): asked.append(prompt); return "Gender: Neutral"
-    free = genders_of(d)
-    told = genders_of(d, ask)
-    assert len(asked) == sum(g is None for g in free.values()) > 0 and all(told[n] == g for n, g in free.items() if g) and None not in told.values()
-
-def test_dialogue_is_asked_only_without_quotes():
-    asked = []
-    def ask(prompt): asked.append(prompt); return "False"
-    q = Question("x:0", "x", "— Have you seen him ?", (16, 19), meta={"type": "pronominal"})
-    assert with_dialogue([q, q.changed(id="x:1", text='" Have you seen him ?', chars=(16, 19))], ask)[0].meta["dialogue"] is False and len(asked) == 1
+    try: _read_phrase(reply)
+    except DataError: pass
 
 def test_quotes_and_released_labels(s, test_set):
     "Quotation marks agree with the model's labels where a text prints speech with double quotes; the field says which was used."

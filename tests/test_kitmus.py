@@ -1,21 +1,21 @@
 "KITMUS: the release byte for byte, its published scores, every edge of the evaluator, resources that are wrong, systems without weights, the command line."
-import csv, gzip, json
+import csv, gzip, itertools, json, os
 from pathlib import Path
 import pytest
 from hypothesis import given, settings as how, strategies as st
-from refnb.benchmarks.kitmus import SPLITS, VARIANTS, Resources, Sampler
-from refnb.benchmarks.kitmus_files import blob_ids, build_files, detokenise, document_of, files, scope_sentences
-from refnb.benchmarks.kitmus_parts import question_of, released_subtask, the_resources
+from refnb.benchmarks.kitmus.sampler import SPLITS, VARIANTS, Resources, Sampler
+from refnb.benchmarks.kitmus.files import blob_ids, build_files, clusters_of, _detokenise, _files, scope_sentences
+from refnb.benchmarks.kitmus.tasks import question_of, released_subtask, the_resources
 from refnb.core.conll import parse_conll
 from refnb.core.gap import parse_gap_rows
 from refnb.core.jsonlines import parse_jsonlines
 from refnb.core.settings import load_settings
 from refnb.core.types import DataError, FormatError, RefnbError, Span
 from refnb.core.upstream import files_of, get
-from refnb.metrics.antecedents import Links, Pronoun, by_field, count, linked, together
+from refnb.metrics.antecedents import Links, Pronoun, by_field, _count, linked, together
 from refnb.metrics.choice import credit
-from refnb.models.kitmus_baselines import KITMUS_BASELINES
-from refnb.models.published_kitmus import kitmus_scores, predicted_files, replay_kitmus
+from refnb.models.rules.kitmus import KITMUS_BASELINES
+from refnb.models.published.kitmus import kitmus_scores, predicted_files, replay_kitmus
 from refnb.results.cli import main
 
 @pytest.fixture(scope="module")
@@ -24,6 +24,12 @@ def s(upstream): return load_settings("/", env={"REFNB_UPSTREAM": str(upstream),
 
 # The release
 
+def test_the_files_of_a_variant_come_out_byte_for_byte(s):
+    known = {f.path: f.blob for f in files_of("kitmus-texts")}
+    made = {name: blob for name, blob, _ in blob_ids(Sampler(the_resources("released", s)), ["background-both"])}
+    assert len(set(made) & set(known)) > 5 and {p for p in set(made) & set(known) if made[p] != known[p]} == set()
+
+@pytest.mark.full
 def test_all_known_files_come_out_byte_for_byte(s):
     "All 696 files are made in memory; every one whose id is in the registry is that file."
     known = {f.path: (f.blob, f.size) for f in files_of("kitmus-texts")}
@@ -41,15 +47,15 @@ def test_a_variant_alone_is_as_in_the_row(s):
     one = next(iter(Sampler(the_resources("released", s)).subtasks(["background-both"])))
     said = ("Steed is a judge. Jarreau is a dentist. The work of a dentist is fixing and treating problems with teeth. The work of a judge is deciding cases in a law court. Steed and Jarreau encountered each other at the museum tour. "
             "The museum would be great to come back again and again! Ey pondered whether choosing deciding cases in a law court as a career was a wise decision.")
-    assert detokenise(w for x in scope_sentences(one.build(0), "full-text") for w in x) == said
-    assert document_of(one.build(0)).clusters == ((Span(0, 0), Span(36, 36), Span(59, 59)), (Span(5, 5), Span(38, 38)))
+    assert _detokenise(w for x in scope_sentences(one.build(0), "full-text") for w in x) == said
+    assert clusters_of(scope_sentences(one.build(0), "full-text"), 2) == [[0, 36, 59], [5, 38]]
 
 def test_published_scores(s, tmp_path):
     "Counts of the released predictions that are here, file by file."
     here = s.changed(runs=str(tmp_path/"runs"), reports=str(tmp_path/"reports"))
     assert replay_kitmus(here) == sum(p.split == "test" for p in predicted_files() if (p.file.size is not None))
     rows = list(csv.DictReader((Path(__file__).parent/"data/kitmus_scores.tsv").open(), delimiter="\t"))
-    for r in rows:
+    for r in rows[::1 if os.environ.get("TEST_FULL") else 4]:
         got = kitmus_scores(r["model"], r["variant"], int(r["entities"]), here)
         [i] = [i for i, n in enumerate(got.names) if f"/run-{r['run']}@" in n]
         c = sum(got.runs[i]["pronoun"].values(), start=Links())
@@ -90,8 +96,8 @@ def test_the_paper_mode_shares_no_noise(s):
 def test_any_number_of_entities(s, n):
     [*_, t] = Sampler(the_resources("released", s), "paper", [n], (3, 3, 20)).subtasks(["background-both"])
     for i in t:
-        d = document_of(i)
-        assert len(i.names) == n and sorted(map(len, d.clusters)) == [2]*(n - 1) + [3] and len(i.knowledge) == 2*n
+        clusters = clusters_of(scope_sentences(i, "full-text"), n)
+        assert len(i.names) == n and sorted(map(len, clusters)) == [2]*(n - 1) + [3] and len(i.knowledge) == 2*n
         assert sum(w.entity == i.answer for x in i.task for w in x) == 2
 
 
@@ -99,7 +105,7 @@ def test_any_number_of_entities(s, n):
 
 def test_formats_hold_the_same_texts(s):
     [*_, t] = Sampler(the_resources("released", s), sizes=(5, 5, 30), entities=[2]).subtasks(["background-train"])
-    made = dict(files(t))
+    made = dict(_files(t))
     for scope in ("full-text", "task-text-only"):
         stem = f"kitmus/background-train/subtask_2_ents/{scope}/test"
         conll, lines, rows = parse_conll(made[f"{stem}.v4_gold_conll"]), parse_jsonlines(made[f"{stem}.jsonlines"]), parse_gap_rows(made[f"{stem}.tsv"], "x")
@@ -109,17 +115,17 @@ def test_formats_hold_the_same_texts(s):
         for r in rows: assert r.text[r.pronoun_offset:].startswith(r.pronoun) and r.text[r.a_offset:].startswith(r.a) and r.text[r.b_offset:].startswith(r.b) and r.a_offset < r.b_offset < r.pronoun_offset and r.a_coref != r.b_coref
 
 def test_a_build_appears_when_it_is_whole(s, tmp_path, monkeypatch):
-    import refnb.benchmarks.kitmus_files as kf
+    import refnb.benchmarks.kitmus.files as kf
     sampler = lambda: Sampler(the_resources("released", s), sizes=(2, 1, 2), entities=[2])
     folder = build_files(sampler(), tmp_path/"mine", ["background-train"])
     assert len([p for p in folder.rglob("*") if p.is_file()]) == 33 and (folder/"background-train/subtask_2_ents/full-text/test.txt").read_text().startswith("mine/background-train/")
     with pytest.raises(DataError, match="is there already"): build_files(sampler(), tmp_path/"mine", ["background-train"])
-    real, calls = kf.files, []
+    real, calls = kf._files, []
     def failing(t, root):
         calls.append(t)
         if len(calls) > 1: raise OSError(28, "No space left on device")
         yield from real(t, root)
-    monkeypatch.setattr(kf, "files", failing)
+    monkeypatch.setattr(kf, "_files", failing)
     with pytest.raises(DataError, match="free some space"): build_files(sampler(), tmp_path/"other", ["background-train"])
     assert sorted(p.name for p in tmp_path.iterdir()) == ["mine"]
 
@@ -130,15 +136,19 @@ def test_more_processes_give_the_same_bytes(s, tmp_path):
     read = lambda name: {p.relative_to(tmp_path/name): p.read_bytes() for p in (tmp_path/name).rglob("*") if p.is_file()}
     assert read("one") == read("two") and len(read("one")) == 3*(33 + 27)
 
+def shared(splits: dict[str, dict[str, list]]) -> list[str]:
+    "The pools that have a member in two splits."
+    pairs = itertools.combinations(splits.values(), 2)
+    return [pool for a, b in pairs for pool in a if set(a[pool]) & set(b[pool])]
+
 def test_no_split_of_our_own_texts_shares_anything():
     "Names, occupations, places and sentences about them, in the paper's mode; meetings and pronoun sentences are one template for all."
-    from refnb.benchmarks.kitmus_checks import split_faults
     for t3 in zip(*[iter(Sampler(the_resources("own"), "paper", [2, 3], (1, 1, 1)).subtasks(["background-both"]))]*3):
         pools = {t.split: {"names": t.pools.names, "occupations": [o.words for o in t.pools.occupations], "places": [l.words for l in t.pools.locations], "noise": [x for v in t.pools.noise.values() for x in v]} for t in t3}
-        assert list(pools) == list(SPLITS) and split_faults(pools) == []
+        assert list(pools) == list(SPLITS) and shared(pools) == []
     released = list(Sampler(the_resources("own"), "released", [2], (1, 1, 1)).subtasks(["background-both"]))
-    assert split_faults({t.split: {"meetings": [m for m, _ in t.pools.tasks]} for t in released}) == []
-    assert split_faults({t.split: {"noise": [x for v in t.pools.noise.values() for x in v]} for t in released})  # the release's way shares them
+    assert shared({t.split: {"meetings": [m for m, _ in t.pools.tasks]} for t in released}) == []
+    assert shared({t.split: {"noise": [x for v in t.pools.noise.values() for x in v]} for t in released})  # the release's way shares them
 
 
 # The evaluator's edges
@@ -147,7 +157,7 @@ GOLD = [Pronoun("a", (Span(0, 0), Span(2, 2)), 0, Span(4, 4)), Pronoun("b", (Spa
 
 @given(st.lists(st.lists(st.sampled_from([(0, 0), (2, 2), (4, 4), (0, 1), (3, 4)]), max_size=4), max_size=4))
 def test_laws_of_links(clusters):
-    c = count(GOLD[0], linked(GOLD[0], clusters))
+    c = _count(GOLD[0], linked(GOLD[0], clusters))
     assert c.correct <= c.right <= 1 and c.predicted <= 2 and linked(GOLD[0], clusters[::-1]) == linked(GOLD[0], clusters) and linked(GOLD[0], clusters*2) == linked(GOLD[0], clusters)
     assert c.accuracy <= c.antecedent.recall == c.lenient
 
@@ -259,16 +269,16 @@ def test_build_refuses(s, tmp_path, monkeypatch, capsys, args, told):
 
 def test_a_study_from_texts_to_a_table(s, tmp_path, monkeypatch):
     "The page is written, three people answer as the labels say, one does not, and the table names nobody."
-    from refnb.benchmarks.kitmus_study import read_study, study_items
-    from refnb.benchmarks.questionnaire import expected, questionnaire_id
-    import refnb.benchmarks.kitmus_study as ks
+    from refnb.benchmarks.kitmus.study import read_study, _study_items
+    from refnb.benchmarks.kitmus.questionnaire import _expected, _questionnaire_id
+    import refnb.benchmarks.kitmus.study as ks
     monkeypatch.setattr(ks, "the_resources", lambda name: the_resources("released", s))
     html = ks.write_study(tmp_path/"study", "released", each=2, seed=4).read_text()
-    items = study_items(the_resources("released", s), 2, 4)
+    items = _study_items(the_resources("released", s), 2, 4)
     assert len(items) == 12 and sum(i.knowledge for i in items) == 6 and "http://" not in html and all(i.id in html for i in items)
     def answers(code, wrong):
-        said = [{"id": i.id, "choice": expected(i) if k >= wrong else (0 if expected(i) else -1), "seconds": 3} for k, i in enumerate(items)]
-        (tmp_path/f"{code}.json").write_text(json.dumps({"questionnaire": questionnaire_id(items), "version": 1, "participant": code, "order": [i.id for i in items], "answers": said}))
+        said = [{"id": i.id, "choice": _expected(i) if k >= wrong else (0 if _expected(i) else -1), "seconds": 3} for k, i in enumerate(items)]
+        (tmp_path/f"{code}.json").write_text(json.dumps({"questionnaire": _questionnaire_id(items), "version": 1, "participant": code, "order": [i.id for i in items], "answers": said}))
         return tmp_path/f"{code}.json"
     got = read_study(tmp_path/"study", [answers("abcdefghij", 0), answers("kmnopqrstu", 0), answers("uvwxyzabcd", 0), answers("bcdefghijk", 2)])
     assert got.participants == 4 and 0 < got.df.loc[("all", "all"), "kappa"] < 1 and "abcdefghij" not in repr(got) + got.df.to_csv()

@@ -17,7 +17,7 @@ def lab(tmp_path_factory):
             "--LabApp.news_url=None", "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate"]
     process = subprocess.Popen([sys.executable, "-m", "jupyterlab", *args], cwd=home, env=env, stdin=subprocess.DEVNULL, stdout=(home/"log").open("w"), stderr=subprocess.STDOUT)
     try:
-        found = wait(lambda: process.poll() is not None or list(info.glob("jpserver-*.json")), "JupyterLab starts", 120)
+        found = wait(lambda: process.poll() is not None or list(info.glob("jpserver-*.json")), "JupyterLab starts")
         assert process.poll() is None, (home/"log").read_text()[-2000:]
         at = json.loads(found[0].read_text())
         yield f"http://127.0.0.1:{at['port']}"

@@ -6,12 +6,12 @@ import msgspec
 import pytest
 from hypothesis import assume, given, strategies as st
 from refnb.core.conll import parse_conll
-from refnb.core.documents import Box, DEEPEST, Document, MOST, Look, bracketed, boxed, colors, named, pieces, plain, tidy, window_tokens
+from refnb.core.documents import Box, _DEEPEST, Document, MOST, Look, bracketed, boxed, colors, named, _pieces, plain, tidy, window_tokens
 from refnb.core.types import CallError, DataError, Span
 from refnb.core.upstream import get
 from refnb.metrics.coref import scores
-from refnb.metrics.differences import STATES, differences, matched, mention_states, side_by_side, worst_place
-from refnb.results.book_plots import along_the_book, by_position, pieces_plot, who_went_where
+from refnb.metrics.differences import STATES, differences, matched, mention_states, side_by_side, _worst_place
+from refnb.results.papers.bookcoref_plots import along_the_book, by_position, pieces_plot, _who_went_where
 
 ROOT = Path(__file__).parents[1]
 SIZE = 12  # tokens of a small document
@@ -102,16 +102,16 @@ boxes = st.lists(spans, max_size=20).map(lambda ss: [Box(*s, str(i)) for i, s in
 
 @given(boxes, st.integers(0, SIZE), st.integers(0, SIZE))
 def test_pieces_nest_and_follow_the_piece_around_them(given, start, length):
-    made = pieces(given, start, start + length)
+    made = _pieces(given, start, start + length)
     for k, p in enumerate(made):
         assert start <= p.start <= p.end < start + length and p.box.start <= p.start and p.end <= p.box.end and p.around < k
         if p.around >= 0: assert made[p.around].start <= p.start and p.end <= made[p.around].end
     for p, q in itertools.combinations(made, 2):
         assert p.end < q.start or q.end < p.start or (p.start <= q.start and q.end <= p.end) or (q.start <= p.start and p.end <= q.end)
 
-@given(st.lists(spans, max_size=DEEPEST).map(lambda ss: [Box(*s, str(i)) for i, s in enumerate(ss)]))
+@given(st.lists(spans, max_size=_DEEPEST).map(lambda ss: [Box(*s, str(i)) for i, s in enumerate(ss)]))
 def test_the_pieces_of_a_box_are_the_box(given):
-    made = pieces(given, 2, 9)
+    made = _pieces(given, 2, 9)
     for b in given:
         covered = [t for p in made if p.box is b for t in range(p.start, p.end + 1)]
         assert covered == [t for t in range(2, 9) if b.start <= t <= b.end]
@@ -131,7 +131,7 @@ def test_crossing_mentions_show_both_names_once():
 
 def test_too_many_boxes_are_counted_instead_of_drawn():
     d = Document("d", (("w",)*100,), tuple((Span(i, min(99, i + 50)),) for i in range(100))*10)
-    assert len(pieces([Box(i % 100, min(99, i % 100 + 50)) for i in range(1_000)], 0, 100)) < MOST + 2*DEEPEST
+    assert len(_pieces([Box(i % 100, min(99, i % 100 + 50)) for i in range(1_000)], 0, 100)) < MOST + 2*_DEEPEST
     assert "more mentions here are not drawn" in clean(d._repr_html_())
 
 
@@ -152,8 +152,8 @@ def shifted(d: Document) -> Document:
 LOOKS = {"repr": lambda d, p: d._repr_html_(), "without text": lambda d, p: d.changed(sentences=())._repr_html_(), "text": lambda d, p: str(d.around(d.size//2)),
          "around": lambda d, p: d.around(d.size//2).html, "wide": lambda d, p: d.around(d.size//2, 10**6).html, "find": lambda d, p: d.find("word3 word4").html,
          "cluster": lambda d, p: d.cluster(3).html, "entities": lambda d, p: d.entities(1000).html}
-JOINED = {"side by side": lambda d, p: side_by_side(d, p).html, "worst place": lambda d, p: worst_place(matched(d, p)), "named": lambda d, p: named(d),
-          "differences": differences, "states": mention_states, "positions": by_position, "who went where": who_went_where}
+JOINED = {"side by side": lambda d, p: side_by_side(d, p).html, "worst place": lambda d, p: _worst_place(matched(d, p)), "named": lambda d, p: named(d),
+          "differences": differences, "states": mention_states, "positions": by_position, "who went where": _who_went_where}
 
 @pytest.mark.parametrize("look", LOOKS)
 def test_a_look_at_a_book_is_as_small_as_one_at_a_chapter(look):
@@ -287,7 +287,7 @@ def test_a_perfect_prediction_is_right_in_any_order(gold, random):
 def test_positions_and_pieces_add_up(gold, predicted, width):
     g, p = document(gold), document(predicted)
     n = mention_states(g, p).state.value_counts().reindex(STATES, fill_value=0)
-    along, grid = by_position(g, p, width), who_went_where(g, p, entities=9, columns=2)
+    along, grid = by_position(g, p, width), _who_went_where(g, p, entities=9, columns=2)
     assert along[list(STATES)].sum().tolist() == n.tolist() and along.recall.dropna().between(0, 1).all() and along.precision.dropna().between(0, 1).all()
     assert grid.to_numpy().sum() == len(g.mentions) and grid.missed.sum() == n["missed"] and grid.shape[1] <= 4
 

@@ -6,15 +6,15 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from refnb.benchmarks.parts import part_questions
-from refnb.core.formats import CANARY, read_jsonl
+from refnb.benchmarks.tasks import task_questions
+from refnb.core.files import CANARY, read_jsonl
 from refnb.core.settings import packaged
 from refnb.core.types import Answer, CallError, DataError, Option, Question
 from refnb.metrics.choice import credit
-from refnb.models.answering import answer_of, task_of
-from refnb.models.language_models import Reply, the_model
-from refnb.models.neighbours import TOOLS, Exported, export_harness, export_inspect, exported, harness_documents, harness_scores, inspect_finish, option_sizes, tokenizer_of, verdict
-from refnb.models.prompts import forms, render
+from refnb.models.language.answering import answer_of, sent_of
+from refnb.models.language.language_models import Reply, the_model
+from refnb.models.language.other_harnesses import TOOLS, Exported, export_harness, export_inspect, exported, harness_documents, harness_scores, inspect_finish, option_sizes, tokenizer_of, verdict
+from refnb.models.language.prompts import _forms, render
 from refnb.models.running import run
 import tools
 
@@ -39,17 +39,17 @@ def task_yaml(folder: Path) -> dict:
 @pytest.mark.parametrize("part", [FERRYMAN, KITMUS])
 @pytest.mark.parametrize("order", ["given", "reversed"])
 def test_every_question_once_with_its_id_its_options_and_the_canary(tmp_path, tool, part, order):
-    got, qs = records(TOOLS[tool](part, tmp_path/"x", order=order)), part_questions(part)
+    got, qs = records(TOOLS[tool](part, tmp_path/"x", order=order)), task_questions(part)
     assert [r["id"] for r in got] == [q.id for q in qs] and [r["doc_key"] for r in got] == [q.doc_key for q in qs]
     assert all(r["canary"] == CANARY["canary"] for r in got)
     for r, q in zip(got, qs, strict=True): assert sorted(r["options"]) == sorted(o.name for o in q.options) and [r["options"][i] for i in r["right"]] == [q.options[i].name for i in q.right]
     assert len(list(read_jsonl(tmp_path/"x/questions.jsonl", Exported))) == len(qs)
     assert CANARY["canary"] in (tmp_path/"x/README.md").read_text() and "$" not in (tmp_path/"x/README.md").read_text()
 
-@pytest.mark.parametrize("form", sorted(forms()))
+@pytest.mark.parametrize("form", sorted(_forms()))
 @pytest.mark.parametrize("tool", TOOLS)
 def test_every_form_is_sent_as_refnb_renders_it(tmp_path, form, tool):
-    q = part_questions(FERRYMAN)[3]
+    q = task_questions(FERRYMAN)[3]
     if form.startswith("bookcoref"): q = q.changed(options=(Option("Yes"), Option("No")), right=(0,), meta={"character": "Ann"})
     [r] = records(TOOLS[tool]([q], tmp_path/"x", form=form))
     assert r["prompt"] == render(q, form) and r["form"] == form and bool(r["choices"]) == (tool == "harness")
@@ -69,7 +69,7 @@ def test_the_task_of_the_harness(tmp_path):
     assert (scored["output_type"], [m["metric"] for m in scored["metric_list"]]) == ("multiple_choice", ["acc_refnb", "acc", "acc_norm"])
     assert (replies["output_type"], replies["generation_kwargs"]) == ("generate_until", {"until": [], "max_gen_toks": 9, "do_sample": False}) and "doc_to_choice" not in replies
     warm = task_yaml(export_harness(KITMUS, tmp_path/"c", "gpt-4o", decoding={"temperature": .7}))
-    assert warm["generation_kwargs"] == {"until": [], "max_gen_toks": 512, "do_sample": True, "temperature": .7, "top_p": 1.}
+    assert warm["generation_kwargs"] == {"until": [], "max_gen_toks": 4095, "do_sample": True, "temperature": .7, "top_p": 1.}
     assert scored["target_delimiter"] == "" and scored["num_fewshot"] == 0
 
 def test_what_is_asked_otherwise_is_another_task(tmp_path):
@@ -85,7 +85,7 @@ def test_a_task_knows_what_it_is(tmp_path):
 def test_a_system_message_is_one_and_stands_before_a_raw_prompt(tmp_path):
     part = "sample/identifyme"
     chat, raw = (records(export_inspect(part, tmp_path/m, "gpt-4o", limit=1, message=m))[0] for m in ("chat", "raw"))
-    m, q = the_model("gpt-4o", system={"sample": "identifyme_system"}), part_questions(part)[0]
+    m, q = the_model("gpt-4o", system={"sample": "identifyme_system"}), task_questions(part)[0]
     assert not raw["system"] and raw["prompt"] == (f"{chat['system']}\n\n" if chat["system"] else "") + chat["prompt"]
     assert exported(m, q, "identifyme/desc", system="Be brief.").system == "Be brief."
     assert exported(m.changed(message="raw"), q, "identifyme/desc", system="Be brief.").prompt.startswith("Be brief.\n\n")
@@ -97,13 +97,13 @@ def test_the_page_names_the_run_that_it_equals(tmp_path):
     assert "-p way=reply" in (export_inspect(FERRYMAN, tmp_path/"z")/"README.md").read_text()
 
 def test_task_files_are_python_and_import_what_there_is():
-    import refnb.models.neighbours as module
+    import refnb.models.language.other_harnesses as module
     for path in packaged("data/neighbours").rglob("*.py"):
-        used = [a.name for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.ImportFrom) and n.module == "refnb.models.neighbours" for a in n.names]
+        used = [a.name for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.ImportFrom) and n.module == "refnb.models.language.other_harnesses" for a in n.names]
         assert used and all(hasattr(module, n) for n in used), path
 
 def test_writing_loads_no_heavy_package(tmp_path):
-    code = "import sys; from refnb.models.neighbours import export_inspect; export_inspect('sample/kitmus', sys.argv[1]); print(*{'torch', 'transformers', 'outlines', 'openai', 'lm_eval', 'inspect_ai'} & set(sys.modules))"
+    code = "import sys; from refnb.models.language.other_harnesses import export_inspect; export_inspect('sample/kitmus', sys.argv[1]); print(*{'torch', 'transformers', 'outlines', 'openai', 'lm_eval', 'inspect_ai'} & set(sys.modules))"
     got = subprocess.run([sys.executable, "-c", code, str(tmp_path/"x")], capture_output=True, text=True, env=tools.clean(tmp_path), cwd=tmp_path)
     assert (got.stdout, got.returncode) == ("\n", 0), got.stderr
 
@@ -113,7 +113,7 @@ def test_writing_loads_no_heavy_package(tmp_path):
 @pytest.mark.parametrize("tool", TOOLS)
 @pytest.mark.parametrize(("how", "said"), [
     ({"form": "choice/name"}, "unknown prompt form 'choice/name'; did you mean choice/names?"), ({"system": "gpt-4"}, "unknown language model 'gpt-4'; did you mean gpt-4o?"), ({"order": "backwards"}, "unknown order 'backwards'"),
-    ({"limit": -1}, "limit: a limit of -1 questions"), ({"constraint": "regex"}, "constraint=regex"), ({"choise": 1}, "no setting 'choise'"), ({"questions": "sample/kitmuss"}, "neither a part nor a file; did you mean sample/kitmus?"),
+    ({"limit": -1}, "limit: a limit of -1 questions"), ({"constraint": "regex"}, "constraint=regex"), ({"choise": 1}, "no setting 'choise'"), ({"questions": "sample/kitmuss"}, "neither a task nor a file; did you mean sample/kitmus?"),
     ({"questions": "sample/bookcoref"}, "has documents, not questions"), ({"questions": []}, "there are no questions"), ({"questions": [EVIL, EVIL]}, "a question stands twice"),
     ({"questions": [EVIL.changed(text="", chars=None)]}, "the release has no text for it; build the benchmark from its corpora"), ({"questions": [EVIL.changed(options=(), right=())]}, "has no options")])
 def test_a_wrong_call_writes_nothing(tmp_path, tool, how, said):
@@ -146,15 +146,15 @@ def test_the_command(tmp_path, capsys, monkeypatch):
 def replies(q: Question, form: str, i: int) -> tuple[str, str]:
     "Something that a model could have said to the i-th question, and how it ended: right, wrong, and no answer in several ways."
     right, wrong = (q.options[(q.right[0] + k)%len(q.options)].name for k in (0, 1))
-    lead = "- The mention refers to: " if forms()[form].reads == "line" else ""
+    lead = "- The mention refers to: " if _forms()[form].reads == "line" else ""
     return [(lead + right, "stop"), (lead + wrong, "stop"), (f"**{lead}{right}**\n", "stop"), ("I cannot tell from this text.", "stop"), (f"{lead}{right}\n{lead}{wrong}", "stop"), (lead + right, "length"), ("", "content_filter"), (lead + right.upper() + ".", "stop")][i%8]
 
 @pytest.mark.parametrize(("part", "form"), [(FERRYMAN, "identifyme/text-first"), (FERRYMAN, "choice/names"), (FERRYMAN, "choice/letters"), (KITMUS, "kitmus/cant-say")])
 @pytest.mark.parametrize("order", ["given", "reversed"])
 def test_a_reply_gets_the_credit_of_a_run(part, form, order):
     m, worth = the_model("gpt-4o", forms={}), []
-    for i, q in enumerate(part_questions(part)):
-        t, (text, finish) = task_of(m, q, form, order), replies(q, form, i)
+    for i, q in enumerate(task_questions(part)):
+        t, (text, finish) = sent_of(m, q, form, order), replies(q, form, i)
         if form == "choice/letters": text = "AB"[i%2]
         v = verdict(records_of(m, q, form, order), text, finish)
         assert v.credit == credit(q, answer_of(t, m, Reply(text, finish))), (q.id, text, v)
@@ -175,7 +175,7 @@ def test_sums_and_sizes_give_the_credit_of_the_means(scored, blanks, data):
 
 @pytest.mark.parametrize("right", [(), (0, 2)])
 def test_none_or_several_may_be_right(right):
-    q = part_questions(FERRYMAN)[0].changed(right=right)
+    q = task_questions(FERRYMAN)[0].changed(right=right)
     r = records_of(the_model("gpt-4o"), q, "choice/names", "given")
     assert verdict(r, q.options[0].name).credit == 0 and r["right"] == right
     assert harness_scores(r | {"choices": ["a"]*len(q.options), "sizes": [1]*len(q.options)}, [-1.] + [-2.]*(len(q.options) - 1))["acc_refnb"] == 0
@@ -192,8 +192,8 @@ def test_without_a_tokenizer_options_cannot_be_compared(tmp_path):
 def checkpoint(tmp_path_factory):
     pytest.importorskip("torch")
     pytest.importorskip("transformers").utils.logging.disable_progress_bar()
-    from refnb.models.local import tiny_checkpoint
-    folder = tiny_checkpoint(tmp_path_factory.mktemp("tiny"), [q.text for q in part_questions(FERRYMAN)[:3]])
+    from refnb.models.language.local import tiny_checkpoint
+    folder = tiny_checkpoint(tmp_path_factory.mktemp("tiny"), [q.text for q in task_questions(FERRYMAN)[:3]])
     return wilder(folder)
 
 def wilder(folder: Path, by: float = 12.) -> Path:
@@ -205,14 +205,14 @@ def wilder(folder: Path, by: float = 12.) -> Path:
     return folder
 
 def test_sizes_are_those_of_a_run(tmp_path, checkpoint):
-    from refnb.models.local import load_local, option_ids
+    from refnb.models.language.local import load_local, option_ids
     m = the_model("smollm2-135m", model=str(checkpoint), file="", package="", dtype="float32")
     local = load_local(m)
     for form in ("identifyme/text-first", "choice/names", "choice/letters"):
         docs = harness_documents(export_harness(FERRYMAN, tmp_path/form.replace("/", "-"), form=form)/"questions.jsonl", {"pretrained": str(checkpoint), "dtype": "float32"})
-        for q, d in zip(part_questions(FERRYMAN), docs, strict=True):
-            t = task_of(m, q, form)
-            assert d["sizes"] == [len(x) for x in option_ids(local, t.lead, t.ask.options)] == option_sizes(tokenizer_of({"tokenizer": str(checkpoint)}), d)
+        for q, d in zip(task_questions(FERRYMAN), docs, strict=True):
+            t = sent_of(m, q, form)
+            assert d["sizes"] == [len(x) for x in option_ids(local.tokenizer, t.lead, t.ask.options)] == option_sizes(tokenizer_of({"tokenizer": str(checkpoint)}), d)
 
 
 # Both tools, run: set TEST_NEIGHBOURS to an environment that has them, or to 1 for the one of `make test-full`
@@ -250,7 +250,7 @@ def metrics(log: dict) -> dict[str, float]: return {k: v["value"] for k, v in lo
 def test_the_harness_scores_options_as_a_run_does(tmp_path, settings, checkpoint, part, form, order, message):
     mine = run(part, "smollm2-135m", s=settings(), form=form, order=order, message=message, model=str(checkpoint), file="", package="", dtype="float32").answers()
     got = harness(tmp_path, export_harness(part, tmp_path/"task", form=form, order=order, message=message), checkpoint, *(["--apply_chat_template"] if message == "chat" else []))
-    credits = {q.id: credit(q, mine[q.id]) for q in part_questions(part)}
+    credits = {q.id: credit(q, mine[q.id]) for q in task_questions(part)}
     assert {i: x["acc_refnb"] for i, x in got.items()} == credits and 0 < sum(credits.values()) < len(credits)
     assert any(x["acc_refnb"] != x["acc"] for x in got.values())  # undivided, other options would win
 
@@ -280,14 +280,14 @@ def reply(input, tools, tool_choice, config):
     return out
 eval(os.path.relpath(folder) + "/task.py", model=get_model("mockllm/model", custom_outputs=reply), task_args={"by": by}, log_dir=logs, log_format="json", display="none")"""
 
-def some(part: str) -> list[Question]: return part_questions(part)[::9 if part == "sample/identifyme" else 1]
+def some(part: str) -> list[Question]: return task_questions(part)[::9 if part == "sample/identifyme" else 1]
 
 def told(part: str, form: str, order: str, known: set[str], home: Path) -> tuple[Path, dict[str, float]]:
     "A file of replies by prompt, and what each is worth in a run of refnb; a reply ends as the tool can tell."
     m, said, worth, by_id = the_model("gpt-4o"), {}, {}, {}
     for i, q in enumerate(some(part)):
         text, finish = replies(q, form, i)
-        shown = task_of(m, q, form, order)
+        shown = sent_of(m, q, form, order)
         by_id[q.id] = (shown, text, finish if finish in known else "stop")
         said[shown.ask.prompt] = by_id[q.id][1:]
     def answer(q): return answer_of(by_id[q.id][0], m, Reply(*by_id[q.id][1:]))
@@ -325,7 +325,7 @@ def test_inspect_reads_replies_as_a_run_does(tmp_path, part, form, order):
 @needs_both
 def test_a_checkpoint_writes_the_same_in_inspect_and_the_harness_as_in_a_run(tmp_path, settings, checkpoint):
     how = dict(form="choice/names", way="reply", decoding={"max_tokens": 12})
-    qs = part_questions(FERRYMAN)[:12]
+    qs = task_questions(FERRYMAN)[:12]
     mine = run(qs, "smollm2-135m", s=settings(), model=str(checkpoint), file="", package="", dtype="float32", **how).answers()
     for tool in TOOLS: TOOLS[tool](qs, tmp_path/tool, **how)
     call(tmp_path, "inspect", "eval", "inspect/task.py", "--model", "hf/tiny", "-M", f"model_path={checkpoint}", "-M", "do_sample=false", "--max-connections", 1, "--log-dir", tmp_path/"logs", "--log-format", "json", "--display", "none")

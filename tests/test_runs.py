@@ -5,12 +5,13 @@ import msgspec
 import pytest
 from hypothesis import assume, given, strategies as st
 import refnb
+from tools import HANG
 from refnb.core import runs as r
-from refnb.core.formats import write_atomic
+from refnb.core.files import write_atomic
 from refnb.core.types import Answer, DataError, FormatError, Option, Question, RefnbError, Usage
-from refnb.metrics.choice import by_id, outcomes, outcomes_of_summary
+from refnb.metrics.choice import _by_id, outcomes, outcomes_of_summary
 
-KILLS = int(os.environ.get("TEST_KILLS", 20))
+KILLS = int(os.environ.get("TEST_KILLS", 6))
 INFO = r.RunInfo("made/up", "slow", {"questions": "abc"}, settings={"temperature": 0.5}, prompt="Who is she?", refnb="0.1")
 
 def answer(i: int) -> Answer:
@@ -186,7 +187,7 @@ def test_f31_a_run_of_another_schema(tmp_path, schema):
     run = made(tmp_path, 3, sealed=True)
     with_schema(run.folder/"run.json", schema)
     before = files(tmp_path)
-    for opened in (lambda: r.load_run(run.folder), lambda: r.open_run(INFO, tmp_path), lambda: r.find_runs(tmp_path, INFO.part, INFO.system)):
+    for opened in (lambda: r.load_run(run.folder), lambda: r.open_run(INFO, tmp_path), lambda: r.find_runs(tmp_path, INFO.task, INFO.system)):
         with pytest.raises(FormatError, match=f"written in schema {schema}, this refnb reads 1") as e: opened()
         assert "run.json" in one_line(e)
     assert files(tmp_path) == before
@@ -236,9 +237,9 @@ def test_f32_a_second_writer_is_told_at_once(tmp_path, spawn, shard):
     with pytest.raises(DataError, match="another process is writing this run") as e, run.writing(shard): pass
     one_line(e)
     second = spawn(HOLD, run.folder, shard)
-    assert "another process is writing this run" in second.communicate(timeout=30)[1].splitlines()[-1]
+    assert "another process is writing this run" in second.communicate(timeout=HANG)[1].splitlines()[-1]
     assert files(tmp_path) == before
-    assert first.communicate("\n", timeout=30)[1] == "" and first.returncode == 0
+    assert first.communicate("\n", timeout=HANG)[1] == "" and first.returncode == 0
     with run.writing(shard) as w: assert "held" in w.done
 
 def test_f32_a_killed_writer_leaves_no_lock(tmp_path, spawn):
@@ -251,7 +252,7 @@ def test_f32_shards_do_not_wait_for_each_other(tmp_path, spawn):
     run = made(tmp_path, 0)
     holders = [holding(spawn, run, f"{k}of3") for k in (1, 2)]
     with run.writing("3of3") as w: w.add(answer(0))
-    for p in holders: p.communicate("\n", timeout=30)
+    for p in holders: p.communicate("\n", timeout=HANG)
     assert set(run.answered()) == {"held", "q0"}
 
 def test_a_writer_that_fails_frees_the_run_and_keeps_what_it_had(tmp_path):
@@ -332,7 +333,7 @@ def test_f33_a_kill_at_any_instant(tmp_path, spawn, n, pause, longest, share):
 VALUES = st.recursive(st.none() | st.booleans() | st.integers(-2**53, 2**53) | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8),
                       lambda v: st.lists(v, max_size=3) | st.dictionaries(st.text(max_size=5), v, max_size=3), max_leaves=6)
 NAMES, COUNTS = st.text(st.characters(codec="utf-8"), max_size=12), st.integers(0, 2**40)
-FIELDS = dict(part=NAMES, system=NAMES, data=st.dictionaries(NAMES, NAMES, max_size=4), mode=NAMES, settings=st.dictionaries(NAMES, VALUES, max_size=4),
+FIELDS = dict(task=NAMES, system=NAMES, data=st.dictionaries(NAMES, NAMES, max_size=4), mode=NAMES, settings=st.dictionaries(NAMES, VALUES, max_size=4),
               prompt=NAMES, builder_revision=COUNTS, system_revision=COUNTS, schema=COUNTS, refnb=NAMES)
 INFOS = st.builds(r.RunInfo, **FIELDS)
 
@@ -389,7 +390,7 @@ QUESTIONS = [Question(f"q{i}", f"d{i % 2}", "", None, tuple(Option(o) for o in "
 def committed(folder: Path, questions=QUESTIONS, part: str = "made/up") -> tuple[Path, Path]:
     "A summary and the card it belongs to."
     card = r.card_of(part, questions)
-    run = made(folder/"runs", len(questions), sealed=True, info=INFO.changed(part=part, data={"questions": card.questions}))
+    run = made(folder/"runs", len(questions), sealed=True, info=INFO.changed(task=part, data={"questions": card.questions}))
     return r.write_summary(run, {q.id: 1. for q in questions}, folder/"reports"), r.write_card(card, folder/"reports")
 
 def test_f36_a_summary_that_belongs_is_read(tmp_path):
@@ -397,7 +398,7 @@ def test_f36_a_summary_that_belongs_is_read(tmp_path):
     s = r.read_summary(summary, r.read_card(card))
     assert outcomes_of_summary(r.read_card(card), s).credit.tolist() == [1.]*4
 
-@pytest.mark.parametrize("change", [dict(questions="0"*16), dict(part="made/other"), dict(ids=["q0", "q1", "q2", "other"]), dict(ids=["q0", "q1", "q2"])],
+@pytest.mark.parametrize("change", [dict(questions="0"*16), dict(task="made/other"), dict(ids=["q0", "q1", "q2", "other"]), dict(ids=["q0", "q1", "q2"])],
                          ids=["other questions", "other part", "strange ids", "fewer ids"])
 def test_f36_a_summary_that_does_not_belong_is_refused(tmp_path, change):
     summary, card = committed(tmp_path)
@@ -622,7 +623,7 @@ def test_f41_the_order_of_answers_never_matters(order, left_out):
     answers = answers_to(MANY)
     some = [answers[i] for i in order if i not in left_out]
     want = outcomes(MANY, [a for i, a in enumerate(answers) if i not in left_out])
-    assert outcomes(MANY, some).equals(want) and outcomes(MANY, by_id(some)).equals(want)
+    assert outcomes(MANY, some).equals(want) and outcomes(MANY, _by_id(some)).equals(want)
     assert want.id.tolist() == [q.id for q in MANY]
     assert set(want.id[want.reason == "missing"]) == {f"q{i}" for i in left_out}
 
@@ -637,9 +638,9 @@ def test_f41_by_id_has_every_answer_or_names_the_id_that_stands_twice(some):
     some = [a.changed() for a in some]
     twice = [a.id for i, a in enumerate(some) if a.id in {b.id for b in some[:i]}]
     if not twice:
-        assert [*by_id(some).values()] == some
+        assert [*_by_id(some).values()] == some
         return
-    with pytest.raises(DataError, match=f"answers.jsonl: the id {twice[0]} stands twice"): by_id(some, "answers.jsonl")
+    with pytest.raises(DataError, match=f"answers.jsonl: the id {twice[0]} stands twice"): _by_id(some, "answers.jsonl")
 
 @pytest.mark.parametrize("same", [False, True])
 def test_f41_an_answer_that_stands_twice_is_refused(same):

@@ -2,7 +2,7 @@
 import collections, functools, itertools, json, re
 from pathlib import Path
 import pytest
-from refnb.core.formats import read_yaml
+from refnb.core.files import read_yaml
 from refnb.core.settings import packaged
 from refnb.core.types import Record
 

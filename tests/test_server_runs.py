@@ -1,13 +1,13 @@
 "A model of a server answers a part: through `refnb run`, with a budget, after kills, and with a real server of transformers on loopback."
-import itertools, json, os, random, socket, subprocess, sys, time
+import contextlib, itertools, json, os, random, socket, subprocess, sys, urllib.request
 from pathlib import Path
 import pytest
 import tools
-from refnb.benchmarks.parts import FERRYMAN, part_questions
-from refnb.core.formats import write_jsonl
+from refnb.benchmarks.tasks import FERRYMAN, task_questions
+from refnb.core.files import write_jsonl
 from refnb.core.runs import Seal, load_run
 from refnb.core.types import CallError, DataError
-from refnb.models.replies import SETTLED, Replies
+from refnb.models.language.replies import SETTLED, Replies
 from refnb.models.running import run
 from stub_server import Play, Stub, error
 from test_language_models import FORKING, KEY, KILLS, PRICE, SECRET, Forked
@@ -28,7 +28,7 @@ def at(stub, **changed) -> dict:
     "Settings of a model at the stub."
     return dict(base_url=stub.url, key=KEY, rate={}, decoding={"max_tokens": 50}, price=PRICE, title="stub") | changed
 
-QUESTIONS = part_questions(FERRYMAN)
+QUESTIONS = task_questions(FERRYMAN)
 def seal_of(r) -> Seal: return msgspec.json.decode((r.folder/"seal.json").read_bytes(), type=Seal)
 
 
@@ -38,17 +38,17 @@ def right(q) -> str: return q.options[q.right[0]].name
 
 def knowing(say=lambda q: f"- The mention refers to: {right(q)}"):
     "A server that knows the right answers of the ferryman's questions: it finds the question by its prompt."
-    from refnb.models.answering import task_of
-    from refnb.models.language_models import the_model
+    from refnb.models.language.answering import sent_of
+    from refnb.models.language.language_models import the_model
     m = the_model("gpt-4o-mini")
-    by_prompt = {task_of(m, q, form).ask.prompt: q for q in QUESTIONS for form in ("identifyme/desc", "identifyme/letters", "identifyme/base")}
+    by_prompt = {sent_of(m, q, form).ask.prompt: q for q in QUESTIONS for form in ("identifyme/desc", "identifyme/letters", "identifyme/base")}
     by_prompt |= {p.rstrip() + "\n": q for p, q in by_prompt.items()}
     return lambda seen: Play(text=say(by_prompt[seen.prompt]))
 
 def test_a_part_is_answered_and_scored(stub, settings):
     stub.always = knowing()
     came, s = [], settings()
-    r = run(FERRYMAN, "gpt-4o-mini", s=s, told=came.append, **at(stub))
+    r = run(FERRYMAN, "gpt-4o-mini", s=s, on_summary=came.append, **at(stub))
     answers, by_id = r.answers(), {q.id: q for q in QUESTIONS}
     assert r.sealed and all(a.chosen == by_id[i].right for i, a in answers.items())
     assert seal_of(r).models == {"stub-2026-11": len(QUESTIONS)} and seal_of(r).usd == pytest.approx(came[0].usd) and came[0].usd > 0
@@ -65,8 +65,8 @@ def test_a_constrained_reply_is_read(stub, settings, constraint):
     assert [*sent["properties"]] == (["explanation", "answer"] if constraint == "json" else ["answer"]) and sent["additionalProperties"] is False
 
 def test_letters_are_scored_by_log_probabilities(stub, settings):
-    from refnb.models.prompts import letters
-    tops = lambda q: {"content": [{"token": "x", "logprob": -1, "top_logprobs": [{"token": letters(q.right[0] + 1)[-1], "logprob": -0.1}, {"token": "A" if q.right[0] else "B", "logprob": -3.}]}]}
+    from refnb.models.language.prompts import _letters
+    tops = lambda q: {"content": [{"token": "x", "logprob": -1, "top_logprobs": [{"token": _letters(q.right[0] + 1)[-1], "logprob": -0.1}, {"token": "A" if q.right[0] else "B", "logprob": -3.}]}]}
     find = knowing(lambda q: q)
     stub.always = lambda seen: Play(text="A", logprobs=tops(find(seen).text))
     r = run(QUESTIONS, "gpt-4o-mini", s=settings(), form="identifyme/letters", way="logprobs", **at(stub))
@@ -86,7 +86,7 @@ def test_the_order_is_turned_back(stub, settings):
 def test_f20_a_budget_stops_it_and_the_same_call_goes_on(stub, settings):
     s, came = settings(), []
     stub.always = knowing()
-    for budget in (0., .02, .02, .05, 1.): r = run(FERRYMAN, "gpt-4o-mini", s=s, budget=budget, told=came.append, **at(stub))
+    for budget in (0., .02, .02, .05, 1.): r = run(FERRYMAN, "gpt-4o-mini", s=s, budget=budget, on_summary=came.append, **at(stub))
     assert r.sealed and came[0].asked == 0 and "the budget of 0 USD is reached" in came[0].stopped and came[-1].stopped == ""
     assert sum(c.asked for c in came) == len(stub.seen) == len(QUESTIONS) and all(c.usd <= b for c, b in zip(came, (0., .02, .02, .05, 1.)))
 
@@ -122,7 +122,7 @@ def test_a_lost_journal_costs_nothing(stub, settings):
     r = run(FERRYMAN, "gpt-4o-mini", s=s, **at(stub))
     before, seal = r.journal.read_bytes(), seal_of(r)
     r.journal.unlink(); (r.folder/"seal.json").unlink()
-    again = run(FERRYMAN, "gpt-4o-mini", s=s, budget=0., told=came.append, **at(stub))
+    again = run(FERRYMAN, "gpt-4o-mini", s=s, budget=0., on_summary=came.append, **at(stub))
     assert (came[0].asked, came[0].served) == (0, len(QUESTIONS)) and seal_of(again) == seal and again.journal.read_bytes() == before
 
 def test_the_command_line(stub, tmp_path, monkeypatch, capsys):
@@ -131,9 +131,9 @@ def test_the_command_line(stub, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("EXAMPLE_KEY", SECRET)
     stub.always = knowing()
     write_jsonl(tmp_path/"mine.jsonl", QUESTIONS[:9])
-    sets = [x for k, v in (("base_url", stub.url), ("key", "EXAMPLE_KEY"), ("decoding.max_tokens", 50)) for x in ("-p", f"{k}={v}")] + ["--form", "identifyme/desc"]
+    sets = [x for k, v in (("base_url", stub.url), ("key", "EXAMPLE_KEY"), ("decoding.max_tokens", 50), ("price.input", 1), ("price.output", 2), ("price.as_of", "2026-11")) for x in ("-p", f"{k}={v}")] + ["--form", "identifyme/desc"]
     poor = tools.here(capsys, "run", "mine.jsonl", "gpt-4o-mini", "--budget", 0.0001, *sets)
-    assert poor.status == 0 and "stopped: the budget of 0.0001 USD is reached" in poor.out and "answers from the server for 0 USD" in poor.out
+    assert poor.status == 0 and "stopped: the budget of 0.0001 USD is reached" in poor.out and "0 new replies for 0 USD" in poor.out
     rich = json.loads(tools.here(capsys, "run", "mine.jsonl", "gpt-4o-mini", "--concurrency", 3, "--json", *sets).out)
     assert rich["sealed"] and rich["groups"]["all"]["accuracy"] == 1 and rich["server"]["asked"] == 9 and stub.most_open <= 3
     monkeypatch.delenv("EXAMPLE_KEY")
@@ -146,7 +146,7 @@ def test_the_command_line(stub, tmp_path, monkeypatch, capsys):
 def test_f19_a_part_by_batches_one_step_a_call(stub, settings):
     "Submitted, asked after, fetched; one request failed, two were never executed and go into the next batch."
     s, came = settings(), []
-    go = lambda: run(FERRYMAN, "gpt-4o-mini", s=s, batch=True, told=came.append, **at(stub))
+    go = lambda: run(FERRYMAN, "gpt-4o-mini", s=s, batches=True, on_summary=came.append, **at(stub))
     assert not go().sealed and "1 batch under way" in came[-1].stopped and not stub.asked()
     keys = [json.loads(line)["custom_id"] for f in stub.files.values() for line in f.splitlines()]
     assert len(keys) == len(QUESTIONS) == len(set(keys))
@@ -166,7 +166,7 @@ def test_f19_a_part_by_batches_one_step_a_call(stub, settings):
 RUNNER = """
 import os, signal, sys, time, traceback
 from refnb.core.settings import load_settings
-from refnb.core.formats import read_jsonl
+from refnb.core.files import read_jsonl
 from refnb.core.types import Question
 from refnb.models.running import run
 import openai, httpx2
@@ -214,33 +214,48 @@ def test_f33_a_killed_run_ends_with_the_seal_of_one_that_was_not(tmp_path, spawn
 
 # A real server
 
+def is_well(url: str) -> bool:
+    "Whether a server answers there; that something listens is not enough."
+    try:
+        with urllib.request.urlopen(f"{url}/health", timeout=5) as reply: return reply.status == 200
+    except OSError: return False
+
+def free_port() -> int:
+    "A port below those that the system gives away by itself: while a server starts, no other test gets it, and nobody who looks for the server meets himself there."
+    for port in random.sample(range(20_000, 30_000), 1000):
+        with socket.socket() as s, contextlib.suppress(OSError):
+            s.bind(("127.0.0.1", port))
+            return port
+    raise AssertionError("no port is free")
+
 @pytest.fixture(scope="module")
 def served(tmp_path_factory):
-    "`transformers serve` with a tiny checkpoint, on loopback."
+    "`transformers serve` with a tiny checkpoint, on loopback, in an environment of its own: one thread, and nothing of what the tests set."
     for name in ("fastapi", "uvicorn"): pytest.importorskip(name, reason="transformers serve needs it")
-    from refnb.models.local import tiny_checkpoint
+    from refnb.models.language.local import tiny_checkpoint
     folder, cache = tmp_path_factory.mktemp("tiny"), tmp_path_factory.mktemp("cache")
     tiny_checkpoint(folder, [q.text for q in QUESTIONS[:2]])
-    with socket.socket() as free: free.bind(("127.0.0.1", 0)); port = free.getsockname()[1]
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
     (cache/"hub").mkdir()
-    env = {k: v for k, v in os.environ.items() if not k.lower().endswith("_proxy")} | {"HF_HOME": str(cache), "HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
+    env = {"PATH": os.environ["PATH"], "HOME": str(cache), "TMPDIR": str(cache), "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "no_proxy": "*"}
+    env |= {"HF_HOME": str(cache), "HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
     log = (cache/"log").open("wb")
     p = subprocess.Popen([Path(sys.executable).with_name("transformers"), "serve", str(folder), "--host", "127.0.0.1", "--port", str(port), "--device", "cpu", "--dtype", "float32"], env=env, stdout=log, stderr=log)
     try:
-        for _ in range(1200):
-            if p.poll() is not None: pytest.fail((cache/"log").read_text()[-2000:])
-            with socket.socket() as s:
-                if s.connect_ex(("127.0.0.1", port)) == 0: break
-            time.sleep(.1)
-        else: pytest.fail("transformers serve did not start: " + (cache/"log").read_text()[-2000:])
-        yield folder, f"http://127.0.0.1:{port}/v1"
-    finally: p.terminate(); p.wait(20); log.close()
+        tools.wait(lambda: p.poll() is not None or is_well(url), "transformers serve starts")
+        if p.poll() is not None: pytest.fail((cache/"log").read_text()[-2000:])
+        yield folder, f"{url}/v1", cache/"log"
+    finally:
+        p.kill()
+        p.wait()
+        log.close()
 
 def test_transformers_serve_answers_as_the_same_model_does_here(served, settings):
     "Greedy, in the same precision: the same replies, through the openai client and by the local runner."
-    folder, url = served
+    folder, url, log = served
     few, s, same = QUESTIONS[:5], settings(), dict(model=str(folder), form="choice/names", decoding={"max_tokens": 24}, constraint="none", title="tiny")
     far = run(few, "gpt-4o-mini", s=s, base_url=url, key="", rate={}, price=None, **same)
     here = run(few, "smollm2-135m", s=s, file="", package="", dtype="float32", way="reply", **same)
     said = lambda r: {i: (a.raw, a.chosen, a.reason, a.usage.tokens_in) for i, a in r.answers().items()}
-    assert said(far) == said(here) and far.sealed
+    assert said(far) == said(here) and far.sealed, log.read_text()[-4000:]

@@ -2,7 +2,7 @@
 import os
 from pathlib import Path
 import pytest
-from refnb.core.settings import FOLDERS, Settings, load_settings, packaged
+from refnb.core.settings import FOLDERS, YOURS, Settings, load_settings, packaged
 from refnb.core.types import CallError, RefnbError
 
 def ini(folder: Path, data: str|bytes) -> Path:
@@ -18,7 +18,8 @@ def wrong(*parts: str, start="/", env=None, **over) -> str:
     return line
 
 KEYS = list(Settings.__struct_fields__)
-OTHER = dict(upstream="/elsewhere", host="https://example.org", offline="true", cache="/elsewhere", runs="/elsewhere", reports="/elsewhere", jobs="7", timeout="7", patience="7", bookcoref_gold="/elsewhere/gold.jsonl")
+OTHER = dict(upstream="/elsewhere", host="https://example.org", offline="true", cache="/elsewhere", runs="/elsewhere", reports="/elsewhere", jobs="7", timeout="7", patience="7", bookcoref_gold="/elsewhere/gold.jsonl",
+             systems="/elsewhere", benchmarks="/elsewhere", corpora="/elsewhere", tables="/elsewhere")
 
 def test_every_setting_has_a_default_and_a_comment():
     lines = packaged("settings.ini").read_text().splitlines()
@@ -115,7 +116,7 @@ def test_percent_signs_and_dollars_mean_themselves(tmp_path):
 def test_defaults_of_another_tool_are_not_ours(tmp_path):
     "nbdev 2 keeps its own settings in [DEFAULT], which configparser would add to every section."
     assert load_settings(ini(tmp_path, "[DEFAULT]\nlib_name = x\njobs = 5\n[refnb]\ntimeout = 3\n"), env={}) == load_settings("/", env={}, timeout=3).changed(
-        **{k: str(tmp_path.resolve()/k) for k in ("runs", "reports")})
+        **{k: str(tmp_path.resolve()/k) for k in ("runs", "reports", *YOURS)})
 
 def test_keys_in_capitals(tmp_path):
     assert load_settings(ini(tmp_path, "[refnb]\nJobs = 3"), env={}).jobs == 3

@@ -4,15 +4,15 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 import pytest
 from browser import Tab, port  # noqa: F401 (a fixture)
-from tools import ROOT, clean
+from tools import HANG, ROOT, clean
 
 NEEDS = [p for p in ("sphinx", "myst_nb", "sphinx_book_theme", "latex2mathml") if not importlib.util.find_spec(p)]
 if NEEDS: pytest.skip(f"needs {', '.join(NEEDS)}: pip install 'refnb[dev]'", allow_module_level=True)
 
-REPORT, CHOICE = "reports/identifyme/table_3_main_results", "notebooks/metrics/10_choice"
-SAMPLE = ["index", "reports/index", REPORT, "reports/identifyme/index", CHOICE, "notebooks/core/00_types", "notebooks/results/51_plots",
+REPORT, CHOICE = "reports/identifyme/table_3_main_results", "notebooks/metrics/00_choice"
+SAMPLE = ["index", "reports/index", REPORT, "reports/identifyme/index", CHOICE, "notebooks/core/00_types", "notebooks/results/04_plots",
           "notebooks/tables/identifyme/table_3_main_results", "notebooks/metrics/index", "api/index", "api/refnb.core.types",
-          "api/refnb.core.formats", "data", "_modules/refnb/core/types"]
+          "api/refnb.core.files", "data", "_modules/refnb/core/types"]
 
 @pytest.fixture(scope="module")
 def builder():
@@ -22,7 +22,7 @@ def builder():
     return module
 
 def build(home: Path, out: Path) -> subprocess.CompletedProcess:
-    return subprocess.run([sys.executable, ROOT/".ci/site/build.py", "--out", out], cwd=home, env=clean(home), capture_output=True, text=True, timeout=300)
+    return subprocess.run([sys.executable, ROOT/".ci/site/build.py", "--out", out], cwd=home, env=clean(home), capture_output=True, text=True, timeout=3*HANG)
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory) -> Path:
@@ -163,7 +163,7 @@ def test_a_word_is_searched_and_found(tab):
     tab.js("document.querySelector('#pst-search-dialog input[name=q]').value = 'bootstrap'")
     tab.js("document.querySelector('#pst-search-dialog form').requestSubmit()")
     tab.at("search")
-    tab.wait("[...document.querySelectorAll('#search-results a')].some(a => a.href.includes('13_uncertainty'))")
+    tab.wait("[...document.querySelectorAll('#search-results a')].some(a => a.href.includes('07_uncertainty'))")
     tab.js("document.querySelector('#search-results a').click()")
     tab.wait("location.pathname != '/search.html' && document.readyState == 'complete'")
     assert tab.js("document.querySelector('article').innerText.toLowerCase().includes('bootstrap')")
@@ -175,7 +175,7 @@ def test_a_report_shows_its_plot_and_its_table(tab):
     assert tab.js("document.querySelectorAll('article h1').length") == 1
 
 def test_a_notebook_shows_its_plot(tab):
-    tab.open("notebooks/results/51_plots")
+    tab.open("notebooks/results/04_plots")
     assert tab.wait("document.querySelector('article .cell_output img').naturalWidth") > 100
 
 def test_a_formula_is_drawn(tab):

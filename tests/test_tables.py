@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from refnb.core.types import CallError, DataError, FormatError
 from refnb.metrics.uncertainty import Interval
-from refnb.results.tables import CSV, NOT_PRINTED, Cell, Report, as_printed, papers, printed, read_paper, table_names, tex_escape
+from refnb.results.tables import CSV, NOT_PRINTED, Cell, Report, as_printed, papers, printed, read_paper, table_names, _tex_escape
 
 # Printed values
 
@@ -172,9 +172,9 @@ def test_markdown_has_one_line_per_row(text):
 
 @pytest.mark.parametrize("text", [t for t in NASTY if t.strip()])
 def test_the_board_reads_any_reason(tmp_path, settings, text):
-    from refnb.results.board import line_of
+    from refnb.results.board import _line_of
     report(at={("r", text): dict(reason=text), ("s", "c"): dict(reason=text)}).write(tmp_path)
-    assert line_of(NAME, tmp_path, settings()).why == [f"2 cells: {lines(text)}"]
+    assert _line_of(NAME, tmp_path, settings()).why == [f"2 cells: {lines(text)}"]
 
 def test_markdown_shows_numbers_intervals_and_reasons():
     r = Report("identifyme/table_3_main_results", "released")
@@ -192,13 +192,13 @@ def test_more_than_26_reasons_have_names_of_their_own():
 
 @pytest.mark.parametrize("text", NASTY)
 def test_latex_escapes(text):
-    escaped = tex_escape(text)
+    escaped = _tex_escape(text)
     bare = re.sub(r"\\(textbackslash|textasciitilde|textasciicircum)\{\}|\\[&%$#_{}]|\$\\checkmark\$", "", escaped)
     assert not re.search(r"[\\&%$#_{}~^]", bare)
 
 @given(TEXT)
 def test_latex_of_any_text_has_balanced_braces(text):
-    bare = re.sub(r"\\[{}\\]", "", tex_escape(text))
+    bare = re.sub(r"\\[{}\\]", "", _tex_escape(text))
     assert bare.count("{") == bare.count("}")
 
 def test_latex_has_one_line_per_row():

