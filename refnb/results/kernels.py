@@ -28,10 +28,11 @@ def _stand_in(address: str, command: list[str]) -> list[str]:
     "The command to start instead of `python -m ipykernel_launcher ARGUMENTS`."
     return [command[0], "-I", "-S", "-c", _STAND_IN, address, *command[3:]]
 
-# %% ../../nbs/results/05_kernels.ipynb #fc4c6a7e
-_WARM = ("pandas", "matplotlib.pyplot", "matplotlib_inline.backend_inline", "ipykernel.kernelapp", "scipy.stats",
+# %% ../../nbs/results/05_kernels.ipynb #78493c5f
+_WARM = ("pandas", "matplotlib.pyplot", "ipykernel.kernelapp", "scipy.stats",
          "refnb.results.tables", "refnb.results.scores", "refnb.results.plots")
 _NO_WATCH = {"JPY_PARENT_PID": "1"}  # ipykernel's word for a parent that never ends
+_AS_IN_A_KERNEL = _NO_WATCH | {"MPLBACKEND": "module://matplotlib_inline.backend_inline"}  # matplotlib reads it when it is imported
 
 def _end_with(line: socket.socket):
     "End this process when the other end of the line is closed."
@@ -72,7 +73,7 @@ def serve(number: int):
     with socket.socket(fileno=number) as door:
         while door in select.select([door, sys.stdin], [], [])[0]: _fork_kernel(door.accept()[0], door)
 
-# %% ../../nbs/results/05_kernels.ipynb #8b4814aa
+# %% ../../nbs/results/05_kernels.ipynb #e26c9013
 def can_fork() -> bool:
     "Whether forked kernels are safe here: elsewhere than on Linux, libraries that were imported may not survive a fork."
     return sys.platform == "linux"
@@ -85,7 +86,7 @@ def nursery() -> Iterator[str]:
         door.bind(address)
         door.listen(64)  # a kernel that is asked for now waits until the imports are done
         command = [sys.executable, "-P", "-c", f"from refnb.results.kernels import serve; serve({door.fileno()})"]
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=[door.fileno()], start_new_session=True, env=os.environ | _NO_WATCH)
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=[door.fileno()], start_new_session=True, env=os.environ | _AS_IN_A_KERNEL)
         door.close()
         try: yield address
         finally:
