@@ -17,7 +17,7 @@ from ..core.runs import Run, load_run
 from ..benchmarks.tasks import Task, as_task
 from .systems import Failure, System
 from .registry import find_system
-from .running import Opened, Progress, finish, open_system_run
+from .running import Opened, Progress, finish, is_complete, open_system_run
 
 # %% ../../nbs/models/03_sharding.ipynb #a45a3d44
 def _document(x: Question|Document) -> str: return x.doc_key
@@ -76,7 +76,7 @@ def run_sharded(
     who = find_system(system, s, **settings)
     if why := getattr(who, "whole", ""): raise CallError(f"{who.name} cannot answer in shards", do=why)
     o = open_system_run(as_task(task, s), who)
-    if o.run.whole: return o.run
+    if is_complete(o): return o.run
     _on_cluster(o, address, shards, gpus, progress)
     return finish(o)
 

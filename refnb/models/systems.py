@@ -115,7 +115,7 @@ def as_answer(
     if isinstance(reply, Answer):
         if reply.id != q.id: raise DataError(f"was answered with the answer of {reply.id}", f"question {q.id}")
         return reply
-    if reply is None: return Answer(q.id, reason="failed")
+    if reply is None: return Answer(q.id, reason="refused")
     if isinstance(reply, str):
         at = [i for i, o in enumerate(q.options) if o.name == reply.strip()]
         return Answer(q.id, (at[0],), raw=reply) if at else Answer(q.id, reason="outside", raw=reply)

@@ -539,6 +539,7 @@ def run_(
     shards: int = 0,      # how many; as many as the cluster can run at a time if not given
     gpus: float = 0.,     # of a shard: 1, or a share such as 0.5
     batch: bool = False,  # ask through the provider's batch API, at its price: each call takes the batches one step further
+    tolerate: float = 0., # complete the run although so many questions failed (below 1: such a share); they count as wrong
     dry_run: bool = False, # make no API calls: show a prompt, count tokens, forecast the cost
     json: bool = False,   # print one JSON object
 ):
@@ -553,9 +554,9 @@ def run_(
     if task == "all": return _run_all(system, limit, s, sample, json, **settings)
     if dry_run: return _dry_run(task, system, limit, settings, s, json)
     (bar, moved), came = _progress(json), cast(list[Any], [])
-    if ray: done = _run_sharded(task, system, ray, shards, gpus, s, bar, moved, limit or budget is not None or concurrency or batch, settings)
+    if ray: done = _run_sharded(task, system, ray, shards, gpus, s, bar, moved, limit or budget is not None or concurrency or batch or tolerate, settings)
     else:
-        with bar: done = run(task, system, limit, s, moved, came.append, **settings)
+        with bar: done = run(task, system, limit, s, moved, came.append, tolerate, **settings)
     paid = _paid(came[0]) if came else {}
     if not done.sealed: return _unfinished(done, paid, json)
     (_sealed_clusters if _is_clusters(done) else _sealed)(done, paid, by, mode, s, json)
@@ -563,7 +564,7 @@ def run_(
 # %% ../../nbs/results/08_cli.ipynb #4643cb7e
 def _about(done) -> dict[str, Any]:
     "What a run is, as JSON; `part` is the task's name in 0.1."
-    return {"task": done.info.task, "part": done.info.task, "system": done.info.system, "run": str(done.folder), "sealed": done.sealed}
+    return {"task": done.info.task, "part": done.info.task, "system": done.info.system, "run": str(done.folder), "sealed": done.sealed, "failed": done.failures() if done.sealed else 0}
 
 def _is_clusters(done) -> bool:
     from refnb.core.runs import ClusterAnswer
@@ -578,6 +579,7 @@ def _sealed(done, paid: dict, by: str, mode: str, s, json: bool):
     groups = {g: _group(r) for t in tables for g, r in t.df.iterrows()}
     if json: return _json(_about(done) | {"unit": "fraction", "mode": mode, "groups": groups} | paid)
     print(f"{done.info.system} on {done.info.task}: run complete: {done.folder}")
+    if failed := done.failures(): print(f"{failed} questions failed and count as wrong; the same command without --tolerate asks them again")
     _say_paid(paid)
     _groups(groups)
 

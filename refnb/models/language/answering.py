@@ -8,8 +8,9 @@ __all__ = ['UNHASHED', 'form_for', 'Sent', 'sent_of', 'answer_of', 'system_text'
 # %% ../../../nbs/models/language/07_answering.ipynb #7a07187a
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
-import msgspec
+import msgspec, re
 from ...core.types import Answer, CallError, Question
+from ..systems import Failure
 from .language_models import Ask, LanguageModel, Reply, ask_of, usage
 from .servers import spoken
 from .local import Local, load_local, reply_to, shared_order, write_all
@@ -67,9 +68,9 @@ def answer_of(
     t: Sent,          # what was sent
     m: LanguageModel, # who answered
     r: Reply,         # what came back
-) -> Answer:          # in the question's own order of options
-    "A reply as an answer."
-    if r.finish == "failed": return Answer(t.ask.id, reason="failed", raw=r.error, usage=usage(m, r))
+) -> Answer|Failure:  # in the question's own order of options
+    "Read a reply; a request that failed is no answer."
+    if r.finish == "failed": return Failure(t.ask.id, re.split(r"; | \(|: ", r.error)[0], r.error)
     if r.scores is not None: a = Answer(t.ask.id, scores=r.scores)
     else: a = read(t.question, t.form, spoken(t.ask, r.text), r.finish, m.reading, m.drop).changed(raw=r.text)
     return turned_back(a.changed(usage=usage(m, r)), t.perm)
@@ -102,7 +103,7 @@ def local_answers(
     system: str = "",           # the text of a system message
     offline: bool = True,       # nothing is downloaded
     local: Local|None = None,   # a loaded model
-) -> Iterator[Answer]:          # in an order of their own
+) -> Iterator[Answer|Failure]:  # in an order of their own
     "What a local model says, in the order in which questions share most."
     local, at = local or load_local(m, offline), shared_order(questions)
     n = local.batch if m.way == "reply" else 1
