@@ -31,13 +31,12 @@ def _page_data(told) -> str:
 def _carried(name: str) -> str: return packaged(f"data/{name}").read_bytes().decode()
 
 def one_page(
-    folder: str,   # of the package's data, such as questionnaire
+    folder: str,   # of the package's data, such as annotation
     told: Any,     # what the script reads
     title: str,    # of the page
-    css: str = "", # more style, made by a program
 ) -> str:          # HTML
     "A page for people as one file."
-    css = _carried("pages/base.css") + _carried(f"{folder}/page.css") + css
+    css = _carried("pages/base.css") + _carried(f"{folder}/page.css")
     js = _carried("pages/base.js") + _carried(f"{folder}/page.js")
     return Template(_carried("pages/base.html")).substitute(policy=page_policy(style=css, script=js), title=html.escape(title), css=css, main=_carried(f"{folder}/page.html"), js=js, data=_page_data(told))
 
