@@ -68,17 +68,12 @@ def _fault(d: Document) -> str:
     return at + f"labels {bad[0]!r} do not have the shape of the clusters" if bad else ""
 
 # %% ../../nbs/core/01_documents.ipynb #35017f24
-def sentence_starts(
-    d: Document, # a document
-) -> list[int]:  # flat index of the first token of each sentence; as many as there are sentences
-    "Where sentences begin."
+def sentence_starts(d: Document) -> list[int]:
+    "Find the flat index of the first token of each sentence; there are as many as sentences."
     return [0, *accumulate(map(len, d.sentences))][:-1] if d.sentences else []
 
-def sentence_of(
-    starts: list[int], # of sentence_starts
-    token: int,        # flat index
-) -> int:              # index of its sentence
-    "The sentence of a token."
+def sentence_of(starts: list[int], token: int) -> int:
+    "Find the index of the sentence that holds a token, given by its flat index."
     return bisect_right(starts, token) - 1
 
 # %% ../../nbs/core/01_documents.ipynb #d21b236e
@@ -182,23 +177,17 @@ def _end(p: Piece, stop: int) -> str:
     if not p.box.label or not _last(p, stop): return "</span>"
     return f'<small style="font-size:.65em;padding-left:2px;white-space:nowrap;user-select:none">{_safe(p.box.label, 18)}</small></span>'
 
-def boxed(
-    tokens: list[str],    # of a window
-    start: int,           # index of the first of them
-    boxes: Iterable[Box], # of the document; what lies outside is left out
-) -> str:                 # HTML, everything escaped
-    "Tokens with coloured boxes."
+def boxed(tokens: list[str], start: int, boxes: Iterable[Box]) -> str:
+    """Write a window's tokens with coloured boxes, as HTML where everything is escaped.
+    `start` is the index of the first token; boxes outside the window are left out."""
     stop, made = start + len(tokens), _pieces(boxes, start, start + len(tokens))
     heights = _heights(made)
     text = _woven(tokens, start, made, lambda k: _tag(made[k], heights[k]), lambda k: _end(made[k], stop), _safe)
     return f'<span style="line-height:{2 + .4*max(heights, default=0):.1f}">{text}</span>'
 
-def bracketed(
-    tokens: list[str],    # of a window
-    start: int,           # index of the first of them
-    boxes: Iterable[Box], # of the document
-) -> str:                 # one line
-    "Tokens with brackets, for where there is no HTML."
+def bracketed(tokens: list[str], start: int, boxes: Iterable[Box]) -> str:
+    """Write a window's tokens with brackets, on one line, for where there is no HTML;
+    `start` is the index of the first."""
     stop, made = start + len(tokens), _pieces(boxes, start, start + len(tokens))
     label = lambda p: plain(p.box.label, 18) if p.box.label and _last(p, stop) else ""
     return _woven(tokens, start, made, lambda k: "[", lambda k: "]" + label(made[k]), plain)
@@ -206,10 +195,9 @@ def bracketed(
 # %% ../../nbs/core/01_documents.ipynb #41f23fee
 class Look:
     "Something to look at: rich in a notebook, plain text elsewhere."
-    def __init__(self,
-        html: str, # for a notebook; everything escaped
-        text: str, # for a terminal
-    ): self.html, self.text = html, text
+    def __init__(self, html: str, text: str):
+        "Keep HTML, with everything escaped, for a notebook, and text for a terminal."
+        self.html, self.text = html, text
     def _repr_html_(self) -> str: return self.html
     def __repr__(self) -> str: return self.text
 
@@ -222,20 +210,13 @@ def colors(
     for k, i in enumerate(ranked): out[i] = COLORS[k] if k < len(COLORS) else _PALER[k % len(_PALER)]
     return out
 
-def name_of(
-    d: Document, # a document
-    i: int,      # index of a cluster
-) -> str:        # its name, or its index
-    "What to call a cluster."
+def name_of(d: Document, i: int) -> str:
+    "Return what to call cluster `i`: its name, or else its index."
     return d.names[i] if d.names and d.names[i] else str(i)
 
-def window_tokens(
-    d: Document,                  # a document
-    start: int,                   # the first token
-    stop: int,                    # the one after the last, at most as many as there are
-    starts: list[int]|None = None, # of sentence_starts, if at hand
-) -> list[str]:                   # where there is no text, their numbers
-    "Some of a document's tokens, without looking at all."
+def window_tokens(d: Document, start: int, stop: int, starts: list[int]|None = None) -> list[str]:
+    """Return tokens from `start` to before `stop`, as far as there are any, without looking at all.
+    Where there is no text, their numbers stand in; `starts` is of `sentence_starts`, if at hand."""
     if not d.sentences: return [str(t) for t in range(start, stop)]
     if start >= stop: return []
     starts = starts or sentence_starts(d)
@@ -348,10 +329,8 @@ def _page(d: Document) -> str:
     return f'<div style="max-width:62em">{head}<div>{line.html}</div>{_table(v, 10).html}</div>'
 
 # %% ../../nbs/core/01_documents.ipynb #ba4035e1
-def as_span(
-    where: Span|tuple[int, int]|int, # a mention or a token; numbers of numpy and pandas will do
-) -> Span:                           # start and end
-    "A place as a span."
+def as_span(where: Span|tuple[int, int]|int) -> Span:
+    "Read a place as a span: a mention, or one token; numbers of numpy and pandas will do."
     return Span(*map(index, where)) if isinstance(where, (tuple, list)) else Span(index(where), index(where))
 
 def _asked(start: int, end: int) -> Box: return Box(start, end, "", "#ffffff", "2px solid", "asked for")

@@ -16,11 +16,8 @@ from .types import CallError, DataError, FormatError, nearest
 from .settings import packaged
 
 # %% ../../nbs/core/13_extensions.ipynb #7d335916
-def card_files(
-    data: str,              # a folder of the package, such as data/systems
-    folders: Iterable[str], # yours
-) -> list[Path]:
-    "List YAML files: the package's, then yours."
+def card_files(data: str, folders: Iterable[str]) -> list[Path]:
+    "List YAML files: those in a folder of the package, such as data/systems, then those in your folders."
     found = sorted(packaged(data).glob("*.yaml"))
     for folder in folders:
         if folder: found += sorted(Path(folder).glob("*.yaml"))
@@ -39,11 +36,8 @@ def _module_of(name: str, beside: Path|None) -> Any:
     spec.loader.exec_module(module)
     return module
 
-def named_object(
-    name: str,               # module:function, or file.py:function
-    beside: Path|None = None, # the card that says so
-) -> Any:
-    "Load what a card names."
+def named_object(name: str, beside: Path|None = None) -> Any:
+    "Load what a card names: module:function, or file.py:function with the file `beside` the card."
     module, colon, attribute = name.partition(":")
     where = beside.name if beside else name
     if not colon or not attribute: raise FormatError(f"{name!r} is not module:function", where)
@@ -53,17 +47,13 @@ def named_object(
     return getattr(found, attribute)
 
 # %% ../../nbs/core/13_extensions.ipynb #a8e04709
-def entry_points(
-    group: str, # such as refnb.systems
-) -> dict[str, Any]: # name -> entry point
-    "List what installed packages offer, without importing it."
+def entry_points(group: str) -> dict[str, Any]:
+    "List what installed packages offer in a group, such as refnb.systems, by name, without importing it."
     from importlib.metadata import entry_points as installed
     return {e.name: e for e in installed(group=group)}
 
-def load_entry_point(
-    point: Any, # of entry_points
-) -> Any:
-    "Import what a package offers."
+def load_entry_point(point: Any) -> Any:
+    "Import what a package offers, a point of `entry_points`."
     try: return point.load()
     except Exception as e:
         package = point.dist.name if point.dist else point.value
