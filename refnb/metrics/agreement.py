@@ -20,13 +20,11 @@ def _distances(k: int, weights: Literal["linear", "quadratic"]|None) -> np.ndarr
     return (apart > 0)*1. if weights is None else apart**(1. if weights == "linear" else 2.)
 
 # %% ../../nbs/metrics/09_agreement.ipynb #b9b3284b
-def cohen_kappa(
-    a: Iterable[Hashable],                             # labels of the first rater
-    b: Iterable[Hashable],                             # of the second, on the same items
-    weights: Literal["linear", "quadratic"]|None=None, # None: every disagreement is equally bad
-    categories: Iterable[Hashable]|None=None,          # all categories in order; None: those used, sorted
-) -> float:                                            # 1 perfect, 0 as by chance; 1 where only one category is used
-    "Agreement of two raters beyond chance (Cohen 1960, weighted 1968)."
+def cohen_kappa(a: Iterable[Hashable], b: Iterable[Hashable], weights: Literal["linear", "quadratic"]|None = None,
+                categories: Iterable[Hashable]|None = None) -> float:
+    """Compute the agreement of two raters beyond chance (Cohen 1960, weighted 1968): 1 perfect or one category, 0 as by
+    chance. Without `weights` all disagreements are equal; `categories` are all, in order, or None: those used,
+    sorted."""
     a, b = ([*(o.tolist() if hasattr(o, "tolist") else o)] for o in (a, b))
     _same_length("cohen_kappa", a=a, b=b)
     if not a: raise DataError("no items", "cohen_kappa", "give two raters' labels of the same items")

@@ -82,12 +82,9 @@ def _weights(clusters: int, resamples: int, seed: int, cells: int=1 << 18) -> It
         yield np.bincount(drawn.ravel(), minlength=m*clusters).reshape(m, clusters)
 
 # %% ../../nbs/metrics/07_uncertainty.ipynb #7e8b657c
-def bootstrap_weights(
-    clusters: int,         # how many there are
-    resamples: int=10_000, # how many resamples to draw
-    seed: int=0,           # of numpy's PCG64
-) -> np.ndarray:           # whole numbers, (resamples, clusters); each row sums to `clusters`
-    "How often each cluster was drawn in each bootstrap resample."
+def bootstrap_weights(clusters: int, resamples: int = 10_000, seed: int = 0) -> np.ndarray:
+    """Draw how often each cluster is in each resample: whole numbers, (resamples, clusters).
+    Each row sums to `clusters`; `seed` is of numpy's PCG64."""
     _check("bootstrap_weights", resamples=resamples, seed=seed)
     if clusters < 1: raise CallError(f"clusters is {clusters}", "bootstrap_weights", "give at least 1")
     return np.concatenate(list(_weights(clusters, resamples, seed)))
