@@ -100,10 +100,8 @@ def _all_cards(s: Settings|None) -> dict[str, tuple[Benchmark, Path]]:
     folder = your_folder("benchmarks", s)
     return _cards(folder, tuple(p.stat().st_mtime_ns for p in card_files("data/cards", [folder])))
 
-def benchmarks(
-    s: Settings|None = None, # where your own cards are
-) -> dict[str, Benchmark]:
-    "All benchmarks by short name."
+def benchmarks(s: Settings|None = None) -> dict[str, Benchmark]:
+    "List all benchmarks by short name, the package's and yours."
     return {name: card for name, (card, _) in _all_cards(s).items()}
 
 def tasks(
@@ -113,25 +111,17 @@ def tasks(
     return {name: t for card in benchmarks(s).values() for name, t in card.tasks.items()}
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #1e0f254a
-def sample_of(
-    name: str, # of a task
-) -> tuple[str, int]: # the whole task, and how many of its questions; 0: all
-    "Split the name of a sample."
+def sample_of(name: str) -> tuple[str, int]:
+    "Split the name of a sample into the whole task and how many of its questions; 0: all."
     m = re.fullmatch(r"(.+)/sample([1-9]\d*)", name)
     return (m[1], int(m[2])) if m else (name, 0)
 
-def is_task(
-    name: str,               # perhaps a task
-    s: Settings|None = None, # where your own cards are
-) -> bool:
+def is_task(name: str, s: Settings|None = None) -> bool:
     "Tell whether a card names this task, or the one that it is a sample of."
     return sample_of(name)[0] in tasks(s)
 
-def drawn_ids(
-    ids: Iterable[str], # of a task
-    n: int,             # how many
-) -> set[str]:
-    "Choose some ids: those with the smallest hashes."
+def drawn_ids(ids: Iterable[str], n: int) -> set[str]:
+    "Choose `n` ids of a task: those with the smallest hashes."
     return set(sorted(ids, key=lambda i: hashlib.sha256(i.encode()).digest())[:n])
 
 def _drawn(questions: Sequence[Question], n: int) -> list[Question]:
@@ -140,11 +130,8 @@ def _drawn(questions: Sequence[Question], n: int) -> list[Question]:
     chosen = drawn_ids((q.id for q in questions), n)
     return [q for q in questions if q.id in chosen]
 
-def the_card(
-    name: str,               # of a task
-    s: Settings|None = None, # where your own cards are
-) -> TaskCard:
-    "Look a task up in the cards."
+def the_card(name: str, s: Settings|None = None) -> TaskCard:
+    "Look a task up in the cards, the package's and yours."
     whole, n = sample_of(name)
     if whole not in (known := tasks(s)): raise CallError(f"unknown task {name!r}", do=nearest(name, known))
     card = known[whole]
@@ -249,10 +236,7 @@ def find_task(
     s = s or load_settings()
     return Task(name, the_card(name, s), s)
 
-def given_task(
-    items: Iterable[Question|Document], # questions, or documents
-    s: Settings|None = None,            # where other files are
-) -> Task:
+def given_task(items: Iterable[Question|Document], s: Settings|None = None) -> Task:
     "Make a task of questions or documents at hand; its name is their hash."
     found = list(items)
     if not found: raise DataError("there are no questions")
@@ -302,8 +286,6 @@ def task_questions(
 # %% ../../nbs/benchmarks/00_tasks.ipynb #941e8dd3
 SAMPLE, FERRYMAN = "sample/identifyme", "sample/ferryman"
 
-def ferryman_questions(
-    s: Settings|None = None, # not needed
-) -> list[Question]:         # of one short story
-    "Read the questions that refnb carries in a file."
+def ferryman_questions(s: Settings|None = None) -> list[Question]:
+    "Read the questions about one short story that refnb carries in a file."
     return list(read_jsonl(packaged("data/sample/ferryman.jsonl"), Question))

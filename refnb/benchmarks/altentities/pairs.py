@@ -60,10 +60,9 @@ def _similar_titles(titles: Sequence[str], edits: int = 3) -> list[tuple[int, in
     return sorted(chain.from_iterable(_batches(titles, edits, range(len(titles)))))
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #7245b8e0
-def tfidf_vectors(
-    texts: Sequence[str], # any
-) -> Any:                 # a sparse table, a row per text, of length one
-    "Words that are rare among the texts weigh more; nothing is trained."
+def tfidf_vectors(texts: Sequence[str]) -> Any:
+    """Weigh words that are rare among the texts more: a sparse table, a row per text, of length one;
+    nothing is trained."""
     from scipy.sparse import csr_matrix
     columns: dict[str, int] = {}
     counts = [Counter(columns.setdefault(w, len(columns)) for w in re.findall(r"\w+", t.lower())) for t in texts]
@@ -191,11 +190,8 @@ def _similar_name_pairs(pool: Sequence[Entity], rng: random.Random, edits: int =
         for n, k in _spread([len(a)*len(b) for a, b in both], rng): yield both[n][0][k // len(both[n][1])], both[n][1][k % len(both[n][1])]
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #448df054
-def told_names(
-    a: Entity, # a choice
-    b: Entity, # the other
-) -> tuple[str, str]:
-    "The names that a question says: with their parentheses only if they were equal without."
+def told_names(a: Entity, b: Entity) -> tuple[str, str]:
+    "Write the names of both choices as a question says them: with parentheses only if they were equal without."
     bare = shown_name(a), shown_name(b)
     return bare if as_seen(bare[0]) != as_seen(bare[1]) else (shown_name(a, True), shown_name(b, True))
 
@@ -248,11 +244,8 @@ def _apportioned(n: int, weights: Mapping[str, float]) -> dict[str, int]:
     for k in sorted(exact, key=lambda k: out[k] - exact[k])[:n - sum(out.values())]: out[k] += 1
     return out
 
-def wanted_pairs(
-    domain: str,          # books, recipes, songs
-    questions: int|None = None, # how many; None: as many as the paper has
-) -> dict[str, int]:      # by sampling method
-    "How many questions of each method, in the paper's proportions."
+def wanted_pairs(domain: str, questions: int|None = None) -> dict[str, int]:
+    "Say how many questions each sampling method gets, in the paper's proportions; None: as many as the paper has."
     cells = read_yaml(packaged("data/papers/altentities.yaml"), dict)["tables"]["table_3_questions"]["cells"]
     printed = {m: cells[METHODS[m]].get(paper_domain(domain), 0) for m in USED[the_domain(domain).upper()]}
     if questions is None: return printed
@@ -295,15 +288,10 @@ def _of_method(method: str, n: int, pools: Mapping[str, Sequence[Entity]], rng: 
     for s in streams: out += [(s, *pair) for pair in islice(streams[s], n - len(out))]
     return out
 
-def draw(
-    c: Candidates,                   # filtered
-    domain: str,                     # books, recipes, songs
-    wanted: Mapping[str, int]|None = None, # by sampling method; None: as many as the paper has
-    seed: int = 0,                   # of all that is drawn
-    encoder: Encoder = tfidf_vectors, # texts -> rows
-    edits: int = 3,                  # most edits between similar titles
-) -> list[Drawn]:                    # in random order
-    "Pairs of a domain, no pair twice."
+def draw(c: Candidates, domain: str, wanted: Mapping[str, int]|None = None, seed: int = 0,
+         encoder: Encoder = tfidf_vectors, edits: int = 3) -> list[Drawn]:
+    """Draw pairs of a domain in random order, no pair twice; `wanted` is by sampling method, None:
+    as many as the paper has. Similar titles have at most `edits` edits between them; `encoder` makes rows of texts."""
     wanted = wanted_pairs(domain) if wanted is None else wanted
     if bad := next((m for m in wanted if m not in USED[the_domain(domain).upper()]), ""): raise CallError(f"{bad!r} is no sampling method of {domain}", "draw", nearest(bad, USED[domain.upper()]))
     if few := next((m for m in wanted if wanted[m] < 0), ""): raise CallError(f"{wanted[few]} pairs of {few}", "draw", "say 0 or more")
@@ -340,13 +328,10 @@ def _roots(drawn: Sequence[Drawn]) -> dict[str, str]:
     return {u: root(u) for u in list(parent)}
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #01079656
-def split_pairs(
-    drawn: Sequence[Drawn],  # pairs
-    apart: str = "targets",  # what must not be in two splits: targets, entities
-    shares: Mapping[str, float] = SHARES, # of the questions
-    seed: int = 0,           # of the order
-) -> list[str]:              # the split of each pair
-    "Splits of about the right sizes that keep groups whole."
+def split_pairs(drawn: Sequence[Drawn], apart: str = "targets", shares: Mapping[str, float] = SHARES,
+                seed: int = 0) -> list[str]:
+    """Choose a split for each pair: splits of about the right `shares` of the questions that keep groups whole.
+    What `apart` names, targets or entities, is never in two splits; `seed` is of the order."""
     room, out = {k: float(v) for k, v in _apportioned(len(drawn), shares).items()}, [""]*len(drawn)
     size = dict(room)
     groups = _together(drawn, apart)
@@ -358,10 +343,7 @@ def split_pairs(
         for i in g: out[i] = best
     return out
 
-def split_sizes(
-    drawn: Sequence[Drawn],  # pairs
-    apart: str = "targets",  # what must not be in two splits
-) -> dict[str, int]:
-    "How many groups there are, and how large the largest is: what it costs to keep something apart."
+def split_sizes(drawn: Sequence[Drawn], apart: str = "targets") -> dict[str, int]:
+    "Count the groups, and how large the largest is: what it costs to keep targets or entities apart."
     groups = _together(drawn, apart)
     return {"questions": len(drawn), "groups": len(groups), "largest": max(map(len, groups), default=0)}

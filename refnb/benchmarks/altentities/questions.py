@@ -39,16 +39,12 @@ def paper_domain(
 _UNSEEN = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]")  # the annotation page's script has them too
 _STRAIGHT = str.maketrans(dict.fromkeys("\u2018\u2019\u201b\u02bc", "'") | dict.fromkeys("\u201c\u201d\u201e\u201f", '"'))
 
-def in_one_form(
-    text: str, # anything
-) -> str:      # with the same case and blanks
-    "Letters composed, quotes straight, nothing that cannot be seen."
+def in_one_form(text: str) -> str:
+    "Compose letters, make quotes straight, drop what cannot be seen; case and blanks stay."
     return _UNSEEN.sub("", unicodedata.normalize("NFKC", text).translate(_STRAIGHT))
 
-def as_seen(
-    text: str, # a name
-) -> str:
-    "What two names have in common that a reader cannot tell apart: case and blanks do not count either."
+def as_seen(text: str) -> str:
+    "Reduce a name to what a reader can tell apart: case and blanks do not count either."
     return " ".join(in_one_form(text).casefold().split())
 
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #dbad0f78
@@ -126,23 +122,17 @@ class Offer(Protocol):
     def choices(self) -> tuple[Alternative, ...]: ...
 
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #eddd1910
-def title(
-    name: str, # of a choice
-) -> str:      # without a song's artist
-    "A name as the question says it."
+def title(name: str) -> str:
+    "Write a choice's name as the question says it: without a song's artist."
     return re.sub(r" \(by .*\)$", "", name)
 
-def bare_title(
-    name: str, # of a choice
-) -> str:      # without anything in parentheses at its end
-    "A name without what tells it from others of that name."
+def bare_title(name: str) -> str:
+    "Write a choice's name without what tells it from others of that name: anything in parentheses at its end."
     return re.sub(r" \([^()]*\)$", "", title(name))
 
-def asked_as(
-    names: Sequence[str], # of the choices
-    domain: str,          # BOOKS, RECIPES or SONGS
-) -> str:                 # for more than two, our wording
-    "The question by the release's template."
+def asked_as(names: Sequence[str], domain: str) -> str:
+    """Write the question by the release's template for BOOKS, RECIPES or SONGS;
+    for more than two names, in our wording."""
     shown = [f"'{title(n) if domain == 'SONGS' else n}'" for n in names]
     return f"Do you mean {', '.join(shown[:-1])} or {shown[-1]}?"
 
@@ -175,10 +165,8 @@ def _of_a_pair(q: Written) -> list[str]:
     if q.sampling_method == "SIMILAR_NAME" and (n := Levenshtein.distance(a, b)) > 3: return [f"choices: the names are {n} edits apart, similar titles at most 3"]
     return []
 
-def departures(
-    q: Written,  # a question
-) -> list[str]:  # each as `field: fault`; none in the release
-    "What no question of the release has."
+def departures(q: Written) -> list[str]:
+    "List what no question of the release has, each as `field: fault`."
     out = [f"choices[{i}].{x}" for i, c in enumerate(q.choices) for x in _of_a_choice(c, q.domain)]
     if len(q.choices) != 2: out.append(f"choices: {len(q.choices)} of them, the release has two")
     if q.description_section not in SECTIONS[q.domain]: out.append(f"description_section: {q.description_section!r} is not a section of {q.domain}")
@@ -225,14 +213,10 @@ def _refuse_departures(questions: Sequence[Written], where: str):
             raise FormatError(what, _at(where, n, field), 'no file of the release has that; check="usable" reads it all the same')
 
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #695b19a4
-def parse_altentities(
-    data: bytes,              # a whole file
-    where: str = "",          # its name, for errors
-    split: str = "given",     # what its questions are called
-    domain: str = "",         # which domain it should be of; "": any
-    check: Check = "release", # release: all that holds for the release; usable: what can be asked
-) -> list[AltQuestion]:       # in the file's order
-    "Questions from the bytes of a file."
+def parse_altentities(data: bytes, where: str = "", split: str = "given", domain: str = "",
+                      check: Check = "release") -> list[AltQuestion]:
+    """Read the questions of a whole file, in its order, as of this split; `where` is its name, for errors.
+    `domain` must be theirs, "": any; `check` is for all that holds for the release, or only for what can be asked."""
     if check not in CHECKS: raise CallError(f"unknown check {check!r}", do=nearest(check, CHECKS))
     got = _decoded(utf8(data, where), where)
     if not got: raise FormatError("has no questions", where)
@@ -249,10 +233,8 @@ def read_altentities(
     "Questions from a file."
     return parse_altentities(read_bytes(path), str(path), split or Path(path).name.partition(".")[0], domain, check)
 
-def the_domain(
-    name: str, # books, recipes, songs
-) -> str:      # the same
-    "A domain that exists."
+def the_domain(name: str) -> str:
+    "Return a domain's name if it is one: books, recipes, songs."
     if name not in DOMAINS: raise CallError(f"unknown domain {name!r}", do="the files call it songs" if name == "music" else nearest(name, DOMAINS))
     return name
 
@@ -294,11 +276,8 @@ def words_in(
     "The words of an expression, counted as the printed mean length is met best."
     return re.findall(r"\w+", expression)
 
-def names_target(
-    q: AltQuestion,  # what was asked
-    expression: str, # what somebody wrote
-) -> bool:
-    "The target's name stands in it, in any case and without parentheses."
+def names_target(q: AltQuestion, expression: str) -> bool:
+    "Tell whether the target's name stands in an expression, in any case and without parentheses."
     return as_seen(bare_title(q.meant.name)) in as_seen(expression)
 
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #edd3533b
@@ -321,11 +300,8 @@ def the_setting(
         if known == setting: return known
     raise CallError(f"{domain} have no setting {setting!r}: annotators of songs were shown a link", do=f"known: {', '.join(settings_of(domain))}")
 
-def option(
-    c: Alternative,    # a choice
-    setting: Setting,  # what is told of it
-) -> Option:           # named as its page
-    "A choice as an option."
+def option(c: Alternative, setting: Setting) -> Option:
+    "Make a choice an option named as its page; `setting` is what is told of it."
     field = SETTINGS[setting]
     return Option(c.name, getattr(c, field).removeprefix(": ") if field else "")
 
@@ -371,11 +347,9 @@ def questions_of(
     return [one(i, e) for i, e in enumerate(q.expressions)]
 
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #ed52a8fc
-def choice_text(
-    o: Option,                   # an option
-    delimiter: str = ". ",       # between name and description; the paper's is not known
-) -> str:
-    "An option's text: its name, and its description if it has one."
+def choice_text(o: Option, delimiter: str = ". ") -> str:
+    """Write an option's text: its name, and its description if it has one.
+    The paper's `delimiter` between them is not known."""
     return f"{o.name}{delimiter}{o.description}" if o.description else o.name
 
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #d6206ec3
@@ -387,10 +361,8 @@ def altentities_task(
     "The path of a task."
     return f"altentities/{domain}/{setting}/{split}"
 
-def read_altentities_task(
-    name: str, # altentities/books/oracle/test
-) -> tuple[str, Setting, str]: # domain, setting, split
-    "What a task's path says."
+def read_altentities_task(name: str) -> tuple[str, Setting, str]:
+    "Read domain, setting and split from a task's path, such as altentities/books/oracle/test."
     bits = name.split("/")
     if len(bits) != 4 or bits[0] != "altentities": raise CallError(f"unknown task {name!r}", do="tasks look like altentities/books/oracle/test")
     altentities_file(bits[1], bits[3])
@@ -401,10 +373,8 @@ def altentities_questions(s: Settings|None = None, task: str = "altentities/book
     domain, setting, split = read_altentities_task(task)
     return [x for q in altentities(domain, split, s) for x in questions_of(q, setting)]
 
-def sample_altentities(
-    s: Settings|None = None, # not needed
-) -> list[Question]:         # of all domains
-    "The questions that refnb carries in a file."
+def sample_altentities(s: Settings|None = None) -> list[Question]:
+    "Read the questions of all domains that refnb carries in a file."
     return [x for q in read_altentities(packaged("data/sample/altentities.json"), "sample") for x in questions_of(q, "unshown")]
 
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #60e52f14

@@ -156,12 +156,9 @@ def sheet_path(
     _the_sheet(kind)
     return Path(folder)/f"{kind.replace(' ', '-')}-{domain}.csv"
 
-def write_sheets(
-    folder: str|Path,                               # where to
-    questions: Mapping[str, Sequence[AltQuestion]], # domain -> questions
-    seed: int = 0,                                  # of the draw
-) -> list[Path]:                                    # the files; none that is there is touched
-    "Sheets for all that the table judges by hand."
+def write_sheets(folder: str|Path, questions: Mapping[str, Sequence[AltQuestion]], seed: int = 0) -> list[Path]:
+    """Write sheets for all that the table judges by hand; a file that is there is not touched.
+    `questions` maps domains to questions; `seed` is of the draw."""
     wanted = {sheet_path(folder, d, k): (d, k) for k, s in SHEETS.items() for d in s.domains if questions.get(d)}
     if there := [p for p in wanted if p.exists()]: raise CallError("is there already", str(there[0]), "it may hold judgements: name another folder")
     return [write_atomic(p, _sheet_text(questions[d], k, seed)) for p, (d, k) in wanted.items()]

@@ -147,10 +147,8 @@ def _kind_of(mention: str) -> str:
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #817f4b6f
 GENDERS = {2: "Male", 3: "Female", 4: "Neutral", 7: "Neutral"}
 
-def gender_of(
-    classes: Iterable[int], # of a cluster's mentions, in the order of the text
-) -> str|None:              # None: no pronoun tells
-    "The gender that a cluster's pronouns tell."
+def gender_of(classes: Iterable[int]) -> str|None:
+    "Find the gender that the pronouns of a cluster, in the order of the text, tell; None: no pronoun tells."
     return next((GENDERS[c] for c, _ in Counter(c for c in classes if c >= 0).most_common() if c in GENDERS), None)
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #4ff5ccda
@@ -165,11 +163,8 @@ class Story(NamedTuple):
     classes: np.ndarray  # of pronouns
     origin: list[int]    # of each cluster: its index in the document before tidying
 
-def story_of(
-    d: Document,             # with clusters
-    rules: Rules = RELEASED, # how it is read
-) -> Story:
-    "A document with its mentions in order."
+def story_of(d: Document, rules: Rules = RELEASED) -> Story:
+    "Read a document, with its clusters, as a story: its mentions in order."
     d, origin = tidied(d, rules)
     tokens = d.tokens
     rows = sorted((*s, i, k) for i, c in enumerate(d.clusters) for k, s in enumerate(c))
@@ -498,18 +493,12 @@ class Streams(NamedTuple):
     rows: np.random.RandomState
     options: random.Random
 
-def streams(
-    seed: int = 0, # of both
-) -> Streams:
-    "Both generators, anew."
+def streams(seed: int = 0) -> Streams:
+    "Make both generators anew from one seed."
     return Streams(np.random.RandomState(seed), random.Random(seed))
 
-def none_rows(
-    n: int,                # questions of a block
-    s: Streams,            # moves on
-    share: float = 0.1,    # of them
-) -> set[int]:             # indices
-    "The questions of a block that None of the Above answers."
+def none_rows(n: int, s: Streams, share: float = 0.1) -> set[int]:
+    "Draw the indices of the questions, a `share` of a block's `n`, that None of the Above answers; `s` moves on."
     return set(s.rows.choice(np.arange(n), int(share*n), replace=False).tolist()) if n else set()
 
 def _block(rows: "pd.DataFrame", pages: Mapping[str, Page], s: Streams, rules: Rules = RELEASED) -> list[Question]:
@@ -532,11 +521,8 @@ NOTHING = Known({}, {}, {})
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #c8cec3f0
 class Built:
     "A built benchmark: questions by block, and what became of the documents."
-    def __init__(self,
-        pool: Pool,                                        # stories and mentions
-        blocks: dict[tuple[str, str, str], list[Question]], # (corpus, split, kind) -> questions
-        pages: dict[str, Page],                            # the stories, by key
-    ):
+    def __init__(self, pool: Pool, blocks: dict[tuple[str, str, str], list[Question]], pages: dict[str, Page]):
+        "Keep stories and mentions, questions by (corpus, split, kind), and the stories' pages by key."
         self.pool, self.blocks, self.pages = pool, blocks, pages
     def questions(self, split: str = "test", corpus: str = "") -> list[Question]:
         "List a split's questions (test, dev, all for both, random0 to random9) in order, of one corpus or of all."
@@ -604,10 +590,8 @@ def _counts(b: Built, corpus: str, kind: str) -> dict[str, str|int]:
     return {"corpus": corpus, "type": TYPES[kind], "of named entities": named, "hard": hard, **{s: len(b.blocks[corpus, s, kind]) for s in ("test", "dev")}}
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #2d63e57f
-def sample_questions(
-    s: Settings|None = None, # not needed
-) -> list[Question]:           # of six stories, with text
-    "IdentifyMe built from the sample."
+def sample_questions(s: Settings|None = None) -> list[Question]:
+    "Build IdentifyMe, with text, from the six stories of the sample."
     from refnb.core.corpora import sample
     return build_identifyme(d.changed(meta=d.meta | {"corpus": "sample"}) for d in sample()).questions()
 

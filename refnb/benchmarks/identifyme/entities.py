@@ -121,11 +121,9 @@ def _best(scores: np.ndarray, groups: list[list[int]], n: int) -> list[tuple[int
     return ways[n][1] if n in ways else None
 
 # %% ../../../nbs/benchmarks/identifyme/01_entities.ipynb #12e139f4
-def align_names(
-    d: Document,               # with clusters
-    labels: Sequence[Label],   # in the order of falling cluster size
-) -> Document:                 # with these names and no others
-    "Find the clusters that known names belong to."
+def align_names(d: Document, labels: Sequence[Label]) -> Document:
+    """Find the clusters that known names belong to; the document gets these names and no others.
+    Labels come in the order of falling cluster size."""
     all_ = _profiles(story_of(d.changed(names=())))
     scores = np.array([[_fit(l.name, p) if _possible(l, p) else -np.inf for l in labels] for p in all_]).reshape(len(all_), len(labels))
     groups: dict[int, list[int]] = {}

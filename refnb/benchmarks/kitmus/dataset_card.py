@@ -75,14 +75,11 @@ Texts are independent of each other; facts of one may contradict facts of anothe
 """
 
 # %% ../../../nbs/benchmarks/kitmus/04_dataset_card.ipynb #e8b27b53
-def export_dataset(
-    sampler: Sampler,                          # what is drawn, and how
-    out: str|Path,                             # a folder that is not there yet
-    made: str = "",                            # how, for the card
-    licence: str = "CC BY-SA 3.0 for texts from the release's resources; Apache-2.0 for texts from refnb's own.", # of the texts
-    variants: Iterable[str] = tuple(VARIANTS), # which
-) -> Path:                                     # the folder
-    "A build as a folder for dataset libraries; it appears when it is whole."
+def export_dataset(sampler: Sampler, out: str|Path, made: str = "",
+                   licence: str = "CC BY-SA 3.0 for texts from the release's resources; Apache-2.0 for texts from refnb's own.",
+                   variants: Iterable[str] = tuple(VARIANTS)) -> Path:
+    """Write a build as a folder for dataset libraries, a new one that appears when it is whole.
+    `made` says how, and `licence` which one the texts have, for the card."""
     out, counted = Path(out).resolve(), Counted()
     with folder_atomic(out) as aside:
         for t in sampler.subtasks(variants):

@@ -170,10 +170,8 @@ VARIANTS = {v.name: v for v in (Variant("background-train", "real", "real", True
 SPLITS = ("train", "validation", "test")
 SIZES = (2000, 400, 2000)
 
-def the_variant(
-    name: str, # its name
-) -> Variant:  # one of the eight
-    "A variant by name."
+def the_variant(name: str) -> Variant:
+    "Find one of the eight variants by name."
     if name not in VARIANTS: raise CallError(f"unknown variant {name!r}", do=nearest(name, VARIANTS))
     return VARIANTS[name]
 
