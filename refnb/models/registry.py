@@ -89,18 +89,13 @@ def _enter(found: Registry, entry: Entry):
     first = found.entries.setdefault(entry.name, entry)
     if first is not entry: found.doubled[entry.name] = f"{entry.path}: the name {entry.name!r} exists already, in {first.path.name}; choose another"
 
-def registry(
-    s: Settings|None = None, # where your own systems are
-) -> Registry:
-    "Read all files of systems; one that changed is read again."
+def registry(s: Settings|None = None) -> Registry:
+    "Read all files of systems, the package's and yours; one that changed is read again."
     folder = your_folder("systems", s)
     return _registry(folder, tuple((str(p), p.stat().st_mtime_ns) for p in card_files("data/systems", [folder])))
 
-def entries_of(
-    kind: str,               # one of KINDS
-    s: Settings|None = None, # where your own systems are
-) -> dict[str, Entry]:
-    "List the entries of one kind."
+def entries_of(kind: str, s: Settings|None = None) -> dict[str, Entry]:
+    "List the entries of one kind, one of KINDS."
     return {n: e for n, e in registry(s).entries.items() if e.kind == kind}
 
 # %% ../../nbs/models/01_registry.ipynb #5a0f39b5
@@ -130,12 +125,9 @@ def _placed(record: type[Record], key: str, value: Any, what: str) -> dict[str, 
     raise CallError(f"{what} has no setting {key!r}", do=nearest(inner, _kinds(kind)) if isinstance(kind, type) and issubclass(kind, Record) else "")
 
 # %% ../../nbs/models/01_registry.ipynb #7bce072f
-def changed_record(
-    record: R,                  # as its YAML says
-    changed: Mapping[str, Any], # settings, typed or as text
-    what: str,                  # of which kind, for errors: "a language model"
-) -> R:                         # checked
-    "Change some settings of a record."
+def changed_record(record: R, changed: Mapping[str, Any], what: str) -> R:
+    """Change some settings, typed or as text, of a record and check it.
+    `what` says of which kind it is, for errors: "a language model"."""
     data = msgspec.to_builtins(record)
     for key, value in changed.items():
         try: new = _placed(type(record), key, value, what)
@@ -146,22 +138,16 @@ def changed_record(
     except (msgspec.ValidationError, ValueError) as e: raise CallError(str(e), what) from None
 
 # %% ../../nbs/models/01_registry.ipynb #1046f60e
-def record_of(
-    entry: Entry,   # of a file
-    kind: type[R],  # of its settings
-    **defaults,     # for fields that the entry leaves out
-) -> R:
-    "Read an entry as a record; `kind` is the registry's word unless the record has such a field."
+def record_of(entry: Entry, kind: type[R], **defaults) -> R:
+    """Read an entry as a record; `kind` is the registry's word unless the record has such a field.
+    `defaults` are for fields that the entry leaves out."""
     data = defaults | {k: v for k, v in entry.data.items() if k != "kind" or (k in kind.__struct_fields__ and v not in KINDS)}
     try: return msgspec.convert(data, kind)
     except (msgspec.ValidationError, ValueError) as e: raise FormatError(str(e), f"{entry.path.name}, {entry.name}") from None
 
-def differing(
-    record: Record,           # as it is asked
-    usual: Record,            # as its name says
-    ignored: frozenset[str],  # settings that change no answer
-) -> dict[str, Any]:
-    "List settings that differ, groups by their inner names."
+def differing(record: Record, usual: Record, ignored: frozenset[str]) -> dict[str, Any]:
+    """List settings of `record` that differ from those its name stands for, groups by their inner names.
+    Settings that change no answer are `ignored`."""
     out: dict[str, Any] = {}
     for name in type(record).__struct_fields__:
         x, y = getattr(record, name), getattr(usual, name)
@@ -242,18 +228,13 @@ def find_system(
     raise CallError(f"unknown system {system!r}{more}", do=nearest(system, system_names(s)))
 
 # %% ../../nbs/models/01_registry.ipynb #8ae79225
-def system_names(
-    s: Settings|None = None, # where your own systems are
-) -> list[str]:
-    "List the names of all systems that have an entry."
+def system_names(s: Settings|None = None) -> list[str]:
+    "List the names of all systems that have an entry, the package's and yours."
     found = registry(s).entries
     return [*found, *(n for n in entry_points("refnb.systems") if n not in found)]
 
-def is_system(
-    name: str,               # perhaps a system, or a variant of one
-    s: Settings|None = None, # where your own systems are
-) -> bool:
-    "Tell whether a name can be found."
+def is_system(name: str, s: Settings|None = None) -> bool:
+    "Tell whether a name can be found: a system, or a variant of one."
     return _maker(split_name(name)[0], s or load_settings()) is not None
 
 # %% ../../nbs/models/01_registry.ipynb #1b4467df
@@ -274,10 +255,8 @@ class Listed(NamedTuple):
     needs: str   # files, key, weights; and whether they are here
     cost: str    # price, where it is known
 
-def listed_systems(
-    s: Settings|None = None, # where your own systems are
-) -> list[Listed]:
-    "List all systems; one that cannot be made says why."
+def listed_systems(s: Settings|None = None) -> list[Listed]:
+    "List all systems, the package's and yours; one that cannot be made says why."
     s = s or load_settings()
     lines = []
     for name in system_names(s):

@@ -22,11 +22,9 @@ from .running import Opened, Progress, finish, open_system_run
 # %% ../../nbs/models/03_sharding.ipynb #a45a3d44
 def _document(x: Question|Document) -> str: return x.doc_key
 
-def shards_of(
-    items: Sequence[Any], # questions or documents of a task
-    n: int,               # at most so many shards
-) -> list[list[Any]]:     # none is empty
-    "Split questions or documents into shards, questions of one document together."
+def shards_of(items: Sequence[Any], n: int) -> list[list[Any]]:
+    """Split questions or documents into at most `n` shards, none of them empty;
+    questions of one document stay together."""
     if n < 1: raise CallError(f"{n} shards", "shards", "say 1 or more")
     docs: dict[str, list[Any]] = {}
     for x in items: docs.setdefault(_document(x), []).append(x)
@@ -38,14 +36,8 @@ def shards_of(
     return [x for x in out if x]
 
 # %% ../../nbs/models/03_sharding.ipynb #e8f27023
-def answer_shard(
-    folder: str|Path,     # of the run
-    items: Sequence[Any], # of the shard
-    name: str,            # of the shard
-    system: System,       # who answers
-    task: Task,           # what
-) -> int:                 # answered now
-    "Answer a shard of a run."
+def answer_shard(folder: str|Path, items: Sequence[Any], name: str, system: System, task: Task) -> int:
+    "Answer the items of a run's shard, and return how many were answered now."
     r, failed = load_run(folder), None
     with r.writing(name, batch=8) as w:
         todo = [x for x in items if (x.id if isinstance(x, Question) else x.doc_key) not in w.done]
@@ -61,17 +53,12 @@ def _workers(ray, gpus: float) -> int:
     has = ray.cluster_resources()
     return max(1, int(has.get("GPU", 0)/gpus) if gpus else int(has.get("CPU", 1)))
 
-def run_sharded(
-    task: str|Path|Task|Iterable[Question|Document], # a task, a file, questions or documents
-    system: str|Callable|System,    # a name (`refnb list systems`), a function, or a system
-    address: str,                   # of a Ray cluster, or local
-    shards: int = 0,                # how many; 0: as many as the cluster can run at a time
-    gpus: float = 0.,               # of a shard: 1, or a share such as 0.5
-    s: Settings|None = None,        # where runs are kept; all workers must see it
-    progress: Progress|None = None, # called with how many are answered, and how many there are
-    **settings,                     # single settings of the system
-) -> Run:                           # complete when all is answered
-    "Evaluate a system on a task on a Ray cluster."
+def run_sharded(task: str|Path|Task|Iterable[Question|Document], system: str|Callable|System, address: str,
+                shards: int = 0, gpus: float = 0., s: Settings|None = None, progress: Progress|None = None,
+                **settings) -> Run:
+    """Evaluate a system on a task on a Ray cluster, an address or local; the run is complete when all is answered.
+    Without `shards`, as many as the cluster can run at a time; `gpus` of a shard may be a share such as 0.5. All
+    workers must see the folder of runs; `progress` is called with how many are answered, and how many there are."""
     s = s or load_settings()
     who = find_system(system, s, **settings)
     if why := getattr(who, "whole", ""): raise CallError(f"{who.name} cannot answer in shards", do=why)

@@ -33,10 +33,8 @@ def _mask_for(batch_size: int, q_length: int, kv_length: int, q_offset: int = 0,
 # %% ../../../nbs/models/language/05_attention.ipynb #daf78be1
 PLAIN = frozenset({"llama", "mistral", "qwen2", "qwen3", "phi3", "smollm3", "olmo2", "gemma2", "gemma3_text"})  # model types that `_attend` fits
 
-def few_passes(
-    model: Any, # of transformers, on a CPU
-) -> bool:  # whether it fits
-    "Give a model the attention of this page, where it fits."
+def few_passes(model: Any) -> bool:
+    "Give a model of transformers, on a CPU, the attention of this page, and tell whether it fits."
     tf = need("transformers", "models")
     if model.config.model_type not in PLAIN: return False
     tf.AttentionInterface.register("few_passes", _attend)
@@ -49,10 +47,8 @@ WINDOWED, WHOLE = "sliding_attention", "full_attention"
 
 def _config(model: Any): return model.config.get_text_config()
 
-def can_go_back(
-    model: Any, # of transformers
-) -> bool:
-    "Whether what a model keeps of a prompt can be cut back to its beginning."
+def can_go_back(model: Any) -> bool:
+    "Tell whether what a model of transformers keeps of a prompt can be cut back to its beginning."
     kinds = getattr(_config(model), "layer_types", None)
     return not getattr(model, "_is_stateful", False) and (kinds is None or set(kinds) <= {WINDOWED, WHOLE})
 
@@ -61,19 +57,14 @@ def empty_cache():
     return need("transformers", "models").DynamicCache()
 
 # %% ../../../nbs/models/language/05_attention.ipynb #a805c679
-def places(
-    sizes: Sequence[int], # tokens of each option
-    past: int,            # tokens of the prompt
-) -> list[int]:
-    "Where each token would stand if its option stood alone after the prompt."
+def places(sizes: Sequence[int], past: int) -> list[int]:
+    """Find where each token would stand if its option stood alone after a prompt of `past` tokens.
+    `sizes` are the tokens of each option."""
     return [past + i for n in sizes for i in range(n)]
 
-def option_masks(
-    model: Any,           # of transformers
-    sizes: Sequence[int], # tokens of each option
-    past: int,            # tokens of the prompt
-):                        # a mask, or one for each kind of layer
-    "Which tokens see which: all see the prompt, each option sees its own beginning."
+def option_masks(model: Any, sizes: Sequence[int], past: int):
+    """Say which tokens see which: all see the prompt of `past` tokens, each option sees its own beginning.
+    It is a mask, or one for each kind of layer."""
     import torch
     config, n, owner = _config(model), sum(sizes), torch.repeat_interleave(torch.arange(len(sizes)), torch.tensor(sizes))
     own = (owner[:, None] == owner[None, :]) & torch.ones(n, n).tril().bool()

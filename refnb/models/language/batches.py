@@ -40,10 +40,8 @@ class Job(Record, omit_defaults=False):
     errors: str = ""         # id of the file with errors
     trouble: str = ""        # why it failed as a whole
 
-def jobs(
-    folder: str|Path, # of batches
-) -> list[Job]:       # in the order in which they were made
-    "The batches of a folder."
+def jobs(folder: str|Path) -> list[Job]:
+    "List the batches of a folder in the order in which they were made."
     paths = sorted(p for p in Path(folder).glob("*/job.json") if p.parent.name.isdigit())
     try: return [msgspec.json.decode(read_bytes(p), type=Job) for p in paths]
     except msgspec.MsgspecError as e: raise FormatError(str(e), str(folder), "a job.json there is damaged, or another version's; it says which batch is paid for, so mend it by hand") from None
@@ -183,20 +181,14 @@ async def _post(folder: Path, m: LanguageModel, patience: Patience, transport: A
         lock.release()
         await line.close()
 
-def submit_batch(
-    asks: Iterable[Ask],   # what is asked
-    m: LanguageModel,      # who is asked
-    store: Replies,        # what is there already is not asked
-    folder: str|Path,      # of batches, one for each model
-    budget: float|None = None, # USD that the new ones may cost at most; None: no limit
-    most: int = 10_000,    # requests in a batch
-    patience: Patience = Patience(), # how hard to try
-    transport: Any = None, # what carries requests; None: the network
-    sleep: Callable[[float], Any] = asyncio.sleep, # waits
-    clock: Callable[[], float] = time.time, # seconds; of this machine, for a batch outlives its process
-    rng: random.Random|None = None, # draws pauses
-) -> list[Job]:            # all batches of the folder
-    "Submit questions as batches, or go on submitting."
+def submit_batch(asks: Iterable[Ask], m: LanguageModel, store: Replies, folder: str|Path, budget: float|None = None,
+                 most: int = 10_000, patience: Patience = Patience(), transport: Any = None,
+                 sleep: Callable[[float], Any] = asyncio.sleep, clock: Callable[[], float] = time.time,
+                 rng: random.Random|None = None) -> list[Job]:
+    """Submit questions that the store has no reply to as batches of at most `most` requests, or go on submitting. New
+    ones cost at most `budget` USD; each model has a folder. `transport` carries requests, None: the network. `clock`
+    tells this machine's seconds, for a batch outlives its process; `rng` draws pauses. All batches of the folder are
+    returned."""
     if budget is not None and m.price is None: raise CallError("a budget needs a price, and that of this model is unknown", m.model, "write its price into its settings, or leave the budget out")
     async def work():
         async with _post(Path(folder), m, patience, transport, sleep, clock, rng) as post:
@@ -207,15 +199,10 @@ def submit_batch(
 # %% ../../../nbs/models/language/08_batches.ipynb #18512e0c
 FINAL = ("completed", "failed", "expired", "cancelled")
 
-def poll_batch(
-    m: LanguageModel,      # who is asked
-    folder: str|Path,      # of batches
-    patience: Patience = Patience(), # how hard to try
-    transport: Any = None, # what carries requests; None: the network
-    sleep: Callable[[float], Any] = asyncio.sleep, # waits
-    rng: random.Random|None = None, # draws pauses
-) -> list[Job]:            # all batches of the folder
-    "Ask how far batches are, once."
+def poll_batch(m: LanguageModel, folder: str|Path, patience: Patience = Patience(), transport: Any = None,
+               sleep: Callable[[float], Any] = asyncio.sleep, rng: random.Random|None = None) -> list[Job]:
+    """Ask how far batches are, once, and return all of the folder.
+    `transport` carries requests, None: the network; `rng` draws pauses."""
     async def work():
         async with _post(Path(folder), m, patience, transport, sleep, time.time, rng) as post:
             return [await _polled(post, Path(folder)/j.name, j) if j.state == "sent" else j for j in jobs(folder)]
@@ -307,16 +294,11 @@ class _Reading:
         self.rows = []
 
 # %% ../../../nbs/models/language/08_batches.ipynb #188eb840
-def reconcile(
-    m: LanguageModel,      # who was asked
-    store: Replies,        # where replies are kept
-    folder: str|Path,      # of batches
-    patience: Patience = Patience(), # how hard to try
-    transport: Any = None, # what carries requests; None: the network
-    sleep: Callable[[float], Any] = asyncio.sleep, # waits
-    rng: random.Random|None = None, # draws pauses
-) -> Reconciled:           # what the ended batches brought
-    "Fetch what ended batches brought, and keep it."
+def reconcile(m: LanguageModel, store: Replies, folder: str|Path, patience: Patience = Patience(),
+              transport: Any = None, sleep: Callable[[float], Any] = asyncio.sleep,
+              rng: random.Random|None = None) -> Reconciled:
+    """Fetch what ended batches of a folder brought, and keep it in the store.
+    `transport` carries requests, None: the network; `rng` draws pauses."""
     async def work():
         async with _post(Path(folder), m, patience, transport, sleep, time.time, rng) as post:
             got = [await _brought(post, Path(folder)/j.name, j, store) for j in jobs(folder) if j.state == "ended"]

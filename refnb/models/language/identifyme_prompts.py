@@ -33,17 +33,13 @@ OPEN, CLOSE, NOTE = MARKS  # a story that holds one of them is not asked about
 
 def _on_a_line(text: str) -> str: return " ".join(text.split())
 
-def chars_of(
-    q: Question,      # with text
-) -> tuple[int, int]: # start and end
-    "Return where the mention is; a question without one is an error."
+def chars_of(q: Question) -> tuple[int, int]:
+    "Return start and end of the mention; a question without one is an error."
     if not q.text or not q.chars: raise DataError("the release has no text for it", f"question {q.id!r}", "build the benchmark from its corpora")
     return q.chars
 
-def mention_of(
-    q: Question, # with text
-) -> str:        # on one line
-    "Return the words of the mention that is asked about."
+def mention_of(q: Question) -> str:
+    "Return the words, on one line, of the mention that is asked about."
     if words := _on_a_line(q.text[slice(*chars_of(q))]): return words
     raise DataError("the mention is blank", f"question {q.id!r}, field chars")
 
@@ -54,10 +50,8 @@ def _taken_for_mark(text: str, start: int, end: int) -> int|None:
     at += [i for i, brace in ((start - 1, "{"), (start, "{"), (end - 1, "}")) if i >= 0 and text[i] == brace]
     return min(at, default=None)
 
-def marked(
-    q: Question, # with text
-) -> str:        # for a prompt
-    "The text of a question with its mention marked."
+def marked(q: Question) -> str:
+    "Write a question's text with its mention marked, for a prompt."
     mention_of(q)
     (start, end), text = chars_of(q), q.text
     if (at := _taken_for_mark(text, start, end)) is not None:
@@ -73,11 +67,8 @@ def _names(q: Question) -> list[str]:
     if bad is not None: raise DataError(f"{names[bad]!r} is no name that stands on one line", f"question {q.id!r}, option {bad}")
     return names
 
-def prompt(
-    q: Question,         # with text
-    form: Form = "base", # base, desc or coref
-) -> str:                # for one model call
-    "What a language model is asked."
+def prompt(q: Question, form: Form = "base") -> str:
+    "Write what a language model is asked in one call."
     return Template(_template(form)).substitute(text=marked(q), options="\n".join(_names(q)))
 
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #2bbb2a8e
@@ -99,14 +90,10 @@ def _explained(form: str, explanation: str) -> str:
     if form != "base" and not words: raise CallError(f"the form {form} has an explanation", do="say one")
     return f"- Explanation: {words}\n" if words else ""
 
-def reply_form(
-    q: Question,              # what is asked
-    answer_index: int,        # the option that the reply names
-    form: Form = "base",      # base, desc or coref
-    mention: str|None = None, # what the reply repeats; None: the question's mention
-    explanation: str = "",    # for desc and coref
-) -> str:                     # without a line end
-    "A well-formed reply."
+def reply_form(q: Question, answer_index: int, form: Form = "base", mention: str|None = None,
+               explanation: str = "") -> str:
+    """Write a well-formed reply, without a line end, that names an option by its index and repeats the mention.
+    Without `mention` the question's is repeated; `explanation` is for desc and coref."""
     names = _names(q)
     if not 0 <= answer_index < len(names): raise CallError(f"there is no option {answer_index}", do=f"question {q.id!r} has {len(names)}, counted from 0")
     said = mention_of(q) if mention is None else _on_a_line(mention)
@@ -132,12 +119,9 @@ def _complete(q: Question, form: str) -> str:
     explanation = "" if form == "base" else r"- Explanation: [^\n]+\n"
     return r"- Mention: \{\{(?:" + mention + r")\}\}\n" + explanation + "- " + MARKER + "(?:" + "|".join(names) + ")"
 
-def grammar(
-    q: Question,                                       # its options; its text is not needed
-    form: Form = "base",                               # base, desc or coref
-    kind: Literal["released", "complete"] = "released", # the authors', or one that can say everything
-) -> str:                                              # a regular expression for the whole reply
-    "What a constrained model may reply."
+def grammar(q: Question, form: Form = "base", kind: Literal["released", "complete"] = "released") -> str:
+    """Write a regular expression for the whole reply of a constrained model, of the question's options;
+    text is not needed. It is the authors', or one that can say everything."""
     _known(form, FORMS, "form")
     _known(kind, KINDS, "kind of grammar")
     _names(q)
@@ -274,15 +258,11 @@ Mode = Literal["tolerant", "released"]
 MODES = ("tolerant", "released")
 FINISHES: dict[str, Reason|None] = {"stop": None, "length": None, "content_filter": "filtered", "refusal": "refused", "failed": "failed"}  # how a reply ended, and the reason that lies in it
 
-def read_answer(
-    q: Question,                                       # what was asked
-    reply: str,                                        # the model's text
-    form: Form = "base",                               # as it was asked; the line with the answer is the same in all
-    mode: Mode = "tolerant",                           # ours, or the authors'
-    drop: str = "",                                    # released: characters to remove from the name
-    finish: str = "stop",                              # stop, length, content_filter, refusal or failed
-) -> Answer:                                           # one option, or the reason why there is none
-    "A reply as an answer."
+def read_answer(q: Question, reply: str, form: Form = "base", mode: Mode = "tolerant", drop: str = "",
+                finish: str = "stop") -> Answer:
+    """Read a reply as an answer: one option, or the reason why there is none; the answer's line is the same in all
+    forms. `drop` are characters that the released mode removes from the name; `finish` is stop, length,
+    content_filter, refusal or failed."""
     for value, known, what in ((form, FORMS, "form"), (mode, MODES, "mode"), (finish, [*FINISHES], "finish")): _known(value, known, what)
     names = [o.name.strip() for o in q.options]
     if reason := FINISHES[finish]: return Answer(q.id, reason=reason, raw=reply)

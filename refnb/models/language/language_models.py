@@ -84,10 +84,9 @@ _BY_PROVIDER: dict[str, dict[str, Any]] = {
     "local": {"decoding": {"max_tokens": 512}},
 }
 
-def model_of(
-    entry: Entry, # of a YAML file, or of a name that says all
-) -> LanguageModel:
-    "Read an entry as a language model; what it leaves out is what most models want."
+def model_of(entry: Entry) -> LanguageModel:
+    """Read an entry, of a file or of a name that says all, as a language model;
+    what it leaves out is what most models want."""
     said = dict(entry.data)
     who = said.pop("kind", "")
     if who not in SHORT: who = said.get("provider", "openai")
@@ -98,10 +97,8 @@ def model_of(
     return record_of(entry._replace(data=said), LanguageModel, **usual)
 
 # %% ../../../nbs/models/language/01_language_models.ipynb #3941bf2f
-def language_models(
-    s: Settings|None = None, # where your own are
-) -> dict[str, LanguageModel]:
-    "List all language models by name."
+def language_models(s: Settings|None = None) -> dict[str, LanguageModel]:
+    "List all language models by name, the package's and yours."
     return {n: model_of(e) for n, e in entries_of("language-model", s).items()}
 
 def the_model(
@@ -139,21 +136,14 @@ class Ask(Record, omit_defaults=False):
         return ([{"role": "system", "content": self.system}] if self.system else []) + [{"role": "user", "content": self.prompt}]
 
 # %% ../../../nbs/models/language/01_language_models.ipynb #f29654b2
-def ask_key(
-    ask: Ask, # a request
-) -> str:     # 32 hex digits
-    "What names a reply: a hash over all that could change it."
+def ask_key(ask: Ask) -> str:
+    "Name a reply to a request by a hash, 32 hex digits, over all that could change it."
     return hashlib.sha256(msgspec.json.encode(ask.changed(id=""), order="sorted")).hexdigest()[:32]
 
-def ask_of(
-    m: LanguageModel,          # who is asked
-    id: str,                   # of the question
-    prompt: str,               # what is sent
-    system: str = "",          # the system message
-    pattern: str = "",         # where the reply is constrained
-    options: Iterable[str] = (), # strings to be scored or chosen from
-) -> Ask:
-    "A request to a model."
+def ask_of(m: LanguageModel, id: str, prompt: str, system: str = "", pattern: str = "",
+           options: Iterable[str] = ()) -> Ask:
+    """Make a request to a model; `id` is the question's, `pattern` is for a constrained reply.
+    `options` are strings to be scored or chosen from."""
     return Ask(id, prompt, system, m.message, m.provider, m.base_url, m.model, m.revision, m.file, m.dtype, m.decoding, m.way, m.constraint, pattern, tuple(options), m.version)
 
 # %% ../../../nbs/models/language/01_language_models.ipynb #733a9c96
@@ -173,20 +163,14 @@ class Reply(Record):
     tries: int = 1                        # requests that it took
     batch: bool = False                   # came in a batch, at a batch's price
 
-def cost(
-    m: LanguageModel, # who answered
-    r: Reply,         # what it said
-) -> float|None:      # USD; None: the price is unknown
-    "What a reply cost."
+def cost(m: LanguageModel, r: Reply) -> float|None:
+    "Compute what a reply cost in USD; None: the price is unknown."
     if (p := m.price) is None: return 0. if m.provider == "local" else None
     cached = p.input if p.cached is None else p.cached
     return ((r.tokens_in - r.tokens_cached)*p.input + r.tokens_cached*cached + r.tokens_out*p.output)*(p.batch if r.batch else 1.)/1e6
 
-def usage(
-    m: LanguageModel, # who answered
-    r: Reply,         # what it said
-) -> Usage:           # for the answer
-    "What a reply used."
+def usage(m: LanguageModel, r: Reply) -> Usage:
+    "State what a reply used, for the answer."
     return Usage(r.tokens_in, r.tokens_out, cost(m, r), r.seconds, r.model if m.provider != "local" else "")  # local weights are known by their hash
 
 # %% ../../../nbs/models/language/01_language_models.ipynb #1b8449f7
@@ -198,12 +182,9 @@ class Forecast(Record):
     usd: float|None         # at most; None: the price is unknown
     too_long: int = 0       # prompts beyond the model's context
 
-def forecast(
-    m: LanguageModel,     # who would be asked
-    asks: Iterable[Ask],  # what would be sent
-    count=None,           # text -> tokens; None: a token per four characters
-) -> Forecast:
-    "Tokens and cost of asking, before it is done."
+def forecast(m: LanguageModel, asks: Iterable[Ask], count=None) -> Forecast:
+    """Forecast tokens and cost of asking, before it is done;
+    `count` counts a text's tokens, None: one per four characters."""
     count = count or (lambda text: -(-len(text)//4))
     sizes = [count(a.prompt) + count(a.system) for a in asks]
     out = m.decoding.max_tokens if m.way == "reply" else 1

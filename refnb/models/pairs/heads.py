@@ -93,10 +93,8 @@ def _written_text(o: Option) -> str:
     "An option's text for a model that writes."
     return f"entity: {o.name} description: {o.description}" if o.description else f"entity: {o.name}"
 
-def text_for(
-    kind: str, # of a pair model
-) -> Callable[[Option], str]:
-    "What is told of an option."
+def text_for(kind: str) -> Callable[[Option], str]:
+    "Say what is told of an option to a pair model of this kind."
     return _written_text if kind == "written" else choice_text
 
 # %% ../../../nbs/models/pairs/03_heads.ipynb #a977660b
@@ -286,19 +284,12 @@ def _made(m: PairModel, model: Any, tokenizer: Any, seed: int = 0) -> Head:
     if m.kind == "written": return Writer(model, tokenizer, m)
     return BiEncoder(model, tokenizer, m) if m.kind == "cosine" else CrossEncoder(model, tokenizer, m, seed)
 
-def new_model(
-    m: PairModel,         # which
-    seed: int = 0,        # of a head's weights
-    offline: bool = True, # nothing is downloaded
-) -> Head:
-    "A model that is to be trained."
+def new_model(m: PairModel, seed: int = 0, offline: bool = True) -> Head:
+    "Load a model that is to be trained; `seed` is of a head's weights. Offline, nothing is downloaded."
     return _made(m, *load_with(CLASSES[m.kind], m.changed(dtype="float32"), offline), seed)
 
-def trained_model(
-    m: PairModel,      # which
-    folder: str|Path,  # what training left
-) -> Head:
-    "A model that was trained."
+def trained_model(m: PairModel, folder: str|Path) -> Head:
+    "Load a model from the folder that training left."
     made = _made(m, *load_with(CLASSES[m.kind], m.changed(model=str(folder), package="", revision="")))
     if not isinstance(made, CrossEncoder): return made
     from safetensors import SafetensorError
@@ -337,10 +328,8 @@ class TrainedSeal(Record, omit_defaults=False):
 
 SEAL, WEIGHTS, SCHEMA = "seal.json", "weights", 1
 
-def read_seal(
-    folder: str|Path, # what training left
-) -> TrainedSeal:
-    "What was trained, and on what."
+def read_seal(folder: str|Path) -> TrainedSeal:
+    "Read what was trained, and on what, from the folder that training left."
     path = Path(folder)/SEAL
     if not path.exists(): raise DataError("holds nothing that was trained to the end", str(folder), "refnb train makes such a folder; the same command goes on")
     try:

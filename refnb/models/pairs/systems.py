@@ -31,10 +31,8 @@ from .heads import SEAL, WEIGHTS, Recipe, TrainedSystem, read_seal, text_for, tr
 COMPARING = "comparing"
 UNTURNED = ("always-first", COMPARING)  # a place has no sign to turn, and this one turns it itself
 
-def is_pair_system(
-    name: str, # of any system
-) -> bool:
-    "Tell whether a name is that of a pair model."
+def is_pair_system(name: str) -> bool:
+    "Tell whether a system's name is that of a pair model."
     base = name.partition("[")[0]
     known = entries_of("pair-model")
     return base in known or (base.endswith(TURNED) and (plain := base.removesuffix(TURNED)) in known and plain not in UNTURNED)
@@ -44,10 +42,9 @@ class PairSystem(BaseSystem):
     "A system that compares an expression with each option."
     whole = "it takes seconds: leave out --ray"
 
-    def __init__(self,
-        entry: Entry,           # under the name that was asked, perhaps with +negation
-        changed: Mapping[str, Any]|None = None, # single settings of a model with weights
-    ):
+    def __init__(self, entry: Entry, changed: Mapping[str, Any]|None = None):
+        """Make a system of an entry, under the name that was asked, perhaps with +negation.
+        Single settings of a model with weights may be changed."""
         changed, self.entry = dict(changed or {}), entry
         self.base = entry.name.removesuffix(TURNED)
         self.turned = self.base != entry.name
@@ -131,40 +128,28 @@ def the_pair_system(
     return PairSystem(known[name.removesuffix(TURNED)]._replace(name=name), changed)
 
 # %% ../../../nbs/models/pairs/06_systems.ipynb #2836f0c6
-def trained_for(
-    task: str, # what is answered
-) -> list[str]: # tasks
-    "What a system must have been trained on to answer a task, unless a checkpoint is named."
+def trained_for(task: str) -> list[str]:
+    "List the tasks that a system must have been trained on to answer a task, unless a checkpoint is named."
     whole = sample_of(task)[0]
     if not whole.startswith("altentities/"): return []
     return [f"{whole.rpartition('/')[0]}/{split}" for split in ("train", "dev")]
 
-def checkpoints(
-    base: str, # a system that is trained
-    task: str, # what is answered
-    s: Settings, # where runs are
-) -> list[Path]: # the newest first
-    "Folders with a system's weights that were trained for a task."
+def checkpoints(base: str, task: str, s: Settings) -> list[Path]:
+    "List folders, the newest first, with weights of a system (`base`) that were trained for a task."
     found = [p for x in trained_for(task) for p in (Path(s.runs)/"trained"/safe_path(base)/safe_path(x)).glob(f"*/{SEAL}")]
     return [p.parent for p in sorted(found, key=lambda p: -p.stat().st_mtime_ns)]
 
-def same_questions(
-    task: str, # any
-) -> str:      # a name for what is asked
-    "What a task asks, whatever is told of its options: in AltEntities the same expressions stand in all settings."
+def same_questions(task: str) -> str:
+    """Name what a task asks, whatever is told of its options:
+    in AltEntities the same expressions stand in all settings."""
     whole = sample_of(task)[0]
     if not is_task(whole) or not whole.startswith("altentities/"): return whole
     domain, _, split = read_altentities_task(whole)
     return f"altentities/{domain}/{split}"
 
 # %% ../../../nbs/models/pairs/06_systems.ipynb #044c81bf
-def with_checkpoint(
-    system: PairSystem, # perhaps one that is trained
-    task: str,          # what is answered
-    s: Settings,        # where runs are
-    **changed,          # settings that were asked for
-) -> PairSystem:
-    "Give a system the weights that it was trained to; others stay as they are."
+def with_checkpoint(system: PairSystem, task: str, s: Settings, **changed) -> PairSystem:
+    "Give a system the weights that it was trained to, with settings that were asked for; others stay as they are."
     if not system.trained or system.model is None: return system
     found = [Path(system.model.checkpoint)] if system.model.checkpoint else checkpoints(system.base, task, s)
     if not found: raise DataError(f"{system.base} is not trained for it", task, f"refnb train {system.base} {next(iter(trained_for(task)), 'TASK')}, or name a folder with -p checkpoint=FOLDER")
@@ -176,27 +161,20 @@ def with_checkpoint(
     return system.having(changed_record(learnt, changed | {"checkpoint": str(found[0])}, "a trained system"))
 
 # %% ../../../nbs/models/pairs/06_systems.ipynb #d7960970
-def fitting_task(
-    task: str, # what is answered
-) -> str:      # whose options weigh the terms; "": its own
-    "The task that TF-IDF is fitted on."
+def fitting_task(task: str) -> str:
+    """Name the task whose options weigh the terms of TF-IDF; "": its own."""
     whole = sample_of(task)[0]
     if not is_task(task) or not whole.startswith("altentities/"): return ""
     domain, setting, _ = read_altentities_task(whole)
     return altentities_task(domain, setting, "dev")
 
-def is_fitted(
-    system: PairSystem, # any
-) -> bool:
-    "Whether texts of options tell it how rare terms are."
+def is_fitted(system: PairSystem) -> bool:
+    "Tell whether texts of options say to a system how rare terms are."
     return system.base == COMPARING or system.base in WEIGHTLESS and WEIGHTLESS[system.base].fitted
 
 # %% ../../../nbs/models/pairs/06_systems.ipynb #e88cd0e2
-def loaded_of(
-    system: PairSystem,   # with weights
-    offline: bool = True, # nothing is downloaded
-) -> Loaded:
-    "A system's model."
+def loaded_of(system: PairSystem, offline: bool = True) -> Loaded:
+    "Load the model of a system with weights; offline, nothing is downloaded."
     m = system.model
     if m is None: raise CallError(f"{system.base} has no weights")
     if m.checkpoint: return trained_model(m, Path(m.checkpoint)/WEIGHTS)
@@ -220,34 +198,22 @@ def scorer_of(
     return turning(scorer) if system.turned else scorer
 
 # %% ../../../nbs/models/pairs/06_systems.ipynb #ad259661
-def pair_answers(
-    system: PairSystem,            # who answers
-    task: str,                     # what is answered
-    todo: Sequence[Question],      # what of it is not answered yet
-    questions: Sequence[Question], # all of it
-    s: Settings,                   # where files are
-    loaded: Loaded|None = None,    # a model that was loaded before
-) -> Iterator[Answer]:             # in order
-    "What a pair model says."
+def pair_answers(system: PairSystem, task: str, todo: Sequence[Question], questions: Sequence[Question], s: Settings,
+                 loaded: Loaded|None = None) -> Iterator[Answer]:
+    """Yield in order what a pair model says to `todo`, what of a task's questions is not answered yet.
+    `loaded` is a model that was loaded before."""
     if not todo: return
     kind = system.model.kind if system.model else "cosine"
     yield from compared(todo, scorer_of(system, task, questions, s, loaded), BLOCK if kind == "cosine" else BLOCK//20, text_for(kind))
 
 # %% ../../../nbs/models/pairs/06_systems.ipynb #1c48902e
-def weights_hash(
-    m: PairModel,         # which
-    offline: bool = True, # nothing is downloaded
-) -> str:                 # of its weights, or the commit of a repository
-    "What names the weights of a model."
+def weights_hash(m: PairModel, offline: bool = True) -> str:
+    "Name a model's weights by their hash, or by the commit of a repository; offline, nothing is downloaded."
     where = check_pair_model(m, offline)
     return lite_id(where.place) if m.kind == LITE else weights_id(where)
 
-def pair_identity(
-    system: PairSystem,   # any; a trained one with its checkpoint
-    task: str,            # what is answered
-    offline: bool = True, # nothing is downloaded
-) -> Identity:
-    "State what could change the answers of a pair model."
+def pair_identity(system: PairSystem, task: str, offline: bool = True) -> Identity:
+    "State what could change the answers of a pair model, a trained one with its checkpoint."
     if (m := system.model) and m.checkpoint: return _trained_identity(m)
     if m:
         settings = {k: v for k, v in msgspec.structs.asdict(m).items() if k not in UNHASHED}
@@ -257,10 +223,8 @@ def pair_identity(
     if system.base == COMPARING: fitted |= {f: prompt_hash(packaged(f"data/systems/{f}.yaml").read_text()) for f in ("comparing_weights", "comparing_words")}
     return Identity(fitted, data=find_task(on).blobs if on else {})
 
-def pair_settings(
-    m: PairModel, # which
-) -> dict:        # without where it is
-    "The settings of a pair model that could change a score."
+def pair_settings(m: PairModel) -> dict:
+    "List the settings of a pair model that could change a score, without where it is."
     got = {k: v for k, v in msgspec.structs.asdict(m).items() if k not in UNHASHED} | {"labels": list(m.labels)}
     return got | ({"model": Path(m.model).name} if Path(m.model).is_dir() else {})
 

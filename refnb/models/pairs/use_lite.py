@@ -79,10 +79,8 @@ def _groups(folder: Path) -> list[_Group]:
     if bad := [p for g in groups for p in g.paths if Path(p).name != p or p == ".."]: raise FormatError(f"{bad[0]!r} is no file beside it", str(folder/"model.json"))
     return groups
 
-def lite_id(
-    folder: str|Path, # with model.json
-) -> str:             # 16 hexadecimal digits
-    "A hash of all files that a vector depends on."
+def lite_id(folder: str|Path) -> str:
+    "Hash all files that a vector depends on, in a folder with model.json, as 16 hexadecimal digits."
     folder, h = Path(folder), hashlib.sha256()
     for name in ["model.json", "vocab.json", *(p for g in _groups(folder) for p in g.paths)]: h.update(hashlib.sha256(_raw(folder/name)).digest())
     return h.hexdigest()[:16]
@@ -125,13 +123,9 @@ def _lite_shapes(pieces: int = 8002, size: int = 256) -> dict[str, tuple[int, ..
     return shapes
 
 # %% ../../../nbs/models/pairs/05_use_lite.ipynb #6cd22a62
-def tiny_lite(
-    folder: str|Path,     # where it is written
-    texts: Iterable[str], # whose characters and words are the vocabulary
-    size: int = 8,        # of what goes into the first layer
-    seed: int = 0,        # of the numbers
-) -> Path:
-    "A graph's constants at random, and a vocabulary."
+def tiny_lite(folder: str|Path, texts: Iterable[str], size: int = 8, seed: int = 0) -> Path:
+    """Write a graph's constants at random, and a vocabulary of the characters and words of texts.
+    `size` is of what goes into the first layer."""
     folder, rng, words = Path(folder), np.random.default_rng(seed), [w for t in texts for w in _marked_words(t)]
     known = sorted({*words, *"".join(words), MARK})
     vocabulary = [("", 0)]*RESERVED + [(p, -float(i % 9) - 2 + len(p)/4) for i, p in enumerate(known)]
@@ -202,11 +196,8 @@ def _misshapen(c: Arrays) -> list[str]:
     shapes = _lite_shapes(*(axes(c["Embeddings_en"].shape)[:2] if "Embeddings_en" in c else ()))
     return [n for n, s in shapes.items() if n not in c or axes(c[n].shape) != axes(s)]
 
-def load_lite(
-    m: PairModel,         # of the kind use-lite
-    offline: bool = True, # makes no difference: refnb downloads nothing of it
-) -> UseLite:
-    "Load the Universal Sentence Encoder Lite."
+def load_lite(m: PairModel, offline: bool = True) -> UseLite:
+    "Load the Universal Sentence Encoder Lite; `offline` makes no difference: refnb downloads nothing of it."
     if m.tokens > 128: raise CallError(f"{m.title} reads 128 pieces at most, not {m.tokens}", do="say tokens=128 or less")
     folder = Path(check_pair_model(m, offline).place)
     c, pieces = _read_constants(folder), Pieces(_decoded(folder/"vocab.json", list[tuple[str, float|None]]), str(folder/"vocab.json"))
