@@ -129,16 +129,11 @@ def dots(
     return fig
 
 # %% ../../nbs/results/04_plots.ipynb #5fc8d6d6
-def lines(
-    panels: Mapping[str, Mapping[str, tuple[Sequence[float], Sequence[float|None]]]], # panel -> series -> x and y
-    title: str = "",              # of the figure
-    xlabel: str = "",             # below each panel
-    ylabel: str = "accuracy (%)", # beside the first panel
-    height: float = 4.2,          # inches
-    grid: Literal["x", "y", "both"] = "y", # lines across this axis
-    **share: Any,                 # further arguments of `plt.subplots`
-) -> Figure:
-    "Draw a line per series, a panel per subset."
+def lines(panels: Mapping[str, Mapping[str, tuple[Sequence[float], Sequence[float|None]]]], title: str = "",
+          xlabel: str = "", ylabel: str = "accuracy (%)", height: float = 4.2, grid: Literal["x", "y", "both"] = "y",
+          **share: Any) -> Figure:
+    """Draw a line per series, a panel per subset: panel -> series -> x and y. `xlabel` is below each panel,
+    `ylabel` beside the first, `height` in inches, `grid` across an axis; `share` is for `plt.subplots`."""
     with figure(3.5*len(panels) + .6, height, title, list(panels), None, xlabel, ylabel, grid, **share) as (fig, axes):
         for ax, panel in zip(axes, panels.values(), strict=True):
             for k, (label, (x, y)) in enumerate(panel.items()): ax.plot(x, np.array(y, float), label=label, **mark(k, 6))
@@ -212,12 +207,9 @@ def _smoothed(values: Sequence[float], width: int) -> list[float]:
     windows = [values[max(0, i - width + 1):i + 1] for i in range(len(values))]
     return [sum(w)/len(w) for w in windows]
 
-def curves(
-    trainings: Mapping[str, Sequence[Entry]], # name -> its journal
-    title: str = "",                          # of the figure
-    width: int = 5,                           # steps that a loss is averaged over
-) -> Figure:
-    "Draw the loss by step, and the accuracy on what was held out."
+def curves(trainings: Mapping[str, Sequence[Entry]], title: str = "", width: int = 5) -> Figure:
+    """Draw the loss by step, averaged over `width` steps, and the accuracy on what was held out,
+    by name of training."""
     with figure(8.4, 3.2, title, ["training loss", "held-out accuracy (%)"], sharey=False) as (fig, (left, right)):
         for k, (name, entries) in enumerate(trainings.items()):
             losses = {e.step: e.loss for e in entries if not e.is_epoch and e.loss is not None}

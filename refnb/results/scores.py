@@ -24,9 +24,7 @@ from ..benchmarks.tasks import is_task, the_card
 from ..models.registry import find_system, is_system
 
 # %% ../../nbs/results/00_scores.ipynb #27998bf6
-def the_usual(
-    system: str, # a name
-) -> Callable[[RunInfo], bool]:
+def the_usual(system: str) -> Callable[[RunInfo], bool]:
     "Make the test that a run is of the system as its name says today, and not of a variant with other settings."
     if split_hash(system)[1] or not is_system(system): return lambda info: True
     try: return getattr(find_system(system), "is_it", lambda info: True)
@@ -42,12 +40,9 @@ def run_outcomes(
     found = the_summary(task, system, s.runs, places_of_summaries(s), the_usual(system))
     return (outcomes_of_summary(*found), found[1].info) if found else None
 
-def outcomes_on(
-    system: str,             # its name, or system@hash
-    task: str,               # what it answered
-    s: Settings|None = None, # where runs and reports are
-) -> tuple[pd.DataFrame, list[RunInfo]]|None: # outcomes and the runs they are from; None: there is none
-    "Find the outcomes of a system on a task, from its pieces if need be."
+def outcomes_on(system: str, task: str, s: Settings|None = None) -> tuple[pd.DataFrame, list[RunInfo]]|None:
+    """Find the outcomes of a system (its name, or system@hash) on a task, from its pieces if need be, and the runs
+    that they are from; None: there is none."""
     if found := run_outcomes(system, task, s): return found[0], [found[1]]
     got = [f for x in the_card(task).pieces if (f := run_outcomes(system, x, s))] if is_task(task) else []
     return (pd.concat([o for o, _ in got], ignore_index=True), [i for _, i in got]) if got else None
@@ -75,10 +70,8 @@ class Scores:
 # %% ../../nbs/results/00_scores.ipynb #f4a93a9b
 Metric = Callable[[pd.DataFrame], float]
 
-def find_metric(
-    metric: "str|Metric",   # file.py:function, module:function, the name of an entry point, or a function
-) -> tuple[str, Metric]:    # its name, and the function
-    "Find a metric."
+def find_metric(metric: "str|Metric") -> tuple[str, Metric]:
+    "Find a metric and its name: of file.py:function, module:function, the name of an entry point, or a function."
     if not isinstance(metric, str): return getattr(metric, "__name__", type(metric).__name__), metric
     points = entry_points("refnb.metrics")
     if metric not in points and ":" not in metric:
@@ -124,11 +117,8 @@ def score(
     return Scores(pd.DataFrame.from_dict(rows, orient="index"), mode, " / ".join([by] if isinstance(by, str) else by or []))
 
 # %% ../../nbs/results/00_scores.ipynb #076c0a22
-def as_outcomes(
-    x,                        # outcomes, a run, "task:system", or (outcomes, info)
-    s: Settings|None = None,  # where runs and reports are
-) -> pd.DataFrame:            # outcomes
-    "The outcomes of whatever names a run."
+def as_outcomes(x, s: Settings|None = None) -> pd.DataFrame:
+    """Return the outcomes of whatever names a run: outcomes, a run, "task:system", or (outcomes, info)."""
     if isinstance(x, pd.DataFrame): return x
     if isinstance(x, tuple): return x[0]
     if isinstance(x, Run) and x.questions_path.exists(): return outcomes(list(read_jsonl(x.questions_path, Question)), x.answers(), str(x.folder))

@@ -383,11 +383,9 @@ def _cost() -> dict[str, float]:
 
 def sha256(data: bytes) -> str: return hashlib.sha256(data).hexdigest()
 
-def png(
-    figure: Any,    # of matplotlib
-    dpi: int = 150, # dots per inch
-) -> bytes:
-    "A figure as PNG, without the time of day; of at most 64 colours, which makes it a third of the size."
+def png(figure: Any, dpi: int = 150) -> bytes:
+    """Write a figure of matplotlib as PNG, without the time of day;
+    of at most 64 colours, which makes it a third of the size."""
     import io
     from PIL import Image
     full, out = io.BytesIO(), io.BytesIO()

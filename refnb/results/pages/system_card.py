@@ -26,10 +26,9 @@ from ...models.running import run
 # %% ../../../nbs/results/pages/01_system_card.ipynb #225dc1e3
 SAMPLE_BOARD = "sample"
 
-def board_tasks(
-    sample: bool = False, # refnb's own questions in place of the benchmarks'
-) -> dict[str, list[str]]: # benchmark -> tasks
-    "What is asked of a system that is asked everything."
+def board_tasks(sample: bool = False) -> dict[str, list[str]]:
+    """List by benchmark the tasks of a system that is asked everything;
+    `sample`: refnb's own questions in their place."""
     return {n: b.board for n, b in benchmarks().items() if b.board and (n == SAMPLE_BOARD) == sample}
 
 def _some(task: str, n: int, s: Settings) -> Task:
@@ -54,11 +53,8 @@ class Line(Record, omit_defaults=False, rename={"task": "part"}):
     run: str = ""                # its hash
     reason: str = ""             # why there is no number
 
-def line_of(
-    r: Run,                  # sealed
-    s: Settings|None = None, # where runs and reports are
-) -> Line:
-    "What a run comes to."
+def line_of(r: Run, s: Settings|None = None) -> Line:
+    "State what a sealed run comes to."
     o, used = as_outcomes(r, s), [u for a in r.answers().values() if (u := a.usage)]
     iv, costs = score(o).interval(), [u.usd for u in used]
     return Line(r.info.task, iv.n, iv.value, iv.low, iv.high, float((1/o.options).mean()), int(o.reason.notna().sum()), sum(u.tokens_in for u in used), sum(u.tokens_out for u in used),
@@ -107,38 +103,29 @@ def run_all(
     write_system_card(card, Path(s.reports)/("sample" if sample else ""))
     return card
 
-def told(
-    line: Line, # of a card
-) -> str:
-    "Write a line for people."
+def told(line: Line) -> str:
+    "Write a card's line for people."
     if line.accuracy is None or line.chance is None: return f"{line.task}: {line.reason}"
     interval = "" if line.low is None or line.high is None else f" [{100*line.low:.1f}, {100*line.high:.1f}]"
     return f"{line.task}: {100*line.accuracy:.1f} %{interval} of {line.n:,}, guessing {100*line.chance:.1f} %"
 
 # %% ../../../nbs/results/pages/01_system_card.ipynb #e3597c4e
-def card_frame(
-    card: SystemCard, # of a system
-) -> pd.DataFrame:    # one row per task
-    "A card as a table."
+def card_frame(card: SystemCard) -> pd.DataFrame:
+    "Make a card a table, one row per task."
     shown = lambda v: "" if v is None else f"{100*v:.1f}"
     rows = [{"task": x.task, "accuracy (%)": shown(x.accuracy), "low": shown(x.low), "high": shown(x.high), "guessing": shown(x.chance), "n": x.n or "", "no choice": x.no_choice if x.n else "",
              "tokens read": x.tokens_in or "", "written": x.tokens_out or "", "USD": "unknown" if x.usd is None else f"{x.usd:.4g}" if x.n else "", "minutes": f"{x.minutes:.1f}" if x.n else "", "run": x.run, "note": x.reason} for lines in card.boards.values() for x in lines]
     return pd.DataFrame(rows)
 
-def card_figure(
-    card: SystemCard, # of a system
-):                    # a matplotlib figure
-    "A card as a picture: accuracy with intervals, and guessing."
+def card_figure(card: SystemCard):
+    "Draw a card with matplotlib: accuracy with intervals, and guessing."
     from refnb.results.plots import dots
     lines = [x for lines in card.boards.values() for x in lines if x.accuracy is not None]
     iv = lambda x: Interval(x.accuracy, x.low, x.high, x.n, 0)
     return dots({card.title: {card.title: [iv(x) for x in lines], "guessing": [Interval(x.chance, None, None, x.n, 0) for x in lines]}}, [x.task for x in lines])
 
-def write_system_card(
-    card: SystemCard, # of a system
-    reports: str|Path, # the folder of reports
-) -> Path:            # the page
-    "Write a card as a page, a picture and JSON."
+def write_system_card(card: SystemCard, reports: str|Path) -> Path:
+    "Write a card as a page, a picture and JSON below the reports, and return the page's path."
     path = Path(reports)/"systems"/f"{safe_path(card.system)}.md"
     write_atomic(path.with_suffix(".json"), msgspec.json.format(msgspec.json.encode(card), indent=1) + b"\n")
     rows = card_frame(card)

@@ -312,10 +312,9 @@ def _table(data: ViewData) -> str:
 # %% ../../../nbs/results/pages/00_viewer.ipynb #f058dd51
 class Frame:
     "A page inside a notebook."
-    def __init__(self,
-        page: str,         # HTML
-        height: int = 720, # in pixels
-    ): self.page, self.height = page, height
+    def __init__(self, page: str, height: int = 720):
+        "Keep a page's HTML, and the height in pixels of its frame."
+        self.page, self.height = page, height
     def __repr__(self): return f"Frame({len(self.page)/1000:,.0f} kB)"
     def _repr_html_(self):
         inside = html.escape(self.page, quote=False).replace("'", "&#39;")
