@@ -14,7 +14,7 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, cast
 import msgspec
@@ -25,7 +25,7 @@ from ..core.files import read_jsonl, read_yaml
 from ..core.reading import read_documents
 from ..core.upstream import UpstreamFile, files_of, where
 from ..core.runs import documents_id, questions_id
-from ..core.extensions import card_files, named_object
+from ..core.extensions import named_cards, named_object
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #a97421db
 Shape = Literal["choice", "clusters"]
@@ -73,7 +73,7 @@ def _family(pattern: str, card: TaskCard) -> dict[str, TaskCard]:
                                   fields={}, without=[], values=values)
     return made
 
-def _read_card(path: Path) -> Benchmark:
+def _read_card(path: Path) -> tuple[str, Benchmark]:
     "Read a card; `parts`, as tasks were called in 0.1, is still read."
     data = read_yaml(path, dict[str, Any])
     if "parts" in data: data["tasks"] = data.pop("parts")
@@ -83,22 +83,12 @@ def _read_card(path: Path) -> Benchmark:
     for name, task in card.tasks.items(): tasks |= _family(name, task) if task.fields else {name: task}
     if bad := [name for name, t in tasks.items() if ":" not in t.make]:
         raise FormatError("field make is not module:function", f"card {card.benchmark}, {bad[0]}")
-    return card.changed(tasks=tasks)
+    return card.benchmark, card.changed(tasks=tasks)
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #4abf461a
-@cache
-def _cards(folder: str, stamps: tuple[int, ...]) -> dict[str, tuple[Benchmark, Path]]:
-    found: dict[str, tuple[Benchmark, Path]] = {}
-    for path in card_files("data/cards", [folder]):
-        card = _read_card(path)
-        if card.benchmark in found: raise FormatError(f"the benchmark {card.benchmark} exists already, in {found[card.benchmark][1].name}", str(path), "give it another name")
-        found[card.benchmark] = card, path
-    return found
-
 def _all_cards(s: Settings|None) -> dict[str, tuple[Benchmark, Path]]:
-    "All cards with their files; a card that changed is read again."
-    folder = your_folder("benchmarks", s)
-    return _cards(folder, tuple(p.stat().st_mtime_ns for p in card_files("data/cards", [folder])))
+    "All cards with their files."
+    return named_cards("benchmark", "data/cards", _read_card, your_folder("benchmarks", s))
 
 def benchmarks(s: Settings|None = None) -> dict[str, Benchmark]:
     "List all benchmarks by short name, the package's and yours."

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
-from .types import CallError, DataError, FormatError, Record, nearest
+from .types import CallError, DataError, Record, nearest
 from .documents import Document
 from .settings import Settings, load_settings, packaged, your_folder
 from .files import read_bytes, read_yaml
@@ -24,7 +24,7 @@ from .gap import parse_gap
 from .standoff import with_labels
 from .jsonlines import parse_jsonlines
 from .reading import read_documents
-from .extensions import card_files, named_object
+from .extensions import named_cards, named_object
 
 # %% ../../nbs/core/14_corpora.ipynb #5703a509
 class Corpus(Record):
@@ -50,19 +50,13 @@ class Corpus(Record):
 
 
 # %% ../../nbs/core/14_corpora.ipynb #d5a61036
-@cache
-def _cards(folder: str, stamps: tuple[int, ...]) -> dict[str, tuple[Corpus, Path]]:
-    found: dict[str, tuple[Corpus, Path]] = {}
-    for path in card_files("data/corpora", [folder]):
-        card = read_yaml(path, Corpus)
-        if card.corpus in found: raise FormatError(f"the corpus {card.corpus} exists already, in {found[card.corpus][1].name}", str(path), "give it another name")
-        found[card.corpus] = card.changed(title=card.title or card.corpus), path
-    return found
+def _card(path: Path) -> tuple[str, Corpus]:
+    card = read_yaml(path, Corpus)
+    return card.corpus, card.changed(title=card.title or card.corpus)
 
 def _all_cards(s: Settings|None) -> dict[str, tuple[Corpus, Path]]:
     "All cards with their files."
-    folder = your_folder("corpora", s)
-    return _cards(folder, tuple(p.stat().st_mtime_ns for p in card_files("data/corpora", [folder])))
+    return named_cards("corpus", "data/corpora", _card, your_folder("corpora", s))
 
 def corpora(s: Settings|None = None) -> dict[str, Corpus]:
     "List all corpora by short name, the package's and yours."

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import msgspec
 from ..core.types import Answer, CallError, DataError, Question, Record
 from ..core.documents import Document
-from ..core.runs import ClusterAnswer, Run, RunInfo
+from ..core.runs import ClusterAnswer, RunInfo
 from ..benchmarks.tasks import Shape, Task
 
 # %% ../../nbs/models/00_systems.ipynb #a17fe5af

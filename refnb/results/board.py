@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 from ..core.types import DataError
 from ..core.settings import Settings, load_settings, packaged, your_folder
-from ..core.files import read_bytes, write_atomic
+from ..core.files import write_atomic
 from ..core.hub import hub_files, hub_path
 from ..core.upstream import registry, survey
 from ..core.runs import find_summaries

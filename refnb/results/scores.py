@@ -9,7 +9,6 @@ __all__ = ['Metric', 'the_usual', 'run_outcomes', 'outcomes_on', 'Scores', 'find
 # %% ../../nbs/results/00_scores.ipynb #4232856d
 import html
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import NamedTuple
 import pandas as pd
 from ..core.types import CallError, DataError, Question, RefnbError, nearest

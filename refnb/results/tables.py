@@ -13,10 +13,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 import msgspec
-from ..core.types import CallError, DataError, FormatError, Record, nearest, safe_name
+from ..core.types import CallError, DataError, FormatError, Record, nearest
 from ..core.settings import packaged, your_folder
-from ..core.files import read_bytes, read_yaml, write_atomic
-from ..core.upstream import registry, set_names
+from ..core.files import read_yaml, write_atomic
+from ..core.upstream import set_names
 from ..core.runs import RunInfo, run_hash
 from ..metrics.uncertainty import Interval
 from ..core.hub import hub_files

@@ -8,7 +8,7 @@ __all__ = ['NARRATOR', 'auto_names', 'Label', 'align_names', 'genders_of']
 # %% ../../../nbs/benchmarks/identifyme/01_entities.ipynb #4abd87ee
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 import numpy as np
 from ...core.types import DataError

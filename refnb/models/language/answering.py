@@ -6,7 +6,7 @@
 __all__ = ['UNHASHED', 'form_for', 'Sent', 'sent_of', 'answer_of', 'system_text', 'run_settings', 'local_answers']
 
 # %% ../../../nbs/models/language/07_answering.ipynb #7a07187a
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 import msgspec
 from ...core.types import Answer, CallError, Question

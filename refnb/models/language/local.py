@@ -8,7 +8,7 @@ __all__ = ['CHUNK', 'Weights', 'package_names', 'join_pieces', 'weights_id', 'is
 
 # %% ../../../nbs/models/language/06_local.ipynb #f1d0d114
 import io, time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import contextmanager, redirect_stderr
 from pathlib import Path
 from typing import Any, NamedTuple

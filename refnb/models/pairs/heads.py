@@ -20,7 +20,7 @@ from ...core.files import read_bytes, read_yaml
 from ...core.runs import OtherVersion
 from ...benchmarks.altentities.questions import choice_text
 from .scorers import Pairs
-from .encoders import LITE, Encoder, Loaded, PairModel, batches_by_length, in_memory, load_encoder, load_with
+from .encoders import LITE, Encoder, Loaded, PairModel, batches_by_length, in_memory, load_with
 
 # %% ../../../nbs/models/pairs/03_heads.ipynb #65828b5e
 class Recipe(Record):

@@ -15,8 +15,7 @@ from string import Template
 from typing import Any, Literal, NamedTuple, TypeVar
 import msgspec
 import pandas as pd
-from fastcore.basics import patch
-from ...core.types import Answer, CallError, DataError, Option, Question, Record, Usage, safe_path
+from ...core.types import Answer, DataError, Option, Question, Record, Usage, safe_path
 from ...core.settings import Settings, load_settings, packaged
 from ...core.files import CANARY, read_jsonl, write_atomic
 from ...core.documents import plain

@@ -9,11 +9,11 @@ __all__ = ['SPOKEN', 'SUGGESTED', 'MONTH', 'WHOLE_DATE', 'Measure', 'MEASURES', 
 
 # %% ../../../nbs/results/papers/03_altentities_rules.ipynb #a9c06b94
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Literal, NamedTuple
 from matplotlib.figure import Figure
-from ...core.types import CallError, DataError, Record, nearest
+from ...core.types import CallError, Record, nearest
 from ...core.settings import Settings, packaged
 from ...core.files import read_yaml
 from ...core.upstream import data_ids

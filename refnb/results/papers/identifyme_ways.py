@@ -6,11 +6,10 @@
 __all__ = ['WAYS', 'HELD', 'Way', 'asked_ways']
 
 # %% ../../../nbs/results/papers/01_identifyme_ways.ipynb #8c2c60b2
-from pathlib import Path
 from typing import Any, NamedTuple, cast
 import pandas as pd
 from ...core.settings import Settings
-from ...core.runs import RunInfo, find_summaries, places_of_summaries, read_summary, run_hash
+from ...core.runs import RunInfo, find_summaries, places_of_summaries, read_summary
 from ..scores import run_outcomes
 from ...benchmarks.tasks import drawn_ids, find_task, sample_of
 from ...models.language.answering import form_for, run_settings
