@@ -407,6 +407,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                                      'refnb/benchmarks/altentities/statistics.py'),
                                                          'refnb.benchmarks.altentities.statistics.entities_per_expression': ( 'benchmarks/altentities/statistics.html#entities_per_expression',
                                                                                                                               'refnb/benchmarks/altentities/statistics.py'),
+                                                         'refnb.benchmarks.altentities.statistics.filled_lines': ( 'benchmarks/altentities/statistics.html#filled_lines',
+                                                                                                                   'refnb/benchmarks/altentities/statistics.py'),
                                                          'refnb.benchmarks.altentities.statistics.judged_share': ( 'benchmarks/altentities/statistics.html#judged_share',
                                                                                                                    'refnb/benchmarks/altentities/statistics.py'),
                                                          'refnb.benchmarks.altentities.statistics.method_counts': ( 'benchmarks/altentities/statistics.html#method_counts',

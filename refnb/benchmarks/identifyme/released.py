@@ -28,14 +28,17 @@ else: pd = Later("pandas")
 TEST = "identifyme/test"
 COLUMNS = {"doc_key", "mention_ind", "category", "pronoun_class", "dataset", "options", "answer", "is_nested", "is_dialogue", "ans_gender", "output"}
 
+def _table(key: str, columns: set[str], s: Settings|None) -> list[dict[str, str]]:
+    rows = list(csv.DictReader(io.StringIO(get(key, s).decode(), newline="")))
+    if lost := columns - set(rows[0] if rows else ()): raise DataError(f"the columns {sorted(lost)} are missing", key)
+    return rows
+
 def answer_rows(
     key: str,                # owner/repo/path of an answer file
     s: Settings|None = None, # where to look
 ) -> list[dict[str, str]]:   # its rows
     "The rows of a released answer file."
-    rows = list(csv.DictReader(io.StringIO(get(key, s).decode(), newline="")))
-    if lost := COLUMNS - set(rows[0] if rows else ()): raise DataError(f"the columns {sorted(lost)} are missing", key)
-    return rows
+    return _table(key, COLUMNS, s)
 
 def row_id(row: Mapping[str, str]) -> str: return f"{row['doc_key']}:{row['mention_ind']}"
 
@@ -124,11 +127,6 @@ def totals(
 # %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #ca0b2908
 REPO = "KawshikManikantan/IdentifyMe"
 DATASETS = {"LitBank": "litbank", "FantasyCoref": "fantasycoref"}  # corpus in questions -> corpus to load
-
-def _table(key: str, columns: set[str], s: Settings|None) -> list[dict[str, str]]:
-    rows = list(csv.DictReader(io.StringIO(get(key, s).decode(), newline="")))
-    if lost := columns - set(rows[0] if rows else ()): raise DataError(f"the columns {sorted(lost)} are missing", key)
-    return rows
 
 def released_labels(
     s: Settings|None = None, # where to look
