@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['Said', 'CHOICE', 'CLUSTERS', 'WORDS', 'Reply', 'Identity', 'Plan', 'Failure', 'System', 'BaseSystem', 'as_answer',
-           'as_clusters', 'function_id', 'FunctionSystem', 'flat', 'variant_name', 'split_name', 'info_of']
+           'FunctionSystem', 'flat', 'variant_name', 'split_name', 'info_of']
 
 # %% ../../nbs/models/00_systems.ipynb #caf21c34
 import hashlib
@@ -120,7 +120,7 @@ def as_answer(q: Question, reply: Reply) -> Answer:
     if not 0 <= index < len(q.options): raise DataError(f"was answered with option {index} of {len(q.options)}", f"question {q.id}")
     return Answer(q.id, (index,))
 
-def as_clusters(d: Document, reply: Any) -> ClusterAnswer:
+def _as_clusters(d: Document, reply: Any) -> ClusterAnswer:
     "Turn what a function returned for a document into an answer."
     if isinstance(reply, ClusterAnswer): return reply
     if isinstance(reply, Document): return ClusterAnswer(d.doc_key, reply.clusters, reply.names)
@@ -128,7 +128,7 @@ def as_clusters(d: Document, reply: Any) -> ClusterAnswer:
     except msgspec.ValidationError as e: raise DataError(f"was answered with what are no clusters: {e}", f"document {d.doc_key}") from None
 
 # %% ../../nbs/models/00_systems.ipynb #58ef276d
-def function_id(f: Callable) -> str:
+def _function_id(f: Callable) -> str:
     "Hash what a function is, as 16 hex digits."
     f = inspect.unwrap(f)
     try: source = inspect.getsource(f)
@@ -155,7 +155,7 @@ class FunctionSystem(BaseSystem):
     @property
     def needs(self) -> str: return f"questions with the field {self.field}" if self.field and self.shapes == CHOICE else self.field or "nothing"
     def identity(self, task: Task) -> Identity:
-        return Identity({} if self.packaged else {"source": function_id(self.f)}, revision=self.revision)
+        return Identity({} if self.packaged else {"source": _function_id(self.f)}, revision=self.revision)
     def lacks(self, task: Task) -> str:
         if why := super().lacks(task): return why
         if not self.field or (task.known and not task.here): return ""
@@ -169,7 +169,7 @@ class FunctionSystem(BaseSystem):
             except Exception as e:
                 where = f"{'question' if task.shape == 'choice' else 'document'} {x.id if task.shape == 'choice' else x.doc_key}"
                 raise DataError(f"the system raised {type(e).__name__}: {e}", where, "what was answered before is kept; fix it and run again") from e
-            yield as_answer(x, reply) if task.shape == "choice" else as_clusters(x, reply)
+            yield as_answer(x, reply) if task.shape == "choice" else _as_clusters(x, reply)
 
 # %% ../../nbs/models/00_systems.ipynb #ce2c0b07
 def flat(settings: Mapping[str, Any]) -> dict[str, Any]:

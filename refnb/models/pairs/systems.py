@@ -4,8 +4,7 @@
 
 # %% auto #0
 __all__ = ['COMPARING', 'UNTURNED', 'is_pair_system', 'PairSystem', 'make_pair_model', 'the_pair_system', 'trained_for',
-           'checkpoints', 'same_questions', 'with_checkpoint', 'fitting_task', 'is_fitted', 'loaded_of', 'scorer_of',
-           'pair_answers', 'weights_hash', 'pair_identity', 'pair_settings']
+           'scorer_of', 'pair_identity', 'pair_settings']
 
 # %% ../../../nbs/models/pairs/06_systems.ipynb #95bb7fd6
 from collections.abc import Iterator, Mapping, Sequence
@@ -73,7 +72,7 @@ class PairSystem(BaseSystem):
     def on(self, task: Task) -> "PairSystem":
         "The system with the weights that it was trained to for a task; others as they are."
         if not self.trained: return self
-        if task.name not in self.checked: self.checked[task.name] = with_checkpoint(self, task.name, task.settings, **self.changed)
+        if task.name not in self.checked: self.checked[task.name] = _with_checkpoint(self, task.name, task.settings, **self.changed)
         return self.checked[task.name]
     def having(self, model: PairModel) -> "PairSystem":
         "The same with another record."
@@ -94,8 +93,8 @@ class PairSystem(BaseSystem):
         return info.settings == msgspec.json.decode(msgspec.json.encode(settings))
     def answer(self, task: Task, items: Sequence[Question]) -> Iterator[Answer]:
         x = self.on(task)
-        if x.model and items and not self.trained and self.loaded is None: self.loaded = loaded_of(x, task.settings.offline)
-        yield from pair_answers(x, task.name, items, task.questions, task.settings, self.loaded)
+        if x.model and items and not self.trained and self.loaded is None: self.loaded = _loaded_of(x, task.settings.offline)
+        yield from _pair_answers(x, task.name, items, task.questions, task.settings, self.loaded)
 
 def _usual_model(base: str, entry: Entry) -> PairModel|None:
     "The record of a model with weights, as its entry says."
@@ -134,12 +133,12 @@ def trained_for(task: str) -> list[str]:
     if not whole.startswith("altentities/"): return []
     return [f"{whole.rpartition('/')[0]}/{split}" for split in ("train", "dev")]
 
-def checkpoints(base: str, task: str, s: Settings) -> list[Path]:
+def _checkpoints(base: str, task: str, s: Settings) -> list[Path]:
     "List folders, the newest first, with weights of a system (`base`) that were trained for a task."
     found = [p for x in trained_for(task) for p in (Path(s.runs)/"trained"/safe_path(base)/safe_path(x)).glob(f"*/{SEAL}")]
     return [p.parent for p in sorted(found, key=lambda p: -p.stat().st_mtime_ns)]
 
-def same_questions(task: str) -> str:
+def _same_questions(task: str) -> str:
     """Name what a task asks, whatever is told of its options:
     in AltEntities the same expressions stand in all settings."""
     whole = sample_of(task)[0]
@@ -148,32 +147,32 @@ def same_questions(task: str) -> str:
     return f"altentities/{domain}/{split}"
 
 # %% ../../../nbs/models/pairs/06_systems.ipynb #044c81bf
-def with_checkpoint(system: PairSystem, task: str, s: Settings, **changed) -> PairSystem:
+def _with_checkpoint(system: PairSystem, task: str, s: Settings, **changed) -> PairSystem:
     "Give a system the weights that it was trained to, with settings that were asked for; others stay as they are."
     if not system.trained or system.model is None: return system
-    found = [Path(system.model.checkpoint)] if system.model.checkpoint else checkpoints(system.base, task, s)
+    found = [Path(system.model.checkpoint)] if system.model.checkpoint else _checkpoints(system.base, task, s)
     if not found: raise DataError(f"{system.base} is not trained for it", task, f"refnb train {system.base} {next(iter(trained_for(task)), 'TASK')}, or name a folder with -p checkpoint=FOLDER")
     seal = read_seal(found[0])
     if seal.system != system.base: raise CallError(f"holds the weights of {seal.system}", str(found[0]), f"ask {seal.system}, or name another checkpoint")
-    if same_questions(task) in map(same_questions, seal.trained_on): raise DataError(f"{system.base} was trained on its questions", task, f"its accuracy on what was held out stands in {found[0]/SEAL}")
+    if _same_questions(task) in map(_same_questions, seal.trained_on): raise DataError(f"{system.base} was trained on its questions", task, f"its accuracy on what was held out stands in {found[0]/SEAL}")
     try: learnt = msgspec.convert(msgspec.to_builtins(system.model) | seal.settings, PairModel)
     except (msgspec.ValidationError, ValueError) as e: raise FormatError(f"field settings: {e}", str(found[0]/SEAL), "it was made by another version, or is damaged; train the system again") from None
     return system.having(changed_record(learnt, changed | {"checkpoint": str(found[0])}, "a trained system"))
 
 # %% ../../../nbs/models/pairs/06_systems.ipynb #d7960970
-def fitting_task(task: str) -> str:
+def _fitting_task(task: str) -> str:
     """Name the task whose options weigh the terms of TF-IDF; "": its own."""
     whole = sample_of(task)[0]
     if not is_task(task) or not whole.startswith("altentities/"): return ""
     domain, setting, _ = read_altentities_task(whole)
     return altentities_task(domain, setting, "dev")
 
-def is_fitted(system: PairSystem) -> bool:
+def _is_fitted(system: PairSystem) -> bool:
     "Tell whether texts of options say to a system how rare terms are."
     return system.base == COMPARING or system.base in WEIGHTLESS and WEIGHTLESS[system.base].fitted
 
 # %% ../../../nbs/models/pairs/06_systems.ipynb #e88cd0e2
-def loaded_of(system: PairSystem, offline: bool = True) -> Loaded:
+def _loaded_of(system: PairSystem, offline: bool = True) -> Loaded:
     "Load the model of a system with weights; offline, nothing is downloaded."
     m = system.model
     if m is None: raise CallError(f"{system.base} has no weights")
@@ -190,15 +189,15 @@ def scorer_of(
 ) -> Scorer:
     "A system as a scorer."
     scorer: Any
-    if system.model: scorer = loaded or loaded_of(system, s.offline)
+    if system.model: scorer = loaded or _loaded_of(system, s.offline)
     else:
-        fitting = fitting_task(task) if is_fitted(system) else ""
-        texts = pairs_of(find_task(fitting, s).questions if fitting else questions).texts if is_fitted(system) else []
+        fitting = _fitting_task(task) if _is_fitted(system) else ""
+        texts = pairs_of(find_task(fitting, s).questions if fitting else questions).texts if _is_fitted(system) else []
         scorer = Comparing(texts, weights_for(task, questions)) if system.base == COMPARING else WEIGHTLESS[system.base].made(texts)
     return turning(scorer) if system.turned else scorer
 
 # %% ../../../nbs/models/pairs/06_systems.ipynb #ad259661
-def pair_answers(system: PairSystem, task: str, todo: Sequence[Question], questions: Sequence[Question], s: Settings,
+def _pair_answers(system: PairSystem, task: str, todo: Sequence[Question], questions: Sequence[Question], s: Settings,
                  loaded: Loaded|None = None) -> Iterator[Answer]:
     """Yield in order what a pair model says to `todo`, what of a task's questions is not answered yet.
     `loaded` is a model that was loaded before."""
@@ -207,7 +206,7 @@ def pair_answers(system: PairSystem, task: str, todo: Sequence[Question], questi
     yield from compared(todo, scorer_of(system, task, questions, s, loaded), BLOCK if kind == "cosine" else BLOCK//20, text_for(kind))
 
 # %% ../../../nbs/models/pairs/06_systems.ipynb #1c48902e
-def weights_hash(m: PairModel, offline: bool = True) -> str:
+def _weights_hash(m: PairModel, offline: bool = True) -> str:
     "Name a model's weights by their hash, or by the commit of a repository; offline, nothing is downloaded."
     where = check_pair_model(m, offline)
     return lite_id(where.place) if m.kind == LITE else weights_id(where)
@@ -217,9 +216,9 @@ def pair_identity(system: PairSystem, task: str, offline: bool = True) -> Identi
     if (m := system.model) and m.checkpoint: return _trained_identity(m)
     if m:
         settings = {k: v for k, v in msgspec.structs.asdict(m).items() if k not in UNHASHED}
-        return Identity(settings, data={"weights": weights_hash(m, offline)})
-    on = fitting_task(task) if is_fitted(system) else ""
-    fitted = {"fitted on": on or "the options of its questions"} if is_fitted(system) else {}
+        return Identity(settings, data={"weights": _weights_hash(m, offline)})
+    on = _fitting_task(task) if _is_fitted(system) else ""
+    fitted = {"fitted on": on or "the options of its questions"} if _is_fitted(system) else {}
     if system.base == COMPARING: fitted |= {f: prompt_hash(packaged(f"data/systems/{f}.yaml").read_text()) for f in ("comparing_weights", "comparing_words")}
     return Identity(fitted, data=find_task(on).blobs if on else {})
 
