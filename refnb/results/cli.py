@@ -18,10 +18,8 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None, context_settings=
 score_app = typer.Typer(rich_markup_mode=None, help="Score answers against questions.")
 app.add_typer(score_app, name="score")
 
-def comments(
-    f, # a function with one parameter per line
-) -> dict[str, str]: # parameter -> the comment beside it
-    "The comments beside a function's parameters."
+def comments(f) -> dict[str, str]:
+    "Read the comments beside the parameters of a function with one parameter per line."
     return dict(re.findall(r"^    (\w+)\s*:[^#\n]*#\s*(.+)$", inspect.getsource(f), re.M))
 
 def _option(p: inspect.Parameter, help_: str|None) -> inspect.Parameter:
@@ -824,10 +822,8 @@ def _fault(e: BaseException) -> tuple[str, int]:
     if isinstance(e, OSError): return f"{e.filename or 'the system'}: {(e.strerror or str(e)).lower()}", 1
     return f"unexpected {type(e).__name__}: {' '.join(str(e).split())[:300]}; --debug shows where", 1
 
-def main(
-    args: list[str]|None = None, # the command line, without the program's name
-) -> int:                        # exit status
-    "Run a command: 0 done, 1 the work failed, 2 the call was wrong."
+def main(args: list[str]|None = None) -> int:
+    "Run a command line, without the program's name: 0 done, 1 the work failed, 2 the call was wrong."
     args = sys.argv[1:] if args is None else list(args)
     debug = "--debug" in args
     try: return int(app([a for a in args if a != "--debug"], prog_name="refnb", standalone_mode=False) or 0)
