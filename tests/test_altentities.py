@@ -25,6 +25,11 @@ def s(upstream, tmp_path_factory):
     home = tmp_path_factory.mktemp("altentities")
     return load_settings("/", env={}, upstream=str(upstream), offline=True, **{k: str(home/k) for k in ("cache", "runs", "reports")})
 
+def test_work_grows_no_faster_than_the_questions():
+    written = json.loads(SAMPLE.read_text())
+    files = [json.dumps(written*n).encode() for n in (1, 4)]
+    assert tools.growth(lambda data: [x for q in alt.parse_altentities(data) for x in alt.questions_of(q)], *files) < 5
+
 @pytest.fixture(scope="module")
 def corpus(s): return {(d, p): alt.altentities(d, p, s) for d in DOMAINS for p in ("dev", "test")}
 

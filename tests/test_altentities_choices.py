@@ -59,6 +59,11 @@ def test_choices_of_one_name_are_counted_once():
     assert {c.name for c in more_choices([a, twins], 3)[0].choices} == {*(c.name for c in a.choices), "The Twin"}
     with pytest.raises(DataError, match=f"question {a.key}: 2 more choices are wanted, and 1 other names are there"): more_choices([a, twins], 4)
 
+def test_draws_do_not_look_through_all_things_for_each_question():
+    sample = read_altentities(packaged("data/sample/altentities.json"))
+    several = [[q.changed(number=1000*i + q.number) for i in range(n) for q in sample] for n in (1, 4)]
+    assert tools.growth(lambda questions: more_choices(questions, 8), *several) < 5
+
 @pytest.mark.parametrize("domain", DOMAINS)
 def test_ids_of_the_released_files_hold_no_words(domain, upstream, settings):
     made = open_questions(altentities(domain, "test", settings(upstream=str(upstream))), "name")
