@@ -3,7 +3,7 @@ import csv, json, math, re
 from collections import Counter
 import pandas as pd
 import pytest
-from hypothesis import given, settings as how, strategies as st
+from hypothesis import given, strategies as st
 import tools
 from refnb.benchmarks.altentities.questions import DOMAINS, openings, paper_domain
 from refnb.core.files import read_yaml
@@ -101,7 +101,7 @@ def test_categories_have_rules():
     assert categories_by_rule("the hip  hop one") == {"genre"} and categories_by_rule("abouts") == set()
 
 @given(st.text(max_size=60))
-@how(max_examples=150)
+@tools.examples(150)
 def test_rules_take_any_text(text):
     q = SAMPLE.of("books")[0].changed(expressions=(text.strip() or "x",))
     for name in MEASURES: assert len(MEASURES[name][1](q)) == 1
@@ -150,7 +150,7 @@ def test_an_error_has_one_type(tmp_path):
     with pytest.raises(FormatError, match="2 labels, poor reasoning and wrong annotation; an error has one type"): read_labels(tmp_path/"x.csv", "errors")
 
 @given(st.binary(max_size=200) | st.text(max_size=200).map(lambda t: b"id,label\n" + t.encode()))
-@how(max_examples=120)
+@tools.examples(120)
 def test_any_bytes_are_read_or_refused_in_one_line(tmp_path_factory, data):
     path = tmp_path_factory.mktemp("x")/"s.csv"
     path.write_bytes(data)

@@ -1,18 +1,25 @@
 "Tiny table notebooks, installed where refnb looks for its own; and the command line in a process of its own."
-import contextlib, json, os, subprocess, sys, time
+import contextlib, csv, json, os, runpy, subprocess, sys, tempfile, time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
+import hypothesis
 import psutil
 import refnb.results.board as board
 from refnb.results.cli import main
 
 ROOT = Path(__file__).parents[1]
 HANG = 600  # seconds after which something hangs: nothing takes so long, however busy the machine is
+FULL = bool(os.environ.get("TEST_FULL"))  # everything is tried, as `make test-full` does
+EXAMPLES = 100 if FULL else 40            # of a law that is tried on random things, unless it says how many
 
 # Names of tables, to be lent to tiny notebooks.
 A, B, C, D, E, F = TABLES = ["identifyme/table_1_composition", "altentities/table_1_example_responses", "altentities/table_4_instructions",
                              "altentities/table_6_example_expressions", "bookcoref/table_5_prompt", "kitmus/table_1_fictional_combinations"]
+
+def examples(n: int) -> hypothesis.settings:
+    "A law is tried on n random things when everything is tried, and on two fifths of them otherwise."
+    return hypothesis.settings(max_examples=n if FULL else 2*n//5)
 
 
 # Notebooks
@@ -55,6 +62,23 @@ def look_in(monkeypatch, folder: Path):
     "Have refnb look for tables' notebooks in this folder, in this process."
     real = board.packaged
     monkeypatch.setattr(board, "packaged", lambda name: folder if name == "tables" else real(name))
+
+def _script(path: Path) -> str:
+    "The code cells of a notebook, one after the other; parameters that are given replace those of its cell."
+    cells = [c for c in json.loads(path.read_text())["cells"] if c["cell_type"] == "code"]
+    given = lambda c: "\nglobals().update(_given)" if "parameters" in c["metadata"].get("tags", []) else ""
+    return "\n\n".join("".join(c["source"]) + given(c) for c in cells)
+
+def run_cells(path: str|Path, **parameters) -> dict:
+    "Run a notebook in this process, which saves the seconds of a kernel; what its cells defined."
+    with tempfile.TemporaryDirectory() as folder:
+        script = Path(folder)/f"{Path(path).stem}.py"
+        script.write_text(_script(Path(path)))
+        return runpy.run_path(str(script), {"_given": parameters})
+
+def report_rows(reports: Path, name: str) -> list[dict[str, str]]:
+    "The cells of a report, in their order."
+    with (reports/f"{name}.csv").open(newline="") as f: return list(csv.DictReader(f))
 
 
 # The command line
