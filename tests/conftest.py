@@ -5,6 +5,7 @@ import hypothesis
 import pytest
 from refnb.core.settings import load_settings
 from refnb.results.board import notebook_of
+from refnb.results.reproduce import job_of, replay
 from tools import EXAMPLES, FULL, clean, report_rows, run_cells
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # as many tests run at a time as there are cores: more threads would only wait for each other
@@ -37,7 +38,7 @@ def settings(tmp_path):
 
 @pytest.fixture(scope="session")
 def make_table():
-    """A function that makes a table in this process: the rows of its report, which lies in `home/reports`.
+    """A function that makes a table in this process, and the runs that it asks for: the rows of its report, which lies in `home/reports`.
 
     Batches, kernels and the command line are tested elsewhere; here it is what the notebook writes."""
     def make(home: Path, name: str, upstream: str|Path = "", gold: str|Path = "", **parameters) -> list[dict[str, str]]:
@@ -47,7 +48,9 @@ def make_table():
             for k in set(os.environ) - set(clean(home)): m.delenv(k)
             for k, v in clean(home, **variables).items(): m.setenv(k, v)
             m.chdir(home)
-            run_cells(notebook_of(name), out=str(home/"reports"), **parameters)
+            job = job_of(name, parameters)
+            replay([job], load_settings())
+            run_cells(notebook_of(name), **job.parameters | {"out": str(home/"reports")})
         return report_rows(home/"reports", name)
     return make
 

@@ -200,27 +200,23 @@ def test_reports_show_no_text_of_the_benchmark(real):
 SHEETED = [("table_10_error_types", "errors"), ("table_15_correct_examples", "right")]
 
 @pytest.mark.parametrize(("table", "kind"), SHEETED)
-def test_a_table_takes_filled_sheets(tmp_path, table, kind):
+def test_a_table_takes_filled_sheets(tmp_path, make_table, table, kind):
     "The sample's: written by one run, labelled, counted by the next; two people who agree have a kappa of 1."
-    one = tmp_path/"one"
-    said = tools.refnb(tmp_path, "reproduce", f"altentities/{table}", "--sample", "--set", f"write={one}")
-    assert said.status == 0, said
+    one, sample = tmp_path/"one", dict(task="sample/altentities")
+    make_table(tmp_path, f"altentities/{table}", **sample, write=str(one))
     paths = sorted(one.glob(f"{kind}-*.csv"))
     assert len(paths) == len(_the_labelling(kind).domains)
     label = list(_the_labelling(kind).labels)
     for p in paths: filled(p, [label[i % 2] for i in range(len(p.read_text().splitlines()) - 1)])
-    said = tools.refnb(tmp_path, "reproduce", f"altentities/{table}", "--sample", "--set", f"sheets={one}", "--set", f"second={one}")
-    assert said.status == 0, said
-    rows = list(csv.DictReader((tmp_path/f"reports/sample/altentities/{table}.csv").read_text().splitlines()))
+    rows = make_table(tmp_path, f"altentities/{table}", **sample, sheets=str(one), second=str(one))
     told = [float(r["ours"]) for r in rows if r["row"].startswith(f"{label[0]}, ") and r["ours"] and r["column"] in ("examples", *map(paper_domain, DOMAINS))]
     assert told and all(45 <= x <= 100 for x in told)
     assert {r["ours"] for r in rows if "agreement" in r["row"] + r["column"]} == {"1"}
 
-def test_tables_of_the_sample(tmp_path):
+def test_tables_of_the_sample(tmp_path, make_table):
     "Two of them; the batch on the sample makes all."
-    said = tools.refnb(tmp_path, "reproduce", *(n for n in TABLES if n.endswith(("responses", "instructions"))), "--sample")
-    assert said.status == 0, said
-    made = {p.stem.split("_")[1]: list(csv.DictReader(p.read_text().splitlines())) for p in (tmp_path/"reports/sample/altentities").glob("*.csv")}
+    names = [n for n in TABLES if n.endswith(("responses", "instructions"))]
+    made = {n.split("_")[1]: make_table(tmp_path, n, task="sample/altentities") for n in names}
     assert set(made) == {"1", "4"} and all(r["paper"] == "not in our sources" for rows in made.values() for r in rows)
     assert [r["ours"] for r in made["1"] if r["row"] == "questions"] == ["15", "14", "13"]
 
