@@ -6,9 +6,11 @@ import pytest
 from refnb.core.settings import load_settings
 from refnb.results.board import notebook_of
 from refnb.results.reproduce import job_of, replay
-from tools import EXAMPLES, FULL, clean, report_rows, run_cells
+from tools import EXAMPLES, FULL, WITHOUT, clean, report_rows, run_cells
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # as many tests run at a time as there are cores: more threads would only wait for each other
+if not FULL: os.environ.setdefault("TORCHDYNAMO_DISABLE", "1")  # outlines has its smallest steps compiled, which takes longer than all that they do here
+sys.path.insert(0, str(WITHOUT))
 
 hypothesis.settings.register_profile("refnb", max_examples=EXAMPLES, derandomize=True, deadline=None, database=None)
 hypothesis.settings.load_profile("refnb")

@@ -9,6 +9,7 @@ import refnb.results.board as board
 from refnb.results.cli import main
 
 ROOT = Path(__file__).parents[1]
+WITHOUT = Path(__file__).parent/"without"  # what only costs time when it is loaded; see there
 HANG = 600  # seconds after which something hangs: nothing takes so long, however busy the machine is
 FULL = bool(os.environ.get("TEST_FULL"))  # everything is tried, as `make test-full` does
 EXAMPLES = 100 if FULL else 40            # of a law that is tried on random things, unless it says how many
@@ -106,7 +107,7 @@ def clean(home: Path, **variables: str) -> dict[str, str]:
     ours = {f"REFNB_{k.upper()}": str(home/k) for k in ("reports", "runs", "cache")} | {"REFNB_OFFLINE": "true"}
     ours |= {"JUPYTER_RUNTIME_DIR": str(home/"jupyter"), "IPYTHONDIR": str(home/"ipython")}  # a killed kernel leaves files there
     mine = {k: v for k, v in os.environ.items() if not k.startswith(("REFNB_", "COVERAGE", "PYTEST_"))}
-    return mine | ours | {"PYTHONPATH": str(ROOT), "COLUMNS": "100"} | variables
+    return mine | ours | {"PYTHONPATH": f"{ROOT}{os.pathsep}{WITHOUT}", "COLUMNS": "100"} | variables
 
 def start(home: Path, *args: object, tables: Path|None = None, code: str = "", **variables: str) -> subprocess.Popen:
     "Start `refnb args`; with notebooks from `tables`, if it is given; or with other code."
