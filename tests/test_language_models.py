@@ -14,7 +14,7 @@ from stub_server import BatchPlay, Play, Stub, error, reply_text
 from tools import HANG, wait
 
 pytest.importorskip("openai", reason="needs the extra refnb[models]")
-KILLS = int(os.environ.get("TEST_KILLS", 6))
+KILLS = int(os.environ.get("TEST_KILLS", 3))
 KEY, SECRET = "REFNB_TEST_KEY", "sk-made-up" + "-for-tests-0123456789abcdef"
 QUICK = Patience(first=0.002, longest=0.02, after=0.1, total=HANG, connect=HANG, reply=HANG, settle=0, grace=HANG)
 HASTY = QUICK.changed(reply=1.)  # where a server falls silent
