@@ -9,7 +9,8 @@ from refnb.results.reproduce import job_of, replay
 from tools import EXAMPLES, FULL, WITHOUT, clean, report_rows, run_cells
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # as many tests run at a time as there are cores: more threads would only wait for each other
-if not FULL: os.environ.setdefault("TORCHDYNAMO_DISABLE", "1")  # outlines has its smallest steps compiled, which takes longer than all that they do here
+# outlines has its smallest steps compiled, which takes longer than all that they do here
+if not FULL: os.environ.setdefault("TORCHDYNAMO_DISABLE", "1")
 sys.path.insert(0, str(WITHOUT))
 
 hypothesis.settings.register_profile("refnb", max_examples=EXAMPLES, derandomize=True, deadline=None, database=None)
@@ -40,9 +41,9 @@ def settings(tmp_path):
 
 @pytest.fixture(scope="session")
 def make_table():
-    """A function that makes a table in this process, and the runs that it asks for: the rows of its report, which lies in `home/reports`.
+    """A function that makes a table, and the runs that it asks for, in this process: the rows of its report.
 
-    Batches, kernels and the command line are tested elsewhere; here it is what the notebook writes."""
+    The report lies in `home/reports`. Batches, kernels and the command line are tested elsewhere; here it is what the notebook writes."""
     def make(home: Path, name: str, upstream: str|Path = "", gold: str|Path = "", **parameters) -> list[dict[str, str]]:
         variables = {"REFNB_UPSTREAM": str(upstream), "REFNB_BOOKCOREF_GOLD": str(gold)}
         home.mkdir(parents=True, exist_ok=True)

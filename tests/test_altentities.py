@@ -385,7 +385,8 @@ def test_a_table_refuses_the_sheet_of_another_domain(tmp_path, sample, make_tabl
     [path] = write_sheets(tmp_path/"sheets", {"songs": [q for q in sample if q.topic == "songs"]})[:1]
     path.rename(path.with_name("multi-modality-recipes.csv"))
     how = dict(task="sample/altentities", sheets=str(tmp_path/"sheets"))
-    with pytest.raises(FormatError, match="is none of the expressions that this sheet may ask about"): make_table(tmp_path, "altentities/table_5_corpus_statistics", **how)
+    with pytest.raises(FormatError, match="is none of the expressions that this sheet may ask about"):
+        make_table(tmp_path, "altentities/table_5_corpus_statistics", **how)
 
 def test_the_sample_is_a_part(settings):
     home = settings()

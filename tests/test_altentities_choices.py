@@ -115,7 +115,8 @@ def test_transfer_repeats_table_7():
 
 def test_numbers_of_choices_in_any_order(tmp_path, make_table):
     how = dict(task="sample/altentities", systems=["random", "word-overlap"], resamples=100)
-    one, other = (make_table(tmp_path, "altentities/own_number_of_choices", choices=n, **how) for n in ([8, 2], [2, 8, 8]))
+    made = lambda *choices: make_table(tmp_path, "altentities/own_number_of_choices", choices=list(choices), **how)
+    one, other = made(8, 2), made(2, 8, 8)
     assert one == other and [c["column"] for c in one[:2]] == ["books / 2", "books / 8"]
 
 WRONG = [

@@ -1,10 +1,9 @@
 "BookCoref's statistics and its tables 1, 4, 5, 7 and 8: exact numbers, laws, prompts byte by byte, and reports made anew."
-import csv, hashlib, io, json, re
+import hashlib, json, re
 from itertools import combinations
 from pathlib import Path
 import pytest
 from hypothesis import example, given, strategies as st
-import tools
 from refnb.benchmarks.bookcoref.questions import CONTEXTS, PROMPTS, _context, filter_prompt, filter_template, yes_no
 from refnb.benchmarks.bookcoref.statistics import READINGS, ChainDistance, _chain_distances, mention_distance, _mentions_per_chain, _pair_distances, statistics, _without_singletons
 from refnb.core.corpora import TEXTS, book_texts, load
@@ -239,7 +238,9 @@ def test_without_any_file(tmp_path, reproduced):
     assert "refnb fetch bookcoref" in got["table_7_error_analysis"]["passage 1 / CL", "first token"]["reason"] and got["table_7_error_analysis"]["passage 1 / CL", "mentions"]["ours"] == "3"
 
 def made_up_gold(s, path: Path, share: int = 1) -> Path:
-    "A file of the hub's form with the published counts, or a share of them: Animal Farm's clusters, and elsewhere mentions at even steps."
+    """A file of the hub's form with the published counts, or a share of them.
+
+    Animal Farm has its clusters; elsewhere mentions stand at even steps."""
     def line(key, tokens, mentions, chains):
         at = [tokens*i//mentions for i in range(mentions)]
         clusters = [[[i, i] for i in at[k::chains]][::share] for k in range(chains)]
@@ -269,6 +270,7 @@ def test_gold_mentions_are_counted_as_questions(s, upstream, tmp_path, reproduce
     gold = made_up_gold(s, tmp_path/"test.jsonl", share)
     got = reproduced(tmp_path, ["table_5_prompt"], upstream=upstream, gold=gold)["table_5_prompt"]
     asked = {r: int(float(c["ours"])) for (r, column), c in got.items() if column == "questions"}
-    titles = {"siddhartha_2500": "Siddhartha", "pride_and_prejudice_1342": "Pride and Prejudice", "animal_farm_0": "Animal Farm"}
-    mentions = {titles[x["doc_key"]]: sum(map(len, x["clusters"])) for x in map(json.loads, gold.read_text().splitlines())}
+    titles = ["Siddhartha", "Pride and Prejudice", "Animal Farm"]
+    books = map(json.loads, gold.read_text().splitlines())
+    mentions = {t: sum(map(len, b["clusters"])) for t, b in zip(titles, books, strict=True)}
     assert asked == {f"{t}, 400 words {r}": n for t, n in mentions.items() for r in CONTEXTS}

@@ -442,7 +442,9 @@ def book(mentions: int) -> Document:
         clusters[i % len(clusters) if i % 7 else 0].append(Span(7*i, 7*i + length))
     return Document("book", sentences, tuple(tuple(c) for c in clusters if c))
 
-BOOK_FORMATS = {"jsonlines": (jsonlines.jsonlines_text, jsonlines.parse_jsonlines), "conllu": (conllu.conllu_text, conllu.parse_conllu)}
+BOOK_FORMATS = {
+    "jsonlines": (jsonlines.jsonlines_text, jsonlines.parse_jsonlines),
+    "conllu": (conllu.conllu_text, conllu.parse_conllu)}
 
 @pytest.mark.parametrize("format", BOOK_FORMATS)
 def test_f44_reading_and_writing_grow_no_faster_than_the_book(format):
@@ -544,7 +546,9 @@ def test_litbank_counts(standoff_documents):
     assert (sum(d.size for d in docs), len(kinds), len([c for d in docs for c in d.clusters])) == (210_532, 29_103, 7_927)
     assert {k: kinds.count(k) for k in sorted(set(kinds))} == {"NOM": 9737, "PRON": 15816, "PROP": 3550}
     assert sum(not n for d in docs for n in d.names) == 692
-    for d in docs[::1 if FULL else 5]: assert canon(standoff.parse_litbank(*(t.encode() for t in litbank_text(d)), d.doc_key)) == canon(d)
+    for d in docs[::1 if FULL else 5]:
+        again = (t.encode() for t in litbank_text(d))
+        assert canon(standoff.parse_litbank(*again, d.doc_key)) == canon(d)
 
 
 # CoNLL: begin and end lines (F38), and what they look like (F39)

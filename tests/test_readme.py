@@ -10,7 +10,9 @@ def test_there_are_commands(): assert len(COMMANDS) >= 5
 
 @pytest.mark.parametrize("command", [c for c in COMMANDS if not any(x.startswith(("ANSWERS", "ADDRESS", "GOLD", "FOLDER", "MODEL")) for x in c)], ids=" ".join)
 def test_command(command, tmp_path):
-    "`make tables` makes all tables; here one that says little stands for them. Table 3 itself is made in test_identifyme.py, by the same command."
+    """`make tables` makes all tables; here one that says little stands for them.
+
+    Table 3 itself is made in test_identifyme.py, by the same command."""
     tables, name = "reproduce" in command, "identifyme/table_3_main_results"
     if tables: install(tmp_path/"tables", name, table(name))
     got = refnb(tmp_path, *command[1:], tables=tmp_path/"tables" if tables else None)

@@ -111,7 +111,9 @@ def _line_of(name: str, reports: str|Path, s: Settings, look: Callable[[str], Su
     old = told and stale(told, reports)
     state = (f"stale: {old}" if old else "regenerated") if told else "to be run" if notebook_of(name) else "not built yet"
     spent = f"{told['cost']['cpu_seconds']:g} s, {told['cost']['peak_mb']} MB, 0 USD" if told else ""
-    return Line(name, t.number, t.title, t.kind, n, k["match"], k["differs"], k["beyond"], k["missing"], state, _needs(name, s, look or (lambda i: survey(i, s))), spent, _why(name, reports) if told else [])
+    needs, why = _needs(name, s, look or (lambda i: survey(i, s))), _why(name, reports) if told else []
+    counts = (k["match"], k["differs"], k["beyond"], k["missing"])
+    return Line(name, t.number, t.title, t.kind, n, *counts, state, needs, spent, why)
 
 # %% ../../nbs/results/03_board.ipynb #a0eb8114
 class Board:
