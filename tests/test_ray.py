@@ -1,5 +1,5 @@
 "Tables on a Ray cluster: the same numbers, workers that die, clusters that are not there."
-import json, shutil, socket, subprocess, sys, tempfile
+import json, shutil, signal, socket, subprocess, sys, tempfile
 from pathlib import Path
 import psutil
 import pytest
@@ -99,10 +99,13 @@ def test_f02_a_killed_worker_is_tried_again(batch, cluster, tmp_path):
 
 @pytest.fixture
 def here(tmp_path, monkeypatch, capsys):
-    "A function that runs a command in this process, in folders of its own."
-    for k, v in (tools.clean(tmp_path) | RAY).items(): monkeypatch.setenv(k, v)
+    "A function that runs a command in this process, in folders of its own; what Ray changes in the process is undone."
+    handler = signal.getsignal(signal.SIGTERM)
+    more = {"RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}  # refnb would set it, and nobody take it away
+    for k, v in (tools.clean(tmp_path) | RAY | more).items(): monkeypatch.setenv(k, v)
     tools.look_in(monkeypatch, tmp_path/"tables")
-    return lambda *args: tools.here(capsys, *args)
+    yield lambda *args: tools.here(capsys, *args)
+    signal.signal(signal.SIGTERM, handler)
 
 @pytest.mark.parametrize("address", ["127.0.0.1:%d", "nonsense"])
 def test_a_cluster_that_is_not_there(here, tmp_path, address):
