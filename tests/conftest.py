@@ -4,10 +4,16 @@ from pathlib import Path
 import hypothesis
 import pytest
 from refnb.core.settings import load_settings
+from refnb.results.board import notebook_of
+from refnb.results.reproduce import job_of, replay
+from tools import EXAMPLES, FULL, WITHOUT, clean, report_rows, run_cells
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # as many tests run at a time as there are cores: more threads would only wait for each other
+# outlines has its smallest steps compiled, which takes longer than all that they do here
+if not FULL: os.environ.setdefault("TORCHDYNAMO_DISABLE", "1")
+sys.path.insert(0, str(WITHOUT))
 
-hypothesis.settings.register_profile("refnb", derandomize=True, deadline=None, database=None)
+hypothesis.settings.register_profile("refnb", max_examples=EXAMPLES, derandomize=True, deadline=None, database=None)
 hypothesis.settings.load_profile("refnb")
 
 
@@ -16,7 +22,7 @@ LONG = ["test_site", "test_training", "test_pair_models", "test_ray", "test_batc
 def pytest_collection_modifyitems(items):
     "Long files come first. What is marked `full` takes long: `make test-full` runs it (TEST_FULL=1), and something smaller beside it is always run."
     items.sort(key=lambda i: LONG.index(i.path.stem) if i.path.stem in LONG else len(LONG))
-    if os.environ.get("TEST_FULL"): return
+    if FULL: return
     for item in items:
         if item.get_closest_marker("full"): item.add_marker(pytest.mark.skip(reason="slow: make test-full runs it (TEST_FULL=1)"))
 
@@ -32,6 +38,24 @@ def settings(tmp_path):
     "A function that makes settings; nothing is downloaded, and nothing of this machine is read, unless a test says so."
     ours = dict(upstream="", host="http://127.0.0.1:9", offline=True, patience=30) | {k: str(tmp_path/k) for k in ("cache", "runs", "reports")}
     return lambda **over: load_settings("/", env={}, **ours | over)
+
+@pytest.fixture(scope="session")
+def make_table():
+    """A function that makes a table, and the runs that it asks for, in this process: the rows of its report.
+
+    The report lies in `home/reports`. Batches, kernels and the command line are tested elsewhere; here it is what the notebook writes."""
+    def make(home: Path, name: str, upstream: str|Path = "", gold: str|Path = "", **parameters) -> list[dict[str, str]]:
+        variables = {"REFNB_UPSTREAM": str(upstream), "REFNB_BOOKCOREF_GOLD": str(gold)}
+        home.mkdir(parents=True, exist_ok=True)
+        with pytest.MonkeyPatch.context() as m:
+            for k in set(os.environ) - set(clean(home)): m.delenv(k)
+            for k, v in clean(home, **variables).items(): m.setenv(k, v)
+            m.chdir(home)
+            job = job_of(name, parameters)
+            replay([job], load_settings())
+            run_cells(notebook_of(name), **job.parameters | {"out": str(home/"reports")})
+        return report_rows(home/"reports", name)
+    return make
 
 
 # The guard of F57: tests talk to loopback only.

@@ -6,7 +6,7 @@ import pytest
 from refnb.benchmarks.altentities.questions import DOMAINS, altentities, questions_of, read_altentities
 from refnb.benchmarks.altentities.choices import BOTH, NEITHER, OPEN, more_choices, open_questions
 from refnb.core.settings import packaged
-from refnb.core.types import DataError
+from refnb.core.types import DataError, RefnbError
 from refnb.metrics.calibration import calibration, scored, _shares
 from refnb.models.pairs.open_choice import OpenScores, by_kind, fitted_threshold, opened
 from refnb.models.pairs.scorers import Pairs, Tfidf, choice_text
@@ -59,6 +59,11 @@ def test_choices_of_one_name_are_counted_once():
     assert {c.name for c in more_choices([a, twins], 3)[0].choices} == {*(c.name for c in a.choices), "The Twin"}
     with pytest.raises(DataError, match=f"question {a.key}: 2 more choices are wanted, and 1 other names are there"): more_choices([a, twins], 4)
 
+def test_draws_do_not_look_through_all_things_for_each_question():
+    sample = read_altentities(packaged("data/sample/altentities.json"))
+    several = [[q.changed(number=1000*i + q.number) for i in range(n) for q in sample] for n in (1, 4)]
+    assert tools.growth(lambda questions: more_choices(questions, 8), *several) < 5
+
 @pytest.mark.parametrize("domain", DOMAINS)
 def test_ids_of_the_released_files_hold_no_words(domain, upstream, settings):
     made = open_questions(altentities(domain, "test", settings(upstream=str(upstream))), "name")
@@ -108,29 +113,33 @@ def test_transfer_repeats_table_7():
     told = json.loads((ROOT/"reports/altentities/own_calibration.json").read_text())
     assert len(told["inputs"]) == 6
 
-def test_numbers_of_choices_in_any_order(tmp_path):
-    made = {}
-    for numbers in ("[8,2]", "[2,8,8]"):
-        said = tools.refnb(tmp_path, "reproduce", "altentities/own_number_of_choices", "--sample", "-p", f"choices={numbers}", "-p", 'systems=["random", "word-overlap"]', "-p", "resamples=100")
-        assert said.status == 0, said
-        made[numbers] = _cells(tmp_path/"reports/sample/altentities/own_number_of_choices.csv")
-    assert len(set(map(str, made.values()))) == 1 and [c["column"] for c in made["[8,2]"][:2]] == ["books / 2", "books / 8"]
+def test_numbers_of_choices_in_any_order(tmp_path, make_table):
+    how = dict(task="sample/altentities", systems=["random", "word-overlap"], resamples=100)
+    made = lambda *choices: make_table(tmp_path, "altentities/own_number_of_choices", choices=list(choices), **how)
+    one, other = made(8, 2), made(2, 8, 8)
+    assert one == other and [c["column"] for c in one[:2]] == ["books / 2", "books / 8"]
 
-WRONG = [("own_number_of_choices", "choices=[]", "choices: []; name whole numbers from 2"), ("own_transfer", 'trained=["bi-encodr"]', "did you mean bi-encoder?"),
-         ("table_8_cross_domain", "part=altentities/tset", "did you mean altentities/test?")]
-MORE = [("own_number_of_choices", "setting=names", "unknown setting 'names'; did you mean name?"), ("own_transfer", "setting=names", "did you mean name?"), ("own_shared_entities", 'told=["names"]', "did you mean name?"),
-        ("own_expression_kinds", "part=altentities/tset", "did you mean altentities/test?"), ("table_10_error_types", "systems=[]", "0 systems; name one"), ("table_6_example_expressions", "draw=-1", "-1 expressions; say 0 to 62")]
+WRONG = [
+    ("own_number_of_choices", dict(choices=[]), "choices: []; name whole numbers from 2"),
+    ("own_transfer", dict(trained=["bi-encodr"]), "did you mean bi-encoder?"),
+    ("table_8_cross_domain", dict(task="altentities/tset"), "did you mean altentities/test?"),
+    ("own_number_of_choices", dict(setting="names"), "unknown setting 'names'; did you mean name?"),
+    ("own_transfer", dict(setting="names"), "did you mean name?"),
+    ("own_shared_entities", dict(told=["names"]), "did you mean name?"),
+    ("own_expression_kinds", dict(task="altentities/tset"), "did you mean altentities/test?"),
+    ("table_10_error_types", dict(systems=[]), "0 systems; name one"),
+    ("table_6_example_expressions", dict(draw=-1), "-1 expressions; say 0 to 62")]
 
-@pytest.mark.parametrize(("table", "parameter", "told"), [*WRONG, *(pytest.param(*x, marks=pytest.mark.full) for x in MORE)])
-def test_a_parameter_that_is_wrong_is_told_in_one_line(tmp_path, table, parameter, told):
-    said = tools.refnb(tmp_path, "reproduce", f"altentities/{table}", "-p", parameter)
-    assert said.status in (1, 2) and told in said.err + said.out and "Traceback" not in said.err + said.out, said
-    assert not list(tmp_path.glob("reports/altentities/own_*.csv"))
+@pytest.mark.parametrize(("table", "parameters", "told"), WRONG)
+def test_a_parameter_that_is_wrong_is_told_in_one_line(tmp_path, make_table, table, parameters, told):
+    with pytest.raises(RefnbError) as e: make_table(tmp_path, f"altentities/{table}", **parameters)
+    assert told in str(e.value) and "\n" not in str(e.value)
+    assert not list(tmp_path.glob("reports/altentities/*.csv"))
 
-def test_domains_that_share_nothing_have_reasons(tmp_path, upstream):
-    said = tools.refnb(tmp_path, "reproduce", "altentities/own_shared_entities", "-p", 'domains=["books"]', "-p", 'systems=["word-overlap"]', "-p", 'told=["name"]', "-p", "resamples=100", REFNB_UPSTREAM=str(upstream))
-    assert said.status == 0, said
-    cells = {c["column"]: c for c in _cells(tmp_path/"reports/altentities/own_shared_entities.csv") if c["row"] == "Word overlap"}
+def test_domains_that_share_nothing_have_reasons(tmp_path, upstream, make_table):
+    how = dict(domains=["books"], systems=["word-overlap"], told=["name"], resamples=100)
+    rows = make_table(tmp_path, "altentities/own_shared_entities", upstream, **how)
+    cells = {c["column"]: c for c in rows if c["row"] == "Word overlap"}
     assert float(cells["books / name / new"]["ours"]) > 50 and {cells[f"books / name / was {x}"]["reason"] for x in ("offered", "meant")} == {"there is no such question"}
 
 def _cells(path):

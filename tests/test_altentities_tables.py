@@ -3,7 +3,7 @@ import csv, json, math, re
 from collections import Counter
 import pandas as pd
 import pytest
-from hypothesis import given, settings as how, strategies as st
+from hypothesis import given, strategies as st
 import tools
 from refnb.benchmarks.altentities.questions import DOMAINS, openings, paper_domain
 from refnb.core.files import read_yaml
@@ -101,7 +101,7 @@ def test_categories_have_rules():
     assert categories_by_rule("the hip  hop one") == {"genre"} and categories_by_rule("abouts") == set()
 
 @given(st.text(max_size=60))
-@how(max_examples=150)
+@tools.examples(150)
 def test_rules_take_any_text(text):
     q = SAMPLE.of("books")[0].changed(expressions=(text.strip() or "x",))
     for name in MEASURES: assert len(MEASURES[name][1](q)) == 1
@@ -150,7 +150,7 @@ def test_an_error_has_one_type(tmp_path):
     with pytest.raises(FormatError, match="2 labels, poor reasoning and wrong annotation; an error has one type"): read_labels(tmp_path/"x.csv", "errors")
 
 @given(st.binary(max_size=200) | st.text(max_size=200).map(lambda t: b"id,label\n" + t.encode()))
-@how(max_examples=120)
+@tools.examples(120)
 def test_any_bytes_are_read_or_refused_in_one_line(tmp_path_factory, data):
     path = tmp_path_factory.mktemp("x")/"s.csv"
     path.write_bytes(data)
@@ -200,27 +200,23 @@ def test_reports_show_no_text_of_the_benchmark(real):
 SHEETED = [("table_10_error_types", "errors"), ("table_15_correct_examples", "right")]
 
 @pytest.mark.parametrize(("table", "kind"), SHEETED)
-def test_a_table_takes_filled_sheets(tmp_path, table, kind):
+def test_a_table_takes_filled_sheets(tmp_path, make_table, table, kind):
     "The sample's: written by one run, labelled, counted by the next; two people who agree have a kappa of 1."
-    one = tmp_path/"one"
-    said = tools.refnb(tmp_path, "reproduce", f"altentities/{table}", "--sample", "--set", f"write={one}")
-    assert said.status == 0, said
+    one, sample = tmp_path/"one", dict(task="sample/altentities")
+    make_table(tmp_path, f"altentities/{table}", **sample, write=str(one))
     paths = sorted(one.glob(f"{kind}-*.csv"))
     assert len(paths) == len(_the_labelling(kind).domains)
     label = list(_the_labelling(kind).labels)
     for p in paths: filled(p, [label[i % 2] for i in range(len(p.read_text().splitlines()) - 1)])
-    said = tools.refnb(tmp_path, "reproduce", f"altentities/{table}", "--sample", "--set", f"sheets={one}", "--set", f"second={one}")
-    assert said.status == 0, said
-    rows = list(csv.DictReader((tmp_path/f"reports/sample/altentities/{table}.csv").read_text().splitlines()))
+    rows = make_table(tmp_path, f"altentities/{table}", **sample, sheets=str(one), second=str(one))
     told = [float(r["ours"]) for r in rows if r["row"].startswith(f"{label[0]}, ") and r["ours"] and r["column"] in ("examples", *map(paper_domain, DOMAINS))]
     assert told and all(45 <= x <= 100 for x in told)
     assert {r["ours"] for r in rows if "agreement" in r["row"] + r["column"]} == {"1"}
 
-def test_tables_of_the_sample(tmp_path):
+def test_tables_of_the_sample(tmp_path, make_table):
     "Two of them; the batch on the sample makes all."
-    said = tools.refnb(tmp_path, "reproduce", *(n for n in TABLES if n.endswith(("responses", "instructions"))), "--sample")
-    assert said.status == 0, said
-    made = {p.stem.split("_")[1]: list(csv.DictReader(p.read_text().splitlines())) for p in (tmp_path/"reports/sample/altentities").glob("*.csv")}
+    names = [n for n in TABLES if n.endswith(("responses", "instructions"))]
+    made = {n.split("_")[1]: make_table(tmp_path, n, task="sample/altentities") for n in names}
     assert set(made) == {"1", "4"} and all(r["paper"] == "not in our sources" for rows in made.values() for r in rows)
     assert [r["ours"] for r in made["1"] if r["row"] == "questions"] == ["15", "14", "13"]
 

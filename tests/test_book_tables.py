@@ -1,10 +1,9 @@
 "BookCoref's statistics and its tables 1, 4, 5, 7 and 8: exact numbers, laws, prompts byte by byte, and reports made anew."
-import csv, hashlib, io, json, re
+import hashlib, json, re
 from itertools import combinations
 from pathlib import Path
 import pytest
 from hypothesis import example, given, strategies as st
-import tools
 from refnb.benchmarks.bookcoref.questions import CONTEXTS, PROMPTS, _context, filter_prompt, filter_template, yes_no
 from refnb.benchmarks.bookcoref.statistics import READINGS, ChainDistance, _chain_distances, mention_distance, _mentions_per_chain, _pair_distances, statistics, _without_singletons
 from refnb.core.corpora import TEXTS, book_texts, load
@@ -172,27 +171,26 @@ def test_spans_of_table_7_are_where_the_printed_words_are(s, made):
 
 # The reports
 
-def cells(folder: Path, table: str) -> dict:
-    "Cells of a report by row and column."
-    return {(c["row"], c["column"]): c for c in csv.DictReader(io.StringIO((folder/f"bookcoref/{table}.csv").read_text(), newline=""))}
-
-def reproduced(home: Path, *args: str, **variables: str) -> dict[str, dict]:
-    "The reports of these tables, made in a folder of its own."
-    said = tools.refnb(home, "reproduce", *NAMES, "--jobs", 2, *args, **variables)
-    assert said.status == 0, said.all
-    return {t: cells(home/"reports", t) for t in TABLES}
+@pytest.fixture(scope="module")
+def reproduced(make_table):
+    "A function that makes these tables in a folder of its own: cells by row and column."
+    def make(home: Path, tables=TABLES, **how) -> dict[str, dict]:
+        rows = {t: make_table(home, f"bookcoref/{t}", **how) for t in tables}
+        return {t: {(c["row"], c["column"]): c for c in told} for t, told in rows.items()}
+    return make
 
 def counts(got: dict) -> dict[str, tuple[int, int]]:
     "Matching and differing cells of each table."
     return {t: tuple(sum(c["difference"] == "0" if same else c["difference"] not in ("", "0") for c in x.values()) for same in (True, False)) for t, x in got.items()}
 
 @pytest.fixture(scope="module")
-def made(upstream, tmp_path_factory): return reproduced(tmp_path_factory.mktemp("real"), REFNB_UPSTREAM=str(upstream))
+def home(tmp_path_factory) -> Path: return tmp_path_factory.mktemp("real")
 
 @pytest.fixture(scope="module")
-def sampled(tmp_path_factory):
-    home = tmp_path_factory.mktemp("sample")
-    return reproduced(home, "--sample", "--out", str(home/"reports"))
+def made(upstream, home, reproduced): return reproduced(home, upstream=upstream)
+
+@pytest.fixture(scope="module")
+def sampled(tmp_path_factory, reproduced): return reproduced(tmp_path_factory.mktemp("sample"), task="sample/bookcoref")
 
 MATCH = {"table_1_statistics": (9, 2), "table_4_efficiency": (0, 0), "table_5_prompt": (0, 0), "table_7_error_analysis": (0, 0), "table_8_books": (6, 2)}
 
@@ -222,8 +220,7 @@ def test_counts_of_table_7(made):
     got = {stage: [made["table_7_error_analysis"][f"passage {p} / {stage}", c]["ours"] for p in (1, 2) for c in ("mentions", "right against the final row")] for stage in PASSAGES["passage 1"]}
     assert got == {"CL": ["3", "2", "4", "3"], "CL + LLM": ["2", "2", "1", "1"], "CL + window": ["6", "4", "9", "7"], "CL + LLM + window": ["6", "6", "9", "9"]}
 
-def test_no_line_of_the_book_is_in_a_report(made, tmp_path_factory):
-    home = next(p for p in tmp_path_factory.getbasetemp().glob("real*") if (p/"reports").is_dir())
+def test_no_line_of_the_book_is_in_a_report(made, home):
     said = "\n".join(p.read_text() for t in TABLES for p in (home/"reports/bookcoref").glob(f"{t}.*") if p.suffix != ".png")
     assert "Caroline Bingley" in said and not re.search(r"in love|the daughter|countenance|examining", said)
 
@@ -233,31 +230,47 @@ def test_on_the_sample(sampled):
     assert float(sampled["table_1_statistics"]["sample stories", "mention distance"]["ours"]) == round(mention_distance(load("sample")), 6)
     assert len([k for k in sampled["table_8_books"] if k[1] == "characters"]) == 6
 
-def test_without_any_file(tmp_path):
+def test_without_any_file(tmp_path, reproduced):
     "Every cell that cannot be computed says what to fetch, and nothing fails."
     got = reproduced(tmp_path)
     assert all(c["ours"] or c["reason"] for x in got.values() for c in x.values())
     assert "refnb fetch litbank" in got["table_1_statistics"]["LitBank", "tokens"]["reason"] and "refnb fetch bookcoref" in got["table_8_books"]["Siddhartha", "tokens"]["reason"]
     assert "refnb fetch bookcoref" in got["table_7_error_analysis"]["passage 1 / CL", "first token"]["reason"] and got["table_7_error_analysis"]["passage 1 / CL", "mentions"]["ours"] == "3"
 
-def made_up_gold(s, path: Path) -> Path:
-    "A file of the hub's form with the published counts: Animal Farm's clusters, and elsewhere mentions at even steps."
+def made_up_gold(s, path: Path, share: int = 1) -> Path:
+    """A file of the hub's form with the published counts, or a share of them.
+
+    Animal Farm has its clusters; elsewhere mentions stand at even steps."""
     def line(key, tokens, mentions, chains):
         at = [tokens*i//mentions for i in range(mentions)]
-        clusters = [[[i, i] for i in at[k::chains]] for k in range(chains)]
+        clusters = [[[i, i] for i in at[k::chains]][::share] for k in range(chains)]
         return {"doc_key": key, "gutenberg_key": key.rpartition("_")[2], "clusters": clusters, "characters": [{"name": f"character {k}", "mentions": c} for k, c in enumerate(clusters)]}
     [farm] = load("animal-farm", s=s)
-    last = {"doc_key": "animal_farm_0", "gutenberg_key": "0", "clusters": farm.clusters, "characters": [{"name": n, "mentions": c} for n, c in zip(farm.names, farm.clusters, strict=True)]}
+    clusters = [c[::share] for c in farm.clusters]
+    named = [{"name": n, "mentions": c} for n, c in zip(farm.names, clusters, strict=True)]
+    last = {"doc_key": "animal_farm_0", "gutenberg_key": "0", "clusters": clusters, "characters": named}
     lines = [line("siddhartha_2500", 47_785, 4_933, 9), line("pride_and_prejudice_1342", 142_742, 16_419, 38), last]
     path.write_text("".join(json.dumps(x) + "\n" for x in lines))
     return path
 
-def test_with_gold_clusters(s, upstream, tmp_path):
+def test_with_gold_clusters(s, upstream, tmp_path, reproduced):
     "The cells that wait for the hub are filled in by themselves."
-    got = reproduced(tmp_path, REFNB_UPSTREAM=str(upstream), REFNB_BOOKCOREF_GOLD=str(made_up_gold(s, tmp_path/"test.jsonl")))
+    tables = [t for t in TABLES if t != "table_5_prompt"]
+    got = reproduced(tmp_path, tables, upstream=upstream, gold=made_up_gold(s, tmp_path/"test.jsonl"))
     one = got["table_1_statistics"]
     assert [float(one["BookCoref gold", c]["ours"]) for c in ("documents", "tokens", "mentions")] == [3, 225_506, 23_057] and one["BookCoref gold", "chains per document"]["difference"] == "0"
     assert abs(float(one["BookCoref gold", "mentions per chain"]["ours"]) - (85.25 + 4_933/9 + 16_419/38)/3) < 1e-5 and one["BookCoref gold", "mention distance"]["ours"]
     assert got["table_8_books"]["Siddhartha", "characters"]["run"] == "gold clusters" and counts(got)["table_8_books"] == (6, 2)
     assert got["table_7_error_analysis"]["passage 1 / CL", "right against gold"]["ours"] == "0"
-    assert {r for r, c in got["table_5_prompt"] if c == "questions"} == {f"{t}, 400 words {r}" for t in ("Siddhartha", "Pride and Prejudice", "Animal Farm") for r in CONTEXTS}
+
+@pytest.mark.parametrize("share", [200, pytest.param(1, marks=pytest.mark.full)])
+def test_gold_mentions_are_counted_as_questions(s, upstream, tmp_path, reproduced, monkeypatch, share):
+    "One mention in two hundred by default: prompts of all of them take a minute."
+    if share > 1: monkeypatch.setattr("refnb.core.corpora._check_counts", lambda *counts: None)
+    gold = made_up_gold(s, tmp_path/"test.jsonl", share)
+    got = reproduced(tmp_path, ["table_5_prompt"], upstream=upstream, gold=gold)["table_5_prompt"]
+    asked = {r: int(float(c["ours"])) for (r, column), c in got.items() if column == "questions"}
+    titles = ["Siddhartha", "Pride and Prejudice", "Animal Farm"]
+    books = map(json.loads, gold.read_text().splitlines())
+    mentions = {t: sum(map(len, b["clusters"])) for t, b in zip(titles, books, strict=True)}
+    assert asked == {f"{t}, 400 words {r}": n for t, n in mentions.items() for r in CONTEXTS}

@@ -3,7 +3,7 @@ import csv, itertools, tracemalloc, warnings
 from pathlib import Path
 import numpy as np
 import pytest
-from hypothesis import given, settings as how, strategies as st
+from hypothesis import given, strategies as st
 from scipy.optimize import linear_sum_assignment
 from refnb.core.conll import parse_conll
 from refnb.core.documents import Document, tidy
@@ -13,6 +13,7 @@ from refnb.core.settings import load_settings
 from refnb.metrics.coref import CONLL, METRICS, add, as_prf, _assign, scores, table
 from refnb.metrics.coref_scores import score_coref
 from refnb.metrics.windows import _cut, split, _window_starts
+from tools import examples
 
 DATA = Path(__file__).parent/"data"
 
@@ -160,7 +161,7 @@ def test_f49_missing_and_unknown_documents():
 def both_kinds(clusters) -> bool: return len(clusters) > 1 and any(len(c) > 1 for c in clusters)
 
 @given(partition(), partition())
-@how(max_examples=150)
+@examples(150)
 def test_parity_with_scorch(gold, predicted):
     "Where nothing is shared it raises, and without links its MUC is 1: those cases are ours alone."
     scorch = pytest.importorskip("scorch.scores")
@@ -173,7 +174,7 @@ def test_parity_with_scorch(gold, predicted):
         assert near((p, r, f1), got[name]), name
 
 @given(partition(), partition())
-@how(max_examples=150)
+@examples(150)
 def test_parity_with_coreference_eval(gold, predicted):
     "It leaves singletons out here and there, so there are none."
     theirs = pytest.importorskip("corefeval.metrics")

@@ -2,7 +2,7 @@
 import json, os, re, shutil, subprocess, sys, zipfile
 from pathlib import Path
 import pytest
-from tools import ROOT, REPORT, Said, cell, clean, notebook, one_line
+from tools import ROOT, REPORT, WITHOUT, Said, cell, clean, notebook, one_line
 
 # Outside: the README's examples, and an installed wheel
 
@@ -25,7 +25,8 @@ class Outside:
         self.folder, self.packages, self.cache = folder/"work", folder/"packages", folder/"cache"
         self.folder.mkdir()
         env = {k: v for k, v in clean(folder).items() if not k.startswith("REFNB_")}
-        self.env = env | {"PYTHONPATH": f"{site}{os.pathsep}{self.packages}", "REFNB_OFFLINE": "true", "REFNB_CACHE": str(self.cache)}
+        path = os.pathsep.join(map(str, (site, self.packages, WITHOUT)))
+        self.env = env | {"PYTHONPATH": path, "REFNB_OFFLINE": "true", "REFNB_CACHE": str(self.cache)}
 
     def write(self, *names: str, **files: str):
         "The README's examples by name, and other files."
@@ -151,14 +152,15 @@ def files(copy: Path) -> set[Path]: return {p.relative_to(copy) for p in (copy/"
 
 def run(copy: Path, code: str, *args: str) -> str:
     "Python in the copy, with the copy's refnb."
-    env = clean(copy/"home") | {"PYTHONPATH": str(copy)}
+    env = clean(copy/"home") | {"PYTHONPATH": f"{copy}{os.pathsep}{WITHOUT}"}
     got = subprocess.run([sys.executable, "-c", code, *args], cwd=copy, env=env, capture_output=True, text=True)
     assert not got.returncode, got.stderr
     return got.stdout
 
-def export(copy: Path):
+def export(copy: Path, notebook: Path):
     env = {k: v for k, v in os.environ.items() if k != "IN_TEST"}
-    subprocess.run([Path(sys.executable).parent/"nbdev-export"], cwd=copy, env=env, check=True, capture_output=True)
+    command = [Path(sys.executable).parent/"nbdev-export", "--path", notebook]
+    subprocess.run(command, cwd=copy, env=env, check=True, capture_output=True)
 
 def test_a_table_of_a_paper_is_one_notebook(checkout):
     name = "bookcoref/table_5_prompt"
@@ -181,7 +183,7 @@ def test_a_metric_is_one_function(checkout):
     path = checkout/"nbs/metrics/00_choice.ipynb"
     nb = json.loads(path.read_text())
     nb["cells"].append(cell('#| export\ndef refused(o: "pd.DataFrame") -> float:\n    "Share of questions that were refused."\n    return float((o.reason == "refused").mean())') | {"id": "refused"})
-    path.write_text(json.dumps(nb)); export(checkout)
+    path.write_text(json.dumps(nb)); export(checkout, path)
     assert files(checkout) == before
     code = "from refnb.metrics.choice import refused; from refnb.results.scores import as_outcomes; print(refused(as_outcomes('identifyme/test:published/gpt-4o')))"
     assert run(checkout, code).strip() == "0.0"
@@ -196,10 +198,11 @@ def questions(s) -> list[Question]:
 
 def test_a_benchmark_is_a_notebook_a_yaml_of_printed_values_and_a_card(checkout):
     before = files(checkout)
-    (checkout/"nbs/benchmarks/25_toy.ipynb").write_text(json.dumps(notebook(cell("#| default_exp benchmarks.toy"), cell(TOY), parameters="# Toy")))
+    path = checkout/"nbs/benchmarks/25_toy.ipynb"
+    path.write_text(json.dumps(notebook(cell("#| default_exp benchmarks.toy"), cell(TOY), parameters="# Toy")))
     (checkout/"nbs/data/papers/toy.yaml").write_text(PRINTED)
     (checkout/"nbs/data/cards/toy.yaml").write_text(CARD)
-    export(checkout)
+    export(checkout, path)
     assert len(files(checkout) - before) == 3
     assert "toy\tToy et al.\ttoy/test\tnone needed\t1\t0" in run(checkout, REFNB, "list", "benchmarks")
     scored = run(checkout, "from refnb.models.running import run; from refnb.results.scores import score; print(score(run('toy/test', 'random')).interval().value)")

@@ -10,8 +10,8 @@ from refnb.core.documents import Document
 from refnb.core.types import Answer, DataError, FormatError, Option, Question, RefnbError, Span, Usage
 from refnb.core.upstream import _Sets
 
-KILLS = int(os.environ.get("TEST_KILLS", 6))
-MUTATIONS = int(os.environ.get("TEST_MUTATIONS", 500))
+KILLS = int(os.environ.get("TEST_KILLS", 3))
+MUTATIONS = int(os.environ.get("TEST_MUTATIONS", 250))
 
 def mutated(data: bytes, seed: int):
     "The data with one to three bytes or stretches flipped, deleted, inserted, doubled or cut off."

@@ -1,5 +1,5 @@
 "The audit of IdentifyMe (F46): every flag fires on a planted defect and not beside it; splits that share."
-import re, time
+import re
 import pandas as pd
 import pytest
 from refnb.benchmarks.identifyme.builder import NONE, build_identifyme
@@ -8,6 +8,7 @@ from refnb.core.corpora import load
 from refnb.core.documents import Document
 from refnb.core.settings import load_settings
 from refnb.core.types import CallError, Option, Question, Span
+from tools import growth
 
 TALE = "Ann met Bea by the old mill . She smiled ."
 
@@ -179,19 +180,32 @@ def test_flagged_questions_are_those_with_all_flags():
     assert [q.id for q in flagged(qs, df, "answer_beside", "right_doubled")] == ["tale:2"]
     with pytest.raises(CallError, match="come from audit_built"): flagged(qs, df, "two_speakers")
 
-def test_100_000_questions_take_seconds():
-    base = build_identifyme(load("sample")).questions()
-    many = [q.changed(id=f"{i}/{q.id}", doc_key=f"{i}/{q.doc_key}") for i in range(100_000//len(base) + 1) for q in base]
-    start = time.process_time()
-    assert len(audit(many)) >= 100_000
-    assert time.process_time() - start < 60  # five seconds on a free machine
+def copies(base: list[Question], n: int) -> list[Question]:
+    "Questions n times over, each time about documents of their own."
+    return [q.changed(id=f"{i}/{q.id}", doc_key=f"{i}/{q.doc_key}") for i in range(n) for q in base]
 
-def test_options_are_compared_per_document_and_not_per_question():
-    names = [f"Character {i} of the House" for i in range(300)]
-    many = [question(names=names, id=f"tale:{i}") for i in range(500)]
-    start = time.process_time()
-    audit(many)
-    assert time.process_time() - start < 20
+def test_an_audit_grows_no_faster_than_the_questions():
+    base = build_identifyme(load("sample")).questions()
+    assert growth(audit, copies(base, 1), copies(base, 4)) < 5
+
+@pytest.mark.full
+def test_100_000_questions_have_the_flags_of_each():
+    base = build_identifyme(load("sample")).questions()
+    n = 100_000//len(base) + 1
+    once, many = audit(base), audit(copies(base, n))
+    for flag in set(FLAGS) & set(once): assert many[flag].sum() == n*once[flag].sum(), flag
+
+def test_options_are_compared_per_document_and_not_per_question(monkeypatch):
+    import refnb.benchmarks.identifyme.audit as module
+    compared = []
+    for step in ("_close_pairs", "_part_pairs"):
+        def counted(names, *more, real=getattr(module, step)):
+            compared.append(len(set(names)))
+            return real(names, *more)
+        monkeypatch.setattr(module, step, counted)
+    names = [f"Character {i} of the House" for i in range(50)]
+    audit([question(names=names, id=f"{story}:{i}") for story in ("tale", "saga") for i in range(30)])
+    assert compared == [len(names)]*4  # both comparisons, once for each of two documents
 
 
 # Overlap

@@ -1,5 +1,5 @@
 "KITMUS: the release byte for byte, its published scores, every edge of the evaluator, resources that are wrong, systems without weights, the command line."
-import csv, gzip, itertools, json, os
+import csv, gzip, itertools, json
 from pathlib import Path
 import pytest
 from hypothesis import given, settings as how, strategies as st
@@ -15,8 +15,9 @@ from refnb.core.upstream import files_of, get
 from refnb.metrics.antecedents import Links, Pronoun, by_field, _count, linked, together
 from refnb.metrics.choice import credit
 from refnb.models.rules.kitmus import KITMUS_BASELINES
-from refnb.models.published.kitmus import kitmus_scores, predicted_files, replay_kitmus
+from refnb.models.published.kitmus import ensure_kitmus_run, kitmus_scores, predicted_files, replay_kitmus, runs_of
 from refnb.results.cli import main
+from tools import FULL
 
 @pytest.fixture(scope="module")
 def s(upstream): return load_settings("/", env={"REFNB_UPSTREAM": str(upstream), "REFNB_OFFLINE": "true"})
@@ -50,12 +51,20 @@ def test_a_variant_alone_is_as_in_the_row(s):
     assert _detokenise(w for x in scope_sentences(one.build(0), "full-text") for w in x) == said
     assert clusters_of(scope_sentences(one.build(0), "full-text"), 2) == [[0, 36, 59], [5, 38]]
 
+@pytest.mark.full
+def test_all_predictions_that_are_here_are_replayed(s, tmp_path):
+    "One run for each file of predictions on test texts; the next test makes some of them."
+    here = s.changed(runs=str(tmp_path/"runs"), reports=str(tmp_path/"reports"))
+    assert replay_kitmus(here) == sum(p.split == "test" for p in predicted_files() if p.file.size is not None)
+    assert len(list((tmp_path/"reports").rglob("*.json"))) > replay_kitmus(here)
+
 def test_published_scores(s, tmp_path):
     "Counts of the released predictions that are here, file by file."
     here = s.changed(runs=str(tmp_path/"runs"), reports=str(tmp_path/"reports"))
-    assert replay_kitmus(here) == sum(p.split == "test" for p in predicted_files() if (p.file.size is not None))
-    rows = list(csv.DictReader((Path(__file__).parent/"data/kitmus_scores.tsv").open(), delimiter="\t"))
-    for r in rows[::1 if os.environ.get("TEST_FULL") else 4]:
+    with (Path(__file__).parent/"data/kitmus_scores.tsv").open() as f: rows = list(csv.DictReader(f, delimiter="\t"))
+    for r in rows[::1 if FULL else 4]:
+        [released] = [p for p in runs_of(r["model"], r["variant"], int(r["entities"])) if p.run == int(r["run"])]
+        assert ensure_kitmus_run(released, here).sealed
         got = kitmus_scores(r["model"], r["variant"], int(r["entities"]), here)
         [i] = [i for i, n in enumerate(got.names) if f"/run-{r['run']}@" in n]
         c = sum(got.runs[i]["pronoun"].values(), start=Links())

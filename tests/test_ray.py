@@ -1,5 +1,5 @@
 "Tables on a Ray cluster: the same numbers, workers that die, clusters that are not there."
-import json, os, shutil, socket, subprocess, sys, tempfile
+import json, shutil, signal, socket, subprocess, sys, tempfile
 from pathlib import Path
 import psutil
 import pytest
@@ -8,7 +8,7 @@ from tools import A, B, install, table
 
 pytest.importorskip("ray", reason="needs Ray: pip install 'refnb[ray]'")
 
-TABLE = "identifyme/table_3_main_results"
+TABLE = "bookcoref/table_5_prompt"  # a small one
 RAY = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_TOKEN": "5"*64}  # a token of its own keeps Ray from making one in the user's home
 
 def strays(folder: Path) -> list[psutil.Process]:
@@ -47,7 +47,7 @@ def free_port() -> int:
 @pytest.fixture(scope="module")
 def cluster(short) -> str:
     "The address of a head on this machine, started as Ray's own manual says."
-    port, env = free_port(), {k: v for k, v in os.environ.items() if not k.startswith("RAY_")} | RAY
+    port, env = free_port(), {k: v for k, v in tools.clean(short).items() if not k.startswith("RAY_")} | RAY
     command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", f"--port={port}", "--node-ip-address=127.0.0.1", "--include-dashboard=false", "--num-cpus=2",
                "--disable-usage-stats", f"--temp-dir={short}/c", "--object-store-memory=100000000"]
     said = subprocess.run(command, env=env, capture_output=True, text=True, timeout=tools.HANG, cwd=short)
@@ -97,12 +97,21 @@ def test_f02_a_killed_worker_is_tried_again(batch, cluster, tmp_path):
     for name in (A, B): assert json.loads((tmp_path/f"reports/{name}.json").read_bytes())["table"] == name
     tools.gone(family[1:])
 
+@pytest.fixture
+def here(tmp_path, monkeypatch, capsys):
+    "A function that runs a command in this process, in folders of its own; what Ray changes in the process is undone."
+    handler = signal.getsignal(signal.SIGTERM)
+    more = {"RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}  # refnb would set it, and nobody take it away
+    for k, v in (tools.clean(tmp_path) | RAY | more).items(): monkeypatch.setenv(k, v)
+    tools.look_in(monkeypatch, tmp_path/"tables")
+    yield lambda *args: tools.here(capsys, *args)
+    signal.signal(signal.SIGTERM, handler)
+
 @pytest.mark.parametrize("address", ["127.0.0.1:%d", "nonsense"])
-def test_a_cluster_that_is_not_there(batch, tmp_path, address):
+def test_a_cluster_that_is_not_there(here, tmp_path, address):
     install(tmp_path/"tables", A, table(A))
     address = address % free_port() if "%" in address else address
-    said = tools.ended(batch("--ray", address, tables=tmp_path/"tables"))
-    tools.one_line(said, 1, "no Ray cluster", address, "ray start --head")
+    tools.one_line(here("reproduce", "--ray", address), 1, "no Ray cluster", address, "ray start --head")
     assert not (tmp_path/f"reports/{A}.csv").exists()
 
 
@@ -151,6 +160,7 @@ def test_a_model_in_shards_says_what_it_says_alone(batch, cluster, tmp_path):
         seals.append((json.loads((Path(got["run"])/"seal.json").read_text()), got["groups"]))
     assert seals[0][1] == seals[1][1] and seals[0][0]["answers"] == 16
 
-def test_what_is_not_sharded(tmp_path):
-    tools.one_line(tools.refnb(tmp_path, "run", "sample/ferryman", "random", "--ray", "local", "--limit", 3), 2, "a run in shards takes neither --limit")
-    tools.one_line(tools.refnb(tmp_path, "run", "sample/ferryman", "random", "--ray", "nonsense"), 1, "no Ray cluster", "nonsense")
+def test_what_is_not_sharded(here):
+    run = ("run", "sample/ferryman", "random", "--ray")
+    tools.one_line(here(*run, "local", "--limit", 3), 2, "a run in shards takes neither --limit")
+    tools.one_line(here(*run, "nonsense"), 1, "no Ray cluster", "nonsense")

@@ -20,7 +20,7 @@ from refnb.models.running import run
 
 torch = pytest.importorskip("torch", reason="needs refnb[models]")
 transformers = pytest.importorskip("transformers", reason="needs refnb[models]")
-KILLS = int(os.environ.get("TEST_KILLS", 6))
+KILLS = int(os.environ.get("TEST_KILLS", 3))
 KINDS = {"cosine": "bi-encoder", "binary": "cross-encoder", "joint": "cross-encoder-joint", "written": "t5"}
 COLOURS = "red green blue black white yellow brown pink".split()
 

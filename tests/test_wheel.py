@@ -1,8 +1,8 @@
 "The wheel alone, in an empty folder outside the checkout."
-import subprocess, sys, zipfile
+import os, subprocess, sys, zipfile
 from pathlib import Path
 import pytest
-from tools import ROOT, clean
+from tools import ROOT, WITHOUT, clean
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory) -> Path:
@@ -26,7 +26,8 @@ def installed(wheel, tmp_path_factory):
     site, empty = tmp_path_factory.mktemp("site"), tmp_path_factory.mktemp("empty")
     zipfile.ZipFile(wheel).extractall(site)
     def run(*args: str):
-        env = {k: v for k, v in clean(empty).items() if not k.startswith("REFNB_")} | {"PYTHONPATH": str(site), "REFNB_OFFLINE": "true", "REFNB_CACHE": str(empty/"cache")}
+        env = {k: v for k, v in clean(empty).items() if not k.startswith("REFNB_")}
+        env |= {"PYTHONPATH": f"{site}{os.pathsep}{WITHOUT}", "REFNB_OFFLINE": "true", "REFNB_CACHE": str(empty/"cache")}
         return subprocess.run([sys.executable, *args], cwd=empty, env=env, capture_output=True, text=True)
     run.site, run.empty = site, empty
     return run

@@ -1,18 +1,26 @@
 "Tiny table notebooks, installed where refnb looks for its own; and the command line in a process of its own."
-import contextlib, json, os, subprocess, sys, time
+import contextlib, csv, json, os, runpy, subprocess, sys, tempfile, time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
+import hypothesis
 import psutil
 import refnb.results.board as board
 from refnb.results.cli import main
 
 ROOT = Path(__file__).parents[1]
+WITHOUT = Path(__file__).parent/"without"  # what only costs time when it is loaded; see there
 HANG = 600  # seconds after which something hangs: nothing takes so long, however busy the machine is
+FULL = bool(os.environ.get("TEST_FULL"))  # everything is tried, as `make test-full` does
+EXAMPLES = 100 if FULL else 40            # of a law that is tried on random things, unless it says how many
 
 # Names of tables, to be lent to tiny notebooks.
 A, B, C, D, E, F = TABLES = ["identifyme/table_1_composition", "altentities/table_1_example_responses", "altentities/table_4_instructions",
                              "altentities/table_6_example_expressions", "bookcoref/table_5_prompt", "kitmus/table_1_fictional_combinations"]
+
+def examples(n: int) -> hypothesis.settings:
+    "A law is tried on n random things when everything is tried, and on two fifths of them otherwise."
+    return hypothesis.settings(max_examples=n if FULL else 2*n//5)
 
 
 # Notebooks
@@ -56,6 +64,23 @@ def look_in(monkeypatch, folder: Path):
     real = board.packaged
     monkeypatch.setattr(board, "packaged", lambda name: folder if name == "tables" else real(name))
 
+def _script(path: Path) -> str:
+    "The code cells of a notebook, one after the other; parameters that are given replace those of its cell."
+    cells = [c for c in json.loads(path.read_text())["cells"] if c["cell_type"] == "code"]
+    given = lambda c: "\nglobals().update(_given)" if "parameters" in c["metadata"].get("tags", []) else ""
+    return "\n\n".join("".join(c["source"]) + given(c) for c in cells)
+
+def run_cells(path: str|Path, **parameters) -> dict:
+    "Run a notebook in this process, which saves the seconds of a kernel; what its cells defined."
+    with tempfile.TemporaryDirectory() as folder:
+        script = Path(folder)/f"{Path(path).stem}.py"
+        script.write_text(_script(Path(path)))
+        return runpy.run_path(str(script), {"_given": parameters})
+
+def report_rows(reports: Path, name: str) -> list[dict[str, str]]:
+    "The cells of a report, in their order."
+    with (reports/f"{name}.csv").open(newline="") as f: return list(csv.DictReader(f))
+
 
 # The command line
 
@@ -82,7 +107,7 @@ def clean(home: Path, **variables: str) -> dict[str, str]:
     ours = {f"REFNB_{k.upper()}": str(home/k) for k in ("reports", "runs", "cache")} | {"REFNB_OFFLINE": "true"}
     ours |= {"JUPYTER_RUNTIME_DIR": str(home/"jupyter"), "IPYTHONDIR": str(home/"ipython")}  # a killed kernel leaves files there
     mine = {k: v for k, v in os.environ.items() if not k.startswith(("REFNB_", "COVERAGE", "PYTEST_"))}
-    return mine | ours | {"PYTHONPATH": str(ROOT), "COLUMNS": "100"} | variables
+    return mine | ours | {"PYTHONPATH": f"{ROOT}{os.pathsep}{WITHOUT}", "COLUMNS": "100"} | variables
 
 def start(home: Path, *args: object, tables: Path|None = None, code: str = "", **variables: str) -> subprocess.Popen:
     "Start `refnb args`; with notebooks from `tables`, if it is given; or with other code."
@@ -133,6 +158,28 @@ def tiny_writer(folder: Path, texts: Iterable[str]) -> Path:
         config = tf.T5Config(vocab_size=t.get_vocab_size(), d_model=32, d_kv=8, d_ff=64, num_layers=2, num_heads=4, decoder_start_token_id=0, pad_token_id=0, eos_token_id=1)
         tf.T5ForConditionalGeneration(config).save_pretrained(folder)
     return Path(folder)
+
+
+# Work, without a clock
+
+def work(call, *args) -> int:
+    """Lines of Python that a call runs, each turn of a loop counted: how much it does, alike on every machine.
+
+    The call is made once before, for what is loaded or kept the first time."""
+    lines, before = 0, sys.gettrace()
+    def count(frame, event, arg):
+        nonlocal lines
+        lines += 1
+        return count
+    call(*args)
+    sys.settrace(count)
+    try: call(*args)
+    finally: sys.settrace(before)
+    return lines
+
+def growth(call, small, large) -> float:
+    "How many times as much work a call is on something large as on something small."
+    return work(call, large)/work(call, small)
 
 
 # Processes

@@ -7,13 +7,15 @@ __all__ = ['notebook_of', 'read_provenance', 'stale', 'Line', 'Board', 'board', 
 
 # %% ../../nbs/results/03_board.ipynb #e290d069
 import html
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 import msgspec
 from ..core.types import DataError
 from ..core.settings import Settings, load_settings, packaged, your_folder
 from ..core.files import write_atomic
 from ..core.hub import hub_files, hub_path
-from ..core.upstream import registry, survey
+from ..core.upstream import Survey, registry, survey
 from ..core.runs import find_summaries
 from .tables import YOURS, Report, own_names, papers, printed, sha256, table_names
 
@@ -66,10 +68,10 @@ class Line(msgspec.Struct):
     why: list[str]     # differing cells, and reasons
 
 # %% ../../nbs/results/03_board.ipynb #b81708ef
-def _needs(name: str, s: Settings) -> str:
+def _needs(name: str, s: Settings, look: Callable[[str], Survey]) -> str:
     "What a table is made from."
     t, hub = printed(name), hub_files()
-    got = [survey(i, s) for i in t.inputs if i not in hub] + [g for g in (survey(i, s) for i in t.more) if g.here]
+    got = [look(i) for i in t.inputs if i not in hub] + [g for g in map(look, t.more) if g.here]
     told = [f"{g.name} ({'here' if g.here == g.files else f'{g.to_come/1e6:.1f} MB to download' if g.to_come else f'{g.here} of {g.files} files here'})" for g in got]
     told += [f"{i} ({'here' if hub_path(i, s) else 'by name: only a hub has it'})" for i in t.inputs if i in hub]
     return ", ".join(told) or ("nothing" if notebook_of(name) else "")
@@ -93,7 +95,7 @@ def _why(name: str, reports: str|Path) -> list[str]:
     return out + [f"{reasons.count(r)} cells: {r}" for r in dict.fromkeys(reasons)]
 
 # %% ../../nbs/results/03_board.ipynb #df66373c
-def _line_of(name: str, reports: str|Path, s: Settings) -> Line:
+def _line_of(name: str, reports: str|Path, s: Settings, look: Callable[[str], Survey]|None = None) -> Line:
     "The board's line of a table."
     t, told = printed(name), read_provenance(name, reports)
     n = sum(len(r) for r in t.cells.values())
@@ -101,7 +103,9 @@ def _line_of(name: str, reports: str|Path, s: Settings) -> Line:
     old = told and stale(told, reports)
     state = (f"stale: {old}" if old else "regenerated") if told else "to be run" if notebook_of(name) else "not built yet"
     spent = f"{told['cost']['cpu_seconds']:g} s, {told['cost']['peak_mb']} MB, 0 USD" if told else ""
-    return Line(name, t.number, t.title, t.kind, n, k["match"], k["differs"], k["beyond"], k["missing"], state, _needs(name, s), spent, _why(name, reports) if told else [])
+    needs, why = _needs(name, s, look or (lambda i: survey(i, s))), _why(name, reports) if told else []
+    counts = (k["match"], k["differs"], k["beyond"], k["missing"])
+    return Line(name, t.number, t.title, t.kind, n, *counts, state, needs, spent, why)
 
 # %% ../../nbs/results/03_board.ipynb #a0eb8114
 class Board:
@@ -141,7 +145,8 @@ def board(
 ) -> Board:                  # all tables
     "What of the four papers is regenerated."
     s = s or load_settings()
-    return Board([_line_of(n, s.reports, s) for n in [*table_names(), *own_names()]])
+    look = cache(lambda i: survey(i, s))  # tables have inputs in common
+    return Board([_line_of(n, s.reports, s, look) for n in [*table_names(), *own_names()]])
 
 def write_board(s: Settings|None = None) -> Path:
     "Write the board, README.md, beside the reports, if it changed."

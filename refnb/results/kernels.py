@@ -10,14 +10,14 @@ import importlib, json, os, signal, socket, subprocess, sys, tempfile, threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-# %% ../../nbs/results/05_kernels.ipynb #3f56db18
+# %% ../../nbs/results/05_kernels.ipynb #e9e03b22
 _STAND_IN = '''
 import json, os, signal, socket, sys
 signal.signal(signal.SIGINT, signal.SIG_IGN)
-parent = os.getppid()
+parent = int(sys.argv[2])  # not os.getppid(): it may have ended already
 with socket.socket(socket.AF_UNIX) as line:
     line.connect(sys.argv[1])
-    line.sendall(json.dumps([sys.argv[2:], os.getcwd(), dict(os.environ)]).encode() + bytes(1))
+    line.sendall(json.dumps([sys.argv[3:], os.getcwd(), dict(os.environ)]).encode() + bytes(1))
     line.settimeout(1)
     while os.getppid() == parent:
         try: sys.exit(0 if line.recv(1) == b"0" else 1)
@@ -26,7 +26,7 @@ with socket.socket(socket.AF_UNIX) as line:
 
 def _stand_in(address: str, command: list[str]) -> list[str]:
     "The command to start instead of `python -m ipykernel_launcher ARGUMENTS`."
-    return [command[0], "-I", "-S", "-c", _STAND_IN, address, *command[3:]]
+    return [command[0], "-I", "-S", "-c", _STAND_IN, address, str(os.getpid()), *command[3:]]
 
 # %% ../../nbs/results/05_kernels.ipynb #78493c5f
 _WARM = ("pandas", "matplotlib.pyplot", "ipykernel.kernelapp", "scipy.stats",
