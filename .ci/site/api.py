@@ -143,8 +143,7 @@ def module(site, name: str, written: Page) -> Page:
     got = {n: it.defined[n] for n in it.exported}
     for n, node in got.items():
         if not isinstance(node, (*Function, ast.ClassDef)): continue
-        at = f"{there}#def-{n}" if n in written.defined else there
-        heading(page, 2, f"{name}.{n}", n, f' <a class="source" href="{at}">[source]</a>')
+        heading(page, 2, f"{name}.{n}", n, f' <a class="source" href="{there}#def-{n}">[source]</a>')
         if isinstance(node, ast.ClassDef): class_(page, node, f"{name}.{n}", it.lines)
         else: function(page, node, it.lines)
     constants(page, {n: v for n, v in got.items() if not isinstance(v, (*Function, ast.ClassDef))})

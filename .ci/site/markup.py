@@ -36,7 +36,7 @@ def highlight(text: str, language: str = "python") -> str:
 def code_block(text: str, language: str = "python", attributes: str = "") -> str:
     return f'<pre class="code"><code>{highlight(text, language)}</code></pre>\n'
 
-def formula(text: str, options: dict) -> str:
+def formula(text: str, options: dict = {}) -> str:
     "MathML, which every current browser draws without a script."
     return convert(text, display="block" if options.get("display_mode", True) else "inline")
 

@@ -75,7 +75,7 @@ def defined(page: Page, markup: str) -> str:
         page.ids.add(name)
         page.defined.append(m[2])
         return f'{m[1]}<span class="f" id="{name}">'
-    return re.sub(r'^((?:<span class="k">(?:async|def|class)</span> )+)<span class="f">(?=(\w+))', one, markup, flags=re.M)
+    return re.sub(r'((?:^|<code>)(?:<span class="k">(?:async|def|class)</span> )+)<span class="f">(?=(\w+))', one, markup, flags=re.M)
 
 def code_cell(page: Page, cell: dict):
     "A cell as far as its directives let it be seen."

@@ -20,7 +20,7 @@ function toggleMenu(event) {
 
 function beginnings(query) {
   const words = query.toLowerCase().match(/[\p{L}\p{N}_]+/gu) ?? [];
-  const stems = words.map(w => w.length > 4 ? w.replace(/(ing|ed|es|s)$/, "") : w);
+  const stems = words.map(w => w.length > 4 ? w.replace(/(ing|ed|es|s)$/, "").replace(/(.)\1$/, "$1") : w);
   return stems.map(w => new RegExp(`(?<![\\p{L}\\p{N}])${w}`, "iu"));
 }
 
