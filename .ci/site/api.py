@@ -167,5 +167,6 @@ def contents(site, modules: list[str]) -> Page:
     "The list of all modules."
     page = Page(site, "api/index.html")
     page.markdown("# API\n\n> Every exported function and class, with the comments beside its parameters.")
-    page.add(table(["module", "what"], [[link(f"{m}.html", m), page.inline(load(m).doc.partition('\n')[0])] for m in modules]))
+    rows = [[link(f"{m}.html", m), page.inline(load(m).doc.partition("\n")[0])] for m in modules]
+    page.add(table(["module", "what"], rows))
     return page

@@ -1,8 +1,8 @@
 """The site: `python .ci/site/build.py [--out _site]` writes static pages that load nothing from another host.
 
-Pages are made from the notebooks with their outputs, the reports, the package's source and the cards of the data. A link that
-leads nowhere, a missing picture, an address of another host and a path of this machine fail the build; the site that was there
-then stays.
+Pages are made from the notebooks with their outputs, the reports, the package's source and the cards of the data.
+A link that leads nowhere, a missing picture, an address of another host and a path of this machine fail the build;
+the site that was there then stays.
 """
 import argparse, hashlib, html, json, posixpath, re, shutil, string, sys, tempfile
 from collections.abc import Iterable, Iterator
@@ -92,7 +92,8 @@ class Node(NamedTuple):
     address: str
     inside: list["Node"]
 
-def node(page: Page, title: str = "", inside: list[Node] = []) -> Node: return Node(title or page.title, page.address, inside)
+def node(page: Page, title: str = "", inside: list[Node] = []) -> Node:
+    return Node(title or page.title, page.address, inside)
 
 def notebook_pages(site: Site, written: dict[str, Page]) -> list[Node]:
     "Every notebook, and a page for each group; `written` gets the page of each module's notebook."
@@ -144,7 +145,8 @@ def entry(n: Node, page: Page) -> str:
     "An entry of the navigation, as seen from a page; the way to the page is open."
     here = page.address == n.address or any(x.address == page.address for x in flat(n.inside))
     inside = f"<ul>{''.join(entry(x, page) for x in n.inside)}</ul>" if n.inside and (here or not n.address) else ""
-    if not n.address: return f"<li><details{' open' if here else ''}><summary>{escape(n.title)}</summary>{inside}</details></li>"
+    if not n.address:
+        return f"<li><details{' open' if here else ''}><summary>{escape(n.title)}</summary>{inside}</details></li>"
     current = ' aria-current="page"' if n.address == page.address else ""
     return f'<li><a href="{page.up(n.address)}"{current}>{escape(n.title)}</a>{inside}</li>\n'
 
@@ -189,7 +191,7 @@ HOST = r"""\s*["'`]?\s*(?:https?:)?//"""
 CSS = re.compile(rf"(?:url\(|@import\s+(?:url\()?){HOST}", re.I)
 JS = re.compile(rf"(?:\b(?:from|import|(?:import|importScripts|fetch|Worker|WebSocket|EventSource|sendBeacon)\()"
                 rf"|\.open\([^)]{{0,12}},|\.src\s*=){HOST}")
-QUICK = re.compile(r"""(?<!<a href=)["'(=,]\s*(?:https?:)?//""")  # most pages have nothing that a closer look could find
+QUICK = re.compile(r"""(?<!<a href=)["'(=,]\s*(?:https?:)?//""")  # few pages need a closer look
 
 def loads(tag: str, name: str, value: str) -> bool:
     "Whether an attribute loads something from another host. A link to be clicked is not loaded."

@@ -48,7 +48,7 @@ def last_run(path: Path, nb: dict) -> dict:
     pairs = zip(nb["cells"], cells)
     return nb | {"cells": [c | {"outputs": r["outputs"]} if c["cell_type"] == "code" else c for c, r in pairs]}
 
-def text(lines) -> str: return escape(re.sub(r"\x1b\[[\d;]*m", "", "".join(lines)))
+def text(lines, between: str = "") -> str: return escape(re.sub(r"\x1b\[[\d;]*m", "", between.join(lines)))
 
 def picture(page: Page, kind: str, data) -> str:
     "An image among the outputs, as a file of the site."
@@ -60,12 +60,14 @@ def output(page: Page, o: dict):
     "One output of a cell; what needs a script stays out."
     data = o.get("data", {})
     image = next((k for k in ("image/svg+xml", "image/png", "image/jpeg") if k in data), None)
-    if "text" in o: page.add(f'<pre class="{o["name"]}">{text(o["text"])}</pre>', found=False)
-    elif "traceback" in o: page.add(f'<pre class="error">{text(l + chr(10) for l in o["traceback"])}</pre>', found=False)
-    elif "text/html" in data: page.add(re.sub(r"<style scoped>.*?</style>", "", "".join(data["text/html"]), flags=re.S), found=False)
-    elif image: page.add(picture(page, image, data[image]), found=False)
-    elif "text/markdown" in data: page.markdown("".join(data["text/markdown"]))
-    elif "text/plain" in data: page.add(f"<pre>{text(data['text/plain'])}</pre>", found=False)
+    if "text" in o: shown = f'<pre class="{o["name"]}">{text(o["text"])}</pre>'
+    elif "traceback" in o: shown = f'<pre class="error">{text(o["traceback"], chr(10))}</pre>'
+    elif "text/html" in data: shown = re.sub(r"<style scoped>.*?</style>", "", "".join(data["text/html"]), flags=re.S)
+    elif image: shown = picture(page, image, data[image])
+    elif "text/markdown" in data: return page.markdown("".join(data["text/markdown"]))
+    elif "text/plain" in data: shown = f"<pre>{text(data['text/plain'])}</pre>"
+    else: return
+    page.add(shown, found=False)
 
 def defined(page: Page, markup: str) -> str:
     "A cell's code, in which every function and class has its anchor."
@@ -75,7 +77,8 @@ def defined(page: Page, markup: str) -> str:
         page.ids.add(name)
         page.defined.append(m[2])
         return f'{m[1]}<span class="f" id="{name}">'
-    return re.sub(r'((?:^|<code>)(?:<span class="k">(?:async|def|class)</span> )+)<span class="f">(?=(\w+))', one, markup, flags=re.M)
+    word = '<span class="k">(?:async|def|class)</span> '
+    return re.sub(rf'((?:^|<code>)(?:{word})+)<span class="f">(?=(\w+))', one, markup, flags=re.M)
 
 def code_cell(page: Page, cell: dict):
     "A cell as far as its directives let it be seen."
