@@ -45,7 +45,7 @@ notebooks: $(VENV)/.$(EXTRAS) ## every notebook from a clean kernel, and its com
 	@$(BIN)/python .ci/notebooks.py
 pytest: $(VENV)/.$(EXTRAS)   ## command line, faults, parity, properties; WORKERS files of tests at a time
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
-tables: $(VENV)/.core        ## reproduce on the sample, then on what is here, but for five tables that take long
+tables: $(VENV)/.core        ## every table notebook once: on what is here, or on the sample where that takes long
 	@$(BIN)/python .ci/tables.py
 test-full: check notebooks $(OTHERS)/.ready ## the same with all tables, slow tests, 20,000 mutations, 1,000 kills, a session in JupyterLab, and exports run by inspect_ai and lm-evaluation-harness
 	@$(BIN)/python .ci/tables.py --all

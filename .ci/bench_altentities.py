@@ -54,7 +54,7 @@ from refnb.benchmarks.altentities.questions import sample_altentities
 from refnb.models.pairs.encoders import tiny_encoder
 from refnb.models.pairs.heads import new_model, the_trained
 from refnb.models.pairs.scorers import pairs_of
-from refnb.models.pairs.trained import _loss_of, batches_of
+from refnb.models.pairs.trained import _batches_of, _loss_of
 from refnb.models.pairs.training import train
 torch.set_num_threads(1); tf.utils.logging.disable_progress_bar()
 qs = sample_altentities()
@@ -62,7 +62,7 @@ folder = tiny_encoder(tempfile.mkdtemp(), pairs_of(qs).texts)
 torch.manual_seed(0)
 tf.BertModel(tf.BertConfig(vocab_size=500, hidden_size=192, intermediate_size=768, num_hidden_layers=4, num_attention_heads=4)).save_pretrained(folder)
 x = the_trained("bi-encoder", model=str(folder), package="", bf16=False, epochs=1)
-plan = batches_of(qs, x.training, "cosine")(0)*2
+plan = _batches_of(qs, x.training, "cosine")(0)*2
 def fresh():
     head = new_model(x.pair)
     return head, _loss_of(head, x.training)

@@ -1,19 +1,21 @@
-"""Table notebooks: on the sample all of them, then on what is here those that need no more than some seconds. `--all` leaves none out.
-
-What is left out runs on the sample all the same, so its code is tried; `make test-full` and `make reproduce` run it on what is here.
-"""
+"""Table notebooks, each once: those that need more than some seconds on refnb's sample, the others on what is here. `--all` runs all of them on both, as `make test-full` does."""
 import os, subprocess, sys
 from pathlib import Path
 from refnb.results.reproduce import choose
 
-BIN = Path(sys.executable).parent
-SLOW = {f"altentities/own_{n}" for n in ("calibration", "comparing_scorer", "neither_both", "number_of_choices", "transfer")}  # half a minute each, and more
+REFNB = Path(sys.executable).with_name("refnb")
+SLOW = ["altentities/own_calibration", "altentities/own_comparing_scorer", "altentities/own_neither_both",
+        "altentities/own_number_of_choices", "altentities/own_transfer", "identifyme/own_other_sizes",
+        "kitmus/own_weightless_systems"]  # more than ten seconds each
 
-def main(all_: bool) -> int:
+def reproduce(*how: str) -> int:
+    "Run table notebooks; a notebook has one thread, for as many run at a time as there are cores."
+    return subprocess.run([REFNB, "reproduce", *how], env=os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}).returncode
+
+def main(everything: bool) -> int:
     names = choose(())
-    if gone := SLOW - set(names): raise SystemExit(f"tables: {', '.join(sorted(gone))}: no such table; name the slow ones in .ci/tables.py")
-    left = names if all_ else [n for n in names if n not in SLOW]
-    env = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # a notebook runs on every core already
-    return subprocess.run([BIN/"refnb", "reproduce", "--sample"], env=env).returncode or subprocess.run([BIN/"refnb", "reproduce", *left], env=env).returncode
+    if gone := set(SLOW) - set(names): raise SystemExit(f"tables: {', '.join(sorted(gone))}: no such table; name the slow ones in .ci/tables.py")
+    on_sample, here = (names, names) if everything else (SLOW, [n for n in names if n not in SLOW])
+    return reproduce("--sample", *on_sample) or reproduce(*here)
 
 if __name__ == "__main__": sys.exit(main("--all" in sys.argv))

@@ -1,6 +1,7 @@
 "AltEntities made anew: entities, filters, pairs, splits, expressions, the annotation page in a browser, and the whole way back to the release's form."
 import json, re
 from collections import Counter
+from html.parser import HTMLParser
 from itertools import combinations, pairwise
 import numpy as np
 import pytest
@@ -12,7 +13,6 @@ from browser import Tab, nothing_leaves, port  # noqa: F401 (a fixture)
 from servers import Tree
 from test_formats import good_or_one_line, mutated
 from test_looking import NASTY
-from test_questionnaire import Desk, Parsed, data
 from tools import here, one_line, wait
 from refnb.benchmarks.altentities.questions import DOMAINS, LONGEST, SECTIONS, USED, departures, parse_altentities, read_altentities
 from refnb.benchmarks.altentities.builder import (AltRules, POSITION, build_altentities, draft_of, join_expressions, _leaks, name_pattern, read_drafts, release_text, _folded, _why_flagged, _why_refused,
@@ -31,6 +31,20 @@ BUILT = build_altentities(ENTITIES, SMALL)
 DRAFTS = [draft_of(q, "sample", n) for n, q in enumerate(QUESTIONS)]
 LETTERS = st.characters(exclude_categories=["Cs"])
 DECENT = [t for t in NASTY if t.strip() and "\ud800" not in t]
+
+
+# Pages
+
+class Parsed(HTMLParser):
+    "Tags, attributes, and the text of scripts."
+    def __init__(self, text: str):
+        super().__init__(convert_charrefs=True)
+        self.tags, self.attrs, self.texts = [], [], {}
+        self.feed(text); self.close()
+    def handle_starttag(self, tag, attrs): self.tags.append(tag); self.attrs += attrs
+    def handle_data(self, data): self.texts.setdefault(self.tags[-1] if self.tags else "", []).append(data)
+
+def data(text: str) -> dict: return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)[1])
 
 
 # Entities
@@ -487,8 +501,36 @@ def test_wrong_calls_are_told_in_one_line(tmp_path, monkeypatch, capsys, args, s
 
 # In a browser
 
-class Bob(Desk):
+KEYS = {"Enter": (13, "\r"), "Tab": (9, ""), "ArrowDown": (40, ""), "ArrowUp": (38, ""), " ": (32, " "), "Escape": (27, "")}
+
+class Bob:
     "Somebody who plays Bob: only what a person can do."
+    def __init__(self, tab: Tab, folder):
+        self.tab, self.folder = tab, folder
+        self.js, self.wait = tab.js, tab.wait
+        tab.call("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(folder))
+        tab.call("Page.bringToFront")
+
+    def open(self, text: str):
+        (self.folder/"page.html").write_text(text, encoding="utf-8")
+        self.tab.open(f"{self.folder}/page"[1:])
+        self.wait("document.activeElement.tagName == 'H2'")
+
+    def press(self, *keys: str, shift: bool = False):
+        for key in keys:
+            number, text = KEYS.get(key, (ord(key[0].upper()), key))
+            how = dict(key=key, code=key, windowsVirtualKeyCode=number, modifiers=8 if shift else 0)
+            self.tab.call("Input.dispatchKeyEvent", type="keyDown" if text else "rawKeyDown", **how, **({"text": text} if text else {}))
+            self.tab.call("Input.dispatchKeyEvent", type="keyUp", **how)
+
+    def title(self) -> str: return self.js("document.querySelector('main > :not([hidden]) h2').innerText")
+    def notice(self) -> str: return self.js("document.querySelector('#notice').innerText")
+    def click(self, what: str): self.js(f"document.querySelector({json.dumps(what)}).click()")
+
+    def choose_file(self, path):
+        node = self.tab.call("DOM.querySelector", nodeId=self.tab.call("DOM.getDocument")["root"]["nodeId"], selector="#file")["nodeId"]
+        self.tab.call("DOM.setFileInputFiles", files=[str(path)], nodeId=node)
+
     def write(self, *answers: str):
         self.press("Enter")
         for a in answers:

@@ -240,7 +240,7 @@ def test_f33_kills_at_random_instants(home):
 class Quick:
     "Makes reports without a kernel; notes for which tables."
     def __init__(self): self.ran, self.code, self.change = [], "one", lambda report: report.add("a", "all", report.parameters["value"])
-    def __call__(self, name, nb, parameters, timeout, folder=None) -> Executed:
+    def __call__(self, name, nb, parameters, timeout, folder=None, kernels="") -> Executed:
         self.ran.append(name)
         report = Report(name, "strict", {k: v for k, v in parameters.items() if k != "out"}, sample=True)
         self.change(report)

@@ -7,7 +7,7 @@ from hypothesis import given, settings as tries
 from refnb.benchmarks.identifyme.building import build, build_benchmark
 from refnb.benchmarks.identifyme.builder import (KINDS, NONE, PAPER, RELEASED, RULES_OF_THUMB, Known, Rules, _help, _nearest_places, _nested, _block, build_identifyme, candidates, copeland, likeness, _page_of,
                                          _pool_of, question_ids, ranked, story_of, streams, _the_rules, tidied)
-from refnb.benchmarks.identifyme.entities import Label, align_names, auto_names, genders_of, _model_names, _named_as, _profiles, _read_phrase
+from refnb.benchmarks.identifyme.entities import Label, align_names, auto_names, genders_of, _named_as, _profiles
 from refnb.models.language.identifyme_prompts import marked
 from refnb.benchmarks.identifyme.released import answer_rows, dev_ranks, implied_ranks, lists_of_names, named_documents, rebuilt, released_dialogue, released_labels, released_questions, row_id
 from refnb.benchmarks.tasks import task_questions
@@ -320,40 +320,6 @@ def test_a_tie_that_the_release_cannot_have(s, litbank):
     docs, ranks = named_documents("LitBank", s), implied_ranks(litbank)
     a, b = (row_id(litbank[i]) for i in (0, 1))
     with pytest.raises(DataError, match="are the documents and names those of the release"): build_identifyme(docs, known=Known(ranks | {a: ranks[b], b: ranks[a]}, {}, {}))
-
-
-# Names from a model: recorded replies
-
-REPLIES = {"plain": ("Phrase: The Old Sorter", "The Old Sorter"), "bold": ("**Phrase:** *The Old Sorter*.", "The Old Sorter"), "reasons": ("He is old.\nHe sorts.\nPhrase: \"The Old Sorter\"", "The Old Sorter"), "none": ("Phrase: NONE", None), "twice": ("Phrase: A\nPhrase: B", "B")}
-@pytest.mark.parametrize("case", REPLIES)
-def test_replies_about_phrases(case): assert _read_phrase(REPLIES[case][0]) == REPLIES[case][1]
-
-@pytest.mark.parametrize("reply", ["", "The Old Sorter", "I cannot help with that.", "Phrase: " + "long "*30])
-def test_f16_f17_replies_without_a_phrase(reply):
-    with pytest.raises(DataError): _read_phrase(reply)
-    got = _model_names(load("sample")[0], lambda prompt: reply)
-    assert not any(got.doc.names) and set(got.failed) == {p.cluster for p in _profiles(story_of(load("sample")[0]))}
-
-def test_a_model_that_always_says_the_same_names_one_cluster():
-    got = _model_names(load("sample")[0], lambda prompt: "Phrase: The Entity")
-    assert sum(map(bool, got.doc.names)) == 1 and all("stands for a larger cluster" in why for why in got.failed.values())
-
-def test_a_model_is_told_what_is_taken():
-    prompts = []
-    def ask(prompt): prompts.append(prompt); return f"Phrase: Name {len(prompts)}"
-    _model_names(load("sample")[0], ask)
-    assert "taken: none" in prompts[0] and "taken: Name 1; Name 2" in prompts[2]
-
-@given(st.text(max_size=200))
-def test_replies_never_raise_anything_else(reply):
-    try: _read_phrase(reply)
-    except DataError: pass
-
-def test_quotes_and_released_labels(s, test_set):
-    "Quotation marks agree with the model's labels where a text prints speech with double quotes; the field says which was used."
-    told = released_dialogue(s)
-    known = [q for q in test_set if q.id in told and q.meta["dialogue"] is not None]
-    assert len(known) > 280 and sum(q.meta["dialogue"] == told[q.id] for q in known)/len(known) > .9
 
 
 # Systems on questions

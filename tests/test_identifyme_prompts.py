@@ -1,10 +1,13 @@
 "IdentifyMe's prompts, grammars and replies: the released ones exactly, hostile ones by number, laws on random ones."
 import ast, collections, csv, io, json, re, string
+from typing import NamedTuple
 import pytest
 from hypothesis import assume, example, given, strategies as st
 from test_formats import mutated
-from refnb.models.language.identifyme_prompts import (CLOSE, FORMS, KINDS, MARKER, MODES, NOTE, OPEN, Reply, _expressible, _extracted, grammar, marked, prompt, read_answer,
-                                                 _read_fields, _read_name, _released_mention, reply_form, _system_message, _template)
+from refnb.models.language.identifyme_prompts import (CLOSE, FORMS, KINDS, MARKER, MODES, NOTE, OPEN, chars_of, grammar, marked, mention_of,
+                                                 prompt, read_answer, reply_form, _ANSWER, _bare, _DECORATION, _first_line, _keyed,
+                                                 _known, _labelled, _on_a_line, _read_name, _template)
+from refnb.models.language.prompts import text_of
 from refnb.core.files import read_jsonl
 from refnb.core.settings import load_settings, packaged
 from refnb.core.types import CallError, DataError, Option, Question
@@ -28,6 +31,46 @@ def told(reply: str, q: Question = Q, **how) -> str:
     a = read_answer(q, reply, **how)
     assert (a.id, a.raw, len(a.chosen)) == (q.id, reply, 0 if a.reason else 1)
     return a.reason or q.options[a.chosen[0]].name
+
+
+# What the release counts besides: whether the mention is repeated, and what its grammar cannot say
+
+class Reply(NamedTuple):
+    "The fields of a reply."
+    mention: str      # without braces
+    name: str         # what it says that the mention refers to
+    explanation: str  # empty where the form has none
+
+def unmarked(text: str) -> str:
+    "A mention without marks and decoration."
+    words = text.replace(NOTE, "").strip(_DECORATION)
+    return words.removeprefix(OPEN).removesuffix(CLOSE).strip()
+
+def read_fields(reply: str, form: str = "base") -> Reply:
+    "The fields of a reply, in whatever form they come."
+    _known(form, FORMS, "form")
+    said = dict(_labelled(reply) + _keyed(reply))
+    return Reply(unmarked(_first_line(said.get("mention", ""))), _first_line(said.get(_ANSWER, "")), "" if form == "base" else _on_a_line(said.get("explanation", "")))
+
+def released_mention(reply: str, form: str = "base") -> str:
+    "The repeated mention, as the authors read it."
+    _known(form, FORMS, "form")
+    after = "- Explanation:" if form == "desc" else "- " + MARKER.strip()
+    said = reply.split("- Mention: ")[-1].strip().split(after)[0]
+    return said.strip().replace("{", "").replace("}", "").strip()
+
+def extracted(q: Question, reply: str, form: str = "base", mode: str = "released") -> bool:
+    "Does a reply repeat the marked mention?"
+    _known(mode, MODES, "mode")
+    words = mention_of(q)
+    if mode == "released": return released_mention(reply, form) == q.text[slice(*chars_of(q))].strip()
+    return _bare(read_fields(reply, form).mention) == _bare(words)
+
+def expressible(q: Question, kind: str = "released") -> bool:
+    "Can the mention and every option be said under a grammar?"
+    try: fits = re.compile(grammar(q, "base", kind)).fullmatch
+    except (re.error, OverflowError, RecursionError): return False  # a name that is no expression
+    return all(fits(reply_form(q, i)) for i in range(len(q.options)))
 
 
 # The release
@@ -67,7 +110,7 @@ def test_the_one_released_prompt_is_rendered_byte_for_byte(s):
     q = Question("trial:300", "trial", text, (start, end), tuple(map(Option, trial["options"])))
     assert marked(q) == trial["text"] and prompt(q, "desc") == trial["prompt"] and len(trial["prompt"]) > 5000
     assert told(trial["output"], q, mode="released") == told(trial["output"], q) == trial["predicted_answer"]
-    assert all(_extracted(q, trial["output"], "desc", m) for m in MODES)
+    assert all(extracted(q, trial["output"], "desc", m) for m in MODES)
 
 READ = {  # replies, right as released and as read here, read differently, mentions repeated as released and as read here
     "mistral": (1200, 618, 618, 0, 1114, 1116), "llama": (1200, 640, 640, 0, 1064, 1064), "mini": (1200, 760, 760, 3, 1110, 1110),
@@ -78,9 +121,9 @@ def test_every_released_reply_is_read_as_released(rows, model):
     drop = "*" if model == "gemini" else ""
     for r in rows[model]:
         q, said = question_of(r), r["predicted_answer"]
-        assert _read_name(r["output"], drop) == said and _released_mention(r["output"], "desc") == r["phrase_extr"]
+        assert _read_name(r["output"], drop) == said and released_mention(r["output"], "desc") == r["phrase_extr"]
         assert told(r["output"], q, form="desc", mode="released", drop=drop) == (said if said in [o.name for o in q.options] else "outside")
-        assert _extracted(q, r["output"], "desc") == (r["correct_extr"] == "True") and (said == r["answer"]) == (r["correct"] == "True")
+        assert extracted(q, r["output"], "desc") == (r["correct_extr"] == "True") and (said == r["answer"]) == (r["correct"] == "True")
 
 @pytest.mark.parametrize("model", READ)
 def test_what_the_tolerant_reading_changes(rows, model):
@@ -95,7 +138,7 @@ def test_what_the_tolerant_reading_changes(rows, model):
         n["changed"] += 1
         plain = [x.replace("’", "'").lower() for x in (_read_name(r["output"], drop), q.options[ours.chosen[0]].name)]
         assert as_released.reason == "outside" and plain[0] == plain[1]
-    repeated = {m: [_extracted(question_of(r), r["output"], "desc", m) for r in rows[model]] for m in MODES}
+    repeated = {m: [extracted(question_of(r), r["output"], "desc", m) for r in rows[model]] for m in MODES}
     assert all(t for t, x in zip(repeated["tolerant"], repeated["released"], strict=True) if x)
     assert (len(rows[model]), n["released"], n["tolerant"], n["changed"], sum(repeated["released"]), sum(repeated["tolerant"])) == READ[model]
 
@@ -113,22 +156,23 @@ def test_every_constrained_reply_matches_its_grammar(rows, model, kind):
     assert sum(bool(re.fullmatch(grammar(question_of(r), "desc", kind), r["output"])) for r in rows[model]) == 1200
 
 def test_22_mentions_cannot_be_said_under_the_released_grammar(rows):
-    cannot = [r["mentions_vs_mentionstr"] for r in rows["gpt4o"] if not _expressible(question_of(r))]
+    cannot = [r["mentions_vs_mentionstr"] for r in rows["gpt4o"] if not expressible(question_of(r))]
     assert len(cannot) == 22 and all("-" in m for m in cannot)
-    assert all(_expressible(question_of(r), "complete") for r in rows["gpt4o"])
+    assert all(expressible(question_of(r), "complete") for r in rows["gpt4o"])
 
 def test_the_form_coref_repeats_no_mention_as_released(rows):
     "The artefact: with an explanation before the answer nothing is ever extracted; read here, all is as in desc."
     for r in rows["llama"]:
         q = question_of(r)
-        assert not _extracted(q, r["output"], "coref") and _extracted(q, r["output"], "coref", "tolerant") == _extracted(q, r["output"], "desc", "tolerant")
+        assert not extracted(q, r["output"], "coref") and extracted(q, r["output"], "coref", "tolerant") == extracted(q, r["output"], "desc", "tolerant")
 
 
 # Prompts
 
 def test_a_system_message_for_each_provider():
-    assert _system_message() == "You are a question answering system. You have to answer the following question based on the given context."
-    assert _system_message("gemini").startswith(_system_message() + " ") and _system_message("gemini").endswith("select the final answer from the given options.")
+    plain, gemini = (text_of(f"identifyme_system{x}") for x in ("", "_gemini"))
+    assert plain == "You are a question answering system. You have to answer the following question based on the given context."
+    assert gemini.startswith(plain + " ") and gemini.endswith("select the final answer from the given options.")
 
 @pytest.mark.parametrize("text, chars, at", [("a {{b}} she c", (8, 11), 2), ("she a }} b", (0, 3), 6), (f"she a {NOTE}", (0, 3), 6), ("{she", (1, 4), 0), ("a {she", (2, 6), 2), ("she} a", (0, 4), 3), ("a }}{{ she", (7, 10), 2)])
 def test_a_text_that_could_be_taken_for_marked_is_refused(text, chars, at):
@@ -136,10 +180,10 @@ def test_a_text_that_could_be_taken_for_marked_is_refused(text, chars, at):
 
 @pytest.mark.parametrize("call, kind, said", [
     (lambda: marked(asked(text="", chars=None)), DataError, "question 'tale:3': the release has no text for it; build the benchmark"), (lambda: prompt(asked(chars=None)), DataError, "no text for it"),
-    (lambda: marked(asked(text="a   b", chars=(1, 4))), DataError, "the mention is blank"), (lambda: _extracted(asked(text="", chars=None), "x"), DataError, "no text for it"),
-    (lambda: prompt(Q, "coreff"), CallError, "unknown form 'coreff'; did you mean coref?"), (lambda: _system_message("openai"), CallError, "unknown provider 'openai'"),
+    (lambda: marked(asked(text="a   b", chars=(1, 4))), DataError, "the mention is blank"), (lambda: extracted(asked(text="", chars=None), "x"), DataError, "no text for it"),
+    (lambda: prompt(Q, "coreff"), CallError, "unknown form 'coreff'; did you mean coref?"),
     (lambda: grammar(Q, kind="all"), CallError, "unknown kind of grammar 'all'"), (lambda: read_answer(Q, "x", mode="strict"), CallError, "unknown mode 'strict'"),
-    (lambda: read_answer(Q, "x", form="cot"), CallError, "unknown form"), (lambda: _extracted(Q, "x", mode="ours"), CallError, "unknown mode"), (lambda: _read_fields("x", "cot"), CallError, "unknown form"),
+    (lambda: read_answer(Q, "x", form="cot"), CallError, "unknown form"), (lambda: extracted(Q, "x", mode="ours"), CallError, "unknown mode"), (lambda: read_fields("x", "cot"), CallError, "unknown form"),
     (lambda: reply_form(Q, 5), CallError, "there is no option 5; question 'tale:3' has 5, counted from 0"), (lambda: reply_form(Q, -1), CallError, "no option -1"),
     (lambda: reply_form(Q, 0, explanation="so"), CallError, "base has no explanation"), (lambda: reply_form(Q, 0, "coref"), CallError, "coref has an explanation")])
 def test_what_cannot_be_asked_or_read(call, kind, said):
@@ -152,7 +196,7 @@ def test_a_dollar_is_left_alone(form):
 
 def test_the_sample_can_be_asked_and_answered():
     for q in read_jsonl(packaged("data/sample/ferryman.jsonl"), Question):
-        assert all(prompt(q, f).count(OPEN) == 2 for f in FORMS) and _expressible(q, "complete")  # in the instruction and in the story
+        assert all(prompt(q, f).count(OPEN) == 2 for f in FORMS) and expressible(q, "complete")  # in the instruction and in the story
         assert all(told(reply_to(q, i, f), q, mode=m) == o.name for i, o in enumerate(q.options) for f in FORMS for m in MODES)
 
 
@@ -225,7 +269,7 @@ def test_f17_the_authors_reading_takes_the_last_marker_and_exact_names_only():
 @pytest.mark.parametrize("reply, fields", [
     (reply_to(Q, 1, "desc"), Reply("She", "Bea", WHY)), ("- Mention:  \n  {{She}} (#This is the marked mention)  \n\n- Explanation:  \n  Because\n  so.\n\n- The mention refers to:  \n  Bea", Reply("She", "Bea", "Because so.")),
     ('{"mention": "She", "explanation": "So.", "answer": "Bea"}', Reply("She", "Bea", "So.")), ('**Mention:** "She"\n**The mention refers to:** Bea', Reply("She", "Bea", "")), ("", Reply("", "", "")), ("- Mention:", Reply("", "", "")), ("no", Reply("", "", ""))])
-def test_f17_fields(reply, fields): assert _read_fields(reply, "desc") == fields and _read_fields(reply, "base") == fields._replace(explanation="")
+def test_f17_fields(reply, fields): assert read_fields(reply, "desc") == fields and read_fields(reply, "base") == fields._replace(explanation="")
 
 
 # F25: the limit on length
@@ -275,7 +319,7 @@ def test_f26_every_name_can_be_said_and_is_read_back(case, form):
         reply = reply_to(q, i, form)
         assert re.fullmatch(pattern, reply) and told(reply, q, form=form) == name
         assert not re.fullmatch(pattern, reply + "?") and not re.fullmatch(pattern, reply[:reply.rindex(MARKER) + len(MARKER)])
-    assert regular(pattern) and _expressible(q, "complete")
+    assert regular(pattern) and expressible(q, "complete")
 
 def test_f26_the_complete_grammar_says_nothing_but_the_options():
     "Every string of up to three characters of a small alphabet, against a few names of these characters."
@@ -289,7 +333,7 @@ def test_f26_the_complete_grammar_says_nothing_but_the_options():
 def test_f26_what_the_released_grammar_makes_of_a_name(name, kept):
     q = asked(name, "Bea")
     assert grammar(q) == "- Mention: \\{\\{[A-Za-z ,\\'\\.]{1,125}\\}\\}\\n- The mention refers to: (" + name + "|Bea)"
-    assert (_expressible(q), _expressible(q, "complete")) == (kept, True)
+    assert (expressible(q), expressible(q, "complete")) == (kept, True)
 
 MENTIONS = ["the step-sister", "him 's", "Zoë", "“ Lucky ”", "No. 7 ; the last !", "a {strange} one", "x"*400, "two\nlines \t of it", "}", "{", "\\", "the mention refers to: Ann", '{"mention": "x"}', "王"]
 
@@ -299,13 +343,13 @@ def test_f26_every_mention_can_be_said(mention):
     for form in FORMS:
         reply = reply_to(q, 1, form)
         assert re.fullmatch(grammar(q, form, "complete"), reply) and regular(grammar(q, form, "complete")) and told(reply, q, form=form) == "Bea"
-        assert _extracted(q, reply, form, "tolerant")
-    assert _expressible(q) == (" ".join(mention.split()) in ("him 's", "two lines of it")) and _expressible(q, "complete")
+        assert extracted(q, reply, form, "tolerant")
+    assert expressible(q) == (" ".join(mention.split()) in ("him 's", "two lines of it")) and expressible(q, "complete")
 
 def test_f26_a_grammar_needs_no_text():
     q = asked(text="", chars=None)
     assert all(grammar(q, f, k) == grammar(Q, f, k) for f in FORMS for k in KINDS)
-    with pytest.raises(DataError, match="no text"): _expressible(q)
+    with pytest.raises(DataError, match="no text"): expressible(q)
 
 @pytest.mark.parametrize("n", [27, 72, 500])
 def test_f27_more_options_than_letters(n):
@@ -315,7 +359,7 @@ def test_f27_more_options_than_letters(n):
 @pytest.mark.parametrize("names, said", [([], "question 'tale:3': it has no options"), (["Ann", ""], "question 'tale:3', option 1: '' is no name"), (["Ann", "  "], "option 1: '' is no name"), (["A\nB"], "option 0: 'A\\nB' is no name"), (["Ann", "A\u2028B"], "option 1:")])
 def test_f27_no_options_or_options_that_are_no_names(names, said):
     q = Q.changed(options=tuple(map(Option, names)))
-    for call in (lambda: prompt(q), lambda: grammar(q), lambda: grammar(q, "desc", "complete"), lambda: _expressible(q), lambda: reply_form(q, 0)):
+    for call in (lambda: prompt(q), lambda: grammar(q), lambda: grammar(q, "desc", "complete"), lambda: expressible(q), lambda: reply_form(q, 0)):
         with pytest.raises(DataError, match=re.escape(said)): call()
     assert all(read_answer(q, "- The mention refers to: Zed", mode=m).reason == "outside" for m in MODES)
 
@@ -368,7 +412,7 @@ def test_what_is_said_in_form_matches_the_complete_grammar_and_is_read_back(ment
     assert read_answer(q, reply, form).chosen == (options.index(options[i]),)
     assert read_answer(q, reply, form, finish="length").reason == "cut"
     if MARKER not in options[i]: assert read_answer(q, reply, form, "released").chosen == (options.index(options[i]),)
-    assert _read_fields(reply, form).name == options[i] and _extracted(q, reply, form, "tolerant")
+    assert read_fields(reply, form).name == options[i] and extracted(q, reply, form, "tolerant")
 
 @given(words, words, words)
 def test_marks_can_be_taken_off_again(before, mention, after):
@@ -394,7 +438,7 @@ def test_no_reply_is_an_error(reply, options, form, mode, finish, drop):
     q = asked().changed(options=tuple(map(Option, options)))
     a = read_answer(q, reply, form, mode, drop, finish)
     assert (len(a.chosen) == 1) != bool(a.reason) and a.raw == reply and all(0 <= i < len(options) for i in a.chosen)
-    assert isinstance(_read_fields(reply, form), Reply) and _extracted(Q, reply, form, mode) in (True, False)
+    assert isinstance(read_fields(reply, form), Reply) and extracted(Q, reply, form, mode) in (True, False)
 
 SEEDS = [reply_to(Q, 1, "desc"), '```json\n{"mention": "She", "explanation": "So.", "answer": "Bea"}\n```\n', "**Mention:** {{She}}\n\n**The mention refers to:**\n  The King’s Daughter\n"]
 

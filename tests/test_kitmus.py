@@ -263,22 +263,3 @@ def test_build_refuses(s, tmp_path, monkeypatch, capsys, args, told):
     monkeypatch.chdir(tmp_path); monkeypatch.setenv("REFNB_UPSTREAM", s.upstream); monkeypatch.setenv("REFNB_OFFLINE", "true")
     status, out, err = say(capsys, *args)
     assert status == 2 and told in err and not list(tmp_path.iterdir())
-
-
-# The human study
-
-def test_a_study_from_texts_to_a_table(s, tmp_path, monkeypatch):
-    "The page is written, three people answer as the labels say, one does not, and the table names nobody."
-    from refnb.benchmarks.kitmus.study import read_study, _study_items
-    from refnb.benchmarks.kitmus.questionnaire import _expected, _questionnaire_id
-    import refnb.benchmarks.kitmus.study as ks
-    monkeypatch.setattr(ks, "the_resources", lambda name: the_resources("released", s))
-    html = ks.write_study(tmp_path/"study", "released", each=2, seed=4).read_text()
-    items = _study_items(the_resources("released", s), 2, 4)
-    assert len(items) == 12 and sum(i.knowledge for i in items) == 6 and "http://" not in html and all(i.id in html for i in items)
-    def answers(code, wrong):
-        said = [{"id": i.id, "choice": _expected(i) if k >= wrong else (0 if _expected(i) else -1), "seconds": 3} for k, i in enumerate(items)]
-        (tmp_path/f"{code}.json").write_text(json.dumps({"questionnaire": _questionnaire_id(items), "version": 1, "participant": code, "order": [i.id for i in items], "answers": said}))
-        return tmp_path/f"{code}.json"
-    got = read_study(tmp_path/"study", [answers("abcdefghij", 0), answers("kmnopqrstu", 0), answers("uvwxyzabcd", 0), answers("bcdefghijk", 2)])
-    assert got.participants == 4 and 0 < got.df.loc[("all", "all"), "kappa"] < 1 and "abcdefghij" not in repr(got) + got.df.to_csv()

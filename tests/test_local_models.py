@@ -7,6 +7,7 @@ from refnb.benchmarks.identifyme.builder import sample_questions
 from refnb.benchmarks.tasks import task_questions
 from refnb.core.types import CallError, DataError, Option, Question
 from refnb.metrics.choice import credit
+from refnb.models.systems import Failure
 from refnb.models.language.answering import answer_of, local_answers, run_settings, sent_of
 from refnb.models.language.language_models import Decoding, language_models, the_model
 from refnb.models.language.attention import PLAIN, few_passes
@@ -161,7 +162,7 @@ def test_f22_out_of_memory_is_recorded(local, tiny, questions, monkeypatch):
     with monkeypatch.context() as m:
         m.setattr(local.model, "forward", full)
         r = reply_to(local, t.ask, t.lead)
-    assert (r.finish, r.error) == ("failed", "out of memory") and answer_of(t, tiny, r).reason == "failed"
+    assert (r.finish, r.error) == ("failed", "out of memory") and answer_of(t, tiny, r).kind == "out of memory"
     assert reply_to(local, t.ask, t.lead).scores  # and the next one is asked as if nothing had been
 
 def test_f24_no_chat_template(tmp_path, questions):
@@ -174,7 +175,8 @@ def test_f24_no_chat_template(tmp_path, questions):
 def test_f15_a_prompt_beyond_the_context_fails_alone(tiny, questions):
     short = tiny.changed(context=300)
     said = list(local_answers(short, [questions[0], *task_questions("sample/ferryman")[:1]], "choice/names"))
-    assert all(a.reason == "failed" and "tokens, more than the 300" in a.raw for a in said if a.scores is None) and len(said) == 2
+    failed = [a for a in said if isinstance(a, Failure)]
+    assert all("tokens, more than the 300" in f.what for f in failed) and len(said) == 2
 
 def test_f56_weights_that_are_not_there_or_not_safe(tmp_path, folder):
     with pytest.raises(DataError, match="cannot be loaded"): load_local(the_model("smollm2-135m", model="no/such-repository", file="", package=""))

@@ -17,11 +17,10 @@ from refnb.metrics.choice import credit
 from refnb.results.scores import as_outcomes, run_outcomes
 from refnb.models.pairs.encoders import PairModel, batches_by_length, check_pair_model, in_memory, load_encoder, _longest_row, _pair_models, _pair_weights, _put_together, the_pair_model, tiny_encoder
 from refnb.models.pairs.entailment import _entailment_at, load_entailment
-from refnb.models.pairs.heads import _tiny_writer
 from refnb.models.language.local import weights_id
 from refnb.models.pairs.scorers import CHARACTERS, WEIGHTLESS, WORDS, NoScore, Tfidf, compared, pairs_of, _runs_in, token_set_ratio, turning, word_overlap
-from refnb.models.pairs.systems import UNTURNED, is_pair_system, pair_systems, the_pair_system
-from refnb.models.registry import find_system
+from refnb.models.pairs.systems import UNTURNED, is_pair_system, the_pair_system
+from refnb.models.registry import entries_of, find_system
 from refnb.models.running import run
 from refnb.results.papers.altentities import best_of, bins_of, columns_of, mean_of_cells, right_behind
 from refnb.results.tables import printed
@@ -347,7 +346,7 @@ def test_a_model_without_a_tokenizer_of_its_own(tiny, tmp_path):
     torn = copied(tiny["model"], tmp_path/"torn")
     (torn/"tokenizer.json").write_text('{"version": "1.0", "model": {"type": "Nothing"}}')
     refused(DataError, "tiny cannot be loaded", encoder, torn)
-    refused(DataError, "it reads and writes, and is no encoder", encoder, _tiny_writer(tmp_path/"t5", pairs_of(SAMPLE).texts))
+    refused(DataError, "it reads and writes, and is no encoder", encoder, tools.tiny_writer(tmp_path/"t5", pairs_of(SAMPLE).texts))
     (torn/"config.json").unlink()
     refused(DataError, "has no config.json", weights_id, _pair_weights(the_pair_model("minilm", **tiny | dict(model=str(torn)))))
 
@@ -424,7 +423,7 @@ def test_labels_from_the_command_line(judge, tiny, tmp_path, monkeypatch, capsys
 
 
 def test_names():
-    assert all(is_pair_system(n) and is_pair_system(f"{n}+negation") == (n not in UNTURNED) for n in pair_systems())
+    assert all(is_pair_system(n) and is_pair_system(f"{n}+negation") == (n not in UNTURNED) for n in entries_of("pair-model"))
     assert not is_pair_system("random+negation") and not is_pair_system("+negation")
     refused(CallError, "unknown system 'word-overlpa'; did you mean word-overlap?", run, SAMPLE[:2], "word-overlpa")
     refused(CallError, "is no language model", run, SAMPLE[:2], "word-overlap", form="choice/names")

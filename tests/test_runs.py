@@ -9,6 +9,8 @@ from tools import HANG
 from refnb.core import runs as r
 from refnb.core.files import write_atomic
 from refnb.core.types import Answer, DataError, FormatError, Option, Question, RefnbError, Usage
+from refnb.core.settings import load_settings
+from refnb.models.running import run
 from refnb.metrics.choice import _by_id, outcomes, outcomes_of_summary
 
 KILLS = int(os.environ.get("TEST_KILLS", 6))
@@ -658,3 +660,14 @@ def test_f41_a_missing_answer_is_counted_as_wrong():
     o = outcomes(MANY, answers_to(MANY)[:8])
     assert len(o) == 12 and o.credit[8:].tolist() == [0.]*4 and o.reason[8:].tolist() == ["missing"]*4
 
+
+def test_f59_a_failure_is_not_sealed_whoever_says_it(tmp_path):
+    "Also where a system calls its answer a failure; by choice it is sealed, and the next call asks again."
+    s = load_settings("/", env={}, offline=True, runs=str(tmp_path/"runs"), reports=str(tmp_path/"reports"))
+    down = True
+    def system(q): return Answer(q.id, reason="failed") if down and q.id.endswith(":2") else 0
+    with pytest.raises(DataError, match="1 of 29 questions failed, the first is sample_ferryman:2"): run("sample/ferryman", system, s=s)
+    assert not list(tmp_path.rglob("seal.json"))
+    assert run("sample/ferryman", system, s=s, tolerate=1).failures() == 1
+    down = False
+    assert run("sample/ferryman", system, s=s).failures() == 0

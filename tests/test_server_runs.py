@@ -10,7 +10,7 @@ from refnb.core.types import CallError, DataError
 from refnb.models.language.replies import SETTLED, Replies
 from refnb.models.running import run
 from stub_server import Play, Stub, error
-from test_language_models import FORKING, KEY, KILLS, PRICE, SECRET, Forked
+from test_language_models import FORKING, KEY, KILLS, PRICE, SECRET, Forked, nobody
 import msgspec
 
 pytest.importorskip("openai", reason="needs the extra refnb[models]")
@@ -103,6 +103,68 @@ def test_what_is_for_servers_alone(settings):
 
 # What goes wrong
 
+def failing(*ids: str, play: Play = error(400, "no")):
+    "A server that knows the answers, and fails at the questions with these ids."
+    find, answers = knowing(lambda q: q.id), knowing()
+    return lambda seen: play if find(seen).text in ids else answers(seen)
+
+def summaries(s) -> list[Path]: return [p for p in Path(s.reports).rglob("*.json") if p.name != "part.json"]
+
+def is_open(s, ids: list[str]) -> bool:
+    "Whether the one run is neither complete nor summed up, and lacks exactly these questions."
+    [folder] = [p.parent for p in Path(s.runs).rglob("run.json")]
+    answered = load_run(folder).answered()
+    return not (folder/"seal.json").exists() and not summaries(s) and sorted(set(q.id for q in QUESTIONS) - set(answered)) == sorted(ids)
+
+def test_f58_f59_what_failed_stays_open_and_is_asked_again(stub, settings):
+    s, ids = settings(), [q.id for q in QUESTIONS[4:7]]
+    stub.always = failing(*ids)
+    ask = lambda **how: run(FERRYMAN, "gpt-4o-mini", s=s, **at(stub), **how)
+    with pytest.raises(DataError, match=r"3 of 29 failed \(3 the server says 400\).*asks only these"): ask()
+    assert is_open(s, ids)
+    with pytest.raises(DataError, match="3 of 29 failed"): ask(tolerate=2)
+    assert is_open(s, ids)
+    stub.always, before = knowing(), len(stub.seen)
+    assert ask().failures() == 0 and len(stub.seen) == before + 3
+
+def test_f58_after_a_limit(stub, settings):
+    stub.always = failing(QUESTIONS[1].id)
+    with pytest.raises(DataError, match="1 of 3 failed"): run(FERRYMAN, "gpt-4o-mini", 3, settings(), **at(stub))
+
+@pytest.mark.parametrize("tolerate", [3, 0.11])
+def test_f59_failures_are_tolerated_by_choice_and_asked_again_without_it(stub, settings, tolerate):
+    s, ids = settings(), [q.id for q in QUESTIONS[4:7]]
+    stub.always = failing(*ids)
+    ask = lambda **how: run(FERRYMAN, "gpt-4o-mini", s=s, **at(stub), **how)
+    r = ask(tolerate=tolerate)
+    assert r.sealed and r.failures() == 3 and seal_of(r).reasons == {"failed": 3}
+    before = len(stub.seen)
+    assert ask(tolerate=tolerate).failures() == 3 and len(stub.seen) == before, "nothing is left to do"
+    with pytest.raises(DataError, match="3 of 29 failed"): ask()
+    assert load_run(r.folder).failures() == 3, "the complete run stays as it is while nothing better came"
+    stub.always = knowing()
+    r = ask()
+    assert r.failures() == 0 and seal_of(r).reasons == {} and [*r.answers()] == [q.id for q in QUESTIONS]
+    [summary] = summaries(s)
+    assert b"failed" not in summary.read_bytes()
+
+@pytest.mark.parametrize("tolerate", [-1, 1.5])
+def test_f79_a_number_of_failures_that_is_none(settings, tolerate):
+    with pytest.raises(CallError, match="say how many, or a share below 1"): run(FERRYMAN, "random", s=settings(), tolerate=tolerate)
+
+def test_f58_the_command_with_nobody_listening(stub, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("REFNB_RUNS", str(tmp_path/"runs"))
+    monkeypatch.setenv("REFNB_REPORTS", str(tmp_path/"reports"))
+    monkeypatch.delenv(KEY)
+    write_jsonl(tmp_path/"mine.jsonl", QUESTIONS[:4])
+    def ask(url: str): return tools.here(capsys, "run", "mine.jsonl", "gpt-4o-mini", "--form", "identifyme/desc", "-p", f"base_url={url}", "-p", "model=x", "-p", "key=")
+    said = ask(nobody())
+    tools.one_line(said, 1, "cannot be reached")
+    assert not list(tmp_path.rglob("seal.json")) and not list(tmp_path.rglob("reports/runs/*/*.json"))
+    stub.always = knowing()
+    assert ask(stub.url).status == 0
+
 def test_f15_a_wrong_key_stops_all_and_nothing_is_answered(stub, settings):
     stub.always = lambda seen: error(401, f"Incorrect API key provided: {SECRET}")
     with pytest.raises(DataError, match="does not accept the key in") as e: run(FERRYMAN, "gpt-4o-mini", s=(s := settings()), **at(stub))
@@ -152,12 +214,14 @@ def test_f19_a_part_by_batches_one_step_a_call(stub, settings):
     assert len(keys) == len(QUESTIONS) == len(set(keys))
     stub.batch_play = stub.batch_play._replace(failed={keys[3]: {"message": "no"}}, left=tuple(keys[7:9]), output=lambda lines: lines[::-1] + lines[:1])
     rounds = 0
-    while not (r := go()).sealed:
-        rounds += 1
-        assert rounds < 9
-        if len(stub.batches) == 2: stub.batch_play = stub.batch_play._replace(left=())  # the second one has time for all
-    reasons = [a.reason for a in r.answers().values()]
-    assert reasons.count("failed") == 1 and len(stub.batches) == 2 and not stub.asked() and came[-1].stopped == ""
+    with pytest.raises(DataError, match="1 of [0-9]+ failed .*without --batch"):
+        while not go().sealed:
+            rounds += 1
+            assert rounds < 9
+            if len(stub.batches) == 2: stub.batch_play = stub.batch_play._replace(left=())  # the second one has time for all
+    assert len(stub.batches) == 2 and not stub.asked() and came[-1].stopped == ""
+    r = run(FERRYMAN, "gpt-4o-mini", s=s, batches=True, tolerate=1, **at(stub))
+    assert r.sealed and r.failures() == 1 and not stub.asked()
     assert seal_of(r).usd == pytest.approx(sum(.5*(u.tokens_in*1 + u.tokens_out*2)/1e6 for a in r.answers().values() if (u := a.usage)))
 
 

@@ -13,7 +13,7 @@ from refnb.metrics.choice import credit
 import refnb.models.pairs.trained as tp
 import refnb.models.pairs.training as tr
 from refnb.models.pairs.encoders import _pair_weights, tiny_encoder
-from refnb.models.pairs.heads import Recipe, TrainedSystem, _choice_loss, _form_of, _joined, new_model, read_seal, text_for, the_trained, _tiny_writer, trained_model, trained_systems
+from refnb.models.pairs.heads import Recipe, TrainedSystem, _choice_loss, _form_of, _joined, new_model, read_seal, text_for, the_trained, trained_model, trained_systems
 from refnb.models.language.local import weights_id
 from refnb.models.pairs.scorers import pairs_of
 from refnb.models.running import run
@@ -45,7 +45,7 @@ def _quiet():
 def tiny(tmp_path_factory):
     "Settings of small systems of random weights, by kind."
     texts = [x for q in jars(40) for x in (q.text, *(y for o in q.options for y in (o.name, o.description)))]
-    made = {"written": _tiny_writer(tmp_path_factory.mktemp("t5"), texts)} | dict.fromkeys(("cosine", "binary", "joint"), tiny_encoder(tmp_path_factory.mktemp("bert"), texts))
+    made = {"written": tools.tiny_writer(tmp_path_factory.mktemp("t5"), texts)} | dict.fromkeys(("cosine", "binary", "joint"), tiny_encoder(tmp_path_factory.mktemp("bert"), texts))
     return {k: dict(model=str(d), package="", dtype="float32", title="tiny", bf16=False, lr=3e-3, epochs=2, batch=4, tokens=64) for k, d in made.items()}
 
 def refused(kind, text: str, f, *args, **kwargs):

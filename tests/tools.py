@@ -118,6 +118,23 @@ def one_line(said: Said, status: int, *parts: str) -> str:
     return lines[0]
 
 
+# A model
+
+def tiny_writer(folder: Path, texts: Iterable[str]) -> Path:
+    "A T5 of random weights, with a tokenizer of its own."
+    import tokenizers as tk, torch, transformers as tf
+    t = tk.Tokenizer(tk.models.BPE(unk_token="<unk>"))
+    t.pre_tokenizer = tk.pre_tokenizers.Metaspace()
+    t.train_from_iterator([*texts, "0 1 expression: entity: description:"], tk.trainers.BpeTrainer(vocab_size=400, special_tokens=["<pad>", "</s>", "<unk>"], show_progress=False))
+    t.post_processor = tk.processors.TemplateProcessing("$A </s>", "$A </s> $B </s>", [("</s>", 1)])
+    tf.PreTrainedTokenizerFast(tokenizer_object=t, pad_token="<pad>", eos_token="</s>", unk_token="<unk>", model_input_names=["input_ids", "attention_mask"]).save_pretrained(folder)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        config = tf.T5Config(vocab_size=t.get_vocab_size(), d_model=32, d_kv=8, d_ff=64, num_layers=2, num_heads=4, decoder_start_token_id=0, pad_token_id=0, eos_token_id=1)
+        tf.T5ForConditionalGeneration(config).save_pretrained(folder)
+    return Path(folder)
+
+
 # Processes
 
 def family(pid: int) -> list[psutil.Process]:

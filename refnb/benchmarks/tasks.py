@@ -14,7 +14,7 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, cast
 import msgspec
@@ -25,7 +25,7 @@ from ..core.files import read_jsonl, read_yaml
 from ..core.reading import read_documents
 from ..core.upstream import UpstreamFile, files_of, where
 from ..core.runs import documents_id, questions_id
-from ..core.extensions import card_files, named_object
+from ..core.extensions import named_cards, named_object
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #a97421db
 Shape = Literal["choice", "clusters"]
@@ -73,7 +73,7 @@ def _family(pattern: str, card: TaskCard) -> dict[str, TaskCard]:
                                   fields={}, without=[], values=values)
     return made
 
-def _read_card(path: Path) -> Benchmark:
+def _read_card(path: Path) -> tuple[str, Benchmark]:
     "Read a card; `parts`, as tasks were called in 0.1, is still read."
     data = read_yaml(path, dict[str, Any])
     if "parts" in data: data["tasks"] = data.pop("parts")
@@ -83,27 +83,15 @@ def _read_card(path: Path) -> Benchmark:
     for name, task in card.tasks.items(): tasks |= _family(name, task) if task.fields else {name: task}
     if bad := [name for name, t in tasks.items() if ":" not in t.make]:
         raise FormatError("field make is not module:function", f"card {card.benchmark}, {bad[0]}")
-    return card.changed(tasks=tasks)
+    return card.benchmark, card.changed(tasks=tasks)
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #4abf461a
-@cache
-def _cards(folder: str, stamps: tuple[int, ...]) -> dict[str, tuple[Benchmark, Path]]:
-    found: dict[str, tuple[Benchmark, Path]] = {}
-    for path in card_files("data/cards", [folder]):
-        card = _read_card(path)
-        if card.benchmark in found: raise FormatError(f"the benchmark {card.benchmark} exists already, in {found[card.benchmark][1].name}", str(path), "give it another name")
-        found[card.benchmark] = card, path
-    return found
-
 def _all_cards(s: Settings|None) -> dict[str, tuple[Benchmark, Path]]:
-    "All cards with their files; a card that changed is read again."
-    folder = your_folder("benchmarks", s)
-    return _cards(folder, tuple(p.stat().st_mtime_ns for p in card_files("data/cards", [folder])))
+    "All cards with their files."
+    return named_cards("benchmark", "data/cards", _read_card, your_folder("benchmarks", s))
 
-def benchmarks(
-    s: Settings|None = None, # where your own cards are
-) -> dict[str, Benchmark]:
-    "All benchmarks by short name."
+def benchmarks(s: Settings|None = None) -> dict[str, Benchmark]:
+    "List all benchmarks by short name, the package's and yours."
     return {name: card for name, (card, _) in _all_cards(s).items()}
 
 def tasks(
@@ -113,25 +101,17 @@ def tasks(
     return {name: t for card in benchmarks(s).values() for name, t in card.tasks.items()}
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #1e0f254a
-def sample_of(
-    name: str, # of a task
-) -> tuple[str, int]: # the whole task, and how many of its questions; 0: all
-    "Split the name of a sample."
+def sample_of(name: str) -> tuple[str, int]:
+    "Split the name of a sample into the whole task and how many of its questions; 0: all."
     m = re.fullmatch(r"(.+)/sample([1-9]\d*)", name)
     return (m[1], int(m[2])) if m else (name, 0)
 
-def is_task(
-    name: str,               # perhaps a task
-    s: Settings|None = None, # where your own cards are
-) -> bool:
+def is_task(name: str, s: Settings|None = None) -> bool:
     "Tell whether a card names this task, or the one that it is a sample of."
     return sample_of(name)[0] in tasks(s)
 
-def drawn_ids(
-    ids: Iterable[str], # of a task
-    n: int,             # how many
-) -> set[str]:
-    "Choose some ids: those with the smallest hashes."
+def drawn_ids(ids: Iterable[str], n: int) -> set[str]:
+    "Choose `n` ids of a task: those with the smallest hashes."
     return set(sorted(ids, key=lambda i: hashlib.sha256(i.encode()).digest())[:n])
 
 def _drawn(questions: Sequence[Question], n: int) -> list[Question]:
@@ -140,11 +120,8 @@ def _drawn(questions: Sequence[Question], n: int) -> list[Question]:
     chosen = drawn_ids((q.id for q in questions), n)
     return [q for q in questions if q.id in chosen]
 
-def the_card(
-    name: str,               # of a task
-    s: Settings|None = None, # where your own cards are
-) -> TaskCard:
-    "Look a task up in the cards."
+def the_card(name: str, s: Settings|None = None) -> TaskCard:
+    "Look a task up in the cards, the package's and yours."
     whole, n = sample_of(name)
     if whole not in (known := tasks(s)): raise CallError(f"unknown task {name!r}", do=nearest(name, known))
     card = known[whole]
@@ -249,10 +226,7 @@ def find_task(
     s = s or load_settings()
     return Task(name, the_card(name, s), s)
 
-def given_task(
-    items: Iterable[Question|Document], # questions, or documents
-    s: Settings|None = None,            # where other files are
-) -> Task:
+def given_task(items: Iterable[Question|Document], s: Settings|None = None) -> Task:
     "Make a task of questions or documents at hand; its name is their hash."
     found = list(items)
     if not found: raise DataError("there are no questions")
@@ -302,8 +276,6 @@ def task_questions(
 # %% ../../nbs/benchmarks/00_tasks.ipynb #941e8dd3
 SAMPLE, FERRYMAN = "sample/identifyme", "sample/ferryman"
 
-def ferryman_questions(
-    s: Settings|None = None, # not needed
-) -> list[Question]:         # of one short story
-    "Read the questions that refnb carries in a file."
+def ferryman_questions(s: Settings|None = None) -> list[Question]:
+    "Read the questions about one short story that refnb carries in a file."
     return list(read_jsonl(packaged("data/sample/ferryman.jsonl"), Question))

@@ -85,11 +85,8 @@ class _Reader:
         self.key = None
 
 # %% ../../nbs/core/04_conll.ipynb #be392401
-def parse_conll(
-    data: bytes,     # a whole file
-    where: str = "", # its name, for errors
-) -> list[Document]: # in the file's order
-    "Documents from a CoNLL-2012 file."
+def parse_conll(data: bytes, where: str = "") -> list[Document]:
+    "Read the documents of a CoNLL-2012 file, in its order; `where` is its name, for errors."
     r = _Reader(where)
     known: dict[str, str] = {}  # one string for each word
     for n, line in enumerate(utf8(data, where).replace("\r\n", "\n").split("\n"), 1):
@@ -157,11 +154,9 @@ def _lines(d: Document, blank: str) -> Iterable[str]:
         yield ""
     yield "#end document"
 
-def conll_text(
-    docs: Iterable[Document], # with their text
-    blank: str = "",          # what to write for a token that is empty or holds whitespace; none: an error
-) -> str:                     # a CoNLL-2012 file
-    "Documents as CoNLL-2012. Clusters without mentions leave no trace."
+def conll_text(docs: Iterable[Document], blank: str = "") -> str:
+    """Write documents as CoNLL-2012. Clusters without mentions leave no trace.
+    `blank` stands for a token that is empty or holds whitespace; without it such a token is an error."""
     docs = list(docs)
     if twice := [k for k, n in Counter(d.doc_key for d in docs).items() if n > 1]: raise FormatError(f"document {twice[0]!r} stands twice", do="give each document a key of its own")
     return "".join(line + "\n" for d in docs for line in _lines(d, blank))

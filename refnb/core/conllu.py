@@ -157,12 +157,8 @@ def _row(r: _Reader, line: str, n: int):
     r.token += 1
 
 # %% ../../nbs/core/06_conllu.ipynb #34a0ba1f
-def parse_conllu(
-    data: bytes,                                        # a whole file
-    where: str = "",                                    # its name, for errors
-    gaps: Literal["error", "hull", "drop"] = "error",   # what becomes of a mention with gaps
-) -> list[Document]:                                    # in the file's order
-    "Documents from a CoNLL-U file."
+def parse_conllu(data: bytes, where: str = "", gaps: Literal["error", "hull", "drop"] = "error") -> list[Document]:
+    "Read the documents of a CoNLL-U file, in its order; `gaps` says what becomes of a mention with gaps."
     if gaps not in (known := ("error", "hull", "drop")): raise CallError(f"gaps={gaps!r} is not known", do=nearest(str(gaps), known))
     r = _Reader(where, gaps)
     for n, line in enumerate(utf8(data, where).replace("\r\n", "\n").split("\n"), 1):
@@ -228,10 +224,8 @@ def _lines(d: Document, id: list[str], named: bool) -> Iterable[str]:
             token += 1
         yield ""
 
-def conllu_text(
-    docs: Iterable[Document], # with their text and different keys
-) -> str:                     # a CoNLL-U file
-    "Documents as CoNLL-U; of the labels only `type` is kept."
+def conllu_text(docs: Iterable[Document]) -> str:
+    "Write documents, whose keys must differ, as CoNLL-U; of the labels only `type` is kept."
     docs, ids, keys = list(docs), count(1), set()
     for d in docs:
         if d.doc_key in keys: raise DataError("two documents have this doc_key", repr(d.doc_key), "give them different ones")

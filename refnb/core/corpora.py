@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
-from .types import CallError, DataError, FormatError, Record, nearest
+from .types import CallError, DataError, Record, nearest
 from .documents import Document
 from .settings import Settings, load_settings, packaged, your_folder
 from .files import read_bytes, read_yaml
@@ -24,7 +24,7 @@ from .gap import parse_gap
 from .standoff import with_labels
 from .jsonlines import parse_jsonlines
 from .reading import read_documents
-from .extensions import card_files, named_object
+from .extensions import named_cards, named_object
 
 # %% ../../nbs/core/14_corpora.ipynb #5703a509
 class Corpus(Record):
@@ -50,24 +50,16 @@ class Corpus(Record):
 
 
 # %% ../../nbs/core/14_corpora.ipynb #d5a61036
-@cache
-def _cards(folder: str, stamps: tuple[int, ...]) -> dict[str, tuple[Corpus, Path]]:
-    found: dict[str, tuple[Corpus, Path]] = {}
-    for path in card_files("data/corpora", [folder]):
-        card = read_yaml(path, Corpus)
-        if card.corpus in found: raise FormatError(f"the corpus {card.corpus} exists already, in {found[card.corpus][1].name}", str(path), "give it another name")
-        found[card.corpus] = card.changed(title=card.title or card.corpus), path
-    return found
+def _card(path: Path) -> tuple[str, Corpus]:
+    card = read_yaml(path, Corpus)
+    return card.corpus, card.changed(title=card.title or card.corpus)
 
 def _all_cards(s: Settings|None) -> dict[str, tuple[Corpus, Path]]:
     "All cards with their files."
-    folder = your_folder("corpora", s)
-    return _cards(folder, tuple(p.stat().st_mtime_ns for p in card_files("data/corpora", [folder])))
+    return named_cards("corpus", "data/corpora", _card, your_folder("corpora", s))
 
-def corpora(
-    s: Settings|None = None, # where your own cards are
-) -> dict[str, Corpus]:
-    "List all corpora by short name."
+def corpora(s: Settings|None = None) -> dict[str, Corpus]:
+    "List all corpora by short name, the package's and yours."
     return {name: card for name, (card, _) in _all_cards(s).items()}
 
 def the_corpus(
@@ -88,12 +80,9 @@ def _ids(split: str, fold: int, s: Settings) -> list[str]:
 def _split(name: str, split: str):
     if split and split not in the_corpus(name).splits: raise CallError(f"{name} has no split {split!r}", do=nearest(split, the_corpus(name).splits))
 
-def litbank(
-    split: str = "",         # train, dev, test; empty: all documents
-    s: Settings|None = None, # where to look
-    fold: int = 0,           # of the ten-fold splits
-) -> list[Document]:         # with names and labels type, kind
-    "LitBank's documents."
+def litbank(split: str = "", s: Settings|None = None, fold: int = 0) -> list[Document]:
+    """Read LitBank's documents, with names and the labels type and kind.
+    `split` is train, dev or test of one of the ten folds; empty: all documents."""
     s = s or load_settings()
     _split("litbank", split)
     coref = "dbamman/litbank/coref"
@@ -104,12 +93,9 @@ def litbank(
     return [one(n) for n in names]
 
 # %% ../../nbs/core/14_corpora.ipynb #c0cf32fa
-def fantasycoref(
-    split: str = "",            # train, dev, test; empty: dev and test
-    s: Settings|None = None,    # where to look
-    variant: str = "GFT_split1", # GFT_split1: whole tales; GFT_split2, AFT_split3: cut into parts; AFT_original: the longer stories
-) -> list[Document]:
-    "FantasyCoref's stories."
+def fantasycoref(split: str = "", s: Settings|None = None, variant: str = "GFT_split1") -> list[Document]:
+    """Read FantasyCoref's stories; `split` is train, dev or test, empty: dev and test.
+    GFT_split1 has whole tales, GFT_split2 and AFT_split3 have them cut into parts, AFT_original the longer stories."""
     s = s or load_settings()
     _split("fantasycoref", split)
     stem = f"emorynlp/FantasyCoref/data/{variant}/"
@@ -118,20 +104,14 @@ def fantasycoref(
     if split and split not in known: raise CallError(f"FantasyCoref {variant} has no split {split!r}", do=nearest(split, known))
     return [d for name in ([split] if split else [n for n in ("dev", "test") if n in known]) for d in parse_conll(get(known[name], s), Path(known[name]).name)]
 
-def animal_farm(
-    split: str = "",         # none
-    s: Settings|None = None, # where to look
-) -> list[Document]:
-    "Animal Farm, with the names of its characters."
+def animal_farm(split: str = "", s: Settings|None = None) -> list[Document]:
+    "Read Animal Farm, with the names of its characters; it has no splits."
     _split("animal-farm", split)
     [d] = parse_conll(get("QipengGuo/dual-cache-coref/data/animal_farm_anno.conll", s), "animal_farm_anno.conll")
     return [d.changed(names=tuple(the_corpus("animal-farm").names), meta={"title": "Animal Farm"})]
 
-def gap(
-    split: str = "",         # dev, test, validation; empty: all of them
-    s: Settings|None = None, # where to look
-) -> list[Document]:         # one per passage
-    "GAP's passages."
+def gap(split: str = "", s: Settings|None = None) -> list[Document]:
+    "Read GAP's passages, a document each; `split` is dev, test or validation, empty: all of them."
     _split("gap", split)
     files = {"dev": "gap-development.tsv", "test": "gap-test.tsv", "validation": "gap-validation.tsv"}
     return [d for name in ([split] if split else files) for d in parse_gap(get(f"google-research-datasets/gap-coreference/{files[name]}", s), files[name])]
@@ -159,10 +139,9 @@ def _title(key: str) -> dict[str, str]:
     return {"title": str(book["title"])} if book else {}
 
 # %% ../../nbs/core/14_corpora.ipynb #10672a93
-def gold_clusters(
-    path: str|Path, # the hub's test.jsonl, or a file of its form
-) -> dict[str, Document]: # by key, with names; text if the file has it
-    "BookCoref's gold clusters."
+def gold_clusters(path: str|Path) -> dict[str, Document]:
+    """Read BookCoref's gold clusters with names, by key, from the hub's test.jsonl or a file of its form.
+    There is text if the file has it."""
     docs = parse_jsonlines(read_bytes(path), str(path))
     for d in docs: _check_counts({"mentions": len(d.mentions), "clusters": len(d.clusters)}, d.doc_key, str(path))
     return {d.doc_key: d for d in docs}
@@ -176,12 +155,9 @@ def _with_text(d: Document, texts: dict[str, Document], where_: str) -> Document
     try: return d.changed(sentences=texts[d.doc_key].sentences, meta=d.meta | _title(d.doc_key))
     except ValueError as e: raise DataError(str(e), where_, "clusters and text are of different versions") from None
 
-def bookcoref(
-    split: str = "test",     # the gold books
-    s: Settings|None = None, # where to look
-    file: str = "",          # gold clusters; empty: where settings or the hub's cache have them
-) -> list[Document]:         # in the release's order, with names
-    "BookCoref's gold books."
+def bookcoref(split: str = "test", s: Settings|None = None, file: str = "") -> list[Document]:
+    """Read BookCoref's gold books with names, in the release's order.
+    `file` holds the gold clusters; empty: where settings or the hub's cache have them."""
     s = s or load_settings()
     _split("bookcoref", split)
     path = file or hub_path("bookcoref-gold", s)
@@ -219,12 +195,9 @@ def _kind(tags: list[str]) -> str:
     if len(tags) == 1 and tags[0] in ("PRP", "PRP$"): return "PRON"
     return "PROP" if {"NNP", "NNPS"} & set(tags) else "NOM"
 
-def sample(
-    split: str = "",         # none
-    s: Settings|None = None, # not needed
-    characters: bool = False, # only the entities that act: what BookCoref annotates
-) -> list[Document]:         # with names and labels type, kind
-    "The stories that refnb carries."
+def sample(split: str = "", s: Settings|None = None, characters: bool = False) -> list[Document]:
+    """Read the stories that refnb carries, with names and the labels type and kind; they have no splits.
+    `characters` keeps only the entities that act: what BookCoref annotates."""
     _split("sample", split)
     return [_story(t, characters) for t in stories().stories]
 
@@ -265,9 +238,7 @@ def load(
     given = ({"split": split} if split else {}) | ({"s": s} if "s" in takes else {})
     return _checked(f(**given, **more), card)
 
-def counts(
-    docs: Iterable[Document], # of a corpus
-) -> dict[str, int]:          # documents, tokens, mentions, clusters
-    "How much there is."
+def counts(docs: Iterable[Document]) -> dict[str, int]:
+    "Count documents, tokens, mentions and clusters."
     docs = list(docs)
     return {"documents": len(docs), "tokens": sum(d.size for d in docs), "mentions": sum(len(c) for d in docs for c in d.clusters), "clusters": sum(len(d.clusters) for d in docs)}

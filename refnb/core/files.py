@@ -18,10 +18,8 @@ from .types import DataError, FormatError
 
 # %% ../../nbs/core/03_files.ipynb #53c4789f
 @contextmanager
-def disk_fault(
-    path: str|Path, # what is written
-) -> Iterator[None]:
-    "The one line for a write that failed."
+def disk_fault(path: str|Path) -> Iterator[None]:
+    "Turn a write that failed into one line that names the path."
     try: yield
     except OSError as e:
         do = {28: "free some space and start again", 30: "choose another folder", 13: "choose another folder, or change its rights"}.get(e.errno or 0, "")
@@ -57,12 +55,9 @@ def _sweep(path: Path):
             if pattern.fullmatch(p.name) and p.stat().st_mtime < time.time() - 3600: p.unlink()
 
 # %% ../../nbs/core/03_files.ipynb #402663ef
-def write_atomic(
-    path: str|Path,  # the file to make or replace
-    data: bytes|str, # its new content
-    gz: bool = False, # pack it if the name ends in .gz
-) -> Path:           # the path
-    "Replace a file as a whole: at every instant it is the old one or the new one."
+def write_atomic(path: str|Path, data: bytes|str, gz: bool = False) -> Path:
+    """Replace a file as a whole: at every instant it is the old one or the new one.
+    `gz` packs names that end in .gz."""
     path, data = Path(path), data.encode() if isinstance(data, str) else data
     if gz and path.suffix == ".gz": data = gzip.compress(data, mtime=0)
     tmp = None
@@ -81,10 +76,8 @@ def write_atomic(
 
 # %% ../../nbs/core/03_files.ipynb #fb421b69
 @contextmanager
-def folder_atomic(
-    out: str|Path,   # a folder that is not there yet
-) -> Iterator[Path]: # where to write it
-    "Make a folder as a whole: it takes its name when the block has ended well, and leaves nothing when it has not."
+def folder_atomic(out: str|Path) -> Iterator[Path]:
+    "Make a new folder as a whole: it takes its name when the block has ended well; otherwise it leaves nothing."
     out = Path(out).resolve()
     if out.exists(): raise DataError("is there already", str(out), "name a new folder, or move the old one away")
     aside = out.with_name(f".{out.name}.{os.getpid()}.part")
@@ -96,13 +89,9 @@ def folder_atomic(
 
 # %% ../../nbs/core/03_files.ipynb #42ca011d
 @contextmanager
-def alone(
-    lock: Path,      # the lock's file
-    busy: str,       # the error where another process holds it, such as `another process is writing this run`
-    where: str = "", # what is locked, for the error; the lock's file if not given
-    do: str = "wait for it, or end it", # what helps
-) -> Iterator[None]:
-    "Hold a lock as long as the block lasts; refuse at once where another process holds it."
+def alone(lock: Path, busy: str, where: str = "", do: str = "wait for it, or end it") -> Iterator[None]:
+    """Hold a lock as long as the block lasts; where another process holds it, refuse at once with the error `busy`.
+    `where` is what is locked, for the error; the lock's file if it is not given."""
     from filelock import FileLock, Timeout
     held = FileLock(lock, timeout=0)
     with disk_fault(where or lock):
@@ -117,29 +106,20 @@ CANARY = {"canary": "refnb benchmark data: must not appear in training corpora. 
           "wish": "The authors of IdentifyMe ask that the benchmark is not published in plain form. Please keep this file to yourself."}
 
 # %% ../../nbs/core/03_files.ipynb #2a39b619
-def at_line(
-    where: str,      # a file, or nothing
-    line: int,       # from 1
-    field: str = "", # of a record
-) -> str:            # for errors
-    "File, line and field, as far as they are known."
+def at_line(where: str, line: int, field: str = "") -> str:
+    "Write file, line (from 1) and field for an error, as far as they are known."
     return ", ".join(p for p in (where, f"line {line}", field and f"field {field}") if p)
 
-def utf8(
-    data: bytes,     # a file's content
-    where: str = "", # its name, for errors
-) -> str:            # with its line ends as they are
-    "A file's text."
+def utf8(data: bytes, where: str = "") -> str:
+    "Decode a file's text, with its line ends unchanged; `where` is the file's name, for errors."
     try: return data.decode("utf-8-sig")
     except UnicodeDecodeError as e:
         do = "save it as UTF-8; if it is Windows-1252, iconv -f cp1252 -t utf-8 does that"
         raise FormatError(f"not UTF-8 (byte 0x{data[e.start]:02X})", at_line(where, data[:e.start].count(b"\n") + 1), do) from None
 
 # %% ../../nbs/core/03_files.ipynb #af6e397e
-def read_bytes(
-    path: str|Path, # a file, plain or .gz
-) -> bytes:         # its content
-    "A file's bytes, unpacked if its name ends in .gz, without a byte order mark."
+def read_bytes(path: str|Path) -> bytes:
+    "Read a file's bytes, unpacked if its name ends in .gz, without a byte order mark."
     path = Path(path)
     try: data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     except FileNotFoundError: raise DataError("no such file", str(path)) from None
@@ -150,18 +130,13 @@ def read_bytes(
 # %% ../../nbs/core/03_files.ipynb #9e8809ec
 T = TypeVar("T")
 
-def once(
-    pairs: list[tuple[str, Any]], # of a JSON object
-) -> None:
+def once(pairs: list[tuple[str, Any]]) -> None:
     "Refuse a repeated key, as `object_pairs_hook` of `json`: its readers take the last one in silence."
     keys = [k for k, _ in pairs]
     if len(set(keys)) < len(keys): raise ValueError(f"the key {next(k for k in keys if keys.count(k) > 1)!r} stands twice")
 
-def read_jsonl(
-    path: str|Path,  # a file, plain or .gz
-    kind: type[T],   # the record on each line
-) -> Iterator[T]:    # records, in the file's order
-    "Read records from a JSONL file; a canary line at the top is skipped."
+def read_jsonl(path: str|Path, kind: type[T]) -> Iterator[T]:
+    "Read records in order from a JSONL file, plain or .gz; a canary line at the top is skipped."
     decode: Callable[[bytes], T] = msgspec.json.Decoder(kind).decode
     strict = json.JSONDecoder(object_pairs_hook=once).decode
     for n, line in enumerate(read_bytes(path).splitlines(), 1):
@@ -175,12 +150,9 @@ def read_jsonl(
         yield record
 
 # %% ../../nbs/core/03_files.ipynb #d48e871d
-def write_jsonl(
-    path: str|Path,       # the file to make; packed if its name ends in .gz
-    records: Iterable,    # what stands on its lines
-    canary: bool = False, # begin with the canary line (for benchmark questions)
-) -> Path:                # the path
-    "Records to a JSONL file, as a whole."
+def write_jsonl(path: str|Path, records: Iterable, canary: bool = False) -> Path:
+    """Write records to a JSONL file as a whole, packed if its name ends in .gz.
+    `canary` begins with the canary line: for benchmark questions."""
     lines = ([msgspec.json.encode(CANARY)] if canary else []) + [msgspec.json.encode(r) for r in records]
     return write_atomic(path, b"".join(l + b"\n" for l in lines), gz=True)
 
@@ -267,12 +239,8 @@ def _archive_fault(path: Path) -> Iterator[None]:
     except (zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, struct.error, EOFError, ValueError, LookupError, RuntimeError, OSError) as e:
         raise FormatError(f"cannot be unpacked ({e})", str(path), "get it again") from None
 
-def unpack(
-    path: str|Path,               # a zip or tar archive
-    into: str|Path,               # the folder for its files
-    limit: int = 2_000_000_000,   # most bytes in all
-) -> list[Path]:                  # the files made
-    "Unpack an archive's plain files below a folder."
+def unpack(path: str|Path, into: str|Path, limit: int = 2_000_000_000) -> list[Path]:
+    "Unpack the plain files of a zip or tar archive below a folder: `limit` bytes in all at most."
     into, made = Path(into), []
     with _archive_fault(Path(path)):
         for name, plain, folder, opened in _members(Path(path)):

@@ -81,11 +81,8 @@ def _header(names: list[str], where: str) -> list[str]:
     if twice := [n for n in names if names.count(n) > 1]: raise FormatError(f"column {twice[0]!r} stands twice", at_line(where, 1))
     return names
 
-def parse_gap_rows(
-    data: bytes,     # a whole file
-    where: str = "", # its name, for errors
-) -> list[GapRow]:   # in the file's order
-    "Rows from a table of GAP."
+def parse_gap_rows(data: bytes, where: str = "") -> list[GapRow]:
+    "Read the rows of a table of GAP, in its order; `where` is its name, for errors."
     rows, names, out = _rows(data, where), None, []
     lines: dict[str, int] = {}
     for n, cells in rows:
@@ -139,11 +136,8 @@ def _gap_document(row: GapRow) -> Document:
     if row.url: meta["url"] = row.url
     return Document(row.id, (tuple(row.text[s:e] for s, e in tokens),), tuple(c for c, _ in named), tuple(n for _, n in named), meta=meta)
 
-def parse_gap(
-    data: bytes,     # a whole file
-    where: str = "", # its name, for errors
-) -> list[Document]: # one per row
-    "Documents from a table of GAP."
+def parse_gap(data: bytes, where: str = "") -> list[Document]:
+    "Read a table of GAP as documents, one per row; `where` is its name, for errors."
     rows = parse_gap_rows(data, where)
     if without := [r.id for r in rows if not r.text]:
         raise FormatError("is empty", f"{where + ', ' if where else ''}row {without[0]!r}, field Text", "documents need it: take it from the gold table, by ID")

@@ -27,10 +27,8 @@ def hub_files() -> dict[str, HubFile]:
     "All hub files by name."
     return read_yaml(packaged("data/upstream/hub.yaml"), dict[str, HubFile])
 
-def the_hub_file(
-    name: str, # its name
-) -> HubFile:  # what is known of it
-    "A hub file by name."
+def the_hub_file(name: str) -> HubFile:
+    "Find a hub file by name."
     if name not in hub_files(): raise CallError(f"unknown hub file {name!r}", do=nearest(name, hub_files()))
     return hub_files()[name]
 
@@ -65,11 +63,8 @@ def _revision(hub, f: HubFile) -> str:
     if len(found) != 1: raise DataError(f"the hub has {len(found)} revisions that begin with {f.revision}", f.repo, "the dataset was changed; name a file of your own")
     return found[0]
 
-def fetch_hub(
-    name: str,               # its name
-    s: Settings|None = None, # where to keep it
-) -> Path:                   # the file
-    "Have a hub file here."
+def fetch_hub(name: str, s: Settings|None = None) -> Path:
+    "Have a hub file here, and return its path."
     s, f = s or load_settings(), the_hub_file(name)
     if found := hub_path(name, s): return found
     if s.offline: raise DataError("is not here, and downloads are off", name, f"set REFNB_OFFLINE=false, or name a file with REFNB_{f.setting.upper()}")

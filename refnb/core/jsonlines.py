@@ -260,8 +260,6 @@ def _ready(docs: Iterable[Document]) -> list[Document]:
         except UnicodeEncodeError: raise DataError("its text holds half of a surrogate pair, which no file can hold", f"document {d.doc_key!r}") from None
     return docs
 
-def jsonlines_text(
-    docs: Iterable[Document], # with different keys
-) -> str:                     # one object per line
-    "Write documents as JSON lines, in words."
+def jsonlines_text(docs: Iterable[Document]) -> str:
+    "Write documents, whose keys must differ, as JSON lines, in words: one object per line."
     return "".join(msgspec.json.encode(_fields(d)).decode() + "\n" for d in _ready(docs))

@@ -16,10 +16,8 @@ from .settings import packaged
 from .files import once, at_line, utf8
 
 # %% ../../nbs/core/10_pages.ipynb #402f90a3
-def page_policy(
-    **inside: str, # style or script: its text
-) -> str:
-    "Nothing may be loaded or sent; only this style and this script count."
+def page_policy(**inside: str) -> str:
+    "Forbid a page to load or send anything; only this text of `style` and `script` counts."
     own = {k: f"'sha256-{b64encode(hashlib.sha256(text.encode()).digest()).decode()}'" for k, text in inside.items()}
     return "; ".join(["default-src 'none'", *(f"{k}-src {v}" for k, v in own.items()), "img-src data:", "base-uri 'none'", "form-action 'none'"])
 
@@ -30,26 +28,18 @@ def _page_data(told) -> str:
 # %% ../../nbs/core/10_pages.ipynb #aad601f0
 def _carried(name: str) -> str: return packaged(f"data/{name}").read_bytes().decode()
 
-def one_page(
-    folder: str,   # of the package's data, such as questionnaire
-    told: Any,     # what the script reads
-    title: str,    # of the page
-    css: str = "", # more style, made by a program
-) -> str:          # HTML
-    "A page for people as one file."
-    css = _carried("pages/base.css") + _carried(f"{folder}/page.css") + css
+def one_page(folder: str, told: Any, title: str) -> str:
+    """Make a page for people as one HTML file, from a folder of the package's data, such as annotation.
+    `told` is what its script reads."""
+    css = _carried("pages/base.css") + _carried(f"{folder}/page.css")
     js = _carried("pages/base.js") + _carried(f"{folder}/page.js")
     return Template(_carried("pages/base.html")).substitute(policy=page_policy(style=css, script=js), title=html.escape(title), css=css, main=_carried(f"{folder}/page.html"), js=js, data=_page_data(told))
 
 # %% ../../nbs/core/10_pages.ipynb #36eddf4f
 T = TypeVar("T")
 
-def read_handed_in(
-    data: bytes, # a file's content
-    where: str,  # its name, for errors
-    kind: type[T], # the record it holds
-) -> T:            # that record
-    "Read a file that a page has written."
+def read_handed_in(data: bytes, where: str, kind: type[T]) -> T:
+    "Read the content of a file that a page has written as a record; `where` is the file's name, for errors."
     text = utf8(data, where)
     try:
         json.loads(text, object_pairs_hook=once)

@@ -26,10 +26,8 @@ def _reach(address: str):
     if os.environ.get("RAY_AUTH_TOKEN") or os.environ.get("RAY_AUTH_TOKEN_PATH") or (Path.home()/".ray"/"auth_token").is_file(): os.environ.setdefault("RAY_AUTH_MODE", "token")
 
 @contextmanager
-def ray_cluster(
-    address: str, # of a cluster, or local
-) -> Iterator[Any]:
-    "Ray, connected for as long as the block lasts."
+def ray_cluster(address: str) -> Iterator[Any]:
+    "Connect to Ray for as long as the block lasts; `address` is of a cluster, or local."
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     if address != "local": _reach(address)
@@ -40,11 +38,9 @@ def ray_cluster(
     finally: ray.shutdown()
 
 # %% ../../nbs/core/16_ray_cluster.ipynb #070b532b
-def as_ended(
-    ray: Any,         # connected
-    refs: dict[Any, Any], # what Ray gave for a task -> the task
-) -> Iterator[tuple[Any, Any, str]]: # the task, its result, and why there is none
-    "Results of tasks, in the order in which they end."
+def as_ended(ray: Any, refs: dict[Any, Any]) -> Iterator[tuple[Any, Any, str]]:
+    """Yield tasks in the order in which they end: the task, its result, and why there is none.
+    `refs` maps what Ray gave for a task to the task."""
     refs = dict(refs)
     while refs:
         for ref in ray.wait(list(refs))[0]:

@@ -20,10 +20,9 @@ from .gap import parse_gap
 from .standoff import parse_booknlp, parse_litbank
 
 # %% ../../nbs/core/09_reading.ipynb #fe4f6047
-def format_of(
-    data: bytes, # the beginning of a file, or all of it
-) -> str:        # conll, jsonl, conllu, gap, booknlp, litbank, or ""
-    "The format of a file of documents, by what it holds."
+def format_of(data: bytes) -> str:
+    """Name the format of a file of documents by the beginning of what it holds:
+    conll, jsonl, conllu, gap, booknlp, litbank, or "" for none of them."""
     head = data[:4096].removeprefix(b"\xef\xbb\xbf").lstrip()
     line = next((l.rstrip(b"\r") for l in head.split(b"\n") if l.strip() and not re.match(rb"#(?!begin document| ?(global|newdoc|newpar|sent_id|text)\b)", l)), head[:80])
     if line.startswith(b"#begin document"): return "conll"

@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['SCHEMA', 'TAIL', 'MANY', 'SIGNS', 'RunInfo', 'run_hash', 'prompt_hash', 'questions_id', 'OtherVersion', 'Journal',
-           'read_journal', 'Seal', 'Run', 'load_run', 'open_run', 'Writer', 'Card', 'card_of', 'ClusterAnswer',
-           'documents_id', 'clusters_id', 'card_of_documents', 'Summary', 'as_signs', 'of_signs', 'write_summary',
-           'write_card', 'read_card', 'read_summary', 'find_runs', 'find_summaries', 'split_hash',
+           'is_failure', 'read_journal', 'Seal', 'Run', 'load_run', 'open_run', 'Writer', 'Card', 'card_of',
+           'ClusterAnswer', 'documents_id', 'clusters_id', 'card_of_documents', 'Summary', 'as_signs', 'of_signs',
+           'write_summary', 'write_card', 'read_card', 'read_summary', 'find_runs', 'find_summaries', 'split_hash',
            'places_of_summaries', 'the_summary']
 
 # %% ../../nbs/core/15_runs.ipynb #324cb7ad
@@ -77,9 +77,18 @@ class OtherVersion(FormatError): "Written by another version of refnb: it is lef
 
 class Journal(NamedTuple):
     "What a journal file holds."
-    records: dict           # id -> record; the first of an id counts
+    records: dict           # id -> record
     damaged: list[bytes]    # whole lines with a wrong checksum
     torn: bytes             # an unfinished last line
+
+def is_failure(record: Any) -> bool:
+    "Tell whether a record says that no answer came."
+    return getattr(record, "reason", None) == "failed"
+
+def _keep(records: dict, record: Any):
+    "Keep the first record of an id; a failure gives way to an answer."
+    old = records.get(record.id)
+    if old is None or (is_failure(old) and not is_failure(record)): records[record.id] = record
 
 def read_journal(
     path: str|Path,      # the file; none is an empty journal
@@ -95,7 +104,7 @@ def read_journal(
         if (body := _body(line)) is None: damaged.append(line); continue
         try: record = decode(body)
         except msgspec.MsgspecError as e: raise OtherVersion(str(e), f"{path}, line {n}", "it was written by another version of refnb; start the run in a new folder") from None
-        records.setdefault(record.id, record)
+        _keep(records, record)
     return Journal(records, damaged, torn)
 
 # %% ../../nbs/core/15_runs.ipynb #1d17cfd7
@@ -129,7 +138,7 @@ class Run:
         "Good records by id, over the journal and all shards; nothing is changed on disk."
         out: dict = {}
         for path in [self.journal, *_shards(self)]:
-            for k, v in read_journal(path, self.kind).records.items(): out.setdefault(k, v)
+            for record in read_journal(path, self.kind).records.values(): _keep(out, record)
         return out
 
     def answers(self) -> dict:
@@ -139,9 +148,13 @@ class Run:
         if hashlib.sha256(data).hexdigest() != seal.sha256: raise DataError("the journal is not the one that was sealed", str(self.journal), "start the run again, damaged answers are asked anew")
         return read_journal(self.journal, self.kind).records
 
+    def failures(self) -> int:
+        "Count the questions of a complete run whose requests failed."
+        return sum(map(is_failure, self.answers().values()))
+
     @property
     def whole(self) -> bool:
-        "Sealed, with the journal that was sealed: nothing is left to do."
+        "Complete, with the journal that was sealed; it may hold failures."
         try: return self.sealed and bool(self.answers())
         except DataError: return False
 
@@ -155,7 +168,8 @@ class Run:
         with alone(Path(f"{path}.lock"), "another process is writing this run", str(path)):
             if not shard and self.sealed: self._unseal_if_damaged()
             _mend(path, self.kind)
-            writer = Writer(path, self.answered(), batch)  # what other shards have need not be asked for either
+            done = {k: v for k, v in self.answered().items() if not is_failure(v)}  # other shards' too; failures are asked again
+            writer = Writer(path, done, batch)
             try: yield writer
             finally: writer.flush()
 
@@ -167,12 +181,15 @@ class Run:
     def seal(self,
         ids: Iterable[str],        # all questions, in order
         allow_missing: bool = False, # for published answers, which may lack some
+        failures: int = 0,         # questions without an answer that the caller tolerates
     ) -> Seal:                     # counts and the journal's hash
         "Close a complete run."
         ids, got = list(ids), self.answered()
         if twice := {i for i, n in Counter(ids).items() if n > 1}: raise DataError(f"{len(twice)} questions stand twice, one is {min(twice)}", self.info.task)
         missing = [i for i in ids if i not in got]
         if missing and not allow_missing: raise DataError(f"{len(missing)} of {len(ids)} questions are unanswered, the first is {missing[0]}", str(self.folder), "start the run again")
+        failed = [i for i in ids if i in got and is_failure(got[i])]
+        if len(failed) > failures and not allow_missing: raise DataError(f"{len(failed)} of {len(ids)} questions failed, the first is {failed[0]}", str(self.folder), "start the run again: it asks only these")
         if extra := set(got) - set(ids): raise DataError(f"{len(extra)} answers belong to no question, one is {min(extra)}", str(self.folder))
         records = [got[i] for i in ids if i in got]
         data = b"".join(map(_line, records))

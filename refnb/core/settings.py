@@ -108,10 +108,7 @@ def load_settings(
     got |= {k: _value(k, v, "settings", start) for k, v in over.items() if v is not None}
     return msgspec.convert(got, Settings)
 
-def your_folder(
-    kind: str,               # systems, benchmarks, corpora or tables
-    s: Settings|None = None, # all settings, where they are at hand
-) -> str:
-    "Find the folder of your own systems, benchmarks, corpora or tables; a wrong setting elsewhere does not matter."
+def your_folder(kind: str, s: Settings|None = None) -> str:
+    "Find your own folder of systems, benchmarks, corpora or tables; a wrong setting elsewhere does not matter."
     if s is None: s = load_settings(env={k: v for k, v in os.environ.items() if k == f"REFNB_{kind.upper()}"})
     return getattr(s, kind)

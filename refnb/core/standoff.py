@@ -100,13 +100,9 @@ def _sentences(txt: bytes, where: str) -> tuple[tuple[str, ...], ...]:
         out.append(words)
     return tuple(out)
 
-def parse_litbank(
-    ann: bytes,      # the .ann file
-    txt: bytes,      # the .txt file
-    doc_key: str,    # what the document is called
-    where: str = "", # name of the .ann file, for errors
-) -> Document:       # with names and the labels `type` and `kind`
-    "A document from LitBank's standoff files."
+def parse_litbank(ann: bytes, txt: bytes, doc_key: str, where: str = "") -> Document:
+    """Read a document with names and the labels `type` and `kind` from LitBank's .ann and .txt files.
+    `where` is the name of the .ann file, for errors."""
     sentences = _sentences(txt, _beside(where, ".ann", ".txt"))
     mentions, entity = _mentions(ann, sentences, where)
     clusters = defaultdict(list)
@@ -114,12 +110,8 @@ def parse_litbank(
     return _gathered(doc_key, sentences, ((id if known else "", c) for (known, id), c in clusters.items()))
 
 # %% ../../nbs/core/08_standoff.ipynb #60c802a2
-def with_labels(
-    doc: Document,   # with its text, from LitBank's CoNLL file
-    ann: bytes,      # the .ann file of the same document
-    where: str = "", # its name, for errors
-) -> Document:       # with the labels `type` and `kind`
-    "A document with the labels of LitBank's standoff file."
+def with_labels(doc: Document, ann: bytes, where: str = "") -> Document:
+    "Add the labels `type` and `kind` of LitBank's .ann file to a document read from its CoNLL file, with its text."
     mentions, _ = _mentions(ann, doc.sentences, where)
     known = {m.span: m for m in mentions.values()}
     if twice := [m for m in mentions.values() if known[m.span] != m]: raise FormatError(f"two mentions at {list(twice[0].span)} have different labels", where)
@@ -167,13 +159,9 @@ def _entity(row: dict[str, str], words: list[str]|None, where: str, n: int) -> _
             raise FormatError(f"the text has {there!r} there, not {row['text']!r}", at_line(where, n, "text"), "do the tokens belong to it?")
     return _Mention(span, row["cat"], row["prop"])
 
-def parse_booknlp(
-    entities: bytes,     # the .entities file
-    tokens: bytes|None,  # the .tokens file, if there is one
-    doc_key: str,        # what the document is called
-    where: str = "",     # name of the .entities file, for errors
-) -> Document:           # with the labels `type` and `kind`
-    "A document from BookNLP's files."
+def parse_booknlp(entities: bytes, tokens: bytes|None, doc_key: str, where: str = "") -> Document:
+    """Read a document with the labels `type` and `kind` from BookNLP's .entities file and, if there is one, .tokens.
+    `where` is the name of the .entities file, for errors."""
     sentences = () if tokens is None else _book(tokens, _beside(where, ".entities", ".tokens"))
     clusters, words = defaultdict(list), None if tokens is None else [t for s in sentences for t in s]
     for n, row in _table(entities, ENTITIES, where):

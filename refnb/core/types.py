@@ -17,11 +17,8 @@ import msgspec
 class RefnbError(Exception):
     "Something failed; `str(error)` is one line: where, what, what to do."
     status = 1
-    def __init__(self,
-        what: str,       # what went wrong
-        where: str = "", # file, line, field
-        do: str = "",    # what the reader can do about it
-    ):
+    def __init__(self, what: str, where: str = "", do: str = ""):
+        "Say what went wrong, where (file, line, field), and what the reader can do about it."
         self.what, self.where, self.do = what, where, do
         line = (f"{where}: " if where else "") + what + (f"; {do}" if do else "")
         super().__init__(" ".join(line.split()))
@@ -47,11 +44,8 @@ def nearest(
     return "known: " + ", ".join(known[:12]) + (", …" if len(known) > 12 else "") if known else "nothing is known here"
 
 # %% ../../nbs/core/00_types.ipynb #6f4120af
-def need(
-    module: str, # what to import
-    extra: str,  # the extra of refnb that installs it
-) -> ModuleType: # the module
-    "Import an optional package, or say how to install it."
+def need(module: str, extra: str) -> ModuleType:
+    "Import an optional package, or say which extra of refnb installs it."
     try: return importlib.import_module(module)
     except ModuleNotFoundError as e:
         if e.name != module.split(".")[0]: raise
@@ -76,12 +70,8 @@ class Prf(NamedTuple):
     recall: float    # of what is right, how much was said
     f1: float        # harmonic mean of both
 
-def prf(
-    right: float, # what was both said and right
-    said: float,  # all that was said
-    gold: float,  # all that is right
-) -> Prf:         # 0 where a denominator is 0
-    "Precision, recall and F1 from counts."
+def prf(right: float, said: float, gold: float) -> Prf:
+    "Compute precision, recall and F1 from what was right, said and gold; 0 where a denominator is 0."
     p, r = right/said if said else 0., right/gold if gold else 0.
     return Prf(p, r, 2*p*r/(p + r) if p + r else 0.)
 
@@ -158,21 +148,18 @@ class Answer(Record):
         return ""
 
 # %% ../../nbs/core/00_types.ipynb #e1d91c97
-def safe_name(
-    name: str,       # any text
-    limit: int = 100, # longest result, in bytes
-) -> str:            # one path component
-    "A file name for any text: the same text gives the same name, different texts different ones."
+def safe_name(name: str, limit: int = 100) -> str:
+    """Make one path component of any text, of `limit` bytes at most:
+    the same text gives the same name, others other ones."""
     import hashlib, re
     safe = re.sub(r"[^A-Za-z0-9._+-]", lambda m: "".join(f"%{b:02X}" for b in m[0].encode("utf-8", "surrogatepass")), name)
     if not safe.strip("."): safe = safe.replace(".", "%2E") or "%"
     if len(safe) <= limit: return safe
     return f"{safe[:limit - 17]}-{hashlib.sha256(safe.encode()).hexdigest()[:16]}"
 
-def safe_path(
-    name: str, # a task or a system, components joined by /
-) -> str:      # a relative path that stays below its folder
-    "A relative path for a name with slashes: empty, `.` and `..` components are escaped; settings in brackets stay in one component."
+def safe_path(name: str) -> str:
+    """Make a relative path of a name with slashes, one that stays below its folder: empty, `.` and `..` components
+    are escaped; settings in brackets stay in one component."""
     base, bracket, settings = name.partition("[")
     *folders, last = base.split("/")
     return "/".join(map(safe_name, [*folders, last + bracket + settings]))

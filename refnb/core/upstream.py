@@ -253,13 +253,10 @@ def set_names() -> list[str]:
     "The names of all sets."
     return list(_sets().sets)
 
-def fetch_files(
-    files: Iterable[UpstreamFile],    # what to have
-    s: Settings,                      # where to look and keep
-    progress: Progress|None = None,   # called as bytes arrive
-    workers: int = 4,                 # downloads at a time
-) -> list[DataError]:                 # what could not be had
-    "Have files here and checked; several at a time, and one failure does not stop the others."
+def fetch_files(files: Iterable[UpstreamFile], s: Settings, progress: Progress|None = None,
+                workers: int = 4) -> list[DataError]:
+    """Have files here and checked; several at a time, and one failure does not stop the others.
+    What could not be had is returned; `progress` is called as bytes arrive."""
     from concurrent.futures import ThreadPoolExecutor
     def one(f: UpstreamFile) -> DataError|None:
         try: get(f, s, progress)
@@ -268,11 +265,8 @@ def fetch_files(
     with ThreadPoolExecutor(workers) as pool: return [e for e in pool.map(one, files) if e]
 
 # %% ../../nbs/core/11_upstream.ipynb #0666302d
-def reachable(
-    s: Settings,          # names the host
-    patience: float = 3., # seconds
-) -> bool:                # a connection was made
-    "Whether the public host can be reached."
+def reachable(s: Settings, patience: float = 3.) -> bool:
+    "Tell whether a connection to the public host can be made within some seconds."
     import socket
     from urllib.parse import urlsplit
     try:

@@ -20,11 +20,8 @@ class Pronoun(NamedTuple):
     pronoun: Span                  # where it stands
     fields: dict[str, str|int] = {} # for breakdowns
 
-def linked(
-    gold: Pronoun,                        # one text
-    clusters: Iterable[Sequence[Sequence[int]]], # predicted
-) -> tuple[int, ...]:                     # indices of candidates
-    "The candidates that some cluster joins with the pronoun."
+def linked(gold: Pronoun, clusters: Iterable[Sequence[Sequence[int]]]) -> tuple[int, ...]:
+    "Find the indices of the candidates that some predicted cluster joins with the pronoun."
     pronoun, out = tuple(gold.pronoun), set()
     for c in clusters:
         spans = {tuple(s) for s in c}
@@ -51,12 +48,8 @@ def _count(gold: Pronoun, said: Sequence[int]) -> Links:
     "The counts of one text."
     return Links(1, int(tuple(said) == (gold.right,)), int(gold.right in said), len(said))
 
-def by_field(
-    golds: Iterable[Pronoun],             # all texts
-    said: Mapping[str, Sequence[int]],    # id -> joined candidates
-    field: str = "",                      # of the texts; empty: all together
-) -> dict[str, Links]:                    # label -> counts
-    "Counts of all texts, by a field."
+def by_field(golds: Iterable[Pronoun], said: Mapping[str, Sequence[int]], field: str = "") -> dict[str, Links]:
+    """Count links of all texts by label of a field; "": all together. `said` maps an id to its joined candidates."""
     out: dict[str, Links] = {}
     for g in golds:
         if g.id not in said: raise DataError("has no prediction", f"text {g.id!r}", "every gold text needs one; an empty list of clusters is fine")

@@ -60,11 +60,8 @@ def _by_id(answers: Iterable[Answer], where: str = "answers") -> dict[str, Answe
     return out
 
 # %% ../../nbs/metrics/00_choice.ipynb #f33d4fbd
-def outcomes_of_summary(
-    card: Card,       # the task
-    summary: Summary, # the run, made for this task
-) -> "pd.DataFrame":    # one row per question
-    "The table of outcomes from committed files."
+def outcomes_of_summary(card: Card, summary: Summary) -> "pd.DataFrame":
+    "Make the table of outcomes, a row per question, from committed files: a task, and a run made for it."
     _known(summary.credit, card.ids, summary.info.system)
     told = [summary.credit.get(i, "missing") for i in card.ids]
     return _frame(card.ids, [card.docs[d] for d in card.doc], card.options, [t if isinstance(t, float) else 0. for t in told],
@@ -73,11 +70,8 @@ def outcomes_of_summary(
 # %% ../../nbs/metrics/00_choice.ipynb #1e201679
 Mode = Literal["strict", "released"]
 
-def counted(
-    o: "pd.DataFrame",        # outcomes
-    mode: Mode = "strict",  # what a missing answer means
-) -> "pd.DataFrame":          # the rows that count
-    "The outcomes that count."
+def counted(o: "pd.DataFrame", mode: Mode = "strict") -> "pd.DataFrame":
+    "Return the outcomes that count, by what a missing answer means."
     if mode not in ("strict", "released"): raise CallError(f"unknown mode {mode!r}", do=nearest(mode, ["strict", "released"]))
     return o if mode == "strict" else o[~o.reason.isin(["missing", "failed"])]
 

@@ -39,11 +39,9 @@ class Paired(NamedTuple):
     only_a: int   # ids that only the first system has
     only_b: int   # ids that only the second system has
 
-def pair_by_id(
-    a: dict[Hashable, Any], # id -> value of the first system
-    b: dict[Hashable, Any], # id -> value of the second
-) -> Paired:                # values in the order of `ids`, which finds the clusters
-    "Align two systems by the ids of their items; what only one has is counted, not compared."
+def pair_by_id(a: dict[Hashable, Any], b: dict[Hashable, Any]) -> Paired:
+    """Align two systems by the ids of their items; what only one has is counted, not compared.
+    Values come in the order of `ids`, which finds the clusters."""
     if not (isinstance(a, dict) and isinstance(b, dict)): raise CallError("two dicts are needed", "pair_by_id", "give id -> value: a position is no id")
     ids = _ordered(a.keys() & b.keys())
     if a and b and not ids:
@@ -60,15 +58,10 @@ def _differences(where: str, a: ArrayLike, b: ArrayLike, clusters: Iterable[Hash
     return d[~np.isnan(d)], rows[~np.isnan(d)]
 
 # %% ../../nbs/metrics/08_comparisons.ipynb #9ab0d3ca
-def paired_bootstrap(
-    a: ArrayLike,                 # credits of the first system; NaN is left out
-    b: ArrayLike,                 # of the second, on the same items
-    clusters: Iterable[Hashable], # what each item shares with others
-    resamples: int=10_000,        # bootstrap resamples
-    level: float=0.95,            # confidence
-    seed: int=0,                  # same seed, same interval
-) -> Difference:                  # without interval and p where there are fewer than 2 clusters
-    "Difference of two means on the same items, with an interval from resampling whole clusters."
+def paired_bootstrap(a: ArrayLike, b: ArrayLike, clusters: Iterable[Hashable], resamples: int = 10_000,
+                     level: float = 0.95, seed: int = 0) -> Difference:
+    """Compute the difference of two means on the same items, NaN left out, with an interval from resampling whole
+    clusters. With fewer than 2 clusters there is no interval and no p; the same seed gives the same interval."""
     where = "paired_bootstrap"
     _check(where, level, resamples, seed)
     d, rows = _differences(where, a, b, clusters)
@@ -89,14 +82,10 @@ def _flipped(sums: np.ndarray, resamples: int, seed: int) -> tuple[np.ndarray, b
     return totals, True
 
 # %% ../../nbs/metrics/08_comparisons.ipynb #2576b5ef
-def paired_permutation(
-    a: ArrayLike,                 # credits of the first system; NaN is left out
-    b: ArrayLike,                 # of the second, on the same items
-    clusters: Iterable[Hashable], # what each item shares with others
-    resamples: int=10_000,        # exact if there are at most so many sign patterns, else so many are drawn
-    seed: int=0,                  # of the random ones
-) -> Difference:                  # with p, without interval
-    "Two-sided permutation test: the sign of each cluster's difference is flipped."
+def paired_permutation(a: ArrayLike, b: ArrayLike, clusters: Iterable[Hashable], resamples: int = 10_000,
+                       seed: int = 0) -> Difference:
+    """Test two-sided whether two systems differ: the sign of each cluster's difference is flipped, NaN is left out.
+    Exact if there are at most `resamples` sign patterns, else so many are drawn; p, without interval."""
     where = "paired_permutation"
     _check(where, resamples=resamples, seed=seed)
     d, rows = _differences(where, a, b, clusters)
@@ -114,11 +103,9 @@ class PairedT(NamedTuple):
     df: int         # pairs minus 1
     p: float | None # two-sided
 
-def paired_t(
-    a: ArrayLike, # credits of the first system; NaN is left out
-    b: ArrayLike, # of the second, on the same items
-) -> PairedT:     # infinite t where all differences are equal but not zero
-    "Paired t-test over items."
+def paired_t(a: ArrayLike, b: ArrayLike) -> PairedT:
+    """Compute the paired t-test over the same items; NaN is left out.
+    t is infinite where all differences are equal but not zero."""
     d, _ = _differences("paired_t", a, b)
     n, df = len(d), max(0, len(d) - 1)
     if n < 2: return PairedT(None, df, None)
@@ -144,12 +131,9 @@ def _right_or_wrong(name: str, values: ArrayLike):
     if odd.any(): raise DataError(f"{name}[{odd.argmax()}] is {values[odd.argmax()]:g}, not 0 or 1", "mcnemar", "shared credits need paired_permutation")
 
 # %% ../../nbs/metrics/08_comparisons.ipynb #ef496217
-def mcnemar(
-    a_right: ArrayLike,    # is the first system right: 0 or 1; NaN is left out
-    b_right: ArrayLike,    # is the second, on the same items
-    exact: bool|None=None, # binomial or chi-square; None: binomial below 25 disagreements
-) -> McNemar:
-    "McNemar's test of two systems on the same items."
+def mcnemar(a_right: ArrayLike, b_right: ArrayLike, exact: bool|None = None) -> McNemar:
+    """Compute McNemar's test of two systems, each right (1) or not (0) on the same items; NaN is left out.
+    `exact`: binomial or chi-square; None: binomial below 25 disagreements."""
     _right_or_wrong("a_right", a_right)
     _right_or_wrong("b_right", b_right)
     d, _ = _differences("mcnemar", a_right, b_right)

@@ -102,13 +102,9 @@ def _overlap(g: Flat, p: Flat) -> Cells:
     at = np.repeat(lo - np.concatenate([[0], np.cumsum(hi - lo)[:-1]]), hi - lo) + np.arange(int((hi - lo).sum())) if len(lo) else lo
     return _cells(np.repeat(g.labels, hi - lo), labels[at], len(p.sizes))
 
-def table(
-    gold: Mentions,                      # gold clusters
-    predicted: Mentions,                 # predicted clusters
-    singletons: bool = True,             # keep clusters of one mention, on both sides
-    duplicates: Duplicates = "official", # how mentions that stand twice count
-) -> Table:                              # what all metrics need to know
-    "The sparse table of two sets of clusters."
+def table(gold: Mentions, predicted: Mentions, singletons: bool = True, duplicates: Duplicates = "official") -> Table:
+    """Make the sparse table of two sets of clusters: what all metrics need to know.
+    `singletons` keeps clusters of one mention, on both sides; `duplicates` says how mentions that stand twice count."""
     g, p = _once(_flat(gold), duplicates, "gold"), _once(_flat(predicted), duplicates)
     if not singletons: g, p = (_without(f, f.sizes[f.labels] == 1) for f in (g, p))
     hit, came = _find(g, p.keys)
@@ -186,11 +182,9 @@ def ceafm(t: Table) -> Counts:
     return Counts(s, _n(t.predicted), s, _n(t.gold))
 
 # %% ../../nbs/metrics/01_coref.ipynb #b4153b88
-def align(
-    gold: Mentions,      # gold clusters, none empty
-    predicted: Mentions, # predicted clusters, none empty
-) -> list[tuple[int, int]]: # gold index, predicted index; in the order of gold
-    "The partners that CEAF-e gives to clusters."
+def align(gold: Mentions, predicted: Mentions) -> list[tuple[int, int]]:
+    """Find the partners that CEAF-e gives to clusters, none of them empty:
+    gold index, predicted index, in gold's order."""
     t = table(gold, predicted, duplicates="released")
     cells = sorted(_best(t).tolist(), key=lambda i: t.overlap.gold[i])
     return [(int(t.overlap.gold[i]), int(t.overlap.predicted[i])) for i in cells]
@@ -239,10 +233,9 @@ def blanc(t: Table) -> LinkCounts:
 # %% ../../nbs/metrics/01_coref.ipynb #b3c94867
 def _pr(n, predicted, gold) -> Prf: return Prf(*map(float, prf(n, predicted, gold)))
 
-def as_prf(
-    c: Counts|LinkCounts, # of one document, or the sum of several
-) -> Prf:                 # fractions; 0 where nothing is right
-    "Precision, recall and F1 from counts."
+def as_prf(c: Counts|LinkCounts) -> Prf:
+    """Compute precision, recall and F1, as fractions, from the counts of one document or the sum of several;
+    0 where nothing is right."""
     if isinstance(c, LinkCounts): return _blanc_prf(c)
     p, r = (float(a/b) if b else 0. for a, b in (c[:2], c[2:]))
     return Prf(p, r, 2*p*r/(p + r) if p + r else 0.)
@@ -253,10 +246,8 @@ def _blanc_prf(c: LinkCounts) -> Prf:
     if not kinds: return Prf(*[float(c.common == c.predicted == c.gold > 0)]*3)
     return Prf(*(sum(v)/len(kinds) for v in zip(*kinds)))
 
-def add(
-    counts: Iterable[Counts|LinkCounts], # of documents, of one metric
-) -> Counts|LinkCounts:                  # their sum
-    "Counts of several documents together."
+def add(counts: Iterable[Counts|LinkCounts]) -> Counts|LinkCounts:
+    "Add the counts of several documents, all of one metric."
     counts = list(counts)
     if not counts: return Counts(0, 0, 0, 0)
     return type(counts[0])(*(sum(v) for v in zip(*counts)))
@@ -265,10 +256,8 @@ def add(
 METRICS: dict[str, Callable] = {"muc": muc, "b3": b3, "ceafe": ceafe, "ceafm": ceafm, "blanc": blanc, "lea": lea, "lea_released": lea_released, "mentions": _mentions}
 CONLL = ("muc", "b3", "ceafe")
 
-def metric(
-    name: str, # one of METRICS
-) -> Callable: # Table -> Counts
-    "A metric by its name."
+def metric(name: str) -> Callable:
+    "Find a metric, one of METRICS, by its name: a function from a table to counts."
     if name not in METRICS: raise CallError(f"unknown metric {name!r}", do=nearest(name, METRICS))
     return METRICS[name]
 
@@ -276,19 +265,13 @@ def conll(scores: dict[str, Prf]) -> Prf:
     "The mean of MUC, B³ and CEAF-e."
     return Prf(*(sum(v)/3 for v in zip(*(scores[m] for m in CONLL))))
 
-def with_conll(
-    scores: dict[str, Prf], # of any metrics
-) -> dict[str, Prf]:        # and the mean, where its three parts are there
-    "Scores with CoNLL F1 added."
+def with_conll(scores: dict[str, Prf]) -> dict[str, Prf]:
+    "Add CoNLL F1, the mean of three metrics, to scores where its three parts are there."
     return scores | ({"conll": conll(scores)} if set(CONLL) <= set(scores) else {})
 
-def scores(
-    gold: Mentions,                          # gold clusters of one document
-    predicted: Mentions,                     # predicted clusters
-    metrics: Iterable[str] = tuple(METRICS), # names
-    singletons: bool = True,                 # keep clusters of one mention, on both sides
-    duplicates: Duplicates = "official",     # how mentions that stand twice count
-) -> dict[str, Prf]:                         # fractions; with "conll" where its three parts are asked for
-    "All scores of one document."
+def scores(gold: Mentions, predicted: Mentions, metrics: Iterable[str] = tuple(METRICS), singletons: bool = True,
+           duplicates: Duplicates = "official") -> dict[str, Prf]:
+    """Compute all scores of one document, as fractions; with "conll" where its three parts are asked for.
+    `singletons` keeps clusters of one mention, on both sides; `duplicates` says how mentions that stand twice count."""
     t = table(gold, predicted, singletons, duplicates)
     return with_conll({m: as_prf(metric(m)(t)) for m in metrics})

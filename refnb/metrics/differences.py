@@ -47,11 +47,9 @@ def _same_text(gold: Document, predicted: Document):
     what = f"gold has {len(a):,} tokens and the prediction {len(b):,}; they differ from token {at:,} on"
     raise DataError(what, f"document {plain(gold.doc_key)!r}", "compare predictions on the same text")
 
-def matched(
-    gold: Document,      # with gold clusters
-    predicted: Document, # with predicted clusters, of the same text or without text
-) -> Matched:            # where each mention is, and which clusters are partners
-    "Join two sets of clusters."
+def matched(gold: Document, predicted: Document) -> Matched:
+    """Join two sets of clusters of the same text: where each mention is, and which clusters are partners.
+    The predicted document may lack the text."""
     _same_text(gold, predicted)
     g, p = _owners(gold), _owners(predicted)
     gs, ps = _lists(g), _lists(p)

@@ -27,12 +27,9 @@ def _window_starts(sentences: Sequence[Sequence[str]], length: int = LENGTH) -> 
     return out
 
 # %% ../../nbs/metrics/02_windows.ipynb #c38d693a
-def split(
-    d: Document,          # a whole book, with its text
-    length: int = LENGTH, # tokens of a window, nominally
-    crossing: Literal["error", "drop"] = "error", # what to do about mentions over the end of a window
-) -> list[Document]:      # its windows, named as BookCoref names them
-    "A book as windows that a system can read one by one."
+def split(d: Document, length: int = LENGTH, crossing: Literal["error", "drop"] = "error") -> list[Document]:
+    """Cut a whole book, with its text, into windows that a system can read one by one, named as BookCoref names them.
+    A window has `length` tokens, nominally; `crossing` says what to do about mentions over its end."""
     if not d.sentences and d.clusters: raise DataError("cannot be split: it has no text", d.doc_key, "give a file with sentences")
     first = _window_starts(d.sentences, length)
     tokens = [0, *accumulate(map(len, d.sentences))]
@@ -86,11 +83,10 @@ def _cut(clusters: Clusters, sentences: Sequence[Sequence[str]], mode: WindowMod
 # %% ../../nbs/metrics/02_windows.ipynb #67dd0327
 class Pairs:
     "Gold documents with their predictions."
-    def __init__(self,
-        pairs: list[tuple[Document, Document]], # gold, predicted
-        missing: list[str],                     # gold keys without a prediction: it is empty
-        extra: list[str],                       # predicted keys without gold: set aside
-    ): self.pairs, self.missing, self.extra = pairs, missing, extra
+    def __init__(self, pairs: list[tuple[Document, Document]], missing: list[str], extra: list[str]):
+        """Keep pairs of gold and predicted documents, the keys of gold without a prediction (it is empty),
+        and the keys of predictions without gold (set aside)."""
+        self.pairs, self.missing, self.extra = pairs, missing, extra
     def __len__(self): return len(self.pairs)
     def __iter__(self): return iter(self.pairs)
     def __repr__(self): return f"{len(self)} documents, {len(self.missing)} without a prediction, {len(self.extra)} predicted without gold"
@@ -109,11 +105,8 @@ def _same_text(g: Document, p: Document):
     if g.sentences and p.sentences and g.size != p.size: raise DataError(f"gold has {g.size:,} tokens and the prediction {p.size:,}", f"document {g.doc_key!r}", "they are of different texts, or one is a window of the other")
     if g.sentences and not p.sentences and (over := [s for c in p.clusters for s in c if s[1] >= g.size]): raise DataError(f"predicted mention {list(over[0])} lies beyond the {g.size:,} tokens of gold", f"document {g.doc_key!r}", "are these offsets of another text, or of subtokens?")
 
-def pair(
-    gold: Iterable[Document],      # in any order
-    predicted: Iterable[Document], # in any order
-) -> Pairs:                        # in gold's order
-    "Gold documents with their predictions, joined by key."
+def pair(gold: Iterable[Document], predicted: Iterable[Document]) -> Pairs:
+    "Join gold documents with their predictions by key, in gold's order; each may come in any order."
     g, p = _by_key(gold, "gold"), _by_key(predicted, "predicted")
     missing, extra = [k for k in g if k not in p], [k for k in p if k not in g]
     if g and len(missing) == len(g) and p:
@@ -128,20 +121,14 @@ Unit = tuple[str, Clusters, Clusters]  # name, gold clusters, predicted clusters
 
 def _is_window(key: str, length: int) -> bool: return f"_split{length}_S" in key
 
-def split_gold(
-    gold: Iterable[Document], # whole books, or windows already
-    length: int = LENGTH,     # tokens of a window, nominally
-) -> list[Document]:          # windows
-    "Gold for the split setting."
+def split_gold(gold: Iterable[Document], length: int = LENGTH) -> list[Document]:
+    "Make gold for the split setting: windows of `length` tokens, nominally, of whole books or of windows already."
     return [w for d in gold for w in ([d] if _is_window(d.doc_key, length) else split(d, length))]
 
-def units(
-    pairs: Pairs,                  # documents; for split: windows
-    setting: Setting = "full",     # what is scored
-    mode: WindowMode = "released", # how window cuts
-    length: int = LENGTH,          # tokens of a window, nominally
-) -> Iterable[Unit]:               # what counts as a document
-    "What is scored, one by one."
+def units(pairs: Pairs, setting: Setting = "full", mode: WindowMode = "released",
+          length: int = LENGTH) -> Iterable[Unit]:
+    """Yield what counts as a document, one by one; for split, the pairs must be windows.
+    `mode` says how window cuts; a window has `length` tokens, nominally."""
     if setting not in ("full", "split", "window"): raise CallError(f"unknown setting {setting!r}", do=nearest(setting, ["full", "split", "window"]))
     for g, p in pairs:
         if setting != "window":

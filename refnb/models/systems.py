@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['Said', 'CHOICE', 'CLUSTERS', 'WORDS', 'Reply', 'Identity', 'Plan', 'Failure', 'System', 'BaseSystem', 'as_answer',
-           'as_clusters', 'function_id', 'FunctionSystem', 'flat', 'variant_name', 'split_name', 'info_of']
+           'FunctionSystem', 'flat', 'variant_name', 'split_name', 'info_of']
 
 # %% ../../nbs/models/00_systems.ipynb #caf21c34
 import hashlib
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import msgspec
 from ..core.types import Answer, CallError, DataError, Question, Record
 from ..core.documents import Document
-from ..core.runs import ClusterAnswer, Run, RunInfo
+from ..core.runs import ClusterAnswer, RunInfo
 from ..benchmarks.tasks import Shape, Task
 
 # %% ../../nbs/models/00_systems.ipynb #a17fe5af
@@ -107,15 +107,12 @@ WORDS: dict[Shape, str] = {"choice": "questions", "clusters": "documents"}
 # %% ../../nbs/models/00_systems.ipynb #9fbf8932
 Reply = Answer|int|str|None
 
-def as_answer(
-    q: Question,  # what was asked
-    reply: Reply, # what a function returned
-) -> Answer:
-    "Turn what a function returned into an answer."
+def as_answer(q: Question, reply: Reply) -> Answer:
+    "Turn what a function returned for a question into an answer."
     if isinstance(reply, Answer):
         if reply.id != q.id: raise DataError(f"was answered with the answer of {reply.id}", f"question {q.id}")
         return reply
-    if reply is None: return Answer(q.id, reason="failed")
+    if reply is None: return Answer(q.id, reason="refused")
     if isinstance(reply, str):
         at = [i for i, o in enumerate(q.options) if o.name == reply.strip()]
         return Answer(q.id, (at[0],), raw=reply) if at else Answer(q.id, reason="outside", raw=reply)
@@ -123,7 +120,7 @@ def as_answer(
     if not 0 <= index < len(q.options): raise DataError(f"was answered with option {index} of {len(q.options)}", f"question {q.id}")
     return Answer(q.id, (index,))
 
-def as_clusters(d: Document, reply: Any) -> ClusterAnswer:
+def _as_clusters(d: Document, reply: Any) -> ClusterAnswer:
     "Turn what a function returned for a document into an answer."
     if isinstance(reply, ClusterAnswer): return reply
     if isinstance(reply, Document): return ClusterAnswer(d.doc_key, reply.clusters, reply.names)
@@ -131,10 +128,8 @@ def as_clusters(d: Document, reply: Any) -> ClusterAnswer:
     except msgspec.ValidationError as e: raise DataError(f"was answered with what are no clusters: {e}", f"document {d.doc_key}") from None
 
 # %% ../../nbs/models/00_systems.ipynb #58ef276d
-def function_id(
-    f: Callable, # a system
-) -> str:        # 16 hex digits
-    "Hash what a function is."
+def _function_id(f: Callable) -> str:
+    "Hash what a function is, as 16 hex digits."
     f = inspect.unwrap(f)
     try: source = inspect.getsource(f)
     except (OSError, TypeError):
@@ -145,15 +140,11 @@ def function_id(
 
 class FunctionSystem(BaseSystem):
     "A Python function as a system."
-    def __init__(self,
-        f: Callable,       # from a question or document to what it answers
-        name: str = "",    # its own, with function/ before it, if not given
-        title: str = "",   # what a table calls it
-        shapes: frozenset[Shape] = CHOICE | CLUSTERS, # of the tasks that it answers
-        revision: int = 1, # of a function that refnb carries: then its source is not part of its identity
-        packaged: bool = False, # whether refnb carries it
-        needs: str = "",   # the field of a question's meta that it needs
-    ):
+    def __init__(self, f: Callable, name: str = "", title: str = "", shapes: frozenset[Shape] = CHOICE | CLUSTERS,
+                 revision: int = 1, packaged: bool = False, needs: str = ""):
+        """Make a system of a function from a question or document to what it answers; `name` is function/ and its own
+        by default. `title` is what a table calls it, `needs` the field of a question's meta that it needs. Where
+        refnb carries the function (`packaged`), `revision` stands for its source in its identity."""
         self.f, self.shapes, self.revision, self.packaged, self.field = f, shapes, revision, packaged, needs
         self.free = packaged
         self.name = name or f"function/{getattr(f, '__name__', type(f).__name__)}"
@@ -164,7 +155,7 @@ class FunctionSystem(BaseSystem):
     @property
     def needs(self) -> str: return f"questions with the field {self.field}" if self.field and self.shapes == CHOICE else self.field or "nothing"
     def identity(self, task: Task) -> Identity:
-        return Identity({} if self.packaged else {"source": function_id(self.f)}, revision=self.revision)
+        return Identity({} if self.packaged else {"source": _function_id(self.f)}, revision=self.revision)
     def lacks(self, task: Task) -> str:
         if why := super().lacks(task): return why
         if not self.field or (task.known and not task.here): return ""
@@ -178,12 +169,10 @@ class FunctionSystem(BaseSystem):
             except Exception as e:
                 where = f"{'question' if task.shape == 'choice' else 'document'} {x.id if task.shape == 'choice' else x.doc_key}"
                 raise DataError(f"the system raised {type(e).__name__}: {e}", where, "what was answered before is kept; fix it and run again") from e
-            yield as_answer(x, reply) if task.shape == "choice" else as_clusters(x, reply)
+            yield as_answer(x, reply) if task.shape == "choice" else _as_clusters(x, reply)
 
 # %% ../../nbs/models/00_systems.ipynb #ce2c0b07
-def flat(
-    settings: Mapping[str, Any], # maybe with groups
-) -> dict[str, Any]:             # dotted name -> value
+def flat(settings: Mapping[str, Any]) -> dict[str, Any]:
     "Name the settings within groups with dots."
     out: dict[str, Any] = {}
     for key, value in settings.items():
@@ -198,11 +187,8 @@ def _shown(value: Any) -> str:
     plain = isinstance(value, str) and value and not any(c in value for c in '[],="') and value == value.strip()
     return text if plain or not isinstance(value, str) else msgspec.json.encode(value).decode()
 
-def variant_name(
-    base: str,                  # of the system
-    changed: Mapping[str, Any], # settings that differ from what the name stands for
-) -> str:
-    "Name a system with other settings."
+def variant_name(base: str, changed: Mapping[str, Any]) -> str:
+    "Name a system with other settings: those that differ from what the name `base` stands for."
     told = [f"{k}={_shown(v)}" for k, v in sorted(flat(changed).items())]
     return f"{base}[{','.join(told)}]" if told else base
 
@@ -220,10 +206,8 @@ def _pairs(text: str) -> list[str]:
             start = i + 1
     return [p for p in [*out, text[start:]] if p]
 
-def split_name(
-    name: str, # such as gpt-4o-mini[decoding.temperature=1]
-) -> tuple[str, dict[str, str]]: # the base, and its settings as text
-    "Take a variant's name apart."
+def split_name(name: str) -> tuple[str, dict[str, str]]:
+    "Take a variant's name, such as gpt-4o-mini[decoding.temperature=1], apart: the base, and its settings as text."
     base, bracket, inside = name.partition("[")
     if not bracket: return name, {}
     if not inside.endswith("]"): raise CallError(f"{name!r} has no closing bracket", do="write a variant as NAME[setting=value,…]")
@@ -235,10 +219,7 @@ def split_name(
     return base, said
 
 # %% ../../nbs/models/00_systems.ipynb #8aafca36
-def info_of(
-    system: System, # who answers
-    task: Task,     # what is answered
-) -> RunInfo:
+def info_of(system: System, task: Task) -> RunInfo:
     "State what a run is: the task's data and the system's identity."
     from importlib.metadata import version
     i = system.identity(task)

@@ -11,38 +11,30 @@ from pathlib import Path
 import msgspec
 from ..core.types import DataError
 from ..core.settings import Settings, load_settings, packaged, your_folder
-from ..core.files import read_bytes, write_atomic
+from ..core.files import write_atomic
 from ..core.hub import hub_files, hub_path
 from ..core.upstream import registry, survey
 from ..core.runs import find_summaries
 from .tables import YOURS, Report, own_names, papers, printed, sha256, table_names
 
 # %% ../../nbs/results/03_board.ipynb #c713fd4e
-def notebook_of(
-    name: str,      # paper/table
-) -> Path|None:     # its notebook, or nothing
-    "The notebook that regenerates a table."
+def notebook_of(name: str) -> Path|None:
+    "Find the notebook that regenerates a table, paper/table."
     paper, _, table = name.partition("/")
     try: path = Path(your_folder("tables"))/f"{table}.ipynb" if paper == YOURS else packaged("tables")/f"{name}.ipynb"
     except DataError: return None
     return path if path.is_file() else None
 
-def read_provenance(
-    name: str,         # paper/table
-    reports: str|Path, # the folder of reports
-) -> dict|None:        # what the report says it was made from; None: there is no report
-    "A report's provenance, or None where there is no whole report."
+def read_provenance(name: str, reports: str|Path) -> dict|None:
+    "Read what the report of paper/table says it was made from, or None where there is no whole report."
     path = Path(reports)/f"{name}.json"
     try: told = msgspec.json.decode(path.read_bytes(), type=dict)
     except (OSError, msgspec.DecodeError): return None
     return told if told.get("table") == name else None
 
 # %% ../../nbs/results/03_board.ipynb #effde00e
-def stale(
-    told: dict,        # a provenance
-    reports: str|Path, # the folder of reports
-) -> str:              # why, or ""
-    "Why a report is not to be trusted any more."
+def stale(told: dict, reports: str|Path) -> str:
+    """Say why a report of this provenance is not to be trusted any more, or ""."""
     folder = (Path(reports)/told["table"]).parent
     for name, sha in told["files"].items():
         if name.endswith(".png"): continue
@@ -151,10 +143,8 @@ def board(
     s = s or load_settings()
     return Board([_line_of(n, s.reports, s) for n in [*table_names(), *own_names()]])
 
-def write_board(
-    s: Settings|None = None, # where reports are
-) -> Path:                   # reports/README.md
-    "Write the board beside the reports, if it changed."
+def write_board(s: Settings|None = None) -> Path:
+    "Write the board, README.md, beside the reports, if it changed."
     s = s or load_settings()
     path, text = Path(s.reports)/"README.md", board(s.changed(upstream="", cache="/nonexistent", offline=False)).markdown()
     if not (path.exists() and path.read_text() == text): write_atomic(path, text)

@@ -14,22 +14,17 @@ from ..metrics.coref import Counts, LinkCounts, add, as_prf, with_conll
 from .scores import the_usual
 
 # %% ../../nbs/results/01_cluster_scores.ipynb #86094835
-def run_counts(
-    system: str,             # its name, or system@hash
-    task: str,               # what it answered
-    s: Settings|None = None, # where runs and reports are
-) -> Summary|None:           # with counts per book; None: there is no run
-    "What a coreference system scored on a task."
+def run_counts(system: str, task: str, s: Settings|None = None) -> Summary|None:
+    """Find what a coreference system (its name, or system@hash) scored on a task, with counts per book;
+    None: there is no run."""
     s = s or load_settings()
     found = the_summary(task, system, s.runs, places_of_summaries(s), the_usual(system))
     return found[1] if found else None
 
-def pooled(
-    counts: dict,                     # book -> setting -> metric -> counts
-    setting: str,                     # full, split, or a reading of window
-    books: Iterable[str]|None = None, # which; None: all that were scored
-) -> dict[str, Prf]:                  # with conll where its three parts are there
-    "Scores of several books together, from their summed counts."
+def pooled(counts: dict, setting: str, books: Iterable[str]|None = None) -> dict[str, Prf]:
+    """Compute scores of several books together from their summed counts (book -> setting -> metric -> counts).
+    `setting` is full, split, or a reading of window; `books` None: all that were scored. CoNLL F1 is there where its
+    three parts are."""
     chosen = [counts[b][setting] for b in (counts if books is None else books)]
     kind = lambda m: LinkCounts if m == "blanc" else Counts
     return with_conll({m: as_prf(add(kind(m)(*c[m]) for c in chosen)) for m in (chosen[0] if chosen else {})})

@@ -123,13 +123,10 @@ def _read_annotations(source: str|Path|bytes, drafts: Iterable[Draft]) -> Annota
     data, where = (source, "annotations") if isinstance(source, bytes) else (read_bytes(source), str(source))
     return _checked(read_handed_in(data, where, Annotations), {d.id: d for d in distinct_drafts(drafts)}, where)
 
-def collect(
-    sources: Iterable[str|Path|bytes], # files that people handed in, in any order
-    drafts: Iterable[Draft],           # of which their pages were made
-    keep: bool = False,                # keep flagged expressions, as the release does
-    least: int = LEAST,                # fewest expressions of a question
-) -> Joined:                           # questions of the release's form, and what became of expressions
-    "What several people wrote, joined to the drafts."
+def collect(sources: Iterable[str|Path|bytes], drafts: Iterable[Draft], keep: bool = False,
+            least: int = LEAST) -> Joined:
+    """Join what several people wrote, files in any order, to the drafts of which their pages were made.
+    `keep` keeps flagged expressions, as the release does; a question has `least` expressions or more."""
     drafts, given = distinct_drafts(drafts), {}
     named: dict[tuple[str, str], str] = {}  # who, which page -> the file
     if least < 1: raise CallError(f"{least} expressions of a question", "collect", "say 1 or more")
@@ -149,13 +146,9 @@ def _other_pages(folder: Path, pages: Mapping[str, Sequence[Draft]]) -> list[str
     asked = {p.name: re.search(r'"page": "([0-9a-f]{16})"', p.read_bytes().decode(errors="replace")) for p in sorted(folder.glob("page-*.html"))}
     return [n for n, m in asked.items() if n not in pages or not m or m[1] != _page_id(pages[n])]
 
-def write_to_annotate(
-    folder: str|Path,   # a new one, or one of the same build
-    built: AltBuilt,    # drafts, and how they were made
-    each: int = 50,     # most questions of a page
-    send: str = "",     # to whom files of answers go
-) -> list[Path]:        # questions.jsonl, build.json, and the pages
-    "Drafts and their pages as files."
+def write_to_annotate(folder: str|Path, built: AltBuilt, each: int = 50, send: str = "") -> list[Path]:
+    """Write questions.jsonl, build.json and pages of at most `each` questions to a new folder,
+    or one of the same build. `send` says to whom files of answers go."""
     folder, pages = Path(folder), _in_pages(built.drafts, each)
     c, named = built.candidates, {f"page-{p[0].topic}-{k}.html": p for k, p in enumerate(pages, 1)}
     if not pages: raise DataError(f"there is not one pair of {len(c.entities)} candidates ({c.losses()})", "write_to_annotate", "ask for more questions, change a constant, or give more entities, with names that differ")
@@ -166,11 +159,8 @@ def write_to_annotate(
     made = [write_drafts(known, built.drafts), write_atomic(folder/"build.json", json.dumps(report, indent=1) + "\n")]
     return made + [write_atomic(folder/n, _annotation_page(p, f"Which one? {n[5:-5]}", built.rules.seed, send=send)) for n, p in named.items()]
 
-def write_collected(
-    folder: str|Path,  # for domain/split.json
-    joined: Joined,    # questions
-) -> list[Path]:
-    "Files of the release's form."
+def write_collected(folder: str|Path, joined: Joined) -> list[Path]:
+    "Write the questions as files of the release's form: domain/split.json."
     files = {Path(folder)/f"{k}.json": qs for k, qs in joined.files.items()}
     if other := sorted(p for d in DOMAINS for p in (Path(folder)/d).glob("*.json") if p not in files): raise DataError("is there already, and these answers do not make it", str(other[0]), "remove it, or name another folder")
     return [write_altentities(p, qs) for p, qs in files.items()]

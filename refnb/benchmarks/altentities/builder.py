@@ -42,10 +42,8 @@ class Draft(Record):
     @property
     def meant(self) -> Alternative: return self.choices[self.target_index]
 
-    def with_expressions(self,
-        expressions: Sequence[str], # at least one
-    ) -> Written:
-        "A question as the files have it."
+    def with_expressions(self, expressions: Sequence[str]) -> Written:
+        "Make a question as the files have it, with at least one expression."
         return Written(self.domain, self.question, self.target, self.target_index, self.sampling_method, self.description_section, self.choices, tuple(expressions))
 
     def fault(self) -> str:
@@ -57,12 +55,8 @@ class Draft(Record):
         return ""
 
 # %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #5e41183d
-def draft_of(
-    q: Written,      # a question with or without expressions that count
-    split: str,      # where it will go
-    number: int,     # among the drafts
-) -> Draft:
-    "A question without its expressions."
+def draft_of(q: Written, split: str, number: int) -> Draft:
+    "Take the expressions, if there are any, from a question; `number` is its own among the drafts of a split."
     fields = {f: getattr(q, f) for f in Written.__struct_fields__ if f != "expressions"}
     return Draft(id=f"{q.domain.lower()}-{split}-{number}", split=split, **fields)
 
@@ -138,13 +132,11 @@ def _drafts_of(drawn: Sequence[Drawn], rules: AltRules) -> Iterable[Draft]:
     for s in shares:
         for n, d in enumerate(d for d, x in zip(drawn, splits, strict=True) if x == s): yield _the_draft(d, s, n, rules.shown, rules.longest)
 
-def build_altentities(
-    entities: Sequence[Entity],        # of a table
-    rules: AltRules = AltRules(),      # every constant
-    wanted: Mapping[str, Mapping[str, int]]|None = None, # domain -> method -> how many; None: in the paper's proportions
-    encoder: Encoder = tfidf_vectors,  # texts -> rows of numbers
-) -> AltBuilt:
-    "Questions to annotate from a table of entities."
+def build_altentities(entities: Sequence[Entity], rules: AltRules = AltRules(),
+                      wanted: Mapping[str, Mapping[str, int]]|None = None,
+                      encoder: Encoder = tfidf_vectors) -> AltBuilt:
+    """Make questions to annotate from a table of entities.
+    `wanted`: domain -> method -> how many, None: in the paper's proportions; `encoder`: texts -> rows of numbers."""
     c = candidates(entities, rules.filters())
     domains = [d for d in DOMAINS if any(e.domain == d for e in c.entities)]
     for d in wanted or (): the_domain(d)
@@ -154,24 +146,16 @@ def build_altentities(
     return AltBuilt(tuple(x for got in drawn.values() for x in _drafts_of(got, rules)), c, drawn, many, rules)
 
 # %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #b5672537
-def write_drafts(
-    path: str|Path,          # the file to make
-    drafts: Iterable[Draft], # questions to annotate
-) -> Path:
-    "Questions to annotate as a file."
+def write_drafts(path: str|Path, drafts: Iterable[Draft]) -> Path:
+    "Write questions to annotate as a file."
     return write_jsonl(path, drafts, canary=True)
 
-def read_drafts(
-    path: str|Path, # a file of drafts
-) -> list[Draft]:   # in its order
-    "Questions to annotate from a file."
+def read_drafts(path: str|Path) -> list[Draft]:
+    "Read questions to annotate from a file, in its order."
     return distinct_drafts(read_jsonl(path, Draft), str(path))
 
-def distinct_drafts(
-    drafts: Iterable[Draft], # any
-    where: str = "drafts",   # a file's name, for errors
-) -> list[Draft]:
-    "Drafts whose ids differ, at least one."
+def distinct_drafts(drafts: Iterable[Draft], where: str = "drafts") -> list[Draft]:
+    "Check that there is a draft and that ids differ; `where` is a file's name, for errors."
     drafts = list(drafts)
     if not drafts: raise FormatError("has no questions", where)
     if twice := [k for k, n in Counter(d.id for d in drafts).items() if n > 1]: raise FormatError(f"the id {twice[0]!r} stands twice", f"{where}, field id")
@@ -184,10 +168,9 @@ COPIED = 8     # words in a row
 REFUSED = {"empty": "is empty", "long": "is too long", "half": "has half of a character"}
 FLAGGED = {"name": "says the name", "position": "says the place in the question", "repeated": "was given before", "copied": "is copied from what was shown"}
 
-def name_pattern(
-    name: str, # a choice's
-) -> str:      # a regular expression, read by the page's script too; nothing if there is no name
-    "Where a name is said: as whole words; a short one only alone."
+def name_pattern(name: str) -> str:
+    """Write a regular expression for where a choice's name is said: as whole words; a short one only alone.
+    The page's script reads it too; it is empty if there is no name."""
     bare = in_one_form(bare_title(name))
     words = r"\s+".join(re.sub(r"[\\^$.*+?()\[\]{}|]", r"\\\g<0>", w) for w in bare.split())  # re.escape would escape what a browser must not
     if not words: return ""
@@ -200,10 +183,9 @@ def _folded(text: str) -> str:
     "Letters, with the marks that stand on them, and digits."
     return " ".join("".join(c if c.isalnum() or c == "_" or unicodedata.category(c)[0] == "M" else " " for c in in_one_form(text).lower()).split())
 
-def says_place(
-    expression: str, # what somebody wrote
-) -> bool:
-    "Whether it says where in the question a thing stands: *the second one*, but not *the second one in the series*."
+def says_place(expression: str) -> bool:
+    """Tell whether an expression says where in the question a thing stands:
+    *the second one*, but not *the second one in the series*."""
     return bool(re.search(POSITION, expression, re.I))
 
 def _why_refused(expression: str) -> str:
@@ -223,18 +205,13 @@ def _why_flagged(q: Draft|Written, expression: str, before: Sequence[str] = ()) 
     return out
 
 # %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #e57d2eaa
-def release_text(
-    questions: Iterable[Written], # with expressions
-) -> str:
-    "Questions as the release writes them."
+def release_text(questions: Iterable[Written]) -> str:
+    "Write questions, with their expressions, as the release does."
     fields = lambda q: {f: getattr(q, f) for f in Written.__struct_fields__}
     return json.dumps([msgspec.to_builtins(fields(q)) for q in questions], indent=4, ensure_ascii=True) + "\n"
 
-def write_altentities(
-    path: str|Path,               # the file to make
-    questions: Iterable[Written], # with expressions
-) -> Path:
-    "Questions as a file of the release's form."
+def write_altentities(path: str|Path, questions: Iterable[Written]) -> Path:
+    "Write questions, with their expressions, as a file of the release's form."
     return write_atomic(path, release_text(questions))
 
 # %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #48b4353a
@@ -248,13 +225,10 @@ class Joined(NamedTuple):
         "What became of the expressions."
         return [{"expressions": said, "number": self.counts.get(k, 0)} for k, said in {"kept": "kept", **REFUSED, **FLAGGED}.items()]
 
-def join_expressions(
-    drafts: Sequence[Draft],                 # what was asked
-    said: Mapping[str, Iterable[Sequence[str]]], # id -> the expressions of each annotator
-    keep: bool = False,                      # keep flagged expressions, as the release does
-    least: int = 1,                          # fewest expressions of a question
-) -> Joined:
-    "Drafts and expressions as questions of the release's form."
+def join_expressions(drafts: Sequence[Draft], said: Mapping[str, Iterable[Sequence[str]]], keep: bool = False,
+                     least: int = 1) -> Joined:
+    """Join drafts with expressions, id -> those of each annotator, to questions of the release's form.
+    `keep` keeps flagged expressions, as the release does; a question has `least` expressions or more."""
     files, short = defaultdict(list), []
     counts: Counter[str] = Counter()
     known = {d.id for d in drafts}

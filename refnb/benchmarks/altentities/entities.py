@@ -72,10 +72,8 @@ def _csv(path: str|Path) -> Iterable[Entity]:
         except (msgspec.ValidationError, ValueError) as e: raise FormatError(str(e).partition(" - at")[0], at_line(str(path), n)) from None
 
 # %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #f89c2786
-def read_entities(
-    path: str|Path, # JSONL, or CSV if its name ends so; plain or .gz
-) -> list[Entity]:  # in the file's order
-    "Entities from a table."
+def read_entities(path: str|Path) -> list[Entity]:
+    "Read entities in order from a table: JSONL, or CSV if its name ends so; plain or .gz."
     name = Path(path).name.lower().removesuffix(".gz")
     if name.endswith((".tsv", ".xlsx")): raise FormatError("is no table that can be read", str(path), "give JSONL, an object a line, or CSV, with commas and in UTF-8")
     if not name.endswith(".csv") and read_bytes(path).lstrip()[:1] == b"[": raise FormatError("is one JSON list", at_line(str(path), 1), "give an object a line, without commas between them")
@@ -98,11 +96,9 @@ def _between_words(text: str, limit: int) -> str:
     head = text[:limit + 1]
     return (head[:m.start()] if (m := re.search(r"\s+\S*$", head)) and m.start() else text[:limit]).rstrip()
 
-def cut_description(
-    text: str,         # a section
-    limit: int = 750,  # most characters of it
-) -> str:              # with " ..." if something is missing
-    "A section as people are shown it: whole sentences, as many as there is room for."
+def cut_description(text: str, limit: int = 750) -> str:
+    """Cut a section to what people are shown: as many whole sentences as `limit` characters hold,
+    with " ..." if something is missing."""
     text = text.strip()
     if len(text) <= limit: return text
     ends = [m.end() for m in re.finditer(r"[.!?][\"'”’)]*(?=\s)", text[:limit + 1]) if m.end() <= limit]
@@ -126,41 +122,29 @@ def _unshown(e: Entity, shown: str|None, longest: int = LONGEST - 1) -> str:
 # %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #cf9c744d
 SEARCH = "https://www.google.com/search?q="  # where people look for a song, as in the release
 
-def shown_name(
-    e: Entity,          # of any domain
-    keep: bool = False, # keep the parentheses, since both names would be equal
-) -> str:
-    "A choice's name."
+def shown_name(e: Entity, keep: bool = False) -> str:
+    "Write a choice's name; `keep` its parentheses where both names would be equal without."
     name, artist = " ".join(e.name.split()), _value(e.attributes.get("artist", ""))
     if e.domain != "songs": return name if keep else bare_title(name)
     return f"{name if keep else bare_title(name)} (by {artist})" if artist and not re.search(r" \(by .*\)$", name) else name
 
-def search_link(
-    name: str,            # of a song, with its artist
-    search: str = SEARCH, # the address of a search
-) -> str:                 # HTML
-    "Where people find out about a song."
+def search_link(name: str, search: str = SEARCH) -> str:
+    """Write a link, as HTML, where people find out about a song, given with its artist;
+    `search` is a search's address."""
     query = re.sub(r" \((by .*)\)$", r" \1", name)
     return f'<p><a href="{html.escape(search + quote_plus(query))}" target="_blank">Find out about the song.</a></p>'
 
 # %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #4645f92f
-def as_choice(
-    e: Entity,                  # a candidate
-    section: str = "",          # what people are shown of it
-    keep: bool = False,         # keep the parentheses of its name
-    shown: int = 750,           # most characters of what is shown
-    longest: int = LONGEST - 1, # most characters of the unshown background
-) -> Alternative:
-    "An entity as a choice of a question."
+def as_choice(e: Entity, section: str = "", keep: bool = False, shown: int = 750,
+              longest: int = LONGEST - 1) -> Alternative:
+    """Make an entity a choice of a question; `section` is what people see, of at most `shown` characters.
+    `keep` keeps the parentheses of its name; its unshown background has at most `longest` characters."""
     name, song = shown_name(e, keep), e.domain == "songs"
     told = search_link(name) if song else cut_description(section_text(e, section), shown)
     return Alternative(name, e.url, told, _infobox_text(e, longest), _unshown(e, None if song else section, longest), e.image_url if e.domain == "recipes" else "")
 
-def section_text(
-    e: Entity,    # with sections
-    section: str, # a heading in small letters
-) -> str:         # empty if it has none
-    "The text below a heading."
+def section_text(e: Entity, section: str) -> str:
+    "Return the text below a heading, given in small letters; empty if the entity has none."
     return next((t.strip() for h, t in e.sections.items() if _heading(h) == section), "")
 
 # %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #f273ab42
@@ -177,10 +161,8 @@ class Filters(Record):
         "What is wrong with the values, or nothing."
         return next((f"field {f}: {getattr(self, f)}; say 1 or more" for f in ("shortest", "fewest_sections", "most_songs") if getattr(self, f) < 1), "")
 
-def read_denied(
-    path: str|Path, # a word or phrase a line; # begins a comment
-) -> tuple[str, ...]:
-    "A denylist from a file."
+def read_denied(path: str|Path) -> tuple[str, ...]:
+    "Read a denylist from a file: a word or phrase a line; # begins a comment."
     lines = (_heading(l.partition("#")[0]) for l in utf8(read_bytes(path), str(path)).splitlines())
     return tuple(dict.fromkeys(filter(None, lines)))
 
@@ -250,11 +232,8 @@ def _twins(entities: Iterable[Entity], f: Filters) -> set[str]:
         else: seen |= told
     return out
 
-def candidates(
-    entities: Sequence[Entity],  # of a table
-    filters: Filters = Filters(), # the constants
-) -> Candidates:
-    "Entities that can be asked about."
+def candidates(entities: Sequence[Entity], filters: Filters = Filters()) -> Candidates:
+    "Find the entities of a table that can be asked about."
     denier = _denier(filters.denied)
     dropped = {e.url: why for e in _distinct(entities) if (why := _why_dropped(e, filters, denier))}
     dropped |= dict.fromkeys(_twins((e for e in entities if e.url not in dropped), filters), "twin")
@@ -263,10 +242,8 @@ def candidates(
     dropped |= {e.url: "popular" for e in songs if e.url not in popular}
     return Candidates(tuple(e for e in entities if e.url not in dropped), dropped, {e.url: e.domain for e in entities}, filters)
 
-def section_table(
-    c: Candidates, # filtered
-) -> list[dict]:   # as Table 2 has it
-    "Candidates by the section that people would be shown; an entity may stand in several."
+def section_table(c: Candidates) -> list[dict]:
+    "Count candidates by the section that people would be shown, as Table 2 does; an entity may stand in several."
     sections = list(dict.fromkeys(s for of in SECTIONS.values() for s in of))
     n = {(d, s): len(c.of(d, s)) for d in ("books", "recipes", "songs") for s in SECTIONS[d.upper()]}
     return [{"section": s or "main"} | {d: n.get((d, s), 0) for d in ("books", "recipes", "songs")} for s in sections]

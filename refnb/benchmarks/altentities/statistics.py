@@ -5,12 +5,12 @@
 # %% auto #0
 __all__ = ['Tagger', 'MODELS', 'SEEN', 'SHEETS', 'SIZES', 'COLUMNS', 'method_counts', 'AltStatistics', 'alt_statistics',
            'spacy_tagger', 'entities_per_expression', 'Shared', 'shared', 'seen_before', 'sheet_path', 'write_sheets',
-           'read_sheet', 'judged_share']
+           'filled_lines', 'read_sheet', 'judged_share']
 
 # %% ../../../nbs/benchmarks/altentities/01_statistics.ipynb #22fb9532
 import csv, io, random
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 from ...core.types import CallError, FormatError, Record, nearest
@@ -156,35 +156,37 @@ def sheet_path(
     _the_sheet(kind)
     return Path(folder)/f"{kind.replace(' ', '-')}-{domain}.csv"
 
-def write_sheets(
-    folder: str|Path,                               # where to
-    questions: Mapping[str, Sequence[AltQuestion]], # domain -> questions
-    seed: int = 0,                                  # of the draw
-) -> list[Path]:                                    # the files; none that is there is touched
-    "Sheets for all that the table judges by hand."
+def write_sheets(folder: str|Path, questions: Mapping[str, Sequence[AltQuestion]], seed: int = 0) -> list[Path]:
+    """Write sheets for all that the table judges by hand; a file that is there is not touched.
+    `questions` maps domains to questions; `seed` is of the draw."""
     wanted = {sheet_path(folder, d, k): (d, k) for k, s in SHEETS.items() for d in s.domains if questions.get(d)}
     if there := [p for p in wanted if p.exists()]: raise CallError("is there already", str(there[0]), "it may hold judgements: name another folder")
     return [write_atomic(p, _sheet_text(questions[d], k, seed)) for p, (d, k) in wanted.items()]
 
 # %% ../../../nbs/benchmarks/altentities/01_statistics.ipynb #ef8d879c
+def filled_lines(path: str|Path, field: str, known: Collection[str]|None = None) -> Iterator[tuple[str, str, str]]:
+    """Yield the lines of a sheet that are not empty: id, what stands under `field`, and where that is, for errors.
+    An id stands once, and is among those `known`; None: any."""
+    rows = csv.reader(io.StringIO(utf8(read_bytes(path), str(path)), newline=""))
+    seen: set[str] = set()
+    try:
+        head = next(rows, [])
+        if lost := [c for c in ("id", field) if c not in head]: raise FormatError(f"has no column {lost[0]!r}", at_line(str(path), 1), "keep the first line of the sheet; columns are divided by commas")
+        for row in rows:
+            if not any(x.strip() for x in row): continue
+            id, said = (row[head.index(c)].strip() if head.index(c) < len(row) else "" for c in ("id", field))
+            if bad := _of_an_id(id, seen, known): raise FormatError(bad[0], at_line(str(path), rows.line_num, "id"), bad[1])
+            seen.add(id)
+            yield id, said, at_line(str(path), rows.line_num, field)
+    except csv.Error as e: raise FormatError(str(e), at_line(str(path), rows.line_num)) from None
+
 def read_sheet(
     path: str|Path,     # a filled sheet
     kind: str,          # multi-modality, error rate
     ids: Collection[str]|None = None, # of the expressions that it may ask about; None: any
 ) -> dict[str, str]:    # id -> judgement; "": none yet
     "The judgements of a sheet."
-    rows = csv.reader(io.StringIO(utf8(read_bytes(path), str(path)), newline=""))
-    out: dict[str, str] = {}
-    try:
-        head = next(rows, [])
-        if lost := [c for c in ("id", "judgement") if c not in head]: raise FormatError(f"has no column {lost[0]!r}", at_line(str(path), 1), "keep the first line of the sheet; columns are divided by commas")
-        for row in rows:
-            if not any(x.strip() for x in row): continue
-            id, said = (row[head.index(c)].strip() if head.index(c) < len(row) else "" for c in ("id", "judgement"))
-            if bad := _of_an_id(id, out, ids): raise FormatError(bad[0], at_line(str(path), rows.line_num, "id"), bad[1])
-            out[id] = _judgement(said, kind, at_line(str(path), rows.line_num, "judgement"))
-    except csv.Error as e: raise FormatError(str(e), at_line(str(path), rows.line_num)) from None
-    return out
+    return {id: _judgement(said, kind, where) for id, said, where in filled_lines(path, "judgement", ids)}
 
 def _of_an_id(id: str, before: Collection[str], known: Collection[str]|None) -> tuple[str, str]|None:
     "What is wrong with a line's id, and what to do."

@@ -396,9 +396,9 @@ def audit_built(
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #b05dd5e1
 class Counted:
     "Flags counted: shown as share of all questions, or as `3 of 20` where only 20 can be told."
-    def __init__(self,
-        df: "pd.DataFrame", # flag, title, group, column, count, of (those that can be told), questions, share
-    ): self.df = df
+    def __init__(self, df: "pd.DataFrame"):
+        "Keep a table: flag, title, group, column, count, of (those that can be told), questions, share."
+        self.df = df
     def __repr__(self) -> str: return self.wide().to_string()
     def _repr_html_(self) -> str: return self.wide().to_html(escape=True)
 
@@ -422,12 +422,8 @@ def audit_table(
     return Counted(pd.DataFrame(rows))
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #02bd61f1
-def flagged(
-    questions: Iterable[Question], # that were audited
-    df: "pd.DataFrame",            # the audit
-    *flags: str,                   # all of these
-) -> list[Question]:               # in order
-    "The questions that have some flags."
+def flagged(questions: Iterable[Question], df: "pd.DataFrame", *flags: str) -> list[Question]:
+    "Return the audited questions, in order, that have all of these flags; `df` is the audit."
     if lost := [f for f in flags if f not in df]: raise CallError(f"the audit has no flag {lost[0]!r}", do="flags that need documents come from audit_built" if lost[0] in FLAGS else f"known: {', '.join(FLAGS)}")
     ids = set(df.id[df[list(flags)].fillna(False).all(axis=1)])
     return [q for q in questions if q.id in ids]

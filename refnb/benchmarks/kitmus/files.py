@@ -24,29 +24,21 @@ from .sampler import Instance, Sampler, Sentence, Subtask, VARIANTS, Word, the_v
 # %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #87eae28f
 _SCOPES = ("knowledge-text-only", "task-text-only", "full-text")
 
-def scope_sentences(
-    i: Instance, # a text
-    scope: str,  # one of SCOPES
-) -> tuple[Sentence, ...]: # its sentences
-    "The sentences of an instance in a scope."
+def scope_sentences(i: Instance, scope: str) -> tuple[Sentence, ...]:
+    "Return the sentences of an instance in one of SCOPES."
     return {"full-text": i.knowledge + i.task, "task-text-only": i.task, "knowledge-text-only": i.knowledge}[scope]
 
-def stem(
-    i: Instance|Subtask, # a text, or all of a split
-    scope: str,          # one of SCOPES
-    root: str = "kitmus", # the folder's name: it is part of every id
-) -> str:                # path without ending; with `:index` the id of a text
-    "Where a text stands, and the beginning of its id."
+def stem(i: Instance|Subtask, scope: str, root: str = "kitmus") -> str:
+    """Return a text's path without ending, and the beginning of its id, which `:index` completes.
+    `root` is the folder's name: it is part of every id."""
     variant = i.variant if isinstance(i, Instance) else i.variant.name
     return f"{root}/{variant}/subtask_{i.n}_ents/{scope}/{i.split}"
 
 # %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #9b48e663
 _BEFORE, _AFTER = frozenset(".,)/!;"), frozenset("(/")
 
-def pieces(
-    words: Iterable[Word], # of a text
-) -> list[str]:            # each token with the space before it, if there is one
-    "Tokens with their spaces."
+def pieces(words: Iterable[Word]) -> list[str]:
+    "Write tokens, each with the space before it, if there is one."
     out, glue, closing = [], True, False
     for w in words:
         t = w.token
@@ -85,11 +77,8 @@ def _block(s: Sentence) -> str:
     "A sentence's lines, with a mark where the id will stand."
     return "".join([f"\0{_line(i, w)}" for i, w in enumerate(s)])
 
-def conll_of(
-    key: str,                   # the id
-    blocks: list[str],          # of its sentences
-) -> str:                       # without a line break at the end
-    "One document."
+def conll_of(key: str, blocks: list[str]) -> str:
+    "Write one document of an id and the blocks of its sentences, without a line break at the end."
     if len(key) > 98: raise DataError(f"the id {key!r} has {len(key)} characters, the CoNLL column holds 98", do="take a shorter name for the folder")
     return f"#begin document ({key}); part 000\n" + "\n".join(blocks).replace("\0", key.ljust(99)) + "\n#end document"
 
@@ -102,11 +91,8 @@ def _speakers(n: int) -> str: return json.dumps(["Speaker#1"]*n)
 
 def _tokens(s: Sentence) -> str: return "[" + ", ".join([_quoted(w.token) for w in s]) + "]"
 
-def clusters_of(
-    sentences: tuple[Sentence, ...], # of a scope
-    n: int,                          # entities
-) -> list[list[int]]:                # for entity 1 to n: flat indices of its mentions, each one token
-    "Where the entities stand."
+def clusters_of(sentences: tuple[Sentence, ...], n: int) -> list[list[int]]:
+    "Find the flat indices of the mentions, each one token, of entities 1 to n."
     out: list[list[int]] = [[] for _ in range(n)]
     at = 0
     for s in sentences:
@@ -115,26 +101,17 @@ def clusters_of(
             at += 1
     return out
 
-def json_of(
-    key: str,                        # the id
-    sentences: tuple[Sentence, ...], # of a scope
-    n: int,                          # entities
-    tokens: list[str]|None = None,   # of the sentences, as JSON already
-    clusters: list[list[int]]|None = None, # where the entities stand, where it is known already
-) -> str:                            # one line
-    "One document."
+def json_of(key: str, sentences: tuple[Sentence, ...], n: int, tokens: list[str]|None = None,
+            clusters: list[list[int]]|None = None) -> str:
+    """Write one document, known by `key`, with `n` entities as a line of JSON.
+    Tokens, as JSON already, and clusters may be given where they are known."""
     words, said = ", ".join(tokens or map(_tokens, sentences)), ", ".join([_speakers(len(s)) for s in sentences])
     places = ", ".join(["[" + ", ".join([f"[{i}, {i}]" for i in c]) + "]" for c in clusters or clusters_of(sentences, n)])
     return f'{{"doc_key": {_quoted(key)}, "sentences": [{words}], "speakers": [{said}], "clusters": [{places}]}}'
 
 # %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #04e8c741
-def gap_of(
-    key: str,                        # the id
-    sentences: tuple[Sentence, ...], # of a scope
-    i: Instance,                     # the text
-    text: str,                       # of the scope
-) -> str:                            # a row, with its line end
-    "One row of GAP's table."
+def gap_of(key: str, sentences: tuple[Sentence, ...], i: Instance, text: str) -> str:
+    "Write one row of GAP's table, with its line end; `text` is that of the scope."
     said = [w for s in sentences for w in s]
     parts = pieces(said)
     ends = list(accumulate(map(len, parts)))
@@ -221,14 +198,10 @@ def _write_in_processes(make: Callable[[], Sampler], variants: list[str], aside:
         if say: say(v)
 
 # %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #1b18a267
-def build_files(
-    sampler: Sampler,                          # what is drawn, and how
-    out: str|Path,                             # a folder that is not there yet
-    variants: Iterable[str] = tuple(VARIANTS), # which
-    say: Callable[[str], None]|None = None,    # told as splits are done
-    jobs: int = 1,                             # processes
-) -> Path:                                     # the folder
-    "All files of a build, in a new folder that appears when it is whole."
+def build_files(sampler: Sampler, out: str|Path, variants: Iterable[str] = tuple(VARIANTS),
+                say: Callable[[str], None]|None = None, jobs: int = 1) -> Path:
+    """Write all files of a build in a new folder that appears when it is whole, in `jobs` processes.
+    `say` is called as splits are done."""
     out, variants = Path(out).resolve(), [the_variant(v).name for v in variants]
     again = lambda: Sampler(sampler.r, sampler.mode, sampler.entities, sampler.sizes, sampler.seed)
     many = jobs > 1 and len(variants) > 1 and "fork" in get_all_start_methods()
@@ -237,10 +210,7 @@ def build_files(
         else: _write_variants(sampler, variants, aside, out.name, say)
     return out
 
-def blob_ids(
-    sampler: Sampler,                          # what is drawn, and how
-    variants: Iterable[str] = tuple(VARIANTS), # which
-) -> Iterator[tuple[str, str, int]]:           # path, git blob id, bytes
-    "The ids that the files would have, without writing any."
+def blob_ids(sampler: Sampler, variants: Iterable[str] = tuple(VARIANTS)) -> Iterator[tuple[str, str, int]]:
+    "Compute path, git blob id and bytes of the files that would be there, without writing any."
     for t in sampler.subtasks(variants):
         for name, data in _files(t): yield name, hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest(), len(data)

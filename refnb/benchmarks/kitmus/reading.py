@@ -42,11 +42,8 @@ def _pronoun_of_clusters(key: str, lengths: Iterable[int], clusters: Iterable[It
     return Pronoun(key, tuple(candidates), right, two[0][1], {"entities": len(candidates), "position": right + 1, **fields})
 
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #aee2d7fa
-def pronoun_of(
-    i: Instance,              # a generated text
-    scope: str = "full-text", # with a task
-) -> Pronoun:                 # with templates, too, for breakdowns
-    "The pronoun of a generated text."
+def pronoun_of(i: Instance, scope: str = "full-text") -> Pronoun:
+    "Find the pronoun of a generated text in a scope with a task; with templates, too, for breakdowns."
     key, sentences = f"{stem(i, scope)}:{i.index}", scope_sentences(i, scope)
     fields: dict[str, str|int] = {"pronoun": i.pronoun, "meeting template": i.templates[0], "pronoun template": i.templates[1], "template pair": f"{i.templates[0]}+{i.templates[1]}"}
     return _pronoun_of_clusters(key, map(len, sentences), ([(j, j) for j in c] for c in clusters_of(sentences, i.n)), fields)
@@ -182,12 +179,8 @@ def _read_predictions(path: str|Path, gold: Mapping[str, Text]) -> Predictions:
     "What a file of predictions joins."
     return predictions(read_bytes(path), gold, str(path))
 
-def predictions(
-    data: bytes,              # a whole file
-    gold: Mapping[str, Text], # of read_gold
-    where: str = "",          # its name, for errors
-) -> Predictions:             # for every gold text
-    "What predictions join."
+def predictions(data: bytes, gold: Mapping[str, Text], where: str = "") -> Predictions:
+    "Read what predictions join for every gold text, of `read_gold`; `where` is the file's name, for errors."
     form = format_of(data)
     if form == "gap" or data.startswith(b"ID\t"): got = _from_table(data, gold, where)
     elif form == "conll":
@@ -210,11 +203,8 @@ class KitmusScores(NamedTuple):
     extra: int # predicted texts that gold does not know
     odd: int   # odd flags of a table
 
-def score_files(
-    gold: str|Path,      # CoNLL, JSON lines or a table
-    predicted: str|Path, # any of them
-) -> KitmusScores:       # counts
-    "Score a file of predictions against a file of gold."
+def score_files(gold: str|Path, predicted: str|Path) -> KitmusScores:
+    "Score a file of predictions against a file of gold: each CoNLL, JSON lines or a table."
     texts = _read_gold(gold)
     got, golds = _read_predictions(predicted, texts), [t.gold for t in texts.values()]
     return KitmusScores(by_field(golds, got.said)["all"], {f: by_field(golds, got.said, f) for f in golds[0].fields}, got.extra, got.odd)

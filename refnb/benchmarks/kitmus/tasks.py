@@ -45,12 +45,8 @@ def released_is_here(
     return all(where(f, s) in ("cache", "local") for f in files_of("kitmus-resources"))
 
 # %% ../../../nbs/benchmarks/kitmus/03_tasks.ipynb #b5ebe595
-def task_name(
-    variant: str, # one of the eight
-    n: int,       # entities
-    split: str,   # train, validation, test
-) -> str:         # a task's path
-    "The path of a task."
+def task_name(variant: str, n: int, split: str) -> str:
+    "Write the path of a task: one of the eight variants, `n` entities, and train, validation or test."
     return f"kitmus/{variant}/{n}/{split}"
 
 def _read_part(name: str) -> tuple[str, int, str]:
@@ -77,11 +73,8 @@ def released_subtask(
     return _drawn(s.upstream, s.cache)[variant, n, split]
 
 # %% ../../../nbs/benchmarks/kitmus/03_tasks.ipynb #cd3b5e05
-def task_pronouns(
-    t: Subtask,               # the texts
-    scope: str = "full-text", # with a task
-) -> dict[str, Text]:         # by id, for scoring
-    "The pronouns of a part with their tokens."
+def task_pronouns(t: Subtask, scope: str = "full-text") -> dict[str, Text]:
+    "Find the pronouns of a task with their tokens, by id, for scoring; the scope must have a task."
     def text(i: Instance) -> Text:
         return Text(pronoun_of(i, scope), tuple(w.token for x in scope_sentences(i, scope) for w in x), "")
     return {x.gold.id: x for x in map(text, t)}

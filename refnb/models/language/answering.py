@@ -6,22 +6,20 @@
 __all__ = ['UNHASHED', 'form_for', 'Sent', 'sent_of', 'answer_of', 'system_text', 'run_settings', 'local_answers']
 
 # %% ../../../nbs/models/language/07_answering.ipynb #7a07187a
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
-import msgspec
+import msgspec, re
 from ...core.types import Answer, CallError, Question
+from ..systems import Failure
 from .language_models import Ask, LanguageModel, Reply, ask_of, usage
 from .servers import spoken
 from .local import Local, load_local, reply_to, shared_order, write_all
 from .prompts import Order, answers, continuations, in_order, one_of, pattern, read, render, schema, text_of, the_form, turned_back
 
 # %% ../../../nbs/models/language/07_answering.ipynb #33faa2cf
-def form_for(
-    m: LanguageModel, # who is asked
-    benchmark: str,   # whose prompts fit: `Task.prompts`
-    form: str = "",   # another form than the model's own
-) -> str:             # its name
-    "Choose the prompt form of a model for a benchmark."
+def form_for(m: LanguageModel, benchmark: str, form: str = "") -> str:
+    """Choose the name of a model's prompt form for a benchmark whose prompts fit (`Task.prompts`).
+    `form` is another than the model's own."""
     name = form or m.forms.get(benchmark, "choice/names")
     the_form(name)
     return name
@@ -35,14 +33,8 @@ class Sent(NamedTuple):
     lead: str          # words that lead up to an option, where options are scored
     form: str          # the prompt form
 
-def sent_of(
-    m: LanguageModel,       # who is asked
-    q: Question,            # with text
-    form: str,              # the prompt form
-    order: Order = "given", # of the options
-    system: str = "",       # the text of a system message
-) -> Sent:
-    "Turn a question into a request."
+def sent_of(m: LanguageModel, q: Question, form: str, order: Order = "given", system: str = "") -> Sent:
+    "Turn a question, with its text, into a request; `system` is the text of a system message."
     shown, perm = in_order(q, order)
     lead, labels = continuations(shown, form)
     prompt = render(shown, form)
@@ -63,13 +55,9 @@ def _bound(m: LanguageModel, q: Question, form: str, options: list[str]) -> str:
     return one_of(options) if m.constraint == "choice" else ""
 
 # %% ../../../nbs/models/language/07_answering.ipynb #b0edeae1
-def answer_of(
-    t: Sent,          # what was sent
-    m: LanguageModel, # who answered
-    r: Reply,         # what came back
-) -> Answer:          # in the question's own order of options
-    "A reply as an answer."
-    if r.finish == "failed": return Answer(t.ask.id, reason="failed", raw=r.error, usage=usage(m, r))
+def answer_of(t: Sent, m: LanguageModel, r: Reply) -> Answer|Failure:
+    "Read a reply as an answer in the question's own order of options; a request that failed is none."
+    if r.finish == "failed": return Failure(t.ask.id, re.split(r"; | \(|: ", r.error)[0], r.error)
     if r.scores is not None: a = Answer(t.ask.id, scores=r.scores)
     else: a = read(t.question, t.form, spoken(t.ask, r.text), r.finish, m.reading, m.drop).changed(raw=r.text)
     return turned_back(a.changed(usage=usage(m, r)), t.perm)
@@ -77,33 +65,20 @@ def answer_of(
 # %% ../../../nbs/models/language/07_answering.ipynb #b081dfda
 UNHASHED = {"title", "price", "licence", "note", "key", "rate", "package", "batch", "forms", "system"}
 
-def system_text(
-    m: LanguageModel, # who is asked
-    benchmark: str,   # of the task
-) -> str:
-    "The text of a model's system message for a benchmark."
+def system_text(m: LanguageModel, benchmark: str) -> str:
+    "Return the text of a model's system message for a task's benchmark."
     name = m.system.get(benchmark, "")
     return text_of(name).strip() if name else ""
 
-def run_settings(
-    m: LanguageModel, # who is asked
-    form: str,        # the prompt form
-    order: str,       # of the options
-) -> dict[str, Any]:
-    "What of a model's settings could change an answer."
+def run_settings(m: LanguageModel, form: str, order: str) -> dict[str, Any]:
+    "List what of a model's settings, with form and order of options, could change an answer."
     return {k: v for k, v in msgspec.to_builtins(m).items() if k not in UNHASHED} | {"form": form, "order": order}
 
 # %% ../../../nbs/models/language/07_answering.ipynb #357384cd
-def local_answers(
-    m: LanguageModel,           # a local one
-    questions: Sequence[Question], # with text
-    form: str,                  # the prompt form
-    order: Order = "given",     # of the options
-    system: str = "",           # the text of a system message
-    offline: bool = True,       # nothing is downloaded
-    local: Local|None = None,   # a loaded model
-) -> Iterator[Answer]:          # in an order of their own
-    "What a local model says, in the order in which questions share most."
+def local_answers(m: LanguageModel, questions: Sequence[Question], form: str, order: Order = "given", system: str = "",
+                  offline: bool = True, local: Local|None = None) -> Iterator[Answer|Failure]:
+    """Yield what a local model says, in the order in which questions share most.
+    Offline, nothing is downloaded; `local` is a model that is loaded already."""
     local, at = local or load_local(m, offline), shared_order(questions)
     n = local.batch if m.way == "reply" else 1
     for k in range(0, len(at), n):

@@ -43,14 +43,8 @@ class Exported(Record, omit_defaults=False):
     canary: str = CANARY["canary"] # of benchmark data
 
 # %% ../../../nbs/models/language/09_other_harnesses.ipynb #f5a82973
-def exported(
-    m: LanguageModel,       # as which it is asked
-    q: Question,            # with text
-    form: str,              # the prompt form
-    order: Order = "given", # of the options
-    system: str = "",       # the text of a system message
-) -> Exported:
-    "A question as another tool asks it."
+def exported(m: LanguageModel, q: Question, form: str, order: Order = "given", system: str = "") -> Exported:
+    "Write a question as another tool asks it, as model `m` is asked; `system` is the text of a system message."
     t = sent_of(m, q, form, order)
     lead, options = continuations(t.question, form) if m.way != "reply" else ("", [])
     space = " " if lead.rstrip() else ""
@@ -71,41 +65,31 @@ def _question(record: Mapping[str, Any]) -> Question:
 def _verdict(q: Question, a: Answer) -> Verdict:
     return Verdict(credit(q, a), " / ".join(q.options[i].name for i in a.chosen) or a.reason or "")
 
-def verdict(
-    record: Mapping[str, Any], # of the question: a line of questions.jsonl
-    reply: str,                # what came back
-    finish: str = "stop",      # how it ended: stop, length, content_filter, refusal or failed
-) -> Verdict:
-    "A reply as refnb judges it."
+def verdict(record: Mapping[str, Any], reply: str, finish: str = "stop") -> Verdict:
+    """Judge a reply to a question, a line of questions.jsonl, as refnb does.
+    It ended by stop, length, content_filter, refusal or failed."""
     q = _question(record)
     return _verdict(q, read(q, record["form"], reply, finish, record["reading"], record["drop"]))
 
 # %% ../../../nbs/models/language/09_other_harnesses.ipynb #de0870c6
 _FINISH = {"max_tokens": "length", "model_length": "length", "content_filter": "content_filter"}
 
-def inspect_finish(
-    stop: str, # stop_reason of inspect_ai
-) -> str:      # stop, length or content_filter
-    "How a reply ended, in refnb's words."
+def inspect_finish(stop: str) -> str:
+    "Say how a reply ended, in refnb's words (stop, length or content_filter), from inspect_ai's stop_reason."
     return _FINISH.get(stop, "stop")
 
 # %% ../../../nbs/models/language/09_other_harnesses.ipynb #b49d5b2c
-def option_sizes(
-    tokenizer: Any,            # of transformers
-    record: Mapping[str, Any], # with choices
-) -> list[int]:                # tokens of each choice, as refnb counts them
-    "What the sums of log-probabilities are divided by."
+def option_sizes(tokenizer: Any, record: Mapping[str, Any]) -> list[int]:
+    "Count the tokens of each choice as refnb does: what the sums of log-probabilities are divided by."
     return [len(ids) for ids in option_ids(tokenizer, record["lead"], [c.strip() for c in record["choices"]])]
 
 def _best(record: Mapping[str, Any], scores: Sequence[float]) -> float:
     "1 if the first of the best scores is a right option's: how the harness counts."
     return float(max(range(len(scores)), key=scores.__getitem__) in record["right"])
 
-def harness_scores(
-    record: Mapping[str, Any],    # a document of the harness: a record, with the sizes of its choices
-    results: Sequence[str|float], # its reply; or a sum of log-probabilities for each choice, and that of the blanks before them
-) -> dict[str, float]:
-    "The metrics of one question."
+def harness_scores(record: Mapping[str, Any], results: Sequence[str|float]) -> dict[str, float]:
+    """Compute the metrics of one question, a record with the sizes of its choices.
+    `results` are its reply; or a sum of log-probabilities for each choice, and that of the blanks before them."""
     if not record["choices"]: return {"acc_refnb": verdict(record, str(results[0])).credit}
     n = len(record["choices"])
     numbers = [float(r) for r in results]
@@ -115,20 +99,16 @@ def harness_scores(
     return {"acc_refnb": credit(q, Answer(q.id, scores=means)), "acc": _best(record, sums), "acc_norm": _best(record, [s/len(c) for s, c in zip(sums, record["choices"], strict=True)])}
 
 # %% ../../../nbs/models/language/09_other_harnesses.ipynb #8244e2ff
-def tokenizer_of(
-    about: Mapping[str, Any], # arguments of the harness' model
-) -> Any:                     # of transformers
-    "Load the tokenizer of the model that the harness asks."
+def tokenizer_of(about: Mapping[str, Any]) -> Any:
+    "Load the tokenizer of the model that the harness asks, from the arguments of the harness' model."
     name = next((v for k in ("tokenizer", "pretrained", "model") if isinstance(v := about.get(k), str) and v), "")
     if not name: raise CallError("options are compared by the mean over their tokens, and no tokenizer is named", "--model_args", "say tokenizer=NAME; or export replies, with way=reply")
     more = {k: about[k] for k in ("revision", "gguf_file") if about.get(k)}
     return need("transformers", "models").AutoTokenizer.from_pretrained(name, trust_remote_code=False, **more)
 
-def harness_documents(
-    path: str|Path,           # questions.jsonl
-    about: Mapping[str, Any], # what the task knows: its own metadata and the model's arguments
-) -> list[dict]:              # with the sizes of choices
-    "The documents of the harness."
+def harness_documents(path: str|Path, about: Mapping[str, Any]) -> list[dict]:
+    """List the documents of the harness from questions.jsonl, with the sizes of choices.
+    `about` is what the task knows: its own metadata and the model's arguments."""
     records = [json.loads(line) for line in Path(path).read_bytes().splitlines()]
     tokenizer = tokenizer_of(about) if any(r["choices"] for r in records) else None
     more = lambda r: {"sizes": option_sizes(tokenizer, r) if r["choices"] else [], "meta": json.dumps(r["meta"])}  # values of several types in one column cannot be kept there
@@ -150,17 +130,11 @@ def _model(system: str, tool: str, changed: dict[str, Any]) -> tuple[LanguageMod
     return the_model(system, **changed | forced), changed | forced
 
 # %% ../../../nbs/models/language/09_other_harnesses.ipynb #54e886ed
-def prepared(
-    questions: str|Path|Iterable[Question], # a task, a file of questions, or questions
-    tool: str,                              # inspect or harness
-    system: str,                            # a language model: its form, system message and decoding are used
-    form: str = "",                         # another prompt form
-    order: Order = "given",                 # of the options
-    limit: int = 0,                         # the first questions only; 0: all
-    s: Settings|None = None,                # where to look
-    **changed: Any,                         # single settings of the model
-) -> Export:
-    "A task as it would be asked."
+def prepared(questions: str|Path|Iterable[Question], tool: str, system: str, form: str = "", order: Order = "given",
+             limit: int = 0, s: Settings|None = None, **changed: Any) -> Export:
+    """Prepare a task, a file of questions or questions for a tool (inspect or harness): asked as a language model,
+    `system`, is. `form` is another prompt form; `limit` takes the first questions only, 0: all; `changed` are single
+    settings of the model."""
     if limit < 0: raise CallError(f"a limit of {limit} questions", "limit", "say 1 or more; 0 means all")
     m, changed = _model(system, tool, changed)
     task = as_task(questions, s or load_settings())
@@ -213,17 +187,11 @@ def _harness_yaml(e: Export) -> str:
     return "".join(f"{k}: {said(v)}\n" for k, v in (config | {"metadata": e.about}).items())
 
 # %% ../../../nbs/models/language/09_other_harnesses.ipynb #c34db575
-def export_harness(
-    questions: str|Path|Iterable[Question], # a task, a file of questions, or questions
-    folder: str|Path,                       # new or empty
-    system: str = "smollm2-135m",           # a language model: it is asked as refnb asks this one
-    form: str = "",                         # prompt form; the model's own for the benchmark if not given
-    order: Order = "given",                 # of the options
-    limit: int = 0,                         # the first questions only; 0: all
-    s: Settings|None = None,                # where to look
-    **changed: Any,                         # single settings of the model, such as way="reply"
-) -> Path:                                  # the folder
-    "Export a task to lm-evaluation-harness: `lm_eval --tasks NAME --include_path FOLDER`."
+def export_harness(questions: str|Path|Iterable[Question], folder: str|Path, system: str = "smollm2-135m",
+                   form: str = "", order: Order = "given", limit: int = 0, s: Settings|None = None,
+                   **changed: Any) -> Path:
+    """Export a task, a file or questions, into a new or empty folder: `lm_eval --tasks NAME --include_path FOLDER`.
+    All is as for `prepared`; a single setting of the model is, for example, way="reply"."""
     e, path = prepared(questions, "harness", system, form, order, limit, s, **changed), _new(folder)
     beside = " Beside it stand the harness' own readings of the same sums, undivided (`acc`) and divided by characters (`acc_norm`)."
     _write(e, path, "harness", {"template": " --apply_chat_template" if e.model.message == "chat" else "", "metrics": beside if e.model.way != "reply" else ""})
@@ -231,17 +199,11 @@ def export_harness(
     return path
 
 # %% ../../../nbs/models/language/09_other_harnesses.ipynb #b205f944
-def export_inspect(
-    questions: str|Path|Iterable[Question], # a task, a file of questions, or questions
-    folder: str|Path,                       # new or empty
-    system: str = "smollm2-135m",           # a language model: it is asked as refnb asks this one
-    form: str = "",                         # prompt form; the model's own for the benchmark if not given
-    order: Order = "given",                 # of the options
-    limit: int = 0,                         # the first questions only; 0: all
-    s: Settings|None = None,                # where to look
-    **changed: Any,                         # single settings of the model, such as decoding={"max_tokens": 100}
-) -> Path:                                  # the folder
-    "Export a task to inspect_ai: `inspect eval FOLDER/task.py --model …`."
+def export_inspect(questions: str|Path|Iterable[Question], folder: str|Path, system: str = "smollm2-135m",
+                   form: str = "", order: Order = "given", limit: int = 0, s: Settings|None = None,
+                   **changed: Any) -> Path:
+    """Export a task, a file or questions, into a new or empty folder: `inspect eval FOLDER/task.py --model …`.
+    All is as for `prepared`; a single setting of the model is, for example, decoding={"max_tokens": 100}."""
     e, path = prepared(questions, "inspect", system, form, order, limit, s, **changed), _new(folder)
     raw = """; `-M 'chat_template="{{ messages[0].content }}"'` sends it the raw prompt, as refnb does""" if e.model.message == "raw" else ""
     _write(e, path, "inspect", {"raw": raw})

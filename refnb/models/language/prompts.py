@@ -35,27 +35,21 @@ def _forms() -> dict[str, Form]:
     "All prompt forms by name."
     return read_yaml(packaged("data/prompts/forms.yaml"), dict[str, Form])
 
-def the_form(
-    name: str, # such as identifyme/desc
-) -> Form:
-    "A prompt form by name."
+def the_form(name: str) -> Form:
+    "Find a prompt form by name, such as identifyme/desc."
     if name not in _forms(): raise CallError(f"unknown prompt form {name!r}", do=nearest(name, _forms()))
     return _forms()[name]
 
 @cache
-def text_of(
-    name: str, # of a form, or of a system message: a file without its ending
-) -> str:
-    "The text of a prompt."
+def text_of(name: str) -> str:
+    "Read a prompt's text by the name of a form, or of a system message: a file without its ending."
     file = _forms()[name].file if name in _forms() else f"{name}.txt"
     path = packaged(f"data/prompts/{file}")
     if not path.is_file(): raise CallError(f"there is no prompt {name!r}", do=nearest(name, _forms()))
     return path.read_bytes().decode()
 
-def prompt_id(
-    name: str, # of a form or a system message
-) -> str:      # 12 hex digits
-    "The hash of a prompt's text."
+def prompt_id(name: str) -> str:
+    "Hash the text of a form or a system message, as 12 hex digits."
     return hashlib.sha256(text_of(name).encode()).hexdigest()[:12]
 
 # %% ../../../nbs/models/language/02_prompts.ipynb #e6481b17
@@ -113,11 +107,8 @@ def _fields(q: Question, form: str) -> dict[str, str]:
              "bracketed": lambda: _bracketed_sentence(q), "book": lambda: f"{q.text[:a]}[{q.text[a:b]}]{q.text[b:]}", "character": lambda: str(q.meta.get("character", ""))}
     return {k: known[k]() for k in _wanted(form) if k in known}
 
-def render(
-    q: Question, # with text
-    form: str,   # its name
-) -> str:        # what a model reads
-    "A question as a prompt."
+def render(q: Question, form: str) -> str:
+    "Write a question, with its text, as the prompt that a model reads, in a form given by name."
     return Template(text_of(form)).substitute(_fields(q, form))
 
 # %% ../../../nbs/models/language/02_prompts.ipynb #c305c28b
@@ -126,43 +117,29 @@ def _labels(q: Question, form: Form) -> list[str]:
     if form.reads == "letter": return _letters(len(q.options))
     return [" ".join(o.name.split()) for o in q.options]
 
-def answers(
-    q: Question, # with options
-    form: str,   # its name
-) -> list[str]:  # each once
-    "What may be answered: the options' labels, and what a form allows besides."
+def answers(q: Question, form: str) -> list[str]:
+    "List what may be answered, each once: the options' labels, and what a form allows besides."
     f = the_form(form)
     return list(dict.fromkeys([*_labels(q, f), *([f.extra] if f.extra else [])]))
 
-def continuations(
-    q: Question, # with options
-    form: str,   # its name
-) -> tuple[str, list[str]]: # what leads up to the answer, and an answer for each option
-    "What a reply would say."
+def continuations(q: Question, form: str) -> tuple[str, list[str]]:
+    "Write what a reply would say: what leads up to the answer, and an answer for each option."
     f = the_form(form)
     return (reply_form(q, 0, "base").rpartition(MARKER)[0] + MARKER if f.reads == "line" else ""), _labels(q, f)
 
 # %% ../../../nbs/models/language/02_prompts.ipynb #7421d59b
-def pattern(
-    q: Question, # with options
-    form: str,   # its name
-) -> str:        # a regular expression, for finite automata
-    "What a well-formed reply fits."
+def pattern(q: Question, form: str) -> str:
+    "Write a regular expression, for finite automata, that a well-formed reply fits."
     f = the_form(form)
     if f.reads == "line": return grammar(q, "desc" if f.explains else "base", "complete")
     return one_of(answers(q, form))
 
-def one_of(
-    words: list[str], # what may be said
-) -> str:             # a regular expression
-    "Nothing but one of these."
+def one_of(words: list[str]) -> str:
+    "Write a regular expression for one of these words and nothing else."
     return "(" + "|".join(map(re.escape, words)) + ")"
 
-def schema(
-    q: Question, # with options
-    form: str,   # its name
-) -> str:        # a JSON schema
-    "What a reply as a JSON object fits: the explanation first, where the form wants one, then one of the answers."
+def schema(q: Question, form: str) -> str:
+    "Write the JSON schema of a reply: the explanation first, where the form wants one, then one of the answers."
     f = the_form(form)
     fields = ({"explanation": {"type": "string"}} if f.explains else {}) | {"answer": {"type": "string", "enum": answers(q, form)}}
     return json.dumps({"type": "object", "properties": fields, "required": list(fields), "additionalProperties": False}, ensure_ascii=False)
@@ -189,15 +166,10 @@ def _read_yes_no(q: Question, reply: str) -> Answer:
 # %% ../../../nbs/models/language/02_prompts.ipynb #6a0556df
 _ENDED: dict[str, Reason] = {"length": "cut", "content_filter": "filtered", "refusal": "refused", "failed": "failed"}
 
-def read(
-    q: Question,             # what was asked
-    form: str,               # in which form
-    reply: str,              # what came back
-    finish: str = "stop",    # how it ended
-    reading: Mode = "tolerant", # of answer lines
-    drop: str = "",          # characters that are removed before reading
-) -> Answer:
-    "A reply as an answer."
+def read(q: Question, form: str, reply: str, finish: str = "stop", reading: Mode = "tolerant",
+         drop: str = "") -> Answer:
+    """Read a reply, which ended by `finish`, as an answer to a question in this form.
+    `reading` is of answer lines; the characters `drop` are removed before."""
     f = the_form(form)
     if f.reads in ("line", "name"):
         if f.extra and _bare(reply) == _bare(f.extra): return Answer(q.id, reason="refused", raw=reply)
@@ -219,21 +191,16 @@ def _bare(text: str) -> str: return re.sub(r"\W+", " ", text).strip().lower()
 # %% ../../../nbs/models/language/02_prompts.ipynb #395ab6f1
 Order = Literal["given", "reversed"]
 
-def in_order(
-    q: Question,          # with options
-    order: Order = "given", # of the options
-) -> tuple[Question, list[int]]: # the question as it is shown, and for each shown option its index in q
-    "A question with its options in another order."
+def in_order(q: Question, order: Order = "given") -> tuple[Question, list[int]]:
+    """Put a question's options in another order:
+    the question as it is shown, and for each shown option its index in q."""
     if order not in ("given", "reversed"): raise CallError(f"unknown order {order!r}", do=nearest(order, ("given", "reversed")))
     n = len(q.options)
     last = [n - 1] if n and q.options[-1].name == NONE else []
     perm = list(range(n)) if order == "given" else [*range(n - 1 - len(last), -1, -1), *last]
     return q.changed(options=tuple(q.options[i] for i in perm), right=tuple(perm.index(i) for i in q.right)), perm
 
-def turned_back(
-    a: Answer,       # to the question as it was shown
-    perm: list[int], # of in_order
-) -> Answer:
-    "An answer in the question's own order."
+def turned_back(a: Answer, perm: list[int]) -> Answer:
+    "Put an answer to the question as it was shown into the question's own order; `perm` is of `in_order`."
     scores = None if a.scores is None else tuple(a.scores[perm.index(i)] for i in range(len(perm)))
     return a.changed(chosen=tuple(perm[i] for i in a.chosen), scores=scores)

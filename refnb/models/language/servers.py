@@ -217,6 +217,7 @@ class Fault(NamedTuple):
     do: str = ""             # what the reader can do, where all stops
     odd: bool = False        # a question's fault that may well be everyone's
     busy: bool = False       # too many requests: the server is well
+    setup: bool = False      # no server of the protocol, unless it has answered before
 
 _LONG = re.compile(r"request too large|context[ _](length|size|window)|maximum (context|input|prompt)|(prompt|input|request|messages?)\b.{0,40} too (long|large|many)|too many (input )?tokens|exceeds? the (model'?s )?(maximum|limit)", re.I)
 _POLICY = re.compile(r"content[ _](filter|policy|management)|moderation|flagged|responsible ?ai", re.I)
@@ -273,6 +274,7 @@ def fault_of_status(
 DEFAULT_URL = "https://api.openai.com/v1"
 
 # %% ../../../nbs/models/language/04_servers.ipynb #72dfd9d3
+_LOOK = "start the server, or look at base_url in the model's settings; then run the same command again"
 _UNSENT = ("ConnectError", "ConnectTimeout", "PoolTimeout", "ProxyError", "UnsupportedProtocol", "LocalProtocolError")
 
 def _fault_of_connection(e: BaseException|None, seconds: float = 0) -> Fault:
@@ -281,7 +283,8 @@ def _fault_of_connection(e: BaseException|None, seconds: float = 0) -> Fault:
     if name == "UnsupportedProtocol": return Fault("stop", "the base_url is no address of a server", do="it begins with http:// or https://")
     if name in ("ReadTimeout", "TimeoutError"): return Fault("again", f"no reply within {seconds:g} seconds", billed=True)
     words = {"ConnectTimeout": "the server cannot be reached: no connection in time", "ConnectError": f"the server cannot be reached ({e})"}
-    return Fault("again", words.get(name, f"the connection broke ({name}{f': {e}' if str(e) else ''})"), billed=name not in _UNSENT)
+    what = words.get(name, f"the connection broke ({name}{f': {e}' if str(e) else ''})")
+    return Fault("again", what, billed=name not in _UNSENT, do=_LOOK, setup=name in words)
 
 # %% ../../../nbs/models/language/04_servers.ipynb #b68e3fab
 class Patience(Record):
@@ -471,7 +474,9 @@ class Line:
             self.limit = "max_completion_tokens"
             return await self.ask(ask, name)
         try: return said(got, ask)
-        except ValueError as e: return Fault("again", self.secret.scrubbed(f"the reply is broken ({e})"), billed=True)
+        except ValueError as e:
+            what = self.secret.scrubbed(f"the reply is broken ({e})")
+            return Fault("again", what, billed=True, do=_LOOK, setup=not got.lstrip().startswith((b"{", b"[")))
 
 _LOGS = ("openai", "openai._base_client", "httpx2", "httpcore2.connection", "httpcore2.http11", "httpcore2.proxy")
 
@@ -530,6 +535,7 @@ class _Asking:
         self.added, self.more = 0, 0                       # tokens beyond what a request should take: read, written
         self.requests, self.tokens = _Bucket(m.rate.requests, clock), _Bucket(m.rate.tokens, clock)
         self.closed = 0.                                   # until then the server wants a pause
+        self.heard = False                                 # whether a server of the protocol is there
         self.flying: dict[str, asyncio.Future] = {}        # keys that are being asked
         self.rows: list[tuple[str, Reply, Ask, asyncio.Future]] = [] # replies on their way to the store
         self.doubtful: deque[tuple[Ask, Reply, bool]] = deque() # failures in a row that may be the server's alone
@@ -568,7 +574,8 @@ class _Asking:
     def hindrance(self, usd: float, tokens: int) -> float:
         "Return seconds until a request may start; infinite where another must end first."
         if (wait := self.closed - self.clock()) > 0: return wait
-        if self.purse.held >= max(1, int(self.window.size)): return math.inf
+        most = max(1, int(self.window.size)) if self.heard else 1  # the first request goes alone: a wrong address costs one
+        if self.purse.held >= most: return math.inf
         if self.purse.can(usd): return max(self.requests.wait(1), self.tokens.wait(tokens))
         if self.purse.held: return math.inf
         spent = self.purse.spent + self.purse.lost
@@ -603,6 +610,7 @@ class _Asking:
             self.line.open()
             self.count["requests"] += 1
             got = await self.line.ask(ask, name)
+            self.heard = self.heard or not (isinstance(got, Fault) and got.setup)
             if isinstance(got, Fault):
                 lost = got.billed
                 self.slow(got, start)
@@ -630,7 +638,7 @@ class _Asking:
             n += 1
             got = await self.attempt(ask, name)
             if isinstance(got, Reply): return got.changed(tries=n), False
-            if got.kind == "stop": raise DataError(got.what, self.m.model, got.do)
+            if got.kind == "stop" or (got.setup and not self.heard): raise DataError(got.what, self.m.model, got.do)
             if got.kind == "question": return Reply(finish=got.finish, error="" if got.finish == "content_filter" else got.what, tries=n), got.odd
             bad += not got.busy
             wait = max(pause(n, p, self.rng, got.after), self.closed - self.clock())

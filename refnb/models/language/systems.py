@@ -17,7 +17,7 @@ from ...core.types import Answer, CallError, DataError, Question, safe_name
 from ...core.settings import Settings
 from ...core.runs import RunInfo
 from ...benchmarks.tasks import Task, is_task, find_task
-from ..systems import BaseSystem, Identity, Plan, Said, System, variant_name
+from ..systems import BaseSystem, Failure, Identity, Plan, Said, System, variant_name
 from ..registry import Entry, changed_record, differing
 from .language_models import Ask, LanguageModel, Reply, ask_key, forecast, model_of
 from .prompts import Order, text_of
@@ -144,12 +144,12 @@ class LanguageModelSystem(BaseSystem):
         elif self.batches: yield from self._by_batches(task, items)
         else: yield from self._from_server(task, items)
 
-    def _locally(self, task: Task, items: Sequence[Question]) -> Iterator[Answer]:
+    def _locally(self, task: Task, items: Sequence[Question]) -> Iterator[Said]:
         m, offline = self.model, task.settings.offline
         if not items: return
         if self.loaded is None: self.loaded = load_local(m, offline)
         yield from local_answers(m, items, self.form_on(task), self.order, system_text(m, task.benchmark), offline, self.loaded)
-    def _from_server(self, task: Task, items: Sequence[Question]) -> Iterator[Answer]:
+    def _from_server(self, task: Task, items: Sequence[Question]) -> Iterator[Said]:
         under_way: dict[str, Sent] = {}
         def asks() -> Iterator[Ask]:  # a question becomes a request when its turn comes
             for x in self.sent(task, items):
@@ -157,17 +157,23 @@ class LanguageModelSystem(BaseSystem):
                 yield x.ask
         with Replies(Path(task.settings.runs)/"replies") as store:
             for ask, reply in _stream(self, asks(), store): yield answer_of(under_way.pop(ask.id), self.model, reply)
-    def _by_batches(self, task: Task, items: Sequence[Question]) -> Iterator[Answer]:
+    def _by_batches(self, task: Task, items: Sequence[Question]) -> Iterator[Said]:
         m, left, sent = self.model, [], list(self.sent(task, items))
         folder = Path(task.settings.runs)/"batches"/safe_name(f"{m.model}-{hashlib.sha256(m.base_url.encode()).hexdigest()[:8]}")
         with Replies(Path(task.settings.runs)/"replies") as store:
             poll_batch(m, folder)
             got = reconcile(m, store, folder)
+            failures: list[Said] = []
             for x in sent:
-                if reply := _in_store(store, x.ask): yield answer_of(x, m, reply)
-                else: left.append(x)
+                reply = _in_store(store, x.ask)
+                if reply is None: left.append(x)
+                elif isinstance(said := answer_of(x, m, reply), Failure): failures.append(said.changed(do=_ONE_BY_ONE))
+                else: yield said
             submit_batch((x.ask for x in left), m, store, folder, self.budget)
+            if not left: yield from failures
         self.summary = Summary(served=len(sent) - len(left), usd=got.usd, usd_at_most=got.usd, stopped=_waits(folder, got.trouble) if left else "")
+
+_ONE_BY_ONE = "run the same command without --batch: it asks only these"
 
 def _waits(folder: Path, trouble: Sequence[str]) -> str:
     "What batches are under way, in words."

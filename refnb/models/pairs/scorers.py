@@ -79,10 +79,8 @@ def content_words(
     "The different words of a text that say something."
     return set(re.findall("[a-z0-9]+", text.lower())) - stop_words()
 
-def word_overlap(
-    p: Pairs,   # what is compared
-) -> list[int]: # shared words
-    "How many words of an expression stand in an option's text."
+def word_overlap(p: Pairs) -> list[int]:
+    "Count the words of each expression that stand in an option's text."
     said, told = ([content_words(t) for t in texts] for texts in (p.expressions, p.texts))
     return [len(said[i] & told[j]) for i, j in p.at.tolist()]
 
@@ -139,35 +137,28 @@ def _term_counts(texts: Sequence[str], terms: Terms, columns: dict[str, int], gr
 # %% ../../../nbs/models/pairs/00_scorers.ipynb #c96be148
 class Tfidf:
     "A scorer whose weights of terms are fitted on texts."
-    def __init__(self,
-        texts: Iterable[str], # of options: nothing of what is right
-        terms: Terms = WORDS, # how a text is taken apart
-    ):
+    def __init__(self, texts: Iterable[str], terms: Terms = WORDS):
+        """Weigh terms by texts of options, which tell nothing of what is right;
+        `terms` says how a text is taken apart."""
         self.terms = terms
         self.columns: dict[str, int] = {} # term -> column
         counts = _term_counts(list(texts), terms, self.columns, grow=True)
         self.weights = 1 + np.log((1 + counts.shape[0])/(1 + np.bincount(counts.indices, minlength=counts.shape[1])))
-    def vectors(self,
-        texts: Sequence[str], # anything
-    ) -> Any:                 # a sparse table, rows of length one; all zero where no term is known
-        "Return texts as vectors."
+    def vectors(self, texts: Sequence[str]) -> Any:
+        "Return texts as a sparse table, rows of length one; all zero where no term is known."
         m = _term_counts(texts, self.terms, self.columns)
         m.data = (1 + np.log(m.data))*self.weights[m.indices]
         length = np.sqrt(np.asarray(m.multiply(m).sum(axis=1))).ravel()
         m.data /= np.repeat(np.where(length, length, 1), np.diff(m.indptr))
         return m
-    def __call__(self,
-        p: Pairs, # what is compared
-    ) -> np.ndarray:
-        "The cosine of each pair."
+    def __call__(self, p: Pairs) -> np.ndarray:
+        "Compute the cosine of each pair."
         said, told = self.vectors(p.expressions), self.vectors(p.texts)
         return np.asarray(said[p.at[:, 0]].multiply(told[p.at[:, 1]]).sum(axis=1)).ravel()
 
 # %% ../../../nbs/models/pairs/00_scorers.ipynb #97cb9f02
-def turning(
-    scorer: Scorer, # pairs -> scores
-) -> Scorer:        # the same, with the sign turned where an expression negates
-    "A scorer that takes the option that is least alike where an expression negates."
+def turning(scorer: Scorer) -> Scorer:
+    "Turn the sign of a scorer where an expression negates: it takes the option that is least alike."
     def scores(p: Pairs) -> np.ndarray:
         sign = np.array([-1. if NEGATION.search(e) else 1. for e in p.expressions])
         return np.asarray(scorer(p), float)*sign[p.at[:, 0]]

@@ -19,7 +19,7 @@ from ...metrics.choice import credit
 from ...benchmarks.altentities.questions import DOMAINS, paper_domain
 from ...benchmarks.tasks import is_task, find_task, task_is_here, task_questions, sample_of, the_card
 from ..language.local import Weights, weights_id
-from .scorers import BLOCK, NoScore, compared, expression_of, pairs_of
+from .scorers import BLOCK, NoScore, compared, pairs_of
 from .encoders import PairModel, check_pair_model
 from .heads import SEAL, WEIGHTS, Head, Recipe, TrainedSeal, TrainedSystem, Tried, new_model, read_seal, text_for, the_trained
 from .systems import pair_settings

@@ -96,10 +96,8 @@ def _save_tensors(path: str|Path, tensors: Mapping[str, Any], said: str = "") ->
         finally: aside.unlink(missing_ok=True)
     return digest
 
-def load_tensors(
-    path: str|Path, # a file of _save_tensors
-) -> tuple[dict[str, Any], str]: # tensors, and what its header says
-    "Read a file of tensors, checked by its hash."
+def load_tensors(path: str|Path) -> tuple[dict[str, Any], str]:
+    "Read a file of `_save_tensors`, checked by its hash: tensors, and what its header says."
     from safetensors import SafetensorError, safe_open
     try:
         with safe_open(path, "pt") as f: head, tensors = (f.metadata() or {}).get("said", ""), {k: f.get_tensor(k) for k in f.keys()}
@@ -230,11 +228,8 @@ def _weights_of(net: Any) -> dict[str, Any]:
     "The tensors that a model is."
     return dict(net.named_parameters()) | {n: b for n, b in net.named_buffers() if n in net.state_dict()}
 
-def set_weights(
-    net: Any,                   # a torch module
-    tensors: Mapping[str, Any], # by name
-):
-    "Give a model other weights."
+def set_weights(net: Any, tensors: Mapping[str, Any]):
+    "Give a torch module other weights, by name."
     own = _weights_of(net)
     if own.keys() != tensors.keys() or any(own[n].shape != t.shape for n, t in tensors.items()): raise FormatError("are those of another model", "weights")
     with need("torch", "models").no_grad():
@@ -279,21 +274,14 @@ def _end(loop: _Loop) -> Fitted:
     (loop.folder/"state.safetensors").unlink(missing_ok=True)
     return Fitted(loop.folder, done, list(read_journal(loop.folder/"journal.jsonl", Entry).records.values()))
 
-def train(
-    net: Any,                           # a torch module: what is trained, in place
-    batches: Callable[[int], Sequence], # epoch, from 0 -> its batches, the same on every call
-    loss: Callable[[Any], Any],         # batch -> a loss with its gradient
-    r: Recipe,                          # rate, steps, precision, seed
-    folder: str|Path,                   # where state, journal and weights are
-    held_out: Callable[[], float]|None = None, # accuracy on what is not trained on
-    first: bool = False,                # measure it before training, too
-    until: int = 0,                     # epochs after which to stop; 0: all of the recipe
-    every: float = 60.,                 # seconds between states
-    keep: bool = True,                  # keep the weights of the best epoch, in best.safetensors
-    say: Callable[[Entry], None]|None = None, # called with each line of the journal
-    size: Callable[[Any], float] = len, # what a part of a batch counts
-) -> Fitted:
-    "Train a model, or go on with it."
+def train(net: Any, batches: Callable[[int], Sequence], loss: Callable[[Any], Any], r: Recipe, folder: str|Path,
+          held_out: Callable[[], float]|None = None, first: bool = False, until: int = 0, every: float = 60.,
+          keep: bool = True, say: Callable[[Entry], None]|None = None, size: Callable[[Any], float] = len) -> Fitted:
+    """Train a torch module in place, or go on with it; state, journal and weights are in `folder`. `batches` gives an
+    epoch's, from 0, the same on every call; `loss` has its gradient. `held_out` is an accuracy, measured with
+    `first` before training too; `until` stops after so many epochs (0: all); a state is saved `every` some seconds.
+    `keep` keeps the best epoch in best.safetensors, `say` gets each line of the journal, `size` says what a part of
+    a batch counts."""
     if (whole := _fitted(folder)) and (not keep or whole.done.weights and whole.done.weights == _file_id(Path(folder)/"best.safetensors")): return whole
     torch = need("torch", "models")
     (Path(folder)/"done.json").unlink(missing_ok=True)

@@ -18,10 +18,8 @@ def random(
     return Answer(q.id, scores=(0.,)*len(q.options))
 
 # %% ../../../nbs/models/rules/00_choice.ipynb #be4c3f17
-def always_none(
-    q: Question, # with an option None of the Above
-) -> Answer:
-    "None of the Above, whatever is asked."
+def always_none(q: Question) -> Answer:
+    "Choose None of the Above, which must be an option, whatever is asked."
     at = [i for i, o in enumerate(q.options) if o.name == NONE]
     if not at: raise DataError(f"has no option {NONE!r}", f"question {q.id}")
     return Answer(q.id, (at[-1],))

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import NamedTuple
 import pandas as pd
 from ...core.types import CallError, DataError, FormatError, nearest
-from ...core.files import at_line, read_bytes, utf8, write_atomic
+from ...core.files import write_atomic
 from ...benchmarks.altentities.questions import AltQuestion
-from ...benchmarks.altentities.statistics import _safe
+from ...benchmarks.altentities.statistics import _safe, filled_lines
 from ...metrics.agreement import cohen_kappa
 from .altentities_rules import ERROR_RULES, categories_by_rule
 
@@ -123,17 +123,7 @@ def read_labels(
     kind: str,      # errors, right
 ) -> dict[str, tuple[str, ...]]: # id -> labels; none yet
     "The labels of a sheet."
-    rows, out = csv.reader(io.StringIO(utf8(read_bytes(path), str(path)), newline="")), {}
-    try:
-        head = next(rows, [])
-        if lost := [c for c in ("id", "label") if c not in head]: raise FormatError(f"has no column {lost[0]!r}", at_line(str(path), 1), "keep the first line of the sheet; columns are divided by commas")
-        for row in rows:
-            if not any(x.strip() for x in row): continue
-            id, said = (row[head.index(c)].strip() if head.index(c) < len(row) else "" for c in ("id", "label"))
-            if not id or id in out: raise FormatError(f"{id} stands twice" if id else "a line without an id", at_line(str(path), rows.line_num, "id"), "keep one line for each answer")
-            out[id] = _labels_in(said, kind, at_line(str(path), rows.line_num, "label"))
-    except csv.Error as e: raise FormatError(str(e), at_line(str(path), rows.line_num)) from None
-    return out
+    return {id: _labels_in(said, kind, where) for id, said, where in filled_lines(path, "label")}
 
 # %% ../../../nbs/results/papers/04_altentities_sheets.ipynb #77345a9f
 class Labelled(NamedTuple):

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from ...core.types import DataError
 from ...core.settings import Settings
 from ...core.runs import Run, find_runs
-from ..scores import run_outcomes, outcomes_on
+from ..scores import outcomes_on
 from ...benchmarks.identifyme.builder import NONE, Rules
 from ...benchmarks.identifyme.released import answer_details
 from ...benchmarks.tasks import is_task, task_is_here, task_questions, the_card
