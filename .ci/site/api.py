@@ -100,26 +100,33 @@ def heading(page: Page, level: int, anchor: str, name: str, source: str = ""):
     page.heading(level, name, anchor)
     page.add(f'<h{level} id="{anchor}"><code>{name}</code>{source}</h{level}>', found=False)
 
-def document(page: Page, node: ast.AST, head: list[str], rows: dict[str, str]):
-    "A docstring, and a table of comments."
-    text = re.sub(r"^>>> .*(?:\n.+)*", r"```pycon\n\g<0>\n```", ast.get_docstring(node) or "", flags=re.M)
-    page.markdown(text)
-    if rows: page.add(table(head, [[f"<code>{escape(k)}</code>", page.inline(v)] for k, v in rows.items()]))
+def docstring(page: Page, node: ast.AST):
+    "A docstring; an example in it is code."
+    page.markdown(re.sub(r"^>>> .*(?:\n.+)*", r"```pycon\n\g<0>\n```", ast.get_docstring(node) or "", flags=re.M))
+
+def beside(page: Page, what: str, rows: dict[str, str]):
+    "A table of the comments beside parameters or fields."
+    rows = [[f"<code>{escape(k)}</code>", page.inline(v)] for k, v in rows.items()]
+    if rows: page.add(table([what, "what it is"], rows))
 
 def function(page: Page, f, lines: list[str]):
     word = "async def" if isinstance(f, ast.AsyncFunctionDef) else "def"
     if "property" in {ast.unparse(d) for d in f.decorator_list}: word = "@property\ndef"
     page.add(code_block(signature(word, f.name, parameters(f), f.returns)), found=False)
-    document(page, f, ["parameter", "what it is"], comments(f, lines))
+    docstring(page, f)
+    beside(page, "parameter", comments(f, lines))
 
 def class_(page: Page, c: ast.ClassDef, anchor: str, lines: list[str]):
     "A class: how it is made, its fields, its public methods."
     methods = {n.name: n for n in c.body if isinstance(n, Function)}
-    init, rows = methods.get("__init__"), fields(c, lines)
+    init = methods.get("__init__")
     parts = parameters(init) if init else [ast.unparse(b) for b in c.bases]
     page.add(code_block(signature("class", c.name, parts)), found=False)
-    document(page, c, ["parameter", "what it is"] if init else ["field", "what it is"],
-             comments(init, lines) if init else rows)
+    docstring(page, c)
+    if init:
+        docstring(page, init)
+        beside(page, "parameter", comments(init, lines))
+    else: beside(page, "field", fields(c, lines))
     for name, f in methods.items():
         if name.startswith("_"): continue
         heading(page, 3, f"{anchor}.{name}", f"{c.name}.{name}")
