@@ -371,3 +371,25 @@ def test_the_installed_command_is_this_one(home):
     (point,) = entry_points(group="console_scripts", name="refnb")
     assert point.load() is cli.run
     assert re.fullmatch(r"\d+\.\d+\.\d+\S*", root.__version__)
+
+def test_f72_a_long_error_is_cut():
+    from refnb.core.types import DataError
+    said = str(DataError("x"*5000, "FILE, line 3", "fix it"))
+    assert said.startswith("FILE, line 3: xxx") and said.endswith("…; fix it") and len(said) < 350
+
+@pytest.mark.parametrize("setting", ["max_tokens=-5", "max_tokens=0", "max_tokens=99999999", "temperature=-1", "temperature=.nan", "top_p=2"])
+def test_f75_a_setting_that_cannot_be(capsys, setting):
+    said = tools.here(capsys, "run", "sample/identifyme", "gpt-4o-mini", "--dry-run", "-p", f"decoding.{setting}")
+    tools.one_line(said, 2, setting.partition("=")[0])
+
+def test_f79_a_field_that_no_question_has_is_found_before_anything_is_asked(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    tools.one_line(tools.here(capsys, "run", "sample/identifyme", "random", "--by", "tpye"), 2, "unknown field 'tpye'; did you mean type?")
+    assert not list(tmp_path.rglob("*.jsonl"))
+
+def test_a_limit_ends_with_the_score_so_far(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    said = tools.here(capsys, "run", "sample/identifyme", "nearest-mention", "--limit", 5)
+    assert said.status == 0 and "5 of 338 answered" in said.out and "\nall" in said.out
+    told = json.loads(tools.here(capsys, "run", "sample/identifyme", "nearest-mention", "--limit", 5, "--json").out)
+    assert (told["answered"], told["sealed"], told["groups"]["all"]["n"]) == (5, False, 5)

@@ -19,6 +19,7 @@ class RefnbError(Exception):
     status = 1
     def __init__(self, what: str, where: str = "", do: str = ""):
         "Say what went wrong, where (file, line, field), and what the reader can do about it."
+        if len(what) > 300: what = what[:299] + "…"
         self.what, self.where, self.do = what, where, do
         line = (f"{where}: " if where else "") + what + (f"; {do}" if do else "")
         super().__init__(" ".join(line.split()))

@@ -551,12 +551,13 @@ def run_(
     if task == "all" and (by or ray or batch or dry_run): raise CallError("the boards are asked without these options", "all", "leave out --by, --ray, --batch and --dry-run, or name a task")
     if task == "all": return _run_all(system, limit, s, sample, json, **settings)
     if dry_run: return _dry_run(task, system, limit, settings, s, json)
+    if by: _check_fields(task, _names(by), s)
     (bar, moved), came = _progress(json), cast(list[Any], [])
     if ray: done = _run_sharded(task, system, ray, shards, gpus, s, bar, moved, limit or budget is not None or concurrency or batch or tolerate, settings)
     else:
         with bar: done = run(task, system, limit, s, moved, came.append, tolerate, **settings)
     paid = _paid(came[0]) if came else {}
-    if not done.sealed: return _unfinished(done, paid, json)
+    if not done.sealed: return _unfinished(done, task, paid, mode, s, json)
     (_sealed_clusters if _is_clusters(done) else _sealed)(done, paid, by, mode, s, json)
 
 # %% ../../nbs/results/08_cli.ipynb #4643cb7e
@@ -634,14 +635,35 @@ def _dry_run(task: str, system: str, limit: int, settings: dict, s, json: bool):
     _table([told | {"usd": "unknown" if plan.usd is None else plan.usd}])
 
 # %% ../../nbs/results/08_cli.ipynb #4bf4e58c
-def _unfinished(done, paid: dict, json: bool):
-    "What is said of a run that goes on later."
-    n = len(done.answered())
-    if json: return _json(_about(done) | {"answered": n} | paid)
-    stopped = paid.get("server", {}).get("stopped")
-    print(f"{done.info.system} on {done.info.task}: {n:,} answered in {done.folder}; " + (f"stopped: {stopped}; the same command goes on" if stopped else "without --limit the same command goes on"))
-    _say_paid(paid)
+def _check_fields(task: str, by: list[str], s):
+    "Refuse a field that the questions lack, before anything is asked."
+    from refnb.benchmarks.tasks import as_task
+    from refnb.core.types import CallError, nearest
+    t = as_task(task, s)
+    if t.shape != "choice" or not t.here: return
+    known = {"doc_key", "options", "reason"}.union(*(q.meta for q in t.questions))
+    if strange := next((f for f in by if f not in known), ""): raise CallError(f"unknown field {strange!r}", "--by", nearest(strange, known))
 
+def _unfinished(done, task: str, paid: dict, mode: str, s, json: bool):
+    "Report a run that goes on later: how much is answered, and its score so far."
+    from refnb.benchmarks.tasks import as_task
+    t, got, groups = as_task(task, s), done.answered(), {}
+    if t.shape == "choice" and got: groups = _scored_so_far(t, got, mode)
+    if json: return _json(_about(done) | {"answered": len(got), "groups": groups} | paid)
+    stopped = paid.get("server", {}).get("stopped")
+    why = f"stopped: {stopped}; the same command goes on" if stopped else "without --limit the same command goes on"
+    print(f"{done.info.system} on {done.info.task}: {len(got):,} of {len(t.items):,} answered in {done.folder}; {why}")
+    _say_paid(paid)
+    if groups: _groups(groups)
+
+def _scored_so_far(t, got: dict, mode: Any) -> dict[str, dict]:
+    "The score of the questions that are answered."
+    from refnb.metrics.choice import outcomes
+    from refnb.results.scores import score
+    o = outcomes([q for q in t.questions if q.id in got], got)
+    return {g: _group(r) for g, r in score(o, mode=mode).df.iterrows()}
+
+# %% ../../nbs/results/08_cli.ipynb #80078e67
 def _paid(came) -> dict:
     "What asking a server came to."
     return {"server": {f: getattr(came, f) for f in came.__struct_fields__}}
@@ -818,7 +840,7 @@ def _fault(e: BaseException) -> tuple[str, int]:
     "An exception's one line, and the exit status."
     if (status := getattr(e, "status", None)) is not None: return str(e), status
     if hasattr(e, "format_message"): return _usage(" ".join(e.format_message().split())), 2
-    if isinstance(e, KeyboardInterrupt): return "stopped; what was done is kept", 130
+    if isinstance(e, KeyboardInterrupt): return "stopped; what was done is kept, the same command goes on", 130
     if isinstance(e, OSError): return f"{e.filename or 'the system'}: {(e.strerror or str(e)).lower()}", 1
     return f"unexpected {type(e).__name__}: {' '.join(str(e).split())[:300]}; --debug shows where", 1
 

@@ -31,6 +31,11 @@ class Decoding(Record):
     max_tokens: int = 512    # longest reply
     seed: int|None = None    # of the provider, where it takes one
 
+    def fault(self) -> str:
+        if not 1 <= self.max_tokens <= 1_000_000: return f"max_tokens: {self.max_tokens} is not between 1 and a million"
+        if not 0 <= self.temperature <= 2: return f"temperature: {self.temperature} is not between 0 and 2"
+        return "" if 0 <= self.top_p <= 1 else f"top_p: {self.top_p} is not between 0 and 1"
+
 class Rate(Record):
     "What a server allows in a minute; 0: no limit is known."
     requests: int = 0
