@@ -1,18 +1,18 @@
 "The site as a reader sees it, in a browser: navigation, search, plots, formulas, tables, phones; and nothing from another host."
-import functools, importlib.util, json, re, subprocess, sys, threading
+import functools, html, importlib.util, json, re, subprocess, sys, threading
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 import pytest
 from browser import Tab, port  # noqa: F401 (a fixture)
 from tools import HANG, ROOT, clean
 
-NEEDS = [p for p in ("sphinx", "myst_nb", "sphinx_book_theme", "latex2mathml") if not importlib.util.find_spec(p)]
+NEEDS = [p for p in ("markdown_it", "mdit_py_plugins", "pygments", "latex2mathml") if not importlib.util.find_spec(p)]
 if NEEDS: pytest.skip(f"needs {', '.join(NEEDS)}: pip install 'refnb[dev]'", allow_module_level=True)
 
 REPORT, CHOICE = "reports/identifyme/table_3_main_results", "notebooks/metrics/00_choice"
 SAMPLE = ["index", "reports/index", REPORT, "reports/identifyme/index", CHOICE, "notebooks/core/00_types", "notebooks/results/04_plots",
           "notebooks/tables/identifyme/table_3_main_results", "notebooks/metrics/index", "api/index", "api/refnb.core.types",
-          "api/refnb.core.files", "data", "_modules/refnb/core/types"]
+          "api/refnb.core.files", "data", "search"]
 
 @pytest.fixture(scope="module")
 def builder():
@@ -20,6 +20,15 @@ def builder():
     spec = importlib.util.spec_from_file_location("build_site", ROOT/".ci/site/build.py")
     module = importlib.util.module_from_spec(spec); spec.loader.exec_module(module)
     return module
+
+@pytest.fixture
+def page(builder, tmp_path):
+    "An empty page, made from nbs/index.ipynb."
+    return builder.Page(builder.Site(tmp_path), "index.html", "nbs/index.ipynb")
+
+def words(path: Path) -> str:
+    "A page's text."
+    return html.unescape(re.sub("<[^>]+>", "", path.read_text()))
 
 def build(home: Path, out: Path) -> subprocess.CompletedProcess:
     return subprocess.run([sys.executable, ROOT/".ci/site/build.py", "--out", out], cwd=home, env=clean(home), capture_output=True, text=True, timeout=3*HANG)
@@ -47,11 +56,19 @@ def test_directives_are_hidden_and_outputs_are_shown(site):
     assert "default_exp" not in page and "#| export" not in re.sub("<[^>]+>", "", page)
     assert 'class="dataframe"' in page and "<math" in page
 
-def test_the_api_has_comments_of_parameters_and_fields_and_the_source(site):
-    page = re.sub("<[^>]+>", "", (site/"api/refnb.core.types.html").read_text())
-    assert "what the reader can do about it" in page, "a parameter's comment"
+def test_the_api_has_signatures_comments_and_the_source(site):
+    page = words(site/"api/refnb.core.types.html")
+    assert "what was asked for" in page, "a parameter's comment"
     assert "the document it is asked of; intervals are clustered by it" in page, "a field's comment"
-    assert "[source]" in page
+    assert "def nearest(name: str, known: Iterable[str]) -> str" in page
+    assert "Constants and types" in page and "Meta" in page
+    assert '../notebooks/core/00_types.html#def-nearest">[source]' in (site/"api/refnb.core.types.html").read_text()
+
+def test_every_exported_name_is_in_the_api(site):
+    for p in (site/"api").glob("refnb.*.html"):
+        if p.stem == "refnb": continue
+        shown, module = words(p), importlib.import_module(p.stem)
+        assert not [n for n in module.__all__ if n not in shown], p.stem
 
 def test_a_report_can_be_downloaded(site):
     page = (site/f"{REPORT}.html").read_text()
@@ -60,22 +77,62 @@ def test_a_report_can_be_downloaded(site):
         assert (site/REPORT).parent.joinpath(found).resolve().read_bytes() == (ROOT/f"{REPORT}.{end_}").read_bytes()
 
 @pytest.mark.parametrize("link", ["../nothing.md", "../reports/identifyme/table_99.png", "../../outside", "core/00_types.ipynb#"])
-def test_a_link_that_leads_nowhere_is_a_fault(builder, tmp_path, link):
-    tree = builder.Tree(tmp_path)
-    tree.links(f"see [this]({link}) and `[that](no link)`", "nbs/index.ipynb", "index.ipynb")
-    assert len(tree.faults) == (not link.endswith("#")), tree.faults
+def test_a_link_that_leads_nowhere_is_a_fault(page, link):
+    page.markdown(f"see [this]({link}) and `[that](no link)`")
+    assert len(page.site.faults) == (not link.endswith("#")), page.site.faults
 
-def test_links_are_seen_from_the_page(builder, tmp_path):
-    tree = builder.Tree(tmp_path)
-    got = tree.links("[a](../reports/README.md#kitmus) [b](../LICENSE) ![c](../reports/identifyme/table_3_main_results.png)", "nbs/index.ipynb", "index.ipynb")
-    assert got == "[a](reports/index.md#kitmus) [b](files/LICENSE) ![c](files/reports/identifyme/table_3_main_results.png)"
+def test_links_are_seen_from_the_page(page, tmp_path):
+    picture = "reports/identifyme/table_3_main_results.png"
+    page.markdown(f"[a](../reports/README.md#kitmus) [b](../LICENSE) ![c](../{picture}) [d](https://x.org) [e](#f)")
+    found = re.findall(r'(?:href|src)="([^"]+)"', page.body[0])
+    assert found == ["reports/index.html#kitmus", "files/LICENSE", f"files/{picture}", "https://x.org", "#f"]
     assert (tmp_path/"files/LICENSE").read_bytes() == (ROOT/"LICENSE").read_bytes()
+
+def cell(text: str, *outputs: dict) -> dict:
+    return dict(cell_type="code", metadata={}, source=text, outputs=list(outputs))
+
+def of(**data) -> dict: return dict(output_type="display_data", data={k.replace("_", "/"): v for k, v in data.items()})
+
+OUTPUTS = [(dict(output_type="stream", name="stdout", text=["a < b\n"]), "a &lt; b"),
+           (dict(output_type="error", traceback=["\x1b[31mValueError\x1b[0m: 1 < 2"]), "ValueError: 1 &lt; 2"),
+           (of(text_html=["<b>1</b>"], text_plain=["1"]), "<b>1</b>"), (of(text_plain=["<A>"]), "&lt;A&gt;"),
+           (of(text_markdown=["see [it](../LICENSE)"]), 'href="files/LICENSE"'),
+           (of(image_png="iVBORw0KGgo=", text_plain="Figure"), 'src="pictures/'),
+           (dict(data={"image/svg+xml": ["<svg/>"]}), '.svg"')]
+
+@pytest.mark.parametrize("output, shown", OUTPUTS)
+def test_outputs_are_shown(builder, page, output, shown):
+    builder.pages.code_cell(page, cell("1", output))
+    assert shown in "".join(page.body)
+
+def test_what_needs_a_script_stays_out(builder, page):
+    builder.pages.code_cell(page, cell("1", of(application_javascript="alert(1)")))
+    assert "alert" not in "".join(page.body)
+
+@pytest.mark.parametrize("given, code, output", [
+    ("#| export\n", True, True), ("#| echo: false\n", False, True), ("#| hide_input\n", False, True),
+    ("#| hide\n", False, False), ("#| include: false\n", False, False)])
+def test_directives_are_followed(builder, page, given, code, output):
+    builder.pages.code_cell(page, cell(f"{given}x = 1", of(text_plain=["the result"])))
+    shown = "".join(page.body)
+    assert ("x = " in shown, "the result" in shown, "#|" in shown) == (code, output, False)
+
+FORMULAS = ["$x^2$", "$$x^2$$", "\\begin{align}\nx &= y\n\\end{align}"]
+
+@pytest.mark.parametrize("text", FORMULAS)
+def test_formulas_are_mathml(builder, page, text):
+    page.markdown(text, builder.pages.FORMULAS)
+    assert "<math" in page.body[0] and "$" not in page.body[0]
+
+def test_money_is_no_formula(builder, page):
+    page.markdown("one costs $5, the other $6", builder.pages.FORMULAS)
+    assert "<math" not in page.body[0]
 
 def test_a_dead_link_and_a_folder_of_this_machine_are_faults(builder, tmp_path):
     (tmp_path/"a.html").write_text('<a class="x" href="b.html#there">1</a> <a href="b.html#not">2</a> <a href="c.html">3</a>'
-                                   '<a href="https://x.org">4</a> /some/folder')
+                                   '<a href="https://x.org">4</a> <img src="d.png"> /some/folder')
     (tmp_path/"b.html").write_text('<p id="there">')
-    said = ["names the folder /some/folder of this machine", "the link b.html#not leads nowhere", "the link c.html leads nowhere"]
+    said = ["names the folder /some/folder of this machine", "the link b.html#not leads nowhere", "the link c.html leads nowhere", "the link d.png leads nowhere"]
     assert sorted(builder.check(tmp_path, "/some/folder")) == [f"a.html: {s}" for s in said]
 
 AWAY = {".html": ['<script src="https://x.org/a.js"></script>', '<link href="//x.org/a.css" rel="stylesheet">', '<img alt=">" src="http://x.org/a.png">',
@@ -99,6 +156,20 @@ def test_a_folder_that_is_no_site_is_left_alone(tmp_path):
     got = build(tmp_path, tmp_path)
     assert got.returncode == 2 and "no site" in got.stderr and (tmp_path/"thesis.txt").exists()
 
+def test_a_site_is_replaced_and_one_with_faults_is_not(builder, tmp_path, monkeypatch):
+    (tmp_path/"site").mkdir()
+    (tmp_path/"site/old.html").write_text("old")
+    monkeypatch.setattr(builder, "write_pages", lambda site: site.write("new.html", '<a href="gone.html">'))
+    with pytest.raises(builder.SiteError, match="gone.html leads nowhere"): builder.build(tmp_path/"site")
+    assert (tmp_path/"site/old.html").exists()
+    monkeypatch.setattr(builder, "write_pages", lambda site: site.write("new.html", "new"))
+    builder.build(tmp_path/"site")
+    assert (tmp_path/"site/new.html").exists() and not (tmp_path/"site/old.html").exists()
+
+def test_a_directive_that_shows_is_a_fault(builder, tmp_path):
+    (tmp_path/"a.html").write_text(builder.pages.code_block("#| export\nx = 1"))
+    assert builder.check(tmp_path) == ["a.html: shows the directive #| export"]
+
 def cells(*sources: str, outputs=(), tags=()) -> list[dict]:
     return [dict(cell_type="code", metadata={"tags": list(tags)}, source=s, outputs=list(outputs)) for s in sources]
 
@@ -106,15 +177,15 @@ RUNS = [("seed = 7\nout = 'there'", "print(seed)", True), ("seed = 8\nout = ''",
 
 @pytest.mark.parametrize("injected, code, shown", RUNS)
 def test_a_table_shows_its_last_run_unless_that_was_another(builder, tmp_path, monkeypatch, injected, code, shown):
-    monkeypatch.setattr(builder, "ROOT", tmp_path)
+    monkeypatch.setattr(builder.pages, "ROOT", tmp_path)
     said, path = dict(output_type="stream", name="stdout", text="7"), tmp_path/"nbs/tables/paper/table_1.ipynb"
     parameters = cells("seed: int = 7  # of the dice\nout: str = ''", tags=["parameters"])
     nb = dict(cells=[*parameters, *cells("print(seed)")])
-    assert builder.last_run(path, nb) == nb
+    assert builder.pages.last_run(path, nb) == nb
     (tmp_path/"reports/.batch").mkdir(parents=True)
     ran = [*parameters, *cells(injected, tags=["injected-parameters"]), *cells(code, outputs=[said])]
     (tmp_path/"reports/.batch/paper-table_1.ipynb").write_text(json.dumps(dict(cells=ran)))
-    assert builder.last_run(path, nb) == (dict(cells=[*parameters, *cells("print(seed)", outputs=[said])]) if shown else nb)
+    assert builder.pages.last_run(path, nb) == (dict(cells=[*parameters, *cells("print(seed)", outputs=[said])]) if shown else nb)
 
 
 # What a browser shows
@@ -143,7 +214,7 @@ def tab(port, host):  # noqa: F811
         assert not tab.errors()
     finally: tab.close()
 
-LINKS = """[...document.querySelectorAll('.bd-sidebar-primary nav a, #pst-primary-sidebar-modal nav a')].filter(e => {
+LINKS = """[...document.querySelectorAll('#navigation a')].filter(e => {
     const b = e.getBoundingClientRect()
     return b.width > 0 && b.height > 0 && b.left >= 0 && b.right <= innerWidth && getComputedStyle(e).visibility == 'visible' })"""  # those in sight
 
@@ -158,13 +229,13 @@ def test_the_navigation_leads_to_a_notebook(tab):
 
 def test_a_word_is_searched_and_found(tab):
     tab.open("index")
-    tab.js("document.querySelector('.search-button__button').click()")
-    tab.wait("document.querySelector('#pst-search-dialog').open")
-    tab.js("document.querySelector('#pst-search-dialog input[name=q]').value = 'bootstrap'")
-    tab.js("document.querySelector('#pst-search-dialog form').requestSubmit()")
+    tab.js("document.body.dispatchEvent(new KeyboardEvent('keydown', { key: '/', bubbles: true }))")
+    tab.wait("document.activeElement.id == 'query'")
+    tab.js("document.activeElement.value = 'bootstrapped'")
+    tab.js("document.activeElement.form.requestSubmit()")
     tab.at("search")
-    tab.wait("[...document.querySelectorAll('#search-results a')].some(a => a.href.includes('07_uncertainty'))")
-    tab.js("document.querySelector('#search-results a').click()")
+    tab.wait("[...document.querySelectorAll('#results a')].some(a => a.href.includes('07_uncertainty'))")
+    tab.js("document.querySelector('#results a').click()")
     tab.wait("location.pathname != '/search.html' && document.readyState == 'complete'")
     assert tab.js("document.querySelector('article').innerText.toLowerCase().includes('bootstrap')")
 
@@ -176,7 +247,7 @@ def test_a_report_shows_its_plot_and_its_table(tab):
 
 def test_a_notebook_shows_its_plot(tab):
     tab.open("notebooks/results/04_plots")
-    assert tab.wait("document.querySelector('article .cell_output img').naturalWidth") > 100
+    assert tab.wait("document.querySelector('article .output img').naturalWidth") > 100
 
 def test_a_formula_is_drawn(tab):
     tab.open(CHOICE)
@@ -197,7 +268,7 @@ def test_the_navigation_opens_on_a_phone(tab):
     tab.phone()
     tab.open("index")
     assert tab.js(f"{LINKS}.length") == 0
-    tab.js("document.querySelector('.primary-toggle').click()")
+    tab.js("document.querySelector('#menu').click()")
     tab.wait(f"{LINKS}.some(a => a.innerText.trim() == 'Metrics')")
     tab.js(f"{LINKS}.find(a => a.innerText.trim() == 'Metrics').click()")
     tab.at("notebooks/metrics/index")
@@ -209,3 +280,22 @@ def test_a_wide_table_scrolls_in_its_own_box(tab):
     assert tab.js(f"{box}.scrollWidth > {box}.clientWidth")
     tab.js(f"{box}.scrollLeft = 10000")
     assert tab.js(f"{box}.scrollLeft") > 0
+
+def test_a_function_is_found_before_pages_that_only_mention_it(tab):
+    tab.open("search", "?q=cluster_bootstrap")
+    tab.wait("document.querySelectorAll('#results .under a').length")
+    first = "document.querySelector('#results li')"
+    assert tab.js(f"{first}.innerText").startswith(("Uncertainty", "refnb.metrics.uncertainty"))
+    assert "cluster_bootstrap" in tab.js(f"{first}.querySelector('.under').innerText")
+
+def test_light_and_dark(tab):
+    ground = "getComputedStyle(document.body).backgroundColor"
+    tab.call("Emulation.setEmulatedMedia", features=[dict(name="prefers-color-scheme", value="dark")])
+    tab.open("index")
+    dark = tab.js(ground)
+    tab.js("document.querySelector('#theme').click()")
+    assert tab.js(ground) != dark
+    tab.open("data")
+    assert tab.js(ground) != dark, "the choice is kept"
+    tab.js("document.querySelector('#theme').click()")
+    assert tab.js(ground) == dark and tab.js("localStorage.length") == 0
