@@ -218,11 +218,8 @@ class Task:
 def _card_path(name: str, s: Settings) -> Path|None:
     return next((path for card, path in _all_cards(s).values() if name in card.tasks), None)
 
-def find_task(
-    name: str,               # such as identifyme/test
-    s: Settings|None = None, # where files and your own cards are
-) -> Task:
-    "Resolve a task's name."
+def find_task(name: str, s: Settings|None = None) -> Task:
+    "Resolve a task's name, such as identifyme/test; the settings say where files and your own cards are."
     s = s or load_settings()
     return Task(name, the_card(name, s), s)
 
@@ -259,10 +256,7 @@ def _read_items(path: Path) -> list:
     if path.is_file() and b'"options"' not in head and (b'"sentences"' in head or not head.lstrip().startswith(b"{")): return read_documents(path)
     return list(read_jsonl(path, Question))
 
-def task_is_here(
-    name: str,               # of a task
-    s: Settings|None = None, # where to look
-) -> bool:
+def task_is_here(name: str, s: Settings|None = None) -> bool:
     "Tell whether all files of a task are in the cache or the local copy."
     return find_task(name, s).here
 

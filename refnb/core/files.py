@@ -184,11 +184,8 @@ def _refuse_bombs(text: str, depth: int = 50):
         if isinstance(e, yaml.AliasEvent): raise yaml.MarkedYAMLError(problem="aliases are not allowed", problem_mark=e.start_mark)
         if level > depth: raise yaml.MarkedYAMLError(problem=f"nested more than {depth} deep", problem_mark=e.start_mark)
 
-def read_yaml(
-    path: str|Path, # a YAML file
-    kind: type[T],  # the record it holds
-) -> T:             # that record
-    "Read a record from a YAML file, strictly."
+def read_yaml(path: str|Path, kind: type[T]) -> T:
+    "Read a record of a kind from a YAML file, strictly."
     import yaml
     try:
         text = read_bytes(path).decode()

@@ -55,11 +55,9 @@ BOOKS = ("siddhartha_2500", "pride_and_prejudice_1342", "animal_farm_0")
 
 def _window_length(task: str) -> int: return _sample_length() if task.startswith("sample/") else LENGTH
 
-def gold_books(
-    task: str = "bookcoref/gold", # whole books or their windows
-    s: Settings|None = None,      # where to look
-) -> dict[str, Document]:         # book -> with gold clusters and names; those that are here
-    "The gold clusters of whole books that are here."
+def gold_books(task: str = "bookcoref/gold", s: Settings|None = None) -> dict[str, Document]:
+    """Load the whole books that are here, by book, with gold clusters and names.
+    The task asks for whole books or for their windows."""
     if task.startswith("sample/"): return {d.doc_key: d for d in sample(characters=True)}
     s = s or load_settings()
     near = lambda f: where(f, s) in ("cache", "local")
@@ -67,10 +65,8 @@ def gold_books(
     here = all(near(f) for f in files_of("animal-farm"))
     return {d.doc_key: d for d in animal_farm(s=s)} if here else {}
 
-def gold_ids(
-    gold: dict[str, Document], # of gold_books
-) -> dict[str, str]:           # book -> hash of its clusters
-    "What a count of these books was made with."
+def gold_ids(gold: dict[str, Document]) -> dict[str, str]:
+    "Hash the clusters of each of `gold_books`: what a count of these books was made with."
     return {k: clusters_id(d) for k, d in gold.items()}
 
 # %% ../../../nbs/benchmarks/bookcoref/00_books.ipynb #51f96948

@@ -39,10 +39,9 @@ def _context(d: Document, span: Span, words: int = 400, reading: ContextReading 
 # %% ../../../nbs/benchmarks/bookcoref/02_questions.ipynb #da56676e
 PROMPTS = ("bookcoref_filter", "bookcoref_filter_no")  # as printed; with the clause of Appendix C
 
-def filter_template(
-    prompt: str = PROMPTS[0], # bookcoref_filter, or bookcoref_filter_no
-) -> str:                     # with $book, $mention and $character
-    "The prompt of the yes-or-no filter."
+def filter_template(prompt: str = PROMPTS[0]) -> str:
+    """Load a prompt of the yes-or-no filter, bookcoref_filter or bookcoref_filter_no, with $book, $mention and
+    $character."""
     if prompt not in PROMPTS: raise CallError(f"unknown prompt {prompt!r}", do=nearest(prompt, PROMPTS))
     return packaged(f"data/prompts/{prompt}.txt").read_bytes().decode()
 

@@ -99,10 +99,9 @@ _OCCUPATIONS, _SITUATIONS = ("real", "charfict"), ("real", "charfict", "wordfict
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #46b6e449
 class Resources:
     "All resources, each read and checked when it is first asked for."
-    def __init__(self,
-        files: Files|str|Path,   # a folder, or a function that reads a file below one
-        doubled: bool = False,   # accept a name or a place that stands twice: the release has one
-    ):
+    def __init__(self, files: Files|str|Path, doubled: bool = False):
+        """Take the files from a folder, or by a function that reads a file below one; `doubled` accepts a name or a
+        place that stands twice: the release has one."""
         self.doubled = doubled
         self.files: Files = files if callable(files) else _folder_files(files)
     def _json(self, name: str, kind: type) -> Any:
@@ -294,10 +293,9 @@ class Sampler:
         self.places, self.noise = places, {l.noise: resources.noise(l.noise) for l in places}
         self.name_order, self.place_order = np.arange(len(resources.names)), np.arange(len(places))  # shuffled on and on
 
-    def subtasks(self,
-        variants: Iterable[str] = tuple(VARIANTS), # which to give; in the mode released, those before them are drawn too
-    ) -> Iterator[Subtask]:                        # in the release's order
-        "Draw subtask by subtask, split by split."
+    def subtasks(self, variants: Iterable[str] = tuple(VARIANTS)) -> Iterator[Subtask]:
+        """Draw subtask by subtask, split by split, in the release's order; `variants` are those to give: in the mode
+        released, those before them are drawn too."""
         wanted = [the_variant(v).name for v in variants]
         last = max((list(VARIANTS).index(v) for v in wanted), default=-1)
         for i, v in enumerate(VARIANTS.values()):

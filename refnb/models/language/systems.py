@@ -49,14 +49,9 @@ class _True(NamedTuple):
     name: str
     model: LanguageModel
 
-def true_name(
-    base: str,            # of the entry
-    usual: LanguageModel, # as the entry says
-    asked: LanguageModel, # as it is asked
-    form: str = "",       # of the prompt, if another than the model's own
-    order: Order = "given", # of the options
-) -> _True:
-    "Name a model by what is really asked; a price and a title stay with their model."
+def true_name(base: str, usual: LanguageModel, asked: LanguageModel, form: str = "", order: Order = "given") -> _True:
+    """Name a model by what is really asked, from its entry's name and what that says; a price and a title stay with
+    their model. `form` is the prompt's, if another than the model's own; `order` the options'."""
     moved = any(getattr(asked, f) != getattr(usual, f) for f in _WHO)
     if moved:
         base = _named(asked)

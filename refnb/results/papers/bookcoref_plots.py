@@ -25,12 +25,9 @@ def _stretch(n: int) -> int:
     unit = 10**max(0, len(str(w)) - 2)
     return -(-w//unit)*unit
 
-def by_position(
-    gold: Document,      # with gold clusters
-    predicted: Document, # with predicted clusters
-    width: int = 0,      # tokens of a stretch; 0: about a sixtieth of the text
-) -> pd.DataFrame:       # a row per stretch: counts of states, recall, precision; its index is the first token
-    "Count what became of mentions, along the text."
+def by_position(gold: Document, predicted: Document, width: int = 0) -> pd.DataFrame:
+    """Count what became of mentions, along the text: a row per stretch of `width` tokens (0: about a sixtieth of the
+    text) with counts of states, recall, precision; its index is the first token."""
     if width < 0: raise CallError(f"a stretch of {width} tokens", do="say 1 or more, or 0 for about a sixtieth of the text")
     n = _last(gold, predicted)
     width = width or _stretch(n)

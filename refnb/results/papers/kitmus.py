@@ -58,11 +58,9 @@ def add_cell(
     return t
 
 # %% ../../../nbs/results/papers/07_kitmus.ipynb #1b570c78
-def template_dots(
-    scores: Mapping[str, Sequence[Mapping[str, Any]]], # row -> runs, each template pair -> counts
-    title: str = "",                                   # of the figure
-) -> Figure:
-    "Draw accuracy by pronoun template (the shape) and meeting template, pooled over runs."
+def template_dots(scores: Mapping[str, Sequence[Mapping[str, Any]]], title: str = "") -> Figure:
+    """Draw accuracy by pronoun template (the shape) and meeting template, pooled over runs; a row has runs, each from
+    template pairs to counts."""
     pronouns = sorted({p.split("+")[1] for runs in scores.values() for r in runs for p in r}, key=int)
     with figure(7.2, .72, title, rows=list(scores), xlabel="pronoun accuracy (%), a dot per pair of templates", grid="x") as (fig, (ax,)):
         for y, runs in enumerate(scores.values()):
