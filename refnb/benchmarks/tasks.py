@@ -131,12 +131,8 @@ def the_card(name: str, s: Settings|None = None) -> TaskCard:
 # %% ../../nbs/benchmarks/00_tasks.ipynb #80ace7a1
 class Task:
     "What is run and scored at once: its name, its card, its questions or documents."
-    def __init__(self,
-        name: str,          # as it is written
-        card: TaskCard,     # what it is
-        settings: Settings, # where files are
-        given: list[Any]|None = None, # its items, where no card says how they are made
-    ):
+    def __init__(self, name: str, card: TaskCard, settings: Settings, given: list[Any]|None = None):
+        "Take a task's name as it is written; `given` are its items, where no card says how they are made."
         self.name, self.card, self.settings, self.given = name, card, settings, given
         self.whole, self.drawn = sample_of(name)
 

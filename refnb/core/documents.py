@@ -182,8 +182,7 @@ def boxed(tokens: list[str], start: int, boxes: Iterable[Box]) -> str:
     return f'<span style="line-height:{2 + .4*max(heights, default=0):.1f}">{text}</span>'
 
 def bracketed(tokens: list[str], start: int, boxes: Iterable[Box]) -> str:
-    """Write a window's tokens with brackets, on one line, for where there is no HTML;
-    `start` is the index of the first."""
+    "Write a window's tokens with brackets, on one line, for where there is no HTML; `start` is the index of the first."
     stop, made = start + len(tokens), _pieces(boxes, start, start + len(tokens))
     label = lambda p: plain(p.box.label, 18) if p.box.label and _last(p, stop) else ""
     return _woven(tokens, start, made, lambda k: "[", lambda k: "]" + label(made[k]), plain)

@@ -56,8 +56,7 @@ def _sweep(path: Path):
 
 # %% ../../nbs/core/03_files.ipynb #402663ef
 def write_atomic(path: str|Path, data: bytes|str, gz: bool = False) -> Path:
-    """Replace a file as a whole: at every instant it is the old one or the new one.
-    `gz` packs names that end in .gz."""
+    "Replace a file as a whole: at every instant it is the old one or the new one. `gz` packs names that end in .gz."
     path, data = Path(path), data.encode() if isinstance(data, str) else data
     if gz and path.suffix == ".gz": data = gzip.compress(data, mtime=0)
     tmp = None

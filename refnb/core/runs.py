@@ -39,8 +39,7 @@ class RunInfo(Record, omit_defaults=False, rename={"task": "part"}):  # a task w
     refnb: str = ""                 # version that made it: recorded, not hashed
 
 def run_hash(info: RunInfo) -> str:
-    """Compute the 12 hex digits that name a run's folder; a summary, which has the prompt's hash only, gives the
-    same."""
+    "Compute the 12 hex digits that name a run's folder; a summary, with the prompt's hash only, gives the same."
     return hashlib.sha256(msgspec.json.encode(info.changed(refnb="", prompt=prompt_hash(info.prompt)), order="sorted")).hexdigest()[:12]
 
 def prompt_hash(prompt: str) -> str:
@@ -168,9 +167,8 @@ class Run:
         except (DataError, FormatError): (self.folder/"seal.json").unlink()
 
     def seal(self, ids: Iterable[str], allow_missing: bool = False, failures: int = 0) -> Seal:
-        """Close a complete run of all questions, in order: counts and the journal's hash. `allow_missing` is for
-        published answers, which may lack some; `failures` are questions without an answer that the caller
-        tolerates."""
+        """Close a complete run of all questions, in order: counts, the journal's hash. `allow_missing` is for published
+        answers, which may lack some; `failures` are questions without an answer that the caller tolerates."""
         ids, got = list(ids), self.answered()
         if twice := {i for i, n in Counter(ids).items() if n > 1}: raise DataError(f"{len(twice)} questions stand twice, one is {min(twice)}", self.info.task)
         missing = [i for i in ids if i not in got]

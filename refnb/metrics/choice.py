@@ -76,8 +76,7 @@ def counted(o: "pd.DataFrame", mode: Mode = "strict") -> "pd.DataFrame":
 FIELDS = ("doc_key", "options", "reason")
 
 def labels(o: "pd.DataFrame", by: str|Iterable[str]) -> "pd.Series":
-    """Make a group label for each row of outcomes, None where a field has no value; several fields are joined by
-    ` / `."""
+    "Make a group label for each row of outcomes, None where a field has no value; several fields are joined by ` / `."
     fields = [by] if isinstance(by, str) else list(by)
     known = [c for c in o.columns if c not in ("id", "credit")]
     for f in fields:

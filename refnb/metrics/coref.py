@@ -183,8 +183,7 @@ def ceafm(t: Table) -> Counts:
 
 # %% ../../nbs/metrics/01_coref.ipynb #b4153b88
 def align(gold: Mentions, predicted: Mentions) -> list[tuple[int, int]]:
-    """Find the partners that CEAF-e gives to clusters, none of them empty:
-    gold index, predicted index, in gold's order."""
+    "Find the partners that CEAF-e gives to clusters, none of them empty: gold index, predicted index, in gold's order."
     t = table(gold, predicted, duplicates="released")
     cells = sorted(_best(t).tolist(), key=lambda i: t.overlap.gold[i])
     return [(int(t.overlap.gold[i]), int(t.overlap.predicted[i])) for i in cells]

@@ -105,14 +105,11 @@ def _row(gold: Document, m: Matched, g: int, went: Counter, held: dict[int, Coun
 # %% ../../nbs/metrics/04_differences.ipynb #68be7f41
 COLUMNS = ("name", "mentions", "found", "missed", "in_best", "pieces", "most", "best", "best_size", "spurious", "merged_with", "verdict")
 
-def differences(
-    gold: Document,                # with gold clusters
-    predicted: Document,           # with predicted clusters
-    found_at_least: float = 0.25,  # a smaller part of mentions found: vanished
-    apart_at_most: float = 0.25,   # a larger part of the found ones outside the cluster with most of them: split
-    strange_at_most: float = 0.25, # a larger part of other entities in that cluster: merged
-) -> "pd.DataFrame":               # a row per gold entity, the most frequent first
-    "What became of each entity."
+def differences(gold: Document, predicted: Document, found_at_least: float = 0.25, apart_at_most: float = 0.25,
+                strange_at_most: float = 0.25) -> "pd.DataFrame":
+    """Tell what became of each gold entity, a row each, the most frequent first. A smaller part of mentions found:
+    vanished; a larger part of the found ones outside the cluster with most of them: split; a larger part of other
+    entities in that cluster: merged."""
     m = matched(gold, predicted)
     n = Counter(m.gold.values())
     went: dict[int, Counter[int]] = {g: Counter() for g in m.gold.values()}

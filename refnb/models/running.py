@@ -9,7 +9,7 @@ __all__ = ['Progress', 'Opened', 'open_system_run', 'tolerated', 'predicted_docu
 # %% ../../nbs/models/02_running.ipynb #42638ad2
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 from ..core.types import Answer, CallError, DataError, FormatError, Question

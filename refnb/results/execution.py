@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 import msgspec
 from ..core.types import CallError, DataError, FormatError, RefnbError, nearest
-from ..core.settings import FOLDERS, Settings, load_settings, packaged
+from ..core.settings import Settings, packaged
 from ..core.files import read_bytes, write_atomic
 from ..core.upstream import data_ids
 from ..core.hub import hub_files, hub_path
-from .tables import YOURS, printed, sha256, table_names
+from .tables import YOURS, printed, sha256
 from .board import notebook_of, read_provenance, stale
 from .kernels import forked_kernels
 
@@ -190,15 +190,11 @@ def _load(path: Path) -> dict:
     except (RefnbError, OSError): return {"cells": []}
 
 # %% ../../nbs/results/06_execution.ipynb #254ecf0e
-def execute(
-    name: str,          # paper/table
-    nb: bytes,          # its notebook
-    parameters: dict,   # all of them; `out` is set here
-    timeout: int,       # seconds a cell may take
-    folder: str|Path|None = None, # where its temporary folder is made
-    kernels: str = "",  # address of a process that forks kernels; "": a fresh one
-) -> Executed:          # files, executed notebook, and why it is not accepted
-    "Run a table notebook in a folder of its own."
+def execute(name: str, nb: bytes, parameters: dict, timeout: int, folder: str|Path|None = None,
+            kernels: str = "") -> Executed:
+    """Run the notebook of paper/table, with all parameters but `out`, which is set here, in a temporary folder, made in
+    `folder`: files, executed notebook, and why it is not accepted. A cell may take `timeout` seconds; `kernels` is the
+    address of a process that forks kernels, "": a fresh one."""
     start = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="run-", dir=folder, ignore_cleanup_errors=True) as made:
         tmp = Path(made)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 import msgspec
 from ..core.types import CallError, DataError, FormatError, RefnbError, nearest, safe_name
-from ..core.settings import Settings, load_settings, packaged, your_folder
+from ..core.settings import Settings, load_settings, your_folder
 from ..core.files import alone, write_atomic
 from ..core.hub import hub_files
 from ..core.ray_cluster import as_ended, ray_cluster

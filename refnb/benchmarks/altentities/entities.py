@@ -129,8 +129,7 @@ def shown_name(e: Entity, keep: bool = False) -> str:
     return f"{name if keep else bare_title(name)} (by {artist})" if artist and not re.search(r" \(by .*\)$", name) else name
 
 def search_link(name: str, search: str = SEARCH) -> str:
-    """Write a link, as HTML, where people find out about a song, given with its artist;
-    `search` is a search's address."""
+    "Write a link, as HTML, where people find out about a song, given with its artist; `search` is a search's address."
     query = re.sub(r" \((by .*)\)$", r" \1", name)
     return f'<p><a href="{html.escape(search + quote_plus(query))}" target="_blank">Find out about the song.</a></p>'
 

@@ -129,8 +129,7 @@ def bare_title(name: str) -> str:
     return re.sub(r" \([^()]*\)$", "", title(name))
 
 def asked_as(names: Sequence[str], domain: str) -> str:
-    """Write the question by the release's template for BOOKS, RECIPES or SONGS;
-    for more than two names, in our wording."""
+    "Write the question by the release's template for BOOKS, RECIPES or SONGS; for more than two names, in our wording."
     shown = [f"'{title(n) if domain == 'SONGS' else n}'" for n in names]
     return f"Do you mean {', '.join(shown[:-1])} or {shown[-1]}?"
 
@@ -258,8 +257,7 @@ def contrastive(expression: str) -> bool:
     return expression.strip().lower().startswith("not the")
 
 def words_in(expression: str) -> list[str]:
-    """Split an expression into words, as the printed mean length is met best: runs of letters, digits and
-    underscores."""
+    "Split an expression into words, as the printed mean length is met best: runs of letters, digits and underscores."
     return re.findall(r"\w+", expression)
 
 def names_target(q: AltQuestion, expression: str) -> bool:

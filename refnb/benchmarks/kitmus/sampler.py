@@ -276,13 +276,10 @@ class Subtask(msgspec.Struct, frozen=True):
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #bf80f710
 class Sampler:
     "Draws instances, variant by variant."
-    def __init__(self,
-        resources: Resources,                    # of all pools
-        mode: Mode = "released",                 # the release's stream, or the paper's rules
-        entities: Sequence[int] = (2, 3, 4),     # numbers of entities, in order
-        sizes: Sequence[int] = SIZES,            # instances of train, validation, test
-        seed: int = 42,                          # of each variant's stream
-    ):
+    def __init__(self, resources: Resources, mode: Mode = "released", entities: Sequence[int] = (2, 3, 4),
+                 sizes: Sequence[int] = SIZES, seed: int = 42):
+        """Draw from all pools with the release's stream, or by the paper's rules: numbers of entities, in order, and
+        instances of train, validation, test; the seed is that of each variant's stream."""
         if mode not in MODES: raise CallError(f"unknown mode {mode!r}", do=nearest(mode, MODES))
         if bad := [n for n in entities if not 2 <= n <= 8]: raise CallError(f"{bad[0]} entities", do="say 2 to 8")
         if len(sizes) != 3 or min(sizes) < 0: raise CallError(f"sizes {list(sizes)}", do="say three numbers: of train, validation and test")

@@ -286,8 +286,7 @@ class Patience(Record):
         return "patience: a time is negative" if min(self.first, self.longest, self.after, self.total, self.connect, self.reply, self.grace) < 0 else ""
 
 def pause(n: int, p: Patience, rng: random.Random, after: float|None = None) -> float:
-    """Draw how many seconds to wait after `n` tries before the next; `after` are the seconds that the server asks
-    for."""
+    "Draw how many seconds to wait after `n` tries before the next; `after` are the seconds that the server asks for."
     drawn = rng.uniform(0, min(p.longest, p.first*2**(n - 1)))
     return drawn if after is None else min(after, p.after) + min(drawn, p.first)
 

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
-from ...core.types import Answer, CallError, DataError, Question, safe_name
+from ...core.types import CallError, DataError, Question, safe_name
 from ...core.settings import Settings
 from ...core.runs import RunInfo
 from ...benchmarks.tasks import Task, is_task, find_task

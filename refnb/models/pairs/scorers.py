@@ -128,8 +128,7 @@ def _term_counts(texts: Sequence[str], terms: Terms, columns: dict[str, int], gr
 class Tfidf:
     "A scorer whose weights of terms are fitted on texts."
     def __init__(self, texts: Iterable[str], terms: Terms = WORDS):
-        """Weigh terms by texts of options, which tell nothing of what is right;
-        `terms` says how a text is taken apart."""
+        "Weigh terms by texts of options, which tell nothing of what is right; `terms` says how a text is taken apart."
         self.terms = terms
         self.columns: dict[str, int] = {} # term -> column
         counts = _term_counts(list(texts), terms, self.columns, grow=True)

@@ -136,8 +136,7 @@ def _checkpoints(base: str, task: str, s: Settings) -> list[Path]:
     return [p.parent for p in sorted(found, key=lambda p: -p.stat().st_mtime_ns)]
 
 def _same_questions(task: str) -> str:
-    """Name what a task asks, whatever is told of its options:
-    in AltEntities the same expressions stand in all settings."""
+    "Name what a task asks, whatever is told of its options: in AltEntities the same expressions stand in all settings."
     whole = sample_of(task)[0]
     if not is_task(whole) or not whole.startswith("altentities/"): return whole
     domain, _, split = read_altentities_task(whole)

@@ -8,15 +8,13 @@ __all__ = ['TITLES', 'FIELDS', 'Predicted', 'predicted_files', 'runs_of', 'texts
 
 # %% ../../../nbs/models/published/02_kitmus.ipynb #23a06c1e
 import hashlib, re
-from collections.abc import Iterable
 from functools import cache
 from importlib.metadata import version
-from pathlib import Path
 from typing import NamedTuple
-from ...core.types import Answer, CallError, DataError, nearest
-from ...core.settings import Settings, load_settings, packaged
+from ...core.types import Answer, CallError, nearest
+from ...core.settings import Settings, load_settings
 from ...core.upstream import UpstreamFile, files_of, get, where
-from ...core.runs import Card, Run, RunInfo, Summary, find_summaries, open_run, places_of_summaries, read_summary, run_hash, write_card, write_summary
+from ...core.runs import Card, Run, RunInfo, find_summaries, open_run, places_of_summaries, read_summary, run_hash, write_card, write_summary
 from ...metrics.antecedents import Links, by_field
 from ...benchmarks.kitmus.tasks import task_name, task_pronouns, released_is_here, released_subtask
 from ...benchmarks.kitmus.reading import Text, predictions

@@ -12,8 +12,7 @@ from ...core.documents import Document
 
 # %% ../../../nbs/models/rules/01_clusters.ipynb #c8c7c607
 def occurrences(tokens: list[str], names: Iterable[str], fold: bool = False) -> dict[str, list[Span]]:
-    """Find where names of characters stand as whole runs of a book's tokens, in order; with `fold`, case does not
-    count."""
+    "Find where names of characters stand as whole runs of a book's tokens, in order; with `fold`, case does not count."
     plain = lambda text: "".join(text.split()).casefold() if fold else "".join(text.split())
     keys = {plain(n): n for n in names if plain(n)}
     if fold: tokens = [t.casefold() for t in tokens]

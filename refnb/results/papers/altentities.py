@@ -90,14 +90,10 @@ def lacks_run(system: str, task: str) -> str:
     return f"there is no sealed run on {task} here, nor a summary of one: refnb run {task} {system}"
 
 # %% ../../../nbs/results/papers/02_altentities.ipynb #3e6e0fd9
-def scores_on(
-    system: str,                   # a pair model
-    task: str,                     # whose files tell how rare words are
-    questions: Sequence[Question], # of it, or made from it
-    s: Settings,                   # where files are
-    scorer: Scorer|None = None,    # the system's, if it was made before
-) -> Scored:
-    "What a pair model says of each option."
+def scores_on(system: str, task: str, questions: Sequence[Question], s: Settings,
+              scorer: Scorer|None = None) -> Scored:
+    """Score each option of a task's questions, or of some made from it, by a pair model; the task's files tell how rare
+    words are. `scorer` is the system's, if it was made before."""
     who = the_pair_system(system)
     p = pairs_of(questions, text_for(who.model.kind if who.model else "cosine"))
     scores = (scorer or scorer_of(who, task, questions, s))(p)
@@ -195,14 +191,11 @@ def bins_of(values: Sequence[float], n: int = 5) -> tuple[np.ndarray, list[str]]
     at = np.searchsorted(edges, xs, side="right")
     return at, [f"{xs[at == k].min():.2f} to {xs[at == k].max():.2f}" if (at == k).any() else "none" for k in range(len(edges) + 1)]
 
-def by_similarity(
-    systems: Mapping[str, Mapping[str, Sequence[float|None]]], # panel -> system -> a percentage per bin
-    bins: Mapping[str, Sequence[str]],   # panel -> names of the bins
-    title: str = "",                     # of the figure
-    xlabel: str = "how alike the two options are (cosine)", # below each panel
-    chance: float|Sequence[float] = 50,  # a percentage, or one for each bin
-) -> Figure:
-    "Draw a panel for each domain, a line for each system."
+def by_similarity(systems: Mapping[str, Mapping[str, Sequence[float|None]]], bins: Mapping[str, Sequence[str]],
+                  title: str = "", xlabel: str = "how alike the two options are (cosine)",
+                  chance: float|Sequence[float] = 50) -> Figure:
+    """Draw a panel for each domain, a line for each system: panel -> system -> a percentage per bin, and panel -> names
+    of the bins; `chance` is a percentage, or one for each bin."""
     fig = lines({name: {s: (range(len(ys)), ys) for s, ys in by.items()} for name, by in systems.items()}, title, xlabel)
     for ax, name in zip(fig.axes, systems, strict=True):
         at = range(len(bins[name]))

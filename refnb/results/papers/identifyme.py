@@ -99,14 +99,9 @@ def _sweeps(axes: Sequence[Axes], swept: pd.DataFrame, rules: Rules, paper: Rule
         ax.set(ylim=(0, None), xscale="log" if rule == "max_chars" else "linear")
         ax.yaxis.set_major_formatter("{x:,.0f}")
 
-def composition(
-    o: pd.DataFrame,     # outcomes of any system: one row per question, with its fields
-    swept: pd.DataFrame|None, # of `sweep`, where documents are here
-    rules: Rules,        # of the released mode
-    paper: Rules,        # of the paper's
-    title: str,          # of the figure
-) -> Figure:
-    "Draw what a benchmark's questions are like."
+def composition(o: pd.DataFrame, swept: pd.DataFrame|None, rules: Rules, paper: Rules, title: str) -> Figure:
+    """Draw what a benchmark's questions are like, from outcomes of any system (a row per question, with its fields) and
+    from `sweep`, where documents are here, with the rules of the released mode and of the paper's."""
     titles = ["questions per story", "options per question", "pronouns that are asked about", "mentions to the nearest of the entity (up to 60)"]
     if swept is not None: titles += [f"{rule}:\n{_THRESHOLDS[rule]}" for rule in swept.rule.unique()]
     tall = -(-len(titles)//4)

@@ -19,14 +19,9 @@ from ..tables import Report
 # %% ../../../nbs/results/papers/07_kitmus.ipynb #5212443c
 MODELS = {title: model for model, title in TITLES.items()}
 
-def why_not(
-    model: str,   # as the release's folders call it
-    variant: str, # of the texts
-    n: int,       # entities
-    got: Scored,  # what there is
-    s: Settings,  # where to look
-) -> str:         # for a cell; "" if all runs are there
-    "Why a system has no score on a task here."
+def why_not(model: str, variant: str, n: int, got: Scored, s: Settings) -> str:
+    """Say, for a cell, why a system, as the release's folders call it, has not all its scores on a variant of the texts
+    with `n` entities here; "" if all runs are there."""
     if not got.listed: return "the release has no predictions of this system on these texts"
     if got.runs and len(got.runs) == got.listed: return ""
     here = sum(where(p.file, s) in ("cache", "local") for p in runs_of(model, variant, n))
