@@ -8,10 +8,7 @@ __all__ = ['Shape', 'SAMPLE', 'FERRYMAN', 'TaskCard', 'Benchmark', 'benchmarks',
            'ferryman_questions']
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #54f21164
-import hashlib
-import inspect
-import itertools
-import re
+import hashlib, inspect, itertools, re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cached_property

@@ -532,7 +532,7 @@ def run_(
     if ray: done = _run_sharded(task, system, ray, shards, gpus, s, bar, moved, limit or budget is not None or concurrency or batch or tolerate, settings)
     else:
         with bar: done = run(task, system, limit, s, moved, came.append, tolerate, **settings)
-    paid = _paid(came[0]) if came else {}
+    paid = {"server": msgspec.structs.asdict(came[0])} if came else {}  # what asking a server came to
     if not done.sealed: return _unfinished(done, paid, json)
     (_sealed_clusters if _is_clusters(done) else _sealed)(done, paid, by, mode, s, json)
 
@@ -614,12 +614,8 @@ def _unfinished(done, paid: dict, json: bool):
     print(f"{done.info.system} on {done.info.task}: {n:,} answered in {done.folder}; " + (f"stopped: {stopped}; the same command goes on" if stopped else "without --limit the same command goes on"))
     _say_paid(paid)
 
-def _paid(came) -> dict:
-    "What asking a server came to."
-    return {"server": {f: getattr(came, f) for f in came.__struct_fields__}}
-
 def _say_paid(paid: dict):
-    "The same in a line."
+    "What asking a server came to, in a line."
     if not (p := paid.get("server")): return
     usd = "at an unknown price" if p["usd"] is None else f"for {p['usd']:.4g} USD" + (f" (at most {p['usd_at_most']:.4g}, if {p['lost']} lost requests were billed)" if p["lost"] else "")
     print(f"{p['asked']:,} new replies {usd}, {p['served']:,} from cache; {p['tokens_in']:,} tokens read, {p['tokens_out']:,} written" + (f"; versions: {', '.join(p['models'])}" if p["models"] else ""))

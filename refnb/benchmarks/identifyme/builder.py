@@ -74,7 +74,6 @@ def _the_rules(mode: str = "released", **changed) -> Rules:
 _QUOTES = str.maketrans({"’": "'", "‘": "'", "“": '"', "”": '"'})
 TOKENS = {"/.": ".", "/?": "?", "``": '"', "''": '"'}
 
-def _plain_token(t: str) -> str: return TOKENS.get(t, t).translate(_QUOTES)
 
 def _lengthened(s: Span, tokens: Sequence[str]) -> Span:
     "A mention with the 's that follows it."
@@ -104,7 +103,7 @@ def tidied(d: Document, rules: Rules = RELEASED) -> Tidied:
     """Give a document with clusters plain quotes, merge clusters that share a mention, and put all in the order of the
     text. Of the rules, possessive and distinct matter."""
     flat = d.tokens
-    plain = {t: _plain_token(t) for t in set(flat)}
+    plain = {t: TOKENS.get(t, t).translate(_QUOTES) for t in set(flat)}
     flat = [plain[t] for t in flat]
     of = {s: [v[i][k] for v in d.labels.values()] for i, c in enumerate(d.clusters) for k, s in enumerate(c)}
     homes = _homes(d.clusters)
@@ -336,15 +335,13 @@ def ranked(rows: "pd.DataFrame", kind: str, ranks: Mapping[str, int]|None = None
     return rows.iloc[np.argsort(list(places), kind="stable")]
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #d88a956a
-def _share(n: int, rules: Rules) -> int: return rules.test if n == rules.most else round(n*rules.test/rules.most)
-
 def _picked(pool: Pool, kind: str, corpus: str = "", ranks: Mapping[str, int]|None = None) -> dict[str, "pd.DataFrame"]:
     "The mentions that are asked about, by split."
     r, rows = pool.rules, candidates(pool, kind, corpus)
     rows = ranked(rows, kind, ranks)[:r.most] if r.hard else rows
     order = np.random.RandomState(r.seed).permutation(len(rows))[:r.most]
     rows = rows.iloc[order]
-    n = _share(len(rows), r)
+    n = r.test if len(rows) == r.most else round(len(rows)*r.test/r.most)
     return {"test": rows[:n], "dev": rows[n:]}
 
 def _random_set(pool: Pool, i: int, kind: str, corpus: str = "", size: int = 150) -> "pd.DataFrame":

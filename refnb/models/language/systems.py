@@ -6,10 +6,7 @@
 __all__ = ['true_name', 'LanguageModelSystem', 'make_language_model', 'named_model']
 
 # %% ../../../nbs/models/language/10_systems.ipynb #dfd68741
-import asyncio
-import hashlib
-import queue
-import threading
+import asyncio, hashlib, queue, threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
