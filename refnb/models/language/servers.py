@@ -24,7 +24,7 @@ from .replies import SETTLED, Replies
 class Secret:
     "A key that cannot be printed."
     __slots__ = ("name", "_value")
-    def __init__(self, name: str, value: str = ""): self.name, self._value = name, value  # of the environment variable
+    def __init__(self, name: str, value: str = ""): self.name, self._value = name, value  # of an environment variable, and what it holds
     def __repr__(self): return f"Secret({self.name!r})"
     def __reduce__(self): raise TypeError("a secret is not copied")
 
