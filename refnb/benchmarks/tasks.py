@@ -8,10 +8,7 @@ __all__ = ['Shape', 'SAMPLE', 'FERRYMAN', 'TaskCard', 'Benchmark', 'benchmarks',
            'ferryman_questions']
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #54f21164
-import hashlib
-import inspect
-import itertools
-import re
+import hashlib, inspect, itertools, re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cached_property
@@ -131,12 +128,8 @@ def the_card(name: str, s: Settings|None = None) -> TaskCard:
 # %% ../../nbs/benchmarks/00_tasks.ipynb #80ace7a1
 class Task:
     "What is run and scored at once: its name, its card, its questions or documents."
-    def __init__(self,
-        name: str,          # as it is written
-        card: TaskCard,     # what it is
-        settings: Settings, # where files are
-        given: list[Any]|None = None, # its items, where no card says how they are made
-    ):
+    def __init__(self, name: str, card: TaskCard, settings: Settings, given: list[Any]|None = None):
+        "Take a task's name as it is written; `given` are its items, where no card says how they are made."
         self.name, self.card, self.settings, self.given = name, card, settings, given
         self.whole, self.drawn = sample_of(name)
 
@@ -218,11 +211,8 @@ class Task:
 def _card_path(name: str, s: Settings) -> Path|None:
     return next((path for card, path in _all_cards(s).values() if name in card.tasks), None)
 
-def find_task(
-    name: str,               # such as identifyme/test
-    s: Settings|None = None, # where files and your own cards are
-) -> Task:
-    "Resolve a task's name."
+def find_task(name: str, s: Settings|None = None) -> Task:
+    "Resolve a task's name, such as identifyme/test; the settings say where files and your own cards are."
     s = s or load_settings()
     return Task(name, the_card(name, s), s)
 
@@ -259,10 +249,7 @@ def _read_items(path: Path) -> list:
     if path.is_file() and b'"options"' not in head and (b'"sentences"' in head or not head.lstrip().startswith(b"{")): return read_documents(path)
     return list(read_jsonl(path, Question))
 
-def task_is_here(
-    name: str,               # of a task
-    s: Settings|None = None, # where to look
-) -> bool:
+def task_is_here(name: str, s: Settings|None = None) -> bool:
     "Tell whether all files of a task are in the cache or the local copy."
     return find_task(name, s).here
 

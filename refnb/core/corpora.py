@@ -62,11 +62,8 @@ def corpora(s: Settings|None = None) -> dict[str, Corpus]:
     "List all corpora by short name, the package's and yours."
     return {name: card for name, (card, _) in _all_cards(s).items()}
 
-def the_corpus(
-    name: str,               # its short name
-    s: Settings|None = None, # where your own cards are
-) -> Corpus:                 # the card
-    "Find a corpus by name."
+def the_corpus(name: str, s: Settings|None = None) -> Corpus:
+    "Find a corpus' card by its short name; the settings say where your own cards are."
     if name not in (known := corpora(s)): raise CallError(f"unknown corpus {name!r}", do=f"{nearest(name, known)}; or name a file")
     return known[name]
 
@@ -125,11 +122,9 @@ def _check_counts(what: dict[str, int], key: str, where_: str):
     for field, n in what.items():
         if field in told and told[field] != n: raise DataError(f"{n:,} {field} where the published version has {told[field]:,}", f"{where_}, {key}", "it is another version of the book: scores on it would not be the paper's")
 
-def book_texts(
-    s: Settings|None = None, # where to look
-    file: str = TEXTS,       # any released predictions on whole books
-) -> dict[str, Document]:    # by key, without clusters
-    "The text of BookCoref's three gold books."
+def book_texts(s: Settings|None = None, file: str = TEXTS) -> dict[str, Document]:
+    """Load the text of BookCoref's three gold books, by key, without clusters, from any released predictions on whole
+    books."""
     docs = parse_jsonlines(get(file, s), Path(file).name)
     for d in docs: _check_counts({"tokens": d.size}, d.doc_key, file)
     return {d.doc_key: d.changed(clusters=(), names=(), meta=_title(d.doc_key)) for d in docs}

@@ -77,18 +77,14 @@ def sentence_of(starts: list[int], token: int) -> int:
     return bisect_right(starts, token) - 1
 
 # %% ../../nbs/core/01_documents.ipynb #d21b236e
-def tidy(
-    clusters: Iterable[Iterable[Span]], # in any order
-) -> Clusters:                          # mentions and clusters in the order of the text
-    "Clusters in the order of the text."
+def tidy(clusters: Iterable[Iterable[Span]]) -> Clusters:
+    "Put mentions and clusters, given in any order, in the order of the text."
     return tuple(sorted(tuple(sorted(Span(*s) for s in c)) for c in clusters))
 
 # %% ../../nbs/core/01_documents.ipynb #6a18cd6c
-def plain(
-    text: str,       # a token, a name, a key: anything
-    limit: int = 40, # longest result, in characters
-) -> str:            # one line, to be escaped where it goes into HTML
-    "Text that is safe to print."
+def plain(text: str, limit: int = 40) -> str:
+    """Make any text (a token, a name, a key) safe to print: one line of at most `limit` characters, to be escaped where
+    it goes into HTML."""
     if not text.strip(): return "¶" if "\n" in text else "␣"
     short = text if len(text) <= limit else text[:limit - 1] + "…"
     return short if short.isprintable() else "".join(c if c.isprintable() else "·" for c in short)
@@ -186,8 +182,7 @@ def boxed(tokens: list[str], start: int, boxes: Iterable[Box]) -> str:
     return f'<span style="line-height:{2 + .4*max(heights, default=0):.1f}">{text}</span>'
 
 def bracketed(tokens: list[str], start: int, boxes: Iterable[Box]) -> str:
-    """Write a window's tokens with brackets, on one line, for where there is no HTML;
-    `start` is the index of the first."""
+    "Write a window's tokens with brackets, on one line, for where there is no HTML; `start` is the index of the first."
     stop, made = start + len(tokens), _pieces(boxes, start, start + len(tokens))
     label = lambda p: plain(p.box.label, 18) if p.box.label and _last(p, stop) else ""
     return _woven(tokens, start, made, lambda k: "[", lambda k: "]" + label(made[k]), plain)
@@ -201,10 +196,8 @@ class Look:
     def _repr_html_(self) -> str: return self.html
     def __repr__(self) -> str: return self.text
 
-def colors(
-    d: Document, # a document
-) -> list[str]:  # a colour per cluster
-    "Colours of clusters: the largest ones differ, a cluster of one mention is grey."
+def colors(d: Document) -> list[str]:
+    "Choose a colour for each cluster of a document: the largest ones differ, a cluster of one mention is grey."
     out, sizes = [PALE]*len(d.clusters), _shape(d.clusters)
     ranked = sorted((i for i, n in enumerate(sizes) if n > 1), key=lambda i: -sizes[i])
     for k, i in enumerate(ranked): out[i] = _COLORS[k] if k < len(_COLORS) else _PALER[k % len(_PALER)]
@@ -411,10 +404,8 @@ def _by_count(phrases: Iterable[str]) -> list[str]:
     for p, k in spelt.items(): together[p.casefold()] += k
     return [best[p] for p, _ in together.most_common()]
 
-def named(
-    d: Document, # a document
-) -> Document:   # the same with a name for every cluster
-    "Names for clusters that have none, from their own words."
+def named(d: Document) -> Document:
+    "Name the clusters of a document that have no name, from their own words."
     v, names = _sight(d), list(d.names or [""]*len(d.clusters))
     for i, c in enumerate(d.clusters):
         if names[i] or not c or not d.sentences: continue

@@ -6,9 +6,7 @@
 __all__ = ['C', 'card_files', 'named_cards', 'named_object', 'entry_points', 'load_entry_point']
 
 # %% ../../nbs/core/13_extensions.ipynb #40eb0b0a
-import importlib
-import importlib.util
-import sys
+import importlib, importlib.util, sys
 from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path

@@ -56,8 +56,7 @@ def _sweep(path: Path):
 
 # %% ../../nbs/core/03_files.ipynb #402663ef
 def write_atomic(path: str|Path, data: bytes|str, gz: bool = False) -> Path:
-    """Replace a file as a whole: at every instant it is the old one or the new one.
-    `gz` packs names that end in .gz."""
+    "Replace a file as a whole: at every instant it is the old one or the new one. `gz` packs names that end in .gz."
     path, data = Path(path), data.encode() if isinstance(data, str) else data
     if gz and path.suffix == ".gz": data = gzip.compress(data, mtime=0)
     tmp = None
@@ -184,11 +183,8 @@ def _refuse_bombs(text: str, depth: int = 50):
         if isinstance(e, yaml.AliasEvent): raise yaml.MarkedYAMLError(problem="aliases are not allowed", problem_mark=e.start_mark)
         if level > depth: raise yaml.MarkedYAMLError(problem=f"nested more than {depth} deep", problem_mark=e.start_mark)
 
-def read_yaml(
-    path: str|Path, # a YAML file
-    kind: type[T],  # the record it holds
-) -> T:             # that record
-    "Read a record from a YAML file, strictly."
+def read_yaml(path: str|Path, kind: type[T]) -> T:
+    "Read a record of a kind from a YAML file, strictly."
     import yaml
     try:
         text = read_bytes(path).decode()

@@ -37,21 +37,16 @@ def _kept(name: str, s: Settings) -> Path:
     f = the_hub_file(name)
     return Path(s.cache)/"hub"/safe_name(f.repo)/f.revision/Path(f.path).name
 
-def hub_path(
-    name: str,               # its name
-    s: Settings|None = None, # where to look
-) -> Path|None:              # the file, or nothing
-    "Where a hub file is here, if it is."
+def hub_path(name: str, s: Settings|None = None) -> Path|None:
+    "Tell where the hub file of a name is here, if it is."
     s, f = s or load_settings(), the_hub_file(name)
     if own := getattr(s, f.setting):
         if not Path(own).is_file(): raise CallError("no such file", f"setting {f.setting}, {own}", "name a file, or leave it empty")
         return Path(own)
     return kept if (kept := _kept(name, s)).is_file() else None
 
-def lacks(
-    name: str, # of a hub file
-) -> str:      # for a cell or an error
-    "What to do where a hub file is not here."
+def lacks(name: str) -> str:
+    "Say, for a cell or an error, what to do where a hub file is not here."
     f = the_hub_file(name)
     return f"needs {name}, which only the hub has: refnb fetch {name}, or name a file with REFNB_{f.setting.upper()}"
 

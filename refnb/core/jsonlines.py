@@ -226,12 +226,10 @@ def _listed(data: bytes, where: str) -> Document:
     clusters = _decoded(data, msgspec.json.Decoder(Clusters).decode, where, 1)
     return _checked(lambda: Document("", clusters=clusters), clusters, 1 << 62, lambda field: at_line(where, 1, field))
 
-def parse_jsonlines(
-    data: bytes,                                              # a whole file
-    where: str = "",                                          # its name, for errors
-    indices: Literal["auto", "subtokens", "words"] = "auto",  # what clusters count where sentences hold word pieces
-) -> list[Document]:                                          # in the file's order, in words
-    "Documents from JSON lines."
+def parse_jsonlines(data: bytes, where: str = "",
+                    indices: Literal["auto", "subtokens", "words"] = "auto") -> list[Document]:
+    """Read documents, in words, from the bytes of a whole file of JSON lines, in its order; `where` names it in errors.
+    `indices` says what clusters count where sentences hold word pieces."""
     if indices not in (known := ("auto", "subtokens", "words")): raise CallError(f"indices={indices!r} is not known", do=nearest(str(indices), known))
     if data.lstrip().startswith(b"["): return [_listed(data, where)]
     docs: list[Document] = []

@@ -38,23 +38,17 @@ class RunInfo(Record, omit_defaults=False, rename={"task": "part"}):  # a task w
     schema: int = SCHEMA            # of the files in the folder
     refnb: str = ""                 # version that made it: recorded, not hashed
 
-def run_hash(
-    info: RunInfo, # what the run is
-) -> str:          # 12 hex digits
-    "The hash that names a run's folder; a summary, which has the prompt's hash only, gives the same."
+def run_hash(info: RunInfo) -> str:
+    "Compute the 12 hex digits that name a run's folder; a summary, with the prompt's hash only, gives the same."
     return hashlib.sha256(msgspec.json.encode(info.changed(refnb="", prompt=prompt_hash(info.prompt)), order="sorted")).hexdigest()[:12]
 
-def prompt_hash(
-    prompt: str, # its text, or its hash
-) -> str:        # its hash; none of no prompt
-    "What stands for a prompt where its text does not."
+def prompt_hash(prompt: str) -> str:
+    "Compute what stands for a prompt, given as text or hash, where its text does not: its hash; none of no prompt."
     return prompt if not prompt or prompt.startswith("sha256:") else "sha256:" + hashlib.sha256(prompt.encode()).hexdigest()
 
 # %% ../../nbs/core/15_runs.ipynb #851f86fc
-def questions_id(
-    questions: Iterable[Question], # a task
-) -> str:                          # 16 hex digits
-    "A hash over what is asked and what is right, in order."
+def questions_id(questions: Iterable[Question]) -> str:
+    "Hash what a task asks and what is right, in order: 16 hex digits."
     h = hashlib.sha256()
     for q in questions: h.update(msgspec.json.encode((q.id, q.doc_key, q.text, q.chars, q.options, q.right)) + b"\n")
     return h.hexdigest()[:16]
@@ -90,11 +84,9 @@ def _keep(records: dict, record: Any):
     old = records.get(record.id)
     if old is None or (is_failure(old) and not is_failure(record)): records[record.id] = record
 
-def read_journal(
-    path: str|Path,      # the file; none is an empty journal
-    kind: type = Answer, # the record on each line
-) -> Journal:            # good records by id, damaged lines, torn end
-    "Read a journal, however the process that wrote it ended."
+def read_journal(path: str|Path, kind: type = Answer) -> Journal:
+    """Read a journal, however the process that wrote it ended: good records by id, damaged lines, torn end.
+    `kind` is the record on each line; no file is an empty journal."""
     data = Path(path).read_bytes() if Path(path).exists() else b""
     *lines, torn = data.split(b"\n")
     decode: Callable[[bytes], Any] = msgspec.json.Decoder(kind).decode
@@ -120,12 +112,10 @@ class Seal(Record, omit_defaults=False):
     schema: int = SCHEMA    # of the files in the folder
 
 class Run:
-    "A run's folder. It holds no state but where it is and what it is."
-    def __init__(self,
-        folder: str|Path,    # the folder
-        info: RunInfo,       # what run.json says
-        kind: type = Answer, # the record that is journalled
-    ): self.folder, self.info, self.kind = Path(folder), info, kind
+    """A run's folder. It holds no state but where it is and what it is: the folder, what run.json says, and the kind
+    of record that is journalled."""
+    def __init__(self, folder: str|Path, info: RunInfo, kind: type = Answer):
+        self.folder, self.info, self.kind = Path(folder), info, kind
     def __repr__(self): return f"{self.info.task} · {self.info.system} · {run_hash(self.info)} ({'sealed' if self.sealed else 'open'})"
     @property
     def sealed(self) -> bool: return (self.folder/"seal.json").exists()
@@ -159,11 +149,9 @@ class Run:
         except DataError: return False
 
     @contextmanager
-    def writing(self,
-        shard: str = "",  # a name, where several processes write one run
-        batch: int = 64,  # records per sync
-    ) -> "Iterator[Writer]":
-        "Write to the run: mends the journal, holds the lock, flushes at the end whatever happens."
+    def writing(self, shard: str = "", batch: int = 64) -> "Iterator[Writer]":
+        """Write to the run: mends the journal, holds the lock, flushes at the end whatever happens.
+        `shard` is a name, where several processes write one run; `batch` is records per sync."""
         path = self.folder/f"answers-{safe_name(shard)}.jsonl" if shard else self.journal
         with alone(Path(f"{path}.lock"), "another process is writing this run", str(path)):
             if not shard and self.sealed: self._unseal_if_damaged()
@@ -178,12 +166,9 @@ class Run:
         except OtherVersion: raise
         except (DataError, FormatError): (self.folder/"seal.json").unlink()
 
-    def seal(self,
-        ids: Iterable[str],        # all questions, in order
-        allow_missing: bool = False, # for published answers, which may lack some
-        failures: int = 0,         # questions without an answer that the caller tolerates
-    ) -> Seal:                     # counts and the journal's hash
-        "Close a complete run."
+    def seal(self, ids: Iterable[str], allow_missing: bool = False, failures: int = 0) -> Seal:
+        """Close a complete run of all questions, in order: counts, the journal's hash. `allow_missing` is for published
+        answers, which may lack some; `failures` are questions without an answer that the caller tolerates."""
         ids, got = list(ids), self.answered()
         if twice := {i for i, n in Counter(ids).items() if n > 1}: raise DataError(f"{len(twice)} questions stand twice, one is {min(twice)}", self.info.task)
         missing = [i for i in ids if i not in got]
@@ -242,13 +227,9 @@ def _adopt(info: RunInfo, runs: Path, old: str, folder: Path):
     try: os.rename(aside, folder)
     except OSError: shutil.rmtree(aside, ignore_errors=True)  # another process was first
 
-def open_run(
-    info: RunInfo,       # what the run is
-    runs: str|Path,      # the folder of all runs
-    kind: type = Answer, # the record that is journalled
-    old: str = "",       # the name that such runs had before names said all settings
-) -> Run:                # new, or the one begun earlier
-    "Begin a run, or go on with the same one."
+def open_run(info: RunInfo, runs: str|Path, kind: type = Answer, old: str = "") -> Run:
+    """Begin a run in the folder of all runs, or go on with the same one. `kind` is the record that is journalled, `old`
+    the name that such runs had before names said all settings."""
     folder = Path(runs)/safe_path(info.task)/safe_path(info.system)/run_hash(info)
     if old and old != info.system and not (folder/"run.json").exists(): _adopt(info, Path(runs), old, folder)
     if not (folder/"run.json").exists(): _write_json(folder/"run.json", info)
@@ -281,11 +262,8 @@ def _append(path: Path, data: bytes):
 
 class Writer:
     "Appends records to one journal, in batches, each flushed and synced."
-    def __init__(self,
-        path: Path,       # the journal
-        done: dict,       # records that need not be asked for
-        batch: int = 64,  # records per sync
-    ):
+    def __init__(self, path: Path, done: dict, batch: int = 64):
+        "Append to the journal at a path; `done` are records that need not be asked for, `batch` is records per sync."
         self.path, self.done, self.batch = path, done, batch
         self.waiting: list[bytes] = []
     def add(self, record):
@@ -328,12 +306,9 @@ class Card(Record, omit_defaults=False, rename={"task": "part"}):
     schema: int = SCHEMA          # of this file
     like: dict[str, str]|msgspec.UnsetType = msgspec.UNSET # in a file: the task whose ids, documents and fields it has, and that task's questions
 
-def card_of(
-    task: str,                  # its name
-    questions: list[Question],  # all of it, in order
-    data: dict[str, str]|None = None, # upstream file -> blob id
-) -> Card:                      # without text
-    "The card of a task."
+def card_of(task: str, questions: list[Question], data: dict[str, str]|None = None) -> Card:
+    """Make the card of a task, without text, from all its questions, in order; `data` maps upstream files to their blob
+    ids."""
     docs = list(dict.fromkeys(q.doc_key for q in questions))
     at, names = {d: i for i, d in enumerate(docs)}, list(dict.fromkeys(k for q in questions for k in q.meta))
     return Card(task, questions_id(questions), [q.id for q in questions], docs, [at[q.doc_key] for q in questions],
@@ -346,26 +321,19 @@ class ClusterAnswer(Record):
     clusters: Clusters = ()        # predicted
     names: tuple[str, ...] = ()    # of the clusters, where the system names them
 
-def documents_id(
-    docs: Iterable[Document], # a task
-) -> str:                     # 16 hex digits
-    "A hash over documents' keys and tokens, in order."
+def documents_id(docs: Iterable[Document]) -> str:
+    "Hash the keys and tokens of a task's documents, in order: 16 hex digits."
     h = hashlib.sha256()
     for d in docs: h.update(msgspec.json.encode((d.doc_key, d.sentences)) + b"\n")
     return h.hexdigest()[:16]
 
-def clusters_id(
-    d: Document, # with clusters
-) -> str:        # 16 hex digits
-    "A hash over a document's clusters, in any order."
+def clusters_id(d: Document) -> str:
+    "Hash a document's clusters, in any order: 16 hex digits."
     return hashlib.sha256(msgspec.json.encode(tidy(d.clusters))).hexdigest()[:16]
 
-def card_of_documents(
-    task: str,            # its name
-    docs: list[Document], # all of it, in order
-    data: dict[str, str]|None = None, # upstream file -> blob id
-) -> Card:                # without text
-    "The card of a task of documents."
+def card_of_documents(task: str, docs: list[Document], data: dict[str, str]|None = None) -> Card:
+    """Make the card of a task, without text, from all its documents, in order; `data` maps upstream files to their blob
+    ids."""
     n, keys = len(docs), [d.doc_key for d in docs]
     return Card(task, documents_id(docs), keys, keys, list(range(n)), [0]*n, {"tokens": [d.size for d in docs]}, data or {})
 
@@ -384,20 +352,15 @@ class Summary(Record):
 MANY = 1500
 SIGNS: dict[str, float|str] = {"0": 0.} | {str(k): 1/k for k in range(1, 10)} | {"r": "refused", "f": "filtered", "c": "cut", "u": "unparsable", "o": "outside", "x": "failed"}
 
-def as_signs(
-    credit: Iterable[float|str], # credits and reasons, in order
-) -> str:                        # "": one of them has no sign
-    "Credits as one sign each."
+def as_signs(credit: Iterable[float|str]) -> str:
+    """Write credits and reasons, in order, as one sign each; "": one of them has no sign."""
     known = {v: k for k, v in SIGNS.items()}
     try: return "".join(known[c] for c in credit)
     except KeyError: return ""
 
-def of_signs(
-    signs: str,            # one for each question
-    ids: Iterable[str],    # of the task, in order
-    where: str = "",       # the file, for errors
-) -> dict[str, float|str]: # id -> credit or reason
-    "Credits by id."
+def of_signs(signs: str, ids: Iterable[str], where: str = "") -> dict[str, float|str]:
+    """Read credits or reasons by id from signs, one for each question of the task, in order; `where` is the file, for
+    errors."""
     ids = list(ids)
     if len(signs) != len(ids): raise DataError(f"has {len(signs)} signs for {len(ids)} questions", where, "make the summary again from its run")
     if strange := set(signs) - set(SIGNS): raise FormatError(f"has an unknown sign {min(strange)!r}", where)
@@ -409,14 +372,11 @@ def _packed(s: Summary) -> Summary:
     if len(s.credit) < MANY or len(s.credit) < s.seal.questions or not (signs := as_signs(s.credit.values())): return s
     return s.changed(credit={}, signs=signs)
 
-def write_summary(
-    run: Run,                   # sealed
-    credit: dict[str, float],   # id -> credit; empty for clusters, which have counts
-    reports: str|Path,          # the folder of reports
-    counts: dict|None = None,   # of clusters: document -> setting -> metric -> counts
-    gold: dict[str, str]|None = None, # document -> hash of its gold clusters
-) -> Path:                      # the file
-    "Write what is committed of a run."
+def write_summary(run: Run, credit: dict[str, float], reports: str|Path, counts: dict|None = None,
+                  gold: dict[str, str]|None = None) -> Path:
+    """Write what is committed of a sealed run below the folder of reports, and return the file. `credit` goes by id;
+    it is empty for clusters, which have `counts`: document -> setting -> metric -> counts. `gold` maps documents to
+    hashes of their gold clusters."""
     got = run.answers()
     told = {i: a.reason if getattr(a, "reason", None) else credit[i] for i, a in got.items()} if counts is None else {}
     path = Path(reports)/"runs"/safe_path(run.info.task)/f"{safe_path(run.info.system)}-{run_hash(run.info)}.json"
@@ -438,12 +398,9 @@ def _same_questions(a: Card, b: Card) -> bool:
     "Whether two tasks differ in nothing but what their questions tell."
     return all(getattr(a, f) == getattr(b, f) for f in ("ids", "docs", "doc", "options", "fields"))
 
-def write_card(
-    card: Card,        # a part without its text
-    reports: str|Path, # the folder of reports
-    like: str = "",    # a task that has a card there; what both have in common is not written again
-) -> Path:             # the file
-    "Write what is committed of a task."
+def write_card(card: Card, reports: str|Path, like: str = "") -> Path:
+    """Write what is committed of a task below the folder of reports, and return the file. `like` is a task that has a
+    card there: what both have in common is not written again."""
     path = _card_path(reports, card.task)
     if like and (other := _card_path(reports, like)).exists() and _same_questions(card, first := read_card(other)):
         card = Card(card.task, card.questions, [], [], [], [], {}, card.data, like={like: first.questions})
@@ -451,10 +408,8 @@ def write_card(
     return path
 
 # %% ../../nbs/core/15_runs.ipynb #91b8b894
-def read_card(
-    path: str|Path, # a part.json
-) -> Card:          # the task without its text
-    "Read a task's card, and that of the task which it is like."
+def read_card(path: str|Path) -> Card:
+    "Read a task's card, without its text, from a part.json, and that of the task which it is like."
     card = _read_json(Path(path), Card)
     if not card.like: return card
     [(task, questions)] = card.like.items()
@@ -464,11 +419,9 @@ def read_card(
     if first.questions != questions or first.like: raise DataError(f"is like {task} with questions {questions}, which has {first.questions}", str(path), "make it again: refnb run")
     return first.changed(task=card.task, questions=card.questions, data=card.data)
 
-def read_summary(
-    path: str|Path,         # a committed summary
-    card: Card|None = None, # the task it should belong to
-) -> Summary:               # checked against the card
-    "Read a committed summary; one that was made for other questions is refused."
+def read_summary(path: str|Path, card: Card|None = None) -> Summary:
+    """Read a committed summary and check it against the card of the task it should belong to; one that was made for
+    other questions is refused."""
     s = _read_json(Path(path), Summary)
     if not card: return s
     made_for = s.info.data.get("questions")
@@ -488,13 +441,10 @@ def find_runs(
     found = (Path(runs)/safe_path(task)/safe_path(system)).glob("*/seal.json")
     return [load_run(p.parent) for p in sorted(found, key=lambda p: -p.stat().st_mtime_ns)]
 
-def find_summaries(
-    reports: str|Path, # the folder of reports
-    task: str,         # what was answered
-    system: str,       # who answered, or system@hash
-    variants: bool = False, # those too of the same system with other settings, which stand in brackets behind its name
-) -> list[Path]:       # files, in the order of their names
-    "Find the committed summaries of a system on a task."
+def find_summaries(reports: str|Path, task: str, system: str, variants: bool = False) -> list[Path]:
+    """Find the committed summaries of a system, or system@hash, on a task below the folder of reports, in the order of
+    their names. `variants` are those too of the same system with other settings, which stand in brackets behind its
+    name."""
     name, hash_ = split_hash(system)
     path = Path(reports)/"runs"/safe_path(task)/safe_path(name)
     tail = f"-{hash_}.json" if hash_ else ".json"
@@ -502,18 +452,16 @@ def find_summaries(
     if variants: found += path.parent.glob(f"{path.name}{safe_name('[')}*.json")
     return sorted(found)
 
-def split_hash(
-    system: str, # its name, or system@hash; a name may hold an @ before an address
-) -> tuple[str, str]: # name, and 12 hex digits or nothing
-    "Split what names a run."
+def split_hash(system: str) -> tuple[str, str]:
+    """Split what names a run, a system or system@hash, into a name and 12 hex digits or nothing; a name may hold an @
+    before an address."""
     name, _, hash_ = system.rpartition("@")
     return (name, hash_) if name and len(hash_) == 12 and set(hash_) <= set("0123456789abcdef") else (system, "")
 
 # %% ../../nbs/core/15_runs.ipynb #aa4037ab
-def places_of_summaries(
-    s: Settings, # names the folder of reports
-) -> list[Path]: # that folder, and what the package carries
-    "Where summaries are, in the order of preference."
+def places_of_summaries(s: Settings) -> list[Path]:
+    """List where summaries are, in the order of preference: the settings' folder of reports, and what the package
+    carries."""
     try: carried = [packaged("reports")]
     except DataError: carried = []
     return [Path(s.reports), *(p for p in carried if p.resolve() != Path(s.reports).resolve())]

@@ -15,10 +15,9 @@ import msgspec
 from .types import CallError, DataError, Record, nearest
 
 # %% ../../nbs/core/02_settings.ipynb #cd52dd25
-def packaged(
-    name: str, # "settings.ini", "constraints.txt", "data/…", "tables/…" or "reports/…"
-) -> Path:     # its path, in the wheel or in the checkout
-    "A file or folder that the package carries."
+def packaged(name: str) -> Path:
+    """Find a file or folder that the package carries, in the wheel or in the checkout: "settings.ini",
+    "constraints.txt", "data/…", "tables/…" or "reports/…"."""
     package = Path(str(files("refnb")))
     root = package.parent
     places = [package/name, root/"nbs"/name if name.startswith(("data", "tables")) else root/name]

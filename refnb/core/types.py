@@ -33,11 +33,8 @@ class DataError(RefnbError): "Data that are well formed but cannot be right, or 
 class MissingPackage(RefnbError): "An optional package is not installed."
 
 # %% ../../nbs/core/00_types.ipynb #bd651e3c
-def nearest(
-    name: str,            # what was asked for
-    known: Iterable[str], # what there is
-) -> str:                 # "did you mean X?", or a few known names
-    "A hint for a name that does not exist."
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Give a hint for a name that does not exist: "did you mean X?", or a few of the known names."""
     import difflib
     known = sorted(map(str, known))
     close = difflib.get_close_matches(name.lower(), [k.lower() for k in known], 1, 0.6)

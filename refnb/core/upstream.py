@@ -69,10 +69,8 @@ def registry() -> dict[str, UpstreamFile]:
 def _blob_id(data: bytes) -> str: return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
 
 # %% ../../nbs/core/11_upstream.ipynb #cef5648c
-def files_of(
-    name: str,             # a set, owner/repo, or owner/repo/path
-) -> list[UpstreamFile]:   # its files, in the registry's order
-    "The upstream files behind a name."
+def files_of(name: str) -> list[UpstreamFile]:
+    """Find the upstream files behind a name (a set, owner/repo, or owner/repo/path), in the registry's order."""
     files, sets = registry(), _sets().sets
     if name in sets: return [f for f in files.values() if f.repo == sets[name].repo and any(fnmatch.fnmatchcase(f.path, p) for p in sets[name].paths)]
     if name in files: return [files[name]]
@@ -91,11 +89,8 @@ def _local(f: UpstreamFile, s: Settings) -> Path|None:
     plain = Path(s.upstream)/f.place
     return next((p for p in (plain, plain.with_name(plain.name + ".gz")) if p.is_file()), None)
 
-def where(
-    f: UpstreamFile, # which file
-    s: Settings,     # where to look
-) -> Place:          # "missing": it would have to be downloaded, and downloads are off
-    "Where a file would come from now."
+def where(f: UpstreamFile, s: Settings) -> Place:
+    """Tell where a file would come from now; "missing": it would have to be downloaded, and downloads are off."""
     if _cached(f, s).is_file(): return "cache"
     if _local(f, s): return "local"
     return "missing" if s.offline else "download"
@@ -237,11 +232,8 @@ class Survey(NamedTuple):
     licence: str   # what the repository says
     opt_in: bool   # only fetched by name
 
-def survey(
-    name: str,               # a set, repository or file
-    s: Settings|None = None, # where to look
-) -> Survey:                 # counts and sizes
-    "What of a name is here, and what would have to be downloaded."
+def survey(name: str, s: Settings|None = None) -> Survey:
+    """Count what of a name (a set, repository or file) is here, and what would have to be downloaded, with sizes."""
     s, files = s or load_settings(), files_of(name)
     away = [f for f in files if where(f, s) in ("download", "missing")]
     known = _sets().sets.get(name)
@@ -279,10 +271,8 @@ def reachable(s: Settings, patience: float = 3.) -> bool:
     return True
 
 # %% ../../nbs/core/11_upstream.ipynb #21a30e66
-def data_ids(
-    names: Iterable[str],     # sets, repositories or files
-    s: Settings|None = None,  # where to look
-) -> dict[str, str]:          # owner/repo/path -> blob id, or "absent"
-    "What a computation on these files would stand on, here and now."
+def data_ids(names: Iterable[str], s: Settings|None = None) -> dict[str, str]:
+    """Tell what a computation on these sets, repositories or files would stand on, here and now: the blob id, or
+    "absent", of each owner/repo/path."""
     s = s or load_settings()
     return {f.key: f.blob if where(f, s) in ("cache", "local") else "absent" for n in names for f in files_of(n)}

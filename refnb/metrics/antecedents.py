@@ -69,13 +69,10 @@ class Together(NamedTuple):
     naive_high: float|None
     runs: int
 
-def together(
-    runs: Sequence[Mapping[str, Links]], # of each run: template pair -> counts
-    score: str = "accuracy",             # accuracy, lenient, or f1 of the antecedent scores
-    resamples: int = 10_000,             # of template pairs
-    seed: int = 0,                       # of the bootstrap
-) -> Together:                           # fractions
-    "Mean, spread and intervals of a score over runs."
+def together(runs: Sequence[Mapping[str, Links]], score: str = "accuracy", resamples: int = 10_000,
+             seed: int = 0) -> Together:
+    """Compute mean, spread and intervals of a score over runs, as fractions, resampling template pairs. The score is
+    accuracy, lenient, or f1 of the antecedent scores; a run maps template pairs to counts."""
     pairs = sorted({p for r in runs for p in r})
     counts = np.array([[tuple(r.get(p, Links())) for p in pairs] for r in runs], float)  # run, pair, count
     each = _score(counts.sum(1), score)

@@ -23,12 +23,9 @@ class Scored(NamedTuple):
     @property
     def starts(self) -> np.ndarray: return np.concatenate([[0], np.cumsum(self.sizes)[:-1]])
 
-def scored(
-    scores: Sequence[float], # all options, question after question
-    sizes: Sequence[int],    # options of each question
-    right: Sequence[int],    # the right one of each, from 0
-) -> Scored:                 # checked
-    "Scores, sizes and right answers that fit one another."
+def scored(scores: Sequence[float], sizes: Sequence[int], right: Sequence[int]) -> Scored:
+    """Check that scores, sizes and right answers fit one another: the scores of all options, question after question,
+    the number of options of each question, and its right one, from 0."""
     s = Scored(np.asarray(scores, float), np.asarray(sizes, np.intp), np.asarray(right, np.intp))
     if not len(s.sizes): raise DataError("there are no questions", "calibration")
     if len(s.sizes) != len(s.right) or s.sizes.sum() != len(s.scores): raise DataError(f"{len(s.scores)} scores, {len(s.sizes)} questions with {s.sizes.sum()} options, {len(s.right)} right answers", "calibration", "give one score for each option and one right answer for each question")
@@ -45,10 +42,8 @@ def _shares(s: Scored, sharpness: float = 1.) -> np.ndarray:
 # %% ../../nbs/metrics/10_calibration.ipynb #7d839429
 _LARGEST = 1e6  # of a sharpness, in units of the scores' spread within questions
 
-def fitted_sharpness(
-    s: Scored, # where the right answers may be seen
-) -> float:    # 0 where scores say nothing
-    "The sharpness under which right answers are likeliest."
+def fitted_sharpness(s: Scored) -> float:
+    "Find the sharpness under which right answers, which may be seen, are likeliest; 0 where scores say nothing."
     at = s.starts + s.right
     spread = float(np.std(s.scores - np.repeat(np.add.reduceat(s.scores, s.starts)/s.sizes, s.sizes)))
     def slope(b: float) -> float: return float((s.scores[at] - np.add.reduceat(_shares(s, b)*s.scores, s.starts)).sum())
@@ -80,12 +75,8 @@ def _reliability(confidence: ArrayLike, credit: ArrayLike, bins: int = 10) -> pd
     at = np.searchsorted(np.unique(np.quantile(c, np.linspace(0, 1, bins + 1)[1:-1])), c, side="right")
     return pd.DataFrame({"confidence": c, "accuracy": np.asarray(credit, float), "n": 1}).groupby(at).agg({"confidence": "mean", "accuracy": "mean", "n": "sum"}).reset_index(drop=True)
 
-def calibration(
-    s: Scored,               # scores
-    sharpness: float = 1.,   # of the shares
-    bins: int = 10,          # of about as many questions
-) -> Calibration:
-    "What scores are worth as probabilities."
+def calibration(s: Scored, sharpness: float = 1., bins: int = 10) -> Calibration:
+    """Tell what scores are worth as probabilities: shares of a sharpness, in bins of about as many questions."""
     p, at = _shares(s, sharpness), s.starts + s.right
     top = np.maximum.reduceat(s.scores, s.starts)
     best = s.scores == np.repeat(top, s.sizes)

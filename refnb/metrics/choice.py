@@ -15,11 +15,8 @@ if TYPE_CHECKING: import pandas as pd
 else: pd = Later("pandas")  # it takes most of a second to import, and a batch with nothing to do needs none
 
 # %% ../../nbs/metrics/00_choice.ipynb #4d98bba3
-def credit(
-    q: Question, # what was asked
-    a: Answer,   # what was said
-) -> float:      # 0 to 1
-    "How much of a right answer this is."
+def credit(q: Question, a: Answer) -> float:
+    "Compute how much of a right answer to a question this is: 0 to 1."
     if a.scores and len(a.scores) != len(q.options): raise DataError(f"{len(a.scores)} scores for {len(q.options)} options", f"answer {a.id}")
     if a.chosen and max(a.chosen) >= len(q.options): raise DataError(f"option {max(a.chosen)} of {len(q.options)} was chosen", f"answer {a.id}")
     if a.reason: return 0.
@@ -78,11 +75,8 @@ def counted(o: "pd.DataFrame", mode: Mode = "strict") -> "pd.DataFrame":
 # %% ../../nbs/metrics/00_choice.ipynb #01731792
 FIELDS = ("doc_key", "options", "reason")
 
-def labels(
-    o: "pd.DataFrame",        # outcomes
-    by: str|Iterable[str],  # a field, or several
-) -> "pd.Series":             # a label per row, None where a field has no value
-    "Group labels of outcomes; several fields are joined by ` / `."
+def labels(o: "pd.DataFrame", by: str|Iterable[str]) -> "pd.Series":
+    "Make a group label for each row of outcomes, None where a field has no value; several fields are joined by ` / `."
     fields = [by] if isinstance(by, str) else list(by)
     known = [c for c in o.columns if c not in ("id", "credit")]
     for f in fields:

@@ -183,8 +183,7 @@ def ceafm(t: Table) -> Counts:
 
 # %% ../../nbs/metrics/01_coref.ipynb #b4153b88
 def align(gold: Mentions, predicted: Mentions) -> list[tuple[int, int]]:
-    """Find the partners that CEAF-e gives to clusters, none of them empty:
-    gold index, predicted index, in gold's order."""
+    "Find the partners that CEAF-e gives to clusters, none of them empty: gold index, predicted index, in gold's order."
     t = table(gold, predicted, duplicates="released")
     cells = sorted(_best(t).tolist(), key=lambda i: t.overlap.gold[i])
     return [(int(t.overlap.gold[i]), int(t.overlap.predicted[i])) for i in cells]
@@ -231,8 +230,6 @@ def blanc(t: Table) -> LinkCounts:
     return LinkCounts(both, p, g, neither, _pairs(_n(t.predicted)) - p, _pairs(_n(t.gold)) - g, common, _n(t.predicted), _n(t.gold))
 
 # %% ../../nbs/metrics/01_coref.ipynb #b3c94867
-def _pr(n, predicted, gold) -> Prf: return Prf(*map(float, prf(n, predicted, gold)))
-
 def as_prf(c: Counts|LinkCounts) -> Prf:
     """Compute precision, recall and F1, as fractions, from the counts of one document or the sum of several;
     0 where nothing is right."""
@@ -242,7 +239,7 @@ def as_prf(c: Counts|LinkCounts) -> Prf:
 
 def _blanc_prf(c: LinkCounts) -> Prf:
     "The mean of both kinds of pairs, or the only kind that gold has."
-    kinds = [_pr(*k) for k in (c[:3], c[3:6]) if k[2]]
+    kinds = [Prf(*map(float, prf(*k))) for k in (c[:3], c[3:6]) if k[2]]
     if not kinds: return Prf(*[float(c.common == c.predicted == c.gold > 0)]*3)
     return Prf(*(sum(v)/len(kinds) for v in zip(*kinds)))
 

@@ -67,11 +67,9 @@ def _state_of(m: Matched, s: Span) -> State:
     if p is None: return "missed"
     return "right" if m.partner.get(g) == p else "wrong entity"
 
-def mention_states(
-    gold: Document,      # with gold clusters
-    predicted: Document, # with predicted clusters
-) -> "pd.DataFrame":     # start, end, gold and predicted cluster, state; in the order of the text
-    "A row for each mention of either side."
+def mention_states(gold: Document, predicted: Document) -> "pd.DataFrame":
+    """Make a row for each mention of either side, in the order of the text: start, end, gold and predicted cluster,
+    state."""
     m = matched(gold, predicted)
     rows = [(*s, m.gold.get(s), m.predicted.get(s), _state_of(m, s)) for s in sorted(m.gold.keys() | m.predicted.keys())]
     return pd.DataFrame(rows, columns=["start", "end", "gold", "predicted", "state"]).astype({"gold": "Int64", "predicted": "Int64"})
@@ -107,14 +105,11 @@ def _row(gold: Document, m: Matched, g: int, went: Counter, held: dict[int, Coun
 # %% ../../nbs/metrics/04_differences.ipynb #68be7f41
 COLUMNS = ("name", "mentions", "found", "missed", "in_best", "pieces", "most", "best", "best_size", "spurious", "merged_with", "verdict")
 
-def differences(
-    gold: Document,                # with gold clusters
-    predicted: Document,           # with predicted clusters
-    found_at_least: float = 0.25,  # a smaller part of mentions found: vanished
-    apart_at_most: float = 0.25,   # a larger part of the found ones outside the cluster with most of them: split
-    strange_at_most: float = 0.25, # a larger part of other entities in that cluster: merged
-) -> "pd.DataFrame":               # a row per gold entity, the most frequent first
-    "What became of each entity."
+def differences(gold: Document, predicted: Document, found_at_least: float = 0.25, apart_at_most: float = 0.25,
+                strange_at_most: float = 0.25) -> "pd.DataFrame":
+    """Tell what became of each gold entity, a row each, the most frequent first. A smaller part of mentions found:
+    vanished; a larger part of the found ones outside the cluster with most of them: split; a larger part of other
+    entities in that cluster: merged."""
     m = matched(gold, predicted)
     n = Counter(m.gold.values())
     went: dict[int, Counter[int]] = {g: Counter() for g in m.gold.values()}
@@ -175,13 +170,10 @@ def _grid(rows: list[tuple[list[str], int]], sides: list[list[Box]]) -> tuple[st
     text = (f"{who:<10} {bracketed(tokens, a, boxes)}" for tokens, a in rows for who, boxes in zip(("gold", "predicted"), sides, strict=True))
     return f'<div style="display:grid;grid-template-columns:1fr 1fr;gap:.3em 2em"><b>gold</b><b>predicted</b>{rich}</div>', "\n".join(text)
 
-def side_by_side(
-    gold: Document,      # with gold clusters
-    predicted: Document, # with predicted clusters
-    around: Span|tuple[int, int]|int|None = None, # a mention or a token; nothing: where most is wrong
-    width: int = 40,     # tokens before and after it
-) -> Look:               # gold left, predicted right
-    "The same text twice, with the differences marked."
+def side_by_side(gold: Document, predicted: Document, around: Span|tuple[int, int]|int|None = None,
+                 width: int = 40) -> Look:
+    """Show the same text twice, gold left, predicted right, with the differences marked. `around` is a mention or a
+    token, with `width` tokens before and after it; nothing: where most is wrong."""
     m, text = matched(gold, predicted), gold if gold.sentences else predicted
     last = text.size - 1 if text.sentences else max((s[1] for s in m.gold.keys() | m.predicted.keys()), default=-1)
     start, stop = _place(gold, _worst_place(m, width) if around is None else around, width, last)

@@ -36,11 +36,9 @@ class Linking(NamedTuple):
     pooled: Prf           # from summed counts
     books: dict[str, Prf] # each book's
 
-def linking(
-    gold: Iterable[Document],      # books, with names
-    predicted: Iterable[Document], # joined by doc_key; a missing one counts as empty
-) -> Linking:                      # fractions
-    "Character linking over books."
+def linking(gold: Iterable[Document], predicted: Iterable[Document]) -> Linking:
+    """Score character linking over books with names, in fractions. Predictions are joined by doc_key; a missing one
+    counts as empty."""
     counts = {g.doc_key: _links(g, p) for g, p in pair(gold, predicted)}
     books = {k: prf(*c) for k, c in counts.items()}
     mean = Prf(*(sum(v)/len(books) for v in zip(*books.values()))) if books else Prf(0., 0., 0.)

@@ -119,11 +119,9 @@ def pair(gold: Iterable[Document], predicted: Iterable[Document]) -> Pairs:
 Setting = Literal["full", "split", "window"]
 Unit = tuple[str, Clusters, Clusters]  # name, gold clusters, predicted clusters
 
-def _is_window(key: str, length: int) -> bool: return f"_split{length}_S" in key
-
 def split_gold(gold: Iterable[Document], length: int = LENGTH) -> list[Document]:
     "Make gold for the split setting: windows of `length` tokens, nominally, of whole books or of windows already."
-    return [w for d in gold for w in ([d] if _is_window(d.doc_key, length) else split(d, length))]
+    return [w for d in gold for w in ([d] if f"_split{length}_S" in d.doc_key else split(d, length))]
 
 def units(pairs: Pairs, setting: Setting = "full", mode: WindowMode = "released",
           length: int = LENGTH) -> Iterable[Unit]:

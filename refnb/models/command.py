@@ -6,12 +6,7 @@
 __all__ = ['CommandEntry', 'CommandSystem', 'make_command', 'named_command']
 
 # %% ../../nbs/models/04_command.ipynb #331e05e5
-import hashlib
-import queue
-import shlex
-import shutil
-import subprocess
-import threading
+import hashlib, queue, shlex, shutil, subprocess, threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, IO

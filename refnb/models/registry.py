@@ -238,10 +238,8 @@ def is_system(name: str, s: Settings|None = None) -> bool:
     return _maker(split_name(name)[0], s or load_settings()) is not None
 
 # %% ../../nbs/models/01_registry.ipynb #1b4467df
-def system_title(
-    name: str, # of a system, or system@hash
-) -> str:
-    "Tell what a table calls a system; a name that nobody knows stays as it is."
+def system_title(name: str) -> str:
+    "Tell what a table calls a system, or system@hash; a name that nobody knows stays as it is."
     base = split_hash(name)[0]
     try: return find_system(base).title if is_system(base) else base
     except RefnbError: return base

@@ -9,7 +9,7 @@ __all__ = ['Progress', 'Opened', 'open_system_run', 'tolerated', 'predicted_docu
 # %% ../../nbs/models/02_running.ipynb #42638ad2
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 from ..core.types import Answer, CallError, DataError, FormatError, Question
@@ -30,11 +30,8 @@ class Opened(NamedTuple):
     task: Task     # what is answered
     system: System # who answers
 
-def open_system_run(
-    task: Task,     # what is answered
-    system: System, # who answers
-) -> Opened:
-    "Begin a run, or find the one begun earlier."
+def open_system_run(task: Task, system: System) -> Opened:
+    "Begin the run of a system on a task, or find the one begun earlier."
     if why := system.lacks(task): raise (DataError if task.shape in system.shapes else CallError)(why, system.name)
     kind = Answer if task.shape == "choice" else ClusterAnswer
     run = open_run(info_of(system, task), task.settings.runs, kind, getattr(system, "old_name", ""))
@@ -70,12 +67,9 @@ def _fill(o: Opened, items: Sequence[Any], progress: Progress|None) -> list[Fail
         for said in o.system.answer(o.task, todo): to.add(said)
     return to.failures
 
-def tolerated(
-    tolerate: float, # questions that may fail; below 1: a share of them
-    task: Task,      # of which they are
-    total: int,      # questions that are asked
-) -> int:
-    "Return how many questions may fail in a run that is complete."
+def tolerated(tolerate: float, task: Task, total: int) -> int:
+    """Return how many of the `total` questions asked of a task may fail in a run that is complete; below 1, `tolerate`
+    is a share of them."""
     if tolerate and task.shape != "choice": raise CallError("a document without clusters cannot be scored", "--tolerate", "leave it out: what was answered is kept")
     if tolerate < 0 or (tolerate > 1 and tolerate != int(tolerate)): raise CallError(f"cannot tolerate {tolerate:g} failures", "--tolerate", "say how many, or a share below 1")
     return int(tolerate*total) if tolerate < 1 else int(tolerate)
@@ -103,19 +97,14 @@ def _write_cards(task: Task):
         write_card(card_of(like, other.questions, other.blobs), reports)
     write_card(make(task.name, task.items, task.blobs), reports, like)
 
-def predicted_documents(
-    run: Run,                 # complete
-    docs: Sequence[Document], # of its task
-) -> list[Document]:          # with the predicted clusters
-    "Put a run's clusters on the documents that were asked."
+def predicted_documents(run: Run, docs: Sequence[Document]) -> list[Document]:
+    "Put a complete run's clusters on the documents of its task that were asked."
     got = run.answers()
     return [Document(d.doc_key, d.sentences, got[d.doc_key].clusters, got[d.doc_key].names, meta=d.meta) for d in docs if d.doc_key in got]
 
-def write_run_summary(
-    run: Run,   # complete
-    task: Task, # that it answered
-) -> Path|None: # the file; None: nothing scores such documents
-    "Write what is committed of a run and of its task, below reports/runs/."
+def write_run_summary(run: Run, task: Task) -> Path|None:
+    """Write what is committed of a complete run and of its task, below reports/runs/; return the file, None: nothing
+    scores such documents."""
     if task.shape == "choice":
         asked = {q.id: q for q in task.questions}
         _write_cards(task)
@@ -135,20 +124,16 @@ def _has_summary(run: Run, task: Task) -> bool:
     except (DataError, FormatError): return False
     return not task.card.gold or named_object(task.card.gold)(task.name, task.settings).items() <= old.gold.items()
 
-def is_complete(
-    o: Opened,         # a run
-    failures: int = 0, # questions without an answer that the caller tolerates
-) -> bool:
-    "Tell whether nothing is left to do; a run completed with more failures is gone on with."
+def is_complete(o: Opened, failures: int = 0) -> bool:
+    """Tell whether nothing is left to do; a run completed with more failures is gone on with. `failures` are questions
+    without an answer that the caller tolerates."""
     if not o.run.whole or (not o.system.partial and o.run.failures() > failures): return False
     if o.task.known and not _has_summary(o.run, o.task): write_run_summary(o.run, o.task)
     return True
 
-def finish(
-    o: Opened,         # a run
-    failures: int = 0, # questions without an answer that the caller tolerates
-) -> Run:              # complete, if nothing is missing
-    "Complete a run in which nothing is missing, and write its summary."
+def finish(o: Opened, failures: int = 0) -> Run:
+    """Complete a run in which nothing is missing, and write its summary; return it, complete or not. `failures` are
+    questions without an answer that the caller tolerates."""
     got = o.run.answered()
     if o.system.partial or all(i in got for i in o.task.ids):
         o.run.seal(o.task.ids, o.system.partial, failures)

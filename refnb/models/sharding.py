@@ -23,8 +23,7 @@ from .running import Opened, Progress, finish, is_complete, open_system_run
 def _document(x: Question|Document) -> str: return x.doc_key
 
 def _shards_of(items: Sequence[Any], n: int) -> list[list[Any]]:
-    """Split questions or documents into at most `n` shards, none of them empty;
-    questions of one document stay together."""
+    "Split questions or documents into at most `n` shards, none of them empty; questions of one document stay together."
     if n < 1: raise CallError(f"{n} shards", "shards", "say 1 or more")
     docs: dict[str, list[Any]] = {}
     for x in items: docs.setdefault(_document(x), []).append(x)

@@ -7,8 +7,7 @@ __all__ = ['Said', 'CHOICE', 'CLUSTERS', 'WORDS', 'Reply', 'Identity', 'Plan', '
            'FunctionSystem', 'flat', 'variant_name', 'split_name', 'info_of']
 
 # %% ../../nbs/models/00_systems.ipynb #caf21c34
-import hashlib
-import inspect
+import hashlib, inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 import msgspec

@@ -11,7 +11,9 @@ import inspect, math, os, re, sys
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, cast
-import typer
+import msgspec, typer
+from ..core.types import Answer, CallError, DataError, Question, nearest, safe_path
+from ..core.settings import load_settings, packaged
 
 # %% ../../nbs/results/08_cli.ipynb #bc024c0e
 app = typer.Typer(add_completion=False, rich_markup_mode=None, context_settings={"help_option_names": ["-h", "--help"]}, help="Do language models and coreference systems know who or what an expression refers to?")
@@ -43,7 +45,6 @@ def command(to: typer.Typer, name: str):
 
 # %% ../../nbs/results/08_cli.ipynb #681a0547
 def _json(told: dict):
-    import msgspec
     print(msgspec.json.format(msgspec.json.encode(told), indent=1).decode())
 
 def _say(json: bool): return (lambda line: print(line, file=sys.stderr, flush=True)) if json else (lambda line: print(line, flush=True))
@@ -88,8 +89,6 @@ def _systems(s) -> list[dict]:
 def _has_summary(system: str, task: str, s) -> bool:
     "Whether a summary of the system's answers is among the reports or carried by the package."
     from refnb.core.runs import find_summaries
-    from refnb.core.settings import packaged
-    from refnb.core.types import DataError
     try: carried = [packaged("reports")]
     except DataError: carried = []
     return any(find_summaries(place, task, system) for place in [s.reports, *carried])
@@ -134,8 +133,6 @@ def list_(
     json: bool = False,  # print one JSON object
 ):
     "What there is, and what each still needs here."
-    from refnb.core.settings import load_settings
-    from refnb.core.types import CallError, nearest
     if what and what not in LISTS: raise CallError(f"unknown list {what!r}", do=nearest(what, LISTS))
     s = load_settings()
     told = {w: LISTS[w](s) for w in ([what] if what else LISTS)}
@@ -166,7 +163,6 @@ def _fetch_hub(name: str, s, check: bool, say):
     "Have a file that only a hub has; it has no known id, so a check reads it."
     from refnb.core.corpora import gold_clusters
     from refnb.core.hub import fetch_hub, hub_path, lacks, the_hub_file
-    from refnb.core.types import DataError
     f = the_hub_file(name)
     if check and not hub_path(name, s): raise DataError(lacks(name), name)
     path = hub_path(name, s) or fetch_hub(name, s)
@@ -179,8 +175,6 @@ def fetch(
     json: bool = False,        # print one JSON object
 ):
     "Download upstream files and verify their checksums."
-    from refnb.core.settings import load_settings
-    from refnb.core.types import DataError
     from refnb.core.upstream import fetch_files, files_of, set_names, survey
     from refnb.core.hub import hub_files
     s, say = load_settings(), _say(json)
@@ -205,7 +199,6 @@ def _asked(run, s) -> list:
     from refnb.benchmarks.tasks import is_task, task_is_here, task_questions
     from refnb.core.files import read_jsonl
     from refnb.core.runs import questions_id
-    from refnb.core.types import DataError, Question
     task, do = run.info.task, "name the questions with --gold FILE"
     if run.questions_path.exists(): return list(read_jsonl(run.questions_path, Question))
     if not is_task(task) or not task_is_here(task, s): raise DataError(f"the questions of {task} are not here", str(run.folder), do)
@@ -218,7 +211,6 @@ def _outcomes(what: str, gold: str, s):
     "Outcomes of a run folder, a name, or a file of answers."
     from refnb.core.files import read_jsonl
     from refnb.core.runs import load_run
-    from refnb.core.types import Answer, CallError, DataError, Question
     from refnb.metrics.choice import outcomes
     from refnb.results.scores import as_outcomes
     path = Path(what)
@@ -235,7 +227,6 @@ def _outcomes(what: str, gold: str, s):
 def _check_name(what: str):
     "Refuse a task or a system that nobody knows: the call was wrong."
     from refnb.benchmarks.tasks import the_card
-    from refnb.core.types import CallError, nearest
     from refnb.core.runs import split_hash
     from refnb.models.registry import is_system, system_names
     task, _, system = what.partition(":")
@@ -259,7 +250,6 @@ def score_choice(
     json: bool = False,      # print one JSON object
 ):
     "Accuracy with 95 % intervals over documents, by any field."
-    from refnb.core.settings import load_settings
     from refnb.results.scores import score
     o = _outcomes(run, gold, load_settings())
     fields = [None, [b.strip() for b in by.split(",")]] if by else [None]
@@ -307,7 +297,6 @@ def score_coref_(
     json: bool = False,          # print one JSON object
 ):
     "MUC, B3, CEAF, BLANC, LEA, mention detection and CoNLL F1; counts of all documents pooled."
-    from refnb.core.types import CallError, nearest
     from refnb.metrics.coref_scores import score_coref
     if singletons not in ("keep", "drop"): raise CallError(f"unknown value {singletons!r}", "--singletons", nearest(singletons, ["keep", "drop"]))
     if by not in ("", "document"): raise CallError(f"unknown value {by!r}", "--by", "say document, or nothing")
@@ -336,7 +325,6 @@ def score_kitmus(
 ):
     "Antecedent precision, recall and F1, and pronoun accuracy, strict and lenient."
     from refnb.benchmarks.kitmus.reading import score_files
-    from refnb.core.types import CallError, nearest
     got, say = score_files(gold, predicted), _say(json=True)
     if by and by not in got.fields: raise CallError(f"unknown field {by!r}", "--by", nearest(by, got.fields))
     if got.extra: say(f"refnb: {got.extra} predicted texts are not in the gold file and are passed over")
@@ -356,7 +344,6 @@ _OF = {"kitmus": ("resources", "variants", "entities", "sizes", "jobs", "form"),
 
 def _only(benchmark: str, said: dict):
     "Refuse what another benchmark's building takes."
-    from refnb.core.types import CallError, nearest
     if benchmark not in _OF: raise CallError(f"unknown benchmark {benchmark!r}", do=nearest(benchmark, _OF))
     if bad := next((n for b, names in _OF.items() if b != benchmark for n in names if said[n] and n not in _OF[benchmark]), None):
         raise CallError(f"{benchmark} is built without it", "TABLE" if bad == "table" else f"--{bad.rstrip('_')}", f"it takes {', '.join(f'--{n.rstrip(chr(95))}' for n in _OF[benchmark] if n != 'table')}")
@@ -392,8 +379,6 @@ def build(
 # %% ../../nbs/results/08_cli.ipynb #be5fb9e7
 def _rules(given: dict[str, str], rules: type) -> dict:
     "Rules of a builder from names and texts, of the type that each has."
-    import msgspec
-    from refnb.core.types import CallError, nearest
     out, kinds = {}, {f.name: f.type for f in msgspec.structs.fields(rules)}
     for k, v in given.items():
         if k not in kinds: raise CallError(f"unknown rule {k!r}", "--set", nearest(k, kinds))
@@ -405,7 +390,6 @@ def _built(mode: str, corpus: str, of: str, names: str, rules: dict):
     "IdentifyMe from a corpus."
     from refnb.benchmarks.identifyme.building import build_benchmark
     from refnb.benchmarks.identifyme.released import DATASETS, rebuilt
-    from refnb.core.types import CallError
     if names != "authors": return build_benchmark("identifyme", corpus or "sample", mode, names, of, **rules)
     if corpus not in (known := {v: k for k, v in DATASETS.items()}) or of not in ("", "train"): raise CallError("the authors named the training splits of litbank and fantasycoref", "--names", "say --corpus litbank, and no other split")
     return rebuilt(mode=mode, corpora=[known[corpus]] if corpus == "litbank" else list(DATASETS), **rules)
@@ -430,7 +414,6 @@ def _build_kitmus(out: str, mode: str, seed: int, resources: str, variants: str,
     from refnb.benchmarks.kitmus.dataset_card import export_dataset
     from refnb.benchmarks.kitmus.files import build_files
     from refnb.benchmarks.kitmus.tasks import the_resources
-    from refnb.core.types import CallError
     if not out: raise CallError("no folder is named", "--out", "say --out kitmus")
     numbers = lambda text, what: [_number(x, what) for x in _names(text)]
     sampler = Sampler(the_resources(resources), cast(Any, mode), numbers(entities, "--entities"), numbers(sizes, "--sizes"), seed)
@@ -443,7 +426,6 @@ def _build_kitmus(out: str, mode: str, seed: int, resources: str, variants: str,
     print(f"{told['files']} files, {told['bytes']/1e6:.1f} MB, in {folder}")
 
 def _number(text: str, what: str) -> int:
-    from refnb.core.types import CallError
     if not text.isascii() or not text.isdigit(): raise CallError(f"{text!r} is not a whole number", what)
     return int(text)
 
@@ -460,7 +442,6 @@ def _encoder(name: str):
 
 def _alt_rules(given: dict[str, str], seed: int):
     from refnb.benchmarks.altentities.builder import AltRules
-    from refnb.core.types import CallError
     try: return AltRules(**_rules(given, AltRules) | ({"seed": seed} if seed >= 0 else {}))
     except ValueError as e: raise CallError(str(e), "--set") from None
 
@@ -469,7 +450,6 @@ def _build_altentities(table: str, out: str, seed: int, given: dict[str, str], j
     from refnb.benchmarks.altentities.builder import build_altentities, tfidf_vectors
     from refnb.benchmarks.altentities.entities import read_entities
     from refnb.benchmarks.altentities.annotation_page import write_to_annotate
-    from refnb.core.types import CallError
     if not table or not out: raise CallError("no table is named" if not table else "no folder is named", "build altentities", "say refnb build altentities ENTITIES.jsonl --out FOLDER")
     each, send, encoder = _number(given.pop("each", "50"), "--set each"), given.pop("send", ""), given.pop("encoder", "")
     rules = _alt_rules(given, seed)
@@ -494,7 +474,6 @@ def collect_(
     "Join what people wrote on AltEntities' annotation pages to the questions: domain/split.json of the release's form."
     from refnb.benchmarks.altentities.builder import FLAGGED, REFUSED, read_drafts
     from refnb.benchmarks.altentities.annotation_page import collect, write_collected
-    from refnb.core.types import DataError
     joined = collect(files, read_drafts(Path(folder)/"questions.jsonl"), keep, least)
     lost = ", ".join(f"{said} {joined.counts[k]}" for k, said in (REFUSED | FLAGGED).items() if k in joined.counts)
     if not joined.files: raise DataError(f"none of {len(joined.short)} questions has {least} expressions" + (f"; of those handed in: {lost}" if lost else ""), folder, "collect more files, or say --least 1 or --keep")
@@ -542,8 +521,6 @@ def run_(
     json: bool = False,   # print one JSON object
 ):
     "Evaluate a system on a task; interrupted runs resume."
-    from refnb.core.settings import load_settings
-    from refnb.core.types import CallError
     from refnb.models.running import run
     s = load_settings()
     asked = {"form": form, "order": "" if order == "given" else order, "concurrency": concurrency, "budget": budget, "batches": batch}
@@ -556,7 +533,7 @@ def run_(
     if ray: done = _run_sharded(task, system, ray, shards, gpus, s, bar, moved, limit or budget is not None or concurrency or batch or tolerate, settings)
     else:
         with bar: done = run(task, system, limit, s, moved, came.append, tolerate, **settings)
-    paid = _paid(came[0]) if came else {}
+    paid = {"server": msgspec.structs.asdict(came[0])} if came else {}  # what asking a server came to
     if not done.sealed: return _unfinished(done, task, paid, mode, s, json)
     (_sealed_clusters if _is_clusters(done) else _sealed)(done, paid, by, mode, s, json)
 
@@ -585,7 +562,6 @@ def _sealed(done, paid: dict, by: str, mode: str, s, json: bool):
 def _sealed_clusters(done, paid: dict, by: str, mode: str, s, json: bool):
     "Report a complete run of documents: scores in percent for each setting."
     from refnb.core.runs import run_hash
-    from refnb.core.types import CallError
     from refnb.results.cluster_scores import pooled, run_counts
     if by: raise CallError("documents have no fields", "--by", "leave it out")
     summary = run_counts(f"{done.info.system}@{run_hash(done.info)}", done.info.task, s)
@@ -602,8 +578,6 @@ def _sealed_clusters(done, paid: dict, by: str, mode: str, s, json: bool):
 # %% ../../nbs/results/08_cli.ipynb #435c3312
 def _run_all(system: str, n: int, s, sample: bool, json: bool, **settings):
     "The four boards, and a card of the system."
-    import msgspec
-    from refnb.core.types import safe_path
     from refnb.results.pages.system_card import run_all
     bar, moved = _progress(json)
     with bar: card = run_all(system, n, s, sample, settings.pop("budget", None), _say(json), moved, **settings)
@@ -613,7 +587,6 @@ def _run_all(system: str, n: int, s, sample: bool, json: bool, **settings):
 
 def _run_sharded(task: str, system: str, address: str, shards: int, gpus: float, s, bar, moved, other, settings: dict):
     "The same on a Ray cluster."
-    from refnb.core.types import CallError
     from refnb.models.sharding import run_sharded
     if other: raise CallError("a run in shards takes neither --limit nor what is for servers", "--ray")
     with bar: return run_sharded(task, system, address, shards, gpus, s, moved, **settings)
@@ -621,7 +594,6 @@ def _run_sharded(task: str, system: str, address: str, shards: int, gpus: float,
 # %% ../../nbs/results/08_cli.ipynb #c48b5aab
 def _converted(said: str, kind):
     "A text as a value of a kind; commas separate the values of a list."
-    import msgspec
     from typing import get_origin
     return msgspec.convert([x.strip() for x in said.split(",") if x] if get_origin(kind) is tuple else said, kind, strict=False)
 
@@ -638,7 +610,6 @@ def _dry_run(task: str, system: str, limit: int, settings: dict, s, json: bool):
 def _check_fields(task: str, by: list[str], s):
     "Refuse a field that the questions lack, before anything is asked."
     from refnb.benchmarks.tasks import as_task
-    from refnb.core.types import CallError, nearest
     t = as_task(task, s)
     if t.shape != "choice" or not t.here: return
     known = {"doc_key", "options", "reason"}.union(*(q.meta for q in t.questions))
@@ -664,12 +635,8 @@ def _scored_so_far(t, got: dict, mode: Any) -> dict[str, dict]:
     return {g: _group(r) for g, r in score(o, mode=mode).df.iterrows()}
 
 # %% ../../nbs/results/08_cli.ipynb #80078e67
-def _paid(came) -> dict:
-    "What asking a server came to."
-    return {"server": {f: getattr(came, f) for f in came.__struct_fields__}}
-
 def _say_paid(paid: dict):
-    "The same in a line."
+    "What asking a server came to, in a line."
     if not (p := paid.get("server")): return
     usd = "at an unknown price" if p["usd"] is None else f"for {p['usd']:.4g} USD" + (f" (at most {p['usd_at_most']:.4g}, if {p['lost']} lost requests were billed)" if p["lost"] else "")
     print(f"{p['asked']:,} new replies {usd}, {p['served']:,} from cache; {p['tokens_in']:,} tokens read, {p['tokens_out']:,} written" + (f"; versions: {', '.join(p['models'])}" if p["models"] else ""))
@@ -683,8 +650,6 @@ def _groups(groups: dict[str, dict], metrics: dict[str, dict[str, float|None]] =
 # %% ../../nbs/results/08_cli.ipynb #b9bd9e47
 def _training_settings(set_: list[str]) -> dict:
     "Settings of a recipe or a pair model from NAME=VALUE pairs."
-    import msgspec
-    from refnb.core.types import CallError, nearest
     from refnb.models.pairs.encoders import PairModel
     from refnb.models.pairs.heads import Recipe
     kinds, out = {f.name: f.type for k in (PairModel, Recipe) for f in msgspec.structs.fields(k)}, {}
@@ -707,9 +672,7 @@ def train_(
     json: bool = False,   # print one JSON object
 ):
     "Train a system; what was stopped goes on where it was. `refnb run` takes what is left in the folder that is told."
-    from refnb.core.settings import load_settings
     from refnb.models.pairs.trained import train_system
-    import msgspec
     changed = _training_settings(set_) | ({"epochs": epochs} if epochs else {}) | ({} if seed is None else {"seed": seed})
     done = train_system(system, task, folds, grid, limit, load_settings(), _say(json), **changed)
     if json: return _json({"folder": str(done.folder), "unit": "fraction"} | msgspec.to_builtins(done.seal))
@@ -730,7 +693,6 @@ def export_(
     json: bool = False,   # print one JSON object
 ):
     "Export a task to another evaluation tool. The folder holds the questions' text: keep it to yourself."
-    from refnb.core.types import CallError
     from refnb.models.language.other_harnesses import TOOLS
     if to not in TOOLS: raise CallError(f"unknown tool {to!r}" if to else "no tool is named", "--to", f"say {' or '.join(TOOLS)}")
     if not out: raise CallError("no folder is named", "--out", "say --out FOLDER")
@@ -767,7 +729,6 @@ def compare_(
     json: bool = False,      # print one JSON object
 ):
     "Does the first system answer better than the second? Paired, over documents."
-    from refnb.core.settings import load_settings
     from refnb.results.scores import compare
     s = load_settings()
     c = compare(_outcomes(first, gold, s), _outcomes(second, gold, s), cast(Any, mode), seed=seed)
@@ -780,7 +741,6 @@ def compare_(
 # %% ../../nbs/results/08_cli.ipynb #1810b476
 def _given(set_: list[str]) -> dict[str, str]:
     "NAME=VALUE pairs; a value may hold anything, further = signs too."
-    from refnb.core.types import CallError
     for pair in set_:
         if "=" not in pair: raise CallError(f"{pair!r} is not NAME=VALUE", "-p")
     return dict(pair.split("=", 1) for pair in set_)
@@ -797,7 +757,6 @@ def reproduce_(
     json: bool = False,         # print one JSON object
 ):
     "Regenerate tables, put them into reports/, and print the board."
-    from refnb.core.types import DataError
     from refnb.results.reproduce import reproduce
     with _busy(json, "at work on the tables") as say: done = reproduce(tables, jobs, ray, sample, _given(set_), out, force, text=True, say=say)
     if json: _json({"steps": [x._asdict() for x in done.steps], "summary": done.board.summary(), "hints": done.hints})
@@ -830,7 +789,6 @@ def _root(context: typer.Context,
 # %% ../../nbs/results/08_cli.ipynb #6200682b
 def _usage(said: str) -> str:
     "typer's message about a wrong call, with the nearest command or a way to the help."
-    from refnb.core.types import nearest
     said = re.sub(r"[.:;] \(?(?:Did you mean|did you mean) '?([\w-]+)'?\??\)?$", r"; did you mean \1?", said).rstrip(".")
     if "did you mean" in said: return said
     if m := re.match(r"No such command '(.*)'", said): return f"{said}; {nearest(m[1], [*(c.name or '' for c in app.registered_commands), 'score'])}"

@@ -12,19 +12,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 import msgspec
 from ..core.types import CallError, DataError, FormatError, RefnbError, nearest
-from ..core.settings import FOLDERS, Settings, load_settings, packaged
+from ..core.settings import Settings, packaged
 from ..core.files import read_bytes, write_atomic
 from ..core.upstream import data_ids
 from ..core.hub import hub_files, hub_path
-from .tables import YOURS, printed, sha256, table_names
+from .tables import YOURS, printed, sha256
 from .board import notebook_of, read_provenance, stale
 from .kernels import forked_kernels
 
 # %% ../../nbs/results/06_execution.ipynb #9faaeacc
-def read_notebook(
-    path: str|Path, # an .ipynb file
-) -> dict:          # its JSON
-    "A notebook of format 4, or an error that says why not."
+def read_notebook(path: str|Path) -> dict:
+    "Read the JSON of an .ipynb file, a notebook of format 4, or raise an error that says why it is none."
     text = read_bytes(path).decode("utf-8", "replace")
     if re.search(r"^(<<<<<<<|>>>>>>>) ", text, re.M): raise FormatError("holds merge markers", str(path), "resolve the merge")
     try: nb = msgspec.json.decode(text, type=dict)
@@ -55,11 +53,8 @@ def _parameter(node: ast.stmt, line: str, where: str) -> tuple[str, Parameter]:
     if type(value) is not KINDS[kind]: raise FormatError(f"the default {value!r} is not of type {kind}", f"{where}, {name}")
     return name, Parameter(kind, value, line.rpartition("#")[2].strip() if "#" in line else "")
 
-def parameters_of(
-    nb: dict,               # a notebook
-    where: str = "notebook", # named in errors
-) -> dict[str, Parameter]:  # by name
-    "The parameters that a notebook declares."
+def parameters_of(nb: dict, where: str = "notebook") -> dict[str, Parameter]:
+    "Read the parameters that a notebook declares, by name; `where` is named in errors."
     cells = [c for c in nb["cells"] if _tagged(c, "parameters")]
     if len(cells) != 1: raise FormatError(f"{len(cells)} cells are tagged `parameters`, there must be one", where, "tag the cell with the parameters, and only it")
     text = source(cells[0])
@@ -79,13 +74,10 @@ def _typed(text: str, kind: str, where: str) -> Any:
     if type(value) is not KINDS[kind]: raise CallError(f"{text!r} is not of type {kind}", where, {"list": """write it as ["a", "b"]""", "bool": "write true or false"}.get(kind, ""))
     return value
 
-def bind(
-    declared: dict[str, Parameter], # of the notebook
-    given: dict[str, Any],          # what the caller wants; texts where they come from the command line
-    where: str = "notebook",        # named in errors
-    text: bool = False,             # the values are text
-) -> dict[str, Any]:                # all parameters
-    "Defaults and given values together; unknown names and wrong types are errors."
+def bind(declared: dict[str, Parameter], given: dict[str, Any], where: str = "notebook",
+         text: bool = False) -> dict[str, Any]:
+    """Join a notebook's defaults and given values to all parameters; unknown names and wrong types are errors, in which
+    `where` is named. `text` says that the given values are text, as from the command line."""
     for k, v in given.items():
         if k not in declared: raise CallError(f"unknown parameter {k!r}", where, nearest(k, declared))
         if not text and type(v) is not KINDS[declared[k].kind]: raise CallError(f"{v!r} is not of type {declared[k].kind}", f"{where}, {k}")
@@ -109,13 +101,9 @@ def _inputs(name: str, s: Settings) -> dict[str, str]:
     yours = {"printed values": sha256(msgspec.json.encode(t, order="sorted"))} if name.startswith(f"{YOURS}/") else {}
     return data_ids([n for n in [*t.inputs, *t.more] if n not in hub], s) | {n: sha256(p.read_bytes()) if p else "absent" for n, p in hub.items()} | yours
 
-def result_hash(
-    name: str,              # paper/table
-    parameters: dict,       # all of them
-    s: Settings,            # where things are
-    code: str = "",         # code_hash(), where it is known already
-) -> str:                   # 64 hex digits
-    "A hash over all that a table depends on, here and now."
+def result_hash(name: str, parameters: dict, s: Settings, code: str = "") -> str:
+    """Hash all that a table, paper/table with all its parameters, depends on, here and now: 64 hex digits. `code` is
+    code_hash(), where it is known already."""
     path = notebook_of(name)
     if path is None: raise DataError("has no notebook", name)
     nb = read_notebook(path)
@@ -202,15 +190,11 @@ def _load(path: Path) -> dict:
     except (RefnbError, OSError): return {"cells": []}
 
 # %% ../../nbs/results/06_execution.ipynb #254ecf0e
-def execute(
-    name: str,          # paper/table
-    nb: bytes,          # its notebook
-    parameters: dict,   # all of them; `out` is set here
-    timeout: int,       # seconds a cell may take
-    folder: str|Path|None = None, # where its temporary folder is made
-    kernels: str = "",  # address of a process that forks kernels; "": a fresh one
-) -> Executed:          # files, executed notebook, and why it is not accepted
-    "Run a table notebook in a folder of its own."
+def execute(name: str, nb: bytes, parameters: dict, timeout: int, folder: str|Path|None = None,
+            kernels: str = "") -> Executed:
+    """Run the notebook of paper/table, with all parameters but `out`, which is set here, in a temporary folder, made in
+    `folder`: files, executed notebook, and why it is not accepted. A cell may take `timeout` seconds; `kernels` is the
+    address of a process that forks kernels, "": a fresh one."""
     start = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="run-", dir=folder, ignore_cleanup_errors=True) as made:
         tmp = Path(made)
@@ -232,12 +216,9 @@ def _numbers(csv_text: bytes) -> set[tuple[str, str]]:
     import csv, io
     return {(c["row"], c["column"]) for c in csv.DictReader(io.StringIO(csv_text.decode(), newline="")) if c["ours"]}
 
-def verdict(
-    name: str,                # paper/table
-    files: dict[str, bytes],  # of the new report
-    reports: str|Path,        # the folder of reports
-) -> str:                     # new, changed, same or kept
-    "What to do with a new report."
+def verdict(name: str, files: dict[str, bytes], reports: str|Path) -> str:
+    """Tell what to do with the files of a new report of paper/table, in the folder of reports: new, changed, same or
+    kept."""
     old, csv = read_provenance(name, reports), f"{name}.csv"
     if not old or stale(old, reports): return "changed" if old else "new"
     new, before = msgspec.json.decode(files[f"{name}.json"], type=dict), (Path(reports)/csv).read_bytes()
@@ -254,23 +235,18 @@ def _whole(told: dict, reports: str|Path) -> bool: return all(((Path(reports)/to
 # %% ../../nbs/results/06_execution.ipynb #18390f75
 READY = ".ready"
 
-def move(
-    aside: Path,        # a folder of whole reports
-    reports: str|Path,  # the folder of reports
-):
-    "Move what is ready into place, the provenance last; what a kill interrupted is done by the next batch."
+def move(aside: Path, reports: str|Path):
+    """Move what is ready, a folder of whole reports, into place in the folder of reports, the provenance last; what a
+    kill interrupted is done by the next batch."""
     files = [p for p in aside.rglob("*") if p.is_file() and p.name != READY]
     for p in sorted(files, key=lambda p: (p.suffix == ".json", p)):
         target = Path(reports)/p.relative_to(aside)
         target.parent.mkdir(parents=True, exist_ok=True)
         os.replace(p, target)
 
-def put(
-    name: str,               # paper/table
-    files: dict[str, bytes], # of the new report
-    reports: str|Path,       # the folder of reports
-):
-    "Put a whole report into place: written aside and marked ready, then moved."
+def put(name: str, files: dict[str, bytes], reports: str|Path):
+    """Put a whole new report of paper/table into place in the folder of reports: written aside and marked ready, then
+    moved."""
     import shutil
     aside = Path(reports)/".batch"/f"{name.replace('/', '-')}.{os.getpid()}"
     try:

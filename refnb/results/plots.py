@@ -27,17 +27,12 @@ _HATCHES = ("", "////", "...", "xx")
 _STYLE = {"font.sans-serif": ["DejaVu Sans"], "font.size": 9, "figure.titlesize": 11, "axes.titlesize": 10, "axes.titlelocation": "left", "axes.labelsize": 9, "xtick.labelsize": 8.5,
           "ytick.labelsize": 8.5, "legend.fontsize": 8.5, "legend.frameon": False, "grid.color": "#dddddd", "grid.linewidth": .7, "lines.linewidth": 1.3, "patch.edgecolor": INK, "patch.linewidth": .8}
 
-def mark(
-    k: int,          # number of the series
-    size: float = 7, # points
-) -> dict[str, Any]: # for `ax.plot`
-    "Return the color and shape of a series."
+def mark(k: int, size: float = 7) -> dict[str, Any]:
+    "Return the color and shape, `size` points wide, of the series number `k` for `ax.plot`."
     return {"color": COLORS[k % 8], "marker": _SHAPES[k % 8], "markersize": size, "markeredgecolor": INK, "markeredgewidth": .9}
 
-def fill(
-    k: int,          # number of the series
-) -> dict[str, Any]: # for `ax.bar`
-    "Return the color and hatching of a series of bars."
+def fill(k: int) -> dict[str, Any]:
+    "Return the color and hatching of a series of bars, number `k`, for `ax.bar`."
     return {"facecolor": COLORS[k % 8], "hatch": _HATCHES[k % 4], "edgecolor": INK, "linewidth": .8}
 
 # %% ../../nbs/results/04_plots.ipynb #6410b99d
@@ -51,11 +46,8 @@ def _legend(fig: Figure, width: float):
     names = sorted(found, key=lambda name: name.startswith("published"))
     fig.legend([found[n] for n in names], names, loc="outside lower center", ncols=max(1, min(len(found), room)))
 
-def name_rows(
-    ax: Axes,           # a panel
-    names: Sequence[str], # from top to bottom
-):
-    "Name the rows of a panel, and put every second one on a light band."
+def name_rows(ax: Axes, names: Sequence[str]):
+    "Name the rows of a panel from top to bottom, and put every second one on a light band."
     for y in range(0, len(names), 2): ax.axhspan(y - .5, y + .5, color=_BAND, linewidth=0, zorder=0)
     ax.set_yticks(range(len(names)), names)
     ax.set_ylim(len(names) - .5, -.5)
@@ -208,8 +200,7 @@ def _smoothed(values: Sequence[float], width: int) -> list[float]:
     return [sum(w)/len(w) for w in windows]
 
 def curves(trainings: Mapping[str, Sequence[Entry]], title: str = "", width: int = 5) -> Figure:
-    """Draw the loss by step, averaged over `width` steps, and the accuracy on what was held out,
-    by name of training."""
+    "Draw the loss by step, averaged over `width` steps, and the accuracy on what was held out, by name of training."
     with figure(8.4, 3.2, title, ["training loss", "held-out accuracy (%)"], sharey=False) as (fig, (left, right)):
         for k, (name, entries) in enumerate(trainings.items()):
             losses = {e.step: e.loss for e in entries if not e.is_epoch and e.loss is not None}

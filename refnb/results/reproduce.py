@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 import msgspec
 from ..core.types import CallError, DataError, FormatError, RefnbError, nearest, safe_name
-from ..core.settings import Settings, load_settings, packaged, your_folder
+from ..core.settings import Settings, load_settings, your_folder
 from ..core.files import alone, write_atomic
 from ..core.hub import hub_files
 from ..core.ray_cluster import as_ended, ray_cluster
@@ -34,11 +34,9 @@ def _yours(table: str) -> list[str]:
     if table and table not in known: raise CallError(f"unknown table {table!r}", str(folder), nearest(table, known))
     return [f"{YOURS}/{t}" for t in ([table] if table else known)]
 
-def own_tables(
-    names: Iterable[str], # some of them paths of notebooks
-    s: Settings,          # where your tables are
-) -> tuple[list[str], Settings]: # paths replaced by own/…, and settings that name their folder
-    "Turn paths of notebooks into tables' names."
+def own_tables(names: Iterable[str], s: Settings) -> tuple[list[str], Settings]:
+    """Turn paths of notebooks, which some names are, into tables' names (own/…), and the settings, which say where your
+    tables are, into such as name their folder."""
     names = list(names)
     paths = [Path(n) for n in names if n.endswith(".ipynb")]
     if lost := next((p for p in paths if not p.is_file()), None): raise CallError("no such file", str(lost))
@@ -47,10 +45,8 @@ def own_tables(
     if len(folders) > 1 or (folders and any(n.partition("/")[0] == YOURS for n in names)): raise CallError("notebooks of several folders are named", do="name those of one folder at a time")
     return [f"{YOURS}/{Path(n).stem}" if n.endswith(".ipynb") else n for n in names], s.changed(tables=str(folders.pop())) if folders else s
 
-def choose(
-    names: Iterable[str], # papers, tables or beginnings of tables' names
-) -> list[str]:           # tables that have a notebook
-    "The tables that names mean."
+def choose(names: Iterable[str]) -> list[str]:
+    "Find the tables with a notebook that names of papers or tables, or beginnings of tables' names, mean."
     out = []
     for name in names or papers():
         paper, _, table = name.partition("/")
@@ -72,13 +68,9 @@ class Job(NamedTuple):
     notebook: bytes  # as it stands
     parameters: dict # all of them
 
-def job_of(
-    name: str,             # paper/table
-    given: dict[str, Any], # parameters that the caller sets
-    sample: bool = False,  # answer the sample instead of the real task
-    text: bool = False,    # given values are text
-) -> Job:                 # checked
-    "A table's notebook with its parameters."
+def job_of(name: str, given: dict[str, Any], sample: bool = False, text: bool = False) -> Job:
+    """Join a table's (paper/table) notebook and its parameters, checked; the caller sets those `given`, as text if
+    `text`. `sample` answers the sample instead of the real task."""
     path = notebook_of(name)
     if path is None: raise DataError("has no notebook", name)
     nb = read_notebook(path)
@@ -94,21 +86,15 @@ def job_of(
 # %% ../../nbs/results/07_reproduce.ipynb #a03e5937
 Say = Callable[[str], None]
 
-def lacking(
-    tasks: Iterable[Job], # tables to be made
-    s: Settings,           # where to look
-    more: bool = False,    # those too that tasks can do without
-) -> list[Survey]:         # sets of which something is not here
-    "The upstream sets that tasks need and that are not here."
+def lacking(tasks: Iterable[Job], s: Settings, more: bool = False) -> list[Survey]:
+    """List the upstream sets that tables to be made need and of which something is not here; `more`: those too that
+    they can do without."""
     names = dict.fromkeys(i for t in tasks for i in [*printed(t.name).inputs, *(printed(t.name).more if more else [])])
     return [g for g in (survey(n, s) for n in names if n not in hub_files()) if g.here < g.files and not g.opt_in]
 
-def bring(
-    tasks: list[Job], # tables to be made
-    s: Settings,       # where to look and keep
-    say: Say,          # told what happens
-) -> bool:             # everything is here
-    "Fetch what is not here, if that is possible."
+def bring(tasks: list[Job], s: Settings, say: Say) -> bool:
+    """Fetch what tables to be made need and is not here, if that is possible; tell whether everything is here.
+    `say` is told what happens."""
     gone = lacking(tasks, s)
     if not gone and (s.offline or not lacking(tasks, s, more=True)): return True
     if not reachable(s):
@@ -126,11 +112,9 @@ def _asked(job: Job) -> str:
     "The task that a table is about; notebooks of 0.1 called it `part`."
     return job.parameters.get("task", job.parameters.get("part", ""))
 
-def replay(
-    jobs: list[Job],   # tables to be made
-    s: Settings,       # where runs and reports are
-) -> dict[str, str]:   # task -> why its runs could not be made
-    "Make the runs that tables ask for and that need no model: baselines and published answers."
+def replay(jobs: list[Job], s: Settings) -> dict[str, str]:
+    """Make the runs that tables ask for and that need no model: baselines and published answers.
+    Return for each task why its runs could not be made."""
     wanted: dict[str, list[str]] = {}
     faults: dict[str, str] = {}
     for job in jobs: wanted.setdefault(_asked(job), []).extend(job.parameters.get("systems", []))
@@ -195,12 +179,9 @@ def _mark(task: Job, s: Settings, code: str) -> str:
     "What a report in place was made from, and which report that is."
     return f"{result_hash(task.name, task.parameters, s, code)} {sha256((Path(s.reports)/f'{task.name}.json').read_bytes())}"
 
-def settled(
-    task: Job,   # a table
-    s: Settings,  # where reports are
-    code: str,    # code_hash()
-) -> str:         # "unchanged", "kept", or "" where there is something to do
-    "Whether a table's report is whole, and was made, or kept, with what is here now."
+def settled(task: Job, s: Settings, code: str) -> str:
+    """Tell whether a table's report is whole, and was made, or kept, with what is here now (`code` is code_hash()):
+    "unchanged", "kept", or "" where there is something to do."""
     told, path = read_provenance(task.name, s.reports), _state(task.name, s)
     if not told or stale(told, s.reports) or not path.exists(): return ""
     return {f"{_mark(task, s, code)}": "unchanged", f"{_mark(task, s, code)} kept": "kept"}.get(path.read_text(), "")

@@ -47,12 +47,9 @@ def outcomes_on(system: str, task: str, s: Settings|None = None) -> tuple[pd.Dat
 
 # %% ../../nbs/results/00_scores.ipynb #d1fb1e06
 class Scores:
-    "A table of scores: `.df` for pandas, `.interval(group)` for one of them."
-    def __init__(self,
-        df: pd.DataFrame, # one row per group
-        mode: str,        # what a missing answer meant
-        by: str,          # the field, or ""
-    ): self.df, self.mode, self.by = df, mode, by
+    """A table of scores: `.df`, a row per group, for pandas, `.interval(group)` for one of them. `.mode` tells what a
+    missing answer meant, `.by` the field, or ""."""
+    def __init__(self, df: pd.DataFrame, mode: str, by: str): self.df, self.mode, self.by = df, mode, by
     def interval(self, group: str = "all") -> Interval:
         "One row as an Interval of fractions."
         if group not in self.df.index: raise CallError(f"no group {group!r}", do=f"there are {', '.join(map(str, self.df.index))}")

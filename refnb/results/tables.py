@@ -109,10 +109,8 @@ def _your_printed(table: str) -> Printed:
     _check_table(found, str(path))
     return found
 
-def printed(
-    name: str, # paper/table
-) -> Printed:  # what the paper prints
-    "The printed values of a table."
+def printed(name: str) -> Printed:
+    "Read the printed values of a table, paper/table: what the paper prints."
     paper, _, table = name.partition("/")
     if paper == YOURS and table: return _your_printed(table)
     if paper not in papers(): raise CallError(f"unknown paper {paper!r}", do=nearest(paper, papers()))
@@ -121,12 +119,9 @@ def printed(
     return known[table]
 
 # %% ../../nbs/results/02_tables.ipynb #9151ca36
-def as_printed(
-    value: float,               # ours
-    decimals: int,              # of the table; negative: thousands and the like
-    rounding: Rounding = "half-up", # of the table
-) -> Decimal:                   # with that many decimals
-    "A number as the paper would print it."
+def as_printed(value: float, decimals: int, rounding: Rounding = "half-up") -> Decimal:
+    """Round a number of ours as the paper would print it, with the table's decimals (negative: thousands and the like)
+    and its rounding."""
     mode = ROUND_HALF_UP if rounding == "half-up" else ROUND_DOWN
     return Decimal(repr(round(float(value), 9))).quantize(Decimal(1).scaleb(-decimals), rounding=mode)
 

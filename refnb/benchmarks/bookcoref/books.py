@@ -53,13 +53,9 @@ def sample_windows(s: Settings|None = None) -> list[Document]:
 SPLIT = {"bookcoref/gold": "bookcoref/split", "sample/bookcoref": "sample/bookcoref-split"}
 BOOKS = ("siddhartha_2500", "pride_and_prejudice_1342", "animal_farm_0")
 
-def _window_length(task: str) -> int: return _sample_length() if task.startswith("sample/") else LENGTH
-
-def gold_books(
-    task: str = "bookcoref/gold", # whole books or their windows
-    s: Settings|None = None,      # where to look
-) -> dict[str, Document]:         # book -> with gold clusters and names; those that are here
-    "The gold clusters of whole books that are here."
+def gold_books(task: str = "bookcoref/gold", s: Settings|None = None) -> dict[str, Document]:
+    """Load the whole books that are here, by book, with gold clusters and names.
+    The task asks for whole books or for their windows."""
     if task.startswith("sample/"): return {d.doc_key: d for d in sample(characters=True)}
     s = s or load_settings()
     near = lambda f: where(f, s) in ("cache", "local")
@@ -67,10 +63,8 @@ def gold_books(
     here = all(near(f) for f in files_of("animal-farm"))
     return {d.doc_key: d for d in animal_farm(s=s)} if here else {}
 
-def gold_ids(
-    gold: dict[str, Document], # of gold_books
-) -> dict[str, str]:           # book -> hash of its clusters
-    "What a count of these books was made with."
+def gold_ids(gold: dict[str, Document]) -> dict[str, str]:
+    "Hash the clusters of each of `gold_books`: what a count of these books was made with."
     return {k: clusters_id(d) for k, d in gold.items()}
 
 # %% ../../../nbs/benchmarks/bookcoref/00_books.ipynb #51f96948
@@ -81,7 +75,7 @@ def _summed(scores: CorefScores) -> dict[str, list[float]]: return {m: [float(v)
 
 def _count_books(gold: dict[str, Document], predicted: Iterable[Document], task: str) -> _BookCounts:
     "The counts of a system's clusters."
-    length, by_key = _window_length(task), {d.doc_key: d for d in predicted}
+    length, by_key = _sample_length() if task.startswith("sample/") else LENGTH, {d.doc_key: d for d in predicted}
     if task in SPLIT.values():
         mine = lambda k: [d for key, d in by_key.items() if key.startswith(f"{k}_split{length}_S")]
         return {k: {"split": _summed(score_coref(g, mine(k), "split", length=length))} for k, g in gold.items()}

@@ -39,35 +39,24 @@ def _context(d: Document, span: Span, words: int = 400, reading: ContextReading 
 # %% ../../../nbs/benchmarks/bookcoref/02_questions.ipynb #da56676e
 PROMPTS = ("bookcoref_filter", "bookcoref_filter_no")  # as printed; with the clause of Appendix C
 
-def filter_template(
-    prompt: str = PROMPTS[0], # bookcoref_filter, or bookcoref_filter_no
-) -> str:                     # with $book, $mention and $character
-    "The prompt of the yes-or-no filter."
+def filter_template(prompt: str = PROMPTS[0]) -> str:
+    """Load a prompt of the yes-or-no filter, bookcoref_filter or bookcoref_filter_no, with $book, $mention and
+    $character."""
     if prompt not in PROMPTS: raise CallError(f"unknown prompt {prompt!r}", do=nearest(prompt, PROMPTS))
     return packaged(f"data/prompts/{prompt}.txt").read_bytes().decode()
 
-def filter_prompt(
-    d: Document,                        # a book, with text
-    span: Span,                         # a mention
-    character: str,                     # whom it is said to mean
-    words: int = 400,                   # of context
-    reading: ContextReading = "in all", # words: in all, or on each side
-    prompt: str = PROMPTS[0],           # which template
-) -> str:                               # for one model call
-    "What a language model is asked about a mention."
+def filter_prompt(d: Document, span: Span, character: str, words: int = 400, reading: ContextReading = "in all",
+                  prompt: str = PROMPTS[0]) -> str:
+    """Write what a language model is asked, by a template, about a mention in a book with text, which is said to mean
+    a character; the words of context are so many `in all`, or on each side."""
     _, mention, _ = _around(d, span, 0, reading)
     return Template(filter_template(prompt)).substitute(book=_context(d, span, words, reading), mention=" ".join(mention), character=character)
 
 # %% ../../../nbs/benchmarks/bookcoref/02_questions.ipynb #d18c2fca
-def yes_no(
-    d: Document,                        # a book, with text
-    span: Span,                         # a mention
-    character: str,                     # whom it is said to mean
-    right: bool,                        # whether it does
-    words: int = 400,                   # of context
-    reading: ContextReading = "in all", # words: in all, or on each side
-) -> Question:                          # id doc_key:start-end:character; options Yes, No
-    "Does this mention mean this character?"
+def yes_no(d: Document, span: Span, character: str, right: bool, words: int = 400,
+           reading: ContextReading = "in all") -> Question:
+    """Ask whether a mention in a book with text means a character, as it does where `right`: id
+    doc_key:start-end:character; options Yes, No. The words of context are so many `in all`, or on each side."""
     before, mention, after = _around(d, span, words, reading)
     start = sum(len(t) + 1 for t in before)
     chars = (start, start + len(" ".join(mention)))

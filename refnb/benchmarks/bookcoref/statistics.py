@@ -34,11 +34,9 @@ def _chain_distances(d: Document) -> list[ChainDistance]:
 # %% ../../../nbs/benchmarks/bookcoref/01_statistics.ipynb #6cebbc72
 Weight = Literal["mentions", "pairs", "chains"]
 
-def mention_distance(
-    docs: Iterable[Document],      # of a corpus
-    weight: Weight = "mentions",   # what a chain counts by: mentions gives the printed numbers, pairs follows the words
-) -> float|None:                   # tokens; None where no chain has two mentions
-    "The mean distance of two mentions of a chain."
+def mention_distance(docs: Iterable[Document], weight: Weight = "mentions") -> float|None:
+    """Compute the mean distance, in tokens, of two mentions of a chain; None where no chain has two mentions.
+    Chains count by their `mentions`, which gives the printed numbers, or by their `pairs`, which follows the words."""
     chains = [c for d in docs for c in _chain_distances(d)]
     if weight not in ("mentions", "pairs", "chains"): raise CallError(f"unknown weight {weight!r}", do=nearest(weight, ["mentions", "pairs", "chains"]))
     w = [1 if weight == "chains" else getattr(c, weight) for c in chains]
@@ -77,12 +75,9 @@ def _without_singletons(d: Document) -> Document:
     "A document without its chains of one mention."
     return Document(d.doc_key, d.sentences, tuple(c for c in d.clusters if len(c) > 1), meta=d.meta)
 
-def statistics(
-    docs: Iterable[Document],      # of a corpus
-    reading: Reading = "printed",  # printed: what gives the paper's numbers; worded: what its caption says
-    singletons: bool = True,       # count chains of one mention
-) -> Statistics:                   # counts and means
-    "A corpus in numbers."
+def statistics(docs: Iterable[Document], reading: Reading = "printed", singletons: bool = True) -> Statistics:
+    """Put a corpus in numbers, counts and means: `printed` as gives the paper's numbers, `worded` as its caption says.
+    `singletons` counts chains of one mention."""
     if reading not in READINGS: raise CallError(f"unknown reading {reading!r}", do=nearest(reading, READINGS))
     docs = [d if singletons else _without_singletons(d) for d in docs]
     per_chain, distance = READINGS[reading]

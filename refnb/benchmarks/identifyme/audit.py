@@ -371,22 +371,16 @@ def _rows(cs: Sequence[_Case], flags: Mapping[str, _Flag]) -> "pd.DataFrame":
     told = pd.DataFrame({"id": [c.q.id for c in cs], "doc_key": [c.q.doc_key for c in cs], **{k: [str(c.q.meta.get(k, "") or "") for c in cs] for k in ("corpus", "type")}})
     return told.assign(**{k: pd.array([f.test(c) for c in cs], "boolean") for k, f in flags.items()})
 
-def audit(
-    questions: Iterable[Question],     # of any Choice part, with or without text
-    removed: Mapping[str, str] = {},   # question id -> the entity that was taken out, where None of the Above is right
-    near: int = 10,                    # tokens that count as beside
-    alike: int = 90,                   # names are nearly the same above this likeness
-) -> "pd.DataFrame":                   # id, doc_key, corpus, type, and a column of yes and no per flag
-    "Flag questions from themselves alone."
+def audit(questions: Iterable[Question], removed: Mapping[str, str] = {}, near: int = 10,
+          alike: int = 90) -> "pd.DataFrame":
+    """Flag questions of any Choice part, with or without text, from themselves alone: id, doc_key, corpus, type, and a
+    column of yes and no per flag. `removed` maps ids to the entity taken out, where None of the Above is right.
+    So many tokens count as beside; names are nearly the same above the likeness `alike`."""
     return _rows(_cases(questions, removed, near, alike), {k: f for k, f in FLAGS.items() if f.needs != "document"})
 
-def audit_built(
-    built: Built,        # a built benchmark
-    split: str = "test", # test, dev, random0 to random9
-    near: int = 10,      # tokens that count as beside
-    alike: int = 90,     # names are nearly the same above this likeness
-) -> "pd.DataFrame":     # as audit, with all flags
-    "Flag the questions of a built benchmark, with what its documents tell."
+def audit_built(built: Built, split: str = "test", near: int = 10, alike: int = 90) -> "pd.DataFrame":
+    """Flag the questions of a split (test, dev, random0 to random9), with what its documents tell: all flags, in
+    `audit`'s columns. So many tokens count as beside; names are nearly the same above the likeness `alike`."""
     questions = built.questions(split)
     at = {q.id: int(q.id.rsplit(":", 1)[1]) for q in questions}
     told = {k: _facts_of(built.pages[k]) for k in {q.doc_key for q in questions}}
@@ -408,11 +402,9 @@ class Counted:
         cells = [shown(*row) for row in self.df[["count", "of", "questions"]].itertuples(index=False)]
         return self.df.assign(shown=cells).pivot(index="title", columns="column", values="shown").reindex(index=self.df.title.unique(), columns=self.df.column.unique()).rename_axis(index=None, columns=None)
 
-def audit_table(
-    df: "pd.DataFrame",                        # of audit or audit_built
-    by: Sequence[str] = ("corpus", "type"),    # columns that make groups; all questions come last
-) -> Counted:
-    "How many questions have each flag."
+def audit_table(df: "pd.DataFrame", by: Sequence[str] = ("corpus", "type")) -> Counted:
+    """Count how many questions of `audit` or `audit_built` have each flag, by columns that make groups;
+    all questions come last."""
     groups = {" ".join(filter(None, map(str, k))) or "none": g for k, g in df.groupby(list(by), sort=False)} if by else {}
     rows = []
     for flag in (f for f in FLAGS if f in df):
@@ -429,10 +421,9 @@ def flagged(questions: Iterable[Question], df: "pd.DataFrame", *flags: str) -> l
     return [q for q in questions if q.id in ids]
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #96e7e1bf
-def removed_names(
-    s: Settings|None = None, # where to look for the answer files
-) -> dict[str, str]:         # question id -> the entity that was taken out
-    "The removed answers of the released None-of-the-Above questions."
+def removed_names(s: Settings|None = None) -> dict[str, str]:
+    """Read from the answer files which entity was taken out of each released None-of-the-Above question, by the
+    question's id."""
     rows = max((answer_rows(f.key, s) for f in files_of("identifyme-answers")), key=len)
     return {row_id(r): r["entity_name"] for r in rows if r["answer"] == NONE}
 
@@ -464,10 +455,9 @@ def _both(a: Counter, b: Counter) -> dict:
         row |= {f"share_{side}": len(both)/len(c) if c else 0., f"questions_{side}": touched, f"share_questions_{side}": touched/c.total() if c else 0.}
     return row
 
-def overlap(
-    parts: Mapping[str, Sequence[Question]], # split -> its questions
-) -> "pd.DataFrame":                         # a, b, what; how many each has, shares, and the questions that touch something shared
-    "What each pair of splits shares: questions, documents, entities of a document, sentences, places."
+def overlap(parts: Mapping[str, Sequence[Question]]) -> "pd.DataFrame":
+    """Compare what each pair of splits shares: questions, documents, entities of a document, sentences, places.
+    Columns: a, b, what; how many each has, shares, and the questions that touch something shared."""
     have = {name: {what: Counter(k for q in qs if (k := key(q)) is not None) for what, key in _SHARED.items()} for name, qs in parts.items()}
     blind = {name for name, qs in parts.items() if not any(q.text for q in qs)}
     def one(a: str, b: str, what: str) -> dict: return {"a": a, "b": b, "what": what} | ({} if what in ("sentences", "places") and {a, b} & blind else _both(have[a][what], have[b][what]))

@@ -74,7 +74,6 @@ def _the_rules(mode: str = "released", **changed) -> Rules:
 _QUOTES = str.maketrans({"’": "'", "‘": "'", "“": '"', "”": '"'})
 TOKENS = {"/.": ".", "/?": "?", "``": '"', "''": '"'}
 
-def _plain_token(t: str) -> str: return TOKENS.get(t, t).translate(_QUOTES)
 
 def _lengthened(s: Span, tokens: Sequence[str]) -> Span:
     "A mention with the 's that follows it."
@@ -100,13 +99,11 @@ class Tidied(NamedTuple):
     doc: Document       # plain quotes; clusters, names and labels in the order of the text
     origin: list[int]   # of each cluster: the first of those that it is made of
 
-def tidied(
-    d: Document,               # with clusters
-    rules: Rules = RELEASED,   # possessive and distinct matter here
-) -> Tidied:
-    "A document with plain quotes, clusters that share a mention merged, all in the order of the text."
+def tidied(d: Document, rules: Rules = RELEASED) -> Tidied:
+    """Give a document with clusters plain quotes, merge clusters that share a mention, and put all in the order of the
+    text. Of the rules, possessive and distinct matter."""
     flat = d.tokens
-    plain = {t: _plain_token(t) for t in set(flat)}
+    plain = {t: TOKENS.get(t, t).translate(_QUOTES) for t in set(flat)}
     flat = [plain[t] for t in flat]
     of = {s: [v[i][k] for v in d.labels.values()] for i, c in enumerate(d.clusters) for k, s in enumerate(c)}
     homes = _homes(d.clusters)
@@ -134,10 +131,8 @@ PRONOUNS = dict(zip("01234567", CLASSES, strict=True))  # as the released files 
 _CLASS_OF = {w: i for i, words in enumerate(CLASSES.values()) for w in words.split()}
 PLURAL = frozenset("they them their theirs themselves we us our ours ourselves".split())
 
-def pronoun_class(
-    mention: str, # its words
-) -> int:         # index in CLASSES; -1: none
-    "The class of a pronoun."
+def pronoun_class(mention: str) -> int:
+    "Find a pronoun's class from its words: an index in CLASSES; -1: none."
     return _CLASS_OF.get(mention.lower().strip(), -1)
 
 def _kind_of(mention: str) -> str:
@@ -187,11 +182,8 @@ def _alike(a: str, b: str) -> int:
     from rapidfuzz.fuzz import partial_token_sort_ratio
     return int(round(partial_token_sort_ratio(_cleaned(a), _cleaned(b))))
 
-def likeness(
-    name: str,    # of an entity
-    mention: str, # its words
-) -> int:         # 0 to 100
-    "How much a mention is like a name."
+def likeness(name: str, mention: str) -> int:
+    "Measure how much a mention's words are like an entity's name: 0 to 100."
     return _alike(name.lower(), mention.lower())
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #56f7d1e4
@@ -234,11 +226,9 @@ def _nested(starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
     return out
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #2fd96e2e
-def mention_table(
-    story: Story,            # of a document with names
-    rules: Rules = RELEASED, # window and neighbours matter here
-) -> "pd.DataFrame":         # one row per mention, in order
-    "Everything that is known about each mention."
+def mention_table(story: Story, rules: Rules = RELEASED) -> "pd.DataFrame":
+    """Collect everything that is known about each mention of a document with names, a row each, in order.
+    Of the rules, window and neighbours matter."""
     names = np.array([*story.doc.names, ""] if story.doc.names else [""]*(len(story.doc.clusters) + 1), object)
     entity = names[story.cluster]
     fuzzy = np.array([likeness(e, w) if e else -1 for e, w in zip(entity, story.words, strict=True)], int)
@@ -253,10 +243,8 @@ def mention_table(
         "cluster_size": sizes[story.cluster], "nominal_size": np.bincount(story.cluster, nominal, minlength=1).astype(int)[story.cluster], "nested": _nested(story.starts, story.ends)})
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #4cf9ccb1
-def words_of(
-    tokens: Iterable[str], # of a story
-) -> int:                  # those with a letter or a digit
-    "How many tokens are words."
+def words_of(tokens: Iterable[str]) -> int:
+    "Count the tokens that are words: those with a letter or a digit."
     return sum(any(c.isalnum() for c in t) for t in tokens)
 
 MARKS = ("{{", "}}", "(#This is the marked mention)")
@@ -299,13 +287,9 @@ def _pool_of(docs: Iterable[Document], rules: Rules = RELEASED) -> Pool:
 KINDS = ("NOM", "PRON")
 TYPES = {"NOM": "nominal", "PRON": "pronominal"}
 
-def candidates(
-    pool: Pool,           # stories and mentions
-    kind: str,            # NOM or PRON
-    corpus: str = "",     # of several
-    rules: Rules|None = None, # other thresholds than the pool's; its window stays
-) -> "pd.DataFrame":      # rows of the pool's mentions, in order
-    "The mentions of a kind that may be asked about."
+def candidates(pool: Pool, kind: str, corpus: str = "", rules: Rules|None = None) -> "pd.DataFrame":
+    """Choose the mentions of a kind (NOM or PRON), of one corpus if given, that may be asked about: rows of the pool's
+    mentions, in order. `rules` are other thresholds than the pool's; its window stays."""
     r, t = rules or pool.rules, pool.mentions
     t = t[(t.kind == kind) & (t.corpus == corpus)] if corpus else t[t.kind == kind]
     if kind == "PRON": return t[(t.pronoun_class >= 0) & (t.net >= r.min_net)] if r.hard else t[~t.words.str.lower().isin(PLURAL)]
@@ -315,20 +299,16 @@ def candidates(
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #d90c628b
 DISTANCES = ("nearest", "nearest_nominal", "nearest_like")
 
-def copeland(
-    criteria: Iterable[Sequence[float]], # of the same items; higher is harder
-) -> np.ndarray:                         # points
-    "Wins plus half the ties, over all criteria."
+def copeland(criteria: Iterable[Sequence[float]]) -> np.ndarray:
+    "Count each item's wins plus half its ties, over all criteria, in which higher is harder."
     def points(c: np.ndarray) -> np.ndarray:
         less, not_more = (np.searchsorted(np.sort(c), c, side) for side in ("left", "right"))
         return (less + not_more - 1)/2
     return np.sum([points(np.asarray(c)) for c in criteria], axis=0)
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #357ee026
-def question_ids(
-    rows: "pd.DataFrame", # mentions
-) -> list[str]:           # doc_key:mention
-    "The ids of questions about mentions."
+def question_ids(rows: "pd.DataFrame") -> list[str]:
+    "Make the ids of questions about mentions: doc_key:mention."
     return [f"{d}:{m}" for d, m in zip(rows.doc_key, rows.mention, strict=True)]
 
 def _settle(points: np.ndarray, ids: list[str], ranks: Mapping[str, int]) -> list[int]:
@@ -344,12 +324,9 @@ def _settle(points: np.ndarray, ids: list[str], ranks: Mapping[str, int]) -> lis
     return out
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #3561b16c
-def ranked(
-    rows: "pd.DataFrame",               # candidates of one kind
-    kind: str,                          # NOM or PRON
-    ranks: Mapping[str, int]|None = None, # question id -> rank, where it is known
-) -> "pd.DataFrame":                    # with points, the hardest first
-    "Candidates by difficulty."
+def ranked(rows: "pd.DataFrame", kind: str, ranks: Mapping[str, int]|None = None) -> "pd.DataFrame":
+    """Rank candidates of one kind (NOM or PRON) by difficulty, with points, the hardest first.
+    `ranks` maps the ids of questions to their ranks, where they are known."""
     first = -rows.fuzzy if kind == "NOM" else rows.net
     points = copeland([first, *(rows[c] for c in DISTANCES)])
     order = np.argsort(-points, kind="stable")
@@ -358,15 +335,13 @@ def ranked(
     return rows.iloc[np.argsort(list(places), kind="stable")]
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #d88a956a
-def _share(n: int, rules: Rules) -> int: return rules.test if n == rules.most else round(n*rules.test/rules.most)
-
 def _picked(pool: Pool, kind: str, corpus: str = "", ranks: Mapping[str, int]|None = None) -> dict[str, "pd.DataFrame"]:
     "The mentions that are asked about, by split."
     r, rows = pool.rules, candidates(pool, kind, corpus)
     rows = ranked(rows, kind, ranks)[:r.most] if r.hard else rows
     order = np.random.RandomState(r.seed).permutation(len(rows))[:r.most]
     rows = rows.iloc[order]
-    n = _share(len(rows), r)
+    n = r.test if len(rows) == r.most else round(len(rows)*r.test/r.most)
     return {"test": rows[:n], "dev": rows[n:]}
 
 def _random_set(pool: Pool, i: int, kind: str, corpus: str = "", size: int = 150) -> "pd.DataFrame":
@@ -407,11 +382,9 @@ def _page_of(story: Story, order: Sequence[str]|None = None, genders: Mapping[st
     return Page(" ".join(tokens), tokens, at, list(order), entity, named, told, _in_dialogue(d), Counter(filter(None, entity)), by_class, story)
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #42a8bbff
-def in_quotes(
-    tokens: Sequence[str], # with straight quotes
-    longest: int = 400,    # tokens after which an open quote is taken for a lost one
-) -> list[bool]:           # for each token
-    "Whether tokens stand between quotation marks."
+def in_quotes(tokens: Sequence[str], longest: int = 400) -> list[bool]:
+    """Tell for each token, with straight quotes, whether it stands between quotation marks; a quote that is open
+    after `longest` tokens is taken for a lost one."""
     out, since = [], -1
     for i, t in enumerate(tokens):
         if '"' in t and t.count('"') % 2: since = i if since < 0 else -1
@@ -604,12 +577,10 @@ def _narrowed(pool: Pool, rules: Rules) -> Pool:
     keep = {k: s for k, s in pool.stories.items() if not _reason(s, rules)}
     return Pool(rules, keep, pool.rejected, pool.mentions[pool.mentions.doc_key.isin(keep.keys())])
 
-def sweep(
-    docs: Sequence[Document], # with names
-    rules: Rules = RELEASED,  # the mode's thresholds
-    sweeps: Mapping[str, Sequence] = _SWEEPS, # rule -> values
-) -> "pd.DataFrame":          # rule, value, type, candidates
-    "How many mentions could be asked about as each threshold changes."
+def sweep(docs: Sequence[Document], rules: Rules = RELEASED,
+          sweeps: Mapping[str, Sequence] = _SWEEPS) -> "pd.DataFrame":
+    """Count the mentions of documents with names that could be asked about as each threshold changes from the mode's:
+    rule, value, type, candidates. `sweeps` maps rules to values."""
     loose = _pool_of(docs, rules.changed(min_tokens=0, max_others=1., min_entities=1))
     def sizes(rule: str, v: Any) -> dict[str, int]:
         other = rules.changed(**{rule: v})

@@ -52,13 +52,9 @@ def _named_as(d: Document, names: Mapping[int, str]) -> Document:
     if strange := set(names) - set(range(len(d.clusters))): raise DataError(f"there is a name for cluster {min(strange)}, and {len(d.clusters)} clusters", d.doc_key, "clusters are counted from 0")
     return d.changed(names=tuple(names.get(i, "") for i in range(len(d.clusters))))
 
-def auto_names(
-    d: Document,            # with clusters
-    least: int = 3,         # mentions of a cluster that is named
-    longest: int = 60,      # characters of a nominal
-    narrator: float = 0.8,  # share of first-person mentions that makes a narrator
-) -> Document:              # with names
-    "Name a document's clusters by rule."
+def auto_names(d: Document, least: int = 3, longest: int = 60, narrator: float = 0.8) -> Document:
+    """Name a document's clusters by rule: those with at least `least` mentions, by nominals of at most `longest`
+    characters; a share of `narrator` first-person mentions makes a narrator."""
     taken, names = set(), {}
     for p in _profiles(story_of(d.changed(names=())), least):
         if name := next((n for n in _phrases_of(p, longest, narrator) if n.lower() not in taken), ""):
@@ -133,10 +129,8 @@ def align_names(d: Document, labels: Sequence[Label]) -> Document:
     return _named_as(d, {all_[i].cluster: labels[j].name for i, j in pairs})
 
 # %% ../../../nbs/benchmarks/identifyme/01_entities.ipynb #c47bb16b
-def genders_of(
-    d: Document,          # with names
-) -> dict[str, str|None]: # name -> gender; None: no pronoun tells it
-    "Tell the genders of a document's entities from their pronouns."
+def genders_of(d: Document) -> dict[str, str|None]:
+    "Tell the genders of a document's entities, by name, from their pronouns; None: no pronoun tells it."
     story = story_of(d)
     classes: dict[int, list[int]] = {}
     for c, k in zip(story.cluster.tolist(), story.classes.tolist(), strict=True): classes.setdefault(c, []).append(k)

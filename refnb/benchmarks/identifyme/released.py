@@ -33,11 +33,8 @@ def _table(key: str, columns: set[str], s: Settings|None) -> list[dict[str, str]
     if lost := columns - set(rows[0] if rows else ()): raise DataError(f"the columns {sorted(lost)} are missing", key)
     return rows
 
-def answer_rows(
-    key: str,                # owner/repo/path of an answer file
-    s: Settings|None = None, # where to look
-) -> list[dict[str, str]]:   # its rows
-    "The rows of a released answer file."
+def answer_rows(key: str, s: Settings|None = None) -> list[dict[str, str]]:
+    "Read the rows of a released answer file, named by owner/repo/path."
     return _table(key, COLUMNS, s)
 
 def row_id(row: Mapping[str, str]) -> str: return f"{row['doc_key']}:{row['mention_ind']}"
@@ -73,10 +70,9 @@ def _merge(files: dict[str, list[dict]]) -> list[dict]:
             if bad := [c for c in shared if r[c] != base[row_id(r)][c]]: raise DataError(f"the files disagree on {bad}", f"{key}, {row_id(r)}")
     return list(base.values())
 
-def released_questions(
-    s: Settings|None = None, # where to look for the answer files
-) -> list[Question]:         # 1,200, in the order of the test set
-    "The questions of `identifyme/test`, without text, from the released answer files."
+def released_questions(s: Settings|None = None) -> list[Question]:
+    """Make the 1,200 questions of `identifyme/test`, without text, from the released answer files, in the order of the
+    test set."""
     return [_question_of(r) for r in _merge({f.key: answer_rows(f.key, s) for f in files_of("identifyme-answers")})]
 
 # %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #36f98766
@@ -89,11 +85,8 @@ def _detail(row: dict[str, str]) -> dict:
             "overlapping": said in ast.literal_eval(row["nested_entities"]), "removed": row["answer"] == NONE and said == row["entity_name"],
             "extracted": row["phrase_extr"] == row["mentions_vs_mentionstr"]}
 
-def answer_details(
-    key: str,                # owner/repo/path of an answer file
-    s: Settings|None = None, # where to look
-) -> "pd.DataFrame":         # one row per answer, by question id
-    "What the answers of a system named."
+def answer_details(key: str, s: Settings|None = None) -> "pd.DataFrame":
+    """Tell what the answers of a system, in the file owner/repo/path, named: a row per answer, by question id."""
     rows = answer_rows(key, s)
     return pd.DataFrame([_detail(r) for r in rows], index=[row_id(r) for r in rows])
 
@@ -113,13 +106,9 @@ def _read_totals(text: str) -> Totals:
     said = dict(re.findall(r"^([A-Z][A-Za-z ]+): (\d+)", text, re.M))
     return Totals(*(int(said[k]) for k in ("Total", "Correct", "Other Correct", "Phrase Correct", "Correlation Count")))
 
-def totals(
-    model: str,              # folder of a model, such as gpt4o_mini
-    form: str,               # base, desc or coref
-    split: str,              # dev, test, random0 … random9
-    s: Settings|None = None, # where to look
-) -> Totals|None:            # None: nothing was released, or it is not here
-    "What the release says about a model, a form and a split."
+def totals(model: str, form: str, split: str, s: Settings|None = None) -> Totals|None:
+    """Read what the release says about a model (its folder, such as gpt4o_mini), a form (base, desc, coref) and a split
+    (dev, test, random0 … random9); None: nothing was released, or it is not here."""
     key = f"{_RESULTS}/{model}/{form}/result_{split}.txt"
     if key not in registry() or where(registry()[key], s or load_settings()) not in ("cache", "local"): return None
     return _read_totals(get(key, s).decode())
@@ -128,27 +117,21 @@ def totals(
 _REPO = "KawshikManikantan/IdentifyMe"
 DATASETS = {"LitBank": "litbank", "FantasyCoref": "fantasycoref"}  # corpus in questions -> corpus to load
 
-def released_labels(
-    s: Settings|None = None, # where to look
-) -> dict[str, list[Label]]: # by document, in the order of the file
-    "The authors' names of all stories."
+def released_labels(s: Settings|None = None) -> dict[str, list[Label]]:
+    "Read the authors' names of all stories, by document, in the order of the file."
     out: dict[str, list[Label]] = {}
     for r in _table(f"{_REPO}/data/metadata/gender_info_final.csv", {"doc_key", "entity_name", "gender", "prompted"}, s):
         out.setdefault(r["doc_key"], []).append(Label(r["entity_name"], r["gender"], r["prompted"] == "True"))
     return out
 
-def released_dialogue(
-    s: Settings|None = None, # where to look
-) -> dict[str, bool]:        # question id -> in dialogue
-    "Which pronominal test questions stand in dialogue."
+def released_dialogue(s: Settings|None = None) -> dict[str, bool]:
+    "Tell which pronominal test questions, by id, stand in dialogue."
     return {row_id(r): r["is_dialogue"] == "True" for r in _table(f"{_REPO}/data/metadata/pron_dialogue_info.csv", {"doc_key", "mention_ind", "is_dialogue"}, s)}
 
 # %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #a22215a5
-def implied_ranks(
-    rows: Iterable[Mapping[str, str]], # of an answer file that has all questions, in order
-    most: int = 450,                   # how many were shuffled
-) -> dict[str, int]:                   # question id -> rank
-    "The ranks that the order of the released test questions implies."
+def implied_ranks(rows: Iterable[Mapping[str, str]], most: int = 450) -> dict[str, int]:
+    """Find the ranks, by question id, that the order of the released test questions implies. The rows are those of an
+    answer file that has all questions, in order; `most` were shuffled."""
     order, out = np.random.RandomState(0).permutation(most).tolist(), {}
     seen: dict[tuple[str, str], int] = {}
     for r in rows:
@@ -162,21 +145,16 @@ def dev_ranks() -> dict[str, int]:
     return {i: r for ranks in read_yaml(packaged("data/identifyme/dev_ranks.yaml"), dict[str, dict[str, int]]).values() for i, r in ranks.items()}
 
 # %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #070a79fe
-def corpus_is_here(
-    corpus: str,             # LitBank or FantasyCoref
-    s: Settings|None = None, # where to look
-) -> bool:
-    "Whether a corpus' training documents can be had without a download."
+def corpus_is_here(corpus: str, s: Settings|None = None) -> bool:
+    "Tell whether the training documents of LitBank or FantasyCoref can be had without a download."
     s, known = s or load_settings(), registry()
     if corpus == "LitBank": return all(where(f, s) in ("cache", "local") for n in ("litbank", "litbank-splits") for f in files_of(n))
     return all(where(known[k], s) in ("cache", "local") for k in known if k.startswith("emorynlp/FantasyCoref/data/GFT_split1/train"))
 
-def named_documents(
-    corpus: str,             # LitBank or FantasyCoref
-    s: Settings|None = None, # where to look
-    full: Mapping[str, Sequence[str]]|None = None, # document -> all its names, where some stand twice
-) -> list[Document]:         # with the authors' names
-    "The stories that questions were made of."
+def named_documents(corpus: str, s: Settings|None = None,
+                    full: Mapping[str, Sequence[str]]|None = None) -> list[Document]:
+    """Load the stories of LitBank or FantasyCoref that questions were made of, with the authors' names.
+    `full` gives all names of documents in which some stand twice."""
     labels, full = released_labels(s), full or {}
     def one(d: Document) -> Document:
         known = labels.get(d.doc_key, [])
@@ -189,11 +167,9 @@ def _unshuffled(options: Sequence[str], order: Sequence[int]) -> list[str]:
     "Names in the order from before shuffling."
     return [n for _, n in sorted(zip(order, options, strict=True))]
 
-def lists_of_names(
-    litbank: Built,                    # LitBank's half, whose blocks come first
-    rows: Sequence[Mapping[str, str]], # of an answer file that has all questions, in order
-) -> dict[str, list[str]]:             # FantasyCoref document -> its names, doubled ones twice
-    "The full lists of names of FantasyCoref's test stories."
+def lists_of_names(litbank: Built, rows: Sequence[Mapping[str, str]]) -> dict[str, list[str]]:
+    """Find the full list of names of each of FantasyCoref's test stories, doubled ones twice, from LitBank's half,
+    whose blocks come first, and the rows of an answer file that has all questions, in order."""
     s = streams()
     out: dict[str, list[str]] = {}
     for b in litbank.blocks.values():
@@ -218,13 +194,9 @@ def _released_known(docs: Sequence[Document], rows: Sequence[Mapping[str, str]],
     order = {k: list(full.get(k) or [l.name for l in ls]) for k, ls in labels.items()}
     return Known(dev_ranks() | implied_ranks(rows), order, {k: {l.name: l.gender for l in ls} for k, ls in labels.items()})
 
-def rebuilt(
-    s: Settings|None = None,      # where to look
-    mode: str = "released",       # released: as the code does; paper: as the text says
-    corpora: Sequence[str] = (),  # LitBank, FantasyCoref; those that are here if not given
-    **changed: Any,               # single rules
-) -> Built:                       # .questions(split, corpus)
-    "The benchmark, built from its corpora and the authors' names."
+def rebuilt(s: Settings|None = None, mode: str = "released", corpora: Sequence[str] = (), **changed: Any) -> Built:
+    """Build the benchmark from its corpora (LitBank, FantasyCoref; those that are here if not given) and the authors'
+    names, `released` as the code does or `paper` as the text says, with single rules changed."""
     s = s or load_settings()
     corpora = [c for c in DATASETS if c in corpora] or ["LitBank", *(["FantasyCoref"] if corpus_is_here("FantasyCoref", s) else [])]
     rows, full, docs = max((answer_rows(f.key, s) for f in files_of("identifyme-answers")), key=len), {}, named_documents("LitBank", s)

@@ -58,11 +58,9 @@ def _shown(s: Sentence) -> tuple[str, bool]:
     odd = sum(w.token == '"' for w in s) % 2 or t in _BEFORE or t[0] == "'" or s[-1].token in _AFTER
     return _detokenise(s), not odd
 
-def text_of(
-    sentences: tuple[Sentence, ...],            # of a scope
-    shown: list[tuple[str, bool]]|None = None,  # of the sentences, where it is known already
-) -> str:                                       # as people read it
-    "Sentences as one text."
+def text_of(sentences: tuple[Sentence, ...], shown: list[tuple[str, bool]]|None = None) -> str:
+    """Join the sentences of a scope to one text, as people read it; `shown` is what is shown of them, where that is
+    known already."""
     shown = shown or [_shown(s) for s in sentences]
     return " ".join([t for t, _ in shown]) if all([ok for _, ok in shown]) else _detokenise(w for s in sentences for w in s)
 

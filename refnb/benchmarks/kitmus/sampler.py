@@ -99,10 +99,9 @@ _OCCUPATIONS, _SITUATIONS = ("real", "charfict"), ("real", "charfict", "wordfict
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #46b6e449
 class Resources:
     "All resources, each read and checked when it is first asked for."
-    def __init__(self,
-        files: Files|str|Path,   # a folder, or a function that reads a file below one
-        doubled: bool = False,   # accept a name or a place that stands twice: the release has one
-    ):
+    def __init__(self, files: Files|str|Path, doubled: bool = False):
+        """Take the files from a folder, or by a function that reads a file below one; `doubled` accepts a name or a
+        place that stands twice: the release has one."""
         self.doubled = doubled
         self.files: Files = files if callable(files) else _folder_files(files)
     def _json(self, name: str, kind: type) -> Any:
@@ -277,13 +276,10 @@ class Subtask(msgspec.Struct, frozen=True):
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #bf80f710
 class Sampler:
     "Draws instances, variant by variant."
-    def __init__(self,
-        resources: Resources,                    # of all pools
-        mode: Mode = "released",                 # the release's stream, or the paper's rules
-        entities: Sequence[int] = (2, 3, 4),     # numbers of entities, in order
-        sizes: Sequence[int] = SIZES,            # instances of train, validation, test
-        seed: int = 42,                          # of each variant's stream
-    ):
+    def __init__(self, resources: Resources, mode: Mode = "released", entities: Sequence[int] = (2, 3, 4),
+                 sizes: Sequence[int] = SIZES, seed: int = 42):
+        """Draw from all pools with the release's stream, or by the paper's rules: numbers of entities, in order, and
+        instances of train, validation, test; the seed is that of each variant's stream."""
         if mode not in MODES: raise CallError(f"unknown mode {mode!r}", do=nearest(mode, MODES))
         if bad := [n for n in entities if not 2 <= n <= 8]: raise CallError(f"{bad[0]} entities", do="say 2 to 8")
         if len(sizes) != 3 or min(sizes) < 0: raise CallError(f"sizes {list(sizes)}", do="say three numbers: of train, validation and test")
@@ -294,10 +290,9 @@ class Sampler:
         self.places, self.noise = places, {l.noise: resources.noise(l.noise) for l in places}
         self.name_order, self.place_order = np.arange(len(resources.names)), np.arange(len(places))  # shuffled on and on
 
-    def subtasks(self,
-        variants: Iterable[str] = tuple(VARIANTS), # which to give; in the mode released, those before them are drawn too
-    ) -> Iterator[Subtask]:                        # in the release's order
-        "Draw subtask by subtask, split by split."
+    def subtasks(self, variants: Iterable[str] = tuple(VARIANTS)) -> Iterator[Subtask]:
+        """Draw subtask by subtask, split by split, in the release's order; `variants` are those to give: in the mode
+        released, those before them are drawn too."""
         wanted = [the_variant(v).name for v in variants]
         last = max((list(VARIANTS).index(v) for v in wanted), default=-1)
         for i, v in enumerate(VARIANTS.values()):

@@ -20,11 +20,8 @@ from .reading import Text, pronoun_of
 # %% ../../../nbs/benchmarks/kitmus/03_tasks.ipynb #9234fa1a
 RELEASED = "mpoemsl/kitmus/resources/"
 
-def the_resources(
-    name: str = "own",       # own, released, or a folder
-    s: Settings|None = None, # where to look
-) -> Resources:              # checked as they are read
-    "Resources of the generator."
+def the_resources(name: str = "own", s: Settings|None = None) -> Resources:
+    "Load resources of the generator, checked as they are read: own, released, or a folder's."
     if name == "own": return Resources(packaged("data/kitmus"))
     if name == "released":
         s = s or load_settings()
@@ -37,10 +34,8 @@ def own_is_here() -> bool:
     try: return (packaged("data/kitmus")/"names.csv").is_file()
     except DataError: return False
 
-def released_is_here(
-    s: Settings|None = None, # where to look
-) -> bool:                   # nothing would have to be downloaded
-    "Whether the release's resources are here."
+def released_is_here(s: Settings|None = None) -> bool:
+    "Tell whether the release's resources are here: nothing would have to be downloaded."
     s = s or load_settings()
     return all(where(f, s) in ("cache", "local") for f in files_of("kitmus-resources"))
 
@@ -62,13 +57,8 @@ def _drawn(upstream: str, cache: str) -> dict[tuple[str, int, str], Subtask]:
     s = load_settings(upstream=upstream, cache=cache)
     return {(t.variant.name, t.n, t.split): t for t in Sampler(the_resources("released", s)).subtasks()}
 
-def released_subtask(
-    variant: str,            # one of the eight
-    n: int,                  # entities
-    split: str,              # train, validation, test
-    s: Settings|None = None, # where to look
-) -> Subtask:                # of the release
-    "The release's texts of a task, drawn."
+def released_subtask(variant: str, n: int, split: str, s: Settings|None = None) -> Subtask:
+    """Draw the release's texts of a task: one of the eight variants, `n` entities, and train, validation or test."""
     s = s or load_settings()
     return _drawn(s.upstream, s.cache)[variant, n, split]
 
@@ -81,12 +71,9 @@ def task_pronouns(t: Subtask, scope: str = "full-text") -> dict[str, Text]:
 
 _CANNOT = "can't say"
 
-def question_of(
-    i: Instance,               # a text
-    scope: str = "full-text",  # full-text, or task-text-only: then nobody can say
-    cannot: bool = False,      # offer "can't say" as well
-) -> Question:                 # options in the order of the meeting sentence
-    "A text as a question: whom does the pronoun mean?"
+def question_of(i: Instance, scope: str = "full-text", cannot: bool = False) -> Question:
+    """Ask of a text whom the pronoun means; options stand in the order of the meeting sentence. In the scope
+    task-text-only, not full-text, nobody can say; `cannot` offers "can't say" as well."""
     sentences = scope_sentences(i, scope)
     words = [w for x in sentences for w in x]
     ends = list(accumulate(map(len, pieces(words))))

@@ -106,11 +106,8 @@ def language_models(s: Settings|None = None) -> dict[str, LanguageModel]:
     "List all language models by name, the package's and yours."
     return {n: model_of(e) for n, e in entries_of("language-model", s).items()}
 
-def the_model(
-    name: str,  # of a system
-    **changed,  # single settings, such as constraint="regex"
-) -> LanguageModel:
-    "Look a language model up by name, with some settings changed."
+def the_model(name: str, **changed) -> LanguageModel:
+    """Look a language model up by its system's name, with some settings changed, such as constraint="regex"."""
     known = entries_of("language-model")
     if name not in known: raise CallError(f"unknown language model {name!r}", do=nearest(name, known))
     return changed_record(model_of(known[name]), changed, "a language model")

@@ -192,8 +192,7 @@ def _bare(text: str) -> str: return re.sub(r"\W+", " ", text).strip().lower()
 Order = Literal["given", "reversed"]
 
 def in_order(q: Question, order: Order = "given") -> tuple[Question, list[int]]:
-    """Put a question's options in another order:
-    the question as it is shown, and for each shown option its index in q."""
+    "Put a question's options in another order: the question as it is shown, and for each shown option its index in q."
     if order not in ("given", "reversed"): raise CallError(f"unknown order {order!r}", do=nearest(order, ("given", "reversed")))
     n = len(q.options)
     last = [n - 1] if n and q.options[-1].name == NONE else []

@@ -24,10 +24,7 @@ from .replies import SETTLED, Replies
 class Secret:
     "A key that cannot be printed."
     __slots__ = ("name", "_value")
-    def __init__(self,
-        name: str,       # of the environment variable
-        value: str = "", # what it holds
-    ): self.name, self._value = name, value
+    def __init__(self, name: str, value: str = ""): self.name, self._value = name, value  # of an environment variable, and what it holds
     def __repr__(self): return f"Secret({self.name!r})"
     def __reduce__(self): raise TypeError("a secret is not copied")
 
@@ -66,10 +63,8 @@ def _refuse(ask: Ask):
     if ask.constraint != "none" and (ask.message == "raw" or ask.way == "logprobs"): raise CallError(f"constraint {ask.constraint} needs message: chat and way: reply", ask.model)
     if ask.way == "logprobs" and not ask.options: raise CallError("there are no options to score", f"question {ask.id}")
 
-def payload(
-    ask: Ask, # a request
-) -> tuple[str, dict]: # the path, and the body
-    "What is sent to a server."
+def payload(ask: Ask) -> tuple[str, dict]:
+    "Make what is sent to a server for a request: the path, and the body."
     _refuse(ask)
     d, scored = ask.decoding, ask.way == "logprobs"
     body = {"model": ask.model, "temperature": d.temperature, "top_p": d.top_p, "max_tokens": 1 if scored else d.max_tokens} | ({} if d.seed is None else {"seed": d.seed})
@@ -78,13 +73,9 @@ def payload(
     return "/chat/completions", body | {"messages": ask.messages} | ({"logprobs": True, "top_logprobs": TOP["chat"]} if scored else {})
 
 # %% ../../../nbs/models/language/04_servers.ipynb #32ba5117
-def worst(
-    m: LanguageModel, # who is asked
-    ask: Ask,         # what is sent
-    added: int = 0,   # tokens that the server adds to what it reads
-    more: int = 0,    # tokens that it writes beyond the limit
-) -> float|None:      # USD; None: the price is unknown
-    "What a request can cost at most."
+def worst(m: LanguageModel, ask: Ask, added: int = 0, more: int = 0) -> float|None:
+    """Compute what a request can cost at most, in USD; None: the price is unknown. `added` are tokens that the server
+    adds to what it reads, `more` those that it writes beyond the limit."""
     return cost(m, Reply(tokens_in=_size_of(ask) + added, tokens_out=_estimate(ask)[1] + more))
 
 def _size_of(ask: Ask) -> int:
@@ -143,11 +134,8 @@ def _text(choice: _Choice) -> tuple[str, bool]:
     return content if isinstance(content, str) else "", False
 
 # %% ../../../nbs/models/language/04_servers.ipynb #98c400cd
-def said(
-    data: bytes, # a server's reply
-    ask: Ask,    # what was asked
-) -> Reply:      # typed by its end
-    "A server's reply as a record; a ValueError where it is none."
+def said(data: bytes, ask: Ask) -> Reply:
+    "Read a server's reply to a request as a record, typed by its end; a ValueError where it is none."
     try: body = _decode(data)
     except (msgspec.MsgspecError, RecursionError) as e: raise ValueError(str(e)) from None
     if not body.choices and body.error: raise ValueError(f"an error in place of a reply: {error_words(body.error)}")
@@ -197,11 +185,9 @@ def _objects(text: str) -> Iterator[dict]:
         if isinstance(value, dict): yield value
         at = text.find("{", end)
 
-def spoken(
-    ask: Ask,  # what was asked
-    text: str, # what came back
-) -> str:      # what a reader of prompts reads
-    "A reply's answer without the JSON around it; what has none, or several, stays as it is."
+def spoken(ask: Ask, text: str) -> str:
+    """Take a reply's answer, which a reader of prompts reads, out of the JSON around it; what has none, or several,
+    stays as it is."""
     if ask.constraint not in ("json", "choice"): return text
     answers = {o["answer"] for o in _objects(text) if isinstance(o.get("answer"), str)}
     return answers.pop() if len(answers) == 1 else text
@@ -250,13 +236,8 @@ def _retry_after(headers: Any, now: datetime|None = None) -> float|None:
 def _sane(seconds: float) -> float|None: return max(0., seconds) if math.isfinite(seconds) else None
 
 # %% ../../../nbs/models/language/04_servers.ipynb #65af61cc
-def fault_of_status(
-    status: int,      # of HTTP
-    headers: Any,     # of the reply
-    data: bytes,      # its body
-    m: LanguageModel, # who was asked
-) -> Fault:
-    "What a status other than 200 means."
+def fault_of_status(status: int, headers: Any, data: bytes, m: LanguageModel) -> Fault:
+    "Tell what a status of HTTP other than 200 means, from the reply's headers and its body."
     what, code, param = _about(data)
     told, where = f"the server says {status}" + (f": {what}" if what else ""), m.base_url or DEFAULT_URL
     if code in ("insufficient_quota", "billing_hard_limit_reached") or status == 402: return Fault("stop", f"there is no credit left ({told})", do="what was answered is kept; pay, and start again")
@@ -304,13 +285,8 @@ class Patience(Record):
         if self.tries < 1: return "patience: at least one try"
         return "patience: a time is negative" if min(self.first, self.longest, self.after, self.total, self.connect, self.reply, self.grace) < 0 else ""
 
-def pause(
-    n: int,              # tries so far
-    p: Patience,         # how hard to try
-    rng: random.Random,  # draws
-    after: float|None = None, # seconds that the server asks for
-) -> float:              # seconds
-    "How long to wait before the next try."
+def pause(n: int, p: Patience, rng: random.Random, after: float|None = None) -> float:
+    "Draw how many seconds to wait after `n` tries before the next; `after` are the seconds that the server asks for."
     drawn = rng.uniform(0, min(p.longest, p.first*2**(n - 1)))
     return drawn if after is None else min(after, p.after) + min(drawn, p.first)
 
@@ -362,10 +338,8 @@ class _Purse:
         self.lost += lost
 
 # %% ../../../nbs/models/language/04_servers.ipynb #99e0eb61
-def base_url(
-    m: LanguageModel, # who is asked
-) -> str:
-    "Where a model's server is."
+def base_url(m: LanguageModel) -> str:
+    "Tell where a model's server is."
     from urllib.parse import urlsplit
     url, told = m.base_url or DEFAULT_URL, os.environ.get("OPENAI_BASE_URL")
     if not m.base_url and told and told.rstrip("/") != DEFAULT_URL: raise CallError("OPENAI_BASE_URL is set, and refnb would ask another server", m.model, "unset it, or write base_url into the model's settings: a reply must say who gave it")
@@ -410,12 +384,8 @@ def _the_client(m: LanguageModel, secret: Secret, patience: Patience, concurrenc
 # %% ../../../nbs/models/language/04_servers.ipynb #36646b86
 class Line:
     "The way to a server; it is opened at the first request."
-    def __init__(self,
-        m: LanguageModel,     # who is asked
-        patience: Patience,   # how long to wait
-        concurrency: int = 8, # requests at a time
-        transport: Any = None, # what carries requests; None: the network
-    ):
+    def __init__(self, m: LanguageModel, patience: Patience, concurrency: int = 8, transport: Any = None):
+        "`concurrency` is requests at a time; `transport` carries them, None: the network."
         self.m, self.patience, self.how = m, patience, (concurrency, transport)
         self.secret, self.client, self.limit = Secret(""), None, "max_tokens"
 
@@ -481,10 +451,8 @@ class Line:
 _LOGS = ("openai", "openai._base_client", "httpx2", "httpcore2.connection", "httpcore2.http11", "httpcore2.proxy")
 
 # %% ../../../nbs/models/language/04_servers.ipynb #c16df95c
-def finished(
-    work: Callable[[], Coroutine], # makes what is to be awaited
-):                                 # what it returns
-    "Run asynchronous work to its end, wherever this is called from."
+def finished(work: Callable[[], Coroutine]):
+    "Run asynchronous work, which a function makes, to its end, wherever this is called from; return what it returns."
     try: asyncio.get_running_loop()
     except RuntimeError: return asyncio.run(work())
     return _in_thread(work)
@@ -794,11 +762,7 @@ async def answered(
     if a.error: raise a.error
     return a.summary()
 
-def ask_all(
-    asks: Iterable[Ask],       # what is asked; a generator will do
-    m: LanguageModel,          # who is asked
-    store: Replies,            # where replies are kept, and found
-    **how: Any,                # as in `answered`
-) -> Summary:                  # what it came to
-    "Ask a server many questions, from a script or a notebook."
+def ask_all(asks: Iterable[Ask], m: LanguageModel, store: Replies, **how: Any) -> Summary:
+    """Ask a server many questions (a generator will do), from a script or a notebook, and sum up what it came to.
+    The store is where replies are kept, and found; other arguments are as in `answered`."""
     return finished(lambda: answered(asks, m, store, **how))

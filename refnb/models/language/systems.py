@@ -6,14 +6,11 @@
 __all__ = ['true_name', 'LanguageModelSystem', 'make_language_model', 'named_model']
 
 # %% ../../../nbs/models/language/10_systems.ipynb #dfd68741
-import asyncio
-import hashlib
-import queue
-import threading
+import asyncio, hashlib, queue, threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
-from ...core.types import Answer, CallError, DataError, Question, safe_name
+from ...core.types import CallError, DataError, Question, safe_name
 from ...core.settings import Settings
 from ...core.runs import RunInfo
 from ...benchmarks.tasks import Task, is_task, find_task
@@ -49,14 +46,9 @@ class _True(NamedTuple):
     name: str
     model: LanguageModel
 
-def true_name(
-    base: str,            # of the entry
-    usual: LanguageModel, # as the entry says
-    asked: LanguageModel, # as it is asked
-    form: str = "",       # of the prompt, if another than the model's own
-    order: Order = "given", # of the options
-) -> _True:
-    "Name a model by what is really asked; a price and a title stay with their model."
+def true_name(base: str, usual: LanguageModel, asked: LanguageModel, form: str = "", order: Order = "given") -> _True:
+    """Name a model by what is really asked, from its entry's name and what that says; a price and a title stay with
+    their model. `form` is the prompt's, if another than the model's own; `order` the options'."""
     moved = any(getattr(asked, f) != getattr(usual, f) for f in _WHO)
     if moved:
         base = _named(asked)

@@ -262,17 +262,13 @@ class Rows(NamedTuple):
     right: list[int]     # the right one of each
     keys: list[str]      # of the question that each expression belongs to
 
-def rows_of(
-    questions: Sequence[Question], # of one task
-) -> Rows:
-    "Questions as features; how rare words are, their own options tell."
+def rows_of(questions: Sequence[Question]) -> Rows:
+    "Turn the questions of one task into features; how rare words are, their own options tell."
     p = pairs_of(questions)
     return Rows(Comparer(p.texts).features(p), p.sizes, [q.right[0] for q in questions], [q.doc_key for q in questions])
 
-def fit_rows(
-    rows: Iterable[Rows], # of any tasks
-) -> dict[str, float]:    # by feature
-    "Weights for several tasks together."
+def fit_rows(rows: Iterable[Rows]) -> dict[str, float]:
+    "Fit weights, by feature, to several tasks together."
     rows = list(rows)
     w = _fitted(np.concatenate([r.x for r in rows]), [n for r in rows for n in r.sizes], [i for r in rows for i in r.right])
     return dict(zip(FEATURES, (float(f"{v:.4g}") for v in w), strict=True))
@@ -295,13 +291,10 @@ def _credits(x: np.ndarray, sizes: Sequence[int], right: Sequence[int], w: np.nd
         i += n
     return out
 
-def cross_validated(
-    rows: dict[str, Rows],                # by domain, of one setting
-    targets: dict[str, Sequence[str]],    # what must stay together, for each expression
-    without: Sequence[str] = (),          # features that are left out
-    folds: int = 5,                       # how many
-) -> dict[str, np.ndarray]:               # what each expression earns, by domain
-    "Credits of expressions whose targets no weight has seen."
+def cross_validated(rows: dict[str, Rows], targets: dict[str, Sequence[str]], without: Sequence[str] = (),
+                    folds: int = 5) -> dict[str, np.ndarray]:
+    """Compute what each expression of one setting earns, by domain, under weights that have not seen its targets.
+    `targets` is what must stay together, for each expression; `without` are features that are left out."""
     if folds < 2: raise CallError(f"{folds} folds", "folds", "say 2 or more")
     columns = [i for i, f in enumerate(FEATURES) if f not in without]
     fold, got = {d: _hashed_folds(targets[d], folds) for d in rows}, {d: np.zeros(len(r.right)) for d, r in rows.items()}

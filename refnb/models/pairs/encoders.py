@@ -155,8 +155,7 @@ def tiny_encoder(folder: str|Path, texts: Iterable[str], labels: Sequence[str] =
 class Loaded:
     "A loaded model, its tokenizer, its settings, and what it has computed."
     def __init__(self, model: Any, tokenizer: Any, m: PairModel):
-        """Keep a model of transformers, or arrays by name,
-        with its settings and a tokenizer that is called as theirs."""
+        "Keep a model of transformers, or arrays by name, with its settings and a tokenizer that is called as theirs."
         self.model, self.tokenizer, self.m = model, tokenizer, m
         self.known: dict[Any, Any] = {}  # what was computed: vectors of texts, or scores of pairs
         self.read = 0                    # tokens, without those that only fill up

@@ -75,11 +75,9 @@ def _split(changed: dict) -> tuple[dict, dict]:
     "Settings of a recipe, and the rest."
     return {k: v for k, v in changed.items() if k in Recipe.__struct_fields__}, {k: v for k, v in changed.items() if k not in Recipe.__struct_fields__}
 
-def the_trained(
-    name: str,  # such as bi-encoder
-    **changed: Any, # single settings of its recipe or of its pair model, such as lr=1e-5 or tokens=128
-) -> TrainedSystem:
-    "A system by name, with some settings changed."
+def the_trained(name: str, **changed: Any) -> TrainedSystem:
+    """Find a system such as bi-encoder by name, with single settings of its recipe or of its pair model changed, such
+    as lr=1e-5 or tokens=128."""
     if name not in trained_systems(): raise CallError(f"{name!r} is no system that is trained", do=nearest(name, trained_systems()))
     (recipe, pair), x = _split(changed), trained_systems()[name]
     known = [*Recipe.__struct_fields__, *PairModel.__struct_fields__]

@@ -19,10 +19,8 @@ from ...core.settings import packaged
 from ...benchmarks.altentities.questions import NEGATION, choice_text
 
 # %% ../../../nbs/models/pairs/00_scorers.ipynb #930e94e7
-def expression_of(
-    q: Question, # any question
-) -> str:        # what stands under its mark; its text where nothing is marked
-    "The expression of a question."
+def expression_of(q: Question) -> str:
+    "Find the expression of any question: what stands under its mark; its text where nothing is marked."
     return q.text[slice(*q.chars)] if q.chars else q.text.strip()
 
 class Pairs(NamedTuple):
@@ -32,11 +30,8 @@ class Pairs(NamedTuple):
     at: np.ndarray         # a row for each option of each question: numbers of an expression and a text
     sizes: list[int]       # options of each question
 
-def pairs_of(
-    questions: Sequence[Question],                # any
-    text: Callable[[Option], str] = choice_text,  # what is told of an option
-) -> Pairs:                                       # in their order
-    "Questions as pairs of texts."
+def pairs_of(questions: Sequence[Question], text: Callable[[Option], str] = choice_text) -> Pairs:
+    "Turn any questions, in their order, into pairs of texts; `text` makes what is told of an option."
     said: dict[str, int] = {}
     told: dict[str, int] = {}
     at = [(said.setdefault(expression_of(q), len(said)), told.setdefault(text(o), len(told))) for q in questions for o in q.options]
@@ -48,13 +43,10 @@ class NoScore(DataError): "What should be a score is no number."
 Scorer = Callable[[Pairs], Sequence[float]|np.ndarray]
 BLOCK = 1000  # questions that are compared at a time: what was answered is on the disk before the next ones
 
-def compared(
-    questions: Sequence[Question], # any
-    scorer: Scorer,                # pairs -> scores
-    block: int = BLOCK,            # questions at a time
-    text: Callable[[Option], str] = choice_text, # what is told of an option
-) -> Iterator[Answer]:             # in their order
-    "What a scorer answers."
+def compared(questions: Sequence[Question], scorer: Scorer, block: int = BLOCK,
+             text: Callable[[Option], str] = choice_text) -> Iterator[Answer]:
+    """Answer any questions, in their order, as a scorer does, a block of them at a time; `text` makes what is told of
+    an option."""
     for k in range(0, len(questions), block):
         some = questions[k:k + block]
         scores = iter(map(float, scorer(pairs_of(some, text))))
@@ -73,10 +65,8 @@ def stop_words() -> frozenset[str]:
     lines = packaged("data/systems/stop_words.txt").read_text().splitlines()
     return frozenset(w for l in lines if not l.startswith("#") for w in l.split())
 
-def content_words(
-    text: str, # anything
-) -> set[str]: # in lower case
-    "The different words of a text that say something."
+def content_words(text: str) -> set[str]:
+    "Collect the different words of a text that say something, in lower case."
     return set(re.findall("[a-z0-9]+", text.lower())) - stop_words()
 
 def word_overlap(p: Pairs) -> list[int]:
@@ -138,8 +128,7 @@ def _term_counts(texts: Sequence[str], terms: Terms, columns: dict[str, int], gr
 class Tfidf:
     "A scorer whose weights of terms are fitted on texts."
     def __init__(self, texts: Iterable[str], terms: Terms = WORDS):
-        """Weigh terms by texts of options, which tell nothing of what is right;
-        `terms` says how a text is taken apart."""
+        "Weigh terms by texts of options, which tell nothing of what is right; `terms` says how a text is taken apart."
         self.terms = terms
         self.columns: dict[str, int] = {} # term -> column
         counts = _term_counts(list(texts), terms, self.columns, grow=True)

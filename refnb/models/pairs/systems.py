@@ -117,11 +117,8 @@ def make_pair_model(entry: Entry, changed: Mapping[str, Any], s: Settings) -> Sy
     refuse_asking(entry.name, changed)
     return PairSystem(entry, changed)
 
-def the_pair_system(
-    name: str,  # such as word-overlap+negation
-    **changed,  # single settings of a model with weights
-) -> PairSystem:
-    "Find a pair model by its name."
+def the_pair_system(name: str, **changed) -> PairSystem:
+    "Find a pair model by its name, such as word-overlap+negation, with single settings of one with weights changed."
     known = entries_of("pair-model")
     if not is_pair_system(name): raise CallError(f"unknown pair model {name!r}", do=nearest(name, [*known, *(n + TURNED for n in known if n not in UNTURNED)]))
     return PairSystem(known[name.removesuffix(TURNED)]._replace(name=name), changed)
@@ -139,8 +136,7 @@ def _checkpoints(base: str, task: str, s: Settings) -> list[Path]:
     return [p.parent for p in sorted(found, key=lambda p: -p.stat().st_mtime_ns)]
 
 def _same_questions(task: str) -> str:
-    """Name what a task asks, whatever is told of its options:
-    in AltEntities the same expressions stand in all settings."""
+    "Name what a task asks, whatever is told of its options: in AltEntities the same expressions stand in all settings."
     whole = sample_of(task)[0]
     if not is_task(whole) or not whole.startswith("altentities/"): return whole
     domain, _, split = read_altentities_task(whole)
@@ -180,14 +176,9 @@ def _loaded_of(system: PairSystem, offline: bool = True) -> Loaded:
     if system.trained: raise DataError(f"{system.base} is not trained", do="name a folder with -p checkpoint=FOLDER")
     return {"entailment": load_entailment, LITE: load_lite}.get(m.kind, load_encoder)(m, offline)
 
-def scorer_of(
-    system: PairSystem,            # who answers
-    task: str,                     # what is answered
-    questions: Sequence[Question], # all of it
-    s: Settings,                   # where files are
-    loaded: Loaded|None = None,    # a model that was loaded before
-) -> Scorer:
-    "A system as a scorer."
+def scorer_of(system: PairSystem, task: str, questions: Sequence[Question], s: Settings,
+              loaded: Loaded|None = None) -> Scorer:
+    """Make a scorer of the system that answers all questions of a task; `loaded` is a model that was loaded before."""
     scorer: Any
     if system.model: scorer = loaded or _loaded_of(system, s.offline)
     else:

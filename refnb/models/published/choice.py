@@ -30,10 +30,8 @@ def _published(entry: Entry) -> Published:
     data = {"task" if k == "part" else k: v for k, v in entry.data.items()}
     return record_of(entry._replace(data=data), Published)
 
-def published(
-    s: Settings|None = None, # where your own are
-) -> dict[str, Published]:
-    "List all published systems by name."
+def published(s: Settings|None = None) -> dict[str, Published]:
+    "List all published systems by name; the settings say where your own are."
     return {n: _published(e) for n, e in entries_of("published", s).items()}
 
 # %% ../../../nbs/models/published/00_choice.ipynb #b9136ed7

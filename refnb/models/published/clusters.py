@@ -63,12 +63,9 @@ def make_published_clusters(entry: Entry, changed: Mapping[str, Any], s: Setting
     refuse_settings(entry.name, changed)
     return PublishedClusterSystem(entry.name, record_of(entry, PublishedClusters))
 
-def lacks_file(
-    system: str,  # its name
-    task: str,    # what it answers
-    s: Settings,  # where to look
-) -> str:         # "" where nothing is missing
-    "Say why a released system cannot be replayed on a task here; other systems need no file."
+def lacks_file(system: str, task: str, s: Settings) -> str:
+    """Say why a released system cannot be replayed on a task here, "" where nothing is missing; other systems need no
+    file."""
     known = entries_of("published-clusters", s)
     if system.startswith("published/") and system not in known: raise CallError(f"unknown coreference system {system!r}", do=nearest(system, known))
     return find_system(system, s).lacks(find_task(task, s)) if system in known else ""
@@ -76,12 +73,9 @@ def lacks_file(
 # %% ../../../nbs/models/published/01_clusters.ipynb #df002e51
 ALONE = "bookcoref/animal-farm"  # the one book whose characters' names need no hub
 
-def replay_clusters(
-    systems: list[str], # of a table
-    task: str,          # whole books
-    s: Settings,        # where runs and reports are
-) -> dict[str, str]:    # system on task -> why there is no run
-    "Make the runs of several systems on whole books and on their windows."
+def replay_clusters(systems: list[str], task: str, s: Settings) -> dict[str, str]:
+    """Make the runs of a table's systems on whole books, the task, and on their windows; return for "system on task"
+    why there is no run."""
     lacking: dict[str, str] = {}
     names = list(dict.fromkeys(split_hash(x)[0] for x in systems))
     for name in [task, *([SPLIT[task]] if task in SPLIT else [])]:

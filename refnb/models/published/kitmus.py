@@ -8,15 +8,13 @@ __all__ = ['TITLES', 'FIELDS', 'Predicted', 'predicted_files', 'runs_of', 'texts
 
 # %% ../../../nbs/models/published/02_kitmus.ipynb #23a06c1e
 import hashlib, re
-from collections.abc import Iterable
 from functools import cache
 from importlib.metadata import version
-from pathlib import Path
 from typing import NamedTuple
-from ...core.types import Answer, CallError, DataError, nearest
-from ...core.settings import Settings, load_settings, packaged
+from ...core.types import Answer, CallError, nearest
+from ...core.settings import Settings, load_settings
 from ...core.upstream import UpstreamFile, files_of, get, where
-from ...core.runs import Card, Run, RunInfo, Summary, find_summaries, open_run, places_of_summaries, read_summary, run_hash, write_card, write_summary
+from ...core.runs import Card, Run, RunInfo, find_summaries, open_run, places_of_summaries, read_summary, run_hash, write_card, write_summary
 from ...metrics.antecedents import Links, by_field
 from ...benchmarks.kitmus.tasks import task_name, task_pronouns, released_is_here, released_subtask
 from ...benchmarks.kitmus.reading import Text, predictions
@@ -47,13 +45,9 @@ def predicted_files() -> list[Predicted]:
     found = [(shape.fullmatch(f.path), f) for f in files_of("kitmus-predictions")]
     return [Predicted(m[2], int(m[3]), m[4], int(m[5]), m[1], f) for m, f in found if m]
 
-def runs_of(
-    model: str,          # as the release's folders call it
-    variant: str,        # of the texts
-    n: int,              # entities
-    split: str = "test", # or train
-) -> list[Predicted]:    # one per run, here or not
-    "The files of a system on a task."
+def runs_of(model: str, variant: str, n: int, split: str = "test") -> list[Predicted]:
+    """List the files of a system, as the release's folders call it, on a task: a variant of the texts, `n` entities,
+    test or train. One per run, here or not."""
     if model not in TITLES: raise CallError(f"unknown system {model!r}", do=nearest(model, TITLES))
     return sorted(p for p in predicted_files() if (p.model, p.variant, p.n, p.split) == (model, variant, n, split))
 
@@ -62,10 +56,8 @@ def texts_id() -> str:
     "A hash over the release's resources: all texts follow from them."
     return hashlib.sha256("".join(f"{f.path} {f.blob}\n" for f in files_of("kitmus-resources")).encode()).hexdigest()[:16]
 
-def kitmus_run_info(
-    p: Predicted, # a file of predictions
-) -> RunInfo:     # what names its run
-    "What a run of a file of predictions is."
+def kitmus_run_info(p: Predicted) -> RunInfo:
+    "Tell what names the run of a file of predictions."
     return RunInfo(p.task, p.system, {p.file.key: p.file.blob, "questions": texts_id()}, settings={"file": p.file.key}, refnb=version("refnb"))
 
 FIELDS = ("template pair", "pronoun", "position")
@@ -74,12 +66,9 @@ def _counts(golds: dict[str, Text], said: dict) -> dict:
     "What is committed: counts by field."
     return {f: {label: {"links": [float(x) for x in c]} for label, c in sorted(by_field([t.gold for t in golds.values()], said, f).items())} for f in FIELDS}
 
-def ensure_kitmus_run(
-    p: Predicted,                       # a file that is here
-    s: Settings|None = None,            # where runs and reports are
-    golds: dict[str, Text]|None = None, # of its task, where they are at hand
-) -> Run:                               # sealed
-    "The sealed run of a file of predictions: found, gone on with, or made."
+def ensure_kitmus_run(p: Predicted, s: Settings|None = None, golds: dict[str, Text]|None = None) -> Run:
+    """Seal the run of a file of predictions that is here: found, gone on with, or made. `golds` are the texts of its
+    task, where they are at hand."""
     s = s or load_settings()
     run = open_run(kitmus_run_info(p), s.runs)
     if run.whole and find_summaries(s.reports, p.task, f"{p.system}@{run_hash(run.info)}"): return run
@@ -99,13 +88,9 @@ class Scored(NamedTuple):
     names: list[str]                        # system@hash of each
     listed: int                             # runs that the release has
 
-def kitmus_scores(
-    model: str,              # as the release's folders call it
-    variant: str,            # of the texts
-    n: int,                  # entities
-    s: Settings|None = None, # where reports are
-) -> Scored:                 # from committed summaries
-    "What a system scored on the test texts of a task, run by run."
+def kitmus_scores(model: str, variant: str, n: int, s: Settings|None = None) -> Scored:
+    """Read from committed summaries what a system, as the release's folders call it, scored on the test texts of a task
+    (a variant of the texts, `n` entities), run by run."""
     s, files, got, names = s or load_settings(), runs_of(model, variant, n), [], []
     for p in files:
         name = f"{p.system}@{run_hash(kitmus_run_info(p))}"
@@ -116,10 +101,8 @@ def kitmus_scores(
         names.append(name)
     return Scored(got, names, len(files))
 
-def replay_kitmus(
-    s: Settings, # where runs and reports are
-) -> int:        # runs that are there now
-    "The runs of all test files that are here."
+def replay_kitmus(s: Settings) -> int:
+    "Make the runs of all test files that are here; return how many runs are there now."
     if not released_is_here(s): return 0
     here = [p for p in predicted_files() if p.split == "test" and where(p.file, s) in ("cache", "local")]
     todo = [p for p in here if not find_summaries(s.reports, p.task, f"{p.system}@{run_hash(kitmus_run_info(p))}")]

@@ -11,10 +11,8 @@ from ...core.types import Answer, DataError, Question
 from ...benchmarks.identifyme.builder import NONE, RULES_OF_THUMB
 
 # %% ../../../nbs/models/rules/00_choice.ipynb #35270b6f
-def random(
-    q: Question, # any question
-) -> Answer:     # all options tie
-    "No preference: the expected value of choosing uniformly at random."
+def random(q: Question) -> Answer:
+    "Prefer nothing: all options tie, for the expected value of choosing uniformly at random."
     return Answer(q.id, scores=(0.,)*len(q.options))
 
 # %% ../../../nbs/models/rules/00_choice.ipynb #be4c3f17

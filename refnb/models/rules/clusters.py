@@ -11,12 +11,8 @@ from ...core.types import DataError, Span
 from ...core.documents import Document
 
 # %% ../../../nbs/models/rules/01_clusters.ipynb #c8c7c607
-def occurrences(
-    tokens: list[str],   # of a book
-    names: Iterable[str], # of characters
-    fold: bool = False,  # whether case does not count
-) -> dict[str, list[Span]]: # name -> its occurrences, in order
-    "Where names stand as whole runs of tokens."
+def occurrences(tokens: list[str], names: Iterable[str], fold: bool = False) -> dict[str, list[Span]]:
+    "Find where names of characters stand as whole runs of a book's tokens, in order; with `fold`, case does not count."
     plain = lambda text: "".join(text.split()).casefold() if fold else "".join(text.split())
     keys = {plain(n): n for n in names if plain(n)}
     if fold: tokens = [t.casefold() for t in tokens]
@@ -33,11 +29,9 @@ def occurrences(
     return out
 
 # %% ../../../nbs/models/rules/01_clusters.ipynb #5ff1deb7
-def pattern_matching(
-    d: Document,        # with its text, and the names of its characters
-    fold: bool = False, # whether case does not count
-) -> Document:          # with the clusters that names give; empty ones are kept, one per name
-    "Every occurrence of a full name is a mention of its character."
+def pattern_matching(d: Document, fold: bool = False) -> Document:
+    """Take every occurrence of a full name for a mention of its character: a document with its text and its characters'
+    names gets the clusters that names give; empty ones are kept, one per name. With `fold`, case does not count."""
     if not d.sentences: raise DataError("has no text", f"document {d.doc_key!r}")
     if not d.names: raise DataError("has no names to look for", f"document {d.doc_key!r}")
     found = occurrences(d.tokens, d.names, fold)

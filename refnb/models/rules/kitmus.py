@@ -61,9 +61,7 @@ def answer_key(q: Question) -> Answer: return Answer(q.id, q.right)
 KITMUS_BASELINES: dict[str, Callable[[Question], Answer]] = {"random": at_random, "first-mention": first_mention, "last-mention": last_mention, "most-recent": most_recent, "overlap": overlap, "answer-key": answer_key}
 KITMUS_TITLES = {"random": "random", "first-mention": "first mention", "last-mention": "last mention", "most-recent": "most recent mention", "overlap": "word overlap", "answer-key": "answer key"}
 
-def kitmus_baseline(
-    name: str, # of a system
-) -> Callable[[Question], Answer]: # question -> answer
-    "A system by name."
+def kitmus_baseline(name: str) -> Callable[[Question], Answer]:
+    "Find a system, a function from question to answer, by name."
     if name not in KITMUS_BASELINES: raise CallError(f"unknown system {name!r}", do=nearest(name, KITMUS_BASELINES))
     return KITMUS_BASELINES[name]

@@ -26,8 +26,7 @@ from ...models.running import run
 _SAMPLE_BOARD = "sample"
 
 def _board_tasks(sample: bool = False) -> dict[str, list[str]]:
-    """List by benchmark the tasks of a system that is asked everything;
-    `sample`: refnb's own questions in their place."""
+    "List by benchmark the tasks of a system that is asked everything; `sample`: refnb's own questions in their place."
     return {n: b.board for n, b in benchmarks().items() if b.board and (n == _SAMPLE_BOARD) == sample}
 
 def _some(task: str, n: int, s: Settings) -> Task:

@@ -321,9 +321,7 @@ class Frame:
 
 class View:
     "A run, or two, to look at: `.write(path)`, `.frame()`, `.data`."
-    def __init__(self,
-        data: ViewData, # what is shown
-    ): self.data = data
+    def __init__(self, data: ViewData): self.data = data
     def __repr__(self): return f"View({_title(self.data)!r}, {len(self.data.questions)} questions)"
     def _repr_html_(self): return _without_secrets(_table(self.data), os.environ)
     def page(self) -> str: return _page(self.data)

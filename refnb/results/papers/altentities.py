@@ -34,28 +34,23 @@ from ..tables import Report, as_printed
 # %% ../../../nbs/results/papers/02_altentities.ipynb #408aec8b
 SAMPLE_TASK = "sample/altentities"
 
-def columns_of(
-    task: str,             # altentities/test, altentities/dev, or sample/altentities
-) -> dict[str, tuple[str, str]]: # column -> task, and the domain if it has several
-    "The columns of Tables 7 and 14, but for the average."
+def columns_of(task: str) -> dict[str, tuple[str, str]]:
+    """List the columns of Tables 7 and 14, but for the average, of altentities/test, altentities/dev, or
+    sample/altentities; each has a task, and the domain if the task has several."""
     if task == SAMPLE_TASK: return {f"{paper_domain(d)} / unshown": (task, d) for d in DOMAINS}
     if task not in (known := [f"altentities/{x}" for x in SPLITS]): raise CallError(f"unknown task {task!r}", do=nearest(task, [*known, SAMPLE_TASK]))
     split = task.rpartition("/")[2]
     return {f"{paper_domain(d)} / {s}": (altentities_task(d, s, split), "") for d in DOMAINS for s in settings_of(d)}
 
-def columns_told(
-    task: str,        # altentities/test, altentities/dev, or sample/altentities
-    setting: Setting, # what is told of each thing
-) -> dict[str, tuple[str, str]]: # domain in the paper's words -> task, and the domain if it has several
-    "The columns of one setting; the sample can be told in any."
+def columns_told(task: str, setting: Setting) -> dict[str, tuple[str, str]]:
+    """List the columns of one setting of altentities/test, altentities/dev, or sample/altentities, which can be told in
+    any: each domain, in the paper's words, has a task, and the domain if the task has several."""
     the_setting(setting, "books")
     if task == SAMPLE_TASK: return {paper_domain(d): (task, d) for d in DOMAINS if setting in settings_of(d)}
     return {c.split(" / ")[0]: at for c, at in columns_of(task).items() if c.endswith(f" / {setting}")}
 
-def row_title(
-    system: str, # its name
-) -> str:        # of a row
-    "What a table calls a system of any kind."
+def row_title(system: str) -> str:
+    "Tell what the row of a system of any kind is called in a table."
     name = system.partition("@")[0]
     return system_title(name)
 
@@ -65,32 +60,23 @@ def _learnt_from(info: RunInfo) -> list[str]:
     m = re.match("trained on (?:dev: )?([^,]+)", info.settings.get("trained", ""))
     return m[1].split("+") if m else []
 
-def trained_runs(
-    system: str, # one that is trained
-    task: str,   # what it answered
-    s: Settings, # where runs and reports are
-) -> dict[str, list[str]]: # system@hash -> tasks that it was trained on; the newest runs first
-    "All runs of a trained system on a task."
+def trained_runs(system: str, task: str, s: Settings) -> dict[str, list[str]]:
+    """List all runs (system@hash) of a trained system on a task, the newest first, with the tasks that each was trained
+    on."""
     hashes = [run_hash(r.info) for r in find_runs(s.runs, task, system)] + [p.stem[-12:] for place in places_of_summaries(s) for p in find_summaries(place, task, system)]
     return {n: _learnt_from(found[1]) for n in dict.fromkeys(f"{system}@{h}" for h in hashes) if (found := run_outcomes(n, task, s))}
 
-def the_run(
-    system: str, # its name, or system@hash
-    task: str,   # what it answered
-    s: Settings, # where runs and reports are
-) -> str|None:   # with a hash where there is a choice; None: it was not trained for this task
-    "Which run of a system stands in a table."
+def the_run(system: str, task: str, s: Settings) -> str|None:
+    """Choose which run of a system, or system@hash, on a task stands in a table: with a hash where there is a choice;
+    None: it was not trained for this task."""
     if system.removesuffix("+negation") not in trained_systems() or not (wanted := set(trained_for(task))): return system
     return next((n for n, learnt in trained_runs(system, task, s).items() if learnt and set(learnt) <= wanted), None)
 
 # %% ../../../nbs/results/papers/02_altentities.ipynb #214d0ef9
-def cells_answered(
-    systems: Iterable[str],  # names, in the order of rows
-    task: str,               # altentities/test, altentities/dev, or sample/altentities
-    s: Settings,             # where runs and reports are
-    report: Report,          # notes the runs as inputs
-) -> dict[str, dict[str, tuple[pd.DataFrame, str]]]: # system -> column -> outcomes, and the run
-    "What systems answered."
+def cells_answered(systems: Iterable[str], task: str, s: Settings,
+                   report: Report) -> dict[str, dict[str, tuple[pd.DataFrame, str]]]:
+    """Collect for systems, in the order of rows, and the columns of altentities/test, altentities/dev, or
+    sample/altentities what was answered: outcomes, and the run, which the report notes as an input."""
     out: dict = {}
     for name in systems:
         for column, (where, domain) in columns_of(task).items():
@@ -99,79 +85,52 @@ def cells_answered(
             out.setdefault(name, {})[column] = (o.reset_index(drop=True), report.use(found[1]))
     return out
 
-def lacks_run(
-    system: str, # its name
-    task: str,   # what it did not answer
-) -> str:        # for a cell without a number
-    "Why a system has no number."
+def lacks_run(system: str, task: str) -> str:
+    "Say, for a cell without a number, why a system has not answered a task."
     return f"there is no sealed run on {task} here, nor a summary of one: refnb run {task} {system}"
 
 # %% ../../../nbs/results/papers/02_altentities.ipynb #3e6e0fd9
-def scores_on(
-    system: str,                   # a pair model
-    task: str,                     # whose files tell how rare words are
-    questions: Sequence[Question], # of it, or made from it
-    s: Settings,                   # where files are
-    scorer: Scorer|None = None,    # the system's, if it was made before
-) -> Scored:
-    "What a pair model says of each option."
+def scores_on(system: str, task: str, questions: Sequence[Question], s: Settings,
+              scorer: Scorer|None = None) -> Scored:
+    """Score each option of a task's questions, or of some made from it, by a pair model; the task's files tell how rare
+    words are. `scorer` is the system's, if it was made before."""
     who = the_pair_system(system)
     p = pairs_of(questions, text_for(who.model.kind if who.model else "cosine"))
     scores = (scorer or scorer_of(who, task, questions, s))(p)
     return scored([float(x) for x in scores], p.sizes, [q.right[0] for q in questions])
 
 # %% ../../../nbs/results/papers/02_altentities.ipynb #d68c9cd9
-def lacks_files(
-    tasks: Iterable[str], # what a table reads
-    s: Settings,          # where files are
-) -> str:                 # for cells without a number; empty: they are here
-    "Which files are missing."
+def lacks_files(tasks: Iterable[str], s: Settings) -> str:
+    "Say, for cells without a number, which files of the tasks that a table reads are missing; empty: they are here."
     lost = next((p for p in tasks if not task_is_here(p, s)), None)
     return "" if lost is None else f"its files are not here: refnb fetch altentities{'-train' if lost.endswith('/train') else ''}"
 
-def as_written(
-    domain: str, # in the paper's words
-    task: str,   # one of its tasks, or the sample
-    s: Settings, # where files are
-) -> list[AltQuestion]: # whose choices can be changed
-    "The questions of a domain's file, as it has them."
+def as_written(domain: str, task: str, s: Settings) -> list[AltQuestion]:
+    """Read the questions of a domain, in the paper's words, as the file of one of its tasks, or the sample, has them;
+    their choices can be changed."""
     if task == SAMPLE_TASK: return [q for q in read_altentities(packaged("data/sample/altentities.json"), "sample") if paper_domain(q.topic) == domain]
     _, folder, _, split = task.split("/")
     return altentities(folder, split, s)
 
-def questions_told(
-    domain: str,      # in the paper's words
-    task: str,        # one of its tasks, or the sample
-    setting: Setting, # of the task; what is told of the sample
-    s: Settings,      # where files are
-) -> list[Question]:  # in order
-    "What a column of one setting asks."
+def questions_told(domain: str, task: str, setting: Setting, s: Settings) -> list[Question]:
+    """Make what a column of one setting asks, in order: of a domain, in the paper's words, one of its tasks, or the
+    sample. The setting is the task's, or what is told of the sample."""
     return [x for q in as_written(domain, task, s) for x in questions_of(q, setting)] if task == SAMPLE_TASK else task_questions(task, s)
 
-def note_files(
-    report: Report,       # notes them as inputs
-    tasks: Iterable[str], # whose files were read
-):
-    "Name the files behind a table that was computed from questions."
+def note_files(report: Report, tasks: Iterable[str]):
+    "Note the files of tasks as inputs of a table that was computed from questions."
     for task in tasks: report.inputs |= {f.key: f.blob for f in find_task(task).files}
 
 # %% ../../../nbs/results/papers/02_altentities.ipynb #03cdcf38
-def right_behind(
-    share: float,     # in percent, as printed
-    n: int,           # answers
-    decimals: int = 2, # printed
-) -> list[int]:       # numbers of right answers that would be printed so
-    "What a printed share stands for."
+def right_behind(share: float, n: int, decimals: int = 2) -> list[int]:
+    "List the numbers of right answers, of `n`, that would be printed as a share in percent with so many decimals."
     near = round(share*n/100)
     return [k for k in range(max(0, near - 2), min(n, near + 2) + 1) if float(as_printed(100*k/n, decimals)) == share]
 
 # %% ../../../nbs/results/papers/02_altentities.ipynb #84830046
-def add_whole_numbers(
-    report: Report,           # with the printed shares
-    sizes: Mapping[str, int], # column -> answers
-    rows: Iterable[str] = (), # printed rows; none: all
-):
-    "A row of whole numbers for each printed row."
+def add_whole_numbers(report: Report, sizes: Mapping[str, int], rows: Iterable[str] = ()):
+    """Add a row of whole numbers for each row of printed shares, or for those named; `sizes` has the answers of each
+    column."""
     for row in rows or report.printed.cells:
         for column, n in sizes.items():
             if (share := report.printed_in(column).get(row)) is None: continue
@@ -180,12 +139,8 @@ def add_whole_numbers(
                        reason="" if len(k) == 1 else f"no whole number of {n:,} answers is printed as {share}" if not k else f"{k[0]} or {k[-1]}")
 
 # %% ../../../nbs/results/papers/02_altentities.ipynb #79424c30
-def mean_of_cells(
-    cells: Mapping[str, pd.DataFrame], # column -> outcomes
-    resamples: int = 10_000,           # of questions
-    seed: int = 0,                     # of the bootstrap
-) -> Interval:                         # fractions
-    "The mean of cells with an interval over questions."
+def mean_of_cells(cells: Mapping[str, pd.DataFrame], resamples: int = 10_000, seed: int = 0) -> Interval:
+    "Compute the mean of columns' outcomes, as fractions, with an interval from resampling questions."
     value = float(np.mean([o.credit.mean() for o in cells.values()]))
     drawn, domains, clusters = np.zeros(resamples), list(dict.fromkeys(c.split(" / ")[0] for c in cells)), 0
     for k, d in enumerate(domains):
@@ -198,11 +153,9 @@ def mean_of_cells(
     return Interval(value, float(low), float(high), sum(map(len, cells.values())), clusters)
 
 # %% ../../../nbs/results/papers/02_altentities.ipynb #7af45fb4
-def best_of(
-    credits: Mapping[str, pd.Series], # row -> credits by id, of one column
-    level: float = .05,               # below it, a difference counts
-) -> dict[str, str]:                  # row -> best, or tied
-    "The best row, and those that are not significantly below it."
+def best_of(credits: Mapping[str, pd.Series], level: float = .05) -> dict[str, str]:
+    """Mark the best row of one column, and those that are not significantly (below the level, a difference counts)
+    below it: best, or tied. `credits` are each row's, by id."""
     if len(credits) < 2: return {}
     best = max(credits, key=lambda r: credits[r].mean())
     a = credits[best]
@@ -212,19 +165,14 @@ def best_of(
 # %% ../../../nbs/results/papers/02_altentities.ipynb #764c7085
 KINDS = ("plain", "negated", "comparative")
 
-def expression_kinds(
-    o: pd.DataFrame, # outcomes
-) -> pd.Series:      # one of KINDS
-    "What each expression does."
+def expression_kinds(o: pd.DataFrame) -> pd.Series:
+    "Tell what the expression of each outcome does: one of KINDS."
     return pd.Series(np.where(o.negated, "negated", np.where(o.comparative, "comparative", "plain")), index=o.index)
 
 # %% ../../../nbs/results/papers/02_altentities.ipynb #3a8511f9
-def by_setting(
-    rows: Mapping[str, Mapping[str, Interval]], # row -> column -> an interval of fractions
-    columns: Sequence[str],                     # domain / setting
-    title: str = "",                            # of the figure
-) -> Figure:
-    "Draw a panel for each domain, a row for each system, a shape for each setting."
+def by_setting(rows: Mapping[str, Mapping[str, Interval]], columns: Sequence[str], title: str = "") -> Figure:
+    """Draw a panel for each domain, a row for each system, a shape for each setting. A row has an interval of fractions
+    for each column, named domain / setting."""
     panels: dict[str, dict[str, list[Interval|None]]] = {}
     for c in columns:
         domain, setting = c.split(" / ")
@@ -234,25 +182,20 @@ def by_setting(
     return fig
 
 # %% ../../../nbs/results/papers/02_altentities.ipynb #2d131d62
-def bins_of(
-    values: Sequence[float], # how alike the options of each expression's question are
-    n: int = 5,              # bins
-) -> tuple[np.ndarray, list[str]]: # number of a bin for each, and what a bin holds
-    "Put about as many values in each bin, equal values together."
+def bins_of(values: Sequence[float], n: int = 5) -> tuple[np.ndarray, list[str]]:
+    """Put about as many values (how alike the options of each expression's question are) in each of `n` bins, equal
+    values together: the number of a bin for each, and what a bin holds."""
     if n < 1: raise CallError(f"{n} bins", "bins", "say 1 or more")
     xs = np.asarray(values, float)
     edges = np.unique(np.quantile(xs, np.linspace(0, 1, n + 1)[1:-1]))
     at = np.searchsorted(edges, xs, side="right")
     return at, [f"{xs[at == k].min():.2f} to {xs[at == k].max():.2f}" if (at == k).any() else "none" for k in range(len(edges) + 1)]
 
-def by_similarity(
-    systems: Mapping[str, Mapping[str, Sequence[float|None]]], # panel -> system -> a percentage per bin
-    bins: Mapping[str, Sequence[str]],   # panel -> names of the bins
-    title: str = "",                     # of the figure
-    xlabel: str = "how alike the two options are (cosine)", # below each panel
-    chance: float|Sequence[float] = 50,  # a percentage, or one for each bin
-) -> Figure:
-    "Draw a panel for each domain, a line for each system."
+def by_similarity(systems: Mapping[str, Mapping[str, Sequence[float|None]]], bins: Mapping[str, Sequence[str]],
+                  title: str = "", xlabel: str = "how alike the two options are (cosine)",
+                  chance: float|Sequence[float] = 50) -> Figure:
+    """Draw a panel for each domain, a line for each system: panel -> system -> a percentage per bin, and panel -> names
+    of the bins; `chance` is a percentage, or one for each bin."""
     fig = lines({name: {s: (range(len(ys)), ys) for s, ys in by.items()} for name, by in systems.items()}, title, xlabel)
     for ax, name in zip(fig.axes, systems, strict=True):
         at = range(len(bins[name]))
@@ -261,11 +204,9 @@ def by_similarity(
     return fig
 
 # %% ../../../nbs/results/papers/02_altentities.ipynb #3bd02784
-def by_confidence(
-    panels: Mapping[str, Mapping[str, pd.DataFrame]], # panel -> system -> confidence, accuracy and n by bin
-    title: str = "",                                  # of the figure
-) -> Figure:
-    "Draw how often answers are right, by how sure they are, a panel for each domain; on the thin line the two are equal."
+def by_confidence(panels: Mapping[str, Mapping[str, pd.DataFrame]], title: str = "") -> Figure:
+    """Draw how often answers are right, by how sure they are, a panel for each domain; on the thin line the two are
+    equal. A system of a panel has confidence, accuracy and n by bin."""
     low = 100*min((float(t[["confidence", "accuracy"]].min(axis=None)) for p in panels.values() for t in p.values()), default=.5)//10*10
     points = {name: {s: (100*t.confidence, 100*t.accuracy) for s, t in by.items()} for name, by in panels.items()}
     fig = lines(points, title, "confidence (%)", grid="both", sharex=True)
@@ -278,11 +219,8 @@ class Curves(TypedDict):
     at: float # the fitted threshold
     curves: list[tuple[float, float, dict[str, float]]] # accepted share, threshold, share right by kind
 
-def by_threshold(
-    panels: Mapping[str, Curves], # by domain
-    title: str = "",              # of the figure
-) -> Figure:
-    "Draw kinds of questions, answered under every threshold."
+def by_threshold(panels: Mapping[str, Curves], title: str = "") -> Figure:
+    "Draw kinds of questions, answered under every threshold, a panel for each domain."
     with figure(3.4*len(panels) + .6, 4, title, list(panels), None, "options that are accepted (%)", "answered well (%)", "both", sharex=True) as (fig, axes):
         for ax, found in zip(axes, panels.values(), strict=True):
             shares = [100*share for share, _, _ in found["curves"]]

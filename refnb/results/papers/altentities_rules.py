@@ -38,11 +38,8 @@ def _sample_corpus() -> Corpus:
     every = read_altentities(packaged("data/sample/altentities.json"), "sample")
     return Corpus({d: {"sample": [q for q in every if q.topic == d]} for d in DOMAINS}, {}, True)
 
-def corpus_here(
-    task: str,               # altentities/all, altentities/dev, altentities/test, or sample/altentities
-    s: Settings|None = None, # where files are
-) -> Corpus:
-    "What is here of all domains."
+def corpus_here(task: str, s: Settings|None = None) -> Corpus:
+    """Read what is here of all domains of altentities/all, altentities/dev, altentities/test, or sample/altentities."""
     if task == SAMPLE_TASK: return _sample_corpus()
     wanted = {f"altentities/{x}": (x,) for x in SPLITS} | {"altentities/all": SPLITS}
     if task not in wanted: raise CallError(f"unknown task {task!r}", do=nearest(task, [*wanted, SAMPLE_TASK]))
@@ -120,11 +117,8 @@ class Share(NamedTuple):
     @property
     def number(self) -> int: return sum(self.held)
 
-def measured(
-    questions: Iterable[AltQuestion], # of a domain
-    name: str,                        # of a measure
-) -> Share|None:                      # None: the files cannot tell
-    "What holds of expressions."
+def measured(questions: Iterable[AltQuestion], name: str) -> Share|None:
+    "Compute what holds, by a measure's name, of the expressions of a domain; None: the files cannot tell."
     if name not in MEASURES: raise CallError(f"unknown measure {name!r}", do=nearest(name, MEASURES))
     got = [(q.key, m) for q in questions if (m := MEASURES[name][1](q)) is not None]
     return Share([x for _, m in got for x in m], [k for k, m in got for _ in m]) if got else None
@@ -155,11 +149,8 @@ _BREAKS: dict[str, Callable[[Alternative, int|None], bool]] = {
     "other template": lambda c, limit: not c.infobox.lower().startswith(": infobox prepared food"),
     "no image": lambda c, limit: not c.image_url}
 
-def broken(
-    questions: Iterable[AltQuestion], # of a domain
-    f: Filter,                        # that can be checked
-) -> Share:
-    "Choices that a filter would have left out."
+def broken(questions: Iterable[AltQuestion], f: Filter) -> Share:
+    "Count the choices of a domain that a filter that can be checked would have left out."
     if not f.checked: raise CallError(f"{f.key} cannot be checked: {f.untold}")
     both = [(c, q.key) for q in questions for c in q.choices]
     return Share([_BREAKS[f.checked](c, f.limit) for c, _ in both], [k for _, k in both])
@@ -168,10 +159,8 @@ def broken(
 BEGINNINGS = {"not …": r"(?:it['’]?s |it is |is |i (?:do|did)n['’]?t mean |i mean )?not\b|isn['’]?t\b", "the one …": r"(?:it['’]?s |it is |i mean(?:t)? |is )?the ones?\b",
               "the song, the dish …": r"(?:it['’]?s |it is |i mean(?:t)? |is )?the\b", "I …": r"i\b|i['’]\w", "it …": r"(?:it|that|this|they|these)(?:['’]\w+)?\b|is\b|has\b|was\b", "other": r""}
 
-def beginning(
-    expression: str, # what somebody wrote
-) -> str:            # a key of BEGINNINGS
-    "How an expression begins."
+def beginning(expression: str) -> str:
+    "Tell how an expression begins: a key of BEGINNINGS."
     return next(k for k, p in BEGINNINGS.items() if re.match(p, expression.strip(), re.I))
 
 # %% ../../../nbs/results/papers/03_altentities_rules.ipynb #80f6c55a
@@ -182,10 +171,8 @@ def _category_patterns() -> dict[str, re.Pattern]:
     made = {k: re.compile(rf"\b(?:{'|'.join(v)})\b".replace(" ", r"\s+").replace(r"\s+?", r"\s*"), re.I) for k, v in raw.items()}
     return made | {"negation": NEGATION}
 
-def categories_by_rule(
-    expression: str, # what somebody wrote
-) -> set[str]:       # keys of _category_patterns()
-    "What an expression is about, by its words."
+def categories_by_rule(expression: str) -> set[str]:
+    "Tell what an expression is about, by its words: keys of _category_patterns()."
     return {k for k, p in _category_patterns().items() if p.search(expression)}
 
 # %% ../../../nbs/results/papers/03_altentities_rules.ipynb #349b35f9
@@ -206,13 +193,10 @@ ERROR_RULES: dict[str, Callable[[AltQuestion, str], bool]] = {
     "looks, sounds, tastes": lambda q, e: "looks, sounds, tastes" in categories_by_rule(e)}
 
 # %% ../../../nbs/results/papers/03_altentities_rules.ipynb #03256940
-def share_dots(
-    panels: Mapping[str, Mapping[str, Mapping[str, float|None]]], # panel -> row -> series -> percent
-    title: str = "",                 # of the figure
-    xlabel: str = "expressions (%)", # below each panel
-    same: bool = False,              # one scale for all panels
-) -> Figure:
-    "Draw shares as dots, a row for each kind, a shape for each series."
+def share_dots(panels: Mapping[str, Mapping[str, Mapping[str, float|None]]], title: str = "",
+               xlabel: str = "expressions (%)", same: bool = False) -> Figure:
+    """Draw shares, in percent, as dots, a row for each kind, a shape for each series: panel -> row -> series -> share.
+    `same`: one scale for all panels."""
     series = list(dict.fromkeys(s for rows in panels.values() for r in rows.values() for s in r))
     sizes = [len(rows) + 2.2 for rows in panels.values()]
     with figure(8.2, .28*sum(sizes) + .9, title, list(panels), xlabel=xlabel, grid="x", ncols=1, nrows=len(panels), height_ratios=sizes, sharex=same, sharey=False) as (fig, axes):

@@ -57,12 +57,9 @@ class Drawn(NamedTuple):
     @property
     def id(self) -> str: return f"{self.question.key}-{self.number}"
 
-def answers_that_earned(
-    questions: Iterable[AltQuestion], # of a domain
-    outcomes: pd.DataFrame,           # of a system on them: id, credit
-    credit: float,                    # 0 wrong, 1 right
-) -> list[Drawn]:                     # in the questions' order
-    "All answers that earned so much."
+def answers_that_earned(questions: Iterable[AltQuestion], outcomes: pd.DataFrame, credit: float) -> list[Drawn]:
+    """Collect, in the order of a domain's questions, all answers that earned so much (0 wrong, 1 right) by a system's
+    outcomes on them: id, credit."""
     earned = dict(zip(outcomes.id, outcomes.credit, strict=True))
     every = [Drawn(q, i) for q in questions for i in range(len(q.expressions))]
     if lost := [d.id for d in every if d.id not in earned]: raise DataError(f"{len(lost)} expressions have no outcome, the first is {lost[0]}", do="take the questions that the system answered")
@@ -89,22 +86,14 @@ def _labelling_text(kind: str, drawn: Iterable[Drawn]) -> str:
     return out.getvalue()
 
 # %% ../../../nbs/results/papers/04_altentities_sheets.ipynb #76b9fe1c
-def labelling_path(
-    folder: str|Path, # where sheets are
-    kind: str,        # errors, right
-    domain: str,      # books, recipes, songs
-) -> Path:
-    "The file of a sheet."
+def labelling_path(folder: str|Path, kind: str, domain: str) -> Path:
+    "Name the file of a domain's sheet (books, recipes, songs) of a kind: errors, right."
     if domain not in (known := _the_labelling(kind).domains): raise CallError(f"no sheet of kind {kind} for {domain!r}", do=f"known: {', '.join(known)}")
     return Path(folder)/f"{kind}-{domain}.csv"
 
-def write_labellings(
-    folder: str|Path,                     # where to
-    kind: str,                            # errors, right
-    answers: Mapping[str, Sequence[Drawn]], # domain -> right or wrong answers
-    seed: int = 0,                        # of the draw
-) -> list[Path]:                          # the files; none that is there is touched
-    "A sheet for each domain that has answers."
+def write_labellings(folder: str|Path, kind: str, answers: Mapping[str, Sequence[Drawn]], seed: int = 0) -> list[Path]:
+    """Write a sheet of a kind (errors, right) for each domain that has such answers, drawn by the seed, and return the
+    files; none that is there is touched."""
     wanted = {labelling_path(folder, kind, d): _drawn_answers(answers[d], kind, seed) for d in _the_labelling(kind).domains if answers.get(d)}
     if there := [p for p in wanted if p.exists()]: raise CallError("is there already", str(there[0]), "it may hold labels: name another folder")
     return [write_atomic(p, _labelling_text(kind, drawn)) for p, drawn in wanted.items()]
@@ -118,11 +107,8 @@ def _labels_in(said: str, kind: str, where: str) -> tuple[str, ...]:
     if len(got) > 1 and not k.several: raise FormatError(f"{len(got)} labels, {' and '.join(got)}", where, "an error has one type: keep the first that fits")
     return got
 
-def read_labels(
-    path: str|Path, # a filled sheet
-    kind: str,      # errors, right
-) -> dict[str, tuple[str, ...]]: # id -> labels; none yet
-    "The labels of a sheet."
+def read_labels(path: str|Path, kind: str) -> dict[str, tuple[str, ...]]:
+    "Read the labels, by id, of a filled sheet of a kind (errors, right); () where there are none yet."
     return {id: _labels_in(said, kind, where) for id, said, where in filled_lines(path, "label")}
 
 # %% ../../../nbs/results/papers/04_altentities_sheets.ipynb #77345a9f
@@ -131,31 +117,24 @@ class Labelled(NamedTuple):
     counts: dict[str, int] # label -> answers
     n: int                 # answers
 
-def count_labels(
-    labels: Mapping[str, tuple[str, ...]], # id -> labels, of one sheet
-    kind: str,                             # errors, right
-) -> tuple[Labelled|None, str]:            # None and why not
-    "How many answers have each label."
+def count_labels(labels: Mapping[str, tuple[str, ...]], kind: str) -> tuple[Labelled|None, str]:
+    """Count how many answers of one sheet (errors, right) have each label; labels go by id. None and why not, where
+    that cannot be told."""
     if not labels: return None, "the sheet has no lines"
     if empty := sum(not x for x in labels.values()): return None, f"{len(labels) - empty} of {len(labels)} lines of the sheet have a label"
     n = Counter(x for said in labels.values() for x in said)
     return Labelled({k: n[k] for k in _the_labelling(kind).labels}, len(labels)), ""
 
-def label_agreement(
-    a: Mapping[str, tuple[str, ...]], # one person's labels
-    b: Mapping[str, tuple[str, ...]], # another's, of the same sheet
-    kind: str,                        # errors, right
-) -> dict[str, float]:                # Cohen's kappa; "all": of types, or the mean over categories
-    "How far two people agree beyond chance."
+def label_agreement(a: Mapping[str, tuple[str, ...]], b: Mapping[str, tuple[str, ...]], kind: str) -> dict[str, float]:
+    """Compute how far two people's labels of the same sheet (errors, right) agree beyond chance: Cohen's kappa; "all":
+    of types, or the mean over categories."""
     if a.keys() != b.keys(): raise DataError(f"the sheets have different answers, {len(a.keys() ^ b.keys())} of them on one sheet only", do="let both people label the same file")
     if any(not x for x in (*a.values(), *b.values())): raise DataError("a line has no label", do="fill in both sheets")
     each = {k: cohen_kappa([k in a[i] for i in a], [k in b[i] for i in a]) for k in _the_labelling(kind).labels}
     return each | {"all": sum(each.values())/len(each) if _the_labelling(kind).several else cohen_kappa([a[i][0] for i in a], [b[i][0] for i in a])}
 
 # %% ../../../nbs/results/papers/04_altentities_sheets.ipynb #70a57d7e
-def examples_behind(
-    share: float, # in percent, printed without decimals
-    n: int = 40,  # examples
-) -> list[int]:   # numbers of examples that may be printed so
-    "What a printed share may stand for, whichever way halves were rounded."
+def examples_behind(share: float, n: int = 40) -> list[int]:
+    """List the numbers of examples, of `n`, that a share in percent, printed without decimals, may stand for, whichever
+    way halves were rounded."""
     return [k for k in range(n + 1) if abs(100*k/n - share) <= .5 + 1e-9]

@@ -32,11 +32,8 @@ def _run_reason(system: str, task: str, s: Settings) -> str:
 # %% ../../../nbs/results/papers/05_bookcoref.ipynb #2e5deefc
 class BookRows:
     "The counts of several systems, and what a cell says where they do not suffice."
-    def __init__(self,
-        systems: Sequence[str], # names, or system@hash
-        task: str,              # whole books
-        s: Settings,            # where runs and reports are
-    ):
+    def __init__(self, systems: Sequence[str], task: str, s: Settings):
+        "Find the counts of systems, or of system@hash, on whole books, the task."
         self.task, self.s, tasks = task, s, [task, *([SPLIT[task]] if task in SPLIT else [])]
         self.found = {x: {p: run_counts(x, p, s) for p in tasks} for x in systems}
         for x in systems:
@@ -69,13 +66,10 @@ def _panel(ax: Axes, rows: Mapping[str, Mapping[str, float]], names: Sequence[st
     ax.set_xticks(range(len(names)), names)
     ax.set_ylim(0, 100)
 
-def bars(
-    scores: Mapping[str, Mapping[str, Mapping[str, float]]], # system -> setting -> metric -> percent
-    names: Sequence[str],                                    # of the metrics
-    title: str = "",                                         # of the figure
-    printed: Mapping[str, Mapping[str, Mapping[str, float]]]|None = None, # the same for the paper
-) -> Figure:
-    "Draw scores of several systems, a panel per setting."
+def bars(scores: Mapping[str, Mapping[str, Mapping[str, float]]], names: Sequence[str], title: str = "",
+         printed: Mapping[str, Mapping[str, Mapping[str, float]]]|None = None) -> Figure:
+    """Draw scores of several systems, a panel per setting: system -> setting -> metric -> percent, and the same for the
+    paper in `printed`. `names` are those of the metrics."""
     settings = list(dict.fromkeys(s for v in scores.values() for s in v)) or [""]
     with figure(3.9*len(settings) + .6, 3.7, title, settings, ylabel="F1 (%)") as (fig, axes):
         for ax, setting in zip(axes, settings, strict=True):
@@ -83,12 +77,10 @@ def bars(
     return fig
 
 # %% ../../../nbs/results/papers/05_bookcoref.ipynb #95eb238f
-def lengths_plot(
-    scores: Mapping[str, Mapping[str, Sequence[float]]], # metric -> system -> a percentage per length
-    lengths: Sequence[int],                              # tokens of a window; the last is the whole book
-    title: str = "",                                     # of the figure
-) -> Figure:
-    "Draw F1 by the length of the windows that whole-book predictions are scored in, a panel per metric."
+def lengths_plot(scores: Mapping[str, Mapping[str, Sequence[float]]], lengths: Sequence[int],
+                 title: str = "") -> Figure:
+    """Draw F1 by the length of the windows that whole-book predictions are scored in, a panel per metric: metric ->
+    system -> a percentage per length, in tokens; the last length is the whole book."""
     panels = {metric: {row: (lengths, values) for row, values in rows.items()} for metric, rows in scores.items()}
     fig = lines(panels, title, "tokens of a window", "F1 (%)", 3.5)
     for ax in fig.axes:

@@ -25,12 +25,9 @@ def _stretch(n: int) -> int:
     unit = 10**max(0, len(str(w)) - 2)
     return -(-w//unit)*unit
 
-def by_position(
-    gold: Document,      # with gold clusters
-    predicted: Document, # with predicted clusters
-    width: int = 0,      # tokens of a stretch; 0: about a sixtieth of the text
-) -> pd.DataFrame:       # a row per stretch: counts of states, recall, precision; its index is the first token
-    "Count what became of mentions, along the text."
+def by_position(gold: Document, predicted: Document, width: int = 0) -> pd.DataFrame:
+    """Count what became of mentions, along the text: a row per stretch of `width` tokens (0: about a sixtieth of the
+    text) with counts of states, recall, precision; its index is the first token."""
     if width < 0: raise CallError(f"a stretch of {width} tokens", do="say 1 or more, or 0 for about a sixtieth of the text")
     n = _last(gold, predicted)
     width = width or _stretch(n)
@@ -77,14 +74,9 @@ def _text(name: str, limit: int = 24) -> str:
     "Write a name for matplotlib: a $ would begin a formula."
     return plain(name, limit).replace("$", r"\$")
 
-def along_the_book(
-    gold: Document,      # with gold clusters
-    predicted: Document, # with predicted clusters
-    entities: int = 12,  # how many rows
-    width: int = 0,      # tokens of a stretch; 0: a sixtieth of the text
-    title: str = "",     # of the figure
-) -> Figure:
-    "Draw what became of the mentions of the most frequent entities, along the text."
+def along_the_book(gold: Document, predicted: Document, entities: int = 12, width: int = 0, title: str = "") -> Figure:
+    """Draw what became of the mentions of the most frequent entities, so many rows, along the text, in stretches of
+    `width` tokens; 0: a sixtieth of the text."""
     along, table, states = by_position(gold, predicted, width), differences(gold, predicted).head(entities), mention_states(gold, predicted)
     width = int(along.index[1]) if len(along) > 1 else width or _last(gold, predicted)
     edges = [*along.index, _last(gold, predicted)]
@@ -107,14 +99,9 @@ def _who_went_where(gold: Document, predicted: Document, entities: int = 12, col
     return counts[shown].assign(others=counts.sum(axis=1) - counts[shown].sum(axis=1), missed=missed).astype(int).rename_axis(index="gold", columns=None)
 
 # %% ../../../nbs/results/papers/06_bookcoref_plots.ipynb #14ce94de
-def pieces_plot(
-    gold: Document,      # with gold clusters
-    predicted: Document, # with predicted clusters; its names, if it has some, stand below the columns
-    entities: int = 12,  # rows
-    columns: int = 16,   # predicted clusters shown
-    title: str = "",     # of the figure
-) -> Figure:
-    "Draw who went where, as a grid of shades."
+def pieces_plot(gold: Document, predicted: Document, entities: int = 12, columns: int = 16, title: str = "") -> Figure:
+    """Draw who went where, as a grid of shades: so many entities and predicted clusters, whose names, if they have
+    some, stand below the columns."""
     import seaborn as sns
     counts = _who_went_where(gold, predicted, entities, columns)
     names = predicted.names or [""]*len(predicted.clusters)

@@ -32,13 +32,9 @@ class Answered(NamedTuple):
     run: str                 # system@hash, of each run
     half: str                # the corpus, where only one was answered
 
-def answered(
-    systems: Iterable[str], # names, in the order of rows
-    task: str,              # identifyme/test, or another task
-    s: Settings,            # where runs and reports are
-    report: Report,         # notes the runs as inputs
-) -> dict[str, Answered]:   # those that have answered something
-    "What systems answered of a task."
+def answered(systems: Iterable[str], task: str, s: Settings, report: Report) -> dict[str, Answered]:
+    """Collect what systems answered of a task (identifyme/test, or another), in the order of rows: those that have
+    answered something. The report notes the runs as inputs."""
     out = {}
     for name in systems:
         if (found := outcomes_on(name, task, s)) is None: continue
@@ -47,12 +43,8 @@ def answered(
         out[name] = Answered(name, f"{system_title(name)} ({half} half)" if half else system_title(name), o, " ".join(map(report.use, infos)), half)
     return out
 
-def why_not(
-    system: str, # its name
-    task: str,   # what it did not answer
-    s: Settings, # where to look
-) -> str:        # for a cell without a number
-    "Why a system has no row."
+def why_not(system: str, task: str, s: Settings) -> str:
+    "Say, for a cell without a number, why a system has no row: it did not answer a task."
     pieces = the_card(task).pieces if is_task(task) else []
     if pieces and not any(task_is_here(p, s) for p in pieces) and system not in published(): return f"it needs the stories: refnb fetch {' '.join(n for n in the_card(pieces[0]).inputs if '/' not in n)}"
     return f"there is no sealed run on {task} here, nor a summary of one"
@@ -60,11 +52,9 @@ def why_not(
 # %% ../../../nbs/results/papers/00_identifyme.ipynb #11350d15
 HALF = "only {} was answered; the stories of the other corpus are not here"
 
-def whole_groups(
-    scores: dict,    # column -> Interval, of one system
-    reference: dict, # the same of a system that answered everything
-) -> set[str]:       # columns
-    "The columns in which a system answered as many questions as there are."
+def whole_groups(scores: dict, reference: dict) -> set[str]:
+    """Find the columns in which a system answered as many questions as there are, from intervals by column: its own,
+    and those of a system that answered everything."""
     return {c for c, iv in scores.items() if c in reference and iv.n >= reference[c].n}
 
 # %% ../../../nbs/results/papers/00_identifyme.ipynb #73a6fa2b
@@ -76,12 +66,9 @@ def _kinds(run: Run, questions: list) -> pd.DataFrame:
     none = lambda q, i: "none" if q.options[i].name == NONE else "entity"
     return pd.DataFrame([{"right": (at,) == q.right, "answer": none(q, q.right[0]), "predicted": none(q, at), "nested": q.meta.get("nested")} for q, at in rows], index=[q.id for q, _ in rows])
 
-def error_kinds(
-    system: str,          # its name
-    task: str,            # what it answered
-    s: Settings,          # where runs and files are
-) -> pd.DataFrame|None:   # right, answer, predicted, nested, …, by question id; None: not known here
-    "What a system's answers named."
+def error_kinds(system: str, task: str, s: Settings) -> pd.DataFrame|None:
+    """Tell what a system's answers to a task named: right, answer, predicted, nested, …, by question id; None: not
+    known here."""
     if system in published():
         try: return answer_details(published()[system].file, s)
         except DataError: return None
@@ -112,14 +99,9 @@ def _sweeps(axes: Sequence[Axes], swept: pd.DataFrame, rules: Rules, paper: Rule
         ax.set(ylim=(0, None), xscale="log" if rule == "max_chars" else "linear")
         ax.yaxis.set_major_formatter("{x:,.0f}")
 
-def composition(
-    o: pd.DataFrame,     # outcomes of any system: one row per question, with its fields
-    swept: pd.DataFrame|None, # of `sweep`, where documents are here
-    rules: Rules,        # of the released mode
-    paper: Rules,        # of the paper's
-    title: str,          # of the figure
-) -> Figure:
-    "Draw what a benchmark's questions are like."
+def composition(o: pd.DataFrame, swept: pd.DataFrame|None, rules: Rules, paper: Rules, title: str) -> Figure:
+    """Draw what a benchmark's questions are like, from outcomes of any system (a row per question, with its fields) and
+    from `sweep`, where documents are here, with the rules of the released mode and of the paper's."""
     titles = ["questions per story", "options per question", "pronouns that are asked about", "mentions to the nearest of the entity (up to 60)"]
     if swept is not None: titles += [f"{rule}:\n{_THRESHOLDS[rule]}" for rule in swept.rule.unique()]
     tall = -(-len(titles)//4)

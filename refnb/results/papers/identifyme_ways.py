@@ -41,12 +41,8 @@ def _summaries(system: str, task: str, s: Settings) -> list[tuple[pd.DataFrame, 
     got = [run_outcomes(f"{name}@{h}", task, s) for h, name in found.items()]
     return [x for x in got if x is not None]
 
-def asked_ways(
-    system: str,  # a language model
-    task: str,    # what it was asked
-    s: Settings,  # where runs and reports are
-) -> list[Way]:   # its usual way first, then by name
-    "The ways in which a model was asked a task."
+def asked_ways(system: str, task: str, s: Settings) -> list[Way]:
+    "List the ways in which a language model was asked a task: its usual way first, then by name."
     got, (whole, n) = _summaries(system, task, s), sample_of(task)
     rest = [(o[o.id.isin(drawn_ids(o.id, n))].reset_index(drop=True), i) for o, i in _summaries(system, whole, s)] if n else []
     ways = {_way_name(i.settings): Way(_way_name(i.settings), i, o) for o, i in [*rest, *got]}

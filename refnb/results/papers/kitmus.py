@@ -19,14 +19,9 @@ from ..tables import Report
 # %% ../../../nbs/results/papers/07_kitmus.ipynb #5212443c
 MODELS = {title: model for model, title in TITLES.items()}
 
-def why_not(
-    model: str,   # as the release's folders call it
-    variant: str, # of the texts
-    n: int,       # entities
-    got: Scored,  # what there is
-    s: Settings,  # where to look
-) -> str:         # for a cell; "" if all runs are there
-    "Why a system has no score on a task here."
+def why_not(model: str, variant: str, n: int, got: Scored, s: Settings) -> str:
+    """Say, for a cell, why a system, as the release's folders call it, has not all its scores on a variant of the texts
+    with `n` entities here; "" if all runs are there."""
     if not got.listed: return "the release has no predictions of this system on these texts"
     if got.runs and len(got.runs) == got.listed: return ""
     here = sum(where(p.file, s) in ("cache", "local") for p in runs_of(model, variant, n))
@@ -58,11 +53,9 @@ def add_cell(
     return t
 
 # %% ../../../nbs/results/papers/07_kitmus.ipynb #1b570c78
-def template_dots(
-    scores: Mapping[str, Sequence[Mapping[str, Any]]], # row -> runs, each template pair -> counts
-    title: str = "",                                   # of the figure
-) -> Figure:
-    "Draw accuracy by pronoun template (the shape) and meeting template, pooled over runs."
+def template_dots(scores: Mapping[str, Sequence[Mapping[str, Any]]], title: str = "") -> Figure:
+    """Draw accuracy by pronoun template (the shape) and meeting template, pooled over runs; a row has runs, each from
+    template pairs to counts."""
     pronouns = sorted({p.split("+")[1] for runs in scores.values() for r in runs for p in r}, key=int)
     with figure(7.2, .72, title, rows=list(scores), xlabel="pronoun accuracy (%), a dot per pair of templates", grid="x") as (fig, (ax,)):
         for y, runs in enumerate(scores.values()):
