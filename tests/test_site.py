@@ -58,7 +58,7 @@ def test_directives_are_hidden_and_outputs_are_shown(site):
 
 def test_the_api_has_signatures_comments_and_the_source(site):
     page = words(site/"api/refnb.core.types.html")
-    assert "what was asked for" in page, "a parameter's comment"
+    assert "a field of the questions, or several" in words(site/"api/refnb.results.scores.html"), "a parameter's comment"
     assert "the document it is asked of; intervals are clustered by it" in page, "a field's comment"
     assert "def nearest(name: str, known: Iterable[str]) -> str" in page
     assert "Constants and types" in page and "Meta" in page
