@@ -83,12 +83,23 @@ def test_the_order_is_turned_back(stub, settings):
 
 # Money
 
-def test_f20_a_budget_stops_it_and_the_same_call_goes_on(stub, settings):
-    s, came = settings(), []
+def test_f20_f67_a_budget_holds_over_calls_and_a_larger_one_goes_on(stub, settings):
+    s, came, spent = settings(), [], 0.
     stub.always = knowing()
-    for budget in (0., .02, .02, .05, 1.): r = run(FERRYMAN, "gpt-4o-mini", s=s, budget=budget, on_summary=came.append, **at(stub))
+    for budget in (0., .008, .008, .012, 1.):
+        r = run(FERRYMAN, "gpt-4o-mini", s=s, budget=budget, on_summary=came.append, **at(stub))
+        spent += came[-1].usd
+        assert spent <= budget
     assert r.sealed and came[0].asked == 0 and "the budget of 0 USD is reached" in came[0].stopped and came[-1].stopped == ""
-    assert sum(c.asked for c in came) == len(stub.seen) == len(QUESTIONS) and all(c.usd <= b for c, b in zip(came, (0., .02, .02, .05, 1.)))
+    assert came[1].asked > 0 == came[2].asked and came[3].asked > 0  # the same budget again buys nothing more
+    assert sum(c.asked for c in came) == len(stub.seen) == len(QUESTIONS)
+
+def test_f67_replies_that_were_paid_and_are_no_answers_count_too(stub, settings):
+    s, came = settings(), []
+    stub.always = lambda seen: Play(text="")
+    for _ in range(3):
+        with contextlib.suppress(DataError): run(FERRYMAN, "gpt-4o-mini", s=s, budget=.008, on_summary=came.append, **at(stub))
+    assert 0 < came[0].usd and sum(c.usd for c in came) <= .008 and came[-1].usd == 0
 
 def test_f21_a_price_that_is_unknown_stays_so(stub, settings):
     r = run(FERRYMAN, "gpt-4o-mini", s=settings(), **at(stub, price=None))

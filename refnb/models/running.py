@@ -20,7 +20,7 @@ from ..core.runs import ClusterAnswer, Run, card_of, card_of_documents, find_sum
 from ..core.extensions import named_object
 from ..metrics.choice import credit
 from ..benchmarks.tasks import Task, as_task, find_task
-from .systems import Failure, Plan, Said, System, info_of
+from .systems import BaseSystem, Failure, Plan, Said, System, info_of
 from .registry import find_system
 
 # %% ../../nbs/models/02_running.ipynb #3908668a
@@ -64,6 +64,7 @@ def _fill(o: Opened, items: Sequence[Any], progress: Progress|None) -> list[Fail
     with o.run.writing(batch=1000) as w:
         todo = [x for x in items if _key(x) not in w.done]
         to = _Filling(w, len(items), len(items) - len(todo), progress)
+        if isinstance(o.system, BaseSystem): o.system.resume(o.task, w.done.values())
         for said in o.system.answer(o.task, todo): to.add(said)
     return to.failures
 

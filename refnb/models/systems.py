@@ -8,7 +8,7 @@ __all__ = ['Said', 'CHOICE', 'CLUSTERS', 'WORDS', 'Reply', 'Identity', 'Plan', '
 
 # %% ../../nbs/models/00_systems.ipynb #caf21c34
 import hashlib, inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 import msgspec
 from ..core.types import Answer, CallError, DataError, Question, Record
@@ -95,6 +95,8 @@ class BaseSystem:
         "Say what is missing to answer a task here, and how to get it."
         if task.shape not in self.shapes: return f"answers {' and '.join(sorted(WORDS[x] for x in self.shapes))}, {task.name} has {WORDS[task.shape]}"
         return ""
+    def resume(self, task: Task, answered: Iterable[Any]):
+        "Take note of the answers that a run holds already; most systems need not."
     def plan(self, task: Task, items: Sequence[Any]) -> Plan: return Plan(len(items))
     def answer(self, task: Task, items: Sequence[Any]) -> Iterator[Said]: raise NotImplementedError
     def is_it(self, info: RunInfo) -> bool:

@@ -510,7 +510,7 @@ def run_(
     order: str = "given", # option order: given or reversed
     set_: list[str] = [], # set something of the system, such as constraint=regex; may be repeated. Settings that change answers become part of its name
     concurrency: int = 0, # requests to a server at a time; 8 if not given
-    budget: float|None = None, # maximum API spend in USD; no limit if not given
+    budget: float|None = None, # maximum API spend of a run in USD, over all calls; no limit if not given
     sample: bool = False, # of all: refnb's own questions in place of the benchmarks'
     ray: str = "",        # address of a Ray cluster, or `local`: the task is answered in shards
     shards: int = 0,      # how many; as many as the cluster can run at a time if not given

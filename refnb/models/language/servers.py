@@ -139,10 +139,13 @@ class _Window:
 # %% ../../../nbs/models/language/06_servers.ipynb #3d968a0d
 class _Purse:
     "Keep account of what was spent, what may have been, and what is set aside."
-    def __init__(self, budget: float|None = None):
-        self.budget, self.spent, self.lost, self.aside, self.held = budget, 0., 0., 0., 0
+    def __init__(self, budget: float|None = None, before: float = 0.):
+        self.budget, self.before = budget, before  # USD that may be spent, and that earlier calls spent of it
+        self.spent, self.lost, self.aside, self.held = 0., 0., 0., 0
+    @property
+    def gone(self) -> float: return self.before + self.spent + self.lost
     def can(self, usd: float) -> bool:
-        return self.budget is None or self.spent + self.lost + self.aside + usd <= self.budget*(1 + 1e-12)
+        return self.budget is None or self.gone + self.aside + usd <= self.budget*(1 + 1e-12)
     def hold(self, usd: float):
         self.aside += usd
         self.held += 1
@@ -163,9 +166,10 @@ def base_url(m: LanguageModel) -> str:
 # %% ../../../nbs/models/language/06_servers.ipynb #1efcb612
 _MOST: ContextVar[int] = ContextVar("most", default=0)  # bytes that the reply under way may have
 
-class _TooLarge(Exception): "A reply beyond its cap."
-class _Stalled(Exception): "A reply of which nothing more comes."
-class _Packed(Exception): "A reply that cannot be unpacked."
+class _Unfit(Exception): "A reply that is not taken."
+class _TooLarge(_Unfit): "It is beyond its cap."
+class _Stalled(_Unfit): "Nothing more of it comes."
+class _Packed(_Unfit): "It cannot be unpacked."
 
 class _Unpacking:
     "The bytes of a reply, unpacked where it is packed, up to a cap."
@@ -287,7 +291,7 @@ class Line:
             return self.secret.clean(r.content)
         except openai.APIStatusError as e: f = fault_of_status(e.status_code, e.response.headers, self.secret.clean(e.response.content), self.m)
         except openai.APIConnectionError as e: f = _fault_of_connection(e.__cause__, self.patience.reply)
-        except TimeoutError as e: f = _fault_of_connection(e, self.patience.reply)
+        except (TimeoutError, _Unfit) as e: f = _fault_of_connection(e, self.patience.reply)
         finally: _MOST.reset(token)
         return f._replace(what=self.secret.scrubbed(f.what))
 
@@ -366,13 +370,13 @@ class _Got(NamedTuple):
 
 class _Asking:
     "What the workers share."
-    def __init__(self, asks: Iterable[Ask], m: LanguageModel, store: Replies, on_reply: Callable[[Ask, Reply], None]|None, concurrency: int, budget: float|None,
+    def __init__(self, asks: Iterable[Ask], m: LanguageModel, store: Replies, on_reply: Callable[[Ask, Reply], None]|None, concurrency: int, purse: _Purse,
                  progress: Callable[[Summary], None]|None, patience: Patience, transport: Any, clock: Callable[[], float], sleep: Callable[[float], Any], rng: random.Random|None):
         self.asks, self.m, self.store = iter(asks), m, store
         self.on_reply, self.progress, self.patience = on_reply, progress, patience
         self.clock, self.sleep, self.rng = clock, sleep, rng or random.Random()
         self.workers, self.window = concurrency, _Window(concurrency)
-        self.line, self.purse = Line(m, patience, concurrency, transport), _Purse(budget)
+        self.line, self.purse = Line(m, patience, concurrency, transport), purse
         self.added, self.more = 0, 0                       # tokens beyond what a request should take: read, written
         self.requests, self.tokens = _Bucket(m.rate.requests, clock), _Bucket(m.rate.tokens, clock)
         self.closed = 0.                                   # until then the server wants a pause
@@ -419,8 +423,7 @@ class _Asking:
         if self.purse.held >= most: return math.inf
         if self.purse.can(usd): return max(self.requests.wait(1), self.tokens.wait(tokens))
         if self.purse.held: return math.inf
-        spent = self.purse.spent + self.purse.lost
-        self.halt(why=f"the budget of {self.purse.budget:g} USD is reached: {spent:.4g} are spent, the next request could cost {usd:.4g}")
+        self.halt(why=f"the budget of {self.purse.budget:g} USD is reached: {self.purse.gone:.4g} are spent, the next request could cost {usd:.4g}")
         raise _Halted
 
     async def gate(self, usd: float, tokens: int):
@@ -641,7 +644,8 @@ async def answered(
     store: Replies,            # where replies are kept, and found
     on_reply: Callable[[Ask, Reply], None]|None = None, # called for every question when its reply is on the disk
     concurrency: int = 8,      # requests at a time
-    budget: float|None = None, # USD that this call may spend; None: no limit
+    budget: float|None = None, # USD that may be spent; None: no limit
+    spent_before: float = 0.,  # USD of the budget that earlier calls spent
     progress: Callable[[Summary], None]|None = None, # called after every reply
     patience: Patience|None = None, # how hard to try; None: as the model says
     transport: Any = None,     # what carries requests; None: the network
@@ -655,7 +659,7 @@ async def answered(
     if budget is not None and not 0 <= budget < math.inf: raise CallError(f"a budget of {budget} USD", "budget", "say 0 or more")
     if budget is not None and m.price is None: raise CallError("a budget needs a price, and that of this model is unknown", m.model, "write its price into its settings, or leave the budget out")
     base_url(m)
-    a = _Asking(asks, m, store, on_reply, concurrency, budget, progress, patience or m.patience, transport, clock, sleep, rng)
+    a = _Asking(asks, m, store, on_reply, concurrency, _Purse(budget, spent_before), progress, patience or m.patience, transport, clock, sleep, rng)
     await a.run()
     if a.error: raise a.error
     return a.summary()

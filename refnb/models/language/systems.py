@@ -16,7 +16,7 @@ from ...core.runs import RunInfo
 from ...benchmarks.tasks import Task, is_task, find_task
 from ..systems import BaseSystem, Failure, Identity, Plan, Said, System, variant_name
 from ..registry import Entry, changed_record, differing
-from .language_models import Ask, LanguageModel, Reply, ask_key, fault_of_url, forecast, model_of
+from .language_models import Ask, LanguageModel, Reply, ask_key, cost, fault_of_url, forecast, model_of
 from .prompts import Order, text_of
 from .replies import SETTLED, Replies
 from .servers import Summary, answered
@@ -74,7 +74,7 @@ class LanguageModelSystem(BaseSystem):
         form: str = "",        # of the prompt; its own for the benchmark if not given
         order: Order = "given", # of the options
         concurrency: int = 0,  # requests at a time; 0: 8
-        budget: float|None = None, # USD that a call may spend; None: no limit
+        budget: float|None = None, # USD that a run may spend over all calls; None: no limit
         batches: bool = False, # ask by batches: each call takes them one step further
     ):
         self.base, self.form, self.order = base, form, order
@@ -83,6 +83,7 @@ class LanguageModelSystem(BaseSystem):
         self.name, self.model = true_name(base, usual, asked, form, order)
         if self.local and (concurrency or batches or budget is not None): raise CallError(f"{self.name} is not asked through a server", do="concurrency, budget and batch are for models of a server")
         self.title, self.old_name = self.model.title, base
+        self.spent_before = 0.  # USD that earlier calls of the run spent
         self.loaded: Local|None = None
         self.whole = "" if self.local else "one machine asks it as fast as it answers: use --concurrency instead of --ray"
 
@@ -132,6 +133,9 @@ class LanguageModelSystem(BaseSystem):
         f, first = forecast(self.model, [x.ask for x in sent]), sent[0].ask
         prompt = (f"[system] {first.system}\n\n" if first.system else "") + first.prompt
         return Plan(f.questions, f.tokens_in, f.tokens_out, f.usd, f.too_long, self.form_on(task), prompt)
+    def resume(self, task: Task, answered: Iterable[Any]):
+        "Add up what earlier calls of the run paid for its answers."
+        self.spent_before = sum(a.usage.usd or 0. for a in answered if a.usage)
     def answer(self, task: Task, items: Sequence[Question]) -> Iterator[Said]:
         if self.local: yield from self._locally(task, items)
         elif self.batches: yield from self._by_batches(task, items)
@@ -143,13 +147,16 @@ class LanguageModelSystem(BaseSystem):
         if self.loaded is None: self.loaded = load_local(m, offline)
         yield from local_answers(m, items, self.form_on(task), self.order, system_text(m, task.benchmark), offline, self.loaded)
     def _from_server(self, task: Task, items: Sequence[Question]) -> Iterator[Said]:
+        with Replies(Path(task.settings.runs)/"replies") as store:
+            if self.budget is not None: self.spent_before += sum(_wasted(store, self.model, x.ask) for x in self.sent(task, items))
+            yield from self._asked(task, items, store)
+    def _asked(self, task: Task, items: Sequence[Question], store: Replies) -> Iterator[Said]:
         under_way: dict[str, Sent] = {}
         def asks() -> Iterator[Ask]:  # a question becomes a request when its turn comes
             for x in self.sent(task, items):
                 under_way[x.ask.id] = x
                 yield x.ask
-        with Replies(Path(task.settings.runs)/"replies") as store:
-            for ask, reply in _stream(self, asks(), store): yield answer_of(under_way.pop(ask.id), self.model, reply)
+        for ask, reply in _stream(self, asks(), store): yield answer_of(under_way.pop(ask.id), self.model, reply)
     def _by_batches(self, task: Task, items: Sequence[Question]) -> Iterator[Said]:
         m, left, sent = self.model, [], list(self.sent(task, items))
         folder = Path(task.settings.runs)/"batches"/safe_name(f"{m.model}-{hashlib.sha256(m.base_url.encode()).hexdigest()[:8]}")
@@ -162,7 +169,8 @@ class LanguageModelSystem(BaseSystem):
                 if reply is None: left.append(x)
                 elif isinstance(said := answer_of(x, m, reply), Failure): failures.append(said.changed(do=_ONE_BY_ONE))
                 else: yield said
-            submit_batch((x.ask for x in left), m, store, folder, self.budget)
+            budget = None if self.budget is None else max(0., self.budget - self.spent_before)
+            submit_batch((x.ask for x in left), m, store, folder, budget)
             if not left: yield from failures
         self.summary = Summary(served=len(sent) - len(left), usd=got.usd, usd_at_most=got.usd, stopped=_waits(folder, got.trouble) if left else "")
 
@@ -172,6 +180,10 @@ def _waits(folder: Path, trouble: Sequence[str]) -> str:
     "What batches are under way, in words."
     under = [f"{j.status or j.state}, {j.answered:,} of {j.asks:,}" for j in jobs(folder) if j.state != "done"]
     return f"{len(under)} batch{'es' if len(under) > 1 else ''} under way ({'; '.join(under)})" + "".join(f"; before that: {x}" for x in trouble[:1])
+
+def _wasted(store: Replies, m: LanguageModel, ask: Ask) -> float:
+    "USD that replies to a request cost which are no answers."
+    return sum(cost(m, k.reply) or 0. for k in store.kept(ask_key(ask)) if k.reply.finish not in SETTLED)
 
 def _in_store(store: Replies, ask: Ask) -> Reply|None:
     "The reply to a request; one that failed in a batch has failed."
@@ -194,7 +206,7 @@ class _Loop(threading.Thread):
         self.ready.set()
         x = self.system
         def on_reply(ask: Ask, reply: Reply): self.came.put((ask, reply))
-        return await answered(self.asks, x.model, self.store, on_reply=on_reply, concurrency=x.concurrency or 8, budget=x.budget)
+        return await answered(self.asks, x.model, self.store, on_reply=on_reply, concurrency=x.concurrency or 8, budget=x.budget, spent_before=x.spent_before)
     def run(self):
         try: self.came.put(asyncio.run(self.main()))
         except BaseException as e: self.came.put(e)

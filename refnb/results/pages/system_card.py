@@ -80,26 +80,34 @@ def run_all(
     n: int = 0,              # questions of each task; 0: all
     s: Settings|None = None, # where runs and reports are
     sample: bool = False,    # refnb's own questions in place of the benchmarks'
-    budget: float|None = None, # maximum API spend in USD for all of it; None: no limit
+    budget: float|None = None, # maximum API spend in USD for all of it, over all calls; None: no limit
     say: Callable[[str], None] = lambda line: None, # told of each task
     progress: Callable[[int, int], None]|None = None, # called with how many of a task are answered, and how many there are
     **settings,              # single settings of the system
 ) -> SystemCard:             # written to reports/systems as well
     "Ask a system everything."
     s = s or load_settings()
-    spent: list[Any] = []
+    spent = 0.
     boards: dict[str, list[Line]] = {}
     if budget is not None: settings["budget"] = budget
     who: Any = find_system(system, s, **settings)  # one object for all tasks: a local model is loaded once
     if getattr(who, "partial", False): raise CallError(f"{system} is a file of released answers", do=f"it answers {who.answers} alone")
     for name, tasks in _board_tasks(sample).items():
         for task in tasks:
-            if budget is not None: who.budget = max(0., budget - sum(x.usd or 0. for x in spent))
-            boards.setdefault(name, []).append(line := _asked(who, task, n, s, spent.append, progress))
+            came: list[Any] = []
+            if budget is not None: who.budget, who.spent_before = max(0., budget - spent), 0.
+            line = _asked(who, task, n, s, came.append, progress)
+            boards.setdefault(name, []).append(line)
+            spent += _spent(who, line, came)
             say(told(line))
     card = SystemCard(who.name, who.title, getattr(who, "about", ""), boards)
     _write_system_card(card, Path(s.reports)/("sample" if sample else ""))
     return card
+
+def _spent(system: Any, line: Line, came: list[Any]) -> float:
+    "USD that a task's run cost, over all calls; `came` is what asking came to now, nothing where all was answered."
+    if not came: return line.usd or 0.
+    return getattr(system, "spent_before", 0.) + sum(x.usd or 0. for x in came)
 
 def told(line: Line) -> str:
     "Write a card's line for people."
