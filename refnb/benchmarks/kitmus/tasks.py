@@ -8,7 +8,6 @@ __all__ = ['RELEASED', 'the_resources', 'own_is_here', 'released_is_here', 'task
 
 # %% ../../../nbs/benchmarks/kitmus/03_tasks.ipynb #b6b4abc2
 from functools import lru_cache
-from itertools import accumulate
 from pathlib import Path
 from ...core.types import CallError, DataError, Meta, Option, Question, nearest
 from ...core.settings import Settings, load_settings, packaged
@@ -71,20 +70,34 @@ def task_pronouns(t: Subtask, scope: str = "full-text") -> dict[str, Text]:
 
 _CANNOT = "can't say"
 
+def _order(i: Instance) -> list[int]:
+    "The entities in the order of the meeting sentence."
+    return [w.entity for w in i.task[0] if w.entity]
+
+def _options(i: Instance, cannot: bool) -> tuple[Option, ...]:
+    "What is offered: the names in their order, and perhaps that nobody can say."
+    names = [i.names[e - 1] for e in _order(i)]
+    return tuple(map(Option, [*names, _CANNOT] if cannot else names))
+
+def _pronoun_chars(words: list[Word]) -> tuple[int, int]:
+    "Where the pronoun is in the joined text."
+    [j] = [k for k, w in enumerate(words) if w.entity and w.tag == "PRP"]
+    end = sum(map(len, pieces(words)[:j + 1]))
+    return end - len(words[j].token), end
+
 def question_of(i: Instance, scope: str = "full-text", cannot: bool = False) -> Question:
     """Ask of a text whom the pronoun means; options stand in the order of the meeting sentence. In the scope
     task-text-only, not full-text, nobody can say; `cannot` offers "can't say" as well."""
-    sentences = scope_sentences(i, scope)
-    words = [w for x in sentences for w in x]
-    ends = list(accumulate(map(len, pieces(words))))
-    [j] = [k for k, w in enumerate(words) if w.entity and w.tag == "PRP"]
-    order = [w.entity for w in i.task[0] if w.entity]
-    options = [Option(i.names[e - 1]) for e in order] + ([Option(_CANNOT)] if cannot else [])
-    right = order.index(i.answer) if scope == "full-text" else len(order)
-    if right == len(order) and not cannot: raise CallError("without the knowledge nobody can say", "cannot", "offer it: cannot=True")
+    can = scope == "full-text"
+    if not can and not cannot: raise CallError("without the knowledge nobody can say", "cannot", "offer it: cannot=True")
+    sentences, order = scope_sentences(i, scope), _order(i)
+    at = order.index(i.answer)
     pair = f"{i.templates[0]}+{i.templates[1]}"
-    meta: Meta = {"entities": i.n, "pronoun": i.pronoun, "position": order.index(i.answer) + 1, "template pair": pair, "variant": i.variant}
-    return Question(f"{stem(i, scope)}:{i.index}", f"{i.variant}, templates {pair}", text_of(sentences), (ends[j] - len(words[j].token), ends[j]), tuple(options), (right,), meta)
+    meta: Meta = {"entities": i.n, "pronoun": i.pronoun, "position": at + 1, "template pair": pair, "variant": i.variant}
+    return Question(
+        id=f"{stem(i, scope)}:{i.index}", doc_key=f"{i.variant}, templates {pair}", text=text_of(sentences),
+        chars=_pronoun_chars([w for x in sentences for w in x]), options=_options(i, cannot),
+        right=(at if can else len(order),), meta=meta)
 
 # %% ../../../nbs/benchmarks/kitmus/03_tasks.ipynb #d7c7a8fe
 def kitmus_questions(s: Settings|None = None, task: str = "kitmus/background-train/2/test") -> list[Question]:
