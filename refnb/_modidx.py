@@ -3788,8 +3788,6 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                        'refnb/results/papers/kitmus.py'),
                                              'refnb.results.papers.kitmus.model_of': ( 'results/papers/kitmus.html#model_of',
                                                                                        'refnb/results/papers/kitmus.py'),
-                                             'refnb.results.papers.kitmus.template_dots': ( 'results/papers/kitmus.html#template_dots',
-                                                                                            'refnb/results/papers/kitmus.py'),
                                              'refnb.results.papers.kitmus.why_not': ( 'results/papers/kitmus.html#why_not',
                                                                                       'refnb/results/papers/kitmus.py')},
             'refnb.results.plots': { 'refnb.results.plots._legend': ('results/plots.html#_legend', 'refnb/results/plots.py'),
