@@ -26,6 +26,8 @@ def port(tmp_path_factory):
         end(started); process.wait(); gone(started)
         assert not alive(started)
 
+KEYS = {"Enter": (13, "\r"), "Tab": (9, ""), "ArrowDown": (40, ""), "ArrowUp": (38, ""), " ": (32, " "), "Escape": (27, ""), "Home": (36, ""), "End": (35, "")}
+
 class Tab:
     "A page in the browser, through the DevTools protocol."
     def __init__(self, port: int, host: str):
@@ -56,6 +58,13 @@ class Tab:
 
     def wait(self, code: str): return wait(lambda: self.js(code), code)
     def at(self, page: str): self.wait(f"location.pathname == '/{page}.html' && document.readyState == 'complete'")
+
+    def press(self, *keys: str, shift: bool = False):
+        for key in keys:
+            number, text = KEYS.get(key, (ord(key[0].upper()), key))
+            how = dict(key=key, code=key, windowsVirtualKeyCode=number, modifiers=8 if shift else 0)
+            self.call("Input.dispatchKeyEvent", type="keyDown" if text else "rawKeyDown", **how, **({"text": text} if text else {}))
+            self.call("Input.dispatchKeyEvent", type="keyUp", **how)
 
     def open(self, page: str, query: str = ""):
         self.call("Page.navigate", url=f"{self.host}/{page}.html{query}")

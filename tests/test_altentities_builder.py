@@ -501,13 +501,11 @@ def test_wrong_calls_are_told_in_one_line(tmp_path, monkeypatch, capsys, args, s
 
 # In a browser
 
-KEYS = {"Enter": (13, "\r"), "Tab": (9, ""), "ArrowDown": (40, ""), "ArrowUp": (38, ""), " ": (32, " "), "Escape": (27, "")}
-
 class Bob:
     "Somebody who plays Bob: only what a person can do."
     def __init__(self, tab: Tab, folder):
         self.tab, self.folder = tab, folder
-        self.js, self.wait = tab.js, tab.wait
+        self.js, self.wait, self.press = tab.js, tab.wait, tab.press
         tab.call("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(folder))
         tab.call("Page.bringToFront")
 
@@ -515,13 +513,6 @@ class Bob:
         (self.folder/"page.html").write_text(text, encoding="utf-8")
         self.tab.open(f"{self.folder}/page"[1:])
         self.wait("document.activeElement.tagName == 'H2'")
-
-    def press(self, *keys: str, shift: bool = False):
-        for key in keys:
-            number, text = KEYS.get(key, (ord(key[0].upper()), key))
-            how = dict(key=key, code=key, windowsVirtualKeyCode=number, modifiers=8 if shift else 0)
-            self.tab.call("Input.dispatchKeyEvent", type="keyDown" if text else "rawKeyDown", **how, **({"text": text} if text else {}))
-            self.tab.call("Input.dispatchKeyEvent", type="keyUp", **how)
 
     def title(self) -> str: return self.js("document.querySelector('main > :not([hidden]) h2').innerText")
     def notice(self) -> str: return self.js("document.querySelector('#notice').innerText")

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings as how, strategies as st
 from refnb.benchmarks.kitmus.sampler import SPLITS, VARIANTS, Resources, Sampler
 from refnb.benchmarks.kitmus.files import blob_ids, build_files, clusters_of, _detokenise, _files, scope_sentences
-from refnb.benchmarks.kitmus.tasks import question_of, released_subtask, the_resources
+from refnb.benchmarks.kitmus.tasks import the_resources
+from refnb.benchmarks.tasks import Task, find_task
 from refnb.core.conll import parse_conll
 from refnb.core.gap import parse_gap_rows
 from refnb.core.jsonlines import parse_jsonlines
@@ -14,10 +15,11 @@ from refnb.core.types import DataError, FormatError, RefnbError, Span
 from refnb.core.upstream import files_of, get
 from refnb.metrics.antecedents import Links, Pronoun, by_field, _count, linked, together
 from refnb.metrics.choice import credit
-from refnb.models.rules.kitmus import KITMUS_BASELINES
-from refnb.models.published.kitmus import ensure_kitmus_run, kitmus_scores, predicted_files, replay_kitmus, runs_of
+from refnb.models.registry import find_system
+from refnb.models.published.kitmus import kitmus_scores, predicted_files
+from refnb.models.running import run
 from refnb.results.cli import main
-from tools import FULL
+from tools import FULL, ROOT
 
 @pytest.fixture(scope="module")
 def s(upstream): return load_settings("/", env={"REFNB_UPSTREAM": str(upstream), "REFNB_OFFLINE": "true"})
@@ -51,39 +53,67 @@ def test_a_variant_alone_is_as_in_the_row(s):
     assert _detokenise(w for x in scope_sentences(one.build(0), "full-text") for w in x) == said
     assert clusters_of(scope_sentences(one.build(0), "full-text"), 2) == [[0, 36, 59], [5, 38]]
 
+def without_version(summary: bytes) -> dict:
+    "A summary without what later versions of refnb wrote or added."
+    told = json.loads(summary)
+    del told["info"]["refnb"]
+    return told | {"seal": {k: told["seal"][k] for k in ("questions", "answers", "sha256")}}
+
 @pytest.mark.full
 def test_all_predictions_that_are_here_are_replayed(s, tmp_path):
     "One run for each file of predictions on test texts; the next test makes some of them."
     here = s.changed(runs=str(tmp_path/"runs"), reports=str(tmp_path/"reports"))
-    assert replay_kitmus(here) == sum(p.split == "test" for p in predicted_files() if p.file.size is not None)
-    assert len(list((tmp_path/"reports").rglob("*.json"))) > replay_kitmus(here)
+    files = sorted((p for p in predicted_files() if p.split == "test" and p.file.size is not None), key=lambda p: p.task)
+    tasks = {p.task: find_task(p.task, here) for p in files}
+    for p in files: assert run(tasks[p.task], p.system, s=here).sealed
+    made = {p.relative_to(tmp_path): p.read_bytes() for p in (tmp_path/"reports").rglob("run-*.json")}
+    assert len(made) == len(files)
+    for path, data in made.items(): assert without_version(data) == without_version((ROOT/path).read_bytes()), path
 
 def test_published_scores(s, tmp_path):
     "Counts of the released predictions that are here, file by file."
     here = s.changed(runs=str(tmp_path/"runs"), reports=str(tmp_path/"reports"))
     with (Path(__file__).parent/"data/kitmus_scores.tsv").open() as f: rows = list(csv.DictReader(f, delimiter="\t"))
     for r in rows[::1 if FULL else 4]:
-        [released] = [p for p in runs_of(r["model"], r["variant"], int(r["entities"])) if p.run == int(r["run"])]
-        assert ensure_kitmus_run(released, here).sealed
-        got = kitmus_scores(r["model"], r["variant"], int(r["entities"]), here)
+        task = f"kitmus/{r['variant']}/{r['entities']}/test"
+        assert run(task, f"published/{r['model']}/run-{r['run']}", s=here).sealed
+        got = kitmus_scores(r["model"], task, here)
         [i] = [i for i, n in enumerate(got.names) if f"/run-{r['run']}@" in n]
         c = sum(got.runs[i]["pronoun"].values(), start=Links())
         assert (c.texts, c.correct, c.right, c.predicted) == (2000, int(r["correct"]), int(r["right"]), int(r["predicted"])), r
         assert (f"{c.antecedent.f1:.6f}", f"{c.accuracy:.6f}") == (r["f1"], r["accuracy"])
         assert sum(got.runs[i]["position"].values(), start=Links()) == sum(got.runs[i]["template pair"].values(), start=Links()) == c
-    c2f = kitmus_scores("kitmus-trained-c2f", "background-train", 3, here)
+    c2f = kitmus_scores("kitmus-trained-c2f", "kitmus/background-train/3/test", here)
     assert len(rows) > 10 and round(together([r["template pair"] for r in c2f.runs]).mean, 4) == .278
     for t, accuracy in (("4", .079), ("5", .480)):
         c = sum((v for r in c2f.runs for k, v in r["template pair"].items() if k.endswith(f"+{t}")), start=Links())
         assert round(c.accuracy, 3) == accuracy
 
+def test_a_released_prediction_is_run_and_scored_as_any_system(s, tmp_path, monkeypatch, capsys):
+    "Also beside a system whose summary has another card."
+    monkeypatch.chdir(tmp_path); monkeypatch.setenv("REFNB_UPSTREAM", s.upstream); monkeypatch.setenv("REFNB_OFFLINE", "true")
+    task, system = "kitmus/background-train/2/test", "published/kitmus-trained-petra/run-1"
+    assert say(capsys, "run", task, "first-mention")[0] == 0
+    status, out, _ = say(capsys, "run", task, system, "--json")
+    assert status == 0 and json.loads(out)["groups"]["all"]["right"] == 7
+    status, out, _ = say(capsys, "score", "choice", f"{task}:{system}", "--by", "position", "--json")
+    assert status == 0 and sum(g["n"] for g in json.loads(out)["groups"].values()) == 4000
+    assert sum(kitmus_scores("kitmus-trained-petra", task, load_settings()).runs[0]["position"].values(), start=Links()).correct == 7
+    assert "name one of them: published/kitmus-trained-c2f/run-1" in say(capsys, "run", task, "published/kitmus-trained-c2f/run-{1..6}")[2]
+    assert say(capsys, "list", "systems")[1].count("published/kitmus-trained-c2f") == 1
+
+def mean_credit(task: Task, system: str) -> float:
+    answers = find_system(system).answer(task, task.questions)
+    return sum(credit(q, a) for q, a in zip(task.questions, answers, strict=True))/len(task.questions)
+
 def test_theory_of_the_systems_without_weights(s):
     "Position is worth one in n, chance exactly; overlap solves what the text says itself; the key is the ceiling."
+    systems = ("random", "first-mention", "last-mention", "most-recent", "overlap", "answer-key")
     for variant, n in (("background-train", 2), ("background-both", 4), ("background-inference-charfict-charfict", 3)):
-        qs = [question_of(i) for i in released_subtask(variant, n, "test", s)]
-        mean = {k: sum(credit(q, f(q)) for q in qs)/len(qs) for k, f in KITMUS_BASELINES.items()}
+        task = find_task(f"kitmus/{variant}/{n}/test", s)
+        mean = {k: mean_credit(task, k) for k in systems}
         assert mean["answer-key"] == 1 and mean["random"] == pytest.approx(1/n)
-        assert all(abs(mean[k] - 1/n) < 4*((1/n)*(1 - 1/n)/len(qs))**.5 for k in ("first-mention", "last-mention", "most-recent"))
+        assert all(abs(mean[k] - 1/n) < 4*((1/n)*(1 - 1/n)/len(task.questions))**.5 for k in ("first-mention", "last-mention", "most-recent"))
         assert (abs(mean["overlap"] - 1/n) < .02) if variant == "background-train" else mean["overlap"] > .95
 
 def test_the_school_reunion_falls_into_two_splits(s):

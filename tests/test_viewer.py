@@ -359,25 +359,16 @@ def test_f44_a_book_is_one_text_of_many_questions(tmp_path):
 
 # In a browser
 
-KEYS = {"Enter": (13, "\r"), "Tab": (9, ""), "ArrowDown": (40, ""), "ArrowUp": (38, ""), " ": (32, " "), "Escape": (27, ""), "Home": (36, ""), "End": (35, "")}
-
 class Reader:
     "Who looks at the page."
     def __init__(self, tab: Tab, folder):
         self.tab, self.folder = tab, folder
-        self.js, self.wait = tab.js, tab.wait
+        self.js, self.wait, self.press = tab.js, tab.wait, tab.press
         tab.call("Page.bringToFront")
 
     def open(self, what: View|str, where: str = ""):
         (self.folder/"page.html").write_text(what if isinstance(what, str) else what.page(), encoding="utf-8", newline="")
         self.tab.open(f"{self.folder}/page"[1:], where)
-
-    def press(self, *keys: str, shift: bool = False):
-        for key in keys:
-            number, text = KEYS.get(key, (ord(key[0].upper()), key))
-            how = dict(key=key, code=key, windowsVirtualKeyCode=number, modifiers=8 if shift else 0)
-            self.tab.call("Input.dispatchKeyEvent", type="keyDown" if text else "rawKeyDown", **how, **({"text": text} if text else {}))
-            self.tab.call("Input.dispatchKeyEvent", type="keyUp", **how)
 
     def text(self, what: str) -> str: return self.js(f"document.querySelector({json.dumps(what)})?.innerText.replaceAll('\\u00a0', ' ')")
     def id(self) -> str: return self.js("document.querySelector('#question h2')?.textContent")

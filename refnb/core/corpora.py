@@ -47,8 +47,6 @@ class Corpus(Record):
         told = "".join(f"<tr><th>{k}</th><td style='text-align:left'>{html.escape(v)}</td></tr>" for k, v in rows.items() if v)
         return f"<p><b>{html.escape(self.title)}</b></p><table>{told}</table><ul>{''.join(f'<li>{html.escape(d)}</li>' for d in self.defects)}</ul>"
 
-
-
 # %% ../../nbs/core/14_corpora.ipynb #d5a61036
 def _card(path: Path) -> tuple[str, Corpus]:
     card = read_yaml(path, Corpus)

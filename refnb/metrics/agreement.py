@@ -7,34 +7,19 @@ __all__ = ['cohen_kappa']
 
 # %% ../../nbs/metrics/09_agreement.ipynb #0822c612
 from collections.abc import Hashable, Iterable
-from typing import Literal
 import numpy as np
-from ..core.types import CallError, DataError
+from ..core.types import DataError
 from .uncertainty import _codes, _same_length
 
-# %% ../../nbs/metrics/09_agreement.ipynb #738f29ae
-def _distances(k: int, weights: Literal["linear", "quadratic"]|None) -> np.ndarray:
-    "How bad it is to say one category for the other."
-    apart = np.abs(np.subtract.outer(np.arange(k), np.arange(k)))
-    if weights not in (None, "linear", "quadratic"): raise CallError(f"weights is {weights!r}", "cohen_kappa", "give None, 'linear' or 'quadratic'")
-    return (apart > 0)*1. if weights is None else apart**(1. if weights == "linear" else 2.)
-
 # %% ../../nbs/metrics/09_agreement.ipynb #b9b3284b
-def cohen_kappa(a: Iterable[Hashable], b: Iterable[Hashable], weights: Literal["linear", "quadratic"]|None = None,
-                categories: Iterable[Hashable]|None = None) -> float:
-    """Compute the agreement of two raters beyond chance (Cohen 1960, weighted 1968): 1 perfect or one category, 0 as by
-    chance. Without `weights` all disagreements are equal; `categories` are all, in order, or None: those used,
-    sorted."""
+def cohen_kappa(a: Iterable[Hashable], b: Iterable[Hashable]) -> float:
+    "Compute the agreement of two raters beyond chance (Cohen 1960): 1 perfect or one category, 0 as by chance."
     a, b = ([*(o.tolist() if hasattr(o, "tolist") else o)] for o in (a, b))
     _same_length("cohen_kappa", a=a, b=b)
     if not a: raise DataError("no items", "cohen_kappa", "give two raters' labels of the same items")
     names, codes = _codes("cohen_kappa", "labels", [*a, *b])
-    if categories is not None:
-        place = {o: i for i, o in enumerate(dict.fromkeys(categories))}
-        if lost := [o for o in names if o not in place]: raise DataError(f"{lost[0]!r} is not among the categories {list(place)}", "cohen_kappa", "add it")
-        names, codes = list(place), np.array([place[names[i]] for i in codes])
     k = len(names)
     seen = np.bincount(codes[:len(a)]*k + codes[len(a):], minlength=k*k).reshape(k, k)/len(a)
-    bad = _distances(k, weights)
-    expected = (bad*np.outer(seen.sum(1), seen.sum(0))).sum()
-    return float(1 - (bad*seen).sum()/expected) if expected else 1.
+    differ = 1. - np.eye(k)
+    expected = (differ*np.outer(seen.sum(1), seen.sum(0))).sum()
+    return float(1 - (differ*seen).sum()/expected) if expected else 1.

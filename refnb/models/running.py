@@ -103,9 +103,10 @@ def predicted_documents(run: Run, docs: Sequence[Document]) -> list[Document]:
     got = run.answers()
     return [Document(d.doc_key, d.sentences, got[d.doc_key].clusters, got[d.doc_key].names, meta=d.meta) for d in docs if d.doc_key in got]
 
-def write_run_summary(run: Run, task: Task) -> Path|None:
+def write_run_summary(run: Run, task: Task, system: System|None = None) -> Path|None:
     """Write what is committed of a complete run and of its task, below reports/runs/; return the file, None: nothing
-    scores such documents."""
+    scores such documents. A system whose answers are counted otherwise has a `write_summary` of its own."""
+    if own := getattr(system, "write_summary", None): return own(run, task)
     if task.shape == "choice":
         asked = {q.id: q for q in task.questions}
         _write_cards(task)
@@ -129,7 +130,7 @@ def is_complete(o: Opened, failures: int = 0) -> bool:
     """Tell whether nothing is left to do; a run completed with more failures is gone on with. `failures` are questions
     without an answer that the caller tolerates."""
     if not o.run.whole or (not o.system.partial and o.run.failures() > failures): return False
-    if o.task.known and not _has_summary(o.run, o.task): write_run_summary(o.run, o.task)
+    if o.task.known and not _has_summary(o.run, o.task): write_run_summary(o.run, o.task, o.system)
     return True
 
 def finish(o: Opened, failures: int = 0) -> Run:
@@ -138,7 +139,7 @@ def finish(o: Opened, failures: int = 0) -> Run:
     got = o.run.answered()
     if o.system.partial or all(i in got for i in o.task.ids):
         o.run.seal(o.task.ids, o.system.partial, failures)
-        if o.task.known: write_run_summary(o.run, o.task)
+        if o.task.known: write_run_summary(o.run, o.task, o.system)
     return o.run
 
 # %% ../../nbs/models/02_running.ipynb #74fc6cbd

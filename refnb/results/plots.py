@@ -17,8 +17,6 @@ from ..metrics.comparisons import Difference
 from ..metrics.uncertainty import Interval
 from ..models.pairs.training import Entry
 
-
-
 # %% ../../nbs/results/04_plots.ipynb #6410b99b
 INK, GREY, _BAND, RED = "#1b1b1b", "#8a8a8a", "#f4f4f4", "#b00020"
 COLORS = ("#0173b2", "#de8f05", "#029e73", "#cc78bc", "#56b4e9", "#ca9161", "#949494", "#ece133")

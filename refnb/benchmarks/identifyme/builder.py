@@ -74,7 +74,6 @@ def _the_rules(mode: str = "released", **changed) -> Rules:
 _QUOTES = str.maketrans({"’": "'", "‘": "'", "“": '"', "”": '"'})
 TOKENS = {"/.": ".", "/?": "?", "``": '"', "''": '"'}
 
-
 def _lengthened(s: Span, tokens: Sequence[str]) -> Span:
     "A mention with the 's that follows it."
     after = tokens[s.end + 1:s.end + 3]

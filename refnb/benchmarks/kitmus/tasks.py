@@ -8,13 +8,12 @@ __all__ = ['RELEASED', 'the_resources', 'own_is_here', 'released_is_here', 'task
 
 # %% ../../../nbs/benchmarks/kitmus/03_tasks.ipynb #b6b4abc2
 from functools import lru_cache
-from itertools import accumulate
 from pathlib import Path
 from ...core.types import CallError, DataError, Meta, Option, Question, nearest
 from ...core.settings import Settings, load_settings, packaged
 from ...core.upstream import files_of, get, where
 from .sampler import Instance, Resources, SPLITS, Sampler, Subtask, Word, the_variant
-from .files import pieces, scope_sentences, stem, text_of
+from .files import pieces, stem, text_of
 from .reading import Text, pronoun_of
 
 # %% ../../../nbs/benchmarks/kitmus/03_tasks.ipynb #9234fa1a
@@ -63,28 +62,28 @@ def released_subtask(variant: str, n: int, split: str, s: Settings|None = None) 
     return _drawn(s.upstream, s.cache)[variant, n, split]
 
 # %% ../../../nbs/benchmarks/kitmus/03_tasks.ipynb #cd3b5e05
-def task_pronouns(t: Subtask, scope: str = "full-text") -> dict[str, Text]:
-    "Find the pronouns of a task with their tokens, by id, for scoring; the scope must have a task."
+def task_pronouns(t: Subtask) -> dict[str, Text]:
+    "Find the pronouns of a task with their tokens, by id, for scoring."
     def text(i: Instance) -> Text:
-        return Text(pronoun_of(i, scope), tuple(w.token for x in scope_sentences(i, scope) for w in x), "")
+        return Text(pronoun_of(i), tuple(w.token for x in i.knowledge + i.task for w in x), "")
     return {x.gold.id: x for x in map(text, t)}
 
-_CANNOT = "can't say"
-
-def question_of(i: Instance, scope: str = "full-text", cannot: bool = False) -> Question:
-    """Ask of a text whom the pronoun means; options stand in the order of the meeting sentence. In the scope
-    task-text-only, not full-text, nobody can say; `cannot` offers "can't say" as well."""
-    sentences = scope_sentences(i, scope)
-    words = [w for x in sentences for w in x]
-    ends = list(accumulate(map(len, pieces(words))))
+def _pronoun_chars(words: list[Word]) -> tuple[int, int]:
+    "Where the pronoun is in the joined text."
     [j] = [k for k, w in enumerate(words) if w.entity and w.tag == "PRP"]
+    end = sum(map(len, pieces(words)[:j + 1]))
+    return end - len(words[j].token), end
+
+def question_of(i: Instance) -> Question:
+    "Ask of a text whom the pronoun means; options stand in the order of the meeting sentence."
+    sentences = i.knowledge + i.task
     order = [w.entity for w in i.task[0] if w.entity]
-    options = [Option(i.names[e - 1]) for e in order] + ([Option(_CANNOT)] if cannot else [])
-    right = order.index(i.answer) if scope == "full-text" else len(order)
-    if right == len(order) and not cannot: raise CallError("without the knowledge nobody can say", "cannot", "offer it: cannot=True")
-    pair = f"{i.templates[0]}+{i.templates[1]}"
-    meta: Meta = {"entities": i.n, "pronoun": i.pronoun, "position": order.index(i.answer) + 1, "template pair": pair, "variant": i.variant}
-    return Question(f"{stem(i, scope)}:{i.index}", f"{i.variant}, templates {pair}", text_of(sentences), (ends[j] - len(words[j].token), ends[j]), tuple(options), (right,), meta)
+    right, pair = order.index(i.answer), f"{i.templates[0]}+{i.templates[1]}"
+    meta: Meta = {"entities": i.n, "pronoun": i.pronoun, "position": right + 1, "template pair": pair, "variant": i.variant}
+    return Question(
+        id=f"{stem(i, 'full-text')}:{i.index}", doc_key=f"{i.variant}, templates {pair}", text=text_of(sentences),
+        chars=_pronoun_chars([w for x in sentences for w in x]), options=tuple(Option(i.names[e - 1]) for e in order),
+        right=(right,), meta=meta)
 
 # %% ../../../nbs/benchmarks/kitmus/03_tasks.ipynb #d7c7a8fe
 def kitmus_questions(s: Settings|None = None, task: str = "kitmus/background-train/2/test") -> list[Question]:
