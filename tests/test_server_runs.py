@@ -10,19 +10,13 @@ from refnb.core.types import CallError, DataError
 from refnb.models.language.replies import SETTLED, Replies
 from refnb.models.running import run
 from stub_server import Play, Stub, error
-from test_language_models import FORKING, KEY, KILLS, PRICE, SECRET, Forked, nobody
+from asking import KEY, PRICE, SECRET
+from test_language_models import FORKING, KILLS, Forked, nobody
 import msgspec
 
 pytest.importorskip("openai", reason="needs the extra refnb[models]")
 
-@pytest.fixture
-def stub():
-    with Stub() as stub: yield stub
-
-@pytest.fixture(autouse=True)
-def _no_keys(monkeypatch):
-    for name in [n for n in os.environ if n.startswith("OPENAI_")]: monkeypatch.delenv(name)
-    monkeypatch.setenv(KEY, SECRET)
+pytestmark = pytest.mark.usefixtures("no_keys")
 
 def at(stub, **changed) -> dict:
     "Settings of a model at the stub."
