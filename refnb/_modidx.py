@@ -3973,6 +3973,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                 'refnb/results/scores.py'),
                                       'refnb.results.scores.Scores.intervals': ( 'results/scores.html#scores.intervals',
                                                                                  'refnb/results/scores.py'),
+                                      'refnb.results.scores.Scores.warning': ( 'results/scores.html#scores.warning',
+                                                                               'refnb/results/scores.py'),
                                       'refnb.results.scores._find_metric': ('results/scores.html#_find_metric', 'refnb/results/scores.py'),
                                       'refnb.results.scores._measured': ('results/scores.html#_measured', 'refnb/results/scores.py'),
                                       'refnb.results.scores._outcomes_here': ( 'results/scores.html#_outcomes_here',

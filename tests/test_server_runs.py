@@ -328,3 +328,19 @@ def test_transformers_serve_answers_as_the_same_model_does_here(served, settings
     here = run(few, "smollm2-135m", s=s, file="", package="", dtype="float32", way="reply", **same)
     said = lambda r: {i: (a.raw, a.chosen, a.reason, a.usage.tokens_in) for i, a in r.answers().items()}
     assert said(far) == said(here) and far.sealed, log.read_text()[-4000:]
+
+def test_f59_failures_that_are_tolerated_are_named_in_score_card_and_table(stub, settings, monkeypatch, tmp_path):
+    from refnb.results.pages.system_card import _line_of
+    from refnb.results.scores import as_outcomes, run_outcomes, score
+    from refnb.results.tables import Report
+    s, n = settings(), itertools.count()
+    stub.always = lambda seen: error(400, "what is this?") if next(n) == 3 else None
+    r = run(FERRYMAN, "gpt-4o-mini", s=s, tolerate=1, concurrency=1, **at(stub))
+    monkeypatch.delenv(KEY)
+    got = score(as_outcomes(r, s))
+    assert seal_of(r).reasons["failed"] == 1 == got.failed
+    assert "1 of these questions failed" in repr(got) and "1 of these questions failed" in _line_of(r, s).reason
+    o, info = run_outcomes(r.info.system, FERRYMAN, s)
+    report = Report("identifyme/table_3_main_results")
+    report.use(info, o)
+    assert any(line.startswith(f"1 requests of {r.info.system} on {FERRYMAN} failed") for line in report.legend())

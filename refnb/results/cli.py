@@ -256,8 +256,9 @@ def score_choice(
     tables = [score(o, f, cast(Any, mode), seed=seed, metrics=metric) for f in fields]
     groups = {g: _group(r) for t in tables for g, r in t.df.drop(columns=metric).iterrows()}
     metrics = {m: {g: v if math.isfinite(v) else None for t in tables for g, v in t.df[m].items()} for m in metric}
-    if json: return _json({"unit": "fraction", "mode": mode, "by": by, "questions": len(o), "groups": groups, "metrics": metrics})
+    if json: return _json({"unit": "fraction", "mode": mode, "by": by, "questions": len(o), "failed": tables[0].failed, "groups": groups, "metrics": metrics})
     _groups(groups, metrics)
+    if tables[0].failed: print(tables[0].warning)
 
 # %% ../../nbs/results/08_cli.ipynb #a98aaed5
 _COREF = "muc,b3,ceafe,ceafm,blanc,lea,mentions"

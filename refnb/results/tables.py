@@ -172,6 +172,7 @@ class Report:
         self.cells: dict[tuple[str, str], Result] = {}
         self.inputs: dict[str, str] = {} # name -> id
         self.runs: dict[str, str] = {}   # part:system -> hash
+        self.failed: dict[str, int] = {} # system on task -> requests that failed, in a run that was completed so
     @property
     def title(self) -> str:
         paper, own = self.name.split("/")[0], self.name in own_names()
@@ -272,6 +273,7 @@ class Report:
         if any(c.low is not None for c in self.cells.values()): said.append("Brackets hold 95 % intervals, clustered by what the questions share.")
         if self.mode: said.append(f"Mode: {self.mode}{', where a row says nothing else' if any(c.mode for c in self.cells.values()) else ''}.")
         if any(c.mark for c in self.cells.values()): said.append("Bold: the best of our rows in its column; bold italic: not significantly below it.")
+        said += [f"{n} requests of {run} failed and count as wrong; the same run asks them again." for run, n in self.failed.items()]
         return said + [f"{c.row}, {c.column}: {c.note}." for c in self.cells.values() if c.note] + ([] if self.sample else self.printed.notes)
 
     def markdown(self) -> str:
@@ -306,8 +308,11 @@ class Report:
 
     def use(self,
         info: RunInfo, # the RunInfo of a run whose numbers are in the table
+        outcomes: Any = None, # its outcomes as a DataFrame, to name the requests that failed
     ) -> str: # system@hash, for the cells' `run`
         "Note a run as an input."
+        failed = 0 if outcomes is None else int((outcomes.reason == "failed").sum())
+        if failed: self.failed[f"{info.system} on {info.task}"] = failed
         key, hash_ = f"{info.task}:{info.system}", run_hash(info)
         self.runs[key if self.runs.get(key, hash_) == hash_ else f"{key}@{hash_}"] = hash_  # one system may have answered in several ways
         self.inputs |= info.data

@@ -49,14 +49,15 @@ class Line(Record, omit_defaults=False, rename={"task": "part"}):
     usd: float|None = 0.         # None: the price is unknown
     minutes: float = 0.          # of answering, added up
     run: str = ""                # its hash
-    reason: str = ""             # why there is no number
+    reason: str = ""             # why there is no number, or what to know of it
 
 def _line_of(r: Run, s: Settings|None = None) -> Line:
     "State what a sealed run comes to."
     o, used = as_outcomes(r, s), [u for a in r.answers().values() if (u := a.usage)]
-    iv, costs = score(o).interval(), [u.usd for u in used]
+    scores, costs = score(o), [u.usd for u in used]
+    iv = scores.interval()
     return Line(r.info.task, iv.n, iv.value, iv.low, iv.high, float((1/o.options).mean()), int(o.reason.notna().sum()), sum(u.tokens_in for u in used), sum(u.tokens_out for u in used),
-                None if None in costs else sum(costs), sum(u.seconds for u in used)/60, run_hash(r.info))
+                None if None in costs else sum(costs), sum(u.seconds for u in used)/60, run_hash(r.info), scores.warning)
 
 # %% ../../../nbs/results/pages/01_system_card.ipynb #6df4b350
 class SystemCard(Record, omit_defaults=False):
