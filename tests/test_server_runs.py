@@ -331,7 +331,7 @@ def test_transformers_serve_answers_as_the_same_model_does_here(served, settings
 
 def test_f59_failures_that_are_tolerated_are_named_in_score_card_and_table(stub, settings, monkeypatch, tmp_path):
     from refnb.results.pages.system_card import _line_of
-    from refnb.results.scores import as_outcomes, run_outcomes, score
+    from refnb.results.scores import as_outcomes, score
     from refnb.results.tables import Report
     s, n = settings(), itertools.count()
     stub.always = lambda seen: error(400, "what is this?") if next(n) == 3 else None
@@ -340,7 +340,6 @@ def test_f59_failures_that_are_tolerated_are_named_in_score_card_and_table(stub,
     got = score(as_outcomes(r, s))
     assert seal_of(r).reasons["failed"] == 1 == got.failed
     assert "1 of these questions failed" in repr(got) and "1 of these questions failed" in _line_of(r, s).reason
-    o, info = run_outcomes(r.info.system, FERRYMAN, s)
     report = Report("identifyme/table_3_main_results")
-    report.use(info, o)
+    report.use(r.info, as_outcomes(r, s))
     assert any(line.startswith(f"1 requests of {r.info.system} on {FERRYMAN} failed") for line in report.legend())
