@@ -18,7 +18,7 @@ from ..core.upstream import data_ids
 from ..core.hub import hub_files, hub_path
 from .tables import YOURS, printed, sha256
 from .board import notebook_of, read_provenance, stale
-from .kernels import forked_kernels
+from .kernels import kernel_managers
 
 # %% ../../nbs/results/06_execution.ipynb #9faaeacc
 def read_notebook(path: str|Path) -> dict:
@@ -130,12 +130,12 @@ def _papermill(nb: Path, out: Path, parameters: dict, timeout: int, kernels: str
     import warnings
     from papermill import execute_notebook
     _quiet()
-    forked = {"kernel_manager_class": forked_kernels(kernels)} if kernels else {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         plain = lambda p: str(p).replace("{", "{{").replace("}", "}}")  # Papermill formats paths
         execute_notebook(plain(nb), plain(out), parameters, kernel_name="python3", progress_bar=False, log_output=False, execution_timeout=timeout, shutdown_kernel="immediate",
-                         autosave_cell_every=0, extra_arguments=["--log-level=ERROR", "--IPKernelApp.exec_lines=del exit, quit"], **forked)
+                         autosave_cell_every=0, extra_arguments=["--log-level=ERROR", "--IPKernelApp.exec_lines=del exit, quit"],
+                         kernel_manager_class=kernel_managers(kernels, out.parent))
 
 # %% ../../nbs/results/06_execution.ipynb #d1d98aa9
 def _ended(c: dict) -> bool:
