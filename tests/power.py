@@ -16,15 +16,16 @@ class Power:
         if path.is_dir(): self.folder(path)
         else: self.files[node] = path.read_bytes()
     def fail(self):
-        node = os.stat(self.root).st_ino
+        files, names, node = self.files, self.names, os.stat(self.root).st_ino
         for p in self.root.iterdir(): shutil.rmtree(p) if p.is_dir() else p.unlink()
-        self.restore(self.root, node)
-    def restore(self, path: Path, node: int):
-        for name, (is_folder, inside) in self.names.get(node, {}).items():
+        self.files, self.names = {}, {}  # what is restored gets other numbers
+        self.restore(self.root, node, files, names)
+    def restore(self, path: Path, node: int, files: dict, names: dict):
+        for name, (is_folder, inside) in names.get(node, {}).items():
             if is_folder:
                 (path/name).mkdir()
-                self.restore(path/name, inside)
+                self.restore(path/name, inside, files, names)
             else:
-                (path/name).write_bytes(self.files.get(inside, b""))
-                self.files[os.stat(path/name).st_ino] = self.files.get(inside, b"")
+                (path/name).write_bytes(files.get(inside, b""))
+                self.files[os.stat(path/name).st_ino] = files.get(inside, b"")
         self.folder(path)
