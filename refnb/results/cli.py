@@ -602,10 +602,12 @@ def _dry_run(task: str, system: str, limit: int, settings: dict, s, json: bool):
     "Show what asking would send and cost."
     from refnb.models.running import planned
     plan = planned(task, system, limit, s, **settings)
-    told = {"prompt": plan.prompt, "form": plan.form, "questions": plan.items, "tokens_in": plan.tokens_in, "tokens_out": plan.tokens_out, "usd": plan.usd, "too_long": plan.too_long}
+    told = {"prompt": plan.prompt, "form": plan.form, "questions": plan.items, "tokens_in": plan.tokens_in, "tokens_out": plan.tokens_out, "usd": plan.usd, "usd_likely": plan.usd_likely, "too_long": plan.too_long}
     if json: return _json(told)
     if prompt := told.pop("prompt"): print(f"{prompt}\n")
-    _table([told | {"usd": "unknown" if plan.usd is None else plan.usd}])
+    def price(usd: float|None) -> str: return "unknown" if usd is None else f"{usd:.4g}"
+    rest = {k: v for k, v in told.items() if not k.startswith("usd")}
+    _table([rest | {"USD, likely": price(plan.usd_likely), "USD, at most": price(plan.usd)}])
 
 # %% ../../nbs/results/08_cli.ipynb #4bf4e58c
 def _check_fields(task: str, by: list[str], s):
