@@ -26,7 +26,7 @@ DISGUISES = {"plain": SECRET, "JSON": escaped(SECRET), "JSON twice": escaped(SEC
 def traces(folder: Path) -> list[str]:
     "Files below a folder in which the key stands, in any of the forms above, or in a compressed column of the store."
     forms = [f.encode() for f in {*DISGUISES.values(), SECRET[:len(SECRET)//2], SECRET[len(SECRET)//2:]} if len(f) > 8]
-    forms += [f.replace(b"\\", b"\\\\") for f in forms]
+    forms += [f.replace(b"\\", b"\\\\") for f in forms] + [b'"}, {"text": "'.join(SECRET[i:i + 5].encode() for i in range(0, len(SECRET), 5))]
     found = [str(p) for p in folder.rglob("*") if p.is_file() and any(f in p.read_bytes() for f in forms)]
     for p in folder.rglob(FILE):
         with Replies(p.parent) as kept:
@@ -37,7 +37,7 @@ FIELDS = {"the text": lambda x: {"choices": [{"finish_reason": "stop", "message"
           "the model": lambda x: {"model": f"m-{x}", "choices": [{"finish_reason": "stop", "message": {"content": "Bea"}}]},
           "the end": lambda x: {"choices": [{"finish_reason": x, "message": {"content": "Bea"}}]},
           "a field that nobody reads": lambda x: {"choices": [{"finish_reason": "stop", "message": {"content": "Bea"}}], "debug": {"headers": [f"Bearer {x}"]}},
-          "parts": lambda x: {"choices": [{"finish_reason": "stop", "message": {"content": [{"text": x[:len(x)//2]}, {"text": x[len(x)//2:]}]}}]}}
+          "parts": lambda x: {"choices": [{"finish_reason": "stop", "message": {"content": [{"text": x[i:i + 5]} for i in range(0, len(x), 5)]}}]}}
 
 @pytest.mark.parametrize("field", FIELDS.values(), ids=FIELDS)
 def test_f60_a_key_that_comes_back_is_written_nowhere(stub, tmp_path, settings, field):
@@ -56,6 +56,12 @@ def test_f60_nor_is_one_in_an_error(stub, store, status, capfd):
         except DataError as e: text = str(e)
         assert not any(f in text + capfd.readouterr().err for f in {*DISGUISES.values(), SECRET[:10], SECRET[-10:]}), text
     assert traces(store.path.parent) == []
+
+def test_f60_nor_one_that_a_vendor_half_hides(stub, store):
+    m = model(stub)
+    stub.always = lambda seen: Play(401, body=json.dumps({"error": {"message": f"Incorrect API key provided: {SECRET[:9]}****{SECRET[-4:]}."}}).encode())
+    with pytest.raises(DataError) as e: go(questions(m, 1), m, store)
+    assert "[key]" in one_line(e) and SECRET[-4:] not in str(e.value)
 
 @pytest.mark.parametrize("asked", [["-p", f"key={SECRET}"], ["-p", f"base_url=http://me:{SECRET}@127.0.0.1:9/v1"], ["-p", f"base_url=http://127.0.0.1:9/v1?key={SECRET}"]])
 def test_f60_a_key_in_the_wrong_place_is_refused_before_a_folder_exists(tmp_path, monkeypatch, capsys, asked):
@@ -94,7 +100,7 @@ def test_f61_an_odd_number_costs_no_reply(stub, store, odd):
 @pytest.mark.parametrize("p", [1e4, float("nan"), None, "x", [], -1e400])
 def test_f61_an_odd_log_probability_costs_no_other(stub, store, p):
     m = model(stub, way="logprobs")
-    top = [{"token": "C", "logprob": p}, {"token": None, "logprob": -1.}, {"token": "A", "logprob": -.5}, {"logprob": -3.}]
+    top = [{"token": "B", "logprob": p}, {"token": None, "logprob": -1.}, {"token": "A", "logprob": -.5}, {"logprob": -3.}]
     stub.always = lambda seen: Play(body=json.dumps({"choices": [{"message": {"content": "A"}, "finish_reason": "stop", "logprobs": {"content": [{"top_logprobs": top}]}}]}).encode())
     ask = questions(m, 1)[0].changed(options=("A", "B"))
     _got, told = go([ask], m, store)

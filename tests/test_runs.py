@@ -674,6 +674,23 @@ def test_f59_a_failure_is_not_sealed_whoever_says_it(tmp_path):
     assert run("sample/ferryman", system, s=s).failures() == 0
 
 
+# F55: names from data as folders
+
+@given(st.lists(st.text(max_size=300), min_size=2, max_size=8, unique=True))
+def test_f55_a_name_is_one_short_component_and_others_have_others(names):
+    made = [r.safe_name(n) for n in names]
+    assert len(set(made)) == len(names)
+    assert all(len(m) <= 100 and "/" not in m and m not in ("", ".", "..") for m in made)
+
+@pytest.mark.parametrize("name", ["..", "../x", "a/../../x", ".", "a/./b", "/etc/x", "a//b", "...", "a/..[k=v]"])
+def test_f55_a_path_from_a_name_stays_below(name):
+    parts = r.safe_path(name).split("/")
+    assert not {"", ".", ".."} & set(parts) and not os.path.isabs(r.safe_path(name))
+
+def test_f55_long_names_that_begin_alike_have_their_own_folders():
+    assert len({r.safe_name("a"*200 + end) for end in ("", "b", "c", "a")}) == 4
+
+
 # F76: a power failure
 
 def test_f76_what_was_told_as_kept_outlives_a_power_failure(tmp_path, monkeypatch):
