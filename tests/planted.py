@@ -43,7 +43,7 @@ PLANTED = [
     Planted("escapes are not undone", KEYS, "flat = self._value, _WRITTEN.sub(_letter, text)", "flat = self._value, text", HOSTILE, "f60"),
     Planted("no look for base64", KEYS, "        self._others = _disguised(value) if len(value) >= 8 else []", "        self._others = []", HOSTILE, "f60"),
     Planted("the parts of a reply are not looked at", SERVERS, "text=hidden(r.text)", "text=r.text", HOSTILE, "f60"),
-    Planted("errors quote the key", SERVERS, "        return f._replace(what=self.secret.scrubbed(f.what))", "        return f", ASK, "f52"),
+    Planted("errors quote the key", SERVERS, "        return f._replace(what=self.secret.scrubbed(f.what))", "        return f", HOSTILE, "f60"),
     Planted("an address may hold a password", MODELS, "    if parts.username or parts.password or parts.query or \"@\" in parts.netloc:", "    if False:", HOSTILE, "f60"),
     Planted("a key in place of its variable's name", MODELS, "    if not name or name in os.environ: return \"\"", "    return \"\"", HOSTILE, "f60"),
     # replies and money
@@ -62,7 +62,7 @@ PLANTED = [
     Planted("a wrong address is asked for every question", SERVERS, "most = max(1, int(self.window.size)) if self.heard else 1", "most = max(1, int(self.window.size))", ASK, "f58"),
     Planted("a wrong key is tried again", SERVERS, "    if status == 401: return Fault(\"stop\"", "    if status == 401: return Fault(\"again\"", ASK, "f15 or f58"),
     Planted("Retry-After is not heard", SERVERS, "def _sane(seconds: float) -> float|None: return max(0., seconds)", "def _sane(seconds: float) -> float|None: return 0*max(0., seconds)", ASK, "f14_retry"),
-    Planted("an unknown price is nothing", MODELS, "return 0. if m.provider == \"local\" else None", "return 0.", ASK, "f21"),
+    Planted("an unknown price is nothing", MODELS, "return 0. if m.provider == \"local\" else None", "return 0.", SERVED, "f21"),
     Planted("max_tokens may be anything", MODELS, "        if not 1 <= self.max_tokens <= 1_000_000:", "        if False:", "test_cli.py", "f75"),
     Planted("the provider's key forgets the system message", MODELS, "msgspec.json.encode(ask.changed(id=\"\"), order", "msgspec.json.encode(ask.changed(id=\"\", system=\"\"), order", ASK, "f34"),
     # what others write
