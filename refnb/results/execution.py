@@ -8,6 +8,7 @@ __all__ = ['KINDS', 'READY', 'read_notebook', 'source', 'Parameter', 'parameters
 
 # %% ../../nbs/results/06_execution.ipynb #1e9c779b
 import ast, hashlib, os, re, tempfile, time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 import msgspec
@@ -87,8 +88,17 @@ def bind(declared: dict[str, Parameter], given: dict[str, Any], where: str = "no
 def _files_hash(root: Path, pattern: str) -> str:
     "A hash over names and contents of files."
     h = hashlib.sha256()
-    for p in sorted(root.rglob(pattern)) if root.is_dir() else []: h.update(f"{p.relative_to(root)} {sha256(p.read_bytes())}\n".encode())
+    for name in sorted(_names_below(root, pattern.removeprefix("*"))): h.update(f"{'/'.join(name)} {sha256(_content(root, name))}\n".encode())
     return h.hexdigest()
+
+def _names_below(root: Path, end: str) -> Iterator[tuple[str, ...]]:
+    "The files below a folder whose names end so, each taken apart; os.walk takes a third of the time of Path.rglob."
+    for folder, _, files in os.walk(root):
+        inside = tuple(x for x in folder[len(str(root)):].split(os.sep) if x)
+        yield from ((*inside, f) for f in files if f.endswith(end))
+
+def _content(root: Path, name: tuple[str, ...]) -> bytes:
+    with open(os.path.join(root, *name), "rb") as f: return f.read()
 
 def code_hash() -> str:
     "A hash over refnb's code and data."
