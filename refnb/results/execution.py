@@ -9,6 +9,7 @@ __all__ = ['KINDS', 'READY', 'read_notebook', 'source', 'Parameter', 'parameters
 # %% ../../nbs/results/06_execution.ipynb #1e9c779b
 import ast, hashlib, os, re, tempfile, time
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 import msgspec
@@ -88,7 +89,7 @@ def bind(declared: dict[str, Parameter], given: dict[str, Any], where: str = "no
 def _files_hash(root: Path, pattern: str) -> str:
     "A hash over names and contents of files."
     h = hashlib.sha256()
-    for name in sorted(_names_below(root, pattern.removeprefix("*"))): h.update(f"{'/'.join(name)} {sha256(_content(root, name))}\n".encode())
+    for name in sorted(_names_below(root, pattern.removeprefix("*"))): h.update(f"{'/'.join(name)} {_file_hash(os.path.join(root, *name))}\n".encode())
     return h.hexdigest()
 
 def _names_below(root: Path, end: str) -> Iterator[tuple[str, ...]]:
@@ -97,8 +98,14 @@ def _names_below(root: Path, end: str) -> Iterator[tuple[str, ...]]:
         inside = tuple(x for x in folder[len(str(root)):].split(os.sep) if x)
         yield from ((*inside, f) for f in files if f.endswith(end))
 
-def _content(root: Path, name: tuple[str, ...]) -> bytes:
-    with open(os.path.join(root, *name), "rb") as f: return f.read()
+@lru_cache(maxsize=4096)  # summaries of runs, which one table after the other asks for
+def _content_hash(path: str, inode: int, written: int, size: int) -> str:
+    "Hash a file; one that was written anew has another inode, time or size."
+    with open(path, "rb") as f: return sha256(f.read())
+
+def _file_hash(path: str) -> str:
+    now = os.stat(path)
+    return _content_hash(path, now.st_ino, now.st_mtime_ns, now.st_size)
 
 def code_hash() -> str:
     "A hash over refnb's code and data."
