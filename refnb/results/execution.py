@@ -111,6 +111,7 @@ def code_hash() -> str:
     "A hash over refnb's code and data."
     return sha256("".join([_files_hash(Path(__file__).parents[1], "*.py"), _files_hash(packaged("data"), "*.yaml"), _files_hash(packaged("data"), "*.jsonl"), _files_hash(packaged("data"), "*.txt")]).encode())
 
+# %% ../../nbs/results/06_execution.ipynb #5b7e21c4
 def _inputs(name: str, s: Settings) -> dict[str, str]:
     "Ids of upstream files, hashes of hub files and, of a table of yours, of its printed values, that a table is made from."
     t = printed(name)
