@@ -27,19 +27,23 @@ Bench = Callable[[], Row|Iterable[Row]]
 
 # Measuring
 
-def best(once: Callable[[], float], budget: float|None = None) -> float:
-    "Measure once; five times if that is quick; once more if it is over its budget, for other work may have disturbed it."
+def best(once: Callable[[], float]) -> float:
+    "Measure once; five times if that is quick."
     first = once()
-    if first < QUICK: return min(first, *(once() for _ in range(4)))
-    return min(first, once()) if budget is not None and first >= budget else first
+    return min(first, *(once() for _ in range(4))) if first < QUICK else first
 
-def cpu(call: Callable, budget: float|None = None) -> float:
+def again_if_over(once: Callable[[], float], budget: float) -> float:
+    "Measure once, and once more if that is over its budget, for other work may have disturbed it."
+    first = once()
+    return min(first, once()) if first >= budget else first
+
+def cpu(call: Callable) -> float:
     "Measure the CPU seconds of a call in this process."
     def once() -> float:
         start = time.process_time()
         call()
         return time.process_time() - start
-    return best(once, budget)
+    return best(once)
 
 def child(*args, **env) -> float:
     "Run a command once; return the CPU seconds that it and its children took."
@@ -53,6 +57,18 @@ def with_clock(measure: Callable[[], float]) -> tuple[float, float]:
     "Return what `measure` returns, and the seconds by the clock that it took."
     start = time.monotonic()
     return measure(), time.monotonic() - start
+
+def fixed_work() -> float:
+    "CPU seconds of counting pieces of the same words: how fast this machine is just now."
+    words = [str(i*i) for i in range(60_000)]
+    def once() -> float:
+        start = time.process_time()
+        counts: dict[str, int] = {}
+        for word in words:
+            for i in range(0, 9, 3): counts[word[i:i + 3]] = counts.get(word[i:i + 3], 0) + 1
+        sorted(set(words))
+        return time.process_time() - start
+    return best(once)
 
 # the peak since the process became Python: getrusage would count the parent's memory at the fork
 SAY = """
@@ -90,6 +106,7 @@ def absent(name: str, why: str = "needs the upstream files: set REFNB_UPSTREAM")
 
 def line(row: Row) -> str:
     "Format a row."
+    if row.used == float("inf"): return f"{row.name}: failed: {row.why}"
     if row.used is None: return f"{row.name:100} {'-':>9} {'':14} {row.why}"
     budget = f"{row.budget:8.2f}" if row.budget else ""
     verdict = "" if row.budget is None else "OVER" if row.over else "ok"
@@ -107,11 +124,13 @@ def rows_of(bench: Bench) -> Iterator[Row]:
 def show(benches: Iterable[Bench]) -> int:
     "Measure and print; return 1 if something is over its budget or failed, else 0."
     start, over, n = time.monotonic(), [], 0
+    print(f"Plain work that tells how fast the machine is just now: {fixed_work():.3f} CPU s\n")
     print(f"{'what is measured':100} {'used':>9} {'':5} {'budget':>8}", flush=True)
     for bench in benches:
         for row in rows_of(bench):
             n += 1
             if row.over: over.append(row)
-            print(f"{row.name}: failed: {row.why}" if row.used == float("inf") else line(row), flush=True)
-    print(f"\n{n} rows in {time.monotonic() - start:.0f} s; {len(over) or 'none'} over budget" + "".join(f"\n  {r.name}" for r in over))
+            print(line(row), flush=True)
+    print(f"\nThe same plain work at the end: {fixed_work():.3f} CPU s")
+    print(f"{n} rows in {time.monotonic() - start:.0f} s; {len(over) or 'none'} over budget" + "".join(f"\n  {r.name}" for r in over))
     return int(bool(over))
