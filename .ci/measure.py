@@ -58,17 +58,15 @@ def with_clock(measure: Callable[[], float]) -> tuple[float, float]:
     start = time.monotonic()
     return measure(), time.monotonic() - start
 
-def fixed_work() -> float:
+def plain_work() -> float:
     "CPU seconds of counting pieces of the same words: how fast this machine is just now."
     words = [str(i*i) for i in range(60_000)]
-    def once() -> float:
-        start = time.process_time()
-        counts: dict[str, int] = {}
-        for word in words:
-            for i in range(0, 9, 3): counts[word[i:i + 3]] = counts.get(word[i:i + 3], 0) + 1
-        sorted(set(words))
-        return time.process_time() - start
-    return best(once)
+    start = time.process_time()
+    counts: dict[str, int] = {}
+    for word in words:
+        for i in range(0, 9, 3): counts[word[i:i + 3]] = counts.get(word[i:i + 3], 0) + 1
+    sorted(set(words))
+    return time.process_time() - start
 
 # the peak since the process became Python: getrusage would count the parent's memory at the fork
 SAY = """
@@ -104,12 +102,13 @@ def absent(name: str, why: str = "needs the upstream files: set REFNB_UPSTREAM")
 
 # Printing
 
-def line(row: Row) -> str:
-    "Format a row."
+def line(row: Row, pace: float) -> str:
+    "Format a row; `pace` is how many times as long as at best plain work takes just now."
     if row.used == float("inf"): return f"{row.name}: failed: {row.why}"
     if row.used is None: return f"{row.name:100} {'-':>9} {'':14} {row.why}"
     budget = f"{row.budget:8.2f}" if row.budget else ""
-    verdict = "" if row.budget is None else "OVER" if row.over else "ok"
+    slow = f"; plain work takes {pace:.1f} times its least here" if pace > 1.1 else ""
+    verdict = "" if row.budget is None else f"OVER{slow}" if row.over else "ok"
     return f"{row.name:100} {row.used:9.3f} {row.unit:5} {budget:8} {verdict}".rstrip()
 
 def rows_of(bench: Bench) -> Iterator[Row]:
@@ -121,16 +120,25 @@ def rows_of(bench: Bench) -> Iterator[Row]:
         name = getattr(bench, "__name__", "a benchmark")
         yield Row(name, float("inf"), 0., "", f"{type(e).__name__}: {e}")
 
+class Pace:
+    "How busy the machine is with other work, which the CPU seconds of all that is measured share."
+    def __init__(self):
+        self.least = min(plain_work() for _ in range(5))
+    def now(self) -> float:
+        "How many times its least plain work takes now."
+        used = min(plain_work() for _ in range(2))
+        self.least = min(self.least, used)
+        return used/self.least
+
 def show(benches: Iterable[Bench]) -> int:
     "Measure and print; return 1 if something is over its budget or failed, else 0."
-    start, over, n = time.monotonic(), [], 0
-    print(f"Plain work that tells how fast the machine is just now: {fixed_work():.3f} CPU s\n")
+    start, over, n, pace = time.monotonic(), [], 0, Pace()
     print(f"{'what is measured':100} {'used':>9} {'':5} {'budget':>8}", flush=True)
     for bench in benches:
         for row in rows_of(bench):
             n += 1
             if row.over: over.append(row)
-            print(line(row), flush=True)
-    print(f"\nThe same plain work at the end: {fixed_work():.3f} CPU s")
-    print(f"{n} rows in {time.monotonic() - start:.0f} s; {len(over) or 'none'} over budget" + "".join(f"\n  {r.name}" for r in over))
+            print(line(row, pace.now() if row.over else 1.), flush=True)
+    print(f"\n{n} rows in {time.monotonic() - start:.0f} s; {len(over) or 'none'} over budget; plain work took {pace.least:.3f} CPU s at best, {pace.now():.1f} times that at the end")
+    for row in over: print(f"  {row.name}")
     return int(bool(over))
