@@ -1,8 +1,9 @@
-"""Asking a server against its budget: CPU of this process for each question, 500 under way at a time, the server in another process; called by bench.py, or alone."""
+"""Asking a server against its budget: CPU of this process for each question, 500 under way at a time, the server in another process. Called by bench.py, or alone."""
 import asyncio, json, subprocess, sys, tempfile, time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from bench_books import SAY, cpu, peak
+from measure import Row, again_if_over, cpu, peak, show
 
 ROOT, DELAY, AT_ONCE = Path(__file__).parents[1], 0.5, 500
 
@@ -51,38 +52,36 @@ def through(client, call, n: int, url: str) -> float:
             return (time.process_time() - start)/n*1000
     return asyncio.run(main())
 
-def split(url: str, n: int) -> list[tuple[str, float]]:
-    "Where the time goes."
-    import httpx2, openai
+def parts(url: str, n: int) -> Iterator[Row]:
+    "Where the time goes: the bare requests, the reading of replies, and keeping them."
+    import httpx2
     from refnb.models.language.language_models import Reply, ask_key
     from refnb.models.language.replies import Replies
-    from refnb.models.language.servers import Patience, Secret, payload, said, _the_client
-    plain = lambda: openai.AsyncOpenAI(api_key="none", base_url=url, max_retries=0)
+    from refnb.models.language.keys import Secret
+    from refnb.models.language.language_models import Patience
+    from refnb.models.language.protocol import payload, read_reply
+    from refnb.models.language.servers import _the_client
     ours = lambda: _the_client(model(url), Secret(""), Patience(), AT_ONCE)
-    typed = lambda c, a: c.chat.completions.create(**payload(a)[1])
     posted = lambda c, a: c.post("/chat/completions", cast_to=httpx2.Response, content=json.dumps(payload(a)[1]).encode())
-    out = [("the openai client as it comes, typed calls", through(plain, typed, n, url)), ("typed calls over many small pools", through(ours, typed, n, url)),
-           ("untyped posts, one pool", through(plain, posted, n, url)), ("untyped posts over many small pools: what refnb uses", through(ours, posted, n, url))]
+    yield Row("  of that: the bare requests", through(ours, posted, n, url), None, "ms")
     given = list(asks(model(url), 500))
     reply = b'{"model": "m", "choices": [{"finish_reason": "stop", "message": {"content": "The mention refers to: Bea"}}], "usage": {"prompt_tokens": 900, "completion_tokens": 8}}'
-    out.append(("key, body and reading of a reply", cpu(lambda: [(ask_key(a), payload(a), said(reply, a)) for a in given])/500*1000))
+    yield Row("  of that: key, body and reading of a reply", cpu(lambda: [(ask_key(a), payload(a), read_reply(reply, a)) for a in given])/500*1000, None, "ms")
     with tempfile.TemporaryDirectory() as folder, Replies(folder) as store:
         put = lambda: [store.put_many((ask_key(a), Reply("x"), a) for a in given[i:i + 10]) for i in range(0, 500, 10)]
-        return [*out, ("keeping a reply, ten at a time, key included", cpu(put)/500*1000)]
+        yield Row("  of that: keeping a reply, ten at a time, key included", cpu(put)/500*1000, None, "ms")
 
-def memory(url: str, n: int) -> float:
-    "MB at the peak of a process that asks n questions."
-    return peak(SAY.format(f"import bench_models as b; b.whole({url!r}, {n}, 'memory{n}')"))[1]
-
-def lines() -> list[tuple[str, float, float|None]]:
-    "What is measured, milliseconds of CPU a question (or MB), and the budget."
+def asking() -> Iterator[Row]:
+    "Milliseconds of CPU that a question takes, and whether memory grows with the questions."
+    import openai  # loaded before anything is measured  # noqa: F401
     with stub() as url:
-        import openai  # loaded before anything is measured  # noqa: F401
         whole(url, 100, "warm")
-        got = [(f"a question to a server, {AT_ONCE} at a time, in ms: asked, kept and passed on", min(whole(url, 5000, f"turn{i}") for i in range(3)), 2.)]
-        got += [(f"of that, in ms: {name}", used, None) for name, used in split(url, 2500)]
-        return got + [(f"memory flat: {n:,} questions to a server, peak in MB", memory(url, n), None) for n in (2_500, 10_000)]
+        used = again_if_over(lambda: whole(url, 5000, f"turn{time.monotonic_ns()}"), 2.)
+        yield Row(f"a question to a server, {AT_ONCE} at a time: asked, kept and passed on", used, 2., "ms")
+        yield from parts(url, 1000)
+        for n in (500, 2_000):
+            yield Row(f"  peak memory, which does not grow: {n:,} questions", peak("import bench_models as b", f"b.whole({url!r}, {n}, 'memory{n}')")[1], None, "MB")
 
-if __name__ == "__main__":
-    for name, used, budget in lines():
-        print(f"{name:105} {used:9.3f} {f'{budget:8.2f}' if budget else '':8} {'' if budget is None else 'ok' if used < budget else 'OVER'}")
+BENCHES: list[Callable] = [asking]
+
+if __name__ == "__main__": sys.exit(show(BENCHES))

@@ -8,6 +8,8 @@ __all__ = ['KINDS', 'READY', 'read_notebook', 'source', 'Parameter', 'parameters
 
 # %% ../../nbs/results/06_execution.ipynb #1e9c779b
 import ast, hashlib, os, re, tempfile, time
+from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 import msgspec
@@ -87,13 +89,29 @@ def bind(declared: dict[str, Parameter], given: dict[str, Any], where: str = "no
 def _files_hash(root: Path, pattern: str) -> str:
     "A hash over names and contents of files."
     h = hashlib.sha256()
-    for p in sorted(root.rglob(pattern)) if root.is_dir() else []: h.update(f"{p.relative_to(root)} {sha256(p.read_bytes())}\n".encode())
+    for name in sorted(_names_below(root, pattern.removeprefix("*"))): h.update(f"{'/'.join(name)} {_file_hash(os.path.join(root, *name))}\n".encode())
     return h.hexdigest()
+
+def _names_below(root: Path, end: str) -> Iterator[tuple[str, ...]]:
+    "The files below a folder whose names end so, each taken apart; os.walk takes a third of the time of Path.rglob."
+    for folder, _, files in os.walk(root):
+        inside = tuple(x for x in folder[len(str(root)):].split(os.sep) if x)
+        yield from ((*inside, f) for f in files if f.endswith(end))
+
+@lru_cache(maxsize=4096)  # summaries of runs, which one table after the other asks for
+def _content_hash(path: str, inode: int, written: int, size: int) -> str:
+    "Hash a file; one that was written anew has another inode, time or size."
+    with open(path, "rb") as f: return sha256(f.read())
+
+def _file_hash(path: str) -> str:
+    now = os.stat(path)
+    return _content_hash(path, now.st_ino, now.st_mtime_ns, now.st_size)
 
 def code_hash() -> str:
     "A hash over refnb's code and data."
     return sha256("".join([_files_hash(Path(__file__).parents[1], "*.py"), _files_hash(packaged("data"), "*.yaml"), _files_hash(packaged("data"), "*.jsonl"), _files_hash(packaged("data"), "*.txt")]).encode())
 
+# %% ../../nbs/results/06_execution.ipynb #5b7e21c4
 def _inputs(name: str, s: Settings) -> dict[str, str]:
     "Ids of upstream files, hashes of hub files and, of a table of yours, of its printed values, that a table is made from."
     t = printed(name)
