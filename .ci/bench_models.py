@@ -1,22 +1,26 @@
 """Asking a server against its budget: CPU of this process for each question, 500 under way at a time, the server in another process. Called by bench.py, or alone."""
-import asyncio, json, subprocess, sys, tempfile, time
+import asyncio, json, os, subprocess, sys, tempfile, time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from unittest.mock import patch
 from measure import Row, again_if_over, cpu, peak, show
 
 ROOT, DELAY, AT_ONCE = Path(__file__).parents[1], 0.5, 500
 
 @contextmanager
-def stub():
-    "The address of a server that answers after half a second."
-    p = subprocess.Popen([sys.executable, ROOT/"tests/stub_server.py", str(DELAY)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+def stub(delay: float = DELAY):
+    "The address of a server that answers after half a second, or so."
+    p = subprocess.Popen([sys.executable, ROOT/"tests/stub_server.py", str(delay)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try: yield p.stdout.readline().strip()
     finally: p.communicate("")
 
+KEY = "EXAMPLE_KEY_OF_A_BENCH"
+
 def model(url: str):
     from refnb.models.language.language_models import the_model
-    return the_model("gpt-4o-mini", base_url=url, key="", decoding={"max_tokens": 64})
+    os.environ[KEY] = "sk-made-up-" + "0123456789"*4
+    return the_model("gpt-4o-mini", base_url=url, key=KEY, rate={}, decoding={"max_tokens": 64})
 
 def asks(m, n: int, name: str = "q"):
     "Questions of two thousand words, made as they are needed."
@@ -29,13 +33,13 @@ def per_question(f, n: int) -> float:
     start = time.process_time(); f()
     return (time.process_time() - start)/n*1000
 
-def whole(url: str, n: int, name: str) -> float:
+def whole(url: str, n: int, name: str, at_once: int = AT_ONCE) -> float:
     "Asked, kept in the store, and passed on."
     from refnb.models.language.replies import Replies
     from refnb.models.language.servers import ask_all
     m, told = model(url), []
     with tempfile.TemporaryDirectory() as folder, Replies(folder) as store:
-        used = per_question(lambda: ask_all(asks(m, n, name), m, store, concurrency=AT_ONCE, on_reply=lambda a, r: told.append(r.finish)), n)
+        used = per_question(lambda: ask_all(asks(m, n, name), m, store, concurrency=at_once, on_reply=lambda a, r: told.append(r.finish)), n)
     assert told == ["stop"]*n, set(told)
     return used
 
@@ -82,6 +86,31 @@ def asking() -> Iterator[Row]:
         for n in (500, 2_000):
             yield Row(f"  peak memory, which does not grow: {n:,} questions", peak("import bench_models as b", f"b.whole({url!r}, {n}, 'memory{n}')")[1], None, "MB")
 
-BENCHES: list[Callable] = [asking]
+@contextmanager
+def careless():
+    "Asking without looking for keys, without caps, raw bytes, claims and syncs."
+    from refnb.models.language import replies, servers
+    from refnb.models.language.keys import Secret
+    opened = replies._open
+    def unsynced(path):
+        db = opened(path)
+        db.execute("pragma synchronous=off")
+        return db
+    same = lambda self, x: x
+    with patch.object(Secret, "clean", same), patch.object(Secret, "hidden", same), patch.object(servers, "_guarded", lambda http, carrier, patience: carrier), \
+         patch.object(replies, "_open", unsynced), patch.object(replies._Claims, "_lock", lambda self, key, take: True), patch.object(replies.zlib, "compress", lambda raw, level: b""):
+        yield
+
+def safety() -> Row:
+    "What being safe costs: CPU of a question, as a multiple of one that is asked carelessly; both in turn."
+    with stub(.02) as url:
+        whole(url, 100, "warm", 50)
+        safe, bare = [], []
+        for turn in range(4):
+            safe.append(whole(url, 1500, f"safe{turn}", 50))
+            with careless(): bare.append(whole(url, 1500, f"bare{turn}", 50))
+    return Row("the same with keys looked for, caps, raw bytes and syncs, 50 at a time, as a multiple of without", min(safe)/min(bare), 1.05, "times")
+
+BENCHES: list[Callable] = [asking, safety]
 
 if __name__ == "__main__": sys.exit(show(BENCHES))

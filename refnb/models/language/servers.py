@@ -164,7 +164,7 @@ def base_url(m: LanguageModel) -> str:
     return m.base_url or DEFAULT_URL
 
 # %% ../../../nbs/models/language/06_servers.ipynb #1efcb612
-_MOST: ContextVar[int] = ContextVar("most", default=0)  # bytes that the reply under way may have
+_MOST: ContextVar[int] = ContextVar("most", default=10**9)  # bytes that the reply under way may have
 
 class _Unfit(Exception): "A reply that is not taken."
 class _TooLarge(_Unfit): "It is beyond its cap."
