@@ -18,6 +18,7 @@ from ..core.settings import Settings, packaged
 from ..core.files import read_bytes, write_atomic
 from ..core.upstream import data_ids
 from ..core.hub import hub_files, hub_path
+from ..core.inert import csv_rows
 from .tables import YOURS, printed, sha256
 from .board import notebook_of, read_provenance, stale
 from .kernels import kernel_managers
@@ -231,8 +232,7 @@ def execute(name: str, nb: bytes, parameters: dict, timeout: int, folder: str|Pa
 # %% ../../nbs/results/06_execution.ipynb #ddd7c488
 def _numbers(csv_text: bytes) -> set[tuple[str, str]]:
     "The cells of a report that have a number."
-    import csv, io
-    return {(c["row"], c["column"]) for c in csv.DictReader(io.StringIO(csv_text.decode(), newline="")) if c["ours"]}
+    return {(c["row"], c["column"]) for c in csv_rows(csv_text.decode()) if c["ours"]}
 
 def verdict(name: str, files: dict[str, bytes], reports: str|Path) -> str:
     """Tell what to do with the files of a new report of paper/table, in the folder of reports: new, changed, same or

@@ -16,6 +16,7 @@ from ..core.files import read_jsonl
 from ..core.settings import Settings, load_settings
 from ..core.extensions import entry_points, load_entry_point, named_object
 from ..core.runs import Run, RunInfo, find_runs, places_of_summaries, run_hash, split_hash, the_summary
+from ..core.inert import inert
 from ..metrics.choice import Mode, counted, labels, outcomes, outcomes_of_summary
 from ..metrics.uncertainty import Interval, cluster_bootstrap
 from ..metrics.comparisons import Difference, McNemar, mcnemar, pair_by_id, paired_bootstrap, paired_permutation
@@ -76,7 +77,10 @@ class Scores:
     def intervals(self) -> dict[str, Interval]:
         "All rows as Intervals."
         return {g: self.interval(g) for g in self.df.index}
-    def __repr__(self): return f"accuracy{f' by {self.by}' if self.by else ''} ({self.mode})\n{self.df.round(4).to_string()}" + (f"\n{self.warning}" if self.failed else "")
+    def __repr__(self):
+        head = f"accuracy{f' by {self.by}' if self.by else ''} ({self.mode})"
+        tail = f"\n{self.warning}" if self.failed else ""
+        return inert(f"{head}\n{self.df.round(4).to_string()}{tail}", keep="\n")
     def _repr_html_(self): return f"<p>accuracy{f' by {html.escape(self.by)}' if self.by else ''} ({self.mode}), 95 % intervals over documents</p>{self.df.round(4).to_html()}" + (f"<p>{self.warning}</p>" if self.failed else "")
 
 # %% ../../nbs/results/00_scores.ipynb #f4a93a9b
