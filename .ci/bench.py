@@ -1,81 +1,113 @@
-"""CPU seconds against their budgets, all in one run. `make bench` prints them; nothing here is a test, for machines are shared and noisy."""
-import os, resource, subprocess, sys, tempfile, time
+"""CPU seconds against their budgets: `make bench` prints each as soon as it is measured. Nothing here is a test, for machines are shared and noisy.
+
+`python .ci/bench.py books models` measures only these: commands, journals, identifyme, altentities, books, models, local.
+"""
+import sys, tempfile
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 import bench_altentities, bench_books, bench_identifyme, bench_local, bench_models
+from measure import BIN, HERE, Row, again_if_over, best, child, cpu, show, upstream_is_here, with_clock
 
-BIN = Path(sys.executable).parent
+REPORTS = HERE.parent/"reports"
 
-def child(*args, **env) -> float:
-    "CPU seconds of a command and its children, the best of three."
-    def once():
-        a = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run(args, check=True, stdout=subprocess.DEVNULL, env=os.environ | env)
-        b = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return b.ru_utime + b.ru_stime - a.ru_utime - a.ru_stime
-    return min(once() for _ in range(3))
 
-def here(f) -> float:
-    "CPU seconds of a call, the best of three."
-    def once():
-        start = time.process_time(); f()
-        return time.process_time() - start
-    return min(once() for _ in range(3))
+# Commands
 
-def overhead(folder: Path) -> float:
-    "CPU seconds of a batch for each of six more notebooks that do nothing but report, kernels included."
-    code = """
-import json, sys, resource
-from pathlib import Path
+def beginnings() -> Iterator[Row]:
+    "What every command begins with."
+    yield Row("refnb --help", best(lambda: child(BIN/"refnb", "--help")), .2)
+    yield Row("import refnb", best(lambda: child(sys.executable, "-c", "import refnb")), .1)
+
+NOTEBOOK = """
+import json, sys
 import refnb.results.execution as b
-cell = lambda text, *tags: dict(cell_type="code", metadata={"tags": list(tags)}, source=text, outputs=[], execution_count=None, id=f"c{abs(hash(text)) % 10**6}")
-nb = json.dumps(dict(cells=[cell('out: str = ""', "parameters"), cell("1 + 1")], metadata={"kernelspec": {"name": "python3", "display_name": "python3", "language": "python"}}, nbformat=4, nbformat_minor=5)).encode()
+cell = lambda text, *tags: dict(cell_type="code", metadata={"tags": list(tags)}, source=text, outputs=[], execution_count=None, id=f"c{len(text)}")
+kernel = {"name": "python3", "display_name": "python3", "language": "python"}
+nb = json.dumps(dict(cells=[cell('out: str = ""', "parameters"), cell("1 + 1")], metadata={"kernelspec": kernel}, nbformat=4, nbformat_minor=5)).encode()
 for _ in range(int(sys.argv[1])): assert b.execute("identifyme/table_3_main_results", nb, {"out": ""}, 60).fault == "wrote no report"
 """
-    return (child(sys.executable, "-c", code, "7") - child(sys.executable, "-c", code, "1"))/6
 
-def again(folder: Path) -> float:
-    "CPU seconds of a second `reproduce` with nothing changed."
-    env = dict(REFNB_REPORTS=str(folder/"reports"), REFNB_RUNS=str(folder/"runs"), REFNB_OFFLINE="true")
-    subprocess.run([BIN/"refnb", "reproduce"], check=True, stdout=subprocess.DEVNULL, env=os.environ | env)
-    return child(BIN/"refnb", "reproduce", **env)
+def a_notebook() -> Row:
+    "Each of three more notebooks that do nothing, with a fresh kernel each."
+    more = child(sys.executable, "-c", NOTEBOOK, "4") - child(sys.executable, "-c", NOTEBOOK, "1")
+    return Row("a notebook of a batch that does nothing, kernel included", more/3, 1.)
 
-def wall(*args, **env) -> float:
-    "Seconds by the clock of one command."
-    start = time.monotonic()
-    subprocess.run(args, check=True, stdout=subprocess.DEVNULL, env=os.environ | env)
-    return time.monotonic() - start
+MARKED = """
+import sys
+from refnb.core.files import write_atomic
+from refnb.core.settings import load_settings
+from refnb.results.execution import code_hash
+from refnb.results.reproduce import _mark, _state, choose, job_of
+s, code = load_settings(reports=sys.argv[1]), code_hash()
+for job in (job_of(name, {}) for name in choose([])): write_atomic(_state(job.name, s), _mark(job, s, code))
+"""
 
-def tables(folder: Path) -> float:
-    "Seconds by the clock for all IdentifyMe tables, made anew."
-    return wall(BIN/"refnb", "reproduce", "identifyme", "--force", REFNB_REPORTS=str(folder/"anew"), REFNB_RUNS=str(folder/"runs"), REFNB_OFFLINE="true")
+def again() -> Row:
+    "`reproduce` beside a copy of the committed reports, marked as if a batch had just made them."
+    with tempfile.TemporaryDirectory() as tmp:
+        reports = Path(tmp)/"reports"
+        copied(reports)
+        child(sys.executable, "-c", MARKED, reports)
+        env = {"REFNB_REPORTS": str(reports), "REFNB_RUNS": f"{tmp}/runs", "REFNB_OFFLINE": "true"}
+        once = lambda: child(BIN/"refnb", "reproduce", **env)
+        return Row("reproduce, all tables, nothing changed", again_if_over(once, 2.), 2.)
 
-def bootstrap() -> float:
+def copied(reports: Path):
+    "Copy what is committed of the reports."
+    import shutil
+    shutil.copytree(REPORTS, reports, ignore=shutil.ignore_patterns(".batch", "sample"))
+
+RUNS = """
+from refnb.core.settings import load_settings
+from refnb.results.reproduce import choose, job_of, replay
+replay([job_of(name, {}) for name in choose(['identifyme'])], load_settings())
+"""
+
+def tables() -> Iterator[Row]:
+    "All IdentifyMe tables, made anew from the runs of a batch before."
+    with tempfile.TemporaryDirectory() as tmp:
+        env = {"REFNB_REPORTS": f"{tmp}/reports", "REFNB_RUNS": f"{tmp}/runs", "REFNB_OFFLINE": "true"}
+        where = "" if upstream_is_here() else ", without upstream files"
+        yield Row(f"the runs that IdentifyMe's tables score{where}", child(sys.executable, "-c", RUNS, **env))
+        _, clock = with_clock(lambda: child(BIN/"refnb", "reproduce", "identifyme", "--force", **env))
+        yield Row(f"all IdentifyMe tables{where}, seconds by the clock", clock, 30., "s")
+
+def site() -> Row:
+    with tempfile.TemporaryDirectory() as tmp:
+        return Row("the site", child(sys.executable, HERE/"site/build.py", "--out", f"{tmp}/site"), 10.)
+
+
+# Journals and intervals
+
+def bootstrap() -> Row:
     import numpy as np
     from refnb.metrics.uncertainty import cluster_bootstrap
     rng = np.random.default_rng(0)
     values, clusters = rng.integers(0, 2, 1200), rng.integers(0, 149, 1200)
-    return here(lambda: cluster_bootstrap(values, clusters, 10_000))
+    used = cpu(lambda: cluster_bootstrap(values, clusters, 10_000))
+    return Row("10,000 cluster-bootstrap resamples of 1,200 answers in 149 documents", used, .3)
 
-def replay(folder: Path, n: int) -> float:
+def replay(n: int, budget: float|None = None) -> Row:
+    "Reading a journal anew, as a resumed run does."
     from refnb.core.runs import _line, read_journal
     from refnb.core.types import Answer
-    path = folder/f"journal-{n}"
-    path.write_bytes(b"".join(_line(Answer(f"d:{i}", (i % 5,), raw="- Mention: she\n- The mention refers to: Bea")) for i in range(n)))
-    return here(lambda: read_journal(path))
-
-def main() -> int:
     with tempfile.TemporaryDirectory() as tmp:
-        folder = Path(tmp)
-        got = [("refnb --help", child(BIN/"refnb", "--help"), 0.2), ("import refnb", child(sys.executable, "-c", "import refnb"), 0.1), ("batch overhead per notebook", overhead(folder), 1.0),
-               ("second reproduce, nothing changed", again(folder), 2.0), ("10,000 cluster-bootstrap resamples of 1,200 answers in 149 documents", bootstrap(), 0.3)]
-        got += [(f"replay of a journal of {n:,} answers", replay(folder, n), budget) for n, budget in ((1_000, None), (10_000, None), (100_000, 1.0))]
-        clock = [("all IdentifyMe tables", tables(folder), 30.)]
-        got.append(("the site", child(sys.executable, Path(__file__).parent/"site/build.py", "--out", folder/"site"), 10.))
-    got += bench_identifyme.lines() + bench_altentities.lines() + bench_books.lines() + bench_models.lines() + bench_local.lines()
-    print(f"{'CPU seconds (memory: MB)':105} {'used':>9} {'budget':>8}")
-    for name, used, budget in got: print(f"{name:105} {used:9.3f} {f'{budget:8.2f}' if budget else '':8} {'' if budget is None else 'ok' if used < budget else 'OVER'}")
-    print(f"{'seconds by the clock':105} {'used':>9} {'budget':>8}")
-    for name, used, budget in clock: print(f"{name:105} {used:9.1f} {budget:8.1f} {'ok' if used < budget else 'OVER'}")
-    return any(b and u >= b for _, u, b in got + clock)
+        path = Path(tmp)/"journal"
+        answer = lambda i: Answer(f"d:{i}", (i % 5,), raw="- Mention: she\n- The mention refers to: Bea")
+        path.write_bytes(b"".join(_line(answer(i)) for i in range(n)))
+        return Row(f"replay of a journal of {n:,} answers", cpu(lambda: read_journal(path)), budget)
 
-if __name__ == "__main__": sys.exit(main())
+BENCHES: dict[str, list[Callable]] = {
+    "commands": [beginnings, a_notebook, again, tables, site],
+    "journals": [bootstrap, partial(replay, 10_000), partial(replay, 100_000, 1.)],
+    "identifyme": bench_identifyme.BENCHES, "altentities": bench_altentities.BENCHES, "books": bench_books.BENCHES,
+    "models": bench_models.BENCHES, "local": bench_local.BENCHES}
+
+def main(names: list[str]) -> int:
+    if unknown := [n for n in names if n not in BENCHES]:
+        print(f"unknown: {' '.join(unknown)}; known: {' '.join(BENCHES)}", file=sys.stderr)
+        return 2
+    return show(bench for name in names or BENCHES for bench in BENCHES[name])
+
+if __name__ == "__main__": sys.exit(main(sys.argv[1:]))

@@ -1,18 +1,15 @@
-"""Coreference at book scale and KITMUS at full size against their budgets and against other scorers, all in one run; called by bench.py, or alone."""
-import os, subprocess, sys, tempfile, time
-from collections.abc import Callable
+"""Coreference at book scale, and KITMUS at full size, against their budgets; other scorers beside ours on what they can score in a second. Called by bench.py, or alone."""
+import sys, tempfile
+from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 import numpy as np
+from measure import Row, absent, cpu, peak, show, with_memory
 
 Clusters = list[list[tuple[int, int]]]
+CONLL = "MUC + B3 + CEAFe"
 
-def cpu(f: Callable, times: int = 3) -> float:
-    "CPU seconds of a call, the best of several."
-    def once():
-        start = time.process_time(); f()
-        return time.process_time() - start
-    return min(once() for _ in range(times))
+
+# Books that are made up
 
 def grouped(starts: np.ndarray, widths: np.ndarray, labels: np.ndarray) -> Clusters:
     out: dict = {}
@@ -32,6 +29,23 @@ def book(mentions: int, gold: int, predicted: int, seed: int = 12345) -> tuple[C
     slots, labels = np.concatenate([slot[found], free]), np.concatenate([heard, rng.integers(0, 35, len(free))])
     return grouped(start[slot], width[slot], piece(who, gold)), grouped(start[slots], width[slots], piece(labels, predicted))
 
+def squeezed(clusters: Clusters, words: int, last: int) -> tuple[tuple, ...]:
+    "The same clusters in a book of so many words."
+    from refnb.core.types import Span
+    at = lambda x: x*(words - 1)//last
+    return tuple(tuple(dict.fromkeys(Span(at(s), at(e)) for s, e in c)) for c in clusters)
+
+def documents(words: int, mentions: int, gold: int, predicted: int):
+    "A book of so many words as a document, and as a system might return it."
+    from refnb.core.documents import Document
+    pair = book(mentions, gold, predicted)
+    last = max(e for side in pair for c in side for _, e in c)
+    sentences = tuple(tuple(f"w{i % 5000}" for i in range(k, min(k + 25, words))) for k in range(0, words, 25))
+    return [[Document("book", sentences, squeezed(side, words, last))] for side in pair]
+
+
+# Scorers
+
 def three(gold: Clusters, predicted: Clusters) -> float:
     "MUC + B3 + CEAFe by refnb."
     from refnb.metrics.coref import CONLL, METRICS, as_prf, table
@@ -50,89 +64,113 @@ def coreference_eval(gold: Clusters, predicted: Clusters) -> float:
     f1 = lambda p, pn, r, rn: 2*p*r/(p*rn + r*pn)
     return sum(f1(*x) for x in ((*m.muc(d.pred, d.gold_mentions), *m.muc(d.gold, d.pred_mentions)), (*m.b_cubed(d.pred, d.gold_mentions), *m.b_cubed(d.gold, d.pred_mentions)), m.ceafe(d.pred, d.gold)))/3
 
-def peak(code: str) -> tuple[float, float]:
-    "CPU seconds that some code says, and the peak memory of its process in MB."
-    out = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": os.pathsep.join(x for x in (str(Path(__file__).parent), os.environ.get("PYTHONPATH")) if x)}).stdout.split()
-    return float(out[-2]), float(out[-1])
+def beside_others() -> Iterator[Row]:
+    "Ours and two others on what all three can score in a second; scorch with the same result, coreference-eval has another CEAFe."
+    g, p = book(2_000, 35, 200)
+    expected = three(g, p)
+    for name, scorer in (("refnb", three), ("scorch", scorch), ("coreference-eval", coreference_eval)):
+        if scorer is scorch: assert abs(scorer(g, p) - expected) < 1e-9, name
+        yield Row(f"{CONLL}, 2,000 mentions, 35 × 200 clusters: {name}", cpu(partial(scorer, g, p)))
 
-# the peak since the process became Python: getrusage would count the parent's memory at the fork
-SAY = "import re, time; start = time.process_time(); {}; print(time.process_time() - start, int(re.search(r'VmHWM:\\s+(\\d+)', open('/proc/self/status').read())[1])/1024)"
+def by_size() -> Iterator[Row]:
+    "Growth with the mentions; the largest has more clusters than the longest book."
+    for n, budget in ((10_000, None), (100_000, None)):
+        g, p = book(n, 35, n//10)
+        yield Row(f"{CONLL}, {n:,} mentions, 35 × {len(p):,} clusters", cpu(partial(three, g, p)), budget)
+    g, p = book(60_000, 35, 20_000)
+    yield Row(f"{CONLL}, 60,000 mentions, 35 × {len(p):,} clusters", cpu(partial(three, g, p)), .06)
 
-def fragmented() -> tuple[float, float]:
-    return peak("from bench_books import book, three; g, p = book(60_000, 17_500, 20_000); three(g[:9], p[:9]); " + SAY.format("three(g, p)"))
+def fragmented() -> Iterator[Row]:
+    "Both sides in pieces: the alignment of CEAFe is what costs."
+    prepare = "from bench_books import book, three; g, p = book(60_000, 17_500, 20_000); three(g[:9], p[:9])"
+    yield from with_memory(f"{CONLL}, 60,000 mentions, both fragmented (about 15,000 × 17,000 clusters)", peak(prepare, "three(g, p)"), 2., 700.)
 
-def novel(folder: Path, tokens: int = 700_000) -> tuple[float, float]:
+def whole_book() -> Iterator[Row]:
+    "As many words, mentions and characters as BookCoref's test books have, all metrics that refnb has."
+    prepare = "from bench_books import documents; from refnb.metrics.coref_scores import score_coref; g, p = documents(225_506, 23_057, 67, 2_000)"
+    for setting, budget in (("full", 2.), ("window", 4.)):
+        yield from with_memory(f"all metrics of a book of 225,506 words and 23,057 mentions, {setting}", peak(prepare, f"score_coref(g, p, {setting!r})"), budget)
+
+
+# From files
+
+NOVEL = """
+import numpy as np
+from pathlib import Path
+from refnb.core.reading import read_documents
+rng, n = np.random.default_rng(0), {tokens}
+word, mark = rng.integers(0, 20_000, n).tolist(), rng.integers(0, 11, n).tolist()
+lines = ["#begin document (book); part 000"]
+for i in range(n):
+    mention = f"({{word[i] % 40}})" if not mark[i] else "-"
+    lines.append(f"book\\t0\\t{{i % 25}}\\tword{{word[i]}}\\t-\\t-\\t-\\t-\\t-\\t-\\t-\\t{{mention}}")
+    if i % 25 == 24: lines.append("")
+path = Path({path!r})
+path.write_text("\\n".join([*lines, "#end document", ""]))
+del lines, word, mark
+"""
+
+def novel() -> Iterator[Row]:
     "Reading a CoNLL book."
-    rng, path = np.random.default_rng(0), folder/"book.conll"
-    words, lines = [f"word{i}" for i in range(20_000)], ["#begin document (book); part 000"]
-    word, mark = rng.integers(0, 20_000, tokens).tolist(), rng.integers(0, 11, tokens).tolist()
-    for i in range(tokens):
-        lines.append(f"book\t0\t{i % 25}\t{words[word[i]]}\t-\t-\t-\t-\t-\t-\t-\t{f'({word[i] % 40})' if not mark[i] else '-'}")
-        if i % 25 == 24: lines.append("")
-    path.write_text("\n".join([*lines, "#end document", ""]))
-    return peak(f"from refnb.core.reading import read_documents; from pathlib import Path; {SAY.format(f'read_documents(Path({str(path)!r}))')}")
+    with tempfile.TemporaryDirectory() as tmp:
+        prepare = NOVEL.format(tokens=700_000, path=f"{tmp}/book.conll")
+        yield from with_memory("reading a CoNLL book of 700,000 tokens", peak(prepare, "read_documents(path)"), 3., 600.)
 
-def from_files() -> float|None:
-    "Three systems on Animal Farm in three settings and one pair on Pride and Prejudice, files included; None where the files are not here."
+def from_files() -> Row:
+    "Three systems on Animal Farm in three settings and one pair on Pride and Prejudice, files included."
     from refnb.core.conll import parse_conll
     from refnb.core.jsonlines import parse_jsonlines
     from refnb.core.settings import load_settings
     from refnb.core.upstream import files_of, get, where
     from refnb.metrics.coref_scores import score_coref
-    s, stem = load_settings(offline=True), "SapienzaNLP/bookcoref/predictions/"
+    name = "from files: three systems on Animal Farm in three settings, one pair on Pride and Prejudice"
+    s, stem, conll = load_settings(offline=True), "SapienzaNLP/bookcoref/predictions/", ("muc", "b3", "ceafe")
     systems = ("off_the_shelf/booknlp", "off_the_shelf/maverick_xl", "finetuned_bookcoref/maverick_xl")
-    if any(where(f, s) == "missing" for n in ("bookcoref", "animal-farm") for f in files_of(n)): return None
-    def all_():
-        gold, conll = parse_conll(get("QipengGuo/dual-cache-coref/data/animal_farm_anno.conll", s)), ("muc", "b3", "ceafe")
+    if any(where(f, s) == "missing" for n in ("bookcoref", "animal-farm") for f in files_of(n)): return absent(name)
+    def score_all():
+        gold = parse_conll(get("QipengGuo/dual-cache-coref/data/animal_farm_anno.conll", s))
         full = {n: parse_jsonlines(get(f"{stem}{n}.jsonl", s)) for n in systems}
         for n in systems:
-            score_coref(gold, full[n], metrics=conll); score_coref(gold, full[n], "window", metrics=conll)
+            score_coref(gold, full[n], metrics=conll)
+            score_coref(gold, full[n], "window", metrics=conll)
             score_coref(gold, parse_jsonlines(get(f"{stem}{n}_splitted.jsonl", s)), "split", metrics=conll)
         pride = [[d for d in full[n] if d.doc_key.startswith("pride")] for n in (systems[2], systems[0])]
         score_coref(*pride, metrics=conll)
-    return cpu(all_)
+    return Row(name, cpu(score_all), 2.)
 
-def replayed(folder: str):
-    "Runs of all released test predictions that are here."
-    from refnb.benchmarks.tasks import find_task
-    from refnb.core.settings import load_settings
-    from refnb.models.published.kitmus import predicted_files
-    from refnb.models.running import run
-    s = load_settings(runs=f"{folder}/runs", reports=f"{folder}/reports")
-    files = sorted((p for p in predicted_files() if p.split == "test" and p.file.size is not None), key=lambda p: p.task)
-    tasks = {p.task: find_task(p.task, s) for p in files}
-    for p in files: run(tasks[p.task], p.system, s=s)
 
-def kitmus() -> list[tuple[str, float, float|None]]:
-    "All released texts of KITMUS: sampled, made in every format, and the released predictions scored; none where the resources are not here."
+# KITMUS
+
+SAMPLER = """
+from refnb.benchmarks.kitmus.sampler import Sampler
+from refnb.benchmarks.kitmus.files import blob_ids
+from refnb.benchmarks.kitmus.tasks import the_resources
+s = Sampler(the_resources('released'))
+"""
+REPLAY = """
+from refnb.benchmarks.tasks import find_task
+from refnb.core.settings import load_settings
+from refnb.models.published.kitmus import predicted_files
+from refnb.models.running import run
+s = load_settings(runs='{0}/runs', reports='{0}/reports')
+some = sorted((p for p in predicted_files() if p.variant == 'background-train' and p.split == 'test' and p.file.size is not None), key=lambda p: p.task)
+tasks = {{p.task: find_task(p.task, s) for p in some}}
+"""
+
+def kitmus() -> Iterator[Row]:
+    "What a build writes, and what scoring released predictions takes; the budgets are shares of 40 s for all files and of 16 s for all 125 runs."
     from refnb.benchmarks.kitmus.tasks import released_is_here
     from refnb.core.settings import load_settings
-    if not released_is_here(load_settings(offline=True)): return []
-    begin = "from refnb.benchmarks.kitmus.sampler import Sampler; from refnb.benchmarks.kitmus.files import blob_ids; from refnb.benchmarks.kitmus.tasks import the_resources; s = Sampler(the_resources('released')); "
-    drawn, _ = peak(begin + SAY.format("n = sum(map(len, s.subtasks()))"))
-    made, mb = peak(begin + SAY.format("n = sum(1 for _ in blob_ids(s))"))
+    if not released_is_here(load_settings(offline=True)):
+        yield absent("KITMUS: all released texts and predictions")
+        return
+    name = "KITMUS: one of the eight variants (0.6 of 3.9 GB) in every format and scope, hashed in memory"
+    call = "assert sum(1 for _ in blob_ids(s, ['background-both'])) == 87"
+    yield from with_memory(name, peak(SAMPLER, call), 6.1, 400.)
     with tempfile.TemporaryDirectory() as tmp:
-        scored, _ = peak(SAY.format(f"import bench_books as b; b.replayed('{tmp}')"))
-    return [("KITMUS: sampling the 105,600 released texts", drawn, 12.), ("KITMUS: all of them in every format and scope, hashed in memory", made, 40.), ("the same, peak memory in MB", mb, 400.),
-            ("KITMUS: the released test predictions that are here, as runs (texts drawn anew)", scored, 20.)]
+        used, _ = peak(REPLAY.format(tmp), "for p in some: assert run(tasks[p.task], p.system, s=s).sealed")
+    yield Row("KITMUS: the 105,600 released texts drawn, and 32 files of released predictions scored as runs", used, 6.4)
 
-def lines() -> list[tuple[str, float, float|None]]:
-    "What is measured, CPU seconds (or MB), and the budget."
-    out, conll = [], "MUC + B3 + CEAFe, 60,000 mentions, "
-    for name, gold, predicted, budget in (("35 × 35", 35, 35, None), ("35 × 2,310", 35, 2_310, None), ("35 × about 17,000", 35, 20_000, .06)):
-        g, p = book(60_000, gold, predicted)
-        ours, theirs = three(g, p), scorch(g, p)
-        assert abs(ours - theirs) < 1e-9, (ours, theirs)
-        out += [(f"{conll}{name}: refnb ({len(g):,} × {len(p):,})", cpu(partial(three, g, p)), budget), (f"{conll}{name}: scorch", cpu(partial(scorch, g, p), 1), None)]
-    g, p = book(2_000, 35, 200)
-    out += [(f"MUC + B3 + CEAFe, 2,000 mentions, 35 × 200: {name}", cpu(partial(f, g, p)), None) for name, f in (("refnb", three), ("scorch", scorch), ("coreference-eval", coreference_eval))]
-    seconds, mb = fragmented()
-    out += [(f"{conll}both fragmented (about 15,000 × 17,000 clusters)", seconds, 2.), ("the same, peak memory in MB", mb, 700.)]
-    out += [(f"growth: {n:,} mentions, 35 × {n//10:,} clusters", cpu(partial(three, *pair), 2), None) for n in (1_000, 10_000, 100_000, 1_000_000) for pair in [book(n, 35, n//10)]]
-    out += [(f"growth: {n:,} mentions, {n//10:,} × {n//10:,} clusters cut at random", cpu(partial(three, *pair), 2), None) for n in (1_000, 10_000, 100_000) for pair in [book(n, n//10, n//10)]]
-    if (seconds := from_files()) is not None: out.append(("from files: three systems on Animal Farm in three settings, one pair on Pride and Prejudice", seconds, 2.))
-    with tempfile.TemporaryDirectory() as tmp: seconds, mb = novel(Path(tmp))
-    return out + [("reading a CoNLL book of 700,000 tokens", seconds, 3.), ("the same, peak memory in MB", mb, 600.), *kitmus()]
+BENCHES: list[Callable] = [beside_others, by_size, fragmented, whole_book, novel, from_files, kitmus]
 
-if __name__ == "__main__":
-    for name, used, budget in lines(): print(f"{name:95} {used:9.3f} {f'{budget:8.2f}' if budget else '':8} {'' if budget is None else 'ok' if used < budget else 'OVER'}")
+if __name__ == "__main__": sys.exit(show(BENCHES))

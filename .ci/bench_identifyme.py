@@ -1,8 +1,9 @@
-"""IdentifyMe's builder against its budgets: the LitBank half from cached files, growth with the number of mentions, and a whole novel; called by bench.py, or alone."""
-import os
+"""IdentifyMe's builder against its budgets: the LitBank half from cached files, growth with the number of mentions, and a whole novel. Called by bench.py, or alone."""
+import sys
+from collections.abc import Callable, Iterator
 from functools import partial
 import numpy as np
-from bench_books import SAY, cpu, peak
+from measure import Row, absent, cpu, peak, show, upstream_is_here, with_memory
 
 def story(mentions: int, tokens: int = 0, entities: int = 60, seed: int = 7):
     "A made-up story: entities as by Zipf, one mention in two a pronoun, names and nominals of a small vocabulary, a few spans nested."
@@ -27,20 +28,24 @@ def whole(d, **rules):
     from refnb.benchmarks.identifyme.building import build_benchmark
     return build_benchmark("identifyme", [d], names="auto", max_others=1., **rules)
 
-def half() -> tuple[float, float]:
-    "CPU seconds and MB of a new process that makes the LitBank half, imports included; best of three."
-    code = "import refnb.benchmarks.identifyme.released as r; assert len(r.rebuilt(corpora=['LitBank']).questions()) == 600"
-    return min(peak(SAY.format(code)) for _ in range(3))
+def half() -> Iterator[Row]:
+    "A new process that makes the LitBank half, imports included."
+    name = "IdentifyMe, the LitBank half from cached files to 900 questions, imports included"
+    call = "import refnb.benchmarks.identifyme.released as r; assert len(r.rebuilt(corpora=['LitBank']).questions()) == 600"
+    if not upstream_is_here(): yield absent(name)
+    else: yield from with_memory(name, peak("", call), 3., 400.)
 
-def lines() -> list[tuple[str, float, float|None]]:
-    "What is measured, CPU seconds (or MB), and the budget."
-    out = []
-    if os.environ.get("REFNB_UPSTREAM"):
-        seconds, mb = half()
-        out += [("IdentifyMe, the LitBank half from cached files to 900 questions, imports included", seconds, 3.), ("the same, peak memory in MB", mb, 400.)]
-    for n in (1_000, 10_000, 100_000): out.append((f"growth: IdentifyMe from one story of {n:,} mentions, names by rule, context of 200 tokens", cpu(partial(whole, story(n), context=200), 2), None))
-    seconds, mb = peak(SAY.format("import bench_identifyme as b; b.whole(b.story(80_000, 700_000), context=200)"))
-    return [*out, ("IdentifyMe from a novel of 700,000 tokens and 80,000 mentions, making it included", seconds, 60.), ("the same, peak memory in MB", mb, None)]
+def by_size() -> Iterator[Row]:
+    "Growth with the mentions of one story."
+    for n in (1_000, 10_000):
+        build = partial(whole, story(n), context=200)
+        yield Row(f"IdentifyMe from one story of {n:,} mentions, names by rule, context of 200 tokens", cpu(build))
 
-if __name__ == "__main__":
-    for name, used, budget in lines(): print(f"{name:105} {used:9.3f} {f'{budget:8.2f}' if budget else '':8} {'' if budget is None else 'ok' if used < budget else 'OVER'}")
+def novel() -> Iterator[Row]:
+    "A whole novel, making it up included."
+    call = "b.whole(b.story(80_000, 700_000), context=200)"
+    yield from with_memory("IdentifyMe from a novel of 700,000 tokens and 80,000 mentions, making it included", peak("import bench_identifyme as b", call), 60.)
+
+BENCHES: list[Callable] = [half, by_size, novel]
+
+if __name__ == "__main__": sys.exit(show(BENCHES))

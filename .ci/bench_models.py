@@ -1,21 +1,26 @@
-"""Asking a server against its budget: CPU of this process for each question, 500 under way at a time, the server in another process; called by bench.py, or alone."""
-import asyncio, json, subprocess, sys, tempfile, time
+"""Asking a server against its budget: CPU of this process for each question, 500 under way at a time, the server in another process. Called by bench.py, or alone."""
+import asyncio, json, os, subprocess, sys, tempfile, time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from bench_books import SAY, cpu, peak
+from unittest.mock import patch
+from measure import Row, again_if_over, cpu, peak, show
 
 ROOT, DELAY, AT_ONCE = Path(__file__).parents[1], 0.5, 500
 
 @contextmanager
-def stub():
-    "The address of a server that answers after half a second."
-    p = subprocess.Popen([sys.executable, ROOT/"tests/stub_server.py", str(DELAY)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+def stub(delay: float = DELAY):
+    "The address of a server that answers after half a second, or so."
+    p = subprocess.Popen([sys.executable, ROOT/"tests/stub_server.py", str(delay)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try: yield p.stdout.readline().strip()
     finally: p.communicate("")
 
+KEY = "EXAMPLE_KEY_OF_A_BENCH"
+
 def model(url: str):
     from refnb.models.language.language_models import the_model
-    return the_model("gpt-4o-mini", base_url=url, key="", decoding={"max_tokens": 64})
+    os.environ[KEY] = "sk-made-up-" + "0123456789"*4
+    return the_model("gpt-4o-mini", base_url=url, key=KEY, rate={}, decoding={"max_tokens": 64})
 
 def asks(m, n: int, name: str = "q"):
     "Questions of two thousand words, made as they are needed."
@@ -28,13 +33,13 @@ def per_question(f, n: int) -> float:
     start = time.process_time(); f()
     return (time.process_time() - start)/n*1000
 
-def whole(url: str, n: int, name: str) -> float:
+def whole(url: str, n: int, name: str, at_once: int = AT_ONCE) -> float:
     "Asked, kept in the store, and passed on."
     from refnb.models.language.replies import Replies
     from refnb.models.language.servers import ask_all
     m, told = model(url), []
     with tempfile.TemporaryDirectory() as folder, Replies(folder) as store:
-        used = per_question(lambda: ask_all(asks(m, n, name), m, store, concurrency=AT_ONCE, on_reply=lambda a, r: told.append(r.finish)), n)
+        used = per_question(lambda: ask_all(asks(m, n, name), m, store, concurrency=at_once, on_reply=lambda a, r: told.append(r.finish)), n)
     assert told == ["stop"]*n, set(told)
     return used
 
@@ -51,38 +56,61 @@ def through(client, call, n: int, url: str) -> float:
             return (time.process_time() - start)/n*1000
     return asyncio.run(main())
 
-def split(url: str, n: int) -> list[tuple[str, float]]:
-    "Where the time goes."
-    import httpx2, openai
+def parts(url: str, n: int) -> Iterator[Row]:
+    "Where the time goes: the bare requests, the reading of replies, and keeping them."
+    import httpx2
     from refnb.models.language.language_models import Reply, ask_key
     from refnb.models.language.replies import Replies
-    from refnb.models.language.servers import Patience, Secret, payload, said, _the_client
-    plain = lambda: openai.AsyncOpenAI(api_key="none", base_url=url, max_retries=0)
+    from refnb.models.language.keys import Secret
+    from refnb.models.language.language_models import Patience
+    from refnb.models.language.protocol import payload, read_reply
+    from refnb.models.language.servers import _the_client
     ours = lambda: _the_client(model(url), Secret(""), Patience(), AT_ONCE)
-    typed = lambda c, a: c.chat.completions.create(**payload(a)[1])
     posted = lambda c, a: c.post("/chat/completions", cast_to=httpx2.Response, content=json.dumps(payload(a)[1]).encode())
-    out = [("the openai client as it comes, typed calls", through(plain, typed, n, url)), ("typed calls over many small pools", through(ours, typed, n, url)),
-           ("untyped posts, one pool", through(plain, posted, n, url)), ("untyped posts over many small pools: what refnb uses", through(ours, posted, n, url))]
+    yield Row("  of that: the bare requests", through(ours, posted, n, url), None, "ms")
     given = list(asks(model(url), 500))
     reply = b'{"model": "m", "choices": [{"finish_reason": "stop", "message": {"content": "The mention refers to: Bea"}}], "usage": {"prompt_tokens": 900, "completion_tokens": 8}}'
-    out.append(("key, body and reading of a reply", cpu(lambda: [(ask_key(a), payload(a), said(reply, a)) for a in given])/500*1000))
+    yield Row("  of that: key, body and reading of a reply", cpu(lambda: [(ask_key(a), payload(a), read_reply(reply, a)) for a in given])/500*1000, None, "ms")
     with tempfile.TemporaryDirectory() as folder, Replies(folder) as store:
         put = lambda: [store.put_many((ask_key(a), Reply("x"), a) for a in given[i:i + 10]) for i in range(0, 500, 10)]
-        return [*out, ("keeping a reply, ten at a time, key included", cpu(put)/500*1000)]
+        yield Row("  of that: keeping a reply, ten at a time, key included", cpu(put)/500*1000, None, "ms")
 
-def memory(url: str, n: int) -> float:
-    "MB at the peak of a process that asks n questions."
-    return peak(SAY.format(f"import bench_models as b; b.whole({url!r}, {n}, 'memory{n}')"))[1]
-
-def lines() -> list[tuple[str, float, float|None]]:
-    "What is measured, milliseconds of CPU a question (or MB), and the budget."
+def asking() -> Iterator[Row]:
+    "Milliseconds of CPU that a question takes, and whether memory grows with the questions."
+    import openai  # loaded before anything is measured  # noqa: F401
     with stub() as url:
-        import openai  # loaded before anything is measured  # noqa: F401
         whole(url, 100, "warm")
-        got = [(f"a question to a server, {AT_ONCE} at a time, in ms: asked, kept and passed on", min(whole(url, 5000, f"turn{i}") for i in range(3)), 2.)]
-        got += [(f"of that, in ms: {name}", used, None) for name, used in split(url, 2500)]
-        return got + [(f"memory flat: {n:,} questions to a server, peak in MB", memory(url, n), None) for n in (2_500, 10_000)]
+        used = again_if_over(lambda: whole(url, 5000, f"turn{time.monotonic_ns()}"), 2.)
+        yield Row(f"a question to a server, {AT_ONCE} at a time: asked, kept and passed on", used, 2., "ms")
+        yield from parts(url, 1000)
+        for n in (500, 2_000):
+            yield Row(f"  peak memory, which does not grow: {n:,} questions", peak("import bench_models as b", f"b.whole({url!r}, {n}, 'memory{n}')")[1], None, "MB")
 
-if __name__ == "__main__":
-    for name, used, budget in lines():
-        print(f"{name:105} {used:9.3f} {f'{budget:8.2f}' if budget else '':8} {'' if budget is None else 'ok' if used < budget else 'OVER'}")
+@contextmanager
+def careless():
+    "Asking without looking for keys, without caps, raw bytes, claims and syncs."
+    from refnb.models.language import replies, servers
+    from refnb.models.language.keys import Secret
+    opened = replies._open
+    def unsynced(path):
+        db = opened(path)
+        db.execute("pragma synchronous=off")
+        return db
+    same = lambda self, x: x
+    with patch.object(Secret, "clean", same), patch.object(Secret, "hidden", same), patch.object(servers, "_guarded", lambda http, carrier, patience: carrier), \
+         patch.object(replies, "_open", unsynced), patch.object(replies._Claims, "_lock", lambda self, key, take: True), patch.object(replies.zlib, "compress", lambda raw, level: b""):
+        yield
+
+def safety() -> Row:
+    "What being safe costs: CPU of a question, as a multiple of one that is asked carelessly; both in turn."
+    with stub(.02) as url:
+        whole(url, 100, "warm", 50)
+        safe, bare = [], []
+        for turn in range(4):
+            safe.append(whole(url, 1500, f"safe{turn}", 50))
+            with careless(): bare.append(whole(url, 1500, f"bare{turn}", 50))
+    return Row("the same with keys looked for, caps, raw bytes and syncs, 50 at a time, as a multiple of without", min(safe)/min(bare), 1.05, "times")
+
+BENCHES: list[Callable] = [asking, safety]
+
+if __name__ == "__main__": sys.exit(show(BENCHES))

@@ -83,6 +83,16 @@ class Tab:
         bad += [e["params"] for e in self.events if e.get("method") == "Runtime.consoleAPICalled" and e["params"]["type"] in ("error", "assert")]
         return list(map(str, bad + [e["params"] for e in self.events if e.get("method") == "Log.entryAdded" and e["params"]["entry"]["level"] == "error"]))
 
+class Inner(Tab):
+    "The frame of a page, which Chromium runs on its own."
+    def __init__(self, outer: Tab):
+        import websocket
+        self.host, self.port, self.events, self.numbers = outer.host, outer.port, [], itertools.count(1)
+        frames = lambda: [t for t in json.loads(outer._ask("list")) if t["type"] == "iframe" and t.get("parentId") == outer.id]
+        self.id = wait(frames, "the frame is there")[0]["id"]
+        self.socket = websocket.create_connection(f"ws://127.0.0.1:{self.port}/devtools/page/{self.id}", suppress_origin=True, timeout=HANG)
+        for domain in ("Runtime", "Network", "Log"): self.call(f"{domain}.enable")
+
 LEAVING = ("fetch('HOST/a').catch(() => 0)", "(() => { const i = new Image(); i.src = 'HOST/b'; document.body.append(i) })()",
            "(() => { const s = document.createElement('script'); s.src = 'HOST/c'; document.head.append(s) })()",
            "(() => { const s = document.createElement('script'); s.textContent = 'window.ran = true'; document.head.append(s) })()", "navigator.sendBeacon('HOST/d', 'x')")

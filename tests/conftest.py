@@ -133,3 +133,22 @@ def disk(tmp_path):
         pytest.skip("needs the right to mount a small disk")
     yield Disk(path)
     subprocess.run(["umount", path], check=True)
+
+@pytest.fixture
+def stub():
+    "A server of the protocol, on loopback."
+    from stub_server import Stub
+    with Stub() as stub: yield stub
+
+@pytest.fixture
+def store(tmp_path):
+    "An empty store of paid replies."
+    from refnb.models.language.replies import Replies
+    with Replies(tmp_path/"replies") as store: yield store
+
+@pytest.fixture
+def no_keys(monkeypatch):
+    "An environment whose only key is a made-up one."
+    from asking import KEY, SECRET
+    for name in [n for n in os.environ if n.startswith("OPENAI_")]: monkeypatch.delenv(name)
+    monkeypatch.setenv(KEY, SECRET)

@@ -149,10 +149,11 @@ def begun(home: Path, process):
     tools.wait(lambda: (home/"started").exists() or process.poll() is not None, "a notebook begins")
     assert process.poll() is None, process.communicate()
 
-def test_f02_a_killed_batch_leaves_no_kernel_and_is_gone_on_with(home):
+def test_f02_f74_a_killed_batch_leaves_no_kernel_and_is_gone_on_with(home):
     install(home/"tables", A, table(A, slow(home)))
     before = old_report(home/"reports", A)
-    p = tools.start(home, "reproduce", tables=home/"tables")
+    (home/"tmp").mkdir()
+    p = tools.start(home, "reproduce", tables=home/"tables", TMPDIR=str(home/"tmp"))
     begun(home, p)
     all_ = tools.family(p.pid)
     assert any("ipykernel" in " ".join(x.cmdline()) for x in all_)
@@ -161,7 +162,7 @@ def test_f02_a_killed_batch_leaves_no_kernel_and_is_gone_on_with(home):
     assert content(home/"reports", A) == before
     (home/"go").touch()
     assert run(A) == {A: "changed"} and whole(home/"reports", A) and number(home/"reports", A) == "1"
-    assert litter(home/"reports") == []
+    assert litter(home/"reports") == [] and not [*(home/"tmp").rglob("*.json"), *home.glob("jupyter/*")]  # a connection file holds the key of a kernel
 
 @pytest.mark.parametrize("number_", [signal.SIGINT, signal.SIGTERM], ids=["ctrl_c", "sigterm"])
 def test_f03_a_stopped_batch_keeps_what_is_done(tmp_path, number_):

@@ -6,6 +6,7 @@ from refnb.core.files import write_jsonl
 from refnb.core.types import Answer, Option, Question
 import refnb as root
 import tools
+from payloads import HOSTILE, SCORE, write_files
 
 @pytest.fixture
 def home(tmp_path, monkeypatch):
@@ -350,6 +351,39 @@ def test_a_closed_pipe_is_no_error(home, call):
     try: p = subprocess.run([sys.executable, "-c", "from refnb.results.cli import run; run()", *call.split()], cwd=home, env=tools.clean(home), stdout=write, stderr=subprocess.PIPE, text=True, timeout=tools.HANG)
     finally: os.close(write)
     assert p.stderr == "" and p.returncode in (0, 1)
+
+PROGRAM = [sys.executable, "-c", "from refnb.results.cli import run; run()"]
+
+def with_output(home, call, stdout, **how) -> subprocess.CompletedProcess:
+    "Score hostile texts, or do something else, with another standard output."
+    write_files(home)
+    variables = how.pop("variables", {})
+    return subprocess.run([*PROGRAM, *call], cwd=home, env=tools.clean(home, **variables), stdin=subprocess.DEVNULL, stdout=stdout, timeout=tools.HANG, **how)
+
+@pytest.mark.parametrize("call", [SCORE, ("view",)], ids=["score", "wrong"])
+@pytest.mark.parametrize("closed", [(1,), (2,), (0, 1, 2)])
+def test_f73_closed_streams_change_no_status(home, call, closed):
+    got = with_output(home, call, None, preexec_fn=lambda: [os.close(fd) for fd in closed])
+    assert got.returncode == (2 if call == ("view",) else 0)
+
+@pytest.mark.parametrize("variables", [{"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}, {"PYTHONIOENCODING": "latin-1"}])
+def test_f73_standard_output_without_the_letters(home, variables):
+    text, object_ = (with_output(home, call, subprocess.PIPE, stderr=subprocess.PIPE, variables=variables) for call in (SCORE, (*SCORE, "--json")))
+    assert text.returncode == object_.returncode == 0 and text.stderr == object_.stderr == b""
+    assert rb"\u738b \U0001f98a" in text.stdout and set(json.loads(object_.stdout)["groups"]) == {"all", *HOSTILE}
+
+@pytest.mark.parametrize("call", [SCORE, (*SCORE, "--json")], ids=["score", "json"])
+def test_f73_nobody_listens(home, call):
+    read, write = os.pipe()
+    os.close(read)
+    try: got = with_output(home, call, write, stderr=subprocess.PIPE)
+    finally: os.close(write)
+    assert (got.returncode, got.stderr) == (0, b""), "what reads only the beginning is no error, and the work is done"
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")
+def test_f73_a_full_disk_behind_standard_output_is_one_line(home):
+    with open("/dev/full", "w") as full: got = with_output(home, SCORE, full, stderr=subprocess.PIPE, text=True)
+    assert got.returncode == 1 and got.stderr == "refnb: the system: no space left on device\n"
 
 HEAVY = ["torch", "transformers", "pandas", "scipy", "matplotlib", "seaborn", "papermill", "nbclient", "nbdev", "ray", "openai", "huggingface_hub"]
 LOADED = f"\nimport sys; print([m for m in {HEAVY} if m in sys.modules])"

@@ -190,6 +190,18 @@ def test_f56_weights_that_are_not_there_or_not_safe(tmp_path, folder):
     (tmp_path/"pickled/model.safetensors").rename(tmp_path/"pickled/pytorch_model.bin")
     with pytest.raises(DataError, match="cannot be loaded"): load_local(the_model("smollm2-135m", model=str(tmp_path/"pickled"), file="", package=""))
 
+def test_f80_code_that_lies_with_a_checkpoint_is_not_run(folder, tmp_path):
+    "Its configuration names a class in a file beside it; loading may fail, but never runs that file."
+    import contextlib, json, shutil
+    shutil.copytree(folder, tmp_path/"with_code")
+    config = json.loads((tmp_path/"with_code/config.json").read_text()) | {"model_type": "mine", "auto_map": {"AutoConfig": "mine.Mine", "AutoModelForCausalLM": "mine.Mine", "AutoModel": "mine.Mine"}}
+    (tmp_path/"with_code/config.json").write_text(json.dumps(config))
+    (tmp_path/"with_code/mine.py").write_text(f"open({str(tmp_path/'ran')!r}, 'w').close()\nclass Mine: pass\n")
+    from refnb.models.pairs.encoders import load_encoder, the_pair_model
+    for load in (lambda: load_local(the_model("smollm2-135m", model=str(tmp_path/"with_code"), file="", package="")), lambda: load_encoder(the_pair_model("minilm", model=str(tmp_path/"with_code"), package=""))):
+        with contextlib.suppress(DataError): load()
+        assert not (tmp_path/"ran").exists()
+
 def test_weights_are_known_by_their_content(folder, tiny, tmp_path):
     import shutil
     shutil.copytree(folder, tmp_path/"same")

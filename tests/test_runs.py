@@ -1,10 +1,11 @@
 "Runs under kills, flipped bits, full disks, other writers and other versions; and answers matched by id."
-import ast, hashlib, itertools, json, os, random, resource, subprocess, zlib
+import ast, contextlib, hashlib, itertools, json, os, random, resource, subprocess, zlib
 from pathlib import Path
 import msgspec
 import pytest
 from hypothesis import assume, given, strategies as st
 import refnb
+from power import Power
 from tools import HANG
 from refnb.core import runs as r
 from refnb.core.files import write_atomic
@@ -671,3 +672,52 @@ def test_f59_a_failure_is_not_sealed_whoever_says_it(tmp_path):
     assert run("sample/ferryman", system, s=s, tolerate=1).failures() == 1
     down = False
     assert run("sample/ferryman", system, s=s).failures() == 0
+
+
+# F55: names from data as folders
+
+@given(st.lists(st.text(max_size=300), min_size=2, max_size=8, unique=True))
+def test_f55_a_name_is_one_short_component_and_others_have_others(names):
+    made = [r.safe_name(n) for n in names]
+    assert len(set(made)) == len(names)
+    assert all(len(m) <= 100 and "/" not in m and m not in ("", ".", "..") for m in made)
+
+@pytest.mark.parametrize("name", ["..", "../x", "a/../../x", ".", "a/./b", "/etc/x", "a//b", "...", "a/..[k=v]"])
+def test_f55_a_path_from_a_name_stays_below(name):
+    parts = r.safe_path(name).split("/")
+    assert not {"", ".", ".."} & set(parts) and not os.path.isabs(r.safe_path(name))
+
+def test_f55_long_names_that_begin_alike_have_their_own_folders():
+    assert len({r.safe_name("a"*200 + end) for end in ("", "b", "c", "a")}) == 4
+
+
+# F76: a power failure
+
+def test_f76_what_was_told_as_kept_outlives_a_power_failure(tmp_path, monkeypatch):
+    "At every step: the answers that were flushed are there, a complete run is complete."
+    power = Power(tmp_path, monkeypatch)
+    run = r.open_run(INFO, tmp_path/"runs")
+    with run.writing(batch=5) as w:
+        for i in range(12): w.add(answer(i))
+        power.fail()
+        assert list(r.load_run(run.folder).answered()) == ids(10)
+    power.fail()
+    again = r.open_run(INFO, tmp_path/"runs")
+    with again.writing() as w:
+        for i in range(12): w.add(answer(i))
+    again.seal(ids(12))
+    power.fail()
+    assert list(r.load_run(run.folder).answers()) == ids(12)
+
+def test_f76_a_run_that_was_taken_over_from_an_old_name_too(tmp_path, monkeypatch):
+    before = made(tmp_path/"runs", 7, info=INFO.changed(system="old"))
+    power = Power(tmp_path, monkeypatch)
+    for p in [tmp_path, *tmp_path.rglob("*")]:
+        with p.open("rb") if p.is_file() else contextlib.nullcontext() as f: os.fsync(f.fileno()) if f else power.folder(p)
+    run = r.open_run(INFO, tmp_path/"runs", old="old")
+    power.fail()
+    assert list(r.load_run(run.folder).answered()) == list(r.load_run(before.folder).answered()) == ids(7)
+
+def test_f76_the_store_of_replies_asks_for_the_safest_syncs(tmp_path):
+    from refnb.models.language.replies import Replies
+    with Replies(tmp_path) as store: assert store._all("pragma synchronous") == [(3,)]

@@ -10,19 +10,13 @@ from refnb.core.types import CallError, DataError
 from refnb.models.language.replies import SETTLED, Replies
 from refnb.models.running import run
 from stub_server import Play, Stub, error
-from test_language_models import FORKING, KEY, KILLS, PRICE, SECRET, Forked, nobody
+from asking import KEY, PRICE, SECRET
+from test_language_models import FORKING, KILLS, Forked, nobody
 import msgspec
 
 pytest.importorskip("openai", reason="needs the extra refnb[models]")
 
-@pytest.fixture
-def stub():
-    with Stub() as stub: yield stub
-
-@pytest.fixture(autouse=True)
-def _no_keys(monkeypatch):
-    for name in [n for n in os.environ if n.startswith("OPENAI_")]: monkeypatch.delenv(name)
-    monkeypatch.setenv(KEY, SECRET)
+pytestmark = pytest.mark.usefixtures("no_keys")
 
 def at(stub, **changed) -> dict:
     "Settings of a model at the stub."
@@ -334,3 +328,18 @@ def test_transformers_serve_answers_as_the_same_model_does_here(served, settings
     here = run(few, "smollm2-135m", s=s, file="", package="", dtype="float32", way="reply", **same)
     said = lambda r: {i: (a.raw, a.chosen, a.reason, a.usage.tokens_in) for i, a in r.answers().items()}
     assert said(far) == said(here) and far.sealed, log.read_text()[-4000:]
+
+def test_f59_failures_that_are_tolerated_are_named_in_score_card_and_table(stub, settings, monkeypatch, tmp_path):
+    from refnb.results.pages.system_card import _line_of
+    from refnb.results.scores import as_outcomes, score
+    from refnb.results.tables import Report
+    s, n = settings(), itertools.count()
+    stub.always = lambda seen: error(400, "what is this?") if next(n) == 3 else None
+    r = run(FERRYMAN, "gpt-4o-mini", s=s, tolerate=1, concurrency=1, **at(stub))
+    monkeypatch.delenv(KEY)
+    got = score(as_outcomes(r, s))
+    assert seal_of(r).reasons["failed"] == 1 == got.failed
+    assert "1 of these questions failed" in repr(got) and "1 of these questions failed" in _line_of(r, s).reason
+    report = Report("identifyme/table_3_main_results")
+    report.use(r.info, as_outcomes(r, s))
+    assert any(line.startswith(f"1 requests of {r.info.system} on {FERRYMAN} failed") for line in report.legend())

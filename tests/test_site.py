@@ -3,8 +3,8 @@ import functools, html, importlib.util, json, re, subprocess, sys, threading
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 import pytest
-from browser import Tab, port  # noqa: F401 (a fixture)
-from tools import HANG, ROOT, clean
+from browser import LEAVING, Inner, Tab, port  # noqa: F401 (a fixture)
+from tools import HANG, ROOT, clean, load_script
 
 NEEDS = [p for p in ("markdown_it", "mdit_py_plugins", "pygments", "latex2mathml") if not importlib.util.find_spec(p)]
 if NEEDS: pytest.skip(f"needs {', '.join(NEEDS)}: pip install 'refnb[dev]'", allow_module_level=True)
@@ -17,9 +17,7 @@ SAMPLE = ["index", "reports/index", REPORT, "reports/identifyme/index", CHOICE, 
 @pytest.fixture(scope="module")
 def builder():
     "The script that builds the site."
-    spec = importlib.util.spec_from_file_location("build_site", ROOT/".ci/site/build.py")
-    module = importlib.util.module_from_spec(spec); spec.loader.exec_module(module)
-    return module
+    return load_script(ROOT/".ci/site/build.py")
 
 @pytest.fixture
 def page(builder, tmp_path):
@@ -248,6 +246,17 @@ def test_a_report_shows_its_plot_and_its_table(tab):
 def test_a_notebook_shows_its_plot(tab):
     tab.open("notebooks/results/04_plots")
     assert tab.wait("document.querySelector('article .output img').naturalWidth") > 100
+
+def test_f53_no_script_runs_but_the_sites_own_and_a_viewer_inside_a_notebook(tab):
+    tab.open("notebooks/results/pages/00_viewer")
+    inner = Inner(tab)
+    try: inner.wait("document.querySelector('#question h2')?.textContent")
+    finally: inner.socket.close()
+    assert not tab.errors()
+    for way in LEAVING: tab.js(way.replace("HOST", "http://127.0.0.1:9"))
+    refused = [e for e in tab.errors() if "Content Security Policy" in e]
+    assert len(refused) >= 4 and tab.js("window.ran ?? 'no'") == "no"
+    tab.events = [e for e in tab.events if e.get("method") == "Network.requestWillBeSent" and "127.0.0.1:9/" not in e["params"]["request"]["url"]]
 
 def test_a_formula_is_drawn(tab):
     tab.open(CHOICE)

@@ -1,13 +1,13 @@
 "The viewer: what is shown is what was asked and said; nothing of it becomes markup; 1,200 questions stay fluid."
-import hashlib, itertools, json, os, random, re
+import hashlib, json, os, random, re
 from base64 import b64encode
 from html.parser import HTMLParser
 import pytest
 from hypothesis import given, strategies as st
-from browser import Tab, nothing_leaves, port  # noqa: F401 (a fixture)
+from browser import Inner, Tab, nothing_leaves, port  # noqa: F401 (a fixture)
 from servers import Tree
 from test_looking import NASTY
-from tools import HANG, growth, wait
+from tools import growth
 from refnb.core.files import CANARY, write_jsonl
 from refnb.core.runs import Run, RunInfo, open_run, questions_id
 from refnb.core.settings import packaged
@@ -604,16 +604,6 @@ def test_the_policy_stops_every_request(port, six, tmp_path):  # noqa: F811
             r.open(view(six))
             nothing_leaves(r.js, tab, tree)
     finally: tab.close()
-
-class Inner(Tab):
-    "The frame of a page, which Chromium runs on its own."
-    def __init__(self, outer: Tab):
-        import websocket
-        self.host, self.port, self.events, self.numbers = outer.host, outer.port, [], itertools.count(1)
-        frames = lambda: [t for t in json.loads(outer._ask("list")) if t["type"] == "iframe" and t.get("parentId") == outer.id]
-        self.id = wait(frames, "the frame is there")[0]["id"]
-        self.socket = websocket.create_connection(f"ws://127.0.0.1:{self.port}/devtools/page/{self.id}", suppress_origin=True, timeout=HANG)
-        for domain in ("Runtime", "Network", "Log"): self.call(f"{domain}.enable")
 
 def test_a_frame_in_a_notebook(reader, six):
     reader.open(f"<!DOCTYPE html><meta charset='utf-8'><body>{view(six).frame(500)._repr_html_()}</body>")

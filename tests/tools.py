@@ -1,5 +1,5 @@
 "Tiny table notebooks, installed where refnb looks for its own; and the command line in a process of its own."
-import contextlib, csv, json, os, runpy, subprocess, sys, tempfile, time
+import contextlib, csv, importlib.util, json, os, runpy, subprocess, sys, tempfile, time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
@@ -80,6 +80,14 @@ def run_cells(path: str|Path, **parameters) -> dict:
 def report_rows(reports: Path, name: str) -> list[dict[str, str]]:
     "The cells of a report, in their order."
     with (reports/f"{name}.csv").open(newline="") as f: return list(csv.DictReader(f))
+
+
+def load_script(path: Path):
+    "Load a Python file that is in no package, such as one of .ci."
+    spec = importlib.util.spec_from_file_location(f"script_{path.stem}", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 # The command line

@@ -4,7 +4,7 @@ Pages are made from the notebooks with their outputs, the reports, the package's
 A link that leads nowhere, a missing picture, an address of another host and a path of this machine fail the build;
 the site that was there then stays.
 """
-import argparse, hashlib, html, json, posixpath, re, shutil, string, sys, tempfile
+import argparse, base64, hashlib, html, json, posixpath, re, shutil, string, sys, tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -19,6 +19,9 @@ from pages import ROOT, of_root  # noqa: E402
 GROUPS = {"core": "Core", "metrics": "Metrics", "benchmarks": "Benchmarks", "models": "Models",
           "results": "Results", "tables": "Tables", "explore": "Explore"}
 INDEX = "searchindex.js"  # a folder that has it is a site
+VIEWER = base64.b64encode(hashlib.sha256((ROOT/"nbs/data/viewer/page.js").read_bytes()).digest()).decode()
+POLICY = ("default-src 'none'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; base-uri 'none'; form-action 'self'; "
+          f"script-src 'self' 'sha256-{VIEWER}'")  # no script but the site's own, and that of a viewer inside a notebook
 
 class SiteError(Exception): "The site cannot be built: one line for each reason."
 
@@ -176,7 +179,7 @@ def write_pages(site: Site):
     for page in site.pages:
         turns = turn(order, page, -1, "prev") + turn(order, page, 1, "next")
         site.write(page.address, frame.substitute(
-            title=escape(page.title), up=page.up(""), menu=menu(navigation, page), body="".join(page.body),
+            policy=POLICY, title=escape(page.title), up=page.up(""), menu=menu(navigation, page), body="".join(page.body),
             look="wide" if page.wide else "", contents=contents(page), turns=turns))
     found = [[p.address, p.title, p.places(), " ".join(p.words)] for p in site.pages]
     site.write(INDEX, f"const PAGES = {json.dumps(found, ensure_ascii=False, separators=(',', ':'))}")
@@ -227,7 +230,7 @@ def check(site: Path, *private: str) -> list[str]:
     texts = {at: (site/at).read_text() for at in sorted(files) if at.endswith((".html", ".css", ".js"))}
     bad = dead({at: text for at, text in texts.items() if at.endswith(".html")}, files)
     for at, text in texts.items():
-        bad += [f"{at}: loads from another host: {x}" for x in foreign(text, Path(at).suffix)]
+        if at != INDEX: bad += [f"{at}: loads from another host: {x}" for x in foreign(text, Path(at).suffix)]
         bad += [f"{at}: names the folder {x} of this machine" for x in private if x in text]
         if m := re.search(r'class="c">(#\|[^<]*)', text): bad.append(f"{at}: shows the directive {m[1]}")
     return bad

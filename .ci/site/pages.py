@@ -1,7 +1,7 @@
 "The pages made from notebooks, reports and the cards of the data."
 import ast, base64, json, re
 from pathlib import Path
-from markup import FORMULAS, Page, code_block, escape, table
+from markup import FORMULAS, PLAIN, Page, code_block, escape, plain, table
 
 ROOT = Path(__file__).parents[2]
 NAMES = {"identifyme": "IdentifyMe", "altentities": "AltEntities", "bookcoref": "BookCoref", "kitmus": "KITMUS"}
@@ -173,7 +173,7 @@ def report(site, path: Path) -> Page:
 
 def short(path: Path) -> str:
     "A report's name in the navigation: Table 3 · …"
-    head = path.read_text().splitlines()[0].removeprefix("# ")
+    head = plain(PLAIN.renderInline(path.read_text().splitlines()[0].removeprefix("# "), {"page": None}))
     m = re.search(r"Table (\w+): (.+)", head)
     return f"Table {m[1]} · {m[2]}" if m else head.removeprefix(f"{path.parent.name}: ")
 

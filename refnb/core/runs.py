@@ -20,7 +20,7 @@ import msgspec
 from .types import Answer, CallError, DataError, FormatError, Question, Record, safe_name, safe_path
 from .documents import Clusters, Document, tidy
 from .settings import Settings, packaged
-from .files import alone, disk_fault, read_bytes, write_atomic
+from .files import alone, disk_fault, make_folder, read_bytes, sync_folder, write_atomic
 
 # %% ../../nbs/core/15_runs.ipynb #e603f900
 SCHEMA = 1
@@ -219,12 +219,14 @@ def _adopt(info: RunInfo, runs: Path, old: str, folder: Path):
     from tempfile import mkdtemp
     from_ = runs/safe_path(info.task)/safe_path(old)/run_hash(info.changed(system=old))
     if not (from_/"run.json").exists(): return
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(folder.parent)
     aside = Path(mkdtemp(prefix=".adopted-", dir=folder.parent))
     for p in sorted(from_.iterdir()):
-        if p.is_file() and p.suffix != ".lock" and p.name != "run.json": shutil.copy2(p, aside/p.name)
+        if p.is_file() and p.suffix != ".lock" and p.name != "run.json": write_atomic(aside/p.name, p.read_bytes())
     _write_json(aside/"run.json", info)
-    try: os.rename(aside, folder)
+    try:
+        os.rename(aside, folder)
+        sync_folder(folder.parent)
     except OSError: shutil.rmtree(aside, ignore_errors=True)  # another process was first
 
 def open_run(info: RunInfo, runs: str|Path, kind: type = Answer, old: str = "") -> Run:
@@ -259,6 +261,7 @@ def _append(path: Path, data: bytes):
             while rest: rest = rest[f.write(rest):]
             os.fsync(f.fileno())
         except BaseException: f.truncate(start); raise
+        if not start: sync_folder(path.parent)  # a new file's name
 
 class Writer:
     "Appends records to one journal, in batches, each flushed and synced."

@@ -85,13 +85,13 @@ def _cached(f: UpstreamFile, s: Settings) -> Path: return Path(s.cache)/"upstrea
 def _local(f: UpstreamFile, s: Settings) -> Path|None:
     "The file in the local copy, plain or packed, if it is there."
     if not s.upstream: return None
-    if not Path(s.upstream).is_dir(): raise CallError("no such folder", f"setting upstream, {s.upstream}", "name a copy of the public tree, or leave it empty")
-    plain = Path(s.upstream)/f.place
-    return next((p for p in (plain, plain.with_name(plain.name + ".gz")) if p.is_file()), None)
+    if not os.path.isdir(s.upstream): raise CallError("no such folder", f"setting upstream, {s.upstream}", "name a copy of the public tree, or leave it empty")
+    plain = f"{s.upstream}/{f.place}"
+    return next((Path(p) for p in (plain, f"{plain}.gz") if os.path.isfile(p)), None)
 
 def where(f: UpstreamFile, s: Settings) -> Place:
     """Tell where a file would come from now; "missing": it would have to be downloaded, and downloads are off."""
-    if _cached(f, s).is_file(): return "cache"
+    if os.path.isfile(f"{s.cache}/upstream/{f.place}"): return "cache"  # a batch asks thousands of times, and a Path takes its time
     if _local(f, s): return "local"
     return "missing" if s.offline else "download"
 

@@ -82,7 +82,8 @@ def labels(o: "pd.DataFrame", by: str|Iterable[str]) -> "pd.Series":
     for f in fields:
         if f not in known: raise CallError(f"unknown field {f!r}", do=nearest(f, known))
     has = o[fields].notna().all(axis=1)
-    return o[fields].astype(object).map(_label).agg(" / ".join, axis=1).where(has, None)
+    said = [[_label(value) for value in o[f].astype(object)] for f in fields]
+    return pd.Series([" / ".join(row) for row in zip(*said, strict=True)], index=o.index, dtype="str").where(has, None)
 
 def _label(value: object) -> str:
     "A field's value as people read it."

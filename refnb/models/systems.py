@@ -32,6 +32,7 @@ class Plan(Record, omit_defaults=False):
     tokens_in: int = 0           # to be read
     tokens_out: int = 0          # to be written, at most
     usd: float|None = 0.         # at most; None: the price is unknown
+    usd_likely: float|None = 0.  # with replies of the usual length
     too_long: int = 0            # prompts beyond the model's context
     form: str = ""               # of the prompt
     prompt: str = ""             # of the first question

@@ -6,7 +6,6 @@
 __all__ = ['notebook_of', 'Provenance', 'as_provenance', 'read_provenance', 'stale', 'Line', 'Board', 'board', 'write_board']
 
 # %% ../../nbs/results/03_board.ipynb #e290d069
-import html
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -16,6 +15,7 @@ from ..core.types import DataError, FormatError
 from ..core.settings import Settings, load_settings, packaged, your_folder
 from ..core.files import table_rows, write_atomic
 from ..core.hub import hub_files, hub_path
+from ..core.inert import as_written, to_md
 from ..core.upstream import Survey, registry, survey
 from ..core.runs import find_summaries
 from .tables import YOURS, Report, own_names, papers, printed, sha256, table_names
@@ -103,7 +103,7 @@ def _cells(name: str, reports: str|Path) -> list[dict[str, str]]:
     if not path.exists(): return []
     (_, heads), *rows = [*table_rows(path.read_bytes(), str(path))] or [(1, [])]
     if lost := {"row", "column", "paper", "ours", "difference", "reason"} - set(heads): raise FormatError(f"has no column {min(lost)!r}", str(path), "make the table again with refnb reproduce")
-    return [dict.fromkeys(heads, "") | dict(zip(heads, cells)) for _, cells in rows]
+    return [dict.fromkeys(heads, "") | dict(zip(heads, map(as_written, cells))) for _, cells in rows]
 
 def _note(name: str, c: dict[str, str]) -> str:
     "What the printed values say of a cell, or of its table."
@@ -153,16 +153,14 @@ class Board:
         return "\n".join(out)
     def _repr_markdown_(self) -> str: return self.markdown()
 
-def _md(text: str) -> str: return html.escape(text, quote=False).replace("|", "\\|")
-
 def _paper_md(paper: str, lines: list[Line]) -> list[str]:
     "One paper's part of the page."
     p = papers()[paper]
-    out = [f"## {paper}", "", f"{_md(p.title)} ({_md(p.cite)})", "", "| table | what | kind | state | printed | match | differ | beyond | missing | made from | cost of a run |", "|---|---|---|---|--:|--:|--:|--:|--:|---|---|"]
+    out = [f"## {paper}", "", f"{to_md(p.title)} ({to_md(p.cite)})", "", "| table | what | kind | state | printed | match | differ | beyond | missing | made from | cost of a run |", "|---|---|---|---|--:|--:|--:|--:|--:|---|---|"]
     for l in lines:
         link = f"[{l.number}]({l.name}.md)" if l.state.startswith(("regenerated", "stale")) else l.number
-        out.append(f"| {link} | {_md(l.title)} | {l.kind} | {_md(l.state)} | {l.printed} | {l.match} | {l.differs} | {l.beyond} | {l.missing} | {_md(l.needs)} | {l.cost} |")
-    why = [f"* Table {l.number}: {_md(w)}" for l in lines for w in l.why]
+        out.append(f"| {link} | {to_md(l.title)} | {l.kind} | {to_md(l.state)} | {l.printed} | {l.match} | {l.differs} | {l.beyond} | {l.missing} | {to_md(l.needs)} | {l.cost} |")
+    why = [f"* Table {l.number}: {to_md(w)}" for l in lines for w in l.why]
     return out + ([""] + why if why else []) + [""]
 
 # %% ../../nbs/results/03_board.ipynb #fe9f2b77

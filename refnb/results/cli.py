@@ -14,6 +14,7 @@ from typing import Annotated, Any, cast
 import msgspec, typer
 from ..core.types import Answer, CallError, DataError, Question, nearest, safe_path
 from ..core.settings import load_settings, packaged
+from ..core.inert import inert
 
 # %% ../../nbs/results/08_cli.ipynb #bc024c0e
 app = typer.Typer(add_completion=False, rich_markup_mode=None, context_settings={"help_option_names": ["-h", "--help"]}, help="Do language models and coreference systems know who or what an expression refers to?")
@@ -44,10 +45,22 @@ def command(to: typer.Typer, name: str):
     return register
 
 # %% ../../nbs/results/08_cli.ipynb #681a0547
-def _json(told: dict):
-    print(msgspec.json.format(msgspec.json.encode(told), indent=1).decode())
+def _print(*lines: str, to: Any = None):
+    "Print lines that may hold words of others: nothing of them steers the terminal or ends a line. Nobody need listen."
+    try: print(*(inert(line, keep="\t") for line in lines), sep="\n", file=to, flush=True)
+    except BrokenPipeError: _let_go(to or sys.stdout)
 
-def _say(json: bool): return (lambda line: print(line, file=sys.stderr, flush=True)) if json else (lambda line: print(line, flush=True))
+def _let_go(stream: Any):
+    "Say the rest to nobody: `| head` closes the pipe, and that is no error."
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+def _json(told: dict):
+    "Print an object, in ASCII: whatever reads it can."
+    from json import dumps
+    text = msgspec.json.format(msgspec.json.encode(told), indent=1).decode()
+    _print(*re.sub(r"[^\n -~]", lambda m: dumps(m[0])[1:-1], text).split("\n"))
+
+def _say(json: bool): return (lambda line: _print(line, to=sys.stderr)) if json else _print
 
 @contextmanager
 def _busy(json: bool, doing: str):
@@ -57,19 +70,19 @@ def _busy(json: bool, doing: str):
     from rich.console import Console
     console = Console(stderr=True)
     with console.status(doing):
-        yield lambda line: console.print(line, markup=False, highlight=False, soft_wrap=True)
+        yield lambda line: console.print(inert(line), markup=False, highlight=False, emoji=False, soft_wrap=True)
 
 def _table(rows: list[dict[str, Any]]):
     "Rows as a table: with lines on a terminal, as tab-separated text elsewhere."
     if not rows: return
-    if not sys.stdout.isatty():
-        print("\t".join(rows[0]))
-        for r in rows: print("\t".join(str(v) for v in r.values()))
-        return
+    cells = [[inert(str(v)) for v in line] for line in [rows[0], *(r.values() for r in rows)]]
+    if not sys.stdout.isatty(): return _print(*map("\t".join, cells))
     from rich.console import Console
     from rich.table import Table
-    t = Table(*rows[0], box=None, pad_edge=False)
-    for r in rows: t.add_row(*(str(v) for v in r.values()))
+    from rich.text import Text  # a string would be read as markup: [link=…]
+    t = Table(box=None, pad_edge=False)
+    for name in cells[0]: t.add_column(Text(name))
+    for line in cells[1:]: t.add_row(*map(Text, line))
     Console().print(t)
 
 # %% ../../nbs/results/08_cli.ipynb #7122f3b0
@@ -138,7 +151,7 @@ def list_(
     told = {w: LISTS[w](s) for w in ([what] if what else LISTS)}
     if json: return _json(told)
     for w, rows in told.items():
-        if not what: print(f"\n{w}")
+        if not what: _print("", w)
         _table(rows)
 
 # %% ../../nbs/results/08_cli.ipynb #a33ee816
@@ -189,7 +202,7 @@ def fetch(
         bar, moved = _bar(sum(g.to_come for g in got))
         with bar: faults = fetch_files(files, s, moved)
     if json: _json({"files": len(files), "failed": [str(e) for e in faults]})
-    for e in faults[:20]: print(f"refnb: {e}", file=sys.stderr)
+    for e in faults[:20]: _print(f"refnb: {e}", to=sys.stderr)
     if faults: raise DataError(f"{len(faults)} of {len(files)} files could not be {'verified' if check else 'had'}", do="see above")
     say("all local files verified" if check else f"{len(files)} files are here and verified")
 
@@ -256,8 +269,9 @@ def score_choice(
     tables = [score(o, f, cast(Any, mode), seed=seed, metrics=metric) for f in fields]
     groups = {g: _group(r) for t in tables for g, r in t.df.drop(columns=metric).iterrows()}
     metrics = {m: {g: v if math.isfinite(v) else None for t in tables for g, v in t.df[m].items()} for m in metric}
-    if json: return _json({"unit": "fraction", "mode": mode, "by": by, "questions": len(o), "groups": groups, "metrics": metrics})
+    if json: return _json({"unit": "fraction", "mode": mode, "by": by, "questions": len(o), "failed": tables[0].failed, "groups": groups, "metrics": metrics})
     _groups(groups, metrics)
+    if tables[0].failed: _print(tables[0].warning)
 
 # %% ../../nbs/results/08_cli.ipynb #a98aaed5
 _COREF = "muc,b3,ceafe,ceafm,blanc,lea,mentions"
@@ -312,7 +326,7 @@ def score_coref_(
     told = {"unit": "percent", "documents": c.documents, "gold_mentions": found.gold if found else 0, "predicted_mentions": found.predicted if found else 0} | scores
     each = {"macro": pick(c.macro()), "by_document": {u: pick(c.one(u)) for u in c.counts}} if by else {}
     if json: return _json(told | {"setting": c.setting, "mode": c.mode, "units": len(c.counts), "missing": c.missing, "extra": c.extra, "doubled": c.doubled} | each)
-    print(f"{c.documents:,} document{'' if c.documents == 1 else 's'}, {len(c.counts):,} scored, {told['gold_mentions']:,} gold and {told['predicted_mentions']:,} predicted mentions; percent, pooled")
+    _print(f"{c.documents:,} document{'' if c.documents == 1 else 's'}, {len(c.counts):,} scored, {told['gold_mentions']:,} gold and {told['predicted_mentions']:,} predicted mentions; percent, pooled")
     _table([r for r in _coref_rows(c) if r["metric"] in scores])
     if by: _table([{"F1 of": u} | {m: f"{s['f1']:.2f}" for m, s in got.items()} for u, got in [*each["by_document"].items(), ("their mean", each["macro"])]])
 
@@ -405,8 +419,8 @@ def _build_identifyme(out: str, mode: str, seed: int, corpus: str, of: str, name
         if out: write_jsonl(out, questions, canary=True)
     if json: return _json({"questions": len(questions), "file": out, "stories": len(b.pool.stories), "rejected": b.pool.rejected, "pool": b.table().to_dict("records")})
     _table(b.table().to_dict("records"))
-    for key, why in b.pool.rejected.items(): print(f"left out: {key}: {why}")
-    print(f"{len(questions)} questions in {out}" if out else f"{len(questions)} questions; --out FILE writes them")
+    for key, why in b.pool.rejected.items(): _print(f"left out: {key}: {why}")
+    _print(f"{len(questions)} questions in {out}" if out else f"{len(questions)} questions; --out FILE writes them")
 
 # %% ../../nbs/results/08_cli.ipynb #38bdbf0b
 def _build_kitmus(out: str, mode: str, seed: int, resources: str, variants: str, entities: str, sizes: str, jobs: int, form: str, json: bool):
@@ -424,7 +438,7 @@ def _build_kitmus(out: str, mode: str, seed: int, resources: str, variants: str,
         else: folder = export_dataset(sampler, out, variants=_names(variants) or list(VARIANTS))
     told: dict[str, Any] = {"folder": str(folder), "files": sum(p.is_file() for p in folder.rglob("*")), "bytes": sum(p.stat().st_size for p in folder.rglob("*") if p.is_file())}
     if json: return _json(told)
-    print(f"{told['files']} files, {told['bytes']/1e6:.1f} MB, in {folder}")
+    _print(f"{told['files']} files, {told['bytes']/1e6:.1f} MB, in {folder}")
 
 def _number(text: str, what: str) -> int:
     if not text.isascii() or not text.isdigit(): raise CallError(f"{text!r} is not a whole number", what)
@@ -459,8 +473,8 @@ def _build_altentities(table: str, out: str, seed: int, given: dict[str, str], j
         made = write_to_annotate(out, built, each, send)
     told: dict[str, Any] = {"questions": len(built.drafts), "pages": len(made) - 2, "folder": out, "filters": built.candidates.table(), "pairs": built.table(), "groups": built.groups(), "leaks": built.leaks()}
     if json: return _json(told)
-    for rows in ("filters", "pairs", "groups", "leaks"): _table(told[rows]); print()
-    print(f"{told['questions']} questions and {told['pages']} pages in {out}; refnb collect joins what people hand in")
+    for rows in ("filters", "pairs", "groups", "leaks"): _table(told[rows]); _print()
+    _print(f"{told['questions']} questions and {told['pages']} pages in {out}; refnb collect joins what people hand in")
 
 # %% ../../nbs/results/08_cli.ipynb #b4edf0c7
 @command(app, "collect")
@@ -481,8 +495,8 @@ def collect_(
     made = write_collected(out or Path(folder)/"data", joined)
     if json: return _json({"files": {str(p): len(qs) for p, qs in zip(made, joined.files.values())}, "expressions": joined.counts, "short": list(joined.short)})
     _table(joined.table())
-    for p, qs in zip(made, joined.files.values()): print(f"{p}: {len(qs)} questions, {sum(len(q.expressions) for q in qs)} expressions")
-    if joined.short: print(f"{len(joined.short)} questions have fewer than {least} expressions and were left out")
+    for p, qs in zip(made, joined.files.values()): _print(f"{p}: {len(qs)} questions, {sum(len(q.expressions) for q in qs)} expressions")
+    if joined.short: _print(f"{len(joined.short)} questions have fewer than {least} expressions and were left out")
 
 # %% ../../nbs/results/08_cli.ipynb #564cd298
 def _progress(json: bool):
@@ -491,7 +505,7 @@ def _progress(json: bool):
     if not sys.stderr.isatty():
         last = [time.monotonic()]
         def line(n, of):
-            if time.monotonic() - last[0] > 10: last[0] = time.monotonic(); print(f"{n:,} of {of:,} answered", file=sys.stderr, flush=True)
+            if time.monotonic() - last[0] > 10: last[0] = time.monotonic(); _print(f"{n:,} of {of:,} answered", to=sys.stderr)
         return contextlib.nullcontext(), line
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -555,8 +569,8 @@ def _sealed(done, paid: dict, by: str, mode: str, s, json: bool):
     tables = [score(o, mode=reading), *([score(o, _names(by), reading)] if by else [])]
     groups = {g: _group(r) for t in tables for g, r in t.df.iterrows()}
     if json: return _json(_about(done) | {"unit": "fraction", "mode": mode, "groups": groups} | paid)
-    print(f"{done.info.system} on {done.info.task}: run complete: {done.folder}")
-    if failed := done.failures(): print(f"{failed} questions failed and count as wrong; the same command without --tolerate asks them again")
+    _print(f"{done.info.system} on {done.info.task}: run complete: {done.folder}")
+    if failed := done.failures(): _print(f"{failed} questions failed and count as wrong; the same command without --tolerate asks them again")
     _say_paid(paid)
     _groups(groups)
 
@@ -571,8 +585,8 @@ def _sealed_clusters(done, paid: dict, by: str, mode: str, s, json: bool):
     scores = {x: _coref_json(pooled(counts, x)) for x in settings}
     told = _about(done) | {"unit": "percent", "documents": len(done.answers()), "scored": list(counts), "scores": scores}
     if json: return _json(told | paid)
-    print(f"{done.info.system} on {done.info.task}: run complete: {done.folder}")
-    print(f"{told['documents']} documents, {len(counts)} with gold clusters here" + ("" if counts else ": nothing to score against"))
+    _print(f"{done.info.system} on {done.info.task}: run complete: {done.folder}")
+    _print(f"{told['documents']} documents, {len(counts)} with gold clusters here" + ("" if counts else ": nothing to score against"))
     shown = lambda metrics: {m: f"{v['f1']:.2f}" for m, v in metrics.items()}
     _table([{"F1 (%)": x} | shown(m) for x, m in scores.items()])
 
@@ -584,7 +598,7 @@ def _run_all(system: str, n: int, s, sample: bool, json: bool, **settings):
     with bar: card = run_all(system, n, s, sample, settings.pop("budget", None), _say(json), moved, **settings)
     where = Path(s.reports)/("sample" if sample else "")/"systems"/f"{safe_path(card.system)}.md"
     if json: return _json(msgspec.to_builtins(card) | {"unit": "fraction", "page": str(where)})
-    print(f"the card is {where}")
+    _print(f"the card is {where}")
 
 def _run_sharded(task: str, system: str, address: str, shards: int, gpus: float, s, bar, moved, other, settings: dict):
     "The same on a Ray cluster."
@@ -602,10 +616,12 @@ def _dry_run(task: str, system: str, limit: int, settings: dict, s, json: bool):
     "Show what asking would send and cost."
     from refnb.models.running import planned
     plan = planned(task, system, limit, s, **settings)
-    told = {"prompt": plan.prompt, "form": plan.form, "questions": plan.items, "tokens_in": plan.tokens_in, "tokens_out": plan.tokens_out, "usd": plan.usd, "too_long": plan.too_long}
+    told = {"prompt": plan.prompt, "form": plan.form, "questions": plan.items, "tokens_in": plan.tokens_in, "tokens_out": plan.tokens_out, "usd": plan.usd, "usd_likely": plan.usd_likely, "too_long": plan.too_long}
     if json: return _json(told)
-    if prompt := told.pop("prompt"): print(f"{prompt}\n")
-    _table([told | {"usd": "unknown" if plan.usd is None else plan.usd}])
+    if prompt := str(told.pop("prompt")): _print(*prompt.split("\n"), "")
+    def price(usd: float|None) -> str: return "unknown" if usd is None else f"{usd:.4g}"
+    rest = {k: v for k, v in told.items() if not k.startswith("usd")}
+    _table([rest | {"USD, likely": price(plan.usd_likely), "USD, at most": price(plan.usd)}])
 
 # %% ../../nbs/results/08_cli.ipynb #4bf4e58c
 def _check_fields(task: str, by: list[str], s):
@@ -624,7 +640,7 @@ def _unfinished(done, task: str, paid: dict, mode: str, s, json: bool):
     if json: return _json(_about(done) | {"answered": len(got), "groups": groups} | paid)
     stopped = paid.get("server", {}).get("stopped")
     why = f"stopped: {stopped}; the same command goes on" if stopped else "without --limit the same command goes on"
-    print(f"{done.info.system} on {done.info.task}: {len(got):,} of {len(t.items):,} answered in {done.folder}; {why}")
+    _print(f"{done.info.system} on {done.info.task}: {len(got):,} of {len(t.items):,} answered in {done.folder}; {why}")
     _say_paid(paid)
     if groups: _groups(groups)
 
@@ -640,7 +656,7 @@ def _say_paid(paid: dict):
     "What asking a server came to, in a line."
     if not (p := paid.get("server")): return
     usd = "at an unknown price" if p["usd"] is None else f"for {p['usd']:.4g} USD" + (f" (at most {p['usd_at_most']:.4g}, if {p['lost']} lost requests were billed)" if p["lost"] else "")
-    print(f"{p['asked']:,} new replies {usd}, {p['served']:,} from cache; {p['tokens_in']:,} tokens read, {p['tokens_out']:,} written" + (f"; versions: {', '.join(p['models'])}" if p["models"] else ""))
+    _print(f"{p['asked']:,} new replies {usd}, {p['served']:,} from cache; {p['tokens_in']:,} tokens read, {p['tokens_out']:,} written" + (f"; versions: {', '.join(p['models'])}" if p["models"] else ""))
 
 def _groups(groups: dict[str, dict], metrics: dict[str, dict[str, float|None]] = {}):
     "Scores by group, as a table in percent; metrics of yours as they are."
@@ -678,7 +694,7 @@ def train_(
     done = train_system(system, task, folds, grid, limit, load_settings(), _say(json), **changed)
     if json: return _json({"folder": str(done.folder), "unit": "fraction"} | msgspec.to_builtins(done.seal))
     held = "" if done.seal.held_out is None else f"; accuracy on {done.seal.held_out_on}: {100*done.seal.held_out:.1f} %"
-    print(f"{system}, {done.seal.told}: sealed in {done.folder}{held}")
+    _print(f"{system}, {done.seal.told}: sealed in {done.folder}{held}")
 
 # %% ../../nbs/results/08_cli.ipynb #0ab946ca
 @command(app, "export")
@@ -701,7 +717,7 @@ def export_(
     with _busy(json, "writing the folder"): folder = TOOLS[to](task, out, system, form, cast(Any, order), limit, **cast(dict[str, Any], changed))
     told = {"folder": str(folder), "to": to, "questions": len((folder/"questions.jsonl").read_bytes().splitlines())}
     if json: return _json(told)
-    print(f"{told['questions']:,} questions in {folder}; its README.md says how to run them")
+    _print(f"{told['questions']:,} questions in {folder}; its README.md says how to run them")
 
 # %% ../../nbs/results/08_cli.ipynb #5f45cd49
 @command(app, "view")
@@ -717,7 +733,7 @@ def view_(
     with _busy(json, "making the page"): page = view(run, other or None, path)
     told: dict[str, Any] = {"file": path, "questions": len(page.data.questions), "bytes": Path(path).stat().st_size}
     if json: return _json(told)
-    print(f"{told['questions']:,} questions, {told['bytes']/1e6:.1f} MB, in {path}")
+    _print(f"{told['questions']:,} questions, {told['bytes']/1e6:.1f} MB, in {path}")
 
 # %% ../../nbs/results/08_cli.ipynb #85b9c2f4
 @command(app, "compare")
@@ -771,21 +787,22 @@ def _report(done, say):
     say("")
     lines = [l for l in done.board.lines if l.state != "not built yet"]
     _table([{"table": l.name, "state": l.state, "match": l.match, "differ": l.differs, "beyond": l.beyond, "missing": l.missing} for l in lines])
-    say(f"\n{done.board.summary()}")
-    for h in done.hints: say(f"\n{h}")
+    for paragraph in [done.board.summary(), *done.hints]:
+        say("")
+        say(paragraph)
 
 # %% ../../nbs/results/08_cli.ipynb #a203eedc
 def _version(wanted: bool):
     if wanted:
         from importlib.metadata import version
-        print(f"refnb {version('refnb')}")
+        _print(f"refnb {version('refnb')}")
         raise typer.Exit()
 
 @app.callback(invoke_without_command=True)
 def _root(context: typer.Context,
     version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False):
-    if context.invoked_subcommand is None: print(context.get_help())
+    if context.invoked_subcommand is None: _print(*context.get_help().split("\n"))
 
 # %% ../../nbs/results/08_cli.ipynb #6200682b
 def _usage(said: str) -> str:
@@ -803,6 +820,11 @@ def _fault(e: BaseException) -> tuple[str, int]:
     if isinstance(e, OSError): return f"{e.filename or 'the system'}: {(e.strerror or str(e)).lower()}", 1
     return f"unexpected {type(e).__name__}: {' '.join(str(e).split())[:300]}; --debug shows where", 1
 
+def _traceback(e: BaseException) -> int:
+    import traceback
+    _print(*"".join(traceback.format_exception(e)).rstrip().split("\n"), to=sys.stderr)
+    return 1
+
 def main(args: list[str]|None = None) -> int:
     "Run a command line, without the program's name: 0 done, 1 the work failed, 2 the call was wrong."
     args = sys.argv[1:] if args is None else list(args)
@@ -810,20 +832,21 @@ def main(args: list[str]|None = None) -> int:
     try: return int(app([a for a in args if a != "--debug"], prog_name="refnb", standalone_mode=False) or 0)
     except typer.Exit as e: return e.exit_code
     except (Exception, KeyboardInterrupt) as e:
-        if debug: raise
+        if debug: return _traceback(e)
         line, status = _fault(e)
-        print(f"refnb: {line}", file=sys.stderr)
+        _print(f"refnb: {line}", to=sys.stderr)
         return status
 
 # %% ../../nbs/results/08_cli.ipynb #ad08f672
-def _let_go():
-    "Say the rest, if somebody still listens: `| head` closes the pipe, and that is no error."
-    try: sys.stdout.flush()
-    except BrokenPipeError: os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def _ready():
+    "Make standard output and error take any text: closed, they swallow it; without a letter, they write its escape."
+    for name in ("stdout", "stderr"):
+        if not getattr(sys, name): setattr(sys, name, open(os.devnull, "w"))
+        getattr(sys, name).reconfigure(errors="backslashreplace")
 
 def run():
+    _ready()
     status = main()
-    _let_go()
     if status == 130:
         import signal
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C would show a traceback of Python's own end

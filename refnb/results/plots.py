@@ -13,6 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from ..core.inert import inert
 from ..metrics.comparisons import Difference
 from ..metrics.uncertainty import Interval
 from ..models.pairs.training import Entry
@@ -22,7 +23,7 @@ INK, GREY, _BAND, RED = "#1b1b1b", "#8a8a8a", "#f4f4f4", "#b00020"
 COLORS = ("#0173b2", "#de8f05", "#029e73", "#cc78bc", "#56b4e9", "#ca9161", "#949494", "#ece133")
 _SHAPES = ("o", "s", "^", "D", "v", "P", "X", "<")
 _HATCHES = ("", "////", "...", "xx")
-_STYLE = {"font.sans-serif": ["DejaVu Sans"], "font.size": 9, "figure.titlesize": 11, "axes.titlesize": 10, "axes.titlelocation": "left", "axes.labelsize": 9, "xtick.labelsize": 8.5,
+_STYLE = {"text.parse_math": False, "font.sans-serif": ["DejaVu Sans"], "font.size": 9, "figure.titlesize": 11, "axes.titlesize": 10, "axes.titlelocation": "left", "axes.labelsize": 9, "xtick.labelsize": 8.5,
           "ytick.labelsize": 8.5, "legend.fontsize": 8.5, "legend.frameon": False, "grid.color": "#dddddd", "grid.linewidth": .7, "lines.linewidth": 1.3, "patch.edgecolor": INK, "patch.linewidth": .8}
 
 def mark(k: int, size: float = 7) -> dict[str, Any]:
@@ -34,6 +35,10 @@ def fill(k: int) -> dict[str, Any]:
     return {"facecolor": COLORS[k % 8], "hatch": _HATCHES[k % 4], "edgecolor": INK, "linewidth": .8}
 
 # %% ../../nbs/results/04_plots.ipynb #6410b99d
+def _text(name: str) -> str:
+    "Write a name that may be of others; lines are its own. No font has what steers a terminal."
+    return inert(name, keep="\n")
+
 def _legend(fig: Figure, width: float):
     "Put one legend for all panels below them, in as many columns as there is room for."
     found: dict[str, Any] = {}
@@ -42,12 +47,12 @@ def _legend(fig: Figure, width: float):
     if len(found) < 2: return
     room = int(12*width/(max(map(len, found)) + 5))
     names = sorted(found, key=lambda name: name.startswith("published"))
-    fig.legend([found[n] for n in names], names, loc="outside lower center", ncols=max(1, min(len(found), room)))
+    fig.legend([found[n] for n in names], map(_text, names), loc="outside lower center", ncols=max(1, min(len(found), room)))
 
 def name_rows(ax: Axes, names: Sequence[str]):
     "Name the rows of a panel from top to bottom, and put every second one on a light band."
     for y in range(0, len(names), 2): ax.axhspan(y - .5, y + .5, color=_BAND, linewidth=0, zorder=0)
-    ax.set_yticks(range(len(names)), names)
+    ax.set_yticks(range(len(names)), map(_text, names))
     ax.set_ylim(len(names) - .5, -.5)
 
 # %% ../../nbs/results/04_plots.ipynb #6410b9a0
@@ -73,14 +78,14 @@ def figure(
         usual: dict[str, Any] = {"ncols": len(panels), "figsize": (width, height), "sharey": True, "squeeze": False, "layout": "constrained"}
         fig, cells = plt.subplots(**usual | share)
         for ax, name in zip(cells.flat, panels, strict=False):
-            ax.set(title=name, xlabel=xlabel)
+            ax.set(title=_text(name), xlabel=xlabel)
             ax.grid(axis=grid, color="#dddddd", linewidth=.7)
             ax.set_axisbelow(True)
             ax.tick_params(length=0, which="both", labelsize=8.5)
             if rows is not None: name_rows(ax, rows)
         cells[0, 0].set_ylabel(ylabel)
         sns.despine(fig, left=grid == "x")
-        fig.suptitle(title, x=.01, ha="left")
+        fig.suptitle(_text(title), x=.01, ha="left")
         try:
             yield fig, list(cells.flat)
             if legend: _legend(fig, width)
@@ -139,7 +144,7 @@ def slopes(
         for k, (name, values) in enumerate(series.items()):
             known = [(i, v) for i, v in enumerate(values) if v is not None]
             ax.plot(*zip(*known), **mark(k))
-            ax.annotate(name, known[-1], xytext=(8, 0), textcoords="offset points", va="center")
+            ax.annotate(_text(name), known[-1], xytext=(8, 0), textcoords="offset points", va="center")
         ax.set_xticks(range(len(forms)), forms)
         ax.set_xlim(-.3, len(forms) - .1)
     return fig

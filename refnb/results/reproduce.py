@@ -22,7 +22,7 @@ from ..core.upstream import Survey, fetch_files, files_of, reachable, survey
 from ..benchmarks.tasks import Task, find_task, is_task
 from .tables import YOURS, own_names, papers, printed, sha256, table_names
 from .board import Board, board, notebook_of, read_provenance, stale, write_board
-from .kernels import can_fork, nursery
+from .kernels import can_fork, fork_server
 from .execution import READY, Executed, bind, code_hash, execute, move, parameters_of, put, read_notebook, result_hash, verdict
 
 # %% ../../nbs/results/07_reproduce.ipynb #d38e1b60
@@ -240,7 +240,7 @@ def _end_kernels():
 def _kernels(tasks: list[Job]) -> Iterator[str]:
     "The address of a process that forks kernels, if more than one is needed; it imports once what each of them would."
     if len(tasks) < 2 or not can_fork(): yield ""; return
-    with nursery() as address: yield address
+    with fork_server() as address: yield address
 
 def _here(tasks: list[Job], s: Settings, jobs: int) -> Generator[tuple[Job, Executed]]:
     "Run notebooks in threads; yields each as it ends."

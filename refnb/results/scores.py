@@ -16,6 +16,7 @@ from ..core.files import read_jsonl
 from ..core.settings import Settings, load_settings
 from ..core.extensions import entry_points, load_entry_point, named_object
 from ..core.runs import Run, RunInfo, find_runs, current_runs, places_of_summaries, run_hash, several_runs, split_hash, the_summary
+from ..core.inert import inert
 from ..metrics.choice import Mode, counted, labels, outcomes, outcomes_of_summary
 from ..metrics.uncertainty import Interval, cluster_bootstrap
 from ..metrics.comparisons import Difference, McNemar, mcnemar, pair_by_id, paired_bootstrap, paired_permutation
@@ -63,7 +64,11 @@ def outcomes_on(system: str, task: str, s: Settings|None = None) -> tuple[pd.Dat
 class Scores:
     """A table of scores: `.df`, a row per group, for pandas, `.interval(group)` for one of them. `.mode` tells what a
     missing answer meant, `.by` the field, or ""."""
-    def __init__(self, df: pd.DataFrame, mode: str, by: str): self.df, self.mode, self.by = df, mode, by
+    def __init__(self, df: pd.DataFrame, mode: str, by: str, failed: int = 0): self.df, self.mode, self.by, self.failed = df, mode, by, failed
+    @property
+    def warning(self) -> str:
+        "What a reader must know of requests that failed."
+        return f"{self.failed} of these questions failed: their requests brought no answer, and they count as wrong" if self.failed else ""
     def interval(self, group: str = "all") -> Interval:
         "One row as an Interval of fractions."
         if group not in self.df.index: raise CallError(f"no group {group!r}", do=f"there are {', '.join(map(str, self.df.index))}")
@@ -73,8 +78,11 @@ class Scores:
     def intervals(self) -> dict[str, Interval]:
         "All rows as Intervals."
         return {g: self.interval(g) for g in self.df.index}
-    def __repr__(self): return f"accuracy{f' by {self.by}' if self.by else ''} ({self.mode})\n{self.df.round(4).to_string()}"
-    def _repr_html_(self): return f"<p>accuracy{f' by {html.escape(self.by)}' if self.by else ''} ({self.mode}), 95 % intervals over documents</p>{self.df.round(4).to_html()}"
+    def __repr__(self):
+        head = f"accuracy{f' by {self.by}' if self.by else ''} ({self.mode})"
+        tail = f"\n{self.warning}" if self.failed else ""
+        return inert(f"{head}\n{self.df.round(4).to_string()}{tail}", keep="\n")
+    def _repr_html_(self): return f"<p>accuracy{f' by {html.escape(self.by)}' if self.by else ''} ({self.mode}), 95 % intervals over documents</p>{self.df.round(4).to_html()}" + (f"<p>{self.warning}</p>" if self.failed else "")
 
 # %% ../../nbs/results/00_scores.ipynb #f4a93a9b
 Metric = Callable[[pd.DataFrame], float]
@@ -123,7 +131,7 @@ def score(
         for g, row in rows.items():
             if name in row: raise CallError(f"the table has a column {name!r} already", "metrics", "ask for it once, or rename it")
             row[name] = _measured(name, f, c[group[c.index] == g])
-    return Scores(pd.DataFrame.from_dict(rows, orient="index"), mode, " / ".join([by] if isinstance(by, str) else by or []))
+    return Scores(pd.DataFrame.from_dict(rows, orient="index"), mode, " / ".join([by] if isinstance(by, str) else by or []), int((o.reason == "failed").sum()))
 
 # %% ../../nbs/results/00_scores.ipynb #076c0a22
 def as_outcomes(x, s: Settings|None = None) -> pd.DataFrame:

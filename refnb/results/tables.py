@@ -20,6 +20,7 @@ from ..core.upstream import set_names
 from ..core.runs import RunInfo, run_hash
 from ..metrics.uncertainty import Interval
 from ..core.hub import hub_files
+from ..core.inert import csv_line, to_md, to_tex
 
 # %% ../../nbs/results/02_tables.ipynb #2284cc24
 Unit = Literal["percent", "fraction", "count", "words", "seconds", "GB", "score", "tokens", "mentions", "p", "mixed", "none"]
@@ -172,6 +173,7 @@ class Report:
         self.cells: dict[tuple[str, str], Result] = {}
         self.inputs: dict[str, str] = {} # name -> id
         self.runs: dict[str, str] = {}   # part:system -> hash
+        self.failed: dict[str, int] = {} # system on task -> requests that failed, in a run that was completed so
     @property
     def title(self) -> str:
         paper, own = self.name.split("/")[0], self.name in own_names()
@@ -241,15 +243,12 @@ class Report:
 
     def csv(self) -> str:
         "The report as CSV."
-        import csv, io
-        out = io.StringIO()
-        w = csv.writer(out, lineterminator="\n")
-        w.writerow(CSV)
-        text = lambda s: s.replace("\r\n", "\n").replace("\r", "\n")  # the csv module would not quote a lone \r
+        lines = [csv_line(CSV)]
         for c in self.cells.values():
             paper = NOT_PRINTED if c.paper is None else _number(c.paper)
-            w.writerow([self.name, text(c.row), text(c.column), paper, *map(_number, (c.ours, c.difference, c.low, c.high)), "" if c.n is None else c.n, c.mode or self.mode, text(c.run), text(c.reason)])
-        return out.getvalue()
+            numbers = [*map(_number, (c.ours, c.difference, c.low, c.high)), "" if c.n is None else c.n]
+            lines.append(csv_line([self.name, c.row, c.column, paper, *numbers, c.mode or self.mode, c.run, c.reason]))
+        return "".join(lines)
 
     def mark(self,
         column: str,            # of the table
@@ -272,26 +271,29 @@ class Report:
         if any(c.low is not None for c in self.cells.values()): said.append("Brackets hold 95 % intervals, clustered by what the questions share.")
         if self.mode: said.append(f"Mode: {self.mode}{', where a row says nothing else' if any(c.mode for c in self.cells.values()) else ''}.")
         if any(c.mark for c in self.cells.values()): said.append("Bold: the best of our rows in its column; bold italic: not significantly below it.")
+        said += [f"{n} requests of {run} failed and count as wrong; the same run asks them again." for run, n in self.failed.items()]
         return said + [f"{c.row}, {c.column}: {c.note}." for c in self.cells.values() if c.note] + ([] if self.sample else self.printed.notes)
 
     def markdown(self) -> str:
         "The report as Markdown."
         rows, columns, cells, reasons = self.grid()
-        esc = lambda s: " ".join(s.split()).replace("|", "\\|")
-        lines = [f"# {self.title}", "", "| | " + " | ".join(map(esc, columns)) + " |", "|---|" + "---|"*len(columns)]
-        lines += [f"| {esc(r)} | " + " | ".join(_styled(self.cells.get((r, c)), esc(x), "md") for c, x in zip(columns, row, strict=True)) + " |" for r, row in zip(rows, cells, strict=True)]
-        lines += [""] + [f"({_letter(i)}) {x}  " for i, x in enumerate(reasons)]
-        return "\n".join(lines + [""] + [f"* {l}" for l in self.legend()] + [""])
+        lines = [f"# {to_md(self.title)}", "", "| | " + " | ".join(map(to_md, columns)) + " |", "|---|" + "---|"*len(columns)]
+        for r, row in zip(rows, cells, strict=True):
+            shown = [_styled(self.cells.get((r, c)), to_md(x), "md") for c, x in zip(columns, row, strict=True)]
+            lines.append(f"| {to_md(r)} | {' | '.join(shown)} |")
+        lines += [""] + [f"({_letter(i)}) {to_md(x)}  " for i, x in enumerate(reasons)]
+        return "\n".join(lines + [""] + [f"* {to_md(l)}" for l in self.legend()] + [""])
 
     def latex(self) -> str:
         "The report as a LaTeX table (booktabs)."
         rows, columns, cells, reasons = self.grid()
-        line = lambda xs: " & ".join(map(_tex_escape, xs)) + r" \\"
-        styled = lambda r, row: " & ".join([_tex_escape(r), *(_styled(self.cells.get((r, c)), _tex_escape(x), "tex") for c, x in zip(columns, row, strict=True))]) + r" \\"
+        line = lambda xs: " & ".join(map(to_tex, xs)) + r" \\"
+        styled = lambda r, row: " & ".join([to_tex(r), *(_styled(self.cells.get((r, c)), to_tex(x), "tex") for c, x in zip(columns, row, strict=True))]) + r" \\"
         notes = [f"({_letter(i)}) {x}." for i, x in enumerate(reasons)]
+        label = re.sub(r"[^\w.-]", ":", self.name)
         return "\n".join([r"\begin{table}", r"\centering\small", rf"\begin{{tabular}}{{l{'r'*len(columns)}}}", r"\toprule", line(["", *columns]), r"\midrule",
             *[styled(r, row) for r, row in zip(rows, cells, strict=True)], r"\bottomrule", r"\end{tabular}",
-            rf"\caption{{{_tex_escape(' '.join([self.title + '.', *notes]))}}}", rf"\label{{tab:{self.name.replace('/', ':')}}}", r"\end{table}", ""])
+            rf"\caption{{{to_tex(' '.join([self.title + '.', *notes]))}}}", rf"\label{{tab:{label}}}", r"\end{table}", ""])
 
     def _repr_html_(self) -> str:
         "The table in a notebook: green where digits agree, red where they differ."
@@ -306,8 +308,11 @@ class Report:
 
     def use(self,
         info: RunInfo, # the RunInfo of a run whose numbers are in the table
+        outcomes: Any = None, # its outcomes as a DataFrame, to name the requests that failed
     ) -> str: # system@hash, for the cells' `run`
         "Note a run as an input."
+        failed = 0 if outcomes is None else int((outcomes.reason == "failed").sum())
+        if failed: self.failed[f"{info.system} on {info.task}"] = failed
         key, hash_ = f"{info.task}:{info.system}", run_hash(info)
         self.runs[key if self.runs.get(key, hash_) == hash_ else f"{key}@{hash_}"] = hash_  # one system may have answered in several ways
         self.inputs |= info.data
@@ -356,11 +361,6 @@ def _styled(c: Result|None, text: str, to: str) -> str:
     "A shown cell with its mark: the number is bold, or bold italic."
     if c is None or not c.mark: return text
     return re.sub(r"^[-+\d.]+", lambda m: _STYLES[c.mark][to].format(m[0]), text)
-
-# %% ../../nbs/results/02_tables.ipynb #2794f9ec
-_TEX = {"\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "✓": r"$\checkmark$", "—": "---"}
-
-def _tex_escape(text: str) -> str: return "".join(_TEX.get(c, c) for c in text)
 
 # %% ../../nbs/results/02_tables.ipynb #b4f6230e
 def _versions() -> dict[str, str]:

@@ -143,7 +143,7 @@ def collect(sources: Iterable[str|Path|bytes], drafts: Iterable[Draft], keep: bo
 # %% ../../../nbs/benchmarks/altentities/05_annotation_page.ipynb #412132a4
 def _other_pages(folder: Path, pages: Mapping[str, Sequence[Draft]]) -> list[str]:
     "Pages of a folder that ask other questions than these."
-    asked = {p.name: re.search(r'"page": "([0-9a-f]{16})"', p.read_bytes().decode(errors="replace")) for p in sorted(folder.glob("page-*.html"))}
+    asked = {p.name: re.search(r'"page": ?"([0-9a-f]{16})"', p.read_bytes().decode(errors="replace")) for p in sorted(folder.glob("page-*.html"))}
     return [n for n, m in asked.items() if n not in pages or not m or m[1] != _page_id(pages[n])]
 
 def write_to_annotate(folder: str|Path, built: AltBuilt, each: int = 50, send: str = "") -> list[Path]:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 from ...core.types import CallError, FormatError, Record, nearest
 from ...core.files import at_line, read_bytes, table_rows, write_atomic
+from ...core.inert import as_written, csv_line
 from ...metrics.uncertainty import Interval, cluster_bootstrap
 from .questions import METHODS, AltQuestion, Offer, contrastive, words_in
 
@@ -121,19 +122,13 @@ def _sheet_lines(questions: Sequence[AltQuestion], kind: str, seed: int = 0) -> 
     every = [(q, i) for q in questions for i in range(len(q.expressions))]
     return rng.sample(every, min(n, len(every)))
 
-def _safe(text: str) -> str:
-    "A cell that no spreadsheet takes for a formula."
-    return f"'{text}" if text[:1] in ("=", "+", "-", "@") else text
-
 def _sheet_text(questions: Sequence[AltQuestion], kind: str, seed: int = 0) -> str:
     "A sheet to be filled in."
-    out = io.StringIO()
-    w = csv.writer(out, lineterminator="\n")
-    w.writerow(COLUMNS)
+    lines = [csv_line(COLUMNS)]
     for q, i in _sheet_lines(questions, kind, seed):
         other = " / ".join(c.wikipedia_url for k, c in enumerate(q.choices) if k != q.target_index)
-        w.writerow([f"{q.key}-{i}", *map(_safe, (q.question, f"{q.meant.name}: {q.target}", other, q.expressions[i].strip())), ""])
-    return out.getvalue()
+        lines.append(csv_line([f"{q.key}-{i}", q.question, f"{q.meant.name}: {q.target}", other, q.expressions[i].strip(), ""]))
+    return "".join(lines)
 
 # %% ../../../nbs/benchmarks/altentities/01_statistics.ipynb #ae42ff56
 def sheet_path(folder: str|Path, domain: str, kind: str) -> Path:
@@ -159,7 +154,7 @@ def filled_lines(path: str|Path, field: str, known: Collection[str]|None = None)
     places = [head.index(c) for c in ("id", field)]
     for n, row in rows:
         if not any(x.strip() for x in row): continue
-        id, said = (row[k].strip() if k < len(row) else "" for k in places)
+        id, said = (as_written(row[k].strip()) if k < len(row) else "" for k in places)
         if bad := _of_an_id(id, seen, known): raise FormatError(bad[0], at_line(str(path), n, "id"), bad[1])
         seen.add(id)
         yield id, said, at_line(str(path), n, field)

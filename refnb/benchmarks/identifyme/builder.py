@@ -250,10 +250,12 @@ MARKS = ("{{", "}}", "(#This is the marked mention)")
 
 def _reason(story: Story, rules: Rules) -> str:
     "Why a story cannot be used, or nothing."
-    d, n = story.doc, (words_of(story.doc.tokens) if rules.count == "words" else story.doc.size)
+    d = story.doc
+    tokens = d.tokens
+    n, text = words_of(tokens) if rules.count == "words" else len(tokens), " ".join(tokens)
     if not d.clusters: return "no clusters"
     if not d.sentences: return "no text"
-    if mark := next((m for m in MARKS if m in " ".join(d.tokens)), ""): return f"the text holds {mark!r}, with which prompts mark the mention"
+    if mark := next((m for m in MARKS if m in text), ""): return f"the text holds {mark!r}, with which prompts mark the mention"
     if n < rules.min_tokens: return f"{n:,} {rules.count}, fewer than {rules.min_tokens:,}"
     if (k := sum(map(bool, d.names))) < rules.min_entities: return f"{k} named clusters, fewer than {rules.min_entities}"
     others = sum(len(c) for i, c in enumerate(d.clusters) if not (d.names and d.names[i]))/len(story.words)
@@ -267,11 +269,11 @@ class Pool(NamedTuple):
     rejected: dict[str, str]     # key -> reason
     mentions: "pd.DataFrame"     # of named clusters, one row each
 
-def _pool_of(docs: Iterable[Document], rules: Rules = RELEASED) -> Pool:
-    "Stories and mentions that questions can be made of."
+def _pool_of(docs: Iterable[Document], rules: Rules = RELEASED, read: Mapping[str, Story]|None = None) -> Pool:
+    "Stories and mentions that questions can be made of; `read` are documents that were read as stories before."
     stories, rejected, tables = {}, {}, []
     for d in docs:
-        story = story_of(d, rules)
+        story = read[d.doc_key] if read else story_of(d, rules)
         if (key := d.doc_key) in stories or key in rejected: raise DataError("the document stands twice", key)
         if reason := _reason(story, rules):
             rejected[key] = reason
@@ -580,9 +582,10 @@ def sweep(docs: Sequence[Document], rules: Rules = RELEASED,
           sweeps: Mapping[str, Sequence] = _SWEEPS) -> "pd.DataFrame":
     """Count the mentions of documents with names that could be asked about as each threshold changes from the mode's:
     rule, value, type, candidates. `sweeps` maps rules to values."""
-    loose = _pool_of(docs, rules.changed(min_tokens=0, max_others=1., min_entities=1))
+    read = {d.doc_key: story_of(d, rules) for d in docs}  # none of the thresholds changes a story
+    loose = _pool_of(docs, rules.changed(min_tokens=0, max_others=1., min_entities=1), read)
     def sizes(rule: str, v: Any) -> dict[str, int]:
         other = rules.changed(**{rule: v})
-        pool = _narrowed(_pool_of(docs, loose.rules.changed(window=v)) if rule == "window" else loose, other)
+        pool = _narrowed(_pool_of(docs, loose.rules.changed(window=v), read) if rule == "window" else loose, other)
         return {TYPES[k]: len(candidates(pool, k)) for k in KINDS}
     return pd.DataFrame([{"rule": rule, "value": v, "type": t, "candidates": n} for rule, values in sweeps.items() for v in values for t, n in sizes(rule, v).items()])

@@ -172,7 +172,14 @@ def named_documents(corpus: str, s: Settings|None = None,
                     full: Mapping[str, Sequence[str]]|None = None) -> list[Document]:
     """Load the stories of LitBank or FantasyCoref that questions were made of, with the authors' names.
     `full` gives all names of documents in which some stand twice."""
-    labels, full = released_labels(s), full or {}
+    return _named(corpus, s or load_settings(), full) if full else list(_named_once(corpus, s or load_settings()))
+
+@lru_cache(maxsize=1)  # a table that compares ways to build reads LitBank for each of them
+def _named_once(corpus: str, s: Settings) -> tuple[Document, ...]: return tuple(_named(corpus, s, {}))
+
+def _named(corpus: str, s: Settings, full: Mapping[str, Sequence[str]]) -> list[Document]:
+    "Read the stories, and give their clusters names."
+    labels = released_labels(s)
     def one(d: Document) -> Document:
         known = labels.get(d.doc_key, [])
         if d.doc_key in full: known = [{l.name: l for l in known}[n] for n in full[d.doc_key]]

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from ...core.files import CANARY, folder_atomic
+from ...core.inert import to_md
 from .sampler import Instance, SPLITS, Sampler, Subtask, VARIANTS
 from .files import clusters_of, text_of
 
@@ -44,13 +45,13 @@ def _markdown(c: Counted, made: str, licence: str) -> str:
     files = lambda v, n: "".join(f"      - {{split: {s}, path: {v}-{n}/{s}.jsonl}}\n" for s in SPLITS if any(r[:3] == (v, n, s) and r[3] for r in c.rows))
     head = "---\nlanguage: [en]\npretty_name: KITMUS texts made by refnb\nconfigs:\n" + "".join(f"  - config_name: {v}-{n}\n    data_files:\n{files(v, n)}" for v, n in configs) + "---\n"
     rows = "\n".join(f"| {v} | {n} | {s} | {k:,} | {t:,} | {names:,} | {jobs} |" for v, n, s, k, t, names, jobs in c.rows)
-    total, said = sum(c.pronouns.values()), lambda counter, keys: ", ".join(f"{k} {counter[k]:,} ({100*counter[k]/max(sum(counter.values()), 1):.1f} %)" for k in keys)
+    total, said = sum(c.pronouns.values()), lambda counter, keys: ", ".join(f"{to_md(k)} {counter[k]:,} ({100*counter[k]/max(sum(counter.values()), 1):.1f} %)" for k in keys)
     places = "\n".join(f"* {n} names: " + ", ".join(f"{p}. {c.positions[n, p]:,}" for p in range(1, n + 1)) for n in sorted({n for n, _ in c.positions}))
     return head + f"""# KITMUS texts
 
 {CANARY['canary']}
 
-{total:,} texts that test whether a system joins a fact in the text with a fact about the world: whom does the pronoun mean? {made}
+{total:,} texts that test whether a system joins a fact in the text with a fact about the world: whom does the pronoun mean? {to_md(made)}
 
 ## What there is
 
@@ -71,7 +72,7 @@ Texts are independent of each other; facts of one may contradict facts of anothe
 
 ## Licence
 
-{licence}
+{to_md(licence)}
 """
 
 # %% ../../../nbs/benchmarks/kitmus/04_dataset_card.ipynb #e8b27b53

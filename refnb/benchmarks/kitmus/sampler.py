@@ -9,7 +9,7 @@ __all__ = ['Sentence', 'Files', 'Template', 'VARIANTS', 'SPLITS', 'SIZES', 'Mode
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #7960ec72
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 import msgspec
@@ -27,6 +27,7 @@ class Word(NamedTuple):
 
 Sentence = tuple[Word, ...]
 
+@lru_cache(maxsize=1 << 13)  # each sampler reads the same 3,000 sentences, and Python's own parser takes half a second for them
 def _words(text: str, where: str) -> Sentence:
     "A Python literal, a list of (token, tag), as words."
     got = python_list(text, where)

@@ -8,7 +8,8 @@ __all__ = ['Form', 'FORMS', 'OPEN', 'CLOSE', 'NOTE', 'MARKER', 'KINDS', 'Mode', 
 
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #92e2ffae
 import json, re, unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from string import Template
 from typing import Literal
 from ...core.types import Answer, CallError, DataError, Question, Reason, nearest
@@ -141,12 +142,23 @@ def _plain(s: str) -> str: return _on_a_line(unicodedata.normalize("NFC", s).tra
 def _bare(s: str) -> str: return _plain(s).lstrip(_DECORATION).rstrip(_DECORATION + ".") or _plain(s)
 def _folded(s: str) -> str: return unicodedata.normalize("NFC", _bare(s).casefold())
 
+_LEVELS: tuple[Callable[[str], str], ...] = (str.strip, _plain, _bare, _folded)
+
+@lru_cache(maxsize=1024)  # questions about a story have the same options
+def _by_level(names: tuple[str, ...]) -> list[dict[str, tuple[int, ...]]]:
+    "For each way to write a name more loosely, the options by their names so written; of equal names the first."
+    first = {name: names.index(name) for name in names}
+    out: list[dict[str, tuple[int, ...]]] = []
+    for level in _LEVELS:
+        found: dict[str, tuple[int, ...]] = {}
+        for name, i in first.items(): found[level(name)] = (*found.get(level(name), ()), i)
+        out.append(found)
+    return out
+
 def _named(names: Sequence[str], said: str) -> tuple[int, ...]:
-    "The options that some words name: one, none, or several that cannot be told apart; of equal names the first."
-    first = dict(zip(reversed(names), range(len(names) - 1, -1, -1), strict=True))
-    for level in (str.strip, _plain, _bare, _folded):
-        words = level(said)
-        if found := tuple(sorted(i for name, i in first.items() if level(name) == words)): return found
+    "The options that some words name: one, none, or several that cannot be told apart."
+    for level, options in zip(_LEVELS, _by_level(tuple(names)), strict=True):
+        if found := options.get(level(said)): return found
     return ()
 
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #61218ab1

@@ -83,8 +83,13 @@ def _grown(key: str, text: str, at: int, found: int, size: int) -> tuple[int, in
 # %% ../../../nbs/models/language/04_keys.ipynb #e0d279d1
 class Secret:
     "A key that cannot be printed."
-    __slots__ = ("name", "_value")
-    def __init__(self, name: str, value: str = ""): self.name, self._value = name, value  # of an environment variable, and what it holds
+    __slots__ = ("name", "_others", "_value")
+    def __init__(self,
+        name: str,       # of an environment variable
+        value: str = "", # what it holds
+    ):
+        self.name, self._value = name, value
+        self._others = _disguised(value) if len(value) >= 8 else []
     def __repr__(self): return f"Secret({self.name!r})"
     def __reduce__(self): raise TypeError("a secret is not copied")
 
@@ -106,7 +111,7 @@ class Secret:
         "Where the key is in a text."
         key, flat = self._value, _WRITTEN.sub(_letter, text)
         grams = any(gram in flat for _, gram in _grams(key))
-        other = [d for d in _disguised(key) if d in flat]
+        other = [d for d in self._others if d in flat]
         if not grams and not other: return []
         p = _plain(text)
         found = list(_pieces(key, p.text)) + [m.span() for d in other for m in re.finditer(re.escape(d), p.text)]

@@ -224,7 +224,10 @@ class Forecast(Record):
     tokens_in: int          # to be read
     tokens_out: int         # to be written, at most
     usd: float|None         # at most; None: the price is unknown
+    usd_likely: float|None  # with replies of the usual length
     too_long: int = 0       # prompts beyond the model's context
+
+_USUAL = 40  # tokens of a reply that repeats a mention and names an option
 
 def forecast(m: LanguageModel, asks: Iterable[Ask], count=None) -> Forecast:
     """Forecast tokens and cost of asking, before it is done;
@@ -232,5 +235,5 @@ def forecast(m: LanguageModel, asks: Iterable[Ask], count=None) -> Forecast:
     count = count or (lambda text: -(-len(text)//4))
     sizes = [count(a.prompt) + count(a.system) for a in asks]
     out = m.decoding.max_tokens if m.way == "reply" else 1
-    usd = cost(m, Reply(tokens_in=sum(sizes), tokens_out=out*len(sizes)))
-    return Forecast(len(sizes), sum(sizes), out*len(sizes), usd, sum(bool(m.context) and n + out > m.context for n in sizes))
+    def usd(written: int) -> float|None: return cost(m, Reply(tokens_in=sum(sizes), tokens_out=written*len(sizes)))
+    return Forecast(len(sizes), sum(sizes), out*len(sizes), usd(out), usd(min(out, _USUAL)), sum(bool(m.context) and n + out > m.context for n in sizes))

@@ -164,7 +164,7 @@ def base_url(m: LanguageModel) -> str:
     return m.base_url or DEFAULT_URL
 
 # %% ../../../nbs/models/language/06_servers.ipynb #1efcb612
-_MOST: ContextVar[int] = ContextVar("most", default=0)  # bytes that the reply under way may have
+_MOST: ContextVar[int] = ContextVar("most", default=10**9)  # bytes that the reply under way may have
 
 class _Unfit(Exception): "A reply that is not taken."
 class _TooLarge(_Unfit): "It is beyond its cap."
@@ -304,7 +304,10 @@ class Line:
         if self.limit != "max_tokens": body[self.limit] = body.pop("max_tokens")
         most = self.patience.room + 100*ask.decoding.max_tokens
         got = await self.call("post", path, {"Idempotency-Key": name} if name else None, most, content=msgspec.json.encode(body))
-        if not isinstance(got, Fault): return Heard(self.read(got, ask), got)
+        if not isinstance(got, Fault):
+            reply = self.read(got, ask)
+            in_pieces = isinstance(reply, Reply) and "[key]" in reply.text and b"[key]" not in got
+            return Heard(reply, b"" if in_pieces else got)  # bytes from which a key could be put together are not kept
         if "max_completion_tokens" not in got.what or "max_tokens" not in body: return Heard(got)
         self.limit = "max_completion_tokens"
         return await self.ask(ask, name)

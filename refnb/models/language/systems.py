@@ -132,7 +132,7 @@ class LanguageModelSystem(BaseSystem):
         sent = list(self.sent(task, items))
         f, first = forecast(self.model, [x.ask for x in sent]), sent[0].ask
         prompt = (f"[system] {first.system}\n\n" if first.system else "") + first.prompt
-        return Plan(f.questions, f.tokens_in, f.tokens_out, f.usd, f.too_long, self.form_on(task), prompt)
+        return Plan(f.questions, f.tokens_in, f.tokens_out, f.usd, f.usd_likely, f.too_long, self.form_on(task), prompt)
     def resume(self, task: Task, answered: Iterable[Any]):
         "Add up what earlier calls of the run paid for its answers."
         self.spent_before = sum(a.usage.usd or 0. for a in answered if a.usage)

@@ -19,7 +19,7 @@ from ...core.settings import packaged
 from ...core.files import read_yaml
 from ...benchmarks.altentities.questions import read_altentities_task
 from ...benchmarks.tasks import is_task, sample_of
-from .scorers import CHARACTERS, Pairs, Tfidf, pairs_of, stop_words
+from .scorers import CHARACTERS, Pairs, fitted_tfidf, pairs_of, stop_words
 
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #71e21e15
 JOINED = {"united states": "unitedstates", "united kingdom": "unitedkingdom", "u.s.a.": "usa", "u.s.": "us", "hip-hop": "hip hop", "r&b": "rnb"}
@@ -193,7 +193,7 @@ class Rarity(dict):
 class Comparer:
     "What features need to know of texts: how rare words and runs of characters are among them."
     def __init__(self, texts: Sequence[str]):
-        self.rarity, self.tfidf = Rarity(map(_told, texts)), Tfidf(texts, CHARACTERS)
+        self.rarity, self.tfidf = Rarity(map(_told, texts)), fitted_tfidf(texts, CHARACTERS)
     def features(self, p: Pairs) -> np.ndarray:
         "Return options as numbers: a row for each option of each question, a column for each feature."
         said, texts = [_heard(e) for e in p.expressions], [_told(t) for t in p.texts]

@@ -5,13 +5,14 @@
 # %% auto #0
 __all__ = ['Scorer', 'BLOCK', 'token_set_ratio', 'partial_ratio', 'WORDS', 'CHARACTERS', 'WEIGHTLESS', 'expression_of', 'Pairs',
            'pairs_of', 'NoScore', 'compared', 'stop_words', 'content_words', 'word_overlap', 'Terms', 'Tfidf',
-           'turning', 'Weightless']
+           'fitted_tfidf', 'turning', 'Weightless']
 
 # %% ../../../nbs/models/pairs/00_scorers.ipynb #3627ff67
 import math, re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cache
+from functools import cache, lru_cache
+from itertools import chain
 from typing import Any, NamedTuple
 import numpy as np
 from ...core.types import Answer, DataError, Option, Question
@@ -105,24 +106,36 @@ class Terms(NamedTuple):
 
 WORDS, CHARACTERS = Terms(_words_of), Terms(_spaced_words, _runs_in)
 
-def _table(rows: Sequence[Counter[str]], columns: dict[str, int], grow: bool) -> Any:
-    "Counts as a sparse table; unknown names become columns, or are left out."
-    from scipy.sparse import csr_matrix
-    at, ends, counts = [], [0], []
-    for row in rows:
-        for name, n in row.items():
-            j = columns.setdefault(name, len(columns)) if grow else columns.get(name)
-            if j is None: continue
-            at.append(j)
-            counts.append(n)
-        ends.append(len(at))
-    return csr_matrix((np.array(counts, float), np.array(at, np.int32), np.array(ends, np.int32)), shape=(len(rows), len(columns)))
+class _Row(NamedTuple):
+    "A row of a sparse table."
+    at: list[int]    # columns that are not zero
+    counts: list[int] # what they hold
 
-def _term_counts(texts: Sequence[str], terms: Terms, columns: dict[str, int], grow: bool = False) -> Any:
-    "Count how often each text has each term."
+def _row(terms: Iterable[str], columns: dict[str, int], grow: bool) -> _Row:
+    "Counts of terms; unknown terms become columns, or are left out."
+    counts = Counter(terms)
+    if grow: return _Row([columns.setdefault(name, len(columns)) for name in counts], list(counts.values()))
+    known = [name for name in counts if name in columns]
+    return _Row([columns[name] for name in known], [counts[name] for name in known])
+
+def _table(rows: Sequence[_Row], width: int) -> Any:
+    "Rows as a sparse table."
+    from scipy.sparse import csr_matrix
+    at = np.array(list(chain.from_iterable(row.at for row in rows)), np.int32)
+    counts = np.array(list(chain.from_iterable(row.counts for row in rows)), float)
+    ends = np.cumsum([0, *(len(row.at) for row in rows)], dtype=np.int32)
+    return csr_matrix((counts, at, ends), shape=(len(rows), width))
+
+def _term_counts(texts: Sequence[str], terms: Terms, columns: dict[str, int], seen: dict[str, _Row], grow: bool = False) -> Any:
+    "Count how often each text has each term; `seen` has the rows of words that fitting has met, for most come again."
+    if not terms.parts:
+        rows = [_row(terms.words(t), columns, grow) for t in texts]
+        return _table(rows, len(columns))
     own: dict[str, int] = {}
-    table = _table([Counter(terms.words(t)) for t in texts], own if terms.parts else columns, bool(terms.parts) or grow)
-    return table @ _table([Counter(terms.parts(w)) for w in own], columns, grow) if terms.parts else table
+    words = [_row(terms.words(t), own, True) for t in texts]
+    parts = [seen.get(w) or _row(terms.parts(w), columns, grow) for w in own]
+    if grow: seen.update(zip(own, parts, strict=True))
+    return _table(words, len(own)) @ _table(parts, len(columns))
 
 # %% ../../../nbs/models/pairs/00_scorers.ipynb #c96be148
 class Tfidf:
@@ -131,11 +144,12 @@ class Tfidf:
         "Weigh terms by texts of options, which tell nothing of what is right; `terms` says how a text is taken apart."
         self.terms = terms
         self.columns: dict[str, int] = {} # term -> column
-        counts = _term_counts(list(texts), terms, self.columns, grow=True)
+        self.seen: dict[str, _Row] = {}   # word -> its terms
+        counts = _term_counts(list(texts), terms, self.columns, self.seen, grow=True)
         self.weights = 1 + np.log((1 + counts.shape[0])/(1 + np.bincount(counts.indices, minlength=counts.shape[1])))
     def vectors(self, texts: Sequence[str]) -> Any:
         "Return texts as a sparse table, rows of length one; all zero where no term is known."
-        m = _term_counts(texts, self.terms, self.columns)
+        m = _term_counts(texts, self.terms, self.columns, self.seen)
         m.data = (1 + np.log(m.data))*self.weights[m.indices]
         length = np.sqrt(np.asarray(m.multiply(m).sum(axis=1))).ravel()
         m.data /= np.repeat(np.where(length, length, 1), np.diff(m.indptr))
@@ -144,6 +158,13 @@ class Tfidf:
         "Compute the cosine of each pair."
         said, told = self.vectors(p.expressions), self.vectors(p.texts)
         return np.asarray(said[p.at[:, 0]].multiply(told[p.at[:, 1]]).sum(axis=1)).ravel()
+
+@lru_cache(maxsize=2)  # a task's systems that weigh terms by the same texts: as it is, turned, and comparing
+def _fitted_tfidf(texts: tuple[str, ...], terms: Terms) -> Tfidf: return Tfidf(texts, terms)
+
+def fitted_tfidf(texts: Iterable[str], terms: Terms = WORDS) -> Tfidf:
+    "Make a scorer whose weights of terms are fitted on texts, or take the one that was made of them just before."
+    return _fitted_tfidf(tuple(texts), terms)
 
 # %% ../../../nbs/models/pairs/00_scorers.ipynb #97cb9f02
 def turning(scorer: Scorer) -> Scorer:
@@ -165,5 +186,5 @@ WEIGHTLESS: dict[str, Weightless] = {
     "word-overlap": Weightless("Word overlap", lambda texts: word_overlap),
     "token-set-ratio": Weightless("rapidfuzz token_set_ratio", lambda texts: token_set_ratio),
     "partial-ratio": Weightless("rapidfuzz partial_ratio", lambda texts: partial_ratio),
-    "tfidf-words": Weightless("TF-IDF, words", lambda texts: Tfidf(texts, WORDS), fitted=True),
-    "tfidf-characters": Weightless("TF-IDF, characters", lambda texts: Tfidf(texts, CHARACTERS), fitted=True)}
+    "tfidf-words": Weightless("TF-IDF, words", lambda texts: fitted_tfidf(texts, WORDS), fitted=True),
+    "tfidf-characters": Weightless("TF-IDF, characters", lambda texts: fitted_tfidf(texts, CHARACTERS), fitted=True)}

@@ -14,6 +14,7 @@ import pandas as pd
 from ...core.types import CallError, DataError, Record, safe_path
 from ...core.settings import Settings, load_settings
 from ...core.files import write_atomic
+from ...core.inert import to_md
 from ...core.runs import Run, run_hash
 from ..scores import as_outcomes, score
 from ...metrics.uncertainty import Interval
@@ -49,14 +50,15 @@ class Line(Record, omit_defaults=False, rename={"task": "part"}):
     usd: float|None = 0.         # None: the price is unknown
     minutes: float = 0.          # of answering, added up
     run: str = ""                # its hash
-    reason: str = ""             # why there is no number
+    reason: str = ""             # why there is no number, or what to know of it
 
 def _line_of(r: Run, s: Settings|None = None) -> Line:
     "State what a sealed run comes to."
     o, used = as_outcomes(r, s), [u for a in r.answers().values() if (u := a.usage)]
-    iv, costs = score(o).interval(), [u.usd for u in used]
+    scores, costs = score(o), [u.usd for u in used]
+    iv = scores.interval()
     return Line(r.info.task, iv.n, iv.value, iv.low, iv.high, float((1/o.options).mean()), int(o.reason.notna().sum()), sum(u.tokens_in for u in used), sum(u.tokens_out for u in used),
-                None if None in costs else sum(costs), sum(u.seconds for u in used)/60, run_hash(r.info))
+                None if None in costs else sum(costs), sum(u.seconds for u in used)/60, run_hash(r.info), scores.warning)
 
 # %% ../../../nbs/results/pages/01_system_card.ipynb #6df4b350
 class SystemCard(Record, omit_defaults=False):
@@ -135,9 +137,11 @@ def _write_system_card(card: SystemCard, reports: str|Path) -> Path:
     path = Path(reports)/"systems"/f"{safe_path(card.system)}.md"
     write_atomic(path.with_suffix(".json"), msgspec.json.format(msgspec.json.encode(card), indent=1) + b"\n")
     rows = _card_frame(card)
-    lines = ["| " + " | ".join(rows) + " |", "|" + "---|"*len(rows.columns), *("| " + " | ".join(str(v).replace("|", "\\|") for v in r) + " |" for r in rows.itertuples(index=False))]
+    table = [rows.columns, *rows.itertuples(index=False)]
+    lines = [f"| {' | '.join(to_md(str(v)) for v in r)} |" for r in table]
+    lines.insert(1, "|" + "---|"*len(rows.columns))
     picture = any(x.accuracy is not None for xs in card.boards.values() for x in xs)
     if picture: write_atomic(path.with_suffix(".png"), png(_card_figure(card), 110))
-    write_atomic(path, "\n".join([f"# {card.title}", "", card.about, "", "Accuracy in percent with 95 % intervals over documents; a question without a choice is wrong. Minutes are those of answering, added up over questions.", "",
+    write_atomic(path, "\n".join([f"# {to_md(card.title)}", "", to_md(card.about), "", "Accuracy in percent with 95 % intervals over documents; a question without a choice is wrong. Minutes are those of answering, added up over questions.", "",
                                   *([f"![accuracy by task]({path.with_suffix('.png').name})", ""] if picture else []), *lines, ""]))
     return path

@@ -19,7 +19,7 @@ from ...core.types import Answer, DataError, Option, Question, Record, Usage, sa
 from ...core.settings import Settings, load_settings, packaged
 from ...core.files import CANARY, read_jsonl, write_atomic
 from ...core.documents import plain
-from ...core.pages import page_policy
+from ...core.pages import page_data, page_policy
 from ...core.runs import Run, load_run, questions_id, run_hash
 from ...metrics.choice import credit, outcomes
 from ...metrics.uncertainty import Interval
@@ -234,10 +234,6 @@ def _view_data(run: Run|str|Path, questions: Iterable[Question]|str|Path|None = 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #c3118163
 _SECRETS = r"(KEY|TOKEN|SECRET|PASSWORD)$"
 
-def _embedded(data: ViewData) -> str:
-    "What the script reads: ASCII without `<`, so that no text can end the script."
-    return json.dumps(msgspec.to_builtins(data), allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
-
 def _without_secrets(told: str, env: Mapping[str, str]) -> str:
     "Refuse what holds a key."
     for name, value in env.items():
@@ -250,7 +246,7 @@ def _title(data: ViewData) -> str: return plain(" against ".join(dict.fromkeys(r
 
 def _page(data: ViewData) -> str:
     "Runs as one file."
-    told = _without_secrets(_embedded(data), os.environ)
+    told = _without_secrets(page_data(msgspec.to_builtins(data)), os.environ)
     carried = {k: packaged(f"data/viewer/page.{k}").read_bytes().decode() for k in ("html", "css", "js")}
     tasks = dict(canary=CANARY["canary"], wish=CANARY["wish"], policy=page_policy(style=carried["css"], script=carried["js"]), title=html.escape(_title(data)))
     return Template(carried["html"]).substitute(tasks, css=carried["css"], js=carried["js"], data=told)

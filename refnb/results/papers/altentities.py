@@ -81,7 +81,7 @@ def cells_answered(systems: Iterable[str], task: str, s: Settings,
         for column, (where, domain) in columns_of(task).items():
             if (run := the_run(name, where, s)) is None or (found := run_outcomes(run, where, s)) is None: continue
             o = found[0][found[0].domain == domain] if domain else found[0]
-            out.setdefault(name, {})[column] = (o.reset_index(drop=True), report.use(found[1]))
+            out.setdefault(name, {})[column] = (o.reset_index(drop=True), report.use(found[1], o))
     return out
 
 def lacks_run(system: str, task: str) -> str:

@@ -7,7 +7,7 @@ __all__ = ['LABELLINGS', 'HEADS', 'Labelling', 'Drawn', 'answers_that_earned', '
            'read_labels', 'Labelled', 'count_labels', 'label_agreement', 'examples_behind']
 
 # %% ../../../nbs/results/papers/04_altentities_sheets.ipynb #b9fbe923
-import csv, io, random
+import random
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -15,8 +15,9 @@ from typing import NamedTuple
 import pandas as pd
 from ...core.types import CallError, DataError, FormatError, nearest
 from ...core.files import write_atomic
+from ...core.inert import csv_line
 from ...benchmarks.altentities.questions import AltQuestion
-from ...benchmarks.altentities.statistics import _safe, filled_lines
+from ...benchmarks.altentities.statistics import filled_lines
 from ...metrics.agreement import cohen_kappa
 from .altentities_rules import ERROR_RULES, categories_by_rule
 
@@ -77,13 +78,11 @@ def _guessed(kind: str, d: Drawn) -> list[str]:
 
 def _labelling_text(kind: str, drawn: Iterable[Drawn]) -> str:
     "A sheet to be filled in."
-    out = io.StringIO()
-    w = csv.writer(out, lineterminator="\n")
-    w.writerow(HEADS)
+    lines = [csv_line(HEADS)]
     for d in drawn:
         others = " / ".join(c.name for i, c in enumerate(d.question.choices) if i != d.question.target_index)
-        w.writerow([d.id, *map(_safe, (d.question.question, d.question.meant.name, others, d.expression.strip(), "; ".join(_guessed(kind, d)))), ""])
-    return out.getvalue()
+        lines.append(csv_line([d.id, d.question.question, d.question.meant.name, others, d.expression.strip(), "; ".join(_guessed(kind, d)), ""]))
+    return "".join(lines)
 
 # %% ../../../nbs/results/papers/04_altentities_sheets.ipynb #76b9fe1c
 def labelling_path(folder: str|Path, kind: str, domain: str) -> Path:

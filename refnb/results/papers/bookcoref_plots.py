@@ -63,17 +63,13 @@ def _rows(ax: Axes, table: pd.DataFrame, states: pd.DataFrame, edges: list[float
         counts = pd.crosstab(mine.start//width, mine.state).reindex(index=range(len(edges) - 1), columns=list(_FILLS), fill_value=0)
         _skyline(ax, edges, len(table) - 1 - y, {s: counts[s].tolist() for s in _FILLS})
         ax.annotate(entity.verdict, (1.01, len(table) - .7 - y), xycoords=("axes fraction", "data"), va="center")
-    ax.set_yticks([len(table) - .7 - i for i in range(len(table))], [f"{_text(n)}  {m:,}" for n, m in zip(table.name, table.mentions, strict=True)])
+    ax.set_yticks([len(table) - .7 - i for i in range(len(table))], [f"{plain(n, 24)}  {m:,}" for n, m in zip(table.name, table.mentions, strict=True)])
     ax.set_ylim(-.15, max(len(table), 1))
     ax.set_xlabel(f"token (stretches of {width:,})")
     ax.xaxis.set_major_formatter("{x:,.0f}")
     for state, (color, hatch) in _FILLS.items(): ax.fill_between([], [], facecolor=color, hatch=hatch, edgecolor=INK, linewidth=.5, label=state)
 
 # %% ../../../nbs/results/papers/06_bookcoref_plots.ipynb #285d5ba5
-def _text(name: str, limit: int = 24) -> str:
-    "Write a name for matplotlib: a $ would begin a formula."
-    return plain(name, limit).replace("$", r"\$")
-
 def along_the_book(gold: Document, predicted: Document, entities: int = 12, width: int = 0, title: str = "") -> Figure:
     """Draw what became of the mentions of the most frequent entities, so many rows, along the text, in stretches of
     `width` tokens; 0: a sixtieth of the text."""
@@ -105,8 +101,8 @@ def pieces_plot(gold: Document, predicted: Document, entities: int = 12, columns
     import seaborn as sns
     counts = _who_went_where(gold, predicted, entities, columns)
     names = predicted.names or [""]*len(predicted.clusters)
-    below = [c if isinstance(c, str) else _text(names[c], 16) if names[c] else f"#{c}" for c in counts.columns]
-    beside = [_text(name_of(gold, g)) for g in counts.index]
+    below = [c if isinstance(c, str) else plain(names[c], 16) if names[c] else f"#{c}" for c in counts.columns]
+    beside = [plain(name_of(gold, g), 24) for g in counts.index]
     with figure(.52*counts.shape[1] + 2.2, .36*max(len(counts), 1) + 1.6, title, dpi=64) as (fig, (ax,)):
         ax.grid(False)
         shown = counts.map(lambda v: f"{v:,}" if v else "").to_numpy()

@@ -1,0 +1,72 @@
+"""Faults to plant in guards, one line each, and the tests that must notice: what `test_planted.py` goes through.
+
+A fault replaces a text that stands once in a file of the package; the tests are those of one file whose names match."""
+from typing import NamedTuple
+
+class Planted(NamedTuple):
+    what: str
+    file: str   # below refnb/
+    old: str
+    new: str
+    tests: str  # file below tests/
+    named: str  # pytest -k
+
+RUNS, FILES, TYPES, UPSTREAM = "core/runs.py", "core/files.py", "core/types.py", "core/upstream.py"
+SERVERS, KEYS, PROTOCOL, REPLIES, MODELS = (f"models/language/{x}.py" for x in ("servers", "keys", "protocol", "replies", "language_models"))
+ASK, HOSTILE, RUN, SERVED = "test_language_models.py", "test_hostile_servers.py", "test_runs.py", "test_server_runs.py"
+
+PLANTED = [
+    # journals and runs
+    Planted("no fsync of a journal", RUNS, "            os.fsync(f.fileno())\n", "            pass\n", RUN, "f76"),
+    Planted("no sync of a new journal's name", RUNS, "        if not start: sync_folder", "        if False: sync_folder", RUN, "f76"),
+    Planted("no sync of new folders", FILES, "    for p in new: sync_folder(p.parent)", "    pass", RUN, "f76"),
+    Planted("a write in place, not aside", FILES, "            os.replace(tmp, path)\n", "            path.write_bytes(data[:len(data)//2]); path.write_bytes(data); tmp.unlink()\n", RUN, "f76"),
+    Planted("a line's checksum is not looked at", RUNS, "if tail == b',\"crc\":\"%08x\"}' % zlib.crc32(body) else None", "if tail.startswith(b',\"crc\":') else None", RUN, "f30"),
+    Planted("a torn end is not dropped", RUNS, "    if j.damaged or j.torn: write_atomic", "    if j.damaged: write_atomic", RUN, "f29"),
+    Planted("the seal's hash is not compared", RUNS, "if hashlib.sha256(data).hexdigest() != seal.sha256:", "if False:", RUN, "f30"),
+    Planted("a failed append leaves a part", RUNS, "        except BaseException: f.truncate(start); raise", "        except BaseException: raise", RUN, "f10"),
+    Planted("no lock for two writers", FILES, "        except Timeout: raise DataError(busy, where or str(lock), do) from None", "        except Timeout: pass", RUN, "f32"),
+    Planted("failures are sealed", RUNS, "        if len(failed) > failures and not allow_missing:", "        if False:", RUN, "f58 or f59"),
+    Planted("the settings are not hashed", RUNS, "msgspec.json.encode(info.changed(refnb=\"\", prompt", "msgspec.json.encode(info.changed(refnb=\"\", settings={}, prompt", RUN, "f34"),
+    Planted("a summary of another task is read", RUNS, "    if (s.info.task, made_for) != (card.task, card.questions):", "    if False:", RUN, "f36"),
+    Planted("long names are not hashed", TYPES, "    if len(safe) <= limit: return safe\n", "    return safe[:limit]\n", RUN, "f55"),
+    Planted("a path upward is not escaped", TYPES, "    if not safe.strip(\".\"): safe", "    if False: safe", RUN, "f55"),
+    Planted("errors are not cut", TYPES, "if len(what) > 300: what = what[:299]", "if False: what = what[:299]", "test_cli.py", "f72"),
+    # data
+    Planted("a blob id is not compared", UPSTREAM, "    if _blob_id(data) != f.blob: raise _quarantine", "    if False: raise _quarantine", "test_upstream.py", "f45_a_changed"),
+    Planted("YAML makes objects", FILES, "    return getattr(yaml, \"CSafeLoader\", yaml.SafeLoader)", "    return yaml.UnsafeLoader", "test_formats.py", "f54"),
+    Planted("YAML aliases are followed", FILES, "        if isinstance(e, yaml.AliasEvent): raise", "        if False: raise", "test_formats.py", "f54"),
+    Planted("remote code is allowed", "models/language/local.py", "\"trust_remote_code\": False}", "\"trust_remote_code\": True}", "test_local_models.py", "f80"),
+    Planted("remote code is allowed to encoders", "models/pairs/encoders.py", "\"trust_remote_code\": False}", "\"trust_remote_code\": True}", "test_local_models.py", "f80"),
+    # keys
+    Planted("the key is not taken out of replies", SERVERS, "            return self.secret.clean(r.content)", "            return r.content", HOSTILE, "f60"),
+    Planted("escapes are not undone", KEYS, "flat = self._value, _WRITTEN.sub(_letter, text)", "flat = self._value, text", HOSTILE, "f60"),
+    Planted("no look for base64", KEYS, "        self._others = _disguised(value) if len(value) >= 8 else []", "        self._others = []", HOSTILE, "f60"),
+    Planted("the parts of a reply are not looked at", SERVERS, "text=hidden(r.text)", "text=r.text", HOSTILE, "f60"),
+    Planted("errors quote the key", SERVERS, "        return f._replace(what=self.secret.scrubbed(f.what))", "        return f", HOSTILE, "f60"),
+    Planted("an address may hold a password", MODELS, "    if parts.username or parts.password or parts.query or \"@\" in parts.netloc:", "    if False:", HOSTILE, "f60"),
+    Planted("a key in place of its variable's name", MODELS, "    if not name or name in os.environ: return \"\"", "    return \"\"", HOSTILE, "f60"),
+    # replies and money
+    Planted("any number counts as tokens", PROTOCOL, " or not 0 <= x <= _MOST_TOKENS", "", HOSTILE, "f61"),
+    Planted("any number is a log-probability", PROTOCOL, " and p < 1e-3", "", HOSTILE, "f61"),
+    Planted("half a character is passed on", PROTOCOL, "    try: text.encode()\n", "    return text\n    try: text.encode()\n", HOSTILE, "f62"),
+    Planted("invalid UTF-8 is refused", PROTOCOL, "json.detect_encoding(data), \"replace\")", "json.detect_encoding(data))", HOSTILE, "f62"),
+    Planted("raw bytes are not kept", REPLIES, "zlib.compress(b.raw, 1) if b.raw else b\"\"", "b\"\"", HOSTILE, "f62"),
+    Planted("kept bytes are not read again", SERVERS, "return await self.reread(ask, key) or await self.question(ask, key)", "return await self.question(ask, key)", HOSTILE, "f62"),
+    Planted("no cap on a reply", SERVERS, "        if self.left < 0: raise _TooLarge", "        if False: raise _TooLarge", HOSTILE, "f63"),
+    Planted("two processes do not look at each other", SERVERS, "        while not claims.take(key):", "        while False:", HOSTILE, "f66"),
+    Planted("an idempotency key of chance", SERVERS, "await self.attempt(ask, key)", "await self.attempt(ask, os.urandom(8).hex())", HOSTILE, "f66"),
+    Planted("a budget for each call", "models/language/systems.py", "self.spent_before = sum(", "self.spent_before = 0*sum(", SERVED, "f67"),
+    Planted("what is set aside does not count", SERVERS, "self.gone + self.aside + usd <=", "self.gone + usd <=", ASK, "f20"),
+    Planted("a failed request is an answer", "models/language/answering.py", "    if r.finish == \"failed\": return Failure", "    if False: return Failure", SERVED, "f58 or f59"),
+    Planted("a wrong address is asked for every question", SERVERS, "most = max(1, int(self.window.size)) if self.heard else 1", "most = max(1, int(self.window.size))", ASK, "f58"),
+    Planted("a wrong key is tried again", SERVERS, "    if status == 401: return Fault(\"stop\"", "    if status == 401: return Fault(\"again\"", ASK, "f15 or f58"),
+    Planted("Retry-After is not heard", SERVERS, "def _sane(seconds: float) -> float|None: return max(0., seconds)", "def _sane(seconds: float) -> float|None: return 0*max(0., seconds)", ASK, "f14_retry"),
+    Planted("an unknown price is nothing", MODELS, "return 0. if m.provider == \"local\" else None", "return 0.", SERVED, "f21"),
+    Planted("max_tokens may be anything", MODELS, "        if not 1 <= self.max_tokens <= 1_000_000:", "        if False:", "test_cli.py", "f75"),
+    Planted("the provider's key forgets the system message", MODELS, "msgspec.json.encode(ask.changed(id=\"\"), order", "msgspec.json.encode(ask.changed(id=\"\", system=\"\"), order", ASK, "f34"),
+    # what others write
+    Planted("names are markup in a look", "core/documents.py", "def _safe(text: str, limit: int = 40) -> str: return html.escape(plain(text, limit))", "def _safe(text: str, limit: int = 40) -> str: return plain(text, limit)", "test_looking.py", "f53"),
+    # batches
+    Planted("connection files stay", "results/kernels.py", "            self.connection_file = str(", "            self.elsewhere = str(", "test_batch.py", "f74"),
+]
