@@ -7,7 +7,7 @@ from hypothesis import given, settings as how, strategies as st
 from rapidfuzz.distance import Levenshtein
 import refnb.benchmarks.altentities.questions as alt
 import tools
-from refnb.benchmarks.altentities.questions import DOMAINS, METHODS, NEGATION, SPLITS, Alternative, AltQuestion, Written
+from refnb.benchmarks.altentities.questions import DOMAINS, METHODS, NEGATION, SPLITS, Alternative, Written
 from refnb.benchmarks.altentities.statistics import alt_statistics, entities_per_expression, judged_share, method_counts, read_sheet, seen_before, shared, _sheet_lines, _sheet_text, spacy_tagger, write_sheets
 from refnb.benchmarks.tasks import benchmarks, task_is_here, task_questions
 from refnb.core.settings import load_settings, packaged
@@ -15,7 +15,6 @@ from refnb.core.types import CallError, DataError, FormatError
 from refnb.models.language.prompts import render
 from refnb.models.running import run
 from refnb.results.scores import as_outcomes, score
-from test_formats import good_or_one_line, mutated
 
 SAMPLE = packaged("data/sample/altentities.json")
 PARTS = list(benchmarks()["altentities"].tasks)
@@ -280,15 +279,6 @@ def test_html_of_songs_is_told_to_nobody(sample):
                                             ("altentities/books/name/tset", "did you mean test"), ("altentities/mixed/oracle/test", "mixed have no setting 'oracle'"), ("altentities/books/name", "tasks look like"), ("kitmus/books/name/test", "tasks look like")])
 def test_a_part_that_is_none(part, said, settings):
     with pytest.raises(CallError, match=said): alt.altentities_questions(settings(), part)
-
-def test_f40_mutated_files_are_read_or_refused_in_one_line(tmp_path):
-    path = tmp_path/"f.json"
-    whole = json.dumps(json.loads(SAMPLE.read_text())[14:17]).encode()
-    for data in mutated(whole, 21):
-        path.write_bytes(data)
-        for check in ("release", "usable"):
-            got = good_or_one_line(lambda check=check: alt.read_altentities(path, check=check), path)
-            assert got is None or all(isinstance(q, AltQuestion) and alt.questions_of(q) for q in got)
 
 @pytest.mark.parametrize("name", ["dev.json", "dev.json.gz"])
 def test_f39_files_plain_and_packed_with_a_mark_and_other_line_ends(tmp_path, name, sample):

@@ -136,7 +136,7 @@ def test_gold_and_text_join_by_key_and_length(upstream, tmp_path, monkeypatch):
     with pytest.raises(DataError, match="4,934 mentions where the published version has 4,933"): corpora.load("bookcoref", s=s, file=str(write(gold("siddhartha_2500", 1))))
     with pytest.raises(DataError, match="no text is known for the book 'emma_158'"): corpora.load("bookcoref", s=s, file=str(write({"doc_key": "emma_158", "clusters": []})))
     far = gold("animal_farm_0"); far["clusters"][0][0] = far["characters"][0]["mentions"][0] = [40000, 40000]
-    with pytest.raises(DataError, match="not a span of the 34979 tokens; clusters and text are of different versions"): corpora.load("bookcoref", s=s, file=str(write(far)))
+    with pytest.raises(DataError, match="not a span of the 34,979 tokens; clusters and text are of different versions"): corpora.load("bookcoref", s=s, file=str(write(far)))
 
 def test_f45_the_hub(tmp_path, monkeypatch):
     "Fetched once by name at the pinned revision; no other revision in silence."

@@ -7,13 +7,14 @@ from hypothesis import given, strategies as st
 from scipy.optimize import linear_sum_assignment
 from refnb.core.conll import parse_conll
 from refnb.core.documents import Document, tidy
+from refnb.core.reading import write_documents
 from refnb.core.types import DataError, Span
 from refnb.core.upstream import files_of, get
 from refnb.core.settings import load_settings
 from refnb.metrics.coref import CONLL, METRICS, add, as_prf, _assign, scores, table
 from refnb.metrics.coref_scores import score_coref
 from refnb.metrics.windows import _cut, split, _window_starts
-from tools import examples
+from tools import examples, here
 
 DATA = Path(__file__).parent/"data"
 
@@ -138,6 +139,34 @@ def test_f48_refusals():
     with pytest.raises(DataError, match="the gold clusters stand twice"): scores([[(3, 4), (3, 4)]], [], duplicates="error")
     with pytest.raises(DataError, match="11 mentions .* refuses more than 10"): scores([], [[(1, 1)]*12])
     assert scores([], [[(1, 1)]*11])["b3"].precision == 0
+
+
+def book(*clusters, words="Ann met Bea . She sang .") -> Document: return Document("d", (tuple(words.split()),), clusters)
+
+@pytest.mark.parametrize("clusters", [[((0, 0), (0, 0), (4, 4))], [((0, 0), (4, 4)), ((0, 0), (2, 2))]], ids=["in one cluster", "in two"])
+def test_f48_a_mention_that_stands_twice_is_told(tmp_path, capsys, clusters):
+    gold, predicted = book(((0, 0), (4, 4))), book(*clusters)
+    assert "1 with a mention that stands twice" in repr(score_coref(gold, predicted))
+    for name, d in (("gold", gold), ("said", predicted)): write_documents(tmp_path/f"{name}.jsonl", [d])
+    said = here(capsys, "score", "coref", tmp_path/"gold.jsonl", tmp_path/"said.jsonl")
+    assert said.status == 0 and "1 of the documents have a mention that stands twice, which counts by --duplicates official: d" in said.err
+
+
+# Other texts (F69)
+
+@pytest.mark.parametrize("words, told", [("Eve saw Rex . He left .", "5 of 7 words differ, the first is 'Eve' where gold has 'Ann' (token 0)"), ("Ann met Bea . She sang !", "1 of 7 words differ")])
+def test_f69_equal_counts_of_other_words_are_no_score(words, told):
+    with pytest.raises(DataError) as e: score_coref(book(((0, 0), (4, 4))), book(((0, 0), (4, 4)), words=words))
+    assert told in str(e.value) and "document 'd'" in str(e.value)
+
+@pytest.mark.parametrize("words", ["ann met bea . she sang .", "Ann met [UNK] . She sang .", "Ａnn met Bea . She sang ."], ids=["small", "unknown", "wide"])
+def test_f69_the_same_words_in_another_form_are(words):
+    assert score_coref(book(((0, 0), (4, 4))), book(((0, 0), (4, 4)), words=words)).pooled()["conll"].f1 > 0
+
+@pytest.mark.parametrize("span", [(0, 1 << 31), (1 << 31, 1 << 31), (0, 1 << 32), (0, 1 << 70), (-1, 0)])
+def test_f69_spans_beyond_any_text(span):
+    with pytest.raises(DataError, match="is outside of a text of at most 2,147,483,648 tokens"): scores([[(0, 0)]], [[span]])
+    with pytest.raises(ValueError, match="is not a span of at most 2,147,483,648 tokens"): Document("d", clusters=((span,),))
 
 
 # Corners (F47)

@@ -401,7 +401,7 @@ def test_f36_a_summary_that_belongs_is_read(tmp_path):
     s = r.read_summary(summary, r.read_card(card))
     assert outcomes_of_summary(r.read_card(card), s).credit.tolist() == [1.]*4
 
-@pytest.mark.parametrize("change", [dict(questions="0"*16), dict(task="made/other"), dict(ids=["q0", "q1", "q2", "other"]), dict(ids=["q0", "q1", "q2"])],
+@pytest.mark.parametrize("change", [dict(questions="0"*16), dict(task="made/other"), dict(ids=["q0", "q1", "q2", "other"]), dict(ids=["q0", "q1", "q2"], doc=[0]*3, options=[4]*3, fields={})],
                          ids=["other questions", "other part", "strange ids", "fewer ids"])
 def test_f36_a_summary_that_does_not_belong_is_refused(tmp_path, change):
     summary, card = committed(tmp_path)

@@ -19,7 +19,7 @@ def wrong(*parts: str, start="/", env=None, **over) -> str:
 
 KEYS = list(Settings.__struct_fields__)
 OTHER = dict(upstream="/elsewhere", host="https://example.org", offline="true", cache="/elsewhere", runs="/elsewhere", reports="/elsewhere", jobs="7", timeout="7", patience="7", bookcoref_gold="/elsewhere/gold.jsonl",
-             systems="/elsewhere", benchmarks="/elsewhere", corpora="/elsewhere", tables="/elsewhere")
+             systems="/elsewhere", benchmarks="/elsewhere", corpora="/elsewhere", tables="/elsewhere", largest="7", ratio="7")
 
 def test_every_setting_has_a_default_and_a_comment():
     lines = packaged("settings.ini").read_text().splitlines()

@@ -279,7 +279,18 @@ def test_f57_the_server_listens_on_loopback(tree):
 
 # Changed
 
-@pytest.mark.parametrize("wrong", [BIG[:-1] + b"\0", BIG + b"\n", BIG[:-1], b"<html>Not found</html>", b""], ids=["a byte", "longer", "shorter", "page", "empty"])
+@pytest.mark.parametrize("size", [len(BIG), None], ids=["registered", "unknown"])
+def test_f64_a_download_that_is_too_large_stops(tree, settings, size):
+    "At its registered size, or at the setting where none is registered; nothing of it stays, and the next try has the file."
+    s = settings(host=tree.host, offline=False, largest=len(BIG))
+    f = put(tree.root, BIG)._replace(size=size)
+    tree.fail(f.place, [Fault(wrong=BIG + bytes(50_000_000))])
+    came = []
+    with pytest.raises(DataError, match=f"{f.key}: more than {len(BIG):,} bytes came from .*: stopped"): u.get(f, s, lambda f, n: came.append(n))
+    assert max(came) <= len(BIG) and not cached(s)
+    assert u.get(f, s) == BIG
+
+@pytest.mark.parametrize("wrong", [BIG[:-1] + b"\0", BIG[:-1], b"<html>Not found</html>", b""], ids=["a byte", "shorter", "page", "empty"])
 def test_f45_a_changed_file_is_refused(tree, online, wrong):
     f = put(tree.root, BIG)
     tree.fail(f.place, [Fault(wrong=wrong)])

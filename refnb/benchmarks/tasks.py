@@ -8,7 +8,7 @@ __all__ = ['Shape', 'SAMPLE', 'FERRYMAN', 'TaskCard', 'Benchmark', 'benchmarks',
            'ferryman_questions']
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #54f21164
-import hashlib, inspect, itertools, re
+import hashlib, inspect, itertools, math, re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cached_property
@@ -60,6 +60,7 @@ def _filled(text: str, values: dict[str, str]) -> str:
 def _family(pattern: str, card: TaskCard) -> dict[str, TaskCard]:
     "All tasks of a pattern."
     made = {}
+    if (n := math.prod(map(len, card.fields.values()))) > 10_000: raise FormatError(f"its fields make {n:,} tasks", pattern, "ten thousand are enough")
     for chosen in itertools.product(*card.fields.values()):
         values = dict(zip(card.fields, map(str, chosen), strict=True))
         words = {f: of[values[f]] if isinstance(of := card.fields[f], dict) else values[f] for f in values}
@@ -79,7 +80,7 @@ def _read_card(path: Path) -> tuple[str, Benchmark]:
     tasks: dict[str, TaskCard] = {}
     for name, task in card.tasks.items(): tasks |= _family(name, task) if task.fields else {name: task}
     if bad := [name for name, t in tasks.items() if ":" not in t.make]:
-        raise FormatError("field make is not module:function", f"card {card.benchmark}, {bad[0]}")
+        raise FormatError("field make is not module:function", f"{path.name}, card {card.benchmark}, {bad[0]}")
     return card.benchmark, card.changed(tasks=tasks)
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #4abf461a

@@ -16,13 +16,18 @@ from .files import at_line, utf8
 # %% ../../nbs/core/04_conll.ipynb #3f4c84c6
 def _key(line: str, where: str) -> str:
     "The doc_key of a begin line."
-    m = re.fullmatch(r"#begin document +\((.*)\);?(?: *part *(\d+))?[; ]*", line) or re.fullmatch(r"#begin document +([^()]*?);?(?: *part *(\d+))?[; ]*", line)
-    if not m: raise FormatError("is not `#begin document (name); part 000`", where)
-    return m[1] if m[2] is None else f"{m[1]}_{int(m[2])}"
+    text = line.removeprefix("#begin document").rstrip("; ")  # by hand: a pattern tries each split of a run of blanks
+    before, part, number = text.rpartition("part")
+    name, number = (before, number.strip(" ")) if part and number.strip(" ").isdecimal() else (text, "")
+    name, begins = name.strip(" ;"), line.startswith("#begin document ")
+    if name[:1] == "(" and name[-1:] == ")": name = name[1:-1]
+    elif "(" in name or ")" in name: begins = False
+    if not begins or len(number) > 9: raise FormatError("is not `#begin document (name); part 000`", where)
+    return f"{name}_{int(number)}" if number else name
 
 def _begin(doc_key: str) -> str:
     "The begin line that reads as this key."
-    m = re.fullmatch(r"(.*)_(0|[1-9]\d*)", doc_key)
+    m = re.fullmatch(r"(.*)_(0|[1-9]\d{0,8})", doc_key)
     return f"#begin document ({m[1]}); part {int(m[2]):03d}" if m and m[2].isascii() else f"#begin document ({doc_key});"
 
 # %% ../../nbs/core/04_conll.ipynb #289bba2d
@@ -49,7 +54,7 @@ class _Mentions:
     def done(self, where: str) -> tuple:
         "Clusters in the order of their ids, numbers before names."
         if left := [(line, e) for e, stack in self.open.items() for _, line in stack]: raise FormatError(f"({min(left)[1]} is never closed", at_line(where, min(left)[0]))
-        number = lambda e: (0, int(e)) if e.isascii() and e.isdigit() else (1, 0)
+        number = lambda e: (0, len(e.lstrip("0")), e.lstrip("0")) if e.isascii() and e.isdigit() else (1, 0, "")
         return tuple(tuple(sorted(self.clusters[e])) for e in sorted(self.clusters, key=number))
 
 # %% ../../nbs/core/04_conll.ipynb #ca33194e

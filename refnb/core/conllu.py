@@ -27,11 +27,15 @@ def _plain(text: str) -> str:
 def _escaped(text: str) -> str: return re.sub(r"[%()|\s-]", lambda m: "".join(f"%{b:02X}" for b in m[0].encode()), text)
 
 _BRACKET = re.compile(r"\([^()]+\)?|[^()]+\)")
+_PART = re.compile(r"(.+)\[(\d{1,9})/(\d{1,9})\]")
 
 def _brackets(value: str, where: str) -> list[str]:
     "The brackets of a value."
-    found = _BRACKET.findall(value)
-    if not found or "".join(found) != value:
+    found, at = [], 0
+    while m := _BRACKET.match(value, at):  # from end to end, and not `findall`: that looks for a bracket from each letter on
+        found.append(m[0])
+        at = m.end()
+    if not found or at < len(value):
         raise FormatError(f"{value!r} is not made of brackets such as (e1-person-1, e1) and (e1-person-1)", f"{where}, field Entity")
     return found
 
@@ -62,7 +66,7 @@ class _Entities:
                 said = dict(zip(fields, b.strip("()").split("-", len(fields) - 1)))
                 id = said.get("eid", "")
                 if not id: raise FormatError(f"{b!r} has no id", f"{where}, field Entity")
-                whole = re.sub(r"\[\d+/\d+\]$", "", id)
+                whole = m[1] if (m := _PART.fullmatch(id)) else id
                 self.found.setdefault(whole, [])
                 self.names[whole] = self.names.get(whole) or _plain(said.get("identity", ""))
                 self.open[id].append(_Open(token, line, _plain(said.get("etype", ""))))
@@ -72,7 +76,7 @@ class _Entities:
         if id not in self.open: raise FormatError(f"{id}) closes a mention that was not opened", f"{where}, field Entity")
         start, _, kind = self.open[id].pop()
         if not self.open[id]: del self.open[id]  # what is left is looked at after each sentence
-        if m := re.fullmatch(r"(.+)\[(\d+)/(\d+)\]", id): self.part(m[1], int(m[2]), int(m[3]), Span(start, token), kind, where)
+        if m := _PART.fullmatch(id): self.part(m[1], int(m[2]), int(m[3]), Span(start, token), kind, where)
         else: self.found[id].append((Span(start, token), kind))
     def part(self, id: str, i: int, n: int, span: Span, kind: str, where: str):
         "Take in a part of a mention with gaps."

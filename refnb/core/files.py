@@ -4,17 +4,19 @@
 
 # %% auto #0
 __all__ = ['CANARY', 'T', 'disk_fault', 'sync_folder', 'make_folder', 'write_atomic', 'folder_atomic', 'alone', 'at_line', 'utf8',
-           'read_bytes', 'once', 'read_jsonl', 'write_jsonl', 'read_yaml', 'unpack']
+           'unpacked', 'read_bytes', 'table_rows', 'in_file', 'python_list', 'once', 'read_jsonl', 'write_jsonl',
+           'read_yaml', 'unpack']
 
 # %% ../../nbs/core/03_files.ipynb #35ae0b9a
-import gzip, json, os, re, shutil, time, zlib
+import ast, csv, gzip, io, json, os, re, shutil, time, warnings, zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 import msgspec
-from .types import DataError, FormatError
+from .types import DataError, FormatError, RefnbError
+from .settings import load_settings
 
 # %% ../../nbs/core/03_files.ipynb #53c4789f
 @contextmanager
@@ -123,10 +125,21 @@ def utf8(data: bytes, where: str = "") -> str:
         raise FormatError(f"not UTF-8 (byte 0x{data[e.start]:02X})", at_line(where, data[:e.start].count(b"\n") + 1), do) from None
 
 # %% ../../nbs/core/03_files.ipynb #af6e397e
+_ALWAYS = 10_000_000  # bytes that any .gz file may unpack to, however small it is
+
+def unpacked(path: str|Path, size: int|None = None) -> bytes:
+    """Unpack a .gz file, but not to more bytes than the settings `largest` and `ratio` allow, or than `size`, if it is
+    known: a kilobyte of zeros, packed, is a megabyte, and a bomb fills the memory."""
+    s = load_settings(env={k: v for k, v in os.environ.items() if k in ("REFNB_LARGEST", "REFNB_RATIO")})
+    most = min(s.largest, max(_ALWAYS, s.ratio*Path(path).stat().st_size)) if size is None else size
+    with gzip.open(path) as f: data = f.read(most + 1)
+    if len(data) <= most: return data
+    raise DataError(f"unpacks to more than {most:,} bytes", str(path), "" if size else "raise REFNB_LARGEST or REFNB_RATIO if you trust it")
+
 def read_bytes(path: str|Path) -> bytes:
     "Read a file's bytes, unpacked if its name ends in .gz, without a byte order mark."
     path = Path(path)
-    try: data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    try: data = unpacked(path) if path.suffix == ".gz" else path.read_bytes()
     except FileNotFoundError: raise DataError("no such file", str(path)) from None
     except (gzip.BadGzipFile, EOFError, zlib.error) as e: raise FormatError(f"not a whole gzip file ({e})", str(path)) from None
     except OSError as e: raise DataError((e.strerror or str(e)).lower(), str(path)) from None
@@ -135,10 +148,41 @@ def read_bytes(path: str|Path) -> bytes:
 # %% ../../nbs/core/03_files.ipynb #9e8809ec
 T = TypeVar("T")
 
+def table_rows(data: bytes, where: str = "", delimiter: str = ",", strict: bool = True) -> Iterator[tuple[int, list[str]]]:
+    """Read the rows of a table that are not empty, each with the line on which it begins; `where` is the file's name,
+    for errors, and `strict` refuses quotes inside of a field."""
+    rows, line = csv.reader(io.StringIO(utf8(data, where), newline=""), delimiter=delimiter, strict=strict), 1
+    while True:
+        try: cells = next(rows)
+        except StopIteration: return
+        except csv.Error as e:
+            do = 'a field that holds a quote stands in quotes, and each of its own is doubled: "a ""b"" c"'
+            if "limit" in str(e): do = "a field is too long (give long texts as JSONL), or a quote is not closed"
+            raise FormatError(f"not a row ({str(e).replace(chr(9), 'tab')})", at_line(where, line), do) from None
+        if cells: yield line, cells
+        line = rows.line_num + 1
+
+# %% ../../nbs/core/03_files.ipynb #de6850fa
+@contextmanager
+def in_file(where: str) -> Iterator[None]:
+    "Name a file in the errors of a block that reads what stands in it."
+    try: yield
+    except RefnbError as e: raise type(e)(e.what, ", ".join(filter(None, [where, e.where])), e.do) from None
+
+def python_list(text: str, where: str = "") -> list:
+    "Read a list written as a Python literal, which tables of the releases hold; `where` names its place, for errors."
+    try:
+        with warnings.catch_warnings(action="ignore"): got = ast.literal_eval(text.strip())  # of escapes such as \d
+    except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError): got = None
+    if isinstance(got, list): return got
+    raise FormatError(f"{text[:80]!r} is not a list", where)
+
+# %% ../../nbs/core/03_files.ipynb #7a42355c
 def once(pairs: list[tuple[str, Any]]) -> None:
     "Refuse a repeated key, as `object_pairs_hook` of `json`: its readers take the last one in silence."
-    keys = [k for k, _ in pairs]
-    if len(set(keys)) < len(keys): raise ValueError(f"the key {next(k for k in keys if keys.count(k) > 1)!r} stands twice")
+    if len(dict(pairs)) == len(pairs): return
+    [(key, _)] = Counter(k for k, _ in pairs).most_common(1)
+    raise ValueError(f"the key {key!r} stands twice")
 
 def read_jsonl(path: str|Path, kind: type[T]) -> Iterator[T]:
     "Read records in order from a JSONL file, plain or .gz; a canary line at the top is skipped."
@@ -189,11 +233,14 @@ def _refuse_bombs(text: str, depth: int = 50):
         if isinstance(e, yaml.AliasEvent): raise yaml.MarkedYAMLError(problem="aliases are not allowed", problem_mark=e.start_mark)
         if level > depth: raise yaml.MarkedYAMLError(problem=f"nested more than {depth} deep", problem_mark=e.start_mark)
 
+_YAML = 250_000  # characters: the largest file of ours has 60,000, and each costs twenty microseconds
+
 def read_yaml(path: str|Path, kind: type[T]) -> T:
     "Read a record of a kind from a YAML file, strictly."
     import yaml
     try:
         text = read_bytes(path).decode()
+        if len(text) > _YAML: raise FormatError(f"has {len(text):,} characters, at most {_YAML:,} are read", str(path))
         _refuse_bombs(text)
         return msgspec.convert(yaml.load(text, Loader=_yaml_loader()), kind)  # noqa: S506 (a subclass of SafeLoader)
     except yaml.MarkedYAMLError as e:

@@ -6,11 +6,12 @@
 __all__ = ['COLUMNS', 'GapRow', 'parse_gap_rows', 'parse_gap']
 
 # %% ../../nbs/core/07_gap.ipynb #14672e71
-import csv, io, re, unicodedata
+import re, unicodedata
+from collections import Counter
 from collections.abc import Iterable
 from .types import DataError, FormatError, Meta, Record, Span
 from .documents import Document
-from .files import at_line, utf8
+from .files import at_line, table_rows
 
 # %% ../../nbs/core/07_gap.ipynb #7e8af7b2
 class GapRow(Record):
@@ -51,18 +52,6 @@ COLUMNS = {"ID": "id", "Text": "text", "Pronoun": "pronoun", "Pronoun-offset": "
            "B": "b", "B-offset": "b_offset", "B-coref": "b_coref", "URL": "url"}
 _FLAGS = {"TRUE": True, "True": True, "1": True, "FALSE": False, "False": False, "0": False}
 
-def _rows(data: bytes, where: str) -> Iterable[tuple[int, list[str]]]:
-    "The cells of each row, with the number of its first line."
-    rows, line = csv.reader(io.StringIO(utf8(data, where), newline=""), delimiter="\t", strict=True), 1
-    while True:
-        try: cells = next(rows)
-        except StopIteration: return
-        except csv.Error as e:
-            do = 'a field that holds a quote stands in quotes, and each of its own is doubled: "a ""b"" c"'
-            raise FormatError(f"not a row ({str(e).replace(chr(9), 'tab')})", at_line(where, line), do) from None
-        if cells: yield line, cells
-        line = rows.line_num + 1
-
 # %% ../../nbs/core/07_gap.ipynb #34cf57e9
 def _value(name: str, cell: str, at: str):
     "A cell as the value that its column holds."
@@ -78,12 +67,12 @@ def _header(names: list[str], where: str) -> list[str]:
     "The names of the columns."
     missing = [n for n in COLUMNS if n not in names and n not in ("Text", "URL")]
     if missing: raise FormatError(f"the header has no {', '.join(missing)}", at_line(where, 1), "the first line names the columns: " + " ".join(COLUMNS))
-    if twice := [n for n in names if names.count(n) > 1]: raise FormatError(f"column {twice[0]!r} stands twice", at_line(where, 1))
+    if twice := [name for name, n in Counter(names).items() if n > 1]: raise FormatError(f"column {twice[0]!r} stands twice", at_line(where, 1))
     return names
 
 def parse_gap_rows(data: bytes, where: str = "") -> list[GapRow]:
     "Read the rows of a table of GAP, in its order; `where` is its name, for errors."
-    rows, names, out = _rows(data, where), None, []
+    rows, names, out = table_rows(data, where, "\t"), None, []
     lines: dict[str, int] = {}
     for n, cells in rows:
         if names is None:

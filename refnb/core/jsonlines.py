@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Literal
 import msgspec
 from .types import CallError, DataError, FormatError, Meta, Span, nearest
-from .documents import Clusters, Document
+from .documents import LONGEST, Clusters, Document
 from .files import at_line, once
 
 # %% ../../nbs/core/05_jsonlines.ipynb #e7f2f75b
@@ -46,7 +46,7 @@ def _fault(e: Exception, data: bytes, where: str, n: int) -> FormatError:
     "The one line for JSON that cannot be read, or holds something else."
     said = str(e)
     if m := re.fullmatch(r"(.*) - at `\$\.?(.*)`", said): return FormatError(m[1], at_line(where, n, m[2]))
-    if m := re.search(r"\(byte (\d+)\)", said): n += data[:int(m[1])].count(b"\n")
+    if m := re.search(r"\(byte (\d{1,12})\)", said): n += data[:int(m[1])].count(b"\n")
     if isinstance(e, UnicodeDecodeError): said = "not UTF-8"
     if isinstance(e, RecursionError): said = "nested too deep"
     return FormatError(said, at_line(where, n), "the file may be cut off: get it again" if "truncated" in said else "")
@@ -211,7 +211,7 @@ def _document(record: _Line, where: str, n: int, indices: str) -> Document:
         sentences = _sentences(p, where, n)
         if indices != "words": clusters = _in_words(p, clusters, indices == "subtokens", where, n)
     meta: Meta = {} if record.gutenberg_key is None else {"gutenberg_key": record.gutenberg_key}
-    return _checked(lambda: Document(key, sentences, clusters, names, meta=meta), clusters, sum(map(len, sentences)) if sentences else 1 << 62, at)
+    return _checked(lambda: Document(key, sentences, clusters, names, meta=meta), clusters, sum(map(len, sentences)) if sentences else LONGEST, at)
 
 # %% ../../nbs/core/05_jsonlines.ipynb #bfa43a49
 def _objects(data: bytes) -> list[tuple[int, bytes]]:
@@ -224,7 +224,7 @@ def _objects(data: bytes) -> list[tuple[int, bytes]]:
 def _listed(data: bytes, where: str) -> Document:
     "A document of nothing but clusters."
     clusters = _decoded(data, msgspec.json.Decoder(Clusters).decode, where, 1)
-    return _checked(lambda: Document("", clusters=clusters), clusters, 1 << 62, lambda field: at_line(where, 1, field))
+    return _checked(lambda: Document("", clusters=clusters), clusters, LONGEST, lambda field: at_line(where, 1, field))
 
 def parse_jsonlines(data: bytes, where: str = "",
                     indices: Literal["auto", "subtokens", "words"] = "auto") -> list[Document]:

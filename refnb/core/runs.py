@@ -7,7 +7,7 @@ __all__ = ['SCHEMA', 'TAIL', 'MANY', 'SIGNS', 'RunInfo', 'run_hash', 'prompt_has
            'is_failure', 'read_journal', 'Seal', 'Run', 'load_run', 'open_run', 'Writer', 'Card', 'card_of',
            'ClusterAnswer', 'documents_id', 'clusters_id', 'card_of_documents', 'Summary', 'as_signs', 'of_signs',
            'write_summary', 'write_card', 'read_card', 'read_summary', 'find_runs', 'find_summaries', 'split_hash',
-           'places_of_summaries', 'the_summary']
+           'places_of_summaries', 'current_runs', 'several_runs', 'the_summary']
 
 # %% ../../nbs/core/15_runs.ipynb #324cb7ad
 import hashlib, os, shutil, zlib
@@ -192,7 +192,7 @@ def _read_json(path: Path, kind: type):
         schema = msgspec.json.decode(data, type=dict).get("schema")
         if schema != SCHEMA: raise OtherVersion(f"written in schema {schema}, this refnb reads {SCHEMA}", str(path), "it is left as it is; start the run anew, or use the version that wrote it")
         return msgspec.json.decode(data, type=kind)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as e: raise FormatError(str(e), str(path), "it is damaged; move the folder away and start the run anew") from None
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as e: raise FormatError(str(e), str(path), "it is damaged; move the folder away and start the run anew") from None
 
 def _write_json(path: Path, record): write_atomic(path, msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n")
 
@@ -309,6 +309,13 @@ class Card(Record, omit_defaults=False, rename={"task": "part"}):
     schema: int = SCHEMA          # of this file
     like: dict[str, str]|msgspec.UnsetType = msgspec.UNSET # in a file: the task whose ids, documents and fields it has, and that task's questions
 
+    def fault(self) -> str:
+        "What is wrong with the values, or nothing."
+        n = len(self.ids)
+        if any(len(x) != n for x in (self.doc, self.options, *self.fields.values())): return f"a column has not {n} values, one for each question"
+        if any(not 0 <= i < len(self.docs) for i in self.doc): return f"field doc: not an index of the {len(self.docs)} documents"
+        return "field like: names more than one task" if isinstance(self.like, dict) and len(self.like) > 1 else ""
+
 def card_of(task: str, questions: list[Question], data: dict[str, str]|None = None) -> Card:
     """Make the card of a task, without text, from all its questions, in order; `data` maps upstream files to their blob
     ids."""
@@ -416,6 +423,7 @@ def read_card(path: str|Path) -> Card:
     card = _read_json(Path(path), Card)
     if not card.like: return card
     [(task, questions)] = card.like.items()
+    if card.task.count("/") + 2 >= len(Path(path).parents): raise FormatError(f"is of {card.task}, which has another place", str(path))
     other = _card_path(Path(path).parents[card.task.count("/") + 2], task)
     if not other.exists(): raise DataError(f"is like {task}, which has no card", str(path), "make it again: refnb run")
     first = _read_json(other, Card)
@@ -469,6 +477,22 @@ def places_of_summaries(s: Settings) -> list[Path]:
     except DataError: carried = []
     return [Path(s.reports), *(p for p in carried if p.resolve() != Path(s.reports).resolve())]
 
+# %% ../../nbs/core/15_runs.ipynb #4314dc87
+def current_runs(infos: Iterable[RunInfo]) -> list[RunInfo]:
+    "Runs of the highest revisions: what a builder or a system has made since its output changed replaces the rest."
+    found = list(infos)
+    last = max(((i.builder_revision, i.system_revision) for i in found), default=None)
+    return [i for i in found if (i.builder_revision, i.system_revision) == last]
+
+def several_runs(infos: list[RunInfo], where: str) -> CallError:
+    "Name the runs that one name stands for, each with what differs from the others: the newest is not better for its age."
+    told = [msgspec.to_builtins(i.changed(prompt=prompt_hash(i.prompt)[-12:])) for i in infos]
+    told = [{k: v for k, v in t.items() if k not in ("settings", "data", "refnb")} | t["data"] | t["settings"] for t in told]
+    keys = [k for k in dict.fromkeys(k for t in told for k in t) if any(t.get(k) != told[0].get(k) for t in told)]
+    names = [f"@{run_hash(i)} ({', '.join(f'{k}={t.get(k)}' for k in keys)})" for i, t in zip(infos, told, strict=True)]
+    return CallError(f"{len(infos)} runs of {infos[0].system} on {infos[0].task}: {', '.join(names)}", where, "put one of these behind the system's name")
+
+# %% ../../nbs/core/15_runs.ipynb #75e0e021
 def the_summary(
     task: str,                   # what was answered
     system: str,                 # who answered, or system@hash
@@ -478,13 +502,17 @@ def the_summary(
 ) -> tuple[Card, Summary]|None:  # the task and the run, or nothing
     "The card and the summary that a table should use: of the system itself, never of a variant of it."
     named = bool(split_hash(system)[1])
-    found = [] if named else [r for r in find_runs(runs, task, system) if fits(r.info)]
-    newest = f"{system}@{run_hash(found[0].info)}" if found else system
+    found = [] if named else current_runs(r.info for r in find_runs(runs, task, system) if fits(r.info))
+    if len(found) > 1: raise several_runs(found, str(runs))
+    own = f"{system}@{run_hash(found[0])}" if found else system
     for place in places:
-        for name in dict.fromkeys([newest, system]):
+        for name in dict.fromkeys([own, system]):
             got = find_summaries(place, task, name)
-            if not named: got = [p for p in got if fits(_read_json(p, Summary).info)]
-            if len(got) > 1: raise CallError(f"{len(got)} runs of {system} on {task}", str(place), f"name one: {', '.join(f'{system}@{p.stem[-12:]}' for p in got)}")
+            if not named:
+                infos = {p: _read_json(p, Summary).info for p in got}
+                usual = current_runs(info for info in infos.values() if fits(info))
+                if len(usual) > 1: raise several_runs(usual, str(place))
+                got = [p for p in got if infos[p] in usual]
             if got:
                 card = read_card(Path(place)/"runs"/safe_path(task)/"part.json")
                 return card, read_summary(got[0], card)

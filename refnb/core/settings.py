@@ -31,6 +31,8 @@ class Settings(Record):
     host: str      # where public files are downloaded from
     offline: bool  # nothing is downloaded
     cache: str     # verified copies of what was downloaded
+    largest: int   # bytes that a .gz file may unpack to, or a file may have whose size nobody knows before its download
+    ratio: int     # how many times its own size a .gz file of any size may unpack to
     runs: str      # run folders
     reports: str   # tables, figures, summaries of runs
     jobs: int      # notebooks at a time; 0: one per core
@@ -47,7 +49,7 @@ FOLDERS = ("upstream", "cache", "runs", "reports", *YOURS)
 _PATHS = (*FOLDERS, "bookcoref_gold")
 
 # %% ../../nbs/core/02_settings.ipynb #5598f214
-LEAST = {"jobs": 0, "timeout": 1, "patience": 1}
+LEAST = {"jobs": 0, "timeout": 1, "patience": 1, "largest": 1, "ratio": 1}
 
 def _value(key: str, said, where: str, base: Path):
     "The typed value of a setting, said as text or, in a call, as it is."

@@ -14,12 +14,18 @@ from typing import Any, Literal, NamedTuple, Self, dataclass_transform
 import msgspec
 
 # %% ../../nbs/core/00_types.ipynb #59d61b38
+def _shortened(text: str, room: int) -> str:
+    "Cut a part of an error, which may quote a megabyte of a file."
+    return text if len(text) <= room else text[:room - 1] + "…"
+
 class RefnbError(Exception):
     "Something failed; `str(error)` is one line: where, what, what to do."
     status = 1
     def __init__(self, what: str, where: str = "", do: str = ""):
         "Say what went wrong, where (file, line, field), and what the reader can do about it."
-        if len(what) > 300: what = what[:299] + "…"
+        if len(where) > 200: where = f"{where[:40]}…{where[-159:]}"  # the line and the field stand at its end
+        do = _shortened(do, 200)
+        what = _shortened(what, max(140, 296 - len(where) - len(do)))
         self.what, self.where, self.do = what, where, do
         line = (f"{where}: " if where else "") + what + (f"; {do}" if do else "")
         super().__init__(" ".join(line.split()))
@@ -141,6 +147,7 @@ class Answer(Record):
     def fault(self) -> str:
         at = f"answer {self.id!r}"
         if self.chosen and self.reason: return f"{at} has chosen {list(self.chosen)} and a reason not to ({self.reason})"
+        if len(set(self.chosen)) < len(self.chosen): return f"{at}, field chosen: an index stands twice"
         if self.chosen and min(self.chosen) < 0: return f"{at}, field chosen: {min(self.chosen)} is negative"
         if self.scores and any(x != x for x in self.scores): return f"{at}, field scores: not a number"
         return ""

@@ -7,14 +7,14 @@ __all__ = ['Place', 'Progress', 'Repo', 'FileSet', 'UpstreamFile', 'registry', '
            'set_names', 'fetch_files', 'reachable', 'data_ids']
 
 # %% ../../nbs/core/11_upstream.ipynb #c7bc9573
-import fnmatch, gzip, hashlib, os, time, zlib
+import fnmatch, hashlib, os, time, zlib
 from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
 from typing import Literal, NamedTuple
 from .types import CallError, DataError, Record, nearest, safe_name
 from .settings import Settings, load_settings, packaged
-from .files import disk_fault, read_yaml, write_atomic
+from .files import disk_fault, read_yaml, unpacked, write_atomic
 
 # %% ../../nbs/core/11_upstream.ipynb #60e70eb8
 class Repo(Record):
@@ -118,9 +118,10 @@ def _from_cache(f: UpstreamFile, s: Settings) -> bytes:
 def _from_local(f: UpstreamFile, s: Settings) -> bytes:
     path = _local(f, s)
     if not path: raise DataError("there is no local copy", f.key)
-    raw = path.read_bytes()
-    try: data = gzip.decompress(raw) if path.suffix == ".gz" and not f.path.endswith(".gz") else raw
-    except (OSError, EOFError, zlib.error): data = raw  # a broken gzip file: its wrong id will be told
+    packed = path.suffix == ".gz" and not f.path.endswith(".gz")
+    try: data = unpacked(path, f.size) if packed else path.read_bytes()
+    except (OSError, EOFError, zlib.error): data = path.read_bytes()  # a broken gzip file: its wrong id will be told
+    except DataError as e: raise DataError(f"{e.what}, and so is not {f.blob}", f.key, "replace it in your local copy") from None
     return _checked(f, data, s, "local")
 
 # %% ../../nbs/core/11_upstream.ipynb #cf3227d1
@@ -148,6 +149,9 @@ def _append(f: UpstreamFile, part: Path, s: Settings, progress: Progress|None):
         with out:
             while block := reply.read1(1 << 16):  # read1: what came before a silence is kept
                 got += len(block)
+                if out.tell() + len(block) > (most := s.largest if f.size is None else f.size):
+                    part.unlink()
+                    raise DataError(f"more than {most:,} bytes came from {s.host}: stopped", f.key, "the public file changed, or something on the way changes files")
                 with disk_fault(part):
                     while block: block = block[out.write(block):]
                 if progress: progress(f, out.tell())

@@ -13,6 +13,7 @@ from itertools import chain
 from typing import Literal, NamedTuple
 import numpy as np
 from ..core.types import CallError, DataError, Prf, nearest, prf
+from ..core.documents import LONGEST
 
 # %% ../../nbs/metrics/01_coref.ipynb #94ec3502
 Mentions = Sequence[Sequence[tuple[int, int]]]
@@ -27,7 +28,10 @@ def _flat(clusters: Mentions) -> Flat:
     "Clusters as arrays."
     clusters = [c for c in clusters if len(c)]
     sizes = np.fromiter(map(len, clusters), np.int64, len(clusters))
-    ends = np.fromiter(chain.from_iterable(chain.from_iterable(clusters)), np.int64, 2*int(sizes.sum()))
+    try: ends = np.fromiter(chain.from_iterable(chain.from_iterable(clusters)), np.int64, 2*int(sizes.sum()))
+    except OverflowError: ends = np.array([LONGEST])
+    if len(ends) and not 0 <= ends.min() <= ends.max() < LONGEST:  # in 64 bits it would be another mention
+        raise DataError(f"a span is outside of a text of at most {LONGEST:,} tokens")
     return Flat((ends[0::2] << 32) | ends[1::2], np.repeat(np.arange(len(clusters)), sizes), sizes)
 
 # %% ../../nbs/metrics/01_coref.ipynb #6ffe32db

@@ -26,9 +26,10 @@ class CorefScores:
         documents: int = 0,                              # books, where units are windows
         missing: Iterable[str] = (),                     # gold without a prediction: counted as empty
         extra: Iterable[str] = (),                       # predicted without gold: set aside
+        doubled: Iterable[str] = (),                     # in which a mention stands twice, in one cluster or in two
     ):
         self.counts, self.setting, self.mode, self.documents = counts, setting, mode, documents or len(counts)
-        self.missing, self.extra = list(missing), list(extra)
+        self.missing, self.extra, self.doubled = list(missing), list(extra), list(doubled)
     @property
     def metrics(self) -> list[str]: return list(next(iter(self.counts.values()), {}))
     def one(self, unit: str) -> dict[str, Prf]:
@@ -73,11 +74,12 @@ def score_coref(
     functions = {m: metric(m) for m in metrics}
     if setting == "split": gold = _for_split(gold, predicted, length)
     pairs, counts = pair(gold, predicted), {}
+    doubled = [d.doc_key for g, p in pairs for d in (g, p) if len(set(m := d.mentions)) < len(m)]
     for name, g, p in units(pairs, setting, mode, length):
         try: t = table(g, p, singletons, duplicates)
         except DataError as e: raise DataError(e.what, f"document {name!r}", e.do) from None
         counts[name] = {m: f(t) for m, f in functions.items()}
-    return CorefScores(counts, setting, mode if setting == "window" else "", len(pairs), pairs.missing, pairs.extra)
+    return CorefScores(counts, setting, mode if setting == "window" else "", len(pairs), pairs.missing, pairs.extra, dict.fromkeys(doubled))
 
 def _for_split(gold: list[Document], predicted: list[Document], length: int) -> list[Document]:
     "Gold windows; predictions on whole books are refused with what to do instead."
@@ -90,5 +92,5 @@ def _for_split(gold: list[Document], predicted: list[Document], length: int) -> 
 def _title(self: CorefScores) -> str:
     n = f"{self.documents:,} document{'s' if self.documents != 1 else ''}"
     windows = f", {len(self.counts):,} windows ({self.mode})" if self.setting == "window" else ""
-    told = "".join(f"; {len(x)} {what}" for x, what in ((self.missing, "without a prediction, counted as empty"), (self.extra, "predicted without gold, set aside")) if x)
+    told = "".join(f"; {len(x)} {what}" for x, what in ((self.missing, "without a prediction, counted as empty"), (self.extra, "predicted without gold, set aside"), (self.doubled, "with a mention that stands twice")) if x)
     return f"{self.setting}: {n}{windows}{told}"

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from typing import Literal
 from ..core.types import CallError, DataError, Span, nearest
-from ..core.documents import Clusters, Document
+from ..core.documents import Clusters, Document, other_words
 
 # %% ../../nbs/metrics/02_windows.ipynb #ebdd2a60
 LENGTH = 1500  # tokens of a window, nominally
@@ -103,6 +103,7 @@ def _by_key(docs: Iterable[Document], who: str) -> dict[str, Document]:
 def _same_text(g: Document, p: Document):
     "Refuse predictions on another text: offsets would mean other words."
     if g.sentences and p.sentences and g.size != p.size: raise DataError(f"gold has {g.size:,} tokens and the prediction {p.size:,}", f"document {g.doc_key!r}", "they are of different texts, or one is a window of the other")
+    if g.sentences and p.sentences and (told := other_words(g.tokens, p.tokens)): raise DataError(told, f"document {g.doc_key!r}", "is it the prediction for another text? Without its sentences only the offsets of a JSONL file are read")
     if g.sentences and not p.sentences and (over := [s for c in p.clusters for s in c if s[1] >= g.size]): raise DataError(f"predicted mention {list(over[0])} lies beyond the {g.size:,} tokens of gold", f"document {g.doc_key!r}", "are these offsets of another text, or of subtokens?")
 
 def pair(gold: Iterable[Document], predicted: Iterable[Document]) -> Pairs:

@@ -32,9 +32,9 @@ def _said(line: bytes, asked: Mapping[str, Any], answered: set[str], where: str)
     "Read a line of the program's output."
     shown = line.decode("utf-8", "replace").strip()[:120]
     try: got = msgspec.json.decode(line, type=dict)
-    except msgspec.MsgspecError: raise DataError(f"wrote what is not a JSON object: {shown!r}", where, "write one object per line to standard output, anything else to standard error") from None
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError): raise DataError(f"wrote what is not a JSON object: {shown!r}", where, "write one object per line to standard output, anything else to standard error") from None
     key = got.pop("id", None)
-    if key not in asked: raise DataError(f"answered {key!r}, which was not asked", where, "repeat the id of the question")
+    if not isinstance(key, str) or key not in asked: raise DataError(f"answered {key!r}, which was not asked", where, "repeat the id of the question")
     if key in answered: raise DataError(f"answered {key} twice", where, "write one line per question")
     answered.add(key)
     if "error" in got: return Failure(key, "error", str(got["error"])[:300])

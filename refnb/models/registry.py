@@ -83,6 +83,7 @@ def numbered(name: str) -> list[str]:
     first, between, rest = rest.partition("..")
     last, closed, after = rest.partition("}")
     if not (opened and between and closed and first.isdecimal() and last.isdecimal()): return [name]
+    if len(first) > 3 or len(last) > 3: raise FormatError(f"{name!r} stands for too many systems", do="number them below 1000")
     return [f"{before}{number}{after}" for number in range(int(first), int(last) + 1)]
 
 @cache

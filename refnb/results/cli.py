@@ -320,11 +320,12 @@ def score_coref_(
     pick = lambda told: {m: s for m, s in _coref_json(told).items() if m in wanted}
     scores = pick(c.pooled())
     say = _say(json=True)
-    for keys, what in ((c.missing, "have no prediction and count as empty"), (c.extra, "are predicted without gold and are set aside")):
+    for keys, what in ((c.missing, "have no prediction and count as empty"), (c.extra, "are predicted without gold and are set aside"),
+                       (c.doubled, f"have a mention that stands twice, which counts by --duplicates {duplicates}")):
         if keys: say(f"refnb: {len(keys)} of the documents {what}: {', '.join(keys[:3])}{', …' if len(keys) > 3 else ''}")
     told = {"unit": "percent", "documents": c.documents, "gold_mentions": found.gold if found else 0, "predicted_mentions": found.predicted if found else 0} | scores
     each = {"macro": pick(c.macro()), "by_document": {u: pick(c.one(u)) for u in c.counts}} if by else {}
-    if json: return _json(told | {"setting": c.setting, "mode": c.mode, "units": len(c.counts), "missing": c.missing, "extra": c.extra} | each)
+    if json: return _json(told | {"setting": c.setting, "mode": c.mode, "units": len(c.counts), "missing": c.missing, "extra": c.extra, "doubled": c.doubled} | each)
     _print(f"{c.documents:,} document{'' if c.documents == 1 else 's'}, {len(c.counts):,} scored, {told['gold_mentions']:,} gold and {told['predicted_mentions']:,} predicted mentions; percent, pooled")
     _table([r for r in _coref_rows(c) if r["metric"] in scores])
     if by: _table([{"F1 of": u} | {m: f"{s['f1']:.2f}" for m, s in got.items()} for u, got in [*each["by_document"].items(), ("their mean", each["macro"])]])

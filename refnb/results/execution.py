@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['KINDS', 'READY', 'read_notebook', 'source', 'Parameter', 'parameters_of', 'bind', 'code_hash', 'result_hash',
-           'Executed', 'Provenance', 'execute', 'verdict', 'move', 'put']
+           'Executed', 'execute', 'verdict', 'move', 'put']
 
 # %% ../../nbs/results/06_execution.ipynb #1e9c779b
 import ast, hashlib, os, re, tempfile, time
@@ -20,7 +20,7 @@ from ..core.upstream import data_ids
 from ..core.hub import hub_files, hub_path
 from ..core.inert import csv_rows
 from .tables import YOURS, printed, sha256
-from .board import notebook_of, read_provenance, stale
+from .board import as_provenance, notebook_of, read_provenance, stale
 from .kernels import kernel_managers
 
 # %% ../../nbs/results/06_execution.ipynb #9faaeacc
@@ -29,9 +29,9 @@ def read_notebook(path: str|Path) -> dict:
     text = read_bytes(path).decode("utf-8", "replace")
     if re.search(r"^(<<<<<<<|>>>>>>>) ", text, re.M): raise FormatError("holds merge markers", str(path), "resolve the merge")
     try: nb = msgspec.json.decode(text, type=dict)
-    except msgspec.MsgspecError as e: raise FormatError(f"is not a notebook: {e}", str(path)) from None
+    except (msgspec.MsgspecError, RecursionError) as e: raise FormatError(f"is not a notebook: {e}", str(path)) from None
     if nb.get("nbformat") != 4 or not isinstance(nb.get("cells"), list): raise FormatError(f"has notebook format {nb.get('nbformat')}, not 4", str(path), "open it in JupyterLab and save it")
-    if not all(isinstance(c, dict) and isinstance(c.get("source"), (str, list)) and "cell_type" in c for c in nb["cells"]): raise FormatError("is not a notebook: a cell has no type or no source", str(path))
+    if not all(isinstance(c, dict) and isinstance(c.get("source"), (str, list)) and isinstance(c.get("metadata", {}), dict) and "cell_type" in c for c in nb["cells"]): raise FormatError("is not a notebook: a cell has no type or no source", str(path))
     return nb
 
 def source(cell: dict) -> str: return cell["source"] if isinstance(cell["source"], str) else "".join(cell["source"])
@@ -62,7 +62,7 @@ def parameters_of(nb: dict, where: str = "notebook") -> dict[str, Parameter]:
     if len(cells) != 1: raise FormatError(f"{len(cells)} cells are tagged `parameters`, there must be one", where, "tag the cell with the parameters, and only it")
     text = source(cells[0])
     try: tree = ast.parse(text)
-    except SyntaxError as e: raise FormatError(f"the parameters cell is not Python: {e.msg}", where) from None
+    except (SyntaxError, ValueError, MemoryError, RecursionError) as e: raise FormatError(f"the parameters cell is not Python: {getattr(e, 'msg', e)}", where) from None
     return dict(_parameter(n, text.splitlines()[(n.end_lineno or 1) - 1], where) for n in tree.body)
 
 # %% ../../nbs/results/06_execution.ipynb #746a1251
@@ -73,7 +73,7 @@ def _typed(text: str, kind: str, where: str) -> Any:
         if kind == "bool": return {"true": True, "false": False}[text.lower()]
         if kind == "float": return float(text)
         value = ast.literal_eval(text)
-    except (KeyError, ValueError, SyntaxError): value = None
+    except (KeyError, ValueError, SyntaxError, MemoryError, RecursionError): value = None
     if type(value) is not KINDS[kind]: raise CallError(f"{text!r} is not of type {kind}", where, {"list": """write it as ["a", "b"]""", "bool": "write true or false"}.get(kind, ""))
     return value
 
@@ -182,25 +182,17 @@ def _what(e: BaseException) -> str:
     return f"{kind}: {' '.join(str(e).split())}"[:400]
 
 # %% ../../nbs/results/06_execution.ipynb #8006d9c0
-class Provenance(msgspec.Struct):
-    "What a report's provenance must say."
-    table: str
-    parameters: dict
-    files: dict[str, str]
-    inputs: dict[str, str]
-    runs: dict[str, str]
-
 def _fault(nb: dict, files: dict[str, bytes], name: str, parameters: dict) -> str:
     "Why an executed notebook is not accepted, though nothing was raised."
     if at := _where(nb): return f"ended early at {at}"
     written = files.get(f"{name}.json")
     if written is None: return "wrote no report"
-    try: told = msgspec.json.decode(written, type=Provenance)
-    except msgspec.MsgspecError as e: return f"its report is not one: {e}"
-    if told.table != name or f"{name.rpartition('/')[2]}.csv" not in told.files: return "its report is not this table's"
-    if told.parameters != {k: v for k, v in parameters.items() if k != "out"}: return "its report was made with other parameters"
+    try: told = as_provenance(written, f"{name}.json")
+    except FormatError as e: return f"its report is not one: {e.what}"
+    if told["table"] != name or f"{name.rpartition('/')[2]}.csv" not in told["files"]: return "its report is not this table's"
+    if told["parameters"] != {k: v for k, v in parameters.items() if k != "out"}: return "its report was made with other parameters"
     folder = name.rpartition("/")[0]
-    for file, sha in told.files.items():
+    for file, sha in told["files"].items():
         if sha256(files.get(f"{folder}/{file}", b"")) != sha: return f"{file} is not what its report vouches for"
     return ""
 

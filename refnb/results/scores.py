@@ -15,7 +15,7 @@ from ..core.types import CallError, DataError, Question, RefnbError, nearest
 from ..core.files import read_jsonl
 from ..core.settings import Settings, load_settings
 from ..core.extensions import entry_points, load_entry_point, named_object
-from ..core.runs import Run, RunInfo, find_runs, places_of_summaries, run_hash, split_hash, the_summary
+from ..core.runs import Run, RunInfo, find_runs, current_runs, places_of_summaries, run_hash, several_runs, split_hash, the_summary
 from ..core.inert import inert
 from ..metrics.choice import Mode, counted, labels, outcomes, outcomes_of_summary
 from ..metrics.uncertainty import Interval, cluster_bootstrap
@@ -39,6 +39,7 @@ def _outcomes_here(system: str, task: str, s: Settings) -> tuple[pd.DataFrame, R
     "The outcomes of a run whose summary does not tell them."
     name, hash_ = split_hash(system)
     runs = [r for r in find_runs(s.runs, task, name) if hash_ in ("", run_hash(r.info))]
+    if len(runs := [r for r in runs if r.info in current_runs(r.info for r in runs)]) > 1: raise several_runs([r.info for r in runs], s.runs)
     return (outcomes(find_task(task, s).questions, runs[0].answers(), str(runs[0].folder)), runs[0].info) if runs else None
 
 def run_outcomes(

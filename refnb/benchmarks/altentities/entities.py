@@ -7,7 +7,7 @@ __all__ = ['PLAIN', 'SEARCH', 'WHY', 'Entity', 'read_entities', 'cut_description
            'section_text', 'Filters', 'read_denied', 'Candidates', 'candidates', 'section_table']
 
 # %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #ca9bf994
-import csv, html, io, re
+import html, re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import NamedTuple
 from urllib.parse import quote_plus
 import msgspec
 from ...core.types import FormatError, Record, nearest
-from ...core.files import at_line, read_bytes, read_jsonl, utf8
+from ...core.files import at_line, read_bytes, read_jsonl, table_rows, utf8
 from .questions import _TAG, LONGEST, SECTIONS, SHOWN, Alternative, bare_title, in_one_form
 
 # %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #770ae582
@@ -57,14 +57,13 @@ def _columns(heads: Sequence[str], where: str):
     for lost in (f for f in ("name", "url", "domain") if f not in heads): raise FormatError(f"has no column {lost!r}", where, do)
 
 def _csv_rows(path: str|Path) -> Iterable[tuple[int, dict[str, str]]]:
-    "Rows of a CSV file with the lines on which they end."
-    reader = csv.DictReader(io.StringIO(utf8(read_bytes(path), str(path)), newline=""), strict=True)
-    try:
-        if reader.fieldnames: _columns(reader.fieldnames, at_line(str(path), 1))
-        for row in reader:
-            if None in row or None in row.values(): raise FormatError("has another number of fields than the header", at_line(str(path), reader.line_num))
-            yield reader.line_num, row
-    except csv.Error as e: raise FormatError(str(e), at_line(str(path), reader.line_num + 1), "give long texts as JSONL" if "limit" in str(e) else "") from None
+    "Rows of a CSV file with the lines on which they begin."
+    rows = table_rows(read_bytes(path), str(path))
+    n, heads = next(rows, (1, []))
+    if heads: _columns(heads, at_line(str(path), n))
+    for n, row in rows:
+        if len(row) != len(heads): raise FormatError("has another number of fields than the header", at_line(str(path), n))
+        yield n, dict(zip(heads, row, strict=True))
 
 def _csv(path: str|Path) -> Iterable[Entity]:
     for n, row in _csv_rows(path):

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from pathlib import Path
 from typing import NamedTuple
 from ...core.types import CallError, FormatError, Record, nearest
-from ...core.files import at_line, read_bytes, utf8, write_atomic
+from ...core.files import at_line, read_bytes, table_rows, write_atomic
 from ...core.inert import as_written, csv_line
 from ...metrics.uncertainty import Interval, cluster_bootstrap
 from .questions import METHODS, AltQuestion, Offer, contrastive, words_in
@@ -147,19 +147,17 @@ def write_sheets(folder: str|Path, questions: Mapping[str, Sequence[AltQuestion]
 def filled_lines(path: str|Path, field: str, known: Collection[str]|None = None) -> Iterator[tuple[str, str, str]]:
     """Yield the lines of a sheet that are not empty: id, what stands under `field`, and where that is, for errors.
     An id stands once, and is among those `known`; None: any."""
-    rows = csv.reader(io.StringIO(utf8(read_bytes(path), str(path)), newline=""))
+    rows = table_rows(read_bytes(path), str(path), strict=False)
     seen: set[str] = set()
-    try:
-        head = next(rows, [])
-        if lost := [c for c in ("id", field) if c not in head]: raise FormatError(f"has no column {lost[0]!r}", at_line(str(path), 1), "keep the first line of the sheet; columns are divided by commas")
-        for row in rows:
-            if not any(x.strip() for x in row): continue
-            id, said = (row[head.index(c)].strip() if head.index(c) < len(row) else "" for c in ("id", field))
-            id = as_written(id)
-            if bad := _of_an_id(id, seen, known): raise FormatError(bad[0], at_line(str(path), rows.line_num, "id"), bad[1])
-            seen.add(id)
-            yield id, said, at_line(str(path), rows.line_num, field)
-    except csv.Error as e: raise FormatError(str(e), at_line(str(path), rows.line_num)) from None
+    _, head = next(rows, (1, []))
+    if lost := [c for c in ("id", field) if c not in head]: raise FormatError(f"has no column {lost[0]!r}", at_line(str(path), 1), "keep the first line of the sheet; columns are divided by commas")
+    places = [head.index(c) for c in ("id", field)]
+    for n, row in rows:
+        if not any(x.strip() for x in row): continue
+        id, said = (as_written(row[k].strip()) if k < len(row) else "" for k in places)
+        if bad := _of_an_id(id, seen, known): raise FormatError(bad[0], at_line(str(path), n, "id"), bad[1])
+        seen.add(id)
+        yield id, said, at_line(str(path), n, field)
 
 def read_sheet(path: str|Path, kind: str, ids: Collection[str]|None = None) -> dict[str, str]:
     """Read the judgements of a filled sheet (multi-modality, error rate) by id; "": none yet.

@@ -8,15 +8,15 @@ __all__ = ['TEST', 'COLUMNS', 'FEATURES', 'DATASETS', 'answer_rows', 'row_id', '
            'named_documents', 'lists_of_names', 'rebuilt', 'built_questions']
 
 # %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #27fc5016
-import ast, csv, io, re
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
-from ...core.types import DataError, Later, Option, Question
+from ...core.types import DataError, FormatError, Later, Option, Question
 from ...core.documents import Document
 from ...core.settings import Settings, load_settings, packaged
-from ...core.files import read_yaml
+from ...core.files import at_line, python_list, read_yaml, table_rows
 from ...core.corpora import load
 from ...core.upstream import files_of, get, registry, where
 from .builder import KINDS, NONE, NOTHING, PRONOUNS, TYPES, Built, Known, build_identifyme, none_rows, streams
@@ -29,9 +29,26 @@ TEST = "identifyme/test"
 COLUMNS = {"doc_key", "mention_ind", "category", "pronoun_class", "dataset", "options", "answer", "is_nested", "is_dialogue", "ans_gender", "output"}
 
 def _table(key: str, columns: set[str], s: Settings|None) -> list[dict[str, str]]:
-    rows = list(csv.DictReader(io.StringIO(get(key, s).decode(), newline="")))
-    if lost := columns - set(rows[0] if rows else ()): raise DataError(f"the columns {sorted(lost)} are missing", key)
-    return rows
+    return _rows(get(key, s), columns, key)
+
+def _rows(data: bytes, columns: set[str], where: str) -> list[dict[str, str]]:
+    "The rows of a table by column; in each, what the release tells has the form that it should have."
+    rows = table_rows(data, where)
+    _, heads = next(rows, (1, []))
+    if lost := columns - set(heads): raise DataError(f"the columns {sorted(lost)} are missing", where)
+    out = []
+    for n, row in rows:
+        if len(row) != len(heads): raise FormatError(f"{len(row)} columns instead of {len(heads)}", at_line(where, n))
+        out.append(dict(zip(heads, row, strict=True)))
+        for field, fault in _faults(out[-1]): raise FormatError(fault, at_line(where, n, field))
+    return out
+
+def _faults(row: dict[str, str]) -> Iterable[tuple[str, str]]:
+    "The fields of a row whose values nothing can be made of."
+    for field, known in (("category", TYPES), ("dataset", _CORPORA)):
+        if row.get(field, next(iter(known))) not in known: yield field, f"unknown value {row[field]!r}"
+    for field in FEATURES.values():
+        if not re.fullmatch("-?[0-9]{1,9}", row.get(field, "0")): yield field, f"{row[field]!r} is not a number"
 
 def answer_rows(key: str, s: Settings|None = None) -> list[dict[str, str]]:
     "Read the rows of a released answer file, named by owner/repo/path."
@@ -55,7 +72,7 @@ def _meta(row: dict[str, str], names: list[str]) -> dict:
 # %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #1467fdce
 def _question_of(row: dict[str, str]) -> Question:
     "The question that a released answer belongs to."
-    names = ast.literal_eval(row["options"])
+    names = python_list(row["options"], f"{row_id(row)}, field options")
     if row["answer"] not in names: raise DataError("the right answer is not among the options", row_id(row))
     return Question(row_id(row), row["doc_key"], options=tuple(map(Option, names)), right=(names.index(row["answer"]),), meta=_meta(row, names))
 
@@ -82,7 +99,7 @@ def _detail(row: dict[str, str]) -> dict:
     gender = lambda g: g if g not in ("", "None", "nan") else "None"
     return {"right": said == row["answer"], "answer": "none" if row["answer"] == NONE else "entity", "predicted": "none" if none else "entity",
             "gender": gender(row["ans_gender"]), "predicted_gender": gender(row["pred_gender"]), "nested": row["is_nested"] == "1",
-            "overlapping": said in ast.literal_eval(row["nested_entities"]), "removed": row["answer"] == NONE and said == row["entity_name"],
+            "overlapping": said in python_list(row["nested_entities"], row_id(row)), "removed": row["answer"] == NONE and said == row["entity_name"],
             "extracted": row["phrase_extr"] == row["mentions_vs_mentionstr"]}
 
 def answer_details(key: str, s: Settings|None = None) -> "pd.DataFrame":
@@ -186,7 +203,7 @@ def lists_of_names(litbank: Built, rows: Sequence[Mapping[str, str]]) -> dict[st
         block = [r for r in rows if (r["dataset"], r["category"]) == ("fantasy", kind)]
         none = none_rows(len(block), s)
         for k, r in enumerate(block):
-            shown = ast.literal_eval(r["options"])[:-1]
+            shown = python_list(r["options"], row_id(r))[:-1]
             s.options.shuffle(order := list(range(len(shown) + (k in none))))
             if k in none: continue  # one name is missing here; others of the story tell
             if out.setdefault(r["doc_key"], got := _unshuffled(shown, order)) != got: raise DataError("its questions give two lists of names", r["doc_key"], "are the answer files those of the release?")

@@ -7,7 +7,7 @@ __all__ = ['Sentence', 'Files', 'Template', 'VARIANTS', 'SPLITS', 'SIZES', 'Mode
            'Resources', 'Variant', 'the_variant', 'Instance', 'Draw', 'Pools', 'Subtask', 'Sampler']
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #7960ec72
-import ast, csv, io, json, re
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -15,7 +15,8 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 import numpy as np
 from ...core.types import CallError, DataError, FormatError, nearest
-from ...core.files import at_line, utf8
+from ...core.files import at_line, python_list, table_rows, utf8
+from ...core.pages import read_handed_in
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #bcfd4fa1
 class Word(NamedTuple):
@@ -29,9 +30,8 @@ Sentence = tuple[Word, ...]
 @lru_cache(maxsize=1 << 13)  # each sampler reads the same 3,000 sentences, and Python's own parser takes half a second for them
 def _words(text: str, where: str) -> Sentence:
     "A Python literal, a list of (token, tag), as words."
-    try: got = ast.literal_eval(text.strip())
-    except (ValueError, SyntaxError, MemoryError, RecursionError): raise FormatError("is not a list of (token, tag) pairs", where) from None
-    if not isinstance(got, list) or not got or not all(isinstance(p, tuple) and len(p) == 2 and all(isinstance(x, str) and x for x in p) for p in got):
+    got = python_list(text, where)
+    if not got or not all(isinstance(p, tuple) and len(p) == 2 and all(isinstance(x, str) and x for x in p) for p in got):
         raise FormatError("is not a list of (token, tag) pairs", where)
     return tuple(Word(*p) for p in got)
 
@@ -47,9 +47,7 @@ def _folder_files(folder: str|Path) -> Files:
 
 def _rows(data: bytes, name: str, header: list[str]) -> list[tuple[int, list[str]]]:
     "The rows of a CSV with their line numbers; its header is as it should be."
-    lines = csv.reader(io.StringIO(utf8(data, name), newline=""), strict=True)
-    try: rows = [(lines.line_num, r) for r in lines if r]
-    except csv.Error as e: raise FormatError(f"is not CSV ({e})", at_line(name, lines.line_num)) from None
+    rows = list(table_rows(data, name))
     if not rows or rows[0][1] != header: raise FormatError(f"the header is not {','.join(header)}", at_line(name, 1))
     for n, r in rows[1:]:
         if len(r) != len(header): raise FormatError(f"{len(r)} columns where {len(header)} should be", at_line(name, n))
@@ -106,10 +104,7 @@ class Resources:
         self.doubled = doubled
         self.files: Files = files if callable(files) else _folder_files(files)
     def _json(self, name: str, kind: type) -> Any:
-        try: got = json.loads(utf8(self.files(name), name))
-        except json.JSONDecodeError as e: raise FormatError(f"is not JSON ({e.msg})", at_line(name, e.lineno)) from None
-        if not isinstance(got, kind): raise FormatError(f"is not a JSON {'object' if kind is dict else 'list'}", name)
-        return got
+        return read_handed_in(self.files(name), name, kind)
     @cached_property
     def vocab(self) -> dict[str, Word]:
         got = self._json("vocab.json", dict)
