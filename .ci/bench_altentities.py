@@ -89,7 +89,7 @@ from refnb.models.pairs.encoders import tiny_encoder
 from refnb.models.pairs.heads import new_model, the_trained
 from refnb.models.pairs.scorers import pairs_of
 from refnb.models.pairs.trained import _batches_of, _loss_of
-from refnb.models.pairs.training import train
+from refnb.models.training import train
 torch.set_num_threads(1); tf.utils.logging.disable_progress_bar()
 qs = sample_altentities()
 folder = tiny_encoder(tempfile.mkdtemp(), pairs_of(qs).texts)

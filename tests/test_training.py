@@ -11,7 +11,7 @@ from refnb.core.settings import load_settings
 from refnb.core.types import CallError, DataError, FormatError, Option, Question
 from refnb.metrics.choice import credit
 import refnb.models.pairs.trained as tp
-import refnb.models.pairs.training as tr
+import refnb.models.training as tr
 from refnb.models.pairs.encoders import _pair_weights, tiny_encoder
 from refnb.models.pairs.heads import Recipe, TrainedSystem, _choice_loss, _form_of, _joined, new_model, read_seal, text_for, the_trained, trained_model, trained_systems
 from refnb.models.language.local import weights_id

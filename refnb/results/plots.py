@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from ..core.inert import inert
 from ..metrics.comparisons import Difference
 from ..metrics.uncertainty import Interval
-from ..models.pairs.training import Entry
+from ..models.training import Entry
 
 # %% ../../nbs/results/04_plots.ipynb #6410b99b
 INK, GREY, _BAND, RED = "#1b1b1b", "#8a8a8a", "#f4f4f4", "#b00020"

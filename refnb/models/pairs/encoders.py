@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['LITE', 'UNHASHED', 'PairModel', 'the_pair_model', 'pair_model_is_here', 'check_pair_model', 'tiny_encoder', 'Loaded',
-           'load_with', 'batches_by_length', 'is_full', 'in_memory', 'Encoder', 'load_encoder']
+           'load_with', 'batches_by_length', 'in_memory', 'Encoder', 'load_encoder']
 
 # %% ../../../nbs/models/pairs/01_encoders.ipynb #50313e25
 import re, shlex
@@ -17,6 +17,7 @@ import numpy as np
 from ...core.types import CallError, DataError, Record, nearest, need, safe_name
 from ...core.settings import load_settings, packaged
 from ...core.files import disk_fault, read_yaml, unpack
+from ..training import is_full
 from ..language.local import Weights, _device, join_pieces, package_names, quietly
 from .scorers import Pairs
 
@@ -212,10 +213,6 @@ def batches_by_length(rows: Sequence[dict], tokens: int) -> Iterator[list[int]]:
         n = max(1, tokens//max(1, len(rows[order[0]]["input_ids"])))
         yield order[:n]
         order = order[n:]
-
-def is_full(e: Exception) -> bool:
-    "Tell whether an error of torch, on whatever device, means that memory does not suffice."
-    return isinstance(e, MemoryError) or any(x in str(e).lower() for x in ("out of memory", "allocate memory"))
 
 def in_memory(work: Callable, batch: list[int]) -> list:
     "Return the results of a batch, numbers of rows, in their order; in halves where memory does not suffice."
