@@ -350,12 +350,12 @@ def test_every_head_learns_goes_on_and_answers(tiny, kind, settings, tmp_path, m
     for name in ("whole", "cut"):
         s = settings(runs=str(tmp_path/name))
         if name == "cut":
-            real, asked = tr._save_tensors, itertools.count()
+            real, asked = tr.save_tensors, itertools.count()
             def dying(path, *rest, real=real, asked=asked):
                 if next(asked) == 3: raise Killed
                 return real(path, *rest)
             with monkeypatch.context() as m:
-                m.setattr(tr, "_save_tensors", dying)
+                m.setattr(tr, "save_tensors", dying)
                 with pytest.raises(Killed): tp.train_system(KINDS[kind], qs, 0, s=s, every=0, **way)
         out.append(tp.train_system(KINDS[kind], qs, 0, s=s, every=0, **way))
     a, b = out

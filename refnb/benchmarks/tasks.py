@@ -38,6 +38,7 @@ class TaskCard(Record):
     prompts: str = ""       # the benchmark whose prompts fit; "": its own
     score: str = ""         # of documents: module:function that counts a run's clusters against the gold
     gold: str = ""          # of documents: module:function that tells which gold is here
+    annotated: str = ""     # of documents: module:function that gives them by key with gold clusters, as far as they are here
     fields: dict[str, list[str|int]|dict[str, str]] = {} # of a family: each field's values
     values: dict[str, str] = {} # of one task of a family: its fields; set when the card is read
     without: list[str] = [] # of a family: names that it does not have
@@ -127,6 +128,12 @@ def the_card(name: str, s: Settings|None = None) -> TaskCard:
     return card.changed(about=f"{n} questions of {whole}", pieces=[], like="") if n else card
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #80ace7a1
+def _ids_of(inputs: str, shape: Shape) -> dict[str, str]:
+    "The ids of an input's files; of hundreds of documents one id for all."
+    files = files_of(inputs)
+    if shape == "choice" or len(files) <= 100: return {f.key: f.blob for f in files}
+    return {inputs: hashlib.sha256("".join(f"{f.path} {f.blob}\n" for f in files).encode()).hexdigest()[:16]}
+
 class Task:
     "What is run and scored at once: its name, its card, its questions or documents."
     def __init__(self, name: str, card: TaskCard, settings: Settings, given: list[Any]|None = None):
@@ -180,6 +187,11 @@ class Task:
         if self.shape != "clusters": raise CallError(f"{self.name} has questions, not documents", do="Task.questions gives them")
         return self.items
     @property
+    def annotated(self) -> dict[str, Document]:
+        "Its documents with gold clusters, by key, as far as they are here: what judges a system, and no system is given unasked."
+        if not self.card.annotated: raise DataError("its gold clusters are not known as documents", self.name)
+        return named_object(self.card.annotated, _card_path(self.whole, self.settings))(self.name, self.settings)
+    @property
     def ids(self) -> list[str]: return [q.id for q in self.items] if self.shape == "choice" else [d.doc_key for d in self.items]
 
     @cached_property
@@ -193,7 +205,7 @@ class Task:
     @property
     def blobs(self) -> dict[str, str]:
         "The same as ids."
-        return {f.key: f.blob for f in self.files}
+        return {k: v for name in self.card.inputs for k, v in _ids_of(name, self.shape).items()}
     @property
     def data(self) -> dict[str, str]:
         "What names a run's data: files, and the hash of what is asked."

@@ -36,6 +36,7 @@ KINDS = {
     "command": "refnb.models.command:make_command",
     "language-model": "refnb.models.language.systems:make_language_model",
     "pair-model": "refnb.models.pairs.systems:make_pair_model",
+    "coreference": "refnb.models.coreference.systems:make_coreference",
     "published": "refnb.models.published.choice:make_published",
     "published-clusters": "refnb.models.published.clusters:make_published_clusters",
     "published-kitmus": "refnb.models.published.kitmus:make_published_kitmus",
