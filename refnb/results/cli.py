@@ -532,13 +532,14 @@ def run_(
     gpus: float = 0.,     # of a shard: 1, or a share such as 0.5
     batch: bool = False,  # ask through the provider's batch API, at its price: each call takes the batches one step further
     tolerate: float = 0., # complete the run although so many questions failed (below 1: such a share); they count as wrong
+    gold_mentions: bool = False, # a coreference system is given the gold's mentions, and only links them
     dry_run: bool = False, # make no API calls: show a prompt, count tokens, forecast the cost
     json: bool = False,   # print one JSON object
 ):
     "Evaluate a system on a task; interrupted runs resume."
     from refnb.models.running import run
     s = load_settings()
-    asked = {"form": form, "order": "" if order == "given" else order, "concurrency": concurrency, "budget": budget, "batches": batch}
+    asked = {"form": form, "order": "" if order == "given" else order, "concurrency": concurrency, "budget": budget, "batches": batch, "given": "gold" if gold_mentions else ""}
     settings = _given(set_) | {k: v for k, v in asked.items() if v not in ("", 0, False, None) or (k == "budget" and v is not None)}
     if task == "all" and (by or ray or batch or dry_run): raise CallError("the boards are asked without these options", "all", "leave out --by, --ray, --batch and --dry-run, or name a task")
     if task == "all": return _run_all(system, limit, s, sample, json, **settings)
@@ -584,7 +585,7 @@ def _sealed_clusters(done, paid: dict, by: str, mode: str, s, json: bool):
     settings = list(dict.fromkeys(x for c in counts.values() for x in c))
     scores = {x: _coref_json(pooled(counts, x)) for x in settings}
     told = _about(done) | {"unit": "percent", "documents": len(done.answers()), "scored": list(counts), "scores": scores}
-    if json: return _json(told | paid)
+    if json: return _json(told | (scores["full"] if list(scores) == ["full"] else {}) | paid)
     _print(f"{done.info.system} on {done.info.task}: run complete: {done.folder}")
     _print(f"{told['documents']} documents, {len(counts)} with gold clusters here" + ("" if counts else ": nothing to score against"))
     shown = lambda metrics: {m: f"{v['f1']:.2f}" for m, v in metrics.items()}
@@ -676,10 +677,20 @@ def _training_settings(set_: list[str]) -> dict:
         except (msgspec.ValidationError, TypeError): raise CallError(f"{k} cannot be {v!r}", "--set") from None
     return out
 
+def _train_coref(system: str, what: str, fold: int, out: str, changed: dict, json: bool):
+    "Train a coreference system, and say what it came to."
+    from refnb.models.coreference.systems import train
+    done = train(system, what, fold=fold, out=out, say=_say(json), **changed)
+    if json: return _json({"folder": str(done.folder), "unit": "fraction", "cpu_seconds": done.cpu_seconds, "peak_mb": done.peak_mb} | msgspec.to_builtins(done.seal))
+    held = "" if done.seal.held_out is None else f"; on the development documents {100*done.seal.held_out:.1f} %"
+    _print(f"{system}, trained on {done.seal.told}: {done.folder}{held}; {done.cpu_seconds:,.0f} CPU seconds, {done.peak_mb:,.0f} MB")
+
 @command(app, "train")
 def train_(
-    system: str,          # what is trained (`refnb list systems`), such as bi-encoder
-    task: str, /,         # what it is trained on, such as altentities/books/oracle/train; several joined by +
+    system: str,          # what is trained (`refnb list systems`), such as bi-encoder or coref-minilm
+    task: str, /,         # what it is trained on, such as altentities/books/oracle/train, or a corpus such as litbank; several joined by +
+    fold: int = 0,        # of LitBank's ten, for a coreference system
+    out: str = "",        # the folder, of a coreference system; one below runs/trained if not given
     folds: int = 5,       # of a cross-validation, where no development file judges; 0: none
     epochs: int = 0,      # times that everything is seen; as the system says if not given
     seed: int|None = None, # of everything that is drawn; as the system says if not given
@@ -690,7 +701,11 @@ def train_(
 ):
     "Train a system; what was stopped goes on where it was. `refnb run` takes what is left in the folder that is told."
     from refnb.models.pairs.trained import train_system
-    changed = _training_settings(set_) | ({"epochs": epochs} if epochs else {}) | ({} if seed is None else {"seed": seed})
+    from refnb.models.coreference.recipes import coref_systems
+    given = ({"epochs": epochs} if epochs else {}) | ({} if seed is None else {"seed": seed})
+    if system in coref_systems(): return _train_coref(system, task, fold, out, {**_given(set_), **given}, json)
+    if out or fold: raise CallError(f"{system} is no coreference system", "--out and --fold", "leave them out")
+    changed = _training_settings(set_) | given
     done = train_system(system, task, folds, grid, limit, load_settings(), _say(json), **changed)
     if json: return _json({"folder": str(done.folder), "unit": "fraction"} | msgspec.to_builtins(done.seal))
     held = "" if done.seal.held_out is None else f"; accuracy on {done.seal.held_out_on}: {100*done.seal.held_out:.1f} %"

@@ -5,13 +5,12 @@
 # %% auto #0
 __all__ = ['Taught', 'taught_by', 'conll', 'tuned', 'encoder_id', 'load_resolver', 'LearntCoref', 'train_coref']
 
-# %% ../../../nbs/models/coreference/07_learning.ipynb #c3d92e84
-import hashlib, random, time
+# %% ../../../nbs/models/coreference/07_learning.ipynb #7d6b5a98
+import hashlib, random, resource, time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 import msgspec
-import psutil
 import torch
 from ...core.types import CallError, DataError, FormatError, safe_path
 from ...core.documents import Document, tidy
@@ -156,7 +155,7 @@ def _trained_before(folder: Path) -> CorefSeal|None:
     except FormatError: return None
     return seal if whole else None
 
-# %% ../../../nbs/models/coreference/07_learning.ipynb #3b4c56dc
+# %% ../../../nbs/models/coreference/07_learning.ipynb #02609f0c
 def train_coref(
     system: str,              # a name of coreference.yaml
     what: str,                # a corpus, a file of documents, or several joined by +
@@ -180,7 +179,7 @@ def train_coref(
         with disk_fault(folder): folder.mkdir(parents=True, exist_ok=True)
         with alone(folder/".lock", "another process trains this", str(folder), "wait for it, or end it"):
             seal = _learn(net, _Course(system, what, x, taught, data, encoder, begins, folder), say, every)
-    return LearntCoref(folder, seal, time.process_time() - began, psutil.Process().memory_info().rss/1e6)
+    return LearntCoref(folder, seal, time.process_time() - began, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss/1e3)
 
 # %% ../../../nbs/models/coreference/07_learning.ipynb #380a7f71
 class _Course(NamedTuple):
