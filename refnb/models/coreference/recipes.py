@@ -108,20 +108,20 @@ def the_coref(name: str, **changed: Any) -> TrainedCoref:
     model = {k: v for k, v in changed.items() if k not in recipe and k not in start}
     return x.changed(training=changed_record(x.training, recipe, "a recipe"), model=changed_record(x.model, model, "a coreference system"), **start)
 
-# %% ../../../nbs/models/coreference/00_recipes.ipynb #b8472783
+# %% ../../../nbs/models/coreference/00_recipes.ipynb #a2ad54a8
 class CorefSeal(Record, omit_defaults=False):
     "Written last: training is complete."
     system: str              # what was trained
-    what: str                # what it was to be trained on
+    what: str                # what it was trained on: tasks without the split, such as litbank/fold0
     told: str                # the same in words
     documents: list[str]     # ids of those that it learnt from
     model: dict[str, Any]    # what it is made of, with the threshold and the bias that were chosen
     recipe: CorefRecipe      # how it was trained
     start: str               # weights that training began with; "": the bare encoder
-    curve: list[float|None]  # CoNLL F1 on the development documents after each epoch
+    curve: list[float|None]  # score on the development documents after each epoch: CoNLL F1, of KITMUS accuracy
     losses: list[float]      # mean of each epoch
     best_epoch: int          # whose weights are kept
-    held_out: float|None     # CoNLL F1 on the development documents, with threshold and bias
+    held_out: float|None     # score on the development documents of what is kept, with threshold and bias
     encoder: str             # id of what of the encoder did not change
     weights: str             # id of the tensors that did
     data: dict[str, str]     # ids of the documents

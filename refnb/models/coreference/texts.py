@@ -41,7 +41,7 @@ def _quotations(words: Sequence[str]) -> np.ndarray:
         if closes: inside = False
     return out
 
-# %% ../../../nbs/models/coreference/01_texts.ipynb #558d6554
+# %% ../../../nbs/models/coreference/01_texts.ipynb #6b8cf9e1
 class Text:
     "A document, or several, as a coreference system reads it: arrays over its words."
     def __init__(self, key: str, sentences: Sequence[Sequence[str]]):
@@ -53,6 +53,7 @@ class Text:
         self.sentence = np.repeat(np.arange(len(lengths)), lengths)
         self.last = np.repeat(np.array(ends, int) - 1, lengths)  # the last word of a word's sentence
         self.part = np.zeros(len(self.words), int)
+        self.cut: Any = None  # its segments, where they are known already
     def __len__(self) -> int: return len(self.words)
     def __repr__(self) -> str: return f"Text({self.key!r}, {len(self):,} words in {len(self.starts):,} sentences)"
     @cached_property
