@@ -12,6 +12,7 @@ SKIPPED, CELL = ("slow", "gpu", "network"), 300  # cells with these flags; secon
 WARM = ("nbdev.test", "nbdev.showdoc", "fastcore.test", "numpy", "pandas", "scipy.stats", "scipy.optimize", "matplotlib.pyplot", "matplotlib_inline.backend_inline",
         "msgspec", "yaml", "rapidfuzz", "psutil", "rich.table", "typer")
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")  # a fork has no threads but its own
+PLAIN = {"TORCHDYNAMO_DISABLE": "1"}  # outlines has its smallest steps compiled, which takes longer than all that they do here
 
 def names(folder: Path) -> list[Path]:
     "The notebooks to be run; those of the package's end come first, for they take longest."
@@ -75,7 +76,7 @@ def main(save: bool) -> int:
     with tempfile.TemporaryDirectory() as tmp:
         copy = Path(tmp)/"copy"
         shutil.copytree(ROOT, copy, ignore=lambda folder, names: [n for n in names if n in LEFT_OUT or (n == "runs" and Path(folder) == ROOT)])
-        env = {k: v for k, v in os.environ.items() if not k.startswith("REFNB_")} | ONE_THREAD
+        env = {k: v for k, v in os.environ.items() if not k.startswith("REFNB_")} | ONE_THREAD | PLAIN
         env |= {"REFNB_OFFLINE": "true", "PYTHONPATH": str(copy), "PYTHONHASHSEED": "0"}
         if run := subprocess.run([sys.executable, copy/".ci/notebooks.py", "--here", *sys.argv[1:]], cwd=copy, env=env).returncode: return run
         if save:
