@@ -1,9 +1,10 @@
 """Every notebook in a clean namespace; its outputs must be those that are committed (pictures may differ in bytes). `--save` keeps the new ones.
 
 A process imports what most notebooks need and forks for each of them: imports are paid once, and no notebook sees what another one did.
+What only models need is imported once the other notebooks have begun.
 `python .ci/notebooks.py 13_uncertainty 51_plots` runs these only; with TIMES=1 it says how many CPU seconds each took. Table notebooks are run by `refnb reproduce`, in the same `make test`.
 """
-import importlib, json, os, shutil, subprocess, sys, tempfile, traceback
+import contextlib, importlib, json, os, re, shutil, subprocess, sys, tempfile, traceback
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -11,7 +12,10 @@ LEFT_OUT = (".venv", ".venv-neighbours", ".git", ".batch", "__pycache__", ".ipyn
 SKIPPED, CELL = ("slow", "gpu", "network"), 300  # cells with these flags; seconds for a cell: as in pyproject.toml
 WARM = ("nbdev.test", "nbdev.showdoc", "fastcore.test", "numpy", "pandas", "scipy.stats", "scipy.optimize", "matplotlib.pyplot", "matplotlib_inline.backend_inline",
         "msgspec", "yaml", "rapidfuzz", "psutil", "rich.table", "typer")
+MODELS = ("torch", "transformers", "transformers.generation", "transformers.models.llama.modeling_llama", "transformers.models.bert.modeling_bert",
+          "transformers.models.t5.modeling_t5")  # loaded once too, before the notebooks that load models, which come last
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")  # a fork has no threads but its own
+PLAIN = {"TORCHDYNAMO_DISABLE": "1"}  # outlines has its smallest steps compiled, which takes longer than all that they do here
 
 def names(folder: Path) -> list[Path]:
     "The notebooks to be run; those of the package's end come first, for they take longest."
@@ -40,13 +44,23 @@ def forked(path: Path) -> int:
         sys.stdout.flush()
         os._exit(0 if good else 1)
 
+def loads_models(path: Path) -> bool:
+    "Whether a notebook imports transformers, which takes seconds."
+    return bool(re.search(r"\bimport [\w, ]*(torch|transformers)\b", (Path.cwd()/path).read_text()))
+
+def warm_models():
+    "Import what models need; without the extra, the notebooks say themselves what is lacking."
+    for name in MODELS:
+        with contextlib.suppress(ImportError): importlib.import_module(name)
+
 def run_all() -> int:
     "Run all notebooks of this folder, as many at a time as there are cores; how many failed."
     for name in WARM: importlib.import_module(name)
-    todo, running, seconds, failed = names(Path.cwd()), {}, {}, []
+    todo, running, seconds, failed = sorted(names(Path.cwd()), key=loads_models), {}, {}, []
     while todo or running:
         while todo and len(running) < (os.cpu_count() or 1):
             path = todo.pop(0)
+            if loads_models(path): warm_models()
             running[forked(Path.cwd()/path)] = path
         pid, status, used = os.wait4(-1, 0)
         path = running.pop(pid)
@@ -75,7 +89,7 @@ def main(save: bool) -> int:
     with tempfile.TemporaryDirectory() as tmp:
         copy = Path(tmp)/"copy"
         shutil.copytree(ROOT, copy, ignore=lambda folder, names: [n for n in names if n in LEFT_OUT or (n == "runs" and Path(folder) == ROOT)])
-        env = {k: v for k, v in os.environ.items() if not k.startswith("REFNB_")} | ONE_THREAD
+        env = {k: v for k, v in os.environ.items() if not k.startswith("REFNB_")} | ONE_THREAD | PLAIN
         env |= {"REFNB_OFFLINE": "true", "PYTHONPATH": str(copy), "PYTHONHASHSEED": "0"}
         if run := subprocess.run([sys.executable, copy/".ci/notebooks.py", "--here", *sys.argv[1:]], cwd=copy, env=env).returncode: return run
         if save:

@@ -17,7 +17,9 @@ hypothesis.settings.register_profile("refnb", max_examples=EXAMPLES, derandomize
 hypothesis.settings.load_profile("refnb")
 
 
-LONG = ["test_site", "test_training", "test_pair_models", "test_ray", "test_batch", "test_language_models", "test_book_tables"]  # begun first, lest one core wait for them at the end
+# begun first, lest one core wait for them at the end
+LONG = ["test_batch", "test_training", "test_ray", "test_site", "test_extending", "test_kitmus", "test_pair_models", "test_readers", "test_language_models",
+        "test_viewer", "test_local_models", "test_server_runs", "test_book_tables"]
 
 def pytest_collection_modifyitems(items):
     "Long files come first. What is marked `full` takes long: `make test-full` runs it (TEST_FULL=1), and something smaller beside it is always run."

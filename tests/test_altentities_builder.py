@@ -246,7 +246,7 @@ def alike(n: int, what: str) -> list[Entity]:
 def test_f44_no_list_of_all_pairs_is_made(what, stream):
     import random, tracemalloc
     import refnb.benchmarks.altentities.pairs as pairs
-    pool, more = alike(3000, what), ("recipes",) if stream == "attribute" else ()
+    pool, more = alike(2000, what), ("recipes",) if stream == "attribute" else ()
     tracemalloc.start()
     try:
         got = list(zip(range(200), getattr(pairs, f"_{stream}_pairs")(pool, random.Random(0), *more)))

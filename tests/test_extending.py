@@ -19,9 +19,49 @@ def site(tmp_path_factory) -> Path:
     zipfile.ZipFile(next(out.glob("refnb-*.whl"))).extractall(site)
     return site
 
+# Reads one command a line: its folder, environment, packages, code and arguments. Each is run by a fork that has refnb loaded, so that its imports are paid once.
+FORKS = """
+import json, os, sys
+import refnb.results.cli, refnb.results.scores, refnb.models.running, refnb.models.language.systems, refnb.models.pairs.systems
+
+def run(job):
+    os.chdir(job["folder"])
+    os.environ.clear(); os.environ.update(job["env"])
+    sys.path[1:1] = job["packages"]
+    sys.argv = ["-c", *job["args"]]
+    for number, name in ((1, "out"), (2, "err")): os.dup2(os.open(job[name], os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
+    exec(compile(job["code"], "<command>", "exec"), {"__name__": "__main__"})
+
+def status_of(job):
+    try: run(job)
+    except SystemExit as e: return e.code if isinstance(e.code, int) else int(e.code is not None)
+    except BaseException:
+        import traceback
+        traceback.print_exc()
+        return 1
+    return 0
+
+for line in iter(sys.stdin.readline, ""):
+    if not (child := os.fork()):
+        status = status_of(json.loads(line))
+        sys.stdout.flush(); sys.stderr.flush()
+        os._exit(status)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+"""
+
+@pytest.fixture(scope="module")
+def forks(site, tmp_path_factory):
+    "The process that forks for every command; it has loaded the wheel's refnb."
+    home = tmp_path_factory.mktemp("forks")
+    env = clean(home) | {"PYTHONPATH": os.pathsep.join(map(str, (site, WITHOUT)))}
+    p = subprocess.Popen([sys.executable, "-c", FORKS], cwd=home, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    yield p
+    p.communicate()
+
 class Outside:
     "An empty folder without settings.ini, an installed refnb, and perhaps other installed packages."
-    def __init__(self, site: Path, folder: Path):
+    def __init__(self, site: Path, folder: Path, forks: subprocess.Popen):
+        self.forks, self.out, self.err = forks, folder/"out", folder/"err"
         self.folder, self.packages, self.cache = folder/"work", folder/"packages", folder/"cache"
         self.folder.mkdir()
         env = {k: v for k, v in clean(folder).items() if not k.startswith("REFNB_")}
@@ -43,8 +83,11 @@ class Outside:
         (info/"entry_points.txt").write_text(points)
 
     def python(self, code: str, *args: str) -> Said:
-        got = subprocess.run([sys.executable, "-c", code, *args], cwd=self.folder, env=self.env, capture_output=True, text=True)
-        return Said(got.returncode, got.stdout, got.stderr)
+        job = dict(folder=str(self.folder), env=self.env, packages=[str(self.packages)], code=code, args=args, out=str(self.out), err=str(self.err))
+        self.forks.stdin.write(json.dumps(job) + "\n")
+        self.forks.stdin.flush()
+        status = int(self.forks.stdout.readline())
+        return Said(status, self.out.read_text(), self.err.read_text())
     def refnb(self, *args: str) -> Said: return self.python(REFNB, *args)
     def json(self, *args: str) -> dict:
         got = self.refnb(*args, "--json")
@@ -52,7 +95,7 @@ class Outside:
         return json.loads(got.out)
 
 @pytest.fixture
-def outside(site, tmp_path) -> Outside: return Outside(site, tmp_path)
+def outside(site, tmp_path, forks) -> Outside: return Outside(site, tmp_path, forks)
 
 def test_it_is_the_wheel_that_runs(outside, site):
     assert outside.python("import refnb; print(refnb.__file__)").out.strip() == str(site/"refnb/__init__.py")

@@ -182,23 +182,10 @@ def test_the_committed_files_hold_no_text_of_the_release(s, questions):
     assert not any(x.encode() in committed for x in replies)
     assert not any(f'"{o.name}"'.encode() in committed for q in questions[::40] for o in q.options)
 
-def same_table(home: Path):
-    new, old = home/"reports", COMMITTED
-    assert (new/f"{TABLE}.csv").read_bytes() == (old/f"{TABLE}.csv").read_bytes()
-    told = [json.loads((x/f"{TABLE}.json").read_bytes()) for x in (new, old)]
-    assert all(told[0][k] == told[1][k] for k in ("table", "title", "sample", "mode", "parameters", "inputs", "runs", "counts"))
-    assert told[0]["counts"]["match"] == 3 and told[0]["counts"]["differs"] == 0
-
 def test_table_3_from_upstream_files_is_the_committed_one(upstream, tmp_path, make_table):
+    "From committed summaries it is made in test_wheel.py."
     make_table(tmp_path, TABLE, upstream)
-    same_table(tmp_path)
+    tools.same_table_3(tmp_path/"reports")
     assert len(list((tmp_path/"runs").rglob("seal.json"))) == 11  # six baselines, four of them on LitBank, and five published systems
-
-def test_table_3_from_committed_summaries_is_the_committed_one(tmp_path):
-    "By the README's command, which says what it was made without."
-    said = tools.refnb(tmp_path, "reproduce", "identifyme/table_3")
-    assert said.status == 0, said
-    same_table(tmp_path)
-    assert "Made without upstream files" in said.out and not (tmp_path/"runs").exists()
 
 def test_released_questions_are_the_part(s, questions): assert released_questions(s) == questions

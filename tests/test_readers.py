@@ -193,7 +193,7 @@ for name, reader in t.READERS.items():
             print(name, unit, at, flush=True)
             t.one_line(reader, Path(sys.argv[2])/reader.name, reader.good[:at] + unit*(t.SIZE//len(unit)) + reader.good[at:])
 """
-SIZE = 1_000_000 if FULL else 200_000
+SIZE = 1_000_000 if FULL else 60_000
 
 def test_f71_a_long_file_of_one_thing(tmp_path, spawn):
     "In a process of its own, for what C does shows in no trace: patterns that were quadratic in the first two lines took an hour."

@@ -1,7 +1,7 @@
 "The README's commands are run as they stand there."
 import re, shlex, subprocess, sys
 import pytest
-from tools import ROOT, clean, install, refnb, table
+from tools import ROOT, clean, here, install, live_in, table
 
 TEXT = (ROOT/"README.md").read_text()
 COMMANDS = [shlex.split(m, comments=True) for m in re.findall(r"^    (refnb .+)$", TEXT, re.M)]
@@ -9,13 +9,14 @@ COMMANDS = [shlex.split(m, comments=True) for m in re.findall(r"^    (refnb .+)$
 def test_there_are_commands(): assert len(COMMANDS) >= 5
 
 @pytest.mark.parametrize("command", [c for c in COMMANDS if not any(x.startswith(("ANSWERS", "ADDRESS", "GOLD", "FOLDER", "MODEL")) for x in c)], ids=" ".join)
-def test_command(command, tmp_path):
+def test_command(command, tmp_path, monkeypatch, capsys):
     """`make tables` makes all tables; here one that says little stands for them.
 
-    Table 3 itself is made in test_identifyme.py, by the same command."""
-    tables, name = "reproduce" in command, "identifyme/table_3_main_results"
-    if tables: install(tmp_path/"tables", name, table(name))
-    got = refnb(tmp_path, *command[1:], tables=tmp_path/"tables" if tables else None)
+    Table 3 itself is made in test_wheel.py, by the same command."""
+    name = "identifyme/table_3_main_results"
+    if "reproduce" in command: install(tmp_path/"tables", name, table(name))
+    live_in(monkeypatch, tmp_path)
+    got = here(capsys, *command[1:])
     assert got.status == 0, got.err
 
 def test_python(tmp_path):

@@ -64,6 +64,14 @@ def look_in(monkeypatch, folder: Path):
     real = board.packaged
     monkeypatch.setattr(board, "packaged", lambda name: folder if name == "tables" else real(name))
 
+def live_in(monkeypatch, home: Path):
+    "Give this process folders below `home`, as `clean` gives them to another, and notebooks from `home/tables`, where there are any."
+    ours = clean(home)
+    for k in set(os.environ) - set(ours): monkeypatch.delenv(k)
+    for k, v in ours.items(): monkeypatch.setenv(k, v)
+    monkeypatch.chdir(home)
+    if (home/"tables").is_dir(): look_in(monkeypatch, home/"tables")
+
 def _script(path: Path) -> str:
     "The code cells of a notebook, one after the other; parameters that are given replace those of its cell."
     cells = [c for c in json.loads(path.read_text())["cells"] if c["cell_type"] == "code"]
@@ -81,6 +89,14 @@ def report_rows(reports: Path, name: str) -> list[dict[str, str]]:
     "The cells of a report, in their order."
     with (reports/f"{name}.csv").open(newline="") as f: return list(csv.DictReader(f))
 
+
+def same_table_3(reports: Path):
+    "A new report of Table 3 of IdentifyMe is the committed one."
+    name = "identifyme/table_3_main_results"
+    assert (reports/f"{name}.csv").read_bytes() == (ROOT/f"reports/{name}.csv").read_bytes()
+    new, old = (json.loads((x/f"{name}.json").read_bytes()) for x in (reports, ROOT/"reports"))
+    for k in ("table", "title", "sample", "mode", "parameters", "inputs", "runs", "counts"): assert new[k] == old[k], k
+    assert new["counts"]["match"] == 3 and new["counts"]["differs"] == 0
 
 def load_script(path: Path):
     "Load a Python file that is in no package, such as one of .ci."

@@ -191,7 +191,8 @@ def settled(task: Job, s: Settings, code: str) -> str:
     "unchanged", "kept", or "" where there is something to do."""
     told, path = read_provenance(task.name, s.reports), _state(task.name, s)
     if not told or stale(told, s.reports) or not path.exists(): return ""
-    return {f"{_mark(task, s, code)}": "unchanged", f"{_mark(task, s, code)} kept": "kept"}.get(path.read_text(), "")
+    made_from = _mark(task, s, code)
+    return {made_from: "unchanged", f"{made_from} kept": "kept"}.get(path.read_text(), "")
 
 # %% ../../nbs/results/07_reproduce.ipynb #cac43184
 @contextmanager
