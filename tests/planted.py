@@ -31,7 +31,7 @@ PLANTED = [
     Planted("a summary of another task is read", RUNS, "    if (s.info.task, made_for) != (card.task, card.questions):", "    if False:", RUN, "f36"),
     Planted("long names are not hashed", TYPES, "    if len(safe) <= limit: return safe\n", "    return safe[:limit]\n", RUN, "f55"),
     Planted("a path upward is not escaped", TYPES, "    if not safe.strip(\".\"): safe", "    if False: safe", RUN, "f55"),
-    Planted("errors are not cut", TYPES, "if len(what) > 300: what = what[:299]", "if False: what = what[:299]", "test_cli.py", "f72"),
+    Planted("errors are not cut", TYPES, "return text if len(text) <= room else text[:room - 1] + \"…\"", "return text", "test_cli.py", "f72"),
     # data
     Planted("a blob id is not compared", UPSTREAM, "    if _blob_id(data) != f.blob: raise _quarantine", "    if False: raise _quarantine", "test_upstream.py", "f45_a_changed"),
     Planted("YAML makes objects", FILES, "    return getattr(yaml, \"CSafeLoader\", yaml.SafeLoader)", "    return yaml.UnsafeLoader", "test_formats.py", "f54"),
