@@ -51,12 +51,13 @@ def kill_writing(spawn, path: Path, delay: float):
     time.sleep(delay)
     p.kill(); p.communicate()
 
-def test_f33_a_killed_write_leaves_the_old_file_or_the_new_one(tmp_path, spawn):
+def test_f33_a_killed_write_leaves_the_old_file_or_the_new_one(tmp_path, spawn, record_property):
     rng, path = random.Random(2), tmp_path/"report.csv"
     f.write_atomic(path, b"a"*300_000)
     for _ in range(KILLS):
         kill_writing(spawn, path, rng.uniform(0, 0.03))
         assert path.read_bytes() in (b"a"*300_000, b"b"*300_000)
+    record_property("kills", KILLS)
 
 def litter(path: Path) -> set[Path]:
     "Hidden files that belong to a path, and to none whose name is longer."

@@ -318,7 +318,7 @@ class Killed:
         return {k: v for k, v in files(run).items() if not k.endswith(".part")}
 
 @pytest.mark.parametrize("n, pause, longest, share", [(300, 0.001, 0.06, 3), (6, 0., 0.012, 1)], ids=["asking", "opening and sealing"])
-def test_f33_a_kill_at_any_instant(tmp_path, spawn, n, pause, longest, share):
+def test_f33_a_kill_at_any_instant(tmp_path, spawn, record_property, n, pause, longest, share):
     "A share of all kills falls into the asking of many questions, the rest into the rest of a run."
     rng, kills, plain = random.Random(33), 0, Killed(tmp_path/"plain", spawn, n, 0.)
     plain.folder.mkdir()
@@ -329,6 +329,7 @@ def test_f33_a_kill_at_any_instant(tmp_path, spawn, n, pause, longest, share):
         while not one.start(rng.uniform(0, longest) if kills < KILLS*share//4 else None): kills += 1
         assert one.end() == plain.end()
         if kills >= KILLS*share//4: break
+    record_property("kills", kills)
 
 
 # F34: the key of a run
