@@ -161,7 +161,7 @@ def test_f40_a_torn_file_is_found_at_every_byte(tmp_path):
 def test_f40_a_key_that_stands_twice(tmp_path, line):
     with pytest.raises(FormatError, match="line 2"): list(f.read_jsonl(jsonl(tmp_path, b'{"id":"0"}\n' + line), Answer))
 
-def test_f40_deep_nesting_is_no_traceback(tmp_path):
+def test_f40_f72_deep_nesting_is_no_traceback(tmp_path):
     with pytest.raises(FormatError, match="line 1"): list(f.read_jsonl(jsonl(tmp_path, b'{"a":' + b"["*100_000), dict))
 
 PLAIN = b'{"id": "a"}\n'*20
