@@ -1,8 +1,6 @@
 "The page of promises: what refnb promises, which tests hold it to that, and what the last full run of these saw."
 import json, re
-from collections import Counter
 from pathlib import Path
-from typing import NamedTuple
 import yaml
 from markup import Page, escape, table
 from pages import ROOT, code
@@ -13,19 +11,14 @@ INTRO = f"""# Promises
 
 > What refnb promises when something goes wrong, the tests that hold it to that, and what other programs promise.
 
-Each promise names its tests. Their numbers are those of the last full run, which `make test-full` writes into
+Each promise names its tests. Their numbers are those of its last full run, which `make test-full` writes into
 `reports/promises.json`; nobody types them. A test that no longer exists stops the building of this page.
 
 The comparison is with {OTHERS['inspect_ai']}, {OTHERS['lm_eval']} and {OTHERS['papermill']}, by their documents and
 their code. *not promised* means that nothing was found in either. It does not mean that the program fails there, and
 all three do much that refnb does not."""
 
-class Seen(NamedTuple):
-    "What the last full run saw of a test."
-    file: str
-    date: str
-    commit: str
-    counts: dict[str, int]  # passed, failed, skipped; kills and mutations
+Ran = dict[str, dict[str, dict]]  # file -> test -> date, commit, seconds; passed, failed, skipped; kills and mutations
 
 def sections() -> list[dict]:
     "The promises, by what goes wrong."
@@ -39,15 +32,10 @@ def files_of_tests() -> dict[str, list[str]]:
             found.setdefault(name, []).append(f"tests/{path.name}")
     return found
 
-def figures() -> dict[str, dict]:
-    "What was run in full, by file; nothing before the first such run."
+def figures() -> Ran:
+    "What was run in full; nothing before the first such run."
     path = ROOT/"reports/promises.json"
     return json.loads(path.read_text()) if path.exists() else {}
-
-def seen(name: str, files: list[str], ran: dict[str, dict]) -> list[Seen]:
-    "What is known of a test."
-    entries = [(f, ran[f]) for f in files if name in ran.get(f, {}).get("tests", {})]
-    return [Seen(f, e["date"], e["commit"], e["tests"][name]) for f, e in entries]
 
 
 # Tables
@@ -59,16 +47,17 @@ def counted(counts: dict[str, int]) -> str:
     names = [("passed", "passed"), ("failed", "FAILED"), ("skipped", "skipped"), ("kills", "kills"), ("mutations", "damaged files")]
     return ", ".join(number(counts[k], what) for k, what in names if counts.get(k))
 
-def last(name: str, files: list[str], ran: dict[str, dict]) -> str:
+def last(name: str, files: list[str], ran: Ran) -> str:
     "What the last full run saw of a test, in words."
-    found = [f"{counted(s.counts)} ({s.date}, {s.commit})" for s in seen(name, files, ran)]
+    entries = [ran[f][name] for f in files if name in ran.get(f, {})]
+    found = [f"{counted(e)} ({e['date']}, {e['commit']})" for e in entries]
     return escape("; ".join(found)) or "<em>not run in full yet</em>"
 
-def tests_of(promise: dict, files: dict[str, list[str]], ran: dict[str, dict]) -> str:
+def tests_of(promise: dict, files: dict[str, list[str]], ran: Ran) -> str:
     "The tests of a promise, each with what was seen of it."
     return "<br>".join(f"{code(t)}<br>{last(t, files.get(t, []), ran)}" for t in promise["tests"])
 
-def section(page: Page, s: dict, files: dict[str, list[str]], ran: dict[str, dict]):
+def section(page: Page, s: dict, files: dict[str, list[str]], ran: Ran):
     "The promises of one kind of trouble: ours with their tests, then what others promise."
     page.markdown(f"## {s['about']}\n\n{s['what']}")
     ours = [[escape(p["point"]), page.inline(p["promise"]), tests_of(p, files, ran)] for p in s["promises"]]
@@ -76,22 +65,30 @@ def section(page: Page, s: dict, files: dict[str, list[str]], ran: dict[str, dic
     theirs = [[escape(p["point"]), *(page.inline(p[k]) for k in OTHERS)] for p in s["promises"]]
     page.add(table(["point", *OTHERS.values()], theirs))
 
-def total(key: str, ran: dict[str, dict]) -> int:
-    return sum(t.get(key, 0) for e in ran.values() for t in e["tests"].values())
+def total(key: str, tests: dict[str, dict]) -> int: return sum(t.get(key, 0) for t in tests.values())
 
-def summary(ran: dict[str, dict]) -> str:
+def summary(ran: Ran) -> str:
     "The figures of all files together, in a sentence."
-    planted = Counter(ran.get("tests/test_planted.py", {}).get("tests", {}).get(PLANTED, {}))
-    known = sum(planted[k] for k in ("passed", "failed"))
-    return (f"In the last full run of each file there were {total('kills', ran):,} kills and {total('mutations', ran):,} damaged "
-            f"files; {planted['passed']} of {known} faults that were planted in guards were caught by a test.")
+    kills, mutations = (sum(total(key, tests) for tests in ran.values()) for key in ("kills", "mutations"))
+    planted = ran.get("tests/test_planted.py", {}).get(PLANTED, {})
+    caught, missed = planted.get("passed", 0), planted.get("failed", 0)
+    return (f"In the last full run of each test there were {kills:,} kills and {mutations:,} damaged files; "
+            f"{caught} of {caught + missed} faults that were planted in guards were caught by a test.")
 
-def run_in_full(page: Page, ran: dict[str, dict], named: set[str]):
+def of_file(file: str, tests: dict[str, dict]) -> list[str]:
+    "The row of a file: its tests of faults, and when the first and the last of them were run."
+    dates = sorted({t["date"] for t in tests.values()})
+    commits = " ".join(sorted({t["commit"] for t in tests.values()}))
+    numbers = [total(k, tests) for k in ("passed", "failed", "skipped", "kills", "mutations", "seconds")]
+    return [code(file), " to ".join(dict.fromkeys([dates[0], dates[-1]])), code(commits), len(tests), *(f"{n:,}" for n in numbers)]
+
+HEAD = ["file", "date", "commit", "tests", "passed", "failed", "skipped", "kills", "damaged files", "seconds"]
+
+def run_in_full(page: Page, ran: Ran, named: set[str]):
     "Which files of tests were run in full, when, and which were not."
     page.markdown(f"## The last full runs\n\n{summary(ran)}")
-    rows = [[code(f), e["date"], code(e["commit"]), e["passed"], e["failed"], e["skipped"], f"{e['seconds']:,}"] for f, e in sorted(ran.items())]
-    head = ["file", "date", "commit", "passed", "failed", "skipped", "seconds"]
-    page.add(table(head, rows, right="passed,failed,skipped,seconds"))
+    rows = [of_file(f, tests) for f, tests in sorted(ran.items()) if tests]
+    page.add(table(HEAD, rows, right=",".join(HEAD[3:])))
     if left := sorted(named - set(ran)):
         page.markdown("Tests of promises that were not run in full yet: " + ", ".join(f"`{f}`" for f in left) + ".")
 
