@@ -1,12 +1,12 @@
 """CPU seconds against their budgets: `make bench` prints each as soon as it is measured. Nothing here is a test, for machines are shared and noisy.
 
-`python .ci/bench.py books models` measures only these: commands, journals, identifyme, altentities, books, models, local.
+`python .ci/bench.py books models` measures only these: commands, journals, identifyme, altentities, books, models, local, readers.
 """
 import sys, tempfile
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-import bench_altentities, bench_books, bench_identifyme, bench_local, bench_models
+import bench_altentities, bench_books, bench_identifyme, bench_local, bench_models, bench_readers
 from measure import BIN, HERE, Row, again_if_over, best, child, cpu, show, upstream_is_here, with_clock
 
 REPORTS = HERE.parent/"reports"
@@ -102,7 +102,7 @@ BENCHES: dict[str, list[Callable]] = {
     "commands": [beginnings, a_notebook, again, tables, site],
     "journals": [bootstrap, partial(replay, 10_000), partial(replay, 100_000, 1.)],
     "identifyme": bench_identifyme.BENCHES, "altentities": bench_altentities.BENCHES, "books": bench_books.BENCHES,
-    "models": bench_models.BENCHES, "local": bench_local.BENCHES}
+    "models": bench_models.BENCHES, "local": bench_local.BENCHES, "readers": bench_readers.BENCHES}
 
 def main(names: list[str]) -> int:
     if unknown := [n for n in names if n not in BENCHES]:

@@ -1539,6 +1539,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                      'refnb.core.standoff._number': ('core/standoff.html#_number', 'refnb/core/standoff.py'),
                                      'refnb.core.standoff._sentences': ('core/standoff.html#_sentences', 'refnb/core/standoff.py'),
                                      'refnb.core.standoff._table': ('core/standoff.html#_table', 'refnb/core/standoff.py'),
+                                     'refnb.core.standoff._words': ('core/standoff.html#_words', 'refnb/core/standoff.py'),
                                      'refnb.core.standoff.parse_booknlp': ('core/standoff.html#parse_booknlp', 'refnb/core/standoff.py'),
                                      'refnb.core.standoff.parse_litbank': ('core/standoff.html#parse_litbank', 'refnb/core/standoff.py'),
                                      'refnb.core.standoff.with_labels': ('core/standoff.html#with_labels', 'refnb/core/standoff.py')},

@@ -6,6 +6,7 @@ import pytest
 from refnb.core.settings import load_settings
 from refnb.results.board import notebook_of
 from refnb.results.reproduce import job_of, replay
+from figures import Figures
 from tools import EXAMPLES, FULL, WITHOUT, clean, report_rows, run_cells
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # as many tests run at a time as there are cores: more threads would only wait for each other
@@ -16,6 +17,10 @@ sys.path.insert(0, str(WITHOUT))
 hypothesis.settings.register_profile("refnb", max_examples=EXAMPLES, derandomize=True, deadline=None, database=None)
 hypothesis.settings.load_profile("refnb")
 
+
+def pytest_configure(config):
+    "A full run leaves its figures."
+    if FULL and not hasattr(config, "workerinput"): config.pluginmanager.register(Figures())
 
 # begun first, lest one core wait for them at the end
 LONG = ["test_batch", "test_training", "test_ray", "test_site", "test_extending", "test_kitmus", "test_pair_models", "test_readers", "test_language_models",

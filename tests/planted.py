@@ -14,6 +14,7 @@ class Planted(NamedTuple):
 RUNS, FILES, TYPES, UPSTREAM = "core/runs.py", "core/files.py", "core/types.py", "core/upstream.py"
 SERVERS, KEYS, PROTOCOL, REPLIES, MODELS = (f"models/language/{x}.py" for x in ("servers", "keys", "protocol", "replies", "language_models"))
 ASK, HOSTILE, RUN, SERVED = "test_language_models.py", "test_hostile_servers.py", "test_runs.py", "test_server_runs.py"
+COREF, READERS, INERT, WRITTEN = "test_coref_metrics.py", "test_readers.py", "test_inert.py", "core/inert.py"
 
 PLANTED = [
     # journals and runs
@@ -31,7 +32,7 @@ PLANTED = [
     Planted("a summary of another task is read", RUNS, "    if (s.info.task, made_for) != (card.task, card.questions):", "    if False:", RUN, "f36"),
     Planted("long names are not hashed", TYPES, "    if len(safe) <= limit: return safe\n", "    return safe[:limit]\n", RUN, "f55"),
     Planted("a path upward is not escaped", TYPES, "    if not safe.strip(\".\"): safe", "    if False: safe", RUN, "f55"),
-    Planted("errors are not cut", TYPES, "if len(what) > 300: what = what[:299]", "if False: what = what[:299]", "test_cli.py", "f72"),
+    Planted("errors are not cut", TYPES, "return text if len(text) <= room else text[:room - 1] + \"…\"", "return text", "test_cli.py", "f72"),
     # data
     Planted("a blob id is not compared", UPSTREAM, "    if _blob_id(data) != f.blob: raise _quarantine", "    if False: raise _quarantine", "test_upstream.py", "f45_a_changed"),
     Planted("YAML makes objects", FILES, "    return getattr(yaml, \"CSafeLoader\", yaml.SafeLoader)", "    return yaml.UnsafeLoader", "test_formats.py", "f54"),
@@ -67,6 +68,28 @@ PLANTED = [
     Planted("the provider's key forgets the system message", MODELS, "msgspec.json.encode(ask.changed(id=\"\"), order", "msgspec.json.encode(ask.changed(id=\"\", system=\"\"), order", ASK, "f34"),
     # what others write
     Planted("names are markup in a look", "core/documents.py", "def _safe(text: str, limit: int = 40) -> str: return html.escape(plain(text, limit))", "def _safe(text: str, limit: int = 40) -> str: return plain(text, limit)", "test_looking.py", "f53"),
+    Planted("markup in Markdown", WRITTEN, "    return _MARKUP.sub(lambda m: _ENTITIES.get(m[0], f\"\\\\{m[0]}\"), line)", "    return line", INERT, "f68_a_text_in_markdown"),
+    Planted("commands in LaTeX", WRITTEN, "_TEX.get(c, c) for c in inert(", "c for c in inert(", INERT, "f68_nothing_of_a_text"),
+    Planted("formulas in CSV", WRITTEN, "f\"'{x}\" if _FORMULA.match(x) else x for", "x for", INERT, "f68_no_cell"),
+    Planted("escapes in the terminal", WRITTEN, "    if text.isprintable(): return text\n", "    return text\n", INERT, "f68_nothing_steers"),
+    Planted("an error is printed raw", "results/cli.py", "inert(line, keep=\"\\t\") for line in lines", "line for line in lines", INERT, "f68_an_error or f68_groups"),
+    Planted("data end a page's script", "core/pages.py", ".replace(\"<\", \"\\\\u003c\")", "", INERT, "f53_data_in_a_page"),
+    Planted("names are markup in the view", "results/pages/viewer.py", "return html.escape(plain(\" \".join(text.split()), limit))", "return plain(\" \".join(text.split()), limit)", "test_viewer.py", "f53_the_table"),
+    Planted("figures read formulas", "results/plots.py", "\"text.parse_math\": False", "\"text.parse_math\": True", INERT, "f68_a_figure"),
+    Planted("a closed pipe is an error", "results/cli.py", "    except BrokenPipeError: _let_go", "    except ZeroDivisionError: _let_go", "test_cli.py", "f73_nobody"),
+    # scores
+    Planted("words are not compared", "core/documents.py", "    if a == b: return \"\"\n    places", "    return \"\"\n    places", COREF, "f69"),
+    Planted("a span has no bound", "metrics/coref.py", "    if len(ends) and not 0 <= ends.min() <= ends.max() < LONGEST:", "    if False:", COREF, "f69"),
+    Planted("an index may be chosen twice", TYPES, "if len(set(self.chosen)) < len(self.chosen):", "if False:", READERS, "f69"),
+    Planted("doubled mentions are not told", "metrics/coref_scores.py", "pairs.extra, dict.fromkeys(doubled))", "pairs.extra, {})", COREF, "f48"),
+    Planted("one of several runs is taken", RUNS, "    if len(found) > 1: raise several_runs(found, str(runs))\n", "", READERS, "f70"),
+    Planted("one of several summaries is taken", RUNS, "                if len(usual) > 1: raise several_runs(usual, str(place))\n", "", RUN, "f70"),
+    # readers
+    Planted("a download does not stop", UPSTREAM, "if out.tell() + len(block) > (most := s.largest if f.size is None else f.size):", "if (most := 0):", "test_upstream.py", "f64"),
+    Planted("a .gz file of any ratio", FILES, "max(_ALWAYS, s.ratio*Path(path).stat().st_size)", "s.largest", "test_formats.py", "f65"),
+    Planted("each key is compared with each", FILES, "[(key, _)] = Counter(k for k, _ in pairs).most_common(1)", "key = next(k for k, _ in pairs if sum(k == x for x, _ in pairs) > 1)", READERS, "f71_the_work"),
+    Planted("a deep line stops the reader", FILES, "        except RecursionError: raise FormatError(\"nested too deep\", f\"{path}, line {n}\")", "        except ZeroDivisionError: raise FormatError(\"\")", "test_formats.py", "f72"),
+    Planted("a damaged report hides the others", "results/board.py", "    except FormatError as e: old = e.what", "    except ZeroDivisionError as e: old = \"\"", READERS, "f72_a_damaged_report"),
     # batches
     Planted("connection files stay", "results/kernels.py", "            self.connection_file = str(", "            self.elsewhere = str(", "test_batch.py", "f74"),
 ]

@@ -220,13 +220,14 @@ def test_f09_two_batches_on_one_output(home, capsys):
     (home/"go").touch()
     assert tools.ended(first).status == 0 and whole(home/"reports", A)
 
-def test_f33_kills_at_random_instants(home):
+def test_f33_kills_at_random_instants(home, record_property):
     "TEST_KILLS says how many."
     chance, reports = random.Random(0), home/"reports"
     for name in (A, B): install(home/"tables", name, table(name))
     def batch(value): return tools.start(home, "reproduce", "--jobs", 2, "-p", f"value={value}", tables=home/"tables")
     good = {name: {"0.5"} for name in (A, B) if old_report(reports, name)}
-    for i in range(1, int(os.environ.get("TEST_KILLS", "2")) + 1):
+    kills = int(os.environ.get("TEST_KILLS", "2"))
+    for i in range(1, kills + 1):
         p = batch(i)
         time.sleep(chance.uniform(0.2, 4.))
         all_ = tools.family(p.pid)
@@ -237,6 +238,7 @@ def test_f33_kills_at_random_instants(home):
             good[name] = {number(reports, name)}
     assert run(parameters={"value": 100.}) == {A: "changed", B: "changed"}
     assert (number(reports, A), number(reports, B), litter(reports)) == ("100", "100", [])
+    record_property("kills", kills)
 
 
 # A stand-in for Papermill, where the question is what is run, and what becomes of it.

@@ -51,12 +51,13 @@ def kill_writing(spawn, path: Path, delay: float):
     time.sleep(delay)
     p.kill(); p.communicate()
 
-def test_f33_a_killed_write_leaves_the_old_file_or_the_new_one(tmp_path, spawn):
+def test_f33_a_killed_write_leaves_the_old_file_or_the_new_one(tmp_path, spawn, record_property):
     rng, path = random.Random(2), tmp_path/"report.csv"
     f.write_atomic(path, b"a"*300_000)
     for _ in range(KILLS):
         kill_writing(spawn, path, rng.uniform(0, 0.03))
         assert path.read_bytes() in (b"a"*300_000, b"b"*300_000)
+    record_property("kills", KILLS)
 
 def litter(path: Path) -> set[Path]:
     "Hidden files that belong to a path, and to none whose name is longer."
@@ -160,7 +161,7 @@ def test_f40_a_torn_file_is_found_at_every_byte(tmp_path):
 def test_f40_a_key_that_stands_twice(tmp_path, line):
     with pytest.raises(FormatError, match="line 2"): list(f.read_jsonl(jsonl(tmp_path, b'{"id":"0"}\n' + line), Answer))
 
-def test_f40_deep_nesting_is_no_traceback(tmp_path):
+def test_f40_f72_deep_nesting_is_no_traceback(tmp_path):
     with pytest.raises(FormatError, match="line 1"): list(f.read_jsonl(jsonl(tmp_path, b'{"a":' + b"["*100_000), dict))
 
 PLAIN = b'{"id": "a"}\n'*20

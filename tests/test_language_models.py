@@ -576,7 +576,7 @@ def faults(seen) -> Play|None:
     number = int(seen.prompt.split("q")[-1].rstrip("?"))
     if number % 11 == 3: return Play(text="The", finish="length") if number % 2 else Play(refusal="I can't.")
 
-def test_f33_a_kill_at_any_instant_loses_no_paid_reply(tmp_path, spawn):
+def test_f33_a_kill_at_any_instant_loses_no_paid_reply(tmp_path, spawn, record_property):
     rng, kills, ends = random.Random(33), 0, []
     with Stub(0.004) as stub:
         stub.always = faults
@@ -594,6 +594,7 @@ def test_f33_a_kill_at_any_instant_loses_no_paid_reply(tmp_path, spawn):
             one.p.communicate("")
             if kills >= KILLS: break
     assert sum(ends) >= KILLS
+    record_property("kills", kills)
 
 @pytest.mark.parametrize("where", ["script", "notebook"])
 def test_f33_ctrl_c_keeps_what_is_under_way(tmp_path, spawn, where):
@@ -1030,7 +1031,7 @@ def answer():
             if all(j.state == "done" for j in jobs(folder + "/batches")): break
 """ + FORKING
 
-def test_f33_a_kill_at_any_instant_pays_no_batch_twice(tmp_path, spawn):
+def test_f33_a_kill_at_any_instant_pays_no_batch_twice(tmp_path, spawn, record_property):
     rng, kills = random.Random(19), 0
     for turn in itertools.count():
         (folder := tmp_path/f"{turn}").mkdir()
@@ -1047,3 +1048,4 @@ def test_f33_a_kill_at_any_instant_pays_no_batch_twice(tmp_path, spawn):
             assert len(stub.batches) == 3 == len({b["metadata"]["refnb"] for b in stub.batches.values()})
             with Replies(folder/"replies") as store: assert len(contents(store)) == 60
         if kills >= KILLS: break
+    record_property("kills", kills)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import msgspec
 import pytest
 from test_coref_formats import ANN, DOCS, ENTITIES, GAPS, ROW, STORY, TOKENS, TXT, bert, gap_text, in_pieces, kitmus_text, subtokens
-from test_formats import ANSWERS, DOCUMENTS, PAPER, PLAIN, QUESTIONS, Paper, mutated
+from test_formats import ANSWERS, DOCUMENTS, MUTATIONS, PAPER, PLAIN, QUESTIONS, Paper, mutated
 from tools import FULL, HANG, growth
 from refnb.benchmarks import tasks
 from refnb.benchmarks.altentities import annotation_page, builder, entities, questions, statistics
@@ -156,11 +156,12 @@ def one_line(reader: Reader, path: Path, data: bytes) -> object:
     assert "\n" not in error and reader.name in error and len(error) <= 300, error
     return None
 
-def test_f72_damaged_files_are_read_or_refused_in_one_line(reader, tmp_path):
+def test_f72_damaged_files_are_read_or_refused_in_one_line(reader, tmp_path, record_property):
     path = tmp_path/reader.name
     path.write_bytes(reader.good)
     assert reader.read(path)
     for damaged in mutated(reader.good, 42): one_line(reader, path, damaged)
+    record_property("mutations", MUTATIONS)
 
 ODD = [b"["*20_000, b'{"a":'*20_000, b"(("*5_000, b"- "*5_000, b"9"*4_400, b"-1", b"2147483648", b"99999999999999999999", b"1e999", b"x"*131_073, b"\\ud800", b'"' + b"y"*140_000 + b'"', b"part 1" + b"1"*5_000]
 

@@ -9,7 +9,7 @@ from power import Power
 from tools import HANG
 from refnb.core import runs as r
 from refnb.core.files import write_atomic
-from refnb.core.types import Answer, DataError, FormatError, Option, Question, RefnbError, Usage
+from refnb.core.types import Answer, CallError, DataError, FormatError, Option, Question, RefnbError, Usage
 from refnb.core.settings import load_settings
 from refnb.models.running import run
 from refnb.metrics.choice import _by_id, outcomes, outcomes_of_summary
@@ -318,7 +318,7 @@ class Killed:
         return {k: v for k, v in files(run).items() if not k.endswith(".part")}
 
 @pytest.mark.parametrize("n, pause, longest, share", [(300, 0.001, 0.06, 3), (6, 0., 0.012, 1)], ids=["asking", "opening and sealing"])
-def test_f33_a_kill_at_any_instant(tmp_path, spawn, n, pause, longest, share):
+def test_f33_a_kill_at_any_instant(tmp_path, spawn, record_property, n, pause, longest, share):
     "A share of all kills falls into the asking of many questions, the rest into the rest of a run."
     rng, kills, plain = random.Random(33), 0, Killed(tmp_path/"plain", spawn, n, 0.)
     plain.folder.mkdir()
@@ -329,6 +329,7 @@ def test_f33_a_kill_at_any_instant(tmp_path, spawn, n, pause, longest, share):
         while not one.start(rng.uniform(0, longest) if kills < KILLS*share//4 else None): kills += 1
         assert one.end() == plain.end()
         if kills >= KILLS*share//4: break
+    record_property("kills", kills)
 
 
 # F34: the key of a run
@@ -395,6 +396,17 @@ def committed(folder: Path, questions=QUESTIONS, part: str = "made/up") -> tuple
     card = r.card_of(part, questions)
     run = made(folder/"runs", len(questions), sealed=True, info=INFO.changed(task=part, data={"questions": card.questions}))
     return r.write_summary(run, {q.id: 1. for q in questions}, folder/"reports"), r.write_card(card, folder/"reports")
+
+def test_f70_a_name_that_means_several_summaries_is_refused(tmp_path):
+    "Runs that were committed with other settings, and are not here any more: the newest is not taken."
+    card = r.card_of("made/up", QUESTIONS)
+    for k in (1, 2):
+        info = INFO.changed(data={"questions": card.questions}, settings={"seed": k})
+        run = made(tmp_path/str(k), len(QUESTIONS), sealed=True, info=info)
+        r.write_summary(run, {q.id: 1. for q in QUESTIONS}, tmp_path/"reports")
+    r.write_card(card, tmp_path/"reports")
+    with pytest.raises(CallError, match=r"2 runs of slow on made/up: @\w{12} \(seed=1\), @\w{12} \(seed=2\)|seed=2.*seed=1"):
+        r.the_summary("made/up", "slow", tmp_path/"none", [tmp_path/"reports"])
 
 def test_f36_a_summary_that_belongs_is_read(tmp_path):
     summary, card = committed(tmp_path)

@@ -260,7 +260,7 @@ class Killed(Forked):
 def one_reply_in_nine_is_none(seen) -> Play|None:
     return Play(text="The", finish="length") if len(seen.prompt) % 9 == 3 else Play(refusal="I can't.") if len(seen.prompt) % 9 == 5 else None
 
-def test_f33_a_killed_run_ends_with_the_seal_of_one_that_was_not(tmp_path, spawn):
+def test_f33_a_killed_run_ends_with_the_seal_of_one_that_was_not(tmp_path, spawn, record_property):
     "And asks nothing twice whose reply was kept."
     rng, kills = random.Random(7), 0
     write_jsonl(tmp_path/"q.jsonl", questions := [q.changed(id=f"{q.id}/{k}", text=f"Part {k}. {q.text}", chars=(q.chars[0] + len(f"Part {k}. "), q.chars[1] + len(f"Part {k}. "))) for k in range(8) for q in QUESTIONS])
@@ -279,6 +279,7 @@ def test_f33_a_killed_run_ends_with_the_seal_of_one_that_was_not(tmp_path, spawn
             with Replies(one.folder/"replies") as store: assert len({k.key for k in store.kept()}) == len(list(store.kept())) == len(questions)
             one.p.communicate("")
             if kills >= KILLS: break
+    record_property("kills", kills)
 
 
 # A real server

@@ -12,7 +12,7 @@ if NEEDS: pytest.skip(f"needs {', '.join(NEEDS)}: pip install 'refnb[dev]'", all
 REPORT, CHOICE = "reports/identifyme/table_3_main_results", "notebooks/metrics/00_choice"
 SAMPLE = ["index", "reports/index", REPORT, "reports/identifyme/index", CHOICE, "notebooks/core/00_types", "notebooks/results/04_plots",
           "notebooks/tables/identifyme/table_3_main_results", "notebooks/metrics/index", "api/index", "api/refnb.core.types",
-          "api/refnb.core.files", "data", "search"]
+          "api/refnb.core.files", "data", "promises", "search"]
 
 @pytest.fixture(scope="module")
 def builder():
@@ -67,6 +67,17 @@ def test_every_exported_name_is_in_the_api(site):
         if p.stem == "refnb": continue
         shown, module = words(p), importlib.import_module(p.stem)
         assert not [n for n in module.__all__ if n not in shown], p.stem
+
+def test_a_promise_names_tests_that_exist_and_what_was_seen_of_them(builder, tmp_path, monkeypatch):
+    promises, site = builder.promises, builder.Site(tmp_path)
+    mine = {"point": "x", "promise": "It *holds*.", "tests": ["test_f33_killed_for_real", "test_f33_gone"]}
+    mine |= dict.fromkeys(promises.OTHERS, "not promised")
+    monkeypatch.setattr(promises, "sections", lambda: [{"about": "A kill", "what": "x", "promises": [mine]}])
+    entry = {"date": "2026-01-02", "commit": "abc", "passed": 1, "seconds": 5, "kills": 1000}
+    monkeypatch.setattr(promises, "figures", lambda: {"tests/test_training.py": {"test_f33_killed_for_real": entry}})
+    body = "".join(promises.promises(site).body)
+    assert site.faults == ["promises.yaml: there is no test test_f33_gone"]
+    assert "1 passed, 1,000 kills (2026-01-02, abc)" in body and "not run in full yet" in body and "there were 1,000 kills" in body
 
 def test_a_report_can_be_downloaded(site):
     page = (site/f"{REPORT}.html").read_text()

@@ -134,13 +134,14 @@ for k in range(kills):
 t.trained(folder/"x")
 """
 
-def test_f33_killed_for_real(tmp_path, reference, spawn):
+def test_f33_killed_for_real(tmp_path, reference, spawn, record_property):
     p = spawn(KENNEL, Path(__file__).parent, tmp_path, KILLS)
     out, err = p.communicate(timeout=600)
     assert p.returncode == 0, err[-2000:]
     for folder in tmp_path.iterdir():
         left = {k: v for k, v in ended(folder).items() if not k.endswith(".part") and k != "state.safetensors"}
         assert left == reference, folder.name
+    record_property("kills", KILLS)
 
 def test_f30_a_damaged_state_or_journal_means_from_the_start(tmp_path, reference):
     def until_step_8(loss):

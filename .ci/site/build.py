@@ -1,6 +1,7 @@
 """The site: `python .ci/site/build.py [--out _site]` writes static pages that load nothing from another host.
 
-Pages are made from the notebooks with their outputs, the reports, the package's source and the cards of the data.
+Pages are made from the notebooks with their outputs, the reports, the package's source, the cards of the data and
+the list of promises with the figures of the last full tests.
 A link that leads nowhere, a missing picture, an address of another host and a path of this machine fail the build;
 the site that was there then stays.
 """
@@ -12,7 +13,7 @@ from urllib.parse import unquote
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parents[1])]  # our own modules, and the package
-import api, pages  # noqa: E402
+import api, pages, promises  # noqa: E402
 from markup import Page, escape  # noqa: E402
 from pages import ROOT, of_root  # noqa: E402
 
@@ -121,7 +122,7 @@ def report_pages(site: Site) -> list[Node]:
     return [node(site.add(pages.board(site)), "The board", nodes)]
 
 def reference_pages(site: Site, written: dict[str, Page]) -> list[Node]:
-    "Every module by its folder, their list, and the data."
+    "Every module by its folder, their list, the data, and the promises."
     rooms: dict[str, list[Node]] = {}
     del written["refnb"]
     for name, notebook in written.items():
@@ -129,7 +130,7 @@ def reference_pages(site: Site, written: dict[str, Page]) -> list[Node]:
         rooms.setdefault(room, []).append(node(site.add(api.module(site, name, notebook)), last))
     top = site.add(api.contents(site, ["refnb", *written]))
     inside = [node(site.add(api.package(site))), *(Node(room, "", entries) for room, entries in rooms.items())]
-    return [node(top, inside=inside), node(site.add(pages.data(site)))]
+    return [node(top, inside=inside), node(site.add(pages.data(site))), node(site.add(promises.promises(site)))]
 
 def all_pages(site: Site) -> dict[str, list[Node]]:
     "Make every page; give the navigation."

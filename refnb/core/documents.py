@@ -83,7 +83,9 @@ def _fault(d: Document) -> str:
 # %% ../../nbs/core/01_documents.ipynb #35017f24
 def sentence_starts(d: Document) -> list[int]:
     "Find the flat index of the first token of each sentence; there are as many as sentences."
-    return [0, *accumulate(map(len, d.sentences))][:-1] if d.sentences else []
+    ends = [0, *accumulate(map(len, d.sentences))]
+    ends.pop()  # where the last one ends
+    return ends
 
 def sentence_of(starts: list[int], token: int) -> int:
     "Find the index of the sentence that holds a token, given by its flat index."

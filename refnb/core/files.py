@@ -132,8 +132,10 @@ def unpacked(path: str|Path, size: int|None = None) -> bytes:
     known: a kilobyte of zeros, packed, is a megabyte, and a bomb fills the memory."""
     s = load_settings(env={k: v for k, v in os.environ.items() if k in ("REFNB_LARGEST", "REFNB_RATIO")})
     most = min(s.largest, max(_ALWAYS, s.ratio*Path(path).stat().st_size)) if size is None else size
-    with gzip.open(path) as f: data = f.read(most + 1)
-    if len(data) <= most: return data
+    data = bytearray()
+    with gzip.open(path) as f:  # block by block: `read(most)` would set aside the memory for all of it
+        while len(data) <= most and (block := f.read(1 << 20)): data += block
+    if len(data) <= most: return bytes(data)
     raise DataError(f"unpacks to more than {most:,} bytes", str(path), "" if size else "raise REFNB_LARGEST or REFNB_RATIO if you trust it")
 
 def read_bytes(path: str|Path) -> bytes:

@@ -18,7 +18,8 @@ from .files import at_line, utf8
 def _lines(data: bytes, where: str) -> list[str]:
     "The lines of a file; the line feed at its end begins no further one."
     lines = utf8(data, where).replace("\r\n", "\n").split("\n")
-    return lines[:-1] if lines[-1] == "" else lines
+    if lines[-1] == "": del lines[-1]
+    return lines
 
 def _number(cell: str, at: str) -> int:
     "A token's index."
@@ -91,14 +92,15 @@ def _link(f: list[str], mentions: dict, entity: dict, at: str):
     entity[f[1]] = f[2]
 
 # %% ../../nbs/core/08_standoff.ipynb #60119374
+def _words(line: str, where: str, n: int) -> tuple[str, ...]:
+    "The tokens of a line, with spaces between them."
+    words = tuple(line.split(" ")) if line else ()
+    if all(words): return words
+    raise FormatError("two spaces, or one at an end of the line", at_line(where, n), "one space stands between two tokens")
+
 def _sentences(txt: bytes, where: str) -> tuple[tuple[str, ...], ...]:
-    "A sentence per line, spaces between tokens."
-    out = []
-    for n, line in enumerate(_lines(txt, where), 1):
-        words = tuple(line.split(" ")) if line else ()
-        if not all(words): raise FormatError("two spaces, or one at an end of the line", at_line(where, n), "one space stands between two tokens")
-        out.append(words)
-    return tuple(out)
+    "A sentence per line."
+    return tuple(_words(line, where, n) for n, line in enumerate(_lines(txt, where), 1))
 
 def parse_litbank(ann: bytes, txt: bytes, doc_key: str, where: str = "") -> Document:
     """Read a document with names and the labels `type` and `kind` from LitBank's .ann and .txt files.

@@ -24,7 +24,7 @@ class RefnbError(Exception):
     def __init__(self, what: str, where: str = "", do: str = ""):
         "Say what went wrong, where (file, line, field), and what the reader can do about it."
         if len(where) > 200: where = f"{where[:40]}…{where[-159:]}"  # the line and the field stand at its end
-        do = _shortened(do, 200)
+        do = _shortened(do, max(60, 296 - len(where) - min(len(what), 140)))
         what = _shortened(what, max(140, 296 - len(where) - len(do)))
         self.what, self.where, self.do = what, where, do
         line = (f"{where}: " if where else "") + what + (f"; {do}" if do else "")
@@ -43,7 +43,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """Give a hint for a name that does not exist: "did you mean X?", or a few of the known names."""
     import difflib
     known = sorted(map(str, known))
-    close = difflib.get_close_matches(name.lower(), [k.lower() for k in known], 1, 0.6)
+    close = difflib.get_close_matches(name[:100].lower(), [k.lower() for k in known], 1, 0.6)
     if close: return f"did you mean {next(k for k in known if k.lower() == close[0])}?"
     return "known: " + ", ".join(known[:12]) + (", …" if len(known) > 12 else "") if known else "nothing is known here"
 
