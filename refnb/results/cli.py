@@ -665,6 +665,15 @@ def _groups(groups: dict[str, dict], metrics: dict[str, dict[str, float|None]] =
     def further(g: str) -> dict[str, str]: return {m: "" if (v := values[g]) is None else f"{v:.6g}" for m, values in metrics.items()}
     _table([{"group": g, "accuracy (%)": shown(r["accuracy"]), "low": shown(r["low"]), "high": shown(r["high"]), **{k: r[k] for k in ("n", "documents", "missing", "without_choice")}, **further(g)} for g, r in groups.items()])
 
+# %% ../../nbs/results/08_cli.ipynb #7297be3d
+def _train_coref(system: str, what: str, fold: int, out: str, changed: dict, json: bool):
+    "Train a coreference system, and say what it came to."
+    from refnb.models.coreference.systems import train
+    done = train(system, what, fold=fold, out=out, say=_say(json), **changed)
+    if json: return _json({"folder": str(done.folder), "unit": "fraction", "cpu_seconds": done.cpu_seconds, "peak_mb": done.peak_mb} | msgspec.to_builtins(done.seal))
+    held = "" if done.seal.held_out is None else f"; on the development documents {100*done.seal.held_out:.1f} %"
+    _print(f"{system}, trained on {done.seal.told}: {done.folder}{held}; {done.cpu_seconds:,.0f} CPU seconds, {done.peak_mb:,.0f} MB")
+
 # %% ../../nbs/results/08_cli.ipynb #b9bd9e47
 def _training_settings(set_: list[str]) -> dict:
     "Settings of a recipe or a pair model from NAME=VALUE pairs."
@@ -676,14 +685,6 @@ def _training_settings(set_: list[str]) -> dict:
         try: out[k] = _converted(v, kinds[k])
         except (msgspec.ValidationError, TypeError): raise CallError(f"{k} cannot be {v!r}", "--set") from None
     return out
-
-def _train_coref(system: str, what: str, fold: int, out: str, changed: dict, json: bool):
-    "Train a coreference system, and say what it came to."
-    from refnb.models.coreference.systems import train
-    done = train(system, what, fold=fold, out=out, say=_say(json), **changed)
-    if json: return _json({"folder": str(done.folder), "unit": "fraction", "cpu_seconds": done.cpu_seconds, "peak_mb": done.peak_mb} | msgspec.to_builtins(done.seal))
-    held = "" if done.seal.held_out is None else f"; on the development documents {100*done.seal.held_out:.1f} %"
-    _print(f"{system}, trained on {done.seal.told}: {done.folder}{held}; {done.cpu_seconds:,.0f} CPU seconds, {done.peak_mb:,.0f} MB")
 
 @command(app, "train")
 def train_(

@@ -52,7 +52,7 @@ class Mentions:
         rows = np.repeat(np.arange(len(self)), self.size)
         return csr_matrix((np.ones(len(rows), np.float32), (rows, columns)), shape=(len(self), max(1, len(known))))
 
-# %% ../../../nbs/models/coreference/03_features.ipynb #d7016188
+# %% ../../../nbs/models/coreference/03_features.ipynb #5ea763e5
 CATEGORIES = ("same pronoun", "other pronoun", "one pronoun", "same words", "words of one", "none shared", "one shared")
 K = len(CATEGORIES)
 
@@ -69,6 +69,7 @@ class Table(NamedTuple):
 TABLES = (Table("words apart", 14), Table("mentions apart", 14), Table("sentences apart", 5), Table("nesting", 3), Table("quotations", 5),
           Table("pronouns", GROUPS*GROUPS, False), Table("same string", 2))
 
+# %% ../../../nbs/models/coreference/03_features.ipynb #b82344f2
 def _categories(m: Mentions, i: np.ndarray, j: np.ndarray, shared: np.ndarray) -> np.ndarray:
     a, b, size_a, size_b = m.group[i], m.group[j], m.size[i], m.size[j]
     out = np.full(shared.shape, 5)

@@ -149,7 +149,7 @@ def tiny_encoder(folder: str|Path, texts: Iterable[str], labels: Sequence[str] =
     torch.manual_seed(0)
     named = {"id2label": dict(enumerate(labels)), "label2id": {n: i for i, n in enumerate(labels)}} if labels else {}
     config = tf.BertConfig(vocab_size=t.get_vocab_size(), hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4, max_position_embeddings=512, **named)
-    (tf.BertForSequenceClassification if labels else tf.BertModel)(config).save_pretrained(folder)
+    with quietly(tf): (tf.BertForSequenceClassification if labels else tf.BertModel)(config).save_pretrained(folder)
     return Path(folder)
 
 # %% ../../../nbs/models/pairs/01_encoders.ipynb #befdf471
