@@ -10,7 +10,7 @@ export IN_TEST :=
 export JUPYTER_PREFER_ENV_PATH := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help reproduce site test test-full check notebooks pytest tables lab bench hooks outputs constraints
+.PHONY: help reproduce site test test-full check notebooks pytest tables lab bench hooks outputs weights constraints
 help:             ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
 
@@ -62,5 +62,7 @@ hooks: $(VENV)/.$(EXTRAS)    ## run the quick checks before every commit
 	@git config core.hooksPath .ci/hooks && echo "checks run before every commit now; git config --unset core.hooksPath ends that"
 outputs: $(VENV)/.$(EXTRAS)  ## run all notebooks and keep their outputs, write the README
 	@$(BIN)/python .ci/notebooks.py --save
+weights: $(VENV)/.$(EXTRAS)  ## train the coreference system that the package carries
+	@$(BIN)/python .ci/weights.py
 constraints: $(VENV)/.$(EXTRAS) ## pin what is installed now
 	@$(BIN)/pip freeze --exclude-editable | grep -v -i -E '^(nvidia|cuda|triton|torch)' > constraints.txt

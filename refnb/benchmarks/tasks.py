@@ -129,9 +129,9 @@ def the_card(name: str, s: Settings|None = None) -> TaskCard:
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #80ace7a1
 def _ids_of(inputs: str, shape: Shape) -> dict[str, str]:
-    "The ids of an input's files; of hundreds of documents one id for all."
+    "The ids of an input's files; of more than twenty files of documents one id for all."
     files = files_of(inputs)
-    if shape == "choice" or len(files) <= 100: return {f.key: f.blob for f in files}
+    if shape == "choice" or len(files) <= 20: return {f.key: f.blob for f in files}
     return {inputs: hashlib.sha256("".join(f"{f.path} {f.blob}\n" for f in files).encode()).hexdigest()[:16]}
 
 class Task:

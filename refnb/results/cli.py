@@ -670,7 +670,7 @@ def _train_coref(system: str, what: str, fold: int, out: str, changed: dict, jso
     "Train a coreference system, and say what it came to."
     from refnb.models.coreference.systems import train
     done = train(system, what, fold=fold, out=out, say=_say(json), **changed)
-    if json: return _json({"folder": str(done.folder), "unit": "fraction", "cpu_seconds": done.cpu_seconds, "peak_mb": done.peak_mb} | msgspec.to_builtins(done.seal))
+    if json: return _json({"folder": str(done.folder), "unit": "fraction", "cpu_seconds": done.cpu_seconds, "peak_mb": done.peak_mb} | msgspec.to_builtins(done.seal) | {"documents": len(done.seal.documents)})
     held = "" if done.seal.held_out is None else f"; on the development documents {100*done.seal.held_out:.1f} %"
     _print(f"{system}, trained on {done.seal.told}: {done.folder}{held}; {done.cpu_seconds:,.0f} CPU seconds, {done.peak_mb:,.0f} MB")
 

@@ -96,7 +96,7 @@ class Pairs(NamedTuple):
     values: list[np.ndarray] # of each table
     apart: np.ndarray        # pairs of different texts, which are never linked
 
-def pairs(m: Mentions, rows: np.ndarray, columns: np.ndarray) -> Pairs:
+def pairs(m: Mentions, rows: Sequence[int]|np.ndarray, columns: Sequence[int]|np.ndarray) -> Pairs:
     "Look at all pairs of some mentions (their numbers) with others."
     i, j = np.asarray(rows)[:, None], np.asarray(columns)[None, :]
     shared = (m.words[rows] @ m.words[columns].T).toarray()

