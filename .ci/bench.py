@@ -6,7 +6,7 @@ import sys, tempfile
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-import bench_altentities, bench_books, bench_identifyme, bench_local, bench_models, bench_readers
+import bench_altentities, bench_books, bench_coreference, bench_identifyme, bench_local, bench_models, bench_readers
 from measure import BIN, HERE, Row, again_if_over, best, child, cpu, show, upstream_is_here, with_clock
 
 REPORTS = HERE.parent/"reports"
@@ -102,7 +102,8 @@ BENCHES: dict[str, list[Callable]] = {
     "commands": [beginnings, a_notebook, again, tables, site],
     "journals": [bootstrap, partial(replay, 10_000), partial(replay, 100_000, 1.)],
     "identifyme": bench_identifyme.BENCHES, "altentities": bench_altentities.BENCHES, "books": bench_books.BENCHES,
-    "models": bench_models.BENCHES, "local": bench_local.BENCHES, "readers": bench_readers.BENCHES}
+    "models": bench_models.BENCHES, "local": bench_local.BENCHES, "readers": bench_readers.BENCHES,
+    "coreference": bench_coreference.BENCHES}
 
 def main(names: list[str]) -> int:
     if unknown := [n for n in names if n not in BENCHES]:
