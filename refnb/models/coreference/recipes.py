@@ -32,9 +32,9 @@ class CorefModel(Record):
     segment: int = 512               # pieces that are read at once
     context: int = 64                # of these, on each side, that are only read
     frozen: int = 0                  # lower layers, and what is below them, that training leaves as they are
-    mentions: Literal["banded"] = "banded" # how mentions are found
+    mentions: Literal["banded", "start-end"] = "banded" # how mentions are found
     hidden: int = 256                # width of the heads
-    widest: int = 30                 # words of a mention
+    widest: int = 30                 # words of a mention; start-end has no limit
     antecedents: Literal["experts"] = "experts" # how links are scored
     size: int = 64                   # of an expert's vectors
     experts: bool = True             # one scorer for each category of pairs, and not one for all
@@ -43,6 +43,7 @@ class CorefModel(Record):
     bias: float = 0.                 # added to the score of each link
     weights: str = ""                # of what was trained: a folder that the package carries
     checkpoint: str = ""             # the same: a folder of yours
+    released: bool = False           # a mention's last word is looked for as Maverick's authors do
     given: Literal["", "gold"] = ""  # mentions are not looked for: those of the task's gold are linked
     note: str = ""                   # what a reader should know
     version: int = 1                 # raised when the same settings would give other clusters
