@@ -32,7 +32,7 @@ class CorefModel(Record):
     segment: int = 512               # pieces that are read at once
     context: int = 64                # of these, on each side, that are only read
     frozen: int = 0                  # lower layers, and what is below them, that training leaves as they are
-    mentions: Literal["banded", "start-end"] = "banded" # how mentions are found
+    mentions: Literal["banded", "start-end", "enumerated"] = "banded" # how mentions are found
     hidden: int = 256                # width of the heads
     widest: int = 30                 # words of a mention; start-end has no limit
     antecedents: Literal["experts"] = "experts" # how links are scored
@@ -43,6 +43,8 @@ class CorefModel(Record):
     bias: float = 0.                 # added to the score of each link
     weights: str = ""                # of what was trained: a folder that the package carries
     checkpoint: str = ""             # the same: a folder of yours
+    ffn: int = 150                   # width of the nets that score spans (enumerated) and pairs of them (c2f)
+    share: float = .4                # spans that enumerated keeps, for each word
     released: bool = False           # a mention's last word is looked for as Maverick's authors do
     given: Literal["", "gold"] = ""  # mentions are not looked for: those of the task's gold are linked
     note: str = ""                   # what a reader should know
@@ -50,9 +52,10 @@ class CorefModel(Record):
 
     def fault(self) -> str:
         "What is wrong with the values, or nothing."
-        least = {"segment": 32, "context": 0, "frozen": 0, "hidden": 1, "widest": 1, "size": 1}
+        least = {"segment": 32, "context": 0, "frozen": 0, "hidden": 1, "widest": 1, "size": 1, "ffn": 1}
         if bad := next((f for f, n in least.items() if getattr(self, f) < n), ""): return f"field {bad}: {getattr(self, bad)} is less than {least[bad]}"
         if 2*self.context > self.segment//2: return f"field context: {self.context} pieces on both sides are more than half of a segment of {self.segment}"
+        if not 0 < self.share <= 1: return f"field share: {self.share} is no share above 0"
         return next((f"field {f}: is no number" for f in ("threshold", "bias") if not abs(getattr(self, f)) < float("inf")), "")
 
 UNHASHED = {"title", "licence", "note", "checkpoint", "weights"}  # what changes no cluster, or is known by its hash

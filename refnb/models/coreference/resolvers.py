@@ -18,7 +18,7 @@ from ...core.documents import Document, tidy
 from .texts import Cut, Text, joined, joined_cuts, text_of
 from .words import Words, words_of
 from .features import Mentions, pairs
-from .mentions import Banded, StartEnd, layer
+from .mentions import Banded, Enumerated, StartEnd, layer
 from .antecedents import Best, Experts, Vectors, best_antecedents, clusters_of, link, span_vectors
 from .recipes import CorefModel, CorefRecipe
 
@@ -74,6 +74,7 @@ def _unsure(logits: torch.Tensor, right: Sequence[int]) -> torch.Tensor:
 def new_finder(m: CorefModel, width: int, dropout: float) -> Any:
     "Make what finds mentions, with nothing learnt."
     if m.mentions == "start-end": return StartEnd(width, m.hidden, dropout, m.released)
+    if m.mentions == "enumerated": return Enumerated(width, m.ffn, m.widest, m.share, dropout)
     return Banded(width, m.hidden, m.widest, dropout)
 
 class Resolver(nn.Module):
