@@ -95,6 +95,7 @@ class Pairs(NamedTuple):
     category: np.ndarray     # of each pair
     values: list[np.ndarray] # of each table
     apart: np.ndarray        # pairs of different texts, which are never linked
+    earlier: np.ndarray      # pairs that may be linked: an earlier mention of the same text
 
 def pairs(m: Mentions, rows: np.ndarray, columns: np.ndarray) -> Pairs:
     "Look at all pairs of some mentions (their numbers) with others."
@@ -108,4 +109,5 @@ def pairs(m: Mentions, rows: np.ndarray, columns: np.ndarray) -> Pairs:
         "quotations": _quoted(m.quotation[i], m.quotation[j]),
         "pronouns": m.group[i]*GROUPS + m.group[j],
         "same string": (m.same[i] == m.same[j]).astype(int)}
-    return Pairs(_categories(m, i, j, shared), [found[t.name] for t in TABLES], m.part[i] != m.part[j])
+    apart = m.part[i] != m.part[j]
+    return Pairs(_categories(m, i, j, shared), [found[t.name] for t in TABLES], apart, (j < i) & ~apart)

@@ -35,7 +35,7 @@ class CorefModel(Record):
     mentions: Literal["banded", "start-end", "enumerated"] = "banded" # how mentions are found
     hidden: int = 256                # width of the heads
     widest: int = 30                 # words of a mention; start-end has no limit
-    antecedents: Literal["experts"] = "experts" # how links are scored
+    antecedents: Literal["experts", "c2f"] = "experts" # how links are scored
     size: int = 64                   # of an expert's vectors
     experts: bool = True             # one scorer for each category of pairs, and not one for all
     tables: bool = True              # distances, nesting, quotations, pronouns are looked up
@@ -45,6 +45,8 @@ class CorefModel(Record):
     checkpoint: str = ""             # the same: a folder of yours
     ffn: int = 150                   # width of the nets that score spans (enumerated) and pairs of them (c2f)
     share: float = .4                # spans that enumerated keeps, for each word
+    order: int = 2                   # of c2f: with 2, antecedents are mixed into the vectors of mentions
+    candidates: int = 50             # antecedents that c2f looks at closely
     released: bool = False           # a mention's last word is looked for as Maverick's authors do
     given: Literal["", "gold"] = ""  # mentions are not looked for: those of the task's gold are linked
     note: str = ""                   # what a reader should know
@@ -52,7 +54,7 @@ class CorefModel(Record):
 
     def fault(self) -> str:
         "What is wrong with the values, or nothing."
-        least = {"segment": 32, "context": 0, "frozen": 0, "hidden": 1, "widest": 1, "size": 1, "ffn": 1}
+        least = {"segment": 32, "context": 0, "frozen": 0, "hidden": 1, "widest": 1, "size": 1, "ffn": 1, "order": 1, "candidates": 1}
         if bad := next((f for f, n in least.items() if getattr(self, f) < n), ""): return f"field {bad}: {getattr(self, bad)} is less than {least[bad]}"
         if 2*self.context > self.segment//2: return f"field context: {self.context} pieces on both sides are more than half of a segment of {self.segment}"
         if not 0 < self.share <= 1: return f"field share: {self.share} is no share above 0"
