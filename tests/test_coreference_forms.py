@@ -13,7 +13,7 @@ from refnb.models.coreference.resolvers import (  # noqa: E402
 from refnb.models.coreference.texts import Text, joined, text_of  # noqa: E402
 from refnb.models.pairs.encoders import tiny_encoder  # noqa: E402
 
-FORMS = list(itertools.product(("banded", "start-end", "enumerated"), ("experts", "c2f")))
+FORMS = list(itertools.product(("banded", "start-end", "enumerated"), ("experts", "c2f", "maverick")))
 SMALL = dict(segment=128, context=16, hidden=16, widest=10, size=8, ffn=16, candidates=20)
 
 @pytest.fixture(scope="module")

@@ -32,10 +32,11 @@ class CorefModel(Record):
     segment: int = 512               # pieces that are read at once
     context: int = 64                # of these, on each side, that are only read
     frozen: int = 0                  # lower layers, and what is below them, that training leaves as they are
+    pieces: Literal["mean", "ends"] = "mean" # what a word's vector is: the mean of its pieces, or the first and the last
     mentions: Literal["banded", "start-end", "enumerated"] = "banded" # how mentions are found
     hidden: int = 256                # width of the heads
     widest: int = 30                 # words of a mention; start-end has no limit
-    antecedents: Literal["experts", "c2f"] = "experts" # how links are scored
+    antecedents: Literal["experts", "c2f", "maverick"] = "experts" # how links are scored
     size: int = 64                   # of an expert's vectors
     experts: bool = True             # one scorer for each category of pairs, and not one for all
     tables: bool = True              # distances, nesting, quotations, pronouns are looked up

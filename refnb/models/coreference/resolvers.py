@@ -19,7 +19,7 @@ from .texts import Cut, Text, joined, joined_cuts, text_of
 from .words import Words, words_of
 from .features import Mentions
 from .mentions import Banded, Enumerated, SpanVectors, StartEnd, layer
-from .antecedents import LEAST, Best, CoarseToFine, Experts, best_antecedents, clusters_of, link, span_vectors
+from .antecedents import LEAST, Best, CoarseToFine, Experts, Maverick, best_antecedents, clusters_of, link, span_vectors
 from .recipes import CorefModel, CorefRecipe
 
 # %% ../../../nbs/models/coreference/06_resolvers.ipynb #6309a599
@@ -83,8 +83,11 @@ def new_scorer(m: CorefModel, width: int, dropout: float) -> tuple[nn.Module, An
         vectors = SpanVectors(width, m.widest)
         own = nn.Identity() if m.mentions == "enumerated" else vectors  # which has such vectors already
         return own, CoarseToFine(vectors.size, m.ffn, m.order, m.candidates, dropout), vectors.size + 1
+    if m.antecedents == "maverick":
+        return nn.Identity(), Maverick(width, 2*m.hidden, m.size, dropout), 2*width
     return layer(3*width, 2*m.hidden, dropout), Experts(2*m.hidden, m.size, m.experts, m.tables), 2*m.hidden
 
+# %% ../../../nbs/models/coreference/06_resolvers.ipynb #1db3be88
 class Resolver(nn.Module):
     "A coreference system's net."
     def __init__(self, m: CorefModel, words: Words, dropout: float = .3):
@@ -100,7 +103,9 @@ class Resolver(nn.Module):
         if self.m.antecedents == "c2f":
             of_spans = self.finder.spans if self.m.mentions == "enumerated" else self.mention
             return torch.cat([of_spans(x, spans, at), self.finder.scores(x, spans, at)[:, None]], 1)
-        return self.mention(span_vectors(x, spans, at))
+        of_spans = span_vectors(x, spans, at)
+        if self.m.antecedents == "maverick": return of_spans[:, :2*self.words.width]  # first and last word
+        return self.mention(of_spans)
     def wrong(self, lesson: Lesson, extra: float = .4) -> Wrong:
         "Say what is wrong: links are learnt on gold mentions, and on spans that are none and look like some."
         t, entity = lesson.text, lesson.entity
@@ -168,7 +173,7 @@ def _groups(cut: Cut, most: int = 8) -> list[list]:
 # %% ../../../nbs/models/coreference/06_resolvers.ipynb #8234c247
 def new_resolver(m: CorefModel, dropout: float = .3, seed: int = 0, offline: bool = True) -> Resolver:
     "Load a system's encoder and give it heads with nothing learnt; offline, nothing is downloaded."
-    words = words_of(m.encoder, m.segment, m.context, m.frozen, dropout, offline)
+    words = words_of(m.encoder, m.segment, m.context, m.frozen, dropout, offline, m.pieces)
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         for part in (words.shape, words.quote): part.reset_parameters()
