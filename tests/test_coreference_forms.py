@@ -94,3 +94,17 @@ def test_scores_that_are_no_numbers_are_refused(net, stories):
         for p in net.scorer.parameters(): p.fill_(float("nan"))
     with pytest.raises(DataError, match="the scores of links are no numbers"):
         net.resolve(text_of(stories[0]), stories[0].mentions[:9])
+
+@pytest.mark.parametrize("mentions,antecedents,pieces", [("enumerated", "c2f", "mean"), ("start-end", "maverick", "ends")])
+def test_a_trained_system_is_loaded_as_it_was(mentions, antecedents, pieces, folder, stories, tmp_path):
+    from refnb.core.reading import write_documents
+    from refnb.core.settings import load_settings
+    from refnb.models.coreference.learning import load_resolver, train_coref
+    write_documents(tmp_path/"stories.jsonl", [d.changed(doc_key=f"{d.doc_key}{i}") for i in range(5) for d in stories])
+    s = load_settings(runs=str(tmp_path/"runs"), reports=str(tmp_path/"reports"))
+    made = dict(SMALL, encoder=str(folder), mentions=mentions, antecedents=antecedents, pieces=pieces, frozen=1, epochs=1)
+    learnt = train_coref("coref-minilm", str(tmp_path/"stories.jsonl"), s=s, **made)
+    m = load_resolver(learnt.folder).m
+    assert (m.mentions, m.antecedents, m.pieces, m.threshold) == (mentions, antecedents, pieces, learnt.seal.model["threshold"])
+    once, again = (predicted(load_resolver(learnt.folder), stories[0]).clusters for _ in range(2))
+    assert once == again

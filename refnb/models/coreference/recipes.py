@@ -48,7 +48,7 @@ class CorefModel(Record):
     share: float = .4                # spans that enumerated keeps, for each word
     order: int = 2                   # of c2f: with 2, antecedents are mixed into the vectors of mentions
     candidates: int = 50             # antecedents that c2f looks at closely
-    released: bool = False           # a mention's last word is looked for as Maverick's authors do
+    released: bool = False           # as Maverick's package computes: where start-end looks for ends, and in single precision
     given: Literal["", "gold"] = ""  # mentions are not looked for: those of the task's gold are linked
     note: str = ""                   # what a reader should know
     version: int = 1                 # raised when the same settings would give other clusters

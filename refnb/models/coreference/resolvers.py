@@ -174,6 +174,7 @@ def _groups(cut: Cut, most: int = 8) -> list[list]:
 def new_resolver(m: CorefModel, dropout: float = .3, seed: int = 0, offline: bool = True) -> Resolver:
     "Load a system's encoder and give it heads with nothing learnt; offline, nothing is downloaded."
     words = words_of(m.encoder, m.segment, m.context, m.frozen, dropout, offline, m.pieces)
+    words.single |= m.released  # as the package computes: in bfloat16, scores near 0 may change sides
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         for part in (words.shape, words.quote): part.reset_parameters()
