@@ -9,10 +9,13 @@ __all__ = ['LEAST', 'MENTIONS_APART', 'span_vectors', 'Tables', 'Scorer', 'Vecto
 # %% ../../../nbs/models/coreference/05_antecedents.ipynb #a575392e
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 import numpy as np
 import torch
 from torch import nn
+from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
 from ...core.types import DataError, Span
 from .features import K, RELEASED_CATEGORIES, TABLES, Mentions, Pairs, pairs, released_pairs
 from .mentions import head
@@ -167,11 +170,16 @@ class CoarseToFine(Scorer):
         coarse = fit + rows.score[:, None] + columns.score
         masked = coarse.masked_fill(~torch.tensor(p.earlier, device=coarse.device), LEAST)
         return masked.topk(min(self.candidates, masked.shape[1]), 1)
-    def fine(self, rows: Refined, columns: Refined, at: torch.Tensor, distance: torch.Tensor) -> torch.Tensor:
-        "Score some columns `at` of each row by the net; its first layer is applied to what it is given one by one."
+    def fine(self, rows: Refined, columns: Refined, at: torch.Tensor, distance: torch.Tensor, block: int = 64) -> torch.Tensor:
+        """Score some columns `at` of each row by the net; its first layer is applied to what it is given one by one.
+        Products of vectors are made for few rows at a time, and in training made again when they are needed: all at
+        once they would take 3 GB for 2,000 words."""
         later, earlier, both, apart = self.net[0].weight.split([self.inputs]*3 + [self.of_distance], 1)
+        products: Any = lambda some, columns_at: (some[:, None]*columns.vector[columns_at]) @ both.T
+        if torch.is_grad_enabled(): products = partial(checkpoint, products, use_reentrant=False)
+        parts = [products(*some) for some in zip(rows.vector.split(block), at.split(block))]
         summed = (rows.vector @ later.T)[:, None] + (columns.vector @ earlier.T)[at] + self.net[0].bias
-        summed = summed + (rows.vector[:, None]*columns.vector[at]) @ both.T + self.distance(distance) @ apart.T
+        summed = summed + torch.cat(parts) + self.distance(distance) @ apart.T
         return self.net[1:](summed)[:, :, 0]
     def best(self, rows: Refined, columns: Refined, p: Pairs) -> tuple[torch.Tensor, torch.Tensor]:
         "Score the best antecedents of each row in full: scores, and which columns they are of."
@@ -188,7 +196,8 @@ class CoarseToFine(Scorer):
         "Mix into each row's vector what its antecedents are expected to look like; its own where it has none."
         whole, at = self.best(rows, columns, p)
         share = torch.cat([whole.new_zeros(len(whole), 1), whole], 1).softmax(1)
-        expected = share[:, :1]*rows.vector + torch.einsum("rk,rkn->rn", share[:, 1:], columns.vector[at])
+        others = F.embedding_bag(at, columns.vector, per_sample_weights=share[:, 1:].contiguous(), mode="sum")
+        expected = share[:, :1]*rows.vector + others
         own = torch.sigmoid(self.gate(torch.cat([rows.vector, expected], 1)))
         return own*rows.vector + (1 - own)*expected
     def refined(self, v: Refined, m: Mentions, block: int = 256) -> Refined:
