@@ -32,10 +32,11 @@ class CorefModel(Record):
     segment: int = 256               # pieces that are read at once
     context: int = 32                # of these, on each side, that are only read
     frozen: int = 0                  # lower layers, and what is below them, that training leaves as they are
-    mentions: Literal["banded"] = "banded" # how mentions are found
+    pieces: Literal["mean", "ends"] = "mean" # what a word's vector is: the mean of its pieces, or the first and the last
+    mentions: Literal["banded", "start-end", "enumerated"] = "banded" # how mentions are found
     hidden: int = 256                # width of the heads
-    widest: int = 30                 # words of a mention
-    antecedents: Literal["experts"] = "experts" # how links are scored
+    widest: int = 30                 # words of a mention; start-end has no limit
+    antecedents: Literal["experts", "c2f", "maverick"] = "experts" # how links are scored
     size: int = 64                   # of an expert's vectors
     experts: bool = True             # one scorer for each category of pairs, and not one for all
     tables: bool = True              # distances, nesting, quotations, pronouns are looked up
@@ -43,15 +44,21 @@ class CorefModel(Record):
     bias: float = 0.                 # added to the score of each link
     weights: str = ""                # of what was trained: a folder that the package carries
     checkpoint: str = ""             # the same: a folder of yours
+    ffn: int = 150                   # width of the nets that score spans (enumerated) and pairs of them (c2f)
+    share: float = .4                # spans that enumerated keeps, for each word
+    order: int = 2                   # of c2f: with 2, antecedents are mixed into the vectors of mentions
+    candidates: int = 50             # antecedents that c2f looks at closely
+    released: bool = False           # as Maverick's package computes: where start-end looks for ends, and in single precision
     given: Literal["", "gold"] = ""  # mentions are not looked for: those of the task's gold are linked
     note: str = ""                   # what a reader should know
     version: int = 1                 # raised when the same settings would give other clusters
 
     def fault(self) -> str:
         "What is wrong with the values, or nothing."
-        least = {"segment": 32, "context": 0, "frozen": 0, "hidden": 1, "widest": 1, "size": 1}
+        least = {"segment": 32, "context": 0, "frozen": 0, "hidden": 1, "widest": 1, "size": 1, "ffn": 1, "order": 1, "candidates": 1}
         if bad := next((f for f, n in least.items() if getattr(self, f) < n), ""): return f"field {bad}: {getattr(self, bad)} is less than {least[bad]}"
         if 2*self.context > self.segment//2: return f"field context: {self.context} pieces on both sides are more than half of a segment of {self.segment}"
+        if not 0 < self.share <= 1: return f"field share: {self.share} is no share above 0"
         return next((f"field {f}: is no number" for f in ("threshold", "bias") if not abs(getattr(self, f)) < float("inf")), "")
 
 UNHASHED = {"title", "licence", "note", "checkpoint", "weights"}  # what changes no cluster, or is known by its hash

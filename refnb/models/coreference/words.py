@@ -70,19 +70,27 @@ def _words_of(hidden: torch.Tensor, s: Segment, cut: Cut) -> torch.Tensor:
     sums = hidden.new_zeros(len(counts), hidden.shape[-1]).index_add(0, of, hidden[skipped:skipped + len(of)])
     return sums/counts[:, None]
 
+def _ends_of_words(hidden: torch.Tensor, s: Segment, cut: Cut) -> torch.Tensor:
+    "The first and the last piece of each word that a segment answers for, side by side."
+    skipped = cut.before + int(cut.counts[s.first:s.start].sum())
+    counts = torch.tensor(cut.counts[s.start:s.stop], device=hidden.device)
+    last = skipped + counts.cumsum(0) - 1
+    return torch.cat([hidden[last - counts + 1], hidden[last]], 1)
+
 # %% ../../../nbs/models/coreference/02_words.ipynb #ce821f64
 AT_ONCE = 8  # segments of an encoder's pass, where no gradient is wanted
 
 class Words(nn.Module):
     "An encoder with what it does not see: the vectors of a text's words."
     extra = 8  # numbers that are learnt for a shape, and for a quotation
-    def __init__(self, model: Any, tokenizer: Any, length: int = 512, context: int = 64, frozen: int = 0, dropout: float = .3):
+    def __init__(self, model: Any, tokenizer: Any, length: int = 512, context: int = 64, frozen: int = 0, dropout: float = .3, pieces: str = "mean"):
         super().__init__()
         self.encoder, self.tokenizer, self.length, self.context, self.frozen = model, tokenizer, length, context, frozen
         self.layers = Layers(model) if frozen else None
         self.shape, self.quote = nn.Embedding(len(SHAPES), self.extra), nn.Embedding(2, self.extra)
         self.dropout = nn.Dropout(dropout)
-        self.width = model.config.hidden_size + 2*self.extra
+        self.of_pieces = _ends_of_words if pieces == "ends" else _words_of
+        self.width = (2 if pieces == "ends" else 1)*model.config.hidden_size + 2*self.extra
         self.single = str(model.device) == "cpu" and not _has_bfloat16()
         self.learning = False # segments come again and again, also where no gradient is wanted
         self.remembered: dict[str, torch.Tensor] = {}  # segment -> what goes into the first layer that learns
@@ -115,11 +123,11 @@ class Words(nn.Module):
         "The vectors of the words that some segments, neighbours, answer for; of all words if none are named."
         some = cut.segments if some is None else some
         step = len(some) if self.training else AT_ONCE
-        read = [_words_of(h, s, cut) for i in range(0, len(some), step) for h, s in zip(self._hidden(some[i:i + step]), some[i:i + step])]
+        read = [self.of_pieces(h, s, cut) for i in range(0, len(some), step) for h, s in zip(self._hidden(some[i:i + step]), some[i:i + step])]
         start, stop, on = some[0].start, some[-1].stop, self.encoder.device
         shape, quote = torch.tensor(t.shape[start:stop], device=on), torch.tensor(t.quotation[start:stop] > 0, device=on).long()
         return self.dropout(torch.cat([torch.cat(read), self.shape(shape), self.quote(quote)], -1))
 
-def words_of(name: str, length: int = 512, context: int = 64, frozen: int = 0, dropout: float = .3, offline: bool = True) -> Words:
+def words_of(name: str, length: int = 512, context: int = 64, frozen: int = 0, dropout: float = .3, offline: bool = True, pieces: str = "mean") -> Words:
     "Load an encoder and put together what makes vectors of words; offline, nothing is downloaded."
-    return Words(*load_with("AutoModel", encoder_of(name, length), offline), length, context, frozen, dropout)
+    return Words(*load_with("AutoModel", encoder_of(name, length), offline), length, context, frozen, dropout, pieces)
