@@ -1,16 +1,8 @@
 """Coreference systems: CPU seconds of reading, of heads, and of a step of training, and how they grow. Called by bench.py, or alone."""
-import sys, time
+import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
-from measure import Row, best, show
-
-def used(work) -> float:
-    "CPU seconds of a call, the smallest of three."
-    def once() -> float:
-        start = time.process_time()
-        work()
-        return time.process_time() - start
-    return best(once)
+from measure import Row, cpu, show
 
 def coreference() -> Iterator[Row]:
     "MiniLM on some thousand words of the sample, read again and again as one text."
@@ -24,16 +16,16 @@ def coreference() -> Iterator[Row]:
     net, sentences = find_system("coref-minilm").net(), [s for d in sample() for s in d.sentences]
     text = lambda times: Text(f"{times} times", sentences*times)
     words = len(text(1))
-    small, large = used(lambda: net.resolve(text(1))), used(lambda: net.resolve(text(4)))
+    small, large = cpu(lambda: net.resolve(text(1))), cpu(lambda: net.resolve(text(4)))
     yield Row("coref-minilm finds the clusters of 1,000 words", 1000*small/words, .8)
     yield Row("four times the words, for each word", large/small/4, 1.6, "×")
     spans, r = net.mentions(text(1))
     from refnb.models.coreference.antecedents import best_antecedents
     from refnb.models.coreference.features import Mentions
-    with torch.no_grad(): yield Row(f"links of {len(spans)} mentions, from their vectors", used(lambda: best_antecedents(net.scorer, net.scorer.vectors(r), Mentions(text(1), spans))), .5)
+    with torch.no_grad(): yield Row(f"links of {len(spans)} mentions, from their vectors", cpu(lambda: best_antecedents(net.scorer, net.scorer.vectors(r), Mentions(text(1), spans))), .5)
     net.train()
     lesson = lesson_of(sample()[0], net.words)
-    yield Row("a step of training on 1,000 words", 1000*used(lambda: net.wrong(lesson).links.backward())/len(lesson.text), 1.)
+    yield Row("a step of training on 1,000 words", 1000*cpu(lambda: net.wrong(lesson).links.backward())/len(lesson.text), 1.)
     net.eval()
 
 BENCHES = [coreference]

@@ -20,14 +20,13 @@ from ...core.files import alone, disk_fault, write_atomic
 from ...core.corpora import corpora, load, the_corpus
 from ...core.reading import read_documents
 from ...core.runs import OtherVersion, clusters_id, documents_id
-from ...core.upstream import files_of
 from ...metrics.antecedents import Pronoun, linked
 from ...metrics.coref_scores import score_coref
 from ...benchmarks.tasks import tasks
 from ...benchmarks.kitmus.reading import pronoun_of
 from ...benchmarks.kitmus.tasks import released_subtask
 from ...benchmarks.kitmus.links import document_of, subtask_documents
-from ..training import Entry, Fitted, load_tensors, save_tensors, set_weights, train
+from ..training import Entry, load_tensors, save_tensors, set_weights, train
 from .texts import text_of
 from .antecedents import clusters_of, link
 from .recipes import SEAL, UNHASHED, WEIGHTS, CorefModel, CorefRecipe, CorefSeal, TrainedCoref, coref_seal, the_coref, weights_folder
@@ -53,8 +52,7 @@ def _of_corpus(name: str, fold: int, s: Settings) -> Taught:
 def _of_file(path: str) -> Taught:
     "The documents of a file."
     docs = [d for d in read_documents(path) if d.clusters]
-    judge = docs[9::10]
-    return Taught(Path(path).name, Path(path).name, [d for d in docs if d not in judge], judge)
+    return Taught(Path(path).name, Path(path).name, [d for i, d in enumerate(docs) if i % 10 != 9], docs[9::10])
 
 def _of_kitmus(name: str, s: Settings) -> Taught:
     "The training texts of a variant of KITMUS; the first 200 validation texts judge, by their pronouns."

@@ -67,7 +67,7 @@ UNHASHED = {"title", "licence", "note", "checkpoint", "weights"}  # what changes
 class CorefRecipe(Record):
     "How a coreference system is trained."
     lr: float = 2e-4           # the highest learning rate, of the encoder
-    heads: float = 5.          # times that of everything else
+    heads: float = 5.          # how many times that rate everything but the encoder gets
     epochs: int = 8            # times that everything is seen
     steps: int = 0             # steps of the optimizer; 0: as many as the epochs need
     warmup: float = .1         # share of the steps in which the rate rises; then it falls to 0

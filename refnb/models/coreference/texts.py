@@ -104,7 +104,6 @@ def around(tokenizer: Any) -> tuple[list[int], list[int]]:
 # %% ../../../nbs/models/coreference/01_texts.ipynb #8cb8a609
 class Segment(NamedTuple):
     "What an encoder reads at once."
-    key: str       # names it among all segments of all texts
     ids: list[int] # pieces, with what the tokenizer puts around a text
     first: int     # the words that are read: from here
     end: int       # to before here
@@ -120,7 +119,7 @@ class Cut(NamedTuple):
 def joined_cuts(cuts: Sequence[Cut]) -> Cut:
     "The segments of texts that are read as one."
     offsets = [0, *accumulate(len(c.counts) for c in cuts)]
-    moved = [Segment(s.key, s.ids, *(x + o for x in s[2:])) for c, o in zip(cuts, offsets) for s in c.segments]
+    moved = [Segment(s.ids, *(x + o for x in s[1:])) for c, o in zip(cuts, offsets) for s in c.segments]
     return Cut(moved, np.concatenate([c.counts for c in cuts]), cuts[0].before)
 
 def _stop(start: int, room: int, total: np.ndarray, sentences: np.ndarray) -> int:
@@ -130,7 +129,7 @@ def _stop(start: int, room: int, total: np.ndarray, sentences: np.ndarray) -> in
     ends = sentences[(sentences > start + (stop - start)//2) & (sentences <= stop)]
     return int(ends[-1]) if len(ends) else stop
 
-def segments(t: Text, tokenizer: Any, length: int = 512, context: int = 64) -> Cut:
+def segments(t: Text, tokenizer: Any, length: int = 256, context: int = 32) -> Cut:
     "Cut a text into segments of at most `length` pieces, of which `context` on each side are read and not answered for."
     ids, (before, after) = word_pieces(t.words, tokenizer), around(tokenizer)
     counts = np.array([len(x) for x in ids], int)
@@ -142,6 +141,6 @@ def segments(t: Text, tokenizer: Any, length: int = 512, context: int = 64) -> C
         stop = _stop(start, room - 2*context, total, sentences)
         first = int(np.searchsorted(total, total[start] - context, "left"))
         end = max(stop, int(np.searchsorted(total, total[stop] + context, "right")) - 1)
-        out.append(Segment(f"{t.key} {start}", [*before, *(p for w in ids[first:end] for p in w), *after], first, end, start, stop))
+        out.append(Segment([*before, *(p for w in ids[first:end] for p in w), *after], first, end, start, stop))
         start = stop
     return Cut(out, counts, len(before))

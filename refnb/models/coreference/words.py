@@ -6,9 +6,8 @@
 __all__ = ['AT_ONCE', 'Layers', 'Words', 'words_of']
 
 # %% ../../../nbs/models/coreference/02_words.ipynb #59af5613
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 import torch
 from torch import nn
 from ...core.types import DataError
@@ -83,7 +82,7 @@ AT_ONCE = 8  # segments of an encoder's pass, where no gradient is wanted
 class Words(nn.Module):
     "An encoder with what it does not see: the vectors of a text's words."
     extra = 8  # numbers that are learnt for a shape, and for a quotation
-    def __init__(self, model: Any, tokenizer: Any, length: int = 512, context: int = 64, frozen: int = 0, dropout: float = .3, pieces: str = "mean"):
+    def __init__(self, model: Any, tokenizer: Any, length: int = 256, context: int = 32, frozen: int = 0, dropout: float = .3, pieces: str = "mean"):
         super().__init__()
         self.encoder, self.tokenizer, self.length, self.context, self.frozen = model, tokenizer, length, context, frozen
         self.layers = Layers(model) if frozen else None
@@ -93,7 +92,7 @@ class Words(nn.Module):
         self.width = (2 if pieces == "ends" else 1)*model.config.hidden_size + 2*self.extra
         self.single = str(model.device) == "cpu" and not _has_bfloat16()
         self.learning = False # segments come again and again, also where no gradient is wanted
-        self.remembered: dict[str, torch.Tensor] = {}  # segment -> what goes into the first layer that learns
+        self.remembered: dict[tuple[int, ...], torch.Tensor] = {}  # pieces of a segment -> what goes into the first layer that learns
         if self.layers:
             if frozen >= len(self.layers.all): raise DataError(f"{frozen} of {len(self.layers.all)} layers cannot be frozen", do="leave one that learns")
             model.requires_grad_(False)
@@ -115,10 +114,11 @@ class Words(nn.Module):
             return self.layers.above(self.frozen, self._lower(some, inputs), **inputs).float()
     def _lower(self, some: Sequence[Segment], inputs: dict[str, torch.Tensor]) -> torch.Tensor:
         "What goes into the first layer that learns; each segment is read once."
-        if self.layers and any(s.key not in self.remembered for s in some):
+        keys = [tuple(s.ids) for s in some]
+        if self.layers and any(k not in self.remembered for k in keys):
             with torch.no_grad(): got = self.layers.below(self.frozen, **inputs).bfloat16()
-            for row, s in zip(got, some): self.remembered[s.key] = row[:len(s.ids)].clone()
-        return nn.utils.rnn.pad_sequence([self.remembered[s.key] for s in some], batch_first=True).float()
+            for row, k in zip(got, keys): self.remembered[k] = row[:len(k)].clone()
+        return nn.utils.rnn.pad_sequence([self.remembered[k] for k in keys], batch_first=True).float()
     def forward(self, t: Text, cut: Cut, some: Sequence[Segment]|None = None) -> torch.Tensor:
         "The vectors of the words that some segments, neighbours, answer for; of all words if none are named."
         some = cut.segments if some is None else some
@@ -128,6 +128,6 @@ class Words(nn.Module):
         shape, quote = torch.tensor(t.shape[start:stop], device=on), torch.tensor(t.quotation[start:stop] > 0, device=on).long()
         return self.dropout(torch.cat([torch.cat(read), self.shape(shape), self.quote(quote)], -1))
 
-def words_of(name: str, length: int = 512, context: int = 64, frozen: int = 0, dropout: float = .3, offline: bool = True, pieces: str = "mean") -> Words:
+def words_of(name: str, length: int = 256, context: int = 32, frozen: int = 0, dropout: float = .3, offline: bool = True, pieces: str = "mean") -> Words:
     "Load an encoder and put together what makes vectors of words; offline, nothing is downloaded."
     return Words(*load_with("AutoModel", encoder_of(name, length), offline), length, context, frozen, dropout, pieces)
