@@ -133,9 +133,9 @@ def test_f33_killed_at_any_step_it_ends_the_same(stories, settings, small, train
 def test_a_run_and_its_gold_mentions(trained, settings):
     asked = dict(checkpoint=str(trained), s=settings)
     r = run("sample/bookcoref", "coref-minilm", **asked)
-    assert r.sealed and len(r.answers()) == 6 and r.info.system == "coref-minilm"
+    assert r.sealed and len(r.answers()) == 6 and r.info.system.startswith("coref-minilm[")
     given = run("sample/bookcoref", "coref-minilm", given="gold", **asked)
-    assert given.info.system == "coref-minilm[given=gold]"
+    assert "given=gold" in given.info.system and given.info.system != r.info.system
     gold = find_task("sample/bookcoref", settings).annotated
     assert all(sorted(s for c in a.clusters for s in c) == gold[k].mentions for k, a in given.answers().items())
 
@@ -143,9 +143,14 @@ def test_what_it_has_learnt_from_is_refused(trained, settings):
     task = given_task([Document("new", (("She", "left", "."),)), *(Document(f"{d.doc_key}-20", beginning(d, 20).sentences) for d in sample())], settings)
     with pytest.raises(DataError, match="has learnt from 6 of the documents"): run(task, "coref-minilm", checkpoint=str(trained), s=settings)
 
-def test_settings_that_training_fixed(settings):
-    for key, said in (("widest", "widest is fixed when a system is trained"), ("epochs", "epochs is a setting of training"), ("tresh", "has no setting 'tresh'")):
-        with pytest.raises(CallError, match=said): find_system("coref-minilm", settings, **{key: 3})
+def test_how_it_was_trained_is_in_its_name(trained, settings):
+    with pytest.raises(CallError, match="has no setting 'tresh'"): find_system("coref-minilm", settings, tresh=3)
+    x = find_system("coref-minilm[experts=false]", settings)
+    assert x.name == find_system("coref-minilm", settings, experts=False).name == "coref-minilm[experts=false]"
+    assert "refnb train coref-minilm litbank/fold0 -p experts=false" in x.lacks(find_task("litbank/fold0/test", settings))
+    name = find_system("coref-minilm", settings, checkpoint=str(trained)).name
+    assert "widest=" in name and "epochs=" in name
+    with pytest.raises(CallError, match="was trained otherwise: size is not 31; give size to refnb train"): find_system("coref-minilm", settings, checkpoint=str(trained), size=31)
     assert find_system("coref-minilm", settings, threshold="0.5").name == "coref-minilm[threshold=0.5]"
 
 def test_questions_are_answered_through_clusters(trained, settings):

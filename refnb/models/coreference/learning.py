@@ -114,10 +114,11 @@ _THRESHOLDS, _BIASES = (-1.5, -1., -.7, -.4, 0., .4), (-.5, 0., .3, .6, .9, 1.2)
 def tuned(net: Resolver, docs: Sequence[Document]) -> tuple[float, float, float]:
     "Choose threshold and bias on documents; return them with their CoNLL F1. The first of equal ones counts."
     net.eval()
-    own, tried = net.m, dict[tuple[float, float], float]()
+    own, tried, texts = net.m, dict[tuple[float, float], float](), [text_of(d) for d in docs]
+    read = [list(net.read(t)) for t in texts]
     for threshold in _THRESHOLDS:
         net.m = own.changed(threshold=threshold)
-        found = [net.best(text_of(d)) for d in docs]
+        found = [net.best(t, read=x) for t, x in zip(texts, read)]
         for bias in _BIASES:
             said = [Document(d.doc_key, d.sentences, tidy(clusters_of(spans, link(best, bias)))) for d, (spans, best) in zip(docs, found)]
             tried[threshold, bias] = score_coref(docs, said).pooled()["conll"].f1
@@ -171,6 +172,10 @@ def _take_over(net: Resolver, folder: Path):
     if other := [n for n, t in tensors.items() if n not in own or own[n].shape != t.shape]: raise DataError(f"has weights that this system has not, such as {other[0]}", str(folder), "begin with a system of the same form")
     set_weights(net, own | tensors)
 
+def _first(t: Taught, n: int) -> Taught:
+    "Learn from the first documents only."
+    return t._replace(teach=t.teach[:n], told=f"{t.told}, the first {n} documents") if 0 < n < len(t.teach) else t
+
 def _folder(name: str, x: TrainedCoref, what: str, data: dict[str, str], encoder: str, start: str, s: Settings) -> Path:
     "A folder named by everything that could change the weights."
     model = {k: v for k, v in msgspec.to_builtins(x.model).items() if k not in UNHASHED}
@@ -205,16 +210,17 @@ def train_coref(
     "Train a coreference system; what was stopped goes on where it was."
     s = s or load_settings()
     x, began = the_coref(system, **changed), time.process_time()
-    taught, start = taught_by(what, fold, s), _start(x)
+    taught, start = _first(taught_by(what, fold, s), x.training.documents), _start(x)
     net = new_resolver(x.model, x.training.dropout, x.training.seed, s.offline)
     if start: _take_over(net, start)
-    begins, encoder, data = coref_seal(start).weights if start else "", encoder_id(net), _ids(taught)
+    begins, started = (coref_seal(start).weights, coref_seal(start).system) if start else ("", "")
+    encoder, data = encoder_id(net), _ids(taught)
     folder = Path(out) if out else _folder(system, x, taught.name, data, encoder, begins, s)
     say(f"{system} learns from {len(taught.teach):,} documents of {taught.told}" + (f", judged by {len(taught.judge)}" if taught.judge else "; nothing judges it"))
     if not (seal := _trained_before(folder)):
         with disk_fault(folder): folder.mkdir(parents=True, exist_ok=True)
         with alone(folder/".lock", "another process trains this", str(folder), "wait for it, or end it"):
-            seal = _learn(net, _Course(system, x, taught, data, encoder, begins, folder), say, every)
+            seal = _learn(net, _Course(system, x, taught, data, encoder, begins, started, folder), say, every)
     return LearntCoref(folder, seal, time.process_time() - began, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss/1e3)
 
 # %% ../../../nbs/models/coreference/07_learning.ipynb #828f45dd
@@ -226,6 +232,7 @@ class _Course(NamedTuple):
     data: dict[str, str]
     encoder: str
     begins: str
+    started: str
     folder: Path
 
 def _rates(r: CorefRecipe) -> Callable[[str], float]:
@@ -252,7 +259,7 @@ def _learn(net: Resolver, c: _Course, say: Callable[[str], None], every: float) 
         m = m.changed(threshold=threshold, bias=bias)
     weights = save_tensors(c.folder/WEIGHTS, tensors, "weights")
     seal = CorefSeal(c.system, c.taught.name, c.taught.told, {d.doc_key: documents_id([d]) for d in c.taught.teach}, msgspec.to_builtins(m.changed(checkpoint="", weights="", given="")), r, c.begins,
-                     f.curve, f.losses, f.done.best_epoch, held_out, c.encoder, weights[:16], c.data)
+                     f.curve, f.losses, f.done.best_epoch, held_out, c.encoder, weights[:16], c.data, c.started)
     write_atomic(c.folder/SEAL, msgspec.json.format(msgspec.json.encode(seal), indent=1) + b"\n")
     (c.folder/"best.safetensors").unlink()
     return seal

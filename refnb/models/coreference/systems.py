@@ -19,11 +19,11 @@ from ...metrics.antecedents import linked
 from ...benchmarks.tasks import Task
 from ...benchmarks.kitmus.links import subtask_documents, texts_id, texts_of, write_link_summary
 from ..systems import CHOICE, CLUSTERS, BaseSystem, Identity, Plan, Said, System, variant_name
-from ..registry import Entry, changed_record, differing, find_system, record_of, refuse_asking
+from ..registry import Entry, changed_record, find_system, record_of, refuse_asking
 from ..running import write_run_summary
 from ..pairs.encoders import check_pair_model, pair_model_is_here
 from .choices import choices, read_text
-from .recipes import SEAL, UNHASHED, CorefModel, CorefRecipe, TrainedCoref, coref_seal, coref_systems, encoder_of, weights_folder
+from .recipes import SEAL, UNHASHED, TrainedCoref, changed_coref, coref_seal, coref_systems, encoder_of, trained_of, trained_otherwise, weights_folder
 
 # %% ../../../nbs/models/coreference/09_systems.ipynb #310b28c1
 @lru_cache(maxsize=2)
@@ -40,44 +40,61 @@ class CorefSystem(BaseSystem):
     shapes = CLUSTERS | CHOICE
     def __init__(self, entry: Entry, changed: Mapping[str, Any], s: Settings):
         "Make a system of an entry; settings that could change a cluster make a system of another name."
-        self.usual = record_of(entry, TrainedCoref).model
-        if bad := next((k for k in changed if k in CorefRecipe.__struct_fields__ and k not in CorefModel.__struct_fields__), None):
-            raise CallError(f"{bad} is a setting of training", entry.name, "give it to refnb train")
-        if bad := next((k for k in changed if k not in (*_READING, "checkpoint", "given")), None):
-            changed_record(self.usual, changed, "a coreference system")  # which refuses what there is not
-            raise CallError(f"{bad} is fixed when a system is trained", entry.name, "give it to refnb train")
-        self.model, self.settings = changed_record(self.usual, changed, "a coreference system"), s
-        self.asked = {k: getattr(self.model, k) for k in changed if k in _READING}
-        self.base = entry.name
-        other = differing(self.model, self.usual, frozenset(UNHASHED))
-        self.name, self.title = variant_name(entry.name, other), self.model.title + variant_name("", other)
+        self.base, self.usual, self.settings = entry.name, record_of(entry, TrainedCoref), s
+        now = {k: v for k, v in changed.items() if k in (*_READING, "checkpoint", "given")}
+        self.model = changed_record(self.usual.model, now, "a coreference system")
+        self.trained = self._trained({k: v for k, v in changed.items() if k not in now})
+        self.asked = {k: getattr(self.model, k) for k in now if k in _READING}
+        self.other = trained_otherwise(self.trained, self.usual)
+        told = self.other | self._read_otherwise() | ({"given": self.model.given} if self.model.given else {})
+        self.name, self.title = variant_name(self.base, told), self.model.title + variant_name("", told)
+    def _trained(self, said: Mapping[str, Any]) -> TrainedCoref:
+        "What was trained, and how: as the name says, or as a checkpoint tells."
+        wanted = changed_coref(self.usual, said)
+        if not self.model.checkpoint: return wanted
+        found = trained_of(coref_seal(self.model.checkpoint), self.usual)
+        other, told = trained_otherwise(wanted, self.usual), trained_otherwise(found, self.usual)
+        if bad := next((k for k in other if other[k] != told.get(k)), None):
+            raise CallError(f"was trained otherwise: {bad} is not {other[bad]!r}", self.model.checkpoint, f"give {bad} to refnb train")
+        return found
+    def _read_otherwise(self) -> dict[str, Any]:
+        "What of a text is read otherwise than in training."
+        folder = weights_folder(self.model) if self.model.checkpoint or not self.other else None
+        usual = trained_of(coref_seal(folder), self.usual).model if folder else self.trained.model
+        return {k: v for k, v in self.asked.items() if v != getattr(usual, k)}
 
     @property
     def about(self) -> str: return f"coreference, read with {self.model.encoder}; {self.model.licence}"
     @property
     def needs(self) -> str:
         m = encoder_of(self.model.encoder, self.model.segment)
-        return f"{m.package or m.model} ({'here' if pair_model_is_here(m) else 'not here'})" + ("" if weights_folder(self.model) else "; training, or a checkpoint")
+        return f"{m.package or m.model} ({'here' if pair_model_is_here(m) else 'not here'})" + ("" if self.folder() else "; training, or a checkpoint")
 
     def folder(self, task: Task|None = None) -> Path|None:
-        "The folder with its weights: one that was named, the package's, or the newest that training on the task's other splits left."
-        if found := weights_folder(self.model): return found
+        """The folder with its weights: one that was named, the package's, or the newest that training on the task's
+        other splits left, with these settings."""
+        if self.model.checkpoint or self.model.weights and not self.other: return weights_folder(self.model)
         if not task: return None
-        made = list((Path(self.settings.runs)/"trained"/safe_path(self.base)/safe_path(task.name.rpartition("/")[0])).glob(f"*/{SEAL}"))
-        return max(made, key=lambda p: p.stat().st_mtime_ns).parent if made else None
+        made = (Path(self.settings.runs)/"trained"/safe_path(self.base)/safe_path(task.name.rpartition("/")[0])).glob(f"*/{SEAL}")
+        return next((p.parent for p in sorted(made, key=lambda p: -p.stat().st_mtime_ns) if self._is_mine(p.parent)), None)
+    def _is_mine(self, folder: Path) -> bool:
+        "Tell whether a training was one with these settings."
+        try: return trained_otherwise(trained_of(coref_seal(folder), self.usual), self.usual) == self.other
+        except DataError: return False
     def lacks(self, task: Task) -> str:
         if why := super().lacks(task): return why
         if task.benchmark == "altentities": return "finds who is meant in a story; which of two things an expression picks is told by no cluster"
-        if not (folder := self.folder(task)): return f"is not trained for it: refnb train {self.base} {task.name.rpartition('/')[0]}, or name a folder with -p checkpoint=FOLDER"
+        if not (folder := self.folder(task)): return f"is not trained for it: refnb train {self.base} {task.name.rpartition('/')[0]}{self._settings()}, or name a folder with -p checkpoint=FOLDER"
         if seen := _seen(task, folder): return f"has learnt from {seen} of the documents of {task.name}; such a score would say nothing"
         try: check_pair_model(encoder_of(self.model.encoder, self.model.segment), task.settings.offline)
         except DataError as e: return str(e)
         return ""
+    def _settings(self) -> str: return "".join(f" -p {x}" for x in variant_name("", self.other)[1:-1].split(",") if x)
     def identity(self, task: Task) -> Identity:
         if not (folder := self.folder(task)): raise DataError(self.lacks(task), self.name)
         seal = coref_seal(folder)
         learnt = {k: v for k, v in seal.model.items() if k not in UNHASHED} | self.asked | {"given": self.model.given}
-        told = learnt | {"encoder": seal.encoder, "trained": seal.told, "recipe": msgspec.structs.asdict(seal.recipe), "start": seal.start}
+        told = learnt | {"encoder": seal.encoder, "trained": seal.told, "recipe": msgspec.to_builtins(seal.recipe), "start": seal.start}
         if _is_kitmus(task): return Identity(told, data={"weights": seal.weights, "questions": texts_id()}, alone=True)
         return Identity(told, data={"weights": seal.weights})
     def plan(self, task: Task, items: Sequence[Any]) -> Plan:
