@@ -16,7 +16,7 @@ import refnb.models.training as loop
 from refnb.models.coreference.learning import load_resolver, taught_by, train_coref
 from refnb.models.coreference.recipes import SEAL, WEIGHTS, coref_seal
 from refnb.models.coreference.resolvers import predicted
-from refnb.models.coreference.systems import resolve
+from refnb.models.coreference.systems import resolve, train
 from refnb.models.pairs.encoders import tiny_encoder
 
 @pytest.fixture(scope="module")
@@ -152,6 +152,16 @@ def test_how_it_was_trained_is_in_its_name(trained, settings):
     assert "widest=" in name and "epochs=" in name
     with pytest.raises(CallError, match="was trained otherwise: size is not 31; give size to refnb train"): find_system("coref-minilm", settings, checkpoint=str(trained), size=31)
     assert find_system("coref-minilm", settings, threshold="0.5").name == "coref-minilm[threshold=0.5]"
+
+def test_all_folds_as_one_command(settings, small, monkeypatch, tmp_path):
+    import refnb.models.coreference.learning as learning
+    docs = [beginning(d, 12) for d in sample()]
+    monkeypatch.setattr(learning, "FOLDS", 2)
+    monkeypatch.setattr(learning, "taught_by", lambda what, fold, s: learning.Taught(f"litbank/fold{fold}", f"litbank, fold {fold}", docs[fold:fold + 3], docs[5:]))
+    done = train("coref-minilm", "litbank", fold="all", out=str(tmp_path), s=settings, **small | {"epochs": 1})
+    assert [x.folder.name for x in done] == ["fold0", "fold1"] and done[0].seal.documents != done[1].seal.documents
+    assert train("coref-minilm", "litbank", fold="all", out=str(tmp_path), s=settings, **small | {"epochs": 1})[1].seal == done[1].seal
+    with pytest.raises(CallError, match="kitmus/background-both/4 has no folds"): train("coref-minilm", "kitmus/background-both/4", fold="all")
 
 def test_questions_are_answered_through_clusters(trained, settings):
     r = run("sample/ferryman", "coref-minilm", checkpoint=str(trained), s=settings)

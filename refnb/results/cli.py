@@ -666,13 +666,22 @@ def _groups(groups: dict[str, dict], metrics: dict[str, dict[str, float|None]] =
     _table([{"group": g, "accuracy (%)": shown(r["accuracy"]), "low": shown(r["low"]), "high": shown(r["high"]), **{k: r[k] for k in ("n", "documents", "missing", "without_choice")}, **further(g)} for g, r in groups.items()])
 
 # %% ../../nbs/results/08_cli.ipynb #7297be3d
-def _train_coref(system: str, what: str, fold: int, out: str, changed: dict, json: bool):
-    "Train a coreference system, and say what it came to."
+def _train_coref(system: str, what: str, fold: str, out: str, ray: str, changed: dict, json: bool):
+    "Train a coreference system, on one fold or on all, and say what it came to."
     from refnb.models.coreference.systems import train
-    done = train(system, what, fold=fold, out=out, say=_say(json), **changed)
-    if json: return _json({"folder": str(done.folder), "unit": "fraction", "cpu_seconds": done.cpu_seconds, "peak_mb": done.peak_mb} | msgspec.to_builtins(done.seal) | {"documents": len(done.seal.documents)})
-    held = "" if done.seal.held_out is None else f"; on the development documents {100*done.seal.held_out:.1f} %"
-    _print(f"{system}, trained on {done.seal.told}: {done.folder}{held}; {done.cpu_seconds:,.0f} CPU seconds, {done.peak_mb:,.0f} MB")
+    if fold != "all" and not (fold.isdecimal() and len(fold) == 1): raise CallError(f"{fold!r} is no fold", "--fold", "say 0 to 9, or all")
+    if fold != "all" and ray: raise CallError("one fold is trained here", "--ray", "say --fold all, or leave it out")
+    of = {"fold": "all", "ray": ray} if fold == "all" else {"fold": int(fold)}
+    done = train(system, what, out=out, say=_say(json), **of, **changed)
+    if json: return _json({"folds": [_as_trained(x) for x in done]} if fold == "all" else _as_trained(done))
+    for x in done if fold == "all" else [done]:
+        held = "" if x.seal.held_out is None else f"; on the development documents {100*x.seal.held_out:.1f} %"
+        _print(f"{system}, trained on {x.seal.told}: {x.folder}{held}; {x.cpu_seconds:,.0f} CPU seconds, {x.peak_mb:,.0f} MB")
+
+def _as_trained(x: Any) -> dict[str, Any]:
+    "What training a coreference system came to, as JSON has it."
+    cost = {"folder": str(x.folder), "unit": "fraction", "cpu_seconds": x.cpu_seconds, "peak_mb": x.peak_mb}
+    return cost | msgspec.to_builtins(x.seal) | {"documents": len(x.seal.documents)}
 
 # %% ../../nbs/results/08_cli.ipynb #b9bd9e47
 def _training_settings(set_: list[str]) -> dict:
@@ -690,8 +699,9 @@ def _training_settings(set_: list[str]) -> dict:
 def train_(
     system: str,          # what is trained (`refnb list systems`), such as bi-encoder or coref-minilm
     task: str, /,         # what it is trained on, such as altentities/books/oracle/train, or a corpus such as litbank; several joined by +
-    fold: int = 0,        # of LitBank's ten, for a coreference system
+    fold: str = "0",      # of LitBank's ten, for a coreference system; all: each of them
     out: str = "",        # the folder, of a coreference system; one below runs/trained if not given
+    ray: str = "",        # with --fold all: train them side by side on this Ray cluster; local starts one here
     folds: int = 5,       # of a cross-validation, where no development file judges; 0: none
     epochs: int = 0,      # times that everything is seen; as the system says if not given
     seed: int|None = None, # of everything that is drawn; as the system says if not given
@@ -704,8 +714,8 @@ def train_(
     from refnb.models.pairs.trained import train_system
     from refnb.models.coreference.recipes import coref_systems
     given = ({"epochs": epochs} if epochs else {}) | ({} if seed is None else {"seed": seed})
-    if system in coref_systems(): return _train_coref(system, task, fold, out, {**_given(set_), **given}, json)
-    if out or fold: raise CallError(f"{system} is no coreference system", "--out and --fold", "leave them out")
+    if system in coref_systems(): return _train_coref(system, task, fold, out, ray, {**_given(set_), **given}, json)
+    if out or ray or fold != "0": raise CallError(f"{system} is no coreference system", "--out, --ray and --fold", "leave them out")
     changed = _training_settings(set_) | given
     done = train_system(system, task, folds, grid, limit, load_settings(), _say(json), **changed)
     if json: return _json({"folder": str(done.folder), "unit": "fraction"} | msgspec.to_builtins(done.seal))

@@ -71,12 +71,12 @@ class CorefSystem(BaseSystem):
         return f"{m.package or m.model} ({'here' if pair_model_is_here(m) else 'not here'})" + ("" if self.folder() else "; training, or a checkpoint")
 
     def folder(self, task: Task|None = None) -> Path|None:
-        """The folder with its weights: one that was named, the package's, or the newest that training on the task's
-        other splits left, with these settings."""
-        if self.model.checkpoint or self.model.weights and not self.other: return weights_folder(self.model)
-        if not task: return None
+        """The folder with its weights: one that was named; the package's, which have not learnt from the task; or the
+        newest that training on the task's other splits left, with these settings."""
+        own = weights_folder(self.model) if self.model.checkpoint or not self.other else None
+        if not task or own and (self.model.checkpoint or not _seen(task, own)): return own
         made = (Path(self.settings.runs)/"trained"/safe_path(self.base)/safe_path(task.name.rpartition("/")[0])).glob(f"*/{SEAL}")
-        return next((p.parent for p in sorted(made, key=lambda p: -p.stat().st_mtime_ns) if self._is_mine(p.parent)), None)
+        return next((p.parent for p in sorted(made, key=lambda p: -p.stat().st_mtime_ns) if self._is_mine(p.parent)), own)
     def _is_mine(self, folder: Path) -> bool:
         "Tell whether a training was one with these settings."
         try: return trained_otherwise(trained_of(coref_seal(folder), self.usual), self.usual) == self.other
@@ -85,7 +85,7 @@ class CorefSystem(BaseSystem):
         if why := super().lacks(task): return why
         if task.benchmark == "altentities": return "finds who is meant in a story; which of two things an expression picks is told by no cluster"
         if not (folder := self.folder(task)): return f"is not trained for it: refnb train {self.base} {task.name.rpartition('/')[0]}{self._settings()}, or name a folder with -p checkpoint=FOLDER"
-        if seen := _seen(task, folder): return f"has learnt from {seen} of the documents of {task.name}; such a score would say nothing"
+        if seen := _seen(task, folder): return f"has learnt from {seen} of the documents of {task.name}; such a score would say nothing: train it on others, or name a folder with -p checkpoint=FOLDER"
         try: check_pair_model(encoder_of(self.model.encoder, self.model.segment), task.settings.offline)
         except DataError as e: return str(e)
         return ""
@@ -165,11 +165,12 @@ def train(
     system: str,   # what is trained (`refnb list systems`)
     what: Any,     # a task, a corpus, or a file; several joined by +
     **more: Any,   # of its kind, such as fold= and out= of a coreference system, folds= of a pair model; and single settings
-) -> Any:          # the folder that training left, and its seal
+) -> Any:          # the folder that training left, and its seal; of all folds, a list of them
     "Train a system; what was stopped goes on where it was."
     need("torch", "models")
     if system in coref_systems():
-        from refnb.models.coreference.learning import train_coref
+        from refnb.models.coreference.learning import train_coref, train_folds
+        if more.get("fold") == "all": return train_folds(system, what, **{k: v for k, v in more.items() if k != "fold"})
         return train_coref(system, what, **more)
     from refnb.models.pairs.trained import train_system
     return train_system(system, what, **more)
