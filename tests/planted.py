@@ -86,7 +86,7 @@ PLANTED = [
     Planted("one of several summaries is taken", RUNS, "                if len(usual) > 1: raise several_runs(usual, str(place))\n", "", RUN, "f70"),
     # readers
     Planted("a download does not stop", UPSTREAM, "if out.tell() + len(block) > (most := s.largest if f.size is None else f.size):", "if (most := 0):", "test_upstream.py", "f64"),
-    Planted("a .gz file of any ratio", FILES, "max(_ALWAYS, s.ratio*Path(path).stat().st_size)", "s.largest", "test_formats.py", "f65"),
+    Planted("a .gz file of any ratio", FILES, "max(_ALWAYS, s.ratio*path.stat().st_size)", "s.largest", "test_formats.py", "f65"),
     Planted("each key is compared with each", FILES, "[(key, _)] = Counter(k for k, _ in pairs).most_common(1)", "key = next(k for k, _ in pairs if sum(k == x for x, _ in pairs) > 1)", READERS, "f71_the_work"),
     Planted("a deep line stops the reader", FILES, "        except RecursionError: raise FormatError(\"nested too deep\", f\"{path}, line {n}\")", "        except ZeroDivisionError: raise FormatError(\"\")", "test_formats.py", "f72"),
     Planted("a damaged report hides the others", "results/board.py", "    except FormatError as e: old = e.what", "    except ZeroDivisionError as e: old = \"\"", READERS, "f72_a_damaged_report"),

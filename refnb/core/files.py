@@ -127,11 +127,15 @@ def utf8(data: bytes, where: str = "") -> str:
 # %% ../../nbs/core/03_files.ipynb #af6e397e
 _ALWAYS = 10_000_000  # bytes that any .gz file may unpack to, however small it is
 
+def _room(path: Path) -> int:
+    "What the settings allow a .gz file to unpack to."
+    s = load_settings(env={k: v for k, v in os.environ.items() if k in ("REFNB_LARGEST", "REFNB_RATIO")})
+    return min(s.largest, max(_ALWAYS, s.ratio*path.stat().st_size))
+
 def unpacked(path: str|Path, size: int|None = None) -> bytes:
     """Unpack a .gz file, but not to more bytes than the settings `largest` and `ratio` allow, or than `size`, if it is
     known: a kilobyte of zeros, packed, is a megabyte, and a bomb fills the memory."""
-    s = load_settings(env={k: v for k, v in os.environ.items() if k in ("REFNB_LARGEST", "REFNB_RATIO")})
-    most = min(s.largest, max(_ALWAYS, s.ratio*Path(path).stat().st_size)) if size is None else size
+    most = _room(Path(path)) if size is None else size
     data = bytearray()
     with gzip.open(path) as f:  # block by block: `read(most)` would set aside the memory for all of it
         while len(data) <= most and (block := f.read(1 << 20)): data += block

@@ -6,7 +6,6 @@
 __all__ = ['ENTITIES', 'parse_litbank', 'with_labels', 'parse_booknlp']
 
 # %% ../../nbs/core/08_standoff.ipynb #64215105
-import re
 from collections import defaultdict
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -23,8 +22,8 @@ def _lines(data: bytes, where: str) -> list[str]:
 
 def _number(cell: str, at: str) -> int:
     "A token's index."
-    if not re.fullmatch(r"[0-9]{1,9}", cell): raise FormatError(f"{cell!r} is not a number", at)
-    return int(cell)
+    if cell.isascii() and cell.isdecimal() and len(cell) <= 9: return int(cell)  # a pattern takes twice as long
+    raise FormatError(f"{cell!r} is not a number", at)
 
 def _beside(where: str, own: str, other: str) -> str:
     "The name of the file that stands beside another."
