@@ -154,19 +154,22 @@ def read_bytes(path: str|Path) -> bytes:
 # %% ../../nbs/core/03_files.ipynb #9e8809ec
 T = TypeVar("T")
 
+def _breaks(cell: str) -> int: return cell.count("\n") + cell.count("\r") - cell.count("\r\n")
+
 def table_rows(data: bytes, where: str = "", delimiter: str = ",", strict: bool = True) -> Iterator[tuple[int, list[str]]]:
     """Read the rows of a table that are not empty, each with the line on which it begins; `where` is the file's name,
     for errors, and `strict` refuses quotes inside of a field."""
-    rows, line = csv.reader(io.StringIO(utf8(data, where), newline=""), delimiter=delimiter, strict=strict), 1
-    while True:
-        try: cells = next(rows)
-        except StopIteration: return
-        except csv.Error as e:
-            do = 'a field that holds a quote stands in quotes, and each of its own is doubled: "a ""b"" c"'
-            if "limit" in str(e): do = "a field is too long (give long texts as JSONL), or a quote is not closed"
-            raise FormatError(f"not a row ({str(e).replace(chr(9), 'tab')})", at_line(where, line), do) from None
-        if cells: yield line, cells
-        line = rows.line_num + 1
+    text, last = utf8(data, where), 0
+    rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=strict)
+    try:
+        for cells in filter(None, rows):
+            yield last + 1 if rows.line_num == last + 1 else rows.line_num - sum(map(_breaks, cells)), cells
+            last = rows.line_num
+    except csv.Error as e:
+        line = last + 1 + next((n for n, l in enumerate(io.StringIO(text, newline="").readlines()[last:]) if l.strip("\r\n")), 0)
+        do = 'a field that holds a quote stands in quotes, and each of its own is doubled: "a ""b"" c"'
+        if "limit" in str(e): do = "a field is too long (give long texts as JSONL), or a quote is not closed"
+        raise FormatError(f"not a row ({str(e).replace(chr(9), 'tab')})", at_line(where, line), do) from None
 
 # %% ../../nbs/core/03_files.ipynb #de6850fa
 @contextmanager

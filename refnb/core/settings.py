@@ -72,9 +72,12 @@ def _text(path: Path) -> str:
     try: return path.read_text(encoding="utf-8-sig", errors="surrogateescape")
     except OSError as e: raise CallError((e.strerror or str(e)).lower(), str(path), "make it readable, or move it away") from None
 
+_LONG = 100_000  # characters of a settings.ini: Python's own reader takes ten times as long for a line as others here
+
 @lru_cache(maxsize=8)  # a table asks for settings hundreds of times
 def _said(text: str, name: str) -> dict[str, str]:
     "The [refnb] section of a settings.ini as it stands there."
+    if len(text) > _LONG: raise CallError(f"has more than {_LONG:,} characters", name, "is it a settings.ini?")
     ini = configparser.ConfigParser(interpolation=None, default_section="no defaults")  # a [DEFAULT] is another tool's
     try:
         text.encode()

@@ -93,13 +93,13 @@ def _link(f: list[str], mentions: dict, entity: dict, at: str):
 # %% ../../nbs/core/08_standoff.ipynb #60119374
 def _words(line: str, where: str, n: int) -> tuple[str, ...]:
     "The tokens of a line, with spaces between them."
-    words = tuple(line.split(" ")) if line else ()
+    words = tuple(line.split(" "))
     if all(words): return words
     raise FormatError("two spaces, or one at an end of the line", at_line(where, n), "one space stands between two tokens")
 
 def _sentences(txt: bytes, where: str) -> tuple[tuple[str, ...], ...]:
     "A sentence per line."
-    return tuple(_words(line, where, n) for n, line in enumerate(_lines(txt, where), 1))
+    return tuple([_words(line, where, n) if line else () for n, line in enumerate(_lines(txt, where), 1)])
 
 def parse_litbank(ann: bytes, txt: bytes, doc_key: str, where: str = "") -> Document:
     """Read a document with names and the labels `type` and `kind` from LitBank's .ann and .txt files.
