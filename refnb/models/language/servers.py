@@ -256,7 +256,8 @@ class Line:
     def __init__(self, m: LanguageModel, patience: Patience, concurrency: int = 8, transport: Any = None):
         "`concurrency` is requests at a time; `transport` carries them, None: the network."
         self.m, self.patience, self.how = m, patience, (concurrency, transport)
-        self.secret, self.client, self.carrier, self.limit = Secret(""), None, None, "max_tokens"
+        self.secret, self.client, self.limit = Secret(""), None, "max_tokens"
+        self.carrier: Any = None        # what the client sends with
         self.made: dict[str, Any] = {}  # the first request to each path
 
     def open(self):
