@@ -21,10 +21,10 @@ $(VENV)/.core: pyproject.toml constraints.txt
 	@echo "setting up $(VENV) (about a minute, 0.5 GB)"
 	@$(PYTHON) -m venv $(VENV)
 	@$(PIP) -e '.$(WITH)' || { echo "the packages could not be installed; is there a network?" >&2; exit 1; }
-	@touch $@
+	@echo '$(WITH)' > $@
 $(VENV)/.$(EXTRAS): $(VENV)/.core
 	@echo "adding what the checks need ($(EXTRAS))"
-	@$(PIP) -e '.[$(EXTRAS)]' || { echo "the packages could not be installed; is there a network?" >&2; exit 1; }
+	@[ "$$(cat $<)" = '[$(EXTRAS)]' ] || $(PIP) -e '.[$(EXTRAS)]' || { echo "the packages could not be installed; is there a network?" >&2; exit 1; }
 	@touch $@
 
 # inspect_ai and lm-evaluation-harness in the versions that were tried; they ask for an older fsspec and python-dateutil than ours, so they live apart

@@ -65,7 +65,7 @@ def parts(url: str, n: int) -> Iterator[Row]:
     from refnb.models.language.language_models import Patience
     from refnb.models.language.protocol import payload, read_reply
     from refnb.models.language.servers import _the_client
-    ours = lambda: _the_client(model(url), Secret(""), Patience(), AT_ONCE)
+    ours = lambda: _the_client(model(url), Secret(""), Patience(), AT_ONCE)[0]
     posted = lambda c, a: c.post("/chat/completions", cast_to=httpx2.Response, content=json.dumps(payload(a)[1]).encode())
     yield Row("  of that: the bare requests", through(ours, posted, n, url), None, "ms")
     given = list(asks(model(url), 500))

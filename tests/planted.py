@@ -15,6 +15,7 @@ RUNS, FILES, TYPES, UPSTREAM = "core/runs.py", "core/files.py", "core/types.py",
 SERVERS, KEYS, PROTOCOL, REPLIES, MODELS = (f"models/language/{x}.py" for x in ("servers", "keys", "protocol", "replies", "language_models"))
 ASK, HOSTILE, RUN, SERVED = "test_language_models.py", "test_hostile_servers.py", "test_runs.py", "test_server_runs.py"
 COREF, READERS, INERT, WRITTEN = "test_coref_metrics.py", "test_readers.py", "test_inert.py", "core/inert.py"
+COREFERENCE = "test_coreference.py"
 
 PLANTED = [
     # journals and runs
@@ -55,6 +56,7 @@ PLANTED = [
     Planted("raw bytes are not kept", REPLIES, "zlib.compress(b.raw, 1) if b.raw else b\"\"", "b\"\"", HOSTILE, "f62"),
     Planted("kept bytes are not read again", SERVERS, "return await self.reread(ask, key) or await self.question(ask, key)", "return await self.question(ask, key)", HOSTILE, "f62"),
     Planted("no cap on a reply", SERVERS, "        if self.left < 0: raise _TooLarge", "        if False: raise _TooLarge", HOSTILE, "f63"),
+    Planted("no cap on seconds without a byte", SERVERS, "asyncio.timeout(patience.quiet if had else None)", "asyncio.timeout(None)", HOSTILE, "f63_a_body_that_stalls"),
     Planted("two processes do not look at each other", SERVERS, "        while not claims.take(key):", "        while False:", HOSTILE, "f66"),
     Planted("an idempotency key of chance", SERVERS, "await self.attempt(ask, key)", "await self.attempt(ask, os.urandom(8).hex())", HOSTILE, "f66"),
     Planted("a budget for each call", "models/language/systems.py", "self.spent_before = sum(", "self.spent_before = 0*sum(", SERVED, "f67"),
@@ -86,10 +88,17 @@ PLANTED = [
     Planted("one of several summaries is taken", RUNS, "                if len(usual) > 1: raise several_runs(usual, str(place))\n", "", RUN, "f70"),
     # readers
     Planted("a download does not stop", UPSTREAM, "if out.tell() + len(block) > (most := s.largest if f.size is None else f.size):", "if (most := 0):", "test_upstream.py", "f64"),
-    Planted("a .gz file of any ratio", FILES, "max(_ALWAYS, s.ratio*Path(path).stat().st_size)", "s.largest", "test_formats.py", "f65"),
+    Planted("a .gz file of any ratio", FILES, "max(_ALWAYS, s.ratio*path.stat().st_size)", "s.largest", "test_formats.py", "f65"),
     Planted("each key is compared with each", FILES, "[(key, _)] = Counter(k for k, _ in pairs).most_common(1)", "key = next(k for k, _ in pairs if sum(k == x for x, _ in pairs) > 1)", READERS, "f71_the_work"),
     Planted("a deep line stops the reader", FILES, "        except RecursionError: raise FormatError(\"nested too deep\", f\"{path}, line {n}\")", "        except ZeroDivisionError: raise FormatError(\"\")", "test_formats.py", "f72"),
     Planted("a damaged report hides the others", "results/board.py", "    except FormatError as e: old = e.what", "    except ZeroDivisionError as e: old = \"\"", READERS, "f72_a_damaged_report"),
+    # coreference systems
+    Planted("any score is a link", "models/coreference/antecedents.py", "    if not np.isfinite(scores).all(): raise", "    if False: raise", COREFERENCE, "no_numbers"),
+    Planted("any score is a mention", "models/coreference/mentions.py", "    if bool(torch.isfinite(scores).all()): return scores", "    return scores", COREFERENCE, "no_numbers"),
+    Planted("any encoder reads for any weights", "models/coreference/learning.py", "    if encoder_id(net) != seal.encoder: raise", "    if False: raise", COREFERENCE, "another_encoder"),
+    Planted("half a training is a system", "models/coreference/recipes.py", "    if not path.exists(): raise DataError(\"holds no", "    if False: raise DataError(\"holds no", COREFERENCE, "half_a_checkpoint"),
+    Planted("any schema of a seal is read", "models/coreference/recipes.py", ".get(\"schema\")) != 1: raise", ".get(\"schema\")) == 2: raise", COREFERENCE, "half_a_checkpoint"),
+    Planted("a system is asked what it has learnt from", "models/coreference/systems.py", "        if seen := _seen(task, folder): return", "        if seen := 0*_seen(task, folder): return", COREFERENCE, "learnt_from_is_refused"),
     # batches
     Planted("connection files stay", "results/kernels.py", "            self.connection_file = str(", "            self.elsewhere = str(", "test_batch.py", "f74"),
 ]

@@ -180,10 +180,12 @@ def test_f63_what_cannot_be_unpacked_fails_alone(stub, store, how, body):
     assert got.ends == {"failed": 1, "stop": 1} and "pack" in told["q:0"].error and got.requests == 2
 
 def test_f63_a_body_that_stalls_is_given_up(stub, store):
-    m = model(stub)
+    m, quiet = model(stub), QUICK.changed(quiet=.05)
     stub.play(questions(m, 1)[0].prompt, [Play(cut=20, stall=True)]*2)
-    got, told = go(questions(m, 1), m, store, patience=QUICK.changed(quiet=.05))
-    assert (told["q:0"].finish, told["q:0"].tries) == ("stop", 3)
+    got, told = go(questions(m, 1), m, store, patience=quiet.changed(reply=20., tries=1))  # without the cap the reply would end this
+    assert (told["q:0"].finish, told["q:0"].error) == ("failed", "the reply began and nothing more came for 0.05 seconds; after 1 try")
+    got, told = go(questions(m, 1), m, store, patience=quiet)
+    assert (told["q:0"].finish, told["q:0"].tries) == ("stop", 2)
 
 def test_f63_patience_is_a_setting_that_makes_no_other_system(stub, settings, tmp_path):
     from refnb.models.registry import find_system

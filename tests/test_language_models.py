@@ -685,13 +685,25 @@ def test_f52_the_key_is_nowhere(stub, tmp_path, caplog):
     assert not [x for x in heard if SECRET in x or SECRET[3:] in x] and not [p for p, data in files.items() if SECRET.encode() in data]
     assert all(x.headers["authorization"] == f"Bearer {SECRET}" for x in stub.seen)
 
-def test_a_proxy_is_used_where_one_is_set(monkeypatch):
+def test_a_proxy_is_used_where_one_is_set(stub, store, monkeypatch):
     for name in [n for n in os.environ if n.lower().endswith("_proxy")]: monkeypatch.delenv(name)
-    assert not s._proxied("https://example.org/v1")
+    assert not s._proxy_of("https://example.org/v1")
     monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")
-    assert s._proxied("https://example.org/v1")
+    assert s._proxy_of("https://example.org/v1") == "http://127.0.0.1:9" and not s._proxy_of("http://example.org/v1")
     monkeypatch.setenv("no_proxy", "example.org")
-    assert not s._proxied("https://example.org/v1")
+    assert not s._proxy_of("https://example.org/v1")
+    monkeypatch.setenv("http_proxy", stub.url.removesuffix("/v1"))
+    m = model(stub, base_url="http://nowhere.invalid/v1")
+    with pytest.raises(DataError, match="404"): go(questions(m, 1), m, store)  # the stub is no proxy, but was asked as one
+    assert [x.path for x in stub.seen] == ["http://nowhere.invalid/v1/chat/completions"]
+
+def test_all_requests_of_a_path_have_the_same_headers_but_their_name(stub, store):
+    m = model(stub)
+    go(questions(m, 5), m, store)
+    own = ("idempotency-key", "content-length")
+    assert len({tuple(sorted((k, v) for k, v in x.headers.items() if k not in own)) for x in stub.seen}) == 1
+    assert len({x.headers["idempotency-key"] for x in stub.seen}) == 5 == len({x.prompt for x in stub.seen})
+    assert all(int(x.headers["content-length"]) == len(x.raw) for x in stub.seen)
 
 def test_f52_a_secret_is_not_copied():
     import copy, pickle

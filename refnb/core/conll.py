@@ -58,10 +58,6 @@ class _Mentions:
         return tuple(tuple(sorted(self.clusters[e])) for e in sorted(self.clusters, key=number))
 
 # %% ../../nbs/core/04_conll.ipynb #ca33194e
-def _columns(line: str) -> list[str]:
-    "The fields of a line: tabs, or any number of spaces."
-    return line.split("\t") if "\t" in line else [c for c in line.split(" ") if c]
-
 def _word(fields: list[str]) -> str:
     n = len(fields)
     return fields[3].strip(" ") if n > 4 else "_" if n == 2 else fields[-2]
@@ -109,7 +105,7 @@ def parse_conll(data: bytes, where: str = "") -> list[Document]:
 
 def _token(r: _Reader, line: str, n: int, known: dict):
     "Take in the line of a token."
-    fields = _columns(line)
+    fields = line.split("\t") if "\t" in line else [c for c in line.split(" ") if c]  # tabs, or any number of spaces
     if len(fields) < 2: raise FormatError("a line of one column", r.at(n), "the last column holds the brackets of coreference, or -")
     word, cell = _word(fields), fields[-1].strip()
     if not word: raise FormatError("the word is empty", r.at(n))

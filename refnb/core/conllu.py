@@ -98,6 +98,7 @@ class _Reader:
         self.documents: list[Document] = []
         self.lines: dict[str, int] = {}     # where each document began
         self.key: str|None = None           # of the document that is open
+        self.words: list[str] = []          # of the sentence that is open
 
     def at(self, n: int) -> str: return f"{self.where}, line {n}" if self.where else f"line {n}"
 
@@ -107,7 +108,7 @@ class _Reader:
         if key in self.lines: raise FormatError(f"document {key!r} stands in line {self.lines[key]} too", self.at(n), "give each `# newdoc` an id of its own")
         self.key, self.lines[key], self.number, self.token, self.entities = key, n, 0, 0, _Entities(self.gaps)
         self.sentences: list[tuple[str, ...]] = []
-        self.words: list[str] = []
+        self.words = []
 
     def sentence(self):
         "End a sentence: nothing may be open."
@@ -166,8 +167,8 @@ def parse_conllu(data: bytes, where: str = "", gaps: Literal["error", "hull", "d
     if gaps not in (known := ("error", "hull", "drop")): raise CallError(f"gaps={gaps!r} is not known", do=nearest(str(gaps), known))
     r = _Reader(where, gaps)
     for n, line in enumerate(utf8(data, where).replace("\r\n", "\n").split("\n"), 1):
-        if not line.strip():
-            if r.key is not None: r.sentence()
+        if not line or line.isspace():
+            if r.words: r.sentence()
         elif line[0] == "#": _comment(r, line, n)
         else: _row(r, line, n)
     if r.key is not None: r.end()

@@ -10,7 +10,7 @@ __all__ = ['TEXTS', 'Corpus', 'corpora', 'the_corpus', 'litbank', 'fantasycoref'
 import html
 import inspect
 from collections.abc import Iterable
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 from .types import CallError, DataError, Record, nearest
@@ -82,10 +82,12 @@ def litbank(split: str = "", s: Settings|None = None, fold: int = 0) -> list[Doc
     _split("litbank", split)
     coref = "dbamman/litbank/coref"
     names = _ids(split, fold, s) if split else sorted(Path(k).stem for k in registry() if k.startswith(f"{coref}/conll/"))
-    def one(name: str) -> Document:
-        [d] = parse_conll(get(f"{coref}/conll/{name}.conll", s), f"{name}.conll")
-        return with_labels(d, get(f"{coref}/tsv/{name}.ann", s), f"{name}.ann")
-    return [one(n) for n in names]
+    return [_litbank_story(n, get(f"{coref}/conll/{n}.conll", s), get(f"{coref}/tsv/{n}.ann", s)) for n in names]
+
+@lru_cache(maxsize=100)  # a table that compares corpora reads a split, then all
+def _litbank_story(name: str, conll: bytes, ann: bytes) -> Document:
+    [d] = parse_conll(conll, f"{name}.conll")
+    return with_labels(d, ann, f"{name}.ann")
 
 # %% ../../nbs/core/14_corpora.ipynb #c0cf32fa
 def fantasycoref(split: str = "", s: Settings|None = None, variant: str = "GFT_split1") -> list[Document]:

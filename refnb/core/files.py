@@ -127,11 +127,15 @@ def utf8(data: bytes, where: str = "") -> str:
 # %% ../../nbs/core/03_files.ipynb #af6e397e
 _ALWAYS = 10_000_000  # bytes that any .gz file may unpack to, however small it is
 
+def _room(path: Path) -> int:
+    "What the settings allow a .gz file to unpack to."
+    s = load_settings(env={k: v for k, v in os.environ.items() if k in ("REFNB_LARGEST", "REFNB_RATIO")})
+    return min(s.largest, max(_ALWAYS, s.ratio*path.stat().st_size))
+
 def unpacked(path: str|Path, size: int|None = None) -> bytes:
     """Unpack a .gz file, but not to more bytes than the settings `largest` and `ratio` allow, or than `size`, if it is
     known: a kilobyte of zeros, packed, is a megabyte, and a bomb fills the memory."""
-    s = load_settings(env={k: v for k, v in os.environ.items() if k in ("REFNB_LARGEST", "REFNB_RATIO")})
-    most = min(s.largest, max(_ALWAYS, s.ratio*Path(path).stat().st_size)) if size is None else size
+    most = _room(Path(path)) if size is None else size
     data = bytearray()
     with gzip.open(path) as f:  # block by block: `read(most)` would set aside the memory for all of it
         while len(data) <= most and (block := f.read(1 << 20)): data += block
@@ -150,19 +154,22 @@ def read_bytes(path: str|Path) -> bytes:
 # %% ../../nbs/core/03_files.ipynb #9e8809ec
 T = TypeVar("T")
 
+def _breaks(cell: str) -> int: return cell.count("\n") + cell.count("\r") - cell.count("\r\n")
+
 def table_rows(data: bytes, where: str = "", delimiter: str = ",", strict: bool = True) -> Iterator[tuple[int, list[str]]]:
     """Read the rows of a table that are not empty, each with the line on which it begins; `where` is the file's name,
     for errors, and `strict` refuses quotes inside of a field."""
-    rows, line = csv.reader(io.StringIO(utf8(data, where), newline=""), delimiter=delimiter, strict=strict), 1
-    while True:
-        try: cells = next(rows)
-        except StopIteration: return
-        except csv.Error as e:
-            do = 'a field that holds a quote stands in quotes, and each of its own is doubled: "a ""b"" c"'
-            if "limit" in str(e): do = "a field is too long (give long texts as JSONL), or a quote is not closed"
-            raise FormatError(f"not a row ({str(e).replace(chr(9), 'tab')})", at_line(where, line), do) from None
-        if cells: yield line, cells
-        line = rows.line_num + 1
+    text, last = utf8(data, where), 0
+    rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=strict)
+    try:
+        for cells in filter(None, rows):
+            yield last + 1 if rows.line_num == last + 1 else rows.line_num - sum(map(_breaks, cells)), cells
+            last = rows.line_num
+    except csv.Error as e:
+        line = last + 1 + next((n for n, l in enumerate(io.StringIO(text, newline="").readlines()[last:]) if l.strip("\r\n")), 0)
+        do = 'a field that holds a quote stands in quotes, and each of its own is doubled: "a ""b"" c"'
+        if "limit" in str(e): do = "a field is too long (give long texts as JSONL), or a quote is not closed"
+        raise FormatError(f"not a row ({str(e).replace(chr(9), 'tab')})", at_line(where, line), do) from None
 
 # %% ../../nbs/core/03_files.ipynb #de6850fa
 @contextmanager

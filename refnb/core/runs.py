@@ -93,6 +93,7 @@ def read_journal(path: str|Path, kind: type = Answer) -> Journal:
     damaged: list[bytes] = []
     records: dict = {}
     for n, line in enumerate(lines, 1):
+        if not line: damaged.append(line); continue
         if (body := _body(line)) is None: damaged.append(line); continue
         try: record = decode(body)
         except msgspec.MsgspecError as e: raise OtherVersion(str(e), f"{path}, line {n}", "it was written by another version of refnb; start the run in a new folder") from None

@@ -8,6 +8,7 @@ __all__ = ['YOURS', 'FOLDERS', 'LEAST', 'packaged', 'Settings', 'load_settings',
 # %% ../../nbs/core/02_settings.ipynb #b8ea1342
 import configparser, os, re
 from collections.abc import Mapping
+from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -71,17 +72,24 @@ def _text(path: Path) -> str:
     try: return path.read_text(encoding="utf-8-sig", errors="surrogateescape")
     except OSError as e: raise CallError((e.strerror or str(e)).lower(), str(path), "make it readable, or move it away") from None
 
-def _section(path: Path, base: Path) -> dict:
-    "The [refnb] section of one settings.ini, typed."
+_LONG = 100_000  # characters of a settings.ini: Python's own reader takes ten times as long for a line as others here
+
+@lru_cache(maxsize=8)  # a table asks for settings hundreds of times
+def _said(text: str, name: str) -> dict[str, str]:
+    "The [refnb] section of a settings.ini as it stands there."
+    if len(text) > _LONG: raise CallError(f"has more than {_LONG:,} characters", name, "is it a settings.ini?")
     ini = configparser.ConfigParser(interpolation=None, default_section="no defaults")  # a [DEFAULT] is another tool's
     try:
-        text = _text(path)
         text.encode()
         ini.read_string(text)
-    except (configparser.Error, UnicodeError) as e: raise CallError(str(e).splitlines()[0], path.name, "mend the file") from None
+    except (configparser.Error, UnicodeError) as e: raise CallError(str(e).splitlines()[0], name, "mend the file") from None
     got = dict(ini["refnb"]) if ini.has_section("refnb") else {}
-    for key in got: _check(key, f"{path.name}, [refnb]")
-    return {k: _value(k, v, path.name, base) for k, v in got.items()}
+    for key in got: _check(key, f"{name}, [refnb]")
+    return got
+
+def _section(path: Path, base: Path) -> dict:
+    "The [refnb] section of one settings.ini, typed."
+    return {k: _value(k, v, path.name, base) for k, v in _said(_text(path), path.name).items()}
 
 def _nearest_ini(start: Path) -> Path|None:
     "The nearest settings.ini with a [refnb] section, from a folder upward: other projects have files of that name too."

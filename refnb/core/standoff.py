@@ -6,7 +6,6 @@
 __all__ = ['ENTITIES', 'parse_litbank', 'with_labels', 'parse_booknlp']
 
 # %% ../../nbs/core/08_standoff.ipynb #64215105
-import re
 from collections import defaultdict
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -23,8 +22,8 @@ def _lines(data: bytes, where: str) -> list[str]:
 
 def _number(cell: str, at: str) -> int:
     "A token's index."
-    if not re.fullmatch(r"[0-9]{1,9}", cell): raise FormatError(f"{cell!r} is not a number", at)
-    return int(cell)
+    if cell.isascii() and cell.isdecimal() and len(cell) <= 9: return int(cell)  # a pattern takes twice as long
+    raise FormatError(f"{cell!r} is not a number", at)
 
 def _beside(where: str, own: str, other: str) -> str:
     "The name of the file that stands beside another."
@@ -94,13 +93,13 @@ def _link(f: list[str], mentions: dict, entity: dict, at: str):
 # %% ../../nbs/core/08_standoff.ipynb #60119374
 def _words(line: str, where: str, n: int) -> tuple[str, ...]:
     "The tokens of a line, with spaces between them."
-    words = tuple(line.split(" ")) if line else ()
+    words = tuple(line.split(" "))
     if all(words): return words
     raise FormatError("two spaces, or one at an end of the line", at_line(where, n), "one space stands between two tokens")
 
 def _sentences(txt: bytes, where: str) -> tuple[tuple[str, ...], ...]:
     "A sentence per line."
-    return tuple(_words(line, where, n) for n, line in enumerate(_lines(txt, where), 1))
+    return tuple([_words(line, where, n) if line else () for n, line in enumerate(_lines(txt, where), 1)])
 
 def parse_litbank(ann: bytes, txt: bytes, doc_key: str, where: str = "") -> Document:
     """Read a document with names and the labels `type` and `kind` from LitBank's .ann and .txt files.

@@ -152,7 +152,7 @@ def _papermill(nb: Path, out: Path, parameters: dict, timeout: int, kernels: str
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         plain = lambda p: str(p).replace("{", "{{").replace("}", "}}")  # Papermill formats paths
-        execute_notebook(plain(nb), plain(out), parameters, kernel_name="python3", progress_bar=False, log_output=False, execution_timeout=timeout, shutdown_kernel="immediate",
+        execute_notebook(plain(nb), plain(out), parameters, kernel_name="python3", progress_bar=False, log_output=False, execution_timeout=timeout, start_timeout=max(60, timeout), shutdown_kernel="immediate",
                          autosave_cell_every=0, extra_arguments=["--log-level=ERROR", "--IPKernelApp.exec_lines=del exit, quit"],
                          kernel_manager_class=kernel_managers(kernels, out.parent))
 

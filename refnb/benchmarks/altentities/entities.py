@@ -161,7 +161,7 @@ class Filters(Record):
 
 def read_denied(path: str|Path) -> tuple[str, ...]:
     "Read a denylist from a file: a word or phrase a line; # begins a comment."
-    lines = (_heading(l.partition("#")[0]) for l in utf8(read_bytes(path), str(path)).splitlines())
+    lines = (_heading(l.partition("#")[0]) for l in utf8(read_bytes(path), str(path)).splitlines() if l)
     return tuple(dict.fromkeys(filter(None, lines)))
 
 def _usable_sections(e: Entity, f: Filters) -> list[str]:

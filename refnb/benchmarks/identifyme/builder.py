@@ -14,7 +14,7 @@ import html, random
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
@@ -98,12 +98,16 @@ class Tidied(NamedTuple):
     doc: Document       # plain quotes; clusters, names and labels in the order of the text
     origin: list[int]   # of each cluster: the first of those that it is made of
 
+@lru_cache(maxsize=100)  # names are found in the same text, and benchmarks of other rules built from it
+def _plain(sentences: tuple[tuple[str, ...], ...]) -> tuple[tuple[str, ...], ...]:
+    plain = {t: TOKENS.get(t, t).translate(_QUOTES) for t in {t for s in sentences for t in s}}
+    return tuple(tuple([plain[t] for t in s]) for s in sentences)
+
 def tidied(d: Document, rules: Rules = RELEASED) -> Tidied:
     """Give a document with clusters plain quotes, merge clusters that share a mention, and put all in the order of the
     text. Of the rules, possessive and distinct matter."""
-    flat = d.tokens
-    plain = {t: TOKENS.get(t, t).translate(_QUOTES) for t in set(flat)}
-    flat = [plain[t] for t in flat]
+    sentences = _plain(d.sentences)
+    flat = [t for s in sentences for t in s]
     of = {s: [v[i][k] for v in d.labels.values()] for i, c in enumerate(d.clusters) for k, s in enumerate(c)}
     homes = _homes(d.clusters)
     groups: dict[int, list[Span]] = {}
@@ -112,7 +116,6 @@ def tidied(d: Document, rules: Rules = RELEASED) -> Tidied:
     for i, name in enumerate(d.names): called[homes[i]] = called.get(homes[i]) or name
     grow = (lambda s: _lengthened(s, flat)) if rules.possessive else (lambda s: s)
     made = sorted((sorted({grow(s): s for s in sorted(set(group))}.items()), called.get(home, ""), home) for home, group in groups.items() if group)
-    sentences = tuple(tuple(plain[t] for t in s) for s in d.sentences)
     names, labels = tuple(name for _, name, _ in made), {k: tuple(tuple(of[raw][j] for _, raw in c) for c, _, _ in made) for j, k in enumerate(d.labels)}
     clusters = tuple(tuple(s for s, _ in c) for c, _, _ in made)
     return Tidied(Document(d.doc_key, sentences, clusters, _distinct(names, made) if rules.distinct else names, labels, d.meta), [home for *_, home in made])
@@ -583,9 +586,10 @@ def sweep(docs: Sequence[Document], rules: Rules = RELEASED,
     """Count the mentions of documents with names that could be asked about as each threshold changes from the mode's:
     rule, value, type, candidates. `sweeps` maps rules to values."""
     read = {d.doc_key: story_of(d, rules) for d in docs}  # none of the thresholds changes a story
-    loose = _pool_of(docs, rules.changed(min_tokens=0, max_others=1., min_entities=1), read)
+    loose = cache(lambda window: _pool_of(docs, rules.changed(min_tokens=0, max_others=1., min_entities=1, window=window), read))
+    narrowed = cache(lambda window, **limits: _narrowed(loose(window), rules.changed(**limits)))  # most thresholds reject no story
     def sizes(rule: str, v: Any) -> dict[str, int]:
         other = rules.changed(**{rule: v})
-        pool = _narrowed(_pool_of(docs, loose.rules.changed(window=v), read) if rule == "window" else loose, other)
-        return {TYPES[k]: len(candidates(pool, k)) for k in KINDS}
+        pool = narrowed(other.window, min_tokens=other.min_tokens, max_others=other.max_others, min_entities=other.min_entities)
+        return {TYPES[k]: len(candidates(pool, k, rules=other)) for k in KINDS}
     return pd.DataFrame([{"rule": rule, "value": v, "type": t, "candidates": n} for rule, values in sweeps.items() for v in values for t, n in sizes(rule, v).items()])

@@ -226,21 +226,24 @@ def _pools(http: Any, n: int):
             for pool in self.pools: await pool.aclose()
     return Pools()
 
-def _proxied(url: str) -> bool:
+def _proxy_of(url: str) -> str:
+    "The proxy that the environment names for an address, if there is one."
     from urllib.parse import urlsplit
     from urllib.request import getproxies, proxy_bypass
-    return bool(set(getproxies()) - {"no"}) and not proxy_bypass(urlsplit(url).hostname or "")
+    known, at = getproxies(), urlsplit(url)
+    return "" if proxy_bypass(at.hostname or "") else known.get(at.scheme) or known.get("all") or ""
 
 def _the_client(m: LanguageModel, secret: Secret, patience: Patience, concurrency: int = 8, transport: Any = None):
     "A client for a model's server."
     openai, http, url = need("openai", "models"), need("httpx2", "models"), base_url(m)
-    if transport is None and not _proxied(url): transport = _pools(http, max(1, concurrency//8))
     limits = http.Limits(max_connections=None, max_keepalive_connections=None)
-    carrier = http.AsyncClient(transport=_guarded(http, transport or http.AsyncHTTPTransport(limits=limits), patience), limits=limits, timeout=http.Timeout(patience.reply, connect=patience.connect, pool=None))
+    if transport is None and (proxy := _proxy_of(url)): transport = http.AsyncHTTPTransport(limits=limits, proxy=proxy)
+    guarded = _guarded(http, transport or _pools(http, max(1, concurrency//8)), patience)
+    carrier = http.AsyncClient(transport=guarded, timeout=http.Timeout(patience.reply, connect=patience.connect, pool=None))
     ambient = [line.partition(":")[0].strip() for line in os.environ.get("OPENAI_CUSTOM_HEADERS", "").split("\n") if ":" in line]
     unsaid = [name for name in ambient if name.lower() != "authorization"] + ([] if url == DEFAULT_URL else ["OpenAI-Organization", "OpenAI-Project"])
     headers = {name: openai.Omit() for name in unsaid} | {"Authorization": secret.bearer}
-    return openai.AsyncOpenAI(api_key="none", base_url=url, max_retries=0, http_client=carrier, default_headers=headers)
+    return openai.AsyncOpenAI(api_key="none", base_url=url, max_retries=0, http_client=carrier, default_headers=headers), guarded
 
 # %% ../../../nbs/models/language/06_servers.ipynb #36646b86
 class Heard(NamedTuple):
@@ -254,12 +257,14 @@ class Line:
         "`concurrency` is requests at a time; `transport` carries them, None: the network."
         self.m, self.patience, self.how = m, patience, (concurrency, transport)
         self.secret, self.client, self.limit = Secret(""), None, "max_tokens"
+        self.carrier: Any = None        # what the client sends with
+        self.made: dict[str, Any] = {}  # the first request to each path
 
     def open(self):
         "Find the key and connect, the first time."
         if self.client is not None: return
         self.secret = secret_of(self.m)
-        self.client = _the_client(self.m, self.secret, self.patience, *self.how)
+        self.client, self.carrier = _the_client(self.m, self.secret, self.patience, *self.how)
         for name in _LOGS: logging.getLogger(name).addFilter(self.hide)
 
     async def close(self):
@@ -267,11 +272,33 @@ class Line:
         for name in _LOGS: logging.getLogger(name).removeFilter(self.hide)
         if self.client is not None: await self.client.close()
         self.client = None
+        self.made.clear()
 
     def hide(self, record: logging.LogRecord) -> bool:
         "Take the key out of what is logged."
         record.msg, record.args = self.secret.scrubbed(record.getMessage()), ()
         return True
+
+    async def send(self, method: str, path: str, headers: dict, **what: Any) -> Any:
+        "Send one request; the client makes the first to a path, for that takes as long as sending it."
+        if path in self.made and "content" in what: return await self.resend(self.made[path], headers, what["content"])
+        r = await getattr(self.client, method)(path, cast_to=need("httpx2", "models").Response, options={"headers": headers}, **what)
+        if "content" in what: self.made[path] = r.request
+        return r
+
+    async def resend(self, first: Any, headers: dict, content: bytes) -> Any:
+        "Send a request that differs from the first to its path in its body and some headers."
+        openai, http = need("openai", "models"), need("httpx2", "models")
+        kept = [(k, v) for k, v in first.headers.raw if k.lower() not in (b"content-length", b"idempotency-key")]
+        request = http.Request(first.method, first.url, headers=[*kept, *((k.encode(), v.encode()) for k, v in headers.items())], content=content, extensions=first.extensions)
+        try:
+            r = await self.carrier.handle_async_request(request)
+            try: await r.aread()
+            finally: await r.aclose()
+        except http.RequestError as e: raise openai.APIConnectionError(request=request) from e
+        r.request = request
+        if not r.is_success: raise openai.APIStatusError("", response=r, body=None)
+        return r
 
     async def call(self,
         method: str,    # get or post
@@ -282,12 +309,10 @@ class Line:
     ) -> bytes|Fault:   # the reply's bytes
         "Send one request."
         self.open()
-        openai, http = need("openai", "models"), need("httpx2", "models")
+        openai = need("openai", "models")
         token = _MOST.set(most or self.patience.room)
         try:
-            async with asyncio.timeout(self.patience.reply):
-                send = getattr(self.client, method)
-                r = await send(path, cast_to=http.Response, options={"headers": headers or {}}, **what)
+            async with asyncio.timeout(self.patience.reply): r = await self.send(method, path, headers or {}, **what)
             return self.secret.clean(r.content)
         except openai.APIStatusError as e: f = fault_of_status(e.status_code, e.response.headers, self.secret.clean(e.response.content), self.m)
         except openai.APIConnectionError as e: f = _fault_of_connection(e.__cause__, self.patience.reply)
