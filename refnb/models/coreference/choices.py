@@ -9,9 +9,8 @@ __all__ = ['Resolved', 'Read', 'read_text', 'chosen_by', 'choices']
 import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
-from ...core.types import Answer, DataError, Question, Span
+from ...core.types import NONE, Answer, DataError, Question, Span
 from ...core.documents import Document
-from ...benchmarks.identifyme.builder import NONE
 from .features import PRONOUN, content
 
 # %% ../../../nbs/models/coreference/08_choices.ipynb #1de10b84

@@ -11,10 +11,9 @@ import hashlib, json, re
 from functools import cache
 from string import Template
 from typing import Literal
-from ...core.types import Answer, CallError, DataError, Option, Question, Reason, Record, nearest
+from ...core.types import NONE, Answer, CallError, DataError, Option, Question, Reason, Record, nearest
 from ...core.settings import packaged
 from ...core.files import read_yaml
-from ...benchmarks.identifyme.builder import NONE
 from .identifyme_prompts import MARKER, Mode, chars_of, grammar, mention_of, marked, read_answer, reply_form
 
 # %% ../../../nbs/models/language/02_prompts.ipynb #d86b0aae
