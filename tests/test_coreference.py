@@ -163,6 +163,17 @@ def test_all_folds_as_one_command(settings, small, monkeypatch, tmp_path):
     assert train("coref-minilm", "litbank", fold="all", out=str(tmp_path), s=settings, **small | {"epochs": 1})[1].seal == done[1].seal
     with pytest.raises(CallError, match="kitmus/background-both/4 has no folds"): train("coref-minilm", "kitmus/background-both/4", fold="all")
 
+def test_of_several_trainings_each_document_has_one_that_has_not_seen_it(settings, small, tmp_path):
+    docs = [beginning(d, 12) for d in sample()]
+    for k in (0, 1):
+        write_documents(tmp_path/f"{k}.jsonl", docs[3*k:3*k + 3])
+        train_coref("coref-minilm", str(tmp_path/f"{k}.jsonl"), out=str(tmp_path/"both"/f"fold{k}"), s=settings, **small | {"epochs": 1})
+    task = given_task([Document(d.doc_key, d.sentences) for d in docs], settings)
+    alone = [run(given_task(task.documents[3*k:3*k + 3], settings), "coref-minilm", checkpoint=str(tmp_path/"both"/f"fold{1 - k}"), s=settings).answers() for k in (0, 1)]
+    both = run(task, "coref-minilm", checkpoint=str(tmp_path/"both"), s=settings)
+    assert both.sealed and {k: a.clusters for k, a in both.answers().items()} == {k: a.clusters for x in alone for k, a in x.items()}
+    with pytest.raises(DataError, match="has learnt from 3 of the documents"): run(task, "coref-minilm", checkpoint=str(tmp_path/"both"/"fold0"), s=settings)
+
 def test_questions_are_answered_through_clusters(trained, settings):
     r = run("sample/ferryman", "coref-minilm", checkpoint=str(trained), s=settings)
     assert r.sealed and len(r.answers()) == 29

@@ -260,7 +260,8 @@ def _learn(net: Resolver, c: _Course, say: Callable[[str], None], every: float) 
         m = m.changed(threshold=threshold, bias=bias)
     weights = save_tensors(c.folder/WEIGHTS, tensors, "weights")
     seal = CorefSeal(c.system, c.taught.name, c.taught.told, {d.doc_key: documents_id([d]) for d in c.taught.teach}, msgspec.to_builtins(m.changed(checkpoint="", weights="", given="")), r, c.begins,
-                     f.curve, f.losses, f.done.best_epoch, held_out, c.encoder, weights[:16], c.data, c.started)
+                     f.curve, f.losses, f.done.best_epoch, held_out, c.encoder, weights[:16], c.data, c.started,
+                     {d.doc_key: documents_id([d]) for d in judge})
     write_atomic(c.folder/SEAL, msgspec.json.format(msgspec.json.encode(seal), indent=1) + b"\n")
     (c.folder/"best.safetensors").unlink()
     return seal

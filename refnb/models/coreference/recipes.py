@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['UNHASHED', 'CHOSEN', 'SEAL', 'WEIGHTS', 'encoder_of', 'CorefModel', 'CorefRecipe', 'TrainedCoref', 'coref_systems',
-           'the_coref', 'changed_coref', 'trained_otherwise', 'CorefSeal', 'coref_seal', 'trained_of', 'weights_folder']
+           'the_coref', 'changed_coref', 'trained_otherwise', 'CorefSeal', 'coref_seal', 'trained_of', 'trainings_in',
+           'weights_folder']
 
 # %% ../../../nbs/models/coreference/00_recipes.ipynb #057e0d99
 from collections.abc import Mapping
@@ -145,6 +146,7 @@ class CorefSeal(Record, omit_defaults=False):
     weights: str             # id of the tensors that did
     data: dict[str, str]     # ids of the documents
     started: str = ""        # the system that these weights are of
+    judged: dict[str, str] = {} # documents that chose epoch, threshold and bias: keys, and ids of their text
     schema: int = 1          # of this file
 
 SEAL, WEIGHTS = "coreference.json", "weights.safetensors"
@@ -162,6 +164,10 @@ def trained_of(seal: CorefSeal, usual: TrainedCoref) -> TrainedCoref:
     "What was trained, as its seal says; a start that it does not name is the usual one."
     model = msgspec.convert({"title": "", **seal.model}, CorefModel).changed(**{f: getattr(usual.model, f) for f in UNHASHED})
     return TrainedCoref(model, seal.recipe, (seal.started or usual.start or "another") if seal.start else "")
+
+def trainings_in(folder: Path) -> list[Path]:
+    "The folders of what was trained: one, or those of all folds below it."
+    return [folder] if (folder/SEAL).exists() else sorted(p.parent for p in folder.glob(f"*/{SEAL}")) or [folder]
 
 def weights_folder(m: CorefModel) -> Path|None:
     "The folder with what a system has learnt: one of yours, or one that the package carries."

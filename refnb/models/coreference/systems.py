@@ -6,6 +6,7 @@
 __all__ = ['CorefSystem', 'make_coreference', 'resolve', 'train']
 
 # %% ../../../nbs/models/coreference/09_systems.ipynb #98966814
+import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -23,7 +24,7 @@ from ..registry import Entry, changed_record, find_system, record_of, refuse_ask
 from ..running import write_run_summary
 from ..pairs.encoders import check_pair_model, pair_model_is_here
 from .choices import choices, read_text
-from .recipes import SEAL, UNHASHED, TrainedCoref, changed_coref, coref_seal, coref_systems, encoder_of, trained_of, trained_otherwise, weights_folder
+from .recipes import SEAL, UNHASHED, TrainedCoref, changed_coref, coref_seal, coref_systems, encoder_of, trained_of, trained_otherwise, trainings_in, weights_folder
 
 # %% ../../../nbs/models/coreference/09_systems.ipynb #310b28c1
 @lru_cache(maxsize=2)
@@ -52,7 +53,8 @@ class CorefSystem(BaseSystem):
         "What was trained, and how: as the name says, or as a checkpoint tells."
         wanted = changed_coref(self.usual, said)
         if not self.model.checkpoint: return wanted
-        found = trained_of(coref_seal(self.model.checkpoint), self.usual)
+        found, *others = (trained_of(coref_seal(p), self.usual) for p in trainings_in(Path(self.model.checkpoint)))
+        if any(trained_otherwise(x, found) for x in others): raise DataError("holds trainings with different settings", self.model.checkpoint, "name one of its folders")
         other, told = trained_otherwise(wanted, self.usual), trained_otherwise(found, self.usual)
         if bad := next((k for k in other if other[k] != told.get(k)), None):
             raise CallError(f"was trained otherwise: {bad} is not {other[bad]!r}", self.model.checkpoint, f"give {bad} to refnb train")
@@ -60,7 +62,7 @@ class CorefSystem(BaseSystem):
     def _read_otherwise(self) -> dict[str, Any]:
         "What of a text is read otherwise than in training."
         folder = weights_folder(self.model) if self.model.checkpoint or not self.other else None
-        usual = trained_of(coref_seal(folder), self.usual).model if folder else self.trained.model
+        usual = trained_of(coref_seal(trainings_in(folder)[0]), self.usual).model if folder else self.trained.model
         return {k: v for k, v in self.asked.items() if v != getattr(usual, k)}
 
     @property
@@ -90,23 +92,33 @@ class CorefSystem(BaseSystem):
         except DataError as e: return str(e)
         return ""
     def _settings(self) -> str: return "".join(f" -p {x}" for x in variant_name("", self.other)[1:-1].split(",") if x)
-    def identity(self, task: Task) -> Identity:
+    def _its_folder(self, task: Task) -> Path:
         if not (folder := self.folder(task)): raise DataError(self.lacks(task), self.name)
-        seal = coref_seal(folder)
+        return folder
+    def identity(self, task: Task) -> Identity:
+        folder = self._its_folder(task)
+        seals = [coref_seal(p) for p in trainings_in(folder)]
+        seal, weights = seals[0], seals[0].weights if len(seals) == 1 else _together([x.weights for x in seals])
         learnt = {k: v for k, v in seal.model.items() if k not in UNHASHED} | self.asked | {"given": self.model.given}
         told = learnt | {"encoder": seal.encoder, "trained": seal.told, "recipe": msgspec.to_builtins(seal.recipe), "start": seal.start}
-        if _is_kitmus(task): return Identity(told, data={"weights": seal.weights, "questions": texts_id()}, alone=True)
-        return Identity(told, data={"weights": seal.weights})
+        if len(seals) > 1: told |= {"trained": " and ".join(x.told for x in seals)}
+        if _is_kitmus(task): return Identity(told, data={"weights": weights, "questions": texts_id()}, alone=True)
+        return Identity(told, data={"weights": weights})
     def plan(self, task: Task, items: Sequence[Any]) -> Plan:
         return Plan(len(items), tokens_in=sum(d.size for d in items) if task.shape == "clusters" else 0)
-    def net(self, task: Task|None = None) -> Any:
-        "The net, loaded once."
-        if not (folder := self.folder(task)): raise DataError("is not trained", self.name, "refnb train, or name a folder with -p checkpoint=FOLDER")
+    def net(self, folder: Path|None = None) -> Any:
+        "The net of a folder, or of the system's own, loaded once."
+        if not (folder := folder or self.folder()): raise DataError("is not trained", self.name, "refnb train, or name a folder with -p checkpoint=FOLDER")
+        folder = trainings_in(folder)[0]
         return _loaded(str(folder), coref_seal(folder).weights, msgspec.json.encode(self.asked).decode(), self.settings.offline)
 
     def answer(self, task: Task, items: Sequence[Any]) -> Iterator[Said]:
         if not items: return
-        net = self.net(task)
+        by_folder: dict[Path, list[Any]] = {}
+        for x, folder in zip(items, _folders(task, items, self._its_folder(task)), strict=True):
+            if folder: by_folder.setdefault(folder, []).append(x)
+        for folder, some in by_folder.items(): yield from self._answer(self.net(folder), task, some)
+    def _answer(self, net: Any, task: Task, items: Sequence[Any]) -> Iterator[Said]:
         if _is_kitmus(task): yield from _links(net, task, items)
         elif task.shape == "choice":
             from refnb.models.coreference.texts import text_of
@@ -122,15 +134,28 @@ class CorefSystem(BaseSystem):
         "Write what is committed of a complete run: of KITMUS which candidates were joined."
         return write_link_summary(run, task) if _is_kitmus(task) else write_run_summary(run, task)
 
+# %% ../../../nbs/models/coreference/09_systems.ipynb #1daa845c
 def _is_kitmus(task: Task) -> bool: return task.known and task.benchmark == "kitmus" and not task.name.startswith("sample/")
 
-def _seen(task: Task, folder: Path) -> int:
-    "How many documents of a task a system has learnt from."
-    learnt = coref_seal(folder).documents
-    if task.known and not task.here: return 0
-    if task.shape == "choice": return len({q.doc_key for q in task.questions} & learnt.keys())
-    return sum(documents_id([d]) in learnt.values() for d in task.documents)
+def _folders(task: Task, items: Sequence[Any], folder: Path) -> list[Path|None]:
+    """The training that answers each item: of several the first that has not seen its document, neither to learn nor
+    to choose; of one, that which has not learnt from it. None: there is none."""
+    found = trainings_in(folder)
+    seals = [coref_seal(p) for p in found]
+    seen = [x.documents | (x.judged if len(seals) > 1 else {}) for x in seals]
+    if task.shape == "choice": keys, known = [q.doc_key for q in items], [set(x) for x in seen]
+    else: keys, known = [documents_id([d]) for d in items], [set(x.values()) for x in seen]
+    return [next((p for p, k in zip(found, known) if key not in k), None) for key in keys]
 
+def _seen(task: Task, folder: Path) -> int:
+    "How many documents of a task no training of a folder can answer, for all have seen them."
+    items = task.items if task.here or not task.known else []
+    key = (lambda q: q.doc_key) if task.shape == "choice" else (lambda d: d.doc_key)
+    return len({key(x) for x, training in zip(items, _folders(task, items, folder), strict=True) if not training})
+
+def _together(weights: Sequence[str]) -> str: return hashlib.sha256(" ".join(weights).encode()).hexdigest()[:16]
+
+# %% ../../../nbs/models/coreference/09_systems.ipynb #5e8181f8
 def _links(net: Any, task: Task, items: Sequence[Question]) -> Iterator[Answer]:
     "The candidates that stand in one cluster with the pronoun of each text, in the words of the release."
     from refnb.models.coreference.resolvers import clusters_of_many
