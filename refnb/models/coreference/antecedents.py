@@ -17,7 +17,7 @@ from torch import nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 from ...core.types import DataError, Span
-from .features import K, RELEASED_CATEGORIES, TABLES, Mentions, Pairs, pairs, released_pairs
+from .features import K, RELEASED_CATEGORIES, TABLES, Mentions, Pairs, Table, pairs, released_pairs
 from .mentions import head
 
 # %% ../../../nbs/models/coreference/06_antecedents.ipynb #539a13e2
@@ -29,6 +29,10 @@ def span_vectors(x: torch.Tensor, spans: Sequence[Span], at: int = 0) -> torch.T
     return torch.cat([x[first], x[last], mean], -1)
 
 # %% ../../../nbs/models/coreference/06_antecedents.ipynb #7b1cd73a
+def _place(t: Table, values: np.ndarray, p: Pairs) -> np.ndarray:
+    "Where in a table each pair looks."
+    return values*np.int16(K) + p.category if t.apart else values
+
 class Tables(nn.Module):
     "What can be looked up of a pair, as one sum."
     def __init__(self):
@@ -38,8 +42,14 @@ class Tables(nn.Module):
         self.number = nn.Parameter(torch.zeros(sum(sizes)))
     def places(self, p: Pairs) -> np.ndarray:
         "Where each pair looks: table, row, column."
-        return np.stack([f + (v*K + p.category if t.apart else v) for f, t, v in zip(self.first, TABLES, p.values)])
+        return np.stack([f + _place(t, v, p) for f, t, v in zip(self.first, TABLES, p.values)]).astype(int)
+    def looked_up(self, p: Pairs) -> torch.Tensor:
+        "The same sum where nothing is learnt, one table after the other: a stack of all would be most of the work."
+        number, out = self.number.detach().cpu().numpy(), np.zeros(p.category.shape, np.float32)
+        for f, t, v in zip(self.first, TABLES, p.values): out += number[f:].take(_place(t, v, p))
+        return torch.from_numpy(out).to(self.number.device)
     def forward(self, p: Pairs) -> torch.Tensor:
+        if not torch.is_grad_enabled(): return self.looked_up(p)
         return self.number[torch.tensor(self.places(p), device=self.number.device)].sum(0)
 
 # %% ../../../nbs/models/coreference/06_antecedents.ipynb #b0b740b9
@@ -184,7 +194,7 @@ class CoarseToFine(Scorer):
     def best(self, rows: Refined, columns: Refined, p: Pairs) -> tuple[torch.Tensor, torch.Tensor]:
         "Score the best antecedents of each row in full: scores, and which columns they are of."
         coarse, at = self.chosen(rows, columns, p)
-        distance = torch.tensor(p.values[MENTIONS_APART], device=at.device).gather(1, at)
+        distance = torch.tensor(p.values[MENTIONS_APART].astype(int), device=at.device).gather(1, at)
         whole = coarse + self.fine(rows, columns, at, distance)
         return whole.masked_fill(coarse <= LEAST/2, LEAST), at
     def scores(self, rows: Refined, columns: Refined, p: Pairs) -> torch.Tensor:
