@@ -50,18 +50,26 @@ class CorefModel(Record):
     candidates: int = 50             # antecedents that c2f looks at closely
     released: bool = False           # as Maverick's package computes: where start-end looks for ends, and in single precision
     given: Literal["", "gold"] = ""  # mentions are not looked for: those of the task's gold are linked
+    policy: Literal["auto", "local", "all", "unbounded", "lru", "dual"] = "auto" # which earlier mentions a mention is compared with; auto: all in a document, local in a book
+    reach: int = 400                 # of local: the last mentions; and earlier ones that share a word
+    recent: int = 25                 # of lru and dual: entities that were used last
+    frequent: int = 25               # of dual: entities that were used most
+    limit: int = 4000                # megabytes that what is kept of mentions may take
+    kinds: Literal["all", "persons"] = "all" # of the entities that are reported
+    singletons: bool = True          # entities of one mention are reported
     note: str = ""                   # what a reader should know
     version: int = 1                 # raised when the same settings would give other clusters
 
     def fault(self) -> str:
         "What is wrong with the values, or nothing."
-        least = {"segment": 32, "context": 0, "frozen": 0, "hidden": 1, "widest": 1, "size": 1, "ffn": 1, "order": 1, "candidates": 1}
+        least = {"segment": 32, "context": 0, "frozen": 0, "hidden": 1, "widest": 1, "size": 1, "ffn": 1, "order": 1, "candidates": 1,
+                 "reach": 1, "recent": 1, "frequent": 0, "limit": 1}
         if bad := next((f for f, n in least.items() if getattr(self, f) < n), ""): return f"field {bad}: {getattr(self, bad)} is less than {least[bad]}"
         if 2*self.context > self.segment//2: return f"field context: {self.context} pieces on both sides are more than half of a segment of {self.segment}"
         if not 0 < self.share <= 1: return f"field share: {self.share} is no share above 0"
         return next((f"field {f}: is no number" for f in ("threshold", "bias") if not abs(getattr(self, f)) < float("inf")), "")
 
-UNHASHED = {"title", "licence", "note", "checkpoint", "weights"}  # what changes no cluster, or is known by its hash
+UNHASHED = {"title", "licence", "note", "checkpoint", "weights", "limit"}  # what changes no cluster, or is known by its hash
 
 # %% ../../../nbs/models/coreference/00_recipes.ipynb #b045066a
 class CorefRecipe(Record):

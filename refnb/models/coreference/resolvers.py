@@ -7,19 +7,22 @@ __all__ = ['TYPES', 'KINDS', 'Lesson', 'lesson_of', 'together', 'Wrong', 'new_fi
            'predicted', 'clusters_of_many']
 
 # %% ../../../nbs/models/coreference/08_resolvers.ipynb #4da0dcf6
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional as F
-from ...core.types import DataError, FormatError, Span
+from ...core.types import CallError, DataError, FormatError, Span
 from ...core.documents import Document, tidy
 from .texts import Cut, Text, joined, joined_cuts, text_of
 from .words import Words, words_of
 from .features import Mentions
 from .mentions import Banded, Enumerated, SpanVectors, StartEnd, layer
-from .antecedents import LEAST, Best, CoarseToFine, Experts, Maverick, best_antecedents, clusters_of, link, span_vectors
+from .memory import Best, Sizes, clustered, clusters_of, link, of_persons, without_lonely
+from .antecedents import LEAST, CoarseToFine, Experts, Maverick, best_antecedents, span_vectors
+from .bank import WHOLE, Bank
 from .recipes import CorefModel, CorefRecipe
 
 # %% ../../../nbs/models/coreference/08_resolvers.ipynb #6309a599
@@ -133,16 +136,18 @@ class Resolver(nn.Module):
     @torch.no_grad()
     def mentions(self, t: Text, given: Sequence[Span]|None = None, more: Sequence[Span] = ()) -> tuple[list[Span], torch.Tensor]:
         "Find a text's mentions, or take those that are given, and `more` in any case; with their vectors, read in groups of segments."
-        cut, spans, vectors = t.cut or self.words.cut(t), list[Span](), list[torch.Tensor]()
+        found = list(self.streamed(t, given, more))
+        return [s for here, _ in found for s in here], torch.cat([v for _, v in found]) if found else torch.zeros(0)
+    @torch.no_grad()
+    def streamed(self, t: Text, given: Sequence[Span]|None = None, more: Sequence[Span] = ()) -> Iterator[tuple[list[Span], torch.Tensor]]:
+        "The same group by group: nothing is kept of words that were read."
+        cut, given_, more_ = t.cut or self.words.cut(t), _in_order(given or ()), _in_order(more)
         for some in _groups(cut):
             at, end = some[0].start, some[-1].stop
             x = self.words(t, cut, some)
-            here = self._looked_for(x, t, at) if given is None else given
-            here = sorted({s for s in [*here, *more] if at <= s.start and s.end < end})
-            if here:
-                spans += here
-                vectors.append(self.vectors(x, here, at))
-        return spans, torch.cat(vectors) if vectors else torch.zeros(0)
+            here = self._looked_for(x, t, at) if given is None else given_.within(at, end)
+            here = sorted({*here, *more_.within(at, end)})
+            if here: yield here, self.vectors(x, here, at)
     def _looked_for(self, x: torch.Tensor, t: Text, at: int) -> list[Span]:
         "Spans that links are scored for: mentions, or all that are kept where links decide what is one."
         return self.finder.candidates(x, t, at) if self.prunes else self.finder.found(x, t, at, self.m.threshold)
@@ -159,12 +164,46 @@ class Resolver(nn.Module):
         asked = {*more}
         alone = (r[:, -1] > self.m.threshold).cpu().numpy() | np.array([s in asked for s in spans])
         return spans, found._replace(alone=alone)
+    @torch.no_grad()
+    def bank(self, t: Text, given: Sequence[Span]|None = None, more: Sequence[Span] = (), halves: bool = True) -> Bank|None:
+        "Read a text and keep of its mentions what links are scored from; None: it has no mention."
+        out = Bank(self.scorer, self.m.limit, halves)
+        for spans, r in self.streamed(t, given, more): out.add(spans, self.scorer.vectors(r), self._persons(r))
+        if not len(out): return None
+        out.close(t)
+        return out
+    def _persons(self, r: torch.Tensor) -> np.ndarray:
+        "Which mentions are persons."
+        return (self.type_(r).argmax(1) == TYPES.index("PER")).cpu().numpy()
     def resolve(self, t: Text, given: Sequence[Span]|None = None, seeds: Sequence[Sequence[Span]] = (), more: Sequence[Span] = ()) -> list[list[Span]]:
         """Find the clusters of a text. `given` are all its mentions, where they are known; `seeds` are clusters whose
         mentions are known to belong together, and may get more; `more` are mentions in any case."""
         known = {Span(*s): i for i, c in enumerate(seeds) for s in c}
-        spans, best = self.best(t, given, [*known, *more])
-        return clusters_of(spans, link(best, self.m.bias, [known.get(s, -1) for s in spans]))
+        find = self._from_all if self.m.antecedents == "c2f" else self._from_bank
+        spans, entity, person = find(t, given, known, [*known, *more])
+        if self.m.kinds == "persons": entity = of_persons(entity, person)
+        return clusters_of(spans, entity if self.m.singletons else without_lonely(entity))
+    def _from_bank(self, t: Text, given: Sequence[Span]|None, known: dict[Span, int], more: Sequence[Span]) -> tuple[list[Span], np.ndarray, np.ndarray]:
+        "Mentions, their entities, and which are persons."
+        if (bank := self.bank(t, given, more)) is None: return [], np.zeros(0, int), np.zeros(0, bool)
+        policy = self.m.policy if self.m.policy != "auto" else "all" if len(bank) <= WHOLE else "local"
+        sizes = Sizes(self.m.reach, recent=self.m.recent, frequent=self.m.frequent)
+        entity = clustered(policy, bank.scores, bank.known, sizes, self.m.bias, [known.get(s, -1) for s in bank.spans]).entity
+        return bank.spans, entity, bank.persons
+    def _from_all(self, t: Text, given: Sequence[Span]|None, known: dict[Span, int], more: Sequence[Span]) -> tuple[list[Span], np.ndarray, np.ndarray]:
+        "The same by all pairs at once, for a scorer that looks at all of a mention's antecedents to choose some."
+        if self.m.policy not in ("auto", "all"): raise CallError(f"policy {self.m.policy} is not for it: from coarse to fine, a scorer chooses candidates by itself", self.m.title, "leave out policy")
+        spans, best = self.best(t, given, more)
+        person = self._persons(self.mentions(t, spans)[1]) if self.m.kinds == "persons" and spans else np.zeros(len(spans), bool)
+        return spans, link(best, self.m.bias, [known.get(s, -1) for s in spans]), person
+
+class _in_order:
+    "Mentions of a text, by their place."
+    def __init__(self, spans: Iterable[Span]):
+        self.spans = sorted({Span(*s) for s in spans})
+    def within(self, at: int, end: int) -> list[Span]:
+        "Those that begin at a word or later, and end before another."
+        return [s for s in self.spans[bisect_left(self.spans, (at,)):bisect_left(self.spans, (end,))] if s.end < end]
 
 def _groups(cut: Cut, most: int = 8) -> list[list]:
     "Segments that are read and looked through at once: neighbours."
