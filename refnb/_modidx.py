@@ -2331,6 +2331,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                                  'refnb/models/coreference/resolvers.py'),
                                                     'refnb.models.coreference.resolvers.Resolver._persons': ( 'models/coreference/resolvers.html#resolver._persons',
                                                                                                               'refnb/models/coreference/resolvers.py'),
+                                                    'refnb.models.coreference.resolvers.Resolver._read': ( 'models/coreference/resolvers.html#resolver._read',
+                                                                                                           'refnb/models/coreference/resolvers.py'),
                                                     'refnb.models.coreference.resolvers.Resolver.bank': ( 'models/coreference/resolvers.html#resolver.bank',
                                                                                                           'refnb/models/coreference/resolvers.py'),
                                                     'refnb.models.coreference.resolvers.Resolver.best': ( 'models/coreference/resolvers.html#resolver.best',

@@ -16,7 +16,7 @@ from torch import nn
 from torch.nn import functional as F
 from ...core.types import CallError, DataError, FormatError, Span
 from ...core.documents import Document, tidy
-from .texts import Cut, Text, joined, joined_cuts, text_of
+from .texts import Cut, Segment, Text, joined, joined_cuts, text_of
 from .words import Words, words_of
 from .features import Mentions
 from .mentions import Banded, Enumerated, SpanVectors, StartEnd, layer
@@ -142,12 +142,16 @@ class Resolver(nn.Module):
     def streamed(self, t: Text, given: Sequence[Span]|None = None, more: Sequence[Span] = ()) -> Iterator[tuple[list[Span], torch.Tensor]]:
         "The same group by group: nothing is kept of words that were read."
         cut, given_, more_ = t.cut or self.words.cut(t), _in_order(given or ()), _in_order(more)
-        for some in _groups(cut):
-            at, end = some[0].start, some[-1].stop
-            x = self.words(t, cut, some)
+        for x, at in self._read(t, cut):
+            end = at + len(x)
             here = self._looked_for(x, t, at) if given is None else given_.within(at, end)
             here = sorted({*here, *more_.within(at, end)})
             if here: yield here, self.vectors(x, here, at)
+    def _read(self, t: Text, cut: Cut) -> Iterator[tuple[torch.Tensor, int]]:
+        "The vectors of a text's words, of eight segments at a time, and where they begin; of a book, an encoder is given 32 to fill its batches from."
+        for many in _groups(cut.segments, 32 if len(cut.segments) > 32 else 8):  # a document is read as it was when committed runs were made
+            whole, first = self.words(t, cut, many), many[0].start
+            for some in _groups(many, 8): yield whole[some[0].start - first:some[-1].stop - first], some[0].start
     def _looked_for(self, x: torch.Tensor, t: Text, at: int) -> list[Span]:
         "Spans that links are scored for: mentions, or all that are kept where links decide what is one."
         return self.finder.candidates(x, t, at) if self.prunes else self.finder.found(x, t, at, self.m.threshold)
@@ -205,9 +209,9 @@ class _in_order:
         "Those that begin at a word or later, and end before another."
         return [s for s in self.spans[bisect_left(self.spans, (at,)):bisect_left(self.spans, (end,))] if s.end < end]
 
-def _groups(cut: Cut, most: int = 8) -> list[list]:
-    "Segments that are read and looked through at once: neighbours."
-    return [cut.segments[i:i + most] for i in range(0, len(cut.segments), most)]
+def _groups(segments: list[Segment], most: int) -> list[list[Segment]]:
+    "Neighbouring segments, so many together."
+    return [segments[i:i + most] for i in range(0, len(segments), most)]
 
 # %% ../../../nbs/models/coreference/08_resolvers.ipynb #8234c247
 def new_resolver(m: CorefModel, dropout: float = .3, seed: int = 0, offline: bool = True) -> Resolver:
