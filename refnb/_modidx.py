@@ -1973,6 +1973,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                'refnb/models/coreference/bank.py'),
                                                'refnb.models.coreference.bank.Bank.add': ( 'models/coreference/bank.html#bank.add',
                                                                                            'refnb/models/coreference/bank.py'),
+                                               'refnb.models.coreference.bank.Bank.check': ( 'models/coreference/bank.html#bank.check',
+                                                                                             'refnb/models/coreference/bank.py'),
                                                'refnb.models.coreference.bank.Bank.close': ( 'models/coreference/bank.html#bank.close',
                                                                                              'refnb/models/coreference/bank.py'),
                                                'refnb.models.coreference.bank.Bank.megabytes': ( 'models/coreference/bank.html#bank.megabytes',

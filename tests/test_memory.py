@@ -166,6 +166,10 @@ def test_a_bank_beyond_its_limit(net):
     d = beginning(0, 80)
     with asked(net, limit=1), pytest.raises(DataError, match="mentions take .* more than the limit of 1 MB"): predicted(net, d.changed(sentences=d.sentences*2))
 
+def test_a_policy_beyond_the_limit(bank, monkeypatch):
+    monkeypatch.setattr(bank, "limit", 0)
+    with pytest.raises(DataError, match="policy unbounded would take .* more than the limit of 0 MB.*policy=local"): bank.check("unbounded")
+
 def test_persons_alone_and_no_singletons(net):
     d = beginning(0)
     every = {frozenset(c) for c in predicted(net, d).clusters}

@@ -58,6 +58,10 @@ class Bank:
         self.mentions = Mentions(t, self.spans)
         self.known = known_of(self.mentions)
 
+    def check(self, policy: str):
+        "Refuse a policy whose scores would not fit beside the vectors: unbounded holds 64 mentions with all that stand for entities."
+        blocks = 64*len(self) if policy == "unbounded" else PAIRS
+        if (mb := self.megabytes + 12*blocks/1e6) > self.limit: raise DataError(f"policy {policy} would take {mb:,.0f} MB for {len(self):,} mentions, which is more than the limit of {self.limit:,} MB", do="set a larger limit, or policy=local")
     @torch.no_grad()
     def scores(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         "Score some mentions with others; what is no earlier mention of the same text scores minus infinity."

@@ -191,6 +191,7 @@ class Resolver(nn.Module):
         "Mentions, their entities, and which are persons."
         if (bank := self.bank(t, given, more)) is None: return [], np.zeros(0, int), np.zeros(0, bool)
         policy = self.m.policy if self.m.policy != "auto" else "all" if len(bank) <= WHOLE else "local"
+        bank.check(policy)
         sizes = Sizes(self.m.reach, recent=self.m.recent, frequent=self.m.frequent)
         entity = clustered(policy, bank.scores, bank.known, sizes, self.m.bias, [known.get(s, -1) for s in bank.spans]).entity
         return bank.spans, entity, bank.persons
