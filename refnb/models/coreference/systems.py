@@ -26,14 +26,7 @@ from ..pairs.encoders import check_pair_model, pair_model_is_here
 from .choices import choices, read_text
 from .recipes import SEAL, UNHASHED, CorefModel, CorefRecipe, TrainedCoref, coref_seal, coref_systems, encoder_of, weights_folder
 
-# %% ../../../nbs/models/coreference/11_systems.ipynb #310b28c1
-@lru_cache(maxsize=2)
-def _loaded(folder: str, weights: str, changed: str, offline: bool) -> Any:
-    "A net with its weights; loaded once for several tasks."
-    need("torch", "models")
-    from refnb.models.coreference.learning import load_resolver
-    return load_resolver(folder, offline, **msgspec.json.decode(changed))
-
+# %% ../../../nbs/models/coreference/11_systems.ipynb #3fe86830
 _CLUSTERING = ("policy", "reach", "recent", "frequent", "limit", "kinds", "singletons")  # what no training depends on
 _READING = ("encoder", "segment", "context", "threshold", "bias", *_CLUSTERING)  # what may be other than in training
 
@@ -48,6 +41,14 @@ class Spent(Record):
 def _spent(since: float) -> Spent:
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return Spent(round(time.process_time() - since, 2), round(peak/(1 << 20 if sys.platform == "darwin" else 1 << 10)))
+
+# %% ../../../nbs/models/coreference/11_systems.ipynb #310b28c1
+@lru_cache(maxsize=2)
+def _loaded(folder: str, weights: str, changed: str, offline: bool) -> Any:
+    "A net with its weights; loaded once for several tasks."
+    need("torch", "models")
+    from refnb.models.coreference.learning import load_resolver
+    return load_resolver(folder, offline, **msgspec.json.decode(changed))
 
 class CorefSystem(BaseSystem):
     "A trained coreference system."
