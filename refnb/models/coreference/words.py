@@ -123,10 +123,14 @@ class Words(nn.Module):
         "The vectors of the words that some segments, neighbours, answer for; of all words if none are named."
         some = cut.segments if some is None else some
         step = len(some) if self.training else AT_ONCE
-        read = [self.of_pieces(h, s, cut) for i in range(0, len(some), step) for h, s in zip(self._hidden(some[i:i + step]), some[i:i + step])]
+        order = sorted(range(len(some)), key=lambda k: -len(some[k].ids))  # those of about one length together: less is filled up
+        read: dict[int, torch.Tensor] = {}
+        for i in range(0, len(some), step):
+            at = order[i:i + step]
+            for k, h in zip(at, self._hidden([some[k] for k in at])): read[k] = self.of_pieces(h, some[k], cut)
         start, stop, on = some[0].start, some[-1].stop, self.encoder.device
         shape, quote = torch.tensor(t.shape[start:stop], device=on), torch.tensor(t.quotation[start:stop] > 0, device=on).long()
-        return self.dropout(torch.cat([torch.cat(read), self.shape(shape), self.quote(quote)], -1))
+        return self.dropout(torch.cat([torch.cat([read[k] for k in range(len(some))]), self.shape(shape), self.quote(quote)], -1))
 
 def words_of(name: str, length: int = 256, context: int = 32, frozen: int = 0, dropout: float = .3, offline: bool = True, pieces: str = "mean") -> Words:
     "Load an encoder and put together what makes vectors of words; offline, nothing is downloaded."
