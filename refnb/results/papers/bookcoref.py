@@ -26,7 +26,7 @@ def _run_reason(system: str, task: str, s: Settings) -> str:
     "Why a system has no run on a task here."
     name = system.partition("@")[0]
     if why := lacks_file(name, task, s): return why
-    if not name.startswith("published/") and not task.startswith("sample/"): return "it needs the names of the characters; those of Animal Farm are here, those of the other books come with bookcoref-gold"
+    if name == "pattern-matching" and not task.startswith("sample/"): return "it needs the names of the characters; those of Animal Farm are here, those of the other books come with bookcoref-gold"
     return f"there is no run of {name} on {task} here, nor a summary of one" + ("" if task_is_here(task, s) else ": refnb fetch bookcoref animal-farm")
 
 # %% ../../../nbs/results/papers/05_bookcoref.ipynb #2e5deefc
@@ -45,7 +45,7 @@ class BookRows:
         "Scores over some books, or why there are none: never over fewer books than asked."
         task, got = SPLIT[self.task] if setting == "split" else self.task, self.summary(system, setting)
         if got is None: return {}, _run_reason(system, task, self.s)
-        if set(books) - set(got.counts): return {}, _run_reason(system, task, self.s) if not system.startswith("published/") else lacks("bookcoref-gold")
+        if set(books) - set(got.counts): return {}, _run_reason(system, task, self.s) if system == "pattern-matching" else lacks("bookcoref-gold")
         return pooled(got.counts, setting, books), ""
     def add(self, report: Report, system: str, column: str, setting: str, books: Sequence[str], metric: str, mode: str = ""):
         "Add one cell to a report: the F1 of a metric in percent."
