@@ -8,9 +8,10 @@ __all__ = ['ENTITIES', 'parse_litbank', 'with_labels', 'parse_booknlp']
 # %% ../../nbs/core/08_standoff.ipynb #64215105
 from collections import defaultdict
 from collections.abc import Iterable
+from itertools import accumulate, chain
 from typing import NamedTuple
 from .types import FormatError, Span
-from .documents import Document, sentence_starts
+from .documents import Document
 from .files import at_line, utf8
 
 # %% ../../nbs/core/08_standoff.ipynb #1260cde6
@@ -48,7 +49,8 @@ _FORMS = {"MENTION": 9, "COREF": 3, "COP": 3, "APPOS": 3}
 class _Place:
     "Sentences and places in them as flat token indices."
     def __init__(self, sentences: tuple):
-        self.sentences, self.starts, self.tokens = sentences, sentence_starts(Document("", sentences)), [t for s in sentences for t in s]
+        self.sentences, self.starts = sentences, list(accumulate(map(len, sentences), initial=0))
+        self.tokens = list(chain.from_iterable(sentences))
 
     def span(self, cells: list[str], at: str) -> Span:
         "The span of `sentence token sentence token`."
