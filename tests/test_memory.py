@@ -164,7 +164,7 @@ def test_halves_of_a_book(net, bank, monkeypatch):
 
 def test_a_bank_beyond_its_limit(net):
     d = beginning(0, 80)
-    with asked(net, limit=1), pytest.raises(DataError, match="mentions take .* more than the limit of 1 MB"): predicted(net, d.changed(sentences=d.sentences*2))
+    with asked(net, megabytes=1), pytest.raises(DataError, match="mentions take .* more than the limit of 1 MB"): predicted(net, d.changed(sentences=d.sentences*2))
 
 def test_a_policy_beyond_the_limit(bank, monkeypatch):
     monkeypatch.setattr(bank, "limit", 0)
@@ -192,7 +192,7 @@ def test_names_and_identity(net, upstream):
     s = load_settings(upstream=str(upstream))
     task = find_task("litbank/fold0/test", s)
     committed = run_counts("coref-minilm", "litbank/fold0/test", s).info
-    usual, same, dual = (find_system("coref-minilm", s, **x) for x in ({}, dict(policy="auto", reach=400, limit=99), dict(policy="dual", recent=10)))
+    usual, same, dual = (find_system("coref-minilm", s, **x) for x in ({}, dict(policy="auto", reach=400, megabytes=99), dict(policy="dual", recent=10)))
     assert (usual.name, same.name, dual.name) == ("coref-minilm", "coref-minilm", "coref-minilm[policy=dual,recent=10]")
     assert usual.identity(task) == same.identity(task) != dual.identity(task)
     assert run_hash(info_of(usual, task)) == run_hash(committed) and not {"policy", "reach", "kinds"} & usual.identity(task).settings.keys()

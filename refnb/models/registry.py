@@ -11,7 +11,7 @@ __all__ = ['KINDS', 'R', 'TURNED', 'Entry', 'Registry', 'numbered', 'registry', 
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar, get_args, get_origin
+from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin
 import msgspec
 from ..core.types import CallError, FormatError, Record, RefnbError, nearest
 from ..core.settings import Settings, load_settings, packaged, your_folder
@@ -138,13 +138,18 @@ def _placed(record: type[Record], key: str, value: Any, what: str) -> dict[str, 
     raise CallError(f"{what} has no setting {key!r}", do=nearest(inner, _kinds(kind)) if isinstance(kind, type) and issubclass(kind, Record) else "")
 
 # %% ../../nbs/models/01_registry.ipynb #7bce072f
+def _choices(kind: type, key: str) -> str:
+    "Name the values that a setting can have, where they are a list."
+    of = next((f.type for f in msgspec.structs.fields(kind) if f.name == key), None)
+    return f"it is one of {', '.join(str(x) or 'nothing' for x in get_args(of))}" if get_origin(of) is Literal else ""
+
 def changed_record(record: R, changed: Mapping[str, Any], what: str) -> R:
     """Change some settings, typed or as text, of a record and check it.
     `what` says of which kind it is, for errors: "a language model"."""
     data = msgspec.to_builtins(record)
     for key, value in changed.items():
         try: new = _placed(type(record), key, value, what)
-        except (msgspec.MsgspecError, TypeError) as e: raise CallError(f"{key} cannot be {value!r}", f"{what}", str(e)) from None
+        except (msgspec.MsgspecError, TypeError) as e: raise CallError(f"{key} cannot be {value!r}", what, _choices(type(record), key) or str(e)) from None
         for name, x in new.items():
             data[name] = {**(data.get(name) or {}), **x} if isinstance(x, dict) and ("." in key or isinstance(value, Mapping)) else x
     try: return msgspec.convert(data, type(record))

@@ -48,7 +48,7 @@ class Bank:
         self.person.append(np.zeros(len(spans), bool) if person is None else person)
         if self.halves and len(self) > WHOLE:
             self.parts = [_halved(x) for x in self.parts] if grown else [*self.parts[:-1], _halved(v)]
-        if (mb := self.megabytes) > self.limit: raise DataError(f"the vectors of its first {len(self):,} mentions take {mb:,.0f} MB, which is more than the limit of {self.limit:,} MB", do="set a larger limit, or give it fewer words at a time")
+        if (mb := self.megabytes) > self.limit: raise DataError(f"the vectors of its first {len(self):,} mentions take {mb:,.0f} MB, which is more than the limit of {self.limit:,} MB", do="set a larger one with -p megabytes=, or give it fewer words at a time")
     def close(self, t: Text):
         "Look up what is known of the mentions; nothing is added any more."
         fields = (torch.cat([v[k] for v in self.parts]) for k in range(len(Vectors._fields)))
@@ -61,7 +61,7 @@ class Bank:
     def check(self, policy: str):
         "Refuse a policy whose scores would not fit beside the vectors: unbounded holds 64 mentions with all that stand for entities."
         blocks = 64*len(self) if policy == "unbounded" else PAIRS
-        if (mb := self.megabytes + 12*blocks/1e6) > self.limit: raise DataError(f"policy {policy} would take {mb:,.0f} MB for {len(self):,} mentions, which is more than the limit of {self.limit:,} MB", do="set a larger limit, or policy=local")
+        if (mb := self.megabytes + 12*blocks/1e6) > self.limit: raise DataError(f"policy {policy} would take {mb:,.0f} MB for {len(self):,} mentions, which is more than the limit of {self.limit:,} MB", do="set a larger one with -p megabytes=, or policy=local")
     @torch.no_grad()
     def scores(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         "Score some mentions with others; what is no earlier mention of the same text scores minus infinity."

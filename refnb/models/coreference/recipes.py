@@ -56,7 +56,7 @@ class CorefModel(Record):
     reach: int = 400                 # of local: the last mentions; and earlier ones that share a word
     recent: int = 25                 # of lru and dual: entities that were used last
     frequent: int = 25               # of dual: entities that were used most
-    limit: int = 4000                # megabytes that what is kept of mentions may take
+    megabytes: int = 4000            # that the vectors of mentions may take
     kinds: Literal["all", "persons"] = "all" # of the entities that are reported
     singletons: bool = True          # entities of one mention are reported
     note: str = ""                   # what a reader should know
@@ -65,15 +65,15 @@ class CorefModel(Record):
     def fault(self) -> str:
         "What is wrong with the values, or nothing."
         least = {"segment": 32, "context": 0, "frozen": 0, "hidden": 1, "widest": 1, "size": 1, "ffn": 1, "order": 1, "candidates": 1,
-                 "reach": 1, "recent": 1, "frequent": 0, "limit": 1}
+                 "reach": 1, "recent": 1, "frequent": 0, "megabytes": 1}
         if bad := next((f for f, n in least.items() if getattr(self, f) < n), ""): return f"field {bad}: {getattr(self, bad)} is less than {least[bad]}"
         if 2*self.context > self.segment//2: return f"field context: {self.context} pieces on both sides are more than half of a segment of {self.segment}"
         if not 0 < self.share <= 1: return f"field share: {self.share} is no share above 0"
         return next((f"field {f}: is no number" for f in ("threshold", "bias") if not abs(getattr(self, f)) < float("inf")), "")
 
-UNHASHED = {"title", "licence", "note", "checkpoint", "weights", "limit"}  # what changes no cluster, or is known by its hash
+UNHASHED = {"title", "licence", "note", "checkpoint", "weights", "megabytes"}  # what changes no cluster, or is known by its hash
 CHOSEN = {"threshold", "bias"}  # by training, on development documents
-CLUSTERING = ("policy", "reach", "recent", "frequent", "limit", "kinds", "singletons")  # what no training depends on
+CLUSTERING = ("policy", "reach", "recent", "frequent", "megabytes", "kinds", "singletons")  # what no training depends on
 
 # %% ../../../nbs/models/coreference/00_recipes.ipynb #b045066a
 class CorefRecipe(Record):

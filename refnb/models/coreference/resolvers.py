@@ -176,7 +176,7 @@ class Resolver(nn.Module):
     @torch.no_grad()
     def bank(self, t: Text, given: Sequence[Span]|None = None, more: Sequence[Span] = (), halves: bool = True) -> Bank|None:
         "Read a text and keep of its mentions what links are scored from; None: it has no mention."
-        out = Bank(self.scorer, self.m.limit, halves)
+        out = Bank(self.scorer, self.m.megabytes, halves)
         for spans, r in self.streamed(t, given, more): out.add(spans, self.scorer.vectors(r), self._persons(r))
         if not len(out): return None
         out.close(t)

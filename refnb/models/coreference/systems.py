@@ -99,12 +99,16 @@ class CorefSystem(BaseSystem):
     def lacks(self, task: Task) -> str:
         if why := super().lacks(task): return why
         if task.benchmark == "altentities": return "finds who is meant in a story; which of two things an expression picks is told by no cluster"
-        if not (folder := self.folder(task)): return f"is not trained for it: refnb train {self.base} {task.name.rpartition('/')[0]}{self._settings()}, or name a folder with -p checkpoint=FOLDER"
-        if seen := _seen(task, folder): return f"has learnt from {seen} of the documents of {task.name}; such a score would say nothing: train it on others, or name a folder with -p checkpoint=FOLDER"
+        if not (folder := self.folder(task)): return f"is not trained for it: {self._command(task)}, or name a folder with -p checkpoint=FOLDER"
+        if seen := _seen(task, folder): return f"has learnt from {seen} of the documents of {task.name}; such a score would say nothing: train it on others ({self._command(task)}), or name a folder with -p checkpoint=FOLDER"
         try: check_pair_model(encoder_of(self.model.encoder, self.model.segment), task.settings.offline)
         except DataError as e: return str(e)
         return ""
-    def _settings(self) -> str: return "".join(f" -p {x}" for x in variant_name("", self.other)[1:-1].split(",") if x)
+    def _command(self, task: Task) -> str:
+        "The command that trains it so that it can answer a task: on LitBank, unless the task has texts to learn from."
+        settings = "".join(f" -p {variant_name('', {k: v})[1:-1]}" for k, v in self.other.items())
+        own = task.name.rpartition("/")[0] if task.benchmark in ("kitmus", "litbank") else "litbank"
+        return f"refnb train {self.base} {own}{settings}"
     def _its_folder(self, task: Task) -> Path:
         if not (folder := self.folder(task)): raise DataError(self.lacks(task), self.name)
         return folder

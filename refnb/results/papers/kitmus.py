@@ -54,7 +54,7 @@ def own_runs(system: str, task: str, s: Settings) -> Runs:
     unseeded = lambda name: {k: v for k, v in split_name(name)[1].items() if k != "seed"}
     names = sorted(name for name in known if unseeded(name) == unseeded(system))
     found = [got[1] for name in names if (got := the_summary(task, name, s.runs, places_of_summaries(s), the_usual(name)))]
-    why = "" if found else f"no run of it: refnb train {base} {task.rpartition('/')[0]}, then refnb run {task} {base}"
+    why = "" if found else f"no run of it: refnb run {task} '{system}'"
     return Runs([counted_links(x.counts)["template pair"] for x in found], [f"{x.info.system}@{run_hash(x.info)}" for x in found], why)
 
 # %% ../../../nbs/results/papers/07_kitmus.ipynb #41c9913b
