@@ -38,21 +38,21 @@ class CorefModel(Record):
     mentions: Literal["banded", "start-end", "enumerated"] = "banded" # how mentions are found
     hidden: int = 256                # width of the heads
     widest: int = 30                 # words of a mention; start-end has no limit
-    antecedents: Literal["experts", "c2f", "maverick"] = "experts" # how links are scored
-    size: int = 64                   # of an expert's vectors
+    antecedents: Literal["experts", "c2f", "maverick", "entities"] = "experts" # how links are scored
+    size: int = 64                   # of an expert's vectors, or of an entity's
     experts: bool = True             # one scorer for each category of pairs, and not one for all
     tables: bool = True              # distances, nesting, quotations, pronouns are looked up
     threshold: float = 0.            # score above which a span is a mention
     bias: float = 0.                 # added to the score of each link
     weights: str = ""                # of what was trained: a folder that the package carries
     checkpoint: str = ""             # the same: a folder of yours
-    ffn: int = 150                   # width of the nets that score spans (enumerated) and pairs of them (c2f)
+    ffn: int = 150                   # width of the nets that score spans (enumerated), pairs of them (c2f), or entities
     share: float = .4                # spans that enumerated keeps, for each word
     order: int = 2                   # of c2f: with 2, antecedents are mixed into the vectors of mentions
     candidates: int = 50             # antecedents that c2f looks at closely
     released: bool = False           # as Maverick's package computes: where start-end looks for ends, and in single precision
     given: Literal["", "gold"] = ""  # mentions are not looked for: those of the task's gold are linked
-    policy: Literal["auto", "local", "all", "unbounded", "lru", "dual"] = "auto" # which earlier mentions a mention is compared with; auto: all in a document, local in a book
+    policy: Literal["auto", "local", "all", "unbounded", "lru", "dual"] = "auto" # what a mention is compared with; auto: all earlier mentions in a document, local in a book; entities: unbounded, dual
     reach: int = 400                 # of local: the last mentions; and earlier ones that share a word
     recent: int = 25                 # of lru and dual: entities that were used last
     frequent: int = 25               # of dual: entities that were used most
@@ -98,6 +98,7 @@ class CorefRecipe(Record):
     bf16: bool = False         # sums of the heads in bfloat16; those of the encoder are, where the machine can
     seed: int = 0              # of everything that is drawn
     documents: int = 0         # that are learnt from, the first of them; 0: all
+    memory: Literal["unbounded", "dual"] = "unbounded" # of entities: those that a mention is compared with in training
 
     def fault(self) -> str:
         "What is wrong with the values, or nothing."
