@@ -52,10 +52,12 @@ class CorefModel(Record):
     candidates: int = 50             # antecedents that c2f looks at closely
     released: bool = False           # as Maverick's package computes: where start-end looks for ends, and in single precision
     given: Literal["", "gold"] = ""  # mentions are not looked for: those of the task's gold are linked
-    policy: Literal["auto", "local", "all", "unbounded", "lru", "dual"] = "auto" # what a mention is compared with; auto: all earlier mentions in a document, local in a book; entities: unbounded, dual
+    policy: Literal["auto", "local", "all", "unbounded", "lru", "dual", "windows"] = "auto" # what a mention is compared with; auto: all earlier mentions in a document, local in a book; entities: unbounded, dual
     reach: int = 400                 # of local: the last mentions; and earlier ones that share a word
     recent: int = 25                 # of lru and dual: entities that were used last
     frequent: int = 25               # of dual: entities that were used most
+    window: int = 1500               # of windows: words, nominally; a window ends with a sentence
+    join: Literal["none", "names", "scores"] = "names" # of windows: what makes entities of two windows one
     megabytes: int = 4000            # that the vectors of mentions may take
     kinds: Literal["all", "persons"] = "all" # of the entities that are reported
     singletons: bool = True          # entities of one mention are reported
@@ -65,7 +67,7 @@ class CorefModel(Record):
     def fault(self) -> str:
         "What is wrong with the values, or nothing."
         least = {"segment": 32, "context": 0, "frozen": 0, "hidden": 1, "widest": 1, "size": 1, "ffn": 1, "order": 1, "candidates": 1,
-                 "reach": 1, "recent": 1, "frequent": 0, "megabytes": 1}
+                 "reach": 1, "recent": 1, "frequent": 0, "window": 1, "megabytes": 1}
         if bad := next((f for f, n in least.items() if getattr(self, f) < n), ""): return f"field {bad}: {getattr(self, bad)} is less than {least[bad]}"
         if 2*self.context > self.segment//2: return f"field context: {self.context} pieces on both sides are more than half of a segment of {self.segment}"
         if not 0 < self.share <= 1: return f"field share: {self.share} is no share above 0"
@@ -73,7 +75,7 @@ class CorefModel(Record):
 
 UNHASHED = {"title", "licence", "note", "checkpoint", "weights", "megabytes"}  # what changes no cluster, or is known by its hash
 CHOSEN = {"threshold", "bias"}  # by training, on development documents
-CLUSTERING = ("policy", "reach", "recent", "frequent", "megabytes", "kinds", "singletons")  # what no training depends on
+CLUSTERING = ("policy", "reach", "recent", "frequent", "window", "join", "megabytes", "kinds", "singletons")  # what no training depends on
 
 # %% ../../../nbs/models/coreference/00_recipes.ipynb #b045066a
 class CorefRecipe(Record):

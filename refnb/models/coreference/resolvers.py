@@ -25,6 +25,7 @@ from .antecedents import LEAST, CoarseToFine, Experts, Maverick, best_antecedent
 from .entities import EntityScorer, ReadEntities
 from .bank import WHOLE, Bank
 from .recipes import CorefModel, CorefRecipe
+from ...metrics.windows import window_starts
 
 # %% ../../../nbs/models/coreference/09_resolvers.ipynb #6309a599
 TYPES, KINDS = ("PER", "FAC", "LOC", "GPE", "VEH", "ORG"), ("PROP", "NOM", "PRON")
@@ -214,9 +215,15 @@ class Resolver(nn.Module):
         if (bank := self.bank(t, given, more)) is None: return [], np.zeros(0, int), np.zeros(0, bool)
         policy = self.m.policy if self.m.policy != "auto" else "all" if len(bank) <= WHOLE else "local"
         bank.check(policy)
-        entity = clustered(policy, bank.scores, bank.known, self._sizes(), self.m.bias, [known.get(s, -1) for s in bank.spans]).entity
+        about = bank.known.in_windows(self._windows(t, bank.spans)) if policy == "windows" else bank.known
+        entity = clustered(policy, bank.scores, about, self._sizes(), self.m.bias, [known.get(s, -1) for s in bank.spans]).entity
         return bank.spans, entity, bank.persons
-    def _sizes(self) -> Sizes: return Sizes(self.m.reach, recent=self.m.recent, frequent=self.m.frequent)
+    def _sizes(self) -> Sizes: return Sizes(self.m.reach, recent=self.m.recent, frequent=self.m.frequent, join=self.m.join)
+    def _windows(self, t: Text, spans: Sequence[Span]) -> np.ndarray:
+        "Number the window that each mention stands in, by the rule of the split setting."
+        lengths = np.diff([*t.starts, len(t)]).tolist()
+        first = window_starts([range(n) for n in lengths], self.m.window)
+        return np.searchsorted(first, [t.sentence[s.start] for s in spans], "right") - 1
     def _from_entities(self, t: Text, given: Sequence[Span]|None, known: dict[Span, int], more: Sequence[Span]) -> tuple[list[Span], np.ndarray, np.ndarray]:
         "The same where mentions are compared with entities."
         if (bank := self.bank(t, given, more)) is None: return [], np.zeros(0, int), np.zeros(0, bool)
