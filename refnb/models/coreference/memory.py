@@ -212,7 +212,7 @@ def rated_plain(scores: Scores, known: Known, mine: Sequence[int], entities: Seq
         out.append(sum(best)/len(best) if best else -np.inf)
     return out
 
-def in_windows_plain(scores: Scores, known: Known, join: Join = "names", bias: float = 0., given: Sequence[int] = ()) -> np.ndarray:
+def in_windows_plain(scores: Scores, known: Known, join: Join = "scores", bias: float = 0., given: Sequence[int] = ()) -> np.ndarray:
     "Number the entity of each mention: windows apart, then an entity joins an earlier one."
     entities: list[list[int]] = []
     for found in _apart(scores, known, all_plain, bias, given):
@@ -278,7 +278,7 @@ def _firsts(many: Sequence[int]) -> np.ndarray:
     "Where each of several neighbouring groups begins."
     return np.cumsum([0, *many[:-1]])
 
-def in_windows(scores: Scores, known: Known, join: Join = "names", bias: float = 0., given: Sequence[int] = ()) -> np.ndarray:
+def in_windows(scores: Scores, known: Known, join: Join = "scores", bias: float = 0., given: Sequence[int] = ()) -> np.ndarray:
     "The same as in_windows_plain, with the scores of a window at once."
     joined = _Joined(known)
     for found in _apart(scores, known, all_pairs, bias, given):
@@ -529,7 +529,7 @@ class Sizes(NamedTuple):
     most: int = 8      # local: earlier mentions that share a word, for each word
     recent: int = 25   # lru and dual: the entities used last
     frequent: int = 25 # dual: the entities used most
-    join: Join = "names" # windows: what makes entities of two windows one
+    join: Join = "scores" # windows: what makes entities of two windows one
 
 def _plain(policy: str, scores: Scores, known: Known, size: Sizes, bias: float, given: Sequence[int]) -> Remembered:
     if policy == "all": return Remembered(link(all_plain(scores, len(known)), bias, given), [])

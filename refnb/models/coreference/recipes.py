@@ -57,7 +57,7 @@ class CorefModel(Record):
     recent: int = 25                 # of lru and dual: entities that were used last
     frequent: int = 25               # of dual: entities that were used most
     window: int = 1500               # of windows: words, nominally; a window ends with a sentence
-    join: Literal["none", "names", "scores"] = "names" # of windows: what makes entities of two windows one
+    join: Literal["none", "names", "scores"] = "scores" # of windows: what makes entities of two windows one; scores is best on LitBank's development documents, in windows of 500 and of 1,000
     megabytes: int = 4000            # that the vectors of mentions may take
     kinds: Literal["all", "persons"] = "all" # of the entities that are reported
     singletons: bool = True          # entities of one mention are reported
