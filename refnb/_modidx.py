@@ -2049,6 +2049,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                        'refnb/models/coreference/entities.py'),
                                                    'refnb.models.coreference.entities.ReadEntities.__init__': ( 'models/coreference/entities.html#readentities.__init__',
                                                                                                                 'refnb/models/coreference/entities.py'),
+                                                   'refnb.models.coreference.entities.ReadEntities._some': ( 'models/coreference/entities.html#readentities._some',
+                                                                                                             'refnb/models/coreference/entities.py'),
                                                    'refnb.models.coreference.entities.ReadEntities.add': ( 'models/coreference/entities.html#readentities.add',
                                                                                                            'refnb/models/coreference/entities.py'),
                                                    'refnb.models.coreference.entities.ReadEntities.scores': ( 'models/coreference/entities.html#readentities.scores',
