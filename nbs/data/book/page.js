@@ -12,7 +12,7 @@ const drawn = (tag, set, ...inside) => {
 }
 const read = id => JSON.parse(at(id).textContent)
 const count = n => n.toLocaleString("en-GB")
-const COLORS = 8, LANE = 20, FEW = 12, MANY = 40, LISTED = 300, DEEPEST = 6, MOST = 400
+const COLORS = 8, FEW = 12, MANY = 40, LISTED = 300, DEEPEST = 6, MOST = 400
 const SHORT = 60, LONG = 300  // tokens of a block: at least, if no paragraph ends; at most
 const FAULTS = ["", "in a piece apart", "another character", "missed", "spurious"]
 const color = row => `k${row < COLORS ? row : "x"}`
@@ -79,19 +79,21 @@ function opened(i) {
 const blockOf = (d, token) => Math.max(0, Math.min(d.letters.length - 1, after(d.starts, token + 1) - 1))
 const compared = () => book.sides.length > 1
 const shownSides = () => !compared() ? [0] : mode == "both" ? [0, 1] : [mode]
-const total = row => Math.max(...book.sizes.map(s => s[row]))
+const remembered = new Map()  // lists that take a while, of the open document
+function once(name, make) { if (!remembered.has(name)) remembered.set(name, make()); return remembered.get(name) }
+const total = row => book.sizes[mode == 1 ? 1 : 0][row]
 
 
 // Words, and boxes around mentions
 
-const CLOSING = /^(?:[,.;:!?)\]}’”%…]+|''|n['’]t|['’](?:s|re|ve|ll|d|m))$/i, OPENING = /^(?:[([{“‘£$]+|``)$/
+const CLOSING = /^(?:[,.;:!?)\]}’”%…]+|''|n['’]t|['’](?:s|re|ve|ll|d|m))$/i, OPENING = /^(?:[([{“‘£$]+|``)$/, APOSTROPHE = /^['’]$/, ENDING = /^(?:s|t|re|ve|ll|d|m)$/i
 const word = t => t !== undefined && /[\p{L}\p{N}]/u.test(t)
 function spacer() {  // the blank before a token, as print has it; tokens themselves are as in the file
   let quoted = false, glue = false
   return (before, token, next) => {
     const tight = glue || CLOSING.test(token)
     glue = OPENING.test(token)
-    if (token == "-" && word(before) && word(next)) { glue = true; return "" }
+    if ((token == "-" || (APOSTROPHE.test(token) && ENDING.test(next ?? ""))) && word(before) && word(next)) { glue = true; return "" }
     if (token == '"') {
       const closes = quoted || (/^[,.!?—]$/.test(before ?? "") && /^\p{Ll}/u.test(next ?? ""))
       quoted = !closes
@@ -256,9 +258,8 @@ function go(token) {  // bring a place into the upper third of the window
 let told = 0
 function here() {
   const size = Math.max(1, book.tokens.length), from = tokenAt(box.scrollTop)/size, to = tokenAt(box.scrollTop + box.clientHeight)/size
-  at("here").style.transform = `translateX(${100*from}%)`
-  at("here").style.width = "100%"
-  at("here").style.clipPath = `inset(0 calc(${100 - 100*(to - from)}% - 2px) 0 0)`
+  at("here").style.left = `${100*from}%`
+  at("here").style.width = `${100*(to - from)}%`
   if (!told) told = setTimeout(present, 120)
 }
 function present() {
@@ -276,6 +277,7 @@ function present() {
 
 // The timeline
 
+const laneHeight = () => parseFloat(getComputedStyle(at("rows")).getPropertyValue("--lane"))
 const laneRows = () => {
   const rows = book.order.slice(0, lanes)
   if (picked >= 0 && !rows.includes(picked)) rows.unshift(picked)
@@ -290,7 +292,7 @@ function stage() {
     return e
   }
   at("row-names").replaceChildren(...rows.map(name), ...(faults ? [made("div", {className: "faults"}, "differences")] : []))
-  const canvas = at("canvas"), width = at("lanes").clientWidth, height = LANE*(rows.length + faults), scale = devicePixelRatio || 1
+  const canvas = at("canvas"), width = at("lanes").clientWidth, LANE = laneHeight(), height = LANE*(rows.length + faults), scale = devicePixelRatio || 1
   canvas.width = width*scale
   canvas.height = height*scale
   canvas.style.height = `${height}px`
@@ -308,7 +310,7 @@ function stage() {
     pen.fillStyle = tint("faint")
     pen.fillRect(0, i*LANE + LANE - 1, width, .5)
     const parts = book.lanes.map(l => unpacked(l[row])), most = Math.max(3, ...parts.flat().map(x => x[1]))
-    parts.forEach((part, s) => lane(part, i*LANE + (parts.length > 1 ? 2.5 + 8*s : 4), parts.length > 1 ? 6.5 : 11, tint(color(row)), most))
+    parts.forEach((part, s) => lane(part, i*LANE + LANE*(parts.length > 1 ? .13 + .4*s : .2), LANE*(parts.length > 1 ? .33 : .56), tint(color(row)), most))
   })
   if (faults) {
     const flat = unpacked(book.faults), most = Math.max(1, ...flat.map(x => x[1]))
@@ -322,7 +324,7 @@ function stage() {
 }
 at("more").onclick = () => { lanes = lanes == FEW ? MANY : FEW; stage() }
 at("lanes").onclick = e => {
-  const area = at("lanes").getBoundingClientRect(), row = laneRows()[Math.floor((e.clientY - area.top)/LANE)]
+  const area = at("lanes").getBoundingClientRect(), row = laneRows()[Math.floor((e.clientY - area.top)/laneHeight())]
   const token = Math.floor((e.clientX - area.left)/area.width*book.tokens.length)
   if (row !== undefined && row != picked) pick(row, false)
   now = nearest(row, token)
@@ -357,9 +359,10 @@ function phrase(x, most = 8) {
   for (let t = x.start; t <= Math.min(x.end, x.start + most - 1); t++) out += (t > x.start ? blank(book.tokens[t - 1], book.tokens[t], book.tokens[t + 1]) : (blank(undefined, book.tokens[t], book.tokens[t + 1]), "")) + book.tokens[t]
   return out + (x.end >= x.start + most ? " …" : "")
 }
-function mentionsOf(row, sides = shownSides()) {  // of a character, each once, in the order of the text; -1: of all
+const mentionsOf = row => once(`mentions ${row} ${mode}`, () => spansOf(row))
+function spansOf(row) {  // mentions of a character, each once, in the order of the text; -1: of all
   const out = new Map()
-  for (const s of sides) {
+  for (const s of shownSides()) {
     const m = book.sides[s]
     for (let k = 0; k < m.n; k++) if (row < 0 || book.row(s, k) == row) out.set(key(m.start[k], m.end[k]), {start: m.start[k], end: m.end[k]})
   }
@@ -394,16 +397,16 @@ function pick(row, redrawn = true) {
 
 // The network
 
-const R = 400, TALL = 300
+const R = 400, TALL = 340
 function graph() {
   const edges = book.edges[mode == 1 ? 1 : 0], most = Math.max(1, ...edges.map(e => e[2])), largest = Math.max(1, ...book.nodes.map(total))
   const near = new Set([picked])
   for (const [a, b] of edges) { if (a == picked) near.add(b); if (b == picked) near.add(a) }
-  const place = new Map(book.nodes.map((row, i) => [row, [24 + (R - 48)*book.places[i][0], 18 + (TALL - 48)*book.places[i][1]]]))
+  const place = new Map(book.nodes.map((row, i) => [row, [40 + (R - 80)*book.places[i][0], 20 + (TALL - 52)*book.places[i][1]]]))
   const inside = place.has(picked)
   const line = ([a, b, n]) => {
     const [[x1, y1], [x2, y2]] = [place.get(a), place.get(b)], on = a == picked || b == picked
-    return drawn("line", {x1, y1, x2, y2, "stroke-width": .5 + 5*n/most, class: on ? "on" : ""}, drawn("title", {}, `${book.names[a]} and ${book.names[b]}: ${count(n)}`))
+    return drawn("line", {x1, y1, x2, y2, "stroke-width": .5 + 5*n/most, "stroke-opacity": .15 + .6*n/most, class: on ? "on" : ""}, drawn("title", {}, `${book.names[a]} and ${book.names[b]}: ${count(n)}`))
   }
   const node = row => {
     const [x, y] = place.get(row), r = 4 + 13*Math.sqrt(total(row)/largest), name = book.names[row]
@@ -444,7 +447,8 @@ function step(all, way) {  // to the next in the order of the text, from the one
   go(now.start)
   tell()
 }
-function faults() {  // differences, of the selected character if there is one
+const faults = () => once(`faults ${picked}`, faultsOf)
+function faultsOf() {  // differences, of the selected character if there is one
   const out = new Map()
   book.sides.forEach((m, s) => {
     for (let k = 0; k < m.n; k++) if (m.state[k]) out.set(key(m.start[k], m.end[k]), {start: m.start[k], end: m.end[k]})
@@ -532,6 +536,7 @@ function legend() {
 }
 function open(i) {
   book = opened(i)
+  remembered.clear()
   book.order = book.names.map((_, row) => row)
   if (!compared()) mode = 0
   else if (mode !== "both" || innerWidth < 768) mode = innerWidth < 768 ? 0 : "both"
@@ -550,8 +555,8 @@ function open(i) {
   columns()
   legend()
   relaid()
-  if (i == about.first) performance.mark("first block")
   list(); detail(); stage(); graph(); tell(); present()
+  if (i == about.first) performance.mark("shown")
 }
 box.onscroll = () => requestAnimationFrame(draw)
 let width = innerWidth

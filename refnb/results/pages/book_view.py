@@ -126,7 +126,7 @@ def meetings(
         out.update({(min(a, b), max(a, b)) for a in present for b in near if a != b})
     return out
 
-# %% ../../../nbs/results/pages/02_book_view.ipynb #4b61e069
+# %% ../../../nbs/results/pages/02_book_view.ipynb #d287a059
 def layout(
     n: int,                                 # nodes
     weights: Mapping[tuple[int, int], int], # how much two nodes belong together
@@ -145,7 +145,8 @@ def layout(
         move = push.sum(1) - .3*at  # and all towards the middle, or strangers would leave
         length = np.maximum(np.hypot(move[:, 0], move[:, 1]), 1e-9)[:, None]
         at = at + move/length*np.minimum(length, .1*(1 - step/steps))
-    at = (at - at.min(0))/np.maximum(at.max(0) - at.min(0), 1e-9)
+    ranks = at.argsort(0).argsort(0)/(n - 1)  # half of a place is its rank, which pulls a crowd apart
+    at = (ranks + (at - at.min(0))/np.maximum(at.max(0) - at.min(0), 1e-9))/2
     return [(round(float(x), 3), round(float(y), 3)) for x, y in at]
 
 # %% ../../../nbs/results/pages/02_book_view.ipynb #9ba7c350
@@ -242,7 +243,7 @@ def view_book(
     if isinstance(documents, Document) and isinstance(predicted, Document): return BookView([book_data(documents, predicted, labels)])
     return BookView([book_data(d, p, labels) for d, p in pair(golds, _several(predicted)).pairs])
 
-# %% ../../../nbs/results/pages/02_book_view.ipynb #c602c9a4
+# %% ../../../nbs/results/pages/02_book_view.ipynb #5ba07261
 def _is_of_documents(r: Run) -> bool:
     return r.kind is ClusterAnswer or (is_task(r.info.task) and the_card(r.info.task).shape == "clusters")
 
@@ -267,8 +268,10 @@ def _view_of_run(r: Run, other: Run|str|Path|None, s: Settings) -> BookView:
         second = _named_run(other, s)
         return view_book(mine, _run_documents(second, s), (r.info.system, second.info.system))
     gold = _gold_of(r, s)
-    sides = [(gold[d.doc_key].changed(meta=d.meta), d) if d.doc_key in gold else (d, None) for d in mine]
-    return BookView([book_data(d, p, ("gold", r.info.system)) for d, p in sides])
+    def told(d: Document) -> dict[str, Any]:
+        if d.doc_key not in gold: return book_data(d, labels=(r.info.system,))
+        return book_data(gold[d.doc_key].changed(meta=d.meta), d, ("gold", r.info.system))
+    return BookView([told(d) for d in mine])
 
 def _view_of_file(path: Path, other: str|Path|None) -> BookView:
     "Look at a file of documents, alone or beside another."
