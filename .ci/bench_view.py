@@ -53,6 +53,7 @@ def rows() -> Iterator[Row]:
         return
     with tempfile.TemporaryDirectory() as tmp, browser(Path(tmp)) as port:
         tab = Tab(port, "file://")
+        tab.call("Page.bringToFront")  # a hidden page has no frames
         for k, (name, sides) in enumerate(books(load_settings(offline=True)).items()):
             path = Path(tmp)/f"page{k}.html"
             yield Row(f"{name}: its page made", cpu(lambda sides=sides, path=path: view_book(*sides).write(path)), 1.)

@@ -20,6 +20,7 @@ const box = at("text"), flow = at("flow"), about = read("about")
 
 let book = null           // the open document
 let mode = "both"         // which side is shown: 0, 1 or both
+let wished = null         // the same, as the reader chose it
 let picked = -1           // the selected character
 let now = null            // the mention that was stepped to, or the hit
 let hits = [], query = ""
@@ -174,7 +175,7 @@ function estimate() {  // the height of each block, by its letters; corrected wh
   const p = probe.firstElementChild, style = getComputedStyle(p), pen = document.createElement("canvas").getContext("2d")
   pen.font = `${style.fontSize} ${style.fontFamily}`
   const sample = book.tokens.slice(0, 400).join(" "), letter = pen.measureText(sample).width/Math.max(1, sample.length)
-  const line = parseFloat(style.lineHeight), room = p.clientWidth, stacked = sides > 1 && probe.lastElementChild.offsetTop > p.offsetTop + 5
+  const line = parseFloat(style.lineHeight), room = Math.max(100, p.clientWidth), stacked = sides > 1 && probe.lastElementChild.offsetTop > p.offsetTop + 5
   const around = parseFloat(getComputedStyle(probe).paddingTop) + parseFloat(getComputedStyle(probe).paddingBottom)
   probe.remove()
   heights = Float64Array.from(book.letters, n => around + (stacked ? sides : 1)*line*Math.max(1, Math.ceil(1.04*n*letter/room)))
@@ -214,7 +215,7 @@ function measure() {  // correct heights; what is at the top of the window stays
   return true
 }
 function draw() {
-  if (!heights.length) return
+  if (!heights || !box.clientWidth) return
   for (let k = 0; k < 5; k++) {
     const y = box.scrollTop, spare = .6*box.clientHeight, first = blockAt(y - spare), last = blockAt(y + box.clientHeight + spare)
     for (const [b, e] of seen) if (b < first || b > last) { e.remove(); seen.delete(b) }
@@ -229,7 +230,7 @@ function redraw() {  // the same blocks, drawn anew
   draw()
 }
 function relaid() {  // blocks have other heights: begin again, at the same place
-  if (!book.letters.length) return
+  if (!book.letters.length || !box.clientWidth) return
   const token = heights ? tokenAt(box.scrollTop) : 0
   for (const e of seen.values()) e.remove()
   seen.clear()
@@ -239,6 +240,7 @@ function relaid() {  // blocks have other heights: begin again, at the same plac
   draw()
 }
 function go(token) {  // bring a place into the upper third of the window
+  pane("text")
   const third = () => .3*box.clientHeight, b = blockOf(book, token)
   box.scrollTop = tops[b] + heights[b]*(token - book.starts[b])/(book.starts[b + 1] - book.starts[b]) - third()
   redraw()
@@ -264,6 +266,7 @@ function here() {
 }
 function present() {
   told = 0
+  if (!heights) return
   const from = tokenAt(box.scrollTop), to = tokenAt(box.scrollTop + box.clientHeight), n = new Map()
   for (const s of shownSides()) {
     const m = book.sides[s]
@@ -328,7 +331,6 @@ at("lanes").onclick = e => {
   const token = Math.floor((e.clientX - area.left)/area.width*book.tokens.length)
   if (row !== undefined && row != picked) pick(row, false)
   now = nearest(row, token)
-  pane("text")
   go(now && Math.abs(now.start - token) < book.tokens.length/50 ? now.start : token)
   tell()
 }
@@ -402,7 +404,7 @@ function graph() {
   const edges = book.edges[mode == 1 ? 1 : 0], most = Math.max(1, ...edges.map(e => e[2])), largest = Math.max(1, ...book.nodes.map(total))
   const near = new Set([picked])
   for (const [a, b] of edges) { if (a == picked) near.add(b); if (b == picked) near.add(a) }
-  const place = new Map(book.nodes.map((row, i) => [row, [40 + (R - 80)*book.places[i][0], 20 + (TALL - 52)*book.places[i][1]]]))
+  const place = new Map(book.nodes.map((row, i) => [row, [50 + (R - 100)*book.places[i][0], 20 + (TALL - 52)*book.places[i][1]]]))
   const inside = place.has(picked)
   const line = ([a, b, n]) => {
     const [[x1, y1], [x2, y2]] = [place.get(a), place.get(b)], on = a == picked || b == picked
@@ -440,6 +442,7 @@ function tell(text) {
 }
 function step(all, way) {  // to the next in the order of the text, from the one before or from the top of the window
   if (!all.length) return tell("there is none")
+  pane("text")
   const place = x => key(x.start, x.end), reading = tokenAt(box.scrollTop + (way > 0 ? 0 : box.clientHeight))
   const from = now ? place(now) : key(Math.floor(reading), Math.floor(reading)) - (way > 0 ? 1 : 0)
   const places = all.map(place), k = way > 0 ? after(places, from + 1) : after(places, from) - 1
@@ -516,7 +519,7 @@ const PANES = {text: "Text", characters: "Characters", stage: "Timeline", networ
 function pane(name) {
   if (document.body.dataset.pane != name) {
     document.body.dataset.pane = name
-    if (name == "text") draw()
+    if (name == "text") relaid()
     if (name == "stage") stage()
   }
   for (const b of at("panes").children) b.setAttribute("aria-pressed", String(b.dataset.pane == name))
@@ -526,8 +529,14 @@ function columns() {
   at("heads").hidden = !compared() || mode != "both"
   if (!compared()) return
   at("heads").replaceChildren(...book.labels.map(x => made("span", {}, made("bdi", {}, x))))
-  const choice = (value, name) => made("label", {}, made("input", {type: "radio", name: "columns", checked: value === mode, onchange: () => { mode = value; columns(); relaid(); graph(); list() }}), made("bdi", {}, name))
+  const choice = (value, name) => made("label", {}, made("input", {type: "radio", name: "columns", checked: value === mode, onchange: () => { wished = value; turned() }}), made("bdi", {}, name))
   at("columns").replaceChildren(at("columns").firstElementChild, choice(0, book.labels[0]), choice(1, book.labels[1]), choice("both", "both"))
+}
+function turned() {  // to other columns
+  mode = !compared() ? 0 : wished ?? (innerWidth < 768 ? 0 : "both")
+  columns()
+  relaid()
+  graph()
 }
 function legend() {
   const example = (name, text) => made("span", {className: `m ${name}`}, text)
@@ -538,8 +547,6 @@ function open(i) {
   book = opened(i)
   remembered.clear()
   book.order = book.names.map((_, row) => row)
-  if (!compared()) mode = 0
-  else if (mode !== "both" || innerWidth < 768) mode = innerWidth < 768 ? 0 : "both"
   picked = -1
   now = null
   hits = []
@@ -551,16 +558,21 @@ function open(i) {
   seen.clear()
   box.scrollTop = 0
   at("title").textContent = book.title
+  at("title").className = about.books.length > 1 ? "unseen" : ""  // the choice of documents says it
   at("counts").textContent = `${count(book.tokens.filter(Boolean).length)} words · ${count(book.names.length)} clusters · ${book.sides.map((m, s) => `${count(m.n)} mentions${compared() ? ` (${book.labels[s]})` : ""}`).join(", ")}`
-  columns()
   legend()
-  relaid()
-  list(); detail(); stage(); graph(); tell(); present()
+  turned()
+  list(); detail(); stage(); tell(); present()
   if (i == about.first) performance.mark("shown")
 }
 box.onscroll = () => requestAnimationFrame(draw)
 let width = innerWidth
-onresize = () => { if (box.clientWidth) { if (innerWidth != width) relaid(); else draw() } width = innerWidth; stage() }
+onresize = () => {
+  if (innerWidth != width) turned()
+  else draw()
+  width = innerWidth
+  stage()
+}
 matchMedia("(prefers-color-scheme: dark)").onchange = stage
 at("panes").replaceChildren(...Object.entries(PANES).map(([name, text]) => { const b = made("button", {type: "button", onclick: () => pane(name)}, text); b.dataset.pane = name; return b }))
 at("books").hidden = about.books.length < 2

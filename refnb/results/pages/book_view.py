@@ -66,28 +66,39 @@ def state_of(
     if character[p] != g: return 2
     return 0 if largest[g] == p else 1
 
-# %% ../../../nbs/results/pages/02_book_view.ipynb #94c09ae1
+# %% ../../../nbs/results/pages/02_book_view.ipynb #a13e4459
 class Cast(NamedTuple):
     "The characters of a page, the most mentioned first."
     names: list[str]        # what they are called
     rows: list[list[int]]   # by side: the character of each cluster; -1: it has no mention
     sizes: list[list[int]]  # by side: mentions of each character
 
+_Owner = tuple[int, int]  # a side, and a cluster of it
+
+def _owners(sides: Sequence[Document], character: Mapping[int, int]) -> list[list[_Owner]]:
+    "Name for each cluster of each side the cluster whose character it is."
+    first = [(0, i) for i in range(len(sides[0].clusters))]
+    others = [[(0, character[p]) if p in character else (1, p) for p in range(len(d.clusters))] for d in sides[1:]]
+    return [first, *others]
+
+def _sizes(d: Document, owner: Sequence[_Owner]) -> Counter[_Owner]:
+    "Count the mentions of each character on one side."
+    out: Counter[_Owner] = Counter()
+    for o, c in zip(owner, d.clusters, strict=True): out[o] += len(c)
+    return out
+
 def cast_of(
-    sides: Sequence[Document],            # gold, and perhaps what was predicted; with their text
-    character: Mapping[int, int] = {},    # of `aligned`
+    sides: Sequence[Document],         # gold, and perhaps what was predicted; with their text
+    character: Mapping[int, int] = {}, # of `aligned`
 ) -> Cast:
     "Number the characters of one or two sides."
-    sides = [named(d) for d in sides]
-    owners: list[list[tuple[int, int]]] = [[(0, i) for i in range(len(sides[0].clusters))]]
-    for d in sides[1:]: owners.append([(0, character[p]) if p in character else (1, p) for p in range(len(d.clusters))])
-    sizes: list[Counter[tuple[int, int]]] = [Counter() for _ in sides]
-    for size, owner, d in zip(sizes, owners, sides, strict=True):
-        for o, c in zip(owner, d.clusters, strict=True): size[o] += len(c)
-    seen = [o for o in dict.fromkeys(o for owner in owners for o in owner) if any(size[o] for size in sizes)]
+    names, owners = [named(d).names for d in sides], _owners(sides, character)
+    sizes = [_sizes(d, owner) for d, owner in zip(sides, owners, strict=True)]
+    seen = {o for size in sizes for o, n in size.items() if n}
     order = sorted(seen, key=lambda o: ([-size[o] for size in sizes], o))
     row = {o: k for k, o in enumerate(order)}
-    return Cast([plain(sides[k].names[i], 60) for k, i in order], [[row.get(o, -1) for o in owner] for owner in owners], [[size[o] for o in order] for size in sizes])
+    rows = [[row.get(o, -1) for o in owner] for owner in owners]
+    return Cast([plain(names[k][i], 60) for k, i in order], rows, [[size[o] for o in order] for size in sizes])
 
 # %% ../../../nbs/results/pages/02_book_view.ipynb #e0d03442
 BINS = 240
@@ -171,7 +182,7 @@ def _steps(counted: Mapping[int, int]) -> list[int]:
         last = k
     return out
 
-# %% ../../../nbs/results/pages/02_book_view.ipynb #5c53fd26
+# %% ../../../nbs/results/pages/02_book_view.ipynb #4213bf96
 def _all_states(m: Matched) -> tuple[dict[int, int], dict[Span, int]]:
     "Align two sides; say what became of each mention."
     shared = shared_mentions(m)
@@ -179,38 +190,52 @@ def _all_states(m: Matched) -> tuple[dict[int, int], dict[Span, int]]:
     largest = largest_pieces(shared, character)
     return character, {s: state_of(s, m, character, largest) for s in m.gold.keys() | m.predicted.keys()}
 
+def _network(places: Sequence[Sequence[Place]], d: Document, cast: Cast) -> dict[str, Any]:
+    "Collect the network of the most mentioned characters: where they are drawn, and by side who meets whom."
+    nodes = [row for row in range(min(NODES, len(cast.names))) if max(size[row] for size in cast.sizes) > 1]
+    met = [meetings(p, sentence_starts(d), set(nodes)) for p in places]
+    edges = [[[a, b, n] for (a, b), n in sorted(x.items())] for x in met]
+    return {"nodes": nodes, "places": layout(len(nodes), sum(met, Counter())), "edges": edges}
+
+def _stage(places: Sequence[Sequence[Place]], d: Document, cast: Cast) -> list[list[list[int]]]:
+    "Collect the timeline: by side and character."
+    lanes = [timeline(p, d.size) for p in places]
+    return [[_steps(lane.get(row, {})) for row in range(len(cast.names))] for lane in lanes]
+
 def book_data(
-    d: Document,                    # with its text
+    d: Document,                     # with its text
     predicted: Document|None = None, # on the same text, which it may lack
     labels: Sequence[str] = ("gold", "predicted"), # what the two are called
-) -> dict[str, Any]:                # as JSON
+) -> dict[str, Any]:                 # as JSON
     "Collect all that a page shows of a document."
     if not d.size: raise DataError("has no text", f"document {plain(d.doc_key)!r}", "give one that has")
     character, states = _all_states(matched(d, predicted)) if predicted else ({}, {})
     sides = [d, predicted.changed(sentences=d.sentences)] if predicted else [d]
     cast = cast_of(sides, character)
     places = [_places(x, rows) for x, rows in zip(sides, cast.rows, strict=True)]
-    lanes = [timeline(p, d.size) for p in places]
-    nodes = [row for row in range(min(NODES, len(cast.names))) if max(s[row] for s in cast.sizes) > 1]
-    met = [meetings(p, sentence_starts(d), set(nodes)) for p in places]
     faults = timeline(((0, s[0]) for s, k in states.items() if k), d.size)
-    return {"title": plain(str(d.meta.get("title") or d.doc_key), 120), "labels": [plain(x, 40) for x in labels[:len(sides)]],
-            "text": [" ".join(map(_shown, s)) for s in d.sentences if s], "names": cast.names, "rows": cast.rows, "sizes": cast.sizes,
-            "mentions": [_packed(x, states) for x in sides], "bins": BINS, "lanes": [[_steps(l.get(row, {})) for row in range(len(cast.names))] for l in lanes],
-            "faults": _steps(faults.get(0, {})), "nodes": nodes, "places": layout(len(nodes), sum(met, Counter())), "edges": [[[a, b, n] for (a, b), n in sorted(x.items())] for x in met]}
+    title = plain(str(d.meta.get("title") or d.doc_key), 120)
+    return {"title": title, "labels": [plain(x, 40) for x in labels[:len(sides)]],
+            "text": [" ".join(map(_shown, s)) for s in d.sentences if s], "mentions": [_packed(x, states) for x in sides],
+            **cast._asdict(), **_network(places, d, cast), "bins": BINS, "lanes": _stage(places, d, cast),
+            "faults": _steps(faults.get(0, {}))}
 
-# %% ../../../nbs/results/pages/02_book_view.ipynb #0ee1cb41
+# %% ../../../nbs/results/pages/02_book_view.ipynb #a55cb86d
+def _script(id: str, data: Mapping[str, Any]) -> str:
+    "Write data for the page's script, which reads it when it is needed."
+    return f'<script type="application/json" id="{id}">{_without_secrets(page_data(data), os.environ)}</script>'
+
 def _book_page(books: Sequence[Mapping[str, Any]]) -> str:
     "Books as one file."
     about = {"books": [b["title"] for b in books], "first": 0, "before": BEFORE}
-    data = {"about": about, **{f"d{i}": b for i, b in enumerate(books)}}
-    scripts = "\n".join(f'<script type="application/json" id="{k}">{_without_secrets(page_data(v), os.environ)}</script>' for k, v in data.items())
+    data = [_script("about", about), *(_script(f"d{i}", b) for i, b in enumerate(books))]
     carried = {k: packaged(f"data/book/page.{k}").read_bytes().decode() for k in ("html", "css", "js")}
-    frame = {"canary": CANARY["canary"], "wish": CANARY["wish"], "policy": page_policy(style=carried["css"], script=carried["js"])}
+    policy = page_policy(style=carried["css"], script=carried["js"])
     title = html.escape(books[0]["title"] if len(books) == 1 else f"{len(books)} documents")
-    return Template(carried["html"]).substitute(frame, title=title, css=carried["css"], js=carried["js"], data=scripts)
+    frame = {**CANARY, "policy": policy, "title": title, "css": carried["css"], "js": carried["js"]}
+    return Template(carried["html"]).substitute(frame, data="\n".join(data))
 
-# %% ../../../nbs/results/pages/02_book_view.ipynb #fe06c698
+# %% ../../../nbs/results/pages/02_book_view.ipynb #77718816
 class BookView:
     "Documents to look at: `.write(path)`, `.frame()`, `.page()`."
     def __init__(self, books: Sequence[Mapping[str, Any]]):
@@ -219,7 +244,9 @@ class BookView:
         self.books = books
     @property
     def counts(self) -> dict[str, int]: return {"documents": len(self.books)}
-    def __repr__(self): return f"BookView({', '.join(b['title'] for b in self.books[:3])}{', …' if len(self.books) > 3 else ''})"
+    def __repr__(self):
+        titles = [b["title"] for b in self.books[:3]] + ["…"]*(len(self.books) > 3)
+        return f"BookView({', '.join(titles)})"
     def _repr_html_(self): return self.frame()._repr_html_()
     def page(self) -> str: return _book_page(self.books)
     def write(self,
@@ -240,20 +267,24 @@ def view_book(
     "Look at a book, or at several: text and clusters, timeline and network; gold beside predicted."
     golds = _several(documents)
     if predicted is None: return BookView([book_data(d) for d in golds])
-    if isinstance(documents, Document) and isinstance(predicted, Document): return BookView([book_data(documents, predicted, labels)])
+    if isinstance(documents, Document) and isinstance(predicted, Document):
+        return BookView([book_data(documents, predicted, labels)])
     return BookView([book_data(d, p, labels) for d, p in pair(golds, _several(predicted)).pairs])
 
-# %% ../../../nbs/results/pages/02_book_view.ipynb #5ba07261
+# %% ../../../nbs/results/pages/02_book_view.ipynb #dc06389e
 def _is_of_documents(r: Run) -> bool:
     return r.kind is ClusterAnswer or (is_task(r.info.task) and the_card(r.info.task).shape == "clusters")
 
 def _run_documents(r: Run, s: Settings) -> list[Document]:
     "A run's documents, with the clusters that it has so far."
-    if not is_task(r.info.task, s): raise DataError("a run does not keep documents of your own", r.info.task, "name their file in its place: refnb view FILE PREDICTED")
+    if not is_task(r.info.task, s):
+        do = "name their file in its place: refnb view FILE --other PREDICTED"
+        raise DataError("a run does not keep documents of your own", r.info.task, do)
     documents = find_task(r.info.task, s).documents
     if r.sealed: return predicted_documents(r, documents)
-    said = r.answered()
-    return [Document(d.doc_key, d.sentences, said[d.doc_key].clusters, said[d.doc_key].names, meta=d.meta) for d in documents if d.doc_key in said]
+    so_far = r.answered()
+    found = [d for d in documents if d.doc_key in so_far]
+    return [d.changed(clusters=so_far[d.doc_key].clusters, names=so_far[d.doc_key].names) for d in found]
 
 def _gold_of(r: Run, s: Settings) -> dict[str, Document]:
     "The gold clusters of a run's documents, as far as they are here."
@@ -268,10 +299,10 @@ def _view_of_run(r: Run, other: Run|str|Path|None, s: Settings) -> BookView:
         second = _named_run(other, s)
         return view_book(mine, _run_documents(second, s), (r.info.system, second.info.system))
     gold = _gold_of(r, s)
-    def told(d: Document) -> dict[str, Any]:
+    def shown(d: Document) -> dict[str, Any]:
         if d.doc_key not in gold: return book_data(d, labels=(r.info.system,))
         return book_data(gold[d.doc_key].changed(meta=d.meta), d, ("gold", r.info.system))
-    return BookView([told(d) for d in mine])
+    return BookView([shown(d) for d in mine])
 
 def _view_of_file(path: Path, other: str|Path|None) -> BookView:
     "Look at a file of documents, alone or beside another."
@@ -279,19 +310,23 @@ def _view_of_file(path: Path, other: str|Path|None) -> BookView:
     labels = (path.name, Path(other).name) if path.name != Path(other).name else ("first", "second")
     return view_book(read_documents(path), read_documents(other), labels)
 
-# %% ../../../nbs/results/pages/02_book_view.ipynb #eb2fc628
+# %% ../../../nbs/results/pages/02_book_view.ipynb #48e4e0ae
+def _view_of(what: Run|str|Path, other: Run|str|Path|None, questions: Any, s: Settings) -> View|BookView:
+    "Find out what is to be shown."
+    if not isinstance(what, Run) and Path(what).is_file():
+        return _view_of_file(Path(what), other.folder if isinstance(other, Run) else other)
+    run = _named_run(what, s)
+    if _is_of_documents(run): return _view_of_run(run, other, s)
+    return view(run, other, questions=questions, s=s)
+
 def view_any(
-    what: Run|str|Path,              # a run's folder, or task:system (newest run), or task:system@hash; or a file of documents
+    what: Run|str|Path,              # a run's folder, or task:system, or task:system@hash; or a file of documents
     other: Run|str|Path|None = None, # a second run, or a second file, shown beside the first
     out: str|Path = "",              # the page to write; empty: none
     questions: Any = None,           # of a run of answers: the questions, or their file; found by themselves as a rule
     s: Settings|None = None,         # where runs and upstream files are
 ) -> View|BookView:                  # shows itself in a notebook; .write(path), .frame()
     "Look at a run: questions and answers, or whole texts with their clusters; or at a file of documents."
-    s = s or load_settings()
-    if isinstance(what, (str, Path)) and Path(what).is_file(): v: View|BookView = _view_of_file(Path(what), other.folder if isinstance(other, Run) else other)
-    else:
-        r = _named_run(what, s)
-        v = _view_of_run(r, other, s) if _is_of_documents(r) else view(r, other, questions=questions, s=s)
-    if out: v.write(out)
-    return v
+    made = _view_of(what, other, questions, s or load_settings())
+    if out: made.write(out)
+    return made
