@@ -257,11 +257,12 @@ function go(token) {  // bring a place into the upper third of the window
 
 // Where in the book the window is, and who is there
 
-let told = 0
-function here() {
+let told = 0, stageWidth = 0, marked = 0
+function here() {  // moved as a layer, and rarely of another width: nothing of the timeline is drawn anew while the text scrolls
   const size = Math.max(1, book.tokens.length), from = tokenAt(box.scrollTop)/size, to = tokenAt(box.scrollTop + box.clientHeight)/size
-  at("here").style.left = `${100*from}%`
-  at("here").style.width = `${100*(to - from)}%`
+  const wide = Math.max(3, Math.round((to - from)*stageWidth))
+  at("here").style.transform = `translateX(${from*stageWidth}px)`
+  if (Math.abs(wide - marked) > .2*wide) at("here").style.width = `${marked = wide}px`
   if (!told) told = setTimeout(present, 120)
 }
 function present() {
@@ -300,6 +301,7 @@ function stage() {
   canvas.height = height*scale
   canvas.style.height = `${height}px`
   if (!width) return
+  if (width != stageWidth) { stageWidth = width; if (heights) here() }
   const pen = canvas.getContext("2d"), style = getComputedStyle(document.documentElement), bin = width/book.bins
   const tint = name => style.getPropertyValue(`--${name}`).trim()
   pen.scale(scale, scale)
@@ -450,10 +452,11 @@ function step(all, way) {  // to the next in the order of the text, from the one
   go(now.start)
   tell()
 }
-const faults = () => once(`faults ${picked}`, faultsOf)
-function faultsOf() {  // differences, of the selected character if there is one
+const faults = () => once(`faults ${picked} ${mode}`, faultsOf)
+function faultsOf() {  // differences that can be seen, of the selected character if there is one
   const out = new Map()
-  book.sides.forEach((m, s) => {
+  shownSides().forEach(s => {
+    const m = book.sides[s]
     for (let k = 0; k < m.n; k++) if (m.state[k]) out.set(key(m.start[k], m.end[k]), {start: m.start[k], end: m.end[k]})
   })
   const mine = x => picked < 0 || book.labels.some((_, s) => side(s, x)?.row == picked)
