@@ -257,16 +257,16 @@ function go(token) {  // bring a place into the upper third of the window
 
 // Where in the book the window is, and who is there
 
-let told = 0, stageWidth = 0, marked = 0
+let waiting = 0, stageWidth = 0, marked = 0
 function here() {  // moved as a layer, and rarely of another width: nothing of the timeline is drawn anew while the text scrolls
   const size = Math.max(1, book.tokens.length), from = tokenAt(box.scrollTop)/size, to = tokenAt(box.scrollTop + box.clientHeight)/size
   const wide = Math.max(3, Math.round((to - from)*stageWidth))
   at("here").style.transform = `translateX(${from*stageWidth}px)`
   if (Math.abs(wide - marked) > .2*wide) at("here").style.width = `${marked = wide}px`
-  if (!told) told = setTimeout(present, 120)
+  if (!waiting) waiting = setTimeout(present, 120)
 }
 function present() {
-  told = 0
+  waiting = 0
   if (!heights) return
   const from = tokenAt(box.scrollTop), to = tokenAt(box.scrollTop + box.clientHeight), n = new Map()
   for (const s of shownSides()) {
@@ -432,11 +432,11 @@ function graph() {
 const side = (s, x) => { const k = book.at[s].get(key(x.start, x.end)); return k === undefined ? null : {row: book.row(s, k), state: book.sides[s].state[k]} }
 function tell(text) {
   if (text === undefined && now) {
-    const said = book.labels.map((label, s) => [label, side(s, now)]), row = said.map(x => x[1]?.row).find(r => r === picked) ?? said.find(x => x[1])?.[1].row
+    const sides = book.labels.map((label, s) => [label, side(s, now)]), row = sides.map(x => x[1]?.row).find(r => r === picked) ?? sides.find(x => x[1])?.[1].row
     if (row !== undefined) {
       const all = mentionsOf(row), k = all.findIndex(x => x.start == now.start && x.end == now.end)
-      const who = compared() ? said.map(([label, x]) => `${label}: ${x ? book.names[x.row] : "nothing"}`).join(", ") : book.names[row]
-      const fault = Math.max(...said.map(x => x[1]?.state ?? 0))
+      const who = compared() ? sides.map(([label, x]) => `${label}: ${x ? book.names[x.row] : "nothing"}`).join(", ") : book.names[row]
+      const fault = Math.max(...sides.map(x => x[1]?.state ?? 0))
       text = `“${phrase(now)}” ${who}${fault ? ` (${FAULTS[fault]})` : ""}${k >= 0 ? `, ${count(k + 1)} of ${count(all.length)}` : ""}`
     }
   }
