@@ -224,6 +224,9 @@ function draw() {
   }
   here()
 }
+function end() {  // to the last word; what comes into sight there may be higher than estimated
+  for (let k = 0; k < 5; k++) { box.scrollTop = tops[heights.length]; draw() }
+}
 function redraw() {  // the same blocks, drawn anew
   for (const e of seen.values()) e.remove()
   seen.clear()
@@ -511,6 +514,7 @@ document.onkeydown = e => {
   if (field) { if (e.key == "Enter") act(() => e.target == at("search") ? nextHit(e.shiftKey ? -1 : 1) : at("list").querySelector("button")?.click()); return }
   if (e.target.matches("select")) return
   const keys = {n: () => step(mentionsOf(picked), 1), p: () => step(mentionsOf(picked), -1), "/": () => { at("search").focus(); at("search").select() }, f: () => { pane("characters"); at("filter").focus() }}
+  if (!e.target.closest("#list, #rows")) Object.assign(keys, {End: end, Home: () => { box.scrollTop = 0; draw() }})
   if (compared()) Object.assign(keys, {d: () => step(faults(), 1), D: () => step(faults(), -1)})
   if (e.key in keys) act(keys[e.key])
 }
