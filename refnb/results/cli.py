@@ -751,18 +751,19 @@ def export_(
 # %% ../../nbs/results/08_cli.ipynb #5f45cd49
 @command(app, "view")
 def view_(
-    run: str, /,          # a run: its folder, or task:system
-    other: str = "",      # a second run on the same questions, side by side
+    run: str, /,          # a run: its folder, or task:system; or a file of documents with clusters
+    other: str = "",      # a second run (or file) on the same questions or documents, side by side
     out: str = "",        # the page's file; view.html if not given
     json: bool = False,   # print one JSON object
 ):
-    "Browse answers and errors: one page that needs no network. It holds the questions' text: keep it to yourself."
-    from refnb.results.pages.viewer import view
+    "Browse answers and errors, or a book with its clusters: one page that needs no network. It holds the task's text: keep it to yourself."
+    from refnb.results.pages.book_view import view_any
     path = out or "view.html"
-    with _busy(json, "making the page"): page = view(run, other or None, path)
-    told: dict[str, Any] = {"file": path, "questions": len(page.data.questions), "bytes": Path(path).stat().st_size}
+    with _busy(json, "making the page"): page = view_any(run, other or None, path)
+    ((what, n),) = page.counts.items()
+    told: dict[str, Any] = {"file": path, what: n, "bytes": Path(path).stat().st_size}
     if json: return _json(told)
-    _print(f"{told['questions']:,} questions, {told['bytes']/1e6:.1f} MB, in {path}")
+    _print(f"{n:,} {what}, {told['bytes']/1e6:.1f} MB, in {path}")
 
 # %% ../../nbs/results/08_cli.ipynb #85b9c2f4
 @command(app, "compare")

@@ -162,6 +162,7 @@ def stage_scores(gold: Document, d: Document) -> dict[str, float]:
     out |= {m: coref[m].f1 for m in ("muc", "b3", "ceafe", "conll")}
     return {k: 100*v for k, v in out.items()}
 
+# %% ../../../nbs/models/annotation/03_stages.ipynb #f71e2797
 def annotate(
     book: Document|Book,               # a book with text; `read_book` reads one
     characters: Iterable[str|dict|Character], # who is in it; `read_characters` reads a file
@@ -189,6 +190,7 @@ def _how(settings: dict[str, Any]) -> Annotating:
     try: return msgspec.convert(settings, Annotating)
     except (msgspec.ValidationError, ValueError) as e: raise CallError(str(e), "annotate") from None
 
+# %% ../../../nbs/models/annotation/03_stages.ipynb #439aa54b
 def _annotate(d: Document, who: Sequence[Character], how: Annotating, folder: Path|None, s: Settings, say: Callable[[str], None], gold: Document|None) -> Annotation:
     "Make the stages that are missing."
     by_name = link_by_pattern(d, who)
@@ -219,6 +221,7 @@ def _weights(how: Annotating, s: Settings) -> list[str]:
     from refnb.models.coreference.recipes import coref_seal
     return [how.system, coref_seal(folder).weights]
 
+# %% ../../../nbs/models/annotation/03_stages.ipynb #bbd44e33
 def _finish(folder: Path, d: Document, who: Sequence[Character], made: dict[str, Stage], how: Annotating):
     "Write the book with its clusters as JSONL and CoNLL, and what it was made from."
     known = d.changed(clusters=tuple(c for c in d.clusters if c), names=tuple(n for n, c in zip(d.names, d.clusters) if c))

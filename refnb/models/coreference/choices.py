@@ -32,6 +32,7 @@ def _words(text: str) -> Iterator[tuple[str, int]]:
             yield ".", m.end() - 1
         else: yield word, m.start()
 
+# %% ../../../nbs/models/coreference/11_choices.ipynb #fde0b28f
 def words_of_text(text: str) -> list[str]:
     "Cut a short text into words."
     return [w for w, _ in _words(text)]

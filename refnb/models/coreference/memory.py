@@ -555,6 +555,7 @@ def _check(policy: str, size: Sizes, policies: Sequence[str] = POLICIES):
     _at_least(1, reach=size.reach, most=size.most, recent=size.recent)
     _at_least(0, frequent=size.frequent)
 
+# %% ../../../nbs/models/coreference/05_memory.ipynb #883b427a
 def clustered(
     policy: str,               # local, all, unbounded, lru, dual or windows
     scores: Scores,            # of blocks of pairs
@@ -573,6 +574,7 @@ def clustered(
     if policy == "windows": return Remembered(in_windows(scores, known, size.join, bias, given), [])
     return remembered(scores, known, _cache(policy, size), bias, given)
 
+# %% ../../../nbs/models/coreference/05_memory.ipynb #fe0e7244
 def clustered_by_entity(
     policy: str,               # unbounded, lru or dual
     entities: Entities,        # that score mentions
