@@ -144,7 +144,11 @@ def read_characters(path: str|Path) -> list[Character]:
     "Read the characters of a book from a YAML file."
     return as_characters(read_yaml(path, list), str(path))
 
-def characters_yaml(characters: Sequence[Character]) -> str:
-    "Write characters as YAML."
-    listed = [{c.name: list(c.variants)} if c.variants else c.name for c in characters]
-    return yaml.safe_dump(listed, allow_unicode=True, sort_keys=False, width=1000)
+def characters_yaml(characters: Sequence[Character], notes: Sequence[str] = ()) -> str:
+    "Write characters as YAML, a line each, with a comment beside each if there are notes."
+    out = []
+    for k, c in enumerate(characters):
+        entry = {c.name: list(c.variants)} if c.variants else c.name
+        line = yaml.safe_dump(entry, allow_unicode=True, width=10**6, default_flow_style=None).removesuffix("...\n").strip()
+        out.append(f"- {line}" + (f"  # {notes[k]}" if notes else ""))
+    return "\n".join(out) + "\n"
