@@ -9,7 +9,8 @@ __all__ = ['LINKERS', 'SEEDINGS', 'STAGES', 'Annotating', 'Stage', 'Annotation',
 # %% ../../../nbs/models/annotation/03_stages.ipynb #e88c3d15
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 import msgspec
@@ -41,6 +42,7 @@ class Annotating(Record):
     window: int = 1500         # words, nominally
     group: int = 10            # windows that the second round joins; 0: no second round
     seeding: Seeding = "constrained" # what may become of a seed
+    single: bool = False       # read in single precision: slower, and the same on every processor
 
     def fault(self) -> str:
         "What is wrong with the values, or nothing."
@@ -64,15 +66,28 @@ class Annotation(NamedTuple):
     folder: Path|None          # where the files are
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #d5e79622
+def _coref_system(name: str, s: Settings, **changed: Any) -> Any:
+    "A coreference system of this package, by name."
+    system = find_system(name, s, **changed)
+    if not hasattr(system, "net"): raise CallError(f"{name} is no coreference system of this package", do="name one, such as coref-minilm")
+    need("torch", "models")
+    return system
+
 def _reader(name: str, s: Settings) -> Any:
     "The net of a coreference system."
-    need("torch", "models")
-    system = find_system(name, s)
-    if not hasattr(system, "net"): raise CallError(f"{name} is no coreference system of this package", do="name one, such as coref-minilm")
-    net = system.net()
+    net = _coref_system(name, s).net()
     if net.m.antecedents not in ("experts", "maverick"): raise CallError(f"{name} does not score pairs of mentions", do="name a system whose antecedents are experts")
     return net
 
+@contextmanager
+def _precision(net: Any, single: bool) -> Iterator[None]:
+    "Read in single precision for a while."
+    before = net.words.single
+    net.words.single = before or single
+    try: yield
+    finally: net.words.single = before
+
+# %% ../../../nbs/models/annotation/03_stages.ipynb #330efc47
 class _Reading:
     "A book that is read when its mentions are asked for, and once."
     def __init__(self, d: Document, more: Iterable[Span], how: Annotating, s: Settings):
@@ -86,7 +101,7 @@ class _Reading:
             from refnb.models.coreference.texts import text_of
             net = _reader(self.how.system, self.s)
             self.bias = net.m.bias
-            self._bank = net.bank(text_of(self.document), more=self.more)
+            with _precision(net, self.how.single): self._bank = net.bank(text_of(self.document), more=self.more)
         if self._bank is None: raise DataError("no mention was found", self.document.doc_key, "is it English prose?")
         return self._bank
 
@@ -198,7 +213,7 @@ def _annotate(d: Document, who: Sequence[Character], how: Annotating, folder: Pa
     reading = _Reading(d, (x for c in by_name for x in c), how, s)
     before, made = _made(folder), dict[str, Stage]()
     scores: dict[str, dict[str, float]] = {}
-    key, linked = _hash(documents_id([d]), [msgspec.to_builtins(c) for c in who], _weights(how, s)), by_name
+    key, linked = _hash(documents_id([d]), [msgspec.to_builtins(c) for c in who], _weights(how, s), how.single), by_name
     for number, (name, (make, settings)) in enumerate(_plan(who, by_name, how).items(), 1):
         key = _hash(key, name, settings)
         old = before.get(name)
@@ -218,7 +233,7 @@ def _annotate(d: Document, who: Sequence[Character], how: Annotating, folder: Pa
 
 def _weights(how: Annotating, s: Settings) -> list[str]:
     "What mentions and links come from."
-    if not (folder := find_system(how.system, s).folder()): raise DataError("is not trained", how.system, "refnb train makes a system, -p checkpoint= names one")  # type: ignore[attr-defined]
+    if not (folder := _coref_system(how.system, s).folder()): raise DataError("is not trained", how.system, "refnb train makes a system")
     from refnb.models.coreference.recipes import coref_seal
     return [how.system, coref_seal(folder).weights]
 
@@ -243,11 +258,9 @@ class Proposed(NamedTuple):
 
 def propose_characters(d: Document, most: int = 40, system: str = "coref-minilm", s: Settings|None = None) -> Proposed:
     "Propose who is in a book: the persons with the most mentions that have a name."
-    system_ = find_system(system, s or load_settings(), kinds="persons", singletons=False)
-    if not hasattr(system_, "net"): raise CallError(f"{system} is no coreference system of this package", do="name one, such as coref-minilm")
-    need("torch", "models")
+    net = _coref_system(system, s or load_settings(), kinds="persons", singletons=False).net()
     from refnb.models.coreference.resolvers import predicted
-    found = predicted(system_.net(), d.changed(clusters=(), names=(), labels={}))
+    found = predicted(net, d.changed(clusters=(), names=(), labels={}))
     taken: set[str] = set()
     out, many = list[Character](), list[int]()
     for spans in sorted(found.clusters, key=len, reverse=True):

