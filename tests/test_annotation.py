@@ -24,18 +24,21 @@ SMALL = {"window": 300, "group": 3}
 
 def files(folder): return {p.name: p.read_bytes() for p in folder.iterdir() if p.name != ".lock"}
 
+class Stopped(Exception): pass
+
+def stop_after(stage):
+    "End when a stage has been made."
+    def say(line):
+        if line.startswith(stage): raise Stopped
+    return say
+
 def test_what_was_stopped_goes_on_with_the_same_bytes(story, s, tmp_path):
-    class Stopped(Exception): pass
     annotate(story, story.names, tmp_path/"whole", s, **SMALL)
-    for stop in ("linked", "windows"):
-        made = []
-        def say(line):
-            made.append(line)
-            if line.startswith(stop): raise Stopped
-        with pytest.raises(Stopped): annotate(story, story.names, tmp_path/stop, s, say, **SMALL)
-        assert not (tmp_path/stop/"annotation.jsonl").exists()
-        annotate(story, story.names, tmp_path/stop, s, **SMALL)
-        assert files(tmp_path/stop) == files(tmp_path/"whole")
+    for stage in ("linked", "windows"):
+        with pytest.raises(Stopped): annotate(story, story.names, tmp_path/stage, s, stop_after(stage), **SMALL)
+        assert not (tmp_path/stage/"annotation.jsonl").exists()
+        annotate(story, story.names, tmp_path/stage, s, **SMALL)
+        assert files(tmp_path/stage) == files(tmp_path/"whole")
 
 def test_only_what_depends_on_a_change_is_made_again(story, s, tmp_path):
     a = annotate(story, story.names, tmp_path, s, **SMALL)
