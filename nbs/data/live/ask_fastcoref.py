@@ -4,7 +4,7 @@ Two traps of the package are minded. With transformers 5 its models lack a name 
 given. And it reports weights that a checkpoint lacks only in its log, where nobody looks, and goes on with random ones:
 here that is an error.
 """
-from worker import pieces_of, serve
+from refnb_worker import pieces_of, serve
 
 KINDS = {"fcoref": ("FCoref", "modeling_fcoref", "FCorefModel"), "lingmess": ("LingMessCoref", "modeling_lingmess", "LingMessModel")}
 HARMLESS = ("position_ids", "pooler")  # not among the weights of every version

@@ -7,7 +7,7 @@ weights are in the checkpoint, so they need not be downloaded a second time.
 import sys
 from pathlib import Path
 import torch
-from worker import pieces_of, serve
+from refnb_worker import pieces_of, serve
 
 MODELS = ("Maverick_mes", "Maverick_s2e", "Maverick_incr")
 
