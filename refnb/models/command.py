@@ -116,7 +116,7 @@ def canary_line(d: Document) -> bytes:
 def _canary_answer(line: bytes, d: Document, where: str) -> _Proof|str:
     "Read a program's answer to a canary; a text says what is wrong with it."
     try: proof = msgspec.json.decode(line, type=_Proof)
-    except (msgspec.MsgspecError, RecursionError):
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return f"it wrote {line.decode('utf-8', 'replace').strip()[:120]!r}, which is no answer to a document"
     if proof.error: return proof.error[:200]
     if proof.id != d.doc_key: return f"it answered {proof.id[:80]!r}"
