@@ -1918,6 +1918,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                       'refnb.models.command._Process.start': ( 'models/command.html#_process.start',
                                                                                'refnb/models/command.py'),
                                       'refnb.models.command._Proof': ('models/command.html#_proof', 'refnb/models/command.py'),
+                                      'refnb.models.command._answered': ('models/command.html#_answered', 'refnb/models/command.py'),
                                       'refnb.models.command._canary_answer': ( 'models/command.html#_canary_answer',
                                                                                'refnb/models/command.py'),
                                       'refnb.models.command._changed': ('models/command.html#_changed', 'refnb/models/command.py'),

@@ -8,9 +8,9 @@ __all__ = ['canary_line', 'words_fault', 'clusters_fault', 'meaning_fault', 'Com
 
 # %% ../../nbs/models/04_command.ipynb #331e05e5
 import hashlib, os, queue, shlex, shutil, subprocess, threading, unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, IO, NamedTuple
+from typing import Any, IO, NamedTuple, cast
 import msgspec
 from ..core.types import Answer, CallError, DataError, Question, Record, Span
 from ..core.documents import Clusters, Document
@@ -77,6 +77,12 @@ def _parts(item: Question|Document, window: int) -> list[_Part]:
         out.append(_Part(w.doc_key, w, msgspec.json.encode(line) + b"\n", start, item.doc_key))
         start += w.size
     return out or [_Part(item.doc_key, item, _line_of(item))]
+
+def _answered(parts: Sequence[_Part], answered: Collection[str]) -> str:
+    "How many questions or documents are answered as a whole, of how many."
+    items = {p.whole or p.key for p in parts}
+    waiting = {p.whole or p.key for p in parts if p.key not in answered}
+    return f"{len(items - waiting)} of {len(items)}"
 
 def _moved(clusters: Clusters, by: int) -> list[tuple[Span, ...]]:
     "Clusters of a window at their place in the document."
@@ -242,13 +248,13 @@ class CommandSystem(BaseSystem):
             process.start()
             self._prove(process, items)
             process.ask(p.line for p in parts)
-            yield from _whole(parts, self._answers(process, {p.key: p.item for p in parts}))
+            yield from _whole(parts, self._answers(process, parts))
         finally: process.end()
-    def _answers(self, process: _Process, asked: Mapping[str, Any]) -> Iterator[Said]:
+    def _answers(self, process: _Process, parts: Sequence[_Part]) -> Iterator[Said]:
         "What the program writes, line by line, and a failure for each item that it left out."
-        answered: set[str] = set()
+        asked, answered = {p.key: p.item for p in parts}, cast(set[str], set())
         while (line := process.next(self.entry.patience)) is not None: yield _said(line, asked, answered, self.name)
-        if fault := process.fault(): raise DataError(fault, self.name, f"{len(answered)} of {len(asked)} were answered and are kept; fix it and run again")
+        if fault := process.fault(): raise DataError(fault, self.name, f"{_answered(parts, answered)} were answered and are kept; fix it and run again")
         for key in asked.keys() - answered: yield Failure(key, "no answer", f"{self.name} ended without an answer", "what was answered is kept; fix it and run again")
     def _prove(self, process: _Process, items: Sequence[Any]):
         "Ask the canaries, and go on only if each of them is answered rightly."
