@@ -92,7 +92,7 @@ def the_environment(
     if name in known: return known[name]
     raise CallError(f"unknown environment {name!r}", do=nearest(name, known))
 
-# %% ../../../nbs/models/live/00_environments.ipynb #7c4df5db
+# %% ../../../nbs/models/live/00_environments.ipynb #f3e7cd51
 class Seal(Record):
     "What a complete environment was made of."
     lock: str                # the hash of its requirements
@@ -110,7 +110,8 @@ def shared_folders(p: Place) -> tuple[str, ...]:
     found = {m: find_spec(m) for m in p.made_of.shares}
     if lacking := [m for m, spec in found.items() if spec is None or not spec.origin]:
         raise DataError(f"shares {lacking[0]} with refnb, which is not installed", f"environment {p.name}", "pip install 'refnb[models]'")
-    return tuple(dict.fromkeys(str(Path(str(spec.origin)).parents[1]) for spec in found.values() if spec))
+    homes = [Path(str(spec.origin)).parents[bool(spec.submodule_search_locations)] for spec in found.values() if spec]
+    return tuple(dict.fromkeys(map(str, homes)))
 
 def environment_state(p: Place) -> State:
     "Tell whether an environment can be used."
