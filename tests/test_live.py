@@ -186,7 +186,7 @@ def test_what_cannot_be_imported_is_no_environment(home, refnb):
     assert made.environment_state(made.the_environment("toy")) == "interrupted"
 
 def test_wrong_calls(refnb):
-    tools.one_line(refnb("setup", "toi"), 2, "unknown environment 'toi'; did you mean toy?")
+    tools.one_line(refnb("setup", "toys"), 2, "unknown environment 'toys'; did you mean toy?")
     tools.one_line(refnb("setup", "toy", "--wheels", "nowhere"), 2, "nowhere: is no folder")
     tools.one_line(refnb("run", "sample/bookcoref", "toy", "-p", "leest=3"), 2, "toy has no setting 'leest'; did you mean least?")
     tools.one_line(refnb("run", "sample/ferryman", "toy"), 2, "toy: answers documents, sample/ferryman has questions")

@@ -159,7 +159,7 @@ def _count(file: Path) -> int:
     "How many packages a file of requirements names."
     return sum(bool(line.strip()) and not line.startswith((" ", "\t", "#")) for line in read_bytes(file).decode("utf-8", "replace").splitlines())
 
-# %% ../../../nbs/models/live/00_environments.ipynb #7a141848
+# %% ../../../nbs/models/live/00_environments.ipynb #11ae3e0d
 def _share(p: Place, folders: Sequence[str]):
     "Have an environment look into other folders for what it does not have itself."
     (_site(p)/"zz_shared_with_refnb.pth").write_text("".join(f"{f}\n" for f in folders), encoding="utf-8")
@@ -180,6 +180,7 @@ def _make(p: Place, s: Settings, wheels: str, say: Callable[[str], Any]):
     size = sum(f.stat().st_size for f in p.folder.rglob("*") if f.is_file() and not f.is_symlink())
     write_atomic(p.folder/SEAL, msgspec.json.encode(Seal(p.lock, _python(), shared, round(size/1e6))))
 
+# %% ../../../nbs/models/live/00_environments.ipynb #0275b79e
 def set_up(
     name: str,               # of an environment, or of a system that runs in one
     s: Settings|None = None, # where environments are
