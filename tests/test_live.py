@@ -51,6 +51,7 @@ class Same:
         print("found nothing yet")
         if self.trap and self.trap in tokens:
             if os.environ.get("TRAP") == "die": os._exit(3)
+            if os.environ.get("TRAP") == "kill": os.kill(os.getpid(), 9)
             raise ValueError(f"cannot read {self.trap!r}\\nat all")
         places = {}
         for i, t in enumerate(tokens): places.setdefault(t, []).append((i, i))
@@ -222,11 +223,12 @@ def test_a_text_that_fails_is_asked_again_alone(toy, monkeypatch):
     monkeypatch.setenv("TRAP", "die")
     with pytest.raises(DataError, match="ended with status 3.*0 of 1 were answered and are kept"): run("sample/bookcoref", "toy", trap=trap)
 
-def test_what_was_answered_before_a_death_is_kept(toy, monkeypatch):
+@pytest.mark.parametrize("how, why", [("die", "ended with status 3"), ("kill", "ended with status -9 .killed: is there memory enough")])
+def test_what_was_answered_before_a_death_is_kept(toy, monkeypatch, how, why):
     docs = find_task("sample/bookcoref").documents
     trap = next(t for t in docs[3].tokens if t not in {t for d in docs[:3] for t in d.tokens})
-    monkeypatch.setenv("TRAP", "die")
-    with pytest.raises(DataError, match="ended with status 3.*3 of 6 were answered"): run("sample/bookcoref", "toy", trap=trap)
+    monkeypatch.setenv("TRAP", how)
+    with pytest.raises(DataError, match=f"{why}.*3 of 6 were answered"): run("sample/bookcoref", "toy", trap=trap)
     before = asked(toy)
     with pytest.raises(DataError, match="0 of 3 were answered"): run("sample/bookcoref", "toy", trap=trap)
     assert asked(toy) - before == len(canaries()) + 1  # and the text on which it dies
@@ -387,12 +389,17 @@ def test_a_checkpoint_that_would_run_code_is_refused(maverick, base, tmp_path):
 
 TINY_FASTCOREF = """
 import importlib, sys, torch
-from transformers import AutoConfig, AutoTokenizer
+from transformers import AutoConfig, AutoTokenizer, LongformerConfig
 base, out, module, name = sys.argv[1:]
 made = getattr(importlib.import_module(f"fastcoref.coref_models.{module}"), name)
 made.all_tied_weights_keys = {}
 config = AutoConfig.from_pretrained(base)
-config.coref_head = {"max_span_length": 8, "top_lambda": .4, "ffnn_size": 32, "dropout_prob": .0, "max_segment_len": 64} | ({"max_doc_len": 300} if module == "modeling_lingmess" else {})
+head = {"max_span_length": 8, "top_lambda": .4, "ffnn_size": 32, "dropout_prob": .0, "max_segment_len": 64}
+if module == "modeling_lingmess":
+    made._supports_sdpa = False
+    config = LongformerConfig(vocab_size=config.vocab_size, hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4, attention_window=[16, 16], max_position_embeddings=514, pad_token_id=0)
+    head["max_doc_len"] = 300
+config.coref_head = head
 torch.manual_seed(3)
 model = made(config)
 with torch.no_grad():

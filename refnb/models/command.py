@@ -195,7 +195,8 @@ class _Process:
         status = self.p.wait()
         self.listener.join(10)  # its last words may still be on their way
         last = self.errors[-1].decode("utf-8", "replace").strip()[:200] if self.errors else ""
-        return f"ended with status {status}" + (f": {last}" if last else "") if status else ""
+        killed = " (killed: is there memory enough?)" if status == -9 else ""
+        return f"ended with status {status}{killed}" + (f": {last}" if last else "") if status else ""
     def end(self):
         if self.p.poll() is None: self.p.kill()
         self.p.wait()

@@ -1,8 +1,8 @@
 """F-coref and LingMess (fastcoref 2.1.6) as a worker: the package's own classes and `predict`.
 
-Two traps of the package are minded. With transformers 5 its models lack a name that loading asks for; an empty one is
-given. And it reports weights that a checkpoint lacks only in its log, where nobody looks, and goes on with random ones:
-here that is an error.
+Three traps are minded. With transformers 5 the package's models lack a name that loading asks for; an empty one is
+given. LingMess claims an attention that its encoder, Longformer, does not have. And weights that a checkpoint lacks are
+reported in a log where nobody looks, and stay random: here that is an error.
 """
 from refnb_worker import pieces_of, serve
 
@@ -30,6 +30,7 @@ def load(settings):
     predictor, module, model = KINDS[settings["kind"]]
     made = getattr(importlib.import_module(f"fastcoref.coref_models.{module}"), model)
     made.all_tied_weights_keys = {}
+    made._supports_sdpa = predictor == "FCoref"  # Longformer does not, and the package's class says that it does
     whole(made)
     logging.disable(logging.INFO)
     return getattr(fastcoref, predictor)(settings["checkpoint"], device=settings.get("device") or None, nlp=None, enable_progress_bar=False)
