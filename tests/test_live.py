@@ -277,6 +277,11 @@ def test_weights_that_are_not_here(toy):
     assert find_system("toy", encoder="/no/such/folder").lacks(task) == "its encoder /no/such/folder is not here: name a folder with -p encoder=FOLDER"
 
 
+def test_a_mention_is_in_one_cluster():
+    worker = tools.load_script(packaged("data/live")/"refnb_worker.py")
+    assert worker.as_spans([[(4, 5), (0, 0)], [], [(4, 5), (7, 7)], [(0, 0)]]) == [[(0, 0), (4, 5)], [(7, 7)]]
+
+
 # Files of others
 
 def test_corenlp_json_is_scored(refnb, home):
@@ -303,6 +308,9 @@ def environment(name: str, folder: Path) -> made.Place:
 def maverick(tmp_path_factory): return environment("maverick", tmp_path_factory.mktemp("environments"))
 @pytest.fixture(scope="module")
 def fastcoref(tmp_path_factory): return environment("fastcoref", tmp_path_factory.mktemp("environments"))
+
+@pytest.fixture(scope="module")
+def stanza(tmp_path_factory): return environment("stanza", tmp_path_factory.mktemp("environments"))
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory) -> Path:
@@ -431,3 +439,25 @@ def test_fastcoref_goes_on_with_no_random_weights(fastcoref, base, tmp_path):
     st.save_file(kept, tmp_path/"weights/model.safetensors", {"format": "pt"})
     system = in_place(fastcoref, "fcoref", tmp_path, checkpoint=str(tmp_path/"weights"))
     with pytest.raises(DataError, match="cannot load its model: ValueError: 2 missing weights in the checkpoint, the first is antecedent_s2s_classifier.bias"): run(stories()[:1], system, s=system.settings)
+
+TINY_STANZA = """
+import sys, torch
+from stanza.models.coref.config import Config
+from stanza.models.coref.model import CorefModel
+base, out = sys.argv[1:]
+fields = Config.__dataclass_fields__
+told = {k: {int: 1, float: 0., bool: False}.get(f.type, "") for k, f in fields.items()}
+told |= dict(device="cpu", bert_model=base, bert_window_size=128, embedding_size=8, sp_embedding_size=64, a_scoring_batch_size=64, hidden_size=32, max_span_len=16, rough_k=20,
+             full_pairwise=True, lora_target_modules=[], lora_modules_to_save=[], clusters_starts_are_singletons=True, bert_finetune=True, tokenizer_kwargs={})
+torch.manual_seed(2)
+CorefModel(config=Config(**told), build_optimizers=False).save_weights(out, save_optimizers=False)
+"""
+
+def test_stanza_runs_as_a_system_and_keeps_its_place_behind_line_feeds(stanza, base, tmp_path):
+    by(stanza, TINY_STANZA, base, tmp_path/"model.pt")
+    system = in_place(stanza, "stanza", tmp_path, checkpoint=str(tmp_path/"model.pt"), encoder=str(base))
+    feeds = Document("feeds", ((("\n",),) + stories()[0].sentences[:1] + (("\n", "\n"),))*3)
+    done = run([feeds, *(Document(d.doc_key, d.sentences[:6]) for d in stories()[:2])], system, s=system.settings)
+    assert done.sealed and all(a.clusters for a in done.answers().values())
+    spans = {s for c in done.answers()["feeds"].clusters for s in c}
+    assert spans and not any(feeds.tokens[i] == "\n" for s in spans for i in s)

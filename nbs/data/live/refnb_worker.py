@@ -23,8 +23,14 @@ def pieces_of(ids, words, tokenizer, n):
 
 
 def as_spans(clusters):
-    "Clusters as lists of [start, end], each mention once, in the order of the text."
-    return [sorted({(int(a), int(b)) for a, b in cluster}) for cluster in clusters if cluster]
+    """Clusters as lists of [start, end], in the order of the text. Pieces of one word may have been two mentions: a mention
+    that is in several clusters stays in the first of them, as the official scorer has it."""
+    seen, out = set(), []
+    for cluster in clusters:
+        new = {(int(a), int(b)) for a, b in cluster} - seen
+        seen |= new
+        if new: out.append(sorted(new))
+    return out
 
 
 def lines():
