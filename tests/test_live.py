@@ -320,7 +320,7 @@ def base(tmp_path_factory) -> Path:
 
 def by(p: made.Place, code: str, *args) -> str:
     "What code prints that the environment's Python runs."
-    env = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")} | {"PYTHONPATH": str(packaged("data/live")), "HF_HUB_OFFLINE": "1"}
+    env = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")} | {"PYTHONPATH": str(packaged("data/live")), "PYTHONDONTWRITEBYTECODE": "1", "HF_HUB_OFFLINE": "1"}
     got = subprocess.run([p.python, "-c", code, *map(str, args)], env=env, capture_output=True, text=True, timeout=tools.HANG)
     assert got.returncode == 0, got.stderr[-2000:]
     return got.stdout
