@@ -194,7 +194,7 @@ class _Process:
         "Why it ended, if it failed."
         status = self.p.wait()
         self.listener.join(10)  # its last words may still be on their way
-        last = self.errors[-1].decode("utf-8", "replace").strip()[:200] if self.errors else ""
+        last = self.errors[-1].decode("utf-8", "replace").strip().rpartition("\r")[2][:200] if self.errors else ""
         killed = " (killed: is there memory enough?)" if status == -9 else ""
         return f"ended with status {status}{killed}" + (f": {last}" if last else "") if status else ""
     def end(self):

@@ -63,7 +63,7 @@ def checkpoint_id(place: Path) -> str:
         h.update(f"{name} {_digest(str(p), stat.st_size, stat.st_mtime_ns)}\n".encode())
     return h.hexdigest()[:16]
 
-# %% ../../../nbs/models/live/01_systems.ipynb #1b5a30df
+# %% ../../../nbs/models/live/01_systems.ipynb #c62ac49c
 class LiveEntry(Record):
     "A package of others as a system."
     title: str                       # what a table calls it
@@ -82,7 +82,7 @@ UNHASHED = frozenset(["title", "device", "patience", "canary"])  # what changes 
 _OURS = ("checkpoint", "encoder", "window", "device", "patience", "canary")
 _PRIVATE = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD)$|^PYTHON|^VIRTUAL_ENV$")
 _QUIET = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1", "TRANSFORMERS_VERBOSITY": "error",
-          "TOKENIZERS_PARALLELISM": "false", "TORCH_FORCE_WEIGHTS_ONLY_LOAD": "1", "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
+          "TOKENIZERS_PARALLELISM": "false", "TORCH_FORCE_WEIGHTS_ONLY_LOAD": "1", "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1", "TQDM_DISABLE": "1"}
 
 def _environment() -> dict[str, str]:
     "What a worker's process is told: no keys of yours, nothing to download, no pickle to unpack."
