@@ -1,12 +1,12 @@
 """CPU seconds against their budgets: `make bench` prints each as soon as it is measured. Nothing here is a test, for machines are shared and noisy.
 
-`python .ci/bench.py books models` measures only these: commands, journals, identifyme, altentities, books, models, local, readers.
+`python .ci/bench.py books models` measures only these: commands, journals, identifyme, altentities, books, models, local, readers, coreference, view.
 """
 import sys, tempfile
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-import bench_altentities, bench_books, bench_coreference, bench_identifyme, bench_local, bench_models, bench_readers
+import bench_altentities, bench_books, bench_coreference, bench_identifyme, bench_local, bench_models, bench_readers, bench_view
 from measure import BIN, HERE, Row, again_if_over, best, child, cpu, show, upstream_is_here, with_clock
 
 REPORTS = HERE.parent/"reports"
@@ -103,7 +103,7 @@ BENCHES: dict[str, list[Callable]] = {
     "journals": [bootstrap, partial(replay, 10_000), partial(replay, 100_000, 1.)],
     "identifyme": bench_identifyme.BENCHES, "altentities": bench_altentities.BENCHES, "books": bench_books.BENCHES,
     "models": bench_models.BENCHES, "local": bench_local.BENCHES, "readers": bench_readers.BENCHES,
-    "coreference": bench_coreference.BENCHES}
+    "coreference": bench_coreference.BENCHES, "view": bench_view.BENCHES}
 
 def main(names: list[str]) -> int:
     if unknown := [n for n in names if n not in BENCHES]:

@@ -16,8 +16,8 @@ _NAMES = {
     "settings": "core.settings:load_settings", "get": "core.upstream", "find_runs": "core.runs", "load_run": "core.runs",
     "outcomes": "metrics.choice", "accuracy": "metrics.choice", "score": "results.scores", "compare": "results.scores", "cluster_bootstrap": "metrics.uncertainty",
     "load": "core.corpora", "read_documents": "core.reading", "write_documents": "core.reading", "score_coref": "metrics.coref_scores",
-    "build": "benchmarks.identifyme.building", "run": "models.running", "run_all": "results.pages.system_card", "train": "models.coreference.systems", "resolve": "models.coreference.systems", "view": "results.pages.viewer",
-    "task": "benchmarks.tasks:as_task", "tasks": "benchmarks.tasks", "find_system": "models.registry", "System": "models.systems", "BaseSystem": "models.systems", "Failure": "models.systems", "reproduce": "results.reproduce", "board": "results.board",
+    "build": "benchmarks.identifyme.building", "run": "models.running", "run_all": "results.pages.system_card", "train": "models.coreference.systems", "resolve": "models.coreference.systems", "view": "results.pages.book_view:view_any", "view_book": "results.pages.book_view",
+    "task": "benchmarks.tasks:as_task", "tasks": "benchmarks.tasks", "find_system": "models.registry", "System": "models.systems", "BaseSystem": "models.systems", "Failure": "models.systems", "annotate": "models.annotation.stages", "reproduce": "results.reproduce", "board": "results.board",
 }
 __all__ = ["__version__", *_NAMES]
 

@@ -1,5 +1,5 @@
 "A real browser, driven through its DevTools protocol."
-import itertools, json, os, shutil, subprocess, urllib.request
+import contextlib, itertools, json, os, shutil, subprocess, urllib.request
 import pytest
 from tools import HANG, alive, end, family, gone, wait
 
@@ -13,7 +13,11 @@ def port(tmp_path_factory):
     "A browser; where it can be talked to."
     pytest.importorskip("websocket", reason="needs websocket-client, which comes with JupyterLab")
     if not CHROMIUM: pytest.skip("needs Chromium: apt install chromium")
-    home = tmp_path_factory.mktemp("chromium")
+    with browser(tmp_path_factory.mktemp("chromium")) as port: yield port
+
+@contextlib.contextmanager
+def browser(home):
+    "A browser that lives in an empty folder; where it can be talked to."
     told = home/"profile/DevToolsActivePort"
     silent = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
     process = subprocess.Popen([CHROMIUM, *FLAGS, f"--user-data-dir={told.parent}", "about:blank"], env=dict(os.environ, HOME=str(home)), **silent)

@@ -13,7 +13,7 @@ from refnb.models.coreference.resolvers import (  # noqa: E402
 from refnb.models.coreference.texts import Text, joined, text_of  # noqa: E402
 from refnb.models.pairs.encoders import tiny_encoder  # noqa: E402
 
-FORMS = list(itertools.product(("banded", "start-end", "enumerated"), ("experts", "c2f", "maverick")))
+FORMS = list(itertools.product(("banded", "start-end", "enumerated"), ("experts", "c2f", "maverick", "entities")))
 SMALL = dict(segment=128, context=16, hidden=16, widest=10, size=8, ffn=16, candidates=20)
 
 @pytest.fixture(scope="module")
@@ -92,7 +92,7 @@ def test_scores_that_are_no_numbers_are_refused(net, stories):
     from refnb.core.types import DataError
     with torch.no_grad():
         for p in net.scorer.parameters(): p.fill_(float("nan"))
-    with pytest.raises(DataError, match="the scores of links are no numbers"):
+    with pytest.raises(DataError, match="the scores of (links|entities) are no numbers"):
         net.resolve(text_of(stories[0]), stories[0].mentions[:9])
 
 @pytest.mark.parametrize("mentions,antecedents,pieces", [("enumerated", "c2f", "mean"), ("start-end", "maverick", "ends")])

@@ -13,7 +13,7 @@ from refnb.models.running import run
 from refnb.models.systems import info_of
 from refnb.models.coreference.bank import WHOLE
 from refnb.models.coreference.memory import (
-    KEEP, POLICIES, Cache, Known, Sizes, all_pairs, clustered, dual_candidates, dual_steps, dual_steps_plain, lru_steps, lru_steps_plain, of_persons, standing_for, without_lonely)
+    KEEP, POLICIES, Cache, Known, Sizes, all_pairs, clustered, in_windows, in_windows_plain, dual_candidates, dual_steps, dual_steps_plain, lru_steps, lru_steps_plain, of_persons, standing_for, without_lonely)
 from refnb.models.coreference.resolvers import predicted
 from refnb.models.coreference.texts import text_of
 from refnb.results.cluster_scores import run_counts
@@ -203,6 +203,42 @@ def test_a_run_under_a_policy_says_what_it_spent(net, tmp_path):
     r = run(given_task([beginning(0)], s), "coref-minilm", s=s, on_summary=came.append, policy="dual")
     assert r.info.system == "coref-minilm[policy=dual]" and len(r.answered()) == 1
     assert came[0].word == "spent" and 0 < came[0].cpu_seconds < 60 and came[0].peak_mb > 100
+
+def test_windows_of_a_text(net, bank):
+    "What stands in two windows is one entity by a rule alone, or where it is known."
+    d = beginning(0)
+    starts = net._windows(text_of(d), bank.spans)
+    assert starts.tolist() == [0]*len(bank)  # in windows of 1,500 words
+    with asked(net, policy="windows", window=100, join="none"):
+        windows = net._windows(text_of(d), bank.spans)
+        apart = predicted(net, d).clusters
+        known = {s: w for s, w in zip(bank.spans, windows.tolist())}
+        assert windows.max() > 2 and all(len({known[s] for s in c}) == 1 for c in apart)
+        early, late = bank.spans[0], bank.spans[-1]
+        seeded = predicted(net, d, seeds=[[early, late]]).clusters
+        assert any({early, late} <= set(c) for c in seeded)
+    for join in ("names", "scores"):
+        with asked(net, policy="windows", window=100, join=join): assert len(predicted(net, d).clusters) < len(apart)
+        fast, plain = (in_windows(bank.scores, bank.known.in_windows(windows), join), in_windows_plain(bank.scores, bank.known.in_windows(windows), join))
+        assert fast.tolist() == plain.tolist()
+
+def test_entities_of_a_book(tmp_path):
+    "A system that compares mentions with entities takes its policies, and no other."
+    from refnb.models.coreference.recipes import CorefModel
+    from refnb.models.coreference.resolvers import new_resolver
+    from refnb.models.pairs.encoders import tiny_encoder
+    folder = tiny_encoder(tmp_path, [" ".join(d.tokens) for d in sample()])
+    net = new_resolver(CorefModel("x", encoder=str(folder), antecedents="entities", hidden=16, size=8, ffn=16, widest=8)).eval()
+    d = beginning(0)
+    with asked(net, policy="unbounded"): usual = predicted(net, d).clusters
+    assert predicted(net, d).clusters == usual  # auto, in a document
+    with asked(net, policy="dual", recent=1, frequent=1): assert predicted(net, d).mentions == sorted(s for c in usual for s in c)
+    for policy in ("local", "all", "windows"):
+        with asked(net, policy=policy), pytest.raises(CallError, match=f"policy {policy} compares pairs of mentions.*choose unbounded, lru, dual"): predicted(net, d)
+
+def test_a_system_that_is_not_trained_says_how(tmp_path):
+    s = load_settings(runs=str(tmp_path))
+    with pytest.raises(DataError, match="longdoc-minilm.*refnb train longdoc-minilm litbank"): run(given_task([beginning(0)], s), "longdoc-minilm", s=s)
 
 @pytest.mark.full
 def test_plain_and_fast_decide_equally_on_a_book(net, upstream):

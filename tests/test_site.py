@@ -12,7 +12,7 @@ if NEEDS: pytest.skip(f"needs {', '.join(NEEDS)}: pip install 'refnb[dev]'", all
 REPORT, CHOICE = "reports/identifyme/table_3_main_results", "notebooks/metrics/00_choice"
 SAMPLE = ["index", "reports/index", REPORT, "reports/identifyme/index", CHOICE, "notebooks/core/00_types", "notebooks/results/04_plots",
           "notebooks/tables/identifyme/table_3_main_results", "notebooks/metrics/index", "api/index", "api/refnb.core.types",
-          "api/refnb.core.files", "data", "promises", "search"]
+          "api/refnb.core.files", "book", "book-alone", "data", "promises", "search"]
 
 @pytest.fixture(scope="module")
 def builder():
@@ -229,7 +229,7 @@ LINKS = """[...document.querySelectorAll('#navigation a')].filter(e => {
 
 def test_the_navigation_leads_to_a_notebook(tab):
     tab.open("index")
-    assert tab.js(f"{LINKS}.map(a => a.innerText.trim())")[:2] == ["The board", "Core"]
+    assert tab.js(f"{LINKS}.map(a => a.innerText.trim())")[:3] == ["The board", "A book", "Core"]
     tab.js(f"{LINKS}.find(a => a.innerText.trim() == 'Core').click()")
     tab.at("notebooks/core/index")
     tab.js(f"{LINKS}.find(a => a.innerText.trim() == 'Types').click()")
@@ -268,6 +268,15 @@ def test_f53_no_script_runs_but_the_sites_own_and_a_viewer_inside_a_notebook(tab
     refused = [e for e in tab.errors() if "Content Security Policy" in e]
     assert len(refused) >= 4 and tab.js("window.ran ?? 'no'") == "no"
     tab.events = [e for e in tab.events if e.get("method") == "Network.requestWillBeSent" and "127.0.0.1:9/" not in e["params"]["request"]["url"]]
+
+def test_a_book_opens_in_its_frame_and_in_a_window_of_its_own(tab):
+    tab.open("book")
+    inner = Inner(tab)
+    try: assert inner.wait("document.querySelectorAll('.block').length && document.querySelector('#list .n')?.textContent") == "104 · 2"
+    finally: inner.socket.close()
+    tab.js("[...document.querySelectorAll('article a')].find(a => a.innerText == 'In a window of its own').click()")
+    tab.at("book-alone")
+    tab.wait("document.querySelectorAll('.block').length && mode == 'both' && tokenAt(box.scrollTop) == 0")
 
 def test_a_formula_is_drawn(tab):
     tab.open(CHOICE)

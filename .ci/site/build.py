@@ -20,9 +20,9 @@ from pages import ROOT, of_root  # noqa: E402
 GROUPS = {"core": "Core", "metrics": "Metrics", "benchmarks": "Benchmarks", "models": "Models",
           "results": "Results", "tables": "Tables", "explore": "Explore"}
 INDEX = "searchindex.js"  # a folder that has it is a site
-VIEWER = base64.b64encode(hashlib.sha256((ROOT/"nbs/data/viewer/page.js").read_bytes()).digest()).decode()
+def hash_of(script: str) -> str: return base64.b64encode(hashlib.sha256((ROOT/"nbs/data"/script).read_bytes()).digest()).decode()
 POLICY = ("default-src 'none'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; base-uri 'none'; form-action 'self'; "
-          f"script-src 'self' 'sha256-{VIEWER}'")  # no script but the site's own, and that of a viewer inside a notebook
+          f"script-src 'self' 'sha256-{hash_of('viewer/page.js')}' 'sha256-{hash_of('book/page.js')}'")  # no script but the site's own, and those of pages inside a frame
 
 class SiteError(Exception): "The site cannot be built: one line for each reason."
 
@@ -137,7 +137,7 @@ def all_pages(site: Site) -> dict[str, list[Node]]:
     written: dict[str, Page] = {}
     made = notebook_pages(site, written)
     site.add(pages.search(site))
-    return {"Reports": report_pages(site), "Notebooks": made, "Reference": reference_pages(site, written)}
+    return {"Reports": [*report_pages(site), node(site.add(pages.book(site)))], "Notebooks": made, "Reference": reference_pages(site, written)}
 
 def flat(nodes: Iterable[Node]) -> Iterator[Node]:
     "The navigation in reading order."

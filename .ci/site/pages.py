@@ -193,6 +193,27 @@ def paper(site, folder: str, paths: list[Path]) -> Page:
     return page
 
 
+# A book
+
+def book(site) -> Page:
+    "The sample's stories, gold beside a system without weights; the view alone is a file of its own."
+    from refnb.core.corpora import sample
+    from refnb.models.rules.clusters import pattern_matching
+    from refnb.results.pages.book_view import view_book
+    gold = sorted(sample(characters=True), key=lambda d: -d.size)
+    shown = view_book(gold, [pattern_matching(d) for d in gold], ("gold", "pattern matching"))
+    site.write("book-alone.html", shown.page())
+    page = Page(site, "book.html", wide=True)
+    page.markdown("""# A book
+
+> Whole texts with their clusters, who is on stage when, who meets whom, and where a prediction differs from gold.
+
+Six stories that were written for this project, and beside their gold clusters what *pattern matching* finds: every occurrence of a character's full name, and nothing else. Step through the differences with `d`.
+`refnb view RUN` and `refnb view FILE` make such a page of any book.""")
+    page.add(f"<p>{link(page.up('book-alone.html'), 'In a window of its own')}</p>{shown.frame(860)._repr_html_()}", found=False)
+    return page
+
+
 # The data
 
 def benchmark(page: Page, b):

@@ -358,6 +358,7 @@ class Summary(Record):
     counts: dict[str, dict[str, dict[str, list[float]]]] = {} # of clusters: document -> setting -> metric -> counts
     gold: dict[str, str] = {}    # document -> hash of the gold clusters that its counts were made with
     signs: str = ""              # in a file about many questions: a sign for each, in their order, in place of `credit`
+    cost: dict[str, float|str] = {} # cpu_seconds, peak_mb and processor, where one call answered everything and measured it
 
 # %% ../../nbs/core/15_runs.ipynb #e2ca6c8e
 MANY = 1500
@@ -384,23 +385,24 @@ def _packed(s: Summary) -> Summary:
     return s.changed(credit={}, signs=signs)
 
 def write_summary(run: Run, credit: dict[str, float], reports: str|Path, counts: dict|None = None,
-                  gold: dict[str, str]|None = None) -> Path:
+                  gold: dict[str, str]|None = None, cost: dict[str, float|str]|None = None) -> Path:
     """Write what is committed of a sealed run below the folder of reports, and return the file. `credit` goes by id;
     it is empty for clusters, which have `counts`: document -> setting -> metric -> counts. `gold` maps documents to
     hashes of their gold clusters."""
     got = run.answers()
     told = {i: a.reason if getattr(a, "reason", None) else credit[i] for i, a in got.items()} if counts is None else {}
     path = Path(reports)/"runs"/safe_path(run.info.task)/f"{safe_path(run.info.system)}-{run_hash(run.info)}.json"
-    new = Summary(run.info.changed(prompt=prompt_hash(run.info.prompt)), _read_json(run.folder/"seal.json", Seal), told, SCHEMA, counts or {}, gold or {})
+    new = Summary(run.info.changed(prompt=prompt_hash(run.info.prompt)), _read_json(run.folder/"seal.json", Seal), told, SCHEMA, counts or {}, gold or {}, cost=cost or {})
     new = _packed(new)
     if not _same_but_version(path, new): _write_json(path, new)
     return path
 
 def _same_but_version(path: Path, new: Summary) -> bool:
-    "Whether a summary is there already that differs in nothing but the version of refnb."
+    "Whether a summary is there already that differs in nothing but the version of refnb, and has been measured if this has."
     try: old = _read_json(path, Summary)
     except (DataError, FormatError): return False
-    return old.changed(info=old.info.changed(refnb=new.info.refnb)) == new
+    cost = old.cost if new.cost and old.cost else new.cost
+    return old.changed(info=old.info.changed(refnb=new.info.refnb)) == new.changed(cost=cost or old.cost)
 
 # %% ../../nbs/core/15_runs.ipynb #efe92588
 def _card_path(reports: str|Path, task: str) -> Path: return Path(reports)/"runs"/safe_path(task)/"part.json"

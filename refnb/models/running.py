@@ -103,9 +103,10 @@ def predicted_documents(run: Run, docs: Sequence[Document]) -> list[Document]:
     got = run.answers()
     return [Document(d.doc_key, d.sentences, got[d.doc_key].clusters, got[d.doc_key].names, meta=d.meta) for d in docs if d.doc_key in got]
 
-def write_run_summary(run: Run, task: Task, system: System|None = None) -> Path|None:
+def write_run_summary(run: Run, task: Task, system: System|None = None, cost: dict[str, float|str]|None = None) -> Path|None:
     """Write what is committed of a complete run and of its task, below reports/runs/; return the file, None: nothing
-    scores such documents. A system whose answers are counted otherwise has a `write_summary` of its own."""
+    scores such documents. A system whose answers are counted otherwise has a `write_summary` of its own; `cost` is
+    what answering all of it took."""
     if own := getattr(system, "write_summary", None): return own(run, task)
     if task.shape == "choice":
         asked = {q.id: q for q in task.questions}
@@ -114,7 +115,7 @@ def write_run_summary(run: Run, task: Task, system: System|None = None) -> Path|
     if not task.card.score: return None
     counts, gold = named_object(task.card.score)(task.name, predicted_documents(run, task.documents), task.settings)
     _write_cards(task)
-    return write_summary(run, {}, task.settings.reports, counts, gold)
+    return write_summary(run, {}, task.settings.reports, counts, gold, cost)
 
 # %% ../../nbs/models/02_running.ipynb #149edccb
 def _has_summary(run: Run, task: Task) -> bool:

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['app', 'score_app', 'LISTS', 'comments', 'command', 'list_', 'fetch', 'setup', 'score_choice', 'score_coref_',
-           'score_kitmus', 'build', 'collect_', 'run_', 'train_', 'export_', 'view_', 'compare_', 'reproduce_', 'main',
-           'run']
+           'score_kitmus', 'build', 'collect_', 'run_', 'train_', 'annotate_', 'export_', 'view_', 'compare_',
+           'reproduce_', 'main', 'run']
 
 # %% ../../nbs/results/08_cli.ipynb #7f42bf73
 import inspect, math, os, re, sys
@@ -742,6 +742,55 @@ def train_(
     _print(f"{system}, {done.seal.told}: sealed in {done.folder}{held}")
 
 # %% ../../nbs/results/08_cli.ipynb #0ab946ca
+@command(app, "annotate")
+def annotate_(
+    book: str, /,          # .txt, .html, .epub, a file with one document, or animal-farm
+    characters: str = "",  # a YAML file of names; without it, a list is proposed for you to edit
+    out: str = "",         # the folder for the files of each stage
+    linker: str = "rules", # rules, or pattern: full names alone
+    filter: str = "",      # a model that is asked about each link, Yes or No
+    group: int = 10,       # windows that the second round joins; 0: no second round
+    window: int = 1500,    # words of a window, nominally
+    seeding: str = "constrained", # constrained, or released: a mention may get a second character, as in the authors' package
+    system: str = "coref-minilm", # the coreference system
+    json: bool = False,    # print one JSON object
+):
+    "Annotate a book: find every mention of its characters. What was stopped goes on where it was."
+    from refnb.models.annotation.books import read_characters
+    from refnb.models.annotation.stages import annotate
+    s, read = load_settings(), _a_book(book)
+    if not out: raise CallError("no folder for the files", "annotate", "name one with --out DIR")
+    if not characters and not read.document.names: return _propose(read.document, Path(out), system, s, json)
+    who = read_characters(characters) if characters else list(read.document.names)
+    done = annotate(read, who, out, s, _say(json), linker=linker, filter=filter, group=group, window=window, seeding=seeding, system=system)
+    known = sum(1 for c in done.document.clusters if c)
+    told = {"folder": out, "characters": len(who), "found": known, "mentions": sum(map(len, done.document.clusters)), "unit": "percent"}
+    stages = {name: {"counts": x.counts} | ({"scores": done.scores[name]} if name in done.scores else {}) for name, x in done.stages.items()}
+    if json: return _json(told | {"stages": stages})
+    if done.scores: _table([{"F1 (%)": name} | {m: f"{v:.2f}" for m, v in scores.items()} for name, scores in done.scores.items()])
+    _print(f"{told['mentions']:,} mentions of {known} characters: {Path(out)/'annotation.jsonl'}; look at it with refnb view {Path(out)/'annotation.jsonl'}")
+
+# %% ../../nbs/results/08_cli.ipynb #8916ae84
+def _a_book(name: str):
+    "A book by its file, or a corpus of one book."
+    from refnb.core.corpora import corpora, load
+    from refnb.models.annotation.books import Book, read_book
+    if Path(name).exists() or name not in corpora(): return read_book(name)
+    docs = load(name)
+    if len(docs) != 1: raise DataError(f"holds {len(docs)} documents", name, "annotate one book at a time")
+    return Book(docs[0], [], "")
+
+def _propose(document, out: Path, system: str, s, json: bool):
+    "Propose the characters of a book, for a human to edit."
+    from refnb.core.files import make_folder, write_atomic
+    from refnb.models.annotation.stages import propose_characters
+    found = propose_characters(document, 40, system, s)
+    make_folder(out)
+    path = write_atomic(out/"proposed.yaml", found.yaml)
+    if json: return _json({"proposed": str(path), "characters": [{"name": c.name, "variants": c.variants, "mentions": n} for c, n in zip(found.characters, found.mentions)]})
+    _print(found.yaml.rstrip(), f"edit {path}, then annotate with --characters {path}")
+
+# %% ../../nbs/results/08_cli.ipynb #41dbf753
 @command(app, "export")
 def export_(
     task: str, /,         # what is asked (`refnb list benchmarks`), or a file of questions (JSONL)
@@ -767,18 +816,19 @@ def export_(
 # %% ../../nbs/results/08_cli.ipynb #5f45cd49
 @command(app, "view")
 def view_(
-    run: str, /,          # a run: its folder, or task:system
-    other: str = "",      # a second run on the same questions, side by side
+    run: str, /,          # a run: its folder, or task:system; or a file of documents with clusters
+    other: str = "",      # a second run (or file) on the same questions or documents, side by side
     out: str = "",        # the page's file; view.html if not given
     json: bool = False,   # print one JSON object
 ):
-    "Browse answers and errors: one page that needs no network. It holds the questions' text: keep it to yourself."
-    from refnb.results.pages.viewer import view
+    "Browse answers and errors, or a book with its clusters: one page that needs no network. It holds the task's text: keep it to yourself."
+    from refnb.results.pages.book_view import view_any
     path = out or "view.html"
-    with _busy(json, "making the page"): page = view(run, other or None, path)
-    told: dict[str, Any] = {"file": path, "questions": len(page.data.questions), "bytes": Path(path).stat().st_size}
+    with _busy(json, "making the page"): page = view_any(run, other or None, path)
+    ((what, n),) = page.counts.items()
+    told: dict[str, Any] = {"file": path, what: n, "bytes": Path(path).stat().st_size}
     if json: return _json(told)
-    _print(f"{told['questions']:,} questions, {told['bytes']/1e6:.1f} MB, in {path}")
+    _print(f"{n:,} {what}, {told['bytes']/1e6:.1f} MB, in {path}")
 
 # %% ../../nbs/results/08_cli.ipynb #85b9c2f4
 @command(app, "compare")

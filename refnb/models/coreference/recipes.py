@@ -38,24 +38,26 @@ class CorefModel(Record):
     mentions: Literal["banded", "start-end", "enumerated"] = "banded" # how mentions are found
     hidden: int = 256                # width of the heads
     widest: int = 30                 # words of a mention; start-end has no limit
-    antecedents: Literal["experts", "c2f", "maverick"] = "experts" # how links are scored
-    size: int = 64                   # of an expert's vectors
+    antecedents: Literal["experts", "c2f", "maverick", "entities"] = "experts" # how links are scored
+    size: int = 64                   # of an expert's vectors, or of an entity's
     experts: bool = True             # one scorer for each category of pairs, and not one for all
     tables: bool = True              # distances, nesting, quotations, pronouns are looked up
     threshold: float = 0.            # score above which a span is a mention
     bias: float = 0.                 # added to the score of each link
     weights: str = ""                # of what was trained: a folder that the package carries
     checkpoint: str = ""             # the same: a folder of yours
-    ffn: int = 150                   # width of the nets that score spans (enumerated) and pairs of them (c2f)
+    ffn: int = 150                   # width of the nets that score spans (enumerated), pairs of them (c2f), or entities
     share: float = .4                # spans that enumerated keeps, for each word
     order: int = 2                   # of c2f: with 2, antecedents are mixed into the vectors of mentions
     candidates: int = 50             # antecedents that c2f looks at closely
     released: bool = False           # as Maverick's package computes: where start-end looks for ends, and in single precision
     given: Literal["", "gold"] = ""  # mentions are not looked for: those of the task's gold are linked
-    policy: Literal["auto", "local", "all", "unbounded", "lru", "dual"] = "auto" # which earlier mentions a mention is compared with; auto: all in a document, local in a book
+    policy: Literal["auto", "local", "all", "unbounded", "lru", "dual", "windows"] = "auto" # what a mention is compared with; auto: all earlier mentions in a document, local in a book; entities: unbounded, dual
     reach: int = 400                 # of local: the last mentions; and earlier ones that share a word
     recent: int = 25                 # of lru and dual: entities that were used last
     frequent: int = 25               # of dual: entities that were used most
+    window: int = 1500               # of windows: words, nominally; a window ends with a sentence
+    join: Literal["none", "names", "scores"] = "scores" # of windows: what makes entities of two windows one; scores is best on LitBank's development documents, in windows of 500 and of 1,000
     megabytes: int = 4000            # that the vectors of mentions may take
     kinds: Literal["all", "persons"] = "all" # of the entities that are reported
     singletons: bool = True          # entities of one mention are reported
@@ -65,7 +67,7 @@ class CorefModel(Record):
     def fault(self) -> str:
         "What is wrong with the values, or nothing."
         least = {"segment": 32, "context": 0, "frozen": 0, "hidden": 1, "widest": 1, "size": 1, "ffn": 1, "order": 1, "candidates": 1,
-                 "reach": 1, "recent": 1, "frequent": 0, "megabytes": 1}
+                 "reach": 1, "recent": 1, "frequent": 0, "window": 1, "megabytes": 1}
         if bad := next((f for f, n in least.items() if getattr(self, f) < n), ""): return f"field {bad}: {getattr(self, bad)} is less than {least[bad]}"
         if 2*self.context > self.segment//2: return f"field context: {self.context} pieces on both sides are more than half of a segment of {self.segment}"
         if not 0 < self.share <= 1: return f"field share: {self.share} is no share above 0"
@@ -73,7 +75,7 @@ class CorefModel(Record):
 
 UNHASHED = {"title", "licence", "note", "checkpoint", "weights", "megabytes"}  # what changes no cluster, or is known by its hash
 CHOSEN = {"threshold", "bias"}  # by training, on development documents
-CLUSTERING = ("policy", "reach", "recent", "frequent", "megabytes", "kinds", "singletons")  # what no training depends on
+CLUSTERING = ("policy", "reach", "recent", "frequent", "window", "join", "megabytes", "kinds", "singletons")  # what no training depends on
 
 # %% ../../../nbs/models/coreference/00_recipes.ipynb #b045066a
 class CorefRecipe(Record):
@@ -98,6 +100,7 @@ class CorefRecipe(Record):
     bf16: bool = False         # sums of the heads in bfloat16; those of the encoder are, where the machine can
     seed: int = 0              # of everything that is drawn
     documents: int = 0         # that are learnt from, the first of them; 0: all
+    memory: Literal["unbounded", "dual"] = "unbounded" # of entities: those that a mention is compared with in training
 
     def fault(self) -> str:
         "What is wrong with the values, or nothing."

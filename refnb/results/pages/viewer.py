@@ -307,17 +307,19 @@ def _table(data: ViewData) -> str:
 # %% ../../../nbs/results/pages/00_viewer.ipynb #f058dd51
 class Frame:
     "A page inside a notebook."
-    def __init__(self, page: str, height: int = 720):
-        "Keep a page's HTML, and the height in pixels of its frame."
-        self.page, self.height = page, height
+    def __init__(self, page: str, height: int = 720, title: str = "questions and answers"):
+        "Keep a page's HTML, the height in pixels of its frame, and what a screen reader calls it."
+        self.page, self.height, self.title = page, height, title
     def __repr__(self): return f"Frame({len(self.page)/1000:,.0f} kB)"
     def _repr_html_(self):
         inside = html.escape(self.page, quote=False).replace("'", "&#39;")
-        return f"<iframe title='questions and answers' sandbox='allow-scripts' style='width:100%;height:{int(self.height)}px;border:1px solid #8888' srcdoc='{inside}'></iframe>"
+        return f"<iframe title='{html.escape(self.title)}' sandbox='allow-scripts' style='width:100%;height:{int(self.height)}px;border:1px solid #8888' srcdoc='{inside}'></iframe>"
 
 class View:
     "A run, or two, to look at: `.write(path)`, `.frame()`, `.data`."
     def __init__(self, data: ViewData): self.data = data
+    @property
+    def counts(self) -> dict[str, int]: return {"questions": len(self.data.questions)}
     def __repr__(self): return f"View({_title(self.data)!r}, {len(self.data.questions)} questions)"
     def _repr_html_(self): return _without_secrets(_table(self.data), os.environ)
     def page(self) -> str: return _page(self.data)
