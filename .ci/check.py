@@ -42,7 +42,7 @@ def orphans() -> list[str]:
 
 # Rooms in the order of imports. What a room's own folder holds comes before the rooms inside it.
 ROOMS = ["core", "metrics", "benchmarks", *(f"benchmarks.{b}" for b in ("identifyme", "altentities", "bookcoref", "kitmus")),
-         "models", *(f"models.{m}" for m in ("rules", "language", "pairs", "coreference", "published", "annotation")),
+         "models", *(f"models.{m}" for m in ("rules", "language", "pairs", "coreference", "live", "published", "annotation")),
          "results", "results.papers", "results.pages"]
 # They look things up by name, so they load later modules, inside functions.
 LATE = {"benchmarks.tasks", "benchmarks.identifyme.building", "models.registry", "models.running", "models.sharding", "results.reproduce", "results.cli", "results.execution"}

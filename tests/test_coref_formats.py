@@ -1,5 +1,6 @@
 "Coreference formats: what is written is read again, what cannot be held is refused, what is damaged is read or refused in one line."
 import gzip, json, unicodedata
+from itertools import accumulate
 from pathlib import Path
 import pytest
 from hypothesis import assume, given, strategies as st
@@ -300,6 +301,25 @@ def test_booknlp_files_are_read_as_the_document(d):
     assert canon(standoff.parse_booknlp(entities.encode(), tokens.encode(), "d")) == canon(d.changed(names=()))
     assert canon(standoff.parse_booknlp(entities.encode(), None, "d")) == canon(d.changed(names=(), sentences=()))
 
+def corenlp_text(d: Document) -> str:
+    "A document as CoreNLP's JSON, which has no mention over the end of a sentence."
+    at = [(n, i) for n, s in enumerate(d.sentences) for i in range(len(s))]
+    def mention(s: Span, kind: str) -> dict:
+        (n, i), (_, j) = at[s.start], at[s.end]
+        return {"id": 7, "text": " ".join(d.tokens[s.start:s.end + 1]), "type": kind, "startIndex": i + 1, "endIndex": j + 2, "sentNum": n + 1, "position": [n + 1, 1]}
+    words = [[{"index": i, "word": w, "before": " "} for i, w in enumerate(s, 1)] for s in d.sentences]
+    kinds = d.labels.get("kind") or [[""]*len(c) for c in d.clusters]
+    chains = {str(i): [mention(s, k) for s, k in zip(c, of)] for i, (c, of) in enumerate(zip(d.clusters, kinds))}
+    return json.dumps({"docId": d.doc_key, "sentences": [{"index": n, "tokens": s} for n, s in enumerate(words)], "corefs": chains}, indent=2)
+
+@many
+@given(documents())
+def test_corenlp_files_are_read_as_the_document(d):
+    ends = list(accumulate(map(len, d.sentences)))
+    assume(all(d.clusters) and not any(s.start < t <= s.end for s in d.mentions for t in ends))
+    [got] = standoff.parse_corenlp(corenlp_text(d).encode())
+    assert canon(got) == canon(d.changed(names=(), labels={k: v for k, v in d.labels.items() if k == "kind" and any(map(any, v))}))
+
 @given(documents(empty=False))
 def test_labels_come_to_a_document_without_them(d):
     d = d.changed(clusters=tuple(tuple(dict.fromkeys(c)) for c in d.clusters), names=(), labels={})
@@ -403,6 +423,7 @@ STORY = Document("story", (("Ann", "«met»", '"', "Bea", "."), ("She", "smiled"
 DOCS = [STORY, bare(STORY, doc_key="other")]
 ANN, TXT = (t.encode() for t in litbank_text(STORY))
 ENTITIES, TOKENS = (t.encode() for t in booknlp_text(STORY))
+CORENLP = corenlp_text(STORY).encode()
 GAPS = conllu.conllu_text([STORY]).replace("(e1-PER-1-Ann)", "(e1[1/2]-PER-1-Ann)").replace("(e2-PER-1-Bea)e1)", "e1)(e1[2/2]-PER-1-Ann)").encode()
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 import msgspec
 import pytest
-from test_coref_formats import ANN, DOCS, ENTITIES, GAPS, ROW, STORY, TOKENS, TXT, bert, gap_text, in_pieces, kitmus_text, subtokens
+from test_coref_formats import ANN, CORENLP, DOCS, ENTITIES, GAPS, ROW, STORY, TOKENS, TXT, bert, gap_text, in_pieces, kitmus_text, subtokens
 from test_formats import ANSWERS, DOCUMENTS, MUTATIONS, PAPER, PLAIN, QUESTIONS, Paper, mutated
 from tools import FULL, HANG, growth
 from refnb.benchmarks import tasks
@@ -55,6 +55,14 @@ def said(path: Path) -> list:
     "What a command wrote, a line per question."
     return [command._said(line, {q.id: q for q in QUESTIONS}, set(), path.name) for line in path.read_bytes().splitlines()]
 
+def proofs(path: Path) -> list:
+    "What a command wrote to canaries, a line each."
+    def proof(line: bytes):
+        answer = command._canary_answer(line, STORY, path.name)
+        if isinstance(answer, str): raise FormatError(answer, path.name)
+        return answer
+    return [proof(line) for line in path.read_bytes().splitlines()]
+
 ALT = questions.read_altentities(packaged("data/sample/altentities.json"), "sample")
 DRAFTS = [builder.draft_of(q, "sample", n) for n, q in enumerate(ALT[:2])]
 HANDED_IN = {"page": annotation_page._page_id(DRAFTS), "version": annotation_page.VERSION, "participant": "abcdefghij", "order": [d.id for d in DRAFTS],
@@ -97,6 +105,7 @@ READERS = {
     "entities": of_bytes(ENTITIES, lambda data, where: standoff.parse_booknlp(data, TOKENS, "d", where)),
     "entities alone": of_bytes(ENTITIES, lambda data, where: standoff.parse_booknlp(data, None, "d", where)),
     "tokens": of_bytes(TOKENS, lambda data, where: standoff.parse_booknlp(ENTITIES, data, "d", where)),
+    "corenlp": of_bytes(CORENLP, standoff.parse_corenlp),
     "any format": Reader(conll.conll_text(DOCS).encode(), read_documents),
     "packed": Reader(gzip.compress(PLAIN, mtime=0), files.read_bytes, "f.gz"),
     "questions": Reader(lines([files.CANARY, *QUESTIONS]), lambda path: list(files.read_jsonl(path, Question))),
@@ -139,6 +148,7 @@ READERS = {
     "noise": resource("noise/cafe.txt", lambda r: r.noise("noise/cafe.txt"), head("kitmus/noise/cafe.txt", 2)),
     "templates": resource("templates/meet_sentence.txt", lambda r: r.templates("meet"), head("kitmus/templates/meet_sentence.txt", 3)),
     "command": Reader(b'{"id":"d:0","chosen":[1]}\n{"id":"d:1","choice":"Bea"}\n{"id":"d:2","scores":[0.5,1]}\n{"id":"d:3","error":"x"}\n', said),
+    "proofs": Reader(b'{"id":"%s","clusters":[[[0,0],[1,2]]],"words":["a","b"]}\n' % STORY.doc_key.encode(), proofs),
     "graph": Reader(b'{"weightsManifest":[{"paths":["a"],"weights":[{"name":"w","shape":[2,2],"dtype":"float32"}]}]}', lambda path: use_lite._groups(path.parent), "model.json"),
 }
 

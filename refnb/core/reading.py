@@ -17,15 +17,16 @@ from .conll import conll_text, parse_conll
 from .jsonlines import jsonlines_text, parse_jsonlines
 from .conllu import conllu_text, parse_conllu
 from .gap import parse_gap
-from .standoff import parse_booknlp, parse_litbank
+from .standoff import parse_booknlp, parse_corenlp, parse_litbank
 
 # %% ../../nbs/core/09_reading.ipynb #fe4f6047
 def format_of(data: bytes) -> str:
     """Name the format of a file of documents by the beginning of what it holds:
-    conll, jsonl, conllu, gap, booknlp, litbank, or "" for none of them."""
+    conll, jsonl, corenlp, conllu, gap, booknlp, litbank, or "" for none of them."""
     head = data[:4096].removeprefix(b"\xef\xbb\xbf").lstrip()
     line = next((l.rstrip(b"\r") for l in head.split(b"\n") if l.strip() and not re.match(rb"#(?!begin document| ?(global|newdoc|newpar|sent_id|text)\b)", l)), head[:80])
     if line.startswith(b"#begin document"): return "conll"
+    if re.match(rb'\{(\s*"doc\w*"\s*:\s*"[^"]*"\s*,)*\s*"sentences"\s*:\s*\[\s*\{', head): return "corenlp"
     if line[:1] in (b"{", b"["): return "jsonl"
     if re.match(rb"# ?(global\.Entity|newdoc|newpar|sent_id|text|global\.columns)\b", line) or re.match(rb"\d+\t([^\t]*\t){8}[^\t]*$", line): return "conllu"
     if line.startswith(b"ID\tText\t"): return "gap"
@@ -55,7 +56,7 @@ def _booknlp(path: Path) -> list[Document]:
     return [parse_booknlp(entities, tokens, name, str(first))]
 
 # %% ../../nbs/core/09_reading.ipynb #6921aa06
-_PARSERS: dict[str, Callable] = {"conll": parse_conll, "jsonl": parse_jsonlines, "conllu": parse_conllu, "gap": parse_gap}
+_PARSERS: dict[str, Callable] = {"conll": parse_conll, "jsonl": parse_jsonlines, "conllu": parse_conllu, "gap": parse_gap, "corenlp": parse_corenlp}
 _STANDOFF: dict[str, Callable] = {"litbank": _litbank, "booknlp": _booknlp}
 
 def read_documents(

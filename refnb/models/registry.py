@@ -37,6 +37,7 @@ KINDS = {
     "language-model": "refnb.models.language.systems:make_language_model",
     "pair-model": "refnb.models.pairs.systems:make_pair_model",
     "coreference": "refnb.models.coreference.systems:make_coreference",
+    "live": "refnb.models.live.systems:make_live",
     "published": "refnb.models.published.choice:make_published",
     "published-clusters": "refnb.models.published.clusters:make_published_clusters",
     "published-kitmus": "refnb.models.published.kitmus:make_published_kitmus",

@@ -1,0 +1,463 @@
+"""Coreference packages of others: their environments, workers, canaries; and, where the environments are, the packages themselves on tiny weights.
+
+The contract is tested with a package made here: a wheel of one module, its requirements with hashes, a worker of a few lines. maverick-coref,
+xcore-coref and fastcoref are asked where `refnb setup` made their environments, or with TEST_FULL=1, which makes them; random weights stand for trained ones.
+"""
+import hashlib, json, os, subprocess, zipfile
+from pathlib import Path
+import pytest
+import tools
+from test_coref_formats import corenlp_text
+from test_coreference_release import EXPECTED, random_state, stories, tidied
+from refnb.core.corpora import sample
+from refnb.core.documents import Document
+from refnb.core.files import write_jsonl
+from refnb.core.reading import read_documents, write_documents
+from refnb.core.settings import load_settings, packaged
+from refnb.core.types import DataError
+from refnb.benchmarks.tasks import find_task
+from refnb.models.live import environments as made
+from refnb.models.live.systems import LiveSystem, canaries, checkpoint_id
+from refnb.models.registry import find_system
+from refnb.models.running import run
+
+WORKER = """
+import json, os, sys
+from pathlib import Path
+from refnb_worker import serve
+HERE = Path(__file__).parent
+
+def load(settings):
+    import toycoref
+    print("loading, said on standard output")
+    os.write(1, b"and written past Python\\n")
+    (HERE/"seen.json").write_text(json.dumps(dict(os.environ)))
+    return toycoref.Same(**{k: settings[k] for k in ("least", "trap")})
+
+def words_of(same, sentences): return [t for s in sentences for t in s]
+
+def clusters_of(same, sentences):
+    with (HERE/"asked.txt").open("a") as f: f.write(f"{len(sentences)}\\n")
+    return same(words_of(same, sentences))
+
+if __name__ == "__main__": serve(load, clusters_of, words_of)
+"""
+PACKAGE = """
+import os
+class Same:
+    "Joins tokens that are equal; some texts are a trap."
+    def __init__(self, least, trap): self.least, self.trap = least, trap
+    def __call__(self, tokens):
+        print("found nothing yet")
+        if self.trap and self.trap in tokens:
+            if os.environ.get("TRAP") == "die": os._exit(3)
+            if os.environ.get("TRAP") == "kill": os.kill(os.getpid(), 9)
+            raise ValueError(f"cannot read {self.trap!r}\\nat all")
+        places = {}
+        for i, t in enumerate(tokens): places.setdefault(t, []).append((i, i))
+        return [c for c in places.values() if len(c) >= self.least]
+"""
+ENTRY = """
+kind: live
+title: Toy
+worker: toy.py
+environment: {requirements: toy.txt, modules: [toycoref], shares: [msgspec], licence: MIT, about: toycoref 1.0, megabytes: 1}
+settings: {least: 2, trap: ""}
+canary: wiring
+"""
+
+def wheel(folder: Path, text: str = PACKAGE) -> tuple[Path, str]:
+    "A package of one module, and its hash."
+    path = folder/"toycoref-1.0-py3-none-any.whl"
+    about = {"METADATA": "Metadata-Version: 2.1\nName: toycoref\nVersion: 1.0\n", "WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"}
+    files = {"toycoref.py": text} | {f"toycoref-1.0.dist-info/{k}": v for k, v in about.items()}
+    record = "".join(f"{name},,\n" for name in [*files, "toycoref-1.0.dist-info/RECORD"])
+    with zipfile.ZipFile(path, "w") as z:
+        for name, data in (files | {"toycoref-1.0.dist-info/RECORD": record}).items(): z.writestr(zipfile.ZipInfo(name), data)
+    return path, hashlib.sha256(path.read_bytes()).hexdigest()
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    "A folder with a system of one's own, and settings that find it."
+    mine = {"REFNB_SYSTEMS": str(tmp_path/"systems"), "OPENAI_API_KEY": "not for others"}
+    for k in set(os.environ) - set(tools.clean(tmp_path)): monkeypatch.delenv(k)
+    for k, v in tools.clean(tmp_path, **mine).items(): monkeypatch.setenv(k, v)
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path/"systems"
+    folder.mkdir()
+    _, digest = wheel(folder)
+    (folder/"toy.yaml").write_text(ENTRY)
+    (folder/"toy.py").write_text(WORKER)
+    (folder/"toy.txt").write_text(f"toycoref==1.0 \\\n    --hash=sha256:{digest}\n")
+    return tmp_path
+
+@pytest.fixture
+def refnb(home, capsys):
+    "Run a command in this process."
+    return lambda *args: tools.here(capsys, *args)
+
+@pytest.fixture
+def toy(home, monkeypatch):
+    "The system in an environment that takes no time to make: nothing is installed, its package lies in a folder that it shares."
+    folder = home/"systems"
+    monkeypatch.syspath_prepend(str(folder))
+    (folder/"toycoref.py").write_text(PACKAGE)
+    (folder/"toy.txt").write_text("")
+    (folder/"toy.yaml").write_text(ENTRY.replace("shares: [msgspec]", "shares: [toycoref]"))
+    made.set_up("toy", say=lambda line: None)
+    return folder
+
+
+# Requirements
+
+def test_requirements_are_exact_hashed_and_name_no_host():
+    for p in made.environments().values():
+        for file in made._requirements(p):
+            lines = file.read_text().splitlines()
+            assert not any("//" in line or line.startswith("-") for line in lines), file
+            names = [line for line in lines if line[:1].isalpha()]
+            hashes = [line for line in lines if line.startswith("    --hash=sha256:")]
+            assert names and all("==" in line for line in names) and len(hashes) >= len(names)
+            assert len(lines) == len(names) + len(hashes), file
+
+def test_what_is_shared_is_not_installed_a_second_time():
+    for p in made.environments().values():
+        named = {line.partition("==")[0] for file in made._requirements(p) for line in file.read_text().splitlines() if "==" in line}
+        assert not named & {*p.made_of.shares, "huggingface-hub", "safetensors"}
+
+def test_no_worker_runs_code_of_a_checkpoint():
+    for path in packaged("data/live").glob("*.py"):
+        text = path.read_text()
+        assert "trust_remote_code" not in text and "pickle.load" not in text and "weights_only=False" not in text, path
+
+
+# Setting up
+
+def test_a_system_is_set_up_listed_and_run(refnb, home):
+    tools.one_line(refnb("run", "sample/bookcoref", "toy"), 1, "toy: its environment is not here: refnb setup toy")
+    said = refnb("setup", "toy", "--wheels", home/"systems")
+    assert said.status == 0 and "toy: installing toy.txt (1 package)" in said.out and said.out.endswith("toy: ready\n")
+    rows = {r["environment"]: r for r in json.loads(refnb("setup", "--json").out)["environments"]}
+    assert (rows["toy"]["state"], rows["toy"]["licence"], rows["toy"]["megabytes"]) == ("ready", "MIT", 1)
+    assert rows["fastcoref"]["systems"] == "fcoref, lingmess"
+    listed = {r["system"]: r["needs"] for r in json.loads(refnb("list", "systems", "--json").out)["systems"]}
+    assert listed["toy"] == "environment toy" and "refnb setup maverick" in listed["maverick"]
+    told = json.loads(refnb("run", "sample/bookcoref", "toy", "--json").out)
+    assert (told["sealed"], told["documents"], told["system"]) == (True, 6, "toy")
+    assert refnb("setup", "toy").out == "toy: ready\n"
+
+def test_one_that_was_interrupted_is_made_anew(home, monkeypatch):
+    def killed(command, doing, name): raise KeyboardInterrupt
+    with monkeypatch.context() as m:
+        m.setattr(made, "_ran", killed)
+        with pytest.raises(KeyboardInterrupt): made.set_up("toy", say=lambda line: None)
+    p = made.the_environment("toy")
+    p.folder.mkdir(parents=True, exist_ok=True)
+    (p.folder/"half").write_text("")
+    assert made.environment_state(p) == "interrupted"
+    lines = []
+    made.set_up("toy", wheels=str(home/"systems"), say=lines.append)
+    assert lines[0] == "toy: interrupted, begun anew" and made.environment_state(p) == "ready" and not (p.folder/"half").exists()
+
+def test_it_is_out_of_date_where_anything_changed(toy, monkeypatch):
+    p = made.the_environment("toy")
+    assert made.environment_state(p) == "ready"
+    with monkeypatch.context() as m:
+        m.setattr(made, "_python", lambda: "3.99")
+        assert made.environment_state(p) == "out of date"
+    seal = p.folder/made.SEAL
+    seal.write_text(seal.read_text().replace(str(toy), str(toy/"gone")))
+    assert made.environment_state(p) == "out of date"
+    assert find_system("toy").lacks(find_task("sample/bookcoref")) == "its environment is out of date: refnb setup toy"
+
+@pytest.mark.parametrize("change, why", [
+    (lambda f: wheel(f, PACKAGE + "#"), "THESE PACKAGES DO NOT MATCH THE HASHES"),
+    (lambda f: (f/"toy.txt").write_text("toycoref==1.0\n"), "Hashes are required in --require-hashes mode"),
+    (lambda f: (f/"toy.txt").write_text("toycoref==1.0 --no-such-option\n"), "pip failed"),
+    (lambda f: (f/"toy.txt").unlink(), "toy.txt")])
+def test_what_fails_is_told_in_one_line(refnb, home, change, why):
+    change(home/"systems")
+    tools.one_line(refnb("setup", "toy", "--wheels", home/"systems"), 1, why)
+    tools.one_line(refnb("run", "sample/bookcoref", "toy"), 1)
+
+def test_what_cannot_be_imported_is_no_environment(home, refnb):
+    _, digest = wheel(home/"systems", "import no_such_module")
+    (home/"systems"/"toy.txt").write_text(f"toycoref==1.0 --hash=sha256:{digest}\n")
+    tools.one_line(refnb("setup", "toy", "--wheels", home/"systems"), 1, "environment toy: its import failed: ModuleNotFoundError: No module named 'no_such_module'")
+    assert made.environment_state(made.the_environment("toy")) == "interrupted"
+
+def test_wrong_calls(refnb):
+    tools.one_line(refnb("setup", "toys"), 2, "unknown environment 'toys'; did you mean toy?")
+    tools.one_line(refnb("setup", "toy", "--wheels", "nowhere"), 2, "nowhere: is no folder")
+    tools.one_line(refnb("run", "sample/bookcoref", "toy", "-p", "leest=3"), 2, "toy has no setting 'leest'; did you mean least?")
+    tools.one_line(refnb("run", "sample/ferryman", "toy"), 2, "toy: answers documents, sample/ferryman has questions")
+
+def test_an_entry_that_cannot_be(home, refnb):
+    (home/"systems"/"toy.yaml").write_text(ENTRY.replace("requirements: toy.txt, ", ""))
+    tools.one_line(refnb("setup", "toy"), 2, "toy, environment: Object missing required field `requirements`")
+    (home/"systems"/"toy.yaml").write_text(ENTRY.replace("worker: toy.py", "worker: 3"))
+    tools.one_line(refnb("run", "sample/bookcoref", "toy"), 1, "toy.yaml, toy: Expected `str`, got `int`")
+
+
+# Being asked
+
+def asked(folder: Path) -> int:
+    "How many texts the package has read."
+    path = folder/"asked.txt"
+    return len(path.read_text().splitlines()) if path.exists() else 0
+
+def test_a_worker_prints_what_it_likes_and_sees_no_key(toy):
+    done = run("sample/bookcoref", "toy")
+    assert done.sealed and all(a.clusters for a in done.answers().values())
+    seen = json.loads((toy/"seen.json").read_text())
+    assert "OPENAI_API_KEY" not in seen and seen["HF_HUB_OFFLINE"] == "1" and seen["TORCH_FORCE_WEIGHTS_ONLY_LOAD"] == "1"
+
+def test_a_text_that_fails_is_asked_again_alone(toy, monkeypatch):
+    docs = find_task("sample/bookcoref").documents
+    others = {t for d in docs[:2] + docs[3:] for t in d.tokens}
+    trap = next(t for t in docs[2].tokens if t not in others)
+    with pytest.raises(DataError, match=f"1 of 6 failed .1 error.; the first is {docs[2].doc_key}: ValueError: cannot read"): run("sample/bookcoref", "toy", trap=trap)
+    before = asked(toy)
+    with pytest.raises(DataError, match="1 of 6 failed"): run("sample/bookcoref", "toy", trap=trap)
+    assert asked(toy) - before == len(canaries()) + 1  # and the text that failed
+    monkeypatch.setenv("TRAP", "die")
+    with pytest.raises(DataError, match="ended with status 3.*0 of 1 were answered and are kept"): run("sample/bookcoref", "toy", trap=trap)
+
+@pytest.mark.parametrize("how, why", [("die", "ended with status 3"), ("kill", "ended with status -9 .killed: is there memory enough")])
+def test_what_was_answered_before_a_death_is_kept(toy, monkeypatch, how, why):
+    docs = find_task("sample/bookcoref").documents
+    trap = next(t for t in docs[3].tokens if t not in {t for d in docs[:3] for t in d.tokens})
+    monkeypatch.setenv("TRAP", how)
+    with pytest.raises(DataError, match=f"{why}.*3 of 6 were answered"): run("sample/bookcoref", "toy", trap=trap)
+    before = asked(toy)
+    with pytest.raises(DataError, match="0 of 3 were answered"): run("sample/bookcoref", "toy", trap=trap)
+    assert asked(toy) - before == len(canaries()) + 1  # and the text on which it dies
+
+def test_a_failed_canary_costs_no_question(toy):
+    (toy/"toy.py").write_text(WORKER.replace("[t for s in sentences for t in s]", "[t for s in sentences for t in s][::-1]"))
+    with pytest.raises(DataError, match="toy: failed its canary 'people': it reads '.' where the text has 'Alice' .token 0.; nothing was asked"): run("sample/bookcoref", "toy")
+    assert asked(toy) == 1
+    (toy/"toy.py").write_text(WORKER)
+    with pytest.raises(DataError, match="does not find 'Alice'; nothing was asked; is it trained for another annotation"): run("sample/bookcoref", "toy", canary="clusters")
+
+def test_long_texts_bring_the_long_canary(toy):
+    long = canaries()[2]
+    run([Document("short", sample()[0].sentences[:3])], "toy")
+    before = asked(toy)
+    run([Document("long", long.sentences*2)], "toy")
+    assert asked(toy) - before == 4
+
+def test_windows_are_read_apart_and_put_together(toy):
+    [whole] = run([canaries()[2]], "toy").answers().values()
+    [parts] = run([canaries()[2]], "toy", window=100).answers().values()
+    assert len(parts.clusters) > len(whole.clusters)
+    assert {s for c in parts.clusters for s in c} <= {s for c in whole.clusters for s in c}
+    assert all(len({canaries()[2].tokens[s.start] for s in c}) == 1 for c in parts.clusters)
+
+def test_what_could_change_an_answer_names_the_run(toy):
+    task = find_task("sample/bookcoref")
+    weights = toy/"weights"
+    weights.mkdir()
+    (weights/"a").write_text("1")
+    def identity(**changed): return find_system("toy", **changed).identity(task)
+    usual = identity()
+    assert identity(device="cpu", patience="5") == usual
+    others = [identity(window="50"), identity(least="3"), identity(checkpoint=str(weights))]
+    (weights/"a").write_text("2")
+    others.append(identity(checkpoint=str(weights)))
+    (toy/"toy.py").write_text(WORKER + "# another\n")
+    others.append(identity())
+    (toy/"toy.txt").write_text("# other packages\n")
+    others.append(identity())
+    assert len({json.dumps([i.settings, i.data], sort_keys=True) for i in [usual, *others]}) == 7
+
+def test_weights_that_are_not_here(toy):
+    task = find_task("sample/bookcoref")
+    assert find_system("toy", checkpoint="nobody/has-these").lacks(task) == "its checkpoint nobody/has-these is not here: hf download nobody/has-these, or name a folder with -p checkpoint=FOLDER"
+    assert find_system("toy", encoder="/no/such/folder").lacks(task) == "its encoder /no/such/folder is not here: name a folder with -p encoder=FOLDER"
+
+
+def test_a_mention_is_in_one_cluster():
+    worker = tools.load_script(packaged("data/live")/"refnb_worker.py")
+    assert worker.as_spans([[(4, 5), (0, 0)], [], [(4, 5), (7, 7)], [(0, 0)]]) == [[(0, 0), (4, 5)], [(7, 7)]]
+
+
+# Files of others
+
+def test_corenlp_json_is_scored(refnb, home):
+    docs = list(sample()[:1])
+    write_documents(home/"gold.jsonl", docs)
+    (home/"out.json").write_text(corenlp_text(docs[0].changed(labels={})))
+    assert [d.doc_key for d in read_documents(home/"out.json")] == [docs[0].doc_key]
+    told = json.loads(refnb("score", "coref", "gold.jsonl", "out.json", "--json").out)
+    assert told["conll"]["f1"] == 100
+    (home/"out.json").write_text(corenlp_text(docs[0]).replace('"sentNum": 1,', '"sentNum": 999,', 1))
+    tools.one_line(refnb("score", "coref", "gold.jsonl", "out.json"), 1, "out.json, chain", "there is no sentence 999")
+
+
+# The packages themselves
+
+def environment(name: str, folder: Path) -> made.Place:
+    "An environment of this machine's, or, when everything is tried, one that is made."
+    p = made.the_environment(name, load_settings(Path(__file__).parent))
+    if made.environment_state(p) == "ready": return p
+    if not tools.FULL: pytest.skip(f"needs the environment {name}: refnb setup {name}, or TEST_FULL=1")
+    return made.set_up(name, load_settings("/", env={}, cache=str(folder), offline=False), say=lambda line: None)
+
+@pytest.fixture(scope="module")
+def maverick(tmp_path_factory): return environment("maverick", tmp_path_factory.mktemp("environments"))
+@pytest.fixture(scope="module")
+def fastcoref(tmp_path_factory): return environment("fastcoref", tmp_path_factory.mktemp("environments"))
+
+@pytest.fixture(scope="module")
+def stanza(tmp_path_factory): return environment("stanza", tmp_path_factory.mktemp("environments"))
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory) -> Path:
+    "A tiny encoder that knows the letters of the canaries and most words of some stories."
+    from refnb.models.pairs.encoders import tiny_encoder
+    return tiny_encoder(tmp_path_factory.mktemp("base"), [" ".join(d.tokens) for d in [*stories()[:4], *canaries()]])
+
+def by(p: made.Place, code: str, *args) -> str:
+    "What code prints that the environment's Python runs."
+    env = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")} | {"PYTHONPATH": str(packaged("data/live")), "PYTHONDONTWRITEBYTECODE": "1", "HF_HUB_OFFLINE": "1"}
+    got = subprocess.run([p.python, "-c", code, *map(str, args)], env=env, capture_output=True, text=True, timeout=tools.HANG)
+    assert got.returncode == 0, got.stderr[-2000:]
+    return got.stdout
+
+def as_checkpoint(folder: Path, base: Path, **told) -> Path:
+    "Random weights as a checkpoint of Lightning."
+    import torch
+    folder.mkdir(exist_ok=True)
+    model = {"_target_": "models.model_mes.Maverick_mes", "huggingface_model_name": "nobody/none", "freeze_encoder": False, "span_representation": "concat_start_end"}
+    state = {f"model.{k}": v for k, v in random_state(base).items()}
+    torch.save({"state_dict": state, "hyper_parameters": {"model": model | told}}, folder/"weights.ckpt")
+    return folder
+
+def in_place(p: made.Place, system: str, home: Path, **changed) -> LiveSystem:
+    "A system of the package in an environment that is here."
+    s = load_settings("/", env={}, offline=True, cache=str(p.folder.parents[1]), runs=str(home/"runs"), reports=str(home/"reports"))
+    return find_system(system, s, canary="wiring", device="cpu", **changed)
+
+# with mentions as our resolvers have them: they begin with the first piece of a word, and end with the last piece of one
+SAME = """
+import json, sys
+import numpy as np, ask_maverick
+m = ask_maverick.load({"checkpoint": sys.argv[1], "encoder": sys.argv[2], "device": "cpu", "singletons": True})
+tokenize = m.tokenize
+def of_words(*args):
+    got = tokenize(*args)
+    w = got["subtoken_map"]
+    first = [x is not None and w[i - 1:i] != [x] for i, x in enumerate(w)]
+    last = [x is not None and w[i + 1:i + 2] != [x] for i, x in enumerate(w)]
+    got["eos_mask"] = got["eos_mask"]*np.outer(first, last)
+    return got
+m.tokenize = of_words
+for line in open(sys.argv[3]):
+    d = json.loads(line)
+    if len(d) > 1:
+        given = m.predict(d["sentences"], predefined_mentions=[tuple(s) for c in d["clusters"] for s in c], singletons=True)["clusters_token_offsets"]
+        print(json.dumps({"key": d["doc_key"], "given": [[list(map(int, s)) for s in c] for c in given],
+                          "found": [[list(map(int, s)) for s in c] for c in ask_maverick.clusters_of(m, d["sentences"])]}))
+"""
+
+def test_maverick_finds_what_our_reading_of_its_weights_finds(maverick, tmp_path):
+    from test_coreference_release import base_encoder
+    base = base_encoder(tmp_path/"base")
+    write_jsonl(tmp_path/"stories.jsonl", stories())
+    out = by(maverick, SAME, as_checkpoint(tmp_path/"weights", base), base, tmp_path/"stories.jsonl")
+    expected = json.loads(EXPECTED.read_text())
+    got = {d["key"]: d for d in map(json.loads, out.splitlines())}
+    assert len(got) == len(stories())
+    for key, d in got.items(): assert {k: tidied(d[k]) for k in ("given", "found")} == expected[key]
+
+def test_maverick_runs_as_a_system(maverick, base, tmp_path):
+    weights = as_checkpoint(tmp_path/"weights", base)
+    system = in_place(maverick, "maverick", tmp_path, checkpoint=str(weights), encoder=str(base))
+    docs = [Document(d.doc_key, d.sentences[:6]) for d in stories()[:2]]
+    done = run(docs, system, s=system.settings)
+    assert done.sealed and done.info.data["checkpoint"] == checkpoint_id(weights) and all(a.clusters for a in done.answers().values())
+    sliced = in_place(maverick, "maverick", tmp_path, checkpoint=str(weights), encoder=str(base), long="naive")
+    assert run(docs, sliced, s=sliced.settings).answers() == done.answers()  # no text is so long that it is sliced
+
+EVIL = """
+import sys, torch
+class Evil:
+    def __reduce__(self): return print, ("the checkpoint ran code",)
+torch.save({"state_dict": {}, "hyper_parameters": {"model": Evil()}}, sys.argv[1])
+"""
+
+def test_a_checkpoint_that_would_run_code_is_refused(maverick, base, tmp_path):
+    (tmp_path/"evil").mkdir()
+    by(maverick, EVIL, tmp_path/"evil/weights.ckpt")
+    system = in_place(maverick, "maverick", tmp_path, checkpoint=str(tmp_path/"evil"), encoder=str(base))
+    with pytest.raises(DataError, match="ended with status 1: cannot load its model: UnpicklingError: Weights only load failed"): run(stories()[:1], system, s=system.settings)
+    system = in_place(maverick, "maverick", tmp_path, checkpoint=str(as_checkpoint(tmp_path/"other", base, _target_="os.system")), encoder=str(base))
+    with pytest.raises(DataError, match="the checkpoint is of system, not of Maverick_mes"): run(stories()[:1], system, s=system.settings)
+
+TINY_FASTCOREF = """
+import importlib, sys, torch
+from transformers import AutoConfig, AutoTokenizer, LongformerConfig
+base, out, module, name = sys.argv[1:]
+made = getattr(importlib.import_module(f"fastcoref.coref_models.{module}"), name)
+made.all_tied_weights_keys = {}
+config = AutoConfig.from_pretrained(base)
+head = {"max_span_length": 8, "top_lambda": .4, "ffnn_size": 32, "dropout_prob": .0, "max_segment_len": 64}
+if module == "modeling_lingmess":
+    made._supports_sdpa = False
+    config = LongformerConfig(vocab_size=config.vocab_size, hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4, attention_window=[16, 16], max_position_embeddings=514, pad_token_id=0)
+    head["max_doc_len"] = 300
+config.coref_head = head
+torch.manual_seed(3)
+model = made(config)
+with torch.no_grad():
+    for p in model.parameters(): p.add_(torch.randn(p.shape)/6)
+model.save_pretrained(out)
+AutoTokenizer.from_pretrained(base).save_pretrained(out)
+"""
+KINDS = {"fcoref": ("modeling_fcoref", "FCorefModel"), "lingmess": ("modeling_lingmess", "LingMessModel")}
+
+@pytest.mark.parametrize("name", KINDS)
+def test_fastcoref_runs_as_a_system(fastcoref, base, tmp_path, name):
+    by(fastcoref, TINY_FASTCOREF, base, tmp_path/"weights", *KINDS[name])
+    system = in_place(fastcoref, name, tmp_path, checkpoint=str(tmp_path/"weights"))
+    done = run([Document(d.doc_key, d.sentences[:6]) for d in stories()[:2]], system, s=system.settings)
+    assert done.sealed and all(a.clusters for a in done.answers().values())
+
+def test_lingmess_leaves_out_no_text_in_silence(fastcoref, base, tmp_path):
+    by(fastcoref, TINY_FASTCOREF, base, tmp_path/"weights", *KINDS["lingmess"])
+    long = [Document("d", stories()[0].sentences*3)]
+    system = in_place(fastcoref, "lingmess", tmp_path, checkpoint=str(tmp_path/"weights"))
+    with pytest.raises(DataError, match="the package leaves out texts of more than 300 pieces; set window="): run(long, system, s=system.settings)
+    system = in_place(fastcoref, "lingmess", tmp_path, checkpoint=str(tmp_path/"weights"), window=40)
+    assert run(long, system, s=system.settings).sealed
+
+def test_fastcoref_goes_on_with_no_random_weights(fastcoref, base, tmp_path):
+    by(fastcoref, TINY_FASTCOREF, base, tmp_path/"weights", *KINDS["fcoref"])
+    import safetensors.torch as st
+    kept = {k: v for k, v in st.load_file(tmp_path/"weights/model.safetensors").items() if "antecedent_s2s" not in k}
+    st.save_file(kept, tmp_path/"weights/model.safetensors", {"format": "pt"})
+    system = in_place(fastcoref, "fcoref", tmp_path, checkpoint=str(tmp_path/"weights"))
+    with pytest.raises(DataError, match="cannot load its model: ValueError: 2 missing weights in the checkpoint, the first is antecedent_s2s_classifier.bias"): run(stories()[:1], system, s=system.settings)
+
+TINY_STANZA = """
+import sys, torch
+from stanza.models.coref.config import Config
+from stanza.models.coref.model import CorefModel
+base, out = sys.argv[1:]
+fields = Config.__dataclass_fields__
+told = {k: {int: 1, float: 0., bool: False}.get(f.type, "") for k, f in fields.items()}
+told |= dict(device="cpu", bert_model=base, bert_window_size=128, embedding_size=8, sp_embedding_size=64, a_scoring_batch_size=64, hidden_size=32, max_span_len=16, rough_k=20,
+             full_pairwise=True, lora_target_modules=[], lora_modules_to_save=[], clusters_starts_are_singletons=True, bert_finetune=True, tokenizer_kwargs={})
+torch.manual_seed(2)
+CorefModel(config=Config(**told), build_optimizers=False).save_weights(out, save_optimizers=False)
+"""
+
+def test_stanza_runs_as_a_system_and_keeps_its_place_behind_line_feeds(stanza, base, tmp_path):
+    by(stanza, TINY_STANZA, base, tmp_path/"model.pt")
+    system = in_place(stanza, "stanza", tmp_path, checkpoint=str(tmp_path/"model.pt"), encoder=str(base))
+    feeds = Document("feeds", ((("\n",),) + stories()[0].sentences[:1] + (("\n", "\n"),))*3)
+    done = run([feeds, *(Document(d.doc_key, d.sentences[:6]) for d in stories()[:2])], system, s=system.settings)
+    assert done.sealed and all(a.clusters for a in done.answers().values())
+    spans = {s for c in done.answers()["feeds"].clusters for s in c}
+    assert spans and not any(feeds.tokens[i] == "\n" for s in spans for i in s)
