@@ -71,7 +71,7 @@ LONGEST = 1 << 31  # tokens of a text: metrics keep a span in 64 bits, and a lar
 def _shape(clusters: Iterable[Sized]) -> list[int]: return list(map(len, clusters))
 
 def _fault(d: Document) -> str:
-    at, n = f"document {d.doc_key!r}, ", d.size if d.sentences else LONGEST
+    at, n = f"document {d.doc_key!r}, ", d.size if d.sentences and d.clusters else LONGEST
     for i, c in enumerate(d.clusters):
         for start, end in c:
             if not 0 <= start <= end < n:

@@ -8,7 +8,7 @@ __all__ = ['ENTITIES', 'parse_litbank', 'with_labels', 'parse_booknlp', 'parse_c
 # %% ../../nbs/core/08_standoff.ipynb #64215105
 from collections import defaultdict
 from collections.abc import Iterable
-from itertools import accumulate, chain
+from itertools import accumulate, chain, compress
 from typing import NamedTuple
 import msgspec
 from .types import FormatError, Span
@@ -50,8 +50,9 @@ _FORMS = {"MENTION": 9, "COREF": 3, "COP": 3, "APPOS": 3}
 class _Place:
     "Sentences and places in them as flat token indices."
     def __init__(self, sentences: tuple):
-        self.sentences, self.starts = sentences, list(accumulate(map(len, sentences), initial=0))
-        self.tokens = list(chain.from_iterable(sentences))
+        self.sentences, self.tokens = sentences, list(chain.from_iterable(sentences))
+        full = list(compress(range(len(sentences)), sentences))
+        self.starts = dict(zip(full, accumulate((len(sentences[n]) for n in full), initial=0)))
 
     def span(self, cells: list[str], at: str) -> Span:
         "The span of `sentence token sentence token`."
@@ -101,8 +102,11 @@ def _words(line: str, where: str, n: int) -> tuple[str, ...]:
     raise FormatError("two spaces, or one at an end of the line", at_line(where, n), "one space stands between two tokens")
 
 def _sentences(txt: bytes, where: str) -> tuple[tuple[str, ...], ...]:
-    "A sentence per line."
-    return tuple([_words(line, where, n) if line else () for n, line in enumerate(_lines(txt, where), 1)])
+    "A sentence per line; of empty lines there may be a million."
+    lines = _lines(txt, where)
+    out: list[tuple[str, ...]] = [()]*len(lines)
+    for n in compress(range(len(lines)), lines): out[n] = _words(lines[n], where, n + 1)
+    return tuple(out)
 
 def parse_litbank(ann: bytes, txt: bytes, doc_key: str, where: str = "") -> Document:
     """Read a document with names and the labels `type` and `kind` from LitBank's .ann and .txt files.
