@@ -200,10 +200,16 @@ def annotate(
     if not d.size: raise DataError("has no text", d.doc_key)
     who, how, folder = as_characters(characters), _how(settings), Path(out) if out else None
     gold = given if given.clusters and given.names else None
+    _check(how, s)
     if not folder: return _annotate(d, who, how, folder, s, say, gold)
     make_folder(folder)
     with alone(folder/".lock", "another process annotates a book here", str(folder), "wait for it, or end it"):
         return _annotate(d, who, how, folder, s, say, gold)
+
+def _check(how: Annotating, s: Settings):
+    "Refuse systems that could not answer, before a file is written."
+    _weights(how, s)
+    if how.filter: find_system(how.filter, s)
 
 def _how(settings: dict[str, Any]) -> Annotating:
     "The settings, checked."
@@ -239,7 +245,7 @@ def _annotate(d: Document, who: Sequence[Character], how: Annotating, folder: Pa
 
 def _weights(how: Annotating, s: Settings) -> list[str]:
     "What mentions and links come from."
-    if not (folder := _coref_system(how.system, s).folder()): raise DataError("is not trained", how.system, "refnb train makes a system")
+    if not (folder := _coref_system(how.system, s).folder()): raise DataError("is not trained", how.system, f"refnb train {how.system} CORPUS trains it")
     from refnb.models.coreference.recipes import coref_seal
     return [how.system, coref_seal(folder).weights]
 
