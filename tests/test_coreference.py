@@ -220,4 +220,4 @@ def test_what_its_training_has_seen_is_refused(carried, upstream):
 def test_what_to_train_first_is_said(home, stories):
     s = load_settings(home, env={}, offline=True, runs=str(home/"first"))
     with pytest.raises(DataError, match="longdoc-minilm: has no weights .* refnb train longdoc-minilm CORPUS, then -p start="):
-        train("dual-minilm", stories, s=s)
+        train("dual-minilm", str(stories), s=s)
