@@ -1978,6 +1978,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                             'refnb/models/annotation/stages.py'),
                                                 'refnb.models.annotation.stages._finish': ( 'models/annotation/stages.html#_finish',
                                                                                             'refnb/models/annotation/stages.py'),
+                                                'refnb.models.annotation.stages._found': ( 'models/annotation/stages.html#_found',
+                                                                                           'refnb/models/annotation/stages.py'),
                                                 'refnb.models.annotation.stages._grow': ( 'models/annotation/stages.html#_grow',
                                                                                           'refnb/models/annotation/stages.py'),
                                                 'refnb.models.annotation.stages._hash': ( 'models/annotation/stages.html#_hash',
