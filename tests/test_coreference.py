@@ -216,3 +216,8 @@ def test_what_its_training_has_seen_is_refused(carried, upstream):
     for task, said in (("litbank/fold0/train", "has learnt from 80 of"), ("litbank/fold1/test", "has learnt from 10 of"), ("identifyme/litbank/test", "has learnt from")):
         assert said in find_system("coref-minilm", s).lacks(find_task(task, s))
     assert find_system("coref-minilm", s).lacks(find_task("litbank/fold0/test", s)) == ""
+
+def test_what_to_train_first_is_said(home, stories):
+    s = load_settings(home, env={}, offline=True, runs=str(home/"first"))
+    with pytest.raises(DataError, match="longdoc-minilm: has no weights .* refnb train longdoc-minilm CORPUS, then -p start="):
+        train("dual-minilm", str(stories), s=s)

@@ -549,7 +549,7 @@ def run_(
     batch: bool = False,  # ask through the provider's batch API, at its price: each call takes the batches one step further
     tolerate: float = 0., # complete the run although so many questions failed (below 1: such a share); they count as wrong
     gold_mentions: bool = False, # a coreference system is given the gold's mentions, and only links them
-    policy: str = "",     # which earlier mentions a coreference system compares a mention with: local, all, unbounded, lru, dual
+    policy: str = "",     # which earlier mentions a coreference system compares a mention with: local, all, unbounded, lru, dual, windows
     dry_run: bool = False, # make no API calls: show a prompt, count tokens, forecast the cost
     json: bool = False,   # print one JSON object
 ):

@@ -7,11 +7,12 @@ __all__ = ['text_of_html', 'without_frame', 'text_of_epub', 'Book', 'read_book',
            'characters_yaml']
 
 # %% ../../../nbs/models/annotation/00_books.ipynb #401bbec2
-import re, zipfile
+import posixpath, re, zipfile, zlib
 from collections.abc import Iterable, Sequence
 from html.parser import HTMLParser
-from pathlib import Path, PurePosixPath
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import unquote
 from xml.etree import ElementTree
 import yaml
 from ...core.types import DataError, FormatError
@@ -21,8 +22,8 @@ from ...core.reading import read_documents
 from ..coreference.choices import read_text
 
 # %% ../../../nbs/models/annotation/00_books.ipynb #84dd1b02
-_BLOCKS = frozenset("p div br h1 h2 h3 h4 h5 h6 li tr td th section article blockquote hr pre title".split())
-_SILENT = frozenset("script style head".split())
+_BLOCKS = frozenset("p div br h1 h2 h3 h4 h5 h6 li tr td th section article blockquote hr pre".split())
+_SILENT = frozenset("script style title".split())
 
 class _Text(HTMLParser):
     "The text of a page."
@@ -57,16 +58,21 @@ def without_frame(text: str) -> str:
     return text[first:last] if first <= last else text
 
 # %% ../../../nbs/models/annotation/00_books.ipynb #911b7e8e
-_MOST = 50_000_000  # bytes of a page of a book
+_MOST = 50_000_000  # bytes of a book
+_BROKEN = (zipfile.BadZipFile, zlib.error, RuntimeError, NotImplementedError, EOFError, OSError, ValueError)
 
 def _member(z: zipfile.ZipFile, name: str, where: str) -> str:
     "A file of an archive."
     try: info = z.getinfo(name)
     except KeyError: raise FormatError(f"has no {name}", where, "is it an EPUB?") from None
-    if info.file_size > _MOST: raise FormatError(f"{name} unpacks to {info.file_size:,} bytes", where, f"a page of a book has at most {_MOST:,}")
-    try: data = z.open(info).read(_MOST + 1)
-    except (zipfile.BadZipFile, RuntimeError, NotImplementedError, EOFError, OSError) as e: raise FormatError(f"{name}: {e}", where, "it is damaged, or encrypted") from None
+    _check_size(info.file_size, where)
+    try: data = z.open(info).read()
+    except _BROKEN as e: raise FormatError(f"{name}: {e}", where, "it is damaged, or encrypted") from None
     return utf8(data, f"{where}, {name}")
+
+def _check_size(size: int, where: str):
+    "Refuse what unpacks to more than a book."
+    if size > _MOST: raise FormatError(f"unpacks to {size:,} bytes", where, f"a book has at most {_MOST:,}")
 
 def _xml(text: str, where: str) -> ElementTree.Element:
     "Parse a small file of XML; one that declares entities is refused."
@@ -74,6 +80,7 @@ def _xml(text: str, where: str) -> ElementTree.Element:
     try: return ElementTree.fromstring(text)
     except ElementTree.ParseError as e: raise FormatError(str(e), where, "it is damaged") from None
 
+# %% ../../../nbs/models/annotation/00_books.ipynb #b93bdb9a
 def _pages(z: zipfile.ZipFile, where: str) -> list[str]:
     "The names of an EPUB's pages in the order of reading."
     container = _xml(_member(z, "META-INF/container.xml", where), where)
@@ -81,13 +88,20 @@ def _pages(z: zipfile.ZipFile, where: str) -> list[str]:
     package = _xml(_member(z, root, where), where)
     items = {x.get("id"): x.get("href", "") for x in package.iter() if x.tag.endswith("}item")}
     order = [x.get("idref") for x in package.iter() if x.tag.endswith("}itemref")]
-    return [str(PurePosixPath(root).parent/items[i]) for i in order if i in items]
+    return [_linked(root, items[i]) for i in order if i in items]
+
+def _linked(root: str, href: str) -> str:
+    "The name of a page in the archive, from a link in the file that lists the pages."
+    return posixpath.normpath(posixpath.join(posixpath.dirname(root), unquote(href.partition("#")[0])))
 
 def text_of_epub(path: str|Path) -> str:
     "Take the text of an EPUB."
     try: archive = zipfile.ZipFile(path)
-    except (zipfile.BadZipFile, OSError) as e: raise FormatError(str(e), str(path), "is it an EPUB?") from None
-    with archive as z: return "\n\n".join(text_of_html(_member(z, name, str(path))) for name in _pages(z, str(path)))
+    except _BROKEN as e: raise FormatError(str(e), str(path), "is it an EPUB?") from None
+    with archive as z:
+        names, sizes = _pages(z, str(path)), {x.filename: x.file_size for x in archive.infolist()}
+        _check_size(sum(sizes.get(name, 0) for name in names), str(path))
+        return "\n\n".join(text_of_html(_member(z, name, str(path))) for name in names)
 
 # %% ../../../nbs/models/annotation/00_books.ipynb #9fdbf70b
 class Book(NamedTuple):
@@ -123,13 +137,17 @@ def as_characters(listed: Iterable[str|dict|Character], where: str = "characters
     "Check a list of characters: names, or a name with its variants."
     out = [x if isinstance(x, Character) else _character(x, where) for x in listed]
     if not out: raise DataError("there are no characters", where, "name one at least")
-    seen: dict[str, str] = {}
-    for c in out:
+    owner: dict[str, int] = {}
+    for k, c in enumerate(out):
         for name in (c.name, *c.variants):
-            if not name.strip(): raise FormatError("a name is empty", where)
-            if (other := seen.setdefault(name.casefold(), c.name)) != c.name or name == c.name and list(x.name for x in out).count(name) > 1:
-                raise DataError(f"{name!r} is a name of two characters, one is {other!r}", where, "a name belongs to one; leave it out, or tell them apart")
+            if not name.strip(): raise FormatError("a name is empty", where, "leave it out")
+            if (other := owner.setdefault(name.casefold(), k)) != k: raise _of_two(name, out[other].name, where)
     return out
+
+def _of_two(name: str, other: str, where: str) -> DataError:
+    "The error of a name that two characters have; case does not tell names apart."
+    todo = "a name belongs to one; leave it out, or tell them apart"
+    return DataError(f"{name!r} is a name of two characters, one is {other!r}", where, todo)
 
 def _character(x: str|dict, where: str) -> Character:
     "One entry of the list."
@@ -140,9 +158,11 @@ def _character(x: str|dict, where: str) -> Character:
     if not isinstance(name, str) or not ok: raise FormatError(f"{name!r} has no list of names", where, "write NAME: [further names]")
     return Character(name, tuple(variants))
 
+# %% ../../../nbs/models/annotation/00_books.ipynb #4a10fcea
 def read_characters(path: str|Path) -> list[Character]:
     "Read the characters of a book from a YAML file."
-    return as_characters(read_yaml(path, list), str(path))
+    kind: Any = list|None  # an empty file is an empty list
+    return as_characters(read_yaml(path, kind) or [], str(path))
 
 def characters_yaml(characters: Sequence[Character], notes: Sequence[str] = ()) -> str:
     "Write characters as YAML, a line each, with a comment beside each if there are notes."

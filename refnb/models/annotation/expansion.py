@@ -42,7 +42,7 @@ def _constrained(best: Best, given: Sequence[int], bias: float) -> list[list[int
 def _released(best: Best, given: Sequence[int], bias: float) -> list[list[int]]:
     "The same as the package does it, where a mention may be added to a second character."
     known = sorted({k for k in given if k >= 0})
-    clusters = [[i for i, g in enumerate(given) if g == k] for k in known]
+    clusters = [{i for i, g in enumerate(given) if g == k} for k in known]
     holds: dict[int, int] = {}
     for c, members in enumerate(clusters):
         for i in members: holds.setdefault(i, c)
@@ -53,9 +53,9 @@ def _released(best: Best, given: Sequence[int], bias: float) -> list[list[int]]:
         elif i in holds: c, new = holds[i], a
         else:
             c, new = len(clusters), i
-            clusters.append([a])
+            clusters.append({a})
             holds[a] = c
-        if new not in clusters[c]: clusters[c].append(new)
+        clusters[c].add(new)
         holds[new] = min(c, holds.get(new, c))
     return [sorted(c) for c in clusters[:len(known)]]
 

@@ -113,6 +113,7 @@ class _Reading:
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #ca83858c
 _Made = tuple[Linked, dict[str, int]]
+_Makers = dict[str, tuple[Callable[[_Reading, Linked], _Made], Any]]
 
 def _link(r: _Reading, who: Sequence[Character], by_name: Linked, how: Annotating) -> _Made:
     "Link explicit mentions."
@@ -139,9 +140,9 @@ def _grow(r: _Reading, linked: Linked, how: Annotating, group: int) -> _Made:
     got = expand(r.bank.scores, r.bank.spans, linked, windows_of(r.document, how.window, group), r.bias, how.seeding)
     return got.linked, {"grown": got.grown, "conflicts": got.conflicts, "mentions": sum(map(len, got.linked))}
 
-def _plan(who: Sequence[Character], by_name: Linked, how: Annotating) -> dict[str, tuple[Callable[[_Reading, Linked], _Made], Any]]:
+def _plan(who: Sequence[Character], by_name: Linked, how: Annotating) -> _Makers:
     "The stages in their order: what makes each, and the settings that it depends on."
-    out: dict[str, tuple[Callable[[_Reading, Linked], _Made], Any]] = {"linked": (lambda r, x: _link(r, who, by_name, how), how.linker)}
+    out: _Makers = {"linked": (lambda r, x: _link(r, who, by_name, how), how.linker)}
     if how.filter: out["filtered"] = (lambda r, x: _filter(r, who, x, how), how.filter)
     out["windows"] = (lambda r, x: _grow(r, x, how, 1), [how.window, how.seeding])
     if how.group: out["grouped"] = (lambda r, x: _grow(r, x, how, how.group), how.group)
@@ -176,9 +177,14 @@ def _write_stage(folder: Path, name: str, number: int, d: Document, key: str, co
     return Stage(key, file, hashlib.sha256(data).hexdigest(), counts)
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #6c254bf9
+def _found(d: Document) -> Document:
+    "Leave out the characters without a mention."
+    names = tuple(n for n, c in zip(d.names, d.clusters) if c)
+    return d.changed(clusters=tuple(c for c in d.clusters if c), names=names)
+
 def stage_scores(gold: Document, d: Document) -> dict[str, float]:
     "Score a stage in percent: linking P, R, F1, and coreference."
-    found = d.changed(clusters=tuple(c for c in d.clusters if c), names=tuple(n for n, c in zip(d.names, d.clusters) if c))
+    found = _found(d)
     links, coref = linking([gold], [found]).pooled, score_coref([gold], [found], duplicates="released").pooled()
     out = {"linking P": links.precision, "linking R": links.recall, "linking F1": links.f1}
     out |= {m: coref[m].f1 for m in ("muc", "b3", "ceafe", "conll")}
@@ -200,10 +206,16 @@ def annotate(
     if not d.size: raise DataError("has no text", d.doc_key)
     who, how, folder = as_characters(characters), _how(settings), Path(out) if out else None
     gold = given if given.clusters and given.names else None
+    _check(how, s)
     if not folder: return _annotate(d, who, how, folder, s, say, gold)
     make_folder(folder)
     with alone(folder/".lock", "another process annotates a book here", str(folder), "wait for it, or end it"):
         return _annotate(d, who, how, folder, s, say, gold)
+
+def _check(how: Annotating, s: Settings):
+    "Refuse systems that could not answer, before a file is written."
+    _weights(how, s)
+    if how.filter: find_system(how.filter, s)
 
 def _how(settings: dict[str, Any]) -> Annotating:
     "The settings, checked."
@@ -213,7 +225,8 @@ def _how(settings: dict[str, Any]) -> Annotating:
     except (msgspec.ValidationError, ValueError) as e: raise CallError(str(e), "annotate") from None
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #439aa54b
-def _annotate(d: Document, who: Sequence[Character], how: Annotating, folder: Path|None, s: Settings, say: Callable[[str], None], gold: Document|None) -> Annotation:
+def _annotate(d: Document, who: Sequence[Character], how: Annotating, folder: Path|None, s: Settings,
+              say: Callable[[str], None], gold: Document|None) -> Annotation:
     "Make the stages that are missing."
     by_name = link_by_pattern(d, who)
     reading = _Reading(d, (x for c in by_name for x in c), how, s)
@@ -239,14 +252,15 @@ def _annotate(d: Document, who: Sequence[Character], how: Annotating, folder: Pa
 
 def _weights(how: Annotating, s: Settings) -> list[str]:
     "What mentions and links come from."
-    if not (folder := _coref_system(how.system, s).folder()): raise DataError("is not trained", how.system, "refnb train makes a system")
+    folder = _coref_system(how.system, s).folder()
+    if not folder: raise DataError("is not trained", how.system, f"refnb train {how.system} CORPUS trains it")
     from refnb.models.coreference.recipes import coref_seal
     return [how.system, coref_seal(folder).weights]
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #bbd44e33
 def _finish(folder: Path, d: Document, who: Sequence[Character], made: dict[str, Stage], how: Annotating):
     "Write the book with its clusters as JSONL and CoNLL, and what it was made from."
-    known = d.changed(clusters=tuple(c for c in d.clusters if c), names=tuple(n for n, c in zip(d.names, d.clusters) if c))
+    known = _found(d)
     write_atomic(folder/"annotation.jsonl", jsonlines_text([known]))
     write_atomic(folder/"annotation.conll", conll_text([known]))
     write_atomic(folder/"characters.yaml", characters_yaml(who))

@@ -162,8 +162,8 @@ def _start(x: TrainedCoref) -> Path|None:
     "The folder with the weights that training begins with."
     if not x.start: return None
     if Path(x.start).is_dir(): return Path(x.start)
-    if not (found := weights_folder(the_coref(x.start).model)): raise DataError(f"{x.start} has no weights to begin with", do="name the folder that its training left with -p start=")
-    return found
+    if found := weights_folder(the_coref(x.start).model): return found
+    raise DataError("has no weights to begin with", x.start, f"refnb train {x.start} CORPUS, then -p start=ITS_FOLDER")
 
 def _take_over(net: Resolver, folder: Path):
     "Begin with what another system has learnt; of layers that were frozen in its training there is nothing to take over."
