@@ -7,7 +7,7 @@ __all__ = ['Meta', 'NONE', 'Reason', 'RefnbError', 'CallError', 'FormatError', '
            'Later', 'Span', 'Prf', 'prf', 'Record', 'Option', 'Question', 'Usage', 'Answer', 'safe_name', 'safe_path']
 
 # %% ../../nbs/core/00_types.ipynb #aac155dd
-import html, importlib
+import html, importlib, warnings
 from collections.abc import Iterable
 from types import ModuleType
 from typing import Any, Literal, NamedTuple, Self, dataclass_transform
@@ -50,7 +50,10 @@ def nearest(name: str, known: Iterable[str]) -> str:
 # %% ../../nbs/core/00_types.ipynb #6f4120af
 def need(module: str, extra: str) -> ModuleType:
     "Import an optional package, or say which extra of refnb installs it."
-    try: return importlib.import_module(module)
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "IProgress not found")  # of tqdm, in a notebook without widgets
+            return importlib.import_module(module)
     except ModuleNotFoundError as e:
         if e.name != module.split(".")[0]: raise
         raise MissingPackage(f"the package {module} is not installed", do=f"pip install 'refnb[{extra}]'") from None

@@ -929,6 +929,7 @@ def main(args: list[str]|None = None) -> int:
     except (Exception, KeyboardInterrupt) as e:
         if debug: return _traceback(e)
         line, status = _fault(e)
+        if isinstance(e, OSError): _let_go(sys.stdout)  # what it still holds would fail again when Python ends
         _print(f"refnb: {line}", to=sys.stderr)
         return status
 
