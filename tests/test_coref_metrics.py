@@ -13,7 +13,7 @@ from refnb.core.upstream import files_of, get
 from refnb.core.settings import load_settings
 from refnb.metrics.coref import CONLL, METRICS, add, as_prf, _assign, scores, table
 from refnb.metrics.coref_scores import score_coref
-from refnb.metrics.windows import _cut, split, _window_starts
+from refnb.metrics.windows import _cut, split, window_starts
 from tools import examples, here
 
 DATA = Path(__file__).parent/"data"
@@ -252,4 +252,4 @@ def test_f44_every_mention_is_in_exactly_one_window(lengths, length, data):
 def test_windows_hold_the_whole_text(lengths, length):
     d = Document("b", tuple(("w",)*n for n in lengths))
     windows = split(d, length)
-    assert [s for w in windows for s in w.sentences] == list(d.sentences) and [w.doc_key for w in windows] == [f"b_split{length}_S{s}" for s in _window_starts(d.sentences, length)]
+    assert [s for w in windows for s in w.sentences] == list(d.sentences) and [w.doc_key for w in windows] == [f"b_split{length}_S{s}" for s in window_starts(d.sentences, length)]

@@ -929,7 +929,6 @@ def main(args: list[str]|None = None) -> int:
     except (Exception, KeyboardInterrupt) as e:
         if debug: return _traceback(e)
         line, status = _fault(e)
-        if isinstance(e, OSError): _let_go(sys.stdout)  # what it still holds would fail again when Python ends
         _print(f"refnb: {line}", to=sys.stderr)
         return status
 
@@ -943,6 +942,8 @@ def _ready():
 def run():
     _ready()
     status = main()
+    try: sys.stdout.flush()
+    except OSError: _let_go(sys.stdout)  # a full disk: what is still held would fail again when Python ends
     if status == 130:
         import signal
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C would show a traceback of Python's own end
