@@ -90,12 +90,25 @@ class Tab:
 class Inner(Tab):
     "The frame of a page, which Chromium runs on its own."
     def __init__(self, outer: Tab):
+        self.outer, self.host, self.port, self.events, self.numbers = outer, outer.host, outer.port, [], itertools.count(1)
+        self.attach()
+
+    def attach(self):
+        "Talk to the frame that the page has now."
         import websocket
-        self.host, self.port, self.events, self.numbers = outer.host, outer.port, [], itertools.count(1)
-        frames = lambda: [t for t in json.loads(outer._ask("list")) if t["type"] == "iframe" and t.get("parentId") == outer.id]
+        frames = lambda: [t for t in json.loads(self.outer._ask("list")) if t["type"] == "iframe" and t.get("parentId") == self.outer.id]
         self.id = wait(frames, "the frame is there")[0]["id"]
         self.socket = websocket.create_connection(f"ws://127.0.0.1:{self.port}/devtools/page/{self.id}", suppress_origin=True, timeout=HANG)
         for domain in ("Runtime", "Network", "Log"): self.call(f"{domain}.enable")
+
+    def wait(self, code: str):
+        "Wait as a page does; now and then look whether Chromium has put another frame in the place of this one."
+        for _ in range(5):
+            with contextlib.suppress(AssertionError): return wait(lambda: self.js(code), code, HANG/20)
+            self.socket.close()
+            self.attach()
+        state = self.js("[document.readyState, location.href, innerWidth, innerHeight, document.body?.innerText.slice(0, 200)]")
+        raise AssertionError(f"the frame never says {code}; it is {state}, {self.errors()}")
 
 LEAVING = ("fetch('HOST/a').catch(() => 0)", "(() => { const i = new Image(); i.src = 'HOST/b'; document.body.append(i) })()",
            "(() => { const s = document.createElement('script'); s.src = 'HOST/c'; document.head.append(s) })()",

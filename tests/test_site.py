@@ -269,9 +269,9 @@ def test_f53_no_script_runs_but_the_sites_own_and_a_viewer_inside_a_notebook(tab
     assert len(refused) >= 4 and tab.js("window.ran ?? 'no'") == "no"
     tab.events = [e for e in tab.events if e.get("method") == "Network.requestWillBeSent" and "127.0.0.1:9/" not in e["params"]["request"]["url"]]
 
-@pytest.mark.full  # in a whole run it once waited for the frame in vain; alone it passes
 def test_a_book_opens_in_its_frame_and_in_a_window_of_its_own(tab):
     tab.open("book")
+    tab.js("document.querySelector('iframe').scrollIntoView()")
     inner = Inner(tab)
     try: assert inner.wait("document.querySelectorAll('.block').length && document.querySelector('#list .n')?.textContent") == "104 · 2"
     finally: inner.socket.close()
