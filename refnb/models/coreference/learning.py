@@ -23,12 +23,13 @@ from ...core.reading import read_documents
 from ...core.runs import OtherVersion, clusters_id, documents_id
 from ...metrics.antecedents import Pronoun, linked
 from ...metrics.coref_scores import score_coref
+from ...metrics.windows import LENGTH, split
 from ...benchmarks.tasks import tasks
 from ...benchmarks.kitmus.reading import pronoun_of
 from ...benchmarks.kitmus.tasks import released_subtask
 from ...benchmarks.kitmus.links import document_of, subtask_documents
 from ..training import Entry, load_tensors, save_tensors, set_weights, train
-from .texts import text_of
+from .texts import cast_lesson, text_of
 from .recipes import SEAL, UNHASHED, WEIGHTS, CorefModel, CorefRecipe, CorefSeal, TrainedCoref, coref_seal, the_coref, weights_folder
 from .resolvers import Lesson, Resolver, clusters_of_many, lesson_of, new_resolver, predicted, together
 
@@ -49,9 +50,14 @@ def _of_corpus(name: str, fold: int, s: Settings) -> Taught:
     judge = load(name, "dev", s, **folds) if "dev" in splits else []
     return Taught(f"{name}/fold{fold}" if folds else name, told, load(name, "train", s, **folds), judge)
 
+def _lessons(d: Document) -> list[Document]:
+    "A document as it is learnt from: a book window by window, for links are learnt between all mentions of a text."
+    if d.size <= 3*LENGTH: return [d]
+    return [w for w in split(d, crossing="drop") if w.clusters]
+
 def _of_file(path: str) -> Taught:
     "The documents of a file."
-    docs = [d for d in read_documents(path) if d.clusters]
+    docs = [x for d in read_documents(path) if d.clusters for x in _lessons(d)]
     return Taught(Path(path).name, Path(path).name, [d for i, d in enumerate(docs) if i % 10 != 9], docs[9::10])
 
 def _of_kitmus(name: str, s: Settings) -> Taught:
@@ -103,10 +109,10 @@ def accuracy(net: Resolver, docs: Sequence[Document], pronouns: Sequence[Pronoun
     found = clusters_of_many(net, [text_of(d) for d in docs])
     return sum(linked(p, c) == (p.right,) for p, c in zip(pronouns, found, strict=True))/len(docs)
 
-def _judge(net: Resolver, taught: Taught) -> Callable[[], float]|None:
+def _judge(net: Resolver, docs: Sequence[Document], pronouns: Sequence[Pronoun]) -> Callable[[], float]|None:
     "What judges an epoch."
-    if not taught.judge: return None
-    return (lambda: accuracy(net, taught.judge, taught.pronouns)) if taught.pronouns else lambda: conll(net, taught.judge)
+    if not docs: return None
+    return (lambda: accuracy(net, docs, pronouns)) if pronouns else lambda: conll(net, docs)
 
 # %% ../../../nbs/models/coreference/10_learning.ipynb #932a289a
 _THRESHOLDS, _BIASES = (-1.5, -1., -.7, -.4, 0., .4), (-.5, 0., .3, .6, .9, 1.2)
@@ -245,12 +251,19 @@ def _tell(say: Callable[[str], None], what: str) -> Callable[[Entry], None]:
         if e.is_epoch: say(f"{e.id}: loss {e.loss:.3f}" + (f", {what} {100*e.held_out:.1f} %" if e.held_out is not None else ""))
     return tell
 
+def _learnt_from(c: _Course) -> tuple[list[Document], list[Document]]:
+    "The documents that teach and those that judge, in the form that is learnt."
+    if not c.x.training.casts: return c.taught.teach, c.taught.judge
+    teach, judge = ([x for x in map(cast_lesson, docs) if x.clusters] for docs in (c.taught.teach, c.taught.judge))
+    if not teach: raise DataError("has no person with a name to learn from", c.taught.told)
+    return teach, judge
+
 def _learn(net: Resolver, c: _Course, say: Callable[[str], None], every: float) -> CorefSeal:
     "Train, choose threshold and bias, and seal."
-    r, judge = c.x.training, c.taught.judge
-    lessons = [lesson_of(d, net.words, r.train_context) for d in c.taught.teach]
+    r, (teach, judge) = c.x.training, _learnt_from(c)
+    lessons = [lesson_of(d, net.words, r.train_context) for d in teach]
     net.words.learning = True
-    f = train(net, _batches(lessons, r), _loss(net, r), r, c.folder, _judge(net, c.taught), every=every, say=_tell(say, "accuracy" if c.taught.pronouns else "CoNLL F1"), rates=_rates(r))
+    f = train(net, _batches(lessons, r), _loss(net, r), r, c.folder, _judge(net, judge, c.taught.pronouns), every=every, say=_tell(say, "accuracy" if c.taught.pronouns else "CoNLL F1"), rates=_rates(r))
     tensors, _ = load_tensors(c.folder/"best.safetensors")
     set_weights(net, tensors)
     m, held_out = c.x.model, f.done.held_out
@@ -260,7 +273,7 @@ def _learn(net: Resolver, c: _Course, say: Callable[[str], None], every: float) 
     weights = save_tensors(c.folder/WEIGHTS, tensors, "weights")
     seal = CorefSeal(c.system, c.taught.name, c.taught.told, {d.doc_key: documents_id([d]) for d in c.taught.teach}, msgspec.to_builtins(m.changed(checkpoint="", weights="", given="")), r, c.begins,
                      f.curve, f.losses, f.done.best_epoch, held_out, c.encoder, weights[:16], c.data, c.started,
-                     {d.doc_key: documents_id([d]) for d in judge})
+                     {d.doc_key: documents_id([d]) for d in c.taught.judge})
     write_atomic(c.folder/SEAL, msgspec.json.format(msgspec.json.encode(seal), indent=1) + b"\n")
     (c.folder/"best.safetensors").unlink()
     return seal

@@ -101,6 +101,7 @@ class CorefRecipe(Record):
     seed: int = 0              # of everything that is drawn
     documents: int = 0         # that are learnt from, the first of them; 0: all
     memory: Literal["unbounded", "dual"] = "unbounded" # of entities: those that a mention is compared with in training
+    casts: bool = False        # what is learnt is to link explicit mentions to names that stand before the text
 
     def fault(self) -> str:
         "What is wrong with the values, or nothing."
