@@ -1996,6 +1996,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                           'refnb/models/annotation/stages.py'),
                                                 'refnb.models.annotation.stages._how': ( 'models/annotation/stages.html#_how',
                                                                                          'refnb/models/annotation/stages.py'),
+                                                'refnb.models.annotation.stages._known': ( 'models/annotation/stages.html#_known',
+                                                                                           'refnb/models/annotation/stages.py'),
                                                 'refnb.models.annotation.stages._link': ( 'models/annotation/stages.html#_link',
                                                                                           'refnb/models/annotation/stages.py'),
                                                 'refnb.models.annotation.stages._linker': ( 'models/annotation/stages.html#_linker',

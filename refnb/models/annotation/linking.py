@@ -71,6 +71,7 @@ class Rules:
         fitting = [k for k, fit in rated.items() if fit == best]
         return fitting[0] if len(fitting) == 1 else -1
 
+# %% ../../../nbs/models/annotation/01_linking.ipynb #e4fa6f60
 def _is_other(words: Sequence[str]) -> bool:
     "Tell whether a mention is a pronoun, a possession, or a list of several."
     low = [w.lower() for w in words]

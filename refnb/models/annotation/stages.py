@@ -9,7 +9,7 @@ __all__ = ['RULES', 'PATTERN', 'SEEDINGS', 'STAGES', 'Annotating', 'Stage', 'Ann
 # %% ../../../nbs/models/annotation/03_stages.ipynb #e88c3d15
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -102,8 +102,8 @@ def find_mentions(d: Document, more: Iterable[Span] = (), s: Settings|None = Non
 
 class _Reading:
     "A book that is read when its mentions are asked for, and once."
-    def __init__(self, d: Document, more: Iterable[Span], how: Annotating, s: Settings):
-        self.document, self.more, self.how, self.s = d, set(more), how, s
+    def __init__(self, d: Document, more: Iterable[Span], how: Annotating, s: Settings, given: Sequence[Span]|None = None):
+        self.document, self.more, self.how, self.s, self.given = d, set(more), how, s, given
         self._bank: Any = None
         self.bias = 0.
     @property
@@ -113,7 +113,7 @@ class _Reading:
             from refnb.models.coreference.texts import text_of
             net = _reader(self.how.system, self.s)
             self.bias = net.m.bias
-            with _precision(net, self.how.single): self._bank = net.bank(text_of(self.document), more=sorted(self.more))
+            with _precision(net, self.how.single): self._bank = net.bank(text_of(self.document), self.given, sorted(self.more))
         if self._bank is None: raise DataError("no mention was found", self.document.doc_key, "is it English prose?")
         return self._bank
     def linked(self, who: Sequence[Character]) -> Linked:
@@ -210,6 +210,7 @@ def annotate(
     out: str|Path = "",                # the folder for the stages' files; none if not given
     s: Settings|None = None,           # where runs and files are
     say: Callable[[str], None] = lambda line: None, # called with what goes on
+    instead: Mapping[str, Any]|None = None, # what is known: the characters' mentions in place of a stage ("linked", "windows"), or the book's "mentions"
     **settings: Any,                   # single settings of `Annotating`, such as group=5 or filter="gpt-4o-mini"
 ) -> Annotation:                       # every mention of every character, and what each stage came to
     "Annotate a book: find all mentions of its characters. What was stopped goes on where it was."
@@ -220,10 +221,19 @@ def annotate(
     who, how, folder = as_characters(characters), _how(settings), Path(out) if out else None
     gold = given if given.clusters and given.names else None
     _check(how, s)
-    if not folder: return _annotate(d, who, how, folder, s, say, gold)
+    known = _known(instead or {}, len(who))
+    if not folder: return _annotate(d, who, how, folder, s, say, gold, known)
     make_folder(folder)
     with alone(folder/".lock", "another process annotates a book here", str(folder), "wait for it, or end it"):
-        return _annotate(d, who, how, folder, s, say, gold)
+        return _annotate(d, who, how, folder, s, say, gold, known)
+
+# %% ../../../nbs/models/annotation/03_stages.ipynb #29911153
+def _known(instead: Mapping[str, Any], many: int) -> dict[str, Any]:
+    "What stands in place of stages, checked."
+    stages = ("mentions", "linked", "filtered", "windows", "grouped")
+    if odd := next((k for k in instead if k not in stages), ""): raise CallError(f"annotate has no stage {odd!r}", do=nearest(odd, stages))
+    if bad := next((k for k, x in instead.items() if k != "mentions" and len(x) != many), ""): raise CallError(f"instead of {bad}: {len(instead[bad])} clusters for {many} characters", "annotate")
+    return dict(instead)
 
 def _check(how: Annotating, s: Settings):
     "Refuse systems that could not answer, before a file is written."
@@ -240,20 +250,21 @@ def _how(settings: dict[str, Any]) -> Annotating:
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #439aa54b
 def _annotate(d: Document, who: Sequence[Character], how: Annotating, folder: Path|None, s: Settings,
-              say: Callable[[str], None], gold: Document|None) -> Annotation:
+              say: Callable[[str], None], gold: Document|None, known: Mapping[str, Any]) -> Annotation:
     "Make the stages that are missing."
     by_name = link_by_pattern(d, who)
-    reading = _Reading(d, (x for c in by_name for x in c), how, s)
+    reading = _Reading(d, (x for c in by_name for x in c), how, s, known.get("mentions"))
     before, made = _made(folder), dict[str, Stage]()
     scores: dict[str, dict[str, float]] = {}
     key, linked = _hash(documents_id([d]), [msgspec.to_builtins(c) for c in who], _weights(_coref_system(how.system, s)), how.single), by_name
+    if "mentions" in known: key = _hash(key, known["mentions"])
     for number, (name, (make, settings)) in enumerate(_plan(who, by_name, how, s).items(), 1):
-        key = _hash(key, name, settings)
+        key = _hash(key, name, known[name] if name in known else settings)
         old = before.get(name)
         found = _read_stage(folder, old) if folder and old and old.key == key else None
         if found is not None and old: linked, made[name] = found, old
         else:
-            linked, counts = make(reading, linked)
+            linked, counts = (known[name], {"given": sum(map(len, known[name]))}) if name in known else make(reading, linked)
             if folder:
                 made[name] = _write_stage(folder, name, number, _as_document(d, who, linked), key, counts)
                 write_atomic(folder/STAGES, msgspec.json.format(msgspec.json.encode(before | made)) + b"\n")

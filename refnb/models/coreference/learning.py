@@ -66,6 +66,7 @@ def _of_kitmus(name: str, s: Settings) -> Taught:
     drawn = [i for i, _ in zip(released_subtask(variant, int(n), "validation", s), range(200))]
     return Taught(name, name, subtask_documents(variant, int(n), "train", s), [document_of(i) for i in drawn], tuple(map(pronoun_of, drawn)))
 
+# %% ../../../nbs/models/coreference/10_learning.ipynb #9313ce60
 def taught_by(what: str, fold: int = 0, s: Settings|None = None) -> Taught:
     "Load what a system learns from: a corpus, a file of documents, or several of them joined by +."
     s = s or load_settings()
