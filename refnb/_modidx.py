@@ -2014,6 +2014,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                             'refnb/models/annotation/stages.py'),
                                                 'refnb.models.annotation.stages._weights': ( 'models/annotation/stages.html#_weights',
                                                                                              'refnb/models/annotation/stages.py'),
+                                                'refnb.models.annotation.stages._without_crossing': ( 'models/annotation/stages.html#_without_crossing',
+                                                                                                      'refnb/models/annotation/stages.py'),
                                                 'refnb.models.annotation.stages._write_stage': ( 'models/annotation/stages.html#_write_stage',
                                                                                                  'refnb/models/annotation/stages.py'),
                                                 'refnb.models.annotation.stages.annotate': ( 'models/annotation/stages.html#annotate',
