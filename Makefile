@@ -62,7 +62,7 @@ hooks: $(VENV)/.$(EXTRAS)    ## run the quick checks before every commit
 	@git config core.hooksPath .ci/hooks && echo "checks run before every commit now; git config --unset core.hooksPath ends that"
 outputs: $(VENV)/.$(EXTRAS)  ## run all notebooks and keep their outputs, write the README
 	@$(BIN)/python .ci/notebooks.py --save
-weights: $(VENV)/.$(EXTRAS)  ## train the coreference system that the package carries
+weights: $(VENV)/.$(EXTRAS)  ## train the coreference system and the linker that the package carries
 	@$(BIN)/python .ci/weights.py
 constraints: $(VENV)/.$(EXTRAS) ## pin what is installed now
 	@$(BIN)/pip freeze --exclude-editable | grep -v -i -E '^(nvidia|cuda|triton|torch)' > constraints.txt

@@ -747,7 +747,7 @@ def annotate_(
     book: str, /,          # .txt, .html, .epub, a file with one document, or animal-farm
     characters: str = "",  # a YAML file of names; without it, a list is proposed for you to edit
     out: str = "",         # the folder for the files of each stage
-    linker: str = "rules", # rules, or pattern: full names alone
+    linker: str = "linker-minilm", # a trained linker; rules; or pattern: full names alone
     filter: str = "",      # a model that is asked about each link, Yes or No
     group: int = 10,       # windows that the second round joins; 0: no second round
     window: int = 1500,    # words of a window, nominally

@@ -25,6 +25,7 @@ from ...metrics.coref_scores import score_coref
 from ...metrics.linking import linking
 from ...benchmarks.bookcoref.questions import yes_no
 from ..registry import find_system
+from ..systems import split_name
 from ..coreference.recipes import coref_seal, coref_systems
 from ..running import run
 from .books import Book, Character, as_characters, characters_yaml
@@ -37,7 +38,7 @@ SEEDINGS = ("constrained", "released")
 
 class Annotating(Record):
     "How a book is annotated."
-    linker: str = RULES        # rules; pattern: full names alone; or a trained linker, such as linker-minilm
+    linker: str = "linker-minilm" # a trained linker; rules; or pattern: full names alone
     filter: str = ""           # the model that is asked about each link; "": none
     system: str = "coref-minilm" # finds mentions and scores links
     window: int = 1500         # words, nominally
@@ -67,16 +68,18 @@ class Annotation(NamedTuple):
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #d5e79622
 def _coref_system(name: str, s: Settings, **changed: Any) -> Any:
-    "A coreference system of this package, by name."
-    system = find_system(name, s, **changed)
+    "A coreference system of this package, by name, such as coref-minilm or book-minilm[checkpoint=FOLDER]."
+    base, said = split_name(name)
+    system = find_system(base, s, **said, **changed)
     if not hasattr(system, "net"): raise CallError(f"{name} is no coreference system of this package", do="name one, such as coref-minilm")
     need("torch", "models")
     return system
 
 def _linker(name: str, s: Settings) -> Any:
-    "A trained linker, by name."
+    "A trained linker, by name, such as linker-minilm or linker-minilm[checkpoint=FOLDER]."
+    base = split_name(name)[0]
     trained = [n for n, x in coref_systems().items() if x.training.casts]
-    if name not in trained: raise CallError(f"unknown linker {name!r}; {nearest(name, [RULES, PATTERN, *trained])}")
+    if base not in trained: raise CallError(f"unknown linker {name!r}; {nearest(base, [RULES, PATTERN, *trained])}")
     return _coref_system(name, s)
 
 def _reader(name: str, s: Settings) -> Any:

@@ -94,10 +94,11 @@ class CorefSystem(BaseSystem):
 
     def folder(self, task: Task|None = None) -> Path|None:
         """The folder with its weights: one that was named; the package's, which have not learnt from the task; or the
-        newest that training on the task's other splits left, with these settings."""
+        newest that training on the task's other splits left, with these settings; of any task where none is asked about."""
         own = weights_folder(self.model) if self.model.checkpoint or not self.other else None
-        if not task or own and (self.model.checkpoint or not _seen(task, own)): return own
-        made = (Path(self.settings.runs)/"trained"/safe_path(self.base)/safe_path(task.name.rpartition("/")[0])).glob(f"*/{SEAL}")
+        if own and (not task or self.model.checkpoint or not _seen(task, own)): return own
+        here = Path(self.settings.runs)/"trained"/safe_path(self.base)
+        made = (here/safe_path(task.name.rpartition("/")[0])).glob(f"*/{SEAL}") if task else here.rglob(SEAL)
         return next((p.parent for p in sorted(made, key=lambda p: -p.stat().st_mtime_ns) if self._is_mine(p.parent)), own)
     def _is_mine(self, folder: Path) -> bool:
         "Tell whether a training was one with these settings."
