@@ -19,7 +19,7 @@ function sound(e) {
   const known = k => Number.isInteger(k) && 0 <= k && k < names.length
   const named = n => typeof n == "string" && n.trim() == n && n && n.length <= data.longest && !names.some((m, k) => m == n && k != e.who)
   const mention = () => inside(e.at) && owner.has(key(e.at))
-  return {add: () => inside(e.at) && !mention() && known(e.who), move: () => mention() && known(e.who), remove: mention, new: () => inside(e.at) && named(e.name),
+  return {__proto__: null, add: () => inside(e.at) && !mention() && known(e.who), move: () => mention() && known(e.who), remove: mention, new: () => inside(e.at) && named(e.name),
     split: () => mention() && named(e.name), merge: () => known(e.who) && known(e.into) && e.who != e.into, rename: () => known(e.who) && named(e.name)}[e.do]?.()
 }
 function apply(e) {
@@ -188,7 +188,7 @@ const ACTS = [["←", "mention before", "ArrowLeft", () => step(-1)], ["→", "n
   ["⇧←", "a word less", "ShiftArrowLeft", () => reach(-1)], ["⇧→", "a word more", "ShiftArrowRight", () => reach(1)],
   ["m", "move to, or add", "m", () => ask("give", "Whose mention is it? A name or number, then Enter")], ["n", "new character", "n", () => did({do: "new", at: [...cursor], name: unused(said(cursor))})],
   ["s", "split off from here", "s", () => needs() && did({do: "split", at: [...cursor], name: unused(names[here()])})],
-  ["g", "merge character into", "g", () => needs() && ask("merge", `Into whom is ${names[here()]} merged? A name or number, then Enter`)],
+  ["g", "merge all into", "g", () => needs() && ask("merge", `Into whom is ${names[here()]} merged? A name or number, then Enter`)],
   ["x", "remove mention", "x", () => needs() && did({do: "remove", at: [...cursor]})], ["e", "rename character", "e", () => needs() && ask("rename", "The character's name, then Enter", names[here()])],
   ["u", "undo", "u", () => { if (!edits.length) return; replay(edits.slice(0, -1)); changed() }]]
 const KEYS = Object.fromEntries([...ACTS.map(a => [a[2], a[3]]), ["Delete", () => KEYS.x()], ["Backspace", () => KEYS.x()], ["Home", () => first(0)], ["End", () => first(-1)], ["d", save]])
