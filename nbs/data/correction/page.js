@@ -82,8 +82,8 @@ function lines(over, level) {  // a line under the words for each mention that t
   const sorted = over.map(s => [level.get(key(s)), color(owner.get(key(s)))]).sort((a, b) => a[0] - b[0])
   return sorted.flatMap(([l, c]) => [`inset 0 -${4*l + 3}px ${c}`, `inset 0 -${4*l + 4}px var(--card)`]).join(", ")
 }
-function piece(text, over, level, on) {
-  const e = made("span", {className: on ? here() == null ? "on free" : "on" : ""}, text)
+function piece(text, over, level) {
+  const e = made("span", {}, text)
   if (over.length) e.style.background = `color-mix(in srgb, ${color(owner.get(key(over.at(-1))))} 14%, transparent)`
   e.style.boxShadow = lines(over, level)
   return e
@@ -97,17 +97,22 @@ function draw() {
   }
   at("text").style.setProperty("--deep", `${4*Math.max(0, ...level.values()) + 4}px`)
   at("text").replaceChildren(...words.flatMap((w, i) => {
-    const on = cursor[0] <= i && i <= cursor[1], word = piece(w.trim() || "¶", cover[i], level, on)
+    const word = piece(w.trim() || "¶", cover[i], level)
     word.dataset.i = i
     for (const s of cover[i].toReversed()) if (s[1] == i) word.append(made("sub", {}, owner.get(key(s)) + 1))
     for (const e of word.querySelectorAll("sub")) e.style.color = color(e.textContent - 1)
     if (!w.trim()) word.classList.add("end")
-    return [word, w.includes("\n") ? made("br") : piece(gap(i), cover[i].filter(s => s[1] > i), level, on && i < cursor[1])]
+    return [word, w.includes("\n") ? made("br") : piece(gap(i), cover[i].filter(s => s[1] > i), level)]
   }))
-  at("text").querySelector(".on").scrollIntoView({block: "nearest"})
-  const k = here()
-  at("now").replaceChildren(made("strong", {}, `“${said(cursor)}”`), k == null ? ": no mention. Choose a character to add it." : ` is ${k + 1}, ${names[k]}.`)
   at("counts").textContent = `Window ${data.window.number} of ${data.of}, ${all.length} mentions, ${edits.length} ${edits.length == 1 ? "edit" : "edits"}${saved ? "" : ", not downloaded"}`
+  point()
+}
+function point() {  // at the words that the next key is about; each word is followed by one more element
+  const k = here(), spots = at("text").children
+  for (const e of at("text").querySelectorAll(".on")) e.classList.remove("on", "free")
+  for (let j = 2*cursor[0]; j <= 2*cursor[1]; j++) spots[j].classList.add("on", ...k == null ? ["free"] : [])
+  spots[2*cursor[0]].scrollIntoView({block: "nearest"})
+  at("now").replaceChildren(made("strong", {}, `“${said(cursor)}”`), k == null ? ": no mention. Choose a character to add it." : ` is ${k + 1}, ${names[k]}.`)
   list()
 }
 function list() {
@@ -124,7 +129,7 @@ function list() {
 
 // What is done
 
-function go(s) { cursor = s; tell(""); draw() }
+function go(s) { cursor = s; tell(""); point() }
 function step(by) {
   const all = mentions(), i = all.findIndex(s => order(s, cursor) >= 0), exact = i >= 0 && key(all[i]) == key(cursor)
   const to = by < 0 ? (i < 0 ? all.length : i) - 1 : exact ? i + 1 : i
@@ -222,7 +227,6 @@ at("title").textContent = data.title
 at("before").textContent = data.before
 at("after").textContent = data.after
 if (data.notes) tell(data.notes)
-cursor = [0, 0]
 recall()
 cursor = mentions()[0] ?? [0, 0]
 draw()
