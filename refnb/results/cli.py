@@ -745,7 +745,7 @@ def train_(
 @command(app, "annotate")
 def annotate_(
     book: str, /,          # .txt, .html, .epub, a file with one document, or animal-farm
-    characters: str = "",  # a YAML file of names; without it, a list is proposed for you to edit
+    characters: str = "",  # a YAML file of names, or liscu:TITLE or TABLE.csv:TITLE; without it, a list is proposed for you to edit
     out: str = "",         # the folder for the files of each stage
     linker: str = "rules", # rules, or pattern: full names alone
     filter: str = "",      # a model that is asked about each link, Yes or No
@@ -756,12 +756,12 @@ def annotate_(
     json: bool = False,    # print one JSON object
 ):
     "Annotate a book: find every mention of its characters. What was stopped goes on where it was."
-    from refnb.models.annotation.books import read_characters
+    from refnb.models.annotation.character_lists import named_characters
     from refnb.models.annotation.stages import annotate
     s, read = load_settings(), _a_book(book)
     if not out: raise CallError("no folder for the files", "annotate", "name one with --out DIR")
     if not characters and not read.document.names: return _propose(read.document, Path(out), system, s, json)
-    who = read_characters(characters) if characters else list(read.document.names)
+    who = named_characters(characters, s) if characters else list(read.document.names)
     done = annotate(read, who, out, s, _say(json), linker=linker, filter=filter, group=group, window=window, seeding=seeding, system=system)
     known = sum(1 for c in done.document.clusters if c)
     told = {"folder": out, "characters": len(who), "found": known, "mentions": sum(map(len, done.document.clusters)), "unit": "percent"}
