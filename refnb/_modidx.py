@@ -459,6 +459,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                   'refnb/benchmarks/bookcoref/books.py'),
                                                   'refnb.benchmarks.bookcoref.books.gold_ids': ( 'benchmarks/bookcoref/books.html#gold_ids',
                                                                                                  'refnb/benchmarks/bookcoref/books.py'),
+                                                  'refnb.benchmarks.bookcoref.books.listed_books': ( 'benchmarks/bookcoref/books.html#listed_books',
+                                                                                                     'refnb/benchmarks/bookcoref/books.py'),
                                                   'refnb.benchmarks.bookcoref.books.sample_books': ( 'benchmarks/bookcoref/books.html#sample_books',
                                                                                                      'refnb/benchmarks/bookcoref/books.py'),
                                                   'refnb.benchmarks.bookcoref.books.sample_windows': ( 'benchmarks/bookcoref/books.html#sample_windows',
