@@ -1932,6 +1932,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                           'refnb/models/annotation/character_lists.py'),
                                                          'refnb.models.annotation.character_lists._fits': ( 'models/annotation/character_lists.html#_fits',
                                                                                                             'refnb/models/annotation/character_lists.py'),
+                                                         'refnb.models.annotation.character_lists._is_source': ( 'models/annotation/character_lists.html#_is_source',
+                                                                                                                 'refnb/models/annotation/character_lists.py'),
                                                          'refnb.models.annotation.character_lists._key': ( 'models/annotation/character_lists.html#_key',
                                                                                                            'refnb/models/annotation/character_lists.py'),
                                                          'refnb.models.annotation.character_lists._largest': ( 'models/annotation/character_lists.html#_largest',

@@ -99,3 +99,10 @@ def test_the_command_names_what_is_missing(tmp_path, capsys, monkeypatch):
     one_line(here(capsys, "annotate", "book.txt", "--characters", "t.csv:Emmas", "--out", "out"), 1, "'Emmas': no list has this title")
     one_line(here(capsys, "annotate", "book.txt", "--characters", "no.csv:Emma", "--out", "out"), 1, "no.csv")
     assert [c.name for c in named_characters("t.csv:Emma")] == ["Emma, the first"] and not (tmp_path/"out").exists()
+
+def test_the_larger_of_two_sources_is_taken(upstream, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    s = load_settings("/", env={}, offline=True, upstream=str(upstream))
+    for many in (7, 9):
+        (tmp_path/"t.csv").write_text("author,title,character\n" + "".join(f"Jane Austen,Pride and Prejudice,P{k}\n" for k in range(many)))
+        assert len(named_characters("liscu+t.csv:Pride and Prejudice", s)) == max(8, many)

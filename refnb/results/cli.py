@@ -745,7 +745,7 @@ def train_(
 @command(app, "annotate")
 def annotate_(
     book: str, /,          # .txt, .html, .epub, a file with one document, or animal-farm
-    characters: str = "",  # a YAML file of names, or liscu:TITLE or TABLE.csv:TITLE; without it, a list is proposed for you to edit
+    characters: str = "",  # a YAML file of names, or liscu:TITLE, TABLE.csv:TITLE or liscu+TABLE.csv:TITLE; without it, a list is proposed for you to edit
     out: str = "",         # the folder for the files of each stage
     linker: str = "rules", # rules, or pattern: full names alone
     filter: str = "",      # a model that is asked about each link, Yes or No

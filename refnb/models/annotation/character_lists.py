@@ -207,11 +207,14 @@ def _matched(lists: Sequence[BookCharacters], books: Sequence[Cataloged]) -> Ite
 
 # %% ../../../nbs/models/annotation/05_character_lists.ipynb #7f6ff8bd
 def named_characters(
-    what: str,               # a YAML file, or SOURCE:TITLE, where SOURCE is liscu or a table
+    what: str,               # a YAML file, or SOURCE:TITLE, where SOURCE is liscu, a table, or several with + between
     s: Settings|None = None, # where files are
 ) -> list[Character]:
     "Read the characters of a book from a YAML file, or find them in a public list."
-    source, colon, title = what.partition(":")
-    table = Path(source).suffix.lower() in (".csv", ".tsv", ".json")
-    if not colon or Path(what).exists() or not (table or source == "liscu"): return read_characters(what)
-    return book_characters(title, listed=read_character_table(source) if table else liscu_names(s)).characters
+    sources, colon, title = what.partition(":")
+    names = sources.split("+")
+    if not colon or Path(what).exists() or not all(map(_is_source, names)): return read_characters(what)
+    listed = [x for n in names for x in (liscu_names(s) if n == "liscu" else read_character_table(n))]
+    return book_characters(title, listed=listed).characters
+
+def _is_source(name: str) -> bool: return name == "liscu" or Path(name).suffix.lower() in (".csv", ".tsv", ".json")
