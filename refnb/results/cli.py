@@ -833,7 +833,8 @@ def _corrections(got, out: str, by: str, json: bool):
     if json:
         told = [who(a) | percent(a) | differ(a) for a in got.agreements]
         return _json({"unit": "percent", "written": len(docs), "agreement": told})
-    _table([who(a) | {m: f"{v:.2f}" for m, v in percent(a).items()} | {"differ": len(a.differences)} for a in got.agreements])
+    shown = lambda a: {m: f"{v:.2f}" for m, v in percent(a).items()} | {"differ": len(a.differences)}
+    _table([who(a) | shown(a) for a in got.agreements])
     rows = [who(a) | _difference(x) for a in got.agreements if a.first != "given" for x in a.differences]
     if rows:
         _print("", "what people see differently")
