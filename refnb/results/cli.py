@@ -839,7 +839,7 @@ def _corrections(got, out: str, by: str, json: bool):
     if rows:
         _print("", "what people see differently")
         _table([r | {"words": r["words"][:60]} for r in rows])
-    if docs: _print(f"{len(docs)} corrected windows in {out}")
+    if docs: _print(f"{len(docs)} corrected window{'s'*(len(docs) > 1)} in {out}")
 
 def _difference(x) -> dict[str, Any]:
     "A mention that two people see differently."
