@@ -30,7 +30,7 @@ def browser(home):
         end(started); process.wait(); gone(started)
         assert not alive(started)
 
-KEYS = {"Enter": (13, "\r"), "Tab": (9, ""), "ArrowDown": (40, ""), "ArrowUp": (38, ""), " ": (32, " "), "Escape": (27, ""), "Home": (36, ""), "End": (35, "")}
+KEYS = {"Enter": (13, "\r"), "Tab": (9, ""), "ArrowDown": (40, ""), "ArrowUp": (38, ""), "ArrowLeft": (37, ""), "ArrowRight": (39, ""), "Delete": (46, ""), " ": (32, " "), "Escape": (27, ""), "Home": (36, ""), "End": (35, "")}
 
 class Tab:
     "A page in the browser, through the DevTools protocol."

@@ -263,6 +263,34 @@ def test_with_gold_clusters(s, upstream, tmp_path, reproduced):
     assert got["table_8_books"]["Siddhartha", "characters"]["run"] == "gold clusters" and counts(got)["table_8_books"] == (6, 2)
     assert got["table_7_error_analysis"]["passage 1 / CL", "right against gold"]["ours"] == "0"
 
+def made_up_silver(path: Path, books: dict[str, tuple[int, int]], text: bool) -> str:
+    "A file of the hub's form: Gutenberg numbers with tokens and chains; with text, as the authors' script writes it."
+    with path.open("w") as f:
+        for key, (tokens, chains) in books.items():
+            clusters = [[[2*k, 2*k], [2*k + 1, 2*k + 1]] for k in range(chains)]
+            words = {"sentences": [["w"]*tokens]} if text else {}
+            people = [{"name": f"character {k}", "mentions": c} for k, c in enumerate(clusters)]
+            f.write(json.dumps({"doc_key": f"book_{key}", "gutenberg_key": key, "clusters": clusters, "characters": people} | words) + "\n")
+    return str(path)
+
+def test_silver_books_fill_their_rows(upstream, tmp_path, reproduced):
+    tables = ["table_1_statistics", "table_8_books"]
+    names = made_up_silver(tmp_path/"train.jsonl", {"158": (190_921, 24), "7088": (40_000, 44)}, False)
+    whole = made_up_silver(tmp_path/"all.jsonl", {"158": (190_921, 24), "7088": (40_000, 44)}, True)
+    got = reproduced(tmp_path/"names", ["table_8_books"], upstream=upstream, silver=names)["table_8_books"]
+    assert got["Emma", "characters"]["difference"] == "0" and got["Emma", "tokens"]["reason"] == "the hub's file has no text"
+    assert got["The Pilgrim's Progress", "characters"]["difference"] == "-1" and got["Jane Eyre", "tokens"]["reason"].startswith("silver books are on a hub alone")
+    one = reproduced(tmp_path/"names", ["table_1_statistics"], upstream=upstream, silver=names)["table_1_statistics"]
+    assert [one["BookCoref silver", c]["ours"] for c in ("documents", "mentions", "tokens", "chains per document")] == ["2", "136", "", "34"]
+    both = reproduced(tmp_path/"whole", tables, upstream=upstream, silver=whole)
+    assert both["table_8_books"]["Emma", "tokens"]["difference"] == "0" and both["table_8_books"]["The Pilgrim's Progress", "tokens"]["reason"] == "the release differs from the table"
+    assert float(both["table_1_statistics"]["BookCoref silver", "tokens"]["ours"]) == 230_921 and "2 of the 50 books" in both["table_1_statistics"]["BookCoref silver", "tokens"]["reason"]
+
+def test_own_silver_stands_beside(upstream, tmp_path, reproduced):
+    own = made_up_silver(tmp_path/"own.jsonl", {"1342": (142_742, 30)}, True)
+    got = reproduced(tmp_path/"own", ["table_8_books"], upstream=upstream, own=own)["table_8_books"]
+    assert [got["Pride and Prejudice", f"own {c}"]["ours"] for c in ("tokens", "chains", "mentions")] == ["142742", "30", "60"] and ("Emma", "own tokens") not in got
+
 @pytest.mark.parametrize("share", [200, pytest.param(1, marks=pytest.mark.full)])
 def test_gold_mentions_are_counted_as_questions(s, upstream, tmp_path, reproduced, monkeypatch, share):
     "One mention in two hundred by default: prompts of all of them take a minute."

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['app', 'score_app', 'LISTS', 'comments', 'command', 'list_', 'fetch', 'setup', 'score_choice', 'score_coref_',
-           'score_kitmus', 'build', 'collect_', 'run_', 'train_', 'annotate_', 'export_', 'view_', 'compare_',
-           'reproduce_', 'main', 'run']
+           'score_kitmus', 'build', 'collect_', 'run_', 'train_', 'annotate_', 'correct_', 'export_', 'view_',
+           'compare_', 'reproduce_', 'main', 'run']
 
 # %% ../../nbs/results/08_cli.ipynb #7f42bf73
 import inspect, math, os, re, sys
@@ -745,7 +745,7 @@ def train_(
 @command(app, "annotate")
 def annotate_(
     book: str, /,          # .txt, .html, .epub, a file with one document, or animal-farm
-    characters: str = "",  # a YAML file of names; without it, a list is proposed for you to edit
+    characters: str = "",  # a YAML file of names, or liscu:TITLE, TABLE.csv:TITLE or liscu+TABLE.csv:TITLE; without it, a list is proposed for you to edit
     out: str = "",         # the folder for the files of each stage
     linker: str = "linker-minilm", # a trained linker; rules; or pattern: full names alone
     filter: str = "",      # a model that is asked about each link, Yes or No
@@ -756,12 +756,12 @@ def annotate_(
     json: bool = False,    # print one JSON object
 ):
     "Annotate a book: find every mention of its characters. What was stopped goes on where it was."
-    from refnb.models.annotation.books import read_characters
+    from refnb.models.annotation.character_lists import named_characters
     from refnb.models.annotation.stages import annotate
     s, read = load_settings(), _a_book(book)
     if not out: raise CallError("no folder for the files", "annotate", "name one with --out DIR")
     if not characters and not read.document.names: return _propose(read.document, Path(out), system, s, json)
-    who = read_characters(characters) if characters else list(read.document.names)
+    who = named_characters(characters, s) if characters else list(read.document.names)
     done = annotate(read, who, out, s, _say(json), linker=linker, filter=filter, group=group, window=window, seeding=seeding, system=system)
     known = sum(1 for c in done.document.clusters if c)
     told = {"folder": out, "characters": len(who), "found": known, "mentions": sum(map(len, done.document.clusters)), "unit": "percent"}
@@ -789,6 +789,61 @@ def _propose(document, out: Path, system: str, s, json: bool):
     path = write_atomic(out/"proposed.yaml", found.yaml)
     if json: return _json({"proposed": str(path), "characters": [{"name": c.name, "variants": c.variants, "mentions": n} for c, n in zip(found.characters, found.mentions)]})
     _print(found.yaml.rstrip(), f"edit {path}, then annotate with --characters {path}")
+
+# %% ../../nbs/results/08_cli.ipynb #c0ffee01
+@command(app, "correct")
+def correct_(
+    book: str,                # one document with clusters: annotation.jsonl of `refnb annotate`, or any readable file
+    files: list[str] = [], /, # what people handed in; without any, the page is made
+    window: int = 1,          # of the page: which window, from 1 on
+    length: int = 1500,       # of the page: words of a window, nominally
+    out: str = "",            # the page to make (.html); with FILES, a file for the corrected windows (.jsonl, .conll)
+    by: str = "",             # whose corrections are written, where several people corrected one window
+    json: bool = False,       # print one JSON object
+):
+    "Correct clusters by hand: make a page for one window, or read what people made of it and how far they agree."
+    from refnb.models.annotation.checking import correction_page, read_corrections
+    d = _annotated(book)
+    if files: return _corrections(read_corrections(files, d), out, by, json)
+    if not out: raise CallError("no file for the page", "correct", "name one with --out PAGE.html")
+    if by: raise CallError("a page is of nobody yet", "--by", "name the files that people handed in")
+    from refnb.core.files import write_atomic
+    path = write_atomic(out, correction_page(d, window, length))
+    if json: return _json({"page": str(path), "window": window})
+    _print(f"{path}: open it in a browser; read what people hand in with refnb correct {book} FILE...")
+
+# %% ../../nbs/results/08_cli.ipynb #c0ffee02
+def _annotated(name: str):
+    "The one document of a file, with its clusters."
+    from refnb.core.corpora import corpora, load
+    from refnb.core.reading import read_documents
+    docs = load(name) if name in corpora() and not Path(name).exists() else read_documents(name)
+    if len(docs) != 1: raise DataError(f"holds {len(docs)} documents", name, "correct one book at a time")
+    return docs[0]
+
+def _corrections(got, out: str, by: str, json: bool):
+    "Tell how far people agree, and write what they made."
+    docs = got.documents(by) if out else []
+    if docs:
+        from refnb.core.reading import write_documents
+        write_documents(out, docs)
+    percent = lambda a: {"mentions": 100*a.mentions.f1} | {m: 100*v for m, v in a.scores.items()}
+    who = lambda a: {"window": a.window, "first": a.first, "second": a.second}
+    differ = lambda a: {"differences": [_difference(x) for x in a.differences]}
+    if json:
+        told = [who(a) | percent(a) | differ(a) for a in got.agreements]
+        return _json({"unit": "percent", "written": len(docs), "agreement": told})
+    shown = lambda a: {m: f"{v:.2f}" for m, v in percent(a).items()} | {"differ": len(a.differences)}
+    _table([who(a) | shown(a) for a in got.agreements])
+    rows = [who(a) | _difference(x) for a in got.agreements if a.first != "given" for x in a.differences]
+    if rows:
+        _print("", "what people see differently")
+        _table([r | {"words": r["words"][:60]} for r in rows])
+    if docs: _print(f"{len(docs)} corrected window{'s'*(len(docs) > 1)} in {out}")
+
+def _difference(x) -> dict[str, Any]:
+    "A mention that two people see differently."
+    return {"start": x.at.start, "end": x.at.end, "words": x.words, "first says": x.first, "second says": x.second}
 
 # %% ../../nbs/results/08_cli.ipynb #41dbf753
 @command(app, "export")

@@ -4,14 +4,16 @@
 
 # %% auto #0
 __all__ = ['SPLIT', 'BOOKS', 'whole_books', 'book_windows', 'animal_farm_book', 'sample_books', 'sample_windows', 'gold_books',
-           'gold_ids', 'score_run', 'gold_here']
+           'gold_ids', 'listed_books', 'score_run', 'gold_here']
 
 # %% ../../../nbs/benchmarks/bookcoref/00_books.ipynb #b5626af4
 from collections.abc import Iterable
+from ...core.types import DataError
 from ...core.documents import Document
 from ...core.settings import Settings, load_settings
 from ...core.upstream import files_of, registry, where
 from ...core.hub import hub_path
+from ...core.reading import read_documents
 from ...core.corpora import TEXTS, animal_farm, book_texts, bookcoref, sample, stories
 from ...core.runs import clusters_id
 from ...metrics.coref_scores import CorefScores, score_coref
@@ -66,6 +68,21 @@ def gold_books(task: str = "bookcoref/gold", s: Settings|None = None) -> dict[st
 def gold_ids(gold: dict[str, Document]) -> dict[str, str]:
     "Hash the clusters of each of `gold_books`: what a count of these books was made with."
     return {k: clusters_id(d) for k, d in gold.items()}
+
+# %% ../../../nbs/benchmarks/bookcoref/00_books.ipynb #5117e002
+def listed_books(
+    files: str,             # JSONL files with commas between them; empty: none
+) -> dict[str, Document]:   # by Gutenberg number
+    "Read annotated books by their Gutenberg number: a field of its own, or the end of the key."
+    out = dict[str, Document]()
+    for path in filter(None, map(str.strip, files.split(","))):
+        for d in read_documents(path):
+            number = str(d.meta.get("gutenberg_key") or d.doc_key.rpartition("_")[2])
+            do = "it is the end of a key, as in emma_158"
+            if not number.isdecimal(): raise DataError(f"{d.doc_key!r} has no Gutenberg number", path, do)
+            if number in out: raise DataError(f"two books have the number {number}", path, "leave one out")
+            out[number] = d
+    return out
 
 # %% ../../../nbs/benchmarks/bookcoref/00_books.ipynb #51f96948
 _BookCounts = dict[str, dict[str, dict[str, list[float]]]]  # book -> setting -> metric -> counts
