@@ -8,7 +8,7 @@ __all__ = ['T', 'FALSE', 'TRUE', 'pronoun_of', 'Text', 'Predictions', 'predictio
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #dd07e5f8
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import accumulate
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 import msgspec
@@ -20,7 +20,7 @@ from ...core.documents import other_words
 from ...core.reading import format_of
 from ...metrics.antecedents import Links, Pronoun, by_field, linked
 from .sampler import Instance, Word
-from .files import clusters_of, pieces, scope_sentences, stem
+from .files import clusters_of, pieces, scope_sentences, stem, without_cycles
 
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #0f8a5f02
 def _knowledge_sentences(key: str) -> int:
@@ -152,7 +152,7 @@ def _joined(t: Text, clusters: Iterable, sentences) -> tuple[int, ...]:
 
 def _of_the_text(t: Text, clusters: Iterable, sentences: Sequence[Sequence[str]]) -> list:
     "Clusters in tokens, if these are the gold's; word pieces, of which there are more, cannot be compared with words."
-    tokens = tuple(x for s in sentences for x in s)
+    tokens = tuple(chain.from_iterable(sentences))
     if len(tokens) == len(t.tokens) and (told := other_words(t.tokens, tokens)): raise DataError(told, f"text {t.gold.id!r}", "is it the prediction for another file?")
     return _inside(clusters, len(t.tokens), t.gold.id)
 
@@ -171,16 +171,18 @@ def _flag(cell: str|None) -> tuple[bool, bool]:
     cell = (cell or "").strip()
     return cell not in FALSE, cell not in FALSE and cell not in TRUE
 
-def _place(t: Text, offset: str|None, field: str, where: str) -> Span:
-    "The gold span at a character offset."
-    try: at = int(offset or "")
-    except ValueError: raise FormatError(f"{offset!r} is not an offset", f"{where}, field {field}") from None
-    spans = (*t.gold.candidates, t.gold.pronoun)
-    if t.text: return next((s for s in spans if s.start == at), Span(at, at))
-    starts = _starts(t.tokens)
-    if at not in starts: raise DataError(f"no token begins at the offset {at}", f"{where}, field {field}", "offsets count characters of the text as it is joined")
-    i = starts.index(at)
-    return Span(i, i)
+def _begins(t: Text) -> dict[int, Span]:
+    "The gold's spans by the offsets of their first characters."
+    if t.text: return {s.start: s for s in (t.gold.pronoun, *reversed(t.gold.candidates))}
+    return {at: Span(i, i) for i, at in enumerate(_starts(t.tokens))}
+
+def _place(row: dict[str, str], field: str, t: Text, begins: dict[int, Span], where: str) -> Span:
+    "The gold span at the character offset that a field of a row names."
+    try: at = int(row[field] or "")
+    except ValueError: raise FormatError(f"{row[field]!r} is not an offset", f"{where}, field {field}") from None
+    if at not in begins and not t.text:
+        raise DataError(f"no token begins at the offset {at}", f"{where}, field {field}", "offsets count characters of the text as it is joined")
+    return begins.get(at, Span(at, at))
 
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #2c787459
 def _from_table(data: bytes, gold: Mapping[str, Text], where: str) -> Predictions:
@@ -190,12 +192,14 @@ def _from_table(data: bytes, gold: Mapping[str, Text], where: str) -> Prediction
         key, at = r["ID"], at_line(where, n)
         if key not in gold: raise DataError(f"the id {key!r} is not in the gold file", at)
         if key in said: raise DataError(f"text {key!r} stands twice", at, "give each text an id of its own")
-        pronoun, clusters = _place(gold[key], r["Pronoun-offset"], "Pronoun-offset", at), []
+        t = gold[key]
+        begins = _begins(t)
+        pronoun, clusters = _place(r, "Pronoun-offset", t, begins, at), []
         for c in "AB":
             yes, strange = _flag(r[f"{c}-coref"])
             odd += strange
-            if yes: clusters.append([_place(gold[key], r[f"{c}-offset"], f"{c}-offset", at), pronoun])
-        said[key] = linked(gold[key].gold, clusters)
+            if yes: clusters.append([_place(r, f"{c}-offset", t, begins, at), pronoun])
+        said[key] = linked(t.gold, clusters)
     return Predictions(said, 0, odd)
 
 def _read_predictions(path: str|Path, gold: Mapping[str, Text]) -> Predictions:
@@ -204,7 +208,7 @@ def _read_predictions(path: str|Path, gold: Mapping[str, Text]) -> Predictions:
 
 def predictions(data: bytes, gold: Mapping[str, Text], where: str = "") -> Predictions:
     "Read what predictions join for every gold text, of `read_gold`; `where` is the file's name, for errors."
-    with in_file(where): return _predictions(data, gold)
+    with in_file(where), without_cycles(): return _predictions(data, gold)
 
 def _predictions(data: bytes, gold: Mapping[str, Text], where: str = "") -> Predictions:
     "The predictions of a file in any format."

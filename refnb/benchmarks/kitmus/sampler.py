@@ -8,6 +8,7 @@ __all__ = ['Sentence', 'Files', 'Template', 'VARIANTS', 'SPLITS', 'SIZES', 'Mode
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #7960ec72
 import re
+from bisect import bisect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -217,11 +218,11 @@ class Draw(NamedTuple):
     mentions: tuple[int, ...]   # order of the entities in the meeting sentence
     noise: int                  # line of the place's file, or -1
 
-def _draw(rng: np.random.Generator, n: int, cumulated: np.ndarray, pools: Mapping[str, int], background: bool,
+def _draw(rng: np.random.Generator, n: int, cumulated: Sequence[float], pools: Mapping[str, int], background: bool,
         noise: Callable[[int], int]|None) -> Draw:
     "The draws of one instance."
     integers, shuffle = rng.integers, rng.shuffle
-    pronoun = int(cumulated.searchsorted(rng.random(), side="right"))
+    pronoun = bisect(cumulated, rng.random())
     template, answer = int(integers(0, pools["templates"])), int(integers(0, n)) + 1
     names = rng.choice(pools["names"], n, replace=False)
     occupations = rng.choice(pools["occupations"], n, replace=False)
@@ -367,11 +368,12 @@ def _variant(s: Sampler, v: Variant) -> Iterator[Subtask]:
     sizes = dict(occupations=len(r.occupations(v.occupation, v.situation)), meet=len(s.meet), pronoun=len(s.pronoun), background=len(s.background), entity=len(s.entity))
     orders = {k: np.arange(n if s.mode == "released" or k == "occupations" else 1) for k, n in sizes.items()}
     weights = np.array([p[0] for p in r.pronouns]).cumsum()
+    cumulated = (weights/weights[-1]).tolist()
     for n in s.entities:
         for split, size, p in zip(SPLITS, s.sizes, _pools(s, rng, v, orders), strict=True):
             if size: _too_small(v, n, p, split)
             lines = [len(p.noise[l.noise]) for l in p.locations]
             pools = {"templates": len(p.tasks), "names": len(p.names), "occupations": len(p.occupations), "locations": len(p.locations)}
             before = _state(rng)
-            draws = [_draw(rng, n, weights/weights[-1], pools, v.background, lines.__getitem__ if v.noise else None) for _ in range(size)]
+            draws = [_draw(rng, n, cumulated, pools, v.background, lines.__getitem__ if v.noise else None) for _ in range(size)]
             yield Subtask(v, n, split, draws, p, _builder(s, v, n, split, p, draws), (before, _state(rng)))

@@ -13,7 +13,7 @@ from ...core.types import CallError, DataError, Meta, Option, Question, nearest
 from ...core.settings import Settings, load_settings, packaged
 from ...core.upstream import files_of, get, where
 from .sampler import Instance, Resources, SPLITS, Sampler, Subtask, Word, the_variant
-from .files import pieces, stem, text_of
+from .files import pieces, stem, text_of, without_cycles
 from .reading import Text, pronoun_of
 
 # %% ../../../nbs/benchmarks/kitmus/03_tasks.ipynb #9234fa1a
@@ -54,7 +54,7 @@ def _read_part(name: str) -> tuple[str, int, str]:
 def _drawn(upstream: str, cache: str) -> dict[tuple[str, int, str], Subtask]:
     "All subtasks of the release."
     s = load_settings(upstream=upstream, cache=cache)
-    return {(t.variant.name, t.n, t.split): t for t in Sampler(the_resources("released", s)).subtasks()}
+    with without_cycles(): return {(t.variant.name, t.n, t.split): t for t in Sampler(the_resources("released", s)).subtasks()}
 
 def released_subtask(variant: str, n: int, split: str, s: Settings|None = None) -> Subtask:
     """Draw the release's texts of a task: one of the eight variants, `n` entities, and train, validation or test."""
