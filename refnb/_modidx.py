@@ -1561,6 +1561,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                      'refnb.core.standoff._number': ('core/standoff.html#_number', 'refnb/core/standoff.py'),
                                      'refnb.core.standoff._sentences': ('core/standoff.html#_sentences', 'refnb/core/standoff.py'),
                                      'refnb.core.standoff._table': ('core/standoff.html#_table', 'refnb/core/standoff.py'),
+                                     'refnb.core.standoff._text': ('core/standoff.html#_text', 'refnb/core/standoff.py'),
                                      'refnb.core.standoff._words': ('core/standoff.html#_words', 'refnb/core/standoff.py'),
                                      'refnb.core.standoff.parse_booknlp': ('core/standoff.html#parse_booknlp', 'refnb/core/standoff.py'),
                                      'refnb.core.standoff.parse_corenlp': ('core/standoff.html#parse_corenlp', 'refnb/core/standoff.py'),

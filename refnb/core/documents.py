@@ -34,7 +34,7 @@ class Document(Record):
     @property
     def tokens(self) -> list[str]: return [t for s in self.sentences for t in s]
     @property
-    def size(self) -> int: return sum(map(len, self.sentences))
+    def size(self) -> int: return sum(map(len, filter(None, self.sentences)))  # of empty ones there may be a million
     @property
     def mentions(self) -> list[Span]: return sorted(s for c in self.clusters for s in c)
 

@@ -6,6 +6,7 @@
 __all__ = ['ENTITIES', 'parse_litbank', 'with_labels', 'parse_booknlp', 'parse_corenlp']
 
 # %% ../../nbs/core/08_standoff.ipynb #64215105
+import re
 from collections import defaultdict
 from collections.abc import Iterable
 from itertools import accumulate, chain, compress
@@ -16,9 +17,13 @@ from .documents import Document
 from .files import at_line, utf8
 
 # %% ../../nbs/core/08_standoff.ipynb #1260cde6
+def _text(data: bytes, where: str) -> str:
+    "The text of a file, with line feeds alone."
+    return utf8(data, where).replace("\r\n", "\n")
+
 def _lines(data: bytes, where: str) -> list[str]:
     "The lines of a file; the line feed at its end begins no further one."
-    lines = utf8(data, where).replace("\r\n", "\n").split("\n")
+    lines = _text(data, where).split("\n")
     if lines[-1] == "": del lines[-1]
     return lines
 
@@ -50,7 +55,7 @@ _FORMS = {"MENTION": 9, "COREF": 3, "COP": 3, "APPOS": 3}
 class _Place:
     "Sentences and places in them as flat token indices."
     def __init__(self, sentences: tuple):
-        self.sentences, self.tokens = sentences, list(chain.from_iterable(sentences))
+        self.sentences, self.tokens = sentences, list(chain.from_iterable(filter(None, sentences)))
         full = list(compress(range(len(sentences)), sentences))
         self.starts = dict(zip(full, accumulate((len(sentences[n]) for n in full), initial=0)))
 
@@ -103,9 +108,13 @@ def _words(line: str, where: str, n: int) -> tuple[str, ...]:
 
 def _sentences(txt: bytes, where: str) -> tuple[tuple[str, ...], ...]:
     "A sentence per line; of empty lines there may be a million."
-    lines = _lines(txt, where)
-    out: list[tuple[str, ...]] = [()]*len(lines)
-    for n in compress(range(len(lines)), lines): out[n] = _words(lines[n], where, n + 1)
+    text = _text(txt, where)
+    out: list[tuple[str, ...]] = [()]*(text.count("\n") + bool(text and text[-1] != "\n"))
+    n = last = 0
+    for line in re.finditer(r"[^\n]+", text):
+        n += text.count("\n", last, line.start())
+        out[n] = _words(line[0], where, n + 1)
+        last = line.end()
     return tuple(out)
 
 def parse_litbank(ann: bytes, txt: bytes, doc_key: str, where: str = "") -> Document:
