@@ -1450,6 +1450,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                       'refnb.core.jsonlines.parse_jsonlines': ( 'core/jsonlines.html#parse_jsonlines',
                                                                                 'refnb/core/jsonlines.py')},
             'refnb.core.pages': { 'refnb.core.pages._carried': ('core/pages.html#_carried', 'refnb/core/pages.py'),
+                                  'refnb.core.pages.data_page': ('core/pages.html#data_page', 'refnb/core/pages.py'),
                                   'refnb.core.pages.one_page': ('core/pages.html#one_page', 'refnb/core/pages.py'),
                                   'refnb.core.pages.page_data': ('core/pages.html#page_data', 'refnb/core/pages.py'),
                                   'refnb.core.pages.page_policy': ('core/pages.html#page_policy', 'refnb/core/pages.py'),

@@ -11,15 +11,14 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from string import Template
 from typing import Any, Literal, NamedTuple, TypeVar
 import msgspec
 import pandas as pd
 from ...core.types import Answer, DataError, Option, Question, Record, Usage, safe_path
-from ...core.settings import Settings, load_settings, packaged
-from ...core.files import CANARY, read_jsonl, write_atomic
+from ...core.settings import Settings, load_settings
+from ...core.files import read_jsonl, write_atomic
 from ...core.documents import plain
-from ...core.pages import page_data, page_policy
+from ...core.pages import data_page, page_data
 from ...core.runs import Run, load_run, questions_id, run_hash
 from ...metrics.choice import credit, outcomes
 from ...metrics.uncertainty import Interval
@@ -246,10 +245,7 @@ def _title(data: ViewData) -> str: return plain(" against ".join(dict.fromkeys(r
 
 def _page(data: ViewData) -> str:
     "Runs as one file."
-    told = _without_secrets(page_data(msgspec.to_builtins(data)), os.environ)
-    carried = {k: packaged(f"data/viewer/page.{k}").read_bytes().decode() for k in ("html", "css", "js")}
-    tasks = dict(canary=CANARY["canary"], wish=CANARY["wish"], policy=page_policy(style=carried["css"], script=carried["js"]), title=html.escape(_title(data)))
-    return Template(carried["html"]).substitute(tasks, css=carried["css"], js=carried["js"], data=told)
+    return data_page("viewer", _title(data), _without_secrets(page_data(msgspec.to_builtins(data)), os.environ))
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #81007607
 SIGNS = {"right": "✓", "wrong": "✗", "tie": "≈", "open": "…", "absent": "·"}  # whatever else is a reason: –
