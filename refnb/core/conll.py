@@ -43,7 +43,8 @@ class _Mentions:
         "Take in a cell of the last column."
         at = 0
         while at < len(cell):
-            if not (m := _BRACKET.match(cell, at)): raise FormatError(f"column of coreference {cell!r} is not made of brackets such as (3, 3) and (3)", at_line(where, line))
+            if not (m := _BRACKET.match(cell, at)):
+                raise FormatError(f"column of coreference {cell!r} is not made of brackets such as (3, 3) and (3)", at_line(where, line))
             at = m.end()
             if m[1] and m[2]: self.clusters[m[1]].append(Span(token, token))
             elif m[1]: self.open[m[1]].append((token, line))
@@ -53,7 +54,8 @@ class _Mentions:
         self.clusters[entity].append(Span(self.open[entity].pop()[0], token))
     def done(self, where: str) -> tuple:
         "Clusters in the order of their ids, numbers before names."
-        if left := [(line, e) for e, stack in self.open.items() for _, line in stack]: raise FormatError(f"({min(left)[1]} is never closed", at_line(where, min(left)[0]))
+        if left := [(line, e) for e, stack in self.open.items() for _, line in stack]:
+            raise FormatError(f"({min(left)[1]} is never closed", at_line(where, min(left)[0]))
         number = lambda e: (0, len(e.lstrip("0")), e.lstrip("0")) if e.isascii() and e.isdigit() else (1, 0, "")
         return tuple(tuple(sorted(self.clusters[e])) for e in sorted(self.clusters, key=number))
 
@@ -71,9 +73,11 @@ class _Reader:
         self.key: str|None = None        # of the document that is open
     def at(self, n: int) -> str: return at_line(self.where, n)
     def begin(self, line: str, n: int):
-        if self.key is not None: raise FormatError(f"document {self.key!r} has no `#end document` before the next begins", self.at(n))
+        if self.key is not None:
+            raise FormatError(f"document {self.key!r} has no `#end document` before the next begins", self.at(n))
         self.key = key = _key(line, self.at(n))
-        if key in self.lines: raise FormatError(f"document {key!r} stands in this file for the second time, first in line {self.lines[key]}", self.at(n))
+        if key in self.lines:
+            raise FormatError(f"document {key!r} stands in this file for the second time, first in line {self.lines[key]}", self.at(n))
         self.lines[key], self.mentions, self.token = n, _Mentions(), 0
         self.sentences: list[tuple[str, ...]] = []
         self.words: list[str] = []
@@ -98,15 +102,18 @@ def parse_conll(data: bytes, where: str = "") -> list[Document]:
             elif r.key is None: raise FormatError("`#end document` without a beginning", r.at(n))
             else: r.end()
         elif r.key is None:
-            if line[0] != "#": raise FormatError("a token outside of any document", r.at(n), "begin the document with `#begin document (name); part 000`")
+            if line[0] != "#":
+                raise FormatError("a token outside of any document", r.at(n), "begin the document with `#begin document (name); part 000`")
         else: _token(r, line, n, known)
-    if r.key is not None: raise FormatError(f"document {r.key!r} has no `#end document`", r.at(n), "the file may be cut off: get it again, or add the line")
+    if r.key is not None:
+        raise FormatError(f"document {r.key!r} has no `#end document`", r.at(n), "the file may be cut off: get it again, or add the line")
     return r.documents
 
 def _token(r: _Reader, line: str, n: int, known: dict):
     "Take in the line of a token."
     fields = line.split("\t") if "\t" in line else [c for c in line.split(" ") if c]  # tabs, or any number of spaces
-    if len(fields) < 2: raise FormatError("a line of one column", r.at(n), "the last column holds the brackets of coreference, or -")
+    if len(fields) < 2:
+        raise FormatError("a line of one column", r.at(n), "the last column holds the brackets of coreference, or -")
     word, cell = _word(fields), fields[-1].strip()
     if not word: raise FormatError("the word is empty", r.at(n))
     r.words.append(known.setdefault(word, word))
@@ -144,7 +151,8 @@ def _written(word: str, blank: str, where: str) -> str:
 def _lines(d: Document, blank: str) -> Iterable[str]:
     "The lines of a document."
     if any(c in d.doc_key for c in "\n\r"): raise FormatError("the doc_key holds a line break", repr(d.doc_key))
-    if d.clusters and not d.sentences: raise FormatError("has no text, and CoNLL is written token by token", d.doc_key, "write JSONL")
+    if d.clusters and not d.sentences:
+        raise FormatError("has no text, and CoNLL is written token by token", d.doc_key, "write JSONL")
     begin, cells, token = _begin(d.doc_key), _cells(d), 0
     name, part = re.sub(r"\s", "_", d.doc_key) or "-", re.sub(r"\D", "", begin.rsplit("part", 1)[1]) if begin[-1] != ";" else "0"
     yield begin
@@ -159,5 +167,6 @@ def conll_text(docs: Iterable[Document], blank: str = "") -> str:
     """Write documents as CoNLL-2012. Clusters without mentions leave no trace.
     `blank` stands for a token that is empty or holds whitespace; without it such a token is an error."""
     docs = list(docs)
-    if twice := [k for k, n in Counter(d.doc_key for d in docs).items() if n > 1]: raise FormatError(f"document {twice[0]!r} stands twice", do="give each document a key of its own")
+    if twice := [k for k, n in Counter(d.doc_key for d in docs).items() if n > 1]:
+        raise FormatError(f"document {twice[0]!r} stands twice", do="give each document a key of its own")
     return "".join(line + "\n" for d in docs for line in _lines(d, blank))

@@ -147,7 +147,8 @@ def read_bytes(path: str|Path) -> bytes:
     path = Path(path)
     try: data = unpacked(path) if path.suffix == ".gz" else path.read_bytes()
     except FileNotFoundError: raise DataError("no such file", str(path)) from None
-    except (gzip.BadGzipFile, EOFError, zlib.error) as e: raise FormatError(f"not a whole gzip file ({e})", str(path)) from None
+    except (gzip.BadGzipFile, EOFError, zlib.error) as e:
+        raise FormatError(f"not a whole gzip file ({e})", str(path)) from None
     except OSError as e: raise DataError((e.strerror or str(e)).lower(), str(path)) from None
     return data.removeprefix(b"\xef\xbb\xbf")
 
@@ -224,7 +225,8 @@ def _yaml_loader() -> type:
     import yaml
     class Strict(_safe_loader()): pass  # type: ignore[misc]  # in C where PyYAML was built with it
     def mapping(loader: Any, node: Any) -> dict:
-        if not isinstance(node, yaml.MappingNode): raise yaml.MarkedYAMLError(problem=f"expected a mapping, but found a {node.id}", problem_mark=node.start_mark)
+        if not isinstance(node, yaml.MappingNode):
+            raise yaml.MarkedYAMLError(problem=f"expected a mapping, but found a {node.id}", problem_mark=node.start_mark)
         keys = [loader.construct_object(k, deep=True) for k, _ in node.value]
         if twice := [k for k, n in Counter(keys).items() if n > 1]:
             raise yaml.MarkedYAMLError(problem=f"the key {twice[0]!r} stands twice", problem_mark=node.start_mark)
@@ -239,8 +241,10 @@ def _refuse_bombs(text: str, depth: int = 50):
     level = 0
     for e in yaml.parse(text, Loader=_safe_loader()):
         level += isinstance(e, yaml.CollectionStartEvent) - isinstance(e, yaml.CollectionEndEvent)
-        if isinstance(e, yaml.AliasEvent): raise yaml.MarkedYAMLError(problem="aliases are not allowed", problem_mark=e.start_mark)
-        if level > depth: raise yaml.MarkedYAMLError(problem=f"nested more than {depth} deep", problem_mark=e.start_mark)
+        if isinstance(e, yaml.AliasEvent):
+            raise yaml.MarkedYAMLError(problem="aliases are not allowed", problem_mark=e.start_mark)
+        if level > depth:
+            raise yaml.MarkedYAMLError(problem=f"nested more than {depth} deep", problem_mark=e.start_mark)
 
 _YAML = 250_000  # characters: the largest file of ours has 60,000, and each costs twenty microseconds
 
@@ -257,7 +261,8 @@ def read_yaml(path: str|Path, kind: type[T]) -> T:
     except UnicodeDecodeError: raise FormatError("not UTF-8", str(path)) from None
     except (yaml.YAMLError, msgspec.ValidationError) as e: raise FormatError(str(e), str(path)) from None
     # PyYAML's constructors raise these for an impossible date, `0x_`, `!!bool x`, an unhashable key
-    except (TypeError, ValueError, AttributeError, LookupError, OverflowError) as e: raise FormatError(f"a value cannot be read ({e})", str(path)) from None
+    except (TypeError, ValueError, AttributeError, LookupError, OverflowError) as e:
+        raise FormatError(f"a value cannot be read ({e})", str(path)) from None
 
 # %% ../../nbs/core/03_files.ipynb #b7e28deb
 def _members(path: Path):
@@ -266,7 +271,8 @@ def _members(path: Path):
     if not path.is_file(): raise DataError("no such file", str(path))
     if zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as z:
-            for i in z.infolist(): yield i.filename, (i.external_attr >> 28) in (0, 4, 8), i.is_dir(), lambda i=i: z.open(i)
+            for i in z.infolist():
+                yield i.filename, (i.external_attr >> 28) in (0, 4, 8), i.is_dir(), lambda i=i: z.open(i)
     elif tarfile.is_tarfile(path):
         with tarfile.open(path) as t:
             for m in t: yield m.name, m.isfile() or m.isdir(), m.isdir(), lambda m=m: t.extractfile(m)
@@ -302,7 +308,8 @@ def unpack(path: str|Path, into: str|Path, limit: int = 2_000_000_000) -> list[P
     into, made = Path(into), []
     with _archive_fault(Path(path)):
         for name, plain, folder, opened in _members(Path(path)):
-            if not plain or _leaves(name): raise FormatError(f"member {name!r} is a link, a device or leaves the folder", str(path), "do not trust this archive")
+            if not plain or _leaves(name):
+                raise FormatError(f"member {name!r} is a link, a device or leaves the folder", str(path), "do not trust this archive")
             if folder: continue
             target = into/name
             with disk_fault(target): target.parent.mkdir(parents=True, exist_ok=True)

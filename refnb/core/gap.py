@@ -42,7 +42,8 @@ class GapRow(Record):
 def _why(text: str, name: str, at: int) -> str:
     "Why a name is not at its offset, where one can guess."
     form = lambda s: unicodedata.normalize("NFC", s)
-    if text.encode("utf-8", "replace")[at:].startswith(name.encode("utf-8", "replace")): return "; the offset seems to count bytes, not characters"
+    if text.encode("utf-8", "replace")[at:].startswith(name.encode("utf-8", "replace")):
+        return "; the offset seems to count bytes, not characters"
     if form(text[at:]).startswith(form(name)): return "; the text has it in another Unicode form"
     places = [m.start() for m in re.finditer(re.escape(name), text)]
     return f"; the nearest stands at {min(places, key=lambda p: abs(p - at))}" if places else ""
@@ -66,8 +67,10 @@ def _value(name: str, cell: str, at: str):
 def _header(names: list[str], where: str) -> list[str]:
     "The names of the columns."
     missing = [n for n in COLUMNS if n not in names and n not in ("Text", "URL")]
-    if missing: raise FormatError(f"the header has no {', '.join(missing)}", at_line(where, 1), "the first line names the columns: " + " ".join(COLUMNS))
-    if twice := [name for name, n in Counter(names).items() if n > 1]: raise FormatError(f"column {twice[0]!r} stands twice", at_line(where, 1))
+    if missing:
+        raise FormatError(f"the header has no {', '.join(missing)}", at_line(where, 1), "the first line names the columns: " + " ".join(COLUMNS))
+    if twice := [name for name, n in Counter(names).items() if n > 1]:
+        raise FormatError(f"column {twice[0]!r} stands twice", at_line(where, 1))
     return names
 
 def parse_gap_rows(data: bytes, where: str = "") -> list[GapRow]:

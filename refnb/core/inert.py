@@ -15,7 +15,8 @@ _JOINERS = "\u200c\u200d"
 def inert(text: str, keep: str = "") -> str:
     "Write every character that steers a terminal or turns the direction of writing as its escape, except those to `keep`."
     if text.isprintable(): return text
-    def harmless(c: str) -> bool: return c.isprintable() or c in keep or c in _JOINERS or unicodedata.category(c) == "Zs"
+    def harmless(c: str) -> bool:
+        return c.isprintable() or c in keep or c in _JOINERS or unicodedata.category(c) == "Zs"
     return "".join(c if harmless(c) else c.encode("unicode_escape").decode() for c in text)
 
 # %% ../../nbs/core/17_inert.ipynb #a1770009

@@ -130,12 +130,14 @@ class _Pieces:
         self.map = self.checked("subtoken_map", where, n)
         self.plain = [i for i, special in enumerate(self.special) if not special]
         self.size = self.map[self.plain[-1]] + 1 if self.plain else 0
-        if self.size > 2*len(self.pieces): raise FormatError(f"word {self.size - 1} in a text of {len(self.pieces)} pieces", at_line(where, n, "subtoken_map"))
+        if self.size > 2*len(self.pieces):
+            raise FormatError(f"word {self.size - 1} in a text of {len(self.pieces)} pieces", at_line(where, n, "subtoken_map"))
 
     def checked(self, field: str, where: str, n: int) -> tuple[int, ...]:
         "A map from pieces, with one value for each and none that falls."
         values = getattr(self.record, field)
-        if len(values) != len(self.pieces): raise FormatError(f"{len(values)} values for {len(self.pieces)} pieces", at_line(where, n, field))
+        if len(values) != len(self.pieces):
+            raise FormatError(f"{len(values)} values for {len(self.pieces)} pieces", at_line(where, n, field))
         kept = [v for v, special in zip(values, self.special, strict=True) if not special]
         if any(b < a for a, b in zip([0, *kept], kept)): raise FormatError("the values fall", at_line(where, n, field))
         return values
@@ -183,7 +185,8 @@ def _in_words(p: _Pieces, clusters: Clusters, cut: bool, where: str, n: int) -> 
     "Clusters of pieces as clusters of words."
     for i, c in enumerate(clusters):
         for s in c:
-            if wrong := _wrong(p, s, cut): raise FormatError(f"{list(s)} {wrong}", at_line(where, n, f"clusters[{i}]"), _CHOOSE)
+            if wrong := _wrong(p, s, cut):
+                raise FormatError(f"{list(s)} {wrong}", at_line(where, n, f"clusters[{i}]"), _CHOOSE)
     return tuple(tuple(Span(p.map[s.start], p.map[s.end]) for s in c) for c in clusters)
 
 # %% ../../nbs/core/05_jsonlines.ipynb #9a26c2a2
@@ -193,8 +196,10 @@ def _checked(make: Callable, clusters: Clusters, size: int, at: Callable) -> Doc
     except ValueError:
         for i, c in enumerate(clusters):
             for s in c:
-                if s.end < s.start: raise FormatError(f"span {list(s)} ends before it starts", at(f"clusters[{i}]")) from None
-                if s.start < 0 or s.end >= size: raise FormatError(f"span {list(s)} lies outside the text of {size} tokens", at(f"clusters[{i}]")) from None
+                if s.end < s.start:
+                    raise FormatError(f"span {list(s)} ends before it starts", at(f"clusters[{i}]")) from None
+                if s.start < 0 or s.end >= size:
+                    raise FormatError(f"span {list(s)} lies outside the text of {size} tokens", at(f"clusters[{i}]")) from None
         raise
 
 def _document(record: _Line, where: str, n: int, indices: str) -> Document:
@@ -202,7 +207,8 @@ def _document(record: _Line, where: str, n: int, indices: str) -> Document:
     at = lambda field: at_line(where, n, field)
     key, clusters = record.doc_id if record.doc_key is None else record.doc_key, _clusters(record)
     if key is None: raise FormatError("is missing", at("doc_key"))
-    if clusters is None: raise FormatError("is missing", at("clusters"), "a document without mentions has an empty list")
+    if clusters is None:
+        raise FormatError("is missing", at("clusters"), "a document without mentions has an empty list")
     sentences, names = record.sentences or (), _names(_named(record.characters), clusters)
     if record.subtoken_map is None and indices == "subtokens":
         raise FormatError("is missing", at("subtoken_map"), 'say indices="auto" if the sentences hold words')
@@ -233,13 +239,15 @@ def parse_jsonlines(data: bytes, where: str = "",
                     indices: Literal["auto", "subtokens", "words"] = "auto") -> list[Document]:
     """Read documents, in words, from the bytes of a whole file of JSON lines, in its order; `where` names it in errors.
     `indices` says what clusters count where sentences hold word pieces."""
-    if indices not in (known := ("auto", "subtokens", "words")): raise CallError(f"indices={indices!r} is not known", do=nearest(str(indices), known))
+    if indices not in (known := ("auto", "subtokens", "words")):
+        raise CallError(f"indices={indices!r} is not known", do=nearest(str(indices), known))
     if data.lstrip().startswith(b"["): return [_listed(data, where)]
     docs: list[Document] = []
     lines: dict[str, int] = {}
     for n, line in _objects(data):
         d = _document(_record(line, where, n), where, n, indices)
-        if d.doc_key in lines: raise FormatError(f"{d.doc_key!r} stands in line {lines[d.doc_key]} too", at_line(where, n, "doc_key"))
+        if d.doc_key in lines:
+            raise FormatError(f"{d.doc_key!r} stands in line {lines[d.doc_key]} too", at_line(where, n, "doc_key"))
         lines[d.doc_key] = n
         docs.append(d)
     return docs
@@ -255,10 +263,12 @@ def _ready(docs: Iterable[Document]) -> list[Document]:
     "The documents, if a file can hold them together."
     docs, seen = list(docs), set()
     for d in docs:
-        if d.doc_key in seen: raise DataError("two documents have this doc_key", repr(d.doc_key), "clusters are matched by it: give them different ones")
+        if d.doc_key in seen:
+            raise DataError("two documents have this doc_key", repr(d.doc_key), "clusters are matched by it: give them different ones")
         seen.add(d.doc_key)
         try: " ".join((d.doc_key, *d.names, *d.tokens)).encode()
-        except UnicodeEncodeError: raise DataError("its text holds half of a surrogate pair, which no file can hold", f"document {d.doc_key!r}") from None
+        except UnicodeEncodeError:
+            raise DataError("its text holds half of a surrogate pair, which no file can hold", f"document {d.doc_key!r}") from None
     return docs
 
 def jsonlines_text(docs: Iterable[Document]) -> str:

@@ -28,7 +28,8 @@ def format_of(data: bytes) -> str:
     if line.startswith(b"#begin document"): return "conll"
     if re.match(rb'\{(\s*"doc\w*"\s*:\s*"[^"]*"\s*,)*\s*"sentences"\s*:\s*\[\s*\{', head): return "corenlp"
     if line[:1] in (b"{", b"["): return "jsonl"
-    if re.match(rb"# ?(global\.Entity|newdoc|newpar|sent_id|text|global\.columns)\b", line) or re.match(rb"\d+\t([^\t]*\t){8}[^\t]*$", line): return "conllu"
+    if re.match(rb"# ?(global\.Entity|newdoc|newpar|sent_id|text|global\.columns)\b", line) or re.match(rb"\d+\t([^\t]*\t){8}[^\t]*$", line):
+        return "conllu"
     if line.startswith(b"ID\tText\t"): return "gap"
     if line.startswith((b"COREF\tstart_token", b"paragraph_ID\t")): return "booknlp"
     if line.startswith((b"MENTION\t", b"COREF\t")): return "litbank"
@@ -68,7 +69,8 @@ def read_documents(
     data, known = read_bytes(path), [*_PARSERS, *_STANDOFF]
     if not data.strip(): raise FormatError("the file is empty", str(path))
     form = form or format_of(data)
-    if not form: raise FormatError("does not look like any format of documents", str(path), f"readable are {', '.join(known)}; name one if it is one of them")
+    if not form:
+        raise FormatError("does not look like any format of documents", str(path), f"readable are {', '.join(known)}; name one if it is one of them")
     if form not in known: raise CallError(f"unknown format {form!r}", do=nearest(form, known))
     return _PARSERS[form](data, str(path), **how) if form in _PARSERS else _STANDOFF[form](Path(path))
 

@@ -118,7 +118,8 @@ class Question(Record):
     def fault(self) -> str:
         at, n, chars = f"question {self.id!r}, ", len(self.options), self.chars
         if not self.id: return at + "field id: empty"
-        if bad := [i for i in self.right if not 0 <= i < n]: return at + f"field right: {bad} is outside the {n} options"
+        if bad := [i for i in self.right if not 0 <= i < n]:
+            return at + f"field right: {bad} is outside the {n} options"
         if len(set(self.right)) < len(self.right): return at + "field right: an index stands twice"
         if chars and not 0 <= chars[0] < chars[1] <= len(self.text):
             return at + f"field chars: {list(chars)} is not a span of the {len(self.text)} characters"
@@ -151,7 +152,8 @@ class Answer(Record):
 
     def fault(self) -> str:
         at = f"answer {self.id!r}"
-        if self.chosen and self.reason: return f"{at} has chosen {list(self.chosen)} and a reason not to ({self.reason})"
+        if self.chosen and self.reason:
+            return f"{at} has chosen {list(self.chosen)} and a reason not to ({self.reason})"
         if len(set(self.chosen)) < len(self.chosen): return f"{at}, field chosen: an index stands twice"
         if self.chosen and min(self.chosen) < 0: return f"{at}, field chosen: {min(self.chosen)} is negative"
         if self.scores and any(x != x for x in self.scores): return f"{at}, field scores: not a number"

@@ -66,13 +66,15 @@ def registry() -> dict[str, UpstreamFile]:
     return out
 
 # %% ../../nbs/core/11_upstream.ipynb #387afd68
-def _blob_id(data: bytes) -> str: return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
+def _blob_id(data: bytes) -> str:
+    return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
 
 # %% ../../nbs/core/11_upstream.ipynb #cef5648c
 def files_of(name: str) -> list[UpstreamFile]:
     """Find the upstream files behind a name (a set, owner/repo, or owner/repo/path), in the registry's order."""
     files, sets = registry(), _sets().sets
-    if name in sets: return [f for f in files.values() if f.repo == sets[name].repo and any(fnmatch.fnmatchcase(f.path, p) for p in sets[name].paths)]
+    if name in sets:
+        return [f for f in files.values() if f.repo == sets[name].repo and any(fnmatch.fnmatchcase(f.path, p) for p in sets[name].paths)]
     if name in files: return [files[name]]
     if got := [f for f in files.values() if f.repo == name]: return got
     raise CallError(f"unknown upstream name {name!r}", do=nearest(name, [*sets, *_sets().repos]))
@@ -85,13 +87,15 @@ def _cached(f: UpstreamFile, s: Settings) -> Path: return Path(s.cache)/"upstrea
 def _local(f: UpstreamFile, s: Settings) -> Path|None:
     "The file in the local copy, plain or packed, if it is there."
     if not s.upstream: return None
-    if not os.path.isdir(s.upstream): raise CallError("no such folder", f"setting upstream, {s.upstream}", "name a copy of the public tree, or leave it empty")
+    if not os.path.isdir(s.upstream):
+        raise CallError("no such folder", f"setting upstream, {s.upstream}", "name a copy of the public tree, or leave it empty")
     plain = f"{s.upstream}/{f.place}"
     return next((Path(p) for p in (plain, f"{plain}.gz") if os.path.isfile(p)), None)
 
 def where(f: UpstreamFile, s: Settings) -> Place:
     """Tell where a file would come from now; "missing": it would have to be downloaded, and downloads are off."""
-    if os.path.isfile(f"{s.cache}/upstream/{f.place}"): return "cache"  # a batch asks thousands of times, and a Path takes its time
+    if os.path.isfile(f"{s.cache}/upstream/{f.place}"):
+        return "cache"  # a batch asks thousands of times, and a Path takes its time
     if _local(f, s): return "local"
     return "missing" if s.offline else "download"
 
@@ -121,7 +125,8 @@ def _from_local(f: UpstreamFile, s: Settings) -> bytes:
     packed = path.suffix == ".gz" and not f.path.endswith(".gz")
     try: data = unpacked(path, f.size) if packed else path.read_bytes()
     except (OSError, EOFError, zlib.error): data = path.read_bytes()  # a broken gzip file: its wrong id will be told
-    except DataError as e: raise DataError(f"{e.what}, and so is not {f.blob}", f.key, "replace it in your local copy") from None
+    except DataError as e:
+        raise DataError(f"{e.what}, and so is not {f.blob}", f.key, "replace it in your local copy") from None
     return _checked(f, data, s, "local")
 
 # %% ../../nbs/core/11_upstream.ipynb #cf3227d1
@@ -132,8 +137,10 @@ def _request(f: UpstreamFile, s: Settings, start: int):
     from urllib.parse import quote
     from urllib.request import Request, urlopen
     headers = {"User-Agent": "refnb", "Accept-Encoding": "identity"} | ({"Range": f"bytes={start}-"} if start else {})
-    try: return urlopen(Request(f"{s.host.rstrip('/')}/{quote(f.place)}", headers=headers), timeout=s.patience)  # noqa: S310 (the host is a setting)
-    except ValueError as e: raise CallError(f"{s.host!r} is not an address ({e})", "setting host", "write it as https://name") from None
+    try:
+        return urlopen(Request(f"{s.host.rstrip('/')}/{quote(f.place)}", headers=headers), timeout=s.patience)  # noqa: S310 (the host is a setting)
+    except ValueError as e:
+        raise CallError(f"{s.host!r} is not an address ({e})", "setting host", "write it as https://name") from None
 
 def _whole(f: UpstreamFile, part: Path) -> bool:
     "Is the part file already the file?"
@@ -161,8 +168,10 @@ def _append(f: UpstreamFile, part: Path, s: Settings, progress: Progress|None):
 def _host_fault(f: UpstreamFile, e: Exception, s: Settings) -> DataError:
     "The one line for a download that cannot succeed."
     code = getattr(e, "code", None)
-    if code in (404, 410): return DataError(f"the host no longer has it (HTTP {code})", f.key, "name a local copy with REFNB_UPSTREAM; no other version will do")
-    if code in (401, 403): return DataError(f"the host refuses it (HTTP {code})", f.key, "name a local copy with REFNB_UPSTREAM")
+    if code in (404, 410):
+        return DataError(f"the host no longer has it (HTTP {code})", f.key, "name a local copy with REFNB_UPSTREAM; no other version will do")
+    if code in (401, 403):
+        return DataError(f"the host refuses it (HTTP {code})", f.key, "name a local copy with REFNB_UPSTREAM")
     why = f"HTTP {code}" if code else getattr(e, "reason", None) or e
     return DataError(f"cannot be downloaded from {s.host} ({why})", f.key, "try again later, what has arrived is kept; or name a local copy with REFNB_UPSTREAM")
 
@@ -192,7 +201,8 @@ def _download(f: UpstreamFile, s: Settings, progress: Progress|None = None) -> b
         path.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(lock):
             try: return _from_cache(f, s) if path.is_file() else _fetch(f, path, s, progress)
-            finally: lock.unlink(missing_ok=True)  # while it is held: who waits for it sees that it is gone, and makes a new one
+            finally:
+                lock.unlink(missing_ok=True)  # while it is held: who waits for it sees that it is gone, and makes a new one
 
 def _fetch(f: UpstreamFile, path: Path, s: Settings, progress: Progress|None) -> bytes:
     "Download, check, and move into place."
@@ -221,7 +231,8 @@ def get(
     s = s or load_settings()
     f = file if isinstance(file, UpstreamFile) else _one(file)
     place = where(f, s)
-    if place == "missing": raise DataError("is not here, and downloads are off", f.key, "set REFNB_OFFLINE=false, or name a local copy with REFNB_UPSTREAM")
+    if place == "missing":
+        raise DataError("is not here, and downloads are off", f.key, "set REFNB_OFFLINE=false, or name a local copy with REFNB_UPSTREAM")
     return {"cache": _from_cache, "local": _from_local, "download": lambda f, s: _download(f, s, progress)}[place](f, s)
 
 # %% ../../nbs/core/11_upstream.ipynb #d18638ea

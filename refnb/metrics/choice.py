@@ -17,8 +17,10 @@ else: pd = Later("pandas")  # it takes most of a second to import, and a batch w
 # %% ../../nbs/metrics/00_choice.ipynb #4d98bba3
 def credit(q: Question, a: Answer) -> float:
     "Compute how much of a right answer to a question this is: 0 to 1."
-    if a.scores and len(a.scores) != len(q.options): raise DataError(f"{len(a.scores)} scores for {len(q.options)} options", f"answer {a.id}")
-    if a.chosen and max(a.chosen) >= len(q.options): raise DataError(f"option {max(a.chosen)} of {len(q.options)} was chosen", f"answer {a.id}")
+    if a.scores and len(a.scores) != len(q.options):
+        raise DataError(f"{len(a.scores)} scores for {len(q.options)} options", f"answer {a.id}")
+    if a.chosen and max(a.chosen) >= len(q.options):
+        raise DataError(f"option {max(a.chosen)} of {len(q.options)} was chosen", f"answer {a.id}")
     if a.reason: return 0.
     if a.chosen or not a.scores: return float(set(a.chosen) == set(q.right))
     best = [i for i, s in enumerate(a.scores) if s == max(a.scores)]
@@ -31,7 +33,8 @@ def _frame(ids: list, docs: list, options: list, credits: list, reasons: list, f
 
 def _known(ids: Iterable[str], known: Iterable[str], where: str):
     "Refuse answers that belong to no question."
-    if strange := set(ids) - set(known): raise DataError(f"{len(strange)} answers belong to no question, one is {min(strange)}", where, "are they of another task?")
+    if strange := set(ids) - set(known):
+        raise DataError(f"{len(strange)} answers belong to no question, one is {min(strange)}", where, "are they of another task?")
 
 def outcomes(
     questions: Iterable[Question],  # all of a task
@@ -40,7 +43,8 @@ def outcomes(
 ) -> "pd.DataFrame":                  # one row per question
     "Credits and fields of every question, answered or not."
     qs = list(questions)
-    if twice := {i for i, n in Counter(q.id for q in qs).items() if n > 1}: raise DataError(f"{len(twice)} questions stand twice, one is {min(twice)}", where)
+    if twice := {i for i, n in Counter(q.id for q in qs).items() if n > 1}:
+        raise DataError(f"{len(twice)} questions stand twice, one is {min(twice)}", where)
     if not isinstance(answers, Mapping): answers = _by_id(answers, where)
     _known(answers, (q.id for q in qs), where)
     got = [answers.get(q.id) for q in qs]
@@ -69,7 +73,8 @@ Mode = Literal["strict", "released"]
 
 def counted(o: "pd.DataFrame", mode: Mode = "strict") -> "pd.DataFrame":
     "Return the outcomes that count, by what a missing answer means."
-    if mode not in ("strict", "released"): raise CallError(f"unknown mode {mode!r}", do=nearest(mode, ["strict", "released"]))
+    if mode not in ("strict", "released"):
+        raise CallError(f"unknown mode {mode!r}", do=nearest(mode, ["strict", "released"]))
     return o if mode == "strict" else o[~o.reason.isin(["missing", "failed"])]
 
 # %% ../../nbs/metrics/00_choice.ipynb #01731792

@@ -42,7 +42,8 @@ class Paired(NamedTuple):
 def pair_by_id(a: dict[Hashable, Any], b: dict[Hashable, Any]) -> Paired:
     """Align two systems by the ids of their items; what only one has is counted, not compared.
     Values come in the order of `ids`, which finds the clusters."""
-    if not (isinstance(a, dict) and isinstance(b, dict)): raise CallError("two dicts are needed", "pair_by_id", "give id -> value: a position is no id")
+    if not (isinstance(a, dict) and isinstance(b, dict)):
+        raise CallError("two dicts are needed", "pair_by_id", "give id -> value: a position is no id")
     ids = _ordered(a.keys() & b.keys())
     if a and b and not ids:
         raise DataError(f"no id in common, such as {next(iter(a))!r} and {next(iter(b))!r}", "pair_by_id", "give two systems on the same task")
@@ -128,7 +129,8 @@ def _right_or_wrong(name: str, values: ArrayLike):
     "Refuse credits other than 0 and 1."
     values = _numbers("mcnemar", name, values)
     odd = ~np.isnan(values) & (values != 0) & (values != 1)
-    if odd.any(): raise DataError(f"{name}[{odd.argmax()}] is {values[odd.argmax()]:g}, not 0 or 1", "mcnemar", "shared credits need paired_permutation")
+    if odd.any():
+        raise DataError(f"{name}[{odd.argmax()}] is {values[odd.argmax()]:g}, not 0 or 1", "mcnemar", "shared credits need paired_permutation")
 
 # %% ../../nbs/metrics/08_comparisons.ipynb #ef496217
 def mcnemar(a_right: ArrayLike, b_right: ArrayLike, exact: bool|None = None) -> McNemar:

@@ -65,12 +65,15 @@ def _said(key: int) -> list[int]: return [int(key) >> 32, int(key) & 0xFFFFFFFF]
 
 def _once(f: Flat, duplicates: Duplicates, who: str = "predicted") -> Flat:
     "Clusters with their repeated mentions removed, kept or refused."
-    if duplicates not in ("official", "released", "error"): raise CallError(f"unknown reading of duplicates {duplicates!r}", do="known: official, released, error")
+    if duplicates not in ("official", "released", "error"):
+        raise CallError(f"unknown reading of duplicates {duplicates!r}", do="known: official, released, error")
     if duplicates == "released" or _differ(f): return f
     again = _repeated(f)
     n, example = int(again.sum()), _said(f.keys[again][0])
-    if duplicates == "error": raise DataError(f"{n} mentions of the {who} clusters stand twice, one is {example}", do="remove them, or say how to count them with duplicates=official or released")
-    if who == "predicted" and n > _TOLERATED: raise DataError(f"{n} mentions of the predicted clusters stand twice, one is {example}", do=f"the official scorer refuses more than {_TOLERATED}: remove them, or say duplicates=released")
+    if duplicates == "error":
+        raise DataError(f"{n} mentions of the {who} clusters stand twice, one is {example}", do="remove them, or say how to count them with duplicates=official or released")
+    if who == "predicted" and n > _TOLERATED:
+        raise DataError(f"{n} mentions of the predicted clusters stand twice, one is {example}", do=f"the official scorer refuses more than {_TOLERATED}: remove them, or say duplicates=released")
     return _without(f, again)
 
 # %% ../../nbs/metrics/01_coref.ipynb #0ba4835e
@@ -119,7 +122,8 @@ def table(gold: Mentions, predicted: Mentions, singletons: bool = True, duplicat
     if not singletons: g, p = (_without(f, f.sizes[f.labels] == 1) for f in (g, p))
     hit, came = _find(g, p.keys)
     precision = _cells(came, p.labels[hit], len(p.sizes))
-    if duplicates != "released" or not (_repeated(g).any() or _repeated(p).any()): return Table(g.sizes, p.sizes, precision, precision, precision)
+    if duplicates != "released" or not (_repeated(g).any() or _repeated(p).any()):
+        return Table(g.sizes, p.sizes, precision, precision, precision)
     hit, went = _find(p, g.keys)
     return Table(g.sizes, p.sizes, _cells(g.labels[hit], went, len(p.sizes)), precision, _overlap(g, p))
 

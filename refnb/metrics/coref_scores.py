@@ -56,7 +56,8 @@ class CorefScores:
         rows = {u: {m: 100*s.f1 for m, s in self.one(u).items()} for u in self.counts}
         return pd.DataFrame.from_dict(rows, orient="index")
     def __repr__(self) -> str: return f"{_title(self)}\n{self.df.round(2).to_string()}"
-    def _repr_html_(self) -> str: return f"<p>{html.escape(_title(self))}, percent, pooled</p>{self.df.round(2).to_html()}"
+    def _repr_html_(self) -> str:
+        return f"<p>{html.escape(_title(self))}, percent, pooled</p>{self.df.round(2).to_html()}"
 
 # %% ../../nbs/metrics/03_coref_scores.ipynb #1ada8243
 def score_coref(

@@ -148,7 +148,8 @@ def _worst_place(m: Matched, width: int = 40) -> int:
 def _place(d: Document, around: Span|tuple[int, int]|int, width: int, last: int) -> tuple[int, int]:
     "The window around a place."
     start, end = as_span(around)
-    if not 0 <= start <= end <= max(last, 0): raise CallError(f"{[start, end]} is not a span of the {last + 1:,} tokens", f"document {plain(d.doc_key)!r}")
+    if not 0 <= start <= end <= max(last, 0):
+        raise CallError(f"{[start, end]} is not a span of the {last + 1:,} tokens", f"document {plain(d.doc_key)!r}")
     width = max(0, min(width, 90))
     start = max(0, start - width)
     return start, min(last, end + width, start + 200) + 1

@@ -58,13 +58,16 @@ def _same_length(where: str, **columns: Sized) -> None:
     "Refuse columns of different length."
     (first, a), *rest = columns.items()
     for name, b in rest:
-        if len(a) != len(b): raise DataError(f"{len(a)} {first} but {len(b)} {name}", where, "give one of each per item (pair_by_id aligns two systems)")
+        if len(a) != len(b):
+            raise DataError(f"{len(a)} {first} but {len(b)} {name}", where, "give one of each per item (pair_by_id aligns two systems)")
 
 def _check(where: str, level: float=0.95, resamples: int=1, seed: int=0):
     "Refuse a call that cannot be meant."
     if not 0 < level < 1: raise CallError(f"level is {level}", where, "give a fraction between 0 and 1, such as 0.95")
-    if not isinstance(resamples, int | np.integer) or resamples < 1: raise CallError(f"resamples is {resamples}", where, "give a whole number from 1")
-    if not isinstance(seed, int | np.integer) or seed < 0: raise CallError(f"seed is {seed}", where, "give a whole number from 0")
+    if not isinstance(resamples, int | np.integer) or resamples < 1:
+        raise CallError(f"resamples is {resamples}", where, "give a whole number from 1")
+    if not isinstance(seed, int | np.integer) or seed < 0:
+        raise CallError(f"seed is {seed}", where, "give a whole number from 0")
 
 # %% ../../nbs/metrics/07_uncertainty.ipynb #6ec7e770
 def _draws(below: int, columns: int, rows: int, seed: int, cells: int=1 << 18) -> Iterator[np.ndarray]:
@@ -115,9 +118,11 @@ def _interval(sums: np.ndarray, items: np.ndarray, drawn: tuple[np.ndarray, np.n
 
 # %% ../../nbs/metrics/07_uncertainty.ipynb #41e9f9ef
 @overload
-def cluster_bootstrap(values: ArrayLike, clusters: Iterable[Hashable], resamples: int=..., level: float=..., seed: int=..., groups: None=...) -> Interval: ...
+def cluster_bootstrap(values: ArrayLike, clusters: Iterable[Hashable], resamples: int=..., level: float=..., seed: int=..., groups: None=...) -> Interval:
+    ...
 @overload
-def cluster_bootstrap(values: ArrayLike, clusters: Iterable[Hashable], resamples: int=..., level: float=..., seed: int=..., *, groups: Iterable[Hashable]) -> dict[Any, Interval]: ...
+def cluster_bootstrap(values: ArrayLike, clusters: Iterable[Hashable], resamples: int=..., level: float=..., seed: int=..., *, groups: Iterable[Hashable]) -> dict[Any, Interval]:
+    ...
 def cluster_bootstrap(
     values: ArrayLike,                    # credit of each item, 0 to 1 as a rule; NaN is left out
     clusters: Iterable[Hashable],         # what each item shares with others, such as its document

@@ -35,7 +35,8 @@ def open_system_run(task: Task, system: System) -> Opened:
     if why := system.lacks(task): raise (DataError if task.shape in system.shapes else CallError)(why, system.name)
     kind = Answer if task.shape == "choice" else ClusterAnswer
     run = open_run(info_of(system, task), task.settings.runs, kind, getattr(system, "old_name", ""))
-    if not task.known and task.shape == "choice" and not run.questions_path.exists(): write_jsonl(run.questions_path, task.questions, canary=True)
+    if not task.known and task.shape == "choice" and not run.questions_path.exists():
+        write_jsonl(run.questions_path, task.questions, canary=True)
     return Opened(run, task, system)
 
 # %% ../../nbs/models/02_running.ipynb #5366b3d8
@@ -71,8 +72,10 @@ def _fill(o: Opened, items: Sequence[Any], progress: Progress|None) -> list[Fail
 def tolerated(tolerate: float, task: Task, total: int) -> int:
     """Return how many of the `total` questions asked of a task may fail in a run that is complete; below 1, `tolerate`
     is a share of them."""
-    if tolerate and task.shape != "choice": raise CallError("a document without clusters cannot be scored", "--tolerate", "leave it out: what was answered is kept")
-    if tolerate < 0 or (tolerate > 1 and tolerate != int(tolerate)): raise CallError(f"cannot tolerate {tolerate:g} failures", "--tolerate", "say how many, or a share below 1")
+    if tolerate and task.shape != "choice":
+        raise CallError("a document without clusters cannot be scored", "--tolerate", "leave it out: what was answered is kept")
+    if tolerate < 0 or (tolerate > 1 and tolerate != int(tolerate)):
+        raise CallError(f"cannot tolerate {tolerate:g} failures", "--tolerate", "say how many, or a share below 1")
     return int(tolerate*total) if tolerate < 1 else int(tolerate)
 
 def _journal_failures(o: Opened, failures: list[Failure]):

@@ -94,7 +94,8 @@ class BaseSystem:
     def identity(self, task: Task) -> Identity: return Identity()
     def lacks(self, task: Task) -> str:
         "Say what is missing to answer a task here, and how to get it."
-        if task.shape not in self.shapes: return f"answers {' and '.join(sorted(WORDS[x] for x in self.shapes))}, {task.name} has {WORDS[task.shape]}"
+        if task.shape not in self.shapes:
+            return f"answers {' and '.join(sorted(WORDS[x] for x in self.shapes))}, {task.name} has {WORDS[task.shape]}"
         return ""
     def resume(self, task: Task, answered: Iterable[Any]):
         "Take note of the answers that a run holds already; most systems need not."
@@ -119,7 +120,8 @@ def as_answer(q: Question, reply: Reply) -> Answer:
         at = [i for i, o in enumerate(q.options) if o.name == reply.strip()]
         return Answer(q.id, (at[0],), raw=reply) if at else Answer(q.id, reason="outside", raw=reply)
     index = reply.__index__()
-    if not 0 <= index < len(q.options): raise DataError(f"was answered with option {index} of {len(q.options)}", f"question {q.id}")
+    if not 0 <= index < len(q.options):
+        raise DataError(f"was answered with option {index} of {len(q.options)}", f"question {q.id}")
     return Answer(q.id, (index,))
 
 def _as_clusters(d: Document, reply: Any) -> ClusterAnswer:
@@ -127,7 +129,8 @@ def _as_clusters(d: Document, reply: Any) -> ClusterAnswer:
     if isinstance(reply, ClusterAnswer): return reply
     if isinstance(reply, Document): return ClusterAnswer(d.doc_key, reply.clusters, reply.names)
     try: return msgspec.convert({"id": d.doc_key, "clusters": reply}, ClusterAnswer)
-    except msgspec.ValidationError as e: raise DataError(f"was answered with what are no clusters: {e}", f"document {d.doc_key}") from None
+    except msgspec.ValidationError as e:
+        raise DataError(f"was answered with what are no clusters: {e}", f"document {d.doc_key}") from None
 
 # %% ../../nbs/models/00_systems.ipynb #58ef276d
 def _function_id(f: Callable) -> str:
@@ -155,13 +158,15 @@ class FunctionSystem(BaseSystem):
     @property
     def about(self) -> str: return "a rule of refnb's" if self.packaged else "a function of yours"
     @property
-    def needs(self) -> str: return f"questions with the field {self.field}" if self.field and self.shapes == CHOICE else self.field or "nothing"
+    def needs(self) -> str:
+        return f"questions with the field {self.field}" if self.field and self.shapes == CHOICE else self.field or "nothing"
     def identity(self, task: Task) -> Identity:
         return Identity({} if self.packaged else {"source": _function_id(self.f)}, revision=self.revision)
     def lacks(self, task: Task) -> str:
         if why := super().lacks(task): return why
         if not self.field or (task.known and not task.here): return ""
-        if task.shape == "clusters": return next((f"needs the names of characters, and {d.doc_key} has none here" for d in task.documents if not d.names), "")
+        if task.shape == "clusters":
+            return next((f"needs the names of characters, and {d.doc_key} has none here" for d in task.documents if not d.names), "")
         missing = any(q.meta.get(self.field) is None for q in task.questions)
         return f"needs the field {self.field!r}, which the questions of {task.name} lack; questions of refnb.build have it" if missing else ""
     def answer(self, task: Task, items: Sequence[Any]) -> Iterator[Said]:
@@ -212,11 +217,13 @@ def split_name(name: str) -> tuple[str, dict[str, str]]:
     "Take a variant's name, such as gpt-4o-mini[decoding.temperature=1], apart: the base, and its settings as text."
     base, bracket, inside = name.partition("[")
     if not bracket: return name, {}
-    if not inside.endswith("]"): raise CallError(f"{name!r} has no closing bracket", do="write a variant as NAME[setting=value,…]")
+    if not inside.endswith("]"):
+        raise CallError(f"{name!r} has no closing bracket", do="write a variant as NAME[setting=value,…]")
     said = {}
     for pair in _pairs(inside[:-1]):
         key, equals, value = pair.partition("=")
-        if not equals: raise CallError(f"{pair!r} is not setting=value", name, "write a variant as NAME[setting=value,…]")
+        if not equals:
+            raise CallError(f"{pair!r} is not setting=value", name, "write a variant as NAME[setting=value,…]")
         said[key.strip()] = msgspec.json.decode(value, type=str) if value.startswith('"') else value
     return base, said
 

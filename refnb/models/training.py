@@ -123,8 +123,10 @@ def load_tensors(path: str|Path) -> tuple[dict[str, Any], str]:
     "Read a file of `save_tensors`, checked by its hash: tensors, and what its header says."
     from safetensors import SafetensorError, safe_open
     try:
-        with safe_open(path, "pt") as f: head, tensors = (f.metadata() or {}).get("said", ""), {k: f.get_tensor(k) for k in f.keys()}
-    except (OSError, SafetensorError) as e: raise FormatError(f"cannot be read ({str(e).splitlines()[0]})", str(path)) from None
+        with safe_open(path, "pt") as f:
+            head, tensors = (f.metadata() or {}).get("said", ""), {k: f.get_tensor(k) for k in f.keys()}
+    except (OSError, SafetensorError) as e:
+        raise FormatError(f"cannot be read ({str(e).splitlines()[0]})", str(path)) from None
     digest, _, said = head.partition(" ")
     if digest != _digest(tensors): raise FormatError("is not what was written", str(path))
     return tensors, said
@@ -151,7 +153,8 @@ class _Loop:
                  say: Callable[[Entry], None]|None = None, size: Callable[[Any], float] = len, rates: Callable[[str], float] = _alike):
         accelerate, torch = need("accelerate", "models"), need("torch", "models")
         self.accelerator = accelerate.Accelerator()
-        if self.accelerator.num_processes > 1: raise CallError(f"{self.accelerator.num_processes} processes train one model", do="start it in one process")
+        if self.accelerator.num_processes > 1:
+            raise CallError(f"{self.accelerator.num_processes} processes train one model", do="start it in one process")
         groups = _groups(net, r, rates)
         self.net, self.optimizer = self.accelerator.prepare(net, torch.optim.AdamW(groups, lr=r.lr))
         self.params, self.batches, self.loss, self.r, self.folder = [p for g in groups for p in g["params"]], batches, loss, r, Path(folder)
@@ -186,7 +189,8 @@ class _Loop:
         told = self.gradient(batch)
         length = float(torch.nn.utils.clip_grad_norm_(self.params, self.r.clip or math.inf))
         for what, x in (("loss", told), ("gradient's length", length)):
-            if not math.isfinite(x): raise Diverged(f"the {what} is {x}", f"step {n}", "try a smaller learning rate, or bf16=false")
+            if not math.isfinite(x):
+                raise Diverged(f"the {what} is {x}", f"step {n}", "try a smaller learning rate, or bf16=false")
         for g in self.optimizer.param_groups: g["lr"] = lr*g["rate"]
         self.optimizer.step()
         self.optimizer.zero_grad()
@@ -202,7 +206,8 @@ class _Loop:
         "Write the state."
         self.journal.flush()
         tensors = {f"net.{n}": t for n, t in _weights_of(self.net).items()}
-        for i, p in enumerate(self.params): tensors |= {f"optimizer.{i}.{k}": t for k, t in self.optimizer.state.get(p, {}).items()}
+        for i, p in enumerate(self.params):
+            tensors |= {f"optimizer.{i}.{k}": t for k, t in self.optimizer.state.get(p, {}).items()}
         self.state = self.state.changed(entries=len(self.journal.done))
         save_tensors(self.folder/"state.safetensors", tensors, msgspec.json.encode(self.state).decode())
         self.saved = time.monotonic()
@@ -268,7 +273,8 @@ def _weights_of(net: Any) -> dict[str, Any]:
 def set_weights(net: Any, tensors: Mapping[str, Any]):
     "Give a torch module other weights, by name."
     own = _weights_of(net)
-    if own.keys() != tensors.keys() or any(own[n].shape != t.shape for n, t in tensors.items()): raise FormatError("are those of another model", "weights")
+    if own.keys() != tensors.keys() or any(own[n].shape != t.shape for n, t in tensors.items()):
+        raise FormatError("are those of another model", "weights")
     with need("torch", "models").no_grad():
         for n, t in tensors.items(): own[n].copy_(t)
 
@@ -284,7 +290,8 @@ class Fitted(NamedTuple):
     @property
     def before(self) -> float|None: return next((e.held_out for e in self.entries if e.id == "epoch 0"), None)
     @property
-    def losses(self) -> list[float]: return [e.loss for e in self.entries if e.is_epoch and e.epoch and e.loss is not None]
+    def losses(self) -> list[float]:
+        return [e.loss for e in self.entries if e.is_epoch and e.epoch and e.loss is not None]
 
 def _fitted(folder: str|Path) -> Fitted|None:
     "A training that is complete."
@@ -320,7 +327,8 @@ def train(net: Any, batches: Callable[[int], Sequence], loss: Callable[[Any], An
     `first` before training too; `until` stops after so many epochs (0: all); a state is saved `every` some seconds.
     `keep` keeps the best epoch in best.safetensors, `say` gets each line of the journal, `size` says what a part of
     a batch counts, `rates` by a weight's name how many times the recipe's rate it gets."""
-    if (whole := _fitted(folder)) and (not keep or whole.done.weights and whole.done.weights == _file_id(Path(folder)/"best.safetensors")): return whole
+    if (whole := _fitted(folder)) and (not keep or whole.done.weights and whole.done.weights == _file_id(Path(folder)/"best.safetensors")):
+        return whole
     torch = need("torch", "models")
     (Path(folder)/"done.json").unlink(missing_ok=True)
     with torch.random.fork_rng():

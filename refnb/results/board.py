@@ -45,7 +45,8 @@ def as_provenance(data: bytes, where: str) -> dict:
         msgspec.convert(told, Provenance)
         if len(told["counts"]) < 4 or len(told["cost"]) < 2: raise ValueError("fields of counts or cost are missing")
         return told
-    except (ValueError, RecursionError) as e: raise FormatError(str(e), where, "make the table again with refnb reproduce") from None
+    except (ValueError, RecursionError) as e:
+        raise FormatError(str(e), where, "make the table again with refnb reproduce") from None
 
 def read_provenance(name: str, reports: str|Path) -> dict|None:
     "Read what the report of paper/table says it was made from, or None where there is no whole report."
@@ -57,11 +58,13 @@ def read_provenance(name: str, reports: str|Path) -> dict|None:
 # %% ../../nbs/results/03_board.ipynb #effde00e
 def stale(told: dict, reports: str|Path) -> str:
     """Say why a report of this provenance is not to be trusted any more, or ""."""
-    if told["table"].count("/") != 1 or any(Path(f).name != f for f in told["files"]): return "its provenance names files elsewhere"
+    if told["table"].count("/") != 1 or any(Path(f).name != f for f in told["files"]):
+        return "its provenance names files elsewhere"
     folder = (Path(reports)/told["table"]).parent
     for name, sha in told["files"].items():
         if name.endswith(".png"): continue
-        if not (folder/name).exists() or sha256((folder/name).read_bytes()) != sha: return f"{name} is not the file that was written"
+        if not (folder/name).exists() or sha256((folder/name).read_bytes()) != sha:
+            return f"{name} is not the file that was written"
     known = registry()
     for key, blob in told["inputs"].items():
         if key in known and known[key].blob != blob: return f"{key} is pinned at another content"
@@ -102,7 +105,8 @@ def _cells(name: str, reports: str|Path) -> list[dict[str, str]]:
     path = Path(reports)/f"{name}.csv"
     if not path.exists(): return []
     (_, heads), *rows = [*table_rows(path.read_bytes(), str(path))] or [(1, [])]
-    if lost := {"row", "column", "paper", "ours", "difference", "reason"} - set(heads): raise FormatError(f"has no column {min(lost)!r}", str(path), "make the table again with refnb reproduce")
+    if lost := {"row", "column", "paper", "ours", "difference", "reason"} - set(heads):
+        raise FormatError(f"has no column {min(lost)!r}", str(path), "make the table again with refnb reproduce")
     return [dict.fromkeys(heads, "") | dict(zip(heads, map(as_written, cells))) for _, cells in rows]
 
 def _note(name: str, c: dict[str, str]) -> str:
@@ -144,7 +148,8 @@ class Board:
         done = sum(l.state.startswith(("regenerated", "kept")) for l in self.papers)
         return (f"Regenerated here: {done} of {len(self.papers)} tables. Of {self.total('printed')} printed numbers that are among our sources, {self.total('match')} are "
                 f"matched to the digit and {self.total('differs')} differ; {self.total('beyond')} more numbers are computed that our sources do not print.")
-    def __repr__(self): return self.summary() + "\n" + "\n".join(f"  {l.name:44} {l.state:14} {l.match:4} match {l.differs:3} differ {l.missing:3} missing" for l in self.lines)
+    def __repr__(self):
+        return self.summary() + "\n" + "\n".join(f"  {l.name:44} {l.state:14} {l.match:4} match {l.differs:3} differ {l.missing:3} missing" for l in self.lines)
     def markdown(self) -> str:
         "Write the page as Markdown."
         out = ["# Board", "", self.summary(), "", "*match*: computed, and the printed digits. *differ*: computed, other digits; the reason stands below the table. *beyond*: computed, but our sources print nothing. "

@@ -29,7 +29,8 @@ def comments(f) -> dict[str, str]:
 def _option(p: inspect.Parameter, help_: str|None) -> inspect.Parameter:
     "A parameter with typer's description of it."
     if p.kind is p.POSITIONAL_ONLY: kind = typer.Argument(help=help_, metavar=p.name.upper())
-    else: kind = typer.Option(f"--{p.name.rstrip('_').replace('_', '-')}", *(["-p"] if p.name == "set_" else []), help=help_, metavar={"set_": "NAME=VALUE"}.get(p.name))
+    else:
+        kind = typer.Option(f"--{p.name.rstrip('_').replace('_', '-')}", *(["-p"] if p.name == "set_" else []), help=help_, metavar={"set_": "NAME=VALUE"}.get(p.name))
     return p.replace(kind=p.KEYWORD_ONLY, annotation=Annotated[p.annotation, kind])
 
 # %% ../../nbs/results/08_cli.ipynb #cfd1894f
@@ -37,7 +38,8 @@ def command(to: typer.Typer, name: str):
     "Register a function as a command."
     def register(f):
         sig, said = inspect.signature(f, eval_str=True), comments(f)
-        def call(**given): return f(*[given.pop(n) for n, p in sig.parameters.items() if p.kind is p.POSITIONAL_ONLY], **given)
+        def call(**given):
+            return f(*[given.pop(n) for n, p in sig.parameters.items() if p.kind is p.POSITIONAL_ONLY], **given)
         call.__name__, call.__doc__ = f.__name__, f.__doc__
         shown = sig.replace(parameters=[_option(p, said.get(p.name)) for p in sig.parameters.values()], return_annotation=inspect.Signature.empty)
         setattr(call, "__signature__", shown)  # noqa: B010
@@ -127,7 +129,8 @@ def _corpora(s) -> list[dict]:
     from refnb.core.corpora import corpora
     from refnb.core.hub import hub_path
     from refnb.core.upstream import survey
-    def here(c): return all(survey(n, s).here == survey(n, s).files for n in c.inputs) and all(hub_path(n, s) for n in c.hub)
+    def here(c):
+        return all(survey(n, s).here == survey(n, s).files for n in c.inputs) and all(hub_path(n, s) for n in c.hub)
     return [{"corpus": c.corpus, "about": c.about, **{k: c.counts.get(k, "") for k in ("documents", "tokens", "mentions", "clusters")}, "splits": ", ".join(c.splits), "licence": c.licence,
              "here": "yes" if here(c) else "needs " + ", ".join([*c.inputs, *c.hub])} for c in corpora(s).values()]
 
@@ -204,7 +207,8 @@ def fetch(
         with bar: faults = fetch_files(files, s, moved)
     if json: _json({"files": len(files), "failed": [str(e) for e in faults]})
     for e in faults[:20]: _print(f"refnb: {e}", to=sys.stderr)
-    if faults: raise DataError(f"{len(faults)} of {len(files)} files could not be {'verified' if check else 'had'}", do="see above")
+    if faults:
+        raise DataError(f"{len(faults)} of {len(files)} files could not be {'verified' if check else 'had'}", do="see above")
     say("all local files verified" if check else f"{len(files)} files are here and verified")
 
 # %% ../../nbs/results/08_cli.ipynb #72aa446d
@@ -230,9 +234,11 @@ def _asked(run, s) -> list:
     from refnb.core.runs import questions_id
     task, do = run.info.task, "name the questions with --gold FILE"
     if run.questions_path.exists(): return list(read_jsonl(run.questions_path, Question))
-    if not is_task(task) or not task_is_here(task, s): raise DataError(f"the questions of {task} are not here", str(run.folder), do)
+    if not is_task(task) or not task_is_here(task, s):
+        raise DataError(f"the questions of {task} are not here", str(run.folder), do)
     questions = task_questions(task, s)
-    if questions_id(questions) != run.info.data.get("questions"): raise DataError(f"it answered other questions than {task} has now", str(run.folder), do)
+    if questions_id(questions) != run.info.data.get("questions"):
+        raise DataError(f"it answered other questions than {task} has now", str(run.folder), do)
     return questions
 
 # %% ../../nbs/results/08_cli.ipynb #0ac11d6d
@@ -249,7 +255,8 @@ def _outcomes(what: str, gold: str, s):
     if path.is_dir():
         run = load_run(path)
         return outcomes(list(read_jsonl(gold, Question)) if gold else _asked(run, s), run.answers(), what)
-    if ":" not in what: raise CallError("is neither a file, a run's folder nor a name", what, "name a run as task:system, such as identifyme/test:published/gpt-4o")
+    if ":" not in what:
+        raise CallError("is neither a file, a run's folder nor a name", what, "name a run as task:system, such as identifyme/test:published/gpt-4o")
     try: return as_outcomes(what, s)
     except DataError: _check_name(what); raise
 
@@ -260,7 +267,8 @@ def _check_name(what: str):
     from refnb.models.registry import is_system, system_names
     task, _, system = what.partition(":")
     the_card(task)
-    if not is_system(split_hash(system)[0]): raise CallError(f"unknown system {system!r}", do=nearest(system, system_names()))
+    if not is_system(split_hash(system)[0]):
+        raise CallError(f"unknown system {system!r}", do=nearest(system, system_names()))
 
 def _group(row) -> dict:
     "A row of scores as JSON: counts are whole numbers, what is not there is null."
@@ -285,7 +293,8 @@ def score_choice(
     tables = [score(o, f, cast(Any, mode), seed=seed, metrics=metric) for f in fields]
     groups = {g: _group(r) for t in tables for g, r in t.df.drop(columns=metric).iterrows()}
     metrics = {m: {g: v if math.isfinite(v) else None for t in tables for g, v in t.df[m].items()} for m in metric}
-    if json: return _json({"unit": "fraction", "mode": mode, "by": by, "questions": len(o), "failed": tables[0].failed, "groups": groups, "metrics": metrics})
+    if json:
+        return _json({"unit": "fraction", "mode": mode, "by": by, "questions": len(o), "failed": tables[0].failed, "groups": groups, "metrics": metrics})
     _groups(groups, metrics)
     if tables[0].failed: _print(tables[0].warning)
 
@@ -328,7 +337,8 @@ def score_coref_(
 ):
     "MUC, B3, CEAF, BLANC, LEA, mention detection and CoNLL F1; counts of all documents pooled."
     from refnb.metrics.coref_scores import score_coref
-    if singletons not in ("keep", "drop"): raise CallError(f"unknown value {singletons!r}", "--singletons", nearest(singletons, ["keep", "drop"]))
+    if singletons not in ("keep", "drop"):
+        raise CallError(f"unknown value {singletons!r}", "--singletons", nearest(singletons, ["keep", "drop"]))
     if by not in ("", "document"): raise CallError(f"unknown value {by!r}", "--by", "say document, or nothing")
     asked = _names(metrics)
     c = score_coref(_documents(gold, indices), _documents(predicted, indices), cast(Any, setting), cast(Any, mode), list(dict.fromkeys([*asked, "mentions"])), singletons == "keep", cast(Any, duplicates))
@@ -338,13 +348,16 @@ def score_coref_(
     say = _say(json=True)
     for keys, what in ((c.missing, "have no prediction and count as empty"), (c.extra, "are predicted without gold and are set aside"),
                        (c.doubled, f"have a mention that stands twice, which counts by --duplicates {duplicates}")):
-        if keys: say(f"refnb: {len(keys)} of the documents {what}: {', '.join(keys[:3])}{', …' if len(keys) > 3 else ''}")
+        if keys:
+            say(f"refnb: {len(keys)} of the documents {what}: {', '.join(keys[:3])}{', …' if len(keys) > 3 else ''}")
     told = {"unit": "percent", "documents": c.documents, "gold_mentions": found.gold if found else 0, "predicted_mentions": found.predicted if found else 0} | scores
     each = {"macro": pick(c.macro()), "by_document": {u: pick(c.one(u)) for u in c.counts}} if by else {}
-    if json: return _json(told | {"setting": c.setting, "mode": c.mode, "units": len(c.counts), "missing": c.missing, "extra": c.extra, "doubled": c.doubled} | each)
+    if json:
+        return _json(told | {"setting": c.setting, "mode": c.mode, "units": len(c.counts), "missing": c.missing, "extra": c.extra, "doubled": c.doubled} | each)
     _print(f"{c.documents:,} document{'' if c.documents == 1 else 's'}, {len(c.counts):,} scored, {told['gold_mentions']:,} gold and {told['predicted_mentions']:,} predicted mentions; percent, pooled")
     _table([r for r in _coref_rows(c) if r["metric"] in scores])
-    if by: _table([{"F1 of": u} | {m: f"{s['f1']:.2f}" for m, s in got.items()} for u, got in [*each["by_document"].items(), ("their mean", each["macro"])]])
+    if by:
+        _table([{"F1 of": u} | {m: f"{s['f1']:.2f}" for m, s in got.items()} for u, got in [*each["by_document"].items(), ("their mean", each["macro"])]])
 
 # %% ../../nbs/results/08_cli.ipynb #f447a9f8
 @command(score_app, "kitmus")
@@ -359,9 +372,11 @@ def score_kitmus(
     got, say = score_files(gold, predicted), _say(json=True)
     if by and by not in got.fields: raise CallError(f"unknown field {by!r}", "--by", nearest(by, got.fields))
     if got.extra: say(f"refnb: {got.extra} predicted texts are not in the gold file and are passed over")
-    if got.odd: say(f"refnb: {got.odd} flags of the table are neither true nor false; they count as true, as in the authors' evaluator")
+    if got.odd:
+        say(f"refnb: {got.odd} flags of the table are neither true nor false; they count as true, as in the authors' evaluator")
     rows = {"all": got.all} | (got.fields[by] if by else {})
-    if json: return _json({"unit": "fraction", **_kitmus_json(got.all), **({"by": {k: _kitmus_json(v) for k, v in got.fields[by].items()}} if by else {})})
+    if json:
+        return _json({"unit": "fraction", **_kitmus_json(got.all), **({"by": {k: _kitmus_json(v) for k, v in got.fields[by].items()}} if by else {})})
     shown = lambda x: f"{x:.4f}"
     _table([{by or "of": k, "texts": v.texts, "precision": shown(v.antecedent.precision), "recall": shown(v.antecedent.recall), "f1": shown(v.antecedent.f1),
              "pronoun accuracy": shown(v.accuracy), "lenient": shown(v.lenient)} for k, v in rows.items()])
@@ -403,7 +418,8 @@ def build(
     "Make a benchmark: IdentifyMe's questions from documents, KITMUS' files, or AltEntities' questions and annotation pages."
     said = dict(table=table, corpus=corpus, of=of, names=names, split=split, set_=set_, resources=resources, variants=variants, entities=entities, sizes=sizes, jobs=jobs, form=form)
     _only(benchmark, said)
-    if benchmark == "identifyme": return _build_identifyme(out, mode, seed, corpus, of, names, split or "test", set_, json)
+    if benchmark == "identifyme":
+        return _build_identifyme(out, mode, seed, corpus, of, names, split or "test", set_, json)
     if benchmark == "altentities": return _build_altentities(table, out, seed, _given(set_), json)
     _build_kitmus(out, mode, 42 if seed < 0 else seed, resources or "own", variants, entities or "2,3,4", sizes or "2000,400,2000", jobs or 1, form or "files", json)
 
@@ -422,7 +438,8 @@ def _built(mode: str, corpus: str, of: str, names: str, rules: dict):
     from refnb.benchmarks.identifyme.building import build_benchmark
     from refnb.benchmarks.identifyme.released import DATASETS, rebuilt
     if names != "authors": return build_benchmark("identifyme", corpus or "sample", mode, names, of, **rules)
-    if corpus not in (known := {v: k for k, v in DATASETS.items()}) or of not in ("", "train"): raise CallError("the authors named the training splits of litbank and fantasycoref", "--names", "say --corpus litbank, and no other split")
+    if corpus not in (known := {v: k for k, v in DATASETS.items()}) or of not in ("", "train"):
+        raise CallError("the authors named the training splits of litbank and fantasycoref", "--names", "say --corpus litbank, and no other split")
     return rebuilt(mode=mode, corpora=[known[corpus]] if corpus == "litbank" else list(DATASETS), **rules)
 
 def _build_identifyme(out: str, mode: str, seed: int, corpus: str, of: str, names: str, split: str, set_: list[str], json: bool):
@@ -433,7 +450,8 @@ def _build_identifyme(out: str, mode: str, seed: int, corpus: str, of: str, name
         b = _built(mode, corpus, of, names, _rules(_given(set_), Rules) | ({"seed": seed} if seed >= 0 else {}))
         questions = b.questions(split, *(["FantasyCoref"] if corpus == "fantasycoref" and names == "authors" else []))
         if out: write_jsonl(out, questions, canary=True)
-    if json: return _json({"questions": len(questions), "file": out, "stories": len(b.pool.stories), "rejected": b.pool.rejected, "pool": b.table().to_dict("records")})
+    if json:
+        return _json({"questions": len(questions), "file": out, "stories": len(b.pool.stories), "rejected": b.pool.rejected, "pool": b.table().to_dict("records")})
     _table(b.table().to_dict("records"))
     for key, why in b.pool.rejected.items(): _print(f"left out: {key}: {why}")
     _print(f"{len(questions)} questions in {out}" if out else f"{len(questions)} questions; --out FILE writes them")
@@ -481,7 +499,8 @@ def _build_altentities(table: str, out: str, seed: int, given: dict[str, str], j
     from refnb.benchmarks.altentities.builder import build_altentities, tfidf_vectors
     from refnb.benchmarks.altentities.entities import read_entities
     from refnb.benchmarks.altentities.annotation_page import write_to_annotate
-    if not table or not out: raise CallError("no table is named" if not table else "no folder is named", "build altentities", "say refnb build altentities ENTITIES.jsonl --out FOLDER")
+    if not table or not out:
+        raise CallError("no table is named" if not table else "no folder is named", "build altentities", "say refnb build altentities ENTITIES.jsonl --out FOLDER")
     each, send, encoder = _number(given.pop("each", "50"), "--set each"), given.pop("send", ""), given.pop("encoder", "")
     rules = _alt_rules(given, seed)
     with _busy(json, "building"):
@@ -507,11 +526,14 @@ def collect_(
     from refnb.benchmarks.altentities.annotation_page import collect, write_collected
     joined = collect(files, read_drafts(Path(folder)/"questions.jsonl"), keep, least)
     lost = ", ".join(f"{said} {joined.counts[k]}" for k, said in (REFUSED | FLAGGED).items() if k in joined.counts)
-    if not joined.files: raise DataError(f"none of {len(joined.short)} questions has {least} expressions" + (f"; of those handed in: {lost}" if lost else ""), folder, "collect more files, or say --least 1 or --keep")
+    if not joined.files:
+        raise DataError(f"none of {len(joined.short)} questions has {least} expressions" + (f"; of those handed in: {lost}" if lost else ""), folder, "collect more files, or say --least 1 or --keep")
     made = write_collected(out or Path(folder)/"data", joined)
-    if json: return _json({"files": {str(p): len(qs) for p, qs in zip(made, joined.files.values())}, "expressions": joined.counts, "short": list(joined.short)})
+    if json:
+        return _json({"files": {str(p): len(qs) for p, qs in zip(made, joined.files.values())}, "expressions": joined.counts, "short": list(joined.short)})
     _table(joined.table())
-    for p, qs in zip(made, joined.files.values()): _print(f"{p}: {len(qs)} questions, {sum(len(q.expressions) for q in qs)} expressions")
+    for p, qs in zip(made, joined.files.values()):
+        _print(f"{p}: {len(qs)} questions, {sum(len(q.expressions) for q in qs)} expressions")
     if joined.short: _print(f"{len(joined.short)} questions have fewer than {least} expressions and were left out")
 
 # %% ../../nbs/results/08_cli.ipynb #564cd298
@@ -521,13 +543,26 @@ def _progress(json: bool):
     if not sys.stderr.isatty():
         last = [time.monotonic()]
         def line(n, of):
-            if time.monotonic() - last[0] > 10: last[0] = time.monotonic(); _print(f"{n:,} of {of:,} answered", to=sys.stderr)
+            if time.monotonic() - last[0] > 10:
+                last[0] = time.monotonic(); _print(f"{n:,} of {of:,} answered", to=sys.stderr)
         return contextlib.nullcontext(), line
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
     bar = Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=Console(stderr=True), transient=True)
     task = bar.add_task("answering", total=None)
     return bar, lambda n, of: bar.update(task, completed=n, total=of)
+
+# %% ../../nbs/results/08_cli.ipynb #5b0e7c1d
+def _chosen(set_: list[str], **options: Any) -> dict[str, Any]:
+    "The settings of a system: those of `--set`, and the options that were given."
+    given = {k: v for k, v in options.items() if v not in ("", 0, False, None) or (k == "budget" and v is not None)}
+    return _given(set_) | given
+
+def _show_run(done, came: list[Any], task: str, by: str, mode: str, s, json: bool):
+    "Print what a run has come to; `came` is what asking a server came to, or what this machine spent."
+    paid = {getattr(came[0], "word", "server"): msgspec.structs.asdict(came[0])} if came else {}
+    if not done.sealed: return _unfinished(done, task, paid, mode, s, json)
+    (_sealed_clusters if _is_clusters(done) else _sealed)(done, paid, by, mode, s, json)
 
 # %% ../../nbs/results/08_cli.ipynb #b5c6b5b0
 @command(app, "run")
@@ -556,19 +591,19 @@ def run_(
     "Evaluate a system on a task; interrupted runs resume."
     from refnb.models.running import run
     s = load_settings()
-    asked = {"form": form, "order": "" if order == "given" else order, "concurrency": concurrency, "budget": budget, "batches": batch, "given": "gold" if gold_mentions else "", "policy": policy}
-    settings = _given(set_) | {k: v for k, v in asked.items() if v not in ("", 0, False, None) or (k == "budget" and v is not None)}
-    if task == "all" and (by or ray or batch or dry_run): raise CallError("the boards are asked without these options", "all", "leave out --by, --ray, --batch and --dry-run, or name a task")
+    settings = _chosen(set_, form=form, order="" if order == "given" else order, concurrency=concurrency, budget=budget,
+                       batches=batch, given="gold" if gold_mentions else "", policy=policy)
+    if task == "all" and (by or ray or batch or dry_run):
+        raise CallError("the boards are asked without these options", "all", "leave out --by, --ray, --batch and --dry-run, or name a task")
     if task == "all": return _run_all(system, limit, s, sample, json, **settings)
     if dry_run: return _dry_run(task, system, limit, settings, s, json)
     if by: _check_fields(task, _names(by), s)
     (bar, moved), came = _progress(json), cast(list[Any], [])
-    if ray: done = _run_sharded(task, system, ray, shards, gpus, s, bar, moved, limit or budget is not None or concurrency or batch or tolerate, settings)
+    if ray:
+        done = _run_sharded(task, system, ray, shards, gpus, s, bar, moved, limit or budget is not None or concurrency or batch or tolerate, settings)
     else:
         with bar: done = run(task, system, limit, s, moved, came.append, tolerate, **settings)
-    paid = {getattr(came[0], "word", "server"): msgspec.structs.asdict(came[0])} if came else {}  # what asking a server came to, or this machine spent
-    if not done.sealed: return _unfinished(done, task, paid, mode, s, json)
-    (_sealed_clusters if _is_clusters(done) else _sealed)(done, paid, by, mode, s, json)
+    _show_run(done, came, task, by, mode, s, json)
 
 # %% ../../nbs/results/08_cli.ipynb #4643cb7e
 def _about(done) -> dict[str, Any]:
@@ -588,7 +623,8 @@ def _sealed(done, paid: dict, by: str, mode: str, s, json: bool):
     groups = {g: _group(r) for t in tables for g, r in t.df.iterrows()}
     if json: return _json(_about(done) | {"unit": "fraction", "mode": mode, "groups": groups} | paid)
     _print(f"{done.info.system} on {done.info.task}: run complete: {done.folder}")
-    if failed := done.failures(): _print(f"{failed} questions failed and count as wrong; the same command without --tolerate asks them again")
+    if failed := done.failures():
+        _print(f"{failed} questions failed and count as wrong; the same command without --tolerate asks them again")
     _say_paid(paid)
     _groups(groups)
 
@@ -649,7 +685,8 @@ def _check_fields(task: str, by: list[str], s):
     t = as_task(task, s)
     if t.shape != "choice" or not t.here: return
     known = {"doc_key", "options", "reason"}.union(*(q.meta for q in t.questions))
-    if strange := next((f for f in by if f not in known), ""): raise CallError(f"unknown field {strange!r}", "--by", nearest(strange, known))
+    if strange := next((f for f in by if f not in known), ""):
+        raise CallError(f"unknown field {strange!r}", "--by", nearest(strange, known))
 
 def _unfinished(done, task: str, paid: dict, mode: str, s, json: bool):
     "Report a run that goes on later: how much is answered, and its score so far."
@@ -681,14 +718,16 @@ def _say_paid(paid: dict):
 def _groups(groups: dict[str, dict], metrics: dict[str, dict[str, float|None]] = {}):
     "Scores by group, as a table in percent; metrics of yours as they are."
     shown = lambda v: "" if v is None else f"{100*v:.1f}"
-    def further(g: str) -> dict[str, str]: return {m: "" if (v := values[g]) is None else f"{v:.6g}" for m, values in metrics.items()}
+    def further(g: str) -> dict[str, str]:
+        return {m: "" if (v := values[g]) is None else f"{v:.6g}" for m, values in metrics.items()}
     _table([{"group": g, "accuracy (%)": shown(r["accuracy"]), "low": shown(r["low"]), "high": shown(r["high"]), **{k: r[k] for k in ("n", "documents", "missing", "without_choice")}, **further(g)} for g, r in groups.items()])
 
 # %% ../../nbs/results/08_cli.ipynb #7297be3d
 def _train_coref(system: str, what: str, fold: str, out: str, ray: str, changed: dict, json: bool):
     "Train a coreference system, on one fold or on all, and say what it came to."
     from refnb.models.coreference.systems import train
-    if fold != "all" and not (fold.isdecimal() and len(fold) == 1): raise CallError(f"{fold!r} is no fold", "--fold", "say 0 to 9, or all")
+    if fold != "all" and not (fold.isdecimal() and len(fold) == 1):
+        raise CallError(f"{fold!r} is no fold", "--fold", "say 0 to 9, or all")
     if fold != "all" and ray: raise CallError("one fold is trained here", "--ray", "say --fold all, or leave it out")
     of = {"fold": "all", "ray": ray} if fold == "all" else {"fold": int(fold)}
     done = train(system, what, out=out, say=_say(json), **of, **changed)
@@ -734,7 +773,8 @@ def train_(
     from refnb.models.coreference.recipes import coref_systems
     given = ({"epochs": epochs} if epochs else {}) | ({} if seed is None else {"seed": seed})
     if system in coref_systems(): return _train_coref(system, task, fold, out, ray, {**_given(set_), **given}, json)
-    if out or ray or fold != "0": raise CallError(f"{system} is no coreference system", "--out, --ray and --fold", "leave them out")
+    if out or ray or fold != "0":
+        raise CallError(f"{system} is no coreference system", "--out, --ray and --fold", "leave them out")
     changed = _training_settings(set_) | given
     done = train_system(system, task, folds, grid, limit, load_settings(), _say(json), **changed)
     if json: return _json({"folder": str(done.folder), "unit": "fraction"} | msgspec.to_builtins(done.seal))
@@ -767,7 +807,8 @@ def annotate_(
     told = {"folder": out, "characters": len(who), "found": known, "mentions": sum(map(len, done.document.clusters)), "unit": "percent"}
     stages = {name: {"counts": x.counts} | ({"scores": done.scores[name]} if name in done.scores else {}) for name, x in done.stages.items()}
     if json: return _json(told | {"stages": stages})
-    if done.scores: _table([{"F1 (%)": name} | {m: f"{v:.2f}" for m, v in scores.items()} for name, scores in done.scores.items()])
+    if done.scores:
+        _table([{"F1 (%)": name} | {m: f"{v:.2f}" for m, v in scores.items()} for name, scores in done.scores.items()])
     _print(f"{told['mentions']:,} mentions of {known} characters: {Path(out)/'annotation.jsonl'}; look at it with refnb view {Path(out)/'annotation.jsonl'}")
 
 # %% ../../nbs/results/08_cli.ipynb #8916ae84
@@ -787,7 +828,8 @@ def _propose(document, out: Path, system: str, s, json: bool):
     found = propose_characters(document, 40, system, s)
     make_folder(out)
     path = write_atomic(out/"proposed.yaml", found.yaml)
-    if json: return _json({"proposed": str(path), "characters": [{"name": c.name, "variants": c.variants, "mentions": n} for c, n in zip(found.characters, found.mentions)]})
+    if json:
+        return _json({"proposed": str(path), "characters": [{"name": c.name, "variants": c.variants, "mentions": n} for c, n in zip(found.characters, found.mentions)]})
     _print(found.yaml.rstrip(), f"edit {path}, then annotate with --characters {path}")
 
 # %% ../../nbs/results/08_cli.ipynb #41dbf753
@@ -805,10 +847,12 @@ def export_(
 ):
     "Export a task to another evaluation tool. The folder holds the questions' text: keep it to yourself."
     from refnb.models.language.other_harnesses import TOOLS
-    if to not in TOOLS: raise CallError(f"unknown tool {to!r}" if to else "no tool is named", "--to", f"say {' or '.join(TOOLS)}")
+    if to not in TOOLS:
+        raise CallError(f"unknown tool {to!r}" if to else "no tool is named", "--to", f"say {' or '.join(TOOLS)}")
     if not out: raise CallError("no folder is named", "--out", "say --out FOLDER")
     changed = _given(set_)
-    with _busy(json, "writing the folder"): folder = TOOLS[to](task, out, system, form, cast(Any, order), limit, **cast(dict[str, Any], changed))
+    with _busy(json, "writing the folder"):
+        folder = TOOLS[to](task, out, system, form, cast(Any, order), limit, **cast(dict[str, Any], changed))
     told = {"folder": str(folder), "to": to, "questions": len((folder/"questions.jsonl").read_bytes().splitlines())}
     if json: return _json(told)
     _print(f"{told['questions']:,} questions in {folder}; its README.md says how to run them")
@@ -845,7 +889,8 @@ def compare_(
     s = load_settings()
     c = compare(_outcomes(first, gold, s), _outcomes(second, gold, s), cast(Any, mode), seed=seed)
     d, m = c.difference, c.mcnemar
-    if json: return _json({"unit": "fraction", "mode": mode, "first": first, "second": second, "difference": d._asdict(), "mcnemar": m and m._asdict(), "only_first": c.only_a, "only_second": c.only_b})
+    if json:
+        return _json({"unit": "fraction", "mode": mode, "first": first, "second": second, "difference": d._asdict(), "mcnemar": m and m._asdict(), "only_first": c.only_a, "only_second": c.only_b})
     shown = lambda v: "" if v is None else f"{100*v:+.1f}"
     _table([{"difference (points)": shown(d.value), "low": shown(d.low), "high": shown(d.high), "p (permutation)": "" if d.p is None else f"{d.p:.4f}", "p (McNemar)": "" if m is None else f"{m.p:.4f}",
              "only first right": "" if m is None else m.only_a, "only second right": "" if m is None else m.only_b, "questions": d.n, "documents": d.clusters}])
@@ -870,10 +915,12 @@ def reproduce_(
 ):
     "Regenerate tables, put them into reports/, and print the board."
     from refnb.results.reproduce import reproduce
-    with _busy(json, "at work on the tables") as say: done = reproduce(tables, jobs, ray, sample, _given(set_), out, force, text=True, say=say)
+    with _busy(json, "at work on the tables") as say:
+        done = reproduce(tables, jobs, ray, sample, _given(set_), out, force, text=True, say=say)
     if json: _json({"steps": [x._asdict() for x in done.steps], "summary": done.board.summary(), "hints": done.hints})
     else: _report(done, _say(json))
-    if done.failed: raise DataError(f"{len(done.failed)} of {len(done.steps)} tables failed, the first is {done.failed[0].name}: {done.failed[0].said}")
+    if done.failed:
+        raise DataError(f"{len(done.failed)} of {len(done.steps)} tables failed, the first is {done.failed[0].name}: {done.failed[0].said}")
 
 def _report(done, say):
     "The end of a batch, for people."
@@ -904,7 +951,8 @@ def _usage(said: str) -> str:
     "typer's message about a wrong call, with the nearest command or a way to the help."
     said = re.sub(r"[.:;] \(?(?:Did you mean|did you mean) '?([\w-]+)'?\??\)?$", r"; did you mean \1?", said).rstrip(".")
     if "did you mean" in said: return said
-    if m := re.match(r"No such command '(.*)'", said): return f"{said}; {nearest(m[1], [*(c.name or '' for c in app.registered_commands), 'score'])}"
+    if m := re.match(r"No such command '(.*)'", said):
+        return f"{said}; {nearest(m[1], [*(c.name or '' for c in app.registered_commands), 'score'])}"
     return f"{said}; see refnb --help"
 
 def _fault(e: BaseException) -> tuple[str, int]:

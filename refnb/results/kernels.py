@@ -104,7 +104,8 @@ def kernel_managers(address: str, folder: str|Path) -> type:
         def __init__(self, *args, **kwargs):
             super().__init__(*args, **kwargs)
             self.connection_file = str(Path(folder).absolute()/f"kernel-{os.urandom(4).hex()}.json")
-            if sys.platform != "win32" and len(self.connection_file) < 90: self.transport = "ipc"  # another process may take a port before the kernel does
+            if sys.platform != "win32" and len(self.connection_file) < 90:
+                self.transport = "ipc"  # another process may take a port before the kernel does
         def format_kernel_cmd(self, extra_arguments=None):
             command = super().format_kernel_cmd(extra_arguments)
             return _launcher(address, command) if address else command

@@ -120,7 +120,8 @@ def dots(
                 lift = step*(k - (len(panel) - 1)/2)
                 _series(ax, [i + lift for i in range(len(rows))], intervals, series.index(label), label)
         strokes = [(x, list(rows).index(row)) for row, x in (printed or {}).items()]
-        if strokes: axes[0].plot(*zip(*strokes), linestyle="", marker="|", markersize=15, color=RED, markeredgewidth=1.6, zorder=4, label="published")
+        if strokes:
+            axes[0].plot(*zip(*strokes), linestyle="", marker="|", markersize=15, color=RED, markeredgewidth=1.6, zorder=4, label="published")
     return fig
 
 # %% ../../nbs/results/04_plots.ipynb #5fc8d6d6
@@ -131,7 +132,8 @@ def lines(panels: Mapping[str, Mapping[str, tuple[Sequence[float], Sequence[floa
     `ylabel` beside the first, `height` in inches, `grid` across an axis; `share` is for `plt.subplots`."""
     with figure(3.5*len(panels) + .6, height, title, list(panels), None, xlabel, ylabel, grid, **share) as (fig, axes):
         for ax, panel in zip(axes, panels.values(), strict=True):
-            for k, (label, (x, y)) in enumerate(panel.items()): ax.plot(x, np.array(y, float), label=label, **mark(k, 6))
+            for k, (label, (x, y)) in enumerate(panel.items()):
+                ax.plot(x, np.array(y, float), label=label, **mark(k, 6))
     return fig
 
 def slopes(

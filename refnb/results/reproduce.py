@@ -30,7 +30,8 @@ def _yours(table: str) -> list[str]:
     "One table of yours, or all of them."
     folder = Path(your_folder("tables"))
     known = sorted(p.stem for p in folder.glob("*.ipynb"))
-    if not known: raise CallError("there are no notebooks", str(folder), "name one by its path, or the folder with REFNB_TABLES")
+    if not known:
+        raise CallError("there are no notebooks", str(folder), "name one by its path, or the folder with REFNB_TABLES")
     if table and table not in known: raise CallError(f"unknown table {table!r}", str(folder), nearest(table, known))
     return [f"{YOURS}/{t}" for t in ([table] if table else known)]
 
@@ -40,9 +41,11 @@ def own_tables(names: Iterable[str], s: Settings) -> tuple[list[str], Settings]:
     names = list(names)
     paths = [Path(n) for n in names if n.endswith(".ipynb")]
     if lost := next((p for p in paths if not p.is_file()), None): raise CallError("no such file", str(lost))
-    if bad := next((p for p in paths if safe_name(p.stem) != p.stem), None): raise CallError("cannot be a table's name", bad.name, "use letters, digits, dots, _ and -")
+    if bad := next((p for p in paths if safe_name(p.stem) != p.stem), None):
+        raise CallError("cannot be a table's name", bad.name, "use letters, digits, dots, _ and -")
     folders = {p.resolve().parent for p in paths}
-    if len(folders) > 1 or (folders and any(n.partition("/")[0] == YOURS for n in names)): raise CallError("notebooks of several folders are named", do="name those of one folder at a time")
+    if len(folders) > 1 or (folders and any(n.partition("/")[0] == YOURS for n in names)):
+        raise CallError("notebooks of several folders are named", do="name those of one folder at a time")
     return [f"{YOURS}/{Path(n).stem}" if n.endswith(".ipynb") else n for n in names], s.changed(tables=str(folders.pop())) if folders else s
 
 def choose(names: Iterable[str]) -> list[str]:
@@ -75,12 +78,14 @@ def job_of(name: str, given: dict[str, Any], sample: bool = False, text: bool = 
     if path is None: raise DataError("has no notebook", name)
     nb = read_notebook(path)
     declared = parameters_of(nb, path.name)
-    if "out" not in declared: raise FormatError("declares no parameter `out`", path.name, "the batch names the folder of reports by it")
+    if "out" not in declared:
+        raise FormatError("declares no parameter `out`", path.name, "the batch names the folder of reports by it")
     if "out" in given: raise CallError("`out` is set by the batch", path.name, "say --out instead")
     word = "task" if "task" in declared else "part"  # as a task was called in 0.1
     given = {word if k == "part" else k: v for k, v in given.items()}
     parameters = bind(declared, given, path.name, text)
-    if sample and word in parameters and word not in given and not name.startswith(f"{YOURS}/"): parameters[word] = f"sample/{name.split('/')[0]}"
+    if sample and word in parameters and word not in given and not name.startswith(f"{YOURS}/"):
+        parameters[word] = f"sample/{name.split('/')[0]}"
     return Job(name, path.read_bytes(), parameters)
 
 # %% ../../nbs/results/07_reproduce.ipynb #a03e5937
@@ -162,7 +167,8 @@ def _replay_task(systems: Iterable[str], task: Task):
     from refnb.results.scores import run_outcomes
     for name in dict.fromkeys(split_hash(x)[0] for x in systems):
         if not is_system(name, task.settings):
-            if run_outcomes(name, task.name, task.settings) is None: raise CallError(f"unknown system {name!r}", do=nearest(name, system_names()))
+            if run_outcomes(name, task.name, task.settings) is None:
+                raise CallError(f"unknown system {name!r}", do=nearest(name, system_names()))
             continue
         who = find_system(name, task.settings)
         if getattr(who, "free", False): _replay_system(who, task)
@@ -176,7 +182,8 @@ def _replay_system(who, task: Task):
     for piece in pieces if pieces and who.lacks(task) else [task]:
         if not piece.here or who.lacks(piece): continue
         name = f"{who.name}@{run_hash(info_of(who, piece))}"
-        if who.whole and any(find_summaries(place, piece.name, name) for place in places_of_summaries(task.settings)): continue
+        if who.whole and any(find_summaries(place, piece.name, name) for place in places_of_summaries(task.settings)):
+            continue
         run(piece, who, s=task.settings)
 
 # %% ../../nbs/results/07_reproduce.ipynb #93563035
@@ -202,7 +209,8 @@ def _alone(reports: str|Path) -> Iterator[None]:
     try:
         aside.mkdir(parents=True, exist_ok=True)
         (aside/"lock").touch()
-    except OSError as e: raise DataError(f"cannot write: {(e.strerror or str(e)).lower()}", str(reports), "choose another folder with --out") from None
+    except OSError as e:
+        raise DataError(f"cannot write: {(e.strerror or str(e)).lower()}", str(reports), "choose another folder with --out") from None
     with alone(aside/"lock", "another batch is at work here", str(reports), "wait for it, or use another folder with --out"):
         for p in aside.iterdir():
             if (p/READY).exists(): move(p, reports)
@@ -271,7 +279,8 @@ def _with_ray(tasks: list[Job], s: Settings, address: str) -> Generator[tuple[Jo
     "Run notebooks as Ray tasks; yields each as it ends."
     with ray_cluster(address) as ray:
         work = ray.remote(max_retries=3, num_cpus=1)(_on_worker)
-        for task, got, fault in as_ended(ray, {work.remote(t, s.timeout, _env(s)): t for t in tasks}): yield task, got or Executed({}, b"", 0., fault)
+        for task, got, fault in as_ended(ray, {work.remote(t, s.timeout, _env(s)): t for t in tasks}):
+            yield task, got or Executed({}, b"", 0., fault)
 
 # %% ../../nbs/results/07_reproduce.ipynb #6d33a59f
 class Step(NamedTuple):
@@ -289,7 +298,8 @@ def _settle(task: Job, done: Executed, s: Settings, code: str, force: bool = Fal
         state = "failed" if done.fault else verdict(task.name, done.files, s.reports)
         if force and state == "same": state = "changed"
         if state in ("new", "changed"): put(task.name, done.files, s.reports)
-        if state != "failed": write_atomic(_state(task.name, s), _mark(task, s, code) + (" kept" if state == "kept" else ""))
+        if state != "failed":
+            write_atomic(_state(task.name, s), _mark(task, s, code) + (" kept" if state == "kept" else ""))
         if not done.fault: _state(task.name, s).with_suffix(".failed.ipynb").unlink(missing_ok=True)
         write_atomic(_state(task.name, s).with_suffix(".failed.ipynb" if done.fault else ".ipynb"), done.notebook)
     except RefnbError as e: return Step(task.name, "failed", done.seconds, str(e))
@@ -379,7 +389,8 @@ def reproduce(
 ) -> Batch:                               # what was done, and the board
     "Regenerate tables: what can be, where something changed."
     s = load_settings()
-    if jobs < 0 or s.jobs < 0: raise CallError(f"{jobs if jobs < 0 else s.jobs} is less than 0", "jobs", "name a number of notebooks, or 0 for as many as there are cores")
+    if jobs < 0 or s.jobs < 0:
+        raise CallError(f"{jobs if jobs < 0 else s.jobs} is less than 0", "jobs", "name a number of notebooks, or 0 for as many as there are cores")
     s = s.changed(reports=str(Path(out or (Path(s.reports)/"sample" if sample else s.reports)).resolve()))
     names, s = own_tables(names, s)
     with _environment(s):

@@ -70,8 +70,10 @@ class Paper(Record):
 def _check_table(t: Printed, where: str):
     "Refuse unknown inputs, infinite numbers, and cells without a source."
     known = [*set_names(), *hub_files()]
-    if lost := [i for i in [*t.inputs, *t.more] if i not in known]: raise FormatError(f"unknown upstream name {lost[0]!r}", f"{where}, field inputs", nearest(lost[0], known))
-    if bad := [f"{r}, {c}" for r, row in t.cells.items() for c, x in row.items() if not math.isfinite(x.value if isinstance(x, Cell) else x)]: raise FormatError("is not a finite number", f"{where}, {bad[0]}")
+    if lost := [i for i in [*t.inputs, *t.more] if i not in known]:
+        raise FormatError(f"unknown upstream name {lost[0]!r}", f"{where}, field inputs", nearest(lost[0], known))
+    if bad := [f"{r}, {c}" for r, row in t.cells.items() for c, x in row.items() if not math.isfinite(x.value if isinstance(x, Cell) else x)]:
+        raise FormatError("is not a finite number", f"{where}, {bad[0]}")
     if t.source == "none" and t.cells: raise FormatError("has cells, but no source", where)
 
 def read_paper(path: str|Path) -> Paper:
@@ -79,8 +81,10 @@ def read_paper(path: str|Path) -> Paper:
     paper = read_yaml(path, Paper)
     for name, t in (paper.tables | paper.own).items():
         _check_table(t, f"{path}, {name}")
-        if name in paper.own and not name.startswith("own_"): raise FormatError(f"table {name!r} is of our own", str(path), "call it own_…")
-        if name in paper.tables and not name.startswith(f"table_{t.number.lower()}_"): raise FormatError(f"table {name!r} has the number {t.number}", str(path), f"call it table_{t.number.lower()}_…")
+        if name in paper.own and not name.startswith("own_"):
+            raise FormatError(f"table {name!r} is of our own", str(path), "call it own_…")
+        if name in paper.tables and not name.startswith(f"table_{t.number.lower()}_"):
+            raise FormatError(f"table {name!r} has the number {t.number}", str(path), f"call it table_{t.number.lower()}_…")
     return paper
 
 @cache
@@ -208,7 +212,8 @@ class Report:
             n = interval.n
         if ours is not None: ours = float(ours)  # numpy's floats have a repr of their own
         if ours is not None and not math.isfinite(ours): ours, reason = None, reason or f"the computation gave {ours}"
-        if ours is None and not reason: raise DataError("has no number and no reason", f"{self.name}, {row}, {column}", "say why")
+        if ours is None and not reason:
+            raise DataError("has no number and no reason", f"{self.name}, {row}, {column}", "say why")
         if (row, column) in self.cells: raise DataError("stands twice", f"{self.name}, {row}, {column}")
         told = self._printed_cell(row, column) | (dict(unit=unit, decimals={"count": 0, "p": 4}.get(unit, 1)) if unit else {})
         self.cells[row, column] = r = Result(row, column, ours, low, high, n, run, reason, mode, **told)
@@ -268,9 +273,12 @@ class Report:
         k = self.counts()
         said = [f"{k['match']} of {k['match'] + k['differs']} printed numbers that can be computed have the printed digits (✓)."] if k["match"] + k["differs"] else []
         if self.sample: said = ["Made from refnb's own sample, where no paper prints anything."]
-        if any(c.low is not None for c in self.cells.values()): said.append("Brackets hold 95 % intervals, clustered by what the questions share.")
-        if self.mode: said.append(f"Mode: {self.mode}{', where a row says nothing else' if any(c.mode for c in self.cells.values()) else ''}.")
-        if any(c.mark for c in self.cells.values()): said.append("Bold: the best of our rows in its column; bold italic: not significantly below it.")
+        if any(c.low is not None for c in self.cells.values()):
+            said.append("Brackets hold 95 % intervals, clustered by what the questions share.")
+        if self.mode:
+            said.append(f"Mode: {self.mode}{', where a row says nothing else' if any(c.mode for c in self.cells.values()) else ''}.")
+        if any(c.mark for c in self.cells.values()):
+            said.append("Bold: the best of our rows in its column; bold italic: not significantly below it.")
         said += [f"{n} requests of {run} failed and count as wrong; the same run asks them again." for run, n in self.failed.items()]
         return said + [f"{c.row}, {c.column}: {c.note}." for c in self.cells.values() if c.note] + ([] if self.sample else self.printed.notes)
 
@@ -328,7 +336,8 @@ class Report:
         figure: Any = None,    # a matplotlib figure, where a picture says more
     ) -> Path:          # the provenance file, written last
         "Write csv, md, tex, png and the provenance that vouches for them."
-        if lost := self.forgotten(): raise DataError(f"{len(lost)} printed cells were forgotten, the first is {lost[0]}", self.name, "add them, with a number or a reason")
+        if lost := self.forgotten():
+            raise DataError(f"{len(lost)} printed cells were forgotten, the first is {lost[0]}", self.name, "add them, with a number or a reason")
         path, files = Path(out)/self.name, self.files(figure)
         for end, data in files.items(): write_atomic(path.with_name(f"{path.name}.{end}"), data)
         told = {"table": self.name, "title": self.title, "sample": self.sample, "mode": self.mode, "parameters": self.parameters, "inputs": dict(sorted(self.inputs.items())),
@@ -352,7 +361,8 @@ def _shown(c: Result|None, notes: list[str]) -> str:
         if c.reason not in notes: notes.append(c.reason)
         return f"— ({_letter(notes.index(c.reason))})" + ("" if c.paper is None else f" (paper: {_number(c.paper)})")
     text = f"{as_printed(c.ours, max(c.decimals, 1) if c.unit in ('percent', 'fraction') else c.decimals, c.rounding):f}"  # :f: thousands are not written as 2.10E+5
-    if c.low is not None and c.high is not None: text += f" [{as_printed(c.low, max(c.decimals, 1)):f}, {as_printed(c.high, max(c.decimals, 1)):f}]"
+    if c.low is not None and c.high is not None:
+        text += f" [{as_printed(c.low, max(c.decimals, 1)):f}, {as_printed(c.high, max(c.decimals, 1)):f}]"
     return text + {"match": " ✓", "differs": f" (paper: {_number(c.paper)})"}.get(c.status, "")
 
 _STYLES = {"best": {"md": "**{}**", "tex": r"\textbf{{{}}}", "html": "<b>{}</b>"}, "tied": {"md": "***{}***", "tex": r"\textbf{{\textit{{{}}}}}", "html": "<b><i>{}</i></b>"}}

@@ -50,7 +50,8 @@ class Worked(Record):
     good: tuple[str, ...]          # answers
     bad: tuple[dict[str, str], ...] # said, why
 
-def _worked_answers() -> dict[str, Worked]: return read_yaml(packaged("data/annotation/examples.yaml"), dict[str, Worked])
+def _worked_answers() -> dict[str, Worked]:
+    return read_yaml(packaged("data/annotation/examples.yaml"), dict[str, Worked])
 
 def _page_id(drafts: Iterable[Draft]) -> str:
     "What is asked, as a hash."
@@ -105,10 +106,14 @@ def _fault_of(r: Response, known: set[str]) -> tuple[str, str]:
 def _checked(a: Annotations, drafts: dict[str, Draft], where: str) -> Annotations:
     "Answers to a page that was made of some of the drafts."
     at = lambda field: f"{where}, field {field}"
-    if a.version != VERSION: raise FormatError(f"{a.version} is unknown here, known is {VERSION}", at("version"), "read it with the refnb that made the page")
-    if not re.fullmatch("[a-km-z2-8]{10}", a.participant): raise FormatError("this is no code that the page draws", at("participant"), "is it a name? Keep it out of the data")
-    if not a.order or len(set(a.order)) < len(a.order) or any(i not in drafts for i in a.order): raise FormatError("these are not questions of the drafts, each once", at("order"), "give the drafts that the page was made of")
-    if a.page != (asked := _page_id(drafts[i] for i in a.order)): raise FormatError(f"the answers are to page {a.page!r}, these drafts make {asked!r}", at("page"), "give the drafts that the page was made of")
+    if a.version != VERSION:
+        raise FormatError(f"{a.version} is unknown here, known is {VERSION}", at("version"), "read it with the refnb that made the page")
+    if not re.fullmatch("[a-km-z2-8]{10}", a.participant):
+        raise FormatError("this is no code that the page draws", at("participant"), "is it a name? Keep it out of the data")
+    if not a.order or len(set(a.order)) < len(a.order) or any(i not in drafts for i in a.order):
+        raise FormatError("these are not questions of the drafts, each once", at("order"), "give the drafts that the page was made of")
+    if a.page != (asked := _page_id(drafts[i] for i in a.order)):
+        raise FormatError(f"the answers are to page {a.page!r}, these drafts make {asked!r}", at("page"), "give the drafts that the page was made of")
     known, before = set(a.order), set()
     for k, r in enumerate(a.answers):
         field, said = _fault_of(r, known)
@@ -132,7 +137,8 @@ def collect(sources: Iterable[str|Path|bytes], drafts: Iterable[Draft], keep: bo
     if least < 1: raise CallError(f"{least} expressions of a question", "collect", "say 1 or more")
     for k, s in enumerate(sources, 1):
         a, name = _read_annotations(s, drafts), f"file {k}" if isinstance(s, bytes) else str(s)
-        if before := named.get(key := (a.participant, a.page)): raise DataError(f"{name} is by the same person as {before}, to the same page", "collect", "keep the later file")
+        if before := named.get(key := (a.participant, a.page)):
+            raise DataError(f"{name} is by the same person as {before}, to the same page", "collect", "keep the later file")
         given[key], named[key] = a, name
     if not given: raise DataError("no files", "collect", "give at least one that a person handed in")
     said = defaultdict(list)
@@ -151,10 +157,13 @@ def write_to_annotate(folder: str|Path, built: AltBuilt, each: int = 50, send: s
     or one of the same build. `send` says to whom files of answers go."""
     folder, pages = Path(folder), _in_pages(built.drafts, each)
     c, named = built.candidates, {f"page-{p[0].topic}-{k}.html": p for k, p in enumerate(pages, 1)}
-    if not pages: raise DataError(f"there is not one pair of {len(c.entities)} candidates ({c.losses()})", "write_to_annotate", "ask for more questions, change a constant, or give more entities, with names that differ")
+    if not pages:
+        raise DataError(f"there is not one pair of {len(c.entities)} candidates ({c.losses()})", "write_to_annotate", "ask for more questions, change a constant, or give more entities, with names that differ")
     known = folder/"questions.jsonl"
-    if known.exists() and read_drafts(known) != list(built.drafts): raise DataError("has questions of another build, which people may be answering", str(folder), "name a new folder")
-    if other := _other_pages(folder, named): raise DataError(f"has {other[0]}, which asks other questions than that page of this build", str(folder), "people may be answering it: deal as many questions to a page as before, or name a new folder")
+    if known.exists() and read_drafts(known) != list(built.drafts):
+        raise DataError("has questions of another build, which people may be answering", str(folder), "name a new folder")
+    if other := _other_pages(folder, named):
+        raise DataError(f"has {other[0]}, which asks other questions than that page of this build", str(folder), "people may be answering it: deal as many questions to a page as before, or name a new folder")
     report = {"rules": msgspec.to_builtins(built.rules), "filters": c.table(), "sections": section_table(c), "pairs": built.table(), "groups": built.groups(), "leaks": built.leaks()}
     made = [write_drafts(known, built.drafts), write_atomic(folder/"build.json", json.dumps(report, indent=1) + "\n")]
     return made + [write_atomic(folder/n, _annotation_page(p, f"Which one? {n[5:-5]}", built.rules.seed, send=send)) for n, p in named.items()]
@@ -162,5 +171,6 @@ def write_to_annotate(folder: str|Path, built: AltBuilt, each: int = 50, send: s
 def write_collected(folder: str|Path, joined: Joined) -> list[Path]:
     "Write the questions as files of the release's form: domain/split.json."
     files = {Path(folder)/f"{k}.json": qs for k, qs in joined.files.items()}
-    if other := sorted(p for d in DOMAINS for p in (Path(folder)/d).glob("*.json") if p not in files): raise DataError("is there already, and these answers do not make it", str(other[0]), "remove it, or name another folder")
+    if other := sorted(p for d in DOMAINS for p in (Path(folder)/d).glob("*.json") if p not in files):
+        raise DataError("is there already, and these answers do not make it", str(other[0]), "remove it, or name another folder")
     return [write_altentities(p, qs) for p, qs in files.items()]

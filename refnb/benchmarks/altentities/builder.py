@@ -49,7 +49,8 @@ class Draft(Record):
     def fault(self) -> str:
         "What is wrong with the values, or nothing."
         if not self.id: return "field id: is empty"
-        if not re.fullmatch(r"[a-z][a-z0-9]*", self.split): return f"field split: {self.split!r} is no name of a file; say train, dev or test"
+        if not re.fullmatch(r"[a-z][a-z0-9]*", self.split):
+            return f"field split: {self.split!r} is no name of a file; say train, dev or test"
         try: self.with_expressions("x")
         except ValueError as e: return str(e)
         return ""
@@ -85,9 +86,12 @@ class AltRules(Record):
 
     def fault(self) -> str:
         "What is wrong with the values, or nothing."
-        if self.apart not in ("targets", "entities"): return f"field apart: unknown value {self.apart!r}; {nearest(self.apart, ('targets', 'entities'))}"
-        if not (0 <= self.dev and 0 <= self.test and self.dev + self.test <= 1): return f"fields dev and test: {self.dev:g} and {self.test:g} are no shares of a whole"
-        if not 1 <= self.shown <= SHOWN - 4 or not 1 <= self.longest < LONGEST: return f"fields shown and longest: {self.shown} and {self.longest}; the release has {SHOWN - 4} and {LONGEST - 1} at most"
+        if self.apart not in ("targets", "entities"):
+            return f"field apart: unknown value {self.apart!r}; {nearest(self.apart, ('targets', 'entities'))}"
+        if not (0 <= self.dev and 0 <= self.test and self.dev + self.test <= 1):
+            return f"fields dev and test: {self.dev:g} and {self.test:g} are no shares of a whole"
+        if not 1 <= self.shown <= SHOWN - 4 or not 1 <= self.longest < LONGEST:
+            return f"fields shown and longest: {self.shown} and {self.longest}; the release has {SHOWN - 4} and {LONGEST - 1} at most"
         if not 0 <= self.edits <= 3: return f"field edits: {self.edits}; the release has 3 at most"
         if self.questions is not None and self.questions < 0: return "field questions: is negative"
         return next((f"field {f}: {getattr(self, f)}; say 1 or more" for f in ("shortest", "fewest_sections", "most_songs") if getattr(self, f) < 1), "")
@@ -130,7 +134,8 @@ def _drafts_of(drawn: Sequence[Drawn], rules: AltRules) -> Iterable[Draft]:
     shares = {"train": 1 - rules.dev - rules.test, "dev": rules.dev, "test": rules.test}
     splits = split_pairs(drawn, rules.apart, shares, rules.seed)
     for s in shares:
-        for n, d in enumerate(d for d, x in zip(drawn, splits, strict=True) if x == s): yield _the_draft(d, s, n, rules.shown, rules.longest)
+        for n, d in enumerate(d for d, x in zip(drawn, splits, strict=True) if x == s):
+            yield _the_draft(d, s, n, rules.shown, rules.longest)
 
 def build_altentities(entities: Sequence[Entity], rules: AltRules = AltRules(),
                       wanted: Mapping[str, Mapping[str, int]]|None = None,
@@ -140,7 +145,8 @@ def build_altentities(entities: Sequence[Entity], rules: AltRules = AltRules(),
     c = candidates(entities, rules.filters())
     domains = [d for d in DOMAINS if any(e.domain == d for e in c.entities)]
     for d in wanted or (): the_domain(d)
-    if not domains: raise DataError(f"none of {len(entities)} entities is left ({c.losses()})", "build_altentities", "change a constant, or give more entities")
+    if not domains:
+        raise DataError(f"none of {len(entities)} entities is left ({c.losses()})", "build_altentities", "change a constant, or give more entities")
     many = {d: dict(wanted_pairs(d, rules.questions) if wanted is None else wanted.get(d, {})) for d in domains}
     drawn = {d: draw(c, d, many[d], rules.seed, encoder, rules.edits) for d in domains}
     return AltBuilt(tuple(x for got in drawn.values() for x in _drafts_of(got, rules)), c, drawn, many, rules)
@@ -158,7 +164,8 @@ def distinct_drafts(drafts: Iterable[Draft], where: str = "drafts") -> list[Draf
     "Check that there is a draft and that ids differ; `where` is a file's name, for errors."
     drafts = list(drafts)
     if not drafts: raise FormatError("has no questions", where)
-    if twice := [k for k, n in Counter(d.id for d in drafts).items() if n > 1]: raise FormatError(f"the id {twice[0]!r} stands twice", f"{where}, field id")
+    if twice := [k for k, n in Counter(d.id for d in drafts).items() if n > 1]:
+        raise FormatError(f"the id {twice[0]!r} stands twice", f"{where}, field id")
     return drafts
 
 # %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #38ec7fb5
@@ -176,7 +183,8 @@ def name_pattern(name: str) -> str:
     if not words: return ""
     return rf"(?:^|[^\p{{L}}\p{{N}}]){words}(?![\p{{L}}\p{{N}}])" if len(bare) > 3 else rf"^[^\p{{L}}\p{{N}}]*{words}[^\p{{L}}\p{{N}}]*$"
 
-def _as_python(pattern: str) -> str: return pattern.replace(r"[^\p{L}\p{N}]", r"[\W_]").replace(r"[\p{L}\p{N}]", r"[^\W_]")
+def _as_python(pattern: str) -> str:
+    return pattern.replace(r"[^\p{L}\p{N}]", r"[\W_]").replace(r"[\p{L}\p{N}]", r"[^\W_]")
 
 # %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #dda72955
 def _folded(text: str) -> str:
@@ -201,7 +209,8 @@ def _why_flagged(q: Draft|Written, expression: str, before: Sequence[str] = ()) 
     out = ["name"] if pattern and re.search(_as_python(pattern), plain, re.I) else []
     if says_place(plain): out.append("position")
     if said in map(_folded, before): out.append("repeated")
-    if len(said.split()) >= COPIED and q.domain != "SONGS" and any(f" {said} " in f" {_folded(c.description)} " for c in q.choices): out.append("copied")
+    if len(said.split()) >= COPIED and q.domain != "SONGS" and any(f" {said} " in f" {_folded(c.description)} " for c in q.choices):
+        out.append("copied")
     return out
 
 # %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #e57d2eaa
@@ -232,7 +241,8 @@ def join_expressions(drafts: Sequence[Draft], said: Mapping[str, Iterable[Sequen
     files, short = defaultdict(list), []
     counts: Counter[str] = Counter()
     known = {d.id for d in drafts}
-    if bad := next((k for k in said if k not in known), ""): raise DataError(f"{bad!r} is none of the {len(drafts)} questions", "join_expressions", "give the questions that the page was made of")
+    if bad := next((k for k in said if k not in known), ""):
+        raise DataError(f"{bad!r} is none of the {len(drafts)} questions", "join_expressions", "give the questions that the page was made of")
     for d in drafts:
         kept = _kept(d, [e for part in said.get(d.id, ()) for e in part], keep, counts)
         if len(kept) >= max(1, least): files[f"{d.topic}/{d.split}"].append(d.with_expressions(kept))

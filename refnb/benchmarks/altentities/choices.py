@@ -30,7 +30,8 @@ def _others(q: AltQuestion, things: _Things, n: int, rng: random.Random) -> list
     "So many things that a question does not offer, no two of one name; a longer draw begins with a shorter one."
     taken = {x.name for c in q.choices for x in (c, things.pages.get(c.wikipedia_url, c))}
     out: list[Alternative] = []
-    if n > (left := len(things.names) - len(taken & things.names)): raise DataError(f"{n} more choices are wanted, and {left} other names are there", f"question {q.key}", "ask for fewer choices, or read more questions at once")
+    if n > (left := len(things.names) - len(taken & things.names)):
+        raise DataError(f"{n} more choices are wanted, and {left} other names are there", f"question {q.key}", "ask for fewer choices, or read more questions at once")
     while len(out) < n:
         if (c := things.every[rng.randrange(len(things.every))]).name not in taken:
             taken.add(c.name)
@@ -45,7 +46,8 @@ def _offering(q: AltQuestion, choices: Sequence[Alternative]) -> AltQuestion:
 
 def _with_more(q: AltQuestion, things: _Things, n: int, seed: int) -> AltQuestion:
     rng, choices = random.Random(f"{seed}:{q.key}:places"), list(q.choices)
-    for c in _others(q, things, n - len(choices), random.Random(f"{seed}:{q.key}")): choices.insert(rng.randrange(len(choices) + 1), c)
+    for c in _others(q, things, n - len(choices), random.Random(f"{seed}:{q.key}")):
+        choices.insert(rng.randrange(len(choices) + 1), c)
     return _offering(q, choices)
 
 def more_choices(questions: Sequence[AltQuestion], n: int, seed: int = 0) -> list[AltQuestion]:
@@ -81,7 +83,8 @@ def _said_of(questions: Sequence[AltQuestion]) -> dict[tuple[str, str], list[tup
     out: dict[tuple[str, str], dict[str, tuple[str, AltQuestion]]] = {}
     for q in questions:
         for e in filter(is_plain, q.expressions):
-            if words := " ".join(words_in(e.lower())): out.setdefault((q.domain, words), {}).setdefault(q.target, (e, q))
+            if words := " ".join(words_in(e.lower())):
+                out.setdefault((q.domain, words), {}).setdefault(q.target, (e, q))
     return {k: list(v.values()) for k, v in out.items() if len({q.meant.name for _, q in v.values()}) == len(v) > 1}
 
 def _place(e: str, q: AltQuestion) -> str: return f"{q.key}-{q.expressions.index(e)}"

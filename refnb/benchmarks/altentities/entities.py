@@ -31,9 +31,12 @@ class Entity(Record):
 
     def fault(self) -> str:
         "What is wrong with the values, or nothing."
-        if bad := next((f for f in ("name", "url") if not in_one_form(getattr(self, f)).strip()), ""): return f"field {bad}: is empty"
-        if self.domain not in ("books", "recipes", "songs"): return f"field domain: unknown domain {self.domain!r}; {'the files call it songs' if self.domain == 'music' else nearest(self.domain, ('books', 'recipes', 'songs'))}"
-        if twice := [h for h, n in Counter(map(_heading, self.sections)).items() if n > 1]: return f"field sections: {twice[0]!r} stands twice"
+        if bad := next((f for f in ("name", "url") if not in_one_form(getattr(self, f)).strip()), ""):
+            return f"field {bad}: is empty"
+        if self.domain not in ("books", "recipes", "songs"):
+            return f"field domain: unknown domain {self.domain!r}; {'the files call it songs' if self.domain == 'music' else nearest(self.domain, ('books', 'recipes', 'songs'))}"
+        if twice := [h for h, n in Counter(map(_heading, self.sections)).items() if n > 1]:
+            return f"field sections: {twice[0]!r} stands twice"
         return ""
 
 def _heading(text: str) -> str: return " ".join(text.lower().split())
@@ -51,10 +54,12 @@ def _from_row(row: Mapping[str, str]) -> dict:
 def _columns(heads: Sequence[str], where: str):
     "Refuse a first line that leaves something out, or says it twice."
     known, do = (*PLAIN, "templates"), "known: " + ", ".join((*PLAIN, "templates", "section:…", "attribute:…")) + "; columns are divided by commas"
-    for bad in (h for h in heads if h not in known and not re.match("section:|attribute:.", h)): raise FormatError(f"unknown column {bad!r}", where, do)
+    for bad in (h for h in heads if h not in known and not re.match("section:|attribute:.", h)):
+        raise FormatError(f"unknown column {bad!r}", where, do)
     for h, n in Counter(heads).items():
         if n > 1: raise FormatError(f"the column {h!r} stands twice", where, "keep one of them")
-    for lost in (f for f in ("name", "url", "domain") if f not in heads): raise FormatError(f"has no column {lost!r}", where, do)
+    for lost in (f for f in ("name", "url", "domain") if f not in heads):
+        raise FormatError(f"has no column {lost!r}", where, do)
 
 def _csv_rows(path: str|Path) -> Iterable[tuple[int, dict[str, str]]]:
     "Rows of a CSV file with the lines on which they begin."
@@ -62,20 +67,24 @@ def _csv_rows(path: str|Path) -> Iterable[tuple[int, dict[str, str]]]:
     n, heads = next(rows, (1, []))
     if heads: _columns(heads, at_line(str(path), n))
     for n, row in rows:
-        if len(row) != len(heads): raise FormatError("has another number of fields than the header", at_line(str(path), n))
+        if len(row) != len(heads):
+            raise FormatError("has another number of fields than the header", at_line(str(path), n))
         yield n, dict(zip(heads, row, strict=True))
 
 def _csv(path: str|Path) -> Iterable[Entity]:
     for n, row in _csv_rows(path):
         try: yield msgspec.convert(_from_row(row), Entity)
-        except (msgspec.ValidationError, ValueError) as e: raise FormatError(str(e).partition(" - at")[0], at_line(str(path), n)) from None
+        except (msgspec.ValidationError, ValueError) as e:
+            raise FormatError(str(e).partition(" - at")[0], at_line(str(path), n)) from None
 
 # %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #f89c2786
 def read_entities(path: str|Path) -> list[Entity]:
     "Read entities in order from a table: JSONL, or CSV if its name ends so; plain or .gz."
     name = Path(path).name.lower().removesuffix(".gz")
-    if name.endswith((".tsv", ".xlsx")): raise FormatError("is no table that can be read", str(path), "give JSONL, an object a line, or CSV, with commas and in UTF-8")
-    if not name.endswith(".csv") and read_bytes(path).lstrip()[:1] == b"[": raise FormatError("is one JSON list", at_line(str(path), 1), "give an object a line, without commas between them")
+    if name.endswith((".tsv", ".xlsx")):
+        raise FormatError("is no table that can be read", str(path), "give JSONL, an object a line, or CSV, with commas and in UTF-8")
+    if not name.endswith(".csv") and read_bytes(path).lstrip()[:1] == b"[":
+        raise FormatError("is one JSON list", at_line(str(path), 1), "give an object a line, without commas between them")
     got = list(_csv(path) if name.endswith(".csv") else read_jsonl(path, Entity))
     if not got: raise FormatError("has no entities", str(path))
     return _distinct(got, str(path))
@@ -85,7 +94,8 @@ def _distinct(entities: Iterable[Entity], where: str = "") -> list[Entity]:
     entities = list(entities)
     first: dict[str, int] = {}
     for n, e in enumerate(entities, 1):
-        if (before := first.setdefault(e.url, n)) != n: raise FormatError(f"{e.url} is entity {before} already", ", ".join(filter(None, [where, f"entity {n}", "field url"])), "keep one of the two")
+        if (before := first.setdefault(e.url, n)) != n:
+            raise FormatError(f"{e.url} is entity {before} already", ", ".join(filter(None, [where, f"entity {n}", "field url"])), "keep one of the two")
     return entities
 
 # %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #66041107
@@ -177,7 +187,8 @@ def _texts(e: Entity) -> Iterable[str]: return (e.name, *e.sections.values(), *m
 def _denier(words: Sequence[str]) -> re.Pattern|None:
     return re.compile(r"(?<!\w)(?:" + "|".join(r"\s+".join(map(re.escape, w.split())) for w in sorted(words, key=len, reverse=True)) + r")(?!\w)", re.I) if words else None
 
-def _is_food(e: Entity, f: Filters) -> bool: return any(_heading(t) in f.food for t in e.templates) or bool(section_text(e, "ingredients"))
+def _is_food(e: Entity, f: Filters) -> bool:
+    return any(_heading(t) in f.food for t in e.templates) or bool(section_text(e, "ingredients"))
 
 def _why_dropped(e: Entity, f: Filters = Filters(), denier: re.Pattern|None = None) -> str:
     "The first filter that drops an entity; the number of songs is another matter."

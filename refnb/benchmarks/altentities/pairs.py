@@ -91,12 +91,15 @@ def _encoded(encoder: Encoder, texts: Sequence[str]):
     "What an encoder says, if it can be."
     from scipy import sparse
     got, do = encoder(texts), "let it give one row of numbers for each text"
-    if getattr(got, "ndim", 0) != 2 or got.shape[0] != len(texts) or not got.shape[1]: raise DataError(f"the encoder gave {tuple(got.shape) if hasattr(got, 'shape') else type(got).__name__} for {len(texts)} texts", "encoded", do)
+    if getattr(got, "ndim", 0) != 2 or got.shape[0] != len(texts) or not got.shape[1]:
+        raise DataError(f"the encoder gave {tuple(got.shape) if hasattr(got, 'shape') else type(got).__name__} for {len(texts)} texts", "encoded", do)
     try: got = sparse.csr_matrix(got) if sparse.issparse(got) else np.asarray(got)
-    except (TypeError, ValueError, RuntimeError) as e: raise DataError(f"what the encoder gave is no table of numbers ({e})", "encoded", do) from None
+    except (TypeError, ValueError, RuntimeError) as e:
+        raise DataError(f"what the encoder gave is no table of numbers ({e})", "encoded", do) from None
     if got.dtype.kind not in "fiub": raise DataError(f"the encoder gave values of type {got.dtype}", "encoded", do)
     values = np.asarray(got.data if sparse.issparse(got) else got)
-    if not np.isfinite(values).all(): raise DataError("the encoder gave a number that is none", "encoded", "look at its texts: is one empty?")
+    if not np.isfinite(values).all():
+        raise DataError("the encoder gave a number that is none", "encoded", "look at its texts: is one empty?")
     if not values.any(): raise DataError("the encoder gave nothing but zeros", "encoded", do)
     return _unit_rows(got if got.dtype.kind == "f" else got.astype(np.float32))
 
@@ -109,7 +112,8 @@ def _nearest_rows(vectors: Any, rows: Sequence[int]|None = None, block: int = 10
     at, best = np.full(len(asked), -1), np.full(len(asked), -np.inf, np.float32)
     for a in range(0, len(asked), block):
         here = asked[a:a + block]
-        for b in range(0, n, width): _improve(at[a:a + block], best[a:a + block], _cosines(vectors, here, b, b + width), here, b)
+        for b in range(0, n, width):
+            _improve(at[a:a + block], best[a:a + block], _cosines(vectors, here, b, b + width), here, b)
     return at, best
 
 def _cosines(vectors, rows: np.ndarray, start: int, end: int) -> np.ndarray:
@@ -185,7 +189,8 @@ def _similar_name_pairs(pool: Sequence[Entity], rng: random.Random, edits: int =
         return as_seen(told[0]) != as_seen(told[1]) and Levenshtein.distance(*told) <= edits
     for batch in _batches(titles, edits, rng.sample(range(len(titles)), len(titles))):
         both = [(groups[titles[a]], groups[titles[b]]) for a, b in batch if close(titles[a], titles[b])]
-        for n, k in _spread([len(a)*len(b) for a, b in both], rng): yield both[n][0][k // len(both[n][1])], both[n][1][k % len(both[n][1])]
+        for n, k in _spread([len(a)*len(b) for a, b in both], rng):
+            yield both[n][0][k // len(both[n][1])], both[n][1][k % len(both[n][1])]
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #448df054
 def told_names(a: Entity, b: Entity) -> tuple[str, str]:
@@ -291,8 +296,10 @@ def draw(c: Candidates, domain: str, wanted: Mapping[str, int]|None = None, seed
     """Draw pairs of a domain in random order, no pair twice; `wanted` is by sampling method, None:
     as many as the paper has. Similar titles have at most `edits` edits between them; `encoder` makes rows of texts."""
     wanted = wanted_pairs(domain) if wanted is None else wanted
-    if bad := next((m for m in wanted if m not in USED[the_domain(domain).upper()]), ""): raise CallError(f"{bad!r} is no sampling method of {domain}", "draw", nearest(bad, USED[domain.upper()]))
-    if few := next((m for m in wanted if wanted[m] < 0), ""): raise CallError(f"{wanted[few]} pairs of {few}", "draw", "say 0 or more")
+    if bad := next((m for m in wanted if m not in USED[the_domain(domain).upper()]), ""):
+        raise CallError(f"{bad!r} is no sampling method of {domain}", "draw", nearest(bad, USED[domain.upper()]))
+    if few := next((m for m in wanted if wanted[m] < 0), ""):
+        raise CallError(f"{wanted[few]} pairs of {few}", "draw", "say 0 or more")
     rng, out = random.Random(f"{seed}:{domain}"), []
     used: set[frozenset[str]] = set()
     pools = {s: p for s in SECTIONS[domain.upper()] if len(p := sorted(c.of(domain, s), key=lambda e: e.url)) > 1}
@@ -308,7 +315,8 @@ SHARES = {"train": .70, "dev": .15, "test": .15}
 
 def _together(drawn: Sequence[Drawn], apart: str = "targets") -> list[list[int]]:
     "Which questions must be in one split."
-    if apart not in ("targets", "entities"): raise CallError(f"unknown way to split {apart!r}", do=nearest(apart, ("targets", "entities")))
+    if apart not in ("targets", "entities"):
+        raise CallError(f"unknown way to split {apart!r}", do=nearest(apart, ("targets", "entities")))
     groups = defaultdict(list)
     roots = _roots(drawn) if apart == "entities" else None
     for i, d in enumerate(drawn): groups[roots[d.target] if roots else d.target].append(i)

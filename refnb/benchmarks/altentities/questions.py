@@ -72,7 +72,8 @@ class Written(Record):
     def fault(self) -> str: return _fault(self)
 
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #682a58e0
-def _unknown(field: str, value: str, known: Iterable[str]) -> str: return f"field {field}: unknown value {value!r}; {nearest(value, known)}"
+def _unknown(field: str, value: str, known: Iterable[str]) -> str:
+    return f"field {field}: unknown value {value!r}; {nearest(value, known)}"
 
 def _fault(w: Written) -> str:
     n, at, urls = len(w.choices), w.target_index, [c.wikipedia_url for c in w.choices]
@@ -102,7 +103,8 @@ class AltQuestion(Written):
     def method(self) -> str: return METHODS[self.sampling_method]
     @property
     def section(self) -> str: return "none" if self.domain == "SONGS" else self.description_section or "main"
-    def __repr__(self) -> str: return f"AltQuestion({self.key!r}, {self.question!r}, {len(self.expressions)} expressions)"
+    def __repr__(self) -> str:
+        return f"AltQuestion({self.key!r}, {self.question!r}, {len(self.expressions)} expressions)"
     def _repr_html_(self) -> str: return _page(self)
 
 def _placed(w: Written, split: str, number: int) -> AltQuestion:
@@ -142,10 +144,14 @@ def _of_a_choice(c: Alternative, domain: str) -> list[str]:
     out = [f"{f}: is empty" for f in _FILLED if not getattr(c, f).strip()]
     if c.infobox and not c.infobox.startswith(": "): out.append("infobox: does not begin with a colon and its template")
     if not c.unshown_background.startswith(c.infobox): out.append("unshown_background: does not begin with the infobox")
-    if (n := len(c.unshown_background)) >= LONGEST: out.append(f"unshown_background: has {n:,} characters, the release cuts before {LONGEST:,}")
-    if (n := len(c.description)) > SHOWN: out.append(f"description: has {n:,} characters, the release shows {SHOWN} at most")
-    if domain != "SONGS" and _TAG.search(c.description): out.append("description: has HTML, which the release has in songs alone")
-    if bool(c.image_url) != (domain == "RECIPES"): out.append(f"image_url: {'is missing' if domain == 'RECIPES' else 'is of recipes alone'}")
+    if (n := len(c.unshown_background)) >= LONGEST:
+        out.append(f"unshown_background: has {n:,} characters, the release cuts before {LONGEST:,}")
+    if (n := len(c.description)) > SHOWN:
+        out.append(f"description: has {n:,} characters, the release shows {SHOWN} at most")
+    if domain != "SONGS" and _TAG.search(c.description):
+        out.append("description: has HTML, which the release has in songs alone")
+    if bool(c.image_url) != (domain == "RECIPES"):
+        out.append(f"image_url: {'is missing' if domain == 'RECIPES' else 'is of recipes alone'}")
     return out
 
 _TAG = re.compile(r"</?[a-zA-Z][^<>]*>")
@@ -155,19 +161,25 @@ def _of_a_pair(q: Written) -> list[str]:
     "What does not fit the way in which the choices became a pair."
     from rapidfuzz.distance import Levenshtein
     a, b, *_ = names = [c.name for c in q.choices]
-    if q.sampling_method not in USED[q.domain]: return [f"sampling_method: {q.sampling_method} is not used for {q.domain}"]
+    if q.sampling_method not in USED[q.domain]:
+        return [f"sampling_method: {q.sampling_method} is not used for {q.domain}"]
     if len(set(map(as_seen, names))) < len(names): return ["choices: two have one name"]
-    if q.domain != "SONGS" and len({c.description for c in q.choices if c.description}) < sum(bool(c.description) for c in q.choices): return ["choices: two have one description"]
-    if q.sampling_method == "SAME_NAME" and as_seen(bare_title(a)) != as_seen(bare_title(b)): return ["choices: the names differ by more than what stands in parentheses"]
-    if q.sampling_method == "SIMILAR_NAME" and (n := Levenshtein.distance(a, b)) > 3: return [f"choices: the names are {n} edits apart, similar titles at most 3"]
+    if q.domain != "SONGS" and len({c.description for c in q.choices if c.description}) < sum(bool(c.description) for c in q.choices):
+        return ["choices: two have one description"]
+    if q.sampling_method == "SAME_NAME" and as_seen(bare_title(a)) != as_seen(bare_title(b)):
+        return ["choices: the names differ by more than what stands in parentheses"]
+    if q.sampling_method == "SIMILAR_NAME" and (n := Levenshtein.distance(a, b)) > 3:
+        return [f"choices: the names are {n} edits apart, similar titles at most 3"]
     return []
 
 def departures(q: Written) -> list[str]:
     "List what no question of the release has, each as `field: fault`."
     out = [f"choices[{i}].{x}" for i, c in enumerate(q.choices) for x in _of_a_choice(c, q.domain)]
     if len(q.choices) != 2: out.append(f"choices: {len(q.choices)} of them, the release has two")
-    if q.description_section not in SECTIONS[q.domain]: out.append(f"description_section: {q.description_section!r} is not a section of {q.domain}")
-    if q.question != asked_as([c.name for c in q.choices], q.domain): out.append("question: does not name the choices by the template")
+    if q.description_section not in SECTIONS[q.domain]:
+        out.append(f"description_section: {q.description_section!r} is not a section of {q.domain}")
+    if q.question != asked_as([c.name for c in q.choices], q.domain):
+        out.append("question: does not name the choices by the template")
     return out + _of_a_pair(q)
 
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #b3475e9a
@@ -181,7 +193,8 @@ def _misread(e: Exception, text: str, where: str) -> FormatError:
     "The error for what msgspec or a record's own check refused."
     said = re.fullmatch(r"(?:field ([^:]+): )?(.*?)(?: - at `\$\[(\d+)\]\.?(.*)`)?", str(e), re.S)
     inner, what, n, outer = said.groups() if said else (None, str(e), None, None)
-    if n is None and "truncated" in what: return FormatError(f"the file ends in question {_whole(text)}", where, "get it again")
+    if n is None and "truncated" in what:
+        return FormatError(f"the file ends in question {_whole(text)}", where, "get it again")
     return FormatError(what, _at(where, n, ".".join(x for x in (outer, inner) if x)))
 
 def _whole(text: str) -> int:
@@ -217,7 +230,8 @@ def parse_altentities(data: bytes, where: str = "", split: str = "given", domain
     if check not in _CHECKS: raise CallError(f"unknown check {check!r}", do=nearest(check, _CHECKS))
     got = _decoded(utf8(data, where), where)
     if not got: raise FormatError("has no questions", where)
-    if domain and (odd := [n for n, q in enumerate(got) if q.domain != DOMAINS[the_domain(domain)]]): raise FormatError(f"{got[odd[0]].domain} in a file of {domain}", _at(where, odd[0], "domain"))
+    if domain and (odd := [n for n, q in enumerate(got) if q.domain != DOMAINS[the_domain(domain)]]):
+        raise FormatError(f"{got[odd[0]].domain} in a file of {domain}", _at(where, odd[0], "domain"))
     if check == "release": _refuse_departures(got, where)
     return [_placed(q, split, n) for n, q in enumerate(got)]
 
@@ -229,7 +243,8 @@ def read_altentities(path: str|Path, split: str = "", domain: str = "", check: C
 
 def the_domain(name: str) -> str:
     "Return a domain's name if it is one: books, recipes, songs."
-    if name not in DOMAINS: raise CallError(f"unknown domain {name!r}", do="the files call it songs" if name == "music" else nearest(name, DOMAINS))
+    if name not in DOMAINS:
+        raise CallError(f"unknown domain {name!r}", do="the files call it songs" if name == "music" else nearest(name, DOMAINS))
     return name
 
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #2f3ed019
@@ -333,7 +348,8 @@ def altentities_task(domain: str, setting: str, split: str) -> str:
 def read_altentities_task(name: str) -> tuple[str, Setting, str]:
     "Read domain, setting and split from a task's path, such as altentities/books/oracle/test."
     bits = name.split("/")
-    if len(bits) != 4 or bits[0] != "altentities": raise CallError(f"unknown task {name!r}", do="tasks look like altentities/books/oracle/test")
+    if len(bits) != 4 or bits[0] != "altentities":
+        raise CallError(f"unknown task {name!r}", do="tasks look like altentities/books/oracle/test")
     altentities_file(bits[1], bits[3])
     return bits[1], the_setting(bits[2], bits[1]), bits[3]
 

@@ -69,7 +69,8 @@ def _meant(q: Question, removed: str = "") -> str:
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #df8c7aa8
 def _doubled_option(c: _Case) -> bool: return len(set(c.names)) < len(c.names)
 
-def _right_doubled(c: _Case) -> bool: return bool(c.q.right) and any(c.names.count(c.q.options[i].name) > 1 for i in c.q.right)
+def _right_doubled(c: _Case) -> bool:
+    return bool(c.q.right) and any(c.names.count(c.q.options[i].name) > 1 for i in c.q.right)
 
 def _twin_options(c: _Case) -> bool:
     "Two options differ in nothing but case, punctuation or articles."
@@ -133,7 +134,8 @@ def _answer_inside(c: _Case) -> bool|None:
     return not c.none and bool(c.entity) and _content(c.entity) <= set(_words_in(c.mention)) if _told(c) else None
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #44aa7995
-def _mention_is_option(c: _Case) -> bool|None: return _bare(c.mention) in {_bare(n) for n in c.names} if _told(c) else None
+def _mention_is_option(c: _Case) -> bool|None:
+    return _bare(c.mention) in {_bare(n) for n in c.names} if _told(c) else None
 
 def _mention_like_wrong(c: _Case) -> bool|None:
     "The mention is like a wrong option, and more than like the right one."
@@ -398,7 +400,8 @@ class Counted:
 
     def wide(self) -> "pd.DataFrame":
         "A row per flag, a column per group of questions."
-        def shown(n: int, of: int, questions: int) -> str: return "–" if not of else f"{n:,} of {of:,}" if of < questions else f"{n:,} ({100*n/of:.1f} %)" if n else "0"
+        def shown(n: int, of: int, questions: int) -> str:
+            return "–" if not of else f"{n:,} of {of:,}" if of < questions else f"{n:,} ({100*n/of:.1f} %)" if n else "0"
         cells = [shown(*row) for row in self.df[["count", "of", "questions"]].itertuples(index=False)]
         return self.df.assign(shown=cells).pivot(index="title", columns="column", values="shown").reindex(index=self.df.title.unique(), columns=self.df.column.unique()).rename_axis(index=None, columns=None)
 
@@ -416,7 +419,8 @@ def audit_table(df: "pd.DataFrame", by: Sequence[str] = ("corpus", "type")) -> C
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #02bd61f1
 def flagged(questions: Iterable[Question], df: "pd.DataFrame", *flags: str) -> list[Question]:
     "Return the audited questions, in order, that have all of these flags; `df` is the audit."
-    if lost := [f for f in flags if f not in df]: raise CallError(f"the audit has no flag {lost[0]!r}", do="flags that need documents come from audit_built" if lost[0] in FLAGS else f"known: {', '.join(FLAGS)}")
+    if lost := [f for f in flags if f not in df]:
+        raise CallError(f"the audit has no flag {lost[0]!r}", do="flags that need documents come from audit_built" if lost[0] in FLAGS else f"known: {', '.join(FLAGS)}")
     ids = set(df.id[df[list(flags)].fillna(False).all(axis=1)])
     return [q for q in questions if q.id in ids]
 
@@ -460,7 +464,8 @@ def overlap(parts: Mapping[str, Sequence[Question]]) -> "pd.DataFrame":
     Columns: a, b, what; how many each has, shares, and the questions that touch something shared."""
     have = {name: {what: Counter(k for q in qs if (k := key(q)) is not None) for what, key in _SHARED.items()} for name, qs in parts.items()}
     blind = {name for name, qs in parts.items() if not any(q.text for q in qs)}
-    def one(a: str, b: str, what: str) -> dict: return {"a": a, "b": b, "what": what} | ({} if what in ("sentences", "places") and {a, b} & blind else _both(have[a][what], have[b][what]))
+    def one(a: str, b: str, what: str) -> dict:
+        return {"a": a, "b": b, "what": what} | ({} if what in ("sentences", "places") and {a, b} & blind else _both(have[a][what], have[b][what]))
     rows = [one(a, b, what) for a, b in combinations(parts, 2) for what in _SHARED]
     columns = ["a", "b", "what", "in_a", "in_b", "shared", *(f"{c}_{x}" for c in ("share", "questions", "share_questions") for x in "ab")]
     return pd.DataFrame(rows, columns=columns).astype({c: "Int64" for c in ("in_a", "in_b", "shared", "questions_a", "questions_b")})

@@ -55,7 +55,8 @@ class Rules(Record):
         for name, low in dict(min_tokens=0, window=1, most=1, test=0, max_chars=1, min_entities=1, options=0, context=0).items():
             if getattr(self, name) < low: return f"the rule {name} is {getattr(self, name)}, the least is {low}"
         for name in ("max_others", "none_share"):
-            if not 0 <= getattr(self, name) <= 1: return f"the rule {name} is {getattr(self, name)}, not a share from 0 to 1"
+            if not 0 <= getattr(self, name) <= 1:
+                return f"the rule {name} is {getattr(self, name)}, not a share from 0 to 1"
         return "of the questions more would be test questions than there are" if self.test > self.most else "the rule options is 1: one option is no choice" if self.options == 1 else ""
 
 RELEASED = Rules()
@@ -64,8 +65,10 @@ PAPER = Rules(mode="paper", count="words", min_entities=2, distinct=True, posses
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #e25ec22f
 def _the_rules(mode: str = "released", **changed) -> Rules:
     "The rules of a mode, with some changed."
-    if mode not in (modes := {"released": RELEASED, "paper": PAPER}): raise CallError(f"unknown mode {mode!r}", do=nearest(mode, modes))
-    if bad := set(changed) - set(Rules.__struct_fields__): raise CallError(f"unknown rule {min(bad)!r}", do=nearest(min(bad), Rules.__struct_fields__))
+    if mode not in (modes := {"released": RELEASED, "paper": PAPER}):
+        raise CallError(f"unknown mode {mode!r}", do=nearest(mode, modes))
+    if bad := set(changed) - set(Rules.__struct_fields__):
+        raise CallError(f"unknown rule {min(bad)!r}", do=nearest(min(bad), Rules.__struct_fields__))
     try: return modes[mode].changed(**changed)
     except ValueError as e: raise CallError(str(e)) from None
 
@@ -257,9 +260,11 @@ def _reason(story: Story, rules: Rules) -> str:
     n, text = words_of(tokens) if rules.count == "words" else len(tokens), " ".join(tokens)
     if not d.clusters: return "no clusters"
     if not d.sentences: return "no text"
-    if mark := next((m for m in MARKS if m in text), ""): return f"the text holds {mark!r}, with which prompts mark the mention"
+    if mark := next((m for m in MARKS if m in text), ""):
+        return f"the text holds {mark!r}, with which prompts mark the mention"
     if n < rules.min_tokens: return f"{n:,} {rules.count}, fewer than {rules.min_tokens:,}"
-    if (k := sum(map(bool, d.names))) < rules.min_entities: return f"{k} named clusters, fewer than {rules.min_entities}"
+    if (k := sum(map(bool, d.names))) < rules.min_entities:
+        return f"{k} named clusters, fewer than {rules.min_entities}"
     others = sum(len(c) for i, c in enumerate(d.clusters) if not (d.names and d.names[i]))/len(story.words)
     return f"{100*others:.1f} % of the mentions have no named entity, more than {100*rules.max_others:g} %" if others > rules.max_others else ""
 
@@ -283,7 +288,8 @@ def _pool_of(docs: Iterable[Document], rules: Rules = RELEASED, read: Mapping[st
         t = mention_table(story, rules)
         stories[key] = story
         tables.append(t[t.entity != ""].assign(corpus=str(d.meta.get("corpus", ""))))
-    if not tables: raise DataError(f"none of the {len(rejected)} documents can be used{': ' + '; '.join(sorted(set(rejected.values()))[:3]) if rejected else ''}", "IdentifyMe", "loosen the rules, or name more clusters")
+    if not tables:
+        raise DataError(f"none of the {len(rejected)} documents can be used{': ' + '; '.join(sorted(set(rejected.values()))[:3]) if rejected else ''}", "IdentifyMe", "loosen the rules, or name more clusters")
     return Pool(rules, stories, rejected, pd.concat(tables, ignore_index=True))
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #eb60502f
@@ -295,7 +301,8 @@ def candidates(pool: Pool, kind: str, corpus: str = "", rules: Rules|None = None
     mentions, in order. `rules` are other thresholds than the pool's; its window stays."""
     r, t = rules or pool.rules, pool.mentions
     t = t[(t.kind == kind) & (t.corpus == corpus)] if corpus else t[t.kind == kind]
-    if kind == "PRON": return t[(t.pronoun_class >= 0) & (t.net >= r.min_net)] if r.hard else t[~t.words.str.lower().isin(PLURAL)]
+    if kind == "PRON":
+        return t[(t.pronoun_class >= 0) & (t.net >= r.min_net)] if r.hard else t[~t.words.str.lower().isin(PLURAL)]
     short = t.words.str.len() <= r.max_chars
     return t[short & (t.fuzzy <= r.max_fuzzy)] if r.hard else t[short]
 
@@ -321,7 +328,8 @@ def _settle(points: np.ndarray, ids: list[str], ranks: Mapping[str, int]) -> lis
     for a, b in zip(edges, edges[1:]):
         known = {i: ranks[ids[i]] for i in range(a, b) if ids[i] in ranks}
         if not known: continue
-        if wrong := next((i for i, r in known.items() if not a <= r < b), None): raise DataError(f"its rank would be {known[wrong]}, its {points[wrong]:g} points put it from {a} to {b - 1}", ids[wrong], "are the documents and names those of the release?")
+        if wrong := next((i for i, r in known.items() if not a <= r < b), None):
+            raise DataError(f"its rank would be {known[wrong]}, its {points[wrong]:g} points put it from {a} to {b - 1}", ids[wrong], "are the documents and names those of the release?")
         free = iter([r for r in range(a, b) if r not in set(known.values())])
         for i in range(a, b): out[i] = known[i] if i in known else next(free)
     return out
@@ -372,10 +380,13 @@ def _page_of(story: Story, order: Sequence[str]|None = None, genders: Mapping[st
     d, tokens = story.doc, story.doc.tokens
     at = [0, *accumulate(len(t) + 1 for t in tokens)][:-1]
     names = d.names or ("",)*len(d.clusters)
-    if order is not None and sorted(order) != sorted(filter(None, names)): raise DataError("the names in their order are not those of the clusters", d.doc_key)
-    if order is None: order = [names[i] for i in sorted(range(len(names)), key=lambda i: -len(d.clusters[i])) if names[i]]
+    if order is not None and sorted(order) != sorted(filter(None, names)):
+        raise DataError("the names in their order are not those of the clusters", d.doc_key)
+    if order is None:
+        order = [names[i] for i in sorted(range(len(names)), key=lambda i: -len(d.clusters[i])) if names[i]]
     classes: dict[str, list[int]] = {}
-    for c, k in zip(story.cluster.tolist(), story.classes.tolist(), strict=True): classes.setdefault(names[c], []).append(k)
+    for c, k in zip(story.cluster.tolist(), story.classes.tolist(), strict=True):
+        classes.setdefault(names[c], []).append(k)
     told = {n: gender_of(c) for n, c in classes.items() if n} | dict(genders or {})
     entity = [names[c] for c in story.cluster]
     by_class: dict[int, list[int]] = {}
@@ -537,7 +548,8 @@ def build_identifyme(
         got = {kind: _picked(pool, kind, corpus, known.ranks) for kind in KINDS}
         for split in ("test", "dev"):
             for kind in KINDS: blocks[corpus, split, kind] = _block(got[kind][split], pages, s, rules)
-    if not any(blocks.values()): raise DataError("no mention is hard enough to be asked about", "IdentifyMe", "loosen max_fuzzy or min_net, or give more documents")
+    if not any(blocks.values()):
+        raise DataError("no mention is hard enough to be asked about", "IdentifyMe", "loosen max_fuzzy or min_net, or give more documents")
     return Built(pool, blocks, pages)
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #34538df0
@@ -548,7 +560,8 @@ def _questions(b: Built, split: str, corpus: str) -> list[Question]:
     if corpus and corpus not in known: raise CallError(f"there is no corpus {corpus!r} here", do=nearest(corpus, known))
     if split not in _SETS: raise CallError(f"unknown split {split!r}", do=nearest(split, _SETS))
     corpora = [corpus] if corpus else known
-    if split in ("test", "dev", "all"): return [q for (c, s, _), qs in b.blocks.items() if split in (s, "all") and c in corpora for q in qs]
+    if split in ("test", "dev", "all"):
+        return [q for (c, s, _), qs in b.blocks.items() if split in (s, "all") and c in corpora for q in qs]
     s, p = streams(b.pool.rules.seed), b.pool
     return [q for c in corpora for kind in KINDS for q in _block(_random_set(p, int(split[6:]), kind, c), b.pages, s, p.rules)]
 
@@ -556,7 +569,8 @@ def _questions(b: Built, split: str, corpus: str) -> list[Question]:
 def _place(built: Built, id: str) -> tuple[Story, int]:
     key, _, i = id.rpartition(":")
     if key not in built.pool.stories: raise CallError(f"no story {key!r} was used", do=nearest(key, built.pool.stories))
-    if not i.isdigit() or int(i) >= len(built.pool.stories[key].words): raise CallError(f"there is no mention {i!r} in {key}", do=f"it has {len(built.pool.stories[key].words)}")
+    if not i.isdigit() or int(i) >= len(built.pool.stories[key].words):
+        raise CallError(f"there is no mention {i!r} in {key}", do=f"it has {len(built.pool.stories[key].words)}")
     return built.pool.stories[key], int(i)
 
 def _counts(b: Built, corpus: str, kind: str) -> dict[str, str|int]:

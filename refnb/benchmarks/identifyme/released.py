@@ -52,7 +52,8 @@ def _faults(row: dict[str, str]) -> Iterable[tuple[str, str]]:
         if row.get(field, next(iter(known))) not in known: yield field, f"unknown value {row[field]!r}"
     for field in FEATURES.values():
         digits = row.get(field, "0").removeprefix("-")
-        if not (digits.isascii() and digits.isdecimal() and len(digits) <= 9): yield field, f"{row[field]!r} is not a number"
+        if not (digits.isascii() and digits.isdecimal() and len(digits) <= 9):
+            yield field, f"{row[field]!r} is not a number"
 
 def answer_rows(key: str, s: Settings|None = None) -> list[dict[str, str]]:
     "Read the rows of a released answer file, named by owner/repo/path."
@@ -88,7 +89,8 @@ def _merge(files: dict[str, list[dict]]) -> list[dict]:
     for key, rows in files.items():
         for r in rows:
             if row_id(r) not in base: raise DataError(f"the question {row_id(r)} stands in no other file", key)
-            if bad := [c for c in shared if r[c] != base[row_id(r)][c]]: raise DataError(f"the files disagree on {bad}", f"{key}, {row_id(r)}")
+            if bad := [c for c in shared if r[c] != base[row_id(r)][c]]:
+                raise DataError(f"the files disagree on {bad}", f"{key}, {row_id(r)}")
     return list(base.values())
 
 def released_questions(s: Settings|None = None) -> list[Question]:
@@ -169,7 +171,8 @@ def dev_ranks() -> dict[str, int]:
 def corpus_is_here(corpus: str, s: Settings|None = None) -> bool:
     "Tell whether the training documents of LitBank or FantasyCoref can be had without a download."
     s, known = s or load_settings(), registry()
-    if corpus == "LitBank": return all(where(f, s) in ("cache", "local") for n in ("litbank", "litbank-splits") for f in files_of(n))
+    if corpus == "LitBank":
+        return all(where(f, s) in ("cache", "local") for n in ("litbank", "litbank-splits") for f in files_of(n))
     return all(where(known[k], s) in ("cache", "local") for k in known if k.startswith("emorynlp/FantasyCoref/data/GFT_split1/train"))
 
 def named_documents(corpus: str, s: Settings|None = None,
@@ -210,7 +213,8 @@ def lists_of_names(litbank: Built, rows: Sequence[Mapping[str, str]]) -> dict[st
             shown = python_list(r["options"], row_id(r))[:-1]
             s.options.shuffle(order := list(range(len(shown) + (k in none))))
             if k in none: continue  # one name is missing here; others of the story tell
-            if out.setdefault(r["doc_key"], got := _unshuffled(shown, order)) != got: raise DataError("its questions give two lists of names", r["doc_key"], "are the answer files those of the release?")
+            if out.setdefault(r["doc_key"], got := _unshuffled(shown, order)) != got:
+                raise DataError("its questions give two lists of names", r["doc_key"], "are the answer files those of the release?")
     return out
 
 # %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #8466234a

@@ -68,7 +68,8 @@ def text_of(sentences: tuple[Sentence, ...], shown: list[tuple[str, bool]]|None 
 @lru_cache(maxsize=1 << 17)
 def _line(i: int, w: Word) -> str:
     "A word's line after its id."
-    if len(w.token) > 17 or len(w.tag) > 9: raise DataError(f"the token {w.token!r} ({w.tag}) is too long for its column of the CoNLL file", do="tokens may have 17 characters, tags 9")
+    if len(w.token) > 17 or len(w.tag) > 9:
+        raise DataError(f"the token {w.token!r} ({w.tag}) is too long for its column of the CoNLL file", do="tokens may have 17 characters, tags 9")
     return f"0{i:6d}{w.token:>18}{w.tag:>10}    *    -    -    -    Speaker#1    *    {f'({w.entity})' if w.entity else '-'}\n"
 
 def _block(s: Sentence) -> str:
@@ -77,7 +78,8 @@ def _block(s: Sentence) -> str:
 
 def conll_of(key: str, blocks: list[str]) -> str:
     "Write one document of an id and the blocks of its sentences, without a line break at the end."
-    if len(key) > 98: raise DataError(f"the id {key!r} has {len(key)} characters, the CoNLL column holds 98", do="take a shorter name for the folder")
+    if len(key) > 98:
+        raise DataError(f"the id {key!r} has {len(key)} characters, the CoNLL column holds 98", do="take a shorter name for the folder")
     return f"#begin document ({key}); part 000\n" + "\n".join(blocks).replace("\0", key.ljust(99)) + "\n#end document"
 
 # %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #5df28e94
@@ -134,7 +136,8 @@ class _Ready(NamedTuple):
 
 def _ready(i: Instance) -> dict[str, _Ready]:
     "An instance in all scopes; the full text is put together from the other two."
-    def part(sentences: tuple[Sentence, ...]) -> _Ready: return _Ready(i, sentences, [_block(s) for s in sentences], [_tokens(s) for s in sentences], [_shown(s) for s in sentences], clusters_of(sentences, i.n))
+    def part(sentences: tuple[Sentence, ...]) -> _Ready:
+        return _Ready(i, sentences, [_block(s) for s in sentences], [_tokens(s) for s in sentences], [_shown(s) for s in sentences], clusters_of(sentences, i.n))
     k, t = part(i.knowledge), part(i.task)
     start = sum(map(len, k.sentences))
     full = _Ready(i, k.sentences + t.sentences, k.blocks + t.blocks, k.tokens + t.tokens, k.shown + t.shown, [a + [j + start for j in b] for a, b in zip(k.clusters, t.clusters, strict=True)])
@@ -211,4 +214,5 @@ def build_files(sampler: Sampler, out: str|Path, variants: Iterable[str] = tuple
 def blob_ids(sampler: Sampler, variants: Iterable[str] = tuple(VARIANTS)) -> Iterator[tuple[str, str, int]]:
     "Compute path, git blob id and bytes of the files that would be there, without writing any."
     for t in sampler.subtasks(variants):
-        for name, data in _files(t): yield name, hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest(), len(data)
+        for name, data in _files(t):
+            yield name, hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest(), len(data)

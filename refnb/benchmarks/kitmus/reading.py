@@ -27,7 +27,8 @@ def _knowledge_sentences(key: str) -> int:
     "Sentences to skip, from the id."
     if "full-text" not in key: return 0
     m = re.search(r"(\d)_ents", key)
-    if not m: raise DataError("does not say how many entities there are", f"text {key!r}", "ids of KITMUS look like kitmus/background-train/subtask_2_ents/full-text/test:0")
+    if not m:
+        raise DataError("does not say how many entities there are", f"text {key!r}", "ids of KITMUS look like kitmus/background-train/subtask_2_ents/full-text/test:0")
     return int(m[1])*(2 if any(x in key for x in ("background-inference", "background-both", "desc")) else 1)
 
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #f0f2fd35
@@ -37,7 +38,8 @@ def _pronoun_of_clusters(key: str, lengths: Iterable[int], clusters: Iterable[It
     start = sum(lengths[:k])
     task = [sorted(Span(*s) for s in c if s[0] >= start) for c in clusters]
     two, one = [c for c in task if len(c) == 2], [c for c in task if len(c) == 1]
-    if len(two) != 1 or any(len(c) > 2 for c in task): raise DataError("is no KITMUS text: after the knowledge one entity must have two mentions and all others one", f"text {key!r}", "is it gold, and of a scope with a task?")
+    if len(two) != 1 or any(len(c) > 2 for c in task):
+        raise DataError("is no KITMUS text: after the knowledge one entity must have two mentions and all others one", f"text {key!r}", "is it gold, and of a scope with a task?")
     candidates = sorted([two[0][0], *(c[0] for c in one)])
     right = candidates.index(two[0][0])
     return Pronoun(key, tuple(candidates), right, two[0][1], {"entities": len(candidates), "position": right + 1, **fields})
@@ -104,7 +106,8 @@ def _inside(clusters: Iterable[Iterable], size: int, key: str) -> list:
     "Clusters of spans that lie in the text; another text's would score as if nobody had been named."
     found = list(clusters)
     for s in (s for c in found for s in c):
-        if not 0 <= s[0] <= s[1] < size: raise DataError(f"{list(s)} is not a span of the {size} tokens", f"text {key!r}", "is it of another text, or does it count word pieces?")
+        if not 0 <= s[0] <= s[1] < size:
+            raise DataError(f"{list(s)} is not a span of the {size} tokens", f"text {key!r}", "is it of another text, or does it count word pieces?")
     return found
 
 def _of_tokens(key: str, sentences: Sequence[Sequence[str]], clusters: Iterable[Iterable]) -> Text:
@@ -120,8 +123,10 @@ def _read_gold(path: str|Path) -> dict[str, Text]:
 def _golds(data: bytes, where: str = "") -> dict[str, Text]:
     "The pronouns of gold in any format."
     form = format_of(data)
-    if form == "conll": texts = [_of_tokens(_plain_key(d.doc_key), d.sentences, d.clusters) for d in parse_conll(data, where)]
-    elif form == "jsonl": texts = [_of_tokens(r.doc_key, r.sentences or [], r.clusters or []) for _, r in _lines(data, where)]
+    if form == "conll":
+        texts = [_of_tokens(_plain_key(d.doc_key), d.sentences, d.clusters) for d in parse_conll(data, where)]
+    elif form == "jsonl":
+        texts = [_of_tokens(r.doc_key, r.sentences or [], r.clusters or []) for _, r in _lines(data, where)]
     elif form == "gap": texts = [_of_row(r) for r in parse_gap_rows(data, where)]
     else: raise FormatError("is no gold: readable are CoNLL, JSON lines and GAP's table", where)
     out = _once(((t.gold.id, t) for t in texts), where)
@@ -145,7 +150,8 @@ def _char_span(s, tokens: list[str], starts: tuple[int, ...]) -> Span:
 def _joined(t: Text, clusters: Iterable, sentences) -> tuple[int, ...]:
     "The candidates that predicted clusters join with the pronoun; gold of a table counts characters, so the prediction's tokens are needed."
     if not t.text: return linked(t.gold, _of_the_text(t, clusters, sentences or ()))
-    if not sentences: raise DataError("has no text, and gold counts characters", f"text {t.gold.id!r}", "score it against gold in CoNLL or JSON lines")
+    if not sentences:
+        raise DataError("has no text, and gold counts characters", f"text {t.gold.id!r}", "score it against gold in CoNLL or JSON lines")
     tokens = [x for s in sentences for x in s]
     starts = _starts(tokens)
     return linked(t.gold, [[_char_span(s, tokens, starts) for s in c] for c in _inside(clusters, len(tokens), t.gold.id)])
@@ -153,7 +159,8 @@ def _joined(t: Text, clusters: Iterable, sentences) -> tuple[int, ...]:
 def _of_the_text(t: Text, clusters: Iterable, sentences: Sequence[Sequence[str]]) -> list:
     "Clusters in tokens, if these are the gold's; word pieces, of which there are more, cannot be compared with words."
     tokens = tuple(chain.from_iterable(sentences))
-    if len(tokens) == len(t.tokens) and (told := other_words(t.tokens, tokens)): raise DataError(told, f"text {t.gold.id!r}", "is it the prediction for another file?")
+    if len(tokens) == len(t.tokens) and (told := other_words(t.tokens, tokens)):
+        raise DataError(told, f"text {t.gold.id!r}", "is it the prediction for another file?")
     return _inside(clusters, len(t.tokens), t.gold.id)
 
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #ba91c490
@@ -163,7 +170,8 @@ def _table(data: bytes, where: str) -> Iterable[tuple[int, dict[str, str]]]:
     "The rows of a table of predictions, by column."
     rows = table_rows(data, where, "\t", strict=False)
     _, heads = next(rows, (1, []))
-    if lost := [c for c in _NEEDED if c not in heads]: raise FormatError(f"has no column {lost[0]}", at_line(where, 1), f"a table of predictions has {', '.join(_NEEDED)}")
+    if lost := [c for c in _NEEDED if c not in heads]:
+        raise FormatError(f"has no column {lost[0]}", at_line(where, 1), f"a table of predictions has {', '.join(_NEEDED)}")
     for n, row in rows: yield n, dict.fromkeys(heads, "") | dict(zip(heads, row))
 
 def _flag(cell: str|None) -> tuple[bool, bool]:
@@ -206,6 +214,7 @@ def _read_predictions(path: str|Path, gold: Mapping[str, Text]) -> Predictions:
     "What a file of predictions joins."
     return predictions(read_bytes(path), gold, str(path))
 
+# %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #949d1a96
 def predictions(data: bytes, gold: Mapping[str, Text], where: str = "") -> Predictions:
     "Read what predictions join for every gold text, of `read_gold`; `where` is the file's name, for errors."
     with in_file(where), without_cycles(): return _predictions(data, gold)
@@ -222,7 +231,8 @@ def _predictions(data: bytes, gold: Mapping[str, Text], where: str = "") -> Pred
         told = lambda r: r.predicted_clusters if r.clusters is None and r.predicted_clusters is not None else r.clusters or []
         got = Predictions({k: _joined(gold[k], told(r), r.sentences) for k, r in rows.items() if k in gold}, sum(k not in gold for k in rows), 0)
     else: raise FormatError("is no prediction: readable are JSON lines, CoNLL and GAP's table", where)
-    if lost := [k for k in gold if k not in got.said]: raise DataError(f"{len(lost)} gold texts have no prediction, one is {lost[0]!r}", where, "every gold text needs one; an empty list of clusters is fine")
+    if lost := [k for k in gold if k not in got.said]:
+        raise DataError(f"{len(lost)} gold texts have no prediction, one is {lost[0]!r}", where, "every gold text needs one; an empty list of clusters is fine")
     return got
 
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #8005348d

@@ -43,7 +43,8 @@ def _folder_files(folder: str|Path) -> Files:
     "Resources from a folder."
     def read(name: str) -> bytes:
         try: return (Path(folder)/name).read_bytes()
-        except OSError as e: raise DataError(f"cannot be read: {(e.strerror or str(e)).lower()}", str(Path(folder)/name)) from None
+        except OSError as e:
+            raise DataError(f"cannot be read: {(e.strerror or str(e)).lower()}", str(Path(folder)/name)) from None
     return read
 
 def _rows(data: bytes, name: str, header: list[str]) -> list[tuple[int, list[str]]]:
@@ -73,11 +74,14 @@ def _templates(data: bytes, name: str, kind: str, vocab: Mapping) -> list[Templa
     out: dict[Template, int] = {}
     for n, line in enumerate(utf8(data, name).splitlines(), 1):
         if not line.strip(): continue
-        if not re.fullmatch(r"\[\s*\{\w+\}(\s*,\s*\{\w+\})*\s*\]", line.strip()): raise FormatError("is not a template such as [{mentions}, {met}, {period}]", at_line(name, n))
+        if not re.fullmatch(r"\[\s*\{\w+\}(\s*,\s*\{\w+\})*\s*\]", line.strip()):
+            raise FormatError("is not a template such as [{mentions}, {met}, {period}]", at_line(name, n))
         slots = tuple(re.findall(r"\{(\w+)\}", line))
-        if lost := [s for s in _FILLED[kind] if s not in slots]: raise FormatError(f"the slot {{{lost[0]}}} is missing", at_line(name, n))
+        if lost := [s for s in _FILLED[kind] if s not in slots]:
+            raise FormatError(f"the slot {{{lost[0]}}} is missing", at_line(name, n))
         known = {*_FILLED[kind], *_OPTIONAL, *vocab}
-        if bad := [s for s in slots if s not in known]: raise FormatError(f"unknown slot {{{bad[0]}}}", at_line(name, n), nearest(bad[0], known))
+        if bad := [s for s in slots if s not in known]:
+            raise FormatError(f"unknown slot {{{bad[0]}}}", at_line(name, n), nearest(bad[0], known))
         if slots in out: raise FormatError(f"the template of line {out[slots]} stands here again", at_line(name, n))
         out[slots] = n
     if not out: raise FormatError("holds no template", name)
@@ -109,19 +113,23 @@ class Resources:
     @cached_property
     def vocab(self) -> dict[str, Word]:
         got = self._json("vocab.json", dict)
-        if bad := [k for k, v in got.items() if not (isinstance(v, list) and len(v) == 2 and all(isinstance(x, str) and x for x in v))]: raise FormatError("is not [token, tag]", f"vocab.json, field {bad[0]}")
+        if bad := [k for k, v in got.items() if not (isinstance(v, list) and len(v) == 2 and all(isinstance(x, str) and x for x in v))]:
+            raise FormatError("is not [token, tag]", f"vocab.json, field {bad[0]}")
         return {k: Word(*v) for k, v in got.items()}
     @cached_property
     def pronouns(self) -> list[tuple[float, str, str]]:
         got = self._json("pronouns.json", dict).get("pronouns")
-        if not isinstance(got, list) or not all(isinstance(p, list) and len(p) == 3 and isinstance(p[0], int|float) and all(isinstance(x, str) and x for x in p[1:]) for p in got): raise FormatError("is not a list of [probability, pronoun, verb]", "pronouns.json, field pronouns")
-        if abs(sum(p[0] for p in got) - 1) > 1e-8: raise FormatError(f"the probabilities sum to {sum(p[0] for p in got):g}, not to 1", "pronouns.json, field pronouns")
+        if not isinstance(got, list) or not all(isinstance(p, list) and len(p) == 3 and isinstance(p[0], int|float) and all(isinstance(x, str) and x for x in p[1:]) for p in got):
+            raise FormatError("is not a list of [probability, pronoun, verb]", "pronouns.json, field pronouns")
+        if abs(sum(p[0] for p in got) - 1) > 1e-8:
+            raise FormatError(f"the probabilities sum to {sum(p[0] for p in got):g}, not to 1", "pronouns.json, field pronouns")
         return [tuple(p) for p in got]
     @cached_property
     def names(self) -> list[str]: return _surnames(self)
     @cached_property
     def locations(self) -> list[Location]: return _places(self)
-    def templates(self, kind: str) -> list[Template]: return _templates(self.files(_TEMPLATES[kind]), _TEMPLATES[kind], kind, self.vocab)
+    def templates(self, kind: str) -> list[Template]:
+        return _templates(self.files(_TEMPLATES[kind]), _TEMPLATES[kind], kind, self.vocab)
     def noise(self, name: str) -> list[Sentence]: return _noise(self, name)
     def occupations(self, kind: str, situation: str) -> list[Occupation]: return _occupations(self, kind, situation)
 
@@ -131,7 +139,8 @@ def _all(name: str, rows: list[tuple[int, str]], what: str, doubled: bool) -> li
 
 def _surnames(r: Resources) -> list[str]:
     rows = [(n, row[0]) for n, row in _rows(r.files("names.csv"), "names.csv", ["lastname"])]
-    if bad := [(n, v) for n, v in rows if not v.isalpha() or v != v.capitalize()]: raise FormatError(f"{bad[0][1]!r} is not a capitalised word", at_line("names.csv", bad[0][0]))
+    if bad := [(n, v) for n, v in rows if not v.isalpha() or v != v.capitalize()]:
+        raise FormatError(f"{bad[0][1]!r} is not a capitalised word", at_line("names.csv", bad[0][0]))
     return _all("names.csv", rows, "name", r.doubled)
 
 def _places(r: Resources) -> list[Location]:
@@ -141,7 +150,8 @@ def _places(r: Resources) -> list[Location]:
 
 def _noise(r: Resources, name: str) -> list[Sentence]:
     "The sentences of a noise file."
-    if ".." in name.split("/") or name.startswith("/"): raise FormatError("the path leaves the folder of resources", f"locations.csv, noise_fp {name!r}")
+    if ".." in name.split("/") or name.startswith("/"):
+        raise FormatError("the path leaves the folder of resources", f"locations.csv, noise_fp {name!r}")
     return [_words(l, at_line(name, n)) for n, l in enumerate(utf8(r.files(name), name).splitlines(), 1) if l.strip()]
 
 def _occupations(r: Resources, kind: str, situation: str) -> list[Occupation]:
@@ -186,9 +196,11 @@ class Instance(msgspec.Struct, frozen=True):
     task: tuple[Sentence, ...]      # the meeting, a sentence about the place, the pronoun
     templates: tuple[int, int]      # of meeting and pronoun, as numbered in the files from 1
 
-def _capitalised(s: Sentence) -> Sentence: return (Word(s[0].token[:1].upper() + s[0].token[1:].lower(), *s[0][1:]), *s[1:])
+def _capitalised(s: Sentence) -> Sentence:
+    return (Word(s[0].token[:1].upper() + s[0].token[1:].lower(), *s[0][1:]), *s[1:])
 
-def _article(occupation: Sentence, vocab: Mapping[str, Word]) -> Word: return vocab["an" if occupation[0].token[0] in "aeiou" else "a"]
+def _article(occupation: Sentence, vocab: Mapping[str, Word]) -> Word:
+    return vocab["an" if occupation[0].token[0] in "aeiou" else "a"]
 
 def _fill(template: Template, vocab: Mapping[str, Word], given: Mapping[str, Sentence]) -> Sentence:
     "A template as a sentence."
@@ -279,7 +291,8 @@ class Sampler:
         instances of train, validation, test; the seed is that of each variant's stream."""
         if mode not in MODES: raise CallError(f"unknown mode {mode!r}", do=nearest(mode, MODES))
         if bad := [n for n in entities if not 2 <= n <= 8]: raise CallError(f"{bad[0]} entities", do="say 2 to 8")
-        if len(sizes) != 3 or min(sizes) < 0: raise CallError(f"sizes {list(sizes)}", do="say three numbers: of train, validation and test")
+        if len(sizes) != 3 or min(sizes) < 0:
+            raise CallError(f"sizes {list(sizes)}", do="say three numbers: of train, validation and test")
         self.r, self.mode, self.entities, self.sizes, self.seed = resources, mode, list(entities), list(sizes), seed
         self.meet, self.pronoun = resources.templates("meet"), resources.templates("pronoun")
         self.background, self.entity = resources.templates("background"), resources.templates("entity")

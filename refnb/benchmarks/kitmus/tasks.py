@@ -25,7 +25,8 @@ def the_resources(name: str = "own", s: Settings|None = None) -> Resources:
     if name == "released":
         s = s or load_settings()
         return Resources(lambda n: get(RELEASED + n, s), doubled=True)  # the school reunion stands twice
-    if not Path(name).is_dir(): raise CallError(f"no resources are called {name!r}", do="say own, released, or a folder")
+    if not Path(name).is_dir():
+        raise CallError(f"no resources are called {name!r}", do="say own, released, or a folder")
     return Resources(name)
 
 def own_is_here() -> bool:
@@ -46,7 +47,8 @@ def task_name(variant: str, n: int, split: str) -> str:
 def _read_part(name: str) -> tuple[str, int, str]:
     "What a task's path says."
     bits = name.split("/")
-    if len(bits) != 4 or bits[0] != "kitmus" or bits[2] not in ("2", "3", "4"): raise CallError(f"unknown task {name!r}", do="tasks look like kitmus/background-train/2/test")
+    if len(bits) != 4 or bits[0] != "kitmus" or bits[2] not in ("2", "3", "4"):
+        raise CallError(f"unknown task {name!r}", do="tasks look like kitmus/background-train/2/test")
     if bits[3] not in SPLITS: raise CallError(f"unknown split {bits[3]!r}", name, nearest(bits[3], SPLITS))
     return the_variant(bits[1]).name, int(bits[2]), bits[3]
 
@@ -54,7 +56,8 @@ def _read_part(name: str) -> tuple[str, int, str]:
 def _drawn(upstream: str, cache: str) -> dict[tuple[str, int, str], Subtask]:
     "All subtasks of the release."
     s = load_settings(upstream=upstream, cache=cache)
-    with without_cycles(): return {(t.variant.name, t.n, t.split): t for t in Sampler(the_resources("released", s)).subtasks()}
+    with without_cycles():
+        return {(t.variant.name, t.n, t.split): t for t in Sampler(the_resources("released", s)).subtasks()}
 
 def released_subtask(variant: str, n: int, split: str, s: Settings|None = None) -> Subtask:
     """Draw the release's texts of a task: one of the eight variants, `n` entities, and train, validation or test."""

@@ -38,14 +38,16 @@ def sent_of(m: LanguageModel, q: Question, form: str, order: Order = "given", sy
     shown, perm = in_order(q, order)
     lead, labels = continuations(shown, form)
     prompt = render(shown, form)
-    if m.way != "reply": return Sent(shown, perm, ask_of(m, q.id, _led(m, prompt, lead, form), system, options=labels), lead, form)
+    if m.way != "reply":
+        return Sent(shown, perm, ask_of(m, q.id, _led(m, prompt, lead, form), system, options=labels), lead, form)
     options = answers(shown, form) if m.constraint == "choice" else []
     return Sent(shown, perm, ask_of(m, q.id, prompt, system, _bound(m, shown, form, options), options), lead, form)
 
 def _led(m: LanguageModel, prompt: str, lead: str, form: str) -> str:
     "A prompt after which an option is the next thing; a local model gets what leads up to it by itself."
     if m.provider == "local" or not lead: return prompt
-    if m.message == "chat": raise CallError(f"form {form} has words before the answer, which a chat cannot be given", m.model, "say message: raw, or a form whose reply is a letter")
+    if m.message == "chat":
+        raise CallError(f"form {form} has words before the answer, which a chat cannot be given", m.model, "say message: raw, or a form whose reply is a letter")
     return prompt + lead.rstrip()
 
 def _bound(m: LanguageModel, q: Question, form: str, options: list[str]) -> str:

@@ -19,7 +19,8 @@ def _attend(module: Any, query: Any, key: Any, value: Any, attention_mask: Any, 
     w = torch.bmm((query*scaling).reshape(batch*groups, heads//groups*n, size), keys.transpose(1, 2)).view(batch, heads, n, seen)
     if softcap is not None: w = torch.tanh(w/softcap)*softcap
     if attention_mask is not None: w += attention_mask
-    elif n > 1: w[..., seen - n:] += torch.full((n, n), torch.finfo(w.dtype).min, dtype=w.dtype, device=w.device).triu_(1)
+    elif n > 1:
+        w[..., seen - n:] += torch.full((n, n), torch.finfo(w.dtype).min, dtype=w.dtype, device=w.device).triu_(1)
     w = torch.softmax(w, -1)  # its sums are in float32 whatever the type
     return torch.bmm(w.view(batch*groups, heads//groups*n, seen), values).view(batch, heads, n, size).transpose(1, 2).contiguous(), None
 

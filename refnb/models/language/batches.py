@@ -45,7 +45,8 @@ def jobs(folder: str|Path) -> list[Job]:
     "List the batches of a folder in the order in which they were made."
     paths = sorted(p for p in Path(folder).glob("*/job.json") if p.parent.name.isdigit())
     try: return [msgspec.json.decode(read_bytes(p), type=Job) for p in paths]
-    except msgspec.MsgspecError as e: raise FormatError(str(e), str(folder), "a job.json there is damaged, or another version's; it says which batch is paid for, so mend it by hand") from None
+    except msgspec.MsgspecError as e:
+        raise FormatError(str(e), str(folder), "a job.json there is damaged, or another version's; it says which batch is paid for, so mend it by hand") from None
 
 def _note(path: Path, job: Job, **changed: Any) -> Job:
     "Write down how far a job got, before anything else happens."
@@ -90,11 +91,13 @@ def _pack(asks: Iterable[Ask], m: LanguageModel, store: Replies, folder: Path, b
             if (key := sendable_key(ask)) in known or store.get(key, SETTLED): continue
             known.add(key)
             path, body = payload(ask)
-            if not parts or parts[-1].n >= most or parts[-1].bytes > 150_000_000 or parts[-1].path != path: parts.append(_Part(folder, max([int(j.name) for j in before], default=0) + len(parts) + 1, path))
+            if not parts or parts[-1].n >= most or parts[-1].bytes > 150_000_000 or parts[-1].path != path:
+                parts.append(_Part(folder, max([int(j.name) for j in before], default=0) + len(parts) + 1, path))
             parts[-1].add({"custom_id": key, "method": "POST", "url": f"/v1{path}", "body": body}, ask, (worst(m, ask) or 0.)*share)
     finally:
         for part in parts: part.close()
-    if budget is not None and (usd := sum(p.usd for p in parts)) > budget: raise CallError(f"these questions could cost {usd:.4g} USD, and the budget is {budget:g}", m.model, "raise it, or ask fewer: a batch that was sent is paid")
+    if budget is not None and (usd := sum(p.usd for p in parts)) > budget:
+        raise CallError(f"these questions could cost {usd:.4g} USD, and the budget is {budget:g}", m.model, "raise it, or ask fewer: a batch that was sent is paid")
     for part in parts: part.named(m)
 
 # %% ../../../nbs/models/language/10_batches.ipynb #14899354
@@ -115,13 +118,15 @@ class _Post(NamedTuple):
             await self.sleep(pause(n, self.patience, self.rng, got.after))
             n += 1
         if not isinstance(got, Fault): return got
-        if "server says 404" in got.what: raise DataError(f"the server has no {path}", base_url(self.m), "it does no batches, or has forgotten this one; ask it question by question")
+        if "server says 404" in got.what:
+            raise DataError(f"the server has no {path}", base_url(self.m), "it does no batches, or has forgotten this one; ask it question by question")
         raise DataError(got.what, self.m.model, got.do or "nothing is lost; start again later")
 
     async def asked(self, method: str, path: str, what: Callable[[], dict] = dict, headers: dict|None = None) -> dict:
         "The same for JSON."
         try: got = msgspec.json.decode(await self.call(method, path, what, headers), type=dict)
-        except msgspec.MsgspecError as e: raise DataError(f"the server's reply about {path} is broken ({e})", base_url(self.m), "start again later") from None
+        except msgspec.MsgspecError as e:
+            raise DataError(f"the server's reply about {path} is broken ({e})", base_url(self.m), "start again later") from None
         return got
 
     async def find(self, nonce: str) -> dict|None:
@@ -173,10 +178,12 @@ async def _post(folder: Path, m: LanguageModel, patience: Patience, transport: A
     "A line to the server, for one process at a time."
     from filelock import FileLock, Timeout
     with disk_fault(folder): folder.mkdir(parents=True, exist_ok=True)
-    if other := [j for j in jobs(folder) if (j.model, j.base_url) != (m.model, m.base_url)]: raise CallError(f"the folder holds batches of {other[0].model}", str(folder), "use one folder for each model")
+    if other := [j for j in jobs(folder) if (j.model, j.base_url) != (m.model, m.base_url)]:
+        raise CallError(f"the folder holds batches of {other[0].model}", str(folder), "use one folder for each model")
     line, lock = Line(m, patience, 1, transport), FileLock(folder/"lock", timeout=0)
     try: lock.acquire()
-    except Timeout: raise DataError("another process is at these batches", str(folder), "wait for it, or end it") from None
+    except Timeout:
+        raise DataError("another process is at these batches", str(folder), "wait for it, or end it") from None
     try: yield _Post(line, m, patience, sleep, clock, rng or random.Random())
     finally:
         lock.release()
@@ -190,7 +197,8 @@ def submit_batch(asks: Iterable[Ask], m: LanguageModel, store: Replies, folder: 
     ones cost at most `budget` USD; each model has a folder. `transport` carries requests, None: the network. `clock`
     tells this machine's seconds, for a batch outlives its process; `rng` draws pauses. All batches of the folder are
     returned."""
-    if budget is not None and m.price is None: raise CallError("a budget needs a price, and that of this model is unknown", m.model, "write its price into its settings, or leave the budget out")
+    if budget is not None and m.price is None:
+        raise CallError("a budget needs a price, and that of this model is unknown", m.model, "write its price into its settings, or leave the budget out")
     async def work():
         async with _post(Path(folder), m, patience, transport, sleep, clock, rng) as post:
             _pack(asks, m, store, Path(folder), budget, most)
@@ -284,7 +292,8 @@ class _Reading:
         "Keep what is not there yet: all of it, for all was paid."
         new: list[Bought] = []
         for b in self.rows:
-            if any(x.reply == b.reply for x in new if x.key == b.key) or any(k.reply == b.reply for k in self.store.kept(b.key)): continue
+            if any(x.reply == b.reply for x in new if x.key == b.key) or any(k.reply == b.reply for k in self.store.kept(b.key)):
+                continue
             new.append(b)
         self.store.put_many(new)
         self.rows = []
@@ -308,7 +317,8 @@ def _most_bytes(post: _Post, job: Job) -> int:
 async def _brought(post: _Post, path: Path, job: Job, store: Replies) -> Reconciled:
     "What one batch brought."
     for name, id in (("output.jsonl", job.output), ("errors.jsonl", job.errors)):
-        if id and not (path/name).exists(): write_atomic(path/name, await post.call("get", f"/files/{id}/content", most=_most_bytes(post, job)))
+        if id and not (path/name).exists():
+            write_atomic(path/name, await post.call("get", f"/files/{id}/content", most=_most_bytes(post, job)))
     post.line.open()
     reading, usd = _Reading(path, post.m, store, post.line.secret.hidden), 0.
     for name in ("output.jsonl", "errors.jsonl"):

@@ -36,7 +36,8 @@ def _on_a_line(text: str) -> str: return " ".join(text.split())
 
 def chars_of(q: Question) -> tuple[int, int]:
     "Return start and end of the mention; a question without one is an error."
-    if not q.text or not q.chars: raise DataError("the release has no text for it", f"question {q.id!r}", "build the benchmark from its corpora")
+    if not q.text or not q.chars:
+        raise DataError("the release has no text for it", f"question {q.id!r}", "build the benchmark from its corpora")
     return q.chars
 
 def mention_of(q: Question) -> str:
@@ -65,7 +66,8 @@ def _names(q: Question) -> list[str]:
     names = [o.name.strip() for o in q.options]
     if not names: raise DataError("it has no options", f"question {q.id!r}")
     bad = next((i for i, n in enumerate(names) if len(n.splitlines()) != 1), None)
-    if bad is not None: raise DataError(f"{names[bad]!r} is no name that stands on one line", f"question {q.id!r}, option {bad}")
+    if bad is not None:
+        raise DataError(f"{names[bad]!r} is no name that stands on one line", f"question {q.id!r}, option {bad}")
     return names
 
 def prompt(q: Question, form: Form = "base") -> str:
@@ -79,7 +81,8 @@ def _explained(form: str, explanation: str) -> str:
     "The line of the explanation, where the form has one."
     _known(form, FORMS, "form")
     words = _on_a_line(explanation)
-    if form == "base" and words: raise CallError("the form base has no explanation", do="leave it out, or take the form desc")
+    if form == "base" and words:
+        raise CallError("the form base has no explanation", do="leave it out, or take the form desc")
     if form != "base" and not words: raise CallError(f"the form {form} has an explanation", do="say one")
     return f"- Explanation: {words}\n" if words else ""
 
@@ -88,7 +91,8 @@ def reply_form(q: Question, answer_index: int, form: Form = "base", mention: str
     """Write a well-formed reply, without a line end, that names an option by its index and repeats the mention.
     Without `mention` the question's is repeated; `explanation` is for desc and coref."""
     names = _names(q)
-    if not 0 <= answer_index < len(names): raise CallError(f"there is no option {answer_index}", do=f"question {q.id!r} has {len(names)}, counted from 0")
+    if not 0 <= answer_index < len(names):
+        raise CallError(f"there is no option {answer_index}", do=f"question {q.id!r} has {len(names)}, counted from 0")
     said = mention_of(q) if mention is None else _on_a_line(mention)
     return f"- Mention: {OPEN}{said}{CLOSE}\n{_explained(form, explanation)}- {MARKER}{names[answer_index]}"
 
@@ -189,9 +193,11 @@ def _keyed(reply: str) -> list[tuple[str, str]]:
     "Labels and values of JSON objects."
     out = []
     for body in _bodies(reply):
-        try: got = json.loads(body, object_pairs_hook=tuple)  # an object becomes a tuple of pairs, an array stays a list
+        try:
+            got = json.loads(body, object_pairs_hook=tuple)  # an object becomes a tuple of pairs, an array stays a list
         except (ValueError, RecursionError): continue
-        if isinstance(got, tuple): out += [(_KEYS[k], v) for key, v in got if (k := _plain(key).casefold()) in _KEYS and isinstance(v, str)]
+        if isinstance(got, tuple):
+            out += [(_KEYS[k], v) for key, v in got if (k := _plain(key).casefold()) in _KEYS and isinstance(v, str)]
     return out
 
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #4dbfe083
@@ -242,7 +248,8 @@ def read_answer(q: Question, reply: str, form: Form = "base", mode: Mode = "tole
     """Read a reply as an answer: one option, or the reason why there is none; the answer's line is the same in all
     forms. `drop` are characters that the released mode removes from the name; `finish` is stop, length,
     content_filter, refusal or failed."""
-    for value, known, what in ((form, FORMS, "form"), (mode, MODES, "mode"), (finish, [*_FINISHES], "finish")): _known(value, known, what)
+    for value, known, what in ((form, FORMS, "form"), (mode, MODES, "mode"), (finish, [*_FINISHES], "finish")):
+        _known(value, known, what)
     names = [o.name.strip() for o in q.options]
     if reason := _FINISHES[finish]: return Answer(q.id, reason=reason, raw=reply)
     if not reply.strip(): return Answer(q.id, reason="cut" if finish == "length" else "unparsable", raw=reply)

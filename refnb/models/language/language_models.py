@@ -73,7 +73,8 @@ _KEYS = re.compile(r"(sk|pk|rk|hf|gsk|xai|AKIA|AIza|gh[pousr])[-_]?[A-Za-z0-9_-]
 def _fault_of_key(name: str) -> str:
     "What is wrong with the name of the variable that holds a key, without the name."
     if not name or name in os.environ: return ""
-    if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,63}", name) and not _KEYS.fullmatch(name) and name.upper() == name: return ""
+    if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,63}", name) and not _KEYS.fullmatch(name) and name.upper() == name:
+        return ""
     return "key: what stands there is not the name of an environment variable in capitals; if it is the key itself, put it into a variable and name that"
 
 def fault_of_url(url: str) -> str:
@@ -81,8 +82,10 @@ def fault_of_url(url: str) -> str:
     try: parts = urlsplit(url)
     except ValueError: return "base_url: this is no address; it begins with http:// or https://"
     if not url: return ""
-    if parts.scheme not in ("http", "https") or not parts.hostname: return "base_url: this is no address of a server; it begins with http:// or https://"
-    if parts.username or parts.password or parts.query or "@" in parts.netloc: return "base_url: holds more than an address; keys come from the environment alone: key names the variable"
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        return "base_url: this is no address of a server; it begins with http:// or https://"
+    if parts.username or parts.password or parts.query or "@" in parts.netloc:
+        return "base_url: holds more than an address; keys come from the environment alone: key names the variable"
     return ""
 
 # %% ../../../nbs/models/language/01_language_models.ipynb #a3e938b8

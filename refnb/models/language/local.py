@@ -45,7 +45,8 @@ def _weights_of(m: LanguageModel) -> Weights:
     if found := next((f for f in folders if f and (f/m.file).exists()), None): return Weights(str(found), m.file)
     if len(folders) > 1:
         cache, pieces = Path(load_settings().cache)/"weights"/Path(m.file).stem, [p for f in folders if f for p in f.glob("data/*.bin")]
-        if (cache/m.file).exists() or len(pieces) == len(folders): return Weights(str(cache), m.file, pieces=tuple(sorted(pieces, key=lambda p: p.name)))
+        if (cache/m.file).exists() or len(pieces) == len(folders):
+            return Weights(str(cache), m.file, pieces=tuple(sorted(pieces, key=lambda p: p.name)))
     return Weights(m.model, m.file, m.revision)
 
 # %% ../../../nbs/models/language/08_local.ipynb #ecf75e09
@@ -68,7 +69,8 @@ def weights_id(w: Weights) -> str:
     folder, h = Path(w.place), hashlib.sha256()
     if not folder.is_dir(): return _commit(w)
     files = [folder/w.file] if w.file else [folder/"config.json", *sorted(folder.glob("*.safetensors"))]
-    if lacking := [f.name for f in files if not f.is_file()]: raise DataError(f"has no {lacking[0]}", str(folder), "are the weights there as a whole?")
+    if lacking := [f.name for f in files if not f.is_file()]:
+        raise DataError(f"has no {lacking[0]}", str(folder), "are the weights there as a whole?")
     for f in files:
         with f.open("rb") as data: h.update(hashlib.file_digest(data, "sha256").digest())
     return h.hexdigest()[:16]
@@ -81,20 +83,23 @@ def _commit(w: Weights) -> str:
         parts = Path(path).parts
         return parts[parts.index("snapshots") + 1]
     try: return hub.HfApi().model_info(w.place, revision=w.revision or None).sha
-    except Exception as e: raise DataError(f"the hub does not say which commit this is ({type(e).__name__})", w.place, "with a network, or with the weights in the hub's cache, it is known") from None
+    except Exception as e:
+        raise DataError(f"the hub does not say which commit this is ({type(e).__name__})", w.place, "with a network, or with the weights in the hub's cache, it is known") from None
 
 # %% ../../../nbs/models/language/08_local.ipynb #47ca9f9c
 def is_here(m: LanguageModel) -> bool:
     "Tell whether a local model's weights need no download."
     w = _weights_of(m)
     if w.pieces: return True
-    if (folder := Path(w.place)).is_dir(): return (folder/w.file).is_file() if w.file else any(folder.glob("*.safetensors"))
+    if (folder := Path(w.place)).is_dir():
+        return (folder/w.file).is_file() if w.file else any(folder.glob("*.safetensors"))
     try: from huggingface_hub import try_to_load_from_cache
     except ModuleNotFoundError: return False
     return isinstance(try_to_load_from_cache(w.place, w.file or "config.json", revision=w.revision or None), str)
 
 # %% ../../../nbs/models/language/08_local.ipynb #fc848782
-def _device(torch: Any) -> str: return "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+def _device(torch: Any) -> str:
+    return "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
 
 _CHUNK = 256  # tokens that are read at a time on a CPU
 
@@ -119,7 +124,8 @@ def _get(m: LanguageModel) -> str:
 def check_here(m: LanguageModel, offline: bool = True) -> Weights:
     "Say where a local model's weights are; refuse those that are not here and, offline, may not be downloaded."
     w = _weights_of(m)
-    if not is_here(m) and (offline or Path(w.place).is_dir()): raise DataError(f"{m.title} cannot be loaded: its weights are not here", w.place, _get(m))
+    if not is_here(m) and (offline or Path(w.place).is_dir()):
+        raise DataError(f"{m.title} cannot be loaded: its weights are not here", w.place, _get(m))
     return w
 
 # %% ../../../nbs/models/language/08_local.ipynb #7209503d
@@ -147,7 +153,8 @@ def load_local(m: LanguageModel, offline: bool = True) -> Local:
         with quietly(tf):
             tokenizer = tf.AutoTokenizer.from_pretrained(w.place, **common)
             model = tf.AutoModelForCausalLM.from_pretrained(w.place, dtype=dtype, **common, **attention, **({} if w.file else {"use_safetensors": True}))
-    except (OSError, ValueError, need("safetensors", "models").SafetensorError) as e: raise DataError(f"{m.title} cannot be loaded: {str(e).splitlines()[0]}", w.place, _get(m)) from None
+    except (OSError, ValueError, need("safetensors", "models").SafetensorError) as e:
+        raise DataError(f"{m.title} cannot be loaded: {str(e).splitlines()[0]}", w.place, _get(m)) from None
     if device == "cpu": few_passes(model)
     return Local(model.to(device), tokenizer, m)
 
@@ -161,7 +168,8 @@ def tiny_checkpoint(folder: str|Path, texts: Iterable[str], size: int = 32, chat
     t.pre_tokenizer, t.decoder = tk.pre_tokenizers.ByteLevel(add_prefix_space=False), tk.decoders.ByteLevel()
     t.train_from_iterator(texts, tk.trainers.BpeTrainer(vocab_size=600, special_tokens=["<|end|>", "<|turn|>"], initial_alphabet=tk.pre_tokenizers.ByteLevel.alphabet(), show_progress=False))
     fast = tf.PreTrainedTokenizerFast(tokenizer_object=t, eos_token="<|end|>", pad_token="<|end|>")
-    if chat: fast.chat_template = "{% for m in messages %}<|turn|>{{ m.role }}\n{{ m.content }}\n{% endfor %}{% if add_generation_prompt %}<|turn|>assistant\n{% endif %}"
+    if chat:
+        fast.chat_template = "{% for m in messages %}<|turn|>{{ m.role }}\n{{ m.content }}\n{% endfor %}{% if add_generation_prompt %}<|turn|>assistant\n{% endif %}"
     torch.manual_seed(0)
     config = tf.LlamaConfig(vocab_size=len(fast), hidden_size=size, intermediate_size=2*size, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=8192, eos_token_id=0, pad_token_id=0, bos_token_id=None)
     tf.LlamaForCausalLM(config).save_pretrained(folder)
@@ -172,7 +180,8 @@ def tiny_checkpoint(folder: str|Path, texts: Iterable[str], size: int = 32, chat
 def _full_text(local: Local, ask: Ask, lead: str = "") -> str:
     "All that the model reads before it answers."
     if ask.message == "raw": return (f"{ask.system}\n\n" if ask.system else "") + ask.prompt + lead
-    if not local.tokenizer.chat_template: raise CallError(f"{local.m.title} has no chat template", do="say message: raw in its settings, or take a checkpoint with one")
+    if not local.tokenizer.chat_template:
+        raise CallError(f"{local.m.title} has no chat template", do="say message: raw in its settings, or take a checkpoint with one")
     return local.tokenizer.apply_chat_template(ask.messages, add_generation_prompt=True, tokenize=False) + lead
 
 def _token_ids(local: Local, text: str) -> list[int]:
@@ -193,7 +202,8 @@ def _common(a: Sequence[int], b: Sequence[int]) -> int:
 
 def _fits(local: Local, ids: list[int]):
     "Refuse what is longer than a model can read."
-    if local.m.context and len(ids) > local.m.context: raise DataError(f"{len(ids):,} tokens, more than the {local.m.context:,} that {local.m.title} can read")
+    if local.m.context and len(ids) > local.m.context:
+        raise DataError(f"{len(ids):,} tokens, more than the {local.m.context:,} that {local.m.title} can read")
 
 # %% ../../../nbs/models/language/08_local.ipynb #d56917ed
 def _prefill(local: Local, ids: list[int], share: bool = True):
@@ -245,7 +255,8 @@ def _alone(local: Local, ids: list[int], row: list[int]) -> float:
     "One option after the prompt, both read anew."
     torch = need("torch", "models")
     _fits(local, ids)
-    with torch.inference_mode(): out = local.model(torch.tensor([ids + row], device=local.model.device), use_cache=False, logits_to_keep=len(row) + 1)
+    with torch.inference_mode():
+        out = local.model(torch.tensor([ids + row], device=local.model.device), use_cache=False, logits_to_keep=len(row) + 1)
     logp = torch.log_softmax(out.logits[0, :-1].float(), -1)
     local.ids, local.read, local.computed = list(ids), local.read + len(ids), local.computed + len(ids) + len(row)
     return float(logp[range(len(row)), row].mean())
@@ -347,7 +358,8 @@ def write_all(local: Local, asks: Sequence[Ask]) -> list[Reply]:
 
 def _fitting(local: Local, asks: Sequence[Ask]) -> list[Reply]:
     "As many at once as memory takes."
-    if len(asks) > (n := local.batch): return [r for k in range(0, len(asks), n) for r in _fitting(local, asks[k:k + n])]  # n: it may shrink on the way
+    if len(asks) > (n := local.batch):
+        return [r for k in range(0, len(asks), n) for r in _fitting(local, asks[k:k + n])]  # n: it may shrink on the way
     try: return _write_batch(local, asks) if asks else []
     except Exception as e:
         if "out of memory" not in str(e).lower(): raise

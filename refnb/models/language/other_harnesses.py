@@ -102,7 +102,8 @@ def harness_scores(record: Mapping[str, Any], results: Sequence[str|float]) -> d
 def tokenizer_of(about: Mapping[str, Any]) -> Any:
     "Load the tokenizer of the model that the harness asks, from the arguments of the harness' model."
     name = next((v for k in ("tokenizer", "pretrained", "model") if isinstance(v := about.get(k), str) and v), "")
-    if not name: raise CallError("options are compared by the mean over their tokens, and no tokenizer is named", "--model_args", "say tokenizer=NAME; or export replies, with way=reply")
+    if not name:
+        raise CallError("options are compared by the mean over their tokens, and no tokenizer is named", "--model_args", "say tokenizer=NAME; or export replies, with way=reply")
     more = {k: about[k] for k in ("revision", "gguf_file") if about.get(k)}
     return need("transformers", "models").AutoTokenizer.from_pretrained(name, trust_remote_code=False, **more)
 
@@ -125,7 +126,8 @@ class Export(NamedTuple):
 def _model(system: str, tool: str, changed: dict[str, Any]) -> tuple[LanguageModel, dict[str, Any]]:
     "The model as which questions are asked, and what of it is not as its name says."
     fixed = {"constraint": "none"} | ({"way": "reply"} if tool == "inspect" else {})
-    if bad := [k for k, v in fixed.items() if changed.get(k, v) != v]: raise CallError(f"{tool} can only do {bad[0]}={fixed[bad[0]]}", f"{bad[0]}={changed[bad[0]]}", "leave it out" + (", or export for the harness" if bad[0] == "way" else ""))
+    if bad := [k for k, v in fixed.items() if changed.get(k, v) != v]:
+        raise CallError(f"{tool} can only do {bad[0]}={fixed[bad[0]]}", f"{bad[0]}={changed[bad[0]]}", "leave it out" + (", or export for the harness" if bad[0] == "way" else ""))
     forced = {k: v for k, v in fixed.items() if getattr(the_model(system), k) != v}
     return the_model(system, **changed | forced), changed | forced
 
@@ -155,7 +157,8 @@ def _task_name(task: str, records: list[Exported], decoding: dict[str, Any]) -> 
 def _new(folder: str|Path) -> Path:
     "A folder that is new or empty."
     path = Path(folder)
-    if path.exists() and (not path.is_dir() or any(path.iterdir())): raise CallError("is there and not empty", str(path), "name a new folder")
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise CallError("is there and not empty", str(path), "name a new folder")
     return path
 
 def _same_run(e: Export) -> str:

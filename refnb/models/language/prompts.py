@@ -65,7 +65,8 @@ def _shown_options(q: Question, form: Form) -> str:
     "The options as the prompt shows them."
     if not q.options: raise DataError("has no options", f"question {q.id}")
     lines = [f"{o.name}: {o.description}" if form.shows.startswith("described") and o.description else o.name for o in q.options]
-    if form.shows.endswith("letters"): lines = [f"{l}. {line}" for l, line in zip(_letters(len(lines)), lines, strict=True)]
+    if form.shows.endswith("letters"):
+        lines = [f"{l}. {line}" for l, line in zip(_letters(len(lines)), lines, strict=True)]
     return "\n".join(" ".join(line.split()) for line in lines)
 
 # %% ../../../nbs/models/language/02_prompts.ipynb #d6ec03b3
@@ -192,7 +193,8 @@ Order = Literal["given", "reversed"]
 
 def in_order(q: Question, order: Order = "given") -> tuple[Question, list[int]]:
     "Put a question's options in another order: the question as it is shown, and for each shown option its index in q."
-    if order not in ("given", "reversed"): raise CallError(f"unknown order {order!r}", do=nearest(order, ("given", "reversed")))
+    if order not in ("given", "reversed"):
+        raise CallError(f"unknown order {order!r}", do=nearest(order, ("given", "reversed")))
     n = len(q.options)
     last = [n - 1] if n and q.options[-1].name == NONE else []
     perm = list(range(n)) if order == "given" else [*range(n - 1 - len(last), -1, -1), *last]

@@ -25,7 +25,8 @@ class Kept(Record):
     ask: Ask|None # what was asked, its words as hashes; None: it was not told
     at: str       # when it was kept: UTC, to the second
 
-def _hashed(text: str) -> str: return "sha256:" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest() if text else ""
+def _hashed(text: str) -> str:
+    return "sha256:" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest() if text else ""
 
 def _wordless(ask: Ask) -> Ask:
     "What was asked, with hashes in place of prompt, system message, pattern and options."
@@ -65,7 +66,8 @@ def _open(path: Path) -> sqlite3.Connection:
     db = sqlite3.connect(path, timeout=60, isolation_level=None, check_same_thread=False)
     try:
         version = db.execute("pragma user_version").fetchone()[0]
-        if version not in (0, VERSION): raise FormatError(f"the store of paid replies is of version {version}, this refnb knows {VERSION}", str(path), "it is left as it is; use the refnb that made it, or another folder")
+        if version not in (0, VERSION):
+            raise FormatError(f"the store of paid replies is of version {version}, this refnb knows {VERSION}", str(path), "it is left as it is; use the refnb that made it, or another folder")
         _log_ahead(db)
         db.execute("pragma synchronous=extra")
         if not version: db.executescript(f"begin immediate; {_TABLE} pragma user_version={VERSION}; commit;")
@@ -73,7 +75,8 @@ def _open(path: Path) -> sqlite3.Connection:
     except BaseException: db.close(); raise
     return db
 
-def _has_raw(db: sqlite3.Connection) -> bool: return any(column[1] == "raw" for column in db.execute("pragma table_info(replies)"))
+def _has_raw(db: sqlite3.Connection) -> bool:
+    return any(column[1] == "raw" for column in db.execute("pragma table_info(replies)"))
 
 def _add_raw(db: sqlite3.Connection):
     "Add the column of raw bytes, unless another process has just done that."
@@ -104,8 +107,10 @@ class _Claims:
         if self.file is None: self.file = self.path.open("ab")
         place = int(key[:15], 16) if set(key[:15]) <= set("0123456789abcdef") else zlib.crc32(key.encode())
         try:
-            if not hasattr(fcntl, "F_OFD_SETLK"): fcntl.lockf(self.file, (fcntl.LOCK_EX if take else fcntl.LOCK_UN)|fcntl.LOCK_NB, 1, place)
-            else: fcntl.fcntl(self.file, fcntl.F_OFD_SETLK, struct.pack("hhqqi", fcntl.F_WRLCK if take else fcntl.F_UNLCK, os.SEEK_SET, place, 1, 0))
+            if not hasattr(fcntl, "F_OFD_SETLK"):
+                fcntl.lockf(self.file, (fcntl.LOCK_EX if take else fcntl.LOCK_UN)|fcntl.LOCK_NB, 1, place)
+            else:
+                fcntl.fcntl(self.file, fcntl.F_OFD_SETLK, struct.pack("hhqqi", fcntl.F_WRLCK if take else fcntl.F_UNLCK, os.SEEK_SET, place, 1, 0))
         except (BlockingIOError, PermissionError): return False
         except OSError: return True
         return True
@@ -154,7 +159,8 @@ class Replies:
     def __exit__(self, *exc): self.close()
     def __bool__(self): return True  # an empty one is one too
     def __len__(self): return self._all("select count(*) from replies")[0][0]
-    def __repr__(self): return "Replies(" + (", ".join(f"{n} {finish}" for finish, n in self._all("select finish, count(*) from replies group by finish order by finish")) or "none") + ")"
+    def __repr__(self):
+        return "Replies(" + (", ".join(f"{n} {finish}" for finish, n in self._all("select finish, count(*) from replies group by finish order by finish")) or "none") + ")"
     def close(self):
         "Close the file; what was kept is on the disk already."
         self.claims.close()
@@ -202,6 +208,8 @@ class Replies:
 def _kept(row: tuple) -> Kept|None:
     "A row as a record; None where it is damaged."
     key, finish, reply, ask, at, crc = row
-    try: return Kept(key, msgspec.json.decode(reply, type=Reply), msgspec.json.decode(ask, type=Ask|None), at) if _crc(key, finish, reply, ask, at) == crc else None
+    try:
+        return Kept(key, msgspec.json.decode(reply, type=Reply), msgspec.json.decode(ask, type=Ask|None), at) if _crc(key, finish, reply, ask, at) == crc else None
     except (TypeError, AttributeError): return None  # a flipped bit can turn a text into a number
-    except msgspec.MsgspecError as e: raise FormatError(f"a reply was kept by another version of refnb ({e})", f"{FILE}, key {key}", "it is left as it is; use the refnb that made it, or another folder") from None
+    except msgspec.MsgspecError as e:
+        raise FormatError(f"a reply was kept by another version of refnb ({e})", f"{FILE}, key {key}", "it is left as it is; use the refnb that made it, or another folder") from None

@@ -42,7 +42,8 @@ _GATEWAY = {408, 502, 504, 520, 521, 522, 523, 524}  # the server behind may hav
 def _about(data: bytes) -> tuple[str, str, str]:
     "Message, code and parameter of an error."
     try: body = json.loads(data)
-    except (ValueError, RecursionError): return error_words(re.sub(r"<[^>]*>", " ", data[:2000].decode("utf-8", "replace"))), "", ""
+    except (ValueError, RecursionError):
+        return error_words(re.sub(r"<[^>]*>", " ", data[:2000].decode("utf-8", "replace"))), "", ""
     if isinstance(body, list) and body: body = body[0]  # as one vendor does
     error = body.get("error", body) if isinstance(body, dict) else {}
     code, param = (str(error.get(k) or "") if isinstance(error, dict) else "" for k in ("code", "param"))
@@ -70,15 +71,24 @@ def fault_of_status(status: int, headers: Any, data: bytes, m: LanguageModel) ->
     "Tell what a status of HTTP other than 200 means, from the reply's headers and its body."
     what, code, param = _about(data)
     told, where = f"the server says {status}" + (f": {what}" if what else ""), m.base_url or DEFAULT_URL
-    if code in ("insufficient_quota", "billing_hard_limit_reached") or status == 402: return Fault("stop", f"there is no credit left ({told})", do="what was answered is kept; pay, and start again")
-    if status == 429 and _LONG.search(what): return Fault("question", f"the prompt is too long for what the server allows in a minute ({told})")
-    if status in (408, 409, 425, 429) or status >= 500 and status not in (501, 505): return Fault("again", told, _retry_after(headers), status in _GATEWAY, busy=status == 429)
-    if status in (400, 413, 422) and (_LONG.search(f"{code} {what}") or status == 413): return Fault("question", f"the prompt is too long for the model ({told})")
-    if status in (400, 403) and _POLICY.search(f"{code} {what}"): return Fault("question", told, finish="content_filter")
-    if status == 401: return Fault("stop", f"the server does not accept the key in {m.key} ({told})" if m.key else f"the server wants a key ({told})", do=f"set {m.key}" if m.key else "name the environment variable that holds it: key, in the model's settings")
-    if status == 403: return Fault("stop", f"the key in {m.key or 'no variable'} may not use the model {m.model} ({told})", do="ask for access, or use another model")
-    if status == 404: return Fault("stop", f"there is no model {m.model} at {where} ({told})", do="look at model and base_url in the model's settings")
-    if status in (400, 422) and param.split(".")[0] not in ("", "None", "messages", "prompt", "input"): return Fault("stop", f"the model {m.model} does not take {param} ({told})", do="change the model's settings")
+    if code in ("insufficient_quota", "billing_hard_limit_reached") or status == 402:
+        return Fault("stop", f"there is no credit left ({told})", do="what was answered is kept; pay, and start again")
+    if status == 429 and _LONG.search(what):
+        return Fault("question", f"the prompt is too long for what the server allows in a minute ({told})")
+    if status in (408, 409, 425, 429) or status >= 500 and status not in (501, 505):
+        return Fault("again", told, _retry_after(headers), status in _GATEWAY, busy=status == 429)
+    if status in (400, 413, 422) and (_LONG.search(f"{code} {what}") or status == 413):
+        return Fault("question", f"the prompt is too long for the model ({told})")
+    if status in (400, 403) and _POLICY.search(f"{code} {what}"):
+        return Fault("question", told, finish="content_filter")
+    if status == 401:
+        return Fault("stop", f"the server does not accept the key in {m.key} ({told})" if m.key else f"the server wants a key ({told})", do=f"set {m.key}" if m.key else "name the environment variable that holds it: key, in the model's settings")
+    if status == 403:
+        return Fault("stop", f"the key in {m.key or 'no variable'} may not use the model {m.model} ({told})", do="ask for access, or use another model")
+    if status == 404:
+        return Fault("stop", f"there is no model {m.model} at {where} ({told})", do="look at model and base_url in the model's settings")
+    if status in (400, 422) and param.split(".")[0] not in ("", "None", "messages", "prompt", "input"):
+        return Fault("stop", f"the model {m.model} does not take {param} ({told})", do="change the model's settings")
     if status in (400, 422): return Fault("question", told, odd=True)
     return Fault("stop", f"{where} does not answer as a server of the protocol ({told})", do="look at base_url in the model's settings")
 
@@ -91,8 +101,10 @@ _UNSENT = ("ConnectError", "ConnectTimeout", "PoolTimeout", "ProxyError", "Unsup
 def _fault_of_connection(e: BaseException|None, seconds: float = 0) -> Fault:
     "What a broken connection means."
     name = type(e).__name__
-    if name == "UnsupportedProtocol": return Fault("stop", "the base_url is no address of a server", do="it begins with http:// or https://")
-    if name in ("ReadTimeout", "TimeoutError"): return Fault("again", f"no reply within {seconds:g} seconds", billed=True)
+    if name == "UnsupportedProtocol":
+        return Fault("stop", "the base_url is no address of a server", do="it begins with http:// or https://")
+    if name in ("ReadTimeout", "TimeoutError"):
+        return Fault("again", f"no reply within {seconds:g} seconds", billed=True)
     if name in ("_TooLarge", "_Packed"): return Fault("question", str(e), billed=True, odd=True)
     if name == "_Stalled": return Fault("again", str(e), billed=True)
     words = {"ConnectTimeout": "the server cannot be reached: no connection in time", "ConnectError": f"the server cannot be reached ({e})"}
@@ -159,7 +171,8 @@ class _Purse:
 def base_url(m: LanguageModel) -> str:
     "Tell where a model's server is."
     told = os.environ.get("OPENAI_BASE_URL")
-    if not m.base_url and told and told.rstrip("/") != DEFAULT_URL: raise CallError("OPENAI_BASE_URL is set, and refnb would ask another server", m.model, "unset it, or write base_url into the model's settings: a reply must say who gave it")
+    if not m.base_url and told and told.rstrip("/") != DEFAULT_URL:
+        raise CallError("OPENAI_BASE_URL is set, and refnb would ask another server", m.model, "unset it, or write base_url into the model's settings: a reply must say who gave it")
     if why := fault_of_url(m.base_url): raise CallError(why, m.model)
     return m.base_url or DEFAULT_URL
 
@@ -174,7 +187,8 @@ class _Packed(_Unfit): "It cannot be unpacked."
 class _Unpacking:
     "The bytes of a reply, unpacked where it is packed, up to a cap."
     def __init__(self, how: str, most: int):
-        if how not in ("", "identity", "gzip", "x-gzip", "deflate"): raise _Packed(f"the reply is packed as {how[:20]}, which was not asked for")
+        if how not in ("", "identity", "gzip", "x-gzip", "deflate"):
+            raise _Packed(f"the reply is packed as {how[:20]}, which was not asked for")
         self.left, self.most = most, most
         self.pack = zlib.decompressobj(47) if how not in ("", "identity") else None
     def take(self, data: bytes) -> bytes:
@@ -196,7 +210,8 @@ def _guarded(http: Any, carrier: Any, patience: Patience) -> Any:
                 try:
                     async with asyncio.timeout(patience.quiet if had else None): chunk = await anext(chunks)
                 except StopAsyncIteration: return
-                except TimeoutError: raise _Stalled(f"the reply began and nothing more came for {patience.quiet:g} seconds") from None
+                except TimeoutError:
+                    raise _Stalled(f"the reply began and nothing more came for {patience.quiet:g} seconds") from None
                 had = True
                 yield self.unpacking.take(chunk)
         async def aclose(self): await self.stream.aclose()
@@ -314,7 +329,8 @@ class Line:
         try:
             async with asyncio.timeout(self.patience.reply): r = await self.send(method, path, headers or {}, **what)
             return self.secret.clean(r.content)
-        except openai.APIStatusError as e: f = fault_of_status(e.status_code, e.response.headers, self.secret.clean(e.response.content), self.m)
+        except openai.APIStatusError as e:
+            f = fault_of_status(e.status_code, e.response.headers, self.secret.clean(e.response.content), self.m)
         except openai.APIConnectionError as e: f = _fault_of_connection(e.__cause__, self.patience.reply)
         except (TimeoutError, _Unfit) as e: f = _fault_of_connection(e, self.patience.reply)
         finally: _MOST.reset(token)
@@ -511,7 +527,8 @@ class _Asking:
             got, raw = await self.attempt(ask, key)
             if isinstance(got, Reply): return await self.put(Bought(key, got.changed(tries=n), ask, raw))
             if got.kind == "stop" or (got.setup and not self.heard): raise DataError(got.what, self.m.model, got.do)
-            if raw: await self.put(Bought(key, Reply(finish="failed", error=got.what, tries=n), ask, raw))  # it may have been paid
+            if raw:
+                await self.put(Bought(key, Reply(finish="failed", error=got.what, tries=n), ask, raw))  # it may have been paid
             if got.kind == "question":
                 refused = Reply(finish=got.finish, error="" if got.finish == "content_filter" else got.what, tries=n)
                 return await self.put(Bought(key, refused, ask), got.odd)
@@ -530,7 +547,8 @@ class _Asking:
             rows, self.rows = self.rows, []
             if not rows: continue
             error: Exception|None = None
-            try: await asyncio.get_running_loop().run_in_executor(None, self.store.put_many, [bought for bought, _ in rows])
+            try:
+                await asyncio.get_running_loop().run_in_executor(None, self.store.put_many, [bought for bought, _ in rows])
             except Exception as e:
                 error = e
                 self.halt(e)
@@ -657,13 +675,15 @@ class _Asking:
 # %% ../../../nbs/models/language/06_servers.ipynb #78234397
 def check_fits(ask: Ask, m: LanguageModel):
     "Check that a request is for this model."
-    if (ask.provider, ask.base_url, ask.model) != ("openai", m.base_url, m.model): raise CallError(f"is for {ask.model} at {ask.base_url or DEFAULT_URL}, not for {m.model} at {m.base_url or DEFAULT_URL}", f"question {ask.id}")
+    if (ask.provider, ask.base_url, ask.model) != ("openai", m.base_url, m.model):
+        raise CallError(f"is for {ask.model} at {ask.base_url or DEFAULT_URL}, not for {m.model} at {m.base_url or DEFAULT_URL}", f"question {ask.id}")
     check_possible(ask)
 
 def sendable_key(ask: Ask) -> str:
     "Return the key of a request that can be sent."
     try: return ask_key(ask)
-    except UnicodeEncodeError: raise DataError("its text has half a character, which cannot be sent", f"question {ask.id}", "read the file it is from as UTF-8") from None
+    except UnicodeEncodeError:
+        raise DataError("its text has half a character, which cannot be sent", f"question {ask.id}", "read the file it is from as UTF-8") from None
 
 # %% ../../../nbs/models/language/06_servers.ipynb #33ce81fe
 async def answered(
@@ -682,10 +702,13 @@ async def answered(
     rng: random.Random|None = None, # draws pauses
 ) -> Summary:                  # what it came to, and why it stopped if it did
     "Ask a server many questions."
-    if m.provider != "openai": raise CallError(f"{m.model} is no server's", do="say provider: openai and a base_url, or run it locally")
+    if m.provider != "openai":
+        raise CallError(f"{m.model} is no server's", do="say provider: openai and a base_url, or run it locally")
     if concurrency < 1: raise CallError(f"{concurrency} requests at a time", "concurrency", "say 1 or more")
-    if budget is not None and not 0 <= budget < math.inf: raise CallError(f"a budget of {budget} USD", "budget", "say 0 or more")
-    if budget is not None and m.price is None: raise CallError("a budget needs a price, and that of this model is unknown", m.model, "write its price into its settings, or leave the budget out")
+    if budget is not None and not 0 <= budget < math.inf:
+        raise CallError(f"a budget of {budget} USD", "budget", "say 0 or more")
+    if budget is not None and m.price is None:
+        raise CallError("a budget needs a price, and that of this model is unknown", m.model, "write its price into its settings, or leave the budget out")
     base_url(m)
     a = _Asking(asks, m, store, on_reply, concurrency, _Purse(budget, spent_before), progress, patience or m.patience, transport, clock, sleep, rng)
     await a.run()

@@ -81,7 +81,8 @@ class LanguageModelSystem(BaseSystem):
         self.concurrency, self.budget, self.batches = concurrency, budget, batches
         self.usual = usual
         self.name, self.model = true_name(base, usual, asked, form, order)
-        if self.local and (concurrency or batches or budget is not None): raise CallError(f"{self.name} is not asked through a server", do="concurrency, budget and batch are for models of a server")
+        if self.local and (concurrency or batches or budget is not None):
+            raise CallError(f"{self.name} is not asked through a server", do="concurrency, budget and batch are for models of a server")
         self.title, self.old_name = self.model.title, base
         self.spent_before = 0.  # USD that earlier calls of the run spent
         self.loaded: Local|None = None
@@ -148,7 +149,8 @@ class LanguageModelSystem(BaseSystem):
         yield from local_answers(m, items, self.form_on(task), self.order, system_text(m, task.benchmark), offline, self.loaded)
     def _from_server(self, task: Task, items: Sequence[Question]) -> Iterator[Said]:
         with Replies(Path(task.settings.runs)/"replies") as store:
-            if self.budget is not None: self.spent_before += sum(_wasted(store, self.model, x.ask) for x in self.sent(task, items))
+            if self.budget is not None:
+                self.spent_before += sum(_wasted(store, self.model, x.ask) for x in self.sent(task, items))
             yield from self._asked(task, items, store)
     def _asked(self, task: Task, items: Sequence[Question], store: Replies) -> Iterator[Said]:
         under_way: dict[str, Sent] = {}
@@ -238,7 +240,8 @@ def make_language_model(entry: Entry, changed: Mapping[str, Any], s: Settings) -
     changed = dict(changed)
     if changed.get("batch") is True: changed["batches"] = changed.pop("batch")  # as it was called in 0.1
     how = {k: v for k, v in changed.items() if k in _ASKING}
-    if how.get("order", "given") not in ("given", "reversed"): raise CallError(f"unknown order {how['order']!r}", do="say given or reversed")
+    if how.get("order", "given") not in ("given", "reversed"):
+        raise CallError(f"unknown order {how['order']!r}", do="say given or reversed")
     usual = model_of(entry)
     asked = changed_record(usual, {k: v for k, v in changed.items() if k not in how}, "a language model")
     return LanguageModelSystem(entry.name, usual, asked, **how)

@@ -248,7 +248,8 @@ class Comparing:
     "The scorer."
     def __init__(self, texts: Sequence[str], setting: str):
         "Take the weights of a setting; texts of options tell how rare words are."
-        if setting not in (known := comparing_weights()): raise CallError(f"no weights for setting {setting!r}", do=f"known: {', '.join(known)}")
+        if setting not in (known := comparing_weights()):
+            raise CallError(f"no weights for setting {setting!r}", do=f"known: {', '.join(known)}")
         self.comparer, self.weights = Comparer(texts), np.array([known[setting][f] for f in FEATURES])
     def __call__(self, p: Pairs) -> np.ndarray:
         "Compute a score for each pair."

@@ -53,7 +53,8 @@ def compared(questions: Sequence[Question], scorer: Scorer, block: int = BLOCK,
         scores = iter(map(float, scorer(pairs_of(some, text))))
         for q in some:
             own = tuple(next(scores) for _ in q.options)
-            if bad := next((x for x in own if not math.isfinite(x)), None): raise NoScore(f"the score of an option is {bad}", f"question {q.id}", "are the weights damaged, or do sums overflow? Try dtype=float32")
+            if bad := next((x for x in own if not math.isfinite(x)), None):
+                raise NoScore(f"the score of an option is {bad}", f"question {q.id}", "are the weights damaged, or do sums overflow? Try dtype=float32")
             yield Answer(q.id, scores=own)
 
 # %% ../../../nbs/models/pairs/00_scorers.ipynb #23e6d85b

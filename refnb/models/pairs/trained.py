@@ -39,18 +39,23 @@ def _mixed_tasks(name: str) -> list[str]:
     for x in name.split("+"):
         m = re.fullmatch(r"altentities/mixed/(\w+)/(train|dev)", x)
         out += [f"altentities/{d}/{m[1]}/{m[2]}" for d in DOMAINS] if m else [x]
-    if twice := [x for x, n in itertools.groupby(sorted(out)) if len(list(n)) > 1]: raise CallError("stands twice", twice[0])
+    if twice := [x for x, n in itertools.groupby(sorted(out)) if len(list(n)) > 1]:
+        raise CallError("stands twice", twice[0])
     return out
 
 def _source_of(name: str, s: Settings) -> Source:
     "What training on a task means here."
     tasks = _mixed_tasks(name)
     for p in tasks:
-        if the_card(p).shape != "choice": raise CallError("has documents, not questions", p, "train on a task of questions")
-        if (whole := sample_of(p)[0]).endswith("/test"): raise CallError("is a test task, which nothing is trained on", p, f"name {whole.removesuffix('test')}train or {whole.removesuffix('test')}dev")
+        if the_card(p).shape != "choice":
+            raise CallError("has documents, not questions", p, "train on a task of questions")
+        if (whole := sample_of(p)[0]).endswith("/test"):
+            raise CallError("is a test task, which nothing is trained on", p, f"name {whole.removesuffix('test')}train or {whole.removesuffix('test')}dev")
     dev, joined = [re.sub("/train$", "/dev", p) for p in tasks], "+".join(tasks)
-    if dev == tasks or not all(p.endswith("/train") for p in tasks): return Source(name, tasks, [], f"trained on {joined}")
-    if lacking := [p for p in dev if not task_is_here(p, s) and s.offline]: raise DataError("neither the training file nor the development file is here", lacking[0], f"refnb fetch {' '.join(the_card(lacking[0]).inputs)}, with a network")
+    if dev == tasks or not all(p.endswith("/train") for p in tasks):
+        return Source(name, tasks, [], f"trained on {joined}")
+    if lacking := [p for p in dev if not task_is_here(p, s) and s.offline]:
+        raise DataError("neither the training file nor the development file is here", lacking[0], f"refnb fetch {' '.join(the_card(lacking[0]).inputs)}, with a network")
     away = [p for p in tasks if not task_is_here(p, s)]
     if not away: return Source(name, tasks, dev, f"trained on {joined}, judged by {'+'.join(dev)}")
     return Source(name, dev, [], f"trained on dev: {'+'.join(dev)}, for {' and '.join(away)} {'is' if len(away) == 1 else 'are'} not here")
@@ -72,7 +77,8 @@ def _folds_of(questions: Sequence[Question], k: int, seed: int = 0) -> list[list
     "Questions in folds that share neither a document nor a target."
     groups = _bound(questions)
     if k < 2: raise CallError(f"{k} folds", "folds", "say 2 or more, or 0 for no cross-validation")
-    if len(groups) < k: raise DataError(f"{len(groups)} groups of questions that share no target make no {k} folds", do="ask for fewer folds, or train on more")
+    if len(groups) < k:
+        raise DataError(f"{len(groups)} groups of questions that share no target make no {k} folds", do="ask for fewer folds, or train on more")
     random.Random(f"folds {seed}").shuffle(groups)
     out: list[list[Question]] = [[] for _ in range(k)]
     for g in sorted(groups, key=len, reverse=True): min(out, key=len).extend(g)
@@ -161,7 +167,8 @@ def _printed_recipe(x: TrainedSystem, task: str) -> dict[str, Any]:
     at = task.split("/")
     row = f"{x.printed} / {paper_domain(at[1])} / {at[2]}" if len(at) == 4 else ""
     cells = read_yaml(packaged("data/papers/altentities.yaml"), dict)["tables"]["table_13_hyperparameters"]["cells"]
-    if not x.printed or row not in cells: raise CallError("Table 13 prints no recipe for it", task, f"name values, such as --grid lr=1e-5,1e-4{', or full' if x.grid else ''}")
+    if not x.printed or row not in cells:
+        raise CallError("Table 13 prints no recipe for it", task, f"name values, such as --grid lr=1e-5,1e-4{', or full' if x.grid else ''}")
     names = {"learning rate": "lr", "batch size": "batch", "epochs": "epochs"}
     return {names[k]: v for k, v in cells[row].items()}
 
@@ -170,9 +177,11 @@ def _grid_of(x: TrainedSystem, said: str, task: str) -> list[dict[str, Any]]:
     if not said: return [{}]
     if said == "selected":
         each = [_printed_recipe(x, p) for p in task.split("+")]
-        if any(r != each[0] for r in each): raise CallError("Table 13 prints another recipe for each of them, and none for all together", task, "name values, such as --grid lr=1e-5,1e-4, or full")
+        if any(r != each[0] for r in each):
+            raise CallError("Table 13 prints another recipe for each of them, and none for all together", task, "name values, such as --grid lr=1e-5,1e-4, or full")
         return each[:1]
-    if said == "full" and not x.grid: raise CallError("the system has no grid", "--grid", "name values, such as lr=1e-5,1e-4")
+    if said == "full" and not x.grid:
+        raise CallError("the system has no grid", "--grid", "name values, such as lr=1e-5,1e-4")
     grid = dict(x.grid) if said == "full" else _said_grid(said)
     return [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
 
@@ -181,7 +190,8 @@ def _said_grid(said: str) -> dict[str, list]:
     kinds, out = {f.name: f.type for f in msgspec.structs.fields(Recipe)}, {}
     for word in said.split():
         name, eq, values = word.partition("=")
-        if name not in kinds: raise CallError(f"a recipe has no field {name!r}", "--grid", f"say full, selected, or NAME=VALUE,VALUE; {nearest(name, kinds)}")
+        if name not in kinds:
+            raise CallError(f"a recipe has no field {name!r}", "--grid", f"say full, selected, or NAME=VALUE,VALUE; {nearest(name, kinds)}")
         if not values: raise CallError(f"{name} has no values", "--grid", f"say {name}=VALUE,VALUE")
         if name in out: raise CallError(f"{name} stands twice", "--grid", f"say {name}=VALUE,VALUE")
         try: out[name] = [msgspec.convert(v, kinds[name], strict=False) for v in values.split(",")]
@@ -209,7 +219,8 @@ class _Work(NamedTuple):
 def _told(w: _Work, name: str) -> Callable[[Entry], None]:
     "Say what an epoch came to."
     def tell(e: Entry):
-        if e.is_epoch: w.say(f"{name}, {e.id}: " + ", ".join(x for x in (e.loss is not None and f"loss {e.loss:.3f}", e.held_out is not None and f"held out {100*e.held_out:.1f} %") if x))
+        if e.is_epoch:
+            w.say(f"{name}, {e.id}: " + ", ".join(x for x in (e.loss is not None and f"loss {e.loss:.3f}", e.held_out is not None and f"held out {100*e.held_out:.1f} %") if x))
     return tell
 
 class _Judged(NamedTuple):
@@ -279,7 +290,8 @@ def _learnt_from(what: str|Sequence[Question], s: Settings, limit: int) -> tuple
         questions, judges, files = list(what)[:limit or None], [], {}
         source = Source(f"given/{questions_id(what)}", [f"given/{questions_id(what)}"], [], f"trained on {len(questions)} questions at hand")
     if not questions: raise DataError("there is nothing to train on", source.asked)
-    if bad := next((q for q in questions if not q.right or len(q.options) < 2), None): raise DataError("has nothing to choose: it needs two options, and a right one", f"question {bad.id}")
+    if bad := next((q for q in questions if not q.right or len(q.options) < 2), None):
+        raise DataError("has nothing to choose: it needs two options, and a right one", f"question {bad.id}")
     return source, questions, judges, files | {"questions": questions_id([*questions, *judges])}
 
 def _folder(system: str, x: TrainedSystem, recipes: list[Recipe], source: Source, data: dict[str, str], base: str, folds: int, s: Settings) -> Path:
@@ -301,13 +313,16 @@ def train_system(
 ) -> Learnt:
     "Train a system, or go on with it."
     s, x = s or load_settings(), the_trained(system, **changed)
-    if folds < 0 or folds == 1: raise CallError(f"{folds} folds", "folds", "say 2 or more, or 0 for no cross-validation")
+    if folds < 0 or folds == 1:
+        raise CallError(f"{folds} folds", "folds", "say 2 or more, or 0 for no cross-validation")
     if limit < 0: raise CallError(f"a limit of {limit} questions", "limit", "say 1 or more; 0 means all")
-    if x.pair.checkpoint: raise CallError("a checkpoint answers, and is not trained", x.pair.checkpoint, "to begin with other weights name their folder with -p model=FOLDER")
+    if x.pair.checkpoint:
+        raise CallError("a checkpoint answers, and is not trained", x.pair.checkpoint, "to begin with other weights name their folder with -p model=FOLDER")
     source, questions, judges, data = _learnt_from(what, s, limit)
     differ = _grid_of(x, grid, "+".join(source.tasks))
     recipes = [the_trained(system, **changed | c).training for c in differ]
-    if not folds and not judges and len(recipes) > 1: raise CallError("nothing judges which recipe is best", "--folds", "say 2 or more, or name one recipe")
+    if not folds and not judges and len(recipes) > 1:
+        raise CallError("nothing judges which recipe is best", "--folds", "say 2 or more, or name one recipe")
     base, folds = weights_id(check_pair_model(x.pair, s.offline)), 0 if judges else folds
     folder = _folder(system, x, recipes, source, data, base, folds, s)
     say(source.told + (f"; {folds} folds that share no target judge it" if folds else "" if judges else "; nothing judges it"))
@@ -316,7 +331,8 @@ def train_system(
 
 def _sealed(folder: Path) -> TrainedSeal|None:
     "The seal of a training that is complete and whole; what is damaged is made again."
-    try: return seal if (folder/SEAL).exists() and weights_id(Weights(str(folder/WEIGHTS))) == (seal := read_seal(folder)).weights else None
+    try:
+        return seal if (folder/SEAL).exists() and weights_id(Weights(str(folder/WEIGHTS))) == (seal := read_seal(folder)).weights else None
     except OtherVersion: raise
     except (FormatError, DataError): return None
 
@@ -342,7 +358,8 @@ def _all_of_it(w: _Work, system: str, source: Source, data: dict[str, str], base
                        losses, data, base, _write_weights(w, w.recipes[k], best), limit)
     text = msgspec.json.format(msgspec.json.encode(seal), indent=1) + b"\n"
     write_atomic(w.folder/SEAL, text)
-    if all(map(is_task, source.tasks)): write_atomic(Path(w.s.reports)/"trained"/safe_path(system)/f"{safe_path(source.asked).replace('/', '-')}-{w.folder.name}.json", text)
+    if all(map(is_task, source.tasks)):
+        write_atomic(Path(w.s.reports)/"trained"/safe_path(system)/f"{safe_path(source.asked).replace('/', '-')}-{w.folder.name}.json", text)
     _clear(w.folder)
     return seal
 

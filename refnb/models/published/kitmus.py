@@ -80,7 +80,8 @@ class PublishedLinks(BaseSystem):
         file = self.file(task)
         return Identity({"file": file.key}, data={file.key: file.blob, "questions": texts_id()}, alone=True)
     def lacks(self, task: Task) -> str:
-        if (runs := numbered(self.name)) != [self.name]: return f"stands for {len(runs)} systems; name one of them: {runs[0]}"
+        if (runs := numbered(self.name)) != [self.name]:
+            return f"stands for {len(runs)} systems; name one of them: {runs[0]}"
         found = [p for p in self.files if p.task == task.name]
         if not found: return f"the release has no predictions of {self.name} on {task.name}"
         return "" if _is_here(found[0], task.settings) else "its released predictions are not here: refnb fetch kitmus-predictions"

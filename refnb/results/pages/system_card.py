@@ -93,7 +93,8 @@ def run_all(
     boards: dict[str, list[Line]] = {}
     if budget is not None: settings["budget"] = budget
     who: Any = find_system(system, s, **settings)  # one object for all tasks: a local model is loaded once
-    if getattr(who, "partial", False): raise CallError(f"{system} is a file of released answers", do=f"it answers {who.answers} alone")
+    if getattr(who, "partial", False):
+        raise CallError(f"{system} is a file of released answers", do=f"it answers {who.answers} alone")
     for name, tasks in _board_tasks(sample).items():
         for task in tasks:
             came: list[Any] = []
@@ -106,6 +107,7 @@ def run_all(
     _write_system_card(card, Path(s.reports)/("sample" if sample else ""))
     return card
 
+# %% ../../../nbs/results/pages/01_system_card.ipynb #8b5946d1
 def _spent(system: Any, line: Line, came: list[Any]) -> float:
     "USD that a task's run cost, over all calls; `came` is what asking came to now, nothing where all was answered."
     if not came: return line.usd or 0.

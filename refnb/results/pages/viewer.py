@@ -34,7 +34,8 @@ def _named_run(x: Run|str|Path, s: Settings|None = None) -> Run:
     task, _, named = str(x).partition(":")
     system, at, hash_ = named.rpartition("@")
     if not at or set(hash_) - set("0123456789abcdef"): system, hash_ = named, ""  # an address has an @ too
-    if not system: raise DataError("is not a run: it has no run.json", str(x), "give a run's folder, or name it as task:system")
+    if not system:
+        raise DataError("is not a run: it has no run.json", str(x), "give a run's folder, or name it as task:system")
     folder = Path((s or load_settings()).runs)/safe_path(task)/safe_path(system)
     found = [load_run(p.parent) for p in folder.glob("*/run.json") if p.parent.name.startswith(hash_)]
     if not found: raise DataError(f"there is no run of {named} on {task}", str(folder), "refnb run makes one")
@@ -44,8 +45,10 @@ def _found(run: Run, s: Settings) -> list[Question]:
     "A run's questions, from beside it or from its task."
     task = run.info.task
     if run.questions_path.exists(): return list(read_jsonl(run.questions_path, Question))
-    if not is_task(task): raise DataError("the run's questions are not here", str(run.questions_path), "give them as questions=")
-    if the_card(task).shape == "choice" and not task_is_here(task, s): raise DataError("its files are not here", task, f"refnb fetch {' '.join(the_card(task).inputs)}")
+    if not is_task(task):
+        raise DataError("the run's questions are not here", str(run.questions_path), "give them as questions=")
+    if the_card(task).shape == "choice" and not task_is_here(task, s):
+        raise DataError("its files are not here", task, f"refnb fetch {' '.join(the_card(task).inputs)}")
     return task_questions(task, s)
 
 def _run_questions(run: Run, questions: Iterable[Question]|str|Path|None = None, s: Settings|None = None) -> list[Question]:
@@ -54,7 +57,8 @@ def _run_questions(run: Run, questions: Iterable[Question]|str|Path|None = None,
     questions = list(read_jsonl(questions, Question) if isinstance(questions, (str, Path)) else questions)
     if not questions: raise DataError("there are no questions", run.info.task)
     made_of, got = run.info.data.get("questions"), questions_id(questions)
-    if made_of and got != made_of: raise DataError(f"the run was made of questions {made_of}, these are {got}", run.info.task, "give the questions of this run")
+    if made_of and got != made_of:
+        raise DataError(f"the run was made of questions {made_of}, these are {got}", run.info.task, "give the questions of this run")
     return questions
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #e6225695
@@ -142,7 +146,8 @@ def _fields(questions: list[Question]) -> tuple[Field, ...]:
     for q in questions:
         for k, v in q.meta.items(): seen.setdefault(k, []).append(_exact(v))
     number = lambda vs: all(type(v) in (int, float) for v in vs) and vs
-    def kind(vs: list) -> Literal["value", "number"]: return "number" if number([v for v in vs if v is not None]) else "value"
+    def kind(vs: list) -> Literal["value", "number"]:
+        return "number" if number([v for v in vs if v is not None]) else "value"
     return (Field("document", "value", True), Field("options", "number", True), *(Field(k, kind(vs)) for k, vs in seen.items()))
 
 def _values(q: Question, fields: tuple[Field, ...]) -> tuple:
@@ -200,7 +205,8 @@ def _asked_alike(a: Question, b: Question|None) -> bool:
 def _shared(a: _Side, b: _Side) -> set[str]:
     "The ids under which both runs were asked the same."
     both = {i for i, q in a.questions.items() if _asked_alike(q, b.questions.get(i))}
-    if not both: raise DataError("the two runs have no question in common", f"{a.run.info.task} and {b.run.info.task}", "give two runs on the same questions")
+    if not both:
+        raise DataError("the two runs have no question in common", f"{a.run.info.task} and {b.run.info.task}", "give two runs on the same questions")
     return both
 
 def _difference(a: _Side, b: _Side, both: set[str]) -> Difference|None:
@@ -241,7 +247,8 @@ def _without_secrets(told: str, env: Mapping[str, str]) -> str:
             raise DataError(f"the run holds the value of the environment variable {name}", "view", "take it out of the settings or the prompt, and get a new key")
     return told
 
-def _title(data: ViewData) -> str: return plain(" against ".join(dict.fromkeys(r.system for r in data.runs)) + f" on {data.runs[0].task}", 160)
+def _title(data: ViewData) -> str:
+    return plain(" against ".join(dict.fromkeys(r.system for r in data.runs)) + f" on {data.runs[0].task}", 160)
 
 def _page(data: ViewData) -> str:
     "Runs as one file."
@@ -253,7 +260,8 @@ ROWS, ROOM = 20, 60_000
 
 def _e(text: str, limit: int = 80) -> str: return html.escape(plain(" ".join(text.split()), limit))
 
-def _names(q: Shown, at: Iterable[int]) -> str: return ", ".join(f"{_e(q.options[i].name, 60)}" for i in list(at)[:4]) or "none"
+def _names(q: Shown, at: Iterable[int]) -> str:
+    return ", ".join(f"{_e(q.options[i].name, 60)}" for i in list(at)[:4]) or "none"
 
 def _around(q: Shown, texts: tuple[str, ...], width: int = 200) -> tuple[str, str, str]:
     "Some of the text before the mention, the mention, and some after it."
@@ -278,7 +286,8 @@ def _row(q: Shown, texts: tuple[str, ...]) -> str:
 
 def _worth_reading(data: ViewData) -> list[Shown]:
     "Questions that are not right; of two runs, those where they chose differently."
-    if len(data.runs) > 1: return [q for q in data.questions if "absent" not in (a := q.said[0]).verdict + (b := q.said[1]).verdict and (a.picked, a.verdict) != (b.picked, b.verdict)]
+    if len(data.runs) > 1:
+        return [q for q in data.questions if "absent" not in (a := q.said[0]).verdict + (b := q.said[1]).verdict and (a.picked, a.verdict) != (b.picked, b.verdict)]
     return [q for q in data.questions if q.said[0].credit is not None and q.said[0].credit < 1]
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #8094cf89

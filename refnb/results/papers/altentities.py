@@ -37,7 +37,8 @@ def columns_of(task: str) -> dict[str, tuple[str, str]]:
     """List the columns of Tables 7 and 14, but for the average, of altentities/test, altentities/dev, or
     sample/altentities; each has a task, and the domain if the task has several."""
     if task == SAMPLE_TASK: return {f"{paper_domain(d)} / unshown": (task, d) for d in DOMAINS}
-    if task not in (known := [f"altentities/{x}" for x in SPLITS]): raise CallError(f"unknown task {task!r}", do=nearest(task, [*known, SAMPLE_TASK]))
+    if task not in (known := [f"altentities/{x}" for x in SPLITS]):
+        raise CallError(f"unknown task {task!r}", do=nearest(task, [*known, SAMPLE_TASK]))
     split = task.rpartition("/")[2]
     return {f"{paper_domain(d)} / {s}": (altentities_task(d, s, split), "") for d in DOMAINS for s in settings_of(d)}
 
@@ -68,7 +69,8 @@ def trained_runs(system: str, task: str, s: Settings) -> dict[str, list[str]]:
 def the_run(system: str, task: str, s: Settings) -> str|None:
     """Choose which run of a system, or system@hash, on a task stands in a table: with a hash where there is a choice;
     None: it was not trained for this task."""
-    if system.removesuffix("+negation") not in trained_systems() or not (wanted := set(trained_for(task))): return system
+    if system.removesuffix("+negation") not in trained_systems() or not (wanted := set(trained_for(task))):
+        return system
     return next((n for n, learnt in trained_runs(system, task, s).items() if learnt and set(learnt) <= wanted), None)
 
 # %% ../../../nbs/results/papers/02_altentities.ipynb #214d0ef9
@@ -107,7 +109,8 @@ def lacks_files(tasks: Iterable[str], s: Settings) -> str:
 def as_written(domain: str, task: str, s: Settings) -> list[AltQuestion]:
     """Read the questions of a domain, in the paper's words, as the file of one of its tasks, or the sample, has them;
     their choices can be changed."""
-    if task == SAMPLE_TASK: return [q for q in read_altentities(packaged("data/sample/altentities.json"), "sample") if paper_domain(q.topic) == domain]
+    if task == SAMPLE_TASK:
+        return [q for q in read_altentities(packaged("data/sample/altentities.json"), "sample") if paper_domain(q.topic) == domain]
     _, folder, _, split = task.split("/")
     return altentities(folder, split, s)
 

@@ -32,7 +32,8 @@ class Corpus(NamedTuple):
 
     def of(self, domain: str) -> list[AltQuestion]: return [q for qs in self.questions[domain].values() for q in qs]
     def splits(self, domain: str) -> str: return ", ".join(self.questions[domain])
-    def lacks(self, domain: str) -> str: return "" if self.questions[domain] else "its files are not here: refnb fetch altentities"
+    def lacks(self, domain: str) -> str:
+        return "" if self.questions[domain] else "its files are not here: refnb fetch altentities"
 
 def _sample_corpus() -> Corpus:
     every = read_altentities(packaged("data/sample/altentities.json"), "sample")
@@ -135,7 +136,8 @@ class Filter(Record):
 
     def fault(self) -> str:
         "What is wrong with the values, or nothing."
-        if self.checked and self.checked not in _BREAKS: return f"field checked: unknown check {self.checked!r}; {nearest(self.checked, _BREAKS)}"
+        if self.checked and self.checked not in _BREAKS:
+            return f"field checked: unknown check {self.checked!r}; {nearest(self.checked, _BREAKS)}"
         return "" if bool(self.checked) != bool(self.untold) else "field checked: say what is counted, or in field untold why nothing is"
 
 @cache

@@ -28,7 +28,8 @@ def _stretch(n: int) -> int:
 def by_position(gold: Document, predicted: Document, width: int = 0) -> pd.DataFrame:
     """Count what became of mentions, along the text: a row per stretch of `width` tokens (0: about a sixtieth of the
     text) with counts of states, recall, precision; its index is the first token."""
-    if width < 0: raise CallError(f"a stretch of {width} tokens", do="say 1 or more, or 0 for about a sixtieth of the text")
+    if width < 0:
+        raise CallError(f"a stretch of {width} tokens", do="say 1 or more, or 0 for about a sixtieth of the text")
     n = _last(gold, predicted)
     width = width or _stretch(n)
     states = mention_states(gold, predicted)
@@ -45,7 +46,8 @@ def _skyline(ax: Axes, edges: list[float], y: float, counts: dict[str, list[int]
     base = [y]*(len(edges) - 1)
     for state, values in counts.items():
         high, (color, hatch) = [b + .82*v/top for b, v in zip(base, values, strict=True)], _FILLS[state]
-        if any(values): ax.stairs(high, edges, baseline=base, fill=True, facecolor=color, hatch=hatch, edgecolor=INK, linewidth=.3)
+        if any(values):
+            ax.stairs(high, edges, baseline=base, fill=True, facecolor=color, hatch=hatch, edgecolor=INK, linewidth=.3)
         base = high
     ax.axhline(y, color=GREY, linewidth=.6)
 
@@ -67,7 +69,8 @@ def _rows(ax: Axes, table: pd.DataFrame, states: pd.DataFrame, edges: list[float
     ax.set_ylim(-.15, max(len(table), 1))
     ax.set_xlabel(f"token (stretches of {width:,})")
     ax.xaxis.set_major_formatter("{x:,.0f}")
-    for state, (color, hatch) in _FILLS.items(): ax.fill_between([], [], facecolor=color, hatch=hatch, edgecolor=INK, linewidth=.5, label=state)
+    for state, (color, hatch) in _FILLS.items():
+        ax.fill_between([], [], facecolor=color, hatch=hatch, edgecolor=INK, linewidth=.5, label=state)
 
 # %% ../../../nbs/results/papers/06_bookcoref_plots.ipynb #285d5ba5
 def along_the_book(gold: Document, predicted: Document, entities: int = 12, width: int = 0, title: str = "") -> Figure:
@@ -106,7 +109,8 @@ def pieces_plot(gold: Document, predicted: Document, entities: int = 12, columns
     with figure(.52*counts.shape[1] + 2.2, .36*max(len(counts), 1) + 1.6, title, dpi=64) as (fig, (ax,)):
         ax.grid(False)
         shown = counts.map(lambda v: f"{v:,}" if v else "").to_numpy()
-        if len(counts): sns.heatmap(counts.div(counts.sum(axis=1), axis=0), annot=shown, fmt="", cmap="Greys", vmin=0, vmax=1.25, cbar=False, ax=ax, annot_kws={"size": 8})
+        if len(counts):
+            sns.heatmap(counts.div(counts.sum(axis=1), axis=0), annot=shown, fmt="", cmap="Greys", vmin=0, vmax=1.25, cbar=False, ax=ax, annot_kws={"size": 8})
         ax.set_xticks([x + .5 for x in range(len(below))], below, rotation=40, ha="right", rotation_mode="anchor")
         ax.set_yticks([y + .5 for y in range(len(beside))], beside, rotation=0)
         ax.set(xlabel="", ylabel="")

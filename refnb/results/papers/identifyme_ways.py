@@ -37,7 +37,8 @@ def _summaries(system: str, task: str, s: Settings) -> list[tuple[pd.DataFrame, 
     "All runs of a system on a task of which there is a summary."
     found: dict[str, str] = {}
     for place in places_of_summaries(s):
-        for path in find_summaries(place, task, split_name(system)[0], variants=True): found.setdefault(path.stem[-12:], read_summary(path).info.system)
+        for path in find_summaries(place, task, split_name(system)[0], variants=True):
+            found.setdefault(path.stem[-12:], read_summary(path).info.system)
     got = [run_outcomes(f"{name}@{h}", task, s) for h, name in found.items()]
     return [x for x in got if x is not None]
 

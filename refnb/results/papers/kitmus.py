@@ -101,11 +101,13 @@ def add_systems(
     for row in (*titles, *(OURS + x for x in ours)):
         for n in (2, 3, 4):
             column, task = f"{n} entities", f"kitmus/{variant}/{n}/test"
-            if report.sample: report.add(row, column, reason="these systems answered the release's texts, not the sample"); continue
+            if report.sample:
+                report.add(row, column, reason="these systems answered the release's texts, not the sample"); continue
             runs = own_runs(row.removeprefix(OURS), task, s) if row.startswith(OURS) else published_runs(row, task, s)
             _add_naive(report, row, column, add_cell(report, row, column, task, runs, score, resamples, seed))
     for n in (2, 3, 4): report.add("random", f"{n} entities", 1/n)
-    for row, column in report.forgotten(): report.add(row, column, reason="the release has no predictions of this system on these texts")
+    for row, column in report.forgotten():
+        report.add(row, column, reason="the release has no predictions of this system on these texts")
 
 # %% ../../../nbs/results/papers/07_kitmus.ipynb #4b020560
 def add_variants(
@@ -123,7 +125,8 @@ def add_variants(
     for variant in variants:
         task = f"kitmus/{variant}/{entities}/test"
         for column in (*titles, *(OURS + x for x in ours)):
-            if report.sample: report.add(variant, column, reason="these systems answered the release's texts, not the sample"); continue
+            if report.sample:
+                report.add(variant, column, reason="these systems answered the release's texts, not the sample"); continue
             runs = own_runs(column.removeprefix(OURS), task, s) if column.startswith(OURS) else published_runs(f"kitmus-trained / {column}", task, s)
             add_cell(report, variant, column, task, runs, score, resamples, seed)
     report.add("all variants", "random", 1/entities)
