@@ -593,14 +593,12 @@ def run_(
     s = load_settings()
     settings = _chosen(set_, form=form, order="" if order == "given" else order, concurrency=concurrency, budget=budget,
                        batches=batch, given="gold" if gold_mentions else "", policy=policy)
-    if task == "all" and (by or ray or batch or dry_run):
-        raise CallError("the boards are asked without these options", "all", "leave out --by, --ray, --batch and --dry-run, or name a task")
-    if task == "all": return _run_all(system, limit, s, sample, json, **settings)
+    if task == "all": return _run_all(system, limit, s, sample, json, bool(by or ray or batch or dry_run), **settings)
     if dry_run: return _dry_run(task, system, limit, settings, s, json)
     if by: _check_fields(task, _names(by), s)
     (bar, moved), came = _progress(json), cast(list[Any], [])
-    if ray:
-        done = _run_sharded(task, system, ray, shards, gpus, s, bar, moved, limit or budget is not None or concurrency or batch or tolerate, settings)
+    other = limit or budget is not None or concurrency or batch or tolerate
+    if ray: done = _run_sharded(task, system, ray, shards, gpus, s, bar, moved, other, settings)
     else:
         with bar: done = run(task, system, limit, s, moved, came.append, tolerate, **settings)
     _show_run(done, came, task, by, mode, s, json)
@@ -646,9 +644,12 @@ def _sealed_clusters(done, paid: dict, by: str, mode: str, s, json: bool):
     _table([{"F1 (%)": x} | shown(m) for x, m in scores.items()])
 
 # %% ../../nbs/results/08_cli.ipynb #435c3312
-def _run_all(system: str, n: int, s, sample: bool, json: bool, **settings):
+def _run_all(system: str, n: int, s, sample: bool, json: bool, other: bool, **settings):
     "The four boards, and a card of the system."
     from refnb.results.pages.system_card import run_all
+    if other:
+        raise CallError("the boards are asked without these options", "all",
+                        "leave out --by, --ray, --batch and --dry-run, or name a task")
     bar, moved = _progress(json)
     with bar: card = run_all(system, n, s, sample, settings.pop("budget", None), _say(json), moved, **settings)
     where = Path(s.reports)/("sample" if sample else "")/"systems"/f"{safe_path(card.system)}.md"
