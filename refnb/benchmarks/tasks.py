@@ -183,7 +183,8 @@ class Task:
     def questions(self) -> list[Question]:
         "Its questions, in order."
         if self.shape != "choice":
-            raise CallError(f"{self.name} has documents, not questions", do="coreference systems answer it; Task.documents gives them")
+            raise CallError(f"{self.name} has documents, not questions",
+                            do="coreference systems answer it; Task.documents gives them")
         return self.items
     @property
     def documents(self) -> list[Document]:

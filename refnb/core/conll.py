@@ -44,7 +44,8 @@ class _Mentions:
         at = 0
         while at < len(cell):
             if not (m := _BRACKET.match(cell, at)):
-                raise FormatError(f"column of coreference {cell!r} is not made of brackets such as (3, 3) and (3)", at_line(where, line))
+                raise FormatError(f"column of coreference {cell!r} is not made of brackets such as (3, 3) and (3)",
+                                  at_line(where, line))
             at = m.end()
             if m[1] and m[2]: self.clusters[m[1]].append(Span(token, token))
             elif m[1]: self.open[m[1]].append((token, line))
@@ -103,10 +104,12 @@ def parse_conll(data: bytes, where: str = "") -> list[Document]:
             else: r.end()
         elif r.key is None:
             if line[0] != "#":
-                raise FormatError("a token outside of any document", r.at(n), "begin the document with `#begin document (name); part 000`")
+                raise FormatError("a token outside of any document", r.at(n),
+                                  "begin the document with `#begin document (name); part 000`")
         else: _token(r, line, n, known)
     if r.key is not None:
-        raise FormatError(f"document {r.key!r} has no `#end document`", r.at(n), "the file may be cut off: get it again, or add the line")
+        raise FormatError(f"document {r.key!r} has no `#end document`", r.at(n),
+                          "the file may be cut off: get it again, or add the line")
     return r.documents
 
 def _token(r: _Reader, line: str, n: int, known: dict):
@@ -122,7 +125,8 @@ def _token(r: _Reader, line: str, n: int, known: dict):
 
 # %% ../../nbs/core/04_conll.ipynb #7b02fa75
 def _crossing(entity: int, a: Span, b: int, where: str) -> FormatError:
-    return FormatError(f"mentions of one entity cross: {list(a)} and one that starts at {b}, both of cluster {entity}", where, "CoNLL's brackets cannot say which of them ends; write JSONL")
+    return FormatError(f"mentions of one entity cross: {list(a)} and one that starts at {b}, both of cluster {entity}",
+                       where, "CoNLL's brackets cannot say which of them ends; write JSONL")
 
 def _cells(d: Document) -> dict[int, str]:
     "The brackets of each token that has some."
@@ -146,7 +150,8 @@ def _written(word: str, blank: str, where: str) -> str:
     "A word as a column can hold it."
     if word and not any(c.isspace() for c in word): return word
     if blank and not any(c.isspace() for c in blank): return blank
-    raise FormatError(f"the token {word!r} is empty or holds whitespace", where, "CoNLL cannot hold it: say blank=… to write something else in its place, or write JSONL")
+    raise FormatError(f"the token {word!r} is empty or holds whitespace", where,
+                      "CoNLL cannot hold it: say blank=… to write something else in its place, or write JSONL")
 
 def _lines(d: Document, blank: str) -> Iterable[str]:
     "The lines of a document."

@@ -36,7 +36,8 @@ def _brackets(value: str, where: str) -> list[str]:
         found.append(m[0])
         at = m.end()
     if not found or at < len(value):
-        raise FormatError(f"{value!r} is not made of brackets such as (e1-person-1, e1) and (e1-person-1)", f"{where}, field Entity")
+        raise FormatError(f"{value!r} is not made of brackets such as (e1-person-1, e1) and (e1-person-1)",
+                          f"{where}, field Entity")
     return found
 
 # %% ../../nbs/core/06_conllu.ipynb #268812b9
@@ -108,7 +109,8 @@ class _Reader:
         "Begin a document."
         if self.key is not None: self.end()
         if key in self.lines:
-            raise FormatError(f"document {key!r} stands in line {self.lines[key]} too", self.at(n), "give each `# newdoc` an id of its own")
+            raise FormatError(f"document {key!r} stands in line {self.lines[key]} too", self.at(n),
+                              "give each `# newdoc` an id of its own")
         self.key, self.lines[key], self.number, self.token, self.entities = key, n, 0, 0, _Entities(self.gaps)
         self.sentences: list[tuple[str, ...]] = []
         self.words = []
@@ -133,7 +135,8 @@ def _document(key: str, sentences: list[tuple[str, ...]], e: _Entities) -> Docum
     clusters = tuple(tuple(s for s, _ in v) for v, _ in found)
     kinds = tuple(tuple(kind for _, kind in v) for v, _ in found)
     names = tuple(name for _, name in found)
-    return Document(key, tuple(sentences), clusters, names if any(names) else (), {"type": kinds} if any(map(any, kinds)) else {})
+    return Document(key, tuple(sentences), clusters, names if any(names) else (),
+                    {"type": kinds} if any(map(any, kinds)) else {})
 
 # %% ../../nbs/core/06_conllu.ipynb #fcf61fc9
 def _comment(r: _Reader, line: str, n: int):
@@ -160,7 +163,8 @@ def _row(r: _Reader, line: str, n: int):
     if not re.fullmatch(r"[0-9]+\.[0-9]+", f[0]):  # an empty node has no number of its own
         r.number += 1
         if f[0] != str(r.number):
-            raise FormatError(f"{f[0]!r} stands where word {r.number} should be", f"{r.at(n)}, field ID", "is a line missing, or an empty one?")
+            raise FormatError(f"{f[0]!r} stands where word {r.number} should be", f"{r.at(n)}, field ID",
+                              "is a line missing, or an empty one?")
     if entity and not r.fields:
         raise FormatError("Entity before any `# global.Entity`, which says what its parts are", r.at(n))
     r.words.append(f[1])

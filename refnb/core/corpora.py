@@ -43,8 +43,10 @@ class Corpus(Record):
     names: list[str] = []        # of entities, where the files have numbers
     books: dict[str, dict[str, str|int]] = {} # doc_key -> title and counts
     def _repr_html_(self):
-        rows = {"about": self.about, "cite": self.cite, "licence": self.licence, "splits": ", ".join(self.splits), "counts": ", ".join(f"{v:,} {k}" for k, v in self.counts.items())}
-        told = "".join(f"<tr><th>{k}</th><td style='text-align:left'>{html.escape(v)}</td></tr>" for k, v in rows.items() if v)
+        rows = {"about": self.about, "cite": self.cite, "licence": self.licence, "splits": ", ".join(self.splits),
+                "counts": ", ".join(f"{v:,} {k}" for k, v in self.counts.items())}
+        told = "".join(f"<tr><th>{k}</th><td style='text-align:left'>{html.escape(v)}</td></tr>"
+                       for k, v in rows.items() if v)
         return f"<p><b>{html.escape(self.title)}</b></p><table>{told}</table><ul>{''.join(f'<li>{html.escape(d)}</li>' for d in self.defects)}</ul>"
 
 # %% ../../nbs/core/14_corpora.ipynb #d5a61036
@@ -103,7 +105,8 @@ def fantasycoref(split: str = "", s: Settings|None = None, variant: str = "GFT_s
         raise CallError(f"FantasyCoref has no variant {variant!r}", do=nearest(variant, {k.split("/")[3] for k in registry() if k.startswith("emorynlp/FantasyCoref/data/")}))
     if split and split not in known:
         raise CallError(f"FantasyCoref {variant} has no split {split!r}", do=nearest(split, known))
-    return [d for name in ([split] if split else [n for n in ("dev", "test") if n in known]) for d in parse_conll(get(known[name], s), Path(known[name]).name)]
+    return [d for name in ([split] if split else [n for n in ("dev", "test") if n in known])
+            for d in parse_conll(get(known[name], s), Path(known[name]).name)]
 
 def animal_farm(split: str = "", s: Settings|None = None) -> list[Document]:
     "Read Animal Farm, with the names of its characters; it has no splits."
@@ -115,7 +118,8 @@ def gap(split: str = "", s: Settings|None = None) -> list[Document]:
     "Read GAP's passages, a document each; `split` is dev, test or validation, empty: all of them."
     _split("gap", split)
     files = {"dev": "gap-development.tsv", "test": "gap-test.tsv", "validation": "gap-validation.tsv"}
-    return [d for name in ([split] if split else files) for d in parse_gap(get(f"google-research-datasets/gap-coreference/{files[name]}", s), files[name])]
+    return [d for name in ([split] if split else files)
+            for d in parse_gap(get(f"google-research-datasets/gap-coreference/{files[name]}", s), files[name])]
 
 # %% ../../nbs/core/14_corpora.ipynb #6c797608
 TEXTS = "SapienzaNLP/bookcoref/predictions/finetuned_bookcoref/maverick_xl.jsonl"
@@ -125,7 +129,8 @@ def _check_counts(what: dict[str, int], key: str, where_: str):
     told = the_corpus("bookcoref").books.get(key, {})
     for field, n in what.items():
         if field in told and told[field] != n:
-            raise DataError(f"{n:,} {field} where the published version has {told[field]:,}", f"{where_}, {key}", "it is another version of the book: scores on it would not be the paper's")
+            raise DataError(f"{n:,} {field} where the published version has {told[field]:,}", f"{where_}, {key}",
+                            "it is another version of the book: scores on it would not be the paper's")
 
 def book_texts(s: Settings|None = None, file: str = TEXTS) -> dict[str, Document]:
     """Load the text of BookCoref's three gold books, by key, without clusters, from any released predictions on whole
@@ -211,14 +216,16 @@ def _story(t: _Story, characters: bool) -> Document:
     clusters = tuple(d.clusters[i] for i in keep)
     kinds = tuple(tuple(_kind(tags[s.start:s.end + 1]) for s in c) for c in clusters)
     types = tuple((t.entities[i].kind,)*len(d.clusters[i]) for i in keep)
-    return Document(t.key, d.sentences, clusters, tuple(t.entities[i].name for i in keep), {"type": types, "kind": kinds}, {"title": t.title})
+    return Document(t.key, d.sentences, clusters, tuple(t.entities[i].name for i in keep),
+                    {"type": types, "kind": kinds}, {"title": t.title})
 
 # %% ../../nbs/core/14_corpora.ipynb #18c9d5be
 def _checked(docs: Any, card: Corpus) -> list[Document]:
     "What a corpus' function returned, if it is documents."
     found = list(docs)
     if bad := next((d for d in found if not isinstance(d, Document)), None):
-        raise DataError(f"{card.load} returned {type(bad).__name__}, not refnb's Document", card.corpus, "refnb.read_documents reads files")
+        raise DataError(f"{card.load} returned {type(bad).__name__}, not refnb's Document", card.corpus,
+                        "refnb.read_documents reads files")
     return found
 
 def load(
@@ -245,4 +252,5 @@ def load(
 def counts(docs: Iterable[Document]) -> dict[str, int]:
     "Count documents, tokens, mentions and clusters."
     docs = list(docs)
-    return {"documents": len(docs), "tokens": sum(d.size for d in docs), "mentions": sum(len(c) for d in docs for c in d.clusters), "clusters": sum(len(d.clusters) for d in docs)}
+    return {"documents": len(docs), "tokens": sum(d.size for d in docs),
+            "mentions": sum(len(c) for d in docs for c in d.clusters), "clusters": sum(len(d.clusters) for d in docs)}

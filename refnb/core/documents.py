@@ -293,7 +293,8 @@ def _rows(head: str, lines: Iterable[tuple[int, Look]], n: int) -> Look:
         shown += 1
     rest = f"and {n - shown:,} more" if n > shown else ""
     top, bottom = (f'<div style="opacity:.75;margin:.2em 0">{html.escape(t)}</div>' if t else "" for t in (head, rest))
-    return Look(f'<div style="max-width:62em">{top}{"".join(rich)}{bottom}</div>', "\n".join(t for t in (head, *text, rest) if t))
+    return Look(f'<div style="max-width:62em">{top}{"".join(rich)}{bottom}</div>',
+                "\n".join(t for t in (head, *text, rest) if t))
 
 # %% ../../nbs/core/01_documents.ipynb #5baa942c
 def _sizes(d: Document, v: _Sight) -> str:
@@ -315,7 +316,8 @@ def _table(v: _Sight, n: int) -> Look:
     cell, rows = '<td style="text-align:{};padding:.1em .7em .1em 0">{}</td>', _largest(v, n)
     swatch = '<span style="background:{};border:1px solid {};border-radius:3px">&emsp;</span> {}'
     rich = ["<tr>" + cell.format("left", swatch.format(v.colors[i], INK, html.escape(name))) + cell.format("right", f"{size:,}")
-            + cell.format("right", f"{a[0]:,} – {b[0]:,}") + cell.format("left", html.escape(phrases)) + "</tr>" for i, name, size, a, b, phrases in rows]
+            + cell.format("right", f"{a[0]:,} – {b[0]:,}") + cell.format("left", html.escape(phrases)) + "</tr>"
+            for i, name, size, a, b, phrases in rows]
     text = [f"{name:<24} {size:>7,}  {f'{a[0]:,} – {b[0]:,}':>19}  {phrases}" for _, name, size, a, b, phrases in rows]
     rest = f"and {len(v.doc.clusters) - len(rows):,} more clusters" if len(v.doc.clusters) > len(rows) else ""
     page = f'<table style="font-size:.9em">{"".join(rich)}</table><small style="opacity:.75">{rest}</small>'
@@ -377,8 +379,10 @@ def _find(d: Document, text: str, n: int, width: int, case: bool) -> Look:
     if not d.sentences: raise DataError(f"document {plain(d.doc_key)!r} has no text", do="search in one that has")
     hits = _hits(d.tokens, text, case)
     windows = [_window(v, *s, width) for s in hits[:max(n, 0)]]
-    lines = [(s.start, _line(v, w, [_asked(*s), *boxes])) for s, w, boxes in zip(hits, windows, _within(v, windows), strict=False)]
-    return _rows(f"{plain(text)!r}: {len(hits):,} hit{'s'*(len(hits) != 1)} in {plain(d.doc_key, 80)}", lines, len(hits))
+    lines = [(s.start, _line(v, w, [_asked(*s), *boxes]))
+             for s, w, boxes in zip(hits, windows, _within(v, windows), strict=False)]
+    return _rows(f"{plain(text)!r}: {len(hits):,} hit{'s'*(len(hits) != 1)} in {plain(d.doc_key, 80)}", lines,
+                 len(hits))
 
 # %% ../../nbs/core/01_documents.ipynb #b646cd1d
 def _index(d: Document, which: int|str) -> int:
@@ -399,7 +403,8 @@ def _cluster(d: Document, which: int|str, n: int, width: int) -> Look:
     i, v = _index(d, which), _sight(d)
     spans = sorted(d.clusters[i])
     words = Counter(_phrase(v, s) for s in spans).most_common(8) if d.sentences else []
-    lines = ((s[0], _line(v, _window(v, s[0], s[1], width), [_box(v, i, s)._replace(label="")])) for s in _evenly(spans, n))
+    lines = ((s[0], _line(v, _window(v, s[0], s[1], width), [_box(v, i, s)._replace(label="")]))
+             for s in _evenly(spans, n))
     head = f"{plain(name_of(d, i))}: {len(spans):,} mentions" + "".join(f" · {w} {k:,}" for w, k in words)
     return _rows(head, lines, len(spans))
 

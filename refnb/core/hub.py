@@ -55,9 +55,11 @@ def lacks(name: str) -> str:
 def _revision(hub, f: HubFile) -> str:
     "The whole id of the pinned revision."
     if len(f.revision) == 40: return f.revision
-    found = [c.commit_id for c in hub.HfApi().list_repo_commits(f.repo, repo_type="dataset") if c.commit_id.startswith(f.revision)]
+    found = [c.commit_id
+             for c in hub.HfApi().list_repo_commits(f.repo, repo_type="dataset") if c.commit_id.startswith(f.revision)]
     if len(found) != 1:
-        raise DataError(f"the hub has {len(found)} revisions that begin with {f.revision}", f.repo, "the dataset was changed; name a file of your own")
+        raise DataError(f"the hub has {len(found)} revisions that begin with {f.revision}", f.repo,
+                        "the dataset was changed; name a file of your own")
     return found[0]
 
 def fetch_hub(name: str, s: Settings|None = None) -> Path:
@@ -65,11 +67,13 @@ def fetch_hub(name: str, s: Settings|None = None) -> Path:
     s, f = s or load_settings(), the_hub_file(name)
     if found := hub_path(name, s): return found
     if s.offline:
-        raise DataError("is not here, and downloads are off", name, f"set REFNB_OFFLINE=false, or name a file with REFNB_{f.setting.upper()}")
+        raise DataError("is not here, and downloads are off", name,
+                        f"set REFNB_OFFLINE=false, or name a file with REFNB_{f.setting.upper()}")
     hub = need("huggingface_hub", "hub")
     hub.utils.logging.set_verbosity_error()  # it would tell each of its retries
     try:
-        got = hub.hf_hub_download(f.repo, f.path, repo_type="dataset", revision=_revision(hub, f), cache_dir=str(Path(s.cache)/"hub"/"downloads"))
+        got = hub.hf_hub_download(f.repo, f.path, repo_type="dataset", revision=_revision(hub, f),
+                                  cache_dir=str(Path(s.cache)/"hub"/"downloads"))
     except DataError: raise
     except Exception as e:
         raise DataError(f"cannot be had from the hub ({type(e).__name__}: {str(e).splitlines()[0][:200] if str(e) else ''})", f"{f.repo}/{f.path}", f"try again later, or name a file with REFNB_{f.setting.upper()}") from None

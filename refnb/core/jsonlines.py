@@ -131,7 +131,8 @@ class _Pieces:
         self.plain = [i for i, special in enumerate(self.special) if not special]
         self.size = self.map[self.plain[-1]] + 1 if self.plain else 0
         if self.size > 2*len(self.pieces):
-            raise FormatError(f"word {self.size - 1} in a text of {len(self.pieces)} pieces", at_line(where, n, "subtoken_map"))
+            raise FormatError(f"word {self.size - 1} in a text of {len(self.pieces)} pieces",
+                              at_line(where, n, "subtoken_map"))
 
     def checked(self, field: str, where: str, n: int) -> tuple[int, ...]:
         "A map from pieces, with one value for each and none that falls."
@@ -146,7 +147,8 @@ class _Pieces:
         "The words; none where pieces are numbers and nothing tells what they mean."
         known = self.record.orig_tokens
         if known is not None and len(known) != self.size:
-            raise FormatError(f"{len(known)} words, but subtoken_map has {self.size}", at_line(where, n, "orig_tokens"), "leave the field out to use the pieces")
+            raise FormatError(f"{len(known)} words, but subtoken_map has {self.size}", at_line(where, n, "orig_tokens"),
+                              "leave the field out to use the pieces")
         if known is not None or isinstance(self.record, _Numbered): return list(known or ())
         parts: list[list[str]] = [[] for _ in range(self.size)]
         mark = _mark(self.pieces[i] for i in self.plain)
@@ -199,7 +201,8 @@ def _checked(make: Callable, clusters: Clusters, size: int, at: Callable) -> Doc
                 if s.end < s.start:
                     raise FormatError(f"span {list(s)} ends before it starts", at(f"clusters[{i}]")) from None
                 if s.start < 0 or s.end >= size:
-                    raise FormatError(f"span {list(s)} lies outside the text of {size} tokens", at(f"clusters[{i}]")) from None
+                    raise FormatError(f"span {list(s)} lies outside the text of {size} tokens",
+                                      at(f"clusters[{i}]")) from None
         raise
 
 def _document(record: _Line, where: str, n: int, indices: str) -> Document:
@@ -217,7 +220,8 @@ def _document(record: _Line, where: str, n: int, indices: str) -> Document:
         sentences = _sentences(p, where, n)
         if indices != "words": clusters = _in_words(p, clusters, indices == "subtokens", where, n)
     meta: Meta = {} if record.gutenberg_key is None else {"gutenberg_key": record.gutenberg_key}
-    return _checked(lambda: Document(key, sentences, clusters, names, meta=meta), clusters, sum(map(len, sentences)) if sentences else LONGEST, at)
+    return _checked(lambda: Document(key, sentences, clusters, names, meta=meta), clusters,
+                    sum(map(len, sentences)) if sentences else LONGEST, at)
 
 # %% ../../nbs/core/05_jsonlines.ipynb #bfa43a49
 def _objects(data: bytes) -> list[tuple[int, bytes]]:
@@ -264,11 +268,13 @@ def _ready(docs: Iterable[Document]) -> list[Document]:
     docs, seen = list(docs), set()
     for d in docs:
         if d.doc_key in seen:
-            raise DataError("two documents have this doc_key", repr(d.doc_key), "clusters are matched by it: give them different ones")
+            raise DataError("two documents have this doc_key", repr(d.doc_key),
+                            "clusters are matched by it: give them different ones")
         seen.add(d.doc_key)
         try: " ".join((d.doc_key, *d.names, *d.tokens)).encode()
         except UnicodeEncodeError:
-            raise DataError("its text holds half of a surrogate pair, which no file can hold", f"document {d.doc_key!r}") from None
+            raise DataError("its text holds half of a surrogate pair, which no file can hold",
+                            f"document {d.doc_key!r}") from None
     return docs
 
 def jsonlines_text(docs: Iterable[Document]) -> str:

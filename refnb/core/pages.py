@@ -52,7 +52,8 @@ def read_handed_in(data: bytes, where: str, kind: type[T]) -> T:
         json.loads(text, object_pairs_hook=once)
         return msgspec.json.decode(text, type=kind)
     except json.JSONDecodeError as e:
-        raise FormatError(f"no JSON ({e.msg.lower()})", at_line(where, e.lineno), "the file may be cut off: ask for it again") from None
+        raise FormatError(f"no JSON ({e.msg.lower()})", at_line(where, e.lineno),
+                          "the file may be cut off: ask for it again") from None
     except msgspec.ValidationError as e:
         said, _, path = str(e).partition(" - at `$")
         raise FormatError(said, ", ".join(filter(None, [where, path and f"field {path.strip('.`')}"]))) from None

@@ -35,7 +35,8 @@ def ray_cluster(address: str) -> Iterator[Any]:
     if address != "local": _reach(address)
     ray = need("ray", "ray")
     try:
-        ray.init(**({"include_dashboard": False} if address == "local" else {"address": address}), log_to_driver=False, logging_level="ERROR")
+        ray.init(**({"include_dashboard": False} if address == "local" else {"address": address}), log_to_driver=False,
+                 logging_level="ERROR")
     except (ConnectionError, ValueError, RuntimeError) as e:
         raise DataError(f"no Ray cluster: {' '.join(str(e).split())[:200]}", address, _START) from None
     try: yield ray

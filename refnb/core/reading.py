@@ -39,7 +39,8 @@ def format_of(data: bytes) -> str:
 def _beside(path: Path, end: str) -> Path:
     "The file of the same name with another ending, packed or not."
     stem = path.name.removesuffix(".gz").rsplit(".", 1)[0]
-    return next((p for p in (path.with_name(f"{stem}.{end}"), path.with_name(f"{stem}.{end}.gz")) if p.is_file()), path.with_name(f"{stem}.{end}"))
+    return next((p for p in (path.with_name(f"{stem}.{end}"), path.with_name(f"{stem}.{end}.gz")) if p.is_file()),
+                path.with_name(f"{stem}.{end}"))
 
 def _pair(path: Path, ends: tuple[str, str]) -> tuple[Path, bytes, bytes|None, str]:
     "The first half of a standoff pair, the bytes of both, and the document's name."
@@ -57,7 +58,8 @@ def _booknlp(path: Path) -> list[Document]:
     return [parse_booknlp(entities, tokens, name, str(first))]
 
 # %% ../../nbs/core/09_reading.ipynb #6921aa06
-_PARSERS: dict[str, Callable] = {"conll": parse_conll, "jsonl": parse_jsonlines, "conllu": parse_conllu, "gap": parse_gap, "corenlp": parse_corenlp}
+_PARSERS: dict[str, Callable] = {"conll": parse_conll, "jsonl": parse_jsonlines, "conllu": parse_conllu,
+                                 "gap": parse_gap, "corenlp": parse_corenlp}
 _STANDOFF: dict[str, Callable] = {"litbank": _litbank, "booknlp": _booknlp}
 
 def read_documents(
@@ -70,7 +72,8 @@ def read_documents(
     if not data.strip(): raise FormatError("the file is empty", str(path))
     form = form or format_of(data)
     if not form:
-        raise FormatError("does not look like any format of documents", str(path), f"readable are {', '.join(known)}; name one if it is one of them")
+        raise FormatError("does not look like any format of documents", str(path),
+                          f"readable are {', '.join(known)}; name one if it is one of them")
     if form not in known: raise CallError(f"unknown format {form!r}", do=nearest(form, known))
     return _PARSERS[form](data, str(path), **how) if form in _PARSERS else _STANDOFF[form](Path(path))
 

@@ -97,7 +97,8 @@ def read_journal(path: str|Path, kind: type = Answer) -> Journal:
         if (body := _body(line)) is None: damaged.append(line); continue
         try: record = decode(body)
         except msgspec.MsgspecError as e:
-            raise OtherVersion(str(e), f"{path}, line {n}", "it was written by another version of refnb; start the run in a new folder") from None
+            raise OtherVersion(str(e), f"{path}, line {n}",
+                               "it was written by another version of refnb; start the run in a new folder") from None
         _keep(records, record)
     return Journal(records, damaged, torn)
 
@@ -141,7 +142,8 @@ class Run:
             raise DataError("the run is not complete", str(self.folder), "start it again, it goes on where it stopped")
         seal, data = _read_json(self.folder/"seal.json", Seal), read_bytes(self.journal)
         if hashlib.sha256(data).hexdigest() != seal.sha256:
-            raise DataError("the journal is not the one that was sealed", str(self.journal), "start the run again, damaged answers are asked anew")
+            raise DataError("the journal is not the one that was sealed", str(self.journal),
+                            "start the run again, damaged answers are asked anew")
         return read_journal(self.journal, self.kind).records
 
     def failures(self) -> int:
@@ -180,10 +182,12 @@ class Run:
             raise DataError(f"{len(twice)} questions stand twice, one is {min(twice)}", self.info.task)
         missing = [i for i in ids if i not in got]
         if missing and not allow_missing:
-            raise DataError(f"{len(missing)} of {len(ids)} questions are unanswered, the first is {missing[0]}", str(self.folder), "start the run again")
+            raise DataError(f"{len(missing)} of {len(ids)} questions are unanswered, the first is {missing[0]}",
+                            str(self.folder), "start the run again")
         failed = [i for i in ids if i in got and is_failure(got[i])]
         if len(failed) > failures and not allow_missing:
-            raise DataError(f"{len(failed)} of {len(ids)} questions failed, the first is {failed[0]}", str(self.folder), "start the run again: it asks only these")
+            raise DataError(f"{len(failed)} of {len(ids)} questions failed, the first is {failed[0]}", str(self.folder),
+                            "start the run again: it asks only these")
         if extra := set(got) - set(ids):
             raise DataError(f"{len(extra)} answers belong to no question, one is {min(extra)}", str(self.folder))
         records = [got[i] for i in ids if i in got]
@@ -201,7 +205,8 @@ def _read_json(path: Path, kind: type):
     try:
         schema = msgspec.json.decode(data, type=dict).get("schema")
         if schema != SCHEMA:
-            raise OtherVersion(f"written in schema {schema}, this refnb reads {SCHEMA}", str(path), "it is left as it is; start the run anew, or use the version that wrote it")
+            raise OtherVersion(f"written in schema {schema}, this refnb reads {SCHEMA}", str(path),
+                               "it is left as it is; start the run anew, or use the version that wrote it")
         return msgspec.json.decode(data, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as e:
         raise FormatError(str(e), str(path), "it is damaged; move the folder away and start the run anew") from None
@@ -250,7 +255,8 @@ def open_run(info: RunInfo, runs: str|Path, kind: type = Answer, old: str = "") 
     if not (folder/"run.json").exists(): _write_json(folder/"run.json", info)
     run = load_run(folder, kind)
     if run_hash(run.info) != folder.name:
-        raise FormatError("does not say what its folder is named after", str(folder/"run.json"), "it is damaged; delete it and start the run again")
+        raise FormatError("does not say what its folder is named after", str(folder/"run.json"),
+                          "it is damaged; delete it and start the run again")
     return run
 
 # %% ../../nbs/core/15_runs.ipynb #d51d90a2
@@ -301,7 +307,8 @@ def _counts(records: list, ids: list[str], sha256: str) -> Seal:
     reasons = Counter(r.reason for r in records if getattr(r, "reason", None))
     used = [u for r in records if (u := getattr(r, "usage", None))]
     costs, models = [u.usd for u in used], Counter(u.model for u in used if u.model)
-    return Seal(len(ids), len(records), dict(sorted(reasons.items())), None if None in costs else sum(costs), sha256, _said(records), dict(sorted(models.items())))
+    return Seal(len(ids), len(records), dict(sorted(reasons.items())), None if None in costs else sum(costs), sha256,
+                _said(records), dict(sorted(models.items())))
 
 def _said(records: list) -> str:
     "A hash of answers without their times, which no two runs share."
@@ -362,7 +369,8 @@ def card_of_documents(task: str, docs: list[Document], data: dict[str, str]|None
     """Make the card of a task, without text, from all its documents, in order; `data` maps upstream files to their blob
     ids."""
     n, keys = len(docs), [d.doc_key for d in docs]
-    return Card(task, documents_id(docs), keys, keys, list(range(n)), [0]*n, {"tokens": [d.size for d in docs]}, data or {})
+    return Card(task, documents_id(docs), keys, keys, list(range(n)), [0]*n, {"tokens": [d.size for d in docs]},
+                data or {})
 
 # %% ../../nbs/core/15_runs.ipynb #1dcca4d7
 class Summary(Record):
@@ -391,7 +399,8 @@ def of_signs(signs: str, ids: Iterable[str], where: str = "") -> dict[str, float
     errors."""
     ids = list(ids)
     if len(signs) != len(ids):
-        raise DataError(f"has {len(signs)} signs for {len(ids)} questions", where, "make the summary again from its run")
+        raise DataError(f"has {len(signs)} signs for {len(ids)} questions", where,
+                        "make the summary again from its run")
     if strange := set(signs) - set(SIGNS): raise FormatError(f"has an unknown sign {min(strange)!r}", where)
     return {i: SIGNS[c] for i, c in zip(ids, signs, strict=True)}
 
@@ -409,7 +418,8 @@ def write_summary(run: Run, credit: dict[str, float], reports: str|Path, counts:
     got = run.answers()
     told = {i: a.reason if getattr(a, "reason", None) else credit[i] for i, a in got.items()} if counts is None else {}
     path = Path(reports)/"runs"/safe_path(run.info.task)/f"{safe_path(run.info.system)}-{run_hash(run.info)}.json"
-    new = Summary(run.info.changed(prompt=prompt_hash(run.info.prompt)), _read_json(run.folder/"seal.json", Seal), told, SCHEMA, counts or {}, gold or {}, cost=cost or {})
+    new = Summary(run.info.changed(prompt=prompt_hash(run.info.prompt)), _read_json(run.folder/"seal.json", Seal), told,
+                  SCHEMA, counts or {}, gold or {}, cost=cost or {})
     new = _packed(new)
     if not _same_but_version(path, new): _write_json(path, new)
     return path
@@ -449,7 +459,8 @@ def read_card(path: str|Path) -> Card:
     if not other.exists(): raise DataError(f"is like {task}, which has no card", str(path), "make it again: refnb run")
     first = _read_json(other, Card)
     if first.questions != questions or first.like:
-        raise DataError(f"is like {task} with questions {questions}, which has {first.questions}", str(path), "make it again: refnb run")
+        raise DataError(f"is like {task} with questions {questions}, which has {first.questions}", str(path),
+                        "make it again: refnb run")
     return first.changed(task=card.task, questions=card.questions, data=card.data)
 
 def read_summary(path: str|Path, card: Card|None = None) -> Summary:
@@ -510,10 +521,12 @@ def current_runs(infos: Iterable[RunInfo]) -> list[RunInfo]:
 def several_runs(infos: list[RunInfo], where: str) -> CallError:
     "Name the runs that one name stands for, each with what differs from the others: the newest is not better for its age."
     told = [msgspec.to_builtins(i.changed(prompt=prompt_hash(i.prompt)[-12:])) for i in infos]
-    told = [{k: v for k, v in t.items() if k not in ("settings", "data", "refnb")} | t["data"] | t["settings"] for t in told]
+    told = [{k: v for k, v in t.items() if k not in ("settings", "data", "refnb")} | t["data"] | t["settings"]
+            for t in told]
     keys = [k for k in dict.fromkeys(k for t in told for k in t) if any(t.get(k) != told[0].get(k) for t in told)]
     names = [f"@{run_hash(i)} ({', '.join(f'{k}={t.get(k)}' for k in keys)})" for i, t in zip(infos, told, strict=True)]
-    return CallError(f"{len(infos)} runs of {infos[0].system} on {infos[0].task}: {', '.join(names)}", where, "put one of these behind the system's name")
+    return CallError(f"{len(infos)} runs of {infos[0].system} on {infos[0].task}: {', '.join(names)}", where,
+                     "put one of these behind the system's name")
 
 # %% ../../nbs/core/15_runs.ipynb #75e0e021
 def the_summary(

@@ -115,7 +115,8 @@ def load_settings(
         if not name.startswith("REFNB_"): continue
         key = name[6:].lower()
         if key not in Settings.__annotations__:
-            raise CallError(f"unknown variable {name}", do=nearest(name, [f"REFNB_{k.upper()}" for k in Settings.__annotations__]))
+            raise CallError(f"unknown variable {name}",
+                            do=nearest(name, [f"REFNB_{k.upper()}" for k in Settings.__annotations__]))
         got[key] = _value(key, text, name, start)
     for key in over: _check(key, "settings")
     got |= {k: _value(k, v, "settings", start) for k, v in over.items() if v is not None}

@@ -78,12 +78,14 @@ def _mentions(ann: bytes, sentences: tuple, where: str) -> tuple[dict[str, _Ment
         if not line: continue
         f = line.split("\t")
         if _FORMS.get(f[0]) != len(f):
-            raise FormatError(f"{f[0]!r} with {len(f)} columns", at_line(where, n), "known: " + ", ".join(f"{k} with {v}" for k, v in _FORMS.items()))
+            raise FormatError(f"{f[0]!r} with {len(f)} columns", at_line(where, n),
+                              "known: " + ", ".join(f"{k} with {v}" for k, v in _FORMS.items()))
         if f[0] == "MENTION":
             span = place.span(f[2:6], at_line(where, n))
             words = " ".join(place.tokens[span.start:span.end + 1])
             if words != f[6]:
-                raise FormatError(f"the text has {words!r} there, not {f[6]!r}", at_line(where, n), "does the text belong to it?")
+                raise FormatError(f"the text has {words!r} there, not {f[6]!r}", at_line(where, n),
+                                  "does the text belong to it?")
             if f[1] in mentions: raise FormatError(f"mention {f[1]} stands twice", at_line(where, n))
             mentions[f[1]] = _Mention(span, f[7], f[8])
         else: later.append((n, f))
@@ -105,7 +107,8 @@ def _words(line: str, where: str, n: int) -> tuple[str, ...]:
     "The tokens of a line, with spaces between them."
     words = tuple(line.split(" "))
     if all(words): return words
-    raise FormatError("two spaces, or one at an end of the line", at_line(where, n), "one space stands between two tokens")
+    raise FormatError("two spaces, or one at an end of the line", at_line(where, n),
+                      "one space stands between two tokens")
 
 def _sentences(txt: bytes, where: str) -> tuple[tuple[str, ...], ...]:
     "A sentence per line; of empty lines there may be a million."
@@ -135,7 +138,8 @@ def with_labels(doc: Document, ann: bytes, where: str = "") -> Document:
     if twice := [m for m in mentions.values() if known[m.span] != m]:
         raise FormatError(f"two mentions at {list(twice[0].span)} have different labels", where)
     if missing := [s for c in doc.clusters for s in c if s not in known]:
-        raise FormatError(f"there is no mention {list(missing[0])}, but {doc.doc_key!r} has it", where, "does the file belong to the document?")
+        raise FormatError(f"there is no mention {list(missing[0])}, but {doc.doc_key!r} has it", where,
+                          "does the file belong to the document?")
     return doc.changed(labels={f: tuple(tuple(getattr(known[s], f) for s in c) for c in doc.clusters) for f in ("type", "kind")})
 
 # %% ../../nbs/core/08_standoff.ipynb #ff730adf
@@ -178,7 +182,8 @@ def _entity(row: dict[str, str], words: list[str]|None, where: str, n: int) -> _
             raise FormatError(f"span {list(span)} lies outside the text of {len(words)} tokens", at_line(where, n))
         there = " ".join(words[span.start:span.end + 1])
         if "".join(there.split()) != "".join(row["text"].split()):
-            raise FormatError(f"the text has {there!r} there, not {row['text']!r}", at_line(where, n, "text"), "do the tokens belong to it?")
+            raise FormatError(f"the text has {there!r} there, not {row['text']!r}", at_line(where, n, "text"),
+                              "do the tokens belong to it?")
     return _Mention(span, row["cat"], row["prop"])
 
 def parse_booknlp(entities: bytes, tokens: bytes|None, doc_key: str, where: str = "") -> Document:
@@ -224,7 +229,8 @@ def _nlp_mention(m: _NlpMention, sentences: list[_NlpSentence], starts: list[int
         raise FormatError(f"there is no sentence {m.sentNum} of {len(sentences)}", at, "sentences count from 1")
     tokens = sentences[m.sentNum - 1].tokens
     if not 1 <= m.startIndex < m.endIndex <= len(tokens) + 1:
-        raise FormatError(f"tokens {m.startIndex} to {m.endIndex} are not in a sentence of {len(tokens)}", at, "tokens count from 1, and the end is behind the last one")
+        raise FormatError(f"tokens {m.startIndex} to {m.endIndex} are not in a sentence of {len(tokens)}", at,
+                          "tokens count from 1, and the end is behind the last one")
     words = " ".join(t.word for t in tokens[m.startIndex - 1:m.endIndex - 1])
     if m.text and "".join(words.split()) != "".join(m.text.split()):
         raise FormatError(f"the text has {words!r} there, not {m.text!r}", at)
@@ -239,7 +245,8 @@ def parse_corenlp(data: bytes, where: str = "") -> list[Document]:
     if empty := [i for i, s in enumerate(got.sentences, 1) if not all(t.word for t in s.tokens)]:
         raise FormatError("a token has no word", f"{where}, sentence {empty[0]}")
     starts = list(accumulate((len(s.tokens) for s in got.sentences), initial=0))
-    found = [("", [_nlp_mention(m, got.sentences, starts, f"{where}, chain {id}") for m in c]) for id, c in got.corefs.items() if c]
+    found = [("", [_nlp_mention(m, got.sentences, starts, f"{where}, chain {id}") for m in c])
+             for id, c in got.corefs.items() if c]
     sentences = tuple(tuple(t.originalText or t.word for t in s.tokens) for s in got.sentences)
     return [_gathered(_nlp_key(got.docId, where), sentences, found)]
 

@@ -164,7 +164,8 @@ def safe_name(name: str, limit: int = 100) -> str:
     """Make one path component of any text, of `limit` bytes at most:
     the same text gives the same name, others other ones."""
     import hashlib, re
-    safe = re.sub(r"[^A-Za-z0-9._+-]", lambda m: "".join(f"%{b:02X}" for b in m[0].encode("utf-8", "surrogatepass")), name)
+    safe = re.sub(r"[^A-Za-z0-9._+-]", lambda m: "".join(f"%{b:02X}" for b in m[0].encode("utf-8", "surrogatepass")),
+                  name)
     if not safe.strip("."): safe = safe.replace(".", "%2E") or "%"
     if len(safe) <= limit: return safe
     return f"{safe[:limit - 17]}-{hashlib.sha256(safe.encode()).hexdigest()[:16]}"
@@ -187,6 +188,7 @@ def _page(q: Question) -> str:
     "The expression in its text, then the options."
     before, mention, after = map(html.escape, _window(q))
     text = f"{before}<mark><b>{mention}</b></mark>{after}" if q.text else "<i>the release has no text for this question</i>"
-    items = [f"<b>{html.escape(o.name)}</b> ✓" if i in q.right else html.escape(o.name) for i, o in enumerate(q.options)]
+    items = [f"<b>{html.escape(o.name)}</b> ✓" if i in q.right else html.escape(o.name)
+             for i, o in enumerate(q.options)]
     options = "".join(f"<li>{item}</li>" for item in items)
     return f"<p><code>{html.escape(q.id)}</code></p><blockquote>{text}</blockquote><ol start='0'>{options}</ol>"

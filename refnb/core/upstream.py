@@ -88,7 +88,8 @@ def _local(f: UpstreamFile, s: Settings) -> Path|None:
     "The file in the local copy, plain or packed, if it is there."
     if not s.upstream: return None
     if not os.path.isdir(s.upstream):
-        raise CallError("no such folder", f"setting upstream, {s.upstream}", "name a copy of the public tree, or leave it empty")
+        raise CallError("no such folder", f"setting upstream, {s.upstream}",
+                        "name a copy of the public tree, or leave it empty")
     plain = f"{s.upstream}/{f.place}"
     return next((Path(p) for p in (plain, f"{plain}.gz") if os.path.isfile(p)), None)
 
@@ -105,7 +106,8 @@ def _quarantine(f: UpstreamFile, data: bytes, s: Settings, source: str) -> DataE
     got = _blob_id(data)
     aside = write_atomic(Path(s.cache)/"quarantine"/f"{got}-{safe_name(Path(f.path).name)}", data)
     do = {"cache": "ask again, it will be fetched anew", "local": "replace it in your local copy"}.get(source, "the public file changed, or something on the way changes files")
-    return DataError(f"wrong content from {source}: blob id {got}, expected {f.blob}", f.key, f"put into quarantine at {aside}; {do}")
+    return DataError(f"wrong content from {source}: blob id {got}, expected {f.blob}", f.key,
+                     f"put into quarantine at {aside}; {do}")
 
 def _checked(f: UpstreamFile, data: bytes, s: Settings, source: str) -> bytes:
     "The bytes, if they are the file's."
@@ -158,7 +160,8 @@ def _append(f: UpstreamFile, part: Path, s: Settings, progress: Progress|None):
                 got += len(block)
                 if out.tell() + len(block) > (most := s.largest if f.size is None else f.size):
                     part.unlink()
-                    raise DataError(f"more than {most:,} bytes came from {s.host}: stopped", f.key, "the public file changed, or something on the way changes files")
+                    raise DataError(f"more than {most:,} bytes came from {s.host}: stopped", f.key,
+                                    "the public file changed, or something on the way changes files")
                 with disk_fault(part):
                     while block: block = block[out.write(block):]
                 if progress: progress(f, out.tell())
@@ -169,11 +172,13 @@ def _host_fault(f: UpstreamFile, e: Exception, s: Settings) -> DataError:
     "The one line for a download that cannot succeed."
     code = getattr(e, "code", None)
     if code in (404, 410):
-        return DataError(f"the host no longer has it (HTTP {code})", f.key, "name a local copy with REFNB_UPSTREAM; no other version will do")
+        return DataError(f"the host no longer has it (HTTP {code})", f.key,
+                         "name a local copy with REFNB_UPSTREAM; no other version will do")
     if code in (401, 403):
         return DataError(f"the host refuses it (HTTP {code})", f.key, "name a local copy with REFNB_UPSTREAM")
     why = f"HTTP {code}" if code else getattr(e, "reason", None) or e
-    return DataError(f"cannot be downloaded from {s.host} ({why})", f.key, "try again later, what has arrived is kept; or name a local copy with REFNB_UPSTREAM")
+    return DataError(f"cannot be downloaded from {s.host} ({why})", f.key,
+                     "try again later, what has arrived is kept; or name a local copy with REFNB_UPSTREAM")
 
 def _keep_trying(f: UpstreamFile, part: Path, s: Settings, progress: Progress|None, tries: int = 5, pause: float = 0.2):
     "Fill the part file; a try that brought bytes does not count."
@@ -232,7 +237,8 @@ def get(
     f = file if isinstance(file, UpstreamFile) else _one(file)
     place = where(f, s)
     if place == "missing":
-        raise DataError("is not here, and downloads are off", f.key, "set REFNB_OFFLINE=false, or name a local copy with REFNB_UPSTREAM")
+        raise DataError("is not here, and downloads are off", f.key,
+                        "set REFNB_OFFLINE=false, or name a local copy with REFNB_UPSTREAM")
     return {"cache": _from_cache, "local": _from_local, "download": lambda f, s: _download(f, s, progress)}[place](f, s)
 
 # %% ../../nbs/core/11_upstream.ipynb #d18638ea
@@ -252,7 +258,8 @@ def survey(name: str, s: Settings|None = None) -> Survey:
     s, files = s or load_settings(), files_of(name)
     away = [f for f in files if where(f, s) in ("download", "missing")]
     known = _sets().sets.get(name)
-    return Survey(name, known.about if known else name, len(files), sum(f.size or 0 for f in files), len(files) - len(away),
+    return Survey(name, known.about if known else name, len(files), sum(f.size or 0 for f in files),
+                  len(files) - len(away),
                   sum(f.size or 0 for f in away), files[0].licence, bool(known and known.opt_in))
 
 # %% ../../nbs/core/11_upstream.ipynb #6073a2a6

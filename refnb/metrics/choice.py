@@ -27,14 +27,16 @@ def credit(q: Question, a: Answer) -> float:
     return float(len(q.right) == 1 and q.right[0] in best)/len(best)
 
 # %% ../../nbs/metrics/00_choice.ipynb #b1807cee
-def _frame(ids: list, docs: list, options: list, credits: list, reasons: list, fields: Mapping[str, list]) -> "pd.DataFrame":
+def _frame(ids: list, docs: list, options: list, credits: list, reasons: list,
+           fields: Mapping[str, list]) -> "pd.DataFrame":
     "The table of outcomes from its columns."
     return pd.DataFrame({"id": ids, "doc_key": docs, "options": options, "credit": credits, "reason": pd.array(reasons, dtype="object")} | dict(fields))
 
 def _known(ids: Iterable[str], known: Iterable[str], where: str):
     "Refuse answers that belong to no question."
     if strange := set(ids) - set(known):
-        raise DataError(f"{len(strange)} answers belong to no question, one is {min(strange)}", where, "are they of another task?")
+        raise DataError(f"{len(strange)} answers belong to no question, one is {min(strange)}", where,
+                        "are they of another task?")
 
 def outcomes(
     questions: Iterable[Question],  # all of a task
@@ -49,7 +51,8 @@ def outcomes(
     _known(answers, (q.id for q in qs), where)
     got = [answers.get(q.id) for q in qs]
     fields = {k: [q.meta.get(k) for q in qs] for k in dict.fromkeys(k for q in qs for k in q.meta)}
-    return _frame([q.id for q in qs], [q.doc_key for q in qs], [len(q.options) for q in qs], [credit(q, a) if a else 0. for q, a in zip(qs, got, strict=True)],
+    return _frame([q.id for q in qs], [q.doc_key for q in qs], [len(q.options) for q in qs],
+                  [credit(q, a) if a else 0. for q, a in zip(qs, got, strict=True)],
                   [a.reason if a else "missing" for a in got], fields)
 
 def _by_id(answers: Iterable[Answer], where: str = "answers") -> dict[str, Answer]:
@@ -65,7 +68,8 @@ def outcomes_of_summary(card: Card, summary: Summary) -> "pd.DataFrame":
     "Make the table of outcomes, a row per question, from committed files: a task, and a run made for it."
     _known(summary.credit, card.ids, summary.info.system)
     told = [summary.credit.get(i, "missing") for i in card.ids]
-    return _frame(card.ids, [card.docs[d] for d in card.doc], card.options, [t if isinstance(t, float) else 0. for t in told],
+    return _frame(card.ids, [card.docs[d] for d in card.doc], card.options,
+                  [t if isinstance(t, float) else 0. for t in told],
                   [t if isinstance(t, str) else None for t in told], card.fields)
 
 # %% ../../nbs/metrics/00_choice.ipynb #1e201679

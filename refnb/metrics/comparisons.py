@@ -46,11 +46,14 @@ def pair_by_id(a: dict[Hashable, Any], b: dict[Hashable, Any]) -> Paired:
         raise CallError("two dicts are needed", "pair_by_id", "give id -> value: a position is no id")
     ids = _ordered(a.keys() & b.keys())
     if a and b and not ids:
-        raise DataError(f"no id in common, such as {next(iter(a))!r} and {next(iter(b))!r}", "pair_by_id", "give two systems on the same task")
-    return Paired(np.array([a[i] for i in ids]), np.array([b[i] for i in ids]), ids, len(a) - len(ids), len(b) - len(ids))
+        raise DataError(f"no id in common, such as {next(iter(a))!r} and {next(iter(b))!r}", "pair_by_id",
+                        "give two systems on the same task")
+    return Paired(np.array([a[i] for i in ids]), np.array([b[i] for i in ids]), ids, len(a) - len(ids),
+                  len(b) - len(ids))
 
 # %% ../../nbs/metrics/08_comparisons.ipynb #d9cfce2b
-def _differences(where: str, a: ArrayLike, b: ArrayLike, clusters: Iterable[Hashable]|None=None) -> tuple[np.ndarray, np.ndarray]:
+def _differences(where: str, a: ArrayLike, b: ArrayLike,
+                 clusters: Iterable[Hashable]|None=None) -> tuple[np.ndarray, np.ndarray]:
     "Differences of the pairs in which neither is NaN."
     a, b = _numbers(where, "a", a), _numbers(where, "b", b)
     rows = np.arange(len(a)) if clusters is None else _codes(where, "clusters", clusters)[1]
@@ -95,7 +98,8 @@ def paired_permutation(a: ArrayLike, b: ArrayLike, clusters: Iterable[Hashable],
     tiny = 1e-12*np.abs(d).sum() # what rounding leaves of a sum that is zero
     totals, exact = _flipped(sums[np.abs(sums) > tiny], resamples, seed)
     hits = int((np.abs(totals) >= abs(sums.sum()) - tiny).sum())
-    return Difference(float(sums.sum()/len(d)), None, None, hits/len(totals) if exact else (1 + hits)/(1 + resamples), len(d), k)
+    return Difference(float(sums.sum()/len(d)), None, None, hits/len(totals) if exact else (1 + hits)/(1 + resamples),
+                      len(d), k)
 
 # %% ../../nbs/metrics/08_comparisons.ipynb #a091ee34
 class PairedT(NamedTuple):
@@ -130,7 +134,8 @@ def _right_or_wrong(name: str, values: ArrayLike):
     values = _numbers("mcnemar", name, values)
     odd = ~np.isnan(values) & (values != 0) & (values != 1)
     if odd.any():
-        raise DataError(f"{name}[{odd.argmax()}] is {values[odd.argmax()]:g}, not 0 or 1", "mcnemar", "shared credits need paired_permutation")
+        raise DataError(f"{name}[{odd.argmax()}] is {values[odd.argmax()]:g}, not 0 or 1", "mcnemar",
+                        "shared credits need paired_permutation")
 
 # %% ../../nbs/metrics/08_comparisons.ipynb #ef496217
 def mcnemar(a_right: ArrayLike, b_right: ArrayLike, exact: bool|None = None) -> McNemar:

@@ -71,7 +71,8 @@ def _once(f: Flat, duplicates: Duplicates, who: str = "predicted") -> Flat:
     again = _repeated(f)
     n, example = int(again.sum()), _said(f.keys[again][0])
     if duplicates == "error":
-        raise DataError(f"{n} mentions of the {who} clusters stand twice, one is {example}", do="remove them, or say how to count them with duplicates=official or released")
+        raise DataError(f"{n} mentions of the {who} clusters stand twice, one is {example}",
+                        do="remove them, or say how to count them with duplicates=official or released")
     if who == "predicted" and n > _TOLERATED:
         raise DataError(f"{n} mentions of the predicted clusters stand twice, one is {example}", do=f"the official scorer refuses more than {_TOLERATED}: remove them, or say duplicates=released")
     return _without(f, again)
@@ -181,7 +182,8 @@ def _phi4(t: Table) -> tuple[np.ndarray, np.ndarray]:
 def _best(t: Table, mentions: bool = False) -> np.ndarray:
     "The one-to-one pairs of clusters with the largest similarity in all."
     top, bottom = _phi4(t)
-    return _assign(t.overlap.gold, t.overlap.predicted, t.overlap.n.astype(float) if mentions else top/bottom, (len(t.gold), len(t.predicted)))
+    return _assign(t.overlap.gold, t.overlap.predicted, t.overlap.n.astype(float) if mentions else top/bottom,
+                   (len(t.gold), len(t.predicted)))
 
 def ceafe(t: Table) -> Counts:
     "CEAF-e: clusters, each with its similarity to its partner."
@@ -211,7 +213,8 @@ def _resolved(sizes: np.ndarray, at: np.ndarray, n: np.ndarray) -> float:
 def lea_released(t: Table) -> Counts:
     "LEA as BookCoref's code has it: entities of more than one mention."
     p, r, many = t.precision, t.recall, lambda s: _n(s[s > 1])
-    return Counts(_resolved(t.predicted, p.predicted, p.n), many(t.predicted), _resolved(t.gold, r.gold, r.n), many(t.gold))
+    return Counts(_resolved(t.predicted, p.predicted, p.n), many(t.predicted), _resolved(t.gold, r.gold, r.n),
+                  many(t.gold))
 
 def lea(t: Table) -> Counts:
     "LEA: entities, each with its size and the part of its links that is found."
@@ -241,7 +244,8 @@ def blanc(t: Table) -> LinkCounts:
     both = _n(_pairs(c.n))
     neither = _pairs(common) - joined(c.gold, c.n) - joined(c.predicted, c.n) + both
     p, g = _n(_pairs(t.predicted)), _n(_pairs(t.gold))
-    return LinkCounts(both, p, g, neither, _pairs(_n(t.predicted)) - p, _pairs(_n(t.gold)) - g, common, _n(t.predicted), _n(t.gold))
+    return LinkCounts(both, p, g, neither, _pairs(_n(t.predicted)) - p, _pairs(_n(t.gold)) - g, common, _n(t.predicted),
+                      _n(t.gold))
 
 # %% ../../nbs/metrics/01_coref.ipynb #b3c94867
 def as_prf(c: Counts|LinkCounts) -> Prf:
@@ -264,7 +268,8 @@ def add(counts: Iterable[Counts|LinkCounts]) -> Counts|LinkCounts:
     return type(counts[0])(*(sum(v) for v in zip(*counts)))
 
 # %% ../../nbs/metrics/01_coref.ipynb #f72bf5d9
-METRICS: dict[str, Callable] = {"muc": muc, "b3": b3, "ceafe": ceafe, "ceafm": ceafm, "blanc": blanc, "lea": lea, "lea_released": lea_released, "mentions": _mentions}
+METRICS: dict[str, Callable] = {"muc": muc, "b3": b3, "ceafe": ceafe, "ceafm": ceafm, "blanc": blanc, "lea": lea,
+                                "lea_released": lea_released, "mentions": _mentions}
 CONLL = ("muc", "b3", "ceafe")
 
 def metric(name: str) -> Callable:

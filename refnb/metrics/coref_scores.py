@@ -80,7 +80,8 @@ def score_coref(
         try: t = table(g, p, singletons, duplicates)
         except DataError as e: raise DataError(e.what, f"document {name!r}", e.do) from None
         counts[name] = {m: f(t) for m, f in functions.items()}
-    return CorefScores(counts, setting, mode if setting == "window" else "", len(pairs), pairs.missing, pairs.extra, dict.fromkeys(doubled))
+    return CorefScores(counts, setting, mode if setting == "window" else "", len(pairs), pairs.missing, pairs.extra,
+                       dict.fromkeys(doubled))
 
 def _for_split(gold: list[Document], predicted: list[Document], length: int) -> list[Document]:
     "Gold windows; predictions on whole books are refused with what to do instead."

@@ -71,13 +71,15 @@ def mention_states(gold: Document, predicted: Document) -> "pd.DataFrame":
     """Make a row for each mention of either side, in the order of the text: start, end, gold and predicted cluster,
     state."""
     m = matched(gold, predicted)
-    rows = [(*s, m.gold.get(s), m.predicted.get(s), _state_of(m, s)) for s in sorted(m.gold.keys() | m.predicted.keys())]
+    rows = [(*s, m.gold.get(s), m.predicted.get(s), _state_of(m, s))
+            for s in sorted(m.gold.keys() | m.predicted.keys())]
     return pd.DataFrame(rows, columns=["start", "end", "gold", "predicted", "state"]).astype({"gold": "Int64", "predicted": "Int64"})
 
 # %% ../../nbs/metrics/04_differences.ipynb #3cf55407
 Verdict = Literal["whole", "split", "merged", "vanished"]
 
-def _verdict(mentions: int, found: int, most: int, strangers: int, found_at_least: float = 0.25, apart_at_most: float = 0.25,
+def _verdict(mentions: int, found: int, most: int, strangers: int, found_at_least: float = 0.25,
+             apart_at_most: float = 0.25,
         strange_at_most: float = 0.25) -> Verdict:
     "What a system made of an entity."
     if not found or found < found_at_least*mentions: return "vanished"
@@ -92,18 +94,21 @@ def _told(gold: Document, others: Counter, most: int = 3) -> str:
     names = [plain(name_of(gold, i), 30) for i, _ in others.most_common(most)]
     return ", ".join(names) + (f", +{len(others) - most}" if len(others) > most else "")
 
-def _row(gold: Document, m: Matched, g: int, went: Counter, held: dict[int, Counter], sizes: Counter, n: int, **limits: float) -> tuple:
+def _row(gold: Document, m: Matched, g: int, went: Counter, held: dict[int, Counter], sizes: Counter, n: int,
+         **limits: float) -> tuple:
     "The row of one entity."
     best = m.partner.get(g)
     home, most = max(went.items(), key=lambda x: (x[1], x[0] == best), default=(-1, 0))  # no cluster is -1
     strangers = Counter({k: v for k, v in held.get(home, Counter()).items() if k != g})
     found = sum(went.values())
     spurious = sizes[best] - sum(held[best].values()) if best is not None else 0
-    return (name_of(gold, g), n, found, n - found, went[best], len(went), most, best, sizes[best] if best is not None else 0, spurious, _told(gold, strangers),
+    return (name_of(gold, g), n, found, n - found, went[best], len(went), most, best,
+            sizes[best] if best is not None else 0, spurious, _told(gold, strangers),
             _verdict(n, found, most, sum(strangers.values()), **limits))
 
 # %% ../../nbs/metrics/04_differences.ipynb #68be7f41
-COLUMNS = ("name", "mentions", "found", "missed", "in_best", "pieces", "most", "best", "best_size", "spurious", "merged_with", "verdict")
+COLUMNS = ("name", "mentions", "found", "missed", "in_best", "pieces", "most", "best", "best_size", "spurious",
+           "merged_with", "verdict")
 
 def differences(gold: Document, predicted: Document, found_at_least: float = 0.25, apart_at_most: float = 0.25,
                 strange_at_most: float = 0.25) -> "pd.DataFrame":
@@ -132,7 +137,8 @@ def _sides(gold: Document, m: Matched, start: int, stop: int) -> list[list[Box]]
     tint, of = colors(gold), {p: g for g, p in m.partner.items()}
     def box(s: Span, g: int|None, p: int|None = None) -> Box:
         state, name = _state_of(m, s), name_of(gold, g) if g is not None else f"#{p}"
-        return Box(*s, SIGNS[state] + name, PALE if g is None else tint[g], _BORDERS[state], f"{name[:30]} {[*s]}: {state}")
+        return Box(*s, SIGNS[state] + name, PALE if g is None else tint[g], _BORDERS[state],
+                   f"{name[:30]} {[*s]}: {state}")
     inside = lambda owners: [(s, i) for s, i in owners.items() if s[1] >= start and s[0] < stop]
     return [[box(s, g) for s, g in inside(m.gold)], [box(s, of.get(p), p) for s, p in inside(m.predicted)]]
 
@@ -168,7 +174,8 @@ def _cells(d: Document, start: int, stop: int) -> list[tuple[int, int]]:
 def _grid(rows: list[tuple[list[str], int]], sides: list[list[Box]]) -> tuple[str, str]:
     "A row per sentence, a column per side; in HTML and in text."
     rich = "".join(f"<div>{boxed(tokens, a, boxes)}</div>" for tokens, a in rows for boxes in sides)
-    text = (f"{who:<10} {bracketed(tokens, a, boxes)}" for tokens, a in rows for who, boxes in zip(("gold", "predicted"), sides, strict=True))
+    text = (f"{who:<10} {bracketed(tokens, a, boxes)}" for tokens, a in rows
+            for who, boxes in zip(("gold", "predicted"), sides, strict=True))
     return f'<div style="display:grid;grid-template-columns:1fr 1fr;gap:.3em 2em"><b>gold</b><b>predicted</b>{rich}</div>', "\n".join(text)
 
 def side_by_side(gold: Document, predicted: Document, around: Span|tuple[int, int]|int|None = None,

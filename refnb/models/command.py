@@ -26,7 +26,8 @@ def _line_of(item: Question|Document) -> bytes:
     "Write a question or document as a line of JSON, without what is right."
     shown: dict[str, Any]
     if isinstance(item, Question):
-        shown = {"id": item.id, "doc_key": item.doc_key, "text": item.text, "chars": item.chars, "options": item.options, "meta": item.meta}
+        shown = {"id": item.id, "doc_key": item.doc_key, "text": item.text, "chars": item.chars,
+                 "options": item.options, "meta": item.meta}
     else: shown = {"id": item.doc_key, "sentences": item.sentences, "names": item.names}
     return msgspec.json.encode(shown) + b"\n"
 
@@ -35,7 +36,8 @@ def _inside(answer: ClusterAnswer, d: Document, where: str) -> ClusterAnswer:
     for cluster in answer.clusters:
         for s in cluster:
             if not 0 <= s.start <= s.end < d.size:
-                raise DataError(f"answered with {list(s)}, which is no span of the {d.size:,} tokens", f"{where}, {d.doc_key}")
+                raise DataError(f"answered with {list(s)}, which is no span of the {d.size:,} tokens",
+                                f"{where}, {d.doc_key}")
     return answer
 
 # %% ../../nbs/models/04_command.ipynb #f9a2b85e
@@ -44,7 +46,8 @@ def _said(line: bytes, asked: Mapping[str, Any], answered: set[str], where: str)
     shown = line.decode("utf-8", "replace").strip()[:120]
     try: got = msgspec.json.decode(line, type=dict)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        raise DataError(f"wrote what is not a JSON object: {shown!r}", where, "write one object per line to standard output, anything else to standard error") from None
+        raise DataError(f"wrote what is not a JSON object: {shown!r}", where,
+                        "write one object per line to standard output, anything else to standard error") from None
     key = got.pop("id", None)
     if not isinstance(key, str) or key not in asked:
         raise DataError(f"answered {key!r}, which was not asked", where, "repeat the id of the question")
@@ -58,7 +61,8 @@ def _said(line: bytes, asked: Mapping[str, Any], answered: set[str], where: str)
         if "choice" in got: return as_answer(item, got["choice"])
         answer = msgspec.convert({"id": key, **got}, Answer)
     except (msgspec.ValidationError, ValueError, AttributeError) as e:
-        raise DataError(f"wrote no answer to {key}: {e}; it wrote {shown!r}", where, "write chosen, scores, choice, clusters or error") from None
+        raise DataError(f"wrote no answer to {key}: {e}; it wrote {shown!r}", where,
+                        "write chosen, scores, choice, clusters or error") from None
     if answer.chosen and max(answer.chosen) >= len(item.options):
         raise DataError(f"chose option {max(answer.chosen)} of {len(item.options)}", f"{where}, {key}")
     if answer.scores is not None and len(answer.scores) != len(item.options):
@@ -200,7 +204,8 @@ class _Process:
         "The next line; None at the end."
         try: return self.lines.get(timeout=patience)
         except queue.Empty:
-            raise DataError(f"wrote nothing for {patience:g} seconds", self.where, "what it answered is kept; set patience= if it needs longer") from None
+            raise DataError(f"wrote nothing for {patience:g} seconds", self.where,
+                            "what it answered is kept; set patience= if it needs longer") from None
     def fault(self) -> str:
         "Why it ended, if it failed."
         status = self.p.wait()
@@ -267,9 +272,11 @@ class CommandSystem(BaseSystem):
         asked, answered = {p.key: p.item for p in parts}, cast(set[str], set())
         while (line := process.next(self.entry.patience)) is not None: yield _said(line, asked, answered, self.name)
         if fault := process.fault():
-            raise DataError(fault, self.name, f"{_answered(parts, answered)} were answered and are kept; fix it and run again")
+            raise DataError(fault, self.name,
+                            f"{_answered(parts, answered)} were answered and are kept; fix it and run again")
         for key in asked.keys() - answered:
-            yield Failure(key, "no answer", f"{self.name} ended without an answer", "what was answered is kept; fix it and run again")
+            yield Failure(key, "no answer", f"{self.name} ended without an answer",
+                          "what was answered is kept; fix it and run again")
     def _prove(self, process: _Process, items: Sequence[Any]):
         "Ask the canaries, and go on only if each of them is answered rightly."
         longest = max((x.size for x in items if isinstance(x, Document)), default=0)

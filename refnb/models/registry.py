@@ -145,7 +145,8 @@ def _placed(record: type[Record], key: str, value: Any, what: str) -> dict[str, 
     if isinstance(kind, type) and issubclass(kind, Record) and inner in _kinds(kind):
         return {name: {inner: _field(_kinds(kind)[inner], value)}}
     if get_origin(kind) is dict: return {name: {inner: value}}
-    raise CallError(f"{what} has no setting {key!r}", do=nearest(inner, _kinds(kind)) if isinstance(kind, type) and issubclass(kind, Record) else "")
+    raise CallError(f"{what} has no setting {key!r}",
+                    do=nearest(inner, _kinds(kind)) if isinstance(kind, type) and issubclass(kind, Record) else "")
 
 # %% ../../nbs/models/01_registry.ipynb #7bce072f
 def _choices(kind: type, key: str) -> str:
@@ -201,7 +202,8 @@ class FunctionEntry(Record):
 def refuse_asking(name: str, changed: Mapping[str, Any]):
     "Refuse the ways of asking that only language models have."
     if any(k in changed for k in ("concurrency", "budget", "batches")):
-        raise CallError(f"{name} is not asked through a server", do="concurrency, budget and batch are for models of a server")
+        raise CallError(f"{name} is not asked through a server",
+                        do="concurrency, budget and batch are for models of a server")
     if any(k in changed for k in ("form", "order")):
         raise CallError(f"{name} is no language model", do="form and order are for language models")
 
@@ -215,7 +217,8 @@ def make_function(entry: Entry, changed: Mapping[str, Any], s: Settings) -> Syst
     refuse_settings(entry.name, changed)
     e = record_of(entry, FunctionEntry)
     f = named_object(e.function, entry.path)
-    return FunctionSystem(f, entry.name, e.title or entry.name, frozenset(e.shapes), e.revision, entry.kind == "rule", e.needs)
+    return FunctionSystem(f, entry.name, e.title or entry.name, frozenset(e.shapes), e.revision, entry.kind == "rule",
+                          e.needs)
 
 # %% ../../nbs/models/01_registry.ipynb #dfa78118
 TURNED = "+negation"  # behind a pair model's name: the choice is turned round where an expression negates
@@ -227,7 +230,8 @@ def _from_point(name: str, s: Settings, changed: Mapping[str, Any]) -> System:
     else: refuse_settings(name, changed)
     if isinstance(found, System): return found
     if callable(found): return FunctionSystem(found, name)
-    raise FormatError(f"offers {found!r}, which is neither a system nor a function", f"{name}, of the entry points refnb.systems")
+    raise FormatError(f"offers {found!r}, which is neither a system nor a function",
+                      f"{name}, of the entry points refnb.systems")
 
 def _maker(base: str, s: Settings) -> Callable[[Mapping[str, Any]], System]|None:
     "What makes a system of this name."
@@ -297,4 +301,5 @@ def listed_systems(s: Settings|None = None) -> list[Listed]:
             x: Any = find_system(name, s)
             lines.append(Listed(name, x.title, getattr(x, "answers", ""), getattr(x, "needs", ""), getattr(x, "cost", "")))
         except RefnbError as e: lines.append(Listed(name, name, "", f"cannot be used: {e}", ""))
-    return lines + [Listed(Path(path).stem, "", "", f"cannot be used: {e}", "") for path, e in registry(s).faults.items()]
+    return lines + [Listed(Path(path).stem, "", "", f"cannot be used: {e}", "")
+                    for path, e in registry(s).faults.items()]

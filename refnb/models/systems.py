@@ -233,4 +233,5 @@ def info_of(system: System, task: Task) -> RunInfo:
     from importlib.metadata import version
     i = system.identity(task)
     data = i.data if i.alone else task.data | i.data
-    return RunInfo(task.name, system.name, data, settings=i.settings, prompt=i.prompt, system_revision=i.revision, refnb=version("refnb"))
+    return RunInfo(task.name, system.name, data, settings=i.settings, prompt=i.prompt, system_revision=i.revision,
+                   refnb=version("refnb"))

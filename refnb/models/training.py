@@ -144,13 +144,16 @@ def _groups(net: Any, r: Schedule, rates: Callable[[str], float]) -> list[dict[s
     groups: dict[tuple[bool, float], list] = {}
     for name, p in net.named_parameters():
         if p.requires_grad: groups.setdefault((p.dim() < 2, rates(name)), []).append(p)
-    return [{"params": groups[flat, rate], "weight_decay": 0. if flat else r.weight_decay, "rate": rate} for flat, rate in sorted(groups)]
+    return [{"params": groups[flat, rate], "weight_decay": 0. if flat else r.weight_decay, "rate": rate}
+            for flat, rate in sorted(groups)]
 
 class _Loop:
     "Training under way."
     def __init__(self, net: Any, batches: Callable[[int], Sequence], loss: Callable[[Any], Any], r: Schedule,
-                 folder: Path, held_out: Callable[[], float]|None = None, until: int = 0, every: float = 60., keep: bool = True,
-                 say: Callable[[Entry], None]|None = None, size: Callable[[Any], float] = len, rates: Callable[[str], float] = _alike):
+                 folder: Path, held_out: Callable[[], float]|None = None, until: int = 0, every: float = 60.,
+                 keep: bool = True,
+                 say: Callable[[Entry], None]|None = None, size: Callable[[Any], float] = len,
+                 rates: Callable[[str], float] = _alike):
         accelerate, torch = need("accelerate", "models"), need("torch", "models")
         self.accelerator = accelerate.Accelerator()
         if self.accelerator.num_processes > 1:
@@ -181,7 +184,8 @@ class _Loop:
             return float(sum(losses))
         except Exception as e:
             if not is_full(e): raise
-            raise DataError("a batch needs more memory than there is", f"step {self.state.step + 1}", f"say accumulate={2*self.r.accumulate}: the same batch in smaller parts") from None
+            raise DataError("a batch needs more memory than there is", f"step {self.state.step + 1}",
+                            f"say accumulate={2*self.r.accumulate}: the same batch in smaller parts") from None
 
     def step(self, batch: Any) -> float:
         "One step of the optimizer."
@@ -259,7 +263,8 @@ class _Loop:
         if better and self.keep: save_tensors(self.folder/"best.safetensors", _weights_of(self.net))
         stale = 0 if better else s.stale + 1
         over = n >= self.epochs or 0 < self.r.patience <= stale
-        self.state = s.changed(epoch=n, at=0, loss=0., best=got if better else s.best, best_epoch=n if better else s.best_epoch, stale=stale, over=over)
+        self.state = s.changed(epoch=n, at=0, loss=0., best=got if better else s.best,
+                               best_epoch=n if better else s.best_epoch, stale=stale, over=over)
         self.save()
 
 # %% ../../nbs/models/05_training.ipynb #34b315a2
@@ -313,7 +318,8 @@ def _end(loop: _Loop) -> Fitted:
     "Say that nothing is left to do."
     s, best = loop.state, loop.folder/"best.safetensors"
     weights = _file_id(best) if loop.keep else ""
-    done = Done(s.step, s.epoch, s.best_epoch, s.best, hashlib.sha256((loop.folder/"journal.jsonl").read_bytes()).hexdigest(), weights)
+    done = Done(s.step, s.epoch, s.best_epoch, s.best,
+                hashlib.sha256((loop.folder/"journal.jsonl").read_bytes()).hexdigest(), weights)
     write_atomic(loop.folder/"done.json", msgspec.json.format(msgspec.json.encode(done), indent=1) + b"\n")
     (loop.folder/"state.safetensors").unlink(missing_ok=True)
     return Fitted(loop.folder, done, list(read_journal(loop.folder/"journal.jsonl", Entry).records.values()))

@@ -117,7 +117,8 @@ def _note(name: str, c: dict[str, str]) -> str:
 def _why(name: str, reports: str|Path) -> list[str]:
     "Each differing cell, then each reason with the number of its cells."
     cells = _cells(name, reports)
-    out = [f"{c['row']}, {c['column']}: {c['ours']} against {c['paper']}. {c['reason'] or _note(name, c)}".rstrip(". ") for c in cells if c["difference"] not in ("", "0")]
+    out = [f"{c['row']}, {c['column']}: {c['ours']} against {c['paper']}. {c['reason'] or _note(name, c)}".rstrip(". ")
+           for c in cells if c["difference"] not in ("", "0")]
     reasons = [c["reason"] for c in cells if not c["ours"]]
     return out + [f"{reasons.count(r)} cells: {r}" for r in dict.fromkeys(reasons)]
 
@@ -161,7 +162,9 @@ class Board:
 def _paper_md(paper: str, lines: list[Line]) -> list[str]:
     "One paper's part of the page."
     p = papers()[paper]
-    out = [f"## {paper}", "", f"{to_md(p.title)} ({to_md(p.cite)})", "", "| table | what | kind | state | printed | match | differ | beyond | missing | made from | cost of a run |", "|---|---|---|---|--:|--:|--:|--:|--:|---|---|"]
+    out = [f"## {paper}", "", f"{to_md(p.title)} ({to_md(p.cite)})", "",
+           "| table | what | kind | state | printed | match | differ | beyond | missing | made from | cost of a run |",
+           "|---|---|---|---|--:|--:|--:|--:|--:|---|---|"]
     for l in lines:
         link = f"[{l.number}]({l.name}.md)" if l.state.startswith(("regenerated", "stale")) else l.number
         out.append(f"| {link} | {to_md(l.title)} | {l.kind} | {to_md(l.state)} | {l.printed} | {l.match} | {l.differs} | {l.beyond} | {l.missing} | {to_md(l.needs)} | {l.cost} |")

@@ -18,7 +18,8 @@ from ..core.settings import load_settings, packaged
 from ..core.inert import inert
 
 # %% ../../nbs/results/08_cli.ipynb #bc024c0e
-app = typer.Typer(add_completion=False, rich_markup_mode=None, context_settings={"help_option_names": ["-h", "--help"]}, help="Do language models and coreference systems know who or what an expression refers to?")
+app = typer.Typer(add_completion=False, rich_markup_mode=None, context_settings={"help_option_names": ["-h", "--help"]},
+                  help="Do language models and coreference systems know who or what an expression refers to?")
 score_app = typer.Typer(rich_markup_mode=None, help="Score answers against questions.")
 app.add_typer(score_app, name="score")
 
@@ -30,7 +31,8 @@ def _option(p: inspect.Parameter, help_: str|None) -> inspect.Parameter:
     "A parameter with typer's description of it."
     if p.kind is p.POSITIONAL_ONLY: kind = typer.Argument(help=help_, metavar=p.name.upper())
     else:
-        kind = typer.Option(f"--{p.name.rstrip('_').replace('_', '-')}", *(["-p"] if p.name == "set_" else []), help=help_, metavar={"set_": "NAME=VALUE"}.get(p.name))
+        kind = typer.Option(f"--{p.name.rstrip('_').replace('_', '-')}", *(["-p"] if p.name == "set_" else []),
+                            help=help_, metavar={"set_": "NAME=VALUE"}.get(p.name))
     return p.replace(kind=p.KEYWORD_ONLY, annotation=Annotated[p.annotation, kind])
 
 # %% ../../nbs/results/08_cli.ipynb #cfd1894f
@@ -41,7 +43,8 @@ def command(to: typer.Typer, name: str):
         def call(**given):
             return f(*[given.pop(n) for n, p in sig.parameters.items() if p.kind is p.POSITIONAL_ONLY], **given)
         call.__name__, call.__doc__ = f.__name__, f.__doc__
-        shown = sig.replace(parameters=[_option(p, said.get(p.name)) for p in sig.parameters.values()], return_annotation=inspect.Signature.empty)
+        shown = sig.replace(parameters=[_option(p, said.get(p.name)) for p in sig.parameters.values()],
+                            return_annotation=inspect.Signature.empty)
         setattr(call, "__signature__", shown)  # noqa: B010
         to.command(name)(call)
         return f
@@ -165,7 +168,8 @@ def _bar(total: int):
     if not sys.stderr.isatty(): return contextlib.nullcontext(), None
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
-    bar = Progress(TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn(), console=Console(stderr=True), transient=True)
+    bar = Progress(TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn(),
+                   console=Console(stderr=True), transient=True)
     task, done = bar.add_task("fetching", total=total or None), {}
     def moved(f, size): done[f.key] = size; bar.update(task, completed=sum(done.values()))
     return bar, moved
@@ -208,7 +212,8 @@ def fetch(
     if json: _json({"files": len(files), "failed": [str(e) for e in faults]})
     for e in faults[:20]: _print(f"refnb: {e}", to=sys.stderr)
     if faults:
-        raise DataError(f"{len(faults)} of {len(files)} files could not be {'verified' if check else 'had'}", do="see above")
+        raise DataError(f"{len(faults)} of {len(files)} files could not be {'verified' if check else 'had'}",
+                        do="see above")
     say("all local files verified" if check else f"{len(files)} files are here and verified")
 
 # %% ../../nbs/results/08_cli.ipynb #72aa446d
@@ -256,7 +261,8 @@ def _outcomes(what: str, gold: str, s):
         run = load_run(path)
         return outcomes(list(read_jsonl(gold, Question)) if gold else _asked(run, s), run.answers(), what)
     if ":" not in what:
-        raise CallError("is neither a file, a run's folder nor a name", what, "name a run as task:system, such as identifyme/test:published/gpt-4o")
+        raise CallError("is neither a file, a run's folder nor a name", what,
+                        "name a run as task:system, such as identifyme/test:published/gpt-4o")
     try: return as_outcomes(what, s)
     except DataError: _check_name(what); raise
 
@@ -273,7 +279,8 @@ def _check_name(what: str):
 def _group(row) -> dict:
     "A row of scores as JSON: counts are whole numbers, what is not there is null."
     whole = {"n", "documents", "missing", "without choice"}
-    return {k.replace(" ", "_"): None if v is None or v != v else int(v) if k in whole else float(v) for k, v in row.items()}
+    return {k.replace(" ", "_"): None if v is None or v != v else int(v) if k in whole else float(v)
+            for k, v in row.items()}
 
 # %% ../../nbs/results/08_cli.ipynb #32055aed
 @command(score_app, "choice")
@@ -316,7 +323,8 @@ def _coref_json(scores: dict) -> dict:
 
 def _coref_rows(c) -> list[dict]:
     shown = lambda v: f"{v:.2f}"
-    rows = [{"metric": m, **{k: shown(s[k]) if k in s else "" for k in ("precision", "recall", "f1")}} for m, s in _coref_json(c.pooled()).items()]
+    rows = [{"metric": m, **{k: shown(s[k]) if k in s else "" for k in ("precision", "recall", "f1")}}
+            for m, s in _coref_json(c.pooled()).items()]
     counts = {m: c.sums()[m] for m in c.metrics if m != "blanc"}
     return [r | {"right of predicted": f"{counts[r['metric']][0]:.6g} / {counts[r['metric']][1]}", "right of gold": f"{counts[r['metric']][2]:.6g} / {counts[r['metric']][3]}"} if r["metric"] in counts
             else r | {"right of predicted": "", "right of gold": ""} for r in rows]
@@ -341,7 +349,8 @@ def score_coref_(
         raise CallError(f"unknown value {singletons!r}", "--singletons", nearest(singletons, ["keep", "drop"]))
     if by not in ("", "document"): raise CallError(f"unknown value {by!r}", "--by", "say document, or nothing")
     asked = _names(metrics)
-    c = score_coref(_documents(gold, indices), _documents(predicted, indices), cast(Any, setting), cast(Any, mode), list(dict.fromkeys([*asked, "mentions"])), singletons == "keep", cast(Any, duplicates))
+    c = score_coref(_documents(gold, indices), _documents(predicted, indices), cast(Any, setting), cast(Any, mode),
+                    list(dict.fromkeys([*asked, "mentions"])), singletons == "keep", cast(Any, duplicates))
     found, wanted = c.sums().get("mentions"), {*asked, "conll"}
     pick = lambda told: {m: s for m, s in _coref_json(told).items() if m in wanted}
     scores = pick(c.pooled())
@@ -382,17 +391,20 @@ def score_kitmus(
              "pronoun accuracy": shown(v.accuracy), "lenient": shown(v.lenient)} for k, v in rows.items()])
 
 def _kitmus_json(c) -> dict:
-    return {"texts": c.texts, "antecedent": c.antecedent._asdict(), "pronoun_accuracy": c.accuracy, "pronoun_accuracy_lenient": c.lenient,
+    return {"texts": c.texts, "antecedent": c.antecedent._asdict(), "pronoun_accuracy": c.accuracy,
+            "pronoun_accuracy_lenient": c.lenient,
             "counts": {"correct_texts": c.correct, "true_positive_links": c.right, "predicted_links": c.predicted}}
 
 # %% ../../nbs/results/08_cli.ipynb #462d4065
-_OF = {"kitmus": ("resources", "variants", "entities", "sizes", "jobs", "form"), "identifyme": ("corpus", "of", "names", "split", "set_"), "altentities": ("table", "set_")}
+_OF = {"kitmus": ("resources", "variants", "entities", "sizes", "jobs", "form"),
+       "identifyme": ("corpus", "of", "names", "split", "set_"), "altentities": ("table", "set_")}
 
 def _only(benchmark: str, said: dict):
     "Refuse what another benchmark's building takes."
     if benchmark not in _OF: raise CallError(f"unknown benchmark {benchmark!r}", do=nearest(benchmark, _OF))
     if bad := next((n for b, names in _OF.items() if b != benchmark for n in names if said[n] and n not in _OF[benchmark]), None):
-        raise CallError(f"{benchmark} is built without it", "TABLE" if bad == "table" else f"--{bad.rstrip('_')}", f"it takes {', '.join(f'--{n.rstrip(chr(95))}' for n in _OF[benchmark] if n != 'table')}")
+        raise CallError(f"{benchmark} is built without it", "TABLE" if bad == "table" else f"--{bad.rstrip('_')}",
+                        f"it takes {', '.join(f'--{n.rstrip(chr(95))}' for n in _OF[benchmark] if n != 'table')}")
 
 # %% ../../nbs/results/08_cli.ipynb #4d6de032
 @command(app, "build")
@@ -416,12 +428,14 @@ def build(
     json: bool = False,         # print one JSON object
 ):
     "Make a benchmark: IdentifyMe's questions from documents, KITMUS' files, or AltEntities' questions and annotation pages."
-    said = dict(table=table, corpus=corpus, of=of, names=names, split=split, set_=set_, resources=resources, variants=variants, entities=entities, sizes=sizes, jobs=jobs, form=form)
+    said = dict(table=table, corpus=corpus, of=of, names=names, split=split, set_=set_, resources=resources,
+                variants=variants, entities=entities, sizes=sizes, jobs=jobs, form=form)
     _only(benchmark, said)
     if benchmark == "identifyme":
         return _build_identifyme(out, mode, seed, corpus, of, names, split or "test", set_, json)
     if benchmark == "altentities": return _build_altentities(table, out, seed, _given(set_), json)
-    _build_kitmus(out, mode, 42 if seed < 0 else seed, resources or "own", variants, entities or "2,3,4", sizes or "2000,400,2000", jobs or 1, form or "files", json)
+    _build_kitmus(out, mode, 42 if seed < 0 else seed, resources or "own", variants, entities or "2,3,4",
+                  sizes or "2000,400,2000", jobs or 1, form or "files", json)
 
 # %% ../../nbs/results/08_cli.ipynb #be5fb9e7
 def _rules(given: dict[str, str], rules: type) -> dict:
@@ -439,10 +453,12 @@ def _built(mode: str, corpus: str, of: str, names: str, rules: dict):
     from refnb.benchmarks.identifyme.released import DATASETS, rebuilt
     if names != "authors": return build_benchmark("identifyme", corpus or "sample", mode, names, of, **rules)
     if corpus not in (known := {v: k for k, v in DATASETS.items()}) or of not in ("", "train"):
-        raise CallError("the authors named the training splits of litbank and fantasycoref", "--names", "say --corpus litbank, and no other split")
+        raise CallError("the authors named the training splits of litbank and fantasycoref", "--names",
+                        "say --corpus litbank, and no other split")
     return rebuilt(mode=mode, corpora=[known[corpus]] if corpus == "litbank" else list(DATASETS), **rules)
 
-def _build_identifyme(out: str, mode: str, seed: int, corpus: str, of: str, names: str, split: str, set_: list[str], json: bool):
+def _build_identifyme(out: str, mode: str, seed: int, corpus: str, of: str, names: str, split: str, set_: list[str],
+                      json: bool):
     "Build, say what became of the documents, and write questions."
     from refnb.benchmarks.identifyme.builder import Rules
     from refnb.core.files import write_jsonl
@@ -457,7 +473,8 @@ def _build_identifyme(out: str, mode: str, seed: int, corpus: str, of: str, name
     _print(f"{len(questions)} questions in {out}" if out else f"{len(questions)} questions; --out FILE writes them")
 
 # %% ../../nbs/results/08_cli.ipynb #38bdbf0b
-def _build_kitmus(out: str, mode: str, seed: int, resources: str, variants: str, entities: str, sizes: str, jobs: int, form: str, json: bool):
+def _build_kitmus(out: str, mode: str, seed: int, resources: str, variants: str, entities: str, sizes: str, jobs: int,
+                  form: str, json: bool):
     "Draw the texts of KITMUS into a new folder."
     from refnb.benchmarks.kitmus.sampler import VARIANTS, Sampler
     from refnb.benchmarks.kitmus.dataset_card import export_dataset
@@ -465,12 +482,14 @@ def _build_kitmus(out: str, mode: str, seed: int, resources: str, variants: str,
     from refnb.benchmarks.kitmus.tasks import the_resources
     if not out: raise CallError("no folder is named", "--out", "say --out kitmus")
     numbers = lambda text, what: [_number(x, what) for x in _names(text)]
-    sampler = Sampler(the_resources(resources), cast(Any, mode), numbers(entities, "--entities"), numbers(sizes, "--sizes"), seed)
+    sampler = Sampler(the_resources(resources), cast(Any, mode), numbers(entities, "--entities"),
+                      numbers(sizes, "--sizes"), seed)
     if form not in ("files", "dataset"): raise CallError(f"unknown form {form!r}", "--form", "say files or dataset")
     with _busy(json, "building") as say:
         if form == "files": folder = build_files(sampler, out, _names(variants) or list(VARIANTS), say, jobs)
         else: folder = export_dataset(sampler, out, variants=_names(variants) or list(VARIANTS))
-    told: dict[str, Any] = {"folder": str(folder), "files": sum(p.is_file() for p in folder.rglob("*")), "bytes": sum(p.stat().st_size for p in folder.rglob("*") if p.is_file())}
+    told: dict[str, Any] = {"folder": str(folder), "files": sum(p.is_file() for p in folder.rglob("*")),
+                            "bytes": sum(p.stat().st_size for p in folder.rglob("*") if p.is_file())}
     if json: return _json(told)
     _print(f"{told['files']} files, {told['bytes']/1e6:.1f} MB, in {folder}")
 
@@ -500,13 +519,16 @@ def _build_altentities(table: str, out: str, seed: int, given: dict[str, str], j
     from refnb.benchmarks.altentities.entities import read_entities
     from refnb.benchmarks.altentities.annotation_page import write_to_annotate
     if not table or not out:
-        raise CallError("no table is named" if not table else "no folder is named", "build altentities", "say refnb build altentities ENTITIES.jsonl --out FOLDER")
+        raise CallError("no table is named" if not table else "no folder is named", "build altentities",
+                        "say refnb build altentities ENTITIES.jsonl --out FOLDER")
     each, send, encoder = _number(given.pop("each", "50"), "--set each"), given.pop("send", ""), given.pop("encoder", "")
     rules = _alt_rules(given, seed)
     with _busy(json, "building"):
         built = build_altentities(read_entities(table), rules, encoder=_encoder(encoder) if encoder else tfidf_vectors)
         made = write_to_annotate(out, built, each, send)
-    told: dict[str, Any] = {"questions": len(built.drafts), "pages": len(made) - 2, "folder": out, "filters": built.candidates.table(), "pairs": built.table(), "groups": built.groups(), "leaks": built.leaks()}
+    told: dict[str, Any] = {"questions": len(built.drafts), "pages": len(made) - 2, "folder": out,
+                            "filters": built.candidates.table(), "pairs": built.table(), "groups": built.groups(),
+                            "leaks": built.leaks()}
     if json: return _json(told)
     for rows in ("filters", "pairs", "groups", "leaks"): _table(told[rows]); _print()
     _print(f"{told['questions']} questions and {told['pages']} pages in {out}; refnb collect joins what people hand in")
@@ -548,7 +570,8 @@ def _progress(json: bool):
         return contextlib.nullcontext(), line
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-    bar = Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=Console(stderr=True), transient=True)
+    bar = Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
+                   console=Console(stderr=True), transient=True)
     task = bar.add_task("answering", total=None)
     return bar, lambda n, of: bar.update(task, completed=n, total=of)
 
@@ -606,7 +629,8 @@ def run_(
 # %% ../../nbs/results/08_cli.ipynb #4643cb7e
 def _about(done) -> dict[str, Any]:
     "What a run is, as JSON; `part` is the task's name in 0.1."
-    return {"task": done.info.task, "part": done.info.task, "system": done.info.system, "run": str(done.folder), "sealed": done.sealed, "failed": done.failures() if done.sealed else 0}
+    return {"task": done.info.task, "part": done.info.task, "system": done.info.system, "run": str(done.folder),
+            "sealed": done.sealed, "failed": done.failures() if done.sealed else 0}
 
 def _is_clusters(done) -> bool:
     from refnb.core.runs import ClusterAnswer
@@ -626,6 +650,7 @@ def _sealed(done, paid: dict, by: str, mode: str, s, json: bool):
     _say_paid(paid)
     _groups(groups)
 
+# %% ../../nbs/results/08_cli.ipynb #4472d46e
 def _sealed_clusters(done, paid: dict, by: str, mode: str, s, json: bool):
     "Report a complete run of documents: scores in percent for each setting."
     from refnb.core.runs import run_hash
@@ -635,7 +660,8 @@ def _sealed_clusters(done, paid: dict, by: str, mode: str, s, json: bool):
     counts = summary.counts if summary else {}
     settings = list(dict.fromkeys(x for c in counts.values() for x in c))
     scores = {x: _coref_json(pooled(counts, x)) for x in settings}
-    told = _about(done) | {"unit": "percent", "documents": len(done.answers()), "scored": list(counts), "scores": scores}
+    told = _about(done) | {"unit": "percent", "documents": len(done.answers()), "scored": list(counts),
+                           "scores": scores}
     if json: return _json(told | (scores["full"] if list(scores) == ["full"] else {}) | paid)
     _print(f"{done.info.system} on {done.info.task}: run complete: {done.folder}")
     _print(f"{told['documents']} documents, {len(counts)} with gold clusters here" + ("" if counts else ": nothing to score against"))
@@ -666,13 +692,15 @@ def _run_sharded(task: str, system: str, address: str, shards: int, gpus: float,
 def _converted(said: str, kind):
     "A text as a value of a kind; commas separate the values of a list."
     from typing import get_origin
-    return msgspec.convert([x.strip() for x in said.split(",") if x] if get_origin(kind) is tuple else said, kind, strict=False)
+    return msgspec.convert([x.strip() for x in said.split(",") if x] if get_origin(kind) is tuple else said, kind,
+                           strict=False)
 
 def _dry_run(task: str, system: str, limit: int, settings: dict, s, json: bool):
     "Show what asking would send and cost."
     from refnb.models.running import planned
     plan = planned(task, system, limit, s, **settings)
-    told = {"prompt": plan.prompt, "form": plan.form, "questions": plan.items, "tokens_in": plan.tokens_in, "tokens_out": plan.tokens_out, "usd": plan.usd, "usd_likely": plan.usd_likely, "too_long": plan.too_long}
+    told = {"prompt": plan.prompt, "form": plan.form, "questions": plan.items, "tokens_in": plan.tokens_in,
+            "tokens_out": plan.tokens_out, "usd": plan.usd, "usd_likely": plan.usd_likely, "too_long": plan.too_long}
     if json: return _json(told)
     if prompt := str(told.pop("prompt")): _print(*prompt.split("\n"), "")
     def price(usd: float|None) -> str: return "unknown" if usd is None else f"{usd:.4g}"
@@ -803,10 +831,13 @@ def annotate_(
     if not out: raise CallError("no folder for the files", "annotate", "name one with --out DIR")
     if not characters and not read.document.names: return _propose(read.document, Path(out), system, s, json)
     who = read_characters(characters) if characters else list(read.document.names)
-    done = annotate(read, who, out, s, _say(json), linker=linker, filter=filter, group=group, window=window, seeding=seeding, system=system)
+    done = annotate(read, who, out, s, _say(json), linker=linker, filter=filter, group=group, window=window,
+                    seeding=seeding, system=system)
     known = sum(1 for c in done.document.clusters if c)
-    told = {"folder": out, "characters": len(who), "found": known, "mentions": sum(map(len, done.document.clusters)), "unit": "percent"}
-    stages = {name: {"counts": x.counts} | ({"scores": done.scores[name]} if name in done.scores else {}) for name, x in done.stages.items()}
+    told = {"folder": out, "characters": len(who), "found": known, "mentions": sum(map(len, done.document.clusters)),
+            "unit": "percent"}
+    stages = {name: {"counts": x.counts} | ({"scores": done.scores[name]} if name in done.scores else {})
+              for name, x in done.stages.items()}
     if json: return _json(told | {"stages": stages})
     if done.scores:
         _table([{"F1 (%)": name} | {m: f"{v:.2f}" for m, v in scores.items()} for name, scores in done.scores.items()])

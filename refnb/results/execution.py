@@ -33,7 +33,8 @@ def read_notebook(path: str|Path) -> dict:
     except (msgspec.MsgspecError, RecursionError) as e:
         raise FormatError(f"is not a notebook: {e}", str(path)) from None
     if nb.get("nbformat") != 4 or not isinstance(nb.get("cells"), list):
-        raise FormatError(f"has notebook format {nb.get('nbformat')}, not 4", str(path), "open it in JupyterLab and save it")
+        raise FormatError(f"has notebook format {nb.get('nbformat')}, not 4", str(path),
+                          "open it in JupyterLab and save it")
     if not all(isinstance(c, dict) and isinstance(c.get("source"), (str, list)) and isinstance(c.get("metadata", {}), dict) and "cell_type" in c for c in nb["cells"]):
         raise FormatError("is not a notebook: a cell has no type or no source", str(path))
     return nb
@@ -66,7 +67,8 @@ def parameters_of(nb: dict, where: str = "notebook") -> dict[str, Parameter]:
     "Read the parameters that a notebook declares, by name; `where` is named in errors."
     cells = [c for c in nb["cells"] if _tagged(c, "parameters")]
     if len(cells) != 1:
-        raise FormatError(f"{len(cells)} cells are tagged `parameters`, there must be one", where, "tag the cell with the parameters, and only it")
+        raise FormatError(f"{len(cells)} cells are tagged `parameters`, there must be one", where,
+                          "tag the cell with the parameters, and only it")
     text = source(cells[0])
     try: tree = ast.parse(text)
     except (SyntaxError, ValueError, MemoryError, RecursionError) as e:
@@ -83,7 +85,8 @@ def _typed(text: str, kind: str, where: str) -> Any:
         value = ast.literal_eval(text)
     except (KeyError, ValueError, SyntaxError, MemoryError, RecursionError): value = None
     if type(value) is not KINDS[kind]:
-        raise CallError(f"{text!r} is not of type {kind}", where, {"list": """write it as ["a", "b"]""", "bool": "write true or false"}.get(kind, ""))
+        raise CallError(f"{text!r} is not of type {kind}", where,
+                        {"list": """write it as ["a", "b"]""", "bool": "write true or false"}.get(kind, ""))
     return value
 
 def bind(declared: dict[str, Parameter], given: dict[str, Any], where: str = "notebook",
@@ -94,7 +97,8 @@ def bind(declared: dict[str, Parameter], given: dict[str, Any], where: str = "no
         if k not in declared: raise CallError(f"unknown parameter {k!r}", where, nearest(k, declared))
         if not text and type(v) is not KINDS[declared[k].kind]:
             raise CallError(f"{v!r} is not of type {declared[k].kind}", f"{where}, {k}")
-    return {k: (_typed(given[k], p.kind, f"{where}, {k}") if text else given[k]) if k in given else p.default for k, p in declared.items()}
+    return {k: (_typed(given[k], p.kind, f"{where}, {k}") if text else given[k]) if k in given else p.default
+            for k, p in declared.items()}
 
 # %% ../../nbs/results/06_execution.ipynb #e6f27233
 def _files_hash(root: Path, pattern: str) -> str:
@@ -138,7 +142,8 @@ def result_hash(name: str, parameters: dict, s: Settings, code: str = "") -> str
     if path is None: raise DataError("has no notebook", name)
     nb = read_notebook(path)
     benchmark = str(parameters.get("task", parameters.get("part", ""))).split("/")[0]  # a table of books needs two tasks of one benchmark
-    told = {"cells": [[c["cell_type"], source(c)] for c in nb["cells"]], "parameters": parameters, "code": code or code_hash(), "inputs": _inputs(name, s),
+    told = {"cells": [[c["cell_type"], source(c)] for c in nb["cells"]], "parameters": parameters,
+            "code": code or code_hash(), "inputs": _inputs(name, s),
             "runs": [_files_hash(root/"runs"/benchmark, "*.json") for root in (Path(s.reports), packaged("reports"))]}
     return sha256(msgspec.json.encode(told, order="sorted"))
 
@@ -163,8 +168,10 @@ def _papermill(nb: Path, out: Path, parameters: dict, timeout: int, kernels: str
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         plain = lambda p: str(p).replace("{", "{{").replace("}", "}}")  # Papermill formats paths
-        execute_notebook(plain(nb), plain(out), parameters, kernel_name="python3", progress_bar=False, log_output=False, execution_timeout=timeout, start_timeout=max(60, timeout), shutdown_kernel="immediate",
-                         autosave_cell_every=0, extra_arguments=["--log-level=ERROR", "--IPKernelApp.exec_lines=del exit, quit"],
+        execute_notebook(plain(nb), plain(out), parameters, kernel_name="python3", progress_bar=False, log_output=False,
+                         execution_timeout=timeout, start_timeout=max(60, timeout), shutdown_kernel="immediate",
+                         autosave_cell_every=0,
+                         extra_arguments=["--log-level=ERROR", "--IPKernelApp.exec_lines=del exit, quit"],
                          kernel_manager_class=kernel_managers(kernels, out.parent))
 
 # %% ../../nbs/results/06_execution.ipynb #d1d98aa9
@@ -176,7 +183,8 @@ def _ended(c: dict) -> bool:
 
 def _where(nb: dict) -> str:
     "The first code cell that did not run to its end: its number in the notebook, and its first line."
-    own = [c for c in nb["cells"] if not _tagged(c, "injected-parameters") and not _tagged(c, "papermill-error-cell-tag")]
+    own = [c
+           for c in nb["cells"] if not _tagged(c, "injected-parameters") and not _tagged(c, "papermill-error-cell-tag")]
     for i, c in enumerate(own):
         if c["cell_type"] == "code" and not _ended(c):
             lines = [l.strip() for l in source(c).splitlines() if l.strip() and not l.startswith("#")]
@@ -230,7 +238,8 @@ def execute(name: str, nb: bytes, parameters: dict, timeout: int, folder: str|Pa
         try: _papermill(tmp/"in.ipynb", tmp/"run.ipynb", parameters, timeout, kernels)
         except Exception as e: fault = _what(e)
         done = _load(tmp/"run.ipynb")
-        files = {p.relative_to(tmp/"out").as_posix(): p.read_bytes() for p in sorted((tmp/"out").rglob("*")) if p.is_file()}
+        files = {p.relative_to(tmp/"out").as_posix(): p.read_bytes()
+                 for p in sorted((tmp/"out").rglob("*")) if p.is_file()}
         fault = f"{_where(done) or 'before the first cell'}: {fault}" if fault else _fault(done, files, name, parameters)
         run = tmp/"run.ipynb"
         return Executed(files, run.read_bytes() if run.exists() else b"", time.monotonic() - start, fault)
@@ -280,5 +289,6 @@ def put(name: str, files: dict[str, bytes], reports: str|Path):
         write_atomic(aside/READY, b"")
         move(aside, reports)
     except OSError as e:
-        raise DataError(f"cannot write: {(e.strerror or str(e)).lower()}", str(reports), "choose another folder with --out") from None
+        raise DataError(f"cannot write: {(e.strerror or str(e)).lower()}", str(reports),
+                        "choose another folder with --out") from None
     finally: shutil.rmtree(aside, ignore_errors=True)

@@ -87,7 +87,8 @@ def fork_server() -> Iterator[str]:
         door.bind(address)
         door.listen(64)  # a kernel that is asked for now waits until the imports are done
         command = [sys.executable, "-P", "-c", f"from refnb.results.kernels import serve; serve({door.fileno()})"]
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=[door.fileno()], start_new_session=True, env=os.environ | _AS_IN_A_KERNEL)
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=[door.fileno()], start_new_session=True,
+                                   env=os.environ | _AS_IN_A_KERNEL)
         door.close()
         try: yield address
         finally:

@@ -210,7 +210,8 @@ def _alone(reports: str|Path) -> Iterator[None]:
         aside.mkdir(parents=True, exist_ok=True)
         (aside/"lock").touch()
     except OSError as e:
-        raise DataError(f"cannot write: {(e.strerror or str(e)).lower()}", str(reports), "choose another folder with --out") from None
+        raise DataError(f"cannot write: {(e.strerror or str(e)).lower()}", str(reports),
+                        "choose another folder with --out") from None
     with alone(aside/"lock", "another batch is at work here", str(reports), "wait for it, or use another folder with --out"):
         for p in aside.iterdir():
             if (p/READY).exists(): move(p, reports)
@@ -221,7 +222,8 @@ def _alone(reports: str|Path) -> Iterator[None]:
 # %% ../../nbs/results/07_reproduce.ipynb #e265fdc9
 def _env(s: Settings) -> dict[str, str]:
     "Settings as variables."
-    return {f"REFNB_{k.upper()}": str(v).lower() if isinstance(v, bool) else str(v) for k, v in msgspec.structs.asdict(s).items()}
+    return {f"REFNB_{k.upper()}": str(v).lower() if isinstance(v, bool) else str(v)
+            for k, v in msgspec.structs.asdict(s).items()}
 
 @contextmanager
 def _environment(s: Settings) -> Iterator[None]:
@@ -257,7 +259,8 @@ def _here(tasks: list[Job], s: Settings, jobs: int) -> Generator[tuple[Job, Exec
     pool, aside = ThreadPoolExecutor(jobs), Path(s.reports)/".batch"
     with _kernels(tasks) as kernels:
         try:
-            futures = {pool.submit(execute, t.name, t.notebook, t.parameters, s.timeout, aside, kernels): t for t in tasks}
+            futures = {pool.submit(execute, t.name, t.notebook, t.parameters, s.timeout, aside, kernels): t
+                       for t in tasks}
             left = set(futures)
             while left:
                 done, left = wait(left, 0.5, FIRST_COMPLETED)  # a Ctrl-C in the instant before a wait without end would not be noticed
@@ -290,7 +293,8 @@ class Step(NamedTuple):
     seconds: float # wall clock
     said: str      # one line
 
-SAYINGS = {"new": "made", "changed": "made anew", "same": "made, same numbers", "kept": "kept: the report that is there was made from more inputs", "unchanged": "nothing changed"}
+SAYINGS = {"new": "made", "changed": "made anew", "same": "made, same numbers",
+           "kept": "kept: the report that is there was made from more inputs", "unchanged": "nothing changed"}
 
 def _settle(task: Job, done: Executed, s: Settings, code: str, force: bool = False) -> Step:
     "Accept or refuse a result, and put it in its place."
@@ -355,7 +359,8 @@ def _work(tasks: list[Job], s: Settings, jobs: int, ray: str, code: str, force: 
             say(f"[{n}/{len(tasks)}] {task.name}: {steps[-1].said} ({done.seconds:.1f} s)")
     except KeyboardInterrupt as e:
         results.close()
-        raise Stopped(f"stopped{' by SIGTERM' if str(e) else ''} after {len(steps)} of {len(tasks)} tables", do="what was done is kept; start again to go on") from None
+        raise Stopped(f"stopped{' by SIGTERM' if str(e) else ''} after {len(steps)} of {len(tasks)} tables",
+                      do="what was done is kept; start again to go on") from None
     return steps
 
 def _settings_after(tasks: list[Job], s: Settings, say: Say) -> Settings:
@@ -390,7 +395,8 @@ def reproduce(
     "Regenerate tables: what can be, where something changed."
     s = load_settings()
     if jobs < 0 or s.jobs < 0:
-        raise CallError(f"{jobs if jobs < 0 else s.jobs} is less than 0", "jobs", "name a number of notebooks, or 0 for as many as there are cores")
+        raise CallError(f"{jobs if jobs < 0 else s.jobs} is less than 0", "jobs",
+                        "name a number of notebooks, or 0 for as many as there are cores")
     s = s.changed(reports=str(Path(out or (Path(s.reports)/"sample" if sample else s.reports)).resolve()))
     names, s = own_tables(names, s)
     with _environment(s):

@@ -115,8 +115,10 @@ def _measured(name: str, f: Metric, o: pd.DataFrame) -> float:
 def _row(iv: Interval, o: pd.DataFrame) -> dict:
     "A row of the table; `o` are all outcomes of the group, counted or not."
     reasons = o.reason.value_counts()
-    return {"accuracy": iv.value, "low": iv.low, "high": iv.high, "n": iv.n, "right": float(iv.value*iv.n) if iv.value is not None else 0., "documents": iv.clusters,
-            "missing": int(reasons.get("missing", 0)), "without choice": int(reasons.drop("missing", errors="ignore").sum())}
+    return {"accuracy": iv.value, "low": iv.low, "high": iv.high, "n": iv.n,
+            "right": float(iv.value*iv.n) if iv.value is not None else 0., "documents": iv.clusters,
+            "missing": int(reasons.get("missing", 0)),
+            "without choice": int(reasons.drop("missing", errors="ignore").sum())}
 
 def score(
     o,                                 # outcomes, a run, a "task:system" name, or a summary's (outcomes, info)
@@ -138,7 +140,8 @@ def score(
             if name in row:
                 raise CallError(f"the table has a column {name!r} already", "metrics", "ask for it once, or rename it")
             row[name] = _measured(name, f, c[group[c.index] == g])
-    return Scores(pd.DataFrame.from_dict(rows, orient="index"), mode, " / ".join([by] if isinstance(by, str) else by or []), int((o.reason == "failed").sum()))
+    return Scores(pd.DataFrame.from_dict(rows, orient="index"), mode,
+                  " / ".join([by] if isinstance(by, str) else by or []), int((o.reason == "failed").sum()))
 
 # %% ../../nbs/results/00_scores.ipynb #076c0a22
 def as_outcomes(x, s: Settings|None = None) -> pd.DataFrame:
@@ -150,7 +153,8 @@ def as_outcomes(x, s: Settings|None = None) -> pd.DataFrame:
     if isinstance(x, Run): task, system = x.info.task, f"{x.info.system}@{run_hash(x.info)}"
     else: task, _, system = str(x).partition(":")
     if (found := run_outcomes(system, task, s)) is None:
-        raise DataError(f"there is no sealed run of {system or '?'} on {task}", do="name it as task:system, such as identifyme/test:published/gpt-4o")
+        raise DataError(f"there is no sealed run of {system or '?'} on {task}",
+                        do="name it as task:system, such as identifyme/test:published/gpt-4o")
     return found[0]
 
 # %% ../../nbs/results/00_scores.ipynb #0563d4db

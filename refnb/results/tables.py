@@ -23,7 +23,8 @@ from ..core.hub import hub_files
 from ..core.inert import csv_line, to_md, to_tex
 
 # %% ../../nbs/results/02_tables.ipynb #2284cc24
-Unit = Literal["percent", "fraction", "count", "words", "seconds", "GB", "score", "tokens", "mentions", "p", "mixed", "none"]
+Unit = Literal["percent", "fraction", "count", "words", "seconds", "GB", "score", "tokens", "mentions", "p", "mixed",
+               "none"]
 Rounding = Literal["half-up", "truncate"]
 
 class Column(Record):
@@ -84,7 +85,8 @@ def read_paper(path: str|Path) -> Paper:
         if name in paper.own and not name.startswith("own_"):
             raise FormatError(f"table {name!r} is of our own", str(path), "call it own_…")
         if name in paper.tables and not name.startswith(f"table_{t.number.lower()}_"):
-            raise FormatError(f"table {name!r} has the number {t.number}", str(path), f"call it table_{t.number.lower()}_…")
+            raise FormatError(f"table {name!r} has the number {t.number}", str(path),
+                              f"call it table_{t.number.lower()}_…")
     return paper
 
 @cache
@@ -187,7 +189,8 @@ class Report:
     def _printed_cell(self, row: str, column: str) -> dict:
         "What the paper prints in a cell, with the decimals and rounding that hold there."
         t, c = self.printed, self.printed.columns.get(column, Column())
-        out = dict(unit=c.unit or t.unit, decimals=t.decimals if c.decimals is None else c.decimals, rounding=c.rounding or t.rounding)
+        out = dict(unit=c.unit or t.unit, decimals=t.decimals if c.decimals is None else c.decimals,
+                   rounding=c.rounding or t.rounding)
         cell = None if self.sample else t.cells.get(row, {}).get(column)
         if not isinstance(cell, Cell): return out | dict(paper=cell)
         own = {k: v for k, v in dict(decimals=cell.decimals, rounding=cell.rounding).items() if v is not None}
@@ -279,13 +282,15 @@ class Report:
             said.append(f"Mode: {self.mode}{', where a row says nothing else' if any(c.mode for c in self.cells.values()) else ''}.")
         if any(c.mark for c in self.cells.values()):
             said.append("Bold: the best of our rows in its column; bold italic: not significantly below it.")
-        said += [f"{n} requests of {run} failed and count as wrong; the same run asks them again." for run, n in self.failed.items()]
+        said += [f"{n} requests of {run} failed and count as wrong; the same run asks them again."
+                 for run, n in self.failed.items()]
         return said + [f"{c.row}, {c.column}: {c.note}." for c in self.cells.values() if c.note] + ([] if self.sample else self.printed.notes)
 
     def markdown(self) -> str:
         "The report as Markdown."
         rows, columns, cells, reasons = self.grid()
-        lines = [f"# {to_md(self.title)}", "", "| | " + " | ".join(map(to_md, columns)) + " |", "|---|" + "---|"*len(columns)]
+        lines = [f"# {to_md(self.title)}", "", "| | " + " | ".join(map(to_md, columns)) + " |",
+                 "|---|" + "---|"*len(columns)]
         for r, row in zip(rows, cells, strict=True):
             shown = [_styled(self.cells.get((r, c)), to_md(x), "md") for c, x in zip(columns, row, strict=True)]
             lines.append(f"| {to_md(r)} | {' | '.join(shown)} |")
@@ -306,7 +311,8 @@ class Report:
     def _repr_html_(self) -> str:
         "The table in a notebook: green where digits agree, red where they differ."
         rows, columns, cells, reasons = self.grid()
-        look = {"match": "background:#e6f4ea;color:#111", "differs": "background:#fce8e6;color:#111", "missing": "color:#777"}
+        look = {"match": "background:#e6f4ea;color:#111", "differs": "background:#fce8e6;color:#111",
+                "missing": "color:#777"}
         said = lambda text: html.escape(text).replace(" [", "<br><small style='white-space:nowrap'>[").replace("]", "]</small>")
         td = lambda r, c, text: f"<td style='{look.get(self.cells[r, c].status, '') if (r, c) in self.cells else ''}'>{_styled(self.cells.get((r, c)), said(text), 'html')}</td>"
         head = "".join(f"<th>{html.escape(c)}</th>" for c in columns)
@@ -337,12 +343,17 @@ class Report:
     ) -> Path:          # the provenance file, written last
         "Write csv, md, tex, png and the provenance that vouches for them."
         if lost := self.forgotten():
-            raise DataError(f"{len(lost)} printed cells were forgotten, the first is {lost[0]}", self.name, "add them, with a number or a reason")
+            raise DataError(f"{len(lost)} printed cells were forgotten, the first is {lost[0]}", self.name,
+                            "add them, with a number or a reason")
         path, files = Path(out)/self.name, self.files(figure)
         for end, data in files.items(): write_atomic(path.with_name(f"{path.name}.{end}"), data)
-        told = {"table": self.name, "title": self.title, "sample": self.sample, "mode": self.mode, "parameters": self.parameters, "inputs": dict(sorted(self.inputs.items())),
-                "runs": dict(sorted(self.runs.items())), "counts": self.counts(), "files": {f"{path.name}.{e}": sha256(d) for e, d in files.items()}, "cost": _cost(), "versions": _versions()}
-        return write_atomic(path.with_name(f"{path.name}.json"), msgspec.json.format(msgspec.json.encode(told), indent=1) + b"\n")
+        told = {"table": self.name, "title": self.title, "sample": self.sample, "mode": self.mode,
+                "parameters": self.parameters, "inputs": dict(sorted(self.inputs.items())),
+                "runs": dict(sorted(self.runs.items())), "counts": self.counts(),
+                "files": {f"{path.name}.{e}": sha256(d) for e, d in files.items()}, "cost": _cost(),
+                "versions": _versions()}
+        return write_atomic(path.with_name(f"{path.name}.json"),
+                            msgspec.json.format(msgspec.json.encode(told), indent=1) + b"\n")
 
 # %% ../../nbs/results/02_tables.ipynb #5f7a376b
 CSV = ("table", "row", "column", "paper", "ours", "difference", "low", "high", "n", "mode", "run", "reason")
@@ -365,7 +376,8 @@ def _shown(c: Result|None, notes: list[str]) -> str:
         text += f" [{as_printed(c.low, max(c.decimals, 1)):f}, {as_printed(c.high, max(c.decimals, 1)):f}]"
     return text + {"match": " ✓", "differs": f" (paper: {_number(c.paper)})"}.get(c.status, "")
 
-_STYLES = {"best": {"md": "**{}**", "tex": r"\textbf{{{}}}", "html": "<b>{}</b>"}, "tied": {"md": "***{}***", "tex": r"\textbf{{\textit{{{}}}}}", "html": "<b><i>{}</i></b>"}}
+_STYLES = {"best": {"md": "**{}**", "tex": r"\textbf{{{}}}", "html": "<b>{}</b>"},
+           "tied": {"md": "***{}***", "tex": r"\textbf{{\textit{{{}}}}}", "html": "<b><i>{}</i></b>"}}
 
 def _styled(c: Result|None, text: str, to: str) -> str:
     "A shown cell with its mark: the number is bold, or bold italic."
@@ -384,7 +396,8 @@ def _cost() -> dict[str, float]:
     "What this process has used so far: CPU seconds and the peak of its memory."
     import resource, sys, time
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return {"cpu_seconds": round(time.process_time(), 1), "peak_mb": round(peak/(1 << 20 if sys.platform == "darwin" else 1 << 10))}
+    return {"cpu_seconds": round(time.process_time(), 1),
+            "peak_mb": round(peak/(1 << 20 if sys.platform == "darwin" else 1 << 10))}
 
 def sha256(data: bytes) -> str: return hashlib.sha256(data).hexdigest()
 

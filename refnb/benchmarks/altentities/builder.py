@@ -44,7 +44,8 @@ class Draft(Record):
 
     def with_expressions(self, expressions: Sequence[str]) -> Written:
         "Make a question as the files have it, with at least one expression."
-        return Written(self.domain, self.question, self.target, self.target_index, self.sampling_method, self.description_section, self.choices, tuple(expressions))
+        return Written(self.domain, self.question, self.target, self.target_index, self.sampling_method,
+                       self.description_section, self.choices, tuple(expressions))
 
     def fault(self) -> str:
         "What is wrong with the values, or nothing."
@@ -66,7 +67,8 @@ def _the_draft(d: Drawn, split: str, number: int, shown: int = 750, longest: int
     keep = told_names(*d.choices)[0] != shown_name(d.choices[0])
     choices = tuple(as_choice(e, d.section, keep, shown, longest) for e in d.choices)
     domain = DOMAINS[d.domain]
-    return Draft(f"{d.domain}-{split}-{number}", split, domain, asked_as([c.name for c in choices], domain), d.target, d.target_index, d.method, d.section, choices)
+    return Draft(f"{d.domain}-{split}-{number}", split, domain, asked_as([c.name for c in choices], domain), d.target,
+                 d.target_index, d.method, d.section, choices)
 
 # %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #c225cbc0
 class AltRules(Record):
@@ -98,7 +100,8 @@ class AltRules(Record):
 
     def filters(self) -> Filters:
         "The constants of the filters."
-        return Filters(self.shortest, self.fewest_sections, self.most_songs, denied=read_denied(self.denylist) if self.denylist else (), shown=self.shown)
+        return Filters(self.shortest, self.fewest_sections, self.most_songs,
+                       denied=read_denied(self.denylist) if self.denylist else (), shown=self.shown)
 
 # %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #0236388b
 class AltBuilt(NamedTuple):
@@ -119,13 +122,15 @@ class AltBuilt(NamedTuple):
 
     def groups(self) -> list[dict]:
         "How many groups stay together, and the share of the largest: what it costs to keep something apart."
-        return [{"domain": d, "apart": self.rules.apart} | split_sizes(got, self.rules.apart) for d, got in self.drawn.items() if got]
+        return [{"domain": d, "apart": self.rules.apart} | split_sizes(got, self.rules.apart)
+                for d, got in self.drawn.items() if got]
 
 def _leaks(drafts: Iterable[Draft]) -> list[dict]:
     "What two splits share: as the release has it, no target, but other entities."
     by = defaultdict(list)
     for d in drafts: by[d.topic, d.split].append(d)
-    pairs = [(t, a, b) for t in dict.fromkeys(t for t, _ in by) for a, b in combinations([s for u, s in by if u == t], 2)]
+    pairs = [(t, a, b) for t in dict.fromkeys(t for t, _ in by)
+             for a, b in combinations([s for u, s in by if u == t], 2)]
     return [{"domain": t, "splits": f"{a}, {b}"} | dict(zip(("pairs", "targets", "entities", "targets among the others", "the other way round"), shared(by[t, a], by[t, b]))) for t, a, b in pairs]
 
 # %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #15a56a0f
@@ -146,7 +151,8 @@ def build_altentities(entities: Sequence[Entity], rules: AltRules = AltRules(),
     domains = [d for d in DOMAINS if any(e.domain == d for e in c.entities)]
     for d in wanted or (): the_domain(d)
     if not domains:
-        raise DataError(f"none of {len(entities)} entities is left ({c.losses()})", "build_altentities", "change a constant, or give more entities")
+        raise DataError(f"none of {len(entities)} entities is left ({c.losses()})", "build_altentities",
+                        "change a constant, or give more entities")
     many = {d: dict(wanted_pairs(d, rules.questions) if wanted is None else wanted.get(d, {})) for d in domains}
     drawn = {d: draw(c, d, many[d], rules.seed, encoder, rules.edits) for d in domains}
     return AltBuilt(tuple(x for got in drawn.values() for x in _drafts_of(got, rules)), c, drawn, many, rules)
@@ -173,7 +179,8 @@ _NOUNS = "one|book|novel|song|track|recipe|dish|food|option|choice"
 POSITION = rf"^\W*(?:i\s+(?:meant|mean|want)\s+|it['’]?s\s+|it\s+is\s+|not\s+)*the\s+(?:first|second|last|latter|former|1st|2nd|left|right)(?:\s+(?:{_NOUNS}))?(?:\s+you\s+(?:said|mentioned|named))?\W*$|\bon\s+the\s+(?:left|right)\b|\bmentioned\s+(?:first|last|second)\b|\boption\s+[ab12]\b"  # read by the page's script too
 COPIED = 8     # words in a row
 REFUSED = {"empty": "is empty", "long": "is too long", "half": "has half of a character"}
-FLAGGED = {"name": "says the name", "position": "says the place in the question", "repeated": "was given before", "copied": "is copied from what was shown"}
+FLAGGED = {"name": "says the name", "position": "says the place in the question", "repeated": "was given before",
+           "copied": "is copied from what was shown"}
 
 def name_pattern(name: str) -> str:
     """Write a regular expression for where a choice's name is said: as whole words; a short one only alone.
@@ -232,7 +239,8 @@ class Joined(NamedTuple):
 
     def table(self) -> list[dict]:
         "What became of the expressions."
-        return [{"expressions": said, "number": self.counts.get(k, 0)} for k, said in {"kept": "kept", **REFUSED, **FLAGGED}.items()]
+        return [{"expressions": said, "number": self.counts.get(k, 0)}
+                for k, said in {"kept": "kept", **REFUSED, **FLAGGED}.items()]
 
 def join_expressions(drafts: Sequence[Draft], said: Mapping[str, Iterable[Sequence[str]]], keep: bool = False,
                      least: int = 1) -> Joined:
@@ -242,7 +250,8 @@ def join_expressions(drafts: Sequence[Draft], said: Mapping[str, Iterable[Sequen
     counts: Counter[str] = Counter()
     known = {d.id for d in drafts}
     if bad := next((k for k in said if k not in known), ""):
-        raise DataError(f"{bad!r} is none of the {len(drafts)} questions", "join_expressions", "give the questions that the page was made of")
+        raise DataError(f"{bad!r} is none of the {len(drafts)} questions", "join_expressions",
+                        "give the questions that the page was made of")
     for d in drafts:
         kept = _kept(d, [e for part in said.get(d.id, ()) for e in part], keep, counts)
         if len(kept) >= max(1, least): files[f"{d.topic}/{d.split}"].append(d.with_expressions(kept))

@@ -47,9 +47,11 @@ PLAIN = ("name", "url", "domain", "image_url")
 def _from_row(row: Mapping[str, str]) -> dict:
     "A row of a CSV file as an entity has it."
     many = lambda v: tuple(x for x in map(str.strip, v.split("|")) if x)
-    parts = lambda prefix: {k.removeprefix(prefix).strip(): v for k, v in row.items() if k.startswith(prefix) and v.strip()}
+    parts = lambda prefix: {k.removeprefix(prefix).strip(): v
+                            for k, v in row.items() if k.startswith(prefix) and v.strip()}
     attributes = {k: v if "|" not in v else many(v) for k, v in parts("attribute:").items()}
-    return {f: row.get(f, "").strip() for f in PLAIN} | {"sections": parts("section:"), "attributes": attributes, "templates": many(row.get("templates", ""))}
+    return {f: row.get(f, "").strip() for f in PLAIN} | {"sections": parts("section:"), "attributes": attributes,
+                                                         "templates": many(row.get("templates", ""))}
 
 def _columns(heads: Sequence[str], where: str):
     "Refuse a first line that leaves something out, or says it twice."
@@ -82,9 +84,11 @@ def read_entities(path: str|Path) -> list[Entity]:
     "Read entities in order from a table: JSONL, or CSV if its name ends so; plain or .gz."
     name = Path(path).name.lower().removesuffix(".gz")
     if name.endswith((".tsv", ".xlsx")):
-        raise FormatError("is no table that can be read", str(path), "give JSONL, an object a line, or CSV, with commas and in UTF-8")
+        raise FormatError("is no table that can be read", str(path),
+                          "give JSONL, an object a line, or CSV, with commas and in UTF-8")
     if not name.endswith(".csv") and read_bytes(path).lstrip()[:1] == b"[":
-        raise FormatError("is one JSON list", at_line(str(path), 1), "give an object a line, without commas between them")
+        raise FormatError("is one JSON list", at_line(str(path), 1),
+                          "give an object a line, without commas between them")
     got = list(_csv(path) if name.endswith(".csv") else read_jsonl(path, Entity))
     if not got: raise FormatError("has no entities", str(path))
     return _distinct(got, str(path))
@@ -95,7 +99,8 @@ def _distinct(entities: Iterable[Entity], where: str = "") -> list[Entity]:
     first: dict[str, int] = {}
     for n, e in enumerate(entities, 1):
         if (before := first.setdefault(e.url, n)) != n:
-            raise FormatError(f"{e.url} is entity {before} already", ", ".join(filter(None, [where, f"entity {n}", "field url"])), "keep one of the two")
+            raise FormatError(f"{e.url} is entity {before} already",
+                              ", ".join(filter(None, [where, f"entity {n}", "field url"])), "keep one of the two")
     return entities
 
 # %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #66041107
@@ -149,7 +154,8 @@ def as_choice(e: Entity, section: str = "", keep: bool = False, shown: int = 750
     `keep` keeps the parentheses of its name; its unshown background has at most `longest` characters."""
     name, song = shown_name(e, keep), e.domain == "songs"
     told = search_link(name) if song else cut_description(section_text(e, section), shown)
-    return Alternative(name, e.url, told, _infobox_text(e, longest), _unshown(e, None if song else section, longest), e.image_url if e.domain == "recipes" else "")
+    return Alternative(name, e.url, told, _infobox_text(e, longest), _unshown(e, None if song else section, longest),
+                       e.image_url if e.domain == "recipes" else "")
 
 def section_text(e: Entity, section: str) -> str:
     "Return the text below a heading, given in small letters; empty if the entity has none."
@@ -179,8 +185,10 @@ def _usable_sections(e: Entity, f: Filters) -> list[str]:
     return [s for s in SECTIONS[e.domain.upper()] if len(section_text(e, s)) >= f.shortest]
 
 # %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #2ceae5e5
-WHY = {"infoboxes": "more than one infobox", "html": "HTML in its text", "none": "none of the sections that are shown", "short": "section too short", "genre": "no genre",
-       "food": "not a prepared food", "image": "no image", "sections": "too few sections", "denied": "a word of the denylist", "twin": "shown with the text of another", "popular": "not among the longest"}
+WHY = {"infoboxes": "more than one infobox", "html": "HTML in its text", "none": "none of the sections that are shown",
+       "short": "section too short", "genre": "no genre",
+       "food": "not a prepared food", "image": "no image", "sections": "too few sections",
+       "denied": "a word of the denylist", "twin": "shown with the text of another", "popular": "not among the longest"}
 
 def _texts(e: Entity) -> Iterable[str]: return (e.name, *e.sections.values(), *map(_value, e.attributes.values()))
 
@@ -216,7 +224,8 @@ class Candidates(NamedTuple):
         n = Counter((self.domains[u], why) for u, why in self.dropped.items())
         row = lambda what, get: {"": what} | {d: get(d) for d in ("books", "recipes", "songs")}
         all_, kept = Counter(self.domains.values()), Counter(e.domain for e in self.entities)
-        return [row("in the table", lambda d: all_[d]), *(row(said, lambda d, k=k: n[d, k]) for k, said in WHY.items()), row("candidates", lambda d: kept[d])]
+        return [row("in the table", lambda d: all_[d]), *(row(said, lambda d, k=k: n[d, k]) for k, said in WHY.items()),
+                row("candidates", lambda d: kept[d])]
 
     def of(self, domain: str, section: str) -> list[Entity]:
         "Candidates of a domain that can be shown by a section."
@@ -246,7 +255,8 @@ def candidates(entities: Sequence[Entity], filters: Filters = Filters()) -> Cand
     longest = sorted(songs, key=lambda e: (-len(e.sections), -sum(map(len, e.sections.values())), e.url))  # pages
     popular = {e.url for e in longest[:filters.most_songs]}
     dropped |= {e.url: "popular" for e in songs if e.url not in popular}
-    return Candidates(tuple(e for e in entities if e.url not in dropped), dropped, {e.url: e.domain for e in entities}, filters)
+    return Candidates(tuple(e for e in entities if e.url not in dropped), dropped, {e.url: e.domain for e in entities},
+                      filters)
 
 def section_table(c: Candidates) -> list[dict]:
     "Count candidates by the section that people would be shown, as Table 2 does; an entity may stand in several."

@@ -36,11 +36,13 @@ def _places(long: int, short: int, edits: int) -> tuple[tuple[int, int, range], 
 
 def _sharing(t: str, edits: int, lengths: set[int], index: Mapping[tuple, list[int]]) -> set[int]:
     "Shorter titles that have a piece in common with one."
-    keys = ((n, i, t[a:a + size]) for n in range(max(0, len(t) - edits), len(t) + 1) if n in lengths for i, size, places in _places(len(t), n, edits) for a in places)
+    keys = ((n, i, t[a:a + size]) for n in range(max(0, len(t) - edits), len(t) + 1) if n in lengths
+            for i, size, places in _places(len(t), n, edits) for a in places)
     return {j for k in keys if k in index for j in index[k]}
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #455297d1
-def _batches(titles: Sequence[str], edits: int, order: Iterable[int], enough: int = 2**17) -> Iterator[list[tuple[int, int]]]:
+def _batches(titles: Sequence[str], edits: int, order: Iterable[int],
+             enough: int = 2**17) -> Iterator[list[tuple[int, int]]]:
     "Similar pairs, each at the turn of the longer title; the lower index first."
     from rapidfuzz.distance import Levenshtein
     if edits < 0: raise CallError(f"{edits} edits", "similar_titles", "say 0 or more")
@@ -104,7 +106,8 @@ def _encoded(encoder: Encoder, texts: Sequence[str]):
     return _unit_rows(got if got.dtype.kind == "f" else got.astype(np.float32))
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #c8354feb
-def _nearest_rows(vectors: Any, rows: Sequence[int]|None = None, block: int = 1024, width: int = 8192) -> tuple[np.ndarray, np.ndarray]:
+def _nearest_rows(vectors: Any, rows: Sequence[int]|None = None, block: int = 1024,
+                  width: int = 8192) -> tuple[np.ndarray, np.ndarray]:
     "The nearest other row of each row, exactly."
     n = vectors.shape[0]
     asked = np.arange(n) if rows is None else np.asarray(rows, np.int64)
@@ -225,7 +228,8 @@ def _equal_pairs(pool: Sequence[Entity], rng: random.Random, keys: tuple[str, ..
     groups, names = defaultdict(list), _names(pool)
     for i, e in enumerate(pool):
         if value := _valued(e, keys): groups[value].append(i)
-    streams = {i: _others(order, run, rng) for g in groups.values() for order, runs in [_by_name(g, names)] for i, run in zip(order, runs, strict=True)}
+    streams = {i: _others(order, run, rng) for g in groups.values() for order, runs in [_by_name(g, names)]
+               for i, run in zip(order, runs, strict=True)}
     while streams:
         for i in rng.sample(list(streams), len(streams)):
             if (j := next(streams[i], None)) is None: del streams[i]
@@ -267,7 +271,8 @@ class Drawn(NamedTuple):
     @property
     def target(self) -> str: return self.choices[self.target_index].url
 
-def _stream(method: str, pool: Sequence[Entity], rng: random.Random, domain: str, section: str, encoder: Encoder, edits: int) -> _Stream:
+def _stream(method: str, pool: Sequence[Entity], rng: random.Random, domain: str, section: str, encoder: Encoder,
+            edits: int) -> _Stream:
     if method == "UNIFORM": return _uniform_pairs(pool, rng)
     if method == "SAME_NAME": return _same_name_pairs(pool, rng)
     if method == "SIMILAR_NAME": return _similar_name_pairs(pool, rng, edits)
@@ -284,10 +289,12 @@ def _fresh(stream: _Stream, pool: Sequence[Entity], used: set[frozenset[str]]) -
             yield a, b
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #a1669a21
-def _of_method(method: str, n: int, pools: Mapping[str, Sequence[Entity]], rng: random.Random, used: set, domain: str, encoder: Encoder, edits: int) -> list[tuple[str, Entity, Entity]]:
+def _of_method(method: str, n: int, pools: Mapping[str, Sequence[Entity]], rng: random.Random, used: set, domain: str,
+               encoder: Encoder, edits: int) -> list[tuple[str, Entity, Entity]]:
     "Pairs of one method; where a section has too few, others have more."
     streams = {s: _fresh(_stream(method, p, rng, domain, s, encoder, edits), p, used) for s, p in pools.items()}
-    out = [(s, *pair) for s, k in _apportioned(n, {s: _SHOWING[domain][s] for s in pools}).items() for pair in islice(streams[s], k)]
+    out = [(s, *pair) for s, k in _apportioned(n, {s: _SHOWING[domain][s] for s in pools}).items()
+           for pair in islice(streams[s], k)]
     for s in streams: out += [(s, *pair) for pair in islice(streams[s], n - len(out))]
     return out
 

@@ -25,8 +25,11 @@ from ...core.upstream import get
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #31eab404
 DOMAINS = {"books": "BOOKS", "recipes": "RECIPES", "songs": "SONGS"}
 SPLITS = ("train", "dev", "test")
-METHODS = {"UNIFORM": "uniform", "SAME_NAME": "same name", "SIMILAR_NAME": "similar title", "SIMILAR_DESCRIPTION": "similar description", "SAME_INFOBOXES": "similar attributes"}
-USED = {"BOOKS": ("UNIFORM", "SAME_NAME", "SIMILAR_NAME", "SIMILAR_DESCRIPTION"), "RECIPES": ("UNIFORM", "SIMILAR_NAME", "SIMILAR_DESCRIPTION", "SAME_INFOBOXES"), "SONGS": ("UNIFORM", "SIMILAR_DESCRIPTION", "SAME_INFOBOXES")}
+METHODS = {"UNIFORM": "uniform", "SAME_NAME": "same name", "SIMILAR_NAME": "similar title",
+           "SIMILAR_DESCRIPTION": "similar description", "SAME_INFOBOXES": "similar attributes"}
+USED = {"BOOKS": ("UNIFORM", "SAME_NAME", "SIMILAR_NAME", "SIMILAR_DESCRIPTION"),
+        "RECIPES": ("UNIFORM", "SIMILAR_NAME", "SIMILAR_DESCRIPTION", "SAME_INFOBOXES"),
+        "SONGS": ("UNIFORM", "SIMILAR_DESCRIPTION", "SAME_INFOBOXES")}
 SECTIONS = {"BOOKS": ("", "plot summary"), "RECIPES": ("", "preparation", "ingredients"), "SONGS": ("",)}
 
 def paper_domain(domain: str) -> str:
@@ -220,7 +223,8 @@ def _refuse_departures(questions: Sequence[Written], where: str):
     for n, q in enumerate(questions):
         for bad in departures(q):
             field, _, what = bad.partition(": ")
-            raise FormatError(what, _at(where, n, field), 'no file of the release has that; check="usable" reads it all the same')
+            raise FormatError(what, _at(where, n, field),
+                              'no file of the release has that; check="usable" reads it all the same')
 
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #695b19a4
 def parse_altentities(data: bytes, where: str = "", split: str = "given", domain: str = "",
@@ -244,7 +248,8 @@ def read_altentities(path: str|Path, split: str = "", domain: str = "", check: C
 def the_domain(name: str) -> str:
     "Return a domain's name if it is one: books, recipes, songs."
     if name not in DOMAINS:
-        raise CallError(f"unknown domain {name!r}", do="the files call it songs" if name == "music" else nearest(name, DOMAINS))
+        raise CallError(f"unknown domain {name!r}",
+                        do="the files call it songs" if name == "music" else nearest(name, DOMAINS))
     return name
 
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #2f3ed019
@@ -264,7 +269,8 @@ def altentities(domain: str, split: str = "test", s: Settings|None = None) -> li
 def _parsed(data: bytes, domain: str, split: str) -> list[AltQuestion]:
     "The questions in the bytes of a released file."
     name, mixed = altentities_file(domain, split), domain == "mixed"
-    return parse_altentities(data, name, f"mixed-{split}" if mixed else split, "" if mixed else domain, "usable" if split == "train" else "release")
+    return parse_altentities(data, name, f"mixed-{split}" if mixed else split, "" if mixed else domain,
+                             "usable" if split == "train" else "release")
 
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #3ae49b2c
 NEGATION = re.compile(r"\b(not|isn'?t|wasn'?t|doesn'?t|didn'?t|don'?t|aren'?t|hasn'?t)\b|n['’]t\b", re.I)
@@ -284,7 +290,8 @@ def names_target(q: AltQuestion, expression: str) -> bool:
 
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #edd3533b
 Setting = Literal["oracle", "name", "infobox", "unshown"]
-SETTINGS: dict[Setting, str] = {"oracle": "description", "name": "", "infobox": "infobox", "unshown": "unshown_background"}
+SETTINGS: dict[Setting, str] = {"oracle": "description", "name": "", "infobox": "infobox",
+                                "unshown": "unshown_background"}
 
 def settings_of(domain: str) -> list[Setting]:
     "List the settings that a domain (books, recipes, songs, or mixed) has, in the paper's order."
@@ -295,7 +302,8 @@ def the_setting(setting: str, domain: str) -> Setting:
     if setting not in SETTINGS: raise CallError(f"unknown setting {setting!r}", do=nearest(setting, SETTINGS))
     for known in settings_of(domain):
         if known == setting: return known
-    raise CallError(f"{domain} have no setting {setting!r}: annotators of songs were shown a link", do=f"known: {', '.join(settings_of(domain))}")
+    raise CallError(f"{domain} have no setting {setting!r}: annotators of songs were shown a link",
+                    do=f"known: {', '.join(settings_of(domain))}")
 
 def option(c: Alternative, setting: Setting) -> Option:
     "Make a choice an option named as its page; `setting` is what is told of it."
@@ -319,8 +327,10 @@ def dialogue(q: AltQuestion, expression: str, seed: int = 0) -> str:
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #dfede764
 def _meta(q: AltQuestion, e: str) -> dict:
     "What breakdowns need."
-    return {"domain": q.topic, "sampling method": q.method, "section": q.section, "position": q.target_index + 1, "words": len(words_in(e)), "contrastive": contrastive(e),
-            "negated": bool(NEGATION.search(e)), "comparative": bool(COMPARISON.search(e)), "names target": names_target(q, e)}
+    return {"domain": q.topic, "sampling method": q.method, "section": q.section, "position": q.target_index + 1,
+            "words": len(words_in(e)), "contrastive": contrastive(e),
+            "negated": bool(NEGATION.search(e)), "comparative": bool(COMPARISON.search(e)),
+            "names target": names_target(q, e)}
 
 def questions_of(q: AltQuestion, setting: Setting = "unshown", opened: int|None = None) -> list[Question]:
     """Make questions to a system from a question of the corpus, one for each expression. The setting says what is told
@@ -330,7 +340,8 @@ def questions_of(q: AltQuestion, setting: Setting = "unshown", opened: int|None 
     options = tuple(option(c, setting) for c in q.choices)
     def one(i: int, e: str) -> Question:
         at = len(before) + len(e) - len(e.lstrip())
-        return Question(f"{q.key}-{i}", q.key, before + e, (at, at + len(e.strip())), options, (q.target_index,), _meta(q, e))
+        return Question(f"{q.key}-{i}", q.key, before + e, (at, at + len(e.strip())), options, (q.target_index,),
+                        _meta(q, e))
     return [one(i, e) for i, e in enumerate(q.expressions)]
 
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #ed52a8fc
@@ -365,7 +376,8 @@ def altentities_questions(s: Settings|None = None, task: str = "altentities/book
 
 def sample_altentities(s: Settings|None = None) -> list[Question]:
     "Read the questions of all domains that refnb carries in a file."
-    return [x for q in read_altentities(packaged("data/sample/altentities.json"), "sample") for x in questions_of(q, "unshown")]
+    return [x for q in read_altentities(packaged("data/sample/altentities.json"), "sample")
+            for x in questions_of(q, "unshown")]
 
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #60e52f14
 def _page(q: AltQuestion) -> str:
@@ -373,6 +385,7 @@ def _page(q: AltQuestion) -> str:
     esc, more = html.escape, len(q.expressions) - 1
     turns = "<br>".join(map(esc, dialogue(q, q.expressions[0]).splitlines()))
     names = [f"<b>{esc(c.name)}</b> ✓" if i == q.target_index else esc(c.name) for i, c in enumerate(q.choices)]
-    rows = "".join(f"<li>{name}<br><small>{esc(c.infobox.removeprefix(': ')[:300])}</small></li>" for name, c in zip(names, q.choices))
+    rows = "".join(f"<li>{name}<br><small>{esc(c.infobox.removeprefix(': ')[:300])}</small></li>"
+                   for name, c in zip(names, q.choices))
     rest = f" <small>(and {more} more)</small>" if more else ""
     return f"<p><code>{esc(q.key)}</code> {esc(q.method)}</p><blockquote>{turns}{rest}</blockquote><ol start='0'>{rows}</ol>"

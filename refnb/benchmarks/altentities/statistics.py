@@ -41,7 +41,8 @@ def alt_statistics(questions: Iterable[AltQuestion]) -> AltStatistics:
     questions = list(questions)
     said = [e for q in questions for e in q.expressions]
     kinds, mean = Counter(said), lambda xs: sum(xs)/len(said) if said else None
-    return AltStatistics(len(questions), len(said), mean([len(words_in(e)) for e in said]), mean([len(e.split()) for e in said]), mean([1]*len(kinds)),
+    return AltStatistics(len(questions), len(said), mean([len(words_in(e)) for e in said]),
+                         mean([len(e.split()) for e in said]), mean([1]*len(kinds)),
                          mean([n == 1 for n in kinds.values()]), mean([contrastive(e) for e in said]))
 
 # %% ../../../nbs/benchmarks/altentities/01_statistics.ipynb #fc57b513
@@ -80,7 +81,8 @@ def shared(a: Iterable[Offer], b: Iterable[Offer]) -> Shared:
     a, b = list(a), list(b)
     pairs = [{frozenset(c.wikipedia_url for c in q.choices) for q in x} for x in (a, b)]
     targets, things = [{q.target for q in x} for x in (a, b)], [set().union(*p) for p in pairs]
-    return Shared(len(pairs[0] & pairs[1]), len(targets[0] & targets[1]), len(things[0] & things[1]), len(targets[0] & things[1]), len(targets[1] & things[0]))
+    return Shared(len(pairs[0] & pairs[1]), len(targets[0] & targets[1]), len(things[0] & things[1]),
+                  len(targets[0] & things[1]), len(targets[1] & things[0]))
 
 # %% ../../../nbs/benchmarks/altentities/01_statistics.ipynb #21c4e30a
 SEEN = ("new", "was offered", "was meant")
@@ -120,7 +122,8 @@ def _sheet_lines(questions: Sequence[AltQuestion], kind: str, seed: int = 0) -> 
     _the_sheet(kind)
     rng, n = random.Random(f"{seed}:{kind}"), SIZES[kind]
     if kind == "error rate":
-        return [(q, i) for q in sorted(rng.sample(questions, min(n, len(questions))), key=lambda q: q.key) for i in range(len(q.expressions))]
+        return [(q, i) for q in sorted(rng.sample(questions, min(n, len(questions))), key=lambda q: q.key)
+                for i in range(len(q.expressions))]
     every = [(q, i) for q in questions for i in range(len(q.expressions))]
     return rng.sample(every, min(n, len(every)))
 
@@ -154,7 +157,8 @@ def filled_lines(path: str|Path, field: str, known: Collection[str]|None = None)
     seen: set[str] = set()
     _, head = next(rows, (1, []))
     if lost := [c for c in ("id", field) if c not in head]:
-        raise FormatError(f"has no column {lost[0]!r}", at_line(str(path), 1), "keep the first line of the sheet; columns are divided by commas")
+        raise FormatError(f"has no column {lost[0]!r}", at_line(str(path), 1),
+                          "keep the first line of the sheet; columns are divided by commas")
     places = [head.index(c) for c in ("id", field)]
     for n, row in rows:
         if not any(x.strip() for x in row): continue

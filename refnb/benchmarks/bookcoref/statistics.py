@@ -70,8 +70,10 @@ class Statistics(Record):
 
     def row(self) -> dict[str, float|None]:
         "The columns of Table 1; a mean over no document is None."
-        per = {f"{k} per document": getattr(self, k)/self.documents if self.documents else None for k in ("tokens", "mentions", "chains")}
-        return {"documents": self.documents, "tokens": self.tokens, "mentions": self.mentions, **per, "mentions per chain": self.mentions_per_chain, "mention distance": self.mention_distance}
+        per = {f"{k} per document": getattr(self, k)/self.documents if self.documents else None
+               for k in ("tokens", "mentions", "chains")}
+        return {"documents": self.documents, "tokens": self.tokens, "mentions": self.mentions, **per,
+                "mentions per chain": self.mentions_per_chain, "mention distance": self.mention_distance}
 
 def _without_singletons(d: Document) -> Document:
     "A document without its chains of one mention."
@@ -84,4 +86,5 @@ def statistics(docs: Iterable[Document], reading: Reading = "printed", singleton
     docs = [d if singletons else _without_singletons(d) for d in docs]
     per_chain, distance = READINGS[reading]
     sizes = [len(c) for d in docs for c in d.clusters]
-    return Statistics(len(docs), sum(d.size for d in docs), sum(sizes), len(sizes), _mentions_per_chain(docs, per_chain), mention_distance(docs, distance))
+    return Statistics(len(docs), sum(d.size for d in docs), sum(sizes), len(sizes),
+                      _mentions_per_chain(docs, per_chain), mention_distance(docs, distance))

@@ -278,7 +278,8 @@ def _facts_of(page: Page) -> _Facts:
     "What the annotation of a story tells."
     speech = _speeches(page)
     foreign, shared = _names_elsewhere(page)
-    return _Facts(page.story.cluster.tolist(), page.gender, _since(page), _itself(page), speech, _voices(page, speech), _teller(page, speech), _quotes(page), _mixed(page), foreign, shared)
+    return _Facts(page.story.cluster.tolist(), page.gender, _since(page), _itself(page), speech, _voices(page, speech),
+                  _teller(page, speech), _quotes(page), _mixed(page), foreign, shared)
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #f5209096
 def _mixed_pronouns(c: _Case) -> bool|None: return c.facts.cluster[c.at] in c.facts.mixed if c.facts else None
@@ -352,16 +353,20 @@ def _likes(questions: Sequence[Question], names: Sequence[str]) -> dict[str, dic
     "Mention -> name -> likeness, for the nominals of a document's questions."
     mentions = sorted({m for q in questions if q.chars and pronoun_class(m := q.text[slice(*q.chars)]) < 0})
     if not mentions or not names: return {}
-    return {m: dict(zip(names, row, strict=True)) for m, row in zip(mentions, _likenesses(mentions, names).tolist(), strict=True)}
+    return {m: dict(zip(names, row, strict=True))
+            for m, row in zip(mentions, _likenesses(mentions, names).tolist(), strict=True)}
 
-def _cases(questions: Iterable[Question], entities: Mapping[str, str] = {}, near: int = 10, alike: int = 90) -> list[_Case]:
+def _cases(questions: Iterable[Question], entities: Mapping[str, str] = {}, near: int = 10,
+           alike: int = 90) -> list[_Case]:
     "Questions as flags see them."
     questions, by, words = list(questions), defaultdict(list), {}
     for q in questions: by[q.doc_key].append(q)
-    names = {k: sorted({n for q in qs for n in (*_offered(q), _meant(q, entities.get(q.id, ""))) if n}) for k, qs in by.items()}
+    names = {k: sorted({n for q in qs for n in (*_offered(q), _meant(q, entities.get(q.id, ""))) if n})
+             for k, qs in by.items()}
     pairs, likes = {k: (_close_pairs(v, alike), _part_pairs(v)) for k, v in names.items()}, {k: _likes(by[k], v) for k, v in names.items()}
     def one(q: Question) -> _Case:
-        c = _Case(q, _offered(q), _meant(q, entities.get(q.id, "")), close=pairs[q.doc_key][0], parts=pairs[q.doc_key][1], near=near)
+        c = _Case(q, _offered(q), _meant(q, entities.get(q.id, "")), close=pairs[q.doc_key][0],
+                  parts=pairs[q.doc_key][1], near=near)
         if not q.text or not q.chars: return c
         if q.text not in words: words[q.text] = frozenset(_words_in(q.text))
         m = q.text[slice(*q.chars)]
@@ -387,7 +392,8 @@ def audit_built(built: Built, split: str = "test", near: int = 10, alike: int = 
     at = {q.id: int(q.id.rsplit(":", 1)[1]) for q in questions}
     told = {k: _facts_of(built.pages[k]) for k in {q.doc_key for q in questions}}
     entities = {q.id: built.pages[q.doc_key].entity[at[q.id]] for q in questions}
-    return _rows([c._replace(facts=told[c.q.doc_key], at=at[c.q.id]) for c in _cases(questions, entities, near, alike)], FLAGS)
+    return _rows([c._replace(facts=told[c.q.doc_key], at=at[c.q.id]) for c in _cases(questions, entities, near, alike)],
+                 FLAGS)
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #b05dd5e1
 class Counted:
@@ -456,16 +462,19 @@ def _both(a: Counter, b: Counter) -> dict:
     row: dict[str, float] = {"in_a": len(a), "in_b": len(b), "shared": len(both)}
     for side, c in (("a", a), ("b", b)):
         touched = sum(c[k] for k in both)
-        row |= {f"share_{side}": len(both)/len(c) if c else 0., f"questions_{side}": touched, f"share_questions_{side}": touched/c.total() if c else 0.}
+        row |= {f"share_{side}": len(both)/len(c) if c else 0., f"questions_{side}": touched,
+                f"share_questions_{side}": touched/c.total() if c else 0.}
     return row
 
 def overlap(parts: Mapping[str, Sequence[Question]]) -> "pd.DataFrame":
     """Compare what each pair of splits shares: questions, documents, entities of a document, sentences, places.
     Columns: a, b, what; how many each has, shares, and the questions that touch something shared."""
-    have = {name: {what: Counter(k for q in qs if (k := key(q)) is not None) for what, key in _SHARED.items()} for name, qs in parts.items()}
+    have = {name: {what: Counter(k for q in qs if (k := key(q)) is not None) for what, key in _SHARED.items()}
+            for name, qs in parts.items()}
     blind = {name for name, qs in parts.items() if not any(q.text for q in qs)}
     def one(a: str, b: str, what: str) -> dict:
         return {"a": a, "b": b, "what": what} | ({} if what in ("sentences", "places") and {a, b} & blind else _both(have[a][what], have[b][what]))
     rows = [one(a, b, what) for a, b in combinations(parts, 2) for what in _SHARED]
-    columns = ["a", "b", "what", "in_a", "in_b", "shared", *(f"{c}_{x}" for c in ("share", "questions", "share_questions") for x in "ab")]
+    columns = ["a", "b", "what", "in_a", "in_b", "shared",
+               *(f"{c}_{x}" for c in ("share", "questions", "share_questions") for x in "ab")]
     return pd.DataFrame(rows, columns=columns).astype({c: "Int64" for c in ("in_a", "in_b", "shared", "questions_a", "questions_b")})

@@ -60,7 +60,8 @@ class Rules(Record):
         return "of the questions more would be test questions than there are" if self.test > self.most else "the rule options is 1: one option is no choice" if self.options == 1 else ""
 
 RELEASED = Rules()
-PAPER = Rules(mode="paper", count="words", min_entities=2, distinct=True, possessive=False, max_fuzzy=74, min_net=0, neighbours="pronouns", count_itself=False)
+PAPER = Rules(mode="paper", count="words", min_entities=2, distinct=True, possessive=False, max_fuzzy=74, min_net=0,
+              neighbours="pronouns", count_itself=False)
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #e25ec22f
 def _the_rules(mode: str = "released", **changed) -> Rules:
@@ -117,7 +118,8 @@ def tidied(d: Document, rules: Rules = RELEASED) -> Tidied:
     for i, c in enumerate(d.clusters): groups.setdefault(homes[i], []).extend(c)
     for i, name in enumerate(d.names): called[homes[i]] = called.get(homes[i]) or name
     grow = (lambda s: _lengthened(s, flat)) if rules.possessive else (lambda s: s)
-    made = sorted((sorted({grow(s): s for s in sorted(set(group))}.items()), called.get(home, ""), home) for home, group in groups.items() if group)
+    made = sorted((sorted({grow(s): s for s in sorted(set(group))}.items()), called.get(home, ""), home)
+                  for home, group in groups.items() if group)
     names, labels = tuple(name for _, name, _ in made), {k: tuple(tuple(of[raw][j] for _, raw in c) for c, _, _ in made) for j, k in enumerate(d.labels)}
     clusters = tuple(tuple(s for s, _ in c) for c, _, _ in made)
     return Tidied(Document(d.doc_key, sentences, clusters, _distinct(names, made) if rules.distinct else names, labels, d.meta), [home for *_, home in made])
@@ -129,8 +131,10 @@ def _distinct(names: Sequence[str], made: list) -> tuple[str, ...]:
     return tuple(n if keep[n.lower()] == i else "" for i, n in enumerate(names))
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #e21c0be5
-CLASSES = {"I": "i me my mine myself i.", "you": "you your yours yourself yourselves thou thee thy thine thyself ye", "he": "he him his himself", "she": "she her hers herself",
-           "it": "it its itself", "we": "we us our ours ourselves", "they": "they them their themselves", "this, that": "that this"}
+CLASSES = {"I": "i me my mine myself i.", "you": "you your yours yourself yourselves thou thee thy thine thyself ye",
+           "he": "he him his himself", "she": "she her hers herself",
+           "it": "it its itself", "we": "we us our ours ourselves", "they": "they them their themselves",
+           "this, that": "that this"}
 PRONOUNS = dict(zip("01234567", CLASSES, strict=True))  # as the released files number them
 _CLASS_OF = {w: i for i, words in enumerate(CLASSES.values()) for w in words.split()}
 PLURAL = frozenset("they them their theirs themselves we us our ours ourselves".split())
@@ -393,7 +397,8 @@ def _page_of(story: Story, order: Sequence[str]|None = None, genders: Mapping[st
     named = [i for i, e in enumerate(entity) if e]
     for i in named: by_class.setdefault(int(story.classes[i]), []).append(i)
     by_class.pop(-1, None)
-    return Page(" ".join(tokens), tokens, at, list(order), entity, named, told, _in_dialogue(d), Counter(filter(None, entity)), by_class, story)
+    return Page(" ".join(tokens), tokens, at, list(order), entity, named, told, _in_dialogue(d),
+                Counter(filter(None, entity)), by_class, story)
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #42a8bbff
 def in_quotes(tokens: Sequence[str], longest: int = 400) -> list[bool]:
@@ -463,8 +468,11 @@ def _window(page: Page, start: int, end: int, context: int) -> tuple[str, tuple[
 def _fields(page: Page, row, names: list[str], right: str) -> dict:
     "The fields for breakdowns."
     pronoun, none = row.kind == "PRON", right == NONE
-    return {"corpus": row.corpus, "type": TYPES[row.kind], "answer": "none" if none else "entity", "pronoun_class": PRONOUNS.get(str(row.pronoun_class)) if pronoun else None, "nested": bool(row.nested),
-            "dialogue": page.spoken[row.start] if pronoun and '"' in page.text else None, "gender": None if none else page.gender.get(row.entity), "doubled_option": len(set(names)) < len(names), "offered": len(names),
+    return {"corpus": row.corpus, "type": TYPES[row.kind], "answer": "none" if none else "entity",
+            "pronoun_class": PRONOUNS.get(str(row.pronoun_class)) if pronoun else None, "nested": bool(row.nested),
+            "dialogue": page.spoken[row.start] if pronoun and '"' in page.text else None,
+            "gender": None if none else page.gender.get(row.entity), "doubled_option": len(set(names)) < len(names),
+            "offered": len(names),
             "position": round(int(row.start)/max(1, len(page.at)), 3), **{k: int(row._asdict()[k]) for k in ("fuzzy", "net", "helpers", "distractors", *DISTANCES, "cluster_size", "nominal_size")},
             **_thumb(page, int(row.mention), names)}
 
@@ -472,7 +480,8 @@ def _question_of(page: Page, row: Any, offered: tuple[list[str], str], rules: Ru
     "A question about a mention."
     names, right = offered
     text, chars = _window(page, int(row.start), int(row.end), rules.context)
-    return Question(f"{row.doc_key}:{row.mention}", row.doc_key, text, chars, tuple(map(Option, names)), (names.index(right),), _fields(page, row, names, right))
+    return Question(f"{row.doc_key}:{row.mention}", row.doc_key, text, chars, tuple(map(Option, names)),
+                    (names.index(right),), _fields(page, row, names, right))
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #1433df98
 class Streams(NamedTuple):
@@ -529,7 +538,8 @@ class Built:
         p, n = self.pool, sum(map(len, self.blocks.values()))
         return f"IdentifyMe ({p.rules.mode}): {len(p.stories)} stories, {len(p.rejected)} rejected, {n:,} questions"
     def _repr_html_(self) -> str:
-        rejected = "".join(f"<li><code>{html.escape(k)}</code>: {html.escape(why)}</li>" for k, why in self.pool.rejected.items())
+        rejected = "".join(f"<li><code>{html.escape(k)}</code>: {html.escape(why)}</li>"
+                           for k, why in self.pool.rejected.items())
         return f"<p>{html.escape(repr(self))}</p>{self.table().to_html(index=False)}<ul>{rejected}</ul>"
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #0e89b1b2
@@ -549,7 +559,8 @@ def build_identifyme(
         for split in ("test", "dev"):
             for kind in KINDS: blocks[corpus, split, kind] = _block(got[kind][split], pages, s, rules)
     if not any(blocks.values()):
-        raise DataError("no mention is hard enough to be asked about", "IdentifyMe", "loosen max_fuzzy or min_net, or give more documents")
+        raise DataError("no mention is hard enough to be asked about", "IdentifyMe",
+                        "loosen max_fuzzy or min_net, or give more documents")
     return Built(pool, blocks, pages)
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #34538df0
@@ -563,7 +574,8 @@ def _questions(b: Built, split: str, corpus: str) -> list[Question]:
     if split in ("test", "dev", "all"):
         return [q for (c, s, _), qs in b.blocks.items() if split in (s, "all") and c in corpora for q in qs]
     s, p = streams(b.pool.rules.seed), b.pool
-    return [q for c in corpora for kind in KINDS for q in _block(_random_set(p, int(split[6:]), kind, c), b.pages, s, p.rules)]
+    return [q for c in corpora for kind in KINDS
+            for q in _block(_random_set(p, int(split[6:]), kind, c), b.pages, s, p.rules)]
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #2690f8a3
 def _place(built: Built, id: str) -> tuple[Story, int]:
@@ -577,7 +589,8 @@ def _counts(b: Built, corpus: str, kind: str) -> dict[str, str|int]:
     "A row of the table."
     m = b.pool.mentions
     named, hard = int(((m.kind == kind) & (m.corpus == corpus)).sum()), len(candidates(b.pool, kind, corpus))
-    return {"corpus": corpus, "type": TYPES[kind], "of named entities": named, "hard": hard, **{s: len(b.blocks[corpus, s, kind]) for s in ("test", "dev")}}
+    return {"corpus": corpus, "type": TYPES[kind], "of named entities": named, "hard": hard,
+            **{s: len(b.blocks[corpus, s, kind]) for s in ("test", "dev")}}
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #2d63e57f
 def sample_questions(s: Settings|None = None) -> list[Question]:
@@ -586,8 +599,10 @@ def sample_questions(s: Settings|None = None) -> list[Question]:
     return build_identifyme(d.changed(meta=d.meta | {"corpus": "sample"}) for d in sample()).questions()
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #02d50f84
-_SWEEPS = {"max_fuzzy": (10, 25, 40, 50, 60, 70, 75, 80, 90, 100), "max_chars": (5, 10, 15, 20, 30, 50, 80, 125, 500), "min_net": (-10, -5, -2, 0, 1, 2, 3, 5, 8), "window": (2, 5, 10, 15, 20, 40),
-          "min_tokens": (0, 500, 1000, 1500, 2000, 2500), "max_others": (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0), "min_entities": (1, 2, 5, 10, 15, 20)}
+_SWEEPS = {"max_fuzzy": (10, 25, 40, 50, 60, 70, 75, 80, 90, 100), "max_chars": (5, 10, 15, 20, 30, 50, 80, 125, 500),
+           "min_net": (-10, -5, -2, 0, 1, 2, 3, 5, 8), "window": (2, 5, 10, 15, 20, 40),
+          "min_tokens": (0, 500, 1000, 1500, 2000, 2500), "max_others": (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0),
+           "min_entities": (1, 2, 5, 10, 15, 20)}
 
 def _narrowed(pool: Pool, rules: Rules) -> Pool:
     "A pool without the stories that stricter rules reject."
@@ -603,6 +618,7 @@ def sweep(docs: Sequence[Document], rules: Rules = RELEASED,
     narrowed = cache(lambda window, **limits: _narrowed(loose(window), rules.changed(**limits)))  # most thresholds reject no story
     def sizes(rule: str, v: Any) -> dict[str, int]:
         other = rules.changed(**{rule: v})
-        pool = narrowed(other.window, min_tokens=other.min_tokens, max_others=other.max_others, min_entities=other.min_entities)
+        pool = narrowed(other.window, min_tokens=other.min_tokens, max_others=other.max_others,
+                        min_entities=other.min_entities)
         return {TYPES[k]: len(candidates(pool, k, rules=other)) for k in KINDS}
     return pd.DataFrame([{"rule": rule, "value": v, "type": t, "candidates": n} for rule, values in sweeps.items() for v in values for t, n in sizes(rule, v).items()])

@@ -38,7 +38,8 @@ def _documents_for(docs: str|Path|Sequence[Document], split: str = "", s: Settin
         docs = [d.changed(meta={"corpus": name} | d.meta) for d in load(docs, split, s)]
     return list(docs)
 
-_ELSEWHERE = {"kitmus": "identifyme is; `refnb build kitmus` draws texts", "altentities": "identifyme is; `refnb build altentities` takes a table of entities"}
+_ELSEWHERE = {"kitmus": "identifyme is; `refnb build kitmus` draws texts",
+              "altentities": "identifyme is; `refnb build altentities` takes a table of entities"}
 
 def build_benchmark(
     benchmark: str,                    # identifyme

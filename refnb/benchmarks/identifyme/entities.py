@@ -51,7 +51,8 @@ def _phrases_of(p: _Profile, longest: int = 60, narrator: float = 0.8) -> list[s
 def _named_as(d: Document, names: Mapping[int, str]) -> Document:
     "A document whose clusters have these names."
     if strange := set(names) - set(range(len(d.clusters))):
-        raise DataError(f"there is a name for cluster {min(strange)}, and {len(d.clusters)} clusters", d.doc_key, "clusters are counted from 0")
+        raise DataError(f"there is a name for cluster {min(strange)}, and {len(d.clusters)} clusters", d.doc_key,
+                        "clusters are counted from 0")
     return d.changed(names=tuple(names.get(i, "") for i in range(len(d.clusters))))
 
 def auto_names(d: Document, least: int = 3, longest: int = 60, narrator: float = 0.8) -> Document:
@@ -79,7 +80,8 @@ def _fit(name: str, p: _Profile) -> float:
     if name.lower() == NARRATOR.lower(): return 200*p.first_person
     words = set(re.findall(r"\w+", name.lower())) - _STOP
     def one(m: str) -> tuple[float, float]:
-        return (100*len(words & set(re.findall(r"\w+", m.lower())))/len(words) if words else 0., token_sort_ratio(name.lower(), m.lower()))
+        return (100*len(words & set(re.findall(r"\w+", m.lower())))/len(words) if words else 0.,
+                token_sort_ratio(name.lower(), m.lower()))
     got = [one(m) for m in p.words]
     return max((a for a, _ in got), default=0.) + max((b for _, b in got), default=0.)
 
@@ -131,7 +133,8 @@ def align_names(d: Document, labels: Sequence[Label]) -> Document:
     for i, p in enumerate(all_): groups.setdefault(p.size, []).append(i)
     pairs = _best(scores, list(groups.values()), len(labels))
     if pairs is None:
-        raise DataError(f"the {len(labels)} names do not fit the {len(all_)} clusters that can be named", d.doc_key, "are names and document of one version, and the names in the order of falling cluster size?")
+        raise DataError(f"the {len(labels)} names do not fit the {len(all_)} clusters that can be named", d.doc_key,
+                        "are names and document of one version, and the names in the order of falling cluster size?")
     return _named_as(d, {all_[i].cluster: labels[j].name for i, j in pairs})
 
 # %% ../../../nbs/benchmarks/identifyme/01_entities.ipynb #c47bb16b

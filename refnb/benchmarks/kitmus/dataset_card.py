@@ -19,9 +19,12 @@ from .files import clusters_of, text_of
 def _record(i: Instance) -> dict:
     "An instance with everything that one may want to ask of it."
     sentences, start = i.knowledge + i.task, sum(map(len, i.knowledge))
-    return {"id": f"{i.variant}/{i.n}/{i.split}:{i.index}", "text": text_of(sentences), "knowledge": text_of(i.knowledge), "task": text_of(i.task),
-            "sentences": [[w.token for w in s] for s in sentences], "tags": [[w.tag for w in s] for s in sentences], "clusters": [[[j, j] for j in c] for c in clusters_of(sentences, i.n)],
-            "names": list(i.names), "occupations": list(i.occupations), "pronoun": i.pronoun, "answer": i.names[i.answer - 1], "task_begins": start,
+    return {"id": f"{i.variant}/{i.n}/{i.split}:{i.index}", "text": text_of(sentences),
+            "knowledge": text_of(i.knowledge), "task": text_of(i.task),
+            "sentences": [[w.token for w in s] for s in sentences], "tags": [[w.tag for w in s] for s in sentences],
+            "clusters": [[[j, j] for j in c] for c in clusters_of(sentences, i.n)],
+            "names": list(i.names), "occupations": list(i.occupations), "pronoun": i.pronoun,
+            "answer": i.names[i.answer - 1], "task_begins": start,
             "meeting_template": i.templates[0], "pronoun_template": i.templates[1]}
 
 # %% ../../../nbs/benchmarks/kitmus/04_dataset_card.ipynb #4e9b2b1d
@@ -42,11 +45,14 @@ class Counted:
 def _markdown(c: Counted, made: str, licence: str) -> str:
     "The card of a build."
     configs = list(dict.fromkeys((v, n) for v, n, *_ in c.rows))
-    files = lambda v, n: "".join(f"      - {{split: {s}, path: {v}-{n}/{s}.jsonl}}\n" for s in SPLITS if any(r[:3] == (v, n, s) and r[3] for r in c.rows))
+    files = lambda v, n: "".join(f"      - {{split: {s}, path: {v}-{n}/{s}.jsonl}}\n"
+                                 for s in SPLITS if any(r[:3] == (v, n, s) and r[3] for r in c.rows))
     head = "---\nlanguage: [en]\npretty_name: KITMUS texts made by refnb\nconfigs:\n" + "".join(f"  - config_name: {v}-{n}\n    data_files:\n{files(v, n)}" for v, n in configs) + "---\n"
-    rows = "\n".join(f"| {v} | {n} | {s} | {k:,} | {t:,} | {names:,} | {jobs} |" for v, n, s, k, t, names, jobs in c.rows)
+    rows = "\n".join(f"| {v} | {n} | {s} | {k:,} | {t:,} | {names:,} | {jobs} |"
+                     for v, n, s, k, t, names, jobs in c.rows)
     total, said = sum(c.pronouns.values()), lambda counter, keys: ", ".join(f"{to_md(k)} {counter[k]:,} ({100*counter[k]/max(sum(counter.values()), 1):.1f} %)" for k in keys)
-    places = "\n".join(f"* {n} names: " + ", ".join(f"{p}. {c.positions[n, p]:,}" for p in range(1, n + 1)) for n in sorted({n for n, _ in c.positions}))
+    places = "\n".join(f"* {n} names: " + ", ".join(f"{p}. {c.positions[n, p]:,}" for p in range(1, n + 1))
+                       for n in sorted({n for n, _ in c.positions}))
     return head + f"""# KITMUS texts
 
 {CANARY['canary']}

@@ -69,7 +69,8 @@ def text_of(sentences: tuple[Sentence, ...], shown: list[tuple[str, bool]]|None 
 def _line(i: int, w: Word) -> str:
     "A word's line after its id."
     if len(w.token) > 17 or len(w.tag) > 9:
-        raise DataError(f"the token {w.token!r} ({w.tag}) is too long for its column of the CoNLL file", do="tokens may have 17 characters, tags 9")
+        raise DataError(f"the token {w.token!r} ({w.tag}) is too long for its column of the CoNLL file",
+                        do="tokens may have 17 characters, tags 9")
     return f"0{i:6d}{w.token:>18}{w.tag:>10}    *    -    -    -    Speaker#1    *    {f'({w.entity})' if w.entity else '-'}\n"
 
 def _block(s: Sentence) -> str:
@@ -79,7 +80,8 @@ def _block(s: Sentence) -> str:
 def conll_of(key: str, blocks: list[str]) -> str:
     "Write one document of an id and the blocks of its sentences, without a line break at the end."
     if len(key) > 98:
-        raise DataError(f"the id {key!r} has {len(key)} characters, the CoNLL column holds 98", do="take a shorter name for the folder")
+        raise DataError(f"the id {key!r} has {len(key)} characters, the CoNLL column holds 98",
+                        do="take a shorter name for the folder")
     return f"#begin document ({key}); part 000\n" + "\n".join(blocks).replace("\0", key.ljust(99)) + "\n#end document"
 
 # %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #5df28e94
@@ -137,10 +139,12 @@ class _Ready(NamedTuple):
 def _ready(i: Instance) -> dict[str, _Ready]:
     "An instance in all scopes; the full text is put together from the other two."
     def part(sentences: tuple[Sentence, ...]) -> _Ready:
-        return _Ready(i, sentences, [_block(s) for s in sentences], [_tokens(s) for s in sentences], [_shown(s) for s in sentences], clusters_of(sentences, i.n))
+        return _Ready(i, sentences, [_block(s) for s in sentences], [_tokens(s) for s in sentences],
+                      [_shown(s) for s in sentences], clusters_of(sentences, i.n))
     k, t = part(i.knowledge), part(i.task)
     start = sum(map(len, k.sentences))
-    full = _Ready(i, k.sentences + t.sentences, k.blocks + t.blocks, k.tokens + t.tokens, k.shown + t.shown, [a + [j + start for j in b] for a, b in zip(k.clusters, t.clusters, strict=True)])
+    full = _Ready(i, k.sentences + t.sentences, k.blocks + t.blocks, k.tokens + t.tokens, k.shown + t.shown,
+                  [a + [j + start for j in b] for a, b in zip(k.clusters, t.clusters, strict=True)])
     return dict(zip(_SCOPES, (k, t, full), strict=True))
 
 # %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #36559218
@@ -181,7 +185,8 @@ def _write_variants(sampler: Sampler, variants: list[str], aside: Path, name: st
             path.write_bytes(data)
         if say: say(repr(t))
 
-def _write_in_processes(make: Callable[[], Sampler], variants: list[str], aside: Path, name: str, jobs: int, say: Callable[[str], None]|None):
+def _write_in_processes(make: Callable[[], Sampler], variants: list[str], aside: Path, name: str, jobs: int,
+                        say: Callable[[str], None]|None):
     "The same, several variants at a time."
     from multiprocessing import get_context
     context = get_context("fork")  # resources hold functions, which cannot be sent to a fresh process

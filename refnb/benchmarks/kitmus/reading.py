@@ -28,28 +28,35 @@ def _knowledge_sentences(key: str) -> int:
     if "full-text" not in key: return 0
     m = re.search(r"(\d)_ents", key)
     if not m:
-        raise DataError("does not say how many entities there are", f"text {key!r}", "ids of KITMUS look like kitmus/background-train/subtask_2_ents/full-text/test:0")
+        raise DataError("does not say how many entities there are", f"text {key!r}",
+                        "ids of KITMUS look like kitmus/background-train/subtask_2_ents/full-text/test:0")
     return int(m[1])*(2 if any(x in key for x in ("background-inference", "background-both", "desc")) else 1)
 
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #f0f2fd35
-def _pronoun_of_clusters(key: str, lengths: Iterable[int], clusters: Iterable[Iterable], fields: Mapping[str, str|int] = {}) -> Pronoun:
+def _pronoun_of_clusters(key: str, lengths: Iterable[int], clusters: Iterable[Iterable],
+                         fields: Mapping[str, str|int] = {}) -> Pronoun:
     "The pronoun of a text from its gold clusters."
     k, lengths = _knowledge_sentences(key), list(lengths)
     start = sum(lengths[:k])
     task = [sorted(Span(*s) for s in c if s[0] >= start) for c in clusters]
     two, one = [c for c in task if len(c) == 2], [c for c in task if len(c) == 1]
     if len(two) != 1 or any(len(c) > 2 for c in task):
-        raise DataError("is no KITMUS text: after the knowledge one entity must have two mentions and all others one", f"text {key!r}", "is it gold, and of a scope with a task?")
+        raise DataError("is no KITMUS text: after the knowledge one entity must have two mentions and all others one",
+                        f"text {key!r}", "is it gold, and of a scope with a task?")
     candidates = sorted([two[0][0], *(c[0] for c in one)])
     right = candidates.index(two[0][0])
-    return Pronoun(key, tuple(candidates), right, two[0][1], {"entities": len(candidates), "position": right + 1, **fields})
+    return Pronoun(key, tuple(candidates), right, two[0][1],
+                   {"entities": len(candidates), "position": right + 1, **fields})
 
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #aee2d7fa
 def pronoun_of(i: Instance, scope: str = "full-text") -> Pronoun:
     "Find the pronoun of a generated text in a scope with a task; with templates, too, for breakdowns."
     key, sentences = f"{stem(i, scope)}:{i.index}", scope_sentences(i, scope)
-    fields: dict[str, str|int] = {"pronoun": i.pronoun, "meeting template": i.templates[0], "pronoun template": i.templates[1], "template pair": f"{i.templates[0]}+{i.templates[1]}"}
-    return _pronoun_of_clusters(key, map(len, sentences), ([(j, j) for j in c] for c in clusters_of(sentences, i.n)), fields)
+    fields: dict[str, str|int] = {"pronoun": i.pronoun, "meeting template": i.templates[0],
+                                  "pronoun template": i.templates[1],
+                                  "template pair": f"{i.templates[0]}+{i.templates[1]}"}
+    return _pronoun_of_clusters(key, map(len, sentences), ([(j, j) for j in c] for c in clusters_of(sentences, i.n)),
+                                fields)
 
 class _Line(msgspec.Struct):
     "What is needed of a line of JSON."
@@ -107,7 +114,8 @@ def _inside(clusters: Iterable[Iterable], size: int, key: str) -> list:
     found = list(clusters)
     for s in (s for c in found for s in c):
         if not 0 <= s[0] <= s[1] < size:
-            raise DataError(f"{list(s)} is not a span of the {size} tokens", f"text {key!r}", "is it of another text, or does it count word pieces?")
+            raise DataError(f"{list(s)} is not a span of the {size} tokens", f"text {key!r}",
+                            "is it of another text, or does it count word pieces?")
     return found
 
 def _of_tokens(key: str, sentences: Sequence[Sequence[str]], clusters: Iterable[Iterable]) -> Text:
@@ -151,10 +159,12 @@ def _joined(t: Text, clusters: Iterable, sentences) -> tuple[int, ...]:
     "The candidates that predicted clusters join with the pronoun; gold of a table counts characters, so the prediction's tokens are needed."
     if not t.text: return linked(t.gold, _of_the_text(t, clusters, sentences or ()))
     if not sentences:
-        raise DataError("has no text, and gold counts characters", f"text {t.gold.id!r}", "score it against gold in CoNLL or JSON lines")
+        raise DataError("has no text, and gold counts characters", f"text {t.gold.id!r}",
+                        "score it against gold in CoNLL or JSON lines")
     tokens = [x for s in sentences for x in s]
     starts = _starts(tokens)
-    return linked(t.gold, [[_char_span(s, tokens, starts) for s in c] for c in _inside(clusters, len(tokens), t.gold.id)])
+    return linked(t.gold,
+                  [[_char_span(s, tokens, starts) for s in c] for c in _inside(clusters, len(tokens), t.gold.id)])
 
 def _of_the_text(t: Text, clusters: Iterable, sentences: Sequence[Sequence[str]]) -> list:
     "Clusters in tokens, if these are the gold's; word pieces, of which there are more, cannot be compared with words."
@@ -171,7 +181,8 @@ def _table(data: bytes, where: str) -> Iterable[tuple[int, dict[str, str]]]:
     rows = table_rows(data, where, "\t", strict=False)
     _, heads = next(rows, (1, []))
     if lost := [c for c in _NEEDED if c not in heads]:
-        raise FormatError(f"has no column {lost[0]}", at_line(where, 1), f"a table of predictions has {', '.join(_NEEDED)}")
+        raise FormatError(f"has no column {lost[0]}", at_line(where, 1),
+                          f"a table of predictions has {', '.join(_NEEDED)}")
     for n, row in rows: yield n, dict.fromkeys(heads, "") | dict(zip(heads, row))
 
 def _flag(cell: str|None) -> tuple[bool, bool]:
@@ -189,7 +200,8 @@ def _place(row: dict[str, str], field: str, t: Text, begins: dict[int, Span], wh
     try: at = int(row[field] or "")
     except ValueError: raise FormatError(f"{row[field]!r} is not an offset", f"{where}, field {field}") from None
     if at not in begins and not t.text:
-        raise DataError(f"no token begins at the offset {at}", f"{where}, field {field}", "offsets count characters of the text as it is joined")
+        raise DataError(f"no token begins at the offset {at}", f"{where}, field {field}",
+                        "offsets count characters of the text as it is joined")
     return begins.get(at, Span(at, at))
 
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #2c787459
@@ -225,14 +237,17 @@ def _predictions(data: bytes, gold: Mapping[str, Text], where: str = "") -> Pred
     if form == "gap" or data.startswith(b"ID\t"): got = _from_table(data, gold, where)
     elif form == "conll":
         docs = _once(((_plain_key(d.doc_key), d) for d in parse_conll(data, where)), where)
-        got = Predictions({k: _joined(gold[k], d.clusters, d.sentences) for k, d in docs.items() if k in gold}, sum(k not in gold for k in docs), 0)
+        got = Predictions({k: _joined(gold[k], d.clusters, d.sentences) for k, d in docs.items() if k in gold},
+                          sum(k not in gold for k in docs), 0)
     elif form == "jsonl":
         rows = _once(((r.doc_key, r) for _, r in _lines(data, where)), where)
         told = lambda r: r.predicted_clusters if r.clusters is None and r.predicted_clusters is not None else r.clusters or []
-        got = Predictions({k: _joined(gold[k], told(r), r.sentences) for k, r in rows.items() if k in gold}, sum(k not in gold for k in rows), 0)
+        got = Predictions({k: _joined(gold[k], told(r), r.sentences) for k, r in rows.items() if k in gold},
+                          sum(k not in gold for k in rows), 0)
     else: raise FormatError("is no prediction: readable are JSON lines, CoNLL and GAP's table", where)
     if lost := [k for k in gold if k not in got.said]:
-        raise DataError(f"{len(lost)} gold texts have no prediction, one is {lost[0]!r}", where, "every gold text needs one; an empty list of clusters is fine")
+        raise DataError(f"{len(lost)} gold texts have no prediction, one is {lost[0]!r}", where,
+                        "every gold text needs one; an empty list of clusters is fine")
     return got
 
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #8005348d
@@ -247,4 +262,5 @@ def score_files(gold: str|Path, predicted: str|Path) -> KitmusScores:
     "Score a file of predictions against a file of gold: each CoNLL, JSON lines or a table."
     texts = _read_gold(gold)
     got, golds = _read_predictions(predicted, texts), [t.gold for t in texts.values()]
-    return KitmusScores(by_field(golds, got.said)["all"], {f: by_field(golds, got.said, f) for f in golds[0].fields}, got.extra, got.odd)
+    return KitmusScores(by_field(golds, got.said)["all"], {f: by_field(golds, got.said, f) for f in golds[0].fields},
+                        got.extra, got.odd)

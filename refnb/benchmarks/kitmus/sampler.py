@@ -64,9 +64,13 @@ def _once(rows: Iterable[tuple[int, str]], name: str, what: str) -> list[str]:
     return list(seen)
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #d0ac6fcb
-_FILLED = {"meet": ("mentions", "location"), "pronoun": ("pronoun", "situation"), "entity": ("entity_mention", "entity_occupation"), "background": ("entity_occupation", "occupation_description")}
+_FILLED = {"meet": ("mentions", "location"), "pronoun": ("pronoun", "situation"),
+           "entity": ("entity_mention", "entity_occupation"),
+           "background": ("entity_occupation", "occupation_description")}
 _OPTIONAL = ("be", "a_an")
-_TEMPLATES = {"meet": "templates/meet_sentence.txt", "pronoun": "templates/pronoun_sentence.txt", "background": "templates/background_knowledge_sentence.txt", "entity": "templates/entspec_knowledge_sentence.txt"}
+_TEMPLATES = {"meet": "templates/meet_sentence.txt", "pronoun": "templates/pronoun_sentence.txt",
+              "background": "templates/background_knowledge_sentence.txt",
+              "entity": "templates/entspec_knowledge_sentence.txt"}
 Template = tuple[str, ...]
 
 def _templates(data: bytes, name: str, kind: str, vocab: Mapping) -> list[Template]:
@@ -122,7 +126,8 @@ class Resources:
         if not isinstance(got, list) or not all(isinstance(p, list) and len(p) == 3 and isinstance(p[0], int|float) and all(isinstance(x, str) and x for x in p[1:]) for p in got):
             raise FormatError("is not a list of [probability, pronoun, verb]", "pronouns.json, field pronouns")
         if abs(sum(p[0] for p in got) - 1) > 1e-8:
-            raise FormatError(f"the probabilities sum to {sum(p[0] for p in got):g}, not to 1", "pronouns.json, field pronouns")
+            raise FormatError(f"the probabilities sum to {sum(p[0] for p in got):g}, not to 1",
+                              "pronouns.json, field pronouns")
         return [tuple(p) for p in got]
     @cached_property
     def names(self) -> list[str]: return _surnames(self)
@@ -160,7 +165,8 @@ def _occupations(r: Resources, kind: str, situation: str) -> list[Occupation]:
     rows = _rows(r.files(name), name, ["occupation", "occupation_description"])
     for i, what in enumerate(("occupation", "situation")): _all(name, [(n, row[i]) for n, row in rows], what, r.doubled)
     nouns = lambda text: tuple(Word(w, "NN") for w in text.split(" "))
-    return [Occupation(nouns(job), _words(about, at_line(name, n, "occupation_description"))) for n, (job, about) in rows]
+    return [Occupation(nouns(job), _words(about, at_line(name, n, "occupation_description")))
+            for n, (job, about) in rows]
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #554fdd85
 class Variant(NamedTuple):
@@ -244,7 +250,8 @@ def _draw(rng: np.random.Generator, n: int, cumulated: Sequence[float], pools: M
     location, mentions = int(integers(0, pools["locations"])), entities.copy()
     shuffle(mentions)
     line = int(integers(0, noise(location))) if noise else -1
-    return Draw(pronoun, template, answer, tuple(names.tolist()), tuple(occupations.tolist()), tuple(entities), tuple(knowledge), location, tuple(mentions), line)
+    return Draw(pronoun, template, answer, tuple(names.tolist()), tuple(occupations.tolist()), tuple(entities),
+                tuple(knowledge), location, tuple(mentions), line)
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #22c6463e
 Mode = Literal["released", "paper"]
@@ -322,7 +329,8 @@ def _pools(s: Sampler, rng: np.random.Generator, v: Variant, orders: dict[str, n
         part = {k: three[i] for k, three in cut.items()}
         places, names = [s.places[j] for j in part["locations"]], [s.r.names[j] for j in part["names"]]
         tasks = [(m, p) for m in part["meet"] for p in part["pronoun"]]
-        return Pools(places, names, [table[j] for j in part["occupations"]], tasks, noise[i], part["background"], part["entity"])
+        return Pools(places, names, [table[j] for j in part["occupations"]], tasks, noise[i], part["background"],
+                     part["entity"])
     return [pool(i) for i in range(3)]
 
 def _split_noise(s: Sampler, rng: np.random.Generator) -> list[dict[str, list[Sentence]]]:
@@ -331,23 +339,27 @@ def _split_noise(s: Sampler, rng: np.random.Generator) -> list[dict[str, list[Se
     return [{k: [s.noise[k][j] for j in parts[i]] for k, parts in cut.items()} for i in range(3)]
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #40860cd9
-def _knowledge(s: Sampler, v: Variant, p: Pools, d: Draw, mentions: list[Word], jobs: list[Occupation]) -> tuple[Sentence, ...]:
+def _knowledge(s: Sampler, v: Variant, p: Pools, d: Draw, mentions: list[Word],
+               jobs: list[Occupation]) -> tuple[Sentence, ...]:
     "Who has which occupation, and what occupations are about, in the order that was drawn."
     vocab, who, about = s.r.vocab, s.entity[p.entities[0]], s.background[p.backgrounds[0]]
     def filled(template: Template, k: int) -> Sentence:
-        given = {"entity_mention": (mentions[k],), "a_an": (_article(jobs[k].words, vocab),), "entity_occupation": jobs[k].words}
+        given = {"entity_mention": (mentions[k],), "a_an": (_article(jobs[k].words, vocab),),
+                 "entity_occupation": jobs[k].words}
         return _fill(template, vocab, given | {"occupation_description": jobs[k].situation})
     sentences = [filled(who, k) for k in d.entities]
     if v.background: sentences += [filled(about, k) for k in d.entities]
     return tuple(sentences[k] for k in d.knowledge)
 
-def _task(s: Sampler, v: Variant, p: Pools, d: Draw, mentions: list[Word], jobs: list[Occupation]) -> tuple[Sentence, ...]:
+def _task(s: Sampler, v: Variant, p: Pools, d: Draw, mentions: list[Word],
+          jobs: list[Occupation]) -> tuple[Sentence, ...]:
     "The meeting, a sentence about the place, and the pronoun."
     vocab, place, (meet, pron), (_, pronoun, verb) = s.r.vocab, p.locations[d.location], p.tasks[d.template], s.r.pronouns[d.pronoun]
     people = _mention_list([mentions[k] for k in d.mentions], vocab)
     task = [_fill(s.meet[meet], vocab, {"mentions": people, "location": place.words})]
     if v.noise: task.append(_capitalised(p.noise[place.noise][d.noise]))
-    meant = {"pronoun": (Word(pronoun, "PRP", d.answer),), "situation": jobs[d.answer - 1].situation, "be": (Word(verb, "VBD"),)}
+    meant = {"pronoun": (Word(pronoun, "PRP", d.answer),), "situation": jobs[d.answer - 1].situation,
+             "be": (Word(verb, "VBD"),)}
     return (*task, _fill(s.pronoun[pron], vocab, meant))
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #92d8cfdb
@@ -360,13 +372,15 @@ def _builder(s: Sampler, v: Variant, n: int, split: str, p: Pools, draws: list[D
         names, called = tuple(m.token for m in mentions), tuple(" ".join(w.token for w in j.words) for j in jobs)
         knowledge, task = _knowledge(s, v, p, d, mentions, jobs), _task(s, v, p, d, mentions, jobs)
         meet, pron = p.tasks[d.template]
-        return Instance(v.name, n, split, i, names, called, d.answer, s.r.pronouns[d.pronoun][1], knowledge, task, (meet + 1, pron + 1))
+        return Instance(v.name, n, split, i, names, called, d.answer, s.r.pronouns[d.pronoun][1], knowledge, task,
+                        (meet + 1, pron + 1))
     return build
 
 def _too_small(v: Variant, n: int, p: Pools, split: str):
     "Refuse pools that cannot give n different entities."
     where, do = f"{v.name}, {split}", "add some to the resources: each split gets a third"
-    needed: list[tuple[str, Sequence, int]] = [("names", p.names, n), ("occupations", p.occupations, n), ("places", p.locations, 1), ("templates", p.tasks, 1)]
+    needed: list[tuple[str, Sequence, int]] = [("names", p.names, n), ("occupations", p.occupations, n),
+                                               ("places", p.locations, 1), ("templates", p.tasks, 1)]
     for what, pool, least in needed:
         if len(pool) < least: raise DataError(f"{len(pool)} {what} for {n} entities", where, do)
     empty = [l.noise for l in p.locations if not p.noise[l.noise]] if v.noise else []
@@ -378,7 +392,8 @@ def _state(rng: np.random.Generator) -> int: return rng.bit_generator.state["sta
 def _variant(s: Sampler, v: Variant) -> Iterator[Subtask]:
     "The subtasks of one variant, drawn."
     rng, r = np.random.default_rng(s.seed), s.r
-    sizes = dict(occupations=len(r.occupations(v.occupation, v.situation)), meet=len(s.meet), pronoun=len(s.pronoun), background=len(s.background), entity=len(s.entity))
+    sizes = dict(occupations=len(r.occupations(v.occupation, v.situation)), meet=len(s.meet), pronoun=len(s.pronoun),
+                 background=len(s.background), entity=len(s.entity))
     orders = {k: np.arange(n if s.mode == "released" or k == "occupations" else 1) for k, n in sizes.items()}
     weights = np.array([p[0] for p in r.pronouns]).cumsum()
     cumulated = (weights/weights[-1]).tolist()
@@ -386,7 +401,9 @@ def _variant(s: Sampler, v: Variant) -> Iterator[Subtask]:
         for split, size, p in zip(SPLITS, s.sizes, _pools(s, rng, v, orders), strict=True):
             if size: _too_small(v, n, p, split)
             lines = [len(p.noise[l.noise]) for l in p.locations]
-            pools = {"templates": len(p.tasks), "names": len(p.names), "occupations": len(p.occupations), "locations": len(p.locations)}
+            pools = {"templates": len(p.tasks), "names": len(p.names), "occupations": len(p.occupations),
+                     "locations": len(p.locations)}
             before = _state(rng)
-            draws = [_draw(rng, n, cumulated, pools, v.background, lines.__getitem__ if v.noise else None) for _ in range(size)]
+            draws = [_draw(rng, n, cumulated, pools, v.background, lines.__getitem__ if v.noise else None)
+                     for _ in range(size)]
             yield Subtask(v, n, split, draws, p, _builder(s, v, n, split, p, draws), (before, _state(rng)))

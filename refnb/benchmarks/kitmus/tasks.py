@@ -82,7 +82,8 @@ def question_of(i: Instance) -> Question:
     sentences = i.knowledge + i.task
     order = [w.entity for w in i.task[0] if w.entity]
     right, pair = order.index(i.answer), f"{i.templates[0]}+{i.templates[1]}"
-    meta: Meta = {"entities": i.n, "pronoun": i.pronoun, "position": right + 1, "template pair": pair, "variant": i.variant}
+    meta: Meta = {"entities": i.n, "pronoun": i.pronoun, "position": right + 1, "template pair": pair,
+                  "variant": i.variant}
     return Question(
         id=f"{stem(i, 'full-text')}:{i.index}", doc_key=f"{i.variant}, templates {pair}", text=text_of(sentences),
         chars=_pronoun_chars([w for x in sentences for w in x]), options=tuple(Option(i.names[e - 1]) for e in order),

@@ -47,7 +47,8 @@ def _led(m: LanguageModel, prompt: str, lead: str, form: str) -> str:
     "A prompt after which an option is the next thing; a local model gets what leads up to it by itself."
     if m.provider == "local" or not lead: return prompt
     if m.message == "chat":
-        raise CallError(f"form {form} has words before the answer, which a chat cannot be given", m.model, "say message: raw, or a form whose reply is a letter")
+        raise CallError(f"form {form} has words before the answer, which a chat cannot be given", m.model,
+                        "say message: raw, or a form whose reply is a letter")
     return prompt + lead.rstrip()
 
 def _bound(m: LanguageModel, q: Question, form: str, options: list[str]) -> str:

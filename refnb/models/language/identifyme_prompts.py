@@ -57,7 +57,8 @@ def marked(q: Question) -> str:
     mention_of(q)
     (start, end), text = chars_of(q), q.text
     if (at := _taken_for_mark(text, start, end)) is not None:
-        raise DataError(f"the text has {text[at:at + 2]!r} where it would be taken for a mark", f"question {q.id!r}, field text, character {at}", "take it out of the story")
+        raise DataError(f"the text has {text[at:at + 2]!r} where it would be taken for a mark",
+                        f"question {q.id!r}, field text, character {at}", "take it out of the story")
     return "".join([text[:start], OPEN, text[start:end], CLOSE, " ", NOTE, text[end:]])
 
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #5f943160
@@ -219,12 +220,14 @@ def _said(reply: str) -> tuple[list[str], list[str]]:
 def _meant(names: Sequence[str], reply: str, cut: bool) -> set[tuple[int, ...]]:
     "What the answers of a reply name; () is a name that is no option."
     labelled, prose = _said(reply.rpartition("\n")[0] if cut else reply)
-    sure, unsure = ({_named(names, x) or _named(names, _LOOSE.split(x)[-1]) for x in found} for found in (labelled, prose))
+    sure, unsure = ({_named(names, x) or _named(names, _LOOSE.split(x)[-1]) for x in found}
+                    for found in (labelled, prose))
     if cut: return sure
     return sure | (unsure - {()}) or unsure or {_named(names, reply)} - {()}
 
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #b15d1156
-_SORRY = ("i'm sorry, but i can", "i am sorry, but i can", "i'm sorry, i can", "i am sorry, i can", "sorry, but i can", "i apologize, but i can", "i apologise, but i can")
+_SORRY = ("i'm sorry, but i can", "i am sorry, but i can", "i'm sorry, i can", "i am sorry, i can", "sorry, but i can",
+          "i apologize, but i can", "i apologise, but i can")
 _WILL_NOT = tuple(f"i{no} {verb}" for no in ("'m unable to", " am unable to", " cannot", " can't", " won't", " will not") for verb in ("assist", "help", "comply", "continue with this", "answer this", "provide"))
 
 def _refuses(reply: str) -> bool: return _plain(reply[:200]).casefold().startswith(_SORRY + _WILL_NOT)

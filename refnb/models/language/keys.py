@@ -132,7 +132,9 @@ def secret_of(m: LanguageModel) -> Secret:
     if not m.key: return Secret("")
     value = os.environ.get(m.key, "").strip()
     if not value:
-        raise DataError(f"the environment variable {m.key} is not set", m.model, f"it holds the key of the server: export {m.key}=…")
+        raise DataError(f"the environment variable {m.key} is not set", m.model,
+                        f"it holds the key of the server: export {m.key}=…")
     if not (value.isascii() and value.isprintable() and " " not in value):
-        raise DataError(f"the environment variable {m.key} holds no key", m.model, "it has a line end, a blank or a letter that a key cannot have")
+        raise DataError(f"the environment variable {m.key} holds no key", m.model,
+                        "it has a line end, a blank or a letter that a key cannot have")
     return Secret(m.key, value)

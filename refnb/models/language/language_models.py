@@ -120,7 +120,8 @@ class LanguageModel(Record):
     def fault(self) -> str: return _fault_of_key(self.key) or fault_of_url(self.base_url)
 
 # %% ../../../nbs/models/language/01_language_models.ipynb #01041369
-FORMS = {"identifyme": "identifyme/desc", "altentities": "altentities/names", "kitmus": "kitmus/cant-say", "bookcoref": "bookcoref/filter"}
+FORMS = {"identifyme": "identifyme/desc", "altentities": "altentities/names", "kitmus": "kitmus/cant-say",
+         "bookcoref": "bookcoref/filter"}
 
 # what an entry of each kind need not say
 _SHORT: dict[str, dict[str, Any]] = {
@@ -191,7 +192,8 @@ def ask_of(m: LanguageModel, id: str, prompt: str, system: str = "", pattern: st
            options: Iterable[str] = ()) -> Ask:
     """Make a request to a model; `id` is the question's, `pattern` is for a constrained reply.
     `options` are strings to be scored or chosen from."""
-    return Ask(id, prompt, system, m.message, m.provider, m.base_url, m.model, m.revision, m.file, m.dtype, m.decoding, m.way, m.constraint, pattern, tuple(options), m.version)
+    return Ask(id, prompt, system, m.message, m.provider, m.base_url, m.model, m.revision, m.file, m.dtype, m.decoding,
+               m.way, m.constraint, pattern, tuple(options), m.version)
 
 # %% ../../../nbs/models/language/01_language_models.ipynb #733a9c96
 Finish = Literal["stop", "length", "content_filter", "refusal", "failed"]
@@ -239,4 +241,5 @@ def forecast(m: LanguageModel, asks: Iterable[Ask], count=None) -> Forecast:
     sizes = [count(a.prompt) + count(a.system) for a in asks]
     out = m.decoding.max_tokens if m.way == "reply" else 1
     def usd(written: int) -> float|None: return cost(m, Reply(tokens_in=sum(sizes), tokens_out=written*len(sizes)))
-    return Forecast(len(sizes), sum(sizes), out*len(sizes), usd(out), usd(min(out, _USUAL)), sum(bool(m.context) and n + out > m.context for n in sizes))
+    return Forecast(len(sizes), sum(sizes), out*len(sizes), usd(out), usd(min(out, _USUAL)),
+                    sum(bool(m.context) and n + out > m.context for n in sizes))

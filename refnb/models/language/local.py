@@ -84,7 +84,8 @@ def _commit(w: Weights) -> str:
         return parts[parts.index("snapshots") + 1]
     try: return hub.HfApi().model_info(w.place, revision=w.revision or None).sha
     except Exception as e:
-        raise DataError(f"the hub does not say which commit this is ({type(e).__name__})", w.place, "with a network, or with the weights in the hub's cache, it is known") from None
+        raise DataError(f"the hub does not say which commit this is ({type(e).__name__})", w.place,
+                        "with a network, or with the weights in the hub's cache, it is known") from None
 
 # %% ../../../nbs/models/language/08_local.ipynb #47ca9f9c
 def is_here(m: LanguageModel) -> bool:
@@ -152,7 +153,8 @@ def load_local(m: LanguageModel, offline: bool = True) -> Local:
     try:
         with quietly(tf):
             tokenizer = tf.AutoTokenizer.from_pretrained(w.place, **common)
-            model = tf.AutoModelForCausalLM.from_pretrained(w.place, dtype=dtype, **common, **attention, **({} if w.file else {"use_safetensors": True}))
+            model = tf.AutoModelForCausalLM.from_pretrained(w.place, dtype=dtype, **common, **attention,
+                                                            **({} if w.file else {"use_safetensors": True}))
     except (OSError, ValueError, need("safetensors", "models").SafetensorError) as e:
         raise DataError(f"{m.title} cannot be loaded: {str(e).splitlines()[0]}", w.place, _get(m)) from None
     if device == "cpu": few_passes(model)
@@ -171,7 +173,9 @@ def tiny_checkpoint(folder: str|Path, texts: Iterable[str], size: int = 32, chat
     if chat:
         fast.chat_template = "{% for m in messages %}<|turn|>{{ m.role }}\n{{ m.content }}\n{% endfor %}{% if add_generation_prompt %}<|turn|>assistant\n{% endif %}"
     torch.manual_seed(0)
-    config = tf.LlamaConfig(vocab_size=len(fast), hidden_size=size, intermediate_size=2*size, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=8192, eos_token_id=0, pad_token_id=0, bos_token_id=None)
+    config = tf.LlamaConfig(vocab_size=len(fast), hidden_size=size, intermediate_size=2*size, num_hidden_layers=2,
+                            num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=8192, eos_token_id=0,
+                            pad_token_id=0, bos_token_id=None)
     tf.LlamaForCausalLM(config).save_pretrained(folder)
     fast.save_pretrained(folder)
     return Path(folder)
@@ -181,7 +185,8 @@ def _full_text(local: Local, ask: Ask, lead: str = "") -> str:
     "All that the model reads before it answers."
     if ask.message == "raw": return (f"{ask.system}\n\n" if ask.system else "") + ask.prompt + lead
     if not local.tokenizer.chat_template:
-        raise CallError(f"{local.m.title} has no chat template", do="say message: raw in its settings, or take a checkpoint with one")
+        raise CallError(f"{local.m.title} has no chat template",
+                        do="say message: raw in its settings, or take a checkpoint with one")
     return local.tokenizer.apply_chat_template(ask.messages, add_generation_prompt=True, tokenize=False) + lead
 
 def _token_ids(local: Local, text: str) -> list[int]:
@@ -215,7 +220,8 @@ def _prefill(local: Local, ids: list[int], share: bool = True):
     with torch.inference_mode():
         step = local.chunk or len(ids)
         for a in range(keep, len(ids), step):
-            out = local.model(torch.tensor([ids[a:a + step]], device=local.model.device), past_key_values=local.cache, use_cache=True, logits_to_keep=1)
+            out = local.model(torch.tensor([ids[a:a + step]], device=local.model.device), past_key_values=local.cache,
+                              use_cache=True, logits_to_keep=1)
             local.cache = out.past_key_values
     local.ids = list(ids)
     local.read, local.computed = local.read + len(ids), local.computed + len(ids) - keep
@@ -244,7 +250,9 @@ def _option_scores(local: Local, text: str, lead: str, options: Sequence[str], s
     sizes, past, device = [len(r) for r in rows], len(ids), local.model.device
     flat = [t for r in rows for t in r]
     with torch.inference_mode():
-        out = local.model(torch.tensor([flat], device=device), past_key_values=local.cache, position_ids=torch.tensor([places(sizes, past)], device=device), attention_mask=option_masks(local.model, sizes, past), use_cache=True)
+        out = local.model(torch.tensor([flat], device=device), past_key_values=local.cache,
+                          position_ids=torch.tensor([places(sizes, past)], device=device),
+                          attention_mask=option_masks(local.model, sizes, past), use_cache=True)
     logp = torch.log_softmax(out.logits[0].float(), -1)
     local.cache.crop(-len(flat))
     local.computed += len(flat)
@@ -256,7 +264,8 @@ def _alone(local: Local, ids: list[int], row: list[int]) -> float:
     torch = need("torch", "models")
     _fits(local, ids)
     with torch.inference_mode():
-        out = local.model(torch.tensor([ids + row], device=local.model.device), use_cache=False, logits_to_keep=len(row) + 1)
+        out = local.model(torch.tensor([ids + row], device=local.model.device), use_cache=False,
+                          logits_to_keep=len(row) + 1)
     logp = torch.log_softmax(out.logits[0, :-1].float(), -1)
     local.ids, local.read, local.computed = list(ids), local.read + len(ids), local.computed + len(ids) + len(row)
     return float(logp[range(len(row)), row].mean())
@@ -307,7 +316,9 @@ def _kept(local: Local, ids: list[int], share: bool):
 def _reply(local: Local, ids: list[int], out: list[int], d: Decoding, seconds: float) -> Reply:
     "Written tokens as a reply."
     ended = bool(out) and out[-1] in _ends(local)
-    return Reply(local.tokenizer.decode(out, skip_special_tokens=True), "stop" if ended or len(out) < d.max_tokens else "length", local.m.model, len(ids), len(out), seconds=seconds)
+    return Reply(local.tokenizer.decode(out, skip_special_tokens=True),
+                 "stop" if ended or len(out) < d.max_tokens else "length", local.m.model, len(ids), len(out),
+                 seconds=seconds)
 
 def _pad(local: Local) -> int:
     "The token that fills up shorter rows."
@@ -379,7 +390,8 @@ def shared_order(questions: Sequence[Question]) -> list[int]:
     "Order questions, as indices, so that they share most: by document, then by the place of the mention."
     first: dict[str, int] = {}
     for i, q in enumerate(questions): first.setdefault(q.doc_key, i)
-    return sorted(range(len(questions)), key=lambda i: (first[questions[i].doc_key], -(questions[i].chars or (0, 0))[0], i))
+    return sorted(range(len(questions)),
+                  key=lambda i: (first[questions[i].doc_key], -(questions[i].chars or (0, 0))[0], i))
 
 class Sharing(NamedTuple):
     "What sharing saves."
@@ -412,4 +424,6 @@ def reply_to(local: Local, ask: Ask, lead: str = "", share: bool = True) -> Repl
         if "out of memory" not in str(e).lower(): raise
         local.cache, local.ids = None, []
         return Reply(finish="failed", error="out of memory", model=local.m.model)
-    return Reply(model=local.m.model, tokens_in=len(local.ids), tokens_cached=max(0, len(local.ids) - (local.computed - before)), scores=tuple(scores), seconds=time.monotonic() - start)
+    return Reply(model=local.m.model, tokens_in=len(local.ids),
+                 tokens_cached=max(0, len(local.ids) - (local.computed - before)), scores=tuple(scores),
+                 seconds=time.monotonic() - start)

@@ -64,7 +64,8 @@ def _letters(n: int) -> list[str]:
 def _shown_options(q: Question, form: Form) -> str:
     "The options as the prompt shows them."
     if not q.options: raise DataError("has no options", f"question {q.id}")
-    lines = [f"{o.name}: {o.description}" if form.shows.startswith("described") and o.description else o.name for o in q.options]
+    lines = [f"{o.name}: {o.description}" if form.shows.startswith("described") and o.description else o.name
+             for o in q.options]
     if form.shows.endswith("letters"):
         lines = [f"{l}. {line}" for l, line in zip(_letters(len(lines)), lines, strict=True)]
     return "\n".join(" ".join(line.split()) for line in lines)
@@ -103,8 +104,11 @@ def _fields(q: Question, form: str) -> dict[str, str]:
     "What the placeholders of a form stand for; what it does not have is not made."
     f, mention = the_form(form), mention_of(q)  # says what is wrong where there is none
     a, b = chars_of(q)
-    known = {"text": lambda: marked(q) if f.marks else q.text, "sentence": lambda: _marked_sentence(q), "mention": lambda: mention, "question": lambda: " ".join(q.text[:a].split()), "options": lambda: _shown_options(q, f),
-             "bracketed": lambda: _bracketed_sentence(q), "book": lambda: f"{q.text[:a]}[{q.text[a:b]}]{q.text[b:]}", "character": lambda: str(q.meta.get("character", ""))}
+    known = {"text": lambda: marked(q) if f.marks else q.text, "sentence": lambda: _marked_sentence(q),
+             "mention": lambda: mention, "question": lambda: " ".join(q.text[:a].split()),
+             "options": lambda: _shown_options(q, f),
+             "bracketed": lambda: _bracketed_sentence(q), "book": lambda: f"{q.text[:a]}[{q.text[a:b]}]{q.text[b:]}",
+             "character": lambda: str(q.meta.get("character", ""))}
     return {k: known[k]() for k in _wanted(form) if k in known}
 
 def render(q: Question, form: str) -> str:
@@ -142,7 +146,8 @@ def schema(q: Question, form: str) -> str:
     "Write the JSON schema of a reply: the explanation first, where the form wants one, then one of the answers."
     f = the_form(form)
     fields = ({"explanation": {"type": "string"}} if f.explains else {}) | {"answer": {"type": "string", "enum": answers(q, form)}}
-    return json.dumps({"type": "object", "properties": fields, "required": list(fields), "additionalProperties": False}, ensure_ascii=False)
+    return json.dumps({"type": "object", "properties": fields, "required": list(fields), "additionalProperties": False},
+                      ensure_ascii=False)
 
 # %% ../../../nbs/models/language/02_prompts.ipynb #bc6adc7d
 _LETTER = re.compile(r"(?:^|\b(?:answer|option|choice)(?: is)?:?\s*)[\s*_`\"'(\[]*([A-Z]{1,2})(?:[\s*_`\"')\].:,]*$|[)\].:][*_`]*(?=\s))", re.I | re.M)

@@ -24,16 +24,20 @@ def _schema(ask: Ask) -> dict:
         except ValueError as e:
             raise CallError(f"the constraint is no JSON schema ({e})", f"question {ask.id}") from None
     elif ask.options:
-        schema = {"type": "object", "properties": {"answer": {"type": "string", "enum": list(dict.fromkeys(ask.options))}}, "required": ["answer"], "additionalProperties": False}
+        schema = {"type": "object",
+                  "properties": {"answer": {"type": "string", "enum": list(dict.fromkeys(ask.options))}},
+                  "required": ["answer"], "additionalProperties": False}
     else: raise CallError("there are no options to choose from", f"question {ask.id}")
     return {"type": "json_schema", "json_schema": {"name": "answer", "strict": True, "schema": schema}}
 
 def check_possible(ask: Ask):
     "Check that a server can do what is asked."
     if ask.way == "likelihood":
-        raise CallError("a server does not tell the likelihood of a text", ask.model, "say way: logprobs, or run the model locally")
+        raise CallError("a server does not tell the likelihood of a text", ask.model,
+                        "say way: logprobs, or run the model locally")
     if ask.constraint == "regex":
-        raise CallError("a server cannot be held to a regular expression", ask.model, "say constraint: choice, json or none, or run the model locally")
+        raise CallError("a server cannot be held to a regular expression", ask.model,
+                        "say constraint: choice, json or none, or run the model locally")
     if ask.constraint != "none" and (ask.message == "raw" or ask.way == "logprobs"):
         raise CallError(f"constraint {ask.constraint} needs message: chat and way: reply", ask.model)
     if ask.way == "logprobs" and not ask.options: raise CallError("there are no options to score", f"question {ask.id}")
@@ -123,7 +127,8 @@ def _tokens(body: dict, ask: Ask) -> tuple[int, int, int]:
     return read, written, min(cached, read)
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #d8a45cb5
-_FILTERED = ("content_filter", "safety", "blocklist", "prohibited_content", "recitation", "spii", "sensitive", "blocked")
+_FILTERED = ("content_filter", "safety", "blocklist", "prohibited_content", "recitation", "spii", "sensitive",
+             "blocked")
 
 def _end(reason: Any, text: str) -> tuple[Finish, str]:
     "How a reply ended, and why it failed."
@@ -187,7 +192,8 @@ def reply_of(body: dict, ask: Ask) -> Reply:
         raise ValueError(f"an error in place of a reply: {error_words(body['error'])}")
     if not isinstance(body.get("choices"), list): raise ValueError("it has no list of choices")
     read, written, cached = _tokens(body, ask)
-    known = Reply(model=_whole(model)[:200] if isinstance(model, str) else "", tokens_in=read, tokens_out=written, tokens_cached=cached)
+    known = Reply(model=_whole(model)[:200] if isinstance(model, str) else "", tokens_in=read, tokens_out=written,
+                  tokens_cached=cached)
     if choice is None: return known.changed(finish="failed", error="no choices")
     text, refused = _text(choice)
     finish, error = ("refusal", "") if refused else _end(choice.get("finish_reason"), text)

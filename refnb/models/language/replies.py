@@ -30,7 +30,8 @@ def _hashed(text: str) -> str:
 
 def _wordless(ask: Ask) -> Ask:
     "What was asked, with hashes in place of prompt, system message, pattern and options."
-    return ask.changed(prompt=_hashed(ask.prompt), system=_hashed(ask.system), pattern=_hashed(ask.pattern), options=(_hashed("\n".join(ask.options)),) if ask.options else ())
+    return ask.changed(prompt=_hashed(ask.prompt), system=_hashed(ask.system), pattern=_hashed(ask.pattern),
+                       options=(_hashed("\n".join(ask.options)),) if ask.options else ())
 
 # %% ../../../nbs/models/language/03_replies.ipynb #58c6bdd6
 GOOD = ("stop",)                                          # ends of a reply that is what was wanted
@@ -58,7 +59,8 @@ def _one_line(path: Path) -> Iterator[None]:
             sqlite3.SQLITE_CANTOPEN: "choose another folder, or change its rights", sqlite3.SQLITE_BUSY: "another process holds it; wait for it, or end it"}
         if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) or not isinstance(e, sqlite3.OperationalError):
             raise DataError(f"the store of paid replies is damaged ({e})", str(path), "it is left as it is; `sqlite3 FILE .recover` reads what is whole; without it all is paid for again") from None
-        raise DataError(f"the store of paid replies cannot be used ({e})", str(path), do.get(code, "what was kept before is whole")) from None
+        raise DataError(f"the store of paid replies cannot be used ({e})", str(path),
+                        do.get(code, "what was kept before is whole")) from None
 
 # %% ../../../nbs/models/language/03_replies.ipynb #f9b20947
 def _open(path: Path) -> sqlite3.Connection:
@@ -67,7 +69,8 @@ def _open(path: Path) -> sqlite3.Connection:
     try:
         version = db.execute("pragma user_version").fetchone()[0]
         if version not in (0, VERSION):
-            raise FormatError(f"the store of paid replies is of version {version}, this refnb knows {VERSION}", str(path), "it is left as it is; use the refnb that made it, or another folder")
+            raise FormatError(f"the store of paid replies is of version {version}, this refnb knows {VERSION}",
+                              str(path), "it is left as it is; use the refnb that made it, or another folder")
         _log_ahead(db)
         db.execute("pragma synchronous=extra")
         if not version: db.executescript(f"begin immediate; {_TABLE} pragma user_version={VERSION}; commit;")
@@ -110,7 +113,8 @@ class _Claims:
             if not hasattr(fcntl, "F_OFD_SETLK"):
                 fcntl.lockf(self.file, (fcntl.LOCK_EX if take else fcntl.LOCK_UN)|fcntl.LOCK_NB, 1, place)
             else:
-                fcntl.fcntl(self.file, fcntl.F_OFD_SETLK, struct.pack("hhqqi", fcntl.F_WRLCK if take else fcntl.F_UNLCK, os.SEEK_SET, place, 1, 0))
+                fcntl.fcntl(self.file, fcntl.F_OFD_SETLK,
+                            struct.pack("hhqqi", fcntl.F_WRLCK if take else fcntl.F_UNLCK, os.SEEK_SET, place, 1, 0))
         except (BlockingIOError, PermissionError): return False
         except OSError: return True
         return True
@@ -137,7 +141,8 @@ _MOST_RAW = 10**9
 
 def _row(b: Bought, at: str) -> tuple:
     "A row of the table."
-    row = (b.key, b.reply.finish, msgspec.json.encode(b.reply), msgspec.json.encode(_wordless(b.ask) if b.ask else None), at)
+    row = (b.key, b.reply.finish, msgspec.json.encode(b.reply),
+           msgspec.json.encode(_wordless(b.ask) if b.ask else None), at)
     return (*row, _crc(*row), zlib.compress(b.raw, 1) if b.raw else b"")
 
 def _unpacked(data: bytes) -> bytes:
@@ -212,4 +217,5 @@ def _kept(row: tuple) -> Kept|None:
         return Kept(key, msgspec.json.decode(reply, type=Reply), msgspec.json.decode(ask, type=Ask|None), at) if _crc(key, finish, reply, ask, at) == crc else None
     except (TypeError, AttributeError): return None  # a flipped bit can turn a text into a number
     except msgspec.MsgspecError as e:
-        raise FormatError(f"a reply was kept by another version of refnb ({e})", f"{FILE}, key {key}", "it is left as it is; use the refnb that made it, or another folder") from None
+        raise FormatError(f"a reply was kept by another version of refnb ({e})", f"{FILE}, key {key}",
+                          "it is left as it is; use the refnb that made it, or another folder") from None

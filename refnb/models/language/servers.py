@@ -84,13 +84,16 @@ def fault_of_status(status: int, headers: Any, data: bytes, m: LanguageModel) ->
     if status == 401:
         return Fault("stop", f"the server does not accept the key in {m.key} ({told})" if m.key else f"the server wants a key ({told})", do=f"set {m.key}" if m.key else "name the environment variable that holds it: key, in the model's settings")
     if status == 403:
-        return Fault("stop", f"the key in {m.key or 'no variable'} may not use the model {m.model} ({told})", do="ask for access, or use another model")
+        return Fault("stop", f"the key in {m.key or 'no variable'} may not use the model {m.model} ({told})",
+                     do="ask for access, or use another model")
     if status == 404:
-        return Fault("stop", f"there is no model {m.model} at {where} ({told})", do="look at model and base_url in the model's settings")
+        return Fault("stop", f"there is no model {m.model} at {where} ({told})",
+                     do="look at model and base_url in the model's settings")
     if status in (400, 422) and param.split(".")[0] not in ("", "None", "messages", "prompt", "input"):
         return Fault("stop", f"the model {m.model} does not take {param} ({told})", do="change the model's settings")
     if status in (400, 422): return Fault("question", told, odd=True)
-    return Fault("stop", f"{where} does not answer as a server of the protocol ({told})", do="look at base_url in the model's settings")
+    return Fault("stop", f"{where} does not answer as a server of the protocol ({told})",
+                 do="look at base_url in the model's settings")
 
 DEFAULT_URL = "https://api.openai.com/v1"
 
@@ -107,7 +110,8 @@ def _fault_of_connection(e: BaseException|None, seconds: float = 0) -> Fault:
         return Fault("again", f"no reply within {seconds:g} seconds", billed=True)
     if name in ("_TooLarge", "_Packed"): return Fault("question", str(e), billed=True, odd=True)
     if name == "_Stalled": return Fault("again", str(e), billed=True)
-    words = {"ConnectTimeout": "the server cannot be reached: no connection in time", "ConnectError": f"the server cannot be reached ({e})"}
+    words = {"ConnectTimeout": "the server cannot be reached: no connection in time",
+             "ConnectError": f"the server cannot be reached ({e})"}
     what = words.get(name, f"the connection broke ({name}{f': {e}' if str(e) else ''})")
     return Fault("again", what, billed=name not in _UNSENT, do=_LOOK, setup=name in words)
 
@@ -172,7 +176,8 @@ def base_url(m: LanguageModel) -> str:
     "Tell where a model's server is."
     told = os.environ.get("OPENAI_BASE_URL")
     if not m.base_url and told and told.rstrip("/") != DEFAULT_URL:
-        raise CallError("OPENAI_BASE_URL is set, and refnb would ask another server", m.model, "unset it, or write base_url into the model's settings: a reply must say who gave it")
+        raise CallError("OPENAI_BASE_URL is set, and refnb would ask another server", m.model,
+                        "unset it, or write base_url into the model's settings: a reply must say who gave it")
     if why := fault_of_url(m.base_url): raise CallError(why, m.model)
     return m.base_url or DEFAULT_URL
 
@@ -221,7 +226,8 @@ def _guarded(http: Any, carrier: Any, patience: Patience) -> Any:
             r = await carrier.handle_async_request(request)
             unpacking = _Unpacking(r.headers.get("content-encoding", "").strip().lower(), _MOST.get())
             headers = [(k, v) for k, v in r.headers.raw if k.lower() not in (b"content-encoding", b"content-length")]
-            return http.Response(r.status_code, headers=headers, stream=Watched(r.stream, unpacking), extensions=r.extensions)
+            return http.Response(r.status_code, headers=headers, stream=Watched(r.stream, unpacking),
+                                 extensions=r.extensions)
         async def aclose(self): await carrier.aclose()
     return Guard()
 
@@ -254,8 +260,10 @@ def _the_client(m: LanguageModel, secret: Secret, patience: Patience, concurrenc
     limits = http.Limits(max_connections=None, max_keepalive_connections=None)
     if transport is None and (proxy := _proxy_of(url)): transport = http.AsyncHTTPTransport(limits=limits, proxy=proxy)
     guarded = _guarded(http, transport or _pools(http, max(1, concurrency//8)), patience)
-    carrier = http.AsyncClient(transport=guarded, timeout=http.Timeout(patience.reply, connect=patience.connect, pool=None))
-    ambient = [line.partition(":")[0].strip() for line in os.environ.get("OPENAI_CUSTOM_HEADERS", "").split("\n") if ":" in line]
+    carrier = http.AsyncClient(transport=guarded,
+                               timeout=http.Timeout(patience.reply, connect=patience.connect, pool=None))
+    ambient = [line.partition(":")[0].strip()
+               for line in os.environ.get("OPENAI_CUSTOM_HEADERS", "").split("\n") if ":" in line]
     unsaid = [name for name in ambient if name.lower() != "authorization"] + ([] if url == DEFAULT_URL else ["OpenAI-Organization", "OpenAI-Project"])
     headers = {name: openai.Omit() for name in unsaid} | {"Authorization": secret.bearer}
     return openai.AsyncOpenAI(api_key="none", base_url=url, max_retries=0, http_client=carrier, default_headers=headers), guarded
@@ -297,7 +305,8 @@ class Line:
     async def send(self, method: str, path: str, headers: dict, **what: Any) -> Any:
         "Send one request; the client makes the first to a path, for that takes as long as sending it."
         if path in self.made and "content" in what: return await self.resend(self.made[path], headers, what["content"])
-        r = await getattr(self.client, method)(path, cast_to=need("httpx2", "models").Response, options={"headers": headers}, **what)
+        r = await getattr(self.client, method)(path, cast_to=need("httpx2", "models").Response,
+                                               options={"headers": headers}, **what)
         if "content" in what: self.made[path] = r.request
         return r
 
@@ -305,7 +314,9 @@ class Line:
         "Send a request that differs from the first to its path in its body and some headers."
         openai, http = need("openai", "models"), need("httpx2", "models")
         kept = [(k, v) for k, v in first.headers.raw if k.lower() not in (b"content-length", b"idempotency-key")]
-        request = http.Request(first.method, first.url, headers=[*kept, *((k.encode(), v.encode()) for k, v in headers.items())], content=content, extensions=first.extensions)
+        request = http.Request(first.method, first.url,
+                               headers=[*kept, *((k.encode(), v.encode()) for k, v in headers.items())],
+                               content=content, extensions=first.extensions)
         try:
             r = await self.carrier.handle_async_request(request)
             try: await r.aread()
@@ -344,7 +355,8 @@ class Line:
         path, body = payload(ask)
         if self.limit != "max_tokens": body[self.limit] = body.pop("max_tokens")
         most = self.patience.room + 100*ask.decoding.max_tokens
-        got = await self.call("post", path, {"Idempotency-Key": name} if name else None, most, content=msgspec.json.encode(body))
+        got = await self.call("post", path, {"Idempotency-Key": name} if name else None, most,
+                              content=msgspec.json.encode(body))
         if not isinstance(got, Fault):
             reply = self.read(got, ask)
             in_pieces = isinstance(reply, Reply) and "[key]" in reply.text and b"[key]" not in got
@@ -414,8 +426,10 @@ class _Got(NamedTuple):
 
 class _Asking:
     "What the workers share."
-    def __init__(self, asks: Iterable[Ask], m: LanguageModel, store: Replies, on_reply: Callable[[Ask, Reply], None]|None, concurrency: int, purse: _Purse,
-                 progress: Callable[[Summary], None]|None, patience: Patience, transport: Any, clock: Callable[[], float], sleep: Callable[[float], Any], rng: random.Random|None):
+    def __init__(self, asks: Iterable[Ask], m: LanguageModel, store: Replies,
+                 on_reply: Callable[[Ask, Reply], None]|None, concurrency: int, purse: _Purse,
+                 progress: Callable[[Summary], None]|None, patience: Patience, transport: Any,
+                 clock: Callable[[], float], sleep: Callable[[float], Any], rng: random.Random|None):
         self.asks, self.m, self.store = iter(asks), m, store
         self.on_reply, self.progress, self.patience = on_reply, progress, patience
         self.clock, self.sleep, self.rng = clock, sleep, rng or random.Random()
@@ -448,7 +462,8 @@ class _Asking:
         ends, models = dict(sorted(self.ends.items())), dict(sorted(self.models.items()))
         usd = self.purse.spent if known else None
         usd_at_most = self.purse.spent + self.purse.lost if known else None
-        return Summary(c["asked"], c["served"], ends, models, c["in"], c["cached"], c["out"], usd, usd_at_most, c["requests"], c["lost"], self.clock() - self.began, self.why)
+        return Summary(c["asked"], c["served"], ends, models, c["in"], c["cached"], c["out"], usd, usd_at_most,
+                       c["requests"], c["lost"], self.clock() - self.began, self.why)
 
     async def rest(self, seconds: float, until: asyncio.Event|None = None):
         "Wait, or stop."
@@ -548,7 +563,8 @@ class _Asking:
             if not rows: continue
             error: Exception|None = None
             try:
-                await asyncio.get_running_loop().run_in_executor(None, self.store.put_many, [bought for bought, _ in rows])
+                await asyncio.get_running_loop().run_in_executor(None, self.store.put_many,
+                                                                 [bought for bought, _ in rows])
             except Exception as e:
                 error = e
                 self.halt(e)
@@ -683,7 +699,8 @@ def sendable_key(ask: Ask) -> str:
     "Return the key of a request that can be sent."
     try: return ask_key(ask)
     except UnicodeEncodeError:
-        raise DataError("its text has half a character, which cannot be sent", f"question {ask.id}", "read the file it is from as UTF-8") from None
+        raise DataError("its text has half a character, which cannot be sent", f"question {ask.id}",
+                        "read the file it is from as UTF-8") from None
 
 # %% ../../../nbs/models/language/06_servers.ipynb #33ce81fe
 async def answered(
@@ -708,9 +725,11 @@ async def answered(
     if budget is not None and not 0 <= budget < math.inf:
         raise CallError(f"a budget of {budget} USD", "budget", "say 0 or more")
     if budget is not None and m.price is None:
-        raise CallError("a budget needs a price, and that of this model is unknown", m.model, "write its price into its settings, or leave the budget out")
+        raise CallError("a budget needs a price, and that of this model is unknown", m.model,
+                        "write its price into its settings, or leave the budget out")
     base_url(m)
-    a = _Asking(asks, m, store, on_reply, concurrency, _Purse(budget, spent_before), progress, patience or m.patience, transport, clock, sleep, rng)
+    a = _Asking(asks, m, store, on_reply, concurrency, _Purse(budget, spent_before), progress, patience or m.patience,
+                transport, clock, sleep, rng)
     await a.run()
     if a.error: raise a.error
     return a.summary()

@@ -82,7 +82,8 @@ class LanguageModelSystem(BaseSystem):
         self.usual = usual
         self.name, self.model = true_name(base, usual, asked, form, order)
         if self.local and (concurrency or batches or budget is not None):
-            raise CallError(f"{self.name} is not asked through a server", do="concurrency, budget and batch are for models of a server")
+            raise CallError(f"{self.name} is not asked through a server",
+                            do="concurrency, budget and batch are for models of a server")
         self.title, self.old_name = self.model.title, base
         self.spent_before = 0.  # USD that earlier calls of the run spent
         self.loaded: Local|None = None
@@ -146,7 +147,8 @@ class LanguageModelSystem(BaseSystem):
         m, offline = self.model, task.settings.offline
         if not items: return
         if self.loaded is None: self.loaded = load_local(m, offline)
-        yield from local_answers(m, items, self.form_on(task), self.order, system_text(m, task.benchmark), offline, self.loaded)
+        yield from local_answers(m, items, self.form_on(task), self.order, system_text(m, task.benchmark), offline,
+                                 self.loaded)
     def _from_server(self, task: Task, items: Sequence[Question]) -> Iterator[Said]:
         with Replies(Path(task.settings.runs)/"replies") as store:
             if self.budget is not None:
@@ -174,7 +176,8 @@ class LanguageModelSystem(BaseSystem):
             budget = None if self.budget is None else max(0., self.budget - self.spent_before)
             submit_batch((x.ask for x in left), m, store, folder, budget)
             if not left: yield from failures
-        self.summary = Summary(served=len(sent) - len(left), usd=got.usd, usd_at_most=got.usd, stopped=_waits(folder, got.trouble) if left else "")
+        self.summary = Summary(served=len(sent) - len(left), usd=got.usd, usd_at_most=got.usd,
+                               stopped=_waits(folder, got.trouble) if left else "")
 
 _ONE_BY_ONE = "run the same command without --batch: it asks only these"
 
@@ -208,7 +211,8 @@ class _Loop(threading.Thread):
         self.ready.set()
         x = self.system
         def on_reply(ask: Ask, reply: Reply): self.came.put((ask, reply))
-        return await answered(self.asks, x.model, self.store, on_reply=on_reply, concurrency=x.concurrency or 8, budget=x.budget, spent_before=x.spent_before)
+        return await answered(self.asks, x.model, self.store, on_reply=on_reply, concurrency=x.concurrency or 8,
+                              budget=x.budget, spent_before=x.spent_before)
     def run(self):
         try: self.came.put(asyncio.run(self.main()))
         except BaseException as e: self.came.put(e)

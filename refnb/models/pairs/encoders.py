@@ -71,7 +71,8 @@ def _carried(m: PairModel) -> list[Path]:
     "The files of the packages that carry a model; none unless all are installed."
     from importlib.metadata import PackageNotFoundError, distribution
     try:
-        return [Path(str(d.locate_file(f))) for p in package_names(m.package) for d in [distribution(p)] for f in d.files or []]
+        return [Path(str(d.locate_file(f))) for p in package_names(m.package) for d in [distribution(p)]
+                for f in d.files or []]
     except PackageNotFoundError: return []
 
 def _unpacked(m: PairModel) -> Path:
@@ -141,7 +142,8 @@ def _vocabulary(texts: Iterable[str], size: int = 500) -> dict[str, int]:
     from collections import Counter
     count = Counter(w for t in texts for w in re.findall(r"\w+|[^\w\s]", t.lower()))
     letters = sorted({c for w in count for c in w})
-    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *letters, *(f"##{c}" for c in letters), *(w for w, _ in sorted(count.items(), key=lambda x: (-x[1], x[0])))]
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *letters, *(f"##{c}" for c in letters),
+             *(w for w, _ in sorted(count.items(), key=lambda x: (-x[1], x[0])))]
     return {w: i for i, w in enumerate(list(dict.fromkeys(words))[:max(size, 4 + 2*len(letters))])}
 
 def tiny_encoder(folder: str|Path, texts: Iterable[str], labels: Sequence[str] = ()) -> Path:
@@ -155,7 +157,8 @@ def tiny_encoder(folder: str|Path, texts: Iterable[str], labels: Sequence[str] =
     tf.PreTrainedTokenizerFast(tokenizer_object=t, pad_token="[PAD]", unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]", model_input_names=["input_ids", "token_type_ids", "attention_mask"]).save_pretrained(folder)
     torch.manual_seed(0)
     named = {"id2label": dict(enumerate(labels)), "label2id": {n: i for i, n in enumerate(labels)}} if labels else {}
-    config = tf.BertConfig(vocab_size=t.get_vocab_size(), hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4, max_position_embeddings=512, **named)
+    config = tf.BertConfig(vocab_size=t.get_vocab_size(), hidden_size=32, intermediate_size=64, num_hidden_layers=2,
+                           num_attention_heads=4, max_position_embeddings=512, **named)
     with quietly(tf): (tf.BertForSequenceClassification if labels else tf.BertModel)(config).save_pretrained(folder)
     return Path(folder)
 
@@ -198,7 +201,9 @@ def _from_files(kind: str, m: PairModel, w: Weights, offline: bool) -> tuple[Any
     common = {"local_files_only": offline, "trust_remote_code": False} | ({"revision": w.revision} if w.revision else {})
     with quietly(tf):
         tokenizer = tf.AutoTokenizer.from_pretrained(w.place, **common)
-        model, info = getattr(tf, kind).from_pretrained(w.place, dtype=getattr(torch, m.dtype), use_safetensors=True, output_loading_info=True, ignore_mismatched_sizes=True, **common)
+        model, info = getattr(tf, kind).from_pretrained(w.place, dtype=getattr(torch, m.dtype), use_safetensors=True,
+                                                        output_loading_info=True, ignore_mismatched_sizes=True,
+                                                        **common)
     return model, tokenizer, info
 
 def load_with(kind: str, m: PairModel, offline: bool = True) -> tuple[Any, Any]:
@@ -259,7 +264,8 @@ class Encoder(Loaded):
     def __call__(self, p: Pairs) -> np.ndarray:
         "Compute the product of each pair's vectors."
         if not len(p.at): return np.zeros(0)
-        said, told = ([a + t for t in texts] for a, texts in ((self.m.prefix, p.expressions), (self.m.text_prefix, p.texts)))
+        said, told = ([a + t for t in texts]
+                      for a, texts in ((self.m.prefix, p.expressions), (self.m.text_prefix, p.texts)))
         self.embed([*said, *told])
         left, right = (np.stack([self.known[t] for t in texts]) for texts in (said, told))
         return np.einsum("ij,ij->i", left[p.at[:, 0]], right[p.at[:, 1]])

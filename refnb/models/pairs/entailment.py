@@ -19,7 +19,8 @@ def _entailment_at(labels: Sequence[str], where: str = "") -> int:
     known = [l.lower().replace("-", "_").replace(" ", "_") for l in labels]
     at = [i for i, l in enumerate(known) if l in ("entailment", "entails", "entail", "entailed")]
     if len(at) == 1: return at[0]
-    raise DataError(f"does not say which output is entailment: its labels are {', '.join(map(str, labels))}", where, "name all of them in order in the system's field labels")
+    raise DataError(f"does not say which output is entailment: its labels are {', '.join(map(str, labels))}", where,
+                    "name all of them in order in the system's field labels")
 
 # %% ../../../nbs/models/pairs/02_entailment.ipynb #d70520da
 class Entailment(Loaded):
@@ -29,9 +30,11 @@ class Entailment(Loaded):
         named = model.config.id2label
         self.at = _entailment_at(m.labels or [named[i] for i in sorted(named)], m.model)
         if m.labels and len(m.labels) != model.config.num_labels:
-            raise DataError(f"labels name {len(m.labels)} outputs, it has {model.config.num_labels}", m.model, "name all of them in order")
+            raise DataError(f"labels name {len(m.labels)} outputs, it has {model.config.num_labels}", m.model,
+                            "name all of them in order")
         if model.config.num_labels < 2:
-            raise DataError("has one output, and so no probability of entailment", m.model, "take a checkpoint that tells entailment from something else")
+            raise DataError("has one output, and so no probability of entailment", m.model,
+                            "take a checkpoint that tells entailment from something else")
     def __call__(self, p: Pairs) -> np.ndarray:
         "How sure it is that each text entails its expression."
         pairs = [(self.m.text_prefix + p.texts[j], self.m.prefix + p.expressions[i]) for i, j in p.at.tolist()]

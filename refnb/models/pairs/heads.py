@@ -43,7 +43,8 @@ class Recipe(Record):
 
     def fault(self) -> str:
         "What is wrong with the values, or nothing."
-        least = {"batch": 1, "epochs": 1, "steps": 0, "warmup": 0, "weight_decay": 0, "clip": 0, "accumulate": 1, "patience": 0, "window": 0, "seed": 0}
+        least = {"batch": 1, "epochs": 1, "steps": 0, "warmup": 0, "weight_decay": 0, "clip": 0, "accumulate": 1,
+                 "patience": 0, "window": 0, "seed": 0}
         if bad := next((f for f, n in least.items() if getattr(self, f) < n), ""):
             return f"field {bad}: {getattr(self, bad)} is less than {least[bad]}"
         if bad := next((f for f in ("lr", "temperature") if not 0 < getattr(self, f) < float("inf")), ""):
@@ -91,7 +92,8 @@ def the_trained(name: str, **changed: Any) -> TrainedSystem:
     if bad := set(pair) - set(known):
         raise CallError(f"a trained system has no setting {min(bad)!r}", do=nearest(min(bad), known))
     try:
-        return x.changed(training=msgspec.convert(msgspec.to_builtins(x.training) | recipe, Recipe), pair=msgspec.convert(msgspec.to_builtins(x.pair) | pair, PairModel))
+        return x.changed(training=msgspec.convert(msgspec.to_builtins(x.training) | recipe, Recipe),
+                         pair=msgspec.convert(msgspec.to_builtins(x.pair) | pair, PairModel))
     except (msgspec.ValidationError, ValueError) as e: raise CallError(f"{name}: {e}") from None
 
 # %% ../../../nbs/models/pairs/03_heads.ipynb #63c6edda
@@ -113,7 +115,8 @@ class Form(NamedTuple):
 
 def _check_fast(tokenizer: Any):
     if not getattr(tokenizer, "is_fast", False):
-        raise DataError("its tokenizer does not tell where texts begin and end", getattr(tokenizer, "name_or_path", ""), "pairs need one with a tokenizer.json")
+        raise DataError("its tokenizer does not tell where texts begin and end", getattr(tokenizer, "name_or_path", ""),
+                        "pairs need one with a tokenizer.json")
 
 def _form_of(tokenizer: Any) -> Form:
     "What a tokenizer puts around a pair."
@@ -148,7 +151,8 @@ def _joined(form: Form, first: list[int], second: list[int], limit: int, keep: i
 def _choice_loss(scores: Any, sizes: Sequence[int], right: Sequence[bool]):
     "Cross entropy over the options of each question."
     torch = need("torch", "models")
-    pad = lambda x, fill: torch.nn.utils.rnn.pad_sequence(list(torch.split(x, list(sizes))), batch_first=True, padding_value=fill)
+    pad = lambda x, fill: torch.nn.utils.rnn.pad_sequence(list(torch.split(x, list(sizes))), batch_first=True,
+                                                          padding_value=fill)
     low, wanted = float("-inf"), pad(torch.tensor(list(right), device=scores.device), False)
     every = pad(scores.float(), low)
     return (torch.logsumexp(every, 1) - torch.logsumexp(every.masked_fill(~wanted, low), 1)).mean()
@@ -342,10 +346,12 @@ def read_seal(folder: str|Path) -> TrainedSeal:
     "Read what was trained, and on what, from the folder that training left."
     path = Path(folder)/SEAL
     if not path.exists():
-        raise DataError("holds nothing that was trained to the end", str(folder), "refnb train makes such a folder; the same command goes on")
+        raise DataError("holds nothing that was trained to the end", str(folder),
+                        "refnb train makes such a folder; the same command goes on")
     try:
         if (schema := msgspec.json.decode(data := read_bytes(path), type=dict).get("schema")) != _SCHEMA:
-            raise OtherVersion(f"written in schema {schema}, this refnb reads {_SCHEMA}", str(path), "use the version that wrote it, or train the system elsewhere")
+            raise OtherVersion(f"written in schema {schema}, this refnb reads {_SCHEMA}", str(path),
+                               "use the version that wrote it, or train the system elsewhere")
         return msgspec.json.decode(data, type=TrainedSeal)
     except (msgspec.MsgspecError, UnicodeDecodeError) as e:
         raise FormatError(str(e), str(path), "it is damaged; train the system again") from None

@@ -117,7 +117,8 @@ def _asked_model(base: str, usual: PairModel|None, changed: dict, trained: bool)
     if trained and (bad := next((k for k in changed if k in Recipe.__struct_fields__), None)):
         raise CallError(f"{bad} is a setting of training", base, "give it to refnb train")
     if trained and (fixed := {"kind", "model"} & set(changed)):
-        raise CallError(f"{min(fixed)} is fixed when a system is trained", base, "give it to refnb train, or name another checkpoint")
+        raise CallError(f"{min(fixed)} is fixed when a system is trained", base,
+                        "give it to refnb train, or name another checkpoint")
     return changed_record(usual, changed, "a trained system" if trained else "an encoder")
 
 def make_pair_model(entry: Entry, changed: Mapping[str, Any], s: Settings) -> System:
@@ -129,7 +130,8 @@ def the_pair_system(name: str, **changed) -> PairSystem:
     "Find a pair model by its name, such as word-overlap+negation, with single settings of one with weights changed."
     known = entries_of("pair-model")
     if not is_pair_system(name):
-        raise CallError(f"unknown pair model {name!r}", do=nearest(name, [*known, *(n + TURNED for n in known if n not in UNTURNED)]))
+        raise CallError(f"unknown pair model {name!r}",
+                        do=nearest(name, [*known, *(n + TURNED for n in known if n not in UNTURNED)]))
     return PairSystem(known[name.removesuffix(TURNED)]._replace(name=name), changed)
 
 # %% ../../../nbs/models/pairs/06_systems.ipynb #2836f0c6
@@ -141,7 +143,8 @@ def trained_for(task: str) -> list[str]:
 
 def _checkpoints(base: str, task: str, s: Settings) -> list[Path]:
     "List folders, the newest first, with weights of a system (`base`) that were trained for a task."
-    found = [p for x in trained_for(task) for p in (Path(s.runs)/"trained"/safe_path(base)/safe_path(x)).glob(f"*/{SEAL}")]
+    found = [p for x in trained_for(task)
+             for p in (Path(s.runs)/"trained"/safe_path(base)/safe_path(x)).glob(f"*/{SEAL}")]
     return [p.parent for p in sorted(found, key=lambda p: -p.stat().st_mtime_ns)]
 
 def _same_questions(task: str) -> str:
@@ -160,12 +163,15 @@ def _with_checkpoint(system: PairSystem, task: str, s: Settings, **changed) -> P
         raise DataError(f"{system.base} is not trained for it", task, f"refnb train {system.base} {next(iter(trained_for(task)), 'TASK')}, or name a folder with -p checkpoint=FOLDER")
     seal = read_seal(found[0])
     if seal.system != system.base:
-        raise CallError(f"holds the weights of {seal.system}", str(found[0]), f"ask {seal.system}, or name another checkpoint")
+        raise CallError(f"holds the weights of {seal.system}", str(found[0]),
+                        f"ask {seal.system}, or name another checkpoint")
     if _same_questions(task) in map(_same_questions, seal.trained_on):
-        raise DataError(f"{system.base} was trained on its questions", task, f"its accuracy on what was held out stands in {found[0]/SEAL}")
+        raise DataError(f"{system.base} was trained on its questions", task,
+                        f"its accuracy on what was held out stands in {found[0]/SEAL}")
     try: learnt = msgspec.convert(msgspec.to_builtins(system.model) | seal.settings, PairModel)
     except (msgspec.ValidationError, ValueError) as e:
-        raise FormatError(f"field settings: {e}", str(found[0]/SEAL), "it was made by another version, or is damaged; train the system again") from None
+        raise FormatError(f"field settings: {e}", str(found[0]/SEAL),
+                          "it was made by another version, or is damaged; train the system again") from None
     return system.having(changed_record(learnt, changed | {"checkpoint": str(found[0])}, "a trained system"))
 
 # %% ../../../nbs/models/pairs/06_systems.ipynb #d7960970
@@ -207,7 +213,8 @@ def _pair_answers(system: PairSystem, task: str, todo: Sequence[Question], quest
     `loaded` is a model that was loaded before."""
     if not todo: return
     kind = system.model.kind if system.model else "cosine"
-    yield from compared(todo, scorer_of(system, task, questions, s, loaded), BLOCK if kind == "cosine" else BLOCK//20, text_for(kind))
+    yield from compared(todo, scorer_of(system, task, questions, s, loaded), BLOCK if kind == "cosine" else BLOCK//20,
+                        text_for(kind))
 
 # %% ../../../nbs/models/pairs/06_systems.ipynb #1c48902e
 def _weights_hash(m: PairModel, offline: bool = True) -> str:
@@ -224,7 +231,8 @@ def pair_identity(system: PairSystem, task: str, offline: bool = True) -> Identi
     on = _fitting_task(task) if _is_fitted(system) else ""
     fitted = {"fitted on": on or "the options of its questions"} if _is_fitted(system) else {}
     if system.base == COMPARING:
-        fitted |= {f: prompt_hash(packaged(f"data/systems/{f}.yaml").read_text()) for f in ("comparing_weights", "comparing_words")}
+        fitted |= {f: prompt_hash(packaged(f"data/systems/{f}.yaml").read_text())
+                   for f in ("comparing_weights", "comparing_words")}
     return Identity(fitted, data=find_task(on).blobs if on else {})
 
 def pair_settings(m: PairModel) -> dict:

@@ -33,7 +33,8 @@ class Pieces:
         if bad := [p for p in self.numbers if not p or MARK in p[1:]]:
             raise FormatError(f"the piece {bad[0]!r} is empty or goes over the end of a word", where)
     def __repr__(self): return f"Pieces({self.size:,} of {self.longest} characters at most)"
-    def __call__(self, texts: Iterable[str], truncation: bool = True, max_length: int = 128) -> dict[str, list[list[int]]]:
+    def __call__(self, texts: Iterable[str], truncation: bool = True,
+                 max_length: int = 128) -> dict[str, list[list[int]]]:
         "The pieces of texts, by number."
         return {"input_ids": [self.cut(t, max_length) for t in texts]}
 
@@ -54,7 +55,8 @@ def _best_pieces(word: str, pieces: Pieces, sofar: float = 0.) -> tuple[list[int
     n, known = len(word), pieces.numbers
     best, came = [sofar] + [0.]*n, [(0, end - 1) for end in range(n + 1)]
     for i in range(n):
-        steps = [(end, *known[word[i:end]]) for end in range(i + 1, min(n, i + pieces.longest) + 1) if word[i:end] in known]
+        steps = [(end, *known[word[i:end]])
+                 for end in range(i + 1, min(n, i + pieces.longest) + 1) if word[i:end] in known]
         for end, score, number in steps or [(i + 1, 0., 0)]:
             if best[end] == 0 or score + best[i] >= best[end]: best[end], came[end] = score + best[i], (number, i)
     ids: list[int] = []
@@ -110,7 +112,8 @@ def _read_constants(folder: str|Path) -> Arrays:
     for g in _groups(folder):
         data, at = b"".join(_raw(folder/p) for p in g.paths), 0
         if (there := len(data)) != (due := 4*sum(_count(c) for c in g.weights)):
-            raise FormatError(f"{there:,} bytes of numbers, where model.json tells of {due:,}", str(folder), "have the package unpacked anew")
+            raise FormatError(f"{there:,} bytes of numbers, where model.json tells of {due:,}", str(folder),
+                              "have the package unpacked anew")
         for c in g.weights:
             found[_short_name(c.name)] = np.frombuffer(data, "<f4" if c.dtype == "float32" else "<i4", _count(c), at).reshape(c.shape)
             at += 4*_count(c)
@@ -121,12 +124,14 @@ def _count(c: _Constant) -> int: return int(np.prod(c.shape, dtype=np.int64))
 # %% ../../../nbs/models/pairs/05_use_lite.ipynb #5cf4a629
 def _lite_shapes(pieces: int = 8002, size: int = 256) -> dict[str, tuple[int, ...]]:
     "The constants that a vector depends on."
-    shapes = {"Embeddings_en": (pieces, size), "Layer_0/TimingSignal/ExpandDims_1": (1, size//2), "Layer_0/dense/kernel": (size, 2*size), "Layer_0/dense/bias": (2*size,),
+    shapes = {"Embeddings_en": (pieces, size), "Layer_0/TimingSignal/ExpandDims_1": (1, size//2),
+              "Layer_0/dense/kernel": (size, 2*size), "Layer_0/dense/bias": (2*size,),
               "tanh_layer_0/kernel": (2*size, 2*size), "tanh_layer_0/bias": (2*size,)}
     for layer, n in (("Layer_0", size), ("Layer_1", 2*size)):
         for name, a, b in (("qkv_transform_single", n, 3*n), ("output_transform_single", n, 2*size), ("FFN/conv1", 2*size, 6*size), ("FFN/conv2", 6*size, 2*size)):
             shapes |= {f"{layer}/{name}/kernel": (a, b), f"{layer}/{name}/bias": (b,)}
-        shapes |= {f"{layer}/{at}layer_norm_{part}": (k,) for at, k in (("", n), ("FFN/", 2*size)) for part in ("scale", "bias")}
+        shapes |= {f"{layer}/{at}layer_norm_{part}": (k,) for at, k in (("", n), ("FFN/", 2*size))
+                   for part in ("scale", "bias")}
     return shapes
 
 # %% ../../../nbs/models/pairs/05_use_lite.ipynb #6cd22a62
@@ -165,7 +170,8 @@ HEADS = 4
 
 def _attended(x: np.ndarray, seen: np.ndarray, c: Arrays, layer: str) -> np.ndarray:
     "What the pieces of a text tell each other."
-    asks, keys, values = (part.reshape(*x.shape[:2], HEADS, -1).swapaxes(1, 2) for part in np.split(_dense(x, c, f"{layer}/qkv_transform_single"), 3, axis=-1))
+    asks, keys, values = (part.reshape(*x.shape[:2], HEADS, -1).swapaxes(1, 2)
+                          for part in np.split(_dense(x, c, f"{layer}/qkv_transform_single"), 3, axis=-1))
     match = (asks*asks.shape[-1]**-.5) @ keys.swapaxes(2, 3) + np.where(seen, np.float32(0), np.float32(-1e9))[:, None, None]
     share = np.exp(match - match.max(-1, keepdims=True))
     told = (share/share.sum(-1, keepdims=True)) @ values
@@ -209,9 +215,11 @@ def load_lite(m: PairModel, offline: bool = True) -> UseLite:
     if m.tokens > 128:
         raise CallError(f"{m.title} reads 128 pieces at most, not {m.tokens}", do="say tokens=128 or less")
     folder = Path(check_pair_model(m, offline).place)
-    c, pieces = _read_constants(folder), Pieces(_decoded(folder/"vocab.json", list[tuple[str, float|None]]), str(folder/"vocab.json"))
+    c, pieces = _read_constants(folder), Pieces(_decoded(folder/"vocab.json", list[tuple[str, float|None]]),
+                                                str(folder/"vocab.json"))
     if bad := _misshapen(c):
         raise FormatError(f"the constant {bad[0]} is not there, or of another shape", str(folder/"model.json"))
     if pieces.size > len(c["Embeddings_en"]):
-        raise FormatError(f"{pieces.size:,} pieces, but {len(c['Embeddings_en']):,} embeddings", str(folder/"vocab.json"))
+        raise FormatError(f"{pieces.size:,} pieces, but {len(c['Embeddings_en']):,} embeddings",
+                          str(folder/"vocab.json"))
     return UseLite(c, pieces, m)

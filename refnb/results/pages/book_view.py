@@ -215,7 +215,8 @@ def book_data(
     faults = timeline(((0, s[0]) for s, k in states.items() if k), d.size)
     title = plain(str(d.meta.get("title") or d.doc_key), 120)
     return {"title": title, "labels": [plain(x, 40) for x in labels[:len(sides)]],
-            "text": [" ".join(map(_shown, s)) for s in d.sentences if s], "mentions": [_packed(x, states) for x in sides],
+            "text": [" ".join(map(_shown, s)) for s in d.sentences if s],
+            "mentions": [_packed(x, states) for x in sides],
             **cast._asdict(), **_network(places, d, cast), "bins": BINS, "lanes": _stage(places, d, cast),
             "faults": _steps(faults.get(0, {}))}
 

@@ -57,8 +57,10 @@ def _line_of(r: Run, s: Settings|None = None) -> Line:
     o, used = as_outcomes(r, s), [u for a in r.answers().values() if (u := a.usage)]
     scores, costs = score(o), [u.usd for u in used]
     iv = scores.interval()
-    return Line(r.info.task, iv.n, iv.value, iv.low, iv.high, float((1/o.options).mean()), int(o.reason.notna().sum()), sum(u.tokens_in for u in used), sum(u.tokens_out for u in used),
-                None if None in costs else sum(costs), sum(u.seconds for u in used)/60, run_hash(r.info), scores.warning)
+    return Line(r.info.task, iv.n, iv.value, iv.low, iv.high, float((1/o.options).mean()), int(o.reason.notna().sum()),
+                sum(u.tokens_in for u in used), sum(u.tokens_out for u in used),
+                None if None in costs else sum(costs), sum(u.seconds for u in used)/60, run_hash(r.info),
+                scores.warning)
 
 # %% ../../../nbs/results/pages/01_system_card.ipynb #6df4b350
 class SystemCard(Record, omit_defaults=False):
@@ -68,12 +70,14 @@ class SystemCard(Record, omit_defaults=False):
     about: str                    # provider, model, licence
     boards: dict[str, list[Line]] # benchmark -> a line for each task
 
-def _asked(system: Any, task: str, n: int, s: Settings, came: Callable[[Any], None], progress: Callable[[int, int], None]|None) -> Line:
+def _asked(system: Any, task: str, n: int, s: Settings, came: Callable[[Any], None],
+           progress: Callable[[int, int], None]|None) -> Line:
     "One task, answered or with a reason why not."
     if lacks := find_task(task, s).lacks: return Line(task, reason=lacks)
     try:
         r = run(_some(task, n, s), system, s=s, on_summary=came, progress=progress)
-        return _line_of(r, s) if r.sealed else Line(task, n=len(r.answered()), run=run_hash(r.info), reason="it stopped before the end; the same command goes on")
+        return _line_of(r, s) if r.sealed else Line(task, n=len(r.answered()), run=run_hash(r.info),
+                                                    reason="it stopped before the end; the same command goes on")
     except DataError as e: return Line(task, reason=str(e))
 
 # %% ../../../nbs/results/pages/01_system_card.ipynb #d0742c67

@@ -51,14 +51,16 @@ def _found(run: Run, s: Settings) -> list[Question]:
         raise DataError("its files are not here", task, f"refnb fetch {' '.join(the_card(task).inputs)}")
     return task_questions(task, s)
 
-def _run_questions(run: Run, questions: Iterable[Question]|str|Path|None = None, s: Settings|None = None) -> list[Question]:
+def _run_questions(run: Run, questions: Iterable[Question]|str|Path|None = None,
+                   s: Settings|None = None) -> list[Question]:
     "The questions that a run was made of."
     if questions is None: questions = _found(run, s or load_settings())
     questions = list(read_jsonl(questions, Question) if isinstance(questions, (str, Path)) else questions)
     if not questions: raise DataError("there are no questions", run.info.task)
     made_of, got = run.info.data.get("questions"), questions_id(questions)
     if made_of and got != made_of:
-        raise DataError(f"the run was made of questions {made_of}, these are {got}", run.info.task, "give the questions of this run")
+        raise DataError(f"the run was made of questions {made_of}, these are {got}", run.info.task,
+                        "give the questions of this run")
     return questions
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #e6225695
@@ -86,7 +88,8 @@ def _said(q: Question, a: Answer|None, sealed: bool) -> Said:
     if a is None: return Said("missing", 0.) if sealed else Said("open")
     c = credit(q, a)
     usage = a.usage and a.usage.changed(seconds=_exact(a.usage.seconds), usd=_exact(a.usage.usd))
-    return Said(a.reason or ("right" if c == 1 else "tie" if c else "wrong"), c, _picked(a), tuple(map(_exact, a.scores or ())), a.raw, usage)
+    return Said(a.reason or ("right" if c == 1 else "tie" if c else "wrong"), c, _picked(a),
+                tuple(map(_exact, a.scores or ())), a.raw, usage)
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #62b43212
 class Field(Record, omit_defaults=False):
@@ -148,7 +151,8 @@ def _fields(questions: list[Question]) -> tuple[Field, ...]:
     number = lambda vs: all(type(v) in (int, float) for v in vs) and vs
     def kind(vs: list) -> Literal["value", "number"]:
         return "number" if number([v for v in vs if v is not None]) else "value"
-    return (Field("document", "value", True), Field("options", "number", True), *(Field(k, kind(vs)) for k, vs in seen.items()))
+    return (Field("document", "value", True), Field("options", "number", True),
+            *(Field(k, kind(vs)) for k, vs in seen.items()))
 
 def _values(q: Question, fields: tuple[Field, ...]) -> tuple:
     return (q.doc_key, len(q.options), *(_exact(q.meta.get(f.name)) for f in fields[2:]))
@@ -159,10 +163,13 @@ def _told(x: Any) -> str: return x if isinstance(x, str) else json.dumps(x, inde
 def _about(run: Run, answers: Mapping[str, Answer]) -> tuple[tuple[str, str], ...]:
     "What a run is, as rows of text."
     i, reasons = run.info, Counter(a.reason for a in answers.values() if a.reason)
-    rows = [("task", i.task), ("system", i.system), ("hash", run_hash(i)), ("mode", i.mode), ("settings", _told(i.settings) if i.settings else "none"),
+    rows = [("task", i.task), ("system", i.system), ("hash", run_hash(i)), ("mode", i.mode),
+            ("settings", _told(i.settings) if i.settings else "none"),
             ("prompt", i.prompt or "none"), ("hash of the prompt", hashlib.sha256(i.prompt.encode("utf-8", "surrogatepass")).hexdigest()[:16] if i.prompt else "none"),
-            ("data", "\n".join(f"{k}: {v}" for k, v in i.data.items())), ("revisions", f"builder {i.builder_revision}, system {i.system_revision}"),
-            ("without choice", ", ".join(f"{k} {n}" for k, n in sorted(reasons.items())) or "none"), ("made by", f"refnb {i.refnb}".strip())]
+            ("data", "\n".join(f"{k}: {v}" for k, v in i.data.items())),
+            ("revisions", f"builder {i.builder_revision}, system {i.system_revision}"),
+            ("without choice", ", ".join(f"{k} {n}" for k, n in sorted(reasons.items())) or "none"),
+            ("made by", f"refnb {i.refnb}".strip())]
     return tuple(rows)
 
 _Numbers = TypeVar("_Numbers", Interval, Difference)
@@ -189,14 +196,17 @@ def _side(x: Run|str|Path, questions: Iterable[Question]|str|Path|None, s: Setti
     run = _named_run(x, s)
     qs = _run_questions(run, questions, s)
     answers = run.answers() if run.sealed else run.answered()
-    return _Side(run, {q.id: q for q in qs}, answers, outcomes(qs, answers, f"run {run.info.system} on {run.info.task}"))
+    return _Side(run, {q.id: q for q in qs}, answers,
+                 outcomes(qs, answers, f"run {run.info.system} on {run.info.task}"))
 
 def _ran(x: _Side) -> Ran:
     "How a run did."
     usages = [a.usage for a in x.answers.values() if a.usage]
     known = [u.usd for u in usages if u.usd is not None]
-    return Ran(x.run.info.task, x.run.info.system, run_hash(x.run.info), x.run.sealed, len(x.questions), len(x.answers), _accuracy(x.outcomes, x.run.sealed), _exact(math.fsum(known)) if known else None,
-               len(usages) - len(known), (sum(u.tokens_in for u in usages), sum(u.tokens_out for u in usages)), _about(x.run, x.answers))
+    return Ran(x.run.info.task, x.run.info.system, run_hash(x.run.info), x.run.sealed, len(x.questions), len(x.answers),
+               _accuracy(x.outcomes, x.run.sealed), _exact(math.fsum(known)) if known else None,
+               len(usages) - len(known), (sum(u.tokens_in for u in usages), sum(u.tokens_out for u in usages)),
+               _about(x.run, x.answers))
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #843a4fc6
 def _asked_alike(a: Question, b: Question|None) -> bool:
@@ -206,7 +216,8 @@ def _shared(a: _Side, b: _Side) -> set[str]:
     "The ids under which both runs were asked the same."
     both = {i for i, q in a.questions.items() if _asked_alike(q, b.questions.get(i))}
     if not both:
-        raise DataError("the two runs have no question in common", f"{a.run.info.task} and {b.run.info.task}", "give two runs on the same questions")
+        raise DataError("the two runs have no question in common", f"{a.run.info.task} and {b.run.info.task}",
+                        "give two runs on the same questions")
     return both
 
 def _difference(a: _Side, b: _Side, both: set[str]) -> Difference|None:
@@ -218,7 +229,8 @@ def _difference(a: _Side, b: _Side, both: set[str]) -> Difference|None:
 # %% ../../../nbs/results/pages/00_viewer.ipynb #915314a1
 def _shown(q: Question, sides: list[_Side], both: set[str], fields: tuple[Field, ...], texts: _Texts) -> Shown:
     "A question as it is shown; its text joins the texts."
-    told = [_said(q, x.answers.get(q.id), x.run.sealed) if k == 0 or q.id in both else Said("absent") for k, x in enumerate(sides)]
+    told = [_said(q, x.answers.get(q.id), x.run.sealed) if k == 0 or q.id in both else Said("absent")
+            for k, x in enumerate(sides)]
     text = texts.add(q.text) if q.text else -1
     chars = q.chars and (texts.place(q.text, q.chars[0]), texts.place(q.text, q.chars[1]))
     return Shown(q.id, q.doc_key, text, q.options, q.right, tuple(told), _values(q, fields), chars)
@@ -233,7 +245,8 @@ def _view_data(run: Run|str|Path, questions: Iterable[Question]|str|Path|None = 
     both, fields = _shared(first, second), _fields(list(first.questions.values()))
     shown = tuple(_shown(q, sides, both, fields, texts) for q in first.questions.values())
     common = len(first.questions.keys() & second.questions.keys())
-    return ViewData(tuple(map(_ran, sides)), shown, tuple(texts), fields, (len(first.questions) - common, len(second.questions) - common), common - len(both),
+    return ViewData(tuple(map(_ran, sides)), shown, tuple(texts), fields,
+                    (len(first.questions) - common, len(second.questions) - common), common - len(both),
                     _difference(first, second, both) if len(sides) > 1 else None)
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #c3118163
@@ -244,7 +257,8 @@ def _without_secrets(told: str, env: Mapping[str, str]) -> str:
     for name, value in env.items():
         forms = (json.dumps(value)[1:-1].replace("<", "\\u003c"), html.escape(value))
         if len(value) > 11 and re.search(_SECRETS, name, re.I) and any(f in told for f in forms):
-            raise DataError(f"the run holds the value of the environment variable {name}", "view", "take it out of the settings or the prompt, and get a new key")
+            raise DataError(f"the run holds the value of the environment variable {name}", "view",
+                            "take it out of the settings or the prompt, and get a new key")
     return told
 
 def _title(data: ViewData) -> str:

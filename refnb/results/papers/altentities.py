@@ -64,7 +64,8 @@ def trained_runs(system: str, task: str, s: Settings) -> dict[str, list[str]]:
     """List all runs (system@hash) of a trained system on a task, the newest first, with the tasks that each was trained
     on."""
     hashes = [run_hash(r.info) for r in find_runs(s.runs, task, system)] + [p.stem[-12:] for place in places_of_summaries(s) for p in find_summaries(place, task, system)]
-    return {n: _learnt_from(found[1]) for n in dict.fromkeys(f"{system}@{h}" for h in hashes) if (found := run_outcomes(n, task, s))}
+    return {n: _learnt_from(found[1])
+            for n in dict.fromkeys(f"{system}@{h}" for h in hashes) if (found := run_outcomes(n, task, s))}
 
 def the_run(system: str, task: str, s: Settings) -> str|None:
     """Choose which run of a system, or system@hash, on a task stands in a table: with a hash where there is a choice;
@@ -137,7 +138,8 @@ def add_whole_numbers(report: Report, sizes: Mapping[str, int], rows: Iterable[s
         for column, n in sizes.items():
             if (share := report.printed_in(column).get(row)) is None: continue
             k = right_behind(share, n)
-            report.add(f"{row}, right answers", column, k[0] if len(k) == 1 else None, n=n, unit="count", run="the printed share",
+            report.add(f"{row}, right answers", column, k[0] if len(k) == 1 else None, n=n, unit="count",
+                       run="the printed share",
                        reason="" if len(k) == 1 else f"no whole number of {n:,} answers is printed as {share}" if not k else f"{k[0]} or {k[-1]}")
 
 # %% ../../../nbs/results/papers/02_altentities.ipynb #79424c30
@@ -191,14 +193,16 @@ def bins_of(values: Sequence[float], n: int = 5) -> tuple[np.ndarray, list[str]]
     xs = np.asarray(values, float)
     edges = np.unique(np.quantile(xs, np.linspace(0, 1, n + 1)[1:-1]))
     at = np.searchsorted(edges, xs, side="right")
-    return at, [f"{xs[at == k].min():.2f} to {xs[at == k].max():.2f}" if (at == k).any() else "none" for k in range(len(edges) + 1)]
+    return at, [f"{xs[at == k].min():.2f} to {xs[at == k].max():.2f}" if (at == k).any() else "none"
+                for k in range(len(edges) + 1)]
 
 def by_similarity(systems: Mapping[str, Mapping[str, Sequence[float|None]]], bins: Mapping[str, Sequence[str]],
                   title: str = "", xlabel: str = "how alike the two options are (cosine)",
                   chance: float|Sequence[float] = 50) -> Figure:
     """Draw a panel for each domain, a line for each system: panel -> system -> a percentage per bin, and panel -> names
     of the bins; `chance` is a percentage, or one for each bin."""
-    fig = lines({name: {s: (range(len(ys)), ys) for s, ys in by.items()} for name, by in systems.items()}, title, xlabel)
+    fig = lines({name: {s: (range(len(ys)), ys) for s, ys in by.items()} for name, by in systems.items()}, title,
+                xlabel)
     for ax, name in zip(fig.axes, systems, strict=True):
         at = range(len(bins[name]))
         ax.plot(at, np.broadcast_to(chance, len(at)), color=INK, linewidth=.8)

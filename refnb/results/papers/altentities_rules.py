@@ -158,8 +158,10 @@ def broken(questions: Iterable[AltQuestion], f: Filter) -> Share:
     return Share([_BREAKS[f.checked](c, f.limit) for c, _ in both], [k for _, k in both])
 
 # %% ../../../nbs/results/papers/03_altentities_rules.ipynb #6a24c28d
-BEGINNINGS = {"not …": r"(?:it['’]?s |it is |is |i (?:do|did)n['’]?t mean |i mean )?not\b|isn['’]?t\b", "the one …": r"(?:it['’]?s |it is |i mean(?:t)? |is )?the ones?\b",
-              "the song, the dish …": r"(?:it['’]?s |it is |i mean(?:t)? |is )?the\b", "I …": r"i\b|i['’]\w", "it …": r"(?:it|that|this|they|these)(?:['’]\w+)?\b|is\b|has\b|was\b", "other": r""}
+BEGINNINGS = {"not …": r"(?:it['’]?s |it is |is |i (?:do|did)n['’]?t mean |i mean )?not\b|isn['’]?t\b",
+              "the one …": r"(?:it['’]?s |it is |i mean(?:t)? |is )?the ones?\b",
+              "the song, the dish …": r"(?:it['’]?s |it is |i mean(?:t)? |is )?the\b", "I …": r"i\b|i['’]\w",
+              "it …": r"(?:it|that|this|they|these)(?:['’]\w+)?\b|is\b|has\b|was\b", "other": r""}
 
 def beginning(expression: str) -> str:
     "Tell how an expression begins: a key of BEGINNINGS."
@@ -170,7 +172,8 @@ def beginning(expression: str) -> str:
 def _category_patterns() -> dict[str, re.Pattern]:
     "The words of each category as a pattern."
     raw = read_yaml(packaged("data/annotation/altentities_categories.yaml"), dict[str, list[str]])
-    made = {k: re.compile(rf"\b(?:{'|'.join(v)})\b".replace(" ", r"\s+").replace(r"\s+?", r"\s*"), re.I) for k, v in raw.items()}
+    made = {k: re.compile(rf"\b(?:{'|'.join(v)})\b".replace(" ", r"\s+").replace(r"\s+?", r"\s*"), re.I)
+            for k, v in raw.items()}
     return made | {"negation": NEGATION}
 
 def categories_by_rule(expression: str) -> set[str]:

@@ -50,15 +50,18 @@ class BookRows:
         if set(books) - set(got.counts):
             return {}, _run_reason(system, task, self.s) if system == "pattern-matching" else lacks("bookcoref-gold")
         return pooled(got.counts, setting, books), ""
-    def add(self, report: Report, system: str, column: str, setting: str, books: Sequence[str], metric: str, mode: str = ""):
+    def add(self, report: Report, system: str, column: str, setting: str, books: Sequence[str], metric: str,
+            mode: str = ""):
         "Add one cell to a report: the F1 of a metric in percent."
         scores, reason = self.scores(system, setting, books)
         found = self.summary(system, setting) if scores else None
         run = report.use(found.info) if found else ""
-        report.add(system_title(system), column, 100*scores[metric].f1 if scores else None, run=run, reason=reason, mode=mode)
+        report.add(system_title(system), column, 100*scores[metric].f1 if scores else None, run=run, reason=reason,
+                   mode=mode)
 
 # %% ../../../nbs/results/papers/05_bookcoref.ipynb #971849ca
-def _panel(ax: Axes, rows: Mapping[str, Mapping[str, float]], names: Sequence[str], printed: Mapping[str, Mapping[str, float]]):
+def _panel(ax: Axes, rows: Mapping[str, Mapping[str, float]], names: Sequence[str],
+           printed: Mapping[str, Mapping[str, float]]):
     "Draw one setting: a group of bars per metric, a bar per system."
     width = .8/max(len(rows), 1)
     for k, (row, values) in enumerate(rows.items()):
@@ -66,7 +69,8 @@ def _panel(ax: Axes, rows: Mapping[str, Mapping[str, float]], names: Sequence[st
         ax.bar(at, [values.get(n, 0) for n in names], width*.92, label=row, zorder=2, **fill(k))
         for x, n in zip(at, names, strict=True):
             if n in printed.get(row, {}):
-                ax.plot([x - width*.45, x + width*.45], [printed[row][n]]*2, color=RED, linewidth=1.8, zorder=4, label="published, three books")
+                ax.plot([x - width*.45, x + width*.45], [printed[row][n]]*2, color=RED, linewidth=1.8, zorder=4,
+                        label="published, three books")
     ax.set_xticks(range(len(names)), names)
     ax.set_ylim(0, 100)
 
@@ -77,5 +81,6 @@ def bars(scores: Mapping[str, Mapping[str, Mapping[str, float]]], names: Sequenc
     settings = list(dict.fromkeys(s for v in scores.values() for s in v)) or [""]
     with figure(3.9*len(settings) + .6, 3.7, title, settings, ylabel="F1 (%)") as (fig, axes):
         for ax, setting in zip(axes, settings, strict=True):
-            _panel(ax, {r: v.get(setting, {}) for r, v in scores.items()}, names, {r: v.get(setting, {}) for r, v in (printed or {}).items()})
+            _panel(ax, {r: v.get(setting, {}) for r, v in scores.items()}, names,
+                   {r: v.get(setting, {}) for r, v in (printed or {}).items()})
     return fig

@@ -33,7 +33,8 @@ def by_position(gold: Document, predicted: Document, width: int = 0) -> pd.DataF
     n = _last(gold, predicted)
     width = width or _stretch(n)
     states = mention_states(gold, predicted)
-    counts = pd.crosstab(states.start//width*width, states.state).reindex(index=range(0, n, width), columns=STATES, fill_value=0)
+    counts = pd.crosstab(states.start//width*width, states.state).reindex(index=range(0, n, width), columns=STATES,
+                                                                          fill_value=0)
     said, there = (counts[["right", "wrong entity", x]].sum(axis=1) for x in ("spurious", "missed"))
     return counts.assign(recall=counts.right/there.where(there > 0), precision=counts.right/said.where(said > 0)).rename_axis(index="token", columns=None)
 
@@ -62,10 +63,12 @@ def _rows(ax: Axes, table: pd.DataFrame, states: pd.DataFrame, edges: list[float
     "Draw the skylines, their names and verdicts."
     for y, (g, entity) in enumerate(table.iterrows()):
         mine = states[states.gold == g]
-        counts = pd.crosstab(mine.start//width, mine.state).reindex(index=range(len(edges) - 1), columns=list(_FILLS), fill_value=0)
+        counts = pd.crosstab(mine.start//width, mine.state).reindex(index=range(len(edges) - 1), columns=list(_FILLS),
+                                                                    fill_value=0)
         _skyline(ax, edges, len(table) - 1 - y, {s: counts[s].tolist() for s in _FILLS})
         ax.annotate(entity.verdict, (1.01, len(table) - .7 - y), xycoords=("axes fraction", "data"), va="center")
-    ax.set_yticks([len(table) - .7 - i for i in range(len(table))], [f"{plain(n, 24)}  {m:,}" for n, m in zip(table.name, table.mentions, strict=True)])
+    ax.set_yticks([len(table) - .7 - i for i in range(len(table))],
+                  [f"{plain(n, 24)}  {m:,}" for n, m in zip(table.name, table.mentions, strict=True)])
     ax.set_ylim(-.15, max(len(table), 1))
     ax.set_xlabel(f"token (stretches of {width:,})")
     ax.xaxis.set_major_formatter("{x:,.0f}")
@@ -110,7 +113,8 @@ def pieces_plot(gold: Document, predicted: Document, entities: int = 12, columns
         ax.grid(False)
         shown = counts.map(lambda v: f"{v:,}" if v else "").to_numpy()
         if len(counts):
-            sns.heatmap(counts.div(counts.sum(axis=1), axis=0), annot=shown, fmt="", cmap="Greys", vmin=0, vmax=1.25, cbar=False, ax=ax, annot_kws={"size": 8})
+            sns.heatmap(counts.div(counts.sum(axis=1), axis=0), annot=shown, fmt="", cmap="Greys", vmin=0, vmax=1.25,
+                        cbar=False, ax=ax, annot_kws={"size": 8})
         ax.set_xticks([x + .5 for x in range(len(below))], below, rotation=40, ha="right", rotation_mode="anchor")
         ax.set_yticks([y + .5 for y in range(len(beside))], beside, rotation=0)
         ax.set(xlabel="", ylabel="")

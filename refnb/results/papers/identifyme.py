@@ -33,7 +33,8 @@ def answered(systems: Iterable[str], task: str, s: Settings, report: Report) -> 
         if (found := outcomes_on(name, task, s)) is None: continue
         o, infos = found
         half = next(iter(set(o.corpus))) if infos[0].task != task and len(set(o.corpus)) == 1 and "corpus" in o else ""
-        out[name] = Answered(name, f"{system_title(name)} ({half} half)" if half else system_title(name), o, " ".join(report.use(i, o) for i in infos), half)
+        out[name] = Answered(name, f"{system_title(name)} ({half} half)" if half else system_title(name), o,
+                             " ".join(report.use(i, o) for i in infos), half)
     return out
 
 def why_not(system: str, task: str, s: Settings) -> str:

@@ -21,7 +21,8 @@ from ..tables import Report
 # %% ../../../nbs/results/papers/07_kitmus.ipynb #5212443c
 def model_of(title: str) -> str:
     "Tell what the release's folders call a system, from what a table calls it."
-    return next(name.split("/")[1] for name, e in entries_of("published-kitmus").items() if e.data.get("title") == title)
+    return next(name.split("/")[1]
+                for name, e in entries_of("published-kitmus").items() if e.data.get("title") == title)
 
 def why_not(model: str, task: str, got: Scored, s: Settings) -> str:
     """Say, for a cell, why a system, as the release's folders call it, has not all its scores on a task here; "" if all
@@ -53,9 +54,11 @@ def own_runs(system: str, task: str, s: Settings) -> Runs:
     known = {system, *(read_summary(p).info.system for p in paths)}
     unseeded = lambda name: {k: v for k, v in split_name(name)[1].items() if k != "seed"}
     names = sorted(name for name in known if unseeded(name) == unseeded(system))
-    found = [got[1] for name in names if (got := the_summary(task, name, s.runs, places_of_summaries(s), the_usual(name)))]
+    found = [got[1]
+             for name in names if (got := the_summary(task, name, s.runs, places_of_summaries(s), the_usual(name)))]
     why = "" if found else f"no run of it: refnb run {task} '{system}'"
-    return Runs([counted_links(x.counts)["template pair"] for x in found], [f"{x.info.system}@{run_hash(x.info)}" for x in found], why)
+    return Runs([counted_links(x.counts)["template pair"] for x in found],
+                [f"{x.info.system}@{run_hash(x.info)}" for x in found], why)
 
 # %% ../../../nbs/results/papers/07_kitmus.ipynb #41c9913b
 def add_cell(
