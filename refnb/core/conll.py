@@ -28,7 +28,8 @@ def _key(line: str, where: str) -> str:
 def _begin(doc_key: str) -> str:
     "The begin line that reads as this key."
     m = re.fullmatch(r"(.*)_(0|[1-9]\d{0,8})", doc_key)
-    return f"#begin document ({m[1]}); part {int(m[2]):03d}" if m and m[2].isascii() else f"#begin document ({doc_key});"
+    if m and m[2].isascii(): return f"#begin document ({m[1]}); part {int(m[2]):03d}"
+    return f"#begin document ({doc_key});"
 
 # %% ../../nbs/core/04_conll.ipynb #289bba2d
 EMPTY = frozenset(("-", "_", "", "*"))
@@ -140,7 +141,8 @@ def _cells(d: Document) -> dict[int, str]:
         closed = [(s, e) for s, e in ends[token] if s.start < token]
         for s, e in sorted(closed, reverse=True):
             if (got := open_[e].pop()) != s.start: raise _crossing(e, s, got, d.doc_key)
-        alone, longer = [e for s, e in starts[token] if s.end == token], sorted(((s, e) for s, e in starts[token] if s.end > token), key=lambda x: (-x[0].end, x[1]))
+        alone = [e for s, e in starts[token] if s.end == token]
+        longer = sorted(((s, e) for s, e in starts[token] if s.end > token), key=lambda x: (-x[0].end, x[1]))
         for s, e in longer: open_[e].append(s.start)
         out[token] = "|".join([f"{e})" for s, e in sorted(closed, reverse=True)] + [f"({e})" for e in alone] + [f"({e}" for _, e in longer])
     return out
@@ -159,7 +161,8 @@ def _lines(d: Document, blank: str) -> Iterable[str]:
     if d.clusters and not d.sentences:
         raise FormatError("has no text, and CoNLL is written token by token", d.doc_key, "write JSONL")
     begin, cells, token = _begin(d.doc_key), _cells(d), 0
-    name, part = re.sub(r"\s", "_", d.doc_key) or "-", re.sub(r"\D", "", begin.rsplit("part", 1)[1]) if begin[-1] != ";" else "0"
+    name = re.sub(r"\s", "_", d.doc_key) or "-"
+    part = re.sub(r"\D", "", begin.rsplit("part", 1)[1]) if begin[-1] != ";" else "0"
     yield begin
     for sentence in d.sentences:
         for i, word in enumerate(sentence):

@@ -64,7 +64,9 @@ def other_words(a: Sequence[str], b: Sequence[str]) -> str:
     """Say how two texts of one length differ, or "": an index into one would mean another word in the other."""
     if a == b: return ""
     places = [i for i, (x, y) in enumerate(zip(a, b, strict=True)) if x != y and not _same_word(x, y)]
-    return f"{len(places):,} of {len(a):,} words differ, the first is {b[places[0]]!r} where gold has {a[places[0]]!r} (token {places[0]})" if places else ""
+    if places:
+        return f"{len(places):,} of {len(a):,} words differ, the first is {b[places[0]]!r} where gold has {a[places[0]]!r} (token {places[0]})"
+    return ""
 
 LONGEST = 1 << 31  # tokens of a text: metrics keep a span in 64 bits, and a larger index would be another mention
 
@@ -179,7 +181,8 @@ def _last(p: Piece, stop: int) -> bool: return p.end == min(p.box.end, stop - 1)
 # %% ../../nbs/core/01_documents.ipynb #00b462b2
 def _tag(p: Piece, height: int) -> str:
     "The beginning of a piece; the edge is open where its box goes on."
-    b, torn = p.box, ("border-left:0;" if p.start > p.box.start else "") + ("border-right:0;" if p.end < p.box.end else "")
+    b = p.box
+    torn = ("border-left:0;" if p.start > p.box.start else "") + ("border-right:0;" if p.end < p.box.end else "")
     title = f' title="{_safe(b.title, 60)}"' if b.title else ""
     return f'<span{title} style="background:{b.color};color:{INK};border:{b.border} {INK};{torn}border-radius:3px;padding:{1 + 3*height}px 2px">'
 

@@ -181,7 +181,8 @@ def _wrong(p: _Pieces, s: Span, cut: bool) -> str:
     if s.start < 0 or s.end >= len(p.pieces): return f"lies outside the {len(p.pieces)} pieces"
     if p.special[s.start] or p.special[s.end]: return "begins or ends on a special piece"
     inside = lambda a, b: 0 <= a and b < len(p.pieces) and p.map[a] == p.map[b] and not p.special[a] and not p.special[b]
-    return "begins or ends inside a word" if not cut and (inside(s.start - 1, s.start) or inside(s.end, s.end + 1)) else ""
+    if not cut and (inside(s.start - 1, s.start) or inside(s.end, s.end + 1)): return "begins or ends inside a word"
+    return ""
 
 def _in_words(p: _Pieces, clusters: Clusters, cut: bool, where: str, n: int) -> Clusters:
     "Clusters of pieces as clusters of words."

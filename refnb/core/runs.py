@@ -44,7 +44,8 @@ def run_hash(info: RunInfo) -> str:
 
 def prompt_hash(prompt: str) -> str:
     "Compute what stands for a prompt, given as text or hash, where its text does not: its hash; none of no prompt."
-    return prompt if not prompt or prompt.startswith("sha256:") else "sha256:" + hashlib.sha256(prompt.encode()).hexdigest()
+    if not prompt or prompt.startswith("sha256:"): return prompt
+    return "sha256:" + hashlib.sha256(prompt.encode()).hexdigest()
 
 # %% ../../nbs/core/15_runs.ipynb #851f86fc
 def questions_id(questions: Iterable[Question]) -> str:

@@ -123,7 +123,8 @@ def differences(gold: Document, predicted: Document, found_at_least: float = 0.2
         if (p := m.predicted.get(s)) is not None:
             went[g][p] += 1
             held.setdefault(p, Counter())[g] += 1
-    limits, sizes = dict(found_at_least=found_at_least, apart_at_most=apart_at_most, strange_at_most=strange_at_most), Counter(m.predicted.values())
+    limits = dict(found_at_least=found_at_least, apart_at_most=apart_at_most, strange_at_most=strange_at_most)
+    sizes = Counter(m.predicted.values())
     order = sorted(went, key=lambda g: (-n[g], g))
     rows = [_row(gold, m, g, went[g], held, sizes, n[g], **limits) for g in order]
     return pd.DataFrame(rows, columns=COLUMNS, index=pd.Index(order, name="cluster")).astype({"best": "Int64"})

@@ -159,7 +159,8 @@ class FunctionSystem(BaseSystem):
     def about(self) -> str: return "a rule of refnb's" if self.packaged else "a function of yours"
     @property
     def needs(self) -> str:
-        return f"questions with the field {self.field}" if self.field and self.shapes == CHOICE else self.field or "nothing"
+        if self.field and self.shapes == CHOICE: return f"questions with the field {self.field}"
+        return self.field or "nothing"
     def identity(self, task: Task) -> Identity:
         return Identity({} if self.packaged else {"source": _function_id(self.f)}, revision=self.revision)
     def lacks(self, task: Task) -> str:
@@ -168,7 +169,9 @@ class FunctionSystem(BaseSystem):
         if task.shape == "clusters":
             return next((f"needs the names of characters, and {d.doc_key} has none here" for d in task.documents if not d.names), "")
         missing = any(q.meta.get(self.field) is None for q in task.questions)
-        return f"needs the field {self.field!r}, which the questions of {task.name} lack; questions of refnb.build have it" if missing else ""
+        if missing:
+            return f"needs the field {self.field!r}, which the questions of {task.name} lack; questions of refnb.build have it"
+        return ""
     def answer(self, task: Task, items: Sequence[Any]) -> Iterator[Said]:
         for x in items:
             try: reply = self.f(x)

@@ -183,6 +183,7 @@ def board(
 def write_board(s: Settings|None = None) -> Path:
     "Write the board, README.md, beside the reports, if it changed."
     s = s or load_settings()
-    path, text = Path(s.reports)/"README.md", board(s.changed(upstream="", cache="/nonexistent", offline=False)).markdown()
+    path = Path(s.reports)/"README.md"
+    text = board(s.changed(upstream="", cache="/nonexistent", offline=False)).markdown()
     if not (path.exists() and path.read_text() == text): write_atomic(path, text)
     return path

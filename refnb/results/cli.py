@@ -313,7 +313,8 @@ def _names(text: str) -> list[str]: return [m.strip() for m in text.split(",") i
 def _documents(path: str, indices: str) -> list:
     "A file of documents; only JSONL has indices of two kinds."
     from refnb.core.reading import format_of, read_bytes, read_documents
-    return read_documents(path, indices=indices) if indices != "auto" and format_of(read_bytes(path)) == "jsonl" else read_documents(path)
+    if indices != "auto" and format_of(read_bytes(path)) == "jsonl": return read_documents(path, indices=indices)
+    return read_documents(path)
 
 def _coref_json(scores: dict) -> dict:
     "Scores as JSON: percent, unrounded; of CoNLL only F1 means something."
@@ -521,7 +522,8 @@ def _build_altentities(table: str, out: str, seed: int, given: dict[str, str], j
     if not table or not out:
         raise CallError("no table is named" if not table else "no folder is named", "build altentities",
                         "say refnb build altentities ENTITIES.jsonl --out FOLDER")
-    each, send, encoder = _number(given.pop("each", "50"), "--set each"), given.pop("send", ""), given.pop("encoder", "")
+    each = _number(given.pop("each", "50"), "--set each")
+    send, encoder = given.pop("send", ""), given.pop("encoder", "")
     rules = _alt_rules(given, seed)
     with _busy(json, "building"):
         built = build_altentities(read_entities(table), rules, encoder=_encoder(encoder) if encoder else tfidf_vectors)

@@ -41,7 +41,8 @@ def _outcomes_here(system: str, task: str, s: Settings) -> tuple[pd.DataFrame, R
     runs = [r for r in find_runs(s.runs, task, name) if hash_ in ("", run_hash(r.info))]
     if len(runs := [r for r in runs if r.info in current_runs(r.info for r in runs)]) > 1:
         raise several_runs([r.info for r in runs], s.runs)
-    return (outcomes(find_task(task, s).questions, runs[0].answers(), str(runs[0].folder)), runs[0].info) if runs else None
+    if runs: return (outcomes(find_task(task, s).questions, runs[0].answers(), str(runs[0].folder)), runs[0].info)
+    return None
 
 def run_outcomes(
     system: str,               # its name, or system@hash
@@ -70,7 +71,9 @@ class Scores:
     @property
     def warning(self) -> str:
         "What a reader must know of requests that failed."
-        return f"{self.failed} of these questions failed: their requests brought no answer, and they count as wrong" if self.failed else ""
+        if self.failed:
+            return f"{self.failed} of these questions failed: their requests brought no answer, and they count as wrong"
+        return ""
     def interval(self, group: str = "all") -> Interval:
         "One row as an Interval of fractions."
         if group not in self.df.index:
@@ -177,6 +180,7 @@ def compare(
     docs = dict(zip(a.id, a.doc_key, strict=True))
     pair = pair_by_id(dict(zip(a.id, a.credit, strict=True)), dict(zip(b.id, b.credit, strict=True)))
     stories = [docs[i] for i in pair.ids]
-    d, p = paired_bootstrap(pair.a, pair.b, stories, resamples, seed=seed), paired_permutation(pair.a, pair.b, stories, resamples, seed).p
+    d = paired_bootstrap(pair.a, pair.b, stories, resamples, seed=seed)
+    p = paired_permutation(pair.a, pair.b, stories, resamples, seed).p
     whole = all(x in (0., 1.) for x in (*pair.a, *pair.b))
     return Comparison(d._replace(p=p), mcnemar(pair.a, pair.b) if whole else None, pair.only_a, pair.only_b)

@@ -184,7 +184,8 @@ class Report:
     def title(self) -> str:
         paper, own = self.name.split("/")[0], self.name in own_names()
         if paper == YOURS: return self.printed.title
-        return f"{papers()[paper].paper}: {self.printed.title}" if own else f"{papers()[paper].cite.split(',')[0]}, Table {self.printed.number}: {self.printed.title}"
+        if own: return f"{papers()[paper].paper}: {self.printed.title}"
+        return f"{papers()[paper].cite.split(',')[0]}, Table {self.printed.number}: {self.printed.title}"
 
     def _printed_cell(self, row: str, column: str) -> dict:
         "What the paper prints in a cell, with the decimals and rounding that hold there."

@@ -188,7 +188,8 @@ def name_pattern(name: str) -> str:
     bare = in_one_form(bare_title(name))
     words = r"\s+".join(re.sub(r"[\\^$.*+?()\[\]{}|]", r"\\\g<0>", w) for w in bare.split())  # re.escape would escape what a browser must not
     if not words: return ""
-    return rf"(?:^|[^\p{{L}}\p{{N}}]){words}(?![\p{{L}}\p{{N}}])" if len(bare) > 3 else rf"^[^\p{{L}}\p{{N}}]*{words}[^\p{{L}}\p{{N}}]*$"
+    if len(bare) > 3: return rf"(?:^|[^\p{{L}}\p{{N}}]){words}(?![\p{{L}}\p{{N}}])"
+    return rf"^[^\p{{L}}\p{{N}}]*{words}[^\p{{L}}\p{{N}}]*$"
 
 def _as_python(pattern: str) -> str:
     return pattern.replace(r"[^\p{L}\p{N}]", r"[\W_]").replace(r"[\p{L}\p{N}]", r"[^\W_]")

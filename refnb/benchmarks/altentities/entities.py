@@ -55,7 +55,8 @@ def _from_row(row: Mapping[str, str]) -> dict:
 
 def _columns(heads: Sequence[str], where: str):
     "Refuse a first line that leaves something out, or says it twice."
-    known, do = (*PLAIN, "templates"), "known: " + ", ".join((*PLAIN, "templates", "section:…", "attribute:…")) + "; columns are divided by commas"
+    known = (*PLAIN, "templates")
+    do = "known: " + ", ".join((*PLAIN, "templates", "section:…", "attribute:…")) + "; columns are divided by commas"
     for bad in (h for h in heads if h not in known and not re.match("section:|attribute:.", h)):
         raise FormatError(f"unknown column {bad!r}", where, do)
     for h, n in Counter(heads).items():
@@ -129,7 +130,8 @@ def _infobox_text(e: Entity, longest: int = LONGEST - 1) -> str:
 
 def _unshown(e: Entity, shown: str|None, longest: int = LONGEST - 1) -> str:
     "The infobox and every section that people are not shown."
-    rest, box = "\n".join(t.strip() for h, t in e.sections.items() if _heading(h) != shown and t.strip()), _infobox_text(e, longest)
+    rest = "\n".join(t.strip() for h, t in e.sections.items() if _heading(h) != shown and t.strip())
+    box = _infobox_text(e, longest)
     more = _between_words(rest, max(0, longest - len(box) - 2))
     return f"{box}. {more}" if more else box
 
@@ -140,7 +142,8 @@ def shown_name(e: Entity, keep: bool = False) -> str:
     "Write a choice's name; `keep` its parentheses where both names would be equal without."
     name, artist = " ".join(e.name.split()), _value(e.attributes.get("artist", ""))
     if e.domain != "songs": return name if keep else bare_title(name)
-    return f"{name if keep else bare_title(name)} (by {artist})" if artist and not re.search(r" \(by .*\)$", name) else name
+    if artist and not re.search(r" \(by .*\)$", name): return f"{name if keep else bare_title(name)} (by {artist})"
+    return name
 
 def search_link(name: str, search: str = SEARCH) -> str:
     "Write a link, as HTML, where people find out about a song, given with its artist; `search` is a search's address."
@@ -193,7 +196,9 @@ WHY = {"infoboxes": "more than one infobox", "html": "HTML in its text", "none":
 def _texts(e: Entity) -> Iterable[str]: return (e.name, *e.sections.values(), *map(_value, e.attributes.values()))
 
 def _denier(words: Sequence[str]) -> re.Pattern|None:
-    return re.compile(r"(?<!\w)(?:" + "|".join(r"\s+".join(map(re.escape, w.split())) for w in sorted(words, key=len, reverse=True)) + r")(?!\w)", re.I) if words else None
+    if words:
+        return re.compile(r"(?<!\w)(?:" + "|".join(r"\s+".join(map(re.escape, w.split())) for w in sorted(words, key=len, reverse=True)) + r")(?!\w)", re.I)
+    return None
 
 def _is_food(e: Entity, f: Filters) -> bool:
     return any(_heading(t) in f.food for t in e.templates) or bool(section_text(e, "ingredients"))

@@ -46,7 +46,9 @@ def _batches(titles: Sequence[str], edits: int, order: Iterable[int],
     "Similar pairs, each at the turn of the longer title; the lower index first."
     from rapidfuzz.distance import Levenshtein
     if edits < 0: raise CallError(f"{edits} edits", "similar_titles", "say 0 or more")
-    index, lengths, rank, out = defaultdict(list), {len(t) for t in titles}, [(len(t), j) for j, t in enumerate(titles)], []
+    index, lengths = defaultdict(list), {len(t) for t in titles}
+    rank = [(len(t), j) for j, t in enumerate(titles)]
+    out = []
     for j, t in enumerate(titles):
         for i, (a, size) in enumerate(_pieces(len(t), edits)): index[len(t), i, t[a:a + size]].append(j)
     for j in order:

@@ -176,7 +176,9 @@ def _of_an_id(id: str, before: Collection[str], known: Collection[str]|None) -> 
     "What is wrong with a line's id, and what to do."
     if not id or id in before:
         return f"{id} stands twice" if id else "a line without an id", "keep one line for each expression"
-    return (f"{id} is none of the expressions that this sheet may ask about", "is it the sheet of another domain?") if known is not None and id not in known else None
+    if known is not None and id not in known:
+        return (f"{id} is none of the expressions that this sheet may ask about", "is it the sheet of another domain?")
+    return None
 
 def _judgement(said: str, kind: str, where: str) -> str:
     labels = _the_sheet(kind).labels

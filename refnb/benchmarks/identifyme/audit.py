@@ -363,7 +363,8 @@ def _cases(questions: Iterable[Question], entities: Mapping[str, str] = {}, near
     for q in questions: by[q.doc_key].append(q)
     names = {k: sorted({n for q in qs for n in (*_offered(q), _meant(q, entities.get(q.id, ""))) if n})
              for k, qs in by.items()}
-    pairs, likes = {k: (_close_pairs(v, alike), _part_pairs(v)) for k, v in names.items()}, {k: _likes(by[k], v) for k, v in names.items()}
+    pairs = {k: (_close_pairs(v, alike), _part_pairs(v)) for k, v in names.items()}
+    likes = {k: _likes(by[k], v) for k, v in names.items()}
     def one(q: Question) -> _Case:
         c = _Case(q, _offered(q), _meant(q, entities.get(q.id, "")), close=pairs[q.doc_key][0],
                   parts=pairs[q.doc_key][1], near=near)
@@ -407,7 +408,8 @@ class Counted:
     def wide(self) -> "pd.DataFrame":
         "A row per flag, a column per group of questions."
         def shown(n: int, of: int, questions: int) -> str:
-            return "–" if not of else f"{n:,} of {of:,}" if of < questions else f"{n:,} ({100*n/of:.1f} %)" if n else "0"
+            if not of: return "–"
+            return f"{n:,} of {of:,}" if of < questions else f"{n:,} ({100*n/of:.1f} %)" if n else "0"
         cells = [shown(*row) for row in self.df[["count", "of", "questions"]].itertuples(index=False)]
         return self.df.assign(shown=cells).pivot(index="title", columns="column", values="shown").reindex(index=self.df.title.unique(), columns=self.df.column.unique()).rename_axis(index=None, columns=None)
 

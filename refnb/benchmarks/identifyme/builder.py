@@ -57,7 +57,8 @@ class Rules(Record):
         for name in ("max_others", "none_share"):
             if not 0 <= getattr(self, name) <= 1:
                 return f"the rule {name} is {getattr(self, name)}, not a share from 0 to 1"
-        return "of the questions more would be test questions than there are" if self.test > self.most else "the rule options is 1: one option is no choice" if self.options == 1 else ""
+        if self.test > self.most: return "of the questions more would be test questions than there are"
+        return "the rule options is 1: one option is no choice" if self.options == 1 else ""
 
 RELEASED = Rules()
 PAPER = Rules(mode="paper", count="words", min_entities=2, distinct=True, possessive=False, max_fuzzy=74, min_net=0,
@@ -120,7 +121,8 @@ def tidied(d: Document, rules: Rules = RELEASED) -> Tidied:
     grow = (lambda s: _lengthened(s, flat)) if rules.possessive else (lambda s: s)
     made = sorted((sorted({grow(s): s for s in sorted(set(group))}.items()), called.get(home, ""), home)
                   for home, group in groups.items() if group)
-    names, labels = tuple(name for _, name, _ in made), {k: tuple(tuple(of[raw][j] for _, raw in c) for c, _, _ in made) for j, k in enumerate(d.labels)}
+    names = tuple(name for _, name, _ in made)
+    labels = {k: tuple(tuple(of[raw][j] for _, raw in c) for c, _, _ in made) for j, k in enumerate(d.labels)}
     clusters = tuple(tuple(s for s, _ in c) for c, _, _ in made)
     return Tidied(Document(d.doc_key, sentences, clusters, _distinct(names, made) if rules.distinct else names, labels, d.meta), [home for *_, home in made])
 
@@ -270,7 +272,9 @@ def _reason(story: Story, rules: Rules) -> str:
     if (k := sum(map(bool, d.names))) < rules.min_entities:
         return f"{k} named clusters, fewer than {rules.min_entities}"
     others = sum(len(c) for i, c in enumerate(d.clusters) if not (d.names and d.names[i]))/len(story.words)
-    return f"{100*others:.1f} % of the mentions have no named entity, more than {100*rules.max_others:g} %" if others > rules.max_others else ""
+    if others > rules.max_others:
+        return f"{100*others:.1f} % of the mentions have no named entity, more than {100*rules.max_others:g} %"
+    return ""
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #03a4e1c3
 class Pool(NamedTuple):

@@ -44,7 +44,8 @@ NARRATOR = "Narrator"
 def _phrases_of(p: _Profile, longest: int = 60, narrator: float = 0.8) -> list[str]:
     "What a cluster could be called."
     ranked = [w for w, _ in p.words.most_common()]
-    names, nominals = [w for w in ranked if p.kind[w] == "PROP"], [w for w in ranked if p.kind[w] != "PROP" and len(w) <= longest]
+    names = [w for w in ranked if p.kind[w] == "PROP"]
+    nominals = [w for w in ranked if p.kind[w] != "PROP" and len(w) <= longest]
     teller = p.first_person >= narrator
     return names + ([NARRATOR] if teller else []) + nominals + ([NARRATOR] if p.first_person > 0 and not (teller or names or nominals) else [])
 

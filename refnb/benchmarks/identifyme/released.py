@@ -245,7 +245,8 @@ def rebuilt(s: Settings|None = None, mode: str = "released", corpora: Sequence[s
     names, `released` as the code does or `paper` as the text says, with single rules changed."""
     s = s or load_settings()
     corpora = [c for c in DATASETS if c in corpora] or ["LitBank", *(["FantasyCoref"] if corpus_is_here("FantasyCoref", s) else [])]
-    rows, full, docs = max((answer_rows(f.key, s) for f in files_of("identifyme-answers")), key=len), {}, named_documents("LitBank", s)
+    rows = max((answer_rows(f.key, s) for f in files_of("identifyme-answers")), key=len)
+    full, docs = {}, named_documents("LitBank", s)
     if "FantasyCoref" in corpora:  # its half of the generators' streams begins where LitBank's ends
         full = lists_of_names(build_identifyme(docs, known=_released_known(docs, rows, s)), rows)
         docs += named_documents("FantasyCoref", s, full)

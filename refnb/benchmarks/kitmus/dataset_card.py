@@ -50,7 +50,8 @@ def _markdown(c: Counted, made: str, licence: str) -> str:
     head = "---\nlanguage: [en]\npretty_name: KITMUS texts made by refnb\nconfigs:\n" + "".join(f"  - config_name: {v}-{n}\n    data_files:\n{files(v, n)}" for v, n in configs) + "---\n"
     rows = "\n".join(f"| {v} | {n} | {s} | {k:,} | {t:,} | {names:,} | {jobs} |"
                      for v, n, s, k, t, names, jobs in c.rows)
-    total, said = sum(c.pronouns.values()), lambda counter, keys: ", ".join(f"{to_md(k)} {counter[k]:,} ({100*counter[k]/max(sum(counter.values()), 1):.1f} %)" for k in keys)
+    total = sum(c.pronouns.values())
+    said = lambda counter, keys: ", ".join(f"{to_md(k)} {counter[k]:,} ({100*counter[k]/max(sum(counter.values()), 1):.1f} %)" for k in keys)
     places = "\n".join(f"* {n} names: " + ", ".join(f"{p}. {c.positions[n, p]:,}" for p in range(1, n + 1))
                        for n in sorted({n for n, _ in c.positions}))
     return head + f"""# KITMUS texts

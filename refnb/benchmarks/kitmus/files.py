@@ -62,7 +62,8 @@ def text_of(sentences: tuple[Sentence, ...], shown: list[tuple[str, bool]]|None 
     """Join the sentences of a scope to one text, as people read it; `shown` is what is shown of them, where that is
     known already."""
     shown = shown or [_shown(s) for s in sentences]
-    return " ".join([t for t, _ in shown]) if all([ok for _, ok in shown]) else _detokenise(w for s in sentences for w in s)
+    if all([ok for _, ok in shown]): return " ".join([t for t, _ in shown])
+    return _detokenise(w for s in sentences for w in s)
 
 # %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #901749b0
 @lru_cache(maxsize=1 << 17)

@@ -187,7 +187,8 @@ def _bodies(reply: str) -> Iterable[str]:
     "What could be a JSON object: the insides of fences, and from the first line that opens one to the last that closes one."
     yield from _FENCE.findall(reply)
     lines = _FENCE.sub("", reply).split("\n")
-    first, last = [i for i, l in enumerate(lines) if l.lstrip().startswith("{")], [i for i, l in enumerate(lines) if l.rstrip().endswith("}")]
+    first = [i for i, l in enumerate(lines) if l.lstrip().startswith("{")]
+    last = [i for i, l in enumerate(lines) if l.rstrip().endswith("}")]
     if first and last: yield "\n".join(lines[first[0]:last[-1] + 1])
 
 def _keyed(reply: str) -> list[tuple[str, str]]:

@@ -60,7 +60,9 @@ class Patience(Record):
 
     def fault(self) -> str:
         if self.tries < 1: return "patience: at least one try"
-        return "patience: a time or a size is negative" if min(self.first, self.longest, self.after, self.total, self.connect, self.reply, self.quiet, self.grace, self.room) < 0 else ""
+        if min(self.first, self.longest, self.after, self.total, self.connect, self.reply, self.quiet, self.grace, self.room) < 0:
+            return "patience: a time or a size is negative"
+        return ""
 
 # %% ../../../nbs/models/language/01_language_models.ipynb #a0d2f071
 Message = Literal["chat", "raw"]

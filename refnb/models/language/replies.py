@@ -214,7 +214,9 @@ def _kept(row: tuple) -> Kept|None:
     "A row as a record; None where it is damaged."
     key, finish, reply, ask, at, crc = row
     try:
-        return Kept(key, msgspec.json.decode(reply, type=Reply), msgspec.json.decode(ask, type=Ask|None), at) if _crc(key, finish, reply, ask, at) == crc else None
+        if _crc(key, finish, reply, ask, at) == crc:
+            return Kept(key, msgspec.json.decode(reply, type=Reply), msgspec.json.decode(ask, type=Ask|None), at)
+        return None
     except (TypeError, AttributeError): return None  # a flipped bit can turn a text into a number
     except msgspec.MsgspecError as e:
         raise FormatError(f"a reply was kept by another version of refnb ({e})", f"{FILE}, key {key}",

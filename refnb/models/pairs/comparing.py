@@ -306,7 +306,8 @@ def cross_validated(rows: dict[str, Rows], targets: dict[str, Sequence[str]], wi
     `targets` is what must stay together, for each expression; `without` are features that are left out."""
     if folds < 2: raise CallError(f"{folds} folds", "folds", "say 2 or more")
     columns = [i for i, f in enumerate(FEATURES) if f not in without]
-    fold, got = {d: _hashed_folds(targets[d], folds) for d in rows}, {d: np.zeros(len(r.right)) for d, r in rows.items()}
+    fold = {d: _hashed_folds(targets[d], folds) for d in rows}
+    got = {d: np.zeros(len(r.right)) for d, r in rows.items()}
     for k in range(folds):
         xs, sizes, right = zip(*(_some(r, fold[d] != k, columns) for d, r in rows.items()), strict=True)
         w = _fitted(np.concatenate(xs), sum(sizes, []), sum(right, []))

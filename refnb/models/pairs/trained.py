@@ -111,7 +111,8 @@ def _length(unit: list[Question]) -> int: return max(len(o.name) + len(o.descrip
 
 def _sorted_in_windows(units: list, width: int) -> list:
     "Units of about one length together, among so many neighbours."
-    return [u for i in range(0, len(units), width) for u in sorted(units[i:i + width], key=_length)] if width > 1 else units
+    if width > 1: return [u for i in range(0, len(units), width) for u in sorted(units[i:i + width], key=_length)]
+    return units
 
 def _batches_of(questions: Sequence[Question], r: Recipe, kind: str) -> Callable[[int], list[list[Question]]]:
     "Questions in batches."
@@ -349,7 +350,9 @@ def train_system(
 def _sealed(folder: Path) -> TrainedSeal|None:
     "The seal of a training that is complete and whole; what is damaged is made again."
     try:
-        return seal if (folder/SEAL).exists() and weights_id(Weights(str(folder/WEIGHTS))) == (seal := read_seal(folder)).weights else None
+        if (folder/SEAL).exists() and weights_id(Weights(str(folder/WEIGHTS))) == (seal := read_seal(folder)).weights:
+            return seal
+        return None
     except OtherVersion: raise
     except (FormatError, DataError): return None
 

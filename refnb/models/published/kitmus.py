@@ -84,7 +84,8 @@ class PublishedLinks(BaseSystem):
             return f"stands for {len(runs)} systems; name one of them: {runs[0]}"
         found = [p for p in self.files if p.task == task.name]
         if not found: return f"the release has no predictions of {self.name} on {task.name}"
-        return "" if _is_here(found[0], task.settings) else "its released predictions are not here: refnb fetch kitmus-predictions"
+        if _is_here(found[0], task.settings): return ""
+        return "its released predictions are not here: refnb fetch kitmus-predictions"
     def answer(self, task: Task, items: Sequence[Question]) -> Iterator[Answer]:
         file = self.file(task)
         got = predictions(get(file, task.settings), texts_of(task), file.path)

@@ -105,7 +105,8 @@ def scores_on(system: str, task: str, questions: Sequence[Question], s: Settings
 def lacks_files(tasks: Iterable[str], s: Settings) -> str:
     "Say, for cells without a number, which files of the tasks that a table reads are missing; empty: they are here."
     lost = next((p for p in tasks if not task_is_here(p, s)), None)
-    return "" if lost is None else f"its files are not here: refnb fetch altentities{'-train' if lost.endswith('/train') else ''}"
+    if lost is None: return ""
+    return f"its files are not here: refnb fetch altentities{'-train' if lost.endswith('/train') else ''}"
 
 def as_written(domain: str, task: str, s: Settings) -> list[AltQuestion]:
     """Read the questions of a domain, in the paper's words, as the file of one of its tasks, or the sample, has them;
@@ -118,7 +119,8 @@ def as_written(domain: str, task: str, s: Settings) -> list[AltQuestion]:
 def questions_told(domain: str, task: str, setting: Setting, s: Settings) -> list[Question]:
     """Make what a column of one setting asks, in order: of a domain, in the paper's words, one of its tasks, or the
     sample. The setting is the task's, or what is told of the sample."""
-    return [x for q in as_written(domain, task, s) for x in questions_of(q, setting)] if task == SAMPLE_TASK else task_questions(task, s)
+    if task == SAMPLE_TASK: return [x for q in as_written(domain, task, s) for x in questions_of(q, setting)]
+    return task_questions(task, s)
 
 def note_files(report: Report, tasks: Iterable[str]):
     "Note the files of tasks as inputs of a table that was computed from questions."

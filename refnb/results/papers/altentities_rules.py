@@ -138,7 +138,8 @@ class Filter(Record):
         "What is wrong with the values, or nothing."
         if self.checked and self.checked not in _BREAKS:
             return f"field checked: unknown check {self.checked!r}; {nearest(self.checked, _BREAKS)}"
-        return "" if bool(self.checked) != bool(self.untold) else "field checked: say what is counted, or in field untold why nothing is"
+        if bool(self.checked) != bool(self.untold): return ""
+        return "field checked: say what is counted, or in field untold why nothing is"
 
 @cache
 def filters() -> tuple[Filter, ...]:

@@ -79,7 +79,9 @@ def _rows(ax: Axes, table: pd.DataFrame, states: pd.DataFrame, edges: list[float
 def along_the_book(gold: Document, predicted: Document, entities: int = 12, width: int = 0, title: str = "") -> Figure:
     """Draw what became of the mentions of the most frequent entities, so many rows, along the text, in stretches of
     `width` tokens; 0: a sixtieth of the text."""
-    along, table, states = by_position(gold, predicted, width), differences(gold, predicted).head(entities), mention_states(gold, predicted)
+    along = by_position(gold, predicted, width)
+    table = differences(gold, predicted).head(entities)
+    states = mention_states(gold, predicted)
     width = int(along.index[1]) if len(along) > 1 else width or _last(gold, predicted)
     edges = [*along.index, _last(gold, predicted)]
     tall = .36*len(table)
