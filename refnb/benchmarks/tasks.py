@@ -137,6 +137,7 @@ def _ids_of(inputs: str, shape: Shape) -> dict[str, str]:
     if shape == "choice" or len(files) <= 20: return {f.key: f.blob for f in files}
     return {inputs: hashlib.sha256("".join(f"{f.path} {f.blob}\n" for f in files).encode()).hexdigest()[:16]}
 
+# %% ../../nbs/benchmarks/00_tasks.ipynb #f7463241
 class Task:
     "What is run and scored at once: its name, its card, its questions or documents."
     def __init__(self, name: str, card: TaskCard, settings: Settings, given: list[Any]|None = None):

@@ -130,6 +130,7 @@ class _Reader:
         self.documents.append(_document(self.key or "", self.sentences, self.entities))
         self.key = None
 
+# %% ../../nbs/core/06_conllu.ipynb #f2f96054
 def _document(key: str, sentences: list[tuple[str, ...]], e: _Entities) -> Document:
     found = sorted((sorted(v), e.names[k]) for k, v in e.found.items() if v)
     clusters = tuple(tuple(s for s, _ in v) for v, _ in found)

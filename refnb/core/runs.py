@@ -115,6 +115,7 @@ class Seal(Record, omit_defaults=False):
     models: dict[str, int] = {} # versions that answered, where a server told them
     schema: int = SCHEMA    # of the files in the folder
 
+# %% ../../nbs/core/15_runs.ipynb #7727ad87
 class Run:
     """A run's folder. It holds no state but where it is and what it is: the folder, what run.json says, and the kind
     of record that is journalled."""

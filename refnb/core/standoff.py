@@ -69,6 +69,7 @@ class _Place:
         if span.end < span.start: raise FormatError(f"the mention {' '.join(cells)} ends before it starts", at)
         return span
 
+# %% ../../nbs/core/08_standoff.ipynb #558fec60
 def _mentions(ann: bytes, sentences: tuple, where: str) -> tuple[dict[str, _Mention], dict[str, str]]:
     "Mentions by their ids, and their entities' ids."
     place, later = _Place(sentences), []

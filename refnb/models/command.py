@@ -227,6 +227,7 @@ class CommandEntry(Record):
     window: int = 0          # tokens of the windows that a document is sent in, nominally; 0: it is sent whole
     version: str = ""        # yours: another one makes another run
 
+# %% ../../nbs/models/04_command.ipynb #2d3411a6
 class CommandSystem(BaseSystem):
     "A program that reads questions or documents, and writes answers."
     whole = "it is one program: start it on one machine"
@@ -300,6 +301,7 @@ class CommandSystem(BaseSystem):
             words += answer.words
         return _Proof(d.doc_key, tuple(clusters), words)
 
+# %% ../../nbs/models/04_command.ipynb #0063c2c2
 def _changed(name: str, e: CommandEntry, changed: Mapping[str, Any]) -> CommandEntry:
     "An entry with the settings that a program has: how long it may be silent, and windows."
     refuse_settings(name, {k: v for k, v in changed.items() if k not in ("patience", "window")})

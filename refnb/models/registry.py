@@ -93,6 +93,7 @@ def numbered(name: str) -> list[str]:
         raise FormatError(f"{name!r} stands for too many systems", do="number them below 1000")
     return [f"{before}{number}{after}" for number in range(int(first), int(last) + 1)]
 
+# %% ../../nbs/models/01_registry.ipynb #196fc933
 @cache
 def _registry(folder: str, stamps: tuple[tuple[str, int], ...]) -> Registry:
     found = Registry({}, {}, {}, {})

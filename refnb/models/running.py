@@ -69,6 +69,7 @@ def _fill(o: Opened, items: Sequence[Any], progress: Progress|None) -> list[Fail
         for said in o.system.answer(o.task, todo): to.add(said)
     return to.failures
 
+# %% ../../nbs/models/02_running.ipynb #e64f6832
 def tolerated(tolerate: float, task: Task, total: int) -> int:
     """Return how many of the `total` questions asked of a task may fail in a run that is complete; below 1, `tolerate`
     is a share of them."""

@@ -63,6 +63,7 @@ class System(Protocol):
 CHOICE: frozenset[Shape] = frozenset(["choice"])
 CLUSTERS: frozenset[Shape] = frozenset(["clusters"])
 
+# %% ../../nbs/models/00_systems.ipynb #abfcd5e3
 class BaseSystem:
     "What most systems share."
     name: str = ""
@@ -143,6 +144,7 @@ def _function_id(f: Callable) -> str:
         source = repr((code.co_code, constants, code.co_names)) if code else f"{type(f).__module__}.{type(f).__qualname__}"
     return hashlib.sha256(source.encode()).hexdigest()[:16]
 
+# %% ../../nbs/models/00_systems.ipynb #76b0f9ec
 class FunctionSystem(BaseSystem):
     "A Python function as a system."
     def __init__(self, f: Callable, name: str = "", title: str = "", shapes: frozenset[Shape] = CHOICE | CLUSTERS,

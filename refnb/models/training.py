@@ -147,12 +147,12 @@ def _groups(net: Any, r: Schedule, rates: Callable[[str], float]) -> list[dict[s
     return [{"params": groups[flat, rate], "weight_decay": 0. if flat else r.weight_decay, "rate": rate}
             for flat, rate in sorted(groups)]
 
+# %% ../../nbs/models/05_training.ipynb #ece8c217
 class _Loop:
     "Training under way."
     def __init__(self, net: Any, batches: Callable[[int], Sequence], loss: Callable[[Any], Any], r: Schedule,
                  folder: Path, held_out: Callable[[], float]|None = None, until: int = 0, every: float = 60.,
-                 keep: bool = True,
-                 say: Callable[[Entry], None]|None = None, size: Callable[[Any], float] = len,
+                 keep: bool = True, say: Callable[[Entry], None]|None = None, size: Callable[[Any], float] = len,
                  rates: Callable[[str], float] = _alike):
         accelerate, torch = need("accelerate", "models"), need("torch", "models")
         self.accelerator = accelerate.Accelerator()

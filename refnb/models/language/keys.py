@@ -127,6 +127,7 @@ class Secret:
         "Return words of an error without the key, also where a vendor quotes it half hidden."
         return re.sub(r"\bsk-[\w*.-]{6,}|(?i:bearer)\s+[\w*.~+/=-]{12,}", "[key]", self.hidden(text))
 
+# %% ../../../nbs/models/language/04_keys.ipynb #1267d6ee
 def secret_of(m: LanguageModel) -> Secret:
     "Read the key of a model's server from the environment."
     if not m.key: return Secret("")

@@ -38,6 +38,7 @@ class Decoding(Record):
         if not 0 <= self.temperature <= 2: return f"temperature: {self.temperature} is not between 0 and 2"
         return "" if 0 <= self.top_p <= 1 else f"top_p: {self.top_p} is not between 0 and 1"
 
+# %% ../../../nbs/models/language/01_language_models.ipynb #0b3d88df
 class Rate(Record):
     "What a server allows in a minute; 0: no limit is known."
     requests: int = 0

@@ -205,6 +205,7 @@ class _Unpacking:
         if self.left < 0: raise _TooLarge(f"the reply is longer than {self.most:,} bytes; patience.room allows more")
         return data
 
+# %% ../../../nbs/models/language/06_servers.ipynb #35517587
 def _guarded(http: Any, carrier: Any, patience: Patience) -> Any:
     "What carries requests, with a guard on what comes back."
     class Watched(http.AsyncByteStream):
@@ -274,6 +275,7 @@ class Heard(NamedTuple):
     said: Reply|Fault # the reply as it was read, or why there is none
     raw: bytes = b""  # the reply as it came, without the key
 
+# %% ../../../nbs/models/language/06_servers.ipynb #0637a0c6
 class Line:
     "The way to a server; it is opened at the first request."
     def __init__(self, m: LanguageModel, patience: Patience, concurrency: int = 8, transport: Any = None):
@@ -424,6 +426,7 @@ class _Got(NamedTuple):
     doubtful: bool = False # a failure that may be the server's alone
     served: bool = False   # paid for before, or by another
 
+# %% ../../../nbs/models/language/06_servers.ipynb #5bd0e7fc
 class _Asking:
     "What the workers share."
     def __init__(self, asks: Iterable[Ask], m: LanguageModel, store: Replies,

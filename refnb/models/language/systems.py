@@ -181,6 +181,7 @@ class LanguageModelSystem(BaseSystem):
 
 _ONE_BY_ONE = "run the same command without --batch: it asks only these"
 
+# %% ../../../nbs/models/language/12_systems.ipynb #214ecae7
 def _waits(folder: Path, trouble: Sequence[str]) -> str:
     "What batches are under way, in words."
     under = [f"{j.status or j.state}, {j.answered:,} of {j.asks:,}" for j in jobs(folder) if j.state != "done"]
@@ -224,6 +225,7 @@ class _Loop(threading.Thread):
             except RuntimeError: pass  # the loop has just closed
         self.join()
 
+# %% ../../../nbs/models/language/12_systems.ipynb #23374edb
 def _stream(system: LanguageModelSystem, asks: Iterator[Ask], store: Replies) -> Iterator[tuple[Ask, Reply]]:
     "Yield replies as they come; the summary is left with the system."
     thread = _Loop(system, asks, store)

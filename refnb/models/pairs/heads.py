@@ -342,6 +342,7 @@ class TrainedSeal(Record, omit_defaults=False):
 
 SEAL, WEIGHTS, _SCHEMA = "seal.json", "weights", 1
 
+# %% ../../../nbs/models/pairs/03_heads.ipynb #fe5dd08e
 def read_seal(folder: str|Path) -> TrainedSeal:
     "Read what was trained, and on what, from the folder that training left."
     path = Path(folder)/SEAL

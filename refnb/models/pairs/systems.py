@@ -101,6 +101,7 @@ class PairSystem(BaseSystem):
             self.loaded = _loaded_of(x, task.settings.offline)
         yield from _pair_answers(x, task.name, items, task.questions, task.settings, self.loaded)
 
+# %% ../../../nbs/models/pairs/06_systems.ipynb #bb330729
 def _usual_model(base: str, entry: Entry) -> PairModel|None:
     "The record of a model with weights, as its entry says."
     if base in WEIGHTLESS or base == COMPARING: return None

@@ -56,6 +56,7 @@ class PublishedClusterSystem(BaseSystem):
         for _, p in pair(list(items), parse_jsonlines(get(file, task.settings), Path(file).name)):
             yield ClusterAnswer(p.doc_key, p.clusters)
 
+# %% ../../../nbs/models/published/01_clusters.ipynb #3df5b97f
 def _set_of(file: str) -> str:
     "The set of upstream files to fetch."
     return next(n for n in ("bookcoref", "bookcoref-large") if upstream_files()[file] in files_of(n))

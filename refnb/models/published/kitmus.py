@@ -92,6 +92,7 @@ class PublishedLinks(BaseSystem):
         for q in items: yield Answer(q.id, got.said[q.id])
     def write_summary(self, run: Run, task: Task) -> Path: return write_link_summary(run, task)
 
+# %% ../../../nbs/models/published/02_kitmus.ipynb #aa473c99
 def make_published_kitmus(entry: Entry, changed: Mapping[str, Any], s: Settings) -> System:
     "Make a system of an entry, for the registry."
     refuse_settings(entry.name, changed)
