@@ -874,6 +874,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                           'refnb/benchmarks/kitmus/dataset_card.py'),
                                                       'refnb.benchmarks.kitmus.dataset_card._record': ( 'benchmarks/kitmus/dataset_card.html#_record',
                                                                                                         'refnb/benchmarks/kitmus/dataset_card.py'),
+                                                      'refnb.benchmarks.kitmus.dataset_card._shares': ( 'benchmarks/kitmus/dataset_card.html#_shares',
+                                                                                                        'refnb/benchmarks/kitmus/dataset_card.py'),
                                                       'refnb.benchmarks.kitmus.dataset_card.export_dataset': ( 'benchmarks/kitmus/dataset_card.html#export_dataset',
                                                                                                                'refnb/benchmarks/kitmus/dataset_card.py')},
             'refnb.benchmarks.kitmus.files': { 'refnb.benchmarks.kitmus.files._Ready': ( 'benchmarks/kitmus/files.html#_ready',

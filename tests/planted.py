@@ -37,7 +37,7 @@ PLANTED = [
     # data
     Planted("a blob id is not compared", UPSTREAM, "    if _blob_id(data) != f.blob: raise _quarantine", "    if False: raise _quarantine", "test_upstream.py", "f45_a_changed"),
     Planted("YAML makes objects", FILES, "    return getattr(yaml, \"CSafeLoader\", yaml.SafeLoader)", "    return yaml.UnsafeLoader", "test_formats.py", "f54"),
-    Planted("YAML aliases are followed", FILES, "        if isinstance(e, yaml.AliasEvent): raise", "        if False: raise", "test_formats.py", "f54"),
+    Planted("YAML aliases are followed", FILES, "        if isinstance(e, yaml.AliasEvent):", "        if False:", "test_formats.py", "f54"),
     Planted("remote code is allowed", "models/language/local.py", "\"trust_remote_code\": False}", "\"trust_remote_code\": True}", "test_local_models.py", "f80"),
     Planted("remote code is allowed to encoders", "models/pairs/encoders.py", "\"trust_remote_code\": False}", "\"trust_remote_code\": True}", "test_local_models.py", "f80"),
     # keys
@@ -83,7 +83,7 @@ PLANTED = [
     Planted("words are not compared", "core/documents.py", "    if a == b: return \"\"\n    places", "    return \"\"\n    places", COREF, "f69"),
     Planted("a span has no bound", "metrics/coref.py", "    if len(ends) and not 0 <= ends.min() <= ends.max() < LONGEST:", "    if False:", COREF, "f69"),
     Planted("an index may be chosen twice", TYPES, "if len(set(self.chosen)) < len(self.chosen):", "if False:", READERS, "f69"),
-    Planted("doubled mentions are not told", "metrics/coref_scores.py", "pairs.extra, dict.fromkeys(doubled))", "pairs.extra, {})", COREF, "f48"),
+    Planted("doubled mentions are not told", "metrics/coref_scores.py", "dict.fromkeys(doubled))", "{})", COREF, "f48"),
     Planted("one of several runs is taken", RUNS, "    if len(found) > 1: raise several_runs(found, str(runs))\n", "", READERS, "f70"),
     Planted("one of several summaries is taken", RUNS, "                if len(usual) > 1: raise several_runs(usual, str(place))\n", "", RUN, "f70"),
     # readers

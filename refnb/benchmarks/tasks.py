@@ -176,7 +176,8 @@ class Task:
         if self.given is not None: return self.given
         make = named_object(self.card.make, _card_path(self.whole, self.settings))
         takes = inspect.signature(make).parameters
-        said = {k: self.whole for k in ("task", "part") if k in takes} | {k: v for k, v in self.fields.items() if k in takes}
+        said = ({k: self.whole for k in ("task", "part") if k in takes}
+                | {k: v for k, v in self.fields.items() if k in takes})
         made = make(self.settings, **said)
         return _drawn(made, self.drawn) if self.drawn else made
 

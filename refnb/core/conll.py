@@ -79,7 +79,8 @@ class _Reader:
             raise FormatError(f"document {self.key!r} has no `#end document` before the next begins", self.at(n))
         self.key = key = _key(line, self.at(n))
         if key in self.lines:
-            raise FormatError(f"document {key!r} stands in this file for the second time, first in line {self.lines[key]}", self.at(n))
+            raise FormatError(f"document {key!r} stands in this file for the second time, first in line "
+                              f"{self.lines[key]}", self.at(n))
         self.lines[key], self.mentions, self.token = n, _Mentions(), 0
         self.sentences: list[tuple[str, ...]] = []
         self.words: list[str] = []
@@ -166,7 +167,8 @@ def _lines(d: Document, blank: str) -> Iterable[str]:
     yield begin
     for sentence in d.sentences:
         for i, word in enumerate(sentence):
-            yield "\t".join((name, str(int(part)), str(i), _written(word, blank, f"{d.doc_key}, token {token}"), *"-------", cells.get(token, "-")))
+            yield "\t".join((name, str(int(part)), str(i), _written(word, blank, f"{d.doc_key}, token {token}"),
+                             *"-------", cells.get(token, "-")))
             token += 1
         yield ""
     yield "#end document"

@@ -32,7 +32,8 @@ _PART = re.compile(r"(.+)\[(\d{1,9})/(\d{1,9})\]")
 def _brackets(value: str, where: str) -> list[str]:
     "The brackets of a value."
     found, at = [], 0
-    while m := _BRACKET.match(value, at):  # from end to end, and not `findall`: that looks for a bracket from each letter on
+    # from end to end, and not `findall`: that looks for a bracket from each letter on
+    while m := _BRACKET.match(value, at):
         found.append(m[0])
         at = m.end()
     if not found or at < len(value):
@@ -218,7 +219,8 @@ def _cells(d: Document, id: list[str], named: bool) -> dict[int, str]:
     starts, ends, opened, kinds = defaultdict(list), defaultdict(list), defaultdict(list), d.labels.get("type")
     for e, cluster in enumerate(d.clusters):
         for i, s in enumerate(cluster):
-            tail = "-".join(["", _escaped(kinds[e][i]) if kinds else "", "1"] + [_escaped(d.names[e]) if d.names else ""]*named)
+            tail = "-".join(["", _escaped(kinds[e][i]) if kinds else "",
+                             "1"] + [_escaped(d.names[e]) if d.names else ""]*named)
             starts[s.start].append((s, e, f"({id[e]}{tail}"))
             if s.end > s.start: ends[s.end].append((s, e, f"{id[e]})"))
     out, text = {}, lambda mentions: "".join(t for _, _, t in mentions)

@@ -85,7 +85,8 @@ def litbank(split: str = "", s: Settings|None = None, fold: int = 0) -> list[Doc
     s = s or load_settings()
     _split("litbank", split)
     coref = "dbamman/litbank/coref"
-    names = _ids(split, fold, s) if split else sorted(Path(k).stem for k in registry() if k.startswith(f"{coref}/conll/"))
+    names = (_ids(split, fold, s) if split
+             else sorted(Path(k).stem for k in registry() if k.startswith(f"{coref}/conll/")))
     return [_litbank_story(n, get(f"{coref}/conll/{n}.conll", s), get(f"{coref}/tsv/{n}.ann", s)) for n in names]
 
 @lru_cache(maxsize=100)  # a table that compares corpora reads a split, then all

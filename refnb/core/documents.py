@@ -58,14 +58,16 @@ class Document(Record):
 # %% ../../nbs/core/01_documents.ipynb #3bd7b559
 def _same_word(a: str, b: str) -> bool:
     "Whether two tokens are one word but for case and Unicode form; `[UNK]` stands for any that a tokenizer lost."
-    return a == b or "[UNK]" in (a, b) or unicodedata.normalize("NFKC", a).casefold() == unicodedata.normalize("NFKC", b).casefold()
+    return (a == b or "[UNK]" in (a, b)
+            or unicodedata.normalize("NFKC", a).casefold() == unicodedata.normalize("NFKC", b).casefold())
 
 def other_words(a: Sequence[str], b: Sequence[str]) -> str:
     """Say how two texts of one length differ, or "": an index into one would mean another word in the other."""
     if a == b: return ""
     places = [i for i, (x, y) in enumerate(zip(a, b, strict=True)) if x != y and not _same_word(x, y)]
     if places:
-        return f"{len(places):,} of {len(a):,} words differ, the first is {b[places[0]]!r} where gold has {a[places[0]]!r} (token {places[0]})"
+        return (f"{len(places):,} of {len(a):,} words differ, the first is {b[places[0]]!r} where gold has "
+                f"{a[places[0]]!r} (token {places[0]})")
     return ""
 
 LONGEST = 1 << 31  # tokens of a text: metrics keep a span in 64 bits, and a larger index would be another mention
@@ -110,7 +112,8 @@ def _safe(text: str, limit: int = 40) -> str: return html.escape(plain(text, lim
 
 # %% ../../nbs/core/01_documents.ipynb #cf0e20d9
 INK, PALE = "#1b1b1b", "#dddddd"
-_COLORS = ("#77aadd", "#ee8866", "#eedd88", "#ffaabb", "#99ddff", "#44bb99", "#bbcc33", "#aaaa00")  # Paul Tol's "light" scheme: the colour-blind tell them apart
+# Paul Tol's "light" scheme: the colour-blind tell them apart
+_COLORS = ("#77aadd", "#ee8866", "#eedd88", "#ffaabb", "#99ddff", "#44bb99", "#bbcc33", "#aaaa00")
 _PALER = ("#bbccee", "#ffcccc", "#eeeebb", "#cceeff", "#ccddaa")  # his "pale" scheme, for the many that follow
 _DEEPEST, MOST = 6, 120
 
@@ -184,7 +187,8 @@ def _tag(p: Piece, height: int) -> str:
     b = p.box
     torn = ("border-left:0;" if p.start > p.box.start else "") + ("border-right:0;" if p.end < p.box.end else "")
     title = f' title="{_safe(b.title, 60)}"' if b.title else ""
-    return f'<span{title} style="background:{b.color};color:{INK};border:{b.border} {INK};{torn}border-radius:3px;padding:{1 + 3*height}px 2px">'
+    return (f'<span{title} style="background:{b.color};color:{INK};border:{b.border} '
+            f'{INK};{torn}border-radius:3px;padding:{1 + 3*height}px 2px">')
 
 def _end(p: Piece, stop: int) -> str:
     "The end of a piece, with its label where the box ends."
@@ -311,7 +315,8 @@ def _largest(v: _Sight, n: int) -> list[tuple[int, str, int, Span, Span, str]]:
     for i in nlargest(n, range(len(v.doc.clusters)), key=lambda i: (len(v.doc.clusters[i]), -i)):
         if not (c := v.doc.clusters[i]): continue
         phrases = dict.fromkeys(_phrase(v, s) for s in nsmallest(40, c))
-        rows.append((i, plain(name_of(v.doc, i), 40), len(c), min(c), max(c), plain(" · ".join(list(phrases)[:4]), 120)))
+        rows.append((i, plain(name_of(v.doc, i), 40), len(c), min(c), max(c),
+                     plain(" · ".join(list(phrases)[:4]), 120)))
     return rows
 
 def _table(v: _Sight, n: int) -> Look:
@@ -329,7 +334,8 @@ def _table(v: _Sight, n: int) -> Look:
 # %% ../../nbs/core/01_documents.ipynb #2a6ec3f7
 def _summary(d: Document) -> str:
     text = f"{d.size:,} tokens" if d.sentences else "without text"
-    return f"Document('{plain(d.doc_key, 80)}', {text}, {len(d.clusters):,} clusters, {sum(map(len, d.clusters)):,} mentions)"
+    return (f"Document('{plain(d.doc_key, 80)}', {text}, {len(d.clusters):,} clusters, {sum(map(len, d.clusters)):,} "
+            f"mentions)")
 
 def _page(d: Document) -> str:
     "Sizes, the text at the first mentions, the largest clusters."
@@ -433,5 +439,6 @@ def named(d: Document) -> Document:
     for i, c in enumerate(d.clusters):
         if names[i] or not c or not d.sentences: continue
         phrases = _by_count(_phrase(v, s) for s in sorted(c))
-        names[i] = next((p for p in phrases if _proper(p)), None) or next((p for p in phrases if p.lower() not in PRONOUNS), phrases[0])
+        names[i] = (next((p for p in phrases if _proper(p)), None)
+                    or next((p for p in phrases if p.lower() not in PRONOUNS), phrases[0]))
     return d.changed(names=tuple(names))

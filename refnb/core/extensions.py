@@ -78,4 +78,5 @@ def load_entry_point(point: Any) -> Any:
     try: return point.load()
     except Exception as e:
         package = point.dist.name if point.dist else point.value
-        raise DataError(f"cannot be loaded: {type(e).__name__}: {e}", f"{point.name}, offered by the package {package}", "reinstall or remove that package") from e
+        raise DataError(f"cannot be loaded: {type(e).__name__}: {e}", f"{point.name}, offered by the package {package}",
+                        "reinstall or remove that package") from e

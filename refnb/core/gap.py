@@ -37,7 +37,8 @@ class GapRow(Record):
         for field, (name, at) in self.mentions.items():
             if not name.strip(): return f"row {self.id!r}, field {field}: empty"
             if at < 0 or self.text and self.text[at:at + len(name)] != name:
-                return f"row {self.id!r}, field {field}-offset: {name!r} does not stand at {at}" + (_why(self.text, name, at) if at >= 0 else "")
+                return (f"row {self.id!r}, field {field}-offset: {name!r} does not stand at {at}"
+                        + (_why(self.text, name, at) if at >= 0 else ""))
         return "" if self.id else "field ID: empty"
 
 def _why(text: str, name: str, at: int) -> str:

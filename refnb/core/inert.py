@@ -43,7 +43,8 @@ _FORMULA = re.compile(r"(?!-?\d+(?:\.\d+)?\Z)[=+\-@\t\r\n'＝＋－＠]")
 def csv_line(cells: Iterable[object]) -> str:
     "Write a line of a CSV file in which no cell is a formula."
     out = io.StringIO()
-    csv.writer(out).writerow([f"'{x}" if _FORMULA.match(x) else x for x in map(str, cells)])  # its own line end, \r\n, has both \r and \n quoted
+    # its own line end, \r\n, has both \r and \n quoted
+    csv.writer(out).writerow([f"'{x}" if _FORMULA.match(x) else x for x in map(str, cells)])
     return out.getvalue()[:-2] + "\n"
 
 def as_written(cell: str) -> str:

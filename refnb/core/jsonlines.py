@@ -75,7 +75,8 @@ def _named(characters: list|dict|None) -> list[tuple[str, tuple[Span, ...]]]:
 def _names(pairs: list, clusters: Clusters) -> tuple[str, ...]:
     "One name per cluster, or none at all."
     for kept in (pairs, [p for p in pairs if p[1]]):
-        same = len(kept) == len(clusters) and all(m == c or sorted(m) == sorted(c) for (_, m), c in zip(kept, clusters, strict=True))
+        same = (len(kept) == len(clusters)
+                and all(m == c or sorted(m) == sorted(c) for (_, m), c in zip(kept, clusters, strict=True)))
         if same: return tuple(name for name, _ in kept) if any(name for name, _ in kept) else ()
     return ()
 
@@ -261,7 +262,8 @@ def parse_jsonlines(data: bytes, where: str = "",
 def _fields(d: Document) -> dict:
     "What a line holds: everything but labels."
     key = {k: d.meta[k] for k in ("gutenberg_key",) if k in d.meta}
-    people = {"characters": [{"name": n, "mentions": c} for n, c in zip(d.names, d.clusters, strict=True)]} if d.names else {}
+    people = ({"characters": [{"name": n, "mentions": c} for n, c in zip(d.names, d.clusters, strict=True)]} if d.names
+              else {})
     return {"doc_key": d.doc_key} | key | {"sentences": d.sentences, "clusters": d.clusters} | people
 
 def _ready(docs: Iterable[Document]) -> list[Document]:

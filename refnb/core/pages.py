@@ -19,7 +19,8 @@ from .files import CANARY, once, at_line, utf8
 def page_policy(**inside: str) -> str:
     "Forbid a page to load or send anything; only this text of `style` and `script` counts."
     own = {k: f"'sha256-{b64encode(hashlib.sha256(text.encode()).digest()).decode()}'" for k, text in inside.items()}
-    return "; ".join(["default-src 'none'", *(f"{k}-src {v}" for k, v in own.items()), "img-src data:", "base-uri 'none'", "form-action 'none'"])
+    return "; ".join(["default-src 'none'", *(f"{k}-src {v}" for k, v in own.items()), "img-src data:",
+                      "base-uri 'none'", "form-action 'none'"])
 
 def page_data(told: Any) -> str:
     "Write what a page's script reads as JSON: in ASCII, without `<`, so that no text can end the script."

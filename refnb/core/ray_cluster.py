@@ -24,7 +24,8 @@ def _reach(address: str):
         try: socket.create_connection((host, int(port)), 5).close()
         except OSError as e:
             raise DataError(f"no Ray cluster: {(e.strerror or str(e)).lower()}", address, _START) from None
-    if os.environ.get("RAY_AUTH_TOKEN") or os.environ.get("RAY_AUTH_TOKEN_PATH") or (Path.home()/".ray"/"auth_token").is_file():
+    if (os.environ.get("RAY_AUTH_TOKEN") or os.environ.get("RAY_AUTH_TOKEN_PATH")
+           or (Path.home()/".ray"/"auth_token").is_file()):
         os.environ.setdefault("RAY_AUTH_MODE", "token")
 
 @contextmanager

@@ -28,7 +28,8 @@ def format_of(data: bytes) -> str:
     if line.startswith(b"#begin document"): return "conll"
     if re.match(rb'\{(\s*"doc\w*"\s*:\s*"[^"]*"\s*,)*\s*"sentences"\s*:\s*\[\s*\{', head): return "corenlp"
     if line[:1] in (b"{", b"["): return "jsonl"
-    if re.match(rb"# ?(global\.Entity|newdoc|newpar|sent_id|text|global\.columns)\b", line) or re.match(rb"\d+\t([^\t]*\t){8}[^\t]*$", line):
+    if (re.match(rb"# ?(global\.Entity|newdoc|newpar|sent_id|text|global\.columns)\b", line)
+           or re.match(rb"\d+\t([^\t]*\t){8}[^\t]*$", line)):
         return "conllu"
     if line.startswith(b"ID\tText\t"): return "gap"
     if line.startswith((b"COREF\tstart_token", b"paragraph_ID\t")): return "booknlp"
@@ -78,7 +79,9 @@ def read_documents(
     return _PARSERS[form](data, str(path), **how) if form in _PARSERS else _STANDOFF[form](Path(path))
 
 # %% ../../nbs/core/09_reading.ipynb #6fd1cd2d
-_WRITERS: dict[str, Callable[[Iterable[Document]], str]] = {"conll": conll_text, "v4_gold_conll": conll_text, "jsonl": jsonlines_text, "jsonlines": jsonlines_text, "conllu": conllu_text}
+_WRITERS: dict[str, Callable[[Iterable[Document]], str]] = {"conll": conll_text, "v4_gold_conll": conll_text,
+                                                            "jsonl": jsonlines_text, "jsonlines": jsonlines_text,
+                                                            "conllu": conllu_text}
 
 def write_documents(
     path: str|Path,           # where; the ending names the format

@@ -129,7 +129,8 @@ class Run:
     def journal(self) -> Path: return self.folder/"answers.jsonl"
     @property
     def questions_path(self) -> Path:
-        return self.folder.parents[safe_path(self.info.system).count("/") + 1]/"questions.jsonl"  # beside all runs on them; only where they are no known task's
+        # beside all runs on them; only where they are no known task's
+        return self.folder.parents[safe_path(self.info.system).count("/") + 1]/"questions.jsonl"
 
     def answered(self) -> dict:
         "Good records by id, over the journal and all shards; nothing is changed on disk."
@@ -166,7 +167,8 @@ class Run:
         with alone(Path(f"{path}.lock"), "another process is writing this run", str(path)):
             if not shard and self.sealed: self._unseal_if_damaged()
             _mend(path, self.kind)
-            done = {k: v for k, v in self.answered().items() if not is_failure(v)}  # other shards' too; failures are asked again
+            # other shards' too; failures are asked again
+            done = {k: v for k, v in self.answered().items() if not is_failure(v)}
             writer = Writer(path, done, batch)
             try: yield writer
             finally: writer.flush()
@@ -472,7 +474,8 @@ def read_summary(path: str|Path, card: Card|None = None) -> Summary:
     if not card: return s
     made_for = s.info.data.get("questions")
     if (s.info.task, made_for) != (card.task, card.questions):
-        raise DataError(f"was made for {s.info.task} with questions {made_for}, not for {card.task} with {card.questions}", str(path), "make the summary again from its run")
+        raise DataError(f"was made for {s.info.task} with questions {made_for}, not for {card.task} with "
+                        f"{card.questions}", str(path), "make the summary again from its run")
     if s.signs: s = s.changed(credit=of_signs(s.signs, card.ids, str(path)), signs="")
     if strange := set(s.credit) - set(card.ids):
         raise DataError(f"holds {len(strange)} ids that the task does not have, one is {min(strange)}", str(path))

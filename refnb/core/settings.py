@@ -109,7 +109,8 @@ def load_settings(
     env, start = os.environ if env is None else env, Path(start).resolve()
     got = _section(packaged("settings.ini"), start)
     if ini := _nearest_ini(start):
-        beside = {k: _value(k, k, "settings.ini", ini.parent) for k in YOURS}  # your own folders stand beside your settings.ini
+        # your own folders stand beside your settings.ini
+        beside = {k: _value(k, k, "settings.ini", ini.parent) for k in YOURS}
         got |= beside | _section(ini, ini.parent)
     for name, text in env.items():
         if not name.startswith("REFNB_"): continue

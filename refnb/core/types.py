@@ -187,7 +187,8 @@ def _window(q: Question, width: int = 240) -> tuple[str, str, str]:
 def _page(q: Question) -> str:
     "The expression in its text, then the options."
     before, mention, after = map(html.escape, _window(q))
-    text = f"{before}<mark><b>{mention}</b></mark>{after}" if q.text else "<i>the release has no text for this question</i>"
+    text = (f"{before}<mark><b>{mention}</b></mark>{after}" if q.text
+            else "<i>the release has no text for this question</i>")
     items = [f"<b>{html.escape(o.name)}</b> ✓" if i in q.right else html.escape(o.name)
              for i, o in enumerate(q.options)]
     options = "".join(f"<li>{item}</li>" for item in items)

@@ -207,7 +207,8 @@ def _download(f: UpstreamFile, s: Settings, progress: Progress|None = None) -> b
         with FileLock(lock):
             try: return _from_cache(f, s) if path.is_file() else _fetch(f, path, s, progress)
             finally:
-                lock.unlink(missing_ok=True)  # while it is held: who waits for it sees that it is gone, and makes a new one
+                # while it is held: who waits for it sees that it is gone, and makes a new one
+                lock.unlink(missing_ok=True)
 
 def _fetch(f: UpstreamFile, path: Path, s: Settings, progress: Progress|None) -> bytes:
     "Download, check, and move into place."

@@ -30,7 +30,8 @@ def credit(q: Question, a: Answer) -> float:
 def _frame(ids: list, docs: list, options: list, credits: list, reasons: list,
            fields: Mapping[str, list]) -> "pd.DataFrame":
     "The table of outcomes from its columns."
-    return pd.DataFrame({"id": ids, "doc_key": docs, "options": options, "credit": credits, "reason": pd.array(reasons, dtype="object")} | dict(fields))
+    return pd.DataFrame({"id": ids, "doc_key": docs, "options": options, "credit": credits,
+                         "reason": pd.array(reasons, dtype="object")} | dict(fields))
 
 def _known(ids: Iterable[str], known: Iterable[str], where: str):
     "Refuse answers that belong to no question."

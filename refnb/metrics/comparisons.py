@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 from ..core.types import CallError, DataError
-from .uncertainty import _check, _codes, _counted, _draws, _interval, _numbers, _ordered, _resampled, _same_length, _totals
+from .uncertainty import _check, _codes, _counted, _draws, _interval, _numbers, _ordered, _resampled
+from .uncertainty import _same_length, _totals
 
 # %% ../../nbs/metrics/08_comparisons.ipynb #161f958e
 class Difference(NamedTuple):
@@ -148,6 +149,7 @@ def mcnemar(a_right: ArrayLike, b_right: ArrayLike, exact: bool|None = None) -> 
     n, least = only_a + only_b, min(only_a, only_b)
     if not (n < 25 if exact is None else exact):
         chi2 = max(0, abs(only_a - only_b) - 1)**2/n if n else 0.
-        return McNemar(only_a, only_b, chi2, math.erfc(math.sqrt(chi2/2))) # the tail of chi-square with 1 degree of freedom
+        # the tail of chi-square with 1 degree of freedom
+        return McNemar(only_a, only_b, chi2, math.erfc(math.sqrt(chi2/2)))
     from scipy.special import bdtr # late: half a second of CPU time to import
     return McNemar(only_a, only_b, float(least), min(1., float(2*bdtr(least, n, 0.5))))

@@ -74,7 +74,9 @@ def _once(f: Flat, duplicates: Duplicates, who: str = "predicted") -> Flat:
         raise DataError(f"{n} mentions of the {who} clusters stand twice, one is {example}",
                         do="remove them, or say how to count them with duplicates=official or released")
     if who == "predicted" and n > _TOLERATED:
-        raise DataError(f"{n} mentions of the predicted clusters stand twice, one is {example}", do=f"the official scorer refuses more than {_TOLERATED}: remove them, or say duplicates=released")
+        raise DataError(f"{n} mentions of the predicted clusters stand twice, one is {example}",
+                        do=f"the official scorer refuses more than {_TOLERATED}: remove them, or say "
+                           f"duplicates=released")
     return _without(f, again)
 
 # %% ../../nbs/metrics/01_coref.ipynb #0ba4835e
@@ -113,7 +115,8 @@ def _overlap(g: Flat, p: Flat) -> Cells:
     order = np.argsort(inside.keys, kind="stable")
     keys, labels = inside.keys[order], inside.labels[order]
     lo, hi = np.searchsorted(keys, g.keys, "left"), np.searchsorted(keys, g.keys, "right")
-    at = np.repeat(lo - np.concatenate([[0], np.cumsum(hi - lo)[:-1]]), hi - lo) + np.arange(int((hi - lo).sum())) if len(lo) else lo
+    at = (np.repeat(lo - np.concatenate([[0], np.cumsum(hi - lo)[:-1]]), hi - lo) + np.arange(int((hi - lo).sum()))
+          if len(lo) else lo)
     return _cells(np.repeat(g.labels, hi - lo), labels[at], len(p.sizes))
 
 def table(gold: Mentions, predicted: Mentions, singletons: bool = True, duplicates: Duplicates = "official") -> Table:
@@ -165,7 +168,8 @@ def _assign(rows: np.ndarray, columns: np.ndarray, weights: np.ndarray, shape: t
     if shape[0] > shape[1]: return _assign(columns, rows, weights, shape[::-1])
     if not len(weights): return np.zeros(0, np.int64)
     n, high = shape[0], 2*float(weights.max())
-    i, j = np.concatenate([rows, np.arange(n)]), np.concatenate([columns, shape[1] + np.arange(n)])  # the second part: nobody
+    # the second part: nobody
+    i, j = np.concatenate([rows, np.arange(n)]), np.concatenate([columns, shape[1] + np.arange(n)])
     costs = csr_array((np.concatenate([high - weights, np.full(n, high)]), (i, j)), shape=(n, shape[1] + n))
     one, other = min_weight_full_bipartite_matching(costs)
     real = other < shape[1]

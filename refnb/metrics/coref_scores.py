@@ -87,7 +87,9 @@ def _for_split(gold: list[Document], predicted: list[Document], length: int) -> 
     "Gold windows; predictions on whole books are refused with what to do instead."
     whole = {d.doc_key for d in gold} & {d.doc_key for d in predicted if f"_split{length}_S" not in d.doc_key}
     if whole and any(len(split_gold([d], length)) > 1 for d in gold if d.doc_key in whole):
-        raise DataError("the predictions are on whole books", f"document {min(whole)!r}", "setting split scores predictions that were made on windows; setting window cuts predictions on books")
+        raise DataError("the predictions are on whole books", f"document {min(whole)!r}",
+                        "setting split scores predictions that were made on windows; setting window cuts predictions "
+                        "on books")
     return split_gold(gold, length)
 
 # %% ../../nbs/metrics/03_coref_scores.ipynb #e473be17

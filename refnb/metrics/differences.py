@@ -12,7 +12,8 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from typing import TYPE_CHECKING, Literal, NamedTuple
 from ..core.types import CallError, DataError, Later, Span
-from ..core.documents import Box, Document, Look, PALE, as_span, boxed, bracketed, colors, name_of, plain, sentence_starts, window_tokens
+from ..core.documents import Box, Document, Look, PALE, as_span, boxed, bracketed, colors, name_of, plain
+from ..core.documents import sentence_starts, window_tokens
 from .coref import align
 if TYPE_CHECKING: import pandas as pd
 else: pd = Later("pandas")
@@ -163,7 +164,8 @@ def _place(d: Document, around: Span|tuple[int, int]|int, width: int, last: int)
 
 # %% ../../nbs/metrics/04_differences.ipynb #eeb8f49e
 def _legend() -> str:
-    cell = '<span style="background:{};color:#1b1b1b;border:{} #1b1b1b;border-radius:3px;padding:1px 4px;margin-right:.8em;white-space:nowrap">{}</span>'
+    cell = ('<span style="background:{};color:#1b1b1b;border:{} #1b1b1b;border-radius:3px;padding:1px '
+            '4px;margin-right:.8em;white-space:nowrap">{}</span>')
     return "".join(cell.format(PALE, _BORDERS[s], html.escape(SIGNS[s] + s)) for s in STATES)
 
 def _cells(d: Document, start: int, stop: int) -> list[tuple[int, int]]:
@@ -189,5 +191,6 @@ def side_by_side(gold: Document, predicted: Document, around: Span|tuple[int, in
     rows = [(window_tokens(text, a, b), a) for a, b in _cells(text, start, stop)]
     grid, plainly = _grid(rows, _sides(gold, m, start, stop))
     head = f"{plain(gold.doc_key, 80)}, tokens {start:,} to {stop - 1:,}"
-    page = f'<div style="opacity:.75;margin:.2em 0">{html.escape(head)}</div>{grid}<div style="margin-top:.6em">{_legend()}</div>'
+    page = (f'<div style="opacity:.75;margin:.2em 0">{html.escape(head)}</div>{grid}<div '
+            f'style="margin-top:.6em">{_legend()}</div>')
     return Look(f'<div style="max-width:75em">{page}</div>', f"{head}\n{plainly}")

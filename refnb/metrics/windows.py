@@ -113,7 +113,9 @@ def _same_text(g: Document, p: Document):
         raise DataError(f"gold has {g.size:,} tokens and the prediction {p.size:,}", f"document {g.doc_key!r}",
                         "they are of different texts, or one is a window of the other")
     if g.sentences and p.sentences and (told := other_words(g.tokens, p.tokens)):
-        raise DataError(told, f"document {g.doc_key!r}", "is it the prediction for another text? Without its sentences only the offsets of a JSONL file are read")
+        raise DataError(told, f"document {g.doc_key!r}",
+                        "is it the prediction for another text? Without its sentences only the offsets of a JSONL file "
+                        "are read")
     if g.sentences and not p.sentences and (over := [s for c in p.clusters for s in c if s[1] >= g.size]):
         raise DataError(f"predicted mention {list(over[0])} lies beyond the {g.size:,} tokens of gold",
                         f"document {g.doc_key!r}", "are these offsets of another text, or of subtokens?")

@@ -44,7 +44,8 @@ KINDS = {
 }
 _PROVIDERS = ("openai", "anthropic", "vllm", "local")
 # names that say all: prefix -> module:function of the rest of the name
-_PREFIXES = {f"{p}/": "refnb.models.language.systems:named_model" for p in _PROVIDERS} | {"command/": "refnb.models.command:named_command"}
+_PREFIXES = ({f"{p}/": "refnb.models.language.systems:named_model" for p in _PROVIDERS}
+             | {"command/": "refnb.models.command:named_command"})
 
 # %% ../../nbs/models/01_registry.ipynb #f4366f46
 def _kind(data: Mapping[str, Any]) -> str:
@@ -81,7 +82,8 @@ class Registry(NamedTuple):
     doubled: dict[str, str]     # name -> why it is not usable: two files have it
     faults: dict[str, RefnbError] # file -> why it cannot be read
 
-_NOT_SYSTEMS = {packaged(f"data/systems/comparing_{x}.yaml") for x in ("weights", "words")}  # of one scorer; a file of yours may have any name
+# of one scorer; a file of yours may have any name
+_NOT_SYSTEMS = {packaged(f"data/systems/comparing_{x}.yaml") for x in ("weights", "words")}
 
 def numbered(name: str) -> list[str]:
     "List the names that an entry's name stands for: run-1, run-2 and run-3 of run-{1..3}; of any other itself."
@@ -107,7 +109,8 @@ def _registry(folder: str, stamps: tuple[tuple[str, int], ...]) -> Registry:
 def _enter(found: Registry, entry: Entry):
     first = found.entries.setdefault(entry.name, entry)
     if first is not entry:
-        found.doubled[entry.name] = f"{entry.path}: the name {entry.name!r} exists already, in {first.path.name}; choose another"
+        found.doubled[entry.name] = (f"{entry.path}: the name {entry.name!r} exists already, in {first.path.name}; "
+                                     f"choose another")
     found.numbered.update(dict.fromkeys(numbered(entry.name), first))
 
 def registry(s: Settings|None = None) -> Registry:
@@ -164,7 +167,8 @@ def changed_record(record: R, changed: Mapping[str, Any], what: str) -> R:
         except (msgspec.MsgspecError, TypeError) as e:
             raise CallError(f"{key} cannot be {value!r}", what, _choices(type(record), key) or str(e)) from None
         for name, x in new.items():
-            data[name] = {**(data.get(name) or {}), **x} if isinstance(x, dict) and ("." in key or isinstance(value, Mapping)) else x
+            data[name] = ({**(data.get(name) or {}), **x}
+                          if isinstance(x, dict) and ("." in key or isinstance(value, Mapping)) else x)
     try: return msgspec.convert(data, type(record))
     except (msgspec.ValidationError, ValueError) as e: raise CallError(str(e), what) from None
 
@@ -172,7 +176,8 @@ def changed_record(record: R, changed: Mapping[str, Any], what: str) -> R:
 def record_of(entry: Entry, kind: type[R], **defaults) -> R:
     """Read an entry as a record; `kind` is the registry's word unless the record has such a field.
     `defaults` are for fields that the entry leaves out."""
-    data = defaults | {k: v for k, v in entry.data.items() if k != "kind" or (k in kind.__struct_fields__ and v not in KINDS)}
+    data = (defaults
+            | {k: v for k, v in entry.data.items() if k != "kind" or (k in kind.__struct_fields__ and v not in KINDS)})
     try: return msgspec.convert(data, kind)
     except (msgspec.ValidationError, ValueError) as e:
         raise FormatError(str(e), f"{entry.path.name}, {entry.name}") from None

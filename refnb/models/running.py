@@ -16,7 +16,8 @@ from ..core.types import Answer, CallError, DataError, FormatError, Question
 from ..core.documents import Document
 from ..core.settings import Settings, load_settings
 from ..core.files import write_jsonl
-from ..core.runs import ClusterAnswer, Run, card_of, card_of_documents, find_summaries, open_run, read_summary, run_hash, write_card, write_summary
+from ..core.runs import ClusterAnswer, Run, card_of, card_of_documents, find_summaries, open_run, read_summary
+from ..core.runs import run_hash, write_card, write_summary
 from ..core.extensions import named_object
 from ..metrics.choice import credit
 from ..benchmarks.tasks import Task, as_task, find_task

@@ -80,4 +80,5 @@ def _on_cluster(o: Opened, address: str, shards: int, gpus: float, progress: Pro
             if fault: faults.append(f"shard {k + 1} of {len(parts)}: {fault}")
             if progress: progress(len(o.run.answered()), len(keys))
     if faults:
-        raise DataError(faults[0], str(o.run.folder), f"{len(faults)} of {len(parts)} shards failed; what was answered is kept, the same command goes on")
+        raise DataError(faults[0], str(o.run.folder), f"{len(faults)} of {len(parts)} shards failed; what was answered "
+                                                      f"is kept, the same command goes on")

@@ -141,7 +141,8 @@ def _function_id(f: Callable) -> str:
     except (OSError, TypeError):
         code = getattr(f, "__code__", None)
         constants = [c for c in code.co_consts if not hasattr(c, "co_code")] if code else []
-        source = repr((code.co_code, constants, code.co_names)) if code else f"{type(f).__module__}.{type(f).__qualname__}"
+        source = (repr((code.co_code, constants, code.co_names)) if code
+                  else f"{type(f).__module__}.{type(f).__qualname__}")
     return hashlib.sha256(source.encode()).hexdigest()[:16]
 
 # %% ../../nbs/models/00_systems.ipynb #76b0f9ec
@@ -172,15 +173,18 @@ class FunctionSystem(BaseSystem):
             return next((f"needs the names of characters, and {d.doc_key} has none here" for d in task.documents if not d.names), "")
         missing = any(q.meta.get(self.field) is None for q in task.questions)
         if missing:
-            return f"needs the field {self.field!r}, which the questions of {task.name} lack; questions of refnb.build have it"
+            return (f"needs the field {self.field!r}, which the questions of {task.name} lack; questions of "
+                    f"refnb.build have it")
         return ""
     def answer(self, task: Task, items: Sequence[Any]) -> Iterator[Said]:
         for x in items:
             try: reply = self.f(x)
             except (DataError, CallError): raise
             except Exception as e:
-                where = f"{'question' if task.shape == 'choice' else 'document'} {x.id if task.shape == 'choice' else x.doc_key}"
-                raise DataError(f"the system raised {type(e).__name__}: {e}", where, "what was answered before is kept; fix it and run again") from e
+                where = (f"{'question' if task.shape == 'choice' else 'document'} "
+                         f"{x.id if task.shape == 'choice' else x.doc_key}")
+                raise DataError(f"the system raised {type(e).__name__}: {e}", where,
+                                "what was answered before is kept; fix it and run again") from e
             yield as_answer(x, reply) if task.shape == "choice" else _as_clusters(x, reply)
 
 # %% ../../nbs/models/00_systems.ipynb #ce2c0b07

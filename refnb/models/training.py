@@ -113,7 +113,8 @@ def save_tensors(path: str|Path, tensors: Mapping[str, Any], said: str = "") -> 
     with disk_fault(path):
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            save_file(whole, aside, {"said": f"{digest} {said}"})  # one key: the order of several is not fixed, and equal states are to be equal files
+            # one key: the order of several is not fixed, and equal states are to be equal files
+            save_file(whole, aside, {"said": f"{digest} {said}"})
             with aside.open("rb") as f: os.fsync(f.fileno())
             os.replace(aside, path)
         finally: aside.unlink(missing_ok=True)
@@ -273,7 +274,8 @@ class Diverged(DataError): "Training that came to no end: what should be a numbe
 # %% ../../nbs/models/05_training.ipynb #0cff7ff3
 def _weights_of(net: Any) -> dict[str, Any]:
     "The tensors that training changes: weights that are not frozen, and what a module counts."
-    return {n: p for n, p in net.named_parameters() if p.requires_grad} | {n: b for n, b in net.named_buffers() if n in net.state_dict()}
+    return ({n: p for n, p in net.named_parameters() if p.requires_grad}
+            | {n: b for n, b in net.named_buffers() if n in net.state_dict()})
 
 def set_weights(net: Any, tensors: Mapping[str, Any]):
     "Give a torch module other weights, by name."
@@ -333,7 +335,8 @@ def train(net: Any, batches: Callable[[int], Sequence], loss: Callable[[Any], An
     `first` before training too; `until` stops after so many epochs (0: all); a state is saved `every` some seconds.
     `keep` keeps the best epoch in best.safetensors, `say` gets each line of the journal, `size` says what a part of
     a batch counts, `rates` by a weight's name how many times the recipe's rate it gets."""
-    if (whole := _fitted(folder)) and (not keep or whole.done.weights and whole.done.weights == _file_id(Path(folder)/"best.safetensors")):
+    if ((whole := _fitted(folder))
+           and (not keep or whole.done.weights and whole.done.weights == _file_id(Path(folder)/"best.safetensors"))):
         return whole
     torch = need("torch", "models")
     (Path(folder)/"done.json").unlink(missing_ok=True)

@@ -147,13 +147,18 @@ class Board:
     def total(self, field: str) -> int: return sum(getattr(l, field) for l in self.papers)
     def summary(self) -> str:
         done = sum(l.state.startswith(("regenerated", "kept")) for l in self.papers)
-        return (f"Regenerated here: {done} of {len(self.papers)} tables. Of {self.total('printed')} printed numbers that are among our sources, {self.total('match')} are "
-                f"matched to the digit and {self.total('differs')} differ; {self.total('beyond')} more numbers are computed that our sources do not print.")
+        return (f"Regenerated here: {done} of {len(self.papers)} tables. Of {self.total('printed')} printed numbers "
+                f"that are among our sources, {self.total('match')} are "
+                f"matched to the digit and {self.total('differs')} differ; {self.total('beyond')} more numbers are "
+                f"computed that our sources do not print.")
     def __repr__(self):
-        return self.summary() + "\n" + "\n".join(f"  {l.name:44} {l.state:14} {l.match:4} match {l.differs:3} differ {l.missing:3} missing" for l in self.lines)
+        return self.summary() + "\n" + "\n".join(f"  {l.name:44} {l.state:14} {l.match:4} match {l.differs:3} differ "
+                                                 f"{l.missing:3} missing" for l in self.lines)
     def markdown(self) -> str:
         "Write the page as Markdown."
-        out = ["# Board", "", self.summary(), "", "*match*: computed, and the printed digits. *differ*: computed, other digits; the reason stands below the table. *beyond*: computed, but our sources print nothing. "
+        out = ["# Board", "", self.summary(), "",
+               "*match*: computed, and the printed digits. *differ*: computed, other digits; the reason stands below "
+               "the table. *beyond*: computed, but our sources print nothing. "
                "*missing*: a reason instead of a number. Costs are those of the last run; nothing here calls a paid model.", ""]
         for p in papers(): out += _paper_md(p, [l for l in self.lines if l.name.startswith(p + "/")])
         return "\n".join(out)
@@ -167,7 +172,8 @@ def _paper_md(paper: str, lines: list[Line]) -> list[str]:
            "|---|---|---|---|--:|--:|--:|--:|--:|---|---|"]
     for l in lines:
         link = f"[{l.number}]({l.name}.md)" if l.state.startswith(("regenerated", "stale")) else l.number
-        out.append(f"| {link} | {to_md(l.title)} | {l.kind} | {to_md(l.state)} | {l.printed} | {l.match} | {l.differs} | {l.beyond} | {l.missing} | {to_md(l.needs)} | {l.cost} |")
+        out.append(f"| {link} | {to_md(l.title)} | {l.kind} | {to_md(l.state)} | {l.printed} | {l.match} | {l.differs} "
+                   f"| {l.beyond} | {l.missing} | {to_md(l.needs)} | {l.cost} |")
     why = [f"* Table {l.number}: {to_md(w)}" for l in lines for w in l.why]
     return out + ([""] + why if why else []) + [""]
 

@@ -94,7 +94,8 @@ def _table(rows: list[dict[str, Any]]):
 # %% ../../nbs/results/08_cli.ipynb #7122f3b0
 def _tables(s) -> list[dict]:
     from refnb.results.board import board
-    return [{"table": l.name, "kind": l.kind, "state": l.state, "match": l.match, "differ": l.differs, "missing": l.missing, "made from": l.needs, "cost": l.cost} for l in board(s).lines]
+    return [{"table": l.name, "kind": l.kind, "state": l.state, "match": l.match, "differ": l.differs,
+             "missing": l.missing, "made from": l.needs, "cost": l.cost} for l in board(s).lines]
 
 def _systems(s) -> list[dict]:
     from refnb.models.registry import listed_systems
@@ -124,7 +125,8 @@ def _benchmarks(s) -> list[dict]:
     for n in dict.fromkeys([*papers(), *cards]):
         told = [f"{x}{'' if task_is_here(x, s) else ' (not here)'}" for x in (cards[n].tasks if n in cards else ())]
         tables = [f"{n}/{t}" for t in papers()[n].tables] if n in papers() else []
-        out.append({"benchmark": n, "paper": papers()[n].cite if n in papers() else "", "tasks of it": _brief(told) or "not built yet", "licence": cards[n].licence if n in cards else "",
+        out.append({"benchmark": n, "paper": papers()[n].cite if n in papers() else "",
+                    "tasks of it": _brief(told) or "not built yet", "licence": cards[n].licence if n in cards else "",
                     "tables": len(tables), "with a notebook": sum(bool(notebook_of(t)) for t in tables)})
     return out
 
@@ -134,14 +136,17 @@ def _corpora(s) -> list[dict]:
     from refnb.core.upstream import survey
     def here(c):
         return all(survey(n, s).here == survey(n, s).files for n in c.inputs) and all(hub_path(n, s) for n in c.hub)
-    return [{"corpus": c.corpus, "about": c.about, **{k: c.counts.get(k, "") for k in ("documents", "tokens", "mentions", "clusters")}, "splits": ", ".join(c.splits), "licence": c.licence,
+    return [{"corpus": c.corpus, "about": c.about,
+             **{k: c.counts.get(k, "") for k in ("documents", "tokens", "mentions", "clusters")},
+             "splits": ", ".join(c.splits), "licence": c.licence,
              "here": "yes" if here(c) else "needs " + ", ".join([*c.inputs, *c.hub])} for c in corpora(s).values()]
 
 def _upstream(s) -> list[dict]:
     from refnb.core.upstream import set_names, survey
     from refnb.core.hub import hub_files, hub_path
     got = [survey(n, s) for n in set_names()]
-    hub = [{"name": n, "about": f.about, "files": 1, "here": int(bool(hub_path(n, s))), "MB": "", "MB to download": "", "licence": f.licence, "by name only": "yes"} for n, f in hub_files().items()]
+    hub = [{"name": n, "about": f.about, "files": 1, "here": int(bool(hub_path(n, s))), "MB": "", "MB to download": "",
+            "licence": f.licence, "by name only": "yes"} for n, f in hub_files().items()]
     return [{"name": g.name, "about": g.about, "files": g.files, "here": g.here, "MB": round(g.size/1e6, 1), "MB to download": round(g.to_come/1e6, 1), "licence": g.licence, "by name only": "yes" if g.opt_in else ""} for g in got] + hub
 
 # %% ../../nbs/results/08_cli.ipynb #4d632df6
@@ -301,7 +306,8 @@ def score_choice(
     groups = {g: _group(r) for t in tables for g, r in t.df.drop(columns=metric).iterrows()}
     metrics = {m: {g: v if math.isfinite(v) else None for t in tables for g, v in t.df[m].items()} for m in metric}
     if json:
-        return _json({"unit": "fraction", "mode": mode, "by": by, "questions": len(o), "failed": tables[0].failed, "groups": groups, "metrics": metrics})
+        return _json({"unit": "fraction", "mode": mode, "by": by, "questions": len(o), "failed": tables[0].failed,
+                      "groups": groups, "metrics": metrics})
     _groups(groups, metrics)
     if tables[0].failed: _print(tables[0].warning)
 
@@ -364,10 +370,12 @@ def score_coref_(
     each = {"macro": pick(c.macro()), "by_document": {u: pick(c.one(u)) for u in c.counts}} if by else {}
     if json:
         return _json(told | {"setting": c.setting, "mode": c.mode, "units": len(c.counts), "missing": c.missing, "extra": c.extra, "doubled": c.doubled} | each)
-    _print(f"{c.documents:,} document{'' if c.documents == 1 else 's'}, {len(c.counts):,} scored, {told['gold_mentions']:,} gold and {told['predicted_mentions']:,} predicted mentions; percent, pooled")
+    _print(f"{c.documents:,} document{'' if c.documents == 1 else 's'}, {len(c.counts):,} scored, "
+           f"{told['gold_mentions']:,} gold and {told['predicted_mentions']:,} predicted mentions; percent, pooled")
     _table([r for r in _coref_rows(c) if r["metric"] in scores])
     if by:
-        _table([{"F1 of": u} | {m: f"{s['f1']:.2f}" for m, s in got.items()} for u, got in [*each["by_document"].items(), ("their mean", each["macro"])]])
+        _table([{"F1 of": u} | {m: f"{s['f1']:.2f}" for m, s in got.items()}
+                for u, got in [*each["by_document"].items(), ("their mean", each["macro"])]])
 
 # %% ../../nbs/results/08_cli.ipynb #f447a9f8
 @command(score_app, "kitmus")
@@ -383,10 +391,12 @@ def score_kitmus(
     if by and by not in got.fields: raise CallError(f"unknown field {by!r}", "--by", nearest(by, got.fields))
     if got.extra: say(f"refnb: {got.extra} predicted texts are not in the gold file and are passed over")
     if got.odd:
-        say(f"refnb: {got.odd} flags of the table are neither true nor false; they count as true, as in the authors' evaluator")
+        say(f"refnb: {got.odd} flags of the table are neither true nor false; they count as true, as in the authors' "
+            f"evaluator")
     rows = {"all": got.all} | (got.fields[by] if by else {})
     if json:
-        return _json({"unit": "fraction", **_kitmus_json(got.all), **({"by": {k: _kitmus_json(v) for k, v in got.fields[by].items()}} if by else {})})
+        return _json({"unit": "fraction", **_kitmus_json(got.all),
+                      **({"by": {k: _kitmus_json(v) for k, v in got.fields[by].items()}} if by else {})})
     shown = lambda x: f"{x:.4f}"
     _table([{by or "of": k, "texts": v.texts, "precision": shown(v.antecedent.precision), "recall": shown(v.antecedent.recall), "f1": shown(v.antecedent.f1),
              "pronoun accuracy": shown(v.accuracy), "lenient": shown(v.lenient)} for k, v in rows.items()])
@@ -468,7 +478,8 @@ def _build_identifyme(out: str, mode: str, seed: int, corpus: str, of: str, name
         questions = b.questions(split, *(["FantasyCoref"] if corpus == "fantasycoref" and names == "authors" else []))
         if out: write_jsonl(out, questions, canary=True)
     if json:
-        return _json({"questions": len(questions), "file": out, "stories": len(b.pool.stories), "rejected": b.pool.rejected, "pool": b.table().to_dict("records")})
+        return _json({"questions": len(questions), "file": out, "stories": len(b.pool.stories),
+                      "rejected": b.pool.rejected, "pool": b.table().to_dict("records")})
     _table(b.table().to_dict("records"))
     for key, why in b.pool.rejected.items(): _print(f"left out: {key}: {why}")
     _print(f"{len(questions)} questions in {out}" if out else f"{len(questions)} questions; --out FILE writes them")
@@ -554,7 +565,8 @@ def collect_(
         raise DataError(f"none of {len(joined.short)} questions has {least} expressions" + (f"; of those handed in: {lost}" if lost else ""), folder, "collect more files, or say --least 1 or --keep")
     made = write_collected(out or Path(folder)/"data", joined)
     if json:
-        return _json({"files": {str(p): len(qs) for p, qs in zip(made, joined.files.values())}, "expressions": joined.counts, "short": list(joined.short)})
+        return _json({"files": {str(p): len(qs) for p, qs in zip(made, joined.files.values())},
+                      "expressions": joined.counts, "short": list(joined.short)})
     _table(joined.table())
     for p, qs in zip(made, joined.files.values()):
         _print(f"{p}: {len(qs)} questions, {sum(len(q.expressions) for q in qs)} expressions")
@@ -744,7 +756,8 @@ def _say_paid(paid: dict):
     if p := paid.get("spent"): _print(f"{p['cpu_seconds']:,.1f} CPU seconds, {p['peak_mb']:,.0f} MB at most")
     if not (p := paid.get("server")): return
     usd = "at an unknown price" if p["usd"] is None else f"for {p['usd']:.4g} USD" + (f" (at most {p['usd_at_most']:.4g}, if {p['lost']} lost requests were billed)" if p["lost"] else "")
-    _print(f"{p['asked']:,} new replies {usd}, {p['served']:,} from cache; {p['tokens_in']:,} tokens read, {p['tokens_out']:,} written" + (f"; versions: {', '.join(p['models'])}" if p["models"] else ""))
+    _print(f"{p['asked']:,} new replies {usd}, {p['served']:,} from cache; {p['tokens_in']:,} tokens read, "
+           f"{p['tokens_out']:,} written" + (f"; versions: {', '.join(p['models'])}" if p["models"] else ""))
 
 def _groups(groups: dict[str, dict], metrics: dict[str, dict[str, float|None]] = {}):
     "Scores by group, as a table in percent; metrics of yours as they are."
@@ -765,7 +778,8 @@ def _train_coref(system: str, what: str, fold: str, out: str, ray: str, changed:
     if json: return _json({"folds": [_as_trained(x) for x in done]} if fold == "all" else _as_trained(done))
     for x in done if fold == "all" else [done]:
         held = "" if x.seal.held_out is None else f"; on the development documents {100*x.seal.held_out:.1f} %"
-        _print(f"{system}, trained on {x.seal.told}: {x.folder}{held}; {x.cpu_seconds:,.0f} CPU seconds, {x.peak_mb:,.0f} MB")
+        _print(f"{system}, trained on {x.seal.told}: {x.folder}{held}; {x.cpu_seconds:,.0f} CPU seconds, "
+               f"{x.peak_mb:,.0f} MB")
 
 def _as_trained(x: Any) -> dict[str, Any]:
     "What training a coreference system came to, as JSON has it."
@@ -809,7 +823,8 @@ def train_(
     changed = _training_settings(set_) | given
     done = train_system(system, task, folds, grid, limit, load_settings(), _say(json), **changed)
     if json: return _json({"folder": str(done.folder), "unit": "fraction"} | msgspec.to_builtins(done.seal))
-    held = "" if done.seal.held_out is None else f"; accuracy on {done.seal.held_out_on}: {100*done.seal.held_out:.1f} %"
+    held = ("" if done.seal.held_out is None
+            else f"; accuracy on {done.seal.held_out_on}: {100*done.seal.held_out:.1f} %")
     _print(f"{system}, {done.seal.told}: sealed in {done.folder}{held}")
 
 # %% ../../nbs/results/08_cli.ipynb #0ab946ca
@@ -843,7 +858,8 @@ def annotate_(
     if json: return _json(told | {"stages": stages})
     if done.scores:
         _table([{"F1 (%)": name} | {m: f"{v:.2f}" for m, v in scores.items()} for name, scores in done.scores.items()])
-    _print(f"{told['mentions']:,} mentions of {known} characters: {Path(out)/'annotation.jsonl'}; look at it with refnb view {Path(out)/'annotation.jsonl'}")
+    _print(f"{told['mentions']:,} mentions of {known} characters: {Path(out)/'annotation.jsonl'}; look at it with "
+           f"refnb view {Path(out)/'annotation.jsonl'}")
 
 # %% ../../nbs/results/08_cli.ipynb #8916ae84
 def _a_book(name: str):
@@ -924,7 +940,8 @@ def compare_(
     c = compare(_outcomes(first, gold, s), _outcomes(second, gold, s), cast(Any, mode), seed=seed)
     d, m = c.difference, c.mcnemar
     if json:
-        return _json({"unit": "fraction", "mode": mode, "first": first, "second": second, "difference": d._asdict(), "mcnemar": m and m._asdict(), "only_first": c.only_a, "only_second": c.only_b})
+        return _json({"unit": "fraction", "mode": mode, "first": first, "second": second, "difference": d._asdict(),
+                      "mcnemar": m and m._asdict(), "only_first": c.only_a, "only_second": c.only_b})
     shown = lambda v: "" if v is None else f"{100*v:+.1f}"
     _table([{"difference (points)": shown(d.value), "low": shown(d.low), "high": shown(d.high), "p (permutation)": "" if d.p is None else f"{d.p:.4f}", "p (McNemar)": "" if m is None else f"{m.p:.4f}",
              "only first right": "" if m is None else m.only_a, "only second right": "" if m is None else m.only_b, "questions": d.n, "documents": d.clusters}])
@@ -954,7 +971,8 @@ def reproduce_(
     if json: _json({"steps": [x._asdict() for x in done.steps], "summary": done.board.summary(), "hints": done.hints})
     else: _report(done, _say(json))
     if done.failed:
-        raise DataError(f"{len(done.failed)} of {len(done.steps)} tables failed, the first is {done.failed[0].name}: {done.failed[0].said}")
+        raise DataError(f"{len(done.failed)} of {len(done.steps)} tables failed, the first is {done.failed[0].name}: "
+                        f"{done.failed[0].said}")
 
 def _report(done, say):
     "The end of a batch, for people."

@@ -133,7 +133,8 @@ def _inputs(name: str, s: Settings) -> dict[str, str]:
     t = printed(name)
     hub = {n: hub_path(n, s) for n in t.inputs if n in hub_files()}
     yours = {"printed values": sha256(msgspec.json.encode(t, order="sorted"))} if name.startswith(f"{YOURS}/") else {}
-    return data_ids([n for n in [*t.inputs, *t.more] if n not in hub], s) | {n: sha256(p.read_bytes()) if p else "absent" for n, p in hub.items()} | yours
+    return (data_ids([n for n in [*t.inputs, *t.more] if n not in hub], s)
+            | {n: sha256(p.read_bytes()) if p else "absent" for n, p in hub.items()} | yours)
 
 def result_hash(name: str, parameters: dict, s: Settings, code: str = "") -> str:
     """Hash all that a table, paper/table with all its parameters, depends on, here and now: 64 hex digits. `code` is
@@ -141,7 +142,8 @@ def result_hash(name: str, parameters: dict, s: Settings, code: str = "") -> str
     path = notebook_of(name)
     if path is None: raise DataError("has no notebook", name)
     nb = read_notebook(path)
-    benchmark = str(parameters.get("task", parameters.get("part", ""))).split("/")[0]  # a table of books needs two tasks of one benchmark
+    # a table of books needs two tasks of one benchmark
+    benchmark = str(parameters.get("task", parameters.get("part", ""))).split("/")[0]
     told = {"cells": [[c["cell_type"], source(c)] for c in nb["cells"]], "parameters": parameters,
             "code": code or code_hash(), "inputs": _inputs(name, s),
             "runs": [_files_hash(root/"runs"/benchmark, "*.json") for root in (Path(s.reports), packaged("reports"))]}
@@ -179,7 +181,8 @@ def _ended(c: dict) -> bool:
     "Whether a code cell ran to its end: it has a number, the kernel replied, and no error came out."
     if _tagged(c, "skip-execution") or not source(c).strip(): return True
     replied = "shell.execute_reply" in c.get("metadata", {}).get("execution", {})
-    return c.get("execution_count") is not None and replied and not any(o.get("output_type") == "error" for o in c.get("outputs", []))
+    return (c.get("execution_count") is not None and replied
+            and not any(o.get("output_type") == "error" for o in c.get("outputs", [])))
 
 def _where(nb: dict) -> str:
     "The first code cell that did not run to its end: its number in the notebook, and its first line."
@@ -240,7 +243,8 @@ def execute(name: str, nb: bytes, parameters: dict, timeout: int, folder: str|Pa
         done = _load(tmp/"run.ipynb")
         files = {p.relative_to(tmp/"out").as_posix(): p.read_bytes()
                  for p in sorted((tmp/"out").rglob("*")) if p.is_file()}
-        fault = f"{_where(done) or 'before the first cell'}: {fault}" if fault else _fault(done, files, name, parameters)
+        fault = (f"{_where(done) or 'before the first cell'}: {fault}" if fault
+                 else _fault(done, files, name, parameters))
         run = tmp/"run.ipynb"
         return Executed(files, run.read_bytes() if run.exists() else b"", time.monotonic() - start, fault)
 
@@ -257,7 +261,8 @@ def verdict(name: str, files: dict[str, bytes], reports: str|Path) -> str:
     new, before = msgspec.json.decode(files[f"{name}.json"], type=dict), (Path(reports)/csv).read_bytes()
     if before == files[csv] and all(old[k] == new[k] for k in ("inputs", "runs", "parameters")):
         return "same" if _whole(old, reports) and not _redrawn(old, new) else "changed"
-    more = old["inputs"].items() < new["inputs"].items()  # more files are here, but something else that gave numbers is not
+    # more files are here, but something else that gave numbers is not
+    more = old["inputs"].items() < new["inputs"].items()
     return "kept" if _numbers(before) - _numbers(files[csv]) and not more else "changed"
 
 def _redrawn(old: dict, new: dict) -> bool:

@@ -33,7 +33,8 @@ def _launcher(address: str, command: list[str]) -> list[str]:
 _WARM = ("pandas", "matplotlib.pyplot", "ipykernel.kernelapp", "scipy.stats",
          "refnb.results.tables", "refnb.results.scores", "refnb.results.plots")
 _NO_WATCH = {"JPY_PARENT_PID": "1"}  # ipykernel's word for a parent that never ends
-_AS_IN_A_KERNEL = _NO_WATCH | {"MPLBACKEND": "module://matplotlib_inline.backend_inline"}  # matplotlib reads it when it is imported
+# matplotlib reads it when it is imported
+_AS_IN_A_KERNEL = _NO_WATCH | {"MPLBACKEND": "module://matplotlib_inline.backend_inline"}
 
 def _end_with(line: socket.socket):
     "End this process when the other end of the line is closed."

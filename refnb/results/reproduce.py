@@ -23,7 +23,8 @@ from ..benchmarks.tasks import Task, find_task, is_task
 from .tables import YOURS, own_names, papers, printed, sha256, table_names
 from .board import Board, board, notebook_of, read_provenance, stale, write_board
 from .kernels import can_fork, fork_server
-from .execution import READY, Executed, bind, code_hash, execute, move, parameters_of, put, read_notebook, result_hash, verdict
+from .execution import READY, Executed, bind, code_hash, execute, move, parameters_of, put, read_notebook
+from .execution import result_hash, verdict
 
 # %% ../../nbs/results/07_reproduce.ipynb #d38e1b60
 def _yours(table: str) -> list[str]:
@@ -191,7 +192,8 @@ def _state(name: str, s: Settings) -> Path: return Path(s.reports)/".batch"/f"{n
 
 def _mark(task: Job, s: Settings, code: str) -> str:
     "What a report in place was made from, and which report that is."
-    return f"{result_hash(task.name, task.parameters, s, code)} {sha256((Path(s.reports)/f'{task.name}.json').read_bytes())}"
+    return (f"{result_hash(task.name, task.parameters, s, code)} "
+            f"{sha256((Path(s.reports)/f'{task.name}.json').read_bytes())}")
 
 def settled(task: Job, s: Settings, code: str) -> str:
     """Tell whether a table's report is whole, and was made, or kept, with what is here now (`code` is code_hash()):
@@ -263,7 +265,8 @@ def _here(tasks: list[Job], s: Settings, jobs: int) -> Generator[tuple[Job, Exec
                        for t in tasks}
             left = set(futures)
             while left:
-                done, left = wait(left, 0.5, FIRST_COMPLETED)  # a Ctrl-C in the instant before a wait without end would not be noticed
+                # a Ctrl-C in the instant before a wait without end would not be noticed
+                done, left = wait(left, 0.5, FIRST_COMPLETED)
                 for f in done: yield futures[f], f.result()
         except BaseException:
             ending = threading.Thread(target=pool.shutdown, kwargs=dict(cancel_futures=True))
@@ -323,7 +326,8 @@ def _hints(tasks: list[Job], s: Settings) -> list[str]:
     "What more a network would give."
     gone = lacking(tasks, s)
     if not gone: return []
-    return ["Made without upstream files, from the summaries of runs that refnb carries. A network, or a local copy named by REFNB_UPSTREAM, would replay the published answers themselves and check every file: "
+    return ["Made without upstream files, from the summaries of runs that refnb carries. A network, or a local copy "
+            "named by REFNB_UPSTREAM, would replay the published answers themselves and check every file: "
             + ", ".join(f"{g.name} ({g.to_come/1e6:.1f} MB)" for g in gone) + "."]
 
 def _board_after(steps: list[Step], s: Settings) -> Board:

@@ -15,7 +15,8 @@ from ..core.types import CallError, DataError, Question, RefnbError, nearest
 from ..core.files import read_jsonl
 from ..core.settings import Settings, load_settings
 from ..core.extensions import entry_points, load_entry_point, named_object
-from ..core.runs import Run, RunInfo, find_runs, current_runs, places_of_summaries, run_hash, several_runs, split_hash, the_summary
+from ..core.runs import Run, RunInfo, find_runs, current_runs, places_of_summaries, run_hash, several_runs
+from ..core.runs import split_hash, the_summary
 from ..core.inert import inert
 from ..metrics.choice import Mode, counted, labels, outcomes, outcomes_of_summary
 from ..metrics.uncertainty import Interval, cluster_bootstrap

@@ -219,7 +219,8 @@ class Report:
         if ours is None and not reason:
             raise DataError("has no number and no reason", f"{self.name}, {row}, {column}", "say why")
         if (row, column) in self.cells: raise DataError("stands twice", f"{self.name}, {row}, {column}")
-        told = self._printed_cell(row, column) | (dict(unit=unit, decimals={"count": 0, "p": 4}.get(unit, 1)) if unit else {})
+        told = (self._printed_cell(row, column)
+                | (dict(unit=unit, decimals={"count": 0, "p": 4}.get(unit, 1)) if unit else {}))
         self.cells[row, column] = r = Result(row, column, ours, low, high, n, run, reason, mode, **told)
         return r
 
@@ -236,7 +237,8 @@ class Report:
         column: str,        # as in the printed values
     ) -> dict[str, float]:  # row -> number
         "What the paper prints in a column."
-        got = {r: cells[column] for r, cells in self.printed.cells.items() if column in cells} if not self.sample else {}
+        got = ({r: cells[column] for r, cells in self.printed.cells.items() if column in cells} if not self.sample
+               else {})
         return {r: c.value if isinstance(c, Cell) else c for r, c in got.items()}
 
     def forgotten(self) -> list[tuple[str, str]]:
@@ -275,7 +277,8 @@ class Report:
     def legend(self) -> list[str]:
         "What a reader of the table should know."
         k = self.counts()
-        said = [f"{k['match']} of {k['match'] + k['differs']} printed numbers that can be computed have the printed digits (✓)."] if k["match"] + k["differs"] else []
+        said = [f"{k['match']} of {k['match'] + k['differs']} printed numbers that can be computed have the printed "
+                f"digits (✓)."] if k["match"] + k["differs"] else []
         if self.sample: said = ["Made from refnb's own sample, where no paper prints anything."]
         if any(c.low is not None for c in self.cells.values()):
             said.append("Brackets hold 95 % intervals, clustered by what the questions share.")
@@ -285,7 +288,8 @@ class Report:
             said.append("Bold: the best of our rows in its column; bold italic: not significantly below it.")
         said += [f"{n} requests of {run} failed and count as wrong; the same run asks them again."
                  for run, n in self.failed.items()]
-        return said + [f"{c.row}, {c.column}: {c.note}." for c in self.cells.values() if c.note] + ([] if self.sample else self.printed.notes)
+        return (said + [f"{c.row}, {c.column}: {c.note}." for c in self.cells.values() if c.note]
+                + ([] if self.sample else self.printed.notes))
 
     def markdown(self) -> str:
         "The report as Markdown."
@@ -305,9 +309,11 @@ class Report:
         styled = lambda r, row: " & ".join([to_tex(r), *(_styled(self.cells.get((r, c)), to_tex(x), "tex") for c, x in zip(columns, row, strict=True))]) + r" \\"
         notes = [f"({_letter(i)}) {x}." for i, x in enumerate(reasons)]
         label = re.sub(r"[^\w.-]", ":", self.name)
-        return "\n".join([r"\begin{table}", r"\centering\small", rf"\begin{{tabular}}{{l{'r'*len(columns)}}}", r"\toprule", line(["", *columns]), r"\midrule",
+        return "\n".join([r"\begin{table}", r"\centering\small", rf"\begin{{tabular}}{{l{'r'*len(columns)}}}",
+                          r"\toprule", line(["", *columns]), r"\midrule",
             *[styled(r, row) for r, row in zip(rows, cells, strict=True)], r"\bottomrule", r"\end{tabular}",
-            rf"\caption{{{to_tex(' '.join([self.title + '.', *notes]))}}}", rf"\label{{tab:{label}}}", r"\end{table}", ""])
+            rf"\caption{{{to_tex(' '.join([self.title + '.', *notes]))}}}", rf"\label{{tab:{label}}}", r"\end{table}",
+                          ""])
 
     def _repr_html_(self) -> str:
         "The table in a notebook: green where digits agree, red where they differ."
@@ -329,7 +335,8 @@ class Report:
         failed = 0 if outcomes is None else int((outcomes.reason == "failed").sum())
         if failed: self.failed[f"{info.system} on {info.task}"] = failed
         key, hash_ = f"{info.task}:{info.system}", run_hash(info)
-        self.runs[key if self.runs.get(key, hash_) == hash_ else f"{key}@{hash_}"] = hash_  # one system may have answered in several ways
+        # one system may have answered in several ways
+        self.runs[key if self.runs.get(key, hash_) == hash_ else f"{key}@{hash_}"] = hash_
         self.inputs |= info.data
         return f"{info.system}@{run_hash(info)}"
 
@@ -372,7 +379,8 @@ def _shown(c: Result|None, notes: list[str]) -> str:
     if c.ours is None:
         if c.reason not in notes: notes.append(c.reason)
         return f"— ({_letter(notes.index(c.reason))})" + ("" if c.paper is None else f" (paper: {_number(c.paper)})")
-    text = f"{as_printed(c.ours, max(c.decimals, 1) if c.unit in ('percent', 'fraction') else c.decimals, c.rounding):f}"  # :f: thousands are not written as 2.10E+5
+    # :f: thousands are not written as 2.10E+5
+    text = f"{as_printed(c.ours, max(c.decimals, 1) if c.unit in ('percent', 'fraction') else c.decimals, c.rounding):f}"
     if c.low is not None and c.high is not None:
         text += f" [{as_printed(c.low, max(c.decimals, 1)):f}, {as_printed(c.high, max(c.decimals, 1)):f}]"
     return text + {"match": " ✓", "differs": f" (paper: {_number(c.paper)})"}.get(c.status, "")
@@ -391,7 +399,8 @@ def _versions() -> dict[str, str]:
     import platform
     from importlib.metadata import version
     names = ("refnb", "numpy", "scipy", "pandas", "matplotlib")
-    return {"python": platform.python_version()} | {n: version(n) for n in names} | {"constraints": hashlib.sha256(packaged("constraints.txt").read_bytes()).hexdigest()[:12]}
+    return ({"python": platform.python_version()} | {n: version(n) for n in names}
+            | {"constraints": hashlib.sha256(packaged("constraints.txt").read_bytes()).hexdigest()[:12]})
 
 def _cost() -> dict[str, float]:
     "What this process has used so far: CPU seconds and the peak of its memory."

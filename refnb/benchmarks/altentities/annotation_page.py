@@ -17,7 +17,9 @@ from ...core.files import read_bytes, read_yaml, write_atomic
 from ...core.pages import one_page, read_handed_in
 from .questions import DOMAINS, LONGEST, _TAG, Alternative, opening, title
 from .entities import SEARCH, search_link, section_table
-from .builder import COPIED, POSITION, AltBuilt, Draft, Joined, distinct_drafts, draft_of, join_expressions, name_pattern, read_drafts, release_text, write_altentities, write_drafts
+from .builder import COPIED, POSITION, AltBuilt, Draft, Joined, distinct_drafts, draft_of
+from .builder import join_expressions, name_pattern, read_drafts, release_text
+from .builder import write_altentities, write_drafts
 
 # %% ../../../nbs/benchmarks/altentities/05_annotation_page.ipynb #6db4f998
 VERSION = 1             # of the form of answers
@@ -31,7 +33,8 @@ def _link_in(description: str) -> str:
 def _shown(c: Alternative, domain: str, search: str) -> dict:
     "A choice as the page shows it."
     song = domain == "SONGS"
-    link = (_link_in(c.description) or _link_in(search_link(c.name, search))) if song else c.image_url if re.match("https?://", c.image_url) else ""
+    link = ((_link_in(c.description) or _link_in(search_link(c.name, search))) if song
+            else c.image_url if re.match("https?://", c.image_url) else "")
     text = "" if song and _TAG.search(c.description) else c.description
     name = c.name if not song else title(c.name) + (f" by {m[1]}" if (m := re.search(r" \(by (.*)\)$", c.name)) else "")
     return {"name": name, "text": text, "link": link,

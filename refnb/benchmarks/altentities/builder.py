@@ -17,10 +17,13 @@ from typing import NamedTuple
 import msgspec
 from ...core.types import DataError, FormatError, Record, nearest
 from ...core.files import read_jsonl, write_atomic, write_jsonl
-from .questions import DOMAINS, METHODS, SHOWN, LONGEST, Alternative, Written, asked_as, bare_title, departures, in_one_form, the_domain
+from .questions import DOMAINS, METHODS, SHOWN, LONGEST, Alternative, Written, asked_as
+from .questions import bare_title, departures, in_one_form, the_domain
 from .statistics import shared
-from .entities import Candidates, Entity, Filters, as_choice, candidates, read_denied, shown_name
-from .pairs import Drawn, Encoder, SHARES, draw, split_pairs, split_sizes, tfidf_vectors, told_names, wanted_pairs
+from .entities import Candidates, Entity, Filters, as_choice, candidates, read_denied
+from .entities import shown_name
+from .pairs import Drawn, Encoder, SHARES, draw, split_pairs, split_sizes, tfidf_vectors
+from .pairs import told_names, wanted_pairs
 
 # %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #22a7697e
 class Draft(Record):
@@ -93,7 +96,8 @@ class AltRules(Record):
         if not (0 <= self.dev and 0 <= self.test and self.dev + self.test <= 1):
             return f"fields dev and test: {self.dev:g} and {self.test:g} are no shares of a whole"
         if not 1 <= self.shown <= SHOWN - 4 or not 1 <= self.longest < LONGEST:
-            return f"fields shown and longest: {self.shown} and {self.longest}; the release has {SHOWN - 4} and {LONGEST - 1} at most"
+            return (f"fields shown and longest: {self.shown} and {self.longest}; the release has {SHOWN - 4} and "
+                    f"{LONGEST - 1} at most")
         if not 0 <= self.edits <= 3: return f"field edits: {self.edits}; the release has 3 at most"
         if self.questions is not None and self.questions < 0: return "field questions: is negative"
         return next((f"field {f}: {getattr(self, f)}; say 1 or more" for f in ("shortest", "fewest_sections", "most_songs") if getattr(self, f) < 1), "")
@@ -186,7 +190,8 @@ def name_pattern(name: str) -> str:
     """Write a regular expression for where a choice's name is said: as whole words; a short one only alone.
     The page's script reads it too; it is empty if there is no name."""
     bare = in_one_form(bare_title(name))
-    words = r"\s+".join(re.sub(r"[\\^$.*+?()\[\]{}|]", r"\\\g<0>", w) for w in bare.split())  # re.escape would escape what a browser must not
+    # re.escape would escape what a browser must not
+    words = r"\s+".join(re.sub(r"[\\^$.*+?()\[\]{}|]", r"\\\g<0>", w) for w in bare.split())
     if not words: return ""
     if len(bare) > 3: return rf"(?:^|[^\p{{L}}\p{{N}}]){words}(?![\p{{L}}\p{{N}}])"
     return rf"^[^\p{{L}}\p{{N}}]*{words}[^\p{{L}}\p{{N}}]*$"
@@ -217,7 +222,8 @@ def _why_flagged(q: Draft|Written, expression: str, before: Sequence[str] = ()) 
     out = ["name"] if pattern and re.search(_as_python(pattern), plain, re.I) else []
     if says_place(plain): out.append("position")
     if said in map(_folded, before): out.append("repeated")
-    if len(said.split()) >= COPIED and q.domain != "SONGS" and any(f" {said} " in f" {_folded(c.description)} " for c in q.choices):
+    if (len(said.split()) >= COPIED and q.domain != "SONGS"
+           and any(f" {said} " in f" {_folded(c.description)} " for c in q.choices)):
         out.append("copied")
     return out
 

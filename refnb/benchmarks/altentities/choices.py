@@ -10,7 +10,8 @@ import random
 from collections.abc import Sequence
 from typing import NamedTuple
 from ...core.types import CallError, DataError, Option, Question
-from .questions import COMPARISON, NEGATION, AltQuestion, Alternative, Setting, asked_as, questions_of, words_in
+from .questions import COMPARISON, NEGATION, AltQuestion, Alternative, Setting, asked_as
+from .questions import questions_of, words_in
 
 # %% ../../../nbs/benchmarks/altentities/06_choices.ipynb #9af1344d
 class _Things(NamedTuple):

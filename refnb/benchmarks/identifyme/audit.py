@@ -37,7 +37,8 @@ def _bare(name: str) -> str:
 def _content(name: str) -> frozenset[str]:
     "The words of a name that tell it from others."
     words = _words_in(name)
-    return frozenset(w for w in words if w not in _SMALL) or frozenset(words or [name.lower().strip()])  # never empty: nothing stands beside everything
+    # never empty: nothing stands beside everything
+    return frozenset(w for w in words if w not in _SMALL) or frozenset(words or [name.lower().strip()])
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #d19f7352
 class _Case(NamedTuple):
@@ -376,7 +377,8 @@ def _cases(questions: Iterable[Question], entities: Mapping[str, str] = {}, near
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #ed058949
 def _rows(cs: Sequence[_Case], flags: Mapping[str, _Flag]) -> "pd.DataFrame":
-    told = pd.DataFrame({"id": [c.q.id for c in cs], "doc_key": [c.q.doc_key for c in cs], **{k: [str(c.q.meta.get(k, "") or "") for c in cs] for k in ("corpus", "type")}})
+    told = pd.DataFrame({"id": [c.q.id for c in cs], "doc_key": [c.q.doc_key for c in cs],
+                         **{k: [str(c.q.meta.get(k, "") or "") for c in cs] for k in ("corpus", "type")}})
     return told.assign(**{k: pd.array([f.test(c) for c in cs], "boolean") for k, f in flags.items()})
 
 def audit(questions: Iterable[Question], removed: Mapping[str, str] = {}, near: int = 10,
@@ -416,12 +418,14 @@ class Counted:
 def audit_table(df: "pd.DataFrame", by: Sequence[str] = ("corpus", "type")) -> Counted:
     """Count how many questions of `audit` or `audit_built` have each flag, by columns that make groups;
     all questions come last."""
-    groups = {" ".join(filter(None, map(str, k))) or "none": g for k, g in df.groupby(list(by), sort=False)} if by else {}
+    groups = ({" ".join(filter(None, map(str, k))) or "none": g for k, g in df.groupby(list(by), sort=False)} if by
+              else {})
     rows = []
     for flag in (f for f in FLAGS if f in df):
         for column, g in [*groups.items(), ("all", df)]:
             n, known = int(g[flag].sum()), int(g[flag].notna().sum())
-            rows.append({"flag": flag, "title": FLAGS[flag].title, "group": FLAGS[flag].group, "column": column, "count": n, "of": known, "questions": len(g), "share": n/known if known else None})
+            rows.append({"flag": flag, "title": FLAGS[flag].title, "group": FLAGS[flag].group, "column": column,
+                         "count": n, "of": known, "questions": len(g), "share": n/known if known else None})
     return Counted(pd.DataFrame(rows))
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #02bd61f1
@@ -475,7 +479,8 @@ def overlap(parts: Mapping[str, Sequence[Question]]) -> "pd.DataFrame":
             for name, qs in parts.items()}
     blind = {name for name, qs in parts.items() if not any(q.text for q in qs)}
     def one(a: str, b: str, what: str) -> dict:
-        return {"a": a, "b": b, "what": what} | ({} if what in ("sentences", "places") and {a, b} & blind else _both(have[a][what], have[b][what]))
+        return ({"a": a, "b": b, "what": what}
+                | ({} if what in ("sentences", "places") and {a, b} & blind else _both(have[a][what], have[b][what])))
     rows = [one(a, b, what) for a, b in combinations(parts, 2) for what in _SHARED]
     columns = ["a", "b", "what", "in_a", "in_b", "shared",
                *(f"{c}_{x}" for c in ("share", "questions", "share_questions") for x in "ab")]

@@ -247,10 +247,16 @@ def mention_table(story: Story, rules: Rules = RELEASED) -> "pd.DataFrame":
     helpers, distractors = _help(story.cluster, story.classes, rules)
     sizes = np.bincount(story.cluster, minlength=1)
     return pd.DataFrame({
-        "doc_key": story.doc.doc_key, "mention": np.arange(len(nominal)), "start": story.starts, "end": story.ends, "words": story.words, "kind": story.kind, "cluster": story.cluster,
-        "entity": entity, "pronoun_class": story.classes, "fuzzy": fuzzy, "nearest": _nearest_places(story.cluster, everyone), "nearest_nominal": _nearest_places(story.cluster, nominal),
-        "nearest_like": _nearest_places(story.cluster, nominal & (fuzzy > rules.max_fuzzy)), "helpers": helpers, "distractors": distractors, "net": distractors - helpers,
-        "cluster_size": sizes[story.cluster], "nominal_size": np.bincount(story.cluster, nominal, minlength=1).astype(int)[story.cluster], "nested": _nested(story.starts, story.ends)})
+        "doc_key": story.doc.doc_key, "mention": np.arange(len(nominal)), "start": story.starts, "end": story.ends,
+                         "words": story.words, "kind": story.kind, "cluster": story.cluster,
+        "entity": entity, "pronoun_class": story.classes, "fuzzy": fuzzy,
+                         "nearest": _nearest_places(story.cluster, everyone),
+                         "nearest_nominal": _nearest_places(story.cluster, nominal),
+        "nearest_like": _nearest_places(story.cluster, nominal & (fuzzy > rules.max_fuzzy)), "helpers": helpers,
+                         "distractors": distractors, "net": distractors - helpers,
+        "cluster_size": sizes[story.cluster],
+                         "nominal_size": np.bincount(story.cluster, nominal, minlength=1).astype(int)[story.cluster],
+                         "nested": _nested(story.starts, story.ends)})
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #4cf9ccb1
 def words_of(tokens: Iterable[str]) -> int:
@@ -537,7 +543,8 @@ class Built:
         return story.doc.around(Span(int(story.starts[i]), int(story.ends[i])), width)
     def table(self) -> "pd.DataFrame":
         "Count by corpus and kind: mentions with a name, candidates, questions."
-        return pd.DataFrame([_counts(self, c, kind) for c in dict.fromkeys(self.pool.mentions.corpus) for kind in KINDS])
+        return pd.DataFrame([_counts(self, c, kind) for c in dict.fromkeys(self.pool.mentions.corpus)
+                             for kind in KINDS])
     def __repr__(self) -> str:
         p, n = self.pool, sum(map(len, self.blocks.values()))
         return f"IdentifyMe ({p.rules.mode}): {len(p.stories)} stories, {len(p.rejected)} rejected, {n:,} questions"
@@ -619,10 +626,12 @@ def sweep(docs: Sequence[Document], rules: Rules = RELEASED,
     rule, value, type, candidates. `sweeps` maps rules to values."""
     read = {d.doc_key: story_of(d, rules) for d in docs}  # none of the thresholds changes a story
     loose = cache(lambda window: _pool_of(docs, rules.changed(min_tokens=0, max_others=1., min_entities=1, window=window), read))
-    narrowed = cache(lambda window, **limits: _narrowed(loose(window), rules.changed(**limits)))  # most thresholds reject no story
+    # most thresholds reject no story
+    narrowed = cache(lambda window, **limits: _narrowed(loose(window), rules.changed(**limits)))
     def sizes(rule: str, v: Any) -> dict[str, int]:
         other = rules.changed(**{rule: v})
         pool = narrowed(other.window, min_tokens=other.min_tokens, max_others=other.max_others,
                         min_entities=other.min_entities)
         return {TYPES[k]: len(candidates(pool, k, rules=other)) for k in KINDS}
-    return pd.DataFrame([{"rule": rule, "value": v, "type": t, "candidates": n} for rule, values in sweeps.items() for v in values for t, n in sizes(rule, v).items()])
+    return pd.DataFrame([{"rule": rule, "value": v, "type": t, "candidates": n} for rule, values in sweeps.items()
+                         for v in values for t, n in sizes(rule, v).items()])

@@ -47,7 +47,8 @@ def _phrases_of(p: _Profile, longest: int = 60, narrator: float = 0.8) -> list[s
     names = [w for w in ranked if p.kind[w] == "PROP"]
     nominals = [w for w in ranked if p.kind[w] != "PROP" and len(w) <= longest]
     teller = p.first_person >= narrator
-    return names + ([NARRATOR] if teller else []) + nominals + ([NARRATOR] if p.first_person > 0 and not (teller or names or nominals) else [])
+    return (names + ([NARRATOR] if teller else []) + nominals
+            + ([NARRATOR] if p.first_person > 0 and not (teller or names or nominals) else []))
 
 def _named_as(d: Document, names: Mapping[int, str]) -> Document:
     "A document whose clusters have these names."
@@ -97,7 +98,8 @@ def _pairs(part: np.ndarray) -> tuple[list[int], list[int]]|None:
     from scipy.sparse.csgraph import min_weight_full_bipartite_matching  # lighter to import than scipy.optimize
     rows, cols = np.nonzero(np.isfinite(part))
     try:
-        a, b = min_weight_full_bipartite_matching(csr_array((201 - part[rows, cols], (rows, cols)), shape=part.shape))  # a fit is at most 200, and no cost may be 0
+        # a fit is at most 200, and no cost may be 0
+        a, b = min_weight_full_bipartite_matching(csr_array((201 - part[rows, cols], (rows, cols)), shape=part.shape))
     except ValueError: return None
     return a.tolist(), b.tolist()
 

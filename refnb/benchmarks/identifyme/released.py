@@ -19,7 +19,8 @@ from ...core.settings import Settings, load_settings, packaged
 from ...core.files import at_line, python_list, read_yaml, table_rows
 from ...core.corpora import load
 from ...core.upstream import files_of, get, registry, where
-from .builder import KINDS, NONE, NOTHING, PRONOUNS, TYPES, Built, Known, build_identifyme, none_rows, streams
+from .builder import KINDS, NONE, NOTHING, PRONOUNS, TYPES, Built, Known, build_identifyme
+from .builder import none_rows, streams
 from .entities import Label, align_names
 if TYPE_CHECKING: import pandas as pd
 else: pd = Later("pandas")
@@ -244,14 +245,16 @@ def rebuilt(s: Settings|None = None, mode: str = "released", corpora: Sequence[s
     """Build the benchmark from its corpora (LitBank, FantasyCoref; those that are here if not given) and the authors'
     names, `released` as the code does or `paper` as the text says, with single rules changed."""
     s = s or load_settings()
-    corpora = [c for c in DATASETS if c in corpora] or ["LitBank", *(["FantasyCoref"] if corpus_is_here("FantasyCoref", s) else [])]
+    corpora = ([c for c in DATASETS if c in corpora]
+               or ["LitBank", *(["FantasyCoref"] if corpus_is_here("FantasyCoref", s) else [])])
     rows = max((answer_rows(f.key, s) for f in files_of("identifyme-answers")), key=len)
     full, docs = {}, named_documents("LitBank", s)
     if "FantasyCoref" in corpora:  # its half of the generators' streams begins where LitBank's ends
         full = lists_of_names(build_identifyme(docs, known=_released_known(docs, rows, s)), rows)
         docs += named_documents("FantasyCoref", s, full)
     known = _released_known(docs, rows, s, full)
-    same = mode == "released" and set(changed) <= {"options", "context"}  # the same mentions are asked about, in the same order
+    # the same mentions are asked about, in the same order
+    same = mode == "released" and set(changed) <= {"options", "context"}
     return build_identifyme(docs, mode, known if same else NOTHING._replace(genders=known.genders), **changed)
 
 # %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #6e49a1ea

@@ -72,7 +72,8 @@ def _line(i: int, w: Word) -> str:
     if len(w.token) > 17 or len(w.tag) > 9:
         raise DataError(f"the token {w.token!r} ({w.tag}) is too long for its column of the CoNLL file",
                         do="tokens may have 17 characters, tags 9")
-    return f"0{i:6d}{w.token:>18}{w.tag:>10}    *    -    -    -    Speaker#1    *    {f'({w.entity})' if w.entity else '-'}\n"
+    return (f"0{i:6d}{w.token:>18}{w.tag:>10}    *    -    -    -    Speaker#1    *    "
+            f"{f'({w.entity})' if w.entity else '-'}\n")
 
 def _block(s: Sentence) -> str:
     "A sentence's lines, with a mark where the id will stand."
@@ -109,7 +110,8 @@ def json_of(key: str, sentences: tuple[Sentence, ...], n: int, tokens: list[str]
     """Write one document, known by `key`, with `n` entities as a line of JSON.
     Tokens, as JSON already, and clusters may be given where they are known."""
     words, said = ", ".join(tokens or map(_tokens, sentences)), ", ".join([_speakers(len(s)) for s in sentences])
-    places = ", ".join(["[" + ", ".join([f"[{i}, {i}]" for i in c]) + "]" for c in clusters or clusters_of(sentences, n)])
+    places = ", ".join(["[" + ", ".join([f"[{i}, {i}]" for i in c]) + "]"
+                        for c in clusters or clusters_of(sentences, n)])
     return f'{{"doc_key": {_quoted(key)}, "sentences": [{words}], "speakers": [{said}], "clusters": [{places}]}}'
 
 # %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #04e8c741

@@ -32,7 +32,8 @@ Sentence = tuple[Word, ...]
 def _words(text: str, where: str) -> Sentence:
     "A Python literal, a list of (token, tag), as words."
     got = python_list(text, where)
-    if not got or not all(isinstance(p, tuple) and len(p) == 2 and all(isinstance(x, str) and x for x in p) for p in got):
+    if (not got
+           or not all(isinstance(p, tuple) and len(p) == 2 and all(isinstance(x, str) and x for x in p) for p in got)):
         raise FormatError("is not a list of (token, tag) pairs", where)
     return tuple(Word(*p) for p in got)
 
@@ -305,7 +306,8 @@ class Sampler:
         self.background, self.entity = resources.templates("background"), resources.templates("entity")
         places = resources.locations if mode == "released" else list({l.words: l for l in resources.locations}.values())
         self.places, self.noise = places, {l.noise: resources.noise(l.noise) for l in places}
-        self.name_order, self.place_order = np.arange(len(resources.names)), np.arange(len(places))  # shuffled on and on
+        # shuffled on and on
+        self.name_order, self.place_order = np.arange(len(resources.names)), np.arange(len(places))
 
     def subtasks(self, variants: Iterable[str] = tuple(VARIANTS)) -> Iterator[Subtask]:
         """Draw subtask by subtask, split by split, in the release's order; `variants` are those to give: in the mode

@@ -14,7 +14,8 @@ from ..systems import Failure
 from .language_models import Ask, LanguageModel, Reply, ask_of, usage
 from .protocol import spoken
 from .local import Local, load_local, reply_to, shared_order, write_all
-from .prompts import Order, answers, continuations, in_order, one_of, pattern, read, render, schema, text_of, the_form, turned_back
+from .prompts import Order, answers, continuations, in_order, one_of, pattern, read, render, schema
+from .prompts import text_of, the_form, turned_back
 
 # %% ../../../nbs/models/language/09_answering.ipynb #33faa2cf
 def form_for(m: LanguageModel, benchmark: str, form: str = "") -> str:

@@ -29,7 +29,8 @@ def _mask_for(batch_size: int, q_length: int, kv_length: int, q_offset: int = 0,
               mask_function: Any = None, attention_mask: Any = None, allow_is_causal_skip: bool = False, **more: Any):
     "No mask where order alone decides, the usual one otherwise."
     from transformers.masking_utils import causal_mask_function, eager_mask
-    whole = not kv_offset and kv_length == q_offset + q_length and (attention_mask is None or bool(attention_mask.all()))
+    whole = (not kv_offset and kv_length == q_offset + q_length
+             and (attention_mask is None or bool(attention_mask.all())))
     if allow_is_causal_skip and whole and mask_function is causal_mask_function: return None
     return eager_mask(batch_size=batch_size, q_length=q_length, kv_length=kv_length, q_offset=q_offset,
                       kv_offset=kv_offset, mask_function=mask_function, attention_mask=attention_mask, **more)

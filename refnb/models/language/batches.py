@@ -18,7 +18,8 @@ from ...core.files import disk_fault, read_bytes, write_atomic
 from .language_models import Ask, LanguageModel, Patience, Reply, cost
 from .replies import SETTLED, Bought, Replies
 from .protocol import error_words, json_object, payload, reply_of, worst
-from .servers import Fault, Line, base_url, check_fits, fault_of_status, finished, pause, sendable_key
+from .servers import Fault, Line, base_url, check_fits, fault_of_status, finished, pause
+from .servers import sendable_key
 
 # %% ../../../nbs/models/language/10_batches.ipynb #1e6b3fe6
 class Job(Record, omit_defaults=False):
@@ -46,7 +47,8 @@ def jobs(folder: str|Path) -> list[Job]:
     paths = sorted(p for p in Path(folder).glob("*/job.json") if p.parent.name.isdigit())
     try: return [msgspec.json.decode(read_bytes(p), type=Job) for p in paths]
     except msgspec.MsgspecError as e:
-        raise FormatError(str(e), str(folder), "a job.json there is damaged, or another version's; it says which batch is paid for, so mend it by hand") from None
+        raise FormatError(str(e), str(folder), "a job.json there is damaged, or another version's; it says which batch "
+                                               "is paid for, so mend it by hand") from None
 
 def _note(path: Path, job: Job, **changed: Any) -> Job:
     "Write down how far a job got, before anything else happens."
@@ -306,7 +308,8 @@ class _Reading:
         "Keep what is not there yet: all of it, for all was paid."
         new: list[Bought] = []
         for b in self.rows:
-            if any(x.reply == b.reply for x in new if x.key == b.key) or any(k.reply == b.reply for k in self.store.kept(b.key)):
+            if (any(x.reply == b.reply for x in new if x.key == b.key)
+                   or any(k.reply == b.reply for k in self.store.kept(b.key))):
                 continue
             new.append(b)
         self.store.put_many(new)

@@ -104,7 +104,8 @@ def _released(q: Question, form: str) -> str:
     "The authors' expression."
     letters = r"[A-Za-z ,\'\.]"
     explanation = "- Explanation: " + letters + r"{150,350}\.\n" if form == "desc" else ""
-    return r"- Mention: \{\{" + letters + r"{1,125}\}\}\n" + explanation + "- " + MARKER + "(" + "|".join(o.name for o in q.options) + ")"
+    return (r"- Mention: \{\{" + letters + r"{1,125}\}\}\n" + explanation + "- " + MARKER + "("
+            + "|".join(o.name for o in q.options) + ")")
 
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #51b50bae
 def _escaped(name: str) -> str: return re.escape(name).replace("\\ ", " ")
@@ -229,7 +230,9 @@ def _meant(names: Sequence[str], reply: str, cut: bool) -> set[tuple[int, ...]]:
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #b15d1156
 _SORRY = ("i'm sorry, but i can", "i am sorry, but i can", "i'm sorry, i can", "i am sorry, i can", "sorry, but i can",
           "i apologize, but i can", "i apologise, but i can")
-_WILL_NOT = tuple(f"i{no} {verb}" for no in ("'m unable to", " am unable to", " cannot", " can't", " won't", " will not") for verb in ("assist", "help", "comply", "continue with this", "answer this", "provide"))
+_WILL_NOT = tuple(f"i{no} {verb}"
+                  for no in ("'m unable to", " am unable to", " cannot", " can't", " won't", " will not")
+                  for verb in ("assist", "help", "comply", "continue with this", "answer this", "provide"))
 
 def _refuses(reply: str) -> bool: return _plain(reply[:200]).casefold().startswith(_SORRY + _WILL_NOT)
 
@@ -257,5 +260,6 @@ def read_answer(q: Question, reply: str, form: Form = "base", mode: Mode = "tole
     names = [o.name.strip() for o in q.options]
     if reason := _FINISHES[finish]: return Answer(q.id, reason=reason, raw=reply)
     if not reply.strip(): return Answer(q.id, reason="cut" if finish == "length" else "unparsable", raw=reply)
-    chosen, why = _as_released(names, reply, drop) if mode == "released" else _tolerantly(names, reply, finish == "length")
+    chosen, why = (_as_released(names, reply, drop) if mode == "released"
+                   else _tolerantly(names, reply, finish == "length"))
     return Answer(q.id, chosen, reason=why, raw=reply)

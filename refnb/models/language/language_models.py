@@ -78,7 +78,8 @@ def _fault_of_key(name: str) -> str:
     if not name or name in os.environ: return ""
     if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,63}", name) and not _KEYS.fullmatch(name) and name.upper() == name:
         return ""
-    return "key: what stands there is not the name of an environment variable in capitals; if it is the key itself, put it into a variable and name that"
+    return ("key: what stands there is not the name of an environment variable in capitals; if it is the key itself, "
+            "put it into a variable and name that")
 
 def fault_of_url(url: str) -> str:
     "Say what is wrong with a server's address, without repeating it; nothing where it is right or empty."
@@ -184,7 +185,8 @@ class Ask(Record, omit_defaults=False):
     @property
     def messages(self) -> list[dict[str, str]]:
         "As chat clients want them."
-        return ([{"role": "system", "content": self.system}] if self.system else []) + [{"role": "user", "content": self.prompt}]
+        return (([{"role": "system", "content": self.system}] if self.system else [])
+                + [{"role": "user", "content": self.prompt}])
 
 # %% ../../../nbs/models/language/01_language_models.ipynb #f29654b2
 def ask_key(ask: Ask) -> str:
@@ -223,7 +225,8 @@ def cost(m: LanguageModel, r: Reply) -> float|None:
 
 def usage(m: LanguageModel, r: Reply) -> Usage:
     "State what a reply used, for the answer."
-    return Usage(r.tokens_in, r.tokens_out, cost(m, r), r.seconds, r.model if m.provider != "local" else "")  # local weights are known by their hash
+    # local weights are known by their hash
+    return Usage(r.tokens_in, r.tokens_out, cost(m, r), r.seconds, r.model if m.provider != "local" else "")
 
 # %% ../../../nbs/models/language/01_language_models.ipynb #1b8449f7
 class Forecast(Record):

@@ -116,7 +116,8 @@ class Local:
         self.computed, self.read = 0, 0
         self.chunk = _CHUNK if str(model.device) == "cpu" else 0
         self.shares = can_go_back(model)
-        self.batch = m.batch or (1 if self.chunk else 32)  # a CPU gains nothing by more, and a prefix is shared by one at a time
+        # a CPU gains nothing by more, and a prefix is shared by one at a time
+        self.batch = m.batch or (1 if self.chunk else 32)
     def __repr__(self): return f"Local({self.m.title!r}, {self.read:,} tokens read, {self.computed:,} computed)"
 
 def _get(m: LanguageModel) -> str:
@@ -149,9 +150,11 @@ def load_local(m: LanguageModel, offline: bool = True) -> Local:
     torch, tf = need("torch", "models"), need("transformers", "models")
     w = check_here(m, offline)
     join_pieces(w)
-    common = {"local_files_only": offline, "trust_remote_code": False} | ({"gguf_file": w.file} if w.file else {}) | ({"revision": w.revision} if w.revision else {})
+    common = ({"local_files_only": offline, "trust_remote_code": False} | ({"gguf_file": w.file} if w.file else {})
+              | ({"revision": w.revision} if w.revision else {}))
     dtype, device = "auto" if m.dtype == "auto" else getattr(torch, m.dtype), _device(torch)
-    attention = {"attn_implementation": "eager"} if device == "cpu" else {}  # until `few_passes`; where that does not fit, matrix products still beat the fused kernel in chunks
+    # until `few_passes`; where that does not fit, matrix products still beat the fused kernel in chunks
+    attention = {"attn_implementation": "eager"} if device == "cpu" else {}
     try:
         with quietly(tf):
             tokenizer = tf.AutoTokenizer.from_pretrained(w.place, **common)
@@ -173,7 +176,8 @@ def tiny_checkpoint(folder: str|Path, texts: Iterable[str], size: int = 32, chat
     t.train_from_iterator(texts, tk.trainers.BpeTrainer(vocab_size=600, special_tokens=["<|end|>", "<|turn|>"], initial_alphabet=tk.pre_tokenizers.ByteLevel.alphabet(), show_progress=False))
     fast = tf.PreTrainedTokenizerFast(tokenizer_object=t, eos_token="<|end|>", pad_token="<|end|>")
     if chat:
-        fast.chat_template = "{% for m in messages %}<|turn|>{{ m.role }}\n{{ m.content }}\n{% endfor %}{% if add_generation_prompt %}<|turn|>assistant\n{% endif %}"
+        fast.chat_template = ("{% for m in messages %}<|turn|>{{ m.role }}\n{{ m.content }}\n{% endfor %}{% if "
+                              "add_generation_prompt %}<|turn|>assistant\n{% endif %}")
     torch.manual_seed(0)
     config = tf.LlamaConfig(vocab_size=len(fast), hidden_size=size, intermediate_size=2*size, num_hidden_layers=2,
                             num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=8192, eos_token_id=0,
@@ -373,7 +377,8 @@ def write_all(local: Local, asks: Sequence[Ask]) -> list[Reply]:
 def _fitting(local: Local, asks: Sequence[Ask]) -> list[Reply]:
     "As many at once as memory takes."
     if len(asks) > (n := local.batch):
-        return [r for k in range(0, len(asks), n) for r in _fitting(local, asks[k:k + n])]  # n: it may shrink on the way
+        # n: it may shrink on the way
+        return [r for k in range(0, len(asks), n) for r in _fitting(local, asks[k:k + n])]
     try: return _write_batch(local, asks) if asks else []
     except Exception as e:
         if "out of memory" not in str(e).lower(): raise

@@ -116,7 +116,8 @@ def harness_documents(path: str|Path, about: Mapping[str, Any]) -> list[dict]:
     `about` is what the task knows: its own metadata and the model's arguments."""
     records = [json.loads(line) for line in Path(path).read_bytes().splitlines()]
     tokenizer = tokenizer_of(about) if any(r["choices"] for r in records) else None
-    more = lambda r: {"sizes": option_sizes(tokenizer, r) if r["choices"] else [], "meta": json.dumps(r["meta"])}  # values of several types in one column cannot be kept there
+    # values of several types in one column cannot be kept there
+    more = lambda r: {"sizes": option_sizes(tokenizer, r) if r["choices"] else [], "meta": json.dumps(r["meta"])}
     return [r | more(r) for r in records]
 
 # %% ../../../nbs/models/language/11_other_harnesses.ipynb #781b65c2
@@ -149,7 +150,8 @@ def prepared(questions: str|Path|Iterable[Question], tool: str, system: str, for
     qs = task.questions[:limit] if limit else task.questions
     records = [exported(m, q, form, order, system_text(m, task.benchmark)) for q in qs]
     d = m.decoding
-    decoding = {"max_tokens": d.max_tokens, "temperature": d.temperature, "top_p": d.top_p} | ({} if d.seed is None else {"seed": d.seed})
+    decoding = ({"max_tokens": d.max_tokens, "temperature": d.temperature, "top_p": d.top_p}
+                | ({} if d.seed is None else {"seed": d.seed}))
     about = {"task": _task_name(task.name, records, decoding), "version": m.version, "part": task.name,
              "system": system, "form": form, "order": order, "decoding": decoding, "questions": len(qs),
              "questions_id": questions_id(qs)}
@@ -174,12 +176,14 @@ def _same_run(e: Export) -> str:
     flat = {f"{k}.{i}" if i else k: w for k, v in e.changed.items()
             for i, w in (v.items() if isinstance(v, dict) else [("", v)])}
     task = "FILE" if e.about["part"].startswith("given/") else e.about["part"]
-    return shlex.join(["refnb", "run", task, e.about["system"], "--form", e.about["form"], "--order", e.about["order"], *(x for k, v in flat.items() for x in ("-p", f"{k}={v}"))])
+    return shlex.join(["refnb", "run", task, e.about["system"], "--form", e.about["form"], "--order", e.about["order"],
+                       *(x for k, v in flat.items() for x in ("-p", f"{k}={v}"))])
 
 def _write(e: Export, folder: Path, tool: str, words: dict[str, str]) -> Path:
     "The records, the tool's task file, and the page about them."
     page = Template((packaged(f"data/neighbours/{tool}")/"README.md").read_text(encoding="utf-8"))
-    told = {k: e.about[k] for k in ("part", "task", "form", "order", "system")} | {"count": f"{len(e.records):,}", "run": _same_run(e), **CANARY}
+    told = ({k: e.about[k] for k in ("part", "task", "form", "order", "system")}
+            | {"count": f"{len(e.records):,}", "run": _same_run(e), **CANARY})
     write_jsonl(folder/"questions.jsonl", e.records)
     write_atomic(folder/"task.py", (packaged(f"data/neighbours/{tool}")/"task.py").read_bytes())
     write_atomic(folder/"README.md", page.substitute(told | words))
@@ -196,8 +200,10 @@ def _harness_yaml(e: Export) -> str:
               "test_split": "test", "num_fewshot": 0, "description": "system", "doc_to_text": "prompt",
               "doc_to_target": "right", "target_delimiter": "",
               "process_results": "!function task.results", "metric_list": [{"metric": n} | mean for n in (["acc_refnb", "acc", "acc_norm"] if scored else ["acc_refnb"])]}
-    drawn = {"do_sample": True, "temperature": d["temperature"], "top_p": d["top_p"]} if d["temperature"] else {"do_sample": False}
-    config |= {"doc_to_choice": "choices"} if scored else {"generation_kwargs": {"until": [], "max_gen_toks": d["max_tokens"]} | drawn}
+    drawn = ({"do_sample": True, "temperature": d["temperature"], "top_p": d["top_p"]} if d["temperature"]
+             else {"do_sample": False})
+    config |= ({"doc_to_choice": "choices"} if scored
+               else {"generation_kwargs": {"until": [], "max_gen_toks": d["max_tokens"]} | drawn})
     said = lambda v: v if str(v).startswith("!function ") else json.dumps(v, ensure_ascii=False)
     return "".join(f"{k}: {said(v)}\n" for k, v in (config | {"metadata": e.about}).items())
 
@@ -208,7 +214,8 @@ def export_harness(questions: str|Path|Iterable[Question], folder: str|Path, sys
     """Export a task, a file or questions, into a new or empty folder: `lm_eval --tasks NAME --include_path FOLDER`.
     All is as for `prepared`; a single setting of the model is, for example, way="reply"."""
     e, path = prepared(questions, "harness", system, form, order, limit, s, **changed), _new(folder)
-    beside = " Beside it stand the harness' own readings of the same sums, undivided (`acc`) and divided by characters (`acc_norm`)."
+    beside = (" Beside it stand the harness' own readings of the same sums, undivided (`acc`) and divided by "
+              "characters (`acc_norm`).")
     _write(e, path, "harness", {"template": " --apply_chat_template" if e.model.message == "chat" else "", "metrics": beside if e.model.way != "reply" else ""})
     write_atomic(path/f"{e.about['task']}.yaml", _harness_yaml(e))
     return path
@@ -220,7 +227,8 @@ def export_inspect(questions: str|Path|Iterable[Question], folder: str|Path, sys
     """Export a task, a file or questions, into a new or empty folder: `inspect eval FOLDER/task.py --model …`.
     All is as for `prepared`; a single setting of the model is, for example, decoding={"max_tokens": 100}."""
     e, path = prepared(questions, "inspect", system, form, order, limit, s, **changed), _new(folder)
-    raw = """; `-M 'chat_template="{{ messages[0].content }}"'` sends it the raw prompt, as refnb does""" if e.model.message == "raw" else ""
+    raw = ("""; `-M 'chat_template="{{ messages[0].content }}"'` sends it the raw prompt, as refnb does"""
+           if e.model.message == "raw" else "")
     _write(e, path, "inspect", {"raw": raw})
     return write_atomic(path/"about.json", json.dumps(e.about, indent=1, ensure_ascii=False) + "\n").parent
 

@@ -14,7 +14,8 @@ from typing import Literal
 from ...core.types import NONE, Answer, CallError, DataError, Option, Question, Reason, Record, nearest
 from ...core.settings import packaged
 from ...core.files import read_yaml
-from .identifyme_prompts import MARKER, Mode, chars_of, grammar, mention_of, marked, read_answer, reply_form
+from .identifyme_prompts import MARKER, Mode, chars_of, grammar, mention_of, marked, read_answer
+from .identifyme_prompts import reply_form
 
 # %% ../../../nbs/models/language/02_prompts.ipynb #d86b0aae
 Reads = Literal["line", "name", "letter", "yes-no"]
@@ -145,7 +146,8 @@ def one_of(words: list[str]) -> str:
 def schema(q: Question, form: str) -> str:
     "Write the JSON schema of a reply: the explanation first, where the form wants one, then one of the answers."
     f = the_form(form)
-    fields = ({"explanation": {"type": "string"}} if f.explains else {}) | {"answer": {"type": "string", "enum": answers(q, form)}}
+    fields = (({"explanation": {"type": "string"}} if f.explains else {})
+              | {"answer": {"type": "string", "enum": answers(q, form)}})
     return json.dumps({"type": "object", "properties": fields, "required": list(fields), "additionalProperties": False},
                       ensure_ascii=False)
 

@@ -50,7 +50,8 @@ def payload(ask: Ask) -> tuple[str, dict]:
     if ask.constraint != "none": body["response_format"] = _schema(ask)
     if ask.message == "raw":
         return "/completions", body | {"prompt": f"{ask.system}\n\n{ask.prompt}" if ask.system else ask.prompt} | ({"logprobs": TOP["raw"]} if scored else {})
-    return "/chat/completions", body | {"messages": ask.messages} | ({"logprobs": True, "top_logprobs": TOP["chat"]} if scored else {})
+    return "/chat/completions", body | {"messages": ask.messages} | ({"logprobs": True,
+                                                                      "top_logprobs": TOP["chat"]} if scored else {})
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #32ba5117
 def worst(m: LanguageModel, ask: Ask, added: int = 0, more: int = 0) -> float|None:
@@ -144,7 +145,8 @@ def _text(choice: dict) -> tuple[str, bool]:
     if isinstance(refusal, str) and refusal: return _whole(refusal), True
     content = _field(choice, "message", "content") if text is None else text
     if isinstance(content, list):
-        content = "".join(p["text"] for p in content if isinstance(p, dict) and isinstance(p.get("text"), str))  # in parts
+        # in parts
+        content = "".join(p["text"] for p in content if isinstance(p, dict) and isinstance(p.get("text"), str))
     return _whole(content) if isinstance(content, str) else "", False
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #f1865a51

@@ -42,8 +42,10 @@ VERSION, FILE = 1, "replies.sqlite"
 _TABLE = """create table if not exists replies (n integer primary key, key text not null, finish text not null, reply blob not null, ask blob not null, at text not null, crc integer not null, raw blob not null default x'');
 create index if not exists by_key on replies (key);"""
 _COLUMNS = "key, finish, reply, ask, at, crc"
-_RAW = "alter table replies add column raw blob not null default x''"  # of a file that an earlier refnb made, which can go on using it
-_NOTE = "Replies of language models that were paid for. refnb adds to replies.sqlite and never deletes from it; without it everything is asked, and paid for, again.\n"
+# of a file that an earlier refnb made, which can go on using it
+_RAW = "alter table replies add column raw blob not null default x''"
+_NOTE = ("Replies of language models that were paid for. refnb adds to replies.sqlite and never deletes from it; "
+         "without it everything is asked, and paid for, again.\n")
 
 def _crc(key: str, finish: str, reply: bytes, ask: bytes, at: str) -> int:
     "The checksum of a row."
@@ -58,7 +60,9 @@ def _one_line(path: Path) -> Iterator[None]:
         code, do = getattr(e, "sqlite_errorcode", 0) & 0xff, {sqlite3.SQLITE_FULL: "free some space and start again", sqlite3.SQLITE_READONLY: "choose another folder, or change its rights",
             sqlite3.SQLITE_CANTOPEN: "choose another folder, or change its rights", sqlite3.SQLITE_BUSY: "another process holds it; wait for it, or end it"}
         if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) or not isinstance(e, sqlite3.OperationalError):
-            raise DataError(f"the store of paid replies is damaged ({e})", str(path), "it is left as it is; `sqlite3 FILE .recover` reads what is whole; without it all is paid for again") from None
+            raise DataError(f"the store of paid replies is damaged ({e})", str(path),
+                            "it is left as it is; `sqlite3 FILE .recover` reads what is whole; without it all is paid "
+                            "for again") from None
         raise DataError(f"the store of paid replies cannot be used ({e})", str(path),
                         do.get(code, "what was kept before is whole")) from None
 
@@ -199,7 +203,8 @@ class Replies:
         """Return the reply to a request that was made before, or None; its key is over all that could change it.
         `ends` says which replies: good ones, SETTLED ones, or any by their ends."""
         rows = self._all(f"select {_COLUMNS} from replies where key = ? order by finish != 'stop', n", key)
-        return next((k.reply for row in rows if (k := _kept(row)) and k.key == key and k.reply.finish in ends), None)  # a flipped bit in the index finds another row
+        # a flipped bit in the index finds another row
+        return next((k.reply for row in rows if (k := _kept(row)) and k.key == key and k.reply.finish in ends), None)
 
     def kept(self, key: str = "") -> Iterator[Kept]:
         """Yield everything that was kept, good or not, in the order in which it came:

@@ -17,10 +17,12 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 import msgspec
 from ...core.types import CallError, DataError, Record, RefnbError, need
-from .language_models import Ask, Finish, LanguageModel, Patience, Reply, ask_key, cost, fault_of_url
+from .language_models import Ask, Finish, LanguageModel, Patience, Reply, ask_key, cost
+from .language_models import fault_of_url
 from .replies import SETTLED, Bought, Replies
 from .keys import Secret, secret_of
-from .protocol import NO_LOGPROBS, check_possible, error_words, estimate, payload, read_reply, size_of, worst
+from .protocol import NO_LOGPROBS, check_possible, error_words, estimate, payload, read_reply
+from .protocol import size_of, worst
 
 # %% ../../../nbs/models/language/06_servers.ipynb #e28a18e5
 class Fault(NamedTuple):
@@ -81,8 +83,10 @@ def fault_of_status(status: int, headers: Any, data: bytes, m: LanguageModel) ->
         return Fault("question", f"the prompt is too long for the model ({told})")
     if status in (400, 403) and _POLICY.search(f"{code} {what}"):
         return Fault("question", told, finish="content_filter")
-    if status == 401:
-        return Fault("stop", f"the server does not accept the key in {m.key} ({told})" if m.key else f"the server wants a key ({told})", do=f"set {m.key}" if m.key else "name the environment variable that holds it: key, in the model's settings")
+    if status == 401 and not m.key:
+        return Fault("stop", f"the server wants a key ({told})",
+                     do="name the environment variable that holds it: key, in the model's settings")
+    if status == 401: return Fault("stop", f"the server does not accept the key in {m.key} ({told})", do=f"set {m.key}")
     if status == 403:
         return Fault("stop", f"the key in {m.key or 'no variable'} may not use the model {m.model} ({told})",
                      do="ask for access, or use another model")
@@ -265,7 +269,8 @@ def _the_client(m: LanguageModel, secret: Secret, patience: Patience, concurrenc
                                timeout=http.Timeout(patience.reply, connect=patience.connect, pool=None))
     ambient = [line.partition(":")[0].strip()
                for line in os.environ.get("OPENAI_CUSTOM_HEADERS", "").split("\n") if ":" in line]
-    unsaid = [name for name in ambient if name.lower() != "authorization"] + ([] if url == DEFAULT_URL else ["OpenAI-Organization", "OpenAI-Project"])
+    unsaid = ([name for name in ambient if name.lower() != "authorization"]
+              + ([] if url == DEFAULT_URL else ["OpenAI-Organization", "OpenAI-Project"]))
     headers = {name: openai.Omit() for name in unsaid} | {"Authorization": secret.bearer}
     return openai.AsyncOpenAI(api_key="none", base_url=url, max_retries=0, http_client=carrier, default_headers=headers), guarded
 
@@ -481,11 +486,13 @@ class _Asking:
     def hindrance(self, usd: float, tokens: int) -> float:
         "Return seconds until a request may start; infinite where another must end first."
         if (wait := self.closed - self.clock()) > 0: return wait
-        most = max(1, int(self.window.size)) if self.heard else 1  # the first request goes alone: a wrong address costs one
+        # the first request goes alone: a wrong address costs one
+        most = max(1, int(self.window.size)) if self.heard else 1
         if self.purse.held >= most: return math.inf
         if self.purse.can(usd): return max(self.requests.wait(1), self.tokens.wait(tokens))
         if self.purse.held: return math.inf
-        self.halt(why=f"the budget of {self.purse.budget:g} USD is reached: {self.purse.gone:.4g} are spent, the next request could cost {usd:.4g}")
+        self.halt(why=f"the budget of {self.purse.budget:g} USD is reached: {self.purse.gone:.4g} are spent, the next "
+                      f"request could cost {usd:.4g}")
         raise _Halted
 
     async def gate(self, usd: float, tokens: int):
@@ -546,7 +553,8 @@ class _Asking:
             if isinstance(got, Reply): return await self.put(Bought(key, got.changed(tries=n), ask, raw))
             if got.kind == "stop" or (got.setup and not self.heard): raise DataError(got.what, self.m.model, got.do)
             if raw:
-                await self.put(Bought(key, Reply(finish="failed", error=got.what, tries=n), ask, raw))  # it may have been paid
+                # it may have been paid
+                await self.put(Bought(key, Reply(finish="failed", error=got.what, tries=n), ask, raw))
             if got.kind == "question":
                 refused = Reply(finish=got.finish, error="" if got.finish == "content_filter" else got.what, tries=n)
                 return await self.put(Bought(key, refused, ask), got.odd)
@@ -695,7 +703,8 @@ class _Asking:
 def check_fits(ask: Ask, m: LanguageModel):
     "Check that a request is for this model."
     if (ask.provider, ask.base_url, ask.model) != ("openai", m.base_url, m.model):
-        raise CallError(f"is for {ask.model} at {ask.base_url or DEFAULT_URL}, not for {m.model} at {m.base_url or DEFAULT_URL}", f"question {ask.id}")
+        raise CallError(f"is for {ask.model} at {ask.base_url or DEFAULT_URL}, not for {m.model} at "
+                        f"{m.base_url or DEFAULT_URL}", f"question {ask.id}")
     check_possible(ask)
 
 def sendable_key(ask: Ask) -> str:

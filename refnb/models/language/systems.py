@@ -16,12 +16,14 @@ from ...core.runs import RunInfo
 from ...benchmarks.tasks import Task, is_task, find_task
 from ..systems import BaseSystem, Failure, Identity, Plan, Said, System, variant_name
 from ..registry import Entry, changed_record, differing
-from .language_models import Ask, LanguageModel, Reply, ask_key, cost, fault_of_url, forecast, model_of
+from .language_models import Ask, LanguageModel, Reply, ask_key, cost, fault_of_url, forecast
+from .language_models import model_of
 from .prompts import Order, text_of
 from .replies import SETTLED, Replies
 from .servers import Summary, answered
 from .local import Local, check_here, is_here, load_local, weights_id
-from .answering import UNHASHED, Sent, answer_of, form_for, local_answers, run_settings, sent_of, system_text
+from .answering import UNHASHED, Sent, answer_of, form_for, local_answers, run_settings, sent_of
+from .answering import system_text
 from .batches import jobs, poll_batch, reconcile, submit_batch
 
 # %% ../../../nbs/models/language/12_systems.ipynb #30da1a74
@@ -87,7 +89,8 @@ class LanguageModelSystem(BaseSystem):
         self.title, self.old_name = self.model.title, base
         self.spent_before = 0.  # USD that earlier calls of the run spent
         self.loaded: Local|None = None
-        self.whole = "" if self.local else "one machine asks it as fast as it answers: use --concurrency instead of --ray"
+        self.whole = ("" if self.local
+                      else "one machine asks it as fast as it answers: use --concurrency instead of --ray")
 
     def __getstate__(self) -> dict: return self.__dict__ | {"loaded": None, "summary": None}
     @property
@@ -185,7 +188,8 @@ _ONE_BY_ONE = "run the same command without --batch: it asks only these"
 def _waits(folder: Path, trouble: Sequence[str]) -> str:
     "What batches are under way, in words."
     under = [f"{j.status or j.state}, {j.answered:,} of {j.asks:,}" for j in jobs(folder) if j.state != "done"]
-    return f"{len(under)} batch{'es' if len(under) > 1 else ''} under way ({'; '.join(under)})" + "".join(f"; before that: {x}" for x in trouble[:1])
+    return (f"{len(under)} batch{'es' if len(under) > 1 else ''} under way ({'; '.join(under)})"
+            + "".join(f"; before that: {x}" for x in trouble[:1]))
 
 def _wasted(store: Replies, m: LanguageModel, ask: Ask) -> float:
     "USD that replies to a request cost which are no answers."

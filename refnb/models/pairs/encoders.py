@@ -178,14 +178,18 @@ class Loaded:
 def _longest_row(model: Any) -> int:
     "How many tokens a model has positions for."
     found = [x for n, x in model.named_modules() if n.rpartition(".")[2] in ("position_embeddings", "embed_positions") and hasattr(x, "num_embeddings")]
-    lost = lambda x: getattr(x, "offset", 0) or (0 if x.padding_idx is None else x.padding_idx + 1)  # RoBERTa and BART begin to count at 2
+    # RoBERTa and BART begin to count at 2
+    lost = lambda x: getattr(x, "offset", 0) or (0 if x.padding_idx is None else x.padding_idx + 1)
     return min((x.num_embeddings - lost(x) for x in found), default=0)
 
 def _misfit(kind: str, model: Any, tokenizer: Any, info: dict) -> str:
     "Why what was loaded is no whole model."
-    lacking = sorted([*(k for k in info["missing_keys"] if kind != "AutoModel" or "pooler" not in k), *(k[0] for k in info["mismatched_keys"])])  # a pooler is not asked for a vector
+    # a pooler is not asked for a vector
+    lacking = sorted([*(k for k in info["missing_keys"] if kind != "AutoModel" or "pooler" not in k),
+                      *(k[0] for k in info["mismatched_keys"])])
     if lacking:
-        return f"its files have no numbers, or others, for {lacking[0]}" + (f" and {len(lacking) - 1} more" if lacking[1:] else "")
+        return (f"its files have no numbers, or others, for {lacking[0]}"
+                + (f" and {len(lacking) - 1} more" if lacking[1:] else ""))
     if kind == "AutoModel" and getattr(model.config, "is_encoder_decoder", False):
         return "it reads and writes, and is no encoder"
     if not set(tokenizer.get_vocab()) - set(tokenizer.all_special_tokens): return "its tokenizer knows no words"
@@ -200,7 +204,8 @@ def _has_bfloat16() -> bool:
 def _from_files(kind: str, m: PairModel, w: Weights, offline: bool) -> tuple[Any, Any, dict]:
     "Model, tokenizer, and what loading found out."
     torch, tf = need("torch", "models"), need("transformers", "models")
-    common = {"local_files_only": offline, "trust_remote_code": False} | ({"revision": w.revision} if w.revision else {})
+    common = ({"local_files_only": offline, "trust_remote_code": False}
+              | ({"revision": w.revision} if w.revision else {}))
     with quietly(tf):
         tokenizer = tf.AutoTokenizer.from_pretrained(w.place, **common)
         model, info = getattr(tf, kind).from_pretrained(w.place, dtype=getattr(torch, m.dtype), use_safetensors=True,

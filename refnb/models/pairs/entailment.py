@@ -53,7 +53,8 @@ class Entailment(Loaded):
         torch = need("torch", "models")
         filled = self.tokenizer.pad(rows, return_tensors="pt").to(self.model.device)
         with torch.inference_mode():
-            return torch.softmax(self.model(**filled).logits.cpu().double(), -1)[:, self.at].tolist()  # in double precision, or all that is sure would be equally sure
+            # in double precision, or all that is sure would be equally sure
+            return torch.softmax(self.model(**filled).logits.cpu().double(), -1)[:, self.at].tolist()
 
 def load_entailment(m: PairModel, offline: bool = True) -> Entailment:
     "Load a checkpoint for entailment; offline, nothing is downloaded."

@@ -190,7 +190,8 @@ class PairReader(Loaded):
         "Have the tokens of texts; each text is read once."
         new = list(dict.fromkeys(t for t in texts if t not in self.tokens))
         if new:
-            self.tokens.update(zip(new, self.tokenizer(new, add_special_tokens=False, verbose=False)["input_ids"], strict=True))  # it would warn of long ones, which are cut here
+            # it would warn of long ones, which are cut here
+            self.tokens.update(zip(new, self.tokenizer(new, add_special_tokens=False, verbose=False)["input_ids"], strict=True))
     def rows(self, p: Pairs) -> list[dict]:
         "All pairs as rows."
         said, told = [self.m.prefix + e for e in p.expressions], [self.m.text_prefix + t for t in p.texts]

@@ -20,11 +20,13 @@ from ..systems import BaseSystem, Identity, System, variant_name
 from ..registry import TURNED, Entry, changed_record, differing, entries_of, record_of, refuse_asking
 from ..language.local import Weights, weights_id
 from .scorers import BLOCK, WEIGHTLESS, Scorer, compared, pairs_of, turning
-from .encoders import LITE, UNHASHED, Loaded, PairModel, check_pair_model, load_encoder, pair_model_is_here
+from .encoders import LITE, UNHASHED, Loaded, PairModel, check_pair_model, load_encoder
+from .encoders import pair_model_is_here
 from .entailment import load_entailment
 from .comparing import Comparing, weights_for
 from .use_lite import lite_id, load_lite
-from .heads import SEAL, WEIGHTS, Recipe, TrainedSystem, read_seal, text_for, trained_model, trained_systems
+from .heads import SEAL, WEIGHTS, Recipe, TrainedSystem, read_seal, text_for, trained_model
+from .heads import trained_systems
 
 # %% ../../../nbs/models/pairs/06_systems.ipynb #f8554f4c
 COMPARING = "comparing"
@@ -34,7 +36,8 @@ def is_pair_system(name: str) -> bool:
     "Tell whether a system's name is that of a pair model."
     base = name.partition("[")[0]
     known = entries_of("pair-model")
-    return base in known or (base.endswith(TURNED) and (plain := base.removesuffix(TURNED)) in known and plain not in UNTURNED)
+    return (base in known
+            or (base.endswith(TURNED) and (plain := base.removesuffix(TURNED)) in known and plain not in UNTURNED))
 
 # %% ../../../nbs/models/pairs/06_systems.ipynb #2d81b633
 class PairSystem(BaseSystem):
@@ -54,7 +57,8 @@ class PairSystem(BaseSystem):
         self.model = _asked_model(self.base, usual, changed, self.trained)
         other = differing(self.model, usual, frozenset(UNHASHED)) if self.model and usual else {}
         self.name, self.old_name = variant_name(entry.name, other), entry.name
-        title = self.model.title if self.model else "Negation and comparison" if self.base == COMPARING else WEIGHTLESS[self.base].title
+        title = (self.model.title if self.model else "Negation and comparison" if self.base == COMPARING
+                 else WEIGHTLESS[self.base].title)
         self.title = (f"{title}, turned by negation" if self.turned else title) + self.name.removeprefix(entry.name)
         self.free = not self.model
         self.changed = changed
@@ -63,14 +67,16 @@ class PairSystem(BaseSystem):
 
     @property
     def answers(self) -> str:
-        return "any task of questions" + ("" if self.base in UNTURNED else "; append +negation to flip its choice for negated expressions")
+        return ("any task of questions"
+                + ("" if self.base in UNTURNED else "; append +negation to flip its choice for negated expressions"))
     @property
     def about(self) -> str:
         return f"{self.model.model}; {self.model.licence}" if self.model else "a pair model without weights"
     @property
     def needs(self) -> str:
         if not self.model: return "nothing"
-        return f"{'training, from ' if self.trained else ''}{self.model.package or self.model.model} ({'here' if pair_model_is_here(self.model) else 'not here'})"
+        return (f"{'training, from ' if self.trained else ''}{self.model.package or self.model.model} "
+                f"({'here' if pair_model_is_here(self.model) else 'not here'})")
 
     def on(self, task: Task) -> "PairSystem":
         "The system with the weights that it was trained to for a task; others as they are."
@@ -161,7 +167,9 @@ def _with_checkpoint(system: PairSystem, task: str, s: Settings, **changed) -> P
     if not system.trained or system.model is None: return system
     found = [Path(system.model.checkpoint)] if system.model.checkpoint else _checkpoints(system.base, task, s)
     if not found:
-        raise DataError(f"{system.base} is not trained for it", task, f"refnb train {system.base} {next(iter(trained_for(task)), 'TASK')}, or name a folder with -p checkpoint=FOLDER")
+        raise DataError(f"{system.base} is not trained for it", task,
+                        f"refnb train {system.base} {next(iter(trained_for(task)), 'TASK')}, or name a folder with -p "
+                        f"checkpoint=FOLDER")
     seal = read_seal(found[0])
     if seal.system != system.base:
         raise CallError(f"holds the weights of {seal.system}", str(found[0]),
@@ -204,7 +212,8 @@ def scorer_of(system: PairSystem, task: str, questions: Sequence[Question], s: S
     else:
         fitting = _fitting_task(task) if _is_fitted(system) else ""
         texts = pairs_of(find_task(fitting, s).questions if fitting else questions).texts if _is_fitted(system) else []
-        scorer = Comparing(texts, weights_for(task, questions)) if system.base == COMPARING else WEIGHTLESS[system.base].made(texts)
+        scorer = (Comparing(texts, weights_for(task, questions)) if system.base == COMPARING
+                  else WEIGHTLESS[system.base].made(texts))
     return turning(scorer) if system.turned else scorer
 
 # %% ../../../nbs/models/pairs/06_systems.ipynb #ad259661

@@ -21,7 +21,8 @@ from ...benchmarks.tasks import is_task, find_task, task_is_here, task_questions
 from ..language.local import Weights, weights_id
 from .scorers import BLOCK, NoScore, compared, pairs_of
 from .encoders import PairModel, check_pair_model
-from .heads import SEAL, WEIGHTS, Head, Recipe, TrainedSeal, TrainedSystem, Tried, new_model, read_seal, text_for, the_trained
+from .heads import SEAL, WEIGHTS, Head, Recipe, TrainedSeal, TrainedSystem, Tried, new_model
+from .heads import read_seal, text_for, the_trained
 from .systems import pair_settings
 from ..training import Diverged, Entry, Fitted, load_tensors, set_weights, train
 
@@ -60,7 +61,8 @@ def _source_of(name: str, s: Settings) -> Source:
                         f"refnb fetch {' '.join(the_card(lacking[0]).inputs)}, with a network")
     away = [p for p in tasks if not task_is_here(p, s)]
     if not away: return Source(name, tasks, dev, f"trained on {joined}, judged by {'+'.join(dev)}")
-    return Source(name, dev, [], f"trained on dev: {'+'.join(dev)}, for {' and '.join(away)} {'is' if len(away) == 1 else 'are'} not here")
+    return Source(name, dev, [], f"trained on dev: {'+'.join(dev)}, for {' and '.join(away)} "
+                                 f"{'is' if len(away) == 1 else 'are'} not here")
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #d5cb3fb2
 def _bound(questions: Sequence[Question]) -> list[list[Question]]:
@@ -117,7 +119,8 @@ def _sorted_in_windows(units: list, width: int) -> list:
 def _batches_of(questions: Sequence[Question], r: Recipe, kind: str) -> Callable[[int], list[list[Question]]]:
     "Questions in batches."
     units = _units(questions, r, kind)
-    size = r.batch if r.unit == "examples" or r.together else max(1, round(r.batch*len(units)/len({q.doc_key for q in questions})))
+    size = (r.batch if r.unit == "examples" or r.together
+            else max(1, round(r.batch*len(units)/len({q.doc_key for q in questions}))))
     def batches(epoch: int) -> list[list[Question]]:
         rng, order, room = random.Random(f"batches {r.seed} {epoch}"), units.copy(), 0
         out: list[list[Question]] = []

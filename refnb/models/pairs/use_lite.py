@@ -28,7 +28,8 @@ def _marked_words(text: str) -> list[str]:
 class Pieces:
     "A vocabulary that cuts texts; it is called as a tokenizer of transformers is."
     def __init__(self, vocabulary: Sequence[tuple[str, float|None]], where: str = "vocab.json"):
-        self.numbers = {p: (s or 0., i) for i, (p, s) in enumerate(vocabulary) if i >= RESERVED}  # of equal ones the last
+        # of equal ones the last
+        self.numbers = {p: (s or 0., i) for i, (p, s) in enumerate(vocabulary) if i >= RESERVED}
         self.longest, self.size = max(map(len, self.numbers), default=1), len(vocabulary)
         if bad := [p for p in self.numbers if not p or MARK in p[1:]]:
             raise FormatError(f"the piece {bad[0]!r} is empty or goes over the end of a word", where)
@@ -172,7 +173,8 @@ def _attended(x: np.ndarray, seen: np.ndarray, c: Arrays, layer: str) -> np.ndar
     "What the pieces of a text tell each other."
     asks, keys, values = (part.reshape(*x.shape[:2], HEADS, -1).swapaxes(1, 2)
                           for part in np.split(_dense(x, c, f"{layer}/qkv_transform_single"), 3, axis=-1))
-    match = (asks*asks.shape[-1]**-.5) @ keys.swapaxes(2, 3) + np.where(seen, np.float32(0), np.float32(-1e9))[:, None, None]
+    match = ((asks*asks.shape[-1]**-.5) @ keys.swapaxes(2, 3)
+             + np.where(seen, np.float32(0), np.float32(-1e9))[:, None, None])
     share = np.exp(match - match.max(-1, keepdims=True))
     told = (share/share.sum(-1, keepdims=True)) @ values
     return _dense(told.swapaxes(1, 2).reshape(x.shape), c, f"{layer}/output_transform_single")

@@ -127,8 +127,12 @@ def told(line: Line) -> str:
 def _card_frame(card: SystemCard) -> pd.DataFrame:
     "Make a card a table, one row per task."
     shown = lambda v: "" if v is None else f"{100*v:.1f}"
-    rows = [{"task": x.task, "accuracy (%)": shown(x.accuracy), "low": shown(x.low), "high": shown(x.high), "guessing": shown(x.chance), "n": x.n or "", "no choice": x.no_choice if x.n else "",
-             "tokens read": x.tokens_in or "", "written": x.tokens_out or "", "USD": "unknown" if x.usd is None else f"{x.usd:.4g}" if x.n else "", "minutes": f"{x.minutes:.1f}" if x.n else "", "run": x.run, "note": x.reason} for lines in card.boards.values() for x in lines]
+    rows = [{"task": x.task, "accuracy (%)": shown(x.accuracy), "low": shown(x.low), "high": shown(x.high),
+             "guessing": shown(x.chance), "n": x.n or "", "no choice": x.no_choice if x.n else "",
+             "tokens read": x.tokens_in or "", "written": x.tokens_out or "",
+             "USD": "unknown" if x.usd is None else f"{x.usd:.4g}" if x.n else "",
+             "minutes": f"{x.minutes:.1f}" if x.n else "", "run": x.run, "note": x.reason}
+            for lines in card.boards.values() for x in lines]
     return pd.DataFrame(rows)
 
 def _card_figure(card: SystemCard):

@@ -293,10 +293,13 @@ def _row(q: Shown, texts: tuple[str, ...]) -> str:
     "A question as a row that unfolds."
     replies = "".join(f"<p>reply: <code>{_e(x.raw, 300)}</code></p>" for x in q.said if x.raw)
     before, mention, after = _around(q, texts)
-    text = f"<p>…{before} <mark><b>{mention}</b></mark> {after}…</p>" if q.text >= 0 else "<p><i>the release has no text for this question</i></p>"
-    told = f"<details><summary>{mention if q.chars else 'question'}</summary>{text}<p>options: {', '.join(_e(o.name, 40) for o in q.options[:26])}</p>{replies}</details>"
+    text = (f"<p>…{before} <mark><b>{mention}</b></mark> {after}…</p>" if q.text >= 0
+            else "<p><i>the release has no text for this question</i></p>")
+    told = (f"<details><summary>{mention if q.chars else 'question'}</summary>{text}<p>options: "
+            f"{', '.join(_e(o.name, 40) for o in q.options[:26])}</p>{replies}</details>")
     answers = "".join(f"<td>{_verdict(x)}</td><td>{_names(q, x.picked)}</td>" for x in q.said)
-    return f"<tr><td><code>{_e(q.id, 60)}</code></td><td style='text-align:left;max-width:32rem'>{told}</td><td>{_names(q, q.right)}</td>{answers}</tr>"
+    return (f"<tr><td><code>{_e(q.id, 60)}</code></td><td "
+            f"style='text-align:left;max-width:32rem'>{told}</td><td>{_names(q, q.right)}</td>{answers}</tr>")
 
 def _worth_reading(data: ViewData) -> list[Shown]:
     "Questions that are not right; of two runs, those where they chose differently."
@@ -308,14 +311,18 @@ def _worth_reading(data: ViewData) -> list[Shown]:
 def _head(r: Ran) -> str:
     "A run in one line."
     a = r.accuracy
-    value = "nothing to score yet" if a.value is None else f"accuracy {a.value:.3f}" + (f" [{a.low:.3f}, {a.high:.3f}]" if a.low is not None else "")
-    return f"<b>{_e(r.system)}</b> on {_e(r.task)}: {value}, {r.answers:,} of {r.questions:,} answered, {'sealed' if r.sealed else 'open'}"
+    value = ("nothing to score yet" if a.value is None
+             else f"accuracy {a.value:.3f}" + (f" [{a.low:.3f}, {a.high:.3f}]" if a.low is not None else ""))
+    return (f"<b>{_e(r.system)}</b> on {_e(r.task)}: {value}, {r.answers:,} of {r.questions:,} answered, "
+            f"{'sealed' if r.sealed else 'open'}")
 
 def _table(data: ViewData) -> str:
     "Some of the questions, as a small table."
     want = _worth_reading(data)
-    runs = "".join(f"<th>{k}: verdict</th><th>{k}: chosen</th>" for k in ("first", "second")) if len(data.runs) > 1 else "<th>verdict</th><th>chosen</th>"
-    top = "".join(f"<p>{_head(r)}</p>" for r in data.runs) + f"<table><thead><tr><th>id</th><th>mention</th><th>right</th>{runs}</tr></thead><tbody>"
+    runs = ("".join(f"<th>{k}: verdict</th><th>{k}: chosen</th>" for k in ("first", "second")) if len(data.runs) > 1
+            else "<th>verdict</th><th>chosen</th>")
+    top = ("".join(f"<p>{_head(r)}</p>" for r in data.runs)
+           + f"<table><thead><tr><th>id</th><th>mention</th><th>right</th>{runs}</tr></thead><tbody>")
     rows, room = [], ROOM - len(top) - 200
     for row in (_row(q, data.texts) for q in want[:ROWS]):
         if (room := room - len(row)) < 0: break
@@ -332,7 +339,8 @@ class Frame:
     def __repr__(self): return f"Frame({len(self.page)/1000:,.0f} kB)"
     def _repr_html_(self):
         inside = html.escape(self.page, quote=False).replace("'", "&#39;")
-        return f"<iframe title='{html.escape(self.title)}' sandbox='allow-scripts' style='width:100%;height:{int(self.height)}px;border:1px solid #8888' srcdoc='{inside}'></iframe>"
+        return (f"<iframe title='{html.escape(self.title)}' sandbox='allow-scripts' "
+                f"style='width:100%;height:{int(self.height)}px;border:1px solid #8888' srcdoc='{inside}'></iframe>")
 
 class View:
     "A run, or two, to look at: `.write(path)`, `.frame()`, `.data`."

@@ -20,7 +20,9 @@ from ...core.runs import RunInfo, find_runs, find_summaries, places_of_summaries
 from ...metrics.calibration import Scored, scored
 from ...metrics.comparisons import paired_t
 from ...metrics.uncertainty import Interval, bootstrap_weights
-from ...benchmarks.altentities.questions import DOMAINS, SPLITS, AltQuestion, Setting, altentities, altentities_task, paper_domain, questions_of, read_altentities, settings_of, the_setting
+from ...benchmarks.altentities.questions import DOMAINS, SPLITS, AltQuestion, Setting, altentities, altentities_task
+from ...benchmarks.altentities.questions import paper_domain, questions_of, read_altentities, settings_of
+from ...benchmarks.altentities.questions import the_setting
 from ...benchmarks.tasks import find_task, task_is_here, task_questions
 from ..scores import run_outcomes
 from ...models.pairs.heads import text_for, trained_systems
@@ -63,7 +65,8 @@ def _learnt_from(info: RunInfo) -> list[str]:
 def trained_runs(system: str, task: str, s: Settings) -> dict[str, list[str]]:
     """List all runs (system@hash) of a trained system on a task, the newest first, with the tasks that each was trained
     on."""
-    hashes = [run_hash(r.info) for r in find_runs(s.runs, task, system)] + [p.stem[-12:] for place in places_of_summaries(s) for p in find_summaries(place, task, system)]
+    hashes = ([run_hash(r.info) for r in find_runs(s.runs, task, system)]
+              + [p.stem[-12:] for place in places_of_summaries(s) for p in find_summaries(place, task, system)])
     return {n: _learnt_from(found[1])
             for n in dict.fromkeys(f"{system}@{h}" for h in hashes) if (found := run_outcomes(n, task, s))}
 

@@ -16,7 +16,9 @@ from ...core.types import CallError, Record, nearest
 from ...core.settings import Settings, packaged
 from ...core.files import read_yaml
 from ...core.upstream import data_ids
-from ...benchmarks.altentities.questions import DOMAINS, NEGATION, SPLITS, Alternative, AltQuestion, Setting, altentities, altentities_file, bare_title, names_target, option, read_altentities, words_in
+from ...benchmarks.altentities.questions import DOMAINS, NEGATION, SPLITS, Alternative, AltQuestion, Setting
+from ...benchmarks.altentities.questions import altentities, altentities_file, bare_title, names_target, option
+from ...benchmarks.altentities.questions import read_altentities, words_in
 from ...benchmarks.altentities.builder import says_place
 from ...models.pairs.comparing import plain, stems, word_lists
 from ...models.pairs.scorers import choice_text
@@ -86,7 +88,8 @@ def _each(holds: Callable[[AltQuestion, str], bool]) -> Measure: return lambda q
 
 def _shown(holds: Callable[[str, list[str]], bool]) -> Measure:
     "A measure of an expression beside the texts that annotators saw, one by one."
-    return lambda q: None if q.domain == "SONGS" else [holds(e, [c.description for c in q.choices]) for e in q.expressions]
+    return lambda q: None if q.domain == "SONGS" else [holds(e, [c.description for c in q.choices])
+                                                       for e in q.expressions]
 
 def _names_other(q: AltQuestion, expression: str) -> bool:
     return any(bare_title(c.name).lower() in expression.lower() for i, c in enumerate(q.choices) if i != q.target_index)

@@ -27,8 +27,10 @@ def _run_reason(system: str, task: str, s: Settings) -> str:
     name = system.partition("@")[0]
     if why := lacks_file(name, task, s): return why
     if name == "pattern-matching" and not task.startswith("sample/"):
-        return "it needs the names of the characters; those of Animal Farm are here, those of the other books come with bookcoref-gold"
-    return f"there is no run of {name} on {task} here, nor a summary of one" + ("" if task_is_here(task, s) else ": refnb fetch bookcoref animal-farm")
+        return ("it needs the names of the characters; those of Animal Farm are here, those of the other books come "
+                "with bookcoref-gold")
+    return (f"there is no run of {name} on {task} here, nor a summary of one"
+            + ("" if task_is_here(task, s) else ": refnb fetch bookcoref animal-farm"))
 
 # %% ../../../nbs/results/papers/05_bookcoref.ipynb #2e5deefc
 class BookRows:
@@ -65,7 +67,8 @@ def _panel(ax: Axes, rows: Mapping[str, Mapping[str, float]], names: Sequence[st
     "Draw one setting: a group of bars per metric, a bar per system."
     width = .8/max(len(rows), 1)
     for k, (row, values) in enumerate(rows.items()):
-        at = [i - .4 + width*(k + .5) for i in range(len(names))]  # a system without this setting leaves its place empty
+        # a system without this setting leaves its place empty
+        at = [i - .4 + width*(k + .5) for i in range(len(names))]
         ax.bar(at, [values.get(n, 0) for n in names], width*.92, label=row, zorder=2, **fill(k))
         for x, n in zip(at, names, strict=True):
             if n in printed.get(row, {}):

@@ -130,6 +130,7 @@ def add_variants(
         for column in (*titles, *(OURS + x for x in ours)):
             if report.sample:
                 report.add(variant, column, reason="these systems answered the release's texts, not the sample"); continue
-            runs = own_runs(column.removeprefix(OURS), task, s) if column.startswith(OURS) else published_runs(f"kitmus-trained / {column}", task, s)
+            runs = (own_runs(column.removeprefix(OURS), task, s) if column.startswith(OURS)
+                    else published_runs(f"kitmus-trained / {column}", task, s))
             add_cell(report, variant, column, task, runs, score, resamples, seed)
     report.add("all variants", "random", 1/entities)
