@@ -26,7 +26,7 @@ PLANTED = [
     Planted("a line's checksum is not looked at", RUNS, "if tail == b',\"crc\":\"%08x\"}' % zlib.crc32(body) else None", "if tail.startswith(b',\"crc\":') else None", RUN, "f30"),
     Planted("a torn end is not dropped", RUNS, "    if j.damaged or j.torn: write_atomic", "    if j.damaged: write_atomic", RUN, "f29"),
     Planted("the seal's hash is not compared", RUNS, "if hashlib.sha256(data).hexdigest() != seal.sha256:", "if False:", RUN, "f30"),
-    Planted("a failed append leaves a part", RUNS, "        except BaseException: f.truncate(start); raise", "        except BaseException: raise", RUN, "f10"),
+    Planted("a failed append leaves a part", RUNS, "            f.truncate(start)\n", "", RUN, "f10"),
     Planted("no lock for two writers", FILES, "        except Timeout: raise DataError(busy, where or str(lock), do) from None", "        except Timeout: pass", RUN, "f32"),
     Planted("failures are sealed", RUNS, "        if len(failed) > failures and not allow_missing:", "        if False:", RUN, "f58 or f59"),
     Planted("the settings are not hashed", RUNS, "msgspec.json.encode(info.changed(refnb=\"\", prompt", "msgspec.json.encode(info.changed(refnb=\"\", settings={}, prompt", RUN, "f34"),

@@ -94,8 +94,9 @@ def read_journal(path: str|Path, kind: type = Answer) -> Journal:
     damaged: list[bytes] = []
     records: dict = {}
     for n, line in enumerate(lines, 1):
-        if not line: damaged.append(line); continue
-        if (body := _body(line)) is None: damaged.append(line); continue
+        if not line or (body := _body(line)) is None:
+            damaged.append(line)
+            continue
         try: record = decode(body)
         except msgspec.MsgspecError as e:
             raise OtherVersion(str(e), f"{path}, line {n}",
@@ -284,7 +285,9 @@ def _append(path: Path, data: bytes):
         try:
             while rest: rest = rest[f.write(rest):]
             os.fsync(f.fileno())
-        except BaseException: f.truncate(start); raise
+        except BaseException:
+            f.truncate(start)
+            raise
         if not start: sync_folder(path.parent)  # a new file's name
 
 class Writer:

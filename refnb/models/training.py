@@ -102,7 +102,8 @@ def _digest(tensors: Mapping[str, Any]) -> str:
     h = hashlib.sha256()
     for name in sorted(tensors):
         t = tensors[name].detach().contiguous().cpu()
-        h.update(f"{name} {tuple(t.shape)} {t.dtype}".encode()); h.update(t.reshape(-1).view(need("torch", "models").uint8).numpy())
+        h.update(f"{name} {tuple(t.shape)} {t.dtype}".encode())
+        h.update(t.reshape(-1).view(need("torch", "models").uint8).numpy())
     return h.hexdigest()
 
 def save_tensors(path: str|Path, tensors: Mapping[str, Any], said: str = "") -> str:

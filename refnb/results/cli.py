@@ -68,11 +68,14 @@ def _json(told: dict):
 
 def _say(json: bool): return (lambda line: _print(line, to=sys.stderr)) if json else _print
 
+# %% ../../nbs/results/08_cli.ipynb #60fc50cc
 @contextmanager
 def _busy(json: bool, doing: str):
     "What a command says, and on a terminal a sign that it is at work."
     say = _say(json)
-    if not sys.stderr.isatty(): yield say; return
+    if not sys.stderr.isatty():
+        yield say
+        return
     from rich.console import Console
     console = Console(stderr=True)
     with console.status(doing):
@@ -176,7 +179,9 @@ def _bar(total: int):
     bar = Progress(TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn(),
                    console=Console(stderr=True), transient=True)
     task, done = bar.add_task("fetching", total=total or None), {}
-    def moved(f, size): done[f.key] = size; bar.update(task, completed=sum(done.values()))
+    def moved(f, size):
+        done[f.key] = size
+        bar.update(task, completed=sum(done.values()))
     return bar, moved
 
 def _check(files, s) -> list:
@@ -269,7 +274,9 @@ def _outcomes(what: str, gold: str, s):
         raise CallError("is neither a file, a run's folder nor a name", what,
                         "name a run as task:system, such as identifyme/test:published/gpt-4o")
     try: return as_outcomes(what, s)
-    except DataError: _check_name(what); raise
+    except DataError:
+        _check_name(what)
+        raise
 
 def _check_name(what: str):
     "Refuse a task or a system that nobody knows: the call was wrong."
@@ -543,7 +550,9 @@ def _build_altentities(table: str, out: str, seed: int, given: dict[str, str], j
                             "filters": built.candidates.table(), "pairs": built.table(), "groups": built.groups(),
                             "leaks": built.leaks()}
     if json: return _json(told)
-    for rows in ("filters", "pairs", "groups", "leaks"): _table(told[rows]); _print()
+    for rows in ("filters", "pairs", "groups", "leaks"):
+        _table(told[rows])
+        _print()
     _print(f"{told['questions']} questions and {told['pages']} pages in {out}; refnb collect joins what people hand in")
 
 # %% ../../nbs/results/08_cli.ipynb #b4edf0c7
@@ -580,7 +589,8 @@ def _progress(json: bool):
         last = [time.monotonic()]
         def line(n, of):
             if time.monotonic() - last[0] > 10:
-                last[0] = time.monotonic(); _print(f"{n:,} of {of:,} answered", to=sys.stderr)
+                last[0] = time.monotonic()
+                _print(f"{n:,} of {of:,} answered", to=sys.stderr)
         return contextlib.nullcontext(), line
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn

@@ -252,7 +252,9 @@ def _end_kernels():
 @contextmanager
 def _kernels(tasks: list[Job]) -> Iterator[str]:
     "The address of a process that forks kernels, if more than one is needed; it imports once what each of them would."
-    if len(tasks) < 2 or not can_fork(): yield ""; return
+    if len(tasks) < 2 or not can_fork():
+        yield ""
+        return
     with fork_server() as address: yield address
 
 def _here(tasks: list[Job], s: Settings, jobs: int) -> Generator[tuple[Job, Executed]]:
@@ -271,7 +273,9 @@ def _here(tasks: list[Job], s: Settings, jobs: int) -> Generator[tuple[Job, Exec
         except BaseException:
             ending = threading.Thread(target=pool.shutdown, kwargs=dict(cancel_futures=True))
             ending.start()
-            while ending.is_alive(): _end_kernels(); ending.join(0.1)  # again and again: one may just be starting
+            while ending.is_alive():
+                _end_kernels()
+                ending.join(0.1)  # again and again: one may just be starting
             raise
         finally: pool.shutdown(wait=True, cancel_futures=True)
 
@@ -341,7 +345,9 @@ def _board_after(steps: list[Step], s: Settings) -> Board:
 @contextmanager
 def _interruptible() -> Iterator[None]:
     "Make SIGTERM an interrupt like Ctrl-C, where signals can be handled."
-    if threading.current_thread() is not threading.main_thread(): yield; return
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
     def stop(number, frame):
         for n in before: signal.signal(n, signal.SIG_IGN)  # once is enough: what follows ends the kernels
         raise KeyboardInterrupt("SIGTERM" if number == signal.SIGTERM else "")

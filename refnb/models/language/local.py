@@ -138,7 +138,8 @@ def quietly(tf: Any):
     "Load without the bars and hints of a library, transformers."
     log = tf.utils.logging
     level, bars = log.get_verbosity(), log.is_progress_bar_enabled()
-    log.set_verbosity_error(); log.disable_progress_bar()
+    log.set_verbosity_error()
+    log.disable_progress_bar()
     try:
         with redirect_stderr(io.StringIO()): yield  # one bar asks for nobody's leave
     finally:
@@ -236,7 +237,9 @@ def _prefill(local: Local, ids: list[int], share: bool = True):
 def _cut(local: Local, keep: int):
     "Keep the keys and values of the first tokens only."
     if not keep: local.cache, local.ids = empty_cache() if local.shares else None, []
-    elif (drop := len(local.ids) - keep) > 0: local.cache.crop(-drop); local.ids = local.ids[:keep]
+    elif (drop := len(local.ids) - keep) > 0:
+        local.cache.crop(-drop)
+        local.ids = local.ids[:keep]
 
 # %% ../../../nbs/models/language/08_local.ipynb #b6a3be11
 def option_ids(tokenizer: Any, lead: str, options: Sequence[str]) -> list[list[int]]:

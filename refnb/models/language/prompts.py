@@ -58,7 +58,9 @@ def _letters(n: int) -> list[str]:
     out = []
     for i in range(n):
         s, i = "", i + 1
-        while i: i, r = divmod(i - 1, 26); s = chr(65 + r) + s
+        while i:
+            i, r = divmod(i - 1, 26)
+            s = chr(65 + r) + s
         out.append(s)
     return out
 

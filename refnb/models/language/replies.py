@@ -79,7 +79,9 @@ def _open(path: Path) -> sqlite3.Connection:
         db.execute("pragma synchronous=extra")
         if not version: db.executescript(f"begin immediate; {_TABLE} pragma user_version={VERSION}; commit;")
         if not _has_raw(db): _add_raw(db)
-    except BaseException: db.close(); raise
+    except BaseException:
+        db.close()
+        raise
     return db
 
 def _has_raw(db: sqlite3.Connection) -> bool:
@@ -184,7 +186,9 @@ class Replies:
         with self._lock, _one_line(self.path):
             self._db.execute("begin immediate")
             try: self._db.executemany(f"insert into replies ({_COLUMNS}, raw) values (?, ?, ?, ?, ?, ?, ?)", rows)
-            except BaseException: self._db.rollback(); raise
+            except BaseException:
+                self._db.rollback()
+                raise
             try: self._db.execute("commit")
             except BaseException:
                 if self._db.in_transaction: self._db.rollback()

@@ -40,7 +40,9 @@ def _stem(word: str) -> str:
     if n > 4 and word.endswith(("sses", "shes", "ches", "xes", "zes")): return word[:-2]
     if n > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is")): word = word[:-1]
     for ending, least in (("ing", 5), ("ed", 4), ("ly", 5)):
-        if len(word) > least and word.endswith(ending): word = _DOUBLED.sub(r"\1", word[:-len(ending)]); break
+        if len(word) > least and word.endswith(ending):
+            word = _DOUBLED.sub(r"\1", word[:-len(ending)])
+            break
     return word[:-1] if len(word) > 4 and word.endswith("e") else word
 
 def stems(text: str) -> list[str]:

@@ -162,7 +162,9 @@ class BiEncoder(Encoder):
     "An encoder that can be trained."
     @property
     def net(self): return self.model
-    def forget(self): "What was computed with other weights."; self.known.clear()
+    def forget(self):
+        "What was computed with other weights."
+        self.known.clear()
     def _of(self, texts: list[str], prefix: str):
         "Vectors of texts, with a gradient."
         got = self.tokenizer([prefix + t for t in texts], truncation=True, max_length=self.m.tokens)
@@ -173,7 +175,8 @@ class BiEncoder(Encoder):
         at = need("torch", "models").as_tensor(p.at, device=said.device)
         return _choice_loss((said[at[:, 0]]*told[at[:, 1]]).sum(-1)/temperature, p.sizes, right)
     def save(self, folder: str|Path):
-        self.model.save_pretrained(folder); self.tokenizer.save_pretrained(folder)
+        self.model.save_pretrained(folder)
+        self.tokenizer.save_pretrained(folder)
 
 # %% ../../../nbs/models/pairs/03_heads.ipynb #7d46d2d8
 class PairReader(Loaded):
@@ -223,7 +226,8 @@ def _new_head(size: int, units: int, dropout: float, seed: int = 0):
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         layer = torch.nn.Linear(size, units)
-        torch.nn.init.normal_(layer.weight, std=.02); torch.nn.init.zeros_(layer.bias)
+        torch.nn.init.normal_(layer.weight, std=.02)
+        torch.nn.init.zeros_(layer.bias)
     return torch.nn.Sequential(torch.nn.Dropout(dropout), layer)
 
 class CrossEncoder(PairScores):
@@ -252,7 +256,8 @@ class CrossEncoder(PairScores):
     def save(self, folder: str|Path):
         "The model, its tokenizer and the head."
         from safetensors.torch import save_file
-        self.model.save_pretrained(folder); self.tokenizer.save_pretrained(folder)
+        self.model.save_pretrained(folder)
+        self.tokenizer.save_pretrained(folder)
         save_file({k: v.contiguous() for k, v in self.head.state_dict().items()}, Path(folder)/"head.safetensors")
 
 # %% ../../../nbs/models/pairs/03_heads.ipynb #837bf171
@@ -287,7 +292,8 @@ class Writer(PairScores):
 
     def save(self, folder: str|Path):
         "The model and its tokenizer."
-        self.model.save_pretrained(folder); self.tokenizer.save_pretrained(folder)
+        self.model.save_pretrained(folder)
+        self.tokenizer.save_pretrained(folder)
 
 # %% ../../../nbs/models/pairs/03_heads.ipynb #3dda8640
 Head = BiEncoder|CrossEncoder|Writer

@@ -69,8 +69,12 @@ def _best_pieces(word: str, pieces: Pieces, sofar: float = 0.) -> tuple[list[int
 
 # %% ../../../nbs/models/pairs/05_use_lite.ipynb #59238c13
 class _Constant(msgspec.Struct, forbid_unknown_fields=True):
-    name: str; shape: list[Annotated[int, msgspec.Meta(ge=1)]]; dtype: Literal["float32", "int32"]
-class _Group(msgspec.Struct): paths: list[str]; weights: list[_Constant]
+    name: str
+    shape: list[Annotated[int, msgspec.Meta(ge=1)]]
+    dtype: Literal["float32", "int32"]
+class _Group(msgspec.Struct):
+    paths: list[str]
+    weights: list[_Constant]
 class _Graph(msgspec.Struct): weightsManifest: list[_Group]
 
 def _decoded(path: Path, kind: type):

@@ -72,7 +72,9 @@ def add_cell(
     seed: int = 0,           # of the bootstrap
 ) -> Together|None:          # what was added
     "Add the mean over all runs of a system, or why there is none."
-    if runs.why: report.add(row, column, reason=runs.why); return None
+    if runs.why:
+        report.add(row, column, reason=runs.why)
+        return None
     t = together(runs.counts, score, resamples, seed)
     run = runs.names[0] if len(runs.names) == 1 else f"{len(runs.names)} runs"
     cell = report.add(row, column, t.mean, run=run, n=sum(c.texts for c in runs.counts[0].values()))
@@ -105,7 +107,8 @@ def add_systems(
         for n in (2, 3, 4):
             column, task = f"{n} entities", f"kitmus/{variant}/{n}/test"
             if report.sample:
-                report.add(row, column, reason="these systems answered the release's texts, not the sample"); continue
+                report.add(row, column, reason="these systems answered the release's texts, not the sample")
+                continue
             runs = own_runs(row.removeprefix(OURS), task, s) if row.startswith(OURS) else published_runs(row, task, s)
             _add_naive(report, row, column, add_cell(report, row, column, task, runs, score, resamples, seed))
     for n in (2, 3, 4): report.add("random", f"{n} entities", 1/n)
@@ -129,7 +132,8 @@ def add_variants(
         task = f"kitmus/{variant}/{entities}/test"
         for column in (*titles, *(OURS + x for x in ours)):
             if report.sample:
-                report.add(variant, column, reason="these systems answered the release's texts, not the sample"); continue
+                report.add(variant, column, reason="these systems answered the release's texts, not the sample")
+                continue
             runs = (own_runs(column.removeprefix(OURS), task, s) if column.startswith(OURS)
                     else published_runs(f"kitmus-trained / {column}", task, s))
             add_cell(report, variant, column, task, runs, score, resamples, seed)
