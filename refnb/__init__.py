@@ -10,14 +10,22 @@ __version__ = "0.1.0"
 
 # %% ../nbs/results/09_root.ipynb #fd1c2aa0
 _NAMES = {
-    "Question": "core.types", "Answer": "core.types", "Option": "core.types", "Document": "core.documents", "Span": "core.types", "Prf": "core.types",
+    "Question": "core.types", "Answer": "core.types", "Option": "core.types", "Document": "core.documents",
+          "Span": "core.types", "Prf": "core.types",
     # names of 0.1
     "part_questions": "benchmarks.tasks:task_questions",
-    "settings": "core.settings:load_settings", "get": "core.upstream", "find_runs": "core.runs", "load_run": "core.runs",
-    "outcomes": "metrics.choice", "accuracy": "metrics.choice", "score": "results.scores", "compare": "results.scores", "cluster_bootstrap": "metrics.uncertainty",
-    "load": "core.corpora", "read_documents": "core.reading", "write_documents": "core.reading", "score_coref": "metrics.coref_scores",
-    "build": "benchmarks.identifyme.building", "run": "models.running", "run_all": "results.pages.system_card", "train": "models.coreference.systems", "resolve": "models.coreference.systems", "view": "results.pages.book_view:view_any", "view_book": "results.pages.book_view",
-    "task": "benchmarks.tasks:as_task", "tasks": "benchmarks.tasks", "find_system": "models.registry", "System": "models.systems", "BaseSystem": "models.systems", "Failure": "models.systems", "annotate": "models.annotation.stages", "reproduce": "results.reproduce", "board": "results.board",
+    "settings": "core.settings:load_settings", "get": "core.upstream", "find_runs": "core.runs",
+          "load_run": "core.runs",
+    "outcomes": "metrics.choice", "accuracy": "metrics.choice", "score": "results.scores", "compare": "results.scores",
+          "cluster_bootstrap": "metrics.uncertainty",
+    "load": "core.corpora", "read_documents": "core.reading", "write_documents": "core.reading",
+          "score_coref": "metrics.coref_scores",
+    "build": "benchmarks.identifyme.building", "run": "models.running", "run_all": "results.pages.system_card",
+          "train": "models.coreference.systems", "resolve": "models.coreference.systems",
+          "view": "results.pages.book_view:view_any", "view_book": "results.pages.book_view",
+    "task": "benchmarks.tasks:as_task", "tasks": "benchmarks.tasks", "find_system": "models.registry",
+          "System": "models.systems", "BaseSystem": "models.systems", "Failure": "models.systems",
+          "annotate": "models.annotation.stages", "reproduce": "results.reproduce", "board": "results.board",
 }
 __all__ = ["__version__", *_NAMES]
 

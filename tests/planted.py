@@ -26,7 +26,7 @@ PLANTED = [
     Planted("a line's checksum is not looked at", RUNS, "if tail == b',\"crc\":\"%08x\"}' % zlib.crc32(body) else None", "if tail.startswith(b',\"crc\":') else None", RUN, "f30"),
     Planted("a torn end is not dropped", RUNS, "    if j.damaged or j.torn: write_atomic", "    if j.damaged: write_atomic", RUN, "f29"),
     Planted("the seal's hash is not compared", RUNS, "if hashlib.sha256(data).hexdigest() != seal.sha256:", "if False:", RUN, "f30"),
-    Planted("a failed append leaves a part", RUNS, "        except BaseException: f.truncate(start); raise", "        except BaseException: raise", RUN, "f10"),
+    Planted("a failed append leaves a part", RUNS, "            f.truncate(start)\n", "", RUN, "f10"),
     Planted("no lock for two writers", FILES, "        except Timeout: raise DataError(busy, where or str(lock), do) from None", "        except Timeout: pass", RUN, "f32"),
     Planted("failures are sealed", RUNS, "        if len(failed) > failures and not allow_missing:", "        if False:", RUN, "f58 or f59"),
     Planted("the settings are not hashed", RUNS, "msgspec.json.encode(info.changed(refnb=\"\", prompt", "msgspec.json.encode(info.changed(refnb=\"\", settings={}, prompt", RUN, "f34"),
@@ -37,7 +37,7 @@ PLANTED = [
     # data
     Planted("a blob id is not compared", UPSTREAM, "    if _blob_id(data) != f.blob: raise _quarantine", "    if False: raise _quarantine", "test_upstream.py", "f45_a_changed"),
     Planted("YAML makes objects", FILES, "    return getattr(yaml, \"CSafeLoader\", yaml.SafeLoader)", "    return yaml.UnsafeLoader", "test_formats.py", "f54"),
-    Planted("YAML aliases are followed", FILES, "        if isinstance(e, yaml.AliasEvent): raise", "        if False: raise", "test_formats.py", "f54"),
+    Planted("YAML aliases are followed", FILES, "        if isinstance(e, yaml.AliasEvent):", "        if False:", "test_formats.py", "f54"),
     Planted("remote code is allowed", "models/language/local.py", "\"trust_remote_code\": False}", "\"trust_remote_code\": True}", "test_local_models.py", "f80"),
     Planted("remote code is allowed to encoders", "models/pairs/encoders.py", "\"trust_remote_code\": False}", "\"trust_remote_code\": True}", "test_local_models.py", "f80"),
     # keys
@@ -83,7 +83,7 @@ PLANTED = [
     Planted("words are not compared", "core/documents.py", "    if a == b: return \"\"\n    places", "    return \"\"\n    places", COREF, "f69"),
     Planted("a span has no bound", "metrics/coref.py", "    if len(ends) and not 0 <= ends.min() <= ends.max() < LONGEST:", "    if False:", COREF, "f69"),
     Planted("an index may be chosen twice", TYPES, "if len(set(self.chosen)) < len(self.chosen):", "if False:", READERS, "f69"),
-    Planted("doubled mentions are not told", "metrics/coref_scores.py", "pairs.extra, dict.fromkeys(doubled))", "pairs.extra, {})", COREF, "f48"),
+    Planted("doubled mentions are not told", "metrics/coref_scores.py", "dict.fromkeys(doubled))", "{})", COREF, "f48"),
     Planted("one of several runs is taken", RUNS, "    if len(found) > 1: raise several_runs(found, str(runs))\n", "", READERS, "f70"),
     Planted("one of several summaries is taken", RUNS, "                if len(usual) > 1: raise several_runs(usual, str(place))\n", "", RUN, "f70"),
     # readers

@@ -48,7 +48,8 @@ def recall_by_kind(gold: Document, predicted: Document) -> dict[str, dict[str, l
     return out
 
 # %% ../../nbs/benchmarks/01_annotated.ipynb #47a5dd5c
-def score_documents(task: str, predicted: Iterable[Document], s: Settings) -> tuple[dict[str, dict[str, dict[str, list[float]]]], dict[str, str]]:
+def score_documents(task: str, predicted: Iterable[Document],
+                    s: Settings) -> tuple[dict[str, dict[str, dict[str, list[float]]]], dict[str, str]]:
     "Count a run's clusters against the gold that is here: counts by document, and the ids of the gold."
     gold, said = find_task(task, s).annotated, {d.doc_key: d for d in predicted}
     both = {k: (g, said.get(k, Document(k, g.sentences))) for k, g in gold.items()}

@@ -21,7 +21,8 @@ def gap_question(row: GapRow) -> Question:
     gender = "feminine" if row.pronoun.lower() in _SHE else "masculine"
     place = (row.pronoun_offset, row.pronoun_offset + len(row.pronoun))
     options = (*(Option(name) for _, name, _ in names), Option(NONE))
-    return Question(row.id, row.id, row.text, place, options, (right,), {"gender": gender, "answer": ("first", "second", "neither")[right]})
+    return Question(row.id, row.id, row.text, place, options, (right,),
+                    {"gender": gender, "answer": ("first", "second", "neither")[right]})
 
 # %% ../../nbs/benchmarks/02_gap.ipynb #3e7bc95a
 FILES = {"dev": "gap-development.tsv", "test": "gap-test.tsv", "validation": "gap-validation.tsv"}

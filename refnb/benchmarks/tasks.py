@@ -61,7 +61,8 @@ def _filled(text: str, values: dict[str, str]) -> str:
 def _family(pattern: str, card: TaskCard) -> dict[str, TaskCard]:
     "All tasks of a pattern."
     made = {}
-    if (n := math.prod(map(len, card.fields.values()))) > 10_000: raise FormatError(f"its fields make {n:,} tasks", pattern, "ten thousand are enough")
+    if (n := math.prod(map(len, card.fields.values()))) > 10_000:
+        raise FormatError(f"its fields make {n:,} tasks", pattern, "ten thousand are enough")
     for chosen in itertools.product(*card.fields.values()):
         values = dict(zip(card.fields, map(str, chosen), strict=True))
         words = {f: of[values[f]] if isinstance(of := card.fields[f], dict) else values[f] for f in values}
@@ -115,7 +116,8 @@ def drawn_ids(ids: Iterable[str], n: int) -> set[str]:
 
 def _drawn(questions: Sequence[Question], n: int) -> list[Question]:
     "Some questions, in their order."
-    if n > len(questions): raise CallError(f"{n} questions of {len(questions)}", f"sample{n}", "ask for fewer, or for the whole task")
+    if n > len(questions):
+        raise CallError(f"{n} questions of {len(questions)}", f"sample{n}", "ask for fewer, or for the whole task")
     chosen = drawn_ids((q.id for q in questions), n)
     return [q for q in questions if q.id in chosen]
 
@@ -124,7 +126,8 @@ def the_card(name: str, s: Settings|None = None) -> TaskCard:
     whole, n = sample_of(name)
     if whole not in (known := tasks(s)): raise CallError(f"unknown task {name!r}", do=nearest(name, known))
     card = known[whole]
-    if n and card.shape != "choice": raise CallError(f"{whole} has documents, not questions", name, "only questions are sampled")
+    if n and card.shape != "choice":
+        raise CallError(f"{whole} has documents, not questions", name, "only questions are sampled")
     return card.changed(about=f"{n} questions of {whole}", pieces=[], like="") if n else card
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #80ace7a1
@@ -134,6 +137,7 @@ def _ids_of(inputs: str, shape: Shape) -> dict[str, str]:
     if shape == "choice" or len(files) <= 20: return {f.key: f.blob for f in files}
     return {inputs: hashlib.sha256("".join(f"{f.path} {f.blob}\n" for f in files).encode()).hexdigest()[:16]}
 
+# %% ../../nbs/benchmarks/00_tasks.ipynb #f7463241
 class Task:
     "What is run and scored at once: its name, its card, its questions or documents."
     def __init__(self, name: str, card: TaskCard, settings: Settings, given: list[Any]|None = None):
@@ -172,19 +176,23 @@ class Task:
         if self.given is not None: return self.given
         make = named_object(self.card.make, _card_path(self.whole, self.settings))
         takes = inspect.signature(make).parameters
-        said = {k: self.whole for k in ("task", "part") if k in takes} | {k: v for k, v in self.fields.items() if k in takes}
+        said = ({k: self.whole for k in ("task", "part") if k in takes}
+                | {k: v for k, v in self.fields.items() if k in takes})
         made = make(self.settings, **said)
         return _drawn(made, self.drawn) if self.drawn else made
 
     @property
     def questions(self) -> list[Question]:
         "Its questions, in order."
-        if self.shape != "choice": raise CallError(f"{self.name} has documents, not questions", do="coreference systems answer it; Task.documents gives them")
+        if self.shape != "choice":
+            raise CallError(f"{self.name} has documents, not questions",
+                            do="coreference systems answer it; Task.documents gives them")
         return self.items
     @property
     def documents(self) -> list[Document]:
         "Its documents, in order, without clusters: what a coreference system is given."
-        if self.shape != "clusters": raise CallError(f"{self.name} has questions, not documents", do="Task.questions gives them")
+        if self.shape != "clusters":
+            raise CallError(f"{self.name} has questions, not documents", do="Task.questions gives them")
         return self.items
     @property
     def annotated(self) -> dict[str, Document]:
@@ -192,7 +200,8 @@ class Task:
         if not self.card.annotated: raise DataError("its gold clusters are not known as documents", self.name)
         return named_object(self.card.annotated, _card_path(self.whole, self.settings))(self.name, self.settings)
     @property
-    def ids(self) -> list[str]: return [q.id for q in self.items] if self.shape == "choice" else [d.doc_key for d in self.items]
+    def ids(self) -> list[str]:
+        return [q.id for q in self.items] if self.shape == "choice" else [d.doc_key for d in self.items]
 
     @cached_property
     def id(self) -> str:
@@ -235,7 +244,8 @@ def given_task(items: Iterable[Question|Document], s: Settings|None = None) -> T
     if not found: raise DataError("there are no questions")
     documents = isinstance(found[0], Document)
     keys = Counter(x.doc_key if isinstance(x, Document) else x.id for x in found)
-    if twice := [k for k, n in keys.items() if n > 1]: raise DataError(f"a {'document' if documents else 'question'} stands twice", twice[0])
+    if twice := [k for k, n in keys.items() if n > 1]:
+        raise DataError(f"a {'document' if documents else 'question'} stands twice", twice[0])
     hash_ = documents_id(cast(list[Document], found)) if documents else questions_id(cast(list[Question], found))
     card = TaskCard("questions or documents of your own", "given", "clusters" if documents else "choice")
     return Task(f"given/{hash_}", card, s or load_settings(), found)
@@ -251,15 +261,18 @@ def as_task(
     if not isinstance(what, (str, Path)): return given_task(what, s)
     if is_task(str(what), s):
         task = find_task(str(what), s)
-        if s.offline and task.lacks and task.shape == "choice": raise DataError(task.lacks.replace(": refnb", "; refnb") + ", with a network", task.name)
+        if s.offline and task.lacks and task.shape == "choice":
+            raise DataError(task.lacks.replace(": refnb", "; refnb") + ", with a network", task.name)
         return task
-    if not Path(what).exists(): raise CallError(f"{str(what)!r} is neither a task nor a file", do=nearest(str(what), tasks(s)))
+    if not Path(what).exists():
+        raise CallError(f"{str(what)!r} is neither a task nor a file", do=nearest(str(what), tasks(s)))
     return given_task(_read_items(Path(what)), s)
 
 def _read_items(path: Path) -> list:
     "Questions (JSONL), or documents in any format that refnb reads."
     with path.open("rb") as f: head = f.read(100_000)
-    if path.is_file() and b'"options"' not in head and (b'"sentences"' in head or not head.lstrip().startswith(b"{")): return read_documents(path)
+    if path.is_file() and b'"options"' not in head and (b'"sentences"' in head or not head.lstrip().startswith(b"{")):
+        return read_documents(path)
     return list(read_jsonl(path, Question))
 
 def task_is_here(name: str, s: Settings|None = None) -> bool:

@@ -28,7 +28,8 @@ def _key(line: str, where: str) -> str:
 def _begin(doc_key: str) -> str:
     "The begin line that reads as this key."
     m = re.fullmatch(r"(.*)_(0|[1-9]\d{0,8})", doc_key)
-    return f"#begin document ({m[1]}); part {int(m[2]):03d}" if m and m[2].isascii() else f"#begin document ({doc_key});"
+    if m and m[2].isascii(): return f"#begin document ({m[1]}); part {int(m[2]):03d}"
+    return f"#begin document ({doc_key});"
 
 # %% ../../nbs/core/04_conll.ipynb #289bba2d
 EMPTY = frozenset(("-", "_", "", "*"))
@@ -43,7 +44,9 @@ class _Mentions:
         "Take in a cell of the last column."
         at = 0
         while at < len(cell):
-            if not (m := _BRACKET.match(cell, at)): raise FormatError(f"column of coreference {cell!r} is not made of brackets such as (3, 3) and (3)", at_line(where, line))
+            if not (m := _BRACKET.match(cell, at)):
+                raise FormatError(f"column of coreference {cell!r} is not made of brackets such as (3, 3) and (3)",
+                                  at_line(where, line))
             at = m.end()
             if m[1] and m[2]: self.clusters[m[1]].append(Span(token, token))
             elif m[1]: self.open[m[1]].append((token, line))
@@ -53,7 +56,8 @@ class _Mentions:
         self.clusters[entity].append(Span(self.open[entity].pop()[0], token))
     def done(self, where: str) -> tuple:
         "Clusters in the order of their ids, numbers before names."
-        if left := [(line, e) for e, stack in self.open.items() for _, line in stack]: raise FormatError(f"({min(left)[1]} is never closed", at_line(where, min(left)[0]))
+        if left := [(line, e) for e, stack in self.open.items() for _, line in stack]:
+            raise FormatError(f"({min(left)[1]} is never closed", at_line(where, min(left)[0]))
         number = lambda e: (0, len(e.lstrip("0")), e.lstrip("0")) if e.isascii() and e.isdigit() else (1, 0, "")
         return tuple(tuple(sorted(self.clusters[e])) for e in sorted(self.clusters, key=number))
 
@@ -71,9 +75,12 @@ class _Reader:
         self.key: str|None = None        # of the document that is open
     def at(self, n: int) -> str: return at_line(self.where, n)
     def begin(self, line: str, n: int):
-        if self.key is not None: raise FormatError(f"document {self.key!r} has no `#end document` before the next begins", self.at(n))
+        if self.key is not None:
+            raise FormatError(f"document {self.key!r} has no `#end document` before the next begins", self.at(n))
         self.key = key = _key(line, self.at(n))
-        if key in self.lines: raise FormatError(f"document {key!r} stands in this file for the second time, first in line {self.lines[key]}", self.at(n))
+        if key in self.lines:
+            raise FormatError(f"document {key!r} stands in this file for the second time, first in line "
+                              f"{self.lines[key]}", self.at(n))
         self.lines[key], self.mentions, self.token = n, _Mentions(), 0
         self.sentences: list[tuple[str, ...]] = []
         self.words: list[str] = []
@@ -98,15 +105,20 @@ def parse_conll(data: bytes, where: str = "") -> list[Document]:
             elif r.key is None: raise FormatError("`#end document` without a beginning", r.at(n))
             else: r.end()
         elif r.key is None:
-            if line[0] != "#": raise FormatError("a token outside of any document", r.at(n), "begin the document with `#begin document (name); part 000`")
+            if line[0] != "#":
+                raise FormatError("a token outside of any document", r.at(n),
+                                  "begin the document with `#begin document (name); part 000`")
         else: _token(r, line, n, known)
-    if r.key is not None: raise FormatError(f"document {r.key!r} has no `#end document`", r.at(n), "the file may be cut off: get it again, or add the line")
+    if r.key is not None:
+        raise FormatError(f"document {r.key!r} has no `#end document`", r.at(n),
+                          "the file may be cut off: get it again, or add the line")
     return r.documents
 
 def _token(r: _Reader, line: str, n: int, known: dict):
     "Take in the line of a token."
     fields = line.split("\t") if "\t" in line else [c for c in line.split(" ") if c]  # tabs, or any number of spaces
-    if len(fields) < 2: raise FormatError("a line of one column", r.at(n), "the last column holds the brackets of coreference, or -")
+    if len(fields) < 2:
+        raise FormatError("a line of one column", r.at(n), "the last column holds the brackets of coreference, or -")
     word, cell = _word(fields), fields[-1].strip()
     if not word: raise FormatError("the word is empty", r.at(n))
     r.words.append(known.setdefault(word, word))
@@ -115,7 +127,8 @@ def _token(r: _Reader, line: str, n: int, known: dict):
 
 # %% ../../nbs/core/04_conll.ipynb #7b02fa75
 def _crossing(entity: int, a: Span, b: int, where: str) -> FormatError:
-    return FormatError(f"mentions of one entity cross: {list(a)} and one that starts at {b}, both of cluster {entity}", where, "CoNLL's brackets cannot say which of them ends; write JSONL")
+    return FormatError(f"mentions of one entity cross: {list(a)} and one that starts at {b}, both of cluster {entity}",
+                       where, "CoNLL's brackets cannot say which of them ends; write JSONL")
 
 def _cells(d: Document) -> dict[int, str]:
     "The brackets of each token that has some."
@@ -129,7 +142,8 @@ def _cells(d: Document) -> dict[int, str]:
         closed = [(s, e) for s, e in ends[token] if s.start < token]
         for s, e in sorted(closed, reverse=True):
             if (got := open_[e].pop()) != s.start: raise _crossing(e, s, got, d.doc_key)
-        alone, longer = [e for s, e in starts[token] if s.end == token], sorted(((s, e) for s, e in starts[token] if s.end > token), key=lambda x: (-x[0].end, x[1]))
+        alone = [e for s, e in starts[token] if s.end == token]
+        longer = sorted(((s, e) for s, e in starts[token] if s.end > token), key=lambda x: (-x[0].end, x[1]))
         for s, e in longer: open_[e].append(s.start)
         out[token] = "|".join([f"{e})" for s, e in sorted(closed, reverse=True)] + [f"({e})" for e in alone] + [f"({e}" for _, e in longer])
     return out
@@ -139,18 +153,22 @@ def _written(word: str, blank: str, where: str) -> str:
     "A word as a column can hold it."
     if word and not any(c.isspace() for c in word): return word
     if blank and not any(c.isspace() for c in blank): return blank
-    raise FormatError(f"the token {word!r} is empty or holds whitespace", where, "CoNLL cannot hold it: say blank=… to write something else in its place, or write JSONL")
+    raise FormatError(f"the token {word!r} is empty or holds whitespace", where,
+                      "CoNLL cannot hold it: say blank=… to write something else in its place, or write JSONL")
 
 def _lines(d: Document, blank: str) -> Iterable[str]:
     "The lines of a document."
     if any(c in d.doc_key for c in "\n\r"): raise FormatError("the doc_key holds a line break", repr(d.doc_key))
-    if d.clusters and not d.sentences: raise FormatError("has no text, and CoNLL is written token by token", d.doc_key, "write JSONL")
+    if d.clusters and not d.sentences:
+        raise FormatError("has no text, and CoNLL is written token by token", d.doc_key, "write JSONL")
     begin, cells, token = _begin(d.doc_key), _cells(d), 0
-    name, part = re.sub(r"\s", "_", d.doc_key) or "-", re.sub(r"\D", "", begin.rsplit("part", 1)[1]) if begin[-1] != ";" else "0"
+    name = re.sub(r"\s", "_", d.doc_key) or "-"
+    part = re.sub(r"\D", "", begin.rsplit("part", 1)[1]) if begin[-1] != ";" else "0"
     yield begin
     for sentence in d.sentences:
         for i, word in enumerate(sentence):
-            yield "\t".join((name, str(int(part)), str(i), _written(word, blank, f"{d.doc_key}, token {token}"), *"-------", cells.get(token, "-")))
+            yield "\t".join((name, str(int(part)), str(i), _written(word, blank, f"{d.doc_key}, token {token}"),
+                             *"-------", cells.get(token, "-")))
             token += 1
         yield ""
     yield "#end document"
@@ -159,5 +177,6 @@ def conll_text(docs: Iterable[Document], blank: str = "") -> str:
     """Write documents as CoNLL-2012. Clusters without mentions leave no trace.
     `blank` stands for a token that is empty or holds whitespace; without it such a token is an error."""
     docs = list(docs)
-    if twice := [k for k, n in Counter(d.doc_key for d in docs).items() if n > 1]: raise FormatError(f"document {twice[0]!r} stands twice", do="give each document a key of its own")
+    if twice := [k for k, n in Counter(d.doc_key for d in docs).items() if n > 1]:
+        raise FormatError(f"document {twice[0]!r} stands twice", do="give each document a key of its own")
     return "".join(line + "\n" for d in docs for line in _lines(d, blank))

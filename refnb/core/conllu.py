@@ -32,11 +32,13 @@ _PART = re.compile(r"(.+)\[(\d{1,9})/(\d{1,9})\]")
 def _brackets(value: str, where: str) -> list[str]:
     "The brackets of a value."
     found, at = [], 0
-    while m := _BRACKET.match(value, at):  # from end to end, and not `findall`: that looks for a bracket from each letter on
+    # from end to end, and not `findall`: that looks for a bracket from each letter on
+    while m := _BRACKET.match(value, at):
         found.append(m[0])
         at = m.end()
     if not found or at < len(value):
-        raise FormatError(f"{value!r} is not made of brackets such as (e1-person-1, e1) and (e1-person-1)", f"{where}, field Entity")
+        raise FormatError(f"{value!r} is not made of brackets such as (e1-person-1, e1) and (e1-person-1)",
+                          f"{where}, field Entity")
     return found
 
 # %% ../../nbs/core/06_conllu.ipynb #268812b9
@@ -73,14 +75,16 @@ class _Entities:
                 if b[-1] == ")": self.close(id, token, where)
 
     def close(self, id: str, token: int, where: str):  # the mention, or the part of one, that was opened last
-        if id not in self.open: raise FormatError(f"{id}) closes a mention that was not opened", f"{where}, field Entity")
+        if id not in self.open:
+            raise FormatError(f"{id}) closes a mention that was not opened", f"{where}, field Entity")
         start, _, kind = self.open[id].pop()
         if not self.open[id]: del self.open[id]  # what is left is looked at after each sentence
         if m := _PART.fullmatch(id): self.part(m[1], int(m[2]), int(m[3]), Span(start, token), kind, where)
         else: self.found[id].append((Span(start, token), kind))
     def part(self, id: str, i: int, n: int, span: Span, kind: str, where: str):
         "Take in a part of a mention with gaps."
-        if self.gaps == "error": raise FormatError(f"a mention of {id} has gaps (part {i} of {n})", f"{where}, field Entity", _GAPS)
+        if self.gaps == "error":
+            raise FormatError(f"a mention of {id} has gaps (part {i} of {n})", f"{where}, field Entity", _GAPS)
         if i == 1: self.parts[id].append([span])
         elif id in self.parts and len(self.parts[id][-1]) == i - 1: self.parts[id][-1].append(span)
         else: raise FormatError(f"part {i} of a mention of {id} does not follow part {i - 1}", f"{where}, field Entity")
@@ -105,7 +109,9 @@ class _Reader:
     def begin(self, key: str, n: int):
         "Begin a document."
         if self.key is not None: self.end()
-        if key in self.lines: raise FormatError(f"document {key!r} stands in line {self.lines[key]} too", self.at(n), "give each `# newdoc` an id of its own")
+        if key in self.lines:
+            raise FormatError(f"document {key!r} stands in line {self.lines[key]} too", self.at(n),
+                              "give each `# newdoc` an id of its own")
         self.key, self.lines[key], self.number, self.token, self.entities = key, n, 0, 0, _Entities(self.gaps)
         self.sentences: list[tuple[str, ...]] = []
         self.words = []
@@ -115,7 +121,8 @@ class _Reader:
         if left := [(o, id) for id, stack in self.entities.open.items() for o in stack]:
             (o, id) = min(left)
             raise FormatError(f"({id} is not closed in its sentence", f"{self.at(o.line)}, field Entity")
-        if self.entities.parts: raise FormatError(f"a mention of {min(self.entities.parts)} has lost a part", self.at(self.line))
+        if self.entities.parts:
+            raise FormatError(f"a mention of {min(self.entities.parts)} has lost a part", self.at(self.line))
         if self.words: self.sentences.append(tuple(self.words))
         self.words, self.number = [], 0
     def end(self):
@@ -124,18 +131,21 @@ class _Reader:
         self.documents.append(_document(self.key or "", self.sentences, self.entities))
         self.key = None
 
+# %% ../../nbs/core/06_conllu.ipynb #f2f96054
 def _document(key: str, sentences: list[tuple[str, ...]], e: _Entities) -> Document:
     found = sorted((sorted(v), e.names[k]) for k, v in e.found.items() if v)
     clusters = tuple(tuple(s for s, _ in v) for v, _ in found)
     kinds = tuple(tuple(kind for _, kind in v) for v, _ in found)
     names = tuple(name for _, name in found)
-    return Document(key, tuple(sentences), clusters, names if any(names) else (), {"type": kinds} if any(map(any, kinds)) else {})
+    return Document(key, tuple(sentences), clusters, names if any(names) else (),
+                    {"type": kinds} if any(map(any, kinds)) else {})
 
 # %% ../../nbs/core/06_conllu.ipynb #fcf61fc9
 def _comment(r: _Reader, line: str, n: int):
     "Take in a comment; two kinds matter."
     if m := re.fullmatch(r"# *newdoc(?: +id *=(.*))?", line.rstrip()):
-        if r.key is not None and r.words: raise FormatError("a document begins inside a sentence", r.at(n), "an empty line must stand before it")
+        if r.key is not None and r.words:
+            raise FormatError("a document begins inside a sentence", r.at(n), "an empty line must stand before it")
         r.begin((m[1] or "").strip(), n)
     elif m := re.fullmatch(r"# *global\.Entity *=(.*)", line):
         r.fields = [{"GRP": "eid", "entity": "etype"}.get(f, f) for f in m[1].strip().split("-")]
@@ -155,8 +165,10 @@ def _row(r: _Reader, line: str, n: int):
     if not re.fullmatch(r"[0-9]+\.[0-9]+", f[0]):  # an empty node has no number of its own
         r.number += 1
         if f[0] != str(r.number):
-            raise FormatError(f"{f[0]!r} stands where word {r.number} should be", f"{r.at(n)}, field ID", "is a line missing, or an empty one?")
-    if entity and not r.fields: raise FormatError("Entity before any `# global.Entity`, which says what its parts are", r.at(n))
+            raise FormatError(f"{f[0]!r} stands where word {r.number} should be", f"{r.at(n)}, field ID",
+                              "is a line missing, or an empty one?")
+    if entity and not r.fields:
+        raise FormatError("Entity before any `# global.Entity`, which says what its parts are", r.at(n))
     r.words.append(f[1])
     if entity: r.entities.read(entity[0], r.fields, r.token, n, r.at(n))
     r.token += 1
@@ -164,7 +176,8 @@ def _row(r: _Reader, line: str, n: int):
 # %% ../../nbs/core/06_conllu.ipynb #34a0ba1f
 def parse_conllu(data: bytes, where: str = "", gaps: Literal["error", "hull", "drop"] = "error") -> list[Document]:
     "Read the documents of a CoNLL-U file, in its order; `gaps` says what becomes of a mention with gaps."
-    if gaps not in (known := ("error", "hull", "drop")): raise CallError(f"gaps={gaps!r} is not known", do=nearest(str(gaps), known))
+    if gaps not in (known := ("error", "hull", "drop")):
+        raise CallError(f"gaps={gaps!r} is not known", do=nearest(str(gaps), known))
     r = _Reader(where, gaps)
     for n, line in enumerate(utf8(data, where).replace("\r\n", "\n").split("\n"), 1):
         if not line or line.isspace():
@@ -175,33 +188,39 @@ def parse_conllu(data: bytes, where: str = "", gaps: Literal["error", "hull", "d
     return r.documents
 
 # %% ../../nbs/core/06_conllu.ipynb #8a88b402
-def _refuse(d: Document, what: str): raise DataError(what, f"document {d.doc_key!r}", "CoNLL-U cannot hold it: write JSON lines")
+def _refuse(d: Document, what: str):
+    raise DataError(what, f"document {d.doc_key!r}", "CoNLL-U cannot hold it: write JSON lines")
 
 def _holdable(d: Document):
     "Refuse what the format cannot hold, but for crossing mentions."
     if not d.size: _refuse(d, "has no text")
-    if any(c.isspace() and c != " " for c in d.doc_key) or d.doc_key != d.doc_key.strip(): _refuse(d, "the doc_key holds white space that would be lost")
+    if any(c.isspace() and c != " " for c in d.doc_key) or d.doc_key != d.doc_key.strip():
+        _refuse(d, "the doc_key holds white space that would be lost")
     if empty := [i for i, s in enumerate(d.sentences) if not s]: _refuse(d, f"sentence {empty[0]} is empty")
     if empty := [i for i, c in enumerate(d.clusters) if not c]: _refuse(d, f"cluster {empty[0]} has no mention")
     for i, t in enumerate(d.tokens):
-        if not t or re.search(r"^\s|\s$|\s\s|[^\S \xa0]", t): _refuse(d, f"token {i}, {t!r}, is empty or holds white space")
+        if not t or re.search(r"^\s|\s$|\s\s|[^\S \xa0]", t):
+            _refuse(d, f"token {i}, {t!r}, is empty or holds white space")
     starts = sentence_starts(d)
     for i, c in enumerate(d.clusters):
         for s in c:
-            if sentence_of(starts, s.start) != sentence_of(starts, s.end): _refuse(d, f"span {list(s)} of cluster {i} goes over the end of a sentence")
+            if sentence_of(starts, s.start) != sentence_of(starts, s.end):
+                _refuse(d, f"span {list(s)} of cluster {i} goes over the end of a sentence")
 
 # %% ../../nbs/core/06_conllu.ipynb #1085566a
 def _closed(d: Document, ending: list, opened: dict):
     "Take the mentions that end here off their stacks."
     for s, e, _ in ending:
-        if (start := opened[e].pop()) != s.start: _refuse(d, f"span {list(s)} crosses one that starts at {start}, both of cluster {e}")
+        if (start := opened[e].pop()) != s.start:
+            _refuse(d, f"span {list(s)} crosses one that starts at {start}, both of cluster {e}")
 
 def _cells(d: Document, id: list[str], named: bool) -> dict[int, str]:
     "The value of Entity at each token that has one."
     starts, ends, opened, kinds = defaultdict(list), defaultdict(list), defaultdict(list), d.labels.get("type")
     for e, cluster in enumerate(d.clusters):
         for i, s in enumerate(cluster):
-            tail = "-".join(["", _escaped(kinds[e][i]) if kinds else "", "1"] + [_escaped(d.names[e]) if d.names else ""]*named)
+            tail = "-".join(["", _escaped(kinds[e][i]) if kinds else "",
+                             "1"] + [_escaped(d.names[e]) if d.names else ""]*named)
             starts[s.start].append((s, e, f"({id[e]}{tail}"))
             if s.end > s.start: ends[s.end].append((s, e, f"{id[e]})"))
     out, text = {}, lambda mentions: "".join(t for _, _, t in mentions)
@@ -233,7 +252,8 @@ def conllu_text(docs: Iterable[Document]) -> str:
     "Write documents, whose keys must differ, as CoNLL-U; of the labels only `type` is kept."
     docs, ids, keys = list(docs), count(1), set()
     for d in docs:
-        if d.doc_key in keys: raise DataError("two documents have this doc_key", repr(d.doc_key), "give them different ones")
+        if d.doc_key in keys:
+            raise DataError("two documents have this doc_key", repr(d.doc_key), "give them different ones")
         keys.add(d.doc_key)
     named = any(d.names for d in docs)
     return "".join(line + "\n" for d in docs for line in _lines(d, [f"e{next(ids)}" for _ in d.clusters], named))

@@ -43,8 +43,10 @@ class Corpus(Record):
     names: list[str] = []        # of entities, where the files have numbers
     books: dict[str, dict[str, str|int]] = {} # doc_key -> title and counts
     def _repr_html_(self):
-        rows = {"about": self.about, "cite": self.cite, "licence": self.licence, "splits": ", ".join(self.splits), "counts": ", ".join(f"{v:,} {k}" for k, v in self.counts.items())}
-        told = "".join(f"<tr><th>{k}</th><td style='text-align:left'>{html.escape(v)}</td></tr>" for k, v in rows.items() if v)
+        rows = {"about": self.about, "cite": self.cite, "licence": self.licence, "splits": ", ".join(self.splits),
+                "counts": ", ".join(f"{v:,} {k}" for k, v in self.counts.items())}
+        told = "".join(f"<tr><th>{k}</th><td style='text-align:left'>{html.escape(v)}</td></tr>"
+                       for k, v in rows.items() if v)
         return f"<p><b>{html.escape(self.title)}</b></p><table>{told}</table><ul>{''.join(f'<li>{html.escape(d)}</li>' for d in self.defects)}</ul>"
 
 # %% ../../nbs/core/14_corpora.ipynb #d5a61036
@@ -62,7 +64,8 @@ def corpora(s: Settings|None = None) -> dict[str, Corpus]:
 
 def the_corpus(name: str, s: Settings|None = None) -> Corpus:
     "Find a corpus' card by its short name; the settings say where your own cards are."
-    if name not in (known := corpora(s)): raise CallError(f"unknown corpus {name!r}", do=f"{nearest(name, known)}; or name a file")
+    if name not in (known := corpora(s)):
+        raise CallError(f"unknown corpus {name!r}", do=f"{nearest(name, known)}; or name a file")
     return known[name]
 
 # %% ../../nbs/core/14_corpora.ipynb #b55be30c
@@ -73,7 +76,8 @@ def _ids(split: str, fold: int, s: Settings) -> list[str]:
     return [l.strip().removesuffix(".tsv") for l in get(key, s).decode().splitlines() if l.strip()]
 
 def _split(name: str, split: str):
-    if split and split not in the_corpus(name).splits: raise CallError(f"{name} has no split {split!r}", do=nearest(split, the_corpus(name).splits))
+    if split and split not in the_corpus(name).splits:
+        raise CallError(f"{name} has no split {split!r}", do=nearest(split, the_corpus(name).splits))
 
 def litbank(split: str = "", s: Settings|None = None, fold: int = 0) -> list[Document]:
     """Read LitBank's documents, with names and the labels type and kind.
@@ -81,7 +85,8 @@ def litbank(split: str = "", s: Settings|None = None, fold: int = 0) -> list[Doc
     s = s or load_settings()
     _split("litbank", split)
     coref = "dbamman/litbank/coref"
-    names = _ids(split, fold, s) if split else sorted(Path(k).stem for k in registry() if k.startswith(f"{coref}/conll/"))
+    names = (_ids(split, fold, s) if split
+             else sorted(Path(k).stem for k in registry() if k.startswith(f"{coref}/conll/")))
     return [_litbank_story(n, get(f"{coref}/conll/{n}.conll", s), get(f"{coref}/tsv/{n}.ann", s)) for n in names]
 
 @lru_cache(maxsize=100)  # a table that compares corpora reads a split, then all
@@ -97,9 +102,12 @@ def fantasycoref(split: str = "", s: Settings|None = None, variant: str = "GFT_s
     _split("fantasycoref", split)
     stem = f"emorynlp/FantasyCoref/data/{variant}/"
     known = {Path(k).name.split(".")[0]: k for k in registry() if k.startswith(stem)}
-    if not known: raise CallError(f"FantasyCoref has no variant {variant!r}", do=nearest(variant, {k.split("/")[3] for k in registry() if k.startswith("emorynlp/FantasyCoref/data/")}))
-    if split and split not in known: raise CallError(f"FantasyCoref {variant} has no split {split!r}", do=nearest(split, known))
-    return [d for name in ([split] if split else [n for n in ("dev", "test") if n in known]) for d in parse_conll(get(known[name], s), Path(known[name]).name)]
+    if not known:
+        raise CallError(f"FantasyCoref has no variant {variant!r}", do=nearest(variant, {k.split("/")[3] for k in registry() if k.startswith("emorynlp/FantasyCoref/data/")}))
+    if split and split not in known:
+        raise CallError(f"FantasyCoref {variant} has no split {split!r}", do=nearest(split, known))
+    return [d for name in ([split] if split else [n for n in ("dev", "test") if n in known])
+            for d in parse_conll(get(known[name], s), Path(known[name]).name)]
 
 def animal_farm(split: str = "", s: Settings|None = None) -> list[Document]:
     "Read Animal Farm, with the names of its characters; it has no splits."
@@ -111,7 +119,8 @@ def gap(split: str = "", s: Settings|None = None) -> list[Document]:
     "Read GAP's passages, a document each; `split` is dev, test or validation, empty: all of them."
     _split("gap", split)
     files = {"dev": "gap-development.tsv", "test": "gap-test.tsv", "validation": "gap-validation.tsv"}
-    return [d for name in ([split] if split else files) for d in parse_gap(get(f"google-research-datasets/gap-coreference/{files[name]}", s), files[name])]
+    return [d for name in ([split] if split else files)
+            for d in parse_gap(get(f"google-research-datasets/gap-coreference/{files[name]}", s), files[name])]
 
 # %% ../../nbs/core/14_corpora.ipynb #6c797608
 TEXTS = "SapienzaNLP/bookcoref/predictions/finetuned_bookcoref/maverick_xl.jsonl"
@@ -120,7 +129,9 @@ def _check_counts(what: dict[str, int], key: str, where_: str):
     "Refuse a book whose counts are not the published ones."
     told = the_corpus("bookcoref").books.get(key, {})
     for field, n in what.items():
-        if field in told and told[field] != n: raise DataError(f"{n:,} {field} where the published version has {told[field]:,}", f"{where_}, {key}", "it is another version of the book: scores on it would not be the paper's")
+        if field in told and told[field] != n:
+            raise DataError(f"{n:,} {field} where the published version has {told[field]:,}", f"{where_}, {key}",
+                            "it is another version of the book: scores on it would not be the paper's")
 
 def book_texts(s: Settings|None = None, file: str = TEXTS) -> dict[str, Document]:
     """Load the text of BookCoref's three gold books, by key, without clusters, from any released predictions on whole
@@ -146,7 +157,8 @@ def _with_text(d: Document, texts: dict[str, Document], where_: str) -> Document
     if d.sentences:
         _check_counts({"tokens": d.size}, d.doc_key, where_)
         return d.changed(meta=d.meta | _title(d.doc_key))
-    if d.doc_key not in texts: raise DataError(f"no text is known for the book {d.doc_key!r}", where_, nearest(d.doc_key, texts))
+    if d.doc_key not in texts:
+        raise DataError(f"no text is known for the book {d.doc_key!r}", where_, nearest(d.doc_key, texts))
     try: return d.changed(sentences=texts[d.doc_key].sentences, meta=d.meta | _title(d.doc_key))
     except ValueError as e: raise DataError(str(e), where_, "clusters and text are of different versions") from None
 
@@ -205,13 +217,16 @@ def _story(t: _Story, characters: bool) -> Document:
     clusters = tuple(d.clusters[i] for i in keep)
     kinds = tuple(tuple(_kind(tags[s.start:s.end + 1]) for s in c) for c in clusters)
     types = tuple((t.entities[i].kind,)*len(d.clusters[i]) for i in keep)
-    return Document(t.key, d.sentences, clusters, tuple(t.entities[i].name for i in keep), {"type": types, "kind": kinds}, {"title": t.title})
+    return Document(t.key, d.sentences, clusters, tuple(t.entities[i].name for i in keep),
+                    {"type": types, "kind": kinds}, {"title": t.title})
 
 # %% ../../nbs/core/14_corpora.ipynb #18c9d5be
 def _checked(docs: Any, card: Corpus) -> list[Document]:
     "What a corpus' function returned, if it is documents."
     found = list(docs)
-    if bad := next((d for d in found if not isinstance(d, Document)), None): raise DataError(f"{card.load} returned {type(bad).__name__}, not refnb's Document", card.corpus, "refnb.read_documents reads files")
+    if bad := next((d for d in found if not isinstance(d, Document)), None):
+        raise DataError(f"{card.load} returned {type(bad).__name__}, not refnb's Document", card.corpus,
+                        "refnb.read_documents reads files")
     return found
 
 def load(
@@ -225,15 +240,18 @@ def load(
         if Path(name).exists(): return read_documents(name)
         if any(c in str(name) for c in "./\\"): raise DataError("no such file", str(name))
     card = the_corpus(str(name), s)
-    if split and split not in card.splits: raise CallError(f"{name} has no split {split!r}", do=nearest(split, card.splits))
+    if split and split not in card.splits:
+        raise CallError(f"{name} has no split {split!r}", do=nearest(split, card.splits))
     f = named_object(card.load, _all_cards(s)[card.corpus][1])
     takes = inspect.signature(f).parameters
     known = [p for p in takes if p not in ("split", "s")]
-    if bad := set(more) - set(known): raise CallError(f"{name} has no parameter {min(bad)!r}", do=nearest(min(bad), known) if known else "")
+    if bad := set(more) - set(known):
+        raise CallError(f"{name} has no parameter {min(bad)!r}", do=nearest(min(bad), known) if known else "")
     given = ({"split": split} if split else {}) | ({"s": s} if "s" in takes else {})
     return _checked(f(**given, **more), card)
 
 def counts(docs: Iterable[Document]) -> dict[str, int]:
     "Count documents, tokens, mentions and clusters."
     docs = list(docs)
-    return {"documents": len(docs), "tokens": sum(d.size for d in docs), "mentions": sum(len(c) for d in docs for c in d.clusters), "clusters": sum(len(d.clusters) for d in docs)}
+    return {"documents": len(docs), "tokens": sum(d.size for d in docs),
+            "mentions": sum(len(c) for d in docs for c in d.clusters), "clusters": sum(len(d.clusters) for d in docs)}

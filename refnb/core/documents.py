@@ -34,7 +34,7 @@ class Document(Record):
     @property
     def tokens(self) -> list[str]: return [t for s in self.sentences for t in s]
     @property
-    def size(self) -> int: return sum(map(len, self.sentences))
+    def size(self) -> int: return sum(map(len, filter(None, self.sentences)))  # of empty ones there may be a million
     @property
     def mentions(self) -> list[Span]: return sorted(s for c in self.clusters for s in c)
 
@@ -58,13 +58,17 @@ class Document(Record):
 # %% ../../nbs/core/01_documents.ipynb #3bd7b559
 def _same_word(a: str, b: str) -> bool:
     "Whether two tokens are one word but for case and Unicode form; `[UNK]` stands for any that a tokenizer lost."
-    return a == b or "[UNK]" in (a, b) or unicodedata.normalize("NFKC", a).casefold() == unicodedata.normalize("NFKC", b).casefold()
+    return (a == b or "[UNK]" in (a, b)
+            or unicodedata.normalize("NFKC", a).casefold() == unicodedata.normalize("NFKC", b).casefold())
 
 def other_words(a: Sequence[str], b: Sequence[str]) -> str:
     """Say how two texts of one length differ, or "": an index into one would mean another word in the other."""
     if a == b: return ""
     places = [i for i, (x, y) in enumerate(zip(a, b, strict=True)) if x != y and not _same_word(x, y)]
-    return f"{len(places):,} of {len(a):,} words differ, the first is {b[places[0]]!r} where gold has {a[places[0]]!r} (token {places[0]})" if places else ""
+    if places:
+        return (f"{len(places):,} of {len(a):,} words differ, the first is {b[places[0]]!r} where gold has "
+                f"{a[places[0]]!r} (token {places[0]})")
+    return ""
 
 LONGEST = 1 << 31  # tokens of a text: metrics keep a span in 64 bits, and a larger index would be another mention
 
@@ -108,7 +112,8 @@ def _safe(text: str, limit: int = 40) -> str: return html.escape(plain(text, lim
 
 # %% ../../nbs/core/01_documents.ipynb #cf0e20d9
 INK, PALE = "#1b1b1b", "#dddddd"
-_COLORS = ("#77aadd", "#ee8866", "#eedd88", "#ffaabb", "#99ddff", "#44bb99", "#bbcc33", "#aaaa00")  # Paul Tol's "light" scheme: the colour-blind tell them apart
+# Paul Tol's "light" scheme: the colour-blind tell them apart
+_COLORS = ("#77aadd", "#ee8866", "#eedd88", "#ffaabb", "#99ddff", "#44bb99", "#bbcc33", "#aaaa00")
 _PALER = ("#bbccee", "#ffcccc", "#eeeebb", "#cceeff", "#ccddaa")  # his "pale" scheme, for the many that follow
 _DEEPEST, MOST = 6, 120
 
@@ -179,9 +184,11 @@ def _last(p: Piece, stop: int) -> bool: return p.end == min(p.box.end, stop - 1)
 # %% ../../nbs/core/01_documents.ipynb #00b462b2
 def _tag(p: Piece, height: int) -> str:
     "The beginning of a piece; the edge is open where its box goes on."
-    b, torn = p.box, ("border-left:0;" if p.start > p.box.start else "") + ("border-right:0;" if p.end < p.box.end else "")
+    b = p.box
+    torn = ("border-left:0;" if p.start > p.box.start else "") + ("border-right:0;" if p.end < p.box.end else "")
     title = f' title="{_safe(b.title, 60)}"' if b.title else ""
-    return f'<span{title} style="background:{b.color};color:{INK};border:{b.border} {INK};{torn}border-radius:3px;padding:{1 + 3*height}px 2px">'
+    return (f'<span{title} style="background:{b.color};color:{INK};border:{b.border} '
+            f'{INK};{torn}border-radius:3px;padding:{1 + 3*height}px 2px">')
 
 def _end(p: Piece, stop: int) -> str:
     "The end of a piece, with its label where the box ends."
@@ -293,7 +300,8 @@ def _rows(head: str, lines: Iterable[tuple[int, Look]], n: int) -> Look:
         shown += 1
     rest = f"and {n - shown:,} more" if n > shown else ""
     top, bottom = (f'<div style="opacity:.75;margin:.2em 0">{html.escape(t)}</div>' if t else "" for t in (head, rest))
-    return Look(f'<div style="max-width:62em">{top}{"".join(rich)}{bottom}</div>', "\n".join(t for t in (head, *text, rest) if t))
+    return Look(f'<div style="max-width:62em">{top}{"".join(rich)}{bottom}</div>',
+                "\n".join(t for t in (head, *text, rest) if t))
 
 # %% ../../nbs/core/01_documents.ipynb #5baa942c
 def _sizes(d: Document, v: _Sight) -> str:
@@ -307,7 +315,8 @@ def _largest(v: _Sight, n: int) -> list[tuple[int, str, int, Span, Span, str]]:
     for i in nlargest(n, range(len(v.doc.clusters)), key=lambda i: (len(v.doc.clusters[i]), -i)):
         if not (c := v.doc.clusters[i]): continue
         phrases = dict.fromkeys(_phrase(v, s) for s in nsmallest(40, c))
-        rows.append((i, plain(name_of(v.doc, i), 40), len(c), min(c), max(c), plain(" · ".join(list(phrases)[:4]), 120)))
+        rows.append((i, plain(name_of(v.doc, i), 40), len(c), min(c), max(c),
+                     plain(" · ".join(list(phrases)[:4]), 120)))
     return rows
 
 def _table(v: _Sight, n: int) -> Look:
@@ -315,7 +324,8 @@ def _table(v: _Sight, n: int) -> Look:
     cell, rows = '<td style="text-align:{};padding:.1em .7em .1em 0">{}</td>', _largest(v, n)
     swatch = '<span style="background:{};border:1px solid {};border-radius:3px">&emsp;</span> {}'
     rich = ["<tr>" + cell.format("left", swatch.format(v.colors[i], INK, html.escape(name))) + cell.format("right", f"{size:,}")
-            + cell.format("right", f"{a[0]:,} – {b[0]:,}") + cell.format("left", html.escape(phrases)) + "</tr>" for i, name, size, a, b, phrases in rows]
+            + cell.format("right", f"{a[0]:,} – {b[0]:,}") + cell.format("left", html.escape(phrases)) + "</tr>"
+            for i, name, size, a, b, phrases in rows]
     text = [f"{name:<24} {size:>7,}  {f'{a[0]:,} – {b[0]:,}':>19}  {phrases}" for _, name, size, a, b, phrases in rows]
     rest = f"and {len(v.doc.clusters) - len(rows):,} more clusters" if len(v.doc.clusters) > len(rows) else ""
     page = f'<table style="font-size:.9em">{"".join(rich)}</table><small style="opacity:.75">{rest}</small>'
@@ -324,7 +334,8 @@ def _table(v: _Sight, n: int) -> Look:
 # %% ../../nbs/core/01_documents.ipynb #2a6ec3f7
 def _summary(d: Document) -> str:
     text = f"{d.size:,} tokens" if d.sentences else "without text"
-    return f"Document('{plain(d.doc_key, 80)}', {text}, {len(d.clusters):,} clusters, {sum(map(len, d.clusters)):,} mentions)"
+    return (f"Document('{plain(d.doc_key, 80)}', {text}, {len(d.clusters):,} clusters, {sum(map(len, d.clusters)):,} "
+            f"mentions)")
 
 def _page(d: Document) -> str:
     "Sizes, the text at the first mentions, the largest clusters."
@@ -377,8 +388,10 @@ def _find(d: Document, text: str, n: int, width: int, case: bool) -> Look:
     if not d.sentences: raise DataError(f"document {plain(d.doc_key)!r} has no text", do="search in one that has")
     hits = _hits(d.tokens, text, case)
     windows = [_window(v, *s, width) for s in hits[:max(n, 0)]]
-    lines = [(s.start, _line(v, w, [_asked(*s), *boxes])) for s, w, boxes in zip(hits, windows, _within(v, windows), strict=False)]
-    return _rows(f"{plain(text)!r}: {len(hits):,} hit{'s'*(len(hits) != 1)} in {plain(d.doc_key, 80)}", lines, len(hits))
+    lines = [(s.start, _line(v, w, [_asked(*s), *boxes]))
+             for s, w, boxes in zip(hits, windows, _within(v, windows), strict=False)]
+    return _rows(f"{plain(text)!r}: {len(hits):,} hit{'s'*(len(hits) != 1)} in {plain(d.doc_key, 80)}", lines,
+                 len(hits))
 
 # %% ../../nbs/core/01_documents.ipynb #b646cd1d
 def _index(d: Document, which: int|str) -> int:
@@ -399,7 +412,8 @@ def _cluster(d: Document, which: int|str, n: int, width: int) -> Look:
     i, v = _index(d, which), _sight(d)
     spans = sorted(d.clusters[i])
     words = Counter(_phrase(v, s) for s in spans).most_common(8) if d.sentences else []
-    lines = ((s[0], _line(v, _window(v, s[0], s[1], width), [_box(v, i, s)._replace(label="")])) for s in _evenly(spans, n))
+    lines = ((s[0], _line(v, _window(v, s[0], s[1], width), [_box(v, i, s)._replace(label="")]))
+             for s in _evenly(spans, n))
     head = f"{plain(name_of(d, i))}: {len(spans):,} mentions" + "".join(f" · {w} {k:,}" for w, k in words)
     return _rows(head, lines, len(spans))
 
@@ -425,5 +439,6 @@ def named(d: Document) -> Document:
     for i, c in enumerate(d.clusters):
         if names[i] or not c or not d.sentences: continue
         phrases = _by_count(_phrase(v, s) for s in sorted(c))
-        names[i] = next((p for p in phrases if _proper(p)), None) or next((p for p in phrases if p.lower() not in PRONOUNS), phrases[0])
+        names[i] = (next((p for p in phrases if _proper(p)), None)
+                    or next((p for p in phrases if p.lower() not in PRONOUNS), phrases[0]))
     return d.changed(names=tuple(names))

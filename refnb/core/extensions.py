@@ -26,11 +26,14 @@ def card_files(data: str, folders: Iterable[str]) -> list[Path]:
 C = TypeVar("C")
 
 @cache
-def _read_cards(kind: str, data: str, read: Callable[[Path], tuple[str, Any]], folder: str, stamps: tuple[int, ...]) -> dict[str, tuple[Any, Path]]:
+def _read_cards(kind: str, data: str, read: Callable[[Path], tuple[str, Any]], folder: str,
+                stamps: tuple[int, ...]) -> dict[str, tuple[Any, Path]]:
     found: dict[str, tuple[Any, Path]] = {}
     for path in card_files(data, [folder]):
         name, card = read(path)
-        if name in found: raise FormatError(f"the {kind} {name} exists already, in {found[name][1].name}", str(path), "give it another name")
+        if name in found:
+            raise FormatError(f"the {kind} {name} exists already, in {found[name][1].name}", str(path),
+                              "give it another name")
         found[name] = card, path
     return found
 
@@ -59,7 +62,9 @@ def named_object(name: str, beside: Path|None = None) -> Any:
     if not colon or not attribute: raise FormatError(f"{name!r} is not module:function", where)
     try: found = _module_of(module, beside)
     except Exception as e: raise DataError(f"{module} cannot be loaded: {type(e).__name__}: {e}", where) from e
-    if not hasattr(found, attribute): raise DataError(f"{module} has no {attribute}", where, nearest(attribute, [n for n in vars(found) if not n.startswith("_")]))
+    if not hasattr(found, attribute):
+        raise DataError(f"{module} has no {attribute}", where,
+                        nearest(attribute, [n for n in vars(found) if not n.startswith("_")]))
     return getattr(found, attribute)
 
 # %% ../../nbs/core/13_extensions.ipynb #a8e04709
@@ -73,4 +78,5 @@ def load_entry_point(point: Any) -> Any:
     try: return point.load()
     except Exception as e:
         package = point.dist.name if point.dist else point.value
-        raise DataError(f"cannot be loaded: {type(e).__name__}: {e}", f"{point.name}, offered by the package {package}", "reinstall or remove that package") from e
+        raise DataError(f"cannot be loaded: {type(e).__name__}: {e}", f"{point.name}, offered by the package {package}",
+                        "reinstall or remove that package") from e

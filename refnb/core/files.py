@@ -25,7 +25,8 @@ def disk_fault(path: str|Path) -> Iterator[None]:
     try: yield
     except OSError as e:
         do = {28: "free some space and start again", 30: "choose another folder", 13: "choose another folder, or change its rights"}.get(e.errno or 0, "")
-        raise DataError(f"cannot write: {(e.strerror or str(e)).lower()}", str(path), (do + "; " if do else "") + "what was there before is whole") from None
+        raise DataError(f"cannot write: {(e.strerror or str(e)).lower()}", str(path),
+                        (do + "; " if do else "") + "what was there before is whole") from None
 
 def _write_aside(fd: int, data: bytes):
     "Write, flush and sync an open file."
@@ -122,7 +123,8 @@ def utf8(data: bytes, where: str = "") -> str:
     try: return data.decode("utf-8-sig")
     except UnicodeDecodeError as e:
         do = "save it as UTF-8; if it is Windows-1252, iconv -f cp1252 -t utf-8 does that"
-        raise FormatError(f"not UTF-8 (byte 0x{data[e.start]:02X})", at_line(where, data[:e.start].count(b"\n") + 1), do) from None
+        raise FormatError(f"not UTF-8 (byte 0x{data[e.start]:02X})", at_line(where, data[:e.start].count(b"\n") + 1),
+                          do) from None
 
 # %% ../../nbs/core/03_files.ipynb #af6e397e
 _ALWAYS = 10_000_000  # bytes that any .gz file may unpack to, however small it is
@@ -140,14 +142,16 @@ def unpacked(path: str|Path, size: int|None = None) -> bytes:
     with gzip.open(path) as f:  # block by block: `read(most)` would set aside the memory for all of it
         while len(data) <= most and (block := f.read(1 << 20)): data += block
     if len(data) <= most: return bytes(data)
-    raise DataError(f"unpacks to more than {most:,} bytes", str(path), "" if size else "raise REFNB_LARGEST or REFNB_RATIO if you trust it")
+    raise DataError(f"unpacks to more than {most:,} bytes", str(path),
+                    "" if size else "raise REFNB_LARGEST or REFNB_RATIO if you trust it")
 
 def read_bytes(path: str|Path) -> bytes:
     "Read a file's bytes, unpacked if its name ends in .gz, without a byte order mark."
     path = Path(path)
     try: data = unpacked(path) if path.suffix == ".gz" else path.read_bytes()
     except FileNotFoundError: raise DataError("no such file", str(path)) from None
-    except (gzip.BadGzipFile, EOFError, zlib.error) as e: raise FormatError(f"not a whole gzip file ({e})", str(path)) from None
+    except (gzip.BadGzipFile, EOFError, zlib.error) as e:
+        raise FormatError(f"not a whole gzip file ({e})", str(path)) from None
     except OSError as e: raise DataError((e.strerror or str(e)).lower(), str(path)) from None
     return data.removeprefix(b"\xef\xbb\xbf")
 
@@ -156,7 +160,8 @@ T = TypeVar("T")
 
 def _breaks(cell: str) -> int: return cell.count("\n") + cell.count("\r") - cell.count("\r\n")
 
-def table_rows(data: bytes, where: str = "", delimiter: str = ",", strict: bool = True) -> Iterator[tuple[int, list[str]]]:
+def table_rows(data: bytes, where: str = "", delimiter: str = ",",
+               strict: bool = True) -> Iterator[tuple[int, list[str]]]:
     """Read the rows of a table that are not empty, each with the line on which it begins; `where` is the file's name,
     for errors, and `strict` refuses quotes inside of a field."""
     text, last = utf8(data, where), 0
@@ -224,7 +229,9 @@ def _yaml_loader() -> type:
     import yaml
     class Strict(_safe_loader()): pass  # type: ignore[misc]  # in C where PyYAML was built with it
     def mapping(loader: Any, node: Any) -> dict:
-        if not isinstance(node, yaml.MappingNode): raise yaml.MarkedYAMLError(problem=f"expected a mapping, but found a {node.id}", problem_mark=node.start_mark)
+        if not isinstance(node, yaml.MappingNode):
+            raise yaml.MarkedYAMLError(problem=f"expected a mapping, but found a {node.id}",
+                                       problem_mark=node.start_mark)
         keys = [loader.construct_object(k, deep=True) for k, _ in node.value]
         if twice := [k for k, n in Counter(keys).items() if n > 1]:
             raise yaml.MarkedYAMLError(problem=f"the key {twice[0]!r} stands twice", problem_mark=node.start_mark)
@@ -239,8 +246,10 @@ def _refuse_bombs(text: str, depth: int = 50):
     level = 0
     for e in yaml.parse(text, Loader=_safe_loader()):
         level += isinstance(e, yaml.CollectionStartEvent) - isinstance(e, yaml.CollectionEndEvent)
-        if isinstance(e, yaml.AliasEvent): raise yaml.MarkedYAMLError(problem="aliases are not allowed", problem_mark=e.start_mark)
-        if level > depth: raise yaml.MarkedYAMLError(problem=f"nested more than {depth} deep", problem_mark=e.start_mark)
+        if isinstance(e, yaml.AliasEvent):
+            raise yaml.MarkedYAMLError(problem="aliases are not allowed", problem_mark=e.start_mark)
+        if level > depth:
+            raise yaml.MarkedYAMLError(problem=f"nested more than {depth} deep", problem_mark=e.start_mark)
 
 _YAML = 250_000  # characters: the largest file of ours has 60,000, and each costs twenty microseconds
 
@@ -253,11 +262,13 @@ def read_yaml(path: str|Path, kind: type[T]) -> T:
         _refuse_bombs(text)
         return msgspec.convert(yaml.load(text, Loader=_yaml_loader()), kind)  # noqa: S506 (a subclass of SafeLoader)
     except yaml.MarkedYAMLError as e:
-        raise FormatError(e.problem or "not YAML", f"{path}, line {e.problem_mark.line + 1 if e.problem_mark else '?'}") from None
+        raise FormatError(e.problem or "not YAML",
+                          f"{path}, line {e.problem_mark.line + 1 if e.problem_mark else '?'}") from None
     except UnicodeDecodeError: raise FormatError("not UTF-8", str(path)) from None
     except (yaml.YAMLError, msgspec.ValidationError) as e: raise FormatError(str(e), str(path)) from None
     # PyYAML's constructors raise these for an impossible date, `0x_`, `!!bool x`, an unhashable key
-    except (TypeError, ValueError, AttributeError, LookupError, OverflowError) as e: raise FormatError(f"a value cannot be read ({e})", str(path)) from None
+    except (TypeError, ValueError, AttributeError, LookupError, OverflowError) as e:
+        raise FormatError(f"a value cannot be read ({e})", str(path)) from None
 
 # %% ../../nbs/core/03_files.ipynb #b7e28deb
 def _members(path: Path):
@@ -266,7 +277,8 @@ def _members(path: Path):
     if not path.is_file(): raise DataError("no such file", str(path))
     if zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as z:
-            for i in z.infolist(): yield i.filename, (i.external_attr >> 28) in (0, 4, 8), i.is_dir(), lambda i=i: z.open(i)
+            for i in z.infolist():
+                yield i.filename, (i.external_attr >> 28) in (0, 4, 8), i.is_dir(), lambda i=i: z.open(i)
     elif tarfile.is_tarfile(path):
         with tarfile.open(path) as t:
             for m in t: yield m.name, m.isfile() or m.isdir(), m.isdir(), lambda m=m: t.extractfile(m)
@@ -302,7 +314,9 @@ def unpack(path: str|Path, into: str|Path, limit: int = 2_000_000_000) -> list[P
     into, made = Path(into), []
     with _archive_fault(Path(path)):
         for name, plain, folder, opened in _members(Path(path)):
-            if not plain or _leaves(name): raise FormatError(f"member {name!r} is a link, a device or leaves the folder", str(path), "do not trust this archive")
+            if not plain or _leaves(name):
+                raise FormatError(f"member {name!r} is a link, a device or leaves the folder", str(path),
+                                  "do not trust this archive")
             if folder: continue
             target = into/name
             with disk_fault(target): target.parent.mkdir(parents=True, exist_ok=True)

@@ -31,24 +31,28 @@ class GapRow(Record):
     @property
     def mentions(self) -> dict[str, tuple[str, int]]:
         "The pronoun and the names with their offsets, by their columns."
-        return {"Pronoun": (self.pronoun, self.pronoun_offset), "A": (self.a, self.a_offset), "B": (self.b, self.b_offset)}
+        return {"Pronoun": (self.pronoun, self.pronoun_offset), "A": (self.a, self.a_offset),
+                "B": (self.b, self.b_offset)}
     def fault(self) -> str:
         for field, (name, at) in self.mentions.items():
             if not name.strip(): return f"row {self.id!r}, field {field}: empty"
             if at < 0 or self.text and self.text[at:at + len(name)] != name:
-                return f"row {self.id!r}, field {field}-offset: {name!r} does not stand at {at}" + (_why(self.text, name, at) if at >= 0 else "")
+                return (f"row {self.id!r}, field {field}-offset: {name!r} does not stand at {at}"
+                        + (_why(self.text, name, at) if at >= 0 else ""))
         return "" if self.id else "field ID: empty"
 
 def _why(text: str, name: str, at: int) -> str:
     "Why a name is not at its offset, where one can guess."
     form = lambda s: unicodedata.normalize("NFC", s)
-    if text.encode("utf-8", "replace")[at:].startswith(name.encode("utf-8", "replace")): return "; the offset seems to count bytes, not characters"
+    if text.encode("utf-8", "replace")[at:].startswith(name.encode("utf-8", "replace")):
+        return "; the offset seems to count bytes, not characters"
     if form(text[at:]).startswith(form(name)): return "; the text has it in another Unicode form"
     places = [m.start() for m in re.finditer(re.escape(name), text)]
     return f"; the nearest stands at {min(places, key=lambda p: abs(p - at))}" if places else ""
 
 # %% ../../nbs/core/07_gap.ipynb #1b112034
-COLUMNS = {"ID": "id", "Text": "text", "Pronoun": "pronoun", "Pronoun-offset": "pronoun_offset", "A": "a", "A-offset": "a_offset", "A-coref": "a_coref",
+COLUMNS = {"ID": "id", "Text": "text", "Pronoun": "pronoun", "Pronoun-offset": "pronoun_offset", "A": "a",
+           "A-offset": "a_offset", "A-coref": "a_coref",
            "B": "b", "B-offset": "b_offset", "B-coref": "b_coref", "URL": "url"}
 _FLAGS = {"TRUE": True, "True": True, "1": True, "FALSE": False, "False": False, "0": False}
 
@@ -66,8 +70,11 @@ def _value(name: str, cell: str, at: str):
 def _header(names: list[str], where: str) -> list[str]:
     "The names of the columns."
     missing = [n for n in COLUMNS if n not in names and n not in ("Text", "URL")]
-    if missing: raise FormatError(f"the header has no {', '.join(missing)}", at_line(where, 1), "the first line names the columns: " + " ".join(COLUMNS))
-    if twice := [name for name, n in Counter(names).items() if n > 1]: raise FormatError(f"column {twice[0]!r} stands twice", at_line(where, 1))
+    if missing:
+        raise FormatError(f"the header has no {', '.join(missing)}", at_line(where, 1),
+                          "the first line names the columns: " + " ".join(COLUMNS))
+    if twice := [name for name, n in Counter(names).items() if n > 1]:
+        raise FormatError(f"column {twice[0]!r} stands twice", at_line(where, 1))
     return names
 
 def parse_gap_rows(data: bytes, where: str = "") -> list[GapRow]:
@@ -79,7 +86,8 @@ def parse_gap_rows(data: bytes, where: str = "") -> list[GapRow]:
             names = _header(cells, where)
             continue
         if len(cells) != len(names):
-            raise FormatError(f"{len(cells)} columns instead of {len(names)}", at_line(where, n), "a text that holds a tab or a line feed stands in quotes")
+            raise FormatError(f"{len(cells)} columns instead of {len(names)}", at_line(where, n),
+                              "a text that holds a tab or a line feed stands in quotes")
         values = {COLUMNS[c]: _value(c, v, at_line(where, n, c)) for c, v in zip(names, cells) if c in COLUMNS}
         try: row = GapRow(**{"text": ""} | values)
         except ValueError as e: raise FormatError(str(e), at_line(where, n)) from None
@@ -104,12 +112,14 @@ def _token_chars(text: str, cuts: Iterable[int] = ()) -> list[tuple[int, int]]:
         else: out.append(m.span())
         open_ = joins
     cuts = sorted(set(cuts))
-    return [(a, b) for start, end in out for bounds in [[start, *(c for c in cuts if start < c < end), end]] for a, b in zip(bounds, bounds[1:])]
+    return [(a, b) for start, end in out for bounds in [[start, *(c for c in cuts if start < c < end), end]]
+            for a, b in zip(bounds, bounds[1:])]
 
 # %% ../../nbs/core/07_gap.ipynb #26911c3e
 def _spans(row: GapRow, tokens: list[tuple[int, int]]) -> list[Span]:
     "The three mentions in tokens."
-    inside = [[i for i, (a, b) in enumerate(tokens) if at <= a and b <= at + len(name)] for name, at in row.mentions.values()]
+    inside = [[i for i, (a, b) in enumerate(tokens) if at <= a and b <= at + len(name)]
+              for name, at in row.mentions.values()]
     return [Span(i[0], i[-1]) for i in inside]
 
 def _gap_document(row: GapRow) -> Document:
@@ -123,11 +133,13 @@ def _gap_document(row: GapRow) -> Document:
     named.sort()
     meta: Meta = {"pronoun": row.pronoun}
     if row.url: meta["url"] = row.url
-    return Document(row.id, (tuple(row.text[s:e] for s, e in tokens),), tuple(c for c, _ in named), tuple(n for _, n in named), meta=meta)
+    return Document(row.id, (tuple(row.text[s:e] for s, e in tokens),), tuple(c for c, _ in named),
+                    tuple(n for _, n in named), meta=meta)
 
 def parse_gap(data: bytes, where: str = "") -> list[Document]:
     "Read a table of GAP as documents, one per row; `where` is its name, for errors."
     rows = parse_gap_rows(data, where)
     if without := [r.id for r in rows if not r.text]:
-        raise FormatError("is empty", f"{where + ', ' if where else ''}row {without[0]!r}, field Text", "documents need it: take it from the gold table, by ID")
+        raise FormatError("is empty", f"{where + ', ' if where else ''}row {without[0]!r}, field Text",
+                          "documents need it: take it from the gold table, by ID")
     return [_gap_document(r) for r in rows]

@@ -41,7 +41,8 @@ def hub_path(name: str, s: Settings|None = None) -> Path|None:
     "Tell where the hub file of a name is here, if it is."
     s, f = s or load_settings(), the_hub_file(name)
     if own := getattr(s, f.setting):
-        if not Path(own).is_file(): raise CallError("no such file", f"setting {f.setting}, {own}", "name a file, or leave it empty")
+        if not Path(own).is_file():
+            raise CallError("no such file", f"setting {f.setting}, {own}", "name a file, or leave it empty")
         return Path(own)
     return kept if (kept := _kept(name, s)).is_file() else None
 
@@ -54,18 +55,26 @@ def lacks(name: str) -> str:
 def _revision(hub, f: HubFile) -> str:
     "The whole id of the pinned revision."
     if len(f.revision) == 40: return f.revision
-    found = [c.commit_id for c in hub.HfApi().list_repo_commits(f.repo, repo_type="dataset") if c.commit_id.startswith(f.revision)]
-    if len(found) != 1: raise DataError(f"the hub has {len(found)} revisions that begin with {f.revision}", f.repo, "the dataset was changed; name a file of your own")
+    found = [c.commit_id
+             for c in hub.HfApi().list_repo_commits(f.repo, repo_type="dataset") if c.commit_id.startswith(f.revision)]
+    if len(found) != 1:
+        raise DataError(f"the hub has {len(found)} revisions that begin with {f.revision}", f.repo,
+                        "the dataset was changed; name a file of your own")
     return found[0]
 
 def fetch_hub(name: str, s: Settings|None = None) -> Path:
     "Have a hub file here, and return its path."
     s, f = s or load_settings(), the_hub_file(name)
     if found := hub_path(name, s): return found
-    if s.offline: raise DataError("is not here, and downloads are off", name, f"set REFNB_OFFLINE=false, or name a file with REFNB_{f.setting.upper()}")
+    if s.offline:
+        raise DataError("is not here, and downloads are off", name,
+                        f"set REFNB_OFFLINE=false, or name a file with REFNB_{f.setting.upper()}")
     hub = need("huggingface_hub", "hub")
     hub.utils.logging.set_verbosity_error()  # it would tell each of its retries
-    try: got = hub.hf_hub_download(f.repo, f.path, repo_type="dataset", revision=_revision(hub, f), cache_dir=str(Path(s.cache)/"hub"/"downloads"))
+    try:
+        got = hub.hf_hub_download(f.repo, f.path, repo_type="dataset", revision=_revision(hub, f),
+                                  cache_dir=str(Path(s.cache)/"hub"/"downloads"))
     except DataError: raise
-    except Exception as e: raise DataError(f"cannot be had from the hub ({type(e).__name__}: {str(e).splitlines()[0][:200] if str(e) else ''})", f"{f.repo}/{f.path}", f"try again later, or name a file with REFNB_{f.setting.upper()}") from None
+    except Exception as e:
+        raise DataError(f"cannot be had from the hub ({type(e).__name__}: {str(e).splitlines()[0][:200] if str(e) else ''})", f"{f.repo}/{f.path}", f"try again later, or name a file with REFNB_{f.setting.upper()}") from None
     return write_atomic(_kept(name, s), Path(got).read_bytes())

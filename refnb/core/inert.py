@@ -15,7 +15,8 @@ _JOINERS = "\u200c\u200d"
 def inert(text: str, keep: str = "") -> str:
     "Write every character that steers a terminal or turns the direction of writing as its escape, except those to `keep`."
     if text.isprintable(): return text
-    def harmless(c: str) -> bool: return c.isprintable() or c in keep or c in _JOINERS or unicodedata.category(c) == "Zs"
+    def harmless(c: str) -> bool:
+        return c.isprintable() or c in keep or c in _JOINERS or unicodedata.category(c) == "Zs"
     return "".join(c if harmless(c) else c.encode("unicode_escape").decode() for c in text)
 
 # %% ../../nbs/core/17_inert.ipynb #a1770009
@@ -42,7 +43,8 @@ _FORMULA = re.compile(r"(?!-?\d+(?:\.\d+)?\Z)[=+\-@\t\r\n'＝＋－＠]")
 def csv_line(cells: Iterable[object]) -> str:
     "Write a line of a CSV file in which no cell is a formula."
     out = io.StringIO()
-    csv.writer(out).writerow([f"'{x}" if _FORMULA.match(x) else x for x in map(str, cells)])  # its own line end, \r\n, has both \r and \n quoted
+    # its own line end, \r\n, has both \r and \n quoted
+    csv.writer(out).writerow([f"'{x}" if _FORMULA.match(x) else x for x in map(str, cells)])
     return out.getvalue()[:-2] + "\n"
 
 def as_written(cell: str) -> str:

@@ -75,7 +75,8 @@ def _named(characters: list|dict|None) -> list[tuple[str, tuple[Span, ...]]]:
 def _names(pairs: list, clusters: Clusters) -> tuple[str, ...]:
     "One name per cluster, or none at all."
     for kept in (pairs, [p for p in pairs if p[1]]):
-        same = len(kept) == len(clusters) and all(m == c or sorted(m) == sorted(c) for (_, m), c in zip(kept, clusters, strict=True))
+        same = (len(kept) == len(clusters)
+                and all(m == c or sorted(m) == sorted(c) for (_, m), c in zip(kept, clusters, strict=True)))
         if same: return tuple(name for name, _ in kept) if any(name for name, _ in kept) else ()
     return ()
 
@@ -130,12 +131,15 @@ class _Pieces:
         self.map = self.checked("subtoken_map", where, n)
         self.plain = [i for i, special in enumerate(self.special) if not special]
         self.size = self.map[self.plain[-1]] + 1 if self.plain else 0
-        if self.size > 2*len(self.pieces): raise FormatError(f"word {self.size - 1} in a text of {len(self.pieces)} pieces", at_line(where, n, "subtoken_map"))
+        if self.size > 2*len(self.pieces):
+            raise FormatError(f"word {self.size - 1} in a text of {len(self.pieces)} pieces",
+                              at_line(where, n, "subtoken_map"))
 
     def checked(self, field: str, where: str, n: int) -> tuple[int, ...]:
         "A map from pieces, with one value for each and none that falls."
         values = getattr(self.record, field)
-        if len(values) != len(self.pieces): raise FormatError(f"{len(values)} values for {len(self.pieces)} pieces", at_line(where, n, field))
+        if len(values) != len(self.pieces):
+            raise FormatError(f"{len(values)} values for {len(self.pieces)} pieces", at_line(where, n, field))
         kept = [v for v, special in zip(values, self.special, strict=True) if not special]
         if any(b < a for a, b in zip([0, *kept], kept)): raise FormatError("the values fall", at_line(where, n, field))
         return values
@@ -144,7 +148,8 @@ class _Pieces:
         "The words; none where pieces are numbers and nothing tells what they mean."
         known = self.record.orig_tokens
         if known is not None and len(known) != self.size:
-            raise FormatError(f"{len(known)} words, but subtoken_map has {self.size}", at_line(where, n, "orig_tokens"), "leave the field out to use the pieces")
+            raise FormatError(f"{len(known)} words, but subtoken_map has {self.size}", at_line(where, n, "orig_tokens"),
+                              "leave the field out to use the pieces")
         if known is not None or isinstance(self.record, _Numbered): return list(known or ())
         parts: list[list[str]] = [[] for _ in range(self.size)]
         mark = _mark(self.pieces[i] for i in self.plain)
@@ -177,13 +182,15 @@ def _wrong(p: _Pieces, s: Span, cut: bool) -> str:
     if s.start < 0 or s.end >= len(p.pieces): return f"lies outside the {len(p.pieces)} pieces"
     if p.special[s.start] or p.special[s.end]: return "begins or ends on a special piece"
     inside = lambda a, b: 0 <= a and b < len(p.pieces) and p.map[a] == p.map[b] and not p.special[a] and not p.special[b]
-    return "begins or ends inside a word" if not cut and (inside(s.start - 1, s.start) or inside(s.end, s.end + 1)) else ""
+    if not cut and (inside(s.start - 1, s.start) or inside(s.end, s.end + 1)): return "begins or ends inside a word"
+    return ""
 
 def _in_words(p: _Pieces, clusters: Clusters, cut: bool, where: str, n: int) -> Clusters:
     "Clusters of pieces as clusters of words."
     for i, c in enumerate(clusters):
         for s in c:
-            if wrong := _wrong(p, s, cut): raise FormatError(f"{list(s)} {wrong}", at_line(where, n, f"clusters[{i}]"), _CHOOSE)
+            if wrong := _wrong(p, s, cut):
+                raise FormatError(f"{list(s)} {wrong}", at_line(where, n, f"clusters[{i}]"), _CHOOSE)
     return tuple(tuple(Span(p.map[s.start], p.map[s.end]) for s in c) for c in clusters)
 
 # %% ../../nbs/core/05_jsonlines.ipynb #9a26c2a2
@@ -193,8 +200,11 @@ def _checked(make: Callable, clusters: Clusters, size: int, at: Callable) -> Doc
     except ValueError:
         for i, c in enumerate(clusters):
             for s in c:
-                if s.end < s.start: raise FormatError(f"span {list(s)} ends before it starts", at(f"clusters[{i}]")) from None
-                if s.start < 0 or s.end >= size: raise FormatError(f"span {list(s)} lies outside the text of {size} tokens", at(f"clusters[{i}]")) from None
+                if s.end < s.start:
+                    raise FormatError(f"span {list(s)} ends before it starts", at(f"clusters[{i}]")) from None
+                if s.start < 0 or s.end >= size:
+                    raise FormatError(f"span {list(s)} lies outside the text of {size} tokens",
+                                      at(f"clusters[{i}]")) from None
         raise
 
 def _document(record: _Line, where: str, n: int, indices: str) -> Document:
@@ -202,7 +212,8 @@ def _document(record: _Line, where: str, n: int, indices: str) -> Document:
     at = lambda field: at_line(where, n, field)
     key, clusters = record.doc_id if record.doc_key is None else record.doc_key, _clusters(record)
     if key is None: raise FormatError("is missing", at("doc_key"))
-    if clusters is None: raise FormatError("is missing", at("clusters"), "a document without mentions has an empty list")
+    if clusters is None:
+        raise FormatError("is missing", at("clusters"), "a document without mentions has an empty list")
     sentences, names = record.sentences or (), _names(_named(record.characters), clusters)
     if record.subtoken_map is None and indices == "subtokens":
         raise FormatError("is missing", at("subtoken_map"), 'say indices="auto" if the sentences hold words')
@@ -211,7 +222,8 @@ def _document(record: _Line, where: str, n: int, indices: str) -> Document:
         sentences = _sentences(p, where, n)
         if indices != "words": clusters = _in_words(p, clusters, indices == "subtokens", where, n)
     meta: Meta = {} if record.gutenberg_key is None else {"gutenberg_key": record.gutenberg_key}
-    return _checked(lambda: Document(key, sentences, clusters, names, meta=meta), clusters, sum(map(len, sentences)) if sentences else LONGEST, at)
+    return _checked(lambda: Document(key, sentences, clusters, names, meta=meta), clusters,
+                    sum(map(len, sentences)) if sentences else LONGEST, at)
 
 # %% ../../nbs/core/05_jsonlines.ipynb #bfa43a49
 def _objects(data: bytes) -> list[tuple[int, bytes]]:
@@ -233,13 +245,15 @@ def parse_jsonlines(data: bytes, where: str = "",
                     indices: Literal["auto", "subtokens", "words"] = "auto") -> list[Document]:
     """Read documents, in words, from the bytes of a whole file of JSON lines, in its order; `where` names it in errors.
     `indices` says what clusters count where sentences hold word pieces."""
-    if indices not in (known := ("auto", "subtokens", "words")): raise CallError(f"indices={indices!r} is not known", do=nearest(str(indices), known))
+    if indices not in (known := ("auto", "subtokens", "words")):
+        raise CallError(f"indices={indices!r} is not known", do=nearest(str(indices), known))
     if data.lstrip().startswith(b"["): return [_listed(data, where)]
     docs: list[Document] = []
     lines: dict[str, int] = {}
     for n, line in _objects(data):
         d = _document(_record(line, where, n), where, n, indices)
-        if d.doc_key in lines: raise FormatError(f"{d.doc_key!r} stands in line {lines[d.doc_key]} too", at_line(where, n, "doc_key"))
+        if d.doc_key in lines:
+            raise FormatError(f"{d.doc_key!r} stands in line {lines[d.doc_key]} too", at_line(where, n, "doc_key"))
         lines[d.doc_key] = n
         docs.append(d)
     return docs
@@ -248,17 +262,22 @@ def parse_jsonlines(data: bytes, where: str = "",
 def _fields(d: Document) -> dict:
     "What a line holds: everything but labels."
     key = {k: d.meta[k] for k in ("gutenberg_key",) if k in d.meta}
-    people = {"characters": [{"name": n, "mentions": c} for n, c in zip(d.names, d.clusters, strict=True)]} if d.names else {}
+    people = ({"characters": [{"name": n, "mentions": c} for n, c in zip(d.names, d.clusters, strict=True)]} if d.names
+              else {})
     return {"doc_key": d.doc_key} | key | {"sentences": d.sentences, "clusters": d.clusters} | people
 
 def _ready(docs: Iterable[Document]) -> list[Document]:
     "The documents, if a file can hold them together."
     docs, seen = list(docs), set()
     for d in docs:
-        if d.doc_key in seen: raise DataError("two documents have this doc_key", repr(d.doc_key), "clusters are matched by it: give them different ones")
+        if d.doc_key in seen:
+            raise DataError("two documents have this doc_key", repr(d.doc_key),
+                            "clusters are matched by it: give them different ones")
         seen.add(d.doc_key)
         try: " ".join((d.doc_key, *d.names, *d.tokens)).encode()
-        except UnicodeEncodeError: raise DataError("its text holds half of a surrogate pair, which no file can hold", f"document {d.doc_key!r}") from None
+        except UnicodeEncodeError:
+            raise DataError("its text holds half of a surrogate pair, which no file can hold",
+                            f"document {d.doc_key!r}") from None
     return docs
 
 def jsonlines_text(docs: Iterable[Document]) -> str:

@@ -22,8 +22,11 @@ def _reach(address: str):
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if host and port.isdigit():
         try: socket.create_connection((host, int(port)), 5).close()
-        except OSError as e: raise DataError(f"no Ray cluster: {(e.strerror or str(e)).lower()}", address, _START) from None
-    if os.environ.get("RAY_AUTH_TOKEN") or os.environ.get("RAY_AUTH_TOKEN_PATH") or (Path.home()/".ray"/"auth_token").is_file(): os.environ.setdefault("RAY_AUTH_MODE", "token")
+        except OSError as e:
+            raise DataError(f"no Ray cluster: {(e.strerror or str(e)).lower()}", address, _START) from None
+    if (os.environ.get("RAY_AUTH_TOKEN") or os.environ.get("RAY_AUTH_TOKEN_PATH")
+           or (Path.home()/".ray"/"auth_token").is_file()):
+        os.environ.setdefault("RAY_AUTH_MODE", "token")
 
 @contextmanager
 def ray_cluster(address: str) -> Iterator[Any]:
@@ -32,8 +35,11 @@ def ray_cluster(address: str) -> Iterator[Any]:
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     if address != "local": _reach(address)
     ray = need("ray", "ray")
-    try: ray.init(**({"include_dashboard": False} if address == "local" else {"address": address}), log_to_driver=False, logging_level="ERROR")
-    except (ConnectionError, ValueError, RuntimeError) as e: raise DataError(f"no Ray cluster: {' '.join(str(e).split())[:200]}", address, _START) from None
+    try:
+        ray.init(**({"include_dashboard": False} if address == "local" else {"address": address}), log_to_driver=False,
+                 logging_level="ERROR")
+    except (ConnectionError, ValueError, RuntimeError) as e:
+        raise DataError(f"no Ray cluster: {' '.join(str(e).split())[:200]}", address, _START) from None
     try: yield ray
     finally: ray.shutdown()
 
@@ -47,4 +53,5 @@ def as_ended(ray: Any, refs: dict[Any, Any]) -> Iterator[tuple[Any, Any, str]]:
             task = refs.pop(ref)
             try: yield task, ray.get(ref), ""
             except ray.exceptions.RayTaskError as e: yield task, None, " ".join(str(e.cause).split())[:500]
-            except ray.exceptions.RayError as e: yield task, None, f"Ray: {type(e).__name__}: {' '.join(str(e).split())[:200]}"
+            except ray.exceptions.RayError as e:
+                yield task, None, f"Ray: {type(e).__name__}: {' '.join(str(e).split())[:200]}"

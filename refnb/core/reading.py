@@ -28,7 +28,9 @@ def format_of(data: bytes) -> str:
     if line.startswith(b"#begin document"): return "conll"
     if re.match(rb'\{(\s*"doc\w*"\s*:\s*"[^"]*"\s*,)*\s*"sentences"\s*:\s*\[\s*\{', head): return "corenlp"
     if line[:1] in (b"{", b"["): return "jsonl"
-    if re.match(rb"# ?(global\.Entity|newdoc|newpar|sent_id|text|global\.columns)\b", line) or re.match(rb"\d+\t([^\t]*\t){8}[^\t]*$", line): return "conllu"
+    if (re.match(rb"# ?(global\.Entity|newdoc|newpar|sent_id|text|global\.columns)\b", line)
+           or re.match(rb"\d+\t([^\t]*\t){8}[^\t]*$", line)):
+        return "conllu"
     if line.startswith(b"ID\tText\t"): return "gap"
     if line.startswith((b"COREF\tstart_token", b"paragraph_ID\t")): return "booknlp"
     if line.startswith((b"MENTION\t", b"COREF\t")): return "litbank"
@@ -38,7 +40,8 @@ def format_of(data: bytes) -> str:
 def _beside(path: Path, end: str) -> Path:
     "The file of the same name with another ending, packed or not."
     stem = path.name.removesuffix(".gz").rsplit(".", 1)[0]
-    return next((p for p in (path.with_name(f"{stem}.{end}"), path.with_name(f"{stem}.{end}.gz")) if p.is_file()), path.with_name(f"{stem}.{end}"))
+    return next((p for p in (path.with_name(f"{stem}.{end}"), path.with_name(f"{stem}.{end}.gz")) if p.is_file()),
+                path.with_name(f"{stem}.{end}"))
 
 def _pair(path: Path, ends: tuple[str, str]) -> tuple[Path, bytes, bytes|None, str]:
     "The first half of a standoff pair, the bytes of both, and the document's name."
@@ -56,7 +59,8 @@ def _booknlp(path: Path) -> list[Document]:
     return [parse_booknlp(entities, tokens, name, str(first))]
 
 # %% ../../nbs/core/09_reading.ipynb #6921aa06
-_PARSERS: dict[str, Callable] = {"conll": parse_conll, "jsonl": parse_jsonlines, "conllu": parse_conllu, "gap": parse_gap, "corenlp": parse_corenlp}
+_PARSERS: dict[str, Callable] = {"conll": parse_conll, "jsonl": parse_jsonlines, "conllu": parse_conllu,
+                                 "gap": parse_gap, "corenlp": parse_corenlp}
 _STANDOFF: dict[str, Callable] = {"litbank": _litbank, "booknlp": _booknlp}
 
 def read_documents(
@@ -68,12 +72,16 @@ def read_documents(
     data, known = read_bytes(path), [*_PARSERS, *_STANDOFF]
     if not data.strip(): raise FormatError("the file is empty", str(path))
     form = form or format_of(data)
-    if not form: raise FormatError("does not look like any format of documents", str(path), f"readable are {', '.join(known)}; name one if it is one of them")
+    if not form:
+        raise FormatError("does not look like any format of documents", str(path),
+                          f"readable are {', '.join(known)}; name one if it is one of them")
     if form not in known: raise CallError(f"unknown format {form!r}", do=nearest(form, known))
     return _PARSERS[form](data, str(path), **how) if form in _PARSERS else _STANDOFF[form](Path(path))
 
 # %% ../../nbs/core/09_reading.ipynb #6fd1cd2d
-_WRITERS: dict[str, Callable[[Iterable[Document]], str]] = {"conll": conll_text, "v4_gold_conll": conll_text, "jsonl": jsonlines_text, "jsonlines": jsonlines_text, "conllu": conllu_text}
+_WRITERS: dict[str, Callable[[Iterable[Document]], str]] = {"conll": conll_text, "v4_gold_conll": conll_text,
+                                                            "jsonl": jsonlines_text, "jsonlines": jsonlines_text,
+                                                            "conllu": conllu_text}
 
 def write_documents(
     path: str|Path,           # where; the ending names the format

@@ -44,7 +44,8 @@ def run_hash(info: RunInfo) -> str:
 
 def prompt_hash(prompt: str) -> str:
     "Compute what stands for a prompt, given as text or hash, where its text does not: its hash; none of no prompt."
-    return prompt if not prompt or prompt.startswith("sha256:") else "sha256:" + hashlib.sha256(prompt.encode()).hexdigest()
+    if not prompt or prompt.startswith("sha256:"): return prompt
+    return "sha256:" + hashlib.sha256(prompt.encode()).hexdigest()
 
 # %% ../../nbs/core/15_runs.ipynb #851f86fc
 def questions_id(questions: Iterable[Question]) -> str:
@@ -93,10 +94,13 @@ def read_journal(path: str|Path, kind: type = Answer) -> Journal:
     damaged: list[bytes] = []
     records: dict = {}
     for n, line in enumerate(lines, 1):
-        if not line: damaged.append(line); continue
-        if (body := _body(line)) is None: damaged.append(line); continue
+        if not line or (body := _body(line)) is None:
+            damaged.append(line)
+            continue
         try: record = decode(body)
-        except msgspec.MsgspecError as e: raise OtherVersion(str(e), f"{path}, line {n}", "it was written by another version of refnb; start the run in a new folder") from None
+        except msgspec.MsgspecError as e:
+            raise OtherVersion(str(e), f"{path}, line {n}",
+                               "it was written by another version of refnb; start the run in a new folder") from None
         _keep(records, record)
     return Journal(records, damaged, torn)
 
@@ -112,18 +116,22 @@ class Seal(Record, omit_defaults=False):
     models: dict[str, int] = {} # versions that answered, where a server told them
     schema: int = SCHEMA    # of the files in the folder
 
+# %% ../../nbs/core/15_runs.ipynb #7727ad87
 class Run:
     """A run's folder. It holds no state but where it is and what it is: the folder, what run.json says, and the kind
     of record that is journalled."""
     def __init__(self, folder: str|Path, info: RunInfo, kind: type = Answer):
         self.folder, self.info, self.kind = Path(folder), info, kind
-    def __repr__(self): return f"{self.info.task} · {self.info.system} · {run_hash(self.info)} ({'sealed' if self.sealed else 'open'})"
+    def __repr__(self):
+        return f"{self.info.task} · {self.info.system} · {run_hash(self.info)} ({'sealed' if self.sealed else 'open'})"
     @property
     def sealed(self) -> bool: return (self.folder/"seal.json").exists()
     @property
     def journal(self) -> Path: return self.folder/"answers.jsonl"
     @property
-    def questions_path(self) -> Path: return self.folder.parents[safe_path(self.info.system).count("/") + 1]/"questions.jsonl"  # beside all runs on them; only where they are no known task's
+    def questions_path(self) -> Path:
+        # beside all runs on them; only where they are no known task's
+        return self.folder.parents[safe_path(self.info.system).count("/") + 1]/"questions.jsonl"
 
     def answered(self) -> dict:
         "Good records by id, over the journal and all shards; nothing is changed on disk."
@@ -134,9 +142,12 @@ class Run:
 
     def answers(self) -> dict:
         "The records of a sealed run, checked against its seal."
-        if not self.sealed: raise DataError("the run is not complete", str(self.folder), "start it again, it goes on where it stopped")
+        if not self.sealed:
+            raise DataError("the run is not complete", str(self.folder), "start it again, it goes on where it stopped")
         seal, data = _read_json(self.folder/"seal.json", Seal), read_bytes(self.journal)
-        if hashlib.sha256(data).hexdigest() != seal.sha256: raise DataError("the journal is not the one that was sealed", str(self.journal), "start the run again, damaged answers are asked anew")
+        if hashlib.sha256(data).hexdigest() != seal.sha256:
+            raise DataError("the journal is not the one that was sealed", str(self.journal),
+                            "start the run again, damaged answers are asked anew")
         return read_journal(self.journal, self.kind).records
 
     def failures(self) -> int:
@@ -157,7 +168,8 @@ class Run:
         with alone(Path(f"{path}.lock"), "another process is writing this run", str(path)):
             if not shard and self.sealed: self._unseal_if_damaged()
             _mend(path, self.kind)
-            done = {k: v for k, v in self.answered().items() if not is_failure(v)}  # other shards' too; failures are asked again
+            # other shards' too; failures are asked again
+            done = {k: v for k, v in self.answered().items() if not is_failure(v)}
             writer = Writer(path, done, batch)
             try: yield writer
             finally: writer.flush()
@@ -171,12 +183,18 @@ class Run:
         """Close a complete run of all questions, in order: counts, the journal's hash. `allow_missing` is for published
         answers, which may lack some; `failures` are questions without an answer that the caller tolerates."""
         ids, got = list(ids), self.answered()
-        if twice := {i for i, n in Counter(ids).items() if n > 1}: raise DataError(f"{len(twice)} questions stand twice, one is {min(twice)}", self.info.task)
+        if twice := {i for i, n in Counter(ids).items() if n > 1}:
+            raise DataError(f"{len(twice)} questions stand twice, one is {min(twice)}", self.info.task)
         missing = [i for i in ids if i not in got]
-        if missing and not allow_missing: raise DataError(f"{len(missing)} of {len(ids)} questions are unanswered, the first is {missing[0]}", str(self.folder), "start the run again")
+        if missing and not allow_missing:
+            raise DataError(f"{len(missing)} of {len(ids)} questions are unanswered, the first is {missing[0]}",
+                            str(self.folder), "start the run again")
         failed = [i for i in ids if i in got and is_failure(got[i])]
-        if len(failed) > failures and not allow_missing: raise DataError(f"{len(failed)} of {len(ids)} questions failed, the first is {failed[0]}", str(self.folder), "start the run again: it asks only these")
-        if extra := set(got) - set(ids): raise DataError(f"{len(extra)} answers belong to no question, one is {min(extra)}", str(self.folder))
+        if len(failed) > failures and not allow_missing:
+            raise DataError(f"{len(failed)} of {len(ids)} questions failed, the first is {failed[0]}", str(self.folder),
+                            "start the run again: it asks only these")
+        if extra := set(got) - set(ids):
+            raise DataError(f"{len(extra)} answers belong to no question, one is {min(extra)}", str(self.folder))
         records = [got[i] for i in ids if i in got]
         data = b"".join(map(_line, records))
         write_atomic(self.journal, data)
@@ -191,11 +209,15 @@ def _read_json(path: Path, kind: type):
     data = read_bytes(path)
     try:
         schema = msgspec.json.decode(data, type=dict).get("schema")
-        if schema != SCHEMA: raise OtherVersion(f"written in schema {schema}, this refnb reads {SCHEMA}", str(path), "it is left as it is; start the run anew, or use the version that wrote it")
+        if schema != SCHEMA:
+            raise OtherVersion(f"written in schema {schema}, this refnb reads {SCHEMA}", str(path),
+                               "it is left as it is; start the run anew, or use the version that wrote it")
         return msgspec.json.decode(data, type=kind)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as e: raise FormatError(str(e), str(path), "it is damaged; move the folder away and start the run anew") from None
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as e:
+        raise FormatError(str(e), str(path), "it is damaged; move the folder away and start the run anew") from None
 
-def _write_json(path: Path, record): write_atomic(path, msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n")
+def _write_json(path: Path, record):
+    write_atomic(path, msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n")
 
 # %% ../../nbs/core/15_runs.ipynb #955d22b6
 def _kind_of(folder: Path) -> type:
@@ -237,7 +259,9 @@ def open_run(info: RunInfo, runs: str|Path, kind: type = Answer, old: str = "") 
     if old and old != info.system and not (folder/"run.json").exists(): _adopt(info, Path(runs), old, folder)
     if not (folder/"run.json").exists(): _write_json(folder/"run.json", info)
     run = load_run(folder, kind)
-    if run_hash(run.info) != folder.name: raise FormatError("does not say what its folder is named after", str(folder/"run.json"), "it is damaged; delete it and start the run again")
+    if run_hash(run.info) != folder.name:
+        raise FormatError("does not say what its folder is named after", str(folder/"run.json"),
+                          "it is damaged; delete it and start the run again")
     return run
 
 # %% ../../nbs/core/15_runs.ipynb #d51d90a2
@@ -261,7 +285,9 @@ def _append(path: Path, data: bytes):
         try:
             while rest: rest = rest[f.write(rest):]
             os.fsync(f.fileno())
-        except BaseException: f.truncate(start); raise
+        except BaseException:
+            f.truncate(start)
+            raise
         if not start: sync_folder(path.parent)  # a new file's name
 
 class Writer:
@@ -288,12 +314,14 @@ def _counts(records: list, ids: list[str], sha256: str) -> Seal:
     reasons = Counter(r.reason for r in records if getattr(r, "reason", None))
     used = [u for r in records if (u := getattr(r, "usage", None))]
     costs, models = [u.usd for u in used], Counter(u.model for u in used if u.model)
-    return Seal(len(ids), len(records), dict(sorted(reasons.items())), None if None in costs else sum(costs), sha256, _said(records), dict(sorted(models.items())))
+    return Seal(len(ids), len(records), dict(sorted(reasons.items())), None if None in costs else sum(costs), sha256,
+                _said(records), dict(sorted(models.items())))
 
 def _said(records: list) -> str:
     "A hash of answers without their times, which no two runs share."
     h = hashlib.sha256()
-    for r in records: h.update(msgspec.json.encode(r.changed(usage=u.changed(seconds=0.)) if (u := getattr(r, "usage", None)) else r) + b"\n")
+    for r in records:
+        h.update(msgspec.json.encode(r.changed(usage=u.changed(seconds=0.)) if (u := getattr(r, "usage", None)) else r) + b"\n")
     return h.hexdigest()[:16]
 
 # %% ../../nbs/core/15_runs.ipynb #41a7c2f8
@@ -313,8 +341,10 @@ class Card(Record, omit_defaults=False, rename={"task": "part"}):
     def fault(self) -> str:
         "What is wrong with the values, or nothing."
         n = len(self.ids)
-        if any(len(x) != n for x in (self.doc, self.options, *self.fields.values())): return f"a column has not {n} values, one for each question"
-        if any(not 0 <= i < len(self.docs) for i in self.doc): return f"field doc: not an index of the {len(self.docs)} documents"
+        if any(len(x) != n for x in (self.doc, self.options, *self.fields.values())):
+            return f"a column has not {n} values, one for each question"
+        if any(not 0 <= i < len(self.docs) for i in self.doc):
+            return f"field doc: not an index of the {len(self.docs)} documents"
         return "field like: names more than one task" if isinstance(self.like, dict) and len(self.like) > 1 else ""
 
 def card_of(task: str, questions: list[Question], data: dict[str, str]|None = None) -> Card:
@@ -346,7 +376,8 @@ def card_of_documents(task: str, docs: list[Document], data: dict[str, str]|None
     """Make the card of a task, without text, from all its documents, in order; `data` maps upstream files to their blob
     ids."""
     n, keys = len(docs), [d.doc_key for d in docs]
-    return Card(task, documents_id(docs), keys, keys, list(range(n)), [0]*n, {"tokens": [d.size for d in docs]}, data or {})
+    return Card(task, documents_id(docs), keys, keys, list(range(n)), [0]*n, {"tokens": [d.size for d in docs]},
+                data or {})
 
 # %% ../../nbs/core/15_runs.ipynb #1dcca4d7
 class Summary(Record):
@@ -374,7 +405,9 @@ def of_signs(signs: str, ids: Iterable[str], where: str = "") -> dict[str, float
     """Read credits or reasons by id from signs, one for each question of the task, in order; `where` is the file, for
     errors."""
     ids = list(ids)
-    if len(signs) != len(ids): raise DataError(f"has {len(signs)} signs for {len(ids)} questions", where, "make the summary again from its run")
+    if len(signs) != len(ids):
+        raise DataError(f"has {len(signs)} signs for {len(ids)} questions", where,
+                        "make the summary again from its run")
     if strange := set(signs) - set(SIGNS): raise FormatError(f"has an unknown sign {min(strange)!r}", where)
     return {i: SIGNS[c] for i, c in zip(ids, signs, strict=True)}
 
@@ -392,7 +425,8 @@ def write_summary(run: Run, credit: dict[str, float], reports: str|Path, counts:
     got = run.answers()
     told = {i: a.reason if getattr(a, "reason", None) else credit[i] for i, a in got.items()} if counts is None else {}
     path = Path(reports)/"runs"/safe_path(run.info.task)/f"{safe_path(run.info.system)}-{run_hash(run.info)}.json"
-    new = Summary(run.info.changed(prompt=prompt_hash(run.info.prompt)), _read_json(run.folder/"seal.json", Seal), told, SCHEMA, counts or {}, gold or {}, cost=cost or {})
+    new = Summary(run.info.changed(prompt=prompt_hash(run.info.prompt)), _read_json(run.folder/"seal.json", Seal), told,
+                  SCHEMA, counts or {}, gold or {}, cost=cost or {})
     new = _packed(new)
     if not _same_but_version(path, new): _write_json(path, new)
     return path
@@ -426,11 +460,14 @@ def read_card(path: str|Path) -> Card:
     card = _read_json(Path(path), Card)
     if not card.like: return card
     [(task, questions)] = card.like.items()
-    if card.task.count("/") + 2 >= len(Path(path).parents): raise FormatError(f"is of {card.task}, which has another place", str(path))
+    if card.task.count("/") + 2 >= len(Path(path).parents):
+        raise FormatError(f"is of {card.task}, which has another place", str(path))
     other = _card_path(Path(path).parents[card.task.count("/") + 2], task)
     if not other.exists(): raise DataError(f"is like {task}, which has no card", str(path), "make it again: refnb run")
     first = _read_json(other, Card)
-    if first.questions != questions or first.like: raise DataError(f"is like {task} with questions {questions}, which has {first.questions}", str(path), "make it again: refnb run")
+    if first.questions != questions or first.like:
+        raise DataError(f"is like {task} with questions {questions}, which has {first.questions}", str(path),
+                        "make it again: refnb run")
     return first.changed(task=card.task, questions=card.questions, data=card.data)
 
 def read_summary(path: str|Path, card: Card|None = None) -> Summary:
@@ -440,9 +477,11 @@ def read_summary(path: str|Path, card: Card|None = None) -> Summary:
     if not card: return s
     made_for = s.info.data.get("questions")
     if (s.info.task, made_for) != (card.task, card.questions):
-        raise DataError(f"was made for {s.info.task} with questions {made_for}, not for {card.task} with {card.questions}", str(path), "make the summary again from its run")
+        raise DataError(f"was made for {s.info.task} with questions {made_for}, not for {card.task} with "
+                        f"{card.questions}", str(path), "make the summary again from its run")
     if s.signs: s = s.changed(credit=of_signs(s.signs, card.ids, str(path)), signs="")
-    if strange := set(s.credit) - set(card.ids): raise DataError(f"holds {len(strange)} ids that the task does not have, one is {min(strange)}", str(path))
+    if strange := set(s.credit) - set(card.ids):
+        raise DataError(f"holds {len(strange)} ids that the task does not have, one is {min(strange)}", str(path))
     return s
 
 # %% ../../nbs/core/15_runs.ipynb #9adc77ff
@@ -490,10 +529,12 @@ def current_runs(infos: Iterable[RunInfo]) -> list[RunInfo]:
 def several_runs(infos: list[RunInfo], where: str) -> CallError:
     "Name the runs that one name stands for, each with what differs from the others: the newest is not better for its age."
     told = [msgspec.to_builtins(i.changed(prompt=prompt_hash(i.prompt)[-12:])) for i in infos]
-    told = [{k: v for k, v in t.items() if k not in ("settings", "data", "refnb")} | t["data"] | t["settings"] for t in told]
+    told = [{k: v for k, v in t.items() if k not in ("settings", "data", "refnb")} | t["data"] | t["settings"]
+            for t in told]
     keys = [k for k in dict.fromkeys(k for t in told for k in t) if any(t.get(k) != told[0].get(k) for t in told)]
     names = [f"@{run_hash(i)} ({', '.join(f'{k}={t.get(k)}' for k in keys)})" for i, t in zip(infos, told, strict=True)]
-    return CallError(f"{len(infos)} runs of {infos[0].system} on {infos[0].task}: {', '.join(names)}", where, "put one of these behind the system's name")
+    return CallError(f"{len(infos)} runs of {infos[0].system} on {infos[0].task}: {', '.join(names)}", where,
+                     "put one of these behind the system's name")
 
 # %% ../../nbs/core/15_runs.ipynb #75e0e021
 def the_summary(

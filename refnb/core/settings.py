@@ -64,13 +64,15 @@ def _value(key: str, said, where: str, base: Path):
     return value
 
 def _check(key: str, where: str):
-    if key not in Settings.__annotations__: raise CallError(f"unknown setting {key!r}", where, nearest(key, Settings.__annotations__))
+    if key not in Settings.__annotations__:
+        raise CallError(f"unknown setting {key!r}", where, nearest(key, Settings.__annotations__))
 
 # %% ../../nbs/core/02_settings.ipynb #708865f6
 def _text(path: Path) -> str:
     "A settings.ini as text."
     try: return path.read_text(encoding="utf-8-sig", errors="surrogateescape")
-    except OSError as e: raise CallError((e.strerror or str(e)).lower(), str(path), "make it readable, or move it away") from None
+    except OSError as e:
+        raise CallError((e.strerror or str(e)).lower(), str(path), "make it readable, or move it away") from None
 
 _LONG = 100_000  # characters of a settings.ini: Python's own reader takes ten times as long for a line as others here
 
@@ -82,7 +84,8 @@ def _said(text: str, name: str) -> dict[str, str]:
     try:
         text.encode()
         ini.read_string(text)
-    except (configparser.Error, UnicodeError) as e: raise CallError(str(e).splitlines()[0], name, "mend the file") from None
+    except (configparser.Error, UnicodeError) as e:
+        raise CallError(str(e).splitlines()[0], name, "mend the file") from None
     got = dict(ini["refnb"]) if ini.has_section("refnb") else {}
     for key in got: _check(key, f"{name}, [refnb]")
     return got
@@ -106,12 +109,15 @@ def load_settings(
     env, start = os.environ if env is None else env, Path(start).resolve()
     got = _section(packaged("settings.ini"), start)
     if ini := _nearest_ini(start):
-        beside = {k: _value(k, k, "settings.ini", ini.parent) for k in YOURS}  # your own folders stand beside your settings.ini
+        # your own folders stand beside your settings.ini
+        beside = {k: _value(k, k, "settings.ini", ini.parent) for k in YOURS}
         got |= beside | _section(ini, ini.parent)
     for name, text in env.items():
         if not name.startswith("REFNB_"): continue
         key = name[6:].lower()
-        if key not in Settings.__annotations__: raise CallError(f"unknown variable {name}", do=nearest(name, [f"REFNB_{k.upper()}" for k in Settings.__annotations__]))
+        if key not in Settings.__annotations__:
+            raise CallError(f"unknown variable {name}",
+                            do=nearest(name, [f"REFNB_{k.upper()}" for k in Settings.__annotations__]))
         got[key] = _value(key, text, name, start)
     for key in over: _check(key, "settings")
     got |= {k: _value(k, v, "settings", start) for k, v in over.items() if v is not None}

@@ -6,6 +6,7 @@
 __all__ = ['ENTITIES', 'parse_litbank', 'with_labels', 'parse_booknlp', 'parse_corenlp']
 
 # %% ../../nbs/core/08_standoff.ipynb #64215105
+import re
 from collections import defaultdict
 from collections.abc import Iterable
 from itertools import accumulate, chain, compress
@@ -16,9 +17,13 @@ from .documents import Document
 from .files import at_line, utf8
 
 # %% ../../nbs/core/08_standoff.ipynb #1260cde6
+def _text(data: bytes, where: str) -> str:
+    "The text of a file, with line feeds alone."
+    return utf8(data, where).replace("\r\n", "\n")
+
 def _lines(data: bytes, where: str) -> list[str]:
     "The lines of a file; the line feed at its end begins no further one."
-    lines = utf8(data, where).replace("\r\n", "\n").split("\n")
+    lines = _text(data, where).split("\n")
     if lines[-1] == "": del lines[-1]
     return lines
 
@@ -50,7 +55,7 @@ _FORMS = {"MENTION": 9, "COREF": 3, "COP": 3, "APPOS": 3}
 class _Place:
     "Sentences and places in them as flat token indices."
     def __init__(self, sentences: tuple):
-        self.sentences, self.tokens = sentences, list(chain.from_iterable(sentences))
+        self.sentences, self.tokens = sentences, list(chain.from_iterable(filter(None, sentences)))
         full = list(compress(range(len(sentences)), sentences))
         self.starts = dict(zip(full, accumulate((len(sentences[n]) for n in full), initial=0)))
 
@@ -64,6 +69,7 @@ class _Place:
         if span.end < span.start: raise FormatError(f"the mention {' '.join(cells)} ends before it starts", at)
         return span
 
+# %% ../../nbs/core/08_standoff.ipynb #558fec60
 def _mentions(ann: bytes, sentences: tuple, where: str) -> tuple[dict[str, _Mention], dict[str, str]]:
     "Mentions by their ids, and their entities' ids."
     place, later = _Place(sentences), []
@@ -73,11 +79,14 @@ def _mentions(ann: bytes, sentences: tuple, where: str) -> tuple[dict[str, _Ment
         if not line: continue
         f = line.split("\t")
         if _FORMS.get(f[0]) != len(f):
-            raise FormatError(f"{f[0]!r} with {len(f)} columns", at_line(where, n), "known: " + ", ".join(f"{k} with {v}" for k, v in _FORMS.items()))
+            raise FormatError(f"{f[0]!r} with {len(f)} columns", at_line(where, n),
+                              "known: " + ", ".join(f"{k} with {v}" for k, v in _FORMS.items()))
         if f[0] == "MENTION":
             span = place.span(f[2:6], at_line(where, n))
             words = " ".join(place.tokens[span.start:span.end + 1])
-            if words != f[6]: raise FormatError(f"the text has {words!r} there, not {f[6]!r}", at_line(where, n), "does the text belong to it?")
+            if words != f[6]:
+                raise FormatError(f"the text has {words!r} there, not {f[6]!r}", at_line(where, n),
+                                  "does the text belong to it?")
             if f[1] in mentions: raise FormatError(f"mention {f[1]} stands twice", at_line(where, n))
             mentions[f[1]] = _Mention(span, f[7], f[8])
         else: later.append((n, f))
@@ -99,13 +108,18 @@ def _words(line: str, where: str, n: int) -> tuple[str, ...]:
     "The tokens of a line, with spaces between them."
     words = tuple(line.split(" "))
     if all(words): return words
-    raise FormatError("two spaces, or one at an end of the line", at_line(where, n), "one space stands between two tokens")
+    raise FormatError("two spaces, or one at an end of the line", at_line(where, n),
+                      "one space stands between two tokens")
 
 def _sentences(txt: bytes, where: str) -> tuple[tuple[str, ...], ...]:
     "A sentence per line; of empty lines there may be a million."
-    lines = _lines(txt, where)
-    out: list[tuple[str, ...]] = [()]*len(lines)
-    for n in compress(range(len(lines)), lines): out[n] = _words(lines[n], where, n + 1)
+    text = _text(txt, where)
+    out: list[tuple[str, ...]] = [()]*(text.count("\n") + bool(text and text[-1] != "\n"))
+    n = last = 0
+    for line in re.finditer(r"[^\n]+", text):
+        n += text.count("\n", last, line.start())
+        out[n] = _words(line[0], where, n + 1)
+        last = line.end()
     return tuple(out)
 
 def parse_litbank(ann: bytes, txt: bytes, doc_key: str, where: str = "") -> Document:
@@ -122,9 +136,11 @@ def with_labels(doc: Document, ann: bytes, where: str = "") -> Document:
     "Add the labels `type` and `kind` of LitBank's .ann file to a document read from its CoNLL file, with its text."
     mentions, _ = _mentions(ann, doc.sentences, where)
     known = {m.span: m for m in mentions.values()}
-    if twice := [m for m in mentions.values() if known[m.span] != m]: raise FormatError(f"two mentions at {list(twice[0].span)} have different labels", where)
+    if twice := [m for m in mentions.values() if known[m.span] != m]:
+        raise FormatError(f"two mentions at {list(twice[0].span)} have different labels", where)
     if missing := [s for c in doc.clusters for s in c if s not in known]:
-        raise FormatError(f"there is no mention {list(missing[0])}, but {doc.doc_key!r} has it", where, "does the file belong to the document?")
+        raise FormatError(f"there is no mention {list(missing[0])}, but {doc.doc_key!r} has it", where,
+                          "does the file belong to the document?")
     return doc.changed(labels={f: tuple(tuple(getattr(known[s], f) for s in c) for c in doc.clusters) for f in ("type", "kind")})
 
 # %% ../../nbs/core/08_standoff.ipynb #ff730adf
@@ -134,11 +150,13 @@ def _table(data: bytes, needed: Iterable[str], where: str) -> Iterable[tuple[int
     "The rows of a table with a header, as dictionaries."
     lines = _lines(data, where)
     names = lines[0].split("\t") if lines else []
-    if missing := [n for n in needed if n not in names]: raise FormatError(f"the header has no {', '.join(missing)}", at_line(where, 1))
+    if missing := [n for n in needed if n not in names]:
+        raise FormatError(f"the header has no {', '.join(missing)}", at_line(where, 1))
     for n, line in enumerate(lines[1:], 2):
         if not line: continue
         cells = line.split("\t")
-        if len(cells) != len(names): raise FormatError(f"{len(cells)} columns instead of {len(names)}", at_line(where, n))
+        if len(cells) != len(names):
+            raise FormatError(f"{len(cells)} columns instead of {len(names)}", at_line(where, n))
         yield n, dict(zip(names, cells))
 
 def _book(tokens: bytes, where: str) -> tuple[tuple[str, ...], ...]:
@@ -161,10 +179,12 @@ def _entity(row: dict[str, str], words: list[str]|None, where: str, n: int) -> _
     span = Span(*(_number(row[f], at_line(where, n, f)) for f in ("start_token", "end_token")))
     if span.end < span.start: raise FormatError(f"span {list(span)} ends before it starts", at_line(where, n))
     if words is not None:
-        if span.end >= len(words): raise FormatError(f"span {list(span)} lies outside the text of {len(words)} tokens", at_line(where, n))
+        if span.end >= len(words):
+            raise FormatError(f"span {list(span)} lies outside the text of {len(words)} tokens", at_line(where, n))
         there = " ".join(words[span.start:span.end + 1])
         if "".join(there.split()) != "".join(row["text"].split()):
-            raise FormatError(f"the text has {there!r} there, not {row['text']!r}", at_line(where, n, "text"), "do the tokens belong to it?")
+            raise FormatError(f"the text has {there!r} there, not {row['text']!r}", at_line(where, n, "text"),
+                              "do the tokens belong to it?")
     return _Mention(span, row["cat"], row["prop"])
 
 def parse_booknlp(entities: bytes, tokens: bytes|None, doc_key: str, where: str = "") -> Document:
@@ -206,22 +226,28 @@ _KINDS = {"PROPER": "PROP", "NOMINAL": "NOM", "PRONOMINAL": "PRON"}
 # %% ../../nbs/core/08_standoff.ipynb #c15caae3
 def _nlp_mention(m: _NlpMention, sentences: list[_NlpSentence], starts: list[int], at: str) -> _Mention:
     "A mention of CoreNLP's at its place in the text, whose words must be its own."
-    if not 1 <= m.sentNum <= len(sentences): raise FormatError(f"there is no sentence {m.sentNum} of {len(sentences)}", at, "sentences count from 1")
+    if not 1 <= m.sentNum <= len(sentences):
+        raise FormatError(f"there is no sentence {m.sentNum} of {len(sentences)}", at, "sentences count from 1")
     tokens = sentences[m.sentNum - 1].tokens
     if not 1 <= m.startIndex < m.endIndex <= len(tokens) + 1:
-        raise FormatError(f"tokens {m.startIndex} to {m.endIndex} are not in a sentence of {len(tokens)}", at, "tokens count from 1, and the end is behind the last one")
+        raise FormatError(f"tokens {m.startIndex} to {m.endIndex} are not in a sentence of {len(tokens)}", at,
+                          "tokens count from 1, and the end is behind the last one")
     words = " ".join(t.word for t in tokens[m.startIndex - 1:m.endIndex - 1])
-    if m.text and "".join(words.split()) != "".join(m.text.split()): raise FormatError(f"the text has {words!r} there, not {m.text!r}", at)
+    if m.text and "".join(words.split()) != "".join(m.text.split()):
+        raise FormatError(f"the text has {words!r} there, not {m.text!r}", at)
     start = starts[m.sentNum - 1] + m.startIndex - 1
     return _Mention(Span(start, start + m.endIndex - m.startIndex - 1), "", _KINDS.get(m.type, m.type))
 
 def parse_corenlp(data: bytes, where: str = "") -> list[Document]:
     "Read the one document of CoreNLP's JSON, with the label `kind`; `where` is the file's name, for its key and errors."
     try: got = msgspec.json.decode(utf8(data, where), type=_NlpFile)
-    except (msgspec.MsgspecError, RecursionError) as e: raise FormatError(f"is not CoreNLP's JSON: {e}", where) from None
-    if empty := [i for i, s in enumerate(got.sentences, 1) if not all(t.word for t in s.tokens)]: raise FormatError("a token has no word", f"{where}, sentence {empty[0]}")
+    except (msgspec.MsgspecError, RecursionError) as e:
+        raise FormatError(f"is not CoreNLP's JSON: {e}", where) from None
+    if empty := [i for i, s in enumerate(got.sentences, 1) if not all(t.word for t in s.tokens)]:
+        raise FormatError("a token has no word", f"{where}, sentence {empty[0]}")
     starts = list(accumulate((len(s.tokens) for s in got.sentences), initial=0))
-    found = [("", [_nlp_mention(m, got.sentences, starts, f"{where}, chain {id}") for m in c]) for id, c in got.corefs.items() if c]
+    found = [("", [_nlp_mention(m, got.sentences, starts, f"{where}, chain {id}") for m in c])
+             for id, c in got.corefs.items() if c]
     sentences = tuple(tuple(t.originalText or t.word for t in s.tokens) for s in got.sentences)
     return [_gathered(_nlp_key(got.docId, where), sentences, found)]
 

@@ -118,7 +118,8 @@ class Question(Record):
     def fault(self) -> str:
         at, n, chars = f"question {self.id!r}, ", len(self.options), self.chars
         if not self.id: return at + "field id: empty"
-        if bad := [i for i in self.right if not 0 <= i < n]: return at + f"field right: {bad} is outside the {n} options"
+        if bad := [i for i in self.right if not 0 <= i < n]:
+            return at + f"field right: {bad} is outside the {n} options"
         if len(set(self.right)) < len(self.right): return at + "field right: an index stands twice"
         if chars and not 0 <= chars[0] < chars[1] <= len(self.text):
             return at + f"field chars: {list(chars)} is not a span of the {len(self.text)} characters"
@@ -151,7 +152,8 @@ class Answer(Record):
 
     def fault(self) -> str:
         at = f"answer {self.id!r}"
-        if self.chosen and self.reason: return f"{at} has chosen {list(self.chosen)} and a reason not to ({self.reason})"
+        if self.chosen and self.reason:
+            return f"{at} has chosen {list(self.chosen)} and a reason not to ({self.reason})"
         if len(set(self.chosen)) < len(self.chosen): return f"{at}, field chosen: an index stands twice"
         if self.chosen and min(self.chosen) < 0: return f"{at}, field chosen: {min(self.chosen)} is negative"
         if self.scores and any(x != x for x in self.scores): return f"{at}, field scores: not a number"
@@ -162,7 +164,8 @@ def safe_name(name: str, limit: int = 100) -> str:
     """Make one path component of any text, of `limit` bytes at most:
     the same text gives the same name, others other ones."""
     import hashlib, re
-    safe = re.sub(r"[^A-Za-z0-9._+-]", lambda m: "".join(f"%{b:02X}" for b in m[0].encode("utf-8", "surrogatepass")), name)
+    safe = re.sub(r"[^A-Za-z0-9._+-]", lambda m: "".join(f"%{b:02X}" for b in m[0].encode("utf-8", "surrogatepass")),
+                  name)
     if not safe.strip("."): safe = safe.replace(".", "%2E") or "%"
     if len(safe) <= limit: return safe
     return f"{safe[:limit - 17]}-{hashlib.sha256(safe.encode()).hexdigest()[:16]}"
@@ -184,7 +187,9 @@ def _window(q: Question, width: int = 240) -> tuple[str, str, str]:
 def _page(q: Question) -> str:
     "The expression in its text, then the options."
     before, mention, after = map(html.escape, _window(q))
-    text = f"{before}<mark><b>{mention}</b></mark>{after}" if q.text else "<i>the release has no text for this question</i>"
-    items = [f"<b>{html.escape(o.name)}</b> ✓" if i in q.right else html.escape(o.name) for i, o in enumerate(q.options)]
+    text = (f"{before}<mark><b>{mention}</b></mark>{after}" if q.text
+            else "<i>the release has no text for this question</i>")
+    items = [f"<b>{html.escape(o.name)}</b> ✓" if i in q.right else html.escape(o.name)
+             for i, o in enumerate(q.options)]
     options = "".join(f"<li>{item}</li>" for item in items)
     return f"<p><code>{html.escape(q.id)}</code></p><blockquote>{text}</blockquote><ol start='0'>{options}</ol>"

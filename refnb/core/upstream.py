@@ -66,13 +66,15 @@ def registry() -> dict[str, UpstreamFile]:
     return out
 
 # %% ../../nbs/core/11_upstream.ipynb #387afd68
-def _blob_id(data: bytes) -> str: return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
+def _blob_id(data: bytes) -> str:
+    return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
 
 # %% ../../nbs/core/11_upstream.ipynb #cef5648c
 def files_of(name: str) -> list[UpstreamFile]:
     """Find the upstream files behind a name (a set, owner/repo, or owner/repo/path), in the registry's order."""
     files, sets = registry(), _sets().sets
-    if name in sets: return [f for f in files.values() if f.repo == sets[name].repo and any(fnmatch.fnmatchcase(f.path, p) for p in sets[name].paths)]
+    if name in sets:
+        return [f for f in files.values() if f.repo == sets[name].repo and any(fnmatch.fnmatchcase(f.path, p) for p in sets[name].paths)]
     if name in files: return [files[name]]
     if got := [f for f in files.values() if f.repo == name]: return got
     raise CallError(f"unknown upstream name {name!r}", do=nearest(name, [*sets, *_sets().repos]))
@@ -85,13 +87,16 @@ def _cached(f: UpstreamFile, s: Settings) -> Path: return Path(s.cache)/"upstrea
 def _local(f: UpstreamFile, s: Settings) -> Path|None:
     "The file in the local copy, plain or packed, if it is there."
     if not s.upstream: return None
-    if not os.path.isdir(s.upstream): raise CallError("no such folder", f"setting upstream, {s.upstream}", "name a copy of the public tree, or leave it empty")
+    if not os.path.isdir(s.upstream):
+        raise CallError("no such folder", f"setting upstream, {s.upstream}",
+                        "name a copy of the public tree, or leave it empty")
     plain = f"{s.upstream}/{f.place}"
     return next((Path(p) for p in (plain, f"{plain}.gz") if os.path.isfile(p)), None)
 
 def where(f: UpstreamFile, s: Settings) -> Place:
     """Tell where a file would come from now; "missing": it would have to be downloaded, and downloads are off."""
-    if os.path.isfile(f"{s.cache}/upstream/{f.place}"): return "cache"  # a batch asks thousands of times, and a Path takes its time
+    if os.path.isfile(f"{s.cache}/upstream/{f.place}"):
+        return "cache"  # a batch asks thousands of times, and a Path takes its time
     if _local(f, s): return "local"
     return "missing" if s.offline else "download"
 
@@ -101,7 +106,8 @@ def _quarantine(f: UpstreamFile, data: bytes, s: Settings, source: str) -> DataE
     got = _blob_id(data)
     aside = write_atomic(Path(s.cache)/"quarantine"/f"{got}-{safe_name(Path(f.path).name)}", data)
     do = {"cache": "ask again, it will be fetched anew", "local": "replace it in your local copy"}.get(source, "the public file changed, or something on the way changes files")
-    return DataError(f"wrong content from {source}: blob id {got}, expected {f.blob}", f.key, f"put into quarantine at {aside}; {do}")
+    return DataError(f"wrong content from {source}: blob id {got}, expected {f.blob}", f.key,
+                     f"put into quarantine at {aside}; {do}")
 
 def _checked(f: UpstreamFile, data: bytes, s: Settings, source: str) -> bytes:
     "The bytes, if they are the file's."
@@ -121,7 +127,8 @@ def _from_local(f: UpstreamFile, s: Settings) -> bytes:
     packed = path.suffix == ".gz" and not f.path.endswith(".gz")
     try: data = unpacked(path, f.size) if packed else path.read_bytes()
     except (OSError, EOFError, zlib.error): data = path.read_bytes()  # a broken gzip file: its wrong id will be told
-    except DataError as e: raise DataError(f"{e.what}, and so is not {f.blob}", f.key, "replace it in your local copy") from None
+    except DataError as e:
+        raise DataError(f"{e.what}, and so is not {f.blob}", f.key, "replace it in your local copy") from None
     return _checked(f, data, s, "local")
 
 # %% ../../nbs/core/11_upstream.ipynb #cf3227d1
@@ -132,8 +139,10 @@ def _request(f: UpstreamFile, s: Settings, start: int):
     from urllib.parse import quote
     from urllib.request import Request, urlopen
     headers = {"User-Agent": "refnb", "Accept-Encoding": "identity"} | ({"Range": f"bytes={start}-"} if start else {})
-    try: return urlopen(Request(f"{s.host.rstrip('/')}/{quote(f.place)}", headers=headers), timeout=s.patience)  # noqa: S310 (the host is a setting)
-    except ValueError as e: raise CallError(f"{s.host!r} is not an address ({e})", "setting host", "write it as https://name") from None
+    try:
+        return urlopen(Request(f"{s.host.rstrip('/')}/{quote(f.place)}", headers=headers), timeout=s.patience)  # noqa: S310 (the host is a setting)
+    except ValueError as e:
+        raise CallError(f"{s.host!r} is not an address ({e})", "setting host", "write it as https://name") from None
 
 def _whole(f: UpstreamFile, part: Path) -> bool:
     "Is the part file already the file?"
@@ -151,7 +160,8 @@ def _append(f: UpstreamFile, part: Path, s: Settings, progress: Progress|None):
                 got += len(block)
                 if out.tell() + len(block) > (most := s.largest if f.size is None else f.size):
                     part.unlink()
-                    raise DataError(f"more than {most:,} bytes came from {s.host}: stopped", f.key, "the public file changed, or something on the way changes files")
+                    raise DataError(f"more than {most:,} bytes came from {s.host}: stopped", f.key,
+                                    "the public file changed, or something on the way changes files")
                 with disk_fault(part):
                     while block: block = block[out.write(block):]
                 if progress: progress(f, out.tell())
@@ -161,10 +171,14 @@ def _append(f: UpstreamFile, part: Path, s: Settings, progress: Progress|None):
 def _host_fault(f: UpstreamFile, e: Exception, s: Settings) -> DataError:
     "The one line for a download that cannot succeed."
     code = getattr(e, "code", None)
-    if code in (404, 410): return DataError(f"the host no longer has it (HTTP {code})", f.key, "name a local copy with REFNB_UPSTREAM; no other version will do")
-    if code in (401, 403): return DataError(f"the host refuses it (HTTP {code})", f.key, "name a local copy with REFNB_UPSTREAM")
+    if code in (404, 410):
+        return DataError(f"the host no longer has it (HTTP {code})", f.key,
+                         "name a local copy with REFNB_UPSTREAM; no other version will do")
+    if code in (401, 403):
+        return DataError(f"the host refuses it (HTTP {code})", f.key, "name a local copy with REFNB_UPSTREAM")
     why = f"HTTP {code}" if code else getattr(e, "reason", None) or e
-    return DataError(f"cannot be downloaded from {s.host} ({why})", f.key, "try again later, what has arrived is kept; or name a local copy with REFNB_UPSTREAM")
+    return DataError(f"cannot be downloaded from {s.host} ({why})", f.key,
+                     "try again later, what has arrived is kept; or name a local copy with REFNB_UPSTREAM")
 
 def _keep_trying(f: UpstreamFile, part: Path, s: Settings, progress: Progress|None, tries: int = 5, pause: float = 0.2):
     "Fill the part file; a try that brought bytes does not count."
@@ -192,7 +206,9 @@ def _download(f: UpstreamFile, s: Settings, progress: Progress|None = None) -> b
         path.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(lock):
             try: return _from_cache(f, s) if path.is_file() else _fetch(f, path, s, progress)
-            finally: lock.unlink(missing_ok=True)  # while it is held: who waits for it sees that it is gone, and makes a new one
+            finally:
+                # while it is held: who waits for it sees that it is gone, and makes a new one
+                lock.unlink(missing_ok=True)
 
 def _fetch(f: UpstreamFile, path: Path, s: Settings, progress: Progress|None) -> bytes:
     "Download, check, and move into place."
@@ -221,7 +237,9 @@ def get(
     s = s or load_settings()
     f = file if isinstance(file, UpstreamFile) else _one(file)
     place = where(f, s)
-    if place == "missing": raise DataError("is not here, and downloads are off", f.key, "set REFNB_OFFLINE=false, or name a local copy with REFNB_UPSTREAM")
+    if place == "missing":
+        raise DataError("is not here, and downloads are off", f.key,
+                        "set REFNB_OFFLINE=false, or name a local copy with REFNB_UPSTREAM")
     return {"cache": _from_cache, "local": _from_local, "download": lambda f, s: _download(f, s, progress)}[place](f, s)
 
 # %% ../../nbs/core/11_upstream.ipynb #d18638ea
@@ -241,7 +259,8 @@ def survey(name: str, s: Settings|None = None) -> Survey:
     s, files = s or load_settings(), files_of(name)
     away = [f for f in files if where(f, s) in ("download", "missing")]
     known = _sets().sets.get(name)
-    return Survey(name, known.about if known else name, len(files), sum(f.size or 0 for f in files), len(files) - len(away),
+    return Survey(name, known.about if known else name, len(files), sum(f.size or 0 for f in files),
+                  len(files) - len(away),
                   sum(f.size or 0 for f in away), files[0].licence, bool(known and known.opt_in))
 
 # %% ../../nbs/core/11_upstream.ipynb #6073a2a6

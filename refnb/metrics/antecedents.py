@@ -52,8 +52,12 @@ def by_field(golds: Iterable[Pronoun], said: Mapping[str, Sequence[int]], field:
     """Count links of all texts by label of a field; "": all together. `said` maps an id to its joined candidates."""
     out: dict[str, list[Links]] = {}
     for g in golds:
-        if g.id not in said: raise DataError("has no prediction", f"text {g.id!r}", "every gold text needs one; an empty list of clusters is fine")
-        if field and field not in g.fields: raise DataError(f"the text has no field {field!r}", f"text {g.id!r}", f"known: {', '.join(g.fields) or 'none'}")
+        if g.id not in said:
+            raise DataError("has no prediction", f"text {g.id!r}",
+                            "every gold text needs one; an empty list of clusters is fine")
+        if field and field not in g.fields:
+            raise DataError(f"the text has no field {field!r}", f"text {g.id!r}",
+                            f"known: {', '.join(g.fields) or 'none'}")
         label = str(g.fields[field]) if field else "all"
         out.setdefault(label, []).append(_count(g, said[g.id]))
     return {label: Links(*map(sum, zip(*found, strict=True))) for label, found in out.items()}

@@ -28,9 +28,14 @@ def scored(scores: Sequence[float], sizes: Sequence[int], right: Sequence[int]) 
     the number of options of each question, and its right one, from 0."""
     s = Scored(np.asarray(scores, float), np.asarray(sizes, np.intp), np.asarray(right, np.intp))
     if not len(s.sizes): raise DataError("there are no questions", "calibration")
-    if len(s.sizes) != len(s.right) or s.sizes.sum() != len(s.scores): raise DataError(f"{len(s.scores)} scores, {len(s.sizes)} questions with {s.sizes.sum()} options, {len(s.right)} right answers", "calibration", "give one score for each option and one right answer for each question")
-    if (bad := (s.right < 0) | (s.right >= s.sizes)).any(): raise DataError(f"the right answer {s.right[bad.argmax()]} is none of {s.sizes[bad.argmax()]} options", f"calibration, question {bad.argmax()}")
-    if not np.isfinite(s.scores).all(): raise DataError(f"a score is {s.scores[(~np.isfinite(s.scores)).argmax()]}", "calibration", "leave out what has no score")
+    if len(s.sizes) != len(s.right) or s.sizes.sum() != len(s.scores):
+        raise DataError(f"{len(s.scores)} scores, {len(s.sizes)} questions with {s.sizes.sum()} options, {len(s.right)} right answers", "calibration", "give one score for each option and one right answer for each question")
+    if (bad := (s.right < 0) | (s.right >= s.sizes)).any():
+        raise DataError(f"the right answer {s.right[bad.argmax()]} is none of {s.sizes[bad.argmax()]} options",
+                        f"calibration, question {bad.argmax()}")
+    if not np.isfinite(s.scores).all():
+        raise DataError(f"a score is {s.scores[(~np.isfinite(s.scores)).argmax()]}", "calibration",
+                        "leave out what has no score")
     return s
 
 def _shares(s: Scored, sharpness: float = 1.) -> np.ndarray:

@@ -17,21 +17,27 @@ else: pd = Later("pandas")  # it takes most of a second to import, and a batch w
 # %% ../../nbs/metrics/00_choice.ipynb #4d98bba3
 def credit(q: Question, a: Answer) -> float:
     "Compute how much of a right answer to a question this is: 0 to 1."
-    if a.scores and len(a.scores) != len(q.options): raise DataError(f"{len(a.scores)} scores for {len(q.options)} options", f"answer {a.id}")
-    if a.chosen and max(a.chosen) >= len(q.options): raise DataError(f"option {max(a.chosen)} of {len(q.options)} was chosen", f"answer {a.id}")
+    if a.scores and len(a.scores) != len(q.options):
+        raise DataError(f"{len(a.scores)} scores for {len(q.options)} options", f"answer {a.id}")
+    if a.chosen and max(a.chosen) >= len(q.options):
+        raise DataError(f"option {max(a.chosen)} of {len(q.options)} was chosen", f"answer {a.id}")
     if a.reason: return 0.
     if a.chosen or not a.scores: return float(set(a.chosen) == set(q.right))
     best = [i for i, s in enumerate(a.scores) if s == max(a.scores)]
     return float(len(q.right) == 1 and q.right[0] in best)/len(best)
 
 # %% ../../nbs/metrics/00_choice.ipynb #b1807cee
-def _frame(ids: list, docs: list, options: list, credits: list, reasons: list, fields: Mapping[str, list]) -> "pd.DataFrame":
+def _frame(ids: list, docs: list, options: list, credits: list, reasons: list,
+           fields: Mapping[str, list]) -> "pd.DataFrame":
     "The table of outcomes from its columns."
-    return pd.DataFrame({"id": ids, "doc_key": docs, "options": options, "credit": credits, "reason": pd.array(reasons, dtype="object")} | dict(fields))
+    return pd.DataFrame({"id": ids, "doc_key": docs, "options": options, "credit": credits,
+                         "reason": pd.array(reasons, dtype="object")} | dict(fields))
 
 def _known(ids: Iterable[str], known: Iterable[str], where: str):
     "Refuse answers that belong to no question."
-    if strange := set(ids) - set(known): raise DataError(f"{len(strange)} answers belong to no question, one is {min(strange)}", where, "are they of another task?")
+    if strange := set(ids) - set(known):
+        raise DataError(f"{len(strange)} answers belong to no question, one is {min(strange)}", where,
+                        "are they of another task?")
 
 def outcomes(
     questions: Iterable[Question],  # all of a task
@@ -40,12 +46,14 @@ def outcomes(
 ) -> "pd.DataFrame":                  # one row per question
     "Credits and fields of every question, answered or not."
     qs = list(questions)
-    if twice := {i for i, n in Counter(q.id for q in qs).items() if n > 1}: raise DataError(f"{len(twice)} questions stand twice, one is {min(twice)}", where)
+    if twice := {i for i, n in Counter(q.id for q in qs).items() if n > 1}:
+        raise DataError(f"{len(twice)} questions stand twice, one is {min(twice)}", where)
     if not isinstance(answers, Mapping): answers = _by_id(answers, where)
     _known(answers, (q.id for q in qs), where)
     got = [answers.get(q.id) for q in qs]
     fields = {k: [q.meta.get(k) for q in qs] for k in dict.fromkeys(k for q in qs for k in q.meta)}
-    return _frame([q.id for q in qs], [q.doc_key for q in qs], [len(q.options) for q in qs], [credit(q, a) if a else 0. for q, a in zip(qs, got, strict=True)],
+    return _frame([q.id for q in qs], [q.doc_key for q in qs], [len(q.options) for q in qs],
+                  [credit(q, a) if a else 0. for q, a in zip(qs, got, strict=True)],
                   [a.reason if a else "missing" for a in got], fields)
 
 def _by_id(answers: Iterable[Answer], where: str = "answers") -> dict[str, Answer]:
@@ -61,7 +69,8 @@ def outcomes_of_summary(card: Card, summary: Summary) -> "pd.DataFrame":
     "Make the table of outcomes, a row per question, from committed files: a task, and a run made for it."
     _known(summary.credit, card.ids, summary.info.system)
     told = [summary.credit.get(i, "missing") for i in card.ids]
-    return _frame(card.ids, [card.docs[d] for d in card.doc], card.options, [t if isinstance(t, float) else 0. for t in told],
+    return _frame(card.ids, [card.docs[d] for d in card.doc], card.options,
+                  [t if isinstance(t, float) else 0. for t in told],
                   [t if isinstance(t, str) else None for t in told], card.fields)
 
 # %% ../../nbs/metrics/00_choice.ipynb #1e201679
@@ -69,7 +78,8 @@ Mode = Literal["strict", "released"]
 
 def counted(o: "pd.DataFrame", mode: Mode = "strict") -> "pd.DataFrame":
     "Return the outcomes that count, by what a missing answer means."
-    if mode not in ("strict", "released"): raise CallError(f"unknown mode {mode!r}", do=nearest(mode, ["strict", "released"]))
+    if mode not in ("strict", "released"):
+        raise CallError(f"unknown mode {mode!r}", do=nearest(mode, ["strict", "released"]))
     return o if mode == "strict" else o[~o.reason.isin(["missing", "failed"])]
 
 # %% ../../nbs/metrics/00_choice.ipynb #01731792

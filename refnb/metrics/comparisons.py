@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 from ..core.types import CallError, DataError
-from .uncertainty import _check, _codes, _counted, _draws, _interval, _numbers, _ordered, _resampled, _same_length, _totals
+from .uncertainty import _check, _codes, _counted, _draws, _interval, _numbers, _ordered, _resampled
+from .uncertainty import _same_length, _totals
 
 # %% ../../nbs/metrics/08_comparisons.ipynb #161f958e
 class Difference(NamedTuple):
@@ -42,14 +43,18 @@ class Paired(NamedTuple):
 def pair_by_id(a: dict[Hashable, Any], b: dict[Hashable, Any]) -> Paired:
     """Align two systems by the ids of their items; what only one has is counted, not compared.
     Values come in the order of `ids`, which finds the clusters."""
-    if not (isinstance(a, dict) and isinstance(b, dict)): raise CallError("two dicts are needed", "pair_by_id", "give id -> value: a position is no id")
+    if not (isinstance(a, dict) and isinstance(b, dict)):
+        raise CallError("two dicts are needed", "pair_by_id", "give id -> value: a position is no id")
     ids = _ordered(a.keys() & b.keys())
     if a and b and not ids:
-        raise DataError(f"no id in common, such as {next(iter(a))!r} and {next(iter(b))!r}", "pair_by_id", "give two systems on the same task")
-    return Paired(np.array([a[i] for i in ids]), np.array([b[i] for i in ids]), ids, len(a) - len(ids), len(b) - len(ids))
+        raise DataError(f"no id in common, such as {next(iter(a))!r} and {next(iter(b))!r}", "pair_by_id",
+                        "give two systems on the same task")
+    return Paired(np.array([a[i] for i in ids]), np.array([b[i] for i in ids]), ids, len(a) - len(ids),
+                  len(b) - len(ids))
 
 # %% ../../nbs/metrics/08_comparisons.ipynb #d9cfce2b
-def _differences(where: str, a: ArrayLike, b: ArrayLike, clusters: Iterable[Hashable]|None=None) -> tuple[np.ndarray, np.ndarray]:
+def _differences(where: str, a: ArrayLike, b: ArrayLike,
+                 clusters: Iterable[Hashable]|None=None) -> tuple[np.ndarray, np.ndarray]:
     "Differences of the pairs in which neither is NaN."
     a, b = _numbers(where, "a", a), _numbers(where, "b", b)
     rows = np.arange(len(a)) if clusters is None else _codes(where, "clusters", clusters)[1]
@@ -94,7 +99,8 @@ def paired_permutation(a: ArrayLike, b: ArrayLike, clusters: Iterable[Hashable],
     tiny = 1e-12*np.abs(d).sum() # what rounding leaves of a sum that is zero
     totals, exact = _flipped(sums[np.abs(sums) > tiny], resamples, seed)
     hits = int((np.abs(totals) >= abs(sums.sum()) - tiny).sum())
-    return Difference(float(sums.sum()/len(d)), None, None, hits/len(totals) if exact else (1 + hits)/(1 + resamples), len(d), k)
+    return Difference(float(sums.sum()/len(d)), None, None, hits/len(totals) if exact else (1 + hits)/(1 + resamples),
+                      len(d), k)
 
 # %% ../../nbs/metrics/08_comparisons.ipynb #a091ee34
 class PairedT(NamedTuple):
@@ -128,7 +134,9 @@ def _right_or_wrong(name: str, values: ArrayLike):
     "Refuse credits other than 0 and 1."
     values = _numbers("mcnemar", name, values)
     odd = ~np.isnan(values) & (values != 0) & (values != 1)
-    if odd.any(): raise DataError(f"{name}[{odd.argmax()}] is {values[odd.argmax()]:g}, not 0 or 1", "mcnemar", "shared credits need paired_permutation")
+    if odd.any():
+        raise DataError(f"{name}[{odd.argmax()}] is {values[odd.argmax()]:g}, not 0 or 1", "mcnemar",
+                        "shared credits need paired_permutation")
 
 # %% ../../nbs/metrics/08_comparisons.ipynb #ef496217
 def mcnemar(a_right: ArrayLike, b_right: ArrayLike, exact: bool|None = None) -> McNemar:
@@ -141,6 +149,7 @@ def mcnemar(a_right: ArrayLike, b_right: ArrayLike, exact: bool|None = None) -> 
     n, least = only_a + only_b, min(only_a, only_b)
     if not (n < 25 if exact is None else exact):
         chi2 = max(0, abs(only_a - only_b) - 1)**2/n if n else 0.
-        return McNemar(only_a, only_b, chi2, math.erfc(math.sqrt(chi2/2))) # the tail of chi-square with 1 degree of freedom
+        # the tail of chi-square with 1 degree of freedom
+        return McNemar(only_a, only_b, chi2, math.erfc(math.sqrt(chi2/2)))
     from scipy.special import bdtr # late: half a second of CPU time to import
     return McNemar(only_a, only_b, float(least), min(1., float(2*bdtr(least, n, 0.5))))

@@ -65,12 +65,18 @@ def _said(key: int) -> list[int]: return [int(key) >> 32, int(key) & 0xFFFFFFFF]
 
 def _once(f: Flat, duplicates: Duplicates, who: str = "predicted") -> Flat:
     "Clusters with their repeated mentions removed, kept or refused."
-    if duplicates not in ("official", "released", "error"): raise CallError(f"unknown reading of duplicates {duplicates!r}", do="known: official, released, error")
+    if duplicates not in ("official", "released", "error"):
+        raise CallError(f"unknown reading of duplicates {duplicates!r}", do="known: official, released, error")
     if duplicates == "released" or _differ(f): return f
     again = _repeated(f)
     n, example = int(again.sum()), _said(f.keys[again][0])
-    if duplicates == "error": raise DataError(f"{n} mentions of the {who} clusters stand twice, one is {example}", do="remove them, or say how to count them with duplicates=official or released")
-    if who == "predicted" and n > _TOLERATED: raise DataError(f"{n} mentions of the predicted clusters stand twice, one is {example}", do=f"the official scorer refuses more than {_TOLERATED}: remove them, or say duplicates=released")
+    if duplicates == "error":
+        raise DataError(f"{n} mentions of the {who} clusters stand twice, one is {example}",
+                        do="remove them, or say how to count them with duplicates=official or released")
+    if who == "predicted" and n > _TOLERATED:
+        raise DataError(f"{n} mentions of the predicted clusters stand twice, one is {example}",
+                        do=f"the official scorer refuses more than {_TOLERATED}: remove them, or say "
+                           f"duplicates=released")
     return _without(f, again)
 
 # %% ../../nbs/metrics/01_coref.ipynb #0ba4835e
@@ -109,7 +115,8 @@ def _overlap(g: Flat, p: Flat) -> Cells:
     order = np.argsort(inside.keys, kind="stable")
     keys, labels = inside.keys[order], inside.labels[order]
     lo, hi = np.searchsorted(keys, g.keys, "left"), np.searchsorted(keys, g.keys, "right")
-    at = np.repeat(lo - np.concatenate([[0], np.cumsum(hi - lo)[:-1]]), hi - lo) + np.arange(int((hi - lo).sum())) if len(lo) else lo
+    at = (np.repeat(lo - np.concatenate([[0], np.cumsum(hi - lo)[:-1]]), hi - lo) + np.arange(int((hi - lo).sum()))
+          if len(lo) else lo)
     return _cells(np.repeat(g.labels, hi - lo), labels[at], len(p.sizes))
 
 def table(gold: Mentions, predicted: Mentions, singletons: bool = True, duplicates: Duplicates = "official") -> Table:
@@ -119,7 +126,8 @@ def table(gold: Mentions, predicted: Mentions, singletons: bool = True, duplicat
     if not singletons: g, p = (_without(f, f.sizes[f.labels] == 1) for f in (g, p))
     hit, came = _find(g, p.keys)
     precision = _cells(came, p.labels[hit], len(p.sizes))
-    if duplicates != "released" or not (_repeated(g).any() or _repeated(p).any()): return Table(g.sizes, p.sizes, precision, precision, precision)
+    if duplicates != "released" or not (_repeated(g).any() or _repeated(p).any()):
+        return Table(g.sizes, p.sizes, precision, precision, precision)
     hit, went = _find(p, g.keys)
     return Table(g.sizes, p.sizes, _cells(g.labels[hit], went, len(p.sizes)), precision, _overlap(g, p))
 
@@ -160,7 +168,8 @@ def _assign(rows: np.ndarray, columns: np.ndarray, weights: np.ndarray, shape: t
     if shape[0] > shape[1]: return _assign(columns, rows, weights, shape[::-1])
     if not len(weights): return np.zeros(0, np.int64)
     n, high = shape[0], 2*float(weights.max())
-    i, j = np.concatenate([rows, np.arange(n)]), np.concatenate([columns, shape[1] + np.arange(n)])  # the second part: nobody
+    # the second part: nobody
+    i, j = np.concatenate([rows, np.arange(n)]), np.concatenate([columns, shape[1] + np.arange(n)])
     costs = csr_array((np.concatenate([high - weights, np.full(n, high)]), (i, j)), shape=(n, shape[1] + n))
     one, other = min_weight_full_bipartite_matching(costs)
     real = other < shape[1]
@@ -177,7 +186,8 @@ def _phi4(t: Table) -> tuple[np.ndarray, np.ndarray]:
 def _best(t: Table, mentions: bool = False) -> np.ndarray:
     "The one-to-one pairs of clusters with the largest similarity in all."
     top, bottom = _phi4(t)
-    return _assign(t.overlap.gold, t.overlap.predicted, t.overlap.n.astype(float) if mentions else top/bottom, (len(t.gold), len(t.predicted)))
+    return _assign(t.overlap.gold, t.overlap.predicted, t.overlap.n.astype(float) if mentions else top/bottom,
+                   (len(t.gold), len(t.predicted)))
 
 def ceafe(t: Table) -> Counts:
     "CEAF-e: clusters, each with its similarity to its partner."
@@ -207,7 +217,8 @@ def _resolved(sizes: np.ndarray, at: np.ndarray, n: np.ndarray) -> float:
 def lea_released(t: Table) -> Counts:
     "LEA as BookCoref's code has it: entities of more than one mention."
     p, r, many = t.precision, t.recall, lambda s: _n(s[s > 1])
-    return Counts(_resolved(t.predicted, p.predicted, p.n), many(t.predicted), _resolved(t.gold, r.gold, r.n), many(t.gold))
+    return Counts(_resolved(t.predicted, p.predicted, p.n), many(t.predicted), _resolved(t.gold, r.gold, r.n),
+                  many(t.gold))
 
 def lea(t: Table) -> Counts:
     "LEA: entities, each with its size and the part of its links that is found."
@@ -237,7 +248,8 @@ def blanc(t: Table) -> LinkCounts:
     both = _n(_pairs(c.n))
     neither = _pairs(common) - joined(c.gold, c.n) - joined(c.predicted, c.n) + both
     p, g = _n(_pairs(t.predicted)), _n(_pairs(t.gold))
-    return LinkCounts(both, p, g, neither, _pairs(_n(t.predicted)) - p, _pairs(_n(t.gold)) - g, common, _n(t.predicted), _n(t.gold))
+    return LinkCounts(both, p, g, neither, _pairs(_n(t.predicted)) - p, _pairs(_n(t.gold)) - g, common, _n(t.predicted),
+                      _n(t.gold))
 
 # %% ../../nbs/metrics/01_coref.ipynb #b3c94867
 def as_prf(c: Counts|LinkCounts) -> Prf:
@@ -260,7 +272,8 @@ def add(counts: Iterable[Counts|LinkCounts]) -> Counts|LinkCounts:
     return type(counts[0])(*(sum(v) for v in zip(*counts)))
 
 # %% ../../nbs/metrics/01_coref.ipynb #f72bf5d9
-METRICS: dict[str, Callable] = {"muc": muc, "b3": b3, "ceafe": ceafe, "ceafm": ceafm, "blanc": blanc, "lea": lea, "lea_released": lea_released, "mentions": _mentions}
+METRICS: dict[str, Callable] = {"muc": muc, "b3": b3, "ceafe": ceafe, "ceafm": ceafm, "blanc": blanc, "lea": lea,
+                                "lea_released": lea_released, "mentions": _mentions}
 CONLL = ("muc", "b3", "ceafe")
 
 def metric(name: str) -> Callable:

@@ -56,7 +56,8 @@ class CorefScores:
         rows = {u: {m: 100*s.f1 for m, s in self.one(u).items()} for u in self.counts}
         return pd.DataFrame.from_dict(rows, orient="index")
     def __repr__(self) -> str: return f"{_title(self)}\n{self.df.round(2).to_string()}"
-    def _repr_html_(self) -> str: return f"<p>{html.escape(_title(self))}, percent, pooled</p>{self.df.round(2).to_html()}"
+    def _repr_html_(self) -> str:
+        return f"<p>{html.escape(_title(self))}, percent, pooled</p>{self.df.round(2).to_html()}"
 
 # %% ../../nbs/metrics/03_coref_scores.ipynb #1ada8243
 def score_coref(
@@ -79,13 +80,16 @@ def score_coref(
         try: t = table(g, p, singletons, duplicates)
         except DataError as e: raise DataError(e.what, f"document {name!r}", e.do) from None
         counts[name] = {m: f(t) for m, f in functions.items()}
-    return CorefScores(counts, setting, mode if setting == "window" else "", len(pairs), pairs.missing, pairs.extra, dict.fromkeys(doubled))
+    return CorefScores(counts, setting, mode if setting == "window" else "", len(pairs), pairs.missing, pairs.extra,
+                       dict.fromkeys(doubled))
 
 def _for_split(gold: list[Document], predicted: list[Document], length: int) -> list[Document]:
     "Gold windows; predictions on whole books are refused with what to do instead."
     whole = {d.doc_key for d in gold} & {d.doc_key for d in predicted if f"_split{length}_S" not in d.doc_key}
     if whole and any(len(split_gold([d], length)) > 1 for d in gold if d.doc_key in whole):
-        raise DataError("the predictions are on whole books", f"document {min(whole)!r}", "setting split scores predictions that were made on windows; setting window cuts predictions on books")
+        raise DataError("the predictions are on whole books", f"document {min(whole)!r}",
+                        "setting split scores predictions that were made on windows; setting window cuts predictions "
+                        "on books")
     return split_gold(gold, length)
 
 # %% ../../nbs/metrics/03_coref_scores.ipynb #e473be17

@@ -12,7 +12,8 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from typing import TYPE_CHECKING, Literal, NamedTuple
 from ..core.types import CallError, DataError, Later, Span
-from ..core.documents import Box, Document, Look, PALE, as_span, boxed, bracketed, colors, name_of, plain, sentence_starts, window_tokens
+from ..core.documents import Box, Document, Look, PALE, as_span, boxed, bracketed, colors, name_of, plain
+from ..core.documents import sentence_starts, window_tokens
 from .coref import align
 if TYPE_CHECKING: import pandas as pd
 else: pd = Later("pandas")
@@ -71,13 +72,15 @@ def mention_states(gold: Document, predicted: Document) -> "pd.DataFrame":
     """Make a row for each mention of either side, in the order of the text: start, end, gold and predicted cluster,
     state."""
     m = matched(gold, predicted)
-    rows = [(*s, m.gold.get(s), m.predicted.get(s), _state_of(m, s)) for s in sorted(m.gold.keys() | m.predicted.keys())]
+    rows = [(*s, m.gold.get(s), m.predicted.get(s), _state_of(m, s))
+            for s in sorted(m.gold.keys() | m.predicted.keys())]
     return pd.DataFrame(rows, columns=["start", "end", "gold", "predicted", "state"]).astype({"gold": "Int64", "predicted": "Int64"})
 
 # %% ../../nbs/metrics/04_differences.ipynb #3cf55407
 Verdict = Literal["whole", "split", "merged", "vanished"]
 
-def _verdict(mentions: int, found: int, most: int, strangers: int, found_at_least: float = 0.25, apart_at_most: float = 0.25,
+def _verdict(mentions: int, found: int, most: int, strangers: int, found_at_least: float = 0.25,
+             apart_at_most: float = 0.25,
         strange_at_most: float = 0.25) -> Verdict:
     "What a system made of an entity."
     if not found or found < found_at_least*mentions: return "vanished"
@@ -92,18 +95,21 @@ def _told(gold: Document, others: Counter, most: int = 3) -> str:
     names = [plain(name_of(gold, i), 30) for i, _ in others.most_common(most)]
     return ", ".join(names) + (f", +{len(others) - most}" if len(others) > most else "")
 
-def _row(gold: Document, m: Matched, g: int, went: Counter, held: dict[int, Counter], sizes: Counter, n: int, **limits: float) -> tuple:
+def _row(gold: Document, m: Matched, g: int, went: Counter, held: dict[int, Counter], sizes: Counter, n: int,
+         **limits: float) -> tuple:
     "The row of one entity."
     best = m.partner.get(g)
     home, most = max(went.items(), key=lambda x: (x[1], x[0] == best), default=(-1, 0))  # no cluster is -1
     strangers = Counter({k: v for k, v in held.get(home, Counter()).items() if k != g})
     found = sum(went.values())
     spurious = sizes[best] - sum(held[best].values()) if best is not None else 0
-    return (name_of(gold, g), n, found, n - found, went[best], len(went), most, best, sizes[best] if best is not None else 0, spurious, _told(gold, strangers),
+    return (name_of(gold, g), n, found, n - found, went[best], len(went), most, best,
+            sizes[best] if best is not None else 0, spurious, _told(gold, strangers),
             _verdict(n, found, most, sum(strangers.values()), **limits))
 
 # %% ../../nbs/metrics/04_differences.ipynb #68be7f41
-COLUMNS = ("name", "mentions", "found", "missed", "in_best", "pieces", "most", "best", "best_size", "spurious", "merged_with", "verdict")
+COLUMNS = ("name", "mentions", "found", "missed", "in_best", "pieces", "most", "best", "best_size", "spurious",
+           "merged_with", "verdict")
 
 def differences(gold: Document, predicted: Document, found_at_least: float = 0.25, apart_at_most: float = 0.25,
                 strange_at_most: float = 0.25) -> "pd.DataFrame":
@@ -118,7 +124,8 @@ def differences(gold: Document, predicted: Document, found_at_least: float = 0.2
         if (p := m.predicted.get(s)) is not None:
             went[g][p] += 1
             held.setdefault(p, Counter())[g] += 1
-    limits, sizes = dict(found_at_least=found_at_least, apart_at_most=apart_at_most, strange_at_most=strange_at_most), Counter(m.predicted.values())
+    limits = dict(found_at_least=found_at_least, apart_at_most=apart_at_most, strange_at_most=strange_at_most)
+    sizes = Counter(m.predicted.values())
     order = sorted(went, key=lambda g: (-n[g], g))
     rows = [_row(gold, m, g, went[g], held, sizes, n[g], **limits) for g in order]
     return pd.DataFrame(rows, columns=COLUMNS, index=pd.Index(order, name="cluster")).astype({"best": "Int64"})
@@ -132,7 +139,8 @@ def _sides(gold: Document, m: Matched, start: int, stop: int) -> list[list[Box]]
     tint, of = colors(gold), {p: g for g, p in m.partner.items()}
     def box(s: Span, g: int|None, p: int|None = None) -> Box:
         state, name = _state_of(m, s), name_of(gold, g) if g is not None else f"#{p}"
-        return Box(*s, SIGNS[state] + name, PALE if g is None else tint[g], _BORDERS[state], f"{name[:30]} {[*s]}: {state}")
+        return Box(*s, SIGNS[state] + name, PALE if g is None else tint[g], _BORDERS[state],
+                   f"{name[:30]} {[*s]}: {state}")
     inside = lambda owners: [(s, i) for s, i in owners.items() if s[1] >= start and s[0] < stop]
     return [[box(s, g) for s, g in inside(m.gold)], [box(s, of.get(p), p) for s, p in inside(m.predicted)]]
 
@@ -148,14 +156,16 @@ def _worst_place(m: Matched, width: int = 40) -> int:
 def _place(d: Document, around: Span|tuple[int, int]|int, width: int, last: int) -> tuple[int, int]:
     "The window around a place."
     start, end = as_span(around)
-    if not 0 <= start <= end <= max(last, 0): raise CallError(f"{[start, end]} is not a span of the {last + 1:,} tokens", f"document {plain(d.doc_key)!r}")
+    if not 0 <= start <= end <= max(last, 0):
+        raise CallError(f"{[start, end]} is not a span of the {last + 1:,} tokens", f"document {plain(d.doc_key)!r}")
     width = max(0, min(width, 90))
     start = max(0, start - width)
     return start, min(last, end + width, start + 200) + 1
 
 # %% ../../nbs/metrics/04_differences.ipynb #eeb8f49e
 def _legend() -> str:
-    cell = '<span style="background:{};color:#1b1b1b;border:{} #1b1b1b;border-radius:3px;padding:1px 4px;margin-right:.8em;white-space:nowrap">{}</span>'
+    cell = ('<span style="background:{};color:#1b1b1b;border:{} #1b1b1b;border-radius:3px;padding:1px '
+            '4px;margin-right:.8em;white-space:nowrap">{}</span>')
     return "".join(cell.format(PALE, _BORDERS[s], html.escape(SIGNS[s] + s)) for s in STATES)
 
 def _cells(d: Document, start: int, stop: int) -> list[tuple[int, int]]:
@@ -167,7 +177,8 @@ def _cells(d: Document, start: int, stop: int) -> list[tuple[int, int]]:
 def _grid(rows: list[tuple[list[str], int]], sides: list[list[Box]]) -> tuple[str, str]:
     "A row per sentence, a column per side; in HTML and in text."
     rich = "".join(f"<div>{boxed(tokens, a, boxes)}</div>" for tokens, a in rows for boxes in sides)
-    text = (f"{who:<10} {bracketed(tokens, a, boxes)}" for tokens, a in rows for who, boxes in zip(("gold", "predicted"), sides, strict=True))
+    text = (f"{who:<10} {bracketed(tokens, a, boxes)}" for tokens, a in rows
+            for who, boxes in zip(("gold", "predicted"), sides, strict=True))
     return f'<div style="display:grid;grid-template-columns:1fr 1fr;gap:.3em 2em"><b>gold</b><b>predicted</b>{rich}</div>', "\n".join(text)
 
 def side_by_side(gold: Document, predicted: Document, around: Span|tuple[int, int]|int|None = None,
@@ -180,5 +191,6 @@ def side_by_side(gold: Document, predicted: Document, around: Span|tuple[int, in
     rows = [(window_tokens(text, a, b), a) for a, b in _cells(text, start, stop)]
     grid, plainly = _grid(rows, _sides(gold, m, start, stop))
     head = f"{plain(gold.doc_key, 80)}, tokens {start:,} to {stop - 1:,}"
-    page = f'<div style="opacity:.75;margin:.2em 0">{html.escape(head)}</div>{grid}<div style="margin-top:.6em">{_legend()}</div>'
+    page = (f'<div style="opacity:.75;margin:.2em 0">{html.escape(head)}</div>{grid}<div '
+            f'style="margin-top:.6em">{_legend()}</div>')
     return Look(f'<div style="max-width:75em">{page}</div>', f"{head}\n{plainly}")

@@ -21,7 +21,9 @@ class Links(NamedTuple):
 
 def _items(d: Document, who: str) -> set[tuple[int, int, str]]:
     "Triples of a document: start, end, character."
-    if d.clusters and not d.names: raise DataError("its clusters have no names", f"{who}, document {d.doc_key!r}", "character linking needs to know who each cluster is")
+    if d.clusters and not d.names:
+        raise DataError("its clusters have no names", f"{who}, document {d.doc_key!r}",
+                        "character linking needs to know who each cluster is")
     return {(s.start, s.end, name) for c, name in zip(d.clusters, d.names, strict=True) for s in c}
 
 def _links(gold: Document, predicted: Document) -> Links:

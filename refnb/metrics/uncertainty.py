@@ -58,13 +58,17 @@ def _same_length(where: str, **columns: Sized) -> None:
     "Refuse columns of different length."
     (first, a), *rest = columns.items()
     for name, b in rest:
-        if len(a) != len(b): raise DataError(f"{len(a)} {first} but {len(b)} {name}", where, "give one of each per item (pair_by_id aligns two systems)")
+        if len(a) != len(b):
+            raise DataError(f"{len(a)} {first} but {len(b)} {name}", where,
+                            "give one of each per item (pair_by_id aligns two systems)")
 
 def _check(where: str, level: float=0.95, resamples: int=1, seed: int=0):
     "Refuse a call that cannot be meant."
     if not 0 < level < 1: raise CallError(f"level is {level}", where, "give a fraction between 0 and 1, such as 0.95")
-    if not isinstance(resamples, int | np.integer) or resamples < 1: raise CallError(f"resamples is {resamples}", where, "give a whole number from 1")
-    if not isinstance(seed, int | np.integer) or seed < 0: raise CallError(f"seed is {seed}", where, "give a whole number from 0")
+    if not isinstance(resamples, int | np.integer) or resamples < 1:
+        raise CallError(f"resamples is {resamples}", where, "give a whole number from 1")
+    if not isinstance(seed, int | np.integer) or seed < 0:
+        raise CallError(f"seed is {seed}", where, "give a whole number from 0")
 
 # %% ../../nbs/metrics/07_uncertainty.ipynb #6ec7e770
 def _draws(below: int, columns: int, rows: int, seed: int, cells: int=1 << 18) -> Iterator[np.ndarray]:
@@ -90,7 +94,8 @@ def bootstrap_weights(clusters: int, resamples: int = 10_000, seed: int = 0) -> 
     return np.concatenate(list(_weights(clusters, resamples, seed)))
 
 # %% ../../nbs/metrics/07_uncertainty.ipynb #48309c1c
-def _totals(values: np.ndarray, rows: np.ndarray, columns: np.ndarray|None=None, width: int=1) -> tuple[np.ndarray, np.ndarray]:
+def _totals(values: np.ndarray, rows: np.ndarray, columns: np.ndarray|None=None,
+            width: int=1) -> tuple[np.ndarray, np.ndarray]:
     "Add up credits and items per cluster and group; clusters without items are dropped."
     columns = np.zeros(len(values), np.intp) if columns is None else columns
     present, rows = np.unique(rows, return_inverse=True)
@@ -115,9 +120,13 @@ def _interval(sums: np.ndarray, items: np.ndarray, drawn: tuple[np.ndarray, np.n
 
 # %% ../../nbs/metrics/07_uncertainty.ipynb #41e9f9ef
 @overload
-def cluster_bootstrap(values: ArrayLike, clusters: Iterable[Hashable], resamples: int=..., level: float=..., seed: int=..., groups: None=...) -> Interval: ...
+def cluster_bootstrap(values: ArrayLike, clusters: Iterable[Hashable], resamples: int=..., level: float=...,
+                      seed: int=..., groups: None=...) -> Interval:
+    ...
 @overload
-def cluster_bootstrap(values: ArrayLike, clusters: Iterable[Hashable], resamples: int=..., level: float=..., seed: int=..., *, groups: Iterable[Hashable]) -> dict[Any, Interval]: ...
+def cluster_bootstrap(values: ArrayLike, clusters: Iterable[Hashable], resamples: int=..., level: float=...,
+                      seed: int=..., *, groups: Iterable[Hashable]) -> dict[Any, Interval]:
+    ...
 def cluster_bootstrap(
     values: ArrayLike,                    # credit of each item, 0 to 1 as a rule; NaN is left out
     clusters: Iterable[Hashable],         # what each item shares with others, such as its document
@@ -135,5 +144,6 @@ def cluster_bootstrap(
     kept, width = ~np.isnan(values), len(labels)
     sums, items = _totals(values[kept], rows[kept], columns[kept], width)
     drawn = _resampled(np.hstack([sums, items]), resamples, seed)
-    found = {o: _interval(sums[:, j], items[:, j], (drawn[:, j], drawn[:, width + j]), level) for j, o in enumerate(labels)}
+    found = {o: _interval(sums[:, j], items[:, j], (drawn[:, j], drawn[:, width + j]), level)
+             for j, o in enumerate(labels)}
     return found[None] if groups is None else found

@@ -30,15 +30,19 @@ def window_starts(sentences: Sequence[Sequence[Any]], length: int = LENGTH) -> l
 def split(d: Document, length: int = LENGTH, crossing: Literal["error", "drop"] = "error") -> list[Document]:
     """Cut a whole book, with its text, into windows that a system can read one by one, named as BookCoref names them.
     A window has `length` tokens, nominally; `crossing` says what to do about mentions over its end."""
-    if not d.sentences and d.clusters: raise DataError("cannot be split: it has no text", d.doc_key, "give a file with sentences")
+    if not d.sentences and d.clusters:
+        raise DataError("cannot be split: it has no text", d.doc_key, "give a file with sentences")
     first = window_starts(d.sentences, length)
     tokens = [0, *accumulate(map(len, d.sentences))]
     starts = [tokens[s] for s in first]
     got, lost = _inside(d, starts, tokens[-1])
-    if lost and crossing == "error": raise DataError(f"{len(lost)} mentions cross the end of a window, one is {list(lost[0])}", d.doc_key, "leave them out with crossing='drop'")
+    if lost and crossing == "error":
+        raise DataError(f"{len(lost)} mentions cross the end of a window, one is {list(lost[0])}", d.doc_key,
+                        "leave them out with crossing='drop'")
     ends = [*first[1:], len(d.sentences)]
     meta = lambda i: d.meta | ({"crossing": n} if (n := sum(starts[i] <= s.start < tokens[ends[i]] for s in lost)) else {})
-    return [_window(d, f"{d.doc_key}_split{length}_S{s}", d.sentences[s:e], starts[i], got[i], meta(i)) for i, (s, e) in enumerate(zip(first, ends, strict=True))]
+    return [_window(d, f"{d.doc_key}_split{length}_S{s}", d.sentences[s:e], starts[i], got[i], meta(i))
+            for i, (s, e) in enumerate(zip(first, ends, strict=True))]
 
 def _inside(d: Document, starts: list[int], size: int) -> tuple[list[dict[int, list[int]]], list[Span]]:
     "For each window: cluster -> which of its mentions are inside; and the mentions over an end."
@@ -67,14 +71,16 @@ def _released_windows(start: int, whole: int, size: int, length: int) -> list[in
     regular = [start//length] if start//length < whole and start % length else []
     return regular + ([whole] if size - length < start < size else [])
 
-def _cut(clusters: Clusters, sentences: Sequence[Sequence[str]], mode: WindowMode = "released", length: int = LENGTH) -> list[Clusters]:
+def _cut(clusters: Clusters, sentences: Sequence[Sequence[str]], mode: WindowMode = "released",
+         length: int = LENGTH) -> list[Clusters]:
     "Clusters of a book, window by window."
     if mode not in MODES: raise CallError(f"unknown mode of windows {mode!r}", do=nearest(mode, MODES))
     if length < 1: raise CallError(f"a window of {length} tokens", do="say 1 or more")
     tokens = [0, *accumulate(map(len, sentences))]
     starts, whole, size = [tokens[s] for s in window_starts(sentences, length)], tokens[-1]//length, tokens[-1]
     where = {"paper": lambda t: [bisect_right(starts, t) - 1], "fixed": lambda t: [t//length], "released": lambda t: _released_windows(t, whole, size, length)}[mode]
-    out: list[dict] = [{} for _ in range({"paper": len(starts), "fixed": -(-size//length), "released": whole + 1}[mode])]
+    out: list[dict] = [{}
+                       for _ in range({"paper": len(starts), "fixed": -(-size//length), "released": whole + 1}[mode])]
     for c, cluster in enumerate(clusters):
         for s in cluster:
             for w in where(s[0]): out[w].setdefault(c, []).append(s)
@@ -89,7 +95,8 @@ class Pairs:
         self.pairs, self.missing, self.extra = pairs, missing, extra
     def __len__(self): return len(self.pairs)
     def __iter__(self): return iter(self.pairs)
-    def __repr__(self): return f"{len(self)} documents, {len(self.missing)} without a prediction, {len(self.extra)} predicted without gold"
+    def __repr__(self):
+        return f"{len(self)} documents, {len(self.missing)} without a prediction, {len(self.extra)} predicted without gold"
 
 def _by_key(docs: Iterable[Document], who: str) -> dict[str, Document]:
     "Documents by key, each once."
@@ -102,9 +109,16 @@ def _by_key(docs: Iterable[Document], who: str) -> dict[str, Document]:
 # %% ../../nbs/metrics/02_windows.ipynb #81c364e5
 def _same_text(g: Document, p: Document):
     "Refuse predictions on another text: offsets would mean other words."
-    if g.sentences and p.sentences and g.size != p.size: raise DataError(f"gold has {g.size:,} tokens and the prediction {p.size:,}", f"document {g.doc_key!r}", "they are of different texts, or one is a window of the other")
-    if g.sentences and p.sentences and (told := other_words(g.tokens, p.tokens)): raise DataError(told, f"document {g.doc_key!r}", "is it the prediction for another text? Without its sentences only the offsets of a JSONL file are read")
-    if g.sentences and not p.sentences and (over := [s for c in p.clusters for s in c if s[1] >= g.size]): raise DataError(f"predicted mention {list(over[0])} lies beyond the {g.size:,} tokens of gold", f"document {g.doc_key!r}", "are these offsets of another text, or of subtokens?")
+    if g.sentences and p.sentences and g.size != p.size:
+        raise DataError(f"gold has {g.size:,} tokens and the prediction {p.size:,}", f"document {g.doc_key!r}",
+                        "they are of different texts, or one is a window of the other")
+    if g.sentences and p.sentences and (told := other_words(g.tokens, p.tokens)):
+        raise DataError(told, f"document {g.doc_key!r}",
+                        "is it the prediction for another text? Without its sentences only the offsets of a JSONL file "
+                        "are read")
+    if g.sentences and not p.sentences and (over := [s for c in p.clusters for s in c if s[1] >= g.size]):
+        raise DataError(f"predicted mention {list(over[0])} lies beyond the {g.size:,} tokens of gold",
+                        f"document {g.doc_key!r}", "are these offsets of another text, or of subtokens?")
 
 def pair(gold: Iterable[Document], predicted: Iterable[Document]) -> Pairs:
     "Join gold documents with their predictions by key, in gold's order; each may come in any order."
@@ -128,11 +142,15 @@ def units(pairs: Pairs, setting: Setting = "full", mode: WindowMode = "released"
           length: int = LENGTH) -> Iterable[Unit]:
     """Yield what counts as a document, one by one; for split, the pairs must be windows.
     `mode` says how window cuts; a window has `length` tokens, nominally."""
-    if setting not in ("full", "split", "window"): raise CallError(f"unknown setting {setting!r}", do=nearest(setting, ["full", "split", "window"]))
+    if setting not in ("full", "split", "window"):
+        raise CallError(f"unknown setting {setting!r}", do=nearest(setting, ["full", "split", "window"]))
     for g, p in pairs:
         if setting != "window":
             yield g.doc_key, g.clusters, p.clusters
             continue
         text = g.sentences or p.sentences
-        if not text and (g.clusters or p.clusters): raise DataError("cannot be cut into windows: neither gold nor prediction has its text", f"document {g.doc_key!r}", "give a file with sentences")
-        for i, (a, b) in enumerate(zip(_cut(g.clusters, text, mode, length), _cut(p.clusters, text, mode, length), strict=True)): yield f"{g.doc_key}, window {i}", a, b
+        if not text and (g.clusters or p.clusters):
+            raise DataError("cannot be cut into windows: neither gold nor prediction has its text",
+                            f"document {g.doc_key!r}", "give a file with sentences")
+        for i, (a, b) in enumerate(zip(_cut(g.clusters, text, mode, length), _cut(p.clusters, text, mode, length), strict=True)):
+            yield f"{g.doc_key}, window {i}", a, b

@@ -26,7 +26,8 @@ def _line_of(item: Question|Document) -> bytes:
     "Write a question or document as a line of JSON, without what is right."
     shown: dict[str, Any]
     if isinstance(item, Question):
-        shown = {"id": item.id, "doc_key": item.doc_key, "text": item.text, "chars": item.chars, "options": item.options, "meta": item.meta}
+        shown = {"id": item.id, "doc_key": item.doc_key, "text": item.text, "chars": item.chars,
+                 "options": item.options, "meta": item.meta}
     else: shown = {"id": item.doc_key, "sentences": item.sentences, "names": item.names}
     return msgspec.json.encode(shown) + b"\n"
 
@@ -35,27 +36,37 @@ def _inside(answer: ClusterAnswer, d: Document, where: str) -> ClusterAnswer:
     for cluster in answer.clusters:
         for s in cluster:
             if not 0 <= s.start <= s.end < d.size:
-                raise DataError(f"answered with {list(s)}, which is no span of the {d.size:,} tokens", f"{where}, {d.doc_key}")
+                raise DataError(f"answered with {list(s)}, which is no span of the {d.size:,} tokens",
+                                f"{where}, {d.doc_key}")
     return answer
 
+# %% ../../nbs/models/04_command.ipynb #f9a2b85e
 def _said(line: bytes, asked: Mapping[str, Any], answered: set[str], where: str) -> Said:
     "Read a line of the program's output."
     shown = line.decode("utf-8", "replace").strip()[:120]
     try: got = msgspec.json.decode(line, type=dict)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError): raise DataError(f"wrote what is not a JSON object: {shown!r}", where, "write one object per line to standard output, anything else to standard error") from None
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        raise DataError(f"wrote what is not a JSON object: {shown!r}", where,
+                        "write one object per line to standard output, anything else to standard error") from None
     key = got.pop("id", None)
-    if not isinstance(key, str) or key not in asked: raise DataError(f"answered {key!r}, which was not asked", where, "repeat the id of the question")
+    if not isinstance(key, str) or key not in asked:
+        raise DataError(f"answered {key!r}, which was not asked", where, "repeat the id of the question")
     if key in answered: raise DataError(f"answered {key} twice", where, "write one line per question")
     answered.add(key)
     if "error" in got: return Failure(key, "error", str(got["error"])[:300])
     item = asked[key]
     try:
-        if not isinstance(item, Question): return _inside(msgspec.convert({"id": key, **got}, ClusterAnswer), item, where)
+        if not isinstance(item, Question):
+            return _inside(msgspec.convert({"id": key, **got}, ClusterAnswer), item, where)
         if "choice" in got: return as_answer(item, got["choice"])
         answer = msgspec.convert({"id": key, **got}, Answer)
-    except (msgspec.ValidationError, ValueError, AttributeError) as e: raise DataError(f"wrote no answer to {key}: {e}; it wrote {shown!r}", where, "write chosen, scores, choice, clusters or error") from None
-    if answer.chosen and max(answer.chosen) >= len(item.options): raise DataError(f"chose option {max(answer.chosen)} of {len(item.options)}", f"{where}, {key}")
-    if answer.scores is not None and len(answer.scores) != len(item.options): raise DataError(f"gave {len(answer.scores)} scores for {len(item.options)} options", f"{where}, {key}")
+    except (msgspec.ValidationError, ValueError, AttributeError) as e:
+        raise DataError(f"wrote no answer to {key}: {e}; it wrote {shown!r}", where,
+                        "write chosen, scores, choice, clusters or error") from None
+    if answer.chosen and max(answer.chosen) >= len(item.options):
+        raise DataError(f"chose option {max(answer.chosen)} of {len(item.options)}", f"{where}, {key}")
+    if answer.scores is not None and len(answer.scores) != len(item.options):
+        raise DataError(f"gave {len(answer.scores)} scores for {len(item.options)} options", f"{where}, {key}")
     return answer
 
 # %% ../../nbs/models/04_command.ipynb #e036a2ec
@@ -147,14 +158,16 @@ def clusters_fault(d: Document, found: Clusters) -> str:
     phrase = lambda s: repr(" ".join(d.tokens[s.start:s.end + 1]))
     for c in d.clusters:
         if lost := next((m for m in c if m not in cluster), None): return f"it does not find {phrase(lost)}"
-        if other := next((m for m in c if cluster[m] != cluster[c[0]]), None): return f"it does not join {phrase(c[0])} and {phrase(other)}"
+        if other := next((m for m in c if cluster[m] != cluster[c[0]]), None):
+            return f"it does not join {phrase(c[0])} and {phrase(other)}"
     first = [c[0] for c in d.clusters]
     same = next(((a, b) for a in first for b in first if a < b and cluster[a] == cluster[b]), None)
     return f"it joins {phrase(same[0])} and {phrase(same[1])}" if same else ""
 
 def meaning_fault(d: Document, found: Clusters) -> str:
     "Say what is wrong with what is found in a canary; of a long one, something is to be found near its end."
-    if d.meta.get("long") and not any(s.start > d.size*3//4 for c in found for s in c): return "it finds nothing in the last quarter of a long text"
+    if d.meta.get("long") and not any(s.start > d.size*3//4 for c in found for s in c):
+        return "it finds nothing in the last quarter of a long text"
     return clusters_fault(d, found)
 
 # %% ../../nbs/models/04_command.ipynb #69d8cf9d
@@ -178,7 +191,8 @@ class _Process:
         try:
             for line in lines: pipe.write(line)
             pipe.flush() if more else pipe.close()
-        except (BrokenPipeError, ValueError, OSError): pass  # it ended before it had read all: its answers, or its status, tell
+        except (BrokenPipeError, ValueError, OSError):
+            pass  # it ended before it had read all: its answers, or its status, tell
     def _read(self):
         for line in self.p.stdout or []:
             if line.strip(): self.lines.put(line)
@@ -189,7 +203,9 @@ class _Process:
     def next(self, patience: float) -> bytes|None:
         "The next line; None at the end."
         try: return self.lines.get(timeout=patience)
-        except queue.Empty: raise DataError(f"wrote nothing for {patience:g} seconds", self.where, "what it answered is kept; set patience= if it needs longer") from None
+        except queue.Empty:
+            raise DataError(f"wrote nothing for {patience:g} seconds", self.where,
+                            "what it answered is kept; set patience= if it needs longer") from None
     def fault(self) -> str:
         "Why it ended, if it failed."
         status = self.p.wait()
@@ -211,6 +227,7 @@ class CommandEntry(Record):
     window: int = 0          # tokens of the windows that a document is sent in, nominally; 0: it is sent whole
     version: str = ""        # yours: another one makes another run
 
+# %% ../../nbs/models/04_command.ipynb #2d3411a6
 class CommandSystem(BaseSystem):
     "A program that reads questions or documents, and writes answers."
     whole = "it is one program: start it on one machine"
@@ -255,8 +272,12 @@ class CommandSystem(BaseSystem):
         "What the program writes, line by line, and a failure for each item that it left out."
         asked, answered = {p.key: p.item for p in parts}, cast(set[str], set())
         while (line := process.next(self.entry.patience)) is not None: yield _said(line, asked, answered, self.name)
-        if fault := process.fault(): raise DataError(fault, self.name, f"{_answered(parts, answered)} were answered and are kept; fix it and run again")
-        for key in asked.keys() - answered: yield Failure(key, "no answer", f"{self.name} ended without an answer", "what was answered is kept; fix it and run again")
+        if fault := process.fault():
+            raise DataError(fault, self.name,
+                            f"{_answered(parts, answered)} were answered and are kept; fix it and run again")
+        for key in asked.keys() - answered:
+            yield Failure(key, "no answer", f"{self.name} ended without an answer",
+                          "what was answered is kept; fix it and run again")
     def _prove(self, process: _Process, items: Sequence[Any]):
         "Ask the canaries, and go on only if each of them is answered rightly."
         longest = max((x.size for x in items if isinstance(x, Document)), default=0)
@@ -280,6 +301,7 @@ class CommandSystem(BaseSystem):
             words += answer.words
         return _Proof(d.doc_key, tuple(clusters), words)
 
+# %% ../../nbs/models/04_command.ipynb #0063c2c2
 def _changed(name: str, e: CommandEntry, changed: Mapping[str, Any]) -> CommandEntry:
     "An entry with the settings that a program has: how long it may be silent, and windows."
     refuse_settings(name, {k: v for k, v in changed.items() if k not in ("patience", "window")})

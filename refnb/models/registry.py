@@ -44,16 +44,19 @@ KINDS = {
 }
 _PROVIDERS = ("openai", "anthropic", "vllm", "local")
 # names that say all: prefix -> module:function of the rest of the name
-_PREFIXES = {f"{p}/": "refnb.models.language.systems:named_model" for p in _PROVIDERS} | {"command/": "refnb.models.command:named_command"}
+_PREFIXES = ({f"{p}/": "refnb.models.language.systems:named_model" for p in _PROVIDERS}
+             | {"command/": "refnb.models.command:named_command"})
 
 # %% ../../nbs/models/01_registry.ipynb #f4366f46
 def _kind(data: Mapping[str, Any]) -> str:
     "Tell the kind of an entry from its fields where it does not say."
     said = data.get("kind")
-    if said is not None and not isinstance(said, str): raise CallError(f"the kind {said!r} is not a word", do=f"write one of {', '.join(KINDS)}")
+    if said is not None and not isinstance(said, str):
+        raise CallError(f"the kind {said!r} is not a word", do=f"write one of {', '.join(KINDS)}")
     if said in KINDS: return str(said)
     if said in _PROVIDERS or "provider" in data: return "language-model"
-    if "pair" in data or said in ("cosine", "entailment", "use-lite") or (said is None and "tokens" in data): return "pair-model"
+    if "pair" in data or said in ("cosine", "entailment", "use-lite") or (said is None and "tokens" in data):
+        return "pair-model"
     if said is not None: raise CallError(f"unknown kind {said!r}", do=nearest(str(said), KINDS))
     for field, kind in {"files": "published-clusters", "file": "published", "command": "command", "function": "function", "model": "language-model"}.items():
         if field in data: return kind
@@ -64,8 +67,10 @@ def _read(path: Path) -> Iterator[Entry]:
     data = read_yaml(path, dict[str, Any])
     several = all(isinstance(v, dict) for v in data.values()) and "kind" not in data
     for name, fields in (data if several else {path.stem: data}).items():
-        if not isinstance(name, str): raise FormatError(f"the name {name!r} is not a text", str(path), "put it in quotation marks")
-        if any(c in name for c in "[]@") or name.strip() != name or not name: raise FormatError(f"{name!r} cannot be a name", str(path), "leave out brackets, @ and outer blanks")
+        if not isinstance(name, str):
+            raise FormatError(f"the name {name!r} is not a text", str(path), "put it in quotation marks")
+        if any(c in name for c in "[]@") or name.strip() != name or not name:
+            raise FormatError(f"{name!r} cannot be a name", str(path), "leave out brackets, @ and outer blanks")
         try: yield Entry(name, _kind(fields), fields, path)
         except CallError as e: raise FormatError(e.what, f"{path}, {name}", e.do) from None
 
@@ -77,7 +82,8 @@ class Registry(NamedTuple):
     doubled: dict[str, str]     # name -> why it is not usable: two files have it
     faults: dict[str, RefnbError] # file -> why it cannot be read
 
-_NOT_SYSTEMS = {packaged(f"data/systems/comparing_{x}.yaml") for x in ("weights", "words")}  # of one scorer; a file of yours may have any name
+# of one scorer; a file of yours may have any name
+_NOT_SYSTEMS = {packaged(f"data/systems/comparing_{x}.yaml") for x in ("weights", "words")}
 
 def numbered(name: str) -> list[str]:
     "List the names that an entry's name stands for: run-1, run-2 and run-3 of run-{1..3}; of any other itself."
@@ -85,9 +91,11 @@ def numbered(name: str) -> list[str]:
     first, between, rest = rest.partition("..")
     last, closed, after = rest.partition("}")
     if not (opened and between and closed and first.isdecimal() and last.isdecimal()): return [name]
-    if len(first) > 3 or len(last) > 3: raise FormatError(f"{name!r} stands for too many systems", do="number them below 1000")
+    if len(first) > 3 or len(last) > 3:
+        raise FormatError(f"{name!r} stands for too many systems", do="number them below 1000")
     return [f"{before}{number}{after}" for number in range(int(first), int(last) + 1)]
 
+# %% ../../nbs/models/01_registry.ipynb #196fc933
 @cache
 def _registry(folder: str, stamps: tuple[tuple[str, int], ...]) -> Registry:
     found = Registry({}, {}, {}, {})
@@ -100,7 +108,9 @@ def _registry(folder: str, stamps: tuple[tuple[str, int], ...]) -> Registry:
 
 def _enter(found: Registry, entry: Entry):
     first = found.entries.setdefault(entry.name, entry)
-    if first is not entry: found.doubled[entry.name] = f"{entry.path}: the name {entry.name!r} exists already, in {first.path.name}; choose another"
+    if first is not entry:
+        found.doubled[entry.name] = (f"{entry.path}: the name {entry.name!r} exists already, in {first.path.name}; "
+                                     f"choose another")
     found.numbered.update(dict.fromkeys(numbered(entry.name), first))
 
 def registry(s: Settings|None = None) -> Registry:
@@ -117,8 +127,10 @@ R = TypeVar("R", bound=Record)
 
 def _field(kind: Any, value: Any) -> Any:
     "A value of a field's type; text comes from the command line, where commas separate a list."
-    if isinstance(value, str) and get_origin(kind) is tuple and not value.startswith("["): value = [x.strip() for x in value.split(",") if x]
-    elif isinstance(value, str) and kind is not str and value.startswith(("[", "{", "null")): value = msgspec.json.decode(value)
+    if isinstance(value, str) and get_origin(kind) is tuple and not value.startswith("["):
+        value = [x.strip() for x in value.split(",") if x]
+    elif isinstance(value, str) and kind is not str and value.startswith(("[", "{", "null")):
+        value = msgspec.json.decode(value)
     return msgspec.to_builtins(msgspec.convert(value, kind, strict=False))
 
 def _kinds(record: type[Record]) -> dict[str, Any]: return {f.name: f.type for f in msgspec.structs.fields(record)}
@@ -134,9 +146,11 @@ def _placed(record: type[Record], key: str, value: Any, what: str) -> dict[str, 
     if name not in kinds: raise CallError(f"{what} has no setting {name!r}", do=nearest(name, kinds))
     kind = _group_of(kinds[name])
     if not inner: return {name: _field(kinds[name], value)}
-    if isinstance(kind, type) and issubclass(kind, Record) and inner in _kinds(kind): return {name: {inner: _field(_kinds(kind)[inner], value)}}
+    if isinstance(kind, type) and issubclass(kind, Record) and inner in _kinds(kind):
+        return {name: {inner: _field(_kinds(kind)[inner], value)}}
     if get_origin(kind) is dict: return {name: {inner: value}}
-    raise CallError(f"{what} has no setting {key!r}", do=nearest(inner, _kinds(kind)) if isinstance(kind, type) and issubclass(kind, Record) else "")
+    raise CallError(f"{what} has no setting {key!r}",
+                    do=nearest(inner, _kinds(kind)) if isinstance(kind, type) and issubclass(kind, Record) else "")
 
 # %% ../../nbs/models/01_registry.ipynb #7bce072f
 def _choices(kind: type, key: str) -> str:
@@ -150,9 +164,11 @@ def changed_record(record: R, changed: Mapping[str, Any], what: str) -> R:
     data = msgspec.to_builtins(record)
     for key, value in changed.items():
         try: new = _placed(type(record), key, value, what)
-        except (msgspec.MsgspecError, TypeError) as e: raise CallError(f"{key} cannot be {value!r}", what, _choices(type(record), key) or str(e)) from None
+        except (msgspec.MsgspecError, TypeError) as e:
+            raise CallError(f"{key} cannot be {value!r}", what, _choices(type(record), key) or str(e)) from None
         for name, x in new.items():
-            data[name] = {**(data.get(name) or {}), **x} if isinstance(x, dict) and ("." in key or isinstance(value, Mapping)) else x
+            data[name] = ({**(data.get(name) or {}), **x}
+                          if isinstance(x, dict) and ("." in key or isinstance(value, Mapping)) else x)
     try: return msgspec.convert(data, type(record))
     except (msgspec.ValidationError, ValueError) as e: raise CallError(str(e), what) from None
 
@@ -160,9 +176,11 @@ def changed_record(record: R, changed: Mapping[str, Any], what: str) -> R:
 def record_of(entry: Entry, kind: type[R], **defaults) -> R:
     """Read an entry as a record; `kind` is the registry's word unless the record has such a field.
     `defaults` are for fields that the entry leaves out."""
-    data = defaults | {k: v for k, v in entry.data.items() if k != "kind" or (k in kind.__struct_fields__ and v not in KINDS)}
+    data = (defaults
+            | {k: v for k, v in entry.data.items() if k != "kind" or (k in kind.__struct_fields__ and v not in KINDS)})
     try: return msgspec.convert(data, kind)
-    except (msgspec.ValidationError, ValueError) as e: raise FormatError(str(e), f"{entry.path.name}, {entry.name}") from None
+    except (msgspec.ValidationError, ValueError) as e:
+        raise FormatError(str(e), f"{entry.path.name}, {entry.name}") from None
 
 def differing(record: Record, usual: Record, ignored: frozenset[str]) -> dict[str, Any]:
     """List settings of `record` that differ from those its name stands for, groups by their inner names.
@@ -171,8 +189,10 @@ def differing(record: Record, usual: Record, ignored: frozenset[str]) -> dict[st
     for name in type(record).__struct_fields__:
         x, y = getattr(record, name), getattr(usual, name)
         if name in ignored or x == y: continue
-        if isinstance(x, Record) and isinstance(y, Record): out |= {f"{name}.{k}": v for k, v in differing(x, y, frozenset()).items()}
-        elif isinstance(x, dict) and isinstance(y, dict): out |= {f"{name}.{k}": x.get(k, "") for k in sorted(x.keys() | y.keys()) if x.get(k) != y.get(k)}
+        if isinstance(x, Record) and isinstance(y, Record):
+            out |= {f"{name}.{k}": v for k, v in differing(x, y, frozenset()).items()}
+        elif isinstance(x, dict) and isinstance(y, dict):
+            out |= {f"{name}.{k}": x.get(k, "") for k in sorted(x.keys() | y.keys()) if x.get(k) != y.get(k)}
         else: out[name] = list(x) if isinstance(x, tuple) else msgspec.to_builtins(x)
     return out
 
@@ -187,8 +207,11 @@ class FunctionEntry(Record):
 
 def refuse_asking(name: str, changed: Mapping[str, Any]):
     "Refuse the ways of asking that only language models have."
-    if any(k in changed for k in ("concurrency", "budget", "batches")): raise CallError(f"{name} is not asked through a server", do="concurrency, budget and batch are for models of a server")
-    if any(k in changed for k in ("form", "order")): raise CallError(f"{name} is no language model", do="form and order are for language models")
+    if any(k in changed for k in ("concurrency", "budget", "batches")):
+        raise CallError(f"{name} is not asked through a server",
+                        do="concurrency, budget and batch are for models of a server")
+    if any(k in changed for k in ("form", "order")):
+        raise CallError(f"{name} is no language model", do="form and order are for language models")
 
 def refuse_settings(name: str, changed: Mapping[str, Any]):
     "Refuse all settings."
@@ -200,7 +223,8 @@ def make_function(entry: Entry, changed: Mapping[str, Any], s: Settings) -> Syst
     refuse_settings(entry.name, changed)
     e = record_of(entry, FunctionEntry)
     f = named_object(e.function, entry.path)
-    return FunctionSystem(f, entry.name, e.title or entry.name, frozenset(e.shapes), e.revision, entry.kind == "rule", e.needs)
+    return FunctionSystem(f, entry.name, e.title or entry.name, frozenset(e.shapes), e.revision, entry.kind == "rule",
+                          e.needs)
 
 # %% ../../nbs/models/01_registry.ipynb #dfa78118
 TURNED = "+negation"  # behind a pair model's name: the choice is turned round where an expression negates
@@ -212,7 +236,8 @@ def _from_point(name: str, s: Settings, changed: Mapping[str, Any]) -> System:
     else: refuse_settings(name, changed)
     if isinstance(found, System): return found
     if callable(found): return FunctionSystem(found, name)
-    raise FormatError(f"offers {found!r}, which is neither a system nor a function", f"{name}, of the entry points refnb.systems")
+    raise FormatError(f"offers {found!r}, which is neither a system nor a function",
+                      f"{name}, of the entry points refnb.systems")
 
 def _maker(base: str, s: Settings) -> Callable[[Mapping[str, Any]], System]|None:
     "What makes a system of this name."
@@ -224,7 +249,8 @@ def _maker(base: str, s: Settings) -> Callable[[Mapping[str, Any]], System]|None
             return lambda changed: named_object(KINDS[entry.kind])(asked, changed, s)
     if base in entry_points("refnb.systems"): return lambda changed: _from_point(base, s, changed)
     for prefix, made in _PREFIXES.items():
-        if base.startswith(prefix) and len(base) > len(prefix): return lambda changed: named_object(made)(base, changed, s)
+        if base.startswith(prefix) and len(base) > len(prefix):
+            return lambda changed: named_object(made)(base, changed, s)
     return None
 
 # %% ../../nbs/models/01_registry.ipynb #e3027214
@@ -281,4 +307,5 @@ def listed_systems(s: Settings|None = None) -> list[Listed]:
             x: Any = find_system(name, s)
             lines.append(Listed(name, x.title, getattr(x, "answers", ""), getattr(x, "needs", ""), getattr(x, "cost", "")))
         except RefnbError as e: lines.append(Listed(name, name, "", f"cannot be used: {e}", ""))
-    return lines + [Listed(Path(path).stem, "", "", f"cannot be used: {e}", "") for path, e in registry(s).faults.items()]
+    return lines + [Listed(Path(path).stem, "", "", f"cannot be used: {e}", "")
+                    for path, e in registry(s).faults.items()]

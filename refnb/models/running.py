@@ -16,7 +16,8 @@ from ..core.types import Answer, CallError, DataError, FormatError, Question
 from ..core.documents import Document
 from ..core.settings import Settings, load_settings
 from ..core.files import write_jsonl
-from ..core.runs import ClusterAnswer, Run, card_of, card_of_documents, find_summaries, open_run, read_summary, run_hash, write_card, write_summary
+from ..core.runs import ClusterAnswer, Run, card_of, card_of_documents, find_summaries, open_run, read_summary
+from ..core.runs import run_hash, write_card, write_summary
 from ..core.extensions import named_object
 from ..metrics.choice import credit
 from ..benchmarks.tasks import Task, as_task, find_task
@@ -35,7 +36,8 @@ def open_system_run(task: Task, system: System) -> Opened:
     if why := system.lacks(task): raise (DataError if task.shape in system.shapes else CallError)(why, system.name)
     kind = Answer if task.shape == "choice" else ClusterAnswer
     run = open_run(info_of(system, task), task.settings.runs, kind, getattr(system, "old_name", ""))
-    if not task.known and task.shape == "choice" and not run.questions_path.exists(): write_jsonl(run.questions_path, task.questions, canary=True)
+    if not task.known and task.shape == "choice" and not run.questions_path.exists():
+        write_jsonl(run.questions_path, task.questions, canary=True)
     return Opened(run, task, system)
 
 # %% ../../nbs/models/02_running.ipynb #5366b3d8
@@ -68,11 +70,15 @@ def _fill(o: Opened, items: Sequence[Any], progress: Progress|None) -> list[Fail
         for said in o.system.answer(o.task, todo): to.add(said)
     return to.failures
 
+# %% ../../nbs/models/02_running.ipynb #e64f6832
 def tolerated(tolerate: float, task: Task, total: int) -> int:
     """Return how many of the `total` questions asked of a task may fail in a run that is complete; below 1, `tolerate`
     is a share of them."""
-    if tolerate and task.shape != "choice": raise CallError("a document without clusters cannot be scored", "--tolerate", "leave it out: what was answered is kept")
-    if tolerate < 0 or (tolerate > 1 and tolerate != int(tolerate)): raise CallError(f"cannot tolerate {tolerate:g} failures", "--tolerate", "say how many, or a share below 1")
+    if tolerate and task.shape != "choice":
+        raise CallError("a document without clusters cannot be scored", "--tolerate",
+                        "leave it out: what was answered is kept")
+    if tolerate < 0 or (tolerate > 1 and tolerate != int(tolerate)):
+        raise CallError(f"cannot tolerate {tolerate:g} failures", "--tolerate", "say how many, or a share below 1")
     return int(tolerate*total) if tolerate < 1 else int(tolerate)
 
 def _journal_failures(o: Opened, failures: list[Failure]):
@@ -86,7 +92,8 @@ def _report_failures(o: Opened, failures: list[Failure], asked: int):
     counted = ", ".join(f"{n} {kind}" for kind, n in kinds.most_common())
     first = failures[0]
     do = first.do or "run the same command again: it asks only these"
-    raise DataError(f"{len(failures)} of {asked} failed ({counted}); the first is {first.id}: {first.what}", str(o.run.folder), do)
+    raise DataError(f"{len(failures)} of {asked} failed ({counted}); the first is {first.id}: {first.what}",
+                    str(o.run.folder), do)
 
 # %% ../../nbs/models/02_running.ipynb #20041c41
 def _write_cards(task: Task):
@@ -101,9 +108,11 @@ def _write_cards(task: Task):
 def predicted_documents(run: Run, docs: Sequence[Document]) -> list[Document]:
     "Put a complete run's clusters on the documents of its task that were asked."
     got = run.answers()
-    return [Document(d.doc_key, d.sentences, got[d.doc_key].clusters, got[d.doc_key].names, meta=d.meta) for d in docs if d.doc_key in got]
+    return [Document(d.doc_key, d.sentences, got[d.doc_key].clusters, got[d.doc_key].names, meta=d.meta)
+            for d in docs if d.doc_key in got]
 
-def write_run_summary(run: Run, task: Task, system: System|None = None, cost: dict[str, float|str]|None = None) -> Path|None:
+def write_run_summary(run: Run, task: Task, system: System|None = None,
+                      cost: dict[str, float|str]|None = None) -> Path|None:
     """Write what is committed of a complete run and of its task, below reports/runs/; return the file, None: nothing
     scores such documents. A system whose answers are counted otherwise has a `write_summary` of its own; `cost` is
     what answering all of it took."""

@@ -74,8 +74,11 @@ def _on_cluster(o: Opened, address: str, shards: int, gpus: float, progress: Pro
     with ray_cluster(address) as ray:
         parts = _shards_of(todo, shards or _workers(ray, gpus)) if todo else []
         work = ray.remote(max_retries=3, num_cpus=1, num_gpus=gpus)(_answer_shard)
-        refs = {work.remote(str(o.run.folder.resolve()), x, f"{k + 1}of{len(parts)}", o.system, o.task): k for k, x in enumerate(parts)}
+        refs = {work.remote(str(o.run.folder.resolve()), x, f"{k + 1}of{len(parts)}", o.system, o.task): k
+                for k, x in enumerate(parts)}
         for k, _, fault in as_ended(ray, refs):
             if fault: faults.append(f"shard {k + 1} of {len(parts)}: {fault}")
             if progress: progress(len(o.run.answered()), len(keys))
-    if faults: raise DataError(faults[0], str(o.run.folder), f"{len(faults)} of {len(parts)} shards failed; what was answered is kept, the same command goes on")
+    if faults:
+        raise DataError(faults[0], str(o.run.folder), f"{len(faults)} of {len(parts)} shards failed; what was answered "
+                                                      f"is kept, the same command goes on")

@@ -63,6 +63,7 @@ class System(Protocol):
 CHOICE: frozenset[Shape] = frozenset(["choice"])
 CLUSTERS: frozenset[Shape] = frozenset(["clusters"])
 
+# %% ../../nbs/models/00_systems.ipynb #abfcd5e3
 class BaseSystem:
     "What most systems share."
     name: str = ""
@@ -94,7 +95,8 @@ class BaseSystem:
     def identity(self, task: Task) -> Identity: return Identity()
     def lacks(self, task: Task) -> str:
         "Say what is missing to answer a task here, and how to get it."
-        if task.shape not in self.shapes: return f"answers {' and '.join(sorted(WORDS[x] for x in self.shapes))}, {task.name} has {WORDS[task.shape]}"
+        if task.shape not in self.shapes:
+            return f"answers {' and '.join(sorted(WORDS[x] for x in self.shapes))}, {task.name} has {WORDS[task.shape]}"
         return ""
     def resume(self, task: Task, answered: Iterable[Any]):
         "Take note of the answers that a run holds already; most systems need not."
@@ -119,7 +121,8 @@ def as_answer(q: Question, reply: Reply) -> Answer:
         at = [i for i, o in enumerate(q.options) if o.name == reply.strip()]
         return Answer(q.id, (at[0],), raw=reply) if at else Answer(q.id, reason="outside", raw=reply)
     index = reply.__index__()
-    if not 0 <= index < len(q.options): raise DataError(f"was answered with option {index} of {len(q.options)}", f"question {q.id}")
+    if not 0 <= index < len(q.options):
+        raise DataError(f"was answered with option {index} of {len(q.options)}", f"question {q.id}")
     return Answer(q.id, (index,))
 
 def _as_clusters(d: Document, reply: Any) -> ClusterAnswer:
@@ -127,7 +130,8 @@ def _as_clusters(d: Document, reply: Any) -> ClusterAnswer:
     if isinstance(reply, ClusterAnswer): return reply
     if isinstance(reply, Document): return ClusterAnswer(d.doc_key, reply.clusters, reply.names)
     try: return msgspec.convert({"id": d.doc_key, "clusters": reply}, ClusterAnswer)
-    except msgspec.ValidationError as e: raise DataError(f"was answered with what are no clusters: {e}", f"document {d.doc_key}") from None
+    except msgspec.ValidationError as e:
+        raise DataError(f"was answered with what are no clusters: {e}", f"document {d.doc_key}") from None
 
 # %% ../../nbs/models/00_systems.ipynb #58ef276d
 def _function_id(f: Callable) -> str:
@@ -137,9 +141,11 @@ def _function_id(f: Callable) -> str:
     except (OSError, TypeError):
         code = getattr(f, "__code__", None)
         constants = [c for c in code.co_consts if not hasattr(c, "co_code")] if code else []
-        source = repr((code.co_code, constants, code.co_names)) if code else f"{type(f).__module__}.{type(f).__qualname__}"
+        source = (repr((code.co_code, constants, code.co_names)) if code
+                  else f"{type(f).__module__}.{type(f).__qualname__}")
     return hashlib.sha256(source.encode()).hexdigest()[:16]
 
+# %% ../../nbs/models/00_systems.ipynb #76b0f9ec
 class FunctionSystem(BaseSystem):
     "A Python function as a system."
     def __init__(self, f: Callable, name: str = "", title: str = "", shapes: frozenset[Shape] = CHOICE | CLUSTERS,
@@ -155,22 +161,30 @@ class FunctionSystem(BaseSystem):
     @property
     def about(self) -> str: return "a rule of refnb's" if self.packaged else "a function of yours"
     @property
-    def needs(self) -> str: return f"questions with the field {self.field}" if self.field and self.shapes == CHOICE else self.field or "nothing"
+    def needs(self) -> str:
+        if self.field and self.shapes == CHOICE: return f"questions with the field {self.field}"
+        return self.field or "nothing"
     def identity(self, task: Task) -> Identity:
         return Identity({} if self.packaged else {"source": _function_id(self.f)}, revision=self.revision)
     def lacks(self, task: Task) -> str:
         if why := super().lacks(task): return why
         if not self.field or (task.known and not task.here): return ""
-        if task.shape == "clusters": return next((f"needs the names of characters, and {d.doc_key} has none here" for d in task.documents if not d.names), "")
+        if task.shape == "clusters":
+            return next((f"needs the names of characters, and {d.doc_key} has none here" for d in task.documents if not d.names), "")
         missing = any(q.meta.get(self.field) is None for q in task.questions)
-        return f"needs the field {self.field!r}, which the questions of {task.name} lack; questions of refnb.build have it" if missing else ""
+        if missing:
+            return (f"needs the field {self.field!r}, which the questions of {task.name} lack; questions of "
+                    f"refnb.build have it")
+        return ""
     def answer(self, task: Task, items: Sequence[Any]) -> Iterator[Said]:
         for x in items:
             try: reply = self.f(x)
             except (DataError, CallError): raise
             except Exception as e:
-                where = f"{'question' if task.shape == 'choice' else 'document'} {x.id if task.shape == 'choice' else x.doc_key}"
-                raise DataError(f"the system raised {type(e).__name__}: {e}", where, "what was answered before is kept; fix it and run again") from e
+                where = (f"{'question' if task.shape == 'choice' else 'document'} "
+                         f"{x.id if task.shape == 'choice' else x.doc_key}")
+                raise DataError(f"the system raised {type(e).__name__}: {e}", where,
+                                "what was answered before is kept; fix it and run again") from e
             yield as_answer(x, reply) if task.shape == "choice" else _as_clusters(x, reply)
 
 # %% ../../nbs/models/00_systems.ipynb #ce2c0b07
@@ -212,11 +226,13 @@ def split_name(name: str) -> tuple[str, dict[str, str]]:
     "Take a variant's name, such as gpt-4o-mini[decoding.temperature=1], apart: the base, and its settings as text."
     base, bracket, inside = name.partition("[")
     if not bracket: return name, {}
-    if not inside.endswith("]"): raise CallError(f"{name!r} has no closing bracket", do="write a variant as NAME[setting=value,…]")
+    if not inside.endswith("]"):
+        raise CallError(f"{name!r} has no closing bracket", do="write a variant as NAME[setting=value,…]")
     said = {}
     for pair in _pairs(inside[:-1]):
         key, equals, value = pair.partition("=")
-        if not equals: raise CallError(f"{pair!r} is not setting=value", name, "write a variant as NAME[setting=value,…]")
+        if not equals:
+            raise CallError(f"{pair!r} is not setting=value", name, "write a variant as NAME[setting=value,…]")
         said[key.strip()] = msgspec.json.decode(value, type=str) if value.startswith('"') else value
     return base, said
 
@@ -226,4 +242,5 @@ def info_of(system: System, task: Task) -> RunInfo:
     from importlib.metadata import version
     i = system.identity(task)
     data = i.data if i.alone else task.data | i.data
-    return RunInfo(task.name, system.name, data, settings=i.settings, prompt=i.prompt, system_revision=i.revision, refnb=version("refnb"))
+    return RunInfo(task.name, system.name, data, settings=i.settings, prompt=i.prompt, system_revision=i.revision,
+                   refnb=version("refnb"))

@@ -102,7 +102,8 @@ def _digest(tensors: Mapping[str, Any]) -> str:
     h = hashlib.sha256()
     for name in sorted(tensors):
         t = tensors[name].detach().contiguous().cpu()
-        h.update(f"{name} {tuple(t.shape)} {t.dtype}".encode()); h.update(t.reshape(-1).view(need("torch", "models").uint8).numpy())
+        h.update(f"{name} {tuple(t.shape)} {t.dtype}".encode())
+        h.update(t.reshape(-1).view(need("torch", "models").uint8).numpy())
     return h.hexdigest()
 
 def save_tensors(path: str|Path, tensors: Mapping[str, Any], said: str = "") -> str:
@@ -113,7 +114,8 @@ def save_tensors(path: str|Path, tensors: Mapping[str, Any], said: str = "") -> 
     with disk_fault(path):
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            save_file(whole, aside, {"said": f"{digest} {said}"})  # one key: the order of several is not fixed, and equal states are to be equal files
+            # one key: the order of several is not fixed, and equal states are to be equal files
+            save_file(whole, aside, {"said": f"{digest} {said}"})
             with aside.open("rb") as f: os.fsync(f.fileno())
             os.replace(aside, path)
         finally: aside.unlink(missing_ok=True)
@@ -123,8 +125,10 @@ def load_tensors(path: str|Path) -> tuple[dict[str, Any], str]:
     "Read a file of `save_tensors`, checked by its hash: tensors, and what its header says."
     from safetensors import SafetensorError, safe_open
     try:
-        with safe_open(path, "pt") as f: head, tensors = (f.metadata() or {}).get("said", ""), {k: f.get_tensor(k) for k in f.keys()}
-    except (OSError, SafetensorError) as e: raise FormatError(f"cannot be read ({str(e).splitlines()[0]})", str(path)) from None
+        with safe_open(path, "pt") as f:
+            head, tensors = (f.metadata() or {}).get("said", ""), {k: f.get_tensor(k) for k in f.keys()}
+    except (OSError, SafetensorError) as e:
+        raise FormatError(f"cannot be read ({str(e).splitlines()[0]})", str(path)) from None
     digest, _, said = head.partition(" ")
     if digest != _digest(tensors): raise FormatError("is not what was written", str(path))
     return tensors, said
@@ -142,16 +146,20 @@ def _groups(net: Any, r: Schedule, rates: Callable[[str], float]) -> list[dict[s
     groups: dict[tuple[bool, float], list] = {}
     for name, p in net.named_parameters():
         if p.requires_grad: groups.setdefault((p.dim() < 2, rates(name)), []).append(p)
-    return [{"params": groups[flat, rate], "weight_decay": 0. if flat else r.weight_decay, "rate": rate} for flat, rate in sorted(groups)]
+    return [{"params": groups[flat, rate], "weight_decay": 0. if flat else r.weight_decay, "rate": rate}
+            for flat, rate in sorted(groups)]
 
+# %% ../../nbs/models/05_training.ipynb #ece8c217
 class _Loop:
     "Training under way."
     def __init__(self, net: Any, batches: Callable[[int], Sequence], loss: Callable[[Any], Any], r: Schedule,
-                 folder: Path, held_out: Callable[[], float]|None = None, until: int = 0, every: float = 60., keep: bool = True,
-                 say: Callable[[Entry], None]|None = None, size: Callable[[Any], float] = len, rates: Callable[[str], float] = _alike):
+                 folder: Path, held_out: Callable[[], float]|None = None, until: int = 0, every: float = 60.,
+                 keep: bool = True, say: Callable[[Entry], None]|None = None, size: Callable[[Any], float] = len,
+                 rates: Callable[[str], float] = _alike):
         accelerate, torch = need("accelerate", "models"), need("torch", "models")
         self.accelerator = accelerate.Accelerator()
-        if self.accelerator.num_processes > 1: raise CallError(f"{self.accelerator.num_processes} processes train one model", do="start it in one process")
+        if self.accelerator.num_processes > 1:
+            raise CallError(f"{self.accelerator.num_processes} processes train one model", do="start it in one process")
         groups = _groups(net, r, rates)
         self.net, self.optimizer = self.accelerator.prepare(net, torch.optim.AdamW(groups, lr=r.lr))
         self.params, self.batches, self.loss, self.r, self.folder = [p for g in groups for p in g["params"]], batches, loss, r, Path(folder)
@@ -178,7 +186,8 @@ class _Loop:
             return float(sum(losses))
         except Exception as e:
             if not is_full(e): raise
-            raise DataError("a batch needs more memory than there is", f"step {self.state.step + 1}", f"say accumulate={2*self.r.accumulate}: the same batch in smaller parts") from None
+            raise DataError("a batch needs more memory than there is", f"step {self.state.step + 1}",
+                            f"say accumulate={2*self.r.accumulate}: the same batch in smaller parts") from None
 
     def step(self, batch: Any) -> float:
         "One step of the optimizer."
@@ -186,7 +195,8 @@ class _Loop:
         told = self.gradient(batch)
         length = float(torch.nn.utils.clip_grad_norm_(self.params, self.r.clip or math.inf))
         for what, x in (("loss", told), ("gradient's length", length)):
-            if not math.isfinite(x): raise Diverged(f"the {what} is {x}", f"step {n}", "try a smaller learning rate, or bf16=false")
+            if not math.isfinite(x):
+                raise Diverged(f"the {what} is {x}", f"step {n}", "try a smaller learning rate, or bf16=false")
         for g in self.optimizer.param_groups: g["lr"] = lr*g["rate"]
         self.optimizer.step()
         self.optimizer.zero_grad()
@@ -202,7 +212,8 @@ class _Loop:
         "Write the state."
         self.journal.flush()
         tensors = {f"net.{n}": t for n, t in _weights_of(self.net).items()}
-        for i, p in enumerate(self.params): tensors |= {f"optimizer.{i}.{k}": t for k, t in self.optimizer.state.get(p, {}).items()}
+        for i, p in enumerate(self.params):
+            tensors |= {f"optimizer.{i}.{k}": t for k, t in self.optimizer.state.get(p, {}).items()}
         self.state = self.state.changed(entries=len(self.journal.done))
         save_tensors(self.folder/"state.safetensors", tensors, msgspec.json.encode(self.state).decode())
         self.saved = time.monotonic()
@@ -254,7 +265,8 @@ class _Loop:
         if better and self.keep: save_tensors(self.folder/"best.safetensors", _weights_of(self.net))
         stale = 0 if better else s.stale + 1
         over = n >= self.epochs or 0 < self.r.patience <= stale
-        self.state = s.changed(epoch=n, at=0, loss=0., best=got if better else s.best, best_epoch=n if better else s.best_epoch, stale=stale, over=over)
+        self.state = s.changed(epoch=n, at=0, loss=0., best=got if better else s.best,
+                               best_epoch=n if better else s.best_epoch, stale=stale, over=over)
         self.save()
 
 # %% ../../nbs/models/05_training.ipynb #34b315a2
@@ -263,12 +275,14 @@ class Diverged(DataError): "Training that came to no end: what should be a numbe
 # %% ../../nbs/models/05_training.ipynb #0cff7ff3
 def _weights_of(net: Any) -> dict[str, Any]:
     "The tensors that training changes: weights that are not frozen, and what a module counts."
-    return {n: p for n, p in net.named_parameters() if p.requires_grad} | {n: b for n, b in net.named_buffers() if n in net.state_dict()}
+    return ({n: p for n, p in net.named_parameters() if p.requires_grad}
+            | {n: b for n, b in net.named_buffers() if n in net.state_dict()})
 
 def set_weights(net: Any, tensors: Mapping[str, Any]):
     "Give a torch module other weights, by name."
     own = _weights_of(net)
-    if own.keys() != tensors.keys() or any(own[n].shape != t.shape for n, t in tensors.items()): raise FormatError("are those of another model", "weights")
+    if own.keys() != tensors.keys() or any(own[n].shape != t.shape for n, t in tensors.items()):
+        raise FormatError("are those of another model", "weights")
     with need("torch", "models").no_grad():
         for n, t in tensors.items(): own[n].copy_(t)
 
@@ -284,7 +298,8 @@ class Fitted(NamedTuple):
     @property
     def before(self) -> float|None: return next((e.held_out for e in self.entries if e.id == "epoch 0"), None)
     @property
-    def losses(self) -> list[float]: return [e.loss for e in self.entries if e.is_epoch and e.epoch and e.loss is not None]
+    def losses(self) -> list[float]:
+        return [e.loss for e in self.entries if e.is_epoch and e.epoch and e.loss is not None]
 
 def _fitted(folder: str|Path) -> Fitted|None:
     "A training that is complete."
@@ -306,7 +321,8 @@ def _end(loop: _Loop) -> Fitted:
     "Say that nothing is left to do."
     s, best = loop.state, loop.folder/"best.safetensors"
     weights = _file_id(best) if loop.keep else ""
-    done = Done(s.step, s.epoch, s.best_epoch, s.best, hashlib.sha256((loop.folder/"journal.jsonl").read_bytes()).hexdigest(), weights)
+    done = Done(s.step, s.epoch, s.best_epoch, s.best,
+                hashlib.sha256((loop.folder/"journal.jsonl").read_bytes()).hexdigest(), weights)
     write_atomic(loop.folder/"done.json", msgspec.json.format(msgspec.json.encode(done), indent=1) + b"\n")
     (loop.folder/"state.safetensors").unlink(missing_ok=True)
     return Fitted(loop.folder, done, list(read_journal(loop.folder/"journal.jsonl", Entry).records.values()))
@@ -320,7 +336,9 @@ def train(net: Any, batches: Callable[[int], Sequence], loss: Callable[[Any], An
     `first` before training too; `until` stops after so many epochs (0: all); a state is saved `every` some seconds.
     `keep` keeps the best epoch in best.safetensors, `say` gets each line of the journal, `size` says what a part of
     a batch counts, `rates` by a weight's name how many times the recipe's rate it gets."""
-    if (whole := _fitted(folder)) and (not keep or whole.done.weights and whole.done.weights == _file_id(Path(folder)/"best.safetensors")): return whole
+    if ((whole := _fitted(folder))
+           and (not keep or whole.done.weights and whole.done.weights == _file_id(Path(folder)/"best.safetensors"))):
+        return whole
     torch = need("torch", "models")
     (Path(folder)/"done.json").unlink(missing_ok=True)
     with torch.random.fork_rng():

@@ -45,7 +45,8 @@ def as_provenance(data: bytes, where: str) -> dict:
         msgspec.convert(told, Provenance)
         if len(told["counts"]) < 4 or len(told["cost"]) < 2: raise ValueError("fields of counts or cost are missing")
         return told
-    except (ValueError, RecursionError) as e: raise FormatError(str(e), where, "make the table again with refnb reproduce") from None
+    except (ValueError, RecursionError) as e:
+        raise FormatError(str(e), where, "make the table again with refnb reproduce") from None
 
 def read_provenance(name: str, reports: str|Path) -> dict|None:
     "Read what the report of paper/table says it was made from, or None where there is no whole report."
@@ -57,11 +58,13 @@ def read_provenance(name: str, reports: str|Path) -> dict|None:
 # %% ../../nbs/results/03_board.ipynb #effde00e
 def stale(told: dict, reports: str|Path) -> str:
     """Say why a report of this provenance is not to be trusted any more, or ""."""
-    if told["table"].count("/") != 1 or any(Path(f).name != f for f in told["files"]): return "its provenance names files elsewhere"
+    if told["table"].count("/") != 1 or any(Path(f).name != f for f in told["files"]):
+        return "its provenance names files elsewhere"
     folder = (Path(reports)/told["table"]).parent
     for name, sha in told["files"].items():
         if name.endswith(".png"): continue
-        if not (folder/name).exists() or sha256((folder/name).read_bytes()) != sha: return f"{name} is not the file that was written"
+        if not (folder/name).exists() or sha256((folder/name).read_bytes()) != sha:
+            return f"{name} is not the file that was written"
     known = registry()
     for key, blob in told["inputs"].items():
         if key in known and known[key].blob != blob: return f"{key} is pinned at another content"
@@ -102,7 +105,8 @@ def _cells(name: str, reports: str|Path) -> list[dict[str, str]]:
     path = Path(reports)/f"{name}.csv"
     if not path.exists(): return []
     (_, heads), *rows = [*table_rows(path.read_bytes(), str(path))] or [(1, [])]
-    if lost := {"row", "column", "paper", "ours", "difference", "reason"} - set(heads): raise FormatError(f"has no column {min(lost)!r}", str(path), "make the table again with refnb reproduce")
+    if lost := {"row", "column", "paper", "ours", "difference", "reason"} - set(heads):
+        raise FormatError(f"has no column {min(lost)!r}", str(path), "make the table again with refnb reproduce")
     return [dict.fromkeys(heads, "") | dict(zip(heads, map(as_written, cells))) for _, cells in rows]
 
 def _note(name: str, c: dict[str, str]) -> str:
@@ -113,7 +117,8 @@ def _note(name: str, c: dict[str, str]) -> str:
 def _why(name: str, reports: str|Path) -> list[str]:
     "Each differing cell, then each reason with the number of its cells."
     cells = _cells(name, reports)
-    out = [f"{c['row']}, {c['column']}: {c['ours']} against {c['paper']}. {c['reason'] or _note(name, c)}".rstrip(". ") for c in cells if c["difference"] not in ("", "0")]
+    out = [f"{c['row']}, {c['column']}: {c['ours']} against {c['paper']}. {c['reason'] or _note(name, c)}".rstrip(". ")
+           for c in cells if c["difference"] not in ("", "0")]
     reasons = [c["reason"] for c in cells if not c["ours"]]
     return out + [f"{reasons.count(r)} cells: {r}" for r in dict.fromkeys(reasons)]
 
@@ -142,12 +147,18 @@ class Board:
     def total(self, field: str) -> int: return sum(getattr(l, field) for l in self.papers)
     def summary(self) -> str:
         done = sum(l.state.startswith(("regenerated", "kept")) for l in self.papers)
-        return (f"Regenerated here: {done} of {len(self.papers)} tables. Of {self.total('printed')} printed numbers that are among our sources, {self.total('match')} are "
-                f"matched to the digit and {self.total('differs')} differ; {self.total('beyond')} more numbers are computed that our sources do not print.")
-    def __repr__(self): return self.summary() + "\n" + "\n".join(f"  {l.name:44} {l.state:14} {l.match:4} match {l.differs:3} differ {l.missing:3} missing" for l in self.lines)
+        return (f"Regenerated here: {done} of {len(self.papers)} tables. Of {self.total('printed')} printed numbers "
+                f"that are among our sources, {self.total('match')} are "
+                f"matched to the digit and {self.total('differs')} differ; {self.total('beyond')} more numbers are "
+                f"computed that our sources do not print.")
+    def __repr__(self):
+        return self.summary() + "\n" + "\n".join(f"  {l.name:44} {l.state:14} {l.match:4} match {l.differs:3} differ "
+                                                 f"{l.missing:3} missing" for l in self.lines)
     def markdown(self) -> str:
         "Write the page as Markdown."
-        out = ["# Board", "", self.summary(), "", "*match*: computed, and the printed digits. *differ*: computed, other digits; the reason stands below the table. *beyond*: computed, but our sources print nothing. "
+        out = ["# Board", "", self.summary(), "",
+               "*match*: computed, and the printed digits. *differ*: computed, other digits; the reason stands below "
+               "the table. *beyond*: computed, but our sources print nothing. "
                "*missing*: a reason instead of a number. Costs are those of the last run; nothing here calls a paid model.", ""]
         for p in papers(): out += _paper_md(p, [l for l in self.lines if l.name.startswith(p + "/")])
         return "\n".join(out)
@@ -156,10 +167,13 @@ class Board:
 def _paper_md(paper: str, lines: list[Line]) -> list[str]:
     "One paper's part of the page."
     p = papers()[paper]
-    out = [f"## {paper}", "", f"{to_md(p.title)} ({to_md(p.cite)})", "", "| table | what | kind | state | printed | match | differ | beyond | missing | made from | cost of a run |", "|---|---|---|---|--:|--:|--:|--:|--:|---|---|"]
+    out = [f"## {paper}", "", f"{to_md(p.title)} ({to_md(p.cite)})", "",
+           "| table | what | kind | state | printed | match | differ | beyond | missing | made from | cost of a run |",
+           "|---|---|---|---|--:|--:|--:|--:|--:|---|---|"]
     for l in lines:
         link = f"[{l.number}]({l.name}.md)" if l.state.startswith(("regenerated", "stale")) else l.number
-        out.append(f"| {link} | {to_md(l.title)} | {l.kind} | {to_md(l.state)} | {l.printed} | {l.match} | {l.differs} | {l.beyond} | {l.missing} | {to_md(l.needs)} | {l.cost} |")
+        out.append(f"| {link} | {to_md(l.title)} | {l.kind} | {to_md(l.state)} | {l.printed} | {l.match} | {l.differs} "
+                   f"| {l.beyond} | {l.missing} | {to_md(l.needs)} | {l.cost} |")
     why = [f"* Table {l.number}: {to_md(w)}" for l in lines for w in l.why]
     return out + ([""] + why if why else []) + [""]
 
@@ -175,6 +189,7 @@ def board(
 def write_board(s: Settings|None = None) -> Path:
     "Write the board, README.md, beside the reports, if it changed."
     s = s or load_settings()
-    path, text = Path(s.reports)/"README.md", board(s.changed(upstream="", cache="/nonexistent", offline=False)).markdown()
+    path = Path(s.reports)/"README.md"
+    text = board(s.changed(upstream="", cache="/nonexistent", offline=False)).markdown()
     if not (path.exists() and path.read_text() == text): write_atomic(path, text)
     return path

@@ -18,7 +18,8 @@ from ..core.settings import load_settings, packaged
 from ..core.inert import inert
 
 # %% ../../nbs/results/08_cli.ipynb #bc024c0e
-app = typer.Typer(add_completion=False, rich_markup_mode=None, context_settings={"help_option_names": ["-h", "--help"]}, help="Do language models and coreference systems know who or what an expression refers to?")
+app = typer.Typer(add_completion=False, rich_markup_mode=None, context_settings={"help_option_names": ["-h", "--help"]},
+                  help="Do language models and coreference systems know who or what an expression refers to?")
 score_app = typer.Typer(rich_markup_mode=None, help="Score answers against questions.")
 app.add_typer(score_app, name="score")
 
@@ -29,7 +30,9 @@ def comments(f) -> dict[str, str]:
 def _option(p: inspect.Parameter, help_: str|None) -> inspect.Parameter:
     "A parameter with typer's description of it."
     if p.kind is p.POSITIONAL_ONLY: kind = typer.Argument(help=help_, metavar=p.name.upper())
-    else: kind = typer.Option(f"--{p.name.rstrip('_').replace('_', '-')}", *(["-p"] if p.name == "set_" else []), help=help_, metavar={"set_": "NAME=VALUE"}.get(p.name))
+    else:
+        kind = typer.Option(f"--{p.name.rstrip('_').replace('_', '-')}", *(["-p"] if p.name == "set_" else []),
+                            help=help_, metavar={"set_": "NAME=VALUE"}.get(p.name))
     return p.replace(kind=p.KEYWORD_ONLY, annotation=Annotated[p.annotation, kind])
 
 # %% ../../nbs/results/08_cli.ipynb #cfd1894f
@@ -37,9 +40,11 @@ def command(to: typer.Typer, name: str):
     "Register a function as a command."
     def register(f):
         sig, said = inspect.signature(f, eval_str=True), comments(f)
-        def call(**given): return f(*[given.pop(n) for n, p in sig.parameters.items() if p.kind is p.POSITIONAL_ONLY], **given)
+        def call(**given):
+            return f(*[given.pop(n) for n, p in sig.parameters.items() if p.kind is p.POSITIONAL_ONLY], **given)
         call.__name__, call.__doc__ = f.__name__, f.__doc__
-        shown = sig.replace(parameters=[_option(p, said.get(p.name)) for p in sig.parameters.values()], return_annotation=inspect.Signature.empty)
+        shown = sig.replace(parameters=[_option(p, said.get(p.name)) for p in sig.parameters.values()],
+                            return_annotation=inspect.Signature.empty)
         setattr(call, "__signature__", shown)  # noqa: B010
         to.command(name)(call)
         return f
@@ -63,11 +68,14 @@ def _json(told: dict):
 
 def _say(json: bool): return (lambda line: _print(line, to=sys.stderr)) if json else _print
 
+# %% ../../nbs/results/08_cli.ipynb #60fc50cc
 @contextmanager
 def _busy(json: bool, doing: str):
     "What a command says, and on a terminal a sign that it is at work."
     say = _say(json)
-    if not sys.stderr.isatty(): yield say; return
+    if not sys.stderr.isatty():
+        yield say
+        return
     from rich.console import Console
     console = Console(stderr=True)
     with console.status(doing):
@@ -89,7 +97,8 @@ def _table(rows: list[dict[str, Any]]):
 # %% ../../nbs/results/08_cli.ipynb #7122f3b0
 def _tables(s) -> list[dict]:
     from refnb.results.board import board
-    return [{"table": l.name, "kind": l.kind, "state": l.state, "match": l.match, "differ": l.differs, "missing": l.missing, "made from": l.needs, "cost": l.cost} for l in board(s).lines]
+    return [{"table": l.name, "kind": l.kind, "state": l.state, "match": l.match, "differ": l.differs,
+             "missing": l.missing, "made from": l.needs, "cost": l.cost} for l in board(s).lines]
 
 def _systems(s) -> list[dict]:
     from refnb.models.registry import listed_systems
@@ -119,7 +128,8 @@ def _benchmarks(s) -> list[dict]:
     for n in dict.fromkeys([*papers(), *cards]):
         told = [f"{x}{'' if task_is_here(x, s) else ' (not here)'}" for x in (cards[n].tasks if n in cards else ())]
         tables = [f"{n}/{t}" for t in papers()[n].tables] if n in papers() else []
-        out.append({"benchmark": n, "paper": papers()[n].cite if n in papers() else "", "tasks of it": _brief(told) or "not built yet", "licence": cards[n].licence if n in cards else "",
+        out.append({"benchmark": n, "paper": papers()[n].cite if n in papers() else "",
+                    "tasks of it": _brief(told) or "not built yet", "licence": cards[n].licence if n in cards else "",
                     "tables": len(tables), "with a notebook": sum(bool(notebook_of(t)) for t in tables)})
     return out
 
@@ -127,15 +137,19 @@ def _corpora(s) -> list[dict]:
     from refnb.core.corpora import corpora
     from refnb.core.hub import hub_path
     from refnb.core.upstream import survey
-    def here(c): return all(survey(n, s).here == survey(n, s).files for n in c.inputs) and all(hub_path(n, s) for n in c.hub)
-    return [{"corpus": c.corpus, "about": c.about, **{k: c.counts.get(k, "") for k in ("documents", "tokens", "mentions", "clusters")}, "splits": ", ".join(c.splits), "licence": c.licence,
+    def here(c):
+        return all(survey(n, s).here == survey(n, s).files for n in c.inputs) and all(hub_path(n, s) for n in c.hub)
+    return [{"corpus": c.corpus, "about": c.about,
+             **{k: c.counts.get(k, "") for k in ("documents", "tokens", "mentions", "clusters")},
+             "splits": ", ".join(c.splits), "licence": c.licence,
              "here": "yes" if here(c) else "needs " + ", ".join([*c.inputs, *c.hub])} for c in corpora(s).values()]
 
 def _upstream(s) -> list[dict]:
     from refnb.core.upstream import set_names, survey
     from refnb.core.hub import hub_files, hub_path
     got = [survey(n, s) for n in set_names()]
-    hub = [{"name": n, "about": f.about, "files": 1, "here": int(bool(hub_path(n, s))), "MB": "", "MB to download": "", "licence": f.licence, "by name only": "yes"} for n, f in hub_files().items()]
+    hub = [{"name": n, "about": f.about, "files": 1, "here": int(bool(hub_path(n, s))), "MB": "", "MB to download": "",
+            "licence": f.licence, "by name only": "yes"} for n, f in hub_files().items()]
     return [{"name": g.name, "about": g.about, "files": g.files, "here": g.here, "MB": round(g.size/1e6, 1), "MB to download": round(g.to_come/1e6, 1), "licence": g.licence, "by name only": "yes" if g.opt_in else ""} for g in got] + hub
 
 # %% ../../nbs/results/08_cli.ipynb #4d632df6
@@ -162,9 +176,12 @@ def _bar(total: int):
     if not sys.stderr.isatty(): return contextlib.nullcontext(), None
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
-    bar = Progress(TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn(), console=Console(stderr=True), transient=True)
+    bar = Progress(TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn(),
+                   console=Console(stderr=True), transient=True)
     task, done = bar.add_task("fetching", total=total or None), {}
-    def moved(f, size): done[f.key] = size; bar.update(task, completed=sum(done.values()))
+    def moved(f, size):
+        done[f.key] = size
+        bar.update(task, completed=sum(done.values()))
     return bar, moved
 
 def _check(files, s) -> list:
@@ -204,7 +221,9 @@ def fetch(
         with bar: faults = fetch_files(files, s, moved)
     if json: _json({"files": len(files), "failed": [str(e) for e in faults]})
     for e in faults[:20]: _print(f"refnb: {e}", to=sys.stderr)
-    if faults: raise DataError(f"{len(faults)} of {len(files)} files could not be {'verified' if check else 'had'}", do="see above")
+    if faults:
+        raise DataError(f"{len(faults)} of {len(files)} files could not be {'verified' if check else 'had'}",
+                        do="see above")
     say("all local files verified" if check else f"{len(files)} files are here and verified")
 
 # %% ../../nbs/results/08_cli.ipynb #72aa446d
@@ -230,9 +249,11 @@ def _asked(run, s) -> list:
     from refnb.core.runs import questions_id
     task, do = run.info.task, "name the questions with --gold FILE"
     if run.questions_path.exists(): return list(read_jsonl(run.questions_path, Question))
-    if not is_task(task) or not task_is_here(task, s): raise DataError(f"the questions of {task} are not here", str(run.folder), do)
+    if not is_task(task) or not task_is_here(task, s):
+        raise DataError(f"the questions of {task} are not here", str(run.folder), do)
     questions = task_questions(task, s)
-    if questions_id(questions) != run.info.data.get("questions"): raise DataError(f"it answered other questions than {task} has now", str(run.folder), do)
+    if questions_id(questions) != run.info.data.get("questions"):
+        raise DataError(f"it answered other questions than {task} has now", str(run.folder), do)
     return questions
 
 # %% ../../nbs/results/08_cli.ipynb #0ac11d6d
@@ -249,9 +270,13 @@ def _outcomes(what: str, gold: str, s):
     if path.is_dir():
         run = load_run(path)
         return outcomes(list(read_jsonl(gold, Question)) if gold else _asked(run, s), run.answers(), what)
-    if ":" not in what: raise CallError("is neither a file, a run's folder nor a name", what, "name a run as task:system, such as identifyme/test:published/gpt-4o")
+    if ":" not in what:
+        raise CallError("is neither a file, a run's folder nor a name", what,
+                        "name a run as task:system, such as identifyme/test:published/gpt-4o")
     try: return as_outcomes(what, s)
-    except DataError: _check_name(what); raise
+    except DataError:
+        _check_name(what)
+        raise
 
 def _check_name(what: str):
     "Refuse a task or a system that nobody knows: the call was wrong."
@@ -260,12 +285,14 @@ def _check_name(what: str):
     from refnb.models.registry import is_system, system_names
     task, _, system = what.partition(":")
     the_card(task)
-    if not is_system(split_hash(system)[0]): raise CallError(f"unknown system {system!r}", do=nearest(system, system_names()))
+    if not is_system(split_hash(system)[0]):
+        raise CallError(f"unknown system {system!r}", do=nearest(system, system_names()))
 
 def _group(row) -> dict:
     "A row of scores as JSON: counts are whole numbers, what is not there is null."
     whole = {"n", "documents", "missing", "without choice"}
-    return {k.replace(" ", "_"): None if v is None or v != v else int(v) if k in whole else float(v) for k, v in row.items()}
+    return {k.replace(" ", "_"): None if v is None or v != v else int(v) if k in whole else float(v)
+            for k, v in row.items()}
 
 # %% ../../nbs/results/08_cli.ipynb #32055aed
 @command(score_app, "choice")
@@ -285,7 +312,9 @@ def score_choice(
     tables = [score(o, f, cast(Any, mode), seed=seed, metrics=metric) for f in fields]
     groups = {g: _group(r) for t in tables for g, r in t.df.drop(columns=metric).iterrows()}
     metrics = {m: {g: v if math.isfinite(v) else None for t in tables for g, v in t.df[m].items()} for m in metric}
-    if json: return _json({"unit": "fraction", "mode": mode, "by": by, "questions": len(o), "failed": tables[0].failed, "groups": groups, "metrics": metrics})
+    if json:
+        return _json({"unit": "fraction", "mode": mode, "by": by, "questions": len(o), "failed": tables[0].failed,
+                      "groups": groups, "metrics": metrics})
     _groups(groups, metrics)
     if tables[0].failed: _print(tables[0].warning)
 
@@ -297,7 +326,8 @@ def _names(text: str) -> list[str]: return [m.strip() for m in text.split(",") i
 def _documents(path: str, indices: str) -> list:
     "A file of documents; only JSONL has indices of two kinds."
     from refnb.core.reading import format_of, read_bytes, read_documents
-    return read_documents(path, indices=indices) if indices != "auto" and format_of(read_bytes(path)) == "jsonl" else read_documents(path)
+    if indices != "auto" and format_of(read_bytes(path)) == "jsonl": return read_documents(path, indices=indices)
+    return read_documents(path)
 
 def _coref_json(scores: dict) -> dict:
     "Scores as JSON: percent, unrounded; of CoNLL only F1 means something."
@@ -307,7 +337,8 @@ def _coref_json(scores: dict) -> dict:
 
 def _coref_rows(c) -> list[dict]:
     shown = lambda v: f"{v:.2f}"
-    rows = [{"metric": m, **{k: shown(s[k]) if k in s else "" for k in ("precision", "recall", "f1")}} for m, s in _coref_json(c.pooled()).items()]
+    rows = [{"metric": m, **{k: shown(s[k]) if k in s else "" for k in ("precision", "recall", "f1")}}
+            for m, s in _coref_json(c.pooled()).items()]
     counts = {m: c.sums()[m] for m in c.metrics if m != "blanc"}
     return [r | {"right of predicted": f"{counts[r['metric']][0]:.6g} / {counts[r['metric']][1]}", "right of gold": f"{counts[r['metric']][2]:.6g} / {counts[r['metric']][3]}"} if r["metric"] in counts
             else r | {"right of predicted": "", "right of gold": ""} for r in rows]
@@ -328,23 +359,30 @@ def score_coref_(
 ):
     "MUC, B3, CEAF, BLANC, LEA, mention detection and CoNLL F1; counts of all documents pooled."
     from refnb.metrics.coref_scores import score_coref
-    if singletons not in ("keep", "drop"): raise CallError(f"unknown value {singletons!r}", "--singletons", nearest(singletons, ["keep", "drop"]))
+    if singletons not in ("keep", "drop"):
+        raise CallError(f"unknown value {singletons!r}", "--singletons", nearest(singletons, ["keep", "drop"]))
     if by not in ("", "document"): raise CallError(f"unknown value {by!r}", "--by", "say document, or nothing")
     asked = _names(metrics)
-    c = score_coref(_documents(gold, indices), _documents(predicted, indices), cast(Any, setting), cast(Any, mode), list(dict.fromkeys([*asked, "mentions"])), singletons == "keep", cast(Any, duplicates))
+    c = score_coref(_documents(gold, indices), _documents(predicted, indices), cast(Any, setting), cast(Any, mode),
+                    list(dict.fromkeys([*asked, "mentions"])), singletons == "keep", cast(Any, duplicates))
     found, wanted = c.sums().get("mentions"), {*asked, "conll"}
     pick = lambda told: {m: s for m, s in _coref_json(told).items() if m in wanted}
     scores = pick(c.pooled())
     say = _say(json=True)
     for keys, what in ((c.missing, "have no prediction and count as empty"), (c.extra, "are predicted without gold and are set aside"),
                        (c.doubled, f"have a mention that stands twice, which counts by --duplicates {duplicates}")):
-        if keys: say(f"refnb: {len(keys)} of the documents {what}: {', '.join(keys[:3])}{', …' if len(keys) > 3 else ''}")
+        if keys:
+            say(f"refnb: {len(keys)} of the documents {what}: {', '.join(keys[:3])}{', …' if len(keys) > 3 else ''}")
     told = {"unit": "percent", "documents": c.documents, "gold_mentions": found.gold if found else 0, "predicted_mentions": found.predicted if found else 0} | scores
     each = {"macro": pick(c.macro()), "by_document": {u: pick(c.one(u)) for u in c.counts}} if by else {}
-    if json: return _json(told | {"setting": c.setting, "mode": c.mode, "units": len(c.counts), "missing": c.missing, "extra": c.extra, "doubled": c.doubled} | each)
-    _print(f"{c.documents:,} document{'' if c.documents == 1 else 's'}, {len(c.counts):,} scored, {told['gold_mentions']:,} gold and {told['predicted_mentions']:,} predicted mentions; percent, pooled")
+    if json:
+        return _json(told | {"setting": c.setting, "mode": c.mode, "units": len(c.counts), "missing": c.missing, "extra": c.extra, "doubled": c.doubled} | each)
+    _print(f"{c.documents:,} document{'' if c.documents == 1 else 's'}, {len(c.counts):,} scored, "
+           f"{told['gold_mentions']:,} gold and {told['predicted_mentions']:,} predicted mentions; percent, pooled")
     _table([r for r in _coref_rows(c) if r["metric"] in scores])
-    if by: _table([{"F1 of": u} | {m: f"{s['f1']:.2f}" for m, s in got.items()} for u, got in [*each["by_document"].items(), ("their mean", each["macro"])]])
+    if by:
+        _table([{"F1 of": u} | {m: f"{s['f1']:.2f}" for m, s in got.items()}
+                for u, got in [*each["by_document"].items(), ("their mean", each["macro"])]])
 
 # %% ../../nbs/results/08_cli.ipynb #f447a9f8
 @command(score_app, "kitmus")
@@ -359,25 +397,32 @@ def score_kitmus(
     got, say = score_files(gold, predicted), _say(json=True)
     if by and by not in got.fields: raise CallError(f"unknown field {by!r}", "--by", nearest(by, got.fields))
     if got.extra: say(f"refnb: {got.extra} predicted texts are not in the gold file and are passed over")
-    if got.odd: say(f"refnb: {got.odd} flags of the table are neither true nor false; they count as true, as in the authors' evaluator")
+    if got.odd:
+        say(f"refnb: {got.odd} flags of the table are neither true nor false; they count as true, as in the authors' "
+            f"evaluator")
     rows = {"all": got.all} | (got.fields[by] if by else {})
-    if json: return _json({"unit": "fraction", **_kitmus_json(got.all), **({"by": {k: _kitmus_json(v) for k, v in got.fields[by].items()}} if by else {})})
+    if json:
+        return _json({"unit": "fraction", **_kitmus_json(got.all),
+                      **({"by": {k: _kitmus_json(v) for k, v in got.fields[by].items()}} if by else {})})
     shown = lambda x: f"{x:.4f}"
     _table([{by or "of": k, "texts": v.texts, "precision": shown(v.antecedent.precision), "recall": shown(v.antecedent.recall), "f1": shown(v.antecedent.f1),
              "pronoun accuracy": shown(v.accuracy), "lenient": shown(v.lenient)} for k, v in rows.items()])
 
 def _kitmus_json(c) -> dict:
-    return {"texts": c.texts, "antecedent": c.antecedent._asdict(), "pronoun_accuracy": c.accuracy, "pronoun_accuracy_lenient": c.lenient,
+    return {"texts": c.texts, "antecedent": c.antecedent._asdict(), "pronoun_accuracy": c.accuracy,
+            "pronoun_accuracy_lenient": c.lenient,
             "counts": {"correct_texts": c.correct, "true_positive_links": c.right, "predicted_links": c.predicted}}
 
 # %% ../../nbs/results/08_cli.ipynb #462d4065
-_OF = {"kitmus": ("resources", "variants", "entities", "sizes", "jobs", "form"), "identifyme": ("corpus", "of", "names", "split", "set_"), "altentities": ("table", "set_")}
+_OF = {"kitmus": ("resources", "variants", "entities", "sizes", "jobs", "form"),
+       "identifyme": ("corpus", "of", "names", "split", "set_"), "altentities": ("table", "set_")}
 
 def _only(benchmark: str, said: dict):
     "Refuse what another benchmark's building takes."
     if benchmark not in _OF: raise CallError(f"unknown benchmark {benchmark!r}", do=nearest(benchmark, _OF))
     if bad := next((n for b, names in _OF.items() if b != benchmark for n in names if said[n] and n not in _OF[benchmark]), None):
-        raise CallError(f"{benchmark} is built without it", "TABLE" if bad == "table" else f"--{bad.rstrip('_')}", f"it takes {', '.join(f'--{n.rstrip(chr(95))}' for n in _OF[benchmark] if n != 'table')}")
+        raise CallError(f"{benchmark} is built without it", "TABLE" if bad == "table" else f"--{bad.rstrip('_')}",
+                        f"it takes {', '.join(f'--{n.rstrip(chr(95))}' for n in _OF[benchmark] if n != 'table')}")
 
 # %% ../../nbs/results/08_cli.ipynb #4d6de032
 @command(app, "build")
@@ -401,11 +446,14 @@ def build(
     json: bool = False,         # print one JSON object
 ):
     "Make a benchmark: IdentifyMe's questions from documents, KITMUS' files, or AltEntities' questions and annotation pages."
-    said = dict(table=table, corpus=corpus, of=of, names=names, split=split, set_=set_, resources=resources, variants=variants, entities=entities, sizes=sizes, jobs=jobs, form=form)
+    said = dict(table=table, corpus=corpus, of=of, names=names, split=split, set_=set_, resources=resources,
+                variants=variants, entities=entities, sizes=sizes, jobs=jobs, form=form)
     _only(benchmark, said)
-    if benchmark == "identifyme": return _build_identifyme(out, mode, seed, corpus, of, names, split or "test", set_, json)
+    if benchmark == "identifyme":
+        return _build_identifyme(out, mode, seed, corpus, of, names, split or "test", set_, json)
     if benchmark == "altentities": return _build_altentities(table, out, seed, _given(set_), json)
-    _build_kitmus(out, mode, 42 if seed < 0 else seed, resources or "own", variants, entities or "2,3,4", sizes or "2000,400,2000", jobs or 1, form or "files", json)
+    _build_kitmus(out, mode, 42 if seed < 0 else seed, resources or "own", variants, entities or "2,3,4",
+                  sizes or "2000,400,2000", jobs or 1, form or "files", json)
 
 # %% ../../nbs/results/08_cli.ipynb #be5fb9e7
 def _rules(given: dict[str, str], rules: type) -> dict:
@@ -422,10 +470,13 @@ def _built(mode: str, corpus: str, of: str, names: str, rules: dict):
     from refnb.benchmarks.identifyme.building import build_benchmark
     from refnb.benchmarks.identifyme.released import DATASETS, rebuilt
     if names != "authors": return build_benchmark("identifyme", corpus or "sample", mode, names, of, **rules)
-    if corpus not in (known := {v: k for k, v in DATASETS.items()}) or of not in ("", "train"): raise CallError("the authors named the training splits of litbank and fantasycoref", "--names", "say --corpus litbank, and no other split")
+    if corpus not in (known := {v: k for k, v in DATASETS.items()}) or of not in ("", "train"):
+        raise CallError("the authors named the training splits of litbank and fantasycoref", "--names",
+                        "say --corpus litbank, and no other split")
     return rebuilt(mode=mode, corpora=[known[corpus]] if corpus == "litbank" else list(DATASETS), **rules)
 
-def _build_identifyme(out: str, mode: str, seed: int, corpus: str, of: str, names: str, split: str, set_: list[str], json: bool):
+def _build_identifyme(out: str, mode: str, seed: int, corpus: str, of: str, names: str, split: str, set_: list[str],
+                      json: bool):
     "Build, say what became of the documents, and write questions."
     from refnb.benchmarks.identifyme.builder import Rules
     from refnb.core.files import write_jsonl
@@ -433,13 +484,16 @@ def _build_identifyme(out: str, mode: str, seed: int, corpus: str, of: str, name
         b = _built(mode, corpus, of, names, _rules(_given(set_), Rules) | ({"seed": seed} if seed >= 0 else {}))
         questions = b.questions(split, *(["FantasyCoref"] if corpus == "fantasycoref" and names == "authors" else []))
         if out: write_jsonl(out, questions, canary=True)
-    if json: return _json({"questions": len(questions), "file": out, "stories": len(b.pool.stories), "rejected": b.pool.rejected, "pool": b.table().to_dict("records")})
+    if json:
+        return _json({"questions": len(questions), "file": out, "stories": len(b.pool.stories),
+                      "rejected": b.pool.rejected, "pool": b.table().to_dict("records")})
     _table(b.table().to_dict("records"))
     for key, why in b.pool.rejected.items(): _print(f"left out: {key}: {why}")
     _print(f"{len(questions)} questions in {out}" if out else f"{len(questions)} questions; --out FILE writes them")
 
 # %% ../../nbs/results/08_cli.ipynb #38bdbf0b
-def _build_kitmus(out: str, mode: str, seed: int, resources: str, variants: str, entities: str, sizes: str, jobs: int, form: str, json: bool):
+def _build_kitmus(out: str, mode: str, seed: int, resources: str, variants: str, entities: str, sizes: str, jobs: int,
+                  form: str, json: bool):
     "Draw the texts of KITMUS into a new folder."
     from refnb.benchmarks.kitmus.sampler import VARIANTS, Sampler
     from refnb.benchmarks.kitmus.dataset_card import export_dataset
@@ -447,12 +501,14 @@ def _build_kitmus(out: str, mode: str, seed: int, resources: str, variants: str,
     from refnb.benchmarks.kitmus.tasks import the_resources
     if not out: raise CallError("no folder is named", "--out", "say --out kitmus")
     numbers = lambda text, what: [_number(x, what) for x in _names(text)]
-    sampler = Sampler(the_resources(resources), cast(Any, mode), numbers(entities, "--entities"), numbers(sizes, "--sizes"), seed)
+    sampler = Sampler(the_resources(resources), cast(Any, mode), numbers(entities, "--entities"),
+                      numbers(sizes, "--sizes"), seed)
     if form not in ("files", "dataset"): raise CallError(f"unknown form {form!r}", "--form", "say files or dataset")
     with _busy(json, "building") as say:
         if form == "files": folder = build_files(sampler, out, _names(variants) or list(VARIANTS), say, jobs)
         else: folder = export_dataset(sampler, out, variants=_names(variants) or list(VARIANTS))
-    told: dict[str, Any] = {"folder": str(folder), "files": sum(p.is_file() for p in folder.rglob("*")), "bytes": sum(p.stat().st_size for p in folder.rglob("*") if p.is_file())}
+    told: dict[str, Any] = {"folder": str(folder), "files": sum(p.is_file() for p in folder.rglob("*")),
+                            "bytes": sum(p.stat().st_size for p in folder.rglob("*") if p.is_file())}
     if json: return _json(told)
     _print(f"{told['files']} files, {told['bytes']/1e6:.1f} MB, in {folder}")
 
@@ -481,15 +537,22 @@ def _build_altentities(table: str, out: str, seed: int, given: dict[str, str], j
     from refnb.benchmarks.altentities.builder import build_altentities, tfidf_vectors
     from refnb.benchmarks.altentities.entities import read_entities
     from refnb.benchmarks.altentities.annotation_page import write_to_annotate
-    if not table or not out: raise CallError("no table is named" if not table else "no folder is named", "build altentities", "say refnb build altentities ENTITIES.jsonl --out FOLDER")
-    each, send, encoder = _number(given.pop("each", "50"), "--set each"), given.pop("send", ""), given.pop("encoder", "")
+    if not table or not out:
+        raise CallError("no table is named" if not table else "no folder is named", "build altentities",
+                        "say refnb build altentities ENTITIES.jsonl --out FOLDER")
+    each = _number(given.pop("each", "50"), "--set each")
+    send, encoder = given.pop("send", ""), given.pop("encoder", "")
     rules = _alt_rules(given, seed)
     with _busy(json, "building"):
         built = build_altentities(read_entities(table), rules, encoder=_encoder(encoder) if encoder else tfidf_vectors)
         made = write_to_annotate(out, built, each, send)
-    told: dict[str, Any] = {"questions": len(built.drafts), "pages": len(made) - 2, "folder": out, "filters": built.candidates.table(), "pairs": built.table(), "groups": built.groups(), "leaks": built.leaks()}
+    told: dict[str, Any] = {"questions": len(built.drafts), "pages": len(made) - 2, "folder": out,
+                            "filters": built.candidates.table(), "pairs": built.table(), "groups": built.groups(),
+                            "leaks": built.leaks()}
     if json: return _json(told)
-    for rows in ("filters", "pairs", "groups", "leaks"): _table(told[rows]); _print()
+    for rows in ("filters", "pairs", "groups", "leaks"):
+        _table(told[rows])
+        _print()
     _print(f"{told['questions']} questions and {told['pages']} pages in {out}; refnb collect joins what people hand in")
 
 # %% ../../nbs/results/08_cli.ipynb #b4edf0c7
@@ -507,11 +570,15 @@ def collect_(
     from refnb.benchmarks.altentities.annotation_page import collect, write_collected
     joined = collect(files, read_drafts(Path(folder)/"questions.jsonl"), keep, least)
     lost = ", ".join(f"{said} {joined.counts[k]}" for k, said in (REFUSED | FLAGGED).items() if k in joined.counts)
-    if not joined.files: raise DataError(f"none of {len(joined.short)} questions has {least} expressions" + (f"; of those handed in: {lost}" if lost else ""), folder, "collect more files, or say --least 1 or --keep")
+    if not joined.files:
+        raise DataError(f"none of {len(joined.short)} questions has {least} expressions" + (f"; of those handed in: {lost}" if lost else ""), folder, "collect more files, or say --least 1 or --keep")
     made = write_collected(out or Path(folder)/"data", joined)
-    if json: return _json({"files": {str(p): len(qs) for p, qs in zip(made, joined.files.values())}, "expressions": joined.counts, "short": list(joined.short)})
+    if json:
+        return _json({"files": {str(p): len(qs) for p, qs in zip(made, joined.files.values())},
+                      "expressions": joined.counts, "short": list(joined.short)})
     _table(joined.table())
-    for p, qs in zip(made, joined.files.values()): _print(f"{p}: {len(qs)} questions, {sum(len(q.expressions) for q in qs)} expressions")
+    for p, qs in zip(made, joined.files.values()):
+        _print(f"{p}: {len(qs)} questions, {sum(len(q.expressions) for q in qs)} expressions")
     if joined.short: _print(f"{len(joined.short)} questions have fewer than {least} expressions and were left out")
 
 # %% ../../nbs/results/08_cli.ipynb #564cd298
@@ -521,13 +588,28 @@ def _progress(json: bool):
     if not sys.stderr.isatty():
         last = [time.monotonic()]
         def line(n, of):
-            if time.monotonic() - last[0] > 10: last[0] = time.monotonic(); _print(f"{n:,} of {of:,} answered", to=sys.stderr)
+            if time.monotonic() - last[0] > 10:
+                last[0] = time.monotonic()
+                _print(f"{n:,} of {of:,} answered", to=sys.stderr)
         return contextlib.nullcontext(), line
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-    bar = Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=Console(stderr=True), transient=True)
+    bar = Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
+                   console=Console(stderr=True), transient=True)
     task = bar.add_task("answering", total=None)
     return bar, lambda n, of: bar.update(task, completed=n, total=of)
+
+# %% ../../nbs/results/08_cli.ipynb #5b0e7c1d
+def _chosen(set_: list[str], **options: Any) -> dict[str, Any]:
+    "The settings of a system: those of `--set`, and the options that were given."
+    given = {k: v for k, v in options.items() if v not in ("", 0, False, None) or (k == "budget" and v is not None)}
+    return _given(set_) | given
+
+def _show_run(done, came: list[Any], task: str, by: str, mode: str, s, json: bool):
+    "Print what a run has come to; `came` is what asking a server came to, or what this machine spent."
+    paid = {getattr(came[0], "word", "server"): msgspec.structs.asdict(came[0])} if came else {}
+    if not done.sealed: return _unfinished(done, task, paid, mode, s, json)
+    (_sealed_clusters if _is_clusters(done) else _sealed)(done, paid, by, mode, s, json)
 
 # %% ../../nbs/results/08_cli.ipynb #b5c6b5b0
 @command(app, "run")
@@ -556,24 +638,23 @@ def run_(
     "Evaluate a system on a task; interrupted runs resume."
     from refnb.models.running import run
     s = load_settings()
-    asked = {"form": form, "order": "" if order == "given" else order, "concurrency": concurrency, "budget": budget, "batches": batch, "given": "gold" if gold_mentions else "", "policy": policy}
-    settings = _given(set_) | {k: v for k, v in asked.items() if v not in ("", 0, False, None) or (k == "budget" and v is not None)}
-    if task == "all" and (by or ray or batch or dry_run): raise CallError("the boards are asked without these options", "all", "leave out --by, --ray, --batch and --dry-run, or name a task")
-    if task == "all": return _run_all(system, limit, s, sample, json, **settings)
+    settings = _chosen(set_, form=form, order="" if order == "given" else order, concurrency=concurrency, budget=budget,
+                       batches=batch, given="gold" if gold_mentions else "", policy=policy)
+    if task == "all": return _run_all(system, limit, s, sample, json, bool(by or ray or batch or dry_run), **settings)
     if dry_run: return _dry_run(task, system, limit, settings, s, json)
     if by: _check_fields(task, _names(by), s)
     (bar, moved), came = _progress(json), cast(list[Any], [])
-    if ray: done = _run_sharded(task, system, ray, shards, gpus, s, bar, moved, limit or budget is not None or concurrency or batch or tolerate, settings)
+    other = limit or budget is not None or concurrency or batch or tolerate
+    if ray: done = _run_sharded(task, system, ray, shards, gpus, s, bar, moved, other, settings)
     else:
         with bar: done = run(task, system, limit, s, moved, came.append, tolerate, **settings)
-    paid = {getattr(came[0], "word", "server"): msgspec.structs.asdict(came[0])} if came else {}  # what asking a server came to, or this machine spent
-    if not done.sealed: return _unfinished(done, task, paid, mode, s, json)
-    (_sealed_clusters if _is_clusters(done) else _sealed)(done, paid, by, mode, s, json)
+    _show_run(done, came, task, by, mode, s, json)
 
 # %% ../../nbs/results/08_cli.ipynb #4643cb7e
 def _about(done) -> dict[str, Any]:
     "What a run is, as JSON; `part` is the task's name in 0.1."
-    return {"task": done.info.task, "part": done.info.task, "system": done.info.system, "run": str(done.folder), "sealed": done.sealed, "failed": done.failures() if done.sealed else 0}
+    return {"task": done.info.task, "part": done.info.task, "system": done.info.system, "run": str(done.folder),
+            "sealed": done.sealed, "failed": done.failures() if done.sealed else 0}
 
 def _is_clusters(done) -> bool:
     from refnb.core.runs import ClusterAnswer
@@ -588,10 +669,12 @@ def _sealed(done, paid: dict, by: str, mode: str, s, json: bool):
     groups = {g: _group(r) for t in tables for g, r in t.df.iterrows()}
     if json: return _json(_about(done) | {"unit": "fraction", "mode": mode, "groups": groups} | paid)
     _print(f"{done.info.system} on {done.info.task}: run complete: {done.folder}")
-    if failed := done.failures(): _print(f"{failed} questions failed and count as wrong; the same command without --tolerate asks them again")
+    if failed := done.failures():
+        _print(f"{failed} questions failed and count as wrong; the same command without --tolerate asks them again")
     _say_paid(paid)
     _groups(groups)
 
+# %% ../../nbs/results/08_cli.ipynb #4472d46e
 def _sealed_clusters(done, paid: dict, by: str, mode: str, s, json: bool):
     "Report a complete run of documents: scores in percent for each setting."
     from refnb.core.runs import run_hash
@@ -601,7 +684,8 @@ def _sealed_clusters(done, paid: dict, by: str, mode: str, s, json: bool):
     counts = summary.counts if summary else {}
     settings = list(dict.fromkeys(x for c in counts.values() for x in c))
     scores = {x: _coref_json(pooled(counts, x)) for x in settings}
-    told = _about(done) | {"unit": "percent", "documents": len(done.answers()), "scored": list(counts), "scores": scores}
+    told = _about(done) | {"unit": "percent", "documents": len(done.answers()), "scored": list(counts),
+                           "scores": scores}
     if json: return _json(told | (scores["full"] if list(scores) == ["full"] else {}) | paid)
     _print(f"{done.info.system} on {done.info.task}: run complete: {done.folder}")
     _print(f"{told['documents']} documents, {len(counts)} with gold clusters here" + ("" if counts else ": nothing to score against"))
@@ -610,9 +694,12 @@ def _sealed_clusters(done, paid: dict, by: str, mode: str, s, json: bool):
     _table([{"F1 (%)": x} | shown(m) for x, m in scores.items()])
 
 # %% ../../nbs/results/08_cli.ipynb #435c3312
-def _run_all(system: str, n: int, s, sample: bool, json: bool, **settings):
+def _run_all(system: str, n: int, s, sample: bool, json: bool, other: bool, **settings):
     "The four boards, and a card of the system."
     from refnb.results.pages.system_card import run_all
+    if other:
+        raise CallError("the boards are asked without these options", "all",
+                        "leave out --by, --ray, --batch and --dry-run, or name a task")
     bar, moved = _progress(json)
     with bar: card = run_all(system, n, s, sample, settings.pop("budget", None), _say(json), moved, **settings)
     where = Path(s.reports)/("sample" if sample else "")/"systems"/f"{safe_path(card.system)}.md"
@@ -629,13 +716,15 @@ def _run_sharded(task: str, system: str, address: str, shards: int, gpus: float,
 def _converted(said: str, kind):
     "A text as a value of a kind; commas separate the values of a list."
     from typing import get_origin
-    return msgspec.convert([x.strip() for x in said.split(",") if x] if get_origin(kind) is tuple else said, kind, strict=False)
+    return msgspec.convert([x.strip() for x in said.split(",") if x] if get_origin(kind) is tuple else said, kind,
+                           strict=False)
 
 def _dry_run(task: str, system: str, limit: int, settings: dict, s, json: bool):
     "Show what asking would send and cost."
     from refnb.models.running import planned
     plan = planned(task, system, limit, s, **settings)
-    told = {"prompt": plan.prompt, "form": plan.form, "questions": plan.items, "tokens_in": plan.tokens_in, "tokens_out": plan.tokens_out, "usd": plan.usd, "usd_likely": plan.usd_likely, "too_long": plan.too_long}
+    told = {"prompt": plan.prompt, "form": plan.form, "questions": plan.items, "tokens_in": plan.tokens_in,
+            "tokens_out": plan.tokens_out, "usd": plan.usd, "usd_likely": plan.usd_likely, "too_long": plan.too_long}
     if json: return _json(told)
     if prompt := str(told.pop("prompt")): _print(*prompt.split("\n"), "")
     def price(usd: float|None) -> str: return "unknown" if usd is None else f"{usd:.4g}"
@@ -649,7 +738,8 @@ def _check_fields(task: str, by: list[str], s):
     t = as_task(task, s)
     if t.shape != "choice" or not t.here: return
     known = {"doc_key", "options", "reason"}.union(*(q.meta for q in t.questions))
-    if strange := next((f for f in by if f not in known), ""): raise CallError(f"unknown field {strange!r}", "--by", nearest(strange, known))
+    if strange := next((f for f in by if f not in known), ""):
+        raise CallError(f"unknown field {strange!r}", "--by", nearest(strange, known))
 
 def _unfinished(done, task: str, paid: dict, mode: str, s, json: bool):
     "Report a run that goes on later: how much is answered, and its score so far."
@@ -676,26 +766,30 @@ def _say_paid(paid: dict):
     if p := paid.get("spent"): _print(f"{p['cpu_seconds']:,.1f} CPU seconds, {p['peak_mb']:,.0f} MB at most")
     if not (p := paid.get("server")): return
     usd = "at an unknown price" if p["usd"] is None else f"for {p['usd']:.4g} USD" + (f" (at most {p['usd_at_most']:.4g}, if {p['lost']} lost requests were billed)" if p["lost"] else "")
-    _print(f"{p['asked']:,} new replies {usd}, {p['served']:,} from cache; {p['tokens_in']:,} tokens read, {p['tokens_out']:,} written" + (f"; versions: {', '.join(p['models'])}" if p["models"] else ""))
+    _print(f"{p['asked']:,} new replies {usd}, {p['served']:,} from cache; {p['tokens_in']:,} tokens read, "
+           f"{p['tokens_out']:,} written" + (f"; versions: {', '.join(p['models'])}" if p["models"] else ""))
 
 def _groups(groups: dict[str, dict], metrics: dict[str, dict[str, float|None]] = {}):
     "Scores by group, as a table in percent; metrics of yours as they are."
     shown = lambda v: "" if v is None else f"{100*v:.1f}"
-    def further(g: str) -> dict[str, str]: return {m: "" if (v := values[g]) is None else f"{v:.6g}" for m, values in metrics.items()}
+    def further(g: str) -> dict[str, str]:
+        return {m: "" if (v := values[g]) is None else f"{v:.6g}" for m, values in metrics.items()}
     _table([{"group": g, "accuracy (%)": shown(r["accuracy"]), "low": shown(r["low"]), "high": shown(r["high"]), **{k: r[k] for k in ("n", "documents", "missing", "without_choice")}, **further(g)} for g, r in groups.items()])
 
 # %% ../../nbs/results/08_cli.ipynb #7297be3d
 def _train_coref(system: str, what: str, fold: str, out: str, ray: str, changed: dict, json: bool):
     "Train a coreference system, on one fold or on all, and say what it came to."
     from refnb.models.coreference.systems import train
-    if fold != "all" and not (fold.isdecimal() and len(fold) == 1): raise CallError(f"{fold!r} is no fold", "--fold", "say 0 to 9, or all")
+    if fold != "all" and not (fold.isdecimal() and len(fold) == 1):
+        raise CallError(f"{fold!r} is no fold", "--fold", "say 0 to 9, or all")
     if fold != "all" and ray: raise CallError("one fold is trained here", "--ray", "say --fold all, or leave it out")
     of = {"fold": "all", "ray": ray} if fold == "all" else {"fold": int(fold)}
     done = train(system, what, out=out, say=_say(json), **of, **changed)
     if json: return _json({"folds": [_as_trained(x) for x in done]} if fold == "all" else _as_trained(done))
     for x in done if fold == "all" else [done]:
         held = "" if x.seal.held_out is None else f"; on the development documents {100*x.seal.held_out:.1f} %"
-        _print(f"{system}, trained on {x.seal.told}: {x.folder}{held}; {x.cpu_seconds:,.0f} CPU seconds, {x.peak_mb:,.0f} MB")
+        _print(f"{system}, trained on {x.seal.told}: {x.folder}{held}; {x.cpu_seconds:,.0f} CPU seconds, "
+               f"{x.peak_mb:,.0f} MB")
 
 def _as_trained(x: Any) -> dict[str, Any]:
     "What training a coreference system came to, as JSON has it."
@@ -734,11 +828,13 @@ def train_(
     from refnb.models.coreference.recipes import coref_systems
     given = ({"epochs": epochs} if epochs else {}) | ({} if seed is None else {"seed": seed})
     if system in coref_systems(): return _train_coref(system, task, fold, out, ray, {**_given(set_), **given}, json)
-    if out or ray or fold != "0": raise CallError(f"{system} is no coreference system", "--out, --ray and --fold", "leave them out")
+    if out or ray or fold != "0":
+        raise CallError(f"{system} is no coreference system", "--out, --ray and --fold", "leave them out")
     changed = _training_settings(set_) | given
     done = train_system(system, task, folds, grid, limit, load_settings(), _say(json), **changed)
     if json: return _json({"folder": str(done.folder), "unit": "fraction"} | msgspec.to_builtins(done.seal))
-    held = "" if done.seal.held_out is None else f"; accuracy on {done.seal.held_out_on}: {100*done.seal.held_out:.1f} %"
+    held = ("" if done.seal.held_out is None
+            else f"; accuracy on {done.seal.held_out_on}: {100*done.seal.held_out:.1f} %")
     _print(f"{system}, {done.seal.told}: sealed in {done.folder}{held}")
 
 # %% ../../nbs/results/08_cli.ipynb #0ab946ca
@@ -762,13 +858,18 @@ def annotate_(
     if not out: raise CallError("no folder for the files", "annotate", "name one with --out DIR")
     if not characters and not read.document.names: return _propose(read.document, Path(out), system, s, json)
     who = named_characters(characters, s) if characters else list(read.document.names)
-    done = annotate(read, who, out, s, _say(json), linker=linker, filter=filter, group=group, window=window, seeding=seeding, system=system)
+    done = annotate(read, who, out, s, _say(json), linker=linker, filter=filter, group=group, window=window,
+                    seeding=seeding, system=system)
     known = sum(1 for c in done.document.clusters if c)
-    told = {"folder": out, "characters": len(who), "found": known, "mentions": sum(map(len, done.document.clusters)), "unit": "percent"}
-    stages = {name: {"counts": x.counts} | ({"scores": done.scores[name]} if name in done.scores else {}) for name, x in done.stages.items()}
+    told = {"folder": out, "characters": len(who), "found": known, "mentions": sum(map(len, done.document.clusters)),
+            "unit": "percent"}
+    stages = {name: {"counts": x.counts} | ({"scores": done.scores[name]} if name in done.scores else {})
+              for name, x in done.stages.items()}
     if json: return _json(told | {"stages": stages})
-    if done.scores: _table([{"F1 (%)": name} | {m: f"{v:.2f}" for m, v in scores.items()} for name, scores in done.scores.items()])
-    _print(f"{told['mentions']:,} mentions of {known} characters: {Path(out)/'annotation.jsonl'}; look at it with refnb view {Path(out)/'annotation.jsonl'}")
+    if done.scores:
+        _table([{"F1 (%)": name} | {m: f"{v:.2f}" for m, v in scores.items()} for name, scores in done.scores.items()])
+    _print(f"{told['mentions']:,} mentions of {known} characters: {Path(out)/'annotation.jsonl'}; look at it with "
+           f"refnb view {Path(out)/'annotation.jsonl'}")
 
 # %% ../../nbs/results/08_cli.ipynb #8916ae84
 def _a_book(name: str):
@@ -787,7 +888,8 @@ def _propose(document, out: Path, system: str, s, json: bool):
     found = propose_characters(document, 40, system, s)
     make_folder(out)
     path = write_atomic(out/"proposed.yaml", found.yaml)
-    if json: return _json({"proposed": str(path), "characters": [{"name": c.name, "variants": c.variants, "mentions": n} for c, n in zip(found.characters, found.mentions)]})
+    if json:
+        return _json({"proposed": str(path), "characters": [{"name": c.name, "variants": c.variants, "mentions": n} for c, n in zip(found.characters, found.mentions)]})
     _print(found.yaml.rstrip(), f"edit {path}, then annotate with --characters {path}")
 
 # %% ../../nbs/results/08_cli.ipynb #c0ffee01
@@ -860,10 +962,12 @@ def export_(
 ):
     "Export a task to another evaluation tool. The folder holds the questions' text: keep it to yourself."
     from refnb.models.language.other_harnesses import TOOLS
-    if to not in TOOLS: raise CallError(f"unknown tool {to!r}" if to else "no tool is named", "--to", f"say {' or '.join(TOOLS)}")
+    if to not in TOOLS:
+        raise CallError(f"unknown tool {to!r}" if to else "no tool is named", "--to", f"say {' or '.join(TOOLS)}")
     if not out: raise CallError("no folder is named", "--out", "say --out FOLDER")
     changed = _given(set_)
-    with _busy(json, "writing the folder"): folder = TOOLS[to](task, out, system, form, cast(Any, order), limit, **cast(dict[str, Any], changed))
+    with _busy(json, "writing the folder"):
+        folder = TOOLS[to](task, out, system, form, cast(Any, order), limit, **cast(dict[str, Any], changed))
     told = {"folder": str(folder), "to": to, "questions": len((folder/"questions.jsonl").read_bytes().splitlines())}
     if json: return _json(told)
     _print(f"{told['questions']:,} questions in {folder}; its README.md says how to run them")
@@ -900,7 +1004,9 @@ def compare_(
     s = load_settings()
     c = compare(_outcomes(first, gold, s), _outcomes(second, gold, s), cast(Any, mode), seed=seed)
     d, m = c.difference, c.mcnemar
-    if json: return _json({"unit": "fraction", "mode": mode, "first": first, "second": second, "difference": d._asdict(), "mcnemar": m and m._asdict(), "only_first": c.only_a, "only_second": c.only_b})
+    if json:
+        return _json({"unit": "fraction", "mode": mode, "first": first, "second": second, "difference": d._asdict(),
+                      "mcnemar": m and m._asdict(), "only_first": c.only_a, "only_second": c.only_b})
     shown = lambda v: "" if v is None else f"{100*v:+.1f}"
     _table([{"difference (points)": shown(d.value), "low": shown(d.low), "high": shown(d.high), "p (permutation)": "" if d.p is None else f"{d.p:.4f}", "p (McNemar)": "" if m is None else f"{m.p:.4f}",
              "only first right": "" if m is None else m.only_a, "only second right": "" if m is None else m.only_b, "questions": d.n, "documents": d.clusters}])
@@ -925,10 +1031,13 @@ def reproduce_(
 ):
     "Regenerate tables, put them into reports/, and print the board."
     from refnb.results.reproduce import reproduce
-    with _busy(json, "at work on the tables") as say: done = reproduce(tables, jobs, ray, sample, _given(set_), out, force, text=True, say=say)
+    with _busy(json, "at work on the tables") as say:
+        done = reproduce(tables, jobs, ray, sample, _given(set_), out, force, text=True, say=say)
     if json: _json({"steps": [x._asdict() for x in done.steps], "summary": done.board.summary(), "hints": done.hints})
     else: _report(done, _say(json))
-    if done.failed: raise DataError(f"{len(done.failed)} of {len(done.steps)} tables failed, the first is {done.failed[0].name}: {done.failed[0].said}")
+    if done.failed:
+        raise DataError(f"{len(done.failed)} of {len(done.steps)} tables failed, the first is {done.failed[0].name}: "
+                        f"{done.failed[0].said}")
 
 def _report(done, say):
     "The end of a batch, for people."
@@ -959,7 +1068,8 @@ def _usage(said: str) -> str:
     "typer's message about a wrong call, with the nearest command or a way to the help."
     said = re.sub(r"[.:;] \(?(?:Did you mean|did you mean) '?([\w-]+)'?\??\)?$", r"; did you mean \1?", said).rstrip(".")
     if "did you mean" in said: return said
-    if m := re.match(r"No such command '(.*)'", said): return f"{said}; {nearest(m[1], [*(c.name or '' for c in app.registered_commands), 'score'])}"
+    if m := re.match(r"No such command '(.*)'", said):
+        return f"{said}; {nearest(m[1], [*(c.name or '' for c in app.registered_commands), 'score'])}"
     return f"{said}; see refnb --help"
 
 def _fault(e: BaseException) -> tuple[str, int]:

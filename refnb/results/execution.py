@@ -27,11 +27,16 @@ from .kernels import kernel_managers
 def read_notebook(path: str|Path) -> dict:
     "Read the JSON of an .ipynb file, a notebook of format 4, or raise an error that says why it is none."
     text = read_bytes(path).decode("utf-8", "replace")
-    if re.search(r"^(<<<<<<<|>>>>>>>) ", text, re.M): raise FormatError("holds merge markers", str(path), "resolve the merge")
+    if re.search(r"^(<<<<<<<|>>>>>>>) ", text, re.M):
+        raise FormatError("holds merge markers", str(path), "resolve the merge")
     try: nb = msgspec.json.decode(text, type=dict)
-    except (msgspec.MsgspecError, RecursionError) as e: raise FormatError(f"is not a notebook: {e}", str(path)) from None
-    if nb.get("nbformat") != 4 or not isinstance(nb.get("cells"), list): raise FormatError(f"has notebook format {nb.get('nbformat')}, not 4", str(path), "open it in JupyterLab and save it")
-    if not all(isinstance(c, dict) and isinstance(c.get("source"), (str, list)) and isinstance(c.get("metadata", {}), dict) and "cell_type" in c for c in nb["cells"]): raise FormatError("is not a notebook: a cell has no type or no source", str(path))
+    except (msgspec.MsgspecError, RecursionError) as e:
+        raise FormatError(f"is not a notebook: {e}", str(path)) from None
+    if nb.get("nbformat") != 4 or not isinstance(nb.get("cells"), list):
+        raise FormatError(f"has notebook format {nb.get('nbformat')}, not 4", str(path),
+                          "open it in JupyterLab and save it")
+    if not all(isinstance(c, dict) and isinstance(c.get("source"), (str, list)) and isinstance(c.get("metadata", {}), dict) and "cell_type" in c for c in nb["cells"]):
+        raise FormatError("is not a notebook: a cell has no type or no source", str(path))
     return nb
 
 def source(cell: dict) -> str: return cell["source"] if isinstance(cell["source"], str) else "".join(cell["source"])
@@ -48,21 +53,26 @@ class Parameter(NamedTuple):
 
 def _parameter(node: ast.stmt, line: str, where: str) -> tuple[str, Parameter]:
     "One statement of the cell."
-    if not (isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value): raise FormatError(f"not `name: type = literal`: {line.strip()}", where)
+    if not (isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value):
+        raise FormatError(f"not `name: type = literal`: {line.strip()}", where)
     name, kind = node.target.id, ast.unparse(node.annotation)
     if kind not in KINDS: raise FormatError(f"unknown type {kind!r}", f"{where}, {name}", nearest(kind, KINDS))
     try: value = ast.literal_eval(node.value)
     except ValueError: raise FormatError("the default is not a literal", f"{where}, {name}") from None
-    if type(value) is not KINDS[kind]: raise FormatError(f"the default {value!r} is not of type {kind}", f"{where}, {name}")
+    if type(value) is not KINDS[kind]:
+        raise FormatError(f"the default {value!r} is not of type {kind}", f"{where}, {name}")
     return name, Parameter(kind, value, line.rpartition("#")[2].strip() if "#" in line else "")
 
 def parameters_of(nb: dict, where: str = "notebook") -> dict[str, Parameter]:
     "Read the parameters that a notebook declares, by name; `where` is named in errors."
     cells = [c for c in nb["cells"] if _tagged(c, "parameters")]
-    if len(cells) != 1: raise FormatError(f"{len(cells)} cells are tagged `parameters`, there must be one", where, "tag the cell with the parameters, and only it")
+    if len(cells) != 1:
+        raise FormatError(f"{len(cells)} cells are tagged `parameters`, there must be one", where,
+                          "tag the cell with the parameters, and only it")
     text = source(cells[0])
     try: tree = ast.parse(text)
-    except (SyntaxError, ValueError, MemoryError, RecursionError) as e: raise FormatError(f"the parameters cell is not Python: {getattr(e, 'msg', e)}", where) from None
+    except (SyntaxError, ValueError, MemoryError, RecursionError) as e:
+        raise FormatError(f"the parameters cell is not Python: {getattr(e, 'msg', e)}", where) from None
     return dict(_parameter(n, text.splitlines()[(n.end_lineno or 1) - 1], where) for n in tree.body)
 
 # %% ../../nbs/results/06_execution.ipynb #746a1251
@@ -74,7 +84,9 @@ def _typed(text: str, kind: str, where: str) -> Any:
         if kind == "float": return float(text)
         value = ast.literal_eval(text)
     except (KeyError, ValueError, SyntaxError, MemoryError, RecursionError): value = None
-    if type(value) is not KINDS[kind]: raise CallError(f"{text!r} is not of type {kind}", where, {"list": """write it as ["a", "b"]""", "bool": "write true or false"}.get(kind, ""))
+    if type(value) is not KINDS[kind]:
+        raise CallError(f"{text!r} is not of type {kind}", where,
+                        {"list": """write it as ["a", "b"]""", "bool": "write true or false"}.get(kind, ""))
     return value
 
 def bind(declared: dict[str, Parameter], given: dict[str, Any], where: str = "notebook",
@@ -83,14 +95,17 @@ def bind(declared: dict[str, Parameter], given: dict[str, Any], where: str = "no
     `where` is named. `text` says that the given values are text, as from the command line."""
     for k, v in given.items():
         if k not in declared: raise CallError(f"unknown parameter {k!r}", where, nearest(k, declared))
-        if not text and type(v) is not KINDS[declared[k].kind]: raise CallError(f"{v!r} is not of type {declared[k].kind}", f"{where}, {k}")
-    return {k: (_typed(given[k], p.kind, f"{where}, {k}") if text else given[k]) if k in given else p.default for k, p in declared.items()}
+        if not text and type(v) is not KINDS[declared[k].kind]:
+            raise CallError(f"{v!r} is not of type {declared[k].kind}", f"{where}, {k}")
+    return {k: (_typed(given[k], p.kind, f"{where}, {k}") if text else given[k]) if k in given else p.default
+            for k, p in declared.items()}
 
 # %% ../../nbs/results/06_execution.ipynb #e6f27233
 def _files_hash(root: Path, pattern: str) -> str:
     "A hash over names and contents of files."
     h = hashlib.sha256()
-    for name in sorted(_names_below(root, pattern.removeprefix("*"))): h.update(f"{'/'.join(name)} {_file_hash(os.path.join(root, *name))}\n".encode())
+    for name in sorted(_names_below(root, pattern.removeprefix("*"))):
+        h.update(f"{'/'.join(name)} {_file_hash(os.path.join(root, *name))}\n".encode())
     return h.hexdigest()
 
 def _names_below(root: Path, end: str) -> Iterator[tuple[str, ...]]:
@@ -118,7 +133,8 @@ def _inputs(name: str, s: Settings) -> dict[str, str]:
     t = printed(name)
     hub = {n: hub_path(n, s) for n in t.inputs if n in hub_files()}
     yours = {"printed values": sha256(msgspec.json.encode(t, order="sorted"))} if name.startswith(f"{YOURS}/") else {}
-    return data_ids([n for n in [*t.inputs, *t.more] if n not in hub], s) | {n: sha256(p.read_bytes()) if p else "absent" for n, p in hub.items()} | yours
+    return (data_ids([n for n in [*t.inputs, *t.more] if n not in hub], s)
+            | {n: sha256(p.read_bytes()) if p else "absent" for n, p in hub.items()} | yours)
 
 def result_hash(name: str, parameters: dict, s: Settings, code: str = "") -> str:
     """Hash all that a table, paper/table with all its parameters, depends on, here and now: 64 hex digits. `code` is
@@ -126,8 +142,10 @@ def result_hash(name: str, parameters: dict, s: Settings, code: str = "") -> str
     path = notebook_of(name)
     if path is None: raise DataError("has no notebook", name)
     nb = read_notebook(path)
-    benchmark = str(parameters.get("task", parameters.get("part", ""))).split("/")[0]  # a table of books needs two tasks of one benchmark
-    told = {"cells": [[c["cell_type"], source(c)] for c in nb["cells"]], "parameters": parameters, "code": code or code_hash(), "inputs": _inputs(name, s),
+    # a table of books needs two tasks of one benchmark
+    benchmark = str(parameters.get("task", parameters.get("part", ""))).split("/")[0]
+    told = {"cells": [[c["cell_type"], source(c)] for c in nb["cells"]], "parameters": parameters,
+            "code": code or code_hash(), "inputs": _inputs(name, s),
             "runs": [_files_hash(root/"runs"/benchmark, "*.json") for root in (Path(s.reports), packaged("reports"))]}
     return sha256(msgspec.json.encode(told, order="sorted"))
 
@@ -152,8 +170,10 @@ def _papermill(nb: Path, out: Path, parameters: dict, timeout: int, kernels: str
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         plain = lambda p: str(p).replace("{", "{{").replace("}", "}}")  # Papermill formats paths
-        execute_notebook(plain(nb), plain(out), parameters, kernel_name="python3", progress_bar=False, log_output=False, execution_timeout=timeout, start_timeout=max(60, timeout), shutdown_kernel="immediate",
-                         autosave_cell_every=0, extra_arguments=["--log-level=ERROR", "--IPKernelApp.exec_lines=del exit, quit"],
+        execute_notebook(plain(nb), plain(out), parameters, kernel_name="python3", progress_bar=False, log_output=False,
+                         execution_timeout=timeout, start_timeout=max(60, timeout), shutdown_kernel="immediate",
+                         autosave_cell_every=0,
+                         extra_arguments=["--log-level=ERROR", "--IPKernelApp.exec_lines=del exit, quit"],
                          kernel_manager_class=kernel_managers(kernels, out.parent))
 
 # %% ../../nbs/results/06_execution.ipynb #d1d98aa9
@@ -161,11 +181,13 @@ def _ended(c: dict) -> bool:
     "Whether a code cell ran to its end: it has a number, the kernel replied, and no error came out."
     if _tagged(c, "skip-execution") or not source(c).strip(): return True
     replied = "shell.execute_reply" in c.get("metadata", {}).get("execution", {})
-    return c.get("execution_count") is not None and replied and not any(o.get("output_type") == "error" for o in c.get("outputs", []))
+    return (c.get("execution_count") is not None and replied
+            and not any(o.get("output_type") == "error" for o in c.get("outputs", [])))
 
 def _where(nb: dict) -> str:
     "The first code cell that did not run to its end: its number in the notebook, and its first line."
-    own = [c for c in nb["cells"] if not _tagged(c, "injected-parameters") and not _tagged(c, "papermill-error-cell-tag")]
+    own = [c
+           for c in nb["cells"] if not _tagged(c, "injected-parameters") and not _tagged(c, "papermill-error-cell-tag")]
     for i, c in enumerate(own):
         if c["cell_type"] == "code" and not _ended(c):
             lines = [l.strip() for l in source(c).splitlines() if l.strip() and not l.startswith("#")]
@@ -175,7 +197,8 @@ def _where(nb: dict) -> str:
 def _what(e: BaseException) -> str:
     "What an exception of Papermill or its client means, in one line."
     kind = type(e).__name__
-    if kind == "PapermillExecutionError": return f"{getattr(e, 'ename', kind)}: {' '.join(str(getattr(e, 'evalue', '')).split())}"[:400]
+    if kind == "PapermillExecutionError":
+        return f"{getattr(e, 'ename', kind)}: {' '.join(str(getattr(e, 'evalue', '')).split())}"[:400]
     if kind == "DeadKernelError": return "the kernel was killed"
     if kind == "CellTimeoutError": return "hung until its time was up"
     if isinstance(e, OSError) and e.strerror: return e.strerror.lower()
@@ -189,8 +212,10 @@ def _fault(nb: dict, files: dict[str, bytes], name: str, parameters: dict) -> st
     if written is None: return "wrote no report"
     try: told = as_provenance(written, f"{name}.json")
     except FormatError as e: return f"its report is not one: {e.what}"
-    if told["table"] != name or f"{name.rpartition('/')[2]}.csv" not in told["files"]: return "its report is not this table's"
-    if told["parameters"] != {k: v for k, v in parameters.items() if k != "out"}: return "its report was made with other parameters"
+    if told["table"] != name or f"{name.rpartition('/')[2]}.csv" not in told["files"]:
+        return "its report is not this table's"
+    if told["parameters"] != {k: v for k, v in parameters.items() if k != "out"}:
+        return "its report was made with other parameters"
     folder = name.rpartition("/")[0]
     for file, sha in told["files"].items():
         if sha256(files.get(f"{folder}/{file}", b"")) != sha: return f"{file} is not what its report vouches for"
@@ -216,8 +241,10 @@ def execute(name: str, nb: bytes, parameters: dict, timeout: int, folder: str|Pa
         try: _papermill(tmp/"in.ipynb", tmp/"run.ipynb", parameters, timeout, kernels)
         except Exception as e: fault = _what(e)
         done = _load(tmp/"run.ipynb")
-        files = {p.relative_to(tmp/"out").as_posix(): p.read_bytes() for p in sorted((tmp/"out").rglob("*")) if p.is_file()}
-        fault = f"{_where(done) or 'before the first cell'}: {fault}" if fault else _fault(done, files, name, parameters)
+        files = {p.relative_to(tmp/"out").as_posix(): p.read_bytes()
+                 for p in sorted((tmp/"out").rglob("*")) if p.is_file()}
+        fault = (f"{_where(done) or 'before the first cell'}: {fault}" if fault
+                 else _fault(done, files, name, parameters))
         run = tmp/"run.ipynb"
         return Executed(files, run.read_bytes() if run.exists() else b"", time.monotonic() - start, fault)
 
@@ -232,15 +259,18 @@ def verdict(name: str, files: dict[str, bytes], reports: str|Path) -> str:
     old, csv = read_provenance(name, reports), f"{name}.csv"
     if not old or stale(old, reports): return "changed" if old else "new"
     new, before = msgspec.json.decode(files[f"{name}.json"], type=dict), (Path(reports)/csv).read_bytes()
-    if before == files[csv] and all(old[k] == new[k] for k in ("inputs", "runs", "parameters")): return "same" if _whole(old, reports) and not _redrawn(old, new) else "changed"
-    more = old["inputs"].items() < new["inputs"].items()  # more files are here, but something else that gave numbers is not
+    if before == files[csv] and all(old[k] == new[k] for k in ("inputs", "runs", "parameters")):
+        return "same" if _whole(old, reports) and not _redrawn(old, new) else "changed"
+    # more files are here, but something else that gave numbers is not
+    more = old["inputs"].items() < new["inputs"].items()
     return "kept" if _numbers(before) - _numbers(files[csv]) and not more else "changed"
 
 def _redrawn(old: dict, new: dict) -> bool:
     "Whether a text or a picture is another one though the same versions made it: then the notebook wants it so."
     return old.get("versions") == new.get("versions") and old["files"] != new["files"]
 
-def _whole(told: dict, reports: str|Path) -> bool: return all(((Path(reports)/told["table"]).parent/f).exists() for f in told["files"])
+def _whole(told: dict, reports: str|Path) -> bool:
+    return all(((Path(reports)/told["table"]).parent/f).exists() for f in told["files"])
 
 # %% ../../nbs/results/06_execution.ipynb #18390f75
 READY = ".ready"
@@ -263,5 +293,7 @@ def put(name: str, files: dict[str, bytes], reports: str|Path):
         for f, data in files.items(): write_atomic(aside/f, data)
         write_atomic(aside/READY, b"")
         move(aside, reports)
-    except OSError as e: raise DataError(f"cannot write: {(e.strerror or str(e)).lower()}", str(reports), "choose another folder with --out") from None
+    except OSError as e:
+        raise DataError(f"cannot write: {(e.strerror or str(e)).lower()}", str(reports),
+                        "choose another folder with --out") from None
     finally: shutil.rmtree(aside, ignore_errors=True)

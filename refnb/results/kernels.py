@@ -33,7 +33,8 @@ def _launcher(address: str, command: list[str]) -> list[str]:
 _WARM = ("pandas", "matplotlib.pyplot", "ipykernel.kernelapp", "scipy.stats",
          "refnb.results.tables", "refnb.results.scores", "refnb.results.plots")
 _NO_WATCH = {"JPY_PARENT_PID": "1"}  # ipykernel's word for a parent that never ends
-_AS_IN_A_KERNEL = _NO_WATCH | {"MPLBACKEND": "module://matplotlib_inline.backend_inline"}  # matplotlib reads it when it is imported
+# matplotlib reads it when it is imported
+_AS_IN_A_KERNEL = _NO_WATCH | {"MPLBACKEND": "module://matplotlib_inline.backend_inline"}
 
 def _end_with(line: socket.socket):
     "End this process when the other end of the line is closed."
@@ -87,7 +88,8 @@ def fork_server() -> Iterator[str]:
         door.bind(address)
         door.listen(64)  # a kernel that is asked for now waits until the imports are done
         command = [sys.executable, "-P", "-c", f"from refnb.results.kernels import serve; serve({door.fileno()})"]
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=[door.fileno()], start_new_session=True, env=os.environ | _AS_IN_A_KERNEL)
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=[door.fileno()], start_new_session=True,
+                                   env=os.environ | _AS_IN_A_KERNEL)
         door.close()
         try: yield address
         finally:
@@ -104,7 +106,8 @@ def kernel_managers(address: str, folder: str|Path) -> type:
         def __init__(self, *args, **kwargs):
             super().__init__(*args, **kwargs)
             self.connection_file = str(Path(folder).absolute()/f"kernel-{os.urandom(4).hex()}.json")
-            if sys.platform != "win32" and len(self.connection_file) < 90: self.transport = "ipc"  # another process may take a port before the kernel does
+            if sys.platform != "win32" and len(self.connection_file) < 90:
+                self.transport = "ipc"  # another process may take a port before the kernel does
         def format_kernel_cmd(self, extra_arguments=None):
             command = super().format_kernel_cmd(extra_arguments)
             return _launcher(address, command) if address else command

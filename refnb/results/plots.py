@@ -23,12 +23,15 @@ INK, GREY, _BAND, RED = "#1b1b1b", "#8a8a8a", "#f4f4f4", "#b00020"
 COLORS = ("#0173b2", "#de8f05", "#029e73", "#cc78bc", "#56b4e9", "#ca9161", "#949494", "#ece133")
 _SHAPES = ("o", "s", "^", "D", "v", "P", "X", "<")
 _HATCHES = ("", "////", "...", "xx")
-_STYLE = {"text.parse_math": False, "font.sans-serif": ["DejaVu Sans"], "font.size": 9, "figure.titlesize": 11, "axes.titlesize": 10, "axes.titlelocation": "left", "axes.labelsize": 9, "xtick.labelsize": 8.5,
-          "ytick.labelsize": 8.5, "legend.fontsize": 8.5, "legend.frameon": False, "grid.color": "#dddddd", "grid.linewidth": .7, "lines.linewidth": 1.3, "patch.edgecolor": INK, "patch.linewidth": .8}
+_STYLE = {"text.parse_math": False, "font.sans-serif": ["DejaVu Sans"], "font.size": 9, "figure.titlesize": 11,
+          "axes.titlesize": 10, "axes.titlelocation": "left", "axes.labelsize": 9, "xtick.labelsize": 8.5,
+          "ytick.labelsize": 8.5, "legend.fontsize": 8.5, "legend.frameon": False, "grid.color": "#dddddd",
+          "grid.linewidth": .7, "lines.linewidth": 1.3, "patch.edgecolor": INK, "patch.linewidth": .8}
 
 def mark(k: int, size: float = 7) -> dict[str, Any]:
     "Return the color and shape, `size` points wide, of the series number `k` for `ax.plot`."
-    return {"color": COLORS[k % 8], "marker": _SHAPES[k % 8], "markersize": size, "markeredgecolor": INK, "markeredgewidth": .9}
+    return {"color": COLORS[k % 8], "marker": _SHAPES[k % 8], "markersize": size, "markeredgecolor": INK,
+            "markeredgewidth": .9}
 
 def fill(k: int) -> dict[str, Any]:
     "Return the color and hatching of a series of bars, number `k`, for `ax.bar`."
@@ -47,7 +50,8 @@ def _legend(fig: Figure, width: float):
     if len(found) < 2: return
     room = int(12*width/(max(map(len, found)) + 5))
     names = sorted(found, key=lambda name: name.startswith("published"))
-    fig.legend([found[n] for n in names], map(_text, names), loc="outside lower center", ncols=max(1, min(len(found), room)))
+    fig.legend([found[n] for n in names], map(_text, names), loc="outside lower center",
+               ncols=max(1, min(len(found), room)))
 
 def name_rows(ax: Axes, names: Sequence[str]):
     "Name the rows of a panel from top to bottom, and put every second one on a light band."
@@ -75,7 +79,8 @@ def figure(
         width += .075*max(0, max(map(len, rows), default=0) - 20)
         height = height*len(rows) + 1.6
     with plt.rc_context(sns.axes_style("ticks") | sns.plotting_context("paper") | _STYLE):
-        usual: dict[str, Any] = {"ncols": len(panels), "figsize": (width, height), "sharey": True, "squeeze": False, "layout": "constrained"}
+        usual: dict[str, Any] = {"ncols": len(panels), "figsize": (width, height), "sharey": True, "squeeze": False,
+                                 "layout": "constrained"}
         fig, cells = plt.subplots(**usual | share)
         for ax, name in zip(cells.flat, panels, strict=False):
             ax.set(title=_text(name), xlabel=xlabel)
@@ -120,7 +125,9 @@ def dots(
                 lift = step*(k - (len(panel) - 1)/2)
                 _series(ax, [i + lift for i in range(len(rows))], intervals, series.index(label), label)
         strokes = [(x, list(rows).index(row)) for row, x in (printed or {}).items()]
-        if strokes: axes[0].plot(*zip(*strokes), linestyle="", marker="|", markersize=15, color=RED, markeredgewidth=1.6, zorder=4, label="published")
+        if strokes:
+            axes[0].plot(*zip(*strokes), linestyle="", marker="|", markersize=15, color=RED, markeredgewidth=1.6,
+                         zorder=4, label="published")
     return fig
 
 # %% ../../nbs/results/04_plots.ipynb #5fc8d6d6
@@ -131,7 +138,8 @@ def lines(panels: Mapping[str, Mapping[str, tuple[Sequence[float], Sequence[floa
     `ylabel` beside the first, `height` in inches, `grid` across an axis; `share` is for `plt.subplots`."""
     with figure(3.5*len(panels) + .6, height, title, list(panels), None, xlabel, ylabel, grid, **share) as (fig, axes):
         for ax, panel in zip(axes, panels.values(), strict=True):
-            for k, (label, (x, y)) in enumerate(panel.items()): ax.plot(x, np.array(y, float), label=label, **mark(k, 6))
+            for k, (label, (x, y)) in enumerate(panel.items()):
+                ax.plot(x, np.array(y, float), label=label, **mark(k, 6))
     return fig
 
 def slopes(
@@ -207,7 +215,8 @@ def curves(trainings: Mapping[str, Sequence[Entry]], title: str = "", width: int
     with figure(8.4, 3.2, title, ["training loss", "held-out accuracy (%)"], sharey=False) as (fig, (left, right)):
         for k, (name, entries) in enumerate(trainings.items()):
             losses = {e.step: e.loss for e in entries if not e.is_epoch and e.loss is not None}
-            left.plot(list(losses), _smoothed(list(losses.values()), width), color=COLORS[k % 8], linestyle=("-", "--", ":", "-.")[k % 4], label=name)
+            left.plot(list(losses), _smoothed(list(losses.values()), width), color=COLORS[k % 8],
+                      linestyle=("-", "--", ":", "-.")[k % 4], label=name)
             judged = {e.epoch: 100*e.held_out for e in entries if e.is_epoch and e.held_out is not None}
             right.plot(list(judged), list(judged.values()), **mark(k, 5))
         left.set_xlabel("step")

@@ -23,14 +23,16 @@ from ..benchmarks.tasks import Task, find_task, is_task
 from .tables import YOURS, own_names, papers, printed, sha256, table_names
 from .board import Board, board, notebook_of, read_provenance, stale, write_board
 from .kernels import can_fork, fork_server
-from .execution import READY, Executed, bind, code_hash, execute, move, parameters_of, put, read_notebook, result_hash, verdict
+from .execution import READY, Executed, bind, code_hash, execute, move, parameters_of, put, read_notebook
+from .execution import result_hash, verdict
 
 # %% ../../nbs/results/07_reproduce.ipynb #d38e1b60
 def _yours(table: str) -> list[str]:
     "One table of yours, or all of them."
     folder = Path(your_folder("tables"))
     known = sorted(p.stem for p in folder.glob("*.ipynb"))
-    if not known: raise CallError("there are no notebooks", str(folder), "name one by its path, or the folder with REFNB_TABLES")
+    if not known:
+        raise CallError("there are no notebooks", str(folder), "name one by its path, or the folder with REFNB_TABLES")
     if table and table not in known: raise CallError(f"unknown table {table!r}", str(folder), nearest(table, known))
     return [f"{YOURS}/{t}" for t in ([table] if table else known)]
 
@@ -40,9 +42,11 @@ def own_tables(names: Iterable[str], s: Settings) -> tuple[list[str], Settings]:
     names = list(names)
     paths = [Path(n) for n in names if n.endswith(".ipynb")]
     if lost := next((p for p in paths if not p.is_file()), None): raise CallError("no such file", str(lost))
-    if bad := next((p for p in paths if safe_name(p.stem) != p.stem), None): raise CallError("cannot be a table's name", bad.name, "use letters, digits, dots, _ and -")
+    if bad := next((p for p in paths if safe_name(p.stem) != p.stem), None):
+        raise CallError("cannot be a table's name", bad.name, "use letters, digits, dots, _ and -")
     folders = {p.resolve().parent for p in paths}
-    if len(folders) > 1 or (folders and any(n.partition("/")[0] == YOURS for n in names)): raise CallError("notebooks of several folders are named", do="name those of one folder at a time")
+    if len(folders) > 1 or (folders and any(n.partition("/")[0] == YOURS for n in names)):
+        raise CallError("notebooks of several folders are named", do="name those of one folder at a time")
     return [f"{YOURS}/{Path(n).stem}" if n.endswith(".ipynb") else n for n in names], s.changed(tables=str(folders.pop())) if folders else s
 
 def choose(names: Iterable[str]) -> list[str]:
@@ -75,12 +79,14 @@ def job_of(name: str, given: dict[str, Any], sample: bool = False, text: bool = 
     if path is None: raise DataError("has no notebook", name)
     nb = read_notebook(path)
     declared = parameters_of(nb, path.name)
-    if "out" not in declared: raise FormatError("declares no parameter `out`", path.name, "the batch names the folder of reports by it")
+    if "out" not in declared:
+        raise FormatError("declares no parameter `out`", path.name, "the batch names the folder of reports by it")
     if "out" in given: raise CallError("`out` is set by the batch", path.name, "say --out instead")
     word = "task" if "task" in declared else "part"  # as a task was called in 0.1
     given = {word if k == "part" else k: v for k, v in given.items()}
     parameters = bind(declared, given, path.name, text)
-    if sample and word in parameters and word not in given and not name.startswith(f"{YOURS}/"): parameters[word] = f"sample/{name.split('/')[0]}"
+    if sample and word in parameters and word not in given and not name.startswith(f"{YOURS}/"):
+        parameters[word] = f"sample/{name.split('/')[0]}"
     return Job(name, path.read_bytes(), parameters)
 
 # %% ../../nbs/results/07_reproduce.ipynb #a03e5937
@@ -162,7 +168,8 @@ def _replay_task(systems: Iterable[str], task: Task):
     from refnb.results.scores import run_outcomes
     for name in dict.fromkeys(split_hash(x)[0] for x in systems):
         if not is_system(name, task.settings):
-            if run_outcomes(name, task.name, task.settings) is None: raise CallError(f"unknown system {name!r}", do=nearest(name, system_names()))
+            if run_outcomes(name, task.name, task.settings) is None:
+                raise CallError(f"unknown system {name!r}", do=nearest(name, system_names()))
             continue
         who = find_system(name, task.settings)
         if getattr(who, "free", False): _replay_system(who, task)
@@ -176,7 +183,8 @@ def _replay_system(who, task: Task):
     for piece in pieces if pieces and who.lacks(task) else [task]:
         if not piece.here or who.lacks(piece): continue
         name = f"{who.name}@{run_hash(info_of(who, piece))}"
-        if who.whole and any(find_summaries(place, piece.name, name) for place in places_of_summaries(task.settings)): continue
+        if who.whole and any(find_summaries(place, piece.name, name) for place in places_of_summaries(task.settings)):
+            continue
         run(piece, who, s=task.settings)
 
 # %% ../../nbs/results/07_reproduce.ipynb #93563035
@@ -184,7 +192,8 @@ def _state(name: str, s: Settings) -> Path: return Path(s.reports)/".batch"/f"{n
 
 def _mark(task: Job, s: Settings, code: str) -> str:
     "What a report in place was made from, and which report that is."
-    return f"{result_hash(task.name, task.parameters, s, code)} {sha256((Path(s.reports)/f'{task.name}.json').read_bytes())}"
+    return (f"{result_hash(task.name, task.parameters, s, code)} "
+            f"{sha256((Path(s.reports)/f'{task.name}.json').read_bytes())}")
 
 def settled(task: Job, s: Settings, code: str) -> str:
     """Tell whether a table's report is whole, and was made, or kept, with what is here now (`code` is code_hash()):
@@ -202,7 +211,9 @@ def _alone(reports: str|Path) -> Iterator[None]:
     try:
         aside.mkdir(parents=True, exist_ok=True)
         (aside/"lock").touch()
-    except OSError as e: raise DataError(f"cannot write: {(e.strerror or str(e)).lower()}", str(reports), "choose another folder with --out") from None
+    except OSError as e:
+        raise DataError(f"cannot write: {(e.strerror or str(e)).lower()}", str(reports),
+                        "choose another folder with --out") from None
     with alone(aside/"lock", "another batch is at work here", str(reports), "wait for it, or use another folder with --out"):
         for p in aside.iterdir():
             if (p/READY).exists(): move(p, reports)
@@ -213,7 +224,8 @@ def _alone(reports: str|Path) -> Iterator[None]:
 # %% ../../nbs/results/07_reproduce.ipynb #e265fdc9
 def _env(s: Settings) -> dict[str, str]:
     "Settings as variables."
-    return {f"REFNB_{k.upper()}": str(v).lower() if isinstance(v, bool) else str(v) for k, v in msgspec.structs.asdict(s).items()}
+    return {f"REFNB_{k.upper()}": str(v).lower() if isinstance(v, bool) else str(v)
+            for k, v in msgspec.structs.asdict(s).items()}
 
 @contextmanager
 def _environment(s: Settings) -> Iterator[None]:
@@ -240,7 +252,9 @@ def _end_kernels():
 @contextmanager
 def _kernels(tasks: list[Job]) -> Iterator[str]:
     "The address of a process that forks kernels, if more than one is needed; it imports once what each of them would."
-    if len(tasks) < 2 or not can_fork(): yield ""; return
+    if len(tasks) < 2 or not can_fork():
+        yield ""
+        return
     with fork_server() as address: yield address
 
 def _here(tasks: list[Job], s: Settings, jobs: int) -> Generator[tuple[Job, Executed]]:
@@ -249,15 +263,19 @@ def _here(tasks: list[Job], s: Settings, jobs: int) -> Generator[tuple[Job, Exec
     pool, aside = ThreadPoolExecutor(jobs), Path(s.reports)/".batch"
     with _kernels(tasks) as kernels:
         try:
-            futures = {pool.submit(execute, t.name, t.notebook, t.parameters, s.timeout, aside, kernels): t for t in tasks}
+            futures = {pool.submit(execute, t.name, t.notebook, t.parameters, s.timeout, aside, kernels): t
+                       for t in tasks}
             left = set(futures)
             while left:
-                done, left = wait(left, 0.5, FIRST_COMPLETED)  # a Ctrl-C in the instant before a wait without end would not be noticed
+                # a Ctrl-C in the instant before a wait without end would not be noticed
+                done, left = wait(left, 0.5, FIRST_COMPLETED)
                 for f in done: yield futures[f], f.result()
         except BaseException:
             ending = threading.Thread(target=pool.shutdown, kwargs=dict(cancel_futures=True))
             ending.start()
-            while ending.is_alive(): _end_kernels(); ending.join(0.1)  # again and again: one may just be starting
+            while ending.is_alive():
+                _end_kernels()
+                ending.join(0.1)  # again and again: one may just be starting
             raise
         finally: pool.shutdown(wait=True, cancel_futures=True)
 
@@ -271,7 +289,8 @@ def _with_ray(tasks: list[Job], s: Settings, address: str) -> Generator[tuple[Jo
     "Run notebooks as Ray tasks; yields each as it ends."
     with ray_cluster(address) as ray:
         work = ray.remote(max_retries=3, num_cpus=1)(_on_worker)
-        for task, got, fault in as_ended(ray, {work.remote(t, s.timeout, _env(s)): t for t in tasks}): yield task, got or Executed({}, b"", 0., fault)
+        for task, got, fault in as_ended(ray, {work.remote(t, s.timeout, _env(s)): t for t in tasks}):
+            yield task, got or Executed({}, b"", 0., fault)
 
 # %% ../../nbs/results/07_reproduce.ipynb #6d33a59f
 class Step(NamedTuple):
@@ -281,7 +300,8 @@ class Step(NamedTuple):
     seconds: float # wall clock
     said: str      # one line
 
-SAYINGS = {"new": "made", "changed": "made anew", "same": "made, same numbers", "kept": "kept: the report that is there was made from more inputs", "unchanged": "nothing changed"}
+SAYINGS = {"new": "made", "changed": "made anew", "same": "made, same numbers",
+           "kept": "kept: the report that is there was made from more inputs", "unchanged": "nothing changed"}
 
 def _settle(task: Job, done: Executed, s: Settings, code: str, force: bool = False) -> Step:
     "Accept or refuse a result, and put it in its place."
@@ -289,7 +309,8 @@ def _settle(task: Job, done: Executed, s: Settings, code: str, force: bool = Fal
         state = "failed" if done.fault else verdict(task.name, done.files, s.reports)
         if force and state == "same": state = "changed"
         if state in ("new", "changed"): put(task.name, done.files, s.reports)
-        if state != "failed": write_atomic(_state(task.name, s), _mark(task, s, code) + (" kept" if state == "kept" else ""))
+        if state != "failed":
+            write_atomic(_state(task.name, s), _mark(task, s, code) + (" kept" if state == "kept" else ""))
         if not done.fault: _state(task.name, s).with_suffix(".failed.ipynb").unlink(missing_ok=True)
         write_atomic(_state(task.name, s).with_suffix(".failed.ipynb" if done.fault else ".ipynb"), done.notebook)
     except RefnbError as e: return Step(task.name, "failed", done.seconds, str(e))
@@ -309,7 +330,8 @@ def _hints(tasks: list[Job], s: Settings) -> list[str]:
     "What more a network would give."
     gone = lacking(tasks, s)
     if not gone: return []
-    return ["Made without upstream files, from the summaries of runs that refnb carries. A network, or a local copy named by REFNB_UPSTREAM, would replay the published answers themselves and check every file: "
+    return ["Made without upstream files, from the summaries of runs that refnb carries. A network, or a local copy "
+            "named by REFNB_UPSTREAM, would replay the published answers themselves and check every file: "
             + ", ".join(f"{g.name} ({g.to_come/1e6:.1f} MB)" for g in gone) + "."]
 
 def _board_after(steps: list[Step], s: Settings) -> Board:
@@ -323,7 +345,9 @@ def _board_after(steps: list[Step], s: Settings) -> Board:
 @contextmanager
 def _interruptible() -> Iterator[None]:
     "Make SIGTERM an interrupt like Ctrl-C, where signals can be handled."
-    if threading.current_thread() is not threading.main_thread(): yield; return
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
     def stop(number, frame):
         for n in before: signal.signal(n, signal.SIG_IGN)  # once is enough: what follows ends the kernels
         raise KeyboardInterrupt("SIGTERM" if number == signal.SIGTERM else "")
@@ -345,7 +369,8 @@ def _work(tasks: list[Job], s: Settings, jobs: int, ray: str, code: str, force: 
             say(f"[{n}/{len(tasks)}] {task.name}: {steps[-1].said} ({done.seconds:.1f} s)")
     except KeyboardInterrupt as e:
         results.close()
-        raise Stopped(f"stopped{' by SIGTERM' if str(e) else ''} after {len(steps)} of {len(tasks)} tables", do="what was done is kept; start again to go on") from None
+        raise Stopped(f"stopped{' by SIGTERM' if str(e) else ''} after {len(steps)} of {len(tasks)} tables",
+                      do="what was done is kept; start again to go on") from None
     return steps
 
 def _settings_after(tasks: list[Job], s: Settings, say: Say) -> Settings:
@@ -379,7 +404,9 @@ def reproduce(
 ) -> Batch:                               # what was done, and the board
     "Regenerate tables: what can be, where something changed."
     s = load_settings()
-    if jobs < 0 or s.jobs < 0: raise CallError(f"{jobs if jobs < 0 else s.jobs} is less than 0", "jobs", "name a number of notebooks, or 0 for as many as there are cores")
+    if jobs < 0 or s.jobs < 0:
+        raise CallError(f"{jobs if jobs < 0 else s.jobs} is less than 0", "jobs",
+                        "name a number of notebooks, or 0 for as many as there are cores")
     s = s.changed(reports=str(Path(out or (Path(s.reports)/"sample" if sample else s.reports)).resolve()))
     names, s = own_tables(names, s)
     with _environment(s):

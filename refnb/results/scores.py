@@ -15,7 +15,8 @@ from ..core.types import CallError, DataError, Question, RefnbError, nearest
 from ..core.files import read_jsonl
 from ..core.settings import Settings, load_settings
 from ..core.extensions import entry_points, load_entry_point, named_object
-from ..core.runs import Run, RunInfo, find_runs, current_runs, places_of_summaries, run_hash, several_runs, split_hash, the_summary
+from ..core.runs import Run, RunInfo, find_runs, current_runs, places_of_summaries, run_hash, several_runs
+from ..core.runs import split_hash, the_summary
 from ..core.inert import inert
 from ..metrics.choice import Mode, counted, labels, outcomes, outcomes_of_summary
 from ..metrics.uncertainty import Interval, cluster_bootstrap
@@ -39,8 +40,10 @@ def _outcomes_here(system: str, task: str, s: Settings) -> tuple[pd.DataFrame, R
     "The outcomes of a run whose summary does not tell them."
     name, hash_ = split_hash(system)
     runs = [r for r in find_runs(s.runs, task, name) if hash_ in ("", run_hash(r.info))]
-    if len(runs := [r for r in runs if r.info in current_runs(r.info for r in runs)]) > 1: raise several_runs([r.info for r in runs], s.runs)
-    return (outcomes(find_task(task, s).questions, runs[0].answers(), str(runs[0].folder)), runs[0].info) if runs else None
+    if len(runs := [r for r in runs if r.info in current_runs(r.info for r in runs)]) > 1:
+        raise several_runs([r.info for r in runs], s.runs)
+    if runs: return (outcomes(find_task(task, s).questions, runs[0].answers(), str(runs[0].folder)), runs[0].info)
+    return None
 
 def run_outcomes(
     system: str,               # its name, or system@hash
@@ -64,14 +67,18 @@ def outcomes_on(system: str, task: str, s: Settings|None = None) -> tuple[pd.Dat
 class Scores:
     """A table of scores: `.df`, a row per group, for pandas, `.interval(group)` for one of them. `.mode` tells what a
     missing answer meant, `.by` the field, or ""."""
-    def __init__(self, df: pd.DataFrame, mode: str, by: str, failed: int = 0): self.df, self.mode, self.by, self.failed = df, mode, by, failed
+    def __init__(self, df: pd.DataFrame, mode: str, by: str, failed: int = 0):
+        self.df, self.mode, self.by, self.failed = df, mode, by, failed
     @property
     def warning(self) -> str:
         "What a reader must know of requests that failed."
-        return f"{self.failed} of these questions failed: their requests brought no answer, and they count as wrong" if self.failed else ""
+        if self.failed:
+            return f"{self.failed} of these questions failed: their requests brought no answer, and they count as wrong"
+        return ""
     def interval(self, group: str = "all") -> Interval:
         "One row as an Interval of fractions."
-        if group not in self.df.index: raise CallError(f"no group {group!r}", do=f"there are {', '.join(map(str, self.df.index))}")
+        if group not in self.df.index:
+            raise CallError(f"no group {group!r}", do=f"there are {', '.join(map(str, self.df.index))}")
         r = self.df.loc[group]
         value, low, high = (None if pd.isna(r[c]) else float(r[c]) for c in ("accuracy", "low", "high"))
         return Interval(value, low, high, int(r.n), int(r.documents))
@@ -82,7 +89,8 @@ class Scores:
         head = f"accuracy{f' by {self.by}' if self.by else ''} ({self.mode})"
         tail = f"\n{self.warning}" if self.failed else ""
         return inert(f"{head}\n{self.df.round(4).to_string()}{tail}", keep="\n")
-    def _repr_html_(self): return f"<p>accuracy{f' by {html.escape(self.by)}' if self.by else ''} ({self.mode}), 95 % intervals over documents</p>{self.df.round(4).to_html()}" + (f"<p>{self.warning}</p>" if self.failed else "")
+    def _repr_html_(self):
+        return f"<p>accuracy{f' by {html.escape(self.by)}' if self.by else ''} ({self.mode}), 95 % intervals over documents</p>{self.df.round(4).to_html()}" + (f"<p>{self.warning}</p>" if self.failed else "")
 
 # %% ../../nbs/results/00_scores.ipynb #f4a93a9b
 Metric = Callable[[pd.DataFrame], float]
@@ -101,16 +109,20 @@ def _measured(name: str, f: Metric, o: pd.DataFrame) -> float:
     "A metric's value as a plain number."
     try: value = f(o)
     except RefnbError: raise
-    except Exception as e: raise DataError(f"raised {type(e).__name__}: {e}", f"metric {name}", "it gets a DataFrame of outcomes") from e
+    except Exception as e:
+        raise DataError(f"raised {type(e).__name__}: {e}", f"metric {name}", "it gets a DataFrame of outcomes") from e
     try: return float(value)
-    except (TypeError, ValueError): raise DataError(f"returned {str(value)[:80]!r}, which is no number", f"metric {name}") from None
+    except (TypeError, ValueError):
+        raise DataError(f"returned {str(value)[:80]!r}, which is no number", f"metric {name}") from None
 
 # %% ../../nbs/results/00_scores.ipynb #9cc013aa
 def _row(iv: Interval, o: pd.DataFrame) -> dict:
     "A row of the table; `o` are all outcomes of the group, counted or not."
     reasons = o.reason.value_counts()
-    return {"accuracy": iv.value, "low": iv.low, "high": iv.high, "n": iv.n, "right": float(iv.value*iv.n) if iv.value is not None else 0., "documents": iv.clusters,
-            "missing": int(reasons.get("missing", 0)), "without choice": int(reasons.drop("missing", errors="ignore").sum())}
+    return {"accuracy": iv.value, "low": iv.low, "high": iv.high, "n": iv.n,
+            "right": float(iv.value*iv.n) if iv.value is not None else 0., "documents": iv.clusters,
+            "missing": int(reasons.get("missing", 0)),
+            "without choice": int(reasons.drop("missing", errors="ignore").sum())}
 
 def score(
     o,                                 # outcomes, a run, a "task:system" name, or a summary's (outcomes, info)
@@ -129,19 +141,24 @@ def score(
     rows = {g: _row(got.get(g, Interval(None, None, None, 0, 0)), o[group == g]) for g in sorted(group.unique())}
     for name, f in map(_find_metric, metrics):
         for g, row in rows.items():
-            if name in row: raise CallError(f"the table has a column {name!r} already", "metrics", "ask for it once, or rename it")
+            if name in row:
+                raise CallError(f"the table has a column {name!r} already", "metrics", "ask for it once, or rename it")
             row[name] = _measured(name, f, c[group[c.index] == g])
-    return Scores(pd.DataFrame.from_dict(rows, orient="index"), mode, " / ".join([by] if isinstance(by, str) else by or []), int((o.reason == "failed").sum()))
+    return Scores(pd.DataFrame.from_dict(rows, orient="index"), mode,
+                  " / ".join([by] if isinstance(by, str) else by or []), int((o.reason == "failed").sum()))
 
 # %% ../../nbs/results/00_scores.ipynb #076c0a22
 def as_outcomes(x, s: Settings|None = None) -> pd.DataFrame:
     """Return the outcomes of whatever names a run: outcomes, a run, "task:system", or (outcomes, info)."""
     if isinstance(x, pd.DataFrame): return x
     if isinstance(x, tuple): return x[0]
-    if isinstance(x, Run) and x.questions_path.exists(): return outcomes(list(read_jsonl(x.questions_path, Question)), x.answers(), str(x.folder))
+    if isinstance(x, Run) and x.questions_path.exists():
+        return outcomes(list(read_jsonl(x.questions_path, Question)), x.answers(), str(x.folder))
     if isinstance(x, Run): task, system = x.info.task, f"{x.info.system}@{run_hash(x.info)}"
     else: task, _, system = str(x).partition(":")
-    if (found := run_outcomes(system, task, s)) is None: raise DataError(f"there is no sealed run of {system or '?'} on {task}", do="name it as task:system, such as identifyme/test:published/gpt-4o")
+    if (found := run_outcomes(system, task, s)) is None:
+        raise DataError(f"there is no sealed run of {system or '?'} on {task}",
+                        do="name it as task:system, such as identifyme/test:published/gpt-4o")
     return found[0]
 
 # %% ../../nbs/results/00_scores.ipynb #0563d4db
@@ -164,6 +181,7 @@ def compare(
     docs = dict(zip(a.id, a.doc_key, strict=True))
     pair = pair_by_id(dict(zip(a.id, a.credit, strict=True)), dict(zip(b.id, b.credit, strict=True)))
     stories = [docs[i] for i in pair.ids]
-    d, p = paired_bootstrap(pair.a, pair.b, stories, resamples, seed=seed), paired_permutation(pair.a, pair.b, stories, resamples, seed).p
+    d = paired_bootstrap(pair.a, pair.b, stories, resamples, seed=seed)
+    p = paired_permutation(pair.a, pair.b, stories, resamples, seed).p
     whole = all(x in (0., 1.) for x in (*pair.a, *pair.b))
     return Comparison(d._replace(p=p), mcnemar(pair.a, pair.b) if whole else None, pair.only_a, pair.only_b)

@@ -23,7 +23,8 @@ from ..core.hub import hub_files
 from ..core.inert import csv_line, to_md, to_tex
 
 # %% ../../nbs/results/02_tables.ipynb #2284cc24
-Unit = Literal["percent", "fraction", "count", "words", "seconds", "GB", "score", "tokens", "mentions", "p", "mixed", "none"]
+Unit = Literal["percent", "fraction", "count", "words", "seconds", "GB", "score", "tokens", "mentions", "p", "mixed",
+               "none"]
 Rounding = Literal["half-up", "truncate"]
 
 class Column(Record):
@@ -70,8 +71,10 @@ class Paper(Record):
 def _check_table(t: Printed, where: str):
     "Refuse unknown inputs, infinite numbers, and cells without a source."
     known = [*set_names(), *hub_files()]
-    if lost := [i for i in [*t.inputs, *t.more] if i not in known]: raise FormatError(f"unknown upstream name {lost[0]!r}", f"{where}, field inputs", nearest(lost[0], known))
-    if bad := [f"{r}, {c}" for r, row in t.cells.items() for c, x in row.items() if not math.isfinite(x.value if isinstance(x, Cell) else x)]: raise FormatError("is not a finite number", f"{where}, {bad[0]}")
+    if lost := [i for i in [*t.inputs, *t.more] if i not in known]:
+        raise FormatError(f"unknown upstream name {lost[0]!r}", f"{where}, field inputs", nearest(lost[0], known))
+    if bad := [f"{r}, {c}" for r, row in t.cells.items() for c, x in row.items() if not math.isfinite(x.value if isinstance(x, Cell) else x)]:
+        raise FormatError("is not a finite number", f"{where}, {bad[0]}")
     if t.source == "none" and t.cells: raise FormatError("has cells, but no source", where)
 
 def read_paper(path: str|Path) -> Paper:
@@ -79,8 +82,11 @@ def read_paper(path: str|Path) -> Paper:
     paper = read_yaml(path, Paper)
     for name, t in (paper.tables | paper.own).items():
         _check_table(t, f"{path}, {name}")
-        if name in paper.own and not name.startswith("own_"): raise FormatError(f"table {name!r} is of our own", str(path), "call it own_…")
-        if name in paper.tables and not name.startswith(f"table_{t.number.lower()}_"): raise FormatError(f"table {name!r} has the number {t.number}", str(path), f"call it table_{t.number.lower()}_…")
+        if name in paper.own and not name.startswith("own_"):
+            raise FormatError(f"table {name!r} is of our own", str(path), "call it own_…")
+        if name in paper.tables and not name.startswith(f"table_{t.number.lower()}_"):
+            raise FormatError(f"table {name!r} has the number {t.number}", str(path),
+                              f"call it table_{t.number.lower()}_…")
     return paper
 
 @cache
@@ -178,12 +184,14 @@ class Report:
     def title(self) -> str:
         paper, own = self.name.split("/")[0], self.name in own_names()
         if paper == YOURS: return self.printed.title
-        return f"{papers()[paper].paper}: {self.printed.title}" if own else f"{papers()[paper].cite.split(',')[0]}, Table {self.printed.number}: {self.printed.title}"
+        if own: return f"{papers()[paper].paper}: {self.printed.title}"
+        return f"{papers()[paper].cite.split(',')[0]}, Table {self.printed.number}: {self.printed.title}"
 
     def _printed_cell(self, row: str, column: str) -> dict:
         "What the paper prints in a cell, with the decimals and rounding that hold there."
         t, c = self.printed, self.printed.columns.get(column, Column())
-        out = dict(unit=c.unit or t.unit, decimals=t.decimals if c.decimals is None else c.decimals, rounding=c.rounding or t.rounding)
+        out = dict(unit=c.unit or t.unit, decimals=t.decimals if c.decimals is None else c.decimals,
+                   rounding=c.rounding or t.rounding)
         cell = None if self.sample else t.cells.get(row, {}).get(column)
         if not isinstance(cell, Cell): return out | dict(paper=cell)
         own = {k: v for k, v in dict(decimals=cell.decimals, rounding=cell.rounding).items() if v is not None}
@@ -208,9 +216,11 @@ class Report:
             n = interval.n
         if ours is not None: ours = float(ours)  # numpy's floats have a repr of their own
         if ours is not None and not math.isfinite(ours): ours, reason = None, reason or f"the computation gave {ours}"
-        if ours is None and not reason: raise DataError("has no number and no reason", f"{self.name}, {row}, {column}", "say why")
+        if ours is None and not reason:
+            raise DataError("has no number and no reason", f"{self.name}, {row}, {column}", "say why")
         if (row, column) in self.cells: raise DataError("stands twice", f"{self.name}, {row}, {column}")
-        told = self._printed_cell(row, column) | (dict(unit=unit, decimals={"count": 0, "p": 4}.get(unit, 1)) if unit else {})
+        told = (self._printed_cell(row, column)
+                | (dict(unit=unit, decimals={"count": 0, "p": 4}.get(unit, 1)) if unit else {}))
         self.cells[row, column] = r = Result(row, column, ours, low, high, n, run, reason, mode, **told)
         return r
 
@@ -227,7 +237,8 @@ class Report:
         column: str,        # as in the printed values
     ) -> dict[str, float]:  # row -> number
         "What the paper prints in a column."
-        got = {r: cells[column] for r, cells in self.printed.cells.items() if column in cells} if not self.sample else {}
+        got = ({r: cells[column] for r, cells in self.printed.cells.items() if column in cells} if not self.sample
+               else {})
         return {r: c.value if isinstance(c, Cell) else c for r, c in got.items()}
 
     def forgotten(self) -> list[tuple[str, str]]:
@@ -266,18 +277,25 @@ class Report:
     def legend(self) -> list[str]:
         "What a reader of the table should know."
         k = self.counts()
-        said = [f"{k['match']} of {k['match'] + k['differs']} printed numbers that can be computed have the printed digits (✓)."] if k["match"] + k["differs"] else []
+        said = [f"{k['match']} of {k['match'] + k['differs']} printed numbers that can be computed have the printed "
+                f"digits (✓)."] if k["match"] + k["differs"] else []
         if self.sample: said = ["Made from refnb's own sample, where no paper prints anything."]
-        if any(c.low is not None for c in self.cells.values()): said.append("Brackets hold 95 % intervals, clustered by what the questions share.")
-        if self.mode: said.append(f"Mode: {self.mode}{', where a row says nothing else' if any(c.mode for c in self.cells.values()) else ''}.")
-        if any(c.mark for c in self.cells.values()): said.append("Bold: the best of our rows in its column; bold italic: not significantly below it.")
-        said += [f"{n} requests of {run} failed and count as wrong; the same run asks them again." for run, n in self.failed.items()]
-        return said + [f"{c.row}, {c.column}: {c.note}." for c in self.cells.values() if c.note] + ([] if self.sample else self.printed.notes)
+        if any(c.low is not None for c in self.cells.values()):
+            said.append("Brackets hold 95 % intervals, clustered by what the questions share.")
+        if self.mode:
+            said.append(f"Mode: {self.mode}{', where a row says nothing else' if any(c.mode for c in self.cells.values()) else ''}.")
+        if any(c.mark for c in self.cells.values()):
+            said.append("Bold: the best of our rows in its column; bold italic: not significantly below it.")
+        said += [f"{n} requests of {run} failed and count as wrong; the same run asks them again."
+                 for run, n in self.failed.items()]
+        return (said + [f"{c.row}, {c.column}: {c.note}." for c in self.cells.values() if c.note]
+                + ([] if self.sample else self.printed.notes))
 
     def markdown(self) -> str:
         "The report as Markdown."
         rows, columns, cells, reasons = self.grid()
-        lines = [f"# {to_md(self.title)}", "", "| | " + " | ".join(map(to_md, columns)) + " |", "|---|" + "---|"*len(columns)]
+        lines = [f"# {to_md(self.title)}", "", "| | " + " | ".join(map(to_md, columns)) + " |",
+                 "|---|" + "---|"*len(columns)]
         for r, row in zip(rows, cells, strict=True):
             shown = [_styled(self.cells.get((r, c)), to_md(x), "md") for c, x in zip(columns, row, strict=True)]
             lines.append(f"| {to_md(r)} | {' | '.join(shown)} |")
@@ -291,14 +309,17 @@ class Report:
         styled = lambda r, row: " & ".join([to_tex(r), *(_styled(self.cells.get((r, c)), to_tex(x), "tex") for c, x in zip(columns, row, strict=True))]) + r" \\"
         notes = [f"({_letter(i)}) {x}." for i, x in enumerate(reasons)]
         label = re.sub(r"[^\w.-]", ":", self.name)
-        return "\n".join([r"\begin{table}", r"\centering\small", rf"\begin{{tabular}}{{l{'r'*len(columns)}}}", r"\toprule", line(["", *columns]), r"\midrule",
+        return "\n".join([r"\begin{table}", r"\centering\small", rf"\begin{{tabular}}{{l{'r'*len(columns)}}}",
+                          r"\toprule", line(["", *columns]), r"\midrule",
             *[styled(r, row) for r, row in zip(rows, cells, strict=True)], r"\bottomrule", r"\end{tabular}",
-            rf"\caption{{{to_tex(' '.join([self.title + '.', *notes]))}}}", rf"\label{{tab:{label}}}", r"\end{table}", ""])
+            rf"\caption{{{to_tex(' '.join([self.title + '.', *notes]))}}}", rf"\label{{tab:{label}}}", r"\end{table}",
+                          ""])
 
     def _repr_html_(self) -> str:
         "The table in a notebook: green where digits agree, red where they differ."
         rows, columns, cells, reasons = self.grid()
-        look = {"match": "background:#e6f4ea;color:#111", "differs": "background:#fce8e6;color:#111", "missing": "color:#777"}
+        look = {"match": "background:#e6f4ea;color:#111", "differs": "background:#fce8e6;color:#111",
+                "missing": "color:#777"}
         said = lambda text: html.escape(text).replace(" [", "<br><small style='white-space:nowrap'>[").replace("]", "]</small>")
         td = lambda r, c, text: f"<td style='{look.get(self.cells[r, c].status, '') if (r, c) in self.cells else ''}'>{_styled(self.cells.get((r, c)), said(text), 'html')}</td>"
         head = "".join(f"<th>{html.escape(c)}</th>" for c in columns)
@@ -314,7 +335,8 @@ class Report:
         failed = 0 if outcomes is None else int((outcomes.reason == "failed").sum())
         if failed: self.failed[f"{info.system} on {info.task}"] = failed
         key, hash_ = f"{info.task}:{info.system}", run_hash(info)
-        self.runs[key if self.runs.get(key, hash_) == hash_ else f"{key}@{hash_}"] = hash_  # one system may have answered in several ways
+        # one system may have answered in several ways
+        self.runs[key if self.runs.get(key, hash_) == hash_ else f"{key}@{hash_}"] = hash_
         self.inputs |= info.data
         return f"{info.system}@{run_hash(info)}"
 
@@ -328,12 +350,18 @@ class Report:
         figure: Any = None,    # a matplotlib figure, where a picture says more
     ) -> Path:          # the provenance file, written last
         "Write csv, md, tex, png and the provenance that vouches for them."
-        if lost := self.forgotten(): raise DataError(f"{len(lost)} printed cells were forgotten, the first is {lost[0]}", self.name, "add them, with a number or a reason")
+        if lost := self.forgotten():
+            raise DataError(f"{len(lost)} printed cells were forgotten, the first is {lost[0]}", self.name,
+                            "add them, with a number or a reason")
         path, files = Path(out)/self.name, self.files(figure)
         for end, data in files.items(): write_atomic(path.with_name(f"{path.name}.{end}"), data)
-        told = {"table": self.name, "title": self.title, "sample": self.sample, "mode": self.mode, "parameters": self.parameters, "inputs": dict(sorted(self.inputs.items())),
-                "runs": dict(sorted(self.runs.items())), "counts": self.counts(), "files": {f"{path.name}.{e}": sha256(d) for e, d in files.items()}, "cost": _cost(), "versions": _versions()}
-        return write_atomic(path.with_name(f"{path.name}.json"), msgspec.json.format(msgspec.json.encode(told), indent=1) + b"\n")
+        told = {"table": self.name, "title": self.title, "sample": self.sample, "mode": self.mode,
+                "parameters": self.parameters, "inputs": dict(sorted(self.inputs.items())),
+                "runs": dict(sorted(self.runs.items())), "counts": self.counts(),
+                "files": {f"{path.name}.{e}": sha256(d) for e, d in files.items()}, "cost": _cost(),
+                "versions": _versions()}
+        return write_atomic(path.with_name(f"{path.name}.json"),
+                            msgspec.json.format(msgspec.json.encode(told), indent=1) + b"\n")
 
 # %% ../../nbs/results/02_tables.ipynb #5f7a376b
 CSV = ("table", "row", "column", "paper", "ours", "difference", "low", "high", "n", "mode", "run", "reason")
@@ -351,11 +379,14 @@ def _shown(c: Result|None, notes: list[str]) -> str:
     if c.ours is None:
         if c.reason not in notes: notes.append(c.reason)
         return f"— ({_letter(notes.index(c.reason))})" + ("" if c.paper is None else f" (paper: {_number(c.paper)})")
-    text = f"{as_printed(c.ours, max(c.decimals, 1) if c.unit in ('percent', 'fraction') else c.decimals, c.rounding):f}"  # :f: thousands are not written as 2.10E+5
-    if c.low is not None and c.high is not None: text += f" [{as_printed(c.low, max(c.decimals, 1)):f}, {as_printed(c.high, max(c.decimals, 1)):f}]"
+    # :f: thousands are not written as 2.10E+5
+    text = f"{as_printed(c.ours, max(c.decimals, 1) if c.unit in ('percent', 'fraction') else c.decimals, c.rounding):f}"
+    if c.low is not None and c.high is not None:
+        text += f" [{as_printed(c.low, max(c.decimals, 1)):f}, {as_printed(c.high, max(c.decimals, 1)):f}]"
     return text + {"match": " ✓", "differs": f" (paper: {_number(c.paper)})"}.get(c.status, "")
 
-_STYLES = {"best": {"md": "**{}**", "tex": r"\textbf{{{}}}", "html": "<b>{}</b>"}, "tied": {"md": "***{}***", "tex": r"\textbf{{\textit{{{}}}}}", "html": "<b><i>{}</i></b>"}}
+_STYLES = {"best": {"md": "**{}**", "tex": r"\textbf{{{}}}", "html": "<b>{}</b>"},
+           "tied": {"md": "***{}***", "tex": r"\textbf{{\textit{{{}}}}}", "html": "<b><i>{}</i></b>"}}
 
 def _styled(c: Result|None, text: str, to: str) -> str:
     "A shown cell with its mark: the number is bold, or bold italic."
@@ -368,13 +399,15 @@ def _versions() -> dict[str, str]:
     import platform
     from importlib.metadata import version
     names = ("refnb", "numpy", "scipy", "pandas", "matplotlib")
-    return {"python": platform.python_version()} | {n: version(n) for n in names} | {"constraints": hashlib.sha256(packaged("constraints.txt").read_bytes()).hexdigest()[:12]}
+    return ({"python": platform.python_version()} | {n: version(n) for n in names}
+            | {"constraints": hashlib.sha256(packaged("constraints.txt").read_bytes()).hexdigest()[:12]})
 
 def _cost() -> dict[str, float]:
     "What this process has used so far: CPU seconds and the peak of its memory."
     import resource, sys, time
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return {"cpu_seconds": round(time.process_time(), 1), "peak_mb": round(peak/(1 << 20 if sys.platform == "darwin" else 1 << 10))}
+    return {"cpu_seconds": round(time.process_time(), 1),
+            "peak_mb": round(peak/(1 << 20 if sys.platform == "darwin" else 1 << 10))}
 
 def sha256(data: bytes) -> str: return hashlib.sha256(data).hexdigest()
 

@@ -17,7 +17,9 @@ from ...core.files import read_bytes, read_yaml, write_atomic
 from ...core.pages import one_page, read_handed_in
 from .questions import DOMAINS, LONGEST, _TAG, Alternative, opening, title
 from .entities import SEARCH, search_link, section_table
-from .builder import COPIED, POSITION, AltBuilt, Draft, Joined, distinct_drafts, draft_of, join_expressions, name_pattern, read_drafts, release_text, write_altentities, write_drafts
+from .builder import COPIED, POSITION, AltBuilt, Draft, Joined, distinct_drafts, draft_of
+from .builder import join_expressions, name_pattern, read_drafts, release_text
+from .builder import write_altentities, write_drafts
 
 # %% ../../../nbs/benchmarks/altentities/05_annotation_page.ipynb #6db4f998
 VERSION = 1             # of the form of answers
@@ -31,14 +33,17 @@ def _link_in(description: str) -> str:
 def _shown(c: Alternative, domain: str, search: str) -> dict:
     "A choice as the page shows it."
     song = domain == "SONGS"
-    link = (_link_in(c.description) or _link_in(search_link(c.name, search))) if song else c.image_url if re.match("https?://", c.image_url) else ""
+    link = ((_link_in(c.description) or _link_in(search_link(c.name, search))) if song
+            else c.image_url if re.match("https?://", c.image_url) else "")
     text = "" if song and _TAG.search(c.description) else c.description
     name = c.name if not song else title(c.name) + (f" by {m[1]}" if (m := re.search(r" \(by (.*)\)$", c.name)) else "")
-    return {"name": name, "text": text, "link": link, "linked": f"Find out about “{title(c.name)}”" if song else "Look at a picture"}
+    return {"name": name, "text": text, "link": link,
+            "linked": f"Find out about “{title(c.name)}”" if song else "Look at a picture"}
 
 def _shown_item(d: Draft, seed: int = 0, search: str = SEARCH) -> dict:
     "A question as the page's script reads it."
-    return {"id": d.id, "opening": opening(d, seed), "question": d.question, "target": d.target_index, "name": name_pattern(d.meant.name),
+    return {"id": d.id, "opening": opening(d, seed), "question": d.question, "target": d.target_index,
+            "name": name_pattern(d.meant.name),
             "stays": d.domain == "SONGS", "choices": [_shown(c, d.domain, search) for c in d.choices]}
 
 # %% ../../../nbs/benchmarks/altentities/05_annotation_page.ipynb #ee26c837
@@ -50,22 +55,27 @@ class Worked(Record):
     good: tuple[str, ...]          # answers
     bad: tuple[dict[str, str], ...] # said, why
 
-def _worked_answers() -> dict[str, Worked]: return read_yaml(packaged("data/annotation/examples.yaml"), dict[str, Worked])
+def _worked_answers() -> dict[str, Worked]:
+    return read_yaml(packaged("data/annotation/examples.yaml"), dict[str, Worked])
 
 def _page_id(drafts: Iterable[Draft]) -> str:
     "What is asked, as a hash."
-    asked = sorted([d.id, d.question, d.target_index, [[c.name, c.description] for c in d.choices]] for d in distinct_drafts(drafts))
+    asked = sorted([d.id, d.question, d.target_index, [[c.name, c.description] for c in d.choices]]
+                   for d in distinct_drafts(drafts))
     return hashlib.sha256(json.dumps([VERSION, asked]).encode()).hexdigest()[:16]
 
 # %% ../../../nbs/benchmarks/altentities/05_annotation_page.ipynb #30866e81
-def _annotation_page(drafts: Iterable[Draft], title: str = "Which one?", seed: int = 0, shuffle: bool = True, send: str = "",
+def _annotation_page(drafts: Iterable[Draft], title: str = "Which one?", seed: int = 0, shuffle: bool = True,
+                     send: str = "",
         search: str = SEARCH) -> str:
     "A page that asks for expressions, as one file."
     drafts = sorted(distinct_drafts(drafts), key=lambda d: d.id) if shuffle else distinct_drafts(drafts)
     if shuffle: random.Random(seed).shuffle(drafts)
     examples = [_worked_answers()[t] for t in DOMAINS if any(d.topic == t for d in drafts)]
-    told = {"page": _page_id(drafts), "version": VERSION, "least": LEAST, "most": MOST, "longest": LONGEST - 1, "copied": COPIED, "position": POSITION, "send": send,
-            "items": [_shown_item(d, seed, search) for d in drafts], "examples": [{f: getattr(x, f) for f in Worked.__struct_fields__} for x in examples]}
+    told = {"page": _page_id(drafts), "version": VERSION, "least": LEAST, "most": MOST, "longest": LONGEST - 1,
+            "copied": COPIED, "position": POSITION, "send": send,
+            "items": [_shown_item(d, seed, search) for d in drafts],
+            "examples": [{f: getattr(x, f) for f in Worked.__struct_fields__} for x in examples]}
     return one_page("annotation", told, title)
 
 def _in_pages(drafts: Sequence[Draft], each: int = 50) -> list[list[Draft]]:
@@ -105,10 +115,18 @@ def _fault_of(r: Response, known: set[str]) -> tuple[str, str]:
 def _checked(a: Annotations, drafts: dict[str, Draft], where: str) -> Annotations:
     "Answers to a page that was made of some of the drafts."
     at = lambda field: f"{where}, field {field}"
-    if a.version != VERSION: raise FormatError(f"{a.version} is unknown here, known is {VERSION}", at("version"), "read it with the refnb that made the page")
-    if not re.fullmatch("[a-km-z2-8]{10}", a.participant): raise FormatError("this is no code that the page draws", at("participant"), "is it a name? Keep it out of the data")
-    if not a.order or len(set(a.order)) < len(a.order) or any(i not in drafts for i in a.order): raise FormatError("these are not questions of the drafts, each once", at("order"), "give the drafts that the page was made of")
-    if a.page != (asked := _page_id(drafts[i] for i in a.order)): raise FormatError(f"the answers are to page {a.page!r}, these drafts make {asked!r}", at("page"), "give the drafts that the page was made of")
+    if a.version != VERSION:
+        raise FormatError(f"{a.version} is unknown here, known is {VERSION}", at("version"),
+                          "read it with the refnb that made the page")
+    if not re.fullmatch("[a-km-z2-8]{10}", a.participant):
+        raise FormatError("this is no code that the page draws", at("participant"),
+                          "is it a name? Keep it out of the data")
+    if not a.order or len(set(a.order)) < len(a.order) or any(i not in drafts for i in a.order):
+        raise FormatError("these are not questions of the drafts, each once", at("order"),
+                          "give the drafts that the page was made of")
+    if a.page != (asked := _page_id(drafts[i] for i in a.order)):
+        raise FormatError(f"the answers are to page {a.page!r}, these drafts make {asked!r}", at("page"),
+                          "give the drafts that the page was made of")
     known, before = set(a.order), set()
     for k, r in enumerate(a.answers):
         field, said = _fault_of(r, known)
@@ -132,7 +150,9 @@ def collect(sources: Iterable[str|Path|bytes], drafts: Iterable[Draft], keep: bo
     if least < 1: raise CallError(f"{least} expressions of a question", "collect", "say 1 or more")
     for k, s in enumerate(sources, 1):
         a, name = _read_annotations(s, drafts), f"file {k}" if isinstance(s, bytes) else str(s)
-        if before := named.get(key := (a.participant, a.page)): raise DataError(f"{name} is by the same person as {before}, to the same page", "collect", "keep the later file")
+        if before := named.get(key := (a.participant, a.page)):
+            raise DataError(f"{name} is by the same person as {before}, to the same page", "collect",
+                            "keep the later file")
         given[key], named[key] = a, name
     if not given: raise DataError("no files", "collect", "give at least one that a person handed in")
     said = defaultdict(list)
@@ -143,7 +163,8 @@ def collect(sources: Iterable[str|Path|bytes], drafts: Iterable[Draft], keep: bo
 # %% ../../../nbs/benchmarks/altentities/05_annotation_page.ipynb #412132a4
 def _other_pages(folder: Path, pages: Mapping[str, Sequence[Draft]]) -> list[str]:
     "Pages of a folder that ask other questions than these."
-    asked = {p.name: re.search(r'"page": ?"([0-9a-f]{16})"', p.read_bytes().decode(errors="replace")) for p in sorted(folder.glob("page-*.html"))}
+    asked = {p.name: re.search(r'"page": ?"([0-9a-f]{16})"', p.read_bytes().decode(errors="replace"))
+             for p in sorted(folder.glob("page-*.html"))}
     return [n for n, m in asked.items() if n not in pages or not m or m[1] != _page_id(pages[n])]
 
 def write_to_annotate(folder: str|Path, built: AltBuilt, each: int = 50, send: str = "") -> list[Path]:
@@ -151,16 +172,26 @@ def write_to_annotate(folder: str|Path, built: AltBuilt, each: int = 50, send: s
     or one of the same build. `send` says to whom files of answers go."""
     folder, pages = Path(folder), _in_pages(built.drafts, each)
     c, named = built.candidates, {f"page-{p[0].topic}-{k}.html": p for k, p in enumerate(pages, 1)}
-    if not pages: raise DataError(f"there is not one pair of {len(c.entities)} candidates ({c.losses()})", "write_to_annotate", "ask for more questions, change a constant, or give more entities, with names that differ")
+    if not pages:
+        raise DataError(f"there is not one pair of {len(c.entities)} candidates ({c.losses()})", "write_to_annotate",
+                        "ask for more questions, change a constant, or give more entities, with names that differ")
     known = folder/"questions.jsonl"
-    if known.exists() and read_drafts(known) != list(built.drafts): raise DataError("has questions of another build, which people may be answering", str(folder), "name a new folder")
-    if other := _other_pages(folder, named): raise DataError(f"has {other[0]}, which asks other questions than that page of this build", str(folder), "people may be answering it: deal as many questions to a page as before, or name a new folder")
-    report = {"rules": msgspec.to_builtins(built.rules), "filters": c.table(), "sections": section_table(c), "pairs": built.table(), "groups": built.groups(), "leaks": built.leaks()}
+    if known.exists() and read_drafts(known) != list(built.drafts):
+        raise DataError("has questions of another build, which people may be answering", str(folder),
+                        "name a new folder")
+    if other := _other_pages(folder, named):
+        raise DataError(f"has {other[0]}, which asks other questions than that page of this build", str(folder),
+                        "people may be answering it: deal as many questions to a page as before, or name a new folder")
+    report = {"rules": msgspec.to_builtins(built.rules), "filters": c.table(), "sections": section_table(c),
+              "pairs": built.table(), "groups": built.groups(), "leaks": built.leaks()}
     made = [write_drafts(known, built.drafts), write_atomic(folder/"build.json", json.dumps(report, indent=1) + "\n")]
-    return made + [write_atomic(folder/n, _annotation_page(p, f"Which one? {n[5:-5]}", built.rules.seed, send=send)) for n, p in named.items()]
+    return made + [write_atomic(folder/n, _annotation_page(p, f"Which one? {n[5:-5]}", built.rules.seed, send=send))
+                   for n, p in named.items()]
 
 def write_collected(folder: str|Path, joined: Joined) -> list[Path]:
     "Write the questions as files of the release's form: domain/split.json."
     files = {Path(folder)/f"{k}.json": qs for k, qs in joined.files.items()}
-    if other := sorted(p for d in DOMAINS for p in (Path(folder)/d).glob("*.json") if p not in files): raise DataError("is there already, and these answers do not make it", str(other[0]), "remove it, or name another folder")
+    if other := sorted(p for d in DOMAINS for p in (Path(folder)/d).glob("*.json") if p not in files):
+        raise DataError("is there already, and these answers do not make it", str(other[0]),
+                        "remove it, or name another folder")
     return [write_altentities(p, qs) for p, qs in files.items()]

@@ -17,10 +17,13 @@ from typing import NamedTuple
 import msgspec
 from ...core.types import DataError, FormatError, Record, nearest
 from ...core.files import read_jsonl, write_atomic, write_jsonl
-from .questions import DOMAINS, METHODS, SHOWN, LONGEST, Alternative, Written, asked_as, bare_title, departures, in_one_form, the_domain
+from .questions import DOMAINS, METHODS, SHOWN, LONGEST, Alternative, Written, asked_as
+from .questions import bare_title, departures, in_one_form, the_domain
 from .statistics import shared
-from .entities import Candidates, Entity, Filters, as_choice, candidates, read_denied, shown_name
-from .pairs import Drawn, Encoder, SHARES, draw, split_pairs, split_sizes, tfidf_vectors, told_names, wanted_pairs
+from .entities import Candidates, Entity, Filters, as_choice, candidates, read_denied
+from .entities import shown_name
+from .pairs import Drawn, Encoder, SHARES, draw, split_pairs, split_sizes, tfidf_vectors
+from .pairs import told_names, wanted_pairs
 
 # %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #22a7697e
 class Draft(Record):
@@ -44,12 +47,14 @@ class Draft(Record):
 
     def with_expressions(self, expressions: Sequence[str]) -> Written:
         "Make a question as the files have it, with at least one expression."
-        return Written(self.domain, self.question, self.target, self.target_index, self.sampling_method, self.description_section, self.choices, tuple(expressions))
+        return Written(self.domain, self.question, self.target, self.target_index, self.sampling_method,
+                       self.description_section, self.choices, tuple(expressions))
 
     def fault(self) -> str:
         "What is wrong with the values, or nothing."
         if not self.id: return "field id: is empty"
-        if not re.fullmatch(r"[a-z][a-z0-9]*", self.split): return f"field split: {self.split!r} is no name of a file; say train, dev or test"
+        if not re.fullmatch(r"[a-z][a-z0-9]*", self.split):
+            return f"field split: {self.split!r} is no name of a file; say train, dev or test"
         try: self.with_expressions("x")
         except ValueError as e: return str(e)
         return ""
@@ -65,7 +70,8 @@ def _the_draft(d: Drawn, split: str, number: int, shown: int = 750, longest: int
     keep = told_names(*d.choices)[0] != shown_name(d.choices[0])
     choices = tuple(as_choice(e, d.section, keep, shown, longest) for e in d.choices)
     domain = DOMAINS[d.domain]
-    return Draft(f"{d.domain}-{split}-{number}", split, domain, asked_as([c.name for c in choices], domain), d.target, d.target_index, d.method, d.section, choices)
+    return Draft(f"{d.domain}-{split}-{number}", split, domain, asked_as([c.name for c in choices], domain), d.target,
+                 d.target_index, d.method, d.section, choices)
 
 # %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #c225cbc0
 class AltRules(Record):
@@ -85,16 +91,21 @@ class AltRules(Record):
 
     def fault(self) -> str:
         "What is wrong with the values, or nothing."
-        if self.apart not in ("targets", "entities"): return f"field apart: unknown value {self.apart!r}; {nearest(self.apart, ('targets', 'entities'))}"
-        if not (0 <= self.dev and 0 <= self.test and self.dev + self.test <= 1): return f"fields dev and test: {self.dev:g} and {self.test:g} are no shares of a whole"
-        if not 1 <= self.shown <= SHOWN - 4 or not 1 <= self.longest < LONGEST: return f"fields shown and longest: {self.shown} and {self.longest}; the release has {SHOWN - 4} and {LONGEST - 1} at most"
+        if self.apart not in ("targets", "entities"):
+            return f"field apart: unknown value {self.apart!r}; {nearest(self.apart, ('targets', 'entities'))}"
+        if not (0 <= self.dev and 0 <= self.test and self.dev + self.test <= 1):
+            return f"fields dev and test: {self.dev:g} and {self.test:g} are no shares of a whole"
+        if not 1 <= self.shown <= SHOWN - 4 or not 1 <= self.longest < LONGEST:
+            return (f"fields shown and longest: {self.shown} and {self.longest}; the release has {SHOWN - 4} and "
+                    f"{LONGEST - 1} at most")
         if not 0 <= self.edits <= 3: return f"field edits: {self.edits}; the release has 3 at most"
         if self.questions is not None and self.questions < 0: return "field questions: is negative"
         return next((f"field {f}: {getattr(self, f)}; say 1 or more" for f in ("shortest", "fewest_sections", "most_songs") if getattr(self, f) < 1), "")
 
     def filters(self) -> Filters:
         "The constants of the filters."
-        return Filters(self.shortest, self.fewest_sections, self.most_songs, denied=read_denied(self.denylist) if self.denylist else (), shown=self.shown)
+        return Filters(self.shortest, self.fewest_sections, self.most_songs,
+                       denied=read_denied(self.denylist) if self.denylist else (), shown=self.shown)
 
 # %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #0236388b
 class AltBuilt(NamedTuple):
@@ -115,13 +126,15 @@ class AltBuilt(NamedTuple):
 
     def groups(self) -> list[dict]:
         "How many groups stay together, and the share of the largest: what it costs to keep something apart."
-        return [{"domain": d, "apart": self.rules.apart} | split_sizes(got, self.rules.apart) for d, got in self.drawn.items() if got]
+        return [{"domain": d, "apart": self.rules.apart} | split_sizes(got, self.rules.apart)
+                for d, got in self.drawn.items() if got]
 
 def _leaks(drafts: Iterable[Draft]) -> list[dict]:
     "What two splits share: as the release has it, no target, but other entities."
     by = defaultdict(list)
     for d in drafts: by[d.topic, d.split].append(d)
-    pairs = [(t, a, b) for t in dict.fromkeys(t for t, _ in by) for a, b in combinations([s for u, s in by if u == t], 2)]
+    pairs = [(t, a, b) for t in dict.fromkeys(t for t, _ in by)
+             for a, b in combinations([s for u, s in by if u == t], 2)]
     return [{"domain": t, "splits": f"{a}, {b}"} | dict(zip(("pairs", "targets", "entities", "targets among the others", "the other way round"), shared(by[t, a], by[t, b]))) for t, a, b in pairs]
 
 # %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #15a56a0f
@@ -130,7 +143,8 @@ def _drafts_of(drawn: Sequence[Drawn], rules: AltRules) -> Iterable[Draft]:
     shares = {"train": 1 - rules.dev - rules.test, "dev": rules.dev, "test": rules.test}
     splits = split_pairs(drawn, rules.apart, shares, rules.seed)
     for s in shares:
-        for n, d in enumerate(d for d, x in zip(drawn, splits, strict=True) if x == s): yield _the_draft(d, s, n, rules.shown, rules.longest)
+        for n, d in enumerate(d for d, x in zip(drawn, splits, strict=True) if x == s):
+            yield _the_draft(d, s, n, rules.shown, rules.longest)
 
 def build_altentities(entities: Sequence[Entity], rules: AltRules = AltRules(),
                       wanted: Mapping[str, Mapping[str, int]]|None = None,
@@ -140,7 +154,9 @@ def build_altentities(entities: Sequence[Entity], rules: AltRules = AltRules(),
     c = candidates(entities, rules.filters())
     domains = [d for d in DOMAINS if any(e.domain == d for e in c.entities)]
     for d in wanted or (): the_domain(d)
-    if not domains: raise DataError(f"none of {len(entities)} entities is left ({c.losses()})", "build_altentities", "change a constant, or give more entities")
+    if not domains:
+        raise DataError(f"none of {len(entities)} entities is left ({c.losses()})", "build_altentities",
+                        "change a constant, or give more entities")
     many = {d: dict(wanted_pairs(d, rules.questions) if wanted is None else wanted.get(d, {})) for d in domains}
     drawn = {d: draw(c, d, many[d], rules.seed, encoder, rules.edits) for d in domains}
     return AltBuilt(tuple(x for got in drawn.values() for x in _drafts_of(got, rules)), c, drawn, many, rules)
@@ -158,7 +174,8 @@ def distinct_drafts(drafts: Iterable[Draft], where: str = "drafts") -> list[Draf
     "Check that there is a draft and that ids differ; `where` is a file's name, for errors."
     drafts = list(drafts)
     if not drafts: raise FormatError("has no questions", where)
-    if twice := [k for k, n in Counter(d.id for d in drafts).items() if n > 1]: raise FormatError(f"the id {twice[0]!r} stands twice", f"{where}, field id")
+    if twice := [k for k, n in Counter(d.id for d in drafts).items() if n > 1]:
+        raise FormatError(f"the id {twice[0]!r} stands twice", f"{where}, field id")
     return drafts
 
 # %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #38ec7fb5
@@ -166,17 +183,21 @@ _NOUNS = "one|book|novel|song|track|recipe|dish|food|option|choice"
 POSITION = rf"^\W*(?:i\s+(?:meant|mean|want)\s+|it['’]?s\s+|it\s+is\s+|not\s+)*the\s+(?:first|second|last|latter|former|1st|2nd|left|right)(?:\s+(?:{_NOUNS}))?(?:\s+you\s+(?:said|mentioned|named))?\W*$|\bon\s+the\s+(?:left|right)\b|\bmentioned\s+(?:first|last|second)\b|\boption\s+[ab12]\b"  # read by the page's script too
 COPIED = 8     # words in a row
 REFUSED = {"empty": "is empty", "long": "is too long", "half": "has half of a character"}
-FLAGGED = {"name": "says the name", "position": "says the place in the question", "repeated": "was given before", "copied": "is copied from what was shown"}
+FLAGGED = {"name": "says the name", "position": "says the place in the question", "repeated": "was given before",
+           "copied": "is copied from what was shown"}
 
 def name_pattern(name: str) -> str:
     """Write a regular expression for where a choice's name is said: as whole words; a short one only alone.
     The page's script reads it too; it is empty if there is no name."""
     bare = in_one_form(bare_title(name))
-    words = r"\s+".join(re.sub(r"[\\^$.*+?()\[\]{}|]", r"\\\g<0>", w) for w in bare.split())  # re.escape would escape what a browser must not
+    # re.escape would escape what a browser must not
+    words = r"\s+".join(re.sub(r"[\\^$.*+?()\[\]{}|]", r"\\\g<0>", w) for w in bare.split())
     if not words: return ""
-    return rf"(?:^|[^\p{{L}}\p{{N}}]){words}(?![\p{{L}}\p{{N}}])" if len(bare) > 3 else rf"^[^\p{{L}}\p{{N}}]*{words}[^\p{{L}}\p{{N}}]*$"
+    if len(bare) > 3: return rf"(?:^|[^\p{{L}}\p{{N}}]){words}(?![\p{{L}}\p{{N}}])"
+    return rf"^[^\p{{L}}\p{{N}}]*{words}[^\p{{L}}\p{{N}}]*$"
 
-def _as_python(pattern: str) -> str: return pattern.replace(r"[^\p{L}\p{N}]", r"[\W_]").replace(r"[\p{L}\p{N}]", r"[^\W_]")
+def _as_python(pattern: str) -> str:
+    return pattern.replace(r"[^\p{L}\p{N}]", r"[\W_]").replace(r"[\p{L}\p{N}]", r"[^\W_]")
 
 # %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #dda72955
 def _folded(text: str) -> str:
@@ -201,7 +222,9 @@ def _why_flagged(q: Draft|Written, expression: str, before: Sequence[str] = ()) 
     out = ["name"] if pattern and re.search(_as_python(pattern), plain, re.I) else []
     if says_place(plain): out.append("position")
     if said in map(_folded, before): out.append("repeated")
-    if len(said.split()) >= COPIED and q.domain != "SONGS" and any(f" {said} " in f" {_folded(c.description)} " for c in q.choices): out.append("copied")
+    if (len(said.split()) >= COPIED and q.domain != "SONGS"
+           and any(f" {said} " in f" {_folded(c.description)} " for c in q.choices)):
+        out.append("copied")
     return out
 
 # %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #e57d2eaa
@@ -223,7 +246,8 @@ class Joined(NamedTuple):
 
     def table(self) -> list[dict]:
         "What became of the expressions."
-        return [{"expressions": said, "number": self.counts.get(k, 0)} for k, said in {"kept": "kept", **REFUSED, **FLAGGED}.items()]
+        return [{"expressions": said, "number": self.counts.get(k, 0)}
+                for k, said in {"kept": "kept", **REFUSED, **FLAGGED}.items()]
 
 def join_expressions(drafts: Sequence[Draft], said: Mapping[str, Iterable[Sequence[str]]], keep: bool = False,
                      least: int = 1) -> Joined:
@@ -232,7 +256,9 @@ def join_expressions(drafts: Sequence[Draft], said: Mapping[str, Iterable[Sequen
     files, short = defaultdict(list), []
     counts: Counter[str] = Counter()
     known = {d.id for d in drafts}
-    if bad := next((k for k in said if k not in known), ""): raise DataError(f"{bad!r} is none of the {len(drafts)} questions", "join_expressions", "give the questions that the page was made of")
+    if bad := next((k for k in said if k not in known), ""):
+        raise DataError(f"{bad!r} is none of the {len(drafts)} questions", "join_expressions",
+                        "give the questions that the page was made of")
     for d in drafts:
         kept = _kept(d, [e for part in said.get(d.id, ()) for e in part], keep, counts)
         if len(kept) >= max(1, least): files[f"{d.topic}/{d.split}"].append(d.with_expressions(kept))

@@ -10,7 +10,8 @@ import random
 from collections.abc import Sequence
 from typing import NamedTuple
 from ...core.types import CallError, DataError, Option, Question
-from .questions import COMPARISON, NEGATION, AltQuestion, Alternative, Setting, asked_as, questions_of, words_in
+from .questions import COMPARISON, NEGATION, AltQuestion, Alternative, Setting, asked_as
+from .questions import questions_of, words_in
 
 # %% ../../../nbs/benchmarks/altentities/06_choices.ipynb #9af1344d
 class _Things(NamedTuple):
@@ -30,7 +31,9 @@ def _others(q: AltQuestion, things: _Things, n: int, rng: random.Random) -> list
     "So many things that a question does not offer, no two of one name; a longer draw begins with a shorter one."
     taken = {x.name for c in q.choices for x in (c, things.pages.get(c.wikipedia_url, c))}
     out: list[Alternative] = []
-    if n > (left := len(things.names) - len(taken & things.names)): raise DataError(f"{n} more choices are wanted, and {left} other names are there", f"question {q.key}", "ask for fewer choices, or read more questions at once")
+    if n > (left := len(things.names) - len(taken & things.names)):
+        raise DataError(f"{n} more choices are wanted, and {left} other names are there", f"question {q.key}",
+                        "ask for fewer choices, or read more questions at once")
     while len(out) < n:
         if (c := things.every[rng.randrange(len(things.every))]).name not in taken:
             taken.add(c.name)
@@ -45,7 +48,8 @@ def _offering(q: AltQuestion, choices: Sequence[Alternative]) -> AltQuestion:
 
 def _with_more(q: AltQuestion, things: _Things, n: int, seed: int) -> AltQuestion:
     rng, choices = random.Random(f"{seed}:{q.key}:places"), list(q.choices)
-    for c in _others(q, things, n - len(choices), random.Random(f"{seed}:{q.key}")): choices.insert(rng.randrange(len(choices) + 1), c)
+    for c in _others(q, things, n - len(choices), random.Random(f"{seed}:{q.key}")):
+        choices.insert(rng.randrange(len(choices) + 1), c)
     return _offering(q, choices)
 
 def more_choices(questions: Sequence[AltQuestion], n: int, seed: int = 0) -> list[AltQuestion]:
@@ -63,17 +67,20 @@ def is_plain(expression: str) -> bool:
     "Tell whether an expression neither negates nor compares in time."
     return not (NEGATION.search(expression) or COMPARISON.search(expression))
 
-def _open(q: AltQuestion, kind: str, expressions: Sequence[str], setting: Setting, right: int|None = None) -> list[Question]:
+def _open(q: AltQuestion, kind: str, expressions: Sequence[str], setting: Setting,
+          right: int|None = None) -> list[Question]:
     "Plain expressions over a question's choices, neither and both."
     def one(x: Question) -> Question:
-        return x.changed(id=f"{x.id}-{kind}", options=(*x.options, NEITHER, BOTH), right=x.right if right is None else (len(x.options) + right,), meta=x.meta | {"kind": kind})
+        return x.changed(id=f"{x.id}-{kind}", options=(*x.options, NEITHER, BOTH),
+                         right=x.right if right is None else (len(x.options) + right,), meta=x.meta | {"kind": kind})
     return [one(x) for x in questions_of(q.changed(expressions=tuple(expressions)), setting)]
 
 def _stand_in(q: AltQuestion, things: _Things, seed: int) -> AltQuestion:
     "A question whose target is gone."
     [other] = _others(q, things, 1, random.Random(f"{seed}:{q.key}:neither"))
     choices = [other if c.wikipedia_url == q.target else c for c in q.choices]
-    return q.changed(choices=tuple(choices), target=other.wikipedia_url, question=asked_as([c.name for c in choices], q.domain))
+    return q.changed(choices=tuple(choices), target=other.wikipedia_url,
+                     question=asked_as([c.name for c in choices], q.domain))
 
 # %% ../../../nbs/benchmarks/altentities/06_choices.ipynb #68140dee
 def _said_of(questions: Sequence[AltQuestion]) -> dict[tuple[str, str], list[tuple[str, AltQuestion]]]:
@@ -81,12 +88,14 @@ def _said_of(questions: Sequence[AltQuestion]) -> dict[tuple[str, str], list[tup
     out: dict[tuple[str, str], dict[str, tuple[str, AltQuestion]]] = {}
     for q in questions:
         for e in filter(is_plain, q.expressions):
-            if words := " ".join(words_in(e.lower())): out.setdefault((q.domain, words), {}).setdefault(q.target, (e, q))
+            if words := " ".join(words_in(e.lower())):
+                out.setdefault((q.domain, words), {}).setdefault(q.target, (e, q))
     return {k: list(v.values()) for k, v in out.items() if len({q.meant.name for _, q in v.values()}) == len(v) > 1}
 
 def _place(e: str, q: AltQuestion) -> str: return f"{q.key}-{q.expressions.index(e)}"
 
-def _both(topic: str, words: str, said: Sequence[tuple[str, AltQuestion]], setting: Setting, seed: int) -> list[Question]:
+def _both(topic: str, words: str, said: Sequence[tuple[str, AltQuestion]], setting: Setting,
+          seed: int) -> list[Question]:
     "Each target beside the next one that was meant by the same words, in a drawn order; two make one pair. Ids hold no words, for they may be shown."
     order, out = [*said], []
     random.Random(f"{seed}:{topic}:{words}").shuffle(order)
@@ -103,4 +112,5 @@ def open_questions(questions: Sequence[AltQuestion], setting: Setting = "unshown
     asked = [q for q in questions if plain(q)]
     one = [x for q in asked for x in _open(q, "one", plain(q), setting)]
     neither = [x for q in asked for x in _open(_stand_in(q, things[q.domain], seed), "neither", plain(q), setting, 0)]
-    return one + neither + [x for (d, words), said in _said_of(questions).items() for x in _both(d.lower(), words, said, setting, seed)]
+    return one + neither + [x for (d, words), said in _said_of(questions).items()
+                            for x in _both(d.lower(), words, said, setting, seed)]

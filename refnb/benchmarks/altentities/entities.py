@@ -31,9 +31,12 @@ class Entity(Record):
 
     def fault(self) -> str:
         "What is wrong with the values, or nothing."
-        if bad := next((f for f in ("name", "url") if not in_one_form(getattr(self, f)).strip()), ""): return f"field {bad}: is empty"
-        if self.domain not in ("books", "recipes", "songs"): return f"field domain: unknown domain {self.domain!r}; {'the files call it songs' if self.domain == 'music' else nearest(self.domain, ('books', 'recipes', 'songs'))}"
-        if twice := [h for h, n in Counter(map(_heading, self.sections)).items() if n > 1]: return f"field sections: {twice[0]!r} stands twice"
+        if bad := next((f for f in ("name", "url") if not in_one_form(getattr(self, f)).strip()), ""):
+            return f"field {bad}: is empty"
+        if self.domain not in ("books", "recipes", "songs"):
+            return f"field domain: unknown domain {self.domain!r}; {'the files call it songs' if self.domain == 'music' else nearest(self.domain, ('books', 'recipes', 'songs'))}"
+        if twice := [h for h, n in Counter(map(_heading, self.sections)).items() if n > 1]:
+            return f"field sections: {twice[0]!r} stands twice"
         return ""
 
 def _heading(text: str) -> str: return " ".join(text.lower().split())
@@ -44,17 +47,22 @@ PLAIN = ("name", "url", "domain", "image_url")
 def _from_row(row: Mapping[str, str]) -> dict:
     "A row of a CSV file as an entity has it."
     many = lambda v: tuple(x for x in map(str.strip, v.split("|")) if x)
-    parts = lambda prefix: {k.removeprefix(prefix).strip(): v for k, v in row.items() if k.startswith(prefix) and v.strip()}
+    parts = lambda prefix: {k.removeprefix(prefix).strip(): v
+                            for k, v in row.items() if k.startswith(prefix) and v.strip()}
     attributes = {k: v if "|" not in v else many(v) for k, v in parts("attribute:").items()}
-    return {f: row.get(f, "").strip() for f in PLAIN} | {"sections": parts("section:"), "attributes": attributes, "templates": many(row.get("templates", ""))}
+    return {f: row.get(f, "").strip() for f in PLAIN} | {"sections": parts("section:"), "attributes": attributes,
+                                                         "templates": many(row.get("templates", ""))}
 
 def _columns(heads: Sequence[str], where: str):
     "Refuse a first line that leaves something out, or says it twice."
-    known, do = (*PLAIN, "templates"), "known: " + ", ".join((*PLAIN, "templates", "section:…", "attribute:…")) + "; columns are divided by commas"
-    for bad in (h for h in heads if h not in known and not re.match("section:|attribute:.", h)): raise FormatError(f"unknown column {bad!r}", where, do)
+    known = (*PLAIN, "templates")
+    do = "known: " + ", ".join((*PLAIN, "templates", "section:…", "attribute:…")) + "; columns are divided by commas"
+    for bad in (h for h in heads if h not in known and not re.match("section:|attribute:.", h)):
+        raise FormatError(f"unknown column {bad!r}", where, do)
     for h, n in Counter(heads).items():
         if n > 1: raise FormatError(f"the column {h!r} stands twice", where, "keep one of them")
-    for lost in (f for f in ("name", "url", "domain") if f not in heads): raise FormatError(f"has no column {lost!r}", where, do)
+    for lost in (f for f in ("name", "url", "domain") if f not in heads):
+        raise FormatError(f"has no column {lost!r}", where, do)
 
 def _csv_rows(path: str|Path) -> Iterable[tuple[int, dict[str, str]]]:
     "Rows of a CSV file with the lines on which they begin."
@@ -62,20 +70,26 @@ def _csv_rows(path: str|Path) -> Iterable[tuple[int, dict[str, str]]]:
     n, heads = next(rows, (1, []))
     if heads: _columns(heads, at_line(str(path), n))
     for n, row in rows:
-        if len(row) != len(heads): raise FormatError("has another number of fields than the header", at_line(str(path), n))
+        if len(row) != len(heads):
+            raise FormatError("has another number of fields than the header", at_line(str(path), n))
         yield n, dict(zip(heads, row, strict=True))
 
 def _csv(path: str|Path) -> Iterable[Entity]:
     for n, row in _csv_rows(path):
         try: yield msgspec.convert(_from_row(row), Entity)
-        except (msgspec.ValidationError, ValueError) as e: raise FormatError(str(e).partition(" - at")[0], at_line(str(path), n)) from None
+        except (msgspec.ValidationError, ValueError) as e:
+            raise FormatError(str(e).partition(" - at")[0], at_line(str(path), n)) from None
 
 # %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #f89c2786
 def read_entities(path: str|Path) -> list[Entity]:
     "Read entities in order from a table: JSONL, or CSV if its name ends so; plain or .gz."
     name = Path(path).name.lower().removesuffix(".gz")
-    if name.endswith((".tsv", ".xlsx")): raise FormatError("is no table that can be read", str(path), "give JSONL, an object a line, or CSV, with commas and in UTF-8")
-    if not name.endswith(".csv") and read_bytes(path).lstrip()[:1] == b"[": raise FormatError("is one JSON list", at_line(str(path), 1), "give an object a line, without commas between them")
+    if name.endswith((".tsv", ".xlsx")):
+        raise FormatError("is no table that can be read", str(path),
+                          "give JSONL, an object a line, or CSV, with commas and in UTF-8")
+    if not name.endswith(".csv") and read_bytes(path).lstrip()[:1] == b"[":
+        raise FormatError("is one JSON list", at_line(str(path), 1),
+                          "give an object a line, without commas between them")
     got = list(_csv(path) if name.endswith(".csv") else read_jsonl(path, Entity))
     if not got: raise FormatError("has no entities", str(path))
     return _distinct(got, str(path))
@@ -85,7 +99,9 @@ def _distinct(entities: Iterable[Entity], where: str = "") -> list[Entity]:
     entities = list(entities)
     first: dict[str, int] = {}
     for n, e in enumerate(entities, 1):
-        if (before := first.setdefault(e.url, n)) != n: raise FormatError(f"{e.url} is entity {before} already", ", ".join(filter(None, [where, f"entity {n}", "field url"])), "keep one of the two")
+        if (before := first.setdefault(e.url, n)) != n:
+            raise FormatError(f"{e.url} is entity {before} already",
+                              ", ".join(filter(None, [where, f"entity {n}", "field url"])), "keep one of the two")
     return entities
 
 # %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #66041107
@@ -114,7 +130,8 @@ def _infobox_text(e: Entity, longest: int = LONGEST - 1) -> str:
 
 def _unshown(e: Entity, shown: str|None, longest: int = LONGEST - 1) -> str:
     "The infobox and every section that people are not shown."
-    rest, box = "\n".join(t.strip() for h, t in e.sections.items() if _heading(h) != shown and t.strip()), _infobox_text(e, longest)
+    rest = "\n".join(t.strip() for h, t in e.sections.items() if _heading(h) != shown and t.strip())
+    box = _infobox_text(e, longest)
     more = _between_words(rest, max(0, longest - len(box) - 2))
     return f"{box}. {more}" if more else box
 
@@ -125,7 +142,8 @@ def shown_name(e: Entity, keep: bool = False) -> str:
     "Write a choice's name; `keep` its parentheses where both names would be equal without."
     name, artist = " ".join(e.name.split()), _value(e.attributes.get("artist", ""))
     if e.domain != "songs": return name if keep else bare_title(name)
-    return f"{name if keep else bare_title(name)} (by {artist})" if artist and not re.search(r" \(by .*\)$", name) else name
+    if artist and not re.search(r" \(by .*\)$", name): return f"{name if keep else bare_title(name)} (by {artist})"
+    return name
 
 def search_link(name: str, search: str = SEARCH) -> str:
     "Write a link, as HTML, where people find out about a song, given with its artist; `search` is a search's address."
@@ -139,7 +157,8 @@ def as_choice(e: Entity, section: str = "", keep: bool = False, shown: int = 750
     `keep` keeps the parentheses of its name; its unshown background has at most `longest` characters."""
     name, song = shown_name(e, keep), e.domain == "songs"
     told = search_link(name) if song else cut_description(section_text(e, section), shown)
-    return Alternative(name, e.url, told, _infobox_text(e, longest), _unshown(e, None if song else section, longest), e.image_url if e.domain == "recipes" else "")
+    return Alternative(name, e.url, told, _infobox_text(e, longest), _unshown(e, None if song else section, longest),
+                       e.image_url if e.domain == "recipes" else "")
 
 def section_text(e: Entity, section: str) -> str:
     "Return the text below a heading, given in small letters; empty if the entity has none."
@@ -169,15 +188,20 @@ def _usable_sections(e: Entity, f: Filters) -> list[str]:
     return [s for s in SECTIONS[e.domain.upper()] if len(section_text(e, s)) >= f.shortest]
 
 # %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #2ceae5e5
-WHY = {"infoboxes": "more than one infobox", "html": "HTML in its text", "none": "none of the sections that are shown", "short": "section too short", "genre": "no genre",
-       "food": "not a prepared food", "image": "no image", "sections": "too few sections", "denied": "a word of the denylist", "twin": "shown with the text of another", "popular": "not among the longest"}
+WHY = {"infoboxes": "more than one infobox", "html": "HTML in its text", "none": "none of the sections that are shown",
+       "short": "section too short", "genre": "no genre",
+       "food": "not a prepared food", "image": "no image", "sections": "too few sections",
+       "denied": "a word of the denylist", "twin": "shown with the text of another", "popular": "not among the longest"}
 
 def _texts(e: Entity) -> Iterable[str]: return (e.name, *e.sections.values(), *map(_value, e.attributes.values()))
 
 def _denier(words: Sequence[str]) -> re.Pattern|None:
-    return re.compile(r"(?<!\w)(?:" + "|".join(r"\s+".join(map(re.escape, w.split())) for w in sorted(words, key=len, reverse=True)) + r")(?!\w)", re.I) if words else None
+    if words:
+        return re.compile(r"(?<!\w)(?:" + "|".join(r"\s+".join(map(re.escape, w.split())) for w in sorted(words, key=len, reverse=True)) + r")(?!\w)", re.I)
+    return None
 
-def _is_food(e: Entity, f: Filters) -> bool: return any(_heading(t) in f.food for t in e.templates) or bool(section_text(e, "ingredients"))
+def _is_food(e: Entity, f: Filters) -> bool:
+    return any(_heading(t) in f.food for t in e.templates) or bool(section_text(e, "ingredients"))
 
 def _why_dropped(e: Entity, f: Filters = Filters(), denier: re.Pattern|None = None) -> str:
     "The first filter that drops an entity; the number of songs is another matter."
@@ -205,7 +229,8 @@ class Candidates(NamedTuple):
         n = Counter((self.domains[u], why) for u, why in self.dropped.items())
         row = lambda what, get: {"": what} | {d: get(d) for d in ("books", "recipes", "songs")}
         all_, kept = Counter(self.domains.values()), Counter(e.domain for e in self.entities)
-        return [row("in the table", lambda d: all_[d]), *(row(said, lambda d, k=k: n[d, k]) for k, said in WHY.items()), row("candidates", lambda d: kept[d])]
+        return [row("in the table", lambda d: all_[d]), *(row(said, lambda d, k=k: n[d, k]) for k, said in WHY.items()),
+                row("candidates", lambda d: kept[d])]
 
     def of(self, domain: str, section: str) -> list[Entity]:
         "Candidates of a domain that can be shown by a section."
@@ -235,7 +260,8 @@ def candidates(entities: Sequence[Entity], filters: Filters = Filters()) -> Cand
     longest = sorted(songs, key=lambda e: (-len(e.sections), -sum(map(len, e.sections.values())), e.url))  # pages
     popular = {e.url for e in longest[:filters.most_songs]}
     dropped |= {e.url: "popular" for e in songs if e.url not in popular}
-    return Candidates(tuple(e for e in entities if e.url not in dropped), dropped, {e.url: e.domain for e in entities}, filters)
+    return Candidates(tuple(e for e in entities if e.url not in dropped), dropped, {e.url: e.domain for e in entities},
+                      filters)
 
 def section_table(c: Candidates) -> list[dict]:
     "Count candidates by the section that people would be shown, as Table 2 does; an entity may stand in several."

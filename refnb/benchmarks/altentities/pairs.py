@@ -32,19 +32,25 @@ def _pieces(n: int, edits: int) -> tuple[tuple[int, int], ...]:
 def _places(long: int, short: int, edits: int) -> tuple[tuple[int, int, range], ...]:
     "Of each piece of a shorter title: its number, its length, and where it may begin in a longer one."
     d = long - short
-    return tuple((i, size, range(max(0, at - i, at + d - (edits - i)), min(long - size, at + i, at + d + (edits - i)) + 1)) for i, (at, size) in enumerate(_pieces(short, edits)))
+    return tuple((i, size,
+                  range(max(0, at - i, at + d - (edits - i)), min(long - size, at + i, at + d + (edits - i)) + 1))
+                 for i, (at, size) in enumerate(_pieces(short, edits)))
 
 def _sharing(t: str, edits: int, lengths: set[int], index: Mapping[tuple, list[int]]) -> set[int]:
     "Shorter titles that have a piece in common with one."
-    keys = ((n, i, t[a:a + size]) for n in range(max(0, len(t) - edits), len(t) + 1) if n in lengths for i, size, places in _places(len(t), n, edits) for a in places)
+    keys = ((n, i, t[a:a + size]) for n in range(max(0, len(t) - edits), len(t) + 1) if n in lengths
+            for i, size, places in _places(len(t), n, edits) for a in places)
     return {j for k in keys if k in index for j in index[k]}
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #455297d1
-def _batches(titles: Sequence[str], edits: int, order: Iterable[int], enough: int = 2**17) -> Iterator[list[tuple[int, int]]]:
+def _batches(titles: Sequence[str], edits: int, order: Iterable[int],
+             enough: int = 2**17) -> Iterator[list[tuple[int, int]]]:
     "Similar pairs, each at the turn of the longer title; the lower index first."
     from rapidfuzz.distance import Levenshtein
     if edits < 0: raise CallError(f"{edits} edits", "similar_titles", "say 0 or more")
-    index, lengths, rank, out = defaultdict(list), {len(t) for t in titles}, [(len(t), j) for j, t in enumerate(titles)], []
+    index, lengths = defaultdict(list), {len(t) for t in titles}
+    rank = [(len(t), j) for j, t in enumerate(titles)]
+    out = []
     for j, t in enumerate(titles):
         for i, (a, size) in enumerate(_pieces(len(t), edits)): index[len(t), i, t[a:a + size]].append(j)
     for j in order:
@@ -81,7 +87,8 @@ def _unit_rows(vectors):
         length = np.sqrt(np.asarray(m.multiply(m).sum(axis=1))).ravel()
         return sparse.diags_array(1/np.where(length, length, 1).astype(np.float32)).tocsr() @ m
     m = np.asarray(vectors)
-    largest = np.maximum(m.max(axis=1, keepdims=True), -m.min(axis=1, keepdims=True))  # what is huge or tiny has no square
+    # what is huge or tiny has no square
+    largest = np.maximum(m.max(axis=1, keepdims=True), -m.min(axis=1, keepdims=True))
     m = (m/np.where(largest, largest, 1)).astype(np.float32)
     length = np.linalg.norm(m, axis=1, keepdims=True)
     m /= np.where(length, length, 1)
@@ -91,17 +98,22 @@ def _encoded(encoder: Encoder, texts: Sequence[str]):
     "What an encoder says, if it can be."
     from scipy import sparse
     got, do = encoder(texts), "let it give one row of numbers for each text"
-    if getattr(got, "ndim", 0) != 2 or got.shape[0] != len(texts) or not got.shape[1]: raise DataError(f"the encoder gave {tuple(got.shape) if hasattr(got, 'shape') else type(got).__name__} for {len(texts)} texts", "encoded", do)
+    if getattr(got, "ndim", 0) != 2 or got.shape[0] != len(texts) or not got.shape[1]:
+        raise DataError(f"the encoder gave {tuple(got.shape) if hasattr(got, 'shape') else type(got).__name__} for "
+                        f"{len(texts)} texts", "encoded", do)
     try: got = sparse.csr_matrix(got) if sparse.issparse(got) else np.asarray(got)
-    except (TypeError, ValueError, RuntimeError) as e: raise DataError(f"what the encoder gave is no table of numbers ({e})", "encoded", do) from None
+    except (TypeError, ValueError, RuntimeError) as e:
+        raise DataError(f"what the encoder gave is no table of numbers ({e})", "encoded", do) from None
     if got.dtype.kind not in "fiub": raise DataError(f"the encoder gave values of type {got.dtype}", "encoded", do)
     values = np.asarray(got.data if sparse.issparse(got) else got)
-    if not np.isfinite(values).all(): raise DataError("the encoder gave a number that is none", "encoded", "look at its texts: is one empty?")
+    if not np.isfinite(values).all():
+        raise DataError("the encoder gave a number that is none", "encoded", "look at its texts: is one empty?")
     if not values.any(): raise DataError("the encoder gave nothing but zeros", "encoded", do)
     return _unit_rows(got if got.dtype.kind == "f" else got.astype(np.float32))
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #c8354feb
-def _nearest_rows(vectors: Any, rows: Sequence[int]|None = None, block: int = 1024, width: int = 8192) -> tuple[np.ndarray, np.ndarray]:
+def _nearest_rows(vectors: Any, rows: Sequence[int]|None = None, block: int = 1024,
+                  width: int = 8192) -> tuple[np.ndarray, np.ndarray]:
     "The nearest other row of each row, exactly."
     n = vectors.shape[0]
     asked = np.arange(n) if rows is None else np.asarray(rows, np.int64)
@@ -109,7 +121,8 @@ def _nearest_rows(vectors: Any, rows: Sequence[int]|None = None, block: int = 10
     at, best = np.full(len(asked), -1), np.full(len(asked), -np.inf, np.float32)
     for a in range(0, len(asked), block):
         here = asked[a:a + block]
-        for b in range(0, n, width): _improve(at[a:a + block], best[a:a + block], _cosines(vectors, here, b, b + width), here, b)
+        for b in range(0, n, width):
+            _improve(at[a:a + block], best[a:a + block], _cosines(vectors, here, b, b + width), here, b)
     return at, best
 
 def _cosines(vectors, rows: np.ndarray, start: int, end: int) -> np.ndarray:
@@ -185,7 +198,8 @@ def _similar_name_pairs(pool: Sequence[Entity], rng: random.Random, edits: int =
         return as_seen(told[0]) != as_seen(told[1]) and Levenshtein.distance(*told) <= edits
     for batch in _batches(titles, edits, rng.sample(range(len(titles)), len(titles))):
         both = [(groups[titles[a]], groups[titles[b]]) for a, b in batch if close(titles[a], titles[b])]
-        for n, k in _spread([len(a)*len(b) for a, b in both], rng): yield both[n][0][k // len(both[n][1])], both[n][1][k % len(both[n][1])]
+        for n, k in _spread([len(a)*len(b) for a, b in both], rng):
+            yield both[n][0][k // len(both[n][1])], both[n][1][k % len(both[n][1])]
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #448df054
 def told_names(a: Entity, b: Entity) -> tuple[str, str]:
@@ -220,7 +234,8 @@ def _equal_pairs(pool: Sequence[Entity], rng: random.Random, keys: tuple[str, ..
     groups, names = defaultdict(list), _names(pool)
     for i, e in enumerate(pool):
         if value := _valued(e, keys): groups[value].append(i)
-    streams = {i: _others(order, run, rng) for g in groups.values() for order, runs in [_by_name(g, names)] for i, run in zip(order, runs, strict=True)}
+    streams = {i: _others(order, run, rng) for g in groups.values() for order, runs in [_by_name(g, names)]
+               for i, run in zip(order, runs, strict=True)}
     while streams:
         for i in rng.sample(list(streams), len(streams)):
             if (j := next(streams[i], None)) is None: del streams[i]
@@ -232,7 +247,8 @@ def _others(order: Sequence[int], run: tuple[int, int], rng: random.Random) -> I
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #3f171078
 _SHOWING = {"books": {"": 364, "plot summary": 262}, "recipes": {"": 294, "preparation": 189, "ingredients": 146}, "songs": {"": 624}}  # questions of the dev and test files
-_ORDER = ("SAME_NAME", "SIMILAR_NAME", "SAME_INFOBOXES", "SIMILAR_DESCRIPTION", "UNIFORM")  # what is rare is drawn first
+# what is rare is drawn first
+_ORDER = ("SAME_NAME", "SIMILAR_NAME", "SAME_INFOBOXES", "SIMILAR_DESCRIPTION", "UNIFORM")
 
 def _apportioned(n: int, weights: Mapping[str, float]) -> dict[str, int]:
     "Shares by largest remainder."
@@ -262,7 +278,8 @@ class Drawn(NamedTuple):
     @property
     def target(self) -> str: return self.choices[self.target_index].url
 
-def _stream(method: str, pool: Sequence[Entity], rng: random.Random, domain: str, section: str, encoder: Encoder, edits: int) -> _Stream:
+def _stream(method: str, pool: Sequence[Entity], rng: random.Random, domain: str, section: str, encoder: Encoder,
+            edits: int) -> _Stream:
     if method == "UNIFORM": return _uniform_pairs(pool, rng)
     if method == "SAME_NAME": return _same_name_pairs(pool, rng)
     if method == "SIMILAR_NAME": return _similar_name_pairs(pool, rng, edits)
@@ -279,10 +296,12 @@ def _fresh(stream: _Stream, pool: Sequence[Entity], used: set[frozenset[str]]) -
             yield a, b
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #a1669a21
-def _of_method(method: str, n: int, pools: Mapping[str, Sequence[Entity]], rng: random.Random, used: set, domain: str, encoder: Encoder, edits: int) -> list[tuple[str, Entity, Entity]]:
+def _of_method(method: str, n: int, pools: Mapping[str, Sequence[Entity]], rng: random.Random, used: set, domain: str,
+               encoder: Encoder, edits: int) -> list[tuple[str, Entity, Entity]]:
     "Pairs of one method; where a section has too few, others have more."
     streams = {s: _fresh(_stream(method, p, rng, domain, s, encoder, edits), p, used) for s, p in pools.items()}
-    out = [(s, *pair) for s, k in _apportioned(n, {s: _SHOWING[domain][s] for s in pools}).items() for pair in islice(streams[s], k)]
+    out = [(s, *pair) for s, k in _apportioned(n, {s: _SHOWING[domain][s] for s in pools}).items()
+           for pair in islice(streams[s], k)]
     for s in streams: out += [(s, *pair) for pair in islice(streams[s], n - len(out))]
     return out
 
@@ -291,8 +310,10 @@ def draw(c: Candidates, domain: str, wanted: Mapping[str, int]|None = None, seed
     """Draw pairs of a domain in random order, no pair twice; `wanted` is by sampling method, None:
     as many as the paper has. Similar titles have at most `edits` edits between them; `encoder` makes rows of texts."""
     wanted = wanted_pairs(domain) if wanted is None else wanted
-    if bad := next((m for m in wanted if m not in USED[the_domain(domain).upper()]), ""): raise CallError(f"{bad!r} is no sampling method of {domain}", "draw", nearest(bad, USED[domain.upper()]))
-    if few := next((m for m in wanted if wanted[m] < 0), ""): raise CallError(f"{wanted[few]} pairs of {few}", "draw", "say 0 or more")
+    if bad := next((m for m in wanted if m not in USED[the_domain(domain).upper()]), ""):
+        raise CallError(f"{bad!r} is no sampling method of {domain}", "draw", nearest(bad, USED[domain.upper()]))
+    if few := next((m for m in wanted if wanted[m] < 0), ""):
+        raise CallError(f"{wanted[few]} pairs of {few}", "draw", "say 0 or more")
     rng, out = random.Random(f"{seed}:{domain}"), []
     used: set[frozenset[str]] = set()
     pools = {s: p for s in SECTIONS[domain.upper()] if len(p := sorted(c.of(domain, s), key=lambda e: e.url)) > 1}
@@ -308,7 +329,8 @@ SHARES = {"train": .70, "dev": .15, "test": .15}
 
 def _together(drawn: Sequence[Drawn], apart: str = "targets") -> list[list[int]]:
     "Which questions must be in one split."
-    if apart not in ("targets", "entities"): raise CallError(f"unknown way to split {apart!r}", do=nearest(apart, ("targets", "entities")))
+    if apart not in ("targets", "entities"):
+        raise CallError(f"unknown way to split {apart!r}", do=nearest(apart, ("targets", "entities")))
     groups = defaultdict(list)
     roots = _roots(drawn) if apart == "entities" else None
     for i, d in enumerate(drawn): groups[roots[d.target] if roots else d.target].append(i)

@@ -25,8 +25,11 @@ from ...core.upstream import get
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #31eab404
 DOMAINS = {"books": "BOOKS", "recipes": "RECIPES", "songs": "SONGS"}
 SPLITS = ("train", "dev", "test")
-METHODS = {"UNIFORM": "uniform", "SAME_NAME": "same name", "SIMILAR_NAME": "similar title", "SIMILAR_DESCRIPTION": "similar description", "SAME_INFOBOXES": "similar attributes"}
-USED = {"BOOKS": ("UNIFORM", "SAME_NAME", "SIMILAR_NAME", "SIMILAR_DESCRIPTION"), "RECIPES": ("UNIFORM", "SIMILAR_NAME", "SIMILAR_DESCRIPTION", "SAME_INFOBOXES"), "SONGS": ("UNIFORM", "SIMILAR_DESCRIPTION", "SAME_INFOBOXES")}
+METHODS = {"UNIFORM": "uniform", "SAME_NAME": "same name", "SIMILAR_NAME": "similar title",
+           "SIMILAR_DESCRIPTION": "similar description", "SAME_INFOBOXES": "similar attributes"}
+USED = {"BOOKS": ("UNIFORM", "SAME_NAME", "SIMILAR_NAME", "SIMILAR_DESCRIPTION"),
+        "RECIPES": ("UNIFORM", "SIMILAR_NAME", "SIMILAR_DESCRIPTION", "SAME_INFOBOXES"),
+        "SONGS": ("UNIFORM", "SIMILAR_DESCRIPTION", "SAME_INFOBOXES")}
 SECTIONS = {"BOOKS": ("", "plot summary"), "RECIPES": ("", "preparation", "ingredients"), "SONGS": ("",)}
 
 def paper_domain(domain: str) -> str:
@@ -72,7 +75,8 @@ class Written(Record):
     def fault(self) -> str: return _fault(self)
 
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #682a58e0
-def _unknown(field: str, value: str, known: Iterable[str]) -> str: return f"field {field}: unknown value {value!r}; {nearest(value, known)}"
+def _unknown(field: str, value: str, known: Iterable[str]) -> str:
+    return f"field {field}: unknown value {value!r}; {nearest(value, known)}"
 
 def _fault(w: Written) -> str:
     n, at, urls = len(w.choices), w.target_index, [c.wikipedia_url for c in w.choices]
@@ -80,7 +84,8 @@ def _fault(w: Written) -> str:
     if w.sampling_method not in METHODS: return _unknown("sampling_method", w.sampling_method, METHODS)
     if n < 2: return f"field choices: {n} of them; a question needs two"
     if twice := [u for i, u in enumerate(urls) if u in urls[:i]]:
-        return f"field choices[{urls.index(twice[0])}]: the same thing as choices[{len(urls) - 1 - urls[::-1].index(twice[0])}]"
+        return (f"field choices[{urls.index(twice[0])}]: the same thing as "
+                f"choices[{len(urls) - 1 - urls[::-1].index(twice[0])}]")
     if not 0 <= at < n: return f"field target_index: {at} is none of the {n} choices, which are counted from 0"
     if urls[at] != w.target: return f"field target: is not the page of choices[{at}], which target_index names"
     if not w.expressions: return "field expressions: there are none"
@@ -102,7 +107,8 @@ class AltQuestion(Written):
     def method(self) -> str: return METHODS[self.sampling_method]
     @property
     def section(self) -> str: return "none" if self.domain == "SONGS" else self.description_section or "main"
-    def __repr__(self) -> str: return f"AltQuestion({self.key!r}, {self.question!r}, {len(self.expressions)} expressions)"
+    def __repr__(self) -> str:
+        return f"AltQuestion({self.key!r}, {self.question!r}, {len(self.expressions)} expressions)"
     def _repr_html_(self) -> str: return _page(self)
 
 def _placed(w: Written, split: str, number: int) -> AltQuestion:
@@ -142,10 +148,14 @@ def _of_a_choice(c: Alternative, domain: str) -> list[str]:
     out = [f"{f}: is empty" for f in _FILLED if not getattr(c, f).strip()]
     if c.infobox and not c.infobox.startswith(": "): out.append("infobox: does not begin with a colon and its template")
     if not c.unshown_background.startswith(c.infobox): out.append("unshown_background: does not begin with the infobox")
-    if (n := len(c.unshown_background)) >= LONGEST: out.append(f"unshown_background: has {n:,} characters, the release cuts before {LONGEST:,}")
-    if (n := len(c.description)) > SHOWN: out.append(f"description: has {n:,} characters, the release shows {SHOWN} at most")
-    if domain != "SONGS" and _TAG.search(c.description): out.append("description: has HTML, which the release has in songs alone")
-    if bool(c.image_url) != (domain == "RECIPES"): out.append(f"image_url: {'is missing' if domain == 'RECIPES' else 'is of recipes alone'}")
+    if (n := len(c.unshown_background)) >= LONGEST:
+        out.append(f"unshown_background: has {n:,} characters, the release cuts before {LONGEST:,}")
+    if (n := len(c.description)) > SHOWN:
+        out.append(f"description: has {n:,} characters, the release shows {SHOWN} at most")
+    if domain != "SONGS" and _TAG.search(c.description):
+        out.append("description: has HTML, which the release has in songs alone")
+    if bool(c.image_url) != (domain == "RECIPES"):
+        out.append(f"image_url: {'is missing' if domain == 'RECIPES' else 'is of recipes alone'}")
     return out
 
 _TAG = re.compile(r"</?[a-zA-Z][^<>]*>")
@@ -155,19 +165,26 @@ def _of_a_pair(q: Written) -> list[str]:
     "What does not fit the way in which the choices became a pair."
     from rapidfuzz.distance import Levenshtein
     a, b, *_ = names = [c.name for c in q.choices]
-    if q.sampling_method not in USED[q.domain]: return [f"sampling_method: {q.sampling_method} is not used for {q.domain}"]
+    if q.sampling_method not in USED[q.domain]:
+        return [f"sampling_method: {q.sampling_method} is not used for {q.domain}"]
     if len(set(map(as_seen, names))) < len(names): return ["choices: two have one name"]
-    if q.domain != "SONGS" and len({c.description for c in q.choices if c.description}) < sum(bool(c.description) for c in q.choices): return ["choices: two have one description"]
-    if q.sampling_method == "SAME_NAME" and as_seen(bare_title(a)) != as_seen(bare_title(b)): return ["choices: the names differ by more than what stands in parentheses"]
-    if q.sampling_method == "SIMILAR_NAME" and (n := Levenshtein.distance(a, b)) > 3: return [f"choices: the names are {n} edits apart, similar titles at most 3"]
+    if (q.domain != "SONGS"
+           and len({c.description for c in q.choices if c.description}) < sum(bool(c.description) for c in q.choices)):
+        return ["choices: two have one description"]
+    if q.sampling_method == "SAME_NAME" and as_seen(bare_title(a)) != as_seen(bare_title(b)):
+        return ["choices: the names differ by more than what stands in parentheses"]
+    if q.sampling_method == "SIMILAR_NAME" and (n := Levenshtein.distance(a, b)) > 3:
+        return [f"choices: the names are {n} edits apart, similar titles at most 3"]
     return []
 
 def departures(q: Written) -> list[str]:
     "List what no question of the release has, each as `field: fault`."
     out = [f"choices[{i}].{x}" for i, c in enumerate(q.choices) for x in _of_a_choice(c, q.domain)]
     if len(q.choices) != 2: out.append(f"choices: {len(q.choices)} of them, the release has two")
-    if q.description_section not in SECTIONS[q.domain]: out.append(f"description_section: {q.description_section!r} is not a section of {q.domain}")
-    if q.question != asked_as([c.name for c in q.choices], q.domain): out.append("question: does not name the choices by the template")
+    if q.description_section not in SECTIONS[q.domain]:
+        out.append(f"description_section: {q.description_section!r} is not a section of {q.domain}")
+    if q.question != asked_as([c.name for c in q.choices], q.domain):
+        out.append("question: does not name the choices by the template")
     return out + _of_a_pair(q)
 
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #b3475e9a
@@ -181,7 +198,8 @@ def _misread(e: Exception, text: str, where: str) -> FormatError:
     "The error for what msgspec or a record's own check refused."
     said = re.fullmatch(r"(?:field ([^:]+): )?(.*?)(?: - at `\$\[(\d+)\]\.?(.*)`)?", str(e), re.S)
     inner, what, n, outer = said.groups() if said else (None, str(e), None, None)
-    if n is None and "truncated" in what: return FormatError(f"the file ends in question {_whole(text)}", where, "get it again")
+    if n is None and "truncated" in what:
+        return FormatError(f"the file ends in question {_whole(text)}", where, "get it again")
     return FormatError(what, _at(where, n, ".".join(x for x in (outer, inner) if x)))
 
 def _whole(text: str) -> int:
@@ -207,7 +225,8 @@ def _refuse_departures(questions: Sequence[Written], where: str):
     for n, q in enumerate(questions):
         for bad in departures(q):
             field, _, what = bad.partition(": ")
-            raise FormatError(what, _at(where, n, field), 'no file of the release has that; check="usable" reads it all the same')
+            raise FormatError(what, _at(where, n, field),
+                              'no file of the release has that; check="usable" reads it all the same')
 
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #695b19a4
 def parse_altentities(data: bytes, where: str = "", split: str = "given", domain: str = "",
@@ -217,7 +236,8 @@ def parse_altentities(data: bytes, where: str = "", split: str = "given", domain
     if check not in _CHECKS: raise CallError(f"unknown check {check!r}", do=nearest(check, _CHECKS))
     got = _decoded(utf8(data, where), where)
     if not got: raise FormatError("has no questions", where)
-    if domain and (odd := [n for n, q in enumerate(got) if q.domain != DOMAINS[the_domain(domain)]]): raise FormatError(f"{got[odd[0]].domain} in a file of {domain}", _at(where, odd[0], "domain"))
+    if domain and (odd := [n for n, q in enumerate(got) if q.domain != DOMAINS[the_domain(domain)]]):
+        raise FormatError(f"{got[odd[0]].domain} in a file of {domain}", _at(where, odd[0], "domain"))
     if check == "release": _refuse_departures(got, where)
     return [_placed(q, split, n) for n, q in enumerate(got)]
 
@@ -229,7 +249,9 @@ def read_altentities(path: str|Path, split: str = "", domain: str = "", check: C
 
 def the_domain(name: str) -> str:
     "Return a domain's name if it is one: books, recipes, songs."
-    if name not in DOMAINS: raise CallError(f"unknown domain {name!r}", do="the files call it songs" if name == "music" else nearest(name, DOMAINS))
+    if name not in DOMAINS:
+        raise CallError(f"unknown domain {name!r}",
+                        do="the files call it songs" if name == "music" else nearest(name, DOMAINS))
     return name
 
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #2f3ed019
@@ -249,7 +271,8 @@ def altentities(domain: str, split: str = "test", s: Settings|None = None) -> li
 def _parsed(data: bytes, domain: str, split: str) -> list[AltQuestion]:
     "The questions in the bytes of a released file."
     name, mixed = altentities_file(domain, split), domain == "mixed"
-    return parse_altentities(data, name, f"mixed-{split}" if mixed else split, "" if mixed else domain, "usable" if split == "train" else "release")
+    return parse_altentities(data, name, f"mixed-{split}" if mixed else split, "" if mixed else domain,
+                             "usable" if split == "train" else "release")
 
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #3ae49b2c
 NEGATION = re.compile(r"\b(not|isn'?t|wasn'?t|doesn'?t|didn'?t|don'?t|aren'?t|hasn'?t)\b|n['’]t\b", re.I)
@@ -269,7 +292,8 @@ def names_target(q: AltQuestion, expression: str) -> bool:
 
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #edd3533b
 Setting = Literal["oracle", "name", "infobox", "unshown"]
-SETTINGS: dict[Setting, str] = {"oracle": "description", "name": "", "infobox": "infobox", "unshown": "unshown_background"}
+SETTINGS: dict[Setting, str] = {"oracle": "description", "name": "", "infobox": "infobox",
+                                "unshown": "unshown_background"}
 
 def settings_of(domain: str) -> list[Setting]:
     "List the settings that a domain (books, recipes, songs, or mixed) has, in the paper's order."
@@ -280,7 +304,8 @@ def the_setting(setting: str, domain: str) -> Setting:
     if setting not in SETTINGS: raise CallError(f"unknown setting {setting!r}", do=nearest(setting, SETTINGS))
     for known in settings_of(domain):
         if known == setting: return known
-    raise CallError(f"{domain} have no setting {setting!r}: annotators of songs were shown a link", do=f"known: {', '.join(settings_of(domain))}")
+    raise CallError(f"{domain} have no setting {setting!r}: annotators of songs were shown a link",
+                    do=f"known: {', '.join(settings_of(domain))}")
 
 def option(c: Alternative, setting: Setting) -> Option:
     "Make a choice an option named as its page; `setting` is what is told of it."
@@ -304,8 +329,10 @@ def dialogue(q: AltQuestion, expression: str, seed: int = 0) -> str:
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #dfede764
 def _meta(q: AltQuestion, e: str) -> dict:
     "What breakdowns need."
-    return {"domain": q.topic, "sampling method": q.method, "section": q.section, "position": q.target_index + 1, "words": len(words_in(e)), "contrastive": contrastive(e),
-            "negated": bool(NEGATION.search(e)), "comparative": bool(COMPARISON.search(e)), "names target": names_target(q, e)}
+    return {"domain": q.topic, "sampling method": q.method, "section": q.section, "position": q.target_index + 1,
+            "words": len(words_in(e)), "contrastive": contrastive(e),
+            "negated": bool(NEGATION.search(e)), "comparative": bool(COMPARISON.search(e)),
+            "names target": names_target(q, e)}
 
 def questions_of(q: AltQuestion, setting: Setting = "unshown", opened: int|None = None) -> list[Question]:
     """Make questions to a system from a question of the corpus, one for each expression. The setting says what is told
@@ -315,7 +342,8 @@ def questions_of(q: AltQuestion, setting: Setting = "unshown", opened: int|None 
     options = tuple(option(c, setting) for c in q.choices)
     def one(i: int, e: str) -> Question:
         at = len(before) + len(e) - len(e.lstrip())
-        return Question(f"{q.key}-{i}", q.key, before + e, (at, at + len(e.strip())), options, (q.target_index,), _meta(q, e))
+        return Question(f"{q.key}-{i}", q.key, before + e, (at, at + len(e.strip())), options, (q.target_index,),
+                        _meta(q, e))
     return [one(i, e) for i, e in enumerate(q.expressions)]
 
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #ed52a8fc
@@ -333,7 +361,8 @@ def altentities_task(domain: str, setting: str, split: str) -> str:
 def read_altentities_task(name: str) -> tuple[str, Setting, str]:
     "Read domain, setting and split from a task's path, such as altentities/books/oracle/test."
     bits = name.split("/")
-    if len(bits) != 4 or bits[0] != "altentities": raise CallError(f"unknown task {name!r}", do="tasks look like altentities/books/oracle/test")
+    if len(bits) != 4 or bits[0] != "altentities":
+        raise CallError(f"unknown task {name!r}", do="tasks look like altentities/books/oracle/test")
     altentities_file(bits[1], bits[3])
     return bits[1], the_setting(bits[2], bits[1]), bits[3]
 
@@ -349,7 +378,8 @@ def altentities_questions(s: Settings|None = None, task: str = "altentities/book
 
 def sample_altentities(s: Settings|None = None) -> list[Question]:
     "Read the questions of all domains that refnb carries in a file."
-    return [x for q in read_altentities(packaged("data/sample/altentities.json"), "sample") for x in questions_of(q, "unshown")]
+    return [x for q in read_altentities(packaged("data/sample/altentities.json"), "sample")
+            for x in questions_of(q, "unshown")]
 
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #60e52f14
 def _page(q: AltQuestion) -> str:
@@ -357,6 +387,8 @@ def _page(q: AltQuestion) -> str:
     esc, more = html.escape, len(q.expressions) - 1
     turns = "<br>".join(map(esc, dialogue(q, q.expressions[0]).splitlines()))
     names = [f"<b>{esc(c.name)}</b> ✓" if i == q.target_index else esc(c.name) for i, c in enumerate(q.choices)]
-    rows = "".join(f"<li>{name}<br><small>{esc(c.infobox.removeprefix(': ')[:300])}</small></li>" for name, c in zip(names, q.choices))
+    rows = "".join(f"<li>{name}<br><small>{esc(c.infobox.removeprefix(': ')[:300])}</small></li>"
+                   for name, c in zip(names, q.choices))
     rest = f" <small>(and {more} more)</small>" if more else ""
-    return f"<p><code>{esc(q.key)}</code> {esc(q.method)}</p><blockquote>{turns}{rest}</blockquote><ol start='0'>{rows}</ol>"
+    return (f"<p><code>{esc(q.key)}</code> {esc(q.method)}</p><blockquote>{turns}{rest}</blockquote><ol "
+            f"start='0'>{rows}</ol>")

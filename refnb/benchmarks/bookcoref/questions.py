@@ -50,7 +50,8 @@ def filter_prompt(d: Document, span: Span, character: str, words: int = 400, rea
     """Write what a language model is asked, by a template, about a mention in a book with text, which is said to mean
     a character; the words of context are so many `in all`, or on each side."""
     _, mention, _ = _around(d, span, 0, reading)
-    return Template(filter_template(prompt)).substitute(book=_context(d, span, words, reading), mention=" ".join(mention), character=character)
+    return Template(filter_template(prompt)).substitute(book=_context(d, span, words, reading),
+                                                        mention=" ".join(mention), character=character)
 
 # %% ../../../nbs/benchmarks/bookcoref/02_questions.ipynb #d18c2fca
 def yes_no(d: Document, span: Span, character: str, right: bool, words: int = 400,
@@ -60,7 +61,8 @@ def yes_no(d: Document, span: Span, character: str, right: bool, words: int = 40
     before, mention, after = _around(d, span, words, reading)
     start = sum(len(t) + 1 for t in before)
     chars = (start, start + len(" ".join(mention)))
-    return Question(f"{d.doc_key}:{span[0]}-{span[1]}:{character}", d.doc_key, " ".join([*before, *mention, *after]), chars, (Option("Yes"), Option("No")), (0,) if right else (1,), {"character": character})
+    return Question(f"{d.doc_key}:{span[0]}-{span[1]}:{character}", d.doc_key, " ".join([*before, *mention, *after]),
+                    chars, (Option("Yes"), Option("No")), (0,) if right else (1,), {"character": character})
 
 # %% ../../../nbs/benchmarks/bookcoref/02_questions.ipynb #8b1fb99d
 def _others(clusters: list[int]) -> list[int]:

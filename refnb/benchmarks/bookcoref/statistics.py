@@ -38,7 +38,8 @@ def mention_distance(docs: Iterable[Document], weight: Weight = "mentions") -> f
     """Compute the mean distance, in tokens, of two mentions of a chain; None where no chain has two mentions.
     Chains count by their `mentions`, which gives the printed numbers, or by their `pairs`, which follows the words."""
     chains = [c for d in docs for c in _chain_distances(d)]
-    if weight not in ("mentions", "pairs", "chains"): raise CallError(f"unknown weight {weight!r}", do=nearest(weight, ["mentions", "pairs", "chains"]))
+    if weight not in ("mentions", "pairs", "chains"):
+        raise CallError(f"unknown weight {weight!r}", do=nearest(weight, ["mentions", "pairs", "chains"]))
     w = [1 if weight == "chains" else getattr(c, weight) for c in chains]
     return sum(x*c.mean for x, c in zip(w, chains, strict=True))/sum(w) if chains else None
 
@@ -47,7 +48,8 @@ Per = Literal["documents", "chains"]
 
 def _mentions_per_chain(docs: Iterable[Document], weight: Per = "documents") -> float|None:
     "How many mentions a chain has on average."
-    if weight not in ("documents", "chains"): raise CallError(f"unknown weight {weight!r}", do=nearest(weight, ["documents", "chains"]))
+    if weight not in ("documents", "chains"):
+        raise CallError(f"unknown weight {weight!r}", do=nearest(weight, ["documents", "chains"]))
     sizes = [[len(c) for c in d.clusters] for d in docs if d.clusters]
     if not sizes: return None
     if weight == "chains": return sum(map(sum, sizes))/sum(map(len, sizes))
@@ -68,8 +70,10 @@ class Statistics(Record):
 
     def row(self) -> dict[str, float|None]:
         "The columns of Table 1; a mean over no document is None."
-        per = {f"{k} per document": getattr(self, k)/self.documents if self.documents else None for k in ("tokens", "mentions", "chains")}
-        return {"documents": self.documents, "tokens": self.tokens, "mentions": self.mentions, **per, "mentions per chain": self.mentions_per_chain, "mention distance": self.mention_distance}
+        per = {f"{k} per document": getattr(self, k)/self.documents if self.documents else None
+               for k in ("tokens", "mentions", "chains")}
+        return {"documents": self.documents, "tokens": self.tokens, "mentions": self.mentions, **per,
+                "mentions per chain": self.mentions_per_chain, "mention distance": self.mention_distance}
 
 def _without_singletons(d: Document) -> Document:
     "A document without its chains of one mention."
@@ -82,4 +86,5 @@ def statistics(docs: Iterable[Document], reading: Reading = "printed", singleton
     docs = [d if singletons else _without_singletons(d) for d in docs]
     per_chain, distance = READINGS[reading]
     sizes = [len(c) for d in docs for c in d.clusters]
-    return Statistics(len(docs), sum(d.size for d in docs), sum(sizes), len(sizes), _mentions_per_chain(docs, per_chain), mention_distance(docs, distance))
+    return Statistics(len(docs), sum(d.size for d in docs), sum(sizes), len(sizes),
+                      _mentions_per_chain(docs, per_chain), mention_distance(docs, distance))

@@ -37,7 +37,8 @@ def _bare(name: str) -> str:
 def _content(name: str) -> frozenset[str]:
     "The words of a name that tell it from others."
     words = _words_in(name)
-    return frozenset(w for w in words if w not in _SMALL) or frozenset(words or [name.lower().strip()])  # never empty: nothing stands beside everything
+    # never empty: nothing stands beside everything
+    return frozenset(w for w in words if w not in _SMALL) or frozenset(words or [name.lower().strip()])
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #d19f7352
 class _Case(NamedTuple):
@@ -69,7 +70,8 @@ def _meant(q: Question, removed: str = "") -> str:
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #df8c7aa8
 def _doubled_option(c: _Case) -> bool: return len(set(c.names)) < len(c.names)
 
-def _right_doubled(c: _Case) -> bool: return bool(c.q.right) and any(c.names.count(c.q.options[i].name) > 1 for i in c.q.right)
+def _right_doubled(c: _Case) -> bool:
+    return bool(c.q.right) and any(c.names.count(c.q.options[i].name) > 1 for i in c.q.right)
 
 def _twin_options(c: _Case) -> bool:
     "Two options differ in nothing but case, punctuation or articles."
@@ -133,7 +135,8 @@ def _answer_inside(c: _Case) -> bool|None:
     return not c.none and bool(c.entity) and _content(c.entity) <= set(_words_in(c.mention)) if _told(c) else None
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #44aa7995
-def _mention_is_option(c: _Case) -> bool|None: return _bare(c.mention) in {_bare(n) for n in c.names} if _told(c) else None
+def _mention_is_option(c: _Case) -> bool|None:
+    return _bare(c.mention) in {_bare(n) for n in c.names} if _told(c) else None
 
 def _mention_like_wrong(c: _Case) -> bool|None:
     "The mention is like a wrong option, and more than like the right one."
@@ -276,7 +279,8 @@ def _facts_of(page: Page) -> _Facts:
     "What the annotation of a story tells."
     speech = _speeches(page)
     foreign, shared = _names_elsewhere(page)
-    return _Facts(page.story.cluster.tolist(), page.gender, _since(page), _itself(page), speech, _voices(page, speech), _teller(page, speech), _quotes(page), _mixed(page), foreign, shared)
+    return _Facts(page.story.cluster.tolist(), page.gender, _since(page), _itself(page), speech, _voices(page, speech),
+                  _teller(page, speech), _quotes(page), _mixed(page), foreign, shared)
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #f5209096
 def _mixed_pronouns(c: _Case) -> bool|None: return c.facts.cluster[c.at] in c.facts.mixed if c.facts else None
@@ -350,16 +354,21 @@ def _likes(questions: Sequence[Question], names: Sequence[str]) -> dict[str, dic
     "Mention -> name -> likeness, for the nominals of a document's questions."
     mentions = sorted({m for q in questions if q.chars and pronoun_class(m := q.text[slice(*q.chars)]) < 0})
     if not mentions or not names: return {}
-    return {m: dict(zip(names, row, strict=True)) for m, row in zip(mentions, _likenesses(mentions, names).tolist(), strict=True)}
+    return {m: dict(zip(names, row, strict=True))
+            for m, row in zip(mentions, _likenesses(mentions, names).tolist(), strict=True)}
 
-def _cases(questions: Iterable[Question], entities: Mapping[str, str] = {}, near: int = 10, alike: int = 90) -> list[_Case]:
+def _cases(questions: Iterable[Question], entities: Mapping[str, str] = {}, near: int = 10,
+           alike: int = 90) -> list[_Case]:
     "Questions as flags see them."
     questions, by, words = list(questions), defaultdict(list), {}
     for q in questions: by[q.doc_key].append(q)
-    names = {k: sorted({n for q in qs for n in (*_offered(q), _meant(q, entities.get(q.id, ""))) if n}) for k, qs in by.items()}
-    pairs, likes = {k: (_close_pairs(v, alike), _part_pairs(v)) for k, v in names.items()}, {k: _likes(by[k], v) for k, v in names.items()}
+    names = {k: sorted({n for q in qs for n in (*_offered(q), _meant(q, entities.get(q.id, ""))) if n})
+             for k, qs in by.items()}
+    pairs = {k: (_close_pairs(v, alike), _part_pairs(v)) for k, v in names.items()}
+    likes = {k: _likes(by[k], v) for k, v in names.items()}
     def one(q: Question) -> _Case:
-        c = _Case(q, _offered(q), _meant(q, entities.get(q.id, "")), close=pairs[q.doc_key][0], parts=pairs[q.doc_key][1], near=near)
+        c = _Case(q, _offered(q), _meant(q, entities.get(q.id, "")), close=pairs[q.doc_key][0],
+                  parts=pairs[q.doc_key][1], near=near)
         if not q.text or not q.chars: return c
         if q.text not in words: words[q.text] = frozenset(_words_in(q.text))
         m = q.text[slice(*q.chars)]
@@ -368,7 +377,8 @@ def _cases(questions: Iterable[Question], entities: Mapping[str, str] = {}, near
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #ed058949
 def _rows(cs: Sequence[_Case], flags: Mapping[str, _Flag]) -> "pd.DataFrame":
-    told = pd.DataFrame({"id": [c.q.id for c in cs], "doc_key": [c.q.doc_key for c in cs], **{k: [str(c.q.meta.get(k, "") or "") for c in cs] for k in ("corpus", "type")}})
+    told = pd.DataFrame({"id": [c.q.id for c in cs], "doc_key": [c.q.doc_key for c in cs],
+                         **{k: [str(c.q.meta.get(k, "") or "") for c in cs] for k in ("corpus", "type")}})
     return told.assign(**{k: pd.array([f.test(c) for c in cs], "boolean") for k, f in flags.items()})
 
 def audit(questions: Iterable[Question], removed: Mapping[str, str] = {}, near: int = 10,
@@ -385,7 +395,8 @@ def audit_built(built: Built, split: str = "test", near: int = 10, alike: int = 
     at = {q.id: int(q.id.rsplit(":", 1)[1]) for q in questions}
     told = {k: _facts_of(built.pages[k]) for k in {q.doc_key for q in questions}}
     entities = {q.id: built.pages[q.doc_key].entity[at[q.id]] for q in questions}
-    return _rows([c._replace(facts=told[c.q.doc_key], at=at[c.q.id]) for c in _cases(questions, entities, near, alike)], FLAGS)
+    return _rows([c._replace(facts=told[c.q.doc_key], at=at[c.q.id]) for c in _cases(questions, entities, near, alike)],
+                 FLAGS)
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #b05dd5e1
 class Counted:
@@ -398,25 +409,30 @@ class Counted:
 
     def wide(self) -> "pd.DataFrame":
         "A row per flag, a column per group of questions."
-        def shown(n: int, of: int, questions: int) -> str: return "–" if not of else f"{n:,} of {of:,}" if of < questions else f"{n:,} ({100*n/of:.1f} %)" if n else "0"
+        def shown(n: int, of: int, questions: int) -> str:
+            if not of: return "–"
+            return f"{n:,} of {of:,}" if of < questions else f"{n:,} ({100*n/of:.1f} %)" if n else "0"
         cells = [shown(*row) for row in self.df[["count", "of", "questions"]].itertuples(index=False)]
         return self.df.assign(shown=cells).pivot(index="title", columns="column", values="shown").reindex(index=self.df.title.unique(), columns=self.df.column.unique()).rename_axis(index=None, columns=None)
 
 def audit_table(df: "pd.DataFrame", by: Sequence[str] = ("corpus", "type")) -> Counted:
     """Count how many questions of `audit` or `audit_built` have each flag, by columns that make groups;
     all questions come last."""
-    groups = {" ".join(filter(None, map(str, k))) or "none": g for k, g in df.groupby(list(by), sort=False)} if by else {}
+    groups = ({" ".join(filter(None, map(str, k))) or "none": g for k, g in df.groupby(list(by), sort=False)} if by
+              else {})
     rows = []
     for flag in (f for f in FLAGS if f in df):
         for column, g in [*groups.items(), ("all", df)]:
             n, known = int(g[flag].sum()), int(g[flag].notna().sum())
-            rows.append({"flag": flag, "title": FLAGS[flag].title, "group": FLAGS[flag].group, "column": column, "count": n, "of": known, "questions": len(g), "share": n/known if known else None})
+            rows.append({"flag": flag, "title": FLAGS[flag].title, "group": FLAGS[flag].group, "column": column,
+                         "count": n, "of": known, "questions": len(g), "share": n/known if known else None})
     return Counted(pd.DataFrame(rows))
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #02bd61f1
 def flagged(questions: Iterable[Question], df: "pd.DataFrame", *flags: str) -> list[Question]:
     "Return the audited questions, in order, that have all of these flags; `df` is the audit."
-    if lost := [f for f in flags if f not in df]: raise CallError(f"the audit has no flag {lost[0]!r}", do="flags that need documents come from audit_built" if lost[0] in FLAGS else f"known: {', '.join(FLAGS)}")
+    if lost := [f for f in flags if f not in df]:
+        raise CallError(f"the audit has no flag {lost[0]!r}", do="flags that need documents come from audit_built" if lost[0] in FLAGS else f"known: {', '.join(FLAGS)}")
     ids = set(df.id[df[list(flags)].fillna(False).all(axis=1)])
     return [q for q in questions if q.id in ids]
 
@@ -452,15 +468,20 @@ def _both(a: Counter, b: Counter) -> dict:
     row: dict[str, float] = {"in_a": len(a), "in_b": len(b), "shared": len(both)}
     for side, c in (("a", a), ("b", b)):
         touched = sum(c[k] for k in both)
-        row |= {f"share_{side}": len(both)/len(c) if c else 0., f"questions_{side}": touched, f"share_questions_{side}": touched/c.total() if c else 0.}
+        row |= {f"share_{side}": len(both)/len(c) if c else 0., f"questions_{side}": touched,
+                f"share_questions_{side}": touched/c.total() if c else 0.}
     return row
 
 def overlap(parts: Mapping[str, Sequence[Question]]) -> "pd.DataFrame":
     """Compare what each pair of splits shares: questions, documents, entities of a document, sentences, places.
     Columns: a, b, what; how many each has, shares, and the questions that touch something shared."""
-    have = {name: {what: Counter(k for q in qs if (k := key(q)) is not None) for what, key in _SHARED.items()} for name, qs in parts.items()}
+    have = {name: {what: Counter(k for q in qs if (k := key(q)) is not None) for what, key in _SHARED.items()}
+            for name, qs in parts.items()}
     blind = {name for name, qs in parts.items() if not any(q.text for q in qs)}
-    def one(a: str, b: str, what: str) -> dict: return {"a": a, "b": b, "what": what} | ({} if what in ("sentences", "places") and {a, b} & blind else _both(have[a][what], have[b][what]))
+    def one(a: str, b: str, what: str) -> dict:
+        return ({"a": a, "b": b, "what": what}
+                | ({} if what in ("sentences", "places") and {a, b} & blind else _both(have[a][what], have[b][what])))
     rows = [one(a, b, what) for a, b in combinations(parts, 2) for what in _SHARED]
-    columns = ["a", "b", "what", "in_a", "in_b", "shared", *(f"{c}_{x}" for c in ("share", "questions", "share_questions") for x in "ab")]
+    columns = ["a", "b", "what", "in_a", "in_b", "shared",
+               *(f"{c}_{x}" for c in ("share", "questions", "share_questions") for x in "ab")]
     return pd.DataFrame(rows, columns=columns).astype({c: "Int64" for c in ("in_a", "in_b", "shared", "questions_a", "questions_b")})

@@ -55,17 +55,22 @@ class Rules(Record):
         for name, low in dict(min_tokens=0, window=1, most=1, test=0, max_chars=1, min_entities=1, options=0, context=0).items():
             if getattr(self, name) < low: return f"the rule {name} is {getattr(self, name)}, the least is {low}"
         for name in ("max_others", "none_share"):
-            if not 0 <= getattr(self, name) <= 1: return f"the rule {name} is {getattr(self, name)}, not a share from 0 to 1"
-        return "of the questions more would be test questions than there are" if self.test > self.most else "the rule options is 1: one option is no choice" if self.options == 1 else ""
+            if not 0 <= getattr(self, name) <= 1:
+                return f"the rule {name} is {getattr(self, name)}, not a share from 0 to 1"
+        if self.test > self.most: return "of the questions more would be test questions than there are"
+        return "the rule options is 1: one option is no choice" if self.options == 1 else ""
 
 RELEASED = Rules()
-PAPER = Rules(mode="paper", count="words", min_entities=2, distinct=True, possessive=False, max_fuzzy=74, min_net=0, neighbours="pronouns", count_itself=False)
+PAPER = Rules(mode="paper", count="words", min_entities=2, distinct=True, possessive=False, max_fuzzy=74, min_net=0,
+              neighbours="pronouns", count_itself=False)
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #e25ec22f
 def _the_rules(mode: str = "released", **changed) -> Rules:
     "The rules of a mode, with some changed."
-    if mode not in (modes := {"released": RELEASED, "paper": PAPER}): raise CallError(f"unknown mode {mode!r}", do=nearest(mode, modes))
-    if bad := set(changed) - set(Rules.__struct_fields__): raise CallError(f"unknown rule {min(bad)!r}", do=nearest(min(bad), Rules.__struct_fields__))
+    if mode not in (modes := {"released": RELEASED, "paper": PAPER}):
+        raise CallError(f"unknown mode {mode!r}", do=nearest(mode, modes))
+    if bad := set(changed) - set(Rules.__struct_fields__):
+        raise CallError(f"unknown rule {min(bad)!r}", do=nearest(min(bad), Rules.__struct_fields__))
     try: return modes[mode].changed(**changed)
     except ValueError as e: raise CallError(str(e)) from None
 
@@ -114,8 +119,10 @@ def tidied(d: Document, rules: Rules = RELEASED) -> Tidied:
     for i, c in enumerate(d.clusters): groups.setdefault(homes[i], []).extend(c)
     for i, name in enumerate(d.names): called[homes[i]] = called.get(homes[i]) or name
     grow = (lambda s: _lengthened(s, flat)) if rules.possessive else (lambda s: s)
-    made = sorted((sorted({grow(s): s for s in sorted(set(group))}.items()), called.get(home, ""), home) for home, group in groups.items() if group)
-    names, labels = tuple(name for _, name, _ in made), {k: tuple(tuple(of[raw][j] for _, raw in c) for c, _, _ in made) for j, k in enumerate(d.labels)}
+    made = sorted((sorted({grow(s): s for s in sorted(set(group))}.items()), called.get(home, ""), home)
+                  for home, group in groups.items() if group)
+    names = tuple(name for _, name, _ in made)
+    labels = {k: tuple(tuple(of[raw][j] for _, raw in c) for c, _, _ in made) for j, k in enumerate(d.labels)}
     clusters = tuple(tuple(s for s, _ in c) for c, _, _ in made)
     return Tidied(Document(d.doc_key, sentences, clusters, _distinct(names, made) if rules.distinct else names, labels, d.meta), [home for *_, home in made])
 
@@ -126,8 +133,10 @@ def _distinct(names: Sequence[str], made: list) -> tuple[str, ...]:
     return tuple(n if keep[n.lower()] == i else "" for i, n in enumerate(names))
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #e21c0be5
-CLASSES = {"I": "i me my mine myself i.", "you": "you your yours yourself yourselves thou thee thy thine thyself ye", "he": "he him his himself", "she": "she her hers herself",
-           "it": "it its itself", "we": "we us our ours ourselves", "they": "they them their themselves", "this, that": "that this"}
+CLASSES = {"I": "i me my mine myself i.", "you": "you your yours yourself yourselves thou thee thy thine thyself ye",
+           "he": "he him his himself", "she": "she her hers herself",
+           "it": "it its itself", "we": "we us our ours ourselves", "they": "they them their themselves",
+           "this, that": "that this"}
 PRONOUNS = dict(zip("01234567", CLASSES, strict=True))  # as the released files number them
 _CLASS_OF = {w: i for i, words in enumerate(CLASSES.values()) for w in words.split()}
 PLURAL = frozenset("they them their theirs themselves we us our ours ourselves".split())
@@ -238,10 +247,16 @@ def mention_table(story: Story, rules: Rules = RELEASED) -> "pd.DataFrame":
     helpers, distractors = _help(story.cluster, story.classes, rules)
     sizes = np.bincount(story.cluster, minlength=1)
     return pd.DataFrame({
-        "doc_key": story.doc.doc_key, "mention": np.arange(len(nominal)), "start": story.starts, "end": story.ends, "words": story.words, "kind": story.kind, "cluster": story.cluster,
-        "entity": entity, "pronoun_class": story.classes, "fuzzy": fuzzy, "nearest": _nearest_places(story.cluster, everyone), "nearest_nominal": _nearest_places(story.cluster, nominal),
-        "nearest_like": _nearest_places(story.cluster, nominal & (fuzzy > rules.max_fuzzy)), "helpers": helpers, "distractors": distractors, "net": distractors - helpers,
-        "cluster_size": sizes[story.cluster], "nominal_size": np.bincount(story.cluster, nominal, minlength=1).astype(int)[story.cluster], "nested": _nested(story.starts, story.ends)})
+        "doc_key": story.doc.doc_key, "mention": np.arange(len(nominal)), "start": story.starts, "end": story.ends,
+                         "words": story.words, "kind": story.kind, "cluster": story.cluster,
+        "entity": entity, "pronoun_class": story.classes, "fuzzy": fuzzy,
+                         "nearest": _nearest_places(story.cluster, everyone),
+                         "nearest_nominal": _nearest_places(story.cluster, nominal),
+        "nearest_like": _nearest_places(story.cluster, nominal & (fuzzy > rules.max_fuzzy)), "helpers": helpers,
+                         "distractors": distractors, "net": distractors - helpers,
+        "cluster_size": sizes[story.cluster],
+                         "nominal_size": np.bincount(story.cluster, nominal, minlength=1).astype(int)[story.cluster],
+                         "nested": _nested(story.starts, story.ends)})
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #4cf9ccb1
 def words_of(tokens: Iterable[str]) -> int:
@@ -257,11 +272,15 @@ def _reason(story: Story, rules: Rules) -> str:
     n, text = words_of(tokens) if rules.count == "words" else len(tokens), " ".join(tokens)
     if not d.clusters: return "no clusters"
     if not d.sentences: return "no text"
-    if mark := next((m for m in MARKS if m in text), ""): return f"the text holds {mark!r}, with which prompts mark the mention"
+    if mark := next((m for m in MARKS if m in text), ""):
+        return f"the text holds {mark!r}, with which prompts mark the mention"
     if n < rules.min_tokens: return f"{n:,} {rules.count}, fewer than {rules.min_tokens:,}"
-    if (k := sum(map(bool, d.names))) < rules.min_entities: return f"{k} named clusters, fewer than {rules.min_entities}"
+    if (k := sum(map(bool, d.names))) < rules.min_entities:
+        return f"{k} named clusters, fewer than {rules.min_entities}"
     others = sum(len(c) for i, c in enumerate(d.clusters) if not (d.names and d.names[i]))/len(story.words)
-    return f"{100*others:.1f} % of the mentions have no named entity, more than {100*rules.max_others:g} %" if others > rules.max_others else ""
+    if others > rules.max_others:
+        return f"{100*others:.1f} % of the mentions have no named entity, more than {100*rules.max_others:g} %"
+    return ""
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #03a4e1c3
 class Pool(NamedTuple):
@@ -283,7 +302,8 @@ def _pool_of(docs: Iterable[Document], rules: Rules = RELEASED, read: Mapping[st
         t = mention_table(story, rules)
         stories[key] = story
         tables.append(t[t.entity != ""].assign(corpus=str(d.meta.get("corpus", ""))))
-    if not tables: raise DataError(f"none of the {len(rejected)} documents can be used{': ' + '; '.join(sorted(set(rejected.values()))[:3]) if rejected else ''}", "IdentifyMe", "loosen the rules, or name more clusters")
+    if not tables:
+        raise DataError(f"none of the {len(rejected)} documents can be used{': ' + '; '.join(sorted(set(rejected.values()))[:3]) if rejected else ''}", "IdentifyMe", "loosen the rules, or name more clusters")
     return Pool(rules, stories, rejected, pd.concat(tables, ignore_index=True))
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #eb60502f
@@ -295,7 +315,8 @@ def candidates(pool: Pool, kind: str, corpus: str = "", rules: Rules|None = None
     mentions, in order. `rules` are other thresholds than the pool's; its window stays."""
     r, t = rules or pool.rules, pool.mentions
     t = t[(t.kind == kind) & (t.corpus == corpus)] if corpus else t[t.kind == kind]
-    if kind == "PRON": return t[(t.pronoun_class >= 0) & (t.net >= r.min_net)] if r.hard else t[~t.words.str.lower().isin(PLURAL)]
+    if kind == "PRON":
+        return t[(t.pronoun_class >= 0) & (t.net >= r.min_net)] if r.hard else t[~t.words.str.lower().isin(PLURAL)]
     short = t.words.str.len() <= r.max_chars
     return t[short & (t.fuzzy <= r.max_fuzzy)] if r.hard else t[short]
 
@@ -321,7 +342,8 @@ def _settle(points: np.ndarray, ids: list[str], ranks: Mapping[str, int]) -> lis
     for a, b in zip(edges, edges[1:]):
         known = {i: ranks[ids[i]] for i in range(a, b) if ids[i] in ranks}
         if not known: continue
-        if wrong := next((i for i, r in known.items() if not a <= r < b), None): raise DataError(f"its rank would be {known[wrong]}, its {points[wrong]:g} points put it from {a} to {b - 1}", ids[wrong], "are the documents and names those of the release?")
+        if wrong := next((i for i, r in known.items() if not a <= r < b), None):
+            raise DataError(f"its rank would be {known[wrong]}, its {points[wrong]:g} points put it from {a} to {b - 1}", ids[wrong], "are the documents and names those of the release?")
         free = iter([r for r in range(a, b) if r not in set(known.values())])
         for i in range(a, b): out[i] = known[i] if i in known else next(free)
     return out
@@ -372,17 +394,21 @@ def _page_of(story: Story, order: Sequence[str]|None = None, genders: Mapping[st
     d, tokens = story.doc, story.doc.tokens
     at = [0, *accumulate(len(t) + 1 for t in tokens)][:-1]
     names = d.names or ("",)*len(d.clusters)
-    if order is not None and sorted(order) != sorted(filter(None, names)): raise DataError("the names in their order are not those of the clusters", d.doc_key)
-    if order is None: order = [names[i] for i in sorted(range(len(names)), key=lambda i: -len(d.clusters[i])) if names[i]]
+    if order is not None and sorted(order) != sorted(filter(None, names)):
+        raise DataError("the names in their order are not those of the clusters", d.doc_key)
+    if order is None:
+        order = [names[i] for i in sorted(range(len(names)), key=lambda i: -len(d.clusters[i])) if names[i]]
     classes: dict[str, list[int]] = {}
-    for c, k in zip(story.cluster.tolist(), story.classes.tolist(), strict=True): classes.setdefault(names[c], []).append(k)
+    for c, k in zip(story.cluster.tolist(), story.classes.tolist(), strict=True):
+        classes.setdefault(names[c], []).append(k)
     told = {n: gender_of(c) for n, c in classes.items() if n} | dict(genders or {})
     entity = [names[c] for c in story.cluster]
     by_class: dict[int, list[int]] = {}
     named = [i for i, e in enumerate(entity) if e]
     for i in named: by_class.setdefault(int(story.classes[i]), []).append(i)
     by_class.pop(-1, None)
-    return Page(" ".join(tokens), tokens, at, list(order), entity, named, told, _in_dialogue(d), Counter(filter(None, entity)), by_class, story)
+    return Page(" ".join(tokens), tokens, at, list(order), entity, named, told, _in_dialogue(d),
+                Counter(filter(None, entity)), by_class, story)
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #42a8bbff
 def in_quotes(tokens: Sequence[str], longest: int = 400) -> list[bool]:
@@ -452,8 +478,11 @@ def _window(page: Page, start: int, end: int, context: int) -> tuple[str, tuple[
 def _fields(page: Page, row, names: list[str], right: str) -> dict:
     "The fields for breakdowns."
     pronoun, none = row.kind == "PRON", right == NONE
-    return {"corpus": row.corpus, "type": TYPES[row.kind], "answer": "none" if none else "entity", "pronoun_class": PRONOUNS.get(str(row.pronoun_class)) if pronoun else None, "nested": bool(row.nested),
-            "dialogue": page.spoken[row.start] if pronoun and '"' in page.text else None, "gender": None if none else page.gender.get(row.entity), "doubled_option": len(set(names)) < len(names), "offered": len(names),
+    return {"corpus": row.corpus, "type": TYPES[row.kind], "answer": "none" if none else "entity",
+            "pronoun_class": PRONOUNS.get(str(row.pronoun_class)) if pronoun else None, "nested": bool(row.nested),
+            "dialogue": page.spoken[row.start] if pronoun and '"' in page.text else None,
+            "gender": None if none else page.gender.get(row.entity), "doubled_option": len(set(names)) < len(names),
+            "offered": len(names),
             "position": round(int(row.start)/max(1, len(page.at)), 3), **{k: int(row._asdict()[k]) for k in ("fuzzy", "net", "helpers", "distractors", *DISTANCES, "cluster_size", "nominal_size")},
             **_thumb(page, int(row.mention), names)}
 
@@ -461,7 +490,8 @@ def _question_of(page: Page, row: Any, offered: tuple[list[str], str], rules: Ru
     "A question about a mention."
     names, right = offered
     text, chars = _window(page, int(row.start), int(row.end), rules.context)
-    return Question(f"{row.doc_key}:{row.mention}", row.doc_key, text, chars, tuple(map(Option, names)), (names.index(right),), _fields(page, row, names, right))
+    return Question(f"{row.doc_key}:{row.mention}", row.doc_key, text, chars, tuple(map(Option, names)),
+                    (names.index(right),), _fields(page, row, names, right))
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #1433df98
 class Streams(NamedTuple):
@@ -513,12 +543,14 @@ class Built:
         return story.doc.around(Span(int(story.starts[i]), int(story.ends[i])), width)
     def table(self) -> "pd.DataFrame":
         "Count by corpus and kind: mentions with a name, candidates, questions."
-        return pd.DataFrame([_counts(self, c, kind) for c in dict.fromkeys(self.pool.mentions.corpus) for kind in KINDS])
+        return pd.DataFrame([_counts(self, c, kind) for c in dict.fromkeys(self.pool.mentions.corpus)
+                             for kind in KINDS])
     def __repr__(self) -> str:
         p, n = self.pool, sum(map(len, self.blocks.values()))
         return f"IdentifyMe ({p.rules.mode}): {len(p.stories)} stories, {len(p.rejected)} rejected, {n:,} questions"
     def _repr_html_(self) -> str:
-        rejected = "".join(f"<li><code>{html.escape(k)}</code>: {html.escape(why)}</li>" for k, why in self.pool.rejected.items())
+        rejected = "".join(f"<li><code>{html.escape(k)}</code>: {html.escape(why)}</li>"
+                           for k, why in self.pool.rejected.items())
         return f"<p>{html.escape(repr(self))}</p>{self.table().to_html(index=False)}<ul>{rejected}</ul>"
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #0e89b1b2
@@ -537,7 +569,9 @@ def build_identifyme(
         got = {kind: _picked(pool, kind, corpus, known.ranks) for kind in KINDS}
         for split in ("test", "dev"):
             for kind in KINDS: blocks[corpus, split, kind] = _block(got[kind][split], pages, s, rules)
-    if not any(blocks.values()): raise DataError("no mention is hard enough to be asked about", "IdentifyMe", "loosen max_fuzzy or min_net, or give more documents")
+    if not any(blocks.values()):
+        raise DataError("no mention is hard enough to be asked about", "IdentifyMe",
+                        "loosen max_fuzzy or min_net, or give more documents")
     return Built(pool, blocks, pages)
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #34538df0
@@ -548,22 +582,26 @@ def _questions(b: Built, split: str, corpus: str) -> list[Question]:
     if corpus and corpus not in known: raise CallError(f"there is no corpus {corpus!r} here", do=nearest(corpus, known))
     if split not in _SETS: raise CallError(f"unknown split {split!r}", do=nearest(split, _SETS))
     corpora = [corpus] if corpus else known
-    if split in ("test", "dev", "all"): return [q for (c, s, _), qs in b.blocks.items() if split in (s, "all") and c in corpora for q in qs]
+    if split in ("test", "dev", "all"):
+        return [q for (c, s, _), qs in b.blocks.items() if split in (s, "all") and c in corpora for q in qs]
     s, p = streams(b.pool.rules.seed), b.pool
-    return [q for c in corpora for kind in KINDS for q in _block(_random_set(p, int(split[6:]), kind, c), b.pages, s, p.rules)]
+    return [q for c in corpora for kind in KINDS
+            for q in _block(_random_set(p, int(split[6:]), kind, c), b.pages, s, p.rules)]
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #2690f8a3
 def _place(built: Built, id: str) -> tuple[Story, int]:
     key, _, i = id.rpartition(":")
     if key not in built.pool.stories: raise CallError(f"no story {key!r} was used", do=nearest(key, built.pool.stories))
-    if not i.isdigit() or int(i) >= len(built.pool.stories[key].words): raise CallError(f"there is no mention {i!r} in {key}", do=f"it has {len(built.pool.stories[key].words)}")
+    if not i.isdigit() or int(i) >= len(built.pool.stories[key].words):
+        raise CallError(f"there is no mention {i!r} in {key}", do=f"it has {len(built.pool.stories[key].words)}")
     return built.pool.stories[key], int(i)
 
 def _counts(b: Built, corpus: str, kind: str) -> dict[str, str|int]:
     "A row of the table."
     m = b.pool.mentions
     named, hard = int(((m.kind == kind) & (m.corpus == corpus)).sum()), len(candidates(b.pool, kind, corpus))
-    return {"corpus": corpus, "type": TYPES[kind], "of named entities": named, "hard": hard, **{s: len(b.blocks[corpus, s, kind]) for s in ("test", "dev")}}
+    return {"corpus": corpus, "type": TYPES[kind], "of named entities": named, "hard": hard,
+            **{s: len(b.blocks[corpus, s, kind]) for s in ("test", "dev")}}
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #2d63e57f
 def sample_questions(s: Settings|None = None) -> list[Question]:
@@ -572,8 +610,10 @@ def sample_questions(s: Settings|None = None) -> list[Question]:
     return build_identifyme(d.changed(meta=d.meta | {"corpus": "sample"}) for d in sample()).questions()
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #02d50f84
-_SWEEPS = {"max_fuzzy": (10, 25, 40, 50, 60, 70, 75, 80, 90, 100), "max_chars": (5, 10, 15, 20, 30, 50, 80, 125, 500), "min_net": (-10, -5, -2, 0, 1, 2, 3, 5, 8), "window": (2, 5, 10, 15, 20, 40),
-          "min_tokens": (0, 500, 1000, 1500, 2000, 2500), "max_others": (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0), "min_entities": (1, 2, 5, 10, 15, 20)}
+_SWEEPS = {"max_fuzzy": (10, 25, 40, 50, 60, 70, 75, 80, 90, 100), "max_chars": (5, 10, 15, 20, 30, 50, 80, 125, 500),
+           "min_net": (-10, -5, -2, 0, 1, 2, 3, 5, 8), "window": (2, 5, 10, 15, 20, 40),
+          "min_tokens": (0, 500, 1000, 1500, 2000, 2500), "max_others": (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0),
+           "min_entities": (1, 2, 5, 10, 15, 20)}
 
 def _narrowed(pool: Pool, rules: Rules) -> Pool:
     "A pool without the stories that stricter rules reject."
@@ -586,9 +626,12 @@ def sweep(docs: Sequence[Document], rules: Rules = RELEASED,
     rule, value, type, candidates. `sweeps` maps rules to values."""
     read = {d.doc_key: story_of(d, rules) for d in docs}  # none of the thresholds changes a story
     loose = cache(lambda window: _pool_of(docs, rules.changed(min_tokens=0, max_others=1., min_entities=1, window=window), read))
-    narrowed = cache(lambda window, **limits: _narrowed(loose(window), rules.changed(**limits)))  # most thresholds reject no story
+    # most thresholds reject no story
+    narrowed = cache(lambda window, **limits: _narrowed(loose(window), rules.changed(**limits)))
     def sizes(rule: str, v: Any) -> dict[str, int]:
         other = rules.changed(**{rule: v})
-        pool = narrowed(other.window, min_tokens=other.min_tokens, max_others=other.max_others, min_entities=other.min_entities)
+        pool = narrowed(other.window, min_tokens=other.min_tokens, max_others=other.max_others,
+                        min_entities=other.min_entities)
         return {TYPES[k]: len(candidates(pool, k, rules=other)) for k in KINDS}
-    return pd.DataFrame([{"rule": rule, "value": v, "type": t, "candidates": n} for rule, values in sweeps.items() for v in values for t, n in sizes(rule, v).items()])
+    return pd.DataFrame([{"rule": rule, "value": v, "type": t, "candidates": n} for rule, values in sweeps.items()
+                         for v in values for t, n in sizes(rule, v).items()])

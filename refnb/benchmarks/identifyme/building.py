@@ -23,9 +23,11 @@ Naming = str|Callable[[Document], Document]
 def _with_names(docs: Sequence[Document], names: Naming = "") -> list[Document]:
     "Documents whose clusters have names."
     if callable(names): return [names(d) for d in docs]
-    if names not in ("", "given", "auto"): raise CallError(f"unknown way of naming {names!r}", do=nearest(names, ("given", "auto")))
+    if names not in ("", "given", "auto"):
+        raise CallError(f"unknown way of naming {names!r}", do=nearest(names, ("given", "auto")))
     has = [any(d.names) for d in docs]
-    if names == "given" and docs and not any(has): raise DataError("no document has names of entities", do="let them be named: names='auto'")
+    if names == "given" and docs and not any(has):
+        raise DataError("no document has names of entities", do="let them be named: names='auto'")
     return [d if names == "given" or (h and not names) else auto_names(d) for d, h in zip(docs, has, strict=True)]
 
 # %% ../../../nbs/benchmarks/identifyme/04_building.ipynb #63fe2e50
@@ -36,7 +38,8 @@ def _documents_for(docs: str|Path|Sequence[Document], split: str = "", s: Settin
         docs = [d.changed(meta={"corpus": name} | d.meta) for d in load(docs, split, s)]
     return list(docs)
 
-_ELSEWHERE = {"kitmus": "identifyme is; `refnb build kitmus` draws texts", "altentities": "identifyme is; `refnb build altentities` takes a table of entities"}
+_ELSEWHERE = {"kitmus": "identifyme is; `refnb build kitmus` draws texts",
+              "altentities": "identifyme is; `refnb build altentities` takes a table of entities"}
 
 def build_benchmark(
     benchmark: str,                    # identifyme
@@ -48,7 +51,8 @@ def build_benchmark(
     **rules: Any,                      # single rules, such as window=5 or options=4
 ) -> Built:                            # .questions(split), .table()
     "Build a benchmark; what became of each document can be seen."
-    if benchmark != "identifyme": raise CallError(f"{benchmark!r} is not built from documents", do=_ELSEWHERE.get(benchmark, "identifyme is") if benchmark in benchmarks() else nearest(benchmark, benchmarks()))
+    if benchmark != "identifyme":
+        raise CallError(f"{benchmark!r} is not built from documents", do=_ELSEWHERE.get(benchmark, "identifyme is") if benchmark in benchmarks() else nearest(benchmark, benchmarks()))
     return build_identifyme(_with_names(_documents_for(docs, of, s), names), mode, **rules)
 
 def build(

@@ -29,7 +29,8 @@ class _Profile(NamedTuple):
 def _profiles(story: Story, least: int = 3) -> list[_Profile]:
     "What the clusters are like that can be named."
     by: dict[int, list[tuple[str, str, int]]] = {}
-    for row in zip(story.cluster.tolist(), story.words, story.kind, story.classes.tolist(), strict=True): by.setdefault(row[0], []).append(row[1:])
+    for row in zip(story.cluster.tolist(), story.words, story.kind, story.classes.tolist(), strict=True):
+        by.setdefault(row[0], []).append(row[1:])
     out = []
     for c, m in by.items():
         if len(m) < least or any(w.lower() in PLURAL for w, _, _ in m): continue
@@ -43,13 +44,17 @@ NARRATOR = "Narrator"
 def _phrases_of(p: _Profile, longest: int = 60, narrator: float = 0.8) -> list[str]:
     "What a cluster could be called."
     ranked = [w for w, _ in p.words.most_common()]
-    names, nominals = [w for w in ranked if p.kind[w] == "PROP"], [w for w in ranked if p.kind[w] != "PROP" and len(w) <= longest]
+    names = [w for w in ranked if p.kind[w] == "PROP"]
+    nominals = [w for w in ranked if p.kind[w] != "PROP" and len(w) <= longest]
     teller = p.first_person >= narrator
-    return names + ([NARRATOR] if teller else []) + nominals + ([NARRATOR] if p.first_person > 0 and not (teller or names or nominals) else [])
+    return (names + ([NARRATOR] if teller else []) + nominals
+            + ([NARRATOR] if p.first_person > 0 and not (teller or names or nominals) else []))
 
 def _named_as(d: Document, names: Mapping[int, str]) -> Document:
     "A document whose clusters have these names."
-    if strange := set(names) - set(range(len(d.clusters))): raise DataError(f"there is a name for cluster {min(strange)}, and {len(d.clusters)} clusters", d.doc_key, "clusters are counted from 0")
+    if strange := set(names) - set(range(len(d.clusters))):
+        raise DataError(f"there is a name for cluster {min(strange)}, and {len(d.clusters)} clusters", d.doc_key,
+                        "clusters are counted from 0")
     return d.changed(names=tuple(names.get(i, "") for i in range(len(d.clusters))))
 
 def auto_names(d: Document, least: int = 3, longest: int = 60, narrator: float = 0.8) -> Document:
@@ -76,7 +81,9 @@ def _fit(name: str, p: _Profile) -> float:
     from rapidfuzz.fuzz import token_sort_ratio
     if name.lower() == NARRATOR.lower(): return 200*p.first_person
     words = set(re.findall(r"\w+", name.lower())) - _STOP
-    def one(m: str) -> tuple[float, float]: return (100*len(words & set(re.findall(r"\w+", m.lower())))/len(words) if words else 0., token_sort_ratio(name.lower(), m.lower()))
+    def one(m: str) -> tuple[float, float]:
+        return (100*len(words & set(re.findall(r"\w+", m.lower())))/len(words) if words else 0.,
+                token_sort_ratio(name.lower(), m.lower()))
     got = [one(m) for m in p.words]
     return max((a for a, _ in got), default=0.) + max((b for _, b in got), default=0.)
 
@@ -90,7 +97,9 @@ def _pairs(part: np.ndarray) -> tuple[list[int], list[int]]|None:
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import min_weight_full_bipartite_matching  # lighter to import than scipy.optimize
     rows, cols = np.nonzero(np.isfinite(part))
-    try: a, b = min_weight_full_bipartite_matching(csr_array((201 - part[rows, cols], (rows, cols)), shape=part.shape))  # a fit is at most 200, and no cost may be 0
+    try:
+        # a fit is at most 200, and no cost may be 0
+        a, b = min_weight_full_bipartite_matching(csr_array((201 - part[rows, cols], (rows, cols)), shape=part.shape))
     except ValueError: return None
     return a.tolist(), b.tolist()
 
@@ -112,7 +121,8 @@ def _best(scores: np.ndarray, groups: list[list[int]], n: int) -> list[tuple[int
         for first, (score, pairs) in ways.items():
             for count in range(max(0, n - first - room[k + 1]), min(len(group), n - first) + 1):
                 if (got := _take(scores, group, first, count) if count else (0., [])) is None: continue
-                if first + count not in new or score + got[0] > new[first + count][0]: new[first + count] = (score + got[0], pairs + got[1])
+                if first + count not in new or score + got[0] > new[first + count][0]:
+                    new[first + count] = (score + got[0], pairs + got[1])
         ways = new
     return ways[n][1] if n in ways else None
 
@@ -125,7 +135,9 @@ def align_names(d: Document, labels: Sequence[Label]) -> Document:
     groups: dict[int, list[int]] = {}
     for i, p in enumerate(all_): groups.setdefault(p.size, []).append(i)
     pairs = _best(scores, list(groups.values()), len(labels))
-    if pairs is None: raise DataError(f"the {len(labels)} names do not fit the {len(all_)} clusters that can be named", d.doc_key, "are names and document of one version, and the names in the order of falling cluster size?")
+    if pairs is None:
+        raise DataError(f"the {len(labels)} names do not fit the {len(all_)} clusters that can be named", d.doc_key,
+                        "are names and document of one version, and the names in the order of falling cluster size?")
     return _named_as(d, {all_[i].cluster: labels[j].name for i, j in pairs})
 
 # %% ../../../nbs/benchmarks/identifyme/01_entities.ipynb #c47bb16b

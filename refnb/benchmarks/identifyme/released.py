@@ -19,14 +19,16 @@ from ...core.settings import Settings, load_settings, packaged
 from ...core.files import at_line, python_list, read_yaml, table_rows
 from ...core.corpora import load
 from ...core.upstream import files_of, get, registry, where
-from .builder import KINDS, NONE, NOTHING, PRONOUNS, TYPES, Built, Known, build_identifyme, none_rows, streams
+from .builder import KINDS, NONE, NOTHING, PRONOUNS, TYPES, Built, Known, build_identifyme
+from .builder import none_rows, streams
 from .entities import Label, align_names
 if TYPE_CHECKING: import pandas as pd
 else: pd = Later("pandas")
 
 # %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #ea64fe26
 TEST = "identifyme/test"
-COLUMNS = {"doc_key", "mention_ind", "category", "pronoun_class", "dataset", "options", "answer", "is_nested", "is_dialogue", "ans_gender", "output"}
+COLUMNS = {"doc_key", "mention_ind", "category", "pronoun_class", "dataset", "options", "answer", "is_nested",
+           "is_dialogue", "ans_gender", "output"}
 
 def _table(key: str, columns: set[str], s: Settings|None) -> list[dict[str, str]]:
     return _rows_once(get(key, s), frozenset(columns), key)
@@ -52,7 +54,8 @@ def _faults(row: dict[str, str]) -> Iterable[tuple[str, str]]:
         if row.get(field, next(iter(known))) not in known: yield field, f"unknown value {row[field]!r}"
     for field in FEATURES.values():
         digits = row.get(field, "0").removeprefix("-")
-        if not (digits.isascii() and digits.isdecimal() and len(digits) <= 9): yield field, f"{row[field]!r} is not a number"
+        if not (digits.isascii() and digits.isdecimal() and len(digits) <= 9):
+            yield field, f"{row[field]!r} is not a number"
 
 def answer_rows(key: str, s: Settings|None = None) -> list[dict[str, str]]:
     "Read the rows of a released answer file, named by owner/repo/path."
@@ -61,24 +64,30 @@ def answer_rows(key: str, s: Settings|None = None) -> list[dict[str, str]]:
 def row_id(row: Mapping[str, str]) -> str: return f"{row['doc_key']}:{row['mention_ind']}"
 
 # %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #b2041fa0
-FEATURES = {"fuzzy": "name_fuzzy_scores", "net": "fin_dists", "helpers": "num_helpers", "distractors": "num_dists", "nearest": "neighbour_distance", "nearest_nominal": "nominal_neighbour_distance",
-            "nearest_like": "surface_neighbour_distance", "cluster_size": "cluster_size", "nominal_size": "nominal_size"}
+FEATURES = {"fuzzy": "name_fuzzy_scores", "net": "fin_dists", "helpers": "num_helpers", "distractors": "num_dists",
+            "nearest": "neighbour_distance", "nearest_nominal": "nominal_neighbour_distance",
+            "nearest_like": "surface_neighbour_distance", "cluster_size": "cluster_size",
+            "nominal_size": "nominal_size"}
 _CORPORA = {"litbank": "LitBank", "fantasy": "FantasyCoref"}
 
 def _meta(row: dict[str, str], names: list[str]) -> dict:
     "The fields for breakdowns."
     pronoun = row["category"] == "PRON"
-    return {"corpus": _CORPORA[row["dataset"]], "type": TYPES[row["category"]], "answer": "none" if row["answer"] == NONE else "entity",
+    return {"corpus": _CORPORA[row["dataset"]], "type": TYPES[row["category"]],
+            "answer": "none" if row["answer"] == NONE else "entity",
             "pronoun_class": PRONOUNS.get(row["pronoun_class"]) if pronoun else None, "nested": row["is_nested"] == "1",
-            "dialogue": row["is_dialogue"] == "True" if pronoun else None, "gender": row["ans_gender"] if row["ans_gender"] not in ("", "None") else None,
-            "doubled_option": len(set(names)) < len(names), "offered": len(names), **{k: int(row[c]) for k, c in FEATURES.items() if c in row}}
+            "dialogue": row["is_dialogue"] == "True" if pronoun else None,
+            "gender": row["ans_gender"] if row["ans_gender"] not in ("", "None") else None,
+            "doubled_option": len(set(names)) < len(names), "offered": len(names),
+            **{k: int(row[c]) for k, c in FEATURES.items() if c in row}}
 
 # %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #1467fdce
 def _question_of(row: dict[str, str]) -> Question:
     "The question that a released answer belongs to."
     names = python_list(row["options"], f"{row_id(row)}, field options")
     if row["answer"] not in names: raise DataError("the right answer is not among the options", row_id(row))
-    return Question(row_id(row), row["doc_key"], options=tuple(map(Option, names)), right=(names.index(row["answer"]),), meta=_meta(row, names))
+    return Question(row_id(row), row["doc_key"], options=tuple(map(Option, names)), right=(names.index(row["answer"]),),
+                    meta=_meta(row, names))
 
 # %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #8f91a517
 def _merge(files: dict[str, list[dict]]) -> list[dict]:
@@ -88,7 +97,8 @@ def _merge(files: dict[str, list[dict]]) -> list[dict]:
     for key, rows in files.items():
         for r in rows:
             if row_id(r) not in base: raise DataError(f"the question {row_id(r)} stands in no other file", key)
-            if bad := [c for c in shared if r[c] != base[row_id(r)][c]]: raise DataError(f"the files disagree on {bad}", f"{key}, {row_id(r)}")
+            if bad := [c for c in shared if r[c] != base[row_id(r)][c]]:
+                raise DataError(f"the files disagree on {bad}", f"{key}, {row_id(r)}")
     return list(base.values())
 
 def released_questions(s: Settings|None = None) -> list[Question]:
@@ -101,9 +111,12 @@ def _detail(row: dict[str, str]) -> dict:
     "What one answer named."
     said, none = row["predicted_answer"], row["predicted_answer"] == NONE
     gender = lambda g: g if g not in ("", "None", "nan") else "None"
-    return {"right": said == row["answer"], "answer": "none" if row["answer"] == NONE else "entity", "predicted": "none" if none else "entity",
-            "gender": gender(row["ans_gender"]), "predicted_gender": gender(row["pred_gender"]), "nested": row["is_nested"] == "1",
-            "overlapping": said in python_list(row["nested_entities"], row_id(row)), "removed": row["answer"] == NONE and said == row["entity_name"],
+    return {"right": said == row["answer"], "answer": "none" if row["answer"] == NONE else "entity",
+            "predicted": "none" if none else "entity",
+            "gender": gender(row["ans_gender"]), "predicted_gender": gender(row["pred_gender"]),
+            "nested": row["is_nested"] == "1",
+            "overlapping": said in python_list(row["nested_entities"], row_id(row)),
+            "removed": row["answer"] == NONE and said == row["entity_name"],
             "extracted": row["phrase_extr"] == row["mentions_vs_mentionstr"]}
 
 def answer_details(key: str, s: Settings|None = None) -> "pd.DataFrame":
@@ -163,14 +176,17 @@ def implied_ranks(rows: Iterable[Mapping[str, str]], most: int = 450) -> dict[st
 
 def dev_ranks() -> dict[str, int]:
     "The ranks of LitBank's development questions that are as hard as another one."
-    return {i: r for ranks in read_yaml(packaged("data/identifyme/dev_ranks.yaml"), dict[str, dict[str, int]]).values() for i, r in ranks.items()}
+    return {i: r for ranks in read_yaml(packaged("data/identifyme/dev_ranks.yaml"), dict[str, dict[str, int]]).values()
+            for i, r in ranks.items()}
 
 # %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #070a79fe
 def corpus_is_here(corpus: str, s: Settings|None = None) -> bool:
     "Tell whether the training documents of LitBank or FantasyCoref can be had without a download."
     s, known = s or load_settings(), registry()
-    if corpus == "LitBank": return all(where(f, s) in ("cache", "local") for n in ("litbank", "litbank-splits") for f in files_of(n))
-    return all(where(known[k], s) in ("cache", "local") for k in known if k.startswith("emorynlp/FantasyCoref/data/GFT_split1/train"))
+    if corpus == "LitBank":
+        return all(where(f, s) in ("cache", "local") for n in ("litbank", "litbank-splits") for f in files_of(n))
+    return all(where(known[k], s) in ("cache", "local")
+               for k in known if k.startswith("emorynlp/FantasyCoref/data/GFT_split1/train"))
 
 def named_documents(corpus: str, s: Settings|None = None,
                     full: Mapping[str, Sequence[str]]|None = None) -> list[Document]:
@@ -210,7 +226,9 @@ def lists_of_names(litbank: Built, rows: Sequence[Mapping[str, str]]) -> dict[st
             shown = python_list(r["options"], row_id(r))[:-1]
             s.options.shuffle(order := list(range(len(shown) + (k in none))))
             if k in none: continue  # one name is missing here; others of the story tell
-            if out.setdefault(r["doc_key"], got := _unshuffled(shown, order)) != got: raise DataError("its questions give two lists of names", r["doc_key"], "are the answer files those of the release?")
+            if out.setdefault(r["doc_key"], got := _unshuffled(shown, order)) != got:
+                raise DataError("its questions give two lists of names", r["doc_key"],
+                                "are the answer files those of the release?")
     return out
 
 # %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #8466234a
@@ -220,19 +238,23 @@ def _released_known(docs: Sequence[Document], rows: Sequence[Mapping[str, str]],
     told, full = released_labels(s), full or {}
     labels = {d.doc_key: told[d.doc_key] for d in docs if d.doc_key in told}
     order = {k: list(full.get(k) or [l.name for l in ls]) for k, ls in labels.items()}
-    return Known(dev_ranks() | implied_ranks(rows), order, {k: {l.name: l.gender for l in ls} for k, ls in labels.items()})
+    return Known(dev_ranks() | implied_ranks(rows), order,
+                 {k: {l.name: l.gender for l in ls} for k, ls in labels.items()})
 
 def rebuilt(s: Settings|None = None, mode: str = "released", corpora: Sequence[str] = (), **changed: Any) -> Built:
     """Build the benchmark from its corpora (LitBank, FantasyCoref; those that are here if not given) and the authors'
     names, `released` as the code does or `paper` as the text says, with single rules changed."""
     s = s or load_settings()
-    corpora = [c for c in DATASETS if c in corpora] or ["LitBank", *(["FantasyCoref"] if corpus_is_here("FantasyCoref", s) else [])]
-    rows, full, docs = max((answer_rows(f.key, s) for f in files_of("identifyme-answers")), key=len), {}, named_documents("LitBank", s)
+    corpora = ([c for c in DATASETS if c in corpora]
+               or ["LitBank", *(["FantasyCoref"] if corpus_is_here("FantasyCoref", s) else [])])
+    rows = max((answer_rows(f.key, s) for f in files_of("identifyme-answers")), key=len)
+    full, docs = {}, named_documents("LitBank", s)
     if "FantasyCoref" in corpora:  # its half of the generators' streams begins where LitBank's ends
         full = lists_of_names(build_identifyme(docs, known=_released_known(docs, rows, s)), rows)
         docs += named_documents("FantasyCoref", s, full)
     known = _released_known(docs, rows, s, full)
-    same = mode == "released" and set(changed) <= {"options", "context"}  # the same mentions are asked about, in the same order
+    # the same mentions are asked about, in the same order
+    same = mode == "released" and set(changed) <= {"options", "context"}
     return build_identifyme(docs, mode, known if same else NOTHING._replace(genders=known.genders), **changed)
 
 # %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #6e49a1ea

@@ -19,9 +19,12 @@ from .files import clusters_of, text_of
 def _record(i: Instance) -> dict:
     "An instance with everything that one may want to ask of it."
     sentences, start = i.knowledge + i.task, sum(map(len, i.knowledge))
-    return {"id": f"{i.variant}/{i.n}/{i.split}:{i.index}", "text": text_of(sentences), "knowledge": text_of(i.knowledge), "task": text_of(i.task),
-            "sentences": [[w.token for w in s] for s in sentences], "tags": [[w.tag for w in s] for s in sentences], "clusters": [[[j, j] for j in c] for c in clusters_of(sentences, i.n)],
-            "names": list(i.names), "occupations": list(i.occupations), "pronoun": i.pronoun, "answer": i.names[i.answer - 1], "task_begins": start,
+    return {"id": f"{i.variant}/{i.n}/{i.split}:{i.index}", "text": text_of(sentences),
+            "knowledge": text_of(i.knowledge), "task": text_of(i.task),
+            "sentences": [[w.token for w in s] for s in sentences], "tags": [[w.tag for w in s] for s in sentences],
+            "clusters": [[[j, j] for j in c] for c in clusters_of(sentences, i.n)],
+            "names": list(i.names), "occupations": list(i.occupations), "pronoun": i.pronoun,
+            "answer": i.names[i.answer - 1], "task_begins": start,
             "meeting_template": i.templates[0], "pronoun_template": i.templates[1]}
 
 # %% ../../../nbs/benchmarks/kitmus/04_dataset_card.ipynb #4e9b2b1d
@@ -34,19 +37,31 @@ class Counted:
     def add(self, t: Subtask, records: list[dict], instances: list[Instance]):
         "Take in a split of a subtask."
         tokens = sum(len(s) for r in records for s in r["sentences"])
-        self.rows.append((t.variant.name, t.n, t.split, len(records), tokens, len({n for r in records for n in r["names"]}), len({o for r in records for o in r["occupations"]})))
+        self.rows.append((t.variant.name, t.n, t.split, len(records), tokens,
+                          len({n for r in records for n in r["names"]}),
+                          len({o for r in records for o in r["occupations"]})))
         self.pronouns.update(r["pronoun"] for r in records)
         for i in instances: self.positions[t.n, [w.entity for w in i.task[0] if w.entity].index(i.answer) + 1] += 1
+
+# %% ../../../nbs/benchmarks/kitmus/04_dataset_card.ipynb #4d1c7a52
+def _shares(n: Counter) -> str:
+    "How often each thing was counted, and its share."
+    total = max(n.total(), 1)
+    return ", ".join(f"{to_md(k)} {n[k]:,} ({100*n[k]/total:.1f} %)" for k in sorted(n))
 
 # %% ../../../nbs/benchmarks/kitmus/04_dataset_card.ipynb #75ae84cc
 def _markdown(c: Counted, made: str, licence: str) -> str:
     "The card of a build."
     configs = list(dict.fromkeys((v, n) for v, n, *_ in c.rows))
-    files = lambda v, n: "".join(f"      - {{split: {s}, path: {v}-{n}/{s}.jsonl}}\n" for s in SPLITS if any(r[:3] == (v, n, s) and r[3] for r in c.rows))
-    head = "---\nlanguage: [en]\npretty_name: KITMUS texts made by refnb\nconfigs:\n" + "".join(f"  - config_name: {v}-{n}\n    data_files:\n{files(v, n)}" for v, n in configs) + "---\n"
-    rows = "\n".join(f"| {v} | {n} | {s} | {k:,} | {t:,} | {names:,} | {jobs} |" for v, n, s, k, t, names, jobs in c.rows)
-    total, said = sum(c.pronouns.values()), lambda counter, keys: ", ".join(f"{to_md(k)} {counter[k]:,} ({100*counter[k]/max(sum(counter.values()), 1):.1f} %)" for k in keys)
-    places = "\n".join(f"* {n} names: " + ", ".join(f"{p}. {c.positions[n, p]:,}" for p in range(1, n + 1)) for n in sorted({n for n, _ in c.positions}))
+    files = lambda v, n: "".join(f"      - {{split: {s}, path: {v}-{n}/{s}.jsonl}}\n"
+                                 for s in SPLITS if any(r[:3] == (v, n, s) and r[3] for r in c.rows))
+    head = ("---\nlanguage: [en]\npretty_name: KITMUS texts made by refnb\nconfigs:\n"
+            + "".join(f"  - config_name: {v}-{n}\n    data_files:\n{files(v, n)}" for v, n in configs) + "---\n")
+    rows = "\n".join(f"| {v} | {n} | {s} | {k:,} | {t:,} | {names:,} | {jobs} |"
+                     for v, n, s, k, t, names, jobs in c.rows)
+    total = sum(c.pronouns.values())
+    places = "\n".join(f"* {n} names: " + ", ".join(f"{p}. {c.positions[n, p]:,}" for p in range(1, n + 1))
+                       for n in sorted({n for n, _ in c.positions}))
     return head + f"""# KITMUS texts
 
 {CANARY['canary']}
@@ -59,7 +74,7 @@ def _markdown(c: Counted, made: str, licence: str) -> str:
 |---|--:|---|--:|--:|--:|--:|
 {rows}
 
-Pronouns: {said(c.pronouns, sorted(c.pronouns))}. All entities of a text share the pronoun, so neither gender nor number tells them apart.
+Pronouns: {_shares(c.pronouns)}. All entities of a text share the pronoun, so neither gender nor number tells them apart.
 
 The answer's place among the names of the meeting sentence:
 
@@ -77,7 +92,8 @@ Texts are independent of each other; facts of one may contradict facts of anothe
 
 # %% ../../../nbs/benchmarks/kitmus/04_dataset_card.ipynb #e8b27b53
 def export_dataset(sampler: Sampler, out: str|Path, made: str = "",
-                   licence: str = "CC BY-SA 3.0 for texts from the release's resources; Apache-2.0 for texts from refnb's own.",
+                   licence: str = "CC BY-SA 3.0 for texts from the release's resources; Apache-2.0 for texts from "
+                                  "refnb's own.",
                    variants: Iterable[str] = tuple(VARIANTS)) -> Path:
     """Write a build as a folder for dataset libraries, a new one that appears when it is whole.
     `made` says how, and `licence` which one the texts have, for the card."""

@@ -29,7 +29,8 @@ def texts_id() -> str:
 
 FIELDS = ("template pair", "pronoun", "position")
 
-def _counts(texts: Mapping[str, Text], joined: Mapping[str, Sequence[int]]) -> dict[str, dict[str, dict[str, list[float]]]]:
+def _counts(texts: Mapping[str, Text],
+            joined: Mapping[str, Sequence[int]]) -> dict[str, dict[str, dict[str, list[float]]]]:
     "What is committed: counts by field."
     counts: dict[str, dict[str, dict[str, list[float]]]] = {}
     for field in FIELDS:

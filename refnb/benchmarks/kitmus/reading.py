@@ -8,7 +8,7 @@ __all__ = ['T', 'FALSE', 'TRUE', 'pronoun_of', 'Text', 'Predictions', 'predictio
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #dd07e5f8
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import accumulate
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 import msgspec
@@ -20,34 +20,43 @@ from ...core.documents import other_words
 from ...core.reading import format_of
 from ...metrics.antecedents import Links, Pronoun, by_field, linked
 from .sampler import Instance, Word
-from .files import clusters_of, pieces, scope_sentences, stem
+from .files import clusters_of, pieces, scope_sentences, stem, without_cycles
 
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #0f8a5f02
 def _knowledge_sentences(key: str) -> int:
     "Sentences to skip, from the id."
     if "full-text" not in key: return 0
     m = re.search(r"(\d)_ents", key)
-    if not m: raise DataError("does not say how many entities there are", f"text {key!r}", "ids of KITMUS look like kitmus/background-train/subtask_2_ents/full-text/test:0")
+    if not m:
+        raise DataError("does not say how many entities there are", f"text {key!r}",
+                        "ids of KITMUS look like kitmus/background-train/subtask_2_ents/full-text/test:0")
     return int(m[1])*(2 if any(x in key for x in ("background-inference", "background-both", "desc")) else 1)
 
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #f0f2fd35
-def _pronoun_of_clusters(key: str, lengths: Iterable[int], clusters: Iterable[Iterable], fields: Mapping[str, str|int] = {}) -> Pronoun:
+def _pronoun_of_clusters(key: str, lengths: Iterable[int], clusters: Iterable[Iterable],
+                         fields: Mapping[str, str|int] = {}) -> Pronoun:
     "The pronoun of a text from its gold clusters."
     k, lengths = _knowledge_sentences(key), list(lengths)
     start = sum(lengths[:k])
     task = [sorted(Span(*s) for s in c if s[0] >= start) for c in clusters]
     two, one = [c for c in task if len(c) == 2], [c for c in task if len(c) == 1]
-    if len(two) != 1 or any(len(c) > 2 for c in task): raise DataError("is no KITMUS text: after the knowledge one entity must have two mentions and all others one", f"text {key!r}", "is it gold, and of a scope with a task?")
+    if len(two) != 1 or any(len(c) > 2 for c in task):
+        raise DataError("is no KITMUS text: after the knowledge one entity must have two mentions and all others one",
+                        f"text {key!r}", "is it gold, and of a scope with a task?")
     candidates = sorted([two[0][0], *(c[0] for c in one)])
     right = candidates.index(two[0][0])
-    return Pronoun(key, tuple(candidates), right, two[0][1], {"entities": len(candidates), "position": right + 1, **fields})
+    return Pronoun(key, tuple(candidates), right, two[0][1],
+                   {"entities": len(candidates), "position": right + 1, **fields})
 
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #aee2d7fa
 def pronoun_of(i: Instance, scope: str = "full-text") -> Pronoun:
     "Find the pronoun of a generated text in a scope with a task; with templates, too, for breakdowns."
     key, sentences = f"{stem(i, scope)}:{i.index}", scope_sentences(i, scope)
-    fields: dict[str, str|int] = {"pronoun": i.pronoun, "meeting template": i.templates[0], "pronoun template": i.templates[1], "template pair": f"{i.templates[0]}+{i.templates[1]}"}
-    return _pronoun_of_clusters(key, map(len, sentences), ([(j, j) for j in c] for c in clusters_of(sentences, i.n)), fields)
+    fields: dict[str, str|int] = {"pronoun": i.pronoun, "meeting template": i.templates[0],
+                                  "pronoun template": i.templates[1],
+                                  "template pair": f"{i.templates[0]}+{i.templates[1]}"}
+    return _pronoun_of_clusters(key, map(len, sentences), ([(j, j) for j in c] for c in clusters_of(sentences, i.n)),
+                                fields)
 
 class _Line(msgspec.Struct):
     "What is needed of a line of JSON."
@@ -104,7 +113,9 @@ def _inside(clusters: Iterable[Iterable], size: int, key: str) -> list:
     "Clusters of spans that lie in the text; another text's would score as if nobody had been named."
     found = list(clusters)
     for s in (s for c in found for s in c):
-        if not 0 <= s[0] <= s[1] < size: raise DataError(f"{list(s)} is not a span of the {size} tokens", f"text {key!r}", "is it of another text, or does it count word pieces?")
+        if not 0 <= s[0] <= s[1] < size:
+            raise DataError(f"{list(s)} is not a span of the {size} tokens", f"text {key!r}",
+                            "is it of another text, or does it count word pieces?")
     return found
 
 def _of_tokens(key: str, sentences: Sequence[Sequence[str]], clusters: Iterable[Iterable]) -> Text:
@@ -120,8 +131,10 @@ def _read_gold(path: str|Path) -> dict[str, Text]:
 def _golds(data: bytes, where: str = "") -> dict[str, Text]:
     "The pronouns of gold in any format."
     form = format_of(data)
-    if form == "conll": texts = [_of_tokens(_plain_key(d.doc_key), d.sentences, d.clusters) for d in parse_conll(data, where)]
-    elif form == "jsonl": texts = [_of_tokens(r.doc_key, r.sentences or [], r.clusters or []) for _, r in _lines(data, where)]
+    if form == "conll":
+        texts = [_of_tokens(_plain_key(d.doc_key), d.sentences, d.clusters) for d in parse_conll(data, where)]
+    elif form == "jsonl":
+        texts = [_of_tokens(r.doc_key, r.sentences or [], r.clusters or []) for _, r in _lines(data, where)]
     elif form == "gap": texts = [_of_row(r) for r in parse_gap_rows(data, where)]
     else: raise FormatError("is no gold: readable are CoNLL, JSON lines and GAP's table", where)
     out = _once(((t.gold.id, t) for t in texts), where)
@@ -145,15 +158,19 @@ def _char_span(s, tokens: list[str], starts: tuple[int, ...]) -> Span:
 def _joined(t: Text, clusters: Iterable, sentences) -> tuple[int, ...]:
     "The candidates that predicted clusters join with the pronoun; gold of a table counts characters, so the prediction's tokens are needed."
     if not t.text: return linked(t.gold, _of_the_text(t, clusters, sentences or ()))
-    if not sentences: raise DataError("has no text, and gold counts characters", f"text {t.gold.id!r}", "score it against gold in CoNLL or JSON lines")
+    if not sentences:
+        raise DataError("has no text, and gold counts characters", f"text {t.gold.id!r}",
+                        "score it against gold in CoNLL or JSON lines")
     tokens = [x for s in sentences for x in s]
     starts = _starts(tokens)
-    return linked(t.gold, [[_char_span(s, tokens, starts) for s in c] for c in _inside(clusters, len(tokens), t.gold.id)])
+    return linked(t.gold,
+                  [[_char_span(s, tokens, starts) for s in c] for c in _inside(clusters, len(tokens), t.gold.id)])
 
 def _of_the_text(t: Text, clusters: Iterable, sentences: Sequence[Sequence[str]]) -> list:
     "Clusters in tokens, if these are the gold's; word pieces, of which there are more, cannot be compared with words."
-    tokens = tuple(x for s in sentences for x in s)
-    if len(tokens) == len(t.tokens) and (told := other_words(t.tokens, tokens)): raise DataError(told, f"text {t.gold.id!r}", "is it the prediction for another file?")
+    tokens = tuple(chain.from_iterable(sentences))
+    if len(tokens) == len(t.tokens) and (told := other_words(t.tokens, tokens)):
+        raise DataError(told, f"text {t.gold.id!r}", "is it the prediction for another file?")
     return _inside(clusters, len(t.tokens), t.gold.id)
 
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #ba91c490
@@ -163,7 +180,9 @@ def _table(data: bytes, where: str) -> Iterable[tuple[int, dict[str, str]]]:
     "The rows of a table of predictions, by column."
     rows = table_rows(data, where, "\t", strict=False)
     _, heads = next(rows, (1, []))
-    if lost := [c for c in _NEEDED if c not in heads]: raise FormatError(f"has no column {lost[0]}", at_line(where, 1), f"a table of predictions has {', '.join(_NEEDED)}")
+    if lost := [c for c in _NEEDED if c not in heads]:
+        raise FormatError(f"has no column {lost[0]}", at_line(where, 1),
+                          f"a table of predictions has {', '.join(_NEEDED)}")
     for n, row in rows: yield n, dict.fromkeys(heads, "") | dict(zip(heads, row))
 
 def _flag(cell: str|None) -> tuple[bool, bool]:
@@ -171,16 +190,19 @@ def _flag(cell: str|None) -> tuple[bool, bool]:
     cell = (cell or "").strip()
     return cell not in FALSE, cell not in FALSE and cell not in TRUE
 
-def _place(t: Text, offset: str|None, field: str, where: str) -> Span:
-    "The gold span at a character offset."
-    try: at = int(offset or "")
-    except ValueError: raise FormatError(f"{offset!r} is not an offset", f"{where}, field {field}") from None
-    spans = (*t.gold.candidates, t.gold.pronoun)
-    if t.text: return next((s for s in spans if s.start == at), Span(at, at))
-    starts = _starts(t.tokens)
-    if at not in starts: raise DataError(f"no token begins at the offset {at}", f"{where}, field {field}", "offsets count characters of the text as it is joined")
-    i = starts.index(at)
-    return Span(i, i)
+def _begins(t: Text) -> dict[int, Span]:
+    "The gold's spans by the offsets of their first characters."
+    if t.text: return {s.start: s for s in (t.gold.pronoun, *reversed(t.gold.candidates))}
+    return {at: Span(i, i) for i, at in enumerate(_starts(t.tokens))}
+
+def _place(row: dict[str, str], field: str, t: Text, begins: dict[int, Span], where: str) -> Span:
+    "The gold span at the character offset that a field of a row names."
+    try: at = int(row[field] or "")
+    except ValueError: raise FormatError(f"{row[field]!r} is not an offset", f"{where}, field {field}") from None
+    if at not in begins and not t.text:
+        raise DataError(f"no token begins at the offset {at}", f"{where}, field {field}",
+                        "offsets count characters of the text as it is joined")
+    return begins.get(at, Span(at, at))
 
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #2c787459
 def _from_table(data: bytes, gold: Mapping[str, Text], where: str) -> Predictions:
@@ -190,21 +212,24 @@ def _from_table(data: bytes, gold: Mapping[str, Text], where: str) -> Prediction
         key, at = r["ID"], at_line(where, n)
         if key not in gold: raise DataError(f"the id {key!r} is not in the gold file", at)
         if key in said: raise DataError(f"text {key!r} stands twice", at, "give each text an id of its own")
-        pronoun, clusters = _place(gold[key], r["Pronoun-offset"], "Pronoun-offset", at), []
+        t = gold[key]
+        begins = _begins(t)
+        pronoun, clusters = _place(r, "Pronoun-offset", t, begins, at), []
         for c in "AB":
             yes, strange = _flag(r[f"{c}-coref"])
             odd += strange
-            if yes: clusters.append([_place(gold[key], r[f"{c}-offset"], f"{c}-offset", at), pronoun])
-        said[key] = linked(gold[key].gold, clusters)
+            if yes: clusters.append([_place(r, f"{c}-offset", t, begins, at), pronoun])
+        said[key] = linked(t.gold, clusters)
     return Predictions(said, 0, odd)
 
 def _read_predictions(path: str|Path, gold: Mapping[str, Text]) -> Predictions:
     "What a file of predictions joins."
     return predictions(read_bytes(path), gold, str(path))
 
+# %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #949d1a96
 def predictions(data: bytes, gold: Mapping[str, Text], where: str = "") -> Predictions:
     "Read what predictions join for every gold text, of `read_gold`; `where` is the file's name, for errors."
-    with in_file(where): return _predictions(data, gold)
+    with in_file(where), without_cycles(): return _predictions(data, gold)
 
 def _predictions(data: bytes, gold: Mapping[str, Text], where: str = "") -> Predictions:
     "The predictions of a file in any format."
@@ -212,13 +237,17 @@ def _predictions(data: bytes, gold: Mapping[str, Text], where: str = "") -> Pred
     if form == "gap" or data.startswith(b"ID\t"): got = _from_table(data, gold, where)
     elif form == "conll":
         docs = _once(((_plain_key(d.doc_key), d) for d in parse_conll(data, where)), where)
-        got = Predictions({k: _joined(gold[k], d.clusters, d.sentences) for k, d in docs.items() if k in gold}, sum(k not in gold for k in docs), 0)
+        got = Predictions({k: _joined(gold[k], d.clusters, d.sentences) for k, d in docs.items() if k in gold},
+                          sum(k not in gold for k in docs), 0)
     elif form == "jsonl":
         rows = _once(((r.doc_key, r) for _, r in _lines(data, where)), where)
         told = lambda r: r.predicted_clusters if r.clusters is None and r.predicted_clusters is not None else r.clusters or []
-        got = Predictions({k: _joined(gold[k], told(r), r.sentences) for k, r in rows.items() if k in gold}, sum(k not in gold for k in rows), 0)
+        got = Predictions({k: _joined(gold[k], told(r), r.sentences) for k, r in rows.items() if k in gold},
+                          sum(k not in gold for k in rows), 0)
     else: raise FormatError("is no prediction: readable are JSON lines, CoNLL and GAP's table", where)
-    if lost := [k for k in gold if k not in got.said]: raise DataError(f"{len(lost)} gold texts have no prediction, one is {lost[0]!r}", where, "every gold text needs one; an empty list of clusters is fine")
+    if lost := [k for k in gold if k not in got.said]:
+        raise DataError(f"{len(lost)} gold texts have no prediction, one is {lost[0]!r}", where,
+                        "every gold text needs one; an empty list of clusters is fine")
     return got
 
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #8005348d
@@ -233,4 +262,5 @@ def score_files(gold: str|Path, predicted: str|Path) -> KitmusScores:
     "Score a file of predictions against a file of gold: each CoNLL, JSON lines or a table."
     texts = _read_gold(gold)
     got, golds = _read_predictions(predicted, texts), [t.gold for t in texts.values()]
-    return KitmusScores(by_field(golds, got.said)["all"], {f: by_field(golds, got.said, f) for f in golds[0].fields}, got.extra, got.odd)
+    return KitmusScores(by_field(golds, got.said)["all"], {f: by_field(golds, got.said, f) for f in golds[0].fields},
+                        got.extra, got.odd)

@@ -8,6 +8,7 @@ __all__ = ['Sentence', 'Files', 'Template', 'VARIANTS', 'SPLITS', 'SIZES', 'Mode
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #7960ec72
 import re
+from bisect import bisect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -31,7 +32,8 @@ Sentence = tuple[Word, ...]
 def _words(text: str, where: str) -> Sentence:
     "A Python literal, a list of (token, tag), as words."
     got = python_list(text, where)
-    if not got or not all(isinstance(p, tuple) and len(p) == 2 and all(isinstance(x, str) and x for x in p) for p in got):
+    if (not got
+           or not all(isinstance(p, tuple) and len(p) == 2 and all(isinstance(x, str) and x for x in p) for p in got)):
         raise FormatError("is not a list of (token, tag) pairs", where)
     return tuple(Word(*p) for p in got)
 
@@ -42,7 +44,8 @@ def _folder_files(folder: str|Path) -> Files:
     "Resources from a folder."
     def read(name: str) -> bytes:
         try: return (Path(folder)/name).read_bytes()
-        except OSError as e: raise DataError(f"cannot be read: {(e.strerror or str(e)).lower()}", str(Path(folder)/name)) from None
+        except OSError as e:
+            raise DataError(f"cannot be read: {(e.strerror or str(e)).lower()}", str(Path(folder)/name)) from None
     return read
 
 def _rows(data: bytes, name: str, header: list[str]) -> list[tuple[int, list[str]]]:
@@ -62,9 +65,13 @@ def _once(rows: Iterable[tuple[int, str]], name: str, what: str) -> list[str]:
     return list(seen)
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #d0ac6fcb
-_FILLED = {"meet": ("mentions", "location"), "pronoun": ("pronoun", "situation"), "entity": ("entity_mention", "entity_occupation"), "background": ("entity_occupation", "occupation_description")}
+_FILLED = {"meet": ("mentions", "location"), "pronoun": ("pronoun", "situation"),
+           "entity": ("entity_mention", "entity_occupation"),
+           "background": ("entity_occupation", "occupation_description")}
 _OPTIONAL = ("be", "a_an")
-_TEMPLATES = {"meet": "templates/meet_sentence.txt", "pronoun": "templates/pronoun_sentence.txt", "background": "templates/background_knowledge_sentence.txt", "entity": "templates/entspec_knowledge_sentence.txt"}
+_TEMPLATES = {"meet": "templates/meet_sentence.txt", "pronoun": "templates/pronoun_sentence.txt",
+              "background": "templates/background_knowledge_sentence.txt",
+              "entity": "templates/entspec_knowledge_sentence.txt"}
 Template = tuple[str, ...]
 
 def _templates(data: bytes, name: str, kind: str, vocab: Mapping) -> list[Template]:
@@ -72,11 +79,14 @@ def _templates(data: bytes, name: str, kind: str, vocab: Mapping) -> list[Templa
     out: dict[Template, int] = {}
     for n, line in enumerate(utf8(data, name).splitlines(), 1):
         if not line.strip(): continue
-        if not re.fullmatch(r"\[\s*\{\w+\}(\s*,\s*\{\w+\})*\s*\]", line.strip()): raise FormatError("is not a template such as [{mentions}, {met}, {period}]", at_line(name, n))
+        if not re.fullmatch(r"\[\s*\{\w+\}(\s*,\s*\{\w+\})*\s*\]", line.strip()):
+            raise FormatError("is not a template such as [{mentions}, {met}, {period}]", at_line(name, n))
         slots = tuple(re.findall(r"\{(\w+)\}", line))
-        if lost := [s for s in _FILLED[kind] if s not in slots]: raise FormatError(f"the slot {{{lost[0]}}} is missing", at_line(name, n))
+        if lost := [s for s in _FILLED[kind] if s not in slots]:
+            raise FormatError(f"the slot {{{lost[0]}}} is missing", at_line(name, n))
         known = {*_FILLED[kind], *_OPTIONAL, *vocab}
-        if bad := [s for s in slots if s not in known]: raise FormatError(f"unknown slot {{{bad[0]}}}", at_line(name, n), nearest(bad[0], known))
+        if bad := [s for s in slots if s not in known]:
+            raise FormatError(f"unknown slot {{{bad[0]}}}", at_line(name, n), nearest(bad[0], known))
         if slots in out: raise FormatError(f"the template of line {out[slots]} stands here again", at_line(name, n))
         out[slots] = n
     if not out: raise FormatError("holds no template", name)
@@ -108,19 +118,24 @@ class Resources:
     @cached_property
     def vocab(self) -> dict[str, Word]:
         got = self._json("vocab.json", dict)
-        if bad := [k for k, v in got.items() if not (isinstance(v, list) and len(v) == 2 and all(isinstance(x, str) and x for x in v))]: raise FormatError("is not [token, tag]", f"vocab.json, field {bad[0]}")
+        if bad := [k for k, v in got.items() if not (isinstance(v, list) and len(v) == 2 and all(isinstance(x, str) and x for x in v))]:
+            raise FormatError("is not [token, tag]", f"vocab.json, field {bad[0]}")
         return {k: Word(*v) for k, v in got.items()}
     @cached_property
     def pronouns(self) -> list[tuple[float, str, str]]:
         got = self._json("pronouns.json", dict).get("pronouns")
-        if not isinstance(got, list) or not all(isinstance(p, list) and len(p) == 3 and isinstance(p[0], int|float) and all(isinstance(x, str) and x for x in p[1:]) for p in got): raise FormatError("is not a list of [probability, pronoun, verb]", "pronouns.json, field pronouns")
-        if abs(sum(p[0] for p in got) - 1) > 1e-8: raise FormatError(f"the probabilities sum to {sum(p[0] for p in got):g}, not to 1", "pronouns.json, field pronouns")
+        if not isinstance(got, list) or not all(isinstance(p, list) and len(p) == 3 and isinstance(p[0], int|float) and all(isinstance(x, str) and x for x in p[1:]) for p in got):
+            raise FormatError("is not a list of [probability, pronoun, verb]", "pronouns.json, field pronouns")
+        if abs(sum(p[0] for p in got) - 1) > 1e-8:
+            raise FormatError(f"the probabilities sum to {sum(p[0] for p in got):g}, not to 1",
+                              "pronouns.json, field pronouns")
         return [tuple(p) for p in got]
     @cached_property
     def names(self) -> list[str]: return _surnames(self)
     @cached_property
     def locations(self) -> list[Location]: return _places(self)
-    def templates(self, kind: str) -> list[Template]: return _templates(self.files(_TEMPLATES[kind]), _TEMPLATES[kind], kind, self.vocab)
+    def templates(self, kind: str) -> list[Template]:
+        return _templates(self.files(_TEMPLATES[kind]), _TEMPLATES[kind], kind, self.vocab)
     def noise(self, name: str) -> list[Sentence]: return _noise(self, name)
     def occupations(self, kind: str, situation: str) -> list[Occupation]: return _occupations(self, kind, situation)
 
@@ -130,7 +145,8 @@ def _all(name: str, rows: list[tuple[int, str]], what: str, doubled: bool) -> li
 
 def _surnames(r: Resources) -> list[str]:
     rows = [(n, row[0]) for n, row in _rows(r.files("names.csv"), "names.csv", ["lastname"])]
-    if bad := [(n, v) for n, v in rows if not v.isalpha() or v != v.capitalize()]: raise FormatError(f"{bad[0][1]!r} is not a capitalised word", at_line("names.csv", bad[0][0]))
+    if bad := [(n, v) for n, v in rows if not v.isalpha() or v != v.capitalize()]:
+        raise FormatError(f"{bad[0][1]!r} is not a capitalised word", at_line("names.csv", bad[0][0]))
     return _all("names.csv", rows, "name", r.doubled)
 
 def _places(r: Resources) -> list[Location]:
@@ -140,7 +156,8 @@ def _places(r: Resources) -> list[Location]:
 
 def _noise(r: Resources, name: str) -> list[Sentence]:
     "The sentences of a noise file."
-    if ".." in name.split("/") or name.startswith("/"): raise FormatError("the path leaves the folder of resources", f"locations.csv, noise_fp {name!r}")
+    if ".." in name.split("/") or name.startswith("/"):
+        raise FormatError("the path leaves the folder of resources", f"locations.csv, noise_fp {name!r}")
     return [_words(l, at_line(name, n)) for n, l in enumerate(utf8(r.files(name), name).splitlines(), 1) if l.strip()]
 
 def _occupations(r: Resources, kind: str, situation: str) -> list[Occupation]:
@@ -149,7 +166,8 @@ def _occupations(r: Resources, kind: str, situation: str) -> list[Occupation]:
     rows = _rows(r.files(name), name, ["occupation", "occupation_description"])
     for i, what in enumerate(("occupation", "situation")): _all(name, [(n, row[i]) for n, row in rows], what, r.doubled)
     nouns = lambda text: tuple(Word(w, "NN") for w in text.split(" "))
-    return [Occupation(nouns(job), _words(about, at_line(name, n, "occupation_description"))) for n, (job, about) in rows]
+    return [Occupation(nouns(job), _words(about, at_line(name, n, "occupation_description")))
+            for n, (job, about) in rows]
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #554fdd85
 class Variant(NamedTuple):
@@ -185,9 +203,11 @@ class Instance(msgspec.Struct, frozen=True):
     task: tuple[Sentence, ...]      # the meeting, a sentence about the place, the pronoun
     templates: tuple[int, int]      # of meeting and pronoun, as numbered in the files from 1
 
-def _capitalised(s: Sentence) -> Sentence: return (Word(s[0].token[:1].upper() + s[0].token[1:].lower(), *s[0][1:]), *s[1:])
+def _capitalised(s: Sentence) -> Sentence:
+    return (Word(s[0].token[:1].upper() + s[0].token[1:].lower(), *s[0][1:]), *s[1:])
 
-def _article(occupation: Sentence, vocab: Mapping[str, Word]) -> Word: return vocab["an" if occupation[0].token[0] in "aeiou" else "a"]
+def _article(occupation: Sentence, vocab: Mapping[str, Word]) -> Word:
+    return vocab["an" if occupation[0].token[0] in "aeiou" else "a"]
 
 def _fill(template: Template, vocab: Mapping[str, Word], given: Mapping[str, Sentence]) -> Sentence:
     "A template as a sentence."
@@ -217,11 +237,11 @@ class Draw(NamedTuple):
     mentions: tuple[int, ...]   # order of the entities in the meeting sentence
     noise: int                  # line of the place's file, or -1
 
-def _draw(rng: np.random.Generator, n: int, cumulated: np.ndarray, pools: Mapping[str, int], background: bool,
+def _draw(rng: np.random.Generator, n: int, cumulated: Sequence[float], pools: Mapping[str, int], background: bool,
         noise: Callable[[int], int]|None) -> Draw:
     "The draws of one instance."
     integers, shuffle = rng.integers, rng.shuffle
-    pronoun = int(cumulated.searchsorted(rng.random(), side="right"))
+    pronoun = bisect(cumulated, rng.random())
     template, answer = int(integers(0, pools["templates"])), int(integers(0, n)) + 1
     names = rng.choice(pools["names"], n, replace=False)
     occupations = rng.choice(pools["occupations"], n, replace=False)
@@ -231,7 +251,8 @@ def _draw(rng: np.random.Generator, n: int, cumulated: np.ndarray, pools: Mappin
     location, mentions = int(integers(0, pools["locations"])), entities.copy()
     shuffle(mentions)
     line = int(integers(0, noise(location))) if noise else -1
-    return Draw(pronoun, template, answer, tuple(names.tolist()), tuple(occupations.tolist()), tuple(entities), tuple(knowledge), location, tuple(mentions), line)
+    return Draw(pronoun, template, answer, tuple(names.tolist()), tuple(occupations.tolist()), tuple(entities),
+                tuple(knowledge), location, tuple(mentions), line)
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #22c6463e
 Mode = Literal["released", "paper"]
@@ -278,13 +299,15 @@ class Sampler:
         instances of train, validation, test; the seed is that of each variant's stream."""
         if mode not in MODES: raise CallError(f"unknown mode {mode!r}", do=nearest(mode, MODES))
         if bad := [n for n in entities if not 2 <= n <= 8]: raise CallError(f"{bad[0]} entities", do="say 2 to 8")
-        if len(sizes) != 3 or min(sizes) < 0: raise CallError(f"sizes {list(sizes)}", do="say three numbers: of train, validation and test")
+        if len(sizes) != 3 or min(sizes) < 0:
+            raise CallError(f"sizes {list(sizes)}", do="say three numbers: of train, validation and test")
         self.r, self.mode, self.entities, self.sizes, self.seed = resources, mode, list(entities), list(sizes), seed
         self.meet, self.pronoun = resources.templates("meet"), resources.templates("pronoun")
         self.background, self.entity = resources.templates("background"), resources.templates("entity")
         places = resources.locations if mode == "released" else list({l.words: l for l in resources.locations}.values())
         self.places, self.noise = places, {l.noise: resources.noise(l.noise) for l in places}
-        self.name_order, self.place_order = np.arange(len(resources.names)), np.arange(len(places))  # shuffled on and on
+        # shuffled on and on
+        self.name_order, self.place_order = np.arange(len(resources.names)), np.arange(len(places))
 
     def subtasks(self, variants: Iterable[str] = tuple(VARIANTS)) -> Iterator[Subtask]:
         """Draw subtask by subtask, split by split, in the release's order; `variants` are those to give: in the mode
@@ -308,7 +331,8 @@ def _pools(s: Sampler, rng: np.random.Generator, v: Variant, orders: dict[str, n
         part = {k: three[i] for k, three in cut.items()}
         places, names = [s.places[j] for j in part["locations"]], [s.r.names[j] for j in part["names"]]
         tasks = [(m, p) for m in part["meet"] for p in part["pronoun"]]
-        return Pools(places, names, [table[j] for j in part["occupations"]], tasks, noise[i], part["background"], part["entity"])
+        return Pools(places, names, [table[j] for j in part["occupations"]], tasks, noise[i], part["background"],
+                     part["entity"])
     return [pool(i) for i in range(3)]
 
 def _split_noise(s: Sampler, rng: np.random.Generator) -> list[dict[str, list[Sentence]]]:
@@ -317,23 +341,27 @@ def _split_noise(s: Sampler, rng: np.random.Generator) -> list[dict[str, list[Se
     return [{k: [s.noise[k][j] for j in parts[i]] for k, parts in cut.items()} for i in range(3)]
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #40860cd9
-def _knowledge(s: Sampler, v: Variant, p: Pools, d: Draw, mentions: list[Word], jobs: list[Occupation]) -> tuple[Sentence, ...]:
+def _knowledge(s: Sampler, v: Variant, p: Pools, d: Draw, mentions: list[Word],
+               jobs: list[Occupation]) -> tuple[Sentence, ...]:
     "Who has which occupation, and what occupations are about, in the order that was drawn."
     vocab, who, about = s.r.vocab, s.entity[p.entities[0]], s.background[p.backgrounds[0]]
     def filled(template: Template, k: int) -> Sentence:
-        given = {"entity_mention": (mentions[k],), "a_an": (_article(jobs[k].words, vocab),), "entity_occupation": jobs[k].words}
+        given = {"entity_mention": (mentions[k],), "a_an": (_article(jobs[k].words, vocab),),
+                 "entity_occupation": jobs[k].words}
         return _fill(template, vocab, given | {"occupation_description": jobs[k].situation})
     sentences = [filled(who, k) for k in d.entities]
     if v.background: sentences += [filled(about, k) for k in d.entities]
     return tuple(sentences[k] for k in d.knowledge)
 
-def _task(s: Sampler, v: Variant, p: Pools, d: Draw, mentions: list[Word], jobs: list[Occupation]) -> tuple[Sentence, ...]:
+def _task(s: Sampler, v: Variant, p: Pools, d: Draw, mentions: list[Word],
+          jobs: list[Occupation]) -> tuple[Sentence, ...]:
     "The meeting, a sentence about the place, and the pronoun."
     vocab, place, (meet, pron), (_, pronoun, verb) = s.r.vocab, p.locations[d.location], p.tasks[d.template], s.r.pronouns[d.pronoun]
     people = _mention_list([mentions[k] for k in d.mentions], vocab)
     task = [_fill(s.meet[meet], vocab, {"mentions": people, "location": place.words})]
     if v.noise: task.append(_capitalised(p.noise[place.noise][d.noise]))
-    meant = {"pronoun": (Word(pronoun, "PRP", d.answer),), "situation": jobs[d.answer - 1].situation, "be": (Word(verb, "VBD"),)}
+    meant = {"pronoun": (Word(pronoun, "PRP", d.answer),), "situation": jobs[d.answer - 1].situation,
+             "be": (Word(verb, "VBD"),)}
     return (*task, _fill(s.pronoun[pron], vocab, meant))
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #92d8cfdb
@@ -346,13 +374,15 @@ def _builder(s: Sampler, v: Variant, n: int, split: str, p: Pools, draws: list[D
         names, called = tuple(m.token for m in mentions), tuple(" ".join(w.token for w in j.words) for j in jobs)
         knowledge, task = _knowledge(s, v, p, d, mentions, jobs), _task(s, v, p, d, mentions, jobs)
         meet, pron = p.tasks[d.template]
-        return Instance(v.name, n, split, i, names, called, d.answer, s.r.pronouns[d.pronoun][1], knowledge, task, (meet + 1, pron + 1))
+        return Instance(v.name, n, split, i, names, called, d.answer, s.r.pronouns[d.pronoun][1], knowledge, task,
+                        (meet + 1, pron + 1))
     return build
 
 def _too_small(v: Variant, n: int, p: Pools, split: str):
     "Refuse pools that cannot give n different entities."
     where, do = f"{v.name}, {split}", "add some to the resources: each split gets a third"
-    needed: list[tuple[str, Sequence, int]] = [("names", p.names, n), ("occupations", p.occupations, n), ("places", p.locations, 1), ("templates", p.tasks, 1)]
+    needed: list[tuple[str, Sequence, int]] = [("names", p.names, n), ("occupations", p.occupations, n),
+                                               ("places", p.locations, 1), ("templates", p.tasks, 1)]
     for what, pool, least in needed:
         if len(pool) < least: raise DataError(f"{len(pool)} {what} for {n} entities", where, do)
     empty = [l.noise for l in p.locations if not p.noise[l.noise]] if v.noise else []
@@ -364,14 +394,18 @@ def _state(rng: np.random.Generator) -> int: return rng.bit_generator.state["sta
 def _variant(s: Sampler, v: Variant) -> Iterator[Subtask]:
     "The subtasks of one variant, drawn."
     rng, r = np.random.default_rng(s.seed), s.r
-    sizes = dict(occupations=len(r.occupations(v.occupation, v.situation)), meet=len(s.meet), pronoun=len(s.pronoun), background=len(s.background), entity=len(s.entity))
+    sizes = dict(occupations=len(r.occupations(v.occupation, v.situation)), meet=len(s.meet), pronoun=len(s.pronoun),
+                 background=len(s.background), entity=len(s.entity))
     orders = {k: np.arange(n if s.mode == "released" or k == "occupations" else 1) for k, n in sizes.items()}
     weights = np.array([p[0] for p in r.pronouns]).cumsum()
+    cumulated = (weights/weights[-1]).tolist()
     for n in s.entities:
         for split, size, p in zip(SPLITS, s.sizes, _pools(s, rng, v, orders), strict=True):
             if size: _too_small(v, n, p, split)
             lines = [len(p.noise[l.noise]) for l in p.locations]
-            pools = {"templates": len(p.tasks), "names": len(p.names), "occupations": len(p.occupations), "locations": len(p.locations)}
+            pools = {"templates": len(p.tasks), "names": len(p.names), "occupations": len(p.occupations),
+                     "locations": len(p.locations)}
             before = _state(rng)
-            draws = [_draw(rng, n, weights/weights[-1], pools, v.background, lines.__getitem__ if v.noise else None) for _ in range(size)]
+            draws = [_draw(rng, n, cumulated, pools, v.background, lines.__getitem__ if v.noise else None)
+                     for _ in range(size)]
             yield Subtask(v, n, split, draws, p, _builder(s, v, n, split, p, draws), (before, _state(rng)))

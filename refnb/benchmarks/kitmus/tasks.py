@@ -13,7 +13,7 @@ from ...core.types import CallError, DataError, Meta, Option, Question, nearest
 from ...core.settings import Settings, load_settings, packaged
 from ...core.upstream import files_of, get, where
 from .sampler import Instance, Resources, SPLITS, Sampler, Subtask, Word, the_variant
-from .files import pieces, stem, text_of
+from .files import pieces, stem, text_of, without_cycles
 from .reading import Text, pronoun_of
 
 # %% ../../../nbs/benchmarks/kitmus/03_tasks.ipynb #9234fa1a
@@ -25,7 +25,8 @@ def the_resources(name: str = "own", s: Settings|None = None) -> Resources:
     if name == "released":
         s = s or load_settings()
         return Resources(lambda n: get(RELEASED + n, s), doubled=True)  # the school reunion stands twice
-    if not Path(name).is_dir(): raise CallError(f"no resources are called {name!r}", do="say own, released, or a folder")
+    if not Path(name).is_dir():
+        raise CallError(f"no resources are called {name!r}", do="say own, released, or a folder")
     return Resources(name)
 
 def own_is_here() -> bool:
@@ -46,7 +47,8 @@ def task_name(variant: str, n: int, split: str) -> str:
 def _read_part(name: str) -> tuple[str, int, str]:
     "What a task's path says."
     bits = name.split("/")
-    if len(bits) != 4 or bits[0] != "kitmus" or bits[2] not in ("2", "3", "4"): raise CallError(f"unknown task {name!r}", do="tasks look like kitmus/background-train/2/test")
+    if len(bits) != 4 or bits[0] != "kitmus" or bits[2] not in ("2", "3", "4"):
+        raise CallError(f"unknown task {name!r}", do="tasks look like kitmus/background-train/2/test")
     if bits[3] not in SPLITS: raise CallError(f"unknown split {bits[3]!r}", name, nearest(bits[3], SPLITS))
     return the_variant(bits[1]).name, int(bits[2]), bits[3]
 
@@ -54,7 +56,8 @@ def _read_part(name: str) -> tuple[str, int, str]:
 def _drawn(upstream: str, cache: str) -> dict[tuple[str, int, str], Subtask]:
     "All subtasks of the release."
     s = load_settings(upstream=upstream, cache=cache)
-    return {(t.variant.name, t.n, t.split): t for t in Sampler(the_resources("released", s)).subtasks()}
+    with without_cycles():
+        return {(t.variant.name, t.n, t.split): t for t in Sampler(the_resources("released", s)).subtasks()}
 
 def released_subtask(variant: str, n: int, split: str, s: Settings|None = None) -> Subtask:
     """Draw the release's texts of a task: one of the eight variants, `n` entities, and train, validation or test."""
@@ -79,7 +82,8 @@ def question_of(i: Instance) -> Question:
     sentences = i.knowledge + i.task
     order = [w.entity for w in i.task[0] if w.entity]
     right, pair = order.index(i.answer), f"{i.templates[0]}+{i.templates[1]}"
-    meta: Meta = {"entities": i.n, "pronoun": i.pronoun, "position": right + 1, "template pair": pair, "variant": i.variant}
+    meta: Meta = {"entities": i.n, "pronoun": i.pronoun, "position": right + 1, "template pair": pair,
+                  "variant": i.variant}
     return Question(
         id=f"{stem(i, 'full-text')}:{i.index}", doc_key=f"{i.variant}, templates {pair}", text=text_of(sentences),
         chars=_pronoun_chars([w for x in sentences for w in x]), options=tuple(Option(i.names[e - 1]) for e in order),

@@ -14,7 +14,8 @@ from ..systems import Failure
 from .language_models import Ask, LanguageModel, Reply, ask_of, usage
 from .protocol import spoken
 from .local import Local, load_local, reply_to, shared_order, write_all
-from .prompts import Order, answers, continuations, in_order, one_of, pattern, read, render, schema, text_of, the_form, turned_back
+from .prompts import Order, answers, continuations, in_order, one_of, pattern, read, render, schema
+from .prompts import text_of, the_form, turned_back
 
 # %% ../../../nbs/models/language/09_answering.ipynb #33faa2cf
 def form_for(m: LanguageModel, benchmark: str, form: str = "") -> str:
@@ -38,14 +39,17 @@ def sent_of(m: LanguageModel, q: Question, form: str, order: Order = "given", sy
     shown, perm = in_order(q, order)
     lead, labels = continuations(shown, form)
     prompt = render(shown, form)
-    if m.way != "reply": return Sent(shown, perm, ask_of(m, q.id, _led(m, prompt, lead, form), system, options=labels), lead, form)
+    if m.way != "reply":
+        return Sent(shown, perm, ask_of(m, q.id, _led(m, prompt, lead, form), system, options=labels), lead, form)
     options = answers(shown, form) if m.constraint == "choice" else []
     return Sent(shown, perm, ask_of(m, q.id, prompt, system, _bound(m, shown, form, options), options), lead, form)
 
 def _led(m: LanguageModel, prompt: str, lead: str, form: str) -> str:
     "A prompt after which an option is the next thing; a local model gets what leads up to it by itself."
     if m.provider == "local" or not lead: return prompt
-    if m.message == "chat": raise CallError(f"form {form} has words before the answer, which a chat cannot be given", m.model, "say message: raw, or a form whose reply is a letter")
+    if m.message == "chat":
+        raise CallError(f"form {form} has words before the answer, which a chat cannot be given", m.model,
+                        "say message: raw, or a form whose reply is a letter")
     return prompt + lead.rstrip()
 
 def _bound(m: LanguageModel, q: Question, form: str, options: list[str]) -> str:

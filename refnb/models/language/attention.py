@@ -11,7 +11,8 @@ from typing import Any
 from ...core.types import need
 
 # %% ../../../nbs/models/language/07_attention.ipynb #4cee884e
-def _attend(module: Any, query: Any, key: Any, value: Any, attention_mask: Any, scaling: float, dropout: float = 0., softcap: float|None = None, **_: Any):
+def _attend(module: Any, query: Any, key: Any, value: Any, attention_mask: Any, scaling: float, dropout: float = 0.,
+            softcap: float|None = None, **_: Any):
     "Attention with few passes over its scores; without a mask, the last tokens see each other in their order."
     import torch
     (batch, heads, n, size), (groups, seen) = query.shape, key.shape[1:3]
@@ -19,16 +20,20 @@ def _attend(module: Any, query: Any, key: Any, value: Any, attention_mask: Any, 
     w = torch.bmm((query*scaling).reshape(batch*groups, heads//groups*n, size), keys.transpose(1, 2)).view(batch, heads, n, seen)
     if softcap is not None: w = torch.tanh(w/softcap)*softcap
     if attention_mask is not None: w += attention_mask
-    elif n > 1: w[..., seen - n:] += torch.full((n, n), torch.finfo(w.dtype).min, dtype=w.dtype, device=w.device).triu_(1)
+    elif n > 1:
+        w[..., seen - n:] += torch.full((n, n), torch.finfo(w.dtype).min, dtype=w.dtype, device=w.device).triu_(1)
     w = torch.softmax(w, -1)  # its sums are in float32 whatever the type
     return torch.bmm(w.view(batch*groups, heads//groups*n, seen), values).view(batch, heads, n, size).transpose(1, 2).contiguous(), None
 
-def _mask_for(batch_size: int, q_length: int, kv_length: int, q_offset: int = 0, kv_offset: int = 0, mask_function: Any = None, attention_mask: Any = None, allow_is_causal_skip: bool = False, **more: Any):
+def _mask_for(batch_size: int, q_length: int, kv_length: int, q_offset: int = 0, kv_offset: int = 0,
+              mask_function: Any = None, attention_mask: Any = None, allow_is_causal_skip: bool = False, **more: Any):
     "No mask where order alone decides, the usual one otherwise."
     from transformers.masking_utils import causal_mask_function, eager_mask
-    whole = not kv_offset and kv_length == q_offset + q_length and (attention_mask is None or bool(attention_mask.all()))
+    whole = (not kv_offset and kv_length == q_offset + q_length
+             and (attention_mask is None or bool(attention_mask.all())))
     if allow_is_causal_skip and whole and mask_function is causal_mask_function: return None
-    return eager_mask(batch_size=batch_size, q_length=q_length, kv_length=kv_length, q_offset=q_offset, kv_offset=kv_offset, mask_function=mask_function, attention_mask=attention_mask, **more)
+    return eager_mask(batch_size=batch_size, q_length=q_length, kv_length=kv_length, q_offset=q_offset,
+                      kv_offset=kv_offset, mask_function=mask_function, attention_mask=attention_mask, **more)
 
 # %% ../../../nbs/models/language/07_attention.ipynb #daf78be1
 PLAIN = frozenset({"llama", "mistral", "qwen2", "qwen3", "phi3", "smollm3", "olmo2", "gemma2", "gemma3_text"})  # model types that `_attend` fits
@@ -66,7 +71,8 @@ def option_masks(model: Any, sizes: Sequence[int], past: int):
     """Say which tokens see which: all see the prompt of `past` tokens, each option sees its own beginning.
     It is a mask, or one for each kind of layer."""
     import torch
-    config, n, owner = _config(model), sum(sizes), torch.repeat_interleave(torch.arange(len(sizes)), torch.tensor(sizes))
+    config, n, owner = _config(model), sum(sizes), torch.repeat_interleave(torch.arange(len(sizes)),
+                                                                           torch.tensor(sizes))
     own = (owner[:, None] == owner[None, :]) & torch.ones(n, n).tril().bool()
     sees, at = torch.cat([torch.ones(n, past).bool(), own], 1), torch.tensor(places(sizes, past))
     make = lambda s: torch.zeros(s.shape, dtype=model.dtype).masked_fill(~s, torch.finfo(model.dtype).min)[None, None].to(model.device)

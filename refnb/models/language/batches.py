@@ -18,7 +18,8 @@ from ...core.files import disk_fault, read_bytes, write_atomic
 from .language_models import Ask, LanguageModel, Patience, Reply, cost
 from .replies import SETTLED, Bought, Replies
 from .protocol import error_words, json_object, payload, reply_of, worst
-from .servers import Fault, Line, base_url, check_fits, fault_of_status, finished, pause, sendable_key
+from .servers import Fault, Line, base_url, check_fits, fault_of_status, finished, pause
+from .servers import sendable_key
 
 # %% ../../../nbs/models/language/10_batches.ipynb #1e6b3fe6
 class Job(Record, omit_defaults=False):
@@ -45,7 +46,9 @@ def jobs(folder: str|Path) -> list[Job]:
     "List the batches of a folder in the order in which they were made."
     paths = sorted(p for p in Path(folder).glob("*/job.json") if p.parent.name.isdigit())
     try: return [msgspec.json.decode(read_bytes(p), type=Job) for p in paths]
-    except msgspec.MsgspecError as e: raise FormatError(str(e), str(folder), "a job.json there is damaged, or another version's; it says which batch is paid for, so mend it by hand") from None
+    except msgspec.MsgspecError as e:
+        raise FormatError(str(e), str(folder), "a job.json there is damaged, or another version's; it says which batch "
+                                               "is paid for, so mend it by hand") from None
 
 def _note(path: Path, job: Job, **changed: Any) -> Job:
     "Write down how far a job got, before anything else happens."
@@ -83,18 +86,23 @@ def _pack(asks: Iterable[Ask], m: LanguageModel, store: Replies, folder: Path, b
     for left in folder.glob("*.part"): shutil.rmtree(left)  # by a kill; it was never sent
     before, share = jobs(folder), m.price.batch if m.price else 1.
     parts: list[_Part] = []
-    known = {json.loads(line)["custom_id"] for j in before if j.state != "done" for line in (folder/j.name/"input.jsonl").open("rb")}
+    known = {json.loads(line)["custom_id"] for j in before if j.state != "done"
+             for line in (folder/j.name/"input.jsonl").open("rb")}
     try:
         for ask in asks:
             check_fits(ask, m)
             if (key := sendable_key(ask)) in known or store.get(key, SETTLED): continue
             known.add(key)
             path, body = payload(ask)
-            if not parts or parts[-1].n >= most or parts[-1].bytes > 150_000_000 or parts[-1].path != path: parts.append(_Part(folder, max([int(j.name) for j in before], default=0) + len(parts) + 1, path))
-            parts[-1].add({"custom_id": key, "method": "POST", "url": f"/v1{path}", "body": body}, ask, (worst(m, ask) or 0.)*share)
+            if not parts or parts[-1].n >= most or parts[-1].bytes > 150_000_000 or parts[-1].path != path:
+                parts.append(_Part(folder, max([int(j.name) for j in before], default=0) + len(parts) + 1, path))
+            parts[-1].add({"custom_id": key, "method": "POST", "url": f"/v1{path}", "body": body}, ask,
+                          (worst(m, ask) or 0.)*share)
     finally:
         for part in parts: part.close()
-    if budget is not None and (usd := sum(p.usd for p in parts)) > budget: raise CallError(f"these questions could cost {usd:.4g} USD, and the budget is {budget:g}", m.model, "raise it, or ask fewer: a batch that was sent is paid")
+    if budget is not None and (usd := sum(p.usd for p in parts)) > budget:
+        raise CallError(f"these questions could cost {usd:.4g} USD, and the budget is {budget:g}", m.model,
+                        "raise it, or ask fewer: a batch that was sent is paid")
     for part in parts: part.named(m)
 
 # %% ../../../nbs/models/language/10_batches.ipynb #14899354
@@ -115,13 +123,17 @@ class _Post(NamedTuple):
             await self.sleep(pause(n, self.patience, self.rng, got.after))
             n += 1
         if not isinstance(got, Fault): return got
-        if "server says 404" in got.what: raise DataError(f"the server has no {path}", base_url(self.m), "it does no batches, or has forgotten this one; ask it question by question")
+        if "server says 404" in got.what:
+            raise DataError(f"the server has no {path}", base_url(self.m),
+                            "it does no batches, or has forgotten this one; ask it question by question")
         raise DataError(got.what, self.m.model, got.do or "nothing is lost; start again later")
 
     async def asked(self, method: str, path: str, what: Callable[[], dict] = dict, headers: dict|None = None) -> dict:
         "The same for JSON."
         try: got = msgspec.json.decode(await self.call(method, path, what, headers), type=dict)
-        except msgspec.MsgspecError as e: raise DataError(f"the server's reply about {path} is broken ({e})", base_url(self.m), "start again later") from None
+        except msgspec.MsgspecError as e:
+            raise DataError(f"the server's reply about {path} is broken ({e})", base_url(self.m),
+                            "start again later") from None
         return got
 
     async def find(self, nonce: str) -> dict|None:
@@ -138,24 +150,28 @@ class _Post(NamedTuple):
         "Upload a batch's requests and create it, once."
         sure = job.state == "written"
         if sure:
-            form = lambda: {"files": {"file": ("input.jsonl", (path/"input.jsonl").read_bytes(), "application/jsonl")}, "body": {"purpose": "batch"}}
+            form = lambda: {"files": {"file": ("input.jsonl", (path/"input.jsonl").read_bytes(), "application/jsonl")},
+                            "body": {"purpose": "batch"}}
             file = (await self.asked("post", "/files", form, {"Content-Type": "multipart/form-data"}))["id"]
             job = _note(path, job, state="sending", file=file, since=self.clock())
         made = await self.create(job, sure)
         if isinstance(made, Fault):
             if made.kind != "again": _note(path, job, state="written")  # it was refused, so it is not there
-            raise DataError(f"the batch was not created: {made.what}", self.m.model, made.do or "nothing is lost; start again later")
+            raise DataError(f"the batch was not created: {made.what}", self.m.model,
+                            made.do or "nothing is lost; start again later")
         return _note(path, job, state="sent", batch=made["id"], status=str(made.get("status") or ""))
 
     async def create(self, job: Job, sure: bool) -> dict|Fault:
         "Create a batch; where it may be there already, look first."
-        body = {"input_file_id": job.file, "endpoint": f"/v1{job.path}", "completion_window": "24h", "metadata": {"refnb": job.nonce}}
+        body = {"input_file_id": job.file, "endpoint": f"/v1{job.path}", "completion_window": "24h",
+                "metadata": {"refnb": job.nonce}}
         fault = Fault("again", "it was not tried")
         for n in range(1, self.patience.tries + 1):
             if not sure:
                 await self.sleep(max(0., min(self.patience.settle, job.since + self.patience.settle - self.clock()) if n == 1 else self.patience.settle))
                 if found := await self.find(job.nonce): return found
-            got = await self.line.call("post", "/batches", {"Idempotency-Key": job.nonce}, content=msgspec.json.encode(body))
+            got = await self.line.call("post", "/batches", {"Idempotency-Key": job.nonce},
+                                       content=msgspec.json.encode(body))
             if isinstance(got, Fault): fault = got
             else:
                 with suppress(msgspec.MsgspecError):
@@ -173,10 +189,12 @@ async def _post(folder: Path, m: LanguageModel, patience: Patience, transport: A
     "A line to the server, for one process at a time."
     from filelock import FileLock, Timeout
     with disk_fault(folder): folder.mkdir(parents=True, exist_ok=True)
-    if other := [j for j in jobs(folder) if (j.model, j.base_url) != (m.model, m.base_url)]: raise CallError(f"the folder holds batches of {other[0].model}", str(folder), "use one folder for each model")
+    if other := [j for j in jobs(folder) if (j.model, j.base_url) != (m.model, m.base_url)]:
+        raise CallError(f"the folder holds batches of {other[0].model}", str(folder), "use one folder for each model")
     line, lock = Line(m, patience, 1, transport), FileLock(folder/"lock", timeout=0)
     try: lock.acquire()
-    except Timeout: raise DataError("another process is at these batches", str(folder), "wait for it, or end it") from None
+    except Timeout:
+        raise DataError("another process is at these batches", str(folder), "wait for it, or end it") from None
     try: yield _Post(line, m, patience, sleep, clock, rng or random.Random())
     finally:
         lock.release()
@@ -190,11 +208,14 @@ def submit_batch(asks: Iterable[Ask], m: LanguageModel, store: Replies, folder: 
     ones cost at most `budget` USD; each model has a folder. `transport` carries requests, None: the network. `clock`
     tells this machine's seconds, for a batch outlives its process; `rng` draws pauses. All batches of the folder are
     returned."""
-    if budget is not None and m.price is None: raise CallError("a budget needs a price, and that of this model is unknown", m.model, "write its price into its settings, or leave the budget out")
+    if budget is not None and m.price is None:
+        raise CallError("a budget needs a price, and that of this model is unknown", m.model,
+                        "write its price into its settings, or leave the budget out")
     async def work():
         async with _post(Path(folder), m, patience, transport, sleep, clock, rng) as post:
             _pack(asks, m, store, Path(folder), budget, most)
-            return [await post.send(Path(folder)/j.name, j) if j.state in ("written", "sending") else j for j in jobs(folder)]
+            return [await post.send(Path(folder)/j.name, j) if j.state in ("written", "sending") else j
+                    for j in jobs(folder)]
     return finished(work)
 
 # %% ../../../nbs/models/language/10_batches.ipynb #18512e0c
@@ -213,9 +234,12 @@ async def _polled(post: _Post, path: Path, job: Job) -> Job:
     "How far a batch is."
     b = await post.asked("get", f"/batches/{job.batch}")
     counts, status = b.get("request_counts") or {}, str(b.get("status") or "")
-    trouble = "; ".join(error_words(e) + (f" (line {e['line']})" if e.get("line") else "") for e in ((b.get("errors") or {}).get("data") or [])[:3])
-    return _note(path, job, state="ended" if status in _FINAL else "sent", status=status, answered=counts.get("completed") or 0, failed=counts.get("failed") or 0,
-                 output=b.get("output_file_id") or "", errors=b.get("error_file_id") or "", trouble=post.line.secret.scrubbed(trouble))
+    trouble = "; ".join(error_words(e) + (f" (line {e['line']})" if e.get("line") else "")
+                        for e in ((b.get("errors") or {}).get("data") or [])[:3])
+    return _note(path, job, state="ended" if status in _FINAL else "sent", status=status,
+                 answered=counts.get("completed") or 0, failed=counts.get("failed") or 0,
+                 output=b.get("output_file_id") or "", errors=b.get("error_file_id") or "",
+                 trouble=post.line.secret.scrubbed(trouble))
 
 # %% ../../../nbs/models/language/10_batches.ipynb #54c5205a
 class Reconciled(Record):
@@ -284,7 +308,9 @@ class _Reading:
         "Keep what is not there yet: all of it, for all was paid."
         new: list[Bought] = []
         for b in self.rows:
-            if any(x.reply == b.reply for x in new if x.key == b.key) or any(k.reply == b.reply for k in self.store.kept(b.key)): continue
+            if (any(x.reply == b.reply for x in new if x.key == b.key)
+                   or any(k.reply == b.reply for k in self.store.kept(b.key))):
+                continue
             new.append(b)
         self.store.put_many(new)
         self.rows = []
@@ -301,6 +327,7 @@ def reconcile(m: LanguageModel, store: Replies, folder: str|Path, patience: Pati
         return _together(got, m)
     return finished(work)
 
+# %% ../../../nbs/models/language/10_batches.ipynb #3a616702
 def _most_bytes(post: _Post, job: Job) -> int:
     "How large a file of replies may be."
     return post.patience.room + job.asks*(4000 + 100*post.m.decoding.max_tokens)
@@ -308,7 +335,8 @@ def _most_bytes(post: _Post, job: Job) -> int:
 async def _brought(post: _Post, path: Path, job: Job, store: Replies) -> Reconciled:
     "What one batch brought."
     for name, id in (("output.jsonl", job.output), ("errors.jsonl", job.errors)):
-        if id and not (path/name).exists(): write_atomic(path/name, await post.call("get", f"/files/{id}/content", most=_most_bytes(post, job)))
+        if id and not (path/name).exists():
+            write_atomic(path/name, await post.call("get", f"/files/{id}/content", most=_most_bytes(post, job)))
     post.line.open()
     reading, usd = _Reading(path, post.m, store, post.line.secret.hidden), 0.
     for name in ("output.jsonl", "errors.jsonl"):
@@ -321,10 +349,12 @@ async def _brought(post: _Post, path: Path, job: Job, store: Replies) -> Reconci
     failed = sum(store.get(key, SETTLED) is None for key in reading.seen)
     _note(path, job, state="done")
     c = reading.count
-    return Reconciled(len(reading.seen) - failed, failed, job.asks - len(reading.seen), c["doubled"], c["strange"], c["broken"], usd, (job.trouble or "it failed as a whole",) if job.status == "failed" else ())
+    return Reconciled(len(reading.seen) - failed, failed, job.asks - len(reading.seen), c["doubled"], c["strange"],
+                      c["broken"], usd, (job.trouble or "it failed as a whole",) if job.status == "failed" else ())
 
 def _together(got: list[Reconciled], m: LanguageModel) -> Reconciled:
     "Several batches as one."
-    counts = {field: sum(getattr(r, field) for r in got) for field in ("answered", "failed", "unasked", "doubled", "strange", "broken")}
+    counts = {field: sum(getattr(r, field) for r in got)
+              for field in ("answered", "failed", "unasked", "doubled", "strange", "broken")}
     usd = sum(r.usd or 0. for r in got) if m.price else None
     return Reconciled(**counts, usd=usd, trouble=tuple(t for r in got for t in r.trouble))

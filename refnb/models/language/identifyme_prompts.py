@@ -36,7 +36,8 @@ def _on_a_line(text: str) -> str: return " ".join(text.split())
 
 def chars_of(q: Question) -> tuple[int, int]:
     "Return start and end of the mention; a question without one is an error."
-    if not q.text or not q.chars: raise DataError("the release has no text for it", f"question {q.id!r}", "build the benchmark from its corpora")
+    if not q.text or not q.chars:
+        raise DataError("the release has no text for it", f"question {q.id!r}", "build the benchmark from its corpora")
     return q.chars
 
 def mention_of(q: Question) -> str:
@@ -56,7 +57,8 @@ def marked(q: Question) -> str:
     mention_of(q)
     (start, end), text = chars_of(q), q.text
     if (at := _taken_for_mark(text, start, end)) is not None:
-        raise DataError(f"the text has {text[at:at + 2]!r} where it would be taken for a mark", f"question {q.id!r}, field text, character {at}", "take it out of the story")
+        raise DataError(f"the text has {text[at:at + 2]!r} where it would be taken for a mark",
+                        f"question {q.id!r}, field text, character {at}", "take it out of the story")
     return "".join([text[:start], OPEN, text[start:end], CLOSE, " ", NOTE, text[end:]])
 
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #5f943160
@@ -65,7 +67,8 @@ def _names(q: Question) -> list[str]:
     names = [o.name.strip() for o in q.options]
     if not names: raise DataError("it has no options", f"question {q.id!r}")
     bad = next((i for i, n in enumerate(names) if len(n.splitlines()) != 1), None)
-    if bad is not None: raise DataError(f"{names[bad]!r} is no name that stands on one line", f"question {q.id!r}, option {bad}")
+    if bad is not None:
+        raise DataError(f"{names[bad]!r} is no name that stands on one line", f"question {q.id!r}, option {bad}")
     return names
 
 def prompt(q: Question, form: Form = "base") -> str:
@@ -79,7 +82,8 @@ def _explained(form: str, explanation: str) -> str:
     "The line of the explanation, where the form has one."
     _known(form, FORMS, "form")
     words = _on_a_line(explanation)
-    if form == "base" and words: raise CallError("the form base has no explanation", do="leave it out, or take the form desc")
+    if form == "base" and words:
+        raise CallError("the form base has no explanation", do="leave it out, or take the form desc")
     if form != "base" and not words: raise CallError(f"the form {form} has an explanation", do="say one")
     return f"- Explanation: {words}\n" if words else ""
 
@@ -88,7 +92,8 @@ def reply_form(q: Question, answer_index: int, form: Form = "base", mention: str
     """Write a well-formed reply, without a line end, that names an option by its index and repeats the mention.
     Without `mention` the question's is repeated; `explanation` is for desc and coref."""
     names = _names(q)
-    if not 0 <= answer_index < len(names): raise CallError(f"there is no option {answer_index}", do=f"question {q.id!r} has {len(names)}, counted from 0")
+    if not 0 <= answer_index < len(names):
+        raise CallError(f"there is no option {answer_index}", do=f"question {q.id!r} has {len(names)}, counted from 0")
     said = mention_of(q) if mention is None else _on_a_line(mention)
     return f"- Mention: {OPEN}{said}{CLOSE}\n{_explained(form, explanation)}- {MARKER}{names[answer_index]}"
 
@@ -99,7 +104,8 @@ def _released(q: Question, form: str) -> str:
     "The authors' expression."
     letters = r"[A-Za-z ,\'\.]"
     explanation = "- Explanation: " + letters + r"{150,350}\.\n" if form == "desc" else ""
-    return r"- Mention: \{\{" + letters + r"{1,125}\}\}\n" + explanation + "- " + MARKER + "(" + "|".join(o.name for o in q.options) + ")"
+    return (r"- Mention: \{\{" + letters + r"{1,125}\}\}\n" + explanation + "- " + MARKER + "("
+            + "|".join(o.name for o in q.options) + ")")
 
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #51b50bae
 def _escaped(name: str) -> str: return re.escape(name).replace("\\ ", " ")
@@ -182,16 +188,19 @@ def _bodies(reply: str) -> Iterable[str]:
     "What could be a JSON object: the insides of fences, and from the first line that opens one to the last that closes one."
     yield from _FENCE.findall(reply)
     lines = _FENCE.sub("", reply).split("\n")
-    first, last = [i for i, l in enumerate(lines) if l.lstrip().startswith("{")], [i for i, l in enumerate(lines) if l.rstrip().endswith("}")]
+    first = [i for i, l in enumerate(lines) if l.lstrip().startswith("{")]
+    last = [i for i, l in enumerate(lines) if l.rstrip().endswith("}")]
     if first and last: yield "\n".join(lines[first[0]:last[-1] + 1])
 
 def _keyed(reply: str) -> list[tuple[str, str]]:
     "Labels and values of JSON objects."
     out = []
     for body in _bodies(reply):
-        try: got = json.loads(body, object_pairs_hook=tuple)  # an object becomes a tuple of pairs, an array stays a list
+        try:
+            got = json.loads(body, object_pairs_hook=tuple)  # an object becomes a tuple of pairs, an array stays a list
         except (ValueError, RecursionError): continue
-        if isinstance(got, tuple): out += [(_KEYS[k], v) for key, v in got if (k := _plain(key).casefold()) in _KEYS and isinstance(v, str)]
+        if isinstance(got, tuple):
+            out += [(_KEYS[k], v) for key, v in got if (k := _plain(key).casefold()) in _KEYS and isinstance(v, str)]
     return out
 
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #4dbfe083
@@ -213,13 +222,17 @@ def _said(reply: str) -> tuple[list[str], list[str]]:
 def _meant(names: Sequence[str], reply: str, cut: bool) -> set[tuple[int, ...]]:
     "What the answers of a reply name; () is a name that is no option."
     labelled, prose = _said(reply.rpartition("\n")[0] if cut else reply)
-    sure, unsure = ({_named(names, x) or _named(names, _LOOSE.split(x)[-1]) for x in found} for found in (labelled, prose))
+    sure, unsure = ({_named(names, x) or _named(names, _LOOSE.split(x)[-1]) for x in found}
+                    for found in (labelled, prose))
     if cut: return sure
     return sure | (unsure - {()}) or unsure or {_named(names, reply)} - {()}
 
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #b15d1156
-_SORRY = ("i'm sorry, but i can", "i am sorry, but i can", "i'm sorry, i can", "i am sorry, i can", "sorry, but i can", "i apologize, but i can", "i apologise, but i can")
-_WILL_NOT = tuple(f"i{no} {verb}" for no in ("'m unable to", " am unable to", " cannot", " can't", " won't", " will not") for verb in ("assist", "help", "comply", "continue with this", "answer this", "provide"))
+_SORRY = ("i'm sorry, but i can", "i am sorry, but i can", "i'm sorry, i can", "i am sorry, i can", "sorry, but i can",
+          "i apologize, but i can", "i apologise, but i can")
+_WILL_NOT = tuple(f"i{no} {verb}"
+                  for no in ("'m unable to", " am unable to", " cannot", " can't", " won't", " will not")
+                  for verb in ("assist", "help", "comply", "continue with this", "answer this", "provide"))
 
 def _refuses(reply: str) -> bool: return _plain(reply[:200]).casefold().startswith(_SORRY + _WILL_NOT)
 
@@ -242,9 +255,11 @@ def read_answer(q: Question, reply: str, form: Form = "base", mode: Mode = "tole
     """Read a reply as an answer: one option, or the reason why there is none; the answer's line is the same in all
     forms. `drop` are characters that the released mode removes from the name; `finish` is stop, length,
     content_filter, refusal or failed."""
-    for value, known, what in ((form, FORMS, "form"), (mode, MODES, "mode"), (finish, [*_FINISHES], "finish")): _known(value, known, what)
+    for value, known, what in ((form, FORMS, "form"), (mode, MODES, "mode"), (finish, [*_FINISHES], "finish")):
+        _known(value, known, what)
     names = [o.name.strip() for o in q.options]
     if reason := _FINISHES[finish]: return Answer(q.id, reason=reason, raw=reply)
     if not reply.strip(): return Answer(q.id, reason="cut" if finish == "length" else "unparsable", raw=reply)
-    chosen, why = _as_released(names, reply, drop) if mode == "released" else _tolerantly(names, reply, finish == "length")
+    chosen, why = (_as_released(names, reply, drop) if mode == "released"
+                   else _tolerantly(names, reply, finish == "length"))
     return Answer(q.id, chosen, reason=why, raw=reply)

@@ -94,7 +94,8 @@ class Secret:
     def __reduce__(self): raise TypeError("a secret is not copied")
 
     @property
-    def bearer(self) -> str: return f"Bearer {self._value or 'none'}"  # a server that needs no key gets no key of another's
+    def bearer(self) -> str:
+        return f"Bearer {self._value or 'none'}"  # a server that needs no key gets no key of another's
 
     def hidden(self, text: str) -> str:
         "Return the text without the key, however it is written."
@@ -126,10 +127,15 @@ class Secret:
         "Return words of an error without the key, also where a vendor quotes it half hidden."
         return re.sub(r"\bsk-[\w*.-]{6,}|(?i:bearer)\s+[\w*.~+/=-]{12,}", "[key]", self.hidden(text))
 
+# %% ../../../nbs/models/language/04_keys.ipynb #1267d6ee
 def secret_of(m: LanguageModel) -> Secret:
     "Read the key of a model's server from the environment."
     if not m.key: return Secret("")
     value = os.environ.get(m.key, "").strip()
-    if not value: raise DataError(f"the environment variable {m.key} is not set", m.model, f"it holds the key of the server: export {m.key}=…")
-    if not (value.isascii() and value.isprintable() and " " not in value): raise DataError(f"the environment variable {m.key} holds no key", m.model, "it has a line end, a blank or a letter that a key cannot have")
+    if not value:
+        raise DataError(f"the environment variable {m.key} is not set", m.model,
+                        f"it holds the key of the server: export {m.key}=…")
+    if not (value.isascii() and value.isprintable() and " " not in value):
+        raise DataError(f"the environment variable {m.key} holds no key", m.model,
+                        "it has a line end, a blank or a letter that a key cannot have")
     return Secret(m.key, value)

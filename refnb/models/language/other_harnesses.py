@@ -49,7 +49,8 @@ def exported(m: LanguageModel, q: Question, form: str, order: Order = "given", s
     lead, options = continuations(t.question, form) if m.way != "reply" else ("", [])
     space = " " if lead.rstrip() else ""
     raw = f"{system}\n\n" if system and m.message == "raw" else ""  # a raw prompt has no messages
-    return Exported(q.id, q.doc_key, raw + t.ask.prompt, "" if raw else system, lead.rstrip(), tuple(f"{space}{o}\n" for o in options), tuple(o.name for o in t.question.options),
+    return Exported(q.id, q.doc_key, raw + t.ask.prompt, "" if raw else system, lead.rstrip(),
+                    tuple(f"{space}{o}\n" for o in options), tuple(o.name for o in t.question.options),
                  t.question.right, form, m.reading, m.drop, q.meta)
 
 # %% ../../../nbs/models/language/11_other_harnesses.ipynb #3fcf8c16
@@ -60,7 +61,8 @@ class Verdict(NamedTuple):
 
 def _question(record: Mapping[str, Any]) -> Question:
     "What of a question its answer is judged by."
-    return Question(record["id"], record["doc_key"], options=tuple(map(Option, record["options"])), right=tuple(record["right"]))
+    return Question(record["id"], record["doc_key"], options=tuple(map(Option, record["options"])),
+                    right=tuple(record["right"]))
 
 def _verdict(q: Question, a: Answer) -> Verdict:
     return Verdict(credit(q, a), " / ".join(q.options[i].name for i in a.chosen) or a.reason or "")
@@ -96,13 +98,16 @@ def harness_scores(record: Mapping[str, Any], results: Sequence[str|float]) -> d
     sums = [r - sum(numbers[n:]) for r in numbers[:n]]
     means = tuple(s/k for s, k in zip(sums, record["sizes"], strict=True))
     q = _question(record)
-    return {"acc_refnb": credit(q, Answer(q.id, scores=means)), "acc": _best(record, sums), "acc_norm": _best(record, [s/len(c) for s, c in zip(sums, record["choices"], strict=True)])}
+    return {"acc_refnb": credit(q, Answer(q.id, scores=means)), "acc": _best(record, sums),
+            "acc_norm": _best(record, [s/len(c) for s, c in zip(sums, record["choices"], strict=True)])}
 
 # %% ../../../nbs/models/language/11_other_harnesses.ipynb #8244e2ff
 def tokenizer_of(about: Mapping[str, Any]) -> Any:
     "Load the tokenizer of the model that the harness asks, from the arguments of the harness' model."
     name = next((v for k in ("tokenizer", "pretrained", "model") if isinstance(v := about.get(k), str) and v), "")
-    if not name: raise CallError("options are compared by the mean over their tokens, and no tokenizer is named", "--model_args", "say tokenizer=NAME; or export replies, with way=reply")
+    if not name:
+        raise CallError("options are compared by the mean over their tokens, and no tokenizer is named", "--model_args",
+                        "say tokenizer=NAME; or export replies, with way=reply")
     more = {k: about[k] for k in ("revision", "gguf_file") if about.get(k)}
     return need("transformers", "models").AutoTokenizer.from_pretrained(name, trust_remote_code=False, **more)
 
@@ -111,7 +116,8 @@ def harness_documents(path: str|Path, about: Mapping[str, Any]) -> list[dict]:
     `about` is what the task knows: its own metadata and the model's arguments."""
     records = [json.loads(line) for line in Path(path).read_bytes().splitlines()]
     tokenizer = tokenizer_of(about) if any(r["choices"] for r in records) else None
-    more = lambda r: {"sizes": option_sizes(tokenizer, r) if r["choices"] else [], "meta": json.dumps(r["meta"])}  # values of several types in one column cannot be kept there
+    # values of several types in one column cannot be kept there
+    more = lambda r: {"sizes": option_sizes(tokenizer, r) if r["choices"] else [], "meta": json.dumps(r["meta"])}
     return [r | more(r) for r in records]
 
 # %% ../../../nbs/models/language/11_other_harnesses.ipynb #781b65c2
@@ -125,7 +131,9 @@ class Export(NamedTuple):
 def _model(system: str, tool: str, changed: dict[str, Any]) -> tuple[LanguageModel, dict[str, Any]]:
     "The model as which questions are asked, and what of it is not as its name says."
     fixed = {"constraint": "none"} | ({"way": "reply"} if tool == "inspect" else {})
-    if bad := [k for k, v in fixed.items() if changed.get(k, v) != v]: raise CallError(f"{tool} can only do {bad[0]}={fixed[bad[0]]}", f"{bad[0]}={changed[bad[0]]}", "leave it out" + (", or export for the harness" if bad[0] == "way" else ""))
+    if bad := [k for k, v in fixed.items() if changed.get(k, v) != v]:
+        raise CallError(f"{tool} can only do {bad[0]}={fixed[bad[0]]}", f"{bad[0]}={changed[bad[0]]}",
+                        "leave it out" + (", or export for the harness" if bad[0] == "way" else ""))
     forced = {k: v for k, v in fixed.items() if getattr(the_model(system), k) != v}
     return the_model(system, **changed | forced), changed | forced
 
@@ -142,9 +150,13 @@ def prepared(questions: str|Path|Iterable[Question], tool: str, system: str, for
     qs = task.questions[:limit] if limit else task.questions
     records = [exported(m, q, form, order, system_text(m, task.benchmark)) for q in qs]
     d = m.decoding
-    decoding = {"max_tokens": d.max_tokens, "temperature": d.temperature, "top_p": d.top_p} | ({} if d.seed is None else {"seed": d.seed})
-    about = {"task": _task_name(task.name, records, decoding), "version": m.version, "part": task.name, "system": system, "form": form, "order": order, "decoding": decoding, "questions": len(qs), "questions_id": questions_id(qs)}
-    return Export(about | {"prompt_id": prompt_id(form), "refnb": version("refnb"), "canary": CANARY["canary"]}, records, m, changed)
+    decoding = ({"max_tokens": d.max_tokens, "temperature": d.temperature, "top_p": d.top_p}
+                | ({} if d.seed is None else {"seed": d.seed}))
+    about = {"task": _task_name(task.name, records, decoding), "version": m.version, "part": task.name,
+             "system": system, "form": form, "order": order, "decoding": decoding, "questions": len(qs),
+             "questions_id": questions_id(qs)}
+    return Export(about | {"prompt_id": prompt_id(form), "refnb": version("refnb"), "canary": CANARY["canary"]},
+                  records, m, changed)
 
 def _task_name(task: str, records: list[Exported], decoding: dict[str, Any]) -> str:
     "The task and a hash of what is asked: the harness keeps requests by a task's name, and takes two tasks of one name for one."
@@ -155,19 +167,23 @@ def _task_name(task: str, records: list[Exported], decoding: dict[str, Any]) -> 
 def _new(folder: str|Path) -> Path:
     "A folder that is new or empty."
     path = Path(folder)
-    if path.exists() and (not path.is_dir() or any(path.iterdir())): raise CallError("is there and not empty", str(path), "name a new folder")
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise CallError("is there and not empty", str(path), "name a new folder")
     return path
 
 def _same_run(e: Export) -> str:
     "The command of refnb's own run that an export equals."
-    flat = {f"{k}.{i}" if i else k: w for k, v in e.changed.items() for i, w in (v.items() if isinstance(v, dict) else [("", v)])}
+    flat = {f"{k}.{i}" if i else k: w for k, v in e.changed.items()
+            for i, w in (v.items() if isinstance(v, dict) else [("", v)])}
     task = "FILE" if e.about["part"].startswith("given/") else e.about["part"]
-    return shlex.join(["refnb", "run", task, e.about["system"], "--form", e.about["form"], "--order", e.about["order"], *(x for k, v in flat.items() for x in ("-p", f"{k}={v}"))])
+    return shlex.join(["refnb", "run", task, e.about["system"], "--form", e.about["form"], "--order", e.about["order"],
+                       *(x for k, v in flat.items() for x in ("-p", f"{k}={v}"))])
 
 def _write(e: Export, folder: Path, tool: str, words: dict[str, str]) -> Path:
     "The records, the tool's task file, and the page about them."
     page = Template((packaged(f"data/neighbours/{tool}")/"README.md").read_text(encoding="utf-8"))
-    told = {k: e.about[k] for k in ("part", "task", "form", "order", "system")} | {"count": f"{len(e.records):,}", "run": _same_run(e), **CANARY}
+    told = ({k: e.about[k] for k in ("part", "task", "form", "order", "system")}
+            | {"count": f"{len(e.records):,}", "run": _same_run(e), **CANARY})
     write_jsonl(folder/"questions.jsonl", e.records)
     write_atomic(folder/"task.py", (packaged(f"data/neighbours/{tool}")/"task.py").read_bytes())
     write_atomic(folder/"README.md", page.substitute(told | words))
@@ -178,11 +194,16 @@ def _harness_yaml(e: Export) -> str:
     "The task, as the harness reads it: JSON is YAML, and functions are tagged."
     scored, d = e.model.way != "reply", e.about["decoding"]
     mean = {"aggregation": "mean", "higher_is_better": True}
-    config = {"task": e.about["task"], "class": "!function task.Questions", "output_type": "multiple_choice" if scored else "generate_until", "custom_dataset": "!function task.documents",
-              "test_split": "test", "num_fewshot": 0, "description": "system", "doc_to_text": "prompt", "doc_to_target": "right", "target_delimiter": "",
+    config = {"task": e.about["task"], "class": "!function task.Questions",
+              "output_type": "multiple_choice" if scored else "generate_until",
+              "custom_dataset": "!function task.documents",
+              "test_split": "test", "num_fewshot": 0, "description": "system", "doc_to_text": "prompt",
+              "doc_to_target": "right", "target_delimiter": "",
               "process_results": "!function task.results", "metric_list": [{"metric": n} | mean for n in (["acc_refnb", "acc", "acc_norm"] if scored else ["acc_refnb"])]}
-    drawn = {"do_sample": True, "temperature": d["temperature"], "top_p": d["top_p"]} if d["temperature"] else {"do_sample": False}
-    config |= {"doc_to_choice": "choices"} if scored else {"generation_kwargs": {"until": [], "max_gen_toks": d["max_tokens"]} | drawn}
+    drawn = ({"do_sample": True, "temperature": d["temperature"], "top_p": d["top_p"]} if d["temperature"]
+             else {"do_sample": False})
+    config |= ({"doc_to_choice": "choices"} if scored
+               else {"generation_kwargs": {"until": [], "max_gen_toks": d["max_tokens"]} | drawn})
     said = lambda v: v if str(v).startswith("!function ") else json.dumps(v, ensure_ascii=False)
     return "".join(f"{k}: {said(v)}\n" for k, v in (config | {"metadata": e.about}).items())
 
@@ -193,7 +214,8 @@ def export_harness(questions: str|Path|Iterable[Question], folder: str|Path, sys
     """Export a task, a file or questions, into a new or empty folder: `lm_eval --tasks NAME --include_path FOLDER`.
     All is as for `prepared`; a single setting of the model is, for example, way="reply"."""
     e, path = prepared(questions, "harness", system, form, order, limit, s, **changed), _new(folder)
-    beside = " Beside it stand the harness' own readings of the same sums, undivided (`acc`) and divided by characters (`acc_norm`)."
+    beside = (" Beside it stand the harness' own readings of the same sums, undivided (`acc`) and divided by "
+              "characters (`acc_norm`).")
     _write(e, path, "harness", {"template": " --apply_chat_template" if e.model.message == "chat" else "", "metrics": beside if e.model.way != "reply" else ""})
     write_atomic(path/f"{e.about['task']}.yaml", _harness_yaml(e))
     return path
@@ -205,7 +227,8 @@ def export_inspect(questions: str|Path|Iterable[Question], folder: str|Path, sys
     """Export a task, a file or questions, into a new or empty folder: `inspect eval FOLDER/task.py --model …`.
     All is as for `prepared`; a single setting of the model is, for example, decoding={"max_tokens": 100}."""
     e, path = prepared(questions, "inspect", system, form, order, limit, s, **changed), _new(folder)
-    raw = """; `-M 'chat_template="{{ messages[0].content }}"'` sends it the raw prompt, as refnb does""" if e.model.message == "raw" else ""
+    raw = ("""; `-M 'chat_template="{{ messages[0].content }}"'` sends it the raw prompt, as refnb does"""
+           if e.model.message == "raw" else "")
     _write(e, path, "inspect", {"raw": raw})
     return write_atomic(path/"about.json", json.dumps(e.about, indent=1, ensure_ascii=False) + "\n").parent
 

@@ -14,7 +14,8 @@ from typing import Literal
 from ...core.types import NONE, Answer, CallError, DataError, Option, Question, Reason, Record, nearest
 from ...core.settings import packaged
 from ...core.files import read_yaml
-from .identifyme_prompts import MARKER, Mode, chars_of, grammar, mention_of, marked, read_answer, reply_form
+from .identifyme_prompts import MARKER, Mode, chars_of, grammar, mention_of, marked, read_answer
+from .identifyme_prompts import reply_form
 
 # %% ../../../nbs/models/language/02_prompts.ipynb #d86b0aae
 Reads = Literal["line", "name", "letter", "yes-no"]
@@ -57,15 +58,19 @@ def _letters(n: int) -> list[str]:
     out = []
     for i in range(n):
         s, i = "", i + 1
-        while i: i, r = divmod(i - 1, 26); s = chr(65 + r) + s
+        while i:
+            i, r = divmod(i - 1, 26)
+            s = chr(65 + r) + s
         out.append(s)
     return out
 
 def _shown_options(q: Question, form: Form) -> str:
     "The options as the prompt shows them."
     if not q.options: raise DataError("has no options", f"question {q.id}")
-    lines = [f"{o.name}: {o.description}" if form.shows.startswith("described") and o.description else o.name for o in q.options]
-    if form.shows.endswith("letters"): lines = [f"{l}. {line}" for l, line in zip(_letters(len(lines)), lines, strict=True)]
+    lines = [f"{o.name}: {o.description}" if form.shows.startswith("described") and o.description else o.name
+             for o in q.options]
+    if form.shows.endswith("letters"):
+        lines = [f"{l}. {line}" for l, line in zip(_letters(len(lines)), lines, strict=True)]
     return "\n".join(" ".join(line.split()) for line in lines)
 
 # %% ../../../nbs/models/language/02_prompts.ipynb #d6ec03b3
@@ -102,8 +107,11 @@ def _fields(q: Question, form: str) -> dict[str, str]:
     "What the placeholders of a form stand for; what it does not have is not made."
     f, mention = the_form(form), mention_of(q)  # says what is wrong where there is none
     a, b = chars_of(q)
-    known = {"text": lambda: marked(q) if f.marks else q.text, "sentence": lambda: _marked_sentence(q), "mention": lambda: mention, "question": lambda: " ".join(q.text[:a].split()), "options": lambda: _shown_options(q, f),
-             "bracketed": lambda: _bracketed_sentence(q), "book": lambda: f"{q.text[:a]}[{q.text[a:b]}]{q.text[b:]}", "character": lambda: str(q.meta.get("character", ""))}
+    known = {"text": lambda: marked(q) if f.marks else q.text, "sentence": lambda: _marked_sentence(q),
+             "mention": lambda: mention, "question": lambda: " ".join(q.text[:a].split()),
+             "options": lambda: _shown_options(q, f),
+             "bracketed": lambda: _bracketed_sentence(q), "book": lambda: f"{q.text[:a]}[{q.text[a:b]}]{q.text[b:]}",
+             "character": lambda: str(q.meta.get("character", ""))}
     return {k: known[k]() for k in _wanted(form) if k in known}
 
 def render(q: Question, form: str) -> str:
@@ -140,8 +148,10 @@ def one_of(words: list[str]) -> str:
 def schema(q: Question, form: str) -> str:
     "Write the JSON schema of a reply: the explanation first, where the form wants one, then one of the answers."
     f = the_form(form)
-    fields = ({"explanation": {"type": "string"}} if f.explains else {}) | {"answer": {"type": "string", "enum": answers(q, form)}}
-    return json.dumps({"type": "object", "properties": fields, "required": list(fields), "additionalProperties": False}, ensure_ascii=False)
+    fields = (({"explanation": {"type": "string"}} if f.explains else {})
+              | {"answer": {"type": "string", "enum": answers(q, form)}})
+    return json.dumps({"type": "object", "properties": fields, "required": list(fields), "additionalProperties": False},
+                      ensure_ascii=False)
 
 # %% ../../../nbs/models/language/02_prompts.ipynb #bc6adc7d
 _LETTER = re.compile(r"(?:^|\b(?:answer|option|choice)(?: is)?:?\s*)[\s*_`\"'(\[]*([A-Z]{1,2})(?:[\s*_`\"')\].:,]*$|[)\].:][*_`]*(?=\s))", re.I | re.M)
@@ -192,7 +202,8 @@ Order = Literal["given", "reversed"]
 
 def in_order(q: Question, order: Order = "given") -> tuple[Question, list[int]]:
     "Put a question's options in another order: the question as it is shown, and for each shown option its index in q."
-    if order not in ("given", "reversed"): raise CallError(f"unknown order {order!r}", do=nearest(order, ("given", "reversed")))
+    if order not in ("given", "reversed"):
+        raise CallError(f"unknown order {order!r}", do=nearest(order, ("given", "reversed")))
     n = len(q.options)
     last = [n - 1] if n and q.options[-1].name == NONE else []
     perm = list(range(n)) if order == "given" else [*range(n - 1 - len(last), -1, -1), *last]

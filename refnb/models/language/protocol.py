@@ -21,16 +21,25 @@ def _schema(ask: Ask) -> dict:
     "What a constrained reply must fit."
     if ask.constraint == "json":
         try: schema = json.loads(ask.pattern)
-        except ValueError as e: raise CallError(f"the constraint is no JSON schema ({e})", f"question {ask.id}") from None
-    elif ask.options: schema = {"type": "object", "properties": {"answer": {"type": "string", "enum": list(dict.fromkeys(ask.options))}}, "required": ["answer"], "additionalProperties": False}
+        except ValueError as e:
+            raise CallError(f"the constraint is no JSON schema ({e})", f"question {ask.id}") from None
+    elif ask.options:
+        schema = {"type": "object",
+                  "properties": {"answer": {"type": "string", "enum": list(dict.fromkeys(ask.options))}},
+                  "required": ["answer"], "additionalProperties": False}
     else: raise CallError("there are no options to choose from", f"question {ask.id}")
     return {"type": "json_schema", "json_schema": {"name": "answer", "strict": True, "schema": schema}}
 
 def check_possible(ask: Ask):
     "Check that a server can do what is asked."
-    if ask.way == "likelihood": raise CallError("a server does not tell the likelihood of a text", ask.model, "say way: logprobs, or run the model locally")
-    if ask.constraint == "regex": raise CallError("a server cannot be held to a regular expression", ask.model, "say constraint: choice, json or none, or run the model locally")
-    if ask.constraint != "none" and (ask.message == "raw" or ask.way == "logprobs"): raise CallError(f"constraint {ask.constraint} needs message: chat and way: reply", ask.model)
+    if ask.way == "likelihood":
+        raise CallError("a server does not tell the likelihood of a text", ask.model,
+                        "say way: logprobs, or run the model locally")
+    if ask.constraint == "regex":
+        raise CallError("a server cannot be held to a regular expression", ask.model,
+                        "say constraint: choice, json or none, or run the model locally")
+    if ask.constraint != "none" and (ask.message == "raw" or ask.way == "logprobs"):
+        raise CallError(f"constraint {ask.constraint} needs message: chat and way: reply", ask.model)
     if ask.way == "logprobs" and not ask.options: raise CallError("there are no options to score", f"question {ask.id}")
 
 def payload(ask: Ask) -> tuple[str, dict]:
@@ -39,8 +48,10 @@ def payload(ask: Ask) -> tuple[str, dict]:
     d, scored = ask.decoding, ask.way == "logprobs"
     body = {"model": ask.model, "temperature": d.temperature, "top_p": d.top_p, "max_tokens": 1 if scored else d.max_tokens} | ({} if d.seed is None else {"seed": d.seed})
     if ask.constraint != "none": body["response_format"] = _schema(ask)
-    if ask.message == "raw": return "/completions", body | {"prompt": f"{ask.system}\n\n{ask.prompt}" if ask.system else ask.prompt} | ({"logprobs": TOP["raw"]} if scored else {})
-    return "/chat/completions", body | {"messages": ask.messages} | ({"logprobs": True, "top_logprobs": TOP["chat"]} if scored else {})
+    if ask.message == "raw":
+        return "/completions", body | {"prompt": f"{ask.system}\n\n{ask.prompt}" if ask.system else ask.prompt} | ({"logprobs": TOP["raw"]} if scored else {})
+    return "/chat/completions", body | {"messages": ask.messages} | ({"logprobs": True,
+                                                                      "top_logprobs": TOP["chat"]} if scored else {})
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #32ba5117
 def worst(m: LanguageModel, ask: Ask, added: int = 0, more: int = 0) -> float|None:
@@ -117,7 +128,8 @@ def _tokens(body: dict, ask: Ask) -> tuple[int, int, int]:
     return read, written, min(cached, read)
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #d8a45cb5
-_FILTERED = ("content_filter", "safety", "blocklist", "prohibited_content", "recitation", "spii", "sensitive", "blocked")
+_FILTERED = ("content_filter", "safety", "blocklist", "prohibited_content", "recitation", "spii", "sensitive",
+             "blocked")
 
 def _end(reason: Any, text: str) -> tuple[Finish, str]:
     "How a reply ended, and why it failed."
@@ -132,7 +144,9 @@ def _text(choice: dict) -> tuple[str, bool]:
     refusal, text = _field(choice, "message", "refusal"), choice.get("text")
     if isinstance(refusal, str) and refusal: return _whole(refusal), True
     content = _field(choice, "message", "content") if text is None else text
-    if isinstance(content, list): content = "".join(p["text"] for p in content if isinstance(p, dict) and isinstance(p.get("text"), str))  # in parts
+    if isinstance(content, list):
+        # in parts
+        content = "".join(p["text"] for p in content if isinstance(p, dict) and isinstance(p.get("text"), str))
     return _whole(content) if isinstance(content, str) else "", False
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #f1865a51
@@ -141,7 +155,8 @@ NO_LOGPROBS = "the server tells no log-probabilities"
 def _listed(logprobs: Any) -> list[tuple[Any, Any]]:
     "The first token's likeliest, in either of the protocol's forms, as they come."
     with suppress(KeyError, IndexError, TypeError, AttributeError):
-        if logprobs.get("content"): return [(_field(t, "token"), _field(t, "logprob")) for t in logprobs["content"][0]["top_logprobs"]]
+        if logprobs.get("content"):
+            return [(_field(t, "token"), _field(t, "logprob")) for t in logprobs["content"][0]["top_logprobs"]]
         return list(logprobs["top_logprobs"][0].items())
     return []
 
@@ -175,21 +190,25 @@ def read_reply(data: bytes, ask: Ask) -> Reply:
 def reply_of(body: dict, ask: Ask) -> Reply:
     "Read the body of a reply; a ValueError where it holds an error and no reply."
     choice, model = _first_choice(body), body.get("model")
-    if choice is None and body.get("error"): raise ValueError(f"an error in place of a reply: {error_words(body['error'])}")
+    if choice is None and body.get("error"):
+        raise ValueError(f"an error in place of a reply: {error_words(body['error'])}")
     if not isinstance(body.get("choices"), list): raise ValueError("it has no list of choices")
     read, written, cached = _tokens(body, ask)
-    known = Reply(model=_whole(model)[:200] if isinstance(model, str) else "", tokens_in=read, tokens_out=written, tokens_cached=cached)
+    known = Reply(model=_whole(model)[:200] if isinstance(model, str) else "", tokens_in=read, tokens_out=written,
+                  tokens_cached=cached)
     if choice is None: return known.changed(finish="failed", error="no choices")
     text, refused = _text(choice)
     finish, error = ("refusal", "") if refused else _end(choice.get("finish_reason"), text)
-    if ask.way != "logprobs" or finish not in ("stop", "length"): return known.changed(text=text, finish=finish, error=error)
+    if ask.way != "logprobs" or finish not in ("stop", "length"):
+        return known.changed(text=text, finish=finish, error=error)
     top = _top(choice.get("logprobs"))
     finish, error = ("stop", "") if top else ("failed", NO_LOGPROBS)
     return known.changed(text=text, finish=finish, scores=_option_scores(top, ask.options), error=error)
 
 def error_words(error: Any) -> str:
     "Return what an error says, in one line."
-    while isinstance(error, dict) and ("error" in error or "message" in error): error = error.get("error") or error.get("message")
+    while isinstance(error, dict) and ("error" in error or "message" in error):
+        error = error.get("error") or error.get("message")
     return " ".join(_whole(str(error)).split())[:300]
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #3619fa48

@@ -25,11 +25,13 @@ class Kept(Record):
     ask: Ask|None # what was asked, its words as hashes; None: it was not told
     at: str       # when it was kept: UTC, to the second
 
-def _hashed(text: str) -> str: return "sha256:" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest() if text else ""
+def _hashed(text: str) -> str:
+    return "sha256:" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest() if text else ""
 
 def _wordless(ask: Ask) -> Ask:
     "What was asked, with hashes in place of prompt, system message, pattern and options."
-    return ask.changed(prompt=_hashed(ask.prompt), system=_hashed(ask.system), pattern=_hashed(ask.pattern), options=(_hashed("\n".join(ask.options)),) if ask.options else ())
+    return ask.changed(prompt=_hashed(ask.prompt), system=_hashed(ask.system), pattern=_hashed(ask.pattern),
+                       options=(_hashed("\n".join(ask.options)),) if ask.options else ())
 
 # %% ../../../nbs/models/language/03_replies.ipynb #58c6bdd6
 GOOD = ("stop",)                                          # ends of a reply that is what was wanted
@@ -40,8 +42,10 @@ VERSION, FILE = 1, "replies.sqlite"
 _TABLE = """create table if not exists replies (n integer primary key, key text not null, finish text not null, reply blob not null, ask blob not null, at text not null, crc integer not null, raw blob not null default x'');
 create index if not exists by_key on replies (key);"""
 _COLUMNS = "key, finish, reply, ask, at, crc"
-_RAW = "alter table replies add column raw blob not null default x''"  # of a file that an earlier refnb made, which can go on using it
-_NOTE = "Replies of language models that were paid for. refnb adds to replies.sqlite and never deletes from it; without it everything is asked, and paid for, again.\n"
+# of a file that an earlier refnb made, which can go on using it
+_RAW = "alter table replies add column raw blob not null default x''"
+_NOTE = ("Replies of language models that were paid for. refnb adds to replies.sqlite and never deletes from it; "
+         "without it everything is asked, and paid for, again.\n")
 
 def _crc(key: str, finish: str, reply: bytes, ask: bytes, at: str) -> int:
     "The checksum of a row."
@@ -56,8 +60,11 @@ def _one_line(path: Path) -> Iterator[None]:
         code, do = getattr(e, "sqlite_errorcode", 0) & 0xff, {sqlite3.SQLITE_FULL: "free some space and start again", sqlite3.SQLITE_READONLY: "choose another folder, or change its rights",
             sqlite3.SQLITE_CANTOPEN: "choose another folder, or change its rights", sqlite3.SQLITE_BUSY: "another process holds it; wait for it, or end it"}
         if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) or not isinstance(e, sqlite3.OperationalError):
-            raise DataError(f"the store of paid replies is damaged ({e})", str(path), "it is left as it is; `sqlite3 FILE .recover` reads what is whole; without it all is paid for again") from None
-        raise DataError(f"the store of paid replies cannot be used ({e})", str(path), do.get(code, "what was kept before is whole")) from None
+            raise DataError(f"the store of paid replies is damaged ({e})", str(path),
+                            "it is left as it is; `sqlite3 FILE .recover` reads what is whole; without it all is paid "
+                            "for again") from None
+        raise DataError(f"the store of paid replies cannot be used ({e})", str(path),
+                        do.get(code, "what was kept before is whole")) from None
 
 # %% ../../../nbs/models/language/03_replies.ipynb #f9b20947
 def _open(path: Path) -> sqlite3.Connection:
@@ -65,15 +72,20 @@ def _open(path: Path) -> sqlite3.Connection:
     db = sqlite3.connect(path, timeout=60, isolation_level=None, check_same_thread=False)
     try:
         version = db.execute("pragma user_version").fetchone()[0]
-        if version not in (0, VERSION): raise FormatError(f"the store of paid replies is of version {version}, this refnb knows {VERSION}", str(path), "it is left as it is; use the refnb that made it, or another folder")
+        if version not in (0, VERSION):
+            raise FormatError(f"the store of paid replies is of version {version}, this refnb knows {VERSION}",
+                              str(path), "it is left as it is; use the refnb that made it, or another folder")
         _log_ahead(db)
         db.execute("pragma synchronous=extra")
         if not version: db.executescript(f"begin immediate; {_TABLE} pragma user_version={VERSION}; commit;")
         if not _has_raw(db): _add_raw(db)
-    except BaseException: db.close(); raise
+    except BaseException:
+        db.close()
+        raise
     return db
 
-def _has_raw(db: sqlite3.Connection) -> bool: return any(column[1] == "raw" for column in db.execute("pragma table_info(replies)"))
+def _has_raw(db: sqlite3.Connection) -> bool:
+    return any(column[1] == "raw" for column in db.execute("pragma table_info(replies)"))
 
 def _add_raw(db: sqlite3.Connection):
     "Add the column of raw bytes, unless another process has just done that."
@@ -104,8 +116,11 @@ class _Claims:
         if self.file is None: self.file = self.path.open("ab")
         place = int(key[:15], 16) if set(key[:15]) <= set("0123456789abcdef") else zlib.crc32(key.encode())
         try:
-            if not hasattr(fcntl, "F_OFD_SETLK"): fcntl.lockf(self.file, (fcntl.LOCK_EX if take else fcntl.LOCK_UN)|fcntl.LOCK_NB, 1, place)
-            else: fcntl.fcntl(self.file, fcntl.F_OFD_SETLK, struct.pack("hhqqi", fcntl.F_WRLCK if take else fcntl.F_UNLCK, os.SEEK_SET, place, 1, 0))
+            if not hasattr(fcntl, "F_OFD_SETLK"):
+                fcntl.lockf(self.file, (fcntl.LOCK_EX if take else fcntl.LOCK_UN)|fcntl.LOCK_NB, 1, place)
+            else:
+                fcntl.fcntl(self.file, fcntl.F_OFD_SETLK,
+                            struct.pack("hhqqi", fcntl.F_WRLCK if take else fcntl.F_UNLCK, os.SEEK_SET, place, 1, 0))
         except (BlockingIOError, PermissionError): return False
         except OSError: return True
         return True
@@ -132,7 +147,8 @@ _MOST_RAW = 10**9
 
 def _row(b: Bought, at: str) -> tuple:
     "A row of the table."
-    row = (b.key, b.reply.finish, msgspec.json.encode(b.reply), msgspec.json.encode(_wordless(b.ask) if b.ask else None), at)
+    row = (b.key, b.reply.finish, msgspec.json.encode(b.reply),
+           msgspec.json.encode(_wordless(b.ask) if b.ask else None), at)
     return (*row, _crc(*row), zlib.compress(b.raw, 1) if b.raw else b"")
 
 def _unpacked(data: bytes) -> bytes:
@@ -154,7 +170,8 @@ class Replies:
     def __exit__(self, *exc): self.close()
     def __bool__(self): return True  # an empty one is one too
     def __len__(self): return self._all("select count(*) from replies")[0][0]
-    def __repr__(self): return "Replies(" + (", ".join(f"{n} {finish}" for finish, n in self._all("select finish, count(*) from replies group by finish order by finish")) or "none") + ")"
+    def __repr__(self):
+        return "Replies(" + (", ".join(f"{n} {finish}" for finish, n in self._all("select finish, count(*) from replies group by finish order by finish")) or "none") + ")"
     def close(self):
         "Close the file; what was kept is on the disk already."
         self.claims.close()
@@ -169,7 +186,9 @@ class Replies:
         with self._lock, _one_line(self.path):
             self._db.execute("begin immediate")
             try: self._db.executemany(f"insert into replies ({_COLUMNS}, raw) values (?, ?, ?, ?, ?, ?, ?)", rows)
-            except BaseException: self._db.rollback(); raise
+            except BaseException:
+                self._db.rollback()
+                raise
             try: self._db.execute("commit")
             except BaseException:
                 if self._db.in_transaction: self._db.rollback()
@@ -188,7 +207,8 @@ class Replies:
         """Return the reply to a request that was made before, or None; its key is over all that could change it.
         `ends` says which replies: good ones, SETTLED ones, or any by their ends."""
         rows = self._all(f"select {_COLUMNS} from replies where key = ? order by finish != 'stop', n", key)
-        return next((k.reply for row in rows if (k := _kept(row)) and k.key == key and k.reply.finish in ends), None)  # a flipped bit in the index finds another row
+        # a flipped bit in the index finds another row
+        return next((k.reply for row in rows if (k := _kept(row)) and k.key == key and k.reply.finish in ends), None)
 
     def kept(self, key: str = "") -> Iterator[Kept]:
         """Yield everything that was kept, good or not, in the order in which it came:
@@ -202,6 +222,11 @@ class Replies:
 def _kept(row: tuple) -> Kept|None:
     "A row as a record; None where it is damaged."
     key, finish, reply, ask, at, crc = row
-    try: return Kept(key, msgspec.json.decode(reply, type=Reply), msgspec.json.decode(ask, type=Ask|None), at) if _crc(key, finish, reply, ask, at) == crc else None
+    try:
+        if _crc(key, finish, reply, ask, at) == crc:
+            return Kept(key, msgspec.json.decode(reply, type=Reply), msgspec.json.decode(ask, type=Ask|None), at)
+        return None
     except (TypeError, AttributeError): return None  # a flipped bit can turn a text into a number
-    except msgspec.MsgspecError as e: raise FormatError(f"a reply was kept by another version of refnb ({e})", f"{FILE}, key {key}", "it is left as it is; use the refnb that made it, or another folder") from None
+    except msgspec.MsgspecError as e:
+        raise FormatError(f"a reply was kept by another version of refnb ({e})", f"{FILE}, key {key}",
+                          "it is left as it is; use the refnb that made it, or another folder") from None

@@ -17,10 +17,12 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 import msgspec
 from ...core.types import CallError, DataError, Record, RefnbError, need
-from .language_models import Ask, Finish, LanguageModel, Patience, Reply, ask_key, cost, fault_of_url
+from .language_models import Ask, Finish, LanguageModel, Patience, Reply, ask_key, cost
+from .language_models import fault_of_url
 from .replies import SETTLED, Bought, Replies
 from .keys import Secret, secret_of
-from .protocol import NO_LOGPROBS, check_possible, error_words, estimate, payload, read_reply, size_of, worst
+from .protocol import NO_LOGPROBS, check_possible, error_words, estimate, payload, read_reply
+from .protocol import size_of, worst
 
 # %% ../../../nbs/models/language/06_servers.ipynb #e28a18e5
 class Fault(NamedTuple):
@@ -42,7 +44,8 @@ _GATEWAY = {408, 502, 504, 520, 521, 522, 523, 524}  # the server behind may hav
 def _about(data: bytes) -> tuple[str, str, str]:
     "Message, code and parameter of an error."
     try: body = json.loads(data)
-    except (ValueError, RecursionError): return error_words(re.sub(r"<[^>]*>", " ", data[:2000].decode("utf-8", "replace"))), "", ""
+    except (ValueError, RecursionError):
+        return error_words(re.sub(r"<[^>]*>", " ", data[:2000].decode("utf-8", "replace"))), "", ""
     if isinstance(body, list) and body: body = body[0]  # as one vendor does
     error = body.get("error", body) if isinstance(body, dict) else {}
     code, param = (str(error.get(k) or "") if isinstance(error, dict) else "" for k in ("code", "param"))
@@ -70,17 +73,31 @@ def fault_of_status(status: int, headers: Any, data: bytes, m: LanguageModel) ->
     "Tell what a status of HTTP other than 200 means, from the reply's headers and its body."
     what, code, param = _about(data)
     told, where = f"the server says {status}" + (f": {what}" if what else ""), m.base_url or DEFAULT_URL
-    if code in ("insufficient_quota", "billing_hard_limit_reached") or status == 402: return Fault("stop", f"there is no credit left ({told})", do="what was answered is kept; pay, and start again")
-    if status == 429 and _LONG.search(what): return Fault("question", f"the prompt is too long for what the server allows in a minute ({told})")
-    if status in (408, 409, 425, 429) or status >= 500 and status not in (501, 505): return Fault("again", told, _retry_after(headers), status in _GATEWAY, busy=status == 429)
-    if status in (400, 413, 422) and (_LONG.search(f"{code} {what}") or status == 413): return Fault("question", f"the prompt is too long for the model ({told})")
-    if status in (400, 403) and _POLICY.search(f"{code} {what}"): return Fault("question", told, finish="content_filter")
-    if status == 401: return Fault("stop", f"the server does not accept the key in {m.key} ({told})" if m.key else f"the server wants a key ({told})", do=f"set {m.key}" if m.key else "name the environment variable that holds it: key, in the model's settings")
-    if status == 403: return Fault("stop", f"the key in {m.key or 'no variable'} may not use the model {m.model} ({told})", do="ask for access, or use another model")
-    if status == 404: return Fault("stop", f"there is no model {m.model} at {where} ({told})", do="look at model and base_url in the model's settings")
-    if status in (400, 422) and param.split(".")[0] not in ("", "None", "messages", "prompt", "input"): return Fault("stop", f"the model {m.model} does not take {param} ({told})", do="change the model's settings")
+    if code in ("insufficient_quota", "billing_hard_limit_reached") or status == 402:
+        return Fault("stop", f"there is no credit left ({told})", do="what was answered is kept; pay, and start again")
+    if status == 429 and _LONG.search(what):
+        return Fault("question", f"the prompt is too long for what the server allows in a minute ({told})")
+    if status in (408, 409, 425, 429) or status >= 500 and status not in (501, 505):
+        return Fault("again", told, _retry_after(headers), status in _GATEWAY, busy=status == 429)
+    if status in (400, 413, 422) and (_LONG.search(f"{code} {what}") or status == 413):
+        return Fault("question", f"the prompt is too long for the model ({told})")
+    if status in (400, 403) and _POLICY.search(f"{code} {what}"):
+        return Fault("question", told, finish="content_filter")
+    if status == 401 and not m.key:
+        return Fault("stop", f"the server wants a key ({told})",
+                     do="name the environment variable that holds it: key, in the model's settings")
+    if status == 401: return Fault("stop", f"the server does not accept the key in {m.key} ({told})", do=f"set {m.key}")
+    if status == 403:
+        return Fault("stop", f"the key in {m.key or 'no variable'} may not use the model {m.model} ({told})",
+                     do="ask for access, or use another model")
+    if status == 404:
+        return Fault("stop", f"there is no model {m.model} at {where} ({told})",
+                     do="look at model and base_url in the model's settings")
+    if status in (400, 422) and param.split(".")[0] not in ("", "None", "messages", "prompt", "input"):
+        return Fault("stop", f"the model {m.model} does not take {param} ({told})", do="change the model's settings")
     if status in (400, 422): return Fault("question", told, odd=True)
-    return Fault("stop", f"{where} does not answer as a server of the protocol ({told})", do="look at base_url in the model's settings")
+    return Fault("stop", f"{where} does not answer as a server of the protocol ({told})",
+                 do="look at base_url in the model's settings")
 
 DEFAULT_URL = "https://api.openai.com/v1"
 
@@ -91,11 +108,14 @@ _UNSENT = ("ConnectError", "ConnectTimeout", "PoolTimeout", "ProxyError", "Unsup
 def _fault_of_connection(e: BaseException|None, seconds: float = 0) -> Fault:
     "What a broken connection means."
     name = type(e).__name__
-    if name == "UnsupportedProtocol": return Fault("stop", "the base_url is no address of a server", do="it begins with http:// or https://")
-    if name in ("ReadTimeout", "TimeoutError"): return Fault("again", f"no reply within {seconds:g} seconds", billed=True)
+    if name == "UnsupportedProtocol":
+        return Fault("stop", "the base_url is no address of a server", do="it begins with http:// or https://")
+    if name in ("ReadTimeout", "TimeoutError"):
+        return Fault("again", f"no reply within {seconds:g} seconds", billed=True)
     if name in ("_TooLarge", "_Packed"): return Fault("question", str(e), billed=True, odd=True)
     if name == "_Stalled": return Fault("again", str(e), billed=True)
-    words = {"ConnectTimeout": "the server cannot be reached: no connection in time", "ConnectError": f"the server cannot be reached ({e})"}
+    words = {"ConnectTimeout": "the server cannot be reached: no connection in time",
+             "ConnectError": f"the server cannot be reached ({e})"}
     what = words.get(name, f"the connection broke ({name}{f': {e}' if str(e) else ''})")
     return Fault("again", what, billed=name not in _UNSENT, do=_LOOK, setup=name in words)
 
@@ -159,7 +179,9 @@ class _Purse:
 def base_url(m: LanguageModel) -> str:
     "Tell where a model's server is."
     told = os.environ.get("OPENAI_BASE_URL")
-    if not m.base_url and told and told.rstrip("/") != DEFAULT_URL: raise CallError("OPENAI_BASE_URL is set, and refnb would ask another server", m.model, "unset it, or write base_url into the model's settings: a reply must say who gave it")
+    if not m.base_url and told and told.rstrip("/") != DEFAULT_URL:
+        raise CallError("OPENAI_BASE_URL is set, and refnb would ask another server", m.model,
+                        "unset it, or write base_url into the model's settings: a reply must say who gave it")
     if why := fault_of_url(m.base_url): raise CallError(why, m.model)
     return m.base_url or DEFAULT_URL
 
@@ -174,7 +196,8 @@ class _Packed(_Unfit): "It cannot be unpacked."
 class _Unpacking:
     "The bytes of a reply, unpacked where it is packed, up to a cap."
     def __init__(self, how: str, most: int):
-        if how not in ("", "identity", "gzip", "x-gzip", "deflate"): raise _Packed(f"the reply is packed as {how[:20]}, which was not asked for")
+        if how not in ("", "identity", "gzip", "x-gzip", "deflate"):
+            raise _Packed(f"the reply is packed as {how[:20]}, which was not asked for")
         self.left, self.most = most, most
         self.pack = zlib.decompressobj(47) if how not in ("", "identity") else None
     def take(self, data: bytes) -> bytes:
@@ -186,6 +209,7 @@ class _Unpacking:
         if self.left < 0: raise _TooLarge(f"the reply is longer than {self.most:,} bytes; patience.room allows more")
         return data
 
+# %% ../../../nbs/models/language/06_servers.ipynb #35517587
 def _guarded(http: Any, carrier: Any, patience: Patience) -> Any:
     "What carries requests, with a guard on what comes back."
     class Watched(http.AsyncByteStream):
@@ -196,7 +220,8 @@ def _guarded(http: Any, carrier: Any, patience: Patience) -> Any:
                 try:
                     async with asyncio.timeout(patience.quiet if had else None): chunk = await anext(chunks)
                 except StopAsyncIteration: return
-                except TimeoutError: raise _Stalled(f"the reply began and nothing more came for {patience.quiet:g} seconds") from None
+                except TimeoutError:
+                    raise _Stalled(f"the reply began and nothing more came for {patience.quiet:g} seconds") from None
                 had = True
                 yield self.unpacking.take(chunk)
         async def aclose(self): await self.stream.aclose()
@@ -206,7 +231,8 @@ def _guarded(http: Any, carrier: Any, patience: Patience) -> Any:
             r = await carrier.handle_async_request(request)
             unpacking = _Unpacking(r.headers.get("content-encoding", "").strip().lower(), _MOST.get())
             headers = [(k, v) for k, v in r.headers.raw if k.lower() not in (b"content-encoding", b"content-length")]
-            return http.Response(r.status_code, headers=headers, stream=Watched(r.stream, unpacking), extensions=r.extensions)
+            return http.Response(r.status_code, headers=headers, stream=Watched(r.stream, unpacking),
+                                 extensions=r.extensions)
         async def aclose(self): await carrier.aclose()
     return Guard()
 
@@ -239,9 +265,12 @@ def _the_client(m: LanguageModel, secret: Secret, patience: Patience, concurrenc
     limits = http.Limits(max_connections=None, max_keepalive_connections=None)
     if transport is None and (proxy := _proxy_of(url)): transport = http.AsyncHTTPTransport(limits=limits, proxy=proxy)
     guarded = _guarded(http, transport or _pools(http, max(1, concurrency//8)), patience)
-    carrier = http.AsyncClient(transport=guarded, timeout=http.Timeout(patience.reply, connect=patience.connect, pool=None))
-    ambient = [line.partition(":")[0].strip() for line in os.environ.get("OPENAI_CUSTOM_HEADERS", "").split("\n") if ":" in line]
-    unsaid = [name for name in ambient if name.lower() != "authorization"] + ([] if url == DEFAULT_URL else ["OpenAI-Organization", "OpenAI-Project"])
+    carrier = http.AsyncClient(transport=guarded,
+                               timeout=http.Timeout(patience.reply, connect=patience.connect, pool=None))
+    ambient = [line.partition(":")[0].strip()
+               for line in os.environ.get("OPENAI_CUSTOM_HEADERS", "").split("\n") if ":" in line]
+    unsaid = ([name for name in ambient if name.lower() != "authorization"]
+              + ([] if url == DEFAULT_URL else ["OpenAI-Organization", "OpenAI-Project"]))
     headers = {name: openai.Omit() for name in unsaid} | {"Authorization": secret.bearer}
     return openai.AsyncOpenAI(api_key="none", base_url=url, max_retries=0, http_client=carrier, default_headers=headers), guarded
 
@@ -251,6 +280,7 @@ class Heard(NamedTuple):
     said: Reply|Fault # the reply as it was read, or why there is none
     raw: bytes = b""  # the reply as it came, without the key
 
+# %% ../../../nbs/models/language/06_servers.ipynb #0637a0c6
 class Line:
     "The way to a server; it is opened at the first request."
     def __init__(self, m: LanguageModel, patience: Patience, concurrency: int = 8, transport: Any = None):
@@ -282,7 +312,8 @@ class Line:
     async def send(self, method: str, path: str, headers: dict, **what: Any) -> Any:
         "Send one request; the client makes the first to a path, for that takes as long as sending it."
         if path in self.made and "content" in what: return await self.resend(self.made[path], headers, what["content"])
-        r = await getattr(self.client, method)(path, cast_to=need("httpx2", "models").Response, options={"headers": headers}, **what)
+        r = await getattr(self.client, method)(path, cast_to=need("httpx2", "models").Response,
+                                               options={"headers": headers}, **what)
         if "content" in what: self.made[path] = r.request
         return r
 
@@ -290,7 +321,9 @@ class Line:
         "Send a request that differs from the first to its path in its body and some headers."
         openai, http = need("openai", "models"), need("httpx2", "models")
         kept = [(k, v) for k, v in first.headers.raw if k.lower() not in (b"content-length", b"idempotency-key")]
-        request = http.Request(first.method, first.url, headers=[*kept, *((k.encode(), v.encode()) for k, v in headers.items())], content=content, extensions=first.extensions)
+        request = http.Request(first.method, first.url,
+                               headers=[*kept, *((k.encode(), v.encode()) for k, v in headers.items())],
+                               content=content, extensions=first.extensions)
         try:
             r = await self.carrier.handle_async_request(request)
             try: await r.aread()
@@ -314,7 +347,8 @@ class Line:
         try:
             async with asyncio.timeout(self.patience.reply): r = await self.send(method, path, headers or {}, **what)
             return self.secret.clean(r.content)
-        except openai.APIStatusError as e: f = fault_of_status(e.status_code, e.response.headers, self.secret.clean(e.response.content), self.m)
+        except openai.APIStatusError as e:
+            f = fault_of_status(e.status_code, e.response.headers, self.secret.clean(e.response.content), self.m)
         except openai.APIConnectionError as e: f = _fault_of_connection(e.__cause__, self.patience.reply)
         except (TimeoutError, _Unfit) as e: f = _fault_of_connection(e, self.patience.reply)
         finally: _MOST.reset(token)
@@ -328,7 +362,8 @@ class Line:
         path, body = payload(ask)
         if self.limit != "max_tokens": body[self.limit] = body.pop("max_tokens")
         most = self.patience.room + 100*ask.decoding.max_tokens
-        got = await self.call("post", path, {"Idempotency-Key": name} if name else None, most, content=msgspec.json.encode(body))
+        got = await self.call("post", path, {"Idempotency-Key": name} if name else None, most,
+                              content=msgspec.json.encode(body))
         if not isinstance(got, Fault):
             reply = self.read(got, ask)
             in_pieces = isinstance(reply, Reply) and "[key]" in reply.text and b"[key]" not in got
@@ -396,10 +431,13 @@ class _Got(NamedTuple):
     doubtful: bool = False # a failure that may be the server's alone
     served: bool = False   # paid for before, or by another
 
+# %% ../../../nbs/models/language/06_servers.ipynb #5bd0e7fc
 class _Asking:
     "What the workers share."
-    def __init__(self, asks: Iterable[Ask], m: LanguageModel, store: Replies, on_reply: Callable[[Ask, Reply], None]|None, concurrency: int, purse: _Purse,
-                 progress: Callable[[Summary], None]|None, patience: Patience, transport: Any, clock: Callable[[], float], sleep: Callable[[float], Any], rng: random.Random|None):
+    def __init__(self, asks: Iterable[Ask], m: LanguageModel, store: Replies,
+                 on_reply: Callable[[Ask, Reply], None]|None, concurrency: int, purse: _Purse,
+                 progress: Callable[[Summary], None]|None, patience: Patience, transport: Any,
+                 clock: Callable[[], float], sleep: Callable[[float], Any], rng: random.Random|None):
         self.asks, self.m, self.store = iter(asks), m, store
         self.on_reply, self.progress, self.patience = on_reply, progress, patience
         self.clock, self.sleep, self.rng = clock, sleep, rng or random.Random()
@@ -432,7 +470,8 @@ class _Asking:
         ends, models = dict(sorted(self.ends.items())), dict(sorted(self.models.items()))
         usd = self.purse.spent if known else None
         usd_at_most = self.purse.spent + self.purse.lost if known else None
-        return Summary(c["asked"], c["served"], ends, models, c["in"], c["cached"], c["out"], usd, usd_at_most, c["requests"], c["lost"], self.clock() - self.began, self.why)
+        return Summary(c["asked"], c["served"], ends, models, c["in"], c["cached"], c["out"], usd, usd_at_most,
+                       c["requests"], c["lost"], self.clock() - self.began, self.why)
 
     async def rest(self, seconds: float, until: asyncio.Event|None = None):
         "Wait, or stop."
@@ -447,11 +486,13 @@ class _Asking:
     def hindrance(self, usd: float, tokens: int) -> float:
         "Return seconds until a request may start; infinite where another must end first."
         if (wait := self.closed - self.clock()) > 0: return wait
-        most = max(1, int(self.window.size)) if self.heard else 1  # the first request goes alone: a wrong address costs one
+        # the first request goes alone: a wrong address costs one
+        most = max(1, int(self.window.size)) if self.heard else 1
         if self.purse.held >= most: return math.inf
         if self.purse.can(usd): return max(self.requests.wait(1), self.tokens.wait(tokens))
         if self.purse.held: return math.inf
-        self.halt(why=f"the budget of {self.purse.budget:g} USD is reached: {self.purse.gone:.4g} are spent, the next request could cost {usd:.4g}")
+        self.halt(why=f"the budget of {self.purse.budget:g} USD is reached: {self.purse.gone:.4g} are spent, the next "
+                      f"request could cost {usd:.4g}")
         raise _Halted
 
     async def gate(self, usd: float, tokens: int):
@@ -511,7 +552,9 @@ class _Asking:
             got, raw = await self.attempt(ask, key)
             if isinstance(got, Reply): return await self.put(Bought(key, got.changed(tries=n), ask, raw))
             if got.kind == "stop" or (got.setup and not self.heard): raise DataError(got.what, self.m.model, got.do)
-            if raw: await self.put(Bought(key, Reply(finish="failed", error=got.what, tries=n), ask, raw))  # it may have been paid
+            if raw:
+                # it may have been paid
+                await self.put(Bought(key, Reply(finish="failed", error=got.what, tries=n), ask, raw))
             if got.kind == "question":
                 refused = Reply(finish=got.finish, error="" if got.finish == "content_filter" else got.what, tries=n)
                 return await self.put(Bought(key, refused, ask), got.odd)
@@ -530,7 +573,9 @@ class _Asking:
             rows, self.rows = self.rows, []
             if not rows: continue
             error: Exception|None = None
-            try: await asyncio.get_running_loop().run_in_executor(None, self.store.put_many, [bought for bought, _ in rows])
+            try:
+                await asyncio.get_running_loop().run_in_executor(None, self.store.put_many,
+                                                                 [bought for bought, _ in rows])
             except Exception as e:
                 error = e
                 self.halt(e)
@@ -657,13 +702,17 @@ class _Asking:
 # %% ../../../nbs/models/language/06_servers.ipynb #78234397
 def check_fits(ask: Ask, m: LanguageModel):
     "Check that a request is for this model."
-    if (ask.provider, ask.base_url, ask.model) != ("openai", m.base_url, m.model): raise CallError(f"is for {ask.model} at {ask.base_url or DEFAULT_URL}, not for {m.model} at {m.base_url or DEFAULT_URL}", f"question {ask.id}")
+    if (ask.provider, ask.base_url, ask.model) != ("openai", m.base_url, m.model):
+        raise CallError(f"is for {ask.model} at {ask.base_url or DEFAULT_URL}, not for {m.model} at "
+                        f"{m.base_url or DEFAULT_URL}", f"question {ask.id}")
     check_possible(ask)
 
 def sendable_key(ask: Ask) -> str:
     "Return the key of a request that can be sent."
     try: return ask_key(ask)
-    except UnicodeEncodeError: raise DataError("its text has half a character, which cannot be sent", f"question {ask.id}", "read the file it is from as UTF-8") from None
+    except UnicodeEncodeError:
+        raise DataError("its text has half a character, which cannot be sent", f"question {ask.id}",
+                        "read the file it is from as UTF-8") from None
 
 # %% ../../../nbs/models/language/06_servers.ipynb #33ce81fe
 async def answered(
@@ -682,12 +731,17 @@ async def answered(
     rng: random.Random|None = None, # draws pauses
 ) -> Summary:                  # what it came to, and why it stopped if it did
     "Ask a server many questions."
-    if m.provider != "openai": raise CallError(f"{m.model} is no server's", do="say provider: openai and a base_url, or run it locally")
+    if m.provider != "openai":
+        raise CallError(f"{m.model} is no server's", do="say provider: openai and a base_url, or run it locally")
     if concurrency < 1: raise CallError(f"{concurrency} requests at a time", "concurrency", "say 1 or more")
-    if budget is not None and not 0 <= budget < math.inf: raise CallError(f"a budget of {budget} USD", "budget", "say 0 or more")
-    if budget is not None and m.price is None: raise CallError("a budget needs a price, and that of this model is unknown", m.model, "write its price into its settings, or leave the budget out")
+    if budget is not None and not 0 <= budget < math.inf:
+        raise CallError(f"a budget of {budget} USD", "budget", "say 0 or more")
+    if budget is not None and m.price is None:
+        raise CallError("a budget needs a price, and that of this model is unknown", m.model,
+                        "write its price into its settings, or leave the budget out")
     base_url(m)
-    a = _Asking(asks, m, store, on_reply, concurrency, _Purse(budget, spent_before), progress, patience or m.patience, transport, clock, sleep, rng)
+    a = _Asking(asks, m, store, on_reply, concurrency, _Purse(budget, spent_before), progress, patience or m.patience,
+                transport, clock, sleep, rng)
     await a.run()
     if a.error: raise a.error
     return a.summary()

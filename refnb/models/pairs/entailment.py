@@ -19,7 +19,8 @@ def _entailment_at(labels: Sequence[str], where: str = "") -> int:
     known = [l.lower().replace("-", "_").replace(" ", "_") for l in labels]
     at = [i for i, l in enumerate(known) if l in ("entailment", "entails", "entail", "entailed")]
     if len(at) == 1: return at[0]
-    raise DataError(f"does not say which output is entailment: its labels are {', '.join(map(str, labels))}", where, "name all of them in order in the system's field labels")
+    raise DataError(f"does not say which output is entailment: its labels are {', '.join(map(str, labels))}", where,
+                    "name all of them in order in the system's field labels")
 
 # %% ../../../nbs/models/pairs/02_entailment.ipynb #d70520da
 class Entailment(Loaded):
@@ -28,8 +29,12 @@ class Entailment(Loaded):
         super().__init__(model, tokenizer, m)
         named = model.config.id2label
         self.at = _entailment_at(m.labels or [named[i] for i in sorted(named)], m.model)
-        if m.labels and len(m.labels) != model.config.num_labels: raise DataError(f"labels name {len(m.labels)} outputs, it has {model.config.num_labels}", m.model, "name all of them in order")
-        if model.config.num_labels < 2: raise DataError("has one output, and so no probability of entailment", m.model, "take a checkpoint that tells entailment from something else")
+        if m.labels and len(m.labels) != model.config.num_labels:
+            raise DataError(f"labels name {len(m.labels)} outputs, it has {model.config.num_labels}", m.model,
+                            "name all of them in order")
+        if model.config.num_labels < 2:
+            raise DataError("has one output, and so no probability of entailment", m.model,
+                            "take a checkpoint that tells entailment from something else")
     def __call__(self, p: Pairs) -> np.ndarray:
         "How sure it is that each text entails its expression."
         pairs = [(self.m.text_prefix + p.texts[j], self.m.prefix + p.expressions[i]) for i, j in p.at.tolist()]
@@ -37,7 +42,8 @@ class Entailment(Loaded):
         rows = [self._row(*x) for x in new]
         self.read += sum(len(r["input_ids"]) for r in rows)
         for batch in batches_by_length(rows, self.m.at_once):
-            for i, s in zip(batch, in_memory(lambda some: self._sure([rows[k] for k in some]), batch), strict=True): self.known[new[i]] = s
+            for i, s in zip(batch, in_memory(lambda some: self._sure([rows[k] for k in some]), batch), strict=True):
+                self.known[new[i]] = s
         return np.array([self.known[x] for x in pairs])
     def _row(self, premise: str, hypothesis: str) -> dict:
         "A pair as tokens; the longer one is cut."
@@ -46,7 +52,9 @@ class Entailment(Loaded):
         "The probabilities of one batch."
         torch = need("torch", "models")
         filled = self.tokenizer.pad(rows, return_tensors="pt").to(self.model.device)
-        with torch.inference_mode(): return torch.softmax(self.model(**filled).logits.cpu().double(), -1)[:, self.at].tolist()  # in double precision, or all that is sure would be equally sure
+        with torch.inference_mode():
+            # in double precision, or all that is sure would be equally sure
+            return torch.softmax(self.model(**filled).logits.cpu().double(), -1)[:, self.at].tolist()
 
 def load_entailment(m: PairModel, offline: bool = True) -> Entailment:
     "Load a checkpoint for entailment; offline, nothing is downloaded."

@@ -43,10 +43,14 @@ class Recipe(Record):
 
     def fault(self) -> str:
         "What is wrong with the values, or nothing."
-        least = {"batch": 1, "epochs": 1, "steps": 0, "warmup": 0, "weight_decay": 0, "clip": 0, "accumulate": 1, "patience": 0, "window": 0, "seed": 0}
-        if bad := next((f for f, n in least.items() if getattr(self, f) < n), ""): return f"field {bad}: {getattr(self, bad)} is less than {least[bad]}"
-        if bad := next((f for f in ("lr", "temperature") if not 0 < getattr(self, f) < float("inf")), ""): return f"field {bad}: {getattr(self, bad)} is no positive number"
-        if bad := next((f for f in ("warmup", "weight_decay", "clip") if not getattr(self, f) < float("inf")), ""): return f"field {bad}: {getattr(self, bad)} is no number"
+        least = {"batch": 1, "epochs": 1, "steps": 0, "warmup": 0, "weight_decay": 0, "clip": 0, "accumulate": 1,
+                 "patience": 0, "window": 0, "seed": 0}
+        if bad := next((f for f, n in least.items() if getattr(self, f) < n), ""):
+            return f"field {bad}: {getattr(self, bad)} is less than {least[bad]}"
+        if bad := next((f for f in ("lr", "temperature") if not 0 < getattr(self, f) < float("inf")), ""):
+            return f"field {bad}: {getattr(self, bad)} is no positive number"
+        if bad := next((f for f in ("warmup", "weight_decay", "clip") if not getattr(self, f) < float("inf")), ""):
+            return f"field {bad}: {getattr(self, bad)} is no number"
         if self.seed >= 2**32: return f"field seed: {self.seed} is more than {2**32 - 1}"
         return "field warmup: is a share, so not more than 1" if self.warmup > 1 else ""
 
@@ -62,7 +66,8 @@ class TrainedSystem(Record):
     def fault(self) -> str:
         "What is wrong with the values, or nothing."
         if self.pair.kind in ("entailment", LITE): return f"field pair: the kind {self.pair.kind} is not trained here"
-        if bad := [f for f in self.grid if f not in Recipe.__struct_fields__]: return f"field grid: a recipe has no field {bad[0]!r}"
+        if bad := [f for f in self.grid if f not in Recipe.__struct_fields__]:
+            return f"field grid: a recipe has no field {bad[0]!r}"
         return next((f"field grid: {f} has no values" for f, v in self.grid.items() if not v), "")
 
 @cache
@@ -78,12 +83,17 @@ def _split(changed: dict) -> tuple[dict, dict]:
 def the_trained(name: str, **changed: Any) -> TrainedSystem:
     """Find a system such as bi-encoder by name, with single settings of its recipe or of its pair model changed, such
     as lr=1e-5 or tokens=128."""
-    if name not in trained_systems(): raise CallError(f"{name!r} is no system that is trained", do=nearest(name, trained_systems()))
+    if name not in trained_systems():
+        raise CallError(f"{name!r} is no system that is trained", do=nearest(name, trained_systems()))
     (recipe, pair), x = _split(changed), trained_systems()[name]
     known = [*Recipe.__struct_fields__, *PairModel.__struct_fields__]
-    if "epochs" in recipe: recipe = {"steps": 0} | recipe  # who says epochs does not want the steps that would overrule them
-    if bad := set(pair) - set(known): raise CallError(f"a trained system has no setting {min(bad)!r}", do=nearest(min(bad), known))
-    try: return x.changed(training=msgspec.convert(msgspec.to_builtins(x.training) | recipe, Recipe), pair=msgspec.convert(msgspec.to_builtins(x.pair) | pair, PairModel))
+    if "epochs" in recipe:
+        recipe = {"steps": 0} | recipe  # who says epochs does not want the steps that would overrule them
+    if bad := set(pair) - set(known):
+        raise CallError(f"a trained system has no setting {min(bad)!r}", do=nearest(min(bad), known))
+    try:
+        return x.changed(training=msgspec.convert(msgspec.to_builtins(x.training) | recipe, Recipe),
+                         pair=msgspec.convert(msgspec.to_builtins(x.pair) | pair, PairModel))
     except (msgspec.ValidationError, ValueError) as e: raise CallError(f"{name}: {e}") from None
 
 # %% ../../../nbs/models/pairs/03_heads.ipynb #63c6edda
@@ -104,7 +114,9 @@ class Form(NamedTuple):
     types: tuple[int, ...] = () # of before, first, between, second, after; none: the model has no token types
 
 def _check_fast(tokenizer: Any):
-    if not getattr(tokenizer, "is_fast", False): raise DataError("its tokenizer does not tell where texts begin and end", getattr(tokenizer, "name_or_path", ""), "pairs need one with a tokenizer.json")
+    if not getattr(tokenizer, "is_fast", False):
+        raise DataError("its tokenizer does not tell where texts begin and end", getattr(tokenizer, "name_or_path", ""),
+                        "pairs need one with a tokenizer.json")
 
 def _form_of(tokenizer: Any) -> Form:
     "What a tokenizer puts around a pair."
@@ -139,7 +151,8 @@ def _joined(form: Form, first: list[int], second: list[int], limit: int, keep: i
 def _choice_loss(scores: Any, sizes: Sequence[int], right: Sequence[bool]):
     "Cross entropy over the options of each question."
     torch = need("torch", "models")
-    pad = lambda x, fill: torch.nn.utils.rnn.pad_sequence(list(torch.split(x, list(sizes))), batch_first=True, padding_value=fill)
+    pad = lambda x, fill: torch.nn.utils.rnn.pad_sequence(list(torch.split(x, list(sizes))), batch_first=True,
+                                                          padding_value=fill)
     low, wanted = float("-inf"), pad(torch.tensor(list(right), device=scores.device), False)
     every = pad(scores.float(), low)
     return (torch.logsumexp(every, 1) - torch.logsumexp(every.masked_fill(~wanted, low), 1)).mean()
@@ -149,7 +162,9 @@ class BiEncoder(Encoder):
     "An encoder that can be trained."
     @property
     def net(self): return self.model
-    def forget(self): "What was computed with other weights."; self.known.clear()
+    def forget(self):
+        "What was computed with other weights."
+        self.known.clear()
     def _of(self, texts: list[str], prefix: str):
         "Vectors of texts, with a gradient."
         got = self.tokenizer([prefix + t for t in texts], truncation=True, max_length=self.m.tokens)
@@ -160,7 +175,8 @@ class BiEncoder(Encoder):
         at = need("torch", "models").as_tensor(p.at, device=said.device)
         return _choice_loss((said[at[:, 0]]*told[at[:, 1]]).sum(-1)/temperature, p.sizes, right)
     def save(self, folder: str|Path):
-        self.model.save_pretrained(folder); self.tokenizer.save_pretrained(folder)
+        self.model.save_pretrained(folder)
+        self.tokenizer.save_pretrained(folder)
 
 # %% ../../../nbs/models/pairs/03_heads.ipynb #7d46d2d8
 class PairReader(Loaded):
@@ -176,7 +192,9 @@ class PairReader(Loaded):
     def _tokens(self, texts: Iterable[str]):
         "Have the tokens of texts; each text is read once."
         new = list(dict.fromkeys(t for t in texts if t not in self.tokens))
-        if new: self.tokens.update(zip(new, self.tokenizer(new, add_special_tokens=False, verbose=False)["input_ids"], strict=True))  # it would warn of long ones, which are cut here
+        if new:
+            # it would warn of long ones, which are cut here
+            self.tokens.update(zip(new, self.tokenizer(new, add_special_tokens=False, verbose=False)["input_ids"], strict=True))
     def rows(self, p: Pairs) -> list[dict]:
         "All pairs as rows."
         said, told = [self.m.prefix + e for e in p.expressions], [self.m.text_prefix + t for t in p.texts]
@@ -197,7 +215,8 @@ class PairScores(PairReader):
         todo, at = list(new.values()), list(new)
         self.read += sum(map(len, at))
         for batch in batches_by_length(todo, self.m.at_once):
-            for i, s in zip(batch, in_memory(lambda some: self.sure([todo[k] for k in some]), batch), strict=True): self.known[at[i]] = s
+            for i, s in zip(batch, in_memory(lambda some: self.sure([todo[k] for k in some]), batch), strict=True):
+                self.known[at[i]] = s
         return np.array([self.known[k] for k in keys])
 
 # %% ../../../nbs/models/pairs/03_heads.ipynb #dc09e66d
@@ -207,7 +226,8 @@ def _new_head(size: int, units: int, dropout: float, seed: int = 0):
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         layer = torch.nn.Linear(size, units)
-        torch.nn.init.normal_(layer.weight, std=.02); torch.nn.init.zeros_(layer.bias)
+        torch.nn.init.normal_(layer.weight, std=.02)
+        torch.nn.init.zeros_(layer.bias)
     return torch.nn.Sequential(torch.nn.Dropout(dropout), layer)
 
 class CrossEncoder(PairScores):
@@ -236,7 +256,8 @@ class CrossEncoder(PairScores):
     def save(self, folder: str|Path):
         "The model, its tokenizer and the head."
         from safetensors.torch import save_file
-        self.model.save_pretrained(folder); self.tokenizer.save_pretrained(folder)
+        self.model.save_pretrained(folder)
+        self.tokenizer.save_pretrained(folder)
         save_file({k: v.contiguous() for k, v in self.head.state_dict().items()}, Path(folder)/"head.safetensors")
 
 # %% ../../../nbs/models/pairs/03_heads.ipynb #837bf171
@@ -271,7 +292,8 @@ class Writer(PairScores):
 
     def save(self, folder: str|Path):
         "The model and its tokenizer."
-        self.model.save_pretrained(folder); self.tokenizer.save_pretrained(folder)
+        self.model.save_pretrained(folder)
+        self.tokenizer.save_pretrained(folder)
 
 # %% ../../../nbs/models/pairs/03_heads.ipynb #3dda8640
 Head = BiEncoder|CrossEncoder|Writer
@@ -293,7 +315,8 @@ def trained_model(m: PairModel, folder: str|Path) -> Head:
     from safetensors import SafetensorError
     from safetensors.torch import load_file
     try: made.head.load_state_dict(load_file(Path(folder)/"head.safetensors"))
-    except (OSError, SafetensorError, RuntimeError) as e: raise DataError(f"its head cannot be read: {str(e).splitlines()[0]}", str(folder), "train it again") from None
+    except (OSError, SafetensorError, RuntimeError) as e:
+        raise DataError(f"its head cannot be read: {str(e).splitlines()[0]}", str(folder), "train it again") from None
     return made
 
 # %% ../../../nbs/models/pairs/03_heads.ipynb #cc5bb68f
@@ -326,11 +349,17 @@ class TrainedSeal(Record, omit_defaults=False):
 
 SEAL, WEIGHTS, _SCHEMA = "seal.json", "weights", 1
 
+# %% ../../../nbs/models/pairs/03_heads.ipynb #fe5dd08e
 def read_seal(folder: str|Path) -> TrainedSeal:
     "Read what was trained, and on what, from the folder that training left."
     path = Path(folder)/SEAL
-    if not path.exists(): raise DataError("holds nothing that was trained to the end", str(folder), "refnb train makes such a folder; the same command goes on")
+    if not path.exists():
+        raise DataError("holds nothing that was trained to the end", str(folder),
+                        "refnb train makes such a folder; the same command goes on")
     try:
-        if (schema := msgspec.json.decode(data := read_bytes(path), type=dict).get("schema")) != _SCHEMA: raise OtherVersion(f"written in schema {schema}, this refnb reads {_SCHEMA}", str(path), "use the version that wrote it, or train the system elsewhere")
+        if (schema := msgspec.json.decode(data := read_bytes(path), type=dict).get("schema")) != _SCHEMA:
+            raise OtherVersion(f"written in schema {schema}, this refnb reads {_SCHEMA}", str(path),
+                               "use the version that wrote it, or train the system elsewhere")
         return msgspec.json.decode(data, type=TrainedSeal)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as e: raise FormatError(str(e), str(path), "it is damaged; train the system again") from None
+    except (msgspec.MsgspecError, UnicodeDecodeError) as e:
+        raise FormatError(str(e), str(path), "it is damaged; train the system again") from None

@@ -22,9 +22,12 @@ class OpenScores(NamedTuple):
 
 def open_scores(questions: Sequence[Question], scorer: Scorer) -> OpenScores:
     "Score the things that are offered by questions of two options, neither and both."
-    if bad := next((q for q in questions if len(q.options) != 4 or q.options[2:] != (NEITHER, BOTH)), None): raise DataError("has other options than two, neither and both", f"question {bad.id}", "make it with open_questions")
+    if bad := next((q for q in questions if len(q.options) != 4 or q.options[2:] != (NEITHER, BOTH)), None):
+        raise DataError("has other options than two, neither and both", f"question {bad.id}",
+                        "make it with open_questions")
     scores = scorer(pairs_of([q.changed(options=q.options[:2], right=()) for q in questions]))
-    return OpenScores(np.asarray(scores, float).reshape(-1, 2), np.array([q.right[0] for q in questions], int), np.array([q.meta["kind"] for q in questions]))
+    return OpenScores(np.asarray(scores, float).reshape(-1, 2), np.array([q.right[0] for q in questions], int),
+                      np.array([q.meta["kind"] for q in questions]))
 
 def opened(scores: np.ndarray, threshold: float) -> np.ndarray:
     """Answer under a threshold, above which an option is accepted, from a row of two scores for each question:

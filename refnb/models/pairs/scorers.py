@@ -35,8 +35,10 @@ def pairs_of(questions: Sequence[Question], text: Callable[[Option], str] = choi
     "Turn any questions, in their order, into pairs of texts; `text` makes what is told of an option."
     said: dict[str, int] = {}
     told: dict[str, int] = {}
-    at = [(said.setdefault(expression_of(q), len(said)), told.setdefault(text(o), len(told))) for q in questions for o in q.options]
-    return Pairs(list(said), list(told), np.array(at, dtype=np.intp).reshape(-1, 2), [len(q.options) for q in questions])
+    at = [(said.setdefault(expression_of(q), len(said)), told.setdefault(text(o), len(told))) for q in questions
+          for o in q.options]
+    return Pairs(list(said), list(told), np.array(at, dtype=np.intp).reshape(-1, 2),
+                 [len(q.options) for q in questions])
 
 # %% ../../../nbs/models/pairs/00_scorers.ipynb #c0a875bc
 class NoScore(DataError): "What should be a score is no number."
@@ -53,7 +55,9 @@ def compared(questions: Sequence[Question], scorer: Scorer, block: int = BLOCK,
         scores = iter(map(float, scorer(pairs_of(some, text))))
         for q in some:
             own = tuple(next(scores) for _ in q.options)
-            if bad := next((x for x in own if not math.isfinite(x)), None): raise NoScore(f"the score of an option is {bad}", f"question {q.id}", "are the weights damaged, or do sums overflow? Try dtype=float32")
+            if bad := next((x for x in own if not math.isfinite(x)), None):
+                raise NoScore(f"the score of an option is {bad}", f"question {q.id}",
+                              "are the weights damaged, or do sums overflow? Try dtype=float32")
             yield Answer(q.id, scores=own)
 
 # %% ../../../nbs/models/pairs/00_scorers.ipynb #23e6d85b
@@ -126,7 +130,8 @@ def _table(rows: Sequence[_Row], width: int) -> Any:
     ends = np.cumsum([0, *(len(row.at) for row in rows)], dtype=np.int32)
     return csr_matrix((counts, at, ends), shape=(len(rows), width))
 
-def _term_counts(texts: Sequence[str], terms: Terms, columns: dict[str, int], seen: dict[str, _Row], grow: bool = False) -> Any:
+def _term_counts(texts: Sequence[str], terms: Terms, columns: dict[str, int], seen: dict[str, _Row],
+                 grow: bool = False) -> Any:
     "Count how often each text has each term; `seen` has the rows of words that fitting has met, for most come again."
     if not terms.parts:
         rows = [_row(terms.words(t), columns, grow) for t in texts]

@@ -20,11 +20,13 @@ from ..systems import BaseSystem, Identity, System, variant_name
 from ..registry import TURNED, Entry, changed_record, differing, entries_of, record_of, refuse_asking
 from ..language.local import Weights, weights_id
 from .scorers import BLOCK, WEIGHTLESS, Scorer, compared, pairs_of, turning
-from .encoders import LITE, UNHASHED, Loaded, PairModel, check_pair_model, load_encoder, pair_model_is_here
+from .encoders import LITE, UNHASHED, Loaded, PairModel, check_pair_model, load_encoder
+from .encoders import pair_model_is_here
 from .entailment import load_entailment
 from .comparing import Comparing, weights_for
 from .use_lite import lite_id, load_lite
-from .heads import SEAL, WEIGHTS, Recipe, TrainedSystem, read_seal, text_for, trained_model, trained_systems
+from .heads import SEAL, WEIGHTS, Recipe, TrainedSystem, read_seal, text_for, trained_model
+from .heads import trained_systems
 
 # %% ../../../nbs/models/pairs/06_systems.ipynb #f8554f4c
 COMPARING = "comparing"
@@ -34,7 +36,8 @@ def is_pair_system(name: str) -> bool:
     "Tell whether a system's name is that of a pair model."
     base = name.partition("[")[0]
     known = entries_of("pair-model")
-    return base in known or (base.endswith(TURNED) and (plain := base.removesuffix(TURNED)) in known and plain not in UNTURNED)
+    return (base in known
+            or (base.endswith(TURNED) and (plain := base.removesuffix(TURNED)) in known and plain not in UNTURNED))
 
 # %% ../../../nbs/models/pairs/06_systems.ipynb #2d81b633
 class PairSystem(BaseSystem):
@@ -47,13 +50,15 @@ class PairSystem(BaseSystem):
         changed, self.entry = dict(changed or {}), entry
         self.base = entry.name.removesuffix(TURNED)
         self.turned = self.base != entry.name
-        if self.turned and self.base in UNTURNED: raise CallError(f"{self.base} cannot be turned round by negation", do=f"ask {self.base}")
+        if self.turned and self.base in UNTURNED:
+            raise CallError(f"{self.base} cannot be turned round by negation", do=f"ask {self.base}")
         self.trained = "pair" in entry.data
         usual = _usual_model(self.base, entry)
         self.model = _asked_model(self.base, usual, changed, self.trained)
         other = differing(self.model, usual, frozenset(UNHASHED)) if self.model and usual else {}
         self.name, self.old_name = variant_name(entry.name, other), entry.name
-        title = self.model.title if self.model else "Negation and comparison" if self.base == COMPARING else WEIGHTLESS[self.base].title
+        title = (self.model.title if self.model else "Negation and comparison" if self.base == COMPARING
+                 else WEIGHTLESS[self.base].title)
         self.title = (f"{title}, turned by negation" if self.turned else title) + self.name.removeprefix(entry.name)
         self.free = not self.model
         self.changed = changed
@@ -61,18 +66,23 @@ class PairSystem(BaseSystem):
         self.checked: dict[str, PairSystem] = {}  # task -> the system with the checkpoint that was trained for it
 
     @property
-    def answers(self) -> str: return "any task of questions" + ("" if self.base in UNTURNED else "; append +negation to flip its choice for negated expressions")
+    def answers(self) -> str:
+        return ("any task of questions"
+                + ("" if self.base in UNTURNED else "; append +negation to flip its choice for negated expressions"))
     @property
-    def about(self) -> str: return f"{self.model.model}; {self.model.licence}" if self.model else "a pair model without weights"
+    def about(self) -> str:
+        return f"{self.model.model}; {self.model.licence}" if self.model else "a pair model without weights"
     @property
     def needs(self) -> str:
         if not self.model: return "nothing"
-        return f"{'training, from ' if self.trained else ''}{self.model.package or self.model.model} ({'here' if pair_model_is_here(self.model) else 'not here'})"
+        return (f"{'training, from ' if self.trained else ''}{self.model.package or self.model.model} "
+                f"({'here' if pair_model_is_here(self.model) else 'not here'})")
 
     def on(self, task: Task) -> "PairSystem":
         "The system with the weights that it was trained to for a task; others as they are."
         if not self.trained: return self
-        if task.name not in self.checked: self.checked[task.name] = _with_checkpoint(self, task.name, task.settings, **self.changed)
+        if task.name not in self.checked:
+            self.checked[task.name] = _with_checkpoint(self, task.name, task.settings, **self.changed)
         return self.checked[task.name]
     def having(self, model: PairModel) -> "PairSystem":
         "The same with another record."
@@ -93,9 +103,11 @@ class PairSystem(BaseSystem):
         return info.settings == msgspec.json.decode(msgspec.json.encode(settings))
     def answer(self, task: Task, items: Sequence[Question]) -> Iterator[Answer]:
         x = self.on(task)
-        if x.model and items and not self.trained and self.loaded is None: self.loaded = _loaded_of(x, task.settings.offline)
+        if x.model and items and not self.trained and self.loaded is None:
+            self.loaded = _loaded_of(x, task.settings.offline)
         yield from _pair_answers(x, task.name, items, task.questions, task.settings, self.loaded)
 
+# %% ../../../nbs/models/pairs/06_systems.ipynb #bb330729
 def _usual_model(base: str, entry: Entry) -> PairModel|None:
     "The record of a model with weights, as its entry says."
     if base in WEIGHTLESS or base == COMPARING: return None
@@ -107,9 +119,13 @@ def _asked_model(base: str, usual: PairModel|None, changed: dict, trained: bool)
     if usual is None:
         if changed: raise CallError(f"{base} has no settings", do="settings are for models of encoders.yaml")
         return None
-    if not trained and "checkpoint" in changed: raise CallError(f"{base} is not trained", "checkpoint", f"checkpoints are for {', '.join(trained_systems())}")
-    if trained and (bad := next((k for k in changed if k in Recipe.__struct_fields__), None)): raise CallError(f"{bad} is a setting of training", base, "give it to refnb train")
-    if trained and (fixed := {"kind", "model"} & set(changed)): raise CallError(f"{min(fixed)} is fixed when a system is trained", base, "give it to refnb train, or name another checkpoint")
+    if not trained and "checkpoint" in changed:
+        raise CallError(f"{base} is not trained", "checkpoint", f"checkpoints are for {', '.join(trained_systems())}")
+    if trained and (bad := next((k for k in changed if k in Recipe.__struct_fields__), None)):
+        raise CallError(f"{bad} is a setting of training", base, "give it to refnb train")
+    if trained and (fixed := {"kind", "model"} & set(changed)):
+        raise CallError(f"{min(fixed)} is fixed when a system is trained", base,
+                        "give it to refnb train, or name another checkpoint")
     return changed_record(usual, changed, "a trained system" if trained else "an encoder")
 
 def make_pair_model(entry: Entry, changed: Mapping[str, Any], s: Settings) -> System:
@@ -120,7 +136,9 @@ def make_pair_model(entry: Entry, changed: Mapping[str, Any], s: Settings) -> Sy
 def the_pair_system(name: str, **changed) -> PairSystem:
     "Find a pair model by its name, such as word-overlap+negation, with single settings of one with weights changed."
     known = entries_of("pair-model")
-    if not is_pair_system(name): raise CallError(f"unknown pair model {name!r}", do=nearest(name, [*known, *(n + TURNED for n in known if n not in UNTURNED)]))
+    if not is_pair_system(name):
+        raise CallError(f"unknown pair model {name!r}",
+                        do=nearest(name, [*known, *(n + TURNED for n in known if n not in UNTURNED)]))
     return PairSystem(known[name.removesuffix(TURNED)]._replace(name=name), changed)
 
 # %% ../../../nbs/models/pairs/06_systems.ipynb #2836f0c6
@@ -132,7 +150,8 @@ def trained_for(task: str) -> list[str]:
 
 def _checkpoints(base: str, task: str, s: Settings) -> list[Path]:
     "List folders, the newest first, with weights of a system (`base`) that were trained for a task."
-    found = [p for x in trained_for(task) for p in (Path(s.runs)/"trained"/safe_path(base)/safe_path(x)).glob(f"*/{SEAL}")]
+    found = [p for x in trained_for(task)
+             for p in (Path(s.runs)/"trained"/safe_path(base)/safe_path(x)).glob(f"*/{SEAL}")]
     return [p.parent for p in sorted(found, key=lambda p: -p.stat().st_mtime_ns)]
 
 def _same_questions(task: str) -> str:
@@ -147,12 +166,21 @@ def _with_checkpoint(system: PairSystem, task: str, s: Settings, **changed) -> P
     "Give a system the weights that it was trained to, with settings that were asked for; others stay as they are."
     if not system.trained or system.model is None: return system
     found = [Path(system.model.checkpoint)] if system.model.checkpoint else _checkpoints(system.base, task, s)
-    if not found: raise DataError(f"{system.base} is not trained for it", task, f"refnb train {system.base} {next(iter(trained_for(task)), 'TASK')}, or name a folder with -p checkpoint=FOLDER")
+    if not found:
+        raise DataError(f"{system.base} is not trained for it", task,
+                        f"refnb train {system.base} {next(iter(trained_for(task)), 'TASK')}, or name a folder with -p "
+                        f"checkpoint=FOLDER")
     seal = read_seal(found[0])
-    if seal.system != system.base: raise CallError(f"holds the weights of {seal.system}", str(found[0]), f"ask {seal.system}, or name another checkpoint")
-    if _same_questions(task) in map(_same_questions, seal.trained_on): raise DataError(f"{system.base} was trained on its questions", task, f"its accuracy on what was held out stands in {found[0]/SEAL}")
+    if seal.system != system.base:
+        raise CallError(f"holds the weights of {seal.system}", str(found[0]),
+                        f"ask {seal.system}, or name another checkpoint")
+    if _same_questions(task) in map(_same_questions, seal.trained_on):
+        raise DataError(f"{system.base} was trained on its questions", task,
+                        f"its accuracy on what was held out stands in {found[0]/SEAL}")
     try: learnt = msgspec.convert(msgspec.to_builtins(system.model) | seal.settings, PairModel)
-    except (msgspec.ValidationError, ValueError) as e: raise FormatError(f"field settings: {e}", str(found[0]/SEAL), "it was made by another version, or is damaged; train the system again") from None
+    except (msgspec.ValidationError, ValueError) as e:
+        raise FormatError(f"field settings: {e}", str(found[0]/SEAL),
+                          "it was made by another version, or is damaged; train the system again") from None
     return system.having(changed_record(learnt, changed | {"checkpoint": str(found[0])}, "a trained system"))
 
 # %% ../../../nbs/models/pairs/06_systems.ipynb #d7960970
@@ -184,7 +212,8 @@ def scorer_of(system: PairSystem, task: str, questions: Sequence[Question], s: S
     else:
         fitting = _fitting_task(task) if _is_fitted(system) else ""
         texts = pairs_of(find_task(fitting, s).questions if fitting else questions).texts if _is_fitted(system) else []
-        scorer = Comparing(texts, weights_for(task, questions)) if system.base == COMPARING else WEIGHTLESS[system.base].made(texts)
+        scorer = (Comparing(texts, weights_for(task, questions)) if system.base == COMPARING
+                  else WEIGHTLESS[system.base].made(texts))
     return turning(scorer) if system.turned else scorer
 
 # %% ../../../nbs/models/pairs/06_systems.ipynb #ad259661
@@ -194,7 +223,8 @@ def _pair_answers(system: PairSystem, task: str, todo: Sequence[Question], quest
     `loaded` is a model that was loaded before."""
     if not todo: return
     kind = system.model.kind if system.model else "cosine"
-    yield from compared(todo, scorer_of(system, task, questions, s, loaded), BLOCK if kind == "cosine" else BLOCK//20, text_for(kind))
+    yield from compared(todo, scorer_of(system, task, questions, s, loaded), BLOCK if kind == "cosine" else BLOCK//20,
+                        text_for(kind))
 
 # %% ../../../nbs/models/pairs/06_systems.ipynb #1c48902e
 def _weights_hash(m: PairModel, offline: bool = True) -> str:
@@ -210,7 +240,9 @@ def pair_identity(system: PairSystem, task: str, offline: bool = True) -> Identi
         return Identity(settings, data={"weights": _weights_hash(m, offline)})
     on = _fitting_task(task) if _is_fitted(system) else ""
     fitted = {"fitted on": on or "the options of its questions"} if _is_fitted(system) else {}
-    if system.base == COMPARING: fitted |= {f: prompt_hash(packaged(f"data/systems/{f}.yaml").read_text()) for f in ("comparing_weights", "comparing_words")}
+    if system.base == COMPARING:
+        fitted |= {f: prompt_hash(packaged(f"data/systems/{f}.yaml").read_text())
+                   for f in ("comparing_weights", "comparing_words")}
     return Identity(fitted, data=find_task(on).blobs if on else {})
 
 def pair_settings(m: PairModel) -> dict:
@@ -222,6 +254,7 @@ def _trained_identity(m: PairModel) -> Identity:
     "What could change the answers of a trained model."
     folder = Path(m.checkpoint)
     seal = read_seal(folder)
-    if weights_id(Weights(str(folder/WEIGHTS))) != seal.weights: raise DataError("the weights are not those that were sealed", str(folder), "train the system again")
+    if weights_id(Weights(str(folder/WEIGHTS))) != seal.weights:
+        raise DataError("the weights are not those that were sealed", str(folder), "train the system again")
     learnt = {"trained": seal.told, "recipe": msgspec.structs.asdict(seal.recipe), "epochs": seal.epochs}
     return Identity(pair_settings(m) | learnt, data={"weights": seal.weights})

@@ -21,7 +21,8 @@ from ...benchmarks.tasks import is_task, find_task, task_is_here, task_questions
 from ..language.local import Weights, weights_id
 from .scorers import BLOCK, NoScore, compared, pairs_of
 from .encoders import PairModel, check_pair_model
-from .heads import SEAL, WEIGHTS, Head, Recipe, TrainedSeal, TrainedSystem, Tried, new_model, read_seal, text_for, the_trained
+from .heads import SEAL, WEIGHTS, Head, Recipe, TrainedSeal, TrainedSystem, Tried, new_model
+from .heads import read_seal, text_for, the_trained
 from .systems import pair_settings
 from ..training import Diverged, Entry, Fitted, load_tensors, set_weights, train
 
@@ -39,21 +40,29 @@ def _mixed_tasks(name: str) -> list[str]:
     for x in name.split("+"):
         m = re.fullmatch(r"altentities/mixed/(\w+)/(train|dev)", x)
         out += [f"altentities/{d}/{m[1]}/{m[2]}" for d in DOMAINS] if m else [x]
-    if twice := [x for x, n in itertools.groupby(sorted(out)) if len(list(n)) > 1]: raise CallError("stands twice", twice[0])
+    if twice := [x for x, n in itertools.groupby(sorted(out)) if len(list(n)) > 1]:
+        raise CallError("stands twice", twice[0])
     return out
 
 def _source_of(name: str, s: Settings) -> Source:
     "What training on a task means here."
     tasks = _mixed_tasks(name)
     for p in tasks:
-        if the_card(p).shape != "choice": raise CallError("has documents, not questions", p, "train on a task of questions")
-        if (whole := sample_of(p)[0]).endswith("/test"): raise CallError("is a test task, which nothing is trained on", p, f"name {whole.removesuffix('test')}train or {whole.removesuffix('test')}dev")
+        if the_card(p).shape != "choice":
+            raise CallError("has documents, not questions", p, "train on a task of questions")
+        if (whole := sample_of(p)[0]).endswith("/test"):
+            raise CallError("is a test task, which nothing is trained on", p,
+                            f"name {whole.removesuffix('test')}train or {whole.removesuffix('test')}dev")
     dev, joined = [re.sub("/train$", "/dev", p) for p in tasks], "+".join(tasks)
-    if dev == tasks or not all(p.endswith("/train") for p in tasks): return Source(name, tasks, [], f"trained on {joined}")
-    if lacking := [p for p in dev if not task_is_here(p, s) and s.offline]: raise DataError("neither the training file nor the development file is here", lacking[0], f"refnb fetch {' '.join(the_card(lacking[0]).inputs)}, with a network")
+    if dev == tasks or not all(p.endswith("/train") for p in tasks):
+        return Source(name, tasks, [], f"trained on {joined}")
+    if lacking := [p for p in dev if not task_is_here(p, s) and s.offline]:
+        raise DataError("neither the training file nor the development file is here", lacking[0],
+                        f"refnb fetch {' '.join(the_card(lacking[0]).inputs)}, with a network")
     away = [p for p in tasks if not task_is_here(p, s)]
     if not away: return Source(name, tasks, dev, f"trained on {joined}, judged by {'+'.join(dev)}")
-    return Source(name, dev, [], f"trained on dev: {'+'.join(dev)}, for {' and '.join(away)} {'is' if len(away) == 1 else 'are'} not here")
+    return Source(name, dev, [], f"trained on dev: {'+'.join(dev)}, for {' and '.join(away)} "
+                                 f"{'is' if len(away) == 1 else 'are'} not here")
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #d5cb3fb2
 def _bound(questions: Sequence[Question]) -> list[list[Question]]:
@@ -72,7 +81,9 @@ def _folds_of(questions: Sequence[Question], k: int, seed: int = 0) -> list[list
     "Questions in folds that share neither a document nor a target."
     groups = _bound(questions)
     if k < 2: raise CallError(f"{k} folds", "folds", "say 2 or more, or 0 for no cross-validation")
-    if len(groups) < k: raise DataError(f"{len(groups)} groups of questions that share no target make no {k} folds", do="ask for fewer folds, or train on more")
+    if len(groups) < k:
+        raise DataError(f"{len(groups)} groups of questions that share no target make no {k} folds",
+                        do="ask for fewer folds, or train on more")
     random.Random(f"folds {seed}").shuffle(groups)
     out: list[list[Question]] = [[] for _ in range(k)]
     for g in sorted(groups, key=len, reverse=True): min(out, key=len).extend(g)
@@ -102,12 +113,14 @@ def _length(unit: list[Question]) -> int: return max(len(o.name) + len(o.descrip
 
 def _sorted_in_windows(units: list, width: int) -> list:
     "Units of about one length together, among so many neighbours."
-    return [u for i in range(0, len(units), width) for u in sorted(units[i:i + width], key=_length)] if width > 1 else units
+    if width > 1: return [u for i in range(0, len(units), width) for u in sorted(units[i:i + width], key=_length)]
+    return units
 
 def _batches_of(questions: Sequence[Question], r: Recipe, kind: str) -> Callable[[int], list[list[Question]]]:
     "Questions in batches."
     units = _units(questions, r, kind)
-    size = r.batch if r.unit == "examples" or r.together else max(1, round(r.batch*len(units)/len({q.doc_key for q in questions})))
+    size = (r.batch if r.unit == "examples" or r.together
+            else max(1, round(r.batch*len(units)/len({q.doc_key for q in questions}))))
     def batches(epoch: int) -> list[list[Question]]:
         rng, order, room = random.Random(f"batches {r.seed} {epoch}"), units.copy(), 0
         out: list[list[Question]] = []
@@ -135,7 +148,8 @@ def _loss_of(head: Head, r: Recipe) -> Callable[[list[Question]], Any]:
     "The loss of a batch of questions."
     text = text_for(head.m.kind)
     def loss(batch: list[Question]):
-        return head.loss(pairs_of(batch, text), [i in q.right for q in batch for i in range(len(q.options))], r.temperature)
+        return head.loss(pairs_of(batch, text), [i in q.right for q in batch for i in range(len(q.options))],
+                         r.temperature)
     return loss
 
 class Plan(NamedTuple):
@@ -153,7 +167,8 @@ def _fit(plan: Plan, offline: bool = True, say: Callable[[Entry], None]|None = N
     head = new_model(plan.m, plan.r.seed, offline)
     held_out = (lambda: _accuracy_of(head, plan.judges)) if plan.judges else None
     size = (lambda some: sum(len(q.options) for q in some)) if plan.m.kind in SINGLE else len
-    return train(head.net, _batches_of(plan.learnt, plan.r, plan.m.kind), _loss_of(head, plan.r), plan.r, plan.folder, held_out, bool(plan.judges) and plan.m.kind == "cosine", plan.until, every, plan.keep, say, size)
+    return train(head.net, _batches_of(plan.learnt, plan.r, plan.m.kind), _loss_of(head, plan.r), plan.r, plan.folder,
+                 held_out, bool(plan.judges) and plan.m.kind == "cosine", plan.until, every, plan.keep, say, size)
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #4f343b01
 def _printed_recipe(x: TrainedSystem, task: str) -> dict[str, Any]:
@@ -161,7 +176,9 @@ def _printed_recipe(x: TrainedSystem, task: str) -> dict[str, Any]:
     at = task.split("/")
     row = f"{x.printed} / {paper_domain(at[1])} / {at[2]}" if len(at) == 4 else ""
     cells = read_yaml(packaged("data/papers/altentities.yaml"), dict)["tables"]["table_13_hyperparameters"]["cells"]
-    if not x.printed or row not in cells: raise CallError("Table 13 prints no recipe for it", task, f"name values, such as --grid lr=1e-5,1e-4{', or full' if x.grid else ''}")
+    if not x.printed or row not in cells:
+        raise CallError("Table 13 prints no recipe for it", task,
+                        f"name values, such as --grid lr=1e-5,1e-4{', or full' if x.grid else ''}")
     names = {"learning rate": "lr", "batch size": "batch", "epochs": "epochs"}
     return {names[k]: v for k, v in cells[row].items()}
 
@@ -170,9 +187,12 @@ def _grid_of(x: TrainedSystem, said: str, task: str) -> list[dict[str, Any]]:
     if not said: return [{}]
     if said == "selected":
         each = [_printed_recipe(x, p) for p in task.split("+")]
-        if any(r != each[0] for r in each): raise CallError("Table 13 prints another recipe for each of them, and none for all together", task, "name values, such as --grid lr=1e-5,1e-4, or full")
+        if any(r != each[0] for r in each):
+            raise CallError("Table 13 prints another recipe for each of them, and none for all together", task,
+                            "name values, such as --grid lr=1e-5,1e-4, or full")
         return each[:1]
-    if said == "full" and not x.grid: raise CallError("the system has no grid", "--grid", "name values, such as lr=1e-5,1e-4")
+    if said == "full" and not x.grid:
+        raise CallError("the system has no grid", "--grid", "name values, such as lr=1e-5,1e-4")
     grid = dict(x.grid) if said == "full" else _said_grid(said)
     return [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
 
@@ -181,7 +201,9 @@ def _said_grid(said: str) -> dict[str, list]:
     kinds, out = {f.name: f.type for f in msgspec.structs.fields(Recipe)}, {}
     for word in said.split():
         name, eq, values = word.partition("=")
-        if name not in kinds: raise CallError(f"a recipe has no field {name!r}", "--grid", f"say full, selected, or NAME=VALUE,VALUE; {nearest(name, kinds)}")
+        if name not in kinds:
+            raise CallError(f"a recipe has no field {name!r}", "--grid",
+                            f"say full, selected, or NAME=VALUE,VALUE; {nearest(name, kinds)}")
         if not values: raise CallError(f"{name} has no values", "--grid", f"say {name}=VALUE,VALUE")
         if name in out: raise CallError(f"{name} stands twice", "--grid", f"say {name}=VALUE,VALUE")
         try: out[name] = [msgspec.convert(v, kinds[name], strict=False) for v in values.split(",")]
@@ -209,7 +231,8 @@ class _Work(NamedTuple):
 def _told(w: _Work, name: str) -> Callable[[Entry], None]:
     "Say what an epoch came to."
     def tell(e: Entry):
-        if e.is_epoch: w.say(f"{name}, {e.id}: " + ", ".join(x for x in (e.loss is not None and f"loss {e.loss:.3f}", e.held_out is not None and f"held out {100*e.held_out:.1f} %") if x))
+        if e.is_epoch:
+            w.say(f"{name}, {e.id}: " + ", ".join(x for x in (e.loss is not None and f"loss {e.loss:.3f}", e.held_out is not None and f"held out {100*e.held_out:.1f} %") if x))
     return tell
 
 class _Judged(NamedTuple):
@@ -232,7 +255,8 @@ def _judged(w: _Work, k: int, r: Recipe) -> _Judged:
     "What a recipe comes to."
     one = f"recipe {k + 1} of {len(w.recipes)}" if len(w.recipes) > 1 else "training"
     if not w.folds:
-        f = _fit(Plan(w.x.pair, r, w.questions, w.judges, w.folder/f"recipe-{k + 1}"), w.s.offline, _told(w, one), w.every)
+        f = _fit(Plan(w.x.pair, r, w.questions, w.judges, w.folder/f"recipe-{k + 1}"), w.s.offline, _told(w, one),
+                 w.every)
         return _Judged(f.curve, f.before, f.losses)
     folds, got = _folds_of(w.questions, w.folds, r.seed), []
     for i, judges in enumerate(folds):
@@ -244,7 +268,8 @@ def _judged(w: _Work, k: int, r: Recipe) -> _Judged:
 def _best(tried: Sequence[Sequence[float|None]]) -> tuple[int, int]:
     "The best recipe, and its best epoch, from 1; the first of equal ones."
     if not any(tried): raise DataError("every recipe failed", do="try smaller learning rates, or bf16=false")
-    return max(((k, e + 1) for k, c in enumerate(tried) for e in range(len(c))), key=lambda at: (tried[at[0]][at[1] - 1] or 0., -at[0], -at[1]))
+    return max(((k, e + 1) for k, c in enumerate(tried) for e in range(len(c))),
+               key=lambda at: (tried[at[0]][at[1] - 1] or 0., -at[0], -at[1]))
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #eff47eeb
 def _kept(w: _Work, k: int, epochs: int) -> tuple[Path, list[float]]:
@@ -252,7 +277,8 @@ def _kept(w: _Work, k: int, epochs: int) -> tuple[Path, list[float]]:
     if not w.folds:
         folder = w.folder/f"recipe-{k + 1}"
         return folder, []
-    f = _fit(Plan(w.x.pair, w.recipes[k].changed(patience=0), w.questions, [], w.folder/"all", until=epochs), w.s.offline, _told(w, "all questions"), w.every)
+    f = _fit(Plan(w.x.pair, w.recipes[k].changed(patience=0), w.questions, [], w.folder/"all", until=epochs),
+             w.s.offline, _told(w, "all questions"), w.every)
     return f.folder, f.losses
 
 def _write_weights(w: _Work, r: Recipe, best: Path) -> str:
@@ -268,21 +294,26 @@ def _write_weights(w: _Work, r: Recipe, best: Path) -> str:
     return weights_id(Weights(str(to)))
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #da0666e3
-def _learnt_from(what: str|Sequence[Question], s: Settings, limit: int) -> tuple[Source, list[Question], list[Question], dict[str, str]]:
+def _learnt_from(what: str|Sequence[Question], s: Settings, limit: int) -> tuple[Source, list[Question], list[Question],
+                                                                                 dict[str, str]]:
     "The source, its questions, those that judge, and the ids of all."
     if isinstance(what, str):
         source = _source_of(what, s)
-        questions, judges = ([q for p in ps for q in task_questions(p, s)[:limit or None]] for ps in (source.tasks, source.judges))
+        questions, judges = ([q for p in ps for q in task_questions(p, s)[:limit or None]]
+                             for ps in (source.tasks, source.judges))
         files = {f.key: f.blob for p in [*source.tasks, *source.judges] for f in find_task(p).files}
         if limit: source = source._replace(told=f"{source.told}, only the first {limit} of each task")
     else:
         questions, judges, files = list(what)[:limit or None], [], {}
-        source = Source(f"given/{questions_id(what)}", [f"given/{questions_id(what)}"], [], f"trained on {len(questions)} questions at hand")
+        source = Source(f"given/{questions_id(what)}", [f"given/{questions_id(what)}"], [],
+                        f"trained on {len(questions)} questions at hand")
     if not questions: raise DataError("there is nothing to train on", source.asked)
-    if bad := next((q for q in questions if not q.right or len(q.options) < 2), None): raise DataError("has nothing to choose: it needs two options, and a right one", f"question {bad.id}")
+    if bad := next((q for q in questions if not q.right or len(q.options) < 2), None):
+        raise DataError("has nothing to choose: it needs two options, and a right one", f"question {bad.id}")
     return source, questions, judges, files | {"questions": questions_id([*questions, *judges])}
 
-def _folder(system: str, x: TrainedSystem, recipes: list[Recipe], source: Source, data: dict[str, str], base: str, folds: int, s: Settings) -> Path:
+def _folder(system: str, x: TrainedSystem, recipes: list[Recipe], source: Source, data: dict[str, str], base: str,
+            folds: int, s: Settings) -> Path:
     "A folder named by everything that could change the weights."
     told = (system, pair_settings(x.pair), recipes, source.asked, source.tasks, source.judges, data, base, folds)
     return Path(s.runs)/"trained"/safe_path(system)/safe_path(source.asked)/hashlib.sha256(msgspec.json.encode(told, order="sorted")).hexdigest()[:12]
@@ -301,27 +332,36 @@ def train_system(
 ) -> Learnt:
     "Train a system, or go on with it."
     s, x = s or load_settings(), the_trained(system, **changed)
-    if folds < 0 or folds == 1: raise CallError(f"{folds} folds", "folds", "say 2 or more, or 0 for no cross-validation")
+    if folds < 0 or folds == 1:
+        raise CallError(f"{folds} folds", "folds", "say 2 or more, or 0 for no cross-validation")
     if limit < 0: raise CallError(f"a limit of {limit} questions", "limit", "say 1 or more; 0 means all")
-    if x.pair.checkpoint: raise CallError("a checkpoint answers, and is not trained", x.pair.checkpoint, "to begin with other weights name their folder with -p model=FOLDER")
+    if x.pair.checkpoint:
+        raise CallError("a checkpoint answers, and is not trained", x.pair.checkpoint,
+                        "to begin with other weights name their folder with -p model=FOLDER")
     source, questions, judges, data = _learnt_from(what, s, limit)
     differ = _grid_of(x, grid, "+".join(source.tasks))
     recipes = [the_trained(system, **changed | c).training for c in differ]
-    if not folds and not judges and len(recipes) > 1: raise CallError("nothing judges which recipe is best", "--folds", "say 2 or more, or name one recipe")
+    if not folds and not judges and len(recipes) > 1:
+        raise CallError("nothing judges which recipe is best", "--folds", "say 2 or more, or name one recipe")
     base, folds = weights_id(check_pair_model(x.pair, s.offline)), 0 if judges else folds
     folder = _folder(system, x, recipes, source, data, base, folds, s)
     say(source.told + (f"; {folds} folds that share no target judge it" if folds else "" if judges else "; nothing judges it"))
     if whole := _sealed(folder): return Learnt(folder, whole)
-    return _locked(_Work(x, recipes, questions, judges, folds, folder, s, say, every), system, source, data, base, limit, differ)
+    return _locked(_Work(x, recipes, questions, judges, folds, folder, s, say, every), system, source, data, base,
+                   limit, differ)
 
 def _sealed(folder: Path) -> TrainedSeal|None:
     "The seal of a training that is complete and whole; what is damaged is made again."
-    try: return seal if (folder/SEAL).exists() and weights_id(Weights(str(folder/WEIGHTS))) == (seal := read_seal(folder)).weights else None
+    try:
+        if (folder/SEAL).exists() and weights_id(Weights(str(folder/WEIGHTS))) == (seal := read_seal(folder)).weights:
+            return seal
+        return None
     except OtherVersion: raise
     except (FormatError, DataError): return None
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #ff3227a9
-def _locked(w: _Work, system: str, source: Source, data: dict[str, str], base: str, limit: int, differ: list[dict]) -> Learnt:
+def _locked(w: _Work, system: str, source: Source, data: dict[str, str], base: str, limit: int,
+            differ: list[dict]) -> Learnt:
     "Train, while nobody else writes the folder."
     from filelock import FileLock, Timeout
     with disk_fault(w.folder): w.folder.mkdir(parents=True, exist_ok=True)
@@ -330,19 +370,23 @@ def _locked(w: _Work, system: str, source: Source, data: dict[str, str], base: s
     except Timeout: raise DataError("another process trains this", str(w.folder), "wait for it, or end it") from None
     return Learnt(w.folder, seal)
 
-def _all_of_it(w: _Work, system: str, source: Source, data: dict[str, str], base: str, limit: int, differ: list[dict]) -> TrainedSeal:
+def _all_of_it(w: _Work, system: str, source: Source, data: dict[str, str], base: str, limit: int,
+               differ: list[dict]) -> TrainedSeal:
     "Every recipe, then the weights that stay, then the seal."
     judged = [_tried(w, k, r) for k, r in enumerate(w.recipes)]
     k, epochs = _best([j.curve for j in judged])
     if not w.folds and not w.judges: epochs = len(judged[0].curve)
     best, losses = _kept(w, k, epochs)
     losses = losses or list(judged[k].losses[:epochs])
-    seal = TrainedSeal(system, source.asked, source.tasks, source.told, len(w.questions), pair_settings(w.x.pair), w.recipes[k], len(losses), judged[k].curve[epochs - 1],
-                       f"{w.folds} folds that share no target" if w.folds else "+".join(source.judges), judged[k].before, [Tried(d, j.curve, j.failed) for d, j in zip(differ, judged, strict=True)],
+    seal = TrainedSeal(system, source.asked, source.tasks, source.told, len(w.questions), pair_settings(w.x.pair),
+                       w.recipes[k], len(losses), judged[k].curve[epochs - 1],
+                       f"{w.folds} folds that share no target" if w.folds else "+".join(source.judges),
+                       judged[k].before, [Tried(d, j.curve, j.failed) for d, j in zip(differ, judged, strict=True)],
                        losses, data, base, _write_weights(w, w.recipes[k], best), limit)
     text = msgspec.json.format(msgspec.json.encode(seal), indent=1) + b"\n"
     write_atomic(w.folder/SEAL, text)
-    if all(map(is_task, source.tasks)): write_atomic(Path(w.s.reports)/"trained"/safe_path(system)/f"{safe_path(source.asked).replace('/', '-')}-{w.folder.name}.json", text)
+    if all(map(is_task, source.tasks)):
+        write_atomic(Path(w.s.reports)/"trained"/safe_path(system)/f"{safe_path(source.asked).replace('/', '-')}-{w.folder.name}.json", text)
     _clear(w.folder)
     return seal
 

@@ -28,11 +28,14 @@ def _marked_words(text: str) -> list[str]:
 class Pieces:
     "A vocabulary that cuts texts; it is called as a tokenizer of transformers is."
     def __init__(self, vocabulary: Sequence[tuple[str, float|None]], where: str = "vocab.json"):
-        self.numbers = {p: (s or 0., i) for i, (p, s) in enumerate(vocabulary) if i >= RESERVED}  # of equal ones the last
+        # of equal ones the last
+        self.numbers = {p: (s or 0., i) for i, (p, s) in enumerate(vocabulary) if i >= RESERVED}
         self.longest, self.size = max(map(len, self.numbers), default=1), len(vocabulary)
-        if bad := [p for p in self.numbers if not p or MARK in p[1:]]: raise FormatError(f"the piece {bad[0]!r} is empty or goes over the end of a word", where)
+        if bad := [p for p in self.numbers if not p or MARK in p[1:]]:
+            raise FormatError(f"the piece {bad[0]!r} is empty or goes over the end of a word", where)
     def __repr__(self): return f"Pieces({self.size:,} of {self.longest} characters at most)"
-    def __call__(self, texts: Iterable[str], truncation: bool = True, max_length: int = 128) -> dict[str, list[list[int]]]:
+    def __call__(self, texts: Iterable[str], truncation: bool = True,
+                 max_length: int = 128) -> dict[str, list[list[int]]]:
         "The pieces of texts, by number."
         return {"input_ids": [self.cut(t, max_length) for t in texts]}
 
@@ -53,7 +56,8 @@ def _best_pieces(word: str, pieces: Pieces, sofar: float = 0.) -> tuple[list[int
     n, known = len(word), pieces.numbers
     best, came = [sofar] + [0.]*n, [(0, end - 1) for end in range(n + 1)]
     for i in range(n):
-        steps = [(end, *known[word[i:end]]) for end in range(i + 1, min(n, i + pieces.longest) + 1) if word[i:end] in known]
+        steps = [(end, *known[word[i:end]])
+                 for end in range(i + 1, min(n, i + pieces.longest) + 1) if word[i:end] in known]
         for end, score, number in steps or [(i + 1, 0., 0)]:
             if best[end] == 0 or score + best[i] >= best[end]: best[end], came[end] = score + best[i], (number, i)
     ids: list[int] = []
@@ -64,31 +68,40 @@ def _best_pieces(word: str, pieces: Pieces, sofar: float = 0.) -> tuple[list[int
     return ids[::-1], best[n]
 
 # %% ../../../nbs/models/pairs/05_use_lite.ipynb #59238c13
-class _Constant(msgspec.Struct, forbid_unknown_fields=True): name: str; shape: list[Annotated[int, msgspec.Meta(ge=1)]]; dtype: Literal["float32", "int32"]
-class _Group(msgspec.Struct): paths: list[str]; weights: list[_Constant]
+class _Constant(msgspec.Struct, forbid_unknown_fields=True):
+    name: str
+    shape: list[Annotated[int, msgspec.Meta(ge=1)]]
+    dtype: Literal["float32", "int32"]
+class _Group(msgspec.Struct):
+    paths: list[str]
+    weights: list[_Constant]
 class _Graph(msgspec.Struct): weightsManifest: list[_Group]
 
 def _decoded(path: Path, kind: type):
     "A JSON file's content."
     try: return msgspec.json.decode(read_bytes(path), type=kind)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as e: raise FormatError(f"not what it should be ({e})", str(path)) from None
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as e:
+        raise FormatError(f"not what it should be ({e})", str(path)) from None
 
 def _groups(folder: Path) -> list[_Group]:
     "What the constants of a graph are."
     groups = _decoded(folder/"model.json", _Graph).weightsManifest
-    if bad := [p for g in groups for p in g.paths if Path(p).name != p or p == ".."]: raise FormatError(f"{bad[0]!r} is no file beside it", str(folder/"model.json"))
+    if bad := [p for g in groups for p in g.paths if Path(p).name != p or p == ".."]:
+        raise FormatError(f"{bad[0]!r} is no file beside it", str(folder/"model.json"))
     return groups
 
 def lite_id(folder: str|Path) -> str:
     "Hash all files that a vector depends on, in a folder with model.json, as 16 hexadecimal digits."
     folder, h = Path(folder), hashlib.sha256()
-    for name in ["model.json", "vocab.json", *(p for g in _groups(folder) for p in g.paths)]: h.update(hashlib.sha256(_raw(folder/name)).digest())
+    for name in ["model.json", "vocab.json", *(p for g in _groups(folder) for p in g.paths)]:
+        h.update(hashlib.sha256(_raw(folder/name)).digest())
     return h.hexdigest()[:16]
 
 def _raw(path: Path) -> bytes:
     "A file of plain numbers."
     try: return path.read_bytes()
-    except OSError as e: raise DataError(f"cannot be read ({e.strerror})", str(path), "have the package unpacked anew") from None
+    except OSError as e:
+        raise DataError(f"cannot be read ({e.strerror})", str(path), "have the package unpacked anew") from None
 
 # %% ../../../nbs/models/pairs/05_use_lite.ipynb #dc9224b2
 _HISTORY = re.compile("module_apply_default/|module/|Encoder_en/|KonaTransformer/Encode/|TransformerStack/|TransformerLayer/|MultiheadAttention/|layer_prepostprocess/|layer_norm/|hidden_layers/|AddTimingSignal/|/ConcatPartitions/concat|/part_0")
@@ -103,7 +116,9 @@ def _read_constants(folder: str|Path) -> Arrays:
     folder, found = Path(folder), {}
     for g in _groups(folder):
         data, at = b"".join(_raw(folder/p) for p in g.paths), 0
-        if (there := len(data)) != (due := 4*sum(_count(c) for c in g.weights)): raise FormatError(f"{there:,} bytes of numbers, where model.json tells of {due:,}", str(folder), "have the package unpacked anew")
+        if (there := len(data)) != (due := 4*sum(_count(c) for c in g.weights)):
+            raise FormatError(f"{there:,} bytes of numbers, where model.json tells of {due:,}", str(folder),
+                              "have the package unpacked anew")
         for c in g.weights:
             found[_short_name(c.name)] = np.frombuffer(data, "<f4" if c.dtype == "float32" else "<i4", _count(c), at).reshape(c.shape)
             at += 4*_count(c)
@@ -114,12 +129,14 @@ def _count(c: _Constant) -> int: return int(np.prod(c.shape, dtype=np.int64))
 # %% ../../../nbs/models/pairs/05_use_lite.ipynb #5cf4a629
 def _lite_shapes(pieces: int = 8002, size: int = 256) -> dict[str, tuple[int, ...]]:
     "The constants that a vector depends on."
-    shapes = {"Embeddings_en": (pieces, size), "Layer_0/TimingSignal/ExpandDims_1": (1, size//2), "Layer_0/dense/kernel": (size, 2*size), "Layer_0/dense/bias": (2*size,),
+    shapes = {"Embeddings_en": (pieces, size), "Layer_0/TimingSignal/ExpandDims_1": (1, size//2),
+              "Layer_0/dense/kernel": (size, 2*size), "Layer_0/dense/bias": (2*size,),
               "tanh_layer_0/kernel": (2*size, 2*size), "tanh_layer_0/bias": (2*size,)}
     for layer, n in (("Layer_0", size), ("Layer_1", 2*size)):
         for name, a, b in (("qkv_transform_single", n, 3*n), ("output_transform_single", n, 2*size), ("FFN/conv1", 2*size, 6*size), ("FFN/conv2", 6*size, 2*size)):
             shapes |= {f"{layer}/{name}/kernel": (a, b), f"{layer}/{name}/bias": (b,)}
-        shapes |= {f"{layer}/{at}layer_norm_{part}": (k,) for at, k in (("", n), ("FFN/", 2*size)) for part in ("scale", "bias")}
+        shapes |= {f"{layer}/{at}layer_norm_{part}": (k,) for at, k in (("", n), ("FFN/", 2*size))
+                   for part in ("scale", "bias")}
     return shapes
 
 # %% ../../../nbs/models/pairs/05_use_lite.ipynb #6cd22a62
@@ -132,7 +149,8 @@ def tiny_lite(folder: str|Path, texts: Iterable[str], size: int = 8, seed: int =
     arrays = {n: rng.normal(0, .5, s).astype("<f4") for n, s in _lite_shapes(len(vocabulary), size).items()}
     told = {"weightsManifest": [{"paths": ["group1-shard1of1"], "weights": [{"name": n, "shape": a.shape, "dtype": "float32"} for n, a in arrays.items()]}]}
     write_atomic(folder/"group1-shard1of1", b"".join(a.tobytes() for a in arrays.values()))
-    for name, content in (("vocab.json", vocabulary), ("model.json", told)): write_atomic(folder/name, msgspec.json.encode(content))
+    for name, content in (("vocab.json", vocabulary), ("model.json", told)):
+        write_atomic(folder/name, msgspec.json.encode(content))
     return folder
 
 # %% ../../../nbs/models/pairs/05_use_lite.ipynb #46273e13
@@ -157,8 +175,10 @@ HEADS = 4
 
 def _attended(x: np.ndarray, seen: np.ndarray, c: Arrays, layer: str) -> np.ndarray:
     "What the pieces of a text tell each other."
-    asks, keys, values = (part.reshape(*x.shape[:2], HEADS, -1).swapaxes(1, 2) for part in np.split(_dense(x, c, f"{layer}/qkv_transform_single"), 3, axis=-1))
-    match = (asks*asks.shape[-1]**-.5) @ keys.swapaxes(2, 3) + np.where(seen, np.float32(0), np.float32(-1e9))[:, None, None]
+    asks, keys, values = (part.reshape(*x.shape[:2], HEADS, -1).swapaxes(1, 2)
+                          for part in np.split(_dense(x, c, f"{layer}/qkv_transform_single"), 3, axis=-1))
+    match = ((asks*asks.shape[-1]**-.5) @ keys.swapaxes(2, 3)
+             + np.where(seen, np.float32(0), np.float32(-1e9))[:, None, None])
     share = np.exp(match - match.max(-1, keepdims=True))
     told = (share/share.sum(-1, keepdims=True)) @ values
     return _dense(told.swapaxes(1, 2).reshape(x.shape), c, f"{layer}/output_transform_single")
@@ -198,9 +218,14 @@ def _misshapen(c: Arrays) -> list[str]:
 
 def load_lite(m: PairModel, offline: bool = True) -> UseLite:
     "Load the Universal Sentence Encoder Lite; `offline` makes no difference: refnb downloads nothing of it."
-    if m.tokens > 128: raise CallError(f"{m.title} reads 128 pieces at most, not {m.tokens}", do="say tokens=128 or less")
+    if m.tokens > 128:
+        raise CallError(f"{m.title} reads 128 pieces at most, not {m.tokens}", do="say tokens=128 or less")
     folder = Path(check_pair_model(m, offline).place)
-    c, pieces = _read_constants(folder), Pieces(_decoded(folder/"vocab.json", list[tuple[str, float|None]]), str(folder/"vocab.json"))
-    if bad := _misshapen(c): raise FormatError(f"the constant {bad[0]} is not there, or of another shape", str(folder/"model.json"))
-    if pieces.size > len(c["Embeddings_en"]): raise FormatError(f"{pieces.size:,} pieces, but {len(c['Embeddings_en']):,} embeddings", str(folder/"vocab.json"))
+    c, pieces = _read_constants(folder), Pieces(_decoded(folder/"vocab.json", list[tuple[str, float|None]]),
+                                                str(folder/"vocab.json"))
+    if bad := _misshapen(c):
+        raise FormatError(f"the constant {bad[0]} is not there, or of another shape", str(folder/"model.json"))
+    if pieces.size > len(c["Embeddings_en"]):
+        raise FormatError(f"{pieces.size:,} pieces, but {len(c['Embeddings_en']):,} embeddings",
+                          str(folder/"vocab.json"))
     return UseLite(c, pieces, m)

@@ -60,7 +60,8 @@ class PublishedSystem(BaseSystem):
     def answer(self, task: Task, items: Sequence[Question]) -> Iterator[Answer]:
         asked, known = {q.id: q for q in items}, set(task.ids)
         for row in answer_rows(self.record.file, task.settings):
-            if (i := row_id(row)) not in known: raise DataError(f"answers {i}, which {task.name} does not ask", self.record.file)
+            if (i := row_id(row)) not in known:
+                raise DataError(f"answers {i}, which {task.name} does not ask", self.record.file)
             if (q := asked.get(i)) is not None: yield _replayed(q, row["output"], self.record.drop)
 
 def make_published(entry: Entry, changed: Mapping[str, Any], s: Settings) -> System:

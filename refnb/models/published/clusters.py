@@ -46,14 +46,17 @@ class PublishedClusterSystem(BaseSystem):
         file = self.record.files[task.name]
         return Identity({"file": file, "blob": upstream_files()[file].blob})
     def lacks(self, task: Task) -> str:
-        if task.name not in self.record.files: return f"the released systems answered bookcoref/gold and bookcoref/split, not {task.name}"
+        if task.name not in self.record.files:
+            return f"the released systems answered bookcoref/gold and bookcoref/split, not {task.name}"
         file = self.record.files[task.name]
         if where(upstream_files()[file], task.settings) in ("cache", "local"): return ""
         return f"its released predictions are not here: refnb fetch {_set_of(file)}"
     def answer(self, task: Task, items: Sequence[Document]) -> Iterator[ClusterAnswer]:
         file = self.record.files[task.name]
-        for _, p in pair(list(items), parse_jsonlines(get(file, task.settings), Path(file).name)): yield ClusterAnswer(p.doc_key, p.clusters)
+        for _, p in pair(list(items), parse_jsonlines(get(file, task.settings), Path(file).name)):
+            yield ClusterAnswer(p.doc_key, p.clusters)
 
+# %% ../../../nbs/models/published/01_clusters.ipynb #3df5b97f
 def _set_of(file: str) -> str:
     "The set of upstream files to fetch."
     return next(n for n in ("bookcoref", "bookcoref-large") if upstream_files()[file] in files_of(n))
@@ -67,7 +70,8 @@ def lacks_file(system: str, task: str, s: Settings) -> str:
     """Say why a released system cannot be replayed on a task here, "" where nothing is missing; other systems need no
     file."""
     known = entries_of("published-clusters", s)
-    if system.startswith("published/") and system not in known: raise CallError(f"unknown coreference system {system!r}", do=nearest(system, known))
+    if system.startswith("published/") and system not in known:
+        raise CallError(f"unknown coreference system {system!r}", do=nearest(system, known))
     return find_system(system, s).lacks(find_task(task, s)) if system in known else ""
 
 # %% ../../../nbs/models/published/01_clusters.ipynb #df002e51

@@ -80,16 +80,19 @@ class PublishedLinks(BaseSystem):
         file = self.file(task)
         return Identity({"file": file.key}, data={file.key: file.blob, "questions": texts_id()}, alone=True)
     def lacks(self, task: Task) -> str:
-        if (runs := numbered(self.name)) != [self.name]: return f"stands for {len(runs)} systems; name one of them: {runs[0]}"
+        if (runs := numbered(self.name)) != [self.name]:
+            return f"stands for {len(runs)} systems; name one of them: {runs[0]}"
         found = [p for p in self.files if p.task == task.name]
         if not found: return f"the release has no predictions of {self.name} on {task.name}"
-        return "" if _is_here(found[0], task.settings) else "its released predictions are not here: refnb fetch kitmus-predictions"
+        if _is_here(found[0], task.settings): return ""
+        return "its released predictions are not here: refnb fetch kitmus-predictions"
     def answer(self, task: Task, items: Sequence[Question]) -> Iterator[Answer]:
         file = self.file(task)
         got = predictions(get(file, task.settings), texts_of(task), file.path)
         for q in items: yield Answer(q.id, got.said[q.id])
     def write_summary(self, run: Run, task: Task) -> Path: return write_link_summary(run, task)
 
+# %% ../../../nbs/models/published/02_kitmus.ipynb #aa473c99
 def make_published_kitmus(entry: Entry, changed: Mapping[str, Any], s: Settings) -> System:
     "Make a system of an entry, for the registry."
     refuse_settings(entry.name, changed)

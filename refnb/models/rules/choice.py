@@ -27,7 +27,9 @@ def _rule_of_thumb(field: str) -> Callable[[Question], Answer]:
     "The system that follows a rule."
     def answer(q: Question) -> Answer:
         at = q.meta.get(field)
-        if at is None: raise DataError(f"has no field {field!r}, which the rule needs", f"question {q.id}", "questions of refnb.build have it, such as those of identifyme/litbank/test")
+        if at is None:
+            raise DataError(f"has no field {field!r}, which the rule needs", f"question {q.id}",
+                            "questions of refnb.build have it, such as those of identifyme/litbank/test")
         return Answer(q.id, (int(at),))
     return answer
 

@@ -7,18 +7,17 @@ __all__ = ['STATES', 'BINS', 'Place', 'BEFORE', 'NODES', 'shared_mentions', 'ali
            'cast_of', 'timeline', 'meetings', 'layout', 'book_data', 'BookView', 'view_book', 'view_any']
 
 # %% ../../../nbs/results/pages/02_book_view.ipynb #ffcc14e5
-import html, os
+import os
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from string import Template
 from typing import Any, NamedTuple
 import numpy as np
 from ...core.types import DataError, Span
-from ...core.settings import Settings, load_settings, packaged
-from ...core.files import CANARY, write_atomic
+from ...core.settings import Settings, load_settings
+from ...core.files import write_atomic
 from ...core.documents import Document, named, plain, sentence_of, sentence_starts
-from ...core.pages import page_data, page_policy
+from ...core.pages import data_page, page_data
 from ...core.reading import read_documents
 from ...core.runs import ClusterAnswer, Run
 from ...metrics.differences import Matched, matched
@@ -216,7 +215,8 @@ def book_data(
     faults = timeline(((0, s[0]) for s, k in states.items() if k), d.size)
     title = plain(str(d.meta.get("title") or d.doc_key), 120)
     return {"title": title, "labels": [plain(x, 40) for x in labels[:len(sides)]],
-            "text": [" ".join(map(_shown, s)) for s in d.sentences if s], "mentions": [_packed(x, states) for x in sides],
+            "text": [" ".join(map(_shown, s)) for s in d.sentences if s],
+            "mentions": [_packed(x, states) for x in sides],
             **cast._asdict(), **_network(places, d, cast), "bins": BINS, "lanes": _stage(places, d, cast),
             "faults": _steps(faults.get(0, {}))}
 
@@ -229,11 +229,8 @@ def _book_page(books: Sequence[Mapping[str, Any]]) -> str:
     "Books as one file."
     about = {"books": [b["title"] for b in books], "first": 0, "before": BEFORE}
     data = [_script("about", about), *(_script(f"d{i}", b) for i, b in enumerate(books))]
-    carried = {k: packaged(f"data/book/page.{k}").read_bytes().decode() for k in ("html", "css", "js")}
-    policy = page_policy(style=carried["css"], script=carried["js"])
-    title = html.escape(books[0]["title"] if len(books) == 1 else f"{len(books)} documents")
-    frame = {**CANARY, "policy": policy, "title": title, "css": carried["css"], "js": carried["js"]}
-    return Template(carried["html"]).substitute(frame, data="\n".join(data))
+    title = books[0]["title"] if len(books) == 1 else f"{len(books)} documents"
+    return data_page("book", title, "\n".join(data))
 
 # %% ../../../nbs/results/pages/02_book_view.ipynb #77718816
 class BookView:

@@ -57,8 +57,10 @@ def _line_of(r: Run, s: Settings|None = None) -> Line:
     o, used = as_outcomes(r, s), [u for a in r.answers().values() if (u := a.usage)]
     scores, costs = score(o), [u.usd for u in used]
     iv = scores.interval()
-    return Line(r.info.task, iv.n, iv.value, iv.low, iv.high, float((1/o.options).mean()), int(o.reason.notna().sum()), sum(u.tokens_in for u in used), sum(u.tokens_out for u in used),
-                None if None in costs else sum(costs), sum(u.seconds for u in used)/60, run_hash(r.info), scores.warning)
+    return Line(r.info.task, iv.n, iv.value, iv.low, iv.high, float((1/o.options).mean()), int(o.reason.notna().sum()),
+                sum(u.tokens_in for u in used), sum(u.tokens_out for u in used),
+                None if None in costs else sum(costs), sum(u.seconds for u in used)/60, run_hash(r.info),
+                scores.warning)
 
 # %% ../../../nbs/results/pages/01_system_card.ipynb #6df4b350
 class SystemCard(Record, omit_defaults=False):
@@ -68,12 +70,14 @@ class SystemCard(Record, omit_defaults=False):
     about: str                    # provider, model, licence
     boards: dict[str, list[Line]] # benchmark -> a line for each task
 
-def _asked(system: Any, task: str, n: int, s: Settings, came: Callable[[Any], None], progress: Callable[[int, int], None]|None) -> Line:
+def _asked(system: Any, task: str, n: int, s: Settings, came: Callable[[Any], None],
+           progress: Callable[[int, int], None]|None) -> Line:
     "One task, answered or with a reason why not."
     if lacks := find_task(task, s).lacks: return Line(task, reason=lacks)
     try:
         r = run(_some(task, n, s), system, s=s, on_summary=came, progress=progress)
-        return _line_of(r, s) if r.sealed else Line(task, n=len(r.answered()), run=run_hash(r.info), reason="it stopped before the end; the same command goes on")
+        return _line_of(r, s) if r.sealed else Line(task, n=len(r.answered()), run=run_hash(r.info),
+                                                    reason="it stopped before the end; the same command goes on")
     except DataError as e: return Line(task, reason=str(e))
 
 # %% ../../../nbs/results/pages/01_system_card.ipynb #d0742c67
@@ -93,7 +97,8 @@ def run_all(
     boards: dict[str, list[Line]] = {}
     if budget is not None: settings["budget"] = budget
     who: Any = find_system(system, s, **settings)  # one object for all tasks: a local model is loaded once
-    if getattr(who, "partial", False): raise CallError(f"{system} is a file of released answers", do=f"it answers {who.answers} alone")
+    if getattr(who, "partial", False):
+        raise CallError(f"{system} is a file of released answers", do=f"it answers {who.answers} alone")
     for name, tasks in _board_tasks(sample).items():
         for task in tasks:
             came: list[Any] = []
@@ -106,6 +111,7 @@ def run_all(
     _write_system_card(card, Path(s.reports)/("sample" if sample else ""))
     return card
 
+# %% ../../../nbs/results/pages/01_system_card.ipynb #8b5946d1
 def _spent(system: Any, line: Line, came: list[Any]) -> float:
     "USD that a task's run cost, over all calls; `came` is what asking came to now, nothing where all was answered."
     if not came: return line.usd or 0.
@@ -121,8 +127,12 @@ def told(line: Line) -> str:
 def _card_frame(card: SystemCard) -> pd.DataFrame:
     "Make a card a table, one row per task."
     shown = lambda v: "" if v is None else f"{100*v:.1f}"
-    rows = [{"task": x.task, "accuracy (%)": shown(x.accuracy), "low": shown(x.low), "high": shown(x.high), "guessing": shown(x.chance), "n": x.n or "", "no choice": x.no_choice if x.n else "",
-             "tokens read": x.tokens_in or "", "written": x.tokens_out or "", "USD": "unknown" if x.usd is None else f"{x.usd:.4g}" if x.n else "", "minutes": f"{x.minutes:.1f}" if x.n else "", "run": x.run, "note": x.reason} for lines in card.boards.values() for x in lines]
+    rows = [{"task": x.task, "accuracy (%)": shown(x.accuracy), "low": shown(x.low), "high": shown(x.high),
+             "guessing": shown(x.chance), "n": x.n or "", "no choice": x.no_choice if x.n else "",
+             "tokens read": x.tokens_in or "", "written": x.tokens_out or "",
+             "USD": "unknown" if x.usd is None else f"{x.usd:.4g}" if x.n else "",
+             "minutes": f"{x.minutes:.1f}" if x.n else "", "run": x.run, "note": x.reason}
+            for lines in card.boards.values() for x in lines]
     return pd.DataFrame(rows)
 
 def _card_figure(card: SystemCard):

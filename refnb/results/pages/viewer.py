@@ -11,15 +11,14 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from string import Template
 from typing import Any, Literal, NamedTuple, TypeVar
 import msgspec
 import pandas as pd
 from ...core.types import Answer, DataError, Option, Question, Record, Usage, safe_path
-from ...core.settings import Settings, load_settings, packaged
-from ...core.files import CANARY, read_jsonl, write_atomic
+from ...core.settings import Settings, load_settings
+from ...core.files import read_jsonl, write_atomic
 from ...core.documents import plain
-from ...core.pages import page_data, page_policy
+from ...core.pages import data_page, page_data
 from ...core.runs import Run, load_run, questions_id, run_hash
 from ...metrics.choice import credit, outcomes
 from ...metrics.uncertainty import Interval
@@ -35,7 +34,8 @@ def _named_run(x: Run|str|Path, s: Settings|None = None) -> Run:
     task, _, named = str(x).partition(":")
     system, at, hash_ = named.rpartition("@")
     if not at or set(hash_) - set("0123456789abcdef"): system, hash_ = named, ""  # an address has an @ too
-    if not system: raise DataError("is not a run: it has no run.json", str(x), "give a run's folder, or name it as task:system")
+    if not system:
+        raise DataError("is not a run: it has no run.json", str(x), "give a run's folder, or name it as task:system")
     folder = Path((s or load_settings()).runs)/safe_path(task)/safe_path(system)
     found = [load_run(p.parent) for p in folder.glob("*/run.json") if p.parent.name.startswith(hash_)]
     if not found: raise DataError(f"there is no run of {named} on {task}", str(folder), "refnb run makes one")
@@ -45,17 +45,22 @@ def _found(run: Run, s: Settings) -> list[Question]:
     "A run's questions, from beside it or from its task."
     task = run.info.task
     if run.questions_path.exists(): return list(read_jsonl(run.questions_path, Question))
-    if not is_task(task): raise DataError("the run's questions are not here", str(run.questions_path), "give them as questions=")
-    if the_card(task).shape == "choice" and not task_is_here(task, s): raise DataError("its files are not here", task, f"refnb fetch {' '.join(the_card(task).inputs)}")
+    if not is_task(task):
+        raise DataError("the run's questions are not here", str(run.questions_path), "give them as questions=")
+    if the_card(task).shape == "choice" and not task_is_here(task, s):
+        raise DataError("its files are not here", task, f"refnb fetch {' '.join(the_card(task).inputs)}")
     return task_questions(task, s)
 
-def _run_questions(run: Run, questions: Iterable[Question]|str|Path|None = None, s: Settings|None = None) -> list[Question]:
+def _run_questions(run: Run, questions: Iterable[Question]|str|Path|None = None,
+                   s: Settings|None = None) -> list[Question]:
     "The questions that a run was made of."
     if questions is None: questions = _found(run, s or load_settings())
     questions = list(read_jsonl(questions, Question) if isinstance(questions, (str, Path)) else questions)
     if not questions: raise DataError("there are no questions", run.info.task)
     made_of, got = run.info.data.get("questions"), questions_id(questions)
-    if made_of and got != made_of: raise DataError(f"the run was made of questions {made_of}, these are {got}", run.info.task, "give the questions of this run")
+    if made_of and got != made_of:
+        raise DataError(f"the run was made of questions {made_of}, these are {got}", run.info.task,
+                        "give the questions of this run")
     return questions
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #e6225695
@@ -83,7 +88,8 @@ def _said(q: Question, a: Answer|None, sealed: bool) -> Said:
     if a is None: return Said("missing", 0.) if sealed else Said("open")
     c = credit(q, a)
     usage = a.usage and a.usage.changed(seconds=_exact(a.usage.seconds), usd=_exact(a.usage.usd))
-    return Said(a.reason or ("right" if c == 1 else "tie" if c else "wrong"), c, _picked(a), tuple(map(_exact, a.scores or ())), a.raw, usage)
+    return Said(a.reason or ("right" if c == 1 else "tie" if c else "wrong"), c, _picked(a),
+                tuple(map(_exact, a.scores or ())), a.raw, usage)
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #62b43212
 class Field(Record, omit_defaults=False):
@@ -143,8 +149,10 @@ def _fields(questions: list[Question]) -> tuple[Field, ...]:
     for q in questions:
         for k, v in q.meta.items(): seen.setdefault(k, []).append(_exact(v))
     number = lambda vs: all(type(v) in (int, float) for v in vs) and vs
-    def kind(vs: list) -> Literal["value", "number"]: return "number" if number([v for v in vs if v is not None]) else "value"
-    return (Field("document", "value", True), Field("options", "number", True), *(Field(k, kind(vs)) for k, vs in seen.items()))
+    def kind(vs: list) -> Literal["value", "number"]:
+        return "number" if number([v for v in vs if v is not None]) else "value"
+    return (Field("document", "value", True), Field("options", "number", True),
+            *(Field(k, kind(vs)) for k, vs in seen.items()))
 
 def _values(q: Question, fields: tuple[Field, ...]) -> tuple:
     return (q.doc_key, len(q.options), *(_exact(q.meta.get(f.name)) for f in fields[2:]))
@@ -155,10 +163,13 @@ def _told(x: Any) -> str: return x if isinstance(x, str) else json.dumps(x, inde
 def _about(run: Run, answers: Mapping[str, Answer]) -> tuple[tuple[str, str], ...]:
     "What a run is, as rows of text."
     i, reasons = run.info, Counter(a.reason for a in answers.values() if a.reason)
-    rows = [("task", i.task), ("system", i.system), ("hash", run_hash(i)), ("mode", i.mode), ("settings", _told(i.settings) if i.settings else "none"),
+    rows = [("task", i.task), ("system", i.system), ("hash", run_hash(i)), ("mode", i.mode),
+            ("settings", _told(i.settings) if i.settings else "none"),
             ("prompt", i.prompt or "none"), ("hash of the prompt", hashlib.sha256(i.prompt.encode("utf-8", "surrogatepass")).hexdigest()[:16] if i.prompt else "none"),
-            ("data", "\n".join(f"{k}: {v}" for k, v in i.data.items())), ("revisions", f"builder {i.builder_revision}, system {i.system_revision}"),
-            ("without choice", ", ".join(f"{k} {n}" for k, n in sorted(reasons.items())) or "none"), ("made by", f"refnb {i.refnb}".strip())]
+            ("data", "\n".join(f"{k}: {v}" for k, v in i.data.items())),
+            ("revisions", f"builder {i.builder_revision}, system {i.system_revision}"),
+            ("without choice", ", ".join(f"{k} {n}" for k, n in sorted(reasons.items())) or "none"),
+            ("made by", f"refnb {i.refnb}".strip())]
     return tuple(rows)
 
 _Numbers = TypeVar("_Numbers", Interval, Difference)
@@ -185,14 +196,17 @@ def _side(x: Run|str|Path, questions: Iterable[Question]|str|Path|None, s: Setti
     run = _named_run(x, s)
     qs = _run_questions(run, questions, s)
     answers = run.answers() if run.sealed else run.answered()
-    return _Side(run, {q.id: q for q in qs}, answers, outcomes(qs, answers, f"run {run.info.system} on {run.info.task}"))
+    return _Side(run, {q.id: q for q in qs}, answers,
+                 outcomes(qs, answers, f"run {run.info.system} on {run.info.task}"))
 
 def _ran(x: _Side) -> Ran:
     "How a run did."
     usages = [a.usage for a in x.answers.values() if a.usage]
     known = [u.usd for u in usages if u.usd is not None]
-    return Ran(x.run.info.task, x.run.info.system, run_hash(x.run.info), x.run.sealed, len(x.questions), len(x.answers), _accuracy(x.outcomes, x.run.sealed), _exact(math.fsum(known)) if known else None,
-               len(usages) - len(known), (sum(u.tokens_in for u in usages), sum(u.tokens_out for u in usages)), _about(x.run, x.answers))
+    return Ran(x.run.info.task, x.run.info.system, run_hash(x.run.info), x.run.sealed, len(x.questions), len(x.answers),
+               _accuracy(x.outcomes, x.run.sealed), _exact(math.fsum(known)) if known else None,
+               len(usages) - len(known), (sum(u.tokens_in for u in usages), sum(u.tokens_out for u in usages)),
+               _about(x.run, x.answers))
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #843a4fc6
 def _asked_alike(a: Question, b: Question|None) -> bool:
@@ -201,7 +215,9 @@ def _asked_alike(a: Question, b: Question|None) -> bool:
 def _shared(a: _Side, b: _Side) -> set[str]:
     "The ids under which both runs were asked the same."
     both = {i for i, q in a.questions.items() if _asked_alike(q, b.questions.get(i))}
-    if not both: raise DataError("the two runs have no question in common", f"{a.run.info.task} and {b.run.info.task}", "give two runs on the same questions")
+    if not both:
+        raise DataError("the two runs have no question in common", f"{a.run.info.task} and {b.run.info.task}",
+                        "give two runs on the same questions")
     return both
 
 def _difference(a: _Side, b: _Side, both: set[str]) -> Difference|None:
@@ -213,7 +229,8 @@ def _difference(a: _Side, b: _Side, both: set[str]) -> Difference|None:
 # %% ../../../nbs/results/pages/00_viewer.ipynb #915314a1
 def _shown(q: Question, sides: list[_Side], both: set[str], fields: tuple[Field, ...], texts: _Texts) -> Shown:
     "A question as it is shown; its text joins the texts."
-    told = [_said(q, x.answers.get(q.id), x.run.sealed) if k == 0 or q.id in both else Said("absent") for k, x in enumerate(sides)]
+    told = [_said(q, x.answers.get(q.id), x.run.sealed) if k == 0 or q.id in both else Said("absent")
+            for k, x in enumerate(sides)]
     text = texts.add(q.text) if q.text else -1
     chars = q.chars and (texts.place(q.text, q.chars[0]), texts.place(q.text, q.chars[1]))
     return Shown(q.id, q.doc_key, text, q.options, q.right, tuple(told), _values(q, fields), chars)
@@ -228,7 +245,8 @@ def _view_data(run: Run|str|Path, questions: Iterable[Question]|str|Path|None = 
     both, fields = _shared(first, second), _fields(list(first.questions.values()))
     shown = tuple(_shown(q, sides, both, fields, texts) for q in first.questions.values())
     common = len(first.questions.keys() & second.questions.keys())
-    return ViewData(tuple(map(_ran, sides)), shown, tuple(texts), fields, (len(first.questions) - common, len(second.questions) - common), common - len(both),
+    return ViewData(tuple(map(_ran, sides)), shown, tuple(texts), fields,
+                    (len(first.questions) - common, len(second.questions) - common), common - len(both),
                     _difference(first, second, both) if len(sides) > 1 else None)
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #c3118163
@@ -239,17 +257,16 @@ def _without_secrets(told: str, env: Mapping[str, str]) -> str:
     for name, value in env.items():
         forms = (json.dumps(value)[1:-1].replace("<", "\\u003c"), html.escape(value))
         if len(value) > 11 and re.search(_SECRETS, name, re.I) and any(f in told for f in forms):
-            raise DataError(f"the run holds the value of the environment variable {name}", "view", "take it out of the settings or the prompt, and get a new key")
+            raise DataError(f"the run holds the value of the environment variable {name}", "view",
+                            "take it out of the settings or the prompt, and get a new key")
     return told
 
-def _title(data: ViewData) -> str: return plain(" against ".join(dict.fromkeys(r.system for r in data.runs)) + f" on {data.runs[0].task}", 160)
+def _title(data: ViewData) -> str:
+    return plain(" against ".join(dict.fromkeys(r.system for r in data.runs)) + f" on {data.runs[0].task}", 160)
 
 def _page(data: ViewData) -> str:
     "Runs as one file."
-    told = _without_secrets(page_data(msgspec.to_builtins(data)), os.environ)
-    carried = {k: packaged(f"data/viewer/page.{k}").read_bytes().decode() for k in ("html", "css", "js")}
-    tasks = dict(canary=CANARY["canary"], wish=CANARY["wish"], policy=page_policy(style=carried["css"], script=carried["js"]), title=html.escape(_title(data)))
-    return Template(carried["html"]).substitute(tasks, css=carried["css"], js=carried["js"], data=told)
+    return data_page("viewer", _title(data), _without_secrets(page_data(msgspec.to_builtins(data)), os.environ))
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #81007607
 SIGNS = {"right": "✓", "wrong": "✗", "tie": "≈", "open": "…", "absent": "·"}  # whatever else is a reason: –
@@ -257,7 +274,8 @@ ROWS, ROOM = 20, 60_000
 
 def _e(text: str, limit: int = 80) -> str: return html.escape(plain(" ".join(text.split()), limit))
 
-def _names(q: Shown, at: Iterable[int]) -> str: return ", ".join(f"{_e(q.options[i].name, 60)}" for i in list(at)[:4]) or "none"
+def _names(q: Shown, at: Iterable[int]) -> str:
+    return ", ".join(f"{_e(q.options[i].name, 60)}" for i in list(at)[:4]) or "none"
 
 def _around(q: Shown, texts: tuple[str, ...], width: int = 200) -> tuple[str, str, str]:
     "Some of the text before the mention, the mention, and some after it."
@@ -275,28 +293,36 @@ def _row(q: Shown, texts: tuple[str, ...]) -> str:
     "A question as a row that unfolds."
     replies = "".join(f"<p>reply: <code>{_e(x.raw, 300)}</code></p>" for x in q.said if x.raw)
     before, mention, after = _around(q, texts)
-    text = f"<p>…{before} <mark><b>{mention}</b></mark> {after}…</p>" if q.text >= 0 else "<p><i>the release has no text for this question</i></p>"
-    told = f"<details><summary>{mention if q.chars else 'question'}</summary>{text}<p>options: {', '.join(_e(o.name, 40) for o in q.options[:26])}</p>{replies}</details>"
+    text = (f"<p>…{before} <mark><b>{mention}</b></mark> {after}…</p>" if q.text >= 0
+            else "<p><i>the release has no text for this question</i></p>")
+    told = (f"<details><summary>{mention if q.chars else 'question'}</summary>{text}<p>options: "
+            f"{', '.join(_e(o.name, 40) for o in q.options[:26])}</p>{replies}</details>")
     answers = "".join(f"<td>{_verdict(x)}</td><td>{_names(q, x.picked)}</td>" for x in q.said)
-    return f"<tr><td><code>{_e(q.id, 60)}</code></td><td style='text-align:left;max-width:32rem'>{told}</td><td>{_names(q, q.right)}</td>{answers}</tr>"
+    return (f"<tr><td><code>{_e(q.id, 60)}</code></td><td "
+            f"style='text-align:left;max-width:32rem'>{told}</td><td>{_names(q, q.right)}</td>{answers}</tr>")
 
 def _worth_reading(data: ViewData) -> list[Shown]:
     "Questions that are not right; of two runs, those where they chose differently."
-    if len(data.runs) > 1: return [q for q in data.questions if "absent" not in (a := q.said[0]).verdict + (b := q.said[1]).verdict and (a.picked, a.verdict) != (b.picked, b.verdict)]
+    if len(data.runs) > 1:
+        return [q for q in data.questions if "absent" not in (a := q.said[0]).verdict + (b := q.said[1]).verdict and (a.picked, a.verdict) != (b.picked, b.verdict)]
     return [q for q in data.questions if q.said[0].credit is not None and q.said[0].credit < 1]
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #8094cf89
 def _head(r: Ran) -> str:
     "A run in one line."
     a = r.accuracy
-    value = "nothing to score yet" if a.value is None else f"accuracy {a.value:.3f}" + (f" [{a.low:.3f}, {a.high:.3f}]" if a.low is not None else "")
-    return f"<b>{_e(r.system)}</b> on {_e(r.task)}: {value}, {r.answers:,} of {r.questions:,} answered, {'sealed' if r.sealed else 'open'}"
+    value = ("nothing to score yet" if a.value is None
+             else f"accuracy {a.value:.3f}" + (f" [{a.low:.3f}, {a.high:.3f}]" if a.low is not None else ""))
+    return (f"<b>{_e(r.system)}</b> on {_e(r.task)}: {value}, {r.answers:,} of {r.questions:,} answered, "
+            f"{'sealed' if r.sealed else 'open'}")
 
 def _table(data: ViewData) -> str:
     "Some of the questions, as a small table."
     want = _worth_reading(data)
-    runs = "".join(f"<th>{k}: verdict</th><th>{k}: chosen</th>" for k in ("first", "second")) if len(data.runs) > 1 else "<th>verdict</th><th>chosen</th>"
-    top = "".join(f"<p>{_head(r)}</p>" for r in data.runs) + f"<table><thead><tr><th>id</th><th>mention</th><th>right</th>{runs}</tr></thead><tbody>"
+    runs = ("".join(f"<th>{k}: verdict</th><th>{k}: chosen</th>" for k in ("first", "second")) if len(data.runs) > 1
+            else "<th>verdict</th><th>chosen</th>")
+    top = ("".join(f"<p>{_head(r)}</p>" for r in data.runs)
+           + f"<table><thead><tr><th>id</th><th>mention</th><th>right</th>{runs}</tr></thead><tbody>")
     rows, room = [], ROOM - len(top) - 200
     for row in (_row(q, data.texts) for q in want[:ROWS]):
         if (room := room - len(row)) < 0: break
@@ -313,7 +339,8 @@ class Frame:
     def __repr__(self): return f"Frame({len(self.page)/1000:,.0f} kB)"
     def _repr_html_(self):
         inside = html.escape(self.page, quote=False).replace("'", "&#39;")
-        return f"<iframe title='{html.escape(self.title)}' sandbox='allow-scripts' style='width:100%;height:{int(self.height)}px;border:1px solid #8888' srcdoc='{inside}'></iframe>"
+        return (f"<iframe title='{html.escape(self.title)}' sandbox='allow-scripts' "
+                f"style='width:100%;height:{int(self.height)}px;border:1px solid #8888' srcdoc='{inside}'></iframe>")
 
 class View:
     "A run, or two, to look at: `.write(path)`, `.frame()`, `.data`."

@@ -20,7 +20,9 @@ from ...core.runs import RunInfo, find_runs, find_summaries, places_of_summaries
 from ...metrics.calibration import Scored, scored
 from ...metrics.comparisons import paired_t
 from ...metrics.uncertainty import Interval, bootstrap_weights
-from ...benchmarks.altentities.questions import DOMAINS, SPLITS, AltQuestion, Setting, altentities, altentities_task, paper_domain, questions_of, read_altentities, settings_of, the_setting
+from ...benchmarks.altentities.questions import DOMAINS, SPLITS, AltQuestion, Setting, altentities, altentities_task
+from ...benchmarks.altentities.questions import paper_domain, questions_of, read_altentities, settings_of
+from ...benchmarks.altentities.questions import the_setting
 from ...benchmarks.tasks import find_task, task_is_here, task_questions
 from ..scores import run_outcomes
 from ...models.pairs.heads import text_for, trained_systems
@@ -37,7 +39,8 @@ def columns_of(task: str) -> dict[str, tuple[str, str]]:
     """List the columns of Tables 7 and 14, but for the average, of altentities/test, altentities/dev, or
     sample/altentities; each has a task, and the domain if the task has several."""
     if task == SAMPLE_TASK: return {f"{paper_domain(d)} / unshown": (task, d) for d in DOMAINS}
-    if task not in (known := [f"altentities/{x}" for x in SPLITS]): raise CallError(f"unknown task {task!r}", do=nearest(task, [*known, SAMPLE_TASK]))
+    if task not in (known := [f"altentities/{x}" for x in SPLITS]):
+        raise CallError(f"unknown task {task!r}", do=nearest(task, [*known, SAMPLE_TASK]))
     split = task.rpartition("/")[2]
     return {f"{paper_domain(d)} / {s}": (altentities_task(d, s, split), "") for d in DOMAINS for s in settings_of(d)}
 
@@ -62,13 +65,16 @@ def _learnt_from(info: RunInfo) -> list[str]:
 def trained_runs(system: str, task: str, s: Settings) -> dict[str, list[str]]:
     """List all runs (system@hash) of a trained system on a task, the newest first, with the tasks that each was trained
     on."""
-    hashes = [run_hash(r.info) for r in find_runs(s.runs, task, system)] + [p.stem[-12:] for place in places_of_summaries(s) for p in find_summaries(place, task, system)]
-    return {n: _learnt_from(found[1]) for n in dict.fromkeys(f"{system}@{h}" for h in hashes) if (found := run_outcomes(n, task, s))}
+    hashes = ([run_hash(r.info) for r in find_runs(s.runs, task, system)]
+              + [p.stem[-12:] for place in places_of_summaries(s) for p in find_summaries(place, task, system)])
+    return {n: _learnt_from(found[1])
+            for n in dict.fromkeys(f"{system}@{h}" for h in hashes) if (found := run_outcomes(n, task, s))}
 
 def the_run(system: str, task: str, s: Settings) -> str|None:
     """Choose which run of a system, or system@hash, on a task stands in a table: with a hash where there is a choice;
     None: it was not trained for this task."""
-    if system.removesuffix("+negation") not in trained_systems() or not (wanted := set(trained_for(task))): return system
+    if system.removesuffix("+negation") not in trained_systems() or not (wanted := set(trained_for(task))):
+        return system
     return next((n for n, learnt in trained_runs(system, task, s).items() if learnt and set(learnt) <= wanted), None)
 
 # %% ../../../nbs/results/papers/02_altentities.ipynb #214d0ef9
@@ -102,19 +108,22 @@ def scores_on(system: str, task: str, questions: Sequence[Question], s: Settings
 def lacks_files(tasks: Iterable[str], s: Settings) -> str:
     "Say, for cells without a number, which files of the tasks that a table reads are missing; empty: they are here."
     lost = next((p for p in tasks if not task_is_here(p, s)), None)
-    return "" if lost is None else f"its files are not here: refnb fetch altentities{'-train' if lost.endswith('/train') else ''}"
+    if lost is None: return ""
+    return f"its files are not here: refnb fetch altentities{'-train' if lost.endswith('/train') else ''}"
 
 def as_written(domain: str, task: str, s: Settings) -> list[AltQuestion]:
     """Read the questions of a domain, in the paper's words, as the file of one of its tasks, or the sample, has them;
     their choices can be changed."""
-    if task == SAMPLE_TASK: return [q for q in read_altentities(packaged("data/sample/altentities.json"), "sample") if paper_domain(q.topic) == domain]
+    if task == SAMPLE_TASK:
+        return [q for q in read_altentities(packaged("data/sample/altentities.json"), "sample") if paper_domain(q.topic) == domain]
     _, folder, _, split = task.split("/")
     return altentities(folder, split, s)
 
 def questions_told(domain: str, task: str, setting: Setting, s: Settings) -> list[Question]:
     """Make what a column of one setting asks, in order: of a domain, in the paper's words, one of its tasks, or the
     sample. The setting is the task's, or what is told of the sample."""
-    return [x for q in as_written(domain, task, s) for x in questions_of(q, setting)] if task == SAMPLE_TASK else task_questions(task, s)
+    if task == SAMPLE_TASK: return [x for q in as_written(domain, task, s) for x in questions_of(q, setting)]
+    return task_questions(task, s)
 
 def note_files(report: Report, tasks: Iterable[str]):
     "Note the files of tasks as inputs of a table that was computed from questions."
@@ -134,7 +143,8 @@ def add_whole_numbers(report: Report, sizes: Mapping[str, int], rows: Iterable[s
         for column, n in sizes.items():
             if (share := report.printed_in(column).get(row)) is None: continue
             k = right_behind(share, n)
-            report.add(f"{row}, right answers", column, k[0] if len(k) == 1 else None, n=n, unit="count", run="the printed share",
+            report.add(f"{row}, right answers", column, k[0] if len(k) == 1 else None, n=n, unit="count",
+                       run="the printed share",
                        reason="" if len(k) == 1 else f"no whole number of {n:,} answers is printed as {share}" if not k else f"{k[0]} or {k[-1]}")
 
 # %% ../../../nbs/results/papers/02_altentities.ipynb #79424c30
@@ -188,14 +198,16 @@ def bins_of(values: Sequence[float], n: int = 5) -> tuple[np.ndarray, list[str]]
     xs = np.asarray(values, float)
     edges = np.unique(np.quantile(xs, np.linspace(0, 1, n + 1)[1:-1]))
     at = np.searchsorted(edges, xs, side="right")
-    return at, [f"{xs[at == k].min():.2f} to {xs[at == k].max():.2f}" if (at == k).any() else "none" for k in range(len(edges) + 1)]
+    return at, [f"{xs[at == k].min():.2f} to {xs[at == k].max():.2f}" if (at == k).any() else "none"
+                for k in range(len(edges) + 1)]
 
 def by_similarity(systems: Mapping[str, Mapping[str, Sequence[float|None]]], bins: Mapping[str, Sequence[str]],
                   title: str = "", xlabel: str = "how alike the two options are (cosine)",
                   chance: float|Sequence[float] = 50) -> Figure:
     """Draw a panel for each domain, a line for each system: panel -> system -> a percentage per bin, and panel -> names
     of the bins; `chance` is a percentage, or one for each bin."""
-    fig = lines({name: {s: (range(len(ys)), ys) for s, ys in by.items()} for name, by in systems.items()}, title, xlabel)
+    fig = lines({name: {s: (range(len(ys)), ys) for s, ys in by.items()} for name, by in systems.items()}, title,
+                xlabel)
     for ax, name in zip(fig.axes, systems, strict=True):
         at = range(len(bins[name]))
         ax.plot(at, np.broadcast_to(chance, len(at)), color=INK, linewidth=.8)

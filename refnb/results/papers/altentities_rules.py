@@ -16,7 +16,9 @@ from ...core.types import CallError, Record, nearest
 from ...core.settings import Settings, packaged
 from ...core.files import read_yaml
 from ...core.upstream import data_ids
-from ...benchmarks.altentities.questions import DOMAINS, NEGATION, SPLITS, Alternative, AltQuestion, Setting, altentities, altentities_file, bare_title, names_target, option, read_altentities, words_in
+from ...benchmarks.altentities.questions import DOMAINS, NEGATION, SPLITS, Alternative, AltQuestion, Setting
+from ...benchmarks.altentities.questions import altentities, altentities_file, bare_title, names_target, option
+from ...benchmarks.altentities.questions import read_altentities, words_in
 from ...benchmarks.altentities.builder import says_place
 from ...models.pairs.comparing import plain, stems, word_lists
 from ...models.pairs.scorers import choice_text
@@ -32,7 +34,8 @@ class Corpus(NamedTuple):
 
     def of(self, domain: str) -> list[AltQuestion]: return [q for qs in self.questions[domain].values() for q in qs]
     def splits(self, domain: str) -> str: return ", ".join(self.questions[domain])
-    def lacks(self, domain: str) -> str: return "" if self.questions[domain] else "its files are not here: refnb fetch altentities"
+    def lacks(self, domain: str) -> str:
+        return "" if self.questions[domain] else "its files are not here: refnb fetch altentities"
 
 def _sample_corpus() -> Corpus:
     every = read_altentities(packaged("data/sample/altentities.json"), "sample")
@@ -85,7 +88,8 @@ def _each(holds: Callable[[AltQuestion, str], bool]) -> Measure: return lambda q
 
 def _shown(holds: Callable[[str, list[str]], bool]) -> Measure:
     "A measure of an expression beside the texts that annotators saw, one by one."
-    return lambda q: None if q.domain == "SONGS" else [holds(e, [c.description for c in q.choices]) for e in q.expressions]
+    return lambda q: None if q.domain == "SONGS" else [holds(e, [c.description for c in q.choices])
+                                                       for e in q.expressions]
 
 def _names_other(q: AltQuestion, expression: str) -> bool:
     return any(bare_title(c.name).lower() in expression.lower() for i, c in enumerate(q.choices) if i != q.target_index)
@@ -135,8 +139,10 @@ class Filter(Record):
 
     def fault(self) -> str:
         "What is wrong with the values, or nothing."
-        if self.checked and self.checked not in _BREAKS: return f"field checked: unknown check {self.checked!r}; {nearest(self.checked, _BREAKS)}"
-        return "" if bool(self.checked) != bool(self.untold) else "field checked: say what is counted, or in field untold why nothing is"
+        if self.checked and self.checked not in _BREAKS:
+            return f"field checked: unknown check {self.checked!r}; {nearest(self.checked, _BREAKS)}"
+        if bool(self.checked) != bool(self.untold): return ""
+        return "field checked: say what is counted, or in field untold why nothing is"
 
 @cache
 def filters() -> tuple[Filter, ...]:
@@ -156,8 +162,10 @@ def broken(questions: Iterable[AltQuestion], f: Filter) -> Share:
     return Share([_BREAKS[f.checked](c, f.limit) for c, _ in both], [k for _, k in both])
 
 # %% ../../../nbs/results/papers/03_altentities_rules.ipynb #6a24c28d
-BEGINNINGS = {"not …": r"(?:it['’]?s |it is |is |i (?:do|did)n['’]?t mean |i mean )?not\b|isn['’]?t\b", "the one …": r"(?:it['’]?s |it is |i mean(?:t)? |is )?the ones?\b",
-              "the song, the dish …": r"(?:it['’]?s |it is |i mean(?:t)? |is )?the\b", "I …": r"i\b|i['’]\w", "it …": r"(?:it|that|this|they|these)(?:['’]\w+)?\b|is\b|has\b|was\b", "other": r""}
+BEGINNINGS = {"not …": r"(?:it['’]?s |it is |is |i (?:do|did)n['’]?t mean |i mean )?not\b|isn['’]?t\b",
+              "the one …": r"(?:it['’]?s |it is |i mean(?:t)? |is )?the ones?\b",
+              "the song, the dish …": r"(?:it['’]?s |it is |i mean(?:t)? |is )?the\b", "I …": r"i\b|i['’]\w",
+              "it …": r"(?:it|that|this|they|these)(?:['’]\w+)?\b|is\b|has\b|was\b", "other": r""}
 
 def beginning(expression: str) -> str:
     "Tell how an expression begins: a key of BEGINNINGS."
@@ -168,7 +176,8 @@ def beginning(expression: str) -> str:
 def _category_patterns() -> dict[str, re.Pattern]:
     "The words of each category as a pattern."
     raw = read_yaml(packaged("data/annotation/altentities_categories.yaml"), dict[str, list[str]])
-    made = {k: re.compile(rf"\b(?:{'|'.join(v)})\b".replace(" ", r"\s+").replace(r"\s+?", r"\s*"), re.I) for k, v in raw.items()}
+    made = {k: re.compile(rf"\b(?:{'|'.join(v)})\b".replace(" ", r"\s+").replace(r"\s+?", r"\s*"), re.I)
+            for k, v in raw.items()}
     return made | {"negation": NEGATION}
 
 def categories_by_rule(expression: str) -> set[str]:

@@ -63,7 +63,9 @@ def answers_that_earned(questions: Iterable[AltQuestion], outcomes: pd.DataFrame
     outcomes on them: id, credit."""
     earned = dict(zip(outcomes.id, outcomes.credit, strict=True))
     every = [Drawn(q, i) for q in questions for i in range(len(q.expressions))]
-    if lost := [d.id for d in every if d.id not in earned]: raise DataError(f"{len(lost)} expressions have no outcome, the first is {lost[0]}", do="take the questions that the system answered")
+    if lost := [d.id for d in every if d.id not in earned]:
+        raise DataError(f"{len(lost)} expressions have no outcome, the first is {lost[0]}",
+                        do="take the questions that the system answered")
     return [d for d in every if earned[d.id] == credit]
 
 def _drawn_answers(answers: Sequence[Drawn], kind: str, seed: int = 0) -> list[Drawn]:
@@ -87,14 +89,17 @@ def _labelling_text(kind: str, drawn: Iterable[Drawn]) -> str:
 # %% ../../../nbs/results/papers/04_altentities_sheets.ipynb #76b9fe1c
 def labelling_path(folder: str|Path, kind: str, domain: str) -> Path:
     "Name the file of a domain's sheet (books, recipes, songs) of a kind: errors, right."
-    if domain not in (known := _the_labelling(kind).domains): raise CallError(f"no sheet of kind {kind} for {domain!r}", do=f"known: {', '.join(known)}")
+    if domain not in (known := _the_labelling(kind).domains):
+        raise CallError(f"no sheet of kind {kind} for {domain!r}", do=f"known: {', '.join(known)}")
     return Path(folder)/f"{kind}-{domain}.csv"
 
 def write_labellings(folder: str|Path, kind: str, answers: Mapping[str, Sequence[Drawn]], seed: int = 0) -> list[Path]:
     """Write a sheet of a kind (errors, right) for each domain that has such answers, drawn by the seed, and return the
     files; none that is there is touched."""
-    wanted = {labelling_path(folder, kind, d): _drawn_answers(answers[d], kind, seed) for d in _the_labelling(kind).domains if answers.get(d)}
-    if there := [p for p in wanted if p.exists()]: raise CallError("is there already", str(there[0]), "it may hold labels: name another folder")
+    wanted = {labelling_path(folder, kind, d): _drawn_answers(answers[d], kind, seed)
+              for d in _the_labelling(kind).domains if answers.get(d)}
+    if there := [p for p in wanted if p.exists()]:
+        raise CallError("is there already", str(there[0]), "it may hold labels: name another folder")
     return [write_atomic(p, _labelling_text(kind, drawn)) for p, drawn in wanted.items()]
 
 # %% ../../../nbs/results/papers/04_altentities_sheets.ipynb #db253f38
@@ -102,8 +107,11 @@ def _labels_in(said: str, kind: str, where: str) -> tuple[str, ...]:
     "The labels of one line."
     k = _the_labelling(kind)
     got = tuple(dict.fromkeys(x for x in (" ".join(p.split()).lower() for p in said.split(";")) if x))
-    if odd := [x for x in got if x not in k.labels]: raise FormatError(f"unknown label {odd[0]!r}", where, nearest(odd[0], k.labels))
-    if len(got) > 1 and not k.several: raise FormatError(f"{len(got)} labels, {' and '.join(got)}", where, "an error has one type: keep the first that fits")
+    if odd := [x for x in got if x not in k.labels]:
+        raise FormatError(f"unknown label {odd[0]!r}", where, nearest(odd[0], k.labels))
+    if len(got) > 1 and not k.several:
+        raise FormatError(f"{len(got)} labels, {' and '.join(got)}", where,
+                          "an error has one type: keep the first that fits")
     return got
 
 def read_labels(path: str|Path, kind: str) -> dict[str, tuple[str, ...]]:
@@ -120,14 +128,17 @@ def count_labels(labels: Mapping[str, tuple[str, ...]], kind: str) -> tuple[Labe
     """Count how many answers of one sheet (errors, right) have each label; labels go by id. None and why not, where
     that cannot be told."""
     if not labels: return None, "the sheet has no lines"
-    if empty := sum(not x for x in labels.values()): return None, f"{len(labels) - empty} of {len(labels)} lines of the sheet have a label"
+    if empty := sum(not x for x in labels.values()):
+        return None, f"{len(labels) - empty} of {len(labels)} lines of the sheet have a label"
     n = Counter(x for said in labels.values() for x in said)
     return Labelled({k: n[k] for k in _the_labelling(kind).labels}, len(labels)), ""
 
 def label_agreement(a: Mapping[str, tuple[str, ...]], b: Mapping[str, tuple[str, ...]], kind: str) -> dict[str, float]:
     """Compute how far two people's labels of the same sheet (errors, right) agree beyond chance: Cohen's kappa; "all":
     of types, or the mean over categories."""
-    if a.keys() != b.keys(): raise DataError(f"the sheets have different answers, {len(a.keys() ^ b.keys())} of them on one sheet only", do="let both people label the same file")
+    if a.keys() != b.keys():
+        raise DataError(f"the sheets have different answers, {len(a.keys() ^ b.keys())} of them on one sheet only",
+                        do="let both people label the same file")
     if any(not x for x in (*a.values(), *b.values())): raise DataError("a line has no label", do="fill in both sheets")
     each = {k: cohen_kappa([k in a[i] for i in a], [k in b[i] for i in a]) for k in _the_labelling(kind).labels}
     return each | {"all": sum(each.values())/len(each) if _the_labelling(kind).several else cohen_kappa([a[i][0] for i in a], [b[i][0] for i in a])}

@@ -26,8 +26,11 @@ def _run_reason(system: str, task: str, s: Settings) -> str:
     "Why a system has no run on a task here."
     name = system.partition("@")[0]
     if why := lacks_file(name, task, s): return why
-    if name == "pattern-matching" and not task.startswith("sample/"): return "it needs the names of the characters; those of Animal Farm are here, those of the other books come with bookcoref-gold"
-    return f"there is no run of {name} on {task} here, nor a summary of one" + ("" if task_is_here(task, s) else ": refnb fetch bookcoref animal-farm")
+    if name == "pattern-matching" and not task.startswith("sample/"):
+        return ("it needs the names of the characters; those of Animal Farm are here, those of the other books come "
+                "with bookcoref-gold")
+    return (f"there is no run of {name} on {task} here, nor a summary of one"
+            + ("" if task_is_here(task, s) else ": refnb fetch bookcoref animal-farm"))
 
 # %% ../../../nbs/results/papers/05_bookcoref.ipynb #2e5deefc
 class BookRows:
@@ -37,7 +40,8 @@ class BookRows:
         self.task, self.s, tasks = task, s, [task, *([SPLIT[task]] if task in SPLIT else [])]
         self.found = {x: {p: run_counts(x, p, s) for p in tasks} for x in systems}
         for x in systems:
-            if not x.startswith("published/") and self.found[x][task] is None and task == "bookcoref/gold": self.found[x][task] = run_counts(x, ALONE, s)
+            if not x.startswith("published/") and self.found[x][task] is None and task == "bookcoref/gold":
+                self.found[x][task] = run_counts(x, ALONE, s)
     def summary(self, system: str, setting: str) -> Summary|None:
         "The run of a system that a setting is scored on."
         return self.found[system][SPLIT[self.task] if setting == "split" else self.task]
@@ -45,24 +49,31 @@ class BookRows:
         "Scores over some books, or why there are none: never over fewer books than asked."
         task, got = SPLIT[self.task] if setting == "split" else self.task, self.summary(system, setting)
         if got is None: return {}, _run_reason(system, task, self.s)
-        if set(books) - set(got.counts): return {}, _run_reason(system, task, self.s) if system == "pattern-matching" else lacks("bookcoref-gold")
+        if set(books) - set(got.counts):
+            return {}, _run_reason(system, task, self.s) if system == "pattern-matching" else lacks("bookcoref-gold")
         return pooled(got.counts, setting, books), ""
-    def add(self, report: Report, system: str, column: str, setting: str, books: Sequence[str], metric: str, mode: str = ""):
+    def add(self, report: Report, system: str, column: str, setting: str, books: Sequence[str], metric: str,
+            mode: str = ""):
         "Add one cell to a report: the F1 of a metric in percent."
         scores, reason = self.scores(system, setting, books)
         found = self.summary(system, setting) if scores else None
         run = report.use(found.info) if found else ""
-        report.add(system_title(system), column, 100*scores[metric].f1 if scores else None, run=run, reason=reason, mode=mode)
+        report.add(system_title(system), column, 100*scores[metric].f1 if scores else None, run=run, reason=reason,
+                   mode=mode)
 
 # %% ../../../nbs/results/papers/05_bookcoref.ipynb #971849ca
-def _panel(ax: Axes, rows: Mapping[str, Mapping[str, float]], names: Sequence[str], printed: Mapping[str, Mapping[str, float]]):
+def _panel(ax: Axes, rows: Mapping[str, Mapping[str, float]], names: Sequence[str],
+           printed: Mapping[str, Mapping[str, float]]):
     "Draw one setting: a group of bars per metric, a bar per system."
     width = .8/max(len(rows), 1)
     for k, (row, values) in enumerate(rows.items()):
-        at = [i - .4 + width*(k + .5) for i in range(len(names))]  # a system without this setting leaves its place empty
+        # a system without this setting leaves its place empty
+        at = [i - .4 + width*(k + .5) for i in range(len(names))]
         ax.bar(at, [values.get(n, 0) for n in names], width*.92, label=row, zorder=2, **fill(k))
         for x, n in zip(at, names, strict=True):
-            if n in printed.get(row, {}): ax.plot([x - width*.45, x + width*.45], [printed[row][n]]*2, color=RED, linewidth=1.8, zorder=4, label="published, three books")
+            if n in printed.get(row, {}):
+                ax.plot([x - width*.45, x + width*.45], [printed[row][n]]*2, color=RED, linewidth=1.8, zorder=4,
+                        label="published, three books")
     ax.set_xticks(range(len(names)), names)
     ax.set_ylim(0, 100)
 
@@ -73,5 +84,6 @@ def bars(scores: Mapping[str, Mapping[str, Mapping[str, float]]], names: Sequenc
     settings = list(dict.fromkeys(s for v in scores.values() for s in v)) or [""]
     with figure(3.9*len(settings) + .6, 3.7, title, settings, ylabel="F1 (%)") as (fig, axes):
         for ax, setting in zip(axes, settings, strict=True):
-            _panel(ax, {r: v.get(setting, {}) for r, v in scores.items()}, names, {r: v.get(setting, {}) for r, v in (printed or {}).items()})
+            _panel(ax, {r: v.get(setting, {}) for r, v in scores.items()}, names,
+                   {r: v.get(setting, {}) for r, v in (printed or {}).items()})
     return fig

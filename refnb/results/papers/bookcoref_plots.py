@@ -28,11 +28,13 @@ def _stretch(n: int) -> int:
 def by_position(gold: Document, predicted: Document, width: int = 0) -> pd.DataFrame:
     """Count what became of mentions, along the text: a row per stretch of `width` tokens (0: about a sixtieth of the
     text) with counts of states, recall, precision; its index is the first token."""
-    if width < 0: raise CallError(f"a stretch of {width} tokens", do="say 1 or more, or 0 for about a sixtieth of the text")
+    if width < 0:
+        raise CallError(f"a stretch of {width} tokens", do="say 1 or more, or 0 for about a sixtieth of the text")
     n = _last(gold, predicted)
     width = width or _stretch(n)
     states = mention_states(gold, predicted)
-    counts = pd.crosstab(states.start//width*width, states.state).reindex(index=range(0, n, width), columns=STATES, fill_value=0)
+    counts = pd.crosstab(states.start//width*width, states.state).reindex(index=range(0, n, width), columns=STATES,
+                                                                          fill_value=0)
     said, there = (counts[["right", "wrong entity", x]].sum(axis=1) for x in ("spurious", "missed"))
     return counts.assign(recall=counts.right/there.where(there > 0), precision=counts.right/said.where(said > 0)).rename_axis(index="token", columns=None)
 
@@ -45,7 +47,8 @@ def _skyline(ax: Axes, edges: list[float], y: float, counts: dict[str, list[int]
     base = [y]*(len(edges) - 1)
     for state, values in counts.items():
         high, (color, hatch) = [b + .82*v/top for b, v in zip(base, values, strict=True)], _FILLS[state]
-        if any(values): ax.stairs(high, edges, baseline=base, fill=True, facecolor=color, hatch=hatch, edgecolor=INK, linewidth=.3)
+        if any(values):
+            ax.stairs(high, edges, baseline=base, fill=True, facecolor=color, hatch=hatch, edgecolor=INK, linewidth=.3)
         base = high
     ax.axhline(y, color=GREY, linewidth=.6)
 
@@ -60,20 +63,25 @@ def _rows(ax: Axes, table: pd.DataFrame, states: pd.DataFrame, edges: list[float
     "Draw the skylines, their names and verdicts."
     for y, (g, entity) in enumerate(table.iterrows()):
         mine = states[states.gold == g]
-        counts = pd.crosstab(mine.start//width, mine.state).reindex(index=range(len(edges) - 1), columns=list(_FILLS), fill_value=0)
+        counts = pd.crosstab(mine.start//width, mine.state).reindex(index=range(len(edges) - 1), columns=list(_FILLS),
+                                                                    fill_value=0)
         _skyline(ax, edges, len(table) - 1 - y, {s: counts[s].tolist() for s in _FILLS})
         ax.annotate(entity.verdict, (1.01, len(table) - .7 - y), xycoords=("axes fraction", "data"), va="center")
-    ax.set_yticks([len(table) - .7 - i for i in range(len(table))], [f"{plain(n, 24)}  {m:,}" for n, m in zip(table.name, table.mentions, strict=True)])
+    ax.set_yticks([len(table) - .7 - i for i in range(len(table))],
+                  [f"{plain(n, 24)}  {m:,}" for n, m in zip(table.name, table.mentions, strict=True)])
     ax.set_ylim(-.15, max(len(table), 1))
     ax.set_xlabel(f"token (stretches of {width:,})")
     ax.xaxis.set_major_formatter("{x:,.0f}")
-    for state, (color, hatch) in _FILLS.items(): ax.fill_between([], [], facecolor=color, hatch=hatch, edgecolor=INK, linewidth=.5, label=state)
+    for state, (color, hatch) in _FILLS.items():
+        ax.fill_between([], [], facecolor=color, hatch=hatch, edgecolor=INK, linewidth=.5, label=state)
 
 # %% ../../../nbs/results/papers/06_bookcoref_plots.ipynb #285d5ba5
 def along_the_book(gold: Document, predicted: Document, entities: int = 12, width: int = 0, title: str = "") -> Figure:
     """Draw what became of the mentions of the most frequent entities, so many rows, along the text, in stretches of
     `width` tokens; 0: a sixtieth of the text."""
-    along, table, states = by_position(gold, predicted, width), differences(gold, predicted).head(entities), mention_states(gold, predicted)
+    along = by_position(gold, predicted, width)
+    table = differences(gold, predicted).head(entities)
+    states = mention_states(gold, predicted)
     width = int(along.index[1]) if len(along) > 1 else width or _last(gold, predicted)
     edges = [*along.index, _last(gold, predicted)]
     tall = .36*len(table)
@@ -106,7 +114,9 @@ def pieces_plot(gold: Document, predicted: Document, entities: int = 12, columns
     with figure(.52*counts.shape[1] + 2.2, .36*max(len(counts), 1) + 1.6, title, dpi=64) as (fig, (ax,)):
         ax.grid(False)
         shown = counts.map(lambda v: f"{v:,}" if v else "").to_numpy()
-        if len(counts): sns.heatmap(counts.div(counts.sum(axis=1), axis=0), annot=shown, fmt="", cmap="Greys", vmin=0, vmax=1.25, cbar=False, ax=ax, annot_kws={"size": 8})
+        if len(counts):
+            sns.heatmap(counts.div(counts.sum(axis=1), axis=0), annot=shown, fmt="", cmap="Greys", vmin=0, vmax=1.25,
+                        cbar=False, ax=ax, annot_kws={"size": 8})
         ax.set_xticks([x + .5 for x in range(len(below))], below, rotation=40, ha="right", rotation_mode="anchor")
         ax.set_yticks([y + .5 for y in range(len(beside))], beside, rotation=0)
         ax.set(xlabel="", ylabel="")

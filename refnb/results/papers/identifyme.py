@@ -33,11 +33,13 @@ def answered(systems: Iterable[str], task: str, s: Settings, report: Report) -> 
         if (found := outcomes_on(name, task, s)) is None: continue
         o, infos = found
         half = next(iter(set(o.corpus))) if infos[0].task != task and len(set(o.corpus)) == 1 and "corpus" in o else ""
-        out[name] = Answered(name, f"{system_title(name)} ({half} half)" if half else system_title(name), o, " ".join(report.use(i, o) for i in infos), half)
+        out[name] = Answered(name, f"{system_title(name)} ({half} half)" if half else system_title(name), o,
+                             " ".join(report.use(i, o) for i in infos), half)
     return out
 
 def why_not(system: str, task: str, s: Settings) -> str:
     "Say, for a cell without a number, why a system has no row: it did not answer a task."
     pieces = the_card(task).pieces if is_task(task) else []
-    if pieces and not any(task_is_here(p, s) for p in pieces) and system not in published(): return f"it needs the stories: refnb fetch {' '.join(n for n in the_card(pieces[0]).inputs if '/' not in n)}"
+    if pieces and not any(task_is_here(p, s) for p in pieces) and system not in published():
+        return f"it needs the stories: refnb fetch {' '.join(n for n in the_card(pieces[0]).inputs if '/' not in n)}"
     return f"there is no sealed run on {task} here, nor a summary of one"

@@ -21,7 +21,8 @@ from ..tables import Report
 # %% ../../../nbs/results/papers/07_kitmus.ipynb #5212443c
 def model_of(title: str) -> str:
     "Tell what the release's folders call a system, from what a table calls it."
-    return next(name.split("/")[1] for name, e in entries_of("published-kitmus").items() if e.data.get("title") == title)
+    return next(name.split("/")[1]
+                for name, e in entries_of("published-kitmus").items() if e.data.get("title") == title)
 
 def why_not(model: str, task: str, got: Scored, s: Settings) -> str:
     """Say, for a cell, why a system, as the release's folders call it, has not all its scores on a task here; "" if all
@@ -53,9 +54,11 @@ def own_runs(system: str, task: str, s: Settings) -> Runs:
     known = {system, *(read_summary(p).info.system for p in paths)}
     unseeded = lambda name: {k: v for k, v in split_name(name)[1].items() if k != "seed"}
     names = sorted(name for name in known if unseeded(name) == unseeded(system))
-    found = [got[1] for name in names if (got := the_summary(task, name, s.runs, places_of_summaries(s), the_usual(name)))]
+    found = [got[1]
+             for name in names if (got := the_summary(task, name, s.runs, places_of_summaries(s), the_usual(name)))]
     why = "" if found else f"no run of it: refnb run {task} '{system}'"
-    return Runs([counted_links(x.counts)["template pair"] for x in found], [f"{x.info.system}@{run_hash(x.info)}" for x in found], why)
+    return Runs([counted_links(x.counts)["template pair"] for x in found],
+                [f"{x.info.system}@{run_hash(x.info)}" for x in found], why)
 
 # %% ../../../nbs/results/papers/07_kitmus.ipynb #41c9913b
 def add_cell(
@@ -69,7 +72,9 @@ def add_cell(
     seed: int = 0,           # of the bootstrap
 ) -> Together|None:          # what was added
     "Add the mean over all runs of a system, or why there is none."
-    if runs.why: report.add(row, column, reason=runs.why); return None
+    if runs.why:
+        report.add(row, column, reason=runs.why)
+        return None
     t = together(runs.counts, score, resamples, seed)
     run = runs.names[0] if len(runs.names) == 1 else f"{len(runs.names)} runs"
     cell = report.add(row, column, t.mean, run=run, n=sum(c.texts for c in runs.counts[0].values()))
@@ -101,11 +106,14 @@ def add_systems(
     for row in (*titles, *(OURS + x for x in ours)):
         for n in (2, 3, 4):
             column, task = f"{n} entities", f"kitmus/{variant}/{n}/test"
-            if report.sample: report.add(row, column, reason="these systems answered the release's texts, not the sample"); continue
+            if report.sample:
+                report.add(row, column, reason="these systems answered the release's texts, not the sample")
+                continue
             runs = own_runs(row.removeprefix(OURS), task, s) if row.startswith(OURS) else published_runs(row, task, s)
             _add_naive(report, row, column, add_cell(report, row, column, task, runs, score, resamples, seed))
     for n in (2, 3, 4): report.add("random", f"{n} entities", 1/n)
-    for row, column in report.forgotten(): report.add(row, column, reason="the release has no predictions of this system on these texts")
+    for row, column in report.forgotten():
+        report.add(row, column, reason="the release has no predictions of this system on these texts")
 
 # %% ../../../nbs/results/papers/07_kitmus.ipynb #4b020560
 def add_variants(
@@ -123,7 +131,10 @@ def add_variants(
     for variant in variants:
         task = f"kitmus/{variant}/{entities}/test"
         for column in (*titles, *(OURS + x for x in ours)):
-            if report.sample: report.add(variant, column, reason="these systems answered the release's texts, not the sample"); continue
-            runs = own_runs(column.removeprefix(OURS), task, s) if column.startswith(OURS) else published_runs(f"kitmus-trained / {column}", task, s)
+            if report.sample:
+                report.add(variant, column, reason="these systems answered the release's texts, not the sample")
+                continue
+            runs = (own_runs(column.removeprefix(OURS), task, s) if column.startswith(OURS)
+                    else published_runs(f"kitmus-trained / {column}", task, s))
             add_cell(report, variant, column, task, runs, score, resamples, seed)
     report.add("all variants", "random", 1/entities)
