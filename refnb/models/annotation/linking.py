@@ -60,7 +60,8 @@ class Rules:
                 for w in form.words: self.by_word[w].append((k, form))
     def character(self, words: Sequence[str]) -> int:
         "Number the character that a mention names; -1: none, or more than one."
-        if (k := self.owner.get(_lower(words))) is not None: return k
+        is_word = len(words) == 1 and words[0].islower()  # will is not Will
+        if not is_word and (k := self.owner.get(_lower(words))) is not None: return k
         if not 0 < len(words) <= _LONGEST or _is_other(words): return -1
         mention = _form(words)
         rated: dict[int, float] = {}
