@@ -314,11 +314,11 @@ class Proposed(NamedTuple):
         "The list for a human to edit."
         return characters_yaml(self.characters, [f"{n:,} mentions" for n in self.mentions])
 
-def propose_characters(d: Document, most: int = 40, system: str = "coref-minilm", s: Settings|None = None) -> Proposed:
+def propose_characters(d: Document, most: int = 40, system: str = "coref-minilm", s: Settings|None = None, single: bool = False) -> Proposed:
     "Propose who is in a book: the persons with the most mentions that have a name."
     net = _coref_system(system, s or load_settings(), kinds="persons", singletons=False).net()
     from refnb.models.coreference.resolvers import predicted
-    found = predicted(net, d.changed(clusters=(), names=(), labels={}))
+    with _precision(net, single): found = predicted(net, d.changed(clusters=(), names=(), labels={}))
     taken: set[str] = set()
     out, many = list[Character](), list[int]()
     for spans in sorted(found.clusters, key=len, reverse=True):
