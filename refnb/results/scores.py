@@ -52,8 +52,8 @@ def run_outcomes(
 ) -> tuple[pd.DataFrame, RunInfo]|None: # outcomes and what the run is; None: there is no run
     "Find the outcomes of a system on a task."
     s = s or load_settings()
-    if counts_itself(system): return _outcomes_here(system, task, s)
     found = the_summary(task, system, s.runs, places_of_summaries(s), the_usual(system))
+    if counts_itself(system) and not (found and found[1].credit): return _outcomes_here(system, task, s)
     return (outcomes_of_summary(*found), found[1].info) if found else None
 
 def outcomes_on(system: str, task: str, s: Settings|None = None) -> tuple[pd.DataFrame, list[RunInfo]]|None:
