@@ -183,7 +183,7 @@ def test_two_at_once_are_told(story, s, tmp_path):
 
 def test_more_names_than_one(s):
     d = Document("x", (("Lizzy", "met", "Darcy", "."), ("Miss", "Eliza", "left", ".")))
-    done = annotate(d, [{"Elizabeth Bennet": ["Lizzy", "Miss Eliza"]}, "Mr. Darcy"], s=s, group=0)
+    done = annotate(d, [{"Elizabeth Bennet": ["Lizzy", "Miss Eliza"]}, "Mr. Darcy"], s=s, linker="rules", group=0)
     assert all(done.document.clusters) and done.stages["linked"].counts["without a mention"] == 0
     with pytest.raises(CallError): annotate(d, ["A"], s=s, nothing=1)
 
