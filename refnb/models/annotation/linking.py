@@ -118,14 +118,10 @@ def _link_window(net: Any, d: Document, characters: Sequence[Character]) -> Link
     inside = [s for s in bank.spans if s.start >= whole.words]
     seeds = {s: k for k, c in enumerate(link_by_rules(d, moved(inside, -whole.words), characters)) for s in moved(c, whole.words)}
     seeds |= {s: k for s, (k, _) in zip(whole.at, names)}
-    entity = link(all_pairs(bank.scores, len(bank.spans)), net.m.bias, _numbers(bank.spans, seeds))
-    known = sorted({*seeds.values()})
+    known = sorted({*seeds.values()})  # entities have numbers without a gap
+    given = [known.index(seeds[s]) if s in seeds else -1 for s in bank.spans]
+    entity = link(all_pairs(bank.scores, len(bank.spans)), net.m.bias, given)
     of = {s: known[e] for s, e in zip(bank.spans, entity) if 0 <= e < len(known)}
     return [moved((s for s in inside if of.get(s) == k and not _is_pronoun(whole.document, s)), -whole.words) for k in range(len(characters))]
-
-def _numbers(spans: Sequence[Span], seeds: dict[Span, int]) -> list[int]:
-    "Number the characters of seeds without a gap; -1: no seed."
-    known = {k: i for i, k in enumerate(sorted({*seeds.values()}))}
-    return [known[seeds[s]] if s in seeds else -1 for s in spans]
 
 def _is_pronoun(d: Document, s: Span) -> bool: return s.start == s.end and d.tokens[s.start].lower() in PRONOUN

@@ -119,6 +119,10 @@ class _Reading:
             with _precision(net, self.how.single): self._bank = net.bank(text_of(self.document), self.given, sorted(self.more))
         if self._bank is None: raise DataError("no mention was found", self.document.doc_key, "is it English prose?")
         return self._bank
+    def require(self, spans: Iterable[Span]):
+        "Have mentions in the bank; one that was read without them is read again."
+        self.more.update(spans)
+        if self._bank is not None and not self.more <= set(self._bank.spans): self._bank = None
     def linked(self, who: Sequence[Character]) -> Linked:
         "What a trained linker links."
         net = _linker(self.how.linker, self.s).net()
@@ -151,7 +155,7 @@ def yes_no_id(d: Document, s: Span, name: str) -> str:
 
 def _grow(r: _Reading, linked: Linked, how: Annotating, group: int) -> _Made:
     "Add what coreference finds in windows, or in groups of them."
-    r.more.update(s for c in linked for s in c)
+    r.require(s for c in linked for s in c)
     got = expand(r.bank.scores, r.bank.spans, linked, windows_of(r.document, how.window, group), r.bias, how.seeding)
     return got.linked, {"grown": got.grown, "conflicts": got.conflicts, "mentions": sum(map(len, got.linked))}
 
