@@ -114,6 +114,7 @@ class Seal(Record, omit_defaults=False):
     sha256: str             # of the journal
     said: str = ""          # hash of what was said, without times: equal runs have equal ones
     models: dict[str, int] = {} # versions that answered, where a server told them
+    tokens: dict[str, int] = {} # read, written, and of those while a model reasoned
     schema: int = SCHEMA    # of the files in the folder
 
 # %% ../../nbs/core/15_runs.ipynb #7727ad87
@@ -314,8 +315,10 @@ def _counts(records: list, ids: list[str], sha256: str) -> Seal:
     reasons = Counter(r.reason for r in records if getattr(r, "reason", None))
     used = [u for r in records if (u := getattr(r, "usage", None))]
     costs, models = [u.usd for u in used], Counter(u.model for u in used if u.model)
+    tokens = {"read": sum(u.tokens_in for u in used), "written": sum(u.tokens_out for u in used),
+              "reasoning": sum(u.tokens_reasoning for u in used)}
     return Seal(len(ids), len(records), dict(sorted(reasons.items())), None if None in costs else sum(costs), sha256,
-                _said(records), dict(sorted(models.items())))
+                _said(records), dict(sorted(models.items())), tokens if any(tokens.values()) else {})
 
 def _said(records: list) -> str:
     "A hash of answers without their times, which no two runs share."

@@ -140,6 +140,7 @@ class Usage(Record):
     usd: float|None = None   # None: the price is unknown, which is not 0
     seconds: float = 0.      # wall clock
     model: str = ""          # the version that answered, as its server says
+    tokens_reasoning: int = 0 # of those written: while it reasoned
 
 class Answer(Record):
     "What a system said to one question."
@@ -149,6 +150,7 @@ class Answer(Record):
     reason: Reason|None = None             # why nothing was chosen
     raw: str = ""                          # the reply as it came
     usage: Usage|None = None               # what it cost
+    reasoning: str = ""                    # what a model thought before it answered, where that is known
 
     def fault(self) -> str:
         at = f"answer {self.id!r}"

@@ -42,7 +42,7 @@ KINDS = {
     "published-clusters": "refnb.models.published.clusters:make_published_clusters",
     "published-kitmus": "refnb.models.published.kitmus:make_published_kitmus",
 }
-_PROVIDERS = ("openai", "anthropic", "vllm", "local")
+_PROVIDERS = ("openai", "anthropic", "gemini", "vllm", "sglang", "llama.cpp", "ollama", "local")
 # names that say all: prefix -> module:function of the rest of the name
 _PREFIXES = ({f"{p}/": "refnb.models.language.systems:named_model" for p in _PROVIDERS}
              | {"command/": "refnb.models.command:named_command"})

@@ -767,7 +767,8 @@ def _say_paid(paid: dict):
     if not (p := paid.get("server")): return
     usd = "at an unknown price" if p["usd"] is None else f"for {p['usd']:.4g} USD" + (f" (at most {p['usd_at_most']:.4g}, if {p['lost']} lost requests were billed)" if p["lost"] else "")
     _print(f"{p['asked']:,} new replies {usd}, {p['served']:,} from cache; {p['tokens_in']:,} tokens read, "
-           f"{p['tokens_out']:,} written" + (f"; versions: {', '.join(p['models'])}" if p["models"] else ""))
+           f"{p['tokens_out']:,} written" + (f", {p['tokens_reasoning']:,} of them reasoning" if p["tokens_reasoning"] else "")
+           + (f"; versions: {', '.join(p['models'])}" if p["models"] else ""))
 
 def _groups(groups: dict[str, dict], metrics: dict[str, dict[str, float|None]] = {}):
     "Scores by group, as a table in percent; metrics of yours as they are."

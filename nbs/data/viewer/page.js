@@ -98,7 +98,7 @@ function matching(but) {  // but: what is not looked at, a verdict's run ("run 0
 
 // Search: every word must occur, "quoted words" as they stand; in any case. What is searched is lowered once.
 const lower = text => text.normalize("NFC").toLowerCase()
-const hay = q => q.hay ??= lower([q.id, q.doc, mention(q), ...q.options.map(o => `${o.name}\n${o.description ?? ""}`), ...q.said.map(a => a.raw)].join("\n"))
+const hay = q => q.hay ??= lower([q.id, q.doc, mention(q), ...q.options.map(o => `${o.name}\n${o.description ?? ""}`), ...q.said.flatMap(a => [a.raw, a.reasoning ?? ""])].join("\n"))
 const lowered = []
 const story = q => q.text < 0 ? "" : lowered[q.text] ??= lower(texts[q.text])
 const terms = () => (at("search").value.match(/"[^"]+"|[^\s"]+/g) ?? []).map(t => t.replaceAll('"', ""))
@@ -274,12 +274,13 @@ function options(q) {
 function used(u) {
   if (!u) return "no cost recorded"
   const seconds = u.seconds ? [`${number(u.seconds)} s`] : []
-  return [u.usd == null ? "price unknown" : dollars(u.usd), `${count(u.tokens_in ?? 0)} tokens read`, `${count(u.tokens_out ?? 0)} written`, ...seconds].join(", ")
+  return [u.usd == null ? "price unknown" : dollars(u.usd), `${count(u.tokens_in ?? 0)} tokens read`, `${count(u.tokens_out ?? 0)} written`, ...(u.tokens_reasoning ? [`${count(u.tokens_reasoning)} of them reasoning`] : []), ...seconds].join(", ")
 }
 function answer(q, k) {
   const a = q.said[k], r = runs[k], asked = a.verdict != "absent" && a.verdict != "open"
   const picked = a.picked.length ? [" · ", told("bdi", "", names(q, a.picked.slice(0, 4)) + (a.picked.length > 4 ? " …" : ""))] : []
-  const rest = asked ? [a.raw ? made("pre", {tabIndex: 0, ariaLabel: "reply"}, a.raw) : told("p", "soft", "no reply was recorded"), told("p", "soft", used(a.usage))] : []
+  const thoughts = a.reasoning ? [made("details", {className: "reasoning"}, made("summary", {}, "Reasoning"), made("pre", {tabIndex: 0, ariaLabel: "reasoning"}, a.reasoning))] : []
+  const rest = asked ? [...thoughts, a.raw ? made("pre", {tabIndex: 0, ariaLabel: "reply"}, a.raw) : told("p", "soft", "no reply was recorded"), told("p", "soft", used(a.usage))] : []
   return made("section", {}, pair ? made("h3", {}, `${WHICH[k]}: `, told("bdi", "", r.system)) : told("h3", "", "Answer"), made("p", {}, sign(a), " ", told("span", "verdict", verdict(a)), ...picked), ...rest)
 }
 function meta(q) {

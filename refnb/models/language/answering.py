@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import msgspec, re
 from ...core.types import Answer, CallError, Question
 from ..systems import Failure
-from .language_models import Ask, LanguageModel, Reply, ask_of, usage
+from .language_models import Ask, LanguageModel, Reply, ask_of, usage, wire_name
 from .protocol import spoken
 from .local import Local, load_local, reply_to, shared_order, write_all
 from .prompts import Order, answers, continuations, in_order, one_of, pattern, read, render, schema
@@ -64,10 +64,10 @@ def answer_of(t: Sent, m: LanguageModel, r: Reply) -> Answer|Failure:
     if r.finish == "failed": return Failure(t.ask.id, re.split(r"; | \(|: ", r.error)[0], r.error)
     if r.scores is not None: a = Answer(t.ask.id, scores=r.scores)
     else: a = read(t.question, t.form, spoken(t.ask, r.text), r.finish, m.reading, m.drop).changed(raw=r.text)
-    return turned_back(a.changed(usage=usage(m, r)), t.perm)
+    return turned_back(a.changed(usage=usage(m, r), reasoning=r.reasoning), t.perm)
 
 # %% ../../../nbs/models/language/09_answering.ipynb #b081dfda
-UNHASHED = {"title", "price", "licence", "note", "key", "rate", "patience", "package", "batch", "forms", "system"}
+UNHASHED = {"title", "price", "reasons", "licence", "note", "key", "rate", "patience", "package", "batch", "forms", "system"}
 
 def system_text(m: LanguageModel, benchmark: str) -> str:
     "Return the text of a model's system message for a task's benchmark."
@@ -76,7 +76,9 @@ def system_text(m: LanguageModel, benchmark: str) -> str:
 
 def run_settings(m: LanguageModel, form: str, order: str) -> dict[str, Any]:
     "List what of a model's settings, with form and order of options, could change an answer."
-    return {k: v for k, v in msgspec.to_builtins(m).items() if k not in UNHASHED} | {"form": form, "order": order}
+    settings = {k: v for k, v in msgspec.to_builtins(m).items() if k not in UNHASHED}
+    if not wire_name(m): settings.pop("dialect", None)
+    return settings | {"form": form, "order": order}
 
 # %% ../../../nbs/models/language/09_answering.ipynb #357384cd
 def local_answers(m: LanguageModel, questions: Sequence[Question], form: str, order: Order = "given", system: str = "",

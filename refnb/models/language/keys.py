@@ -7,7 +7,7 @@ __all__ = ['Secret', 'secret_of']
 
 # %% ../../../nbs/models/language/04_keys.ipynb #b28e7733
 import base64, os, re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 from ...core.types import DataError
 from .language_models import LanguageModel
@@ -81,6 +81,8 @@ def _grown(key: str, text: str, at: int, found: int, size: int) -> tuple[int, in
     return found - left, found + right
 
 # %% ../../../nbs/models/language/04_keys.ipynb #e0d279d1
+_BEARER = {"Authorization": "Bearer {key}"}
+
 class Secret:
     "A key that cannot be printed."
     __slots__ = ("name", "_others", "_value")
@@ -93,9 +95,10 @@ class Secret:
     def __repr__(self): return f"Secret({self.name!r})"
     def __reduce__(self): raise TypeError("a secret is not copied")
 
-    @property
-    def bearer(self) -> str:
-        return f"Bearer {self._value or 'none'}"  # a server that needs no key gets no key of another's
+    def headers(self, wanted: Mapping[str, str]) -> dict[str, str]:
+        "Put the key into the headers that a dialect wants, by default the usual one."
+        key = self._value or "none"  # a server that needs no key gets no key of another's
+        return {name: text.replace("{key}", key) for name, text in (wanted or _BEARER).items()}
 
     def hidden(self, text: str) -> str:
         "Return the text without the key, however it is written."

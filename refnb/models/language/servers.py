@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 from ...core.types import CallError, DataError, Record, RefnbError, need
 from .language_models import Ask, Finish, LanguageModel, Patience, Reply, ask_key, cost
-from .language_models import fault_of_url
+from .language_models import fault_of_url, omit_line, the_dialect
 from .replies import SETTLED, Bought, Replies
 from .keys import Secret, secret_of
 from .protocol import NO_LOGPROBS, check_possible, error_words, estimate, payload, read_reply
@@ -39,6 +39,7 @@ class Fault(NamedTuple):
 
 _LONG = re.compile(r"request too large|context[ _](length|size|window)|maximum (context|input|prompt)|(prompt|input|request|messages?)\b.{0,40} too (long|large|many)|too many (input )?tokens|exceeds? the (model'?s )?(maximum|limit)", re.I)
 _POLICY = re.compile(r"content[ _](filter|policy|management)|moderation|flagged|responsible ?ai", re.I)
+_KEY = re.compile(r"api[ _-]?key\b.{0,20}\b(not valid|invalid|missing|incorrect)", re.I)
 _GATEWAY = {408, 502, 504, 520, 521, 522, 523, 524}  # the server behind may have answered
 
 def _about(data: bytes) -> tuple[str, str, str]:
@@ -50,6 +51,38 @@ def _about(data: bytes) -> tuple[str, str, str]:
     error = body.get("error", body) if isinstance(body, dict) else {}
     code, param = (str(error.get(k) or "") if isinstance(error, dict) else "" for k in ("code", "param"))
     return error_words(body), code, param
+
+# %% ../../../nbs/models/language/06_servers.ipynb #d258def7
+_REFUSES = re.compile(r"unsupported|not support|not permitted|not allowed|unknown|unrecogni[sz]ed|deprecated|not accept|"
+                      r"unexpected|extra (inputs|fields)|invalid|only the default", re.I)
+
+def _fields_of(m: LanguageModel) -> dict[str, str]:
+    "The fields that a model's server is sent, each with its setting."
+    d = the_dialect(m.dialect)
+    fields = {path: setting for setting, path in d.fields.items()}
+    for places in d.constraints.values(): fields |= dict.fromkeys(places, "constraint")
+    fields |= {path: setting for setting, extra in d.also.items() for path in extra}
+    return fields | {"logprobs": "way", "top_logprobs": "way"}
+
+_WORDS = {"type", "text", "format", "choice"}  # parts of fields that stand in any sentence
+
+def _names_of(path: str) -> list[str]:
+    "What an error may call a field: its path, or a part of it."
+    return [path, *(part for part in reversed(path.split(".")) if part not in _WORDS)]
+
+def _refused(m: LanguageModel, what: str, param: str) -> str:
+    "Name the field that a server refuses; nothing where it is none of a setting."
+    if param.split(".")[0] in ("messages", "prompt", "input"): return ""
+    if param not in ("", "None"): return param
+    if not _REFUSES.search(what): return ""
+    return next((name for path in _fields_of(m) for name in _names_of(path)
+                 if re.search(rf"(?<![\w.]){re.escape(name)}(?!\w)", what)), "")
+
+def _without(m: LanguageModel, refused: str) -> str:
+    "Say how to leave out a field."
+    for path, setting in _fields_of(m).items():
+        if {refused, refused.partition(".")[0]} & {*_names_of(path)}: return omit_line(setting)
+    return "change the model's settings"
 
 # %% ../../../nbs/models/language/06_servers.ipynb #5b7c4be9
 def _retry_after(headers: Any, now: datetime|None = None) -> float|None:
@@ -93,8 +126,10 @@ def fault_of_status(status: int, headers: Any, data: bytes, m: LanguageModel) ->
     if status == 404:
         return Fault("stop", f"there is no model {m.model} at {where} ({told})",
                      do="look at model and base_url in the model's settings")
-    if status in (400, 422) and param.split(".")[0] not in ("", "None", "messages", "prompt", "input"):
-        return Fault("stop", f"the model {m.model} does not take {param} ({told})", do="change the model's settings")
+    if status == 400 and _KEY.search(what):
+        return Fault("stop", f"the server does not accept the key in {m.key or 'no variable'} ({told})", do=f"set {m.key}")
+    if status in (400, 422) and (refused := _refused(m, what, param)):
+        return Fault("stop", f"the model {m.model} does not take {refused} ({told})", do=_without(m, refused))
     if status in (400, 422): return Fault("question", told, odd=True)
     return Fault("stop", f"{where} does not answer as a server of the protocol ({told})",
                  do="look at base_url in the model's settings")
@@ -271,7 +306,7 @@ def _the_client(m: LanguageModel, secret: Secret, patience: Patience, concurrenc
                for line in os.environ.get("OPENAI_CUSTOM_HEADERS", "").split("\n") if ":" in line]
     unsaid = ([name for name in ambient if name.lower() != "authorization"]
               + ([] if url == DEFAULT_URL else ["OpenAI-Organization", "OpenAI-Project"]))
-    headers = {name: openai.Omit() for name in unsaid} | {"Authorization": secret.bearer}
+    headers = {name: openai.Omit() for name in (*unsaid, "Authorization")} | secret.headers(the_dialect(m.dialect).headers)
     return openai.AsyncOpenAI(api_key="none", base_url=url, max_retries=0, http_client=carrier, default_headers=headers), guarded
 
 # %% ../../../nbs/models/language/06_servers.ipynb #36646b86
@@ -312,8 +347,10 @@ class Line:
     async def send(self, method: str, path: str, headers: dict, **what: Any) -> Any:
         "Send one request; the client makes the first to a path, for that takes as long as sending it."
         if path in self.made and "content" in what: return await self.resend(self.made[path], headers, what["content"])
+        other = the_dialect(self.m.dialect).headers  # a key that is not sent in the usual header
+        unsent = {"Authorization": need("openai", "models").Omit()} if other and "Authorization" not in other else {}
         r = await getattr(self.client, method)(path, cast_to=need("httpx2", "models").Response,
-                                               options={"headers": headers}, **what)
+                                               options={"headers": unsent | headers}, **what)
         if "content" in what: self.made[path] = r.request
         return r
 
@@ -366,7 +403,7 @@ class Line:
                               content=msgspec.json.encode(body))
         if not isinstance(got, Fault):
             reply = self.read(got, ask)
-            in_pieces = isinstance(reply, Reply) and "[key]" in reply.text and b"[key]" not in got
+            in_pieces = isinstance(reply, Reply) and "[key]" in reply.text + reply.reasoning and b"[key]" not in got
             return Heard(reply, b"" if in_pieces else got)  # bytes from which a key could be put together are not kept
         if "max_completion_tokens" not in got.what or "max_tokens" not in body: return Heard(got)
         self.limit = "max_completion_tokens"
@@ -380,7 +417,7 @@ class Line:
             what = self.secret.scrubbed(f"the reply is broken ({e})")
             return Fault("again", what, billed=True, do=_LOOK, setup=not raw.lstrip().startswith((b"{", b"[")))
         hidden = self.secret.hidden
-        return r.changed(text=hidden(r.text), model=hidden(r.model), error=hidden(r.error))
+        return r.changed(text=hidden(r.text), reasoning=hidden(r.reasoning), model=hidden(r.model), error=hidden(r.error))
 
 _LOGS = ("openai", "openai._base_client", "httpx2", "httpcore2.connection", "httpcore2.http11", "httpcore2.proxy")
 
@@ -415,6 +452,7 @@ class Summary(Record):
     tokens_in: int = 0           # read now
     tokens_cached: int = 0       # of these from the provider's cache
     tokens_out: int = 0          # written now
+    tokens_reasoning: int = 0    # of these while the models reasoned
     usd: float|None = 0.         # paid now; None: the price is unknown
     usd_at_most: float|None = 0. # the same if all lost requests were billed at their dearest
     requests: int = 0            # sent
@@ -470,8 +508,8 @@ class _Asking:
         ends, models = dict(sorted(self.ends.items())), dict(sorted(self.models.items()))
         usd = self.purse.spent if known else None
         usd_at_most = self.purse.spent + self.purse.lost if known else None
-        return Summary(c["asked"], c["served"], ends, models, c["in"], c["cached"], c["out"], usd, usd_at_most,
-                       c["requests"], c["lost"], self.clock() - self.began, self.why)
+        return Summary(c["asked"], c["served"], ends, models, c["in"], c["cached"], c["out"], c["reasoning"], usd,
+                       usd_at_most, c["requests"], c["lost"], self.clock() - self.began, self.why)
 
     async def rest(self, seconds: float, until: asyncio.Event|None = None):
         "Wait, or stop."
@@ -649,7 +687,8 @@ class _Asking:
 
     def paid(self, reply: Reply):
         "Count what came over the line."
-        self.count.update({"in": reply.tokens_in, "out": reply.tokens_out, "cached": reply.tokens_cached})
+        self.count.update({"in": reply.tokens_in, "out": reply.tokens_out, "cached": reply.tokens_cached,
+                           "reasoning": reply.tokens_reasoning})
         if reply.model: self.models[reply.model] += 1
 
     def pass_on(self, ask: Ask, reply: Reply, served: bool):

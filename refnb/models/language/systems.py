@@ -10,14 +10,15 @@ import asyncio, hashlib, queue, threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
+import msgspec
 from ...core.types import CallError, DataError, Question, safe_name
 from ...core.settings import Settings
 from ...core.runs import RunInfo
 from ...benchmarks.tasks import Task, is_task, find_task
 from ..systems import BaseSystem, Failure, Identity, Plan, Said, System, variant_name
 from ..registry import Entry, changed_record, differing
-from .language_models import Ask, LanguageModel, Reply, ask_key, cost, fault_of_url, forecast
-from .language_models import model_of
+from .language_models import Ask, Decoding, LanguageModel, Reply, ask_key, cost, fault_of_url, forecast
+from .language_models import check_taken, model_of, the_dialect
 from .prompts import Order, text_of
 from .replies import SETTLED, Replies
 from .servers import Summary, answered
@@ -33,7 +34,8 @@ _SILENT = frozenset(UNHASHED) - {"forms", "system"}  # change no answer; these t
 def _named(m: LanguageModel) -> str:
     "The name that says provider, model and address."
     if m.provider == "local": return f"local/{m.model}"
-    return f"openai/{m.model}" + (f"@{m.base_url}" if m.base_url else "")
+    d = the_dialect(m.dialect)
+    return f"{d.kind or 'openai'}/{m.model}" + (f"@{m.base_url}" if m.base_url != d.url else "")
 
 def _parsed(name: str) -> Entry:
     "The entry that a name such as vllm/MODEL@URL stands for."
@@ -43,6 +45,11 @@ def _parsed(name: str) -> Entry:
     if why := fault_of_url(url): raise CallError(why, f"{kind}/{model}")
     if not model: raise CallError("names no model", name, f"write {kind}/MODEL" + ("@URL" if kind == "vllm" else ""))
     return Entry(name, "language-model", {"kind": kind, "model": model} | ({"base_url": url} if at else {}), Path(name))
+
+# %% ../../../nbs/models/language/12_systems.ipynb #a5c851ca
+def _as_wanted(d: Decoding, usual: LanguageModel, new: LanguageModel) -> Decoding:
+    "What was changed of a model's decoding, in place of what another model has."
+    return new.decoding.changed(**{k: v for k, v in msgspec.structs.asdict(d).items() if v != getattr(usual.decoding, k)})
 
 class _True(NamedTuple):
     "A model under its true name."
@@ -57,7 +64,10 @@ def true_name(base: str, usual: LanguageModel, asked: LanguageModel, form: str =
         base = _named(asked)
         unknown = {"title": base, "price": None, "context": 0, "note": ""}
         asked = asked.changed(**{k: v for k, v in unknown.items() if getattr(asked, k) == getattr(usual, k)})
-        usual = model_of(_parsed(base))
+        moved_to = model_of(_parsed(base))
+        if moved_to.dialect != usual.dialect == asked.dialect:  # it is asked as its kind of model wants to be
+            asked = asked.changed(dialect=moved_to.dialect, decoding=_as_wanted(asked.decoding, usual, moved_to))
+        usual = moved_to
     other = differing(asked, usual, _SILENT)
     if form and form not in asked.forms.values(): other["form"] = form
     if order != "given": other["order"] = order
@@ -86,6 +96,9 @@ class LanguageModelSystem(BaseSystem):
         if self.local and (concurrency or batches or budget is not None):
             raise CallError(f"{self.name} is not asked through a server",
                             do="concurrency, budget and batch are for models of a server")
+        check_taken(self.model)
+        if batches and not the_dialect(self.model.dialect).batch:
+            raise CallError(f"{the_dialect(self.model.dialect).title}: takes no batches", self.name, "leave out --batch")
         self.title, self.old_name = self.model.title, base
         self.spent_before = 0.  # USD that earlier calls of the run spent
         self.loaded: Local|None = None
@@ -245,6 +258,11 @@ def _stream(system: LanguageModelSystem, asks: Iterator[Ask], store: Replies) ->
     finally: thread.end()
 
 # %% ../../../nbs/models/language/12_systems.ipynb #685cb109
+def _speaking(entry: Entry, usual: LanguageModel, new: Mapping[str, Any]) -> LanguageModel:
+    "A model with the decoding that its dialect wants, where another dialect is asked for."
+    if not (name := str(new.get("dialect") or "")): return usual
+    return usual.changed(decoding=model_of(entry._replace(data=entry.data | {"dialect": name})).decoding)
+
 def make_language_model(entry: Entry, changed: Mapping[str, Any], s: Settings) -> System:
     "Make a system of an entry, with settings changed."
     changed = dict(changed)
@@ -253,7 +271,9 @@ def make_language_model(entry: Entry, changed: Mapping[str, Any], s: Settings) -
     if how.get("order", "given") not in ("given", "reversed"):
         raise CallError(f"unknown order {how['order']!r}", do="say given or reversed")
     usual = model_of(entry)
-    asked = changed_record(usual, {k: v for k, v in changed.items() if k not in how}, "a language model")
+    new = {k: v for k, v in changed.items() if k not in how}
+    if new.get("base_url", usual.base_url) != usual.base_url: new = {"key": ""} | new  # another address, another key
+    asked = changed_record(_speaking(entry, usual, new), new, "a language model")
     return LanguageModelSystem(entry.name, usual, asked, **how)
 
 def named_model(name: str, changed: Mapping[str, Any], s: Settings) -> System:

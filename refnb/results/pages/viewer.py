@@ -71,6 +71,7 @@ class Said(Record):
     picked: tuple[int, ...] = ()       # chosen options, or those with the best score
     scores: tuple[float|str, ...] = () # one per option; infinite ones as text
     raw: str = ""                      # the reply as it came
+    reasoning: str = ""                # what the model thought before it
     usage: Usage|None = None           # what it cost
 
 def _picked(a: Answer) -> tuple[int, ...]:
@@ -89,7 +90,7 @@ def _said(q: Question, a: Answer|None, sealed: bool) -> Said:
     c = credit(q, a)
     usage = a.usage and a.usage.changed(seconds=_exact(a.usage.seconds), usd=_exact(a.usage.usd))
     return Said(a.reason or ("right" if c == 1 else "tie" if c else "wrong"), c, _picked(a),
-                tuple(map(_exact, a.scores or ())), a.raw, usage)
+                tuple(map(_exact, a.scores or ())), a.raw, a.reasoning, usage)
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #62b43212
 class Field(Record, omit_defaults=False):
@@ -292,6 +293,8 @@ def _verdict(x: Said) -> str:
 def _row(q: Shown, texts: tuple[str, ...]) -> str:
     "A question as a row that unfolds."
     replies = "".join(f"<p>reply: <code>{_e(x.raw, 300)}</code></p>" for x in q.said if x.raw)
+    replies += "".join(f"<details><summary>reasoning</summary><code>{_e(x.reasoning, 3000)}</code></details>"
+                       for x in q.said if x.reasoning)
     before, mention, after = _around(q, texts)
     text = (f"<p>…{before} <mark><b>{mention}</b></mark> {after}…</p>" if q.text >= 0
             else "<p><i>the release has no text for this question</i></p>")
