@@ -5,8 +5,8 @@ from refnb.benchmarks.tasks import FERRYMAN, find_task, task_questions
 from refnb.core.runs import Seal
 from refnb.core.types import CallError, DataError, FormatError
 from refnb.models.language.answering import sent_of
-from refnb.models.language.language_models import Price, Reply, check_taken, cost, dialects, language_models, the_dialect, the_model
-from refnb.models.language.protocol import payload
+from refnb.models.language.language_models import Price, Reply, ask_key, check_taken, cost, dialects, language_models, the_dialect, the_model
+from refnb.models.language.protocol import payload, read_reply, worst
 from refnb.models.registry import find_system
 from refnb.models.running import run
 from stub_server import Play, error
@@ -163,3 +163,24 @@ def test_a_dialect_of_yours(stub, settings, tmp_path, monkeypatch):
     assert {k: v for k, v in stub.seen[0].body.items() if k not in ("model", "messages")} == {"longest": 9, "how": {"hard": "hard"}}
     (folder/"dialects"/"mine.yaml").write_text("title: mine\nfields: {max_tokens: [1]}\n")
     with pytest.raises(FormatError, match=r"mine\.yaml"): the_dialect("mine")
+
+def test_the_text_that_questions_share_is_marked_for_a_cache(stub, settings):
+    "It changes neither the reply's key nor the run, and what it costs to keep is counted."
+    stub.always = vendor("anthropic-messages")
+    price = Price(1., 5., "2026-10", cached=.1, cache_write=1.25)
+    r = run(FERRYMAN, "anthropic/theirs", s=settings(), cache=True, form="identifyme/text-first", **theirs(stub, "anthropic-messages"))
+    first, rest = stub.seen[0].body["messages"][0]["content"]
+    assert first["cache_control"] == {"type": "ephemeral"} and first["text"].endswith(QUESTIONS[0].text) and "cache_control" not in rest
+    assert r.info.system == f"anthropic/theirs@{stub.url}[form=identifyme/text-first]"
+    m = the_model("claude-opus-5-5", cache=True).changed(price=price)
+    ask = sent_of(m, QUESTIONS[0], "identifyme/text-first").ask
+    assert ask_key(ask) == ask_key(sent_of(m.changed(cache=False), QUESTIONS[0], "identifyme/text-first").ask)
+    body = {"content": [{"type": "text", "text": "x"}], "usage": {"input_tokens": 10, "cache_creation_input_tokens": 1000, "cache_read_input_tokens": 500, "output_tokens": 1}}
+    reply = read_reply(json.dumps(body).encode(), ask)
+    assert cost(m, reply) == pytest.approx((10 + 1000*1.25 + 500*.1 + 1*5)/1e6) and worst(m, ask) >= cost(m, Reply(tokens_in=200, tokens_kept=200, tokens_out=m.decoding.max_tokens))
+    with pytest.raises(CallError, match="has no marks for a cache"): find_system("gpt-5", settings(), cache=True)
+
+def test_a_file_on_the_server_is_named_without_its_folder():
+    body = {"model": "/srv/models/small.gguf", "choices": [{"message": {"content": "x"}}]}
+    ask = sent_of(the_model("gpt-4o-mini"), QUESTIONS[0], "identifyme/desc").ask
+    assert [read_reply(json.dumps(body | {"model": n}).encode(), ask).model for n in (body["model"], "C:\\models\\small.gguf", "meta/llama")] == ["small.gguf", "small.gguf", "meta/llama"]

@@ -629,17 +629,17 @@ DECODINGS = st.builds(Decoding, temperature=st.none() | st.floats(0, 2), top_p=s
 WORDS = st.text(st.characters(codec="utf-8"), max_size=12)
 ASK = dict(id=WORDS, prompt=WORDS, system=WORDS, message=st.sampled_from(["chat", "raw"]), provider=WORDS, base_url=WORDS, model=WORDS, revision=WORDS, file=WORDS, dtype=WORDS, decoding=DECODINGS, way=st.sampled_from(["reply", "likelihood", "logprobs"]),
            constraint=st.sampled_from(["none", "regex", "choice", "json"]), pattern=WORDS, options=st.lists(WORDS, max_size=3).map(tuple), version=st.integers(1, 99),
-           dialect=WORDS, effort=WORDS, thinking=st.none() | st.integers(0, 9))
+           dialect=WORDS, effort=WORDS, thinking=st.none() | st.integers(0, 9), shared=st.integers(0, 9))
 
 def test_f34_every_field_of_a_request_is_tried():
     assert set(ASK) == set(Ask.__struct_fields__) and set(Decoding.__struct_fields__) == {"temperature", "top_p", "max_tokens", "seed"}
 
 @pytest.mark.parametrize("field", ASK)
-def test_f34_any_change_but_the_id_changes_the_key(field):
+def test_f34_any_change_of_what_is_asked_changes_the_key(field):
     @given(st.builds(Ask, **ASK), ASK[field])
     def law(ask, value):
         assume(repr(getattr(ask, field)) != repr(value))
-        assert (ask_key(ask.changed(**{field: value})) != ask_key(ask)) == (field != "id")
+        assert (ask_key(ask.changed(**{field: value})) != ask_key(ask)) == (field not in ("id", "shared"))
     law()
 
 @given(st.builds(Ask, **ASK), st.sampled_from(["temperature", "top_p", "max_tokens", "seed"]), DECODINGS)

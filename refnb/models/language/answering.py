@@ -42,7 +42,14 @@ def sent_of(m: LanguageModel, q: Question, form: str, order: Order = "given", sy
     if m.way != "reply":
         return Sent(shown, perm, ask_of(m, q.id, _led(m, prompt, lead, form), system, options=labels), lead, form)
     options = answers(shown, form) if m.constraint == "choice" else []
-    return Sent(shown, perm, ask_of(m, q.id, prompt, system, _bound(m, shown, form, options), options), lead, form)
+    shared = _shared(shown, prompt, form) if m.cache else 0
+    return Sent(shown, perm, ask_of(m, q.id, prompt, system, _bound(m, shown, form, options), options, shared), lead,
+                form)
+
+def _shared(q: Question, prompt: str, form: str) -> int:
+    "How many characters of a prompt other questions about the same text share: all up to its end, if it has no mark."
+    at = prompt.find(q.text) if q.text and not the_form(form).marks else -1
+    return at + len(q.text) if at >= 0 else 0
 
 def _led(m: LanguageModel, prompt: str, lead: str, form: str) -> str:
     "A prompt after which an option is the next thing; a local model gets what leads up to it by itself."
@@ -67,7 +74,7 @@ def answer_of(t: Sent, m: LanguageModel, r: Reply) -> Answer|Failure:
     return turned_back(a.changed(usage=usage(m, r), reasoning=r.reasoning), t.perm)
 
 # %% ../../../nbs/models/language/09_answering.ipynb #b081dfda
-UNHASHED = {"title", "price", "reasons", "licence", "note", "key", "rate", "patience", "package", "batch", "forms", "system"}
+UNHASHED = {"title", "price", "reasons", "cache", "licence", "note", "key", "rate", "patience", "package", "batch", "forms", "system"}
 
 def system_text(m: LanguageModel, benchmark: str) -> str:
     "Return the text of a model's system message for a task's benchmark."

@@ -30,6 +30,7 @@ class Price(Record):
     as_of: str               # year and month
     cached: float|None = None # read from the provider's cache; None: as input
     reasoning: float|None = None # written while it reasons; None: as output
+    cache_write: float|None = None # put into the provider's cache; None: as input
     batch: float = 1.        # share of the price that a batch costs
     source: str = ""         # where it was read
 
@@ -97,6 +98,7 @@ class Dialect(Record):
     always: dict[str, Any] = {}      # fields of every request
     efforts: tuple[str, ...] = ()    # what effort can be; nothing: not known
     constraints: dict[Constraint, dict[str, Bound]] = {} # constraint -> field, and in which form
+    cache: dict[str, Any] = {}       # fields that mark the words before them for the provider's cache
     logprobs: int = 0                # log-probabilities that it tells at most
     batch: bool = False              # takes batches, in OpenAI's protocol
     decoding: dict[str, Any] = {}    # of its models, if an entry does not say
@@ -168,6 +170,7 @@ class LanguageModel(Record):
     decoding: Decoding = Decoding()     # how the reply is drawn
     effort: str = ""                    # how hard it reasons: none, minimal, low, medium, high, xhigh, max; "": as the model likes
     thinking: int|None = None           # tokens that it may reason for, where a server takes a budget
+    cache: bool = False                 # mark the text that questions share for the provider's cache
     dialect: str = ""                   # what its server takes, of data/dialects; "": plain
     reasons: bool = False               # thinks before it answers if it is not told otherwise: nobody knows for how long
     price: Price|None = None            # None: unknown, which is not 0
@@ -215,6 +218,7 @@ def check_taken(m: LanguageModel):
         raise CallError(f"{d.title}: takes no {name}", m.model, omit_line(name))
     if m.effort and d.efforts and m.effort not in d.efforts:
         raise CallError(f"{d.title}: takes no effort {m.effort!r}", m.model, f"say one of {', '.join(d.efforts)}")
+    if m.cache and not d.cache: raise CallError(f"{d.title}: has no marks for a cache", m.model, "leave it out: -p cache=false")
     if m.way == "logprobs" and not d.logprobs:
         raise CallError(f"{d.title}: tells no log-probabilities", m.model, "say way: reply")
 
@@ -292,6 +296,7 @@ class Ask(Record, omit_defaults=False):
     dialect: str = ""                     # where it changes what is sent
     effort: str = ""                      # how hard to reason
     thinking: int|None = None             # tokens to reason for
+    shared: int = 0                       # characters at the beginning of the prompt that other questions share; not hashed
 
     @property
     def messages(self) -> list[dict[str, str]]:
@@ -305,16 +310,18 @@ _LATER = {"dialect": "", "effort": "", "thinking": None}  # what requests of 0.1
 def ask_key(ask: Ask) -> str:
     "Name a reply to a request by a hash, 32 hex digits, over all that could change it."
     data = msgspec.to_builtins(ask.changed(id=""))
+    del data["shared"]
     for name, usual in _LATER.items():
         if data[name] == usual: del data[name]
     return hashlib.sha256(msgspec.json.encode(data, order="sorted")).hexdigest()[:32]
 
 def ask_of(m: LanguageModel, id: str, prompt: str, system: str = "", pattern: str = "",
-           options: Iterable[str] = ()) -> Ask:
+           options: Iterable[str] = (), shared: int = 0) -> Ask:
     """Make a request to a model; `id` is the question's, `pattern` is for a constrained reply.
-    `options` are strings to be scored or chosen from."""
+    `options` are strings to be scored or chosen from, `shared` is how much of the prompt other questions share."""
     return Ask(id, prompt, system, m.message, m.provider, m.base_url, m.model, m.revision, m.file, m.dtype, m.decoding,
-               m.way, m.constraint, pattern, tuple(options), m.version, wire_name(m), m.effort, m.thinking)
+               m.way, m.constraint, pattern, tuple(options), m.version, wire_name(m), m.effort, m.thinking,
+               shared)
 
 # %% ../../../nbs/models/language/01_language_models.ipynb #733a9c96
 Finish = Literal["stop", "length", "content_filter", "refusal", "failed"]
@@ -334,6 +341,7 @@ class Reply(Record):
     batch: bool = False                   # came in a batch, at a batch's price
     reasoning: str = ""                   # what the model thought before it answered, where the server shows it
     tokens_reasoning: int = 0             # of those written: while it reasoned
+    tokens_kept: int = 0                  # of those read: put into the provider's cache
 
 def cost(m: LanguageModel, r: Reply) -> float|None:
     "Compute what a reply cost in USD; None: the price is unknown."
@@ -341,6 +349,7 @@ def cost(m: LanguageModel, r: Reply) -> float|None:
     cached = p.input if p.cached is None else p.cached
     reasoning = p.output if p.reasoning is None else p.reasoning
     read = (r.tokens_in - r.tokens_cached)*p.input + r.tokens_cached*cached
+    if r.tokens_kept and p.cache_write is not None: read += r.tokens_kept*(p.cache_write - p.input)
     written = (r.tokens_out - r.tokens_reasoning)*p.output + r.tokens_reasoning*reasoning
     return (read + written)*(p.batch if r.batch else 1.)/1e6
 

@@ -7,7 +7,7 @@ __all__ = ['TOP', 'NO_LOGPROBS', 'check_possible', 'payload', 'worst', 'size_of'
            'reply_of', 'error_words', 'spoken']
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #90669182
-import json, math
+import json, math, re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
@@ -75,7 +75,11 @@ def _responses_words(ask: Ask, d: Dialect) -> dict:
 
 def _messages_words(ask: Ask, d: Dialect) -> dict:
     system = {"system": ask.system} if ask.system else {}
-    return {"model": ask.model, "messages": [{"role": "user", "content": ask.prompt}]} | system
+    content: str|list[dict] = ask.prompt
+    if 0 < ask.shared < len(ask.prompt):
+        first, rest = ({"type": "text", "text": x} for x in (ask.prompt[:ask.shared], ask.prompt[ask.shared:]))
+        content = [first | d.cache, rest]
+    return {"model": ask.model, "messages": [{"role": "user", "content": content}]} | system
 
 def _gemini_words(ask: Ask, d: Dialect) -> dict:
     system = {"systemInstruction": {"parts": [{"text": ask.system}]}} if ask.system else {}
@@ -118,8 +122,9 @@ def payload(ask: Ask) -> tuple[str, dict]:
 def worst(m: LanguageModel, ask: Ask, added: int = 0, more: int = 0) -> float|None:
     """Compute what a request can cost at most, in USD; None: the price is unknown. `added` are tokens that the server
     adds to what it reads, `more` those that it writes beyond the limit."""
-    written = estimate(ask)[1] + more
-    usual, reasoning = (cost(m, Reply(tokens_in=size_of(ask) + added, tokens_out=written, tokens_reasoning=n))
+    read, written = size_of(ask) + added, estimate(ask)[1] + more
+    kept = read if ask.shared else 0
+    usual, reasoning = (cost(m, Reply(tokens_in=read, tokens_out=written, tokens_reasoning=n, tokens_kept=kept))
                         for n in (0, written))
     return None if usual is None or reasoning is None else max(usual, reasoning)
 
@@ -181,9 +186,8 @@ def _field(x: Any, *names: str) -> Any:
     for name in names: x = x.get(name) if isinstance(x, dict) else None
     return x
 
-def _tokens(body: dict, ask: Ask) -> tuple[int, int, int, int]:
-    """Return tokens read, written, read from a cache, and written while the model reasoned, as the server says;
-    estimated where it does not."""
+def _tokens(body: dict, ask: Ask) -> Reply:
+    "Count tokens as the server says; those read and written are estimated where it does not."
     usage = body.get("usage")
     read, written, total = (_count(_field(usage, f"{kind}_tokens")) for kind in ("prompt", "completion", "total"))
     if read is None: read = estimate(ask)[0]
@@ -191,7 +195,9 @@ def _tokens(body: dict, ask: Ask) -> tuple[int, int, int, int]:
     written = max(written or 0, (total or 0) - read, 0)
     cached = _count(_field(usage, "prompt_tokens_details", "cached_tokens")) or 0
     reasoning = _count(_field(usage, "completion_tokens_details", "reasoning_tokens")) or 0
-    return read, written, min(cached, read), min(reasoning, written)
+    kept = _count(_field(usage, "prompt_tokens_details", "cache_write_tokens")) or 0
+    return Reply(tokens_in=read, tokens_out=written, tokens_cached=min(cached, read),
+                 tokens_reasoning=min(reasoning, written), tokens_kept=min(kept, read))
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #d8a45cb5
 _FILTERED = ("content_filter", "safety", "blocklist", "prohibited_content", "recitation", "spii", "sensitive",
@@ -237,7 +243,7 @@ def _as_chat(body: dict, text: str, thoughts: str, end: Any, refusal: str = "", 
     "A body in the shape of a chat."
     message = {"content": text, "reasoning": thoughts, "refusal": refusal or None}
     counts = {"prompt_tokens": usage.get("read"), "completion_tokens": usage.get("written"),
-              "prompt_tokens_details": {"cached_tokens": usage.get("cached")},
+              "prompt_tokens_details": {"cached_tokens": usage.get("cached"), "cache_write_tokens": usage.get("kept")},
               "completion_tokens_details": {"reasoning_tokens": usage.get("reasoning")}}
     return {"model": body.get("model"), "choices": [{"message": message, "finish_reason": end}], "usage": counts}
 
@@ -262,10 +268,11 @@ def _responses_as_chat(body: dict) -> dict:
 def _messages_as_chat(body: dict) -> dict:
     if not isinstance(body.get("content"), list): return body
     usage, cached = body.get("usage"), _field(body, "usage", "cache_read_input_tokens")
-    read = _sum(_field(usage, "input_tokens"), cached, _field(usage, "cache_creation_input_tokens"))
+    kept = _field(usage, "cache_creation_input_tokens")
+    read = _sum(_field(usage, "input_tokens"), cached, kept)
     thoughts = _joined(_dicts(body["content"], "thinking"), "thinking")
     return _as_chat(body, _joined(_dicts(body["content"], "text")), thoughts, body.get("stop_reason"), read=read,
-                    written=_field(usage, "output_tokens"), cached=cached,
+                    written=_field(usage, "output_tokens"), cached=cached, kept=kept,
                     reasoning=_field(usage, "output_tokens_details", "thinking_tokens"))
 
 def _gemini_as_chat(body: dict) -> dict:
@@ -325,15 +332,19 @@ def read_reply(data: bytes, ask: Ask) -> Reply:
     shape = the_dialect(ask.dialect).shape
     return reply_of(_AS_CHAT[shape](json_object(data, *_HOLDS[shape], "error")), ask)
 
+def _version(model: Any) -> str:
+    "The version that answered; of a file on the server's disk, its name."
+    name = _whole(model) if isinstance(model, str) else ""
+    on_disk = re.match(r"/|[A-Za-z]:[\\/]", name)
+    return (re.split(r"[/\\]", name)[-1] if on_disk else name)[:200]
+
 def reply_of(body: dict, ask: Ask) -> Reply:
     "Read the body of a reply; a ValueError where it holds an error and no reply."
     choice, model = _first_choice(body), body.get("model")
     if choice is None and body.get("error"):
         raise ValueError(f"an error in place of a reply: {error_words(body['error'])}")
     if not isinstance(body.get("choices"), list): raise ValueError("it has no list of choices")
-    read, written, cached, reasoning = _tokens(body, ask)
-    known = Reply(model=_whole(model)[:200] if isinstance(model, str) else "", tokens_in=read, tokens_out=written,
-                  tokens_cached=cached, tokens_reasoning=reasoning)
+    known = _tokens(body, ask).changed(model=_version(model))
     if choice is None: return known.changed(finish="failed", error="no choices")
     known, (text, refused) = known.changed(reasoning=_thoughts(choice)), _text(choice)
     finish, error = ("refusal", "") if refused else _end(choice.get("finish_reason"), text)
