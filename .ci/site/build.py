@@ -39,13 +39,14 @@ def notebooks() -> list[Path]:
 
 def reports() -> list[Path]:
     found = (ROOT/"reports").glob("[!.]*/*.md")
-    return sorted((p for p in found if p.parent.name not in ("sample", "runs")), key=order)
+    return sorted((p for p in found if p.parent.name not in ("sample", "runs") and p.name != "README.md"), key=order)
 
 def addresses() -> dict[str, str]:
     "File of the repository -> page of the site."
     made = {of_root(p): of_root(p.with_suffix(".html")) for p in (*notebooks(), *reports())}
     made = {k: v.replace("nbs/", "notebooks/", 1) for k, v in made.items()}
-    return made | {"nbs/index.ipynb": "index.html", "reports/README.md": "reports/index.html"}
+    papers = {f"reports/{p}/README.md": f"reports/{p}/index.html" for p in pages.NAMES if (ROOT/"reports"/p/"README.md").exists()}
+    return made | papers | {"nbs/index.ipynb": "index.html", "reports/README.md": "reports/index.html"}
 
 def by_folder(paths: Iterable[Path], folder: str, order: Iterable[str] = pages.NAMES) -> dict[str, list[Path]]:
     "Files below a folder, by the folder within it that holds them; `order` comes first. Its own files are under ''."

@@ -181,13 +181,14 @@ def board(site) -> Page:
     "The status board."
     text = (ROOT/"reports/README.md").read_text()
     page = Page(site, "reports/index.html", "reports/README.md", wide=True)
-    page.markdown(re.sub(r"^## (\w+)$", lambda m: f"## {name(m[1])}", text, flags=re.M), tables="board")
+    page.markdown(re.sub(r"^## \[(\w+)\]", lambda m: f"## [{name(m[1])}]", text, flags=re.M), tables="board")
     return page
 
 def paper(site, folder: str, paths: list[Path]) -> Page:
     "The list of a paper's reports."
-    page = Page(site, f"reports/{folder}/index.html")
-    page.markdown(f"# {name(folder)}\n\nThe regenerated tables of this paper; [the board](../index.html) lists all.")
+    text = ROOT/"reports"/folder/"README.md"
+    page = Page(site, f"reports/{folder}/index.html", f"reports/{folder}/README.md" if text.exists() else "", wide=True)
+    page.markdown(text.read_text() if text.exists() else f"# {name(folder)}", tables="board")
     links = [link(page.up(site.addresses[of_root(p)]), escape(short(p))) for p in paths]
     page.add("<ul>" + "".join(f"<li>{x}</li>\n" for x in links) + "</ul>")
     return page

@@ -97,8 +97,9 @@ def _table(rows: list[dict[str, Any]]):
 # %% ../../nbs/results/08_cli.ipynb #7122f3b0
 def _tables(s) -> list[dict]:
     from refnb.results.board import board
-    return [{"table": l.name, "kind": l.kind, "state": l.state, "match": l.match, "differ": l.differs,
-             "missing": l.missing, "made from": l.needs, "cost": l.cost} for l in board(s).lines]
+    return [{"table": l.name, "kind": l.kind, "state": l.state, "printed": l.printed, "match": l.match, "differ": l.differ,
+             "unexplained": l.unexplained, "missing": l.missing, "report": l.report, "made from": l.needs, "cost": l.cost}
+            for l in board(s).lines]
 
 def _systems(s) -> list[dict]:
     from refnb.models.registry import listed_systems
@@ -1045,8 +1046,9 @@ def _report(done, say):
     idle = [x for x in done.steps if not x.seconds and x.state in ("unchanged", "kept")]
     if idle: say(f"{len(idle)} tables: nothing changed")
     say("")
-    lines = [l for l in done.board.lines if l.state != "not built yet"]
-    _table([{"table": l.name, "state": l.state, "match": l.match, "differ": l.differs, "beyond": l.beyond, "missing": l.missing} for l in lines])
+    lines = [l for l in done.board.lines if l.report != "not built yet"]
+    _table([{"table": l.name, "report": l.report, "state": l.state, "match": l.match, "differ": l.differ,
+             "unexplained": l.unexplained, "missing": l.missing, "beyond": l.beyond} for l in lines])
     for paragraph in [done.board.summary(), *done.hints]:
         say("")
         say(paragraph)

@@ -338,7 +338,7 @@ def _board_after(steps: list[Step], s: Settings) -> Board:
     "The board; it says which reports were kept because less is here than they were made from."
     kept, b = {x.name for x in steps if x.state == "kept"}, board(s)
     for line in b.lines:
-        if line.name in kept: line.state = "kept: made from more inputs than are here"
+        if line.name in kept: line.report = "kept: made from more inputs than are here"
     return b
 
 # %% ../../nbs/results/07_reproduce.ipynb #66552d79

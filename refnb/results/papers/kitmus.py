@@ -111,7 +111,7 @@ def add_systems(
                 continue
             runs = own_runs(row.removeprefix(OURS), task, s) if row.startswith(OURS) else published_runs(row, task, s)
             _add_naive(report, row, column, add_cell(report, row, column, task, runs, score, resamples, seed))
-    for n in (2, 3, 4): report.add("random", f"{n} entities", 1/n)
+    for n in (2, 3, 4): report.add("random", f"{n} entities", 1/n, run="chance")
     for row, column in report.forgotten():
         report.add(row, column, reason="the release has no predictions of this system on these texts")
 
@@ -137,4 +137,4 @@ def add_variants(
             runs = (own_runs(column.removeprefix(OURS), task, s) if column.startswith(OURS)
                     else published_runs(f"kitmus-trained / {column}", task, s))
             add_cell(report, variant, column, task, runs, score, resamples, seed)
-    report.add("all variants", "random", 1/entities)
+    report.add("all variants", "random", 1/entities, run="chance")
