@@ -667,11 +667,13 @@ def _sealed(done, paid: dict, by: str, mode: str, s, json: bool):
     reading: Any = mode  # `score` refuses what is no mode
     tables = [score(o, mode=reading), *([score(o, _names(by), reading)] if by else [])]
     groups = {g: _group(r) for t in tables for g, r in t.df.iterrows()}
-    if json: return _json(_about(done) | {"unit": "fraction", "mode": mode, "groups": groups} | paid)
+    lost = _unread(done, done.answers(), s)
+    if json: return _json(_about(done) | {"unit": "fraction", "mode": mode, "groups": groups} | lost | paid)
     _print(f"{done.info.system} on {done.info.task}: run complete: {done.folder}")
     if failed := done.failures():
         _print(f"{failed} questions failed and count as wrong; the same command without --tolerate asks them again")
     _say_paid(paid)
+    _say_unread(lost)
     _groups(groups)
 
 # %% ../../nbs/results/08_cli.ipynb #4472d46e
@@ -746,11 +748,13 @@ def _unfinished(done, task: str, paid: dict, mode: str, s, json: bool):
     from refnb.benchmarks.tasks import as_task
     t, got, groups = as_task(task, s), done.answered(), {}
     if t.shape == "choice" and got: groups = _scored_so_far(t, got, mode)
-    if json: return _json(_about(done) | {"answered": len(got), "groups": groups} | paid)
+    lost = _unread(done, got, s) if t.shape == "choice" else {}
+    if json: return _json(_about(done) | {"answered": len(got), "groups": groups} | lost | paid)
     stopped = paid.get("server", {}).get("stopped")
     why = f"stopped: {stopped}; the same command goes on" if stopped else "without --limit the same command goes on"
     _print(f"{done.info.system} on {done.info.task}: {len(got):,} of {len(t.items):,} answered in {done.folder}; {why}")
     _say_paid(paid)
+    _say_unread(lost)
     if groups: _groups(groups)
 
 def _scored_so_far(t, got: dict, mode: Any) -> dict[str, dict]:
@@ -761,6 +765,19 @@ def _scored_so_far(t, got: dict, mode: Any) -> dict[str, dict]:
     return {g: _group(r) for g, r in score(o, mode=mode).df.iterrows()}
 
 # %% ../../nbs/results/08_cli.ipynb #80078e67
+def _unread(done, got: dict, s) -> dict[str, dict[str, int]]:
+    "Why replies of a language model were not read."
+    if "form" not in done.info.settings or not any(a.reason for a in got.values()): return {}
+    from refnb.models.language.answering import unread
+    try: asked = {q.id: q for q in _asked(done, s)}
+    except DataError: asked = {}
+    return {"not_read": unread(got.values(), asked, done.info.settings)}
+
+def _say_unread(lost: dict[str, dict[str, int]]):
+    "How many replies were not read, and why, in a line."
+    for whys in lost.values():
+        _print(f"{sum(whys.values()):,} not read: " + ", ".join(f"{n:,} {why}" for why, n in whys.items()))
+
 def _say_paid(paid: dict):
     "What asking a server came to, in a line."
     if p := paid.get("spent"): _print(f"{p['cpu_seconds']:,.1f} CPU seconds, {p['peak_mb']:,.0f} MB at most")
