@@ -181,6 +181,7 @@ class Ask(Record, omit_defaults=False):
     pattern: str = ""                     # the constraint: a regular expression or a JSON schema
     options: tuple[str, ...] = ()         # strings to be scored or chosen from
     version: int = 1                      # of the system
+    sample: int = 0                       # which of several replies to one request; hashed where it is not the first
 
     @property
     def messages(self) -> list[dict[str, str]]:
@@ -191,7 +192,9 @@ class Ask(Record, omit_defaults=False):
 # %% ../../../nbs/models/language/01_language_models.ipynb #f29654b2
 def ask_key(ask: Ask) -> str:
     "Name a reply to a request by a hash, 32 hex digits, over all that could change it."
-    return hashlib.sha256(msgspec.json.encode(ask.changed(id=""), order="sorted")).hexdigest()[:32]
+    fields = msgspec.to_builtins(ask.changed(id=""))
+    if not ask.sample: del fields["sample"]  # as it was before there were samples
+    return hashlib.sha256(msgspec.json.encode(fields, order="sorted")).hexdigest()[:32]
 
 def ask_of(m: LanguageModel, id: str, prompt: str, system: str = "", pattern: str = "",
            options: Iterable[str] = ()) -> Ask:
