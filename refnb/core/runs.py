@@ -4,10 +4,10 @@
 
 # %% auto #0
 __all__ = ['SCHEMA', 'TAIL', 'MANY', 'SIGNS', 'RunInfo', 'run_hash', 'prompt_hash', 'questions_id', 'OtherVersion', 'Journal',
-           'is_failure', 'read_journal', 'Seal', 'Run', 'load_run', 'open_run', 'Writer', 'Card', 'card_of',
-           'ClusterAnswer', 'documents_id', 'clusters_id', 'card_of_documents', 'Summary', 'as_signs', 'of_signs',
-           'write_summary', 'write_card', 'read_card', 'read_summary', 'find_runs', 'find_summaries', 'split_hash',
-           'places_of_summaries', 'current_runs', 'several_runs', 'the_summary']
+           'is_failure', 'record_key', 'read_journal', 'Seal', 'majority', 'Run', 'load_run', 'open_run', 'Writer',
+           'Card', 'card_of', 'ClusterAnswer', 'documents_id', 'clusters_id', 'card_of_documents', 'Summary',
+           'as_signs', 'of_signs', 'write_summary', 'write_card', 'read_card', 'read_summary', 'find_runs',
+           'find_summaries', 'split_hash', 'places_of_summaries', 'current_runs', 'several_runs', 'the_summary']
 
 # %% ../../nbs/core/15_runs.ipynb #324cb7ad
 import hashlib, os, shutil, zlib
@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 import msgspec
-from .types import Answer, CallError, DataError, FormatError, Question, Record, safe_name, safe_path
+from .types import Answer, CallError, DataError, FormatError, Question, Record, Usage, safe_name, safe_path
 from .documents import Clusters, Document, tidy
 from .settings import Settings, packaged
 from .files import alone, disk_fault, make_folder, read_bytes, sync_folder, write_atomic
@@ -72,7 +72,7 @@ class OtherVersion(FormatError): "Written by another version of refnb: it is lef
 
 class Journal(NamedTuple):
     "What a journal file holds."
-    records: dict           # id -> record
+    records: dict           # key -> record; keys are ids, but for further samples
     damaged: list[bytes]    # whole lines with a wrong checksum
     torn: bytes             # an unfinished last line
 
@@ -80,10 +80,16 @@ def is_failure(record: Any) -> bool:
     "Tell whether a record says that no answer came."
     return getattr(record, "reason", None) == "failed"
 
+def record_key(id: str, sample: int = 0) -> str:
+    "Name a record of a journal: its id, and behind the first sample of a question the sample's number too."
+    return f"{id} [sample {sample}]" if sample else id
+
+def _key_of(record: Any) -> str: return record_key(record.id, getattr(record, "sample", 0))
+
 def _keep(records: dict, record: Any):
-    "Keep the first record of an id; a failure gives way to an answer."
-    old = records.get(record.id)
-    if old is None or (is_failure(old) and not is_failure(record)): records[record.id] = record
+    "Keep the first record of a key; a failure gives way to an answer."
+    old = records.get(key := _key_of(record))
+    if old is None or (is_failure(old) and not is_failure(record)): records[key] = record
 
 def read_journal(path: str|Path, kind: type = Answer) -> Journal:
     """Read a journal, however the process that wrote it ended: good records by id, damaged lines, torn end.
@@ -117,6 +123,40 @@ class Seal(Record, omit_defaults=False):
     tokens: dict[str, int] = {} # read, written, and of those while a model reasoned
     schema: int = SCHEMA    # of the files in the folder
 
+# %% ../../nbs/core/15_runs.ipynb #767d5465
+def _by_question(records: dict) -> dict[str, list]:
+    "Records by id, each question's in the order of its samples."
+    out: dict[str, list] = {}
+    for r in sorted(records.values(), key=lambda r: getattr(r, "sample", 0)): out.setdefault(r.id, []).append(r)
+    return {r.id: out[r.id] for r in records.values()}
+
+def _total(usages: list[Usage|None]) -> Usage|None:
+    "What several answers cost together."
+    used = [u for u in usages if u]
+    if not used: return None
+    costs = [u.usd for u in used]
+    usd = None if None in costs else sum(c for c in costs if c)
+    return Usage(sum(u.tokens_in for u in used), sum(u.tokens_out for u in used), usd, sum(u.seconds for u in used), used[0].model)
+
+def majority(samples: list[Answer]) -> Answer:
+    "Join the answers to one question: the option that most of them give, or equal scores for several."
+    spent, first = _total([a.usage for a in samples]), samples[0]
+    scored = [a.scores for a in samples if a.scores and not a.reason]
+    sums = tuple(map(sum, zip(*scored, strict=True)))
+    silent = Counter(a.reason for a in samples if a.reason)
+    if not sums or (silent.total() > max(sums) and any(a.chosen for a in samples)):
+        reason = silent.most_common(1)[0][0] if silent else None
+        return Answer(first.id, first.chosen if not silent else (), reason=reason, raw=first.raw, usage=spent)
+    scores, best = tuple(x/len(scored) for x in sums), [i for i, x in enumerate(sums) if x == max(sums)]
+    chosen = tuple(best) if len(best) == 1 and any(a.chosen for a in samples) else ()
+    raw = next((a.raw for a in samples if a.chosen and a.chosen == chosen), first.raw)
+    return Answer(first.id, chosen, scores, raw=raw, usage=spent)
+
+def _one_each(records: dict) -> dict:
+    "One record for each id."
+    if not any(getattr(r, "sample", 0) for r in records.values()): return records
+    return {i: rs[0] if len(rs) == 1 else majority(rs) for i, rs in _by_question(records).items()}
+
 # %% ../../nbs/core/15_runs.ipynb #7727ad87
 class Run:
     """A run's folder. It holds no state but where it is and what it is: the folder, what run.json says, and the kind
@@ -134,14 +174,26 @@ class Run:
         # beside all runs on them; only where they are no known task's
         return self.folder.parents[safe_path(self.info.system).count("/") + 1]/"questions.jsonl"
 
-    def answered(self) -> dict:
-        "Good records by id, over the journal and all shards; nothing is changed on disk."
+    def taken(self) -> dict:
+        "Good records by key, every sample, over the journal and all shards; nothing is changed on disk."
         out: dict = {}
         for path in [self.journal, *_shards(self)]:
             for record in read_journal(path, self.kind).records.values(): _keep(out, record)
         return out
 
+    def answered(self) -> dict:
+        "The answers so far by id; of samples what most of them say."
+        return _one_each(self.taken())
+
     def answers(self) -> dict:
+        "The answers of a sealed run by id; of samples what most of them say."
+        return _one_each(self._records())
+
+    def samples(self) -> dict[str, list]:
+        "All answers to each question of a sealed run, in the order of their samples."
+        return _by_question(self._records())
+
+    def _records(self) -> dict:
         "The records of a sealed run, checked against its seal."
         if not self.sealed:
             raise DataError("the run is not complete", str(self.folder), "start it again, it goes on where it stopped")
@@ -153,12 +205,12 @@ class Run:
 
     def failures(self) -> int:
         "Count the questions of a complete run whose requests failed."
-        return sum(map(is_failure, self.answers().values()))
+        return len({r.id for r in self._records().values() if is_failure(r)})
 
     @property
     def whole(self) -> bool:
         "Complete, with the journal that was sealed; it may hold failures."
-        try: return self.sealed and bool(self.answers())
+        try: return self.sealed and bool(self._records())
         except DataError: return False
 
     @contextmanager
@@ -170,20 +222,23 @@ class Run:
             if not shard and self.sealed: self._unseal_if_damaged()
             _mend(path, self.kind)
             # other shards' too; failures are asked again
-            done = {k: v for k, v in self.answered().items() if not is_failure(v)}
+            done = {k: v for k, v in self.taken().items() if not is_failure(v)}
             writer = Writer(path, done, batch)
             try: yield writer
             finally: writer.flush()
 
     def _unseal_if_damaged(self):
-        try: self.answers()
+        try: self._records()
         except OtherVersion: raise
         except (DataError, FormatError): (self.folder/"seal.json").unlink()
 
-    def seal(self, ids: Iterable[str], allow_missing: bool = False, failures: int = 0) -> Seal:
+    def seal(self, ids: Iterable[str], allow_missing: bool = False, failures: int = 0,
+             samples: Callable[[str], int] = lambda id: 1) -> Seal:
         """Close a complete run of all questions, in order: counts, the journal's hash. `allow_missing` is for published
-        answers, which may lack some; `failures` are questions without an answer that the caller tolerates."""
-        ids, got = list(ids), self.answered()
+        answers, which may lack some; `failures` are questions without an answer that the caller tolerates; `samples`
+        tells how many answers a question has."""
+        asked, got = list(ids), self.taken()
+        ids = [record_key(i, k) for i in asked for k in range(samples(i))]
         if twice := {i for i, n in Counter(ids).items() if n > 1}:
             raise DataError(f"{len(twice)} questions stand twice, one is {min(twice)}", self.info.task)
         missing = [i for i in ids if i not in got]
@@ -199,7 +254,7 @@ class Run:
         records = [got[i] for i in ids if i in got]
         data = b"".join(map(_line, records))
         write_atomic(self.journal, data)
-        seal = _counts(records, ids, hashlib.sha256(data).hexdigest())
+        seal = _counts(records, asked, hashlib.sha256(data).hexdigest())
         _write_json(self.folder/"seal.json", seal)
         for path in _shards(self): path.unlink()
         return seal
@@ -298,9 +353,9 @@ class Writer:
         self.path, self.done, self.batch = path, done, batch
         self.waiting: list[bytes] = []
     def add(self, record):
-        "Journal a record; an id that is there already is passed over."
-        if record.id in self.done: return
-        self.done[record.id] = record
+        "Journal a record; one whose key is there already is passed over."
+        if (key := _key_of(record)) in self.done: return
+        self.done[key] = record
         self.waiting.append(_line(record))
         if len(self.waiting) >= self.batch: self.flush()
     def flush(self):

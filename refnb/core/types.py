@@ -151,6 +151,7 @@ class Answer(Record):
     raw: str = ""                          # the reply as it came
     usage: Usage|None = None               # what it cost
     reasoning: str = ""                    # what a model thought before it answered, where that is known
+    sample: int = 0                        # which of several answers to its question, where it is asked several times
 
     def fault(self) -> str:
         at = f"answer {self.id!r}"
@@ -159,6 +160,7 @@ class Answer(Record):
         if len(set(self.chosen)) < len(self.chosen): return f"{at}, field chosen: an index stands twice"
         if self.chosen and min(self.chosen) < 0: return f"{at}, field chosen: {min(self.chosen)} is negative"
         if self.scores and any(x != x for x in self.scores): return f"{at}, field scores: not a number"
+        if self.sample < 0: return f"{at}, field sample: {self.sample} is negative"
         return ""
 
 # %% ../../nbs/core/00_types.ipynb #e1d91c97

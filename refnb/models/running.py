@@ -17,7 +17,7 @@ from ..core.documents import Document
 from ..core.settings import Settings, load_settings
 from ..core.files import write_jsonl
 from ..core.runs import ClusterAnswer, Run, card_of, card_of_documents, find_summaries, open_run, read_summary
-from ..core.runs import run_hash, write_card, write_summary
+from ..core.runs import record_key, run_hash, write_card, write_summary
 from ..core.extensions import named_object
 from ..metrics.choice import credit
 from ..benchmarks.tasks import Task, as_task, find_task
@@ -61,11 +61,18 @@ class _Filling:
 
 def _key(item: Question|Document) -> str: return item.id if isinstance(item, Question) else item.doc_key
 
+def _keys(system: System, item: Question|Document) -> list[str]:
+    "The records that an item's answers are: one, or one for each sample."
+    n = system.samples(item) if isinstance(system, BaseSystem) else 1
+    return [record_key(_key(item), k) for k in range(n)]
+
 def _fill(o: Opened, items: Sequence[Any], progress: Progress|None) -> list[Failure]:
     "Answer what is not answered yet."
     with o.run.writing(batch=1000) as w:
-        todo = [x for x in items if _key(x) not in w.done]
-        to = _Filling(w, len(items), len(items) - len(todo), progress)
+        keys = {_key(x): _keys(o.system, x) for x in items}
+        todo = [x for x in items if any(k not in w.done for k in keys[_key(x)])]
+        total = sum(map(len, keys.values()))
+        to = _Filling(w, total, sum(k in w.done for ks in keys.values() for k in ks), progress)
         if isinstance(o.system, BaseSystem): o.system.resume(o.task, w.done.values())
         for said in o.system.answer(o.task, todo): to.add(said)
     return to.failures
@@ -84,7 +91,7 @@ def tolerated(tolerate: float, task: Task, total: int) -> int:
 def _journal_failures(o: Opened, failures: list[Failure]):
     "Write down the failures that the caller tolerates, as answers without a choice."
     with o.run.writing() as w:
-        for f in failures: w.add(Answer(f.id, reason="failed", raw=f.what or f.kind))
+        for f in failures: w.add(Answer(f.id, reason="failed", raw=f.what or f.kind, sample=f.sample))
 
 def _report_failures(o: Opened, failures: list[Failure], asked: int):
     "Say how many questions failed, of what kind, and what to do."
@@ -146,9 +153,9 @@ def is_complete(o: Opened, failures: int = 0) -> bool:
 def finish(o: Opened, failures: int = 0) -> Run:
     """Complete a run in which nothing is missing, and write its summary; return it, complete or not. `failures` are
     questions without an answer that the caller tolerates."""
-    got = o.run.answered()
-    if o.system.partial or all(i in got for i in o.task.ids):
-        o.run.seal(o.task.ids, o.system.partial, failures)
+    got, keys = o.run.taken(), {_key(x): _keys(o.system, x) for x in o.task.items}
+    if o.system.partial or all(k in got for ks in keys.values() for k in ks):
+        o.run.seal(o.task.ids, o.system.partial, failures, lambda i: len(keys[i]))
         if o.task.known: write_run_summary(o.run, o.task, o.system)
     return o.run
 

@@ -44,6 +44,7 @@ class Failure(Record):
     kind: str      # such as a status of HTTP, "no answer", "unreadable"
     what: str = "" # in words
     do: str = ""   # what helps
+    sample: int = 0 # which of several answers to its question
 
 Said = Answer|ClusterAnswer|Failure
 
@@ -100,6 +101,9 @@ class BaseSystem:
         return ""
     def resume(self, task: Task, answered: Iterable[Any]):
         "Take note of the answers that a run holds already; most systems need not."
+    def samples(self, item: Any) -> int:
+        "Tell how many answers a question or document gets."
+        return 1
     def plan(self, task: Task, items: Sequence[Any]) -> Plan: return Plan(len(items))
     def answer(self, task: Task, items: Sequence[Any]) -> Iterator[Said]: raise NotImplementedError
     def is_it(self, info: RunInfo) -> bool:

@@ -308,15 +308,17 @@ def score_choice(
 ):
     "Accuracy with 95 % intervals over documents, by any field."
     from refnb.results.scores import score
-    o = _outcomes(run, gold, load_settings())
+    s = load_settings()
+    o, several = _outcomes(run, gold, s), {} if gold else _samples_of(run, s)
     fields = [None, [b.strip() for b in by.split(",")]] if by else [None]
     tables = [score(o, f, cast(Any, mode), seed=seed, metrics=metric) for f in fields]
     groups = {g: _group(r) for t in tables for g, r in t.df.drop(columns=metric).iterrows()}
     metrics = {m: {g: v if math.isfinite(v) else None for t in tables for g, v in t.df[m].items()} for m in metric}
     if json:
         return _json({"unit": "fraction", "mode": mode, "by": by, "questions": len(o), "failed": tables[0].failed,
-                      "groups": groups, "metrics": metrics})
+                      "groups": groups, "metrics": metrics} | several)
     _groups(groups, metrics)
+    _say_samples(several)
     if tables[0].failed: _print(tables[0].warning)
 
 # %% ../../nbs/results/08_cli.ipynb #a98aaed5
@@ -621,7 +623,7 @@ def run_(
     by: str = "",         # a field of the questions: accuracy by it
     mode: str = "strict", # strict: a missing answer is wrong; released: it is left out
     form: str = "",       # prompt form of a language model; its own for the benchmark if not given
-    order: str = "given", # option order: given or reversed
+    order: str = "given", # option order: given, reversed, or rotations (each option first once)
     set_: list[str] = [], # set something of the system, such as constraint=regex; may be repeated. Settings that change answers become part of its name
     concurrency: int = 0, # requests to a server at a time; 8 if not given
     budget: float|None = None, # maximum API spend of a run in USD, over all calls; no limit if not given
@@ -668,12 +670,15 @@ def _sealed(done, paid: dict, by: str, mode: str, s, json: bool):
     reading: Any = mode  # `score` refuses what is no mode
     tables = [score(o, mode=reading), *([score(o, _names(by), reading)] if by else [])]
     groups = {g: _group(r) for t in tables for g, r in t.df.iterrows()}
-    if json: return _json(_about(done) | {"unit": "fraction", "mode": mode, "groups": groups} | paid)
+    lost, several = _unread(done, done.answers(), s), _samples(done, s)
+    if json: return _json(_about(done) | {"unit": "fraction", "mode": mode, "groups": groups} | several | lost | paid)
     _print(f"{done.info.system} on {done.info.task}: run complete: {done.folder}")
     if failed := done.failures():
         _print(f"{failed} questions failed and count as wrong; the same command without --tolerate asks them again")
     _say_paid(paid)
+    _say_unread(lost)
     _groups(groups)
+    _say_samples(several)
 
 # %% ../../nbs/results/08_cli.ipynb #4472d46e
 def _sealed_clusters(done, paid: dict, by: str, mode: str, s, json: bool):
@@ -747,11 +752,13 @@ def _unfinished(done, task: str, paid: dict, mode: str, s, json: bool):
     from refnb.benchmarks.tasks import as_task
     t, got, groups = as_task(task, s), done.answered(), {}
     if t.shape == "choice" and got: groups = _scored_so_far(t, got, mode)
-    if json: return _json(_about(done) | {"answered": len(got), "groups": groups} | paid)
+    lost = _unread(done, got, s) if t.shape == "choice" else {}
+    if json: return _json(_about(done) | {"answered": len(got), "groups": groups} | lost | paid)
     stopped = paid.get("server", {}).get("stopped")
     why = f"stopped: {stopped}; the same command goes on" if stopped else "without --limit the same command goes on"
     _print(f"{done.info.system} on {done.info.task}: {len(got):,} of {len(t.items):,} answered in {done.folder}; {why}")
     _say_paid(paid)
+    _say_unread(lost)
     if groups: _groups(groups)
 
 def _scored_so_far(t, got: dict, mode: Any) -> dict[str, dict]:
@@ -760,6 +767,40 @@ def _scored_so_far(t, got: dict, mode: Any) -> dict[str, dict]:
     from refnb.results.scores import score
     o = outcomes([q for q in t.questions if q.id in got], got)
     return {g: _group(r) for g, r in score(o, mode=mode).df.iterrows()}
+
+# %% ../../nbs/results/08_cli.ipynb #12d2c8f3
+def _unread(done, got: dict, s) -> dict[str, dict[str, int]]:
+    "Why replies of a language model were not read."
+    if "form" not in done.info.settings or not any(a.reason for a in got.values()): return {}
+    from refnb.models.language.answering import unread
+    try: asked = {q.id: q for q in _asked(done, s)}
+    except DataError: asked = {}
+    return {"not_read": unread(got.values(), asked, done.info.settings)}
+
+def _samples(done, s) -> dict[str, dict[str, Any]]:
+    "How the answers to one question agree, of a run that asked each several times."
+    from refnb.results.scores import sampled_of
+    several = sampled_of(done, s)
+    return {"samples": several._asdict()} if several else {}
+
+def _say_samples(several: dict[str, dict[str, Any]]):
+    "The same in a line."
+    from refnb.metrics.samples import Sampled
+    from refnb.results.scores import sampled_words
+    for x in several.values(): _print(sampled_words(Sampled(**x)))
+
+def _samples_of(what: str, s) -> dict[str, dict[str, Any]]:
+    "The same of a run by its folder or its name, if it is here."
+    from refnb.core.runs import find_runs, load_run, split_hash
+    if Path(what).is_dir(): return _samples(load_run(what), s)
+    task, _, system = what.partition(":")
+    found = find_runs(s.runs, task, split_hash(system)[0]) if system and not Path(what).is_file() else []
+    return _samples(found[0], s) if found else {}
+
+def _say_unread(lost: dict[str, dict[str, int]]):
+    "How many replies were not read, and why, in a line."
+    for whys in lost.values():
+        _print(f"{sum(whys.values()):,} not read: " + ", ".join(f"{n:,} {why}" for why, n in whys.items()))
 
 # %% ../../nbs/results/08_cli.ipynb #80078e67
 def _say_paid(paid: dict):

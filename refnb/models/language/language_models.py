@@ -297,6 +297,7 @@ class Ask(Record, omit_defaults=False):
     effort: str = ""                      # how hard to reason
     thinking: int|None = None             # tokens to reason for
     shared: int = 0                       # characters at the beginning of the prompt that other questions share; not hashed
+    sample: int = 0                       # which of several replies to one request; hashed where it is not the first
 
     @property
     def messages(self) -> list[dict[str, str]]:
@@ -305,7 +306,7 @@ class Ask(Record, omit_defaults=False):
                 + [{"role": "user", "content": self.prompt}])
 
 # %% ../../../nbs/models/language/01_language_models.ipynb #f29654b2
-_LATER = {"dialect": "", "effort": "", "thinking": None}  # what requests of 0.1 did not have: not hashed at its default
+_LATER = {"dialect": "", "effort": "", "thinking": None, "sample": 0}  # what requests of 0.1 did not have: not hashed at its default
 
 def ask_key(ask: Ask) -> str:
     "Name a reply to a request by a hash, 32 hex digits, over all that could change it."

@@ -45,6 +45,7 @@ class Exported(Record, omit_defaults=False):
 # %% ../../../nbs/models/language/11_other_harnesses.ipynb #f5a82973
 def exported(m: LanguageModel, q: Question, form: str, order: Order = "given", system: str = "") -> Exported:
     "Write a question as another tool asks it, as model `m` is asked; `system` is the text of a system message."
+    if order == "rotations": raise CallError("another tool asks each question once", "order", "say given or reversed")
     t = sent_of(m, q, form, order)
     lead, options = continuations(t.question, form) if m.way != "reply" else ("", [])
     space = " " if lead.rstrip() else ""

@@ -19,11 +19,11 @@ from ..systems import BaseSystem, Failure, Identity, Plan, Said, System, variant
 from ..registry import Entry, changed_record, differing
 from .language_models import Ask, Decoding, LanguageModel, Reply, ask_key, cost, fault_of_url, forecast
 from .language_models import check_taken, model_of, the_dialect
-from .prompts import Order, text_of
+from .prompts import ORDERS, Order, text_of, turns
 from .replies import SETTLED, Replies
 from .servers import Summary, answered
 from .local import Local, check_here, is_here, load_local, weights_id
-from .answering import UNHASHED, Sent, answer_of, form_for, local_answers, run_settings, sent_of
+from .answering import UNHASHED, Sent, answer_of, form_for, local_answers, run_settings, sent_all
 from .answering import system_text
 from .batches import jobs, poll_batch, reconcile, submit_batch
 
@@ -56,9 +56,10 @@ class _True(NamedTuple):
     name: str
     model: LanguageModel
 
-def true_name(base: str, usual: LanguageModel, asked: LanguageModel, form: str = "", order: Order = "given") -> _True:
+def true_name(base: str, usual: LanguageModel, asked: LanguageModel, form: str = "", order: Order = "given",
+              samples: int = 1) -> _True:
     """Name a model by what is really asked, from its entry's name and what that says; a price and a title stay with
-    their model. `form` is the prompt's, if another than the model's own; `order` the options'."""
+    their model. `form` is the prompt's, if another than the model's own; `order` the options'; `samples` draws."""
     moved = any(getattr(asked, f) != getattr(usual, f) for f in _WHO)
     if moved:
         base = _named(asked)
@@ -71,11 +72,20 @@ def true_name(base: str, usual: LanguageModel, asked: LanguageModel, form: str =
     other = differing(asked, usual, _SILENT)
     if form and form not in asked.forms.values(): other["form"] = form
     if order != "given": other["order"] = order
+    if samples != 1: other["samples"] = samples
     name = variant_name(base, other)
     return _True(name, asked.changed(title=asked.title + name.removeprefix(base)) if other else asked)
 
 # %% ../../../nbs/models/language/12_systems.ipynb #cad86f98
-_ASKING = ("form", "order", "concurrency", "budget", "batches")
+_ASKING = ("form", "order", "concurrency", "budget", "batches", "samples")
+
+def _check_samples(m: LanguageModel, order: Order, samples: int, batches: bool, name: str):
+    "Check that a question can be asked several times."
+    if samples < 1: raise CallError(f"{samples} samples", name, "say 1 or more")
+    if samples > 1 and (m.way != "reply" or not m.decoding.temperature):
+        raise CallError("all samples are alike where nothing is drawn", name, "say way=reply and decoding.temperature=1")
+    if batches and (samples > 1 or order == "rotations"):
+        raise CallError("a batch asks each question once", name, "leave out --batch")
 
 class LanguageModelSystem(BaseSystem):
     "A language model, asked in one way."
@@ -88,11 +98,14 @@ class LanguageModelSystem(BaseSystem):
         concurrency: int = 0,  # requests at a time; 0: 8
         budget: float|None = None, # USD that a run may spend over all calls; None: no limit
         batches: bool = False, # ask by batches: each call takes them one step further
+        samples: int = 1,      # draws of each question
     ):
         self.base, self.form, self.order = base, form, order
         self.concurrency, self.budget, self.batches = concurrency, budget, batches
         self.usual = usual
-        self.name, self.model = true_name(base, usual, asked, form, order)
+        self.draws, self.had = samples, frozenset[tuple[str, int]]()
+        self.name, self.model = true_name(base, usual, asked, form, order, samples)
+        _check_samples(self.model, order, samples, batches, self.name)
         if self.local and (concurrency or batches or budget is not None):
             raise CallError(f"{self.name} is not asked through a server",
                             do="concurrency, budget and batch are for models of a server")
@@ -104,6 +117,7 @@ class LanguageModelSystem(BaseSystem):
         self.loaded: Local|None = None
         self.whole = ("" if self.local
                       else "one machine asks it as fast as it answers: use --concurrency instead of --ray")
+        if samples > 1 or order == "rotations": self.whole = "it is asked each question several times: leave out --ray"
 
     def __getstate__(self) -> dict: return self.__dict__ | {"loaded": None, "summary": None}
     @property
@@ -132,7 +146,7 @@ class LanguageModelSystem(BaseSystem):
         m, form = self.model, self.form_on(task)
         weights = {"weights": weights_id(check_here(m, task.settings.offline))} if self.local else {}
         prompt = "\n".join(x for x in (system_text(m, task.benchmark), text_of(form)) if x)
-        return Identity(run_settings(m, form, self.order), prompt, weights)
+        return Identity(run_settings(m, form, self.order, self.draws), prompt, weights)
     def lacks(self, task: Task) -> str:
         if not self.local or super().lacks(task): return super().lacks(task)
         try: check_here(self.model, task.settings.offline)
@@ -141,19 +155,22 @@ class LanguageModelSystem(BaseSystem):
     def is_it(self, info: RunInfo) -> bool:
         task = find_task(info.task) if is_task(info.task) else None
         form = form_for(self.model, task.prompts if task else info.task.partition("/")[0], self.form)
-        return info.settings == run_settings(self.model, form, self.order)
+        return info.settings == run_settings(self.model, form, self.order, self.draws)
 
+    def samples(self, item: Any) -> int: return self.draws*turns(item, self.order)
     def sent(self, task: Task, items: Iterable[Question]) -> Iterator[Sent]:
         form, system = self.form_on(task), system_text(self.model, task.benchmark)
-        for q in items: yield sent_of(self.model, q, form, self.order, system)
+        for q in items: yield from sent_all(self.model, q, form, self.order, system, self.draws, self.had)
     def plan(self, task: Task, items: Sequence[Question]) -> Plan:
         sent = list(self.sent(task, items))
         f, first = forecast(self.model, [x.ask for x in sent]), sent[0].ask
         prompt = (f"[system] {first.system}\n\n" if first.system else "") + first.prompt
         return Plan(f.questions, f.tokens_in, f.tokens_out, f.usd, f.usd_likely, f.too_long, self.form_on(task), prompt)
     def resume(self, task: Task, answered: Iterable[Any]):
-        "Add up what earlier calls of the run paid for its answers."
-        self.spent_before = sum(a.usage.usd or 0. for a in answered if a.usage)
+        "Note the answers of earlier calls of the run, and add up what was paid for them."
+        got = list(answered)
+        self.spent_before = sum(a.usage.usd or 0. for a in got if a.usage)
+        self.had = frozenset((a.id, a.sample) for a in got)
     def answer(self, task: Task, items: Sequence[Question]) -> Iterator[Said]:
         if self.local: yield from self._locally(task, items)
         elif self.batches: yield from self._by_batches(task, items)
@@ -164,19 +181,20 @@ class LanguageModelSystem(BaseSystem):
         if not items: return
         if self.loaded is None: self.loaded = load_local(m, offline)
         yield from local_answers(m, items, self.form_on(task), self.order, system_text(m, task.benchmark), offline,
-                                 self.loaded)
+                                 self.loaded, self.draws, self.had)
     def _from_server(self, task: Task, items: Sequence[Question]) -> Iterator[Said]:
         with Replies(Path(task.settings.runs)/"replies") as store:
             if self.budget is not None:
                 self.spent_before += sum(_wasted(store, self.model, x.ask) for x in self.sent(task, items))
             yield from self._asked(task, items, store)
     def _asked(self, task: Task, items: Sequence[Question], store: Replies) -> Iterator[Said]:
-        under_way: dict[str, Sent] = {}
+        under_way: dict[tuple[str, str], list[Sent]] = {}  # options with one name make equal requests
         def asks() -> Iterator[Ask]:  # a question becomes a request when its turn comes
             for x in self.sent(task, items):
-                under_way[x.ask.id] = x
+                under_way.setdefault((x.ask.id, ask_key(x.ask)), []).append(x)
                 yield x.ask
-        for ask, reply in _stream(self, asks(), store): yield answer_of(under_way.pop(ask.id), self.model, reply)
+        for ask, reply in _stream(self, asks(), store):
+            yield answer_of(under_way[ask.id, ask_key(ask)].pop(), self.model, reply)
     def _by_batches(self, task: Task, items: Sequence[Question]) -> Iterator[Said]:
         m, left, sent = self.model, [], list(self.sent(task, items))
         folder = Path(task.settings.runs)/"batches"/safe_name(f"{m.model}-{hashlib.sha256(m.base_url.encode()).hexdigest()[:8]}")
@@ -263,13 +281,19 @@ def _speaking(entry: Entry, usual: LanguageModel, new: Mapping[str, Any]) -> Lan
     if not (name := str(new.get("dialect") or "")): return usual
     return usual.changed(decoding=model_of(entry._replace(data=entry.data | {"dialect": name})).decoding)
 
+def _whole_number(said: Any) -> int:
+    "The number of samples, as a call or a name gives it."
+    try: return int(said)
+    except (TypeError, ValueError): raise CallError(f"{said!r} samples", do="say a whole number") from None
+
 def make_language_model(entry: Entry, changed: Mapping[str, Any], s: Settings) -> System:
     "Make a system of an entry, with settings changed."
     changed = dict(changed)
     if changed.get("batch") is True: changed["batches"] = changed.pop("batch")  # as it was called in 0.1
     how = {k: v for k, v in changed.items() if k in _ASKING}
-    if how.get("order", "given") not in ("given", "reversed"):
-        raise CallError(f"unknown order {how['order']!r}", do="say given or reversed")
+    if how.get("order", "given") not in ORDERS:
+        raise CallError(f"unknown order {how['order']!r}", do="say given, reversed or rotations")
+    if "samples" in how: how["samples"] = _whole_number(how["samples"])
     usual = model_of(entry)
     new = {k: v for k, v in changed.items() if k not in how}
     if new.get("base_url", usual.base_url) != usual.base_url: new = {"key": ""} | new  # another address, another key

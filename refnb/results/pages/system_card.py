@@ -16,7 +16,7 @@ from ...core.settings import Settings, load_settings
 from ...core.files import write_atomic
 from ...core.inert import to_md
 from ...core.runs import Run, run_hash
-from ..scores import as_outcomes, score
+from ..scores import as_outcomes, sampled_of, sampled_words, score
 from ...metrics.uncertainty import Interval
 from ..tables import png
 from ...benchmarks.tasks import Task, benchmarks, find_task
@@ -56,11 +56,12 @@ def _line_of(r: Run, s: Settings|None = None) -> Line:
     "State what a sealed run comes to."
     o, used = as_outcomes(r, s), [u for a in r.answers().values() if (u := a.usage)]
     scores, costs = score(o), [u.usd for u in used]
-    iv = scores.interval()
+    iv, several = scores.interval(), sampled_of(r, s)
+    known = "; ".join(x for x in (scores.warning, sampled_words(several) if several else "") if x)
     return Line(r.info.task, iv.n, iv.value, iv.low, iv.high, float((1/o.options).mean()), int(o.reason.notna().sum()),
                 sum(u.tokens_in for u in used), sum(u.tokens_out for u in used),
                 None if None in costs else sum(costs), sum(u.seconds for u in used)/60, run_hash(r.info),
-                scores.warning)
+                known)
 
 # %% ../../../nbs/results/pages/01_system_card.ipynb #6df4b350
 class SystemCard(Record, omit_defaults=False):

@@ -19,13 +19,14 @@ from ...models.language.systems import LanguageModelSystem
 
 # %% ../../../nbs/results/papers/01_identifyme_ways.ipynb #7383f2cb
 _WAYS = {"likelihood": "likelihood of the options", "logprobs": "log-probabilities of the server", "reply": "a reply"}
+_TURNED = {"reversed": ", options reversed", "rotations": ", options in all rotations"}
 _HELD = {"none": "", "regex": " held to a pattern", "choice": " held to the options", "json": " held to JSON"}
 
 def _way_name(settings: dict[str, Any]) -> str:
     "A way of asking in words: prompt form, what is wanted, and the order of options if it is another than given."
     said = _WAYS[settings.get("way", "reply")] + _HELD[settings.get("constraint", "none")]
-    return (f"{settings['form'].rpartition('/')[2]}, {said}"
-            + (", options reversed" if settings.get("order") == "reversed" else ""))
+    draws = f", {settings['samples']} draws" if settings.get("samples") else ""
+    return f"{settings['form'].rpartition('/')[2]}, {said}{_TURNED.get(settings.get('order', ''), '')}{draws}"
 
 # %% ../../../nbs/results/papers/01_identifyme_ways.ipynb #15ac2e16
 class Way(NamedTuple):
