@@ -13,7 +13,7 @@ from ...core.types import Answer, CallError, Question
 from ..systems import Failure
 from .language_models import Ask, LanguageModel, Reply, ask_of, usage
 from .protocol import spoken
-from .local import Local, load_local, reply_to, shared_order, write_all
+from .local import Local, load_local, replies_to, shared_order
 from .prompts import Order, answers, continuations, in_order, one_of, pattern, read, render, schema
 from .prompts import text_of, the_form, turned_back
 
@@ -84,8 +84,7 @@ def local_answers(m: LanguageModel, questions: Sequence[Question], form: str, or
     """Yield what a local model says, in the order in which questions share most.
     Offline, nothing is downloaded; `local` is a model that is loaded already."""
     local, at = local or load_local(m, offline), shared_order(questions)
-    n = local.batch if m.way == "reply" else 1
-    for k in range(0, len(at), n):
-        tasks = [sent_of(m, questions[i], form, order, system) for i in at[k:k + n]]
-        said = write_all(local, [t.ask for t in tasks]) if n > 1 else [reply_to(local, t.ask, t.lead) for t in tasks]
+    for k in range(0, len(at), local.batch):
+        tasks = [sent_of(m, questions[i], form, order, system) for i in at[k:k + local.batch]]
+        said = replies_to(local, [t.ask for t in tasks], [t.lead for t in tasks])
         yield from (answer_of(t, m, r) for t, r in zip(tasks, said, strict=True))

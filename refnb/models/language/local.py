@@ -4,11 +4,12 @@
 
 # %% auto #0
 __all__ = ['Weights', 'package_names', 'join_pieces', 'weights_id', 'is_here', 'Local', 'check_here', 'quietly', 'load_local',
-           'tiny_checkpoint', 'option_ids', 'write_all', 'shared_order', 'Sharing', 'reply_to']
+           'tiny_checkpoint', 'option_ids', 'shared_order', 'Sharing', 'replies_to', 'reply_to']
 
 # %% ../../../nbs/models/language/08_local.ipynb #f1d0d114
 import io, time
-from collections.abc import Iterable, Sequence
+from itertools import accumulate
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,7 +17,9 @@ from ...core.types import CallError, DataError, Question, need
 from ...core.settings import load_settings
 from ...core.files import disk_fault
 from .language_models import Ask, Decoding, LanguageModel, Reply
-from .attention import can_go_back, empty_cache, few_passes, option_masks, places
+from .attention import Branch, can_go_back, empty_cache, fastest, hide, mask_of, order_weights
+from .attention import read_as, read_branches
+from .constraints import Bound, EachItsOwn, words_of
 
 # %% ../../../nbs/models/language/08_local.ipynb #a6095294
 class Weights(NamedTuple):
@@ -104,20 +107,22 @@ def _device(torch: Any) -> str:
     return "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
 
 _CHUNK = 256  # tokens that are read at a time on a CPU
+_PASS, _CPU_PASS = 8192, 512  # tokens of several prompts that are read in one pass
+_LARGE = 2_000_000_000  # weights of a model of which a CPU has no memory for many prompts
 
 class Local:
-    "A loaded model, its tokenizer, and the keys and values of the last prompt."
+    "A loaded model, its tokenizer, and the keys and values of the last prompts' common beginning."
     def __init__(self, model: Any, tokenizer: Any, m: LanguageModel):
         "Keep a model and a tokenizer of transformers with their settings."
         self.model, self.tokenizer, self.m = model.eval(), tokenizer, m
-        self.ids: list[int] = []  # of the last prompt
+        self.ids: list[int] = []  # what is kept
         self.cache: Any = None    # its keys and values
-        self.guided: Any = None   # the same model for outlines, once it is needed
+        self.words: Any = None    # the tokenizer for constraints, once it is needed
         self.computed, self.read = 0, 0
-        self.chunk = _CHUNK if str(model.device) == "cpu" else 0
+        on_cpu = str(model.device) == "cpu"
+        self.chunk, self.room = (_CHUNK, _CPU_PASS) if on_cpu else (0, _PASS)
         self.shares = can_go_back(model)
-        # a CPU gains nothing by more, and a prefix is shared by one at a time
-        self.batch = m.batch or (1 if self.chunk else 32)
+        self.batch = m.batch or (32 if not on_cpu else 8 if model.num_parameters() < _LARGE else 1)
     def __repr__(self): return f"Local({self.m.title!r}, {self.read:,} tokens read, {self.computed:,} computed)"
 
 def _get(m: LanguageModel) -> str:
@@ -154,7 +159,7 @@ def load_local(m: LanguageModel, offline: bool = True) -> Local:
     common = ({"local_files_only": offline, "trust_remote_code": False} | ({"gguf_file": w.file} if w.file else {})
               | ({"revision": w.revision} if w.revision else {}))
     dtype, device = "auto" if m.dtype == "auto" else getattr(torch, m.dtype), _device(torch)
-    # until `few_passes`; where that does not fit, matrix products still beat the fused kernel in chunks
+    # until the fastest is known
     attention = {"attn_implementation": "eager"} if device == "cpu" else {}
     try:
         with quietly(tf):
@@ -163,8 +168,16 @@ def load_local(m: LanguageModel, offline: bool = True) -> Local:
                                                             **({} if w.file else {"use_safetensors": True}))
     except (OSError, ValueError, need("safetensors", "models").SafetensorError) as e:
         raise DataError(f"{m.title} cannot be loaded: {str(e).splitlines()[0]}", w.place, _get(m)) from None
-    if device == "cpu": few_passes(model)
-    return Local(model.to(device), tokenizer, m)
+    local = Local(model.to(device), tokenizer, m)
+    if device == "cpu": _tune(local)
+    return local
+
+def _tune(local: Local):
+    "Let a model read as fast as this processor can."
+    way = fastest(local.model, Path(load_settings().cache)/"attention")
+    read_as(local.model, way)
+    local.chunk = way.chunk
+    order_weights(local.model)
 
 # %% ../../../nbs/models/language/08_local.ipynb #ee98a5ea
 def tiny_checkpoint(folder: str|Path, texts: Iterable[str], size: int = 32, chat: bool = True) -> Path:
@@ -218,28 +231,59 @@ def _fits(local: Local, ids: list[int]):
         raise DataError(f"{len(ids):,} tokens, more than the {local.m.context:,} that {local.m.title} can read")
 
 # %% ../../../nbs/models/language/08_local.ipynb #d56917ed
-def _prefill(local: Local, ids: list[int], share: bool = True):
-    "Read a text; afterwards its keys and values are kept."
-    torch = need("torch", "models")
-    _fits(local, ids)
-    keep = min(_common(local.ids, ids), len(ids) - 1) if share and local.shares and local.cache is not None else 0
+def _prefill(local: Local, ids: list[int], share: bool = True) -> int:
+    "Read a beginning, after which its keys and values are kept; return how many of its tokens were computed."
+    keep = _common(local.ids, ids) if share and local.cache is not None else 0
     _cut(local, keep)
-    with torch.inference_mode():
-        step = local.chunk or len(ids)
-        for a in range(keep, len(ids), step):
-            out = local.model(torch.tensor([ids[a:a + step]], device=local.model.device), past_key_values=local.cache,
-                              use_cache=True, logits_to_keep=1)
-            local.cache = out.past_key_values
+    _read_on(local, ids[keep:])
     local.ids = list(ids)
-    local.read, local.computed = local.read + len(ids), local.computed + len(ids) - keep
-    return out.logits[0, -1].float()
+    return len(ids) - keep
 
 def _cut(local: Local, keep: int):
     "Keep the keys and values of the first tokens only."
-    if not keep: local.cache, local.ids = empty_cache() if local.shares else None, []
+    if not keep: local.cache, local.ids = empty_cache(), []
     elif (drop := len(local.ids) - keep) > 0:
         local.cache.crop(-drop)
         local.ids = local.ids[:keep]
+
+def _read_on(local: Local, ids: Sequence[int]):
+    "Read tokens after those that are kept; return the scores of the next one."
+    torch = need("torch", "models")
+    step, out = local.chunk or len(ids), None
+    with torch.inference_mode():
+        for a in range(0, len(ids), step or 1):
+            part = torch.tensor([ids[a:a + step]], device=local.model.device)
+            out = local.model(part, past_key_values=local.cache, use_cache=True, logits_to_keep=1)
+    return out and out.logits[0, -1].float()
+
+# %% ../../../nbs/models/language/08_local.ipynb #9661151c
+def _trunk(rows: Sequence[list[int]]) -> list[int]:
+    "The beginning that the first of several prompts shares with another; of one alone, all but its last token."
+    first, others = rows[0][:-1], rows[1:]
+    return first[:max(_common(first, r[:-1]) for r in others)] if others else first
+
+def _branches(local: Local, rows: Sequence[list[int]], options: Sequence[list[list[int]]] = (),
+              share: bool = True) -> tuple[list[Branch], int]:
+    "Read what prompts have in common; return what is left of each, and how many tokens were computed."
+    trunk = _trunk(rows)
+    computed = _prefill(local, trunk, share)
+    keeps = [_common(trunk, r[:-1]) for r in rows]
+    branches = [Branch(n, r[n:], o) for n, r, o in zip(keeps, rows, options or [()]*len(rows), strict=True)]
+    local.read += sum(map(len, rows))
+    local.computed += computed + sum(len(b.tokens) for b in branches)
+    return branches, computed
+
+def _packs(branches: Sequence[Branch], room: int) -> list[list[Branch]]:
+    "Put branches together that are read in one pass: at least one, at most so many tokens."
+    packs: list[list[Branch]] = []
+    left = 0
+    for b in branches:
+        if len(b.tokens) > left:
+            packs.append([])
+            left = room
+        packs[-1].append(b)
+        left -= len(b.tokens)
+    return packs
 
 # %% ../../../nbs/models/language/08_local.ipynb #b6a3be11
 def option_ids(tokenizer: Any, lead: str, options: Sequence[str]) -> list[list[int]]:
@@ -250,84 +294,160 @@ def option_ids(tokenizer: Any, lead: str, options: Sequence[str]) -> list[list[i
     full = [tok(f"{line}{space}{o}\n") for o in options]
     return [f[min(_common(f, bare), len(f) - 1):] for f in full]
 
-def _option_scores(local: Local, text: str, lead: str, options: Sequence[str], share: bool = True) -> list[float]:
-    "How likely each option is as the reply."
-    torch = need("torch", "models")
-    ids, rows = _token_ids(local, text.rstrip() if lead.rstrip() else text), option_ids(local.tokenizer, lead, options)
-    if not local.shares: return [_alone(local, ids, r) for r in rows]
-    first = torch.log_softmax(_prefill(local, ids, share), -1)
-    sizes, past, device = [len(r) for r in rows], len(ids), local.model.device
-    flat = [t for r in rows for t in r]
-    with torch.inference_mode():
-        out = local.model(torch.tensor([flat], device=device), past_key_values=local.cache,
-                          position_ids=torch.tensor([places(sizes, past)], device=device),
-                          attention_mask=option_masks(local.model, sizes, past), use_cache=True)
-    logp = torch.log_softmax(out.logits[0].float(), -1)
-    local.cache.crop(-len(flat))
-    local.computed += len(flat)
-    return _means(first, logp, rows)
+class _Job(NamedTuple):
+    "A request as a model works on it."
+    ask: Ask
+    ids: list[int]                 # of its prompt
+    options: list[list[int]] = []  # tokens of the options that are scored
+    bound: Bound|None = None       # of the reply that is written
+
+    @property
+    def size(self) -> int: return len(self.ids) + sum(map(len, self.options))
+
+def _scored(local: Local, jobs: Sequence[_Job], share: bool = True) -> list[Reply]:
+    "How likely each option of requests with one trunk is as the reply."
+    start = time.monotonic()
+    branches, computed = _branches(local, [j.ids for j in jobs], [j.options for j in jobs], share)
+    scores = [s for pack in _packs(branches, local.room) for s in _pack_scores(local, pack)]
+    each = (time.monotonic() - start)/len(jobs)
+    cached = [b.keep - (0 if i else computed) for i, b in enumerate(branches)]  # the first one read the trunk
+    return [Reply(model=local.m.model, tokens_in=len(j.ids), tokens_cached=c, scores=tuple(s), seconds=each)
+            for j, c, s in zip(jobs, cached, scores, strict=True)]
 
 # %% ../../../nbs/models/language/08_local.ipynb #5841db63
+def _pack_scores(local: Local, pack: Sequence[Branch]) -> list[list[float]]:
+    "Score the options of branches in one pass; what it kept is dropped."
+    torch = need("torch", "models")
+    wanted: list[int] = []  # after which tokens an option's tokens come
+    end = 0
+    for b in pack:
+        last = end + len(b.tail) - 1
+        end += len(b.tail)
+        for o in b.options:
+            wanted += [last, *range(end, end + len(o) - 1)]
+            end += len(o)
+    scores = read_branches(local.model, local.cache, len(local.ids), pack, wanted)
+    local.cache.crop(-end)
+    tokens = torch.tensor([t for b in pack for o in b.options for t in o], device=scores.device)
+    logp = iter(torch.log_softmax(scores, -1).gather(1, tokens[:, None])[:, 0].tolist())
+    return [[sum(next(logp) for _ in o)/len(o) for o in b.options] for b in pack]
+
+def _scored_alone(local: Local, job: _Job) -> Reply:
+    "The same for a model that cannot go back: each option after the prompt, both read anew."
+    start = time.monotonic()
+    scores = tuple(_alone(local, job.ids, o) for o in job.options)
+    return Reply(model=local.m.model, tokens_in=len(job.ids), scores=scores, seconds=time.monotonic() - start)
+
 def _alone(local: Local, ids: list[int], row: list[int]) -> float:
     "One option after the prompt, both read anew."
     torch = need("torch", "models")
-    _fits(local, ids)
     with torch.inference_mode():
         out = local.model(torch.tensor([ids + row], device=local.model.device), use_cache=False,
                           logits_to_keep=len(row) + 1)
     logp = torch.log_softmax(out.logits[0, :-1].float(), -1)
-    local.ids, local.read, local.computed = list(ids), local.read + len(ids), local.computed + len(ids) + len(row)
+    local.read, local.computed = local.read + len(ids), local.computed + len(ids) + len(row)
     return float(logp[range(len(row)), row].mean())
 
-def _means(first: Any, logp: Any, rows: list[list[int]]) -> list[float]:
-    "Return the mean over each option's tokens: the first follows the prompt, the others the token before."
-    out, k = [], 0
-    for r in rows:
-        out.append((float(first[r[0]]) + sum(float(logp[k + i, t]) for i, t in enumerate(r[1:])))/len(r))
-        k += len(r)
-    return out
-
 # %% ../../../nbs/models/language/08_local.ipynb #a1586a08
-def _processors(local: Local, ask: Ask) -> list:
-    "What keeps a reply to its pattern."
-    if ask.constraint == "none" or not ask.pattern: return []
-    outlines = need("outlines", "models")
-    if local.guided is None: local.guided = outlines.from_transformers(local.model, local.tokenizer)
-    from outlines.types import JsonSchema, Regex
-    processor = outlines.Generator(local.guided, (JsonSchema if ask.constraint == "json" else Regex)(ask.pattern)).logits_processor
-    processor.reset()
-    return [processor]
+class _Together:
+    "Rows that are written on one store of keys and values."
+    def __init__(self, local: Local, branches: Sequence[Branch], longest: int):
+        "Read the branches of a trunk that is kept; `longest` are the tokens that each may write."
+        torch = need("torch", "models")
+        self.local, self.columns = local, [*range(len(local.ids))]  # the place of each column
+        self.next = [b.keep + len(b.tail) for b in branches]        # the place of each row's next token
+        width = len(self.columns) + sum(len(b.tail) + longest for b in branches)
+        self.sees = torch.zeros(len(branches), width, dtype=torch.bool)
+        for i, b in enumerate(branches): self._sees(i, b, len(self.columns) + sum(len(x.tail) for x in branches[:i]))
+        self.scores = torch.stack([s for pack in _packs(branches, local.room) for s in self._read(pack)])
+    def _sees(self, row: int, b: Branch, start: int):
+        self.sees[row, :b.keep] = True
+        self.sees[row, start:start + len(b.tail)] = True
+    def _read(self, pack: Sequence[Branch]) -> list:
+        "Read branches behind those that were read, which are hidden; return the scores of what comes next."
+        local, keep = self.local, max(b.keep for b in pack)
+        hide(local.cache, keep, len(self.columns))
+        if len(pack) == 1: scores = [_read_on(local, pack[0].tail)]
+        else:
+            ends = [*accumulate(len(b.tail) for b in pack)]
+            scores = [*read_branches(local.model, local.cache, keep, pack, [n - 1 for n in ends])]
+        hide(local.cache)
+        for b in pack: self.columns += b.places
+        return scores
+    def step(self, rows: list[int], tokens: Any):
+        "Write a token in each of some rows; return the scores of what comes next."
+        torch, model, end = need("torch", "models"), self.local.model, len(self.columns)
+        places = [self.next[i] for i in rows]
+        self.columns += places
+        self.sees[rows, range(end, end + len(rows))] = True
+        for i in rows: self.next[i] += 1
+        alone = len(self.next) == 1  # sees everything
+        mask = None if alone else mask_of(model, self.sees[rows, :len(self.columns)], places, self.columns)
+        out = model(tokens[None], position_ids=torch.tensor([places], device=model.device), attention_mask=mask,
+                    past_key_values=self.local.cache, use_cache=True)
+        return out.logits[0].float()
+    def drop(self):
+        "Keep the trunk alone."
+        hide(self.local.cache)
+        self.local.cache.crop(len(self.local.ids) - len(self.columns))
 
-def _write(local: Local, ask: Ask, share: bool = True) -> Reply:
-    "What the model writes."
+# %% ../../../nbs/models/language/08_local.ipynb #0ac824ba
+def _generator(rows: _Together):
+    "What transformers calls to write: one token in each row that has not ended, until all have."
     torch = need("torch", "models")
-    ids, d, start = _token_ids(local, _full_text(local, ask)), ask.decoding, time.monotonic()
-    cache = _kept(local, ids, share)
-    if d.seed is not None: torch.manual_seed(d.seed)
-    with torch.inference_mode():
-        out = local.model.generate(torch.tensor([ids], device=local.model.device), attention_mask=torch.ones(1, len(ids), dtype=torch.long, device=local.model.device), past_key_values=cache, max_new_tokens=d.max_tokens, logits_processor=_processors(local, ask),
-                                   pad_token_id=_pad(local), **_drawn(d))[0, len(ids):].tolist()
-    if cache is not None: cache.crop(len(ids) - cache.get_seq_length())
-    local.computed += len(out)
-    return _reply(local, ids, out, d, time.monotonic() - start)
+    def write(model, input_ids, logits_processor, stopping_criteria, generation_config, **_):
+        ended, scores = torch.zeros(len(input_ids), dtype=torch.bool, device=input_ids.device), rows.scores
+        while True:
+            judged = logits_processor(input_ids, scores.clone())
+            token = torch.multinomial(judged.softmax(-1), 1)[:, 0] if generation_config.do_sample else judged.argmax(-1)
+            token[ended] = generation_config.pad_token_id
+            input_ids = torch.cat([input_ids, token[:, None]], -1)
+            ended |= stopping_criteria(input_ids, None)
+            going = (~ended).nonzero()[:, 0].tolist()
+            if not going: return input_ids
+            scores[going] = rows.step(going, token[going])
+    return write
 
-def _kept(local: Local, ids: list[int], share: bool):
-    "Keys and values of all tokens but the last, with which writing begins; nothing where a model cannot go back."
-    if local.shares:
-        _prefill(local, ids, share)
-        local.cache.crop(-1)
-    else:
-        _fits(local, ids)
-        local.ids, local.read, local.computed = list(ids), local.read + len(ids), local.computed + len(ids)
-    return local.cache
+def _written(local: Local, jobs: Sequence[_Job], share: bool = True) -> list[Reply]:
+    "What the model writes to requests, side by side."
+    start, longest = time.monotonic(), jobs[0].ask.decoding.max_tokens
+    branches, _ = _branches(local, [j.ids for j in jobs], share=share)
+    with need("torch", "models").inference_mode():
+        rows = _Together(local, branches, longest)
+        out = _generate(local, jobs, custom_generate=_generator(rows))
+    rows.drop()
+    return _as_replies(local, jobs, out, time.monotonic() - start)
+
+def _written_alone(local: Local, job: _Job) -> Reply:
+    "The same for a model that cannot go back."
+    start = time.monotonic()
+    local.read, local.computed = local.read + len(job.ids), local.computed + len(job.ids)
+    with need("torch", "models").inference_mode(): out = _generate(local, [job])
+    return _as_replies(local, [job], out, time.monotonic() - start)[0]
+
+# %% ../../../nbs/models/language/08_local.ipynb #e4643e7b
+def _generate(local: Local, jobs: Sequence[_Job], **how) -> list[list[int]]:
+    "Let transformers write; shorter prompts are filled up on the left, and a row has what fills it at its end too."
+    torch, d = need("torch", "models"), jobs[0].ask.decoding
+    width, device = max(len(j.ids) for j in jobs), local.model.device
+    ids = torch.tensor([[_pad(local)]*(width - len(j.ids)) + j.ids for j in jobs], device=device)
+    seen = torch.tensor([[0]*(width - len(j.ids)) + [1]*len(j.ids) for j in jobs], device=device)
+    held = EachItsOwn([j.bound for j in jobs], width, _ends(local))
+    if d.seed is not None: torch.manual_seed(d.seed)
+    out = local.model.generate(ids, attention_mask=seen, max_new_tokens=d.max_tokens, logits_processor=[held],
+                               pad_token_id=_pad(local), **how, **_drawn(d))
+    return out[:, width:].tolist()
 
 # %% ../../../nbs/models/language/08_local.ipynb #294f3348
-def _reply(local: Local, ids: list[int], out: list[int], d: Decoding, seconds: float) -> Reply:
-    "Written tokens as a reply."
-    ended = bool(out) and out[-1] in _ends(local)
-    return Reply(local.tokenizer.decode(out, skip_special_tokens=True),
-                 "stop" if ended or len(out) < d.max_tokens else "length", local.m.model, len(ids), len(out),
-                 seconds=seconds)
+def _as_replies(local: Local, jobs: Sequence[_Job], out: list[list[int]], seconds: float) -> list[Reply]:
+    "Written tokens as replies, each to its end."
+    ends, most = _ends(local), jobs[0].ask.decoding.max_tokens
+    written = [next((o[:i + 1] for i, t in enumerate(o) if t in ends), o) for o in out]
+    local.computed += sum(map(len, written))
+    return [Reply(local.tokenizer.decode(o, skip_special_tokens=True),
+                  "stop" if o[-1:] and o[-1] in ends or len(o) < most else "length",
+                  local.m.model, len(j.ids), len(o), seconds=seconds/len(jobs))
+            for j, o in zip(jobs, written, strict=True)]
 
 def _pad(local: Local) -> int:
     "The token that fills up shorter rows."
@@ -343,58 +463,6 @@ def _ends(local: Local) -> set[int]:
     "Tokens that end a reply."
     e = local.model.generation_config.eos_token_id
     return {*(e if isinstance(e, list) else [e]), local.tokenizer.eos_token_id} - {None}
-
-# %% ../../../nbs/models/language/08_local.ipynb #a9f0b3f3
-class _EachItsOwn:
-    "A constraint for each row of a batch, until the row has ended."
-    def __init__(self, rows: list, width: int, ends: set[int]): self.rows, self.width, self.ends = rows, width, ends
-    def __call__(self, ids: Any, scores: Any):
-        written = ids.shape[1] - self.width
-        for i, processors in enumerate(self.rows):
-            if written and int(ids[i, -1]) in self.ends: continue
-            for p in processors: scores[i:i + 1] = p(ids[i:i + 1], scores[i:i + 1])
-        return scores
-
-def _write_batch(local: Local, asks: Sequence[Ask]) -> list[Reply]:
-    "What the model writes to several requests at once."
-    torch, d, start = need("torch", "models"), asks[0].decoding, time.monotonic()
-    rows, ends = [_token_ids(local, _full_text(local, a)) for a in asks], _ends(local)
-    width, device = max(map(len, rows)), local.model.device
-    ids = torch.tensor([[_pad(local)]*(width - len(r)) + r for r in rows], device=device)
-    seen = torch.tensor([[0]*(width - len(r)) + [1]*len(r) for r in rows], device=device)
-    if d.seed is not None: torch.manual_seed(d.seed)
-    with torch.inference_mode():
-        out = local.model.generate(ids, attention_mask=seen, max_new_tokens=d.max_tokens, logits_processor=[_EachItsOwn([_processors(local, a) for a in asks], width, ends)], pad_token_id=_pad(local), **_drawn(d))[:, width:].tolist()
-    written = [next((o[:i + 1] for i, t in enumerate(o) if t in ends), o) for o in out]
-    local.read, local.computed = local.read + sum(map(len, rows)), local.computed + sum(map(len, rows + written))
-    return [_reply(local, r, o, d, (time.monotonic() - start)/len(asks)) for r, o in zip(rows, written, strict=True)]
-
-# %% ../../../nbs/models/language/08_local.ipynb #285e1aa4
-def write_all(local: Local, asks: Sequence[Ask]) -> list[Reply]:
-    """Write replies to several requests, all decoded alike, as many at once as memory takes, in their order.
-    What cannot be read has failed."""
-    long = {i for i, a in enumerate(asks) if local.m.context and len(_token_ids(local, _full_text(local, a))) > local.m.context}
-    short = iter(_fitting(local, [a for i, a in enumerate(asks) if i not in long]))
-    return [Reply(finish="failed", error=f"more tokens than the {local.m.context:,} that {local.m.title} can read", model=local.m.model) if i in long else next(short) for i in range(len(asks))]
-
-def _fitting(local: Local, asks: Sequence[Ask]) -> list[Reply]:
-    "As many at once as memory takes."
-    if len(asks) > (n := local.batch):
-        # n: it may shrink on the way
-        return [r for k in range(0, len(asks), n) for r in _fitting(local, asks[k:k + n])]
-    try: return _write_batch(local, asks) if asks else []
-    except Exception as e:
-        if "out of memory" not in str(e).lower(): raise
-    local.cache, local.ids = None, []
-    _free()
-    if len(asks) == 1: return [Reply(finish="failed", error="out of memory", model=local.m.model)]
-    local.batch = len(asks)//2
-    return _fitting(local, asks)
-
-def _free():
-    "Give memory back to the device."
-    torch = need("torch", "models")
-    if torch.cuda.is_available(): torch.cuda.empty_cache()
 
 # %% ../../../nbs/models/language/08_local.ipynb #081e684d
 def shared_order(questions: Sequence[Question]) -> list[int]:
@@ -421,20 +489,78 @@ def _sharing(prompts: Iterable[Sequence[int]]) -> Sharing:
         last = ids
     return Sharing(read, computed)
 
-# %% ../../../nbs/models/language/08_local.ipynb #d1b66fb0
-def reply_to(local: Local, ask: Ask, lead: str = "", share: bool = True) -> Reply:
-    """Write the reply to one request; one that the model cannot read is a failed one. `lead` are words of the reply
-    that are given where options are scored; `share` shares the prompt with the last one."""
-    start = time.monotonic()
+# %% ../../../nbs/models/language/08_local.ipynb #fcfff436
+def _job(local: Local, ask: Ask, lead: str = "") -> _Job|Reply:
+    "A request in tokens, or the failed reply to one that cannot be read."
+    writes = ask.way == "reply"
+    text = _full_text(local, ask, "" if writes else lead)
+    ids = _token_ids(local, text if writes or not lead.rstrip() else text.rstrip())
     try:
-        if ask.way == "reply": return _write(local, ask, share)
-        before = local.computed
-        scores = _option_scores(local, _full_text(local, ask, lead), lead, ask.options, share)
-    except DataError as e: return Reply(finish="failed", error=e.what, model=local.m.model)
+        _fits(local, ids)
+        return _Job(ask, ids, bound=_bound(local, ask)) if writes else _Job(ask, ids, option_ids(local.tokenizer, lead, ask.options))
+    except DataError as e: return _failed(local, e.what)
+
+def _bound(local: Local, ask: Ask) -> Bound|None:
+    "What a reply is held to."
+    if ask.constraint == "none" or not ask.pattern: return None
+    if local.words is None: local.words = words_of(local.tokenizer)
+    return Bound(local.words, ask.constraint, ask.pattern)
+
+def _failed(local: Local, why: str) -> Reply: return Reply(finish="failed", error=why, model=local.m.model)
+
+# %% ../../../nbs/models/language/08_local.ipynb #2922cfb1
+def replies_to(local: Local, asks: Sequence[Ask], leads: Sequence[str] = (), share: bool = True) -> list[Reply]:
+    """Reply to requests that are decoded alike, in their order; one that cannot be read or written is a failed one.
+    `leads` are words of each reply that are given where options are scored; `share` shares text with what was
+    asked before."""
+    jobs = [_job(local, a, lead) for a, lead in zip(asks, leads or [""]*len(asks), strict=True)]
+    groups = _groups(local, [j for j in jobs if isinstance(j, _Job)])
+    done = iter([r for g in groups for r in _fitting(local, g, share)])
+    return [next(done) if isinstance(j, _Job) else j for j in jobs]
+
+def reply_to(local: Local, ask: Ask, lead: str = "", share: bool = True) -> Reply:
+    "Reply to one request."
+    return replies_to(local, [ask], [lead], share)[0]
+
+def _groups(local: Local, jobs: Sequence[_Job]) -> Iterator[list[_Job]]:
+    "Requests that are worked on together."
+    group: list[_Job] = []
+    for job in jobs:
+        if group and not _joins(local, group, job):
+            yield group
+            group = []
+        group.append(job)
+    if group: yield group
+
+def _joins(local: Local, group: list[_Job], job: _Job) -> bool:
+    "Whether a request goes with others: written ones always, scored ones if little follows what they share."
+    if not local.shares or len(group) >= local.batch: return False
+    if job.ask.way == "reply": return True
+    return max(group[0].size, job.size) - _common(group[0].ids, job.ids) <= local.room//2
+
+# %% ../../../nbs/models/language/08_local.ipynb #60335fb9
+def _fitting(local: Local, jobs: Sequence[_Job], share: bool = True) -> list[Reply]:
+    "As many at once as memory takes."
+    if len(jobs) > (n := local.batch):
+        # n: it may shrink on the way
+        return [r for k in range(0, len(jobs), n) for r in _fitting(local, jobs[k:k + n], share)]
+    try: return _replied(local, jobs, share)
     except Exception as e:
         if "out of memory" not in str(e).lower(): raise
-        local.cache, local.ids = None, []
-        return Reply(finish="failed", error="out of memory", model=local.m.model)
-    return Reply(model=local.m.model, tokens_in=len(local.ids),
-                 tokens_cached=max(0, len(local.ids) - (local.computed - before)), scores=tuple(scores),
-                 seconds=time.monotonic() - start)
+    local.cache, local.ids = None, []
+    _free()
+    if len(jobs) == 1: return [_failed(local, "out of memory")]
+    local.batch = len(jobs)//2
+    return _fitting(local, [_begun_anew(local, j) for j in jobs], share)
+
+def _replied(local: Local, jobs: Sequence[_Job], share: bool) -> list[Reply]:
+    writes = jobs[0].ask.way == "reply"
+    if local.shares: return (_written if writes else _scored)(local, jobs, share)
+    return [(_written_alone if writes else _scored_alone)(local, j) for j in jobs]
+
+def _begun_anew(local: Local, job: _Job) -> _Job: return job._replace(bound=_bound(local, job.ask))
+
+def _free():
+    "Give memory back to the device."
+    torch = need("torch", "models")
+    if torch.cuda.is_available(): torch.cuda.empty_cache()
