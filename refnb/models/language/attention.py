@@ -4,11 +4,12 @@
 
 # %% auto #0
 __all__ = ['PLAIN', 'few_passes', 'Reads', 'ways_to_read', 'read_as', 'fastest', 'order_weights', 'can_go_back', 'empty_cache',
-           'hide', 'Branch', 'what_is_seen', 'mask_of', 'read_branches']
+           'copy_of', 'Branch', 'what_is_seen', 'mask_of', 'read_branches', 'writes_by_rows', 'by_rows', 'write_rows']
 
 # %% ../../../nbs/models/language/07_attention.ipynb #d324d0c6
 import hashlib, json, time
 from collections.abc import Sequence
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,13 +22,16 @@ def _attend(module: Any, query: Any, key: Any, value: Any, attention_mask: Any, 
     import torch
     (batch, heads, n, size), (groups, seen) = query.shape, key.shape[1:3]
     keys, values = (x.reshape(batch*groups, seen, size) for x in (key, value))
-    w = torch.bmm((query*scaling).reshape(batch*groups, heads//groups*n, size), keys.transpose(1, 2)).view(batch, heads, n, seen)
+    asked = (query*scaling).reshape(batch*groups, heads//groups*n, size)
+    # a product for each: what a cache has room for would be copied for all of them at once
+    w = torch.stack([q @ k.T for q, k in zip(asked, keys, strict=True)]).view(batch, heads, n, seen)
     if softcap is not None: w = torch.tanh(w/softcap)*softcap
     if attention_mask is not None: w += attention_mask
     elif n > 1:
         w[..., seen - n:] += torch.full((n, n), torch.finfo(w.dtype).min, dtype=w.dtype, device=w.device).triu_(1)
     w = torch.softmax(w, -1)  # its sums are in float32 whatever the type
-    return torch.bmm(w.view(batch*groups, heads//groups*n, seen), values).view(batch, heads, n, size).transpose(1, 2).contiguous(), None
+    out = torch.stack([x @ v for x, v in zip(w.view(batch*groups, heads//groups*n, seen), values, strict=True)])
+    return out.view(batch, heads, n, size).transpose(1, 2).contiguous(), None
 
 def _mask_for(batch_size: int, q_length: int, kv_length: int, q_offset: int = 0, kv_offset: int = 0,
               mask_function: Any = None, attention_mask: Any = None, allow_is_causal_skip: bool = False, **more: Any):
@@ -59,7 +63,7 @@ class Reads(NamedTuple):
 
 _OURS, _THEIRS = Reads("few_passes", 256), Reads("eager", 256)
 _FUSED = [Reads("sdpa", 0), Reads("sdpa", 512)]
-_TOKENS, _SMALL = 2048, 10_000_000  # tokens that are read to measure; weights of a model that is not worth it
+_HALF, _SMALL = 1024, 10_000_000  # tokens of half a prompt, to measure; weights of a model that is not worth it
 
 def ways_to_read(model: Any) -> list[Reads]:
     "List the ways in which a model of transformers can read on a CPU."
@@ -70,15 +74,15 @@ def read_as(model: Any, way: Reads):
     model.set_attn_implementation(way.attention)
 
 def _seconds(model: Any, way: Reads) -> float:
-    "CPU seconds in which a model reads, the better of two times."
+    "CPU seconds in which a model reads a prompt and, after the same, another one; the better of two times."
     import torch
     read_as(model, way)
-    ids, times = torch.arange(_TOKENS)[None] % model.config.get_text_config().vocab_size, []
+    half, times = torch.arange(_HALF)[None] % _config(model).vocab_size, []
     for _ in range(2):
         start, kept = time.process_time(), empty_cache()
         with torch.inference_mode():
-            for part in ids.split(way.chunk or _TOKENS, 1):
-                model(part, past_key_values=kept, use_cache=True, logits_to_keep=1)
+            for part in [*half.split(way.chunk or _HALF, 1)]*2:
+                model.base_model(part, past_key_values=kept, use_cache=True)
         times.append(time.process_time() - start)
     return min(times)
 
@@ -172,43 +176,37 @@ def _roomy():
     "A layer's keys and values, with room for more."
     from transformers.cache_utils import DynamicLayer
     class Roomy(DynamicLayer):
-        "Keys and values to which a token can be added in place, and of which some can be hidden."
+        "Keys and values to which a token can be added in place."
         room: tuple|None = None
-        hidden = (0, 0)  # columns from, to
         def update(self, key_states, value_states, *args, **kwargs):
-            "Add keys and values; return those that are seen."
+            "Add keys and values; return all."
             if not self.is_initialized: self.lazy_initialization(key_states, value_states)
-            kept = 0 if self.keys.numel() == 0 else self.keys.shape[-2]
+            kept = self.get_seq_length()
             end = kept + key_states.shape[-2]
             if self.room is None or end > self.room[0].shape[-2]: self._grow(key_states, kept, end)
             for store, new in zip(self.room, (key_states, value_states), strict=True): store[..., kept:end, :] = new
             self.keys, self.values = (store[..., :end, :] for store in self.room)
-            return _without(self.keys, *self.hidden), _without(self.values, *self.hidden)
+            return self.keys, self.values
         def _grow(self, like, kept, end):
-            stores = [like.new_empty((*like.shape[:-2], max(256, 2*end), like.shape[-1])) for _ in range(2)]
+            width = end + max(256, end//4)
+            stores = [like.new_empty((*like.shape[:-2], width, like.shape[-1])) for _ in range(2)]
             for store, old in zip(stores, (self.keys, self.values), strict=True):
                 if kept: store[..., :kept, :] = old
             self.room = tuple(stores)
-        def get_seq_length(self):
-            "Count the tokens that are seen."
-            start, end = self.hidden
-            return super().get_seq_length() - (end - start)
     return Roomy
 
-def _without(x: Any, start: int, end: int):
-    import torch
-    return x if start == end else torch.cat([x[..., :start, :], x[..., end:, :]], -2)
-
-# %% ../../../nbs/models/language/07_attention.ipynb #99121992
 def empty_cache():
     "Make room for keys and values: of all layers, windowed or not, everything is kept."
     kept = need("transformers", "models").DynamicCache()
     kept.layer_class_to_replicate = _roomy()
     return kept
 
-def hide(kept: Any, start: int = 0, end: int = 0):
-    "Hide columns of what is kept; without numbers, show all again."
-    for layer in kept.layers: layer.hidden = (start, end)
+def copy_of(kept: Any, n: int):
+    "Copy what is kept of the first n tokens."
+    copy = empty_cache()
+    if n:
+        for i, layer in enumerate(kept.layers): copy.update(layer.keys[..., :n, :], layer.values[..., :n, :], i)
+    return copy
 
 # %% ../../../nbs/models/language/07_attention.ipynb #a805c679
 class Branch(NamedTuple):
@@ -266,3 +264,54 @@ def read_branches(model: Any, kept: Any, trunk: int, branches: Sequence[Branch],
         out = model(row([t for b in branches for t in b.tokens]), position_ids=row(places), attention_mask=mask,
                     past_key_values=kept, use_cache=True, logits_to_keep=row(wanted)[0])
     return out.logits[0].float()
+
+# %% ../../../nbs/models/language/07_attention.ipynb #c07d861d
+@cache
+def _side_by_side():
+    "The keys and values of several rows, as one cache."
+    from transformers import Cache
+    class SideBySide(Cache):
+        "Several caches; the i-th token is of the i-th."
+        def __init__(self, rows):
+            super().__init__(layers=rows[0].layers)
+            self.rows = rows
+        def update(self, key_states, value_states, layer_idx, *args, **kwargs):
+            "Add each token's keys and values to its row; return a list of each."
+            own = zip(self.rows, key_states.split(1, 2), value_states.split(1, 2), strict=True)
+            return tuple(zip(*(row.update(k, v, layer_idx) for row, k, v in own), strict=True))
+    return SideBySide
+
+def _each_row(attend: Any):
+    "Attention of one row, for several."
+    def attention(module, query, key, value, attention_mask, sliding_window=None, **more):
+        import torch
+        near = slice(-sliding_window if sliding_window else None, None)
+        rows = zip(query.split(1, 2), key, value, strict=True)
+        out = [attend(module, q, k[..., near, :], v[..., near, :], None, **more)[0] for q, k, v in rows]
+        return torch.cat(out, 1), None
+    return attention
+
+# %% ../../../nbs/models/language/07_attention.ipynb #1011ab71
+def writes_by_rows(model: Any) -> bool:
+    "Tell whether a model can write several rows at once: attention of each must be to be had."
+    tf = need("transformers", "models")
+    return model.config.model_type in PLAIN or model.config._attn_implementation in tf.AttentionInterface()
+
+@contextmanager
+def by_rows(model: Any):
+    "Let a model of transformers write: `write_rows` is for this time."
+    tf, way = need("transformers", "models"), model.config._attn_implementation
+    attend = _attend if model.config.model_type in PLAIN else tf.AttentionInterface()[way]
+    tf.AttentionInterface.register("by_rows", _each_row(attend))
+    model.set_attn_implementation("by_rows")
+    try: yield
+    finally: model.set_attn_implementation(way)
+
+def write_rows(model: Any, rows: Sequence[Any], tokens: Any, places: Sequence[int]):
+    """Add a token to each of some rows, given by what is kept of them; return the scores of what comes next.
+    `places` are of the tokens in their rows."""
+    import torch
+    at = torch.tensor([places], device=model.device)
+    nothing = mask_of(model, torch.ones(1, 1, dtype=torch.bool), [0], [0])  # each row sees all of its own
+    kept = _side_by_side()(rows)
+    return model(tokens[None], position_ids=at, attention_mask=nothing, past_key_values=kept, use_cache=True).logits[0].float()

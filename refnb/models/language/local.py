@@ -8,7 +8,6 @@ __all__ = ['Weights', 'package_names', 'join_pieces', 'weights_id', 'is_here', '
 
 # %% ../../../nbs/models/language/08_local.ipynb #f1d0d114
 import io, time
-from itertools import accumulate
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr
 from pathlib import Path
@@ -17,8 +16,8 @@ from ...core.types import CallError, DataError, Question, need
 from ...core.settings import load_settings
 from ...core.files import disk_fault
 from .language_models import Ask, Decoding, LanguageModel, Reply
-from .attention import Branch, can_go_back, empty_cache, fastest, hide, mask_of, order_weights
-from .attention import read_as, read_branches
+from .attention import Branch, by_rows, can_go_back, copy_of, empty_cache, fastest, order_weights
+from .attention import read_as, read_branches, write_rows, writes_by_rows
 from .constraints import Bound, EachItsOwn, words_of
 
 # %% ../../../nbs/models/language/08_local.ipynb #a6095294
@@ -107,7 +106,8 @@ def _device(torch: Any) -> str:
     return "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
 
 _CHUNK = 256  # tokens that are read at a time on a CPU
-_PASS, _CPU_PASS = 8192, 512  # tokens of several prompts that are read in one pass
+_PASS = 8192  # tokens of several prompts that a GPU reads in one pass; a CPU is as fast with one prompt at a time
+_SHORT = 256  # tokens after a common beginning that are not worth a pass of their own
 _LARGE = 2_000_000_000  # weights of a model of which a CPU has no memory for many prompts
 
 class Local:
@@ -120,7 +120,7 @@ class Local:
         self.words: Any = None    # the tokenizer for constraints, once it is needed
         self.computed, self.read = 0, 0
         on_cpu = str(model.device) == "cpu"
-        self.chunk, self.room = (_CHUNK, _CPU_PASS) if on_cpu else (0, _PASS)
+        self.chunk, self.room = (_CHUNK, 0) if on_cpu else (0, _PASS)
         self.shares = can_go_back(model)
         self.batch = m.batch or (32 if not on_cpu else 8 if model.num_parameters() < _LARGE else 1)
     def __repr__(self): return f"Local({self.m.title!r}, {self.read:,} tokens read, {self.computed:,} computed)"
@@ -235,7 +235,7 @@ def _prefill(local: Local, ids: list[int], share: bool = True) -> int:
     "Read a beginning, after which its keys and values are kept; return how many of its tokens were computed."
     keep = _common(local.ids, ids) if share and local.cache is not None else 0
     _cut(local, keep)
-    _read_on(local, ids[keep:])
+    _read_on(local, ids[keep:], local.cache)
     local.ids = list(ids)
     return len(ids) - keep
 
@@ -246,26 +246,28 @@ def _cut(local: Local, keep: int):
         local.cache.crop(-drop)
         local.ids = local.ids[:keep]
 
-def _read_on(local: Local, ids: Sequence[int]):
+def _read_on(local: Local, ids: Sequence[int], kept: Any):
     "Read tokens after those that are kept; return the scores of the next one."
     torch = need("torch", "models")
     step, out = local.chunk or len(ids), None
     with torch.inference_mode():
         for a in range(0, len(ids), step or 1):
             part = torch.tensor([ids[a:a + step]], device=local.model.device)
-            out = local.model(part, past_key_values=local.cache, use_cache=True, logits_to_keep=1)
+            out = local.model(part, past_key_values=kept, use_cache=True, logits_to_keep=1)
     return out and out.logits[0, -1].float()
 
 # %% ../../../nbs/models/language/08_local.ipynb #9661151c
-def _trunk(rows: Sequence[list[int]]) -> list[int]:
-    "The beginning that the first of several prompts shares with another; of one alone, all but its last token."
+def _trunk(local: Local, rows: Sequence[list[int]], share: bool = True) -> list[int]:
+    """The beginning that the first of several prompts has in common with another.
+    Of one alone: what is kept of it and all whole chunks; the rest is short enough to be read with what follows."""
     first, others = rows[0][:-1], rows[1:]
-    return first[:max(_common(first, r[:-1]) for r in others)] if others else first
+    if others: return first[:max(_common(first, r[:-1]) for r in others)]
+    kept = _common(local.ids, first) if share else 0
+    return first[:len(first) - (len(first) - kept)%(local.chunk or _SHORT)]
 
-def _branches(local: Local, rows: Sequence[list[int]], options: Sequence[list[list[int]]] = (),
+def _branches(local: Local, rows: Sequence[list[int]], trunk: list[int], options: Sequence[list[list[int]]] = (),
               share: bool = True) -> tuple[list[Branch], int]:
-    "Read what prompts have in common; return what is left of each, and how many tokens were computed."
-    trunk = _trunk(rows)
+    "Read a trunk; return what is left of each prompt after it, and how many tokens were computed."
     computed = _prefill(local, trunk, share)
     keeps = [_common(trunk, r[:-1]) for r in rows]
     branches = [Branch(n, r[n:], o) for n, r, o in zip(keeps, rows, options or [()]*len(rows), strict=True)]
@@ -307,7 +309,8 @@ class _Job(NamedTuple):
 def _scored(local: Local, jobs: Sequence[_Job], share: bool = True) -> list[Reply]:
     "How likely each option of requests with one trunk is as the reply."
     start = time.monotonic()
-    branches, computed = _branches(local, [j.ids for j in jobs], [j.options for j in jobs], share)
+    rows = [j.ids for j in jobs]
+    branches, computed = _branches(local, rows, _trunk(local, rows, share), [j.options for j in jobs], share)
     scores = [s for pack in _packs(branches, local.room) for s in _pack_scores(local, pack)]
     each = (time.monotonic() - start)/len(jobs)
     cached = [b.keep - (0 if i else computed) for i, b in enumerate(branches)]  # the first one read the trunk
@@ -327,10 +330,16 @@ def _pack_scores(local: Local, pack: Sequence[Branch]) -> list[list[float]]:
             wanted += [last, *range(end, end + len(o) - 1)]
             end += len(o)
     scores = read_branches(local.model, local.cache, len(local.ids), pack, wanted)
-    local.cache.crop(-end)
+    _drop(local, pack, end)
     tokens = torch.tensor([t for b in pack for o in b.options for t in o], device=scores.device)
     logp = iter(torch.log_softmax(scores, -1).gather(1, tokens[:, None])[:, 0].tolist())
     return [[sum(next(logp) for _ in o)/len(o) for o in b.options] for b in pack]
+
+def _drop(local: Local, pack: Sequence[Branch], read: int):
+    "Drop what was read of a pack; of a prompt that goes on where the trunk ends, the options alone."
+    keep = len(pack[0].tail) if len(pack) == 1 and pack[0].keep == len(local.ids) else 0
+    local.cache.crop(keep - read)
+    local.ids += pack[0].tail[:keep]
 
 def _scored_alone(local: Local, job: _Job) -> Reply:
     "The same for a model that cannot go back: each option after the prompt, both read anew."
@@ -349,73 +358,47 @@ def _alone(local: Local, ids: list[int], row: list[int]) -> float:
     return float(logp[range(len(row)), row].mean())
 
 # %% ../../../nbs/models/language/08_local.ipynb #a1586a08
-class _Together:
-    "Rows that are written on one store of keys and values."
-    def __init__(self, local: Local, branches: Sequence[Branch], longest: int):
-        "Read the branches of a trunk that is kept; `longest` are the tokens that each may write."
-        torch = need("torch", "models")
-        self.local, self.columns = local, [*range(len(local.ids))]  # the place of each column
-        self.next = [b.keep + len(b.tail) for b in branches]        # the place of each row's next token
-        width = len(self.columns) + sum(len(b.tail) + longest for b in branches)
-        self.sees = torch.zeros(len(branches), width, dtype=torch.bool)
-        for i, b in enumerate(branches): self._sees(i, b, len(self.columns) + sum(len(x.tail) for x in branches[:i]))
-        self.scores = torch.stack([s for pack in _packs(branches, local.room) for s in self._read(pack)])
-    def _sees(self, row: int, b: Branch, start: int):
-        self.sees[row, :b.keep] = True
-        self.sees[row, start:start + len(b.tail)] = True
-    def _read(self, pack: Sequence[Branch]) -> list:
-        "Read branches behind those that were read, which are hidden; return the scores of what comes next."
-        local, keep = self.local, max(b.keep for b in pack)
-        hide(local.cache, keep, len(self.columns))
-        if len(pack) == 1: scores = [_read_on(local, pack[0].tail)]
-        else:
-            ends = [*accumulate(len(b.tail) for b in pack)]
-            scores = [*read_branches(local.model, local.cache, keep, pack, [n - 1 for n in ends])]
-        hide(local.cache)
-        for b in pack: self.columns += b.places
-        return scores
-    def step(self, rows: list[int], tokens: Any):
-        "Write a token in each of some rows; return the scores of what comes next."
-        torch, model, end = need("torch", "models"), self.local.model, len(self.columns)
-        places = [self.next[i] for i in rows]
-        self.columns += places
-        self.sees[rows, range(end, end + len(rows))] = True
-        for i in rows: self.next[i] += 1
-        alone = len(self.next) == 1  # sees everything
-        mask = None if alone else mask_of(model, self.sees[rows, :len(self.columns)], places, self.columns)
-        out = model(tokens[None], position_ids=torch.tensor([places], device=model.device), attention_mask=mask,
-                    past_key_values=self.local.cache, use_cache=True)
-        return out.logits[0].float()
-    def drop(self):
-        "Keep the trunk alone."
-        hide(self.local.cache)
-        self.local.cache.crop(len(self.local.ids) - len(self.columns))
+class _Row:
+    "A reply that is being written."
+    def __init__(self, local: Local, branch: Branch, alone: bool):
+        "Read what follows the trunk that is kept."
+        self.kept = local.cache if alone else copy_of(local.cache, branch.keep)
+        self.place = branch.keep + len(branch.tail)  # of the next token
+        self.scores = _read_on(local, branch.tail, self.kept)
+
+def _step(local: Local, rows: Sequence[_Row], tokens: Any):
+    "Write a token in each of some rows; return the scores of what comes next."
+    scores = write_rows(local.model, [r.kept for r in rows], tokens, [r.place for r in rows])
+    for r in rows: r.place += 1
+    return scores
 
 # %% ../../../nbs/models/language/08_local.ipynb #0ac824ba
-def _generator(rows: _Together):
+def _generator(local: Local, rows: Sequence[_Row]):
     "What transformers calls to write: one token in each row that has not ended, until all have."
     torch = need("torch", "models")
     def write(model, input_ids, logits_processor, stopping_criteria, generation_config, **_):
-        ended, scores = torch.zeros(len(input_ids), dtype=torch.bool, device=input_ids.device), rows.scores
+        ended = torch.zeros(len(rows), dtype=torch.bool, device=input_ids.device)
+        scores = torch.stack([r.scores for r in rows])
         while True:
             judged = logits_processor(input_ids, scores.clone())
             token = torch.multinomial(judged.softmax(-1), 1)[:, 0] if generation_config.do_sample else judged.argmax(-1)
-            token[ended] = generation_config.pad_token_id
+            token[ended] = _pad(local)
             input_ids = torch.cat([input_ids, token[:, None]], -1)
             ended |= stopping_criteria(input_ids, None)
             going = (~ended).nonzero()[:, 0].tolist()
             if not going: return input_ids
-            scores[going] = rows.step(going, token[going])
+            scores[going] = _step(local, [rows[i] for i in going], token[going])
     return write
 
 def _written(local: Local, jobs: Sequence[_Job], share: bool = True) -> list[Reply]:
     "What the model writes to requests, side by side."
-    start, longest = time.monotonic(), jobs[0].ask.decoding.max_tokens
-    branches, _ = _branches(local, [j.ids for j in jobs], share=share)
+    start = time.monotonic()
+    rows = [j.ids for j in jobs]
+    branches, _ = _branches(local, rows, rows[0][:-1], share=share)
     with need("torch", "models").inference_mode():
-        rows = _Together(local, branches, longest)
-        out = _generate(local, jobs, custom_generate=_generator(rows))
-    rows.drop()
+        begun = [_Row(local, b, len(jobs) == 1) for b in branches]
+        with by_rows(local.model): out = _generate(local, jobs, custom_generate=_generator(local, begun))
+    if len(jobs) == 1: local.cache.crop(len(local.ids) - local.cache.get_seq_length())
     return _as_replies(local, jobs, out, time.monotonic() - start)
 
 def _written_alone(local: Local, job: _Job) -> Reply:
@@ -535,8 +518,9 @@ def _groups(local: Local, jobs: Sequence[_Job]) -> Iterator[list[_Job]]:
 def _joins(local: Local, group: list[_Job], job: _Job) -> bool:
     "Whether a request goes with others: written ones always, scored ones if little follows what they share."
     if not local.shares or len(group) >= local.batch: return False
-    if job.ask.way == "reply": return True
-    return max(group[0].size, job.size) - _common(group[0].ids, job.ids) <= local.room//2
+    if job.ask.way == "reply": return writes_by_rows(local.model)
+    if not local.room: return False
+    return max(group[0].size, job.size) - _common(group[0].ids, job.ids) <= max(_SHORT, local.room//8)
 
 # %% ../../../nbs/models/language/08_local.ipynb #60335fb9
 def _fitting(local: Local, jobs: Sequence[_Job], share: bool = True) -> list[Reply]:
@@ -555,7 +539,8 @@ def _fitting(local: Local, jobs: Sequence[_Job], share: bool = True) -> list[Rep
 
 def _replied(local: Local, jobs: Sequence[_Job], share: bool) -> list[Reply]:
     writes = jobs[0].ask.way == "reply"
-    if local.shares: return (_written if writes else _scored)(local, jobs, share)
+    if local.shares and (not writes or writes_by_rows(local.model)):
+        return (_written if writes else _scored)(local, jobs, share)
     return [(_written_alone if writes else _scored_alone)(local, j) for j in jobs]
 
 def _begun_anew(local: Local, job: _Job) -> _Job: return job._replace(bound=_bound(local, job.ask))
