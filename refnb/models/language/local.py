@@ -152,6 +152,7 @@ def quietly(tf: Any):
         log.set_verbosity(level)
         if bars: log.enable_progress_bar()
 
+# %% ../../../nbs/models/language/08_local.ipynb #eddace02
 def load_local(m: LanguageModel, offline: bool = True) -> Local:
     "Load a local model; offline, nothing is downloaded."
     torch, tf = need("torch", "models"), need("transformers", "models")
