@@ -3145,7 +3145,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                 'refnb/models/language/constraints.py'),
                                                    'refnb.models.language.constraints.Bound.__init__': ( 'models/language/constraints.html#bound.__init__',
                                                                                                          'refnb/models/language/constraints.py'),
-                                                   'refnb.models.language.constraints.Bound._mask': ( 'models/language/constraints.html#bound._mask',
+                                                   'refnb.models.language.constraints.Bound._bits': ( 'models/language/constraints.html#bound._bits',
                                                                                                       'refnb/models/language/constraints.py'),
                                                    'refnb.models.language.constraints.Bound.allowed': ( 'models/language/constraints.html#bound.allowed',
                                                                                                         'refnb/models/language/constraints.py'),

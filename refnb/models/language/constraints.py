@@ -39,18 +39,18 @@ class Bound:
         "Begin a reply in these words."
         from llguidance import LLMatcher
         self.matcher = LLMatcher(words, grammar_of(constraint, pattern), log_level=0)
-        self.first: np.ndarray|None = self._mask()
-    def _mask(self) -> np.ndarray:
+        self.bits = self._bits()  # of the tokens that may come next, eight in a byte
+    def _bits(self) -> np.ndarray:
         bits = np.frombuffer(self.matcher.compute_bitmask(), np.uint8)
         if self.matcher.is_error(): raise DataError(f"the pattern cannot be kept: {_reason(self.matcher.get_error())}")
-        return np.unpackbits(bits, bitorder="little").view(bool)
+        return bits
     def allowed(self) -> np.ndarray:
         "Say of each token whether it may be the next."
-        mask, self.first = self._mask() if self.first is None else self.first, None
-        return mask
+        return np.unpackbits(self.bits, bitorder="little").view(bool)
     def take(self, token: int):
-        "Go on by a token."
+        "Go on by a token; after one that ends the reply nothing is asked any more."
         self.matcher.consume_token(token)
+        self.bits = self._bits()
 
 def _reason(error: str) -> str:
     "Say on one line why llguidance refuses a pattern."
@@ -71,12 +71,14 @@ class EachItsOwn:
         for i, (bound, token) in enumerate(zip(self.rows, last, strict=True)):
             if bound is None or begun and token in self.ends: continue
             if begun: bound.take(token)
-            _forbid(scores[i], bound.allowed())
+            _forbid(scores[i], bound.bits)
         return scores
 
-def _forbid(scores: Any, allowed: np.ndarray):
+_FINES = np.where(np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], 1, bitorder="little"), 0, -np.inf).astype(np.float32)
+
+def _forbid(scores: Any, bits: np.ndarray):
     "Make everything impossible that is not allowed; what the tokenizer does not know is not."
     import torch
-    n = min(len(allowed), len(scores))
-    scores[:n].masked_fill_(torch.from_numpy(~allowed[:n]).to(scores.device), -torch.inf)
-    scores[n:] = -torch.inf
+    fines = torch.from_numpy(_FINES.take(bits, 0).reshape(-1))[:len(scores)]
+    scores[:len(fines)] += fines.to(scores.device)  # a byte says it of eight tokens
+    scores[len(fines):] = -torch.inf
