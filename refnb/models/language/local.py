@@ -519,11 +519,11 @@ def _groups(local: Local, jobs: Sequence[_Job]) -> Iterator[list[_Job]]:
     if group: yield group
 
 def _joins(local: Local, group: list[_Job], job: _Job) -> bool:
-    "Whether a request goes with others: written ones always, scored ones if little follows what they share."
+    "Whether a request goes with others: written ones unless a long text begins, scored ones if little follows what they share."
     if not local.shares or len(group) >= local.batch: return False
-    if job.ask.way == "reply": return writes_by_rows(local.model)
-    if not local.room: return False
-    return max(group[0].size, job.size) - _common(group[0].ids, job.ids) <= max(_SHORT, local.room//8)
+    common = _common(group[0].ids, job.ids)
+    if job.ask.way == "reply": return writes_by_rows(local.model) and (common > _SHORT or job.size < 2*_SHORT)
+    return local.room > 0 and max(group[0].size, job.size) - common <= max(_SHORT, local.room//8)
 
 # %% ../../../nbs/models/language/08_local.ipynb #60335fb9
 def _fitting(local: Local, jobs: Sequence[_Job], share: bool = True) -> list[Reply]:
