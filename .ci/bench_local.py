@@ -5,9 +5,9 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from bench_models import AT_ONCE, stub
-from measure import Row, absent, again_if_over, show
+from measure import Row, absent, again_if_over, cpu, show
 
-MODEL, QUESTIONS = "smollm2-135m", 8
+MODEL, WEIGHTS, QUESTIONS = "smollm2-135m", 134_515_008, 8
 
 def story() -> list:
     "Questions about one story: of the LitBank half where it is here, else of the sample."
@@ -32,39 +32,86 @@ def their_way(local):
     try: yield
     finally: local.model.set_attn_implementation(mine); local.chunk = chunk
 
-def answer(local, questions: list, form: str, share: bool):
+def tasks_of(local, questions: list, form: str, **how) -> list:
     from refnb.models.language.answering import sent_of
-    from refnb.models.language.local import reply_to
+    return [sent_of(local.m.changed(**how), q, form) for q in questions]
+
+def together(local, tasks: list):
+    from refnb.models.language.local import replies_to
     local.cache, local.ids = None, []
-    for q in questions:
-        t = sent_of(local.m, q, form)
-        assert reply_to(local, t.ask, t.lead, share).scores
+    assert all(r.finish != "failed" for r in replies_to(local, [t.ask for t in tasks], [t.lead for t in tasks]))
 
-def shares(local) -> Row:
+def shares(local, form: str, budget: float) -> Row:
     "What questions of one story cost together, as a share of what they cost alone in transformers' own way: one pass, fused attention."
-    questions, form = story(), "identifyme/text-first"
-    together = cpu_of(lambda: answer(local, questions, form, True))
-    with their_way(local): alone = cpu_of(lambda: answer(local, questions, form, False))
-    return Row(f"{len(questions)} questions of a story, {form}: share of the CPU that they take alone", together/alone, 1/5, "share")
+    from refnb.models.language.local import reply_to
+    tasks = tasks_of(local, story(), form)
+    used = cpu_of(lambda: together(local, tasks))
+    with their_way(local): alone = cpu_of(lambda: [reply_to(local, t.ask, t.lead, share=False) for t in tasks])
+    return Row(f"{len(tasks)} questions of a story, {form}: share of the CPU that they take alone", used/alone, budget, "share")
 
-def constraint(local) -> Row:
-    "Writing under a pattern against transformers' own writing of as many tokens."
+def writes(local, form: str, budget: float) -> Row:
+    "Replies to questions of one story under a pattern, side by side, against transformers' own writing of as many tokens, one by one."
     import torch
-    from refnb.benchmarks.tasks import task_questions
-    from refnb.models.language.answering import sent_of
-    from refnb.models.language.local import _full_text, _token_ids, _write
-    asks = [sent_of(local.m.changed(way="reply", constraint="regex"), q, "identifyme/text-first").ask for q in story()[:2]]
-    short = task_questions("sample/identifyme")[0]
-    _write(local, sent_of(local.m.changed(way="reply", constraint="regex"), short, "identifyme/text-first").ask)  # warm
-    local.cache, local.ids, held, plain = None, [], 0., 0.
-    for ask in asks:
-        start = time.process_time(); r = _write(local, ask, share=False); held += time.process_time() - start
-        ids = torch.tensor([_token_ids(local, _full_text(local, ask))])
-        local.cache, local.ids = None, []
-        start = time.process_time()
-        with their_way(local), torch.inference_mode(): local.model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=r.tokens_out, min_new_tokens=r.tokens_out, do_sample=False, pad_token_id=0)
-        plain += time.process_time() - start
-    return Row("writing under a pattern (built anew for each question), as a share of transformers' own writing", held/plain, 1.1, "share")
+    from refnb.models.language.local import _full_text, _token_ids, replies_to
+    tasks = tasks_of(local, story(), form, way="reply", constraint="regex")
+    asks, replies = [t.ask for t in tasks], []
+    local.cache, local.ids = None, []
+    used = cpu_of(lambda: replies.extend(replies_to(local, asks)))
+    def alone():
+        for ask, r in zip(asks, replies):
+            ids = torch.tensor([_token_ids(local, _full_text(local, ask))])
+            local.model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=r.tokens_out, min_new_tokens=r.tokens_out, do_sample=False, pad_token_id=0)
+    with their_way(local), torch.inference_mode(): theirs = cpu_of(alone)
+    return Row(f"{len(asks)} replies about a story, {form}, under patterns: share of the CPU that transformers takes for each alone", used/theirs, budget, "share")
+
+def constraint(local) -> Iterator[Row]:
+    "A constraint alone: what a question takes until its first token, and what a token takes."
+    import torch
+    from refnb.models.language.constraints import Bound, EachItsOwn, words_of
+    words = words_of(local.tokenizer)
+    tasks = tasks_of(local, story(), "identifyme/text-first", way="reply", constraint="regex")
+    begun: list = []
+    def begin(): begun[:] = [Bound(words, t.ask.constraint, t.ask.pattern) for t in tasks]
+    yield Row(f"a constraint on {words.vocab_size:,} words, for a question", cpu(begin)/len(tasks)*1000, 2., "ms")
+    begin()
+    written = local.tokenizer("- Mention: {{the old man}}\n- The mention refers to: ").input_ids
+    held, scores = EachItsOwn(begun, 1, set()), torch.zeros(len(tasks), words.vocab_size)
+    ids = torch.tensor([[0, *written]]*len(tasks))
+    steps = [cpu_of(lambda n=n: held(ids[:, :n], scores)) for n in range(1, len(written))]
+    used = sorted(steps)[len(steps)//2]/len(tasks)
+    yield Row("the same, for a token: the median, for where a text of any words begins llguidance takes ten times that", used*1e6, 60., "us")
+
+def products(local, n: int) -> float:
+    "How many products and sums it takes to read so many tokens: of weights, and of attention to all that stands before."
+    head = local.model.get_output_embeddings().weight.numel()
+    config = local.model.config
+    return 2*(WEIGHTS - head)*n + 2*n*n*config.num_attention_heads*config.head_dim*config.num_hidden_layers
+
+def speed(local) -> Iterator[Row]:
+    "Reading and writing beside what the machine can: products of matrices, and reading weights from memory."
+    import torch
+    from refnb.models.language.local import _prefill
+    n = 2048
+    ids = torch.arange(100, 100 + n).tolist()
+    square, big = torch.ones(n, n, dtype=local.model.dtype), torch.ones(100_000_000)
+    a_product = cpu(lambda: square @ square)/(2*n**3)
+    a_byte = cpu(big.sum)/(4*len(big))
+    local.cache, local.ids = None, []
+    reading = cpu(lambda: _prefill(local, ids, False))
+    yield Row(f"reading {n:,} tokens ({n/reading:,.0f} a CPU second): times the products of matrices alone", reading/(products(local, n)*a_product), 1/.6, "times")
+    weights = 2*WEIGHTS
+    for rows in (1, QUESTIONS):
+        took = a_step(local, ids, rows)
+        yield Row(f"writing {rows} token{'s'*(rows > 1)} ({took*1000:.0f} ms): times reading the weights from memory", took/(weights*a_byte), None, "times")
+
+def a_step(local, ids: list, rows: int, steps: int = 8) -> float:
+    "CPU seconds in which a token is written in each of some rows."
+    import torch
+    from refnb.models.language.attention import by_rows, copy_of, write_rows
+    begun, tokens = [copy_of(local.cache, len(ids)) for _ in range(rows)], torch.tensor([5]*rows)
+    def go_on():
+        for i in range(steps): write_rows(local.model, begun, tokens, [len(ids) + i]*rows)
+    with torch.inference_mode(), by_rows(local.model): return cpu_of(go_on)/steps
 
 def through_a_run(url: str, n: int) -> float:
     "Milliseconds of CPU that a question takes in a run: rendered, asked, kept, read and journalled."
@@ -97,8 +144,11 @@ def on_this_machine() -> Iterator[Row]:
     torch.set_num_threads(1)
     try:
         local = load_local(the_model(MODEL))
-        yield shares(local)
-        yield constraint(local)
+        yield from constraint(local)
+        yield from speed(local)
+        yield shares(local, "identifyme/text-first", 1/3)
+        yield shares(local, "identifyme/desc", 1/1.4)
+        yield writes(local, "identifyme/text-first", 1/3)
     finally: torch.set_num_threads(threads)
 
 BENCHES: list[Callable] = [a_run, on_this_machine]

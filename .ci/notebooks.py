@@ -15,7 +15,6 @@ WARM = ("nbdev.test", "nbdev.showdoc", "fastcore.test", "numpy", "pandas", "scip
 MODELS = ("torch", "transformers", "transformers.generation", "transformers.models.llama.modeling_llama", "transformers.models.bert.modeling_bert",
           "transformers.models.t5.modeling_t5")  # loaded once too, before the notebooks that load models, which come last
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")  # a fork has no threads but its own
-PLAIN = {"TORCHDYNAMO_DISABLE": "1"}  # outlines has its smallest steps compiled, which takes longer than all that they do here
 
 def names(folder: Path) -> list[Path]:
     "The notebooks to be run; those of the package's end come first, for they take longest."
@@ -89,7 +88,7 @@ def main(save: bool) -> int:
     with tempfile.TemporaryDirectory() as tmp:
         copy = Path(tmp)/"copy"
         shutil.copytree(ROOT, copy, ignore=lambda folder, names: [n for n in names if n in LEFT_OUT or (n == "runs" and Path(folder) == ROOT)])
-        env = {k: v for k, v in os.environ.items() if not k.startswith("REFNB_")} | ONE_THREAD | PLAIN
+        env = {k: v for k, v in os.environ.items() if not k.startswith("REFNB_")} | ONE_THREAD
         env |= {"REFNB_OFFLINE": "true", "PYTHONPATH": str(copy), "PYTHONHASHSEED": "0"}
         if run := subprocess.run([sys.executable, copy/".ci/notebooks.py", "--here", *sys.argv[1:]], cwd=copy, env=env).returncode: return run
         if save:

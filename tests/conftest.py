@@ -10,8 +10,6 @@ from figures import Figures
 from tools import EXAMPLES, FULL, WITHOUT, clean, report_rows, run_cells
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # as many tests run at a time as there are cores: more threads would only wait for each other
-# outlines has its smallest steps compiled, which takes longer than all that they do here
-if not FULL: os.environ.setdefault("TORCHDYNAMO_DISABLE", "1")
 sys.path.insert(0, str(WITHOUT))
 
 hypothesis.settings.register_profile("refnb", max_examples=EXAMPLES, derandomize=True, deadline=None, database=None)

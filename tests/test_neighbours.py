@@ -104,7 +104,7 @@ def test_task_files_are_python_and_import_what_there_is():
         assert used and all(hasattr(module, n) for n in used), path
 
 def test_writing_loads_no_heavy_package(tmp_path):
-    code = "import sys; from refnb.models.language.other_harnesses import export_inspect; export_inspect('sample/kitmus', sys.argv[1]); print(*{'torch', 'transformers', 'outlines', 'openai', 'lm_eval', 'inspect_ai'} & set(sys.modules))"
+    code = "import sys; from refnb.models.language.other_harnesses import export_inspect; export_inspect('sample/kitmus', sys.argv[1]); print(*{'torch', 'transformers', 'llguidance', 'openai', 'lm_eval', 'inspect_ai'} & set(sys.modules))"
     got = subprocess.run([sys.executable, "-c", code, str(tmp_path/"x")], capture_output=True, text=True, env=tools.clean(tmp_path), cwd=tmp_path)
     assert (got.stdout, got.returncode) == ("\n", 0), got.stderr
 

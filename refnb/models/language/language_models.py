@@ -182,7 +182,7 @@ class LanguageModel(Record):
     revision: str = ""                  # of the hub repository
     file: str = ""                      # of several in a repository: a GGUF file
     dtype: str = "auto"                 # of local weights
-    batch: int = 0                      # requests that a local model writes replies to at a time; 0: 1 on a CPU, 32 elsewhere
+    batch: int = 0                      # requests that a local model answers at a time; 0: 8 on a CPU (1 of more than 2 billion weights), 32 elsewhere
     package: str = ""                   # a package of the registry that carries the weights
     note: str = ""                      # what a reader should know
     version: int = 1                    # raised when the same settings would give other answers

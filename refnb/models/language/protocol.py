@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import Any
 from urllib.parse import quote
 from ...core.types import CallError
+from ..reasoning import split_reasoning
 from .language_models import Ask, Bound, Dialect, Finish, LanguageModel, Reply, cost
 from .language_models import the_dialect
 
@@ -321,6 +322,13 @@ def _option_scores(top: list[tuple[str, float]], options: tuple[str, ...]) -> tu
     rest = min(min(listed), math.log(max(1 - sum(math.exp(p) for p in listed), 1e-9)))
     return tuple(math.log(found[o]) if found[o] else rest for o in options)
 
+# %% ../../../nbs/models/language/05_protocol.ipynb #97d3d6f0
+def _version(model: Any) -> str:
+    "The version that answered; of a file on the server's disk, its name."
+    name = _whole(model) if isinstance(model, str) else ""
+    on_disk = re.match(r"/|[A-Za-z]:[\\/]", name)
+    return (re.split(r"[/\\]", name)[-1] if on_disk else name)[:200]
+
 # %% ../../../nbs/models/language/05_protocol.ipynb #cff89a87
 def _first_choice(body: dict) -> dict|None:
     "The first of a reply's choices; None where there is none."
@@ -332,12 +340,6 @@ def read_reply(data: bytes, ask: Ask) -> Reply:
     shape = the_dialect(ask.dialect).shape
     return reply_of(_AS_CHAT[shape](json_object(data, *_HOLDS[shape], "error")), ask)
 
-def _version(model: Any) -> str:
-    "The version that answered; of a file on the server's disk, its name."
-    name = _whole(model) if isinstance(model, str) else ""
-    on_disk = re.match(r"/|[A-Za-z]:[\\/]", name)
-    return (re.split(r"[/\\]", name)[-1] if on_disk else name)[:200]
-
 def reply_of(body: dict, ask: Ask) -> Reply:
     "Read the body of a reply; a ValueError where it holds an error and no reply."
     choice, model = _first_choice(body), body.get("model")
@@ -346,8 +348,12 @@ def reply_of(body: dict, ask: Ask) -> Reply:
     if not isinstance(body.get("choices"), list): raise ValueError("it has no list of choices")
     known = _tokens(body, ask).changed(model=_version(model))
     if choice is None: return known.changed(finish="failed", error="no choices")
-    known, (text, refused) = known.changed(reasoning=_thoughts(choice)), _text(choice)
+    text, refused = _text(choice)
+    said = split_reasoning(text)
+    text = said.answer if said.reasoning else text
+    known = known.changed(reasoning=_thoughts(choice) or said.reasoning)
     finish, error = ("refusal", "") if refused else _end(choice.get("finish_reason"), text)
+    if said.open and finish in ("stop", "failed"): finish, error = "length", ""  # cut while it reasoned
     if ask.way != "logprobs" or finish not in ("stop", "length"):
         return known.changed(text=text, finish=finish, error=error)
     top = _top(choice.get("logprobs"))
