@@ -628,7 +628,7 @@ cell() if sys.argv[3] == "script" else asyncio.new_event_loop().run_until_comple
 DECODINGS = st.builds(Decoding, temperature=st.floats(0, 2), top_p=st.floats(0, 1), max_tokens=st.integers(1, 9999), seed=st.none() | st.integers(0, 2**40))
 WORDS = st.text(st.characters(codec="utf-8"), max_size=12)
 ASK = dict(id=WORDS, prompt=WORDS, system=WORDS, message=st.sampled_from(["chat", "raw"]), provider=WORDS, base_url=WORDS, model=WORDS, revision=WORDS, file=WORDS, dtype=WORDS, decoding=DECODINGS, way=st.sampled_from(["reply", "likelihood", "logprobs"]),
-           constraint=st.sampled_from(["none", "regex", "choice", "json"]), pattern=WORDS, options=st.lists(WORDS, max_size=3).map(tuple), version=st.integers(1, 99))
+           constraint=st.sampled_from(["none", "regex", "choice", "json"]), pattern=WORDS, options=st.lists(WORDS, max_size=3).map(tuple), version=st.integers(1, 99), sample=st.integers(0, 99))
 
 def test_f34_every_field_of_a_request_is_tried():
     assert set(ASK) == set(Ask.__struct_fields__) and set(Decoding.__struct_fields__) == {"temperature", "top_p", "max_tokens", "seed"}
