@@ -4758,6 +4758,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                      'refnb/models/reply_reading.py'),
                                             'refnb.models.reply_reading._in_short': ( 'models/reply_reading.html#_in_short',
                                                                                       'refnb/models/reply_reading.py'),
+                                            'refnb.models.reply_reading._is': ( 'models/reply_reading.html#_is',
+                                                                                'refnb/models/reply_reading.py'),
                                             'refnb.models.reply_reading._is_initial': ( 'models/reply_reading.html#_is_initial',
                                                                                         'refnb/models/reply_reading.py'),
                                             'refnb.models.reply_reading._is_led': ( 'models/reply_reading.html#_is_led',

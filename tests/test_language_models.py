@@ -629,7 +629,7 @@ DECODINGS = st.builds(Decoding, temperature=st.none() | st.floats(0, 2), top_p=s
 WORDS = st.text(st.characters(codec="utf-8"), max_size=12)
 ASK = dict(id=WORDS, prompt=WORDS, system=WORDS, message=st.sampled_from(["chat", "raw"]), provider=WORDS, base_url=WORDS, model=WORDS, revision=WORDS, file=WORDS, dtype=WORDS, decoding=DECODINGS, way=st.sampled_from(["reply", "likelihood", "logprobs"]),
            constraint=st.sampled_from(["none", "regex", "choice", "json"]), pattern=WORDS, options=st.lists(WORDS, max_size=3).map(tuple), version=st.integers(1, 99),
-           dialect=WORDS, effort=WORDS, thinking=st.none() | st.integers(0, 9), shared=st.integers(0, 9))
+           dialect=WORDS, effort=WORDS, thinking=st.none() | st.integers(0, 9), shared=st.integers(0, 9), sample=st.integers(0, 9))
 
 def test_f34_every_field_of_a_request_is_tried():
     assert set(ASK) == set(Ask.__struct_fields__) and set(Decoding.__struct_fields__) == {"temperature", "top_p", "max_tokens", "seed"}

@@ -5,11 +5,11 @@
 # %% auto #0
 __all__ = ['Split', 'split_reasoning']
 
-# %% ../../nbs/models/06_reasoning.ipynb #53746f2d
+# %% ../../nbs/models/06_reasoning.ipynb #c082ed20
 import re
 from typing import NamedTuple
 
-# %% ../../nbs/models/06_reasoning.ipynb #09884538
+# %% ../../nbs/models/06_reasoning.ipynb #3bb8c03d
 _BLOCKS = {
     "tag": (r"<(?:\w{1,9}:)?(?:think(?:ing)?|thoughts?|reason(?:ing)?|reflection|scratchpad|analysis)>",
             r"</(?:\w{1,9}:)?(?:think(?:ing)?|thoughts?|reason(?:ing)?|reflection|scratchpad|analysis)>"),
@@ -21,17 +21,17 @@ _BLOCKS = {
     "unused": (r"<unused94>(?:thought)?", r"<unused95>"),
     "steps": (r"\[begin reasoning\]", r"\[begin final response\]")}
 
-# %% ../../nbs/models/06_reasoning.ipynb #25ef3b5f
+# %% ../../nbs/models/06_reasoning.ipynb #c8430974
 _MARKS = re.compile("|".join(f"(?P<{name}>{opens})|(?P<{name}_>{closes})" for name, (opens, closes) in _BLOCKS.items()), re.I)
 
-# %% ../../nbs/models/06_reasoning.ipynb #1ef5db54
+# %% ../../nbs/models/06_reasoning.ipynb #6d9dd9f0
 class Split(NamedTuple):
     "A reply in two parts."
     answer: str    # what it says
     reasoning: str # what it thought before, without the marks
     open: bool     # a block of reasoning was not closed: the reply was cut inside it
 
-# %% ../../nbs/models/06_reasoning.ipynb #fd6d7e32
+# %% ../../nbs/models/06_reasoning.ipynb #1c4b23c3
 def _in_blocks(text: str) -> Split:
     "Split at marks in pairs; what stands before a mark that closes nothing is reasoning too."
     said: list[str] = []
@@ -47,7 +47,7 @@ def _in_blocks(text: str) -> Split:
     (thought if inside else said).append(text[at:])
     return Split("".join(said).lstrip(), "\n".join(x for x in map(str.strip, thought) if x), inside)
 
-# %% ../../nbs/models/06_reasoning.ipynb #e46335eb
+# %% ../../nbs/models/06_reasoning.ipynb #65f13fbc
 _CHANNEL = re.compile(r"<\|channel\|>\s*(\w{1,20})[^<]{0,80}(?:<\|constrain\|>[^<]{0,40})?<\|message\|>|<\|(?:end|return|call)\|>|<\|start\|>\w{0,20}")
 
 def _in_channels(text: str) -> Split:
@@ -62,7 +62,7 @@ def _in_channels(text: str) -> Split:
     to.append(text[at:])
     return Split("".join(said).lstrip(), "\n".join(x for x in map(str.strip, thought) if x), to is not said)
 
-# %% ../../nbs/models/06_reasoning.ipynb #740c9962
+# %% ../../nbs/models/06_reasoning.ipynb #52f54dba
 _BARE = re.compile(r"\s*(?:analysis|commentary)(?=[A-Z\"'(])")
 
 def _in_bare_channels(text: str) -> Split:
@@ -71,7 +71,7 @@ def _in_bare_channels(text: str) -> Split:
     if not found: return Split("", text.strip().removeprefix("analysis"), True)
     return Split(said.lstrip(), thought.strip().removeprefix("analysis"), False)
 
-# %% ../../nbs/models/06_reasoning.ipynb #2a5da185
+# %% ../../nbs/models/06_reasoning.ipynb #378f17c5
 def split_reasoning(text: str) -> Split:
     "Split a reply into its answer and the reasoning before it, in the marks of any model family."
     if "<|channel|>" in text: return _in_channels(text)

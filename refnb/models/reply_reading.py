@@ -6,7 +6,7 @@
 __all__ = ['NAMES', 'LETTERS', 'WRONG', 'OTHER', 'PLAIN', 'WEAK', 'FIRST', 'ALONE', 'STRONG', 'FINAL', 'NO_OPTION', 'SEVERAL',
            'ODD_PAIR', 'UNABLE', 'MOST', 'Shown', 'Reading', 'contained', 'written', 'read_choice']
 
-# %% ../../nbs/models/07_reply_reading.ipynb #109d172b
+# %% ../../nbs/models/07_reply_reading.ipynb #2f09a5e3
 import html, json, re, unicodedata
 from collections.abc import Iterator
 from functools import cache, lru_cache
@@ -15,7 +15,7 @@ from ..core.types import NONE, Reason
 from ..core.settings import packaged
 from ..core.files import read_yaml
 
-# %% ../../nbs/models/07_reply_reading.ipynb #5411b005
+# %% ../../nbs/models/07_reply_reading.ipynb #a38097b9
 class Shown(NamedTuple):
     "What a prompt showed, and so what a reply can name."
     names: tuple[str, ...]             # of the options
@@ -23,19 +23,19 @@ class Shown(NamedTuple):
     descriptions: tuple[str, ...] = () # behind them, if the prompt had any
     extra: str = ""                    # what may be said besides
 
-# %% ../../nbs/models/07_reply_reading.ipynb #8af8717b
+# %% ../../nbs/models/07_reply_reading.ipynb #21f42323
 class Reading(NamedTuple):
     "What a reply chose, or why nothing."
     chosen: int|None        # the option; one more than the last: what may be said besides
     reason: Reason|None = None # why none was chosen
     why: str = ""           # the same in words
 
-# %% ../../nbs/models/07_reply_reading.ipynb #6741951e
+# %% ../../nbs/models/07_reply_reading.ipynb #b3b30701
 _CJK = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 _IN_WORD = rf"[^\W_{_CJK}]"
 _WORD = re.compile(rf"[{_CJK}]|{_IN_WORD}+")
 
-# %% ../../nbs/models/07_reply_reading.ipynb #975ef320
+# %% ../../nbs/models/07_reply_reading.ipynb #f90793a4
 @cache
 def _role(*roles: str) -> str:
     "An expression for the words of some roles."
@@ -48,14 +48,14 @@ def _finds(*roles: str) -> re.Pattern[str]:
     "The same, compiled."
     return re.compile(_role(*roles), re.I)
 
-# %% ../../nbs/models/07_reply_reading.ipynb #085898a3
+# %% ../../nbs/models/07_reply_reading.ipynb #5e10cbf1
 _QUOTES = str.maketrans(dict.fromkeys("‘’‚‛′´ʼ`‹›〈〉＇", "'") | dict.fromkeys("“”„‟″«»「」『』《》＂", '"') | dict.fromkeys("\u200b\u200c\u200d\u2060\ufeff\u00ad", ""))
 
-# %% ../../nbs/models/07_reply_reading.ipynb #5c165c9c
+# %% ../../nbs/models/07_reply_reading.ipynb #54eb597d
 _END = re.compile(r"<\|(?:im_end|eot_id|end|eom_id|endoftext|end_of_text|end_of_solution|return|user|end_response)\|>|</s>|<end_of_turn>|<eos>|<｜end▁of▁sentence｜>", re.I)
 _BEGIN = re.compile(r"(?:\s|<s>|<bos>|<\|im_start\|>(?:assistant)?|<\|start_header_id\|>assistant<\|end_header_id\|>|<\|(?:assistant|begin_of_solution|start_response)\|>|<start_of_turn>model|\[/INST\])+", re.I)
 
-# %% ../../nbs/models/07_reply_reading.ipynb #ca5fee7e
+# %% ../../nbs/models/07_reply_reading.ipynb #8685f904
 def _written(text: str) -> str:
     "A reply without special tokens, its characters in their usual form."
     text = text[m.end():] if (m := _BEGIN.match(text)) else text
@@ -63,22 +63,22 @@ def _written(text: str) -> str:
     if "&" in text: text = html.unescape(text)
     return unicodedata.normalize("NFKC", text.translate(_QUOTES))
 
-# %% ../../nbs/models/07_reply_reading.ipynb #39e7ae8b
+# %% ../../nbs/models/07_reply_reading.ipynb #d50a47ca
 _MARKUP = re.compile(r"^[ \t]*'''[\w+-]*[ \t]*$|~~[^~\n]{0,200}~~|</?(?:b|i|em|u|strong|p|br|span|code|div|li|ul|h\d)\b[^<>\n]{0,80}>|\\(?:text|textbf|mathrm|mathbf|mathit|boldsymbol)\b|\\[()\[\]]|[*$#{}\\]+|(?<![^\W_])_+|_+(?![^\W_])|(?<!\w)'(?=')", re.I | re.M)
-_BULLET = re.compile(r"^(?:[ \t]*(?:[-•–—+>‣◦▪|]|\d{1,3}[.)])(?=[ \t]))+[ \t]*", re.M)
+_BULLET = re.compile(r"^(?:[ \t]*(?:[-•–—+>‣◦▪|]|\(?\d{1,3}[.)])(?=[ \t]))+[ \t]*", re.M)
 
 def _bare(text: str) -> str:
     "A reply without markup."
     return _BULLET.sub("", _MARKUP.sub("", text)).strip()
 
-# %% ../../nbs/models/07_reply_reading.ipynb #b3581040
+# %% ../../nbs/models/07_reply_reading.ipynb #7f449cca
 class _Phrase(NamedTuple):
     "Words that name an option."
     options: tuple[int, ...] # several: they cannot be told apart
     closed: bool = False     # a shorter form, which counts only before a stop
     proper: bool = False     # one word with a capital
 
-# %% ../../nbs/models/07_reply_reading.ipynb #eb693369
+# %% ../../nbs/models/07_reply_reading.ipynb #33fd74c7
 def _keys(text: str) -> tuple[str, ...]: return tuple(_key(w[0]) for w in _WORD.finditer(_written(text)))
 
 def _key(word: str) -> str:
@@ -87,7 +87,7 @@ def _key(word: str) -> str:
     if word.isascii(): return word
     return "".join(c for c in unicodedata.normalize("NFD", word) if not unicodedata.combining(c))
 
-# %% ../../nbs/models/07_reply_reading.ipynb #58c4b865
+# %% ../../nbs/models/07_reply_reading.ipynb #1141aa84
 _NONES = ("none", "none of these", "none of them", "none of those", "none of the options", "none of the choices", "none of the above options")
 
 def _shorter(name: str) -> Iterator[str]:
@@ -96,7 +96,7 @@ def _shorter(name: str) -> Iterator[str]:
     yield re.sub(r"\s*\([^()]*\)$", "", name)
     if name == NONE: yield from _NONES
 
-# %% ../../nbs/models/07_reply_reading.ipynb #287994c6
+# %% ../../nbs/models/07_reply_reading.ipynb #adfb6c11
 def _in_full(names: list[str]) -> dict[tuple[str, ...], _Phrase]:
     "The names as they are."
     found: dict[tuple[str, ...], _Phrase] = {}
@@ -118,19 +118,20 @@ def _phrases(shown: Shown) -> dict[str, dict[tuple[str, ...], _Phrase]]:
     "The words that name options, by their first."
     names = [*shown.names, *([shown.extra] if shown.extra else [])]
     found = _in_full(names)
+    if shown.extra: found[_keys(shown.extra)] = found[_keys(shown.extra)]._replace(closed=True)
     short = {k: _Phrase(tuple(i), True) for k, i in _in_short(names).items() if k not in found and len(i) == 1}
     out: dict[str, dict[tuple[str, ...], _Phrase]] = {}
     for key, phrase in (found | short).items():
         if key: out.setdefault(key[0], {})[key] = phrase
     return out
 
-# %% ../../nbs/models/07_reply_reading.ipynb #0f6d0d65
+# %% ../../nbs/models/07_reply_reading.ipynb #6d991517
 _CLOSED = re.compile(r"(?:'s?)?[\"')\]]*(?:\s*[.,;:!?)\]\"\n。，、：；！？]|\s*$)")
 _OF_A_NAME = re.compile(r"'s?[ -]\w|[ -][A-Z]\w|-\w")
 _ITS = re.compile(r"'s (?:the|a|right|correct|not|my|clearly|definitely)\b")
 _BEFORE = re.compile(rf"({_IN_WORD}[\w'-]*)(\.?) $")
 
-# %% ../../nbs/models/07_reply_reading.ipynb #24c35e82
+# %% ../../nbs/models/07_reply_reading.ipynb #175433a1
 def _goes_on_as_name(text: str, end: int) -> bool:
     "Does a longer name go on behind a place?"
     m = _OF_A_NAME.match(text, end)
@@ -143,7 +144,7 @@ def _begins_as_name(text: str, start: int) -> bool:
     m = _BEFORE.search(text[max(0, start - 30):start])
     if not m or len(m[1]) == 1: return False
     if m[2]: return bool(_finds("titles").fullmatch(m[1]))
-    usual = _finds("filler", "links", "nouns", "corrects").fullmatch(m[1]) or m[1].endswith("ly")
+    usual = _finds("filler", "links", "nouns", "corrects", "not_before").fullmatch(m[1]) or m[1].endswith("ly")
     return (m[1][0].isupper() and not usual and not text.isupper()) or m[1] in ("mr", "mrs", "ms", "dr")
 
 def _is_named(text: str, start: int, end: int, p: _Phrase, after: bool, before: bool) -> bool:
@@ -154,7 +155,7 @@ def _is_named(text: str, start: int, end: int, p: _Phrase, after: bool, before: 
     if not before and _goes_on_as_name(text, end) and not text.isupper(): return False
     return after or not _begins_as_name(text, start)
 
-# %% ../../nbs/models/07_reply_reading.ipynb #fbfa7036
+# %% ../../nbs/models/07_reply_reading.ipynb #28b4da77
 NAMES, LETTERS, WRONG, OTHER = 0xE000, 0xE800, "\uf8f0", "\uf8f1"  # signs in place of options
 
 def _with_names(text: str, shown: Shown) -> str:
@@ -183,12 +184,12 @@ def _follows(keys: list[str], i: int, phrases: dict[str, dict[tuple[str, ...], _
     "Does a name begin with a word?"
     return i < len(keys) and _longest(keys, i, phrases.get(keys[i], {}))[0] > 0
 
-# %% ../../nbs/models/07_reply_reading.ipynb #7fd96a8e
+# %% ../../nbs/models/07_reply_reading.ipynb #f05a9a2c
 _LETTER = re.compile(rf"(?<!{_IN_WORD})(?<!{_IN_WORD}')([A-Za-z]{{1,2}})(?!{_IN_WORD})(?!'{_IN_WORD})")
 _STOP = re.compile(r"\s*(?:[)\].,:;!?\"'}=/。，、：；！？]|$|\n| [–—-] )|\s*[\ue000-\uf8ff]|[–—-] ")
 _HARD_STOP = re.compile(r"\s*(?:[)\].:\"]|$|\n)")
 
-# %% ../../nbs/models/07_reply_reading.ipynb #330cbcf0
+# %% ../../nbs/models/07_reply_reading.ipynb #37c9f0e9
 def _is_led(before: str) -> bool:
     "Does a text before a letter end with a line, or with words that announce an answer?"
     if not before.strip() or re.search(r"\n\W*$", before): return True
@@ -209,7 +210,7 @@ def _is_letter(text: str, m: re.Match[str]) -> bool:
     if letter in "AEOUY": return bool(_STOP.match(text, end) or re.match(r"\s+" + _role("verbs"), text[end:end + 20], re.I))
     return not _is_initial(before, after)
 
-# %% ../../nbs/models/07_reply_reading.ipynb #1f99fc85
+# %% ../../nbs/models/07_reply_reading.ipynb #5d8134c5
 def _with_letters(text: str, shown: Shown) -> str:
     "A text with a sign in place of each letter of an option."
     at = {l: i for i, l in enumerate(shown.letters)}
@@ -219,7 +220,7 @@ def _with_letters(text: str, shown: Shown) -> str:
         return OTHER if other and _is_letter(text, m) else m[0]
     return _LETTER.sub(sign, text) if at else text
 
-# %% ../../nbs/models/07_reply_reading.ipynb #d1e83605
+# %% ../../nbs/models/07_reply_reading.ipynb #a0faa5c3
 _N, _L, _U = "[\ue000-\ue7ff]", "[\ue800-\uefff]", "[\ue000-\uf8ff]"
 _PAIR = re.compile(rf"({_L})([)\].:\"'–—=(\[ \t,-]{{0,6}})({_N})|({_N})([\"' \t]{{0,2}}[\[(–—,-]\s?\W?(?:(?:option|choice|letter|answer) )?\W?)({_L})(?=[\"' ]{{0,2}}[)\]]|\W|$)")
 
@@ -232,19 +233,19 @@ def _paired(text: str) -> str:
         return WRONG if _CLOSED.match(text, m.end()) else m[0]
     return _PAIR.sub(one, text)
 
-# %% ../../nbs/models/07_reply_reading.ipynb #c6027c60
+# %% ../../nbs/models/07_reply_reading.ipynb #75a96ad9
 def _option(sign: str) -> int:
     "The option of a sign; -1: none that was shown; -2: a letter with another option's name."
     if sign in (OTHER, WRONG): return -1 if sign == OTHER else -2
     return ord(sign) - (LETTERS if ord(sign) >= LETTERS else NAMES)
 
-# %% ../../nbs/models/07_reply_reading.ipynb #7fa48ab5
+# %% ../../nbs/models/07_reply_reading.ipynb #bd496d30
 _HEADING = re.compile(r"^[^\w\n]{0,9}(?:the |possible |given )?(?:options|choices)\b[^:\n]{0,60}:[ \t]*$", re.I | re.M)
 
-# %% ../../nbs/models/07_reply_reading.ipynb #224da1aa
+# %% ../../nbs/models/07_reply_reading.ipynb #ef133560
 def _alone_on(line: str) -> int|None:
     "The option that stands alone on a line."
-    word = line.strip(" .:,;-\t")
+    word = line.strip(" .:,;()\"'-\t")
     return _option(word) if re.fullmatch(_U, word) else None
 
 def _without_echo(text: str, shown: Shown) -> str:
@@ -259,12 +260,12 @@ def _without_echo(text: str, shown: Shown) -> str:
         i += n if echo else 1
     return _HEADING.sub("", "\n".join(kept))
 
-# %% ../../nbs/models/07_reply_reading.ipynb #2740f17b
+# %% ../../nbs/models/07_reply_reading.ipynb #621a7255
 _BROKEN = re.compile(r"([:：])[ \t]*\n\s*")
 _SENTENCES = re.compile(r"\n+|(?<=[.!?])\s+|(?<=[。！？])")
 PLAIN, WEAK, FIRST, ALONE, STRONG, FINAL = range(6)
 
-# %% ../../nbs/models/07_reply_reading.ipynb #ad4b60c0
+# %% ../../nbs/models/07_reply_reading.ipynb #3d062979
 class _Unit(NamedTuple):
     "An option in a sentence."
     option: int    # as _option tells
@@ -272,20 +273,20 @@ class _Unit(NamedTuple):
     letter: bool   # by its letter
     line: int      # the sentence
 
-# %% ../../nbs/models/07_reply_reading.ipynb #42bc2b45
+# %% ../../nbs/models/07_reply_reading.ipynb #af55e814
 _CLAUSE = re.compile(r"[,;:—]|\b(?:but|because|since|while|whereas|although|though)\b", re.I)
 _BUT = re.compile(r"[\"')\]]*\W*(?:but|rather|instead|it's|it is|sondern|sino|mais|ma|mas|而是)\b(?:\W*(?:rather|it's|it is|is|option|the|actually|c'est|es)\b)*\W*|\W*而是\W*", re.I)
 _GOES_ON = re.compile(r"[\"')\]]*\s*(?:[.,;:!?)。，]|$|and\b|or\b|are\b|both\b|could\b|might\b|may\b)")
 _VERDICT = r"[\"')\]]*\s*[:–—=(-]\s*(?:it's |it is |this is |that's )?"
 
-# %% ../../nbs/models/07_reply_reading.ipynb #0e6973c3
+# %% ../../nbs/models/07_reply_reading.ipynb #1b02d64f
 def _denied(before: str, after: str) -> bool:
     "Is an option said not to be meant?"
     if _finds("not_before").search(_CLAUSE.split(before)[-1]): return True
     if re.match(_VERDICT + _role("wrong"), after, re.I): return True
     return bool(re.match(r"[\"')\]]*\s*,?\s*(?:which |who )?" + _role("not_after"), after, re.I))
 
-# %% ../../nbs/models/07_reply_reading.ipynb #b61870ac
+# %% ../../nbs/models/07_reply_reading.ipynb #3f231df0
 _DOUBT = re.compile(r"\b(?:depends?|whether|if|unless|between|either|because|since|as|who|when|where|to)\b", re.I)
 
 def _led(before: str, *roles: str) -> bool:
@@ -297,7 +298,7 @@ def _led(before: str, *roles: str) -> bool:
     other = [w for w in words if w[0].isupper() and not _finds("filler", "nouns").fullmatch(w)]
     return len(words) <= 5 and not other and not re.search(r"[;.]", gap) and not _DOUBT.search(gap)
 
-# %% ../../nbs/models/07_reply_reading.ipynb #6ca51845
+# %% ../../nbs/models/07_reply_reading.ipynb #6abd1fe5
 _SEPARATOR = re.compile(r"[:=→]|->")
 
 def _led_by_sign(gap: str) -> bool:
@@ -316,8 +317,8 @@ def _announced(before: str) -> bool:
         if sure and (_led(gap, "links") or _led_by_sign(gap)): return True
     return False
 
-# %% ../../nbs/models/07_reply_reading.ipynb #ddddbb15
-_MENTION = re.compile(r"(?:\"|')\s*(?:(?:here|clearly|likely|probably)\s+)*(?:is|=|→|->|:)\W*$")
+# %% ../../nbs/models/07_reply_reading.ipynb #faef9878
+_MENTION = re.compile(r"\w\W*(?:=|→|->)\W*$|(?:\"|')\s*(?:(?:here|clearly|likely|probably)\s+)*(?:is|=|→|->|:)\W*$")
 _REFERS = re.compile(r"mention refers to\W*$", re.I)
 _TURN = re.compile(r"\b(?:but|however|though|although|still)\b|[;.]", re.I)
 _BREAK = re.compile(r"[\"')\]]*\s*(?:[,;:–—(-]|because\b|since\b|as\b|due\b|given\b|for\b|parce|porque|weil\b|da\b|因为|なぜ|$)", re.I)
@@ -332,8 +333,13 @@ def _empty(text: str, *roles: str) -> bool:
     "Does a text hold nothing but words of these roles?"
     return not re.search(r"\w", _finds(*roles).sub("", text))
 
-# %% ../../nbs/models/07_reply_reading.ipynb #40e18802
-_LAST = re.compile(r"\w[^,:]*[,:]\W*$")  # a letter behind the last comma of a sentence
+# %% ../../nbs/models/07_reply_reading.ipynb #ed65301e
+@cache
+def _is() -> re.Pattern[str]:
+    "An expression for a verb right before an option."
+    return re.compile(_role("links") + r"\W*$", re.I)
+
+_LAST = re.compile(r"\w[^,:]*[,:]\W*(?:(?:so|then|thus|hence|therefore)\W*)?$")  # a letter behind a sentence's last comma
 
 def _affirmed(after: str) -> bool:
     "Is what stands before called right?"
@@ -348,10 +354,10 @@ def _grade(before: str, after: str, alone: bool, first: bool, letter: bool) -> i
     if alone: return ALONE
     if first and _empty(before, "filler", "nouns") and _BREAK.match(after): return FIRST
     if _finds("unable").search(_TURN.split(before)[-1]): return PLAIN
-    weak = _led(before[-100:], "meaning") or _MENTION.search(before[-40:]) or (letter and (_led(before[-40:], "links") or (_LAST.search(before) and not re.search(r"\w", after))))
+    weak = _led(before[-100:], "meaning") or _MENTION.search(before[-40:]) or (letter and (_is().search(before[-40:]) or (_LAST.search(before) and not re.search(r"\w", after))))
     return WEAK if weak else PLAIN
 
-# %% ../../nbs/models/07_reply_reading.ipynb #2d367af4
+# %% ../../nbs/models/07_reply_reading.ipynb #906a4713
 @cache
 def _joined() -> re.Pattern[str]:
     "An expression for what joins two options."
@@ -381,7 +387,7 @@ def _units(sentence: str, line: int) -> list[_Unit]:
         grade, end = own, m.end()
     return out
 
-# %% ../../nbs/models/07_reply_reading.ipynb #897a5d1b
+# %% ../../nbs/models/07_reply_reading.ipynb #27d12902
 NO_OPTION, SEVERAL, ODD_PAIR = "names none of the options", "names two options", "gives a letter with another option's name"
 UNABLE = "says that it cannot tell"
 
@@ -395,7 +401,7 @@ def _only(units: list[_Unit], shown: Shown) -> Reading:
     if option == len(shown.names): return Reading(option, "refused", f"says {shown.extra!r}")
     return Reading(option)
 
-# %% ../../nbs/models/07_reply_reading.ipynb #60e855df
+# %% ../../nbs/models/07_reply_reading.ipynb #4e0e6864
 def _taken_back(units: list[_Unit], sentences: list[str], sure: _Unit) -> bool:
     "Is another option named later, behind a word that takes back?"
     later = [u.line for u in units[units.index(sure) + 1:] if u.option != sure.option]
@@ -405,16 +411,16 @@ def _listed(units: list[_Unit], grade: int) -> bool:
     "Are several options given in this way, as in a list?"
     return len({u.option for u in units if u.grade == grade}) > 1
 
-# %% ../../nbs/models/07_reply_reading.ipynb #0521edb2
+# %% ../../nbs/models/07_reply_reading.ipynb #be5acd0f
 def _surest(units: list[_Unit], starts: set[int]) -> list[_Unit]:
     "The units that give the answer, if any does."
     if final := [u for u in units if u.grade == FINAL]: return final
     strong = [u for u in units if u.grade == STRONG]
     if not (strong and _listed(units, ALONE)): strong += [u for u in units if u.grade == ALONE]
-    if len(starts) < 2: strong += [u for u in units if u.grade == FIRST]
+    if len(starts) < 2 and not (strong and _listed(units, FIRST)): strong += [u for u in units if u.grade == FIRST]
     return strong
 
-# %% ../../nbs/models/07_reply_reading.ipynb #ed5bb8a6
+# %% ../../nbs/models/07_reply_reading.ipynb #6ad18808
 def _of_prose(sentences: list[str], units: list[_Unit], shown: Shown) -> Reading:
     "What a reply says that announces no answer."
     if not units: return Reading(None, "unparsable", NO_OPTION)
@@ -426,7 +432,7 @@ def _of_prose(sentences: list[str], units: list[_Unit], shown: Shown) -> Reading
     if units and _finds("cues").search(sentences[units[0].line]): return _only(units, shown)
     return Reading(None, "unparsable", "chooses none of the options")
 
-# %% ../../nbs/models/07_reply_reading.ipynb #756e51de
+# %% ../../nbs/models/07_reply_reading.ipynb #152090de
 def _signed(text: str, shown: Shown) -> str:
     "A reply with signs in place of options, without markup and without the prompt's list."
     text = _with_names(_bare(text), shown)
@@ -434,7 +440,7 @@ def _signed(text: str, shown: Shown) -> str:
     text = _paired(_with_letters(text, shown))
     return _finds("phrases").sub("", _BROKEN.sub(r"\1 ", _without_echo(text, shown)))
 
-# %% ../../nbs/models/07_reply_reading.ipynb #e94958ba
+# %% ../../nbs/models/07_reply_reading.ipynb #11f8dda9
 _LABELLED = re.compile(r"mention refers to\W*:\s*\w", re.I)  # and no option behind it
 
 def _asserted(text: str) -> list[str]:
@@ -453,13 +459,13 @@ def _of_text(text: str, shown: Shown, cut: bool = False) -> Reading:
     if sure[0].grade != FINAL and _taken_back(units, sentences, sure[0]): return Reading(None, "unparsable", SEVERAL)
     return _only(sure, shown)
 
-# %% ../../nbs/models/07_reply_reading.ipynb #6343f7c9
+# %% ../../nbs/models/07_reply_reading.ipynb #5a36aa04
 _TAG = re.compile(r"<(/?)(?:final[_ -]?)?(?:answer|choice|option|response|output|result|final|letter|solution)>", re.I)
 _BOX = re.compile(r"\\(?:boxed|fbox)\s*\{((?:[^{}\n]|\{[^{}\n]{0,200}\}){0,200})\}|<\|begin_of_box\|>([^<\n]{0,300})<\|end_of_box\|>")
 _KEY = r"(?:final|correct|selected|chosen|best)?[ _-]?(?:answer|choice|option|letter|selection|response|prediction|referent|antecedent|entity)(?:[ _-](?:letter|name|text))?|(?:the )?(?:mention )?refers[ _]to|respuesta|antwort|réponse|答案"
 _PAIR_OF = re.compile(rf"[\"']({_KEY})[\"']\s*:\s*(?:\"((?:[^\"\\\n]|\\.){{0,300}})\"|'((?:[^'\\\n]|\\.|'(?=\w)){{0,300}})'|\[([^\[\]]{{0,300}})\]|([\w.]+))", re.I)
 
-# %% ../../nbs/models/07_reply_reading.ipynb #09cd89e0
+# %% ../../nbs/models/07_reply_reading.ipynb #9ca6e837
 def _tagged(text: str) -> Iterator[str]:
     "What stands in tags such as <answer>; one that is not closed ends with its line."
     begin: int|None = None
@@ -473,7 +479,7 @@ def _json_text(inside: str) -> str:
     try: return str(json.loads(f'"{inside}"'))
     except ValueError: return inside
 
-# %% ../../nbs/models/07_reply_reading.ipynb #a08904c2
+# %% ../../nbs/models/07_reply_reading.ipynb #5b8ca03e
 def _keyed(text: str) -> list[str]:
     "The values of JSON's fields for an answer, also where the JSON is not well formed."
     if "{" not in text: return []
@@ -485,7 +491,7 @@ def contained(text: str) -> list[str]:
     boxed = [m[1] or m[2] or "" for m in _BOX.finditer(text)]
     return [v for v in (*_tagged(text), *boxed, *_keyed(text)) if v.strip()]
 
-# %% ../../nbs/models/07_reply_reading.ipynb #63e7fe0b
+# %% ../../nbs/models/07_reply_reading.ipynb #34beadf0
 def written(answer: str) -> str:
     "Write a reply without special tokens, its characters in their usual form."
     return _written(answer)
