@@ -5058,6 +5058,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                      'refnb.results.board._board_part': ('results/board.html#_board_part', 'refnb/results/board.py'),
                                      'refnb.results.board._cells': ('results/board.html#_cells', 'refnb/results/board.py'),
                                      'refnb.results.board._counted': ('results/board.html#_counted', 'refnb/results/board.py'),
+                                     'refnb.results.board._explanation': ('results/board.html#_explanation', 'refnb/results/board.py'),
                                      'refnb.results.board._line_of': ('results/board.html#_line_of', 'refnb/results/board.py'),
                                      'refnb.results.board._link': ('results/board.html#_link', 'refnb/results/board.py'),
                                      'refnb.results.board._needs': ('results/board.html#_needs', 'refnb/results/board.py'),

@@ -7,7 +7,7 @@ __all__ = ['Lack', 'LACKS', 'notebook_of', 'Provenance', 'as_provenance', 'read_
            'board', 'write_board']
 
 # %% ../../nbs/results/03_board.ipynb #e290d069
-import re
+import math, re
 from collections import Counter
 from collections.abc import Callable
 from functools import cache
@@ -21,7 +21,7 @@ from ..core.hub import hub_files, hub_path
 from ..core.inert import as_written, to_md
 from ..core.upstream import Survey, registry, survey
 from ..core.runs import find_summaries
-from .tables import NOT_PRINTED, UNEXPLAINED, YOURS, Basis, basis, Report, own_names, papers, printed, sha256, table_names
+from .tables import NOT_PRINTED, UNEXPLAINED, YOURS, Basis, basis, Cell, Report, own_names, papers, printed, sha256, table_names
 
 # %% ../../nbs/results/03_board.ipynb #c713fd4e
 def notebook_of(name: str) -> Path|None:
@@ -132,7 +132,14 @@ def _cells(name: str, reports: str|Path) -> list[dict[str, str]]:
     (_, heads), *rows = [*table_rows(path.read_bytes(), str(path))] or [(1, [])]
     if lost := {"row", "column", "paper", "ours", "difference", "reason"} - set(heads):
         raise FormatError(f"has no column {min(lost)!r}", str(path), "make the table again with refnb reproduce")
-    return [dict.fromkeys(heads, "") | dict(zip(heads, map(as_written, cells))) for _, cells in rows]
+    found = [dict.fromkeys(heads, "") | dict(zip(heads, map(as_written, cells))) for _, cells in rows]
+    return [c | {"reason": c["reason"] or _explanation(name, c)} for c in found]
+
+def _explanation(name: str, c: dict[str, str]) -> str:
+    "What the printed values say of a difference, for reports that were written before their cells said it themselves."
+    cell = printed(name).cells.get(c["row"], {}).get(c["column"])
+    if c["difference"] in ("", "0") or not isinstance(cell, Cell) or cell.explains is None: return ""
+    return cell.note if math.isclose(float(c["ours"]), cell.explains, rel_tol=1e-6) else ""
 
 def _basis(c: dict[str, str]) -> Basis: return basis(c["run"], f"{c['row']}, {c['column']}")
 

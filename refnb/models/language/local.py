@@ -7,7 +7,7 @@ __all__ = ['Weights', 'package_names', 'join_pieces', 'weights_id', 'is_here', '
            'tiny_checkpoint', 'option_ids', 'shared_order', 'Sharing', 'replies_to', 'reply_to']
 
 # %% ../../../nbs/models/language/09_local.ipynb #f1d0d114
-import io, time
+import io, os, time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr
 from pathlib import Path
@@ -176,7 +176,8 @@ def load_local(m: LanguageModel, offline: bool = True) -> Local:
 
 def _tune(local: Local):
     "Let a model read as fast as this processor can."
-    way = fastest(local.model, Path(load_settings().cache)/"attention")
+    cache = load_settings(env={k: v for k, v in os.environ.items() if k == "REFNB_CACHE"}).cache
+    way = fastest(local.model, Path(cache)/"attention")
     read_as(local.model, way)
     local.chunk = way.chunk
     order_weights(local.model)
