@@ -5788,10 +5788,14 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                               'refnb/results/tables.py'),
                                       'refnb.results.tables.as_printed': ('results/tables.html#as_printed', 'refnb/results/tables.py'),
                                       'refnb.results.tables.basis': ('results/tables.html#basis', 'refnb/results/tables.py'),
+                                      'refnb.results.tables.code_id': ('results/tables.html#code_id', 'refnb/results/tables.py'),
+                                      'refnb.results.tables.declared': ('results/tables.html#declared', 'refnb/results/tables.py'),
                                       'refnb.results.tables.own_names': ('results/tables.html#own_names', 'refnb/results/tables.py'),
                                       'refnb.results.tables.papers': ('results/tables.html#papers', 'refnb/results/tables.py'),
                                       'refnb.results.tables.png': ('results/tables.html#png', 'refnb/results/tables.py'),
                                       'refnb.results.tables.printed': ('results/tables.html#printed', 'refnb/results/tables.py'),
                                       'refnb.results.tables.read_paper': ('results/tables.html#read_paper', 'refnb/results/tables.py'),
+                                      'refnb.results.tables.set_id': ('results/tables.html#set_id', 'refnb/results/tables.py'),
                                       'refnb.results.tables.sha256': ('results/tables.html#sha256', 'refnb/results/tables.py'),
-                                      'refnb.results.tables.table_names': ('results/tables.html#table_names', 'refnb/results/tables.py')}}}
+                                      'refnb.results.tables.table_names': ('results/tables.html#table_names', 'refnb/results/tables.py'),
+                                      'refnb.results.tables.values_id': ('results/tables.html#values_id', 'refnb/results/tables.py')}}}

@@ -299,3 +299,26 @@ def test_ours_are_rounded_and_the_papers_digits_compared_as_it_cuts_them():
     r.add("ontonotes-trained / Stanford statistical", "4 entities", 0.0105)
     assert r.counts()["match"] == 1 and "| 0.18 ✓ (paper: 0.17) |" in r.markdown() and "(paper: 0.00)" in r.markdown()
     assert "of 2 computed cells 1 agree so, 0 if ours are rounded" in r.markdown()
+
+def test_every_committed_report_names_what_it_was_made_from():
+    from refnb.results.tables import code_id
+    from tools import ROOT
+    for at in sorted((ROOT/"reports").glob("*/*.json")):
+        told, name = json.loads(at.read_bytes()), f"{at.parent.name}/{at.stem}"
+        if "table" not in told or at.parent.name == "sample": continue
+        assert told["inputs"], name
+        if "code" in told: assert told["code"] == code_id(name), f"{name}: its notebook has changed since; refnb reproduce {name}"
+
+def test_another_input_makes_just_its_reports_stale(tmp_path, settings, monkeypatch):
+    "One byte of an upstream set, or one printed value: the reports that were made from it say so, and no other."
+    from refnb.results import board
+    made = {n: Report(n) for n in ("kitmus/table_1_fictional_combinations", "identifyme/own_paired_comparisons")}
+    for r in made.values():
+        r.add("r", "c", 1.)
+        r.write(tmp_path)
+    s = settings(reports=str(tmp_path))
+    state = lambda: {l.name: l.report for l in board.board(s).lines if l.name in made}
+    assert set(state().values()) == {"regenerated"}
+    real = board.set_id
+    monkeypatch.setattr(board, "set_id", lambda name: "0"*16 if name == "kitmus-resources" else real(name))
+    assert state() == {"kitmus/table_1_fictional_combinations": "stale: kitmus-resources have changed", "identifyme/own_paired_comparisons": "regenerated"}

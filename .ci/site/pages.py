@@ -188,7 +188,8 @@ def paper(site, folder: str, paths: list[Path]) -> Page:
     "The list of a paper's reports."
     text = ROOT/"reports"/folder/"README.md"
     page = Page(site, f"reports/{folder}/index.html", f"reports/{folder}/README.md" if text.exists() else "", wide=True)
-    page.markdown(text.read_text() if text.exists() else f"# {name(folder)}", tables="board")
+    title, _, rest = (text.read_text() if text.exists() else f"# {name(folder)}\n").partition("\n")
+    page.markdown(f"# {name(folder)}\n\n{title.removeprefix('# ')}{rest}", tables="board")
     links = [link(page.up(site.addresses[of_root(p)]), escape(short(p))) for p in paths]
     page.add("<ul>" + "".join(f"<li>{x}</li>\n" for x in links) + "</ul>")
     return page

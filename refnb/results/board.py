@@ -19,9 +19,9 @@ from ..core.settings import Settings, load_settings, packaged, your_folder
 from ..core.files import table_rows, write_atomic
 from ..core.hub import hub_files, hub_path
 from ..core.inert import as_written, to_md
-from ..core.upstream import Survey, registry, survey
+from ..core.upstream import Survey, registry, set_names, survey
 from ..core.runs import find_summaries
-from .tables import NOT_PRINTED, UNEXPLAINED, YOURS, Basis, basis, Cell, Report, own_names, papers, printed, sha256, table_names
+from .tables import NOT_PRINTED, PRINTED_VALUES, UNEXPLAINED, YOURS, Basis, basis, Cell, Report, own_names, papers, printed, set_id, sha256, table_names, values_id
 
 # %% ../../nbs/results/03_board.ipynb #c713fd4e
 def notebook_of(name: str) -> Path|None:
@@ -70,7 +70,9 @@ def stale(told: dict, reports: str|Path) -> str:
             return f"{name} is not the file that was written"
     known = registry()
     for key, blob in told["inputs"].items():
-        if key in known and known[key].blob != blob: return f"{key} is pinned at another content"
+        now = known[key].blob if key in known else set_id(key) if key in set_names() else blob
+        if key == PRINTED_VALUES: now = values_id(printed(told["table"]))
+        if now != blob: return f"{key} is pinned at another content" if key in known else f"{key} have changed"
     for run, hash_ in told["runs"].items():
         task, _, system = run.partition(":")
         have = [p.stem[-12:] for p in find_summaries(reports, task, system)]
@@ -225,7 +227,7 @@ class Board:
 _LEGEND = ("*Printed* counts results that our sources print: those with the printed digits (*match*), with others (*differ*; "
            "in brackets those that nobody can explain), and *missing* ones, by what they would take. *Beyond*: computed, and printed nowhere. "
            "*Apart*: chance levels, constants, and what follows from printed numbers alone. Each paper's page has reasons, inputs and costs.")
-_HEADS = "| table | what | state | printed | match | differ | missing: a command | GPU | judgement | never | beyond | apart |"
+_HEADS = "| table | what | state | printed | match | differ | missing: command | GPU | people | never | beyond | apart |"
 
 def _link(l: Line, folder: str = "") -> str:
     made = l.report.startswith(("regenerated", "stale", "kept"))
