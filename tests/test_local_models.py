@@ -250,6 +250,15 @@ def test_f24_no_chat_template(tmp_path, questions):
     raw = m.changed(message="raw")
     assert reply_to(load_local(raw), task(raw, task_questions("sample/ferryman")[0], "choice/names").ask).scores
 
+def test_an_effort_is_told_to_the_chat_template(tiny):
+    from refnb.models.language.local import _full_text
+    hard = tiny.changed(effort="none", message="chat")
+    local, ask = load_local(hard), task(hard, task_questions("sample/ferryman")[0], "choice/names").ask
+    with pytest.raises(CallError, match="its chat template takes no effort; leave it out: -p effort="): _full_text(local, ask)
+    local.tokenizer.chat_template += "{% if not enable_thinking %}<think></think>{% endif %}"
+    assert _full_text(local, ask).endswith("<think></think>") and not _full_text(local, ask.changed(effort="high")).endswith("</think>")
+    assert hard.changed(effort="") == tiny.changed(message="chat")
+
 def test_f15_a_prompt_beyond_the_context_fails_alone(tiny, questions):
     short = tiny.changed(context=300)
     said = list(local_answers(short, [questions[0], *task_questions("sample/ferryman")[:1]], "choice/names"))

@@ -260,7 +260,8 @@ def verdict(name: str, files: dict[str, bytes], reports: str|Path) -> str:
     if not old or stale(old, reports): return "changed" if old else "new"
     new, before = msgspec.json.decode(files[f"{name}.json"], type=dict), (Path(reports)/csv).read_bytes()
     if before == files[csv] and all(old[k] == new[k] for k in ("inputs", "runs", "parameters")):
-        return "same" if _whole(old, reports) and not _redrawn(old, new) else "changed"
+        coded = old.get("code", "") == new.get("code", "")
+        return "same" if coded and _whole(old, reports) and not _redrawn(old, new) else "changed"
     # more files are here, but something else that gave numbers is not
     more = old["inputs"].items() < new["inputs"].items()
     return "kept" if _numbers(before) - _numbers(files[csv]) and not more else "changed"

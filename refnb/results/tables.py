@@ -164,6 +164,7 @@ class Result(Record):
     note: str = ""            # of the printed number
     explains: float|None = None # the number of ours that the note speaks of
     others: dict[str, float] = {} # other readings, recomputed: what each gives
+    because: str = ""         # why it must differ: what it was made from shows it
     mark: Literal["", "best", "tied"] = "" # best of our rows in its column; tied: not significantly below that one
 
     @property
@@ -180,7 +181,7 @@ class Result(Record):
         told = [f"{how} it is {x:g}" for how, x in self.others.items() if self.as_in_paper(x) == self.as_in_paper(self.paper)]
         if told: return told[0]
         known = self.explains is not None and math.isclose(self.ours or 0, self.explains, rel_tol=1e-6)
-        return self.note if known else UNEXPLAINED
+        return self.note if known else self.because or UNEXPLAINED
     def as_in_paper(self, x: float|None) -> Decimal|None:
         "Write a number as the paper would print it here."
         return None if x is None else as_printed(x, self.decimals, self.rounding)
@@ -259,6 +260,7 @@ class Report:
         mode: str = "",           # the reading it follows, where it is not the report's
         unit: str = "",           # of this cell, where it is not the column's: "count" has no decimals, "p" four
         others: dict[str, float]|None = None, # other readings, and the number that each gives
+        because: str = "",        # why it must differ, where what it was made from shows that
     ) -> Result:                  # the cell
         "Add a cell; one without a number needs a reason."
         low = high = None
@@ -273,7 +275,8 @@ class Report:
         if (row, column) in self.cells: raise DataError("stands twice", f"{self.name}, {row}, {column}")
         told = (self._printed_cell(row, column)
                 | (dict(unit=unit, decimals={"count": 0, "p": 4}.get(unit, 1)) if unit else {}))
-        self.cells[row, column] = r = Result(row, column, ours, low, high, n, run, reason, mode, others=others or {}, **told)
+        self.cells[row, column] = r = Result(row, column, ours, low, high, n, run, reason, mode, others=others or {},
+                                                      because=because, **told)
         return r
 
     def add_row(self,

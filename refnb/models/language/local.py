@@ -210,7 +210,16 @@ def _full_text(local: Local, ask: Ask, lead: str = "") -> str:
     if not local.tokenizer.chat_template:
         raise CallError(f"{local.m.title} has no chat template",
                         do="say message: raw in its settings, or take a checkpoint with one")
-    return local.tokenizer.apply_chat_template(ask.messages, add_generation_prompt=True, tokenize=False) + lead
+    return local.tokenizer.apply_chat_template(ask.messages, add_generation_prompt=True, tokenize=False,
+                                               **_effort(local, ask.effort)) + lead
+
+def _effort(local: Local, effort: str) -> dict[str, Any]:
+    "What a chat template is told of how hard to reason, in the words that it knows."
+    if not effort: return {}
+    known = {"enable_thinking": effort != "none", "reasoning_effort": effort}
+    taken = {name: value for name, value in known.items() if name in local.tokenizer.chat_template}
+    if not taken: raise CallError(f"{local.m.title}: its chat template takes no effort", do="leave it out: -p effort=")
+    return taken
 
 def _token_ids(local: Local, text: str) -> list[int]:
     "A text as tokens."

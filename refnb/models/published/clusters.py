@@ -89,5 +89,7 @@ def replay_clusters(systems: list[str], task: str, s: Settings) -> dict[str, str
             if why := find_system(system, s).lacks(books): lacking[f"{system} on {name}"] = why
             else: run(books, system, s=s)
     for system in names:
-        if f"{system} on bookcoref/gold" in lacking and not system.startswith("published/"): run(ALONE, system, s=s)
+        if system.startswith("published/"): continue
+        for of_all, of_one in (("bookcoref/gold", ALONE), ("bookcoref/split", SPLIT[ALONE])):
+            if f"{system} on {of_all}" in lacking: run(of_one, system, s=s)
     return lacking

@@ -40,8 +40,9 @@ class BookRows:
         self.task, self.s, tasks = task, s, [task, *([SPLIT[task]] if task in SPLIT else [])]
         self.found = {x: {p: run_counts(x, p, s) for p in tasks} for x in systems}
         for x in systems:
-            if not x.startswith("published/") and self.found[x][task] is None and task == "bookcoref/gold":
-                self.found[x][task] = run_counts(x, ALONE, s)
+            if x.startswith("published/") or task != "bookcoref/gold": continue
+            for of_all, of_one in ((task, ALONE), (SPLIT[task], SPLIT[ALONE])):
+                if self.found[x][of_all] is None: self.found[x][of_all] = run_counts(x, of_one, s)
     def summary(self, system: str, setting: str) -> Summary|None:
         "The run of a system that a setting is scored on."
         return self.found[system][SPLIT[self.task] if setting == "split" else self.task]
