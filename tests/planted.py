@@ -67,7 +67,7 @@ PLANTED = [
     Planted("Retry-After is not heard", SERVERS, "def _sane(seconds: float) -> float|None: return max(0., seconds)", "def _sane(seconds: float) -> float|None: return 0*max(0., seconds)", ASK, "f14_retry"),
     Planted("an unknown price is nothing", MODELS, "return 0. if m.provider == \"local\" else None", "return 0.", SERVED, "f21"),
     Planted("max_tokens may be anything", MODELS, "        if not 1 <= self.max_tokens <= 1_000_000:", "        if False:", "test_cli.py", "f75"),
-    Planted("the provider's key forgets the system message", MODELS, "msgspec.json.encode(ask.changed(id=\"\"), order", "msgspec.json.encode(ask.changed(id=\"\", system=\"\"), order", ASK, "f34"),
+    Planted("the provider's key forgets the system message", MODELS, "msgspec.to_builtins(ask.changed(id=\"\"))", "msgspec.to_builtins(ask.changed(id=\"\", system=\"\"))", ASK, "f34"),
     # what others write
     Planted("names are markup in a look", "core/documents.py", "def _safe(text: str, limit: int = 40) -> str: return html.escape(plain(text, limit))", "def _safe(text: str, limit: int = 40) -> str: return plain(text, limit)", "test_looking.py", "f53"),
     Planted("markup in Markdown", WRITTEN, "    return _MARKUP.sub(lambda m: _ENTITIES.get(m[0], f\"\\\\{m[0]}\"), line)", "    return line", INERT, "f68_a_text_in_markdown"),

@@ -47,7 +47,9 @@ def test_every_notebook_and_report_has_its_page(site):
     for p in (ROOT/"nbs").rglob("[0-9]*.ipynb"):
         if ".ipynb_checkpoints" not in p.parts: assert (site/"notebooks"/p.relative_to(ROOT/"nbs").with_suffix(".html")).is_file(), p
     for p in (ROOT/"reports").glob("[!.]*/*.md"):
-        if p.parent.name != "sample": assert (site/"reports"/p.relative_to(ROOT/"reports").with_suffix(".html")).is_file(), p
+        page = p.relative_to(ROOT/"reports").with_suffix(".html")
+        if p.name == "README.md": page = page.with_name("index.html")
+        if p.parent.name != "sample": assert (site/"reports"/page).is_file(), p
 
 def test_directives_are_hidden_and_outputs_are_shown(site):
     page = (site/f"{CHOICE}.html").read_text()
