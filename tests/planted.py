@@ -1,6 +1,6 @@
 """Faults to plant in guards, one line each, and the tests that must notice: what `test_planted.py` goes through.
 
-A fault replaces a text that stands once in a file of the package; the tests are those of one file whose names match."""
+A fault replaces a text that appears once in a file of the package; the tests are those of one file whose names match."""
 from typing import NamedTuple
 
 class Planted(NamedTuple):
@@ -15,7 +15,7 @@ RUNS, FILES, TYPES, UPSTREAM = "core/runs.py", "core/files.py", "core/types.py",
 SERVERS, KEYS, PROTOCOL, REPLIES, MODELS = (f"models/language/{x}.py" for x in ("servers", "keys", "protocol", "replies", "language_models"))
 ASK, HOSTILE, RUN, SERVED = "test_language_models.py", "test_hostile_servers.py", "test_runs.py", "test_server_runs.py"
 COREF, READERS, INERT, WRITTEN = "test_coref_metrics.py", "test_readers.py", "test_inert.py", "core/inert.py"
-COREFERENCE = "test_coreference.py"
+COREFERENCE, DIALECTS = "test_coreference.py", "test_dialects.py"
 
 PLANTED = [
     # journals and runs
@@ -44,7 +44,11 @@ PLANTED = [
     Planted("the key is not taken out of replies", SERVERS, "            return self.secret.clean(r.content)", "            return r.content", HOSTILE, "f60"),
     Planted("escapes are not undone", KEYS, "flat = self._value, _WRITTEN.sub(_letter, text)", "flat = self._value, text", HOSTILE, "f60"),
     Planted("no look for base64", KEYS, "        self._others = _disguised(value) if len(value) >= 8 else []", "        self._others = []", HOSTILE, "f60"),
-    Planted("the parts of a reply are not looked at", SERVERS, "text=hidden(r.text)", "text=r.text", HOSTILE, "f60"),
+    Planted("the parts of a reply are not looked at", MODELS, "(\"text\", \"reasoning\", \"model\", \"error\")", "(\"reasoning\", \"model\", \"error\")", HOSTILE, "f60"),
+    Planted("the reasoning is not looked at", SERVERS, "        return r.hiding(self.secret.hidden)", "        return r.hiding(self.secret.hidden).changed(reasoning=r.reasoning)", HOSTILE, "f60"),
+    Planted("another address gets the key", "models/language/systems.py", "new = {\"key\": \"\"} | new", "pass", DIALECTS, "another_address"),
+    Planted("a refused field is sent again", SERVERS, "    if status in (400, 422) and (refused := _refused(m, what, param)):", "    if False and (refused := _refused(m, what, param)):", DIALECTS, "refused_field"),
+    Planted("what a server does not take is sent", "models/language/systems.py", "        check_taken(self.model)\n", "", DIALECTS, "refused_before"),
     Planted("errors quote the key", SERVERS, "        return f._replace(what=self.secret.scrubbed(f.what))", "        return f", HOSTILE, "f60"),
     Planted("an address may hold a password", MODELS, "    if parts.username or parts.password or parts.query or \"@\" in parts.netloc:", "    if False:", HOSTILE, "f60"),
     Planted("a key in place of its variable's name", MODELS, "    if not name or name in os.environ: return \"\"", "    return \"\"", HOSTILE, "f60"),
@@ -68,6 +72,11 @@ PLANTED = [
     Planted("an unknown price is nothing", MODELS, "return 0. if m.provider == \"local\" else None", "return 0.", SERVED, "f21"),
     Planted("max_tokens may be anything", MODELS, "        if not 1 <= self.max_tokens <= 1_000_000:", "        if False:", "test_cli.py", "f75"),
     Planted("the provider's key forgets the system message", MODELS, "msgspec.to_builtins(ask.changed(id=\"\"))", "msgspec.to_builtins(ask.changed(id=\"\", system=\"\"))", ASK, "f34"),
+    Planted("the provider's key forgets the dialect", MODELS, "        if data[name] == usual: del data[name]", "        del data[name]", ASK, "f34"),
+    # claims
+    Planted("a note explains any number", "results/tables.py", "        return self.note if known else \"\"", "        return self.note", "test_tables.py", "for_one_number"),
+    Planted("another reading explains what it does not give", "results/tables.py", "if self.as_in_paper(x) == printed]", "if True]", "test_tables.py", "another_reading"),
+    Planted("chance counts as a match", "results/tables.py", "        if basis(self.run, f\"{self.row}, {self.column}\"): return \"apart\"\n", "", "test_tables.py", "no_results"),
     # what others write
     Planted("names are markup in a look", "core/documents.py", "def _safe(text: str, limit: int = 40) -> str: return html.escape(plain(text, limit))", "def _safe(text: str, limit: int = 40) -> str: return plain(text, limit)", "test_looking.py", "f53"),
     Planted("markup in Markdown", WRITTEN, "    return _MARKUP.sub(lambda m: _ENTITIES.get(m[0], f\"\\\\{m[0]}\"), line)", "    return line", INERT, "f68_a_text_in_markdown"),
@@ -84,6 +93,9 @@ PLANTED = [
     Planted("a span has no bound", "metrics/coref.py", "    if len(ends) and not 0 <= ends.min() <= ends.max() < LONGEST:", "    if False:", COREF, "f69"),
     Planted("an index may be chosen twice", TYPES, "if len(set(self.chosen)) < len(self.chosen):", "if False:", READERS, "f69"),
     Planted("doubled mentions are not told", "metrics/coref_scores.py", "dict.fromkeys(doubled))", "{})", COREF, "f48"),
+    Planted("ties of heads go another way", "metrics/matching.py", "_DENSE = 1 << 24", "_DENSE = 0", "test_matching.py", "every_digit"),
+    Planted("zeros substitute on one side", "metrics/matching.py", "    instead[b[other]] = a[other]\n", "", "test_matching.py", "every_digit"),
+    Planted("heads from the rule are not told", "metrics/matching.py", "if by_rule else \"\")", "if False else \"\")", "test_matching.py", "by_rule"),
     Planted("one of several runs is taken", RUNS, "    if len(found) > 1: raise several_runs(found, str(runs))\n", "", READERS, "f70"),
     Planted("one of several summaries is taken", RUNS, "                if len(usual) > 1: raise several_runs(usual, str(place))\n", "", RUN, "f70"),
     # readers

@@ -31,9 +31,13 @@ class Split(NamedTuple):
     reasoning: str # what it thought before, without the marks
     open: bool     # a block of reasoning was not closed: the reply was cut inside it
 
+def _of_parts(said: list[str], thought: list[str], is_open: bool) -> Split:
+    "A reply whose parts were collected."
+    return Split("".join(said).lstrip(), "\n".join(x for x in map(str.strip, thought) if x), is_open)
+
 # %% ../../nbs/models/06_reasoning.ipynb #1c4b23c3
 def _in_blocks(text: str) -> Split:
-    "Split at marks in pairs; what stands before a mark that closes nothing is reasoning too."
+    "Split at marks in pairs; what is before a mark that closes nothing is reasoning too."
     said: list[str] = []
     thought: list[str] = []
     inside, at = False, 0
@@ -45,7 +49,7 @@ def _in_blocks(text: str) -> Split:
             said = []
         inside = not closes
     (thought if inside else said).append(text[at:])
-    return Split("".join(said).lstrip(), "\n".join(x for x in map(str.strip, thought) if x), inside)
+    return _of_parts(said, thought, inside)
 
 # %% ../../nbs/models/06_reasoning.ipynb #65f13fbc
 _CHANNEL = re.compile(r"<\|channel\|>\s*(\w{1,20})[^<]{0,80}(?:<\|constrain\|>[^<]{0,40})?<\|message\|>|<\|(?:end|return|call)\|>|<\|start\|>\w{0,20}")
@@ -60,7 +64,7 @@ def _in_channels(text: str) -> Split:
         at = m.end()
         if m[1]: to = said if m[1] == "final" else thought
     to.append(text[at:])
-    return Split("".join(said).lstrip(), "\n".join(x for x in map(str.strip, thought) if x), to is not said)
+    return _of_parts(said, thought, to is not said)
 
 # %% ../../nbs/models/06_reasoning.ipynb #52f54dba
 _BARE = re.compile(r"\s*(?:analysis|commentary)(?=[A-Z\"'(])")

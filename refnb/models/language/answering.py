@@ -42,7 +42,7 @@ class Sent(NamedTuple):
 
 def sent_of(m: LanguageModel, q: Question, form: str, order: Order = "given", system: str = "", turn: int = 0) -> Sent:
     """Turn a question, with its text, into a request; `system` is the text of a system message, `turn` the option that
-    stands first in rotations."""
+    is first in rotations."""
     shown, perm = in_order(q, order, turn)
     lead, labels = continuations(shown, form)
     prompt = render(shown, form)
@@ -53,6 +53,7 @@ def sent_of(m: LanguageModel, q: Question, form: str, order: Order = "given", sy
     return Sent(shown, perm, ask_of(m, q.id, prompt, system, _bound(m, shown, form, options), options, shared), lead,
                 form)
 
+# %% ../../../nbs/models/language/10_answering.ipynb #bfa308de
 def _shared(q: Question, prompt: str, form: str) -> int:
     "How many characters of a prompt other questions about the same text share: all up to its end, if it has no mark."
     at = prompt.find(q.text) if q.text and not the_form(form).marks else -1
@@ -103,7 +104,8 @@ def answer_of(t: Sent, m: LanguageModel, r: Reply) -> Answer|Failure:
     if r.scores is not None: a = Answer(t.ask.id, scores=r.scores)
     else: a = read(t.question, t.form, spoken(t.ask, r.text), r.finish, m.reading, m.drop).changed(raw=r.text)
     if t.of > 1 and a.chosen: a = a.changed(scores=tuple(float(i in a.chosen) for i in range(len(t.perm))))  # a vote
-    return turned_back(a.changed(usage=usage(m, r), sample=t.sample, reasoning=r.reasoning or split_reasoning(r.text).reasoning), t.perm)
+    thought = r.reasoning or split_reasoning(r.text).reasoning
+    return turned_back(a.changed(usage=usage(m, r), sample=t.sample, reasoning=thought), t.perm)
 
 # %% ../../../nbs/models/language/10_answering.ipynb #cc44c8ab
 _EXACTLY = {"outside": "names no option exactly", "unparsable": "has no answer line"}
@@ -122,7 +124,8 @@ def unread(answers: Iterable[Answer], asked: Mapping[str, Question], settings: M
     return dict(Counter(_why(a, asked.get(a.id), settings) for a in answers if a.reason).most_common())
 
 # %% ../../../nbs/models/language/10_answering.ipynb #b081dfda
-UNHASHED = {"title", "price", "reasons", "cache", "licence", "note", "key", "rate", "patience", "package", "batch", "forms", "system"}
+UNHASHED = {"title", "price", "reasons", "cache", "licence", "note", "key", "rate", "patience", "package", "batch",
+            "device", "forms", "system"}
 
 def system_text(m: LanguageModel, benchmark: str) -> str:
     "Return the text of a model's system message for a task's benchmark."

@@ -83,6 +83,7 @@ def _grown(key: str, text: str, at: int, found: int, size: int) -> tuple[int, in
 # %% ../../../nbs/models/language/04_keys.ipynb #e0d279d1
 _BEARER = {"Authorization": "Bearer {key}"}
 
+# %% ../../../nbs/models/language/04_keys.ipynb #11c616c1
 class Secret:
     "A key that cannot be printed."
     __slots__ = ("name", "_others", "_value")

@@ -4,13 +4,13 @@
 
 # %% auto #0
 __all__ = ['Message', 'Constraint', 'Way', 'Shape', 'Bound', 'FORMS', 'Finish', 'Price', 'Decoding', 'Rate', 'Patience',
-           'Dialect', 'dialects', 'the_dialect', 'kinds', 'fault_of_url', 'LanguageModel', 'wire_name', 'check_taken',
-           'omit_line', 'model_of', 'language_models', 'the_model', 'Ask', 'ask_key', 'ask_of', 'Reply', 'cost',
-           'usage', 'Forecast', 'forecast']
+           'Dialect', 'dialects', 'the_dialect', 'kinds', 'fault_of_device', 'fault_of_url', 'LanguageModel',
+           'wire_name', 'check_taken', 'omit_line', 'model_of', 'language_models', 'the_model', 'Ask', 'ask_key',
+           'ask_of', 'Reply', 'cost', 'usage', 'Forecast', 'forecast']
 
 # %% ../../../nbs/models/language/01_language_models.ipynb #c1853c0b
 import hashlib, os, re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
@@ -139,8 +139,13 @@ def _fault_of_key(name: str) -> str:
     if not name or name in os.environ: return ""
     if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,63}", name) and not _KEYS.fullmatch(name) and name.upper() == name:
         return ""
-    return ("key: what stands there is not the name of an environment variable in capitals; if it is the key itself, "
+    return ("key: what is there is not the name of an environment variable in capitals; if it is the key itself, "
             "put it into a variable and name that")
+
+def fault_of_device(device: str) -> str:
+    "Say what is wrong with the name of a device; nothing where it is right or empty."
+    if re.fullmatch(r"(cpu|mps|cuda(:\d{1,3})?)?", device): return ""
+    return f"device: {device!r} is none; say cpu, cuda, cuda:1 or mps"
 
 def fault_of_url(url: str) -> str:
     "Say what is wrong with a server's address, without repeating it; nothing where it is right or empty."
@@ -163,16 +168,16 @@ class LanguageModel(Record):
     forms: dict[str, str]               # benchmark -> prompt form
     message: Message = "chat"           # through the chat template, or the raw prompt
     system: dict[str, str] = {}         # benchmark -> name of a system message
-    way: Way = "reply"                  # read a reply; score options by likelihood; score them by the server's log-probabilities
+    way: Way = "reply"                  # read a reply, or score options by likelihood or by a server's log-probabilities
     constraint: Constraint = "none"     # of the reply
     reading: Literal["tolerant", "released"] = "tolerant" # how replies are read
     drop: str = ""                      # characters that are removed before reading
     decoding: Decoding = Decoding()     # how the reply is drawn
-    effort: str = ""                    # how hard it reasons: none, minimal, low, medium, high, xhigh, max; "": as the model likes
+    effort: str = ""                    # how hard it reasons, from none to max; "": the model's default
     thinking: int|None = None           # tokens that it may reason for, where a server takes a budget
     cache: bool = False                 # mark the text that questions share for the provider's cache
     dialect: str = ""                   # what its server takes, of data/dialects; "": plain
-    reasons: bool = False               # thinks before it answers if it is not told otherwise: nobody knows for how long
+    reasons: bool = False               # it reasons before it answers, by default
     price: Price|None = None            # None: unknown, which is not 0
     context: int = 0                    # longest prompt and reply, in tokens; 0: not known
     base_url: str = ""                  # of the server; "": the client's default
@@ -182,7 +187,8 @@ class LanguageModel(Record):
     revision: str = ""                  # of the hub repository
     file: str = ""                      # of several in a repository: a GGUF file
     dtype: str = "auto"                 # of local weights
-    batch: int = 0                      # requests that a local model answers at a time; 0: 8 on a CPU (1 of more than 2 billion weights), 32 elsewhere
+    batch: int = 0                      # requests that a local model answers at a time; 0: as many as its device suits
+    device: str = ""                    # where a local model computes: cpu, cuda, cuda:1 or mps; "": a GPU if there is one
     package: str = ""                   # a package of the registry that carries the weights
     note: str = ""                      # what a reader should know
     version: int = 1                    # raised when the same settings would give other answers
@@ -190,7 +196,7 @@ class LanguageModel(Record):
     def fault(self) -> str:
         if self.thinking is not None and not -1 <= self.thinking <= 1_000_000:
             return f"thinking: {self.thinking} is no number of tokens"
-        return _fault_of_key(self.key) or fault_of_url(self.base_url)
+        return fault_of_device(self.device) or _fault_of_key(self.key) or fault_of_url(self.base_url)
 
 # %% ../../../nbs/models/language/01_language_models.ipynb #96dd8569
 def _asked_settings(m: LanguageModel) -> dict[str, Any]:
@@ -209,24 +215,28 @@ def wire_name(m: LanguageModel) -> str:
             and d.constraints.get(m.constraint) == plain.constraints.get(m.constraint))
     return "" if same else m.dialect
 
+def _dialect_words(m: LanguageModel) -> str: return f"its dialect, {the_dialect(m.dialect).title},"
+
 def check_taken(m: LanguageModel):
     "Refuse settings that a model's server does not take."
     if m.provider == "local": return
+    if m.device: raise CallError("its server computes elsewhere", m.model, "leave the device out")
     d = the_dialect(m.dialect)
     for name, value in _asked_settings(m).items():
         if value is None or name in d.fields: continue
-        raise CallError(f"{d.title}: takes no {name}", m.model, omit_line(name))
+        raise CallError(f"{_dialect_words(m)} takes no {name}", m.model, omit_line(name))
     if m.effort and d.efforts and m.effort not in d.efforts:
-        raise CallError(f"{d.title}: takes no effort {m.effort!r}", m.model, f"say one of {', '.join(d.efforts)}")
-    if m.cache and not d.cache: raise CallError(f"{d.title}: has no marks for a cache", m.model, "leave it out: -p cache=false")
+        raise CallError(f"{_dialect_words(m)} takes no effort {m.effort!r}", m.model, f"say one of {', '.join(d.efforts)}")
+    if m.cache and not d.cache:
+        raise CallError(f"{_dialect_words(m)} has no marks for a cache", m.model, "leave it out: -p cache=false")
     if m.way == "logprobs" and not d.logprobs:
-        raise CallError(f"{d.title}: tells no log-probabilities", m.model, "say way: reply")
+        raise CallError(f"{_dialect_words(m)} returns no log-probabilities", m.model, "use -p way=reply")
 
 def omit_line(name: str) -> str:
     "Say which setting leaves a field out."
     if name in ("temperature", "top_p", "seed"): return f"leave it out: -p decoding.{name}=null"
-    usual = {"thinking": "thinking=null", "constraint": "constraint=none", "way": "way=reply",
-             "max_tokens": "decoding.max_tokens=N with another N"}
+    if name == "max_tokens": return "set another limit: -p decoding.max_tokens=N"
+    usual = {"thinking": "thinking=null", "constraint": "constraint=none", "way": "way=reply"}
     return f"leave it out: -p {usual.get(name, f'{name}=')}"
 
 # %% ../../../nbs/models/language/01_language_models.ipynb #01041369
@@ -296,7 +306,7 @@ class Ask(Record, omit_defaults=False):
     dialect: str = ""                     # where it changes what is sent
     effort: str = ""                      # how hard to reason
     thinking: int|None = None             # tokens to reason for
-    shared: int = 0                       # characters at the beginning of the prompt that other questions share; not hashed
+    shared: int = 0                       # first characters of the prompt that other questions share; not hashed
     sample: int = 0                       # which of several replies to one request; hashed where it is not the first
 
     @property
@@ -306,7 +316,8 @@ class Ask(Record, omit_defaults=False):
                 + [{"role": "user", "content": self.prompt}])
 
 # %% ../../../nbs/models/language/01_language_models.ipynb #f29654b2
-_LATER = {"dialect": "", "effort": "", "thinking": None, "sample": 0}  # what requests of 0.1 did not have: not hashed at its default
+# fields that requests of 0.1 did not have: not hashed at their defaults
+_LATER = {"dialect": "", "effort": "", "thinking": None, "sample": 0}
 
 def ask_key(ask: Ask) -> str:
     "Name a reply to a request by a hash, 32 hex digits, over all that could change it."
@@ -343,6 +354,10 @@ class Reply(Record):
     reasoning: str = ""                   # what the model thought before it answered, where the server shows it
     tokens_reasoning: int = 0             # of those written: while it reasoned
     tokens_kept: int = 0                  # of those read: put into the provider's cache
+
+    def hiding(self, hide: Callable[[str], str]) -> "Reply":
+        "Return the reply with its words passed through a function that takes a key out."
+        return self.changed(**{name: hide(getattr(self, name)) for name in ("text", "reasoning", "model", "error")})
 
 def cost(m: LanguageModel, r: Reply) -> float|None:
     "Compute what a reply cost in USD; None: the price is unknown."

@@ -56,7 +56,7 @@ def check_possible(ask: Ask):
         raise CallError("a server does not tell the likelihood of a text", ask.model,
                         "say way: logprobs, or run the model locally")
     if ask.message == "raw" and d.shape != "chat":
-        raise CallError(f"{d.title}: takes no raw prompt", ask.model, "say message: chat")
+        raise CallError(f"{d.title} takes no raw prompt", ask.model, "use -p message=chat")
     if ask.constraint != "none" and not (bound := d.constraints.get(ask.constraint, {})):
         able = ", ".join([*d.constraints, "none"])
         what = {"regex": "a regular expression", "json": "a JSON schema", "choice": "a choice"}[ask.constraint]
@@ -69,7 +69,9 @@ def check_possible(ask: Ask):
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #5151e959
 def _chat_words(ask: Ask, d: Dialect) -> dict:
-    return {"model": ask.model, "messages": [x | {"role": d.system} if x["role"] == "system" else x for x in ask.messages]}
+    roles = {"system": d.system}
+    messages = [x | {"role": roles.get(x["role"], x["role"])} for x in ask.messages]
+    return {"model": ask.model, "messages": messages}
 
 def _responses_words(ask: Ask, d: Dialect) -> dict:
     return {"model": ask.model, "input": ask.prompt} | ({"instructions": ask.system} if ask.system else {})
@@ -105,16 +107,21 @@ def _settings(ask: Ask) -> dict[str, Any]:
             "max_tokens": 1 if ask.way == "logprobs" else d.max_tokens, "effort": ask.effort or None,
             "thinking": ask.thinking}
 
+def _wanted(ask: Ask, d: Dialect) -> dict[str, Any]:
+    "The fields of a request beside its words, by path."
+    said = {name: value for name, value in _settings(ask).items() if value is not None}
+    wanted = {d.fields[name]: value for name, value in said.items() if name in d.fields}
+    for name in said: wanted |= d.also.get(name, {})
+    if ask.constraint == "none": return wanted
+    bound = {at: _BOUNDS[how](ask) for at, how in d.constraints[ask.constraint].items()}
+    return wanted | bound | d.also.get("constraint", {})
+
 def payload(ask: Ask) -> tuple[str, dict]:
     "Make what is sent to a server for a request: the path, and the body."
     check_possible(ask)
     d = the_dialect(ask.dialect)
     body = _raw_words(ask) if ask.message == "raw" else _WORDS[d.shape](ask, d)
-    wanted = {d.fields[k]: v for k, v in _settings(ask).items() if v is not None and k in d.fields}
-    if ask.constraint != "none": wanted |= {at: _BOUNDS[how](ask) for at, how in d.constraints[ask.constraint].items()}
-    for name in ("constraint" if ask.constraint != "none" else "", *(k for k, v in _settings(ask).items() if v is not None)):
-        wanted |= d.also.get(name, {})
-    for at, value in (wanted | d.always).items(): _put(body, at, value)
+    for at, value in (_wanted(ask, d) | d.always).items(): _put(body, at, value)
     if ask.way == "logprobs":
         body |= {"logprobs": TOP} if ask.message == "raw" else {"logprobs": True, "top_logprobs": d.logprobs}
     return "/completions" if ask.message == "raw" else d.path.replace("{model}", quote(ask.model, safe="")), body
