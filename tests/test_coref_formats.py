@@ -178,7 +178,7 @@ def test_f40_a_torn_file_is_found_at_every_byte():
     (b'{"doc_key": "x", "clusters": [[[0, 99999999999999999999]]]}', "field clusters[0]"),
     (b'{"doc_key": "x", "sentences": ["a b"], "clusters": []}', "field sentences[0]"),
     (b'{"doc_key": "x", "clusters": [], "characters": [["a"]]}', "field characters[0]"),
-    (b'{"doc_key": "a", "clusters": []}', "field doc_key: 'a' stands in line 1 too"), (b'{"doc_key": "\\ud800", "clusters": []}', ""),
+    (b'{"doc_key": "a", "clusters": []}', "field doc_key: 'a' is in line 1 too"), (b'{"doc_key": "\\ud800", "clusters": []}', ""),
     (b'{"doc_key": "x", "clusters": [], "o": ' + b"["*100_000, "")])
 def test_f40_f41_an_error_has_its_line_and_field(line, field):
     with pytest.raises(FormatError) as e: jsonlines.parse_jsonlines(b"\n".join([LINES[0], LINES[1], line, LINES[2]]), "f.jsonl")
@@ -236,7 +236,7 @@ def rows(*entities: str, head: str = "# global.Entity = eid-etype-head-other") -
 
 @pytest.mark.parametrize("values, said", [
     (["(e1-x", ""], "line 2, field Entity: (e1 is not closed"), (["e1)"], "line 2, field Entity: e1) closes a mention that was not opened"),
-    (["(e1-x", "e2)"], "line 3, field Entity: e2) closes"), (["(e1-x)|Entity=(e2)"], "line 2: Entity stands twice"),
+    (["(e1-x", "e2)"], "line 3, field Entity: e2) closes"), (["(e1-x)|Entity=(e2)"], "line 2: Entity appears twice"),
     (["e1"], "line 2, field Entity: 'e1' is not made of brackets"), (["(e1-x)("], "is not made of brackets"), (["(-x)"], "has no id"),
     (["(e1[1/2]-x)", "(e1[2/2]-x)"], "line 2, field Entity: a mention of e1 has gaps (part 1 of 2); say gaps=")])
 def test_f37_brackets_that_are_wrong(values, said):
@@ -371,14 +371,14 @@ ROW = gap.GapRow("r-1", "“Léa” met Bea\u200b. She sang.", "She", 16, "Léa"
 TABLE = gap_text([ROW])
 
 @pytest.mark.parametrize("old, new, said", [
-    ("\t16\t", "\t20\t", "line 2: row 'r-1', field Pronoun-offset: 'She' does not stand at 20; the nearest stands at 16"),
-    ("\t10\t", "\t15\t", "line 2: row 'r-1', field B-offset: 'Bea' does not stand at 15; the offset seems to count bytes"),
-    ("\tLéa\t", "\tLe\u0301a\t", "line 2: row 'r-1', field A-offset: 'Le\u0301a' does not stand at 1; the text has it in another Unicode form"),
+    ("\t16\t", "\t20\t", "line 2: row 'r-1', field Pronoun-offset: 'She' is not at 20; the nearest is at 16"),
+    ("\t10\t", "\t15\t", "line 2: row 'r-1', field B-offset: 'Bea' is not at 15; the offset seems to count bytes"),
+    ("\tLéa\t", "\tLe\u0301a\t", "line 2: row 'r-1', field A-offset: 'Le\u0301a' is not at 1; the text has it in another Unicode form"),
     ("TRUE", "", "line 2, field A-coref: '' is neither TRUE nor FALSE"), ("TRUE", "yes", "field A-coref: 'yes'"), ("TRUE", "0.7", "field A-coref: '0.7'"),
     ("\t1\t", "\t1.0\t", "field A-offset: '1.0' is not a number"), ("\t1\t", "\t-1\t", "field A-offset: '-1' is not a number"),
     ("“Léa”", '"Léa"', "not a row"), ("met", "met\tBea", "12 columns instead of 11"), ("met", "met\n", "line 2: 2 columns instead of 11"),
     ("ID\t", "", "line 1: the header has no ID"), (TABLE.split("\n")[0] + "\n", "", "line 1: the header has no ID, Pronoun"),
-    ("\tShe\t", "\t\t", "field Pronoun: empty"), ("r-1", "", "field ID: empty"), ("URL", "Text", "line 1: column 'Text' stands twice")])
+    ("\tShe\t", "\t\t", "field Pronoun: empty"), ("r-1", "", "field ID: empty"), ("URL", "Text", "line 1: column 'Text' appears twice")])
 def test_f42_f43_a_row_that_is_wrong(old, new, said):
     with pytest.raises(FormatError) as e: gap.parse_gap_rows(TABLE.replace(old, new, 1).encode(), "f.tsv")
     assert str(e.value).startswith("f.tsv, line ") and said in str(e.value) and "\n" not in str(e.value)
@@ -400,7 +400,7 @@ def test_f43_either_unicode_form_is_left_as_it_is(form):
     assert gap._gap_document(row).tokens[:3] == [name, "met", "Bea"] and gap.parse_gap_rows(gap_text([row]).encode()) == [row]
 
 def test_f41_an_id_that_stands_twice():
-    with pytest.raises(FormatError, match="f.tsv, line 3, field ID: 'r-1' stands in line 2 too"):
+    with pytest.raises(FormatError, match="f.tsv, line 3, field ID: 'r-1' is in line 2 too"):
         gap.parse_gap_rows((TABLE + TABLE.split("\n")[1]).encode(), "f.tsv")
 
 
@@ -552,7 +552,7 @@ def test_litbank_counts(standoff_documents):
 @pytest.mark.parametrize("text, told", [
     ("a\t0\t0\tx\t-\n#end document\n", "f, line 1: a token outside of any document"), ("#begin document (a);\na\t0\t0\tx\t-\n", "document 'a' has no `#end document`"),
     ("#begin document (a);\n#begin document (b);\n#end document\n", "f, line 2: document 'a' has no `#end document` before the next begins"), ("#end document\n", "f, line 1: `#end document` without a beginning"),
-    ("#begin document (a); part 000\n#end document\n#begin document (a); part 0\n#end document\n", "f, line 3: document 'a_0' stands in this file for the second time, first in line 1"), ("#begin document\n#end document\n", "f, line 1: is not `#begin document")])
+    ("#begin document (a); part 000\n#end document\n#begin document (a); part 0\n#end document\n", "f, line 3: document 'a_0' is in this file for the second time, first in line 1"), ("#begin document\n#end document\n", "f, line 1: is not `#begin document")])
 def test_f38_begin_and_end_lines(text, told):
     with pytest.raises(FormatError) as e: parse_conll(text.encode(), "f")
     assert told in str(e.value)
@@ -562,4 +562,4 @@ def test_f38_parts_and_empty_documents():
     assert [(d.doc_key, d.sentences, d.clusters) for d in docs] == [("a_0", (), ()), ("a_1", (("x",), ("y",)), ((Span(0, 0), Span(1, 1)),)), ("b", (), ())]
 
 def test_f38_a_key_that_stands_twice_is_not_written():
-    with pytest.raises(FormatError, match="document 'a' stands twice"): conll_text([Document("a"), Document("a")])
+    with pytest.raises(FormatError, match="document 'a' appears twice"): conll_text([Document("a"), Document("a")])

@@ -113,7 +113,7 @@ def test_the_table_counts_what_the_definitions_count(gold, predicted):
     for name, expected in slow(gold, predicted).items(): assert near(METRICS[name](t)[:len(expected)], expected), name
 
 
-# Mentions that stand twice (F48)
+# Mentions that appear twice (F48)
 
 def last_wins(clusters) -> dict: return {m: i for i, c in enumerate(clusters) for m in c}
 
@@ -135,8 +135,8 @@ def test_f48_the_official_reading_keeps_the_first(predicted):
     assert scores(predicted, predicted) == scores([c for c in kept if c], [c for c in kept if c])
 
 def test_f48_refusals():
-    with pytest.raises(DataError, match="the predicted clusters stand twice, one is \\[3, 4\\]"): scores([], [[(1, 1), (3, 4)], [(3, 4)]], duplicates="error")
-    with pytest.raises(DataError, match="the gold clusters stand twice"): scores([[(3, 4), (3, 4)]], [], duplicates="error")
+    with pytest.raises(DataError, match="the predicted clusters appear twice, one is \\[3, 4\\]"): scores([], [[(1, 1), (3, 4)], [(3, 4)]], duplicates="error")
+    with pytest.raises(DataError, match="the gold clusters appear twice"): scores([[(3, 4), (3, 4)]], [], duplicates="error")
     with pytest.raises(DataError, match="11 mentions .* refuses more than 10"): scores([], [[(1, 1)]*12])
     assert scores([], [[(1, 1)]*11])["b3"].precision == 0
 
@@ -146,10 +146,10 @@ def book(*clusters, words="Ann met Bea . She sang .") -> Document: return Docume
 @pytest.mark.parametrize("clusters", [[((0, 0), (0, 0), (4, 4))], [((0, 0), (4, 4)), ((0, 0), (2, 2))]], ids=["in one cluster", "in two"])
 def test_f48_a_mention_that_stands_twice_is_told(tmp_path, capsys, clusters):
     gold, predicted = book(((0, 0), (4, 4))), book(*clusters)
-    assert "1 with a mention that stands twice" in repr(score_coref(gold, predicted))
+    assert "1 with a mention that appears twice" in repr(score_coref(gold, predicted))
     for name, d in (("gold", gold), ("said", predicted)): write_documents(tmp_path/f"{name}.jsonl", [d])
     said = here(capsys, "score", "coref", tmp_path/"gold.jsonl", tmp_path/"said.jsonl")
-    assert said.status == 0 and "1 of the documents have a mention that stands twice, which counts by --duplicates official: d" in said.err
+    assert said.status == 0 and "1 of the documents have a mention that appears twice, which counts by --duplicates official: d" in said.err
 
 
 # Other texts (F69)
@@ -181,7 +181,7 @@ def test_f49_missing_and_unknown_documents():
     a, b = (Document(k, (("x",)*9,), tidy([[(0, 0), (1, 1)], [(3, 4), (6, 6)]])) for k in "ab")
     got = score_coref([a, b], [b, a.changed(doc_key="z")])
     assert (got.missing, got.extra, got.documents, got.pooled()["muc"].recall) == (["a"], ["z"], 2, .5)
-    with pytest.raises(DataError, match="stands twice"): score_coref([a], [a, a])
+    with pytest.raises(DataError, match="appears twice"): score_coref([a], [a, a])
     with pytest.raises(DataError, match="have no|no document has both"): score_coref([a], [b])
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from itertools import count
 from typing import Literal, NamedTuple
 from urllib.parse import unquote
-from .types import CallError, DataError, FormatError, Span, nearest
+from .types import CallError, DataError, FormatError, Meta, Span, nearest
 from .documents import Document, sentence_of, sentence_starts
 from .files import utf8
 
@@ -42,21 +42,30 @@ def _brackets(value: str, where: str) -> list[str]:
     return found
 
 # %% ../../nbs/core/06_conllu.ipynb #268812b9
-_GAPS = 'say gaps="hull" to take all from its first word to its last, gaps="drop" to leave it out'
+_GAPS = ('say gaps="hull" to take all from its first word to its last, gaps="drop" to leave it out, gaps="keep" to match its '
+         'words, as refnb score coref --match does')
 
 class _Open(NamedTuple):
     "A bracket that waits for its end."
     token: int
     line: int
     kind: str
+    head: str  # the number of a word of the mention, counted from 1
+
+class _Mention(NamedTuple):
+    "A mention and what is known about it."
+    span: Span
+    kind: str
+    head: str = ""   # index of a token
+    words: str = ""  # with gaps: its parts, 0-1,3-3
 
 # %% ../../nbs/core/06_conllu.ipynb #5f4d151e
 class _Entities:
     "The entities of one document while it is read."
-    def __init__(self, gaps: str):
-        self.gaps = gaps
+    def __init__(self, gaps: str, heads: bool = False):
+        self.gaps, self.heads = gaps, heads
         self.open: defaultdict[str, list[_Open]] = defaultdict(list)
-        self.found: dict[str, list[tuple[Span, str]]] = {}  # mentions and their kinds
+        self.found: dict[str, list[_Mention]] = {}
         self.names: dict[str, str] = {}
         self.parts: defaultdict[str, list[list[Span]]] = defaultdict(list)  # of mentions with gaps
 
@@ -71,17 +80,17 @@ class _Entities:
                 whole = m[1] if (m := _PART.fullmatch(id)) else id
                 self.found.setdefault(whole, [])
                 self.names[whole] = self.names.get(whole) or _plain(said.get("identity", ""))
-                self.open[id].append(_Open(token, line, _plain(said.get("etype", ""))))
+                self.open[id].append(_Open(token, line, _plain(said.get("etype", "")), said.get("head", "")))
                 if b[-1] == ")": self.close(id, token, where)
 
     def close(self, id: str, token: int, where: str):  # the mention, or the part of one, that was opened last
         if id not in self.open:
             raise FormatError(f"{id}) closes a mention that was not opened", f"{where}, field Entity")
-        start, _, kind = self.open[id].pop()
+        o = self.open[id].pop()
         if not self.open[id]: del self.open[id]  # what is left is looked at after each sentence
-        if m := _PART.fullmatch(id): self.part(m[1], int(m[2]), int(m[3]), Span(start, token), kind, where)
-        else: self.found[id].append((Span(start, token), kind))
-    def part(self, id: str, i: int, n: int, span: Span, kind: str, where: str):
+        if m := _PART.fullmatch(id): self.part(m[1], int(m[2]), int(m[3]), Span(o.token, token), o, where)
+        else: self.add(id, [Span(o.token, token)], o, where)
+    def part(self, id: str, i: int, n: int, span: Span, o: _Open, where: str):
         "Take in a part of a mention with gaps."
         if self.gaps == "error":
             raise FormatError(f"a mention of {id} has gaps (part {i} of {n})", f"{where}, field Entity", _GAPS)
@@ -91,13 +100,31 @@ class _Entities:
         if i < n: return
         parts = self.parts[id].pop()
         if not self.parts[id]: del self.parts[id]
-        if self.gaps == "hull": self.found[id].append((Span(parts[0].start, parts[-1].end), kind))
+        if self.gaps != "drop": self.add(id, parts, o, where)
+    def add(self, id: str, parts: list[Span], o: _Open, where: str):
+        "Take in a whole mention; the last of its parts says the head."
+        head = _head(parts, o.head, where) if self.heads and o.head else ""
+        gaps = self.gaps == "keep" and any(b.start > a.end + 1 for a, b in zip(parts, parts[1:]))
+        words = ",".join(f"{s.start}-{s.end}" for s in parts) if gaps else ""
+        self.found[id].append(_Mention(Span(parts[0].start, parts[-1].end), o.kind, head, words))
+
+# %% ../../nbs/core/06_conllu.ipynb #49bf5827
+def _head(parts: list[Span], text: str, where: str) -> str:
+    "The token that is a mention's nth word."
+    size = sum(s.end - s.start + 1 for s in parts)
+    if size == 1: return str(parts[0].start)
+    n = int(text) if re.fullmatch("[0-9]{1,9}", text) else 0
+    if not 1 <= n <= size: raise FormatError(f"head {text!r} of a mention of {size} words", f"{where}, field Entity")
+    for s in parts:
+        if n <= s.end - s.start + 1: return str(s.start + n - 1)
+        n -= s.end - s.start + 1
+    return ""
 
 # %% ../../nbs/core/06_conllu.ipynb #74986982
 class _Reader:
     "Takes lines in, gives documents out."
-    def __init__(self, where: str, gaps: str):
-        self.where, self.gaps, self.line = where, gaps, 0
+    def __init__(self, where: str, gaps: str, heads: bool = False):
+        self.where, self.gaps, self.heads, self.line = where, gaps, heads, 0
         self.fields: list[str] = []         # of Entity, as the file says
         self.documents: list[Document] = []
         self.lines: dict[str, int] = {}     # where each document began
@@ -110,10 +137,14 @@ class _Reader:
         "Begin a document."
         if self.key is not None: self.end()
         if key in self.lines:
-            raise FormatError(f"document {key!r} stands in line {self.lines[key]} too", self.at(n),
+            raise FormatError(f"document {key!r} is in line {self.lines[key]} too", self.at(n),
                               "give each `# newdoc` an id of its own")
-        self.key, self.lines[key], self.number, self.token, self.entities = key, n, 0, 0, _Entities(self.gaps)
+        self.key, self.lines[key], self.number, self.token = key, n, 0, 0
+        self.entities = _Entities(self.gaps, self.heads)
         self.sentences: list[tuple[str, ...]] = []
+        self.rows: list[tuple[str, str, str]] = []  # ID, HEAD and DEPS of the sentence that is open
+        self.parents: list[int] = []
+        self.empty: list[str] = []
         self.words = []
 
     def sentence(self):
@@ -124,28 +155,39 @@ class _Reader:
         if self.entities.parts:
             raise FormatError(f"a mention of {min(self.entities.parts)} has lost a part", self.at(self.line))
         if self.words: self.sentences.append(tuple(self.words))
-        self.words, self.number = [], 0
+        self.depend()
+        self.words, self.number, self.rows = [], 0, []
+    def depend(self):
+        "Keep the dependencies of a sentence; an empty node depends on the first parent in its DEPS."
+        at = {id: self.token - len(self.rows) + i for i, (id, _, _) in enumerate(self.rows)}
+        for id, head, deps in self.rows:
+            self.parents.append(at.get(deps.split(":")[0] if "." in id else head, -1))
+            if "." in id: self.empty.append(f"{at[id]}={id}={''.join(deps.split())}")
     def end(self):
         "End a document."
         self.sentence()
-        self.documents.append(_document(self.key or "", self.sentences, self.entities))
+        meta: Meta = {"conllu_empty": " ".join(self.empty)} if self.empty else {}
+        if any(p >= 0 for p in self.parents): meta["conllu_parents"] = " ".join(map(str, self.parents))
+        self.documents.append(_document(self.key or "", self.sentences, self.entities, meta))
         self.key = None
 
 # %% ../../nbs/core/06_conllu.ipynb #f2f96054
-def _document(key: str, sentences: list[tuple[str, ...]], e: _Entities) -> Document:
+def _document(key: str, sentences: list[tuple[str, ...]], e: _Entities, meta: Meta) -> Document:
     found = sorted((sorted(v), e.names[k]) for k, v in e.found.items() if v)
-    clusters = tuple(tuple(s for s, _ in v) for v, _ in found)
-    kinds = tuple(tuple(kind for _, kind in v) for v, _ in found)
+    clusters = tuple(tuple(m.span for m in v) for v, _ in found)
     names = tuple(name for _, name in found)
+    labels = {"type": tuple(tuple(m.kind for m in v) for v, _ in found),
+              "head": tuple(tuple(m.head for m in v) for v, _ in found),
+              "words": tuple(tuple(m.words for m in v) for v, _ in found)}
     return Document(key, tuple(sentences), clusters, names if any(names) else (),
-                    {"type": kinds} if any(map(any, kinds)) else {})
+                    {k: v for k, v in labels.items() if any(map(any, v))}, meta)
 
 # %% ../../nbs/core/06_conllu.ipynb #fcf61fc9
 def _comment(r: _Reader, line: str, n: int):
     "Take in a comment; two kinds matter."
     if m := re.fullmatch(r"# *newdoc(?: +id *=(.*))?", line.rstrip()):
         if r.key is not None and r.words:
-            raise FormatError("a document begins inside a sentence", r.at(n), "an empty line must stand before it")
+            raise FormatError("a document begins inside a sentence", r.at(n), "an empty line must be before it")
         r.begin((m[1] or "").strip(), n)
     elif m := re.fullmatch(r"# *global\.Entity *=(.*)", line):
         r.fields = [{"GRP": "eid", "entity": "etype"}.get(f, f) for f in m[1].strip().split("-")]
@@ -157,28 +199,31 @@ def _row(r: _Reader, line: str, n: int):
     if len(f) != 10: raise FormatError(f"{len(f)} columns instead of 10", r.at(n))
     if r.key is None: r.begin("", n)
     r.line, entity = n, [v[7:] for v in f[9].split("|") if v.startswith("Entity=")]
-    if len(entity) > 1: raise FormatError("Entity stands twice", r.at(n))
+    if len(entity) > 1: raise FormatError("Entity appears twice", r.at(n))
     if re.fullmatch(r"[0-9]+-[0-9]+", f[0]):
-        if entity: raise FormatError("Entity stands at a token of several words", r.at(n), "it belongs to a word")
+        if entity: raise FormatError("Entity is at a token of several words", r.at(n), "it belongs to a word")
         return
     if not f[1]: raise FormatError("the word is empty", f"{r.at(n)}, field FORM")
     if not re.fullmatch(r"[0-9]+\.[0-9]+", f[0]):  # an empty node has no number of its own
         r.number += 1
         if f[0] != str(r.number):
-            raise FormatError(f"{f[0]!r} stands where word {r.number} should be", f"{r.at(n)}, field ID",
+            raise FormatError(f"{f[0]!r} is where word {r.number} should be", f"{r.at(n)}, field ID",
                               "is a line missing, or an empty one?")
     if entity and not r.fields:
         raise FormatError("Entity before any `# global.Entity`, which says what its parts are", r.at(n))
     r.words.append(f[1])
+    if r.heads: r.rows.append((f[0], f[6], f[8]))
     if entity: r.entities.read(entity[0], r.fields, r.token, n, r.at(n))
     r.token += 1
 
 # %% ../../nbs/core/06_conllu.ipynb #34a0ba1f
-def parse_conllu(data: bytes, where: str = "", gaps: Literal["error", "hull", "drop"] = "error") -> list[Document]:
-    "Read the documents of a CoNLL-U file, in its order; `gaps` says what becomes of a mention with gaps."
-    if gaps not in (known := ("error", "hull", "drop")):
+def parse_conllu(data: bytes, where: str = "", gaps: Literal["error", "hull", "drop", "keep"] = "error",
+                 heads: bool = False) -> list[Document]:
+    """Read the documents of a CoNLL-U file, in its order; `gaps` says what becomes of a mention with gaps.
+    `heads` also keeps what matching needs: heads, dependencies, empty nodes."""
+    if gaps not in (known := ("error", "hull", "drop", "keep")):
         raise CallError(f"gaps={gaps!r} is not known", do=nearest(str(gaps), known))
-    r = _Reader(where, gaps)
+    r = _Reader(where, gaps, heads)
     for n, line in enumerate(utf8(data, where).replace("\r\n", "\n").split("\n"), 1):
         if not line or line.isspace():
             if r.words: r.sentence()
@@ -194,6 +239,9 @@ def _refuse(d: Document, what: str):
 def _holdable(d: Document):
     "Refuse what the format cannot hold, but for crossing mentions."
     if not d.size: _refuse(d, "has no text")
+    if "words" in d.labels or "conllu_empty" in d.meta:
+        raise DataError("has mentions with gaps or empty nodes, which refnb reads but does not write",
+                        f"document {d.doc_key!r}", "write JSON lines")
     if any(c.isspace() and c != " " for c in d.doc_key) or d.doc_key != d.doc_key.strip():
         _refuse(d, "the doc_key holds white space that would be lost")
     if empty := [i for i, s in enumerate(d.sentences) if not s]: _refuse(d, f"sentence {empty[0]} is empty")
@@ -214,13 +262,16 @@ def _closed(d: Document, ending: list, opened: dict):
         if (start := opened[e].pop()) != s.start:
             _refuse(d, f"span {list(s)} crosses one that starts at {start}, both of cluster {e}")
 
+def _nth(s: Span, head: str) -> str: return str(int(head) - s.start + 1) if head else "1"
+
 def _cells(d: Document, id: list[str], named: bool) -> dict[int, str]:
     "The value of Entity at each token that has one."
     starts, ends, opened, kinds = defaultdict(list), defaultdict(list), defaultdict(list), d.labels.get("type")
+    heads = d.labels.get("head")
     for e, cluster in enumerate(d.clusters):
         for i, s in enumerate(cluster):
             tail = "-".join(["", _escaped(kinds[e][i]) if kinds else "",
-                             "1"] + [_escaped(d.names[e]) if d.names else ""]*named)
+                             _nth(s, heads[e][i] if heads else "")] + [_escaped(d.names[e]) if d.names else ""]*named)
             starts[s.start].append((s, e, f"({id[e]}{tail}"))
             if s.end > s.start: ends[s.end].append((s, e, f"{id[e]})"))
     out, text = {}, lambda mentions: "".join(t for _, _, t in mentions)
@@ -249,7 +300,7 @@ def _lines(d: Document, id: list[str], named: bool) -> Iterable[str]:
         yield ""
 
 def conllu_text(docs: Iterable[Document]) -> str:
-    "Write documents, whose keys must differ, as CoNLL-U; of the labels only `type` is kept."
+    "Write documents, whose keys must differ, as CoNLL-U; of the labels `type` and `head` are kept."
     docs, ids, keys = list(docs), count(1), set()
     for d in docs:
         if d.doc_key in keys:

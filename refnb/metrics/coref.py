@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['Mentions', 'Duplicates', 'METRICS', 'CONLL', 'Flat', 'Cells', 'Table', 'table', 'Counts', 'muc', 'b3', 'ceafe',
-           'ceafm', 'align', 'lea_released', 'lea', 'LinkCounts', 'blanc', 'as_prf', 'add', 'metric', 'conll',
-           'with_conll', 'scores']
+           'ceafm', 'align', 'lea_released', 'lea', 'LinkCounts', 'OfEither', 'blanc', 'as_prf', 'add', 'metric',
+           'conll', 'with_conll', 'scores']
 
 # %% ../../nbs/metrics/01_coref.ipynb #546573d2
 from collections.abc import Callable, Iterable, Sequence
@@ -39,7 +39,7 @@ Duplicates = Literal["official", "released", "error"]
 _TOLERATED = 10  # repeated mentions of a response, by the official scorer
 
 def _differ(f: Flat) -> bool:
-    "Whether no mention stands twice; sorting numbers is much faster than sorting their places."
+    "Whether no mention appears twice; sorting numbers is much faster than sorting their places."
     keys = np.sort(f.keys)
     return not (keys[1:] == keys[:-1]).any()
 
@@ -63,18 +63,18 @@ def _without(f: Flat, drop: np.ndarray) -> Flat:
 # %% ../../nbs/metrics/01_coref.ipynb #675ef8e5
 def _said(key: int) -> list[int]: return [int(key) >> 32, int(key) & 0xFFFFFFFF]
 
-def _once(f: Flat, duplicates: Duplicates, who: str = "predicted") -> Flat:
-    "Clusters with their repeated mentions removed, kept or refused."
+def _once(f: Flat, duplicates: Duplicates, who: str = "predicted", spans: np.ndarray|None = None) -> Flat:
+    "Clusters with their repeated mentions removed, kept or refused; `spans` are as keys where keys are no spans."
     if duplicates not in ("official", "released", "error"):
         raise CallError(f"unknown reading of duplicates {duplicates!r}", do="known: official, released, error")
     if duplicates == "released" or _differ(f): return f
     again = _repeated(f)
-    n, example = int(again.sum()), _said(f.keys[again][0])
+    n, example = int(again.sum()), _said((f.keys if spans is None else spans)[again][0])
     if duplicates == "error":
-        raise DataError(f"{n} mentions of the {who} clusters stand twice, one is {example}",
+        raise DataError(f"{n} mentions of the {who} clusters appear twice, one is {example}",
                         do="remove them, or say how to count them with duplicates=official or released")
     if who == "predicted" and n > _TOLERATED:
-        raise DataError(f"{n} mentions of the predicted clusters stand twice, one is {example}",
+        raise DataError(f"{n} mentions of the predicted clusters appear twice, one is {example}",
                         do=f"the official scorer refuses more than {_TOLERATED}: remove them, or say "
                            f"duplicates=released")
     return _without(f, again)
@@ -109,7 +109,7 @@ def _find(f: Flat, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 # %% ../../nbs/metrics/01_coref.ipynb #9878dcf8
 def _overlap(g: Flat, p: Flat) -> Cells:
-    "Gold mentions (each as often as it stands there) in the predicted clusters that hold them."
+    "Gold mentions (each as often as it is there) in the predicted clusters that hold them."
     keys, labels = np.unique(np.stack([p.keys, p.labels]), axis=1)
     inside = Flat(keys, labels, p.sizes)
     order = np.argsort(inside.keys, kind="stable")
@@ -121,7 +121,7 @@ def _overlap(g: Flat, p: Flat) -> Cells:
 
 def table(gold: Mentions, predicted: Mentions, singletons: bool = True, duplicates: Duplicates = "official") -> Table:
     """Make the sparse table of two sets of clusters: what all metrics need to know.
-    `singletons` keeps clusters of one mention, on both sides; `duplicates` says how mentions that stand twice count."""
+    `singletons` keeps clusters of one mention, on both sides; `duplicates` says how mentions that appear twice count."""
     g, p = _once(_flat(gold), duplicates, "gold"), _once(_flat(predicted), duplicates)
     if not singletons: g, p = (_without(f, f.sizes[f.labels] == 1) for f in (g, p))
     hit, came = _find(g, p.keys)
@@ -239,6 +239,9 @@ class LinkCounts(NamedTuple):
     predicted: int       # predicted mentions
     gold: int            # gold mentions
 
+class OfEither(LinkCounts):
+    "The same, where a kind counts if gold or the prediction has pairs of it: so reads CorefUD's scorer."
+
 def _pairs(n): return n*(n - 1)//2
 
 def blanc(t: Table) -> LinkCounts:
@@ -261,8 +264,9 @@ def as_prf(c: Counts|LinkCounts) -> Prf:
 
 def _blanc_prf(c: LinkCounts) -> Prf:
     "The mean of both kinds of pairs, or the only kind that gold has."
-    kinds = [Prf(*map(float, prf(*k))) for k in (c[:3], c[3:6]) if k[2]]
-    if not kinds: return Prf(*[float(c.common == c.predicted == c.gold > 0)]*3)
+    either = isinstance(c, OfEither)
+    kinds = [Prf(*map(float, prf(*k))) for k in (c[:3], c[3:6]) if k[2] or either and k[1]]
+    if not kinds: return Prf(*[float(not either and c.common == c.predicted == c.gold > 0)]*3)
     return Prf(*(sum(v)/len(kinds) for v in zip(*kinds)))
 
 def add(counts: Iterable[Counts|LinkCounts]) -> Counts|LinkCounts:
@@ -292,6 +296,6 @@ def with_conll(scores: dict[str, Prf]) -> dict[str, Prf]:
 def scores(gold: Mentions, predicted: Mentions, metrics: Iterable[str] = tuple(METRICS), singletons: bool = True,
            duplicates: Duplicates = "official") -> dict[str, Prf]:
     """Compute all scores of one document, as fractions; with "conll" where its three parts are asked for.
-    `singletons` keeps clusters of one mention, on both sides; `duplicates` says how mentions that stand twice count."""
+    `singletons` keeps clusters of one mention, on both sides; `duplicates` says how mentions that appear twice count."""
     t = table(gold, predicted, singletons, duplicates)
     return with_conll({m: as_prf(metric(m)(t)) for m in metrics})

@@ -26,10 +26,13 @@ class CorefScores:
         documents: int = 0,                              # books, where units are windows
         missing: Iterable[str] = (),                     # gold without a prediction: counted as empty
         extra: Iterable[str] = (),                       # predicted without gold: set aside
-        doubled: Iterable[str] = (),                     # in which a mention stands twice, in one cluster or in two
+        doubled: Iterable[str] = (),                     # in which a mention appears twice, in one cluster or in two
+        note: str = "",                                  # how mentions were matched, other than exactly
+        lone: Iterable[str] = (),                        # with empty nodes on one side only
     ):
         self.counts, self.setting, self.mode, self.documents = counts, setting, mode, documents or len(counts)
-        self.missing, self.extra, self.doubled = list(missing), list(extra), list(doubled)
+        self.missing, self.extra, self.doubled, self.lone = list(missing), list(extra), list(doubled), list(lone)
+        self.note = note
     @property
     def metrics(self) -> list[str]: return list(next(iter(self.counts.values()), {}))
     def one(self, unit: str) -> dict[str, Prf]:
@@ -67,7 +70,7 @@ def score_coref(
     mode: WindowMode = "released",             # how `window` cuts: as the released evaluator, or as the paper says
     metrics: Iterable[str] = tuple(METRICS),   # names
     singletons: bool = True,                   # keep clusters of one mention, on both sides
-    duplicates: Duplicates = "official",       # how mentions that stand twice count: official, released, error
+    duplicates: Duplicates = "official",       # how mentions that appear twice count: official, released, error
     length: int = LENGTH,                      # tokens of a window, nominally
 ) -> CorefScores:                              # fractions
     "Score predicted clusters against gold."
@@ -96,5 +99,5 @@ def _for_split(gold: list[Document], predicted: list[Document], length: int) -> 
 def _title(self: CorefScores) -> str:
     n = f"{self.documents:,} document{'s' if self.documents != 1 else ''}"
     windows = f", {len(self.counts):,} windows ({self.mode})" if self.setting == "window" else ""
-    told = "".join(f"; {len(x)} {what}" for x, what in ((self.missing, "without a prediction, counted as empty"), (self.extra, "predicted without gold, set aside"), (self.doubled, "with a mention that stands twice")) if x)
-    return f"{self.setting}: {n}{windows}{told}"
+    told = "".join(f"; {len(x)} {what}" for x, what in ((self.missing, "without a prediction, counted as empty"), (self.extra, "predicted without gold, set aside"), (self.doubled, "with a mention that appears twice"), (self.lone, "with empty nodes on one side only")) if x)
+    return f"{self.setting}: {n}{windows}{told}{'; ' if self.note else ''}{self.note}"

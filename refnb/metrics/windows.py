@@ -7,7 +7,7 @@ __all__ = ['LENGTH', 'WindowMode', 'MODES', 'Setting', 'Unit', 'window_starts', 
 
 # %% ../../nbs/metrics/02_windows.ipynb #a523dc83
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
 from typing import Any, Literal
 from ..core.types import CallError, DataError, Span, nearest
@@ -102,7 +102,7 @@ def _by_key(docs: Iterable[Document], who: str) -> dict[str, Document]:
     "Documents by key, each once."
     out = {}
     for d in docs:
-        if d.doc_key in out: raise DataError(f"document {d.doc_key!r} stands twice", who, "which of the two counts?")
+        if d.doc_key in out: raise DataError(f"document {d.doc_key!r} appears twice", who, "which of the two counts?")
         out[d.doc_key] = d
     return out
 
@@ -120,14 +120,16 @@ def _same_text(g: Document, p: Document):
         raise DataError(f"predicted mention {list(over[0])} lies beyond the {g.size:,} tokens of gold",
                         f"document {g.doc_key!r}", "are these offsets of another text, or of subtokens?")
 
-def pair(gold: Iterable[Document], predicted: Iterable[Document]) -> Pairs:
-    "Join gold documents with their predictions by key, in gold's order; each may come in any order."
+def pair(gold: Iterable[Document], predicted: Iterable[Document],
+         same: Callable[[Document, Document], None] = _same_text) -> Pairs:
+    """Join gold documents with their predictions by key, in gold's order; each may come in any order.
+    `same` refuses a prediction on another text."""
     g, p = _by_key(gold, "gold"), _by_key(predicted, "predicted")
     missing, extra = [k for k in g if k not in p], [k for k in p if k not in g]
     if g and len(missing) == len(g) and p:
         cut_up = any("_split" in k and k.partition("_split")[0] in g for k in extra)
         raise DataError(f"no document has both gold and prediction: gold has {missing[0]!r}, the prediction {extra[0]!r}", do="the predictions are on windows: score them with setting split" if cut_up else "compare their doc_key")
-    for k in g.keys() & p.keys(): _same_text(g[k], p[k])
+    for k in g.keys() & p.keys(): same(g[k], p[k])
     return Pairs([(d, p.get(k) or Document(k, d.sentences)) for k, d in g.items()], missing, extra)
 
 # %% ../../nbs/metrics/02_windows.ipynb #2974c16c
