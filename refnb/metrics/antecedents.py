@@ -73,9 +73,8 @@ class Together(NamedTuple):
     naive_high: float|None
     runs: int
 
-def together(runs: Sequence[Mapping[str, Links]], score: str = "accuracy", resamples: int = 10_000,
-             seed: int = 0) -> Together:
-    """Compute mean, spread and intervals of a score over runs, as fractions, resampling template pairs. The score is
+def together(runs: Sequence[Mapping[str, Links]], score: str = "accuracy") -> Together:
+    """Compute mean, spread and intervals of a score over runs, as fractions, clustered by template pairs. The score is
     accuracy, lenient, or f1 of the antecedent scores; a run maps template pairs to counts."""
     pairs = sorted({p for r in runs for p in r})
     counts = np.array([[tuple(r.get(p, Links())) for p in pairs] for r in runs], float)  # run, pair, count
@@ -84,10 +83,10 @@ def together(runs: Sequence[Mapping[str, Links]], score: str = "accuracy", resam
     half = None if sd is None else _t(len(runs) - 1)*sd/np.sqrt(len(runs))
     naive_low, naive_high = (None, None) if half is None else (float(mean - half), float(mean + half))
     if len(pairs) < 2: return Together(mean, sd, None, None, naive_low, naive_high, len(runs))
-    weights = np.random.default_rng(seed).multinomial(len(pairs), [1/len(pairs)]*len(pairs), resamples)
-    draws = _score(np.einsum("sp,rpc->src", weights, counts), score).mean(1)
-    low, high = (float(x) for x in np.quantile(draws, [.025, .975]))
-    return Together(mean, sd, low, high, naive_low, naive_high, len(runs))
+    without = _score(counts.sum(1, keepdims=True) - counts, score).mean(0)  # one pair left out, the mean over runs
+    k = len(pairs)
+    half = _t(k - 1)*float(np.sqrt((k - 1)/k*((mean - without)**2).sum()))
+    return Together(mean, sd, max(0., mean - half), min(1., mean + half), naive_low, naive_high, len(runs))
 
 def _score(c: np.ndarray, score: str) -> np.ndarray:
     "A score from counts in the last axis."

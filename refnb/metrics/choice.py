@@ -47,7 +47,7 @@ def outcomes(
     "Credits and fields of every question, answered or not."
     qs = list(questions)
     if twice := {i for i, n in Counter(q.id for q in qs).items() if n > 1}:
-        raise DataError(f"{len(twice)} questions stand twice, one is {min(twice)}", where)
+        raise DataError(f"{len(twice)} questions appear twice, one is {min(twice)}", where)
     if not isinstance(answers, Mapping): answers = _by_id(answers, where)
     _known(answers, (q.id for q in qs), where)
     got = [answers.get(q.id) for q in qs]
@@ -57,10 +57,10 @@ def outcomes(
                   [a.reason if a else "missing" for a in got], fields)
 
 def _by_id(answers: Iterable[Answer], where: str = "answers") -> dict[str, Answer]:
-    "Answers by id; an id that stands twice is an error."
+    "Answers by id; an id that appears twice is an error."
     out: dict[str, Answer] = {}
     for a in answers:
-        if a.id in out: raise DataError(f"the id {a.id} stands twice", where, "which of the two answers counts?")
+        if a.id in out: raise DataError(f"the id {a.id} appears twice", where, "which of the two answers counts?")
         out[a.id] = a
     return out
 

@@ -4,17 +4,17 @@
 
 # %% auto #0
 __all__ = ['Difference', 'Paired', 'pair_by_id', 'paired_bootstrap', 'paired_permutation', 'PairedT', 'paired_t', 'McNemar',
-           'mcnemar']
+           'mcnemar', 'holm', 'tie_groups']
 
 # %% ../../nbs/metrics/08_comparisons.ipynb #3de51465
 import math
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 from ..core.types import CallError, DataError
-from .uncertainty import _check, _codes, _counted, _draws, _interval, _numbers, _ordered, _resampled
-from .uncertainty import _same_length, _totals
+from .uncertainty import FEW, _check, _codes, _counted, _draws, _interval, _jackknife, _limits, _numbers
+from .uncertainty import _ordered, _resampled, _same_length, _totals
 
 # %% ../../nbs/metrics/08_comparisons.ipynb #161f958e
 class Difference(NamedTuple):
@@ -63,19 +63,31 @@ def _differences(where: str, a: ArrayLike, b: ArrayLike,
     return d[~np.isnan(d)], rows[~np.isnan(d)]
 
 # %% ../../nbs/metrics/08_comparisons.ipynb #9ab0d3ca
+def _p_of_t(sums: np.ndarray, items: np.ndarray, tiny: float, least: float) -> float:
+    "Two-sided p of Student's t for a ratio of sums; `least` where every cluster shows the same difference."
+    from scipy.special import stdtr # late: half a second of CPU time to import
+    total, (error, df) = abs(sums.sum()), _jackknife(sums, items)
+    if total <= tiny: return 1.
+    if error*items.sum() <= tiny: return least
+    return float(2*stdtr(df, -total/items.sum()/error))
+
 def paired_bootstrap(a: ArrayLike, b: ArrayLike, clusters: Iterable[Hashable], resamples: int = 10_000,
                      level: float = 0.95, seed: int = 0) -> Difference:
-    """Compute the difference of two means on the same items, NaN left out, with an interval from resampling whole
-    clusters. With fewer than 2 clusters there is no interval and no p; the same seed gives the same interval."""
+    """Compute the difference of two means on the same items, NaN left out, with an interval and p over whole clusters:
+    from resamples, and below 100 clusters of Student's t. With fewer than 2 clusters there is no interval and no p."""
     where = "paired_bootstrap"
     _check(where, level, resamples, seed)
     d, rows = _differences(where, a, b, clusters)
-    sums, items = _totals(d, rows)
-    top, bottom = _resampled(np.hstack([sums, items]), resamples, seed).T
-    value, low, high, n, k = _interval(sums[:, 0], items[:, 0], (top, bottom), level)
-    tiny = 1e-12*np.abs(d).sum() # what rounding leaves of a sum that is zero
-    far = min((top <= tiny).sum(), (top >= -tiny).sum())
-    return Difference(value, low, high, None if low is None else min(1., float(2*(1 + far)/(1 + resamples))), n, k)
+    sums, items = (x[:, 0] for x in _totals(d, rows))
+    table = np.column_stack([sums, items])
+    drawn = tuple(_resampled(table, resamples, seed).T) if len(items) >= FEW else None
+    most = _limits(_numbers(where, "a", a), _numbers(where, "b", b))[1]
+    value, low, high, n, k = _interval(sums, items, drawn, level, (-most, most))
+    if low is None: return Difference(value, None, None, None, n, k)
+    tiny, least = 1e-12*np.abs(d).sum(), 2/(1 + resamples) # what rounding leaves of a sum that is zero
+    if drawn is None: return Difference(value, low, high, _p_of_t(sums, items, tiny, least), n, k)
+    far = min((drawn[0] <= tiny).sum(), (drawn[0] >= -tiny).sum())
+    return Difference(value, low, high, min(1., float(2*(1 + far)/(1 + resamples))), n, k)
 
 # %% ../../nbs/metrics/08_comparisons.ipynb #5e853992
 def _flipped(sums: np.ndarray, resamples: int, seed: int) -> tuple[np.ndarray, bool]:
@@ -153,3 +165,37 @@ def mcnemar(a_right: ArrayLike, b_right: ArrayLike, exact: bool|None = None) -> 
         return McNemar(only_a, only_b, chi2, math.erfc(math.sqrt(chi2/2)))
     from scipy.special import bdtr # late: half a second of CPU time to import
     return McNemar(only_a, only_b, float(least), min(1., float(2*bdtr(least, n, 0.5))))
+
+# %% ../../nbs/metrics/08_comparisons.ipynb #a1c0de12
+def holm(ps: Sequence[float|None]) -> list[float|None]:
+    "Correct the p values of several tests, in the order given, by Holm's method; None is no test and stays None."
+    tested = sorted((p, i) for i, p in enumerate(ps) if p is not None)
+    out: list[float|None] = [None]*len(ps)
+    least = 0.
+    for k, (p, i) in enumerate(tested):
+        out[i] = least = max(least, min(1., p*(len(tested) - k)))
+    return out
+
+# %% ../../nbs/metrics/08_comparisons.ipynb #a1c0de15
+def _split(groups: list[frozenset], one: Hashable, other: Hashable) -> list[frozenset]:
+    "Part two systems in every group that holds both; drop what lies inside another group."
+    parts = {g - {x} if {one, other} <= g else g for g in groups for x in (one, other)}
+    return [g for g in parts if not any(g < h for h in parts)]
+
+def _letter(i: int) -> str: return ("" if i < 26 else _letter(i//26 - 1)) + "abcdefghijklmnopqrstuvwxyz"[i % 26]
+
+def tie_groups(
+    scores: Mapping[Any, float],                  # of each system
+    ps: Mapping[tuple[Any, Any], float|None],     # corrected p of each pair, in either order; None tells nothing apart
+    level: float = 0.05,                          # a p below it tells two systems apart
+) -> dict[Any, str]:                              # letters of each system, the best first
+    "Rank systems by score and give one letter to those that a test does not tell apart (a compact letter display)."
+    names = sorted(scores, key=lambda s: -scores[s])
+    place = {s: i for i, s in enumerate(names)}
+    groups = [frozenset(names)] if names else []
+    for (one, other), p in ps.items():
+        if unknown := {one, other} - set(names):
+            raise DataError(f"{min(unknown, key=repr)!r} has no score", "tie_groups", "give the score of every system")
+        if p is not None and p < level: groups = _split(groups, one, other)
+    groups.sort(key=lambda g: sorted(place[s] for s in g))
+    return {s: " ".join(_letter(i) for i, g in enumerate(groups) if s in g) for s in names}
