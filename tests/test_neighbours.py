@@ -115,7 +115,7 @@ def test_writing_loads_no_heavy_package(tmp_path):
 @pytest.mark.parametrize(("how", "said"), [
     ({"form": "choice/name"}, "unknown prompt form 'choice/name'; did you mean choice/names?"), ({"system": "gpt-4"}, "unknown language model 'gpt-4'; did you mean gpt-4o?"), ({"order": "backwards"}, "unknown order 'backwards'"),
     ({"limit": -1}, "limit: a limit of -1 questions"), ({"constraint": "regex"}, "constraint=regex"), ({"choise": 1}, "no setting 'choise'"), ({"questions": "sample/kitmuss"}, "neither a task nor a file; did you mean sample/kitmus?"),
-    ({"questions": "sample/bookcoref"}, "has documents, not questions"), ({"questions": []}, "there are no questions"), ({"questions": [EVIL, EVIL]}, "a question stands twice"),
+    ({"questions": "sample/bookcoref"}, "has documents, not questions"), ({"questions": []}, "there are no questions"), ({"questions": [EVIL, EVIL]}, "a question appears twice"),
     ({"questions": [EVIL.changed(text="", chars=None)]}, "the release has no text for it; build the benchmark from its corpora"), ({"questions": [EVIL.changed(options=(), right=())]}, "has no options")])
 def test_a_wrong_call_writes_nothing(tmp_path, tool, how, said):
     with pytest.raises((CallError, DataError)) as e: TOOLS[tool](**{"questions": KITMUS, "folder": tmp_path/"x"} | how)
@@ -254,6 +254,9 @@ def test_the_harness_scores_options_as_a_run_does(tmp_path, settings, checkpoint
     credits = {q.id: credit(q, mine[q.id]) for q in task_questions(part)}
     assert {i: x["acc_refnb"] for i, x in got.items()} == credits and 0 < sum(credits.values()) < len(credits)
     assert any(x["acc_refnb"] != x["acc"] for x in got.values())  # undivided, other options would win
+    [log] = (tmp_path/"out").rglob("samples_*.jsonl")
+    back = run(part, f"harness/{log}", s=settings()).answers()
+    assert {q.id: credit(q, back[q.id]) for q in task_questions(part)} == credits
 
 ASK_HARNESS = """\
 import json, sys, lm_eval
@@ -309,13 +312,15 @@ def test_the_harness_reads_replies_as_a_run_does(tmp_path, part, form, order):
 
 @needs_both
 @pytest.mark.parametrize(("part", "form", "order"), [("sample/identifyme", "identifyme/text-first", "reversed"), (KITMUS, "kitmus/cant-say", "given")])
-def test_inspect_reads_replies_as_a_run_does(tmp_path, part, form, order):
+def test_inspect_reads_replies_as_a_run_does(tmp_path, settings, part, form, order):
     folder = export_inspect(some(part), tmp_path/"task", "gpt-4o", form, order)
     said, worth = told(part, form, order, {"stop", "length", "content_filter"}, tmp_path)
     by = {"sample/identifyme": "type"}.get(part, "")
     call(tmp_path, "python", "-c", ASK_INSPECT, folder, said, tmp_path/"logs", by)
     log, qs = inspect_log(tmp_path), some(part)
     assert {x["id"]: x["scores"]["refnb"]["value"] for x in log["samples"]} == worth
+    back = run(some(part), f"inspect/{next((tmp_path/'logs').glob('*.json'))}", s=settings()).answers()
+    assert {q.id: credit(q, back[q.id]) for q in qs} == worth
     m, mean, docs = metrics(log), sum(worth.values())/len(worth), {q.doc_key for q in qs}
     off = [sum(worth[q.id] - mean for q in qs if q.doc_key == d) for d in docs]
     assert m["accuracy"] == pytest.approx(mean) and m["stderr"] == pytest.approx(math.sqrt(sum(x*x for x in off)*len(docs)/(len(docs) - 1))/len(qs) if len(docs) > 1 else 0)

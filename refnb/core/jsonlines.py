@@ -8,7 +8,8 @@ __all__ = ['parse_jsonlines', 'jsonlines_text']
 # %% ../../nbs/core/05_jsonlines.ipynb #92307a9c
 import json, re
 from collections.abc import Callable, Iterable, Sequence
-from typing import Literal
+from itertools import accumulate
+from typing import Any, Literal
 import msgspec
 from .types import CallError, DataError, FormatError, Meta, Span, nearest
 from .documents import LONGEST, Clusters, Document
@@ -24,6 +25,8 @@ class _Line(msgspec.Struct):
     "What is read of a line."
     doc_key: str|None = None
     doc_id: str|None = None
+    id: Any = None                # PreCo's key; others keep other things under this name
+    mention_clusters: Any = None  # PreCo's: sentence, first token, end
     gutenberg_key: str|int|None = None
     sentences: tuple[tuple[str, ...], ...]|None = None
     clusters: Clusters|None = None
@@ -80,10 +83,22 @@ def _names(pairs: list, clusters: Clusters) -> tuple[str, ...]:
         if same: return tuple(name for name, _ in kept) if any(name for name, _ in kept) else ()
     return ()
 
+_Mentions = tuple[tuple[tuple[int, int, int], ...], ...]
+
+def _flat(record: _Line) -> Clusters:
+    "PreCo's mentions, which count from their sentence and end before a token, as spans of the document."
+    sizes = [len(s) for s in record.sentences or ()]
+    starts = [0, *accumulate(sizes)]
+    def span(s: int, first: int, end: int) -> Span:
+        if 0 <= s < len(sizes) and 0 <= first < end <= sizes[s]: return Span(starts[s] + first, starts[s] + end - 1)
+        raise ValueError(f"[{s}, {first}, {end}] is no mention of the {len(sizes)} sentences")
+    return tuple(tuple(span(*m) for m in c) for c in msgspec.convert(record.mention_clusters, _Mentions))
+
 def _clusters(record: _Line) -> Clusters|None:
-    "The clusters, under the first of their three names that is there."
+    "The clusters, under the first of their four names that is there."
     if record.clusters is not None: return record.clusters
     if record.predicted_clusters is not None: return record.predicted_clusters
+    if record.mention_clusters is not None: return _flat(record)
     return None if record.characters is None else tuple(m for _, m in _named(record.characters))
 
 # %% ../../nbs/core/05_jsonlines.ipynb #b41dd371
@@ -210,7 +225,9 @@ def _checked(make: Callable, clusters: Clusters, size: int, at: Callable) -> Doc
 def _document(record: _Line, where: str, n: int, indices: str) -> Document:
     "A document from its line."
     at = lambda field: at_line(where, n, field)
-    key, clusters = record.doc_id if record.doc_key is None else record.doc_key, _clusters(record)
+    key = next((str(k) for k in (record.doc_key, record.doc_id, record.id) if isinstance(k, str|int)), None)
+    try: clusters = _clusters(record)
+    except (ValueError, msgspec.ValidationError) as e: raise FormatError(str(e), at("mention_clusters")) from None
     if key is None: raise FormatError("is missing", at("doc_key"))
     if clusters is None:
         raise FormatError("is missing", at("clusters"), "a document without mentions has an empty list")
@@ -253,7 +270,7 @@ def parse_jsonlines(data: bytes, where: str = "",
     for n, line in _objects(data):
         d = _document(_record(line, where, n), where, n, indices)
         if d.doc_key in lines:
-            raise FormatError(f"{d.doc_key!r} stands in line {lines[d.doc_key]} too", at_line(where, n, "doc_key"))
+            raise FormatError(f"{d.doc_key!r} is in line {lines[d.doc_key]} too", at_line(where, n, "doc_key"))
         lines[d.doc_key] = n
         docs.append(d)
     return docs
