@@ -257,6 +257,7 @@ def _kernels(tasks: list[Job]) -> Iterator[str]:
         return
     with fork_server() as address: yield address
 
+# %% ../../nbs/results/07_reproduce.ipynb #9d7c826f
 def _here(tasks: list[Job], s: Settings, jobs: int) -> Generator[tuple[Job, Executed]]:
     "Run notebooks in threads; yields each as it ends."
     from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait

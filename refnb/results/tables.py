@@ -5,20 +5,21 @@
 # %% auto #0
 __all__ = ['Unit', 'Rounding', 'YOURS', 'NOT_PRINTED', 'UNEXPLAINED', 'Basis', 'PRINTED_VALUES', 'CSV', 'Column', 'Cell',
            'Printed', 'Paper', 'read_paper', 'papers', 'table_names', 'own_names', 'printed', 'as_printed', 'basis',
-           'Result', 'set_id', 'values_id', 'code_id', 'declared', 'Report', 'sha256', 'png']
+           'Result', 'set_id', 'values_id', 'code_id', 'declared', 'Report', 'Block', 'blocks_of', 'sha256', 'png']
 
 # %% ../../nbs/results/02_tables.ipynb #2c1f77b3
-import hashlib, html, math, re
+import hashlib, html, itertools, math, re
 from decimal import ROUND_DOWN, ROUND_HALF_UP, Decimal
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 import msgspec
 from ..core.types import CallError, DataError, FormatError, Record, nearest
 from ..core.settings import packaged, your_folder
 from ..core.files import read_yaml, write_atomic
-from ..core.upstream import files_of, set_names
+from ..core.upstream import dates_of, files_of, set_names
 from ..core.runs import RunInfo, run_hash
+from ..metrics.comparisons import _letter
 from ..metrics.uncertainty import Interval
 from ..core.hub import hub_files
 from ..core.inert import csv_line, to_md, to_tex
@@ -42,6 +43,11 @@ class Cell(Record):
     rounding: Rounding|None = None
     note: str = ""
     explains: float|None = None # the number of ours that the note speaks of; another one is not explained
+
+    def note_on(self, ours: float) -> str:
+        "Return the note if it explains just this number of ours."
+        known = self.explains is not None and math.isclose(ours, self.explains, rel_tol=1e-6)
+        return self.note if known else ""
 
 # %% ../../nbs/results/02_tables.ipynb #7bdc4226
 class Printed(Record):
@@ -166,6 +172,7 @@ class Result(Record):
     others: dict[str, float] = {} # other readings, recomputed: what each gives
     because: str = ""         # why it must differ: what it was made from shows it
     mark: Literal["", "best", "tied"] = "" # best of our rows in its column; tied: not significantly below that one
+    letters: str = ""         # tie groups: rows of a column share a letter where a test does not tell them apart
 
     @property
     def status(self) -> str:
@@ -178,13 +185,14 @@ class Result(Record):
     def explanation(self) -> str:
         "Why the digits differ: another reading that gives the printed ones, or a note on just this number."
         if self.difference in (None, 0): return ""
-        told = [f"{how} it is {x:g}" for how, x in self.others.items() if self.as_in_paper(x) == self.as_in_paper(self.paper)]
-        if told: return told[0]
-        known = self.explains is not None and math.isclose(self.ours or 0, self.explains, rel_tol=1e-6)
-        return self.note if known else self.because or UNEXPLAINED
-    def as_in_paper(self, x: float|None) -> Decimal|None:
+        ours, paper = self.ours or 0, self.paper or 0
+        printed = self.as_in_paper(paper)
+        told = [f"{how} it is {x:g}" for how, x in self.others.items() if self.as_in_paper(x) == printed]
+        note = Cell(paper, note=self.note, explains=self.explains).note_on(ours)
+        return next(iter(told), "") or note or self.because or UNEXPLAINED
+    def as_in_paper(self, x: float) -> Decimal:
         "Write a number as the paper would print it here."
-        return None if x is None else as_printed(x, self.decimals, self.rounding)
+        return as_printed(x, self.decimals, self.rounding)
     @property
     def difference(self) -> float|None:
         "Ours, rounded as printed, minus the paper's."
@@ -232,6 +240,7 @@ class Report:
         self.inputs: dict[str, str] = {} # name -> id
         self.runs: dict[str, str] = {}   # part:system -> hash
         self.failed: dict[str, int] = {} # system on task -> requests that failed, in a run that was completed so
+        self.quotes: dict[str, dict[str, str]] = {} # source -> what -> text
     @property
     def title(self) -> str:
         paper, own = self.name.split("/")[0], self.name in own_names()
@@ -272,7 +281,7 @@ class Report:
         if ours is not None and not math.isfinite(ours): ours, reason = None, reason or f"the computation gave {ours}"
         if ours is None and not reason:
             raise DataError("has no number and no reason", f"{self.name}, {row}, {column}", "say why")
-        if (row, column) in self.cells: raise DataError("stands twice", f"{self.name}, {row}, {column}")
+        if (row, column) in self.cells: raise DataError("appears twice", f"{self.name}, {row}, {column}")
         told = (self._printed_cell(row, column)
                 | (dict(unit=unit, decimals={"count": 0, "p": 4}.get(unit, 1)) if unit else {}))
         self.cells[row, column] = r = Result(row, column, ours, low, high, n, run, reason, mode, others=others or {},
@@ -324,6 +333,13 @@ class Report:
         "Mark the best cells of a column."
         for row, m in marks.items(): self.cells[row, column] = self.cells[row, column].changed(mark=m)
 
+    def group(self,
+        column: str,              # of the table
+        letters: dict[str, str], # row -> its tie groups
+    ):
+        "Show which rows of a column a test does not tell apart."
+        for row, x in letters.items(): self.cells[row, column] = self.cells[row, column].changed(letters=x)
+
     def grid(self) -> tuple[list[str], list[str], list[list[str]], list[str]]:
         "Row names, column names, shown cells, reasons."
         rows, columns = (list(dict.fromkeys(k[i] for k in self.cells)) for i in (0, 1))
@@ -332,25 +348,37 @@ class Report:
 
     def legend(self) -> list[str]:
         "What a reader of the table should know."
-        k = self.counts()
+        cells, k = self.cells.values(), self.counts()
         said = [f"{k['match']} of {k['match'] + k['differs']} printed numbers that can be computed have the printed "
                 f"digits (✓)."] if k["match"] + k["differs"] else []
         said += self._digits()
         if self.sample: said = ["Made from refnb's own sample, where no paper prints anything."]
-        if any(c.low is not None for c in self.cells.values()):
+        if any(c.low is not None for c in cells):
             said.append("Brackets hold 95 % intervals, clustered by what the questions share.")
-        if self.mode:
-            said.append(f"Mode: {self.mode}{', where a row says nothing else' if any(c.mode for c in self.cells.values()) else ''}.")
-        if any(c.mark for c in self.cells.values()):
+        if self.mode: said.append(f"Mode: {self.mode}{', where a row says nothing else' if any(c.mode for c in cells) else ''}.")
+        if any(c.mark for c in cells):
             said.append("Bold: the best of our rows in its column; bold italic: not significantly below it.")
+        if any(c.letters for c in self.cells.values()):
+            said.append("Letters: rows that share one in a column are not told apart (permutation tests over what the "
+                        "questions share, p < 0.05 after Holm's correction for all pairs); a is the best row's.")
         said += [f"{n} requests of {run} failed and count as wrong; the same run asks them again."
                  for run, n in self.failed.items()]
-        differing = [c for c in self.cells.values() if c.status == "differs"]
-        unknown = sum(c.explanation == UNEXPLAINED for c in differing)
-        said += [f"{unknown} differ for a reason that is not known."]*bool(unknown)
-        said += [f"{c.row}, {c.column}: {c.explanation}." for c in differing if c.explanation != UNEXPLAINED]
-        said += [f"{c.row}, {c.column}: {c.note}." for c in self.cells.values() if c.note and c.explains is None]
+        reasons: dict[str, list[str]] = {}
+        for c in cells:
+            if c.status == "differs": reasons.setdefault(c.explanation, []).append(f"{c.row}, {c.column}")
+        unknown = len(reasons.pop(UNEXPLAINED, []))
+        said += [f"{unknown} differ for an unknown reason."]*bool(unknown)
+        said += [f"{'; '.join(at)}: {why}." for why, at in reasons.items()]
+        said += [f"{c.row}, {c.column}: {c.note}." for c in cells if c.note and c.explains is None]
         return said + ([] if self.sample else self.printed.notes)
+
+    def quote(self,
+        what: str,   # which text it is
+        text: str,   # as it was written
+        source: str, # who wrote it, and under which licence it may be shown
+    ):
+        "Show a text on the report's page: a prompt, a rule, an example that may be shown."
+        self.quotes.setdefault(source, {})[what] = text
 
     def _digits(self) -> list[str]:
         "Where a paper cuts digits off: how many cells agree so, and how many would if they were rounded."
@@ -358,43 +386,17 @@ class Report:
         if not cut: return []
         so = sum(c.difference == 0 for c in cut)
         rounded = sum(c.changed(rounding="half-up").difference == 0 for c in cut)
-        return [f"The paper cuts digits off: of {len(cut)} computed cells {so} agree so, {rounded} if ours are rounded."]
+        return [f"The paper truncates digits: {so} of {len(cut)} computed cells agree truncated, {rounded} rounded."]
 
-    def markdown(self) -> str:
-        "The report as Markdown."
-        rows, columns, cells, reasons = self.grid()
-        lines = [f"# {to_md(self.title)}", "", "| | " + " | ".join(map(to_md, columns)) + " |",
-                 "|---|" + "---|"*len(columns)]
-        for r, row in zip(rows, cells, strict=True):
-            shown = [_styled(self.cells.get((r, c)), to_md(x), "md") for c, x in zip(columns, row, strict=True)]
-            lines.append(f"| {to_md(r)} | {' | '.join(shown)} |")
-        lines += [""] + [f"({_letter(i)}) {to_md(x)}  " for i, x in enumerate(reasons)]
-        return "\n".join(lines + [""] + [f"* {to_md(l)}" for l in self.legend()] + [""])
-
+    def markdown(self, picture: bool = False) -> str:
+        "The report as Markdown, with its picture if it has one."
+        return _markdown(self, picture)
     def latex(self) -> str:
-        "The report as a LaTeX table (booktabs)."
-        rows, columns, cells, reasons = self.grid()
-        line = lambda xs: " & ".join(map(to_tex, xs)) + r" \\"
-        styled = lambda r, row: " & ".join([to_tex(r), *(_styled(self.cells.get((r, c)), to_tex(x), "tex") for c, x in zip(columns, row, strict=True))]) + r" \\"
-        notes = [f"({_letter(i)}) {x}." for i, x in enumerate(reasons)]
-        label = re.sub(r"[^\w.-]", ":", self.name)
-        return "\n".join([r"\begin{table}", r"\centering\small", rf"\begin{{tabular}}{{l{'r'*len(columns)}}}",
-                          r"\toprule", line(["", *columns]), r"\midrule",
-            *[styled(r, row) for r, row in zip(rows, cells, strict=True)], r"\bottomrule", r"\end{tabular}",
-            rf"\caption{{{to_tex(' '.join([self.title + '.', *notes]))}}}", rf"\label{{tab:{label}}}", r"\end{table}",
-                          ""])
-
+        "The report as LaTeX tables (booktabs)."
+        return _latex(self)
     def _repr_html_(self) -> str:
         "The table in a notebook: green where digits agree, red where they differ."
-        rows, columns, cells, reasons = self.grid()
-        look = {"match": "background:#e6f4ea;color:#111", "differs": "background:#fce8e6;color:#111",
-                "missing": "color:#777"}
-        said = lambda text: html.escape(text).replace(" [", "<br><small style='white-space:nowrap'>[").replace("]", "]</small>")
-        td = lambda r, c, text: f"<td style='{look.get(self.cells[r, c].status, '') if (r, c) in self.cells else ''}'>{_styled(self.cells.get((r, c)), said(text), 'html')}</td>"
-        head = "".join(f"<th>{html.escape(c)}</th>" for c in columns)
-        body = "".join(f"<tr><th>{html.escape(r)}</th>{''.join(td(r, c, x) for c, x in zip(columns, row, strict=True))}</tr>" for r, row in zip(rows, cells, strict=True))
-        foot = "".join(f"<li>({_letter(i)}) {html.escape(x)}</li>" for i, x in enumerate(reasons))
-        return f"<p><b>{html.escape(self.title)}</b></p><table><tr><th></th>{head}</tr>{body}</table><ul>{foot}</ul>"
+        return _html(self)
 
     def use(self,
         info: RunInfo, # the RunInfo of a run whose numbers are in the table
@@ -411,7 +413,7 @@ class Report:
 
     def files(self, figure: Any = None) -> dict[str, bytes]:
         "The files of the report by their endings."
-        out = {"csv": self.csv().encode(), "md": self.markdown().encode(), "tex": self.latex().encode()}
+        out = {"csv": self.csv().encode(), "md": self.markdown(figure is not None).encode(), "tex": self.latex().encode()}
         return out | ({"png": png(figure)} if figure is not None else {})
 
     def write(self,
@@ -440,22 +442,26 @@ def _number(x: float|None) -> str:
     return "" if x is None else f"{x:.{8 if abs(x) < 1e-5 else 6}f}".rstrip("0").rstrip(".")
 
 # %% ../../nbs/results/02_tables.ipynb #6c4caa7b
-def _letter(i: int) -> str: return (_letter(i//26 - 1) if i >= 26 else "") + "abcdefghijklmnopqrstuvwxyz"[i % 26]
+def _as_in_print(c: Result) -> str:
+    "The printed number with its zeros."
+    if c.paper is None: return ""
+    return f"{as_printed(c.paper, c.decimals):f}" if c.decimals > 0 else _number(c.paper)
 
 def _shown(c: Result|None, notes: list[str]) -> str:
     "A cell for people; reasons are collected in `notes`."
     if c is None: return ""
     if c.ours is None:
         if c.reason not in notes: notes.append(c.reason)
-        return f"— ({_letter(notes.index(c.reason))})" + ("" if c.paper is None else f" (paper: {_number(c.paper)})")
+        return f"— ({_letter(notes.index(c.reason))})" + ("" if c.paper is None else f" (paper: {_as_in_print(c)})")
     # :f: thousands are not written as 2.10E+5
     text = f"{as_printed(c.ours, max(c.decimals, 1) if c.unit in ('percent', 'fraction') else c.decimals):f}"
     if c.low is not None and c.high is not None:
         text += f" [{as_printed(c.low, max(c.decimals, 1)):f}, {as_printed(c.high, max(c.decimals, 1)):f}]"
-    cut = c.status == "match" and c.as_in_paper(c.ours) != as_printed(c.ours, c.decimals)
-    shown = "" if c.paper is None else f"{as_printed(c.paper, c.decimals):f}" if c.decimals > 0 else _number(c.paper)
-    marks = {"match": f" ✓ (paper: {shown})" if cut else " ✓", "differs": f" (paper: {shown})"}
-    return text + (" ✓" if c.status == "apart" and c.difference == 0 else marks.get(c.status, ""))
+    truncated = c.status == "match" and c.as_in_paper(c.ours) != as_printed(c.ours, c.decimals)
+    shown = _as_in_print(c)
+    marks = {"match": f" ✓ (paper: {shown})" if truncated else " ✓", "differs": f" (paper: {shown})"}
+    text += " ✓" if c.status == "apart" and c.difference == 0 else marks.get(c.status, "")
+    return f"{text} {c.letters}".rstrip()
 
 _STYLES = {"best": {"md": "**{}**", "tex": r"\textbf{{{}}}", "html": "<b>{}</b>"},
            "tied": {"md": "***{}***", "tex": r"\textbf{{\textit{{{}}}}}", "html": "<b><i>{}</i></b>"}}
@@ -464,6 +470,137 @@ def _styled(c: Result|None, text: str, to: str) -> str:
     "A shown cell with its mark: the number is bold, or bold italic."
     if c is None or not c.mark: return text
     return re.sub(r"^[-+\d.]+", lambda m: _STYLES[c.mark][to].format(m[0]), text)
+
+# %% ../../nbs/results/02_tables.ipynb #c2d40001
+class Block(NamedTuple):
+    "Columns that are shown side by side."
+    title: str          # what all of them share
+    columns: list[str]
+    heads: list[str]    # what is written above them
+
+def _shared(column: str) -> str: return column.rpartition(" / ")[0] or column.rpartition(", ")[0]
+
+def blocks_of(columns: list[str], width: int) -> list[Block]:
+    "Cut columns into blocks of at most `width`, where possible between the settings that their names begin with."
+    runs = [list(run) for _, run in itertools.groupby(columns, _shared)] if len(columns) > width else [columns]
+    out: list[list[str]] = []
+    for run in runs:
+        for part in (run[i:i + width] for i in range(0, len(run), width)):
+            if out and len(out[-1]) + len(part) <= width: out[-1] += part
+            else: out.append(list(part))
+    return [_block(part, len(out) > 1) for part in out]
+
+def _block(columns: list[str], titled: bool) -> Block:
+    "A block, under the name that its columns share."
+    names = set(map(_shared, columns))
+    title = names.pop() if titled and len(names) == 1 else ""
+    return Block(title, columns, [c[len(title):].lstrip(" /,") for c in columns])
+
+# %% ../../nbs/results/02_tables.ipynb #c2d40003
+def _about(r: Report) -> str:
+    "Say what a report measures, in which unit, and on how many items."
+    p, others = r.printed, dict[str, list[str]]()
+    for name, c in p.columns.items():
+        if c.unit and c.unit not in (p.unit, "none"): others.setdefault(c.unit, []).append(name)
+    usual = [] if p.unit in ("none", "mixed") else [p.unit]
+    units = "; ".join(usual + [f"{unit} for {', '.join(names)}" for unit, names in others.items()])
+    n = sorted({c.n for c in r.cells.values() if c.n})
+    items = f"{n[0]:,}" + (f" to {n[-1]:,}" if len(n) > 1 else "") if n else ""
+    said = {"": p.metric[:1].upper() + p.metric[1:], "Unit: ": units, "Items in a cell: ": items}
+    return " ".join(f"{what}{x}." for what, x in said.items() if x)
+
+def _sources(r: Report) -> str:
+    "Where a report comes from, and its other forms."
+    folder, _, name = r.name.partition("/")
+    dates = [f"{repo} ({date})" for repo, date in dates_of(r.inputs or declared(r)).items()]
+    runs = f"{len(r.runs)} run{'s' if len(r.runs) > 1 else ''}" if r.runs else ""
+    made = "Made by this package" if r.sample or folder == YOURS else f"Made by [its notebook](../../nbs/tables/{r.name}.ipynb)"
+    of = " and ".join(filter(None, [", ".join(dates), runs]))
+    links = ", ".join(f"[{what}]({name}.{end})" for what, end in (("CSV", "csv"), ("LaTeX", "tex"), ("inputs and versions", "json")))
+    return f"{made}{f' from {of}' if of else ''}. Other forms: {links}."
+
+# %% ../../nbs/results/02_tables.ipynb #c2d40005
+def _rows_of(block: Block, r: Report, rows: list[str]) -> list[str]:
+    "The rows that have a cell in a block."
+    return [x for x in rows if any((x, c) in r.cells for c in block.columns)]
+
+def _quoted(texts: dict[str, str]) -> list[str]:
+    "Quoted texts as Markdown: one line as an item of a list, more as a block."
+    out = []
+    for what, text in texts.items():
+        block = "\n" in text.strip()
+        body = ["", *(f"> {to_md(l)}  " if l.strip() else ">" for l in text.strip().splitlines()), ""]
+        out += [f"*{to_md(what)}*", *body] if block else [f"* *{to_md(what)}*: {to_md(text)}"]
+    return [*out, ""]
+
+def _markdown(r: Report, picture: bool) -> str:
+    "A report as Markdown."
+    rows, columns, cells, reasons = r.grid()
+    text = {(x, c): v for x, line in zip(rows, cells, strict=True) for c, v in zip(columns, line, strict=True)}
+    lines = [f"# {to_md(r.title)}", "", to_md(_about(r)), ""]
+    for b in blocks_of(columns, 6):
+        if b.title: lines += [f"## {to_md(b.title)}", ""]
+        lines += ["| | " + " | ".join(map(to_md, b.heads)) + " |", "|---|" + "---|"*len(b.heads)]
+        for x in _rows_of(b, r, rows):
+            shown = [_styled(r.cells.get((x, c)), to_md(text[x, c]), "md") for c in b.columns]
+            lines.append(f"| {to_md(x)} | {' | '.join(shown)} |")
+        lines.append("")
+    if reasons: lines += [*(f"({_letter(i)}) {to_md(x)}  " for i, x in enumerate(reasons)), ""]
+    for source, texts in r.quotes.items(): lines += ["## Texts", "", to_md(source), "", *_quoted(texts)]
+    if picture: lines += [f"![{to_md(r.title)}]({r.name.rpartition('/')[2]}.png)", ""]
+    return "\n".join([*lines, *(f"* {to_md(l)}" for l in r.legend()), "", _sources(r), ""])
+
+# %% ../../nbs/results/02_tables.ipynb #c2d40007
+def _tex_cell(c: Result|None, text: str) -> str:
+    "A cell with what follows its number in a second, smaller line."
+    first, *more = re.split(r" (?=\[|\(paper)", text)
+    styled = _styled(c, to_tex(first), "tex")
+    if not more: return styled
+    small = " ".join(to_tex(x.strip("()")) if x.startswith("(paper") else to_tex(x) for x in more)
+    return rf"\shortstack[r]{{{styled}\\{{\tiny {small}}}}}"
+
+def _tex_table(r: Report, b: Block, rows: list[str], text: dict, caption: str) -> list[str]:
+    "One table of a report."
+    width = f"{.7/len(b.columns) - .025:.3f}"
+    heads = [rf"\parbox[b]{{{width}\linewidth}}{{\raggedleft {to_tex(x)}}}" for x in b.heads]
+    line = lambda xs: " & ".join(xs) + r" \\"
+    name = lambda x: re.sub(r"(?<=,)(?=\w)|(?=\[)", lambda _: r"\allowbreak ", to_tex(x))  # long names of variants
+    body = [line([rf"\raggedright {name(x)}", *(_tex_cell(r.cells.get((x, c)), text[x, c]) for c in b.columns)]) for x in rows]
+    return [r"\begin{table}", r"\centering\footnotesize\setlength{\tabcolsep}{3pt}", rf"\caption{{{to_tex(caption)}}}",
+            rf"\begin{{tabular}}{{@{{}}p{{0.28\linewidth}}{'r'*len(b.columns)}@{{}}}}", r"\toprule", line(["", *heads]),
+            r"\midrule", *body, r"\bottomrule", r"\end{tabular}", r"\end{table}"]
+
+def _latex(r: Report) -> str:
+    "A report as LaTeX tables."
+    rows, columns, cells, reasons = r.grid()
+    text = {(x, c): v for x, line in zip(rows, cells, strict=True) for c, v in zip(columns, line, strict=True)}
+    pieces = [(b, part) for b in blocks_of(columns, 5) for some in [_rows_of(b, r, rows)]
+              for part in (some[i:i + 24] for i in range(0, len(some), 24))]
+    quotes = [f"{what}: {text}" for source, texts in r.quotes.items() for what, text in [("Texts", source), *texts.items()]]
+    notes = [*(f"({_letter(i)}) {x}." for i, x in enumerate(reasons)), *r.legend(), *quotes]
+    out, label = list[str](), re.sub(r"[^\w.-]", ":", r.name)
+    for k, (b, part) in enumerate(pieces):
+        caption = f"{r.title}{f': {b.title}' if b.title else ''}{' (continued)' if k else ''}"
+        out += _tex_table(r, b, part, text, caption)
+        if not k: out.insert(-1, rf"\label{{tab:{label}}}")
+    below = r" \par ".join(map(to_tex, notes))
+    return "\n".join([*out, rf"\par\noindent{{\scriptsize {below}\par}}", ""])
+
+# %% ../../nbs/results/02_tables.ipynb #c2d40008
+def _html(r: Report) -> str:
+    "A report in a notebook."
+    rows, columns, cells, reasons = r.grid()
+    look = {"match": "background:#e6f4ea;color:#111", "differs": "background:#fce8e6;color:#111",
+            "missing": "color:#777"}
+    said = lambda text: html.escape(text).replace(" [", "<br><small style='white-space:nowrap'>[").replace("]", "]</small>")
+    def td(x: str, c: str, text: str) -> str:
+        cell = r.cells.get((x, c))
+        return f"<td style='{look.get(cell.status, '') if cell else ''}'>{_styled(cell, said(text), 'html')}</td>"
+    head = "".join(f"<th>{html.escape(c)}</th>" for c in columns)
+    body = "".join(f"<tr><th>{html.escape(x)}</th>{''.join(td(x, c, t) for c, t in zip(columns, line, strict=True))}</tr>"
+                   for x, line in zip(rows, cells, strict=True))
+    foot = "".join(f"<li>({_letter(i)}) {html.escape(x)}</li>" for i, x in enumerate(reasons))
+    return (f"<p><b>{html.escape(r.title)}</b></p><table><tr><th></th>{head}</tr>{body}</table><ul>{foot}</ul>")
 
 # %% ../../nbs/results/02_tables.ipynb #b4f6230e
 def _versions() -> dict[str, str]:

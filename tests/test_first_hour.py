@@ -1,0 +1,213 @@
+"The first hour on the command line: doctor, the list of runs, several runs in one command, devices, and quiet runs."
+import json, socket, threading
+import pytest
+import refnb.results.cli as cli
+import refnb.results.doctor as doctor
+import tools
+from refnb.core.settings import load_settings
+from refnb.models.language.language_models import fault_of_device
+from refnb.models.language.local import device_for
+from refnb.core.types import DataError
+
+TASK = "sample/ferryman"  # 29 questions
+
+@pytest.fixture
+def refnb(tmp_path, monkeypatch, capsys):
+    "Run a command in this process, in an empty folder."
+    tools.live_in(monkeypatch, tmp_path)
+    return lambda *args: tools.here(capsys, *args)
+
+def findings(said: tools.Said) -> dict[str, dict]: return {f["what"]: f for f in json.loads(said.out)["findings"]}
+
+
+# doctor
+
+def test_doctor_finds_a_machine_that_works(refnb, tmp_path):
+    said = refnb("doctor", "--json")
+    got = findings(said)
+    assert said.status == 0 and said.err == "" and json.loads(said.out)["works"] and not any(f["fault"] for f in got.values())
+    assert [f["about"] for f in got.values()] == sorted((f["about"] for f in got.values()), key=["installed", "reachable", "set", "missing"].index)
+    assert {w for w in got if w.startswith("extra ")} == {"extra models", "extra ray", "extra hub", "extra dev"}
+    assert got["runs"]["found"].startswith(f"{tmp_path}/runs: can be written, not made yet") and got["litbank"]["do"] == "refnb fetch litbank"
+    assert list(tmp_path.iterdir()) == [], "looking leaves nothing behind"
+
+def test_doctor_as_a_table(refnb):
+    lines = refnb("doctor").out.splitlines()
+    assert lines[0].split("\t") == ["about", "what", "found", "to do"] and {l.count("\t") for l in lines} == {3}
+
+def test_doctor_shows_no_key(refnb, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "never shown")
+    monkeypatch.setenv("REFNB_HOST", "https://me:password@example.org/files")
+    monkeypatch.delenv("GEMINI_API_KEY", raising=False)
+    said = refnb("doctor", "--json")
+    assert "never shown" not in said.all and "password" not in said.all and "public host (example.org)" in findings(said)
+    assert (findings(said)["OPENAI_API_KEY"]["found"], findings(said)["GEMINI_API_KEY"]["found"]) == ("set", "not set")
+
+def test_doctor_says_how_to_install_what_is_missing(monkeypatch):
+    real = doctor.version
+    def version(name):
+        if name in ("ray", "torch"): raise doctor.PackageNotFoundError(name)
+        return real(name)
+    monkeypatch.setattr(doctor, "version", version)
+    got = {f.what: f for f in doctor.installed()}
+    assert (got["extra ray"].found, got["extra ray"].do) == ("ray (missing)", "pip install 'refnb[ray]'")
+    assert "torch (missing)" in got["extra models"].found and got["extra models"].do and not got["extra models"].fault
+    monkeypatch.setattr(doctor, "version", lambda name: version("ray" if name == "rapidfuzz" else name))
+    assert next(f for f in doctor.installed() if f.fault)[1:4] == ("required packages", "missing: rapidfuzz", "pip install refnb")
+
+@pytest.mark.parametrize("text", ["[refnb]\njbos = 3\n", "[refnb]\nno sense\n"])
+def test_doctor_with_a_broken_settings_ini(refnb, tmp_path, text):
+    (tmp_path/"settings.ini").write_text(text)
+    said = refnb("doctor", "--json")
+    tools.one_line(said, 1, "refnb: 1 fault: refnb cannot work here; see above")
+    got = findings(said)
+    assert got["settings"]["fault"] and "settings.ini" in got["settings"]["found"] and "Python" in got
+
+def test_doctor_with_a_folder_that_cannot_be_written(refnb, tmp_path, monkeypatch):
+    (tmp_path/"a file").write_text("")
+    monkeypatch.setenv("REFNB_RUNS", str(tmp_path/"a file"/"runs"))
+    said = refnb("doctor")
+    tools.one_line(said, 1, "1 fault")
+    assert f"FAULT: {tmp_path}/a file/runs cannot be written" in said.out
+
+def test_doctor_with_an_upstream_folder_that_is_gone(refnb, monkeypatch):
+    monkeypatch.setenv("REFNB_UPSTREAM", "/nonexistent/x")
+    said = refnb("doctor", "--json")
+    tools.one_line(said, 1, "refnb cannot work here")
+    assert findings(said)["upstream"]["found"] == "/nonexistent/x: no such folder"
+
+def test_doctor_asks_hosts_side_by_side(monkeypatch):
+    server, both = socket.create_server(("127.0.0.1", 0)), threading.Barrier(2, timeout=20)
+    real = doctor.reachable
+    monkeypatch.setattr(doctor, "reachable", lambda s, patience: both.wait() >= 0 and real(s, patience))
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    s = load_settings("/", env={}, host=f"http://127.0.0.1:{server.getsockname()[1]}", offline=False)
+    with server: assert [f.found for f in doctor.reached(s)] == ["yes", "no connection within 3 s"]
+
+def test_doctor_does_not_wait_for_a_host_that_hangs(monkeypatch):
+    hung = threading.Event()
+    monkeypatch.setattr(doctor, "reachable", lambda s, patience: hung.wait())
+    got = doctor.reached(load_settings("/", env={}, offline=False), .01)
+    hung.set()
+    assert {f.found for f in got} == {"no connection within 0.01 s"}
+
+def test_doctor_loads_no_model_library(tmp_path):
+    code = "from refnb.results.cli import main; main(['doctor', '--json']); import sys; print([m for m in ('torch', 'transformers', 'pandas', 'huggingface_hub') if m in sys.modules], file=sys.stderr)"
+    assert tools.ended(tools.start(tmp_path, code=code)).err == "[]\n"
+
+
+# list runs
+
+def runs(said: tools.Said) -> list[dict]: return json.loads(said.out)["runs"]
+
+def test_list_runs(refnb, tmp_path):
+    assert refnb("list", "runs").out == f"no runs in {tmp_path}/runs\n" and runs(refnb("list", "runs", "--json")) == []
+    refnb("run", TASK, "word-overlap")
+    refnb("run", TASK, "random", "--limit", 5)
+    refnb("run", "sample/kitmus", "random", "--limit", 2)
+    lines = [l.split("\t") for l in refnb("list", "runs").out.splitlines()]
+    assert lines[0] == ["task", "system", "state", "score (%)", "USD", "date", "folder"]
+    score = f"{100*json.loads(refnb('score', 'choice', f'{TASK}:word-overlap', '--json').out)['groups']['all']['accuracy']:.1f}"
+    assert [l[:4] for l in lines[1:]] == [[TASK, "random", "open, 5 of 29 answered", ""], [TASK, "word-overlap", "complete", f"{score} (accuracy)"], ["sample/kitmus", "random", "open, 2 of 60 answered", ""]]
+    assert [r["system"] for r in runs(refnb("list", "runs", TASK, "--json"))] == ["random", "word-overlap"]
+    assert len(runs(refnb("list", "runs", "sample/k*", "--json"))) == 1 and len(runs(refnb("list", "runs", "sample", "--json"))) == 3
+
+def test_a_damaged_run_is_one_line_of_the_list(refnb, tmp_path):
+    for system in ("random", "word-overlap", "tfidf-words"): refnb("run", TASK, system)
+    at = lambda system: next((tmp_path/"runs"/TASK/system).iterdir())
+    (at("random")/"run.json").write_text("{")
+    (at("tfidf-words")/"run.json").unlink()
+    got = runs(refnb("list", "runs", "--json"))
+    assert sorted(r["state"] for r in got) == ["complete", "damaged", "damaged"] and all(bool(r["note"]) == (r["state"] == "damaged") for r in got)
+    assert refnb("list", "runs").out.count("damaged: ") == 2
+    journal = at("word-overlap")/"answers.jsonl"
+    journal.write_bytes(journal.read_bytes()[:-40])
+    assert {r["state"] for r in runs(refnb("list", "runs", "--json"))} == {"damaged"}
+
+def test_a_run_on_a_file_is_scored_with_its_questions(refnb, tmp_path):
+    from refnb.core.files import write_jsonl
+    from refnb.core.types import Option, Question
+    write_jsonl(tmp_path/"q.jsonl", [Question(f"d:{i}", "d", options=(Option("a"), Option("b")), right=(0,), meta={}) for i in range(3)], canary=True)
+    (tmp_path/"systems").mkdir()
+    (tmp_path/"systems"/"first.py").write_text("def answer(question): return 0\n")
+    (tmp_path/"systems"/"first.yaml").write_text("function: first.py:answer\n")
+    assert refnb("run", "q.jsonl", "first").status == 0
+    (row,) = runs(refnb("list", "runs", "--json"))
+    assert (row["of"], row["answered"], row["score"], row["failed"]) == (3, 3, 100, 0)
+
+def test_a_list_of_runs_of_an_unknown_task(refnb):
+    tools.one_line(refnb("list", "runs", "sample/ferymann"), 2, "no task 'sample/ferymann'; did you mean sample/ferryman?")
+
+
+# Several at once
+
+def test_several_systems(refnb):
+    said = refnb("run", TASK, "random,word-overlap")
+    lines = said.out.splitlines()
+    assert said.status == 0 and len(lines) == 3 and lines[0].startswith(f"random on {TASK}: accuracy ") and "of 29; complete: " in lines[1] and lines[2] == "2 of 2 done"
+    got = json.loads(refnb("run", TASK, "random,word-overlap", "--json").out)
+    alone = json.loads(refnb("run", TASK, "random", "--json").out)
+    assert isinstance(alone, dict) and got[0] == alone and [x["system"] for x in got] == ["random", "word-overlap"]
+
+def test_one_that_fails_does_not_stop_the_others(refnb):
+    said = refnb("run", TASK, "nearest-mention,random")
+    lines = said.err.splitlines()
+    assert said.status == 1 and f"random on {TASK}: accuracy " in said.out and len(lines) == 2
+    assert lines[0].startswith(f"refnb: nearest-mention on {TASK}: ") and lines[1] == f"refnb: 1 of 2 failed: nearest-mention on {TASK}; see above"
+    got = json.loads(refnb("run", TASK, "nearest-mention,random", "--json").out)
+    assert "needs the field" in got[0]["error"] and got[1]["sealed"]
+
+def test_a_pattern_of_tasks(refnb):
+    got = json.loads(refnb("run", "sample/[fk]*", "random", "--json", "--limit", 2).out)
+    assert [(x["task"], x["answered"]) for x in got] == [("sample/ferryman", 2), ("sample/kitmus", 2)]
+    planned = json.loads(refnb("run", "sample/[fk]*", "random", "--json", "--dry-run").out)
+    assert [x["questions"] for x in planned] == [29, 60] and refnb("run", "sample/[fk]*", "random", "--dry-run").out.endswith("2 of 2 done\n")
+
+@pytest.mark.parametrize(("call", "said"), [("nosuch/* random", "no task matches 'nosuch/*'"), (f"{TASK} random,raondm", "unknown system 'raondm'; did you mean random?"),
+                                           (f"{TASK} random,", "unknown system ''"), (f"{TASK} random --device cpu", "random has no settings")])
+def test_wrong_names_are_refused_before_anything_is_asked(refnb, tmp_path, call, said):
+    tools.one_line(refnb("run", *call.split()), 2, said)
+    assert not (tmp_path/"runs").exists()
+
+@pytest.mark.parametrize(("system", "names"), [("gpt-4o[order=reversed,form=a],random", 2), ("command/python a.py x,y", 1), ("local/a,b", 1), ("random,random", 1), ("random", 1)])
+def test_commas_between_systems(refnb, system, names):
+    assert len(cli._systems_named(system, load_settings())) == names
+
+def test_a_file_with_a_star_in_its_name_is_a_file(refnb, tmp_path):
+    (tmp_path/"sample").mkdir()
+    (tmp_path/"sample"/"*").write_text("")
+    assert cli._several("sample/*", "random", load_settings()) == []
+
+
+# quiet, device, and the order of commands
+
+def test_quiet(refnb):
+    said = refnb("run", TASK, "random", "--quiet")
+    assert said.err == "" and len(said.out.splitlines()) == 1 and said.out.startswith(f"random on {TASK}: accuracy ")
+    assert refnb("run", TASK, "random", "--quiet", "--json").out == refnb("run", TASK, "random", "--json").out
+    assert refnb("run", TASK, "random,word-overlap", "--quiet") == (0, "2 of 2 done\n", "")
+    tools.one_line(refnb("run", TASK, "nearest-mention", "--quiet"), 1, "needs the field")
+
+class FakeTorch:
+    "What is asked of torch to choose a device, on a machine with two GPUs."
+    class cuda:
+        is_available, device_count = staticmethod(lambda: True), staticmethod(lambda: 2)
+    class backends:
+        class mps: is_available = staticmethod(lambda: False)
+
+def test_devices():
+    assert [device_for(FakeTorch, d) for d in ("", "cpu", "cuda", "cuda:1")] == ["cuda", "cpu", "cuda", "cuda:1"]
+    for absent in ("cuda:2", "mps"):
+        with pytest.raises(DataError, match=f"no {absent}"): device_for(FakeTorch, absent)
+    assert all(map(fault_of_device, ["gpu", "cuda:", "cuda:x", "CPU", "cpu:0"])) and not any(map(fault_of_device, ["", "cpu", "mps", "cuda:12"]))
+
+def test_a_device_is_a_setting_that_changes_no_name(refnb):
+    from refnb.models.registry import find_system
+    for name in ("smollm2-135m", "minilm"): assert find_system(name, device="cpu").name == name
+    tools.one_line(refnb("run", TASK, "gpt-4o-mini", "--device", "cpu", "--dry-run"), 2, "its server computes elsewhere")
+    tools.one_line(refnb("run", TASK, "smollm2-135m", "--device", "gpu", "--dry-run"), 2, "device: 'gpu' is none; say cpu, cuda, cuda:1 or mps")
+
+def test_commands_are_listed_in_the_order_in_which_they_are_needed(refnb):
+    text = refnb("--help").out.partition("Commands:")[2]
+    shown = [l.split()[0] for l in text.splitlines() if l.startswith("  ") and l[2:3] != " "]
+    assert shown[:3] == ["doctor", "list", "fetch"] and tuple(shown) == cli.ORDER
