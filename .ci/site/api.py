@@ -7,7 +7,7 @@ from markup import Page, code_block, escape, table
 from pages import ROOT, link
 
 Function = (ast.FunctionDef, ast.AsyncFunctionDef)
-BEFORE = r"""(?:[^"'#]|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')*"""  # what stands before a comment: code and strings
+BEFORE = r"""(?:[^"'#]|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')*"""  # what is before a comment: code and strings
 COMMENT = re.compile(rf"{BEFORE}#\s*(.*)")
 
 class Module(NamedTuple):

@@ -1,5 +1,6 @@
 "Markdown, code, formulas and tables as HTML, and the page that collects them."
 import html, re
+from collections.abc import Callable
 from functools import cache
 from itertools import groupby
 from latex2mathml.converter import convert
@@ -110,9 +111,10 @@ class Page:
         self.body.append(markup)
         if found: self.words.append(plain(markup))
 
-    def markdown(self, text: str, reader: MarkdownIt = PLAIN, tables: str = ""):
-        "Some Markdown; `tables` is the class of its tables."
+    def markdown(self, text: str, reader: MarkdownIt = PLAIN, tables: str = "", cell: Callable[[str], str]|None = None):
+        "Some Markdown; `tables` is the class of its tables, `cell` changes the HTML of each of their cells."
         markup = reader.render(text, {"page": self})
+        if cell: markup = re.sub(r"(?<=<td)[^>]*>.*?(?=</td>)", lambda m: cell(m[0]), markup)
         self.add(markup.replace("<table>", f'<table class="{tables}">') if tables else markup)
 
     def inline(self, text: str) -> str: return PLAIN.renderInline(text, {"page": self})

@@ -135,18 +135,6 @@ def search(site) -> Page:
 
 # Reports
 
-def downloads(path: Path) -> str:
-    "Links to a report's other forms, and to its notebook."
-    forms = [("CSV", ".csv"), ("LaTeX", ".tex"), ("Provenance (JSON)", ".json"), ("Picture (PNG)", ".png")]
-    links = [f"[{name}]({path.with_suffix(end).name})" for name, end in forms if path.with_suffix(end).exists()]
-    notebook = f"nbs/tables/{path.parent.name}/{path.stem}.ipynb"
-    if (ROOT/notebook).exists(): links.append(f"[Notebook](../../{notebook})")
-    return f"Also as: {' · '.join(links)}\n\n"
-
-def figure(path: Path) -> str:
-    png = path.with_suffix(".png")
-    return f"![{path.stem.replace('_', ' ')}]({png.name})\n\n" if png.exists() else ""
-
 def provenance(page: Page, path: Path):
     "What a report was made from."
     if not path.with_suffix(".json").exists(): return
@@ -155,19 +143,20 @@ def provenance(page: Page, path: Path):
     parts = [("Parameters", ["parameter", "value"], made.get("parameters")),
              ("Made from", ["file or set", "id"], made.get("inputs")),
              ("Runs", ["task and system", "run"], made.get("runs")), ("Versions and cost", ["what", "value"], cost)]
-    page.markdown("## Provenance")
+    page.add("<details><summary>Provenance: inputs, runs, versions, cost</summary>", found=False)
     for heading, head, rows in parts:
-        if not rows: continue
-        page.markdown(f"### {heading}")
-        page.add(table(head, [[escape(k), code(v)] for k, v in rows.items()]), found=False)
+        if rows: page.add(f"<h3>{heading}</h3>" + table(head, [[escape(k), code(v)] for k, v in rows.items()]), found=False)
+    page.add("</details>", found=False)
+
+def in_two_lines(cell: str) -> str:
+    "An interval and a printed number below the number, in small type."
+    return re.sub(r" (\[[^\[\]<]*\]|\(paper: [^()<]*\))", r"<br><small>\1</small>", cell)
 
 def report(site, path: Path) -> Page:
-    "The page of a report: picture, table, notes, provenance."
+    "The page of a report: its Markdown, and folded below what it was made from."
     at = of_root(path)
     page = Page(site, site.addresses[at], at, wide=True)
-    head, _, rest = path.read_text().partition("\n\n")
-    page.markdown(f"{head}\n\n{downloads(path)}{figure(path)}")
-    page.markdown(rest, tables="numbers")
+    page.markdown(path.read_text(), tables="numbers", cell=in_two_lines)
     provenance(page, path)
     return page
 
