@@ -17,6 +17,7 @@ import pandas as pd
 from ...core.types import Answer, DataError, Option, Question, Record, Usage, safe_path
 from ...core.settings import Settings, load_settings
 from ...core.files import read_jsonl, write_atomic
+from ...core.choice_files import read_questions
 from ...core.documents import plain
 from ...core.pages import data_page, page_data
 from ...core.runs import Run, load_run, questions_id, run_hash
@@ -55,7 +56,7 @@ def _run_questions(run: Run, questions: Iterable[Question]|str|Path|None = None,
                    s: Settings|None = None) -> list[Question]:
     "The questions that a run was made of."
     if questions is None: questions = _found(run, s or load_settings())
-    questions = list(read_jsonl(questions, Question) if isinstance(questions, (str, Path)) else questions)
+    questions = list(read_questions(questions) if isinstance(questions, (str, Path)) else questions)
     if not questions: raise DataError("there are no questions", run.info.task)
     made_of, got = run.info.data.get("questions"), questions_id(questions)
     if made_of and got != made_of:

@@ -72,7 +72,7 @@ _MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
 _WHOLE_DATE = re.compile(rf"\b(?:{_MONTH} \d{{1,2}}(?:[a-z]{{2}})?,? \d{{4}}|\d{{1,2}}(?:[a-z]{{2}})?(?: of)? {_MONTH},? \d{{4}}|\d{{1,2}}[/.-]\d{{1,2}}[/.-]\d{{2,4}})\b", re.I)
 
 def _in_a_row(expression: str, text: str, n: int) -> bool:
-    "Whether n words of an expression stand in a text in that order; 0: all of them."
+    "Whether n words of an expression are in a text in that order; 0: all of them."
     said, told = words_in(expression.lower()), f" {' '.join(words_in(text.lower()))} "
     n = n or len(said)
     return any(f" {' '.join(said[i:i + n])} " in told for i in range(len(said) - n + 1))
@@ -109,7 +109,7 @@ MEASURES: dict[str, tuple[str, Measure]] = {  # name -> title, measure
     "names the other": ("names the other thing", _each(_names_other)),
     "says the place": ("says its place", _each(lambda q, e: says_place(e))),
     "whole date": ("has a day, a month and a year", _each(lambda q, e: bool(_WHOLE_DATE.search(e)))),
-    "copied whole": ("stands word for word in a shown text", _shown(lambda e, ts: any(_in_a_row(e, t, 0) for t in ts))),
+    "copied whole": ("is word for word in a shown text", _shown(lambda e, ts: any(_in_a_row(e, t, 0) for t in ts))),
     "copied six words": ("has six words in a row from a shown text", _shown(lambda e, ts: any(_in_a_row(e, t, 6) for t in ts)))}
 
 class Share(NamedTuple):

@@ -33,8 +33,8 @@ class Labelling(NamedTuple):
 
 LABELLINGS = {
     "errors": Labelling("Why is the answer wrong?", {
-        "no textual overlap": "what the expression says does not stand in the target's text",
-        "poor reasoning": "it stands there in other words, or follows from what stands there, as in a comparison",
+        "no textual overlap": "what the expression says is not in the target's text",
+        "poor reasoning": "it is there in other words, or follows from what is there, as in a comparison",
         "multi-modality": "it is about looks or sound",
         "wrong annotation": "the expression fits both things, or the other one"}, False, 0., 40, ("books", "recipes", "songs")),
     "right": Labelling("What is the expression about?", {

@@ -15,7 +15,6 @@ from ...core.hub import lacks
 from ...core.runs import Summary
 from ..cluster_scores import pooled, run_counts
 from ...benchmarks.bookcoref.books import SPLIT
-from ...benchmarks.tasks import task_is_here
 from ...models.published.clusters import ALONE, lacks_file
 from ...models.registry import system_title
 from ..plots import RED, figure, fill
@@ -29,8 +28,7 @@ def _run_reason(system: str, task: str, s: Settings) -> str:
     if name == "pattern-matching" and not task.startswith("sample/"):
         return ("it needs the names of the characters; those of Animal Farm are here, those of the other books come "
                 "with bookcoref-gold")
-    return (f"there is no run of {name} on {task} here, nor a summary of one"
-            + ("" if task_is_here(task, s) else ": refnb fetch bookcoref animal-farm"))
+    return f"there is no run of {name} on {task} here, nor a summary of one: refnb run {task} {name}"
 
 # %% ../../../nbs/results/papers/05_bookcoref.ipynb #2e5deefc
 class BookRows:

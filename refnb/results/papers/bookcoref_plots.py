@@ -105,7 +105,7 @@ def _who_went_where(gold: Document, predicted: Document, entities: int = 12, col
 # %% ../../../nbs/results/papers/06_bookcoref_plots.ipynb #14ce94de
 def pieces_plot(gold: Document, predicted: Document, entities: int = 12, columns: int = 16, title: str = "") -> Figure:
     """Draw who went where, as a grid of shades: so many entities and predicted clusters, whose names, if they have
-    some, stand below the columns."""
+    some, are below the columns."""
     import seaborn as sns
     counts = _who_went_where(gold, predicted, entities, columns)
     names = predicted.names or [""]*len(predicted.clusters)

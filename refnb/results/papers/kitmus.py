@@ -68,14 +68,12 @@ def add_cell(
     task: str,       # such as kitmus/background-train/2/test
     runs: Runs,      # of a system
     score: str = "accuracy", # or lenient, or f1
-    resamples: int = 10_000, # of template pairs
-    seed: int = 0,           # of the bootstrap
 ) -> Together|None:          # what was added
     "Add the mean over all runs of a system, or why there is none."
     if runs.why:
         report.add(row, column, reason=runs.why)
         return None
-    t = together(runs.counts, score, resamples, seed)
+    t = together(runs.counts, score)
     run = runs.names[0] if len(runs.names) == 1 else f"{len(runs.names)} runs"
     cell = report.add(row, column, t.mean, run=run, n=sum(c.texts for c in runs.counts[0].values()))
     report.cells[row, column] = cell.changed(low=t.low, high=t.high)
@@ -99,8 +97,6 @@ def add_systems(
     variant: str,         # of the texts
     s: Settings,          # where reports are
     score: str = "accuracy", # or lenient, or f1
-    resamples: int = 10_000, # of template pairs
-    seed: int = 0,           # of the bootstrap
 ):
     "Add rows of systems, and of chance, with two, three and four entities."
     for row in (*titles, *(OURS + x for x in ours)):
@@ -110,7 +106,7 @@ def add_systems(
                 report.add(row, column, reason="these systems answered the release's texts, not the sample")
                 continue
             runs = own_runs(row.removeprefix(OURS), task, s) if row.startswith(OURS) else published_runs(row, task, s)
-            _add_naive(report, row, column, add_cell(report, row, column, task, runs, score, resamples, seed))
+            _add_naive(report, row, column, add_cell(report, row, column, task, runs, score))
     for n in (2, 3, 4): report.add("random", f"{n} entities", 1/n, run="chance")
     for row, column in report.forgotten():
         report.add(row, column, reason="the release has no predictions of this system on these texts")
@@ -124,8 +120,7 @@ def add_variants(
     ours: Sequence[str],  # systems of this package
     s: Settings,          # where reports are
     score: str = "accuracy", # or lenient, or f1
-    resamples: int = 10_000, # of template pairs
-    seed: int = 0,           # of the bootstrap
+    fewer: Sequence[int] = (), # other numbers of names, with rows of their own where somebody answered such texts
 ):
     "Add columns of systems, and chance, for some variants."
     for variant in variants:
@@ -136,5 +131,17 @@ def add_variants(
                 continue
             runs = (own_runs(column.removeprefix(OURS), task, s) if column.startswith(OURS)
                     else published_runs(f"kitmus-trained / {column}", task, s))
-            add_cell(report, variant, column, task, runs, score, resamples, seed)
+            add_cell(report, variant, column, task, runs, score)
     report.add("all variants", "random", 1/entities, run="chance")
+    for n in fewer if not report.sample else ():
+        for variant in variants: _add_fewer(report, variant, n, [*titles, "GREP"], ours, s, score)
+        report.add(f"all variants, {n} entities", "random", 1/n, run="chance")
+
+def _add_fewer(report: Report, variant: str, n: int, titles: Sequence[str], ours: Sequence[str], s: Settings, score: str):
+    "Add a row of a variant with `n` names: released predictions that are here, and runs of this package's systems."
+    row, task = f"{variant}, {n} entities", f"kitmus/{variant}/{n}/test"
+    for title in titles:
+        runs = published_runs(f"kitmus-trained / {title}", task, s)
+        if kitmus_scores(model_of(f"kitmus-trained / {title}"), task, s).listed: add_cell(report, row, title, task, runs, score)
+    for system in ours:
+        if (own := own_runs(system, task, s)).counts: add_cell(report, row, OURS + system, task, own, score)
