@@ -35,7 +35,7 @@ KINDS = {"PROP": "names", "NOM": "nouns", "PRON": "pronouns"}  # LitBank's own w
 
 def recall_by_kind(gold: Document, predicted: Document) -> dict[str, dict[str, list[float]]]:
     """Count what is found of each kind of mention: the mentions, and what B3 recalls of them, the share of a mention's
-    true company that stands in one cluster with it. What is found has no kind, so there is no precision."""
+    true company that is in one cluster with it. What is found has no kind, so there is no precision."""
     if "kind" not in gold.labels: return {}
     of = {m: i for i, c in enumerate(predicted.clusters) for m in c}
     out: dict[str, dict[str, list[float]]] = {}

@@ -18,7 +18,8 @@ import msgspec
 from ..core.types import CallError, DataError, FormatError, Question, Record, nearest
 from ..core.documents import Document
 from ..core.settings import Settings, load_settings, packaged, your_folder
-from ..core.files import read_jsonl, read_yaml
+from ..core.files import read_bytes, read_jsonl, read_yaml
+from ..core.choice_files import choice_form, parse_choice
 from ..core.reading import read_documents
 from ..core.upstream import UpstreamFile, files_of, where
 from ..core.runs import documents_id, questions_id
@@ -245,7 +246,7 @@ def given_task(items: Iterable[Question|Document], s: Settings|None = None) -> T
     documents = isinstance(found[0], Document)
     keys = Counter(x.doc_key if isinstance(x, Document) else x.id for x in found)
     if twice := [k for k, n in keys.items() if n > 1]:
-        raise DataError(f"a {'document' if documents else 'question'} stands twice", twice[0])
+        raise DataError(f"a {'document' if documents else 'question'} appears twice", twice[0])
     hash_ = documents_id(cast(list[Document], found)) if documents else questions_id(cast(list[Question], found))
     card = TaskCard("questions or documents of your own", "given", "clusters" if documents else "choice")
     return Task(f"given/{hash_}", card, s or load_settings(), found)
@@ -269,8 +270,9 @@ def as_task(
     return given_task(_read_items(Path(what)), s)
 
 def _read_items(path: Path) -> list:
-    "Questions (JSONL), or documents in any format that refnb reads."
+    "Questions (JSONL, or a file of another benchmark), or documents in any format that refnb reads."
     with path.open("rb") as f: head = f.read(100_000)
+    if choice_form(data := read_bytes(path)): return parse_choice(data, str(path))
     if path.is_file() and b'"options"' not in head and (b'"sentences"' in head or not head.lstrip().startswith(b"{")):
         return read_documents(path)
     return list(read_jsonl(path, Question))

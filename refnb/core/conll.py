@@ -79,7 +79,7 @@ class _Reader:
             raise FormatError(f"document {self.key!r} has no `#end document` before the next begins", self.at(n))
         self.key = key = _key(line, self.at(n))
         if key in self.lines:
-            raise FormatError(f"document {key!r} stands in this file for the second time, first in line "
+            raise FormatError(f"document {key!r} is in this file for the second time, first in line "
                               f"{self.lines[key]}", self.at(n))
         self.lines[key], self.mentions, self.token = n, _Mentions(), 0
         self.sentences: list[tuple[str, ...]] = []
@@ -178,5 +178,5 @@ def conll_text(docs: Iterable[Document], blank: str = "") -> str:
     `blank` stands for a token that is empty or holds whitespace; without it such a token is an error."""
     docs = list(docs)
     if twice := [k for k, n in Counter(d.doc_key for d in docs).items() if n > 1]:
-        raise FormatError(f"document {twice[0]!r} stands twice", do="give each document a key of its own")
+        raise FormatError(f"document {twice[0]!r} appears twice", do="give each document a key of its own")
     return "".join(line + "\n" for d in docs for line in _lines(d, blank))

@@ -172,14 +172,14 @@ def table_rows(data: bytes, where: str = "", delimiter: str = ",",
             last = rows.line_num
     except csv.Error as e:
         line = last + 1 + next((n for n, l in enumerate(io.StringIO(text, newline="").readlines()[last:]) if l.strip("\r\n")), 0)
-        do = 'a field that holds a quote stands in quotes, and each of its own is doubled: "a ""b"" c"'
+        do = 'a field that holds a quote is in quotes, and each of its own is doubled: "a ""b"" c"'
         if "limit" in str(e): do = "a field is too long (give long texts as JSONL), or a quote is not closed"
         raise FormatError(f"not a row ({str(e).replace(chr(9), 'tab')})", at_line(where, line), do) from None
 
 # %% ../../nbs/core/03_files.ipynb #de6850fa
 @contextmanager
 def in_file(where: str) -> Iterator[None]:
-    "Name a file in the errors of a block that reads what stands in it."
+    "Name a file in the errors of a block that reads what is in it."
     try: yield
     except RefnbError as e: raise type(e)(e.what, ", ".join(filter(None, [where, e.where])), e.do) from None
 
@@ -196,7 +196,7 @@ def once(pairs: list[tuple[str, Any]]) -> None:
     "Refuse a repeated key, as `object_pairs_hook` of `json`: its readers take the last one in silence."
     if len(dict(pairs)) == len(pairs): return
     [(key, _)] = Counter(k for k, _ in pairs).most_common(1)
-    raise ValueError(f"the key {key!r} stands twice")
+    raise ValueError(f"the key {key!r} appears twice")
 
 def read_jsonl(path: str|Path, kind: type[T]) -> Iterator[T]:
     "Read records in order from a JSONL file, plain or .gz; a canary line at the top is skipped."
@@ -234,7 +234,7 @@ def _yaml_loader() -> type:
                                        problem_mark=node.start_mark)
         keys = [loader.construct_object(k, deep=True) for k, _ in node.value]
         if twice := [k for k, n in Counter(keys).items() if n > 1]:
-            raise yaml.MarkedYAMLError(problem=f"the key {twice[0]!r} stands twice", problem_mark=node.start_mark)
+            raise yaml.MarkedYAMLError(problem=f"the key {twice[0]!r} appears twice", problem_mark=node.start_mark)
         return dict(zip(keys, (loader.construct_object(v, deep=True) for _, v in node.value), strict=True))
     Strict.add_constructor("tag:yaml.org,2002:map", mapping)
     return Strict

@@ -18,7 +18,7 @@ class GapRow(Record):
     "A row of GAP."
     id: str              # unique within the file
     text: str            # the paragraph; empty where a system left it out
-    pronoun: str         # as it stands in the text
+    pronoun: str         # as it is in the text
     pronoun_offset: int  # of its first character
     a: str               # the first name
     a_offset: int        # of its first character
@@ -37,7 +37,7 @@ class GapRow(Record):
         for field, (name, at) in self.mentions.items():
             if not name.strip(): return f"row {self.id!r}, field {field}: empty"
             if at < 0 or self.text and self.text[at:at + len(name)] != name:
-                return (f"row {self.id!r}, field {field}-offset: {name!r} does not stand at {at}"
+                return (f"row {self.id!r}, field {field}-offset: {name!r} is not at {at}"
                         + (_why(self.text, name, at) if at >= 0 else ""))
         return "" if self.id else "field ID: empty"
 
@@ -48,7 +48,7 @@ def _why(text: str, name: str, at: int) -> str:
         return "; the offset seems to count bytes, not characters"
     if form(text[at:]).startswith(form(name)): return "; the text has it in another Unicode form"
     places = [m.start() for m in re.finditer(re.escape(name), text)]
-    return f"; the nearest stands at {min(places, key=lambda p: abs(p - at))}" if places else ""
+    return f"; the nearest is at {min(places, key=lambda p: abs(p - at))}" if places else ""
 
 # %% ../../nbs/core/07_gap.ipynb #1b112034
 COLUMNS = {"ID": "id", "Text": "text", "Pronoun": "pronoun", "Pronoun-offset": "pronoun_offset", "A": "a",
@@ -74,7 +74,7 @@ def _header(names: list[str], where: str) -> list[str]:
         raise FormatError(f"the header has no {', '.join(missing)}", at_line(where, 1),
                           "the first line names the columns: " + " ".join(COLUMNS))
     if twice := [name for name, n in Counter(names).items() if n > 1]:
-        raise FormatError(f"column {twice[0]!r} stands twice", at_line(where, 1))
+        raise FormatError(f"column {twice[0]!r} appears twice", at_line(where, 1))
     return names
 
 def parse_gap_rows(data: bytes, where: str = "") -> list[GapRow]:
@@ -87,11 +87,11 @@ def parse_gap_rows(data: bytes, where: str = "") -> list[GapRow]:
             continue
         if len(cells) != len(names):
             raise FormatError(f"{len(cells)} columns instead of {len(names)}", at_line(where, n),
-                              "a text that holds a tab or a line feed stands in quotes")
+                              "a text that holds a tab or a line feed is in quotes")
         values = {COLUMNS[c]: _value(c, v, at_line(where, n, c)) for c, v in zip(names, cells) if c in COLUMNS}
         try: row = GapRow(**{"text": ""} | values)
         except ValueError as e: raise FormatError(str(e), at_line(where, n)) from None
-        if row.id in lines: raise FormatError(f"{row.id!r} stands in line {lines[row.id]} too", at_line(where, n, "ID"))
+        if row.id in lines: raise FormatError(f"{row.id!r} is in line {lines[row.id]} too", at_line(where, n, "ID"))
         lines[row.id] = n
         out.append(row)
     if names is None: _header([], where)

@@ -86,6 +86,7 @@ def record_key(id: str, sample: int = 0) -> str:
 
 def _key_of(record: Any) -> str: return record_key(record.id, getattr(record, "sample", 0))
 
+# %% ../../nbs/core/15_runs.ipynb #3ff43050
 def _keep(records: dict, record: Any):
     "Keep the first record of a key; a failure gives way to an answer."
     old = records.get(key := _key_of(record))
@@ -240,7 +241,7 @@ class Run:
         asked, got = list(ids), self.taken()
         ids = [record_key(i, k) for i in asked for k in range(samples(i))]
         if twice := {i for i, n in Counter(ids).items() if n > 1}:
-            raise DataError(f"{len(twice)} questions stand twice, one is {min(twice)}", self.info.task)
+            raise DataError(f"{len(twice)} questions appear twice, one is {min(twice)}", self.info.task)
         missing = [i for i in ids if i not in got]
         if missing and not allow_missing:
             raise DataError(f"{len(missing)} of {len(ids)} questions are unanswered, the first is {missing[0]}",
@@ -554,7 +555,7 @@ def find_runs(
 
 def find_summaries(reports: str|Path, task: str, system: str, variants: bool = False) -> list[Path]:
     """Find the committed summaries of a system, or system@hash, on a task below the folder of reports, in the order of
-    their names. `variants` are those too of the same system with other settings, which stand in brackets behind its
+    their names. `variants` are those too of the same system with other settings, which are in brackets behind its
     name."""
     name, hash_ = split_hash(system)
     path = Path(reports)/"runs"/safe_path(task)/safe_path(name)

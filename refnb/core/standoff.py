@@ -33,7 +33,7 @@ def _number(cell: str, at: str) -> int:
     raise FormatError(f"{cell!r} is not a number", at)
 
 def _beside(where: str, own: str, other: str) -> str:
-    "The name of the file that stands beside another."
+    "The name of the file that is beside another."
     return where.replace(own, other) if own in where else f"{where} ({other[1:]})" if where else other[1:]
 
 class _Mention(NamedTuple):
@@ -87,7 +87,7 @@ def _mentions(ann: bytes, sentences: tuple, where: str) -> tuple[dict[str, _Ment
             if words != f[6]:
                 raise FormatError(f"the text has {words!r} there, not {f[6]!r}", at_line(where, n),
                                   "does the text belong to it?")
-            if f[1] in mentions: raise FormatError(f"mention {f[1]} stands twice", at_line(where, n))
+            if f[1] in mentions: raise FormatError(f"mention {f[1]} appears twice", at_line(where, n))
             mentions[f[1]] = _Mention(span, f[7], f[8])
         else: later.append((n, f))
     for n, f in later: _link(f, mentions, entity, at_line(where, n))
@@ -97,7 +97,7 @@ def _mentions(ann: bytes, sentences: tuple, where: str) -> tuple[dict[str, _Ment
 def _link(f: list[str], mentions: dict, entity: dict, at: str):
     "Take in a line that speaks of mentions."
     if unknown := [m for m in (f[1:2] if f[0] == "COREF" else f[1:]) if m not in mentions]:
-        raise FormatError(f"{f[0]} of a mention {unknown[0]!r} that does not stand here", at)
+        raise FormatError(f"{f[0]} of a mention {unknown[0]!r} that is not here", at)
     if f[0] != "COREF": return
     if not f[2]: raise FormatError("the entity has no id", at)
     if f[1] in entity: raise FormatError(f"mention {f[1]} has two entities", at)
@@ -109,7 +109,7 @@ def _words(line: str, where: str, n: int) -> tuple[str, ...]:
     words = tuple(line.split(" "))
     if all(words): return words
     raise FormatError("two spaces, or one at an end of the line", at_line(where, n),
-                      "one space stands between two tokens")
+                      "one space is between two tokens")
 
 def _sentences(txt: bytes, where: str) -> tuple[tuple[str, ...], ...]:
     "A sentence per line; of empty lines there may be a million."
@@ -166,7 +166,7 @@ def _book(tokens: bytes, where: str) -> tuple[tuple[str, ...], ...]:
     size = 0
     for n, row in _table(tokens, ("sentence_ID", "token_ID_within_document", "word"), where):
         if _number(row["token_ID_within_document"], at_line(where, n, "token_ID_within_document")) != size:
-            raise FormatError(f"token {size} should stand here", at_line(where, n), "a line may be missing")
+            raise FormatError(f"token {size} should be here", at_line(where, n), "a line may be missing")
         if not row["word"]: raise FormatError("is empty", at_line(where, n, "word"))
         if (now := (row.get("paragraph_ID"), row["sentence_ID"])) != last: out.append([])
         out[-1].append(row["word"])

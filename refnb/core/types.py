@@ -23,7 +23,7 @@ class RefnbError(Exception):
     status = 1
     def __init__(self, what: str, where: str = "", do: str = ""):
         "Say what went wrong, where (file, line, field), and what the reader can do about it."
-        if len(where) > 200: where = f"{where[:40]}…{where[-159:]}"  # the line and the field stand at its end
+        if len(where) > 200: where = f"{where[:40]}…{where[-159:]}"  # the line and the field are at its end
         do = _shortened(do, max(60, 296 - len(where) - min(len(what), 140)))
         what = _shortened(what, max(140, 296 - len(where) - len(do)))
         self.what, self.where, self.do = what, where, do
@@ -120,7 +120,7 @@ class Question(Record):
         if not self.id: return at + "field id: empty"
         if bad := [i for i in self.right if not 0 <= i < n]:
             return at + f"field right: {bad} is outside the {n} options"
-        if len(set(self.right)) < len(self.right): return at + "field right: an index stands twice"
+        if len(set(self.right)) < len(self.right): return at + "field right: an index appears twice"
         if chars and not 0 <= chars[0] < chars[1] <= len(self.text):
             return at + f"field chars: {list(chars)} is not a span of the {len(self.text)} characters"
         return ""
@@ -157,7 +157,7 @@ class Answer(Record):
         at = f"answer {self.id!r}"
         if self.chosen and self.reason:
             return f"{at} has chosen {list(self.chosen)} and a reason not to ({self.reason})"
-        if len(set(self.chosen)) < len(self.chosen): return f"{at}, field chosen: an index stands twice"
+        if len(set(self.chosen)) < len(self.chosen): return f"{at}, field chosen: an index appears twice"
         if self.chosen and min(self.chosen) < 0: return f"{at}, field chosen: {min(self.chosen)} is negative"
         if self.scores and any(x != x for x in self.scores): return f"{at}, field scores: not a number"
         if self.sample < 0: return f"{at}, field sample: {self.sample} is negative"

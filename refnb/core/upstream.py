@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['Place', 'Progress', 'Repo', 'FileSet', 'UpstreamFile', 'registry', 'files_of', 'where', 'get', 'Survey', 'survey',
-           'set_names', 'fetch_files', 'reachable', 'data_ids']
+           'set_names', 'dates_of', 'fetch_files', 'reachable', 'data_ids']
 
 # %% ../../nbs/core/11_upstream.ipynb #c7bc9573
 import fnmatch, hashlib, os, time, zlib
@@ -20,6 +20,7 @@ from .files import disk_fault, read_yaml, unpacked, write_atomic
 class Repo(Record):
     "A public repository at one commit."
     commit: str    # the pinned commit
+    date: str      # of the commit
     licence: str   # what the repository says
     note: str = "" # what a user should know
 
@@ -267,6 +268,12 @@ def survey(name: str, s: Settings|None = None) -> Survey:
 def set_names() -> list[str]:
     "The names of all sets."
     return list(_sets().sets)
+
+def dates_of(names: Iterable[str]) -> dict[str, str]:
+    "List the repositories of files and sets, each with the date of its commit; other names are left out."
+    known = _sets()
+    repos = [known.sets[x].repo if x in known.sets else "/".join(x.split("/")[:2]) for x in names]
+    return {x: known.repos[x].date for x in sorted(set(repos)) if x in known.repos}
 
 def fetch_files(files: Iterable[UpstreamFile], s: Settings, progress: Progress|None = None,
                 workers: int = 4) -> list[DataError]:

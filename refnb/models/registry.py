@@ -45,7 +45,8 @@ KINDS = {
 _PROVIDERS = ("openai", "anthropic", "gemini", "vllm", "sglang", "llama.cpp", "ollama", "local")
 # names that say all: prefix -> module:function of the rest of the name
 _PREFIXES = ({f"{p}/": "refnb.models.language.systems:named_model" for p in _PROVIDERS}
-             | {"command/": "refnb.models.command:named_command"})
+             | {"command/": "refnb.models.command:named_command"}
+             | dict.fromkeys(("inspect/", "harness/"), "refnb.models.published.logs:named_log"))
 
 # %% ../../nbs/models/01_registry.ipynb #f4366f46
 def _kind(data: Mapping[str, Any]) -> str:

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['NAMES', 'LETTERS', 'WRONG', 'OTHER', 'PLAIN', 'WEAK', 'FIRST', 'ALONE', 'STRONG', 'FINAL', 'NO_OPTION', 'SEVERAL',
-           'ODD_PAIR', 'UNABLE', 'MOST', 'Shown', 'Reading', 'contained', 'written', 'read_choice']
+           'ODD_PAIR', 'UNABLE', 'MOST', 'Shown', 'Reading', 'written', 'contained', 'read_choice']
 
 # %% ../../nbs/models/07_reply_reading.ipynb #2f09a5e3
 import html, json, re, unicodedata
@@ -56,8 +56,8 @@ _END = re.compile(r"<\|(?:im_end|eot_id|end|eom_id|endoftext|end_of_text|end_of_
 _BEGIN = re.compile(r"(?:\s|<s>|<bos>|<\|im_start\|>(?:assistant)?|<\|start_header_id\|>assistant<\|end_header_id\|>|<\|(?:assistant|begin_of_solution|start_response)\|>|<start_of_turn>model|\[/INST\])+", re.I)
 
 # %% ../../nbs/models/07_reply_reading.ipynb #8685f904
-def _written(text: str) -> str:
-    "A reply without special tokens, its characters in their usual form."
+def written(text: str) -> str:
+    "Write a reply without special tokens, its characters in their usual form."
     text = text[m.end():] if (m := _BEGIN.match(text)) else text
     text = text[:m.start()] if (m := _END.search(text)) else text
     if "&" in text: text = html.unescape(text)
@@ -79,7 +79,7 @@ class _Phrase(NamedTuple):
     proper: bool = False     # one word with a capital
 
 # %% ../../nbs/models/07_reply_reading.ipynb #33fd74c7
-def _keys(text: str) -> tuple[str, ...]: return tuple(_key(w[0]) for w in _WORD.finditer(_written(text)))
+def _keys(text: str) -> tuple[str, ...]: return tuple(_key(w[0]) for w in _WORD.finditer(written(text)))
 
 def _key(word: str) -> str:
     "A word without case and accents."
@@ -91,7 +91,7 @@ def _key(word: str) -> str:
 _NONES = ("none", "none of these", "none of them", "none of those", "none of the options", "none of the choices", "none of the above options")
 
 def _shorter(name: str) -> Iterator[str]:
-    "Other ways to say a name: without an article, without what stands in brackets at its end."
+    "Other ways to say a name: without an article, without what is in brackets at its end."
     yield re.sub(r"^(?:the|a|an)\s+", "", name, flags=re.I)
     yield re.sub(r"\s*\([^()]*\)$", "", name)
     if name == NONE: yield from _NONES
@@ -244,13 +244,13 @@ _HEADING = re.compile(r"^[^\w\n]{0,9}(?:the |possible |given )?(?:options|choice
 
 # %% ../../nbs/models/07_reply_reading.ipynb #ef133560
 def _alone_on(line: str) -> int|None:
-    "The option that stands alone on a line."
+    "The option that is alone on a line."
     word = line.strip(" .:,;()\"'-\t")
     return _option(word) if re.fullmatch(_U, word) else None
 
 def _without_echo(text: str, shown: Shown) -> str:
     "A text without a list of all the options, which repeats the prompt."
-    for d in filter(None, shown.descriptions): text = text.replace(_bare(_written(d)), "")
+    for d in filter(None, shown.descriptions): text = text.replace(_bare(written(d)), "")
     lines, n, i = text.split("\n"), len(shown.names), 0
     alone = list(map(_alone_on, lines))
     kept: list[str] = []
@@ -342,12 +342,12 @@ def _is() -> re.Pattern[str]:
 _LAST = re.compile(r"\w[^,:]*[,:]\W*(?:(?:so|then|thus|hence|therefore)\W*)?$")  # a letter behind a sentence's last comma
 
 def _affirmed(after: str) -> bool:
-    "Is what stands before called right?"
+    "Is what is before called right?"
     said = re.match(r"[\"')\]]*\s*,?\s*" + _role("right"), after, re.I)
     return bool(said or re.match(_VERDICT + _role("right_alone"), after, re.I))
 
 def _grade(before: str, after: str, alone: bool, first: bool, letter: bool) -> int:
-    "How surely an option is the answer, by what stands before and after it."
+    "How surely an option is the answer, by what is before and after it."
     if _final().search(before[-160:]): return FINAL
     if _announced(before) or _led(before[-80:], "choosing") or _REFERS.search(before[-40:]): return STRONG
     if _affirmed(after): return STRONG
@@ -467,7 +467,7 @@ _PAIR_OF = re.compile(rf"[\"']({_KEY})[\"']\s*:\s*(?:\"((?:[^\"\\\n]|\\.){{0,300
 
 # %% ../../nbs/models/07_reply_reading.ipynb #9ca6e837
 def _tagged(text: str) -> Iterator[str]:
-    "What stands in tags such as <answer>; one that is not closed ends with its line."
+    "What is in tags such as <answer>; one that is not closed ends with its line."
     begin: int|None = None
     for m in _TAG.finditer(text):
         if m[1] and begin is not None: yield text[begin:m.start()]
@@ -492,10 +492,6 @@ def contained(text: str) -> list[str]:
     return [v for v in (*_tagged(text), *boxed, *_keyed(text)) if v.strip()]
 
 # %% ../../nbs/models/07_reply_reading.ipynb #34beadf0
-def written(answer: str) -> str:
-    "Write a reply without special tokens, its characters in their usual form."
-    return _written(answer)
-
 MOST = 20_000  # characters of an answer; who rambles on says it at the beginning or at the end
 
 def _ends(text: str) -> str:

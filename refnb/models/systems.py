@@ -214,7 +214,7 @@ def variant_name(base: str, changed: Mapping[str, Any]) -> str:
 
 # %% ../../nbs/models/00_systems.ipynb #80a1009e
 def _pairs(text: str) -> list[str]:
-    "Split settings at commas that stand in no quotation and no brackets."
+    "Split settings at commas that are in no quotation and no brackets."
     out, depth, quoted, start = [], 0, False, 0
     for i, c in enumerate(text):
         if c == '"' and text[i - 1:i] != "\\": quoted = not quoted

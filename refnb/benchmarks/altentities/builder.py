@@ -175,7 +175,7 @@ def distinct_drafts(drafts: Iterable[Draft], where: str = "drafts") -> list[Draf
     drafts = list(drafts)
     if not drafts: raise FormatError("has no questions", where)
     if twice := [k for k, n in Counter(d.id for d in drafts).items() if n > 1]:
-        raise FormatError(f"the id {twice[0]!r} stands twice", f"{where}, field id")
+        raise FormatError(f"the id {twice[0]!r} appears twice", f"{where}, field id")
     return drafts
 
 # %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #38ec7fb5

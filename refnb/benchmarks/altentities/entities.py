@@ -36,7 +36,7 @@ class Entity(Record):
         if self.domain not in ("books", "recipes", "songs"):
             return f"field domain: unknown domain {self.domain!r}; {'the files call it songs' if self.domain == 'music' else nearest(self.domain, ('books', 'recipes', 'songs'))}"
         if twice := [h for h, n in Counter(map(_heading, self.sections)).items() if n > 1]:
-            return f"field sections: {twice[0]!r} stands twice"
+            return f"field sections: {twice[0]!r} appears twice"
         return ""
 
 def _heading(text: str) -> str: return " ".join(text.lower().split())
@@ -60,7 +60,7 @@ def _columns(heads: Sequence[str], where: str):
     for bad in (h for h in heads if h not in known and not re.match("section:|attribute:.", h)):
         raise FormatError(f"unknown column {bad!r}", where, do)
     for h, n in Counter(heads).items():
-        if n > 1: raise FormatError(f"the column {h!r} stands twice", where, "keep one of them")
+        if n > 1: raise FormatError(f"the column {h!r} appears twice", where, "keep one of them")
     for lost in (f for f in ("name", "url", "domain") if f not in heads):
         raise FormatError(f"has no column {lost!r}", where, do)
 
@@ -95,7 +95,7 @@ def read_entities(path: str|Path) -> list[Entity]:
     return _distinct(got, str(path))
 
 def _distinct(entities: Iterable[Entity], where: str = "") -> list[Entity]:
-    "Refuse a url that stands twice."
+    "Refuse a url that appears twice."
     entities = list(entities)
     first: dict[str, int] = {}
     for n, e in enumerate(entities, 1):
@@ -264,7 +264,7 @@ def candidates(entities: Sequence[Entity], filters: Filters = Filters()) -> Cand
                       filters)
 
 def section_table(c: Candidates) -> list[dict]:
-    "Count candidates by the section that people would be shown, as Table 2 does; an entity may stand in several."
+    "Count candidates by the section that people would be shown, as Table 2 does; an entity may be in several."
     sections = list(dict.fromkeys(s for of in SECTIONS.values() for s in of))
     n = {(d, s): len(c.of(d, s)) for d in ("books", "recipes", "songs") for s in SECTIONS[d.upper()]}
     return [{"section": s or "main"} | {d: n.get((d, s), 0) for d in ("books", "recipes", "songs")} for s in sections]

@@ -172,7 +172,7 @@ def _of_a_pair(q: Written) -> list[str]:
            and len({c.description for c in q.choices if c.description}) < sum(bool(c.description) for c in q.choices)):
         return ["choices: two have one description"]
     if q.sampling_method == "SAME_NAME" and as_seen(bare_title(a)) != as_seen(bare_title(b)):
-        return ["choices: the names differ by more than what stands in parentheses"]
+        return ["choices: the names differ by more than what is in parentheses"]
     if q.sampling_method == "SIMILAR_NAME" and (n := Levenshtein.distance(a, b)) > 3:
         return [f"choices: the names are {n} edits apart, similar titles at most 3"]
     return []
@@ -287,7 +287,7 @@ def words_in(expression: str) -> list[str]:
     return re.findall(r"\w+", expression)
 
 def names_target(q: AltQuestion, expression: str) -> bool:
-    "Tell whether the target's name stands in an expression, in any case and without parentheses."
+    "Tell whether the target's name is in an expression, in any case and without parentheses."
     return as_seen(bare_title(q.meant.name)) in as_seen(expression)
 
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #edd3533b

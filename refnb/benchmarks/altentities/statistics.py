@@ -31,7 +31,7 @@ class AltStatistics(Record):
     questions: int              # how many
     expressions: int            # how many
     length: float|None          # mean words: runs of letters and digits
-    length_at_blanks: float|None # mean words: what stands between blanks
+    length_at_blanks: float|None # mean words: what is between blanks
     unique: float|None          # of all expressions, how many different ones there are
     once: float|None            # of all expressions, how many occur once
     contrastives: float|None    # share that starts with not the
@@ -73,7 +73,7 @@ class Shared(NamedTuple):
     "What two splits have in common."
     questions: int # pairs of things
     targets: int   # targets of both
-    entities: int  # things that stand in both
+    entities: int  # things that are in both
     first: int     # targets of the first that are choices in the second
     second: int    # targets of the second that are choices in the first
 
@@ -152,8 +152,8 @@ def write_sheets(folder: str|Path, questions: Mapping[str, Sequence[AltQuestion]
 
 # %% ../../../nbs/benchmarks/altentities/01_statistics.ipynb #ef8d879c
 def filled_lines(path: str|Path, field: str, known: Collection[str]|None = None) -> Iterator[tuple[str, str, str]]:
-    """Yield the lines of a sheet that are not empty: id, what stands under `field`, and where that is, for errors.
-    An id stands once, and is among those `known`; None: any."""
+    """Yield the lines of a sheet that are not empty: id, what is under `field`, and where that is, for errors.
+    An id appears once, and is among those `known`; None: any."""
     rows = table_rows(read_bytes(path), str(path), strict=False)
     seen: set[str] = set()
     _, head = next(rows, (1, []))
@@ -176,7 +176,7 @@ def read_sheet(path: str|Path, kind: str, ids: Collection[str]|None = None) -> d
 def _of_an_id(id: str, before: Collection[str], known: Collection[str]|None) -> tuple[str, str]|None:
     "What is wrong with a line's id, and what to do."
     if not id or id in before:
-        return f"{id} stands twice" if id else "a line without an id", "keep one line for each expression"
+        return f"{id} appears twice" if id else "a line without an id", "keep one line for each expression"
     if known is not None and id not in known:
         return (f"{id} is none of the expressions that this sheet may ask about", "is it the sheet of another domain?")
     return None
@@ -191,7 +191,7 @@ def _judgement(said: str, kind: str, where: str) -> str:
 def judged_share(judgements: Mapping[str, str], kind: str, resamples: int = 10_000,
                  seed: int = 0) -> tuple[Interval|None, str]:
     """Compute the share that the table prints of a sheet's kind (multi-modality, error rate): a fraction with a 95 %
-    interval from resampling questions, or None and why not. `judgements` are one sheet's, by id."""
+    interval over questions, or None and why not. `judgements` are one sheet's, by id."""
     if empty := sum(not x for x in judgements.values()):
         return None, f"{len(judgements) - empty} of {len(judgements)} lines of the sheet are judged"
     if not judgements: return None, "the sheet has no lines"

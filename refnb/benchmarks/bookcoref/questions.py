@@ -4,16 +4,17 @@
 
 # %% auto #0
 __all__ = ['ContextReading', 'CONTEXTS', 'PROMPTS', 'filter_template', 'filter_prompt', 'yes_no', 'animal_farm_filter',
-           'sample_filter']
+           'sample_filter', 'FilterRules', 'build_filter']
 
 # %% ../../../nbs/benchmarks/bookcoref/02_questions.ipynb #15b35077
 from collections.abc import Iterable
 from string import Template
-from typing import Literal
-from ...core.types import CallError, DataError, Option, Question, Span, nearest
+from typing import Any, Literal, cast
+from ...core.types import CallError, DataError, Option, Question, Record, Span, nearest
 from ...core.documents import Document, window_tokens
 from ...core.settings import Settings, packaged
 from ...core.corpora import animal_farm, sample
+from ..pronouns import drawn_of, named_characters, with_text
 
 # %% ../../../nbs/benchmarks/bookcoref/02_questions.ipynb #f1501e6a
 ContextReading = Literal["in all", "each side"]
@@ -77,16 +78,25 @@ def _others(clusters: list[int]) -> list[int]:
     right = [n - 1 - j if j >= 0 else -1 for j in before(clusters[::-1])][::-1]
     return [l if r < 0 or l >= 0 and i - l <= r - i else r for i, (l, r) in enumerate(zip(left, right, strict=True))]
 
+def _asked_of(d: Document) -> list[tuple[Span, str, str]]:
+    "Each mention with its character's name and that of the one who is mentioned nearest to it; \"\": there is none."
+    row = sorted((Span(*span), d.names[k]) for k, c in enumerate(d.clusters) if k < len(d.names) and d.names[k] for span in c)
+    index = {name: i for i, name in enumerate(d.names)}
+    others = _others([index[name] for _, name in row])
+    return [(span, name, row[o][1] if o >= 0 else "") for (span, name), o in zip(row, others, strict=True)]
+
+def _both(d: Document, asked: tuple[Span, str, str], words: int, reading: ContextReading) -> list[Question]:
+    "Does a mention mean its own character, and does it mean the other?"
+    span, own, other = asked
+    first = yes_no(d, span, own, True, words, reading)
+    out = [first.changed(meta=first.meta | {"asked": "its own"})]
+    if not other: return out
+    second = yes_no(d, span, other, False, words, reading)
+    return [*out, second.changed(meta=second.meta | {"asked": "another"})]
+
 def _filter_questions(docs: Iterable[Document], words: int = 400, reading: ContextReading = "in all") -> list[Question]:
     "Does each mention mean its own character, and does it mean another?"
-    out = []
-    for d in docs:
-        row = sorted((span, k) for k, c in enumerate(d.clusters) if k < len(d.names) and d.names[k] for span in c)
-        for (span, k), o in zip(row, _others([k for _, k in row]), strict=True):
-            for other, right in ((k, True), *([(row[o][1], False)] if o >= 0 else [])):
-                q = yes_no(d, span, d.names[other], right, words, reading)
-                out.append(q.changed(meta=q.meta | {"asked": "its own" if right else "another"}))
-    return out
+    return [q for d in docs for asked in _asked_of(d) for q in _both(d, asked, words, reading)]
 
 # %% ../../../nbs/benchmarks/bookcoref/02_questions.ipynb #ef33b250
 def animal_farm_filter(s: Settings|None = None) -> list[Question]:
@@ -96,3 +106,25 @@ def animal_farm_filter(s: Settings|None = None) -> list[Question]:
 def sample_filter(s: Settings|None = None) -> list[Question]:
     "Yes or no about every mention of the sample's stories."
     return _filter_questions(sample(characters=True))
+
+# %% ../../../nbs/benchmarks/bookcoref/02_questions.ipynb #9a0c0022
+class FilterRules(Record):
+    "What is asked."
+    words: int = 400          # of context
+    reading: str = "in all"   # or each side
+    language: str = "en"      # en, de, fr, es, or several with commas: how names are recognised
+    most: int = 2000          # questions; 0: all
+    seed: int = 0             # of the mentions drawn
+    def fault(self) -> str: return "words, most and seed cannot be negative" if min(self.words, self.most, self.seed) < 0 else ""
+
+def build_filter(
+    docs: Iterable[Document], # with clusters
+    **rules: Any,             # such as words=100, language="de"
+) -> list[Question]:          # two of each mention, in the order of the documents
+    "Build yes-or-no questions from documents: does a mention mean its character, and does it mean the one nearest to it?"
+    r = FilterRules(**rules)
+    pairs = [(f"{d.doc_key}:{x[0].start}-{x[0].end}:{x[1]}", (d, x)) for d in [named_characters(d, r.language) for d in with_text(docs)]
+             for x in _asked_of(d) if x[2]]
+    if not pairs: raise DataError("no document has two characters with names", do="set another language, or name the clusters")
+    chosen = drawn_of(pairs, r.most and max(1, r.most//2), r.seed)
+    return [q for d, x in chosen for q in _both(d, x, r.words, cast(ContextReading, r.reading))]

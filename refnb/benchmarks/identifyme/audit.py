@@ -37,7 +37,7 @@ def _bare(name: str) -> str:
 def _content(name: str) -> frozenset[str]:
     "The words of a name that tell it from others."
     words = _words_in(name)
-    # never empty: nothing stands beside everything
+    # never empty: nothing is beside everything
     return frozenset(w for w in words if w not in _SMALL) or frozenset(words or [name.lower().strip()])
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #d19f7352
@@ -116,7 +116,7 @@ def _right_alike(c: _Case) -> bool:
 def _few_options(c: _Case) -> bool: return len(c.names) < 2
 
 def _removed_listed(c: _Case) -> bool|None:
-    "None of the Above is right, and the removed answer still stands among the options."
+    "None of the Above is right, and the removed answer still is among the options."
     if not c.none: return False
     return c.entity in c.names if c.entity else None
 
@@ -127,7 +127,7 @@ def _answer_beside(c: _Case) -> bool|None:
     return not c.none and bool(c.entity) and _content(c.entity) <= c.nearby if _told(c) else None
 
 def _answer_alone(c: _Case) -> bool|None:
-    "The answer's words stand beside the mention, and those of no other option do."
+    "The answer's words are beside the mention, and those of no other option do."
     if not _told(c): return None
     return bool(_answer_beside(c)) and not any(_content(n) <= c.nearby for n in c.names if n != c.entity)
 
@@ -148,7 +148,7 @@ def _copied(c: _Case) -> bool|None: return 0 < c.facts.since[c.at] <= c.near if 
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #c9fb2caf
 def _name_nowhere(c: _Case) -> bool|None:
-    "No content word of the answer stands in the text."
+    "No content word of the answer is in the text."
     if not _told(c): return None
     return bool(c.entity) and not c.none and _bare(c.entity) != _bare(NARRATOR) and not _content(c.entity) & c.words
 
@@ -195,7 +195,7 @@ class _Facts(NamedTuple):
     speech: list[int]               # which quotation a mention stands in; -1: none
     voices: Mapping[int, tuple[frozenset[int], frozenset[int]]] # quotation -> clusters that say I, clusters called you
     teller: int                     # cluster of the narrator; -1: nobody tells
-    quotes: bool                    # whether speech stands in double quotation marks
+    quotes: bool                    # whether speech is in double quotation marks
     mixed: frozenset[int]           # clusters that are he and she
     foreign: frozenset[int]         # clusters that hold the name of another entity
     shared: frozenset[str]          # entities whose name another cluster holds
@@ -242,7 +242,7 @@ def _voices(page: Page, speech: list[int]) -> dict[int, tuple[frozenset[int], fr
     return {k: (frozenset(i), frozenset(you)) for k, (i, you) in said.items()}
 
 def _quotes(page: Page) -> bool:
-    "Whether speech stands between double quotation marks: there are some, and no more of the single ones."
+    "Whether speech is between double quotation marks: there are some, and no more of the single ones."
     double = sum('"' in t for t in page.tokens)
     return double > 0 and double >= sum(t == "'" for t in page.tokens)
 
@@ -317,19 +317,19 @@ class _Flag(NamedTuple):
 
 _ALL: list[tuple[str, str, Callable[[_Case], bool|None], str]] = [
     ("options", "question", _doubled_option, "two options are the same string"),
-    ("options", "question", _right_doubled, "the right string stands twice"),
+    ("options", "question", _right_doubled, "the right string appears twice"),
     ("options", "question", _twin_options, "two options differ in case or articles only"),
     ("options", "question", _close_options, "two options are nearly the same"),
     ("options", "question", _part_options, "an option has all words of another"),
     ("options", "question", _right_alike, "a wrong option is close to the right one, or part of it"),
     ("options", "question", _few_options, "fewer than two entities offered"),
     ("options", "question", _removed_listed, "the removed answer is still listed"),
-    ("copying", "text", _answer_beside, "the answer stands beside the mention"),
-    ("copying", "text", _answer_alone, "the answer stands beside it, no other option does"),
-    ("copying", "text", _answer_inside, "the answer stands in the mention"),
+    ("copying", "text", _answer_beside, "the answer is beside the mention"),
+    ("copying", "text", _answer_alone, "the answer is beside it, no other option does"),
+    ("copying", "text", _answer_inside, "the answer is in the mention"),
     ("copying", "text", _mention_is_option, "the mention is an option"),
     ("copying", "text", _mention_like_wrong, "the mention is like a wrong option"),
-    ("copying", "text", _name_nowhere, "no word of the answer stands in the text"),
+    ("copying", "text", _name_nowhere, "no word of the answer is in the text"),
     ("copying", "document", _copied, "same words, same entity just before"),
     ("gold", "question", _pronoun_gender, "he or she of another gender"),
     ("gold", "question", _not_the_teller, "I outside quotes is not the narrator"),

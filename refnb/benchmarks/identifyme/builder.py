@@ -295,7 +295,7 @@ def _pool_of(docs: Iterable[Document], rules: Rules = RELEASED, read: Mapping[st
     stories, rejected, tables = {}, {}, []
     for d in docs:
         story = read[d.doc_key] if read else story_of(d, rules)
-        if (key := d.doc_key) in stories or key in rejected: raise DataError("the document stands twice", key)
+        if (key := d.doc_key) in stories or key in rejected: raise DataError("the document appears twice", key)
         if reason := _reason(story, rules):
             rejected[key] = reason
             continue
@@ -412,7 +412,7 @@ def _page_of(story: Story, order: Sequence[str]|None = None, genders: Mapping[st
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #42a8bbff
 def in_quotes(tokens: Sequence[str], longest: int = 400) -> list[bool]:
-    """Tell for each token, with straight quotes, whether it stands between quotation marks; a quote that is open
+    """Tell for each token, with straight quotes, whether it is between quotation marks; a quote that is open
     after `longest` tokens is taken for a lost one."""
     out, since = [], -1
     for i, t in enumerate(tokens):
@@ -468,7 +468,7 @@ def _thumb(page: Page, i: int, names: Sequence[str]) -> dict[str, int]:
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #420d2e80
 def _window(page: Page, start: int, end: int, context: int) -> tuple[str, tuple[int, int]]:
-    "The text and where the mention stands in it."
+    "The text and where the mention is in it."
     a, b = page.at[start], page.at[end] + len(page.tokens[end])
     if not context: return page.text, (a, b)
     first, last = max(0, start - context), min(len(page.at) - 1, end + context)

@@ -96,7 +96,7 @@ def _merge(files: dict[str, list[dict]]) -> list[dict]:
     shared = sorted(COLUMNS - {"output"})
     for key, rows in files.items():
         for r in rows:
-            if row_id(r) not in base: raise DataError(f"the question {row_id(r)} stands in no other file", key)
+            if row_id(r) not in base: raise DataError(f"the question {row_id(r)} is in no other file", key)
             if bad := [c for c in shared if r[c] != base[row_id(r)][c]]:
                 raise DataError(f"the files disagree on {bad}", f"{key}, {row_id(r)}")
     return list(base.values())
@@ -159,7 +159,7 @@ def released_labels(s: Settings|None = None) -> dict[str, list[Label]]:
     return out
 
 def released_dialogue(s: Settings|None = None) -> dict[str, bool]:
-    "Tell which pronominal test questions, by id, stand in dialogue."
+    "Tell which pronominal test questions, by id, are in dialogue."
     return {row_id(r): r["is_dialogue"] == "True" for r in _table(f"{_REPO}/data/metadata/pron_dialogue_info.csv", {"doc_key", "mention_ind", "is_dialogue"}, s)}
 
 # %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #a22215a5
@@ -191,7 +191,7 @@ def corpus_is_here(corpus: str, s: Settings|None = None) -> bool:
 def named_documents(corpus: str, s: Settings|None = None,
                     full: Mapping[str, Sequence[str]]|None = None) -> list[Document]:
     """Load the stories of LitBank or FantasyCoref that questions were made of, with the authors' names.
-    `full` gives all names of documents in which some stand twice."""
+    `full` gives all names of documents in which some appear twice."""
     return _named(corpus, s or load_settings(), full) if full else list(_named_once(corpus, s or load_settings()))
 
 @lru_cache(maxsize=1)  # a table that compares ways to build reads LitBank for each of them

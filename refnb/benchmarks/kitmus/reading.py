@@ -77,10 +77,10 @@ def _lines(data: bytes, where: str) -> Iterable[tuple[int, _Line]]:
 T = TypeVar("T")
 
 def _once(texts: Iterable[tuple[str, T]], where: str) -> dict[str, T]:
-    "Texts by id; one that stands twice is refused: nobody knows which of the two counts."
+    "Texts by id; one that appears twice is refused: nobody knows which of the two counts."
     out: dict[str, T] = {}
     for key, text in texts:
-        if key in out: raise DataError(f"text {key!r} stands twice", where, "give each text an id of its own")
+        if key in out: raise DataError(f"text {key!r} appears twice", where, "give each text an id of its own")
         out[key] = text
     return out
 
@@ -211,7 +211,7 @@ def _from_table(data: bytes, gold: Mapping[str, Text], where: str) -> Prediction
     for n, r in _table(data, where):
         key, at = r["ID"], at_line(where, n)
         if key not in gold: raise DataError(f"the id {key!r} is not in the gold file", at)
-        if key in said: raise DataError(f"text {key!r} stands twice", at, "give each text an id of its own")
+        if key in said: raise DataError(f"text {key!r} appears twice", at, "give each text an id of its own")
         t = gold[key]
         begins = _begins(t)
         pronoun, clusters = _place(r, "Pronoun-offset", t, begins, at), []

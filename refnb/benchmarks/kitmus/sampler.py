@@ -57,10 +57,10 @@ def _rows(data: bytes, name: str, header: list[str]) -> list[tuple[int, list[str
     return rows[1:]
 
 def _once(rows: Iterable[tuple[int, str]], name: str, what: str) -> list[str]:
-    "Values that each stand once."
+    "Values that each appear once."
     seen: dict[str, int] = {}
     for n, v in rows:
-        if v in seen: raise FormatError(f"the {what} {v!r} stands twice, first in line {seen[v]}", at_line(name, n))
+        if v in seen: raise FormatError(f"the {what} {v!r} appears twice, first in line {seen[v]}", at_line(name, n))
         seen[v] = n
     return list(seen)
 
@@ -87,7 +87,7 @@ def _templates(data: bytes, name: str, kind: str, vocab: Mapping) -> list[Templa
         known = {*_FILLED[kind], *_OPTIONAL, *vocab}
         if bad := [s for s in slots if s not in known]:
             raise FormatError(f"unknown slot {{{bad[0]}}}", at_line(name, n), nearest(bad[0], known))
-        if slots in out: raise FormatError(f"the template of line {out[slots]} stands here again", at_line(name, n))
+        if slots in out: raise FormatError(f"the template of line {out[slots]} is here again", at_line(name, n))
         out[slots] = n
     if not out: raise FormatError("holds no template", name)
     return list(out)
@@ -110,7 +110,7 @@ class Resources:
     "All resources, each read and checked when it is first asked for."
     def __init__(self, files: Files|str|Path, doubled: bool = False):
         """Take the files from a folder, or by a function that reads a file below one; `doubled` accepts a name or a
-        place that stands twice: the release has one."""
+        place that appears twice: the release has one."""
         self.doubled = doubled
         self.files: Files = files if callable(files) else _folder_files(files)
     def _json(self, name: str, kind: type) -> Any:

@@ -24,7 +24,7 @@ def the_resources(name: str = "own", s: Settings|None = None) -> Resources:
     if name == "own": return Resources(packaged("data/kitmus"))
     if name == "released":
         s = s or load_settings()
-        return Resources(lambda n: get(RELEASED + n, s), doubled=True)  # the school reunion stands twice
+        return Resources(lambda n: get(RELEASED + n, s), doubled=True)  # the school reunion appears twice
     if not Path(name).is_dir():
         raise CallError(f"no resources are called {name!r}", do="say own, released, or a folder")
     return Resources(name)
@@ -78,7 +78,7 @@ def _pronoun_chars(words: list[Word]) -> tuple[int, int]:
     return end - len(words[j].token), end
 
 def question_of(i: Instance) -> Question:
-    "Ask of a text whom the pronoun means; options stand in the order of the meeting sentence."
+    "Ask of a text whom the pronoun means; options are in the order of the meeting sentence."
     sentences = i.knowledge + i.task
     order = [w.entity for w in i.task[0] if w.entity]
     right, pair = order.index(i.answer), f"{i.templates[0]}+{i.templates[1]}"

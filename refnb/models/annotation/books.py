@@ -107,7 +107,7 @@ def text_of_epub(path: str|Path) -> str:
 class Book(NamedTuple):
     "A book that is to be annotated."
     document: Document           # its words, without clusters
-    chars: list[tuple[int, int]] # where each word stands in the text; empty where the file held words already
+    chars: list[tuple[int, int]] # where each word is in the text; empty where the file held words already
     text: str                    # that was read; empty where the file held words already
 
 def read_book(path: str|Path) -> Book:

@@ -62,6 +62,7 @@ def _table(data: bytes, where: str, columns: Sequence[str], delimiter: str = ","
         if len(cells) != len(head): raise FormatError(wrong, at_line(where, n))
         yield n, dict(zip(head, cells))
 
+# %% ../../../nbs/models/annotation/05_character_lists.ipynb #095b214f
 def _rows(path: Path) -> Iterator[tuple[str, _Row]]:
     "The rows of a table of characters, each with its place."
     data, where, kind = read_bytes(path), str(path), path.suffix.lower()
@@ -133,6 +134,7 @@ class BookCharacters(NamedTuple):
         once = {n.casefold(): n for n in reversed([*plain])}
         return as_characters(reversed(once.values()))
 
+# %% ../../../nbs/models/annotation/05_character_lists.ipynb #3d48a334
 def _lists(listed: Iterable[Listed]) -> list[BookCharacters]:
     "Gather names by book and source."
     names = defaultdict[tuple[str, str, str], dict[str, None]](dict)

@@ -331,6 +331,7 @@ class Corrections(NamedTuple):
             if n == other: raise CallError(both, do="name one with by (--by)")
         return [_filled(self.windows[key]).changed(meta={}) for key in chosen]
 
+# %% ../../../nbs/models/annotation/04_checking.ipynb #264e59da
 def read_corrections(
     sources: Iterable[str|Path|bytes], # what people handed in
     d: Document,                       # the book as it was when the pages were made

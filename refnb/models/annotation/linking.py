@@ -48,6 +48,7 @@ def _form(words: Sequence[str]) -> _Form:
 
 def _lower(words: Sequence[str]) -> tuple[str, ...]: return tuple(w.lower() for w in words)
 
+# %% ../../../nbs/models/annotation/01_linking.ipynb #3ae7b9fb
 class Rules:
     "Link mentions of a book to its characters."
     def __init__(self, characters: Sequence[Character]):

@@ -237,7 +237,7 @@ def annotate(
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #29911153
 def _known(instead: Mapping[str, Any], many: int) -> dict[str, Any]:
-    "What stands in place of stages, checked."
+    "What is in place of stages, checked."
     stages = ("mentions", "linked", "filtered", "windows", "grouped")
     if odd := next((k for k in instead if k not in stages), ""): raise CallError(f"annotate has no stage {odd!r}", do=nearest(odd, stages))
     if bad := next((k for k, x in instead.items() if k != "mentions" and len(x) != many), ""): raise CallError(f"instead of {bad}: {len(instead[bad])} clusters for {many} characters", "annotate")

@@ -90,6 +90,7 @@ def by_category(rows: Vectors, columns: Vectors, p: Pairs) -> torch.Tensor:
         elif (p.category == k).any(): out += product(k).mul_(category == k)
     return out
 
+# %% ../../../nbs/models/coreference/06_antecedents.ipynb #81e637e7
 class Experts(Scorer):
     "Scores of links by products of vectors, one scorer for each category of pairs and one for all, and by tables."
     def __init__(self, inputs: int, size: int = 64, experts: bool = True, tables: bool = True):
@@ -139,6 +140,7 @@ class Refined(NamedTuple):
 
 MENTIONS_APART = [t.name for t in TABLES].index("mentions apart")
 
+# %% ../../../nbs/models/coreference/06_antecedents.ipynb #754dd75d
 class CoarseToFine(Scorer):
     "Scores of links by a product for all pairs, and by a net for the best of them."
     of_distance = 20  # numbers for a distance

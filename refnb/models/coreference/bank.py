@@ -29,6 +29,7 @@ def _halved(v: Any) -> Any:
     "Keep vectors in half precision; single numbers stay as they are."
     return type(v)(*(x.half() if x.dim() > 1 else x for x in v))
 
+# %% ../../../nbs/models/coreference/08_bank.ipynb #ca195029
 class Bank:
     "What is kept of the mentions of a text; they are added in order, and then the bank is closed."
     def __init__(self, scorer: Any, limit: int = 4000, halves: bool = True):
@@ -43,7 +44,7 @@ class Bank:
     def megabytes(self) -> float: return sum(x.nbytes for v in self.parts for x in v)/1e6
 
     def add(self, spans: Sequence[Span], v: Any, person: np.ndarray|None = None):
-        "Add mentions that stand after all that are here, with what the scorer keeps of them, and which are persons."
+        "Add mentions that are after all that are here, with what the scorer keeps of them, and which are persons."
         grown = len(self) <= WHOLE < len(self) + len(spans)
         self.spans += spans
         self.parts.append(v)

@@ -24,7 +24,7 @@ class Offers(NamedTuple):
     row: np.ndarray    # the mention
     entity: np.ndarray # the entity that it is offered
     first: np.ndarray  # where the entity's mentions begin, when mentions are in the order of entities
-    before: np.ndarray # how many of them stand before the row
+    before: np.ndarray # how many of them are before the row
     last: np.ndarray   # the latest of them
 
 def numbered(entity: Sequence[int]) -> np.ndarray:
@@ -56,6 +56,7 @@ class Own(NamedTuple):
     "What is kept of mentions: a vector of each."
     vector: torch.Tensor
 
+# %% ../../../nbs/models/coreference/07_entities.ipynb #3f546cc2
 class EntityScorer(nn.Module):
     "Score mentions with entities, by a net that is given both."
     of_feature = 20  # numbers for a distance or a count
@@ -111,6 +112,7 @@ class EntityScorer(nn.Module):
         parts = self.by_entity(mean) + self.by_mention(x)[row]
         return self.rated(parts, mean*x[row], _bucket(m.start[o.row] - m.start[o.last]), _bucket(o.before))
 
+# %% ../../../nbs/models/coreference/07_entities.ipynb #338059f2
 def _among(o: Offers, of: np.ndarray, steps: Iterable[Sequence[int]]) -> Offers:
     "Keep the offers of each mention's candidates."
     allowed = np.zeros((len(of), int(of.max(initial=-1)) + 1), bool)

@@ -90,7 +90,7 @@ def _categories(m: Mentions, rows: np.ndarray, columns: np.ndarray, groups: np.n
     return out
 
 def _nesting(m: Mentions, i: np.ndarray, j: np.ndarray) -> np.ndarray:
-    "0: apart, 1: the later one stands in the earlier, 2: the other way round."
+    "0: apart, 1: the later one is in the earlier, 2: the other way round."
     inside, around = (m.start[j] <= m.start[i]) & (m.end[i] <= m.end[j]), (m.start[i] <= m.start[j]) & (m.end[j] <= m.end[i])
     return np.where(around, np.int8(2), inside.view(np.int8))
 
@@ -99,6 +99,7 @@ def _quoted(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     apart = np.array([0, 4, 3, 2], np.int8).take(2*(a > 0).astype(np.int8) + (b > 0))
     return apart - ((a == b) & (a > 0))
 
+# %% ../../../nbs/models/coreference/03_features.ipynb #191104ef
 class Pairs(NamedTuple):
     "A block of pairs: rows are later mentions, columns earlier ones."
     category: np.ndarray     # of each pair

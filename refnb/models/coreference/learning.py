@@ -184,6 +184,7 @@ def _take_over(net: Resolver, folder: Path):
     if other := [n for n, t in tensors.items() if n not in own or own[n].shape != t.shape]: raise DataError(f"has weights that this system has not, such as {other[0]}", str(folder), "begin with a system of the same form")
     set_weights(net, own | tensors)
 
+# %% ../../../nbs/models/coreference/10_learning.ipynb #69cb8eea
 def _first(t: Taught, n: int) -> Taught:
     "Learn from the first documents only."
     return t._replace(teach=t.teach[:n], told=f"{t.told}, the first {n} documents") if 0 < n < len(t.teach) else t
@@ -257,6 +258,7 @@ def _tell(say: Callable[[str], None], what: str) -> Callable[[Entry], None]:
         if e.is_epoch: say(f"{e.id}: loss {e.loss:.3f}" + (f", {what} {100*e.held_out:.1f} %" if e.held_out is not None else ""))
     return tell
 
+# %% ../../../nbs/models/coreference/10_learning.ipynb #5966a57b
 def _learnt_from(c: _Course) -> tuple[list[Document], list[Document]]:
     "The documents that teach and those that judge, in the form that is learnt."
     if not c.x.training.casts: return c.taught.teach, c.taught.judge

@@ -43,7 +43,7 @@ def _links(state: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 
 def tensors_of_release(
     state: Mapping[str, torch.Tensor], # of the package's model, with or without `model.` before its names
-    width: int,                        # of our vectors of words: twice the encoder's, and what stands behind
+    width: int,                        # of our vectors of words: twice the encoder's, and what is behind
 ) -> dict[str, torch.Tensor]:          # by the names of a resolver's heads
     "Rename the heads of the package's model to ours."
     state = {k.removeprefix("model."): v for k, v in state.items()}

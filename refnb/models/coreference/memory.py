@@ -41,7 +41,7 @@ def link(best: Best, bias: float = 0., given: Sequence[int] = ()) -> np.ndarray:
     return out if best.alone is None else without_lonely(out, best.alone)
 
 def without_lonely(entity: np.ndarray, alone: np.ndarray|None = None) -> np.ndarray:
-    "Take away the entity of what nothing is linked to, unless it may stand alone."
+    "Take away the entity of what nothing is linked to, unless it may be alone."
     many = np.bincount(entity[entity >= 0], minlength=1)[np.maximum(entity, 0)]
     return np.where((many > 1) | (False if alone is None else alone), entity, -1)
 
@@ -162,7 +162,7 @@ def local(scores: Scores, words: Sequence[Sequence[int]], reach: int = 400, most
         j = np.arange(max(0, i[0] - reach), i[-1])
         near, top = _best_each(scores, i, j, (j < i[:, None]) & (j >= i[:, None] - reach))
         far, far_top = _best_far(scores, i, _far(i, words, having, reach, most))
-        first = far_top >= top  # which stand before all near ones
+        first = far_top >= top  # which are before all near ones
         at[i], score[i] = np.where(first, far, near), np.where(first, far_top, top)
     return Best(at, score)
 
@@ -274,6 +274,7 @@ class _Joined:
         out[np.ix_(mine, here)] = np.add.reduceat(best, _firsts(many), axis=0)/np.array(many)[:, None]
         return out
 
+# %% ../../../nbs/models/coreference/05_memory.ipynb #5366beac
 def _firsts(many: Sequence[int]) -> np.ndarray:
     "Where each of several neighbouring groups begins."
     return np.cumsum([0, *many[:-1]])
@@ -338,6 +339,7 @@ class Cache:
         before, self.now = self.now, set(self.candidates())
         return self.now - before, before - self.now
 
+# %% ../../../nbs/models/coreference/05_memory.ipynb #3bb649ca
 class Everyone:
     "Candidates without a bound."
     def __init__(self): self.now: set[int] = set()
@@ -498,6 +500,7 @@ class PlainCache:
         now = {*self.candidates()}
         return now - before, before - now
 
+# %% ../../../nbs/models/coreference/05_memory.ipynb #1e85115a
 def _best_entity(scores: np.ndarray, candidates: Sequence[int]) -> tuple[int, float]:
     "The entity that scores best, and its score."
     if not len(scores): return -1, -np.inf

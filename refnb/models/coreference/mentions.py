@@ -64,6 +64,7 @@ class Band(nn.Module):
         best, at = others.topk(min(extra, len(others)))
         return wrong, [Span(k//self.widest, k//self.widest + k % self.widest) for k in at[best > least].tolist()]
 
+# %% ../../../nbs/models/coreference/04_mentions.ipynb #ab07215f
 class Banded(Band):
     "A score for each span of up to `widest` words."
     def __init__(self, inputs: int, hidden: int = 256, widest: int = 30, dropout: float = .3):
@@ -92,6 +93,7 @@ class Banded(Band):
 # %% ../../../nbs/models/coreference/04_mentions.ipynb #4840277c
 AT_A_TIME = 1 << 15  # pairs of a start and an end that are scored in one go: a book without sentence ends has millions
 
+# %% ../../../nbs/models/coreference/04_mentions.ipynb #bb30df50
 class StartEnd(nn.Module):
     "A score for each first word, and for each word that may end what it begins."
     def __init__(self, inputs: int, hidden: int = 256, dropout: float = .3, released: bool = False):
@@ -208,7 +210,7 @@ class Enumerated(Band):
         summed = summed + (self.spans.width.weight @ width.T).T + self.net[0].bias[:, None]
         return self.net[1:](summed.transpose(1, 2))[:, :, 0]
     def _windows(self, v: torch.Tensor) -> torch.Tensor:
-        "What stands at each word and at the next ones: word, number, words further."
+        "What is at each word and at the next ones: word, number, words further."
         return F.pad(v, (0, 0, 0, self.widest)).unfold(0, self.widest, 1)[:len(v)]
     def _weighted(self, x: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
         "Sums of `v` over the words of each span, weighted by attention: word, number, width less one."

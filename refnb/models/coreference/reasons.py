@@ -47,7 +47,7 @@ def reasons(net: Resolver, d: Document, later: Span|tuple[int, int], earlier: Sp
     "Take the score of a link of two mentions of a document apart; it need not be one that the net would make."
     a, b = Span(*later), Span(*earlier)
     if not isinstance(net.scorer, Experts): raise CallError("its scores of links are no sums that can be read", do="ask a system whose antecedents are experts")
-    if not b < a: raise CallError(f"{list(b)} does not stand before {list(a)}", do="name the later mention first")
+    if not b < a: raise CallError(f"{list(b)} is not before {list(a)}", do="name the later mention first")
     t = text_of(d)
     spans, r = net.mentions(t, more=[a, b])
     i, j, v, m = spans.index(a), spans.index(b), net.scorer.vectors(r), Mentions(t, spans)

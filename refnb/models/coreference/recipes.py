@@ -101,7 +101,7 @@ class CorefRecipe(Record):
     seed: int = 0              # of everything that is drawn
     documents: int = 0         # that are learnt from, the first of them; 0: all
     memory: Literal["unbounded", "dual"] = "unbounded" # of entities: those that a mention is compared with in training
-    casts: bool = False        # what is learnt is to link explicit mentions to names that stand before the text
+    casts: bool = False        # what is learnt is to link explicit mentions to names that are before the text
 
     def fault(self) -> str:
         "What is wrong with the values, or nothing."
@@ -164,6 +164,7 @@ class CorefSeal(Record, omit_defaults=False):
 
 SEAL, WEIGHTS = "coreference.json", "weights.safetensors"
 
+# %% ../../../nbs/models/coreference/00_recipes.ipynb #ae0929b8
 def coref_seal(folder: str|Path) -> CorefSeal:
     "Read what was trained, and on what, from the folder that training left."
     path = Path(folder)/SEAL

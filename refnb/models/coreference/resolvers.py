@@ -97,6 +97,7 @@ def new_scorer(m: CorefModel, width: int, dropout: float) -> tuple[nn.Module, An
 # %% ../../../nbs/models/coreference/09_resolvers.ipynb #1db3be88
 Stretch = tuple[torch.Tensor, int]  # vectors of words, and where they begin
 
+# %% ../../../nbs/models/coreference/09_resolvers.ipynb #01be979e
 class Resolver(nn.Module):
     "A coreference system's net."
     def __init__(self, m: CorefModel, words: Words, dropout: float = .3):
@@ -241,6 +242,7 @@ class Resolver(nn.Module):
         person = self._persons(self.mentions(t, spans)[1]) if self.m.kinds == "persons" and spans else np.zeros(len(spans), bool)
         return spans, link(best, self.m.bias, [known.get(s, -1) for s in spans]), person
 
+# %% ../../../nbs/models/coreference/09_resolvers.ipynb #b8803afd
 class _in_order:
     "Mentions of a text, by their place."
     def __init__(self, spans: Iterable[Span]):

@@ -56,6 +56,7 @@ def _loaded(folder: str, weights: str, changed: str, offline: bool) -> Any:
     from refnb.models.coreference.learning import load_resolver
     return load_resolver(folder, offline, **msgspec.json.decode(changed))
 
+# %% ../../../nbs/models/coreference/12_systems.ipynb #b887d73e
 class CorefSystem(BaseSystem):
     "A trained coreference system."
     shapes = CLUSTERS | CHOICE
@@ -192,7 +193,7 @@ def _together(weights: Sequence[str]) -> str: return hashlib.sha256(" ".join(wei
 
 # %% ../../../nbs/models/coreference/12_systems.ipynb #5e8181f8
 def _links(net: Any, task: Task, items: Sequence[Question]) -> Iterator[Answer]:
-    "The candidates that stand in one cluster with the pronoun of each text, in the words of the release."
+    "The candidates that are in one cluster with the pronoun of each text, in the words of the release."
     from refnb.models.coreference.resolvers import clusters_of_many
     from refnb.models.coreference.texts import text_of
     asked = {q.id for q in items}

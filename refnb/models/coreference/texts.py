@@ -125,6 +125,7 @@ def joined_cuts(cuts: Sequence[Cut]) -> Cut:
     moved = [Segment(s.ids, *(x + o for x in s[1:])) for c, o in zip(cuts, offsets) for s in c.segments]
     return Cut(moved, np.concatenate([c.counts for c in cuts]), cuts[0].before)
 
+# %% ../../../nbs/models/coreference/01_texts.ipynb #1a171b2f
 def _stop(start: int, room: int, total: np.ndarray, sentences: np.ndarray) -> int:
     "Where the words end for which a segment answers."
     stop = max(start + 1, int(np.searchsorted(total, total[start] + room, "right")) - 1)
@@ -172,6 +173,7 @@ class WithCast(NamedTuple):
     at: list[Span]     # where each name stands
     words: int         # of that sentence
 
+# %% ../../../nbs/models/coreference/01_texts.ipynb #f0c78b96
 def with_cast(d: Document, names: Sequence[Sequence[str]]) -> WithCast:
     "Put names, as lists of words, before a text."
     at, words = list[Span](), list[str]()

@@ -79,6 +79,7 @@ def _ends_of_words(hidden: torch.Tensor, s: Segment, cut: Cut) -> torch.Tensor:
 # %% ../../../nbs/models/coreference/02_words.ipynb #ce821f64
 AT_ONCE = 8  # segments of an encoder's pass, where no gradient is wanted
 
+# %% ../../../nbs/models/coreference/02_words.ipynb #105f4ba1
 class Words(nn.Module):
     "An encoder with what it does not see: the vectors of a text's words."
     extra = 8  # numbers that are learnt for a shape, and for a quotation
@@ -132,6 +133,7 @@ class Words(nn.Module):
         shape, quote = torch.tensor(t.shape[start:stop], device=on), torch.tensor(t.quotation[start:stop] > 0, device=on).long()
         return self.dropout(torch.cat([torch.cat([read[k] for k in range(len(some))]), self.shape(shape), self.quote(quote)], -1))
 
+# %% ../../../nbs/models/coreference/02_words.ipynb #1a2a3f07
 def words_of(name: str, length: int = 256, context: int = 32, frozen: int = 0, dropout: float = .3, offline: bool = True, pieces: str = "mean") -> Words:
     "Load an encoder and put together what makes vectors of words; offline, nothing is downloaded."
     return Words(*load_with("AutoModel", encoder_of(name, length), offline), length, context, frozen, dropout, pieces)

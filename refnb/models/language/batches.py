@@ -290,8 +290,7 @@ class _Reading:
         if reply is None: return
         if key in self.seen: self.count["doubled"] += 1
         self.seen.add(key)
-        reply = reply.changed(text=self.hide(reply.text), model=self.hide(reply.model), error=self.hide(reply.error))
-        self.rows.append(Bought(key, reply, ask))
+        self.rows.append(Bought(key, reply.hiding(self.hide), ask))
         if len(self.rows) >= 500: self.flush()
 
     def skip(self, why: str):

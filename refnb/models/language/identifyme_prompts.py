@@ -76,7 +76,7 @@ def prompt(q: Question, form: Form = "base") -> str:
     return Template(_template(form)).substitute(text=marked(q), options="\n".join(_names(q)))
 
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #5ceb5a80
-MARKER = "The mention refers to: "  # what stands before the name
+MARKER = "The mention refers to: "  # what is before the name
 
 def _explained(form: str, explanation: str) -> str:
     "The line of the explanation, where the form has one."
@@ -128,7 +128,7 @@ def grammar(q: Question, form: Form = "base", kind: Literal["released", "complet
 
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #23e1a049
 def _read_name(reply: str, drop: str = "") -> str:
-    "What stands after the last marker, as the authors read it."
+    "What is after the last marker, as the authors read it."
     name = reply.rsplit(MARKER, 1)[-1]
     return name.translate(dict.fromkeys(map(ord, drop))).strip()
 
@@ -173,7 +173,7 @@ _GAP = r"[^\S\n]*"
 _LABEL = re.compile(rf"^(?:[\d.)#>*_`•–—-]|[^\S\n])*(mention|explanation|{_ANSWER}){_GAP}[*_`]*{_GAP}:(?:[*_`]+(?=\s|$))?", re.I | re.M)
 
 def _labelled(reply: str) -> list[tuple[str, str]]:
-    "Labels, and what stands between each and the next."
+    "Labels, and what is between each and the next."
     found = list(_LABEL.finditer(reply))
     ends = [*(m.start() for m in found), len(reply)][1:]
     return [(m[1].lower(), reply[m.end():end]) for m, end in zip(found, ends, strict=True)]
@@ -207,7 +207,7 @@ def _keyed(reply: str) -> list[tuple[str, str]]:
 _LOOSE = re.compile(rf"{_ANSWER}[*_`]*:", re.I)
 
 def _loose(text: str) -> list[str]:
-    "What stands after a marker inside a line."
+    "What is after a marker inside a line."
     return [said for l in text.split("\n") if len(p := _LOOSE.split(l)) > 1 and (said := p[-1].strip())]
 
 def _said(reply: str) -> tuple[list[str], list[str]]:

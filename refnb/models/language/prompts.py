@@ -229,7 +229,7 @@ def _read_as_released(q: Question, f: Form, reply: str, finish: str, drop: str) 
     return a if a.chosen or f.reads == "line" else _by_short_name(q, a, finish)
 
 def _by_short_name(q: Question, a: Answer, finish: str) -> Answer:
-    "The same for names without what stands in brackets at their end, as songs have their singers."
+    "The same for names without what is in brackets at their end, as songs have their singers."
     short = [re.sub(r"\s*\([^()]*\)$", "", o.name) for o in q.options]
     if len(set(short)) < len(short) or not all(short) or short == [o.name for o in q.options]: return a
     b = read_answer(q.changed(options=tuple(Option(n) for n in short)), a.raw, finish=finish)
@@ -248,7 +248,7 @@ def turns(q: Question, order: Order = "given") -> int:
 
 def in_order(q: Question, order: Order = "given", turn: int = 0) -> tuple[Question, list[int]]:
     """Put a question's options in another order: the question as it is shown, and for each shown option its index in q.
-    `turn` is the option that stands first in rotations."""
+    `turn` is the option that is first in rotations."""
     if order not in ORDERS: raise CallError(f"unknown order {order!r}", do=nearest(order, ORDERS))
     n = len(q.options)
     last = [n - 1] if n and q.options[-1].name == NONE else []

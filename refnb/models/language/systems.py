@@ -49,7 +49,8 @@ def _parsed(name: str) -> Entry:
 # %% ../../../nbs/models/language/13_systems.ipynb #a5c851ca
 def _as_wanted(d: Decoding, usual: LanguageModel, new: LanguageModel) -> Decoding:
     "What was changed of a model's decoding, in place of what another model has."
-    return new.decoding.changed(**{k: v for k, v in msgspec.structs.asdict(d).items() if v != getattr(usual.decoding, k)})
+    mine = msgspec.structs.asdict(d)
+    return new.decoding.changed(**{k: v for k, v in mine.items() if v != getattr(usual.decoding, k)})
 
 class _True(NamedTuple):
     "A model under its true name."
@@ -87,6 +88,7 @@ def _check_samples(m: LanguageModel, order: Order, samples: int, batches: bool, 
     if batches and (samples > 1 or order == "rotations"):
         raise CallError("a batch asks each question once", name, "leave out --batch")
 
+# %% ../../../nbs/models/language/13_systems.ipynb #b945ffa0
 class LanguageModelSystem(BaseSystem):
     "A language model, asked in one way."
     def __init__(self,
@@ -111,7 +113,7 @@ class LanguageModelSystem(BaseSystem):
                             do="concurrency, budget and batch are for models of a server")
         check_taken(self.model)
         if batches and not the_dialect(self.model.dialect).batch:
-            raise CallError(f"{the_dialect(self.model.dialect).title}: takes no batches", self.name, "leave out --batch")
+            raise CallError("its dialect takes no batches", self.name, "leave out --batch")
         self.title, self.old_name = self.model.title, base
         self.spent_before = 0.  # USD that earlier calls of the run spent
         self.loaded: Local|None = None

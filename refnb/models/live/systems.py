@@ -157,6 +157,7 @@ class LiveSystem(CommandSystem):
         self.words = [*self.asking, msgspec.json.encode(told).decode()]
         return super().answer(task, items)
 
+# %% ../../../nbs/models/live/01_systems.ipynb #1358385a
 def make_live(entry: Entry, changed: Mapping[str, Any], s: Settings) -> System:
     "Make a live system of an entry, for the registry."
     refuse_asking(entry.name, changed)

@@ -18,7 +18,8 @@ from ...core.types import CallError, DataError, Record, nearest, need, safe_name
 from ...core.settings import load_settings, packaged
 from ...core.files import disk_fault, read_yaml, unpack
 from ..training import is_full
-from ..language.local import Weights, _device, join_pieces, package_names, quietly
+from ..language.language_models import fault_of_device
+from ..language.local import Weights, device_for, join_pieces, package_names, quietly
 from .scorers import Pairs
 
 # %% ../../../nbs/models/pairs/01_encoders.ipynb #34923090
@@ -38,6 +39,7 @@ class PairModel(Record):
     labels: tuple[str, ...] = ()           # of entailment, where the checkpoint's configuration does not name them
     dtype: Literal["float32", "bfloat16", "float16"] = "float32" # of the weights
     at_once: int = 2048                    # tokens that are read at a time
+    device: str = ""                       # where it computes: cpu, cuda, cuda:1 or mps; "": a GPU if there is one
     note: str = ""                         # what a reader should know
     checkpoint: str = ""                   # of what was trained: its folder
     version: int = 1                       # raised when the same settings would give other scores
@@ -46,11 +48,12 @@ class PairModel(Record):
         "What is wrong with the values, or nothing."
         if small := next((f"field {f}: {getattr(self, f)} is less than {n}" for f, n in (("tokens", 3), ("at_once", 1)) if getattr(self, f) < n), ""):
             return small
-        fixed = {"pooling": "mean", "normalise": True, "dtype": "float32"} if self.kind == LITE else {}
-        return next((f"field {f}: of the kind {LITE} it is always {v}" for f, v in fixed.items() if getattr(self, f) != v), "")
+        if bad := fault_of_device(self.device): return f"field {bad}"
+        fixed = {"pooling": "mean", "normalise": True, "dtype": "float32", "device": ""} if self.kind == LITE else {}
+        return next((f"field {f}: of the kind {LITE} it is always {v or 'left out'}" for f, v in fixed.items() if getattr(self, f) != v), "")
 
 LITE = "use-lite"  # the kind that refnb computes itself (refnb.models.pairs.use_lite)
-UNHASHED = {"title", "licence", "package", "at_once", "note", "checkpoint"}
+UNHASHED = {"title", "licence", "package", "at_once", "device", "note", "checkpoint"}
 
 # %% ../../../nbs/models/pairs/01_encoders.ipynb #76b0d337
 @cache
@@ -217,7 +220,7 @@ def load_with(kind: str, m: PairModel, offline: bool = True) -> tuple[Any, Any]:
     """Load a checkpoint's model, by the class of transformers that `kind` names, and tokenizer;
     offline, nothing is downloaded."""
     torch = need("torch", "models")
-    w, device = check_pair_model(m, offline), _device(torch)
+    w, device = check_pair_model(m, offline), device_for(torch, m.device)
     try: model, tokenizer, info = _from_files(kind, m, w, offline)
     except Exception as e:
         raise DataError(f"{m.title} cannot be loaded: {next(iter(str(e).split(chr(10) + chr(10))[0].strip().splitlines()), type(e).__name__)}", w.place, _how_to_get(m)) from None  # tokenizers raise Exception itself

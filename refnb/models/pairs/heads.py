@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['Head', 'SEAL', 'WEIGHTS', 'Recipe', 'TrainedSystem', 'trained_systems', 'the_trained', 'text_for', 'Form',
            'BiEncoder', 'PairReader', 'PairScores', 'CrossEncoder', 'Writer', 'new_model', 'trained_model', 'Tried',
-           'TrainedSeal', 'read_seal']
+           'TrainedSeal', 'read_seal', 'read_seal_at']
 
 # %% ../../../nbs/models/pairs/03_heads.ipynb #82c50ceb
 from collections.abc import Callable, Iterable, Sequence
@@ -181,7 +181,7 @@ class BiEncoder(Encoder):
 # %% ../../../nbs/models/pairs/03_heads.ipynb #7d46d2d8
 class PairReader(Loaded):
     "A model that reads an expression and an option's text together."
-    first = 0  # which stands first: 0 the option's text, 1 the expression
+    first = 0  # which is first: 0 the option's text, 1 the expression
     def __init__(self, model: Any, tokenizer: Any, m: PairModel, form: Form):
         super().__init__(model, tokenizer, m)
         self.form = form
@@ -356,6 +356,10 @@ def read_seal(folder: str|Path) -> TrainedSeal:
     if not path.exists():
         raise DataError("holds nothing that was trained to the end", str(folder),
                         "refnb train makes such a folder; the same command goes on")
+    return read_seal_at(path)
+
+def read_seal_at(path: Path) -> TrainedSeal:
+    "Read what was trained, and on what, from a file."
     try:
         if (schema := msgspec.json.decode(data := read_bytes(path), type=dict).get("schema")) != _SCHEMA:
             raise OtherVersion(f"written in schema {schema}, this refnb reads {_SCHEMA}", str(path),

@@ -21,7 +21,7 @@ from ...benchmarks.altentities.questions import NEGATION, choice_text
 
 # %% ../../../nbs/models/pairs/00_scorers.ipynb #930e94e7
 def expression_of(q: Question) -> str:
-    "Find the expression of any question: what stands under its mark; its text where nothing is marked."
+    "Find the expression of any question: what is under its mark; its text where nothing is marked."
     return q.text[slice(*q.chars)] if q.chars else q.text.strip()
 
 class Pairs(NamedTuple):
@@ -75,7 +75,7 @@ def content_words(text: str) -> set[str]:
     return set(re.findall("[a-z0-9]+", text.lower())) - stop_words()
 
 def word_overlap(p: Pairs) -> list[int]:
-    "Count the words of each expression that stand in an option's text."
+    "Count the words of each expression that are in an option's text."
     said, told = ([content_words(t) for t in texts] for texts in (p.expressions, p.texts))
     return [len(said[i] & told[j]) for i, j in p.at.tolist()]
 

@@ -155,7 +155,7 @@ def _checkpoints(base: str, task: str, s: Settings) -> list[Path]:
     return [p.parent for p in sorted(found, key=lambda p: -p.stat().st_mtime_ns)]
 
 def _same_questions(task: str) -> str:
-    "Name what a task asks, whatever is told of its options: in AltEntities the same expressions stand in all settings."
+    "Name what a task asks, whatever is told of its options: in AltEntities the same expressions are in all settings."
     whole = sample_of(task)[0]
     if not is_task(whole) or not whole.startswith("altentities/"): return whole
     domain, _, split = read_altentities_task(whole)
@@ -176,7 +176,7 @@ def _with_checkpoint(system: PairSystem, task: str, s: Settings, **changed) -> P
                         f"ask {seal.system}, or name another checkpoint")
     if _same_questions(task) in map(_same_questions, seal.trained_on):
         raise DataError(f"{system.base} was trained on its questions", task,
-                        f"its accuracy on what was held out stands in {found[0]/SEAL}")
+                        f"its accuracy on what was held out is in {found[0]/SEAL}")
     try: learnt = msgspec.convert(msgspec.to_builtins(system.model) | seal.settings, PairModel)
     except (msgspec.ValidationError, ValueError) as e:
         raise FormatError(f"field settings: {e}", str(found[0]/SEAL),

@@ -41,7 +41,7 @@ def _mixed_tasks(name: str) -> list[str]:
         m = re.fullmatch(r"altentities/mixed/(\w+)/(train|dev)", x)
         out += [f"altentities/{d}/{m[1]}/{m[2]}" for d in DOMAINS] if m else [x]
     if twice := [x for x, n in itertools.groupby(sorted(out)) if len(list(n)) > 1]:
-        raise CallError("stands twice", twice[0])
+        raise CallError("appears twice", twice[0])
     return out
 
 def _source_of(name: str, s: Settings) -> Source:
@@ -205,7 +205,7 @@ def _said_grid(said: str) -> dict[str, list]:
             raise CallError(f"a recipe has no field {name!r}", "--grid",
                             f"say full, selected, or NAME=VALUE,VALUE; {nearest(name, kinds)}")
         if not values: raise CallError(f"{name} has no values", "--grid", f"say {name}=VALUE,VALUE")
-        if name in out: raise CallError(f"{name} stands twice", "--grid", f"say {name}=VALUE,VALUE")
+        if name in out: raise CallError(f"{name} appears twice", "--grid", f"say {name}=VALUE,VALUE")
         try: out[name] = [msgspec.convert(v, kinds[name], strict=False) for v in values.split(",")]
         except msgspec.ValidationError: raise CallError(f"{name} cannot be {values!r}", "--grid") from None
     return out
