@@ -82,7 +82,7 @@ def constraint(local) -> Iterator[Row]:
     yield Row("the same, for a token: the median, for where a text of any words begins llguidance takes ten times that", used*1e6, 60., "us")
 
 def products(local, n: int) -> float:
-    "How many products and sums it takes to read so many tokens: of weights, and of attention to all that stands before."
+    "How many products and sums it takes to read so many tokens: of weights, and of attention to all that is before."
     head = local.model.get_output_embeddings().weight.numel()
     config = local.model.config
     return 2*(WEIGHTS - head)*n + 2*n*n*config.num_attention_heads*config.head_dim*config.num_hidden_layers

@@ -48,7 +48,7 @@ ROOMS = ["core", "metrics", "benchmarks", *(f"benchmarks.{b}" for b in ("identif
 LATE = {"benchmarks.tasks", "benchmarks.identifyme.building", "models.registry", "models.running", "models.sharding", "results.reproduce", "results.cli", "results.execution"}
 
 def place(module: str, number: str) -> tuple[int, int]:
-    "Where a module stands in the order of imports."
+    "Where a module is in the order of imports."
     room = module.rpartition(".")[0]
     return ROOMS.index(room) if room in ROOMS else -1, int(number or -1)
 

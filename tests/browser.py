@@ -40,6 +40,7 @@ class Tab:
         self.id = self._ask("new?about:blank", "PUT")["id"]
         self.socket = websocket.create_connection(f"ws://127.0.0.1:{port}/devtools/page/{self.id}", suppress_origin=True, timeout=HANG)
         for domain in ("Page", "Runtime", "Network", "Log"): self.call(f"{domain}.enable")
+        self.call("Page.bringToFront")  # what is behind another page draws nothing
 
     def _ask(self, what: str, method: str = "GET"):
         with urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:{self.port}/json/{what}", method=method), timeout=HANG) as reply:
@@ -102,10 +103,13 @@ class Inner(Tab):
         for domain in ("Runtime", "Network", "Log"): self.call(f"{domain}.enable")
 
     def wait(self, code: str):
-        "Wait as a page does; now and then look whether Chromium has put another frame in the place of this one."
-        for _ in range(5):
-            with contextlib.suppress(AssertionError): return wait(lambda: self.js(code), code, HANG/20)
+        """Wait as a page does; now and then look whether Chromium has put another frame in the place of this one, and
+        scroll to it again: on a busy machine it can take a frame for one that nobody sees, and draw nothing in it."""
+        for _ in range(8):
+            with contextlib.suppress(AssertionError): return wait(lambda: self.js(code), code, HANG/40)
             self.socket.close()
+            self.outer.call("Page.bringToFront")
+            self.outer.js("scrollTo(0, 0), requestAnimationFrame(() => document.querySelector('iframe')?.scrollIntoView())")
             self.attach()
         state = self.js("[document.readyState, location.href, innerWidth, innerHeight, document.body?.innerText.slice(0, 200)]")
         raise AssertionError(f"the frame never says {code}; it is {state}, {self.errors()}")

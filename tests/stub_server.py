@@ -48,7 +48,7 @@ def error(status: int, message: str = "", code: str|None = None, param: str|None
 def reply_text(prompt: str) -> str: return f"The mention refers to: {prompt.split()[-1] if prompt.split() else ''}"
 
 def completion(body: dict, play: Play) -> dict:
-    "A reply as it stands in the protocol."
+    "A reply as it is in the protocol."
     prompt, chat = prompt_of(body), "messages" in body
     text = reply_text(prompt) if play.text is None else play.text
     said = {"message": {"role": "assistant", "content": text if play.refusal is None else None, "refusal": play.refusal}} if chat else {"text": text}

@@ -225,7 +225,7 @@ UNUSABLE = [
     (lambda: SAMPLE.read_bytes()[:-2], "f: the file ends in question 42; get it again"),
     (lambda: SAMPLE.read_bytes()[:90_000], "f: the file ends in question 3"),
     (lambda: SAMPLE.read_bytes() + b"]", "f: JSON is malformed: trailing characters"),
-    (lambda: SAMPLE.read_bytes().replace(b'"question":', b'"domain": "BOOKS", "question":', 1), "f: the key 'domain' stands twice"),
+    (lambda: SAMPLE.read_bytes().replace(b'"question":', b'"domain": "BOOKS", "question":', 1), "f: the key 'domain' appears twice"),
     (lambda: SAMPLE.read_bytes().replace(b"harbour", b"harb\xf6ur", 1), r"f, line \d+: not UTF-8"),
     (lambda: changed(0, target_index="nan").replace(b'"nan"', b"NaN"), "f: JSON is malformed")]
 
@@ -363,7 +363,7 @@ def test_a_spreadsheet_may_do_what_it_likes_to_other_cells(tmp_path, sample):
     assert judged_share({}, "error rate") == (None, "the sheet has no lines")
 
 BAD_SHEETS = [(b'id,judgement\n"' + b"x"*140_000, "field larger than"), (b"id,judgement\n,right", "line 2, field id: a line without an id; keep one line"), (b"id;judgement\na;right", "columns are divided by commas"),
-              (b"id,judgement\na,right\na,both", "line 3, field id: a stands twice; keep one line"), (b"id,judgement\nsongs-sample-0-0,right", "line 2, field id: songs-sample-0-0 is none of the expressions that this sheet may ask about; is it the sheet of another domain?"), (b"\xff", "not UTF-8")]
+              (b"id,judgement\na,right\na,both", "line 3, field id: a appears twice; keep one line"), (b"id,judgement\nsongs-sample-0-0,right", "line 2, field id: songs-sample-0-0 is none of the expressions that this sheet may ask about; is it the sheet of another domain?"), (b"\xff", "not UTF-8")]
 
 @pytest.mark.parametrize(("data", "said"), BAD_SHEETS)
 def test_f42_a_sheet_that_is_wrong(tmp_path, data, said):

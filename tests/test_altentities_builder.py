@@ -54,7 +54,7 @@ def entity(**fields) -> Entity: return Entity(**{"name": "Rye (novel)", "url": "
 ROW = json.loads(TABLE.read_text().splitlines()[0])
 BAD_ROWS = [({"name": None}, "missing required field `name`"), ({"name": " "}, "field name: is empty"), ({"url": ""}, "field url: is empty"), ({"domain": "film"}, "field domain: unknown domain 'film'"),
             ({"domain": "music"}, "the files call it songs"), ({"sections": None}, "missing required field `sections`"), ({"sections": ["a"]}, "Expected `object`, got `array` - at `$.sections`"), ({"sections": {"a": 1}}, "`$.sections[...]`"),
-            ({"sections": {"Plot": "a", "plot": "b"}}, "field sections: 'plot' stands twice"), ({"attributes": {"genre": 7}}, "`$.attributes[...]`"), ({"templates": "x"}, "`$.templates`"), ({"isbn": "1"}, "unknown field `isbn`")]
+            ({"sections": {"Plot": "a", "plot": "b"}}, "field sections: 'plot' appears twice"), ({"attributes": {"genre": 7}}, "`$.attributes[...]`"), ({"templates": "x"}, "`$.templates`"), ({"isbn": "1"}, "unknown field `isbn`")]
 
 @pytest.mark.parametrize("change, said", BAD_ROWS)
 def test_a_row_that_cannot_be_is_refused_with_its_line(tmp_path, change, said):
@@ -65,12 +65,12 @@ def test_a_row_that_cannot_be_is_refused_with_its_line(tmp_path, change, said):
 
 def test_a_table_cut_off_or_doubled(tmp_path):
     whole = TABLE.read_text()
-    for text, said in [(whole[:5000], ", line "), (whole + whole.splitlines()[4], "field url: "), ("", "has no entities"), (whole.replace('"name"', '"url": "x", "name"', 1), "the key 'url' stands twice")]:
+    for text, said in [(whole[:5000], ", line "), (whole + whole.splitlines()[4], "field url: "), ("", "has no entities"), (whole.replace('"name"', '"url": "x", "name"', 1), "the key 'url' appears twice")]:
         (path := tmp_path/"e.jsonl").write_text(text)
         with pytest.raises(FormatError, match=re.escape(said)): read_entities(path)
 
 HEAD = "name,url,domain,section:,attribute:genre\n"
-ODD_TABLES = [("e.csv", HEAD.replace("attribute:genre", "name"), "line 1: the column 'name' stands twice"), ("e.csv", HEAD.replace("url,", ""), "line 1: has no column 'url'"), ("e.csv", HEAD.replace(",", ";"), "columns are divided by commas"),
+ODD_TABLES = [("e.csv", HEAD.replace("attribute:genre", "name"), "line 1: the column 'name' appears twice"), ("e.csv", HEAD.replace("url,", ""), "line 1: has no column 'url'"), ("e.csv", HEAD.replace(",", ";"), "columns are divided by commas"),
               ("e.csv", HEAD + f"Rye,u:1,books,{'x'*140_000},Horror\n", "line 2: not a row (field larger than field limit (131072)); a field is too long (give long texts as JSONL)"), ("e.tsv", HEAD, "is no table that can be read; give JSONL"), ("e.XLSX", "PK", "is no table that can be read"),
               ("e.json", "[\n" + json.dumps(ROW) + "\n]", "line 1: is one JSON list; give an object a line"), ("e.csv", HEAD, "has no entities"), ("e.jsonl", "\n\n", "has no entities"), ("e.jsonl", json.dumps(ROW | {"name": "\u200b"}), "field name: is empty")]
 

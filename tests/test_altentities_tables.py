@@ -137,7 +137,7 @@ def test_labels_are_counted(tmp_path):
     assert count_labels(read_labels(path, "right"), "right") == (None, "31 of 63 lines of the sheet have a label") and count_labels({}, "right") == (None, "the sheet has no lines")
 
 BAD = [(b"", "line 1: has no column 'id'"), (b"id;label\na;date\n", "line 1: has no column 'id'"), (b"id,label\na,dates\n", "line 2, field label: unknown label 'dates'; did you mean date"), (b"id,label\n,date\n", "line 2, field id: a line without an id"),
-       (b"id,label\na,date\na,date\n", "line 3, field id: a stands twice"), (b"id,label\na,\xff\n", "not UTF-8"), (b"id,label\na,poor reasoning\n", "unknown label 'poor reasoning'")]
+       (b"id,label\na,date\na,date\n", "line 3, field id: a appears twice"), (b"id,label\na,\xff\n", "not UTF-8"), (b"id,label\na,poor reasoning\n", "unknown label 'poor reasoning'")]
 
 @pytest.mark.parametrize(("data", "said"), BAD)
 def test_f42_a_sheet_that_is_wrong(tmp_path, data, said):
@@ -191,7 +191,7 @@ def test_every_table_has_its_notebook_and_report(name):
     assert {(r, c) for r, row in printed(name).cells.items() for c in row} <= set(rows)
 
 def test_reports_show_no_text_of_the_benchmark(real):
-    "Not one expression of eight words and more, nor a description, stands in a committed report."
+    "Not one expression of eight words and more, nor a description, is in a committed report."
     said = {" ".join(e.split()).lower() for d in DOMAINS for q in real.of(d) for e in q.expressions if len(e.split()) > 7}
     for p in (REPORTS/"altentities").glob("table_*.md"):
         text = " ".join(p.read_text().split()).lower()

@@ -240,7 +240,7 @@ def test_without_any_file(tmp_path, reproduced):
 def made_up_gold(s, path: Path, share: int = 1) -> Path:
     """A file of the hub's form with the published counts, or a share of them.
 
-    Animal Farm has its clusters; elsewhere mentions stand at even steps."""
+    Animal Farm has its clusters; elsewhere mentions are at even steps."""
     def line(key, tokens, mentions, chains):
         at = [tokens*i//mentions for i in range(mentions)]
         clusters = [[[i, i] for i in at[k::chains]][::share] for k in range(chains)]

@@ -20,8 +20,8 @@ def refnb(home, capsys):
     "Run a command in this process."
     return lambda *args: tools.here(capsys, *args)
 
-COMMANDS = [["list"], ["fetch"], ["build"], ["run"], ["export"], ["reproduce"], ["score"], ["score", "choice"]]
-FUNCTIONS = {"list": cli.list_, "fetch": cli.fetch, "build": cli.build, "run": cli.run_, "export": cli.export_, "reproduce": cli.reproduce_, "score choice": cli.score_choice}
+COMMANDS = [["list"], ["fetch"], ["build"], ["run"], ["export"], ["reproduce"], ["score"], ["score", "choice"], ["compare"], ["power"]]
+FUNCTIONS = {"list": cli.list_, "fetch": cli.fetch, "build": cli.build, "run": cli.run_, "export": cli.export_, "reproduce": cli.reproduce_, "score choice": cli.score_choice, "compare": cli.compare_, "power": cli.power_}
 
 def words(text: str) -> str: return " ".join(text.split())
 
@@ -72,8 +72,8 @@ WRONG = {
     "run sample/identifyme random --by tpye": "unknown field 'tpye'; did you mean type?",
     "run sample/bookcoref random": "random: answers questions, sample/bookcoref has documents",
     "export": "Missing argument",
-    "export sample/kitmus": "--to: no tool is named; say inspect or harness",
-    "export sample/kitmus --to helm": "--to: unknown tool 'helm'; say inspect or harness",
+    "export sample/kitmus": "--to: no tool is named; say inspect, harness, every-eval-ever or ro-crate",
+    "export sample/kitmus --to helm": "--to: unknown tool 'helm'; say inspect, harness, every-eval-ever or ro-crate",
     "export sample/kitmus --to inspect": "--out: no folder is named; say --out FOLDER",
     "export sample/kitmuss --to inspect --out x": "neither a task nor a file; did you mean sample/kitmus?",
     "export sample/kitmus --to inspect --out x --form kitmus/name": "unknown prompt form 'kitmus/name'; did you mean kitmus/names?",
@@ -320,7 +320,7 @@ BROKEN = {
     "nan": ('{"id":"d1:1","scores":[NaN,1,2]}', "answers.jsonl, line 2"),
     "not_utf8": ('{"id":"d1:\udcff","chosen":[0]}', "answers.jsonl, line 2"),
     "unknown_id": ('{"id":"d9:1","chosen":[0]}', "1 answers belong to no question, one is d9:1"),
-    "doubled_id": (GOOD, "answers.jsonl: the id d0:0 stands twice"),
+    "doubled_id": (GOOD, "answers.jsonl: the id d0:0 appears twice"),
     "an_option_that_is_not_there": ('{"id":"d1:1","chosen":[3]}', "d1:1"),
     "too_few_scores": ('{"id":"d1:1","scores":[1,2]}', "d1:1"),
 }

@@ -128,7 +128,7 @@ def test_gpt_5_by_its_name(stub, settings, capsys):
 
 def test_what_a_server_does_not_take_is_refused_before_it_is_asked(stub, settings):
     for system, how, words in [("gpt-5", {"decoding.temperature": "1"}, "takes no temperature"), ("gpt-5", {"effort": "hard"}, "takes no effort 'hard'"),
-                               ("gpt-5", {"way": "logprobs"}, "tells no log-probabilities"), ("gpt-5", {"thinking": "9"}, "takes no thinking"),
+                               ("gpt-5", {"way": "logprobs"}, "returns no log-probabilities"), ("gpt-5", {"thinking": "9"}, "takes no thinking"),
                                ("claude-opus-5-5", {"batches": True}, "takes no batches"), ("gpt-5", {"dialect": "openai"}, "unknown dialect")]:
         with pytest.raises(CallError, match=words) as e: find_system(system, settings(), **how)
         assert "\n" not in str(e.value)

@@ -248,7 +248,7 @@ def test_f54_yaml_aliases_are_refused(tmp_path, text):
 
 @pytest.mark.parametrize("text, line", [("a: 1\na: 2", 1), ("b:\n  c: 1\n  'c': 2", 2), ("- {x: 1, x: 1}", 1), ("a: {1: x, 0x1: y}", 1), ("? {k: 1, k: 2}\n: x", 1)])
 def test_f54_doubled_keys_are_refused(tmp_path, text, line):
-    with pytest.raises(FormatError, match=f"line {line}: the key .* stands twice"): yaml(tmp_path, text, object)
+    with pytest.raises(FormatError, match=f"line {line}: the key .* appears twice"): yaml(tmp_path, text, object)
 
 DEEP = "import sys\nfrom refnb.core.files import read_yaml\nread_yaml(sys.argv[1], object)\n"
 
@@ -304,7 +304,7 @@ def make(request): return request.param
 def tree(folder: Path) -> dict[str, bytes]: return {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 def refuse(make, tmp_path: Path, members: list[tuple], match: str, **limits):
-    "An archive is refused in one line, and nothing stands outside the folder."
+    "An archive is refused in one line, and nothing is outside the folder."
     path = make(tmp_path/"archive", members)
     with pytest.raises(FormatError, match=match) as e: f.unpack(path, tmp_path/"deep"/"out", **limits)
     assert "\n" not in str(e.value)

@@ -37,6 +37,9 @@ FIELDS = {"the text": lambda x: {"choices": [{"finish_reason": "stop", "message"
           "the model": lambda x: {"model": f"m-{x}", "choices": [{"finish_reason": "stop", "message": {"content": "Bea"}}]},
           "the end": lambda x: {"choices": [{"finish_reason": x, "message": {"content": "Bea"}}]},
           "a field that nobody reads": lambda x: {"choices": [{"finish_reason": "stop", "message": {"content": "Bea"}}], "debug": {"headers": [f"Bearer {x}"]}},
+          "the reasoning": lambda x: {"choices": [{"finish_reason": "stop", "message": {"content": "Bea", "reasoning_content": f"The key is {x}."}}]},
+          "thoughts in the text": lambda x: {"choices": [{"finish_reason": "stop", "message": {"content": f"<think>The key is {x}.</think>Bea"}}]},
+          "parts of thoughts": lambda x: {"choices": [{"finish_reason": "stop", "message": {"content": [{"type": "thinking", "thinking": [{"text": x[i:i + 5]} for i in range(0, len(x), 5)]}, {"type": "text", "text": "Bea"}]}}]},
           "parts": lambda x: {"choices": [{"finish_reason": "stop", "message": {"content": [{"text": x[i:i + 5]} for i in range(0, len(x), 5)]}}]}}
 
 @pytest.mark.parametrize("field", FIELDS.values(), ids=FIELDS)

@@ -242,7 +242,7 @@ def test_points_as_written(criteria):
 @examples(40)
 @given(st.integers(0, 10**6), st.sampled_from(["released", "paper"]), st.integers(2, 9), st.integers(0, 60))
 def test_laws_of_questions(seed, mode, options, context):
-    "Whatever the seed: the mention stands where chars says, the right option is its entity or None, no question stands twice."
+    "Whatever the seed: the mention is where chars says, the right option is its entity or None, no question appears twice."
     b = build_identifyme(load("sample"), mode, seed=seed, options=options, context=context)
     for split in ("test", "dev"):
         qs = b.questions(split)
@@ -307,7 +307,7 @@ def test_a_text_that_holds_a_marker_is_left_out(mark):
     assert "with which prompts mark the mention" in build_identifyme([first, *docs[1:]]).pool.rejected[first.doc_key]
 
 def test_the_same_document_twice():
-    with pytest.raises(DataError, match="the document stands twice"): build_identifyme([*load("sample"), load("sample")[2]])
+    with pytest.raises(DataError, match="the document appears twice"): build_identifyme([*load("sample"), load("sample")[2]])
 
 @pytest.mark.parametrize(("rule", "value", "said"), [("window", 0, "the least is 1"), ("max_others", 1.5, "not a share"), ("options", 1, "one option is no choice"), ("test", 451, "more would be test questions"), ("none_share", -1., "not a share")])
 def test_rules_that_cannot_be(rule, value, said):

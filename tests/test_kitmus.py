@@ -211,9 +211,9 @@ def test_means_over_runs(runs, pairs, seed):
     import random
     rng = random.Random(seed)
     made = [{f"{p}+1": Links(100, k := rng.randint(0, 100), k, 100) for p in range(pairs)} for _ in range(runs)]
-    t = together(made, resamples=300, seed=seed)
+    t = together(made)
     assert t.mean == pytest.approx(sum(x.correct for r in made for x in r.values())/(100*pairs*runs)) and t.low <= t.mean + 1e-9 and t.high >= t.mean - 1e-9
-    assert (t.sd is None) == (runs == 1) and together(made, resamples=300, seed=seed) == t
+    assert (t.sd is None) == (runs == 1) and together(made) == t
 
 
 # Resources that are wrong
@@ -228,7 +228,7 @@ def folder(s, tmp_path):
     return tmp_path/"resources"
 
 @pytest.mark.parametrize("name, old, new, told", [
-    ("names.csv", b"lastname\n", b"name\n", "names.csv, line 1: the header is not lastname"), ("names.csv", b"Mehaffey\n", b"Cleaves\n", "names.csv, line 3: the name 'Cleaves' stands twice, first in line 2"),
+    ("names.csv", b"lastname\n", b"name\n", "names.csv, line 1: the header is not lastname"), ("names.csv", b"Mehaffey\n", b"Cleaves\n", "names.csv, line 3: the name 'Cleaves' appears twice, first in line 2"),
     ("templates/meet_sentence.txt", b"{location}", b"{place}", "templates/meet_sentence.txt, line 1: the slot {location} is missing"), ("templates/pronoun_sentence.txt", b"{happy}", b"{happyy}", "unknown slot {happyy}; did you mean happy?"),
     ("locations.csv", b"'bar', 'NN'", b"'bar'", "locations.csv, line 2, field location: is not a list of (token, tag) pairs"), ("locations.csv", b"noise/food.txt", b"../food.txt", "leaves the folder"), ("locations.csv", b"noise/food.txt", b"noise/foot.txt", "cannot be read"),
     ("pronouns.json", b"0.4", b"0.5", "the probabilities sum to"), ("vocab.json", b'"DT"', b"1", "vocab.json, field a: is not [token, tag]"), ("occupations/real_real.csv", b"occupation,", b"job,", "the header is not occupation,occupation_description")])
@@ -243,7 +243,7 @@ def test_a_wrong_resource_is_said_with_its_place(folder, name, old, new, told):
     assert told in str(e.value) and "\n" not in str(e.value)
 
 def test_the_release_s_doubled_place_is_an_error_unless_it_is_asked_for(folder):
-    with pytest.raises(FormatError, match="locations.csv, line .*school.*reunion.* stands twice"): list(Resources(folder).locations)
+    with pytest.raises(FormatError, match="locations.csv, line .*school.*reunion.* appears twice"): list(Resources(folder).locations)
     assert len(Resources(folder, doubled=True).locations) == 111
 
 

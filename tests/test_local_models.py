@@ -303,7 +303,7 @@ def test_shipped_systems_are_whole():
         assert m.provider == "local" or m.key, name
         assert m.price is None or (m.price.as_of and m.provider == "openai"), name
 
-@pytest.mark.parametrize("field", sorted(set(the_model("gpt-4o").__struct_fields__) - {"title", "price", "licence", "note", "key", "rate", "patience", "package", "batch", "forms", "system", "reasons", "cache"}))  # prompts are hashed by their words; a batch of one says what a batch of eight says
+@pytest.mark.parametrize("field", sorted(set(the_model("gpt-4o").__struct_fields__) - {"title", "price", "licence", "note", "key", "rate", "patience", "package", "batch", "device", "forms", "system", "reasons", "cache"}))  # prompts are hashed by their words; a batch of one says what a batch of eight says; a device is chosen by the machine where none is named
 def test_f34_a_setting_that_could_change_an_answer_makes_another_run(field):
     m, other = the_model("gpt-4o"), {"message": "raw", "way": "logprobs", "constraint": "regex", "reading": "released", "provider": "local", "context": 9, "decoding": {"temperature": 1.}, "version": 7, "thinking": 7, "dialect": "openai-responses", "base_url": "http://127.0.0.1:1/v1"}
     assert run_settings(the_model("gpt-4o", **{field: other.get(field, "another")}), "x", "given") != run_settings(m, "x", "given")

@@ -205,7 +205,7 @@ def test_a_run_under_a_policy_says_what_it_spent(net, tmp_path):
     assert came[0].word == "spent" and 0 < came[0].cpu_seconds < 60 and came[0].peak_mb > 100
 
 def test_windows_of_a_text(net, bank):
-    "What stands in two windows is one entity by a rule alone, or where it is known."
+    "What is in two windows is one entity by a rule alone, or where it is known."
     d = beginning(0)
     starts = net._windows(text_of(d), bank.spans)
     assert starts.tolist() == [0]*len(bank)  # in windows of 1,500 words

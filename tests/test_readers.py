@@ -117,7 +117,7 @@ READERS = {
     "systems": Reader(head("systems/language_models.yaml", 25), systems),
     "benchmark": Reader(packaged("data/cards/altentities.yaml").read_bytes(), tasks._read_card),
     "corpus": Reader(packaged("data/corpora/sample.yaml").read_bytes(), corpora._card),
-    "printed": Reader(head("papers/kitmus.yaml", 25), tables.read_paper),
+    "printed": Reader(head("papers/kitmus.yaml", 37), tables.read_paper),
     "settings": Reader(packaged("settings.ini").read_bytes(), lambda path: load_settings(path.parent, env={}), "settings.ini"),
     "notebook": Reader(json.dumps(NOTEBOOK).encode(), lambda path: execution.parameters_of(execution.read_notebook(path), path.name)),
     "provenance": of_bytes(encoded(PROVENANCE), board.as_provenance),
@@ -216,7 +216,7 @@ def test_f71_a_long_file_of_one_thing(tmp_path, spawn):
 def keys(n: int) -> list: return [(str(i), 0) for i in range(n)] + [(str(n - 1), 0)]
 
 LINEAR = {
-    "a key that stands twice": (files.once, keys),
+    "a key that appears twice": (files.once, keys),
     "columns": (gap.parse_gap_rows, lambda n: "\t".join([*gap.COLUMNS, *map(str, range(n)), "0"]).encode()),
     "brackets of conllu": (lambda value: conllu._brackets(value, ""), lambda n: "(a)"*n),
     "a begin line": (lambda line: conll._key(line, ""), lambda n: "#begin document (a)" + " ; part"*n)}
@@ -242,12 +242,12 @@ def test_f69_kitmus_predictions_that_cannot_be():
     assert "[4, 7] is not a span of the 7 tokens" in told(TEXTS.replace(b"[4, 4]", b"[4, 7]"))
     assert "[4, 4294967300] is not a span" in told(TEXTS.replace(b"[4, 4]", b"[4, 4294967300]"))
     assert "1 of 7 words differ, the first is 'Eve' where gold has 'Ann'" in told(TEXTS.replace(b"Ann", b"Eve"))
-    assert f"text {KITMUS!r} stands twice" in told(TEXTS + TEXTS)
-    assert f"text {KITMUS!r} stands twice" in told(TABLE + TABLE.splitlines(keepends=True)[1], ROWS)
+    assert f"text {KITMUS!r} appears twice" in told(TEXTS + TEXTS)
+    assert f"text {KITMUS!r} appears twice" in told(TABLE + TABLE.splitlines(keepends=True)[1], ROWS)
 
 def test_f69_an_index_that_is_chosen_twice(tmp_path):
     path = files.write_atomic(tmp_path/"a.jsonl", b'{"id":"d:0","chosen":[1,1]}')
-    with pytest.raises(FormatError, match="a.jsonl, line 1.*field chosen: an index stands twice"): list(files.read_jsonl(path, Answer))
+    with pytest.raises(FormatError, match="a.jsonl, line 1.*field chosen: an index appears twice"): list(files.read_jsonl(path, Answer))
 
 def sealed(folder: Path, **fields) -> runs.Run:
     "A complete run of two questions."

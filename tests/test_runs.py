@@ -36,7 +36,7 @@ def made(folder: Path, n: int, sealed: bool = False, info: r.RunInfo = INFO) -> 
     return run
 
 def files(folder: Path) -> dict[str, bytes]:
-    "All that stands below a folder, without lock files."
+    "All that is below a folder, without lock files."
     return {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file() and p.suffix != ".lock"}
 
 def one_line(e) -> str:
@@ -655,12 +655,12 @@ def test_f41_by_id_has_every_answer_or_names_the_id_that_stands_twice(some):
     if not twice:
         assert [*_by_id(some).values()] == some
         return
-    with pytest.raises(DataError, match=f"answers.jsonl: the id {twice[0]} stands twice"): _by_id(some, "answers.jsonl")
+    with pytest.raises(DataError, match=f"answers.jsonl: the id {twice[0]} appears twice"): _by_id(some, "answers.jsonl")
 
 @pytest.mark.parametrize("same", [False, True])
 def test_f41_an_answer_that_stands_twice_is_refused(same):
     a = answer(1)
-    with pytest.raises(DataError, match="the id q1 stands twice"): outcomes(MANY, [answer(0), a, a if same else a.changed()])
+    with pytest.raises(DataError, match="the id q1 appears twice"): outcomes(MANY, [answer(0), a, a if same else a.changed()])
 
 def test_f41_an_answer_to_no_question_is_refused():
     with pytest.raises(DataError, match="2 answers belong to no question, one is q12"): outcomes(MANY, answers_to(MANY) + [answer(12), answer(13)])
