@@ -420,6 +420,7 @@ class ClusterAnswer(Record):
     id: str                        # doc_key
     clusters: Clusters = ()        # predicted
     names: tuple[str, ...] = ()    # of the clusters, where the system names them
+    unread: tuple[str, ...] = ()   # why passages of the document were not read, of a language model
 
 def documents_id(docs: Iterable[Document]) -> str:
     "Hash the keys and tokens of a task's documents, in order: 16 hex digits."

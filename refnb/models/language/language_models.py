@@ -387,13 +387,13 @@ class Forecast(Record):
 
 _USUAL = 40  # tokens of a reply that repeats a mention and names an option
 
-def forecast(m: LanguageModel, asks: Iterable[Ask], count=None) -> Forecast:
-    """Forecast tokens and cost of asking, before it is done;
-    `count` counts a text's tokens, None: one per four characters."""
-    count = count or (lambda text: -(-len(text)//4))
-    sizes = [count(a.prompt) + count(a.system) for a in asks]
+def forecast(m: LanguageModel, asks: Iterable[Ask], copies: bool = False) -> Forecast:
+    """Forecast tokens and cost of asking, before it is done, at one token per four characters; `copies` if a reply
+    repeats the text of its prompt."""
+    sizes = [-(-len(a.prompt)//4) - (-len(a.system)//4) for a in asks]
+    likely = max(sizes, default=0) if copies else _USUAL
     out = m.decoding.max_tokens if m.way == "reply" else 1
     def usd(written: int) -> float|None: return cost(m, Reply(tokens_in=sum(sizes), tokens_out=written*len(sizes)))
     reasons = m.effort != "none" and m.thinking != 0 and (m.reasons or bool(m.effort or m.thinking))
-    return Forecast(len(sizes), sum(sizes), out*len(sizes), usd(out), None if reasons else usd(min(out, _USUAL)),
+    return Forecast(len(sizes), sum(sizes), out*len(sizes), usd(out), None if reasons else usd(min(out, likely)),
                     sum(bool(m.context) and n + out > m.context for n in sizes))

@@ -20,7 +20,7 @@ from .identifyme_prompts import MARKER, Mode, chars_of, grammar, mention_of, mar
 from .identifyme_prompts import _refuses, reply_form
 
 # %% ../../../nbs/models/language/02_prompts.ipynb #d86b0aae
-Reads = Literal["line", "name", "letter", "yes-no"]
+Reads = Literal["line", "name", "letter", "yes-no", "marks"]
 
 class Form(Record):
     "A prompt form."
@@ -31,6 +31,8 @@ class Form(Record):
     marks: bool = False       # $text has the mark
     explains: bool = False    # the reply has an explanation before the answer
     extra: str = ""           # what may be answered besides the options: it is no choice
+    words: int = 0            # of a passage, where clusters are marked in one
+    context: int = 0          # words before the passage that are shown with it
 
 @cache
 def _forms() -> dict[str, Form]:
