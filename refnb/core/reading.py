@@ -95,7 +95,7 @@ def read_documents(
     if form not in known: raise CallError(f"unknown format {form!r}", do=nearest(form, known))
     return _PARSERS[form](data, str(path), **how) if form in _PARSERS else _STANDOFF[form](Path(path), **how)
 
-# %% ../../nbs/core/09_reading.ipynb #d345e090
+# %% ../../nbs/core/09_reading.ipynb #0430e17d
 def read_annotations(path: str|Path) -> ByAnnotator:
     "Read the documents of a file by annotator: those that it names, or the file's own name."
     data = read_bytes(path)
