@@ -180,7 +180,7 @@ def cluster_bootstrap(
         found[o] = _interval(sums[:, j], items[:, j], draws, level, _limits(values))
     return found[None] if groups is None else found
 
-# %% ../../nbs/metrics/07_uncertainty.ipynb #d065aaba
+# %% ../../nbs/metrics/07_uncertainty.ipynb #6a5a3cf9
 def summed_interval(
     counts: ArrayLike,                            # a row per document: what is summed
     score: Callable[[np.ndarray], np.ndarray],    # rows of sums -> a value each; NaN: nothing to score
