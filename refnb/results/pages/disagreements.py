@@ -5,20 +5,20 @@
 # %% auto #0
 __all__ = ['Readings', 'readings', 'agreement_rows', 'disagreement_page']
 
-# %% ../../../nbs/results/pages/04_disagreements.ipynb #56d6c79c
+# %% ../../../nbs/results/pages/04_disagreements.ipynb #aa97bc6b
 import html
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
 from ...core.types import Span
-from ...core.documents import PALE, Box, Document, boxed, colors, name_of, plain, window_tokens
+from ...core.documents import PALE, Box, Document, boxed, colors, name_of, named, plain, window_tokens
 from ...core.pages import page_policy
 from ...metrics.chain_agreement import MEASURES, ChainAgreement, Tie, Versions
 from ...metrics.differences import _BORDERS, SIGNS, State, matched
 from ...metrics.uncertainty import Interval
 
-# %% ../../../nbs/results/pages/04_disagreements.ipynb #d12329d8
+# %% ../../../nbs/results/pages/04_disagreements.ipynb #ebeee3aa
 class Readings(NamedTuple):
     "Several readings of one text."
     docs: list[Document]
@@ -35,9 +35,9 @@ def readings(docs: Sequence[Document]) -> Readings:
     for s in set().union(*owners):
         chains = {f.get(o[s], -1 - k) if s in o else None for k, (o, f) in enumerate(zip(owners, first))}
         states[s] = "missed" if None in chains else "right" if len(chains) == 1 else "wrong entity"
-    return Readings(list(docs), owners, first, states)
+    return Readings(list(map(named, docs)), owners, first, states)
 
-# %% ../../../nbs/results/pages/04_disagreements.ipynb #8d490261
+# %% ../../../nbs/results/pages/04_disagreements.ipynb #37ce10cf
 _WIDE = 80  # tokens of a row, at most
 
 def _rows(d: Document) -> list[int]:
@@ -72,7 +72,7 @@ def _grid(r: Readings, most: int) -> tuple[str, int]:
         cells += [f"<div>{boxed(tokens, starts[n], b[n])}</div>" for b in boxes]
     return "".join(cells), len(rows)
 
-# %% ../../../nbs/results/pages/04_disagreements.ipynb #101c8ecd
+# %% ../../../nbs/results/pages/04_disagreements.ipynb #9b78e3a5
 _CSS = """body{margin:1rem auto;max-width:90rem;padding:0 1rem;background:#fff;color:#1b1b1b;font:1rem/1.5 system-ui,sans-serif}
 .grid{display:grid;gap:.4rem 1.6rem;border-top:1px solid #bbb;margin:.6rem 0;padding:.6rem 0;overflow-wrap:anywhere}
 table{border-collapse:collapse}td,th{padding:.1rem .9rem .1rem 0;text-align:left}h2{font-size:1.1rem;margin:1.6rem 0 .2rem}"""
@@ -94,7 +94,7 @@ def _tie_rows(ties: list[Tie], key: str, most: int) -> list[dict[str, str]]:
     return [{"tie": t.words, "at": str([*t.at]), "linked to": str([*t.antecedent]) if t.antecedent else "a mention?",
              "said": ", ".join(t.said), "merged": "kept" if t.kept else "left out"} for t in ties if t.document == key][:most]
 
-# %% ../../../nbs/results/pages/04_disagreements.ipynb #ba28ddec
+# %% ../../../nbs/results/pages/04_disagreements.ipynb #113a204d
 def disagreement_page(
     versions: Versions,       # of `aligned_versions`
     agreement: ChainAgreement, # of `chain_agreement`
