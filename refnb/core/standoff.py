@@ -261,7 +261,7 @@ def _key_of(title: str, where: str) -> str:
     name = title or re.sub(r"\.(json|xmi)(\.gz)?$", "", where.replace("\\", "/").rsplit("/", 1)[-1])
     return name.removesuffix(".txt")
 
-# %% ../../nbs/core/08_standoff.ipynb #a9faa31d
+# %% ../../nbs/core/08_standoff.ipynb #24bf7878
 class _Words:
     "The words of a text by their characters, and notes of what was changed or left out."
     def __init__(self, text: str, where: str, utf16: bool = False):
@@ -293,7 +293,7 @@ class _Words:
         self.starts, self.ends = [a for a, _ in chars], [b for _, b in chars]
         return self
 
-# %% ../../nbs/core/08_standoff.ipynb #98ad47a3
+# %% ../../nbs/core/08_standoff.ipynb #f8bee990
 class _Mark(NamedTuple):
     "A mention as a tool keeps it."
     parts: list[tuple[int, int]]  # characters, half-open
@@ -324,7 +324,7 @@ def _annotated(key: str, w: _Words, groups: Iterable[tuple[str, list[_Mark]]]) -
     d = _gathered(key, w.sentences, clusters)
     return d.changed(meta={"notes": "; ".join(f"{what}: {n:,}" for what, n in w.notes.items())}) if w.notes else d
 
-# %% ../../nbs/core/08_standoff.ipynb #33846a14
+# %% ../../nbs/core/08_standoff.ipynb #abe3eca8
 def _joined(items: Iterable, links: Iterable[tuple]) -> list[list]:
     "The groups of items that links hold together, in the order of their first items."
     home = {i: i for i in items}
@@ -348,7 +348,7 @@ def _coreference(found: list[_Relation], wanted: Iterable[str], w: _Words) -> li
     w.notes.update(f"relations {k}, left out" for k, _, _ in found if k not in chosen)
     return [(a, b) for k, a, b in found if k in chosen]
 
-# %% ../../nbs/core/08_standoff.ipynb #8177a55e
+# %% ../../nbs/core/08_standoff.ipynb #ae110a44
 _TEXT_BOUND = re.compile(r"(\S+) (\d{1,9} \d{1,9}(?:;\d{1,9} \d{1,9})*)")
 
 def _text_bound(f: list[str], w: _Words, at: str) -> _Mark:
@@ -371,7 +371,7 @@ def _equals(f: list[str], marks: Mapping[str, _Mark], at: str) -> list[_Relation
         raise FormatError(f"{kind} of a mention {unknown!r} that is not here", at)
     return [(kind if {a, b} <= marks.keys() else f"{kind} of events", a, b) for a, b in pairwise(ids)]
 
-# %% ../../nbs/core/08_standoff.ipynb #6f2b4edb
+# %% ../../nbs/core/08_standoff.ipynb #975d4990
 def parse_brat(ann: bytes, txt: bytes, doc_key: str, where: str = "", relations: Iterable[str] = ()) -> Document:
     """Read a document with the label `type` from brat's .ann and .txt files; `where` is the name of the .ann file.
     `relations` names those that mean coreference, if they are called otherwise."""
@@ -391,7 +391,7 @@ def parse_brat(ann: bytes, txt: bytes, doc_key: str, where: str = "", relations:
     pairs = _coreference([r for r in found if r not in events], relations, w)
     return _annotated(doc_key, w.cut(), [("", [marks[i] for i in g]) for g in _joined(marks, pairs)])
 
-# %% ../../nbs/core/08_standoff.ipynb #53c823d7
+# %% ../../nbs/core/08_standoff.ipynb #fbe12fa0
 class _Structure(NamedTuple):
     "A feature structure of a CAS."
     type: str
@@ -425,7 +425,7 @@ class _Cas:
         value = self.all[id].features.get(name)
         return value if isinstance(value, str) else ""
 
-# %% ../../nbs/core/08_standoff.ipynb #42e29a08
+# %% ../../nbs/core/08_standoff.ipynb #872c008c
 def _refs(cas: _Cas, id: int, name: str) -> list[int]:
     "The feature structures that one refers to under a name, itself or through an array; they must be here."
     value = cas.all[id].features.get(name)
@@ -457,7 +457,7 @@ def _place(cas: _Cas, id: int) -> tuple[int, int]|None:
         return None
     return cas.view.place(cas.number(id, "begin"), cas.number(id, "end"), cas.at(id))
 
-# %% ../../nbs/core/08_standoff.ipynb #a8c473b5
+# %% ../../nbs/core/08_standoff.ipynb #8dfe4152
 _XMI = "http://www.omg.org/XMI id"
 
 def _read_xmi(data: bytes, cas: _Cas):
@@ -492,7 +492,7 @@ def _read_json_cas(data: bytes, cas: _Cas):
         if not isinstance(type := s.get("%TYPE"), str): raise FormatError("a feature structure has no type", cas.where)
         cas.add(s.get("%ID"), type, {k.lstrip("@^"): v for k, v in s.items()})
 
-# %% ../../nbs/core/08_standoff.ipynb #f73e7a47
+# %% ../../nbs/core/08_standoff.ipynb #95ec6a3d
 _Groups = list[tuple[str, list[_Mark]]]
 
 def _walked(following: Mapping[int, int], links: Collection[int], cas: _Cas) -> list[list[int]]:
@@ -523,7 +523,7 @@ def _chains(cas: _Cas) -> dict[str, _Groups]:
         out[_local(layer)] = [("", [marks[i] for i in c]) for c in _walked(following, at, cas)]
     return out
 
-# %% ../../nbs/core/08_standoff.ipynb #855a99ec
+# %% ../../nbs/core/08_standoff.ipynb #ba977094
 def _entities(cas: _Cas) -> _Groups:
     "The entities of CorefAnnotator."
     own = lambda *names: [i for i in cas.of(*names) if ".coref.annotator.api" in cas.all[i].type]
@@ -548,7 +548,7 @@ def _one_layer(layers: dict[str, _Groups], wanted: str, cas: _Cas) -> _Groups:
     cas.view.notes.update({f"chains of the layer {k}, left out": len(layers[k]) for k in full if k != name})
     return layers.get(name, [])
 
-# %% ../../nbs/core/08_standoff.ipynb #6c436796
+# %% ../../nbs/core/08_standoff.ipynb #cdf1acea
 def parse_cas(data: bytes, where: str = "", layer: str = "", doc_key: str = "") -> list[Document]:
     """Read the one document of a UIMA CAS, as XMI or JSON: chains of INCEpTION or WebAnno with the label `kind`, or
     entities of CorefAnnotator with their names. Its key is its title there, else `doc_key`, else the file's name."""
@@ -559,7 +559,7 @@ def parse_cas(data: bytes, where: str = "", layer: str = "", doc_key: str = "") 
     title = next((t for i in cas.of("DocumentMetaData") if (t := cas.text(i, "documentTitle"))), "")
     return [_annotated(_key_of(title or doc_key, where), words, groups)]
 
-# %% ../../nbs/core/08_standoff.ipynb #6b977ea0
+# %% ../../nbs/core/08_standoff.ipynb #2d6224c7
 ByAnnotator = dict[str, list[Document]]  # annotator -> documents
 
 def _of_one(found: ByAnnotator, by: str, where: str) -> list[Document]:
@@ -598,7 +598,7 @@ class _Task(msgspec.Struct):
     id: int|str|None = None
     annotations: list[_Work] = []
 
-# %% ../../nbs/core/08_standoff.ipynb #8a7aea20
+# %% ../../nbs/core/08_standoff.ipynb #0f353a93
 def _person(x: Any, n: int) -> str:
     "What an annotator is called."
     if isinstance(x, dict): x = next((x[k] for k in ("email", "username", "id") if x.get(k)), None)
@@ -632,7 +632,7 @@ def _studio_groups(work: _Work, w: _Words, by_label: bool, relations: Iterable[s
     for id, m in marks.items(): groups[m.type or f" {id}"].append(m._replace(type=""))
     return [(name.strip() if name[0] != " " else "", marks) for name, marks in groups.items()]
 
-# %% ../../nbs/core/08_standoff.ipynb #ed652827
+# %% ../../nbs/core/08_standoff.ipynb #73fb6fd1
 def _studio(data: bytes, where: str, relations: Iterable[str] = ()) -> ByAnnotator:
     "The documents of everybody in an export of Label Studio's."
     tasks: list[_Task] = _decoded(data, msgspec.json.Decoder(list[_Task]).decode, where, 1)
@@ -654,7 +654,7 @@ def parse_label_studio(data: bytes, where: str = "", by: str = "", relations: It
     regions; in a file without any, a label is the name of an entity. A key is the task's `doc_key`, or its number."""
     return _of_one(_studio(data, where, relations), by, where)
 
-# %% ../../nbs/core/08_standoff.ipynb #b02c9498
+# %% ../../nbs/core/08_standoff.ipynb #83fa3c5a
 _MOST, _RATIO = 10_000_000, 200  # bytes that an archive may unpack to, whatever its size; and for each of its bytes
 
 def _members(data: bytes, where: str, room: int, inside: str = "") -> Iterator[tuple[str, bytes]]:
