@@ -10,7 +10,7 @@ from refnb.core import standoff
 from refnb.core.corpora import sample
 from refnb.core.documents import Document, tidy
 from refnb.core.reading import read_annotations, read_documents
-from refnb.core.types import CallError, DataError, RefnbError, Span
+from refnb.core.types import CallError, DataError, FormatError, RefnbError, Span
 from refnb.metrics.chain_agreement import aligned_versions, chain_agreement, disagreement, merge_annotations, merge_versions
 from refnb.metrics.coref_scores import score_coref
 from refnb.metrics.uncertainty import summed_interval
@@ -84,6 +84,23 @@ def test_arrays_of_surfaces_and_a_title():
     same(got := standoff.parse_cas(json_cas(found), "f.json"))
     assert got[0].doc_key == "My story"
 
+def test_an_empty_file_of_brats_beside_a_text_means_that_nothing_was_marked(tmp_path):
+    for name, data in (("a.ann", b""), ("a.txt", b"Ann sang."), ("b.ann", b"")): (tmp_path/name).write_bytes(data)
+    [got] = read_documents(tmp_path/"a.ann")
+    assert (got.tokens, got.clusters) == (["Ann", "sang", "."], ())
+    with pytest.raises(FormatError, match="the file is empty"): read_documents(tmp_path/"b.ann")
+
+def test_regions_of_label_studio_that_count_code_points():
+    [usual] = standoff.parse_label_studio(studio({"anna": [STORY]}), "f")
+    task = json.loads(studio({"anna": [STORY]}))[0]
+    text = task["data"]["text"]
+    for r in (r for r in task["annotations"][0]["result"] if r["type"] != "relation"):
+        value, units = r["value"], text.encode("utf-16-le")
+        value.update({k: len(units[:2*value[k]].decode("utf-16-le")) for k in ("start", "end")})
+    [got] = standoff.parse_label_studio(json.dumps([task]).encode(), "f")
+    assert got == usual and len(got.mentions) == 6
+    with pytest.raises(FormatError, match="f, task 1, region r0-0: the text has"): standoff.parse_label_studio(json.dumps([task]).replace("Ann Lee\"", "Bob\"").encode(), "f")
+
 def test_other_texts_of_a_cas_are_noted():
     found = structures(STORY) + [{"%ID": 900, "%TYPE": "uima.cas.Sofa", "sofaID": "other", "sofaString": "x"},
                                  {"%ID": 901, "%TYPE": "a.CoreferenceLink", "@sofa": 900, "begin": 0, "end": 1}]
@@ -113,6 +130,13 @@ def test_a_cas_that_contradicts_itself(write):
                         (changed("Link", 0, begin=1), "offset 1 cuts a character in half"), (changed("Link", 0, begin=-4), ""), (changed("Link", 0, end="x"), "'x' is not a number"),
                         (changed("Link", 1, c_ID=links[0]), "two feature structures have this id"), (changed("Token", 0, end=5), "two tokens overlap"), (changed("Sofa", sofaString=""), "holds no text")]:
         refused(write(found), said)
+
+def test_an_array_of_parts_belongs_to_one_mention():
+    found = structures(STORY, "v2")
+    surfaces = [s["%ID"] for s in found if s["%TYPE"].endswith("MentionSurface")]
+    for s in found:
+        if s["%TYPE"].endswith("v2.Mention"): s["@Surface"] = 999
+    refused(json_cas([*found, {"%ID": 999, "%TYPE": "uima.cas.FSArray", "%ELEMENTS": surfaces}]), "has part")
 
 BOMB = b'<?xml version="1.0"?><!DOCTYPE x [<!ENTITY a "aaaaaaaaaa">' + b"".join(b'<!ENTITY %c "%s">' % (98 + i, b"&%c;" % (97 + i)*10) for i in range(9)) + b"]>"
 
@@ -288,6 +312,10 @@ def test_any_readable_file_in_three_formats(three, tmp_path, capsys):
     assert main(["export", str(tmp_path/"two.json"), "--to", "documents", "--out", str(tmp_path/"y.jsonl")]) == 1
     assert "was annotated by ann, ben" in capsys.readouterr().err
     assert main(["export", str(tmp_path/"two.json"), "--to", "documents", "-p", "by=ben", "--out", str(tmp_path/"y.jsonl")]) == 0
+
+def test_questions_are_built_of_an_export(three, tmp_path):
+    assert main(["build", "identifyme", "--corpus", str(sorted(Path(three[1]).iterdir())[0]), "--out", str(tmp_path/"q.jsonl")]) == 0
+    assert main(["score", "agreement", three[0], three[1]]) == 0
 
 def test_what_a_reader_left_out_is_told(tmp_path, capsys):
     ann, txt = brat(STORY)

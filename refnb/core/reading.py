@@ -75,6 +75,11 @@ def _brat(path: Path, **how: Any) -> list[Document]:
     return [parse_brat(ann, txt, name, str(first), **how)]
 
 # %% ../../nbs/core/09_reading.ipynb #6921aa06
+def _nothing_marked(data: bytes, path: Path) -> str:
+    "The format of an empty file: brat's, beside a text in which nothing was marked."
+    name = path.name.removesuffix(".gz")
+    return "brat" if not data.strip() and name.endswith(".ann") and _beside(path, "txt").is_file() else ""
+
 _PARSERS: dict[str, Callable] = {"conll": parse_conll, "jsonl": parse_jsonlines, "conllu": parse_conllu,
                                  "gap": parse_gap, "corenlp": parse_corenlp, "cas": parse_cas,
                                  "labelstudio": parse_label_studio, "project": parse_project}
@@ -87,8 +92,8 @@ def read_documents(
 ) -> list[Document]:   # in the file's order
     "Documents from a file of any readable format."
     data, known = read_bytes(path), [*_PARSERS, *_STANDOFF]
-    if not data.strip(): raise FormatError("the file is empty", str(path))
-    form = form or format_of(data)
+    form = form or _nothing_marked(data, Path(path)) or format_of(data)
+    if not data.strip() and form != "brat": raise FormatError("the file is empty", str(path))
     if not form:
         raise FormatError("does not look like any format of documents", str(path),
                           f"readable are {', '.join(known)}; name one if it is one of them")

@@ -10,7 +10,7 @@ __all__ = ['ENTITIES', 'ByAnnotator', 'parse_litbank', 'with_labels', 'parse_boo
 import io, re, zipfile
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import accumulate, chain, compress, groupby, pairwise
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple, Self
@@ -261,7 +261,7 @@ def _key_of(title: str, where: str) -> str:
     name = title or re.sub(r"\.(json|xmi)(\.gz)?$", "", where.replace("\\", "/").rsplit("/", 1)[-1])
     return name.removesuffix(".txt")
 
-# %% ../../nbs/core/08_standoff.ipynb #24bf7878
+# %% ../../nbs/core/08_standoff.ipynb #e36493d4
 class _Words:
     "The words of a text by their characters, and notes of what was changed or left out."
     def __init__(self, text: str, where: str, utf16: bool = False):
@@ -293,7 +293,7 @@ class _Words:
         self.starts, self.ends = [a for a, _ in chars], [b for _, b in chars]
         return self
 
-# %% ../../nbs/core/08_standoff.ipynb #f8bee990
+# %% ../../nbs/core/08_standoff.ipynb #f9e067bc
 class _Mark(NamedTuple):
     "A mention as a tool keeps it."
     parts: list[tuple[int, int]]  # characters, half-open
@@ -324,7 +324,7 @@ def _annotated(key: str, w: _Words, groups: Iterable[tuple[str, list[_Mark]]]) -
     d = _gathered(key, w.sentences, clusters)
     return d.changed(meta={"notes": "; ".join(f"{what}: {n:,}" for what, n in w.notes.items())}) if w.notes else d
 
-# %% ../../nbs/core/08_standoff.ipynb #abe3eca8
+# %% ../../nbs/core/08_standoff.ipynb #473219e9
 def _joined(items: Iterable, links: Iterable[tuple]) -> list[list]:
     "The groups of items that links hold together, in the order of their first items."
     home = {i: i for i in items}
@@ -348,7 +348,7 @@ def _coreference(found: list[_Relation], wanted: Iterable[str], w: _Words) -> li
     w.notes.update(f"relations {k}, left out" for k, _, _ in found if k not in chosen)
     return [(a, b) for k, a, b in found if k in chosen]
 
-# %% ../../nbs/core/08_standoff.ipynb #ae110a44
+# %% ../../nbs/core/08_standoff.ipynb #aa841e3a
 _TEXT_BOUND = re.compile(r"(\S+) (\d{1,9} \d{1,9}(?:;\d{1,9} \d{1,9})*)")
 
 def _text_bound(f: list[str], w: _Words, at: str) -> _Mark:
@@ -371,7 +371,7 @@ def _equals(f: list[str], marks: Mapping[str, _Mark], at: str) -> list[_Relation
         raise FormatError(f"{kind} of a mention {unknown!r} that is not here", at)
     return [(kind if {a, b} <= marks.keys() else f"{kind} of events", a, b) for a, b in pairwise(ids)]
 
-# %% ../../nbs/core/08_standoff.ipynb #975d4990
+# %% ../../nbs/core/08_standoff.ipynb #bece98d4
 def parse_brat(ann: bytes, txt: bytes, doc_key: str, where: str = "", relations: Iterable[str] = ()) -> Document:
     """Read a document with the label `type` from brat's .ann and .txt files; `where` is the name of the .ann file.
     `relations` names those that mean coreference, if they are called otherwise."""
@@ -391,7 +391,7 @@ def parse_brat(ann: bytes, txt: bytes, doc_key: str, where: str = "", relations:
     pairs = _coreference([r for r in found if r not in events], relations, w)
     return _annotated(doc_key, w.cut(), [("", [marks[i] for i in g]) for g in _joined(marks, pairs)])
 
-# %% ../../nbs/core/08_standoff.ipynb #fbe12fa0
+# %% ../../nbs/core/08_standoff.ipynb #595c1039
 class _Structure(NamedTuple):
     "A feature structure of a CAS."
     type: str
@@ -425,18 +425,21 @@ class _Cas:
         value = self.all[id].features.get(name)
         return value if isinstance(value, str) else ""
 
-# %% ../../nbs/core/08_standoff.ipynb #872c008c
+# %% ../../nbs/core/08_standoff.ipynb #0465b215
 def _refs(cas: _Cas, id: int, name: str) -> list[int]:
-    "The feature structures that one refers to under a name, itself or through an array; they must be here."
+    "The feature structures that one refers to under a name; they must be here."
     value = cas.all[id].features.get(name)
     values = value.split() if isinstance(value, str) else value if isinstance(value, list) else [value]
-    out = []
-    for n in (_whole(v, f"{cas.at(id)}, {name}") for v in values if v not in (None, 0, "0")):
-        if n not in cas.all: raise FormatError(f"{name} leads to {n}, which is not here", cas.at(id))
-        array = _local(cas.all[n].type) == "FSArray" or cas.all[n].type.endswith("[]")
-        inside = next((k for k in ("%ELEMENTS", "elements") if k in cas.all[n].features), "")
-        out += _refs(cas, n, inside) if array and n != id and name not in ("%ELEMENTS", "elements") else [n]
+    out = [_whole(v, f"{cas.at(id)}, {name}") for v in values if v not in (None, 0, "0")]
+    if lost := next((n for n in out if n not in cas.all), None):
+        raise FormatError(f"{name} leads to {lost}, which is not here", cas.at(id))
     return out
+
+def _all_refs(cas: _Cas, id: int, name: str) -> list[int]:
+    "The same, with the elements of arrays in place of the arrays."
+    array = lambda n: _local(cas.all[n].type) == "FSArray" or cas.all[n].type.endswith("[]")
+    inside = lambda n: _refs(cas, n, "%ELEMENTS" if "%ELEMENTS" in cas.all[n].features else "elements")
+    return [m for n in _refs(cas, id, name) for m in (inside(n) if array(n) else [n])]
 
 def _words_of(cas: _Cas) -> _Words:
     "The text, cut into the tokens and sentences of the CAS."
@@ -457,7 +460,7 @@ def _place(cas: _Cas, id: int) -> tuple[int, int]|None:
         return None
     return cas.view.place(cas.number(id, "begin"), cas.number(id, "end"), cas.at(id))
 
-# %% ../../nbs/core/08_standoff.ipynb #8dfe4152
+# %% ../../nbs/core/08_standoff.ipynb #aec0752e
 _XMI = "http://www.omg.org/XMI id"
 
 def _read_xmi(data: bytes, cas: _Cas):
@@ -492,7 +495,7 @@ def _read_json_cas(data: bytes, cas: _Cas):
         if not isinstance(type := s.get("%TYPE"), str): raise FormatError("a feature structure has no type", cas.where)
         cas.add(s.get("%ID"), type, {k.lstrip("@^"): v for k, v in s.items()})
 
-# %% ../../nbs/core/08_standoff.ipynb #95ec6a3d
+# %% ../../nbs/core/08_standoff.ipynb #940a3691
 _Groups = list[tuple[str, list[_Mark]]]
 
 def _walked(following: Mapping[int, int], links: Collection[int], cas: _Cas) -> list[list[int]]:
@@ -523,16 +526,18 @@ def _chains(cas: _Cas) -> dict[str, _Groups]:
         out[_local(layer)] = [("", [marks[i] for i in c]) for c in _walked(following, at, cas)]
     return out
 
-# %% ../../nbs/core/08_standoff.ipynb #ba977094
+# %% ../../nbs/core/08_standoff.ipynb #93845528
 def _entities(cas: _Cas) -> _Groups:
     "The entities of CorefAnnotator."
     own = lambda *names: [i for i in cas.of(*names) if ".coref.annotator.api" in cas.all[i].type]
-    surfaces, groups = defaultdict[int, list[int]](list), defaultdict[int, list[_Mark]](list)
+    surfaces, groups, taken = defaultdict[int, list[int]](list), defaultdict[int, list[_Mark]](list), dict[int, int]()
     for i in own("MentionSurface", "DetachedMentionPart"):
         for m in _refs(cas, i, "Mention"): surfaces[m].append(i)
     for m in own("Mention"):
         itself = [m] if "begin" in cas.all[m].features else []
-        ids = dict.fromkeys([*itself, *_refs(cas, m, "Surface"), *_refs(cas, m, "Discontinuous"), *surfaces[m]])
+        ids = dict.fromkeys([*itself, *_all_refs(cas, m, "Surface"), *_refs(cas, m, "Discontinuous"), *surfaces[m]])
+        if twice := next((i for i in ids if taken.setdefault(i, m) != m), 0):
+            raise FormatError(f"has part {twice}, as {taken[twice]} has", cas.at(m))
         parts = [p for i in ids if (p := _place(cas, i))]
         if parts: groups[next(iter(_refs(cas, m, "Entity")), m)].append(_Mark(parts))
         else: cas.view.notes["mentions without a place, left out"] += 1
@@ -548,7 +553,7 @@ def _one_layer(layers: dict[str, _Groups], wanted: str, cas: _Cas) -> _Groups:
     cas.view.notes.update({f"chains of the layer {k}, left out": len(layers[k]) for k in full if k != name})
     return layers.get(name, [])
 
-# %% ../../nbs/core/08_standoff.ipynb #cdf1acea
+# %% ../../nbs/core/08_standoff.ipynb #1dfab443
 def parse_cas(data: bytes, where: str = "", layer: str = "", doc_key: str = "") -> list[Document]:
     """Read the one document of a UIMA CAS, as XMI or JSON: chains of INCEpTION or WebAnno with the label `kind`, or
     entities of CorefAnnotator with their names. Its key is its title there, else `doc_key`, else the file's name."""
@@ -559,7 +564,7 @@ def parse_cas(data: bytes, where: str = "", layer: str = "", doc_key: str = "") 
     title = next((t for i in cas.of("DocumentMetaData") if (t := cas.text(i, "documentTitle"))), "")
     return [_annotated(_key_of(title or doc_key, where), words, groups)]
 
-# %% ../../nbs/core/08_standoff.ipynb #2d6224c7
+# %% ../../nbs/core/08_standoff.ipynb #93d13874
 ByAnnotator = dict[str, list[Document]]  # annotator -> documents
 
 def _of_one(found: ByAnnotator, by: str, where: str) -> list[Document]:
@@ -598,7 +603,7 @@ class _Task(msgspec.Struct):
     id: int|str|None = None
     annotations: list[_Work] = []
 
-# %% ../../nbs/core/08_standoff.ipynb #0f353a93
+# %% ../../nbs/core/08_standoff.ipynb #d6e4bfd9
 def _person(x: Any, n: int) -> str:
     "What an annotator is called."
     if isinstance(x, dict): x = next((x[k] for k in ("email", "username", "id") if x.get(k)), None)
@@ -632,7 +637,7 @@ def _studio_groups(work: _Work, w: _Words, by_label: bool, relations: Iterable[s
     for id, m in marks.items(): groups[m.type or f" {id}"].append(m._replace(type=""))
     return [(name.strip() if name[0] != " " else "", marks) for name, marks in groups.items()]
 
-# %% ../../nbs/core/08_standoff.ipynb #73fb6fd1
+# %% ../../nbs/core/08_standoff.ipynb #ad8c9df8
 def _studio(data: bytes, where: str, relations: Iterable[str] = ()) -> ByAnnotator:
     "The documents of everybody in an export of Label Studio's."
     tasks: list[_Task] = _decoded(data, msgspec.json.Decoder(list[_Task]).decode, where, 1)
@@ -644,17 +649,27 @@ def _studio(data: bytes, where: str, relations: Iterable[str] = ()) -> ByAnnotat
         if not texts: raise FormatError("has no text", at, "export as JSON; JSON-MIN has no relations")
         text = texts["text"] if "text" in texts else max(texts.values(), key=len)
         for m, work in enumerate((a for a in task.annotations if not a.was_cancelled), 1):
-            who, w = _person(work.completed_by, m), _Words(text, at, utf16=True)
+            who = _person(work.completed_by, m)
             if any(d.doc_key == key for d in found[who][-1:]): raise DataError(f"{who} annotated it twice", at, "keep one")
-            found[who].append(_annotated(key, w.cut(), _studio_groups(work, w, by_label, relations, at)))
+            groups = lambda w, work=work, at=at: _studio_groups(work, w, by_label, relations, at)
+            found[who].append(_either(key, text, groups, at))
     return dict(found)
+
+def _either(key: str, text: str, groups: Callable[[_Words], _Groups], at: str) -> Document:
+    "A document whose offsets count UTF-16 units or, where the words tell that they were written by a program, code points."
+    try: return _annotated(key, (w := _Words(text, at, utf16=True)).cut(), groups(w))
+    except FormatError:
+        if text.isascii(): raise
+        try: return _annotated(key, (w := _Words(text, at)).cut(), groups(w))
+        except FormatError: pass
+        raise
 
 def parse_label_studio(data: bytes, where: str = "", by: str = "", relations: Iterable[str] = ()) -> list[Document]:
     """Read the documents of Label Studio's JSON as one person annotated them, with the label `type`. Relations join
     regions; in a file without any, a label is the name of an entity. A key is the task's `doc_key`, or its number."""
     return _of_one(_studio(data, where, relations), by, where)
 
-# %% ../../nbs/core/08_standoff.ipynb #83fa3c5a
+# %% ../../nbs/core/08_standoff.ipynb #8bd8ff83
 _MOST, _RATIO = 10_000_000, 200  # bytes that an archive may unpack to, whatever its size; and for each of its bytes
 
 def _members(data: bytes, where: str, room: int, inside: str = "") -> Iterator[tuple[str, bytes]]:

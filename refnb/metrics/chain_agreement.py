@@ -6,7 +6,7 @@
 __all__ = ['Versions', 'Unmarked', 'DISTANCE', 'MEASURES', 'MOST', 'aligned_versions', 'Disagreement', 'disagreement',
            'PairAgreement', 'ChainAgreement', 'chain_agreement', 'Tie', 'merge_versions', 'merge_annotations']
 
-# %% ../../nbs/metrics/15_chain_agreement.ipynb #8d3454f4
+# %% ../../nbs/metrics/15_chain_agreement.ipynb #8ec6be25
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations, pairwise
@@ -22,7 +22,7 @@ from .windows import _by_key, _same_text
 if TYPE_CHECKING: import pandas as pd
 else: pd = Later("pandas")
 
-# %% ../../nbs/metrics/15_chain_agreement.ipynb #53f0144c
+# %% ../../nbs/metrics/15_chain_agreement.ipynb #6d5270df
 Versions = dict[str, dict[str, Document]]  # document -> annotator -> what this one made of it
 
 def aligned_versions(
@@ -40,12 +40,14 @@ def aligned_versions(
         first = next((d for d in versions.values() if d.sentences), None)
         for who, d in versions.items():
             try: _same_text(first or d, d)
-            except DataError as e: raise DataError(f"{who} annotated another text: {e.what}", f"document {key!r}") from None
+            except DataError as e:
+                what = f"{who} annotated another text than {next(iter(versions))}"
+                raise DataError(what, f"document {key!r}", e.what.replace("gold", "the one").replace("the prediction", "the other")) from None
     if not any(len(v) > 1 for v in out.values()):
         raise DataError("no document was annotated by two", "agreement", "compare their doc_key")
     return dict(out)
 
-# %% ../../nbs/metrics/15_chain_agreement.ipynb #6454706f
+# %% ../../nbs/metrics/15_chain_agreement.ipynb #6171ab2c
 Unmarked = Literal["alone", "missing"]
 DISTANCE = "Passonneau's: 0 same chain, 1/3 one holds the other, 2/3 overlap, 1 nothing in common"
 
@@ -88,7 +90,7 @@ def _alpha(sums: np.ndarray) -> np.ndarray:
     "Alpha from sums of observed and expected disagreement."
     with np.errstate(invalid="ignore", divide="ignore"): return np.where(sums[:, 1] > 0, 1 - sums[:, 0]/sums[:, 1], 1.)
 
-# %% ../../nbs/metrics/15_chain_agreement.ipynb #03fd7740
+# %% ../../nbs/metrics/15_chain_agreement.ipynb #b858e92d
 MEASURES = ("mentions", "muc", "b3", "ceafe", "conll")
 
 class PairAgreement(NamedTuple):
@@ -117,7 +119,7 @@ def _of_pair(first: str, second: str, versions: Versions, **how: Any) -> PairAgr
     scores["conll"] = summed_interval(np.hstack([counts[m] for m in CONLL]), _conll, items, **how)
     return PairAgreement(first, second, len(both), scores)
 
-# %% ../../nbs/metrics/15_chain_agreement.ipynb #d685ba59
+# %% ../../nbs/metrics/15_chain_agreement.ipynb #04a4e77f
 class ChainAgreement:
     "How far annotators agree."
     def __init__(self, annotators: list[str], documents: int, pairs: list[PairAgreement], alpha: Interval, lone: list[str]):
@@ -153,7 +155,7 @@ def chain_agreement(
     alpha = summed_interval(found[:, :2], _alpha, found[:, 2], (-np.inf, 1.), **how)
     return ChainAgreement(people, len(several), pairs, alpha, [k for k, v in versions.items() if len(v) < 2])
 
-# %% ../../nbs/metrics/15_chain_agreement.ipynb #620c6236
+# %% ../../nbs/metrics/15_chain_agreement.ipynb #fa13a31f
 class Tie(NamedTuple):
     "A mention, or a link to an earlier one, that half of the annotators have."
     document: str
@@ -178,7 +180,7 @@ def _ties(owners: Sequence[dict[Span, int]], half: set[Span]) -> list[tuple[Span
     found = [(a, b, voters(a, b)) for a, b in sorted(links, key=lambda x: x[::-1]) if not half & {a, b}]
     return [(a, b, who) for a, b, who in found if 2*len(who) == len(owners)]
 
-# %% ../../nbs/metrics/15_chain_agreement.ipynb #780dd749
+# %% ../../nbs/metrics/15_chain_agreement.ipynb #67389afa
 def merge_versions(
     versions: Mapping[str, Document], # what each annotator made of one text; the first decides ties
     singletons: bool = True,          # keep mentions that are linked to nothing
@@ -216,7 +218,7 @@ def _listed(merged: Document, people: list[str], owners: Sequence[dict[Span, int
     linked = [Tie(merged.doc_key, b, words(b), a, who(ks), a in home and home[a] == home.get(b)) for a, b, ks in _ties(owners, half)]
     return sorted(alone + linked, key=lambda t: (t.at, t.antecedent or (-1, -1)))
 
-# %% ../../nbs/metrics/15_chain_agreement.ipynb #73c82235
+# %% ../../nbs/metrics/15_chain_agreement.ipynb #4ded5503
 def merge_annotations(versions: Versions) -> tuple[list[Document], list[Tie]]:
     "Merge all documents of `aligned_versions`, each by the majority of those who annotated it."
     singletons = any(len(c) == 1 for v in versions.values() for d in v.values() for c in d.clusters)

@@ -464,9 +464,10 @@ def _say_notes(where: str, d: Any):
 
 def _agreement_json(got) -> dict[str, Any]:
     "Agreement as JSON: fractions."
+    from refnb.metrics.chain_agreement import DISTANCE
     pairs = [{"first": p.first, "second": p.second, "documents": p.documents} | {m: x._asdict() for m, x in p.scores.items()} for p in got.pairs]
     return {"unit": "fraction", "annotators": got.annotators, "documents": got.documents, "pairs": pairs,
-            "alpha": got.alpha._asdict(), "lone": got.lone}
+            "alpha": got.alpha._asdict(), "distance": DISTANCE, "lone": got.lone}
 
 # %% ../../nbs/results/08_cli.ipynb #f447a9f8
 @command(score_app, "kitmus")
