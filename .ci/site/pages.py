@@ -183,6 +183,17 @@ def paper(site, folder: str, paths: list[Path]) -> Page:
     page.add("<ul>" + "".join(f"<li>{x}</li>\n" for x in links) + "</ul>")
     return page
 
+def figures(site, paths: list[Path]) -> Page:
+    "Every picture of a report, each with a link to its page."
+    page = Page(site, "figures.html", "reports/README.md", wide=True)
+    page.markdown("# Figures\n\n> The pictures of all reports. Dots are our numbers, lines 95 % intervals, red ticks what a paper prints; each leads to its table.")
+    with_picture = [p for p in paths if p.with_suffix(".png").exists()]
+    for folder in dict.fromkeys(p.parent.name for p in with_picture):
+        page.markdown(f"## {name(folder)}")
+        shown = [(p, page.link(f"{folder}/{p.name}"), page.link(f"{folder}/{p.stem}.png")) for p in with_picture if p.parent.name == folder]
+        page.add('<div class="figures">' + "".join(f'<figure><a href="{to}"><img loading="lazy" src="{src}" alt=""></a><figcaption><a href="{to}">{escape(short(p))}</a></figcaption></figure>\n' for p, to, src in shown) + "</div>")
+    return page
+
 
 # A book
 

@@ -9,6 +9,7 @@ __all__ = ['ORDER', 'app', 'score_app', 'LISTS', 'comments', 'command', 'list_',
 
 # %% ../../nbs/results/08_cli.ipynb #7f42bf73
 import inspect, io, math, os, re, sys
+from collections import Counter
 from collections.abc import Callable
 from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
 from pathlib import Path
@@ -865,10 +866,12 @@ def _sealed_clusters(done, paid: dict, by: str, mode: str, s, json: bool):
     scores = {x: _coref_json(pooled(counts, x)) for x in settings}
     told = _about(done) | {"unit": "percent", "documents": len(done.answers()), "scored": list(counts),
                            "scores": scores}
-    if json: return _json(told | (scores["full"] if list(scores) == ["full"] else {}) | paid)
+    lost = _unread(done, done.answers(), s)
+    if json: return _json(told | (scores["full"] if list(scores) == ["full"] else {}) | lost | paid)
     _print(f"{done.info.system} on {done.info.task}: run complete: {done.folder}")
     _print(f"{told['documents']} documents, {len(counts)} with gold clusters here" + ("" if counts else ": nothing to score against"))
     _say_paid(paid)
+    _say_unread(lost)
     shown = lambda metrics: {m: f"{v['f1']:.2f}" for m, v in metrics.items()}
     _table([{"F1 (%)": x} | shown(m) for x, m in scores.items()])
 
@@ -925,7 +928,7 @@ def _unfinished(done, task: str, paid: dict, mode: str, s, json: bool):
     from refnb.benchmarks.tasks import as_task
     t, got, groups = as_task(task, s), done.answered(), {}
     if t.shape == "choice" and got: groups = _scored_so_far(t, got, mode)
-    lost = _unread(done, got, s) if t.shape == "choice" else {}
+    lost = _unread(done, got, s)
     if json: return _json(_about(done) | {"answered": len(got), "groups": groups} | lost | paid)
     stopped = paid.get("server", {}).get("stopped")
     why = f"stopped: {stopped}; the same command goes on" if stopped else "without --limit the same command goes on"
@@ -943,7 +946,10 @@ def _scored_so_far(t, got: dict, mode: Any) -> dict[str, dict]:
 
 # %% ../../nbs/results/08_cli.ipynb #12d2c8f3
 def _unread(done, got: dict, s) -> dict[str, dict[str, int]]:
-    "Why replies of a language model were not read."
+    "Count why replies of a language model were not read."
+    if _is_clusters(done):
+        whys = Counter(why for a in got.values() for why in a.unread)
+        return {"not_read": dict(whys.most_common())} if whys else {}
     if "form" not in done.info.settings or not any(a.reason for a in got.values()): return {}
     from refnb.models.language.answering import unread
     try: asked = {q.id: q for q in _asked(done, s)}

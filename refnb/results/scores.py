@@ -123,13 +123,19 @@ class Scores:
     def intervals(self) -> dict[str, Interval]:
         "All rows as Intervals."
         return {g: self.interval(g) for g in self.df.index}
+    @property
+    def _title(self) -> str: return f"accuracy in percent{f' by {self.by}' if self.by else ''} ({self.mode})"
+    @property
+    def _shown(self) -> pd.DataFrame:
+        "The table in percent; counts and other metrics as they are."
+        percent = {c: (100*self.df[c].astype(float)).round(1) for c in ("accuracy", "low", "high")}
+        return self.df.assign(**percent).round(4).drop(columns="right")
     def __repr__(self):
-        head = f"accuracy{f' by {self.by}' if self.by else ''} ({self.mode})"
         told = [self.warning, sampled_words(self.sampled) if self.sampled else ""]
         tail = "".join(f"\n{x}" for x in told if x)
-        return inert(f"{head}\n{self.df.round(4).to_string()}{tail}", keep="\n")
+        return inert(f"{self._title}\n{self._shown.to_string()}{tail}", keep="\n")
     def _repr_html_(self):
-        return f"<p>accuracy{f' by {html.escape(self.by)}' if self.by else ''} ({self.mode}), 95 % intervals over documents</p>{self.df.round(4).to_html()}" + (f"<p>{self.warning}</p>" if self.failed else "")
+        return f"<p>{html.escape(self._title)}, 95 % intervals over documents</p>{self._shown.to_html()}" + (f"<p>{self.warning}</p>" if self.failed else "")
 
 # %% ../../nbs/results/00_scores.ipynb #f4a93a9b
 Metric = Callable[[pd.DataFrame], float]
@@ -193,6 +199,8 @@ def as_outcomes(x, s: Settings|None = None) -> pd.DataFrame:
     if isinstance(x, tuple): return x[0]
     if isinstance(x, Run) and x.questions_path.exists():
         return outcomes(list(read_jsonl(x.questions_path, Question)), x.answers(), str(x.folder))
+    if isinstance(x, Run) and x.sealed and is_task(x.info.task) and task_is_here(x.info.task, s or load_settings()):
+        return outcomes(task_questions(x.info.task, s), x.answers(), str(x.folder))  # wherever its folder is
     if isinstance(x, Run): task, system = x.info.task, f"{x.info.system}@{run_hash(x.info)}"
     else: task, _, system = str(x).partition(":")
     if (found := run_outcomes(system, task, s)) is None:
@@ -208,7 +216,16 @@ class Comparison(NamedTuple):
     only_a: int              # questions that count for the first alone
     only_b: int              # and for the second alone
     detectable: float|None   # least difference that these questions find with power 0.8; None: stories show no noise
+    def __repr__(self) -> str:
+        d, points = self.difference, lambda x: f"{100*x:+.1f}"
+        if d.value is None: return "no question counts for both systems"
+        bounds = "" if d.low is None else f" [{points(d.low)}, {points(d.high)}]"
+        tests = [] if d.p is None else [f"p = {d.p:.4f} (permutation)"]
+        if self.mcnemar: tests.append(f"p = {self.mcnemar.p:.4f} (McNemar: {self.mcnemar.only_a} right by the first only, {self.mcnemar.only_b} by the second only)")
+        least = "" if self.detectable is None else f"; detectable with power 0.8: {100*self.detectable:.1f} points"
+        return f"{points(d.value)} points{bounds}, {', '.join(tests)}, {d.n:,} questions in {d.clusters:,} documents{least}"
 
+# %% ../../nbs/results/00_scores.ipynb #52e4fa42
 def _detectable(pair: Paired, stories: list) -> float|None:
     "What difference two systems' questions find."
     try: return detectable(observed_noise(pair.a, pair.b, stories))

@@ -26,7 +26,7 @@ def form_for(m: LanguageModel, benchmark: str, form: str = "") -> str:
     """Choose the name of a model's prompt form for a benchmark whose prompts fit (`Task.prompts`).
     `form` is another than the model's own."""
     name = form or m.forms.get(benchmark, "choice/names")
-    the_form(name)
+    if the_form(name).reads == "marks": raise CallError(f"form {name} is for documents, not for questions")
     return name
 
 # %% ../../../nbs/models/language/10_answering.ipynb #1eaa23ed
