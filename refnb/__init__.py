@@ -20,7 +20,7 @@ _NAMES = {
           "power": "results.scores",
           "cluster_bootstrap": "metrics.uncertainty",
     "load": "core.corpora", "read_documents": "core.reading", "write_documents": "core.reading",
-          "score_coref": "metrics.matching",
+          "score_coref": "metrics.matching", "read_annotators": "core.reading", "chain_agreement": "metrics.chain_agreement",
     "build": "benchmarks.identifyme.building", "run": "models.running", "run_all": "results.pages.system_card",
           "train": "models.coreference.systems", "resolve": "models.coreference.systems",
           "view": "results.pages.book_view:view_any", "view_book": "results.pages.book_view",

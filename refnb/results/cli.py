@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['ORDER', 'app', 'score_app', 'LISTS', 'comments', 'command', 'list_', 'doctor_', 'fetch', 'setup', 'score_choice',
-           'score_coref_', 'score_kitmus', 'build', 'collect_', 'run_', 'train_', 'annotate_', 'correct_', 'export_',
-           'view_', 'compare_', 'power_', 'reproduce_', 'main', 'run']
+           'score_coref_', 'score_agreement', 'score_kitmus', 'build', 'collect_', 'run_', 'train_', 'annotate_',
+           'correct_', 'export_', 'view_', 'compare_', 'power_', 'reproduce_', 'main', 'run']
 
 # %% ../../nbs/results/08_cli.ipynb #7f42bf73
 import inspect, io, math, os, re, sys
@@ -362,7 +362,9 @@ def _documents(path: str, indices: str, matched: bool = False) -> list:
     from refnb.core.reading import format_of, read_bytes, read_documents
     if matched and format_of(read_bytes(path)) == "conllu": return read_documents(path, gaps="keep", heads=True)
     if indices != "auto" and format_of(read_bytes(path)) == "jsonl": return read_documents(path, indices=indices)
-    return read_documents(path)
+    docs = read_documents(path)
+    for d in docs: _say_notes(f"{path}, {d.doc_key}", d)
+    return docs
 
 def _say_odd(c: Any, duplicates: str):
     "Name the documents that do not count as one may think."
@@ -390,7 +392,7 @@ def _coref_rows(c) -> list[dict]:
 # %% ../../nbs/results/08_cli.ipynb #bbc8364d
 @command(score_app, "coref")
 def score_coref_(
-    gold: str,                   # documents with gold clusters: CoNLL-2012, CoNLL-U, JSONL, GAP, LitBank or BookNLP; plain or .gz
+    gold: str,                   # documents with gold clusters: CoNLL-2012, CoNLL-U, JSONL, GAP, LitBank, BookNLP, brat, or an export of INCEpTION, CorefAnnotator or Label Studio; plain or .gz
     predicted: str, /,           # documents with predicted clusters, in any of these formats; joined to gold by doc_key
     metrics: str = _COREF,       # with commas between them; lea_released is LEA as BookCoref's code has it; also blanc_corefud, mor, zeros
     match: str = "exact",        # which mentions are the same: exact, head, or partial (head and partial as CorefUD's scorer, with its metrics)
@@ -427,6 +429,46 @@ def score_coref_(
     if by:
         _table([{"F1 of": u} | {m: f"{s['f1']:.2f}" for m, s in got.items()}
                 for u, got in [*each["by_document"].items(), ("their mean", each["macro"])]])
+
+# %% ../../nbs/results/08_cli.ipynb #c0620403
+@command(score_app, "agreement")
+def score_agreement(
+    files: list[str], /,         # what two or more people annotated: files or folders in any readable format, or one file of several people (Label Studio, INCEpTION)
+    unmarked: str = "alone",     # for alpha, a mention that somebody did not mark: alone (a chain of its own), or missing
+    out: str = "",               # a page of the sentences that they read differently (.html)
+    merged: str = "",            # a file of documents merged by majority: .conllu (CorefUD), .conll (CoNLL-2012) or .jsonl; the first named decides ties, of two both must agree
+    json: bool = False,          # print one JSON object
+):
+    "Agreement on who is meant: F1 of mentions and chains of each pair, Krippendorff's alpha of all, with intervals over documents."
+    from refnb.core.reading import read_annotators, write_documents
+    from refnb.metrics.chain_agreement import aligned_versions, chain_agreement, merge_annotations
+    from refnb.results.pages.disagreements import agreement_rows, disagreement_page
+    versions = aligned_versions(read_annotators(files))
+    got, say = chain_agreement(versions, cast(Any, unmarked)), _say(json=True)
+    for by in versions.values():
+        for who, d in by.items(): _say_notes(f"{who}, {d.doc_key}", d)
+    if got.lone: say(f"refnb: {len(got.lone)} of the documents were annotated by one alone: {', '.join(got.lone[:3])}")
+    docs, ties = merge_annotations(versions) if merged or out else ([], [])
+    if merged: write_documents(merged, docs)
+    if out:
+        from refnb.core.files import write_atomic
+        write_atomic(out, disagreement_page(versions, got, ties))
+    if json: return _json(_agreement_json(got) | {"ties": [t._asdict() for t in ties]} | {k: v for k, v in (("page", out), ("merged", merged)) if v})
+    _print(f"{got.documents:,} document{'s'*(got.documents != 1)} by {', '.join(got.annotators)}; percent, intervals over documents")
+    _table(agreement_rows(got))
+    if merged: _print(f"{len(docs):,} merged in {merged}; {len(ties):,} ties")
+    if out: _print(f"{out} shows what they read differently")
+
+def _say_notes(where: str, d: Any):
+    "Tell what a reader left out of a document, or changed."
+    if notes := d.meta.get("notes"): _say(json=True)(f"refnb: {where}: {notes}")
+
+def _agreement_json(got) -> dict[str, Any]:
+    "Agreement as JSON: fractions."
+    from refnb.metrics.chain_agreement import DISTANCE
+    pairs = [{"first": p.first, "second": p.second, "documents": p.documents} | {m: x._asdict() for m, x in p.scores.items()} for p in got.pairs]
+    return {"unit": "fraction", "annotators": got.annotators, "documents": got.documents, "pairs": pairs,
+            "alpha": got.alpha._asdict(), "distance": DISTANCE, "lone": got.lone}
 
 # %% ../../nbs/results/08_cli.ipynb #f447a9f8
 @command(score_app, "kitmus")
@@ -1130,19 +1172,19 @@ def _difference(x) -> dict[str, Any]:
 # %% ../../nbs/results/08_cli.ipynb #41dbf753
 @command(app, "export")
 def export_(
-    task: str, /,         # a task (`refnb list benchmarks`) or a file of questions (JSONL); a run (its folder, or task:system) for records; a table (identifyme/table_3) or a paper for a crate
-    to: str = "",         # inspect: a task for inspect_ai; harness: one for lm_eval; every-eval-ever: records of a run; ro-crate: reports and what made them
-    out: str = "",        # the folder to make
+    task: str, /,         # a task (`refnb list benchmarks`) or a file of questions (JSONL); a run (its folder, or task:system) for records; a table (identifyme/table_3) or a paper for a crate; a corpus or any readable file for documents
+    to: str = "",         # inspect: a task for inspect_ai; harness: one for lm_eval; every-eval-ever: records of a run; ro-crate: reports and what made them; documents: clusters in another format
+    out: str = "",        # the folder to make; of documents, the file: .conllu (CorefUD), .conll (CoNLL-2012) or .jsonl
     system: str = "",     # of a task: a language model (`refnb list systems`); it is asked as refnb asks this one; smollm2-135m if not given
     form: str = "",       # of a task: prompt form; the model's own for the benchmark if not given
     order: str = "given", # of a task: order of the options, given or reversed
     limit: int = 0,       # of a task: the first questions only; 0: all
-    set_: list[str] = [], # set something of the model, such as way=reply; of records organization=NAME, relationship=third_party or text=true (the text of questions too); may be repeated
+    set_: list[str] = [], # set something of the model, such as way=reply; of records organization=NAME, relationship=third_party or text=true (the text of questions too); of documents by=ANNOTATOR or layer=NAME; may be repeated
     json: bool = False,   # print one JSON object
 ):
     "Export a task to another evaluation tool, or results in forms that others read. A task's folder holds the questions' text: keep it to yourself."
     from refnb.models.language.other_harnesses import TOOLS
-    results = {"every-eval-ever": _export_run, "ro-crate": _export_report}
+    results = {"every-eval-ever": _export_run, "ro-crate": _export_report, "documents": _export_documents}
     if to not in TOOLS and to not in results:
         raise CallError(f"unknown tool {to!r}" if to else "no tool is named", "--to",
                         f"say {', '.join(TOOLS)}, {' or '.join(results)}")
@@ -1176,6 +1218,15 @@ def _export_report(name: str, out: str, changed: dict[str, str]) -> dict[str, An
     _known(changed, [])
     folder = export_crate(name, out)
     return {"folder": str(folder), "files": sum(p.is_file() for p in folder.rglob("*"))}
+
+def _export_documents(name: str, out: str, changed: dict[str, str]) -> dict[str, Any]:
+    "Write a corpus, or a file of documents, in another format."
+    from refnb.core.corpora import load
+    from refnb.core.reading import read_documents, write_documents
+    _known(changed, ["by", "layer"])
+    docs = read_documents(name, **changed) if Path(name).exists() else load(name)
+    for d in docs: _say_notes(f"{name}, {d.doc_key}", d)
+    return {"file": str(write_documents(out, docs)), "documents": len(docs)}
 
 def _known(changed: dict[str, str], names: list[str]):
     "Refuse settings that an export of results does not have."
