@@ -6,7 +6,7 @@
 __all__ = []
 
 # %% ../nbs/results/09_root.ipynb #4e8f3815
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # %% ../nbs/results/09_root.ipynb #fd1c2aa0
 _NAMES = {
