@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['ORDER', 'app', 'score_app', 'LISTS', 'comments', 'command', 'list_', 'doctor_', 'fetch', 'setup', 'score_choice',
            'score_coref_', 'score_kitmus', 'build', 'collect_', 'run_', 'train_', 'annotate_', 'correct_', 'export_',
-           'view_', 'compare_', 'power_', 'reproduce_', 'main', 'run']
+           'view_', 'report_', 'compare_', 'power_', 'reproduce_', 'main', 'run']
 
 # %% ../../nbs/results/08_cli.ipynb #7f42bf73
 import inspect, io, math, os, re, sys
@@ -19,7 +19,7 @@ from ..core.settings import load_settings, packaged
 from ..core.inert import inert
 
 # %% ../../nbs/results/08_cli.ipynb #bc024c0e
-ORDER = ("doctor", "list", "fetch", "setup", "build", "collect", "annotate", "correct", "train", "run", "score", "view",
+ORDER = ("doctor", "list", "fetch", "setup", "build", "collect", "annotate", "correct", "train", "run", "score", "view", "report",
          "compare", "power", "reproduce", "export")  # of the commands in `refnb --help`: as they are first needed
 
 class _InOrder(typer.core.TyperGroup):
@@ -690,14 +690,18 @@ def _systems_named(system: str, s) -> list[str]:
     return list(dict.fromkeys(names))
 
 def _several(task: str, system: str, s) -> list[tuple[str, str]]:
-    "List the runs that a pattern of tasks and names of systems stand for; nothing where they name one."
+    """List the runs that a pattern of tasks and names of systems stand for; nothing where they name one. Of a pattern
+    each system gets the tasks that it can answer."""
     from fnmatch import fnmatchcase
-    from refnb.benchmarks.tasks import tasks
+    from refnb.benchmarks.tasks import tasks, the_card
+    from refnb.models.registry import find_system
     systems, pattern = _systems_named(system, s), any(c in task for c in "*?[") and not Path(task).exists()
     if not pattern and len(systems) == 1 and systems[0] == system: return []
     found = [t for t in tasks(s) if fnmatchcase(t, task)] if pattern else [task]
     if not found: raise CallError(f"no task matches {task!r}", do="refnb list benchmarks names the tasks")
-    return [(t, x) for t in found for x in systems]
+    shapes = {x: find_system(x, s).shapes for x in systems} if pattern else {}
+    pairs = [(t, x) for t in found for x in systems if not pattern or the_card(t, s).shape in shapes[x]]
+    return pairs or [(t, x) for t in found for x in systems]
 
 # %% ../../nbs/results/08_cli.ipynb #d0c90006
 def _object_of(one: Callable[[str, str, bool], None], task: str, system: str, quiet: bool) -> dict:
@@ -1193,6 +1197,26 @@ def view_(
     told: dict[str, Any] = {"file": path, what: n, "bytes": Path(path).stat().st_size}
     if json: return _json(told)
     _print(f"{n:,} {what}, {told['bytes']/1e6:.1f} MB, in {path}")
+
+# %% ../../nbs/results/08_cli.ipynb #80e30c6f
+@command(app, "report")
+def report_(
+    runs: str = "", /,    # a folder of runs; the settings' if not given
+    out: str = "",        # the page's file; report.html if not given
+    task: str = "",       # a task, the beginning of its name, or a pattern such as 'altentities/*'; all if not given
+    seed: int = 0,        # of bootstrap and permutation
+    json: bool = False,   # print one JSON object
+):
+    "Rank systems by their runs: one page with intervals, tie groups, costs, and any two side by side. It shows no text but the sample's."
+    from refnb.results.pages.report import report
+    path = out or "report.html"
+    with _busy(json, "ranking"): made = report(runs, task, path, load_settings(), seed)
+    if json: return _json({"file": path, "unit": "fraction"} | made.summary())
+    for b in made.boards:
+        _print("", f"{b.task}: {b.metric} (%)")
+        _table([r.row() for r in b.ranked])
+    for x in made.left: _print(f"not ranked: {x.system} on {x.task}: {x.why}", to=sys.stderr)
+    _print("", f"{made} in {path}")
 
 # %% ../../nbs/results/08_cli.ipynb #85b9c2f4
 @command(app, "compare")
