@@ -12,7 +12,7 @@ let most = STEP
 const credit = (b, k, i) => { const s = b.signs[k][i]; return typeof s == "number" ? s : s in REASONS || s == "0" ? 0 : 1/Number(s) }
 const chosen = (b, k, i) => b.chosen[k] ? b.chosen[k][i] : "-"
 const WHICH = {
-  differ: ["questions that one earns more on", (x, y) => x != y], first: ["first is better", (x, y) => x > y], second: ["second is better", (x, y) => y > x],
+  differ: ["where they differ", (x, y) => x != y], first: ["first is better", (x, y) => x > y], second: ["second is better", (x, y) => y > x],
   right: ["both are right", (x, y) => x >= 1 && y >= 1], wrong: ["both are wrong", (x, y) => x <= 0 && y <= 0], all: ["all", () => true]}
 
 function verdict(b, k, i) {
