@@ -459,7 +459,7 @@ def _kitmus_json(c) -> dict:
             "pronoun_accuracy_lenient": c.lenient,
             "counts": {"correct_texts": c.correct, "true_positive_links": c.right, "predicted_links": c.predicted}}
 
-# %% ../../nbs/results/08_cli.ipynb #22e2c22d
+# %% ../../nbs/results/08_cli.ipynb #560ab106
 def _rules(given: dict[str, str], rules: type) -> dict:
     "Rules of a builder from names and texts, of the type that each has."
     out, kinds = {}, {f.name: f.type for f in msgspec.structs.fields(rules)}
@@ -479,7 +479,7 @@ def _built(mode: str, corpus: str, of: str, names: str, rules: dict):
                         "say --corpus litbank, and no other split")
     return rebuilt(mode=mode, corpora=[known[corpus]] if corpus == "litbank" else list(DATASETS), **rules)
 
-# %% ../../nbs/results/08_cli.ipynb #255756fd
+# %% ../../nbs/results/08_cli.ipynb #6a62fc56
 @command(build_app, "identifyme")
 def build_identifyme_(
     out: str = "",              # a file of questions (JSONL); none is written if not given
