@@ -86,14 +86,21 @@ def parse_gap_answers(data: bytes, where: str = "") -> list[Answer]:
     return out
 
 # %% ../../nbs/core/19_answer_files.ipynb #e2c1000a
+def _decided(a: Answer) -> tuple[int, ...]:
+    "What was chosen, or the one option with the best score."
+    if a.chosen or a.reason or not a.scores: return a.chosen
+    best = [i for i, x in enumerate(a.scores) if x == max(a.scores)]
+    return tuple(best) if len(best) == 1 else ()
+
 def gap_answers_text(questions: Iterable[Question], answers: Mapping[str, Answer]) -> str:
-    "Write answers as GAP's predictions; a question without an answer means neither name."
+    """Write answers as GAP's predictions. A question without an answer means neither name, as does one whose best scores
+    are tied."""
     lines = []
     for q in questions:
         if len(q.options) != 3 or q.options[-1].name != NONE:
             raise DataError("is not asked as GAP asks: two names, or none of them", f"question {q.id!r}", "name a run on gap/test, gap/dev or gap/validation")
         if "\t" in q.id or "\n" in q.id: raise DataError("the id holds a tab or a line break", f"question {q.id!r}")
-        chosen = answers[q.id].chosen if q.id in answers else ()
+        chosen = _decided(answers[q.id]) if q.id in answers else ()
         lines.append("\t".join([q.id, *("TRUE" if k in chosen else "FALSE" for k in (0, 1))]))
     return "".join(f"{line}\n" for line in lines)
 

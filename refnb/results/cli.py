@@ -15,7 +15,7 @@ from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_st
 from pathlib import Path
 from typing import Annotated, Any, cast
 import msgspec, typer
-from ..core.types import Answer, CallError, DataError, Question, nearest, safe_path
+from ..core.types import CallError, DataError, Question, RefnbError, nearest, safe_path
 from ..core.settings import load_settings, packaged
 from ..core.inert import inert
 
@@ -27,7 +27,7 @@ class _InOrder(typer.core.TyperGroup):
     def list_commands(self, ctx) -> list[str]:
         return sorted(super().list_commands(ctx), key=lambda c: ORDER.index(c) if c in ORDER else len(ORDER))
 
-app = typer.Typer(cls=_InOrder, add_completion=False, rich_markup_mode=None, context_settings={"help_option_names": ["-h", "--help"]},
+app = typer.Typer(cls=_InOrder, add_completion=True, rich_markup_mode=None, context_settings={"help_option_names": ["-h", "--help"]},
                   help="Do language models and coreference systems know who or what an expression refers to?")
 score_app = typer.Typer(rich_markup_mode=None, help="Score answers against questions.")
 build_app = typer.Typer(rich_markup_mode=None, help="Make a benchmark from its sources; each has its own page: refnb build identifyme --help.")
@@ -38,9 +38,20 @@ def comments(f) -> dict[str, str]:
     "Read the comments beside the parameters of a function with one parameter per line."
     return dict(re.findall(r"^    (\w+)\s*:[^#\n]*#\s*(.+)$", inspect.getsource(f), re.M))
 
+def _completes(parameter: str) -> Callable[[str], list[str]]|None:
+    "What completes a task's or a system's name in a shell."
+    if parameter not in ("task", "system"): return None
+    def found(incomplete: str) -> list[str]:
+        from refnb.benchmarks.tasks import tasks
+        from refnb.models.registry import system_names
+        try: names = list(tasks(load_settings()) if parameter == "task" else system_names(load_settings()))
+        except RefnbError: return []
+        return [n for n in names if n.startswith(incomplete)]
+    return found
+
 def _option(p: inspect.Parameter, help_: str|None) -> inspect.Parameter:
     "A parameter with typer's description of it."
-    if p.kind is p.POSITIONAL_ONLY: kind = typer.Argument(help=help_, metavar=p.name.upper())
+    if p.kind is p.POSITIONAL_ONLY: kind = typer.Argument(help=help_, metavar=p.name.upper(), autocompletion=_completes(p.name))
     else:
         kind = typer.Option(f"--{p.name.rstrip('_').replace('_', '-')}", *(["-p"] if p.name == "set_" else []),
                             help=help_, metavar={"set_": "NAME=VALUE"}.get(p.name))
@@ -292,18 +303,18 @@ def _asked(run, s) -> list:
 # %% ../../nbs/results/08_cli.ipynb #0ac11d6d
 def _outcomes(what: str, gold: str, s):
     "Outcomes of a run folder, a name, or a file of answers."
-    from refnb.core.files import read_jsonl
-    from refnb.core.choice_files import read_questions
+    from refnb.core.answer_files import read_answers
     from refnb.core.runs import load_run
     from refnb.metrics.choice import outcomes
     from refnb.results.scores import as_outcomes
     path = Path(what)
     if path.is_file():
         if not gold: raise CallError("answers alone cannot be scored", what, "name the questions with --gold FILE")
-        return outcomes(read_questions(gold), list(read_jsonl(path, Answer)), what)
+        questions = _gold(gold, s)
+        return outcomes(questions, read_answers(path, questions), what)
     if path.is_dir():
         run = load_run(path)
-        return outcomes(read_questions(gold) if gold else _asked(run, s), run.answers(), what)
+        return outcomes(_gold(gold, s) if gold else _asked(run, s), run.answers(), what)
     if ":" not in what:
         raise CallError("is neither a file, a run's folder nor a name", what,
                         "name a run as task:system, such as identifyme/test:published/gpt-4o")
@@ -312,13 +323,19 @@ def _outcomes(what: str, gold: str, s):
         _check_name(what)
         raise
 
+def _gold(name: str, s) -> list[Question]:
+    "The questions of a task, or of a file."
+    from refnb.benchmarks.tasks import as_task
+    return as_task(name, s, ["choice"]).questions
+
 def _check_name(what: str):
     "Refuse a task or a system that nobody knows: the call was wrong."
+    from refnb.results.scores import split_name
     from refnb.benchmarks.tasks import the_card
     from refnb.core.runs import split_hash
     from refnb.models.registry import is_system, system_names
-    task, _, system = what.partition(":")
-    the_card(task)
+    task, system = split_name(what)
+    if not task.startswith("given/"): the_card(task)
     if not is_system(split_hash(system)[0]):
         raise CallError(f"unknown system {system!r}", do=nearest(system, system_names()))
 
@@ -331,8 +348,8 @@ def _group(row) -> dict:
 # %% ../../nbs/results/08_cli.ipynb #32055aed
 @command(score_app, "choice")
 def score_choice(
-    run: str, /,             # a run (its folder, or task:system), or a file of answers (JSONL)
-    gold: str = "",          # the questions (JSONL), where answers come from a file
+    run: str, /,             # a run (its folder, task:system or file:system), or a file of answers: JSONL, CSV with the columns id and answer, or GAP's predictions
+    gold: str = "",          # the questions, a file or a task, where answers come from a file
     by: str = "",            # a field of the questions, or several with commas between them
     mode: str = "strict",    # strict: a missing answer is wrong; released: it is left out
     seed: int = 0,           # of the bootstrap
@@ -677,12 +694,22 @@ def _chosen(set_: list[str], **options: Any) -> dict[str, Any]:
     given = {k: v for k, v in options.items() if v not in ("", 0, False, None) or (k == "budget" and v is not None)}
     return _given(set_) | given
 
-def _run_here(task: str, system: str, limit: int, s, bar, moved, came: list[Any], tolerate: float, settings: dict):
+def _share(task: str, fraction: float, system: str, settings: dict, s, say) -> Any:
+    "A share of a task's questions; says what was taken."
+    from refnb.benchmarks.tasks import as_task, share_of
+    from refnb.models.registry import find_system
+    shapes = find_system(system, s, **settings).shapes
+    taken, whole = share_of(task, fraction, s, shapes), as_task(task, s, shapes)
+    documents = [len({q.doc_key for q in t.questions}) for t in (taken, whole)]
+    say(f"{len(taken.items):,} of {len(whole.items):,} questions, in {documents[0]:,} of {documents[1]:,} documents: {taken.name}")
+    return taken
+
+def _run_here(task: Any, system: str, limit: int, s, bar, moved, came: list[Any], tolerate: float, settings: dict):
     "A run on this machine."
     from refnb.models.running import run
     with bar: return run(task, system, limit, s, moved, came.append, tolerate, **settings)
 
-def _show_run(done, came: list[Any], task: str, by: str, mode: str, s, json: bool):
+def _show_run(done, came: list[Any], task: Any, by: str, mode: str, s, json: bool):
     "Print what a run has come to; `came` is what asking a server came to, or what this machine spent."
     paid = {getattr(came[0], "word", "server"): msgspec.structs.asdict(came[0])} if came else {}
     if not done.sealed: return _unfinished(done, task, paid, mode, s, json)
@@ -763,6 +790,7 @@ def run_(
     task: str,            # what is answered (`refnb list benchmarks`), a file of questions (refnb's, or of WinoGrande, WSC, Winogender, DPR, KnowRef) or documents, or all: the four boards, with a card of the system
     system: str, /,       # who answers (`refnb list systems`), also NAME[setting=value], openai/MODEL, vllm/MODEL@URL, local/FOLDER, command/PROGRAM; inspect/LOG or harness/SAMPLES: answers in a log of inspect_ai or lm_eval
     limit: int = 0,       # answer the first questions only; a later call goes on. Of all: so many questions of each task, drawn once for all systems
+    fraction: float = 0., # answer a fixed share of the questions, such as 0.1, drawn as whole documents, the same for all systems; it is a task of its own: TASK/sample0.1
     by: str = "",         # a field of the questions: accuracy by it
     mode: str = "strict", # strict: a missing answer is wrong; released: it is left out
     form: str = "",       # prompt form of a language model; its own for the benchmark if not given
@@ -787,8 +815,11 @@ def run_(
     s = load_settings()
     settings = _chosen(set_, form=form, order="" if order == "given" else order, concurrency=concurrency, budget=budget,
                        batches=batch, given="gold" if gold_mentions else "", policy=policy, device=device)
-    def one(task: str, system: str, json: bool):
-        if task == "all": return _run_all(system, limit, s, sample, json, bool(by or ray or batch or dry_run), **settings)
+    if fraction and limit: raise CallError("a share is asked whole", "--limit", "say --fraction or --limit")
+    def one(task: Any, system: str, json: bool):
+        if task == "all":
+            return _run_all(system, fraction or limit, s, sample, json, bool(by or ray or batch or dry_run), **settings)
+        if fraction: task = _share(task, fraction, system, settings, s, _say(json or quiet))
         if dry_run: return _dry_run(task, system, limit, settings, s, json)
         if by: _check_fields(task, _names(by), s)
         (bar, moved), came = _progress(json), cast(list[Any], [])
@@ -845,7 +876,7 @@ def _sealed_clusters(done, paid: dict, by: str, mode: str, s, json: bool):
     _table([{"F1 (%)": x} | shown(m) for x, m in scores.items()])
 
 # %% ../../nbs/results/08_cli.ipynb #435c3312
-def _run_all(system: str, n: int, s, sample: bool, json: bool, other: bool, **settings):
+def _run_all(system: str, n: int|float, s, sample: bool, json: bool, other: bool, **settings):
     "The four boards, and a card of the system."
     from refnb.results.pages.system_card import run_all
     if other:
@@ -857,7 +888,7 @@ def _run_all(system: str, n: int, s, sample: bool, json: bool, other: bool, **se
     if json: return _json(msgspec.to_builtins(card) | {"unit": "fraction", "page": str(where)})
     _print(f"the card is {where}")
 
-def _run_sharded(task: str, system: str, address: str, shards: int, gpus: float, s, bar, moved, other, settings: dict):
+def _run_sharded(task: Any, system: str, address: str, shards: int, gpus: float, s, bar, moved, other, settings: dict):
     "The same on a Ray cluster."
     from refnb.models.sharding import run_sharded
     if other: raise CallError("a run in shards takes neither --limit nor what is for servers", "--ray")
@@ -870,7 +901,7 @@ def _converted(said: str, kind):
     return msgspec.convert([x.strip() for x in said.split(",") if x] if get_origin(kind) is tuple else said, kind,
                            strict=False)
 
-def _dry_run(task: str, system: str, limit: int, settings: dict, s, json: bool):
+def _dry_run(task: Any, system: str, limit: int, settings: dict, s, json: bool):
     "Show what asking would send and cost."
     from refnb.models.running import planned
     plan = planned(task, system, limit, s, **settings)
@@ -883,7 +914,7 @@ def _dry_run(task: str, system: str, limit: int, settings: dict, s, json: bool):
     _table([rest | {"USD, likely": price(plan.usd_likely), "USD, at most": price(plan.usd)}])
 
 # %% ../../nbs/results/08_cli.ipynb #4bf4e58c
-def _check_fields(task: str, by: list[str], s):
+def _check_fields(task: Any, by: list[str], s):
     "Refuse a field that the questions lack, before anything is asked."
     from refnb.benchmarks.tasks import as_task
     t = as_task(task, s)
@@ -892,7 +923,7 @@ def _check_fields(task: str, by: list[str], s):
     if strange := next((f for f in by if f not in known), ""):
         raise CallError(f"unknown field {strange!r}", "--by", nearest(strange, known))
 
-def _unfinished(done, task: str, paid: dict, mode: str, s, json: bool):
+def _unfinished(done, task: Any, paid: dict, mode: str, s, json: bool):
     "Report a run that goes on later: how much is answered, and its score so far."
     from refnb.benchmarks.tasks import as_task
     t, got, groups = as_task(task, s), done.answered(), {}
@@ -937,8 +968,9 @@ def _say_samples(several: dict[str, dict[str, Any]]):
 def _samples_of(what: str, s) -> dict[str, dict[str, Any]]:
     "The same of a run by its folder or its name, if it is here."
     from refnb.core.runs import find_runs, load_run, split_hash
+    from refnb.results.scores import split_name
     if Path(what).is_dir(): return _samples(load_run(what), s)
-    task, _, system = what.partition(":")
+    task, system = split_name(what, s)
     found = find_runs(s.runs, task, split_hash(system)[0]) if system and not Path(what).is_file() else []
     return _samples(found[0], s) if found else {}
 
@@ -1139,8 +1171,8 @@ def _difference(x) -> dict[str, Any]:
 @command(app, "export")
 def export_(
     task: str, /,         # a task (`refnb list benchmarks`) or a file of questions (JSONL); a run (its folder, or task:system) for records; a table (identifyme/table_3) or a paper for a crate
-    to: str = "",         # inspect: a task for inspect_ai; harness: one for lm_eval; every-eval-ever: records of a run; ro-crate: reports and what made them
-    out: str = "",        # the folder to make
+    to: str = "",         # inspect: a task for inspect_ai; harness: one for lm_eval; every-eval-ever: records of a run; ro-crate: reports and what made them; gap: a run's answers as GAP's scorer reads them
+    out: str = "",        # the folder to make; of gap the file (.tsv)
     system: str = "",     # of a task: a language model (`refnb list systems`); it is asked as refnb asks this one; smollm2-135m if not given
     form: str = "",       # of a task: prompt form; the model's own for the benchmark if not given
     order: str = "given", # of a task: order of the options, given or reversed
@@ -1150,7 +1182,7 @@ def export_(
 ):
     "Export a task to another evaluation tool, or results in forms that others read. A task's folder holds the questions' text: keep it to yourself."
     from refnb.models.language.other_harnesses import TOOLS
-    results = {"every-eval-ever": _export_run, "ro-crate": _export_report}
+    results = {"every-eval-ever": _export_run, "ro-crate": _export_report, "gap": _export_gap}
     if to not in TOOLS and to not in results:
         raise CallError(f"unknown tool {to!r}" if to else "no tool is named", "--to",
                         f"say {', '.join(TOOLS)}, {' or '.join(results)}")
@@ -1178,6 +1210,18 @@ def _export_run(run: str, out: str, changed: dict[str, str]) -> dict[str, Any]:
     path = export_run(run, out, **cast(dict[str, Any], changed))
     return {"record": str(path)}
 
+def _export_gap(run: str, out: str, changed: dict[str, str]) -> dict[str, Any]:
+    "Write a run's answers as GAP's predictions."
+    from refnb.core.answer_files import gap_answers_text
+    from refnb.core.files import write_atomic
+    from refnb.results.every_eval_ever import find_run
+    _known(changed, [])
+    s = load_settings()
+    found = find_run(run, s).run
+    if not found: raise DataError("the run's answers are not here, only their summary", run, "run the system again")
+    questions = _asked(found, s)
+    return {"file": str(write_atomic(out, gap_answers_text(questions, found.answers()))), "answers": len(questions)}
+
 def _export_report(name: str, out: str, changed: dict[str, str]) -> dict[str, Any]:
     "Write reports as an RO-Crate."
     from refnb.results.research_crate import export_crate
@@ -1194,7 +1238,7 @@ def _known(changed: dict[str, str], names: list[str]):
 # %% ../../nbs/results/08_cli.ipynb #5f45cd49
 @command(app, "view")
 def view_(
-    run: str, /,          # a run: its folder, or task:system; or a file of documents with clusters
+    run: str, /,          # a run: its folder, task:system, or file:system; or a file of documents with clusters
     other: str = "",      # a second run (or file) on the same questions or documents, side by side
     out: str = "",        # the page's file; view.html if not given
     json: bool = False,   # print one JSON object
@@ -1231,9 +1275,9 @@ def report_(
 # %% ../../nbs/results/08_cli.ipynb #85b9c2f4
 @command(app, "compare")
 def compare_(
-    first: str,              # a run: its folder, or task:system
+    first: str,              # a run: its folder, task:system, or file:system; or a file of answers
     second: str, /,          # another run on the same task
-    gold: str = "",          # the questions (JSONL), where runs or answers come from files
+    gold: str = "",          # the questions, a file or a task, where answers come from files
     mode: str = "strict",    # strict: a missing answer is wrong; released: it is left out
     seed: int = 0,           # of bootstrap and permutation
     json: bool = False,      # print one JSON object
