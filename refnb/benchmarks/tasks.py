@@ -130,6 +130,7 @@ def drawn_ids(ids: Iterable[str], n: int|float, docs: Iterable[str] = ()) -> set
         found |= set(of[d])
     return found
 
+# %% ../../nbs/benchmarks/00_tasks.ipynb #e2f23143
 def _drawn(questions: Sequence[Question], n: int|float) -> list[Question]:
     "Some questions, in their order."
     if n > len(questions):
@@ -298,6 +299,7 @@ def share_of(
     whole = as_task(what, s, shapes)
     return given_task(_drawn(whole.questions, share), s)
 
+# %% ../../nbs/benchmarks/00_tasks.ipynb #e2f227e9
 def _read_items(path: Path, shapes: Iterable[str]) -> list:
     "Questions (JSONL, or a file of another benchmark), or documents in any format that refnb reads."
     from refnb.benchmarks.question_files import as_questions, is_altentities

@@ -112,7 +112,6 @@ def read_answers(
     "Read answers from a file."
     data = read_bytes(path)
     head = data[:4096].removeprefix(b"\xef\xbb\xbf").lstrip()
-    if head[:1] == b"{": return list(read_jsonl(path, Answer))
-    if not head: raise FormatError("the file is empty", str(path))
+    if not head or head[:1] == b"{": return list(read_jsonl(path, Answer))
     if is_gap_answers(data) or head.startswith(b"ID\tText\t"): return parse_gap_answers(data, str(path))
     return parse_csv_answers(data, questions, str(path))

@@ -323,10 +323,12 @@ def _outcomes(what: str, gold: str, s):
         _check_name(what)
         raise
 
+# %% ../../nbs/results/08_cli.ipynb #e2f29d96
 def _gold(name: str, s) -> list[Question]:
     "The questions of a task, or of a file."
-    from refnb.benchmarks.tasks import as_task
-    return as_task(name, s, ["choice"]).questions
+    from refnb.benchmarks.question_files import as_questions
+    from refnb.benchmarks.tasks import as_task, is_task
+    return as_task(name, s).questions if is_task(name, s) else as_questions(name)
 
 def _check_name(what: str):
     "Refuse a task or a system that nobody knows: the call was wrong."
@@ -615,6 +617,7 @@ def _alt_rules(given: dict[str, str], seed: int):
     try: return AltRules(**{"seed": seed} | _rules(given, AltRules))
     except ValueError as e: raise CallError(str(e), "--set") from None
 
+# %% ../../nbs/results/08_cli.ipynb #e2f21273
 @command(build_app, "altentities")
 def build_altentities_(
     table: str, /,              # a table of entities (JSONL or CSV)
@@ -704,10 +707,13 @@ def _share(task: str, fraction: float, system: str, settings: dict, s, say) -> A
     say(f"{len(taken.items):,} of {len(whole.items):,} questions, in {documents[0]:,} of {documents[1]:,} documents: {taken.name}")
     return taken
 
-def _run_here(task: Any, system: str, limit: int, s, bar, moved, came: list[Any], tolerate: float, settings: dict):
-    "A run on this machine."
+def _answered(task: Any, system: str, limit: int, s, json: bool, tolerate: float, cluster: tuple[str, int, float],
+              settings: dict) -> tuple[Any, list[Any]]:
+    "A run on this machine or a Ray cluster, and what it came to."
     from refnb.models.running import run
-    with bar: return run(task, system, limit, s, moved, came.append, tolerate, **settings)
+    (bar, moved), came = _progress(json), cast(list[Any], [])
+    if cluster[0]: return _run_sharded(task, system, *cluster, s, bar, moved, limit or tolerate, settings), came
+    with bar: return run(task, system, limit, s, moved, came.append, tolerate, **settings), came
 
 def _show_run(done, came: list[Any], task: Any, by: str, mode: str, s, json: bool):
     "Print what a run has come to; `came` is what asking a server came to, or what this machine spent."
@@ -815,17 +821,13 @@ def run_(
     s = load_settings()
     settings = _chosen(set_, form=form, order="" if order == "given" else order, concurrency=concurrency, budget=budget,
                        batches=batch, given="gold" if gold_mentions else "", policy=policy, device=device)
-    if fraction and limit: raise CallError("a share is asked whole", "--limit", "say --fraction or --limit")
     def one(task: Any, system: str, json: bool):
-        if task == "all":
-            return _run_all(system, fraction or limit, s, sample, json, bool(by or ray or batch or dry_run), **settings)
+        if fraction and limit: raise CallError("a share is asked whole", "--limit", "say --fraction or --limit")
+        if task == "all": return _run_all(system, fraction or limit, s, sample, json, bool(by or ray or batch or dry_run), **settings)
         if fraction: task = _share(task, fraction, system, settings, s, _say(json or quiet))
         if dry_run: return _dry_run(task, system, limit, settings, s, json)
         if by: _check_fields(task, _names(by), s)
-        (bar, moved), came = _progress(json), cast(list[Any], [])
-        other = limit or budget is not None or concurrency or batch or tolerate
-        if ray: done = _run_sharded(task, system, ray, shards, gpus, s, bar, moved, other, settings)
-        else: done = _run_here(task, system, limit, s, bar, moved, came, tolerate, settings)
+        done, came = _answered(task, system, limit, s, json, tolerate, (ray, shards, gpus), settings)
         _show_run(done, came, task, by, mode, s, json)
     _run_each(task, system, one, s, quiet, json)
 
@@ -891,7 +893,8 @@ def _run_all(system: str, n: int|float, s, sample: bool, json: bool, other: bool
 def _run_sharded(task: Any, system: str, address: str, shards: int, gpus: float, s, bar, moved, other, settings: dict):
     "The same on a Ray cluster."
     from refnb.models.sharding import run_sharded
-    if other: raise CallError("a run in shards takes neither --limit nor what is for servers", "--ray")
+    if other or {"budget", "batches", "concurrency"} & set(settings):
+        raise CallError("a run in shards takes neither --limit nor what is for servers", "--ray")
     with bar: return run_sharded(task, system, address, shards, gpus, s, moved, **settings)
 
 # %% ../../nbs/results/08_cli.ipynb #c48b5aab
@@ -1185,7 +1188,7 @@ def export_(
     results = {"every-eval-ever": _export_run, "ro-crate": _export_report, "gap": _export_gap}
     if to not in TOOLS and to not in results:
         raise CallError(f"unknown tool {to!r}" if to else "no tool is named", "--to",
-                        f"say {', '.join(TOOLS)}, {' or '.join(results)}")
+                        f"say {', '.join([*TOOLS, *list(results)[:-1]])} or {list(results)[-1]}")
     if not out: raise CallError("no folder is named", "--out", "say --out FOLDER")
     changed = _given(set_)
     if to in results:
