@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['ORDER', 'app', 'score_app', 'build_app', 'LISTS', 'comments', 'command', 'list_', 'doctor_', 'fetch', 'setup',
            'score_choice', 'score_coref_', 'score_kitmus', 'build_identifyme_', 'build_pronouns_', 'build_filter_',
-           'build_kitmus_', 'build_altentities_', 'collect_', 'run_', 'train_', 'annotate_', 'correct_', 'export_',
-           'view_', 'report_', 'compare_', 'power_', 'reproduce_', 'main', 'run']
+           'build_kitmus_', 'build_study_', 'score_study_', 'build_altentities_', 'collect_', 'run_', 'train_',
+           'annotate_', 'correct_', 'export_', 'view_', 'report_', 'compare_', 'power_', 'reproduce_', 'main', 'run']
 
 # %% ../../nbs/results/08_cli.ipynb #7f42bf73
 import inspect, io, math, os, re, sys
@@ -600,6 +600,42 @@ def build_kitmus_(
 def _number(text: str, what: str) -> int:
     if not text.isascii() or not text.isdigit(): raise CallError(f"{text!r} is not a whole number", what)
     return int(text)
+
+# %% ../../nbs/results/08_cli.ipynb #e2f50001
+@command(build_app, "study")
+def build_study_(
+    out: str = "",              # a folder for questions.jsonl and page.html
+    each: int = 10,             # texts with, and as many without knowledge, of 2, 3 and 4 names: 10 gives the 60 questions that the paper speaks of
+    resources: str = "own",     # own, released (refnb fetch kitmus-resources), or a folder
+    seed: int = 0,              # of the texts
+    send: str = "",             # a line that tells people where to send their file
+    json: bool = False,         # print one JSON object
+):
+    "Make the questionnaire of KITMUS' human study; `refnb score study` reads what people hand in."
+    from refnb.benchmarks.kitmus.human_study import build_study, study_questions
+    if not out: raise CallError("no folder is named", "--out", "say --out FOLDER")
+    questions = study_questions(each, resources, seed)
+    files = build_study(out, questions, send)
+    if json: return _json({"questions": len(questions), "files": [str(f) for f in files]})
+    _print(f"{len(questions)} questions: give people {files[1]}, and read their files with refnb score study {out} FILE...")
+
+# %% ../../nbs/results/08_cli.ipynb #e2f50002
+@command(score_app, "study")
+def score_study_(
+    folder: str,             # what `refnb build study` made
+    files: list[str], /,     # what people handed in
+    json: bool = False,      # print one JSON object
+):
+    "Fleiss' kappa and accuracy of the people who answered KITMUS' questionnaire."
+    from refnb.benchmarks.kitmus.human_study import read_study, score_study
+    from refnb.core.files import read_jsonl
+    questions = list(read_jsonl(Path(folder)/"questions.jsonl", Question))
+    got = score_study(read_study(files, questions), questions)
+    if json: return _json({"unit": "fraction"} | msgspec.to_builtins(got))
+    _table([{"participant": who, "accuracy (%)": f"{100*x:.1f}"} for who, x in got.people.items()])
+    kappa = "needs two people and a question that all answered" if got.kappa is None else f"{got.kappa:.3f}"
+    _print(f"Fleiss' kappa on {got.common:,} of {got.questions:,} questions: {kappa}",
+           f"majority: {100*(got.majority or 0):.1f} %; " + ", ".join(f"{k} knowledge {100*x:.1f} %" for k, x in got.by_knowledge.items()))
 
 # %% ../../nbs/results/08_cli.ipynb #6bde8281
 def _encoder(name: str):
