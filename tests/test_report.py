@@ -192,7 +192,7 @@ def test_two_systems_side_by_side(tab, s, tmp_path):
     tab.open("page")
     tab.wait("document.querySelectorAll('#rows tr').length == 12")
     assert tab.js("document.getElementById('counts').textContent") == "12 shown of 40: first better on 12, second on 0; both right on 20, both wrong on 8."
-    tab.js("document.querySelector('details').open = true, document.querySelector('a[data-item]').click()")
+    tab.js("document.querySelector('details').open = true, document.querySelector('button[data-item]').click()")
     assert tab.js("document.querySelectorAll('#rows tr').length") == 1 and "<img" in tab.js("document.querySelector('#rows td').textContent")
     assert tab.js("window.ran ?? 'no'") == "no" and not tab.errors()
     tab.phone()

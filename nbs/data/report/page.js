@@ -61,13 +61,14 @@ if (boards.length) {
   at("id").addEventListener("input", again)
   at("more").addEventListener("click", () => { most += STEP; show() })
   document.addEventListener("click", e => {
-    const link = e.target.closest("a[data-item]")
+    const link = e.target.closest("button[data-item]")
     if (!link) return
     at("board").value = link.dataset.board
     turn()
     at("which").value = "all"
     at("id").value = boards[link.dataset.board].ids[link.dataset.item]
     again()
+    at("side").scrollIntoView()
   })
   turn()
 }

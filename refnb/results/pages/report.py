@@ -292,9 +292,9 @@ def alike_table(taus: Mapping[tuple[str, str], Tau]) -> str:
     return _table(["benchmark", "and", "Kendall's τ", "95 % interval", "systems", ""], rows, (2, 3, 4))
 
 def items_list(b: Board, ids: Sequence[str], title: str, at: int, most: int = 100) -> str:
-    "Write ids as links to the comparison, question by question."
+    "Write ids as buttons that lead to the comparison, question by question."
     place = {i: k for k, i in enumerate(b.ids)}
-    links = ", ".join(f'<a href="#side" data-board="{at}" data-item="{place[i]}">{_e(i, 60)}</a>' for i in ids[:most])
+    links = ", ".join(f'<button type="button" data-board="{at}" data-item="{place[i]}">{_e(i, 60)}</button>' for i in ids[:most])
     more = f", and {len(ids) - most:,} more" if len(ids) > most else ""
     return f"<details><summary>{title}: {len(ids):,} of {len(b.ids):,}</summary><p class=ids>{links}{more}</p></details>" if ids else f"<p>{title}: none</p>"
 
