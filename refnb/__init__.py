@@ -23,7 +23,7 @@ _NAMES = {
           "score_coref": "metrics.matching", "read_annotators": "core.reading", "chain_agreement": "metrics.chain_agreement",
     "build": "benchmarks.identifyme.building", "run": "models.running", "run_all": "results.pages.system_card",
           "train": "models.coreference.systems", "resolve": "models.coreference.systems",
-          "view": "results.pages.book_view:view_any", "view_book": "results.pages.book_view",
+          "view": "results.pages.book_view:view_any", "report": "results.pages.report", "view_book": "results.pages.book_view",
     "task": "benchmarks.tasks:as_task", "tasks": "benchmarks.tasks", "find_system": "models.registry",
           "System": "models.systems", "BaseSystem": "models.systems", "Failure": "models.systems",
           "annotate": "models.annotation.stages", "reproduce": "results.reproduce", "board": "results.board",

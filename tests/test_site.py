@@ -12,7 +12,7 @@ if NEEDS: pytest.skip(f"needs {', '.join(NEEDS)}: pip install 'refnb[dev]'", all
 REPORT, CHOICE = "reports/identifyme/table_3_main_results", "notebooks/metrics/00_choice"
 SAMPLE = ["index", "reports/index", REPORT, "reports/identifyme/index", CHOICE, "notebooks/core/00_types", "notebooks/results/04_plots",
           "notebooks/tables/identifyme/table_3_main_results", "notebooks/metrics/index", "api/index", "api/refnb.core.types",
-          "api/refnb.core.files", "book", "book-alone", "commands", "figures", "data", "promises", "search"]
+          "api/refnb.core.files", "book", "book-alone", "commands", "figures", "ranking", "ranking-alone", "data", "promises", "search"]
 
 @pytest.fixture(scope="module")
 def builder():

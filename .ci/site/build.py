@@ -22,7 +22,7 @@ GROUPS = {"core": "Core", "metrics": "Metrics", "benchmarks": "Benchmarks", "mod
 INDEX = "searchindex.js"  # a folder that has it is a site
 def hash_of(script: str) -> str: return base64.b64encode(hashlib.sha256((ROOT/"nbs/data"/script).read_bytes()).digest()).decode()
 POLICY = ("default-src 'none'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; base-uri 'none'; form-action 'self'; "
-          f"script-src 'self' 'sha256-{hash_of('viewer/page.js')}' 'sha256-{hash_of('book/page.js')}'")  # no script but the site's own, and those of pages inside a frame
+          f"script-src 'self' 'sha256-{hash_of('viewer/page.js')}' 'sha256-{hash_of('book/page.js')}' 'sha256-{hash_of('report/page.js')}'")  # no script but the site's own, and those of pages inside a frame
 
 class SiteError(Exception): "The site cannot be built: one line for each reason."
 
@@ -138,7 +138,7 @@ def all_pages(site: Site) -> dict[str, list[Node]]:
     written: dict[str, Page] = {}
     made = notebook_pages(site, written)
     site.add(pages.search(site))
-    return {"Reports": [*report_pages(site), node(site.add(pages.figures(site, reports()))), node(site.add(pages.book(site)))], "Notebooks": made, "Reference": reference_pages(site, written)}
+    return {"Reports": [*report_pages(site), node(site.add(pages.figures(site, reports()))), node(site.add(pages.book(site))), node(site.add(pages.ranking(site)))], "Notebooks": made, "Reference": reference_pages(site, written)}
 
 def flat(nodes: Iterable[Node]) -> Iterator[Node]:
     "The navigation in reading order."

@@ -216,6 +216,25 @@ Six stories that were written for this project, and beside their gold clusters w
     return page
 
 
+# Rankings
+
+RANKED = ["identifyme/test", *(f"altentities/{x}/unshown/test" for x in ("books", "recipes", "songs")), "bookcoref/gold", "bookcoref/split"]
+
+def ranking(site) -> Page:
+    "The committed runs, ranked; the report alone is a file of its own, as `refnb report` writes it."
+    from refnb.results.pages.report import Report, make_boards, read_summaries
+    made = Report(make_boards(read_summaries(RANKED, ROOT/"reports")))
+    site.write("ranking-alone.html", made.page())
+    page = Page(site, "ranking.html", wide=True)
+    page.markdown("""# Rankings
+
+> The systems whose runs are committed, task by task: intervals, tie groups, and any two side by side.
+
+`refnb report` makes such a page of your own runs.""")
+    page.add(f"<p>{link(page.up('ranking-alone.html'), 'In a window of its own')}</p>{made.frame(860)._repr_html_()}", found=False)
+    return page
+
+
 # The data
 
 def benchmark(page: Page, b):

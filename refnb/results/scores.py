@@ -4,10 +4,10 @@
 
 # %% auto #0
 __all__ = ['Metric', 'the_usual', 'counts_links', 'run_outcomes', 'outcomes_on', 'questions_of', 'sampled_of', 'sampled_words',
-           'Scores', 'score', 'as_outcomes', 'Comparison', 'compare', 'Ranking', 'rank', 'power']
+           'Scores', 'score', 'split_name', 'as_outcomes', 'Comparison', 'compare', 'Ranking', 'rank', 'power']
 
 # %% ../../nbs/results/00_scores.ipynb #4232856d
-import html
+import html, re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from itertools import combinations
@@ -27,7 +27,7 @@ from ..metrics.samples import Sampled, score_samples
 from ..metrics.comparisons import Difference, McNemar, Paired, holm, mcnemar, pair_by_id, paired_bootstrap
 from ..metrics.comparisons import paired_permutation, tie_groups
 from ..metrics.power import Power, Samples, assumed_noise, detectable, observed_noise, power_of, sampled_noise
-from ..benchmarks.tasks import find_task, is_task, task_is_here, task_questions, the_card
+from ..benchmarks.tasks import as_task, find_task, is_task, task_is_here, task_questions, the_card
 from ..models.registry import find_system, is_system
 from ..models.language.answering import position_of
 
@@ -193,6 +193,17 @@ def score(
                   " / ".join([by] if isinstance(by, str) else by or []), int((o.reason == "failed").sum()), several)
 
 # %% ../../nbs/results/00_scores.ipynb #076c0a22
+def split_name(what: str, s: Settings|None = None) -> tuple[str, str]:
+    "Split task:system into its parts; the file of file:system gives way to the task that a run on it has."
+    for m in re.finditer(":", what):
+        path, system = what[:m.start()], what[m.end():]
+        if system and Path(path).is_file():
+            name = split_hash(system)[0]
+            shapes = find_system(name, s).shapes if is_system(name, s) else ("choice", "clusters")
+            return as_task(path, s, shapes).name, system
+    task, _, system = what.partition(":")
+    return task, system
+
 def as_outcomes(x, s: Settings|None = None) -> pd.DataFrame:
     """Return the outcomes of whatever names a run: outcomes, a run, "task:system", or (outcomes, info)."""
     if isinstance(x, pd.DataFrame): return x
@@ -202,7 +213,10 @@ def as_outcomes(x, s: Settings|None = None) -> pd.DataFrame:
     if isinstance(x, Run) and x.sealed and is_task(x.info.task) and task_is_here(x.info.task, s or load_settings()):
         return outcomes(task_questions(x.info.task, s), x.answers(), str(x.folder))  # wherever its folder is
     if isinstance(x, Run): task, system = x.info.task, f"{x.info.system}@{run_hash(x.info)}"
-    else: task, _, system = str(x).partition(":")
+    else: task, system = split_name(str(x), s)
+    if task.startswith("given/") and not isinstance(x, Run):  # no summary is made of your own files
+        runs = find_runs((s or load_settings()).runs, task, split_hash(system)[0])
+        if fit := [r for r in runs if split_hash(system)[1] in ("", run_hash(r.info))]: return as_outcomes(fit[0], s)
     if (found := run_outcomes(system, task, s)) is None:
         raise DataError(f"there is no sealed run of {system or '?'} on {task}",
                         do="name it as task:system, such as identifyme/test:published/gpt-4o")

@@ -47,7 +47,7 @@ def _summaries(system: str, task: str, s: Settings) -> list[tuple[pd.DataFrame, 
 def asked_ways(system: str, task: str, s: Settings) -> list[Way]:
     "List the ways in which a language model was asked a task: its usual way first, then by name."
     got, (whole, n) = _summaries(system, task, s), sample_of(task)
-    rest = ([(o[o.id.isin(drawn_ids(o.id, n))].reset_index(drop=True), i) for o, i in _summaries(system, whole, s)] if n
+    rest = ([(o[o.id.isin(drawn_ids(o.id, n, o.doc_key))].reset_index(drop=True), i) for o, i in _summaries(system, whole, s)] if n
             else [])
     ways = {_way_name(i.settings): Way(_way_name(i.settings), i, o) for o, i in [*rest, *got]}
     m = cast(LanguageModelSystem, find_system(system, s)).model
