@@ -149,6 +149,7 @@ def make_boards(
 
 def split_items(b: Board) -> tuple[list[str], list[str]]:
     "List the items that every system has right, and those that none has; one that only shares ties does not count."
+    if b.metric != "accuracy": return [], []  # F1 of documents is neither right nor wrong
     v = b.credits.values
     chose = v[((v >= 1) | (v <= 0)).any(1)]
     if not len(chose): return [], []
@@ -337,7 +338,8 @@ def _section(b: Board, at: int) -> str:
     groups = len(set(b.credits.clusters))
     head = f"<h3>{_e(b.task)}</h3><p>{_counted(len(b.ids), 'item')} in {_counted(groups, 'document')}, {_counted(len(b.ranked), 'run')}.</p>"
     if len(b.ranked) < 2: return head + ranking_table(b)
-    lists = items_list(b, everyone, "Every system is right", at) + items_list(b, nobody, "No system is right", at)
+    lists = (items_list(b, everyone, "Every system is right", at) + items_list(b, nobody, "No system is right", at)
+             if b.metric == "accuracy" else "")
     return head + ranking_table(b) + cost_picture(b) + lists
 
 def _left_out(left: Sequence[LeftOut]) -> str:
