@@ -200,7 +200,7 @@ def _json_form(data: bytes) -> str:
 def choice_form(
     data: bytes, # of the whole file
 ) -> str:        # winogrande, wsc, knowref, xml (of WSC), winogender, dpr, or "" for none of them
-    "Recognise a file of another benchmark by what it holds."
+    "Recognise a file of another benchmark by its content."
     head = data[:100_000].removeprefix(b"\xef\xbb\xbf").lstrip()
     if head.startswith((b"{", b"[")): return _json_form(data)
     if head.startswith(b"<"): return "xml" if b"<schema" in head else ""
