@@ -30,7 +30,7 @@ def the_resources(name: str = "own", s: Settings|None = None) -> Resources:
     return Resources(name)
 
 def own_is_here() -> bool:
-    "Whether the package carries resources of its own."
+    "Tell whether the package has resources of its own."
     try: return (packaged("data/kitmus")/"names.csv").is_file()
     except DataError: return False
 
@@ -45,7 +45,7 @@ def task_name(variant: str, n: int, split: str) -> str:
     return f"kitmus/{variant}/{n}/{split}"
 
 def _read_part(name: str) -> tuple[str, int, str]:
-    "What a task's path says."
+    "Read the parts of a task's path."
     bits = name.split("/")
     if len(bits) != 4 or bits[0] != "kitmus" or bits[2] not in ("2", "3", "4"):
         raise CallError(f"unknown task {name!r}", do="tasks look like kitmus/background-train/2/test")
@@ -54,7 +54,7 @@ def _read_part(name: str) -> tuple[str, int, str]:
 
 @lru_cache(maxsize=1)
 def _drawn(upstream: str, cache: str) -> dict[tuple[str, int, str], Subtask]:
-    "All subtasks of the release."
+    "Return all subtasks of the release."
     s = load_settings(upstream=upstream, cache=cache)
     with without_cycles():
         return {(t.variant.name, t.n, t.split): t for t in Sampler(the_resources("released", s)).subtasks()}
@@ -72,7 +72,7 @@ def task_pronouns(t: Subtask) -> dict[str, Text]:
     return {x.gold.id: x for x in map(text, t)}
 
 def _pronoun_chars(words: list[Word]) -> tuple[int, int]:
-    "Where the pronoun is in the joined text."
+    "Find the pronoun in the joined text."
     [j] = [k for k, w in enumerate(words) if w.entity and w.tag == "PRP"]
     end = sum(map(len, pieces(words)[:j + 1]))
     return end - len(words[j].token), end
@@ -91,10 +91,10 @@ def question_of(i: Instance) -> Question:
 
 # %% ../../../nbs/benchmarks/kitmus/03_tasks.ipynb #d7c7a8fe
 def kitmus_questions(s: Settings|None = None, task: str = "kitmus/background-train/2/test") -> list[Question]:
-    "The release's texts of a task as questions."
+    "Make questions of the release's texts of a task."
     return [question_of(i) for i in released_subtask(*_read_part(task), s)]
 
 def sample_kitmus(s: Settings|None = None, texts: int = 60) -> list[Question]:
-    "Questions from refnb's own resources, in the mode of the paper."
+    "Make questions from refnb's own resources, in the mode of the paper."
     drawn = Sampler(the_resources("own"), "paper", (2, 3, 4), (0, 0, texts//3), 0).subtasks(["background-both"])
     return [question_of(i) for t in drawn for i in t]
