@@ -47,11 +47,11 @@ class TaskCard(Record):
 class Benchmark(Record):
     "A card."
     benchmark: str             # short name
-    about: str                 # what it asks
+    about: str                 # its description
     licence: str               # of its data
     tasks: dict[str, TaskCard] # by name or by pattern
     board: list[str] = []      # the tasks that `refnb run all` asks
-    wish: str = ""             # what its authors ask
+    wish: str = ""             # of its authors
     defects: list[str] = []    # known ones
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #355d02d5
@@ -236,7 +236,7 @@ def _card_path(name: str, s: Settings) -> Path|None:
     return next((path for card, path in _all_cards(s).values() if name in card.tasks), None)
 
 def find_task(name: str, s: Settings|None = None) -> Task:
-    "Resolve a task's name, such as identifyme/test; the settings say where files and your own cards are."
+    "Resolve a task's name, such as identifyme/test; the settings name the folders of files and of your own cards."
     s = s or load_settings()
     return Task(name, the_card(name, s), s)
 

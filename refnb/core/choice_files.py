@@ -24,7 +24,7 @@ class _Entry(msgspec.Struct):
     options: list[str]        # the candidates
     right: int|None           # which is right; None: the file does not tell
     id: str = ""              # the file's own
-    doc_key: str = ""         # what it shares with others
+    doc_key: str = ""         # the group that it belongs to
     meta: Meta = {}           # for breakdowns
 
 def _checked(e: _Entry) -> _Entry:

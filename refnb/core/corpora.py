@@ -66,7 +66,7 @@ def corpora(s: Settings|None = None) -> dict[str, Corpus]:
     return {name: card for name, (card, _) in _all_cards(s).items()}
 
 def the_corpus(name: str, s: Settings|None = None) -> Corpus:
-    "Find a corpus' card by its short name; the settings say where your own cards are."
+    "Find a corpus' card by its short name; the settings name the folder of your own cards."
     if name not in (known := corpora(s)):
         raise CallError(f"unknown corpus {name!r}", do=f"{nearest(name, known)}; or name a file")
     return known[name]

@@ -62,7 +62,7 @@ def _same_word(a: str, b: str) -> bool:
             or unicodedata.normalize("NFKC", a).casefold() == unicodedata.normalize("NFKC", b).casefold())
 
 def other_words(a: Sequence[str], b: Sequence[str]) -> str:
-    """Say how two texts of one length differ, or "": an index into one would mean another word in the other."""
+    """Describe how two texts of one length differ, or return "": an index would mean another word in the other."""
     if a == b: return ""
     places = [i for i, (x, y) in enumerate(zip(a, b, strict=True)) if x != y and not _same_word(x, y)]
     if places:
@@ -129,7 +129,7 @@ class Box(NamedTuple):
 
 class Piece(NamedTuple):
     "A part of a box: all of it, unless the box crosses another or the window's edge."
-    box: Box    # what it is a part of
+    box: Box    # the whole
     start: int  # first token
     end: int    # last token, inclusive
     around: int # index of the piece that it lies in; -1: of none
@@ -141,7 +141,7 @@ def _open(made: list[Piece], stack: list[int], box: Box, at: int, last: int):
     stack.append(len(made) - 1)
 
 def _cut(made: list[Piece], stack: list[int], at: int) -> list[Box]:
-    "Close what ends at a token and all that lies inside it; of that, what has to go on."
+    "Close the pieces that end at a token and those inside them; return the boxes that continue."
     lowest = next((i for i, k in enumerate(stack) if made[k].box.end <= at), len(stack))
     closed = stack[lowest:]
     del stack[lowest:]

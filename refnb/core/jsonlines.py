@@ -37,7 +37,7 @@ class _Line(msgspec.Struct):
     orig_tokens: tuple[str, ...]|None = None
 
 class _Numbered(_Line):
-    "The same where pieces stand as their numbers in a vocabulary."
+    "The fields of a line whose pieces are numbers in a vocabulary."
     sentences: tuple[tuple[int, ...], ...]|None = None  # type: ignore[assignment]  # numbers instead of pieces
 
 _line, _numbered = (msgspec.json.Decoder(kind).decode for kind in (_Line, _Numbered))

@@ -17,7 +17,7 @@ from .types import DataError, need
 _START = "start one with `ray start --head`, or say --ray local"
 
 def _reach(address: str):
-    "Refuse at once an address where nobody listens."
+    "Refuse at once an address without a listening server."
     import socket
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if host and port.isdigit():

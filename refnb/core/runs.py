@@ -162,8 +162,8 @@ def _one_each(records: dict) -> dict:
 
 # %% ../../nbs/core/15_runs.ipynb #7727ad87
 class Run:
-    """A run's folder. It holds no state but where it is and what it is: the folder, what run.json says, and the kind
-    of record that is journalled."""
+    """A run's folder. Its only state is the folder's path, the content of run.json, and the type of the journal's
+    records."""
     def __init__(self, folder: str|Path, info: RunInfo, kind: type = Answer):
         self.folder, self.info, self.kind = Path(folder), info, kind
     def __repr__(self):
@@ -203,7 +203,7 @@ class Run:
         seal, data = _read_json(self.folder/"seal.json", Seal), read_bytes(self.journal)
         if hashlib.sha256(data).hexdigest() != seal.sha256:
             raise DataError("the journal is not the one that was sealed", str(self.journal),
-                            "start the run again, damaged answers are asked anew")
+                            "start the run again: it repeats damaged answers")
         return read_journal(self.journal, self.kind).records
 
     def failures(self) -> int:
@@ -580,8 +580,7 @@ def split_hash(system: str) -> tuple[str, str]:
 
 # %% ../../nbs/core/15_runs.ipynb #aa4037ab
 def places_of_summaries(s: Settings) -> list[Path]:
-    """List where summaries are, in the order of preference: the settings' folder of reports, and what the package
-    carries."""
+    "List the folders of summaries, in the order of preference: the settings' reports, and the package's."
     try: carried = [packaged("reports")]
     except DataError: carried = []
     return [Path(s.reports), *(p for p in carried if p.resolve() != Path(s.reports).resolve())]

@@ -35,7 +35,7 @@ class CallError(RefnbError):
     status = 2
 
 class FormatError(RefnbError): "A file does not have the form it should have."
-class DataError(RefnbError): "Data that are well formed but cannot be right, or cannot be had."
+class DataError(RefnbError): "Data that are well formed but cannot be right, or are unavailable."
 class MissingPackage(RefnbError): "An optional package is not installed."
 
 # %% ../../nbs/core/00_types.ipynb #bd651e3c
@@ -49,7 +49,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 # %% ../../nbs/core/00_types.ipynb #6f4120af
 def need(module: str, extra: str) -> ModuleType:
-    "Import an optional package, or say which extra of refnb installs it."
+    "Import an optional package, or name the extra of refnb that installs it."
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "IProgress not found")  # of tqdm, in a notebook without widgets
@@ -62,7 +62,7 @@ class Later:
     "A module that is imported when something of it is first used: pandas takes half a second."
     def __init__(self, name: str): self._name = name
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"): raise AttributeError(name)  # who only looks at the module does not load it
+        if name.startswith("__"): raise AttributeError(name)  # inspection does not load the module
         return getattr(importlib.import_module(self._name), name)
 
 # %% ../../nbs/core/00_types.ipynb #a024f605

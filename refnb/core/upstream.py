@@ -211,7 +211,7 @@ def _download(f: UpstreamFile, s: Settings, progress: Progress|None = None) -> b
         with FileLock(lock):
             try: return _from_cache(f, s) if path.is_file() else _fetch(f, path, s, progress)
             finally:
-                # while it is held: who waits for it sees that it is gone, and makes a new one
+                # while it is held: a waiting process finds it gone, and makes a new one
                 lock.unlink(missing_ok=True)
 
 def _fetch(f: UpstreamFile, path: Path, s: Settings, progress: Progress|None) -> bytes:
@@ -305,7 +305,7 @@ def reachable(s: Settings, patience: float = 3.) -> bool:
 
 # %% ../../nbs/core/11_upstream.ipynb #21a30e66
 def data_ids(names: Iterable[str], s: Settings|None = None) -> dict[str, str]:
-    """Tell what a computation on these sets, repositories or files would stand on, here and now: the blob id, or
+    """Identify the inputs of a computation on these sets, repositories or files, here and now: the blob id, or
     "absent", of each owner/repo/path."""
     s = s or load_settings()
     return {f.key: f.blob if where(f, s) in ("cache", "local") else "absent" for n in names for f in files_of(n)}

@@ -64,7 +64,7 @@ def fitted_sharpness(s: Scored) -> float:
 class Calibration(NamedTuple):
     "What shares are worth, by question and together."
     confidence: np.ndarray # of each question's answer
-    credit: np.ndarray     # what it earns
+    credit: np.ndarray     # of the answer
     brier: np.ndarray      # of each question
     log_loss: np.ndarray   # of each question
     table: pd.DataFrame    # by bin: confidence, accuracy, n

@@ -119,7 +119,7 @@ def samples_needed(noise: Noise, difference: float, power: float = 0.8, level: f
 
 # %% ../../nbs/metrics/12_power.ipynb #b70003e7
 class Need(NamedTuple):
-    "What it takes to see a difference."
+    "The size of a task that detects a difference."
     difference: float      # as a fraction
     questions: int         # in clusters of the same mean size
     clusters: int
@@ -139,7 +139,7 @@ def power_of(
     power: float = 0.8,                        # share of repetitions in which a test finds the difference
     level: float = 0.05,                       # of the two-sided test
 ) -> Power:
-    "Say what difference a task finds, and how many questions or samples others need."
+    "Compute the difference that a task detects, and the questions or samples that others need."
     needs = []
     for d in differences:
         k = clusters_needed(noise, d, power, level)

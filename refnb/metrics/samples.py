@@ -34,7 +34,7 @@ class Sampled(NamedTuple):
     consistency: float  # pairs of answers to one question that agree
     within: float       # variance of credit within questions
     between: float      # variance of the questions' means
-    by_position: dict[int, float] # accuracy by the place, from 0, at which the right option stood
+    by_position: dict[int, float] # accuracy by the place of the right option, from 0
 
 def _mean(values: Iterable[float]) -> float:
     "Compute the mean; not a number of nothing."

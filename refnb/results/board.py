@@ -92,7 +92,7 @@ _SIGNS: dict[Lack, str] = {"gpu": r"GPU|RTX|BERT-large|needs (the )?models|train
                            "command": r"refnb (fetch|run|train|annotate)|-p \w+=FILES|name a file"}
 
 def lack_of(reason: str) -> Lack:
-    "Tell from a cell's reason what its number would take."
+    "Find the missing kind of input from a cell's reason."
     return next((lack for lack, sign in _SIGNS.items() if re.search(sign, reason)), "never")
 
 # %% ../../nbs/results/03_board.ipynb #d69f6204
@@ -107,7 +107,7 @@ class Line(msgspec.Struct):
     differ: int        # computed, other digits
     unexplained: int   # of those that differ: for an unknown reason
     lacks: dict[Lack, int] # printed cells without a number, by the kind of input that they lack
-    beyond: int        # computed results that nobody printed
+    beyond: int        # computed results without a printed counterpart
     apart: int         # chance levels, constants, and numbers derived from printed ones alone
     report: str        # regenerated, kept, stale, to be run, not built yet
     needs: str         # its inputs, and how much of them would be downloaded

@@ -62,13 +62,13 @@ def find_run(what: str|Path, s: Settings) -> Found:
     return Found(info, run, counts=summary.counts)
 
 # %% ../../nbs/results/10_every_eval_ever.ipynb #0ca0c391
-# host -> who made its models, and whether their weights are closed
+# host -> maker of its models, and whether their weights are closed
 _MAKERS = {"": ("openai", True), "api.openai.com": ("openai", True), "api.anthropic.com": ("anthropic", True),
            "generativelanguage.googleapis.com": ("google", True), "api.mistral.ai": ("mistralai", False),
            "api.x.ai": ("xai", False), "api.moonshot.ai": ("moonshotai", False)}
 
 def model_info(info: RunInfo) -> dict[str, Any]:
-    "Describe who answered, as far as the run says it."
+    "Describe the model, as far as the run names it."
     k = info.settings
     host = urlsplit(k.get("base_url") or "").hostname or ""
     maker, closed = _MAKERS.get(host, ("", False)) if k.get("provider") == "openai" else ("", False)

@@ -51,7 +51,7 @@ class Parameter(NamedTuple):
     "One line of the parameters cell."
     kind: str    # str, int, float, bool, list or dict
     default: Any # a literal
-    comment: str # what it is
+    comment: str # its description
 
 def _parameter(node: ast.stmt, line: str, where: str) -> tuple[str, Parameter]:
     "Read one statement of the cell."

@@ -119,7 +119,7 @@ def has_gpu() -> bool:
     return torch.cuda.is_available()
 
 def machine(s: Settings|None = None) -> list[Need]:
-    "List what this machine has."
+    "List the resources of this machine."
     here: dict[Need, bool] = {"network": reachable(s or load_settings()), "gpu": has_gpu()}
     return [k for k, has in here.items() if has]
 

@@ -193,7 +193,7 @@ def _replay_system(who, task: Task):
 def _state(name: str, s: Settings) -> Path: return Path(s.reports)/".batch"/f"{name.replace('/', '-')}.hash"
 
 def _mark(task: Job, s: Settings, code: str) -> str:
-    "Identify a report in place, and what it was made from."
+    "Identify a report in place, and its inputs."
     return (f"{result_hash(task.name, task.parameters, s, code)} "
             f"{sha256((Path(s.reports)/f'{task.name}.json').read_bytes())}")
 

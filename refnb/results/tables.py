@@ -162,7 +162,7 @@ class Result(Record):
     low: float|None = None    # lower end of the 95 % interval
     high: float|None = None   # upper end
     n: int|None = None        # items it rests on
-    run: str = ""             # system@hash, or what it was computed from
+    run: str = ""             # system@hash, or the source of the number
     reason: str = ""          # why there is no number, or no interval
     mode: str = ""            # the reading it follows, where it is not the report's
     paper: float|None = None  # printed
@@ -264,7 +264,7 @@ class Report:
         column: str,              # as in the printed values
         ours: float|None = None,  # in the table's unit
         interval: Interval|None = None,            # an Interval of fractions instead: made percent where the table is
-        run: str = "",            # system@hash, or what it was computed from
+        run: str = "",            # system@hash, or the source of the number
         n: int|None = None,       # items it rests on
         reason: str = "",         # why there is no number, or no interval
         mode: str = "",           # the reading it follows, where it is not the report's
@@ -292,7 +292,7 @@ class Report:
     def add_row(self,
         row: str,            # as in the printed values
         intervals: dict,     # column -> Interval of fractions
-        run: str = "",       # system@hash, or what it was computed from
+        run: str = "",       # system@hash, or the source of the number
         mode: str = "",      # the reading it follows, where it is not the report's
     ):
         "Add a row of scores."
@@ -379,7 +379,7 @@ class Report:
     def quote(self,
         what: str,   # which text it is
         text: str,   # as it was written
-        source: str, # who wrote it, and under which licence it may be shown
+        source: str, # author and licence
     ):
         "Show a text on the report's page: a prompt, a rule, an example that may be shown."
         self.quotes.setdefault(source, {})[what] = text

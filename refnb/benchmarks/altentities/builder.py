@@ -27,7 +27,7 @@ from .pairs import told_names, wanted_pairs
 
 # %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #22a7697e
 class Draft(Record):
-    "A question that nobody has answered yet."
+    "A question without answers."
     id: str                               # domain-split-number
     split: str                            # where it will go
     domain: str                           # BOOKS, RECIPES or SONGS

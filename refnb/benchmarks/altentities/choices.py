@@ -53,8 +53,8 @@ def _with_more(q: AltQuestion, things: _Things, n: int, seed: int) -> AltQuestio
     return _offering(q, choices)
 
 def more_choices(questions: Sequence[AltQuestion], n: int, seed: int = 0) -> list[AltQuestion]:
-    """Give each question `n` choices; those that have as many stay as they are. The order stays.
-    `questions` are whole files, or what else further choices may come from."""
+    """Give each question `n` choices; those that have as many are unchanged. The order
+    stays. `questions` are whole files, from which further choices come."""
     if n < 2: raise CallError(f"{n} choices", "n", "say 2 or more")
     things = _things_of(questions)
     return [_with_more(q, things[q.domain], n, seed) if len(q.choices) < n else q for q in questions]

@@ -22,7 +22,7 @@ from .questions import _TAG, LONGEST, SECTIONS, SHOWN, Alternative, bare_title, 
 class Entity(Record):
     "A row of the table."
     name: str                                 # of its page, with what tells it from others of that name in parentheses
-    url: str                                  # what it is known by
+    url: str                                  # its identifier
     domain: str                               # books, recipes, songs
     sections: dict[str, str]                  # heading -> text, in the page's order; "": the first section
     attributes: dict[str, str|tuple[str, ...]] = {} # of the infobox; several values as a list

@@ -266,7 +266,7 @@ def _apportioned(n: int, weights: Mapping[str, float]) -> dict[str, int]:
     return out
 
 def wanted_pairs(domain: str, questions: int|None = None) -> dict[str, int]:
-    "Say how many questions each sampling method gets, in the paper's proportions; None: as many as the paper has."
+    "Return the number of questions of each sampling method, in the paper's proportions; None: as many as the paper."
     cells = read_yaml(packaged("data/papers/altentities.yaml"), dict)["tables"]["table_3_questions"]["cells"]
     printed = {m: cells[METHODS[m]].get(paper_domain(domain), 0) for m in USED[the_domain(domain).upper()]}
     if questions is None: return printed
@@ -371,6 +371,6 @@ def split_pairs(drawn: Sequence[Drawn], apart: str = "targets", shares: Mapping[
     return out
 
 def split_sizes(drawn: Sequence[Drawn], apart: str = "targets") -> dict[str, int]:
-    "Count the groups, and how large the largest is: what it costs to keep targets or entities apart."
+    "Count the groups, and the size of the largest: the price of keeping targets or entities apart."
     groups = _together(drawn, apart)
     return {"questions": len(drawn), "groups": len(groups), "largest": max(map(len, groups), default=0)}

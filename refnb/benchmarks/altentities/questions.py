@@ -54,7 +54,7 @@ def as_seen(text: str) -> str:
 class Alternative(Record):
     "One of the things that a question offers."
     name: str                # of its page; a song's ends in (by ARTIST)
-    wikipedia_url: str       # what it is known by
+    wikipedia_url: str       # its identifier
     description: str         # what annotators were shown; of a song, HTML with a link
     infobox: str             # ": template. key: value. key: value …"
     unshown_background: str  # the infobox, and what annotators were not shown

@@ -143,7 +143,7 @@ def _read_totals(text: str) -> Totals:
     return Totals(*(int(numbers[k]) for k in keys))
 
 def totals(model: str, form: str, split: str, s: Settings|None = None) -> Totals|None:
-    """Read what the release says about a model (its folder, such as gpt4o_mini), a form (base, desc, coref) and a split
+    """Read the released totals of a model (its folder, such as gpt4o_mini), a form (base, desc, coref) and a split
     (dev, test, random0 … random9); None: nothing was released, or it is not here."""
     key = f"{_RESULTS}/{model}/{form}/result_{split}.txt"
     if key not in registry() or where(registry()[key], s or load_settings()) not in ("cache", "local"): return None
@@ -186,7 +186,7 @@ def dev_ranks() -> dict[str, int]:
 
 # %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #070a79fe
 def corpus_is_here(corpus: str, s: Settings|None = None) -> bool:
-    "Tell whether the training documents of LitBank or FantasyCoref can be had without a download."
+    "Tell whether the training documents of LitBank or FantasyCoref are available without a download."
     s, known = s or load_settings(), registry()
     if corpus == "LitBank":
         return all(where(f, s) in ("cache", "local") for n in ("litbank", "litbank-splits") for f in files_of(n))

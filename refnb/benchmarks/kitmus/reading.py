@@ -88,7 +88,7 @@ def _once(texts: Iterable[tuple[str, T]], where: str) -> dict[str, T]:
 def _plain_key(doc_key: str) -> str: return re.sub(r"(:\d+)_0$", r"\1", doc_key)
 
 class Text(NamedTuple):
-    "A text of the gold: what its spans count."
+    "A text of the gold, with the units of its spans."
     gold: Pronoun
     tokens: tuple[str, ...] # of the text; none for a table, whose spans count characters
     text: str               # of a table, else ""

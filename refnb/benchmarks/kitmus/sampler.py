@@ -93,7 +93,7 @@ def _templates(data: bytes, name: str, kind: str, vocab: Mapping) -> list[Templa
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #ec0b7c42
 class Occupation(NamedTuple):
-    "An occupation and what it is about."
+    "An occupation and its description."
     words: Sentence     # "a dentist" without its article
     situation: Sentence # "fixing teeth"
 

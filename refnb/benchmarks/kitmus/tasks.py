@@ -20,7 +20,7 @@ from .reading import Text, pronoun_of
 RELEASED = "mpoemsl/kitmus/resources/"
 
 def the_resources(name: str = "own", s: Settings|None = None) -> Resources:
-    "Load resources of the generator, checked as they are read: own, released, or a folder's."
+    "Load resources of the generator, and check them: own, released, or a folder's."
     if name == "own": return Resources(packaged("data/kitmus"))
     if name == "released":
         s = s or load_settings()

@@ -48,8 +48,8 @@ def columns_of(task: str) -> dict[str, tuple[str, str]]:
     return {f"{paper_domain(d)} / {s}": (altentities_task(d, s, split), "") for d in DOMAINS for s in settings_of(d)}
 
 def columns_told(task: str, setting: Setting) -> dict[str, tuple[str, str]]:
-    """List the columns of one setting of altentities/test, altentities/dev, or sample/altentities, which can be told in
-    any: each domain, in the paper's words, has a task, and the domain if the task has several."""
+    """List the columns of one setting of altentities/test, altentities/dev, or sample/altentities, in which
+    systems can answer: each domain, in the paper's words, has a task, and the domain if the task has several."""
     the_setting(setting, "books")
     if task == SAMPLE_TASK: return {paper_domain(d): (task, d) for d in DOMAINS if setting in settings_of(d)}
     return {c.split(" / ")[0]: at for c, at in columns_of(task).items() if c.endswith(f" / {setting}")}
@@ -122,7 +122,7 @@ PAPER_MODELS = {
     "T5": PaperModel("t5", _TRAIN.format("T5-XL (3B)"))}
 
 def other_weights(run: str, task: str, s: Settings) -> str:
-    "Say which weights a run (system@hash) of a paper's model began with, if they are not the paper's; empty: they are."
+    "Name the initial weights of a run (system@hash) of a paper's model, if they are not the paper's; empty: they are."
     known, found = trained_systems(), run_outcomes(run, task, s)
     name = run.partition("@")[0].partition("[")[0]
     if name not in known or found is None: return ""

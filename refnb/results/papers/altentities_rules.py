@@ -59,7 +59,7 @@ class Advice(Record):
     rule: Literal["do", "don't"]
     said: str                  # in our words
     measured: list[str] = []   # names of measures
-    unmeasured: str = ""       # what of it nobody can count
+    unmeasured: str = ""       # the part that cannot be counted
 
     def fault(self) -> str:
         "Describe an invalid value, or return an empty string."

@@ -152,6 +152,6 @@ def label_agreement(a: Mapping[str, tuple[str, ...]], b: Mapping[str, tuple[str,
 
 # %% ../../../nbs/results/papers/04_altentities_sheets.ipynb #70a57d7e
 def examples_behind(share: float, n: int = 40) -> list[int]:
-    """List the numbers of examples, of `n`, that a share in percent, printed without decimals, may stand for, whichever
-    way halves were rounded."""
+    """List the numbers of examples, of `n`, that a share in percent, printed without decimals, may mean, however
+    halves were rounded."""
     return [k for k in range(n + 1) if abs(100*k/n - share) <= .5 + 1e-9]

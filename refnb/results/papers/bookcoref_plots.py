@@ -112,8 +112,8 @@ def _who_went_where(gold: Document, predicted: Document, entities: int = 12, col
 
 # %% ../../../nbs/results/papers/06_bookcoref_plots.ipynb #14ce94de
 def pieces_plot(gold: Document, predicted: Document, entities: int = 12, columns: int = 16, title: str = "") -> Figure:
-    """Draw who went where, as a grid of shades: so many entities and predicted clusters, whose names, if they have
-    some, are below the columns."""
+    """Draw the mentions that entities and predicted clusters share, as a grid of shades; `entities` rows, and at most
+    `columns` columns, with the clusters' names, if any, below."""
     import seaborn as sns
     counts = _who_went_where(gold, predicted, entities, columns)
     names = predicted.names or [""]*len(predicted.clusters)
