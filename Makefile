@@ -52,7 +52,7 @@ tables: $(VENV)/.core        ## every table notebook once: on what is here, or o
 	@$(BIN)/python .ci/tables.py
 test-full: check notebooks $(OTHERS)/.ready ## the same with all tables, slow tests, 20,000 mutations, 1,000 kills, a session in JupyterLab, and exports run by inspect_ai and lm-evaluation-harness; leaves its figures in reports/promises.json
 	@$(BIN)/python .ci/tables.py --all
-	@TEST_FULL=1 TEST_MUTATIONS=20000 TEST_KILLS=1000 TEST_LAB=1 TEST_NEIGHBOURS=1 $(BIN)/python -m pytest
+	@TEST_FULL=1 TEST_MUTATIONS=20000 TEST_KILLS=1000 TEST_LAB=1 TEST_NEIGHBOURS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 site: $(VENV)/.$(EXTRAS)     ## the site, in _site: tables first, then static pages that load nothing from another host
 	@$(BIN)/refnb reproduce

@@ -1,5 +1,5 @@
 """README.md from nbs/index.ipynb: its prose, its visible code and its outputs, with links seen from the root."""
-import json, sys
+import json, re, sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -17,7 +17,8 @@ def shown(cell) -> list[str]:
 def readme() -> str:
     cells = json.loads((ROOT/"nbs/index.ipynb").read_text())["cells"]
     parts = [x for c in cells for x in (["".join(c["source"])] if c["cell_type"] == "markdown" else shown(c) if c["cell_type"] == "code" else [])]
-    return "<!-- written from nbs/index.ipynb: edit there -->\n\n" + "\n\n".join(p.strip() for p in parts if p.strip()).replace("](../", "](") + "\n"
+    text = re.sub(r"\]\((?!https?:|#|\.\./)", "](nbs/", "\n\n".join(p.strip() for p in parts if p.strip()))
+    return "<!-- written from nbs/index.ipynb: edit there -->\n\n" + text.replace("](../", "](") + "\n"
 
 if __name__ == "__main__":
     path = ROOT/"README.md"

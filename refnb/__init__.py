@@ -6,7 +6,7 @@
 __all__ = []
 
 # %% ../nbs/results/09_root.ipynb #4e8f3815
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # %% ../nbs/results/09_root.ipynb #fd1c2aa0
 _NAMES = {
@@ -20,10 +20,10 @@ _NAMES = {
           "power": "results.scores",
           "cluster_bootstrap": "metrics.uncertainty",
     "load": "core.corpora", "read_documents": "core.reading", "write_documents": "core.reading",
-          "score_coref": "metrics.matching",
+          "score_coref": "metrics.matching", "read_annotators": "core.reading", "chain_agreement": "metrics.chain_agreement",
     "build": "benchmarks.identifyme.building", "run": "models.running", "run_all": "results.pages.system_card",
           "train": "models.coreference.systems", "resolve": "models.coreference.systems",
-          "view": "results.pages.book_view:view_any", "view_book": "results.pages.book_view",
+          "view": "results.pages.book_view:view_any", "report": "results.pages.report", "view_book": "results.pages.book_view",
     "task": "benchmarks.tasks:as_task", "tasks": "benchmarks.tasks", "find_system": "models.registry",
           "System": "models.systems", "BaseSystem": "models.systems", "Failure": "models.systems",
           "annotate": "models.annotation.stages", "reproduce": "results.reproduce", "board": "results.board",

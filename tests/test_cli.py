@@ -20,8 +20,8 @@ def refnb(home, capsys):
     "Run a command in this process."
     return lambda *args: tools.here(capsys, *args)
 
-COMMANDS = [["list"], ["fetch"], ["build"], ["run"], ["export"], ["reproduce"], ["score"], ["score", "choice"], ["compare"], ["power"]]
-FUNCTIONS = {"list": cli.list_, "fetch": cli.fetch, "build": cli.build, "run": cli.run_, "export": cli.export_, "reproduce": cli.reproduce_, "score choice": cli.score_choice, "compare": cli.compare_, "power": cli.power_}
+COMMANDS = [["list"], ["fetch"], ["build"], ["build", "filter"], ["report"], ["run"], ["export"], ["reproduce"], ["score"], ["score", "choice"], ["compare"], ["power"]]
+FUNCTIONS = {"list": cli.list_, "fetch": cli.fetch, "build identifyme": cli.build_identifyme_, "build kitmus": cli.build_kitmus_, "build altentities": cli.build_altentities_, "build pronouns": cli.build_pronouns_, "report": cli.report_, "run": cli.run_, "export": cli.export_, "reproduce": cli.reproduce_, "score choice": cli.score_choice, "compare": cli.compare_, "power": cli.power_}
 
 def words(text: str) -> str: return " ".join(text.split())
 
@@ -52,8 +52,8 @@ def test_version(refnb): assert refnb("--version") == (0, f"refnb {root.__versio
 # Wrong calls: status 2, one line, nothing on standard output
 
 WRONG = {
-    "build": "Missing argument",
-    "build identifym": "unknown benchmark 'identifym'; did you mean identifyme?",
+    "build": "Missing command; see refnb build --help",
+    "build identifym": "No such command 'identifym'; did you mean identifyme?",
     "build identifyme --corpus litbnk": "unknown corpus 'litbnk'; did you mean litbank?",
     "build identifyme --mode paperr": "unknown mode 'paperr'; did you mean paper?",
     "build identifyme --names atuo": "unknown way of naming 'atuo'; did you mean auto?",
@@ -62,8 +62,8 @@ WRONG = {
     "build identifyme -p windwo=3": "--set: unknown rule 'windwo'; did you mean window?",
     "build identifyme -p window=wide": "window cannot be 'wide'",
     "build identifyme -p window=0": "the rule window is 0, the least is 1",
-    "build identifyme --sizes 1,1,1": "--sizes: identifyme is built without it",
-    "build kitmus --corpus sample": "--corpus: kitmus is built without it",
+    "build identifyme --sizes 1,1,1": "No such option: --sizes",
+    "build kitmus --corpus sample": "No such option: --corpus",
     "build kitmus": "--out: no folder is named",
     "run sample/identifyme": "Missing argument",
     "run sample/identifyem random": "neither a task nor a file; did you mean sample/identifyme?",
@@ -72,8 +72,8 @@ WRONG = {
     "run sample/identifyme random --by tpye": "unknown field 'tpye'; did you mean type?",
     "run sample/bookcoref random": "random: answers questions, sample/bookcoref has documents",
     "export": "Missing argument",
-    "export sample/kitmus": "--to: no tool is named; say inspect, harness, every-eval-ever or ro-crate",
-    "export sample/kitmus --to helm": "--to: unknown tool 'helm'; say inspect, harness, every-eval-ever or ro-crate",
+    "export sample/kitmus": "--to: no tool is named; say inspect, harness, every-eval-ever, ro-crate or gap",
+    "export sample/kitmus --to helm": "--to: unknown tool 'helm'; say inspect, harness, every-eval-ever, ro-crate or gap",
     "export sample/kitmus --to inspect": "--out: no folder is named; say --out FOLDER",
     "export sample/kitmuss --to inspect --out x": "neither a task nor a file; did you mean sample/kitmus?",
     "export sample/kitmus --to inspect --out x --form kitmus/name": "unknown prompt form 'kitmus/name'; did you mean kitmus/names?",
@@ -83,7 +83,7 @@ WRONG = {
     "lst": "No such command 'lst'; did you mean list?",
     "sore": "No such command 'sore'; did you mean score?",
     "score choise x": "No such command 'choise'; did you mean choice?",
-    "score": "Missing command; see refnb --help",
+    "score": "Missing command; see refnb score --help",
     "score choice": "Missing argument",
     "reproduce --jbos 3": "No such option: --jbos",
     "list --jsn": "--json",

@@ -211,3 +211,149 @@ def test_commands_are_listed_in_the_order_in_which_they_are_needed(refnb):
     text = refnb("--help").out.partition("Commands:")[2]
     shown = [l.split()[0] for l in text.splitlines() if l.startswith("  ") and l[2:3] != " "]
     assert shown[:3] == ["doctor", "list", "fetch"] and tuple(shown) == cli.ORDER
+
+
+# A share of a task
+
+def test_a_share_is_whole_documents_and_a_task_of_its_own(refnb, tmp_path):
+    said = refnb("run", "sample/identifyme", "random", "--fraction", "0.4", "--json")
+    told = json.loads(said.out)
+    assert told["task"] == "sample/identifyme/sample0.4" and "of 338 questions, in 3 of 6 documents" in said.err
+    assert told["groups"]["all"]["documents"] == 3 and abs(told["groups"]["all"]["n"]/338 - .4) < .1
+    assert json.loads(refnb("run", "sample/identifyme/sample0.4", "random", "--json").out)["run"] == told["run"]
+    assert json.loads(refnb("run", "sample/identifyme", "random", "--json").out)["run"] != told["run"]
+    assert json.loads(refnb("score", "choice", "sample/identifyme/sample0.4:random", "--json").out)["questions"] == told["groups"]["all"]["n"]
+
+def test_a_larger_share_contains_the_smaller():
+    from refnb.benchmarks.tasks import drawn_ids
+    ids, docs = [f"q{i}" for i in range(100)], [f"d{i // 4}" for i in range(100)]
+    few, more = (drawn_ids(ids, x, docs) for x in (.2, .5))
+    assert len(few) == 20 and few < more and len(more) in (48, 52) and drawn_ids(ids, .001, docs)
+
+@pytest.mark.parametrize(("call", "said"), [("sample/identifyme random --fraction 1.5", "1.5 is no share"), ("sample/identifyme random --fraction -1", "-1 is no share"),
+    ("sample/identifyme random --fraction 0.1 --limit 3", "say --fraction or --limit"), ("sample/bookcoref pattern-matching --fraction 0.5", "has documents, not questions")])
+def test_a_share_that_is_none(refnb, tmp_path, call, said):
+    tools.one_line(refnb("run", *call.split()), 2, said)
+    assert not (tmp_path/"runs").exists()
+
+
+# Answers and questions in files of others
+
+@pytest.fixture
+def asked(tmp_path):
+    "Four questions, in a file."
+    from refnb.core.files import write_jsonl
+    from refnb.core.types import NONE, Option, Question
+    write_jsonl(tmp_path/"q.jsonl", [Question(f"q:{i}", f"d{i}", "She ran.", (0, 3), (Option("Ann"), Option("Bea, Jr."), Option(NONE)), (1,)) for i in range(4)], canary=True)
+
+def test_answers_in_csv(refnb, tmp_path, asked):
+    (tmp_path/"a.csv").write_bytes(b"\xef\xbb\xbfNote,Question_ID, Answer\r\n,q:0,\"bea, jr.\"\r\n,q:1,b\r\n,q:2,0\r\n,q:3,\r\n")
+    got = json.loads(refnb("score", "choice", "a.csv", "--gold", "q.jsonl", "--json").out)["groups"]["all"]
+    assert (got["accuracy"], got["n"], got["missing"]) == (.5, 4, 1)
+
+@pytest.mark.parametrize(("text", "said"), [("id,answer\nq:0,Cleo\n", "line 2: 'Cleo' is none of the options of 'q:0'"), ("id,answer\nq:0,D\n", "'D' is none"), ("id,answer\nq:0,-1\n", "'-1' is none"), ("id,answer\nx,A\n", "line 2: 'x' is no question"),
+    ("id,answer\nq:0,A\nq:0,A\n", "line 3: 'q:0' appears twice"), ("id,text\nq:0,A\n", "the header has no column answer"), ("id,answer,choice\nq:0,A,A\n", "could both be meant"), ("id,answer\nq:0,A,B\n", "3 columns instead of 2"), ("q:0,A\n", "the header has no column id")])
+def test_csv_is_read_strictly(refnb, tmp_path, asked, text, said):
+    (tmp_path/"a.csv").write_text(text)
+    tools.one_line(refnb("score", "choice", "a.csv", "--gold", "q.jsonl"), 1, "a.csv", said)
+
+def test_gap_predictions_there_and_back(refnb, tmp_path, asked):
+    (tmp_path/"a.tsv").write_text("q:0\tFALSE\tTRUE\nq:1\tTRUE\tFALSE\nq:2\tFALSE\tFALSE\nq:3\tTrue\tTrue\n")
+    assert json.loads(refnb("score", "choice", "a.tsv", "--gold", "q.jsonl", "--json").out)["groups"]["all"]["accuracy"] == .25
+    refnb("run", "q.jsonl", "always-first")
+    assert refnb("export", "q.jsonl:always-first", "--to", "gap", "--out", "b.tsv").status == 0
+    assert (tmp_path/"b.tsv").read_text() == "".join(f"q:{i}\tTRUE\tFALSE\n" for i in range(4))
+    tools.one_line(refnb("export", f"{TASK}:random", "--to", "gap", "--out", "c.tsv"), 1, "no complete run")
+    (tmp_path/"a.tsv").write_text("q:0\tFALSE\tTRUE\nq:1\tperhaps\tTRUE\n")
+    tools.one_line(refnb("score", "choice", "a.tsv", "--gold", "q.jsonl"), 1, "a.tsv", "line 2")
+
+def test_what_build_makes_every_verb_takes(refnb, tmp_path):
+    assert refnb("build", "kitmus", "--out", "kit", "--sizes", "2,2,6", "--variants", "background-both", "--entities", "2").status == 0
+    folder = "kit/background-both/subtask_2_ents/full-text"
+    scores = set()
+    for end in ("jsonlines", "v4_gold_conll", "tsv"):
+        file = f"{folder}/test.{end}"
+        assert refnb("run", file, "always-first,last-mention" if end == "tsv" else "always-first").status == 0
+        scores.add(json.loads(refnb("score", "choice", f"{file}:always-first", "--json").out)["groups"]["all"]["accuracy"])
+        assert refnb("view", f"{file}:always-first").status == 0
+    assert len(scores) == 1
+    assert len(runs(refnb("list", "runs", "given", "--json"))) == 3 and "2 tasks" in refnb("report").out
+    assert refnb("compare", f"{folder}/test.tsv:always-first", f"{folder}/test.tsv:last-mention").status == 0
+    assert refnb("export", f"{folder}/test.jsonlines", "--to", "inspect", "--out", "ins").status == 0
+    for pair in (("jsonlines", "v4_gold_conll"), ("v4_gold_conll", "jsonlines")):
+        assert json.loads(refnb("score", "coref", *(f"{folder}/test.{end}" for end in pair), "--json").out)["conll"]["f1"] == 100
+
+def test_what_collect_makes_every_verb_takes(refnb, tmp_path):
+    from refnb.core.settings import packaged
+    (tmp_path/"test.json").write_bytes(packaged("data/sample/altentities.json").read_bytes())
+    got = json.loads(refnb("run", "test.json", "word-overlap", "--json").out)
+    same = json.loads(refnb("run", "sample/altentities", "word-overlap", "--json").out)
+    assert got["groups"]["all"]["accuracy"] == same["groups"]["all"]["accuracy"] and refnb("view", "test.json:word-overlap").status == 0
+
+def test_a_file_and_an_unknown_system(refnb, asked):
+    tools.one_line(refnb("score", "choice", "q.jsonl:raondm"), 2, "unknown system 'raondm'")
+    tools.one_line(refnb("score", "choice", "q.jsonl:random"), 1, "no sealed run of random")
+
+def test_a_task_without_texts_names_the_one_that_has_them(refnb, monkeypatch):
+    from refnb.core.types import Question, Option
+    from refnb.models.language.identifyme_prompts import chars_of
+    with pytest.raises(DataError, match="ask identifyme/litbank/test"): chars_of(Question("a:1", "a", options=(Option("x"),), right=(0,)))
+
+def test_a_pattern_gives_each_system_what_it_can_answer(refnb):
+    got = json.loads(refnb("run", "sample/[bf]*", "random", "--limit", "2", "--json").out)
+    assert [x["task"] for x in got] == ["sample/ferryman", "sample/bookcoref/filter"] or {x["task"] for x in got} == {"sample/ferryman", "sample/bookcoref/filter"}
+
+
+# Help and completion
+
+@pytest.mark.parametrize(("words", "offered"), [("refnb ru", "run"), ("refnb build k", "kitmus"), ("refnb run --fract", "--fraction"), ("refnb run sample/ferry", TASK), (f"refnb run {TASK} word-o", "word-overlap")])
+def test_completion(tmp_path, words, offered):
+    env = {"_REFNB_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)}
+    said = tools.ended(tools.start(tmp_path, code="from refnb.results.cli import run; run()", **env))
+    assert offered in said.out.split() and said.err == ""
+
+@pytest.mark.parametrize(("benchmark", "has", "lacks"), [("identifyme", "--names", "--sizes"), ("kitmus", "--sizes", "--corpus"), ("altentities", "TABLE", "--corpus"), ("pronouns", "language=de", "--names")])
+def test_help_of_build_is_a_page_for_each_benchmark(refnb, benchmark, has, lacks):
+    text = refnb("build", benchmark, "--help").out
+    assert has in text and lacks not in text and benchmark in refnb("build", "--help").out
+
+
+# KITMUS's human study
+
+def handed(folder, participant: str, choose) -> dict:
+    "What one person hands in, who chooses so."
+    import re
+    data = json.loads(re.search(r'id="data">(.*?)</script>', (folder/"page.html").read_text(), re.S)[1])
+    ids = [q["id"] for q in data["items"]]
+    return {"page": data["page"], "version": data["version"], "participant": participant, "order": ids,
+            "answers": [{"id": q["id"], "chosen": choose(q), "seconds": 1.5} for q in data["items"]]}
+
+def test_a_study_from_questionnaire_to_kappa(refnb, tmp_path):
+    assert refnb("build", "study", "--out", "study", "--each", "2").out.startswith("12 questions")
+    page = (tmp_path/"study/page.html").read_text()
+    assert "://" not in page and page.count("<script") == 2
+    cautious = lambda q: len(q["options"]) - 1
+    for name, choose in (("a"*10, cautious), ("b"*10, cautious), ("c"*10, lambda q: 0)):
+        (tmp_path/f"{name}.json").write_text(json.dumps(handed(tmp_path/"study", name, choose)))
+    files = [f"{x*10}.json" for x in "abc"]
+    got = json.loads(refnb("score", "study", "study", *files, "--json").out)
+    assert got["people"]["a"*10] == .5 and got["by_knowledge"] == {"with": 0, "without": 1} and got["common"] == 12
+    agree, shares = 1/3, (2/3)**2 + sum((k/36)**2 for k in name_counts(tmp_path/"study"))
+    assert got["kappa"] == pytest.approx((agree - shares)/(1 - shares))
+    assert "Fleiss' kappa on 12 of 12 questions" in refnb("score", "study", "study", *files).out
+    tools.one_line(refnb("score", "study", "study", files[0], files[0]), 1, "handed in two files")
+
+def name_counts(folder) -> list[int]:
+    "How often each name is the first option."
+    from collections import Counter
+    from refnb.benchmarks.question_files import as_questions
+    return list(Counter(q.options[0].name for q in as_questions(folder/"questions.jsonl")).values())
+
+def test_a_study_refuses_what_is_not_its_own(refnb, tmp_path):
+    refnb("build", "study", "--out", "study", "--each", "1")
+    good = handed(tmp_path/"study", "a"*10, lambda q: 0)
+    for change, said in (({"page": "x"}, "another questionnaire"), ({"answers": [{"id": "x", "chosen": 0, "seconds": 1}]}, "damaged"),
+                         ({"answers": [good["answers"][0] | {"chosen": 9}]}, "damaged"), ({"answers": 1}, "field answers")):
+        (tmp_path/"a.json").write_text(json.dumps(good | change))
+        tools.one_line(refnb("score", "study", "study", "a.json"), 1, "a.json", said)
+    tools.one_line(refnb("build", "study", "--out", "x", "--each", "0"), 2, "say 1 or more")

@@ -12,7 +12,7 @@ if NEEDS: pytest.skip(f"needs {', '.join(NEEDS)}: pip install 'refnb[dev]'", all
 REPORT, CHOICE = "reports/identifyme/table_3_main_results", "notebooks/metrics/00_choice"
 SAMPLE = ["index", "reports/index", REPORT, "reports/identifyme/index", CHOICE, "notebooks/core/00_types", "notebooks/results/04_plots",
           "notebooks/tables/identifyme/table_3_main_results", "notebooks/metrics/index", "api/index", "api/refnb.core.types",
-          "api/refnb.core.files", "book", "book-alone", "data", "promises", "search"]
+          "api/refnb.core.files", "book", "book-alone", "commands", "figures", "ranking", "ranking-alone", "data", "promises", "search"]
 
 @pytest.fixture(scope="module")
 def builder():
@@ -69,6 +69,12 @@ def test_every_exported_name_is_in_the_api(site):
         if p.stem == "refnb": continue
         shown, module = words(p), importlib.import_module(p.stem)
         assert not [n for n in module.__all__ if n not in shown], p.stem
+
+def test_every_command_and_every_picture_has_its_place(site):
+    from refnb.results.cli import app
+    page, figures = words(site/"commands.html"), (site/"figures.html").read_text()
+    assert all(f"refnb {c.name or c.callback.__name__.strip('_')}" in page for c in app.registered_commands) and "--json" in page
+    assert all(f"{p.parent.name}/{p.name}" in figures for p in (ROOT/"reports").glob("[!.]*/*.png") if p.parent.name not in ("sample", "runs"))
 
 def test_a_promise_names_tests_that_exist_and_what_was_seen_of_them(builder, tmp_path, monkeypatch):
     promises, site = builder.promises, builder.Site(tmp_path)
@@ -231,7 +237,7 @@ LINKS = """[...document.querySelectorAll('#navigation a')].filter(e => {
 
 def test_the_navigation_leads_to_a_notebook(tab):
     tab.open("index")
-    assert tab.js(f"{LINKS}.map(a => a.innerText.trim())")[:3] == ["The board", "A book", "Core"]
+    assert tab.js(f"{LINKS}.map(a => a.innerText.trim())")[:4] == ["The board", "Figures", "A book", "Core"]
     tab.js(f"{LINKS}.find(a => a.innerText.trim() == 'Core').click()")
     tab.at("notebooks/core/index")
     tab.js(f"{LINKS}.find(a => a.innerText.trim() == 'Types').click()")

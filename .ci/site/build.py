@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parents[1])]  # our own modules, and the package
-import api, pages, promises  # noqa: E402
+import api, commands, pages, promises  # noqa: E402
 from markup import Page, escape  # noqa: E402
 from pages import ROOT, of_root  # noqa: E402
 
@@ -22,7 +22,7 @@ GROUPS = {"core": "Core", "metrics": "Metrics", "benchmarks": "Benchmarks", "mod
 INDEX = "searchindex.js"  # a folder that has it is a site
 def hash_of(script: str) -> str: return base64.b64encode(hashlib.sha256((ROOT/"nbs/data"/script).read_bytes()).digest()).decode()
 POLICY = ("default-src 'none'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; base-uri 'none'; form-action 'self'; "
-          f"script-src 'self' 'sha256-{hash_of('viewer/page.js')}' 'sha256-{hash_of('book/page.js')}'")  # no script but the site's own, and those of pages inside a frame
+          f"script-src 'self' 'sha256-{hash_of('viewer/page.js')}' 'sha256-{hash_of('book/page.js')}' 'sha256-{hash_of('report/page.js')}'")  # no script but the site's own, and those of pages inside a frame
 
 class SiteError(Exception): "The site cannot be built: one line for each reason."
 
@@ -123,7 +123,7 @@ def report_pages(site: Site) -> list[Node]:
     return [node(site.add(pages.board(site)), "The board", nodes)]
 
 def reference_pages(site: Site, written: dict[str, Page]) -> list[Node]:
-    "Every module by its folder, their list, the data, and the promises."
+    "The command line, every module by its folder, their list, the data, and the promises."
     rooms: dict[str, list[Node]] = {}
     del written["refnb"]
     for name, notebook in written.items():
@@ -131,14 +131,14 @@ def reference_pages(site: Site, written: dict[str, Page]) -> list[Node]:
         rooms.setdefault(room, []).append(node(site.add(api.module(site, name, notebook)), last))
     top = site.add(api.contents(site, ["refnb", *written]))
     inside = [node(site.add(api.package(site))), *(Node(room, "", entries) for room, entries in rooms.items())]
-    return [node(top, inside=inside), node(site.add(pages.data(site))), node(site.add(promises.promises(site)))]
+    return [node(site.add(commands.commands(site))), node(top, inside=inside), node(site.add(pages.data(site))), node(site.add(promises.promises(site)))]
 
 def all_pages(site: Site) -> dict[str, list[Node]]:
     "Make every page; give the navigation."
     written: dict[str, Page] = {}
     made = notebook_pages(site, written)
     site.add(pages.search(site))
-    return {"Reports": [*report_pages(site), node(site.add(pages.book(site)))], "Notebooks": made, "Reference": reference_pages(site, written)}
+    return {"Reports": [*report_pages(site), node(site.add(pages.figures(site, reports()))), node(site.add(pages.book(site))), node(site.add(pages.ranking(site)))], "Notebooks": made, "Reference": reference_pages(site, written)}
 
 def flat(nodes: Iterable[Node]) -> Iterator[Node]:
     "The navigation in reading order."

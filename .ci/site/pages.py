@@ -183,6 +183,17 @@ def paper(site, folder: str, paths: list[Path]) -> Page:
     page.add("<ul>" + "".join(f"<li>{x}</li>\n" for x in links) + "</ul>")
     return page
 
+def figures(site, paths: list[Path]) -> Page:
+    "Every picture of a report, each with a link to its page."
+    page = Page(site, "figures.html", "reports/README.md", wide=True)
+    page.markdown("# Figures\n\n> The pictures of all reports. Dots are our numbers, lines 95 % intervals, red ticks what a paper prints; each leads to its table.")
+    with_picture = [p for p in paths if p.with_suffix(".png").exists()]
+    for folder in dict.fromkeys(p.parent.name for p in with_picture):
+        page.markdown(f"## {name(folder)}")
+        shown = [(p, page.link(f"{folder}/{p.name}"), page.link(f"{folder}/{p.stem}.png")) for p in with_picture if p.parent.name == folder]
+        page.add('<div class="figures">' + "".join(f'<figure><a href="{to}"><img loading="lazy" src="{src}" alt=""></a><figcaption><a href="{to}">{escape(short(p))}</a></figcaption></figure>\n' for p, to, src in shown) + "</div>")
+    return page
+
 
 # A book
 
@@ -202,6 +213,25 @@ def book(site) -> Page:
 Six stories that were written for this project, and beside their gold clusters what *pattern matching* finds: every occurrence of a character's full name, and nothing else. Step through the differences with `d`.
 `refnb view RUN` and `refnb view FILE` make such a page of any book.""")
     page.add(f"<p>{link(page.up('book-alone.html'), 'In a window of its own')}</p>{shown.frame(860)._repr_html_()}", found=False)
+    return page
+
+
+# Rankings
+
+RANKED = ["identifyme/test", *(f"altentities/{x}/unshown/test" for x in ("books", "recipes", "songs")), "bookcoref/gold", "bookcoref/split"]
+
+def ranking(site) -> Page:
+    "The committed runs, ranked; the report alone is a file of its own, as `refnb report` writes it."
+    from refnb.results.pages.report import Report, make_boards, read_summaries
+    made = Report(make_boards(read_summaries(RANKED, ROOT/"reports")))
+    site.write("ranking-alone.html", made.page())
+    page = Page(site, "ranking.html", wide=True)
+    page.markdown("""# Rankings
+
+> The systems whose runs are committed, task by task: intervals, tie groups, and any two side by side.
+
+`refnb report` makes such a page of your own runs.""")
+    page.add(f"<p>{link(page.up('ranking-alone.html'), 'In a window of its own')}</p>{made.frame(860)._repr_html_()}", found=False)
     return page
 
 

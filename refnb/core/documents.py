@@ -5,13 +5,13 @@
 # %% auto #0
 __all__ = ['Clusters', 'LONGEST', 'INK', 'PALE', 'MOST', 'PRONOUNS', 'Document', 'other_words', 'sentence_starts', 'sentence_of',
            'tidy', 'plain', 'Box', 'Piece', 'boxed', 'bracketed', 'Look', 'colors', 'name_of', 'window_tokens',
-           'as_span', 'named']
+           'as_span', 'named', 'Read', 'words_of_text', 'read_text']
 
 # %% ../../nbs/core/01_documents.ipynb #4310a285
-import html, unicodedata
+import html, re, unicodedata
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from heapq import nlargest, nsmallest
 from itertools import accumulate
 from operator import index
@@ -447,3 +447,49 @@ def named(d: Document) -> Document:
         names[i] = (next((p for p in phrases if _proper(p)), None)
                     or next((p for p in phrases if p.lower() not in PRONOUNS), phrases[0]))
     return d.changed(names=tuple(names))
+
+# %% ../../nbs/core/01_documents.ipynb #1de10b84
+_WORD = re.compile(r"""[A-Z][a-z]{0,3}\.(?=\s+[A-Z])|(?:[A-Z]\.)+|\w+(?=n[\'’]t\b)|n[\'’]t\b|[\'’](?:s|re|ve|ll|d|m)\b|\w+(?:[-@/&]\w+)*|\.{2,}|-{2,}|``|\'\'|[^\w\s]""")
+_SHORT = frozenset("Mr. Mrs. Ms. Dr. St. Prof. Rev. Hon. Capt. Col. Gen. Lt. Sgt. Jr. Sr. Esq. Mme. Mlle. M.".split())
+_ENDS, _CLOSES = frozenset((".", "!", "?", "...", "…")), frozenset(("\'\'", "”", "’", ")", '"'))
+
+class Read(NamedTuple):
+    "A text as a document."
+    document: Document
+    chars: list[tuple[int, int]] # where each word stands: half-open
+
+def _words(text: str) -> Iterator[tuple[str, int]]:
+    "The words of a text and where they begin; what looks like a shortened word and is none gives its full stop back."
+    for m in _WORD.finditer(text):
+        word = m[0]
+        if word.endswith(".") and word not in _SHORT and word.count(".") == 1 and len(word) > 2:
+            yield word[:-1], m.start()
+            yield ".", m.end() - 1
+        else: yield word, m.start()
+
+# %% ../../nbs/core/01_documents.ipynb #fde0b28f
+def words_of_text(text: str) -> list[str]:
+    "Cut a short text into words."
+    return [w for w, _ in _words(text)]
+
+def _ended(open_: Sequence[str], after: str, inside: bool) -> bool:
+    "Whether a sentence ends with its last word; `inside` an odd number of straight quotation marks."
+    closed = open_[-1] in _CLOSES and len(open_) > 1 and open_[-2] in _ENDS and not (open_[-1] == '"' and inside)
+    goes_on = after[:1].islower() or (after in _CLOSES and (after != '"' or inside))
+    return (open_[-1] in _ENDS or closed) and not goes_on
+
+def read_text(text: str, key: str = "text") -> Read:
+    "Read plain English text; an empty line ends a sentence, too."
+    sentences: list[tuple[str, ...]] = []
+    chars: list[tuple[int, int]] = []
+    for block in re.finditer(r"(?:.+\n?)+", text):
+        words, open_, inside = list(_words(block[0])), list[str](), False
+        for i, (word, at) in enumerate(words):
+            open_.append(word)
+            chars.append((block.start() + at, block.start() + at + len(word)))
+            inside ^= word == '"'
+            if i + 1 == len(words) or _ended(open_, words[i + 1][0], inside):
+                sentences.append(tuple(open_))
+                open_ = []
+    if not chars: raise DataError("has no words", key, "coreference systems read words")
+    return Read(Document(key, tuple(sentences)), chars)

@@ -29,12 +29,12 @@ def page_data(told: Any) -> str:
 # %% ../../nbs/core/10_pages.ipynb #aad601f0
 def _carried(name: str) -> str: return packaged(f"data/{name}").read_bytes().decode()
 
-def data_page(folder: str, title: str, data: str) -> str:
+def data_page(folder: str, title: str, data: str, **parts: str) -> str:
     """Make a page of benchmark data as one HTML file, from a folder of the package's data, such as viewer.
-    `data` is what its script reads, as JSON."""
+    `data` is what its script reads, as JSON; `parts` are HTML that the page has a place for."""
     css, js = _carried(f"{folder}/page.css"), _carried(f"{folder}/page.js")
     about = {**CANARY, "policy": page_policy(style=css, script=js), "title": html.escape(title)}
-    return Template(_carried(f"{folder}/page.html")).substitute(about, css=css, js=js, data=data)
+    return Template(_carried(f"{folder}/page.html")).substitute(about, css=css, js=js, data=data, **parts)
 
 def one_page(folder: str, told: Any, title: str) -> str:
     """Make a page for people as one HTML file, from a folder of the package's data, such as annotation; `told` is the

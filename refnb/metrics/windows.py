@@ -125,11 +125,18 @@ def _same_text(g: Document, p: Document):
         raise DataError(f"predicted mention {list(over[0])} lies beyond the {g.size:,} tokens of gold",
                         f"document {g.doc_key!r}", "are these offsets of another text, or of subtokens?")
 
+def _whole(docs: dict[str, Document]) -> dict[str, Document]:
+    "Drop the part number 0 that CoNLL puts behind a key and JSON lines do not, if the keys stay different."
+    out = {k.removesuffix("_0"): d for k, d in docs.items()}
+    return out if len(out) == len(docs) else docs
+
 def pair(gold: Iterable[Document], predicted: Iterable[Document],
          same: Callable[[Document, Document], None] = _same_text) -> Pairs:
-    """Join gold documents with their predictions by key, in gold's order; each may come in any order. `same` refuses a
+    """Join gold documents with their predictions by key, in gold's order; each may come in any order. A key of CoNLL
+    ends in its part, as in text_0, which does not count where no keys are the same otherwise. `same` refuses a
     prediction on another text."""
     g, p = _by_key(gold, "gold"), _by_key(predicted, "predicted")
+    if not g.keys() & p.keys() and _whole(g).keys() & _whole(p).keys(): g, p = _whole(g), _whole(p)
     missing, extra = [k for k in g if k not in p], [k for k in p if k not in g]
     if g and len(missing) == len(g) and p:
         cut_up = any("_split" in k and k.partition("_split")[0] in g for k in extra)

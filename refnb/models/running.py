@@ -175,7 +175,7 @@ def run(
     if limit < 0: raise CallError(f"a limit of {limit} questions", "limit", "say 1 or more; 0 means all")
     on_summary = on_summary or settings.pop("told", None)  # as it was called in 0.1
     who = find_system(system, s, **settings)
-    o = open_system_run(as_task(task, s), who)
+    o = open_system_run(as_task(task, s, who.shapes), who)
     items = o.task.items[:limit] if limit else o.task.items
     allowed = tolerated(tolerate, o.task, len(items))
     if is_complete(o, allowed): return o.run
@@ -195,5 +195,6 @@ def planned(
 ) -> Plan:                   # a prompt, tokens, cost
     "Tell what asking a system would send and cost; make no API calls."
     s = s or load_settings()
-    t = as_task(task, s)
-    return find_system(system, s, **settings).plan(t, t.items[:limit] if limit else t.items)
+    who = find_system(system, s, **settings)
+    t = as_task(task, s, who.shapes)
+    return who.plan(t, t.items[:limit] if limit else t.items)

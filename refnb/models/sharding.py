@@ -61,7 +61,7 @@ def run_sharded(task: str|Path|Task|Iterable[Question|Document], system: str|Cal
     s = s or load_settings()
     who = find_system(system, s, **settings)
     if why := getattr(who, "whole", ""): raise CallError(f"{who.name} cannot answer in shards", do=why)
-    o = open_system_run(as_task(task, s), who)
+    o = open_system_run(as_task(task, s, who.shapes), who)
     if is_complete(o): return o.run
     _on_cluster(o, address, shards, gpus, progress)
     return finish(o)

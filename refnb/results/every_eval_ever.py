@@ -23,7 +23,7 @@ from ..metrics.choice import outcomes, outcomes_of_summary
 from ..metrics.uncertainty import FEW
 from ..benchmarks.tasks import find_task, is_task
 from ..models.language.language_models import Decoding
-from .scores import questions_of, score, the_usual
+from .scores import questions_of, score, split_name, the_usual
 from .cluster_scores import pooled, run_counts
 
 # %% ../../nbs/results/10_every_eval_ever.ipynb #d730a469
@@ -36,7 +36,7 @@ class Found(NamedTuple):
 
 def _named(what: str, s: Settings) -> Run|tuple:
     "Find the run, or the card and the summary, of task:system."
-    task, _, system = what.partition(":")
+    task, system = split_name(what, s)
     if not system: raise CallError("is neither a run's folder nor a name", what, "name a run as task:system")
     found = the_summary(task, system, s.runs, places_of_summaries(s), the_usual(system))
     name, hash_ = split_hash(system)

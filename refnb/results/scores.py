@@ -4,10 +4,10 @@
 
 # %% auto #0
 __all__ = ['Metric', 'the_usual', 'counts_links', 'run_outcomes', 'outcomes_on', 'questions_of', 'sampled_of', 'sampled_words',
-           'Scores', 'score', 'as_outcomes', 'Comparison', 'compare', 'Ranking', 'rank', 'power']
+           'Scores', 'score', 'split_name', 'as_outcomes', 'Comparison', 'compare', 'Ranking', 'rank', 'power']
 
 # %% ../../nbs/results/00_scores.ipynb #4232856d
-import html
+import html, re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from itertools import combinations
@@ -27,7 +27,7 @@ from ..metrics.samples import Sampled, score_samples
 from ..metrics.comparisons import Difference, McNemar, Paired, holm, mcnemar, pair_by_id, paired_bootstrap
 from ..metrics.comparisons import paired_permutation, tie_groups
 from ..metrics.power import Power, Samples, assumed_noise, detectable, observed_noise, power_of, sampled_noise
-from ..benchmarks.tasks import find_task, is_task, task_is_here, task_questions, the_card
+from ..benchmarks.tasks import as_task, find_task, is_task, task_is_here, task_questions, the_card
 from ..models.registry import find_system, is_system
 from ..models.language.answering import position_of
 
@@ -125,15 +125,21 @@ class Scores:
     def intervals(self) -> dict[str, Interval]:
         "Return all rows as Intervals."
         return {g: self.interval(g) for g in self.df.index}
+    @property
+    def _title(self) -> str: return f"accuracy in percent{f' by {self.by}' if self.by else ''} ({self.mode})"
+    @property
+    def _shown(self) -> pd.DataFrame:
+        "The table in percent; counts and other metrics as they are."
+        percent = {c: (100*self.df[c].astype(float)).round(1) for c in ("accuracy", "low", "high")}
+        return self.df.assign(**percent).round(4).drop(columns="right")
     def __repr__(self):
-        head = f"accuracy{f' by {self.by}' if self.by else ''} ({self.mode})"
         notes = [self.warning, sampled_words(self.sampled) if self.sampled else ""]
         tail = "".join(f"\n{x}" for x in notes if x)
-        return inert(f"{head}\n{self.df.round(4).to_string()}{tail}", keep="\n")
+        return inert(f"{self._title}\n{self._shown.to_string()}{tail}", keep="\n")
     def _repr_html_(self):
-        title = f"accuracy{f' by {html.escape(self.by)}' if self.by else ''} ({self.mode})"
         warning = f"<p>{self.warning}</p>" if self.failed else ""
-        return f"<p>{title}, 95 % intervals over documents</p>{self.df.round(4).to_html()}{warning}"
+        title = html.escape(self._title)
+        return f"<p>{title}, 95 % intervals over documents</p>{self._shown.to_html()}{warning}"
 
 # %% ../../nbs/results/00_scores.ipynb #f4a93a9b
 Metric = Callable[[pd.DataFrame], float]
@@ -194,14 +200,30 @@ def score(
                   " / ".join([by] if isinstance(by, str) else by or []), int((o.reason == "failed").sum()), several)
 
 # %% ../../nbs/results/00_scores.ipynb #076c0a22
+def split_name(what: str, s: Settings|None = None) -> tuple[str, str]:
+    "Split task:system into its parts; the file of file:system gives way to the task that a run on it has."
+    for m in re.finditer(":", what):
+        path, system = what[:m.start()], what[m.end():]
+        if system and Path(path).is_file():
+            name = split_hash(system)[0]
+            shapes = find_system(name, s).shapes if is_system(name, s) else ("choice", "clusters")
+            return as_task(path, s, shapes).name, system
+    task, _, system = what.partition(":")
+    return task, system
+
 def as_outcomes(x, s: Settings|None = None) -> pd.DataFrame:
     """Return the outcomes of whatever names a run: outcomes, a run, "task:system", or (outcomes, info)."""
     if isinstance(x, pd.DataFrame): return x
     if isinstance(x, tuple): return x[0]
     if isinstance(x, Run) and x.questions_path.exists():
         return outcomes(list(read_jsonl(x.questions_path, Question)), x.answers(), str(x.folder))
+    if isinstance(x, Run) and x.sealed and is_task(x.info.task) and task_is_here(x.info.task, s or load_settings()):
+        return outcomes(task_questions(x.info.task, s), x.answers(), str(x.folder))  # wherever its folder is
     if isinstance(x, Run): task, system = x.info.task, f"{x.info.system}@{run_hash(x.info)}"
-    else: task, _, system = str(x).partition(":")
+    else: task, system = split_name(str(x), s)
+    if task.startswith("given/") and not isinstance(x, Run):  # no summary is made of your own files
+        runs = find_runs((s or load_settings()).runs, task, split_hash(system)[0])
+        if fit := [r for r in runs if split_hash(system)[1] in ("", run_hash(r.info))]: return as_outcomes(fit[0], s)
     if (found := run_outcomes(system, task, s)) is None:
         raise DataError(f"there is no sealed run of {system or '?'} on {task}",
                         do="name it as task:system, such as identifyme/test:published/gpt-4o")
@@ -215,7 +237,16 @@ class Comparison(NamedTuple):
     only_a: int              # questions that count for the first alone
     only_b: int              # and for the second alone
     detectable: float|None   # least difference that these questions find with power 0.8; None: stories show no noise
+    def __repr__(self) -> str:
+        d, points = self.difference, lambda x: f"{100*x:+.1f}"
+        if d.value is None: return "no question counts for both systems"
+        bounds = "" if d.low is None else f" [{points(d.low)}, {points(d.high)}]"
+        tests = [] if d.p is None else [f"p = {d.p:.4f} (permutation)"]
+        if self.mcnemar: tests.append(f"p = {self.mcnemar.p:.4f} (McNemar: {self.mcnemar.only_a} right by the first only, {self.mcnemar.only_b} by the second only)")
+        least = "" if self.detectable is None else f"; detectable with power 0.8: {100*self.detectable:.1f} points"
+        return f"{points(d.value)} points{bounds}, {', '.join(tests)}, {d.n:,} questions in {d.clusters:,} documents{least}"
 
+# %% ../../nbs/results/00_scores.ipynb #52e4fa42
 def _detectable(pair: Paired, stories: list) -> float|None:
     "Compute the least difference that two systems' questions can detect; None if documents show no noise."
     try: return detectable(observed_noise(pair.a, pair.b, stories))

@@ -7,8 +7,8 @@ __all__ = ['DOMAINS', 'SPLITS', 'METHODS', 'USED', 'SECTIONS', 'LONGEST', 'SHOWN
            'SETTINGS', 'paper_domain', 'in_one_form', 'as_seen', 'Alternative', 'Written', 'AltQuestion', 'Offer',
            'title', 'bare_title', 'asked_as', 'departures', 'parse_altentities', 'read_altentities', 'the_domain',
            'altentities_file', 'altentities', 'contrastive', 'words_in', 'names_target', 'settings_of', 'the_setting',
-           'option', 'openings', 'opening', 'dialogue', 'questions_of', 'choice_text', 'altentities_task',
-           'read_altentities_task', 'altentities_questions', 'sample_altentities']
+           'option', 'openings', 'opening', 'dialogue', 'questions_of', 'questions_in', 'choice_text',
+           'altentities_task', 'read_altentities_task', 'altentities_questions', 'sample_altentities']
 
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #85946772
 import html, json, random, re, unicodedata
@@ -348,6 +348,11 @@ def questions_of(q: AltQuestion, setting: Setting = "unshown", opened: int|None 
         made.append(Question(f"{q.key}-{i}", q.key, before + e, (at, at + len(e.strip())), options, (q.target_index,),
                              _meta(q, e)))
     return made
+
+def questions_in(data: bytes, where: str = "") -> list[Question]:
+    "Read questions of a file of the release's form, as `refnb collect` writes it; `where` is its name, also in ids."
+    split = Path(where).name.partition(".")[0] or "given"
+    return [x for q in parse_altentities(data, where, split, check="usable") for x in questions_of(q)]
 
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #ed52a8fc
 def choice_text(o: Option, delimiter: str = ". ") -> str:

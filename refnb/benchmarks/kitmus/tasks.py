@@ -4,17 +4,18 @@
 
 # %% auto #0
 __all__ = ['RELEASED', 'the_resources', 'own_is_here', 'released_is_here', 'task_name', 'released_subtask', 'task_pronouns',
-           'question_of', 'kitmus_questions', 'sample_kitmus']
+           'question_of', 'questions_in', 'kitmus_questions', 'sample_kitmus']
 
 # %% ../../../nbs/benchmarks/kitmus/03_tasks.ipynb #b6b4abc2
 from functools import lru_cache
+from itertools import accumulate
 from pathlib import Path
-from ...core.types import CallError, DataError, Meta, Option, Question, nearest
+from ...core.types import CallError, DataError, FormatError, Meta, Option, Question, nearest
 from ...core.settings import Settings, load_settings, packaged
 from ...core.upstream import files_of, get, where
 from .sampler import Instance, Resources, SPLITS, Sampler, Subtask, Word, the_variant
 from .files import pieces, stem, text_of, without_cycles
-from .reading import Text, pronoun_of
+from .reading import Text, pronoun_of, _golds
 
 # %% ../../../nbs/benchmarks/kitmus/03_tasks.ipynb #9234fa1a
 RELEASED = "mpoemsl/kitmus/resources/"
@@ -88,6 +89,21 @@ def question_of(i: Instance) -> Question:
         id=f"{stem(i, 'full-text')}:{i.index}", doc_key=f"{i.variant}, templates {pair}", text=text_of(sentences),
         chars=_pronoun_chars([w for x in sentences for w in x]), options=tuple(Option(i.names[e - 1]) for e in order),
         right=(right,), meta=meta)
+
+# %% ../../../nbs/benchmarks/kitmus/03_tasks.ipynb #e2f10002
+def _question_of_text(t: Text) -> Question:
+    "Ask of a text in tokens whom its pronoun means; options are in the order of the text."
+    if t.text: raise FormatError("is a table, which is asked about as GAP's is", f"text {t.gold.id!r}")
+    shown = pieces(Word(token, "") for token in t.tokens)
+    ends = [*accumulate(map(len, shown))]
+    at = t.gold.pronoun.start
+    names = tuple(Option(" ".join(t.tokens[c.start:c.end + 1])) for c in t.gold.candidates)
+    return Question(t.gold.id, t.gold.id, "".join(shown), (ends[at] - len(t.tokens[at]), ends[at]), names, (t.gold.right,),
+                    dict(t.gold.fields))
+
+def questions_in(data: bytes, where: str = "") -> list[Question]:
+    "Read questions of a built file, CoNLL or JSON lines; `where` is its name, for errors."
+    return [_question_of_text(t) for t in _golds(data, where).values()]
 
 # %% ../../../nbs/benchmarks/kitmus/03_tasks.ipynb #d7c7a8fe
 def kitmus_questions(s: Settings|None = None, task: str = "kitmus/background-train/2/test") -> list[Question]:

@@ -16,10 +16,9 @@ from urllib.parse import unquote
 from xml.etree import ElementTree
 import yaml
 from ...core.types import DataError, FormatError
-from ...core.documents import Document
+from ...core.documents import Document, read_text
 from ...core.files import read_bytes, read_yaml, utf8
 from ...core.reading import read_documents
-from ..coreference.choices import read_text
 
 # %% ../../../nbs/models/annotation/00_books.ipynb #84dd1b02
 _BLOCKS = frozenset("p div br h1 h2 h3 h4 h5 h6 li tr td th section article blockquote hr pre".split())

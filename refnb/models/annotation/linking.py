@@ -10,10 +10,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 from ...core.types import Span
-from ...core.documents import Document
+from ...core.documents import Document, words_of_text
 from ...metrics.windows import LENGTH, split
 from ..rules.clusters import occurrences
-from ..coreference.choices import words_of_text
 from ..coreference.features import PRONOUN, content
 from ..coreference.memory import all_pairs, link
 from ..coreference.texts import text_of, with_cast

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import hashlib, platform, resource, sys, time
 import msgspec
 from ...core.types import Answer, CallError, DataError, Question, Record, need, safe_path
-from ...core.documents import Document
+from ...core.documents import Document, read_text
 from ...core.settings import Settings, load_settings
 from ...core.runs import ClusterAnswer, Run, documents_id
 from ...metrics.antecedents import linked
@@ -23,7 +23,7 @@ from ..systems import CHOICE, CLUSTERS, BaseSystem, Identity, Plan, Said, System
 from ..registry import Entry, changed_record, find_system, record_of, refuse_asking
 from ..running import write_run_summary
 from ..pairs.encoders import check_pair_model, pair_model_is_here
-from .choices import choices, read_text
+from .choices import choices
 from .recipes import CLUSTERING, SEAL, UNHASHED, CorefModel, TrainedCoref, changed_coref, coref_seal, coref_systems, encoder_of, trained_of, trained_otherwise, trainings_in, weights_folder
 
 # %% ../../../nbs/models/coreference/12_systems.ipynb #3fe86830

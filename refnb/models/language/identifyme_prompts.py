@@ -37,7 +37,8 @@ def _on_a_line(text: str) -> str: return " ".join(text.split())
 def chars_of(q: Question) -> tuple[int, int]:
     "Return start and end of the mention; a question without one is an error."
     if not q.text or not q.chars:
-        raise DataError("the release has no text for it", f"question {q.id!r}", "build the benchmark from its corpora")
+        raise DataError("the release has no text for it", f"question {q.id!r}",
+                        "build the benchmark from its corpora, or ask identifyme/litbank/test, whose questions have texts")
     return q.chars
 
 def mention_of(q: Question) -> str:

@@ -153,7 +153,7 @@ def prepared(questions: str|Path|Iterable[Question], tool: str, system: str, for
     settings of the model."""
     if limit < 0: raise CallError(f"a limit of {limit} questions", "limit", "say 1 or more; 0 means all")
     m, changed = _model(system, tool, changed)
-    task = as_task(questions, s or load_settings())
+    task = as_task(questions, s or load_settings(), ["choice"])
     form = form_for(m, task.prompts, form)
     qs = task.questions[:limit] if limit else task.questions
     records = [exported(m, q, form, order, system_text(m, task.benchmark)) for q in qs]

@@ -19,7 +19,7 @@ from ...core.runs import Run, run_hash
 from ..scores import as_outcomes, sampled_of, sampled_words, score
 from ...metrics.uncertainty import Interval
 from ..tables import png
-from ...benchmarks.tasks import Task, benchmarks, find_task
+from ...benchmarks.tasks import Task, benchmarks, find_task, sample_name
 from ...models.registry import find_system
 from ...models.running import run
 
@@ -30,10 +30,10 @@ def _board_tasks(sample: bool = False) -> dict[str, list[str]]:
     "List by benchmark the tasks of a system that is asked everything; `sample`: refnb's own questions in their place."
     return {n: b.board for n, b in benchmarks().items() if b.board and (n == _SAMPLE_BOARD) == sample}
 
-def _some(task: str, n: int, s: Settings) -> Task:
+def _some(task: str, n: int|float, s: Settings) -> Task:
     "A task, or a sample of it where it has more than so many questions."
     whole = find_task(task, s)
-    return find_task(f"{task}/sample{n}", s) if n and len(whole.items) > n else whole
+    return find_task(sample_name(task, n), s) if n and len(whole.items) > n else whole
 
 # %% ../../../nbs/results/pages/01_system_card.ipynb #ea471a85
 class Line(Record, omit_defaults=False, rename={"task": "part"}):
@@ -71,7 +71,7 @@ class SystemCard(Record, omit_defaults=False):
     about: str                    # provider, model, licence
     boards: dict[str, list[Line]] # benchmark -> a line for each task
 
-def _asked(system: Any, task: str, n: int, s: Settings, came: Callable[[Any], None],
+def _asked(system: Any, task: str, n: int|float, s: Settings, came: Callable[[Any], None],
            progress: Callable[[int, int], None]|None) -> Line:
     "One task, answered or with a reason why not."
     if lacks := find_task(task, s).lacks: return Line(task, reason=lacks)
@@ -84,7 +84,7 @@ def _asked(system: Any, task: str, n: int, s: Settings, came: Callable[[Any], No
 # %% ../../../nbs/results/pages/01_system_card.ipynb #d0742c67
 def run_all(
     system: str,             # its name
-    n: int = 0,              # questions of each task; 0: all
+    n: int|float = 0,        # questions of each task; below 1: such a share of them; 0: all
     s: Settings|None = None, # where runs and reports are
     sample: bool = False,    # refnb's own questions in place of the benchmarks'
     budget: float|None = None, # maximum API spend in USD for all of it, over all calls; None: no limit

@@ -24,7 +24,7 @@ from ...core.runs import Run, load_run, questions_id, run_hash
 from ...metrics.choice import credit, outcomes
 from ...metrics.uncertainty import Interval
 from ...metrics.comparisons import Difference
-from ..scores import compare, score
+from ..scores import compare, score, split_name
 from ...benchmarks.tasks import is_task, task_is_here, task_questions, the_card
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #bda59eed
@@ -32,7 +32,7 @@ def _named_run(x: Run|str|Path, s: Settings|None = None) -> Run:
     "A run by whatever names it."
     if isinstance(x, Run): return Run(x.folder.resolve(), x.info, x.kind)
     if os.path.isfile(os.path.join(x, "run.json")): return load_run(Path(x).resolve())
-    task, _, named = str(x).partition(":")
+    task, named = split_name(str(x), s)
     system, at, hash_ = named.rpartition("@")
     if not at or set(hash_) - set("0123456789abcdef"): system, hash_ = named, ""  # an address has an @ too
     if not system:

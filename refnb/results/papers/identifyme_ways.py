@@ -47,7 +47,7 @@ def _summaries(system: str, task: str, s: Settings) -> list[tuple[pd.DataFrame, 
 def asked_ways(system: str, task: str, s: Settings) -> list[Way]:
     "List the ways in which a language model was asked a task: its usual way first, then by name."
     whole, n = sample_of(task)
-    drawn = [(o[o.id.isin(drawn_ids(o.id, n))].reset_index(drop=True), i)
+    drawn = [(o[o.id.isin(drawn_ids(o.id, n, o.doc_key))].reset_index(drop=True), i)
              for o, i in (_summaries(system, whole, s) if n else [])]
     runs = [*drawn, *_summaries(system, task, s)]
     ways = {_way_name(i.settings): Way(_way_name(i.settings), i, o) for o, i in runs}
