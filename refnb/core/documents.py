@@ -459,7 +459,7 @@ class Read(NamedTuple):
     chars: list[tuple[int, int]] # where each word stands: half-open
 
 def _words(text: str) -> Iterator[tuple[str, int]]:
-    "The words of a text and where they begin; what looks like a shortened word and is none gives its full stop back."
+    "Split a text into words, with their beginnings; a word that only looks shortened loses its full stop."
     for m in _WORD.finditer(text):
         word = m[0]
         if word.endswith(".") and word not in _SHORT and word.count(".") == 1 and len(word) > 2:
@@ -473,7 +473,7 @@ def words_of_text(text: str) -> list[str]:
     return [w for w, _ in _words(text)]
 
 def _ended(open_: Sequence[str], after: str, inside: bool) -> bool:
-    "Whether a sentence ends with its last word; `inside` an odd number of straight quotation marks."
+    "Tell whether a sentence ends with its last word; `inside` an odd number of straight quotation marks."
     closed = open_[-1] in _CLOSES and len(open_) > 1 and open_[-2] in _ENDS and not (open_[-1] == '"' and inside)
     goes_on = after[:1].islower() or (after in _CLOSES and (after != '"' or inside))
     return (open_[-1] in _ENDS or closed) and not goes_on

@@ -129,7 +129,7 @@ class Scores:
     def _title(self) -> str: return f"accuracy in percent{f' by {self.by}' if self.by else ''} ({self.mode})"
     @property
     def _shown(self) -> pd.DataFrame:
-        "The table in percent; counts and other metrics as they are."
+        "Return the table in percent; counts and other metrics are unchanged."
         percent = {c: (100*self.df[c].astype(float)).round(1) for c in ("accuracy", "low", "high")}
         return self.df.assign(**percent).round(4).drop(columns="right")
     def __repr__(self):
