@@ -29,7 +29,7 @@ PLANTED = [
     Planted("a failed append leaves a part", RUNS, "            f.truncate(start)\n", "", RUN, "f10"),
     Planted("no lock for two writers", FILES, "        except Timeout: raise DataError(busy, where or str(lock), do) from None", "        except Timeout: pass", RUN, "f32"),
     Planted("failures are sealed", RUNS, "        if len(failed) > failures and not allow_missing:", "        if False:", RUN, "f58 or f59"),
-    Planted("the settings are not hashed", RUNS, "msgspec.json.encode(info.changed(refnb=\"\", prompt", "msgspec.json.encode(info.changed(refnb=\"\", settings={}, prompt", RUN, "f34"),
+    Planted("the settings are not hashed", RUNS, "hashed = info.changed(refnb=\"\", prompt", "hashed = info.changed(refnb=\"\", settings={}, prompt", RUN, "f34"),
     Planted("a summary of another task is read", RUNS, "    if (s.info.task, made_for) != (card.task, card.questions):", "    if False:", RUN, "f36"),
     Planted("long names are not hashed", TYPES, "    if len(safe) <= limit: return safe\n", "    return safe[:limit]\n", RUN, "f55"),
     Planted("a path upward is not escaped", TYPES, "    if not safe.strip(\".\"): safe", "    if False: safe", RUN, "f55"),

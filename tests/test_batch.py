@@ -178,7 +178,7 @@ def test_f03_a_stopped_batch_keeps_what_is_done(tmp_path, number_):
     p.send_signal(number_)
     said = tools.ended(p)
     by = " by SIGTERM" if number_ == signal.SIGTERM else ""
-    assert tools.one_line(said, 130) == f"refnb: stopped{by} after 1 of 4 tables; what was done is kept; start again to go on"
+    assert tools.one_line(said, 130) == f"refnb: stopped{by} after 1 of 4 tables; finished tables are kept; start again to continue"
     tools.gone(all_)
     assert whole(reports, A) and content(reports, B) == before and content(reports, C) == {}
     assert litter(reports) == []

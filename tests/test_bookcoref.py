@@ -155,7 +155,7 @@ def test_f45_the_hub(tmp_path, monkeypatch):
     commits.pop(0)
     with pytest.raises(DataError, match="0 revisions that begin with 2c2587aca956"): hub.fetch_hub("bookcoref-gold", load_settings("/", env={}, cache=str(tmp_path/"other")))
     fake.HfApi = lambda: (_ for _ in ()).throw(OSError("no network\nand more"))
-    with pytest.raises(DataError, match="cannot be had from the hub .OSError: no network.; try again later, or name a file") as e: hub.fetch_hub("bookcoref-gold", load_settings("/", env={}, cache=str(tmp_path/"other")))
+    with pytest.raises(DataError, match="cannot be downloaded from the hub .OSError: no network.; try again later, or name a file") as e: hub.fetch_hub("bookcoref-gold", load_settings("/", env={}, cache=str(tmp_path/"other")))
     assert "\n" not in str(e.value)
     with pytest.raises(DataError, match="downloads are off"): hub.fetch_hub("bookcoref-gold", load_settings("/", env={}, cache=str(tmp_path/"other"), offline=True))
 

@@ -21,11 +21,11 @@ def _is_here(task: str, s: Settings) -> bool:
     return all(where(f, s) in ("cache", "local") for name in the_card(task, s).inputs for f in files_of(name))
 
 def litbank_documents(s: Settings|None = None, fold: str = "0", split: str = "test") -> list[Document]:
-    "A split of LitBank as a system sees it: text."
+    "Read a split of LitBank without gold, as a system's input."
     return [Document(d.doc_key, d.sentences) for d in litbank(split, s, int(fold))]
 
 def litbank_gold(task: str, s: Settings|None = None) -> dict[str, Document]:
-    "The same with gold clusters, by key; nothing where its files are not here."
+    "Read its documents with gold clusters, by key; none if the files are not here."
     s = s or load_settings()
     values = the_card(task, s).values
     return {d.doc_key: d for d in litbank(values["split"], s, int(values["fold"]))} if _is_here(task, s) else {}
@@ -51,8 +51,8 @@ def recall_by_kind(gold: Document, predicted: Document) -> dict[str, dict[str, l
 def score_documents(task: str, predicted: Iterable[Document],
                     s: Settings) -> tuple[dict[str, dict[str, dict[str, list[float]]]], dict[str, str]]:
     "Count a run's clusters against the gold that is here: counts by document, and the ids of the gold."
-    gold, said = find_task(task, s).annotated, {d.doc_key: d for d in predicted}
-    both = {k: (g, said.get(k, Document(k, g.sentences))) for k, g in gold.items()}
+    gold, by_key = find_task(task, s).annotated, {d.doc_key: d for d in predicted}
+    both = {k: (g, by_key.get(k, Document(k, g.sentences))) for k, g in gold.items()}
     return {k: {"full": _counts(g, p)} | recall_by_kind(g, p) for k, (g, p) in both.items()}, gold_ids_here(task, s)
 
 def _counts(gold: Document, predicted: Document) -> dict[str, list[float]]:

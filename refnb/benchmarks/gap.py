@@ -28,6 +28,7 @@ def gap_question(row: GapRow) -> Question:
 FILES = {"dev": "gap-development.tsv", "test": "gap-test.tsv", "validation": "gap-validation.tsv"}
 
 def gap_questions(s: Settings|None = None, split: str = "test") -> list[Question]:
-    "The passages of a split as questions."
+    "Make questions of the passages of a split."
     file = FILES[split]
-    return [gap_question(row) for row in parse_gap_rows(get(f"google-research-datasets/gap-coreference/{file}", s or load_settings()), file)]
+    data = get(f"google-research-datasets/gap-coreference/{file}", s or load_settings())
+    return [gap_question(row) for row in parse_gap_rows(data, file)]

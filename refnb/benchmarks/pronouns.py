@@ -20,7 +20,7 @@ from ..core.files import read_yaml
 
 # %% ../../nbs/benchmarks/03_pronouns.ipynb #9a0c0006
 class Words(Record):
-    "What is listed of a language."
+    "The word lists of a language."
     masculine: str    # words with spaces between them
     feminine: str
     determiners: str
@@ -37,14 +37,16 @@ class _Lexicon(NamedTuple):
     no_name: frozenset[str]
 
 def _lexicon(language: str) -> _Lexicon:
-    "The words of a language, or of several with commas between them."
+    "Merge the word lists of a language, or of several with commas between them."
     gender: dict[str, str] = {}
     no_name: set[str] = set()
     for code in language.split(","):
-        if code not in languages(): raise CallError(f"unknown language {code!r}", "language", nearest(code, languages()))
+        if code not in languages():
+            raise CallError(f"unknown language {code!r}", "language", nearest(code, languages()))
         words = languages()[code]
         for kind in ("masculine", "feminine", "either"):
-            for w in getattr(words, kind).split(): gender[w] = kind if gender.get(w, kind) == kind else "either"
+            for w in getattr(words, kind).split():
+                gender[w] = kind if gender.get(w, kind) == kind else "either"
         no_name |= {*words.determiners.split(), *gender}
     return _Lexicon(gender, frozenset(no_name))
 
@@ -58,13 +60,13 @@ class _Mention(NamedTuple):
     text: str
 
 def _is_name(tokens: Sequence[str], words: _Lexicon) -> bool:
-    "Whether the words of a mention look like a name."
+    "Tell whether the words of a mention look like a name."
     if not 1 <= len(tokens) <= 6 or tokens[0].casefold() in words.no_name: return False
     fits = all(t[:1].isupper() or t in _INSIDE or not t[:1].isalpha() for t in tokens)
     return fits and tokens[0][:1].isupper() and len("".join(tokens)) <= 60
 
 def _mentions(d: Document, words: _Lexicon, tokens: list[str]) -> tuple[list[_Mention], list[_Mention]]:
-    "Names and pronouns of a document, each in the order of the text; a span of two clusters is neither."
+    "List a document's names and pronouns, each in the order of the text; a span of two clusters is neither."
     often = Counter(span for c in d.clusters for span in set(c))
     kinds = d.labels.get("kind", ())
     names, pronouns = [], []
@@ -87,7 +89,7 @@ def named_characters(d: Document, language: str = "en") -> Document:
 
 # %% ../../nbs/benchmarks/03_pronouns.ipynb #9a0c0011
 class PronounRules(Record):
-    "What is asked, and how hard it is."
+    "The content and difficulty of the questions."
     language: str = "en"   # en, de, fr, es, or several with commas
     nearest: int = 0       # tokens between a pronoun and a name, at least
     farthest: int = 60     # at most
@@ -95,9 +97,10 @@ class PronounRules(Record):
     neither: float = .1    # share of questions without the right name
     before: int = 1        # sentences of context before the first of them
     most: int = 2000       # questions; 0: all
-    seed: int = 0          # of what is drawn
+    seed: int = 0          # random seed
     def fault(self) -> str:
-        if not 0 <= self.nearest <= self.farthest <= 2000: return "nearest and farthest must be 0 to 2000, in this order"
+        if not 0 <= self.nearest <= self.farthest <= 2000:
+            return "nearest and farthest must be 0 to 2000, in this order"
         if not 2 <= self.options <= 20: return "options must be 2 to 20"
         if not 0 <= self.neither <= 1: return "neither must be 0 to 1"
         return "before, most and seed cannot be negative" if min(self.before, self.most, self.seed) < 0 else ""
@@ -120,7 +123,7 @@ def _clash(a: str, b: str) -> bool:
     return x <= y or y <= x
 
 def _near(p: _Mention, names: list[_Mention], starts: list[int], r: PronounRules) -> list[tuple[int, _Mention]]:
-    "The nearest name of each cluster within reach of a pronoun, with its distance, the nearest first."
+    "Find the nearest name of each cluster within reach of a pronoun, with its distance, nearest first."
     best: dict[int, tuple[int, _Mention]] = {}
     first, last = bisect_left(starts, p.start - r.farthest - 8), bisect_right(starts, p.end + r.farthest + 1)
     for m in names[first:last]:
@@ -130,13 +133,15 @@ def _near(p: _Mention, names: list[_Mention], starts: list[int], r: PronounRules
         best[m.cluster] = min(best.get(m.cluster, (gap, m)), (gap, m))
     return sorted(best.values())
 
-def _offered(p: _Mention, near: list[tuple[int, _Mention]], own: set[str], r: PronounRules, draw: float) -> list[tuple[int, _Mention]]:
-    "The names that a question offers; none if there are too few."
+def _offered(p: _Mention, near: list[tuple[int, _Mention]], own: set[str], r: PronounRules,
+             draw: float) -> list[tuple[int, _Mention]]:
+    "Choose the names that a question offers; none if there are too few."
     right = [x for x in near if x[1].cluster == p.cluster]
     wrong: list[tuple[int, _Mention]] = []
     for x in near:
         if x[1].cluster == p.cluster or len(wrong) == r.options: continue
-        if not any(_clash(x[1].text, n) for n in [*own, *(w.text for _, w in wrong)]): wrong.append(x)
+        known = own | {w.text for _, w in wrong}
+        if not any(_clash(x[1].text, n) for n in known): wrong.append(x)
     if len(wrong) == r.options and draw < r.neither: return wrong
     return [*right, *wrong[:r.options - 1]] if right and len(wrong) >= r.options - 1 else []
 
@@ -150,7 +155,7 @@ class _Text(NamedTuple):
     starts: list[int]
 
 def _question(t: _Text, p: _Mention, offered: list[tuple[int, _Mention]], gender: str, r: PronounRules) -> Question:
-    "Ask what a pronoun means, in the sentences that hold it and the names."
+    "Make a question about the meaning of a pronoun, from the sentences that hold it and the names."
     ordered = sorted(offered, key=lambda x: x[1].start)
     low, high = min(p.start, ordered[0][1].start), max(p.end, ordered[-1][1].end)
     i, j = sentence_of(t.starts, low), sentence_of(t.starts, high) + 1
@@ -159,20 +164,21 @@ def _question(t: _Text, p: _Mention, offered: list[tuple[int, _Mention]], gender
     at = sum(len(x) + 1 for x in t.tokens[begin:p.start])
     right = next((n for n, (_, m) in enumerate(ordered) if m.cluster == p.cluster), len(ordered))
     closest = min(range(len(ordered)), key=lambda n: ordered[n])
-    told = ordered[right if right < len(ordered) else closest][0]
+    distance = ordered[right if right < len(ordered) else closest][0]
     meta: Meta = {"gender": gender, "answer": str(right + 1) if right < len(ordered) else "neither",
-            "distance": _distance(told), "nearest_mention": closest}
+            "distance": _distance(distance), "nearest_mention": closest}
     return Question(f"{t.doc.doc_key}:{p.start}-{p.end}", t.doc.doc_key, " ".join(t.tokens[begin:end]),
                     (at, at + len(" ".join(t.tokens[p.start:p.end + 1]))),
                     (*(Option(m.text) for _, m in ordered), Option(NONE)), (right,), meta)
 
 # %% ../../nbs/benchmarks/03_pronouns.ipynb #9a0c0016
 def with_text(docs: Iterable[Document]) -> list[Document]:
-    "Keep the documents that have text and clusters, or say that there is none."
+    "Keep the documents that have text and clusters; raise an error if there are none."
     docs = list(docs)
     found = [d for d in docs if d.size and d.clusters]
     if not found:
-        raise DataError(f"none of {len(docs)} documents has text and clusters", do="questions are made of annotated documents")
+        raise DataError(f"none of {len(docs)} documents has text and clusters",
+                        do="questions are made of annotated documents")
     return found
 
 # %% ../../nbs/benchmarks/03_pronouns.ipynb #9a0c0025
@@ -180,7 +186,7 @@ def build_pronouns(
     docs: Iterable[Document], # with clusters
     **rules: Any,             # such as language="de", farthest=30, options=3
 ) -> list[Question]:          # in the order of the documents
-    "Build questions about pronouns from documents: which of the names near it does a pronoun mean, or none of them?"
+    "Build questions about pronouns from documents: which of the nearby names does a pronoun mean, or none of them?"
     r = PronounRules(**rules)
     words, asked = _lexicon(r.language), []
     counts: Counter[str] = Counter()
@@ -192,12 +198,15 @@ def build_pronouns(
         for m in names: own[m.cluster].add(m.text)
         for p in pronouns:
             id_ = f"{d.doc_key}:{p.start}-{p.end}"
-            offered = _offered(p, _near(p, names, starts, r), own[p.cluster], r, drawn_share(r.seed, "neither:" + id_))
+            draw = drawn_share(r.seed, "neither:" + id_)
+            offered = _offered(p, _near(p, names, starts, r), own[p.cluster], r, draw)
             if offered: asked.append((id_, (t, p, offered, words.gender[p.text.casefold()], r)))
     if not asked:
         lack = next((k for k in ("pronouns", "names") if not counts[k]), "")
-        raise DataError(f"no mention is one of the {lack} of language {r.language}" if lack else f"no pronoun has {r.options} names of different clusters near it",
-                        do="set another language" if lack else "set a larger farthest, or fewer options")
+        if lack:
+            raise DataError(f"no mention is one of the {lack} of language {r.language}", do="set another language")
+        raise DataError(f"no pronoun has {r.options} names of different clusters near it",
+                        do="set a larger farthest, or fewer options")
     return [_question(*x) for x in drawn_of(asked, r.most, r.seed)]
 
 # %% ../../nbs/benchmarks/03_pronouns.ipynb #9a0c0026

@@ -30,16 +30,16 @@ Shape = Literal["choice", "clusters"]
 
 class TaskCard(Record):
     "One task, or a family of them, as a card describes it."
-    about: str              # what is asked
+    about: str              # description
     make: str               # module:function that returns its questions or documents; called with the settings
     shape: Shape = "choice" # questions, or documents for coreference systems
     inputs: list[str] = []  # upstream names it is made from
-    pieces: list[str] = []  # tasks that together ask the same and have what this one lacks
+    pieces: list[str] = []  # tasks that together ask the same and have the files that this one lacks
     like: str = ""          # a task with the same questions, whose options are described differently
     prompts: str = ""       # the benchmark whose prompts fit; "": its own
     score: str = ""         # of documents: module:function that counts a run's clusters against the gold
-    gold: str = ""          # of documents: module:function that tells which gold is here
-    annotated: str = ""     # of documents: module:function that gives them by key with gold clusters, as far as they are here
+    gold: str = ""          # of documents: module:function that lists the gold that is here
+    annotated: str = ""     # of documents: module:function that returns those with gold that is here, by key
     fields: dict[str, list[str|int]|dict[str, str]] = {} # of a family: each field's values
     values: dict[str, str] = {} # of one task of a family: its fields; set when the card is read
     without: list[str] = [] # of a family: names that it does not have
@@ -47,11 +47,11 @@ class TaskCard(Record):
 class Benchmark(Record):
     "A card."
     benchmark: str             # short name
-    about: str                 # what it asks
+    about: str                 # its description
     licence: str               # of its data
     tasks: dict[str, TaskCard] # by name or by pattern
     board: list[str] = []      # the tasks that `refnb run all` asks
-    wish: str = ""             # what its authors ask
+    wish: str = ""             # of its authors
     defects: list[str] = []    # known ones
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #355d02d5
@@ -60,7 +60,7 @@ def _filled(text: str, values: dict[str, str]) -> str:
     return text
 
 def _family(pattern: str, card: TaskCard) -> dict[str, TaskCard]:
-    "All tasks of a pattern."
+    "Make all tasks of a pattern."
     made = {}
     if (n := math.prod(map(len, card.fields.values()))) > 10_000:
         raise FormatError(f"its fields make {n:,} tasks", pattern, "ten thousand are enough")
@@ -88,7 +88,7 @@ def _read_card(path: Path) -> tuple[str, Benchmark]:
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #4abf461a
 def _all_cards(s: Settings|None) -> dict[str, tuple[Benchmark, Path]]:
-    "All cards with their files."
+    "Return all cards with their files."
     return named_cards("benchmark", "data/cards", _read_card, your_folder("benchmarks", s))
 
 def benchmarks(s: Settings|None = None) -> dict[str, Benchmark]:
@@ -98,7 +98,7 @@ def benchmarks(s: Settings|None = None) -> dict[str, Benchmark]:
 def tasks(
     s: Settings|None = None, # where your own cards are
 ) -> dict[str, TaskCard]:
-    "All tasks by name."
+    "List all tasks by name."
     return {name: t for card in benchmarks(s).values() for name, t in card.tasks.items()}
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #1e0f254a
@@ -132,7 +132,7 @@ def drawn_ids(ids: Iterable[str], n: int|float, docs: Iterable[str] = ()) -> set
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #e2f23143
 def _drawn(questions: Sequence[Question], n: int|float) -> list[Question]:
-    "Some questions, in their order."
+    "Draw some questions, in their order."
     if n > len(questions):
         raise CallError(f"{n} questions of {len(questions)}", f"sample{n}", "ask for fewer, or for the whole task")
     chosen = drawn_ids([q.id for q in questions], n, [q.doc_key for q in questions])
@@ -150,71 +150,72 @@ def the_card(name: str, s: Settings|None = None) -> TaskCard:
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #80ace7a1
 def _ids_of(inputs: str, shape: Shape) -> dict[str, str]:
-    "The ids of an input's files; of more than twenty files of documents one id for all."
+    "List the ids of an input's files; of more than twenty files of documents one id for all."
     files = files_of(inputs)
     if shape == "choice" or len(files) <= 20: return {f.key: f.blob for f in files}
     return {inputs: hashlib.sha256("".join(f"{f.path} {f.blob}\n" for f in files).encode()).hexdigest()[:16]}
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #f7463241
 class Task:
-    "What is run and scored at once: its name, its card, its questions or documents."
+    "A unit of running and scoring: its name, its card, its questions or documents."
     def __init__(self, name: str, card: TaskCard, settings: Settings, given: list[Any]|None = None):
-        "Take a task's name as it is written; `given` are its items, where no card says how they are made."
+        "Accept a task's full name; `given` are its items, if no card makes them."
         self.name, self.card, self.settings, self.given = name, card, settings, given
         self.whole, self.drawn = sample_of(name)
 
     def __repr__(self) -> str: return f"Task({self.name!r}: {self.card.about})"
     def __getstate__(self) -> dict:
-        "Travel without items that can be made again."
+        "Drop items that can be made again before pickling."
         return {k: v for k, v in self.__dict__.items() if k != "items"}
 
     @property
     def shape(self) -> Shape: return self.card.shape
     @property
     def known(self) -> bool:
-        "Whether a card names it: only such tasks have summaries among the reports."
+        "Tell whether a card names it: only such tasks have summaries among the reports."
         return self.given is None
     @property
     def benchmark(self) -> str:
-        "The benchmark that it belongs to, or is a sample of."
+        "Return the benchmark that it belongs to, or is a sample of."
         first, _, rest = self.name.partition("/")
         return rest.partition("/")[0] if first == "sample" else first
     @property
     def prompts(self) -> str:
-        "The benchmark whose prompts fit."
+        "Return the benchmark whose prompts fit."
         return self.card.prompts or self.benchmark
     @property
     def fields(self) -> dict[str, str]:
-        "What its name says, of a family of tasks."
+        "Return the fields in its name, for a family of tasks."
         return self.card.values
 
     @cached_property
     def items(self) -> list[Any]:
-        "Its questions or documents, in order."
+        "Return its questions or documents, in order."
         if self.given is not None: return self.given
         make = named_object(self.card.make, _card_path(self.whole, self.settings))
         takes = inspect.signature(make).parameters
-        said = ({k: self.whole for k in ("task", "part") if k in takes}
+        arguments = ({k: self.whole for k in ("task", "part") if k in takes}
                 | {k: v for k, v in self.fields.items() if k in takes})
-        made = make(self.settings, **said)
+        made = make(self.settings, **arguments)
         return _drawn(made, self.drawn) if self.drawn else made
 
     @property
     def questions(self) -> list[Question]:
-        "Its questions, in order."
+        "Return its questions, in order."
         if self.shape != "choice":
             raise CallError(f"{self.name} has documents, not questions",
                             do="coreference systems answer it; Task.documents gives them")
         return self.items
     @property
     def documents(self) -> list[Document]:
-        "Its documents, in order, without clusters: what a coreference system is given."
+        "Return its documents, in order, without clusters: the input of a coreference system."
         if self.shape != "clusters":
             raise CallError(f"{self.name} has questions, not documents", do="Task.questions gives them")
         return self.items
     @property
     def annotated(self) -> dict[str, Document]:
-        "Its documents with gold clusters, by key, as far as they are here: what judges a system, and no system is given unasked."
+        """Return its documents with gold clusters, by key, as far as they are here; systems never see these unless they
+        ask."""
         if not self.card.annotated: raise DataError("its gold clusters are not known as documents", self.name)
         return named_object(self.card.annotated, _card_path(self.whole, self.settings))(self.name, self.settings)
     @property
@@ -223,27 +224,27 @@ class Task:
 
     @cached_property
     def id(self) -> str:
-        "A hash of what is asked."
+        "Hash the questions or documents."
         return questions_id(self.items) if self.shape == "choice" else documents_id(self.items)
     @property
     def files(self) -> list[UpstreamFile]:
-        "The upstream files that it is made from."
+        "List the upstream files that it is made from."
         return [f for name in self.card.inputs for f in files_of(name)]
     @property
     def blobs(self) -> dict[str, str]:
-        "The same as ids."
+        "Return the ids of these files."
         return {k: v for name in self.card.inputs for k, v in _ids_of(name, self.shape).items()}
     @property
     def data(self) -> dict[str, str]:
-        "What names a run's data: files, and the hash of what is asked."
+        "Return the ids of a run's data: of its files, and the hash of the questions or documents."
         return self.blobs | {"questions": self.id}
     @property
     def here(self) -> bool:
-        "Whether nothing would have to be downloaded."
+        "Tell whether all its files are on this machine."
         return all(where(f, self.settings) in ("cache", "local") for f in self.files)
     @property
     def lacks(self) -> str:
-        "What is missing here, and the command that brings it; nothing if all is here or can be downloaded."
+        "Name missing files, and the command that fetches them; empty if all are here or can be downloaded."
         if self.here: return ""
         return f"its files are not here: refnb fetch {' '.join(self.card.inputs)}"
 
@@ -252,7 +253,7 @@ def _card_path(name: str, s: Settings) -> Path|None:
     return next((path for card, path in _all_cards(s).values() if name in card.tasks), None)
 
 def find_task(name: str, s: Settings|None = None) -> Task:
-    "Resolve a task's name, such as identifyme/test; the settings say where files and your own cards are."
+    "Resolve a task's name, such as identifyme/test; the settings name the folders of files and of your own cards."
     s = s or load_settings()
     return Task(name, the_card(name, s), s)
 
@@ -301,7 +302,7 @@ def share_of(
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #e2f227e9
 def _read_items(path: Path, shapes: Iterable[str]) -> list:
-    "Questions (JSONL, or a file of another benchmark), or documents in any format that refnb reads."
+    "Read questions (JSONL, or a file of another benchmark), or documents in any format that refnb reads."
     from refnb.benchmarks.question_files import as_questions, is_altentities
     data = read_bytes(path)
     head = data[:100_000]

@@ -30,7 +30,7 @@ def _columns(heads: list[str], where: str) -> tuple[int, int]:
     return places
 
 def _option(cell: str, q: Question) -> int|None:
-    "The option that a cell names: by name, letter, or number from 0."
+    "Find the option that a cell names: by name, letter, or number from 0."
     names = [" ".join(o.name.split()).casefold() for o in q.options]
     if names.count(cell.casefold()) == 1: return names.index(cell.casefold())
     if len(cell) == 1 and "A" <= cell.upper() <= "Z": k = ord(cell.upper()) - ord("A")
@@ -87,7 +87,7 @@ def parse_gap_answers(data: bytes, where: str = "") -> list[Answer]:
 
 # %% ../../nbs/core/19_answer_files.ipynb #e2c1000a
 def _decided(a: Answer) -> tuple[int, ...]:
-    "What was chosen, or the one option with the best score."
+    "Return the chosen options, or the one with the best score."
     if a.chosen or a.reason or not a.scores: return a.chosen
     best = [i for i, x in enumerate(a.scores) if x == max(a.scores)]
     return tuple(best) if len(best) == 1 else ()

@@ -24,7 +24,7 @@ class _Entry(msgspec.Struct):
     options: list[str]        # the candidates
     right: int|None           # which is right; None: the file does not tell
     id: str = ""              # the file's own
-    doc_key: str = ""         # what it shares with others
+    doc_key: str = ""         # the group that it belongs to
     meta: Meta = {}           # for breakdowns
 
 def _checked(e: _Entry) -> _Entry:
@@ -200,7 +200,7 @@ def _json_form(data: bytes) -> str:
 def choice_form(
     data: bytes, # of the whole file
 ) -> str:        # winogrande, wsc, knowref, xml (of WSC), winogender, dpr, or "" for none of them
-    "Recognise a file of another benchmark by what it holds."
+    "Recognise a file of another benchmark by its content."
     head = data[:100_000].removeprefix(b"\xef\xbb\xbf").lstrip()
     if head.startswith((b"{", b"[")): return _json_form(data)
     if head.startswith(b"<"): return "xml" if b"<schema" in head else ""

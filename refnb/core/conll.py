@@ -15,7 +15,7 @@ from .files import at_line, utf8
 
 # %% ../../nbs/core/04_conll.ipynb #3f4c84c6
 def _key(line: str, where: str) -> str:
-    "The doc_key of a begin line."
+    "Read the doc_key of a begin line."
     text = line.removeprefix("#begin document").rstrip("; ")  # by hand: a pattern tries each split of a run of blanks
     before, part, number = text.rpartition("part")
     name, number = (before, number.strip(" ")) if part and number.strip(" ").isdecimal() else (text, "")
@@ -26,7 +26,7 @@ def _key(line: str, where: str) -> str:
     return f"{name}_{int(number)}" if number else name
 
 def _begin(doc_key: str) -> str:
-    "The begin line that reads as this key."
+    "Write the begin line that reads as this key."
     m = re.fullmatch(r"(.*)_(0|[1-9]\d{0,8})", doc_key)
     if m and m[2].isascii(): return f"#begin document ({m[1]}); part {int(m[2]):03d}"
     return f"#begin document ({doc_key});"
@@ -55,7 +55,7 @@ class _Mentions:
         if not self.open[entity]: raise FormatError(f"{entity}) closes a mention that was not opened", where)
         self.clusters[entity].append(Span(self.open[entity].pop()[0], token))
     def done(self, where: str) -> tuple:
-        "Clusters in the order of their ids, numbers before names."
+        "Return the clusters in the order of their ids, numbers before names."
         if left := [(line, e) for e, stack in self.open.items() for _, line in stack]:
             raise FormatError(f"({min(left)[1]} is never closed", at_line(where, min(left)[0]))
         number = lambda e: (0, len(e.lstrip("0")), e.lstrip("0")) if e.isascii() and e.isdigit() else (1, 0, "")
@@ -131,7 +131,7 @@ def _crossing(entity: int, a: Span, b: int, where: str) -> FormatError:
                        where, "CoNLL's brackets cannot say which of them ends; write JSONL")
 
 def _cells(d: Document) -> dict[int, str]:
-    "The brackets of each token that has some."
+    "Write the brackets of each token that has some."
     starts, ends, out = defaultdict(list), defaultdict(list), {}
     open_: defaultdict[int, list[int]] = defaultdict(list)
     for entity, cluster in enumerate(d.clusters):
@@ -141,23 +141,24 @@ def _cells(d: Document) -> dict[int, str]:
     for token in sorted(starts.keys() | ends.keys()):
         closed = [(s, e) for s, e in ends[token] if s.start < token]
         for s, e in sorted(closed, reverse=True):
-            if (got := open_[e].pop()) != s.start: raise _crossing(e, s, got, d.doc_key)
+            if (start := open_[e].pop()) != s.start: raise _crossing(e, s, start, d.doc_key)
         alone = [e for s, e in starts[token] if s.end == token]
         longer = sorted(((s, e) for s, e in starts[token] if s.end > token), key=lambda x: (-x[0].end, x[1]))
         for s, e in longer: open_[e].append(s.start)
-        out[token] = "|".join([f"{e})" for s, e in sorted(closed, reverse=True)] + [f"({e})" for e in alone] + [f"({e}" for _, e in longer])
+        out[token] = "|".join([f"{e})" for s, e in sorted(closed, reverse=True)] + [f"({e})" for e in alone]
+                              + [f"({e}" for _, e in longer])
     return out
 
 # %% ../../nbs/core/04_conll.ipynb #c5bdea48
 def _written(word: str, blank: str, where: str) -> str:
-    "A word as a column can hold it."
+    "Write a word as a column can hold it."
     if word and not any(c.isspace() for c in word): return word
     if blank and not any(c.isspace() for c in blank): return blank
     raise FormatError(f"the token {word!r} is empty or holds whitespace", where,
                       "CoNLL cannot hold it: say blank=… to write something else in its place, or write JSONL")
 
 def _lines(d: Document, blank: str) -> Iterable[str]:
-    "The lines of a document."
+    "Write the lines of a document."
     if any(c in d.doc_key for c in "\n\r"): raise FormatError("the doc_key holds a line break", repr(d.doc_key))
     if d.clusters and not d.sentences:
         raise FormatError("has no text, and CoNLL is written token by token", d.doc_key, "write JSONL")

@@ -18,7 +18,7 @@ from .files import utf8
 
 # %% ../../nbs/core/06_conllu.ipynb #60cda9e4
 def _plain(text: str) -> str:
-    "Text without its %XX escapes; what is not UTF-8 stays as it stands."
+    "Decode the %XX escapes of a text, except those that are not UTF-8."
     def decoded(m: re.Match) -> str:
         try: return unquote(m[0], errors="strict")
         except UnicodeDecodeError: return m[0]
@@ -30,7 +30,7 @@ _BRACKET = re.compile(r"\([^()]+\)?|[^()]+\)")
 _PART = re.compile(r"(.+)\[(\d{1,9})/(\d{1,9})\]")
 
 def _brackets(value: str, where: str) -> list[str]:
-    "The brackets of a value."
+    "Split a value into its brackets."
     found, at = [], 0
     # from end to end, and not `findall`: that looks for a bracket from each letter on
     while m := _BRACKET.match(value, at):
@@ -42,8 +42,8 @@ def _brackets(value: str, where: str) -> list[str]:
     return found
 
 # %% ../../nbs/core/06_conllu.ipynb #268812b9
-_GAPS = ('say gaps="hull" to take all from its first word to its last, gaps="drop" to leave it out, gaps="keep" to match its '
-         'words, as refnb score coref --match does')
+_GAPS = ('say gaps="hull" to take all from its first word to its last, gaps="drop" to leave it out, gaps="keep" to '
+         'match its words, as refnb score coref --match does')
 
 class _Open(NamedTuple):
     "A bracket that waits for its end."
@@ -53,7 +53,7 @@ class _Open(NamedTuple):
     head: str  # the number of a word of the mention, counted from 1
 
 class _Mention(NamedTuple):
-    "A mention and what is known about it."
+    "A mention and its annotation."
     span: Span
     kind: str
     head: str = ""   # index of a token
@@ -74,20 +74,21 @@ class _Entities:
         for b in _brackets(value, where):
             if b[0] != "(": self.close(b[:-1].split("-")[0], token, where)
             else:
-                said = dict(zip(fields, b.strip("()").split("-", len(fields) - 1)))
-                id = said.get("eid", "")
+                annotation = dict(zip(fields, b.strip("()").split("-", len(fields) - 1)))
+                id = annotation.get("eid", "")
                 if not id: raise FormatError(f"{b!r} has no id", f"{where}, field Entity")
                 whole = m[1] if (m := _PART.fullmatch(id)) else id
                 self.found.setdefault(whole, [])
-                self.names[whole] = self.names.get(whole) or _plain(said.get("identity", ""))
-                self.open[id].append(_Open(token, line, _plain(said.get("etype", "")), said.get("head", "")))
+                self.names[whole] = self.names.get(whole) or _plain(annotation.get("identity", ""))
+                kind = _plain(annotation.get("etype", ""))
+                self.open[id].append(_Open(token, line, kind, annotation.get("head", "")))
                 if b[-1] == ")": self.close(id, token, where)
 
     def close(self, id: str, token: int, where: str):  # the mention, or the part of one, that was opened last
         if id not in self.open:
             raise FormatError(f"{id}) closes a mention that was not opened", f"{where}, field Entity")
         o = self.open[id].pop()
-        if not self.open[id]: del self.open[id]  # what is left is looked at after each sentence
+        if not self.open[id]: del self.open[id]  # the rest is checked after each sentence
         if m := _PART.fullmatch(id): self.part(m[1], int(m[2]), int(m[3]), Span(o.token, token), o, where)
         else: self.add(id, [Span(o.token, token)], o, where)
     def part(self, id: str, i: int, n: int, span: Span, o: _Open, where: str):
@@ -110,7 +111,7 @@ class _Entities:
 
 # %% ../../nbs/core/06_conllu.ipynb #49bf5827
 def _head(parts: list[Span], text: str, where: str) -> str:
-    "The token that is a mention's nth word."
+    "Return the token that is a mention's nth word."
     size = sum(s.end - s.start + 1 for s in parts)
     if size == 1: return str(parts[0].start)
     n = int(text) if re.fullmatch("[0-9]{1,9}", text) else 0
@@ -176,9 +177,9 @@ def _document(key: str, sentences: list[tuple[str, ...]], e: _Entities, meta: Me
     found = sorted((sorted(v), e.names[k]) for k, v in e.found.items() if v)
     clusters = tuple(tuple(m.span for m in v) for v, _ in found)
     names = tuple(name for _, name in found)
-    labels = {"type": tuple(tuple(m.kind for m in v) for v, _ in found),
-              "head": tuple(tuple(m.head for m in v) for v, _ in found),
-              "words": tuple(tuple(m.words for m in v) for v, _ in found)}
+    def labels_of(field: str) -> tuple[tuple[str, ...], ...]:
+        return tuple(tuple(getattr(m, field) for m in v) for v, _ in found)
+    labels = {"type": labels_of("kind"), "head": labels_of("head"), "words": labels_of("words")}
     return Document(key, tuple(sentences), clusters, names if any(names) else (),
                     {k: v for k, v in labels.items() if any(map(any, v))}, meta)
 
@@ -237,7 +238,7 @@ def _refuse(d: Document, what: str):
     raise DataError(what, f"document {d.doc_key!r}", "CoNLL-U cannot hold it: write JSON lines")
 
 def _holdable(d: Document):
-    "Refuse what the format cannot hold, but for crossing mentions."
+    "Refuse a document that the format cannot hold, except for crossing mentions."
     if not d.size: _refuse(d, "has no text")
     if "words" in d.labels or "conllu_empty" in d.meta:
         raise DataError("has mentions with gaps or empty nodes, which refnb reads but does not write",
@@ -265,7 +266,7 @@ def _closed(d: Document, ending: list, opened: dict):
 def _nth(s: Span, head: str) -> str: return str(int(head) - s.start + 1) if head else "1"
 
 def _cells(d: Document, id: list[str], named: bool) -> dict[int, str]:
-    "The value of Entity at each token that has one."
+    "Write the value of Entity at each token that has one."
     starts, ends, opened, kinds = defaultdict(list), defaultdict(list), defaultdict(list), d.labels.get("type")
     heads = d.labels.get("head")
     for e, cluster in enumerate(d.clusters):
@@ -286,7 +287,7 @@ def _cells(d: Document, id: list[str], named: bool) -> dict[int, str]:
 
 # %% ../../nbs/core/06_conllu.ipynb #bc053a45
 def _lines(d: Document, id: list[str], named: bool) -> Iterable[str]:
-    "The lines of a document."
+    "Write the lines of a document."
     _holdable(d)
     cells, token, name = _cells(d, id, named), 0, "_".join(d.doc_key.split()) or "document"
     yield f"# newdoc id = {d.doc_key}" if d.doc_key else "# newdoc"

@@ -30,9 +30,11 @@ from .extensions import named_cards, named_object
 class Corpus(Record):
     "A card."
     corpus: str                  # short name
-    about: str                   # what it is
-    load: str                    # module:function, or file.py:function relative to the card; called with those of split, s and further arguments that it takes
-    title: str = ""              # what people call it; its short name if not given
+    about: str                   # its content
+    # module:function, or file.py:function relative to the card; called with those of split, s and further arguments
+    # that it takes
+    load: str
+    title: str = ""              # its usual name; the short name if not given
     cite: str = ""               # how to cite it
     licence: str = ""            # of annotation and text
     inputs: list[str] = []       # upstream sets it is made from
@@ -45,9 +47,10 @@ class Corpus(Record):
     def _repr_html_(self):
         rows = {"about": self.about, "cite": self.cite, "licence": self.licence, "splits": ", ".join(self.splits),
                 "counts": ", ".join(f"{v:,} {k}" for k, v in self.counts.items())}
-        told = "".join(f"<tr><th>{k}</th><td style='text-align:left'>{html.escape(v)}</td></tr>"
-                       for k, v in rows.items() if v)
-        return f"<p><b>{html.escape(self.title)}</b></p><table>{told}</table><ul>{''.join(f'<li>{html.escape(d)}</li>' for d in self.defects)}</ul>"
+        table = "".join(f"<tr><th>{k}</th><td style='text-align:left'>{html.escape(v)}</td></tr>"
+                        for k, v in rows.items() if v)
+        defects = "".join(f"<li>{html.escape(d)}</li>" for d in self.defects)
+        return f"<p><b>{html.escape(self.title)}</b></p><table>{table}</table><ul>{defects}</ul>"
 
 # %% ../../nbs/core/14_corpora.ipynb #d5a61036
 def _card(path: Path) -> tuple[str, Corpus]:
@@ -55,7 +58,7 @@ def _card(path: Path) -> tuple[str, Corpus]:
     return card.corpus, card.changed(title=card.title or card.corpus)
 
 def _all_cards(s: Settings|None) -> dict[str, tuple[Corpus, Path]]:
-    "All cards with their files."
+    "Return all cards with their files."
     return named_cards("corpus", "data/corpora", _card, your_folder("corpora", s))
 
 def corpora(s: Settings|None = None) -> dict[str, Corpus]:
@@ -63,14 +66,14 @@ def corpora(s: Settings|None = None) -> dict[str, Corpus]:
     return {name: card for name, (card, _) in _all_cards(s).items()}
 
 def the_corpus(name: str, s: Settings|None = None) -> Corpus:
-    "Find a corpus' card by its short name; the settings say where your own cards are."
+    "Find a corpus' card by its short name; the settings name the folder of your own cards."
     if name not in (known := corpora(s)):
         raise CallError(f"unknown corpus {name!r}", do=f"{nearest(name, known)}; or name a file")
     return known[name]
 
 # %% ../../nbs/core/14_corpora.ipynb #b55be30c
 def _ids(split: str, fold: int, s: Settings) -> list[str]:
-    "The documents of a LitBank split, in the order of its list."
+    "List the documents of a LitBank split, in the order of its list."
     if not 0 <= fold < 10: raise CallError(f"LitBank has folds 0 to 9, not {fold}")
     key = f"dbamman/lrec2020-coref/data/litbank_tenfold_splits/{fold}/{split}.ids"
     return [l.strip().removesuffix(".tsv") for l in get(key, s).decode().splitlines() if l.strip()]
@@ -100,14 +103,16 @@ def fantasycoref(split: str = "", s: Settings|None = None, variant: str = "GFT_s
     GFT_split1 has whole tales, GFT_split2 and AFT_split3 have them cut into parts, AFT_original the longer stories."""
     s = s or load_settings()
     _split("fantasycoref", split)
-    stem = f"emorynlp/FantasyCoref/data/{variant}/"
+    folder = "emorynlp/FantasyCoref/data/"
+    stem = f"{folder}{variant}/"
     known = {Path(k).name.split(".")[0]: k for k in registry() if k.startswith(stem)}
     if not known:
-        raise CallError(f"FantasyCoref has no variant {variant!r}", do=nearest(variant, {k.split("/")[3] for k in registry() if k.startswith("emorynlp/FantasyCoref/data/")}))
+        variants = {k.split("/")[3] for k in registry() if k.startswith(folder)}
+        raise CallError(f"FantasyCoref has no variant {variant!r}", do=nearest(variant, variants))
     if split and split not in known:
         raise CallError(f"FantasyCoref {variant} has no split {split!r}", do=nearest(split, known))
-    return [d for name in ([split] if split else [n for n in ("dev", "test") if n in known])
-            for d in parse_conll(get(known[name], s), Path(known[name]).name)]
+    splits = [split] if split else [n for n in ("dev", "test") if n in known]
+    return [d for name in splits for d in parse_conll(get(known[name], s), Path(known[name]).name)]
 
 def animal_farm(split: str = "", s: Settings|None = None) -> list[Document]:
     "Read Animal Farm, with the names of its characters; it has no splits."
@@ -127,10 +132,10 @@ TEXTS = "SapienzaNLP/bookcoref/predictions/finetuned_bookcoref/maverick_xl.jsonl
 
 def _check_counts(what: dict[str, int], key: str, where_: str):
     "Refuse a book whose counts are not the published ones."
-    told = the_corpus("bookcoref").books.get(key, {})
+    published = the_corpus("bookcoref").books.get(key, {})
     for field, n in what.items():
-        if field in told and told[field] != n:
-            raise DataError(f"{n:,} {field} where the published version has {told[field]:,}", f"{where_}, {key}",
+        if field in published and published[field] != n:
+            raise DataError(f"{n:,} {field} where the published version has {published[field]:,}", f"{where_}, {key}",
                             "it is another version of the book: scores on it would not be the paper's")
 
 def book_texts(s: Settings|None = None, file: str = TEXTS) -> dict[str, Document]:
@@ -153,7 +158,7 @@ def gold_clusters(path: str|Path) -> dict[str, Document]:
     return {d.doc_key: d for d in docs}
 
 def _with_text(d: Document, texts: dict[str, Document], where_: str) -> Document:
-    "Gold with its text, checked by length."
+    "Add the text to gold clusters, checked by length."
     if d.sentences:
         _check_counts({"tokens": d.size}, d.doc_key, where_)
         return d.changed(meta=d.meta | _title(d.doc_key))
@@ -194,7 +199,7 @@ class Stories(Record):
 
 @cache
 def stories() -> Stories:
-    "The sample's stories and their entities."
+    "Read the sample's stories and their entities."
     return read_yaml(packaged("data/sample/stories.yaml"), Stories)
 
 # %% ../../nbs/core/14_corpora.ipynb #6e4c8ac4
@@ -209,7 +214,7 @@ def sample(split: str = "", s: Settings|None = None, characters: bool = False) -
     return [_story(t, characters) for t in stories().stories]
 
 def _story(t: _Story, characters: bool) -> Document:
-    "One story with its names and labels."
+    "Read one story with its names and labels."
     data = packaged(f"data/sample/stories/{t.key}.conll").read_bytes()
     [d] = parse_conll(data, f"{t.key}.conll")
     tags = [l.split("\t")[4] for l in data.decode().split("\n") if "\t" in l]
@@ -222,7 +227,7 @@ def _story(t: _Story, characters: bool) -> Document:
 
 # %% ../../nbs/core/14_corpora.ipynb #18c9d5be
 def _checked(docs: Any, card: Corpus) -> list[Document]:
-    "What a corpus' function returned, if it is documents."
+    "Check that a corpus' function returned documents."
     found = list(docs)
     if bad := next((d for d in found if not isinstance(d, Document)), None):
         raise DataError(f"{card.load} returned {type(bad).__name__}, not refnb's Document", card.corpus,
@@ -233,9 +238,9 @@ def load(
     name: str|Path,          # a corpus, or a file of documents in any readable format
     split: str = "",         # of the corpus; empty: all of it
     s: Settings|None = None, # where to look
-    **more: Any,             # what the corpus' own function takes: fold, variant, file, characters
+    **arguments: Any,             # arguments of the corpus' own function: fold, variant, file, characters
 ) -> list[Document]:         # in the corpus' order
-    "Annotated documents by the name of their corpus, or from a file."
+    "Read annotated documents by the name of their corpus, or from a file."
     if str(name) not in corpora(s):
         if Path(name).exists(): return read_documents(name)
         if any(c in str(name) for c in "./\\"): raise DataError("no such file", str(name))
@@ -245,10 +250,10 @@ def load(
     f = named_object(card.load, _all_cards(s)[card.corpus][1])
     takes = inspect.signature(f).parameters
     known = [p for p in takes if p not in ("split", "s")]
-    if bad := set(more) - set(known):
+    if bad := set(arguments) - set(known):
         raise CallError(f"{name} has no parameter {min(bad)!r}", do=nearest(min(bad), known) if known else "")
     given = ({"split": split} if split else {}) | ({"s": s} if "s" in takes else {})
-    return _checked(f(**given, **more), card)
+    return _checked(f(**given, **arguments), card)
 
 def counts(docs: Iterable[Document]) -> dict[str, int]:
     "Count documents, tokens, mentions and clusters."

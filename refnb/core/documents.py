@@ -29,7 +29,7 @@ class Document(Record):
     clusters: Clusters = ()                            # each cluster's mentions
     names: tuple[str, ...] = ()                        # entity names, one per cluster or none at all
     labels: dict[str, tuple[tuple[str, ...], ...]] = {} # of mentions, in the shape of the clusters
-    meta: Meta = {}                                    # what a corpus tells about the document
+    meta: Meta = {}                                    # metadata from the corpus
 
     @property
     def tokens(self) -> list[str]: return [t for s in self.sentences for t in s]
@@ -57,12 +57,12 @@ class Document(Record):
 
 # %% ../../nbs/core/01_documents.ipynb #3bd7b559
 def _same_word(a: str, b: str) -> bool:
-    "Whether two tokens are one word but for case and Unicode form; `[UNK]` stands for any that a tokenizer lost."
+    "Tell whether two tokens differ only in case or Unicode form; `[UNK]` matches any token."
     return (a == b or "[UNK]" in (a, b)
             or unicodedata.normalize("NFKC", a).casefold() == unicodedata.normalize("NFKC", b).casefold())
 
 def other_words(a: Sequence[str], b: Sequence[str]) -> str:
-    """Say how two texts of one length differ, or "": an index into one would mean another word in the other."""
+    """Describe how two texts of one length differ, or return "": an index would mean another word in the other."""
     if a == b: return ""
     places = [i for i, (x, y) in enumerate(zip(a, b, strict=True)) if x != y and not _same_word(x, y)]
     if places:
@@ -79,7 +79,8 @@ def _fault(d: Document) -> str:
     for i, c in enumerate(d.clusters):
         for start, end in c:
             if not 0 <= start <= end < n:
-                return at + f"cluster {i}: {[start, end]} is not a span of {'the' if d.sentences else 'at most'} {n:,} tokens"
+                size = f"{'the' if d.sentences else 'at most'} {n:,} tokens"
+                return at + f"cluster {i}: {[start, end]} is not a span of {size}"
     if d.names and len(d.names) != len(d.clusters): return at + f"{len(d.names)} names for {len(d.clusters)} clusters"
     bad = [k for k, v in d.labels.items() if _shape(v) != _shape(d.clusters)]
     return at + f"labels {bad[0]!r} do not have the shape of the clusters" if bad else ""
@@ -124,23 +125,23 @@ class Box(NamedTuple):
     label: str = ""          # small text at its end
     color: str = PALE        # behind the text
     border: str = "1px solid" # width and style, in CSS
-    title: str = ""          # what the pointer tells that rests on it
+    title: str = ""          # shown when the pointer rests on it
 
 class Piece(NamedTuple):
     "A part of a box: all of it, unless the box crosses another or the window's edge."
-    box: Box    # what it is a part of
+    box: Box    # the whole
     start: int  # first token
     end: int    # last token, inclusive
     around: int # index of the piece that it lies in; -1: of none
 
 # %% ../../nbs/core/01_documents.ipynb #445cd38c
 def _open(made: list[Piece], stack: list[int], box: Box, at: int, last: int):
-    "Begin a piece inside whatever is open."
+    "Begin a piece inside the piece that is open."
     made.append(Piece(box, at, min(box.end, last), stack[-1] if stack else -1))
     stack.append(len(made) - 1)
 
 def _cut(made: list[Piece], stack: list[int], at: int) -> list[Box]:
-    "Close what ends at a token and all that lies inside it; of that, what has to go on."
+    "Close the pieces that end at a token and those inside them; return the boxes that continue."
     lowest = next((i for i, k in enumerate(stack) if made[k].box.end <= at), len(stack))
     closed = stack[lowest:]
     del stack[lowest:]
@@ -148,7 +149,7 @@ def _cut(made: list[Piece], stack: list[int], at: int) -> list[Box]:
     return sorted((made[k].box for k in closed if made[k].box.end > at), key=lambda b: -b.end)
 
 def _pieces(boxes: Iterable[Box], start: int, stop: int) -> list[Piece]:
-    "Boxes as pieces that nest."
+    "Divide boxes into pieces that nest."
     todo = sorted((b for b in boxes if b.end >= start and b.start < stop), key=lambda b: (-max(start, b.start), b.end))
     made: list[Piece] = []
     stack: list[int] = []
@@ -162,18 +163,18 @@ def _pieces(boxes: Iterable[Box], start: int, stop: int) -> list[Piece]:
 
 # %% ../../nbs/core/01_documents.ipynb #bd4e6bbe
 def _woven(tokens: list[str], start: int, made: list[Piece], before: Callable, after: Callable, show: Callable) -> str:
-    "Tokens with something before and after each piece."
+    "Join tokens, with text before and after each piece."
     opened: defaultdict[int, list[int]] = defaultdict(list)
     closed: defaultdict[int, list[int]] = defaultdict(list)
     for k, p in enumerate(made):
         opened[p.start].append(k)
         closed[p.end].append(k)
-    def one(t: int, token: str) -> str:
+    def with_pieces(t: int, token: str) -> str:
         return "".join(map(before, opened[t])) + show(token) + "".join(map(after, reversed(closed[t])))
-    return " ".join(one(t, token) for t, token in enumerate(tokens, start))
+    return " ".join(with_pieces(t, token) for t, token in enumerate(tokens, start))
 
 def _heights(made: list[Piece]) -> list[int]:
-    "How many pieces lie inside each other within each piece."
+    "Count the levels of pieces inside each piece."
     heights = [0]*len(made)
     for k in reversed(range(len(made))):
         if (a := made[k].around) >= 0: heights[a] = max(heights[a], heights[k] + 1)
@@ -183,7 +184,7 @@ def _last(p: Piece, stop: int) -> bool: return p.end == min(p.box.end, stop - 1)
 
 # %% ../../nbs/core/01_documents.ipynb #00b462b2
 def _tag(p: Piece, height: int) -> str:
-    "The beginning of a piece; the edge is open where its box goes on."
+    "Begin a piece; its edge is open where its box continues."
     b = p.box
     torn = ("border-left:0;" if p.start > p.box.start else "") + ("border-right:0;" if p.end < p.box.end else "")
     title = f' title="{_safe(b.title, 60)}"' if b.title else ""
@@ -191,9 +192,10 @@ def _tag(p: Piece, height: int) -> str:
             f'{INK};{torn}border-radius:3px;padding:{1 + 3*height}px 2px">')
 
 def _end(p: Piece, stop: int) -> str:
-    "The end of a piece, with its label where the box ends."
+    "End a piece, with its label where the box ends."
     if not p.box.label or not _last(p, stop): return "</span>"
-    return f'<small style="font-size:.65em;padding-left:2px;white-space:nowrap;user-select:none">{_safe(p.box.label, 18)}</small></span>'
+    style = "font-size:.65em;padding-left:2px;white-space:nowrap;user-select:none"
+    return f'<small style="{style}">{_safe(p.box.label, 18)}</small></span>'
 
 def boxed(tokens: list[str], start: int, boxes: Iterable[Box]) -> str:
     """Write a window's tokens with coloured boxes, as HTML where everything is escaped.
@@ -253,7 +255,7 @@ def _sight(d: Document) -> _Sight:
 def _text(v: _Sight, start: int, stop: int) -> list[str]: return window_tokens(v.doc, start, stop, v.starts)
 
 def _phrase(v: _Sight, s: Span, most: int = 8) -> str:
-    "The words of a mention; of a long one, the first."
+    "Return the words of a mention, or the first words of a long one."
     if not v.doc.sentences: return f"[{s[0]}, {s[1]}]"
     return " ".join(map(plain, _text(v, s[0], min(s[1] + 1, s[0] + most)))) + (" …" if s[1] >= s[0] + most else "")
 
@@ -263,7 +265,7 @@ def _box(v: _Sight, i: int, s: Span) -> Box:
     return Box(*s, name, v.colors[i], title=f"{name[:40]} [{s[0]}, {s[1]}]")
 
 def _within(v: _Sight, windows: list[tuple[int, int]]) -> list[list[Box]]:
-    "The boxes of each window (start, stop); windows in the order of the text."
+    "Find the boxes of each window (start, stop); windows in the order of the text."
     stops = [stop for _, stop in windows]
     out: list[list[Box]] = [[] for _ in windows]
     for i, c in enumerate(v.doc.clusters):
@@ -275,23 +277,23 @@ def _within(v: _Sight, windows: list[tuple[int, int]]) -> list[list[Box]]:
     return out
 
 def _window(v: _Sight, start: int, end: int, width: int) -> tuple[int, int]:
-    "A window of at most 400 tokens around some tokens."
+    "Return a window of at most 400 tokens around some tokens."
     width = max(0, min(width, 195))
     start = max(0, start - width)
     return start, min(v.stop, end + 1 + width, start + 400)
 
 # %% ../../nbs/core/01_documents.ipynb #49ff1238
 def _line(v: _Sight, window: tuple[int, int], boxes: list[Box]) -> Look:
-    "One window, in HTML and in text."
+    "Show one window, in HTML and in text."
     start, stop = window
     if start >= stop: return Look("<i>no text and no mentions</i>", "no text and no mentions")
     tokens, a, b = _text(v, start, stop), "… " if start else "", " …" if stop < v.stop else ""
     hidden = len(boxes) - len({id(p.box) for p in _pieces(boxes, start, stop)})
-    more = f" ({hidden:,} more mentions here are not drawn)" if hidden else ""
-    return Look(f"{a}{boxed(tokens, start, boxes)}{b}<i>{more}</i>", a + bracketed(tokens, start, boxes) + b + more)
+    rest = f" ({hidden:,} more mentions here are not drawn)" if hidden else ""
+    return Look(f"{a}{boxed(tokens, start, boxes)}{b}<i>{rest}</i>", a + bracketed(tokens, start, boxes) + b + rest)
 
 def _rows(head: str, lines: Iterable[tuple[int, Look]], n: int) -> Look:
-    "A head and lines with their places, as many as fit into 40 kB."
+    "List lines with their places below a head, as many as fit into 40 kB."
     rich, text, size, shown = [], [], 0, 0
     for place, line in lines:
         if (size := size + len(line.html)) > 40_000 and shown: break
@@ -305,7 +307,7 @@ def _rows(head: str, lines: Iterable[tuple[int, Look]], n: int) -> Look:
 
 # %% ../../nbs/core/01_documents.ipynb #5baa942c
 def _sizes(d: Document, v: _Sight) -> str:
-    "How much there is of everything."
+    "Count a document's tokens, sentences, clusters and mentions."
     text = f"{v.stop:,} tokens · {len(d.sentences):,} sentences" if d.sentences else "without text"
     return f"{plain(d.doc_key, 80)} · {text} · {len(d.clusters):,} clusters · {sum(map(len, d.clusters)):,} mentions"
 
@@ -320,12 +322,14 @@ def _largest(v: _Sight, n: int) -> list[tuple[int, str, int, Span, Span, str]]:
     return rows
 
 def _table(v: _Sight, n: int) -> Look:
-    "The largest clusters, in HTML and in text."
+    "List the largest clusters, in HTML and in text."
     cell, rows = '<td style="text-align:{};padding:.1em .7em .1em 0">{}</td>', _largest(v, n)
     swatch = '<span style="background:{};border:1px solid {};border-radius:3px">&emsp;</span> {}'
-    rich = ["<tr>" + cell.format("left", swatch.format(v.colors[i], INK, html.escape(name))) + cell.format("right", f"{size:,}")
-            + cell.format("right", f"{a[0]:,} – {b[0]:,}") + cell.format("left", html.escape(phrases)) + "</tr>"
-            for i, name, size, a, b, phrases in rows]
+    rich = []
+    for i, name, size, a, b, phrases in rows:
+        cells = (("left", swatch.format(v.colors[i], INK, html.escape(name))), ("right", f"{size:,}"),
+                 ("right", f"{a[0]:,} – {b[0]:,}"), ("left", html.escape(phrases)))
+        rich.append("<tr>" + "".join(cell.format(*c) for c in cells) + "</tr>")
     text = [f"{name:<24} {size:>7,}  {f'{a[0]:,} – {b[0]:,}':>19}  {phrases}" for _, name, size, a, b, phrases in rows]
     rest = f"and {len(v.doc.clusters) - len(rows):,} more clusters" if len(v.doc.clusters) > len(rows) else ""
     page = f'<table style="font-size:.9em">{"".join(rich)}</table><small style="opacity:.75">{rest}</small>'
@@ -338,7 +342,7 @@ def _summary(d: Document) -> str:
             f"mentions)")
 
 def _page(d: Document) -> str:
-    "Sizes, the text at the first mentions, the largest clusters."
+    "Show sizes, the text at the first mentions, and the largest clusters."
     v = _sight(d)
     first = min((s for c in d.clusters for s, _ in c), default=0)
     start = v.starts[sentence_of(v.starts, first)] if v.starts and v.stop else first
@@ -371,7 +375,7 @@ def _entities(d: Document, n: int) -> Look:
 
 # %% ../../nbs/core/01_documents.ipynb #30309b0c
 def _hits(tokens: list[str], text: str, case: bool) -> list[Span]:
-    "Where words occur, whatever the tokens are."
+    "Find the places of words, whatever the tokens are."
     fold = str if case else str.casefold
     wanted, folded = "".join(fold(text).split()), [fold(t).strip() for t in tokens]
     if not wanted: raise CallError("there is nothing to search for")
@@ -395,7 +399,7 @@ def _find(d: Document, text: str, n: int, width: int, case: bool) -> Look:
 
 # %% ../../nbs/core/01_documents.ipynb #b646cd1d
 def _index(d: Document, which: int|str) -> int:
-    "The cluster of this index or name."
+    "Return the index of a cluster, given by index or name."
     at = f"document {plain(d.doc_key)!r}"
     if not isinstance(which, str):
         which = index(which)
@@ -405,7 +409,7 @@ def _index(d: Document, which: int|str) -> int:
     raise CallError(f"no cluster is called {which!r}", at, nearest(which, [n for n in d.names if n]))
 
 def _evenly(items: list, n: int) -> list:
-    "At most n items, from first to last."
+    "Select at most n items, evenly from first to last."
     return items if len(items) <= n else [items[round(k*(len(items) - 1)/max(n - 1, 1))] for k in range(n)]
 
 def _cluster(d: Document, which: int|str, n: int, width: int) -> Look:
@@ -418,15 +422,16 @@ def _cluster(d: Document, which: int|str, n: int, width: int) -> Look:
     return _rows(head, lines, len(spans))
 
 # %% ../../nbs/core/01_documents.ipynb #d8bf83f4
-PRONOUNS = frozenset("""i me my mine myself you your yours yourself yourselves he him his himself she her hers herself it its itself
-we us our ours ourselves they them their theirs themselves who whom whose which that this these those one thou thee thy thine""".split())
+PRONOUNS = frozenset("""i me my mine myself you your yours yourself yourselves he him his himself she her hers herself
+it its itself we us our ours ourselves they them their theirs themselves who whom whose which that this these those one
+thou thee thy thine""".split())
 
 def _proper(phrase: str) -> bool:
     words = phrase.split()
     return any(w[:1].isupper() for w in words[1:] or words) and phrase.lower() not in PRONOUNS
 
 def _by_count(phrases: Iterable[str]) -> list[str]:
-    "The most frequent first, without a final 's; large letters do not count, and the most frequent spelling is given."
+    "Order phrases by frequency, without a final 's and case-insensitively; each in its most frequent spelling."
     spelt = Counter(p.removesuffix(" 's").removesuffix(" ’s") for p in phrases)
     best = {p.casefold(): p for p, _ in reversed(spelt.most_common())}
     together: Counter[str] = Counter()
@@ -454,7 +459,7 @@ class Read(NamedTuple):
     chars: list[tuple[int, int]] # where each word stands: half-open
 
 def _words(text: str) -> Iterator[tuple[str, int]]:
-    "The words of a text and where they begin; what looks like a shortened word and is none gives its full stop back."
+    "Split a text into words, with their beginnings; a word that only looks shortened loses its full stop."
     for m in _WORD.finditer(text):
         word = m[0]
         if word.endswith(".") and word not in _SHORT and word.count(".") == 1 and len(word) > 2:
@@ -468,7 +473,7 @@ def words_of_text(text: str) -> list[str]:
     return [w for w, _ in _words(text)]
 
 def _ended(open_: Sequence[str], after: str, inside: bool) -> bool:
-    "Whether a sentence ends with its last word; `inside` an odd number of straight quotation marks."
+    "Tell whether a sentence ends with its last word; `inside` an odd number of straight quotation marks."
     closed = open_[-1] in _CLOSES and len(open_) > 1 and open_[-2] in _ENDS and not (open_[-1] == '"' and inside)
     goes_on = after[:1].islower() or (after in _CLOSES and (after != '"' or inside))
     return (open_[-1] in _ENDS or closed) and not goes_on

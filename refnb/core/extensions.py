@@ -56,7 +56,7 @@ def _module_of(name: str, beside: Path|None) -> Any:
     return module
 
 def named_object(name: str, beside: Path|None = None) -> Any:
-    "Load what a card names: module:function, or file.py:function with the file `beside` the card."
+    "Load an object that a card names: module:function, or file.py:function with the file `beside` the card."
     module, colon, attribute = name.partition(":")
     where = beside.name if beside else name
     if not colon or not attribute: raise FormatError(f"{name!r} is not module:function", where)
@@ -74,7 +74,7 @@ def entry_points(group: str) -> dict[str, Any]:
     return {e.name: e for e in installed(group=group)}
 
 def load_entry_point(point: Any) -> Any:
-    "Import what a package offers, a point of `entry_points`."
+    "Import the object of a package's entry point, one of `entry_points`."
     try: return point.load()
     except Exception as e:
         package = point.dist.name if point.dist else point.value

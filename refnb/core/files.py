@@ -21,12 +21,14 @@ from .settings import load_settings
 # %% ../../nbs/core/03_files.ipynb #53c4789f
 @contextmanager
 def disk_fault(path: str|Path) -> Iterator[None]:
-    "Turn a write that failed into one line that names the path."
+    "Report a failed write in one line that names the path."
     try: yield
     except OSError as e:
-        do = {28: "free some space and start again", 30: "choose another folder", 13: "choose another folder, or change its rights"}.get(e.errno or 0, "")
+        remedies = {28: "free some space and start again", 30: "choose another folder",
+                    13: "choose another folder, or change its rights"}
+        do = remedies.get(e.errno or 0, "")
         raise DataError(f"cannot write: {(e.strerror or str(e)).lower()}", str(path),
-                        (do + "; " if do else "") + "what was there before is whole") from None
+                        (do + "; " if do else "") + "the earlier content is intact") from None
 
 def _write_aside(fd: int, data: bytes):
     "Write, flush and sync an open file."
@@ -37,7 +39,7 @@ def _write_aside(fd: int, data: bytes):
 
 # %% ../../nbs/core/03_files.ipynb #e3338a5c
 def _aside(path: Path) -> tuple[int, Path]:
-    "A new file beside a path, with the rights that the umask gives to new files."
+    "Create a file beside a path, with the rights that the umask gives to new files."
     while True:
         tmp = path.with_name(f".{path.name[:50]}.{os.urandom(4).hex()}.part")
         try: return os.open(tmp, os.O_WRONLY|os.O_CREAT|os.O_EXCL, 0o666), tmp
@@ -110,8 +112,10 @@ def alone(lock: Path, busy: str, where: str = "", do: str = "wait for it, or end
     finally: held.release()
 
 # %% ../../nbs/core/03_files.ipynb #f93f3d3f
-CANARY = {"canary": "refnb benchmark data: must not appear in training corpora. GUID 5c1e9a0e-7d54-4b6b-9a1f-2f6f0c8a3d97",
-          "wish": "The authors of IdentifyMe ask that the benchmark is not published in plain form. Please keep this file to yourself."}
+CANARY = {"canary": "refnb benchmark data: must not appear in training corpora. "
+                    "GUID 5c1e9a0e-7d54-4b6b-9a1f-2f6f0c8a3d97",
+          "wish": "The authors of IdentifyMe ask that the benchmark is not published in plain form. "
+                  "Please keep this file to yourself."}
 
 # %% ../../nbs/core/03_files.ipynb #2a39b619
 def at_line(where: str, line: int, field: str = "") -> str:
@@ -130,7 +134,7 @@ def utf8(data: bytes, where: str = "") -> str:
 _ALWAYS = 10_000_000  # bytes that any .gz file may unpack to, however small it is
 
 def _room(path: Path) -> int:
-    "What the settings allow a .gz file to unpack to."
+    "Return the number of bytes that the settings allow a .gz file to unpack to."
     s = load_settings(env={k: v for k, v in os.environ.items() if k in ("REFNB_LARGEST", "REFNB_RATIO")})
     return min(s.largest, max(_ALWAYS, s.ratio*path.stat().st_size))
 
@@ -171,7 +175,8 @@ def table_rows(data: bytes, where: str = "", delimiter: str = ",",
             yield last + 1 if rows.line_num == last + 1 else rows.line_num - sum(map(_breaks, cells)), cells
             last = rows.line_num
     except csv.Error as e:
-        line = last + 1 + next((n for n, l in enumerate(io.StringIO(text, newline="").readlines()[last:]) if l.strip("\r\n")), 0)
+        left = io.StringIO(text, newline="").readlines()[last:]
+        line = last + 1 + next((n for n, l in enumerate(left) if l.strip("\r\n")), 0)
         do = 'a field that holds a quote is in quotes, and each of its own is doubled: "a ""b"" c"'
         if "limit" in str(e): do = "a field is too long (give long texts as JSONL), or a quote is not closed"
         raise FormatError(f"not a row ({str(e).replace(chr(9), 'tab')})", at_line(where, line), do) from None
@@ -179,16 +184,16 @@ def table_rows(data: bytes, where: str = "", delimiter: str = ",",
 # %% ../../nbs/core/03_files.ipynb #de6850fa
 @contextmanager
 def in_file(where: str) -> Iterator[None]:
-    "Name a file in the errors of a block that reads what is in it."
+    "Name a file in the errors of a block that reads it."
     try: yield
     except RefnbError as e: raise type(e)(e.what, ", ".join(filter(None, [where, e.where])), e.do) from None
 
 def python_list(text: str, where: str = "") -> list:
     "Read a list written as a Python literal, which tables of the releases hold; `where` names its place, for errors."
     try:
-        with warnings.catch_warnings(action="ignore"): got = ast.literal_eval(text.strip())  # of escapes such as \d
-    except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError): got = None
-    if isinstance(got, list): return got
+        with warnings.catch_warnings(action="ignore"): value = ast.literal_eval(text.strip())  # of escapes such as \d
+    except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError): value = None
+    if isinstance(value, list): return value
     raise FormatError(f"{text[:80]!r} is not a list", where)
 
 # %% ../../nbs/core/03_files.ipynb #7a42355c
@@ -225,7 +230,7 @@ def _safe_loader() -> type:
     return getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 def _yaml_loader() -> type:
-    "A safe loader that refuses doubled keys."
+    "Make a safe loader that refuses duplicate keys."
     import yaml
     class Strict(_safe_loader()): pass  # type: ignore[misc]  # in C where PyYAML was built with it
     def mapping(loader: Any, node: Any) -> dict:
@@ -251,7 +256,7 @@ def _refuse_bombs(text: str, depth: int = 50):
         if level > depth:
             raise yaml.MarkedYAMLError(problem=f"nested more than {depth} deep", problem_mark=e.start_mark)
 
-_YAML = 250_000  # characters: the largest file of ours has 60,000, and each costs twenty microseconds
+_YAML = 250_000  # characters: refnb's largest file has 60,000, and each costs twenty microseconds
 
 def read_yaml(path: str|Path, kind: type[T]) -> T:
     "Read a record of a kind from a YAML file, strictly."
@@ -272,7 +277,7 @@ def read_yaml(path: str|Path, kind: type[T]) -> T:
 
 # %% ../../nbs/core/03_files.ipynb #b7e28deb
 def _members(path: Path):
-    "(name, is a plain file or folder, is a folder, open function) of each member of a zip or tar archive."
+    "Yield (name, is a plain file or folder, is a folder, open function) of each member of a zip or tar archive."
     import tarfile, zipfile
     if not path.is_file(): raise DataError("no such file", str(path))
     if zipfile.is_zipfile(path):
@@ -297,16 +302,18 @@ def _copy(source, target: Path, limit: int) -> int:
 
 # %% ../../nbs/core/03_files.ipynb #e5419220
 def _leaves(name: str) -> bool:
-    "Would a member of this name leave its folder, here or on Windows?"
+    "Tell whether a member of this name would leave its folder, here or on Windows."
     parts = name.replace("\\", "/").split("/")
     return not parts[0] and len(parts) > 1 or ".." in parts or ":" in parts[0]
 
 @contextmanager
 def _archive_fault(path: Path) -> Iterator[None]:
-    "The one line for an archive that is damaged or packed in a way we cannot read."
+    "Report in one line an archive that is damaged or cannot be unpacked here."
     import lzma, struct, tarfile, zipfile
+    faults = (zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, struct.error, EOFError, ValueError,
+              LookupError, RuntimeError, OSError)
     try: yield
-    except (zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, struct.error, EOFError, ValueError, LookupError, RuntimeError, OSError) as e:
+    except faults as e:
         raise FormatError(f"cannot be unpacked ({e})", str(path), "get it again") from None
 
 def unpack(path: str|Path, into: str|Path, limit: int = 2_000_000_000) -> list[Path]:

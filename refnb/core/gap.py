@@ -18,7 +18,7 @@ class GapRow(Record):
     "A row of GAP."
     id: str              # unique within the file
     text: str            # the paragraph; empty where a system left it out
-    pronoun: str         # as it is in the text
+    pronoun: str         # in its spelling in the text
     pronoun_offset: int  # of its first character
     a: str               # the first name
     a_offset: int        # of its first character
@@ -30,7 +30,7 @@ class GapRow(Record):
 
     @property
     def mentions(self) -> dict[str, tuple[str, int]]:
-        "The pronoun and the names with their offsets, by their columns."
+        "Return the pronoun and the names with their offsets, by their columns."
         return {"Pronoun": (self.pronoun, self.pronoun_offset), "A": (self.a, self.a_offset),
                 "B": (self.b, self.b_offset)}
     def fault(self) -> str:
@@ -42,7 +42,7 @@ class GapRow(Record):
         return "" if self.id else "field ID: empty"
 
 def _why(text: str, name: str, at: int) -> str:
-    "Why a name is not at its offset, where one can guess."
+    "Explain why a name is not at its offset, if a reason can be guessed."
     form = lambda s: unicodedata.normalize("NFC", s)
     if text.encode("utf-8", "replace")[at:].startswith(name.encode("utf-8", "replace")):
         return "; the offset seems to count bytes, not characters"
@@ -58,7 +58,7 @@ _FLAGS = {"TRUE": True, "True": True, "1": True, "FALSE": False, "False": False,
 
 # %% ../../nbs/core/07_gap.ipynb #34cf57e9
 def _value(name: str, cell: str, at: str):
-    "A cell as the value that its column holds."
+    "Convert a cell to the type of its column."
     if name.endswith("-offset"):
         if not re.fullmatch(r"[0-9]{1,9}", cell): raise FormatError(f"{cell!r} is not a number", at)
         return int(cell)
@@ -68,7 +68,7 @@ def _value(name: str, cell: str, at: str):
     return cell
 
 def _header(names: list[str], where: str) -> list[str]:
-    "The names of the columns."
+    "Check the names of the columns."
     missing = [n for n in COLUMNS if n not in names and n not in ("Text", "URL")]
     if missing:
         raise FormatError(f"the header has no {', '.join(missing)}", at_line(where, 1),
@@ -99,11 +99,11 @@ def parse_gap_rows(data: bytes, where: str = "") -> list[GapRow]:
 
 # %% ../../nbs/core/07_gap.ipynb #1836d78e
 def _joins(c: str) -> bool:
-    "Does this character belong to the letter before it? Accents and zero-width characters do."
+    "Tell whether a character belongs to the letter before it, as accents and zero-width characters do."
     return not c.isascii() and unicodedata.category(c) in ("Mn", "Mc", "Me", "Cf")
 
 def _token_chars(text: str, cuts: Iterable[int] = ()) -> list[tuple[int, int]]:
-    "Where the tokens of a text are."
+    "Find the tokens of a text, by their first and last characters."
     out: list[tuple[int, int]] = []
     open_ = False
     for m in re.finditer(r"\w+|\S", text):
@@ -111,24 +111,27 @@ def _token_chars(text: str, cuts: Iterable[int] = ()) -> list[tuple[int, int]]:
         if touches and (joins or open_): out[-1] = (out[-1][0], m.end())
         else: out.append(m.span())
         open_ = joins
-    cuts = sorted(set(cuts))
-    return [(a, b) for start, end in out for bounds in [[start, *(c for c in cuts if start < c < end), end]]
-            for a, b in zip(bounds, bounds[1:])]
+    divided: list[tuple[int, int]] = []
+    for start, end in out:
+        bounds = [start, *sorted(c for c in set(cuts) if start < c < end), end]
+        divided += zip(bounds, bounds[1:])
+    return divided
 
 # %% ../../nbs/core/07_gap.ipynb #26911c3e
 def _spans(row: GapRow, tokens: list[tuple[int, int]]) -> list[Span]:
-    "The three mentions in tokens."
+    "Return the three mentions in tokens."
     inside = [[i for i, (a, b) in enumerate(tokens) if at <= a and b <= at + len(name)]
               for name, at in row.mentions.values()]
     return [Span(i[0], i[-1]) for i in inside]
 
 def _gap_document(row: GapRow) -> Document:
-    "The document of a row."
+    "Make the document of a row."
     if not row.text: raise DataError("has no text", f"row {row.id!r}, field Text", "take it from the gold table, by ID")
     tokens = _token_chars(row.text, [x for name, at in row.mentions.values() for x in (at, at + len(name))])
     pronoun, a, b = _spans(row, tokens)
-    meant = [s for s, means in ((a, row.a_coref), (b, row.b_coref)) if means]
-    named: list[tuple[tuple[Span, ...], str]] = [((s,), n) for s, n, meant in ((a, row.a, row.a_coref), (b, row.b, row.b_coref)) if not meant]
+    names = ((a, row.a, row.a_coref), (b, row.b, row.b_coref))
+    meant = [s for s, _, means in names if means]
+    named: list[tuple[tuple[Span, ...], str]] = [((s,), name) for s, name, means in names if not means]
     named.append((tuple(sorted([*meant, pronoun])), row.a if row.a_coref else row.b if row.b_coref else ""))
     named.sort()
     meta: Meta = {"pronoun": row.pronoun}

@@ -15,16 +15,16 @@ from .files import read_yaml, write_atomic
 # %% ../../nbs/core/12_hub.ipynb #a497af33
 class HubFile(Record):
     "A file that only a hub has."
-    about: str    # what it is
+    about: str    # its content
     repo: str     # dataset
     revision: str # the pinned revision, or its beginning
     path: str     # inside the dataset
-    licence: str  # what the hub says
-    setting: str  # names a file of one's own
+    licence: str  # in the hub's words
+    setting: str  # that names your own copy
 
 @cache
 def hub_files() -> dict[str, HubFile]:
-    "All hub files by name."
+    "List all hub files by name."
     return read_yaml(packaged("data/upstream/hub.yaml"), dict[str, HubFile])
 
 def the_hub_file(name: str) -> HubFile:
@@ -38,13 +38,14 @@ def _kept(name: str, s: Settings) -> Path:
     return Path(s.cache)/"hub"/safe_name(f.repo)/f.revision/Path(f.path).name
 
 def hub_path(name: str, s: Settings|None = None) -> Path|None:
-    "Tell where the hub file of a name is here, if it is."
+    "Return the path of a hub file here, or None."
     s, f = s or load_settings(), the_hub_file(name)
     if own := getattr(s, f.setting):
         if not Path(own).is_file():
             raise CallError("no such file", f"setting {f.setting}, {own}", "name a file, or leave it empty")
         return Path(own)
-    return kept if (kept := _kept(name, s)).is_file() else None
+    path = _kept(name, s)
+    return path if path.is_file() else None
 
 def lacks(name: str) -> str:
     "Say, for a cell or an error, what to do where a hub file is not here."
@@ -53,28 +54,30 @@ def lacks(name: str) -> str:
 
 # %% ../../nbs/core/12_hub.ipynb #076aba53
 def _revision(hub, f: HubFile) -> str:
-    "The whole id of the pinned revision."
+    "Find the whole id of the pinned revision."
     if len(f.revision) == 40: return f.revision
-    found = [c.commit_id
-             for c in hub.HfApi().list_repo_commits(f.repo, repo_type="dataset") if c.commit_id.startswith(f.revision)]
+    commits = hub.HfApi().list_repo_commits(f.repo, repo_type="dataset")
+    found = [c.commit_id for c in commits if c.commit_id.startswith(f.revision)]
     if len(found) != 1:
         raise DataError(f"the hub has {len(found)} revisions that begin with {f.revision}", f.repo,
                         "the dataset was changed; name a file of your own")
     return found[0]
 
 def fetch_hub(name: str, s: Settings|None = None) -> Path:
-    "Have a hub file here, and return its path."
+    "Fetch a hub file, and return its path."
     s, f = s or load_settings(), the_hub_file(name)
     if found := hub_path(name, s): return found
     if s.offline:
         raise DataError("is not here, and downloads are off", name,
                         f"set REFNB_OFFLINE=false, or name a file with REFNB_{f.setting.upper()}")
     hub = need("huggingface_hub", "hub")
-    hub.utils.logging.set_verbosity_error()  # it would tell each of its retries
+    hub.utils.logging.set_verbosity_error()  # it would report each of its retries
     try:
-        got = hub.hf_hub_download(f.repo, f.path, repo_type="dataset", revision=_revision(hub, f),
-                                  cache_dir=str(Path(s.cache)/"hub"/"downloads"))
+        downloaded = hub.hf_hub_download(f.repo, f.path, repo_type="dataset", revision=_revision(hub, f),
+                                         cache_dir=str(Path(s.cache)/"hub"/"downloads"))
     except DataError: raise
     except Exception as e:
-        raise DataError(f"cannot be had from the hub ({type(e).__name__}: {str(e).splitlines()[0][:200] if str(e) else ''})", f"{f.repo}/{f.path}", f"try again later, or name a file with REFNB_{f.setting.upper()}") from None
-    return write_atomic(_kept(name, s), Path(got).read_bytes())
+        why = str(e).splitlines()[0][:200] if str(e) else ""
+        raise DataError(f"cannot be downloaded from the hub ({type(e).__name__}: {why})", f"{f.repo}/{f.path}",
+                        f"try again later, or name a file with REFNB_{f.setting.upper()}") from None
+    return write_atomic(_kept(name, s), Path(downloaded).read_bytes())

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 _JOINERS = "\u200c\u200d"
 
 def inert(text: str, keep: str = "") -> str:
-    "Write every character that steers a terminal or turns the direction of writing as its escape, except those to `keep`."
+    "Escape every character that steers a terminal or turns the direction of writing, except those to `keep`."
     if text.isprintable(): return text
     def harmless(c: str) -> bool:
         return c.isprintable() or c in keep or c in _JOINERS or unicodedata.category(c) == "Zs"
@@ -21,7 +21,8 @@ def inert(text: str, keep: str = "") -> str:
 
 # %% ../../nbs/core/17_inert.ipynb #a1770009
 _ENTITIES = {"<": "&lt;", "&": "&amp;", "\\": "&#92;"}
-_MARKUP = re.compile(r"\\|<(?=[\w/!?])|&(?=#?\w+;)|[`*|$]|~(?=~)|\](?=[(\[:])|(?<!\w)_|_(?!\w)|^>|^[#+-](?=[#\s]|$)|(?<=\s)#(?=#*$)")
+_MARKUP = re.compile(r"\\|<(?=[\w/!?])|&(?=#?\w+;)|[`*|$]|~(?=~)|\](?=[(\[:])|(?<!\w)_|_(?!\w)|"
+                     r"^>|^[#+-](?=[#\s]|$)|(?<=\s)#(?=#*$)")
 
 def to_md(text: str) -> str:
     "Write a text in one line of Markdown."

@@ -22,7 +22,7 @@ class _Character(msgspec.Struct):
     cluster: tuple[Span, ...]|None = None
 
 class _Line(msgspec.Struct):
-    "What is read of a line."
+    "The fields of a line."
     doc_key: str|None = None
     doc_id: str|None = None
     id: Any = None                # PreCo's key; others keep other things under this name
@@ -37,7 +37,7 @@ class _Line(msgspec.Struct):
     orig_tokens: tuple[str, ...]|None = None
 
 class _Numbered(_Line):
-    "The same where pieces stand as their numbers in a vocabulary."
+    "The fields of a line whose pieces are numbers in a vocabulary."
     sentences: tuple[tuple[int, ...], ...]|None = None  # type: ignore[assignment]  # numbers instead of pieces
 
 _line, _numbered = (msgspec.json.Decoder(kind).decode for kind in (_Line, _Numbered))
@@ -46,16 +46,17 @@ _line, _numbered = (msgspec.json.Decoder(kind).decode for kind in (_Line, _Numbe
 _strict = json.JSONDecoder(object_pairs_hook=once).decode
 
 def _fault(e: Exception, data: bytes, where: str, n: int) -> FormatError:
-    "The one line for JSON that cannot be read, or holds something else."
-    said = str(e)
-    if m := re.fullmatch(r"(.*) - at `\$\.?(.*)`", said): return FormatError(m[1], at_line(where, n, m[2]))
-    if m := re.search(r"\(byte (\d{1,12})\)", said): n += data[:int(m[1])].count(b"\n")
-    if isinstance(e, UnicodeDecodeError): said = "not UTF-8"
-    if isinstance(e, RecursionError): said = "nested too deep"
-    return FormatError(said, at_line(where, n), "the file may be cut off: get it again" if "truncated" in said else "")
+    "Report in one line JSON that cannot be read, or holds other fields."
+    message = str(e)
+    if m := re.fullmatch(r"(.*) - at `\$\.?(.*)`", message): return FormatError(m[1], at_line(where, n, m[2]))
+    if m := re.search(r"\(byte (\d{1,12})\)", message): n += data[:int(m[1])].count(b"\n")
+    if isinstance(e, UnicodeDecodeError): message = "not UTF-8"
+    if isinstance(e, RecursionError): message = "nested too deep"
+    do = "the file may be cut off: get it again" if "truncated" in message else ""
+    return FormatError(message, at_line(where, n), do)
 
 def _decoded(data: bytes, decode: Callable, where: str, n: int):
-    "JSON as the record it should be, read strictly."
+    "Decode JSON strictly into its record."
     try:
         record = decode(data)
         _strict(data.decode())
@@ -63,7 +64,7 @@ def _decoded(data: bytes, decode: Callable, where: str, n: int):
     except (msgspec.MsgspecError, ValueError, RecursionError) as e: raise _fault(e, data, where, n) from None
 
 def _record(data: bytes, where: str, n: int) -> _Line:
-    "A line; sentences of numbers are looked for only where sentences of strings fail."
+    "Read a line; sentences of numbers are tried only where sentences of strings fail."
     try: return _decoded(data, _line, where, n)
     except FormatError as e:
         if "`str`, got `int`" not in e.what or "field sentences" not in e.where or b'"subtoken_map"' not in data: raise
@@ -71,22 +72,22 @@ def _record(data: bytes, where: str, n: int) -> _Line:
 
 # %% ../../nbs/core/05_jsonlines.ipynb #493a9822
 def _named(characters: list|dict|None) -> list[tuple[str, tuple[Span, ...]]]:
-    "Names and mentions of the characters."
+    "List the names and mentions of the characters."
     if isinstance(characters, dict): return [("" if k.isdecimal() else k, v) for k, v in characters.items()]
     return [(c.name, c.cluster or () if c.mentions is None else c.mentions) for c in characters or ()]
 
 def _names(pairs: list, clusters: Clusters) -> tuple[str, ...]:
-    "One name per cluster, or none at all."
-    for kept in (pairs, [p for p in pairs if p[1]]):
-        same = (len(kept) == len(clusters)
-                and all(m == c or sorted(m) == sorted(c) for (_, m), c in zip(kept, clusters, strict=True)))
-        if same: return tuple(name for name, _ in kept) if any(name for name, _ in kept) else ()
+    "Return one name per cluster, or none at all."
+    for some in (pairs, [p for p in pairs if p[1]]):
+        same = (len(some) == len(clusters)
+                and all(m == c or sorted(m) == sorted(c) for (_, m), c in zip(some, clusters, strict=True)))
+        if same: return tuple(name for name, _ in some) if any(name for name, _ in some) else ()
     return ()
 
 _Mentions = tuple[tuple[tuple[int, int, int], ...], ...]
 
 def _flat(record: _Line) -> Clusters:
-    "PreCo's mentions, which count from their sentence and end before a token, as spans of the document."
+    "Convert PreCo's mentions, which count from their sentence and end before a token, to spans of the document."
     sizes = [len(s) for s in record.sentences or ()]
     starts = [0, *accumulate(sizes)]
     def span(s: int, first: int, end: int) -> Span:
@@ -95,7 +96,7 @@ def _flat(record: _Line) -> Clusters:
     return tuple(tuple(span(*m) for m in c) for c in msgspec.convert(record.mention_clusters, _Mentions))
 
 def _clusters(record: _Line) -> Clusters|None:
-    "The clusters, under the first of their four names that is there."
+    "Return the clusters, under the first of their four names that is there."
     if record.clusters is not None: return record.clusters
     if record.predicted_clusters is not None: return record.predicted_clusters
     if record.mention_clusters is not None: return _flat(record)
@@ -105,7 +106,7 @@ def _clusters(record: _Line) -> Clusters|None:
 _BEGINS, _ENDS, _PADS = ("[CLS]", "<s>"), ("[SEP]", "</s>"), ("[PAD]", "<pad>")
 
 def _specials(segments: Iterable[tuple]) -> list[bool]:
-    "Which pieces are special."
+    "Tell, for each piece, whether it is special."
     marks = []
     for s in segments:
         end = len(s)
@@ -117,7 +118,7 @@ def _specials(segments: Iterable[tuple]) -> list[bool]:
 
 # %% ../../nbs/core/05_jsonlines.ipynb #02c8c9f3
 def _bytes() -> dict[str, int]:
-    "The byte behind each character of a byte-level vocabulary: printable ones stand for themselves, the others follow from 256 on."
+    "Map the characters of a byte-level vocabulary to bytes: printable ones to their own, the others in order."
     plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
     odd = [b for b in range(256) if b not in plain]
     return {chr(b): b for b in plain} | {chr(256 + i): b for i, b in enumerate(odd)}
@@ -125,7 +126,7 @@ def _bytes() -> dict[str, int]:
 _BYTES = _bytes()
 
 def _word(pieces: list[str], mark: str) -> str:
-    "A word from its pieces."
+    "Join the pieces of a word."
     if not pieces: return "[UNK]"  # a tokenizer had no piece for it; its number is taken
     if mark == "##": return pieces[0] + "".join(p.removeprefix("##") for p in pieces[1:]) or "[UNK]"
     text = "".join(pieces).removeprefix(mark)
@@ -133,7 +134,7 @@ def _word(pieces: list[str], mark: str) -> str:
     return text or "[UNK]"
 
 def _mark(pieces: Iterable[str]) -> str:
-    "The mark that a vocabulary uses."
+    "Find the mark that a vocabulary uses."
     pieces = list(pieces)
     return max(("##", "▁", "Ġ"), key=lambda mark: sum(p.startswith(mark) for p in pieces))
 
@@ -151,16 +152,17 @@ class _Pieces:
                               at_line(where, n, "subtoken_map"))
 
     def checked(self, field: str, where: str, n: int) -> tuple[int, ...]:
-        "A map from pieces, with one value for each and none that falls."
+        "Return a map from pieces, with one value for each and none that falls."
         values = getattr(self.record, field)
         if len(values) != len(self.pieces):
             raise FormatError(f"{len(values)} values for {len(self.pieces)} pieces", at_line(where, n, field))
-        kept = [v for v, special in zip(values, self.special, strict=True) if not special]
-        if any(b < a for a, b in zip([0, *kept], kept)): raise FormatError("the values fall", at_line(where, n, field))
+        plain_values = [v for v, special in zip(values, self.special, strict=True) if not special]
+        if any(b < a for a, b in zip([0, *plain_values], plain_values)):
+            raise FormatError("the values fall", at_line(where, n, field))
         return values
 
     def words(self, where: str, n: int) -> list[str]:
-        "The words; none where pieces are numbers and nothing tells what they mean."
+        "Return the words, or none where pieces are numbers of an unknown vocabulary."
         known = self.record.orig_tokens
         if known is not None and len(known) != self.size:
             raise FormatError(f"{len(known)} words, but subtoken_map has {self.size}", at_line(where, n, "orig_tokens"),
@@ -173,7 +175,7 @@ class _Pieces:
 
 # %% ../../nbs/core/05_jsonlines.ipynb #58296fa9
 def _sentences(p: _Pieces, where: str, n: int) -> tuple[tuple[str, ...], ...]:
-    "The words in their sentences."
+    "Group the words into their sentences."
     words = p.words(where, n)
     sentence: Sequence[int] = [i for i, s in enumerate(p.segments) for _ in s]
     if p.record.sentence_map is not None: sentence = p.checked("sentence_map", where, n)
@@ -192,16 +194,18 @@ def _sentences(p: _Pieces, where: str, n: int) -> tuple[tuple[str, ...], ...]:
 _CHOOSE = 'say indices="words" if the clusters count words, indices="subtokens" if a mention may cut a word'
 
 def _wrong(p: _Pieces, s: Span, cut: bool) -> str:
-    "What is wrong with a mention in pieces, or nothing."
+    "Describe an invalid mention in pieces, or return an empty string."
     if s.end < s.start: return "ends before it starts"
     if s.start < 0 or s.end >= len(p.pieces): return f"lies outside the {len(p.pieces)} pieces"
     if p.special[s.start] or p.special[s.end]: return "begins or ends on a special piece"
-    inside = lambda a, b: 0 <= a and b < len(p.pieces) and p.map[a] == p.map[b] and not p.special[a] and not p.special[b]
+    def inside(a: int, b: int) -> bool:
+        if a < 0 or b >= len(p.pieces) or p.map[a] != p.map[b]: return False
+        return not p.special[a] and not p.special[b]
     if not cut and (inside(s.start - 1, s.start) or inside(s.end, s.end + 1)): return "begins or ends inside a word"
     return ""
 
 def _in_words(p: _Pieces, clusters: Clusters, cut: bool, where: str, n: int) -> Clusters:
-    "Clusters of pieces as clusters of words."
+    "Convert clusters of pieces to clusters of words."
     for i, c in enumerate(clusters):
         for s in c:
             if wrong := _wrong(p, s, cut):
@@ -210,7 +214,7 @@ def _in_words(p: _Pieces, clusters: Clusters, cut: bool, where: str, n: int) -> 
 
 # %% ../../nbs/core/05_jsonlines.ipynb #9a26c2a2
 def _checked(make: Callable, clusters: Clusters, size: int, at: Callable) -> Document:
-    "A document, or the error that names the cluster whose span cannot be."
+    "Make a document, or name the cluster that has an impossible span."
     try: return make()
     except ValueError:
         for i, c in enumerate(clusters):
@@ -223,7 +227,7 @@ def _checked(make: Callable, clusters: Clusters, size: int, at: Callable) -> Doc
         raise
 
 def _document(record: _Line, where: str, n: int, indices: str) -> Document:
-    "A document from its line."
+    "Read a document from its line."
     at = lambda field: at_line(where, n, field)
     key = next((str(k) for k in (record.doc_key, record.doc_id, record.id) if isinstance(k, str|int)), None)
     try: clusters = _clusters(record)
@@ -244,7 +248,7 @@ def _document(record: _Line, where: str, n: int, indices: str) -> Document:
 
 # %% ../../nbs/core/05_jsonlines.ipynb #bfa43a49
 def _objects(data: bytes) -> list[tuple[int, bytes]]:
-    "The lines that hold objects, with their numbers; a canary line at the top is passed over."
+    "List the lines that hold objects, with their numbers; skip a canary line at the top."
     lines = [(n, line) for n, line in enumerate(data.splitlines(), 1) if line.strip()]
     if lines and lines[0][1].startswith(b'{"canary"'): lines = lines[1:]
     printed = len(lines) > 1 and lines[0][1].strip()[-1:] != b"}" and not lines[1][1].startswith(b"{")
@@ -254,7 +258,7 @@ def _objects(data: bytes) -> list[tuple[int, bytes]]:
     return [(first, data[sum(map(len, before)):])]  # `join` would take 80 bytes for each line
 
 def _listed(data: bytes, where: str) -> Document:
-    "A document of nothing but clusters."
+    "Read a document of nothing but clusters."
     clusters = _decoded(data, msgspec.json.Decoder(Clusters).decode, where, 1)
     return _checked(lambda: Document("", clusters=clusters), clusters, LONGEST, lambda field: at_line(where, 1, field))
 
@@ -277,14 +281,14 @@ def parse_jsonlines(data: bytes, where: str = "",
 
 # %% ../../nbs/core/05_jsonlines.ipynb #a9e43293
 def _fields(d: Document) -> dict:
-    "What a line holds: everything but labels."
+    "Return the fields of a line: everything but labels."
     key = {k: d.meta[k] for k in ("gutenberg_key",) if k in d.meta}
     people = ({"characters": [{"name": n, "mentions": c} for n, c in zip(d.names, d.clusters, strict=True)]} if d.names
               else {})
     return {"doc_key": d.doc_key} | key | {"sentences": d.sentences, "clusters": d.clusters} | people
 
 def _ready(docs: Iterable[Document]) -> list[Document]:
-    "The documents, if a file can hold them together."
+    "Return the documents, if a file can hold them together."
     docs, seen = list(docs), set()
     for d in docs:
         if d.doc_key in seen:

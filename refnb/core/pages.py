@@ -17,13 +17,13 @@ from .files import CANARY, once, at_line, utf8
 
 # %% ../../nbs/core/10_pages.ipynb #402f90a3
 def page_policy(**inside: str) -> str:
-    "Forbid a page to load or send anything; only this text of `style` and `script` counts."
+    "Return a policy that forbids a page to load or send anything; it allows only these texts of `style` and `script`."
     own = {k: f"'sha256-{b64encode(hashlib.sha256(text.encode()).digest()).decode()}'" for k, text in inside.items()}
     return "; ".join(["default-src 'none'", *(f"{k}-src {v}" for k, v in own.items()), "img-src data:",
                       "base-uri 'none'", "form-action 'none'"])
 
 def page_data(told: Any) -> str:
-    "Write what a page's script reads as JSON: in ASCII, without `<`, so that no text can end the script."
+    "Write the data of a page's script as JSON: in ASCII, without `<`, so that no text can end the script."
     return json.dumps(told, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
 
 # %% ../../nbs/core/10_pages.ipynb #aad601f0
@@ -37,11 +37,13 @@ def data_page(folder: str, title: str, data: str, **parts: str) -> str:
     return Template(_carried(f"{folder}/page.html")).substitute(about, css=css, js=js, data=data, **parts)
 
 def one_page(folder: str, told: Any, title: str) -> str:
-    """Make a page for people as one HTML file, from a folder of the package's data, such as annotation.
-    `told` is what its script reads."""
+    """Make a page for people as one HTML file, from a folder of the package's data, such as annotation; `told` is the
+    data of its script."""
     css = _carried("pages/base.css") + _carried(f"{folder}/page.css")
     js = _carried("pages/base.js") + _carried(f"{folder}/page.js")
-    return Template(_carried("pages/base.html")).substitute(policy=page_policy(style=css, script=js), title=html.escape(title), css=css, main=_carried(f"{folder}/page.html"), js=js, data=page_data(told))
+    parts = {"policy": page_policy(style=css, script=js), "title": html.escape(title), "css": css,
+             "main": _carried(f"{folder}/page.html"), "js": js, "data": page_data(told)}
+    return Template(_carried("pages/base.html")).substitute(parts)
 
 # %% ../../nbs/core/10_pages.ipynb #36eddf4f
 T = TypeVar("T")
@@ -56,7 +58,8 @@ def read_handed_in(data: bytes, where: str, kind: type[T]) -> T:
         raise FormatError(f"no JSON ({e.msg.lower()})", at_line(where, e.lineno),
                           "the file may be cut off: ask for it again") from None
     except msgspec.ValidationError as e:
-        said, _, path = str(e).partition(" - at `$")
-        raise FormatError(said, ", ".join(filter(None, [where, path and f"field {path.strip('.`')}"]))) from None
+        message, _, path = str(e).partition(" - at `$")
+        place = ", ".join(filter(None, [where, path and f"field {path.strip('.`')}"]))
+        raise FormatError(message, place) from None
     except RecursionError: raise FormatError("nested too deep", where) from None
     except ValueError as e: raise FormatError(str(e), where) from None

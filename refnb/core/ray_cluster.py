@@ -17,7 +17,7 @@ from .types import DataError, need
 _START = "start one with `ray start --head`, or say --ray local"
 
 def _reach(address: str):
-    "Refuse at once an address where nobody listens."
+    "Refuse at once an address without a listening server."
     import socket
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if host and port.isdigit():
@@ -30,7 +30,7 @@ def _reach(address: str):
 
 @contextmanager
 def ray_cluster(address: str) -> Iterator[Any]:
-    "Connect to Ray for as long as the block lasts; `address` is of a cluster, or local."
+    "Connect to Ray for as long as the block lasts; `address` names a cluster, or is local."
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     if address != "local": _reach(address)

@@ -26,9 +26,9 @@ from .files import alone, disk_fault, make_folder, read_bytes, sync_folder, writ
 SCHEMA = 1
 
 class RunInfo(Record, omit_defaults=False, rename={"task": "part"}):  # a task was called a part in 0.1, and is in files
-    "What a run is: all that could change its answers, and the version that made it."
-    task: str                       # what is answered
-    system: str                     # who answers
+    "The description of a run: all that could change its answers, and the version that made it."
+    task: str                       # its name
+    system: str                     # its name
     data: dict[str, str]            # upstream files and questions -> their ids
     mode: str = "released"          # how the task was built
     settings: dict[str, Any] = {}   # the system's settings
@@ -40,16 +40,17 @@ class RunInfo(Record, omit_defaults=False, rename={"task": "part"}):  # a task w
 
 def run_hash(info: RunInfo) -> str:
     "Compute the 12 hex digits that name a run's folder; a summary, with the prompt's hash only, gives the same."
-    return hashlib.sha256(msgspec.json.encode(info.changed(refnb="", prompt=prompt_hash(info.prompt)), order="sorted")).hexdigest()[:12]
+    hashed = info.changed(refnb="", prompt=prompt_hash(info.prompt))
+    return hashlib.sha256(msgspec.json.encode(hashed, order="sorted")).hexdigest()[:12]
 
 def prompt_hash(prompt: str) -> str:
-    "Compute what stands for a prompt, given as text or hash, where its text does not: its hash; none of no prompt."
+    "Hash a prompt, given as text or already as hash; an empty prompt has none."
     if not prompt or prompt.startswith("sha256:"): return prompt
     return "sha256:" + hashlib.sha256(prompt.encode()).hexdigest()
 
 # %% ../../nbs/core/15_runs.ipynb #851f86fc
 def questions_id(questions: Iterable[Question]) -> str:
-    "Hash what a task asks and what is right, in order: 16 hex digits."
+    "Hash the questions of a task and their right answers, in order: 16 hex digits."
     h = hashlib.sha256()
     for q in questions: h.update(msgspec.json.encode((q.id, q.doc_key, q.text, q.chars, q.options, q.right)) + b"\n")
     return h.hexdigest()[:16]
@@ -58,20 +59,20 @@ def questions_id(questions: Iterable[Question]) -> str:
 TAIL = len(b',"crc":"01234567"}')
 
 def _line(record) -> bytes:
-    "A record as a journal line."
+    "Write a record as a journal line."
     body = msgspec.json.encode(record)[:-1]
     return b'%b,"crc":"%08x"}\n' % (body, zlib.crc32(body))
 
 def _body(line: bytes) -> bytes|None:
-    "The record's JSON, or None if the line is damaged."
+    "Return the record's JSON, or None if the line is damaged."
     body, tail = line[:-TAIL], line[-TAIL:]
     return body + b"}" if tail == b',"crc":"%08x"}' % zlib.crc32(body) else None
 
 # %% ../../nbs/core/15_runs.ipynb #f8db371c
-class OtherVersion(FormatError): "Written by another version of refnb: it is left as it is."
+class OtherVersion(FormatError): "Written by another version of refnb: it is left unchanged."
 
 class Journal(NamedTuple):
-    "What a journal file holds."
+    "The content of a journal file."
     records: dict           # key -> record; keys are ids, but for further samples
     damaged: list[bytes]    # whole lines with a wrong checksum
     torn: bytes             # an unfinished last line
@@ -116,28 +117,29 @@ class Seal(Record, omit_defaults=False):
     "Written last: the run is complete."
     questions: int          # asked
     answers: int            # in the journal
-    reasons: dict[str, int] # why nothing was chosen: how often
+    reasons: dict[str, int] # counts of the reasons why nothing was chosen
     usd: float|None         # cost, None where a price is unknown
     sha256: str             # of the journal
-    said: str = ""          # hash of what was said, without times: equal runs have equal ones
-    models: dict[str, int] = {} # versions that answered, where a server told them
-    tokens: dict[str, int] = {} # read, written, and of those while a model reasoned
+    said: str = ""          # hash of the answers, without times: equal runs have equal ones
+    models: dict[str, int] = {} # versions that answered, where a server named them
+    tokens: dict[str, int] = {} # read, written, and of those for a model's reasoning
     schema: int = SCHEMA    # of the files in the folder
 
 # %% ../../nbs/core/15_runs.ipynb #767d5465
 def _by_question(records: dict) -> dict[str, list]:
-    "Records by id, each question's in the order of its samples."
+    "Group records by id, each question's in the order of its samples."
     out: dict[str, list] = {}
     for r in sorted(records.values(), key=lambda r: getattr(r, "sample", 0)): out.setdefault(r.id, []).append(r)
     return {r.id: out[r.id] for r in records.values()}
 
 def _total(usages: list[Usage|None]) -> Usage|None:
-    "What several answers cost together."
+    "Add the costs of several answers."
     used = [u for u in usages if u]
     if not used: return None
     costs = [u.usd for u in used]
     usd = None if None in costs else sum(c for c in costs if c)
-    return Usage(sum(u.tokens_in for u in used), sum(u.tokens_out for u in used), usd, sum(u.seconds for u in used), used[0].model)
+    return Usage(sum(u.tokens_in for u in used), sum(u.tokens_out for u in used), usd, sum(u.seconds for u in used),
+                 used[0].model)
 
 def majority(samples: list[Answer]) -> Answer:
     "Join the answers to one question: the option that most of them give, or equal scores for several."
@@ -154,14 +156,14 @@ def majority(samples: list[Answer]) -> Answer:
     return Answer(first.id, chosen, scores, raw=raw, usage=spent)
 
 def _one_each(records: dict) -> dict:
-    "One record for each id."
+    "Reduce samples to one record for each id."
     if not any(getattr(r, "sample", 0) for r in records.values()): return records
     return {i: rs[0] if len(rs) == 1 else majority(rs) for i, rs in _by_question(records).items()}
 
 # %% ../../nbs/core/15_runs.ipynb #7727ad87
 class Run:
-    """A run's folder. It holds no state but where it is and what it is: the folder, what run.json says, and the kind
-    of record that is journalled."""
+    """A run's folder. Its only state is the folder's path, the content of run.json, and the type of the journal's
+    records."""
     def __init__(self, folder: str|Path, info: RunInfo, kind: type = Answer):
         self.folder, self.info, self.kind = Path(folder), info, kind
     def __repr__(self):
@@ -176,32 +178,32 @@ class Run:
         return self.folder.parents[safe_path(self.info.system).count("/") + 1]/"questions.jsonl"
 
     def taken(self) -> dict:
-        "Good records by key, every sample, over the journal and all shards; nothing is changed on disk."
+        "Read good records by key, every sample, from the journal and all shards; change nothing on disk."
         out: dict = {}
         for path in [self.journal, *_shards(self)]:
             for record in read_journal(path, self.kind).records.values(): _keep(out, record)
         return out
 
     def answered(self) -> dict:
-        "The answers so far by id; of samples what most of them say."
+        "Return the answers so far by id; the majority of samples."
         return _one_each(self.taken())
 
     def answers(self) -> dict:
-        "The answers of a sealed run by id; of samples what most of them say."
+        "Return the answers of a sealed run by id; the majority of samples."
         return _one_each(self._records())
 
     def samples(self) -> dict[str, list]:
-        "All answers to each question of a sealed run, in the order of their samples."
+        "Return all answers to each question of a sealed run, in the order of their samples."
         return _by_question(self._records())
 
     def _records(self) -> dict:
-        "The records of a sealed run, checked against its seal."
+        "Return the records of a sealed run, checked against its seal."
         if not self.sealed:
-            raise DataError("the run is not complete", str(self.folder), "start it again, it goes on where it stopped")
+            raise DataError("the run is not complete", str(self.folder), "start it again to continue")
         seal, data = _read_json(self.folder/"seal.json", Seal), read_bytes(self.journal)
         if hashlib.sha256(data).hexdigest() != seal.sha256:
             raise DataError("the journal is not the one that was sealed", str(self.journal),
-                            "start the run again, damaged answers are asked anew")
+                            "start the run again: it repeats damaged answers")
         return read_journal(self.journal, self.kind).records
 
     def failures(self) -> int:
@@ -221,7 +223,7 @@ class Run:
         path = self.folder/f"answers-{safe_name(shard)}.jsonl" if shard else self.journal
         with alone(Path(f"{path}.lock"), "another process is writing this run", str(path)):
             if not shard and self.sealed: self._unseal_if_damaged()
-            _mend(path, self.kind)
+            _repaired(path, self.kind)
             # other shards' too; failures are asked again
             done = {k: v for k, v in self.taken().items() if not is_failure(v)}
             writer = Writer(path, done, batch)
@@ -238,21 +240,21 @@ class Run:
         """Close a complete run of all questions, in order: counts, the journal's hash. `allow_missing` is for published
         answers, which may lack some; `failures` are questions without an answer that the caller tolerates; `samples`
         tells how many answers a question has."""
-        asked, got = list(ids), self.taken()
+        asked, found = list(ids), self.taken()
         ids = [record_key(i, k) for i in asked for k in range(samples(i))]
         if twice := {i for i, n in Counter(ids).items() if n > 1}:
             raise DataError(f"{len(twice)} questions appear twice, one is {min(twice)}", self.info.task)
-        missing = [i for i in ids if i not in got]
+        missing = [i for i in ids if i not in found]
         if missing and not allow_missing:
             raise DataError(f"{len(missing)} of {len(ids)} questions are unanswered, the first is {missing[0]}",
                             str(self.folder), "start the run again")
-        failed = [i for i in ids if i in got and is_failure(got[i])]
+        failed = [i for i in ids if i in found and is_failure(found[i])]
         if len(failed) > failures and not allow_missing:
             raise DataError(f"{len(failed)} of {len(ids)} questions failed, the first is {failed[0]}", str(self.folder),
                             "start the run again: it asks only these")
-        if extra := set(got) - set(ids):
+        if extra := set(found) - set(ids):
             raise DataError(f"{len(extra)} answers belong to no question, one is {min(extra)}", str(self.folder))
-        records = [got[i] for i in ids if i in got]
+        records = [found[i] for i in ids if i in found]
         data = b"".join(map(_line, records))
         write_atomic(self.journal, data)
         seal = _counts(records, asked, hashlib.sha256(data).hexdigest())
@@ -262,13 +264,13 @@ class Run:
 
 # %% ../../nbs/core/15_runs.ipynb #bd266945
 def _read_json(path: Path, kind: type):
-    "A JSON record of this schema."
+    "Read a JSON record of this schema."
     data = read_bytes(path)
     try:
         schema = msgspec.json.decode(data, type=dict).get("schema")
         if schema != SCHEMA:
             raise OtherVersion(f"written in schema {schema}, this refnb reads {SCHEMA}", str(path),
-                               "it is left as it is; start the run anew, or use the version that wrote it")
+                               "it is left unchanged; start the run anew, or use the version that wrote it")
         return msgspec.json.decode(data, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as e:
         raise FormatError(str(e), str(path), "it is damaged; move the folder away and start the run anew") from None
@@ -278,7 +280,7 @@ def _write_json(path: Path, record):
 
 # %% ../../nbs/core/15_runs.ipynb #955d22b6
 def _kind_of(folder: Path) -> type:
-    "The record that is journalled: a journal of clusters says so in a line that has any."
+    "Find the record type of a journal: a journal of clusters names that field in every line."
     for path in sorted(folder.glob("answers*.jsonl")):
         with path.open("rb") as f:
             if any(b'"clusters":' in line for line in f): return ClusterAnswer
@@ -310,20 +312,20 @@ def _adopt(info: RunInfo, runs: Path, old: str, folder: Path):
     except OSError: shutil.rmtree(aside, ignore_errors=True)  # another process was first
 
 def open_run(info: RunInfo, runs: str|Path, kind: type = Answer, old: str = "") -> Run:
-    """Begin a run in the folder of all runs, or go on with the same one. `kind` is the record that is journalled, `old`
-    the name that such runs had before names said all settings."""
+    """Begin a run in the folder of all runs, or continue the same one. `kind` is the type of the journal's records,
+    `old` the name that such runs had before names had all settings."""
     folder = Path(runs)/safe_path(info.task)/safe_path(info.system)/run_hash(info)
     if old and old != info.system and not (folder/"run.json").exists(): _adopt(info, Path(runs), old, folder)
     if not (folder/"run.json").exists(): _write_json(folder/"run.json", info)
     run = load_run(folder, kind)
     if run_hash(run.info) != folder.name:
-        raise FormatError("does not say what its folder is named after", str(folder/"run.json"),
+        raise FormatError("does not match the name of its folder", str(folder/"run.json"),
                           "it is damaged; delete it and start the run again")
     return run
 
 # %% ../../nbs/core/15_runs.ipynb #d51d90a2
-def _mend(path: Path, kind: type) -> dict:
-    "The good records of a journal; damaged lines are put aside, a torn end is dropped."
+def _repaired(path: Path, kind: type) -> dict:
+    "Read the good records of a journal; put damaged lines aside, and drop a torn end."
     j = read_journal(path, kind)
     if j.damaged:
         aside = path.with_name("damaged.jsonl")
@@ -354,33 +356,34 @@ class Writer:
         self.path, self.done, self.batch = path, done, batch
         self.waiting: list[bytes] = []
     def add(self, record):
-        "Journal a record; one whose key is there already is passed over."
+        "Journal a record; skip one whose key is there already."
         if (key := _key_of(record)) in self.done: return
         self.done[key] = record
         self.waiting.append(_line(record))
         if len(self.waiting) >= self.batch: self.flush()
     def flush(self):
-        "Everything added so far is on the disk when this returns; where it cannot be, it goes on waiting."
+        "Write everything added so far to the disk; if that fails, keep it for the next attempt."
         if not self.waiting: return
         _append(self.path, b"".join(self.waiting))
         self.waiting = []
 
 # %% ../../nbs/core/15_runs.ipynb #36e13034
 def _counts(records: list, ids: list[str], sha256: str) -> Seal:
-    "The seal's figures."
+    "Make the seal from the records."
     reasons = Counter(r.reason for r in records if getattr(r, "reason", None))
     used = [u for r in records if (u := getattr(r, "usage", None))]
     costs, models = [u.usd for u in used], Counter(u.model for u in used if u.model)
     tokens = {"read": sum(u.tokens_in for u in used), "written": sum(u.tokens_out for u in used),
               "reasoning": sum(u.tokens_reasoning for u in used)}
     return Seal(len(ids), len(records), dict(sorted(reasons.items())), None if None in costs else sum(costs), sha256,
-                _said(records), dict(sorted(models.items())), tokens if any(tokens.values()) else {})
+                _replies_hash(records), dict(sorted(models.items())), tokens if any(tokens.values()) else {})
 
-def _said(records: list) -> str:
-    "A hash of answers without their times, which no two runs share."
+def _replies_hash(records: list) -> str:
+    "Hash answers without their times, which no two runs share."
     h = hashlib.sha256()
     for r in records:
-        h.update(msgspec.json.encode(r.changed(usage=u.changed(seconds=0.)) if (u := getattr(r, "usage", None)) else r) + b"\n")
+        u = getattr(r, "usage", None)
+        h.update(msgspec.json.encode(r.changed(usage=u.changed(seconds=0.)) if u else r) + b"\n")
     return h.hexdigest()[:16]
 
 # %% ../../nbs/core/15_runs.ipynb #41a7c2f8
@@ -395,10 +398,11 @@ class Card(Record, omit_defaults=False, rename={"task": "part"}):
     fields: dict[str, list]       # per field of meta: a value for each question
     data: dict[str, str] = {}     # upstream file -> blob id
     schema: int = SCHEMA          # of this file
-    like: dict[str, str]|msgspec.UnsetType = msgspec.UNSET # in a file: the task whose ids, documents and fields it has, and that task's questions
+    # in a file: the task whose ids, documents and fields it has, and that task's questions
+    like: dict[str, str]|msgspec.UnsetType = msgspec.UNSET
 
     def fault(self) -> str:
-        "What is wrong with the values, or nothing."
+        "Describe an invalid value, or return an empty string."
         n = len(self.ids)
         if any(len(x) != n for x in (self.doc, self.options, *self.fields.values())):
             return f"a column has not {n} values, one for each question"
@@ -411,16 +415,17 @@ def card_of(task: str, questions: list[Question], data: dict[str, str]|None = No
     ids."""
     docs = list(dict.fromkeys(q.doc_key for q in questions))
     at, names = {d: i for i, d in enumerate(docs)}, list(dict.fromkeys(k for q in questions for k in q.meta))
+    columns = {k: [q.meta.get(k) for q in questions] for k in names}
     return Card(task, questions_id(questions), [q.id for q in questions], docs, [at[q.doc_key] for q in questions],
-                [len(q.options) for q in questions], {k: [q.meta.get(k) for q in questions] for k in names}, data or {})
+                [len(q.options) for q in questions], columns, data or {})
 
 # %% ../../nbs/core/15_runs.ipynb #ae22631b
 class ClusterAnswer(Record):
-    "What a coreference system said to one document."
+    "A coreference system's answer to one document."
     id: str                        # doc_key
     clusters: Clusters = ()        # predicted
     names: tuple[str, ...] = ()    # of the clusters, where the system names them
-    unread: tuple[str, ...] = ()   # why passages of the document were not read, of a language model
+    unread: tuple[str, ...] = ()   # reasons why passages of the document were not read, of a language model
 
 def documents_id(docs: Iterable[Document]) -> str:
     "Hash the keys and tokens of a task's documents, in order: 16 hex digits."
@@ -442,18 +447,20 @@ def card_of_documents(task: str, docs: list[Document], data: dict[str, str]|None
 # %% ../../nbs/core/15_runs.ipynb #1dcca4d7
 class Summary(Record):
     "A sealed run without its text."
-    info: RunInfo                # what the run is; the prompt by its hash
+    info: RunInfo                # the run's description; the prompt by its hash
     seal: Seal                   # counts, and the journal's hash
     credit: dict[str, float|str] # id -> credit, or the reason why nothing was chosen
     schema: int                  # of this file
     counts: dict[str, dict[str, dict[str, list[float]]]] = {} # of clusters: document -> setting -> metric -> counts
     gold: dict[str, str] = {}    # document -> hash of the gold clusters that its counts were made with
     signs: str = ""              # in a file about many questions: a sign for each, in their order, in place of `credit`
-    cost: dict[str, float|str] = {} # cpu_seconds, peak_mb and processor, where one call answered everything and measured it
+    cost: dict[str, float|str] = {} # cpu_seconds, peak_mb and processor, where one call answered and measured everything
 
 # %% ../../nbs/core/15_runs.ipynb #e2ca6c8e
 MANY = 1500
-SIGNS: dict[str, float|str] = {"0": 0.} | {str(k): 1/k for k in range(1, 10)} | {"r": "refused", "f": "filtered", "c": "cut", "u": "unparsable", "o": "outside", "x": "failed"}
+SIGNS: dict[str, float|str] = {
+    "0": 0., **{str(k): 1/k for k in range(1, 10)}, "r": "refused", "f": "filtered", "c": "cut", "u": "unparsable",
+    "o": "outside", "x": "failed"}
 
 def as_signs(credit: Iterable[float|str]) -> str:
     """Write credits and reasons, in order, as one sign each; "": one of them has no sign."""
@@ -473,26 +480,26 @@ def of_signs(signs: str, ids: Iterable[str], where: str = "") -> dict[str, float
 
 # %% ../../nbs/core/15_runs.ipynb #f40f74ab
 def _packed(s: Summary) -> Summary:
-    "A summary as its file has it."
+    "Pack a summary for its file."
     if len(s.credit) < MANY or len(s.credit) < s.seal.questions or not (signs := as_signs(s.credit.values())): return s
     return s.changed(credit={}, signs=signs)
 
 def write_summary(run: Run, credit: dict[str, float], reports: str|Path, counts: dict|None = None,
                   gold: dict[str, str]|None = None, cost: dict[str, float|str]|None = None) -> Path:
-    """Write what is committed of a sealed run below the folder of reports, and return the file. `credit` goes by id;
-    it is empty for clusters, which have `counts`: document -> setting -> metric -> counts. `gold` maps documents to
-    hashes of their gold clusters."""
-    got = run.answers()
-    told = {i: a.reason if getattr(a, "reason", None) else credit[i] for i, a in got.items()} if counts is None else {}
+    """Write the summary of a sealed run below the folder of reports, and return the file. `credit` goes by id; it is
+    empty for clusters, which have `counts`: document -> setting -> metric -> counts. `gold` maps documents to hashes
+    of their gold clusters."""
+    answers = run.answers()
+    values = {i: getattr(a, "reason", None) or credit[i] for i, a in answers.items()} if counts is None else {}
     path = Path(reports)/"runs"/safe_path(run.info.task)/f"{safe_path(run.info.system)}-{run_hash(run.info)}.json"
-    new = Summary(run.info.changed(prompt=prompt_hash(run.info.prompt)), _read_json(run.folder/"seal.json", Seal), told,
-                  SCHEMA, counts or {}, gold or {}, cost=cost or {})
-    new = _packed(new)
+    seal = _read_json(run.folder/"seal.json", Seal)
+    new = _packed(Summary(run.info.changed(prompt=prompt_hash(run.info.prompt)), seal, values, SCHEMA, counts or {},
+                          gold or {}, cost=cost or {}))
     if not _same_but_version(path, new): _write_json(path, new)
     return path
 
 def _same_but_version(path: Path, new: Summary) -> bool:
-    "Whether a summary is there already that differs in nothing but the version of refnb, and has been measured if this has."
+    "Tell whether the summary in place differs only in refnb's version, and its cost is measured if the new one's is."
     try: old = _read_json(path, Summary)
     except (DataError, FormatError): return False
     cost = old.cost if new.cost and old.cost else new.cost
@@ -502,7 +509,7 @@ def _same_but_version(path: Path, new: Summary) -> bool:
 def _card_path(reports: str|Path, task: str) -> Path: return Path(reports)/"runs"/safe_path(task)/"part.json"
 
 def _same_questions(a: Card, b: Card) -> bool:
-    "Whether two tasks differ in nothing but what their questions tell."
+    "Tell whether two tasks differ only in their questions' texts."
     return all(getattr(a, f) == getattr(b, f) for f in ("ids", "docs", "doc", "options", "fields"))
 
 def write_card(card: Card, reports: str|Path, like: str = "") -> Path:
@@ -547,21 +554,21 @@ def read_summary(path: str|Path, card: Card|None = None) -> Summary:
 # %% ../../nbs/core/15_runs.ipynb #9adc77ff
 def find_runs(
     runs: str|Path, # the folder of all runs
-    task: str,      # what was answered
-    system: str,    # who answered
+    task: str,      # its name
+    system: str,    # its name
 ) -> list[Run]:     # sealed ones, the newest first
-    "The sealed runs of a system on a task."
+    "Find the sealed runs of a system on a task."
     found = (Path(runs)/safe_path(task)/safe_path(system)).glob("*/seal.json")
     return [load_run(p.parent) for p in sorted(found, key=lambda p: -p.stat().st_mtime_ns)]
 
 def find_summaries(reports: str|Path, task: str, system: str, variants: bool = False) -> list[Path]:
     """Find the committed summaries of a system, or system@hash, on a task below the folder of reports, in the order of
-    their names. `variants` are those too of the same system with other settings, which are in brackets behind its
-    name."""
+    their names. `variants`: also those of the same system with other settings, which follow its name in brackets."""
     name, hash_ = split_hash(system)
     path = Path(reports)/"runs"/safe_path(task)/safe_path(name)
     tail = f"-{hash_}.json" if hash_ else ".json"
-    found = [p for p in path.parent.glob(f"{path.name}-*.json") if len(p.stem) == len(path.name) + 13 and p.name.endswith(tail)]
+    found = [p for p in path.parent.glob(f"{path.name}-*.json")
+             if len(p.stem) == len(path.name) + 13 and p.name.endswith(tail)]
     if variants: found += path.parent.glob(f"{path.name}{safe_name('[')}*.json")
     return sorted(found)
 
@@ -573,51 +580,55 @@ def split_hash(system: str) -> tuple[str, str]:
 
 # %% ../../nbs/core/15_runs.ipynb #aa4037ab
 def places_of_summaries(s: Settings) -> list[Path]:
-    """List where summaries are, in the order of preference: the settings' folder of reports, and what the package
-    carries."""
+    "List the folders of summaries, in the order of preference: the settings' reports, and the package's."
     try: carried = [packaged("reports")]
     except DataError: carried = []
     return [Path(s.reports), *(p for p in carried if p.resolve() != Path(s.reports).resolve())]
 
 # %% ../../nbs/core/15_runs.ipynb #4314dc87
 def current_runs(infos: Iterable[RunInfo]) -> list[RunInfo]:
-    "Runs of the highest revisions: what a builder or a system has made since its output changed replaces the rest."
+    "Select the runs of the highest builder and system revisions, which replace earlier ones."
     found = list(infos)
     last = max(((i.builder_revision, i.system_revision) for i in found), default=None)
     return [i for i in found if (i.builder_revision, i.system_revision) == last]
 
 def several_runs(infos: list[RunInfo], where: str) -> CallError:
-    "Name the runs that one name stands for, each with what differs from the others: the newest is not better for its age."
-    told = [msgspec.to_builtins(i.changed(prompt=prompt_hash(i.prompt)[-12:])) for i in infos]
-    told = [{k: v for k, v in t.items() if k not in ("settings", "data", "refnb")} | t["data"] | t["settings"]
-            for t in told]
-    keys = [k for k in dict.fromkeys(k for t in told for k in t) if any(t.get(k) != told[0].get(k) for t in told)]
-    names = [f"@{run_hash(i)} ({', '.join(f'{k}={t.get(k)}' for k in keys)})" for i, t in zip(infos, told, strict=True)]
+    "Report several runs under one name, each with its differences from the others: the newest need not be the best."
+    settings = []
+    for i in infos:
+        fields = msgspec.to_builtins(i.changed(prompt=prompt_hash(i.prompt)[-12:]))
+        own = {k: v for k, v in fields.items() if k not in ("settings", "data", "refnb")}
+        settings.append(own | fields["data"] | fields["settings"])
+    known = dict.fromkeys(k for x in settings for k in x)
+    keys = [k for k in known if any(x.get(k) != settings[0].get(k) for x in settings)]
+    names = []
+    for i, x in zip(infos, settings, strict=True):
+        names.append(f"@{run_hash(i)} ({', '.join(f'{k}={x.get(k)}' for k in keys)})")
     return CallError(f"{len(infos)} runs of {infos[0].system} on {infos[0].task}: {', '.join(names)}", where,
                      "put one of these behind the system's name")
 
 # %% ../../nbs/core/15_runs.ipynb #75e0e021
 def the_summary(
-    task: str,                   # what was answered
-    system: str,                 # who answered, or system@hash
+    task: str,                   # its name
+    system: str,                 # its name, or system@hash
     runs: str|Path,              # the folder of all runs
     places: Iterable[str|Path],  # folders of reports, in the order of preference
-    fits: Callable[[RunInfo], bool] = lambda info: True, # whether a run is of the system as its name says today
+    fits: Callable[[RunInfo], bool] = lambda info: True, # whether a run has the settings that the system's name implies
 ) -> tuple[Card, Summary]|None:  # the task and the run, or nothing
-    "The card and the summary that a table should use: of the system itself, never of a variant of it."
+    "Find the card and the summary that a table should use: of the system itself, never of a variant of it."
     named = bool(split_hash(system)[1])
     found = [] if named else current_runs(r.info for r in find_runs(runs, task, system) if fits(r.info))
     if len(found) > 1: raise several_runs(found, str(runs))
     own = f"{system}@{run_hash(found[0])}" if found else system
     for place in places:
         for name in dict.fromkeys([own, system]):
-            got = find_summaries(place, task, name)
+            paths = find_summaries(place, task, name)
             if not named:
-                infos = {p: _read_json(p, Summary).info for p in got}
+                infos = {p: _read_json(p, Summary).info for p in paths}
                 usual = current_runs(info for info in infos.values() if fits(info))
                 if len(usual) > 1: raise several_runs(usual, str(place))
-                got = [p for p in got if infos[p] in usual]
-            if got:
+                paths = [p for p in paths if infos[p] in usual]
+            if paths:
                 card = read_card(Path(place)/"runs"/safe_path(task)/"part.json")
-                return card, read_summary(got[0], card)
+                return card, read_summary(paths[0], card)
     return None

@@ -27,12 +27,12 @@ def packaged(name: str) -> Path:
 
 # %% ../../nbs/core/02_settings.ipynb #b2b17a3f
 class Settings(Record):
-    "What a run of refnb reads. Folders are absolute."
+    "The settings of refnb. Folders are absolute."
     upstream: str  # a local copy of the public files, or ""
     host: str      # where public files are downloaded from
     offline: bool  # nothing is downloaded
-    cache: str     # verified copies of what was downloaded
-    largest: int   # bytes that a .gz file may unpack to, or a file may have whose size nobody knows before its download
+    cache: str     # verified copies of downloaded files
+    largest: int   # limit in bytes of an unpacked .gz file, and of a file whose size is unknown before its download
     ratio: int     # how many times its own size a .gz file of any size may unpack to
     runs: str      # run folders
     reports: str   # tables, figures, summaries of runs
@@ -52,15 +52,18 @@ _PATHS = (*FOLDERS, "bookcoref_gold")
 # %% ../../nbs/core/02_settings.ipynb #5598f214
 LEAST = {"jobs": 0, "timeout": 1, "patience": 1, "largest": 1, "ratio": 1}
 
-def _value(key: str, said, where: str, base: Path):
-    "The typed value of a setting, said as text or, in a call, as it is."
+_KINDS = {bool: "true or false", int: "a whole number", str: "a text"}
+
+def _value(key: str, given, where: str, base: Path):
+    "Convert a setting, given as text or, in a call, as a value, to its type."
     kind = Settings.__annotations__[key]
     try:
-        if key in _PATHS: return str((base/Path(said).expanduser()).resolve()) if said else ""
-        value = msgspec.convert(said, kind, strict=False)
+        if key in _PATHS: return str((base/Path(given).expanduser()).resolve()) if given else ""
+        value = msgspec.convert(given, kind, strict=False)
     except (msgspec.ValidationError, TypeError, ValueError, RuntimeError):
-        raise CallError(f"{said!r} is not {'a folder' if key in FOLDERS else 'a file' if key in _PATHS else {bool: 'true or false', int: 'a whole number', str: 'a text'}[kind]}", f"{where}, {key}") from None
-    if key in LEAST and value < LEAST[key]: raise CallError(f"{said!r} is not {LEAST[key]} or more", f"{where}, {key}")
+        expected = "a folder" if key in FOLDERS else "a file" if key in _PATHS else _KINDS[kind]
+        raise CallError(f"{given!r} is not {expected}", f"{where}, {key}") from None
+    if key in LEAST and value < LEAST[key]: raise CallError(f"{given!r} is not {LEAST[key]} or more", f"{where}, {key}")
     return value
 
 def _check(key: str, where: str):
@@ -69,7 +72,7 @@ def _check(key: str, where: str):
 
 # %% ../../nbs/core/02_settings.ipynb #708865f6
 def _text(path: Path) -> str:
-    "A settings.ini as text."
+    "Read a settings.ini as text."
     try: return path.read_text(encoding="utf-8-sig", errors="surrogateescape")
     except OSError as e:
         raise CallError((e.strerror or str(e)).lower(), str(path), "make it readable, or move it away") from None
@@ -77,25 +80,25 @@ def _text(path: Path) -> str:
 _LONG = 100_000  # characters of a settings.ini: Python's own reader takes ten times as long for a line as others here
 
 @lru_cache(maxsize=8)  # a table asks for settings hundreds of times
-def _said(text: str, name: str) -> dict[str, str]:
-    "The [refnb] section of a settings.ini as it is there."
+def _raw_section(text: str, name: str) -> dict[str, str]:
+    "Read the [refnb] section of a settings.ini as text."
     if len(text) > _LONG: raise CallError(f"has more than {_LONG:,} characters", name, "is it a settings.ini?")
     ini = configparser.ConfigParser(interpolation=None, default_section="no defaults")  # a [DEFAULT] is another tool's
     try:
         text.encode()
         ini.read_string(text)
     except (configparser.Error, UnicodeError) as e:
-        raise CallError(str(e).splitlines()[0], name, "mend the file") from None
-    got = dict(ini["refnb"]) if ini.has_section("refnb") else {}
-    for key in got: _check(key, f"{name}, [refnb]")
-    return got
+        raise CallError(str(e).splitlines()[0], name, "correct the file") from None
+    section = dict(ini["refnb"]) if ini.has_section("refnb") else {}
+    for key in section: _check(key, f"{name}, [refnb]")
+    return section
 
 def _section(path: Path, base: Path) -> dict:
-    "The [refnb] section of one settings.ini, typed."
-    return {k: _value(k, v, path.name, base) for k, v in _said(_text(path), path.name).items()}
+    "Read the [refnb] section of one settings.ini, typed."
+    return {k: _value(k, v, path.name, base) for k, v in _raw_section(_text(path), path.name).items()}
 
 def nearest_ini(start: Path) -> Path|None:
-    "Find the nearest settings.ini with a [refnb] section, from a folder upward: other projects have files of that name too."
+    "Find the nearest settings.ini with a [refnb] section, from a folder upward; other projects' files are skipped."
     tries = (p/"settings.ini" for p in [start, *start.parents])
     return next((p for p in tries if p.is_file() and re.search(r"^\[refnb\]", _text(p), re.M)), None)
 
@@ -103,25 +106,25 @@ def nearest_ini(start: Path) -> Path|None:
 def load_settings(
     start: str|Path = ".",               # the folder to look from
     env: Mapping[str, str]|None = None,  # variables; the process's own by default
-    **over: Any,                         # what overrides everything
+    **over: Any,                         # override everything
 ) -> Settings:                           # all settings, typed
-    "Packaged defaults, then the nearest settings.ini, then REFNB_* variables, then what is said in the call."
+    "Read the packaged defaults, then the nearest settings.ini, then REFNB_* variables, then the call's own values."
     env, start = os.environ if env is None else env, Path(start).resolve()
-    got = _section(packaged("settings.ini"), start)
+    values = _section(packaged("settings.ini"), start)
     if ini := nearest_ini(start):
         # your own folders are beside your settings.ini
         beside = {k: _value(k, k, "settings.ini", ini.parent) for k in YOURS}
-        got |= beside | _section(ini, ini.parent)
+        values |= beside | _section(ini, ini.parent)
     for name, text in env.items():
         if not name.startswith("REFNB_"): continue
         key = name[6:].lower()
         if key not in Settings.__annotations__:
             raise CallError(f"unknown variable {name}",
                             do=nearest(name, [f"REFNB_{k.upper()}" for k in Settings.__annotations__]))
-        got[key] = _value(key, text, name, start)
+        values[key] = _value(key, text, name, start)
     for key in over: _check(key, "settings")
-    got |= {k: _value(k, v, "settings", start) for k, v in over.items() if v is not None}
-    return msgspec.convert(got, Settings)
+    values |= {k: _value(k, v, "settings", start) for k, v in over.items() if v is not None}
+    return msgspec.convert(values, Settings)
 
 def your_folder(kind: str, s: Settings|None = None) -> str:
     "Find your own folder of systems, benchmarks, corpora or tables; a wrong setting elsewhere does not matter."

@@ -22,7 +22,7 @@ class RefnbError(Exception):
     "Something failed; `str(error)` is one line: where, what, what to do."
     status = 1
     def __init__(self, what: str, where: str = "", do: str = ""):
-        "Say what went wrong, where (file, line, field), and what the reader can do about it."
+        "Name the problem, the place (file, line, field), and the remedy."
         if len(where) > 200: where = f"{where[:40]}…{where[-159:]}"  # the line and the field are at its end
         do = _shortened(do, max(60, 296 - len(where) - min(len(what), 140)))
         what = _shortened(what, max(140, 296 - len(where) - len(do)))
@@ -35,7 +35,7 @@ class CallError(RefnbError):
     status = 2
 
 class FormatError(RefnbError): "A file does not have the form it should have."
-class DataError(RefnbError): "Data that are well formed but cannot be right, or cannot be had."
+class DataError(RefnbError): "Data that are well formed but cannot be right, or are unavailable."
 class MissingPackage(RefnbError): "An optional package is not installed."
 
 # %% ../../nbs/core/00_types.ipynb #bd651e3c
@@ -49,7 +49,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 # %% ../../nbs/core/00_types.ipynb #6f4120af
 def need(module: str, extra: str) -> ModuleType:
-    "Import an optional package, or say which extra of refnb installs it."
+    "Import an optional package, or name the extra of refnb that installs it."
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "IProgress not found")  # of tqdm, in a notebook without widgets
@@ -62,7 +62,7 @@ class Later:
     "A module that is imported when something of it is first used: pandas takes half a second."
     def __init__(self, name: str): self._name = name
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"): raise AttributeError(name)  # who only looks at the module does not load it
+        if name.startswith("__"): raise AttributeError(name)  # inspection does not load the module
         return getattr(importlib.import_module(self._name), name)
 
 # %% ../../nbs/core/00_types.ipynb #a024f605
@@ -73,12 +73,12 @@ class Span(NamedTuple):
 
 class Prf(NamedTuple):
     "Precision, recall and F1 as fractions."
-    precision: float # of what was said, how much is right
-    recall: float    # of what is right, how much was said
+    precision: float # share of the predicted that is right
+    recall: float    # share of the right that was predicted
     f1: float        # harmonic mean of both
 
 def prf(right: float, said: float, gold: float) -> Prf:
-    "Compute precision, recall and F1 from what was right, said and gold; 0 where a denominator is 0."
+    "Compute precision, recall and F1 from counts of right, predicted (`said`) and gold; 0 where a denominator is 0."
     p, r = right/said if said else 0., right/gold if gold else 0.
     return Prf(p, r, 2*p*r/(p + r) if p + r else 0.)
 
@@ -87,7 +87,7 @@ def prf(right: float, said: float, gold: float) -> Prf:
 class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     "Base of all records: strict when read, fixed once made."
     def fault(self) -> str:
-        "What is wrong with the values, or nothing."
+        "Describe an invalid value, or return an empty string."
         return ""
     def __post_init__(self):
         if fault := self.fault(): raise ValueError(fault)
@@ -100,9 +100,9 @@ Meta = dict[str, str|int|float|bool|None]
 NONE = "None of the Above"  # the option that none of the others is right
 
 class Option(Record):
-    "One of the things a question offers. Options are known by index: names may coincide."
-    name: str             # what the option is called
-    description: str = "" # what the paper's setting tells about it
+    "One of the choices of a question. Options are known by index: names may coincide."
+    name: str             # its name
+    description: str = "" # in the paper's setting
 
 # %% ../../nbs/core/00_types.ipynb #e59de62b
 class Question(Record):
@@ -143,15 +143,15 @@ class Usage(Record):
     tokens_reasoning: int = 0 # of those written: while it reasoned
 
 class Answer(Record):
-    "What a system said to one question."
+    "A system's answer to one question."
     id: str                                # the question's id
     chosen: tuple[int, ...] = ()           # indices of the chosen options
     scores: tuple[float, ...]|None = None  # one per option, if there are any; higher is better
     reason: Reason|None = None             # why nothing was chosen
     raw: str = ""                          # the reply as it came
-    usage: Usage|None = None               # what it cost
-    reasoning: str = ""                    # what a model thought before it answered, where that is known
-    sample: int = 0                        # which of several answers to its question, where it is asked several times
+    usage: Usage|None = None               # its cost
+    reasoning: str = ""                    # a model's reasoning before the answer, where that is known
+    sample: int = 0                        # number of the answer, where a question is asked several times
 
     def fault(self) -> str:
         at = f"answer {self.id!r}"
@@ -183,13 +183,13 @@ def safe_path(name: str) -> str:
 
 # %% ../../nbs/core/00_types.ipynb #7b0e388c
 def _window(q: Question, width: int = 240) -> tuple[str, str, str]:
-    "The text before, of and after the expression, shortened to a window."
+    "Split the text at the expression: before, of and after it, shortened to a window."
     s, e = q.chars or (0, 0)
     before, after = q.text[max(0, s - width):s], q.text[e:e + width]
     return ("…" if s > width else "") + before, q.text[s:e], after + ("…" if len(q.text) > e + width else "")
 
 def _page(q: Question) -> str:
-    "The expression in its text, then the options."
+    "Show the expression in its text, then the options."
     before, mention, after = map(html.escape, _window(q))
     text = (f"{before}<mark><b>{mention}</b></mark>{after}" if q.text
             else "<i>the release has no text for this question</i>")

@@ -21,12 +21,12 @@ class Repo(Record):
     "A public repository at one commit."
     commit: str    # the pinned commit
     date: str      # of the commit
-    licence: str   # what the repository says
-    note: str = "" # what a user should know
+    licence: str   # in the repository's words
+    note: str = "" # for users
 
 class FileSet(Record):
     "Files that are fetched together."
-    about: str               # what they are
+    about: str               # their content
     repo: str                # owner/name
     paths: tuple[str, ...]   # patterns of paths
     opt_in: bool = False     # only fetched when asked for by name
@@ -42,7 +42,7 @@ class UpstreamFile(NamedTuple):
     path: str      # path inside the repository
     blob: str      # git blob id: sha1("blob <size>\0" + bytes)
     size: int|None # bytes, where known
-    licence: str   # what the repository says
+    licence: str   # in the repository's words
 
     @property
     def key(self) -> str: return f"{self.repo}/{self.path}"
@@ -58,7 +58,7 @@ def _sets() -> _Sets: return read_yaml(packaged("data/upstream/sets.yaml"), _Set
 
 @cache
 def registry() -> dict[str, UpstreamFile]:
-    "All known upstream files by `owner/repo/path`."
+    "List all known upstream files by `owner/repo/path`."
     repos, out = _sets().repos, {}
     for line in packaged("data/upstream/files.tsv").read_text().splitlines()[1:]:
         repo, path, blob, size = line.split("\t")
@@ -75,9 +75,11 @@ def files_of(name: str) -> list[UpstreamFile]:
     """Find the upstream files behind a name (a set, owner/repo, or owner/repo/path), in the registry's order."""
     files, sets = registry(), _sets().sets
     if name in sets:
-        return [f for f in files.values() if f.repo == sets[name].repo and any(fnmatch.fnmatchcase(f.path, p) for p in sets[name].paths)]
+        s = sets[name]
+        of_repo = (f for f in files.values() if f.repo == s.repo)
+        return [f for f in of_repo if any(fnmatch.fnmatchcase(f.path, p) for p in s.paths)]
     if name in files: return [files[name]]
-    if got := [f for f in files.values() if f.repo == name]: return got
+    if found := [f for f in files.values() if f.repo == name]: return found
     raise CallError(f"unknown upstream name {name!r}", do=nearest(name, [*sets, *_sets().repos]))
 
 # %% ../../nbs/core/11_upstream.ipynb #3bd9927d
@@ -86,7 +88,7 @@ Place = Literal["cache", "local", "download", "missing"]
 def _cached(f: UpstreamFile, s: Settings) -> Path: return Path(s.cache)/"upstream"/f.place
 
 def _local(f: UpstreamFile, s: Settings) -> Path|None:
-    "The file in the local copy, plain or packed, if it is there."
+    "Find the file in the local copy, plain or packed."
     if not s.upstream: return None
     if not os.path.isdir(s.upstream):
         raise CallError("no such folder", f"setting upstream, {s.upstream}",
@@ -103,15 +105,16 @@ def where(f: UpstreamFile, s: Settings) -> Place:
 
 # %% ../../nbs/core/11_upstream.ipynb #d2735097
 def _quarantine(f: UpstreamFile, data: bytes, s: Settings, source: str) -> DataError:
-    "Put wrong bytes aside; the error that says so."
-    got = _blob_id(data)
-    aside = write_atomic(Path(s.cache)/"quarantine"/f"{got}-{safe_name(Path(f.path).name)}", data)
-    do = {"cache": "ask again, it will be fetched anew", "local": "replace it in your local copy"}.get(source, "the public file changed, or something on the way changes files")
-    return DataError(f"wrong content from {source}: blob id {got}, expected {f.blob}", f.key,
+    "Put wrong bytes aside; return the error that reports it."
+    found, changed = _blob_id(data), "the public file changed, or something on the way changes files"
+    aside = write_atomic(Path(s.cache)/"quarantine"/f"{found}-{safe_name(Path(f.path).name)}", data)
+    remedies = {"cache": "ask again, it will be fetched anew", "local": "replace it in your local copy"}
+    do = remedies.get(source, changed)
+    return DataError(f"wrong content from {source}: blob id {found}, expected {f.blob}", f.key,
                      f"put into quarantine at {aside}; {do}")
 
 def _checked(f: UpstreamFile, data: bytes, s: Settings, source: str) -> bytes:
-    "The bytes, if they are the file's."
+    "Return the bytes if they are the file's; raise an error if not."
     if _blob_id(data) != f.blob: raise _quarantine(f, data, s, source)
     return data
 
@@ -127,7 +130,7 @@ def _from_local(f: UpstreamFile, s: Settings) -> bytes:
     if not path: raise DataError("there is no local copy", f.key)
     packed = path.suffix == ".gz" and not f.path.endswith(".gz")
     try: data = unpacked(path, f.size) if packed else path.read_bytes()
-    except (OSError, EOFError, zlib.error): data = path.read_bytes()  # a broken gzip file: its wrong id will be told
+    except (OSError, EOFError, zlib.error): data = path.read_bytes()  # a broken gzip file: reported by its wrong id
     except DataError as e:
         raise DataError(f"{e.what}, and so is not {f.blob}", f.key, "replace it in your local copy") from None
     return _checked(f, data, s, "local")
@@ -140,25 +143,25 @@ def _request(f: UpstreamFile, s: Settings, start: int):
     from urllib.parse import quote
     from urllib.request import Request, urlopen
     headers = {"User-Agent": "refnb", "Accept-Encoding": "identity"} | ({"Range": f"bytes={start}-"} if start else {})
-    try:
-        return urlopen(Request(f"{s.host.rstrip('/')}/{quote(f.place)}", headers=headers), timeout=s.patience)  # noqa: S310 (the host is a setting)
+    address = f"{s.host.rstrip('/')}/{quote(f.place)}"
+    try: return urlopen(Request(address, headers=headers), timeout=s.patience)  # noqa: S310 (the host is a setting)
     except ValueError as e:
         raise CallError(f"{s.host!r} is not an address ({e})", "setting host", "write it as https://name") from None
 
 def _whole(f: UpstreamFile, part: Path) -> bool:
-    "Is the part file already the file?"
+    "Tell whether the part file is already complete."
     return part.exists() and f.size in (None, part.stat().st_size) and _blob_id(part.read_bytes()) == f.blob
 
 def _append(f: UpstreamFile, part: Path, s: Settings, progress: Progress|None):
-    "Read on from where the part file ends; raises if the connection ends early."
+    "Continue a download from the end of the part file; raise an error if the connection ends early."
     from http.client import IncompleteRead
     start = part.stat().st_size if part.exists() else 0
     with _request(f, s, start) as reply:
-        due, got = getattr(reply, "length", None) or 0, 0  # None where the host's Content-Length is no number
+        due, arrived = getattr(reply, "length", None) or 0, 0  # None where the host's Content-Length is no number
         with disk_fault(part): out = part.open("ab" if reply.status == 206 else "wb", buffering=0)
         with out:
             while block := reply.read1(1 << 16):  # read1: what came before a silence is kept
-                got += len(block)
+                arrived += len(block)
                 if out.tell() + len(block) > (most := s.largest if f.size is None else f.size):
                     part.unlink()
                     raise DataError(f"more than {most:,} bytes came from {s.host}: stopped", f.key,
@@ -166,11 +169,11 @@ def _append(f: UpstreamFile, part: Path, s: Settings, progress: Progress|None):
                 with disk_fault(part):
                     while block: block = block[out.write(block):]
                 if progress: progress(f, out.tell())
-    if got < due: raise IncompleteRead(b"", due - got)
+    if arrived < due: raise IncompleteRead(b"", due - arrived)
 
 # %% ../../nbs/core/11_upstream.ipynb #0ae3bbf6
 def _host_fault(f: UpstreamFile, e: Exception, s: Settings) -> DataError:
-    "The one line for a download that cannot succeed."
+    "Report in one line a download that cannot succeed."
     code = getattr(e, "code", None)
     if code in (404, 410):
         return DataError(f"the host no longer has it (HTTP {code})", f.key,
@@ -208,7 +211,7 @@ def _download(f: UpstreamFile, s: Settings, progress: Progress|None = None) -> b
         with FileLock(lock):
             try: return _from_cache(f, s) if path.is_file() else _fetch(f, path, s, progress)
             finally:
-                # while it is held: who waits for it sees that it is gone, and makes a new one
+                # while it is held: a waiting process finds it gone, and makes a new one
                 lock.unlink(missing_ok=True)
 
 def _fetch(f: UpstreamFile, path: Path, s: Settings, progress: Progress|None) -> bytes:
@@ -225,7 +228,7 @@ def _fetch(f: UpstreamFile, path: Path, s: Settings, progress: Progress|None) ->
 
 # %% ../../nbs/core/11_upstream.ipynb #8dcefe88
 def _one(name: str) -> UpstreamFile:
-    "The file of this name; a set is not a file."
+    "Return the file of this name; a set is not a file."
     if name in registry(): return registry()[name]
     raise CallError(f"{name!r} is not a file", do=nearest(name, registry()))
 
@@ -234,7 +237,7 @@ def get(
     s: Settings|None = None,          # where to look
     progress: Progress|None = None,   # called as bytes arrive
 ) -> bytes:                           # its content, checked
-    "An upstream file's bytes, from the cache, the local copy or the public host."
+    "Read an upstream file's bytes from the cache, the local copy or the public host."
     s = s or load_settings()
     f = file if isinstance(file, UpstreamFile) else _one(file)
     place = where(f, s)
@@ -245,14 +248,14 @@ def get(
 
 # %% ../../nbs/core/11_upstream.ipynb #d18638ea
 class Survey(NamedTuple):
-    "Where the files of a name are."
+    "A count of the files of a set that are here."
     name: str      # the set
-    about: str     # what it is
-    files: int     # how many
+    about: str     # its content
+    files: int     # number of files
     size: int      # bytes, as far as known
     here: int      # files in the cache or the local copy
     to_come: int   # bytes to download, as far as known
-    licence: str   # what the repository says
+    licence: str   # in the repository's words
     opt_in: bool   # only fetched by name
 
 def survey(name: str, s: Settings|None = None) -> Survey:
@@ -266,7 +269,7 @@ def survey(name: str, s: Settings|None = None) -> Survey:
 
 # %% ../../nbs/core/11_upstream.ipynb #6073a2a6
 def set_names() -> list[str]:
-    "The names of all sets."
+    "List the names of all sets."
     return list(_sets().sets)
 
 def dates_of(names: Iterable[str]) -> dict[str, str]:
@@ -277,14 +280,14 @@ def dates_of(names: Iterable[str]) -> dict[str, str]:
 
 def fetch_files(files: Iterable[UpstreamFile], s: Settings, progress: Progress|None = None,
                 workers: int = 4) -> list[DataError]:
-    """Have files here and checked; several at a time, and one failure does not stop the others.
-    What could not be had is returned; `progress` is called as bytes arrive."""
+    """Download files, several at a time, and verify them; one failure does not stop the others. Return the failures;
+    `progress` is called as bytes arrive."""
     from concurrent.futures import ThreadPoolExecutor
-    def one(f: UpstreamFile) -> DataError|None:
+    def fault_of(f: UpstreamFile) -> DataError|None:
         try: get(f, s, progress)
         except DataError as e: return e
         return None
-    with ThreadPoolExecutor(workers) as pool: return [e for e in pool.map(one, files) if e]
+    with ThreadPoolExecutor(workers) as pool: return [e for e in pool.map(fault_of, files) if e]
 
 # %% ../../nbs/core/11_upstream.ipynb #0666302d
 def reachable(s: Settings, patience: float = 3.) -> bool:
@@ -302,7 +305,7 @@ def reachable(s: Settings, patience: float = 3.) -> bool:
 
 # %% ../../nbs/core/11_upstream.ipynb #21a30e66
 def data_ids(names: Iterable[str], s: Settings|None = None) -> dict[str, str]:
-    """Tell what a computation on these sets, repositories or files would stand on, here and now: the blob id, or
+    """Identify the inputs of a computation on these sets, repositories or files, here and now: the blob id, or
     "absent", of each owner/repo/path."""
     s = s or load_settings()
     return {f.key: f.blob if where(f, s) in ("cache", "local") else "absent" for n in names for f in files_of(n)}

@@ -16,8 +16,8 @@ class Pronoun(NamedTuple):
     "A pronoun with its candidates: the gold of one text."
     id: str                        # of the text
     candidates: tuple[Span, ...]   # in the order of the text
-    right: int                     # index of the one that it means
-    pronoun: Span                  # where it stands
+    right: int                     # index of its antecedent
+    pronoun: Span                  # its tokens
     fields: dict[str, str|int] = {} # for breakdowns
 
 def linked(gold: Pronoun, clusters: Iterable[Sequence[Sequence[int]]]) -> tuple[int, ...]:
@@ -44,9 +44,9 @@ class Links(NamedTuple):
     def lenient(self) -> float: return self.right/self.texts if self.texts else 0.
     def __add__(self, other): return Links(*(a + b for a, b in zip(self, other, strict=True)))
 
-def _count(gold: Pronoun, said: Sequence[int]) -> Links:
-    "The counts of one text."
-    return Links(1, int(tuple(said) == (gold.right,)), int(gold.right in said), len(said))
+def _count(gold: Pronoun, chosen: Sequence[int]) -> Links:
+    "Count the links of one text."
+    return Links(1, int(tuple(chosen) == (gold.right,)), int(gold.right in chosen), len(chosen))
 
 def by_field(golds: Iterable[Pronoun], said: Mapping[str, Sequence[int]], field: str = "") -> dict[str, Links]:
     """Count links of all texts by label of a field; "": all together. `said` maps an id to its joined candidates."""
@@ -76,7 +76,7 @@ class Together(NamedTuple):
 def together(runs: Sequence[Mapping[str, Links]], score: str = "accuracy") -> Together:
     """Compute mean, spread and intervals of a score over runs, as fractions, clustered by template pairs. The score is
     accuracy, lenient, or f1 of the antecedent scores; a run maps template pairs to counts."""
-    pairs = sorted({p for r in runs for p in r})
+    pairs = sorted(set().union(*runs))
     counts = np.array([[tuple(r.get(p, Links())) for p in pairs] for r in runs], float)  # run, pair, count
     each = _score(counts.sum(1), score)
     mean, sd = float(each.mean()), float(each.std(ddof=1)) if len(runs) > 1 else None
@@ -89,12 +89,12 @@ def together(runs: Sequence[Mapping[str, Links]], score: str = "accuracy") -> To
     return Together(mean, sd, max(0., mean - half), min(1., mean + half), naive_low, naive_high, len(runs))
 
 def _score(c: np.ndarray, score: str) -> np.ndarray:
-    "A score from counts in the last axis."
+    "Compute a score from counts in the last axis."
     texts, correct, right, predicted = np.moveaxis(c, -1, 0)
     top, bottom = {"accuracy": (correct, texts), "lenient": (right, texts), "f1": (2*right, predicted + texts)}[score]
     return np.divide(top, bottom, out=np.zeros_like(top), where=bottom > 0)
 
 def _t(df: int) -> float:
-    "The 97.5 % point of Student's t."
+    "Return the 97.5 % point of Student's t."
     from scipy.special import stdtrit
     return float(stdtrit(df, .975))

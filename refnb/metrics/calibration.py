@@ -29,17 +29,19 @@ def scored(scores: Sequence[float], sizes: Sequence[int], right: Sequence[int]) 
     s = Scored(np.asarray(scores, float), np.asarray(sizes, np.intp), np.asarray(right, np.intp))
     if not len(s.sizes): raise DataError("there are no questions", "calibration")
     if len(s.sizes) != len(s.right) or s.sizes.sum() != len(s.scores):
-        raise DataError(f"{len(s.scores)} scores, {len(s.sizes)} questions with {s.sizes.sum()} options, {len(s.right)} right answers", "calibration", "give one score for each option and one right answer for each question")
+        raise DataError(f"{len(s.scores)} scores, {len(s.sizes)} questions with {s.sizes.sum()} options, "
+                        f"{len(s.right)} right answers", "calibration",
+                        "give one score for each option and one right answer for each question")
     if (bad := (s.right < 0) | (s.right >= s.sizes)).any():
         raise DataError(f"the right answer {s.right[bad.argmax()]} is none of {s.sizes[bad.argmax()]} options",
                         f"calibration, question {bad.argmax()}")
     if not np.isfinite(s.scores).all():
         raise DataError(f"a score is {s.scores[(~np.isfinite(s.scores)).argmax()]}", "calibration",
-                        "leave out what has no score")
+                        "leave out questions without scores")
     return s
 
 def _shares(s: Scored, sharpness: float = 1.) -> np.ndarray:
-    "Scores as probabilities."
+    "Convert scores to probabilities."
     z = sharpness*s.scores
     e = np.exp(z - np.repeat(np.maximum.reduceat(z, s.starts), s.sizes))
     return e/np.repeat(np.add.reduceat(e, s.starts), s.sizes)
@@ -62,23 +64,24 @@ def fitted_sharpness(s: Scored) -> float:
 class Calibration(NamedTuple):
     "What shares are worth, by question and together."
     confidence: np.ndarray # of each question's answer
-    credit: np.ndarray     # what it earns
+    credit: np.ndarray     # of the answer
     brier: np.ndarray      # of each question
     log_loss: np.ndarray   # of each question
     table: pd.DataFrame    # by bin: confidence, accuracy, n
 
     @property
     def error(self) -> float:
-        "The calibration error."
+        "Compute the calibration error."
         return float(np.average(np.abs(self.table.confidence - self.table.accuracy), weights=self.table.n))
     def _repr_html_(self): return self.table.round(3).to_html()
 
 def _reliability(confidence: ArrayLike, credit: ArrayLike, bins: int = 10) -> pd.DataFrame:
-    "How often answers are right that are as sure."
+    "Compute the share of right answers by confidence."
     if bins < 1: raise CallError(f"{bins} bins", "bins", "say 1 or more")
     c = np.asarray(confidence, float)
     at = np.searchsorted(np.unique(np.quantile(c, np.linspace(0, 1, bins + 1)[1:-1])), c, side="right")
-    return pd.DataFrame({"confidence": c, "accuracy": np.asarray(credit, float), "n": 1}).groupby(at).agg({"confidence": "mean", "accuracy": "mean", "n": "sum"}).reset_index(drop=True)
+    table = pd.DataFrame({"confidence": c, "accuracy": np.asarray(credit, float), "n": 1})
+    return table.groupby(at).agg({"confidence": "mean", "accuracy": "mean", "n": "sum"}).reset_index(drop=True)
 
 def calibration(s: Scored, sharpness: float = 1., bins: int = 10) -> Calibration:
     """Tell what scores are worth as probabilities: shares of a sharpness, in bins of about as many questions."""

@@ -29,7 +29,7 @@ def credit(q: Question, a: Answer) -> float:
 # %% ../../nbs/metrics/00_choice.ipynb #b1807cee
 def _frame(ids: list, docs: list, options: list, credits: list, reasons: list,
            fields: Mapping[str, list]) -> "pd.DataFrame":
-    "The table of outcomes from its columns."
+    "Make the table of outcomes from its columns."
     return pd.DataFrame({"id": ids, "doc_key": docs, "options": options, "credit": credits,
                          "reason": pd.array(reasons, dtype="object")} | dict(fields))
 
@@ -44,20 +44,21 @@ def outcomes(
     answers: Mapping[str, Answer]|Iterable[Answer], # by id, or in any order
     where: str = "answers",         # named in errors
 ) -> "pd.DataFrame":                  # one row per question
-    "Credits and fields of every question, answered or not."
+    "Make a table of the credit and fields of every question, answered or not."
     qs = list(questions)
     if twice := {i for i, n in Counter(q.id for q in qs).items() if n > 1}:
         raise DataError(f"{len(twice)} questions appear twice, one is {min(twice)}", where)
     if not isinstance(answers, Mapping): answers = _by_id(answers, where)
     _known(answers, (q.id for q in qs), where)
-    got = [answers.get(q.id) for q in qs]
-    fields = {k: [q.meta.get(k) for q in qs] for k in dict.fromkeys(k for q in qs for k in q.meta)}
+    given = [answers.get(q.id) for q in qs]
+    names = dict.fromkeys(k for q in qs for k in q.meta)
+    fields = {k: [q.meta.get(k) for q in qs] for k in names}
     return _frame([q.id for q in qs], [q.doc_key for q in qs], [len(q.options) for q in qs],
-                  [credit(q, a) if a else 0. for q, a in zip(qs, got, strict=True)],
-                  [a.reason if a else "missing" for a in got], fields)
+                  [credit(q, a) if a else 0. for q, a in zip(qs, given, strict=True)],
+                  [a.reason if a else "missing" for a in given], fields)
 
 def _by_id(answers: Iterable[Answer], where: str = "answers") -> dict[str, Answer]:
-    "Answers by id; an id that appears twice is an error."
+    "Return answers by id; an id that appears twice is an error."
     out: dict[str, Answer] = {}
     for a in answers:
         if a.id in out: raise DataError(f"the id {a.id} appears twice", where, "which of the two answers counts?")
@@ -68,16 +69,16 @@ def _by_id(answers: Iterable[Answer], where: str = "answers") -> dict[str, Answe
 def outcomes_of_summary(card: Card, summary: Summary) -> "pd.DataFrame":
     "Make the table of outcomes, a row per question, from committed files: a task, and a run made for it."
     _known(summary.credit, card.ids, summary.info.system)
-    told = [summary.credit.get(i, "missing") for i in card.ids]
+    values = [summary.credit.get(i, "missing") for i in card.ids]
     return _frame(card.ids, [card.docs[d] for d in card.doc], card.options,
-                  [t if isinstance(t, float) else 0. for t in told],
-                  [t if isinstance(t, str) else None for t in told], card.fields)
+                  [t if isinstance(t, float) else 0. for t in values],
+                  [t if isinstance(t, str) else None for t in values], card.fields)
 
 # %% ../../nbs/metrics/00_choice.ipynb #1e201679
 Mode = Literal["strict", "released"]
 
 def counted(o: "pd.DataFrame", mode: Mode = "strict") -> "pd.DataFrame":
-    "Return the outcomes that count, by what a missing answer means."
+    "Return the outcomes that count in a mode."
     if mode not in ("strict", "released"):
         raise CallError(f"unknown mode {mode!r}", do=nearest(mode, ["strict", "released"]))
     return o if mode == "strict" else o[~o.reason.isin(["missing", "failed"])]
@@ -92,11 +93,12 @@ def labels(o: "pd.DataFrame", by: str|Iterable[str]) -> "pd.Series":
     for f in fields:
         if f not in known: raise CallError(f"unknown field {f!r}", do=nearest(f, known))
     has = o[fields].notna().all(axis=1)
-    said = [[_label(value) for value in o[f].astype(object)] for f in fields]
-    return pd.Series([" / ".join(row) for row in zip(*said, strict=True)], index=o.index, dtype="str").where(has, None)
+    columns = [list(map(_label, o[f].astype(object))) for f in fields]
+    joined = [" / ".join(row) for row in zip(*columns, strict=True)]
+    return pd.Series(joined, index=o.index, dtype="str").where(has, None)
 
 def _label(value: object) -> str:
-    "A field's value as people read it."
+    "Write a field's value for readers."
     if isinstance(value, bool): return "yes" if value else "no"
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
@@ -104,9 +106,9 @@ def _label(value: object) -> str:
 def accuracy(
     o: "pd.DataFrame",                  # outcomes
     by: str|Iterable[str]|None = None, # a field, or several
-    mode: Mode = "strict",            # what a missing answer means
+    mode: Mode = "strict",            # how a missing answer counts
 ) -> "pd.Series":                       # fractions; one value under "all", or one per group
-    "Mean credit, by any field; `refnb.results.scores` adds intervals."
+    "Compute mean credit, by any field; `refnb.results.scores` adds intervals."
     o = counted(o, mode)
     if by is None: return pd.Series({"all": o.credit.mean() if len(o) else float("nan")})
     return o.credit.groupby(labels(o, by), sort=True).mean()

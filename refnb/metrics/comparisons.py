@@ -18,7 +18,7 @@ from .uncertainty import _ordered, _resampled, _same_length, _totals
 
 # %% ../../nbs/metrics/08_comparisons.ipynb #161f958e
 class Difference(NamedTuple):
-    "First system minus second, on the same items; what a test does not give is None."
+    "First system minus second, on the same items; None for values that a test does not give."
     value: float | None # difference of the means
     low: float | None   # lower end
     high: float | None  # upper end
@@ -55,7 +55,7 @@ def pair_by_id(a: dict[Hashable, Any], b: dict[Hashable, Any]) -> Paired:
 # %% ../../nbs/metrics/08_comparisons.ipynb #d9cfce2b
 def _differences(where: str, a: ArrayLike, b: ArrayLike,
                  clusters: Iterable[Hashable]|None=None) -> tuple[np.ndarray, np.ndarray]:
-    "Differences of the pairs in which neither is NaN."
+    "Compute the differences of the pairs in which neither is NaN."
     a, b = _numbers(where, "a", a), _numbers(where, "b", b)
     rows = np.arange(len(a)) if clusters is None else _codes(where, "clusters", clusters)[1]
     _same_length(where, a=a, b=b, clusters=rows)
@@ -64,7 +64,7 @@ def _differences(where: str, a: ArrayLike, b: ArrayLike,
 
 # %% ../../nbs/metrics/08_comparisons.ipynb #9ab0d3ca
 def _p_of_t(sums: np.ndarray, items: np.ndarray, tiny: float, least: float) -> float:
-    "Two-sided p of Student's t for a ratio of sums; `least` where every cluster shows the same difference."
+    "Compute the two-sided p of Student's t for a ratio of sums; `least` if all clusters show the same difference."
     from scipy.special import stdtr # late: half a second of CPU time to import
     total, (error, df) = abs(sums.sum()), _jackknife(sums, items)
     if total <= tiny: return 1.
@@ -91,7 +91,7 @@ def paired_bootstrap(a: ArrayLike, b: ArrayLike, clusters: Iterable[Hashable], r
 
 # %% ../../nbs/metrics/08_comparisons.ipynb #5e853992
 def _flipped(sums: np.ndarray, resamples: int, seed: int) -> tuple[np.ndarray, bool]:
-    "Total difference under sign flips: of all of them where that is affordable, else of random ones."
+    "Sum the differences under sign flips: all of them where that is affordable, else random ones."
     if 2**len(sums) > resamples:
         return sums.sum() - 2*np.concatenate([t @ sums for t in _draws(2, len(sums), resamples, seed)]), False
     totals = np.zeros(1)
@@ -177,25 +177,28 @@ def holm(ps: Sequence[float|None]) -> list[float|None]:
     return out
 
 # %% ../../nbs/metrics/08_comparisons.ipynb #a1c0de15
-def _split(groups: list[frozenset], one: Hashable, other: Hashable) -> list[frozenset]:
-    "Part two systems in every group that holds both; drop what lies inside another group."
-    parts = {g - {x} if {one, other} <= g else g for g in groups for x in (one, other)}
+def _split(groups: list[frozenset], a: Hashable, b: Hashable) -> list[frozenset]:
+    "Separate two systems in every group that holds both; drop groups inside another group."
+    parts = {g - {x} if {a, b} <= g else g for g in groups for x in (a, b)}
     return [g for g in parts if not any(g < h for h in parts)]
 
 def _letter(i: int) -> str: return ("" if i < 26 else _letter(i//26 - 1)) + "abcdefghijklmnopqrstuvwxyz"[i % 26]
 
 def tie_groups(
     scores: Mapping[Any, float],                  # of each system
-    ps: Mapping[tuple[Any, Any], float|None],     # corrected p of each pair, in either order; None tells nothing apart
-    level: float = 0.05,                          # a p below it tells two systems apart
+    ps: Mapping[tuple[Any, Any], float|None],     # corrected p of each pair, in either order; None: no test
+    level: float = 0.05,                          # a smaller p is significant
 ) -> dict[Any, str]:                              # letters of each system, the best first
-    "Rank systems by score and give one letter to those that a test does not tell apart (a compact letter display)."
+    "Rank systems by score and give those without a significant difference a common letter (a compact letter display)."
     names = sorted(scores, key=lambda s: -scores[s])
     place = {s: i for i, s in enumerate(names)}
     groups = [frozenset(names)] if names else []
-    for (one, other), p in ps.items():
-        if unknown := {one, other} - set(names):
+    for (a, b), p in ps.items():
+        if unknown := {a, b} - set(names):
             raise DataError(f"{min(unknown, key=repr)!r} has no score", "tie_groups", "give the score of every system")
-        if p is not None and p < level: groups = _split(groups, one, other)
+        if p is not None and p < level: groups = _split(groups, a, b)
     groups.sort(key=lambda g: sorted(place[s] for s in g))
-    return {s: " ".join(_letter(i) for i, g in enumerate(groups) if s in g) for s in names}
+    letters: dict[Any, list[str]] = {s: [] for s in names}
+    for i, g in enumerate(groups):
+        for s in g: letters[s].append(_letter(i))
+    return {s: " ".join(found) for s, found in letters.items()}

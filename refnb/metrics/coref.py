@@ -25,7 +25,7 @@ class Flat(NamedTuple):
     sizes: np.ndarray  # mentions of each cluster
 
 def _flat(clusters: Mentions) -> Flat:
-    "Clusters as arrays."
+    "Convert clusters to arrays."
     clusters = [c for c in clusters if len(c)]
     sizes = np.fromiter(map(len, clusters), np.int64, len(clusters))
     try: ends = np.fromiter(chain.from_iterable(chain.from_iterable(clusters)), np.int64, 2*int(sizes.sum()))
@@ -39,12 +39,12 @@ Duplicates = Literal["official", "released", "error"]
 _TOLERATED = 10  # repeated mentions of a response, by the official scorer
 
 def _differ(f: Flat) -> bool:
-    "Whether no mention appears twice; sorting numbers is much faster than sorting their places."
+    "Tell whether all mentions differ; sorting numbers is much faster than sorting their places."
     keys = np.sort(f.keys)
     return not (keys[1:] == keys[:-1]).any()
 
 def _repeated(f: Flat) -> np.ndarray:
-    "Which mentions stand there for a second time."
+    "Mark the mentions that are repetitions."
     again, order = np.ones(len(f.keys), bool), np.argsort(f.keys, kind="stable")
     keys = f.keys[order]
     first = np.ones(len(keys), bool)
@@ -53,7 +53,7 @@ def _repeated(f: Flat) -> np.ndarray:
     return again
 
 def _without(f: Flat, drop: np.ndarray) -> Flat:
-    "Clusters without some mentions."
+    "Remove some mentions from clusters."
     if not drop.any(): return f
     labels = f.labels[~drop]
     sizes = np.bincount(labels, minlength=len(f.sizes))
@@ -61,15 +61,15 @@ def _without(f: Flat, drop: np.ndarray) -> Flat:
     return Flat(f.keys[~drop], renumber[labels], sizes[sizes > 0])
 
 # %% ../../nbs/metrics/01_coref.ipynb #675ef8e5
-def _said(key: int) -> list[int]: return [int(key) >> 32, int(key) & 0xFFFFFFFF]
+def _as_span(key: int) -> list[int]: return [int(key) >> 32, int(key) & 0xFFFFFFFF]
 
 def _once(f: Flat, duplicates: Duplicates, who: str = "predicted", spans: np.ndarray|None = None) -> Flat:
-    "Clusters with their repeated mentions removed, kept or refused; `spans` are as keys where keys are no spans."
+    "Remove, keep or refuse the repeated mentions of clusters; `spans` are as keys where keys are no spans."
     if duplicates not in ("official", "released", "error"):
         raise CallError(f"unknown reading of duplicates {duplicates!r}", do="known: official, released, error")
     if duplicates == "released" or _differ(f): return f
     again = _repeated(f)
-    n, example = int(again.sum()), _said((f.keys if spans is None else spans)[again][0])
+    n, example = int(again.sum()), _as_span((f.keys if spans is None else spans)[again][0])
     if duplicates == "error":
         raise DataError(f"{n} mentions of the {who} clusters appear twice, one is {example}",
                         do="remove them, or say how to count them with duplicates=official or released")
@@ -100,7 +100,7 @@ def _cells(gold_labels: np.ndarray, predicted_labels: np.ndarray, width: int) ->
     return Cells(pairs//max(width, 1), pairs % max(width, 1), n)
 
 def _find(f: Flat, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    "Which of the keys are mentions of f, and the (last) cluster that holds each of those."
+    "Tell which of the keys are mentions of f, and the (last) cluster that holds each of those."
     order = np.argsort(f.keys, kind="stable")
     at = np.searchsorted(f.keys[order], keys, side="right") - 1
     if not len(order): return np.zeros(len(keys), bool), at[:0]
@@ -109,7 +109,7 @@ def _find(f: Flat, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 # %% ../../nbs/metrics/01_coref.ipynb #9878dcf8
 def _overlap(g: Flat, p: Flat) -> Cells:
-    "Gold mentions (each as often as it is there) in the predicted clusters that hold them."
+    "Count gold mentions, repetitions included, in the predicted clusters that hold them."
     keys, labels = np.unique(np.stack([p.keys, p.labels]), axis=1)
     inside = Flat(keys, labels, p.sizes)
     order = np.argsort(inside.keys, kind="stable")
@@ -120,8 +120,8 @@ def _overlap(g: Flat, p: Flat) -> Cells:
     return _cells(np.repeat(g.labels, hi - lo), labels[at], len(p.sizes))
 
 def table(gold: Mentions, predicted: Mentions, singletons: bool = True, duplicates: Duplicates = "official") -> Table:
-    """Make the sparse table of two sets of clusters: what all metrics need to know.
-    `singletons` keeps clusters of one mention, on both sides; `duplicates` says how mentions that appear twice count."""
+    """Make the sparse table of two sets of clusters, the input of all metrics. `singletons` keeps clusters of one
+    mention, on both sides; `duplicates` says how mentions that appear twice count."""
     g, p = _once(_flat(gold), duplicates, "gold"), _once(_flat(predicted), duplicates)
     if not singletons: g, p = (_without(f, f.sizes[f.labels] == 1) for f in (g, p))
     hit, came = _find(g, p.keys)
@@ -144,60 +144,60 @@ def _n(x: np.ndarray) -> int: return int(x.sum())
 
 # %% ../../nbs/metrics/01_coref.ipynb #5f4187e7
 def _mentions(t: Table) -> Counts:
-    "Mention detection: exact spans."
+    "Count mentions for mention detection: exact spans."
     return Counts(_n(t.precision.n), _n(t.predicted), _n(t.recall.n), _n(t.gold))
 
 # %% ../../nbs/metrics/01_coref.ipynb #b7a25758
 def muc(t: Table) -> Counts:
-    "MUC: links."
+    "Count links for MUC."
     links = lambda sizes: _n(sizes) - len(sizes)
     shared = lambda cells: _n(cells.n) - len(cells.n)
     return Counts(shared(t.precision), links(t.predicted), shared(t.recall), links(t.gold))
 
 # %% ../../nbs/metrics/01_coref.ipynb #adbc2850
 def b3(t: Table) -> Counts:
-    "B³: mentions, each with the part of its cluster that is right."
+    "Count mentions for B³, each with the part of its cluster that is right."
     p, r = t.precision, t.recall
     return Counts(_total(p.n**2, t.predicted[p.predicted]), _n(t.predicted), _total(r.n**2, t.gold[r.gold]), _n(t.gold))
 
 # %% ../../nbs/metrics/01_coref.ipynb #c901fb6a
 def _assign(rows: np.ndarray, columns: np.ndarray, weights: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
-    "The cells of largest sum."
+    "Find the one-to-one assignment with the largest sum of weights."
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import min_weight_full_bipartite_matching
     if shape[0] > shape[1]: return _assign(columns, rows, weights, shape[::-1])
     if not len(weights): return np.zeros(0, np.int64)
     n, high = shape[0], 2*float(weights.max())
-    # the second part: nobody
+    # the second part: no partner
     i, j = np.concatenate([rows, np.arange(n)]), np.concatenate([columns, shape[1] + np.arange(n)])
     costs = csr_array((np.concatenate([high - weights, np.full(n, high)]), (i, j)), shape=(n, shape[1] + n))
-    one, other = min_weight_full_bipartite_matching(costs)
-    real = other < shape[1]
+    row, column = min_weight_full_bipartite_matching(costs)
+    real = column < shape[1]
     cells, width = rows*shape[1] + columns, shape[1]
     order = np.argsort(cells)
-    return order[np.searchsorted(cells[order], one[real]*width + other[real])]
+    return order[np.searchsorted(cells[order], row[real]*width + column[real])]
 
 # %% ../../nbs/metrics/01_coref.ipynb #3a261afb
 def _phi4(t: Table) -> tuple[np.ndarray, np.ndarray]:
-    "Numerator and denominator of each cell's similarity."
+    "Compute numerator and denominator of each cell's similarity."
     o = t.overlap
     return 2*o.n, t.gold[o.gold] + t.predicted[o.predicted]
 
 def _best(t: Table, mentions: bool = False) -> np.ndarray:
-    "The one-to-one pairs of clusters with the largest similarity in all."
+    "Find the one-to-one pairs of clusters with the largest total similarity."
     top, bottom = _phi4(t)
     return _assign(t.overlap.gold, t.overlap.predicted, t.overlap.n.astype(float) if mentions else top/bottom,
                    (len(t.gold), len(t.predicted)))
 
 def ceafe(t: Table) -> Counts:
-    "CEAF-e: clusters, each with its similarity to its partner."
+    "Count clusters for CEAF-e, each with its similarity to its partner."
     top, bottom = _phi4(t)
     pairs = _best(t)
     s = _total(top[pairs], bottom[pairs])
     return Counts(s, len(t.predicted), s, len(t.gold))
 
 def ceafm(t: Table) -> Counts:
-    "CEAF-m: mentions that a cluster shares with its partner."
+    "Count mentions for CEAF-m that a cluster shares with its partner."
     s = _n(t.overlap.n[_best(t, mentions=True)])
     return Counts(s, _n(t.predicted), s, _n(t.gold))
 
@@ -210,21 +210,21 @@ def align(gold: Mentions, predicted: Mentions) -> list[tuple[int, int]]:
 
 # %% ../../nbs/metrics/01_coref.ipynb #ea24a9a8
 def _resolved(sizes: np.ndarray, at: np.ndarray, n: np.ndarray) -> float:
-    "The sum over clusters of size times the part of their links that is found."
+    "Sum, over clusters, the size times the share of links that is found."
     many = sizes[at] > 1
     return _total((n*(n - 1))[many], (sizes[at] - 1)[many])
 
 def lea_released(t: Table) -> Counts:
-    "LEA as BookCoref's code has it: entities of more than one mention."
+    "Count entities of more than one mention for LEA, as in BookCoref's code."
     p, r, many = t.precision, t.recall, lambda s: _n(s[s > 1])
     return Counts(_resolved(t.predicted, p.predicted, p.n), many(t.predicted), _resolved(t.gold, r.gold, r.n),
                   many(t.gold))
 
 def lea(t: Table) -> Counts:
-    "LEA: entities, each with its size and the part of its links that is found."
+    "Count entities for LEA, each with its size and the part of its links that is found."
     alone = lambda c: int(((t.gold[c.gold] == 1) & (t.predicted[c.predicted] == 1)).sum())
-    got, p, r = lea_released(t), alone(t.precision), alone(t.recall)
-    return Counts(got.right_predicted + p, _n(t.predicted), got.right_gold + r, _n(t.gold))
+    links, p, r = lea_released(t), alone(t.precision), alone(t.recall)
+    return Counts(links.right_predicted + p, _n(t.predicted), links.right_gold + r, _n(t.gold))
 
 # %% ../../nbs/metrics/01_coref.ipynb #9d79f55b
 class LinkCounts(NamedTuple):
@@ -245,7 +245,7 @@ class OfEither(LinkCounts):
 def _pairs(n): return n*(n - 1)//2
 
 def blanc(t: Table) -> LinkCounts:
-    "BLANC: pairs of mentions, joined or not."
+    "Count pairs of mentions for BLANC, joined or not."
     c, common = t.overlap, _n(t.overlap.n)
     joined = lambda at, n: _n(_pairs(np.bincount(at, weights=n).astype(np.int64))) if len(at) else 0
     both = _n(_pairs(c.n))
@@ -263,7 +263,7 @@ def as_prf(c: Counts|LinkCounts) -> Prf:
     return Prf(p, r, 2*p*r/(p + r) if p + r else 0.)
 
 def _blanc_prf(c: LinkCounts) -> Prf:
-    "The mean of both kinds of pairs, or the only kind that gold has."
+    "Average both kinds of pairs, or return the only kind that gold has."
     either = isinstance(c, OfEither)
     kinds = [Prf(*map(float, prf(*k))) for k in (c[:3], c[3:6]) if k[2] or either and k[1]]
     if not kinds: return Prf(*[float(not either and c.common == c.predicted == c.gold > 0)]*3)
@@ -286,8 +286,9 @@ def metric(name: str) -> Callable:
     return METRICS[name]
 
 def conll(scores: dict[str, Prf]) -> Prf:
-    "The mean of MUC, B³ and CEAF-e."
-    return Prf(*(sum(v)/3 for v in zip(*(scores[m] for m in CONLL))))
+    "Compute the mean of MUC, B³ and CEAF-e."
+    parts = [scores[m] for m in CONLL]
+    return Prf(*(sum(v)/3 for v in zip(*parts)))
 
 def with_conll(scores: dict[str, Prf]) -> dict[str, Prf]:
     "Add CoNLL F1, the mean of three metrics, to scores where its three parts are there."
@@ -295,7 +296,7 @@ def with_conll(scores: dict[str, Prf]) -> dict[str, Prf]:
 
 def scores(gold: Mentions, predicted: Mentions, metrics: Iterable[str] = tuple(METRICS), singletons: bool = True,
            duplicates: Duplicates = "official") -> dict[str, Prf]:
-    """Compute all scores of one document, as fractions; with "conll" where its three parts are asked for.
-    `singletons` keeps clusters of one mention, on both sides; `duplicates` says how mentions that appear twice count."""
+    """Compute all scores of one document, as fractions; with "conll" where its three parts are asked for. `singletons`
+    keeps clusters of one mention, on both sides; `duplicates` says how mentions that appear twice count."""
     t = table(gold, predicted, singletons, duplicates)
     return with_conll({m: as_prf(metric(m)(t)) for m in metrics})

@@ -21,7 +21,7 @@ class CorefScores:
     "Counts of documents or windows, and the scores that they make."
     def __init__(self,
         counts: dict[str, dict[str, Counts|LinkCounts]], # unit -> metric -> counts
-        setting: Setting = "full",                       # what a unit is
+        setting: Setting = "full",                       # full: a unit is a document; split and window: a window
         mode: str = "",                                  # how windows were cut
         documents: int = 0,                              # books, where units are windows
         missing: Iterable[str] = (),                     # gold without a prediction: counted as empty
@@ -36,27 +36,30 @@ class CorefScores:
     @property
     def metrics(self) -> list[str]: return list(next(iter(self.counts.values()), {}))
     def one(self, unit: str) -> dict[str, Prf]:
-        "The scores of one document."
+        "Return the scores of one document."
         if unit not in self.counts: raise CallError(f"no document {unit!r}", do=nearest(unit, self.counts))
         return with_conll({m: as_prf(c) for m, c in self.counts[unit].items()})
     def sums(self) -> dict[str, Counts|LinkCounts]:
-        "Counts summed over all documents."
+        "Return the counts, summed over all documents."
         return {m: add(c[m] for c in self.counts.values()) for m in self.metrics}
     def pooled(self) -> dict[str, Prf]:
-        "Scores from summed counts: what papers report."
+        "Compute scores from summed counts, as papers report them."
         return with_conll({m: as_prf(c) for m, c in self.sums().items()})
     def macro(self) -> dict[str, Prf]:
-        "Means over documents: of precision, of recall, of F1."
+        "Compute means over documents: of precision, of recall, of F1."
         each = [self.one(u) for u in self.counts]
-        return {m: Prf(*(sum(v)/len(each) for v in zip(*(s[m] for s in each)))) for m in (each[0] if each else {})}
+        if not each: return {}
+        columns = {m: zip(*(s[m] for s in each)) for m in each[0]}
+        return {m: Prf(*(sum(v)/len(each) for v in x)) for m, x in columns.items()}
     @property
     def df(self) -> "pd.DataFrame":
-        "Pooled precision, recall and F1 in percent, a row for each metric."
+        "Return pooled precision, recall and F1 in percent, a row for each metric."
         return pd.DataFrame({m: 100*pd.Series(s._asdict()) for m, s in self.pooled().items()}).T
     @property
     def by_document(self) -> "pd.DataFrame":
-        "F1 in percent, a row for each document or window."
-        rows = {u: {m: 100*s.f1 for m, s in self.one(u).items()} for u in self.counts}
+        "Return F1 in percent, a row for each document or window."
+        f1s = lambda scores: {m: 100*s.f1 for m, s in scores.items()}
+        rows = {u: f1s(self.one(u)) for u in self.counts}
         return pd.DataFrame.from_dict(rows, orient="index")
     def __repr__(self) -> str: return f"{_title(self)}\n{self.df.round(2).to_string()}"
     def _repr_html_(self) -> str:
@@ -66,7 +69,7 @@ class CorefScores:
 def score_coref(
     gold: Document|Iterable[Document],         # one document or several
     predicted: Document|Iterable[Document],    # joined to gold by doc_key
-    setting: Setting = "full",                 # full; split: predictions on windows; window: predictions on books, scored in windows
+    setting: Setting = "full",                 # full; split: windows predicted; window: books predicted, then cut
     mode: WindowMode = "released",             # how `window` cuts: as the released evaluator, or as the paper says
     metrics: Iterable[str] = tuple(METRICS),   # names
     singletons: bool = True,                   # keep clusters of one mention, on both sides
@@ -87,7 +90,7 @@ def score_coref(
                        dict.fromkeys(doubled))
 
 def _for_split(gold: list[Document], predicted: list[Document], length: int) -> list[Document]:
-    "Gold windows; predictions on whole books are refused with what to do instead."
+    "Return gold windows; refuse predictions on whole books."
     whole = {d.doc_key for d in gold} & {d.doc_key for d in predicted if f"_split{length}_S" not in d.doc_key}
     if whole and any(len(split_gold([d], length)) > 1 for d in gold if d.doc_key in whole):
         raise DataError("the predictions are on whole books", f"document {min(whole)!r}",
@@ -99,5 +102,8 @@ def _for_split(gold: list[Document], predicted: list[Document], length: int) -> 
 def _title(self: CorefScores) -> str:
     n = f"{self.documents:,} document{'s' if self.documents != 1 else ''}"
     windows = f", {len(self.counts):,} windows ({self.mode})" if self.setting == "window" else ""
-    told = "".join(f"; {len(x)} {what}" for x, what in ((self.missing, "without a prediction, counted as empty"), (self.extra, "predicted without gold, set aside"), (self.doubled, "with a mention that appears twice"), (self.lone, "with empty nodes on one side only")) if x)
-    return f"{self.setting}: {n}{windows}{told}{'; ' if self.note else ''}{self.note}"
+    notes = ((self.missing, "without a prediction, counted as empty"),
+             (self.extra, "predicted without gold, set aside"),
+             (self.doubled, "with a mention that appears twice"), (self.lone, "with empty nodes on one side only"))
+    counts = "".join(f"; {len(x)} {note}" for x, note in notes if x)
+    return f"{self.setting}: {n}{windows}{counts}{'; ' if self.note else ''}{self.note}"

@@ -26,7 +26,7 @@ class Matched(NamedTuple):
     partner: dict[int, int]    # gold cluster -> predicted cluster
 
 def _owners(d: Document) -> dict[Span, int]:
-    "The first cluster of each mention."
+    "Map each mention to its first cluster."
     out: dict[Span, int] = {}
     for i, c in enumerate(d.clusters):
         for s in c: out.setdefault(s, i)
@@ -62,7 +62,7 @@ State = Literal["right", "wrong entity", "missed", "spurious"]
 STATES = ("right", "wrong entity", "missed", "spurious")
 
 def _state_of(m: Matched, s: Span) -> State:
-    "What became of a mention."
+    "Classify a mention: right, wrong entity, missed or spurious."
     g, p = m.gold.get(s), m.predicted.get(s)
     if g is None: return "spurious"
     if p is None: return "missed"
@@ -74,7 +74,8 @@ def mention_states(gold: Document, predicted: Document) -> "pd.DataFrame":
     m = matched(gold, predicted)
     rows = [(*s, m.gold.get(s), m.predicted.get(s), _state_of(m, s))
             for s in sorted(m.gold.keys() | m.predicted.keys())]
-    return pd.DataFrame(rows, columns=["start", "end", "gold", "predicted", "state"]).astype({"gold": "Int64", "predicted": "Int64"})
+    columns = ["start", "end", "gold", "predicted", "state"]
+    return pd.DataFrame(rows, columns=columns).astype({"gold": "Int64", "predicted": "Int64"})
 
 # %% ../../nbs/metrics/04_differences.ipynb #3cf55407
 Verdict = Literal["whole", "split", "merged", "vanished"]
@@ -82,7 +83,7 @@ Verdict = Literal["whole", "split", "merged", "vanished"]
 def _verdict(mentions: int, found: int, most: int, strangers: int, found_at_least: float = 0.25,
              apart_at_most: float = 0.25,
         strange_at_most: float = 0.25) -> Verdict:
-    "What a system made of an entity."
+    "Classify the prediction for an entity: whole, split, merged or vanished."
     if not found or found < found_at_least*mentions: return "vanished"
     apart, strange = 1 - most/found, strangers/(most + strangers)
     split, merged = apart > apart_at_most, strange > strange_at_most
@@ -90,21 +91,21 @@ def _verdict(mentions: int, found: int, most: int, strangers: int, found_at_leas
     return "split" if split else "merged" if merged else "whole"
 
 # %% ../../nbs/metrics/04_differences.ipynb #9f220468
-def _told(gold: Document, others: Counter, most: int = 3) -> str:
-    "The largest of some entities, by name."
+def _largest_names(gold: Document, others: Counter, most: int = 3) -> str:
+    "Name the largest of some entities."
     names = [plain(name_of(gold, i), 30) for i, _ in others.most_common(most)]
     return ", ".join(names) + (f", +{len(others) - most}" if len(others) > most else "")
 
 def _row(gold: Document, m: Matched, g: int, went: Counter, held: dict[int, Counter], sizes: Counter, n: int,
          **limits: float) -> tuple:
-    "The row of one entity."
+    "Make the row of one entity."
     best = m.partner.get(g)
     home, most = max(went.items(), key=lambda x: (x[1], x[0] == best), default=(-1, 0))  # no cluster is -1
     strangers = Counter({k: v for k, v in held.get(home, Counter()).items() if k != g})
     found = sum(went.values())
     spurious = sizes[best] - sum(held[best].values()) if best is not None else 0
     return (name_of(gold, g), n, found, n - found, went[best], len(went), most, best,
-            sizes[best] if best is not None else 0, spurious, _told(gold, strangers),
+            sizes[best] if best is not None else 0, spurious, _largest_names(gold, strangers),
             _verdict(n, found, most, sum(strangers.values()), **limits))
 
 # %% ../../nbs/metrics/04_differences.ipynb #68be7f41
@@ -135,7 +136,7 @@ _BORDERS = {"right": "1px solid", "wrong entity": "4px double", "missed": "2px d
 SIGNS = {"right": "", "wrong entity": "≠ ", "missed": "− ", "spurious": "+ "}
 
 def _sides(gold: Document, m: Matched, start: int, stop: int) -> list[list[Box]]:
-    "The boxes of a window, gold and predicted."
+    "Make the boxes of a window, gold and predicted."
     tint, of = colors(gold), {p: g for g, p in m.partner.items()}
     def box(s: Span, g: int|None, p: int|None = None) -> Box:
         state, name = _state_of(m, s), name_of(gold, g) if g is not None else f"#{p}"
@@ -146,7 +147,7 @@ def _sides(gold: Document, m: Matched, start: int, stop: int) -> list[list[Box]]
 
 # %% ../../nbs/metrics/04_differences.ipynb #603727f1
 def _worst_place(m: Matched, width: int = 40) -> int:
-    "The middle of the window with the most mentions that are not right; the first mention if all are."
+    "Find the middle of the window with the most wrong mentions; the first mention if all are right."
     at = sorted(s[0] for s in m.gold.keys() | m.predicted.keys() if _state_of(m, s) != "right")
     if not at: return min((s[0] for s in m.gold), default=0)
     many = [bisect_right(at, a + 2*width) - i for i, a in enumerate(at)]
@@ -154,7 +155,7 @@ def _worst_place(m: Matched, width: int = 40) -> int:
     return (at[first] + at[first + many[first] - 1])//2
 
 def _place(d: Document, around: Span|tuple[int, int]|int, width: int, last: int) -> tuple[int, int]:
-    "The window around a place."
+    "Find the window around a place."
     start, end = as_span(around)
     if not 0 <= start <= end <= max(last, 0):
         raise CallError(f"{[start, end]} is not a span of the {last + 1:,} tokens", f"document {plain(d.doc_key)!r}")
@@ -169,17 +170,19 @@ def _legend() -> str:
     return "".join(cell.format(PALE, _BORDERS[s], html.escape(SIGNS[s] + s)) for s in STATES)
 
 def _cells(d: Document, start: int, stop: int) -> list[tuple[int, int]]:
-    "The sentences of a window, cut at its edges."
+    "Cut the sentences of a window at its edges."
     starts = sentence_starts(d)
     edges = sorted({start, stop, *starts[bisect_left(starts, start):bisect_left(starts, stop)]})
     return list(zip(edges, edges[1:], strict=False))
 
 def _grid(rows: list[tuple[list[str], int]], sides: list[list[Box]]) -> tuple[str, str]:
-    "A row per sentence, a column per side; in HTML and in text."
-    rich = "".join(f"<div>{boxed(tokens, a, boxes)}</div>" for tokens, a in rows for boxes in sides)
-    text = (f"{who:<10} {bracketed(tokens, a, boxes)}" for tokens, a in rows
-            for who, boxes in zip(("gold", "predicted"), sides, strict=True))
-    return f'<div style="display:grid;grid-template-columns:1fr 1fr;gap:.3em 2em"><b>gold</b><b>predicted</b>{rich}</div>', "\n".join(text)
+    "Lay out a row per sentence, a column per side; in HTML and in text."
+    rich, text = "", []
+    for tokens, a in rows:
+        rich += "".join(f"<div>{boxed(tokens, a, boxes)}</div>" for boxes in sides)
+        text += [f"{who:<10} {bracketed(tokens, a, x)}" for who, x in zip(("gold", "predicted"), sides, strict=True)]
+    style = "display:grid;grid-template-columns:1fr 1fr;gap:.3em 2em"
+    return f'<div style="{style}"><b>gold</b><b>predicted</b>{rich}</div>', "\n".join(text)
 
 def side_by_side(gold: Document, predicted: Document, around: Span|tuple[int, int]|int|None = None,
                  width: int = 40) -> Look:

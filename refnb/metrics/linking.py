@@ -20,14 +20,14 @@ class Links(NamedTuple):
     gold: int      # gold, pronouns included
 
 def _items(d: Document, who: str) -> set[tuple[int, int, str]]:
-    "Triples of a document: start, end, character."
+    "List a document's triples: start, end, character."
     if d.clusters and not d.names:
         raise DataError("its clusters have no names", f"{who}, document {d.doc_key!r}",
                         "character linking needs to know who each cluster is")
     return {(s.start, s.end, name) for c, name in zip(d.clusters, d.names, strict=True) for s in c}
 
 def _links(gold: Document, predicted: Document) -> Links:
-    "Mentions that were given to the right character."
+    "Count the mentions that are linked to the right character."
     g, p = _items(gold, "gold"), _items(predicted, "predicted")
     return Links(len(g & p), len(p), len(g))
 

@@ -35,9 +35,10 @@ def empty_nodes(d: Document) -> dict[int, tuple[str, str]]:
     return {int(token): (id, deps) for token, id, deps in found}
 
 def _words(d: Document, apart: bool) -> Words:
-    "A document's words; where empty nodes tell the texts `apart`, places count sentences too."
+    "List a document's words; where empty nodes set the texts `apart`, places count sentences too."
     empty, size = empty_nodes(d), d.size or 1 + max((s.end for c in d.clusters for s in c), default=-1)
-    sentence = np.repeat(np.arange(len(d.sentences)), list(map(len, d.sentences))) if d.size else np.zeros(size, np.int64)
+    sizes = list(map(len, d.sentences))
+    sentence = np.repeat(np.arange(len(sizes)), sizes) if d.size else np.zeros(size, np.int64)
     real = np.ones(size, bool)
     real[list(empty)] = False
     place = np.cumsum(real) + sentence*apart << _MINOR
@@ -51,20 +52,21 @@ _STOPS = frozenset(", ; : ( -- - and or but of in on at with from for to by abou
                    "who whom whose which that where when".split())
 
 def _by_rule(words: Words, start: np.ndarray, end: np.ndarray) -> np.ndarray:
-    "Heads by the rule for English; a first word that would end the phrase is passed over."
+    "Find heads by the rule for English; a first word that would end the phrase is skipped."
     beyond = words.document.size
     stops = [i if t.lower() in _STOPS else beyond for i, t in enumerate(words.document.tokens)]
     following = np.minimum.accumulate(np.array([*stops, beyond])[::-1])[::-1]
     return np.minimum(following[start + 1] - 1, end)
 
 def _by_tree(parents: np.ndarray, words: list[int]) -> int:
-    "The head of a mention by dependencies."
+    "Find the head of a mention by dependencies."
     inside = set(words)
     tops = [w for w in words if parents[w] not in inside] or words[:1]
-    return next((t for t in tops if all(t in _above(parents, o) for o in tops)), tops[0])
+    above_all = set.intersection(*(_above(parents, t) for t in tops))
+    return next((t for t in tops if t in above_all), tops[0])
 
 def _above(parents: np.ndarray, word: int) -> set[int]:
-    "A word and all that it depends on."
+    "Return a word and all its ancestors."
     found = set()
     while word >= 0 and word not in found:
         found.add(word)
@@ -85,14 +87,14 @@ class Side(NamedTuple):
     text: Words
 
 def _mixed(x: np.ndarray) -> np.ndarray:
-    "Numbers that look random, always the same for the same x (the finalizer of SplitMix64)."
+    "Hash numbers to random-looking ones (the finalizer of SplitMix64)."
     x = x.astype(np.uint64)*np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30)))*np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27)))*np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))
 
 def _in_row(d: Document, label: str) -> list[str]:
-    "A label of all mentions, cluster by cluster."
+    "List a label of all mentions, cluster by cluster."
     return [v for c in d.labels.get(label, ()) for v in c]
 
 # %% ../../nbs/metrics/13_matching.ipynb #7e730036
@@ -105,19 +107,19 @@ class Spread(NamedTuple):
     tokens: np.ndarray
 
 def _spread(d: Document) -> Spread:
-    "The tokens of all mentions, without those in gaps."
+    "List the tokens of all mentions, without those in gaps."
     f = _flat(d.clusters)
     start, end = f.keys >> 32, f.keys & 0xFFFFFFFF
     at = np.concatenate([[0], np.cumsum(end - start + 1)])
     tokens = np.arange(at[-1]) - np.repeat(at[:-1] - start, end - start + 1)
     parts = [(i, text) for i, text in enumerate(_in_row(d, "words")) if text]
     if not parts: return Spread(f, start, end, at, tokens)
-    kept = np.ones(len(tokens), bool)
+    keep = np.ones(len(tokens), bool)
     for i, text in parts:
-        kept[at[i]:at[i + 1]] = False
+        keep[at[i]:at[i + 1]] = False
         for a, b in (map(int, p.split("-")) for p in text.split(",")):
-            kept[at[i] + a - start[i]:at[i] + b - start[i] + 1] = True
-    return Spread(f, start, end, np.concatenate([[0], np.cumsum(kept)])[at], tokens[kept])
+            keep[at[i] + a - start[i]:at[i] + b - start[i] + 1] = True
+    return Spread(f, start, end, np.concatenate([[0], np.cumsum(keep)])[at], tokens[keep])
 
 # %% ../../nbs/metrics/13_matching.ipynb #7b30d335
 class Heads(NamedTuple):
@@ -126,7 +128,7 @@ class Heads(NamedTuple):
     by_rule: int # how many the rule found
 
 def _heads(d: Document, s: Spread, text: Words, needed: bool) -> Heads:
-    "Heads by annotation, tree, rule; the first words where nobody needs to know better."
+    "Find heads by annotation, tree or rule; return first words where no better ones are needed."
     heads, given = s.start.copy(), _in_row(d, "head")
     known = [h.isdecimal() and len(h) < 10 for h in given]
     missing = ~np.array(known, bool) if given else np.ones(len(heads), bool)
@@ -152,13 +154,13 @@ def with_heads(d: Document) -> Document:
     "Label each mention with its head, by annotation, tree or rule, such as for writing CoNLL-U."
     heads, clusters = _heads(d, _spread(d), _words(d, False), True).tokens, [c for c in d.clusters if c]
     cut = np.split(heads, np.cumsum(list(map(len, clusters)))[:-1]) if clusters else []
-    return d.changed(clusters=tuple(clusters), names=tuple(n for n, c in zip(d.names, d.clusters) if c),
-                     labels={k: tuple(v for v in l if v) for k, l in d.labels.items()}
-                            | {"head": tuple(tuple(map(str, c.tolist())) for c in cut)})
+    labels = {k: tuple(v for v in l if v) for k, l in d.labels.items()}
+    labels["head"] = tuple(tuple(map(str, c.tolist())) for c in cut)
+    return d.changed(clusters=tuple(clusters), names=tuple(n for n, c in zip(d.names, d.clusters) if c), labels=labels)
 
 # %% ../../nbs/metrics/13_matching.ipynb #459bd690
 def _side(text: Words, s: Spread, heads: np.ndarray, places: np.ndarray, match: Match) -> Side:
-    "All mentions of a document; `places` are those of the words of both sides."
+    "Collect all mentions of a document; `places` are those of the words of both sides."
     from scipy.sparse import csr_array
     n, here = len(s.start), text.place[s.tokens]
     size, keys = np.diff(s.at), np.add.reduceat(_mixed(here), s.at[:-1]) if n else np.zeros(0, np.uint64)
@@ -170,7 +172,7 @@ def _side(text: Words, s: Spread, heads: np.ndarray, places: np.ndarray, match: 
                 np.searchsorted(places, text.place[heads]), rank, text)
 
 def _scored(side: Side, spans: np.ndarray, singletons: bool, duplicates: Duplicates, who: str) -> Side:
-    "The mentions that count."
+    "Select the mentions that count."
     f = side.flat
     _once(f, duplicates, who, spans)  # refuses
     drop = np.zeros(len(f.keys), bool) if duplicates == "released" else _repeated(f)
@@ -181,7 +183,7 @@ def _scored(side: Side, spans: np.ndarray, singletons: bool, duplicates: Duplica
                 side.rank[left], side.text)
 
 def _is_zero(s: Side) -> np.ndarray:
-    "Whether a mention's head is an empty node."
+    "Tell, by mention, whether its head is an empty node."
     return np.isin(s.heads, list(s.text.empty)) if s.text.empty else np.zeros(len(s.heads), bool)
 
 # %% ../../nbs/metrics/13_matching.ipynb #7d168e92
@@ -189,7 +191,7 @@ _DENSE = 1 << 24  # cells of a matrix of 128 MB
 Pairs = tuple[np.ndarray, np.ndarray]
 
 def _best_pairs(i: np.ndarray, j: np.ndarray, score: np.ndarray, shape: tuple[int, int]) -> Pairs:
-    "Rows and columns of the largest sum of scores, one to one."
+    "Find rows and columns of the largest sum of scores, one to one."
     from scipy.optimize import linear_sum_assignment
     if not len(i): return i, j
     if shape[0]*shape[1] > _DENSE:
@@ -202,12 +204,12 @@ def _best_pairs(i: np.ndarray, j: np.ndarray, score: np.ndarray, shape: tuple[in
     return rows[real], columns[real]
 
 def _shared(g: Side, p: Side, i: np.ndarray, j: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    "Pairs (of the mentions i of gold and j of the prediction) with words in common, and how many."
+    "Find pairs (of the mentions i of gold and j of the prediction) with common words, and count these."
     common = (g.words[i] @ p.words[j].T).tocoo()
     return common.row.astype(np.int64), common.col.astype(np.int64), common.data
 
 def _similar(g: Side, p: Side, i: np.ndarray, j: np.ndarray, match: Match) -> Pairs:
-    "The pairs among mentions that differ."
+    "Pair mentions that differ."
     i, j = i[np.argsort(g.rank[i])], j[np.argsort(p.rank[j])]
     row, column, common = _shared(g, p, i, j)
     head = g.column[i][row]
@@ -218,7 +220,7 @@ def _similar(g: Side, p: Side, i: np.ndarray, j: np.ndarray, match: Match) -> Pa
     return i[rows], j[columns]
 
 def _holds(p: Side, mention: np.ndarray, column: np.ndarray) -> np.ndarray:
-    "Whether each of these mentions has the word in a column."
+    "Tell, by mention, whether it has the word in a column."
     n, width = p.words.shape
     return np.isin(mention*width + column, np.repeat(np.arange(n), p.size)*width + p.words.indices)
 
@@ -227,10 +229,12 @@ Zeros = Literal["", "linear", "dependent"]
 Parents = set[tuple[str, str]]
 
 def _parents(s: Side, i: int) -> tuple[int, Parents]:
-    "The sentence of a zero, and its parents with their relations."
-    token = int(s.heads[i])
-    deps = s.text.empty[token][1].split("|")
-    return int(s.text.sentence[token]), {(parent, relation) for parent, _, relation in (d.partition(":") for d in deps) if relation}
+    "Return the sentence of a zero, and its parents with their relations."
+    token, parents = int(s.heads[i]), set()
+    for d in s.text.empty[token][1].split("|"):
+        parent, _, relation = d.partition(":")
+        if relation: parents.add((parent, relation))
+    return int(s.text.sentence[token]), parents
 
 def _f1(a: set, b: set) -> float:
     common = len(a & b)
@@ -241,7 +245,7 @@ def _f1(a: set, b: set) -> float:
 def _alike(a: Parents, b: Parents) -> float: return 10*_f1(a, b) + _f1({p for p, _ in a}, {p for p, _ in b})
 
 def _dependent(g: Side, p: Side, i: np.ndarray, j: np.ndarray) -> Pairs:
-    "The zeros that depend on the same words; only those that share a parent are compared."
+    "Pair the zeros that depend on the same words; only those that share a parent are compared."
     i, j = i[np.argsort(g.rank[i])], j[np.argsort(p.rank[j])]
     theirs, near = [_parents(p, k)[1] for k in j], defaultdict(set)
     for b, k in enumerate(j):
@@ -259,7 +263,7 @@ def _dependent(g: Side, p: Side, i: np.ndarray, j: np.ndarray) -> Pairs:
 
 # %% ../../nbs/metrics/13_matching.ipynb #33163484
 def _pairs(g: Side, p: Side, match: Match, zeros: Zeros) -> Pairs:
-    "The mentions of gold and of the prediction that match."
+    "Pair the mentions of gold and of the prediction that match."
     i, j = (np.sort(np.unique(s.flat.keys, return_index=True)[1]) for s in (g, p))
     found = []
     if zeros == "dependent":
@@ -274,7 +278,7 @@ def _pairs(g: Side, p: Side, match: Match, zeros: Zeros) -> Pairs:
     return np.concatenate(a), np.concatenate(b)
 
 def _left(i: np.ndarray, j: np.ndarray, found: list[Pairs]) -> Pairs:
-    "Mentions without a partner."
+    "Return the mentions without a partner."
     for a, b in found: i, j = np.setdiff1d(i, a, assume_unique=True), np.setdiff1d(j, b, assume_unique=True)
     return i, j
 
@@ -310,12 +314,12 @@ def matched(gold: Document, predicted: Document, match: Match = "head", zeros: Z
 
 # %% ../../nbs/metrics/13_matching.ipynb #6bc85503
 def _planted(words: Words, other: Words) -> Words:
-    "Words with the dependencies of the other file where only that has them."
+    "Add the dependencies of the other file where only that has them."
     if len(words.parents) or len(other.parents) != len(words.place): return words
     return words._replace(parents=other.parents)
 
 def _tabled(g: Side, p: Side, pairs: Pairs) -> Matched:
-    "The table of two sides whose mentions are paired."
+    "Make the table of two sides whose mentions are paired."
     keys, at = np.unique(np.concatenate([g.flat.keys, p.flat.keys]), return_inverse=True)
     g, p = (s._replace(flat=s.flat._replace(keys=k)) for s, k in zip((g, p), np.split(at, [len(g.flat.keys)])))
     a, b, instead = g.flat.keys[pairs[0]], p.flat.keys[pairs[1]], np.arange(len(keys))
@@ -330,7 +334,7 @@ def _tabled(g: Side, p: Side, pairs: Pairs) -> Matched:
 
 # %% ../../nbs/metrics/13_matching.ipynb #373e8f9d
 def _mor(m: Matched) -> Counts:
-    "Words that mentions share in the best pairing."
+    "Count the words that mentions share in the best pairing."
     g, p = m.gold, m.predicted
     equal = m.pairs[0][m.same], m.pairs[1][m.same]  # no better pairing parts them
     i, j = _left(np.arange(len(g.size)), np.arange(len(p.size)), [equal])
@@ -339,13 +343,13 @@ def _mor(m: Matched) -> Counts:
     return Counts(n, int(p.size.sum()), n, int(g.size.sum()))
 
 def _firsts(s: Side) -> np.ndarray:
-    "Whether a mention is the first of its cluster."
+    "Tell, by mention, whether it is the first of its cluster."
     order, first = np.lexsort((s.rank, s.flat.labels)), np.zeros(len(s.size), bool)
     first[order[np.unique(s.flat.labels[order], return_index=True)[1]]] = True
     return first
 
 def _zeros(m: Matched) -> Counts:
-    "Zeros that are anaphors, by whether they are resolved to an antecedent of their entity."
+    "Count zeros that are anaphors, by whether they are resolved to an antecedent of their entity."
     g, p = m.gold, m.predicted
     at = np.full(len(m.instead), -1)
     at[p.flat.keys] = np.arange(len(p.size))
@@ -370,14 +374,14 @@ COREFUD = ("muc", "b3", "ceafe", "ceafm", "blanc_corefud", "lea", "mor", "zeros"
 def score_coref(
     gold: Document|Iterable[Document],         # one document or several
     predicted: Document|Iterable[Document],    # joined to gold by doc_key
-    setting: Setting = "full",                 # full; split: predictions on windows; window: predictions on books, scored in windows
+    setting: Setting = "full",                 # full; split: windows predicted; window: books predicted, then cut
     mode: WindowMode = "released",             # how `window` cuts: as the released evaluator, or as the paper says
-    metrics: Iterable[str]|None = None,        # names; none: METRICS under exact match, else those of the CorefUD scorer
+    metrics: Iterable[str]|None = None,        # names; None: METRICS if exact, else those of the CorefUD scorer
     singletons: bool = True,                   # keep clusters of one mention, on both sides
     duplicates: Duplicates = "official",       # how mentions that appear twice count: official, released, error
     length: int = LENGTH,                      # tokens of a window, nominally
     match: Match = "exact",                    # which mentions are the same: exact, head, partial
-    zeros: Zeros = "",                         # how empty nodes match: linear, dependent; if empty: linear under exact match
+    zeros: Zeros = "",                         # matching of empty nodes: linear, dependent; "": linear if exact
 ) -> CorefScores:                              # fractions
     "Score predicted clusters against gold, by exact, head or partial match of mentions."
     for value, known, what in ((match, Match, "match"), (zeros, Zeros, "zeros")):
@@ -395,7 +399,7 @@ def score_coref(
 # %% ../../nbs/metrics/13_matching.ipynb #32a38439
 def _score(gold: list[Document], predicted: list[Document], names: tuple[str, ...], singletons: bool,
            duplicates: Duplicates, match: Match, zeros: Zeros) -> CorefScores:
-    "Scores of whole documents after matching."
+    "Score whole documents after matching."
     functions: dict[str, Callable[[Matched], Counts|LinkCounts]] = {m: EXTRA.get(m) or _of_table(m) for m in names}
     pairs, by_rule, mentions = pair(gold, predicted, _same_words), 0, 0
     doubled: list[str] = []
@@ -416,7 +420,7 @@ def _of_table(name: str) -> Callable[[Matched], Counts|LinkCounts]:
     return lambda m: f(m.table)
 
 def _all_first(docs: list[Document]) -> bool:
-    "Whether the head of every longer mention is its first word: CoNLL-U's default where nobody knows heads."
+    "Tell whether the head of every longer mention is its first word, CoNLL-U's default for unknown heads."
     n = 0
     for d in docs:
         for span, head in zip([s for c in d.clusters for s in c if d.labels.get("head")], _in_row(d, "head")):
@@ -425,7 +429,7 @@ def _all_first(docs: list[Document]) -> bool:
     return n > 9
 
 def _note(match: str, zeros: str, by_rule: int, mentions: int, unknown: bool) -> str:
-    "How mentions were matched and where heads are not annotated."
+    "Describe how mentions were matched and where heads are not annotated."
     how = f"{match} match" + (f", zeros {zeros}" if zeros else "")
     if unknown: how += ", every head of the prediction is a first word, so heads were probably unknown to its writer"
     return how + (f", heads of {by_rule:,} of {mentions:,} mentions by rule: {RULE}" if by_rule else "")
@@ -441,7 +445,7 @@ def _same_words(g: Document, p: Document):
                         "empty nodes are matched within sentences, which must be the same")
 
 def _without_empty(d: Document) -> Document:
-    "The words of a document, without empty nodes and clusters."
+    "Copy the words of a document, without empty nodes and clusters."
     empty, at, sentences = empty_nodes(d), 0, []
     for s in d.sentences:
         sentences.append(tuple(t for i, t in enumerate(s, at) if i not in empty))

@@ -18,24 +18,26 @@ from .uncertainty import _jackknife, _totals
 
 # %% ../../nbs/metrics/12_power.ipynb #b70000b9
 class Noise(NamedTuple):
-    "How the difference of two systems varies on the questions of a task."
+    "The variation of the difference of two systems on the questions of a task."
     error: float          # standard error of the difference
     df: float             # degrees of freedom of the error: effective clusters minus 1
     n: int                # questions
     clusters: int         # clusters that they come from
-    assumed: str = ""     # what was assumed; "" where two systems were compared
+    assumed: str = ""     # the assumption; "" where two systems were compared
     draw: float = 0.      # variance that single draws of the answers add to the difference; 0 where it is unknown
     samples: int = 1      # answers of each system to a question
 
 def observed_noise(a: ArrayLike, b: ArrayLike, clusters: Iterable[Hashable]) -> Noise:
-    "Measure how the difference of two systems on the same items varies over clusters; NaN is left out."
+    "Measure how the difference of two systems on the same items varies over clusters; pairs with NaN are left out."
     d, rows = _differences("observed_noise", a, b, clusters)
     sums, items = (x[:, 0] for x in _totals(d, rows))
     if len(items) < 2:
-        raise DataError(f"the systems share questions of {len(items)} documents", "power", "two documents are needed at least")
+        raise DataError(f"the systems share questions of {len(items)} documents", "power",
+                        "two documents are needed at least")
     error, df = _jackknife(sums, items)
     if error*len(d) <= 1e-12*max(1., np.abs(d).sum()):
-        raise DataError("the two systems differ alike in every document", "power", "name systems that answer differently, or none")
+        raise DataError("the two systems differ alike in every document", "power",
+                        "name systems that answer differently, or none")
     return Noise(float(error), float(df), len(d), len(items))
 
 # %% ../../nbs/metrics/12_power.ipynb #b7000172
@@ -44,24 +46,25 @@ def assumed_noise(
     discordance: float = 0.4,  # share of questions that one system alone has right
     correlation: float = 0.1,  # of two differences in one cluster
 ) -> Noise:
-    "Say how the difference of two systems would vary, were they to disagree as assumed."
+    "Estimate how the difference of two systems would vary under an assumed disagreement."
     n, k, squares = sum(sizes), len(sizes), sum(x*x for x in sizes)
     if k < 2: raise DataError(f"it has questions of {k} documents", "power", "two documents are needed at least")
     design = max(1 + (squares/n - 1)*correlation, 0.)
-    said = (f"one system alone is right on {discordance:.0%} of questions, and differences in one document have a "
-            f"correlation of {correlation:g}")
-    return Noise(math.sqrt(discordance*design/n), max(n**2/squares - 1, 1), n, k, said)
+    assumed = (f"one system alone is right on {discordance:.0%} of questions, and differences in one document have a "
+               f"correlation of {correlation:g}")
+    return Noise(math.sqrt(discordance*design/n), max(n**2/squares - 1, 1), n, k, assumed)
 
 # %% ../../nbs/metrics/12_power.ipynb #b7000206
 def _multiple(df: float, power: float, level: float) -> float:
-    "How many standard errors a difference must have."
+    "Compute how many standard errors a difference must have."
     from scipy.special import stdtrit # late: half a second of CPU time to import
     return float(stdtrit(df, 1 - level/2) + stdtrit(df, power))
 
 def _checked(power: float, level: float):
-    "Refuse what is no probability, and a power that a guess has."
+    "Refuse a level that is no probability, and a power that guessing has."
     if not 0 < level < 1: raise CallError(f"level is {level}", "power", "give a fraction between 0 and 1, such as 0.05")
-    if not 0.5 <= power < 1: raise CallError(f"power is {power}", "power", "give a fraction from 0.5 to below 1, such as 0.8")
+    if not 0.5 <= power < 1:
+        raise CallError(f"power is {power}", "power", "give a fraction from 0.5 to below 1, such as 0.8")
 
 def detectable(
     noise: Noise,             # of two systems on a task
@@ -71,14 +74,15 @@ def detectable(
 ) -> float:
     "Compute the smallest difference, as a fraction, that a paired test over clusters finds with the given power."
     _checked(power, level)
-    more = (clusters or noise.clusters)/noise.clusters
-    df = max((noise.df + 1)*more - 1, 1)
-    return noise.error/math.sqrt(more)*_multiple(df, power, level)
+    ratio = (clusters or noise.clusters)/noise.clusters
+    df = max((noise.df + 1)*ratio - 1, 1)
+    return noise.error/math.sqrt(ratio)*_multiple(df, power, level)
 
 # %% ../../nbs/metrics/12_power.ipynb #b700029a
 def clusters_needed(noise: Noise, difference: float, power: float = 0.8, level: float = 0.05) -> int:
     "Find the smallest number of clusters with which a difference, as a fraction, is detectable."
-    if not difference > 0: raise CallError(f"difference is {difference}", "power", "give a fraction above 0, such as 0.02")
+    if not difference > 0:
+        raise CallError(f"difference is {difference}", "power", "give a fraction above 0, such as 0.02")
     few, many = 1, 2
     while detectable(noise, many, power, level) > difference: few, many = many, 2*many
     while many - few > 1:
@@ -91,19 +95,19 @@ def clusters_needed(noise: Noise, difference: float, power: float = 0.8, level: 
 Samples = Mapping[str, Sequence[float]] # id -> the credit of each sample
 
 def _drawn(samples: Samples) -> tuple[float, int]:
-    "Variance that one draw per question adds to a mean, and the fewest samples of a question."
+    "Compute the variance that one draw per question adds to a mean, and the fewest samples of a question."
     fewest = min(map(len, samples.values()), default=0)
     if fewest < 2:
         raise DataError(f"a question has {fewest} samples", "power", "two samples of each question are needed at least")
     return sum(float(np.var(c, ddof=1)) for c in samples.values())/len(samples)**2, fewest
 
 def sampled_noise(a: Samples, b: Samples, clusters: Mapping[str, Hashable]) -> Noise:
-    "Measure how the difference of two systems varies that were asked the same questions several times."
+    "Measure how the difference varies between two systems that answered the same questions several times."
     ids = sorted(a.keys() & b.keys())
     mean = lambda x: [float(np.mean(x[i])) for i in ids]
     noise = observed_noise(mean(a), mean(b), [clusters[i] for i in ids])
-    (one, s), (other, t) = (_drawn({i: x[i] for i in ids}) for x in (a, b))
-    now, samples = one/s + other/t, min(s, t)
+    (var_a, n_a), (var_b, n_b) = (_drawn({i: x[i] for i in ids}) for x in (a, b))
+    now, samples = var_a/n_a + var_b/n_b, min(n_a, n_b)
     return noise._replace(draw=min(now, noise.error**2)*samples, samples=samples)
 
 def samples_needed(noise: Noise, difference: float, power: float = 0.8, level: float = 0.05) -> int|None:
@@ -115,14 +119,14 @@ def samples_needed(noise: Noise, difference: float, power: float = 0.8, level: f
 
 # %% ../../nbs/metrics/12_power.ipynb #b70003e7
 class Need(NamedTuple):
-    "What it takes to see a difference."
+    "The size of a task that detects a difference."
     difference: float      # as a fraction
     questions: int         # in clusters of the same mean size
     clusters: int
     samples: int|None      # of each of the questions that there are; None: no number shows it, or it is unknown
 
 class Power(NamedTuple):
-    "What a task can find, and what smaller differences need."
+    "The least difference that a task can detect, and the sizes that smaller differences need."
     noise: Noise
     detectable: float      # minimum detectable difference of the task, as a fraction
     needs: list[Need]
@@ -135,7 +139,7 @@ def power_of(
     power: float = 0.8,                        # share of repetitions in which a test finds the difference
     level: float = 0.05,                       # of the two-sided test
 ) -> Power:
-    "Say what difference a task finds, and how many questions or samples others need."
+    "Compute the difference that a task detects, and the questions or samples that others need."
     needs = []
     for d in differences:
         k = clusters_needed(noise, d, power, level)

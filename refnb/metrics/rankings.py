@@ -95,7 +95,7 @@ class Tau(NamedTuple):
     systems: int       # that both benchmarks rank
 
 def _resampled_scores(tasks: Sequence[Credits], resamples: int, seed: int) -> np.ndarray:
-    "The scores of each system (a column) in each resample of the tasks' clusters."
+    "Compute the scores of each system (a column) in each resample of the tasks' clusters."
     out = []
     for k, c in enumerate(tasks):
         sums, items = c.totals()

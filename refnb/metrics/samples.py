@@ -14,7 +14,7 @@ from .choice import credit
 
 # %% ../../nbs/metrics/11_samples.ipynb #53dd88f4
 def _given(a: Answer) -> tuple[int, ...]:
-    "What an answer chose; of scores the best."
+    "Return the options that an answer chose; of scores the best."
     if a.reason or a.chosen or not a.scores: return a.chosen
     return tuple(i for i, s in enumerate(a.scores) if s == max(a.scores))
 
@@ -34,23 +34,24 @@ class Sampled(NamedTuple):
     consistency: float  # pairs of answers to one question that agree
     within: float       # variance of credit within questions
     between: float      # variance of the questions' means
-    by_position: dict[int, float] # accuracy by the place, from 0, at which the right option stood
+    by_position: dict[int, float] # accuracy by the place of the right option, from 0
 
 def _mean(values: Iterable[float]) -> float:
-    "The mean; not a number of nothing."
-    got = list(values)
-    return sum(got)/len(got) if got else float("nan")
+    "Compute the mean; not a number of nothing."
+    found = list(values)
+    return sum(found)/len(found) if found else float("nan")
 
 def _variance(values: Sequence[float]) -> float:
-    "The mean squared distance from the mean."
+    "Compute the mean squared distance from the mean."
     mean = _mean(values)
     return _mean((v - mean)**2 for v in values)
 
 # %% ../../nbs/metrics/11_samples.ipynb #5be8729f
 Position = Callable[[Question, int], int|None]
 
-def _by_position(questions: Mapping[str, Question], samples: Mapping[str, Sequence[Answer]], position: Position) -> dict[int, float]:
-    "Accuracy by the place of the right option."
+def _by_position(questions: Mapping[str, Question], samples: Mapping[str, Sequence[Answer]],
+                 position: Position) -> dict[int, float]:
+    "Compute accuracy by the place of the right option."
     found: dict[int, list[float]] = {}
     for i, answers in samples.items():
         for a in answers:
@@ -61,7 +62,7 @@ def _by_position(questions: Mapping[str, Question], samples: Mapping[str, Sequen
 def score_samples(
     questions: Iterable[Question],               # that were asked
     samples: Mapping[str, Sequence[Answer]],     # all answers to each, by its id
-    position: Position = lambda q, sample: None, # where the right option stood in a sample
+    position: Position = lambda q, sample: None, # place of the right option in a sample
 ) -> Sampled:
     "Score several answers to each question."
     asked = {q.id: q for q in questions}

@@ -17,7 +17,7 @@ from ..core.documents import Clusters, Document, other_words
 LENGTH = 1500  # tokens of a window, nominally
 
 def window_starts(sentences: Sequence[Sequence[Any]], length: int = LENGTH) -> list[int]:
-    "The first sentence of each window, by the released rule."
+    "Find the first sentence of each window, by the released rule."
     if length < 1: raise CallError(f"a window of {length} tokens", do="say 1 or more")
     out, k = [0] if sentences else [], 1
     for i, total in enumerate(accumulate(map(len, sentences)), 1):
@@ -35,17 +35,19 @@ def split(d: Document, length: int = LENGTH, crossing: Literal["error", "drop"] 
     first = window_starts(d.sentences, length)
     tokens = [0, *accumulate(map(len, d.sentences))]
     starts = [tokens[s] for s in first]
-    got, lost = _inside(d, starts, tokens[-1])
+    parts, lost = _inside(d, starts, tokens[-1])
     if lost and crossing == "error":
         raise DataError(f"{len(lost)} mentions cross the end of a window, one is {list(lost[0])}", d.doc_key,
                         "leave them out with crossing='drop'")
-    ends = [*first[1:], len(d.sentences)]
-    meta = lambda i: d.meta | ({"crossing": n} if (n := sum(starts[i] <= s.start < tokens[ends[i]] for s in lost)) else {})
-    return [_window(d, f"{d.doc_key}_split{length}_S{s}", d.sentences[s:e], starts[i], got[i], meta(i))
-            for i, (s, e) in enumerate(zip(first, ends, strict=True))]
+    ends, windows = [*first[1:], len(d.sentences)], []
+    for (s, e), start, inside in zip(zip(first, ends, strict=True), starts, parts, strict=True):
+        n = sum(start <= x.start < tokens[e] for x in lost)
+        key, meta = f"{d.doc_key}_split{length}_S{s}", d.meta | ({"crossing": n} if n else {})
+        windows.append(_window(d, key, d.sentences[s:e], start, inside, meta))
+    return windows
 
 def _inside(d: Document, starts: list[int], size: int) -> tuple[list[dict[int, list[int]]], list[Span]]:
-    "For each window: cluster -> which of its mentions are inside; and the mentions over an end."
+    "List for each window: cluster -> indices of its mentions inside; and list the mentions over an end."
     parts: list[dict[int, list[int]]] = [{} for _ in starts]
     lost, stops = [], [*starts[1:], size]
     for c, cluster in enumerate(d.clusters):
@@ -56,10 +58,11 @@ def _inside(d: Document, starts: list[int], size: int) -> tuple[list[dict[int, l
     return parts, lost
 
 def _window(d: Document, key: str, sentences: tuple, start: int, inside: dict[int, list[int]], meta: dict) -> Document:
-    "A window as a document: offsets of its own, names and labels of what is inside."
-    moved = lambda s: Span(s.start - start, s.end - start)
-    clusters = tuple(tuple(moved(d.clusters[c][i]) for i in at) for c, at in inside.items())
-    labels = {k: tuple(tuple(v[c][i] for i in at) for c, at in inside.items()) for k, v in d.labels.items()}
+    "Make a window a document, with offsets of its own and the names and labels of the clusters inside."
+    def chosen(values: Sequence[Sequence[Any]]) -> tuple[tuple[Any, ...], ...]:
+        return tuple(tuple(values[c][i] for i in at) for c, at in inside.items())
+    clusters = tuple(tuple(Span(s.start - start, s.end - start) for s in c) for c in chosen(d.clusters))
+    labels = {k: chosen(v) for k, v in d.labels.items()}
     return Document(key, sentences, clusters, tuple(d.names[c] for c in inside) if d.names else (), labels, meta)
 
 # %% ../../nbs/metrics/02_windows.ipynb #f6a9ce8e
@@ -67,20 +70,21 @@ WindowMode = Literal["released", "paper", "fixed"]
 MODES = ("released", "paper", "fixed")
 
 def _released_windows(start: int, whole: int, size: int, length: int) -> list[int]:
-    "The windows that hold a mention with this first token: none, one or two."
+    "Find the windows that hold a mention with this first token: none, one or two."
     regular = [start//length] if start//length < whole and start % length else []
     return regular + ([whole] if size - length < start < size else [])
 
 def _cut(clusters: Clusters, sentences: Sequence[Sequence[str]], mode: WindowMode = "released",
          length: int = LENGTH) -> list[Clusters]:
-    "Clusters of a book, window by window."
+    "Cut the clusters of a book, window by window."
     if mode not in MODES: raise CallError(f"unknown mode of windows {mode!r}", do=nearest(mode, MODES))
     if length < 1: raise CallError(f"a window of {length} tokens", do="say 1 or more")
     tokens = [0, *accumulate(map(len, sentences))]
     starts, whole, size = [tokens[s] for s in window_starts(sentences, length)], tokens[-1]//length, tokens[-1]
-    where = {"paper": lambda t: [bisect_right(starts, t) - 1], "fixed": lambda t: [t//length], "released": lambda t: _released_windows(t, whole, size, length)}[mode]
-    out: list[dict] = [{}
-                       for _ in range({"paper": len(starts), "fixed": -(-size//length), "released": whole + 1}[mode])]
+    where = {"paper": lambda t: [bisect_right(starts, t) - 1], "fixed": lambda t: [t//length],
+             "released": lambda t: _released_windows(t, whole, size, length)}[mode]
+    n = {"paper": len(starts), "fixed": -(-size//length), "released": whole + 1}[mode]
+    out: list[dict] = [{} for _ in range(n)]
     for c, cluster in enumerate(clusters):
         for s in cluster:
             for w in where(s[0]): out[w].setdefault(c, []).append(s)
@@ -96,10 +100,11 @@ class Pairs:
     def __len__(self): return len(self.pairs)
     def __iter__(self): return iter(self.pairs)
     def __repr__(self):
-        return f"{len(self)} documents, {len(self.missing)} without a prediction, {len(self.extra)} predicted without gold"
+        return (f"{len(self)} documents, {len(self.missing)} without a prediction, "
+                f"{len(self.extra)} predicted without gold")
 
 def _by_key(docs: Iterable[Document], who: str) -> dict[str, Document]:
-    "Documents by key, each once."
+    "Return documents by key, each once."
     out = {}
     for d in docs:
         if d.doc_key in out: raise DataError(f"document {d.doc_key!r} appears twice", who, "which of the two counts?")
@@ -112,8 +117,8 @@ def _same_text(g: Document, p: Document):
     if g.sentences and p.sentences and g.size != p.size:
         raise DataError(f"gold has {g.size:,} tokens and the prediction {p.size:,}", f"document {g.doc_key!r}",
                         "they are of different texts, or one is a window of the other")
-    if g.sentences and p.sentences and (told := other_words(g.tokens, p.tokens)):
-        raise DataError(told, f"document {g.doc_key!r}",
+    if g.sentences and p.sentences and (difference := other_words(g.tokens, p.tokens)):
+        raise DataError(difference, f"document {g.doc_key!r}",
                         "is it the prediction for another text? Without its sentences only the offsets of a JSONL file "
                         "are read")
     if g.sentences and not p.sentences and (over := [s for c in p.clusters for s in c if s[1] >= g.size]):
@@ -128,13 +133,16 @@ def _whole(docs: dict[str, Document]) -> dict[str, Document]:
 def pair(gold: Iterable[Document], predicted: Iterable[Document],
          same: Callable[[Document, Document], None] = _same_text) -> Pairs:
     """Join gold documents with their predictions by key, in gold's order; each may come in any order. A key of CoNLL
-    ends in its part, as in text_0, which does not count where no keys are the same otherwise. `same` refuses a prediction on another text."""
+    ends in its part, as in text_0, which does not count where no keys are the same otherwise. `same` refuses a
+    prediction on another text."""
     g, p = _by_key(gold, "gold"), _by_key(predicted, "predicted")
     if not g.keys() & p.keys() and _whole(g).keys() & _whole(p).keys(): g, p = _whole(g), _whole(p)
     missing, extra = [k for k in g if k not in p], [k for k in p if k not in g]
     if g and len(missing) == len(g) and p:
         cut_up = any("_split" in k and k.partition("_split")[0] in g for k in extra)
-        raise DataError(f"no document has both gold and prediction: gold has {missing[0]!r}, the prediction {extra[0]!r}", do="the predictions are on windows: score them with setting split" if cut_up else "compare their doc_key")
+        do = "the predictions are on windows: score them with setting split" if cut_up else "compare their doc_key"
+        raise DataError(f"no document has both gold and prediction: gold has {missing[0]!r}, "
+                        f"the prediction {extra[0]!r}", do=do)
     for k in g.keys() & p.keys(): same(g[k], p[k])
     return Pairs([(d, p.get(k) or Document(k, d.sentences)) for k, d in g.items()], missing, extra)
 
@@ -160,5 +168,6 @@ def units(pairs: Pairs, setting: Setting = "full", mode: WindowMode = "released"
         if not text and (g.clusters or p.clusters):
             raise DataError("cannot be cut into windows: neither gold nor prediction has its text",
                             f"document {g.doc_key!r}", "give a file with sentences")
-        for i, (a, b) in enumerate(zip(_cut(g.clusters, text, mode, length), _cut(p.clusters, text, mode, length), strict=True)):
+        windows = (_cut(clusters, text, mode, length) for clusters in (g.clusters, p.clusters))
+        for i, (a, b) in enumerate(zip(*windows, strict=True)):
             yield f"{g.doc_key}, window {i}", a, b

@@ -21,7 +21,8 @@ from ..core.hub import hub_files, hub_path
 from ..core.inert import as_written, to_md
 from ..core.upstream import Survey, registry, set_names, survey
 from ..core.runs import find_summaries
-from .tables import NOT_PRINTED, PRINTED_VALUES, UNEXPLAINED, YOURS, Basis, Cell, Report, basis, own_names, papers
+from .tables import (NOT_PRINTED, PRINTED_VALUES, UNEXPLAINED, YOURS, Basis, Cell, Report, basis,
+                                  own_names, papers)
 from .tables import printed, set_id, sha256, table_names, values_id
 
 # %% ../../nbs/results/03_board.ipynb #c713fd4e
@@ -33,7 +34,7 @@ def notebook_of(name: str) -> Path|None:
     return path if path.is_file() else None
 
 class Provenance(msgspec.Struct):
-    "What the provenance of a report must say."
+    "The fields that the provenance of a report must have."
     table: str
     parameters: dict
     files: dict[str, str]
@@ -45,37 +46,38 @@ class Provenance(msgspec.Struct):
 def as_provenance(data: bytes, where: str) -> dict:
     "Read the provenance of a report; `where` is its file, for errors."
     try:
-        told = msgspec.json.decode(data, type=dict)
-        msgspec.convert(told, Provenance)
-        if len(told["counts"]) < 4 or len(told["cost"]) < 2: raise ValueError("fields of counts or cost are missing")
-        return told
+        found = msgspec.json.decode(data, type=dict)
+        msgspec.convert(found, Provenance)
+        if len(found["counts"]) < 4 or len(found["cost"]) < 2: raise ValueError("fields of counts or cost are missing")
+        return found
     except (ValueError, RecursionError) as e:
         raise FormatError(str(e), where, "make the table again with refnb reproduce") from None
 
 def read_provenance(name: str, reports: str|Path) -> dict|None:
-    "Read what the report of paper/table says it was made from, or None where there is no whole report."
+    "Read the provenance of the report of paper/table, or None where there is no whole report."
     path = Path(reports)/f"{name}.json"
-    try: told = as_provenance(path.read_bytes(), str(path))
+    try: found = as_provenance(path.read_bytes(), str(path))
     except (OSError, FormatError): return None
-    return told if told["table"] == name else None
+    return found if found["table"] == name else None
 
 # %% ../../nbs/results/03_board.ipynb #effde00e
-def stale(told: dict, reports: str|Path) -> str:
-    """Say why a report of this provenance is not to be trusted any more, or ""."""
-    if told["table"].count("/") != 1 or any(Path(f).name != f for f in told["files"]):
+def stale(provenance: dict, reports: str|Path) -> str:
+    """Explain why a report of this provenance is out of date, or return ""."""
+    if provenance["table"].count("/") != 1 or any(Path(f).name != f for f in provenance["files"]):
         return "its provenance names files elsewhere"
-    folder = (Path(reports)/told["table"]).parent
-    for name, sha in told["files"].items():
+    folder = (Path(reports)/provenance["table"]).parent
+    for name, sha in provenance["files"].items():
         if name.endswith(".png"): continue
         if not (folder/name).exists() or sha256((folder/name).read_bytes()) != sha:
             return f"{name} is not the file that was written"
     known = registry()
-    whole_sets = set(told["inputs"]) <= set(set_names())  # as `declared` names them; a notebook's own keys are its own
-    for key, blob in told["inputs"].items():
+    # as `declared` names them; a notebook's own keys are its own
+    whole_sets = set(provenance["inputs"]) <= set(set_names())
+    for key, blob in provenance["inputs"].items():
         now = known[key].blob if key in known else set_id(key) if whole_sets else blob
-        if key == PRINTED_VALUES: now = values_id(printed(told["table"]))
+        if key == PRINTED_VALUES: now = values_id(printed(provenance["table"]))
         if now != blob: return f"{key} is pinned at another content" if key in known else f"{key} have changed"
-    for run, hash_ in told["runs"].items():
+    for run, hash_ in provenance["runs"].items():
         task, _, system = run.partition(":")
         have = [p.stem[-12:] for p in find_summaries(reports, task, system)]
         if have and hash_ not in have: return f"{system} has another run of {task}"
@@ -90,12 +92,12 @@ _SIGNS: dict[Lack, str] = {"gpu": r"GPU|RTX|BERT-large|needs (the )?models|train
                            "command": r"refnb (fetch|run|train|annotate)|-p \w+=FILES|name a file"}
 
 def lack_of(reason: str) -> Lack:
-    "Tell from a cell's reason what its number would take."
+    "Find the missing kind of input from a cell's reason."
     return next((lack for lack, sign in _SIGNS.items() if re.search(sign, reason)), "never")
 
 # %% ../../nbs/results/03_board.ipynb #d69f6204
 class Line(msgspec.Struct):
-    "What the board says of a table."
+    "One table's line on the board."
     name: str          # paper/table
     number: str        # as in the paper
     title: str
@@ -103,12 +105,12 @@ class Line(msgspec.Struct):
     printed: int       # printed results that are among our sources: match + differ + missing
     match: int         # computed, and the printed digits
     differ: int        # computed, other digits
-    unexplained: int   # of those that differ: nobody knows why
-    lacks: dict[Lack, int] # printed cells without a number, by what it would take
-    beyond: int        # computed results that nobody printed
-    apart: int         # chance levels, constants, and what follows from print alone
+    unexplained: int   # of those that differ: for an unknown reason
+    lacks: dict[Lack, int] # printed cells without a number, by the kind of input that they lack
+    beyond: int        # computed results without a printed counterpart
+    apart: int         # chance levels, constants, and numbers derived from printed ones alone
     report: str        # regenerated, kept, stale, to be run, not built yet
-    needs: str         # what it is made from, and how much of that would be downloaded
+    needs: str         # its inputs, and how much of them would be downloaded
     cost: str          # CPU seconds and memory of the last run, and price
     why: list[str]     # differing cells, and reasons
 
@@ -116,22 +118,26 @@ class Line(msgspec.Struct):
     def missing(self) -> int: return sum(self.lacks.values())
     @property
     def state(self) -> Literal["complete", "partial", "empty"]:
-        "How much is computed of what is printed; where nothing is, whether anything is computed."
+        "Tell whether all printed results are computed; if none is printed, whether anything is."
         computed = self.match + self.differ
         if not self.printed: return "complete" if self.beyond or self.apart else "empty"
         return "empty" if not computed else "partial" if self.missing else "complete"
 
 # %% ../../nbs/results/03_board.ipynb #b81708ef
 def _needs(name: str, s: Settings, look: Callable[[str], Survey]) -> str:
-    "What a table is made from."
+    "List the inputs of a table, and which of them are here."
     t, hub = printed(name), hub_files()
-    got = [look(i) for i in t.inputs if i not in hub] + [g for g in map(look, t.more) if g.here]
-    told = [f"{g.name} ({'here' if g.here == g.files else f'{g.to_come/1e6:.1f} MB to download' if g.to_come else f'{g.here} of {g.files} files here'})" for g in got]
-    told += [f"{i} ({'here' if hub_path(i, s) else 'by name: only a hub has it'})" for i in t.inputs if i in hub]
-    return ", ".join(told) or ("nothing" if notebook_of(name) else "")
+    sets = [look(i) for i in t.inputs if i not in hub] + [g for g in map(look, t.more) if g.here]
+    needs = []
+    for g in sets:
+        download = f"{g.to_come/1e6:.1f} MB to download" if g.to_come else f"{g.here} of {g.files} files here"
+        needs.append(f"{g.name} ({'here' if g.here == g.files else download})")
+    needs += [f"{i} ({'here' if hub_path(i, s) else 'by name: only a hub has it'})" for i in t.inputs if i in hub]
+    return ", ".join(needs) or ("nothing" if notebook_of(name) else "")
 
+# %% ../../nbs/results/03_board.ipynb #0d909833
 def _cells(name: str, reports: str|Path) -> list[dict[str, str]]:
-    "The lines of a report's CSV."
+    "Read the lines of a report's CSV."
     path = Path(reports)/f"{name}.csv"
     if not path.exists(): return []
     (_, heads), *rows = [*table_rows(path.read_bytes(), str(path))] or [(1, [])]
@@ -141,7 +147,7 @@ def _cells(name: str, reports: str|Path) -> list[dict[str, str]]:
     return [c | {"reason": c["reason"] or _explanation(name, c)} for c in found]
 
 def _explanation(name: str, c: dict[str, str]) -> str:
-    "What the printed values say of a difference, for reports that were written before their cells said it themselves."
+    "Return the note on a difference among the printed values; older reports hold none in their cells."
     cell = printed(name).cells.get(c["row"], {}).get(c["column"])
     if c["difference"] in ("", "0") or not isinstance(cell, Cell): return ""
     return cell.note_on(float(c["ours"]))
@@ -153,7 +159,7 @@ def _unexplained(c: dict[str, str]) -> bool: return c["reason"] in ("", UNEXPLAI
 def _numbers(c: dict[str, str]) -> str: return f"{c['row']}, {c['column']}: {c['ours']} against {c['paper']}"
 
 def _why(cells: list[dict[str, str]]) -> list[str]:
-    "Each difference that is explained, how many are not, then each reason with the number of its cells."
+    "List each explained difference, the number of unexplained ones, then each reason with its number of cells."
     differ = [c for c in cells if c["difference"] not in ("", "0") and not _basis(c)]
     out = [f"{_numbers(c)}: {c['reason']}" for c in differ if not _unexplained(c)]
     unknown = [_numbers(c) for c in differ if _unexplained(c)]
@@ -195,15 +201,16 @@ def _counted(cells: list[dict[str, str]]) -> _Counts:
                    dict(sorted(lacks.items())), beyond, apart)
 
 def _line_of(name: str, reports: str|Path, s: Settings, look: Callable[[str], Survey]|None = None) -> Line:
-    "The board's line of a table."
-    t, told = printed(name), read_provenance(name, reports)
-    old, cells = told and stale(told, reports), cast(list[dict[str, str]], [])
-    try: cells = _cells(name, reports) if told else []
-    except FormatError as e: old = e.what  # it says so in its own line; the others are shown all the same
-    if not told and (Path(reports)/f"{name}.json").exists(): old = "its provenance is damaged"
+    "Make the board's line of a table."
+    t, provenance = printed(name), read_provenance(name, reports)
+    old, cells = provenance and stale(provenance, reports), cast(list[dict[str, str]], [])
+    try: cells = _cells(name, reports) if provenance else []
+    except FormatError as e: old = e.what  # reported in its own line; the other lines are unaffected
+    if not provenance and (Path(reports)/f"{name}.json").exists(): old = "its provenance is damaged"
     unmade = "to be run" if notebook_of(name) else "not built yet"
-    report = f"stale: {old}" if old else "regenerated" if told else unmade
-    spent = f"{told['cost']['cpu_seconds']:g} s, {told['cost']['peak_mb']} MB, 0 USD" if told else ""
+    report = f"stale: {old}" if old else "regenerated" if provenance else unmade
+    cost = provenance and provenance["cost"]
+    spent = f"{cost['cpu_seconds']:g} s, {cost['peak_mb']} MB, 0 USD" if cost else ""
     n = sum(len(r) for r in t.cells.values())  # of a table that was not made, all are missing: its command makes them
     counts = _counted(cells) if cells else _Counts(n, 0, 0, 0, {"command": n} if n else {}, 0, 0)
     needs = _needs(name, s, look or (lambda i: survey(i, s)))
@@ -221,16 +228,16 @@ class Board:
     def papers(self) -> list[Line]: return [l for l in self.lines if l.number != "own"]
     def total(self, field: str) -> int: return sum(getattr(l, field) for l in self.papers)
     def summary(self) -> str:
-        "The board in two sentences."
+        "Summarize the board in two sentences."
         n = {field: self.total(field) for field in ("printed", "match", "differ", "unexplained", "missing", "beyond")}
         states = Counter(l.state for l in self.papers)
         counts = {words: sum(l.lacks.get(lack, 0) for l in self.papers) for lack, words in LACKS.items()}
         lacking = ", ".join(f"{k} {words}" for words, k in counts.items() if k) or "none"
-        return (f"{n['match'] + n['differ']} of {n['printed']} printed results are computed here: {n['match']} have the "
-                f"printed digits, {n['differ']} differ ({n['unexplained']} of them for an unknown reason); "
-                f"{n['missing']} are missing ({lacking}). Of {len(self.papers)} tables {states['complete']} are complete, "
-                f"{states['partial']} partial and {states['empty']} empty; {n['beyond']} further results are computed "
-                "that our sources do not print.")
+        return (f"{n['match'] + n['differ']} of {n['printed']} printed results are computed here: {n['match']} have "
+                f"the printed digits, {n['differ']} differ ({n['unexplained']} of them for an unknown reason); "
+                f"{n['missing']} are missing ({lacking}). Of {len(self.papers)} tables {states['complete']} are "
+                f"complete, {states['partial']} partial and {states['empty']} empty; {n['beyond']} further results are "
+                "computed that our sources do not print.")
     def __repr__(self):
         return self.summary() + "\n" + "\n".join(f"  {l.name:44} {l.state:9} {l.match:4} match {l.differ:3} differ "
                                                  f"{l.missing:3} missing" for l in self.lines)
@@ -245,10 +252,10 @@ class Board:
     def _repr_markdown_(self) -> str: return self.markdown()
 
 # %% ../../nbs/results/03_board.ipynb #59aa3dd0
-_LEGEND = ("*Printed* counts the results that our sources print: computed with the same digits (*match*), computed with "
-           "other digits (*differ*; unexplained ones in brackets), and *missing*, by what is needed to compute them. "
-           "*Beyond*: computed, but not printed in our sources. *Apart*: chance levels, constants, and numbers derived "
-           "from printed ones alone. Each paper's page has the reasons, inputs and costs.")
+_LEGEND = ("*Printed* counts the results that our sources print: computed with the same digits (*match*), computed "
+           "with other digits (*differ*; unexplained ones in brackets), and *missing*, by what is needed to compute "
+           "them. *Beyond*: computed, but not printed in our sources. *Apart*: chance levels, constants, and numbers "
+           "derived from printed ones alone. Each paper's page has the reasons, inputs and costs.")
 _HEADS = ("| table | what | state | printed | match | differ | missing: command | GPU | people | never | beyond "
           "| apart |")
 
@@ -257,11 +264,12 @@ def _link(l: Line, folder: str = "") -> str:
     return f"[{l.number}]({folder}{l.name.partition('/')[2]}.md)" if made else l.number
 
 def _board_part(paper: str, lines: list[Line]) -> list[str]:
-    "One paper's lines."
+    "Write one paper's part of the board."
     p = papers()[paper]
     out = [f"## [{to_md(p.paper)}]({paper}/README.md)", "", _HEADS, "|---|---|---" + "|--:"*9 + "|"]
     for l in lines:
-        state = l.state if l.report in ("regenerated", "not built yet") else f"{l.state}; {to_md(l.report.partition(':')[0])}"
+        state: str = l.state
+        if l.report not in ("regenerated", "not built yet"): state += f"; {to_md(l.report.partition(':')[0])}"
         differ = f"{l.differ} ({l.unexplained})" if l.unexplained else str(l.differ)
         lacks = " | ".join(str(l.lacks.get(k, 0) or "") for k in LACKS)
         out.append(f"| {_link(l, paper + '/')} | {to_md(l.title)} | {state} | {l.printed} | {l.match} | {differ} "
@@ -270,7 +278,7 @@ def _board_part(paper: str, lines: list[Line]) -> list[str]:
 
 # %% ../../nbs/results/03_board.ipynb #0dc168ad
 def _paper_page(paper: str, lines: list[Line]) -> str:
-    "One paper's page: what its tables are made from, what that costs, and every reason once."
+    "Write one paper's page: the inputs and costs of its tables, and every reason once."
     p = papers()[paper]
     out = [f"# {to_md(p.title)}", "", f"{to_md(p.cite)}. [The board](../README.md) counts what is computed.", "",
            "| table | what | kind | report | made from | cost of a run |", "|---|---|---|---|---|---|"]
@@ -284,7 +292,7 @@ def _paper_page(paper: str, lines: list[Line]) -> str:
 def board(
     s: Settings|None = None, # where reports are, and where files would come from
 ) -> Board:                  # all tables
-    "What of the four papers is regenerated."
+    "Count the printed results of the four papers that are computed here, table by table."
     s = s or load_settings()
     look = cache(lambda i: survey(i, s))  # tables have inputs in common
     return Board([_line_of(n, s.reports, s, look) for n in [*table_names(), *own_names()]])

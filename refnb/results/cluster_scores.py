@@ -26,5 +26,5 @@ def pooled(counts: dict, setting: str, books: Iterable[str]|None = None) -> dict
     `setting` is full, split, or a reading of window; `books` None: all that were scored. CoNLL F1 is there where its
     three parts are."""
     chosen = [counts[b][setting] for b in (counts if books is None else books)]
-    kind = lambda m: LinkCounts if m == "blanc" else Counts
-    return with_conll({m: as_prf(add(kind(m)(*c[m]) for c in chosen)) for m in (chosen[0] if chosen else {})})
+    total = lambda m: add((LinkCounts if m == "blanc" else Counts)(*c[m]) for c in chosen)
+    return with_conll({m: as_prf(total(m)) for m in (chosen[0] if chosen else {})})

@@ -39,7 +39,8 @@ def _packages() -> dict[str, dict[str, str]]:
     "List the packages that refnb requires, under an empty name, and those of each extra, with versions."
     out: dict[str, dict[str, str]] = {"": {}}
     for line in (requires("refnb") if _version("refnb") else None) or []:
-        name, _, extra = re.fullmatch(r"([\w.-]+)(.*?extra == '(\w+)')?.*", line.replace('"', "'")).groups()  # type: ignore[union-attr]
+        match = re.fullmatch(r"([\w.-]+)(.*?extra == '(\w+)')?.*", line.replace('"', "'"))
+        name, _, extra = match.groups()  # type: ignore[union-attr]
         if extra != "all": out.setdefault(extra or "", {})[name] = _version(name)  # all of them: the other extras
     return out
 
@@ -50,7 +51,8 @@ def installed() -> list[Finding]:
     for extra, packages in _packages().items():
         missing = [p for p, v in packages.items() if not v]
         shown = ", ".join(f"{p} {v or '(missing)'}" for p, v in packages.items())
-        if extra in ("", "dev"): shown = f"missing: {', '.join(missing)}" if missing else f"all {len(packages)} packages"
+        if extra in ("", "dev"):
+            shown = f"missing: {', '.join(missing)}" if missing else f"all {len(packages)} packages"
         do = (f"pip install 'refnb[{extra}]'" if extra else "pip install refnb") if missing else ""
         what = f"extra {extra}" if extra else "required packages"
         out.append(Finding("installed", what, shown, do, fault=bool(missing and not extra)))
@@ -60,7 +62,7 @@ def installed() -> list[Finding]:
 PATIENCE = 3.  # seconds that all hosts together may take
 
 def _connected(hosts: dict[str, str], s: Settings, patience: float) -> set[str]:
-    "Find the hosts, by what they are, that can be connected to."
+    "Return the names of the hosts that accept a connection."
     found, end = set(), time.monotonic() + patience
     def ask(what: str, host: str):
         if reachable(s.changed(host=host), patience): found.add(what)
@@ -76,7 +78,8 @@ def reached(s: Settings, patience: float = PATIENCE) -> list[Finding]:
     away = (("not tried: offline is set", "REFNB_OFFLINE=false allows downloads") if s.offline else
             (f"no connection within {patience:g} s", "look at the network or proxy; REFNB_OFFLINE=true works without"))
     shown = {what: re.sub(r"^\w+://(.*@)?|/.*", "", host) for what, host in hosts.items()}  # without a password
-    return [Finding("reachable", f"{what} ({name})", *(("yes",) if what in connected else away)) for what, name in shown.items()]
+    return [Finding("reachable", f"{what} ({name})", *(("yes",) if what in connected else away))
+            for what, name in shown.items()]
 
 # %% ../../nbs/results/13_doctor.ipynb #d0c7000f
 def _folder(name: str, path: str) -> Finding:
@@ -86,7 +89,8 @@ def _folder(name: str, path: str) -> Finding:
         with tempfile.TemporaryFile(dir=at) as f: f.write(b"refnb")
     except OSError as e:
         why = (e.strerror or str(e)).lower()
-        return Finding("set", name, f"{path} cannot be written: {why}", f"make it writable, or set REFNB_{name.upper()}", True)
+        do = f"make it writable, or set REFNB_{name.upper()}"
+        return Finding("set", name, f"{path} cannot be written: {why}", do, True)
     new = "" if at == Path(path) else "not made yet, "
     return Finding("set", name, f"{path}: can be written, {new}{shutil.disk_usage(at).free/1e9:,.1f} GB free")
 
@@ -112,18 +116,19 @@ def sources() -> list[Finding]:
 # %% ../../nbs/results/13_doctor.ipynb #d0c70013
 def missing(s: Settings) -> list[Finding]:
     "Find which upstream sets and hub files are not here, with the commands that fetch them."
-    got = [survey(n, s) for n in set_names()]
-    away = [g for g in got if g.here < g.files]
-    out = [Finding("missing", "upstream sets", f"{len(got) - len(away)} of {len(got)} are here")]
+    sets = [survey(n, s) for n in set_names()]
+    away = [g for g in sets if g.here < g.files]
+    out = [Finding("missing", "upstream sets", f"{len(sets) - len(away)} of {len(sets)} are here")]
     for g in away:
         size = f"{g.to_come/1e6:,.1f} MB to download" if g.to_come else "size not known"
         note = "; only fetched by name" if g.opt_in else ""
         out.append(Finding("missing", g.name, f"{g.here} of {g.files} files, {size}{note}", f"refnb fetch {g.name}"))
-    return out + [Finding("missing", n, "only the hub has it", f"refnb fetch {n}") for n in hub_files() if not hub_path(n, s)]
+    hub = [n for n in hub_files() if not hub_path(n, s)]
+    return out + [Finding("missing", n, "only the hub has it", f"refnb fetch {n}") for n in hub]
 
 # %% ../../nbs/results/13_doctor.ipynb #d0c70016
 def examine(patience: float = PATIENCE) -> list[Finding]:
-    "Find what is installed, reachable, set and missing here."
+    "Check the installation, the network, the settings and the local files."
     out = installed()
     try:
         s = load_settings()

@@ -28,14 +28,14 @@ from .cluster_scores import pooled, run_counts
 
 # %% ../../nbs/results/10_every_eval_ever.ipynb #d730a469
 class Found(NamedTuple):
-    "A complete run, as far as it is here."
+    "A complete run, or the parts of it that are here."
     info: RunInfo
     run: Run|None = None             # its folder; None: there is only a summary
     outcomes: Any = None             # of questions, as a DataFrame
     counts: dict[str, Any] = {}      # of documents with clusters
 
 def _named(what: str, s: Settings) -> Run|tuple:
-    "The run, or the card and the summary, of task:system."
+    "Find the run, or the card and the summary, of task:system."
     task, system = split_name(what, s)
     if not system: raise CallError("is neither a run's folder nor a name", what, "name a run as task:system")
     found = the_summary(task, system, s.runs, places_of_summaries(s), the_usual(system))
@@ -62,13 +62,13 @@ def find_run(what: str|Path, s: Settings) -> Found:
     return Found(info, run, counts=summary.counts)
 
 # %% ../../nbs/results/10_every_eval_ever.ipynb #0ca0c391
-# host -> who made its models, and whether their weights are closed
+# host -> maker of its models, and whether their weights are closed
 _MAKERS = {"": ("openai", True), "api.openai.com": ("openai", True), "api.anthropic.com": ("anthropic", True),
            "generativelanguage.googleapis.com": ("google", True), "api.mistral.ai": ("mistralai", False),
            "api.x.ai": ("xai", False), "api.moonshot.ai": ("moonshotai", False)}
 
 def model_info(info: RunInfo) -> dict[str, Any]:
-    "Describe who answered, as far as the run says it."
+    "Describe the model, as far as the run names it."
     k = info.settings
     host = urlsplit(k.get("base_url") or "").hostname or ""
     maker, closed = _MAKERS.get(host, ("", False)) if k.get("provider") == "openai" else ("", False)
@@ -83,18 +83,19 @@ def model_info(info: RunInfo) -> dict[str, Any]:
                 "run": run_hash(info), **({"revision": str(k["revision"])} if k.get("revision") else {})}}
 
 def generation_config(info: RunInfo) -> dict[str, Any]:
-    "Tell how answers were asked for."
-    k, told = info.settings, ("form", "order", "way", "message", "constraint", "reading", "samples", "effort", "tool")
+    "Describe the settings with which answers were generated."
+    k = info.settings
+    fields = ("form", "order", "way", "message", "constraint", "reading", "samples", "effort", "tool")
     args = {}
     if isinstance(k.get("decoding"), dict):
         d = msgspec.convert(k["decoding"], Decoding)
         args = {"temperature": d.temperature, "top_p": d.top_p, "max_tokens": d.max_tokens}
-    more = {x: str(k[x]) for x in told if k.get(x)} | ({"prompt": prompt_hash(info.prompt)} if info.prompt else {})
-    return {"generation_args": args, "additional_details": more}
+    details = {x: str(k[x]) for x in fields if k.get(x)} | ({"prompt": prompt_hash(info.prompt)} if info.prompt else {})
+    return {"generation_args": args, "additional_details": details}
 
 # %% ../../nbs/results/10_every_eval_ever.ipynb #1c93d537
 def _source(info: RunInfo) -> dict[str, Any]:
-    "The data that was asked: the public repositories that a task is made from, at their commits."
+    "Describe the data: the public repositories that a task is made from, at their commits."
     files = [upstream_files()[x] for x in info.data if x in upstream_files()]
     urls = sorted({f"https://github.com/{f.repo}/tree/{f.commit}" for f in files})
     where = {"source_type": "url", "url": urls} if urls else {"source_type": "other"}
@@ -102,7 +103,7 @@ def _source(info: RunInfo) -> dict[str, Any]:
             "additional_details": {"questions": info.data.get("questions", ""), "mode": info.mode}}
 
 def _result(info: RunInfo, name: str, metric: dict[str, Any], details: dict[str, Any]) -> dict[str, Any]:
-    "One score."
+    "Record one score."
     scale = {"metric_unit": "proportion", "lower_is_better": False, "score_type": "continuous", "min_score": 0.,
              "max_score": 1.}
     return {"evaluation_result_id": f"{run_hash(info)}/{metric['metric_id']}", "evaluation_name": name,
@@ -111,7 +112,7 @@ def _result(info: RunInfo, name: str, metric: dict[str, Any], details: dict[str,
 
 # %% ../../nbs/results/10_every_eval_ever.ipynb #9996721c
 def _accuracy(x: Found, name: str) -> dict[str, Any]:
-    "Accuracy with its interval: every question counts, and one without an answer is wrong."
+    "Record accuracy with its interval: every question counts, and one without an answer is wrong."
     o: pd.DataFrame = x.outcomes
     iv, reasons = score(o).interval(), o.reason.dropna().value_counts()
     few = iv.clusters < FEW
@@ -126,7 +127,7 @@ def _accuracy(x: Found, name: str) -> dict[str, Any]:
                                           "uncertainty": {**bounds, "num_samples": iv.n}})
 
 def _f1s(x: Found, name: str) -> list[dict[str, Any]]:
-    "F1 of every metric of coreference, in every setting that was counted; few books, so no interval."
+    "Record F1 of every coreference metric in every setting; there are few books, so no interval."
     out = []
     for setting in dict.fromkeys(k for c in x.counts.values() for k in c):
         documents = [d for d, c in x.counts.items() if setting in c]
@@ -141,13 +142,13 @@ def _f1s(x: Found, name: str) -> list[dict[str, Any]]:
 _ERRORS = ("failed", "missing", "refused", "filtered", "cut")
 
 def _text_of(q: Question) -> dict[str, Any]:
-    "A question in full, its expression marked."
+    "Write a question in full, its expression marked."
     (start, end), t = q.chars or (0, 0), q.text
     return {"raw": f"{t[:start]}**{t[start:end]}**{t[end:]}" if q.chars else t,
             "reference": [q.options[i].name for i in q.right], "choices": [o.name for o in q.options]}
 
 def _attribution(picked: list[str], a: Answer, info: RunInfo, text: bool) -> list[dict[str, Any]]:
-    "How an answer was taken from what came."
+    "Record how an answer was extracted from the reply."
     form = info.settings.get("form", "")
     how = "highest score" if a.scores and not a.chosen else f"refnb's reader, form {form}" if form else "choice"
     source = "output.raw" if text else "output.raw, left out"
@@ -155,11 +156,12 @@ def _attribution(picked: list[str], a: Answer, info: RunInfo, text: bool) -> lis
              "extraction_method": how, "is_terminal": True}] if picked else []
 
 def _spent(a: Answer) -> dict[str, Any]:
-    "Tokens and time, where they are known."
+    "Record tokens and time, where they are known."
     if not (u := a.usage): return {}
     tokens = {"input_tokens": u.tokens_in, "output_tokens": u.tokens_out, "total_tokens": u.tokens_in + u.tokens_out,
               "reasoning_tokens": u.tokens_reasoning}
-    return ({"token_usage": tokens} if u.tokens_in else {}) | ({"performance": {"latency_ms": 1000*u.seconds}} if u.seconds else {})
+    spent: dict[str, Any] = {"token_usage": tokens} if u.tokens_in else {}
+    return spent | ({"performance": {"latency_ms": 1000*u.seconds}} if u.seconds else {})
 
 def _hash(sample: dict[str, Any]) -> str:
     "Hash a question with its right options as the project does."
@@ -186,7 +188,7 @@ def instance(row: Any, q: Question|None, a: Answer|None, info: RunInfo, text: bo
 
 # %% ../../nbs/results/10_every_eval_ever.ipynb #a438e527
 def _record(x: Found, organization: str, relationship: str, now: float) -> dict[str, Any]:
-    "The scores of a run, and whose they are."
+    "Record the scores of a run, its model and its source."
     name, model = "refnb." + x.info.task.replace("/", "."), model_info(x.info)
     replayed = "tool" in x.info.settings or x.info.system.startswith("published/")  # answered before, and elsewhere
     ended = None if replayed or not x.run else datetime.fromtimestamp((x.run.folder/"seal.json").stat().st_mtime, UTC)
@@ -200,13 +202,13 @@ def _record(x: Found, organization: str, relationship: str, now: float) -> dict[
             "evaluation_results": _f1s(x, name) if x.outcomes is None else [_accuracy(x, name)]}
 
 def _asked_here(x: Found, s: Settings) -> dict[str, Question]:
-    "The questions of a run; of a summary, if they are here: for their hashes."
+    "Return the questions of a run or, of a summary, those that are here; their hashes are recorded."
     if x.run: return {q.id: q for q in questions_of(x.run, s)}
     if not is_task(x.info.task, s) or not (task := find_task(x.info.task, s)).here: return {}
     return {q.id: q for q in task.questions} if task.id == x.info.data.get("questions") else {}
 
 def _lines(x: Found, record: Mapping[str, Any], text: bool, s: Settings) -> bytes:
-    "The lines about questions."
+    "Write the lines about questions."
     if x.outcomes is None: return b""
     answers, known, result = x.run.answers() if x.run else {}, _asked_here(x, s), record["evaluation_results"][0]
     same = {"model_id": record["model_info"]["id"]} | {k: record[k] for k in ("schema_version", "evaluation_id")}
@@ -216,7 +218,7 @@ def _lines(x: Found, record: Mapping[str, Any], text: bool, s: Settings) -> byte
 
 # %% ../../nbs/results/10_every_eval_ever.ipynb #d08c996e
 def _path(record: dict[str, Any], task: str) -> Path:
-    "Where a record belongs, without an ending: data/COLLECTION/DEVELOPER/MODEL/UUID, in letters that every system takes."
+    "Return a record's path without an ending: data/COLLECTION/DEVELOPER/MODEL/UUID, in portable letters."
     developer, _, model = record["model_info"]["id"].partition("/")
     parts = [re.sub(r"[^A-Za-z0-9._-]+", "_", x).strip("._") or "unknown"
              for x in (f"refnb-{task.partition('/')[0]}", developer, model)]
@@ -234,7 +236,8 @@ def export_run(
 ) -> Path:                         # the record of the scores
     "Write a complete run as records of Every Eval Ever."
     s, kinds = s or load_settings(), ("first_party", "third_party", "collaborative", "other")
-    if relationship not in kinds: raise CallError(f"unknown relationship {relationship!r}", do=nearest(relationship, kinds))
+    if relationship not in kinds:
+        raise CallError(f"unknown relationship {relationship!r}", do=nearest(relationship, kinds))
     if text not in ("", "true", "false"): raise CallError(f"text cannot be {text!r}", do="say true or false")
     x = find_run(run, s)
     record = _record(x, organization, relationship, time.time() if now is None else now)

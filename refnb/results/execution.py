@@ -35,7 +35,9 @@ def read_notebook(path: str|Path) -> dict:
     if nb.get("nbformat") != 4 or not isinstance(nb.get("cells"), list):
         raise FormatError(f"has notebook format {nb.get('nbformat')}, not 4", str(path),
                           "open it in JupyterLab and save it")
-    if not all(isinstance(c, dict) and isinstance(c.get("source"), (str, list)) and isinstance(c.get("metadata", {}), dict) and "cell_type" in c for c in nb["cells"]):
+    sound = lambda c: (isinstance(c, dict) and isinstance(c.get("source"), (str, list))
+                       and isinstance(c.get("metadata", {}), dict) and "cell_type" in c)
+    if not all(map(sound, nb["cells"])):
         raise FormatError("is not a notebook: a cell has no type or no source", str(path))
     return nb
 
@@ -49,10 +51,10 @@ class Parameter(NamedTuple):
     "One line of the parameters cell."
     kind: str    # str, int, float, bool, list or dict
     default: Any # a literal
-    comment: str # what it is
+    comment: str # its description
 
 def _parameter(node: ast.stmt, line: str, where: str) -> tuple[str, Parameter]:
-    "One statement of the cell."
+    "Read one statement of the cell."
     if not (isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value):
         raise FormatError(f"not `name: type = literal`: {line.strip()}", where)
     name, kind = node.target.id, ast.unparse(node.annotation)
@@ -77,7 +79,7 @@ def parameters_of(nb: dict, where: str = "notebook") -> dict[str, Parameter]:
 
 # %% ../../nbs/results/06_execution.ipynb #746a1251
 def _typed(text: str, kind: str, where: str) -> Any:
-    "A value from text."
+    "Convert text to a value of a type."
     if kind == "str": return text
     try:
         if kind == "bool": return {"true": True, "false": False}[text.lower()]
@@ -102,14 +104,14 @@ def bind(declared: dict[str, Parameter], given: dict[str, Any], where: str = "no
 
 # %% ../../nbs/results/06_execution.ipynb #e6f27233
 def _files_hash(root: Path, pattern: str) -> str:
-    "A hash over names and contents of files."
+    "Hash the names and contents of files."
     h = hashlib.sha256()
     for name in sorted(_names_below(root, pattern.removeprefix("*"))):
         h.update(f"{'/'.join(name)} {_file_hash(os.path.join(root, *name))}\n".encode())
     return h.hexdigest()
 
 def _names_below(root: Path, end: str) -> Iterator[tuple[str, ...]]:
-    "The files below a folder whose names end so, each taken apart; os.walk takes a third of the time of Path.rglob."
+    "Yield the parts of the paths below a folder that end so; os.walk takes a third of the time of Path.rglob."
     for folder, _, files in os.walk(root):
         inside = tuple(x for x in folder[len(str(root)):].split(os.sep) if x)
         yield from ((*inside, f) for f in files if f.endswith(end))
@@ -124,12 +126,13 @@ def _file_hash(path: str) -> str:
     return _content_hash(path, now.st_ino, now.st_mtime_ns, now.st_size)
 
 def code_hash() -> str:
-    "A hash over refnb's code and data."
-    return sha256("".join([_files_hash(Path(__file__).parents[1], "*.py"), _files_hash(packaged("data"), "*.yaml"), _files_hash(packaged("data"), "*.jsonl"), _files_hash(packaged("data"), "*.txt")]).encode())
+    "Hash refnb's code and data."
+    data = (_files_hash(packaged("data"), f"*.{end}") for end in ("yaml", "jsonl", "txt"))
+    return sha256("".join([_files_hash(Path(__file__).parents[1], "*.py"), *data]).encode())
 
 # %% ../../nbs/results/06_execution.ipynb #5b7e21c4
 def _inputs(name: str, s: Settings) -> dict[str, str]:
-    "Ids of upstream files, hashes of hub files and, of a table of yours, of its printed values, that a table is made from."
+    "Identify the inputs of a table: ids of upstream files, and hashes of hub files and of a table of yours' values."
     t = printed(name)
     hub = {n: hub_path(n, s) for n in t.inputs if n in hub_files()}
     yours = {"printed values": sha256(msgspec.json.encode(t, order="sorted"))} if name.startswith(f"{YOURS}/") else {}
@@ -144,10 +147,10 @@ def result_hash(name: str, parameters: dict, s: Settings, code: str = "") -> str
     nb = read_notebook(path)
     # a table of books needs two tasks of one benchmark
     benchmark = str(parameters.get("task", parameters.get("part", ""))).split("/")[0]
-    told = {"cells": [[c["cell_type"], source(c)] for c in nb["cells"]], "parameters": parameters,
+    inputs = {"cells": [[c["cell_type"], source(c)] for c in nb["cells"]], "parameters": parameters,
             "code": code or code_hash(), "inputs": _inputs(name, s),
             "runs": [_files_hash(root/"runs"/benchmark, "*.json") for root in (Path(s.reports), packaged("reports"))]}
-    return sha256(msgspec.json.encode(told, order="sorted"))
+    return sha256(msgspec.json.encode(inputs, order="sorted"))
 
 # %% ../../nbs/results/06_execution.ipynb #9de76c15
 class Executed(NamedTuple):
@@ -158,12 +161,12 @@ class Executed(NamedTuple):
     fault: str              # why it is not accepted, or ""
 
 def _quiet():
-    "Papermill and its clients log what we say ourselves."
+    "Silence the logs of Papermill and its clients, whose errors refnb reports itself."
     import logging
     for n in ("papermill", "traitlets", "nbclient", "asyncio"): logging.getLogger(n).setLevel(logging.CRITICAL)
 
 def _papermill(nb: Path, out: Path, parameters: dict, timeout: int, kernels: str):
-    "Papermill, without its own progress bar and with kernels that end at once."
+    "Run Papermill without its own progress bar and with kernels that end at once."
     import warnings
     from papermill import execute_notebook
     _quiet()
@@ -178,16 +181,16 @@ def _papermill(nb: Path, out: Path, parameters: dict, timeout: int, kernels: str
 
 # %% ../../nbs/results/06_execution.ipynb #d1d98aa9
 def _ended(c: dict) -> bool:
-    "Whether a code cell ran to its end: it has a number, the kernel replied, and no error came out."
+    "Tell whether a code cell ran to its end: it has a number, the kernel replied, and no error came out."
     if _tagged(c, "skip-execution") or not source(c).strip(): return True
     replied = "shell.execute_reply" in c.get("metadata", {}).get("execution", {})
     return (c.get("execution_count") is not None and replied
             and not any(o.get("output_type") == "error" for o in c.get("outputs", [])))
 
 def _where(nb: dict) -> str:
-    "The first code cell that did not run to its end: its number in the notebook, and its first line."
-    own = [c
-           for c in nb["cells"] if not _tagged(c, "injected-parameters") and not _tagged(c, "papermill-error-cell-tag")]
+    "Name the first code cell that did not run to its end: its number in the notebook, and its first line."
+    added = ("injected-parameters", "papermill-error-cell-tag")
+    own = [c for c in nb["cells"] if not any(_tagged(c, tag) for tag in added)]
     for i, c in enumerate(own):
         if c["cell_type"] == "code" and not _ended(c):
             lines = [l.strip() for l in source(c).splitlines() if l.strip() and not l.startswith("#")]
@@ -195,7 +198,7 @@ def _where(nb: dict) -> str:
     return ""
 
 def _what(e: BaseException) -> str:
-    "What an exception of Papermill or its client means, in one line."
+    "Describe an exception of Papermill or its client in one line."
     kind = type(e).__name__
     if kind == "PapermillExecutionError":
         return f"{getattr(e, 'ename', kind)}: {' '.join(str(getattr(e, 'evalue', '')).split())}"[:400]
@@ -206,18 +209,18 @@ def _what(e: BaseException) -> str:
 
 # %% ../../nbs/results/06_execution.ipynb #8006d9c0
 def _fault(nb: dict, files: dict[str, bytes], name: str, parameters: dict) -> str:
-    "Why an executed notebook is not accepted, though nothing was raised."
+    """Explain why an executed notebook is not accepted, though nothing was raised; "": it is."""
     if at := _where(nb): return f"ended early at {at}"
     written = files.get(f"{name}.json")
     if written is None: return "wrote no report"
-    try: told = as_provenance(written, f"{name}.json")
+    try: provenance = as_provenance(written, f"{name}.json")
     except FormatError as e: return f"its report is not one: {e.what}"
-    if told["table"] != name or f"{name.rpartition('/')[2]}.csv" not in told["files"]:
+    if provenance["table"] != name or f"{name.rpartition('/')[2]}.csv" not in provenance["files"]:
         return "its report is not this table's"
-    if told["parameters"] != {k: v for k, v in parameters.items() if k != "out"}:
+    if provenance["parameters"] != {k: v for k, v in parameters.items() if k != "out"}:
         return "its report was made with other parameters"
     folder = name.rpartition("/")[0]
-    for file, sha in told["files"].items():
+    for file, sha in provenance["files"].items():
         if sha256(files.get(f"{folder}/{file}", b"")) != sha: return f"{file} is not what its report vouches for"
     return ""
 
@@ -250,7 +253,7 @@ def execute(name: str, nb: bytes, parameters: dict, timeout: int, folder: str|Pa
 
 # %% ../../nbs/results/06_execution.ipynb #ddd7c488
 def _numbers(csv_text: bytes) -> set[tuple[str, str]]:
-    "The cells of a report that have a number."
+    "Find the cells of a report that have a number."
     return {(c["row"], c["column"]) for c in csv_rows(csv_text.decode()) if c["ours"]}
 
 def verdict(name: str, files: dict[str, bytes], reports: str|Path) -> str:
@@ -262,16 +265,16 @@ def verdict(name: str, files: dict[str, bytes], reports: str|Path) -> str:
     if before == files[csv] and all(old[k] == new[k] for k in ("inputs", "runs", "parameters")):
         coded = old.get("code", "") == new.get("code", "")
         return "same" if coded and _whole(old, reports) and not _redrawn(old, new) else "changed"
-    # more files are here, but something else that gave numbers is not
-    more = old["inputs"].items() < new["inputs"].items()
-    return "kept" if _numbers(before) - _numbers(files[csv]) and not more else "changed"
+    # there are more inputs, but one that gave numbers is missing
+    grown = old["inputs"].items() < new["inputs"].items()
+    return "kept" if _numbers(before) - _numbers(files[csv]) and not grown else "changed"
 
 def _redrawn(old: dict, new: dict) -> bool:
-    "Whether a text or a picture is another one though the same versions made it: then the notebook wants it so."
+    "Tell whether the same versions made other texts or pictures: then the notebook has changed them on purpose."
     return old.get("versions") == new.get("versions") and old["files"] != new["files"]
 
-def _whole(told: dict, reports: str|Path) -> bool:
-    return all(((Path(reports)/told["table"]).parent/f).exists() for f in told["files"])
+def _whole(provenance: dict, reports: str|Path) -> bool:
+    return all(((Path(reports)/provenance["table"]).parent/f).exists() for f in provenance["files"])
 
 # %% ../../nbs/results/06_execution.ipynb #18390f75
 READY = ".ready"

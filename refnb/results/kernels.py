@@ -26,7 +26,7 @@ with socket.socket(socket.AF_UNIX) as line:
 '''
 
 def _launcher(address: str, command: list[str]) -> list[str]:
-    "The command to start instead of `python -m ipykernel_launcher ARGUMENTS`."
+    "Return the command that replaces `python -m ipykernel_launcher ARGUMENTS`."
     return [command[0], "-I", "-S", "-c", _LAUNCHER, address, str(os.getpid()), *command[3:]]
 
 # %% ../../nbs/results/05_kernels.ipynb #78493c5f
@@ -45,8 +45,8 @@ def _become_kernel(line: socket.socket):
     "Turn this process into the kernel that is asked for at the other end of the line."
     asked = b""
     while not asked.endswith(bytes(1)):
-        if not (more := line.recv(1 << 16)): return
-        asked += more
+        if not (received := line.recv(1 << 16)): return
+        asked += received
     arguments, folder, environment = json.loads(asked[:-1])
     os.chdir(folder)
     os.environ.clear()
@@ -60,7 +60,7 @@ def _become_kernel(line: socket.socket):
 
 # %% ../../nbs/results/05_kernels.ipynb #40c4e4fa
 def _fork_kernel(line: socket.socket, door: socket.socket):
-    "Fork a kernel; this process keeps nothing of it."
+    "Fork a kernel, and close its connection in this process."
     if os.fork(): return line.close()
     try:
         door.close()
@@ -68,7 +68,7 @@ def _fork_kernel(line: socket.socket, door: socket.socket):
     finally: os._exit(1)
 
 def serve(number: int):
-    "Fork a kernel for whoever asks at the socket of this number, until the standard input ends."
+    "Fork a kernel for each connection to the socket of this number, until the standard input ends."
     import select
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no kernel stays as a zombie
     for name in _WARM: importlib.import_module(name)
@@ -77,7 +77,7 @@ def serve(number: int):
 
 # %% ../../nbs/results/05_kernels.ipynb #e26c9013
 def can_fork() -> bool:
-    "Whether forked kernels are safe here: elsewhere than on Linux, libraries that were imported may not survive a fork."
+    "Tell whether forked kernels are safe here: outside Linux, imported libraries may not survive a fork."
     return sys.platform == "linux"
 
 @contextmanager

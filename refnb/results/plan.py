@@ -25,17 +25,17 @@ from .tables import table_names
 Need = Literal["network", "gpu", "people", "nothing"]
 
 class Way(Record):
-    "What would fill missing cells."
+    "A way to fill missing cells."
     title: str               # in words
     reason: str              # a pattern: the reasons of its cells
     needs: list[Need]        # of the machine, or of people; nothing: no way is known
     commands: list[str] = [] # in order, each for every {domain}, {setting} and {other} that it names
-    by_hand: str = ""        # what a person does
+    by_hand: str = ""        # the work for a person
     sets: list[str] = []     # of upstream files that are downloaded
-    more: float = 0.         # gigabytes that no upstream set counts: weights of a hub, sizes that are not known exactly
+    more: float = 0.         # gigabytes beyond the upstream sets: weights of a hub, sizes that are not known exactly
     hours: float = 0.        # about
-    memory: float = 0.       # gigabytes, of the card where one is needed
-    basis: str = ""          # how hours are known
+    memory: float = 0.       # gigabytes, of the GPU where one is needed
+    basis: str = ""          # source of the hours
 
 @cache
 def ways() -> dict[str, Way]:
@@ -61,13 +61,14 @@ class Planned(NamedTuple):
     @property
     def commands(self) -> list[str]: return [c for x in self.way.commands for c in expanded(x)]
     def row(self) -> dict[str, Any]:
-        "What a table shows of it."
+        "Return its row of the table."
         w = self.way
         return {"cells": self.total, "needs": " and ".join(w.needs), "what": w.title,
-                "download": f"{self.download:,.0f} MB" if self.download else "", "hours": f"{w.hours:g}" if w.hours else "",
-                "memory": f"{w.memory:g} GB" if w.memory else "", "price": "0 USD" if w.commands else ""}
+                "download": f"{self.download:,.0f} MB" if self.download else "",
+                "hours": f"{w.hours:g}" if w.hours else "", "memory": f"{w.memory:g} GB" if w.memory else "",
+                "price": "0 USD" if w.commands else ""}
     def json(self) -> dict[str, Any]:
-        "All of it."
+        "Return all its fields for JSON."
         w = self.way
         return {"name": self.name, "title": w.title, "needs": w.needs, "cells": self.cells, "total": self.total,
                 "commands": self.commands, "by_hand": w.by_hand, "download_mb": self.download, "hours": w.hours,
@@ -82,12 +83,13 @@ class Plan(list[Planned]):
     @property
     def total(self) -> int: return sum(x.total for x in self)
     def summary(self) -> str:
-        "How many missing cells which machine could fill."
+        "Count the missing cells that a network, a GPU or people could fill."
         network, both = self.with_("network").total, self.with_("network", "gpu").total
         nothing = self.with_("nothing").total
         people = self.total - both - nothing
         filled = {"a network": network, "a GPU beside it": both - network, "people": people}
-        parts = [f"{who} would fill {n}" for who, n in filled.items() if n] + [f"no way is known for {nothing}"]*bool(nothing)
+        parts = [f"{who} would fill {n}" for who, n in filled.items() if n]
+        if nothing: parts.append(f"no way is known for {nothing}")
         return f"{self.total} printed numbers are missing: {'; '.join(parts)}."
     def __repr__(self): return "\n".join([self.summary(), *(f"  {x.total:4} {x.way.title}" for x in self)])
 
@@ -95,7 +97,8 @@ def way_of(reason: str) -> str:
     "Name the way that would remove a reason."
     for name, w in ways().items():
         if re.search(w.reason, reason): return name
-    raise DataError(f"no way is listed for the reason {reason!r}", "data/missing.yaml", "add an entry, or let one match it")
+    raise DataError(f"no way is listed for the reason {reason!r}", "data/missing.yaml",
+                    "add an entry, or let one match it")
 
 def plan(names: Iterable[str] = (), s: Settings|None = None) -> Plan:
     "List what would fill the missing printed numbers of tables (none: of all), from their reports."
@@ -116,7 +119,7 @@ def has_gpu() -> bool:
     return torch.cuda.is_available()
 
 def machine(s: Settings|None = None) -> list[Need]:
-    "List what this machine has."
+    "List the resources of this machine."
     here: dict[Need, bool] = {"network": reachable(s or load_settings()), "gpu": has_gpu()}
     return [k for k, has in here.items() if has]
 
@@ -135,20 +138,23 @@ _REFNB = [sys.executable, "-c", "from refnb.results.cli import run; run()"]
 def _run(command: str) -> str:
     "Run one command; return what went wrong, if anything did."
     done = subprocess.run([*_REFNB, *arguments(command)], stderr=subprocess.PIPE, text=True)
-    return "" if not done.returncode else (done.stderr.strip().splitlines() or [f"ended with status {done.returncode}"])[-1]
+    if not done.returncode: return ""
+    return (done.stderr.strip().splitlines() or [f"ended with status {done.returncode}"])[-1]
 
 def _side_by_side(commands: list[str], address: str, gpus: int) -> Iterator[tuple[str, str]]:
     "Run commands on a Ray cluster; yield each with what went wrong."
     with ray_cluster(address) as ray:
         work = ray.remote(num_cpus=1, num_gpus=gpus)(_run)
-        for command, said, fault in as_ended(ray, {work.remote(c): c for c in commands}): yield command, said or fault
+        calls = {work.remote(c): c for c in commands}
+        for command, error, fault in as_ended(ray, calls): yield command, error or fault
 
 # %% ../../nbs/results/12_plan.ipynb #b1a0000f
 def _way_done(x: Planned, say: Say, ray: str) -> bool:
     "Run the commands of a way until one fails; tell whether all ended well."
     for template in x.way.commands:
         some = expanded(template)
-        many = _side_by_side(some, ray, int("gpu" in x.way.needs)) if ray and len(some) > 1 else ((c, _run(c)) for c in some)
+        gpus = int("gpu" in x.way.needs)
+        many = _side_by_side(some, ray, gpus) if ray and len(some) > 1 else ((c, _run(c)) for c in some)
         faults = []
         for command, fault in many:
             say(f"{command}: {fault or 'done'}")
@@ -157,11 +163,10 @@ def _way_done(x: Planned, say: Say, ray: str) -> bool:
     return True
 
 def everything(names: Iterable[str] = (), ray: str = "", say: Say = print, s: Settings|None = None) -> Plan:
-    """Run all ways that this machine can take, in order; return those that failed. Nothing that was done before is done
-    again."""
+    "Run, in order, all ways that this machine can take; return those that failed. Finished runs are not repeated."
     s = s or load_settings()
     has = machine(s)
     todo = Plan(x for x in plan(names, s).with_(*has) if not x.way.by_hand)
-    say(f"this machine has {' and '.join(has) or 'neither a network nor a GPU'}: {len(todo)} ways, for {todo.total} cells, "
-        f"about {sum(x.way.hours for x in todo):,g} hours")
+    say(f"this machine has {' and '.join(has) or 'neither a network nor a GPU'}: "
+        f"{len(todo)} ways, for {todo.total} cells, about {sum(x.way.hours for x in todo):,g} hours")
     return Plan(x for x in todo if not _way_done(x, say, ray))

@@ -211,7 +211,7 @@ def _smoothed(values: Sequence[float], width: int) -> list[float]:
     return [sum(w)/len(w) for w in windows]
 
 def curves(trainings: Mapping[str, Sequence[Entry]], title: str = "", width: int = 5) -> Figure:
-    "Draw the loss by step, averaged over `width` steps, and the accuracy on what was held out, by name of training."
+    "Draw the loss by step, averaged over `width` steps, and the held-out accuracy, by name of training."
     with figure(8.4, 3.2, title, ["training loss", "held-out accuracy (%)"], sharey=False) as (fig, (left, right)):
         for k, (name, entries) in enumerate(trainings.items()):
             losses = {e.step: e.loss for e in entries if not e.is_epoch and e.loss is not None}

@@ -28,7 +28,7 @@ from .execution import result_hash, verdict
 
 # %% ../../nbs/results/07_reproduce.ipynb #d38e1b60
 def _yours(table: str) -> list[str]:
-    "One table of yours, or all of them."
+    "List one table of yours, or all of them."
     folder = Path(your_folder("tables"))
     known = sorted(p.stem for p in folder.glob("*.ipynb"))
     if not known:
@@ -37,8 +37,8 @@ def _yours(table: str) -> list[str]:
     return [f"{YOURS}/{t}" for t in ([table] if table else known)]
 
 def own_tables(names: Iterable[str], s: Settings) -> tuple[list[str], Settings]:
-    """Turn paths of notebooks, which some names are, into tables' names (own/…), and the settings, which say where your
-    tables are, into such as name their folder."""
+    """Turn paths of notebooks among names into tables' names (own/…); return them with settings whose tables folder is
+    that of the notebooks."""
     names = list(names)
     paths = [Path(n) for n in names if n.endswith(".ipynb")]
     if lost := next((p for p in paths if not p.is_file()), None): raise CallError("no such file", str(lost))
@@ -47,10 +47,11 @@ def own_tables(names: Iterable[str], s: Settings) -> tuple[list[str], Settings]:
     folders = {p.resolve().parent for p in paths}
     if len(folders) > 1 or (folders and any(n.partition("/")[0] == YOURS for n in names)):
         raise CallError("notebooks of several folders are named", do="name those of one folder at a time")
-    return [f"{YOURS}/{Path(n).stem}" if n.endswith(".ipynb") else n for n in names], s.changed(tables=str(folders.pop())) if folders else s
+    found = [f"{YOURS}/{Path(n).stem}" if n.endswith(".ipynb") else n for n in names]
+    return found, s.changed(tables=str(folders.pop())) if folders else s
 
 def choose(names: Iterable[str]) -> list[str]:
-    "Find the tables with a notebook that names of papers or tables, or beginnings of tables' names, mean."
+    "Find the tables with a notebook, by names of papers or tables, or beginnings of tables' names."
     out = []
     for name in names or papers():
         paper, _, table = name.partition("/")
@@ -58,10 +59,11 @@ def choose(names: Iterable[str]) -> list[str]:
             out += _yours(table)
             continue
         if paper not in papers(): raise CallError(f"unknown paper {paper!r}", do=nearest(paper, papers()))
-        got = [n for n in [*table_names(), *own_names()] if n.startswith(f"{paper}/") and (not table or n == name or n.startswith(f"{name}_"))]
-        if not got: raise CallError(f"unknown table {name!r}", do=nearest(name, table_names()))
-        built = [n for n in got if notebook_of(n)]
-        if table and not built: raise DataError("has no notebook yet", got[0])
+        found = [n for n in [*table_names(), *own_names()] if n.startswith(f"{paper}/")]
+        if table: found = [n for n in found if n == name or n.startswith(f"{name}_")]
+        if not found: raise CallError(f"unknown table {name!r}", do=nearest(name, table_names()))
+        built = [n for n in found if notebook_of(n)]
+        if table and not built: raise DataError("has no notebook yet", found[0])
         out += built
     return list(dict.fromkeys(out))
 
@@ -69,7 +71,7 @@ def choose(names: Iterable[str]) -> list[str]:
 class Job(NamedTuple):
     "A table to be made."
     name: str        # paper/table
-    notebook: bytes  # as it stands
+    notebook: bytes  # its content
     parameters: dict # all of them
 
 def job_of(name: str, given: dict[str, Any], sample: bool = False, text: bool = False) -> Job:
@@ -93,9 +95,9 @@ def job_of(name: str, given: dict[str, Any], sample: bool = False, text: bool = 
 Say = Callable[[str], None]
 
 def lacking(tasks: Iterable[Job], s: Settings, more: bool = False) -> list[Survey]:
-    """List the upstream sets that tables to be made need and of which something is not here; `more`: those too that
-    they can do without."""
-    names = dict.fromkeys(i for t in tasks for i in [*printed(t.name).inputs, *(printed(t.name).more if more else [])])
+    "List the upstream sets, not all of them here, that tables need; `more`: also those that only fill more cells."
+    names: dict[str, None] = {}
+    for t in tasks: names |= dict.fromkeys([*printed(t.name).inputs, *(printed(t.name).more if more else [])])
     return [g for g in (survey(n, s) for n in names if n not in hub_files()) if g.here < g.files and not g.opt_in]
 
 def bring(tasks: list[Job], s: Settings, say: Say) -> bool:
@@ -115,7 +117,7 @@ def bring(tasks: list[Job], s: Settings, say: Say) -> bool:
 
 # %% ../../nbs/results/07_reproduce.ipynb #d49e0256
 def _asked(job: Job) -> str:
-    "The task that a table is about; notebooks of 0.1 called it `part`."
+    "Return the task that a table is about; notebooks of 0.1 called it `part`."
     return job.parameters.get("task", job.parameters.get("part", ""))
 
 def replay(jobs: list[Job], s: Settings) -> dict[str, str]:
@@ -149,7 +151,7 @@ def _replay_cells(job: Job, s: Settings) -> dict[str, str]:
 
 def replay_kitmus(s: Settings):
     "Make the runs of all released predictions on KITMUS's test texts that are here."
-    from refnb.models.published.kitmus import predicted_files  # late: it loads numpy, and a batch with nothing to do needs none
+    from refnb.models.published.kitmus import predicted_files  # late: it loads numpy, which an idle batch does not need
     systems: dict[str, list[str]] = {}
     for p in predicted_files():
         if p.split == "test": systems.setdefault(p.task, []).append(p.system)
@@ -162,7 +164,7 @@ def _replay_clusters(systems: list[str], task: Task):
 
 # %% ../../nbs/results/07_reproduce.ipynb #8a39ea9a
 def _replay_task(systems: Iterable[str], task: Task):
-    "Make the runs of one task, or of its pieces where a system needs more than it has; models with weights are run by hand."
+    "Make the free systems' runs of one task, or of its pieces where a system needs more than it has."
     from refnb.core.runs import split_hash  # late, as above
     from refnb.models.registry import find_system, is_system, system_names
     from refnb.results.scores import run_outcomes
@@ -191,22 +193,22 @@ def _replay_system(who, task: Task):
 def _state(name: str, s: Settings) -> Path: return Path(s.reports)/".batch"/f"{name.replace('/', '-')}.hash"
 
 def _mark(task: Job, s: Settings, code: str) -> str:
-    "What a report in place was made from, and which report that is."
+    "Identify a report in place, and its inputs."
     return (f"{result_hash(task.name, task.parameters, s, code)} "
             f"{sha256((Path(s.reports)/f'{task.name}.json').read_bytes())}")
 
 def settled(task: Job, s: Settings, code: str) -> str:
     """Tell whether a table's report is whole, and was made, or kept, with what is here now (`code` is code_hash()):
     "unchanged", "kept", or "" where there is something to do."""
-    told, path = read_provenance(task.name, s.reports), _state(task.name, s)
-    if not told or stale(told, s.reports) or not path.exists(): return ""
+    provenance, path = read_provenance(task.name, s.reports), _state(task.name, s)
+    if not provenance or stale(provenance, s.reports) or not path.exists(): return ""
     made_from = _mark(task, s, code)
     return {made_from: "unchanged", f"{made_from} kept": "kept"}.get(path.read_text(), "")
 
 # %% ../../nbs/results/07_reproduce.ipynb #cac43184
 @contextmanager
 def _alone(reports: str|Path) -> Iterator[None]:
-    "Hold the folder of reports; what a killed batch left there is moved into place if it was ready, and removed."
+    "Lock the folder of reports; finish or remove what a killed batch left there."
     aside = Path(reports)/".batch"
     try:
         aside.mkdir(parents=True, exist_ok=True)
@@ -214,7 +216,8 @@ def _alone(reports: str|Path) -> Iterator[None]:
     except OSError as e:
         raise DataError(f"cannot write: {(e.strerror or str(e)).lower()}", str(reports),
                         "choose another folder with --out") from None
-    with alone(aside/"lock", "another batch is at work here", str(reports), "wait for it, or use another folder with --out"):
+    busy = "another batch is at work here", str(reports), "wait for it, or use another folder with --out"
+    with alone(aside/"lock", *busy):
         for p in aside.iterdir():
             if (p/READY).exists(): move(p, reports)
             if p.is_dir(): shutil.rmtree(p, ignore_errors=True)
@@ -223,13 +226,13 @@ def _alone(reports: str|Path) -> Iterator[None]:
 
 # %% ../../nbs/results/07_reproduce.ipynb #e265fdc9
 def _env(s: Settings) -> dict[str, str]:
-    "Settings as variables."
+    "Return settings as environment variables."
     return {f"REFNB_{k.upper()}": str(v).lower() if isinstance(v, bool) else str(v)
             for k, v in msgspec.structs.asdict(s).items()}
 
 @contextmanager
 def _environment(s: Settings) -> Iterator[None]:
-    "Have the settings in the environment, and the old one back afterwards."
+    "Set the environment variables of the settings, and restore the old ones afterwards."
     old = {k: os.environ.get(k) for k in _env(s)}
     os.environ.update(_env(s))
     try: yield
@@ -251,7 +254,7 @@ def _end_kernels():
 
 @contextmanager
 def _kernels(tasks: list[Job]) -> Iterator[str]:
-    "The address of a process that forks kernels, if more than one is needed; it imports once what each of them would."
+    "Start a process that forks kernels, if several are needed, and yield its address; it imports common modules once."
     if len(tasks) < 2 or not can_fork():
         yield ""
         return
@@ -287,15 +290,15 @@ def _on_worker(task: Job, timeout: int, env: dict[str, str]) -> Executed:
     return execute(task.name, task.notebook, task.parameters, timeout)
 
 def _with_ray(tasks: list[Job], s: Settings, address: str) -> Generator[tuple[Job, Executed]]:
-    "Run notebooks as Ray tasks; yields each as it ends."
+    "Run notebooks as Ray tasks; yield each as it ends."
     with ray_cluster(address) as ray:
         work = ray.remote(max_retries=3, num_cpus=1)(_on_worker)
-        for task, got, fault in as_ended(ray, {work.remote(t, s.timeout, _env(s)): t for t in tasks}):
-            yield task, got or Executed({}, b"", 0., fault)
+        for task, done, fault in as_ended(ray, {work.remote(t, s.timeout, _env(s)): t for t in tasks}):
+            yield task, done or Executed({}, b"", 0., fault)
 
 # %% ../../nbs/results/07_reproduce.ipynb #6d33a59f
 class Step(NamedTuple):
-    "What became of one table."
+    "The outcome of one table."
     name: str      # paper/table
     state: str     # new, changed, same, kept, unchanged or failed
     seconds: float # wall clock
@@ -319,16 +322,16 @@ def _settle(task: Job, done: Executed, s: Settings, code: str, force: bool = Fal
 
 # %% ../../nbs/results/07_reproduce.ipynb #61b58791
 class Batch(NamedTuple):
-    "What a batch did."
+    "The outcome of a batch."
     steps: list[Step]  # in the order in which tables ended
     board: Board       # after it
-    hints: list[str]   # what more a network would give
+    hints: list[str]   # what a network connection would add
 
     @property
     def failed(self) -> list[Step]: return [x for x in self.steps if x.state == "failed"]
 
 def _hints(tasks: list[Job], s: Settings) -> list[str]:
-    "What more a network would give."
+    "List what a network connection would add."
     gone = lacking(tasks, s)
     if not gone: return []
     return ["Made without upstream files, from the summaries of runs that refnb carries. A network, or a local copy "
@@ -336,10 +339,10 @@ def _hints(tasks: list[Job], s: Settings) -> list[str]:
             + ", ".join(f"{g.name} ({g.to_come/1e6:.1f} MB)" for g in gone) + "."]
 
 def _board_after(steps: list[Step], s: Settings) -> Board:
-    "The board; it says which reports were kept because less is here than they were made from."
-    kept, b = {x.name for x in steps if x.state == "kept"}, board(s)
+    "Make the board, which marks the reports that were kept because they have more inputs than are here."
+    names, b = {x.name for x in steps if x.state == "kept"}, board(s)
     for line in b.lines:
-        if line.name in kept: line.report = "kept: made from more inputs than are here"
+        if line.name in names: line.report = "kept: made from more inputs than are here"
     return b
 
 # %% ../../nbs/results/07_reproduce.ipynb #66552d79
@@ -371,16 +374,16 @@ def _work(tasks: list[Job], s: Settings, jobs: int, ray: str, code: str, force: 
     except KeyboardInterrupt as e:
         results.close()
         raise Stopped(f"stopped{' by SIGTERM' if str(e) else ''} after {len(steps)} of {len(tasks)} tables",
-                      do="what was done is kept; start again to go on") from None
+                       do="finished tables are kept; start again to continue") from None
     return steps
 
 def _settings_after(tasks: list[Job], s: Settings, say: Say) -> Settings:
-    "Settings after an attempt to bring what is needed: what could not be had now is not tried again by every notebook."
+    "Fetch the inputs; if one cannot be fetched, return offline settings, so that no notebook tries again."
     try: return s if bring(tasks, s, say) else s.changed(offline=True)
     except KeyboardInterrupt: raise Stopped("stopped before any table was made") from None
 
 def _prepare(tasks: list[Job], s: Settings, code: str, force: bool, say: Say) -> tuple[list[Job], list[Step]]:
-    "What is left to do, after runs were made; and the steps that are settled already."
+    "Make missing runs; return the tables left to make, and the steps that are settled already."
     try:
         done = {} if force else {t.name: state for t in tasks if (state := settled(t, s, code))}
         todo = [t for t in tasks if t.name not in done]
@@ -393,7 +396,7 @@ def _prepare(tasks: list[Job], s: Settings, code: str, force: bool, say: Say) ->
 
 # %% ../../nbs/results/07_reproduce.ipynb #baeef0be
 def reproduce(
-    names: Iterable[str] = (),            # papers, tables, beginnings of tables' names, or paths of notebooks of yours; none: all
+    names: Iterable[str] = (),            # papers, tables, beginnings of their names, or paths of notebooks; none: all
     jobs: int = 0,                        # notebooks at a time; 0: as the settings say
     ray: str = "",                        # address of a Ray cluster, or "local"; "": no Ray
     sample: bool = False,                 # on refnb's own sample, into reports/sample
@@ -401,9 +404,9 @@ def reproduce(
     out: str = "",                        # folder of reports; "": as the settings say
     force: bool = False,                  # make tables anew even if nothing changed, pictures too
     text: bool = False,                   # parameters are text, as from the command line
-    say: Say = print,                     # told what happens
-) -> Batch:                               # what was done, and the board
-    "Regenerate tables: what can be, where something changed."
+    say: Say = print,                     # receives progress messages
+) -> Batch:                               # the outcome of each table, and the board
+    "Regenerate the tables whose inputs are here, where something changed."
     s = load_settings()
     if jobs < 0 or s.jobs < 0:
         raise CallError(f"{jobs if jobs < 0 else s.jobs} is less than 0", "jobs",

@@ -23,49 +23,55 @@ def _ref(*ids: str) -> Any:
     "Refer to entities: one, or a list of several."
     return {"@id": ids[0]} if len(ids) == 1 else [{"@id": i} for i in ids]
 
-def _file(id_: str, data: bytes, name: str, **more: Any) -> dict[str, Any]:
-    "A file of the crate."
+def _file(id_: str, data: bytes, name: str, **properties: Any) -> dict[str, Any]:
+    "Describe a file of the crate."
     kind = "application/x-ipynb+json" if id_.endswith(".ipynb") else mimetypes.guess_type(id_)[0] or "text/plain"
     return {"@id": id_, "@type": "File", "name": name, "encodingFormat": kind, "contentSize": str(len(data)),
-            "sha256": sha256(data)} | more
+            "sha256": sha256(data)} | properties
 
 def _input(key: str, hash_: str) -> dict[str, Any]:
-    "What a report was made from, without its bytes."
+    "Describe an input of a report, without its bytes."
     f = upstream_files().get(key)
     if not f: return {"@id": f"#input-{hash_}", "@type": "CreativeWork", "name": key, "identifier": f"refnb:{hash_}"}
     return {"@id": f"https://github.com/{f.repo}/raw/{f.commit}/{f.path}", "@type": "CreativeWork", "name": f.key,
             "identifier": f"git:blob:{hash_}", "version": f.commit, "usageInfo": f.licence}
 
 def _software(versions: dict[str, str]) -> list[dict[str, Any]]:
-    "The packages that computed."
+    "List the packages in use."
     return [{"@id": f"#{n}-{v}", "@type": "SoftwareApplication", "name": n, "softwareVersion": v}
             for n, v in versions.items() if n != "constraints"]
 
 # %% ../../nbs/results/11_research_crate.ipynb #52d97822
-def _contents(table: str, told: dict[str, Any], s: Settings) -> dict[str, bytes]:
-    "The files of a report and of what made it, by their places in the crate."
+def _contents(table: str, provenance: dict[str, Any], s: Settings) -> dict[str, bytes]:
+    "Read the files of a report and its inputs, by their paths in the crate."
     folder = (Path(s.reports)/table).parent
-    names = [*told["files"], f"{Path(table).name}.json"]
+    names = [*provenance["files"], f"{Path(table).name}.json"]
     out = {f"{table.partition('/')[0]}/{n}": read_bytes(folder/n) for n in names}
-    if bad := next((n for n, h in told["files"].items() if sha256(read_bytes(folder/n)) != h), ""):
-        raise DataError("is not the file that its provenance names", str(folder/bad), f"make it again: refnb reproduce {table}")
+    if bad := next((n for n, h in provenance["files"].items() if sha256(read_bytes(folder/n)) != h), ""):
+        raise DataError("is not the file that its provenance names", str(folder/bad),
+                        f"make it again: refnb reproduce {table}")
     if notebook := notebook_of(table): out[f"notebooks/{table}.ipynb"] = notebook.read_bytes()
     pinned = packaged("constraints.txt").read_bytes()
-    if sha256(pinned)[:12] == told["versions"].get("constraints"): out["constraints.txt"] = pinned
+    if sha256(pinned)[:12] == provenance["versions"].get("constraints"): out["constraints.txt"] = pinned
     return out
 
-def _report(table: str, told: dict[str, Any], files: list[str]) -> list[dict[str, Any]]:
-    "The action that made a report, and what it was made from."
-    inputs, used = [_input(k, h) for k, h in told["inputs"].items()], _software(told["versions"])
-    runs = [{"@id": f"#run-{h}", "@type": "CreativeWork", "name": f"run of {n.partition(':')[2]} on {n.partition(':')[0]}",
-             "identifier": f"refnb:{h}"} for n, h in told["runs"].items()]
+def _report(table: str, provenance: dict[str, Any], files: list[str]) -> list[dict[str, Any]]:
+    "Describe the action that made a report, and its inputs."
+    inputs = [_input(k, h) for k, h in provenance["inputs"].items()]
+    used, cost = _software(provenance["versions"]), provenance["cost"]
+    runs = []
+    for name, h in provenance["runs"].items():
+        task, _, system = name.partition(":")
+        runs.append({"@id": f"#run-{h}", "@type": "CreativeWork", "name": f"run of {system} on {task}",
+                     "identifier": f"refnb:{h}"})
     made = [f for f in files if f.startswith(f"{table}.")]
     how = {"instrument": _ref(f"notebooks/{table}.ipynb")} if f"notebooks/{table}.ipynb" in files else {}
     settings = [{"@id": f"#{table}-{k}", "@type": "PropertyValue", "name": k, "value": json.dumps(v)}
-                for k, v in told["parameters"].items()]
+                for k, v in provenance["parameters"].items()]
     action = {"@id": f"#make-{table}", "@type": "CreateAction", "name": f"refnb reproduce {table}", **how,
               "object": _ref(*(x["@id"] for x in [*inputs, *runs, *settings])), "result": _ref(*made),
-              "description": f"{told['title']}; code {told.get('code') or 'unknown'}, {told['cost']['cpu_seconds']} CPU seconds"}
+              "description": f"{provenance['title']}; code {provenance.get('code') or 'unknown'}, "
+                             f"{cost['cpu_seconds']} CPU seconds"}
     return [action, *inputs, *runs, *settings, *used]
 
 # %% ../../nbs/results/11_research_crate.ipynb #988d8e06
@@ -73,21 +79,23 @@ CONTEXT = ["https://w3id.org/ro/crate/1.1/context", {"sha256": "https://w3id.org
 _LICENCE = "https://www.apache.org/licenses/LICENSE-2.0"
 
 def _graph(reports: dict[str, dict[str, Any]], contents: dict[str, bytes], when: str) -> list[dict[str, Any]]:
-    "All entities, each once."
-    titles = "; ".join(told["title"] for told in reports.values())
-    root: dict[str, Any] = {"@id": "./", "@type": "Dataset", "name": f"refnb: {', '.join(reports)}", "datePublished": when,
-            "description": f"Regenerated by refnb, with what it was made from: {titles}", "license": _ref(_LICENCE),
-            "hasPart": _ref(*contents), "mentions": _ref(*(f"#make-{t}" for t in reports))}
+    "List all entities, each once."
+    titles = "; ".join(provenance["title"] for provenance in reports.values())
+    root: dict[str, Any] = {
+        "@id": "./", "@type": "Dataset", "name": f"refnb: {', '.join(reports)}", "datePublished": when,
+        "description": f"Regenerated by refnb, with what it was made from: {titles}", "license": _ref(_LICENCE),
+        "hasPart": _ref(*contents), "mentions": _ref(*(f"#make-{t}" for t in reports))}
     about = {"@id": "ro-crate-metadata.json", "@type": "CreativeWork", "about": _ref("./"),
              "conformsTo": _ref("https://w3id.org/ro/crate/1.1")}
     licence = {"@id": _LICENCE, "@type": "CreativeWork", "name": "Apache License 2.0",
                "description": "of refnb, its notebooks and reports; inputs have licences of their own"}
     files = [_file(f, data, Path(f).name) for f, data in contents.items()]
-    for t, told in reports.items():
-        needs = [y["@id"] for y in _software(told["versions"])] + [f for f in contents if f == "constraints.txt"]
-        code = {"@type": ["File", "SoftwareSourceCode"], "softwareRequirements": _ref(*needs), "programmingLanguage": "Python"}
+    for t, provenance in reports.items():
+        needs = [y["@id"] for y in _software(provenance["versions"])] + [f for f in contents if f == "constraints.txt"]
+        code = {"@type": ["File", "SoftwareSourceCode"], "softwareRequirements": _ref(*needs),
+                "programmingLanguage": "Python"}
         files = [x | code if x["@id"] == f"notebooks/{t}.ipynb" else x for x in files]
-        files += _report(t, told, list(contents))
+        files += _report(t, provenance, list(contents))
     entities = {x["@id"]: x for x in [about, root, licence, *files]}
     return [*entities.values()]
 
@@ -100,9 +108,10 @@ def export_crate(
 ) -> Path:                   # the folder
     "Write reports as an RO-Crate."
     s = s or load_settings()
-    found = {t: told for t in choose([name.strip("/").removeprefix("reports/")]) if (told := read_provenance(t, s.reports))}
+    tables = choose([name.strip("/").removeprefix("reports/")])
+    found = {t: provenance for t in tables if (provenance := read_provenance(t, s.reports))}
     if not found: raise DataError("there is no report of it", name, f"make it: refnb reproduce {name}")
-    contents = {f: data for t, told in found.items() for f, data in _contents(t, told, s).items()}
+    contents = {f: data for t, x in found.items() for f, data in _contents(t, x, s).items()}
     meta = {"@context": CONTEXT, "@graph": _graph(found, contents, when or date.today().isoformat())}
     with folder_atomic(out) as folder:
         for f, data in contents.items():

@@ -21,31 +21,32 @@ from .cluster_scores import pooled, run_counts
 # %% ../../nbs/results/14_run_list.ipynb #d0c80006
 class ListedRun(NamedTuple):
     "A line of the list of runs; None where something is not known."
-    task: str            # what was answered
-    system: str          # who answered
+    task: str            # the task
+    system: str          # the system that answered it
     state: str           # complete, open or damaged
     answered: int        # questions or documents with an answer
     of: int|None         # how many the task has; of a complete run, how many were asked
     failed: int          # requests that failed
     metric: str          # of the score
     score: float|None    # in percent, of a complete run
-    usd: float|None      # what servers asked for it
+    usd: float|None      # what servers charged for it
     date: str            # of the last change, as YYYY-MM-DD HH:MM
     folder: str          # the run's folder
-    note: str = ""       # what is damaged
+    note: str = ""       # the damage
 
     def row(self) -> dict[str, str]:
         "Make a row of the table."
         of = "?" if self.of is None else f"{self.of:,}"
-        state = {"open": f"open, {self.answered:,} of {of} answered", "damaged": f"damaged: {self.note}"}.get(self.state, self.state)
+        states = {"open": f"open, {self.answered:,} of {of} answered", "damaged": f"damaged: {self.note}"}
+        state = states.get(self.state, self.state) + (f", {self.failed:,} failed" if self.failed else "")
         shown = "" if self.score is None else f"{self.score:.1f} ({self.metric})"
         cost = "" if self.state == "damaged" else "unknown" if self.usd is None else f"{self.usd:.4g}"
-        return {"task": self.task, "system": self.system, "state": state + (f", {self.failed:,} failed" if self.failed else ""),
-                "score (%)": shown, "USD": cost, "date": self.date, "folder": self.folder}
+        return {"task": self.task, "system": self.system, "state": state, "score (%)": shown, "USD": cost,
+                "date": self.date, "folder": self.folder}
 
 # %% ../../nbs/results/14_run_list.ipynb #d0c80008
 def _size(run: Run, s: Settings) -> int|None:
-    "Count what a run's task asks, if that is known here."
+    "Count the items of a run's task, if they are known here."
     task = run.info.task
     try: return len(find_task(task, s).items if is_task(task, s) and task_is_here(task, s) else questions_of(run, s))
     except RefnbError: return None
@@ -70,8 +71,9 @@ def _listed(folder: Path, date: str, s: Settings) -> ListedRun:
     costs = [u.usd for r in records if (u := getattr(r, "usage", None))]
     usd = None if None in costs else sum(c for c in costs if c)
     metric, score = _score(run, s) if run.sealed else ("", None)
-    return ListedRun(run.info.task, run.info.system, "complete" if run.sealed else "open", answered,
-                     answered + len(failed) if run.sealed else _size(run, s), len(failed), metric, score, usd, date, str(folder))
+    total = answered + len(failed) if run.sealed else _size(run, s)
+    return ListedRun(run.info.task, run.info.system, "complete" if run.sealed else "open", answered, total, len(failed),
+                     metric, score, usd, date, str(folder))
 
 # %% ../../nbs/results/14_run_list.ipynb #d0c8000b
 def matches(task: str, pattern: str) -> bool:
@@ -79,7 +81,7 @@ def matches(task: str, pattern: str) -> bool:
     return not pattern or task == pattern or task.startswith(f"{pattern}/") or fnmatchcase(task, pattern)
 
 def listed_runs(
-    task: str = "",          # a task, the beginning of its name, or a pattern such as altentities/*; all if not given
+    task: str = "",          # a task, the beginning of its name, or a pattern such as altentities/*; "": all
     s: Settings|None = None, # where runs and reports are
 ) -> list[ListedRun]:        # by task and system
     "List the runs of the runs folder; a damaged one is a line, and the others are read."
@@ -91,6 +93,7 @@ def listed_runs(
         date = datetime.fromtimestamp(last).strftime("%Y-%m-%d %H:%M")
         try: line = _listed(folder, date, s)
         except (RefnbError, OSError) as e:
-            line = ListedRun(name, "", "damaged", 0, None, 0, "", None, None, date, str(folder), getattr(e, "what", str(e)))
+            why = getattr(e, "what", str(e))
+            line = ListedRun(name, "", "damaged", 0, None, 0, "", None, None, date, str(folder), why)
         if line.state == "damaged" or matches(line.task, task): out.append(line)
     return sorted(out, key=lambda r: (r.task, r.system, r.date))

@@ -44,19 +44,20 @@ def counts_links(system: str, task: str) -> bool:
     return task.startswith("kitmus/") and is_system(name) and hasattr(find_system(name), "write_summary")
 
 def _outcomes_here(system: str, task: str, s: Settings) -> tuple[pd.DataFrame, RunInfo]|None:
-    "The outcomes of a run whose summary does not tell them."
+    "Return the outcomes of a run on this machine, for tasks whose summaries do not hold them."
     name, hash_ = split_hash(system)
-    runs = [r for r in find_runs(s.runs, task, name) if hash_ in ("", run_hash(r.info))]
-    if len(runs := [r for r in runs if r.info in current_runs(r.info for r in runs)]) > 1:
-        raise several_runs([r.info for r in runs], s.runs)
+    found = [r for r in find_runs(s.runs, task, name) if hash_ in ("", run_hash(r.info))]
+    current = current_runs(r.info for r in found)
+    runs = [r for r in found if r.info in current]
+    if len(runs) > 1: raise several_runs([r.info for r in runs], s.runs)
     if runs: return (outcomes(find_task(task, s).questions, runs[0].answers(), str(runs[0].folder)), runs[0].info)
     return None
 
 def run_outcomes(
     system: str,               # its name, or system@hash
-    task: str,                 # what it answered
+    task: str,                 # the task that it answered
     s: Settings|None = None,   # where runs and reports are
-) -> tuple[pd.DataFrame, RunInfo]|None: # outcomes and what the run is; None: there is no run
+) -> tuple[pd.DataFrame, RunInfo]|None: # outcomes and the run's description; None: there is no run
     "Find the outcomes of a system on a task."
     s = s or load_settings()
     if counts_links(system, task): return _outcomes_here(system, task, s)
@@ -64,11 +65,11 @@ def run_outcomes(
     return (outcomes_of_summary(*found), found[1].info) if found else None
 
 def outcomes_on(system: str, task: str, s: Settings|None = None) -> tuple[pd.DataFrame, list[RunInfo]]|None:
-    """Find the outcomes of a system (its name, or system@hash) on a task, from its pieces if need be, and the runs
-    that they are from; None: there is none."""
+    """Find the outcomes of a system (its name, or system@hash) on a task or, if it has none, on the task's pieces, and
+    the runs that they are from; None: there are none."""
     if found := run_outcomes(system, task, s): return found[0], [found[1]]
-    got = [f for x in the_card(task).pieces if (f := run_outcomes(system, x, s))] if is_task(task) else []
-    return (pd.concat([o for o, _ in got], ignore_index=True), [i for _, i in got]) if got else None
+    pieces = [f for x in the_card(task).pieces if (f := run_outcomes(system, x, s))] if is_task(task) else []
+    return (pd.concat([o for o, _ in pieces], ignore_index=True), [i for _, i in pieces]) if pieces else None
 
 # %% ../../nbs/results/00_scores.ipynb #2cdbea37
 def questions_of(run: Run, s: Settings, do: str = "") -> list[Question]:
@@ -90,15 +91,16 @@ def sampled_of(run: Run, s: Settings|None = None) -> Sampled|None:
     return score_samples(_questions_of(run, s), run.samples(), lambda q, k: position_of(q, order, k))
 
 def _questions_of(run: Run, s: Settings|None) -> list[Question]:
-    "The questions that a run was asked."
+    "Return the questions that a run was asked."
     if run.questions_path.exists(): return list(read_jsonl(run.questions_path, Question))
     return find_task(run.info.task, s or load_settings()).questions
 
 def sampled_words(x: Sampled) -> str:
-    "Say in a line how several answers to each question agree."
+    "Describe in a line how several answers to each question agree."
     places = "/".join(f"{100*a:.1f}" for a in x.by_position.values())
-    return (f"{x.samples:,} samples: mean accuracy {100*x.mean:.1f} %, of the majority {100*x.majority:.1f} %, consistency "
-            f"{100*x.consistency:.1f} %, variance {x.within:.4f} within and {x.between:.4f} between questions"
+    return (f"{x.samples:,} samples: mean accuracy {100*x.mean:.1f} %, of the majority {100*x.majority:.1f} %, "
+            f"consistency {100*x.consistency:.1f} %, "
+            f"variance {x.within:.4f} within and {x.between:.4f} between questions"
             + (f"; by the right option's place {places} %" if len(x.by_position) > 1 else ""))
 
 # %% ../../nbs/results/00_scores.ipynb #d1fb1e06
@@ -109,49 +111,52 @@ class Scores:
         self.df, self.mode, self.by, self.failed, self.sampled = df, mode, by, failed, sampled
     @property
     def warning(self) -> str:
-        "What a reader must know of requests that failed."
+        "Return a warning about failed requests, or an empty string."
         if self.failed:
             return f"{self.failed} of these questions failed: their requests brought no answer, and they count as wrong"
         return ""
     def interval(self, group: str = "all") -> Interval:
-        "One row as an Interval of fractions."
+        "Return one row as an Interval of fractions."
         if group not in self.df.index:
             raise CallError(f"no group {group!r}", do=f"there are {', '.join(map(str, self.df.index))}")
         r = self.df.loc[group]
         value, low, high = (None if pd.isna(r[c]) else float(r[c]) for c in ("accuracy", "low", "high"))
         return Interval(value, low, high, int(r.n), int(r.documents))
     def intervals(self) -> dict[str, Interval]:
-        "All rows as Intervals."
+        "Return all rows as Intervals."
         return {g: self.interval(g) for g in self.df.index}
     @property
     def _title(self) -> str: return f"accuracy in percent{f' by {self.by}' if self.by else ''} ({self.mode})"
     @property
     def _shown(self) -> pd.DataFrame:
-        "The table in percent; counts and other metrics as they are."
+        "Return the table in percent; counts and other metrics are unchanged."
         percent = {c: (100*self.df[c].astype(float)).round(1) for c in ("accuracy", "low", "high")}
         return self.df.assign(**percent).round(4).drop(columns="right")
     def __repr__(self):
-        told = [self.warning, sampled_words(self.sampled) if self.sampled else ""]
-        tail = "".join(f"\n{x}" for x in told if x)
+        notes = [self.warning, sampled_words(self.sampled) if self.sampled else ""]
+        tail = "".join(f"\n{x}" for x in notes if x)
         return inert(f"{self._title}\n{self._shown.to_string()}{tail}", keep="\n")
     def _repr_html_(self):
-        return f"<p>{html.escape(self._title)}, 95 % intervals over documents</p>{self._shown.to_html()}" + (f"<p>{self.warning}</p>" if self.failed else "")
+        warning = f"<p>{self.warning}</p>" if self.failed else ""
+        title = html.escape(self._title)
+        return f"<p>{title}, 95 % intervals over documents</p>{self._shown.to_html()}{warning}"
 
 # %% ../../nbs/results/00_scores.ipynb #f4a93a9b
 Metric = Callable[[pd.DataFrame], float]
 
 def _find_metric(metric: "str|Metric") -> tuple[str, Metric]:
-    "Find a metric and its name: of file.py:function, module:function, the name of an entry point, or a function."
+    "Find a metric and its name: from file.py:function, module:function, the name of an entry point, or a function."
     if not isinstance(metric, str): return getattr(metric, "__name__", type(metric).__name__), metric
     points = entry_points("refnb.metrics")
     if metric not in points and ":" not in metric:
-        raise CallError(f"unknown metric {metric!r}", do=(f"{nearest(metric, points)}; or " if points else "") + "name it as file.py:function or module:function")
+        known = f"{nearest(metric, points)}; or " if points else ""
+        raise CallError(f"unknown metric {metric!r}", do=f"{known}name it as file.py:function or module:function")
     found = load_entry_point(points[metric]) if metric in points else named_object(metric)
     if not callable(found): raise DataError(f"is no function but {type(found).__name__}", f"metric {metric}")
     return metric, found
 
 def _measured(name: str, f: Metric, o: pd.DataFrame) -> float:
-    "A metric's value as a plain number."
+    "Compute a metric's value as a plain number."
     try: value = f(o)
     except RefnbError: raise
     except Exception as e:
@@ -162,7 +167,7 @@ def _measured(name: str, f: Metric, o: pd.DataFrame) -> float:
 
 # %% ../../nbs/results/00_scores.ipynb #9cc013aa
 def _row(iv: Interval, o: pd.DataFrame) -> dict:
-    "A row of the table; `o` are all outcomes of the group, counted or not."
+    "Make a row of the table; `o` holds all outcomes of the group, counted or not."
     reasons = o.reason.value_counts()
     return {"accuracy": iv.value, "low": iv.low, "high": iv.high, "n": iv.n,
             "right": float(iv.value*iv.n) if iv.value is not None else 0., "documents": iv.clusters,
@@ -177,13 +182,15 @@ def score(
     seed: int = 0,                     # of the bootstrap
     metrics: Iterable["str|Metric"] = (), # further columns: functions from outcomes to a number, or their names
 ) -> Scores:                           # fractions
-    "Accuracy with intervals clustered by document."
+    "Compute accuracy with intervals clustered by document."
     several, o = sampled_of(o) if isinstance(o, Run) else None, as_outcomes(o)
     group = pd.Series("all", index=o.index) if by is None else labels(o, by)
     o, group = o[group.notna()], group[group.notna()]
     c = counted(o, mode)
-    got = cluster_bootstrap(c.credit.to_numpy(), c.doc_key.to_numpy(), resamples=resamples, seed=seed, groups=group[c.index].to_numpy()) if len(c) else {}
-    rows = {g: _row(got.get(g, Interval(None, None, None, 0, 0)), o[group == g]) for g in sorted(group.unique())}
+    intervals = cluster_bootstrap(c.credit.to_numpy(), c.doc_key.to_numpy(), resamples=resamples, seed=seed,
+                                  groups=group[c.index].to_numpy()) if len(c) else {}
+    none = Interval(None, None, None, 0, 0)
+    rows = {g: _row(intervals.get(g, none), o[group == g]) for g in sorted(group.unique())}
     for name, f in map(_find_metric, metrics):
         for g, row in rows.items():
             if name in row:
@@ -241,18 +248,18 @@ class Comparison(NamedTuple):
 
 # %% ../../nbs/results/00_scores.ipynb #52e4fa42
 def _detectable(pair: Paired, stories: list) -> float|None:
-    "What difference two systems' questions find."
+    "Compute the least difference that two systems' questions can detect; None if documents show no noise."
     try: return detectable(observed_noise(pair.a, pair.b, stories))
     except DataError: return None
 
 def compare(
     a,                       # outcomes, a run, or "task:system"
     b,                       # another on the same task
-    mode: Mode = "strict",   # what a missing answer means
+    mode: Mode = "strict",   # how a missing answer counts
     resamples: int = 10_000, # of bootstrap and permutation
     seed: int = 0,           # of both
 ) -> Comparison:             # fractions
-    "Does one system answer better than another?"
+    "Compare the accuracy of two systems on the questions that count for both."
     a, b = (counted(as_outcomes(x), mode) for x in (a, b))
     docs = dict(zip(a.id, a.doc_key, strict=True))
     pair = pair_by_id(dict(zip(a.id, a.credit, strict=True)), dict(zip(b.id, b.credit, strict=True)))
@@ -273,11 +280,11 @@ class Ranking(NamedTuple):
 
 def rank(
     systems: Mapping[str, pd.DataFrame], # outcomes of each
-    mode: Mode = "strict",               # what a missing answer means
+    mode: Mode = "strict",               # how a missing answer counts
     resamples: int = 10_000,             # of bootstrap and permutation
     seed: int = 0,                       # of both
 ) -> Ranking:                            # fractions
-    "Rank systems by accuracy, and say which of them the questions tell apart."
+    "Rank systems by accuracy, with the differences that are significant."
     scores = {n: score(o, mode=mode, resamples=resamples, seed=seed).interval() for n, o in systems.items()}
     means = {n: iv.value for n, iv in scores.items() if iv.value is not None}
     pairs = {(a, b): compare(systems[a], systems[b], mode, resamples, seed) for b, a in combinations(means, 2)}
@@ -296,13 +303,13 @@ def _sizes_of(task: str, s: Settings) -> list[int]:
 
 # %% ../../nbs/results/00_scores.ipynb #c0ffe102
 def _draws_of(run: Run, s: Settings|None) -> Samples|None:
-    "The credit of each sample of each question; None: the run drew only one."
+    "Return the credit of each sample of each question; None: the run drew only one."
     if (run.info.settings.get("samples") or 1) < 2: return None
     asked = {q.id: q for q in _questions_of(run, s)}
     return {i: [credit(asked[i], a) for a in answers] for i, answers in run.samples().items()}
 
 def _system_on(x: Any, task: str, s: Settings) -> tuple[pd.DataFrame, Samples|None]:
-    "Outcomes of a system (its name, or a run) on a task, and its samples if its run is here and drew several."
+    "Find a system's outcomes on a task, and its samples if its run is here and drew several; name it, or pass a run."
     if isinstance(x, Run): return as_outcomes(x, s), _draws_of(x, s)
     if not (found := outcomes_on(x, task, s)):
         raise DataError(f"there is no complete run of {x} on {task}", do=f"make one with refnb run {task} {x}")
@@ -311,19 +318,19 @@ def _system_on(x: Any, task: str, s: Settings) -> tuple[pd.DataFrame, Samples|No
     return o, _draws_of(runs[0], s) if runs and len(infos) == 1 else None
 
 def power(
-    task: str,               # what is asked
-    a: str|Run = "",         # a system that answered it, or its run; "": an assumption takes the place of both
+    task: str,               # the task
+    a: str|Run = "",         # a system that answered it, or its run; "": assume the noise instead
     b: str|Run = "",         # another
-    mode: Mode = "strict",   # what a missing answer means
+    mode: Mode = "strict",   # how a missing answer counts
     s: Settings|None = None, # where runs and reports are
 ) -> Power:                  # fractions
-    "What difference between two systems can a task show, and how many questions or samples do smaller ones need?"
+    "Estimate the least difference between two systems that a task can detect, and the questions smaller ones need."
     s = s or load_settings()
     if bool(a) != bool(b): raise CallError("one system is named", "power", "name two that answered the task, or none")
     if not a: return power_of(assumed_noise(_sizes_of(task, s)))
-    (one, first), (other, second) = (_system_on(x, task, s) for x in (a, b))
-    docs = dict(zip(one.id, one.doc_key, strict=True))
-    one, other = counted(one, mode), counted(other, mode)
-    if first and second: return power_of(sampled_noise(first, second, docs))
-    pair = pair_by_id(dict(zip(one.id, one.credit, strict=True)), dict(zip(other.id, other.credit, strict=True)))
+    (o_a, samples_a), (o_b, samples_b) = (_system_on(x, task, s) for x in (a, b))
+    docs = dict(zip(o_a.id, o_a.doc_key, strict=True))
+    o_a, o_b = counted(o_a, mode), counted(o_b, mode)
+    if samples_a and samples_b: return power_of(sampled_noise(samples_a, samples_b, docs))
+    pair = pair_by_id(dict(zip(o_a.id, o_a.credit, strict=True)), dict(zip(o_b.id, o_b.credit, strict=True)))
     return power_of(observed_noise(pair.a, pair.b, [docs[i] for i in pair.ids]))

@@ -30,7 +30,7 @@ Unit = Literal["percent", "fraction", "count", "words", "seconds", "GB", "score"
 Rounding = Literal["half-up", "truncate"]
 
 class Column(Record):
-    "What a column has of its own."
+    "Settings of one column that differ from its table's."
     unit: Unit|None = None
     decimals: int|None = None
     rounding: Rounding|None = None
@@ -42,21 +42,21 @@ class Cell(Record):
     decimals: int|None = None
     rounding: Rounding|None = None
     note: str = ""
-    explains: float|None = None # the number of ours that the note speaks of; another one is not explained
+    explains: float|None = None # the computed number that the note explains; no other is explained
 
     def note_on(self, ours: float) -> str:
-        "Return the note if it explains just this number of ours."
+        "Return the note if it explains just this computed number."
         known = self.explains is not None and math.isclose(ours, self.explains, rel_tol=1e-6)
         return self.note if known else ""
 
 # %% ../../nbs/results/02_tables.ipynb #7bdc4226
 class Printed(Record):
-    "What a paper prints in one table."
+    "The printed values of one table."
     number: str                       # as in the paper
     title: str                        # in our words
     kind: Literal["computed", "needs-models", "manual", "text"]
-    source: Literal["table", "prose", "submission", "none"] = "table" # where the numbers stand
-    metric: str = ""                  # what is measured
+    source: Literal["table", "prose", "submission", "none"] = "table" # where the numbers are printed
+    metric: str = ""                  # the measure, in words
     unit: Unit = "none"
     decimals: int = 0
     rounding: Rounding = "half-up"
@@ -73,7 +73,7 @@ class Paper(Record):
     title: str                 # full title
     cite: str                  # how to cite it
     tables: dict[str, Printed] # by the name of the notebook
-    own: dict[str, Printed] = {} # tables of ours that the paper does not have: own_…
+    own: dict[str, Printed] = {} # refnb's further tables on the paper: own_…
 
 # %% ../../nbs/results/02_tables.ipynb #b4d3721c
 def _check_table(t: Printed, where: str):
@@ -81,12 +81,13 @@ def _check_table(t: Printed, where: str):
     known = [*set_names(), *hub_files()]
     if lost := [i for i in [*t.inputs, *t.more] if i not in known]:
         raise FormatError(f"unknown upstream name {lost[0]!r}", f"{where}, field inputs", nearest(lost[0], known))
-    if bad := [f"{r}, {c}" for r, row in t.cells.items() for c, x in row.items() if not math.isfinite(x.value if isinstance(x, Cell) else x)]:
+    numbers = {f"{r}, {c}": x.value if isinstance(x, Cell) else x for r, row in t.cells.items() for c, x in row.items()}
+    if bad := [cell for cell, x in numbers.items() if not math.isfinite(x)]:
         raise FormatError("is not a finite number", f"{where}, {bad[0]}")
     if t.source == "none" and t.cells: raise FormatError("has cells, but no source", where)
 
 def read_paper(path: str|Path) -> Paper:
-    "Printed values from a file."
+    "Read the printed values of a paper from a file."
     paper = read_yaml(path, Paper)
     for name, t in (paper.tables | paper.own).items():
         _check_table(t, f"{path}, {name}")
@@ -99,23 +100,24 @@ def read_paper(path: str|Path) -> Paper:
 
 @cache
 def papers() -> dict[str, Paper]:
-    "All papers' printed values, in their order."
-    got = [read_paper(p) for p in packaged("data/papers").glob("*.yaml")]
-    return {p.paper: p for p in sorted(got, key=lambda p: (p.order, p.paper))}
+    "Read the printed values of all papers, in their order."
+    found = [read_paper(p) for p in packaged("data/papers").glob("*.yaml")]
+    return {p.paper: p for p in sorted(found, key=lambda p: (p.order, p.paper))}
 
 # %% ../../nbs/results/02_tables.ipynb #83aa052c
 def table_names() -> list[str]:
-    "All 38 tables as `paper/table`."
+    "List all 38 tables as `paper/table`."
     return [f"{p.paper}/{t}" for p in papers().values() for t in p.tables]
 
 def own_names() -> list[str]:
-    "Tables of ours that no paper has."
+    "List refnb's further tables, which no paper has."
     return [f"{p.paper}/{t}" for p in papers().values() for t in p.own]
 
-YOURS = "own"  # stands for a paper in the names of your tables
+YOURS = "own"  # replaces a paper in the names of your tables
 
 def _your_printed(table: str) -> Printed:
-    "The printed values of a table of yours, if a YAML file of its name is beside the notebook; percent with one decimal otherwise."
+    """Read the printed values of a table of yours from the YAML file of its name beside the notebook; without one, its
+    unit is percent, with one decimal."""
     path = Path(your_folder("tables"))/f"{table}.yaml"
     usual = Printed("own", table.replace("_", " "), "computed", unit="percent", decimals=1)
     if not path.is_file(): return usual
@@ -125,7 +127,7 @@ def _your_printed(table: str) -> Printed:
     return found
 
 def printed(name: str) -> Printed:
-    "Read the printed values of a table, paper/table: what the paper prints."
+    "Read the printed values of a table, paper/table."
     paper, _, table = name.partition("/")
     if paper == YOURS and table: return _your_printed(table)
     if paper not in papers(): raise CallError(f"unknown paper {paper!r}", do=nearest(paper, papers()))
@@ -145,8 +147,8 @@ NOT_PRINTED, UNEXPLAINED = "not in our sources", "unexplained"
 Basis = Literal["", "chance", "constant", "print"]
 
 def basis(run: str, where: str = "") -> Basis:
-    """Tell what a cell's number rests on where it is no result: chance, a constant, or the paper's own print; `where` is
-    its row and column."""
+    """Return the basis of a number that is no result: chance, a constant, or the paper's own print; `where` is its row
+    and column."""
     if run == "chance" or (run.startswith("random") and "random" in where.lower()): return "chance"
     if run.startswith(("constant", "published count", "counts of the release")): return "constant"
     return "print" if "printed" in run else ""
@@ -160,7 +162,7 @@ class Result(Record):
     low: float|None = None    # lower end of the 95 % interval
     high: float|None = None   # upper end
     n: int|None = None        # items it rests on
-    run: str = ""             # system@hash, or what it was computed from
+    run: str = ""             # system@hash, or the source of the number
     reason: str = ""          # why there is no number, or no interval
     mode: str = ""            # the reading it follows, where it is not the report's
     paper: float|None = None  # printed
@@ -168,10 +170,10 @@ class Result(Record):
     decimals: int = 0         # as printed
     rounding: Rounding = "half-up"
     note: str = ""            # of the printed number
-    explains: float|None = None # the number of ours that the note speaks of
+    explains: float|None = None # the computed number that the note explains
     others: dict[str, float] = {} # other readings, recomputed: what each gives
-    because: str = ""         # why it must differ: what it was made from shows it
-    mark: Literal["", "best", "tied"] = "" # best of our rows in its column; tied: not significantly below that one
+    because: str = ""         # why it must differ, as its inputs show
+    mark: Literal["", "best", "tied"] = "" # best computed row of its column; tied: not significantly below that one
     letters: str = ""         # tie groups: rows of a column share a letter where a test does not tell them apart
 
     @property
@@ -183,22 +185,21 @@ class Result(Record):
         return "match" if self.difference == 0 else "differs"
     @property
     def explanation(self) -> str:
-        "Why the digits differ: another reading that gives the printed ones, or a note on just this number."
+        "Explain why the digits differ: by another reading that gives the printed ones, or a note on just this number."
         if self.difference in (None, 0): return ""
         ours, paper = self.ours or 0, self.paper or 0
         printed = self.as_in_paper(paper)
-        told = [f"{how} it is {x:g}" for how, x in self.others.items() if self.as_in_paper(x) == printed]
+        readings = [f"{how} it is {x:g}" for how, x in self.others.items() if self.as_in_paper(x) == printed]
         note = Cell(paper, note=self.note, explains=self.explains).note_on(ours)
-        return next(iter(told), "") or note or self.because or UNEXPLAINED
+        return next(iter(readings), "") or note or self.because or UNEXPLAINED
     def as_in_paper(self, x: float) -> Decimal:
         "Write a number as the paper would print it here."
         return as_printed(x, self.decimals, self.rounding)
     @property
     def difference(self) -> float|None:
-        "Ours, rounded as printed, minus the paper's."
+        "Return the computed number, rounded as printed, minus the paper's."
         if self.ours is None or self.paper is None: return None
         return float(as_printed(self.ours, self.decimals, self.rounding) - Decimal(repr(self.paper)))
-
 
 # %% ../../nbs/results/02_tables.ipynb #7a9d0cb5
 PRINTED_VALUES = "printed values"
@@ -209,7 +210,7 @@ def set_id(name: str) -> str:
     return hashlib.sha256(ids.encode()).hexdigest()[:16]
 
 def values_id(t: Printed) -> str:
-    "Hash what a paper prints in a table, as 16 hex digits."
+    "Hash the printed values of a table, as 16 hex digits."
     return hashlib.sha256(msgspec.json.encode(t.cells)).hexdigest()[:16]
 
 def code_id(name: str) -> str:
@@ -221,7 +222,7 @@ def code_id(name: str) -> str:
     return hashlib.sha256("\n\n".join(code).encode()).hexdigest()[:16]
 
 def declared(r: "Report") -> dict[str, str]:
-    "The inputs of a report whose notebook names no file."
+    "Return the inputs of a report whose notebook names no file."
     if r.sample: return {}
     return {i: set_id(i) for i in r.printed.inputs if i in set_names()} or {PRINTED_VALUES: values_id(r.printed)}
 
@@ -249,7 +250,7 @@ class Report:
         return f"{papers()[paper].cite.split(',')[0]}, Table {self.printed.number}: {self.printed.title}"
 
     def _printed_cell(self, row: str, column: str) -> dict:
-        "What the paper prints in a cell, with the decimals and rounding that hold there."
+        "Return the printed value of a cell, with its unit, decimals and rounding."
         t, c = self.printed, self.printed.columns.get(column, Column())
         out = dict(unit=c.unit or t.unit, decimals=t.decimals if c.decimals is None else c.decimals,
                    rounding=c.rounding or t.rounding)
@@ -263,13 +264,13 @@ class Report:
         column: str,              # as in the printed values
         ours: float|None = None,  # in the table's unit
         interval: Interval|None = None,            # an Interval of fractions instead: made percent where the table is
-        run: str = "",            # system@hash, or what it was computed from
+        run: str = "",            # system@hash, or the source of the number
         n: int|None = None,       # items it rests on
         reason: str = "",         # why there is no number, or no interval
         mode: str = "",           # the reading it follows, where it is not the report's
         unit: str = "",           # of this cell, where it is not the column's: "count" has no decimals, "p" four
         others: dict[str, float]|None = None, # other readings, and the number that each gives
-        because: str = "",        # why it must differ, where what it was made from shows that
+        because: str = "",        # why it must differ, where its inputs show that
     ) -> Result:                  # the cell
         "Add a cell; one without a number needs a reason."
         low = high = None
@@ -282,16 +283,16 @@ class Report:
         if ours is None and not reason:
             raise DataError("has no number and no reason", f"{self.name}, {row}, {column}", "say why")
         if (row, column) in self.cells: raise DataError("appears twice", f"{self.name}, {row}, {column}")
-        told = (self._printed_cell(row, column)
+        fields = (self._printed_cell(row, column)
                 | (dict(unit=unit, decimals={"count": 0, "p": 4}.get(unit, 1)) if unit else {}))
         self.cells[row, column] = r = Result(row, column, ours, low, high, n, run, reason, mode, others=others or {},
-                                                      because=because, **told)
+                                                      because=because, **fields)
         return r
 
     def add_row(self,
         row: str,            # as in the printed values
         intervals: dict,     # column -> Interval of fractions
-        run: str = "",       # system@hash, or what it was computed from
+        run: str = "",       # system@hash, or the source of the number
         mode: str = "",      # the reading it follows, where it is not the report's
     ):
         "Add a row of scores."
@@ -300,24 +301,24 @@ class Report:
     def printed_in(self,
         column: str,        # as in the printed values
     ) -> dict[str, float]:  # row -> number
-        "What the paper prints in a column."
-        got = ({r: cells[column] for r, cells in self.printed.cells.items() if column in cells} if not self.sample
-               else {})
-        return {r: c.value if isinstance(c, Cell) else c for r, c in got.items()}
+        "Return the printed numbers of a column."
+        if self.sample: return {}
+        cells = {r: cells[column] for r, cells in self.printed.cells.items() if column in cells}
+        return {r: c.value if isinstance(c, Cell) else c for r, c in cells.items()}
 
     def forgotten(self) -> list[tuple[str, str]]:
-        "Printed cells that were not added."
+        "List the printed cells that were not added."
         if self.sample: return []
         return [(r, c) for r, row in self.printed.cells.items() for c in row if (r, c) not in self.cells]
 
     def counts(self) -> dict[str, int]:
-        "How many cells match, differ, go beyond the paper, are missing, or are no results."
+        "Count the cells that match, differ, go beyond the paper, are missing, or are no results."
         out = dict.fromkeys(("match", "differs", "beyond", "missing", "apart"), 0)
         for c in self.cells.values(): out[c.status] += 1
         return out
 
     def csv(self) -> str:
-        "The report as CSV."
+        "Write the report as CSV."
         lines = [csv_line(CSV)]
         for c in self.cells.values():
             paper = NOT_PRINTED if c.paper is None else _number(c.paper)
@@ -341,47 +342,50 @@ class Report:
         for row, x in letters.items(): self.cells[row, column] = self.cells[row, column].changed(letters=x)
 
     def grid(self) -> tuple[list[str], list[str], list[list[str]], list[str]]:
-        "Row names, column names, shown cells, reasons."
+        "Return row names, column names, cells as text, and reasons."
         rows, columns = (list(dict.fromkeys(k[i] for k in self.cells)) for i in (0, 1))
         notes: list[str] = []
-        return rows, columns, [[_shown(self.cells.get((r, c)), notes) for c in columns] for r in rows], notes
+        shown = [[_shown(self.cells.get((r, c)), notes) for c in columns] for r in rows]
+        return rows, columns, shown, notes
 
     def legend(self) -> list[str]:
-        "What a reader of the table should know."
+        "Write the notes below the table, one sentence each."
         cells, k = self.cells.values(), self.counts()
-        said = [f"{k['match']} of {k['match'] + k['differs']} printed numbers that can be computed have the printed "
+        out = [f"{k['match']} of {k['match'] + k['differs']} printed numbers that can be computed have the printed "
                 f"digits (✓)."] if k["match"] + k["differs"] else []
-        said += self._digits()
-        if self.sample: said = ["Made from refnb's own sample, where no paper prints anything."]
+        out += self._digits()
+        if self.sample: out = ["Made from refnb's own sample, where no paper prints anything."]
         if any(c.low is not None for c in cells):
-            said.append("Brackets hold 95 % intervals, clustered by what the questions share.")
-        if self.mode: said.append(f"Mode: {self.mode}{', where a row says nothing else' if any(c.mode for c in cells) else ''}.")
+            out.append("Brackets hold 95 % intervals, clustered by what the questions share.")
+        if self.mode:
+            exceptions = ", where a row says nothing else" if any(c.mode for c in cells) else ""
+            out.append(f"Mode: {self.mode}{exceptions}.")
         if any(c.mark for c in cells):
-            said.append("Bold: the best of our rows in its column; bold italic: not significantly below it.")
+            out.append("Bold: the best of our rows in its column; bold italic: not significantly below it.")
         if any(c.letters for c in self.cells.values()):
-            said.append("Letters: rows that share one in a column are not told apart (permutation tests over what the "
+            out.append("Letters: rows that share one in a column are not told apart (permutation tests over what the "
                         "questions share, p < 0.05 after Holm's correction for all pairs); a is the best row's.")
-        said += [f"{n} requests of {run} failed and count as wrong; the same run asks them again."
+        out += [f"{n} requests of {run} failed and count as wrong; the same run asks them again."
                  for run, n in self.failed.items()]
         reasons: dict[str, list[str]] = {}
         for c in cells:
             if c.status == "differs": reasons.setdefault(c.explanation, []).append(f"{c.row}, {c.column}")
         unknown = len(reasons.pop(UNEXPLAINED, []))
-        said += [f"{unknown} differ for an unknown reason."]*bool(unknown)
-        said += [f"{'; '.join(at)}: {why}." for why, at in reasons.items()]
-        said += [f"{c.row}, {c.column}: {c.note}." for c in cells if c.note and c.explains is None]
-        return said + ([] if self.sample else self.printed.notes)
+        out += [f"{unknown} differ for an unknown reason."]*bool(unknown)
+        out += [f"{'; '.join(at)}: {why}." for why, at in reasons.items()]
+        out += [f"{c.row}, {c.column}: {c.note}." for c in cells if c.note and c.explains is None]
+        return out + ([] if self.sample else self.printed.notes)
 
     def quote(self,
         what: str,   # which text it is
         text: str,   # as it was written
-        source: str, # who wrote it, and under which licence it may be shown
+        source: str, # author and licence
     ):
         "Show a text on the report's page: a prompt, a rule, an example that may be shown."
         self.quotes.setdefault(source, {})[what] = text
 
     def _digits(self) -> list[str]:
-        "Where a paper cuts digits off: how many cells agree so, and how many would if they were rounded."
+        "Count the cells that agree if cut off as in the paper, and if rounded instead."
         cut = [c for c in self.cells.values() if c.rounding == "truncate" and c.status in ("match", "differs")]
         if not cut: return []
         so = sum(c.difference == 0 for c in cut)
@@ -389,13 +393,13 @@ class Report:
         return [f"The paper truncates digits: {so} of {len(cut)} computed cells agree truncated, {rounded} rounded."]
 
     def markdown(self, picture: bool = False) -> str:
-        "The report as Markdown, with its picture if it has one."
+        "Write the report as Markdown, with its picture if it has one."
         return _markdown(self, picture)
     def latex(self) -> str:
-        "The report as LaTeX tables (booktabs)."
+        "Write the report as LaTeX tables (booktabs)."
         return _latex(self)
     def _repr_html_(self) -> str:
-        "The table in a notebook: green where digits agree, red where they differ."
+        "Show the table in a notebook: green where digits agree, red where they differ."
         return _html(self)
 
     def use(self,
@@ -412,8 +416,9 @@ class Report:
         return f"{info.system}@{run_hash(info)}"
 
     def files(self, figure: Any = None) -> dict[str, bytes]:
-        "The files of the report by their endings."
-        out = {"csv": self.csv().encode(), "md": self.markdown(figure is not None).encode(), "tex": self.latex().encode()}
+        "Make the files of the report, by their endings."
+        out = {"csv": self.csv().encode(), "md": self.markdown(figure is not None).encode(),
+               "tex": self.latex().encode()}
         return out | ({"png": png(figure)} if figure is not None else {})
 
     def write(self,
@@ -426,13 +431,13 @@ class Report:
                             "add them, with a number or a reason")
         path, files = Path(out)/self.name, self.files(figure)
         for end, data in files.items(): write_atomic(path.with_name(f"{path.name}.{end}"), data)
-        told = {"table": self.name, "title": self.title, "sample": self.sample, "mode": self.mode,
+        provenance = {"table": self.name, "title": self.title, "sample": self.sample, "mode": self.mode,
                 "parameters": self.parameters, "inputs": dict(sorted((self.inputs or declared(self)).items())),
                 "runs": dict(sorted(self.runs.items())), "code": code_id(self.name), "counts": self.counts(),
                 "files": {f"{path.name}.{e}": sha256(d) for e, d in files.items()}, "cost": _cost(),
                 "versions": _versions()}
         return write_atomic(path.with_name(f"{path.name}.json"),
-                            msgspec.json.format(msgspec.json.encode(told), indent=1) + b"\n")
+                            msgspec.json.format(msgspec.json.encode(provenance), indent=1) + b"\n")
 
 # %% ../../nbs/results/02_tables.ipynb #5f7a376b
 CSV = ("table", "row", "column", "paper", "ours", "difference", "low", "high", "n", "mode", "run", "reason")
@@ -443,12 +448,12 @@ def _number(x: float|None) -> str:
 
 # %% ../../nbs/results/02_tables.ipynb #6c4caa7b
 def _as_in_print(c: Result) -> str:
-    "The printed number with its zeros."
+    "Write the printed number with its zeros."
     if c.paper is None: return ""
     return f"{as_printed(c.paper, c.decimals):f}" if c.decimals > 0 else _number(c.paper)
 
 def _shown(c: Result|None, notes: list[str]) -> str:
-    "A cell for people; reasons are collected in `notes`."
+    "Write a cell for readers; collect reasons in `notes`."
     if c is None: return ""
     if c.ours is None:
         if c.reason not in notes: notes.append(c.reason)
@@ -467,16 +472,16 @@ _STYLES = {"best": {"md": "**{}**", "tex": r"\textbf{{{}}}", "html": "<b>{}</b>"
            "tied": {"md": "***{}***", "tex": r"\textbf{{\textit{{{}}}}}", "html": "<b><i>{}</i></b>"}}
 
 def _styled(c: Result|None, text: str, to: str) -> str:
-    "A shown cell with its mark: the number is bold, or bold italic."
+    "Mark a written cell: make its number bold, or bold italic."
     if c is None or not c.mark: return text
     return re.sub(r"^[-+\d.]+", lambda m: _STYLES[c.mark][to].format(m[0]), text)
 
 # %% ../../nbs/results/02_tables.ipynb #c2d40001
 class Block(NamedTuple):
     "Columns that are shown side by side."
-    title: str          # what all of them share
+    title: str          # shared by their names
     columns: list[str]
-    heads: list[str]    # what is written above them
+    heads: list[str]    # the rest of each name
 
 def _shared(column: str) -> str: return column.rpartition(" / ")[0] or column.rpartition(", ")[0]
 
@@ -491,14 +496,14 @@ def blocks_of(columns: list[str], width: int) -> list[Block]:
     return [_block(part, len(out) > 1) for part in out]
 
 def _block(columns: list[str], titled: bool) -> Block:
-    "A block, under the name that its columns share."
+    "Make a block, titled with the words that its columns share."
     names = set(map(_shared, columns))
     title = names.pop() if titled and len(names) == 1 else ""
     return Block(title, columns, [c[len(title):].lstrip(" /,") for c in columns])
 
 # %% ../../nbs/results/02_tables.ipynb #c2d40003
 def _about(r: Report) -> str:
-    "Say what a report measures, in which unit, and on how many items."
+    "Describe the measure of a report, its unit, and its number of items."
     p, others = r.printed, dict[str, list[str]]()
     for name, c in p.columns.items():
         if c.unit and c.unit not in (p.unit, "none"): others.setdefault(c.unit, []).append(name)
@@ -506,26 +511,28 @@ def _about(r: Report) -> str:
     units = "; ".join(usual + [f"{unit} for {', '.join(names)}" for unit, names in others.items()])
     n = sorted({c.n for c in r.cells.values() if c.n})
     items = f"{n[0]:,}" + (f" to {n[-1]:,}" if len(n) > 1 else "") if n else ""
-    said = {"": p.metric[:1].upper() + p.metric[1:], "Unit: ": units, "Items in a cell: ": items}
-    return " ".join(f"{what}{x}." for what, x in said.items() if x)
+    parts = {"": p.metric[:1].upper() + p.metric[1:], "Unit: ": units, "Items in a cell: ": items}
+    return " ".join(f"{what}{x}." for what, x in parts.items() if x)
 
 def _sources(r: Report) -> str:
-    "Where a report comes from, and its other forms."
+    "Name the sources of a report, and link its other forms."
     folder, _, name = r.name.partition("/")
     dates = [f"{repo} ({date})" for repo, date in dates_of(r.inputs or declared(r)).items()]
     runs = f"{len(r.runs)} run{'s' if len(r.runs) > 1 else ''}" if r.runs else ""
-    made = "Made by this package" if r.sample or folder == YOURS else f"Made by [its notebook](../../nbs/tables/{r.name}.ipynb)"
+    made = "Made by this package"
+    if not r.sample and folder != YOURS: made = f"Made by [its notebook](../../nbs/tables/{r.name}.ipynb)"
     of = " and ".join(filter(None, [", ".join(dates), runs]))
-    links = ", ".join(f"[{what}]({name}.{end})" for what, end in (("CSV", "csv"), ("LaTeX", "tex"), ("inputs and versions", "json")))
+    forms = (("CSV", "csv"), ("LaTeX", "tex"), ("inputs and versions", "json"))
+    links = ", ".join(f"[{title}]({name}.{end})" for title, end in forms)
     return f"{made}{f' from {of}' if of else ''}. Other forms: {links}."
 
 # %% ../../nbs/results/02_tables.ipynb #c2d40005
 def _rows_of(block: Block, r: Report, rows: list[str]) -> list[str]:
-    "The rows that have a cell in a block."
+    "List the rows that have a cell in a block."
     return [x for x in rows if any((x, c) in r.cells for c in block.columns)]
 
 def _quoted(texts: dict[str, str]) -> list[str]:
-    "Quoted texts as Markdown: one line as an item of a list, more as a block."
+    "Write quoted texts as Markdown: one line as an item of a list, several as a block."
     out = []
     for what, text in texts.items():
         block = "\n" in text.strip()
@@ -534,7 +541,7 @@ def _quoted(texts: dict[str, str]) -> list[str]:
     return [*out, ""]
 
 def _markdown(r: Report, picture: bool) -> str:
-    "A report as Markdown."
+    "Write a report as Markdown."
     rows, columns, cells, reasons = r.grid()
     text = {(x, c): v for x, line in zip(rows, cells, strict=True) for c, v in zip(columns, line, strict=True)}
     lines = [f"# {to_md(r.title)}", "", to_md(_about(r)), ""]
@@ -552,31 +559,36 @@ def _markdown(r: Report, picture: bool) -> str:
 
 # %% ../../nbs/results/02_tables.ipynb #c2d40007
 def _tex_cell(c: Result|None, text: str) -> str:
-    "A cell with what follows its number in a second, smaller line."
-    first, *more = re.split(r" (?=\[|\(paper)", text)
+    "Write a cell, with the text after its number in a second, smaller line."
+    first, *rest = re.split(r" (?=\[|\(paper)", text)
     styled = _styled(c, to_tex(first), "tex")
-    if not more: return styled
-    small = " ".join(to_tex(x.strip("()")) if x.startswith("(paper") else to_tex(x) for x in more)
+    if not rest: return styled
+    small = " ".join(to_tex(x.strip("()")) if x.startswith("(paper") else to_tex(x) for x in rest)
     return rf"\shortstack[r]{{{styled}\\{{\tiny {small}}}}}"
 
 def _tex_table(r: Report, b: Block, rows: list[str], text: dict, caption: str) -> list[str]:
-    "One table of a report."
+    "Write one table of a report."
     width = f"{.7/len(b.columns) - .025:.3f}"
     heads = [rf"\parbox[b]{{{width}\linewidth}}{{\raggedleft {to_tex(x)}}}" for x in b.heads]
     line = lambda xs: " & ".join(xs) + r" \\"
     name = lambda x: re.sub(r"(?<=,)(?=\w)|(?=\[)", lambda _: r"\allowbreak ", to_tex(x))  # long names of variants
-    body = [line([rf"\raggedright {name(x)}", *(_tex_cell(r.cells.get((x, c)), text[x, c]) for c in b.columns)]) for x in rows]
+    body = []
+    for x in rows:
+        cells = [_tex_cell(r.cells.get((x, c)), text[x, c]) for c in b.columns]
+        body.append(line([rf"\raggedright {name(x)}", *cells]))
     return [r"\begin{table}", r"\centering\footnotesize\setlength{\tabcolsep}{3pt}", rf"\caption{{{to_tex(caption)}}}",
             rf"\begin{{tabular}}{{@{{}}p{{0.28\linewidth}}{'r'*len(b.columns)}@{{}}}}", r"\toprule", line(["", *heads]),
             r"\midrule", *body, r"\bottomrule", r"\end{tabular}", r"\end{table}"]
 
 def _latex(r: Report) -> str:
-    "A report as LaTeX tables."
+    "Write a report as LaTeX tables."
     rows, columns, cells, reasons = r.grid()
     text = {(x, c): v for x, line in zip(rows, cells, strict=True) for c, v in zip(columns, line, strict=True)}
-    pieces = [(b, part) for b in blocks_of(columns, 5) for some in [_rows_of(b, r, rows)]
-              for part in (some[i:i + 24] for i in range(0, len(some), 24))]
-    quotes = [f"{what}: {text}" for source, texts in r.quotes.items() for what, text in [("Texts", source), *texts.items()]]
+    pieces, quotes = [], list[str]()
+    for b in blocks_of(columns, 5):
+        some = _rows_of(b, r, rows)
+        pieces += [(b, some[i:i + 24]) for i in range(0, len(some), 24)]
+    for source, texts in r.quotes.items(): quotes += [f"Texts: {source}", *(f"{k}: {v}" for k, v in texts.items())]
     notes = [*(f"({_letter(i)}) {x}." for i, x in enumerate(reasons)), *r.legend(), *quotes]
     out, label = list[str](), re.sub(r"[^\w.-]", ":", r.name)
     for k, (b, part) in enumerate(pieces):
@@ -588,23 +600,25 @@ def _latex(r: Report) -> str:
 
 # %% ../../nbs/results/02_tables.ipynb #c2d40008
 def _html(r: Report) -> str:
-    "A report in a notebook."
+    "Write a report as HTML for a notebook."
     rows, columns, cells, reasons = r.grid()
     look = {"match": "background:#e6f4ea;color:#111", "differs": "background:#fce8e6;color:#111",
             "missing": "color:#777"}
-    said = lambda text: html.escape(text).replace(" [", "<br><small style='white-space:nowrap'>[").replace("]", "]</small>")
+    def escaped(text: str) -> str:
+        return (html.escape(text).replace(" [", "<br><small style='white-space:nowrap'>[").replace("]", "]</small>"))
     def td(x: str, c: str, text: str) -> str:
         cell = r.cells.get((x, c))
-        return f"<td style='{look.get(cell.status, '') if cell else ''}'>{_styled(cell, said(text), 'html')}</td>"
-    head = "".join(f"<th>{html.escape(c)}</th>" for c in columns)
-    body = "".join(f"<tr><th>{html.escape(x)}</th>{''.join(td(x, c, t) for c, t in zip(columns, line, strict=True))}</tr>"
-                   for x, line in zip(rows, cells, strict=True))
+        return f"<td style='{look.get(cell.status, '') if cell else ''}'>{_styled(cell, escaped(text), 'html')}</td>"
+    head, body = "".join(f"<th>{html.escape(c)}</th>" for c in columns), ""
+    for x, line in zip(rows, cells, strict=True):
+        shown = "".join(td(x, c, t) for c, t in zip(columns, line, strict=True))
+        body += f"<tr><th>{html.escape(x)}</th>{shown}</tr>"
     foot = "".join(f"<li>({_letter(i)}) {html.escape(x)}</li>" for i, x in enumerate(reasons))
     return (f"<p><b>{html.escape(r.title)}</b></p><table><tr><th></th>{head}</tr>{body}</table><ul>{foot}</ul>")
 
 # %% ../../nbs/results/02_tables.ipynb #b4f6230e
 def _versions() -> dict[str, str]:
-    "What computes here."
+    "Return the versions of Python, the packages and the constraints in use."
     import platform
     from importlib.metadata import version
     names = ("refnb", "numpy", "scipy", "pandas", "matplotlib")
@@ -612,7 +626,7 @@ def _versions() -> dict[str, str]:
             | {"constraints": hashlib.sha256(packaged("constraints.txt").read_bytes()).hexdigest()[:12]})
 
 def _cost() -> dict[str, float]:
-    "What this process has used so far: CPU seconds and the peak of its memory."
+    "Return the cost of this process so far: CPU seconds and the peak of its memory."
     import resource, sys, time
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return {"cpu_seconds": round(time.process_time(), 1),

@@ -26,12 +26,12 @@ VERSION = 1             # of the form of answers
 LEAST, MOST = 3, 5      # answers to a question
 
 def _link_in(description: str) -> str:
-    "Where the HTML of a song's description leads; only to a web page."
+    "Find the link in the HTML of a song's description; only to a web page."
     m = re.search(r"""<a\s[^>]*?href=["'](https?://[^"'\s]+)["']""", description, re.I)
     return html.unescape(m[1]) if m else ""
 
 def _shown(c: Alternative, domain: str, search: str) -> dict:
-    "A choice as the page shows it."
+    "Return a choice for the page's script."
     song = domain == "SONGS"
     link = ((_link_in(c.description) or _link_in(search_link(c.name, search))) if song
             else c.image_url if re.match("https?://", c.image_url) else "")
@@ -41,17 +41,17 @@ def _shown(c: Alternative, domain: str, search: str) -> dict:
             "linked": f"Find out about “{title(c.name)}”" if song else "Look at a picture"}
 
 def _shown_item(d: Draft, seed: int = 0, search: str = SEARCH) -> dict:
-    "A question as the page's script reads it."
+    "Return a question for the page's script."
     return {"id": d.id, "opening": opening(d, seed), "question": d.question, "target": d.target_index,
             "name": name_pattern(d.meant.name),
             "stays": d.domain == "SONGS", "choices": [_shown(c, d.domain, search) for c in d.choices]}
 
 # %% ../../../nbs/benchmarks/altentities/05_annotation_page.ipynb #ee26c837
 class Worked(Record):
-    "An example of what to write and what not."
-    first: str                     # what Bob means
+    "An example of good and bad answers."
+    first: str                     # the target
     second: str                    # the other one
-    about: str                     # what one has read of both
+    about: str                     # background of both
     good: tuple[str, ...]          # answers
     bad: tuple[dict[str, str], ...] # said, why
 
@@ -59,27 +59,29 @@ def _worked_answers() -> dict[str, Worked]:
     return read_yaml(packaged("data/annotation/examples.yaml"), dict[str, Worked])
 
 def _page_id(drafts: Iterable[Draft]) -> str:
-    "What is asked, as a hash."
-    asked = sorted([d.id, d.question, d.target_index, [[c.name, c.description] for c in d.choices]]
-                   for d in distinct_drafts(drafts))
+    "Hash the questions of a page."
+    asked = []
+    for d in distinct_drafts(drafts):
+        asked.append([d.id, d.question, d.target_index, [[c.name, c.description] for c in d.choices]])
+    asked.sort()
     return hashlib.sha256(json.dumps([VERSION, asked]).encode()).hexdigest()[:16]
 
 # %% ../../../nbs/benchmarks/altentities/05_annotation_page.ipynb #30866e81
 def _annotation_page(drafts: Iterable[Draft], title: str = "Which one?", seed: int = 0, shuffle: bool = True,
                      send: str = "",
         search: str = SEARCH) -> str:
-    "A page that asks for expressions, as one file."
+    "Make a page that asks for expressions, as one file."
     drafts = sorted(distinct_drafts(drafts), key=lambda d: d.id) if shuffle else distinct_drafts(drafts)
     if shuffle: random.Random(seed).shuffle(drafts)
     examples = [_worked_answers()[t] for t in DOMAINS if any(d.topic == t for d in drafts)]
-    told = {"page": _page_id(drafts), "version": VERSION, "least": LEAST, "most": MOST, "longest": LONGEST - 1,
+    data = {"page": _page_id(drafts), "version": VERSION, "least": LEAST, "most": MOST, "longest": LONGEST - 1,
             "copied": COPIED, "position": POSITION, "send": send,
             "items": [_shown_item(d, seed, search) for d in drafts],
             "examples": [{f: getattr(x, f) for f in Worked.__struct_fields__} for x in examples]}
-    return one_page("annotation", told, title)
+    return one_page("annotation", data, title)
 
 def _in_pages(drafts: Sequence[Draft], each: int = 50) -> list[list[Draft]]:
-    "Questions dealt to pages that a person can finish."
+    "Deal questions to pages that a person can finish."
     if each < 1: raise DataError(f"{each} questions on a page", "in_pages", "say 1 or more")
     out = []
     for t in DOMAINS:
@@ -106,14 +108,14 @@ class Annotations(Record):
 
 # %% ../../../nbs/benchmarks/altentities/05_annotation_page.ipynb #f7156e0c
 def _fault_of(r: Response, known: set[str]) -> tuple[str, str]:
-    "The field that is wrong, and what is."
+    "Return the wrong field of an answer and its fault, or empty strings."
     if r.id not in known: return "id", f"{r.id!r} is none of the page's questions"
     if len(r.expressions) > MOST: return "expressions", f"{len(r.expressions)} of them, the page has room for {MOST}"
     if not (math.isfinite(r.seconds) and r.seconds >= 0): return "seconds", f"{r.seconds} is no duration"
     return "", ""
 
 def _checked(a: Annotations, drafts: dict[str, Draft], where: str) -> Annotations:
-    "Answers to a page that was made of some of the drafts."
+    "Check the answers to a page that was made of some of the drafts."
     at = lambda field: f"{where}, field {field}"
     if a.version != VERSION:
         raise FormatError(f"{a.version} is unknown here, known is {VERSION}", at("version"),
@@ -129,21 +131,21 @@ def _checked(a: Annotations, drafts: dict[str, Draft], where: str) -> Annotation
                           "give the drafts that the page was made of")
     known, before = set(a.order), set()
     for k, r in enumerate(a.answers):
-        field, said = _fault_of(r, known)
-        if said: raise FormatError(said, at(f"answers[{k}].{field}"))
+        field, fault = _fault_of(r, known)
+        if fault: raise FormatError(fault, at(f"answers[{k}].{field}"))
         if r.id in before: raise FormatError(f"{r.id!r} is answered twice", at(f"answers[{k}].id"))
         before.add(r.id)
     return a
 
 # %% ../../../nbs/benchmarks/altentities/05_annotation_page.ipynb #45e20d1e
 def _read_annotations(source: str|Path|bytes, drafts: Iterable[Draft]) -> Annotations:
-    "What one person wrote."
+    "Read the answers of one person."
     data, where = (source, "annotations") if isinstance(source, bytes) else (read_bytes(source), str(source))
     return _checked(read_handed_in(data, where, Annotations), {d.id: d for d in distinct_drafts(drafts)}, where)
 
 def collect(sources: Iterable[str|Path|bytes], drafts: Iterable[Draft], keep: bool = False,
             least: int = LEAST) -> Joined:
-    """Join what several people wrote, files in any order, to the drafts of which their pages were made.
+    """Join the expressions of several people, files in any order, to the drafts of which their pages were made.
     `keep` keeps flagged expressions, as the release does; a question has `least` expressions or more."""
     drafts, given = distinct_drafts(drafts), {}
     named: dict[tuple[str, str], str] = {}  # who, which page -> the file
@@ -155,14 +157,14 @@ def collect(sources: Iterable[str|Path|bytes], drafts: Iterable[Draft], keep: bo
                             "keep the later file")
         given[key], named[key] = a, name
     if not given: raise DataError("no files", "collect", "give at least one that a person handed in")
-    said = defaultdict(list)
+    written = defaultdict(list)
     for _, a in sorted(given.items()):
-        for r in a.answers: said[r.id].append(r.expressions)
-    return join_expressions(drafts, said, keep, least)
+        for r in a.answers: written[r.id].append(r.expressions)
+    return join_expressions(drafts, written, keep, least)
 
 # %% ../../../nbs/benchmarks/altentities/05_annotation_page.ipynb #412132a4
 def _other_pages(folder: Path, pages: Mapping[str, Sequence[Draft]]) -> list[str]:
-    "Pages of a folder that ask other questions than these."
+    "List the pages of a folder that ask other questions than these."
     asked = {p.name: re.search(r'"page": ?"([0-9a-f]{16})"', p.read_bytes().decode(errors="replace"))
              for p in sorted(folder.glob("page-*.html"))}
     return [n for n, m in asked.items() if n not in pages or not m or m[1] != _page_id(pages[n])]

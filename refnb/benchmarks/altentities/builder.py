@@ -27,15 +27,15 @@ from .pairs import told_names, wanted_pairs
 
 # %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #22a7697e
 class Draft(Record):
-    "A question that nobody has answered yet."
+    "A question without answers."
     id: str                               # domain-split-number
     split: str                            # where it will go
     domain: str                           # BOOKS, RECIPES or SONGS
     question: str                         # Do you mean 'A' or 'B'?
-    target: str                           # the page of what is meant
+    target: str                           # the page of the target
     target_index: int                     # its place among the choices
     sampling_method: str                  # how the choices became a pair
-    description_section: str              # of the page: what annotators are shown; "" for the first
+    description_section: str              # the section of the page that annotators see; "" for the first
     choices: tuple[Alternative, ...]      # two
 
     @property
@@ -51,7 +51,7 @@ class Draft(Record):
                        self.description_section, self.choices, tuple(expressions))
 
     def fault(self) -> str:
-        "What is wrong with the values, or nothing."
+        "Describe an invalid value, or return an empty string."
         if not self.id: return "field id: is empty"
         if not re.fullmatch(r"[a-z][a-z0-9]*", self.split):
             return f"field split: {self.split!r} is no name of a file; say train, dev or test"
@@ -66,7 +66,7 @@ def draft_of(q: Written, split: str, number: int) -> Draft:
     return Draft(id=f"{q.domain.lower()}-{split}-{number}", split=split, **fields)
 
 def _the_draft(d: Drawn, split: str, number: int, shown: int = 750, longest: int = LONGEST - 1) -> Draft:
-    "A pair as a question."
+    "Make a pair a question."
     keep = told_names(*d.choices)[0] != shown_name(d.choices[0])
     choices = tuple(as_choice(e, d.section, keep, shown, longest) for e in d.choices)
     domain = DOMAINS[d.domain]
@@ -75,22 +75,22 @@ def _the_draft(d: Drawn, split: str, number: int, shown: int = 750, longest: int
 
 # %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #c225cbc0
 class AltRules(Record):
-    "What can be changed about a build."
+    "The rules of a build that can be changed."
     questions: int|None = None    # of each domain; None: as many as the paper has
-    seed: int = 0                 # of all that is drawn
+    seed: int = 0                 # random seed
     shortest: int = 251           # fewest characters of a section that is shown
     fewest_sections: int = 15     # of a song
     most_songs: int = 1000        # those with the most sections
     denylist: str = ""            # a file of words that no text may have
-    shown: int = 750              # most characters of what is shown
+    shown: int = 750              # most characters of the section that is shown
     longest: int = LONGEST - 1    # most characters of the unshown background
     edits: int = 3                # most edits between similar titles
-    apart: str = "targets"        # what is in one split only: targets, entities
+    apart: str = "targets"        # in one split only: targets, entities
     dev: float = SHARES["dev"]    # share of the questions
     test: float = SHARES["test"]  # share of the questions
 
     def fault(self) -> str:
-        "What is wrong with the values, or nothing."
+        "Describe an invalid value, or return an empty string."
         if self.apart not in ("targets", "entities"):
             return f"field apart: unknown value {self.apart!r}; {nearest(self.apart, ('targets', 'entities'))}"
         if not (0 <= self.dev and 0 <= self.test and self.dev + self.test <= 1):
@@ -100,46 +100,49 @@ class AltRules(Record):
                     f"{LONGEST - 1} at most")
         if not 0 <= self.edits <= 3: return f"field edits: {self.edits}; the release has 3 at most"
         if self.questions is not None and self.questions < 0: return "field questions: is negative"
-        return next((f"field {f}: {getattr(self, f)}; say 1 or more" for f in ("shortest", "fewest_sections", "most_songs") if getattr(self, f) < 1), "")
+        low = (f for f in ("shortest", "fewest_sections", "most_songs") if getattr(self, f) < 1)
+        return next((f"field {f}: {getattr(self, f)}; say 1 or more" for f in low), "")
 
     def filters(self) -> Filters:
-        "The constants of the filters."
+        "Return the constants of the filters."
         return Filters(self.shortest, self.fewest_sections, self.most_songs,
                        denied=read_denied(self.denylist) if self.denylist else (), shown=self.shown)
 
 # %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #0236388b
 class AltBuilt(NamedTuple):
-    "Drafts, and what became of everything else."
+    "Drafts, and counts of everything else."
     drafts: tuple[Draft, ...]             # by domain, then split
-    candidates: Candidates                # with the table of what was dropped
+    candidates: Candidates                # with the table of dropped entities
     drawn: dict[str, list[Drawn]]         # by domain
     wanted: dict[str, dict[str, int]]     # by domain and method
-    rules: AltRules                       # that were followed
+    rules: AltRules                       # of the build
 
     def table(self) -> list[dict]:
-        "Pairs by method: how many there are, of how many wanted."
-        n = Counter((d, x.method) for d, got in self.drawn.items() for x in got)
+        "Count the pairs of each method, and those wanted."
+        n = Counter((d, x.method) for d, pairs in self.drawn.items() for x in pairs)
         cell = lambda d, m: f"{n[d, m]} of {self.wanted[d][m]}" if m in self.wanted.get(d, {}) else ""
-        return [{"pairs": said} | {d: cell(d, m) for d in DOMAINS} for m, said in METHODS.items()]
+        return [{"pairs": title} | {d: cell(d, m) for d in DOMAINS} for m, title in METHODS.items()]
 
     def leaks(self) -> list[dict]: return _leaks(self.drafts)
 
     def groups(self) -> list[dict]:
-        "How many groups stay together, and the share of the largest: what it costs to keep something apart."
-        return [{"domain": d, "apart": self.rules.apart} | split_sizes(got, self.rules.apart)
-                for d, got in self.drawn.items() if got]
+        "Count the groups that stay together, and the share of the largest: the price of keeping splits apart."
+        return [{"domain": d, "apart": self.rules.apart} | split_sizes(pairs, self.rules.apart)
+                for d, pairs in self.drawn.items() if pairs]
 
 def _leaks(drafts: Iterable[Draft]) -> list[dict]:
-    "What two splits share: as the release has it, no target, but other entities."
+    "Count what two splits share: in the release no target, but other entities."
     by = defaultdict(list)
     for d in drafts: by[d.topic, d.split].append(d)
-    pairs = [(t, a, b) for t in dict.fromkeys(t for t, _ in by)
-             for a, b in combinations([s for u, s in by if u == t], 2)]
-    return [{"domain": t, "splits": f"{a}, {b}"} | dict(zip(("pairs", "targets", "entities", "targets among the others", "the other way round"), shared(by[t, a], by[t, b]))) for t, a, b in pairs]
+    heads, rows = ("pairs", "targets", "entities", "targets among the others", "the other way round"), []
+    for t in dict.fromkeys(t for t, _ in by):
+        for a, b in combinations([s for u, s in by if u == t], 2):
+            rows.append({"domain": t, "splits": f"{a}, {b}"} | dict(zip(heads, shared(by[t, a], by[t, b]))))
+    return rows
 
 # %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #15a56a0f
 def _drafts_of(drawn: Sequence[Drawn], rules: AltRules) -> Iterable[Draft]:
-    "The questions of a domain, split by split."
+    "Make the questions of a domain, split by split."
     shares = {"train": 1 - rules.dev - rules.test, "dev": rules.dev, "test": rules.test}
     splits = split_pairs(drawn, rules.apart, shares, rules.seed)
     for s in shares:
@@ -149,8 +152,8 @@ def _drafts_of(drawn: Sequence[Drawn], rules: AltRules) -> Iterable[Draft]:
 def build_altentities(entities: Sequence[Entity], rules: AltRules = AltRules(),
                       wanted: Mapping[str, Mapping[str, int]]|None = None,
                       encoder: Encoder = tfidf_vectors) -> AltBuilt:
-    """Make questions to annotate from a table of entities.
-    `wanted`: domain -> method -> how many, None: in the paper's proportions; `encoder`: texts -> rows of numbers."""
+    """Make questions to annotate from a table of entities. `wanted`: domain -> method -> number of pairs, None: in the
+    paper's proportions; `encoder`: texts -> rows of numbers."""
     c = candidates(entities, rules.filters())
     domains = [d for d in DOMAINS if any(e.domain == d for e in c.entities)]
     for d in wanted or (): the_domain(d)
@@ -159,7 +162,8 @@ def build_altentities(entities: Sequence[Entity], rules: AltRules = AltRules(),
                         "change a constant, or give more entities")
     many = {d: dict(wanted_pairs(d, rules.questions) if wanted is None else wanted.get(d, {})) for d in domains}
     drawn = {d: draw(c, d, many[d], rules.seed, encoder, rules.edits) for d in domains}
-    return AltBuilt(tuple(x for got in drawn.values() for x in _drafts_of(got, rules)), c, drawn, many, rules)
+    drafts = tuple(x for pairs in drawn.values() for x in _drafts_of(pairs, rules))
+    return AltBuilt(drafts, c, drawn, many, rules)
 
 # %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #b5672537
 def write_drafts(path: str|Path, drafts: Iterable[Draft]) -> Path:
@@ -187,10 +191,10 @@ FLAGGED = {"name": "says the name", "position": "says the place in the question"
            "copied": "is copied from what was shown"}
 
 def name_pattern(name: str) -> str:
-    """Write a regular expression for where a choice's name is said: as whole words; a short one only alone.
-    The page's script reads it too; it is empty if there is no name."""
+    """Write a regular expression for the places of a choice's name: as whole words; a short one only alone. The page's
+    script reads it too; it is empty if there is no name."""
     bare = in_one_form(bare_title(name))
-    # re.escape would escape what a browser must not
+    # re.escape would escape characters that a browser must not
     words = r"\s+".join(re.sub(r"[\\^$.*+?()\[\]{}|]", r"\\\g<0>", w) for w in bare.split())
     if not words: return ""
     if len(bare) > 3: return rf"(?:^|[^\p{{L}}\p{{N}}]){words}(?![\p{{L}}\p{{N}}])"
@@ -201,8 +205,9 @@ def _as_python(pattern: str) -> str:
 
 # %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #dda72955
 def _folded(text: str) -> str:
-    "Letters, with the marks that stand on them, and digits."
-    return " ".join("".join(c if c.isalnum() or c == "_" or unicodedata.category(c)[0] == "M" else " " for c in in_one_form(text).lower()).split())
+    "Reduce a text to letters, with their marks, and digits."
+    letter = lambda c: c.isalnum() or c == "_" or unicodedata.category(c)[0] == "M"
+    return " ".join("".join(c if letter(c) else " " for c in in_one_form(text).lower()).split())
 
 def says_place(expression: str) -> bool:
     """Tell whether an expression says where in the question a thing stands:
@@ -210,20 +215,20 @@ def says_place(expression: str) -> bool:
     return bool(re.search(POSITION, expression, re.I))
 
 def _why_refused(expression: str) -> str:
-    "Why an expression can be no answer."
+    "Explain why an expression can be no answer, or return an empty string."
     if not in_one_form(expression).strip(): return "empty"
     if len(expression) >= LONGEST: return "long"
     return "half" if any("\ud800" <= c <= "\udfff" for c in expression) else ""
 
 def _why_flagged(q: Draft|Written, expression: str, before: Sequence[str] = ()) -> list[str]:
-    "What an expression has that was not asked for."
-    said, plain = _folded(expression), in_one_form(expression)
+    "List the flags of an expression."
+    words, plain = _folded(expression), in_one_form(expression)
     pattern = name_pattern(q.choices[q.target_index].name)
     out = ["name"] if pattern and re.search(_as_python(pattern), plain, re.I) else []
     if says_place(plain): out.append("position")
-    if said in map(_folded, before): out.append("repeated")
-    if (len(said.split()) >= COPIED and q.domain != "SONGS"
-           and any(f" {said} " in f" {_folded(c.description)} " for c in q.choices)):
+    if words in map(_folded, before): out.append("repeated")
+    if (len(words.split()) >= COPIED and q.domain != "SONGS"
+           and any(f" {words} " in f" {_folded(c.description)} " for c in q.choices)):
         out.append("copied")
     return out
 
@@ -239,20 +244,20 @@ def write_altentities(path: str|Path, questions: Iterable[Written]) -> Path:
 
 # %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #48b4353a
 class Joined(NamedTuple):
-    "Annotated questions, and what was left out."
+    "Annotated questions, and counts of the rest."
     files: dict[str, list[Written]]   # domain/split -> questions, in the drafts' order
-    counts: dict[str, int]            # how often each reason was met, and what was kept
+    counts: dict[str, int]            # how often each reason occurred, and how many were kept
     short: tuple[str, ...]            # drafts that have too few expressions
 
     def table(self) -> list[dict]:
-        "What became of the expressions."
-        return [{"expressions": said, "number": self.counts.get(k, 0)}
-                for k, said in {"kept": "kept", **REFUSED, **FLAGGED}.items()]
+        "Count the expressions that were kept, refused and flagged."
+        return [{"expressions": title, "number": self.counts.get(k, 0)}
+                for k, title in {"kept": "kept", **REFUSED, **FLAGGED}.items()]
 
 def join_expressions(drafts: Sequence[Draft], said: Mapping[str, Iterable[Sequence[str]]], keep: bool = False,
                      least: int = 1) -> Joined:
-    """Join drafts with expressions, id -> those of each annotator, to questions of the release's form.
-    `keep` keeps flagged expressions, as the release does; a question has `least` expressions or more."""
+    """Join drafts with expressions, id -> those of each annotator, to questions of the release's form. `keep` keeps
+    flagged expressions, as the release does; a question has `least` expressions or more."""
     files, short = defaultdict(list), []
     counts: Counter[str] = Counter()
     known = {d.id for d in drafts}
@@ -260,13 +265,13 @@ def join_expressions(drafts: Sequence[Draft], said: Mapping[str, Iterable[Sequen
         raise DataError(f"{bad!r} is none of the {len(drafts)} questions", "join_expressions",
                         "give the questions that the page was made of")
     for d in drafts:
-        kept = _kept(d, [e for part in said.get(d.id, ()) for e in part], keep, counts)
-        if len(kept) >= max(1, least): files[f"{d.topic}/{d.split}"].append(d.with_expressions(kept))
+        expressions = _kept(d, [e for part in said.get(d.id, ()) for e in part], keep, counts)
+        if len(expressions) >= max(1, least): files[f"{d.topic}/{d.split}"].append(d.with_expressions(expressions))
         else: short.append(d.id)
     return Joined(dict(files), dict(counts), tuple(short))
 
 def _kept(d: Draft, expressions: Sequence[str], keep: bool, counts: Counter) -> list[str]:
-    "What stays of a question's expressions; why others do not is counted."
+    "Select the expressions of a question that stay, and count the reasons why others do not."
     out: list[str] = []
     for e in expressions:
         why = [w] if (w := _why_refused(e)) else _why_flagged(d, e, out)

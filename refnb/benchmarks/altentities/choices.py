@@ -21,14 +21,14 @@ class _Things(NamedTuple):
     names: set[str]               # theirs
 
 def _things_of(questions: Sequence[AltQuestion]) -> dict[str, _Things]:
-    "Everything that questions offer."
+    "Collect everything that questions offer."
     out: dict[str, dict[str, Alternative]] = {}
     for q in questions:
         for c in q.choices: out.setdefault(q.domain, {}).setdefault(c.wikipedia_url, c)
     return {d: _Things(by, list(by.values()), {c.name for c in by.values()}) for d, by in out.items()}
 
 def _others(q: AltQuestion, things: _Things, n: int, rng: random.Random) -> list[Alternative]:
-    "So many things that a question does not offer, no two of one name; a longer draw begins with a shorter one."
+    "Draw n things that a question does not offer, no two of one name; a longer draw begins with a shorter one."
     taken = {x.name for c in q.choices for x in (c, things.pages.get(c.wikipedia_url, c))}
     out: list[Alternative] = []
     if n > (left := len(things.names) - len(taken & things.names)):
@@ -42,7 +42,7 @@ def _others(q: AltQuestion, things: _Things, n: int, rng: random.Random) -> list
 
 # %% ../../../nbs/benchmarks/altentities/06_choices.ipynb #aac46f50
 def _offering(q: AltQuestion, choices: Sequence[Alternative]) -> AltQuestion:
-    "A question with other choices, its target among them."
+    "Give a question other choices, its target among them."
     at = next(i for i, c in enumerate(choices) if c.wikipedia_url == q.target)
     return q.changed(choices=tuple(choices), target_index=at, question=asked_as([c.name for c in choices], q.domain))
 
@@ -53,8 +53,8 @@ def _with_more(q: AltQuestion, things: _Things, n: int, seed: int) -> AltQuestio
     return _offering(q, choices)
 
 def more_choices(questions: Sequence[AltQuestion], n: int, seed: int = 0) -> list[AltQuestion]:
-    """Give each question `n` choices; those that have as many stay as they are. The order stays.
-    `questions` are whole files, or what else further choices may come from."""
+    """Give each question `n` choices; those that have as many are unchanged. The order
+    stays. `questions` are whole files, from which further choices come."""
     if n < 2: raise CallError(f"{n} choices", "n", "say 2 or more")
     things = _things_of(questions)
     return [_with_more(q, things[q.domain], n, seed) if len(q.choices) < n else q for q in questions]
@@ -69,22 +69,24 @@ def is_plain(expression: str) -> bool:
 
 def _open(q: AltQuestion, kind: str, expressions: Sequence[str], setting: Setting,
           right: int|None = None) -> list[Question]:
-    "Plain expressions over a question's choices, neither and both."
-    def one(x: Question) -> Question:
-        return x.changed(id=f"{x.id}-{kind}", options=(*x.options, NEITHER, BOTH),
-                         right=x.right if right is None else (len(x.options) + right,), meta=x.meta | {"kind": kind})
-    return [one(x) for x in questions_of(q.changed(expressions=tuple(expressions)), setting)]
+    "Make questions of plain expressions over a question's choices, neither and both."
+    made = []
+    for x in questions_of(q.changed(expressions=tuple(expressions)), setting):
+        answer = x.right if right is None else (len(x.options) + right,)
+        made.append(x.changed(id=f"{x.id}-{kind}", options=(*x.options, NEITHER, BOTH), right=answer,
+                              meta=x.meta | {"kind": kind}))
+    return made
 
 def _stand_in(q: AltQuestion, things: _Things, seed: int) -> AltQuestion:
-    "A question whose target is gone."
+    "Replace the target of a question."
     [other] = _others(q, things, 1, random.Random(f"{seed}:{q.key}:neither"))
     choices = [other if c.wikipedia_url == q.target else c for c in q.choices]
     return q.changed(choices=tuple(choices), target=other.wikipedia_url,
                      question=asked_as([c.name for c in choices], q.domain))
 
 # %% ../../../nbs/benchmarks/altentities/06_choices.ipynb #68140dee
-def _said_of(questions: Sequence[AltQuestion]) -> dict[tuple[str, str], list[tuple[str, AltQuestion]]]:
-    "Plain expressions that were said of several targets."
+def _of_several_targets(questions: Sequence[AltQuestion]) -> dict[tuple[str, str], list[tuple[str, AltQuestion]]]:
+    "Find plain expressions that were given for several targets."
     out: dict[tuple[str, str], dict[str, tuple[str, AltQuestion]]] = {}
     for q in questions:
         for e in filter(is_plain, q.expressions):
@@ -94,23 +96,25 @@ def _said_of(questions: Sequence[AltQuestion]) -> dict[tuple[str, str], list[tup
 
 def _place(e: str, q: AltQuestion) -> str: return f"{q.key}-{q.expressions.index(e)}"
 
-def _both(topic: str, words: str, said: Sequence[tuple[str, AltQuestion]], setting: Setting,
-          seed: int) -> list[Question]:
-    "Each target beside the next one that was meant by the same words, in a drawn order; two make one pair. Ids hold no words, for they may be shown."
-    order, out = [*said], []
+def _both(topic: str, words: str, uses: Sequence[tuple[str, AltQuestion]], setting: Setting,
+           seed: int) -> list[Question]:
+    """Pair each target with the next one of the same words, in a drawn order; two make one pair. Ids hold no words, for
+    they may be shown."""
+    order, out = [*uses], []
     random.Random(f"{seed}:{topic}:{words}").shuffle(order)
     for k, (e, q) in enumerate(order[:1] if len(order) == 2 else order):
         pair = [q.meant, order[(k + 1) % len(order)][1].meant]
         [x] = _open(_offering(q, pair[::-1] if k % 2 else pair), "both", [e], setting, 1)
-        out.append(x.changed(id=f"{_place(e, q)}-both", doc_key=f"{_place(*said[0])}-both"))
+        out.append(x.changed(id=f"{_place(e, q)}-both", doc_key=f"{_place(*uses[0])}-both"))
     return out
 
 def open_questions(questions: Sequence[AltQuestion], setting: Setting = "unshown", seed: int = 0) -> list[Question]:
-    """Make questions that may be answered neither and both, from whole files; meta["kind"] says which kind each is.
-    The setting says what is told of each option."""
+    """Make questions that may be answered neither and both, from whole files; meta["kind"] is the kind of each. The
+    setting selects the description of the options."""
     things, plain = _things_of(questions), lambda q: [e for e in q.expressions if is_plain(e)]
     asked = [q for q in questions if plain(q)]
-    one = [x for q in asked for x in _open(q, "one", plain(q), setting)]
-    neither = [x for q in asked for x in _open(_stand_in(q, things[q.domain], seed), "neither", plain(q), setting, 0)]
-    return one + neither + [x for (d, words), said in _said_of(questions).items()
-                            for x in _both(d.lower(), words, said, setting, seed)]
+    made = [x for q in asked for x in _open(q, "one", plain(q), setting)]
+    for q in asked: made += _open(_stand_in(q, things[q.domain], seed), "neither", plain(q), setting, 0)
+    for (d, words), uses in _of_several_targets(questions).items():
+        made += _both(d.lower(), words, uses, setting, seed)
+    return made

@@ -22,7 +22,7 @@ from .questions import _TAG, LONGEST, SECTIONS, SHOWN, Alternative, bare_title, 
 class Entity(Record):
     "A row of the table."
     name: str                                 # of its page, with what tells it from others of that name in parentheses
-    url: str                                  # what it is known by
+    url: str                                  # its identifier
     domain: str                               # books, recipes, songs
     sections: dict[str, str]                  # heading -> text, in the page's order; "": the first section
     attributes: dict[str, str|tuple[str, ...]] = {} # of the infobox; several values as a list
@@ -30,11 +30,12 @@ class Entity(Record):
     image_url: str = ""                       # needed for recipes
 
     def fault(self) -> str:
-        "What is wrong with the values, or nothing."
+        "Describe an invalid value, or return an empty string."
         if bad := next((f for f in ("name", "url") if not in_one_form(getattr(self, f)).strip()), ""):
             return f"field {bad}: is empty"
-        if self.domain not in ("books", "recipes", "songs"):
-            return f"field domain: unknown domain {self.domain!r}; {'the files call it songs' if self.domain == 'music' else nearest(self.domain, ('books', 'recipes', 'songs'))}"
+        if self.domain not in (known := ("books", "recipes", "songs")):
+            do = "the files call it songs" if self.domain == "music" else nearest(self.domain, known)
+            return f"field domain: unknown domain {self.domain!r}; {do}"
         if twice := [h for h, n in Counter(map(_heading, self.sections)).items() if n > 1]:
             return f"field sections: {twice[0]!r} appears twice"
         return ""
@@ -45,7 +46,7 @@ def _heading(text: str) -> str: return " ".join(text.lower().split())
 PLAIN = ("name", "url", "domain", "image_url")
 
 def _from_row(row: Mapping[str, str]) -> dict:
-    "A row of a CSV file as an entity has it."
+    "Convert a row of a CSV file to the fields of an entity."
     many = lambda v: tuple(x for x in map(str.strip, v.split("|")) if x)
     parts = lambda prefix: {k.removeprefix(prefix).strip(): v
                             for k, v in row.items() if k.startswith(prefix) and v.strip()}
@@ -65,7 +66,7 @@ def _columns(heads: Sequence[str], where: str):
         raise FormatError(f"has no column {lost!r}", where, do)
 
 def _csv_rows(path: str|Path) -> Iterable[tuple[int, dict[str, str]]]:
-    "Rows of a CSV file with the lines on which they begin."
+    "Yield the rows of a CSV file with the lines on which they begin."
     rows = table_rows(read_bytes(path), str(path))
     n, heads = next(rows, (1, []))
     if heads: _columns(heads, at_line(str(path), n))
@@ -90,9 +91,9 @@ def read_entities(path: str|Path) -> list[Entity]:
     if not name.endswith(".csv") and read_bytes(path).lstrip()[:1] == b"[":
         raise FormatError("is one JSON list", at_line(str(path), 1),
                           "give an object a line, without commas between them")
-    got = list(_csv(path) if name.endswith(".csv") else read_jsonl(path, Entity))
-    if not got: raise FormatError("has no entities", str(path))
-    return _distinct(got, str(path))
+    found = list(_csv(path) if name.endswith(".csv") else read_jsonl(path, Entity))
+    if not found: raise FormatError("has no entities", str(path))
+    return _distinct(found, str(path))
 
 def _distinct(entities: Iterable[Entity], where: str = "") -> list[Entity]:
     "Refuse a url that appears twice."
@@ -106,7 +107,7 @@ def _distinct(entities: Iterable[Entity], where: str = "") -> list[Entity]:
 
 # %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #66041107
 def _between_words(text: str, limit: int) -> str:
-    "A text cut between words; inside a word only if there is nothing else."
+    "Cut a text between words; inside a word only if there is nothing else."
     if len(text) <= limit: return text
     head = text[:limit + 1]
     return (head[:m.start()] if (m := re.search(r"\s+\S*$", head)) and m.start() else text[:limit]).rstrip()
@@ -123,17 +124,17 @@ def cut_description(text: str, limit: int = 750) -> str:
 def _value(v: str|tuple[str, ...]) -> str: return " ".join((v if isinstance(v, str) else ", ".join(v)).split())
 
 def _infobox_text(e: Entity, longest: int = LONGEST - 1) -> str:
-    "The infobox as the release writes it."
+    "Write the infobox as in the release."
     pairs = [f"{k}: {_value(v)}" for k, v in sorted(e.attributes.items()) if _value(v)]
     head = f": {e.templates[0] if e.templates else ''}"
     return _between_words(". ".join([head, *pairs]) if pairs else head.rstrip(), longest)
 
 def _unshown(e: Entity, shown: str|None, longest: int = LONGEST - 1) -> str:
-    "The infobox and every section that people are not shown."
+    "Join the infobox and every section that people are not shown."
     rest = "\n".join(t.strip() for h, t in e.sections.items() if _heading(h) != shown and t.strip())
     box = _infobox_text(e, longest)
-    more = _between_words(rest, max(0, longest - len(box) - 2))
-    return f"{box}. {more}" if more else box
+    hidden = _between_words(rest, max(0, longest - len(box) - 2))
+    return f"{box}. {hidden}" if hidden else box
 
 # %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #cf9c744d
 SEARCH = "https://www.google.com/search?q="  # where people look for a song, as in the release
@@ -153,11 +154,12 @@ def search_link(name: str, search: str = SEARCH) -> str:
 # %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #4645f92f
 def as_choice(e: Entity, section: str = "", keep: bool = False, shown: int = 750,
               longest: int = LONGEST - 1) -> Alternative:
-    """Make an entity a choice of a question; `section` is what people see, of at most `shown` characters.
-    `keep` keeps the parentheses of its name; its unshown background has at most `longest` characters."""
+    """Make an entity a choice of a question; people see its `section`, of at most `shown` characters. `keep` keeps the
+    parentheses of its name; its unshown background has at most `longest` characters."""
     name, song = shown_name(e, keep), e.domain == "songs"
-    told = search_link(name) if song else cut_description(section_text(e, section), shown)
-    return Alternative(name, e.url, told, _infobox_text(e, longest), _unshown(e, None if song else section, longest),
+    description = search_link(name) if song else cut_description(section_text(e, section), shown)
+    hidden = _unshown(e, None if song else section, longest)
+    return Alternative(name, e.url, description, _infobox_text(e, longest), hidden,
                        e.image_url if e.domain == "recipes" else "")
 
 def section_text(e: Entity, section: str) -> str:
@@ -172,11 +174,12 @@ class Filters(Record):
     most_songs: int = 1000                     # those with the most sections
     food: tuple[str, ...] = ("infobox prepared food", "infobox food") # templates of recipes
     denied: tuple[str, ...] = ()               # words that no text may have
-    shown: int = 750                           # most characters of what is shown
+    shown: int = 750                           # most characters of the section that is shown
 
     def fault(self) -> str:
-        "What is wrong with the values, or nothing."
-        return next((f"field {f}: {getattr(self, f)}; say 1 or more" for f in ("shortest", "fewest_sections", "most_songs") if getattr(self, f) < 1), "")
+        "Describe an invalid value, or return an empty string."
+        low = (f for f in ("shortest", "fewest_sections", "most_songs") if getattr(self, f) < 1)
+        return next((f"field {f}: {getattr(self, f)}; say 1 or more" for f in low), "")
 
 def read_denied(path: str|Path) -> tuple[str, ...]:
     "Read a denylist from a file: a word or phrase a line; # begins a comment."
@@ -184,7 +187,7 @@ def read_denied(path: str|Path) -> tuple[str, ...]:
     return tuple(dict.fromkeys(filter(None, lines)))
 
 def _usable_sections(e: Entity, f: Filters) -> list[str]:
-    "Sections that are long enough to be shown."
+    "List the sections that are long enough to be shown."
     return [s for s in SECTIONS[e.domain.upper()] if len(section_text(e, s)) >= f.shortest]
 
 # %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #2ceae5e5
@@ -196,15 +199,16 @@ WHY = {"infoboxes": "more than one infobox", "html": "HTML in its text", "none":
 def _texts(e: Entity) -> Iterable[str]: return (e.name, *e.sections.values(), *map(_value, e.attributes.values()))
 
 def _denier(words: Sequence[str]) -> re.Pattern|None:
-    if words:
-        return re.compile(r"(?<!\w)(?:" + "|".join(r"\s+".join(map(re.escape, w.split())) for w in sorted(words, key=len, reverse=True)) + r")(?!\w)", re.I)
-    return None
+    if not words: return None
+    longest_first = sorted(words, key=len, reverse=True)
+    phrases = [r"\s+".join(map(re.escape, w.split())) for w in longest_first]
+    return re.compile(r"(?<!\w)(?:" + "|".join(phrases) + r")(?!\w)", re.I)
 
 def _is_food(e: Entity, f: Filters) -> bool:
     return any(_heading(t) in f.food for t in e.templates) or bool(section_text(e, "ingredients"))
 
 def _why_dropped(e: Entity, f: Filters = Filters(), denier: re.Pattern|None = None) -> str:
-    "The first filter that drops an entity; the number of songs is another matter."
+    "Name the first filter that drops an entity; the number of songs is checked elsewhere."
     needs, shows = {"books": ("genre",), "songs": ("genre",), "recipes": ()}[e.domain], SECTIONS[e.domain.upper()]
     if len(e.templates) > 1: return "infoboxes"
     if any(map(_TAG.search, _texts(e))): return "html"
@@ -225,30 +229,31 @@ class Candidates(NamedTuple):
     filters: Filters = Filters()    # the constants
 
     def table(self) -> list[dict]:
-        "How many entities each filter was the first to drop."
+        "Count the entities that each filter was the first to drop."
         n = Counter((self.domains[u], why) for u, why in self.dropped.items())
-        row = lambda what, get: {"": what} | {d: get(d) for d in ("books", "recipes", "songs")}
-        all_, kept = Counter(self.domains.values()), Counter(e.domain for e in self.entities)
-        return [row("in the table", lambda d: all_[d]), *(row(said, lambda d, k=k: n[d, k]) for k, said in WHY.items()),
-                row("candidates", lambda d: kept[d])]
+        row = lambda title, count: {"": title} | {d: count(d) for d in ("books", "recipes", "songs")}
+        all_, left = Counter(self.domains.values()), Counter(e.domain for e in self.entities)
+        filters = [row(title, lambda d, k=k: n[d, k]) for k, title in WHY.items()]
+        return [row("in the table", lambda d: all_[d]), *filters, row("candidates", lambda d: left[d])]
 
     def of(self, domain: str, section: str) -> list[Entity]:
-        "Candidates of a domain that can be shown by a section."
+        "List the candidates of a domain that can be shown by a section."
         return [e for e in self.entities if e.domain == domain and section in _usable_sections(e, self.filters)]
 
     def losses(self) -> str:
-        "What was dropped, in words."
-        return ", ".join(f"{n} of {len(self.domains)} for: {WHY[w]}" for w, n in Counter(self.dropped.values()).most_common()) or "nothing was dropped"
+        "Summarize the dropped entities in words."
+        counts, total = Counter(self.dropped.values()).most_common(), len(self.domains)
+        return ", ".join(f"{n} of {total} for: {WHY[w]}" for w, n in counts) or "nothing was dropped"
 
 # %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #3f0edc81
 def _twins(entities: Iterable[Entity], f: Filters) -> set[str]:
-    "Those that are shown with the very text of another, whose url comes first; songs are shown by a link."
+    "Find entities that are shown with the same text as another, whose url comes first; songs are shown by a link."
     seen: set[tuple[str, str]] = set()
     out: set[str] = set()
     for e in sorted((e for e in entities if e.domain != "songs"), key=lambda e: e.url):
-        told = {(e.domain, cut_description(section_text(e, s), f.shown)) for s in _usable_sections(e, f)}
-        if told & seen: out.add(e.url)
-        else: seen |= told
+        looks = {(e.domain, cut_description(section_text(e, s), f.shown)) for s in _usable_sections(e, f)}
+        if looks & seen: out.add(e.url)
+        else: seen |= looks
     return out
 
 def candidates(entities: Sequence[Entity], filters: Filters = Filters()) -> Candidates:
@@ -264,7 +269,7 @@ def candidates(entities: Sequence[Entity], filters: Filters = Filters()) -> Cand
                       filters)
 
 def section_table(c: Candidates) -> list[dict]:
-    "Count candidates by the section that people would be shown, as Table 2 does; an entity may be in several."
+    "Count candidates by the section that people would see, as in Table 2; an entity may be in several."
     sections = list(dict.fromkeys(s for of in SECTIONS.values() for s in of))
     n = {(d, s): len(c.of(d, s)) for d in ("books", "recipes", "songs") for s in SECTIONS[d.upper()]}
     return [{"section": s or "main"} | {d: n.get((d, s), 0) for d in ("books", "recipes", "songs")} for s in sections]

@@ -23,21 +23,21 @@ from .entities import Candidates, Entity, _value, cut_description, section_text,
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #e4fe58db
 @cache
 def _pieces(n: int, edits: int) -> tuple[tuple[int, int], ...]:
-    "Where the pieces of a title of n characters begin, and how long they are; the last ones are the longer ones."
+    "Return where the pieces of a title of n characters begin, and their lengths; the last ones are the longer."
     size, longer = divmod(n, edits + 1)
     sizes = [size + (i >= edits + 1 - longer) for i in range(edits + 1)]
     return tuple((sum(sizes[:i]), s) for i, s in enumerate(sizes))
 
 @cache
 def _places(long: int, short: int, edits: int) -> tuple[tuple[int, int, range], ...]:
-    "Of each piece of a shorter title: its number, its length, and where it may begin in a longer one."
+    "Return of each piece of a shorter title: its number, its length, and where it may begin in a longer one."
     d = long - short
     return tuple((i, size,
                   range(max(0, at - i, at + d - (edits - i)), min(long - size, at + i, at + d + (edits - i)) + 1))
                  for i, (at, size) in enumerate(_pieces(short, edits)))
 
 def _sharing(t: str, edits: int, lengths: set[int], index: Mapping[tuple, list[int]]) -> set[int]:
-    "Shorter titles that have a piece in common with one."
+    "Find shorter titles that have a piece in common with a title."
     keys = ((n, i, t[a:a + size]) for n in range(max(0, len(t) - edits), len(t) + 1) if n in lengths
             for i, size, places in _places(len(t), n, edits) for a in places)
     return {j for k in keys if k in index for j in index[k]}
@@ -45,7 +45,7 @@ def _sharing(t: str, edits: int, lengths: set[int], index: Mapping[tuple, list[i
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #455297d1
 def _batches(titles: Sequence[str], edits: int, order: Iterable[int],
              enough: int = 2**17) -> Iterator[list[tuple[int, int]]]:
-    "Similar pairs, each at the turn of the longer title; the lower index first."
+    "Yield similar pairs, each at the turn of the longer title; the lower index first."
     from rapidfuzz.distance import Levenshtein
     if edits < 0: raise CallError(f"{edits} edits", "similar_titles", "say 0 or more")
     index, lengths = defaultdict(list), {len(t) for t in titles}
@@ -54,14 +54,17 @@ def _batches(titles: Sequence[str], edits: int, order: Iterable[int],
     for j, t in enumerate(titles):
         for i, (a, size) in enumerate(_pieces(len(t), edits)): index[len(t), i, t[a:a + size]].append(j)
     for j in order:
-        out += [(min(i, j), max(i, j)) for i in _sharing(titles[j], edits, lengths, index) if rank[i] < rank[j] and Levenshtein.distance(titles[i], titles[j], score_cutoff=edits) <= edits]
+        for i in _sharing(titles[j], edits, lengths, index):
+            if rank[i] >= rank[j]: continue
+            near = Levenshtein.distance(titles[i], titles[j], score_cutoff=edits) <= edits
+            if near: out.append((min(i, j), max(i, j)))
         if len(out) >= enough:
             yield out
             out = []
     yield out
 
 def _similar_titles(titles: Sequence[str], edits: int = 3) -> list[tuple[int, int]]:
-    "All pairs of titles that are a few edits apart."
+    "List all pairs of titles that are a few edits apart."
     return sorted(chain.from_iterable(_batches(titles, edits, range(len(titles)))))
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #7245b8e0
@@ -72,22 +75,22 @@ def tfidf_vectors(texts: Sequence[str]) -> Any:
     counts = [Counter(columns.setdefault(w, len(columns)) for w in re.findall(r"\w+", t.lower())) for t in texts]
     ends = np.cumsum([0, *map(len, counts)])
     at = np.fromiter((j for c in counts for j in c), np.int32, ends[-1])
-    said = np.fromiter((n for c in counts for n in c.values()), np.float32, ends[-1])
+    counted = np.fromiter((n for c in counts for n in c.values()), np.float32, ends[-1])
     rare = 1 + np.log((1 + len(counts))/(1 + np.bincount(at, minlength=len(columns)))).astype(np.float32)
-    return csr_matrix(((1 + np.log(said))*rare[at], at, ends), shape=(len(counts), len(columns)))
+    return csr_matrix(((1 + np.log(counted))*rare[at], at, ends), shape=(len(counts), len(columns)))
 
 Encoder = Callable[[Sequence[str]], Any]  # rows of numbers: a numpy array, or a sparse one
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #040ac49a
 def _unit_rows(vectors):
-    "Rows of length one, single precision; rows of zeros stay."
+    "Scale rows to length one, in single precision; rows of zeros stay."
     from scipy import sparse
     if sparse.issparse(vectors):
         m = sparse.csr_matrix(vectors, dtype=np.float32)
         length = np.sqrt(np.asarray(m.multiply(m).sum(axis=1))).ravel()
         return sparse.diags_array(1/np.where(length, length, 1).astype(np.float32)).tocsr() @ m
     m = np.asarray(vectors)
-    # what is huge or tiny has no square
+    # huge or tiny numbers have no square
     largest = np.maximum(m.max(axis=1, keepdims=True), -m.min(axis=1, keepdims=True))
     m = (m/np.where(largest, largest, 1)).astype(np.float32)
     length = np.linalg.norm(m, axis=1, keepdims=True)
@@ -95,26 +98,26 @@ def _unit_rows(vectors):
     return m
 
 def _encoded(encoder: Encoder, texts: Sequence[str]):
-    "What an encoder says, if it can be."
+    "Encode texts, and check that each has a row of finite numbers."
     from scipy import sparse
-    got, do = encoder(texts), "let it give one row of numbers for each text"
-    if getattr(got, "ndim", 0) != 2 or got.shape[0] != len(texts) or not got.shape[1]:
-        raise DataError(f"the encoder gave {tuple(got.shape) if hasattr(got, 'shape') else type(got).__name__} for "
+    rows, do = encoder(texts), "let it give one row of numbers for each text"
+    if getattr(rows, "ndim", 0) != 2 or rows.shape[0] != len(texts) or not rows.shape[1]:
+        raise DataError(f"the encoder gave {tuple(rows.shape) if hasattr(rows, 'shape') else type(rows).__name__} for "
                         f"{len(texts)} texts", "encoded", do)
-    try: got = sparse.csr_matrix(got) if sparse.issparse(got) else np.asarray(got)
+    try: rows = sparse.csr_matrix(rows) if sparse.issparse(rows) else np.asarray(rows)
     except (TypeError, ValueError, RuntimeError) as e:
-        raise DataError(f"what the encoder gave is no table of numbers ({e})", "encoded", do) from None
-    if got.dtype.kind not in "fiub": raise DataError(f"the encoder gave values of type {got.dtype}", "encoded", do)
-    values = np.asarray(got.data if sparse.issparse(got) else got)
+        raise DataError(f"the encoder gave no table of numbers ({e})", "encoded", do) from None
+    if rows.dtype.kind not in "fiub": raise DataError(f"the encoder gave values of type {rows.dtype}", "encoded", do)
+    values = np.asarray(rows.data if sparse.issparse(rows) else rows)
     if not np.isfinite(values).all():
         raise DataError("the encoder gave a number that is none", "encoded", "look at its texts: is one empty?")
     if not values.any(): raise DataError("the encoder gave nothing but zeros", "encoded", do)
-    return _unit_rows(got if got.dtype.kind == "f" else got.astype(np.float32))
+    return _unit_rows(rows if rows.dtype.kind == "f" else rows.astype(np.float32))
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #c8354feb
 def _nearest_rows(vectors: Any, rows: Sequence[int]|None = None, block: int = 1024,
                   width: int = 8192) -> tuple[np.ndarray, np.ndarray]:
-    "The nearest other row of each row, exactly."
+    "Find the nearest other row of each row, exactly."
     n = vectors.shape[0]
     asked = np.arange(n) if rows is None else np.asarray(rows, np.int64)
     if n < 2: raise DataError(f"{n} rows have no nearest", "nearest_rows", "give two or more")
@@ -126,15 +129,15 @@ def _nearest_rows(vectors: Any, rows: Sequence[int]|None = None, block: int = 10
     return at, best
 
 def _cosines(vectors, rows: np.ndarray, start: int, end: int) -> np.ndarray:
-    got = vectors[rows] @ vectors[start:end].T
-    return got.toarray() if hasattr(got, "toarray") else got
+    product = vectors[rows] @ vectors[start:end].T
+    return product.toarray() if hasattr(product, "toarray") else product
 
-def _improve(at: np.ndarray, best: np.ndarray, got: np.ndarray, rows: np.ndarray, start: int):
-    "Keep what is nearer than the best so far; nothing is its own neighbour."
-    own = np.flatnonzero((rows >= start) & (rows < start + got.shape[1]))
-    got[own, rows[own] - start] = -np.inf
-    top = got.argmax(axis=1)
-    value = got[np.arange(len(got)), top]
+def _improve(at: np.ndarray, best: np.ndarray, cosines: np.ndarray, rows: np.ndarray, start: int):
+    "Update the best neighbours where nearer ones are among these; no row is its own neighbour."
+    own = np.flatnonzero((rows >= start) & (rows < start + cosines.shape[1]))
+    cosines[own, rows[own] - start] = -np.inf
+    top = cosines.argmax(axis=1)
+    value = cosines[np.arange(len(cosines)), top]
     better = value > best
     at[better], best[better] = top[better] + start, value[better]
 
@@ -143,7 +146,7 @@ _ATTRIBUTES = {"recipes": (("type",), ("type", "country")), "songs": (("genre",)
 _Stream = Iterator[tuple[int, int]]
 
 def _lazily(n: int, rng: random.Random) -> Iterator[int]:
-    "The numbers below n in random order; as much memory as was drawn."
+    "Yield the numbers below n in random order; memory grows with the draws."
     moved: dict[int, int] = {}
     for k in range(n):
         here, j = moved.pop(k, k), rng.randrange(k, n)
@@ -151,14 +154,14 @@ def _lazily(n: int, rng: random.Random) -> Iterator[int]:
         if j != k: moved[j] = here
 
 def _spread(sizes: Sequence[int], rng: random.Random) -> Iterator[tuple[int, int]]:
-    "Of lots of some sizes: which lot, and which of its things; each thing once, in random order."
+    "Yield, of lots of some sizes, a lot and one of its things; each thing once, in random order."
     ends = list(accumulate(sizes))
     for k in _lazily(ends[-1] if ends else 0, rng):
         i = bisect_right(ends, k)
         yield i, k - ends[i] + sizes[i]
 
 def _by_name(group: Iterable[int], names: Sequence[str]) -> tuple[list[int], list[tuple[int, int]]]:
-    "A group in the order of its names, and where those that share each one's name begin and end."
+    "Sort a group by name; list, for each, where those that share its name begin and end."
     order = sorted(group, key=lambda i: (names[i], i))
     runs: list[tuple[int, int]] = []
     for _, run in groupby(order, key=names.__getitem__):
@@ -169,33 +172,35 @@ def _by_name(group: Iterable[int], names: Sequence[str]) -> tuple[list[int], lis
 def _names(pool: Sequence[Entity], keep: bool = True) -> list[str]: return [as_seen(shown_name(e, keep)) for e in pool]
 
 def _within(groups: Iterable[Iterable[int]], pool: Sequence[Entity], rng: random.Random) -> _Stream:
-    "Any two of a group whose names differ, each pair once."
-    names = _names(pool)
-    lots = [(order, k, end) for g in groups for order, runs in [_by_name(g, names)] for k, (_, end) in enumerate(runs)]
+    "Yield any two of a group whose names differ, each pair once."
+    names, lots = _names(pool), []
+    for g in groups:
+        order, runs = _by_name(g, names)
+        lots += [(order, k, end) for k, (_, end) in enumerate(runs)]
     for i, k in _spread([len(order) - end for order, _, end in lots], rng):
         order, at, end = lots[i]
         yield min(order[at], order[end + k]), max(order[at], order[end + k])
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #c07d20ab
 def _uniform_pairs(pool: Sequence[Entity], rng: random.Random) -> _Stream:
-    "Any two, each pair once."
+    "Yield any two, each pair once."
     yield from _within([range(len(pool))], pool, rng)
 
 def _same_name_pairs(pool: Sequence[Entity], rng: random.Random) -> _Stream:
-    "Two of one name, told apart by what is in parentheses."
+    "Yield two of one name, distinguished by the text in parentheses."
     groups = defaultdict(list)
     for i, name in enumerate(_names(pool, keep=False)): groups[name].append(i)
     yield from _within(groups.values(), pool, rng)
 
 def _similar_name_pairs(pool: Sequence[Entity], rng: random.Random, edits: int = 3) -> _Stream:
-    "Two whose names are a few edits apart."
+    "Yield two whose names are a few edits apart."
     from rapidfuzz.distance import Levenshtein
     groups = defaultdict(list)
     for i, e in enumerate(pool): groups[shown_name(e, True)].append(i)
     titles = list(groups)
     def close(a: str, b: str) -> bool:
-        told = told_names(*(pool[groups[t][0]] for t in (a, b)))
-        return as_seen(told[0]) != as_seen(told[1]) and Levenshtein.distance(*told) <= edits
+        names = told_names(*(pool[groups[t][0]] for t in (a, b)))
+        return as_seen(names[0]) != as_seen(names[1]) and Levenshtein.distance(*names) <= edits
     for batch in _batches(titles, edits, rng.sample(range(len(titles)), len(titles))):
         both = [(groups[titles[a]], groups[titles[b]]) for a, b in batch if close(titles[a], titles[b])]
         for n, k in _spread([len(a)*len(b) for a, b in both], rng):
@@ -209,7 +214,7 @@ def told_names(a: Entity, b: Entity) -> tuple[str, str]:
 
 def _described_pairs(pool: Sequence[Entity], rng: random.Random, section: str, encoder: Encoder = tfidf_vectors,
         at_once: int = 1024) -> _Stream:
-    "One by chance, and the one whose text is nearest."
+    "Yield one by chance, with the one whose text is nearest."
     order = rng.sample(range(len(pool)), len(pool))
     if len(pool) < 2: return
     vectors = _encoded(encoder, [cut_description(section_text(e, section)) for e in pool])
@@ -218,12 +223,12 @@ def _described_pairs(pool: Sequence[Entity], rng: random.Random, section: str, e
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #02343a19
 def _valued(e: Entity, keys: tuple[str, ...]) -> tuple[str, ...]:
-    "The values of some attributes; nothing if one is missing."
-    got = tuple(_value(e.attributes.get(k, "")).lower() for k in keys)
-    return got if all(got) else ()
+    "Return the values of some attributes; nothing if one is missing."
+    values = tuple(_value(e.attributes.get(k, "")).lower() for k in keys)
+    return values if all(values) else ()
 
 def _attribute_pairs(pool: Sequence[Entity], rng: random.Random, domain: str) -> _Stream:
-    "One by chance, and another that has the same values of some attributes; the sets of attributes take turns."
+    "Yield one by chance, with another of the same values of some attributes; the sets of attributes alternate."
     streams = [_equal_pairs(pool, rng, keys) for keys in _ATTRIBUTES.get(domain, ())]
     while streams:
         for s in list(streams):
@@ -242,16 +247,18 @@ def _equal_pairs(pool: Sequence[Entity], rng: random.Random, keys: tuple[str, ..
             else: yield i, j
 
 def _others(order: Sequence[int], run: tuple[int, int], rng: random.Random) -> Iterator[int]:
-    "Those of a group that do not share one's name, in random order."
+    "Yield those of a group that do not share the name of the run, in random order."
     for k in _lazily(len(order) - (run[1] - run[0]), rng): yield order[k if k < run[0] else k + run[1] - run[0]]
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #3f171078
-_SHOWING = {"books": {"": 364, "plot summary": 262}, "recipes": {"": 294, "preparation": 189, "ingredients": 146}, "songs": {"": 624}}  # questions of the dev and test files
-# what is rare is drawn first
+# questions of the dev and test files
+_SHOWING = {"books": {"": 364, "plot summary": 262}, "recipes": {"": 294, "preparation": 189, "ingredients": 146},
+            "songs": {"": 624}}
+# the rare are drawn first
 _ORDER = ("SAME_NAME", "SIMILAR_NAME", "SAME_INFOBOXES", "SIMILAR_DESCRIPTION", "UNIFORM")
 
 def _apportioned(n: int, weights: Mapping[str, float]) -> dict[str, int]:
-    "Shares by largest remainder."
+    "Divide a number by weights, by largest remainder."
     if not (total := sum(weights.values())): return dict.fromkeys(weights, 0)
     exact = {k: n*w/total for k, w in weights.items()}
     out = {k: int(x) for k, x in exact.items()}
@@ -259,7 +266,7 @@ def _apportioned(n: int, weights: Mapping[str, float]) -> dict[str, int]:
     return out
 
 def wanted_pairs(domain: str, questions: int|None = None) -> dict[str, int]:
-    "Say how many questions each sampling method gets, in the paper's proportions; None: as many as the paper has."
+    "Return the number of questions of each sampling method, in the paper's proportions; None: as many as the paper."
     cells = read_yaml(packaged("data/papers/altentities.yaml"), dict)["tables"]["table_3_questions"]["cells"]
     printed = {m: cells[METHODS[m]].get(paper_domain(domain), 0) for m in USED[the_domain(domain).upper()]}
     if questions is None: return printed
@@ -287,7 +294,7 @@ def _stream(method: str, pool: Sequence[Entity], rng: random.Random, domain: str
     return _described_pairs(pool, rng, section, encoder)
 
 def _fresh(stream: _Stream, pool: Sequence[Entity], used: set[frozenset[str]]) -> Iterator[tuple[Entity, Entity]]:
-    "Pairs that were not drawn before and have names that differ."
+    "Yield pairs that were not drawn before and have names that differ."
     for i, j in stream:
         a, b = pool[i], pool[j]
         pair, names = frozenset((a.url, b.url)), told_names(a, b)
@@ -298,10 +305,10 @@ def _fresh(stream: _Stream, pool: Sequence[Entity], used: set[frozenset[str]]) -
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #a1669a21
 def _of_method(method: str, n: int, pools: Mapping[str, Sequence[Entity]], rng: random.Random, used: set, domain: str,
                encoder: Encoder, edits: int) -> list[tuple[str, Entity, Entity]]:
-    "Pairs of one method; where a section has too few, others have more."
+    "Draw pairs of one method; where a section has too few, others have more."
     streams = {s: _fresh(_stream(method, p, rng, domain, s, encoder, edits), p, used) for s, p in pools.items()}
-    out = [(s, *pair) for s, k in _apportioned(n, {s: _SHOWING[domain][s] for s in pools}).items()
-           for pair in islice(streams[s], k)]
+    shares, out = _apportioned(n, {s: _SHOWING[domain][s] for s in pools}), list[tuple[str, Entity, Entity]]()
+    for s, k in shares.items(): out += [(s, *pair) for pair in islice(streams[s], k)]
     for s in streams: out += [(s, *pair) for pair in islice(streams[s], n - len(out))]
     return out
 
@@ -328,7 +335,7 @@ def draw(c: Candidates, domain: str, wanted: Mapping[str, int]|None = None, seed
 SHARES = {"train": .70, "dev": .15, "test": .15}
 
 def _together(drawn: Sequence[Drawn], apart: str = "targets") -> list[list[int]]:
-    "Which questions must be in one split."
+    "Group the questions that must be in one split."
     if apart not in ("targets", "entities"):
         raise CallError(f"unknown way to split {apart!r}", do=nearest(apart, ("targets", "entities")))
     groups = defaultdict(list)
@@ -337,7 +344,7 @@ def _together(drawn: Sequence[Drawn], apart: str = "targets") -> list[list[int]]
     return list(groups.values())
 
 def _roots(drawn: Sequence[Drawn]) -> dict[str, str]:
-    "For each entity, one that stands for all that are connected with it."
+    "Map each entity to one representative of all that are connected with it."
     parent: dict[str, str] = {}
     def root(u: str) -> str:
         while (above := parent.setdefault(u, u)) != u: parent[u] = u = parent[above]
@@ -364,6 +371,6 @@ def split_pairs(drawn: Sequence[Drawn], apart: str = "targets", shares: Mapping[
     return out
 
 def split_sizes(drawn: Sequence[Drawn], apart: str = "targets") -> dict[str, int]:
-    "Count the groups, and how large the largest is: what it costs to keep targets or entities apart."
+    "Count the groups, and the size of the largest: the price of keeping targets or entities apart."
     groups = _together(drawn, apart)
     return {"questions": len(drawn), "groups": len(groups), "largest": max(map(len, groups), default=0)}

@@ -37,41 +37,43 @@ def paper_domain(domain: str) -> str:
     return {"songs": "music"}.get(domain, domain)
 
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #0ff40a56
-_UNSEEN = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]")  # the annotation page's script has them too
-_STRAIGHT = str.maketrans(dict.fromkeys("\u2018\u2019\u201b\u02bc", "'") | dict.fromkeys("\u201c\u201d\u201e\u201f", '"'))
+# the annotation page's script has them too
+_UNSEEN = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]")
+_STRAIGHT = str.maketrans(dict.fromkeys("\u2018\u2019\u201b\u02bc", "'")
+                          | dict.fromkeys("\u201c\u201d\u201e\u201f", '"'))
 
 def in_one_form(text: str) -> str:
-    "Compose letters, make quotes straight, drop what cannot be seen; case and blanks stay."
+    "Normalise text: compose letters, make quotes straight, drop invisible characters; keep case and blanks."
     return _UNSEEN.sub("", unicodedata.normalize("NFKC", text).translate(_STRAIGHT))
 
 def as_seen(text: str) -> str:
-    "Reduce a name to what a reader can tell apart: case and blanks do not count either."
+    "Reduce a name to its visible differences: ignore case and blanks, too."
     return " ".join(in_one_form(text).casefold().split())
 
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #dbad0f78
 class Alternative(Record):
     "One of the things that a question offers."
     name: str                # of its page; a song's ends in (by ARTIST)
-    wikipedia_url: str       # what it is known by
+    wikipedia_url: str       # its identifier
     description: str         # what annotators were shown; of a song, HTML with a link
     infobox: str             # ": template. key: value. key: value …"
     unshown_background: str  # the infobox, and what annotators were not shown
     image_url: str = ""      # of recipes
 
     def fault(self) -> str:
-        "What is wrong with the values, or nothing."
+        "Describe an invalid value, or return an empty string."
         return next((f"field {f}: is empty" for f in ("name", "wikipedia_url") if not getattr(self, f).strip()), "")
 
 class Written(Record):
-    "A question as the files have it."
+    "A question in the form of the files."
     domain: str                           # BOOKS, RECIPES or SONGS
     question: str                         # Do you mean 'A' or 'B'?
-    target: str                           # the page of what is meant
+    target: str                           # the page of the target
     target_index: int                     # its place among the choices
     sampling_method: str                  # how the choices became a pair
-    description_section: str              # of the page: what annotators were shown; "" for the first
+    description_section: str              # the section of the page that annotators saw; "" for the first
     choices: tuple[Alternative, ...]      # two in the release
-    expressions: tuple[str, ...]          # what people wrote, as they wrote it
+    expressions: tuple[str, ...]          # of annotators, verbatim
     def fault(self) -> str: return _fault(self)
 
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #682a58e0
@@ -89,12 +91,13 @@ def _fault(w: Written) -> str:
     if not 0 <= at < n: return f"field target_index: {at} is none of the {n} choices, which are counted from 0"
     if urls[at] != w.target: return f"field target: is not the page of choices[{at}], which target_index names"
     if not w.expressions: return "field expressions: there are none"
-    return next((f"field expressions[{i}]: is empty" for i, e in enumerate(w.expressions) if not in_one_form(e).strip()), "")
+    empty = (i for i, e in enumerate(w.expressions) if not in_one_form(e).strip())
+    return next((f"field expressions[{i}]: is empty" for i in empty), "")
 
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #5d5e0082
 class AltQuestion(Written):
     "A question with its place."
-    split: str = "given" # train, dev, test, or what a file is called
+    split: str = "given" # train, dev, test, or a file's name
     number: int = 0      # in its file, from 0
 
     @property
@@ -144,7 +147,7 @@ LONGEST, SHOWN = 5000, 754  # characters: an unshown background is shorter; a de
 _FILLED = ("description", "infobox", "unshown_background")
 
 def _of_a_choice(c: Alternative, domain: str) -> list[str]:
-    "What a choice lacks, each as `field: fault`."
+    "List the departures of a choice from the release, each as `field: fault`."
     out = [f"{f}: is empty" for f in _FILLED if not getattr(c, f).strip()]
     if c.infobox and not c.infobox.startswith(": "): out.append("infobox: does not begin with a colon and its template")
     if not c.unshown_background.startswith(c.infobox): out.append("unshown_background: does not begin with the infobox")
@@ -162,14 +165,14 @@ _TAG = re.compile(r"</?[a-zA-Z][^<>]*>")
 
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #b96981b9
 def _of_a_pair(q: Written) -> list[str]:
-    "What does not fit the way in which the choices became a pair."
+    "List the faults of the choices as a pair of their sampling method."
     from rapidfuzz.distance import Levenshtein
     a, b, *_ = names = [c.name for c in q.choices]
     if q.sampling_method not in USED[q.domain]:
         return [f"sampling_method: {q.sampling_method} is not used for {q.domain}"]
     if len(set(map(as_seen, names))) < len(names): return ["choices: two have one name"]
-    if (q.domain != "SONGS"
-           and len({c.description for c in q.choices if c.description}) < sum(bool(c.description) for c in q.choices)):
+    texts = [c.description for c in q.choices if c.description]
+    if q.domain != "SONGS" and len(set(texts)) < len(texts):
         return ["choices: two have one description"]
     if q.sampling_method == "SAME_NAME" and as_seen(bare_title(a)) != as_seen(bare_title(b)):
         return ["choices: the names differ by more than what is in parentheses"]
@@ -195,15 +198,15 @@ def _at(where: str, n: int|str|None, field: str = "") -> str:
     return ", ".join(x for x in (where, "" if n is None else f"question {n}", field and f"field {field}") if x)
 
 def _misread(e: Exception, text: str, where: str) -> FormatError:
-    "The error for what msgspec or a record's own check refused."
-    said = re.fullmatch(r"(?:field ([^:]+): )?(.*?)(?: - at `\$\[(\d+)\]\.?(.*)`)?", str(e), re.S)
-    inner, what, n, outer = said.groups() if said else (None, str(e), None, None)
+    "Report what msgspec or a record's own check refused."
+    found = re.fullmatch(r"(?:field ([^:]+): )?(.*?)(?: - at `\$\[(\d+)\]\.?(.*)`)?", str(e), re.S)
+    inner, what, n, outer = found.groups() if found else (None, str(e), None, None)
     if n is None and "truncated" in what:
         return FormatError(f"the file ends in question {_whole(text)}", where, "get it again")
     return FormatError(what, _at(where, n, ".".join(x for x in (outer, inner) if x)))
 
 def _whole(text: str) -> int:
-    "How many questions of a truncated file are whole."
+    "Count the whole questions of a truncated file."
     decode, at, n = json.JSONDecoder().raw_decode, text.find("[") + 1, 0
     while True:
         while at < len(text) and (text[at].isspace() or text[at] == ","): at += 1
@@ -213,12 +216,12 @@ def _whole(text: str) -> int:
 
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #28df0a87
 def _decoded(text: str, where: str) -> list[Written]:
-    "The questions of a file, each of which can be asked."
+    "Read the questions of a file, each of which can be asked."
     try:
-        got = msgspec.json.decode(text, type=list[Written])
+        found = msgspec.json.decode(text, type=list[Written])
         json.JSONDecoder(object_pairs_hook=once).decode(text)
     except (msgspec.MsgspecError, ValueError) as e: raise _misread(e, text, where) from None
-    return got
+    return found
 
 def _refuse_departures(questions: Sequence[Written], where: str):
     "Refuse what no file of the release has."
@@ -231,15 +234,15 @@ def _refuse_departures(questions: Sequence[Written], where: str):
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #695b19a4
 def parse_altentities(data: bytes, where: str = "", split: str = "given", domain: str = "",
                       check: Check = "release") -> list[AltQuestion]:
-    """Read the questions of a whole file, in its order, as of this split; `where` is its name, for errors.
-    `domain` must be theirs, "": any; `check` is for all that holds for the release, or only for what can be asked."""
+    """Read the questions of a whole file, in its order, as of this split; `where` is its name, for errors. `domain`
+    must be theirs, "": any; `check` release demands the release's form, usable only that questions can be asked."""
     if check not in _CHECKS: raise CallError(f"unknown check {check!r}", do=nearest(check, _CHECKS))
-    got = _decoded(utf8(data, where), where)
-    if not got: raise FormatError("has no questions", where)
-    if domain and (odd := [n for n, q in enumerate(got) if q.domain != DOMAINS[the_domain(domain)]]):
-        raise FormatError(f"{got[odd[0]].domain} in a file of {domain}", _at(where, odd[0], "domain"))
-    if check == "release": _refuse_departures(got, where)
-    return [_placed(q, split, n) for n, q in enumerate(got)]
+    found = _decoded(utf8(data, where), where)
+    if not found: raise FormatError("has no questions", where)
+    if domain and (odd := [n for n, q in enumerate(found) if q.domain != DOMAINS[the_domain(domain)]]):
+        raise FormatError(f"{found[odd[0]].domain} in a file of {domain}", _at(where, odd[0], "domain"))
+    if check == "release": _refuse_departures(found, where)
+    return [_placed(q, split, n) for n, q in enumerate(found)]
 
 def read_altentities(path: str|Path, split: str = "", domain: str = "", check: Check = "release") -> list[AltQuestion]:
     """Read questions in the order of a file of the release or of its form, plain or .gz. `split` is what they are
@@ -269,7 +272,7 @@ def altentities(domain: str, split: str = "test", s: Settings|None = None) -> li
     return _parsed(get(altentities_file(domain, split), s), domain, split)
 
 def _parsed(data: bytes, domain: str, split: str) -> list[AltQuestion]:
-    "The questions in the bytes of a released file."
+    "Read the questions in the bytes of a released file."
     name, mixed = altentities_file(domain, split), domain == "mixed"
     return parse_altentities(data, name, f"mixed-{split}" if mixed else split, "" if mixed else domain,
                              "usable" if split == "train" else "release")
@@ -308,14 +311,14 @@ def the_setting(setting: str, domain: str) -> Setting:
                     do=f"known: {', '.join(settings_of(domain))}")
 
 def option(c: Alternative, setting: Setting) -> Option:
-    "Make a choice an option named as its page; `setting` is what is told of it."
+    "Make a choice an option named as its page; `setting` selects its description."
     field = SETTINGS[setting]
     return Option(c.name, getattr(c, field).removeprefix(": ") if field else "")
 
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #91932c32
 @cache
 def openings() -> dict[str, list[str]]:
-    "The printed opening utterances by domain."
+    "Read the printed opening utterances by domain."
     return read_yaml(packaged("data/papers/passages/altentities_table_11.yaml"), dict[str, list[str]])
 
 def opening(q: Offer, seed: int = 0) -> str:
@@ -328,23 +331,23 @@ def dialogue(q: AltQuestion, expression: str, seed: int = 0) -> str:
 
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #dfede764
 def _meta(q: AltQuestion, e: str) -> dict:
-    "What breakdowns need."
+    "Return the fields for breakdowns."
     return {"domain": q.topic, "sampling method": q.method, "section": q.section, "position": q.target_index + 1,
             "words": len(words_in(e)), "contrastive": contrastive(e),
             "negated": bool(NEGATION.search(e)), "comparative": bool(COMPARISON.search(e)),
             "names target": names_target(q, e)}
 
 def questions_of(q: AltQuestion, setting: Setting = "unshown", opened: int|None = None) -> list[Question]:
-    """Make questions to a system from a question of the corpus, one for each expression. The setting says what is told
-    of each option; `opened` is the seed of an opening utterance, None: without one."""
+    """Make questions to a system from a question of the corpus, one for each expression. The setting selects the
+    description of the options; `opened` is the seed of an opening utterance, None: without one."""
     the_setting(setting, q.topic)
     before = (f"{opening(q, opened)}\n" if opened is not None else "") + f"{q.question}\n"
-    options = tuple(option(c, setting) for c in q.choices)
-    def one(i: int, e: str) -> Question:
+    options, made = tuple(option(c, setting) for c in q.choices), []
+    for i, e in enumerate(q.expressions):
         at = len(before) + len(e) - len(e.lstrip())
-        return Question(f"{q.key}-{i}", q.key, before + e, (at, at + len(e.strip())), options, (q.target_index,),
-                        _meta(q, e))
-    return [one(i, e) for i, e in enumerate(q.expressions)]
+        made.append(Question(f"{q.key}-{i}", q.key, before + e, (at, at + len(e.strip())), options, (q.target_index,),
+                             _meta(q, e)))
+    return made
 
 def questions_in(data: bytes, where: str = "") -> list[Question]:
     "Read questions of a file of the release's form, as `refnb collect` writes it; `where` is its name, also in ids."
@@ -373,11 +376,11 @@ def read_altentities_task(name: str) -> tuple[str, Setting, str]:
 
 @lru_cache(maxsize=4)  # systems that answer a task one after the other read it, and the one it is like, once
 def _released(data: bytes, domain: str, setting: Setting, split: str) -> tuple[Question, ...]:
-    "The questions in the bytes of a released file."
+    "Read the questions in the bytes of a released file."
     return tuple(x for q in _parsed(data, domain, split) for x in questions_of(q, setting))
 
 def altentities_questions(s: Settings|None = None, task: str = "altentities/books/oracle/test") -> list[Question]:
-    "The released questions of a task."
+    "Read the released questions of a task."
     domain, setting, split = read_altentities_task(task)
     return list(_released(get(altentities_file(domain, split), s), domain, setting, split))
 
@@ -388,12 +391,12 @@ def sample_altentities(s: Settings|None = None) -> list[Question]:
 
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #60e52f14
 def _page(q: AltQuestion) -> str:
-    "The dialogue, and the choices with their infoboxes."
-    esc, more = html.escape, len(q.expressions) - 1
+    "Show the dialogue, and the choices with their infoboxes."
+    esc, others = html.escape, len(q.expressions) - 1
     turns = "<br>".join(map(esc, dialogue(q, q.expressions[0]).splitlines()))
     names = [f"<b>{esc(c.name)}</b> ✓" if i == q.target_index else esc(c.name) for i, c in enumerate(q.choices)]
     rows = "".join(f"<li>{name}<br><small>{esc(c.infobox.removeprefix(': ')[:300])}</small></li>"
                    for name, c in zip(names, q.choices))
-    rest = f" <small>(and {more} more)</small>" if more else ""
+    rest = f" <small>(and {others} more)</small>" if others else ""
     return (f"<p><code>{esc(q.key)}</code> {esc(q.method)}</p><blockquote>{turns}{rest}</blockquote><ol "
             f"start='0'>{rows}</ol>")

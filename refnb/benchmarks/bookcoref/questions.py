@@ -21,7 +21,7 @@ ContextReading = Literal["in all", "each side"]
 CONTEXTS = ("in all", "each side")
 
 def _around(d: Document, span: Span, words: int, reading: ContextReading) -> tuple[list[str], list[str], list[str]]:
-    "The tokens before, of and after a mention."
+    "Return the tokens before, of and after a mention."
     if reading not in CONTEXTS: raise CallError(f"unknown reading {reading!r}", do=nearest(reading, CONTEXTS))
     if words < 0: raise CallError(f"a context of {words} words", do="say 0 or more")
     if not d.sentences: raise DataError("the document has no text", d.doc_key)
@@ -33,7 +33,7 @@ def _around(d: Document, span: Span, words: int, reading: ContextReading) -> tup
     return tokens[:start - first], tokens[start - first:end + 1 - first], tokens[end + 1 - first:]
 
 def _context(d: Document, span: Span, words: int = 400, reading: ContextReading = "in all") -> str:
-    "A mention and the words that surround it."
+    "Join a mention and the words that surround it."
     before, mention, after = _around(d, span, words, reading)
     return " ".join([*before, f"[{' '.join(mention)}]", *after])
 
@@ -67,7 +67,7 @@ def yes_no(d: Document, span: Span, character: str, right: bool, words: int = 40
 
 # %% ../../../nbs/benchmarks/bookcoref/02_questions.ipynb #8b1fb99d
 def _others(clusters: list[int]) -> list[int]:
-    "For each mention of a row the place of the nearest one of another cluster; -1: there is none."
+    "Find for each mention of a row the place of the nearest one of another cluster; -1: there is none."
     def before(row: list[int]) -> list[int]:
         out, last = [], -1
         for i, k in enumerate(row):
@@ -79,14 +79,18 @@ def _others(clusters: list[int]) -> list[int]:
     return [l if r < 0 or l >= 0 and i - l <= r - i else r for i, (l, r) in enumerate(zip(left, right, strict=True))]
 
 def _asked_of(d: Document) -> list[tuple[Span, str, str]]:
-    "Each mention with its character's name and that of the one who is mentioned nearest to it; \"\": there is none."
-    row = sorted((Span(*span), d.names[k]) for k, c in enumerate(d.clusters) if k < len(d.names) and d.names[k] for span in c)
+    """Return each mention with its character's name and that of the nearest other character; an empty string: there is
+    none."""
+    row = []
+    for k, c in enumerate(d.clusters):
+        if k < len(d.names) and d.names[k]: row += [(Span(*span), d.names[k]) for span in c]
+    row.sort()
     index = {name: i for i, name in enumerate(d.names)}
     others = _others([index[name] for _, name in row])
     return [(span, name, row[o][1] if o >= 0 else "") for (span, name), o in zip(row, others, strict=True)]
 
 def _both(d: Document, asked: tuple[Span, str, str], words: int, reading: ContextReading) -> list[Question]:
-    "Does a mention mean its own character, and does it mean the other?"
+    "Ask whether a mention means its own character, and whether it means the other."
     span, own, other = asked
     first = yes_no(d, span, own, True, words, reading)
     out = [first.changed(meta=first.meta | {"asked": "its own"})]
@@ -95,36 +99,38 @@ def _both(d: Document, asked: tuple[Span, str, str], words: int, reading: Contex
     return [*out, second.changed(meta=second.meta | {"asked": "another"})]
 
 def _filter_questions(docs: Iterable[Document], words: int = 400, reading: ContextReading = "in all") -> list[Question]:
-    "Does each mention mean its own character, and does it mean another?"
+    "Ask of each mention whether it means its own character, and whether it means another."
     return [q for d in docs for asked in _asked_of(d) for q in _both(d, asked, words, reading)]
 
 # %% ../../../nbs/benchmarks/bookcoref/02_questions.ipynb #ef33b250
 def animal_farm_filter(s: Settings|None = None) -> list[Question]:
-    "Yes or no about every mention of Animal Farm."
+    "Make yes-or-no questions about every mention of Animal Farm."
     return _filter_questions(animal_farm(s=s))
 
 def sample_filter(s: Settings|None = None) -> list[Question]:
-    "Yes or no about every mention of the sample's stories."
+    "Make yes-or-no questions about every mention of the sample's stories."
     return _filter_questions(sample(characters=True))
 
 # %% ../../../nbs/benchmarks/bookcoref/02_questions.ipynb #9a0c0022
 class FilterRules(Record):
-    "What is asked."
+    "The content of the questions."
     words: int = 400          # of context
     reading: str = "in all"   # or each side
     language: str = "en"      # en, de, fr, es, or several with commas: how names are recognised
     most: int = 2000          # questions; 0: all
     seed: int = 0             # of the mentions drawn
-    def fault(self) -> str: return "words, most and seed cannot be negative" if min(self.words, self.most, self.seed) < 0 else ""
+    def fault(self) -> str:
+        return "words, most and seed cannot be negative" if min(self.words, self.most, self.seed) < 0 else ""
 
 def build_filter(
     docs: Iterable[Document], # with clusters
     **rules: Any,             # such as words=100, language="de"
 ) -> list[Question]:          # two of each mention, in the order of the documents
-    "Build yes-or-no questions from documents: does a mention mean its character, and does it mean the one nearest to it?"
+    "Build yes-or-no questions from documents: does a mention mean its character, and does it mean the nearest other?"
     r = FilterRules(**rules)
-    pairs = [(f"{d.doc_key}:{x[0].start}-{x[0].end}:{x[1]}", (d, x)) for d in [named_characters(d, r.language) for d in with_text(docs)]
-             for x in _asked_of(d) if x[2]]
-    if not pairs: raise DataError("no document has two characters with names", do="set another language, or name the clusters")
+    named = [named_characters(d, r.language) for d in with_text(docs)]
+    pairs = [(f"{d.doc_key}:{x[0].start}-{x[0].end}:{x[1]}", (d, x)) for d in named for x in _asked_of(d) if x[2]]
+    if not pairs:
+        raise DataError("no document has two characters with names", do="set another language, or name the clusters")
     chosen = drawn_of(pairs, r.most and max(1, r.most//2), r.seed)
     return [q for d, x in chosen for q in _both(d, x, r.words, cast(ContextReading, r.reading))]

@@ -13,7 +13,7 @@ from ...core.documents import Document
 
 # %% ../../../nbs/benchmarks/bookcoref/01_statistics.ipynb #0da02913
 def _pair_distances(starts: Iterable[int]) -> int:
-    "The distances of all pairs, summed."
+    "Sum the distances of all pairs."
     at = sorted(starts)
     return sum(x*(2*i - len(at) + 1) for i, x in enumerate(at))
 
@@ -28,8 +28,9 @@ class ChainDistance(NamedTuple):
     def mean(self) -> float: return self.total/self.pairs
 
 def _chain_distances(d: Document) -> list[ChainDistance]:
-    "How far apart the mentions of each chain are, for chains of more than one."
-    return [ChainDistance(n, n*(n - 1)//2, _pair_distances(s[0] for s in c)) for c in d.clusters if (n := len(c)) > 1]
+    "Sum the distances between the mentions of each chain of more than one."
+    chains = [c for c in d.clusters if len(c) > 1]
+    return [ChainDistance(n := len(c), n*(n - 1)//2, _pair_distances(s[0] for s in c)) for c in chains]
 
 # %% ../../../nbs/benchmarks/bookcoref/01_statistics.ipynb #6cebbc72
 Weight = Literal["mentions", "pairs", "chains"]
@@ -47,7 +48,7 @@ def mention_distance(docs: Iterable[Document], weight: Weight = "mentions") -> f
 Per = Literal["documents", "chains"]
 
 def _mentions_per_chain(docs: Iterable[Document], weight: Per = "documents") -> float|None:
-    "How many mentions a chain has on average."
+    "Compute the mean number of mentions in a chain."
     if weight not in ("documents", "chains"):
         raise CallError(f"unknown weight {weight!r}", do=nearest(weight, ["documents", "chains"]))
     sizes = [[len(c) for c in d.clusters] for d in docs if d.clusters]
@@ -57,7 +58,8 @@ def _mentions_per_chain(docs: Iterable[Document], weight: Per = "documents") -> 
 
 # %% ../../../nbs/benchmarks/bookcoref/01_statistics.ipynb #078478d0
 Reading = Literal["printed", "worded"]
-READINGS: dict[str, tuple[Per, Weight]] = {"printed": ("documents", "mentions"), "worded": ("chains", "pairs")}  # weights of mentions per chain and of distances
+# weights of mentions per chain and of distances
+READINGS: dict[str, tuple[Per, Weight]] = {"printed": ("documents", "mentions"), "worded": ("chains", "pairs")}
 
 class Statistics(Record):
     "Counts and means of a corpus."
@@ -69,14 +71,14 @@ class Statistics(Record):
     mention_distance: float|None     # in tokens, in the reading that was asked for
 
     def row(self) -> dict[str, float|None]:
-        "The columns of Table 1; a mean over no document is None."
+        "Return the columns of Table 1; a mean over no document is None."
         per = {f"{k} per document": getattr(self, k)/self.documents if self.documents else None
                for k in ("tokens", "mentions", "chains")}
         return {"documents": self.documents, "tokens": self.tokens, "mentions": self.mentions, **per,
                 "mentions per chain": self.mentions_per_chain, "mention distance": self.mention_distance}
 
 def _without_singletons(d: Document) -> Document:
-    "A document without its chains of one mention."
+    "Copy a document without its chains of one mention."
     return Document(d.doc_key, d.sentences, tuple(c for c in d.clusters if len(c) > 1), meta=d.meta)
 
 def statistics(docs: Iterable[Document], reading: Reading = "printed", singletons: bool = True) -> Statistics:

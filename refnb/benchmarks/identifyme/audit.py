@@ -30,22 +30,22 @@ def _words_in(text: str) -> list[str]: return re.findall(r"\w+", text.lower())
 
 @lru_cache(1 << 16)
 def _bare(name: str) -> str:
-    "What is left of a name when only its words count."
+    "Reduce a name to its words, without articles."
     return " ".join(w for w in _words_in(name) if w not in _ARTICLES) or name.lower().strip()
 
 @lru_cache(1 << 16)
 def _content(name: str) -> frozenset[str]:
-    "The words of a name that tell it from others."
+    "Return the content words of a name."
     words = _words_in(name)
     # never empty: nothing is beside everything
     return frozenset(w for w in words if w not in _SMALL) or frozenset(words or [name.lower().strip()])
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #d19f7352
 class _Case(NamedTuple):
-    "A question as flags see it."
-    q: Question                     # as it is asked
+    "A question with the data that flags need."
+    q: Question                     # unchanged
     names: tuple[str, ...]          # options but None of the Above
-    entity: str                     # the one that is meant; "": not known, or not one
+    entity: str                     # its answer; "": not known, or no entity
     mention: str = ""               # its words; "": no text
     nearby: frozenset[str] = frozenset() # words within `near` tokens of the mention, without its own
     words: frozenset[str] = frozenset() # of the whole text
@@ -53,8 +53,8 @@ class _Case(NamedTuple):
     parts: Sequence[tuple[str, str]] = () # those of which one has all words of the other
     likes: Mapping[str, int] = {}   # name -> likeness of the mention; empty for a pronoun
     near: int = 10                  # tokens
-    facts: "_Facts|None" = None      # what the document tells
-    at: int = -1                    # which of its mentions this is
+    facts: "_Facts|None" = None      # of the document
+    at: int = -1                    # index of its mention in the document
     @property
     def none(self) -> bool: return any(self.q.options[i].name == NONE for i in self.q.right)
     def meta(self, field: str) -> Any: return self.q.meta.get(field)
@@ -62,7 +62,7 @@ class _Case(NamedTuple):
 def _offered(q: Question) -> tuple[str, ...]: return tuple(o.name for o in q.options if o.name != NONE)
 
 def _meant(q: Question, removed: str = "") -> str:
-    "The entity that a question is about."
+    "Return the entity that a question is about."
     if len(q.right) != 1: return ""
     name = q.options[q.right[0]].name
     return removed if name == NONE else name
@@ -74,36 +74,37 @@ def _right_doubled(c: _Case) -> bool:
     return bool(c.q.right) and any(c.names.count(c.q.options[i].name) > 1 for i in c.q.right)
 
 def _twin_options(c: _Case) -> bool:
-    "Two options differ in nothing but case, punctuation or articles."
+    "Tell whether two options differ in nothing but case, punctuation or articles."
     names = set(c.names)
     return len({_bare(n) for n in names}) < len(names)
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #2eaa579a
 def _likenesses(a: Sequence[str], b: Sequence[str], whole: bool = False) -> np.ndarray:
-    "How like each of the first is to each of the second: the builder's likeness for all pairs at once, or that of whole names."
+    "Compute likenesses of the first to the second: the builder's likeness for all pairs at once, or of whole names."
     from rapidfuzz.fuzz import partial_token_sort_ratio, token_sort_ratio
     from rapidfuzz.process import cdist
     from rapidfuzz.utils import default_process
     clean = lambda texts: [default_process(t.lower().translate(dict.fromkeys(range(128, 256)))) for t in texts]
-    return np.rint(cdist(clean(a), clean(b), scorer=token_sort_ratio if whole else partial_token_sort_ratio, dtype=np.float64)).astype(int)
+    scorer = token_sort_ratio if whole else partial_token_sort_ratio
+    return np.rint(cdist(clean(a), clean(b), scorer=scorer, dtype=np.float64)).astype(int)
 
 _Pair = tuple[str, str]
 
 def _close_pairs(names: Iterable[str], above: int = 90) -> list[_Pair]:
-    "The names of a document that are nearly the same."
+    "List the names of a document that are nearly the same."
     names = sorted({_bare(n) for n in names})
     if len(names) < 2: return []
     rows, cols = np.nonzero(np.triu(_likenesses(names, names, whole=True) > above, 1))
     return [(names[i], names[j]) for i, j in zip(rows.tolist(), cols.tolist(), strict=True)]
 
 def _part_pairs(names: Iterable[str]) -> list[_Pair]:
-    "The names of a document of which one has all content words of the other."
+    "List the names of a document of which one has all content words of the other."
     words = {_bare(n): _content(n) for n in sorted(names)}
     return [p for p in combinations(sorted(words), 2) if words[p[0]] <= words[p[1]] or words[p[1]] <= words[p[0]]]
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #70e5dcb2
 def _offers(c: _Case, pairs: Sequence[_Pair]) -> list[_Pair]:
-    "The pairs of which both are offered."
+    "List the pairs of which both are offered."
     names = {_bare(n) for n in c.names} if pairs else set()
     return [p for p in pairs if names.issuperset(p)]
 
@@ -116,31 +117,31 @@ def _right_alike(c: _Case) -> bool:
 def _few_options(c: _Case) -> bool: return len(c.names) < 2
 
 def _removed_listed(c: _Case) -> bool|None:
-    "None of the Above is right, and the removed answer still is among the options."
+    "Tell whether None of the Above is right, and the removed answer still is among the options."
     if not c.none: return False
     return c.entity in c.names if c.entity else None
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #4dd90a73
-def _told(c: _Case) -> bool: return bool(c.mention)
+def _has_text(c: _Case) -> bool: return bool(c.mention)
 
 def _answer_beside(c: _Case) -> bool|None:
-    return not c.none and bool(c.entity) and _content(c.entity) <= c.nearby if _told(c) else None
+    return not c.none and bool(c.entity) and _content(c.entity) <= c.nearby if _has_text(c) else None
 
 def _answer_alone(c: _Case) -> bool|None:
-    "The answer's words are beside the mention, and those of no other option do."
-    if not _told(c): return None
+    "Tell whether the answer's words, and those of no other option, are beside the mention."
+    if not _has_text(c): return None
     return bool(_answer_beside(c)) and not any(_content(n) <= c.nearby for n in c.names if n != c.entity)
 
 def _answer_inside(c: _Case) -> bool|None:
-    return not c.none and bool(c.entity) and _content(c.entity) <= set(_words_in(c.mention)) if _told(c) else None
+    return not c.none and bool(c.entity) and _content(c.entity) <= set(_words_in(c.mention)) if _has_text(c) else None
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #44aa7995
 def _mention_is_option(c: _Case) -> bool|None:
-    return _bare(c.mention) in {_bare(n) for n in c.names} if _told(c) else None
+    return _bare(c.mention) in {_bare(n) for n in c.names} if _has_text(c) else None
 
 def _mention_like_wrong(c: _Case) -> bool|None:
-    "The mention is like a wrong option, and more than like the right one."
-    if not _told(c): return None
+    "Tell whether the mention is like a wrong option, and more so than like the right one."
+    if not _has_text(c): return None
     wrong = max((c.likes.get(n, 0) for n in c.names if n != c.entity), default=0)
     return wrong > max(RELEASED.max_fuzzy, c.likes.get(c.entity, 0))
 
@@ -148,53 +149,55 @@ def _copied(c: _Case) -> bool|None: return 0 < c.facts.since[c.at] <= c.near if 
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #c9fb2caf
 def _name_nowhere(c: _Case) -> bool|None:
-    "No content word of the answer is in the text."
-    if not _told(c): return None
+    "Tell whether no content word of the answer is in the text."
+    if not _has_text(c): return None
     return bool(c.entity) and not c.none and _bare(c.entity) != _bare(NARRATOR) and not _content(c.entity) & c.words
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #2550c970
-_MEN = frozenset("""man boy king prince father son brother uncle nephew grandfather grandson husband gentleman lord sir monk duke emperor widower lad bridegroom
-stepfather godfather papa stepson father-in-law brother-in-law son-in-law huntsman fisherman nobleman mr mr. master""".split())
-_WOMEN = frozenset("""woman girl queen princess mother daughter sister aunt niece grandmother granddaughter wife lady madam nun duchess empress widow lass maid maiden
-bride stepmother godmother mamma mama stepdaughter mother-in-law sister-in-law daughter-in-law housemaid fisherwoman mrs mrs. miss mistress countess goddess""".split())
+_MEN = frozenset("""man boy king prince father son brother uncle nephew grandfather grandson husband gentleman lord sir
+monk duke emperor widower lad bridegroom stepfather godfather papa stepson father-in-law brother-in-law son-in-law
+huntsman fisherman nobleman mr mr. master""".split())
+_WOMEN = frozenset("""woman girl queen princess mother daughter sister aunt niece grandmother granddaughter wife lady
+madam nun duchess empress widow lass maid maiden bride stepmother godmother mamma mama stepdaughter mother-in-law
+sister-in-law daughter-in-law housemaid fisherwoman mrs mrs. miss mistress countess goddess""".split())
 _BREAKS = frozenset("of who whom whose that which in on at to for from with by as than and or , ; : - -- — ( .".split())
 _HE_SHE = {"he": "Male", "she": "Female"}
 
 def _head_of(mention: str) -> str:
-    "The noun of a nominal, by rule: the last word before anything that begins an addition."
+    "Find the noun of a nominal, by rule: the last word before anything that begins an addition."
     words = mention.lower().split()
     end = next((i for i, w in enumerate(words) if i and w in _BREAKS), len(words))
     return next((w for w in reversed(words[:end]) if w not in ("'s", "'", "’s")), "")
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #d836aa9c
 def _gender(c: _Case) -> str|None:
-    "The gender of the entity, from the question or its document."
+    "Return the gender of the entity, from the question or its document."
     return c.facts.genders.get(c.entity) if c.facts else c.meta("gender")
 
 def _pronoun_gender(c: _Case) -> bool|None:
-    "A he or she means an entity of another gender."
-    told = _HE_SHE.get(c.meta("pronoun_class"))
-    if told is None: return False
-    return _gender(c) != told if _gender(c) else None
+    "Tell whether a he or she means an entity of another gender."
+    gender = _HE_SHE.get(c.meta("pronoun_class"))
+    if gender is None: return False
+    return _gender(c) != gender if _gender(c) else None
 
 def _nominal_gender(c: _Case) -> bool|None:
-    "A nominal such as wife or king means an entity of another gender."
-    if not _told(c): return None
+    "Tell whether a nominal such as wife or king means an entity of another gender."
+    if not _has_text(c): return None
     head = _head_of(c.mention)
-    told = "Male" if head in _MEN else "Female" if head in _WOMEN else None
-    if told is None: return False
-    return _gender(c) != told if _gender(c) else None
+    gender = "Male" if head in _MEN else "Female" if head in _WOMEN else None
+    if gender is None: return False
+    return _gender(c) != gender if _gender(c) else None
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #80b7ad21
 class _Facts(NamedTuple):
-    "What a story's annotation tells, looked up by mention or by cluster."
+    "The annotation of a story, looked up by mention or by cluster."
     cluster: list[int]              # of each mention
     genders: Mapping[str, str|None] # of entities
-    since: list[int]                # tokens since the same words stood for the same entity; -1: never
+    since: list[int]                # tokens since the last mention of the same words and entity; -1: never
     itself: list[bool]              # whether a mention holds one of its own cluster, or lies in it
-    speech: list[int]               # which quotation a mention stands in; -1: none
+    speech: list[int]               # number of the quotation around a mention; -1: none
     voices: Mapping[int, tuple[frozenset[int], frozenset[int]]] # quotation -> clusters that say I, clusters called you
-    teller: int                     # cluster of the narrator; -1: nobody tells
+    teller: int                     # cluster of the narrator; -1: there is none
     quotes: bool                    # whether speech is in double quotation marks
     mixed: frozenset[int]           # clusters that are he and she
     foreign: frozenset[int]         # clusters that hold the name of another entity
@@ -202,7 +205,7 @@ class _Facts(NamedTuple):
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #f3e09ce6
 def _since(page: Page) -> list[int]:
-    "Tokens between each mention and the last of the same words and cluster."
+    "Count the tokens between each mention and the last of the same words and cluster."
     last: dict[tuple[int, str], int] = {}  # cluster, words -> where
     out, s = [], page.story
     for start, c, w in zip(s.starts.tolist(), s.cluster.tolist(), s.words, strict=True):
@@ -211,7 +214,7 @@ def _since(page: Page) -> list[int]:
     return out
 
 def _itself(page: Page) -> list[bool]:
-    "Which mentions hold a mention of their own cluster, or lie in one."
+    "Tell, by mention, whether it holds a mention of its own cluster, or lies in one."
     s = page.story
     open_: defaultdict[int, list[int]] = defaultdict(list)
     out, ends, cluster = [False]*len(s.words), s.ends.tolist(), s.cluster.tolist()
@@ -226,7 +229,7 @@ def _itself(page: Page) -> list[bool]:
 _I, _YOU = (list(CLASSES).index(k) for k in ("I", "you"))
 
 def _speeches(page: Page) -> list[int]:
-    "The number of the quotation that each mention stands in; -1: none."
+    "Return the number of the quotation around each mention; -1: none."
     number, n, before = [], -1, False
     for q in in_quotes(page.tokens):
         n += q and not before
@@ -235,27 +238,30 @@ def _speeches(page: Page) -> list[int]:
     return [number[s] for s in page.story.starts.tolist()]
 
 def _voices(page: Page, speech: list[int]) -> dict[int, tuple[frozenset[int], frozenset[int]]]:
-    "Who says I and who is called you in each quotation."
-    said: defaultdict[int, tuple[set[int], set[int]]] = defaultdict(lambda: (set(), set()))
+    "List the clusters that say I, and those called you, in each quotation."
+    clusters: defaultdict[int, tuple[set[int], set[int]]] = defaultdict(lambda: (set(), set()))
     for k, c, p in zip(speech, page.story.cluster.tolist(), page.story.classes.tolist(), strict=True):
-        if k >= 0 and p in (_I, _YOU): said[k][p == _YOU].add(c)
-    return {k: (frozenset(i), frozenset(you)) for k, (i, you) in said.items()}
+        if k >= 0 and p in (_I, _YOU): clusters[k][p == _YOU].add(c)
+    return {k: (frozenset(i), frozenset(you)) for k, (i, you) in clusters.items()}
 
 def _quotes(page: Page) -> bool:
-    "Whether speech is between double quotation marks: there are some, and no more of the single ones."
+    "Tell whether speech is between double quotation marks: there are some, and no more of the single ones."
     double = sum('"' in t for t in page.tokens)
     return double > 0 and double >= sum(t == "'" for t in page.tokens)
 
 def _teller(page: Page, speech: list[int], least: int = 5) -> int:
-    "The cluster of the narrator: the one of that name, else the one with most first-person pronouns outside quotations and more than half of them."
-    if NARRATOR in page.story.doc.names: return page.story.doc.names.index(NARRATOR)
-    told = Counter(c for k, c, p in zip(speech, page.story.cluster.tolist(), page.story.classes.tolist(), strict=True) if k < 0 and p == _I)
-    [(c, n)] = told.most_common(1) or [(-1, 0)]
-    return c if n >= least and 2*n > told.total() else -1
+    """Find the cluster of the narrator: the one of that name, else the one with most first-person pronouns outside
+    quotations and more than half of them."""
+    s = page.story
+    if NARRATOR in s.doc.names: return s.doc.names.index(NARRATOR)
+    rows = zip(speech, s.cluster.tolist(), s.classes.tolist(), strict=True)
+    first_person = Counter(c for k, c, p in rows if k < 0 and p == _I)
+    [(c, n)] = first_person.most_common(1) or [(-1, 0)]
+    return c if n >= least and 2*n > first_person.total() else -1
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #110d7f93
 def _mixed(page: Page, least: int = 2, share: float = 0.1) -> frozenset[int]:
-    "Clusters of which pronouns say both he and she, the rarer at least twice and in one of ten."
+    "Find clusters with both he and she, the rarer at least twice and in one of ten."
     by: defaultdict[int, Counter[int]] = defaultdict(Counter)
     he, she = (list(CLASSES).index(k) for k in ("he", "she"))
     for c, p in zip(page.story.cluster.tolist(), page.story.classes.tolist(), strict=True):
@@ -263,7 +269,7 @@ def _mixed(page: Page, least: int = 2, share: float = 0.1) -> frozenset[int]:
     return frozenset(c for c, n in by.items() if min(n[he], n[she]) >= max(least, share*n.total()))
 
 def _names_elsewhere(page: Page) -> tuple[frozenset[int], frozenset[str]]:
-    "Clusters that hold the name of another entity, and entities whose name another cluster holds."
+    "Find clusters that hold the name of another entity, and entities whose name another cluster holds."
     own = dict(enumerate(page.story.doc.names))
     of = defaultdict(set)
     for n in filter(None, own.values()): of[_bare(n)].add(n)
@@ -276,7 +282,7 @@ def _names_elsewhere(page: Page) -> tuple[frozenset[int], frozenset[str]]:
     return frozenset(foreign), frozenset(shared)
 
 def _facts_of(page: Page) -> _Facts:
-    "What the annotation of a story tells."
+    "Collect the annotation of a story."
     speech = _speeches(page)
     foreign, shared = _names_elsewhere(page)
     return _Facts(page.story.cluster.tolist(), page.gender, _since(page), _itself(page), speech, _voices(page, speech),
@@ -290,19 +296,19 @@ def _within_itself(c: _Case) -> bool|None: return c.facts.itself[c.at] if c.fact
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #8cdd60b3
 def _not_the_teller(c: _Case) -> bool|None:
-    "An I outside quotation marks is not the narrator."
+    "Tell whether an I outside quotation marks is not the narrator."
     if c.meta("pronoun_class") != "I": return False
     if c.facts: return c.facts.speech[c.at] < 0 and c.facts.cluster[c.at] != c.facts.teller if c.facts.quotes else None
     if c.meta("dialogue") is None or not c.entity or NARRATOR not in (*c.names, c.entity): return None
     return not c.meta("dialogue") and c.entity != NARRATOR
 
 def _two_speakers(c: _Case) -> bool|None:
-    "Two entities say I within one quotation."
+    "Tell whether two entities say I within one quotation."
     if not c.facts: return None
     return c.meta("pronoun_class") == "I" and len(c.facts.voices.get(c.facts.speech[c.at], ((), ()))[0]) > 1
 
 def _talks_to_itself(c: _Case) -> bool|None:
-    "The entity is both I and you within one quotation."
+    "Tell whether the entity is both I and you within one quotation."
     if not c.facts: return None
     says, called = c.facts.voices.get(c.facts.speech[c.at], ((), ()))
     return c.meta("pronoun_class") in ("I", "you") and c.facts.cluster[c.at] in says and c.facts.cluster[c.at] in called
@@ -345,13 +351,13 @@ FLAGS = {test.__name__[1:]: _Flag(title, group, needs, test) for group, needs, t
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #2e928a41
 def _nearby(q: Question, near: int) -> frozenset[str]:
-    "The words within some tokens of the mention."
+    "Return the words within some tokens of the mention."
     (a, b), t = q.chars or (0, 0), q.text
     before, after = t[max(0, a - 40*near):a].split(), t[b:b + 40*near].split()
     return frozenset(_words_in(" ".join(before[max(0, len(before) - near):] + after[:near])))
 
 def _likes(questions: Sequence[Question], names: Sequence[str]) -> dict[str, dict[str, int]]:
-    "Mention -> name -> likeness, for the nominals of a document's questions."
+    "Map mention -> name -> likeness, for the nominals of a document's questions."
     mentions = sorted({m for q in questions if q.chars and pronoun_class(m := q.text[slice(*q.chars)]) < 0})
     if not mentions or not names: return {}
     return {m: dict(zip(names, row, strict=True))
@@ -359,61 +365,64 @@ def _likes(questions: Sequence[Question], names: Sequence[str]) -> dict[str, dic
 
 def _cases(questions: Iterable[Question], entities: Mapping[str, str] = {}, near: int = 10,
            alike: int = 90) -> list[_Case]:
-    "Questions as flags see them."
+    "Collect the data that flags need of questions."
     questions, by, words = list(questions), defaultdict(list), {}
     for q in questions: by[q.doc_key].append(q)
-    names = {k: sorted({n for q in qs for n in (*_offered(q), _meant(q, entities.get(q.id, ""))) if n})
-             for k, qs in by.items()}
-    pairs = {k: (_close_pairs(v, alike), _part_pairs(v)) for k, v in names.items()}
-    likes = {k: _likes(by[k], v) for k, v in names.items()}
-    def one(q: Question) -> _Case:
+    pairs, likes = {}, {}
+    for k, qs in by.items():
+        names = sorted({n for q in qs for n in (*_offered(q), _meant(q, entities.get(q.id, ""))) if n})
+        pairs[k], likes[k] = (_close_pairs(names, alike), _part_pairs(names)), _likes(qs, names)
+    def case(q: Question) -> _Case:
         c = _Case(q, _offered(q), _meant(q, entities.get(q.id, "")), close=pairs[q.doc_key][0],
                   parts=pairs[q.doc_key][1], near=near)
         if not q.text or not q.chars: return c
         if q.text not in words: words[q.text] = frozenset(_words_in(q.text))
         m = q.text[slice(*q.chars)]
         return c._replace(mention=m, nearby=_nearby(q, near), words=words[q.text], likes=likes[q.doc_key].get(m, {}))
-    return [one(q) for q in questions]
+    return [case(q) for q in questions]
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #ed058949
 def _rows(cs: Sequence[_Case], flags: Mapping[str, _Flag]) -> "pd.DataFrame":
-    told = pd.DataFrame({"id": [c.q.id for c in cs], "doc_key": [c.q.doc_key for c in cs],
-                         **{k: [str(c.q.meta.get(k, "") or "") for c in cs] for k in ("corpus", "type")}})
-    return told.assign(**{k: pd.array([f.test(c) for c in cs], "boolean") for k, f in flags.items()})
+    columns = {"id": [c.q.id for c in cs], "doc_key": [c.q.doc_key for c in cs]}
+    for k in ("corpus", "type"): columns[k] = [str(c.q.meta.get(k, "") or "") for c in cs]
+    return pd.DataFrame(columns).assign(**{k: pd.array([f.test(c) for c in cs], "boolean") for k, f in flags.items()})
 
 def audit(questions: Iterable[Question], removed: Mapping[str, str] = {}, near: int = 10,
           alike: int = 90) -> "pd.DataFrame":
     """Flag questions of any Choice part, with or without text, from themselves alone: id, doc_key, corpus, type, and a
-    column of yes and no per flag. `removed` maps ids to the entity taken out, where None of the Above is right.
-    So many tokens count as beside; names are nearly the same above the likeness `alike`."""
+    column of yes and no per flag. `removed` maps ids to the entity taken out, where None of the Above is right; `near`
+    is the number of tokens that count as beside; names are nearly the same above the likeness `alike`."""
     return _rows(_cases(questions, removed, near, alike), {k: f for k, f in FLAGS.items() if f.needs != "document"})
 
 def audit_built(built: Built, split: str = "test", near: int = 10, alike: int = 90) -> "pd.DataFrame":
-    """Flag the questions of a split (test, dev, random0 to random9), with what its documents tell: all flags, in
-    `audit`'s columns. So many tokens count as beside; names are nearly the same above the likeness `alike`."""
+    """Flag the questions of a split (test, dev, random0 to random9) with the annotation of its documents: all flags, in
+    `audit`'s columns. `near` is the number of tokens that count as beside; names are nearly the same above the
+    likeness `alike`."""
     questions = built.questions(split)
     at = {q.id: int(q.id.rsplit(":", 1)[1]) for q in questions}
-    told = {k: _facts_of(built.pages[k]) for k in {q.doc_key for q in questions}}
+    facts = {k: _facts_of(built.pages[k]) for k in {q.doc_key for q in questions}}
     entities = {q.id: built.pages[q.doc_key].entity[at[q.id]] for q in questions}
-    return _rows([c._replace(facts=told[c.q.doc_key], at=at[c.q.id]) for c in _cases(questions, entities, near, alike)],
-                 FLAGS)
+    cases = _cases(questions, entities, near, alike)
+    return _rows([c._replace(facts=facts[c.q.doc_key], at=at[c.q.id]) for c in cases], FLAGS)
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #b05dd5e1
 class Counted:
-    "Flags counted: shown as share of all questions, or as `3 of 20` where only 20 can be told."
+    "Flags counted: shown as share of all questions, or as `3 of 20` where the flag is known for only 20."
     def __init__(self, df: "pd.DataFrame"):
-        "Keep a table: flag, title, group, column, count, of (those that can be told), questions, share."
+        "Keep a table: flag, title, group, column, count, of (those where the flag is known), questions, share."
         self.df = df
     def __repr__(self) -> str: return self.wide().to_string()
     def _repr_html_(self) -> str: return self.wide().to_html(escape=True)
 
     def wide(self) -> "pd.DataFrame":
-        "A row per flag, a column per group of questions."
+        "Lay out a row per flag, a column per group of questions."
         def shown(n: int, of: int, questions: int) -> str:
             if not of: return "–"
             return f"{n:,} of {of:,}" if of < questions else f"{n:,} ({100*n/of:.1f} %)" if n else "0"
         cells = [shown(*row) for row in self.df[["count", "of", "questions"]].itertuples(index=False)]
-        return self.df.assign(shown=cells).pivot(index="title", columns="column", values="shown").reindex(index=self.df.title.unique(), columns=self.df.column.unique()).rename_axis(index=None, columns=None)
+        wide = self.df.assign(shown=cells).pivot(index="title", columns="column", values="shown")
+        wide = wide.reindex(index=self.df.title.unique(), columns=self.df.column.unique())
+        return wide.rename_axis(index=None, columns=None)
 
 def audit_table(df: "pd.DataFrame", by: Sequence[str] = ("corpus", "type")) -> Counted:
     """Count how many questions of `audit` or `audit_built` have each flag, by columns that make groups;
@@ -432,7 +441,8 @@ def audit_table(df: "pd.DataFrame", by: Sequence[str] = ("corpus", "type")) -> C
 def flagged(questions: Iterable[Question], df: "pd.DataFrame", *flags: str) -> list[Question]:
     "Return the audited questions, in order, that have all of these flags; `df` is the audit."
     if lost := [f for f in flags if f not in df]:
-        raise CallError(f"the audit has no flag {lost[0]!r}", do="flags that need documents come from audit_built" if lost[0] in FLAGS else f"known: {', '.join(FLAGS)}")
+        do = "flags that need documents come from audit_built" if lost[0] in FLAGS else f"known: {', '.join(FLAGS)}"
+        raise CallError(f"the audit has no flag {lost[0]!r}", do=do)
     ids = set(df.id[df[list(flags)].fillna(False).all(axis=1)])
     return [q for q in questions if q.id in ids]
 
@@ -445,13 +455,13 @@ def removed_names(s: Settings|None = None) -> dict[str, str]:
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #fe805154
 def _window(q: Question) -> str|None:
-    "Fifteen words around the beginning of the mention."
+    "Return fifteen words around the beginning of the mention."
     if not q.text or not q.chars: return None
     a, t = q.chars[0], q.text
     return " ".join([*_words_in(t[max(0, a - 400):a])[-7:], "|", *_words_in(t[a:a + 400])[:8]])
 
 def _sentence(q: Question, least: int = 5) -> str|None:
-    "The words of the sentence that the mention begins in; None if it is short."
+    "Return the words of the sentence that the mention begins in; None if it is short."
     if not q.text or not q.chars: return None
     a, t = q.chars[0], q.text
     before, after = re.split(r"[.?!]+(?=\s)", t[max(0, a - 1000):a])[-1], re.split(r"[.?!]+(?=\s|$)", t[a:a + 1000])[0]
@@ -463,7 +473,7 @@ _SHARED: dict[str, Callable[[Question], object]] = {"questions": lambda q: q.id,
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #fca57bfa
 def _both(a: Counter, b: Counter) -> dict:
-    "What two splits share of one kind; the counters say how many questions each thing has."
+    "Count the things of one kind that two splits share; the counters map things to their numbers of questions."
     both = a.keys() & b.keys()
     row: dict[str, float] = {"in_a": len(a), "in_b": len(b), "shared": len(both)}
     for side, c in (("a", a), ("b", b)):
@@ -475,13 +485,16 @@ def _both(a: Counter, b: Counter) -> dict:
 def overlap(parts: Mapping[str, Sequence[Question]]) -> "pd.DataFrame":
     """Compare what each pair of splits shares: questions, documents, entities of a document, sentences, places.
     Columns: a, b, what; how many each has, shares, and the questions that touch something shared."""
-    have = {name: {what: Counter(k for q in qs if (k := key(q)) is not None) for what, key in _SHARED.items()}
-            for name, qs in parts.items()}
+    have: dict[str, dict[str, Counter]] = {}
+    for name, qs in parts.items():
+        have[name] = {what: Counter(k for q in qs if (k := key(q)) is not None) for what, key in _SHARED.items()}
     blind = {name for name, qs in parts.items() if not any(q.text for q in qs)}
-    def one(a: str, b: str, what: str) -> dict:
-        return ({"a": a, "b": b, "what": what}
-                | ({} if what in ("sentences", "places") and {a, b} & blind else _both(have[a][what], have[b][what])))
-    rows = [one(a, b, what) for a, b in combinations(parts, 2) for what in _SHARED]
+    rows = []
+    for a, b in combinations(parts, 2):
+        for what in _SHARED:
+            unknown = what in ("sentences", "places") and {a, b} & blind
+            rows.append({"a": a, "b": b, "what": what} | ({} if unknown else _both(have[a][what], have[b][what])))
     columns = ["a", "b", "what", "in_a", "in_b", "shared",
                *(f"{c}_{x}" for c in ("share", "questions", "share_questions") for x in "ab")]
-    return pd.DataFrame(rows, columns=columns).astype({c: "Int64" for c in ("in_a", "in_b", "shared", "questions_a", "questions_b")})
+    whole = dict.fromkeys(("in_a", "in_b", "shared", "questions_a", "questions_b"), "Int64")
+    return pd.DataFrame(rows, columns=columns).astype(whole)

@@ -15,7 +15,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, lru_cache
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 from ...core.types import NONE, CallError, DataError, Later, Option, Question, Record, Span, nearest
@@ -51,8 +51,9 @@ class Rules(Record):
     seed: int = 0                # of all random streams
 
     def fault(self) -> str:
-        "What is wrong with the values."
-        for name, low in dict(min_tokens=0, window=1, most=1, test=0, max_chars=1, min_entities=1, options=0, context=0).items():
+        "Describe an invalid value, or return an empty string."
+        least = dict(min_tokens=0, window=1, most=1, test=0, max_chars=1, min_entities=1, options=0, context=0)
+        for name, low in least.items():
             if getattr(self, name) < low: return f"the rule {name} is {getattr(self, name)}, the least is {low}"
         for name in ("max_others", "none_share"):
             if not 0 <= getattr(self, name) <= 1:
@@ -66,7 +67,7 @@ PAPER = Rules(mode="paper", count="words", min_entities=2, distinct=True, posses
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #e25ec22f
 def _the_rules(mode: str = "released", **changed) -> Rules:
-    "The rules of a mode, with some changed."
+    "Return the rules of a mode, with some changed."
     if mode not in (modes := {"released": RELEASED, "paper": PAPER}):
         raise CallError(f"unknown mode {mode!r}", do=nearest(mode, modes))
     if bad := set(changed) - set(Rules.__struct_fields__):
@@ -79,12 +80,12 @@ _QUOTES = str.maketrans({"’": "'", "‘": "'", "“": '"', "”": '"'})
 TOKENS = {"/.": ".", "/?": "?", "``": '"', "''": '"'}
 
 def _lengthened(s: Span, tokens: Sequence[str]) -> Span:
-    "A mention with the 's that follows it."
+    "Extend a mention by the 's that follows it."
     after = tokens[s.end + 1:s.end + 3]
     return Span(s.start, s.end + 1) if after and after[0] == "'s" and after[1:] != ["."] else s
 
 def _homes(clusters: Sequence[Sequence[Span]]) -> list[int]:
-    "For each cluster the first one that it is one with: those that share a mention, directly or through others."
+    "Map each cluster to the first one that it merges with: those that share mentions, directly or through others."
     root = list(range(len(clusters)))
     home: dict[Span, int] = {}  # the first cluster of each mention
     def find(i: int) -> int:
@@ -104,30 +105,36 @@ class Tidied(NamedTuple):
 
 @lru_cache(maxsize=100)  # names are found in the same text, and benchmarks of other rules built from it
 def _plain(sentences: tuple[tuple[str, ...], ...]) -> tuple[tuple[str, ...], ...]:
-    plain = {t: TOKENS.get(t, t).translate(_QUOTES) for t in {t for s in sentences for t in s}}
-    return tuple(tuple([plain[t] for t in s]) for s in sentences)
+    plain = {t: TOKENS.get(t, t).translate(_QUOTES) for t in set(chain.from_iterable(sentences))}
+    return tuple(tuple(map(plain.__getitem__, s)) for s in sentences)
 
 def tidied(d: Document, rules: Rules = RELEASED) -> Tidied:
     """Give a document with clusters plain quotes, merge clusters that share a mention, and put all in the order of the
     text. Of the rules, possessive and distinct matter."""
     sentences = _plain(d.sentences)
     flat = [t for s in sentences for t in s]
-    of = {s: [v[i][k] for v in d.labels.values()] for i, c in enumerate(d.clusters) for k, s in enumerate(c)}
+    of: dict[Span, list[str]] = {}
+    for i, c in enumerate(d.clusters):
+        for k, s in enumerate(c): of[s] = [v[i][k] for v in d.labels.values()]
     homes = _homes(d.clusters)
     groups: dict[int, list[Span]] = {}
     called: dict[int, str] = {}
     for i, c in enumerate(d.clusters): groups.setdefault(homes[i], []).extend(c)
     for i, name in enumerate(d.names): called[homes[i]] = called.get(homes[i]) or name
     grow = (lambda s: _lengthened(s, flat)) if rules.possessive else (lambda s: s)
-    made = sorted((sorted({grow(s): s for s in sorted(set(group))}.items()), called.get(home, ""), home)
-                  for home, group in groups.items() if group)
+    made = []
+    for home, group in groups.items():
+        mentions = {grow(s): s for s in sorted(set(group))}
+        if group: made.append((sorted(mentions.items()), called.get(home, ""), home))
+    made.sort()
     names = tuple(name for _, name, _ in made)
     labels = {k: tuple(tuple(of[raw][j] for _, raw in c) for c, _, _ in made) for j, k in enumerate(d.labels)}
     clusters = tuple(tuple(s for s, _ in c) for c, _, _ in made)
-    return Tidied(Document(d.doc_key, sentences, clusters, _distinct(names, made) if rules.distinct else names, labels, d.meta), [home for *_, home in made])
+    tidy = Document(d.doc_key, sentences, clusters, _distinct(names, made) if rules.distinct else names, labels, d.meta)
+    return Tidied(tidy, [home for *_, home in made])
 
 def _distinct(names: Sequence[str], made: list) -> tuple[str, ...]:
-    "Of clusters that share a name the largest keeps it."
+    "Let the largest of the clusters that share a name keep it."
     keep: dict[str, int] = {}
     for i in sorted(range(len(names)), key=lambda i: -len(made[i][0])): keep.setdefault(names[i].lower(), i)
     return tuple(n if keep[n.lower()] == i else "" for i, n in enumerate(names))
@@ -146,15 +153,16 @@ def pronoun_class(mention: str) -> int:
     return _CLASS_OF.get(mention.lower().strip(), -1)
 
 def _kind_of(mention: str) -> str:
-    "The kind of a mention that no annotation tells: proper names count as nominals."
+    "Guess the kind of a mention without annotation: proper names count as nominals."
     return "PRON" if pronoun_class(mention) >= 0 else "NOM"
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #817f4b6f
 GENDERS = {2: "Male", 3: "Female", 4: "Neutral", 7: "Neutral"}
 
 def gender_of(classes: Iterable[int]) -> str|None:
-    "Find the gender that the pronouns of a cluster, in the order of the text, tell; None: no pronoun tells."
-    return next((GENDERS[c] for c, _ in Counter(c for c in classes if c >= 0).most_common() if c in GENDERS), None)
+    "Find the gender of a cluster's pronouns, given in the order of the text; None: they have none."
+    counts = Counter(c for c in classes if c >= 0)
+    return next((GENDERS[c] for c, _ in counts.most_common() if c in GENDERS), None)
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #4ff5ccda
 class Story(NamedTuple):
@@ -174,8 +182,8 @@ def story_of(d: Document, rules: Rules = RELEASED) -> Story:
     tokens = d.tokens
     rows = sorted((*s, i, k) for i, c in enumerate(d.clusters) for k, s in enumerate(c))
     words = [" ".join(tokens[a:b + 1]) for a, b, _, _ in rows]
-    told = d.labels.get("kind")
-    kind = [told[i][k] if told else _kind_of(w) for (_, _, i, k), w in zip(rows, words, strict=True)]
+    kinds = d.labels.get("kind")
+    kind = [kinds[i][k] if kinds else _kind_of(w) for (_, _, i, k), w in zip(rows, words, strict=True)]
     starts, ends, cluster = (np.array([r[j] for r in rows], int) for j in range(3))
     return Story(d, starts, ends, cluster, words, kind, np.array([pronoun_class(w) for w in words], int), origin)
 
@@ -198,7 +206,7 @@ def likeness(name: str, mention: str) -> int:
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #56f7d1e4
 def _nearest_places(cluster: np.ndarray, among: np.ndarray) -> np.ndarray:
-    "For each mention the distance to the nearest other one of its cluster for which `among` holds."
+    "Find for each mention the distance to the nearest other one of its cluster for which `among` holds."
     n = len(cluster)
     place = cluster.astype(np.int64)*4*max(n, 1) + np.arange(n)   # clusters lie further apart than a story is long
     there = np.sort(place[among])
@@ -210,7 +218,7 @@ def _nearest_places(cluster: np.ndarray, among: np.ndarray) -> np.ndarray:
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #e850d656
 def _help(cluster: np.ndarray, classes: np.ndarray, rules: Rules) -> tuple[np.ndarray, np.ndarray]:
-    "Helpers and distractors of each pronoun; -1 and -2 where there is no class."
+    "Count the helpers and distractors of each pronoun; -1 and -2 where there is no class."
     at = np.flatnonzero(classes >= 0) if rules.neighbours == "pronouns" else np.arange(len(cluster))
     cl, k = cluster[at], classes[at]
     helpers, distractors = np.zeros(len(at), int), np.zeros(len(at), int)
@@ -226,7 +234,7 @@ def _help(cluster: np.ndarray, classes: np.ndarray, rules: Rules) -> tuple[np.nd
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #da4f7d22
 def _nested(starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    "Whether each mention contains another or is contained."
+    "Tell, by mention, whether it contains another or is contained."
     order = np.lexsort((-ends, starts))
     e, big = ends[order], np.int64(1 << 60)
     inside = np.concatenate([[-1], np.maximum.accumulate(e)[:-1]]) >= e
@@ -266,7 +274,7 @@ def words_of(tokens: Iterable[str]) -> int:
 MARKS = ("{{", "}}", "(#This is the marked mention)")
 
 def _reason(story: Story, rules: Rules) -> str:
-    "Why a story cannot be used, or nothing."
+    "Explain why a story cannot be used, or return an empty string."
     d = story.doc
     tokens = d.tokens
     n, text = words_of(tokens) if rules.count == "words" else len(tokens), " ".join(tokens)
@@ -291,7 +299,7 @@ class Pool(NamedTuple):
     mentions: "pd.DataFrame"     # of named clusters, one row each
 
 def _pool_of(docs: Iterable[Document], rules: Rules = RELEASED, read: Mapping[str, Story]|None = None) -> Pool:
-    "Stories and mentions that questions can be made of; `read` are documents that were read as stories before."
+    "Collect stories and mentions that questions can be made of; `read` holds stories that were read before."
     stories, rejected, tables = {}, {}, []
     for d in docs:
         story = read[d.doc_key] if read else story_of(d, rules)
@@ -303,7 +311,9 @@ def _pool_of(docs: Iterable[Document], rules: Rules = RELEASED, read: Mapping[st
         stories[key] = story
         tables.append(t[t.entity != ""].assign(corpus=str(d.meta.get("corpus", ""))))
     if not tables:
-        raise DataError(f"none of the {len(rejected)} documents can be used{': ' + '; '.join(sorted(set(rejected.values()))[:3]) if rejected else ''}", "IdentifyMe", "loosen the rules, or name more clusters")
+        reasons = "; ".join(sorted(set(rejected.values()))[:3])
+        raise DataError(f"none of the {len(rejected)} documents can be used{f': {reasons}' if reasons else ''}",
+                        "IdentifyMe", "loosen the rules, or name more clusters")
     return Pool(rules, stories, rejected, pd.concat(tables, ignore_index=True))
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #eb60502f
@@ -336,14 +346,15 @@ def question_ids(rows: "pd.DataFrame") -> list[str]:
     return [f"{d}:{m}" for d, m in zip(rows.doc_key, rows.mention, strict=True)]
 
 def _settle(points: np.ndarray, ids: list[str], ranks: Mapping[str, int]) -> list[int]:
-    "Places of sorted items after known ranks have decided among equals."
+    "Place sorted items, with known ranks to order equals."
     out, n = list(range(len(ids))), len(ids)
     edges = [0, *(np.flatnonzero(np.diff(points)) + 1).tolist(), n]
     for a, b in zip(edges, edges[1:]):
         known = {i: ranks[ids[i]] for i in range(a, b) if ids[i] in ranks}
         if not known: continue
         if wrong := next((i for i, r in known.items() if not a <= r < b), None):
-            raise DataError(f"its rank would be {known[wrong]}, its {points[wrong]:g} points put it from {a} to {b - 1}", ids[wrong], "are the documents and names those of the release?")
+            raise DataError(f"its rank would be {known[wrong]}, its {points[wrong]:g} points put it from {a} to "
+                            f"{b - 1}", ids[wrong], "are the documents and names those of the release?")
         free = iter([r for r in range(a, b) if r not in set(known.values())])
         for i in range(a, b): out[i] = known[i] if i in known else next(free)
     return out
@@ -361,7 +372,7 @@ def ranked(rows: "pd.DataFrame", kind: str, ranks: Mapping[str, int]|None = None
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #d88a956a
 def _picked(pool: Pool, kind: str, corpus: str = "", ranks: Mapping[str, int]|None = None) -> dict[str, "pd.DataFrame"]:
-    "The mentions that are asked about, by split."
+    "Select the mentions of each split."
     r, rows = pool.rules, candidates(pool, kind, corpus)
     rows = ranked(rows, kind, ranks)[:r.most] if r.hard else rows
     order = np.random.RandomState(r.seed).permutation(len(rows))[:r.most]
@@ -370,7 +381,7 @@ def _picked(pool: Pool, kind: str, corpus: str = "", ranks: Mapping[str, int]|No
     return {"test": rows[:n], "dev": rows[n:]}
 
 def _random_set(pool: Pool, i: int, kind: str, corpus: str = "", size: int = 150) -> "pd.DataFrame":
-    "The mentions of a set of random ones."
+    "Draw the mentions of a random set."
     rows = candidates(pool, kind, corpus, pool.rules.changed(hard=False))
     return rows.iloc[np.random.RandomState(pool.rules.seed).permutation(len(rows))[size*i:size*(i + 1)]]
 
@@ -390,7 +401,7 @@ class Page(NamedTuple):
     story: Story
 
 def _page_of(story: Story, order: Sequence[str]|None = None, genders: Mapping[str, str|None]|None = None) -> Page:
-    "A story, ready to be asked about."
+    "Prepare a story for questions."
     d, tokens = story.doc, story.doc.tokens
     at = [0, *accumulate(len(t) + 1 for t in tokens)][:-1]
     names = d.names or ("",)*len(d.clusters)
@@ -401,13 +412,13 @@ def _page_of(story: Story, order: Sequence[str]|None = None, genders: Mapping[st
     classes: dict[str, list[int]] = {}
     for c, k in zip(story.cluster.tolist(), story.classes.tolist(), strict=True):
         classes.setdefault(names[c], []).append(k)
-    told = {n: gender_of(c) for n, c in classes.items() if n} | dict(genders or {})
+    genders_of = {n: gender_of(c) for n, c in classes.items() if n} | dict(genders or {})
     entity = [names[c] for c in story.cluster]
     by_class: dict[int, list[int]] = {}
     named = [i for i, e in enumerate(entity) if e]
     for i in named: by_class.setdefault(int(story.classes[i]), []).append(i)
     by_class.pop(-1, None)
-    return Page(" ".join(tokens), tokens, at, list(order), entity, named, told, _in_dialogue(d),
+    return Page(" ".join(tokens), tokens, at, list(order), entity, named, genders_of, _in_dialogue(d),
                 Counter(filter(None, entity)), by_class, story)
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #42a8bbff
@@ -422,14 +433,14 @@ def in_quotes(tokens: Sequence[str], longest: int = 400) -> list[bool]:
     return out
 
 def _in_dialogue(d: Document) -> list[bool]:
-    "Whether the sentences of tokens are dialogue or part of it."
+    "Tell, by token, whether its sentence is dialogue or part of it."
     quoted, out = iter(in_quotes(d.tokens)), []
     for s in d.sentences: out += [any([next(quoted) for _ in s])]*len(s)
     return out
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #93d34486
 def _fewer(names: list[str], right: str, none: bool, rules: Rules, id: str) -> list[str]:
-    "At most as many names as the rules allow, the right one among them unless it is taken out."
+    "Draw as many names as the rules allow, with the right one unless `none` removes it."
     if not rules.options or len(names) <= rules.options: return names
     draw, others = random.Random(f"{rules.seed}:{id}"), [i for i, n in enumerate(names) if n != right]
     keep = draw.sample(others, min(len(others), rules.options - (not none))) + ([] if none else [names.index(right)])
@@ -437,7 +448,7 @@ def _fewer(names: list[str], right: str, none: bool, rules: Rules, id: str) -> l
 
 def _options_of(names: Sequence[str], right: str, none: bool, draw: random.Random, rules: Rules = RELEASED,
         id: str = "") -> tuple[list[str], str]:
-    "Names with None of the Above, and the right answer; `none` takes that out."
+    "Return names with None of the Above, and the right answer; `none` removes its name."
     names = list(names)
     draw.shuffle(names)
     if none: names.remove(right)
@@ -447,15 +458,15 @@ def _options_of(names: Sequence[str], right: str, none: bool, draw: random.Rando
 RULES_OF_THUMB = ("most_frequent", "nearest_mention", "preceding_mention", "preceding_same_class")
 
 def _before(places: Sequence[int], i: int, fits: Callable) -> int|None:
-    "The last place before i that fits."
+    "Find the last place before i that fits."
     return next((places[k] for k in range(bisect_left(places, i) - 1, -1, -1) if fits(places[k])), None)
 
 def _after(places: Sequence[int], i: int, fits: Callable) -> int|None:
-    "The first place after i that fits."
+    "Find the first place after i that fits."
     return next((places[k] for k in range(bisect_left(places, i + 1), len(places)) if fits(places[k])), None)
 
 def _thumb(page: Page, i: int, names: Sequence[str]) -> dict[str, int]:
-    "What simple rules choose for mention i: indices of options."
+    "Choose by simple rules for mention i; return indices of options."
     of, entity = {n: k for k, n in reversed(list(enumerate(names)))}, page.entity
     fits = lambda j: entity[j] in of
     back, on = _before(page.named, i, fits), _after(page.named, i, fits)
@@ -468,7 +479,7 @@ def _thumb(page: Page, i: int, names: Sequence[str]) -> dict[str, int]:
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #420d2e80
 def _window(page: Page, start: int, end: int, context: int) -> tuple[str, tuple[int, int]]:
-    "The text and where the mention is in it."
+    "Return the text and the place of the mention in it."
     a, b = page.at[start], page.at[end] + len(page.tokens[end])
     if not context: return page.text, (a, b)
     first, last = max(0, start - context), min(len(page.at) - 1, end + context)
@@ -476,18 +487,19 @@ def _window(page: Page, start: int, end: int, context: int) -> tuple[str, tuple[
     return page.text[left:page.at[last] + len(page.tokens[last])], (a - left, b - left)
 
 def _fields(page: Page, row, names: list[str], right: str) -> dict:
-    "The fields for breakdowns."
+    "Return the fields for breakdowns."
     pronoun, none = row.kind == "PRON", right == NONE
+    numbers = ("fuzzy", "net", "helpers", "distractors", *DISTANCES, "cluster_size", "nominal_size")
     return {"corpus": row.corpus, "type": TYPES[row.kind], "answer": "none" if none else "entity",
             "pronoun_class": PRONOUNS.get(str(row.pronoun_class)) if pronoun else None, "nested": bool(row.nested),
             "dialogue": page.spoken[row.start] if pronoun and '"' in page.text else None,
             "gender": None if none else page.gender.get(row.entity), "doubled_option": len(set(names)) < len(names),
             "offered": len(names),
-            "position": round(int(row.start)/max(1, len(page.at)), 3), **{k: int(row._asdict()[k]) for k in ("fuzzy", "net", "helpers", "distractors", *DISTANCES, "cluster_size", "nominal_size")},
-            **_thumb(page, int(row.mention), names)}
+            "position": round(int(row.start)/max(1, len(page.at)), 3),
+            **{k: int(row._asdict()[k]) for k in numbers}, **_thumb(page, int(row.mention), names)}
 
 def _question_of(page: Page, row: Any, offered: tuple[list[str], str], rules: Rules) -> Question:
-    "A question about a mention."
+    "Make a question about a mention."
     names, right = offered
     text, chars = _window(page, int(row.start), int(row.end), rules.context)
     return Question(f"{row.doc_key}:{row.mention}", row.doc_key, text, chars, tuple(map(Option, names)),
@@ -508,16 +520,17 @@ def none_rows(n: int, s: Streams, share: float = 0.1) -> set[int]:
     return set(s.rows.choice(np.arange(n), int(share*n), replace=False).tolist()) if n else set()
 
 def _block(rows: "pd.DataFrame", pages: Mapping[str, Page], s: Streams, rules: Rules = RELEASED) -> list[Question]:
-    "The questions about some mentions."
-    none = none_rows(len(rows), s, rules.none_share)
-    def one(k: int, row: Any) -> Question:
-        page = pages[row.doc_key]
-        return _question_of(page, row, _options_of(page.names, row.entity, k in none, s.options, rules, f"{row.doc_key}:{row.mention}"), rules)
-    return [one(k, row) for k, row in enumerate(rows.itertuples(index=False))]
+    "Make the questions about some mentions."
+    none, made = none_rows(len(rows), s, rules.none_share), []
+    for k, row in enumerate(rows.itertuples(index=False)):
+        page, id = pages[row.doc_key], f"{row.doc_key}:{row.mention}"
+        offered = _options_of(page.names, row.entity, k in none, s.options, rules, id)
+        made.append(_question_of(page, row, offered, rules))
+    return made
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #3a84d829
 class Known(NamedTuple):
-    "What is known beyond the documents; each may be left out."
+    "Knowledge beyond the documents; each field may be left out."
     ranks: Mapping[str, int]                         # question id -> rank among equals
     order: Mapping[str, Sequence[str]]               # document -> its names before shuffling
     genders: Mapping[str, Mapping[str, str|None]]    # document -> name -> gender
@@ -566,9 +579,9 @@ def build_identifyme(
     pages = {k: _page_of(s, known.order.get(k), known.genders.get(k)) for k, s in pool.stories.items()}
     s, blocks = streams(rules.seed), {}
     for corpus in dict.fromkeys(pool.mentions.corpus):
-        got = {kind: _picked(pool, kind, corpus, known.ranks) for kind in KINDS}
+        picked = {kind: _picked(pool, kind, corpus, known.ranks) for kind in KINDS}
         for split in ("test", "dev"):
-            for kind in KINDS: blocks[corpus, split, kind] = _block(got[kind][split], pages, s, rules)
+            for kind in KINDS: blocks[corpus, split, kind] = _block(picked[kind][split], pages, s, rules)
     if not any(blocks.values()):
         raise DataError("no mention is hard enough to be asked about", "IdentifyMe",
                         "loosen max_fuzzy or min_net, or give more documents")
@@ -597,7 +610,7 @@ def _place(built: Built, id: str) -> tuple[Story, int]:
     return built.pool.stories[key], int(i)
 
 def _counts(b: Built, corpus: str, kind: str) -> dict[str, str|int]:
-    "A row of the table."
+    "Make a row of the table."
     m = b.pool.mentions
     named, hard = int(((m.kind == kind) & (m.corpus == corpus)).sum()), len(candidates(b.pool, kind, corpus))
     return {"corpus": corpus, "type": TYPES[kind], "of named entities": named, "hard": hard,
@@ -616,7 +629,7 @@ _SWEEPS = {"max_fuzzy": (10, 25, 40, 50, 60, 70, 75, 80, 90, 100), "max_chars": 
            "min_entities": (1, 2, 5, 10, 15, 20)}
 
 def _narrowed(pool: Pool, rules: Rules) -> Pool:
-    "A pool without the stories that stricter rules reject."
+    "Remove the stories that stricter rules reject."
     keep = {k: s for k, s in pool.stories.items() if not _reason(s, rules)}
     return Pool(rules, keep, pool.rejected, pool.mentions[pool.mentions.doc_key.isin(keep.keys())])
 
@@ -625,7 +638,9 @@ def sweep(docs: Sequence[Document], rules: Rules = RELEASED,
     """Count the mentions of documents with names that could be asked about as each threshold changes from the mode's:
     rule, value, type, candidates. `sweeps` maps rules to values."""
     read = {d.doc_key: story_of(d, rules) for d in docs}  # none of the thresholds changes a story
-    loose = cache(lambda window: _pool_of(docs, rules.changed(min_tokens=0, max_others=1., min_entities=1, window=window), read))
+    def pool_of(window: int) -> Pool:
+        return _pool_of(docs, rules.changed(min_tokens=0, max_others=1., min_entities=1, window=window), read)
+    loose = cache(pool_of)
     # most thresholds reject no story
     narrowed = cache(lambda window, **limits: _narrowed(loose(window), rules.changed(**limits)))
     def sizes(rule: str, v: Any) -> dict[str, int]:

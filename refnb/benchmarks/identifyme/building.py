@@ -21,7 +21,7 @@ from ..tasks import benchmarks
 Naming = str|Callable[[Document], Document]
 
 def _with_names(docs: Sequence[Document], names: Naming = "") -> list[Document]:
-    "Documents whose clusters have names."
+    "Return documents whose clusters have names."
     if callable(names): return [names(d) for d in docs]
     if names not in ("", "given", "auto"):
         raise CallError(f"unknown way of naming {names!r}", do=nearest(names, ("given", "auto")))
@@ -32,7 +32,7 @@ def _with_names(docs: Sequence[Document], names: Naming = "") -> list[Document]:
 
 # %% ../../../nbs/benchmarks/identifyme/04_building.ipynb #63fe2e50
 def _documents_for(docs: str|Path|Sequence[Document], split: str = "", s: Settings|None = None) -> list[Document]:
-    "Documents that a benchmark is to be built from."
+    "Read the documents of a build."
     if isinstance(docs, (str, Path)):
         name = corpora(s)[str(docs)].title if str(docs) in corpora(s) else Path(docs).stem
         docs = [d.changed(meta={"corpus": name} | d.meta) for d in load(docs, split, s)]
@@ -50,19 +50,23 @@ def build_benchmark(
     s: Settings|None = None,           # where to look
     **rules: Any,                      # single rules, such as window=5 or options=4
 ) -> Built:                            # .questions(split), .table()
-    "Build a benchmark; what became of each document can be seen."
+    "Build a benchmark that reports what became of each document."
     if benchmark != "identifyme":
-        raise CallError(f"{benchmark!r} is not built from documents", do=_ELSEWHERE.get(benchmark, "identifyme is") if benchmark in benchmarks() else nearest(benchmark, benchmarks()))
+        known = benchmark in benchmarks()
+        do = _ELSEWHERE.get(benchmark, "identifyme is") if known else nearest(benchmark, benchmarks())
+        raise CallError(f"{benchmark!r} is not built from documents", do=do)
     return build_identifyme(_with_names(_documents_for(docs, of, s), names), mode, **rules)
 
 # %% ../../../nbs/benchmarks/identifyme/04_building.ipynb #9a0c0027
-def build_other(benchmark: str, docs: str|Path|Sequence[Document], of: str = "", s: Settings|None = None, **rules: Any) -> list[Question]:
+def build_other(benchmark: str, docs: str|Path|Sequence[Document], of: str = "", s: Settings|None = None,
+                **rules: Any) -> list[Question]:
     "Build questions about pronouns, or those of the yes-or-no filter."
     from refnb.benchmarks.bookcoref.questions import build_filter
     from refnb.benchmarks.pronouns import build_pronouns
     make = build_pronouns if benchmark == "pronouns" else build_filter
     try: return make(_documents_for(docs, of, s), **rules)
-    except (TypeError, ValueError) as e: raise CallError(str(e).removeprefix("Unexpected keyword argument "), benchmark) from None
+    except (TypeError, ValueError) as e:
+        raise CallError(str(e).removeprefix("Unexpected keyword argument "), benchmark) from None
 
 # %% ../../../nbs/benchmarks/identifyme/04_building.ipynb #9a0c0028
 def build(

@@ -17,17 +17,17 @@ from .builder import PLURAL, Story, gender_of, likeness, story_of
 
 # %% ../../../nbs/benchmarks/identifyme/01_entities.ipynb #28bcfc81
 class _Profile(NamedTuple):
-    "What a cluster's mentions are like."
+    "The mentions of a cluster in numbers."
     cluster: int               # its index in the document
     size: int                  # mentions
     words: Counter             # of mentions that are no pronouns -> how often
     kind: dict[str, str]       # of these words: PROP or NOM
     pronouns: Counter          # lower-case pronouns -> how often
-    gender: str|None           # that pronouns tell
+    gender: str|None           # of the pronouns
     first_person: float        # share of the mentions
 
 def _profiles(story: Story, least: int = 3) -> list[_Profile]:
-    "What the clusters are like that can be named."
+    "Profile the clusters that can be named."
     by: dict[int, list[tuple[str, str, int]]] = {}
     for row in zip(story.cluster.tolist(), story.words, story.kind, story.classes.tolist(), strict=True):
         by.setdefault(row[0], []).append(row[1:])
@@ -35,14 +35,17 @@ def _profiles(story: Story, least: int = 3) -> list[_Profile]:
     for c, m in by.items():
         if len(m) < least or any(w.lower() in PLURAL for w, _, _ in m): continue
         kind = {w: k for w, k, _ in reversed(m) if k != "PRON"}
-        out.append(_Profile(story.origin[c], len(m), Counter(w for w, k, _ in m if k != "PRON"), kind, Counter(w.lower() for w, k, _ in m if k == "PRON"), gender_of(p for _, _, p in m), sum(p == 0 for _, _, p in m)/len(m)))
+        words, pronouns = Counter(w for w, k, _ in m if k != "PRON"), Counter(w.lower() for w, k, _ in m if k == "PRON")
+        first_person = sum(p == 0 for _, _, p in m)/len(m)
+        gender = gender_of(p for _, _, p in m)
+        out.append(_Profile(story.origin[c], len(m), words, kind, pronouns, gender, first_person))
     return sorted(out, key=lambda p: (-p.size, p.cluster))
 
 # %% ../../../nbs/benchmarks/identifyme/01_entities.ipynb #c276634c
 NARRATOR = "Narrator"
 
 def _phrases_of(p: _Profile, longest: int = 60, narrator: float = 0.8) -> list[str]:
-    "What a cluster could be called."
+    "List the phrases that could name a cluster."
     ranked = [w for w, _ in p.words.most_common()]
     names = [w for w in ranked if p.kind[w] == "PROP"]
     nominals = [w for w in ranked if p.kind[w] != "PROP" and len(w) <= longest]
@@ -51,7 +54,7 @@ def _phrases_of(p: _Profile, longest: int = 60, narrator: float = 0.8) -> list[s
             + ([NARRATOR] if p.first_person > 0 and not (teller or names or nominals) else []))
 
 def _named_as(d: Document, names: Mapping[int, str]) -> Document:
-    "A document whose clusters have these names."
+    "Give the clusters of a document these names."
     if strange := set(names) - set(range(len(d.clusters))):
         raise DataError(f"there is a name for cluster {min(strange)}, and {len(d.clusters)} clusters", d.doc_key,
                         "clusters are counted from 0")
@@ -77,23 +80,23 @@ class Label(NamedTuple):
 _STOP = {"the", "a", "an", "of"}
 
 def _fit(name: str, p: _Profile) -> float:
-    "How well a name fits a cluster."
+    "Score how well a name fits a cluster."
     from rapidfuzz.fuzz import token_sort_ratio
     if name.lower() == NARRATOR.lower(): return 200*p.first_person
     words = set(re.findall(r"\w+", name.lower())) - _STOP
-    def one(m: str) -> tuple[float, float]:
-        return (100*len(words & set(re.findall(r"\w+", m.lower())))/len(words) if words else 0.,
-                token_sort_ratio(name.lower(), m.lower()))
-    got = [one(m) for m in p.words]
-    return max((a for a, _ in got), default=0.) + max((b for _, b in got), default=0.)
+    shares, ratios = [0.], [0.]
+    for m in p.words:
+        if words: shares.append(100*len(words & set(re.findall(r"\w+", m.lower())))/len(words))
+        ratios.append(token_sort_ratio(name.lower(), m.lower()))
+    return max(shares) + max(ratios)
 
 def _possible(label: Label, p: _Profile) -> bool:
-    "Whether a name can belong to a cluster, by gender."
+    "Tell whether a name can belong to a cluster, by gender."
     return label.gender is None or (p.gender is None if label.asked else p.gender == label.gender)
 
 # %% ../../../nbs/benchmarks/identifyme/01_entities.ipynb #55d42ed1
 def _pairs(part: np.ndarray) -> tuple[list[int], list[int]]|None:
-    "The best pairs of clusters (rows) and names (columns), each name with one; None if some name has none."
+    "Find the best pairs of clusters (rows) and names (columns), each name with one; None if some name has none."
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import min_weight_full_bipartite_matching  # lighter to import than scipy.optimize
     rows, cols = np.nonzero(np.isfinite(part))
@@ -104,7 +107,7 @@ def _pairs(part: np.ndarray) -> tuple[list[int], list[int]]|None:
     return a.tolist(), b.tolist()
 
 def _take(scores: np.ndarray, group: list[int], first: int, count: int) -> tuple[float, list[tuple[int, int]]]|None:
-    "The best way for a group of clusters to take some names: sum of fits and (profile, name) pairs."
+    "Find the best way for a group of clusters to take some names: sum of fits and (profile, name) pairs."
     part = scores[group, first:first + count]
     if not np.isfinite(part).any(0).all(): return None
     if count == 1: rows, cols = [int(part[:, 0].argmax())], [0]
@@ -113,25 +116,28 @@ def _take(scores: np.ndarray, group: list[int], first: int, count: int) -> tuple
     return float(part[rows, cols].sum()), [(group[r], first + c) for r, c in zip(rows, cols, strict=True)]
 
 def _best(scores: np.ndarray, groups: list[list[int]], n: int) -> list[tuple[int, int]]|None:
-    "Which profile has which name; None if the names do not fit."
+    "Assign the names to profiles; None if they do not fit."
     room = np.cumsum([0, *(len(g) for g in groups[::-1])])[::-1].tolist()  # clusters from this group on
     ways: dict[int, tuple[float, list[tuple[int, int]]]] = {0: (0., [])}   # names given so far -> the best way
     for k, group in enumerate(groups):
         new: dict[int, tuple[float, list[tuple[int, int]]]] = {}
         for first, (score, pairs) in ways.items():
             for count in range(max(0, n - first - room[k + 1]), min(len(group), n - first) + 1):
-                if (got := _take(scores, group, first, count) if count else (0., [])) is None: continue
-                if first + count not in new or score + got[0] > new[first + count][0]:
-                    new[first + count] = (score + got[0], pairs + got[1])
+                if (way := _take(scores, group, first, count) if count else (0., [])) is None: continue
+                if first + count not in new or score + way[0] > new[first + count][0]:
+                    new[first + count] = (score + way[0], pairs + way[1])
         ways = new
     return ways[n][1] if n in ways else None
 
 # %% ../../../nbs/benchmarks/identifyme/01_entities.ipynb #12e139f4
 def align_names(d: Document, labels: Sequence[Label]) -> Document:
-    """Find the clusters that known names belong to; the document gets these names and no others.
-    Labels come in the order of falling cluster size."""
+    """Find the clusters that known names belong to; the document gets these names and no others. Labels come in the
+    order of falling cluster size."""
     all_ = _profiles(story_of(d.changed(names=())))
-    scores = np.array([[_fit(l.name, p) if _possible(l, p) else -np.inf for l in labels] for p in all_]).reshape(len(all_), len(labels))
+    scores = np.full((len(all_), len(labels)), -np.inf)
+    for i, p in enumerate(all_):
+        for j, l in enumerate(labels):
+            if _possible(l, p): scores[i, j] = _fit(l.name, p)
     groups: dict[int, list[int]] = {}
     for i, p in enumerate(all_): groups.setdefault(p.size, []).append(i)
     pairs = _best(scores, list(groups.values()), len(labels))

@@ -37,7 +37,7 @@ def _table(key: str, columns: set[str], s: Settings|None) -> list[dict[str, str]
 def _rows_once(data: bytes, columns: frozenset[str], key: str) -> list[dict[str, str]]: return _rows(data, columns, key)
 
 def _rows(data: bytes, columns: Set[str], where: str) -> list[dict[str, str]]:
-    "The rows of a table by column; in each, what the release tells has the form that it should have."
+    "Read the rows of a table by column, and check the form of the release's fields."
     rows = table_rows(data, where)
     _, heads = next(rows, (1, []))
     if lost := columns - set(heads): raise DataError(f"the columns {sorted(lost)} are missing", where)
@@ -49,7 +49,7 @@ def _rows(data: bytes, columns: Set[str], where: str) -> list[dict[str, str]]:
     return out
 
 def _faults(row: dict[str, str]) -> Iterable[tuple[str, str]]:
-    "The fields of a row whose values nothing can be made of."
+    "Yield the fields of a row with unusable values."
     for field, known in (("category", TYPES), ("dataset", _CORPORA)):
         if row.get(field, next(iter(known))) not in known: yield field, f"unknown value {row[field]!r}"
     for field in FEATURES.values():
@@ -71,7 +71,7 @@ FEATURES = {"fuzzy": "name_fuzzy_scores", "net": "fin_dists", "helpers": "num_he
 _CORPORA = {"litbank": "LitBank", "fantasy": "FantasyCoref"}
 
 def _meta(row: dict[str, str], names: list[str]) -> dict:
-    "The fields for breakdowns."
+    "Return the fields for breakdowns."
     pronoun = row["category"] == "PRON"
     return {"corpus": _CORPORA[row["dataset"]], "type": TYPES[row["category"]],
             "answer": "none" if row["answer"] == NONE else "entity",
@@ -83,7 +83,7 @@ def _meta(row: dict[str, str], names: list[str]) -> dict:
 
 # %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #1467fdce
 def _question_of(row: dict[str, str]) -> Question:
-    "The question that a released answer belongs to."
+    "Make the question that a released answer belongs to."
     names = python_list(row["options"], f"{row_id(row)}, field options")
     if row["answer"] not in names: raise DataError("the right answer is not among the options", row_id(row))
     return Question(row_id(row), row["doc_key"], options=tuple(map(Option, names)), right=(names.index(row["answer"]),),
@@ -91,7 +91,7 @@ def _question_of(row: dict[str, str]) -> Question:
 
 # %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #8f91a517
 def _merge(files: dict[str, list[dict]]) -> list[dict]:
-    "The rows of all questions, in the longest file's order; no file may disagree with it."
+    "Merge the rows of all questions, in the longest file's order; no file may disagree with it."
     base = {row_id(r): r for r in max(files.values(), key=len)}
     shared = sorted(COLUMNS - {"output"})
     for key, rows in files.items():
@@ -104,44 +104,46 @@ def _merge(files: dict[str, list[dict]]) -> list[dict]:
 def released_questions(s: Settings|None = None) -> list[Question]:
     """Make the 1,200 questions of `identifyme/test`, without text, from the released answer files, in the order of the
     test set."""
-    return [_question_of(r) for r in _merge({f.key: answer_rows(f.key, s) for f in files_of("identifyme-answers")})]
+    rows = _merge({f.key: answer_rows(f.key, s) for f in files_of("identifyme-answers")})
+    return [_question_of(r) for r in rows]
 
 # %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #36f98766
 def _detail(row: dict[str, str]) -> dict:
-    "What one answer named."
-    said, none = row["predicted_answer"], row["predicted_answer"] == NONE
+    "Return the details of one answer."
+    predicted, none = row["predicted_answer"], row["predicted_answer"] == NONE
     gender = lambda g: g if g not in ("", "None", "nan") else "None"
-    return {"right": said == row["answer"], "answer": "none" if row["answer"] == NONE else "entity",
+    return {"right": predicted == row["answer"], "answer": "none" if row["answer"] == NONE else "entity",
             "predicted": "none" if none else "entity",
             "gender": gender(row["ans_gender"]), "predicted_gender": gender(row["pred_gender"]),
             "nested": row["is_nested"] == "1",
-            "overlapping": said in python_list(row["nested_entities"], row_id(row)),
-            "removed": row["answer"] == NONE and said == row["entity_name"],
+            "overlapping": predicted in python_list(row["nested_entities"], row_id(row)),
+            "removed": row["answer"] == NONE and predicted == row["entity_name"],
             "extracted": row["phrase_extr"] == row["mentions_vs_mentionstr"]}
 
 def answer_details(key: str, s: Settings|None = None) -> "pd.DataFrame":
-    """Tell what the answers of a system, in the file owner/repo/path, named: a row per answer, by question id."""
+    "Make a table of the details of a system's answers, in the file owner/repo/path: a row per answer, by question id."
     rows = answer_rows(key, s)
     return pd.DataFrame([_detail(r) for r in rows], index=[row_id(r) for r in rows])
 
 # %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #d6f91db6
 class Totals(NamedTuple):
-    "What a result file says."
+    "The totals of a result file."
     questions: int  # asked
     right: int      # answered right
     none_right: int # of them, None of the Above
-    extracted: int  # mentions repeated as they stand
+    extracted: int  # mentions repeated verbatim
     both: int       # extracted and right
 
 _RESULTS = "KawshikManikantan/IdentifyMe/results/qa"
 
 def _read_totals(text: str) -> Totals:
-    "The numbers of a result file."
-    said = dict(re.findall(r"^([A-Z][A-Za-z ]+): (\d+)", text, re.M))
-    return Totals(*(int(said[k]) for k in ("Total", "Correct", "Other Correct", "Phrase Correct", "Correlation Count")))
+    "Read the numbers of a result file."
+    numbers = dict(re.findall(r"^([A-Z][A-Za-z ]+): (\d+)", text, re.M))
+    keys = ("Total", "Correct", "Other Correct", "Phrase Correct", "Correlation Count")
+    return Totals(*(int(numbers[k]) for k in keys))
 
 def totals(model: str, form: str, split: str, s: Settings|None = None) -> Totals|None:
-    """Read what the release says about a model (its folder, such as gpt4o_mini), a form (base, desc, coref) and a split
+    """Read the released totals of a model (its folder, such as gpt4o_mini), a form (base, desc, coref) and a split
     (dev, test, random0 … random9); None: nothing was released, or it is not here."""
     key = f"{_RESULTS}/{model}/{form}/result_{split}.txt"
     if key not in registry() or where(registry()[key], s or load_settings()) not in ("cache", "local"): return None
@@ -154,13 +156,16 @@ DATASETS = {"LitBank": "litbank", "FantasyCoref": "fantasycoref"}  # corpus in q
 def released_labels(s: Settings|None = None) -> dict[str, list[Label]]:
     "Read the authors' names of all stories, by document, in the order of the file."
     out: dict[str, list[Label]] = {}
-    for r in _table(f"{_REPO}/data/metadata/gender_info_final.csv", {"doc_key", "entity_name", "gender", "prompted"}, s):
+    columns = {"doc_key", "entity_name", "gender", "prompted"}
+    for r in _table(f"{_REPO}/data/metadata/gender_info_final.csv", columns, s):
         out.setdefault(r["doc_key"], []).append(Label(r["entity_name"], r["gender"], r["prompted"] == "True"))
     return out
 
 def released_dialogue(s: Settings|None = None) -> dict[str, bool]:
     "Tell which pronominal test questions, by id, are in dialogue."
-    return {row_id(r): r["is_dialogue"] == "True" for r in _table(f"{_REPO}/data/metadata/pron_dialogue_info.csv", {"doc_key", "mention_ind", "is_dialogue"}, s)}
+    columns = {"doc_key", "mention_ind", "is_dialogue"}
+    rows = _table(f"{_REPO}/data/metadata/pron_dialogue_info.csv", columns, s)
+    return {row_id(r): r["is_dialogue"] == "True" for r in rows}
 
 # %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #a22215a5
 def implied_ranks(rows: Iterable[Mapping[str, str]], most: int = 450) -> dict[str, int]:
@@ -175,13 +180,13 @@ def implied_ranks(rows: Iterable[Mapping[str, str]], most: int = 450) -> dict[st
     return out
 
 def dev_ranks() -> dict[str, int]:
-    "The ranks of LitBank's development questions that are as hard as another one."
-    return {i: r for ranks in read_yaml(packaged("data/identifyme/dev_ranks.yaml"), dict[str, dict[str, int]]).values()
-            for i, r in ranks.items()}
+    "Read the ranks of LitBank's development questions that are as hard as another one."
+    documents = read_yaml(packaged("data/identifyme/dev_ranks.yaml"), dict[str, dict[str, int]])
+    return {i: r for ranks in documents.values() for i, r in ranks.items()}
 
 # %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #070a79fe
 def corpus_is_here(corpus: str, s: Settings|None = None) -> bool:
-    "Tell whether the training documents of LitBank or FantasyCoref can be had without a download."
+    "Tell whether the training documents of LitBank or FantasyCoref are available without a download."
     s, known = s or load_settings(), registry()
     if corpus == "LitBank":
         return all(where(f, s) in ("cache", "local") for n in ("litbank", "litbank-splits") for f in files_of(n))
@@ -200,15 +205,16 @@ def _named_once(corpus: str, s: Settings) -> tuple[Document, ...]: return tuple(
 def _named(corpus: str, s: Settings, full: Mapping[str, Sequence[str]]) -> list[Document]:
     "Read the stories, and give their clusters names."
     labels = released_labels(s)
-    def one(d: Document) -> Document:
+    def named(d: Document) -> Document:
         known = labels.get(d.doc_key, [])
-        if d.doc_key in full: known = [{l.name: l for l in known}[n] for n in full[d.doc_key]]
+        by_name = {l.name: l for l in known}
+        if d.doc_key in full: known = [by_name[n] for n in full[d.doc_key]]
         return (align_names(d, known) if known else d.changed(names=())).changed(meta=d.meta | {"corpus": corpus})
-    return [one(d) for d in load(DATASETS[corpus], "train", s)]
+    return [named(d) for d in load(DATASETS[corpus], "train", s)]
 
 # %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #be377b28
 def _unshuffled(options: Sequence[str], order: Sequence[int]) -> list[str]:
-    "Names in the order from before shuffling."
+    "Return names in their order before shuffling."
     return [n for _, n in sorted(zip(order, options, strict=True))]
 
 def lists_of_names(litbank: Built, rows: Sequence[Mapping[str, str]]) -> dict[str, list[str]]:
@@ -225,8 +231,8 @@ def lists_of_names(litbank: Built, rows: Sequence[Mapping[str, str]]) -> dict[st
         for k, r in enumerate(block):
             shown = python_list(r["options"], row_id(r))[:-1]
             s.options.shuffle(order := list(range(len(shown) + (k in none))))
-            if k in none: continue  # one name is missing here; others of the story tell
-            if out.setdefault(r["doc_key"], got := _unshuffled(shown, order)) != got:
+            if k in none: continue  # one name is missing here; other questions of the story have it
+            if out.setdefault(r["doc_key"], full_names := _unshuffled(shown, order)) != full_names:
                 raise DataError("its questions give two lists of names", r["doc_key"],
                                 "are the answer files those of the release?")
     return out
@@ -234,12 +240,14 @@ def lists_of_names(litbank: Built, rows: Sequence[Mapping[str, str]]) -> dict[st
 # %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #8466234a
 def _released_known(docs: Sequence[Document], rows: Sequence[Mapping[str, str]], s: Settings|None = None,
         full: Mapping[str, Sequence[str]]|None = None) -> Known:
-    "What the release tells beyond the documents."
-    told, full = released_labels(s), full or {}
-    labels = {d.doc_key: told[d.doc_key] for d in docs if d.doc_key in told}
-    order = {k: list(full.get(k) or [l.name for l in ls]) for k, ls in labels.items()}
-    return Known(dev_ranks() | implied_ranks(rows), order,
-                 {k: {l.name: l.gender for l in ls} for k, ls in labels.items()})
+    "Return the ranks, orders and genders of the release, which its documents lack."
+    released, full = released_labels(s), full or {}
+    labels = {d.doc_key: released[d.doc_key] for d in docs if d.doc_key in released}
+    order, genders = {}, {}
+    for k, ls in labels.items():
+        order[k] = list(full.get(k) or [l.name for l in ls])
+        genders[k] = {l.name: l.gender for l in ls}
+    return Known(dev_ranks() | implied_ranks(rows), order, genders)
 
 def rebuilt(s: Settings|None = None, mode: str = "released", corpora: Sequence[str] = (), **changed: Any) -> Built:
     """Build the benchmark from its corpora (LitBank, FantasyCoref; those that are here if not given) and the authors'
@@ -262,10 +270,10 @@ def rebuilt(s: Settings|None = None, mode: str = "released", corpora: Sequence[s
 def _kept(s: Settings, corpora: tuple[str, ...]) -> Built: return rebuilt(s, corpora=corpora)
 
 def built_questions(s: Settings|None = None, task: str = "identifyme/litbank/test") -> list[Question]:
-    "The questions of a task that is built anew."
+    "Build the questions of a task anew."
     s = s or load_settings()
     _, name, split = task.split("/")
     corpus = {v: k for k, v in DATASETS.items()}[name]
     built = _kept(s, ("LitBank",) if corpus == "LitBank" else tuple(DATASETS))
-    questions, told = built.questions(split, corpus), released_dialogue(s)
-    return [q.changed(meta=q.meta | {"dialogue": told[q.id]}) if q.id in told else q for q in questions]
+    questions, dialogue = built.questions(split, corpus), released_dialogue(s)
+    return [q.changed(meta=q.meta | {"dialogue": dialogue[q.id]}) if q.id in dialogue else q for q in questions]

@@ -17,7 +17,7 @@ from .files import clusters_of, text_of
 
 # %% ../../../nbs/benchmarks/kitmus/04_dataset_card.ipynb #99d028f8
 def _record(i: Instance) -> dict:
-    "An instance with everything that one may want to ask of it."
+    "Return an instance with all its fields for users of the data."
     sentences, start = i.knowledge + i.task, sum(map(len, i.knowledge))
     return {"id": f"{i.variant}/{i.n}/{i.split}:{i.index}", "text": text_of(sentences),
             "knowledge": text_of(i.knowledge), "task": text_of(i.task),
@@ -29,9 +29,10 @@ def _record(i: Instance) -> dict:
 
 # %% ../../../nbs/benchmarks/kitmus/04_dataset_card.ipynb #4e9b2b1d
 class Counted:
-    "What a card says, counted from the texts."
+    "The figures of a card, counted from the texts."
     def __init__(self) -> None:
-        self.rows: list[tuple[str, int, str, int, int, int, int]] = []  # variant, names, split; texts, tokens, other names, occupations
+        # variant, names, split; texts, tokens, other names, occupations
+        self.rows: list[tuple[str, int, str, int, int, int, int]] = []
         self.pronouns: Counter[str] = Counter()
         self.positions: Counter[tuple[int, int]] = Counter()  # of the right name: entities, place
     def add(self, t: Subtask, records: list[dict], instances: list[Instance]):
@@ -45,13 +46,13 @@ class Counted:
 
 # %% ../../../nbs/benchmarks/kitmus/04_dataset_card.ipynb #4d1c7a52
 def _shares(n: Counter) -> str:
-    "How often each thing was counted, and its share."
+    "List how often each thing was counted, and its share."
     total = max(n.total(), 1)
     return ", ".join(f"{to_md(k)} {n[k]:,} ({100*n[k]/total:.1f} %)" for k in sorted(n))
 
 # %% ../../../nbs/benchmarks/kitmus/04_dataset_card.ipynb #75ae84cc
 def _markdown(c: Counted, made: str, licence: str) -> str:
-    "The card of a build."
+    "Write the card of a build."
     configs = list(dict.fromkeys((v, n) for v, n, *_ in c.rows))
     files = lambda v, n: "".join(f"      - {{split: {s}, path: {v}-{n}/{s}.jsonl}}\n"
                                  for s in SPLITS if any(r[:3] == (v, n, s) and r[3] for r in c.rows))
@@ -95,8 +96,8 @@ def export_dataset(sampler: Sampler, out: str|Path, made: str = "",
                    licence: str = "CC BY-SA 3.0 for texts from the release's resources; Apache-2.0 for texts from "
                                   "refnb's own.",
                    variants: Iterable[str] = tuple(VARIANTS)) -> Path:
-    """Write a build as a folder for dataset libraries, a new one that appears when it is whole.
-    `made` says how, and `licence` which one the texts have, for the card."""
+    """Write a build as a folder for dataset libraries, a new one that appears when it is complete. `made` describes the
+    build, and `licence` names the texts' licence, for the card."""
     out, counted = Path(out).resolve(), Counted()
     with folder_atomic(out) as aside:
         for t in sampler.subtasks(variants):
@@ -107,5 +108,6 @@ def export_dataset(sampler: Sampler, out: str|Path, made: str = "",
             path = aside/f"{t.variant.name}-{t.n}"/f"{t.split}.jsonl"
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text("".join(json.dumps(r, ensure_ascii=False) + "\n" for r in records))
-        (aside/"README.md").write_text(_markdown(counted, made or f"Made in the mode {sampler.mode} with seed {sampler.seed}.", licence))
+        made = made or f"Made in the mode {sampler.mode} with seed {sampler.seed}."
+        (aside/"README.md").write_text(_markdown(counted, made, licence))
     return out

@@ -53,7 +53,7 @@ def _detokenise(words: Iterable[Word]) -> str: return "".join(pieces(words))
 # %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #17855677
 @lru_cache(maxsize=4096)
 def _shown(s: Sentence) -> tuple[str, bool]:
-    "A sentence as text, and whether it can be joined to others by a space."
+    "Write a sentence as text, and tell whether it can be joined to others by a space."
     t = s[0].token
     odd = sum(w.token == '"' for w in s) % 2 or t in _BEFORE or t[0] == "'" or s[-1].token in _AFTER
     return _detokenise(s), not odd
@@ -68,7 +68,7 @@ def text_of(sentences: tuple[Sentence, ...], shown: list[tuple[str, bool]]|None 
 # %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #901749b0
 @lru_cache(maxsize=1 << 17)
 def _line(i: int, w: Word) -> str:
-    "A word's line after its id."
+    "Write a word's line after its id."
     if len(w.token) > 17 or len(w.tag) > 9:
         raise DataError(f"the token {w.token!r} ({w.tag}) is too long for its column of the CoNLL file",
                         do="tokens may have 17 characters, tags 9")
@@ -76,7 +76,7 @@ def _line(i: int, w: Word) -> str:
             f"{f'({w.entity})' if w.entity else '-'}\n")
 
 def _block(s: Sentence) -> str:
-    "A sentence's lines, with a mark where the id will stand."
+    "Write a sentence's lines, with a mark in place of the id."
     return "".join([f"\0{_line(i, w)}" for i, w in enumerate(s)])
 
 def conll_of(key: str, blocks: list[str]) -> str:
@@ -107,25 +107,28 @@ def clusters_of(sentences: tuple[Sentence, ...], n: int) -> list[list[int]]:
 
 def json_of(key: str, sentences: tuple[Sentence, ...], n: int, tokens: list[str]|None = None,
             clusters: list[list[int]]|None = None) -> str:
-    """Write one document, known by `key`, with `n` entities as a line of JSON.
-    Tokens, as JSON already, and clusters may be given where they are known."""
-    words, said = ", ".join(tokens or map(_tokens, sentences)), ", ".join([_speakers(len(s)) for s in sentences])
-    places = ", ".join(["[" + ", ".join([f"[{i}, {i}]" for i in c]) + "]"
-                        for c in clusters or clusters_of(sentences, n)])
-    return f'{{"doc_key": {_quoted(key)}, "sentences": [{words}], "speakers": [{said}], "clusters": [{places}]}}'
+    """Write one document, known by `key`, with `n` entities as a line of JSON. Tokens, as JSON already, and clusters
+    may be given where they are known."""
+    words, speakers = ", ".join(tokens or map(_tokens, sentences)), ", ".join([_speakers(len(s)) for s in sentences])
+    places = []
+    for c in clusters or clusters_of(sentences, n): places.append("[" + ", ".join([f"[{i}, {i}]" for i in c]) + "]")
+    return (f'{{"doc_key": {_quoted(key)}, "sentences": [{words}], "speakers": [{speakers}], '
+            f'"clusters": [{", ".join(places)}]}}')
 
 # %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #04e8c741
 def gap_of(key: str, sentences: tuple[Sentence, ...], i: Instance, text: str) -> str:
     "Write one row of GAP's table, with its line end; `text` is that of the scope."
-    said = [w for s in sentences for w in s]
-    parts = pieces(said)
+    words = [w for s in sentences for w in s]
+    parts = pieces(words)
     ends = list(accumulate(map(len, parts)))
-    first = len(said) - sum(map(len, i.task))
-    places = [(ends[j] - len(w.token), w) for j, w in enumerate(said) if w.entity and j >= first]
+    first = len(words) - sum(map(len, i.task))
+    places = [(ends[j] - len(w.token), w) for j, w in enumerate(words) if w.entity and j >= first]
     (a, A), (b, B) = (p for p in places if p[1].tag == "NNP")
     [(p, P)] = (x for x in places if x[1].tag == "PRP")
     shown = '"' + text.replace('"', '""') + '"' if any(c in text for c in '"\t\n\r') else text
-    return "\t".join((key, shown, P.token, str(p), A.token, str(a), str(A.entity == i.answer).upper(), B.token, str(b), str(B.entity == i.answer).upper(), "none")) + "\n"
+    columns = (key, shown, P.token, str(p), A.token, str(a), str(A.entity == i.answer).upper(),
+               B.token, str(b), str(B.entity == i.answer).upper(), "none")
+    return "\t".join(columns) + "\n"
 
 # %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #6bfa46a3
 _ENDINGS = ("txt", "v4_gold_conll", "jsonlines", "tsv")
@@ -140,7 +143,7 @@ class _Ready(NamedTuple):
     clusters: list[list[int]]
 
 def _ready(i: Instance) -> dict[str, _Ready]:
-    "An instance in all scopes; the full text is put together from the other two."
+    "Prepare an instance in all scopes; the full text joins the other two."
     def part(sentences: tuple[Sentence, ...]) -> _Ready:
         return _Ready(i, sentences, [_block(s) for s in sentences], [_tokens(s) for s in sentences],
                       [_shown(s) for s in sentences], clusters_of(sentences, i.n))
@@ -153,14 +156,14 @@ def _ready(i: Instance) -> dict[str, _Ready]:
 # %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #36559218
 @contextmanager
 def without_cycles() -> Iterator[None]:
-    "Without the search for cycles: there are none among millions of small tuples, and looking for them takes a third of the time."
+    "Pause the search for cycles: millions of small tuples hold none, and the search takes a third of the time."
     was = gc.isenabled()
     gc.disable()
     try: yield
     finally: gc.enable() if was else None
 
 def _documents(ready: list[_Ready], end: str, begin: str) -> Iterator[str]:
-    "The parts of a file, one per text."
+    "Yield the parts of a file, one per text."
     for r in ready:
         key = f"{begin}:{r.i.index}"
         if end == "txt": yield f"{key}\n{text_of(r.sentences, r.shown)}\n"
@@ -169,14 +172,15 @@ def _documents(ready: list[_Ready], end: str, begin: str) -> Iterator[str]:
         else: yield gap_of(key, r.sentences, r.i, text_of(r.sentences, r.shown))
 
 def _files(t: Subtask, root: str = "kitmus") -> Iterator[tuple[str, bytes]]:
-    "All files of a subtask's split."
+    "Yield all files of a subtask's split."
     with without_cycles(): ready = [_ready(i) for i in t]
     for scope in _SCOPES:
         begin = stem(t, scope, root)
         for end in _ENDINGS:
             if end == "tsv" and (t.n != 2 or scope == "knowledge-text-only"): continue
-            said = _documents([r[scope] for r in ready], end, begin)
-            yield f"{begin}.{end}", (("\t".join(GAP_COLUMNS) + "\n" + "".join(said)) if end == "tsv" else "\n".join(said)).encode()
+            parts = _documents([r[scope] for r in ready], end, begin)
+            content = "\t".join(GAP_COLUMNS) + "\n" + "".join(parts) if end == "tsv" else "\n".join(parts)
+            yield f"{begin}.{end}", content.encode()
 
 # %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #130662c9
 def _write_variants(sampler: Sampler, variants: list[str], aside: Path, name: str, say: Callable[[str], None]|None):
@@ -190,7 +194,7 @@ def _write_variants(sampler: Sampler, variants: list[str], aside: Path, name: st
 
 def _write_in_processes(make: Callable[[], Sampler], variants: list[str], aside: Path, name: str, jobs: int,
                         say: Callable[[str], None]|None):
-    "The same, several variants at a time."
+    "Write variants, several at a time."
     from multiprocessing import get_context
     context = get_context("fork")  # resources hold functions, which cannot be sent to a fresh process
     waiting = list(variants)

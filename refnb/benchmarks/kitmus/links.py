@@ -24,14 +24,15 @@ from .tasks import released_is_here, released_subtask, task_pronouns
 
 # %% ../../../nbs/benchmarks/kitmus/04_links.ipynb #2d992e28
 def texts_id() -> str:
-    "A hash over the release\'s resources: all texts follow from them."
-    return hashlib.sha256("".join(f"{f.path} {f.blob}\n" for f in files_of("kitmus-resources")).encode()).hexdigest()[:16]
+    "Hash the release's resources: all texts follow from them."
+    files = "".join(f"{f.path} {f.blob}\n" for f in files_of("kitmus-resources"))
+    return hashlib.sha256(files.encode()).hexdigest()[:16]
 
 FIELDS = ("template pair", "pronoun", "position")
 
 def _counts(texts: Mapping[str, Text],
             joined: Mapping[str, Sequence[int]]) -> dict[str, dict[str, dict[str, list[float]]]]:
-    "What is committed: counts by field."
+    "Count links by field, for summaries."
     counts: dict[str, dict[str, dict[str, list[float]]]] = {}
     for field in FIELDS:
         links = by_field([t.gold for t in texts.values()], joined, field)
@@ -40,17 +41,17 @@ def _counts(texts: Mapping[str, Text],
 
 @lru_cache(maxsize=1)
 def _texts(task: str, upstream: str, cache: str) -> dict[str, Text]:
-    "The texts of a task, which several runs are scored with one after the other."
+    "Return the texts of a task, with which several runs are scored in turn."
     fields = find_task(task).fields
     s = load_settings(upstream=upstream, cache=cache)
     return task_pronouns(released_subtask(fields["variant"], int(fields["entities"]), fields["split"], s))
 
 def texts_of(task: Task) -> dict[str, Text]:
-    "The texts of a task with their pronouns, by id."
+    "Return the texts of a task with their pronouns, by id."
     return _texts(task.name, task.settings.upstream, task.settings.cache)
 
 def write_link_summary(run: Run, task: Task) -> Path:
-    "Write what is committed of a complete run: counts by field."
+    "Write the summary of a complete run: counts by field."
     reports, joined = task.settings.reports, {i: a.chosen for i, a in run.answers().items()}
     if not (Path(reports)/"runs"/safe_path(task.name)/"part.json").exists():
         write_card(Card(task.name, texts_id(), [], [], [], [], {}, {"texts": texts_id()}), reports)
@@ -64,5 +65,5 @@ def document_of(i: Instance) -> Document:
     return Document(f"{stem(i, 'full-text')}:{i.index}", tuple(tuple(w.token for w in x) for x in sentences), clusters)
 
 def subtask_documents(variant: str, n: int, split: str, s: Settings|None = None) -> list[Document]:
-    "The release\'s texts of a split (train, validation or test) as documents."
+    "Return the release's texts of a split (train, validation or test) as documents."
     return [document_of(i) for i in released_subtask(variant, n, split, s)]

@@ -24,7 +24,7 @@ from .files import clusters_of, pieces, scope_sentences, stem, without_cycles
 
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #0f8a5f02
 def _knowledge_sentences(key: str) -> int:
-    "Sentences to skip, from the id."
+    "Count the sentences to skip, from the id."
     if "full-text" not in key: return 0
     m = re.search(r"(\d)_ents", key)
     if not m:
@@ -35,15 +35,15 @@ def _knowledge_sentences(key: str) -> int:
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #f0f2fd35
 def _pronoun_of_clusters(key: str, lengths: Iterable[int], clusters: Iterable[Iterable],
                          fields: Mapping[str, str|int] = {}) -> Pronoun:
-    "The pronoun of a text from its gold clusters."
+    "Find the pronoun of a text from its gold clusters."
     k, lengths = _knowledge_sentences(key), list(lengths)
     start = sum(lengths[:k])
     task = [sorted(Span(*s) for s in c if s[0] >= start) for c in clusters]
-    two, one = [c for c in task if len(c) == 2], [c for c in task if len(c) == 1]
+    two, single = [c for c in task if len(c) == 2], [c for c in task if len(c) == 1]
     if len(two) != 1 or any(len(c) > 2 for c in task):
         raise DataError("is no KITMUS text: after the knowledge one entity must have two mentions and all others one",
                         f"text {key!r}", "is it gold, and of a scope with a task?")
-    candidates = sorted([two[0][0], *(c[0] for c in one)])
+    candidates = sorted([two[0][0], *(c[0] for c in single)])
     right = candidates.index(two[0][0])
     return Pronoun(key, tuple(candidates), right, two[0][1],
                    {"entities": len(candidates), "position": right + 1, **fields})
@@ -59,14 +59,14 @@ def pronoun_of(i: Instance, scope: str = "full-text") -> Pronoun:
                                 fields)
 
 class _Line(msgspec.Struct):
-    "What is needed of a line of JSON."
+    "The fields of a line of JSON."
     doc_key: str
     clusters: list[list[tuple[int, int]]]|None = None
     predicted_clusters: list[list[tuple[int, int]]]|None = None
     sentences: list[list[str]]|None = None
 
 def _lines(data: bytes, where: str) -> Iterable[tuple[int, _Line]]:
-    "The records of a JSONL file."
+    "Yield the records of a JSONL file."
     decode: Callable[[bytes], _Line] = msgspec.json.Decoder(_Line).decode
     for n, line in enumerate(data.split(b"\n"), 1):
         if not line.strip(): continue
@@ -77,7 +77,7 @@ def _lines(data: bytes, where: str) -> Iterable[tuple[int, _Line]]:
 T = TypeVar("T")
 
 def _once(texts: Iterable[tuple[str, T]], where: str) -> dict[str, T]:
-    "Texts by id; one that appears twice is refused: nobody knows which of the two counts."
+    "Return texts by id; refuse an id that appears twice."
     out: dict[str, T] = {}
     for key, text in texts:
         if key in out: raise DataError(f"text {key!r} appears twice", where, "give each text an id of its own")
@@ -88,19 +88,19 @@ def _once(texts: Iterable[tuple[str, T]], where: str) -> dict[str, T]:
 def _plain_key(doc_key: str) -> str: return re.sub(r"(:\d+)_0$", r"\1", doc_key)
 
 class Text(NamedTuple):
-    "A text of the gold: what its spans count."
+    "A text of the gold, with the units of its spans."
     gold: Pronoun
     tokens: tuple[str, ...] # of the text; none for a table, whose spans count characters
     text: str               # of a table, else ""
 
 def _starts(tokens: Iterable[str]) -> tuple[int, ...]:
-    "Where tokens begin in the joined text."
+    "Find where tokens begin in the joined text."
     tokens = list(tokens)
     ends = accumulate(map(len, pieces(Word(t, "") for t in tokens)))
     return tuple(end - len(t) for end, t in zip(ends, tokens, strict=True))
 
 def _of_row(r: GapRow) -> Text:
-    "A row of a table: its spans count characters."
+    "Read a row of a table: its spans count characters."
     def span(offset: int, name: str) -> Span: return Span(offset, offset + len(name) - 1)
     if r.a_coref == r.b_coref: raise DataError("exactly one of A-coref and B-coref must be TRUE", f"text {r.id!r}")
     both = sorted([(span(r.a_offset, r.a), r.a_coref), (span(r.b_offset, r.b), r.b_coref)])
@@ -110,7 +110,7 @@ def _of_row(r: GapRow) -> Text:
 
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #98c95ae0
 def _inside(clusters: Iterable[Iterable], size: int, key: str) -> list:
-    "Clusters of spans that lie in the text; another text's would score as if nobody had been named."
+    "Check that clusters lie in the text; those of another text would score as if nothing had been predicted."
     found = list(clusters)
     for s in (s for c in found for s in c):
         if not 0 <= s[0] <= s[1] < size:
@@ -119,17 +119,17 @@ def _inside(clusters: Iterable[Iterable], size: int, key: str) -> list:
     return found
 
 def _of_tokens(key: str, sentences: Sequence[Sequence[str]], clusters: Iterable[Iterable]) -> Text:
-    "A text in tokens; the pronoun's word is a field."
+    "Read a text in tokens; the pronoun's word is a field."
     tokens = [t for s in sentences for t in s]
     p = _pronoun_of_clusters(key, map(len, sentences), _inside(clusters, len(tokens), key))
     return Text(p._replace(fields=p.fields | {"pronoun": tokens[p.pronoun.start].lower()}), tuple(tokens), "")
 
 def _read_gold(path: str|Path) -> dict[str, Text]:
-    "The pronouns of a gold file."
+    "Read the pronouns of a gold file."
     with in_file(str(path)): return _golds(read_bytes(path))
 
 def _golds(data: bytes, where: str = "") -> dict[str, Text]:
-    "The pronouns of gold in any format."
+    "Read the pronouns of gold in any format."
     form = format_of(data)
     if form == "conll":
         texts = [_of_tokens(_plain_key(d.doc_key), d.sentences, d.clusters) for d in parse_conll(data, where)]
@@ -146,38 +146,39 @@ FALSE = frozenset(("FALSE", "False", "false", "0", "0.0"))
 TRUE = frozenset(("TRUE", "True", "true", "1", "1.0"))
 
 class Predictions(NamedTuple):
-    "Joined candidates by id, and what was odd."
+    "Joined candidates by id, and counts of oddities."
     said: dict[str, tuple[int, ...]]
-    extra: int   # texts that gold does not know
+    extra: int   # texts that are not in gold
     odd: int     # flags of a table that are neither true nor false, and count as true
 
 def _char_span(s, tokens: list[str], starts: tuple[int, ...]) -> Span:
-    "A span of tokens as a span of characters."
+    "Convert a span of tokens to a span of characters."
     return Span(starts[s[0]], starts[s[1]] + len(tokens[s[1]]) - 1)
 
 def _joined(t: Text, clusters: Iterable, sentences) -> tuple[int, ...]:
-    "The candidates that predicted clusters join with the pronoun; gold of a table counts characters, so the prediction's tokens are needed."
+    """Return the candidates that predicted clusters join with the pronoun; gold of a table counts characters, so the
+    prediction's tokens are needed."""
     if not t.text: return linked(t.gold, _of_the_text(t, clusters, sentences or ()))
     if not sentences:
         raise DataError("has no text, and gold counts characters", f"text {t.gold.id!r}",
                         "score it against gold in CoNLL or JSON lines")
     tokens = [x for s in sentences for x in s]
     starts = _starts(tokens)
-    return linked(t.gold,
-                  [[_char_span(s, tokens, starts) for s in c] for c in _inside(clusters, len(tokens), t.gold.id)])
+    found = _inside(clusters, len(tokens), t.gold.id)
+    return linked(t.gold, [[_char_span(s, tokens, starts) for s in c] for c in found])
 
 def _of_the_text(t: Text, clusters: Iterable, sentences: Sequence[Sequence[str]]) -> list:
-    "Clusters in tokens, if these are the gold's; word pieces, of which there are more, cannot be compared with words."
+    "Check clusters in tokens against the gold's; word pieces cannot be compared with words."
     tokens = tuple(chain.from_iterable(sentences))
-    if len(tokens) == len(t.tokens) and (told := other_words(t.tokens, tokens)):
-        raise DataError(told, f"text {t.gold.id!r}", "is it the prediction for another file?")
+    if len(tokens) == len(t.tokens) and (difference := other_words(t.tokens, tokens)):
+        raise DataError(difference, f"text {t.gold.id!r}", "is it the prediction for another file?")
     return _inside(clusters, len(t.tokens), t.gold.id)
 
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #ba91c490
 _NEEDED = ("ID", "Pronoun-offset", "A-offset", "A-coref", "B-offset", "B-coref")
 
 def _table(data: bytes, where: str) -> Iterable[tuple[int, dict[str, str]]]:
-    "The rows of a table of predictions, by column."
+    "Yield the rows of a table of predictions, by column."
     rows = table_rows(data, where, "\t", strict=False)
     _, heads = next(rows, (1, []))
     if lost := [c for c in _NEEDED if c not in heads]:
@@ -186,32 +187,32 @@ def _table(data: bytes, where: str) -> Iterable[tuple[int, dict[str, str]]]:
     for n, row in rows: yield n, dict.fromkeys(heads, "") | dict(zip(heads, row))
 
 def _flag(cell: str|None) -> tuple[bool, bool]:
-    "Whether a flag counts as true, and whether it is odd."
+    "Tell whether a flag counts as true, and whether it is odd."
     cell = (cell or "").strip()
     return cell not in FALSE, cell not in FALSE and cell not in TRUE
 
 def _begins(t: Text) -> dict[int, Span]:
-    "The gold's spans by the offsets of their first characters."
+    "Map the offsets of first characters to the gold's spans."
     if t.text: return {s.start: s for s in (t.gold.pronoun, *reversed(t.gold.candidates))}
     return {at: Span(i, i) for i, at in enumerate(_starts(t.tokens))}
 
 def _place(row: dict[str, str], field: str, t: Text, begins: dict[int, Span], where: str) -> Span:
-    "The gold span at the character offset that a field of a row names."
+    "Find the gold span at the character offset that a field of a row names."
     try: at = int(row[field] or "")
     except ValueError: raise FormatError(f"{row[field]!r} is not an offset", f"{where}, field {field}") from None
     if at not in begins and not t.text:
         raise DataError(f"no token begins at the offset {at}", f"{where}, field {field}",
-                        "offsets count characters of the text as it is joined")
+                        "offsets count characters of the joined text")
     return begins.get(at, Span(at, at))
 
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #2c787459
 def _from_table(data: bytes, gold: Mapping[str, Text], where: str) -> Predictions:
-    said: dict[str, tuple[int, ...]] = {}
+    joined: dict[str, tuple[int, ...]] = {}
     odd = 0
     for n, r in _table(data, where):
         key, at = r["ID"], at_line(where, n)
         if key not in gold: raise DataError(f"the id {key!r} is not in the gold file", at)
-        if key in said: raise DataError(f"text {key!r} appears twice", at, "give each text an id of its own")
+        if key in joined: raise DataError(f"text {key!r} appears twice", at, "give each text an id of its own")
         t = gold[key]
         begins = _begins(t)
         pronoun, clusters = _place(r, "Pronoun-offset", t, begins, at), []
@@ -219,11 +220,11 @@ def _from_table(data: bytes, gold: Mapping[str, Text], where: str) -> Prediction
             yes, strange = _flag(r[f"{c}-coref"])
             odd += strange
             if yes: clusters.append([_place(r, f"{c}-offset", t, begins, at), pronoun])
-        said[key] = linked(t.gold, clusters)
-    return Predictions(said, 0, odd)
+        joined[key] = linked(t.gold, clusters)
+    return Predictions(joined, 0, odd)
 
 def _read_predictions(path: str|Path, gold: Mapping[str, Text]) -> Predictions:
-    "What a file of predictions joins."
+    "Read the candidates that a file of predictions joins."
     return predictions(read_bytes(path), gold, str(path))
 
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #949d1a96
@@ -232,23 +233,27 @@ def predictions(data: bytes, gold: Mapping[str, Text], where: str = "") -> Predi
     with in_file(where), without_cycles(): return _predictions(data, gold)
 
 def _predictions(data: bytes, gold: Mapping[str, Text], where: str = "") -> Predictions:
-    "The predictions of a file in any format."
+    "Read the predictions of a file in any format."
     form = format_of(data)
-    if form == "gap" or data.startswith(b"ID\t"): got = _from_table(data, gold, where)
+    if form == "gap" or data.startswith(b"ID\t"): found = _from_table(data, gold, where)
     elif form == "conll":
         docs = _once(((_plain_key(d.doc_key), d) for d in parse_conll(data, where)), where)
-        got = Predictions({k: _joined(gold[k], d.clusters, d.sentences) for k, d in docs.items() if k in gold},
-                          sum(k not in gold for k in docs), 0)
+        found = Predictions({k: _joined(gold[k], d.clusters, d.sentences) for k, d in docs.items() if k in gold},
+                            sum(k not in gold for k in docs), 0)
     elif form == "jsonl":
         rows = _once(((r.doc_key, r) for _, r in _lines(data, where)), where)
-        told = lambda r: r.predicted_clusters if r.clusters is None and r.predicted_clusters is not None else r.clusters or []
-        got = Predictions({k: _joined(gold[k], told(r), r.sentences) for k, r in rows.items() if k in gold},
-                          sum(k not in gold for k in rows), 0)
+        found = Predictions({k: _joined(gold[k], _clusters_of(r), r.sentences) for k, r in rows.items() if k in gold},
+                            sum(k not in gold for k in rows), 0)
     else: raise FormatError("is no prediction: readable are JSON lines, CoNLL and GAP's table", where)
-    if lost := [k for k in gold if k not in got.said]:
+    if lost := [k for k in gold if k not in found.said]:
         raise DataError(f"{len(lost)} gold texts have no prediction, one is {lost[0]!r}", where,
                         "every gold text needs one; an empty list of clusters is fine")
-    return got
+    return found
+
+def _clusters_of(r: _Line) -> list[list[tuple[int, int]]]:
+    "Return the predicted clusters of a line, under either of their names."
+    if r.clusters is None and r.predicted_clusters is not None: return r.predicted_clusters
+    return r.clusters or []
 
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #8005348d
 class KitmusScores(NamedTuple):
@@ -261,6 +266,6 @@ class KitmusScores(NamedTuple):
 def score_files(gold: str|Path, predicted: str|Path) -> KitmusScores:
     "Score a file of predictions against a file of gold: each CoNLL, JSON lines or a table."
     texts = _read_gold(gold)
-    got, golds = _read_predictions(predicted, texts), [t.gold for t in texts.values()]
-    return KitmusScores(by_field(golds, got.said)["all"], {f: by_field(golds, got.said, f) for f in golds[0].fields},
-                        got.extra, got.odd)
+    joined, golds = _read_predictions(predicted, texts), [t.gold for t in texts.values()]
+    return KitmusScores(by_field(golds, joined.said)["all"],
+                        {f: by_field(golds, joined.said, f) for f in golds[0].fields}, joined.extra, joined.odd)

@@ -28,20 +28,19 @@ class Word(NamedTuple):
 
 Sentence = tuple[Word, ...]
 
-@lru_cache(maxsize=1 << 13)  # each sampler reads the same 3,000 sentences, and Python's own parser takes half a second for them
+@lru_cache(maxsize=1 << 13)  # each sampler reads the same 3,000 sentences; Python's own parser takes half a second
 def _words(text: str, where: str) -> Sentence:
-    "A Python literal, a list of (token, tag), as words."
-    got = python_list(text, where)
-    if (not got
-           or not all(isinstance(p, tuple) and len(p) == 2 and all(isinstance(x, str) and x for x in p) for p in got)):
-        raise FormatError("is not a list of (token, tag) pairs", where)
-    return tuple(Word(*p) for p in got)
+    "Read words from a Python literal, a list of (token, tag)."
+    pairs = python_list(text, where)
+    sound = lambda p: isinstance(p, tuple) and len(p) == 2 and all(isinstance(x, str) and x for x in p)
+    if not pairs or not all(map(sound, pairs)): raise FormatError("is not a list of (token, tag) pairs", where)
+    return tuple(Word(*p) for p in pairs)
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #5ee81442
 Files = Callable[[str], bytes]  # a name below the folder of resources -> its bytes
 
 def _folder_files(folder: str|Path) -> Files:
-    "Resources from a folder."
+    "Read resources from a folder."
     def read(name: str) -> bytes:
         try: return (Path(folder)/name).read_bytes()
         except OSError as e:
@@ -49,15 +48,15 @@ def _folder_files(folder: str|Path) -> Files:
     return read
 
 def _rows(data: bytes, name: str, header: list[str]) -> list[tuple[int, list[str]]]:
-    "The rows of a CSV with their line numbers; its header is as it should be."
+    "Read the rows of a CSV with their line numbers, and check its header."
     rows = list(table_rows(data, name))
     if not rows or rows[0][1] != header: raise FormatError(f"the header is not {','.join(header)}", at_line(name, 1))
     for n, r in rows[1:]:
-        if len(r) != len(header): raise FormatError(f"{len(r)} columns where {len(header)} should be", at_line(name, n))
+        if len(r) != len(header): raise FormatError(f"{len(r)} columns instead of {len(header)}", at_line(name, n))
     return rows[1:]
 
 def _once(rows: Iterable[tuple[int, str]], name: str, what: str) -> list[str]:
-    "Values that each appear once."
+    "Check that values differ, and list them."
     seen: dict[str, int] = {}
     for n, v in rows:
         if v in seen: raise FormatError(f"the {what} {v!r} appears twice, first in line {seen[v]}", at_line(name, n))
@@ -75,7 +74,7 @@ _TEMPLATES = {"meet": "templates/meet_sentence.txt", "pronoun": "templates/prono
 Template = tuple[str, ...]
 
 def _templates(data: bytes, name: str, kind: str, vocab: Mapping) -> list[Template]:
-    "Templates of a file, each checked for its slots."
+    "Read the templates of a file, each checked for its slots."
     out: dict[Template, int] = {}
     for n, line in enumerate(utf8(data, name).splitlines(), 1):
         if not line.strip(): continue
@@ -94,12 +93,12 @@ def _templates(data: bytes, name: str, kind: str, vocab: Mapping) -> list[Templa
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #ec0b7c42
 class Occupation(NamedTuple):
-    "An occupation and what it is about."
+    "An occupation and its description."
     words: Sentence     # "a dentist" without its article
     situation: Sentence # "fixing teeth"
 
 class Location(NamedTuple):
-    "A place and the file of sentences that may be said there."
+    "A place, and the file of sentences about it."
     words: Sentence
     noise: str
 
@@ -117,19 +116,22 @@ class Resources:
         return read_handed_in(self.files(name), name, kind)
     @cached_property
     def vocab(self) -> dict[str, Word]:
-        got = self._json("vocab.json", dict)
-        if bad := [k for k, v in got.items() if not (isinstance(v, list) and len(v) == 2 and all(isinstance(x, str) and x for x in v))]:
+        vocab = self._json("vocab.json", dict)
+        sound = lambda v: isinstance(v, list) and len(v) == 2 and all(isinstance(x, str) and x for x in v)
+        if bad := [k for k, v in vocab.items() if not sound(v)]:
             raise FormatError("is not [token, tag]", f"vocab.json, field {bad[0]}")
-        return {k: Word(*v) for k, v in got.items()}
+        return {k: Word(*v) for k, v in vocab.items()}
     @cached_property
     def pronouns(self) -> list[tuple[float, str, str]]:
-        got = self._json("pronouns.json", dict).get("pronouns")
-        if not isinstance(got, list) or not all(isinstance(p, list) and len(p) == 3 and isinstance(p[0], int|float) and all(isinstance(x, str) and x for x in p[1:]) for p in got):
-            raise FormatError("is not a list of [probability, pronoun, verb]", "pronouns.json, field pronouns")
-        if abs(sum(p[0] for p in got) - 1) > 1e-8:
-            raise FormatError(f"the probabilities sum to {sum(p[0] for p in got):g}, not to 1",
-                              "pronouns.json, field pronouns")
-        return [tuple(p) for p in got]
+        triples, where = self._json("pronouns.json", dict).get("pronouns"), "pronouns.json, field pronouns"
+        def sound(p: Any) -> bool:
+            if not isinstance(p, list) or len(p) != 3 or not isinstance(p[0], int|float): return False
+            return all(isinstance(x, str) and x for x in p[1:])
+        if not isinstance(triples, list) or not all(map(sound, triples)):
+            raise FormatError("is not a list of [probability, pronoun, verb]", where)
+        if abs((total := sum(p[0] for p in triples)) - 1) > 1e-8:
+            raise FormatError(f"the probabilities sum to {total:g}, not to 1", where)
+        return [tuple(p) for p in triples]
     @cached_property
     def names(self) -> list[str]: return _surnames(self)
     @cached_property
@@ -155,13 +157,13 @@ def _places(r: Resources) -> list[Location]:
     return [Location(_words(place, at_line("locations.csv", n, "location")), noise) for n, (place, noise) in rows]
 
 def _noise(r: Resources, name: str) -> list[Sentence]:
-    "The sentences of a noise file."
+    "Read the sentences of a noise file."
     if ".." in name.split("/") or name.startswith("/"):
         raise FormatError("the path leaves the folder of resources", f"locations.csv, noise_fp {name!r}")
     return [_words(l, at_line(name, n)) for n, l in enumerate(utf8(r.files(name), name).splitlines(), 1) if l.strip()]
 
 def _occupations(r: Resources, kind: str, situation: str) -> list[Occupation]:
-    "Occupations and situations, each real or fictional."
+    "Read occupations and situations, each real or fictional."
     name = f"occupations/{kind}_{situation}.csv"
     rows = _rows(r.files(name), name, ["occupation", "occupation_description"])
     for i, what in enumerate(("occupation", "situation")): _all(name, [(n, row[i]) for n, row in rows], what, r.doubled)
@@ -178,8 +180,13 @@ class Variant(NamedTuple):
     noise: bool     # a sentence about the place
     background: bool # the text says what each occupation is about
 
-VARIANTS = {v.name: v for v in (Variant("background-train", "real", "real", True, False), Variant("background-train-no-noise", "real", "real", False, False), Variant("background-both", "real", "real", True, True),
-    *(Variant(f"background-inference-{o}-{s}", o, s, True, True) for o, s in (("real", "charfict"), ("real", "wordfict"), ("charfict", "real"), ("charfict", "charfict"), ("charfict", "wordfict"))))}
+_PAIRS = (("real", "charfict"), ("real", "wordfict"), ("charfict", "real"), ("charfict", "charfict"),
+          ("charfict", "wordfict"))
+VARIANTS = {v.name: v for v in (
+    Variant("background-train", "real", "real", True, False),
+    Variant("background-train-no-noise", "real", "real", False, False),
+    Variant("background-both", "real", "real", True, True),
+    *(Variant(f"background-inference-{o}-{s}", o, s, True, True) for o, s in _PAIRS))}
 SPLITS = ("train", "validation", "test")
 SIZES = (2000, 400, 2000)
 
@@ -210,16 +217,16 @@ def _article(occupation: Sentence, vocab: Mapping[str, Word]) -> Word:
     return vocab["an" if occupation[0].token[0] in "aeiou" else "a"]
 
 def _fill(template: Template, vocab: Mapping[str, Word], given: Mapping[str, Sentence]) -> Sentence:
-    "A template as a sentence."
+    "Fill the slots of a template."
     out: list[Word] = []
     for slot in template:
-        got = given.get(slot)
-        if got is None: out.append(vocab[slot])
-        else: out.extend(got)
+        words = given.get(slot)
+        if words is None: out.append(vocab[slot])
+        else: out.extend(words)
     return _capitalised(tuple(out))
 
 def _mention_list(mentions: Sequence[Word], vocab: Mapping[str, Word]) -> Sentence:
-    "Names as a list."
+    "Join names to a list."
     if len(mentions) == 2: return (mentions[0], vocab["and"], mentions[1])
     return (*(w for m in mentions[:-1] for w in (m, vocab["comma"])), vocab["and"], mentions[-1])
 
@@ -239,7 +246,7 @@ class Draw(NamedTuple):
 
 def _draw(rng: np.random.Generator, n: int, cumulated: Sequence[float], pools: Mapping[str, int], background: bool,
         noise: Callable[[int], int]|None) -> Draw:
-    "The draws of one instance."
+    "Draw the random numbers of one instance."
     integers, shuffle = rng.integers, rng.shuffle
     pronoun = bisect(cumulated, rng.random())
     template, answer = int(integers(0, pools["templates"])), int(integers(0, n)) + 1
@@ -259,7 +266,7 @@ Mode = Literal["released", "paper"]
 MODES = ("released", "paper")
 
 class Pools(NamedTuple):
-    "What a split draws from."
+    "The material that a split draws from."
     locations: list[Location]
     names: list[str]
     occupations: list[Occupation]
@@ -336,14 +343,15 @@ def _pools(s: Sampler, rng: np.random.Generator, v: Variant, orders: dict[str, n
     return [pool(i) for i in range(3)]
 
 def _split_noise(s: Sampler, rng: np.random.Generator) -> list[dict[str, list[Sentence]]]:
-    "The sentences of every file cut in three."
+    "Cut the sentences of every file in three."
     cut = {k: _cut(rng, np.arange(len(lines))) for k, lines in s.noise.items()}
-    return [{k: [s.noise[k][j] for j in parts[i]] for k, parts in cut.items()} for i in range(3)]
+    part = lambda k, i: [s.noise[k][j] for j in cut[k][i]]
+    return [{k: part(k, i) for k in cut} for i in range(3)]
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #40860cd9
 def _knowledge(s: Sampler, v: Variant, p: Pools, d: Draw, mentions: list[Word],
                jobs: list[Occupation]) -> tuple[Sentence, ...]:
-    "Who has which occupation, and what occupations are about, in the order that was drawn."
+    "Write who has which occupation, and the meanings of occupations, in the drawn order."
     vocab, who, about = s.r.vocab, s.entity[p.entities[0]], s.background[p.backgrounds[0]]
     def filled(template: Template, k: int) -> Sentence:
         given = {"entity_mention": (mentions[k],), "a_an": (_article(jobs[k].words, vocab),),
@@ -355,8 +363,9 @@ def _knowledge(s: Sampler, v: Variant, p: Pools, d: Draw, mentions: list[Word],
 
 def _task(s: Sampler, v: Variant, p: Pools, d: Draw, mentions: list[Word],
           jobs: list[Occupation]) -> tuple[Sentence, ...]:
-    "The meeting, a sentence about the place, and the pronoun."
-    vocab, place, (meet, pron), (_, pronoun, verb) = s.r.vocab, p.locations[d.location], p.tasks[d.template], s.r.pronouns[d.pronoun]
+    "Write the meeting, a sentence about the place, and the pronoun."
+    vocab, place, (meet, pron) = s.r.vocab, p.locations[d.location], p.tasks[d.template]
+    _, pronoun, verb = s.r.pronouns[d.pronoun]
     people = _mention_list([mentions[k] for k in d.mentions], vocab)
     task = [_fill(s.meet[meet], vocab, {"mentions": people, "location": place.words})]
     if v.noise: task.append(_capitalised(p.noise[place.noise][d.noise]))
@@ -366,12 +375,12 @@ def _task(s: Sampler, v: Variant, p: Pools, d: Draw, mentions: list[Word],
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #92d8cfdb
 def _builder(s: Sampler, v: Variant, n: int, split: str, p: Pools, draws: list[Draw]) -> Callable[[int], Instance]:
-    "A function from an index to its instance."
+    "Return a function that builds an instance from its index."
     def build(i: int) -> Instance:
         d = draws[i]
         mentions = [Word(p.names[j], "NNP", k + 1) for k, j in enumerate(d.names)]
         jobs = [p.occupations[j] for j in d.occupations]
-        names, called = tuple(m.token for m in mentions), tuple(" ".join(w.token for w in j.words) for j in jobs)
+        names, called = tuple(m.token for m in mentions), tuple(" ".join([w.token for w in j.words]) for j in jobs)
         knowledge, task = _knowledge(s, v, p, d, mentions, jobs), _task(s, v, p, d, mentions, jobs)
         meet, pron = p.tasks[d.template]
         return Instance(v.name, n, split, i, names, called, d.answer, s.r.pronouns[d.pronoun][1], knowledge, task,
@@ -392,7 +401,7 @@ def _too_small(v: Variant, n: int, p: Pools, split: str):
 def _state(rng: np.random.Generator) -> int: return rng.bit_generator.state["state"]["state"]
 
 def _variant(s: Sampler, v: Variant) -> Iterator[Subtask]:
-    "The subtasks of one variant, drawn."
+    "Draw the subtasks of one variant."
     rng, r = np.random.default_rng(s.seed), s.r
     sizes = dict(occupations=len(r.occupations(v.occupation, v.situation)), meet=len(s.meet), pronoun=len(s.pronoun),
                  background=len(s.background), entity=len(s.entity))

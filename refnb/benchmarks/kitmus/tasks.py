@@ -21,7 +21,7 @@ from .reading import Text, pronoun_of, _golds
 RELEASED = "mpoemsl/kitmus/resources/"
 
 def the_resources(name: str = "own", s: Settings|None = None) -> Resources:
-    "Load resources of the generator, checked as they are read: own, released, or a folder's."
+    "Load resources of the generator, and check them: own, released, or a folder's."
     if name == "own": return Resources(packaged("data/kitmus"))
     if name == "released":
         s = s or load_settings()
@@ -31,7 +31,7 @@ def the_resources(name: str = "own", s: Settings|None = None) -> Resources:
     return Resources(name)
 
 def own_is_here() -> bool:
-    "Whether the package carries resources of its own."
+    "Tell whether the package has resources of its own."
     try: return (packaged("data/kitmus")/"names.csv").is_file()
     except DataError: return False
 
@@ -46,7 +46,7 @@ def task_name(variant: str, n: int, split: str) -> str:
     return f"kitmus/{variant}/{n}/{split}"
 
 def _read_part(name: str) -> tuple[str, int, str]:
-    "What a task's path says."
+    "Read the parts of a task's path."
     bits = name.split("/")
     if len(bits) != 4 or bits[0] != "kitmus" or bits[2] not in ("2", "3", "4"):
         raise CallError(f"unknown task {name!r}", do="tasks look like kitmus/background-train/2/test")
@@ -55,7 +55,7 @@ def _read_part(name: str) -> tuple[str, int, str]:
 
 @lru_cache(maxsize=1)
 def _drawn(upstream: str, cache: str) -> dict[tuple[str, int, str], Subtask]:
-    "All subtasks of the release."
+    "Return all subtasks of the release."
     s = load_settings(upstream=upstream, cache=cache)
     with without_cycles():
         return {(t.variant.name, t.n, t.split): t for t in Sampler(the_resources("released", s)).subtasks()}
@@ -73,7 +73,7 @@ def task_pronouns(t: Subtask) -> dict[str, Text]:
     return {x.gold.id: x for x in map(text, t)}
 
 def _pronoun_chars(words: list[Word]) -> tuple[int, int]:
-    "Where the pronoun is in the joined text."
+    "Find the pronoun in the joined text."
     [j] = [k for k, w in enumerate(words) if w.entity and w.tag == "PRP"]
     end = sum(map(len, pieces(words)[:j + 1]))
     return end - len(words[j].token), end
@@ -107,10 +107,10 @@ def questions_in(data: bytes, where: str = "") -> list[Question]:
 
 # %% ../../../nbs/benchmarks/kitmus/03_tasks.ipynb #d7c7a8fe
 def kitmus_questions(s: Settings|None = None, task: str = "kitmus/background-train/2/test") -> list[Question]:
-    "The release's texts of a task as questions."
+    "Make questions of the release's texts of a task."
     return [question_of(i) for i in released_subtask(*_read_part(task), s)]
 
 def sample_kitmus(s: Settings|None = None, texts: int = 60) -> list[Question]:
-    "Questions from refnb's own resources, in the mode of the paper."
+    "Make questions from refnb's own resources, in the mode of the paper."
     drawn = Sampler(the_resources("own"), "paper", (2, 3, 4), (0, 0, texts//3), 0).subtasks(["background-both"])
     return [question_of(i) for t in drawn for i in t]

@@ -48,30 +48,29 @@ def columns_of(task: str) -> dict[str, tuple[str, str]]:
     return {f"{paper_domain(d)} / {s}": (altentities_task(d, s, split), "") for d in DOMAINS for s in settings_of(d)}
 
 def columns_told(task: str, setting: Setting) -> dict[str, tuple[str, str]]:
-    """List the columns of one setting of altentities/test, altentities/dev, or sample/altentities, which can be told in
-    any: each domain, in the paper's words, has a task, and the domain if the task has several."""
+    """List the columns of one setting of altentities/test, altentities/dev, or sample/altentities, in which
+    systems can answer: each domain, in the paper's words, has a task, and the domain if the task has several."""
     the_setting(setting, "books")
     if task == SAMPLE_TASK: return {paper_domain(d): (task, d) for d in DOMAINS if setting in settings_of(d)}
     return {c.split(" / ")[0]: at for c, at in columns_of(task).items() if c.endswith(f" / {setting}")}
 
 def row_title(system: str) -> str:
-    "Tell what the row of a system of any kind is called in a table."
+    "Return the title of a system's row in a table."
     name = system.partition("@")[0]
     return system_title(name)
 
 # %% ../../../nbs/results/papers/02_altentities.ipynb #949820b9
 def _learnt_from(info: RunInfo) -> list[str]:
-    "What the system of a run was trained on, as the run says."
+    "List the tasks that the system of a run was trained on, from the run's settings."
     m = re.match("trained on (?:dev: )?([^,]+)", info.settings.get("trained", ""))
     return m[1].split("+") if m else []
 
 def trained_runs(system: str, task: str, s: Settings) -> dict[str, list[str]]:
-    """List all runs (system@hash) of a trained system on a task, the newest first, with the tasks that each was trained
-    on."""
-    hashes = ([run_hash(r.info) for r in find_runs(s.runs, task, system)]
-              + [p.stem[-12:] for place in places_of_summaries(s) for p in find_summaries(place, task, system)])
-    return {n: _learnt_from(found[1])
-            for n in dict.fromkeys(f"{system}@{h}" for h in hashes) if (found := run_outcomes(n, task, s))}
+    "List all runs (system@hash) of a trained system on a task, newest first, with the tasks of each one's training."
+    hashes = [run_hash(r.info) for r in find_runs(s.runs, task, system)]
+    for place in places_of_summaries(s): hashes += [p.stem[-12:] for p in find_summaries(place, task, system)]
+    names = dict.fromkeys(f"{system}@{h}" for h in hashes)
+    return {n: _learnt_from(found[1]) for n in names if (found := run_outcomes(n, task, s))}
 
 def the_run(system: str, task: str, s: Settings) -> str|None:
     """Choose which run of a system, or system@hash, on a task is in a table: with a hash where there is a choice;
@@ -85,8 +84,9 @@ def run_learnt_on(system: str, domains: Iterable[str], setting: Setting, task: s
     "Find the newest run of a trained system on a task whose weights learned from these domains, in the paper's words."
     folders = [next(d for d in DOMAINS if paper_domain(d) == x) for x in domains]
     wanted = [{altentities_task(d, setting, split) for split in ("train", "dev")} for d in folders]
-    return next((n for n, learnt in trained_runs(system, task, s).items()
-                 if len(learnt) == len(wanted) and all(any(x in w for x in learnt) for w in wanted)), None)
+    for name, learnt in trained_runs(system, task, s).items():
+        if len(learnt) == len(wanted) and all(w & set(learnt) for w in wanted): return name
+    return None
 
 # %% ../../../nbs/results/papers/02_altentities.ipynb #214d0ef9
 def cells_answered(systems: Iterable[str], task: str, s: Settings,
@@ -108,20 +108,21 @@ def lacks_run(system: str, task: str) -> str:
 # %% ../../../nbs/results/papers/02_altentities.ipynb #a1c05e14
 class PaperModel(NamedTuple):
     "A model of the paper."
-    system: str  # of ours, whose runs are in its row
-    needs: str   # what such a run takes
+    system: str  # refnb's, whose runs are in its row
+    needs: str   # the requirements of such a run
 
 _TRAIN = "needs the training files, {} and a GPU: refnb reproduce --plan lists the commands"
 PAPER_MODELS = {
-    "USE": PaperModel("use", "the paper does not name the version of its encoder; a system of yours named `use` is shown "
-                             "here, and USE Lite, MiniLM and mpnet below are of its kind"),
-    "Entailment": PaperModel("roberta-mnli", "needs weights of a model trained on MNLI from a hub: refnb run TASK roberta-mnli"),
+    "USE": PaperModel("use", "the paper does not name the version of its encoder; a system of yours named `use` is "
+                             "shown here, and USE Lite, MiniLM and mpnet below are of its kind"),
+    "Entailment": PaperModel("roberta-mnli", "needs weights of a model trained on MNLI from a hub: "
+                                             "refnb run TASK roberta-mnli"),
     "BERT": PaperModel("bert", _TRAIN.format("BERT-large")),
     "BERT Joint": PaperModel("bert-joint", _TRAIN.format("BERT-large")),
     "T5": PaperModel("t5", _TRAIN.format("T5-XL (3B)"))}
 
 def other_weights(run: str, task: str, s: Settings) -> str:
-    "Say which weights a run (system@hash) of a paper's model began with, if they are not the paper's; empty: they are."
+    "Name the initial weights of a run (system@hash) of a paper's model, if they are not the paper's; empty: they are."
     known, found = trained_systems(), run_outcomes(run, task, s)
     name = run.partition("@")[0].partition("[")[0]
     if name not in known or found is None: return ""
@@ -132,8 +133,8 @@ def other_weights(run: str, task: str, s: Settings) -> str:
 def selected_recipe(system: str, task: str, s: Settings) -> TrainedSeal|None:
     "Find the newest training of a system on a task that chose among recipes; None: there is none here."
     here = (Path(s.runs)/"trained"/safe_path(system)/safe_path(task)).glob(f"*/{SEAL}")
-    told = (Path(s.reports)/"trained"/safe_path(system)).glob(f"{safe_path(task).replace('/', '-')}-*.json")
-    found = map(read_seal_at, sorted([*here, *told], key=lambda p: -p.stat().st_mtime_ns))
+    committed = (Path(s.reports)/"trained"/safe_path(system)).glob(f"{safe_path(task).replace('/', '-')}-*.json")
+    found = map(read_seal_at, sorted([*here, *committed], key=lambda p: -p.stat().st_mtime_ns))
     return next((seal for seal in found if len(seal.tried) > 1), None)
 
 # %% ../../../nbs/results/papers/02_altentities.ipynb #3e6e0fd9
@@ -157,7 +158,8 @@ def as_written(domain: str, task: str, s: Settings) -> list[AltQuestion]:
     """Read the questions of a domain, in the paper's words, as the file of one of its tasks, or the sample, has them;
     their choices can be changed."""
     if task == SAMPLE_TASK:
-        return [q for q in read_altentities(packaged("data/sample/altentities.json"), "sample") if paper_domain(q.topic) == domain]
+        every = read_altentities(packaged("data/sample/altentities.json"), "sample")
+        return [q for q in every if paper_domain(q.topic) == domain]
     _, folder, _, split = task.split("/")
     return altentities(folder, split, s)
 
@@ -185,9 +187,10 @@ def add_whole_numbers(report: Report, sizes: Mapping[str, int], rows: Iterable[s
         for column, n in sizes.items():
             if (share := report.printed_in(column).get(row)) is None: continue
             k = right_behind(share, n)
+            k = right_behind(share, n)
+            some = f"{k[0]} or {k[-1]}" if k else f"no whole number of {n:,} answers is printed as {share}"
             report.add(f"{row}, right answers", column, k[0] if len(k) == 1 else None, n=n, unit="count",
-                       run="the printed share",
-                       reason="" if len(k) == 1 else f"no whole number of {n:,} answers is printed as {share}" if not k else f"{k[0]} or {k[-1]}")
+                       run="the printed share", reason="" if len(k) == 1 else some)
 
 # %% ../../../nbs/results/papers/02_altentities.ipynb #79424c30
 def mean_of_cells(cells: Mapping[str, pd.DataFrame], resamples: int = 10_000, seed: int = 0) -> Interval:
@@ -195,7 +198,8 @@ def mean_of_cells(cells: Mapping[str, pd.DataFrame], resamples: int = 10_000, se
     value = float(np.mean([o.credit.mean() for o in cells.values()]))
     drawn, domains, clusters = np.zeros(resamples), list(dict.fromkeys(c.split(" / ")[0] for c in cells)), 0
     for k, d in enumerate(domains):
-        some = pd.concat([o for c, o in cells.items() if c.split(" / ")[0] == d]).groupby("doc_key").credit.agg(["sum", "size"])
+        outcomes_of = [o for c, o in cells.items() if c.split(" / ")[0] == d]
+        some = pd.concat(outcomes_of).groupby("doc_key").credit.agg(["sum", "size"])
         share = sum(c.split(" / ")[0] == d for c in cells)/len(cells)
         w = bootstrap_weights(len(some), resamples, seed + k)
         drawn += share*(w @ some["sum"].to_numpy())/(w @ some["size"].to_numpy())
@@ -217,7 +221,7 @@ def best_of(credits: Mapping[str, pd.Series], level: float = .05) -> dict[str, s
 KINDS = ("plain", "negated", "comparative")
 
 def expression_kinds(o: pd.DataFrame) -> pd.Series:
-    "Tell what the expression of each outcome does: one of KINDS."
+    "Classify the expression of each outcome: one of KINDS."
     return pd.Series(np.where(o.negated, "negated", np.where(o.comparative, "comparative", "plain")), index=o.index)
 
 # %% ../../../nbs/results/papers/02_altentities.ipynb #3a8511f9
@@ -248,8 +252,8 @@ def by_similarity(systems: Mapping[str, Mapping[str, Sequence[float|None]]], bin
                   chance: float|Sequence[float] = 50) -> Figure:
     """Draw a panel for each domain, a line for each system: panel -> system -> a percentage per bin, and panel -> names
     of the bins; `chance` is a percentage, or one for each bin."""
-    fig = lines({name: {s: (range(len(ys)), ys) for s, ys in by.items()} for name, by in systems.items()}, title,
-                xlabel)
+    by_series = {name: {s: (range(len(ys)), ys) for s, ys in by.items()} for name, by in systems.items()}
+    fig = lines(by_series, title, xlabel)
     for ax, name in zip(fig.axes, systems, strict=True):
         at = range(len(bins[name]))
         ax.plot(at, np.broadcast_to(chance, len(at)), color=INK, linewidth=.8)

@@ -10,7 +10,7 @@ __all__ = ['Measure', 'MEASURES', 'BEGINNINGS', 'ERROR_RULES', 'Corpus', 'corpus
 import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 from matplotlib.figure import Figure
 from ...core.types import CallError, Record, nearest
 from ...core.settings import Settings, packaged
@@ -42,12 +42,16 @@ def _sample_corpus() -> Corpus:
     return Corpus({d: {"sample": [q for q in every if q.topic == d]} for d in DOMAINS}, {}, True)
 
 def corpus_here(task: str, s: Settings|None = None) -> Corpus:
-    """Read what is here of all domains of altentities/all, altentities/dev, altentities/test, or sample/altentities."""
+    "Read the files that are here of altentities/all, altentities/dev, altentities/test, or sample/altentities."
     if task == SAMPLE_TASK: return _sample_corpus()
     wanted = {f"altentities/{x}": (x,) for x in SPLITS} | {"altentities/all": SPLITS}
     if task not in wanted: raise CallError(f"unknown task {task!r}", do=nearest(task, [*wanted, SAMPLE_TASK]))
-    ids = {k: v for k, v in data_ids([altentities_file(d, x) for d in DOMAINS for x in wanted[task]], s).items() if v != "absent"}
-    return Corpus({d: {x: altentities(d, x, s) for x in wanted[task] if altentities_file(d, x) in ids} for d in DOMAINS}, ids, False)
+    files = [altentities_file(d, x) for d in DOMAINS for x in wanted[task]]
+    ids = {k: v for k, v in data_ids(files, s).items() if v != "absent"}
+    domains: dict[str, dict[str, list[AltQuestion]]] = {}
+    for d in DOMAINS:
+        domains[d] = {x: altentities(d, x, s) for x in wanted[task] if altentities_file(d, x) in ids}
+    return Corpus(domains, ids, False)
 
 # %% ../../../nbs/results/papers/03_altentities_rules.ipynb #0add006c
 class Advice(Record):
@@ -55,30 +59,34 @@ class Advice(Record):
     rule: Literal["do", "don't"]
     said: str                  # in our words
     measured: list[str] = []   # names of measures
-    unmeasured: str = ""       # what of it nobody can count
+    unmeasured: str = ""       # the part that cannot be counted
 
     def fault(self) -> str:
-        "What is wrong with the values, or nothing."
-        return next((f"field measured: unknown measure {m!r}; {nearest(m, MEASURES)}" for m in self.measured if m not in MEASURES), "")
+        "Describe an invalid value, or return an empty string."
+        unknown = [m for m in self.measured if m not in MEASURES]
+        return f"field measured: unknown measure {unknown[0]!r}; {nearest(unknown[0], MEASURES)}" if unknown else ""
 
 @cache
 def advice() -> tuple[Advice, ...]:
-    "The advice that is data."
+    "Read the paper's advice."
     return tuple(read_yaml(packaged("data/annotation/altentities_advice.yaml"), list[Advice]))
 
 _SPOKEN = re.compile(r"\b(?:i|my|me|we|our|us|you|your)\b|\w['’](?:s|m|re|ve|ll|d|t)\b", re.I)
-_SUGGESTED = re.compile(r"\b(?:the (?:book|song|recipe|dish|one) about|i meant? the|was thinking of|wasn['’]?t referring to)\b", re.I)
+_SUGGESTED = re.compile(r"\b(?:the (?:book|song|recipe|dish|one) about|i meant? the|was thinking of|"
+                        r"wasn['’]?t referring to)\b", re.I)
 _MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
-_WHOLE_DATE = re.compile(rf"\b(?:{_MONTH} \d{{1,2}}(?:[a-z]{{2}})?,? \d{{4}}|\d{{1,2}}(?:[a-z]{{2}})?(?: of)? {_MONTH},? \d{{4}}|\d{{1,2}}[/.-]\d{{1,2}}[/.-]\d{{2,4}})\b", re.I)
+_WHOLE_DATE = re.compile(rf"\b(?:{_MONTH} \d{{1,2}}(?:[a-z]{{2}})?,? \d{{4}}|"
+                         rf"\d{{1,2}}(?:[a-z]{{2}})?(?: of)? {_MONTH},? \d{{4}}|"
+                         rf"\d{{1,2}}[/.-]\d{{1,2}}[/.-]\d{{2,4}})\b", re.I)
 
 def _in_a_row(expression: str, text: str, n: int) -> bool:
-    "Whether n words of an expression are in a text in that order; 0: all of them."
-    said, told = words_in(expression.lower()), f" {' '.join(words_in(text.lower()))} "
-    n = n or len(said)
-    return any(f" {' '.join(said[i:i + n])} " in told for i in range(len(said) - n + 1))
+    "Tell whether a text contains n words of an expression in sequence; 0: all of them."
+    words, searched = words_in(expression.lower()), f" {' '.join(words_in(text.lower()))} "
+    n = n or len(words)
+    return any(f" {' '.join(words[i:i + n])} " in searched for i in range(len(words) - n + 1))
 
 def _own_words(expression: str, text: str) -> bool:
-    "It has a telling word that the text has not."
+    "Tell whether an expression has a content word that the text lacks."
     return any(w not in {*stems(plain(text))} for w in stems(plain(expression)) if w not in word_lists().empty)
 
 # %% ../../../nbs/results/papers/03_altentities_rules.ipynb #ffde6c78
@@ -87,15 +95,18 @@ Measure = Callable[[AltQuestion], list[bool]|None]  # a yes or no for each expre
 def _each(holds: Callable[[AltQuestion, str], bool]) -> Measure: return lambda q: [holds(q, e) for e in q.expressions]
 
 def _shown(holds: Callable[[str, list[str]], bool]) -> Measure:
-    "A measure of an expression beside the texts that annotators saw, one by one."
-    return lambda q: None if q.domain == "SONGS" else [holds(e, [c.description for c in q.choices])
-                                                       for e in q.expressions]
+    "Make a measure that compares each expression with the texts that annotators saw."
+    def measure(q: AltQuestion) -> list[bool]|None:
+        if q.domain == "SONGS": return None
+        shown = [c.description for c in q.choices]
+        return [holds(e, shown) for e in q.expressions]
+    return measure
 
 def _names_other(q: AltQuestion, expression: str) -> bool:
     return any(bare_title(c.name).lower() in expression.lower() for i, c in enumerate(q.choices) if i != q.target_index)
 
 def begins_otherwise(q: AltQuestion) -> list[bool]:
-    "Whether the first two words are those of no other expression of the question."
+    "Tell, by expression, whether no other of the question begins with the same two words."
     first = [tuple(words_in(e.lower())[:2]) for e in q.expressions]
     return [first.count(f) == 1 for f in first]
 
@@ -110,7 +121,8 @@ MEASURES: dict[str, tuple[str, Measure]] = {  # name -> title, measure
     "says the place": ("says its place", _each(lambda q, e: says_place(e))),
     "whole date": ("has a day, a month and a year", _each(lambda q, e: bool(_WHOLE_DATE.search(e)))),
     "copied whole": ("is word for word in a shown text", _shown(lambda e, ts: any(_in_a_row(e, t, 0) for t in ts))),
-    "copied six words": ("has six words in a row from a shown text", _shown(lambda e, ts: any(_in_a_row(e, t, 6) for t in ts)))}
+    "copied six words": ("has six words in a row from a shown text",
+                         _shown(lambda e, ts: any(_in_a_row(e, t, 6) for t in ts)))}
 
 class Share(NamedTuple):
     "How many of how many."
@@ -122,10 +134,10 @@ class Share(NamedTuple):
     def number(self) -> int: return sum(self.held)
 
 def measured(questions: Iterable[AltQuestion], name: str) -> Share|None:
-    "Compute what holds, by a measure's name, of the expressions of a domain; None: the files cannot tell."
+    "Compute a measure, by name, over the expressions of a domain; None: the files lack what it needs."
     if name not in MEASURES: raise CallError(f"unknown measure {name!r}", do=nearest(name, MEASURES))
-    got = [(q.key, m) for q in questions if (m := MEASURES[name][1](q)) is not None]
-    return Share([x for _, m in got for x in m], [k for k, m in got for _ in m]) if got else None
+    values = [(q.key, m) for q in questions if (m := MEASURES[name][1](q)) is not None]
+    return Share([x for _, m in values for x in m], [k for k, m in values for _ in m]) if values else None
 
 # %% ../../../nbs/results/papers/03_altentities_rules.ipynb #206d2fa6
 class Filter(Record):
@@ -138,15 +150,15 @@ class Filter(Record):
     untold: str = ""       # why nothing can
 
     def fault(self) -> str:
-        "What is wrong with the values, or nothing."
+        "Describe an invalid value, or return an empty string."
         if self.checked and self.checked not in _BREAKS:
             return f"field checked: unknown check {self.checked!r}; {nearest(self.checked, _BREAKS)}"
         if bool(self.checked) != bool(self.untold): return ""
-        return "field checked: say what is counted, or in field untold why nothing is"
+        return "field checked: name a check, or give in field untold the reason why there is none"
 
 @cache
 def filters() -> tuple[Filter, ...]:
-    "The filters that are data."
+    "Read the paper's filters."
     return tuple(read_yaml(packaged("data/annotation/altentities_filters.yaml"), list[Filter]))
 
 _BREAKS: dict[str, Callable[[Alternative, int|None], bool]] = {
@@ -174,7 +186,7 @@ def beginning(expression: str) -> str:
 # %% ../../../nbs/results/papers/03_altentities_rules.ipynb #80f6c55a
 @cache
 def _category_patterns() -> dict[str, re.Pattern]:
-    "The words of each category as a pattern."
+    "Compile the words of each category into a pattern."
     raw = read_yaml(packaged("data/annotation/altentities_categories.yaml"), dict[str, list[str]])
     made = {k: re.compile(rf"\b(?:{'|'.join(v)})\b".replace(" ", r"\s+").replace(r"\s+?", r"\s*"), re.I)
             for k, v in raw.items()}
@@ -189,14 +201,19 @@ def categories_by_rule(expression: str) -> set[str]:
 def _stems_of(text: str) -> frozenset[str]: return frozenset(stems(plain(text)))
 
 def _in_common(q: AltQuestion, expression: str, setting: Setting = "unshown") -> list[int]:
-    "How much an expression has in common with each choice."
+    "Count the words that an expression shares with each choice."
     telling = _stems_of(expression) - word_lists().empty
     return [len(telling & _stems_of(choice_text(option(c, setting)))) for c in q.choices]
+
+def _more_with_other(q: AltQuestion, e: str) -> bool:
+    "Tell whether an expression shares more words with another choice than with the target."
+    common = _in_common(q, e)
+    return max(n for i, n in enumerate(common) if i != q.target_index) > common[q.target_index]
 
 ERROR_RULES: dict[str, Callable[[AltQuestion, str], bool]] = {
     "no word in common with the target": lambda q, e: not _in_common(q, e)[q.target_index],
     "no word in common with either": lambda q, e: not any(_in_common(q, e)),
-    "more in common with the other": lambda q, e: max(n for i, n in enumerate(_in_common(q, e)) if i != q.target_index) > _in_common(q, e)[q.target_index],
+    "more in common with the other": _more_with_other,
     "compares": lambda q, e: "comparison" in categories_by_rule(e),
     "negates": lambda q, e: "negation" in categories_by_rule(e),
     "looks, sounds, tastes": lambda q, e: "looks, sounds, tastes" in categories_by_rule(e)}
@@ -208,7 +225,8 @@ def share_dots(panels: Mapping[str, Mapping[str, Mapping[str, float|None]]], tit
     `same`: one scale for all panels."""
     series = list(dict.fromkeys(s for rows in panels.values() for r in rows.values() for s in r))
     sizes = [len(rows) + 2.2 for rows in panels.values()]
-    with figure(8.2, .28*sum(sizes) + .9, title, list(panels), xlabel=xlabel, grid="x", ncols=1, nrows=len(panels), height_ratios=sizes, sharex=same, sharey=False) as (fig, axes):
+    shape: dict[str, Any] = {"ncols": 1, "nrows": len(panels), "height_ratios": sizes, "sharex": same, "sharey": False}
+    with figure(8.2, .28*sum(sizes) + .9, title, list(panels), xlabel=xlabel, grid="x", **shape) as (fig, axes):
         for ax, rows in zip(axes, panels.values(), strict=True):
             name_rows(ax, list(rows))
             for k, s in enumerate(series):

@@ -23,10 +23,10 @@ from .altentities_rules import ERROR_RULES, categories_by_rule
 
 # %% ../../../nbs/results/papers/04_altentities_sheets.ipynb #224aac1b
 class Labelling(NamedTuple):
-    "What is labelled by hand."
-    about: str                # what is asked of an answer
-    labels: dict[str, str]    # what may be said, and what it means
-    several: bool             # more than one label may be said
+    "A sheet for labelling answers by hand."
+    about: str                # the question about an answer
+    labels: dict[str, str]    # the labels, and the meaning of each
+    several: bool             # an answer may have several labels
     credit: float             # of the answers that are drawn: 0 wrong, 1 right
     n: int                    # answers of each domain
     domains: tuple[str, ...]  # where the table has numbers
@@ -36,15 +36,18 @@ LABELLINGS = {
         "no textual overlap": "what the expression says is not in the target's text",
         "poor reasoning": "it is there in other words, or follows from what is there, as in a comparison",
         "multi-modality": "it is about looks or sound",
-        "wrong annotation": "the expression fits both things, or the other one"}, False, 0., 40, ("books", "recipes", "songs")),
+        "wrong annotation": "the expression fits both things, or the other one"},
+        False, 0., 40, ("books", "recipes", "songs")),
     "right": Labelling("What is the expression about?", {
-        "date": "when the song was released or made", "content": "what its words are about", "singer or band": "who sings or plays it", "genre": "its kind of music",
-        "further song information": "anything else that is known of it", "comparison": "more or less of something than the other has", "negation": "what the song is not",
+        "date": "when the song was released or made", "content": "what its words are about",
+        "singer or band": "who sings or plays it", "genre": "its kind of music",
+        "further song information": "anything else that is known of it",
+        "comparison": "more or less of something than the other has", "negation": "what the song is not",
         "instrument or sound": "what one hears", "album": "where it came out"}, True, 1., 100, ("songs",))}
 HEADS = ("id", "question", "target", "other", "expression", "by rule", "label")
 
 def _the_labelling(kind: str) -> Labelling:
-    "What a sheet asks."
+    "Find a sheet by its kind."
     if kind not in LABELLINGS: raise CallError(f"unknown sheet {kind!r}", do=nearest(kind, LABELLINGS))
     return LABELLINGS[kind]
 
@@ -69,21 +72,22 @@ def answers_that_earned(questions: Iterable[AltQuestion], outcomes: pd.DataFrame
     return [d for d in every if earned[d.id] == credit]
 
 def _drawn_answers(answers: Sequence[Drawn], kind: str, seed: int = 0) -> list[Drawn]:
-    "The answers of a sheet."
+    "Draw the answers of a sheet."
     return random.Random(f"{seed}:{kind}").sample(list(answers), min(_the_labelling(kind).n, len(answers)))
 
 # %% ../../../nbs/results/papers/04_altentities_sheets.ipynb #b860ea3e
 def _guessed(kind: str, d: Drawn) -> list[str]:
-    "What rules say of an answer."
+    "Suggest labels of an answer by rules."
     if kind == "errors": return [k for k, holds in ERROR_RULES.items() if holds(d.question, d.expression)]
     return [k for k in _the_labelling(kind).labels if k in categories_by_rule(d.expression)]
 
 def _labelling_text(kind: str, drawn: Iterable[Drawn]) -> str:
-    "A sheet to be filled in."
+    "Write a sheet to be filled in."
     lines = [csv_line(HEADS)]
     for d in drawn:
         others = " / ".join(c.name for i, c in enumerate(d.question.choices) if i != d.question.target_index)
-        lines.append(csv_line([d.id, d.question.question, d.question.meant.name, others, d.expression.strip(), "; ".join(_guessed(kind, d)), ""]))
+        q, guess = d.question, "; ".join(_guessed(kind, d))
+        lines.append(csv_line([d.id, q.question, q.meant.name, others, d.expression.strip(), guess, ""]))
     return "".join(lines)
 
 # %% ../../../nbs/results/papers/04_altentities_sheets.ipynb #76b9fe1c
@@ -103,20 +107,21 @@ def write_labellings(folder: str|Path, kind: str, answers: Mapping[str, Sequence
     return [write_atomic(p, _labelling_text(kind, drawn)) for p, drawn in wanted.items()]
 
 # %% ../../../nbs/results/papers/04_altentities_sheets.ipynb #db253f38
-def _labels_in(said: str, kind: str, where: str) -> tuple[str, ...]:
-    "The labels of one line."
+def _labels_in(text: str, kind: str, where: str) -> tuple[str, ...]:
+    "Read the labels of one line."
     k = _the_labelling(kind)
-    got = tuple(dict.fromkeys(x for x in (" ".join(p.split()).lower() for p in said.split(";")) if x))
-    if odd := [x for x in got if x not in k.labels]:
+    pieces = (" ".join(p.split()).lower() for p in text.split(";"))
+    labels = tuple(dict.fromkeys(x for x in pieces if x))
+    if odd := [x for x in labels if x not in k.labels]:
         raise FormatError(f"unknown label {odd[0]!r}", where, nearest(odd[0], k.labels))
-    if len(got) > 1 and not k.several:
-        raise FormatError(f"{len(got)} labels, {' and '.join(got)}", where,
+    if len(labels) > 1 and not k.several:
+        raise FormatError(f"{len(labels)} labels, {' and '.join(labels)}", where,
                           "an error has one type: keep the first that fits")
-    return got
+    return labels
 
 def read_labels(path: str|Path, kind: str) -> dict[str, tuple[str, ...]]:
     "Read the labels, by id, of a filled sheet of a kind (errors, right); () where there are none yet."
-    return {id: _labels_in(said, kind, where) for id, said, where in filled_lines(path, "label")}
+    return {id: _labels_in(text, kind, where) for id, text, where in filled_lines(path, "label")}
 
 # %% ../../../nbs/results/papers/04_altentities_sheets.ipynb #77345a9f
 class Labelled(NamedTuple):
@@ -125,12 +130,12 @@ class Labelled(NamedTuple):
     n: int                 # answers
 
 def count_labels(labels: Mapping[str, tuple[str, ...]], kind: str) -> tuple[Labelled|None, str]:
-    """Count how many answers of one sheet (errors, right) have each label; labels go by id. None and why not, where
-    that cannot be told."""
+    """Count how many answers of one sheet (errors, right) have each label; labels go by id. If they cannot be counted,
+    return None and the reason."""
     if not labels: return None, "the sheet has no lines"
     if empty := sum(not x for x in labels.values()):
         return None, f"{len(labels) - empty} of {len(labels)} lines of the sheet have a label"
-    n = Counter(x for said in labels.values() for x in said)
+    n = Counter(x for found in labels.values() for x in found)
     return Labelled({k: n[k] for k in _the_labelling(kind).labels}, len(labels)), ""
 
 def label_agreement(a: Mapping[str, tuple[str, ...]], b: Mapping[str, tuple[str, ...]], kind: str) -> dict[str, float]:
@@ -140,11 +145,13 @@ def label_agreement(a: Mapping[str, tuple[str, ...]], b: Mapping[str, tuple[str,
         raise DataError(f"the sheets have different answers, {len(a.keys() ^ b.keys())} of them on one sheet only",
                         do="let both people label the same file")
     if any(not x for x in (*a.values(), *b.values())): raise DataError("a line has no label", do="fill in both sheets")
-    each = {k: cohen_kappa([k in a[i] for i in a], [k in b[i] for i in a]) for k in _the_labelling(kind).labels}
-    return each | {"all": sum(each.values())/len(each) if _the_labelling(kind).several else cohen_kappa([a[i][0] for i in a], [b[i][0] for i in a])}
+    k = _the_labelling(kind)
+    each = {x: cohen_kappa([x in a[i] for i in a], [x in b[i] for i in a]) for x in k.labels}
+    if k.several: return each | {"all": sum(each.values())/len(each)}
+    return each | {"all": cohen_kappa([a[i][0] for i in a], [b[i][0] for i in a])}
 
 # %% ../../../nbs/results/papers/04_altentities_sheets.ipynb #70a57d7e
 def examples_behind(share: float, n: int = 40) -> list[int]:
-    """List the numbers of examples, of `n`, that a share in percent, printed without decimals, may stand for, whichever
-    way halves were rounded."""
+    """List the numbers of examples, of `n`, that a share in percent, printed without decimals, may mean, however
+    halves were rounded."""
     return [k for k in range(n + 1) if abs(100*k/n - share) <= .5 + 1e-9]

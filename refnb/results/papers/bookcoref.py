@@ -22,7 +22,7 @@ from ..tables import Report
 
 # %% ../../../nbs/results/papers/05_bookcoref.ipynb #5d9bdd49
 def _run_reason(system: str, task: str, s: Settings) -> str:
-    "Why a system has no run on a task here."
+    "Explain why a system has no run on a task here."
     name = system.partition("@")[0]
     if why := lacks_file(name, task, s): return why
     if name == "pattern-matching" and not task.startswith("sample/"):
@@ -32,7 +32,7 @@ def _run_reason(system: str, task: str, s: Settings) -> str:
 
 # %% ../../../nbs/results/papers/05_bookcoref.ipynb #2e5deefc
 class BookRows:
-    "The counts of several systems, and what a cell says where they do not suffice."
+    "The counts of several systems, and reasons for cells whose counts are missing."
     def __init__(self, systems: Sequence[str], task: str, s: Settings):
         "Find the counts of systems, or of system@hash, on whole books, the task."
         self.task, self.s, tasks = task, s, [task, *([SPLIT[task]] if task in SPLIT else [])]
@@ -42,15 +42,15 @@ class BookRows:
             for of_all, of_one in ((task, ALONE), (SPLIT[task], SPLIT[ALONE])):
                 if self.found[x][of_all] is None: self.found[x][of_all] = run_counts(x, of_one, s)
     def summary(self, system: str, setting: str) -> Summary|None:
-        "The run of a system that a setting is scored on."
+        "Return the run of a system that a setting is scored on."
         return self.found[system][SPLIT[self.task] if setting == "split" else self.task]
     def scores(self, system: str, setting: str, books: Sequence[str]) -> tuple[dict[str, Prf], str]:
-        "Scores over some books, or why there are none: never over fewer books than asked."
-        task, got = SPLIT[self.task] if setting == "split" else self.task, self.summary(system, setting)
-        if got is None: return {}, _run_reason(system, task, self.s)
-        if set(books) - set(got.counts):
+        "Compute scores over some books, or explain why there are none: never over fewer books than asked."
+        task, found = SPLIT[self.task] if setting == "split" else self.task, self.summary(system, setting)
+        if found is None: return {}, _run_reason(system, task, self.s)
+        if set(books) - set(found.counts):
             return {}, _run_reason(system, task, self.s) if system == "pattern-matching" else lacks("bookcoref-gold")
-        return pooled(got.counts, setting, books), ""
+        return pooled(found.counts, setting, books), ""
     def add(self, report: Report, system: str, column: str, setting: str, books: Sequence[str], metric: str,
             mode: str = ""):
         "Add one cell to a report: the F1 of a metric in percent."

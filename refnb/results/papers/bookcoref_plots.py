@@ -6,6 +6,7 @@
 __all__ = ['by_position', 'along_the_book', 'pieces_plot']
 
 # %% ../../../nbs/results/papers/06_bookcoref_plots.ipynb #ab7a60a3
+from typing import Any
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -16,11 +17,11 @@ from ..plots import COLORS, GREY, INK, figure
 
 # %% ../../../nbs/results/papers/06_bookcoref_plots.ipynb #b0999b85
 def _last(d: Document, e: Document) -> int:
-    "How many tokens there are."
+    "Count the tokens of two versions of a document."
     return max(d.size, e.size) or 1 + max((s[1] for x in (d, e) for c in x.clusters for s in c), default=0)
 
 def _stretch(n: int) -> int:
-    "A sixtieth, rounded up to two digits."
+    "Divide a length by sixty, rounded up to two digits."
     w = max(1, -(-n//60))
     unit = 10**max(0, len(str(w)) - 2)
     return -(-w//unit)*unit
@@ -35,8 +36,9 @@ def by_position(gold: Document, predicted: Document, width: int = 0) -> pd.DataF
     states = mention_states(gold, predicted)
     counts = pd.crosstab(states.start//width*width, states.state).reindex(index=range(0, n, width), columns=STATES,
                                                                           fill_value=0)
-    said, there = (counts[["right", "wrong entity", x]].sum(axis=1) for x in ("spurious", "missed"))
-    return counts.assign(recall=counts.right/there.where(there > 0), precision=counts.right/said.where(said > 0)).rename_axis(index="token", columns=None)
+    predicted_n, gold_n = (counts[["right", "wrong entity", x]].sum(axis=1) for x in ("spurious", "missed"))
+    recall, precision = counts.right/gold_n.where(gold_n > 0), counts.right/predicted_n.where(predicted_n > 0)
+    return counts.assign(recall=recall, precision=precision).rename_axis(index="token", columns=None)
 
 # %% ../../../nbs/results/papers/06_bookcoref_plots.ipynb #aadee408
 _FILLS = {"right": ("#c4c4c4", ""), "wrong entity": (INK, ""), "missed": ("#ffffff", "//////")}
@@ -85,7 +87,9 @@ def along_the_book(gold: Document, predicted: Document, entities: int = 12, widt
     width = int(along.index[1]) if len(along) > 1 else width or _last(gold, predicted)
     edges = [*along.index, _last(gold, predicted)]
     tall = .36*len(table)
-    with figure(9, tall + 2.3, title, ["", ""], grid="x", nrows=2, ncols=1, sharex=True, sharey=False, dpi=64, height_ratios=[1, max(tall, .5)]) as (fig, (top, ax)):
+    shape: dict[str, Any] = {"nrows": 2, "ncols": 1, "sharex": True, "sharey": False, "dpi": 64,
+                             "height_ratios": [1, max(tall, .5)]}
+    with figure(9, tall + 2.3, title, ["", ""], grid="x", **shape) as (fig, (top, ax)):
         _strip(top, along, edges)
         _rows(ax, table, states, edges, width)
         ax.set_xlim(0, edges[-1])
@@ -98,14 +102,18 @@ def _who_went_where(gold: Document, predicted: Document, entities: int = 12, col
     top = differences(gold, predicted).index[:entities]
     mine = states[states.gold.isin(top)]
     counts = pd.crosstab(mine.gold, mine.predicted).reindex(index=top, fill_value=0)
-    shown = list(dict.fromkeys([*(m.partner[g] for g in top if g in m.partner), *counts.sum().sort_values(ascending=False, kind="stable").index]))[:columns]
+    partners = [m.partner[g] for g in top if g in m.partner]
+    frequent = counts.sum().sort_values(ascending=False, kind="stable").index
+    shown = list(dict.fromkeys([*partners, *frequent]))[:columns]
     missed = mine[mine.predicted.isna()].gold.value_counts().reindex(top, fill_value=0)
-    return counts[shown].assign(others=counts.sum(axis=1) - counts[shown].sum(axis=1), missed=missed).astype(int).rename_axis(index="gold", columns=None)
+    others = counts.sum(axis=1) - counts[shown].sum(axis=1)
+    table = counts[shown].assign(others=others, missed=missed).astype(int)
+    return table.rename_axis(index="gold", columns=None)
 
 # %% ../../../nbs/results/papers/06_bookcoref_plots.ipynb #14ce94de
 def pieces_plot(gold: Document, predicted: Document, entities: int = 12, columns: int = 16, title: str = "") -> Figure:
-    """Draw who went where, as a grid of shades: so many entities and predicted clusters, whose names, if they have
-    some, are below the columns."""
+    """Draw the mentions that entities and predicted clusters share, as a grid of shades; `entities` rows, and at most
+    `columns` columns, with the clusters' names, if any, below."""
     import seaborn as sns
     counts = _who_went_where(gold, predicted, entities, columns)
     names = predicted.names or [""]*len(predicted.clusters)

@@ -18,7 +18,7 @@ from ..tables import Report
 
 # %% ../../../nbs/results/papers/00_identifyme.ipynb #d17c188b
 class Answered(NamedTuple):
-    "A system's row: what it answered."
+    "A system's row: its answers."
     system: str              # its name
     title: str               # of the row; says so where only a half was answered
     outcomes: pd.DataFrame   # one row per question

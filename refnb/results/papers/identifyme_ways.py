@@ -23,10 +23,10 @@ _TURNED = {"reversed": ", options reversed", "rotations": ", options in all rota
 _HELD = {"none": "", "regex": " held to a pattern", "choice": " held to the options", "json": " held to JSON"}
 
 def _way_name(settings: dict[str, Any]) -> str:
-    "A way of asking in words: prompt form, what is wanted, and the order of options if it is another than given."
-    said = _WAYS[settings.get("way", "reply")] + _HELD[settings.get("constraint", "none")]
+    "Name a way of asking: prompt form, kind of reply, and the order of options if it is changed."
+    kind = _WAYS[settings.get("way", "reply")] + _HELD[settings.get("constraint", "none")]
     draws = f", {settings['samples']} draws" if settings.get("samples") else ""
-    return f"{settings['form'].rpartition('/')[2]}, {said}{_TURNED.get(settings.get('order', ''), '')}{draws}"
+    return f"{settings['form'].rpartition('/')[2]}, {kind}{_TURNED.get(settings.get('order', ''), '')}{draws}"
 
 # %% ../../../nbs/results/papers/01_identifyme_ways.ipynb #15ac2e16
 class Way(NamedTuple):
@@ -36,20 +36,21 @@ class Way(NamedTuple):
     outcomes: pd.DataFrame  # one row per question
 
 def _summaries(system: str, task: str, s: Settings) -> list[tuple[pd.DataFrame, RunInfo]]:
-    "All runs of a system on a task of which there is a summary."
+    "Find all runs of a system on a task that have a summary."
     found: dict[str, str] = {}
     for place in places_of_summaries(s):
         for path in find_summaries(place, task, split_name(system)[0], variants=True):
             found.setdefault(path.stem[-12:], read_summary(path).info.system)
-    got = [run_outcomes(f"{name}@{h}", task, s) for h, name in found.items()]
-    return [x for x in got if x is not None]
+    runs = [run_outcomes(f"{name}@{h}", task, s) for h, name in found.items()]
+    return [x for x in runs if x is not None]
 
 def asked_ways(system: str, task: str, s: Settings) -> list[Way]:
     "List the ways in which a language model was asked a task: its usual way first, then by name."
-    got, (whole, n) = _summaries(system, task, s), sample_of(task)
-    rest = ([(o[o.id.isin(drawn_ids(o.id, n, o.doc_key))].reset_index(drop=True), i) for o, i in _summaries(system, whole, s)] if n
-            else [])
-    ways = {_way_name(i.settings): Way(_way_name(i.settings), i, o) for o, i in [*rest, *got]}
+    whole, n = sample_of(task)
+    drawn = [(o[o.id.isin(drawn_ids(o.id, n, o.doc_key))].reset_index(drop=True), i)
+             for o, i in (_summaries(system, whole, s) if n else [])]
+    runs = [*drawn, *_summaries(system, task, s)]
+    ways = {_way_name(i.settings): Way(_way_name(i.settings), i, o) for o, i in runs}
     m = cast(LanguageModelSystem, find_system(system, s)).model
     first = _way_name(run_settings(m, form_for(m, find_task(task, s).prompts), "given"))
     return sorted(ways.values(), key=lambda w: (w.name != first, w.name))

@@ -20,13 +20,13 @@ from ..tables import Report
 
 # %% ../../../nbs/results/papers/07_kitmus.ipynb #5212443c
 def model_of(title: str) -> str:
-    "Tell what the release's folders call a system, from what a table calls it."
+    "Return the name of a system in the release's folders from its title in a table."
     return next(name.split("/")[1]
                 for name, e in entries_of("published-kitmus").items() if e.data.get("title") == title)
 
 def why_not(model: str, task: str, got: Scored, s: Settings) -> str:
-    """Say, for a cell, why a system, as the release's folders call it, has not all its scores on a task here; "" if all
-    runs are there."""
+    """Explain, for a cell, why a system, as the release's folders name it, lacks scores on a task here; "" if all runs
+    are here."""
     if not got.listed: return "the release has no predictions of this system on these texts"
     if got.runs and len(got.runs) == got.listed: return ""
     here = sum(where(p.file, s) in ("cache", "local") for p in runs_of(model, task))
@@ -40,22 +40,23 @@ class Runs(NamedTuple):
     why: str = ""                           # why there is no score
 
 def published_runs(title: str, task: str, s: Settings) -> Runs:
-    "Find the released runs of a system, by what a table calls it."
+    "Find the released runs of a system by its title in a table."
     model = model_of(title)
-    got = kitmus_scores(model, task, s)
-    if why := why_not(model, task, got, s): return Runs(why=why)
-    return Runs([r["template pair"] for r in got.runs], got.names)
+    scored = kitmus_scores(model, task, s)
+    if why := why_not(model, task, scored, s): return Runs(why=why)
+    return Runs([r["template pair"] for r in scored.runs], scored.names)
 
 # %% ../../../nbs/results/papers/07_kitmus.ipynb #2dfd3c5b
 def own_runs(system: str, task: str, s: Settings) -> Runs:
-    "Find the runs of a system of this package, with whatever seed it was trained."
-    base, said = split_name(system)
-    paths = [p for place in places_of_summaries(s) for p in find_summaries(place, task, base, variants=True)]
+    "Find the runs of a system of this package, whatever the seed of its training."
+    base, _ = split_name(system)
+    places = places_of_summaries(s)
+    paths = [p for place in places for p in find_summaries(place, task, base, variants=True)]
     known = {system, *(read_summary(p).info.system for p in paths)}
     unseeded = lambda name: {k: v for k, v in split_name(name)[1].items() if k != "seed"}
     names = sorted(name for name in known if unseeded(name) == unseeded(system))
-    found = [got[1]
-             for name in names if (got := the_summary(task, name, s.runs, places_of_summaries(s), the_usual(name)))]
+    summaries = [the_summary(task, name, s.runs, places, the_usual(name)) for name in names]
+    found = [x[1] for x in summaries if x]
     why = "" if found else f"no run of it: refnb run {task} '{system}'"
     return Runs([counted_links(x.counts)["template pair"] for x in found],
                 [f"{x.info.system}@{run_hash(x.info)}" for x in found], why)
@@ -68,8 +69,8 @@ def add_cell(
     task: str,       # such as kitmus/background-train/2/test
     runs: Runs,      # of a system
     score: str = "accuracy", # or lenient, or f1
-) -> Together|None:          # what was added
-    "Add the mean over all runs of a system, or why there is none."
+) -> Together|None:          # the mean, or None
+    "Add the mean over all runs of a system, or the reason why there are none."
     if runs.why:
         report.add(row, column, reason=runs.why)
         return None
@@ -137,11 +138,13 @@ def add_variants(
         for variant in variants: _add_fewer(report, variant, n, [*titles, "GREP"], ours, s, score)
         report.add(f"all variants, {n} entities", "random", 1/n, run="chance")
 
-def _add_fewer(report: Report, variant: str, n: int, titles: Sequence[str], ours: Sequence[str], s: Settings, score: str):
+def _add_fewer(report: Report, variant: str, n: int, titles: Sequence[str], ours: Sequence[str], s: Settings,
+               score: str):
     "Add a row of a variant with `n` names: released predictions that are here, and runs of this package's systems."
     row, task = f"{variant}, {n} entities", f"kitmus/{variant}/{n}/test"
     for title in titles:
         runs = published_runs(f"kitmus-trained / {title}", task, s)
-        if kitmus_scores(model_of(f"kitmus-trained / {title}"), task, s).listed: add_cell(report, row, title, task, runs, score)
+        if kitmus_scores(model_of(f"kitmus-trained / {title}"), task, s).listed:
+            add_cell(report, row, title, task, runs, score)
     for system in ours:
         if (own := own_runs(system, task, s)).counts: add_cell(report, row, OURS + system, task, own, score)
