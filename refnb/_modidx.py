@@ -2416,7 +2416,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                       'refnb.models.command._moved': ('models/command.html#_moved', 'refnb/models/command.py'),
                                       'refnb.models.command._named': ('models/command.html#_named', 'refnb/models/command.py'),
                                       'refnb.models.command._parts': ('models/command.html#_parts', 'refnb/models/command.py'),
-                                      'refnb.models.command._said': ('models/command.html#_said', 'refnb/models/command.py'),
+                                      'refnb.models.command._read_output': ('models/command.html#_read_output', 'refnb/models/command.py'),
                                       'refnb.models.command._whole': ('models/command.html#_whole', 'refnb/models/command.py'),
                                       'refnb.models.command.canary_line': ('models/command.html#canary_line', 'refnb/models/command.py'),
                                       'refnb.models.command.clusters_fault': ( 'models/command.html#clusters_fault',

@@ -221,9 +221,9 @@ def test_a_text_that_fails_is_asked_again_alone(toy, monkeypatch):
     with pytest.raises(DataError, match="1 of 6 failed"): run("sample/bookcoref", "toy", trap=trap)
     assert asked(toy) - before == len(canaries()) + 1  # and the text that failed
     monkeypatch.setenv("TRAP", "die")
-    with pytest.raises(DataError, match="ended with status 3.*0 of 1 were answered and are kept"): run("sample/bookcoref", "toy", trap=trap)
+    with pytest.raises(DataError, match="ended with status 3.*0 of 1 answers are saved"): run("sample/bookcoref", "toy", trap=trap)
 
-@pytest.mark.parametrize("how, why", [("die", "ended with status 3"), ("kill", "ended with status -9 .killed: is there memory enough")])
+@pytest.mark.parametrize("how, why", [("die", "ended with status 3"), ("kill", "ended with status -9 .killed: possibly out of memory")])
 def test_what_was_answered_before_a_death_is_kept(toy, monkeypatch, how, why):
     docs = find_task("sample/bookcoref").documents
     trap = next(t for t in docs[3].tokens if t not in {t for d in docs[:3] for t in d.tokens})
@@ -235,10 +235,10 @@ def test_what_was_answered_before_a_death_is_kept(toy, monkeypatch, how, why):
 
 def test_a_failed_canary_costs_no_question(toy):
     (toy/"toy.py").write_text(WORKER.replace("[t for s in sentences for t in s]", "[t for s in sentences for t in s][::-1]"))
-    with pytest.raises(DataError, match="toy: failed its canary 'people': it reads '.' where the text has 'Alice' .token 0.; nothing was asked"): run("sample/bookcoref", "toy")
+    with pytest.raises(DataError, match="toy: failed its canary 'people': it reads '.' where the text has 'Alice' .token 0.; nothing was sent"): run("sample/bookcoref", "toy")
     assert asked(toy) == 1
     (toy/"toy.py").write_text(WORKER)
-    with pytest.raises(DataError, match="does not find 'Alice'; nothing was asked; is it trained for another annotation"): run("sample/bookcoref", "toy", canary="clusters")
+    with pytest.raises(DataError, match="does not find 'Alice'; nothing was sent; is it trained for another annotation"): run("sample/bookcoref", "toy", canary="clusters")
 
 def test_long_texts_bring_the_long_canary(toy):
     long = canaries()[2]

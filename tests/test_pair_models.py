@@ -427,7 +427,7 @@ def test_names():
     assert not is_pair_system("random+negation") and not is_pair_system("+negation")
     refused(CallError, "unknown system 'word-overlpa'; did you mean word-overlap?", run, SAMPLE[:2], "word-overlpa")
     refused(CallError, "is no language model", run, SAMPLE[:2], "word-overlap", form="choice/names")
-    refused(CallError, "is not asked through a server", run, SAMPLE[:2], "word-overlap", budget=1.)
+    refused(CallError, "sends no requests to a server", run, SAMPLE[:2], "word-overlap", budget=1.)
 
 def test_commands(tmp_path, monkeypatch, capsys):
     for k, v in dict(runs=tmp_path/"runs", reports=tmp_path/"reports", offline="true").items(): monkeypatch.setenv(f"REFNB_{k.upper()}", str(v))

@@ -252,7 +252,7 @@ def test_f22_a_batch_that_is_too_large(tmp_path):
     def cramped(b):
         if len(b) > 7: raise RuntimeError("[enforce fail at alloc_cpu.cpp:117] . DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes.")
         return loss(b)
-    refused(DataError, "step 1: a batch needs more memory than there is; say accumulate=2: the same batch in smaller parts", tr.train, net, order, cramped, r, tmp_path/"x")
+    refused(DataError, "step 1: a batch needs more memory than available; say accumulate=2: the same batch in smaller parts", tr.train, net, order, cramped, r, tmp_path/"x")
     assert tr.train(net, order, cramped, r.changed(accumulate=2), tmp_path/"y").done.steps == 10
 
 def test_f10_a_disk_that_is_full(tmp_path, reference, monkeypatch):

@@ -113,7 +113,7 @@ class LanguageModelSystem(BaseSystem):
         self.name, self.model = true_name(base, usual, asked, form, order, samples)
         _check_samples(self.model, order, samples, batches, self.name)
         if self.local and (concurrency or batches or budget is not None):
-            raise CallError(f"{self.name} is not asked through a server",
+            raise CallError(f"{self.name} sends no requests to a server",
                             do="concurrency, budget and batch are for models of a server")
         check_taken(self.model)
         if batches and not the_dialect(self.model.dialect).batch:

@@ -104,7 +104,7 @@ def changed_live(e: LiveEntry, changed: Mapping[str, Any], name: str) -> LiveEnt
 # %% ../../../nbs/models/live/01_systems.ipynb #0c49b243
 class LiveSystem(CommandSystem):
     "A package of others, asked by a worker in an environment of its own."
-    after_canary = "nothing was asked; is it trained for another annotation? -p canary=wiring looks at words and offsets only"
+    after_canary = "nothing was sent; is it trained for another annotation? -p canary=wiring looks at words and offsets only"
     def __init__(self, entry: Entry, changed: Mapping[str, Any], s: Settings):
         "Make a system of an entry; settings that could change a cluster make a system of another name."
         usual = record_of(entry, LiveEntry)
