@@ -66,7 +66,7 @@ def test_letters_are_scored_by_log_probabilities(stub, settings):
     r = run(QUESTIONS, "gpt-4o-mini", s=settings(), form="identifyme/letters", way="logprobs", **at(stub))
     best = lambda a: a.scores.index(max(a.scores))
     assert all(best(r.answers()[q.id]) == q.right[0] for q in QUESTIONS) and stub.seen[0].body["max_tokens"] == 1
-    with pytest.raises(CallError, match="words before the answer, which a chat cannot be given; say message: raw"): run(QUESTIONS, "gpt-4o-mini", s=settings(), form="identifyme/base", way="logprobs", **at(stub))
+    with pytest.raises(CallError, match="words before the answer, which a chat does not support; say message: raw"): run(QUESTIONS, "gpt-4o-mini", s=settings(), form="identifyme/base", way="logprobs", **at(stub))
 
 def test_the_order_is_turned_back(stub, settings):
     stub.always = lambda seen: Play(text="- The mention refers to: None of the Above")

@@ -162,10 +162,10 @@ class _Loop:
             raise CallError(f"{self.accelerator.num_processes} processes train one model", do="start it in one process")
         groups = _groups(net, r, rates)
         self.net, self.optimizer = self.accelerator.prepare(net, torch.optim.AdamW(groups, lr=r.lr))
-        self.params, self.batches, self.loss, self.r, self.folder = ([p for g in groups for p in g["params"]], batches,
-                                                                     loss, r, Path(folder))
-        self.held_out, self.every, self.keep, self.say, self.size, self.saved = (held_out, every, keep, say, size,
-                                                                                 time.monotonic())
+        self.params = [p for g in groups for p in g["params"]]
+        self.batches, self.loss, self.r, self.folder = batches, loss, r, Path(folder)
+        self.held_out, self.every, self.keep, self.say, self.size = held_out, every, keep, say, size
+        self.saved = time.monotonic()
         self.steps = _steps_of(batches, r)
         self.epochs, self.total = min(until or len(self.steps), len(self.steps)), sum(self.steps)
         self.state = State()
