@@ -21,10 +21,10 @@ _ENDS, _CLOSES = frozenset((".", "!", "?", "...", "â€¦")), frozenset(("\'\'", "â
 class Read(NamedTuple):
     "A text as a document."
     document: Document
-    chars: list[tuple[int, int]] # where each word stands: half-open
+    chars: list[tuple[int, int]] # characters of each word: half-open
 
 def _words(text: str) -> Iterator[tuple[str, int]]:
-    "The words of a text and where they begin; what looks like a shortened word and is none gives its full stop back."
+    "Yield the words of a text and their positions; a full stop belongs to known abbreviations only."
     for m in _WORD.finditer(text):
         word = m[0]
         if word.endswith(".") and word not in _SHORT and word.count(".") == 1 and len(word) > 2:
@@ -34,11 +34,11 @@ def _words(text: str) -> Iterator[tuple[str, int]]:
 
 # %% ../../../nbs/models/coreference/11_choices.ipynb #fde0b28f
 def words_of_text(text: str) -> list[str]:
-    "Cut a short text into words."
+    "Split a short text into words."
     return [w for w, _ in _words(text)]
 
 def _ended(open_: Sequence[str], after: str, inside: bool) -> bool:
-    "Whether a sentence ends with its last word; `inside` an odd number of straight quotation marks."
+    "Tell whether a sentence ends with its last word; `inside` an odd number of straight quotation marks."
     closed = open_[-1] in _CLOSES and len(open_) > 1 and open_[-2] in _ENDS and not (open_[-1] == '"' and inside)
     goes_on = after[:1].islower() or (after in _CLOSES and (after != '"' or inside))
     return (open_[-1] in _ENDS or closed) and not goes_on
@@ -61,15 +61,15 @@ def read_text(text: str, key: str = "text") -> Read:
 
 # %% ../../../nbs/models/coreference/11_choices.ipynb #18d8f3ef
 def _fit(name: frozenset[str], mention: frozenset[str]) -> float:
-    "How well a name fits what a mention says: 0 not at all."
+    "Score how well a name fits a mention; 0: not at all."
     shared = len(name & mention)
     if not shared: return 0.
     return 3. if name == mention else 2. if shared == min(len(name), len(mention)) else shared/len(name | mention)
 
 def _called(cluster: Sequence[Span], words: Sequence[str]) -> list[frozenset[str]]:
-    "What the mentions of a cluster say."
-    said = {tuple(w.lower() for w in words[a:b + 1]) for a, b in cluster}
-    return [c for w in said if not (len(w) == 1 and w[0] in PRONOUN) and (c := content(w))]
+    "List the content words of each mention of a cluster."
+    phrases = {tuple(w.lower() for w in words[a:b + 1]) for a, b in cluster}
+    return [c for w in phrases if not (len(w) == 1 and w[0] in PRONOUN) and (c := content(w))]
 
 def _content_of(name: str) -> frozenset[str]:
     words = [w.lower() for w, _ in _words(name)]
@@ -80,17 +80,20 @@ def chosen_by(q: Question, cluster: Sequence[Span], words: Sequence[str]) -> Ans
     called = _called(cluster, words)
     best = lambda name: max((_fit(_content_of(name), c) for c in called), default=0.)
     names = [o.name for o in q.options]
-    if names == ["Yes", "No"] and "character" in q.meta: return Answer(q.id, (0 if best(str(q.meta["character"])) >= 2 else 1,))
+    if names == ["Yes", "No"] and "character" in q.meta:
+        return Answer(q.id, (0 if best(str(q.meta["character"])) >= 2 else 1,))
     scores = [0. if n == NONE else best(n) for n in names]
     if max(scores) > 0: return Answer(q.id, tuple(i for i, s in enumerate(scores) if s == max(scores)))
     return Answer(q.id, (names.index(NONE),)) if NONE in names else Answer(q.id, reason="outside")
 
 # %% ../../../nbs/models/coreference/11_choices.ipynb #7fbe341e
-Resolved = Callable[[Document, list[Span]], Sequence[Sequence[Span]]]  # a document, and mentions in any case -> clusters
+Resolved = Callable[[Document, list[Span]], Sequence[Sequence[Span]]]  # a document, and additional mentions -> clusters
 
 def _place(q: Question, r: Read) -> Span:
-    "The words of the expression that a question asks about."
-    if q.chars is None: raise DataError("does not say which expression it asks about", f"question {q.id}", "coreference systems need its place in the text")
+    "Return the words of a question's expression."
+    if q.chars is None:
+        raise DataError("does not mark an expression", f"question {q.id}",
+                        "coreference systems need its place in the text")
     at = [i for i, (a, b) in enumerate(r.chars) if a < q.chars[1] and b > q.chars[0]]
     if not at: raise DataError("asks about no word of its text", f"question {q.id}")
     return Span(at[0], at[-1])
@@ -99,8 +102,8 @@ def choices(questions: Sequence[Question], resolved: Resolved) -> Iterator[Answe
     "Answer questions through the clusters of their texts."
     of: dict[str, list[Question]] = {}
     for q in questions: of.setdefault(q.text, []).append(q)
-    for text, asked in of.items():
-        r = read_text(text, asked[0].doc_key)
-        places = [_place(q, r) for q in asked]
+    for text, about in of.items():
+        r = read_text(text, about[0].doc_key)
+        places = [_place(q, r) for q in about]
         clusters = {s: c for c in resolved(r.document, sorted(set(places))) for s in c}
-        for q, place in zip(asked, places): yield chosen_by(q, clusters.get(place, [place]), r.document.tokens)
+        for q, place in zip(about, places): yield chosen_by(q, clusters.get(place, [place]), r.document.tokens)
