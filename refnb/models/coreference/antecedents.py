@@ -24,7 +24,8 @@ from .memory import Best, clusters_of, link
 # %% ../../../nbs/models/coreference/06_antecedents.ipynb #539a13e2
 def span_vectors(x: torch.Tensor, spans: Sequence[Span], at: int = 0) -> torch.Tensor:
     "Concatenate the first word, the last, and the mean of each span; `x` are the vectors of words from `at` on."
-    first, last = (torch.tensor([s[k] - at for s in spans], device=x.device) for k in (0, 1))
+    first = torch.tensor([s[0] - at for s in spans], device=x.device)
+    last = torch.tensor([s[1] - at for s in spans], device=x.device)
     sums = torch.cat([x.new_zeros(1, x.shape[1]), x.cumsum(0)])
     mean = (sums[last + 1] - sums[first])/(last - first + 1)[:, None]
     return torch.cat([x[first], x[last], mean], -1)

@@ -284,7 +284,8 @@ def _tell(say: Callable[[str], None], what: str) -> Callable[[Entry], None]:
 def _learnt_from(c: _Course) -> tuple[list[Document], list[Document]]:
     "Return the training and development documents, as casts if the recipe says so."
     if not c.x.training.casts: return c.taught.teach, c.taught.judge
-    teach, judge = ([x for x in map(cast_lesson, docs) if x.clusters] for docs in (c.taught.teach, c.taught.judge))
+    casts = lambda docs: [x for x in map(cast_lesson, docs) if x.clusters]
+    teach, judge = casts(c.taught.teach), casts(c.taught.judge)
     if not teach: raise DataError("has no person with a name to learn from", c.taught.told)
     return teach, judge
 

@@ -28,7 +28,8 @@ def head(inputs: int, hidden: int, outputs: int, dropout: float) -> nn.Sequentia
 # %% ../../../nbs/models/coreference/04_mentions.ipynb #c2295885
 def ends_of(spans: Sequence[Span], at: int, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     "Return the indices of the first and last words of spans, counted from `at`."
-    first, last = (torch.tensor([s[k] - at for s in spans], dtype=torch.long, device=x.device) for k in (0, 1))
+    first = torch.tensor([s[0] - at for s in spans], dtype=torch.long, device=x.device)
+    last = torch.tensor([s[1] - at for s in spans], dtype=torch.long, device=x.device)
     return first, last
 
 def _finite(scores: torch.Tensor, t: Text) -> torch.Tensor:

@@ -224,8 +224,8 @@ def _answers(reply: str) -> tuple[list[str], list[str]]:
 def _meant(names: Sequence[str], reply: str, cut: bool) -> set[tuple[int, ...]]:
     "Return the sets of options that a reply's answers name; () is a name outside the options."
     labelled, prose = _answers(reply.rpartition("\n")[0] if cut else reply)
-    sure, unsure = ({_named(names, x) or _named(names, _LOOSE.split(x)[-1]) for x in found}
-                    for found in (labelled, prose))
+    named = lambda found: {_named(names, x) or _named(names, _LOOSE.split(x)[-1]) for x in found}
+    sure, unsure = named(labelled), named(prose)
     if cut: return sure
     return sure | (unsure - {()}) or unsure or {_named(names, reply)} - {()}
 

@@ -286,10 +286,10 @@ class Encoder(Loaded):
     def __call__(self, p: Pairs) -> np.ndarray:
         "Compute the product of each pair's vectors."
         if not len(p.at): return np.zeros(0)
-        expressions, options = ([a + t for t in texts]
-                      for a, texts in ((self.m.prefix, p.expressions), (self.m.text_prefix, p.texts)))
+        expressions = [self.m.prefix + e for e in p.expressions]
+        options = [self.m.text_prefix + t for t in p.texts]
         self.embed([*expressions, *options])
-        left, right = (np.stack([self.known[t] for t in texts]) for texts in (expressions, options))
+        left, right = np.stack([self.known[e] for e in expressions]), np.stack([self.known[t] for t in options])
         return np.einsum("ij,ij->i", left[p.at[:, 0]], right[p.at[:, 1]])
 
 # %% ../../../nbs/models/pairs/01_encoders.ipynb #c0f966e7

@@ -76,7 +76,7 @@ def content_words(text: str) -> set[str]:
 
 def word_overlap(p: Pairs) -> list[int]:
     "Count the words of each expression that are in an option's text."
-    expressions, options = ([content_words(t) for t in texts] for texts in (p.expressions, p.texts))
+    expressions, options = list(map(content_words, p.expressions)), list(map(content_words, p.texts))
     return [len(expressions[i] & options[j]) for i, j in p.at.tolist()]
 
 # %% ../../../nbs/models/pairs/00_scorers.ipynb #0e05e625
@@ -84,8 +84,8 @@ def _fuzzy(name: str) -> Scorer:
     "Make a scorer of a ratio of rapidfuzz."
     def scores(p: Pairs) -> list[float]:
         from rapidfuzz import fuzz
-        ratio, expressions, options = (getattr(fuzz, name),
-                                       *([t.lower() for t in texts] for texts in (p.expressions, p.texts)))
+        ratio = getattr(fuzz, name)
+        expressions, options = [t.lower() for t in p.expressions], [t.lower() for t in p.texts]
         return [ratio(expressions[i], options[j]) for i, j in p.at.tolist()]
     return scores
 

@@ -306,8 +306,8 @@ def _learnt_from(what: str|Sequence[Question], s: Settings, limit: int) -> _Data
     "Return the source, its questions, the held-out questions, and the ids of all."
     if isinstance(what, str):
         source = _source_of(what, s)
-        questions, judges = ([q for p in ps for q in task_questions(p, s)[:limit or None]]
-                             for ps in (source.tasks, source.judges))
+        taken = lambda tasks: [q for p in tasks for q in task_questions(p, s)[:limit or None]]
+        questions, judges = taken(source.tasks), taken(source.judges)
         files = {f.key: f.blob for p in [*source.tasks, *source.judges] for f in find_task(p).files}
         if limit: source = source._replace(told=f"{source.told}, only the first {limit} of each task")
     else:
