@@ -74,7 +74,7 @@ def test_a_book_without_anybody(s):
 
 @pytest.mark.parametrize("wrong, said", [
     ({"linker": "rule"}, "unknown linker 'rule'"), ({"seeding": "free"}, "seeding"), ({"group": -1}, "a group of -1 windows"),
-    ({"window": 0}, "a window of 0 words"), ({"system": "pattern-matching"}, "pattern-matching is no coreference system")])
+    ({"window": 0}, "a window of 0 words"), ({"system": "pattern-matching"}, "pattern-matching is not a coreference system")])
 def test_settings_that_cannot_be(story, s, wrong, said):
     with pytest.raises(RefnbError, match=said): annotate(story, story.names, s=s, **wrong)
 
@@ -101,7 +101,7 @@ def test_a_model_may_deny_links(story, s, tmp_path):
 def test_a_model_that_fails_keeps_the_stage_open(story, s, tmp_path):
     answer = 'print(json.dumps({"id": q["id"], "chosen": [0]}), flush=True)'
     says = asker(tmp_path, f"{answer} if n < 5 else 1/0")
-    with pytest.raises(DataError, match="5 of .* were answered and are kept"): annotate(story, story.names, tmp_path/"out", s, filter=says, **SMALL)
+    with pytest.raises(DataError, match="5 of .* answers are saved"): annotate(story, story.names, tmp_path/"out", s, filter=says, **SMALL)
     assert not (tmp_path/"out"/"2_filtered.jsonl").exists()
 
 # Files and the command line

@@ -8,7 +8,7 @@ from refnb.benchmarks.altentities.questions import DOMAINS, SETTINGS, altentitie
 from refnb.benchmarks.tasks import task_is_here, task_questions
 from refnb.core.settings import load_settings
 from refnb.core.types import CallError, Option, Question
-from refnb.models.pairs.comparing import FEATURES, Comparer, Comparing, _claims_of, comparing_weights, cross_validated, fit_rows, rows_of, _fitted, _hashed_folds, _heard, _period, plain, _stem, _told, weights_for, word_lists
+from refnb.models.pairs.comparing import FEATURES, Comparer, Comparing, _claims_of, comparing_weights, cross_validated, fit_rows, rows_of, _fitted, _hashed_folds, _heard, _period, plain, _stem, _parsed_option, weights_for, word_lists
 from refnb.models.pairs.scorers import compared, pairs_of
 
 def asked(text: str, *options: str, right: int = 0) -> Question: return Question("d-0", "d", text, None, tuple(Option(f"option {i}", o) for i, o in enumerate(options)), (right,))
@@ -33,7 +33,7 @@ def test_any_number_of_options(text):
 
 @given(st.text())
 def test_any_text_is_read(text):
-    h, t = _heard(text), _told(text)
+    h, t = _heard(text), _parsed_option(text)
     assert h.sign in (1, -1) and math.isfinite(t.length) and -1 < t.women < 1
     assert _stem(plain("Ladies")) == "lady" and all(isinstance(w, str) for c in _claims_of(text) for w in c)
 

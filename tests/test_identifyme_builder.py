@@ -339,5 +339,5 @@ def test_a_run_goes_on_after_an_error(settings):
         calls.append(q.id)
         if len(calls) == 20: raise RuntimeError("a bad moment")
         return 0
-    with pytest.raises(DataError, match="the system raised RuntimeError: a bad moment; what was answered before is kept"): run(qs, shaky, s=s)
+    with pytest.raises(DataError, match="the system raised RuntimeError: a bad moment; earlier answers are saved"): run(qs, shaky, s=s)
     assert run(qs, shaky, s=s).sealed and len(calls) == len(qs) + 1 and len(set(calls)) == len(qs)

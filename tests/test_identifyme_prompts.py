@@ -357,7 +357,7 @@ def test_f27_more_options_than_letters(n):
     q = asked(*(f"Person {i}" for i in range(n)))
     assert prompt(q).count("\nPerson ") == n and all(told(reply_form(q, i), q) == f"Person {i}" and re.fullmatch(grammar(q, "base", k), reply_form(q, i)) for i in (0, 1, 26, n - 1) for k in KINDS)
 
-@pytest.mark.parametrize("names, said", [([], "question 'tale:3': it has no options"), (["Ann", ""], "question 'tale:3', option 1: '' is no name"), (["Ann", "  "], "option 1: '' is no name"), (["A\nB"], "option 0: 'A\\nB' is no name"), (["Ann", "A\u2028B"], "option 1:")])
+@pytest.mark.parametrize("names, said", [([], "question 'tale:3': it has no options"), (["Ann", ""], "question 'tale:3', option 1: '' is not a name"), (["Ann", "  "], "option 1: '' is not a name"), (["A\nB"], "option 0: 'A\\nB' is not a name"), (["Ann", "A\u2028B"], "option 1:")])
 def test_f27_no_options_or_options_that_are_no_names(names, said):
     q = Q.changed(options=tuple(map(Option, names)))
     for call in (lambda: prompt(q), lambda: grammar(q), lambda: grammar(q, "desc", "complete"), lambda: expressible(q), lambda: reply_form(q, 0)):

@@ -157,7 +157,7 @@ def test_one_that_was_interrupted_is_made_anew(home, monkeypatch):
     assert made.environment_state(p) == "interrupted"
     lines = []
     made.set_up("toy", wheels=str(home/"systems"), say=lines.append)
-    assert lines[0] == "toy: interrupted, begun anew" and made.environment_state(p) == "ready" and not (p.folder/"half").exists()
+    assert lines[0] == "toy: interrupted, starting over" and made.environment_state(p) == "ready" and not (p.folder/"half").exists()
 
 def test_it_is_out_of_date_where_anything_changed(toy, monkeypatch):
     p = made.the_environment("toy")
@@ -188,7 +188,7 @@ def test_what_cannot_be_imported_is_no_environment(home, refnb):
 
 def test_wrong_calls(refnb):
     tools.one_line(refnb("setup", "toys"), 2, "unknown environment 'toys'; did you mean toy?")
-    tools.one_line(refnb("setup", "toy", "--wheels", "nowhere"), 2, "nowhere: is no folder")
+    tools.one_line(refnb("setup", "toy", "--wheels", "nowhere"), 2, "nowhere: is not a folder")
     tools.one_line(refnb("run", "sample/bookcoref", "toy", "-p", "leest=3"), 2, "toy has no setting 'leest'; did you mean least?")
     tools.one_line(refnb("run", "sample/ferryman", "toy"), 2, "toy: answers documents, sample/ferryman has questions")
 
@@ -221,24 +221,24 @@ def test_a_text_that_fails_is_asked_again_alone(toy, monkeypatch):
     with pytest.raises(DataError, match="1 of 6 failed"): run("sample/bookcoref", "toy", trap=trap)
     assert asked(toy) - before == len(canaries()) + 1  # and the text that failed
     monkeypatch.setenv("TRAP", "die")
-    with pytest.raises(DataError, match="ended with status 3.*0 of 1 were answered and are kept"): run("sample/bookcoref", "toy", trap=trap)
+    with pytest.raises(DataError, match="ended with status 3.*0 of 1 answers are saved"): run("sample/bookcoref", "toy", trap=trap)
 
-@pytest.mark.parametrize("how, why", [("die", "ended with status 3"), ("kill", "ended with status -9 .killed: is there memory enough")])
+@pytest.mark.parametrize("how, why", [("die", "ended with status 3"), ("kill", "ended with status -9 .killed: possibly out of memory")])
 def test_what_was_answered_before_a_death_is_kept(toy, monkeypatch, how, why):
     docs = find_task("sample/bookcoref").documents
     trap = next(t for t in docs[3].tokens if t not in {t for d in docs[:3] for t in d.tokens})
     monkeypatch.setenv("TRAP", how)
-    with pytest.raises(DataError, match=f"{why}.*3 of 6 were answered"): run("sample/bookcoref", "toy", trap=trap)
+    with pytest.raises(DataError, match=f"{why}.*3 of 6 answers are saved"): run("sample/bookcoref", "toy", trap=trap)
     before = asked(toy)
-    with pytest.raises(DataError, match="0 of 3 were answered"): run("sample/bookcoref", "toy", trap=trap)
+    with pytest.raises(DataError, match="0 of 3 answers are saved"): run("sample/bookcoref", "toy", trap=trap)
     assert asked(toy) - before == len(canaries()) + 1  # and the text on which it dies
 
 def test_a_failed_canary_costs_no_question(toy):
     (toy/"toy.py").write_text(WORKER.replace("[t for s in sentences for t in s]", "[t for s in sentences for t in s][::-1]"))
-    with pytest.raises(DataError, match="toy: failed its canary 'people': it reads '.' where the text has 'Alice' .token 0.; nothing was asked"): run("sample/bookcoref", "toy")
+    with pytest.raises(DataError, match="toy: failed its canary 'people': it reads '.' where the text has 'Alice' .token 0.; nothing was sent"): run("sample/bookcoref", "toy")
     assert asked(toy) == 1
     (toy/"toy.py").write_text(WORKER)
-    with pytest.raises(DataError, match="does not find 'Alice'; nothing was asked; is it trained for another annotation"): run("sample/bookcoref", "toy", canary="clusters")
+    with pytest.raises(DataError, match="does not find 'Alice'; nothing was sent; if it is trained for another annotation"): run("sample/bookcoref", "toy", canary="clusters")
 
 def test_long_texts_bring_the_long_canary(toy):
     long = canaries()[2]

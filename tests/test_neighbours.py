@@ -126,10 +126,10 @@ def test_a_folder_with_something_in_it_is_left_alone(tmp_path, tool):
     (tmp_path/"x").mkdir()
     assert TOOLS[tool](KITMUS, tmp_path/"x", limit=2) == tmp_path/"x"
     before = {p: p.read_bytes() for p in (tmp_path/"x").iterdir()}
-    with pytest.raises(CallError, match="is there and not empty; name a new folder"): TOOLS[tool](FERRYMAN, tmp_path/"x")
+    with pytest.raises(CallError, match="exists and is not empty; name a new folder"): TOOLS[tool](FERRYMAN, tmp_path/"x")
     assert {p: p.read_bytes() for p in (tmp_path/"x").iterdir()} == before
     (tmp_path/"file").write_text("mine")
-    with pytest.raises(CallError, match="is there and not empty"): TOOLS[tool](FERRYMAN, tmp_path/"file")
+    with pytest.raises(CallError, match="exists and is not empty"): TOOLS[tool](FERRYMAN, tmp_path/"file")
 
 def test_inspect_scores_no_options(tmp_path):
     with pytest.raises(CallError, match="way=likelihood: inspect can only do way=reply; leave it out, or export for the harness"): export_inspect(KITMUS, tmp_path/"x", way="likelihood")
@@ -139,7 +139,7 @@ def test_the_command(tmp_path, capsys, monkeypatch):
     told = json.loads(tools.here(capsys, "export", KITMUS, "--to", "harness", "--out", tmp_path/"x", "--limit", 5, "--order", "reversed", "-p", "way=reply", "--json").out)
     assert told == {"folder": str(tmp_path/"x"), "to": "harness", "questions": 5} and task_yaml(tmp_path/"x")["output_type"] == "generate_until"
     assert tools.here(capsys, "export", FERRYMAN, "--to", "inspect", "--out", tmp_path/"y").out.startswith("29 questions in ")
-    tools.one_line(tools.here(capsys, "export", KITMUS, "--to", "harness", "--out", tmp_path/"x"), 2, "is there and not empty; name a new folder")
+    tools.one_line(tools.here(capsys, "export", KITMUS, "--to", "harness", "--out", tmp_path/"x"), 2, "exists and is not empty; name a new folder")
 
 
 # What is judged

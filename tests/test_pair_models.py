@@ -172,7 +172,7 @@ def test_f22_out_of_memory_means_smaller_batches():
         if len(batch) > 3: raise RuntimeError("CUDA out of memory. Tried to allocate 20 GiB")
         return [i*i for i in batch]
     assert in_memory(work, list(range(11))) == [i*i for i in range(11)] and max(sizes[1:]) <= 6
-    refused(DataError, "one text alone needs more memory", in_memory, lambda b: (_ for _ in ()).throw(RuntimeError("out of memory")), [1, 2])
+    refused(DataError, "a single text needs more memory", in_memory, lambda b: (_ for _ in ()).throw(RuntimeError("out of memory")), [1, 2])
     with pytest.raises(RuntimeError, match="other"): in_memory(lambda b: (_ for _ in ()).throw(RuntimeError("other")), [1])
 
 @given(st.lists(st.integers(0, 300), max_size=40), st.integers(1, 600))
@@ -342,11 +342,11 @@ def test_a_model_without_a_tokenizer_of_its_own(tiny, tmp_path):
     mute = copied(tiny["model"], tmp_path/"mute")
     for name in ("tokenizer.json", "tokenizer_config.json"): (mute/name).unlink()
     refused(DataError, "its tokenizer knows no words", encoder, mute)
-    refused(DataError, "its tokenizer has no token that fills up", encoder, tokenizer_says(copied(tiny["model"], tmp_path/"unfilled"), pad_token=None))
+    refused(DataError, "its tokenizer has no padding token", encoder, tokenizer_says(copied(tiny["model"], tmp_path/"unfilled"), pad_token=None))
     torn = copied(tiny["model"], tmp_path/"torn")
     (torn/"tokenizer.json").write_text('{"version": "1.0", "model": {"type": "Nothing"}}')
     refused(DataError, "tiny cannot be loaded", encoder, torn)
-    refused(DataError, "it reads and writes, and is no encoder", encoder, tools.tiny_writer(tmp_path/"t5", pairs_of(SAMPLE).texts))
+    refused(DataError, "it is an encoder-decoder, not an encoder", encoder, tools.tiny_writer(tmp_path/"t5", pairs_of(SAMPLE).texts))
     (torn/"config.json").unlink()
     refused(DataError, "has no config.json", weights_id, _pair_weights(the_pair_model("minilm", **tiny | dict(model=str(torn)))))
 
@@ -375,7 +375,7 @@ def test_scores_that_are_no_numbers(tiny, judge, settings, tmp_path):
         folder = copied(source, tmp_path/name)
         tensors = load_file(folder/"model.safetensors")
         save_file({k: t*float("nan") for k, t in tensors.items()}, folder/"model.safetensors", {"format": "pt"})
-        refused(NoScore, "the score of an option is nan; are the weights damaged, or do sums overflow? Try dtype=float32", run, SAMPLE[:3], name, s=settings(), **tiny | dict(model=str(folder)))
+        refused(NoScore, "the score of an option is nan; damaged weights or overflow; try dtype=float32", run, SAMPLE[:3], name, s=settings(), **tiny | dict(model=str(folder)))
     q = Question("q", "d", "it", None, (Option("a"), Option("b")), (0,))
     refused(NoScore, "question q: the score of an option is inf", list, compared([q], lambda p: [1., float("inf")]))
 
@@ -427,7 +427,7 @@ def test_names():
     assert not is_pair_system("random+negation") and not is_pair_system("+negation")
     refused(CallError, "unknown system 'word-overlpa'; did you mean word-overlap?", run, SAMPLE[:2], "word-overlpa")
     refused(CallError, "is no language model", run, SAMPLE[:2], "word-overlap", form="choice/names")
-    refused(CallError, "is not asked through a server", run, SAMPLE[:2], "word-overlap", budget=1.)
+    refused(CallError, "sends no requests to a server", run, SAMPLE[:2], "word-overlap", budget=1.)
 
 def test_commands(tmp_path, monkeypatch, capsys):
     for k, v in dict(runs=tmp_path/"runs", reports=tmp_path/"reports", offline="true").items(): monkeypatch.setenv(f"REFNB_{k.upper()}", str(v))

@@ -54,7 +54,7 @@ def asked(data: bytes, where: str) -> list[Question]:
 
 def said(path: Path) -> list:
     "What a command wrote, a line per question."
-    return [command._said(line, {q.id: q for q in QUESTIONS}, set(), path.name) for line in path.read_bytes().splitlines()]
+    return [command._read_output(line, {q.id: q for q in QUESTIONS}, set(), path.name) for line in path.read_bytes().splitlines()]
 
 def proofs(path: Path) -> list:
     "What a command wrote to canaries, a line each."

@@ -176,7 +176,7 @@ def test_a_plan_counts_all_requests(settings):
     once, thrice = (planned(FERRYMAN, "gpt-4o-mini", s=settings(), decoding={"temperature": 1.}, samples=n) for n in (1, 3))
     assert (thrice.items, thrice.tokens_in) == (3*once.items, 3*once.tokens_in)
 
-@pytest.mark.parametrize("how, said", [(dict(samples=2), "all samples are alike where nothing is drawn"), (dict(samples=0), "0 samples"), (dict(samples="many"), "'many' samples"),
+@pytest.mark.parametrize("how, said", [(dict(samples=2), "all samples are alike without random decoding"), (dict(samples=0), "0 samples"), (dict(samples="many"), "'many' samples"),
     (dict(samples=2, decoding={"temperature": 1.}, batches=True), "a batch asks each question once"), (dict(order="rotations", batches=True), "a batch asks each question once"), (dict(order="rotation"), "unknown order 'rotation'")])
 def test_what_cannot_be_asked_several_times(settings, how, said):
     with pytest.raises(CallError, match=said) as e: run(FERRYMAN, "gpt-4o-mini", s=settings(), **how)

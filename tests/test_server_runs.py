@@ -66,7 +66,7 @@ def test_letters_are_scored_by_log_probabilities(stub, settings):
     r = run(QUESTIONS, "gpt-4o-mini", s=settings(), form="identifyme/letters", way="logprobs", **at(stub))
     best = lambda a: a.scores.index(max(a.scores))
     assert all(best(r.answers()[q.id]) == q.right[0] for q in QUESTIONS) and stub.seen[0].body["max_tokens"] == 1
-    with pytest.raises(CallError, match="words before the answer, which a chat cannot be given; say message: raw"): run(QUESTIONS, "gpt-4o-mini", s=settings(), form="identifyme/base", way="logprobs", **at(stub))
+    with pytest.raises(CallError, match="words before the answer, which a chat does not support; say message: raw"): run(QUESTIONS, "gpt-4o-mini", s=settings(), form="identifyme/base", way="logprobs", **at(stub))
 
 def test_the_order_is_turned_back(stub, settings):
     stub.always = lambda seen: Play(text="- The mention refers to: None of the Above")
@@ -125,7 +125,7 @@ def test_f58_f59_what_failed_stays_open_and_is_asked_again(stub, settings):
     s, ids = settings(), [q.id for q in QUESTIONS[4:7]]
     stub.always = failing(*ids)
     ask = lambda **how: run(FERRYMAN, "gpt-4o-mini", s=s, **at(stub), **how)
-    with pytest.raises(DataError, match=r"3 of 29 failed \(3 the server says 400\).*asks only these"): ask()
+    with pytest.raises(DataError, match=r"3 of 29 failed \(3 the server says 400\).*retries only these"): ask()
     assert is_open(s, ids)
     with pytest.raises(DataError, match="3 of 29 failed"): ask(tolerate=2)
     assert is_open(s, ids)
@@ -205,7 +205,7 @@ def test_the_command_line(stub, tmp_path, monkeypatch, capsys):
     assert rich["sealed"] and rich["groups"]["all"]["accuracy"] == 1 and rich["server"]["asked"] == 9 and stub.most_open <= 3
     monkeypatch.delenv("EXAMPLE_KEY")
     tools.one_line(tools.here(capsys, "run", "mine.jsonl", "gpt-4o-mini", "--order", "reversed", *sets), 1, "the environment variable EXAMPLE_KEY is not set")
-    tools.one_line(tools.here(capsys, "run", "mine.jsonl", "random", "--budget", 1), 2, "random is not asked through a server")
+    tools.one_line(tools.here(capsys, "run", "mine.jsonl", "random", "--budget", 1), 2, "random sends no requests to a server")
 
 
 # Batches

@@ -252,7 +252,7 @@ def test_f22_a_batch_that_is_too_large(tmp_path):
     def cramped(b):
         if len(b) > 7: raise RuntimeError("[enforce fail at alloc_cpu.cpp:117] . DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes.")
         return loss(b)
-    refused(DataError, "step 1: a batch needs more memory than there is; say accumulate=2: the same batch in smaller parts", tr.train, net, order, cramped, r, tmp_path/"x")
+    refused(DataError, "step 1: a batch needs more memory than available; say accumulate=2: the same batch in smaller parts", tr.train, net, order, cramped, r, tmp_path/"x")
     assert tr.train(net, order, cramped, r.changed(accumulate=2), tmp_path/"y").done.steps == 10
 
 def test_f10_a_disk_that_is_full(tmp_path, reference, monkeypatch):
@@ -503,7 +503,7 @@ def test_f30_weights_that_were_changed_are_refused(tiny, settings, tmp_path):
     done = tp.train_system("bi-encoder", jars(6), 0, s=settings(), **tiny["cosine"])
     path = done.folder/"weights"/"model.safetensors"
     data = bytearray(path.read_bytes()); data[-1] ^= 1; path.write_bytes(data)
-    refused(DataError, "the weights are not those that were sealed", run, jars(2, 1), "bi-encoder", s=settings(), checkpoint=str(done.folder))
+    refused(DataError, "the weights are not those of the completed training", run, jars(2, 1), "bi-encoder", s=settings(), checkpoint=str(done.folder))
     assert tp.train_system("bi-encoder", jars(6), 0, s=settings(), **tiny["cosine"]).seal == done.seal  # made again
     assert run(jars(2, 1), "bi-encoder", s=settings(), checkpoint=str(done.folder)).sealed
     whole = (done.folder/"seal.json").read_bytes()
@@ -512,10 +512,10 @@ def test_f30_weights_that_were_changed_are_refused(tiny, settings, tmp_path):
         refused(FormatError, "it is damaged", read_seal, done.folder)
         refused(FormatError, "it is damaged", run, jars(2, 1), "bi-encoder", s=settings(), checkpoint=str(done.folder))
         assert tp.train_system("bi-encoder", jars(6), 0, s=settings(), **tiny["cosine"]).seal == done.seal == read_seal(done.folder)  # made again
-    for gone, said in (("config.json", "has no config.json"), ("model.safetensors", "the weights are not those that were sealed"), ("tokenizer.json", "cannot be loaded")):
+    for gone, said in (("config.json", "has no config.json"), ("model.safetensors", "the weights are not those of the completed training"), ("tokenizer.json", "cannot be loaded")):
         (done.folder/"weights"/gone).unlink()
         refused(DataError, said, run, jars(2, 7), "bi-encoder", s=settings(), checkpoint=str(done.folder))
-        if gone == "tokenizer.json": shutil.rmtree(done.folder/"weights"); refused(DataError, "weights: is no folder", run, jars(2, 7), "bi-encoder", s=settings(), checkpoint=str(done.folder))
+        if gone == "tokenizer.json": shutil.rmtree(done.folder/"weights"); refused(DataError, "weights: is not a folder", run, jars(2, 7), "bi-encoder", s=settings(), checkpoint=str(done.folder))
         assert tp.train_system("bi-encoder", jars(6), 0, s=settings(), **tiny["cosine"]).seal == done.seal
 
 def test_f31_seals_of_other_versions_and_moved_folders(tiny, settings, tmp_path):
@@ -524,7 +524,7 @@ def test_f31_seals_of_other_versions_and_moved_folders(tiny, settings, tmp_path)
     ask = lambda folder, n=1: run(jars(2, n), "bi-encoder", s=s, checkpoint=str(folder))
     shutil.move(done.folder, tmp_path/"elsewhere")
     assert ask(tmp_path/"elsewhere").sealed
-    for wrong in ("elsewhere/weights", "elsewhere/seal.json", "nowhere"): refused(DataError, "holds nothing that was trained to the end", ask, tmp_path/wrong)
+    for wrong in ("elsewhere/weights", "elsewhere/seal.json", "nowhere"): refused(DataError, "holds no complete training", ask, tmp_path/wrong)
     path = tmp_path/"elsewhere"/"seal.json"
     whole = path.read_text()
     for change, said in (({"schema": 2, "more": 1}, "written in schema 2, this refnb reads 1; use the version that wrote it"), ({"settings": {"poolin": "cls"}}, "field settings: Object contains unknown field `poolin`; it was made by another version")):
@@ -543,13 +543,13 @@ def test_bad_calls_are_one_line(tiny, settings):
                           (CallError, "did you mean epochs?", lambda: go(epoch=1)), (CallError, "a recipe has no field 'lrate'", lambda: go(None, 2, "lrate=1")), (CallError, "nothing judges", lambda: go(None, 0, "lr=1,2")),
                           (CallError, "--grid: lr appears twice; say lr=VALUE,VALUE", lambda: go(None, 2, "lr=1 lr=2")), (CallError, "--grid: lr has no values", lambda: go(None, 2, "lr")), (CallError, "--grid: lr has no values", lambda: go(None, 2, "lr=")),
                           (CallError, "field warmup: nan is no number", lambda: go(warmup=float("nan"))), (CallError, "field clip: inf is no number", lambda: go(clip=float("inf"))), (CallError, "field seed: 10000000000 is more than 4294967295", lambda: go(seed=10**10)),
-                          (CallError, "the kind use-lite is not trained here", lambda: go(kind="use-lite")), (CallError, "a checkpoint answers, and is not trained", lambda: go(checkpoint="x")), (CallError, "tiny reads 512 tokens at most, not 600", lambda: go(None, 0, tokens=600)),
+                          (CallError, "the kind use-lite is not trained here", lambda: go(kind="use-lite")), (CallError, "a checkpoint cannot be trained", lambda: go(checkpoint="x")), (CallError, "tiny reads 512 tokens at most, not 600", lambda: go(None, 0, tokens=600)),
                           (CallError, "altentities/books/name/test/sample30: is a test task", lambda: go("altentities/books/name/test/sample30")),
                           (CallError, "has documents, not questions", lambda: go("sample/bookcoref")), (CallError, "is a test task", lambda: go("altentities/books/name/test")), (CallError, "unknown task", lambda: go("altentites/books/name/dev")),
                           (DataError, "nobody cannot be loaded: its weights are not here", lambda: go(model="no/such", title="nobody"))): refused(kind, said, f)
     refused(CallError, "did you mean bi-encoder?", tp.train_system, "biencoder", jars(2), s=settings())
     refused(CallError, "holds the weights of bi-encoder", run, jars(2), "cross-encoder", s=settings(), checkpoint=str(go(None, 0).folder))
-    refused(DataError, "holds nothing that was trained", run, jars(2), "cross-encoder", s=settings(), checkpoint="/nonexistent")
+    refused(DataError, "holds no complete training", run, jars(2), "cross-encoder", s=settings(), checkpoint="/nonexistent")
 
 def test_commands(tiny, tmp_path, monkeypatch, capsys):
     for k, v in dict(runs=tmp_path/"runs", reports=tmp_path/"reports", offline="true").items(): monkeypatch.setenv(f"REFNB_{k.upper()}", str(v))
@@ -570,7 +570,7 @@ def test_commands(tiny, tmp_path, monkeypatch, capsys):
     assert tools.main(["run", str(tmp_path/"q.jsonl"), "bi-encoder+negation", "-p", f"checkpoint={told['folder']}", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["sealed"]
     for args, text in ((["run", "sample/altentities", "bi-encoder", "-p", f"checkpoint={told['folder']}"], "bi-encoder was trained on its questions"), (["train", "bi-encoder", "sample/altentities", "-p", "epoch=1"], "did you mean epochs?"),
-                       (["train", "bi-encoder", "sample/altentities", "-p", "lr=much"], "lr cannot be 'much'"), (["train", "minilm", "sample/altentities"], "'minilm' is no system that is trained")):
+                       (["train", "bi-encoder", "sample/altentities", "-p", "lr=much"], "lr cannot be 'much'"), (["train", "minilm", "sample/altentities"], "'minilm' is not a trainable system")):
         assert tools.main(args) in (1, 2) and text in (err := capsys.readouterr().err) and err.count("\n") == 1
     assert tools.main(["list", "systems", "--json"]) == 0
     rows = {r["system"]: r for r in json.loads(capsys.readouterr().out)["systems"]}

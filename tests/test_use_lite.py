@@ -161,18 +161,18 @@ def told(change):
         return json.dumps(model).encode()
     return changed
 
-BAD = {"half the numbers": ({"group1-shard1of1": lambda b: b[:len(b)//2]}, "bytes of numbers, where model.json tells of"),
-       "no numbers": ({"group1-shard1of1": None}, "group1-shard1of1: cannot be read (No such file or directory); have the package unpacked anew"),
+BAD = {"half the numbers": ({"group1-shard1of1": lambda b: b[:len(b)//2]}, "bytes of numbers, but model.json lists"),
+       "no numbers": ({"group1-shard1of1": None}, "group1-shard1of1: cannot be read (No such file or directory); unpack the package again"),
        "no vocabulary": ({"vocab.json": None}, "no such file"),
-       "no JSON": ({"vocab.json": lambda b: b[:-3]}, "not what it should be"),
-       "another form": ({"vocab.json": lambda b: b"{}"}, "not what it should be (Expected `array`, got `object`)"),
+       "no JSON": ({"vocab.json": lambda b: b[:-3]}, "has unexpected content"),
+       "another form": ({"vocab.json": lambda b: b"{}"}, "has unexpected content (Expected `array`, got `object`)"),
        "a longer vocabulary": ({"vocab.json": lambda b: b[:-1] + b',["zzz",-9]]'}, "embeddings"),
-       "a piece over two words": ({"vocab.json": lambda b: b[:-1] + ',["z▁z",-9]]'.encode()}, "goes over the end of a word"),
+       "a piece over two words": ({"vocab.json": lambda b: b[:-1] + ',["z▁z",-9]]'.encode()}, "extends beyond the end of a word"),
        "no graph in it": ({"model.json": lambda b: b"{}"}, "missing required field `weightsManifest`"),
-       "nested": ({"model.json": lambda b: b"["*10**5}, "not what it should be"),
-       "a name less": ({"model.json": told(lambda g: g["weights"][3].update(name="something else"))}, "is not there, or of another shape"),
-       "another shape": ({"model.json": told(lambda g: [w.update(shape=w["shape"][::-1]) for w in g["weights"] if w["name"] == "Layer_1/FFN/conv1/kernel"])}, "the constant Layer_1/FFN/conv1/kernel is not there, or of another shape"),
-       "a table of three axes": ({"model.json": told(lambda g: g["weights"][0].update(shape=[2, 4, g["weights"][0]["shape"][0]]))}, "the constant Embeddings_en is not there, or of another shape"),
+       "nested": ({"model.json": lambda b: b"["*10**5}, "has unexpected content"),
+       "a name less": ({"model.json": told(lambda g: g["weights"][3].update(name="something else"))}, "is missing, or has another shape"),
+       "another shape": ({"model.json": told(lambda g: [w.update(shape=w["shape"][::-1]) for w in g["weights"] if w["name"] == "Layer_1/FFN/conv1/kernel"])}, "the constant Layer_1/FFN/conv1/kernel is missing, or has another shape"),
+       "a table of three axes": ({"model.json": told(lambda g: g["weights"][0].update(shape=[2, 4, g["weights"][0]["shape"][0]]))}, "the constant Embeddings_en is missing, or has another shape"),
        "quantised": ({"model.json": told(lambda g: g["weights"][0].update(quantization={"dtype": "uint8"}))}, "unknown field `quantization`"),
        "negative": ({"model.json": told(lambda g: g["weights"][0].update(shape=[-1]))}, "Expected `int` >= 1")}
 
@@ -184,7 +184,7 @@ def test_f30_damaged_files_are_one_line(tiny, folder, tmp_path, name):
 @pytest.mark.parametrize("path", ["../group1-shard1of1", "/etc/passwd", "..", "a/b"])
 def test_f54_numbers_lie_beside_the_graph(tiny, folder, tmp_path, path):
     bad = copied(folder, tmp_path/"x", {"model.json": told(lambda g: g.update(paths=[path]))})
-    refused(FormatError, "is no file beside it", load_lite, tiny.changed(model=str(bad)))
+    refused(FormatError, "is not a file in its folder", load_lite, tiny.changed(model=str(bad)))
 
 @pytest.mark.parametrize("inside", ["", "dist", "package/dist"])
 def test_a_folder_as_it_was_unpacked(tiny, folder, tmp_path, inside):

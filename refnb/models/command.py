@@ -23,7 +23,7 @@ from .registry import Entry, changed_record, record_of, refuse_settings
 
 # %% ../../nbs/models/04_command.ipynb #329a1fa9
 def _line_of(item: Question|Document) -> bytes:
-    "Write a question or document as a line of JSON, without what is right."
+    "Write a question or document as a line of JSON, without the gold answer."
     shown: dict[str, Any]
     if isinstance(item, Question):
         shown = {"id": item.id, "doc_key": item.doc_key, "text": item.text, "chars": item.chars,
@@ -32,34 +32,34 @@ def _line_of(item: Question|Document) -> bytes:
     return msgspec.json.encode(shown) + b"\n"
 
 def _inside(answer: ClusterAnswer, d: Document, where: str) -> ClusterAnswer:
-    "Refuse mentions that the document does not have: in a window they would become words of the next one."
+    "Check that all mentions are inside the document: others would become words of the next window."
     for cluster in answer.clusters:
         for s in cluster:
             if not 0 <= s.start <= s.end < d.size:
-                raise DataError(f"answered with {list(s)}, which is no span of the {d.size:,} tokens",
+                raise DataError(f"answered with {list(s)}, which is not a span of the {d.size:,} tokens",
                                 f"{where}, {d.doc_key}")
     return answer
 
 # %% ../../nbs/models/04_command.ipynb #f9a2b85e
-def _said(line: bytes, asked: Mapping[str, Any], answered: set[str], where: str) -> Said:
-    "Read a line of the program's output."
+def _read_output(line: bytes, asked: Mapping[str, Any], answered: set[str], where: str) -> Said:
+    "Read a line of the program's output as an answer."
     shown = line.decode("utf-8", "replace").strip()[:120]
-    try: got = msgspec.json.decode(line, type=dict)
+    try: fields = msgspec.json.decode(line, type=dict)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        raise DataError(f"wrote what is not a JSON object: {shown!r}", where,
+        raise DataError(f"wrote something other than a JSON object: {shown!r}", where,
                         "write one object per line to standard output, anything else to standard error") from None
-    key = got.pop("id", None)
+    key = fields.pop("id", None)
     if not isinstance(key, str) or key not in asked:
-        raise DataError(f"answered {key!r}, which was not asked", where, "repeat the id of the question")
+        raise DataError(f"answered {key!r}, which is no id of the input", where, "repeat the id of the question")
     if key in answered: raise DataError(f"answered {key} twice", where, "write one line per question")
     answered.add(key)
-    if "error" in got: return Failure(key, "error", str(got["error"])[:300])
+    if "error" in fields: return Failure(key, "error", str(fields["error"])[:300])
     item = asked[key]
     try:
         if not isinstance(item, Question):
-            return _inside(msgspec.convert({"id": key, **got}, ClusterAnswer), item, where)
-        if "choice" in got: return as_answer(item, got["choice"])
-        answer = msgspec.convert({"id": key, **got}, Answer)
+            return _inside(msgspec.convert({"id": key, **fields}, ClusterAnswer), item, where)
+        if "choice" in fields: return as_answer(item, fields["choice"])
+        answer = msgspec.convert({"id": key, **fields}, Answer)
     except (msgspec.ValidationError, ValueError, AttributeError) as e:
         raise DataError(f"wrote no answer to {key}: {e}; it wrote {shown!r}", where,
                         "write chosen, scores, choice, clusters or error") from None
@@ -71,15 +71,15 @@ def _said(line: bytes, asked: Mapping[str, Any], answered: set[str], where: str)
 
 # %% ../../nbs/models/04_command.ipynb #e036a2ec
 class _Part(NamedTuple):
-    "What is sent at once: a question, a document, or a window of one."
-    key: str   # its id in the program's eyes
+    "One unit of input: a question, a document, or a window of one."
+    key: str   # the id that the program sees
     item: Any  # a question, or a document
-    line: bytes # as it is sent
-    start: int = 0 # of a window, in the document's tokens
-    whole: str = "" # the document's key, of a window
+    line: bytes # the encoded input
+    start: int = 0 # a window's first token in the document
+    whole: str = "" # a window's document
 
 def _parts(item: Question|Document, window: int) -> list[_Part]:
-    "What is sent for a question or a document."
+    "Split a question or document into the units to send."
     if isinstance(item, Question): return [_Part(item.id, item, _line_of(item))]
     if not window: return [_Part(item.doc_key, item, _line_of(item))]
     out, start = [], 0
@@ -90,51 +90,51 @@ def _parts(item: Question|Document, window: int) -> list[_Part]:
     return out or [_Part(item.doc_key, item, _line_of(item))]
 
 def _answered(parts: Sequence[_Part], answered: Collection[str]) -> str:
-    "How many questions or documents are answered as a whole, of how many."
+    """Count the fully answered questions or documents, as "3 of 5"."""
     items = {p.whole or p.key for p in parts}
     waiting = {p.whole or p.key for p in parts if p.key not in answered}
     return f"{len(items - waiting)} of {len(items)}"
 
 def _moved(clusters: Clusters, by: int) -> list[tuple[Span, ...]]:
-    "Clusters of a window at their place in the document."
+    "Shift a window's clusters to their place in the document."
     return [tuple(Span(s.start + by, s.end + by) for s in c) for c in clusters]
 
 # %% ../../nbs/models/04_command.ipynb #1ee5d4e6
 def _whole(parts: Sequence[_Part], answers: Iterable[Said]) -> Iterator[Said]:
-    "Put the windows of each document together; what was sent whole passes."
+    "Merge the windows of each document; answers to whole items pass unchanged."
     by_key = {p.key: p for p in parts}
     waiting: dict[str, set[str]] = {}
     for p in parts: waiting.setdefault(p.whole, set()).add(p.key)
     found: dict[str, list[tuple[Span, ...]]] = {p.whole: [] for p in parts}
     failed: set[str] = set()
-    for said in answers:
-        p = by_key[said.id]
-        if not p.whole: yield said
-        elif isinstance(said, ClusterAnswer):
-            found[p.whole] += _moved(said.clusters, p.start)
+    for answer in answers:
+        p = by_key[answer.id]
+        if not p.whole: yield answer
+        elif isinstance(answer, ClusterAnswer):
+            found[p.whole] += _moved(answer.clusters, p.start)
             waiting[p.whole].remove(p.key)
             if not waiting[p.whole]: yield ClusterAnswer(p.whole, tuple(sorted(found.pop(p.whole))))
-        elif isinstance(said, Failure) and p.whole not in failed:
+        elif isinstance(answer, Failure) and p.whole not in failed:
             failed.add(p.whole)
-            yield Failure(p.whole, said.kind, f"{p.key}: {said.what}", said.do)
+            yield Failure(p.whole, answer.kind, f"{p.key}: {answer.what}", answer.do)
 
 # %% ../../nbs/models/04_command.ipynb #5acb129c
 class _Proof(Record):
-    "What a program answers to a canary."
+    "A program's answer to a canary."
     id: str
     clusters: Clusters = ()
-    words: list[str] = []  # for each token, the text of the pieces that are read for it
+    words: list[str] = []  # for each token, the text that the program read for it
     error: str = ""
 
 def canary_line(d: Document) -> bytes:
-    "Write a canary as a line: its answer is to hold the words, too."
+    "Write a canary as a line that requests the words, too."
     return msgspec.json.encode({"id": d.doc_key, "sentences": d.sentences, "names": (), "canary": True}) + b"\n"
 
 def _canary_answer(line: bytes, d: Document, where: str) -> _Proof|str:
-    "Read a program's answer to a canary; a text says what is wrong with it."
+    "Read a program's answer to a canary; return an error text if it is malformed."
     try: proof = msgspec.json.decode(line, type=_Proof)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return f"it wrote {line.decode('utf-8', 'replace').strip()[:120]!r}, which is no answer to a document"
+        return f"it wrote {line.decode('utf-8', 'replace').strip()[:120]!r}, which is not an answer to a document"
     if proof.error: return proof.error[:200]
     if proof.id != d.doc_key: return f"it answered {proof.id[:80]!r}"
     _inside(ClusterAnswer(d.doc_key, proof.clusters), d, where)
@@ -142,18 +142,18 @@ def _canary_answer(line: bytes, d: Document, where: str) -> _Proof|str:
 
 # %% ../../nbs/models/04_command.ipynb #a3618d52
 def _letters(word: str) -> str:
-    "The letters and digits of a word, without case and accents: tokenizers change the rest."
+    "Return a word's letters and digits without case and accents, which tokenizers change."
     return "".join(c for c in unicodedata.normalize("NFKD", word.casefold()) if c.isalnum())
 
 def words_fault(tokens: Sequence[str], words: Sequence[str]) -> str:
-    "Say where the words that a program reads are not those of the text; nothing if they are."
+    """Describe the first difference between the words that a program reads and the text; "" if they agree."""
     if len(words) != len(tokens): return f"it reads {len(words):,} words where the text has {len(tokens):,}"
     differs = lambda a, b: _letters(a) and _letters(a) != _letters(b)
     bad = next((i for i, (a, b) in enumerate(zip(tokens, words)) if differs(a, b)), -1)
     return "" if bad < 0 else f"it reads {words[bad][:40]!r} where the text has {tokens[bad]!r} (token {bad})"
 
 def clusters_fault(d: Document, found: Clusters) -> str:
-    "Say what is wrong with the clusters found in a text whose own nobody doubts; further ones do not matter."
+    "Describe the first error in the clusters of a text with undisputed gold; further clusters do not matter."
     cluster = {m: i for i, c in enumerate(found) for m in c}
     phrase = lambda s: repr(" ".join(d.tokens[s.start:s.end + 1]))
     for c in d.clusters:
@@ -165,14 +165,14 @@ def clusters_fault(d: Document, found: Clusters) -> str:
     return f"it joins {phrase(same[0])} and {phrase(same[1])}" if same else ""
 
 def meaning_fault(d: Document, found: Clusters) -> str:
-    "Say what is wrong with what is found in a canary; of a long one, something is to be found near its end."
+    "Describe an error in the clusters of a canary; a long one needs a mention near its end."
     if d.meta.get("long") and not any(s.start > d.size*3//4 for c in found for s in c):
         return "it finds nothing in the last quarter of a long text"
     return clusters_fault(d, found)
 
 # %% ../../nbs/models/04_command.ipynb #69d8cf9d
 class _Process:
-    "A running program, and a queue of the lines that it writes."
+    "A running program and a queue of its output lines."
     def __init__(self, command: Sequence[str], cwd: Path|None, where: str, env: Mapping[str, str]|None = None):
         self.where, pipe = where, subprocess.PIPE
         try: self.p = subprocess.Popen(command, cwd=cwd, env=env, stdin=pipe, stdout=pipe, stderr=pipe)
@@ -184,7 +184,7 @@ class _Process:
         self.listener = threading.Thread(target=self._listen, daemon=True)
         for t in (self.listener, threading.Thread(target=self._read, daemon=True)): t.start()
     def ask(self, lines: Iterable[bytes], more: bool = False):
-        "Write lines while others are read; the input ends behind them, unless more will come."
+        "Write lines in a thread while others are read; then close the input unless `more` will come."
         threading.Thread(target=self._write, args=(lines, more), daemon=True).start()
     def _write(self, lines: Iterable[bytes], more: bool):
         pipe: IO[bytes] = self.p.stdin  # type: ignore[assignment]
@@ -192,7 +192,7 @@ class _Process:
             for line in lines: pipe.write(line)
             pipe.flush() if more else pipe.close()
         except (BrokenPipeError, ValueError, OSError):
-            pass  # it ended before it had read all: its answers, or its status, tell
+            pass  # it ended before reading everything: its answers or its status show it
     def _read(self):
         for line in self.p.stdout or []:
             if line.strip(): self.lines.put(line)
@@ -201,17 +201,17 @@ class _Process:
         for line in self.p.stderr or []: self.errors = [*self.errors[-19:], line]
 
     def next(self, patience: float) -> bytes|None:
-        "The next line; None at the end."
+        "Return the next line, or None at the end."
         try: return self.lines.get(timeout=patience)
         except queue.Empty:
             raise DataError(f"wrote nothing for {patience:g} seconds", self.where,
-                            "what it answered is kept; set patience= if it needs longer") from None
+                            "its answers are saved; set patience= if it needs longer") from None
     def fault(self) -> str:
-        "Why it ended, if it failed."
+        """Return why the program failed, or ""."""
         status = self.p.wait()
-        self.listener.join(10)  # its last words may still be on their way
+        self.listener.join(10)  # the last lines of stderr may be pending
         last = self.errors[-1].decode("utf-8", "replace").strip().rpartition("\r")[2][:200] if self.errors else ""
-        killed = " (killed: is there memory enough?)" if status == -9 else ""
+        killed = " (killed: possibly out of memory)" if status == -9 else ""
         return f"ended with status {status}{killed}" + (f": {last}" if last else "") if status else ""
     def end(self):
         if self.p.poll() is None: self.p.kill()
@@ -219,21 +219,21 @@ class _Process:
 
 # %% ../../nbs/models/04_command.ipynb #97248ac8
 class CommandEntry(Record):
-    "A program as a system."
-    command: str|list[str]   # a line as in a shell, or its words
-    title: str = ""          # what a table calls it
-    shapes: tuple[Shape, ...] = ("choice", "clusters") # of the tasks that it answers
-    patience: float = 600.   # seconds without a line after which it counts as hung
-    window: int = 0          # tokens of the windows that a document is sent in, nominally; 0: it is sent whole
-    version: str = ""        # yours: another one makes another run
+    "The entry of a program."
+    command: str|list[str]   # a shell command line, or its words
+    title: str = ""          # title in tables
+    shapes: tuple[Shape, ...] = ("choice", "clusters") # supported task shapes
+    patience: float = 600.   # seconds without output until the program counts as hung
+    window: int = 0          # nominal window size in tokens; 0: whole documents
+    version: str = ""        # your version label; another label makes another run
 
 # %% ../../nbs/models/04_command.ipynb #2d3411a6
 class CommandSystem(BaseSystem):
-    "A program that reads questions or documents, and writes answers."
+    "A system made of a program that reads items from stdin and writes answers to stdout."
     whole = "it is one program: start it on one machine"
-    canaries: Sequence[Document] = () # texts that it must answer before anything is asked
-    meaning: bool = True              # their clusters must be found; else only their words and offsets count
-    after_canary: str = "nothing was asked" # what to do about one that fails
+    canaries: Sequence[Document] = () # test documents that it must pass first
+    meaning: bool = True              # check their clusters; False: only words and offsets
+    after_canary: str = "nothing was sent" # remedy if one fails
     env: Mapping[str, str]|None = None # its environment variables; None: those of this process
 
     def __init__(self, name: str, entry: CommandEntry, cwd: Path|None = None):
@@ -249,12 +249,12 @@ class CommandSystem(BaseSystem):
     def cost(self) -> str: return "unknown"
 
     def _files(self) -> dict[str, str]:
-        "Hashes of the files that the command names: another program gives other answers."
+        "Hash the files that the command names: another program gives other answers."
         paths = [(self.cwd or Path())/w for w in self.words]
         return {p.name: hashlib.sha256(p.read_bytes()).hexdigest()[:16] for p in paths if p.is_file()}
     def identity(self, task: Task) -> Identity:
-        told: dict[str, Any] = {"command": self.words, "version": self.entry.version}
-        return Identity(told | ({"window": self.entry.window} if self.entry.window else {}), data=self._files())
+        settings: dict[str, Any] = {"command": self.words, "version": self.entry.version}
+        return Identity(settings | ({"window": self.entry.window} if self.entry.window else {}), data=self._files())
     def lacks(self, task: Task) -> str:
         found = shutil.which(self.words[0]) or ((self.cwd or Path())/self.words[0]).is_file()
         return super().lacks(task) or ("" if found else f"there is no program {self.words[0]}")
@@ -269,27 +269,28 @@ class CommandSystem(BaseSystem):
             yield from _whole(parts, self._answers(process, parts))
         finally: process.end()
     def _answers(self, process: _Process, parts: Sequence[_Part]) -> Iterator[Said]:
-        "What the program writes, line by line, and a failure for each item that it left out."
+        "Yield the program's answers, then a failure for each item without one."
         asked, answered = {p.key: p.item for p in parts}, cast(set[str], set())
-        while (line := process.next(self.entry.patience)) is not None: yield _said(line, asked, answered, self.name)
+        while (line := process.next(self.entry.patience)) is not None:
+            yield _read_output(line, asked, answered, self.name)
         if fault := process.fault():
             raise DataError(fault, self.name,
-                            f"{_answered(parts, answered)} were answered and are kept; fix it and run again")
+                            f"{_answered(parts, answered)} answers are saved; fix it and rerun")
         for key in asked.keys() - answered:
             yield Failure(key, "no answer", f"{self.name} ended without an answer",
-                          "what was answered is kept; fix it and run again")
+                          "answers so far are saved; fix it and rerun")
     def _prove(self, process: _Process, items: Sequence[Any]):
-        "Ask the canaries, and go on only if each of them is answered rightly."
+        "Send the canaries and raise an error unless each is answered correctly."
         longest = max((x.size for x in items if isinstance(x, Document)), default=0)
         for d in self.canaries:
             if d.meta.get("long") and d.size > longest: continue
             proof = self._canary(process, d)
             if why := words_fault(d.tokens, proof.words): raise self._failed(d, why)
             if self.meaning and (why := meaning_fault(d, proof.clusters)): raise self._failed(d, why, self.after_canary)
-    def _failed(self, d: Document, why: str, do: str = "nothing was asked") -> DataError:
+    def _failed(self, d: Document, why: str, do: str = "nothing was sent") -> DataError:
         return DataError(f"failed its canary {d.doc_key!r}: {why}", self.name, do)
     def _canary(self, process: _Process, d: Document) -> _Proof:
-        "What the program makes of a canary, its windows put together."
+        "Return the program's answer to a canary, with its windows merged."
         clusters, words = [], []
         for p in _parts(d, self.entry.window):
             process.ask([canary_line(p.item)], more=True)
@@ -303,18 +304,18 @@ class CommandSystem(BaseSystem):
 
 # %% ../../nbs/models/04_command.ipynb #0063c2c2
 def _changed(name: str, e: CommandEntry, changed: Mapping[str, Any]) -> CommandEntry:
-    "An entry with the settings that a program has: how long it may be silent, and windows."
+    "Change the settings that a program has: patience and window."
     refuse_settings(name, {k: v for k, v in changed.items() if k not in ("patience", "window")})
     return changed_record(e, changed, "a program")
 
 def _named(name: str, e: CommandEntry) -> str: return variant_name(name, {"window": e.window} if e.window else {})
 
 def make_command(entry: Entry, changed: Mapping[str, Any], s: Settings) -> System:
-    "Make a system of an entry: the command runs in the folder of its YAML file."
+    "Make a system of an entry; the command runs in the folder of its YAML file."
     e = _changed(entry.name, record_of(entry, CommandEntry), changed)
     return CommandSystem(_named(entry.name, e), e, entry.path.parent.resolve())
 
 def named_command(name: str, changed: Mapping[str, Any], s: Settings) -> System:
-    "Make a system of a name such as `command/python3 mine.py`."
+    "Make a system from a name such as `command/python3 mine.py`."
     e = _changed(name, CommandEntry(name.removeprefix("command/")), changed)
     return CommandSystem(_named(name, e), e)

@@ -22,62 +22,63 @@ _BLOCKS = {
     "steps": (r"\[begin reasoning\]", r"\[begin final response\]")}
 
 # %% ../../nbs/models/06_reasoning.ipynb #c8430974
-_MARKS = re.compile("|".join(f"(?P<{name}>{opens})|(?P<{name}_>{closes})" for name, (opens, closes) in _BLOCKS.items()), re.I)
+_MARKS = re.compile("|".join(f"(?P<{name}>{opens})|(?P<{name}_>{closes})"
+                             for name, (opens, closes) in _BLOCKS.items()), re.I)
 
 # %% ../../nbs/models/06_reasoning.ipynb #6d9dd9f0
 class Split(NamedTuple):
-    "A reply in two parts."
-    answer: str    # what it says
-    reasoning: str # what it thought before, without the marks
-    open: bool     # a block of reasoning was not closed: the reply was cut inside it
+    "A reply split into answer and reasoning."
+    answer: str    # the answer
+    reasoning: str # the reasoning, without its marks
+    open: bool     # the reasoning is unclosed: the reply was cut inside it
 
-def _of_parts(said: list[str], thought: list[str], is_open: bool) -> Split:
-    "A reply whose parts were collected."
-    return Split("".join(said).lstrip(), "\n".join(x for x in map(str.strip, thought) if x), is_open)
+def _of_parts(answer: list[str], thought: list[str], is_open: bool) -> Split:
+    "Join the collected parts of a reply."
+    return Split("".join(answer).lstrip(), "\n".join(x for x in map(str.strip, thought) if x), is_open)
 
 # %% ../../nbs/models/06_reasoning.ipynb #1c4b23c3
 def _in_blocks(text: str) -> Split:
-    "Split at marks in pairs; what is before a mark that closes nothing is reasoning too."
-    said: list[str] = []
+    "Split at paired marks; text before an unmatched closing mark is reasoning too."
+    answer: list[str] = []
     thought: list[str] = []
     inside, at = False, 0
     for m in _MARKS.finditer(text):
-        (thought if inside else said).append(text[at:m.start()])
+        (thought if inside else answer).append(text[at:m.start()])
         at, closes = m.end(), (m.lastgroup or "").endswith("_")
         if closes and not inside:
-            thought.extend(said)
-            said = []
+            thought.extend(answer)
+            answer = []
         inside = not closes
-    (thought if inside else said).append(text[at:])
-    return _of_parts(said, thought, inside)
+    (thought if inside else answer).append(text[at:])
+    return _of_parts(answer, thought, inside)
 
 # %% ../../nbs/models/06_reasoning.ipynb #65f13fbc
 _CHANNEL = re.compile(r"<\|channel\|>\s*(\w{1,20})[^<]{0,80}(?:<\|constrain\|>[^<]{0,40})?<\|message\|>|<\|(?:end|return|call)\|>|<\|start\|>\w{0,20}")
 
 def _in_channels(text: str) -> Split:
-    "Split what gpt-oss writes: its channel `final` is the answer, the others are reasoning."
-    said: list[str] = []
+    "Split a gpt-oss reply: the channel `final` is the answer, the others are reasoning."
+    answer: list[str] = []
     thought: list[str] = []
     to, at = thought, 0
     for m in _CHANNEL.finditer(text):
         to.append(text[at:m.start()])
         at = m.end()
-        if m[1]: to = said if m[1] == "final" else thought
+        if m[1]: to = answer if m[1] == "final" else thought
     to.append(text[at:])
-    return _of_parts(said, thought, to is not said)
+    return _of_parts(answer, thought, to is not answer)
 
 # %% ../../nbs/models/06_reasoning.ipynb #52f54dba
 _BARE = re.compile(r"\s*(?:analysis|commentary)(?=[A-Z\"'(])")
 
 def _in_bare_channels(text: str) -> Split:
-    "The same where a server has left out the special tokens: analysis…assistantfinal…"
-    thought, found, said = text.rpartition("assistantfinal")
+    "Split a gpt-oss reply without its special tokens: analysis…assistantfinal…"
+    thought, found, answer = text.rpartition("assistantfinal")
     if not found: return Split("", text.strip().removeprefix("analysis"), True)
-    return Split(said.lstrip(), thought.strip().removeprefix("analysis"), False)
+    return Split(answer.lstrip(), thought.strip().removeprefix("analysis"), False)
 
 # %% ../../nbs/models/06_reasoning.ipynb #378f17c5
 def split_reasoning(text: str) -> Split:
-    "Split a reply into its answer and the reasoning before it, in the marks of any model family."
+    "Split a reply into answer and preceding reasoning, in the marks of any model family."
     if "<|channel|>" in text: return _in_channels(text)
     if _BARE.match(text): return _in_bare_channels(text)
     return _in_blocks(text)

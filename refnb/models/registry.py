@@ -23,11 +23,11 @@ from .systems import FunctionSystem, System, split_name
 
 # %% ../../nbs/models/01_registry.ipynb #08c4f5d6
 class Entry(NamedTuple):
-    "A system as a YAML file describes it."
-    name: str            # of the system
-    kind: str            # one of KINDS
+    "A system's entry in a YAML file."
+    name: str            # the system's name
+    kind: str            # a key of KINDS
     data: dict[str, Any] # its fields
-    path: Path           # the file
+    path: Path           # the YAML file
 
 # kind -> module:function that makes the system from an entry, changed settings and the settings of refnb
 KINDS = {
@@ -43,33 +43,34 @@ KINDS = {
     "published-kitmus": "refnb.models.published.kitmus:make_published_kitmus",
 }
 _PROVIDERS = ("openai", "anthropic", "gemini", "vllm", "sglang", "llama.cpp", "ollama", "local")
-# names that say all: prefix -> module:function of the rest of the name
+# names without an entry: prefix -> module:function of the rest of the name
 _PREFIXES = ({f"{p}/": "refnb.models.language.systems:named_model" for p in _PROVIDERS}
              | {"command/": "refnb.models.command:named_command"}
              | dict.fromkeys(("inspect/", "harness/"), "refnb.models.published.logs:named_log"))
 
 # %% ../../nbs/models/01_registry.ipynb #f4366f46
 def _kind(data: Mapping[str, Any]) -> str:
-    "Tell the kind of an entry from its fields where it does not say."
-    said = data.get("kind")
-    if said is not None and not isinstance(said, str):
-        raise CallError(f"the kind {said!r} is not a word", do=f"write one of {', '.join(KINDS)}")
-    if said in KINDS: return str(said)
-    if said in _PROVIDERS or "provider" in data: return "language-model"
-    if "pair" in data or said in ("cosine", "entailment", "use-lite") or (said is None and "tokens" in data):
+    "Infer the kind of an entry, from its fields if it names none."
+    kind = data.get("kind")
+    if kind is not None and not isinstance(kind, str):
+        raise CallError(f"the kind {kind!r} is not a string", do=f"write one of {', '.join(KINDS)}")
+    if kind in KINDS: return str(kind)
+    if kind in _PROVIDERS or "provider" in data: return "language-model"
+    if "pair" in data or kind in ("cosine", "entailment", "use-lite") or (kind is None and "tokens" in data):
         return "pair-model"
-    if said is not None: raise CallError(f"unknown kind {said!r}", do=nearest(str(said), KINDS))
-    for field, kind in {"files": "published-clusters", "file": "published", "command": "command", "function": "function", "model": "language-model"}.items():
-        if field in data: return kind
+    if kind is not None: raise CallError(f"unknown kind {kind!r}", do=nearest(str(kind), KINDS))
+    for field, inferred in {"files": "published-clusters", "file": "published", "command": "command",
+                            "function": "function", "model": "language-model"}.items():
+        if field in data: return inferred
     raise CallError("has no kind", do=f"write one of {', '.join(KINDS)}")
 
 def _read(path: Path) -> Iterator[Entry]:
-    "Read the entries of a file."
+    "Yield the entries of a file."
     data = read_yaml(path, dict[str, Any])
     several = all(isinstance(v, dict) for v in data.values()) and "kind" not in data
     for name, fields in (data if several else {path.stem: data}).items():
         if not isinstance(name, str):
-            raise FormatError(f"the name {name!r} is not a text", str(path), "put it in quotation marks")
+            raise FormatError(f"the name {name!r} is not a string", str(path), "put it in quotation marks")
         if any(c in name for c in "[]@") or name.strip() != name or not name:
             raise FormatError(f"{name!r} cannot be a name", str(path), "leave out brackets, @ and outer blanks")
         try: yield Entry(name, _kind(fields), fields, path)
@@ -77,23 +78,23 @@ def _read(path: Path) -> Iterator[Entry]:
 
 # %% ../../nbs/models/01_registry.ipynb #dafe94dc
 class Registry(NamedTuple):
-    "What the files say."
+    "All entries of systems."
     entries: dict[str, Entry]   # by name
-    numbered: dict[str, Entry]  # name -> the entry that stands for it and others: NAME-{1..6}
-    doubled: dict[str, str]     # name -> why it is not usable: two files have it
-    faults: dict[str, RefnbError] # file -> why it cannot be read
+    numbered: dict[str, Entry]  # name -> its entry, which covers several: NAME-{1..6}
+    doubled: dict[str, str]     # name -> error: two files define it
+    faults: dict[str, RefnbError] # file -> error in reading it
 
-# of one scorer; a file of yours may have any name
+# data of one scorer; files in your own folder may have any name
 _NOT_SYSTEMS = {packaged(f"data/systems/comparing_{x}.yaml") for x in ("weights", "words")}
 
 def numbered(name: str) -> list[str]:
-    "List the names that an entry's name stands for: run-1, run-2 and run-3 of run-{1..3}; of any other itself."
+    "List the names that an entry's name covers: run-1, run-2 and run-3 for run-{1..3}; otherwise itself."
     before, opened, rest = name.partition("{")
     first, between, rest = rest.partition("..")
     last, closed, after = rest.partition("}")
     if not (opened and between and closed and first.isdecimal() and last.isdecimal()): return [name]
     if len(first) > 3 or len(last) > 3:
-        raise FormatError(f"{name!r} stands for too many systems", do="number them below 1000")
+        raise FormatError(f"{name!r} covers too many systems", do="number them below 1000")
     return [f"{before}{number}{after}" for number in range(int(first), int(last) + 1)]
 
 # %% ../../nbs/models/01_registry.ipynb #196fc933
@@ -115,19 +116,19 @@ def _enter(found: Registry, entry: Entry):
     found.numbered.update(dict.fromkeys(numbered(entry.name), first))
 
 def registry(s: Settings|None = None) -> Registry:
-    "Read all files of systems, the package's and yours; one that changed is read again."
+    "Read all system files, the package's and yours; changed files are read again."
     folder = your_folder("systems", s)
     return _registry(folder, tuple((str(p), p.stat().st_mtime_ns) for p in card_files("data/systems", [folder])))
 
 def entries_of(kind: str, s: Settings|None = None) -> dict[str, Entry]:
-    "List the entries of one kind, one of KINDS."
+    "List the entries of one kind, a key of KINDS."
     return {n: e for n, e in registry(s).entries.items() if e.kind == kind}
 
 # %% ../../nbs/models/01_registry.ipynb #5a0f39b5
 R = TypeVar("R", bound=Record)
 
 def _field(kind: Any, value: Any) -> Any:
-    "A value of a field's type; text comes from the command line, where commas separate a list."
+    "Convert a value to a field's type; in text from the command line, commas separate a list."
     if isinstance(value, str) and get_origin(kind) is tuple and not value.startswith("["):
         value = [x.strip() for x in value.split(",") if x]
     elif isinstance(value, str) and kind is not str and value.startswith(("[", "{", "null")):
@@ -137,11 +138,11 @@ def _field(kind: Any, value: Any) -> Any:
 def _kinds(record: type[Record]) -> dict[str, Any]: return {f.name: f.type for f in msgspec.structs.fields(record)}
 
 def _group_of(kind: Any) -> Any:
-    "The record type within `Price|None`."
+    "Return the record type within `Price|None`."
     return next((k for k in get_args(kind) if isinstance(k, type) and issubclass(k, Record)), kind)
 
 def _placed(record: type[Record], key: str, value: Any, what: str) -> dict[str, Any]:
-    "One changed setting in its place: a dotted name reaches into a group."
+    "Place one changed setting; a dotted name reaches into a group."
     name, _, inner = key.partition(".")
     kinds = _kinds(record)
     if name not in kinds: raise CallError(f"{what} has no setting {name!r}", do=nearest(name, kinds))
@@ -155,13 +156,13 @@ def _placed(record: type[Record], key: str, value: Any, what: str) -> dict[str, 
 
 # %% ../../nbs/models/01_registry.ipynb #7bce072f
 def _choices(kind: type, key: str) -> str:
-    "Name the values that a setting can have, where they are a list."
+    "List the allowed values of a setting, if they are enumerated."
     of = next((f.type for f in msgspec.structs.fields(kind) if f.name == key), None)
     return f"it is one of {', '.join(str(x) or 'nothing' for x in get_args(of))}" if get_origin(of) is Literal else ""
 
 def changed_record(record: R, changed: Mapping[str, Any], what: str) -> R:
-    """Change some settings, typed or as text, of a record and check it.
-    `what` says of which kind it is, for errors: "a language model"."""
+    """Change some settings of a record, typed or as text, and check it.
+    `what` names the kind of record in errors: "a language model"."""
     data = msgspec.to_builtins(record)
     for key, value in changed.items():
         try: new = _placed(type(record), key, value, what)
@@ -175,8 +176,8 @@ def changed_record(record: R, changed: Mapping[str, Any], what: str) -> R:
 
 # %% ../../nbs/models/01_registry.ipynb #1046f60e
 def record_of(entry: Entry, kind: type[R], **defaults) -> R:
-    """Read an entry as a record; `kind` is the registry's word unless the record has such a field.
-    `defaults` are for fields that the entry leaves out."""
+    """Read an entry as a record; the entry's `kind` is dropped unless the record has this field.
+    `defaults` fill the fields that the entry omits."""
     data = (defaults
             | {k: v for k, v in entry.data.items() if k != "kind" or (k in kind.__struct_fields__ and v not in KINDS)})
     try: return msgspec.convert(data, kind)
@@ -184,7 +185,7 @@ def record_of(entry: Entry, kind: type[R], **defaults) -> R:
         raise FormatError(str(e), f"{entry.path.name}, {entry.name}") from None
 
 def differing(record: Record, usual: Record, ignored: frozenset[str]) -> dict[str, Any]:
-    """List settings of `record` that differ from those its name stands for, groups by their inner names.
+    """List the settings of `record` that differ from the `usual` ones, those of groups by dotted names.
     Settings that change no answer are `ignored`."""
     out: dict[str, Any] = {}
     for name in type(record).__struct_fields__:
@@ -199,28 +200,28 @@ def differing(record: Record, usual: Record, ignored: frozenset[str]) -> dict[st
 
 # %% ../../nbs/models/01_registry.ipynb #e0479aa7
 class FunctionEntry(Record):
-    "A function as a system."
+    "The entry of a function."
     function: str            # module:function, or file.py:function relative to the YAML
-    title: str = ""          # what a table calls it
-    shapes: tuple[Shape, ...] = ("choice",) # of the tasks that it answers
-    needs: str = ""          # field of a question's meta that it needs, or names, of documents
+    title: str = ""          # title in tables
+    shapes: tuple[Shape, ...] = ("choice",) # supported task shapes
+    needs: str = ""          # required field of a question's meta, or names, of documents
     revision: int = 1        # raised when its answers change
 
 def refuse_asking(name: str, changed: Mapping[str, Any]):
-    "Refuse the ways of asking that only language models have."
+    "Raise an error for settings of requests, which only language models have."
     if any(k in changed for k in ("concurrency", "budget", "batches")):
-        raise CallError(f"{name} is not asked through a server",
+        raise CallError(f"{name} sends no requests to a server",
                         do="concurrency, budget and batch are for models of a server")
     if any(k in changed for k in ("form", "order")):
         raise CallError(f"{name} is no language model", do="form and order are for language models")
 
 def refuse_settings(name: str, changed: Mapping[str, Any]):
-    "Refuse all settings."
+    "Raise an error for any setting."
     refuse_asking(name, changed)
     if changed: raise CallError(f"{name} has no settings", do="settings are for models")
 
 def make_function(entry: Entry, changed: Mapping[str, Any], s: Settings) -> System:
-    "Make a system of a function that a file names."
+    "Make a system from the entry of a function."
     refuse_settings(entry.name, changed)
     e = record_of(entry, FunctionEntry)
     f = named_object(e.function, entry.path)
@@ -228,10 +229,10 @@ def make_function(entry: Entry, changed: Mapping[str, Any], s: Settings) -> Syst
                           e.needs)
 
 # %% ../../nbs/models/01_registry.ipynb #dfa78118
-TURNED = "+negation"  # behind a pair model's name: the choice is turned round where an expression negates
+TURNED = "+negation"  # suffix of a pair model's name: flips its choice for negated expressions
 
 def _from_point(name: str, s: Settings, changed: Mapping[str, Any]) -> System:
-    "A system of another installed package: a System, a class or function that makes one, or a function that answers."
+    "Load a system of another installed package: a System, a class or factory of one, or an answering function."
     found = load_entry_point(entry_points("refnb.systems")[name])
     if isinstance(found, type): found = found(**changed)
     else: refuse_settings(name, changed)
@@ -241,7 +242,7 @@ def _from_point(name: str, s: Settings, changed: Mapping[str, Any]) -> System:
                       f"{name}, of the entry points refnb.systems")
 
 def _maker(base: str, s: Settings) -> Callable[[Mapping[str, Any]], System]|None:
-    "What makes a system of this name."
+    "Return a function that makes the system of this name, or None."
     r = registry(s)
     if base in r.doubled: raise CallError(r.doubled[base])
     if entry := r.entries.get(base) or r.numbered.get(base) or r.entries.get(base.removesuffix(TURNED)):
@@ -257,21 +258,21 @@ def _maker(base: str, s: Settings) -> Callable[[Mapping[str, Any]], System]|None
 # %% ../../nbs/models/01_registry.ipynb #e3027214
 def find_system(
     system: "str|Callable|System", # a name (`refnb list systems`), a function, or a system
-    s: Settings|None = None,       # where your own systems are
+    s: Settings|None = None,       # settings with the folder of your own systems
     **changed,                     # single settings, such as constraint="regex"
 ) -> System:
-    "Find a system by its name; settings that differ from what the name stands for make a system of another name."
+    "Find a system by its name; changed settings change the name."
     if not isinstance(system, str):
         made = system if isinstance(system, System) else FunctionSystem(system)
         refuse_settings(made.name, changed)
         return made
     s = s or load_settings()
-    base, said = split_name(system)
-    if maker := _maker(base, s): return maker({**said, **changed})
+    base, given = split_name(system)
+    if maker := _maker(base, s): return maker({**given, **changed})
     faults = registry(s).faults
     if fault := next((e for path, e in faults.items() if Path(path).stem == base), None): raise fault
-    more = f" ({len(faults)} of your files cannot be read: {next(iter(faults.values()))})" if faults else ""
-    raise CallError(f"unknown system {system!r}{more}", do=nearest(system, system_names(s)))
+    unreadable = f" ({len(faults)} of your files cannot be read: {next(iter(faults.values()))})" if faults else ""
+    raise CallError(f"unknown system {system!r}{unreadable}", do=nearest(system, system_names(s)))
 
 # %% ../../nbs/models/01_registry.ipynb #8ae79225
 def system_names(s: Settings|None = None) -> list[str]:
@@ -285,28 +286,29 @@ def is_system(name: str, s: Settings|None = None) -> bool:
 
 # %% ../../nbs/models/01_registry.ipynb #1b4467df
 def system_title(name: str) -> str:
-    "Tell what a table calls a system, or system@hash; a name that nobody knows stays as it is."
+    "Return a system's title in tables, also for system@hash; unknown names are returned unchanged."
     base = split_hash(name)[0]
     try: return find_system(base).title if is_system(base) else base
     except RefnbError: return base
 
 # %% ../../nbs/models/01_registry.ipynb #c061a7c4
 class Listed(NamedTuple):
-    "A line of the list of systems."
-    system: str  # its name
-    title: str   # what a table calls it
-    answers: str # which tasks
-    needs: str   # files, key, weights; and whether they are here
-    cost: str    # price, where it is known
+    "One row of the list of systems."
+    system: str  # name
+    title: str   # title in tables
+    answers: str # supported tasks
+    needs: str   # files, key, weights; whether they are available
+    cost: str    # price, if known
 
 def listed_systems(s: Settings|None = None) -> list[Listed]:
-    "List all systems, the package's and yours; one that cannot be made says why."
+    "List all systems, the package's and yours; a broken one with its error."
     s = s or load_settings()
     lines = []
     for name in system_names(s):
         try:
             x: Any = find_system(name, s)
-            lines.append(Listed(name, x.title, getattr(x, "answers", ""), getattr(x, "needs", ""), getattr(x, "cost", "")))
+            lines.append(Listed(name, x.title, getattr(x, "answers", ""), getattr(x, "needs", ""),
+                                getattr(x, "cost", "")))
         except RefnbError as e: lines.append(Listed(name, name, "", f"cannot be used: {e}", ""))
     return lines + [Listed(Path(path).stem, "", "", f"cannot be used: {e}", "")
                     for path, e in registry(s).faults.items()]

@@ -17,18 +17,18 @@ from ..core.files import read_yaml
 
 # %% ../../nbs/models/07_reply_reading.ipynb #a38097b9
 class Shown(NamedTuple):
-    "What a prompt showed, and so what a reply can name."
-    names: tuple[str, ...]             # of the options
-    letters: tuple[str, ...] = ()      # before them, if the prompt had any
-    descriptions: tuple[str, ...] = () # behind them, if the prompt had any
-    extra: str = ""                    # what may be said besides
+    "The options as a prompt showed them."
+    names: tuple[str, ...]             # names of the options
+    letters: tuple[str, ...] = ()      # letters before them, if any
+    descriptions: tuple[str, ...] = () # descriptions after them, if any
+    extra: str = ""                    # an allowed reply besides the options
 
 # %% ../../nbs/models/07_reply_reading.ipynb #21f42323
 class Reading(NamedTuple):
-    "What a reply chose, or why nothing."
-    chosen: int|None        # the option; one more than the last: what may be said besides
+    "The option that a reply chose, or why none."
+    chosen: int|None        # option index; one past the last: `extra`
     reason: Reason|None = None # why none was chosen
-    why: str = ""           # the same in words
+    why: str = ""           # the reason in words
 
 # %% ../../nbs/models/07_reply_reading.ipynb #b3b30701
 _CJK = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
@@ -38,14 +38,14 @@ _WORD = re.compile(rf"[{_CJK}]|{_IN_WORD}+")
 # %% ../../nbs/models/07_reply_reading.ipynb #f90793a4
 @cache
 def _role(*roles: str) -> str:
-    "An expression for the words of some roles."
+    "Return an expression for the words of some roles."
     words = read_yaml(packaged("data/prompts/reading.yaml"), dict[str, list[str]])
     parts = "|".join(p for role in roles for p in words[role])
     return rf"(?<!{_IN_WORD})(?:{parts})(?!{_IN_WORD})"
 
 @cache
 def _finds(*roles: str) -> re.Pattern[str]:
-    "The same, compiled."
+    "Compile the expression for the words of some roles."
     return re.compile(_role(*roles), re.I)
 
 # %% ../../nbs/models/07_reply_reading.ipynb #5e10cbf1
@@ -57,7 +57,7 @@ _BEGIN = re.compile(r"(?:\s|<s>|<bos>|<\|im_start\|>(?:assistant)?|<\|start_head
 
 # %% ../../nbs/models/07_reply_reading.ipynb #8685f904
 def written(text: str) -> str:
-    "Write a reply without special tokens, its characters in their usual form."
+    "Normalize a reply: no special tokens, characters in their usual form."
     text = text[m.end():] if (m := _BEGIN.match(text)) else text
     text = text[:m.start()] if (m := _END.search(text)) else text
     if "&" in text: text = html.unescape(text)
@@ -68,21 +68,21 @@ _MARKUP = re.compile(r"^[ \t]*'''[\w+-]*[ \t]*$|~~[^~\n]{0,200}~~|</?(?:b|i|em|u
 _BULLET = re.compile(r"^(?:[ \t]*(?:[-•–—+>‣◦▪|]|\(?\d{1,3}[.)])(?=[ \t]))+[ \t]*", re.M)
 
 def _bare(text: str) -> str:
-    "A reply without markup."
+    "Strip a reply's markup."
     return _BULLET.sub("", _MARKUP.sub("", text)).strip()
 
 # %% ../../nbs/models/07_reply_reading.ipynb #7f449cca
 class _Phrase(NamedTuple):
-    "Words that name an option."
-    options: tuple[int, ...] # several: they cannot be told apart
-    closed: bool = False     # a shorter form, which counts only before a stop
-    proper: bool = False     # one word with a capital
+    "A phrase that names options."
+    options: tuple[int, ...] # several if they are indistinguishable
+    closed: bool = False     # a shorter form, valid only before a stop
+    proper: bool = False     # a single capitalized word
 
 # %% ../../nbs/models/07_reply_reading.ipynb #33fd74c7
 def _keys(text: str) -> tuple[str, ...]: return tuple(_key(w[0]) for w in _WORD.finditer(written(text)))
 
 def _key(word: str) -> str:
-    "A word without case and accents."
+    "Strip a word's case and accents."
     word = word.casefold()
     if word.isascii(): return word
     return "".join(c for c in unicodedata.normalize("NFD", word) if not unicodedata.combining(c))
@@ -91,14 +91,14 @@ def _key(word: str) -> str:
 _NONES = ("none", "none of these", "none of them", "none of those", "none of the options", "none of the choices", "none of the above options")
 
 def _shorter(name: str) -> Iterator[str]:
-    "Other ways to say a name: without an article, without what is in brackets at its end."
+    "Yield shorter forms of a name: without an article, or without final brackets."
     yield re.sub(r"^(?:the|a|an)\s+", "", name, flags=re.I)
     yield re.sub(r"\s*\([^()]*\)$", "", name)
     if name == NONE: yield from _NONES
 
 # %% ../../nbs/models/07_reply_reading.ipynb #adfb6c11
 def _in_full(names: list[str]) -> dict[tuple[str, ...], _Phrase]:
-    "The names as they are."
+    "Map full names to phrases."
     found: dict[tuple[str, ...], _Phrase] = {}
     for name in dict.fromkeys(names):
         key = _keys(name)
@@ -107,7 +107,7 @@ def _in_full(names: list[str]) -> dict[tuple[str, ...], _Phrase]:
     return found
 
 def _in_short(names: list[str]) -> dict[tuple[str, ...], set[int]]:
-    "Shorter ways to say them, each with the options that it could mean."
+    "Map shorter forms of names to the options that they could mean."
     found: dict[tuple[str, ...], set[int]] = {}
     for name in dict.fromkeys(names):
         for way in _shorter(name): found.setdefault(_keys(way), set()).add(names.index(name))
@@ -115,7 +115,7 @@ def _in_short(names: list[str]) -> dict[tuple[str, ...], set[int]]:
 
 @lru_cache(maxsize=256)
 def _phrases(shown: Shown) -> dict[str, dict[tuple[str, ...], _Phrase]]:
-    "The words that name options, by their first."
+    "Index the phrases that name options by their first word."
     names = [*shown.names, *([shown.extra] if shown.extra else [])]
     found = _in_full(names)
     if shown.extra: found[_keys(shown.extra)] = found[_keys(shown.extra)]._replace(closed=True)
@@ -133,14 +133,14 @@ _BEFORE = re.compile(rf"({_IN_WORD}[\w'-]*)(\.?) $")
 
 # %% ../../nbs/models/07_reply_reading.ipynb #175433a1
 def _goes_on_as_name(text: str, end: int) -> bool:
-    "Does a longer name go on behind a place?"
+    "Tell whether a longer name continues after a position."
     m = _OF_A_NAME.match(text, end)
     if not m or _ITS.match(text, end): return False
     word = re.match(r"\w+", text[m.end() - 1:m.end() + 20])
     return not (word and _finds("filler", "links", "nouns").fullmatch(word[0]))
 
 def _begins_as_name(text: str, start: int) -> bool:
-    "Does a longer name begin before a place?"
+    "Tell whether a longer name begins before a position."
     m = _BEFORE.search(text[max(0, start - 30):start])
     if not m or len(m[1]) == 1: return False
     if m[2]: return bool(_finds("titles").fullmatch(m[1]))
@@ -148,7 +148,7 @@ def _begins_as_name(text: str, start: int) -> bool:
     return (m[1][0].isupper() and not usual and not text.isupper()) or m[1] in ("mr", "mrs", "ms", "dr")
 
 def _is_named(text: str, start: int, end: int, p: _Phrase, after: bool, before: bool) -> bool:
-    "Do the words there name an option? `after` another and `before` another, nothing is between them."
+    "Tell whether a match names an option; `after` and `before`: another option is directly adjacent."
     closed = _CLOSED.match(text, end)
     if p.closed and not closed: return False
     if p.proper and text[start].islower() and not closed and text != text.lower(): return False
@@ -159,7 +159,7 @@ def _is_named(text: str, start: int, end: int, p: _Phrase, after: bool, before: 
 NAMES, LETTERS, WRONG, OTHER = 0xE000, 0xE800, "\uf8f0", "\uf8f1"  # signs in place of options
 
 def _with_names(text: str, shown: Shown) -> str:
-    "A text with a sign in place of each name."
+    "Replace each option name in a text by its sign."
     words, phrases = list(_WORD.finditer(text)), _phrases(shown)
     keys = [_key(w[0]) for w in words]
     out: list[str] = []
@@ -175,13 +175,13 @@ def _with_names(text: str, shown: Shown) -> str:
     return "".join([*out, text[at:]])
 
 def _longest(keys: list[str], i: int, known: dict[tuple[str, ...], _Phrase]) -> tuple[int, _Phrase|None]:
-    "The longest name that begins with a word."
+    "Return the length and phrase of the longest name at a word."
     for n in sorted({len(k) for k in known}, reverse=True):
         if p := known.get(key := tuple(keys[i:i + n])): return len(key), p
     return 0, None
 
 def _follows(keys: list[str], i: int, phrases: dict[str, dict[tuple[str, ...], _Phrase]]) -> bool:
-    "Does a name begin with a word?"
+    "Tell whether a name begins at a word."
     return i < len(keys) and _longest(keys, i, phrases.get(keys[i], {}))[0] > 0
 
 # %% ../../nbs/models/07_reply_reading.ipynb #f05a9a2c
@@ -191,28 +191,29 @@ _HARD_STOP = re.compile(r"\s*(?:[)\].:\"]|$|\n)")
 
 # %% ../../nbs/models/07_reply_reading.ipynb #37c9f0e9
 def _is_led(before: str) -> bool:
-    "Does a text before a letter end with a line, or with words that announce an answer?"
+    "Tell whether a text before a letter ends with a line break or an announcement of an answer."
     if not before.strip() or re.search(r"\n\W*$", before): return True
     return bool(re.search(_role("nouns", "links", "choosing") + r"\W{0,4}$", before, re.I))
 
 def _is_initial(before: str, after: str) -> bool:
-    "Is a capital letter between these an initial, or the number of something?"
+    "Tell whether a capital letter in this context is an initial or the number of something."
     if re.search(_role("initials") + r"\.? $", before, re.I): return True
     return not _is_led(before) and bool(re.search(r"[A-Z]\w*\.? $", before) and re.match(r"\. [A-Z]", after))
 
 def _is_letter(text: str, m: re.Match[str]) -> bool:
-    "Is a letter meant as an option's, and not as a word or an initial?"
+    "Tell whether a letter denotes an option rather than a word or an initial."
     letter, end = m[1], m.end()
     before, after = text[max(0, m.start() - 30):m.start()], text[end:end + 3]
     if re.search(r"[(\[\"']$", before) and re.match(r"[)\]\"']", after): return True
     stop = _HARD_STOP if letter.upper() in "AEIOUY" and letter not in "AEOUY" else _STOP
     if letter == "I" or letter != letter.upper(): return _is_led(before) and bool(stop.match(text, end))
-    if letter in "AEOUY": return bool(_STOP.match(text, end) or re.match(r"\s+" + _role("verbs"), text[end:end + 20], re.I))
+    if letter in "AEOUY":
+        return bool(_STOP.match(text, end) or re.match(r"\s+" + _role("verbs"), text[end:end + 20], re.I))
     return not _is_initial(before, after)
 
 # %% ../../nbs/models/07_reply_reading.ipynb #5d8134c5
 def _with_letters(text: str, shown: Shown) -> str:
-    "A text with a sign in place of each letter of an option."
+    "Replace each option letter in a text by its sign."
     at = {l: i for i, l in enumerate(shown.letters)}
     def sign(m: re.Match[str]) -> str:
         if m[1].upper() in at: return chr(LETTERS + at[m[1].upper()]) if _is_letter(text, m) else m[0]
@@ -225,17 +226,17 @@ _N, _L, _U = "[\ue000-\ue7ff]", "[\ue800-\uefff]", "[\ue000-\uf8ff]"
 _PAIR = re.compile(rf"({_L})([)\].:\"'–—=(\[ \t,-]{{0,6}})({_N})|({_N})([\"' \t]{{0,2}}[\[(–—,-]\s?\W?(?:(?:option|choice|letter|answer) )?\W?)({_L})(?=[\"' ]{{0,2}}[)\]]|\W|$)")
 
 def _paired(text: str) -> str:
-    "A text in which a letter with its name is one sign; with another's, a sign of error."
-    def one(m: re.Match[str]) -> str:
+    "Merge an option letter and its name into one sign; with another option's name, into an error sign."
+    def merged(m: re.Match[str]) -> str:
         a, b = (m[1], m[3]) if m[1] else (m[6], m[4])
         if ord(a) - LETTERS == ord(b) - NAMES: return a
         if "," in (m[2] or m[5] or ""): return m[0]
         return WRONG if _CLOSED.match(text, m.end()) else m[0]
-    return _PAIR.sub(one, text)
+    return _PAIR.sub(merged, text)
 
 # %% ../../nbs/models/07_reply_reading.ipynb #75a96ad9
 def _option(sign: str) -> int:
-    "The option of a sign; -1: none that was shown; -2: a letter with another option's name."
+    "Return the option of a sign; -1: not shown; -2: a letter with another option's name."
     if sign in (OTHER, WRONG): return -1 if sign == OTHER else -2
     return ord(sign) - (LETTERS if ord(sign) >= LETTERS else NAMES)
 
@@ -244,21 +245,21 @@ _HEADING = re.compile(r"^[^\w\n]{0,9}(?:the |possible |given )?(?:options|choice
 
 # %% ../../nbs/models/07_reply_reading.ipynb #ef133560
 def _alone_on(line: str) -> int|None:
-    "The option that is alone on a line."
+    "Return the option that is alone on a line."
     word = line.strip(" .:,;()\"'-\t")
     return _option(word) if re.fullmatch(_U, word) else None
 
 def _without_echo(text: str, shown: Shown) -> str:
-    "A text without a list of all the options, which repeats the prompt."
+    "Remove a list of all options, which repeats the prompt."
     for d in filter(None, shown.descriptions): text = text.replace(_bare(written(d)), "")
     lines, n, i = text.split("\n"), len(shown.names), 0
     alone = list(map(_alone_on, lines))
-    kept: list[str] = []
+    result: list[str] = []
     while i < len(lines):
-        echo = n > 1 and alone[i] == 0 and alone[i:i + n] == list(range(n)) and (kept or i + n < len(lines))
-        if not echo: kept.append(lines[i])
+        echo = n > 1 and alone[i] == 0 and alone[i:i + n] == list(range(n)) and (result or i + n < len(lines))
+        if not echo: result.append(lines[i])
         i += n if echo else 1
-    return _HEADING.sub("", "\n".join(kept))
+    return _HEADING.sub("", "\n".join(result))
 
 # %% ../../nbs/models/07_reply_reading.ipynb #621a7255
 _BROKEN = re.compile(r"([:：])[ \t]*\n\s*")
@@ -268,10 +269,10 @@ PLAIN, WEAK, FIRST, ALONE, STRONG, FINAL = range(6)
 # %% ../../nbs/models/07_reply_reading.ipynb #3d062979
 class _Unit(NamedTuple):
     "An option in a sentence."
-    option: int    # as _option tells
-    grade: int     # how surely it is the answer
-    letter: bool   # by its letter
-    line: int      # the sentence
+    option: int    # as in _option
+    grade: int     # confidence that it is the answer
+    letter: bool   # given by its letter
+    line: int      # index of the sentence
 
 # %% ../../nbs/models/07_reply_reading.ipynb #af55e814
 _CLAUSE = re.compile(r"[,;:—]|\b(?:but|because|since|while|whereas|although|though)\b", re.I)
@@ -281,7 +282,7 @@ _VERDICT = r"[\"')\]]*\s*[:–—=(-]\s*(?:it's |it is |this is |that's )?"
 
 # %% ../../nbs/models/07_reply_reading.ipynb #1b02d64f
 def _denied(before: str, after: str) -> bool:
-    "Is an option said not to be meant?"
+    "Tell whether an option is denied."
     if _finds("not_before").search(_CLAUSE.split(before)[-1]): return True
     if re.match(_VERDICT + _role("wrong"), after, re.I): return True
     return bool(re.match(r"[\"')\]]*\s*,?\s*(?:which |who )?" + _role("not_after"), after, re.I))
@@ -290,7 +291,7 @@ def _denied(before: str, after: str) -> bool:
 _DOUBT = re.compile(r"\b(?:depends?|whether|if|unless|between|either|because|since|as|who|when|where|to)\b", re.I)
 
 def _led(before: str, *roles: str) -> bool:
-    "Does a text lead straight to an option after a word of these roles?"
+    "Tell whether a text leads directly from a word of these roles to an option."
     ends = [m.end() for m in _finds(*roles).finditer(before)]
     if not ends: return False
     gap = before[ends[-1]:]
@@ -302,13 +303,13 @@ def _led(before: str, *roles: str) -> bool:
 _SEPARATOR = re.compile(r"[:=→]|->")
 
 def _led_by_sign(gap: str) -> bool:
-    "Does a text end with a colon, or with one and a few words?"
+    "Tell whether a text ends with a colon and at most a few words."
     parts = _SEPARATOR.split(gap)
     if len(parts) < 2 or re.search(r"[A-Z]\w", parts[-1]): return False
     return len(re.findall(r"\w+", parts[-1])) <= 5 and not _DOUBT.search(parts[-1])
 
 def _announced(before: str) -> bool:
-    "Does a text announce an answer: a noun, then is or a colon?"
+    "Tell whether a text announces an answer: a noun, then a verb or a colon."
     before = before[-160:]
     nouns = [m.end() for m in _finds("nouns").finditer(before)]
     for end in nouns[-1:-4:-1]:
@@ -325,54 +326,58 @@ _BREAK = re.compile(r"[\"')\]]*\s*(?:[,;:–—(-]|because\b|since\b|as\b|due\b|
 
 @cache
 def _final() -> re.Pattern[str]:
-    "An expression for words that announce a final answer."
+    "Return an expression for announcements of a final answer."
     last, noun = _role("final"), _role("nouns")
-    return re.compile(rf"{last}\W*(?:\w+\W+)?{noun}|{noun}\W+{last}|\b(?:in conclusion|to conclude|conclusion\s*:)", re.I)
+    return re.compile(rf"{last}\W*(?:\w+\W+)?{noun}|{noun}\W+{last}|\b(?:in conclusion|to conclude|conclusion\s*:)",
+                      re.I)
 
 def _empty(text: str, *roles: str) -> bool:
-    "Does a text hold nothing but words of these roles?"
+    "Tell whether a text contains only words of these roles."
     return not re.search(r"\w", _finds(*roles).sub("", text))
 
 # %% ../../nbs/models/07_reply_reading.ipynb #ed65301e
 @cache
 def _is() -> re.Pattern[str]:
-    "An expression for a verb right before an option."
+    "Return an expression for a verb directly before an option."
     return re.compile(_role("links") + r"\W*$", re.I)
 
-_LAST = re.compile(r"\w[^,:]*[,:]\W*(?:(?:so|then|thus|hence|therefore)\W*)?$")  # a letter behind a sentence's last comma
+# a letter behind a sentence's last comma
+_LAST = re.compile(r"\w[^,:]*[,:]\W*(?:(?:so|then|thus|hence|therefore)\W*)?$")
 
 def _affirmed(after: str) -> bool:
-    "Is what is before called right?"
-    said = re.match(r"[\"')\]]*\s*,?\s*" + _role("right"), after, re.I)
-    return bool(said or re.match(_VERDICT + _role("right_alone"), after, re.I))
+    "Tell whether the preceding option is affirmed."
+    affirmed = re.match(r"[\"')\]]*\s*,?\s*" + _role("right"), after, re.I)
+    return bool(affirmed or re.match(_VERDICT + _role("right_alone"), after, re.I))
 
 def _grade(before: str, after: str, alone: bool, first: bool, letter: bool) -> int:
-    "How surely an option is the answer, by what is before and after it."
+    "Grade how surely an option is the answer, from its context."
     if _final().search(before[-160:]): return FINAL
     if _announced(before) or _led(before[-80:], "choosing") or _REFERS.search(before[-40:]): return STRONG
     if _affirmed(after): return STRONG
     if alone: return ALONE
     if first and _empty(before, "filler", "nouns") and _BREAK.match(after): return FIRST
     if _finds("unable").search(_TURN.split(before)[-1]): return PLAIN
-    weak = _led(before[-100:], "meaning") or _MENTION.search(before[-40:]) or (letter and (_is().search(before[-40:]) or (_LAST.search(before) and not re.search(r"\w", after))))
+    weak = (_led(before[-100:], "meaning") or _MENTION.search(before[-40:])
+            or (letter and (_is().search(before[-40:]) or (_LAST.search(before) and not re.search(r"\w", after)))))
     return WEAK if weak else PLAIN
 
 # %% ../../nbs/models/07_reply_reading.ipynb #906a4713
 @cache
 def _joined() -> re.Pattern[str]:
-    "An expression for what joins two options."
+    "Return an expression for a conjunction of two options."
     words = rf"(?:,?\s*(?:(?P<either>{_role('or')}|/)|{_role('and')}|&)\s*|,\s*)"
     return re.compile(rf"[\"')\]]*\s*{words}[\"'(\[]*(?:(?:option|maybe|perhaps|possibly|even) )?", re.I)
 
 def _shares(before: str, sentence: str, end: int) -> bool:
-    "Is an option joined to the one before it?"
+    "Tell whether an option is joined to the preceding one."
     m = _joined().fullmatch(before)
     if not m: return False
     return bool(m["either"]) or bool(_GOES_ON.match(sentence, end))
 
 def _units(sentence: str, line: int) -> list[_Unit]:
-    "The options that a sentence gives, without those that it denies."
-    found, alone = list(re.finditer(_U, sentence)), _empty(re.sub(_U, "", sentence), "filler", "nouns", "not_before", "but")
+    "List the options that a sentence gives, without denied ones."
+    found, alone = (list(re.finditer(_U, sentence)),
+                    _empty(re.sub(_U, "", sentence), "filler", "nouns", "not_before", "but"))
     stops = [*(m.start() for m in found[1:]), len(sentence)][:len(found)]
     out: list[_Unit] = []
     denied, grade, end = False, PLAIN, 0
@@ -388,11 +393,12 @@ def _units(sentence: str, line: int) -> list[_Unit]:
     return out
 
 # %% ../../nbs/models/07_reply_reading.ipynb #27d12902
-NO_OPTION, SEVERAL, ODD_PAIR = "names none of the options", "names two options", "gives a letter with another option's name"
+NO_OPTION, SEVERAL, ODD_PAIR = ("names none of the options", "names two options",
+                                "gives a letter with another option's name")
 UNABLE = "says that it cannot tell"
 
 def _only(units: list[_Unit], shown: Shown) -> Reading:
-    "The one option that all of some units name."
+    "Return the single option that all units name, or the reason for none."
     options = {u.option for u in units}
     if -2 in options: return Reading(None, "unparsable", ODD_PAIR)
     if options == {-1}: return Reading(None, "outside", "names an option that was not shown")
@@ -403,17 +409,17 @@ def _only(units: list[_Unit], shown: Shown) -> Reading:
 
 # %% ../../nbs/models/07_reply_reading.ipynb #4e0e6864
 def _taken_back(units: list[_Unit], sentences: list[str], sure: _Unit) -> bool:
-    "Is another option named later, behind a word that takes back?"
+    "Tell whether another option is named later, after a correction."
     later = [u.line for u in units[units.index(sure) + 1:] if u.option != sure.option]
     return any(_finds("corrects").search(s) for line in later for s in sentences[max(sure.line, line - 2):line + 1])
 
 def _listed(units: list[_Unit], grade: int) -> bool:
-    "Are several options given in this way, as in a list?"
+    "Tell whether several options have this grade, as in a list."
     return len({u.option for u in units if u.grade == grade}) > 1
 
 # %% ../../nbs/models/07_reply_reading.ipynb #be5acd0f
 def _surest(units: list[_Unit], starts: set[int]) -> list[_Unit]:
-    "The units that give the answer, if any does."
+    "List the units that give the answer."
     if final := [u for u in units if u.grade == FINAL]: return final
     strong = [u for u in units if u.grade == STRONG]
     if not (strong and _listed(units, ALONE)): strong += [u for u in units if u.grade == ALONE]
@@ -422,7 +428,7 @@ def _surest(units: list[_Unit], starts: set[int]) -> list[_Unit]:
 
 # %% ../../nbs/models/07_reply_reading.ipynb #6ad18808
 def _of_prose(sentences: list[str], units: list[_Unit], shown: Shown) -> Reading:
-    "What a reply says that announces no answer."
+    "Read a reply that announces no answer."
     if not units: return Reading(None, "unparsable", NO_OPTION)
     if weak := [u for u in units if u.grade == WEAK]:
         return Reading(None, "unparsable", SEVERAL) if _taken_back(units, sentences, weak[0]) else _only(weak, shown)
@@ -434,25 +440,26 @@ def _of_prose(sentences: list[str], units: list[_Unit], shown: Shown) -> Reading
 
 # %% ../../nbs/models/07_reply_reading.ipynb #152090de
 def _signed(text: str, shown: Shown) -> str:
-    "A reply with signs in place of options, without markup and without the prompt's list."
+    "Replace options by signs in a reply without markup and without the prompt's list."
     text = _with_names(_bare(text), shown)
     if not shown.letters: text = re.sub(rf"^[^\w\n]{{0,9}}[A-Za-z][.):]\s+(?={_U})", "", text, flags=re.M)
     text = _paired(_with_letters(text, shown))
     return _finds("phrases").sub("", _BROKEN.sub(r"\1 ", _without_echo(text, shown)))
 
 # %% ../../nbs/models/07_reply_reading.ipynb #11f8dda9
-_LABELLED = re.compile(r"mention refers to\W*:\s*\w", re.I)  # and no option behind it
+_LABELLED = re.compile(r"mention refers to\W*:\s*\w", re.I)  # with no option after it
 
 def _asserted(text: str) -> list[str]:
-    "The sentences of a text, questions emptied."
+    "List the sentences of a text, questions as empty strings."
     sentences = [s for s in map(str.strip, _SENTENCES.split(text)) if s]
     return ["" if s.rstrip("\"') ").endswith(("?", "？")) else s for s in sentences]
 
 def _of_text(text: str, shown: Shown, cut: bool = False) -> Reading:
-    "What a text without containers says; one that was cut has to announce its answer."
+    "Read a text without containers; a truncated one has to announce its answer."
     sentences = _asserted(_signed(text, shown))
     units = [u for i, s in enumerate(sentences) if re.search(_U, s) for u in _units(s, i)]
-    units += [_Unit(-1, STRONG, False, i) for i, s in enumerate(sentences) if _LABELLED.search(s) and not re.search(_U, s)]
+    units += [_Unit(-1, STRONG, False, i)
+              for i, s in enumerate(sentences) if _LABELLED.search(s) and not re.search(_U, s)]
     sure = _surest(units, {_option(s[0]) for s in sentences if re.match(_U, s)})
     if cut and not shown.letters: sure = [u for u in sure if u.grade >= STRONG]
     if not sure: return _of_prose(sentences, [] if cut else units, shown)
@@ -467,7 +474,7 @@ _PAIR_OF = re.compile(rf"[\"']({_KEY})[\"']\s*:\s*(?:\"((?:[^\"\\\n]|\\.){{0,300
 
 # %% ../../nbs/models/07_reply_reading.ipynb #9ca6e837
 def _tagged(text: str) -> Iterator[str]:
-    "What is in tags such as <answer>; one that is not closed ends with its line."
+    "Yield the contents of tags such as <answer>; an unclosed tag ends with its line."
     begin: int|None = None
     for m in _TAG.finditer(text):
         if m[1] and begin is not None: yield text[begin:m.start()]
@@ -475,43 +482,43 @@ def _tagged(text: str) -> Iterator[str]:
     if begin is not None: yield text[begin:].strip().partition("\n")[0]
 
 def _json_text(inside: str) -> str:
-    "A string of JSON as text."
+    "Decode the content of a JSON string."
     try: return str(json.loads(f'"{inside}"'))
     except ValueError: return inside
 
 # %% ../../nbs/models/07_reply_reading.ipynb #5b8ca03e
 def _keyed(text: str) -> list[str]:
-    "The values of JSON's fields for an answer, also where the JSON is not well formed."
+    "List the values of JSON's answer fields, also in malformed JSON."
     if "{" not in text: return []
     found = _PAIR_OF.finditer(text)
     return [m[3] or m[4] or m[5] or "" if m[2] is None else _json_text(m[2]) for m in found]
 
 def contained(text: str) -> list[str]:
-    "List what a reply puts into tags, boxes and JSON as its answer."
+    "List the answers in tags, boxes and JSON fields."
     boxed = [m[1] or m[2] or "" for m in _BOX.finditer(text)]
     return [v for v in (*_tagged(text), *boxed, *_keyed(text)) if v.strip()]
 
 # %% ../../nbs/models/07_reply_reading.ipynb #34beadf0
-MOST = 20_000  # characters of an answer; who rambles on says it at the beginning or at the end
+MOST = 20_000  # characters that are read; longer replies answer at the beginning or at the end
 
 def _ends(text: str) -> str:
     "Shorten a very long text to its beginning and its end."
     return text if len(text) <= MOST else text[:MOST//2] + "\n" + text[-MOST//2:]
 
 def _last_words(text: str, shown: Shown) -> set[int|None]:
-    "What a text announces as final."
+    "Return the options that a text announces as final."
     if not _finds("final").search(text): return set()
     sentences = _asserted(_signed(text, shown))
     return {u.option for i, s in enumerate(sentences) for u in _units(s, i) if u.grade == FINAL}
 
 def _of_containers(found: list[str], text: str, shown: Shown) -> Reading:
-    "What all containers say, and a final answer beside them."
+    "Read the contents of all containers and a final answer beside them."
     read = [_of_text(v, shown) for v in found]
     if len({r.chosen for r in read} | _last_words(text, shown)) > 1: return Reading(None, "unparsable", SEVERAL)
     return read[0] if read[0].why != NO_OPTION else Reading(None, "outside", NO_OPTION)
 
 def read_choice(answer: str, shown: Shown, cut: bool = False) -> Reading:
-    "Read which option a reply, without its reasoning, gives as its answer; `cut`: it ended before its end."
+    "Read the option that a reply, without its reasoning, gives as its answer; `cut`: the reply is truncated."
     text = _ends(written(answer))
     if found := contained(text): return _of_containers(found, text, shown)
     if cut and not shown.letters: text = text.rpartition("\n")[0]

@@ -26,13 +26,13 @@ from .registry import find_system
 
 # %% ../../nbs/models/02_running.ipynb #3908668a
 class Opened(NamedTuple):
-    "A run that was begun, or goes on."
-    run: Run       # its folder
-    task: Task     # what is answered
-    system: System # who answers
+    "A new or resumed run."
+    run: Run       # the run's folder
+    task: Task     # its task
+    system: System # its system
 
 def open_system_run(task: Task, system: System) -> Opened:
-    "Begin the run of a system on a task, or find the one begun earlier."
+    "Create the run of a system on a task, or find an earlier one."
     if why := system.lacks(task): raise (DataError if task.shape in system.shapes else CallError)(why, system.name)
     kind = Answer if task.shape == "choice" else ClusterAnswer
     run = open_run(info_of(system, task), task.settings.runs, kind, getattr(system, "old_name", ""))
@@ -44,15 +44,15 @@ def open_system_run(task: Task, system: System) -> Opened:
 Progress = Callable[[int, int], None]
 
 class _Filling:
-    "Answers on their way to a run's journal."
+    "Writes answers to a run's journal and collects failures."
     def __init__(self, writer: Any, total: int, done: int, progress: Progress|None):
         self.writer, self.total, self.n, self.progress, self.since = writer, total, done, progress, time.monotonic()
         self.failures: list[Failure] = []
-    def add(self, said: Said):
-        if isinstance(said, Failure):
-            self.failures.append(said)
+    def add(self, answer: Said):
+        if isinstance(answer, Failure):
+            self.failures.append(answer)
             return
-        self.writer.add(said)
+        self.writer.add(answer)
         self.n += 1
         if time.monotonic() - self.since > 0.5:
             self.writer.flush()
@@ -62,49 +62,48 @@ class _Filling:
 def _key(item: Question|Document) -> str: return item.id if isinstance(item, Question) else item.doc_key
 
 def _keys(system: System, item: Question|Document) -> list[str]:
-    "The records that an item's answers are: one, or one for each sample."
+    "List the record keys of an item's answers: one for each sample."
     n = system.samples(item) if isinstance(system, BaseSystem) else 1
     return [record_key(_key(item), k) for k in range(n)]
 
 def _fill(o: Opened, items: Sequence[Any], progress: Progress|None) -> list[Failure]:
-    "Answer what is not answered yet."
+    "Answer the items that have no answer yet."
     with o.run.writing(batch=1000) as w:
         keys = {_key(x): _keys(o.system, x) for x in items}
         todo = [x for x in items if any(k not in w.done for k in keys[_key(x)])]
         total = sum(map(len, keys.values()))
         to = _Filling(w, total, sum(k in w.done for ks in keys.values() for k in ks), progress)
         if isinstance(o.system, BaseSystem): o.system.resume(o.task, w.done.values())
-        for said in o.system.answer(o.task, todo): to.add(said)
+        for answer in o.system.answer(o.task, todo): to.add(answer)
     return to.failures
 
 # %% ../../nbs/models/02_running.ipynb #e64f6832
 def tolerated(tolerate: float, task: Task, total: int) -> int:
-    """Return how many of the `total` questions asked of a task may fail in a run that is complete; below 1, `tolerate`
-    is a share of them."""
+    "Return how many of `total` questions may fail in a complete run; `tolerate` below 1 is a share."
     if tolerate and task.shape != "choice":
         raise CallError("a document without clusters cannot be scored", "--tolerate",
-                        "leave it out: what was answered is kept")
+                        "omit it; answers so far are saved")
     if tolerate < 0 or (tolerate > 1 and tolerate != int(tolerate)):
         raise CallError(f"cannot tolerate {tolerate:g} failures", "--tolerate", "say how many, or a share below 1")
     return int(tolerate*total) if tolerate < 1 else int(tolerate)
 
 def _journal_failures(o: Opened, failures: list[Failure]):
-    "Write down the failures that the caller tolerates, as answers without a choice."
+    "Write tolerated failures to the journal, as answers without a choice."
     with o.run.writing() as w:
         for f in failures: w.add(Answer(f.id, reason="failed", raw=f.what or f.kind, sample=f.sample))
 
 def _report_failures(o: Opened, failures: list[Failure], asked: int):
-    "Say how many questions failed, of what kind, and what to do."
+    "Raise an error with the number and kinds of failed questions and a remedy."
     kinds = Counter(f.kind for f in failures)
     counted = ", ".join(f"{n} {kind}" for kind, n in kinds.most_common())
     first = failures[0]
-    do = first.do or "run the same command again: it asks only these"
+    do = first.do or "rerun the command: it retries only these"
     raise DataError(f"{len(failures)} of {asked} failed ({counted}); the first is {first.id}: {first.what}",
                     str(o.run.folder), do)
 
 # %% ../../nbs/models/02_running.ipynb #20041c41
 def _write_cards(task: Task):
-    "Write what is committed of a task, and of the task that it is like."
+    "Write the cards of a task and of the task that it is like."
     make = card_of if task.shape == "choice" else card_of_documents
     reports, like = task.settings.reports, task.card.like
     if like:
@@ -113,21 +112,20 @@ def _write_cards(task: Task):
     write_card(make(task.name, task.items, task.blobs), reports, like)
 
 def predicted_documents(run: Run, docs: Sequence[Document]) -> list[Document]:
-    "Put a complete run's clusters on the documents of its task that were asked."
-    got = run.answers()
-    return [Document(d.doc_key, d.sentences, got[d.doc_key].clusters, got[d.doc_key].names, meta=d.meta)
-            for d in docs if d.doc_key in got]
+    "Put a complete run's clusters on the task's documents that it covers."
+    answers = run.answers()
+    return [Document(d.doc_key, d.sentences, answers[d.doc_key].clusters, answers[d.doc_key].names, meta=d.meta)
+            for d in docs if d.doc_key in answers]
 
 def write_run_summary(run: Run, task: Task, system: System|None = None,
                       cost: dict[str, float|str]|None = None) -> Path|None:
-    """Write what is committed of a complete run and of its task, below reports/runs/; return the file, None: nothing
-    scores such documents. A system whose answers are counted otherwise has a `write_summary` of its own; `cost` is
-    what answering all of it took."""
+    """Write the summary of a complete run and its task's card below reports/runs/ and return the file.
+    Return None if the task has no scorer. Systems with their own `write_summary` use it; `cost` is the run's cost."""
     if own := getattr(system, "write_summary", None): return own(run, task)
     if task.shape == "choice":
-        asked = {q.id: q for q in task.questions}
+        questions = {q.id: q for q in task.questions}
         _write_cards(task)
-        return write_summary(run, {i: credit(asked[i], a) for i, a in run.answers().items()}, task.settings.reports)
+        return write_summary(run, {i: credit(questions[i], a) for i, a in run.answers().items()}, task.settings.reports)
     if not task.card.score: return None
     counts, gold = named_object(task.card.score)(task.name, predicted_documents(run, task.documents), task.settings)
     _write_cards(task)
@@ -135,7 +133,7 @@ def write_run_summary(run: Run, task: Task, system: System|None = None,
 
 # %% ../../nbs/models/02_running.ipynb #149edccb
 def _has_summary(run: Run, task: Task) -> bool:
-    "Tell whether the run's summary is there, made with all the gold that is here."
+    "Tell whether the run has a summary that uses all available gold."
     found = find_summaries(task.settings.reports, task.name, f"{run.info.system}@{run_hash(run.info)}")
     if not found: return False
     if task.shape == "choice" or not task.card.score: return True
@@ -144,17 +142,16 @@ def _has_summary(run: Run, task: Task) -> bool:
     return not task.card.gold or named_object(task.card.gold)(task.name, task.settings).items() <= old.gold.items()
 
 def is_complete(o: Opened, failures: int = 0) -> bool:
-    """Tell whether nothing is left to do; a run completed with more failures is gone on with. `failures` are questions
-    without an answer that the caller tolerates."""
+    """Tell whether a run is complete with at most `failures` unanswered questions; otherwise it is to be resumed."""
     if not o.run.whole or (not o.system.partial and o.run.failures() > failures): return False
     if o.task.known and not _has_summary(o.run, o.task): write_run_summary(o.run, o.task, o.system)
     return True
 
 def finish(o: Opened, failures: int = 0) -> Run:
-    """Complete a run in which nothing is missing, and write its summary; return it, complete or not. `failures` are
-    questions without an answer that the caller tolerates."""
-    got, keys = o.run.taken(), {_key(x): _keys(o.system, x) for x in o.task.items}
-    if o.system.partial or all(k in got for ks in keys.values() for k in ks):
+    """Complete a run that misses nothing, write its summary, and return the run, complete or not.
+    At most `failures` unanswered questions are tolerated."""
+    taken, keys = o.run.taken(), {_key(x): _keys(o.system, x) for x in o.task.items}
+    if o.system.partial or all(k in taken for ks in keys.values() for k in ks):
         o.run.seal(o.task.ids, o.system.partial, failures, lambda i: len(keys[i]))
         if o.task.known: write_run_summary(o.run, o.task, o.system)
     return o.run
@@ -163,24 +160,24 @@ def finish(o: Opened, failures: int = 0) -> Run:
 def run(
     task: str|Path|Task|Iterable[Question|Document], # a task, a file, questions or documents
     system: str|Callable|System,   # a name (`refnb list systems`), a function, or a system
-    limit: int = 0,                # answer the first questions only; 0: all
-    s: Settings|None = None,       # where runs are kept
-    progress: Progress|None = None, # called with how many are answered, and how many there are
-    on_summary: Callable[[Any], None]|None = None, # called at the end with what asking a server came to
-    tolerate: float = 0,           # complete the run although so many questions failed; below 1: such a share
-    **settings,                    # single settings of a system, such as constraint="regex", order="reversed" or budget=2.5
-) -> Run:                          # complete when all is answered
+    limit: int = 0,                # first items only; 0: all
+    s: Settings|None = None,       # settings with the folder of runs
+    progress: Progress|None = None, # called with the numbers of answered and of all items
+    on_summary: Callable[[Any], None]|None = None, # called at the end with a server's usage summary
+    tolerate: float = 0,           # failures that a complete run may have; below 1: a share
+    **settings,                    # of the system, such as constraint="regex", order="reversed" or budget=2.5
+) -> Run:                          # complete if everything is answered
     "Evaluate a system on a task; interrupted runs resume."
     s = s or load_settings()
     if limit < 0: raise CallError(f"a limit of {limit} questions", "limit", "say 1 or more; 0 means all")
-    on_summary = on_summary or settings.pop("told", None)  # as it was called in 0.1
+    on_summary = on_summary or settings.pop("told", None)  # its name in 0.1
     who = find_system(system, s, **settings)
     o = open_system_run(as_task(task, s, who.shapes), who)
     items = o.task.items[:limit] if limit else o.task.items
     allowed = tolerated(tolerate, o.task, len(items))
     if is_complete(o, allowed): return o.run
     failures = _fill(o, items, progress)
-    if on_summary and (came := getattr(who, "summary", None)): on_summary(came)
+    if on_summary and (summary := getattr(who, "summary", None)): on_summary(summary)
     if len(failures) > allowed: _report_failures(o, failures, len(items))
     if 0 < limit < len(o.task.items): return o.run
     if failures: _journal_failures(o, failures)
@@ -189,11 +186,11 @@ def run(
 def planned(
     task: str|Path|Task|Iterable[Question|Document], # a task, a file, questions or documents
     system: str|System,      # a name, or a system
-    limit: int = 0,          # the first questions only; 0: all
-    s: Settings|None = None, # where to look
-    **settings,              # single settings of the system
-) -> Plan:                   # a prompt, tokens, cost
-    "Tell what asking a system would send and cost; make no API calls."
+    limit: int = 0,          # first items only; 0: all
+    s: Settings|None = None, # settings with the folders to search
+    **settings,              # of the system
+) -> Plan:                   # prompt, tokens and cost
+    "Estimate the requests and their cost, without API calls."
     s = s or load_settings()
     who = find_system(system, s, **settings)
     t = as_task(task, s, who.shapes)

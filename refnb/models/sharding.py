@@ -23,7 +23,7 @@ from .running import Opened, Progress, finish, is_complete, open_system_run
 def _document(x: Question|Document) -> str: return x.doc_key
 
 def _shards_of(items: Sequence[Any], n: int) -> list[list[Any]]:
-    "Split questions or documents into at most `n` shards, none of them empty; questions of one document stay together."
+    "Split items into at most `n` non-empty shards; questions of one document stay together."
     if n < 1: raise CallError(f"{n} shards", "shards", "say 1 or more")
     docs: dict[str, list[Any]] = {}
     for x in items: docs.setdefault(_document(x), []).append(x)
@@ -36,28 +36,28 @@ def _shards_of(items: Sequence[Any], n: int) -> list[list[Any]]:
 
 # %% ../../nbs/models/03_sharding.ipynb #e8f27023
 def _answer_shard(folder: str|Path, items: Sequence[Any], name: str, system: System, task: Task) -> int:
-    "Answer the items of a run's shard, and return how many were answered now."
+    "Answer the items of a run's shard; return the number of new answers."
     r, failed = load_run(folder), None
     with r.writing(name, batch=8) as w:
         todo = [x for x in items if (x.id if isinstance(x, Question) else x.doc_key) not in w.done]
-        for said in system.answer(task, todo):
-            if isinstance(said, Failure): failed = failed or said
-            else: w.add(said)
+        for answer in system.answer(task, todo):
+            if isinstance(answer, Failure): failed = failed or answer
+            else: w.add(answer)
     if failed: raise DataError(failed.what or failed.kind, failed.id, failed.do)
     return len(todo)
 
 # %% ../../nbs/models/03_sharding.ipynb #30d75316
 def _workers(ray, gpus: float) -> int:
-    "How many tasks a cluster can run at a time."
+    "Return the number of tasks that a cluster can run at a time."
     has = ray.cluster_resources()
     return max(1, int(has.get("GPU", 0)/gpus) if gpus else int(has.get("CPU", 1)))
 
 def run_sharded(task: str|Path|Task|Iterable[Question|Document], system: str|Callable|System, address: str,
                 shards: int = 0, gpus: float = 0., s: Settings|None = None, progress: Progress|None = None,
                 **settings) -> Run:
-    """Evaluate a system on a task on a Ray cluster, an address or local; the run is complete when all is answered.
-    Without `shards`, as many as the cluster can run at a time; `gpus` of a shard may be a share such as 0.5. All
-    workers must see the folder of runs; `progress` is called with how many are answered, and how many there are."""
+    """Evaluate a system on a task on a Ray cluster, whose `address` may be "local".
+    `shards` defaults to the number that the cluster can run at a time; `gpus` per shard may be a share such as 0.5.
+    All workers need access to the folder of runs; `progress` is called with the numbers of answered and all items."""
     s = s or load_settings()
     who = find_system(system, s, **settings)
     if why := getattr(who, "whole", ""): raise CallError(f"{who.name} cannot answer in shards", do=why)
@@ -67,7 +67,7 @@ def run_sharded(task: str|Path|Task|Iterable[Question|Document], system: str|Cal
     return finish(o)
 
 def _on_cluster(o: Opened, address: str, shards: int, gpus: float, progress: Progress|None):
-    "Answer what is not answered, each shard in a Ray task."
+    "Answer the remaining items, each shard in a Ray task."
     with o.run.writing() as w: before = set(w.done)
     keys = dict(zip(o.task.ids, o.task.items, strict=True))
     todo, faults = [x for k, x in keys.items() if k not in before], []
@@ -80,5 +80,5 @@ def _on_cluster(o: Opened, address: str, shards: int, gpus: float, progress: Pro
             if fault: faults.append(f"shard {k + 1} of {len(parts)}: {fault}")
             if progress: progress(len(o.run.answered()), len(keys))
     if faults:
-        raise DataError(faults[0], str(o.run.folder), f"{len(faults)} of {len(parts)} shards failed; what was answered "
-                                                      f"is kept, the same command goes on")
+        raise DataError(faults[0], str(o.run.folder), f"{len(faults)} of {len(parts)} shards failed; answers are "
+                                                      f"saved, rerun the command to resume")

@@ -18,44 +18,44 @@ from ..benchmarks.tasks import Shape, Task
 
 # %% ../../nbs/models/00_systems.ipynb #a17fe5af
 class Identity(NamedTuple):
-    "All that could change an answer, and is not in the task."
-    settings: dict[str, Any] = {} # of the system
-    prompt: str = ""              # its text
+    "A system's part of a run's identity: everything beyond the task that can change an answer."
+    settings: dict[str, Any] = {} # the system's settings
+    prompt: str = ""              # the prompt's text
     data: dict[str, str] = {}     # weights and files -> their ids
-    revision: int = 1             # raised when a system's answers change
-    alone: bool = False           # `data` is all there is: the task's own files do not matter
+    revision: int = 1             # raised when the system's answers change
+    alone: bool = False           # leave the task's own files out of the identity
 
 # %% ../../nbs/models/00_systems.ipynb #d729e151
 class Plan(Record, omit_defaults=False):
-    "What answering would take; no request is made for it."
+    "A cost estimate of answering a task, made without API calls."
     items: int                   # questions or documents
-    tokens_in: int = 0           # to be read
-    tokens_out: int = 0          # to be written, at most
-    usd: float|None = 0.         # at most; None: the price is unknown
-    usd_likely: float|None = 0.  # with replies of the usual length
-    too_long: int = 0            # prompts beyond the model's context
-    form: str = ""               # of the prompt
-    prompt: str = ""             # of the first question
+    tokens_in: int = 0           # input tokens
+    tokens_out: int = 0          # output tokens, at most
+    usd: float|None = 0.         # upper bound; None: unknown price
+    usd_likely: float|None = 0.  # estimate for replies of the usual length
+    too_long: int = 0            # prompts longer than the model's context
+    form: str = ""               # prompt form
+    prompt: str = ""             # the first question's prompt
 
 # %% ../../nbs/models/00_systems.ipynb #af21f30f
 class Failure(Record):
-    "A request that brought no answer: its question stays open, and the same command asks it again."
-    id: str        # of the question or document
-    kind: str      # such as a status of HTTP, "no answer", "unreadable"
-    what: str = "" # in words
-    do: str = ""   # what helps
-    sample: int = 0 # which of several answers to its question
+    "A failed request; its question stays unanswered, and the next run retries it."
+    id: str        # id of the question or document
+    kind: str      # such as an HTTP status, "no answer", "unreadable"
+    what: str = "" # description
+    do: str = ""   # suggested remedy
+    sample: int = 0 # index among several answers to one question
 
 Said = Answer|ClusterAnswer|Failure
 
 # %% ../../nbs/models/00_systems.ipynb #7e9a57dc
 @runtime_checkable
 class System(Protocol):
-    "Whoever answers."
-    name: str                # what a table row shows; other settings make another name
-    title: str               # what a table calls it
-    shapes: frozenset[Shape] # of the tasks that it answers
-    partial: bool            # may lack answers, as released files do
+    "The interface of every system."
+    name: str                # name in table rows; changed settings change the name
+    title: str               # title in tables
+    shapes: frozenset[Shape] # supported task shapes
+    partial: bool            # may be incomplete, as released files are
     def identity(self, task: Task) -> Identity: ...
     def lacks(self, task: Task) -> str: ...
     def plan(self, task: Task, items: Sequence[Any]) -> Plan: ...
@@ -66,48 +66,48 @@ CLUSTERS: frozenset[Shape] = frozenset(["clusters"])
 
 # %% ../../nbs/models/00_systems.ipynb #abfcd5e3
 class BaseSystem:
-    "What most systems share."
+    "Defaults that most systems share."
     name: str = ""
     title: str = ""
     shapes: frozenset[Shape] = CHOICE
-    partial: bool = False     # may lack answers, as released files do
-    free: bool = False        # costs nothing worth mentioning: `refnb reproduce` makes its runs
-    old_name: str = ""        # of its runs in 0.1, when names did not say all settings
-    whole: str = ""           # why it cannot answer in shards; "": it can
-    summary: Any = None       # what the last asking came to, of a system behind a server
+    partial: bool = False     # may be incomplete, as released files are
+    free: bool = False        # costs next to nothing: `refnb reproduce` runs it
+    old_name: str = ""        # its name in 0.1, before names listed all changed settings
+    whole: str = ""           # why it cannot be sharded; "": it can
+    summary: Any = None       # usage summary of the last requests to a server
 
     def __repr__(self) -> str: return f"{type(self).__name__}({self.name!r})"
     @property
     def about(self) -> str:
-        "Model and licence, for a reader."
+        "Describe model and licence for a reader."
         return ""
     @property
     def answers(self) -> str:
-        "Which tasks it answers, for the list of systems."
+        "Name the supported tasks, for the list of systems."
         return "any task of " + " or ".join(WORDS[x] for x in sorted(self.shapes))
     @property
     def needs(self) -> str:
-        "Files, key or weights, and whether they are here: for the list."
+        "Name the files, key or weights it needs and whether they are available, for the list of systems."
         return "nothing"
     @property
     def cost(self) -> str:
-        "Its price, for the list."
+        "State the price, for the list of systems."
         return "0 USD"
     def identity(self, task: Task) -> Identity: return Identity()
     def lacks(self, task: Task) -> str:
-        "Say what is missing to answer a task here, and how to get it."
+        """Say what is missing to answer a task, and how to get it; return "" if nothing is."""
         if task.shape not in self.shapes:
             return f"answers {' and '.join(sorted(WORDS[x] for x in self.shapes))}, {task.name} has {WORDS[task.shape]}"
         return ""
     def resume(self, task: Task, answered: Iterable[Any]):
-        "Take note of the answers that a run holds already; most systems need not."
+        "Receive the answers that a run already holds; most systems ignore them."
     def samples(self, item: Any) -> int:
-        "Tell how many answers a question or document gets."
+        "Return the number of answers to a question or document."
         return 1
     def plan(self, task: Task, items: Sequence[Any]) -> Plan: return Plan(len(items))
     def answer(self, task: Task, items: Sequence[Any]) -> Iterator[Said]: raise NotImplementedError
     def is_it(self, info: RunInfo) -> bool:
-        "Tell whether a run with this system's name was made with its settings of today."
+        "Tell whether a run with this system's name was made with its current settings."
         return True
 
 WORDS: dict[Shape, str] = {"choice": "questions", "clusters": "documents"}
@@ -116,7 +116,7 @@ WORDS: dict[Shape, str] = {"choice": "questions", "clusters": "documents"}
 Reply = Answer|int|str|None
 
 def as_answer(q: Question, reply: Reply) -> Answer:
-    "Turn what a function returned for a question into an answer."
+    "Convert a function's return value for a question to an answer."
     if isinstance(reply, Answer):
         if reply.id != q.id: raise DataError(f"was answered with the answer of {reply.id}", f"question {q.id}")
         return reply
@@ -130,16 +130,16 @@ def as_answer(q: Question, reply: Reply) -> Answer:
     return Answer(q.id, (index,))
 
 def _as_clusters(d: Document, reply: Any) -> ClusterAnswer:
-    "Turn what a function returned for a document into an answer."
+    "Convert a function's return value for a document to an answer."
     if isinstance(reply, ClusterAnswer): return reply
     if isinstance(reply, Document): return ClusterAnswer(d.doc_key, reply.clusters, reply.names)
     try: return msgspec.convert({"id": d.doc_key, "clusters": reply}, ClusterAnswer)
     except msgspec.ValidationError as e:
-        raise DataError(f"was answered with what are no clusters: {e}", f"document {d.doc_key}") from None
+        raise DataError(f"was answered with something other than clusters: {e}", f"document {d.doc_key}") from None
 
 # %% ../../nbs/models/00_systems.ipynb #58ef276d
 def _function_id(f: Callable) -> str:
-    "Hash what a function is, as 16 hex digits."
+    "Hash a function's source or bytecode to 16 hex digits."
     f = inspect.unwrap(f)
     try: source = inspect.getsource(f)
     except (OSError, TypeError):
@@ -151,12 +151,13 @@ def _function_id(f: Callable) -> str:
 
 # %% ../../nbs/models/00_systems.ipynb #76b0f9ec
 class FunctionSystem(BaseSystem):
-    "A Python function as a system."
+    "A system made of a Python function."
     def __init__(self, f: Callable, name: str = "", title: str = "", shapes: frozenset[Shape] = CHOICE | CLUSTERS,
                  revision: int = 1, packaged: bool = False, needs: str = ""):
-        """Make a system of a function from a question or document to what it answers; `name` is function/ and its own
-        by default. `title` is what a table calls it, `needs` the field of a question's meta that it needs. Where
-        refnb carries the function (`packaged`), `revision` stands for its source in its identity."""
+        """Make a system of a function that maps a question or document to its answer.
+        `name` defaults to function/ and the function's name, `title` is used in tables, and `needs` is a required
+        field of a question's meta. For functions of refnb (`packaged`), the identity holds `revision`, not a hash
+        of the source."""
         self.f, self.shapes, self.revision, self.packaged, self.field = f, shapes, revision, packaged, needs
         self.free = packaged
         self.name = name or f"function/{getattr(f, '__name__', type(f).__name__)}"
@@ -174,7 +175,8 @@ class FunctionSystem(BaseSystem):
         if why := super().lacks(task): return why
         if not self.field or (task.known and not task.here): return ""
         if task.shape == "clusters":
-            return next((f"needs the names of characters, and {d.doc_key} has none here" for d in task.documents if not d.names), "")
+            return next((f"needs the names of characters, and {d.doc_key} has none here"
+                         for d in task.documents if not d.names), "")
         missing = any(q.meta.get(self.field) is None for q in task.questions)
         if missing:
             return (f"needs the field {self.field!r}, which the questions of {task.name} lack; questions of "
@@ -188,12 +190,12 @@ class FunctionSystem(BaseSystem):
                 where = (f"{'question' if task.shape == 'choice' else 'document'} "
                          f"{x.id if task.shape == 'choice' else x.doc_key}")
                 raise DataError(f"the system raised {type(e).__name__}: {e}", where,
-                                "what was answered before is kept; fix it and run again") from e
+                                "earlier answers are saved; fix the function and rerun") from e
             yield as_answer(x, reply) if task.shape == "choice" else _as_clusters(x, reply)
 
 # %% ../../nbs/models/00_systems.ipynb #ce2c0b07
 def flat(settings: Mapping[str, Any]) -> dict[str, Any]:
-    "Name the settings within groups with dots."
+    "Flatten nested settings to dotted names."
     out: dict[str, Any] = {}
     for key, value in settings.items():
         if isinstance(value, Mapping): out |= {f"{key}.{inner}": x for inner, x in flat(value).items()}
@@ -201,20 +203,20 @@ def flat(settings: Mapping[str, Any]) -> dict[str, Any]:
     return out
 
 def _shown(value: Any) -> str:
-    "A setting's value in a name: 1 for 1.0, quotation marks only where they are needed."
+    "Format a setting's value for a name: 1 for 1.0, quotation marks only where needed."
     if isinstance(value, float) and value.is_integer(): value = int(value)
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
     plain = isinstance(value, str) and value and not any(c in value for c in '[],="') and value == value.strip()
     return text if plain or not isinstance(value, str) else msgspec.json.encode(value).decode()
 
 def variant_name(base: str, changed: Mapping[str, Any]) -> str:
-    "Name a system with other settings: those that differ from what the name `base` stands for."
-    told = [f"{k}={_shown(v)}" for k, v in sorted(flat(changed).items())]
-    return f"{base}[{','.join(told)}]" if told else base
+    "Name a system whose settings `changed` from those of the name `base`."
+    shown = [f"{k}={_shown(v)}" for k, v in sorted(flat(changed).items())]
+    return f"{base}[{','.join(shown)}]" if shown else base
 
 # %% ../../nbs/models/00_systems.ipynb #80a1009e
 def _pairs(text: str) -> list[str]:
-    "Split settings at commas that are in no quotation and no brackets."
+    "Split settings at commas outside quotation marks and brackets."
     out, depth, quoted, start = [], 0, False, 0
     for i, c in enumerate(text):
         if c == '"' and text[i - 1:i] != "\\": quoted = not quoted
@@ -227,22 +229,22 @@ def _pairs(text: str) -> list[str]:
     return [p for p in [*out, text[start:]] if p]
 
 def split_name(name: str) -> tuple[str, dict[str, str]]:
-    "Take a variant's name, such as gpt-4o-mini[decoding.temperature=1], apart: the base, and its settings as text."
+    "Split a variant's name, such as gpt-4o-mini[decoding.temperature=1], into its base and its settings as text."
     base, bracket, inside = name.partition("[")
     if not bracket: return name, {}
     if not inside.endswith("]"):
         raise CallError(f"{name!r} has no closing bracket", do="write a variant as NAME[setting=value,…]")
-    said = {}
+    settings = {}
     for pair in _pairs(inside[:-1]):
         key, equals, value = pair.partition("=")
         if not equals:
             raise CallError(f"{pair!r} is not setting=value", name, "write a variant as NAME[setting=value,…]")
-        said[key.strip()] = msgspec.json.decode(value, type=str) if value.startswith('"') else value
-    return base, said
+        settings[key.strip()] = msgspec.json.decode(value, type=str) if value.startswith('"') else value
+    return base, settings
 
 # %% ../../nbs/models/00_systems.ipynb #8aafca36
 def info_of(system: System, task: Task) -> RunInfo:
-    "State what a run is: the task's data and the system's identity."
+    "Describe a run: the task's data and the system's identity."
     from importlib.metadata import version
     i = system.identity(task)
     data = i.data if i.alone else task.data | i.data

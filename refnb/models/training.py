@@ -18,37 +18,37 @@ from ..core.runs import Writer, read_journal
 
 # %% ../../nbs/models/05_training.ipynb #bc4a2d0d
 class Schedule(Protocol):
-    "What the loop needs to know of a recipe."
+    "The fields of a recipe that the training loop reads."
     @property
     def lr(self) -> float: ...           # the highest learning rate
     @property
-    def epochs(self) -> int: ...         # times that everything is seen
+    def epochs(self) -> int: ...         # number of epochs
     @property
-    def steps(self) -> int: ...          # steps of the optimizer; 0: as many as the epochs need
+    def steps(self) -> int: ...          # optimizer steps; 0: as many as the epochs need
     @property
-    def warmup(self) -> float: ...       # share of the steps in which the rate rises; then it falls to 0
+    def warmup(self) -> float: ...       # share of steps with rising rate; then linear decay to 0
     @property
-    def weight_decay(self) -> float: ... # of matrices
+    def weight_decay(self) -> float: ... # weight decay of matrices
     @property
-    def clip(self) -> float: ...         # longest gradient; 0: any
+    def clip(self) -> float: ...         # gradient norm limit; 0: none
     @property
-    def accumulate(self) -> int: ...     # parts that a batch is computed in
+    def accumulate(self) -> int: ...     # gradient accumulation: parts of a batch
     @property
-    def bf16(self) -> bool: ...          # sums in bfloat16, weights in float32
+    def bf16(self) -> bool: ...          # bfloat16 autocast; weights stay in float32
     @property
-    def patience(self) -> int: ...       # epochs that may pass without a better score; 0: any
+    def patience(self) -> int: ...       # early stopping: epochs without improvement; 0: off
     @property
-    def seed(self) -> int: ...           # of everything that is drawn
+    def seed(self) -> int: ...           # random seed
 
 # %% ../../nbs/models/05_training.ipynb #02834a35
 def _rate(r: Schedule, step: int, total: int) -> float:
-    "The learning rate of a step."
+    "Return the learning rate of a step."
     rising = math.ceil(r.warmup*total)
     return r.lr*(step/rising if step < rising else max(0., total - step)/max(1, total - rising))
 
 # %% ../../nbs/models/05_training.ipynb #852dd31e
 def _steps_of(batches: Callable[[int], Sequence], r: Schedule) -> list[int]:
-    "How many steps each epoch has."
+    "List the number of steps of each epoch."
     out: list[int] = []
     while sum(out) < r.steps if r.steps else len(out) < r.epochs:
         if not (n := len(batches(len(out)))): raise DataError("there is nothing to train on", f"epoch {len(out) + 1}")
@@ -57,48 +57,48 @@ def _steps_of(batches: Callable[[int], Sequence], r: Schedule) -> list[int]:
 
 # %% ../../nbs/models/05_training.ipynb #7c835620
 def _parts_of(batch: Any, k: int, size: Callable[[Any], float] = len) -> list[tuple[Any, float]]:
-    "A batch in parts of about one length."
+    "Split a batch into parts of about equal length, each with its share."
     cuts = [round(i*len(batch)/k) for i in range(k + 1)]
-    some = [batch[a:b] for a, b in itertools.pairwise(cuts) if b > a] or [batch]
-    return [(x, size(x)/sum(map(size, some)) if some[1:] else 1.) for x in some]
+    parts = [batch[a:b] for a, b in itertools.pairwise(cuts) if b > a] or [batch]
+    return [(x, size(x)/sum(map(size, parts)) if parts[1:] else 1.) for x in parts]
 
 # %% ../../nbs/models/05_training.ipynb #3226b4f5
 class Entry(Record, omit_defaults=False):
-    "What one step, or one epoch, came to."
+    "A journal entry: the result of a step or an epoch."
     id: str                # "17", or "epoch 2"
     step: int              # steps so far
     epoch: int             # from 1; 0: before training
-    loss: float|None       # of the step's batch, before it; the mean of an epoch's steps
-    lr: float|None = None  # the rate
+    loss: float|None       # on the batch before the step; for an epoch, the mean of its steps
+    lr: float|None = None  # learning rate
     held_out: float|None = None # score after an epoch
 
     @property
     def is_epoch(self) -> bool: return self.id.startswith("epoch")
 
 class State(Record, omit_defaults=False):
-    "Where training is: everything but weights."
+    "The training state without weights."
     step: int = 0              # steps so far
-    epoch: int = 0             # the one that is under way, from 0
-    at: int = 0                # batches of it that were seen
+    epoch: int = 0             # current epoch, from 0
+    at: int = 0                # batches completed in it
     loss: float = 0.           # sum over its steps
-    entries: int = 0           # of the journal
+    entries: int = 0           # journal entries
     best: float|None = None    # score of the best epoch
     best_epoch: int = 0        # from 1; 0: none yet
-    stale: int = 0             # epochs since
-    over: bool = False         # nothing is left to do
+    stale: int = 0             # epochs since then
+    over: bool = False         # training is complete
 
 class Done(Record, omit_defaults=False):
-    "Written last."
-    steps: int               # made
-    epochs: int              # made
-    best_epoch: int          # whose weights are kept, from 1
-    held_out: float|None     # its score
-    journal: str             # SHA-256
-    weights: str             # SHA-256 of the file; "": not kept
+    "The final record of a complete training."
+    steps: int               # completed steps
+    epochs: int              # completed epochs
+    best_epoch: int          # epoch of the saved weights, from 1
+    held_out: float|None     # score of the best epoch
+    journal: str             # SHA-256 of the journal
+    weights: str             # SHA-256 of the weights file; "": not saved
 
 # %% ../../nbs/models/05_training.ipynb #b40e6690
 def _digest(tensors: Mapping[str, Any]) -> str:
-    "A hash over names and values."
+    "Hash the names and values of tensors."
     h = hashlib.sha256()
     for name in sorted(tensors):
         t = tensors[name].detach().contiguous().cpu()
@@ -107,14 +107,14 @@ def _digest(tensors: Mapping[str, Any]) -> str:
     return h.hexdigest()
 
 def save_tensors(path: str|Path, tensors: Mapping[str, Any], said: str = "") -> str:
-    "Replace a file of tensors as a whole."
+    "Write a file of tensors atomically; return the hash of its content."
     from safetensors.torch import save_file
     path, whole = Path(path), {k: t.detach().contiguous().cpu() for k, t in tensors.items()}
     aside, digest = path.with_name(f".{path.name}.{os.urandom(4).hex()}.part"), _digest(whole)
     with disk_fault(path):
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            # one key: the order of several is not fixed, and equal states are to be equal files
+            # one key: the order of several is not fixed, and equal states must give equal files
             save_file(whole, aside, {"said": f"{digest} {said}"})
             with aside.open("rb") as f: os.fsync(f.fileno())
             os.replace(aside, path)
@@ -122,27 +122,27 @@ def save_tensors(path: str|Path, tensors: Mapping[str, Any], said: str = "") -> 
     return digest
 
 def load_tensors(path: str|Path) -> tuple[dict[str, Any], str]:
-    "Read a file of `save_tensors`, checked by its hash: tensors, and what its header says."
+    "Read a file of `save_tensors` and verify its hash; return the tensors and the text in its header."
     from safetensors import SafetensorError, safe_open
     try:
         with safe_open(path, "pt") as f:
             head, tensors = (f.metadata() or {}).get("said", ""), {k: f.get_tensor(k) for k in f.keys()}
     except (OSError, SafetensorError) as e:
         raise FormatError(f"cannot be read ({str(e).splitlines()[0]})", str(path)) from None
-    digest, _, said = head.partition(" ")
-    if digest != _digest(tensors): raise FormatError("is not what was written", str(path))
-    return tensors, said
+    digest, _, note = head.partition(" ")
+    if digest != _digest(tensors): raise FormatError("does not match its hash", str(path))
+    return tensors, note
 
 # %% ../../nbs/models/05_training.ipynb #64fdd8b8
 def is_full(e: Exception) -> bool:
-    "Tell whether an error of torch, on whatever device, means that memory does not suffice."
+    "Tell whether a torch error, on any device, means out of memory."
     return isinstance(e, MemoryError) or any(x in str(e).lower() for x in ("out of memory", "allocate memory"))
 
 # %% ../../nbs/models/05_training.ipynb #cae80f6c
 def _alike(name: str) -> float: return 1.
 
 def _groups(net: Any, r: Schedule, rates: Callable[[str], float]) -> list[dict[str, Any]]:
-    "Weights that are trained, in groups of one rate and one decay: matrices first."
+    "Group trained weights by learning rate and weight decay, matrices first."
     groups: dict[tuple[bool, float], list] = {}
     for name, p in net.named_parameters():
         if p.requires_grad: groups.setdefault((p.dim() < 2, rates(name)), []).append(p)
@@ -151,7 +151,7 @@ def _groups(net: Any, r: Schedule, rates: Callable[[str], float]) -> list[dict[s
 
 # %% ../../nbs/models/05_training.ipynb #ece8c217
 class _Loop:
-    "Training under way."
+    "The training loop."
     def __init__(self, net: Any, batches: Callable[[int], Sequence], loss: Callable[[Any], Any], r: Schedule,
                  folder: Path, held_out: Callable[[], float]|None = None, until: int = 0, every: float = 60.,
                  keep: bool = True, say: Callable[[Entry], None]|None = None, size: Callable[[Any], float] = len,
@@ -162,19 +162,21 @@ class _Loop:
             raise CallError(f"{self.accelerator.num_processes} processes train one model", do="start it in one process")
         groups = _groups(net, r, rates)
         self.net, self.optimizer = self.accelerator.prepare(net, torch.optim.AdamW(groups, lr=r.lr))
-        self.params, self.batches, self.loss, self.r, self.folder = [p for g in groups for p in g["params"]], batches, loss, r, Path(folder)
-        self.held_out, self.every, self.keep, self.say, self.size, self.saved = held_out, every, keep, say, size, time.monotonic()
+        self.params = [p for g in groups for p in g["params"]]
+        self.batches, self.loss, self.r, self.folder = batches, loss, r, Path(folder)
+        self.held_out, self.every, self.keep, self.say, self.size = held_out, every, keep, say, size
+        self.saved = time.monotonic()
         self.steps = _steps_of(batches, r)
         self.epochs, self.total = min(until or len(self.steps), len(self.steps)), sum(self.steps)
         self.state = State()
         self.journal: Writer = Writer(self.folder/"journal.jsonl", {}, 10**9)
     def autocast(self):
-        "Sums in bfloat16, where the recipe says so."
+        "Return the context of bfloat16 autocast, if the recipe enables it."
         torch = need("torch", "models")
         return torch.autocast(self.accelerator.device.type, torch.bfloat16, enabled=self.r.bf16)
 
     def gradient(self, batch: Any) -> float:
-        "Add up the gradients of a batch's parts."
+        "Accumulate the gradients of a batch's parts; return the loss."
         torch, losses = need("torch", "models"), []
         torch.manual_seed(self.r.seed*1_000_003 + self.state.step)
         self.net.train()
@@ -186,30 +188,30 @@ class _Loop:
             return float(sum(losses))
         except Exception as e:
             if not is_full(e): raise
-            raise DataError("a batch needs more memory than there is", f"step {self.state.step + 1}",
+            raise DataError("a batch needs more memory than available", f"step {self.state.step + 1}",
                             f"say accumulate={2*self.r.accumulate}: the same batch in smaller parts") from None
 
     def step(self, batch: Any) -> float:
-        "One step of the optimizer."
+        "Make one optimizer step; return the loss."
         torch, lr, n = need("torch", "models"), _rate(self.r, self.state.step, self.total), self.state.step + 1
-        told = self.gradient(batch)
+        loss = self.gradient(batch)
         length = float(torch.nn.utils.clip_grad_norm_(self.params, self.r.clip or math.inf))
-        for what, x in (("loss", told), ("gradient's length", length)):
+        for what, x in (("loss", loss), ("gradient's length", length)):
             if not math.isfinite(x):
                 raise Diverged(f"the {what} is {x}", f"step {n}", "try a smaller learning rate, or bf16=false")
         for g in self.optimizer.param_groups: g["lr"] = lr*g["rate"]
         self.optimizer.step()
         self.optimizer.zero_grad()
-        self.note(Entry(str(n), n, self.state.epoch + 1, told, lr))
-        return told
+        self.note(Entry(str(n), n, self.state.epoch + 1, loss, lr))
+        return loss
 
     def note(self, e: Entry):
-        "Add a line to the journal."
+        "Append an entry to the journal."
         self.journal.add(e)
         if self.say: self.say(e)
 
     def save(self):
-        "Write the state."
+        "Save the training state."
         self.journal.flush()
         tensors = {f"net.{n}": t for n, t in _weights_of(self.net).items()}
         for i, p in enumerate(self.params):
@@ -219,15 +221,15 @@ class _Loop:
         self.saved = time.monotonic()
 
     def take_up(self):
-        "Begin, or go on where a state says."
+        "Start training, or resume from a saved state."
         path, known = self.folder/"state.safetensors", read_journal(self.folder/"journal.jsonl", Entry)
         entries = list(known.records.values())
         if path.exists():
             try:
-                tensors, said = load_tensors(path)
-                state = msgspec.json.decode(said, type=State)
+                tensors, text = load_tensors(path)
+                state = msgspec.json.decode(text, type=State)
                 if state.entries <= len(entries) and not known.damaged: self._set(tensors, state)
-            except (FormatError, msgspec.MsgspecError): pass  # damaged: all of it can be made again
+            except (FormatError, msgspec.MsgspecError): pass  # damaged: training starts over
         entries = entries[:self.state.entries]
         write_atomic(self.folder/"journal.jsonl", b"")
         self.journal = Writer(self.folder/"journal.jsonl", {}, 10**9)
@@ -242,7 +244,7 @@ class _Loop:
         self.state = state
 
     def epoch(self):
-        "The rest of the epoch that is under way."
+        "Run the rest of the current epoch."
         plan = list(self.batches(self.state.epoch))[:self.steps[self.state.epoch]]
         while self.state.at < len(plan):
             loss = self.step(plan[self.state.at])
@@ -251,35 +253,35 @@ class _Loop:
         self._close()
 
     def measured(self) -> float|None:
-        "The score on what is held out."
+        "Return the score on held-out data."
         if not self.held_out: return None
         self.net.eval()
         with self.autocast(): return float(self.held_out())
 
     def _close(self):
-        "The end of an epoch."
-        s, got = self.state, self.measured()
+        "Finish an epoch: score it, save the best weights, and check for early stopping."
+        s, score = self.state, self.measured()
         n = s.epoch + 1
-        better = got is None or s.best is None or got > s.best
-        self.note(Entry(f"epoch {n}", s.step, n, s.loss/self.steps[s.epoch], None, got))
+        better = score is None or s.best is None or score > s.best
+        self.note(Entry(f"epoch {n}", s.step, n, s.loss/self.steps[s.epoch], None, score))
         if better and self.keep: save_tensors(self.folder/"best.safetensors", _weights_of(self.net))
         stale = 0 if better else s.stale + 1
         over = n >= self.epochs or 0 < self.r.patience <= stale
-        self.state = s.changed(epoch=n, at=0, loss=0., best=got if better else s.best,
+        self.state = s.changed(epoch=n, at=0, loss=0., best=score if better else s.best,
                                best_epoch=n if better else s.best_epoch, stale=stale, over=over)
         self.save()
 
 # %% ../../nbs/models/05_training.ipynb #34b315a2
-class Diverged(DataError): "Training that came to no end: what should be a number is none."
+class Diverged(DataError): "Training diverged: the loss or the gradient is not finite."
 
 # %% ../../nbs/models/05_training.ipynb #0cff7ff3
 def _weights_of(net: Any) -> dict[str, Any]:
-    "The tensors that training changes: weights that are not frozen, and what a module counts."
+    "Return the tensors that training changes: trainable weights and buffers."
     return ({n: p for n, p in net.named_parameters() if p.requires_grad}
             | {n: b for n, b in net.named_buffers() if n in net.state_dict()})
 
 def set_weights(net: Any, tensors: Mapping[str, Any]):
-    "Give a torch module other weights, by name."
+    "Set the weights of a torch module by name."
     own = _weights_of(net)
     if own.keys() != tensors.keys() or any(own[n].shape != t.shape for n, t in tensors.items()):
         raise FormatError("are those of another model", "weights")
@@ -288,10 +290,10 @@ def set_weights(net: Any, tensors: Mapping[str, Any]):
 
 # %% ../../nbs/models/05_training.ipynb #f81c0c86
 class Fitted(NamedTuple):
-    "What training left."
-    folder: Path         # where
-    done: Done           # how it ended
-    entries: list[Entry] # the journal
+    "The result of a training."
+    folder: Path         # output folder
+    done: Done           # final record
+    entries: list[Entry] # journal
 
     @property
     def curve(self) -> list[float|None]: return [e.held_out for e in self.entries if e.is_epoch and e.epoch]
@@ -302,23 +304,23 @@ class Fitted(NamedTuple):
         return [e.loss for e in self.entries if e.is_epoch and e.epoch and e.loss is not None]
 
 def _fitted(folder: str|Path) -> Fitted|None:
-    "A training that is complete."
+    "Return a complete training, or None."
     folder = Path(folder)
     if not (folder/"done.json").exists(): return None
     try: done, journal = msgspec.json.decode(read_bytes(folder/"done.json"), type=Done), folder/"journal.jsonl"
-    except (msgspec.MsgspecError, UnicodeDecodeError): return None  # damaged: all of it can be made again
+    except (msgspec.MsgspecError, UnicodeDecodeError): return None  # damaged: training starts over
     if not journal.exists() or hashlib.sha256(journal.read_bytes()).hexdigest() != done.journal: return None
-    (folder/"state.safetensors").unlink(missing_ok=True)  # of who was killed after the last word
+    (folder/"state.safetensors").unlink(missing_ok=True)  # left if the process was killed after writing done.json
     return Fitted(folder, done, list(read_journal(journal, Entry).records.values()))
 
 # %% ../../nbs/models/05_training.ipynb #f930d6c4
 def _file_id(path: Path) -> str:
-    "A hash of a file that may be large; nothing where there is none."
+    """Hash a possibly large file; return "" if it does not exist."""
     if not path.exists(): return ""
     with path.open("rb") as f: return hashlib.file_digest(f, "sha256").hexdigest()
 
 def _end(loop: _Loop) -> Fitted:
-    "Say that nothing is left to do."
+    "Mark the training as complete."
     s, best = loop.state, loop.folder/"best.safetensors"
     weights = _file_id(best) if loop.keep else ""
     done = Done(s.step, s.epoch, s.best_epoch, s.best,
@@ -331,11 +333,11 @@ def train(net: Any, batches: Callable[[int], Sequence], loss: Callable[[Any], An
           held_out: Callable[[], float]|None = None, first: bool = False, until: int = 0, every: float = 60.,
           keep: bool = True, say: Callable[[Entry], None]|None = None, size: Callable[[Any], float] = len,
           rates: Callable[[str], float] = _alike) -> Fitted:
-    """Train a torch module in place, or go on with it; state, journal and weights are in `folder`. `batches` gives an
-    epoch's, from 0, the same on every call; `loss` has its gradient. `held_out` is a score, measured with
-    `first` before training too; `until` stops after so many epochs (0: all); a state is saved `every` some seconds.
-    `keep` keeps the best epoch in best.safetensors, `say` gets each line of the journal, `size` says what a part of
-    a batch counts, `rates` by a weight's name how many times the recipe's rate it gets."""
+    """Train a torch module in place or resume its training; state, journal and weights are in `folder`.
+    `batches(epoch)`, from 0, returns the same on every call; `loss(batch)` is differentiable. `held_out()` returns a
+    score after each epoch and, with `first`, before training. `until` stops after that many epochs (0: all); the
+    state is saved `every` so many seconds; `keep` saves the best epoch in best.safetensors; `say` is called with each
+    journal entry; `size` weights a batch's parts; `rates` maps a weight's name to a factor of the learning rate."""
     if ((whole := _fitted(folder))
            and (not keep or whole.done.weights and whole.done.weights == _file_id(Path(folder)/"best.safetensors"))):
         return whole

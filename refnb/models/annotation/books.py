@@ -25,7 +25,7 @@ _BLOCKS = frozenset("p div br h1 h2 h3 h4 h5 h6 li tr td th section article bloc
 _SILENT = frozenset("script style title".split())
 
 class _Text(HTMLParser):
-    "The text of a page."
+    "A parser that collects the text of a page."
     def __init__(self):
         super().__init__()
         self.parts: list[str] = []
@@ -40,7 +40,7 @@ class _Text(HTMLParser):
         if not self.silent: self.parts.append(re.sub(r"\s+", " ", data))
 
 def text_of_html(page: str) -> str:
-    "Take the text of a page of HTML, a paragraph a line, with an empty line between."
+    "Extract the text of an HTML page: one line per paragraph, with empty lines between."
     reader = _Text()
     reader.feed(page)
     reader.close()
@@ -51,7 +51,7 @@ _BEGIN = re.compile(r"^\*\*\* ?START OF TH.*$", re.M | re.I)
 _END = re.compile(r"^\*\*\* ?END OF TH.*$", re.M | re.I)
 
 def without_frame(text: str) -> str:
-    "Leave out what Project Gutenberg adds before and after a book."
+    "Remove the text that Project Gutenberg adds before and after a book."
     begin, end = _BEGIN.search(text), _END.search(text)
     first, last = begin.end() if begin else 0, end.start() if end else len(text)
     return text[first:last] if first <= last else text
@@ -61,7 +61,7 @@ _MOST = 50_000_000  # bytes of a book
 _BROKEN = (zipfile.BadZipFile, zlib.error, RuntimeError, NotImplementedError, EOFError, OSError, ValueError)
 
 def _member(z: zipfile.ZipFile, name: str, where: str) -> str:
-    "A file of an archive."
+    "Read a file of an archive."
     try: info = z.getinfo(name)
     except KeyError: raise FormatError(f"has no {name}", where, "is it an EPUB?") from None
     _check_size(info.file_size, where)
@@ -70,18 +70,18 @@ def _member(z: zipfile.ZipFile, name: str, where: str) -> str:
     return utf8(data, f"{where}, {name}")
 
 def _check_size(size: int, where: str):
-    "Refuse what unpacks to more than a book."
+    "Raise an error if an archive unpacks to more than a book."
     if size > _MOST: raise FormatError(f"unpacks to {size:,} bytes", where, f"a book has at most {_MOST:,}")
 
 def _xml(text: str, where: str) -> ElementTree.Element:
-    "Parse a small file of XML; one that declares entities is refused."
+    "Parse a small XML file without entity declarations."
     if "<!ENTITY" in text: raise FormatError("declares entities", where, "no EPUB needs any")
     try: return ElementTree.fromstring(text)
     except ElementTree.ParseError as e: raise FormatError(str(e), where, "it is damaged") from None
 
 # %% ../../../nbs/models/annotation/00_books.ipynb #b93bdb9a
 def _pages(z: zipfile.ZipFile, where: str) -> list[str]:
-    "The names of an EPUB's pages in the order of reading."
+    "List the names of an EPUB's pages in reading order."
     container = _xml(_member(z, "META-INF/container.xml", where), where)
     root = next((x.get("full-path", "") for x in container.iter() if x.tag.endswith("rootfile")), "")
     package = _xml(_member(z, root, where), where)
@@ -90,11 +90,11 @@ def _pages(z: zipfile.ZipFile, where: str) -> list[str]:
     return [_linked(root, items[i]) for i in order if i in items]
 
 def _linked(root: str, href: str) -> str:
-    "The name of a page in the archive, from a link in the file that lists the pages."
+    "Resolve a link in the package file to a name in the archive."
     return posixpath.normpath(posixpath.join(posixpath.dirname(root), unquote(href.partition("#")[0])))
 
 def text_of_epub(path: str|Path) -> str:
-    "Take the text of an EPUB."
+    "Extract the text of an EPUB."
     try: archive = zipfile.ZipFile(path)
     except _BROKEN as e: raise FormatError(str(e), str(path), "is it an EPUB?") from None
     with archive as z:
@@ -104,10 +104,10 @@ def text_of_epub(path: str|Path) -> str:
 
 # %% ../../../nbs/models/annotation/00_books.ipynb #9fdbf70b
 class Book(NamedTuple):
-    "A book that is to be annotated."
+    "A book to annotate."
     document: Document           # its words, without clusters
-    chars: list[tuple[int, int]] # where each word is in the text; empty where the file held words already
-    text: str                    # that was read; empty where the file held words already
+    chars: list[tuple[int, int]] # characters of each word in the text; [] if the file contained words
+    text: str                    # the text; "" if the file contained words
 
 def read_book(path: str|Path) -> Book:
     "Read a book: .txt, .html, .epub, or a file with one document."
@@ -121,14 +121,14 @@ def read_book(path: str|Path) -> Book:
     return Book(read.document, read.chars, without_frame(text))
 
 def _document(path: Path) -> Book:
-    "The one document of a file."
+    "Read the only document of a file."
     docs = read_documents(path)
     if len(docs) != 1: raise DataError(f"holds {len(docs)} documents", str(path), "annotate one book at a time")
     return Book(docs[0].changed(clusters=(), names=(), labels={}), [], "")
 
 # %% ../../../nbs/models/annotation/00_books.ipynb #c9999809
 class Character(NamedTuple):
-    "Somebody in a book."
+    "A character of a book."
     name: str
     variants: tuple[str, ...] = () # further names
 
@@ -144,17 +144,19 @@ def as_characters(listed: Iterable[str|dict|Character], where: str = "characters
     return out
 
 def _of_two(name: str, other: str, where: str) -> DataError:
-    "The error of a name that two characters have; case does not tell names apart."
-    todo = "a name belongs to one; leave it out, or tell them apart"
+    "Make the error for a name of two characters; case is ignored."
+    todo = "a name belongs to one character; omit or change it"
     return DataError(f"{name!r} is a name of two characters, one is {other!r}", where, todo)
 
 def _character(x: str|dict, where: str) -> Character:
-    "One entry of the list."
+    "Parse an entry of the list."
     if isinstance(x, str): return Character(x)
-    if not isinstance(x, dict) or len(x) != 1: raise FormatError(f"{x!r} is no character", where, "write a name, or NAME: [further names]")
+    if not isinstance(x, dict) or len(x) != 1:
+        raise FormatError(f"{x!r} is no character", where, "write a name, or NAME: [further names]")
     (name, variants), = x.items()
     ok = isinstance(variants, list) and all(isinstance(v, str) for v in variants)
-    if not isinstance(name, str) or not ok: raise FormatError(f"{name!r} has no list of names", where, "write NAME: [further names]")
+    if not isinstance(name, str) or not ok:
+        raise FormatError(f"{name!r} has no list of names", where, "write NAME: [further names]")
     return Character(name, tuple(variants))
 
 # %% ../../../nbs/models/annotation/00_books.ipynb #4a10fcea
@@ -164,10 +166,11 @@ def read_characters(path: str|Path) -> list[Character]:
     return as_characters(read_yaml(path, kind) or [], str(path))
 
 def characters_yaml(characters: Sequence[Character], notes: Sequence[str] = ()) -> str:
-    "Write characters as YAML, a line each, with a comment beside each if there are notes."
+    "Write characters as YAML, one line each, with notes as comments."
     out = []
     for k, c in enumerate(characters):
         entry = {c.name: list(c.variants)} if c.variants else c.name
-        line = yaml.safe_dump(entry, allow_unicode=True, width=10**6, default_flow_style=None).removesuffix("...\n").strip()
+        line = yaml.safe_dump(entry, allow_unicode=True, width=10**6,
+                              default_flow_style=None).removesuffix("...\n").strip()
         out.append(f"- {line}" + (f"  # {notes[k]}" if notes else ""))
     return "\n".join(out) + "\n"

@@ -23,14 +23,14 @@ from .books import Character, as_characters, read_characters
 LISCU = "huangmeng123/lit_char_data_wayback/static/list_char_keys.json"
 
 class Listed(NamedTuple):
-    "A character of a book, as a source lists it."
+    "A character of a book in a source."
     title: str
-    author: str # empty where the source has none
-    source: str # which list, such as a study guide
+    author: str # "" if the source has none
+    source: str # the list, such as a study guide
     name: str
 
 def _key(line: object, n: int) -> Listed:
-    "One of LiSCU's keys."
+    "Parse one of LiSCU's keys."
     try: title, source, name = ast.literal_eval(str(line))
     except (ValueError, SyntaxError, TypeError):
         raise FormatError(f"key {n} is no title, source and name", LISCU) from None
@@ -52,7 +52,7 @@ _COLUMNS = _Row.__struct_fields__
 _Cells = dict[str, str]  # by column
 
 def _table(data: bytes, where: str, columns: Sequence[str], delimiter: str = ",") -> Iterator[tuple[int, _Cells]]:
-    "The rows of a table that has these columns, each with its line."
+    "Yield the rows of a table with these columns, each with its line number."
     lines = table_rows(data, where, delimiter)
     head = next(lines, (1, []))[1]
     if missing := [c for c in columns if c not in head]:
@@ -64,13 +64,13 @@ def _table(data: bytes, where: str, columns: Sequence[str], delimiter: str = ","
 
 # %% ../../../nbs/models/annotation/05_character_lists.ipynb #095b214f
 def _rows(path: Path) -> Iterator[tuple[str, _Row]]:
-    "The rows of a table of characters, each with its place."
+    "Yield the rows of a table of characters, each with its location."
     data, where, kind = read_bytes(path), str(path), path.suffix.lower()
     if kind == ".json":
         for n, x in enumerate(read_handed_in(data, where, list[_Row]), 1): yield f"{where}, row {n}", x
         return
     for n, row in _table(data, where, _COLUMNS, "\t" if kind == ".tsv" else ","):
-        if more := row.keys() - set(_COLUMNS): raise FormatError(f"has a column {min(more)!r}", where, "leave it out")
+        if extra := row.keys() - set(_COLUMNS): raise FormatError(f"has a column {min(extra)!r}", where, "leave it out")
         yield at_line(where, n), _Row(**row)
 
 def read_character_table(
@@ -88,9 +88,9 @@ def read_character_table(
 # %% ../../../nbs/models/annotation/05_character_lists.ipynb #f3d5df7b
 class Cataloged(NamedTuple):
     "A book of a catalogue."
-    number: int             # Project Gutenberg's
+    number: int             # Project Gutenberg's number
     title: str
-    authors: tuple[str, ...] # as the catalogue has them: Austen, Jane, 1775-1817
+    authors: tuple[str, ...] # in the catalogue's form: Austen, Jane, 1775-1817
 
 _CATALOGUE = ("Text#", "Type", "Title", "Language", "Authors")
 
@@ -112,24 +112,24 @@ def read_catalogue(
 LEAST = 5  # characters of a book
 
 def title_words(title: str) -> tuple[str, ...]:
-    "The words by which titles are compared."
+    "Return the words by which titles are compared."
     plain = re.sub("['’]", "", unicodedata.normalize("NFKC", title).casefold())
     return tuple(re.findall(r"\w+", plain))
 
 def author_words(author: str) -> frozenset[str]:
-    "The words by which authors are compared: of the name alone, in any order."
+    "Return the words by which authors are compared, in any order."
     return frozenset(re.findall(r"[^\W\d_]+", unicodedata.normalize("NFKC", author).casefold()))
 
 class BookCharacters(NamedTuple):
-    "The characters of a book by the largest list that has it."
+    "The characters of a book in the largest list with it."
     title: str
-    author: str             # empty if the list has none
+    author: str             # "" if the list has none
     source: str             # the list
-    names: tuple[str, ...]  # as the list has them
+    names: tuple[str, ...]  # names in the list's form
     books: tuple[int, ...] = ()  # numbers in the catalogue
     @property
     def characters(self) -> list[Character]:
-        "The names as `refnb.annotate` takes them: without remarks in brackets, each once."
+        "Return the names for `refnb.annotate`: without remarks in brackets, each once."
         plain = (re.sub(r"\s*\([^)]*\)", "", n).strip(" :") or n for n in self.names)
         once = {n.casefold(): n for n in reversed([*plain])}
         return as_characters(reversed(once.values()))
@@ -142,20 +142,20 @@ def _lists(listed: Iterable[Listed]) -> list[BookCharacters]:
     return [BookCharacters(title, author, source, tuple(found)) for (title, author, source), found in names.items()]
 
 def _largest(lists: Iterable[BookCharacters]) -> BookCharacters:
-    "The list with most names; of equals the first by source."
+    "Return the list with most names; of equals the first by source."
     return min(lists, key=lambda x: (-len(x.names), x.source, x.author, x.title))
 
 def _fits(x: BookCharacters, author: str) -> bool:
-    "Whether a list may be of a book by an author."
+    "Tell whether a list can be of a book by an author."
     return not author or not x.author or author_words(x.author) == author_words(author)
 
 def _lists_of(title: str, author: str, listed: Iterable[Listed]) -> list[BookCharacters]:
-    "The lists of one book."
+    "Return the lists of one book."
     lists = [x for x in _lists(listed) if title_words(x.title) == title_words(title)]
-    do = "is it the exact title? List the characters in a YAML file"
+    do = "check the exact title, or list the characters in a YAML file"
     if not lists: raise DataError("no list has this title", repr(title), do)
     fitting = [x for x in lists if _fits(x, author)]
-    if not fitting: raise DataError(f"is a book of {lists[0].author}", repr(title), "is the author's name exact?")
+    if not fitting: raise DataError(f"is a book of {lists[0].author}", repr(title), "check the author's name")
     authors = {author_words(x.author): x.author for x in fitting if x.author}
     both = " and of ".join(sorted(authors.values()))
     if len(authors) > 1: raise DataError(f"is a book of {both}", repr(title), "name the author")
@@ -163,17 +163,17 @@ def _lists_of(title: str, author: str, listed: Iterable[Listed]) -> list[BookCha
 
 # %% ../../../nbs/models/annotation/05_character_lists.ipynb #01ad650d
 def book_characters(
-    title: str,                    # of the book
-    author: str = "",              # if several wrote books of that title
-    listed: Sequence[Listed]|None = None, # of `liscu_names` and `read_character_table`, together; LiSCU's if not given
-    catalogue: Iterable[Cataloged]|None = None, # where the book must be
-    least: int = 1,                # characters; the paper asks for `LEAST`
-    s: Settings|None = None,       # where files are
+    title: str,                    # title of the book
+    author: str = "",              # needed if several authors have books of that title
+    listed: Sequence[Listed]|None = None, # from `liscu_names` and `read_character_table`, together; None: LiSCU's
+    catalogue: Iterable[Cataloged]|None = None, # catalogue that must contain the book
+    least: int = 1,                # minimum number of characters; the paper uses `LEAST`
+    s: Settings|None = None,       # settings with the folder of files
 ) -> BookCharacters:
     "Find the characters of a book in public lists."
     best = _largest(_lists_of(title, author, liscu_names(s) if listed is None else listed))
     few = f"has {len(best.names)} characters in {best.source}"
-    if len(best.names) < least: raise DataError(few, repr(title), f"at least {least} are asked for")
+    if len(best.names) < least: raise DataError(few, repr(title), f"at least {least} are required")
     if catalogue is None: return best
     editions = [b for b in catalogue if title_words(b.title) == title_words(title) and _by(b, author or best.author)]
     do = "titles and authors must match word by word"
@@ -181,15 +181,15 @@ def book_characters(
     return best._replace(books=tuple(b.number for b in editions))
 
 def _by(b: Cataloged, author: str) -> bool:
-    "Whether a book of the catalogue is by an author; any is right where none is known."
+    "Tell whether a book of the catalogue is by an author; true if no author is known."
     return not author or author_words(author) in map(author_words, b.authors)
 
 # %% ../../../nbs/models/annotation/05_character_lists.ipynb #14a53a19
 def books_with_characters(
-    listed: Iterable[Listed],      # of all sources
-    catalogue: Iterable[Cataloged], # of `read_catalogue`
-    least: int = LEAST,            # characters of a book
-) -> list[BookCharacters]:         # by title
+    listed: Iterable[Listed],      # characters of all sources
+    catalogue: Iterable[Cataloged], # from `read_catalogue`
+    least: int = LEAST,            # minimum number of characters of a book
+) -> list[BookCharacters]:         # sorted by title
     "Find the books of a catalogue whose characters are listed."
     lists = defaultdict[tuple[str, ...], list[BookCharacters]](list)
     for x in _lists(listed): lists[title_words(x.title)].append(x)
@@ -200,7 +200,7 @@ def books_with_characters(
     return sorted(x for x in found if len(x.names) >= least)
 
 def _matched(lists: Sequence[BookCharacters], books: Sequence[Cataloged]) -> Iterator[BookCharacters]:
-    "For each author of books of one title the largest list."
+    "Yield the largest list for each author of books of one title."
     alone = len({frozenset(map(author_words, b.authors)) for b in books}) == 1
     for words in dict.fromkeys(author_words(a) for b in books for a in b.authors):
         fitting = [x for x in lists if (alone if not x.author else author_words(x.author) == words)]
@@ -210,7 +210,7 @@ def _matched(lists: Sequence[BookCharacters], books: Sequence[Cataloged]) -> Ite
 # %% ../../../nbs/models/annotation/05_character_lists.ipynb #7f6ff8bd
 def named_characters(
     what: str,               # a YAML file, or SOURCE:TITLE, where SOURCE is liscu, a table, or several with + between
-    s: Settings|None = None, # where files are
+    s: Settings|None = None, # settings with the folder of files
 ) -> list[Character]:
     "Read the characters of a book from a YAML file, or find them in a public list."
     sources, colon, title = what.partition(":")

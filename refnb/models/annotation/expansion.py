@@ -18,7 +18,8 @@ from .linking import Linked
 
 # %% ../../../nbs/models/annotation/02_expansion.ipynb #fe23d8ce
 def windows_of(d: Document, length: int = LENGTH, group: int = 1) -> list[tuple[int, int]]:
-    "Cut a book at sentence ends into windows of so many words, nominally, and join so many of them; first word, and one beyond the last."
+    """Split a book at sentence ends into windows of about `length` words, merged in groups; first word, and one past
+    the last."""
     first = [sentence_starts(d)[i] for i in window_starts(d.sentences, length)]
     begins = first[::group]
     return list(zip(begins, [*begins[1:], d.size]))
@@ -27,20 +28,20 @@ def windows_of(d: Document, length: int = LENGTH, group: int = 1) -> list[tuple[
 Seeding = Literal["constrained", "released"]
 
 class Expanded(NamedTuple):
-    "The mentions of each character, and what happened on the way."
+    "The result of an expansion."
     linked: Linked
-    grown: int     # mentions that were added
-    conflicts: int # mentions that two characters have, or that a second one asked for
+    grown: int     # number of added mentions
+    conflicts: int # number of mentions claimed by two characters
 
 def _constrained(best: Best, given: Sequence[int], bias: float) -> list[list[int]]:
-    "The characters of mentions that are given or linked to such: character -> mentions."
+    "Assign mentions to given characters by links, each mention to one: character -> mentions."
     known = sorted({k for k in given if k >= 0})
     number = {k: i for i, k in enumerate(known)}
     entity = link(best, bias, [number.get(k, -1) for k in given])
     return [np.flatnonzero(entity == i).tolist() for i in range(len(known))]
 
 def _released(best: Best, given: Sequence[int], bias: float) -> list[list[int]]:
-    "The same as the package does it, where a mention may be added to a second character."
+    "Assign mentions to given characters as the package does, where a mention may go to a second character."
     known = sorted({k for k in given if k >= 0})
     clusters = [{i for i, g in enumerate(given) if g == k} for k in known]
     holds: dict[int, int] = {}
@@ -59,11 +60,12 @@ def _released(best: Best, given: Sequence[int], bias: float) -> list[list[int]]:
         holds[new] = min(c, holds.get(new, c))
     return [sorted(c) for c in clusters[:len(known)]]
 
-_WAYS: dict[Seeding, Callable[[Best, Sequence[int], float], list[list[int]]]] = {"constrained": _constrained, "released": _released}
+_Way = Callable[[Best, Sequence[int], float], list[list[int]]]
+_WAYS: dict[Seeding, _Way] = {"constrained": _constrained, "released": _released}
 
 # %% ../../../nbs/models/annotation/02_expansion.ipynb #dbb9cb8a
 def _characters(linked: Linked, mentions: Sequence[Span]) -> tuple[list[int], int]:
-    "Number the character of each mention, -1: none; and count those that a second character asked for."
+    "Return the index of each mention's character, -1 for none, and the number of conflicts."
     of: dict[Span, int] = {}
     conflicts = 0
     for k, spans in enumerate(linked):
@@ -71,12 +73,12 @@ def _characters(linked: Linked, mentions: Sequence[Span]) -> tuple[list[int], in
     return [of.get(s, -1) for s in mentions], conflicts
 
 def expand(
-    scores: Scores,               # of links between the book's mentions
-    mentions: Sequence[Span],     # of the book, in order; seeds are among them
+    scores: Scores,               # scores of links between the book's mentions
+    mentions: Sequence[Span],     # the book's mentions in order, including seeds
     linked: Linked,               # the seeds: known mentions of each character
-    windows: Iterable[tuple[int, int]], # first word, and one beyond the last
+    windows: Iterable[tuple[int, int]], # first word, and one past the last
     bias: float = 0.,             # added to each score
-    seeding: Seeding = "constrained", # what may become of a seed
+    seeding: Seeding = "constrained", # treatment of seeds
 ) -> Expanded:                    # the mentions of each character
     "Complete the mentions of characters by coreference, window by window."
     of, conflicts = _characters(linked, mentions)

@@ -22,34 +22,35 @@ from .books import Character
 Linked = list[list[Span]]  # the mentions of each character
 
 def link_by_pattern(d: Document, characters: Sequence[Character]) -> Linked:
-    "Find every occurrence of the names of characters."
+    "Find all occurrences of the characters' names."
     names = {n: k for k, c in enumerate(characters) for n in (c.name, *c.variants)}
     out: Linked = [[] for _ in characters]
     for name, spans in occurrences(d.tokens, names).items(): out[names[name]] += spans
     return [sorted(spans) for spans in out]
 
 # %% ../../../nbs/models/annotation/01_linking.ipynb #7bdd4d07
-_TITLES = dict.fromkeys("mr mister sir lord master monsieur king prince".split(), "m") | dict.fromkeys("mrs miss ms lady madame mademoiselle queen princess".split(), "f")
+_TITLES = (dict.fromkeys("mr mister sir lord master monsieur king prince".split(), "m")
+           | dict.fromkeys("mrs miss ms lady madame mademoiselle queen princess".split(), "f"))
 _JOINING = frozenset(("and", "or", ",", "&"))
 _LONGEST = 6  # words of a mention
 
 class _Form(NamedTuple):
-    "What a name or a mention says."
+    "The content words and the title of a name or a mention."
     words: frozenset[str]
-    title: str  # m, f, or "": none
+    title: str  # gender of the title: m, f, or "" for none
 
 def _form(words: Sequence[str]) -> _Form:
-    "Take the content words and the title of a name or a mention."
+    "Extract the content words and the title of a name or a mention."
     low = [w.lower().rstrip(".") for w in words]
     titles = [w for w in low if w in _TITLES]
-    said = content(low) - _TITLES.keys()
-    return _Form(said or frozenset(titles), _TITLES[titles[0]] if titles else "")
+    found = content(low) - _TITLES.keys()
+    return _Form(found or frozenset(titles), _TITLES[titles[0]] if titles else "")
 
 def _lower(words: Sequence[str]) -> tuple[str, ...]: return tuple(w.lower() for w in words)
 
 # %% ../../../nbs/models/annotation/01_linking.ipynb #3ae7b9fb
 class Rules:
-    "Link mentions of a book to its characters."
+    "A linker of mentions to a book's characters by rules."
     def __init__(self, characters: Sequence[Character]):
         self.by_word: dict[str, list[tuple[int, _Form]]] = defaultdict(list)
         self.owner: dict[tuple[str, ...], int] = {}
@@ -59,7 +60,7 @@ class Rules:
                 form = _form(name)
                 for w in form.words: self.by_word[w].append((k, form))
     def character(self, words: Sequence[str]) -> int:
-        "Number the character that a mention names; -1: none, or more than one."
+        "Return the index of the character that a mention names; -1: none, or several."
         is_word = len(words) == 1 and words[0].islower()  # will is not Will
         if not is_word and (k := self.owner.get(_lower(words))) is not None: return k
         if not 0 < len(words) <= _LONGEST or _is_other(words): return -1
@@ -81,7 +82,7 @@ def _is_other(words: Sequence[str]) -> bool:
     return owns or not _JOINING.isdisjoint(low)
 
 def _fit(mention: _Form, name: _Form, words: Sequence[str]) -> float|None:
-    "Say how well a name fits a mention; None: not at all."
+    "Score how well a name fits a mention; None: not at all."
     shared = mention.words & name.words
     if mention.title and name.title and mention.title != name.title: return None
     proper = any(w[:1].isupper() and w.lower() in shared for w in words)
@@ -104,7 +105,8 @@ def link_by_cast(net: Any, d: Document, characters: Sequence[Character]) -> Link
     out: Linked = [[] for _ in characters]
     at, bare = 0, d.changed(clusters=(), names=(), labels={})
     for window in [bare] if d.size <= 2*LENGTH else split(bare):
-        for k, spans in enumerate(_link_window(net, window, characters)): out[k] += [Span(s.start + at, s.end + at) for s in spans]
+        for k, spans in enumerate(_link_window(net, window, characters)):
+            out[k] += [Span(s.start + at, s.end + at) for s in spans]
         at += window.size
     return out
 
@@ -113,15 +115,17 @@ def _link_window(net: Any, d: Document, characters: Sequence[Character]) -> Link
     names = [(k, words_of_text(name)) for k, c in enumerate(characters) for name in (c.name, *c.variants)]
     whole = with_cast(d, [words for _, words in names])
     moved = lambda spans, by: [Span(s.start + by, s.end + by) for s in spans]
-    more = [s for c in link_by_pattern(d, characters) for s in moved(c, whole.words)]
-    bank = net.bank(text_of(whole.document), more=[*whole.at, *more])
+    name_spans = [s for c in link_by_pattern(d, characters) for s in moved(c, whole.words)]
+    bank = net.bank(text_of(whole.document), more=[*whole.at, *name_spans])
     inside = [s for s in bank.spans if s.start >= whole.words]
-    seeds = {s: k for k, c in enumerate(link_by_rules(d, moved(inside, -whole.words), characters)) for s in moved(c, whole.words)}
+    seeds = {s: k for k, c in enumerate(link_by_rules(d, moved(inside, -whole.words), characters))
+             for s in moved(c, whole.words)}
     seeds |= {s: k for s, (k, _) in zip(whole.at, names)}
     known = sorted({*seeds.values()})  # entities have numbers without a gap
     given = [known.index(seeds[s]) if s in seeds else -1 for s in bank.spans]
     entity = link(all_pairs(bank.scores, len(bank.spans)), net.m.bias, given)
     of = {s: known[e] for s, e in zip(bank.spans, entity) if 0 <= e < len(known)}
-    return [moved((s for s in inside if of.get(s) == k and not _is_pronoun(whole.document, s)), -whole.words) for k in range(len(characters))]
+    return [moved((s for s in inside if of.get(s) == k and not _is_pronoun(whole.document, s)), -whole.words)
+            for k in range(len(characters))]
 
 def _is_pronoun(d: Document, s: Span) -> bool: return s.start == s.end and d.tokens[s.start].lower() in PRONOUN

@@ -33,98 +33,104 @@ from .expansion import Seeding, expand, windows_of
 from .linking import Linked, link_by_cast, link_by_pattern, link_by_rules
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #28f26871
-RULES, PATTERN = "rules", "pattern"  # linkers that need no training
+RULES, PATTERN = "rules", "pattern"  # linkers without training
 SEEDINGS = ("constrained", "released")
 
 class Annotating(Record):
-    "How a book is annotated."
-    linker: str = "linker-minilm" # a trained linker; rules; or pattern: full names alone
-    filter: str = ""           # the model that is asked about each link; "": none
-    system: str = "coref-minilm" # finds mentions and scores links
-    window: int = 1500         # words, nominally
-    group: int = 10            # windows that the second round joins; 0: no second round
-    seeding: Seeding = "constrained" # what may become of a seed
-    single: bool = False       # read in single precision: slower, and the same on every processor
+    "The settings of an annotation."
+    linker: str = "linker-minilm" # a trained linker; rules; or pattern: full names only
+    filter: str = ""           # the model that checks each link; "": none
+    system: str = "coref-minilm" # coreference system that finds mentions and scores links
+    window: int = 1500         # nominal words per window
+    group: int = 10            # windows merged in the second round; 0: no second round
+    seeding: Seeding = "constrained" # treatment of seeds
+    single: bool = False       # read in single precision: slower, but the same on every processor
 
     def fault(self) -> str:
-        "What is wrong with the values, or nothing."
+        """Describe an invalid value; return "" if there is none."""
         if self.seeding not in SEEDINGS: return f"unknown seeding {self.seeding!r}; {nearest(self.seeding, SEEDINGS)}"
         if self.window < 1: return f"a window of {self.window} words"
         return f"a group of {self.group} windows" if self.group < 0 else ""
 
 class Stage(Record):
-    "A stage that was made."
-    key: str               # hash of all that it was made from
-    file: str              # its clusters
-    sha256: str            # of the file
-    counts: dict[str, int] # what happened
+    "A completed stage."
+    key: str               # hash of all its inputs
+    file: str              # file of its clusters
+    sha256: str            # hash of the file
+    counts: dict[str, int] # statistics
 
 class Annotation(NamedTuple):
     "A book with the mentions of its characters."
     document: Document         # a cluster for each character
-    stages: dict[str, Stage]   # in their order
-    scores: dict[str, dict[str, float]] # of each stage, where the book's gold is known; percent
-    folder: Path|None          # where the files are
+    stages: dict[str, Stage]   # completed stages in order
+    scores: dict[str, dict[str, float]] # scores of each stage in percent, if the book has gold
+    folder: Path|None          # folder of the files
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #d5e79622
 def _coref_system(name: str, s: Settings, **changed: Any) -> Any:
-    "A coreference system of this package, by name, such as coref-minilm or book-minilm[checkpoint=FOLDER]."
-    base, said = split_name(name)
-    system = find_system(base, s, **said, **changed)
-    if not hasattr(system, "net"): raise CallError(f"{name} is no coreference system of this package", do="name one, such as coref-minilm")
+    "Find a coreference system by name, such as coref-minilm or book-minilm[checkpoint=FOLDER]."
+    base, settings = split_name(name)
+    system = find_system(base, s, **settings, **changed)
+    if not hasattr(system, "net"):
+        raise CallError(f"{name} is not a coreference system of refnb", do="name one, such as coref-minilm")
     need("torch", "models")
     return system
 
 def _linker(name: str, s: Settings) -> Any:
-    "A trained linker, by name, such as linker-minilm or linker-minilm[checkpoint=FOLDER]."
+    "Find a trained linker by name, such as linker-minilm or linker-minilm[checkpoint=FOLDER]."
     base = split_name(name)[0]
     trained = [n for n, x in coref_systems().items() if x.training.casts]
     if base not in trained: raise CallError(f"unknown linker {name!r}; {nearest(base, [RULES, PATTERN, *trained])}")
     return _coref_system(name, s)
 
 def _reader(name: str, s: Settings) -> Any:
-    "The net of a coreference system."
+    "Load the net of a coreference system."
     net = _coref_system(name, s).net()
-    if net.m.antecedents not in ("experts", "maverick"): raise CallError(f"{name} does not score pairs of mentions", do="name a system whose antecedents are experts")
+    if net.m.antecedents not in ("experts", "maverick"):
+        raise CallError(f"{name} does not score pairs of mentions", do="name a system with antecedents=experts")
     return net
 
 @contextmanager
 def _precision(net: Any, single: bool) -> Iterator[None]:
-    "Read in single precision for a while."
+    "Read in single precision within the context."
     before = net.words.single
     net.words.single = before or single
     try: yield
     finally: net.words.single = before
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #330efc47
-def find_mentions(d: Document, more: Iterable[Span] = (), s: Settings|None = None, system: str = "coref-minilm") -> list[Span]:
-    "Find the mentions of a text, and have `more` in any case; in single precision, which is the same on every processor."
+def find_mentions(d: Document, more: Iterable[Span] = (), s: Settings|None = None,
+                  system: str = "coref-minilm") -> list[Span]:
+    "Find the mentions of a text, including `more`; in single precision, which is the same on every processor."
     from refnb.models.coreference.texts import text_of
     net = _reader(system, s or load_settings())
     with _precision(net, True): return net.mentions(text_of(d), more=sorted(more))[0]
 
 class _Reading:
-    "A book that is read when its mentions are asked for, and once."
-    def __init__(self, d: Document, more: Iterable[Span], how: Annotating, s: Settings, given: Sequence[Span]|None = None):
+    "A book that is read once, when its mentions are needed."
+    def __init__(self, d: Document, more: Iterable[Span], how: Annotating, s: Settings,
+                 given: Sequence[Span]|None = None):
         self.document, self.more, self.how, self.s, self.given = d, set(more), how, s, given
         self._bank: Any = None
         self.bias = 0.
     @property
     def bank(self) -> Any:
-        "Mentions and scores."
+        "Return mentions and scores."
         if self._bank is None:
             from refnb.models.coreference.texts import text_of
             net = _reader(self.how.system, self.s)
             self.bias = net.m.bias
-            with _precision(net, self.how.single): self._bank = net.bank(text_of(self.document), self.given, sorted(self.more))
-        if self._bank is None: raise DataError("no mention was found", self.document.doc_key, "is it English prose?")
+            with _precision(net, self.how.single):
+                self._bank = net.bank(text_of(self.document), self.given, sorted(self.more))
+        if self._bank is None:
+            raise DataError("no mention was found", self.document.doc_key, "check that it is English prose")
         return self._bank
     def require(self, spans: Iterable[Span]):
-        "Have mentions in the bank; one that was read without them is read again."
+        "Add mentions to the bank; read the book again if it was read without them."
         self.more.update(spans)
         if self._bank is not None and not self.more <= set(self._bank.spans): self._bank = None
     def linked(self, who: Sequence[Character]) -> Linked:
-        "What a trained linker links."
+        "Link mentions with a trained linker."
         net = _linker(self.how.linker, self.s).net()
         with _precision(net, self.how.single): return link_by_cast(net, self.document, who)
 
@@ -139,28 +145,31 @@ def _link(r: _Reading, who: Sequence[Character], by_name: Linked, how: Annotatin
     return linked, {"linked": sum(map(len, linked)), "without a mention": sum(not c for c in linked)}
 
 def _filter(r: _Reading, who: Sequence[Character], linked: Linked, how: Annotating) -> _Made:
-    "Ask a model about each link; what it denies is dropped. An unanswered question keeps the stage open."
-    asked = [yes_no(r.document, s, c.name, True) for c, spans in zip(who, linked) for s in spans]
-    if not asked: return linked, {"kept": 0, "dropped": 0}
-    done = run(asked, how.filter, s=r.s)
+    "Drop links that a model denies; an unanswered question keeps the stage open."
+    questions = [yes_no(r.document, s, c.name, True) for c, spans in zip(who, linked) for s in spans]
+    if not questions: return linked, {"kept": 0, "dropped": 0}
+    done = run(questions, how.filter, s=r.s)
     denied = {a.id for a in done.answers().values() if a.chosen == (1,)}
     keep = lambda c, s: yes_no_id(r.document, s, c.name) not in denied
-    kept = [[s for s in spans if keep(c, s)] for c, spans in zip(who, linked)]
-    many = sum(map(len, kept))
-    return kept, {"kept": many, "dropped": len(asked) - many}
+    confirmed = [[s for s in spans if keep(c, s)] for c, spans in zip(who, linked)]
+    many = sum(map(len, confirmed))
+    return confirmed, {"kept": many, "dropped": len(questions) - many}
 
+# %% ../../../nbs/models/annotation/03_stages.ipynb #c55caad8
 def yes_no_id(d: Document, s: Span, name: str) -> str:
-    "The id of the question whether a mention means a character."
+    "Return the id of the question whether a mention means a character."
     return f"{d.doc_key}:{s.start}-{s.end}:{name}"
 
 def _grow(r: _Reading, linked: Linked, how: Annotating, group: int) -> _Made:
-    "Add what coreference finds in windows, or in groups of them."
+    "Add mentions found by coreference in windows, or in groups of them."
     r.require(s for c in linked for s in c)
-    got = expand(r.bank.scores, r.bank.spans, linked, windows_of(r.document, how.window, group), r.bias, how.seeding)
-    return got.linked, {"grown": got.grown, "conflicts": got.conflicts, "mentions": sum(map(len, got.linked))}
+    expanded = expand(r.bank.scores, r.bank.spans, linked, windows_of(r.document, how.window, group), r.bias,
+                      how.seeding)
+    return (expanded.linked,
+            {"grown": expanded.grown, "conflicts": expanded.conflicts, "mentions": sum(map(len, expanded.linked))})
 
 def _plan(who: Sequence[Character], by_name: Linked, how: Annotating, s: Settings) -> _Makers:
-    "The stages in their order: what makes each, and the settings that it depends on."
+    "List the stages in order, each with its function and the settings that it depends on."
     linker = how.linker if how.linker in (RULES, PATTERN) else _weights(_linker(how.linker, s))
     out: _Makers = {"linked": (lambda r, x: _link(r, who, by_name, how), linker)}
     if how.filter: out["filtered"] = (lambda r, x: _filter(r, who, x, how), how.filter)
@@ -170,23 +179,23 @@ def _plan(who: Sequence[Character], by_name: Linked, how: Annotating, s: Setting
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #6bff05b7
 STAGES = "stages.json"
-VERSION = 2  # raised when the same settings would give other mentions
+VERSION = 2  # raised when the same settings give other mentions
 
 def _hash(*what: Any) -> str: return hashlib.sha256(msgspec.json.encode(what, order="sorted")).hexdigest()[:16]
 
 def _as_document(d: Document, who: Sequence[Character], linked: Linked) -> Document:
-    "A book with a cluster for each character."
+    "Make a document with a cluster for each character."
     return Document(d.doc_key, d.sentences, tuple(map(tuple, linked)), tuple(c.name for c in who), meta=d.meta)
 
 def _made(folder: Path|None) -> dict[str, Stage]:
-    "The stages that a folder holds; what is damaged is made again."
+    "Read the stages in a folder; damaged ones are omitted."
     path = folder/STAGES if folder else None
     if not path or not path.exists(): return {}
     try: return msgspec.json.decode(read_bytes(path), type=dict[str, Stage])
     except (msgspec.MsgspecError, UnicodeDecodeError, FormatError): return {}
 
 def _read_stage(folder: Path, stage: Stage) -> Linked|None:
-    "The clusters of a stage, unless its file is gone or changed."
+    "Read the clusters of a stage, unless its file is missing or changed."
     path = folder/stage.file
     if not path.exists() or hashlib.sha256(data := read_bytes(path)).hexdigest() != stage.sha256: return None
     return [list(c) for c in parse_jsonlines(data, str(path))[0].clusters]
@@ -199,7 +208,7 @@ def _write_stage(folder: Path, name: str, number: int, d: Document, key: str, co
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #6c254bf9
 def _found(d: Document) -> Document:
-    "Leave out the characters without a mention."
+    "Remove the characters without a mention."
     names = tuple(n for n, c in zip(d.names, d.clusters) if c)
     return d.changed(clusters=tuple(c for c in d.clusters if c), names=names)
 
@@ -214,14 +223,15 @@ def stage_scores(gold: Document, d: Document) -> dict[str, float]:
 # %% ../../../nbs/models/annotation/03_stages.ipynb #f71e2797
 def annotate(
     book: Document|Book,               # a book with text; `read_book` reads one
-    characters: Iterable[str|dict|Character], # who is in it; `read_characters` reads a file
-    out: str|Path = "",                # the folder for the stages' files; none if not given
-    s: Settings|None = None,           # where runs and files are
-    say: Callable[[str], None] = lambda line: None, # called with what goes on
-    instead: Mapping[str, Any]|None = None, # what is known: the characters' mentions in place of a stage ("linked", "windows"), or the book's "mentions"
-    **settings: Any,                   # single settings of `Annotating`, such as group=5 or filter="gpt-4o-mini"
-) -> Annotation:                       # every mention of every character, and what each stage came to
-    "Annotate a book: find all mentions of its characters. What was stopped goes on where it was."
+    characters: Iterable[str|dict|Character], # its characters; `read_characters` reads a file
+    out: str|Path = "",                # output folder of the stages; "": none
+    s: Settings|None = None,           # settings with the folders of runs and files
+    say: Callable[[str], None] = lambda line: None, # called with progress messages
+    # given mentions: of the characters for a stage ("linked", "windows"), or "mentions"
+    instead: Mapping[str, Any]|None = None,
+    **settings: Any,                   # of `Annotating`, such as group=5 or filter="gpt-4o-mini"
+) -> Annotation:                       # all mentions of all characters, and the stages
+    "Annotate a book: find all mentions of its characters; interrupted annotations resume."
     s = s or load_settings()
     given = book.document if isinstance(book, Book) else book
     d = given.changed(clusters=(), names=(), labels={})
@@ -237,34 +247,38 @@ def annotate(
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #29911153
 def _known(instead: Mapping[str, Any], many: int) -> dict[str, Any]:
-    "What is in place of stages, checked."
+    "Check the given mentions."
     stages = ("mentions", "linked", "filtered", "windows", "grouped")
-    if odd := next((k for k in instead if k not in stages), ""): raise CallError(f"annotate has no stage {odd!r}", do=nearest(odd, stages))
-    if bad := next((k for k, x in instead.items() if k != "mentions" and len(x) != many), ""): raise CallError(f"instead of {bad}: {len(instead[bad])} clusters for {many} characters", "annotate")
+    if odd := next((k for k in instead if k not in stages), ""):
+        raise CallError(f"annotate has no stage {odd!r}", do=nearest(odd, stages))
+    if bad := next((k for k, x in instead.items() if k != "mentions" and len(x) != many), ""):
+        raise CallError(f"instead of {bad}: {len(instead[bad])} clusters for {many} characters", "annotate")
     return dict(instead)
 
 def _check(how: Annotating, s: Settings):
-    "Refuse systems that could not answer, before a file is written."
+    "Check that the systems can answer, before a file is written."
     _weights(_coref_system(how.system, s))
     if how.linker not in (RULES, PATTERN): _weights(_linker(how.linker, s))
     if how.filter: find_system(how.filter, s)
 
 def _how(settings: dict[str, Any]) -> Annotating:
-    "The settings, checked."
+    "Check the settings."
     known = Annotating.__struct_fields__
-    if odd := next((k for k in settings if k not in known), ""): raise CallError(f"annotate has no setting {odd!r}", do=nearest(odd, known))
+    if odd := next((k for k in settings if k not in known), ""):
+        raise CallError(f"annotate has no setting {odd!r}", do=nearest(odd, known))
     try: return msgspec.convert(settings, Annotating)
     except (msgspec.ValidationError, ValueError) as e: raise CallError(str(e), "annotate") from None
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #439aa54b
 def _annotate(d: Document, who: Sequence[Character], how: Annotating, folder: Path|None, s: Settings,
               say: Callable[[str], None], gold: Document|None, known: Mapping[str, Any]) -> Annotation:
-    "Make the stages that are missing."
+    "Run the missing stages."
     by_name = link_by_pattern(d, who)
     reading = _Reading(d, (x for c in by_name for x in c), how, s, known.get("mentions"))
     before, made = _made(folder), dict[str, Stage]()
     scores: dict[str, dict[str, float]] = {}
-    key, linked = _hash(VERSION, documents_id([d]), [msgspec.to_builtins(c) for c in who], _weights(_coref_system(how.system, s)), how.single), by_name
+    key, linked = (_hash(VERSION, documents_id([d]), [msgspec.to_builtins(c) for c in who],
+                         _weights(_coref_system(how.system, s)), how.single), by_name)
     if "mentions" in known: key = _hash(key, known["mentions"])
     for number, (name, (make, settings)) in enumerate(_plan(who, by_name, how, s).items(), 1):
         key = _hash(key, name, known[name] if name in known else settings)
@@ -272,7 +286,8 @@ def _annotate(d: Document, who: Sequence[Character], how: Annotating, folder: Pa
         found = _read_stage(folder, old) if folder and old and old.key == key else None
         if found is not None and old: linked, made[name] = found, old
         else:
-            linked, counts = (known[name], {"given": sum(map(len, known[name]))}) if name in known else make(reading, linked)
+            linked, counts = ((known[name], {"given": sum(map(len, known[name]))}) if name in known
+                              else make(reading, linked))
             if folder:
                 made[name] = _write_stage(folder, name, number, _as_document(d, who, linked), key, counts)
                 write_atomic(folder/STAGES, msgspec.json.format(msgspec.json.encode(before | made)) + b"\n")
@@ -284,13 +299,14 @@ def _annotate(d: Document, who: Sequence[Character], how: Annotating, folder: Pa
     return Annotation(done, made, scores, folder)
 
 def _weights(system: Any) -> list[str]:
-    "What mentions and links come from."
-    if not (folder := system.folder()): raise DataError("is not trained", system.name, f"refnb train {system.name} CORPUS trains it")
+    "Identify the system of mentions and links by name and weights."
+    if not (folder := system.folder()):
+        raise DataError("is not trained", system.name, f"refnb train {system.name} CORPUS trains it")
     return [system.name, coref_seal(folder).weights]
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #bbd44e33
 def _without_crossing(spans: Sequence[Span]) -> tuple[Span, ...]:
-    "Leave out mentions that begin inside an earlier one and end after it: brackets cannot say which of them ends."
+    "Remove mentions that cross an earlier one, as brackets cannot represent them."
     out, open_ = list[Span](), list[int]()
     for s in sorted(spans, key=lambda s: (s.start, -s.end)):
         while open_ and open_[-1] < s.start: open_.pop()
@@ -300,7 +316,7 @@ def _without_crossing(spans: Sequence[Span]) -> tuple[Span, ...]:
     return tuple(out)
 
 def _finish(folder: Path, d: Document, who: Sequence[Character], made: dict[str, Stage], how: Annotating):
-    "Write the book with its clusters as JSONL and CoNLL, and what it was made from."
+    "Write the book with its clusters as JSONL and CoNLL, with its characters and stages."
     known = _found(d)
     write_atomic(folder/"annotation.jsonl", jsonlines_text([known]))
     in_brackets = known.changed(clusters=tuple(map(_without_crossing, known.clusters)))
@@ -310,16 +326,17 @@ def _finish(folder: Path, d: Document, who: Sequence[Character], made: dict[str,
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #8161a6ad
 class Proposed(NamedTuple):
-    "Characters that a book seems to have."
+    "Proposed characters of a book."
     characters: list[Character]
-    mentions: list[int] # of each
+    mentions: list[int] # number of mentions of each
     @property
     def yaml(self) -> str:
-        "The list for a human to edit."
+        "Return the list as YAML, to edit."
         return characters_yaml(self.characters, [f"{n:,} mentions" for n in self.mentions])
 
-def propose_characters(d: Document, most: int = 40, system: str = "coref-minilm", s: Settings|None = None, single: bool = False) -> Proposed:
-    "Propose who is in a book: the persons with the most mentions that have a name."
+def propose_characters(d: Document, most: int = 40, system: str = "coref-minilm", s: Settings|None = None,
+                       single: bool = False) -> Proposed:
+    "Propose the characters of a book: the named persons with the most mentions."
     net = _coref_system(system, s or load_settings(), kinds="persons", singletons=False).net()
     from refnb.models.coreference.resolvers import predicted
     with _precision(net, single): found = predicted(net, d.changed(clusters=(), names=(), labels={}))
@@ -334,7 +351,8 @@ def propose_characters(d: Document, most: int = 40, system: str = "coref-minilm"
     return Proposed(out, many)
 
 def proper_names(d: Document, spans: Sequence[Span]) -> list[str]:
-    "The names among some mentions, the most frequent first: at most four words, each but titles and the like with a capital."
+    "List the names among some mentions, most frequent first: at most four words, all capitalized."
     often = Counter(" ".join(" ".join(d.tokens[s.start:s.end + 1]).split()) for s in spans if s.end - s.start < 4)
-    is_name = lambda phrase: phrase and all(w[:1].isupper() or w == "." for w in phrase.split()) and phrase.split()[0].lower() not in PRONOUNS
+    is_name = (lambda phrase: phrase and all(w[:1].isupper() or w == "." for w in phrase.split())
+               and phrase.split()[0].lower() not in PRONOUNS)
     return [phrase for phrase, n in often.most_common() if is_name(phrase) and phrase[-1:] not in "'’.,"]

@@ -23,29 +23,30 @@ from .memory import Best, clusters_of, link
 
 # %% ../../../nbs/models/coreference/06_antecedents.ipynb #539a13e2
 def span_vectors(x: torch.Tensor, spans: Sequence[Span], at: int = 0) -> torch.Tensor:
-    "The first word, the last, and the mean of each span, side by side; `x` are the vectors of words from `at` on."
-    first, last = (torch.tensor([s[k] - at for s in spans], device=x.device) for k in (0, 1))
+    "Concatenate the first word, the last, and the mean of each span; `x` are the vectors of words from `at` on."
+    first = torch.tensor([s[0] - at for s in spans], device=x.device)
+    last = torch.tensor([s[1] - at for s in spans], device=x.device)
     sums = torch.cat([x.new_zeros(1, x.shape[1]), x.cumsum(0)])
     mean = (sums[last + 1] - sums[first])/(last - first + 1)[:, None]
     return torch.cat([x[first], x[last], mean], -1)
 
 # %% ../../../nbs/models/coreference/06_antecedents.ipynb #7b1cd73a
 def _place(t: Table, values: np.ndarray, p: Pairs) -> np.ndarray:
-    "Where in a table each pair looks."
+    "Return the index of each pair in a table."
     return values*np.int16(K) + p.category if t.apart else values
 
 class Tables(nn.Module):
-    "What can be looked up of a pair, as one sum."
+    "The sum of learned numbers for a pair's features."
     def __init__(self):
         super().__init__()
         sizes = [t.values*(K if t.apart else 1) for t in TABLES]
         self.first = [sum(sizes[:i]) for i in range(len(sizes))]
         self.number = nn.Parameter(torch.zeros(sum(sizes)))
     def places(self, p: Pairs) -> np.ndarray:
-        "Where each pair looks: table, row, column."
+        "Return the indices of each pair: table, row, column."
         return np.stack([f + _place(t, v, p) for f, t, v in zip(self.first, TABLES, p.values)]).astype(int)
     def looked_up(self, p: Pairs) -> torch.Tensor:
-        "The same sum where nothing is learnt, one table after the other: a stack of all would be most of the work."
+        "Compute the sum without gradients, one table after the other, which is much faster than a stack."
         number, out = self.number.detach().cpu().numpy(), np.zeros(p.category.shape, np.float32)
         for f, t, v in zip(self.first, TABLES, p.values): out += number[f:].take(_place(t, v, p))
         return torch.from_numpy(out).to(self.number.device)
@@ -54,35 +55,35 @@ class Tables(nn.Module):
         return self.number[torch.tensor(self.places(p), device=self.number.device)].sum(0)
 
 # %% ../../../nbs/models/coreference/06_antecedents.ipynb #b0b740b9
-LEAST = -1e9  # the score of a pair that is not looked at closely: no link
+LEAST = -1e9  # the score of a pair that is not scored in full: no link
 
 class Scorer(nn.Module):
-    "What scores links; `scores(rows, columns, pairs)` is each scorer's own."
+    "A scorer of links; each has its own `scores(rows, columns, pairs)`."
     def pairs(self, m: Mentions, rows: np.ndarray, columns: np.ndarray) -> Pairs:
-        "Look up what is needed of a block of pairs."
+        "Compute the features of a block of pairs."
         return pairs(m, rows, columns)
     def refined(self, v: Any, m: Mentions) -> Any:
-        "Change what is kept of mentions by what is known of their antecedents; most scorers do not."
+        "Update mention representations from likely antecedents; most scorers do not."
         return v
 
 # %% ../../../nbs/models/coreference/06_antecedents.ipynb #7ec7d8bd
 class Vectors(NamedTuple):
-    "What a scorer keeps of mentions."
-    later: torch.Tensor   # mention, expert, number: as the later one of a pair
-    earlier: torch.Tensor # the same as the earlier one
-    new: torch.Tensor     # how much each looks like somebody new
+    "A scorer's representations of mentions."
+    later: torch.Tensor   # mention, expert, number: as the later mention of a pair
+    earlier: torch.Tensor # the same as the earlier mention
+    new: torch.Tensor     # score of starting a new entity
     def some(self, at: Any) -> "Vectors":
-        "Take those of some mentions."
+        "Select some mentions."
         return Vectors(self.later[at], self.earlier[at], self.new[at])
     def as_later(self, at: Any) -> "Vectors":
-        "Take what the rows of a block need, in single precision."
+        "Select the rows of a block, in single precision."
         return Vectors(self.later[at].float(), self.earlier[:0], self.new[at])
     def as_earlier(self, at: Any) -> "Vectors":
-        "Take what the columns of a block need, in single precision."
+        "Select the columns of a block, in single precision."
         return Vectors(self.later[:0], self.earlier[at].float(), self.new[at])
 
 def by_category(rows: Vectors, columns: Vectors, p: Pairs) -> torch.Tensor:
-    "Products of the vectors of pairs: those for all, and those for each pair's category."
+    "Compute the products of the vectors of pairs: the general ones plus those of each pair's category."
     product = lambda k: rows.later[:, k] @ columns.earlier[:, k].T
     out, category = product(-1), torch.tensor(p.category, device=rows.later.device)
     for k in range(rows.later.shape[1] - 1):
@@ -92,7 +93,7 @@ def by_category(rows: Vectors, columns: Vectors, p: Pairs) -> torch.Tensor:
 
 # %% ../../../nbs/models/coreference/06_antecedents.ipynb #81e637e7
 class Experts(Scorer):
-    "Scores of links by products of vectors, one scorer for each category of pairs and one for all, and by tables."
+    "A scorer by products of vectors, general and for each category of pairs, and by tables."
     def __init__(self, inputs: int, size: int = 64, experts: bool = True, tables: bool = True):
         super().__init__()
         self.size, self.many = size, K + 1 if experts else 1
@@ -102,19 +103,21 @@ class Experts(Scorer):
         nn.init.zeros_(self.new.bias)
         self.tables = Tables() if tables else None
     def vectors(self, r: torch.Tensor) -> Vectors:
-        "Make what is kept of mentions."
+        "Compute the representations of mentions."
         parted = lambda f: f(r).view(len(r), self.many, self.size)
         return Vectors(parted(self.later), parted(self.earlier), self.new(r)[:, 0])
     def scores(self, rows: Vectors, columns: Vectors, p: Pairs) -> torch.Tensor:
-        "Score a block of pairs; above nothing is a link."
+        "Score a block of pairs; a link is a score above 0."
         out = by_category(rows, columns, p)/math.sqrt(self.size)
         if self.tables: out = out + self.tables(p)
         return out - rows.new[:, None]
 
 # %% ../../../nbs/models/coreference/06_antecedents.ipynb #4159d147
 def earlier_only(scores: np.ndarray, p: Pairs) -> np.ndarray:
-    "Scores of a block with all that cannot be a link below everything."
-    if not np.isfinite(scores).all(): raise DataError("the scores of links are no numbers", do="are the weights damaged, or was its training?")
+    "Set all scores of a block that cannot be links to -inf."
+    if not np.isfinite(scores).all():
+        raise DataError("the scores of links are no numbers",
+                        do="the weights may be damaged or badly trained; train it again")
     return np.where(p.earlier, scores, -np.inf)
 
 def best_antecedents(scorer: Any, v: Any, m: Mentions, block: int = 256) -> Best:
@@ -124,26 +127,27 @@ def best_antecedents(scorer: Any, v: Any, m: Mentions, block: int = 256) -> Best
         rows = np.arange(begin, min(begin + block, len(m)))
         columns = np.arange(rows[-1] + 1)
         p = scorer.pairs(m, rows, columns)
-        with torch.no_grad(): said = earlier_only(scorer.scores(v.some(rows), v.some(columns), p).cpu().numpy(), p)
-        best[rows], score[rows] = said.argmax(1), said.max(1)
+        with torch.no_grad():
+            block_scores = earlier_only(scorer.scores(v.some(rows), v.some(columns), p).cpu().numpy(), p)
+        best[rows], score[rows] = block_scores.argmax(1), block_scores.max(1)
     return Best(best, score)
 
 # %% ../../../nbs/models/coreference/06_antecedents.ipynb #e91cbfb5
 class Refined(NamedTuple):
-    "What a scorer from coarse to fine keeps of mentions."
-    first: torch.Tensor  # the vector of each span: coarse scores are made of it
-    vector: torch.Tensor # the same with its antecedents mixed in: fine scores are made of it
-    score: torch.Tensor  # how much each looks like a mention
+    "The representations of mentions for coarse-to-fine scores."
+    first: torch.Tensor  # vectors of spans, for coarse scores
+    vector: torch.Tensor # vectors refined by antecedents, for fine scores
+    score: torch.Tensor  # mention scores
     def some(self, at: Any) -> "Refined":
-        "Take those of some mentions."
+        "Select some mentions."
         return Refined(self.first[at], self.vector[at], self.score[at])
 
 MENTIONS_APART = [t.name for t in TABLES].index("mentions apart")
 
 # %% ../../../nbs/models/coreference/06_antecedents.ipynb #754dd75d
 class CoarseToFine(Scorer):
-    "Scores of links by a product for all pairs, and by a net for the best of them."
-    of_distance = 20  # numbers for a distance
+    "A scorer by a product for all pairs, and by a net for the best of them."
+    of_distance = 20  # size of a distance's embedding
     def __init__(self, inputs: int, ffn: int = 150, order: int = 2, candidates: int = 50, dropout: float = .3):
         super().__init__()
         self.inputs, self.order, self.candidates = inputs, order, candidates
@@ -152,19 +156,20 @@ class CoarseToFine(Scorer):
         self.net = head(3*inputs + self.of_distance, ffn, 1, dropout)
         self.gate = nn.Linear(2*inputs, inputs)
     def vectors(self, r: torch.Tensor) -> Refined:
-        "Make what is kept of mentions from the vector of each span, with its score as the last number."
+        "Return the representations of mentions from vectors of spans with the mention score as last number."
         return Refined(r[:, :-1], r[:, :-1], r[:, -1])
 
     def chosen(self, rows: Refined, columns: Refined, p: Pairs) -> tuple[torch.Tensor, torch.Tensor]:
-        "Choose the best antecedents of each row by their coarse scores: these, and which columns they are."
+        "Select the best antecedents of each row by coarse scores; return the scores and the columns."
         fit = self.coarse(rows.first) @ columns.first.T/math.sqrt(self.inputs)
         coarse = fit + rows.score[:, None] + columns.score
         masked = coarse.masked_fill(~torch.tensor(p.earlier, device=coarse.device), LEAST)
         return masked.topk(min(self.candidates, masked.shape[1]), 1)
-    def fine(self, rows: Refined, columns: Refined, at: torch.Tensor, distance: torch.Tensor, block: int = 64) -> torch.Tensor:
-        """Score some columns `at` of each row by the net; its first layer is applied to what it is given one by one.
-        Products of vectors are made for few rows at a time, and in training made again when they are needed: all at
-        once they would take 3 GB for 2,000 words."""
+    def fine(self, rows: Refined, columns: Refined, at: torch.Tensor, distance: torch.Tensor,
+             block: int = 64) -> torch.Tensor:
+        """Score the columns `at` of each row by the net, whose first layer is applied to its inputs one by one.
+        Products of vectors are computed for a few rows at a time, and again for gradients: all together they would
+        take 3 GB for 2,000 words."""
         later, earlier, both, apart = self.net[0].weight.split([self.inputs]*3 + [self.of_distance], 1)
         products: Any = lambda some, columns_at: (some[:, None]*columns.vector[columns_at]) @ both.T
         if torch.is_grad_enabled(): products = partial(checkpoint, products, use_reentrant=False)
@@ -173,18 +178,18 @@ class CoarseToFine(Scorer):
         summed = summed + torch.cat(parts) + self.distance(distance) @ apart.T
         return self.net[1:](summed)[:, :, 0]
     def best(self, rows: Refined, columns: Refined, p: Pairs) -> tuple[torch.Tensor, torch.Tensor]:
-        "Score the best antecedents of each row in full: scores, and which columns they are of."
+        "Score the best antecedents of each row in full; return the scores and the columns."
         coarse, at = self.chosen(rows, columns, p)
         distance = torch.tensor(p.values[MENTIONS_APART].astype(int), device=at.device).gather(1, at)
         whole = coarse + self.fine(rows, columns, at, distance)
         return whole.masked_fill(coarse <= LEAST/2, LEAST), at
     def scores(self, rows: Refined, columns: Refined, p: Pairs) -> torch.Tensor:
-        "Score a block of pairs; above nothing is a link. Pairs that are not looked at closely score least of all."
+        "Score a block of pairs; a link is a score above 0. Pairs not scored in full get LEAST."
         whole, at = self.best(rows, columns, p)
         return whole.new_full((len(rows.score), len(columns.score)), LEAST).scatter(1, at, whole)
 
     def mixed(self, rows: Refined, columns: Refined, p: Pairs) -> torch.Tensor:
-        "Mix into each row's vector what its antecedents are expected to look like; its own where it has none."
+        "Mix the expected antecedent into each row's vector; its own vector if it has none."
         whole, at = self.best(rows, columns, p)
         share = torch.cat([whole.new_zeros(len(whole), 1), whole], 1).softmax(1)
         others = F.embedding_bag(at, columns.vector, per_sample_weights=share[:, 1:].contiguous(), mode="sum")
@@ -192,7 +197,7 @@ class CoarseToFine(Scorer):
         own = torch.sigmoid(self.gate(torch.cat([rows.vector, expected], 1)))
         return own*rows.vector + (1 - own)*expected
     def refined(self, v: Refined, m: Mentions, block: int = 256) -> Refined:
-        "Mix their antecedents into the vectors of mentions, once less than `order`."
+        "Mix antecedents into the vectors of mentions, `order` - 1 times."
         for _ in range(self.order - 1):
             done = []
             for begin in range(0, len(m), block):
@@ -204,7 +209,7 @@ class CoarseToFine(Scorer):
 
 # %% ../../../nbs/models/coreference/06_antecedents.ipynb #06af7281
 class Maverick(Scorer):
-    "Scores of links by products of starts and ends, one scorer for each category of pairs and one for all."
+    "A scorer by products of starts and ends, general and for each category of pairs."
     def __init__(self, inputs: int, hidden: int, size: int, dropout: float = .3):
         super().__init__()
         self.size, self.many = size, len(RELEASED_CATEGORIES) + 1
@@ -212,15 +217,15 @@ class Maverick(Scorer):
         self.fit = nn.Parameter(torch.empty(self.many, 2*size, 2*size).uniform_(-1/size, 1/size))
         self.bias = nn.Parameter(torch.empty(self.many, 2*size).uniform_(-1/size, 1/size))
     def pairs(self, m: Mentions, rows: np.ndarray, columns: np.ndarray) -> Pairs:
-        "Look up the released categories of a block of pairs."
+        "Compute the released categories of a block of pairs."
         return released_pairs(m, rows, columns)
     def vectors(self, r: torch.Tensor) -> Vectors:
-        "Make what is kept of mentions from the vectors of their first and of their last words, side by side."
+        "Compute the representations of mentions from the vectors of their first and last words."
         first, last = r.chunk(2, 1)
         starts, ends = (h(x).view(len(r), self.many, self.size) for h, x in ((self.starts, first), (self.ends, last)))
         earlier = torch.cat([starts, ends], 2)
         later = torch.einsum("mkf,kfg->mkg", earlier, self.fit) + self.bias
         return Vectors(later, earlier, r.new_zeros(len(r)))
     def scores(self, rows: Vectors, columns: Vectors, p: Pairs) -> torch.Tensor:
-        "Score a block of pairs; above nothing is a link."
+        "Score a block of pairs; a link is a score above 0."
         return by_category(rows, columns, p)

@@ -18,23 +18,23 @@ from .antecedents import earlier_only
 
 # %% ../../../nbs/models/coreference/08_bank.ipynb #5e1d2a10
 def known_of(m: Mentions) -> Known:
-    "Say of mentions what a clusterer may know."
+    "Return the features of mentions for clustering."
     ends, words = m.words.indptr.tolist(), m.words.indices.tolist()
     return Known([words[a:b] for a, b in zip(ends, ends[1:])], m.group == 0, m.same)
 
 # %% ../../../nbs/models/coreference/08_bank.ipynb #ec801292
-WHOLE = 1000 # mentions up to which a document is no book: vectors as they are, and all pairs unless a policy is named
+WHOLE = 1000 # documents with at most so many mentions keep full precision, and use all pairs by default
 
 def _halved(v: Any) -> Any:
-    "Keep vectors in half precision; single numbers stay as they are."
+    "Convert vectors to half precision; single numbers are unchanged."
     return type(v)(*(x.half() if x.dim() > 1 else x for x in v))
 
 # %% ../../../nbs/models/coreference/08_bank.ipynb #ca195029
 class Bank:
-    "What is kept of the mentions of a text; they are added in order, and then the bank is closed."
+    "The representations of a text's mentions; they are added in order until the bank is closed."
     def __init__(self, scorer: Any, limit: int = 4000, halves: bool = True):
-        """Make an empty bank for a scorer of pairs. `limit` are megabytes that it may take; `halves`: in half precision,
-        where there are more than WHOLE mentions."""
+        """Make an empty bank for a scorer of pairs. `limit` is in megabytes; `halves`: use half precision for more than
+        WHOLE mentions."""
         self.scorer, self.limit, self.halves = scorer, limit, halves
         self.spans: list[Span] = []
         self.parts: list[Any] = []
@@ -44,16 +44,19 @@ class Bank:
     def megabytes(self) -> float: return sum(x.nbytes for v in self.parts for x in v)/1e6
 
     def add(self, spans: Sequence[Span], v: Any, person: np.ndarray|None = None):
-        "Add mentions that are after all that are here, with what the scorer keeps of them, and which are persons."
+        "Add mentions that follow all earlier ones, with their representations and whether they are persons."
         grown = len(self) <= WHOLE < len(self) + len(spans)
         self.spans += spans
         self.parts.append(v)
         self.person.append(np.zeros(len(spans), bool) if person is None else person)
         if self.halves and len(self) > WHOLE:
             self.parts = [_halved(x) for x in self.parts] if grown else [*self.parts[:-1], _halved(v)]
-        if (mb := self.megabytes) > self.limit: raise DataError(f"the vectors of its first {len(self):,} mentions take {mb:,.0f} MB, which is more than the limit of {self.limit:,} MB", do="set a larger one with -p megabytes=, or give it fewer words at a time")
+        if (mb := self.megabytes) > self.limit:
+            raise DataError(f"the vectors of its first {len(self):,} mentions take {mb:,.0f} MB, which is more than "
+                            f"the limit of {self.limit:,} MB",
+                            do="set a larger limit with -p megabytes=, or split the text")
     def close(self, t: Text):
-        "Look up what is known of the mentions; nothing is added any more."
+        "Compute the features of all mentions; no more can be added."
         fields = (torch.cat(values) for values in zip(*self.parts))
         self.vectors = type(self.parts[0])(*fields)
         self.parts = [self.vectors]
@@ -62,19 +65,23 @@ class Bank:
         self.known = known_of(self.mentions)
 
     def check(self, policy: str):
-        "Refuse a policy whose scores would not fit beside the vectors: unbounded holds 64 mentions with all that stand for entities."
+        "Check that a policy's scores fit beside the vectors: unbounded holds 64 mentions with all representatives."
         blocks = 64*len(self) if policy == "unbounded" else PAIRS
-        if (mb := self.megabytes + 12*blocks/1e6) > self.limit: raise DataError(f"policy {policy} would take {mb:,.0f} MB for {len(self):,} mentions, which is more than the limit of {self.limit:,} MB", do="set a larger one with -p megabytes=, or policy=local")
+        if (mb := self.megabytes + 12*blocks/1e6) > self.limit:
+            raise DataError(f"policy {policy} would take {mb:,.0f} MB for {len(self):,} mentions, which is more than "
+                            f"the limit of {self.limit:,} MB",
+                            do="set a larger limit with -p megabytes=, or policy=local")
     @torch.no_grad()
     def scores(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        "Score some mentions with others; what is no earlier mention of the same text scores minus infinity."
+        "Score some mentions with others; -inf unless earlier in the same text."
         out = np.empty((len(rows), len(columns)), np.float32)
         step = max(1, PAIRS//max(1, len(rows)))
         later = self.vectors.as_later(rows)
         for a in range(0, len(columns), step):
-            some = columns[a:a + step]
-            p = self.scorer.pairs(self.mentions, rows, some)
-            out[:, a:a + step] = earlier_only(self.scorer.scores(later, self.vectors.as_earlier(some), p).cpu().numpy(), p)
+            part = columns[a:a + step]
+            p = self.scorer.pairs(self.mentions, rows, part)
+            out[:,
+                a:a + step] = earlier_only(self.scorer.scores(later, self.vectors.as_earlier(part), p).cpu().numpy(), p)
         return out
 
-PAIRS = 1 << 18 # that are looked at in one go
+PAIRS = 1 << 18 # pairs per block

@@ -14,15 +14,15 @@ from .features import PRONOUN, content
 
 # %% ../../../nbs/models/coreference/11_choices.ipynb #18d8f3ef
 def _fit(name: frozenset[str], mention: frozenset[str]) -> float:
-    "How well a name fits what a mention says: 0 not at all."
+    "Score how well a name fits a mention; 0: not at all."
     shared = len(name & mention)
     if not shared: return 0.
     return 3. if name == mention else 2. if shared == min(len(name), len(mention)) else shared/len(name | mention)
 
 def _called(cluster: Sequence[Span], words: Sequence[str]) -> list[frozenset[str]]:
-    "What the mentions of a cluster say."
-    said = {tuple(w.lower() for w in words[a:b + 1]) for a, b in cluster}
-    return [c for w in said if not (len(w) == 1 and w[0] in PRONOUN) and (c := content(w))]
+    "List the content words of each mention of a cluster."
+    phrases = {tuple(w.lower() for w in words[a:b + 1]) for a, b in cluster}
+    return [c for w in phrases if not (len(w) == 1 and w[0] in PRONOUN) and (c := content(w))]
 
 def _content_of(name: str) -> frozenset[str]:
     words = [w.lower() for w in words_of_text(name)]
@@ -33,17 +33,20 @@ def chosen_by(q: Question, cluster: Sequence[Span], words: Sequence[str]) -> Ans
     called = _called(cluster, words)
     best = lambda name: max((_fit(_content_of(name), c) for c in called), default=0.)
     names = [o.name for o in q.options]
-    if names == ["Yes", "No"] and "character" in q.meta: return Answer(q.id, (0 if best(str(q.meta["character"])) >= 2 else 1,))
+    if names == ["Yes", "No"] and "character" in q.meta:
+        return Answer(q.id, (0 if best(str(q.meta["character"])) >= 2 else 1,))
     scores = [0. if n == NONE else best(n) for n in names]
     if max(scores) > 0: return Answer(q.id, tuple(i for i, s in enumerate(scores) if s == max(scores)))
     return Answer(q.id, (names.index(NONE),)) if NONE in names else Answer(q.id, reason="outside")
 
 # %% ../../../nbs/models/coreference/11_choices.ipynb #7fbe341e
-Resolved = Callable[[Document, list[Span]], Sequence[Sequence[Span]]]  # a document, and mentions in any case -> clusters
+Resolved = Callable[[Document, list[Span]], Sequence[Sequence[Span]]]  # a document, and additional mentions -> clusters
 
 def _place(q: Question, r: Read) -> Span:
-    "The words of the expression that a question asks about."
-    if q.chars is None: raise DataError("does not say which expression it asks about", f"question {q.id}", "coreference systems need its place in the text")
+    "Return the words of a question's expression."
+    if q.chars is None:
+        raise DataError("does not mark an expression", f"question {q.id}",
+                        "coreference systems need its place in the text")
     at = [i for i, (a, b) in enumerate(r.chars) if a < q.chars[1] and b > q.chars[0]]
     if not at: raise DataError("asks about no word of its text", f"question {q.id}")
     return Span(at[0], at[-1])
@@ -52,8 +55,8 @@ def choices(questions: Sequence[Question], resolved: Resolved) -> Iterator[Answe
     "Answer questions through the clusters of their texts."
     of: dict[str, list[Question]] = {}
     for q in questions: of.setdefault(q.text, []).append(q)
-    for text, asked in of.items():
-        r = read_text(text, asked[0].doc_key)
-        places = [_place(q, r) for q in asked]
+    for text, about in of.items():
+        r = read_text(text, about[0].doc_key)
+        places = [_place(q, r) for q in about]
         clusters = {s: c for c in resolved(r.document, sorted(set(places))) for s in c}
-        for q, place in zip(asked, places): yield chosen_by(q, clusters.get(place, [place]), r.document.tokens)
+        for q, place in zip(about, places): yield chosen_by(q, clusters.get(place, [place]), r.document.tokens)

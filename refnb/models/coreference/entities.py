@@ -20,22 +20,22 @@ from .memory import dual_steps
 
 # %% ../../../nbs/models/coreference/07_entities.ipynb #008d6f46
 class Offers(NamedTuple):
-    "Mentions with the entities that have begun before them."
+    "Pairs of mentions and entities that started before them."
     row: np.ndarray    # the mention
-    entity: np.ndarray # the entity that it is offered
-    first: np.ndarray  # where the entity's mentions begin, when mentions are in the order of entities
-    before: np.ndarray # how many of them are before the row
+    entity: np.ndarray # the offered entity
+    first: np.ndarray  # start of the entity's mentions, in the order of entities
+    before: np.ndarray # number of them before the row
     last: np.ndarray   # the latest of them
 
 def numbered(entity: Sequence[int]) -> np.ndarray:
-    "Number entities from 0; what belongs to none (-1) is an entity of its own."
+    "Number entities from 0; a mention without an entity (-1) becomes its own."
     own = np.array(entity, int)
     alone = own < 0
     own[alone] = own.max(initial=-1) + 1 + np.arange(alone.sum())
     return np.unique(own, return_inverse=True)[1]
 
 def offers(entity: np.ndarray, part: np.ndarray) -> Offers:
-    "Offer each mention the entities of its own text that have begun before it."
+    "Pair each mention with the entities of its own text that started before it."
     order = entity.argsort(kind="stable")
     many = np.bincount(entity)
     first = many.cumsum() - many
@@ -48,18 +48,18 @@ def offers(entity: np.ndarray, part: np.ndarray) -> Offers:
 
 # %% ../../../nbs/models/coreference/07_entities.ipynb #a167e480
 APART = 10       # buckets of a distance or a count
-BLOCK = 1 << 14  # offers that are scored at once
+BLOCK = 1 << 14  # offers scored at once
 
 def _bucket(x: np.ndarray) -> np.ndarray: return np.minimum(bucket(np.maximum(x, 0)), APART - 1).astype(int)
 
 class Own(NamedTuple):
-    "What is kept of mentions: a vector of each."
+    "The representations of mentions: a vector of each."
     vector: torch.Tensor
 
 # %% ../../../nbs/models/coreference/07_entities.ipynb #3f546cc2
 class EntityScorer(nn.Module):
-    "Score mentions with entities, by a net that is given both."
-    of_feature = 20  # numbers for a distance or a count
+    "A scorer of mentions with entities, by a net over both."
+    of_feature = 20  # size of the embedding of a distance or a count
     def __init__(self, inputs: int, size: int = 128, ffn: int = 150, dropout: float = .3):
         super().__init__()
         self.size = size
@@ -67,28 +67,29 @@ class EntityScorer(nn.Module):
         self.far, self.often = nn.Embedding(APART, self.of_feature), nn.Embedding(APART, self.of_feature)
         self.net = head(3*size + 2*self.of_feature, ffn, 1, dropout)
     def vectors(self, r: torch.Tensor) -> Own:
-        "Make what is kept of mentions."
+        "Compute the representations of mentions."
         return Own(self.own(r))
     def refined(self, v: Own, m: Mentions) -> Own:
-        "Leave vectors as they are."
+        "Return the vectors unchanged."
         return v
     def _weights(self) -> Sequence[torch.Tensor]:
-        "The first layer's weights: of the entity, the mention, their product, and both features."
+        "Split the first layer's weights: entity, mention, their product, and both features."
         return self.net[0].weight.split([self.size]*3 + [self.of_feature]*2, 1)
     def by_entity(self, v: torch.Tensor) -> torch.Tensor:
-        "What the first layer makes of vectors as parts of an entity."
+        "Apply the first layer to vectors as parts of an entity."
         return v @ self._weights()[0].T
     def by_mention(self, v: torch.Tensor) -> torch.Tensor:
-        "What the first layer makes of vectors as mentions."
+        "Apply the first layer to vectors as mentions."
         return v @ self._weights()[1].T + self.net[0].bias
     def rated(self, parts: torch.Tensor, product: torch.Tensor, far: np.ndarray, often: np.ndarray) -> torch.Tensor:
-        "Score pairs from what the first layer makes of entity and mention, their product, and both buckets."
+        "Score pairs from the first layer's output for entity and mention, their product, and both buckets."
         _, _, w, w_far, w_often = self._weights()
-        features = [(x.weight @ y.T)[torch.from_numpy(k).to(parts.device)] for x, y, k in ((self.far, w_far, far), (self.often, w_often, often))]
+        features = [(x.weight @ y.T)[torch.from_numpy(k).to(parts.device)]
+                    for x, y, k in ((self.far, w_far, far), (self.often, w_often, often))]
         return self.net[1:](parts + product @ w.T + features[0] + features[1])[:, 0]
     def loss(self, v: Own, m: Mentions, entity: Sequence[int], seen: tuple[int, int]|None = None) -> torch.Tensor:
-        """Say how little of the probability goes to the right entity, or to a new one. `seen`: as under dual, only
-        the entities used last and those used most are offered, so many of each."""
+        """Compute the cross entropy of the right entity, or of a new one. With `seen`, as under dual, only so many of
+        the last used and of the most used entities are offered."""
         of = numbered(entity)
         o = offers(of, m.part)
         if seen: o = _among(o, of, dual_steps(of.tolist(), *seen))
@@ -98,8 +99,8 @@ class EntityScorer(nn.Module):
         right = torch.from_numpy(_right(of, o)).to(scores.device)
         return F.cross_entropy(scores, right)
     def _offered(self, x: torch.Tensor, m: Mentions, of: np.ndarray, o: Offers) -> torch.Tensor:
-        """Score each mention with the entities that it is offered, in blocks; in training a block is computed again when
-        its gradient is needed: all at once they would take 4 GB for 2,000 words."""
+        """Score each mention with its offered entities, in blocks, which are computed again for gradients: all
+        together they would take 4 GB for 2,000 words."""
         order = torch.from_numpy(of.argsort(kind="stable")).to(x.device)
         sums = torch.cat([x.new_zeros(1, self.size), x[order].cumsum(0)])
         score: Any = partial(checkpoint, self._block, use_reentrant=False) if torch.is_grad_enabled() else self._block
@@ -107,7 +108,8 @@ class EntityScorer(nn.Module):
         return torch.cat([score(x, sums, m, b) for b in blocks])
     def _block(self, x: torch.Tensor, sums: torch.Tensor, m: Mentions, o: Offers) -> torch.Tensor:
         "Score some offers, from running sums of mentions in the order of entities."
-        row, first, end, count = (torch.from_numpy(k).to(x.device) for k in (o.row, o.first, o.first + o.before, o.before))
+        row, first, end, count = (torch.from_numpy(k).to(x.device)
+                                  for k in (o.row, o.first, o.first + o.before, o.before))
         mean = (sums[end] - sums[first])/count[:, None]
         parts = self.by_entity(mean) + self.by_mention(x)[row]
         return self.rated(parts, mean*x[row], _bucket(m.start[o.row] - m.start[o.last]), _bucket(o.before))
@@ -121,20 +123,20 @@ def _among(o: Offers, of: np.ndarray, steps: Iterable[Sequence[int]]) -> Offers:
     return Offers(*(x[keep] for x in o))
 
 def _right(of: np.ndarray, o: Offers) -> np.ndarray:
-    "The column of each mention's entity; the last where it is not offered."
+    "Return the column of each mention's entity; the last column if it is not offered."
     out = np.full(len(of), int(of.max(initial=-1)) + 1)
     mine = of[o.row] == o.entity
     out[o.row[mine]] = o.entity[mine]
     return out
 
 # %% ../../../nbs/models/coreference/07_entities.ipynb #c35064c6
-MANY = 512  # entities that a mention is compared with at once: blocks that grow with the text would leave memory in pieces
+MANY = 512  # entities per block; blocks that grow with the text would fragment memory
 
 class ReadEntities:
     "The entities of a text so far."
     @torch.no_grad()
     def __init__(self, scorer: EntityScorer, v: Own, m: Mentions, known: int = 0):
-        "Begin with none; `known` are entities that have numbers beforehand."
+        "Start without entities; `known` is the number of entities with given numbers."
         self.scorer, self.m = scorer, m
         self.vector = v.vector.float()
         self.mention, self.part = scorer.by_mention(self.vector), scorer.by_entity(self.vector)
@@ -143,7 +145,7 @@ class ReadEntities:
         self.count, self.last = np.zeros(most, int), np.zeros(most, int)
     @torch.no_grad()
     def scores(self, i: int, candidates: Sequence[int]) -> np.ndarray:
-        "Score a mention with some entities; one of another text is never right."
+        "Score a mention with some entities; entities of another text get -inf."
         at = np.array(candidates, int)
         return np.concatenate([np.zeros(0), *(self._some(i, at[a:a + MANY]) for a in range(0, len(at), MANY))])
     def _some(self, i: int, at: np.ndarray) -> np.ndarray:
@@ -155,7 +157,7 @@ class ReadEntities:
         out = self.scorer.rated(parts, self.sums[here]/many*self.vector[i], far, _bucket(count)).cpu().numpy()
         return np.where(self.m.part[last] == self.m.part[i], out, -np.inf)
     def add(self, i: int, e: int):
-        "Let a mention join an entity, or begin it."
+        "Let a mention join an entity, or start it."
         self.sums[e] += self.vector[i]
         self.parts[e] += self.part[i]
         self.count[e] += 1

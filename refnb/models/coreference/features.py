@@ -16,47 +16,51 @@ from ...core.types import Span
 from .texts import Text
 
 # %% ../../../nbs/models/coreference/03_features.ipynb #eaad547d
-_GROUPS = ("i me my mine myself", "you your yours yourself yourselves thou thee thy thine ye", "he him his himself", "she her hers herself", "it its itself",
-           "we us our ours ourselves", "they them their theirs themselves", "that this these those", "who whom whose which")
+_GROUPS = ("i me my mine myself", "you your yours yourself yourselves thou thee thy thine ye", "he him his himself",
+           "she her hers herself", "it its itself",
+           "we us our ours ourselves", "they them their theirs themselves", "that this these those",
+           "who whom whose which")
 PRONOUN = {word: k for k, words in enumerate(_GROUPS, 1) for word in words.split()}
-GROUPS = len(_GROUPS) + 1  # 0: no pronoun
-_EMPTY = set("'s a an the of and or in to at by for with on from old young little poor dear his her my your their our its".split()
+GROUPS = len(_GROUPS) + 1  # 0: not a pronoun
+_EMPTY = set("'s a an the of and or in to at by for with on from old young little poor dear his her my your their our "
+             "its".split()
              + "mr mrs miss mr. mrs. dr dr. sir lady lord".split())
 
 def content(words: Sequence[str]) -> frozenset[str]:
-    "The words that say who is meant."
+    "Return the content words, which identify a referent."
     return frozenset(w for w in words if w not in _EMPTY and any(c.isalpha() for c in w))
 
 def _numbered(things: Iterable) -> np.ndarray:
-    "Equal things get equal numbers."
+    "Number things; equal ones get equal numbers."
     known: dict = {}
     return np.array([known.setdefault(x, len(known)) for x in things], np.int32)
 
 # %% ../../../nbs/models/coreference/03_features.ipynb #7920308f
 def _incidence(sets: Sequence[frozenset[str]]) -> csr_matrix:
-    "Which mention has which word: products of its rows count shared words."
+    "Make a matrix of mentions by words, whose products count shared words."
     known: dict[str, int] = {}
     columns = [known.setdefault(w, len(known)) for c in sets for w in sorted(c)]
     rows = np.repeat(np.arange(len(sets)), [len(c) for c in sets])
     return csr_matrix((np.ones(len(rows), np.float32), (rows, columns)), shape=(len(sets), max(1, len(known))))
 
 class Mentions:
-    "Mentions of a text in order, as arrays; `spans` are pairs of first and last word."
+    "The mentions of a text in order, as arrays; `spans` are pairs of first and last word."
     def __init__(self, t: Text, spans: Sequence[Span|tuple[int, int]]):
         self.spans = [Span(*s) for s in spans]
         ends = np.array(self.spans, np.int32).reshape(-1, 2)
         self.start, self.end = ends[:, 0], ends[:, 1]
-        said = [tuple(t.low[a:b + 1]) for a, b in self.spans]
-        self.group = np.array([PRONOUN.get(w[0], 0) if len(w) == 1 else 0 for w in said], np.int16)
-        self.same = _numbered(said)
-        self.content = [frozenset() if g else content(w) for g, w in zip(self.group, said)]
+        strings = [tuple(t.low[a:b + 1]) for a, b in self.spans]
+        self.group = np.array([PRONOUN.get(w[0], 0) if len(w) == 1 else 0 for w in strings], np.int16)
+        self.same = _numbered(strings)
+        self.content = [frozenset() if g else content(w) for g, w in zip(self.group, strings)]
         self.size = np.array([len(c) for c in self.content], int)
-        self.sentence, self.quotation, self.part = (x[self.start].astype(np.int32) for x in (t.sentence, t.quotation, t.part))
-        self.words, self.said = _incidence(self.content), said
+        self.sentence, self.quotation, self.part = (x[self.start].astype(np.int32)
+                                                    for x in (t.sentence, t.quotation, t.part))
+        self.words, self.said = _incidence(self.content), strings
     def __len__(self) -> int: return len(self.spans)
     @cached_property
     def released(self) -> "Released":
-        "What Maverick's package looks at, made when it is asked for."
+        "Return the features of Maverick's package."
         return _released(self.said)
 
 # %% ../../../nbs/models/coreference/03_features.ipynb #5ea763e5
@@ -66,23 +70,25 @@ K = len(CATEGORIES)
 _BUCKETS = np.array([d if d < 5 else d.bit_length() + 2 for d in range(1025)], np.int16)
 
 def bucket(distance: np.ndarray) -> np.ndarray:
-    "Distances from 0: themselves to 4, then one value for each power of two, 13 at most."
+    "Map distances to buckets: 0 to 4, then one for each power of two, at most 13."
     return _BUCKETS.take(np.minimum(distance, 1024))
 
 class Table(NamedTuple):
-    "A thing that is looked up."
+    "A table of learned numbers for a feature."
     name: str
-    values: int       # how many there are
-    apart: bool = True # each category has its own
+    values: int       # number of values
+    apart: bool = True # separate numbers for each category
 
-TABLES = (Table("words apart", 14), Table("mentions apart", 14), Table("sentences apart", 5), Table("nesting", 3), Table("quotations", 5),
+TABLES = (Table("words apart", 14), Table("mentions apart", 14), Table("sentences apart", 5), Table("nesting", 3),
+          Table("quotations", 5),
           Table("pronouns", GROUPS*GROUPS, False), Table("same string", 2))
 
 # %% ../../../nbs/models/coreference/03_features.ipynb #b82344f2
-_BY_GROUPS = np.array([5 if a == b == 0 else 2 if 0 in (a, b) else int(a != b) for a in range(GROUPS) for b in range(GROUPS)], np.int8)
+_BY_GROUPS = np.array([5 if a == b == 0 else 2 if 0 in (a, b) else int(a != b) for a in range(GROUPS)
+                       for b in range(GROUPS)], np.int8)
 
 def _categories(m: Mentions, rows: np.ndarray, columns: np.ndarray, groups: np.ndarray) -> np.ndarray:
-    "Categories by the groups of both pronouns, and by words: few pairs share one, so only these are looked at."
+    "Compute categories from the groups of both pronouns, and from words for the few pairs that share one."
     out = _BY_GROUPS.take(groups)
     shared = (m.words[rows] @ m.words[columns].T).tocoo()
     a, b = shared.data == m.size[rows[shared.row]], shared.data == m.size[columns[shared.col]]
@@ -90,25 +96,26 @@ def _categories(m: Mentions, rows: np.ndarray, columns: np.ndarray, groups: np.n
     return out
 
 def _nesting(m: Mentions, i: np.ndarray, j: np.ndarray) -> np.ndarray:
-    "0: apart, 1: the later one is in the earlier, 2: the other way round."
-    inside, around = (m.start[j] <= m.start[i]) & (m.end[i] <= m.end[j]), (m.start[i] <= m.start[j]) & (m.end[j] <= m.end[i])
+    "Compute nesting: 0: none, 1: the later mention is in the earlier, 2: the earlier is in the later."
+    inside, around = ((m.start[j] <= m.start[i]) & (m.end[i] <= m.end[j]),
+                      (m.start[i] <= m.start[j]) & (m.end[j] <= m.end[i]))
     return np.where(around, np.int8(2), inside.view(np.int8))
 
 def _quoted(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    "0: neither in a quotation, 1: both in one, 2: in two, 3: the later one alone, 4: the earlier one alone."
+    "Compare quotations: 0: none, 1: the same, 2: different, 3: only the later mention, 4: only the earlier one."
     apart = np.array([0, 4, 3, 2], np.int8).take(2*(a > 0).astype(np.int8) + (b > 0))
     return apart - ((a == b) & (a > 0))
 
 # %% ../../../nbs/models/coreference/03_features.ipynb #191104ef
 class Pairs(NamedTuple):
     "A block of pairs: rows are later mentions, columns earlier ones."
-    category: np.ndarray     # of each pair
-    values: list[np.ndarray] # of each table
+    category: np.ndarray     # category of each pair
+    values: list[np.ndarray] # values for each table
     apart: np.ndarray        # pairs of different texts, which are never linked
     earlier: np.ndarray      # pairs that may be linked: an earlier mention of the same text
 
 def pairs(m: Mentions, rows: Sequence[int]|np.ndarray, columns: Sequence[int]|np.ndarray) -> Pairs:
-    "Look at all pairs of some mentions (their numbers) with others."
+    "Compute the features of all pairs of some mentions (row indices) with others."
     rows, columns = np.asarray(rows, np.int32), np.asarray(columns, np.int32)
     i, j = rows[:, None], columns[None, :]
     groups = m.group[i]*np.int16(GROUPS) + m.group[j]
@@ -124,27 +131,28 @@ def pairs(m: Mentions, rows: Sequence[int]|np.ndarray, columns: Sequence[int]|np
     return Pairs(_categories(m, rows, columns, groups), [found[t.name] for t in TABLES], apart, (j < i) & ~apart)
 
 # %% ../../../nbs/models/coreference/03_features.ipynb #e3419611
-_RELEASED_GROUPS = ("i me my mine myself", "you your yours yourself yourselves", "he him his himself", "she her hers herself", "it its itself",
+_RELEASED_GROUPS = ("i me my mine myself", "you your yours yourself yourselves", "he him his himself",
+                    "she her hers herself", "it its itself",
                     "we us our ours ourselves", "they them their themselves", "that this")
 _RELEASED_PRONOUN = {word: k for k, words in enumerate(_RELEASED_GROUPS, 1) for word in words.split()}
 _RELEASED_EMPTY = frozenset("'s a all an and at for from in into more of on or some the these those".split())
 RELEASED_CATEGORIES = ("same pronoun", "other pronoun", "one pronoun", "same words", "words of one", "other")
 
 class Released(NamedTuple):
-    "What Maverick's package looks at of mentions."
-    group: np.ndarray # of a pronoun; 0: no pronoun
+    "The features of Maverick's package."
+    group: np.ndarray # group of a pronoun; 0: not a pronoun
     size: np.ndarray  # number of different words
-    words: csr_matrix # which mention has which word
+    words: csr_matrix # mentions by words
 
-def _released(said: Sequence[tuple[str, ...]]) -> Released:
-    "Look at the words of mentions as Maverick's package does."
-    sets = [frozenset(words) for words in said]
+def _released(mentions: Sequence[tuple[str, ...]]) -> Released:
+    "Compute the features of mentions as Maverick's package does."
+    sets = [frozenset(words) for words in mentions]
     group = [_RELEASED_PRONOUN.get(next(iter(s)), 0) if len(s) == 1 else 0 for s in sets]
     left = [s - _RELEASED_EMPTY for s in sets]
     return Released(np.array(group, int), np.array([len(s) for s in left], int), _incidence(left))
 
 def released_pairs(m: Mentions, rows: np.ndarray, columns: np.ndarray) -> Pairs:
-    "Look at all pairs of some mentions with others, as Maverick's package does: by category alone."
+    "Compute the features of all pairs as Maverick's package does: the category alone."
     i, j, seen = np.asarray(rows)[:, None], np.asarray(columns)[None, :], m.released
     shared = (seen.words[rows] @ seen.words[columns].T).toarray()
     small, large = np.minimum(seen.size[i], seen.size[j]), np.maximum(seen.size[i], seen.size[j])

@@ -30,55 +30,62 @@ from ...benchmarks.kitmus.tasks import released_subtask
 from ...benchmarks.kitmus.links import document_of, subtask_documents
 from ..training import Entry, load_tensors, save_tensors, set_weights, train
 from .texts import cast_lesson, text_of
-from .recipes import SEAL, UNHASHED, WEIGHTS, CorefModel, CorefRecipe, CorefSeal, TrainedCoref, coref_seal, the_coref, weights_folder
-from .resolvers import Lesson, Resolver, clusters_of_many, lesson_of, new_resolver, predicted, together
+from .recipes import SEAL, UNHASHED, WEIGHTS, CorefModel, CorefRecipe, CorefSeal, TrainedCoref
+from .recipes import coref_seal, the_coref, weights_folder
+from .resolvers import Lesson, Resolver, clusters_of_many, lesson_of, new_resolver, predicted
+from .resolvers import together
 
 # %% ../../../nbs/models/coreference/10_learning.ipynb #6328d4aa
 class Taught(NamedTuple):
-    "Documents that a system learns from, and those that judge it."
-    name: str                # of the tasks, without the split
-    told: str                # where they are from, in words
+    "The training and development documents of a system."
+    name: str                # name of the tasks, without the split
+    told: str                # description of the source
     teach: list[Document]
     judge: list[Document]
-    pronouns: tuple[Pronoun, ...] = () # of each document that judges, where it is judged by its pronoun alone
-    books: tuple[Document, ...] = () # long documents, of which windows teach and judge
+    pronouns: tuple[Pronoun, ...] = () # pronouns of development documents that are scored by them alone
+    books: tuple[Document, ...] = () # long documents, whose windows are used
 
 def _of_corpus(name: str, fold: int, s: Settings) -> Taught:
-    "The documents of a corpus."
+    "Load the documents of a corpus."
     splits, folds = the_corpus(name, s).splits, {"fold": fold} if name == "litbank" else {}
-    if "train" not in splits: raise DataError("has no split train", name, f"its splits: {', '.join(splits) or 'none'}; name a file to train on all of it")
-    told = f"{name}, fold {fold}" if folds else name
+    if "train" not in splits:
+        raise DataError("has no split train", name,
+                        f"its splits: {', '.join(splits) or 'none'}; name a file to train on all of it")
+    source = f"{name}, fold {fold}" if folds else name
     judge = load(name, "dev", s, **folds) if "dev" in splits else []
-    return Taught(f"{name}/fold{fold}" if folds else name, told, load(name, "train", s, **folds), judge)
+    return Taught(f"{name}/fold{fold}" if folds else name, source, load(name, "train", s, **folds), judge)
 
-LONGEST = 3*LENGTH  # words that are learnt from in one piece
+LONGEST = 3*LENGTH  # longest training document in words
 
 def _lessons(d: Document) -> list[Document]:
-    "A document as it is learnt from: a book window by window, for links are learnt between all mentions of a text."
+    "Split a book into windows, as links are trained between all mentions of a text."
     if d.size <= LONGEST: return [d]
     return [w for w in split(d, crossing="drop") if w.clusters]
 
 def _of_file(path: str) -> Taught:
-    "The documents of a file."
+    "Read the documents of a file."
     whole = [d for d in read_documents(path) if d.clusters]
     docs = [x for d in whole for x in _lessons(d)]
     books = tuple(d for d in whole if d.size > LONGEST)
-    return Taught(Path(path).name, Path(path).name, [d for i, d in enumerate(docs) if i % 10 != 9], docs[9::10], books=books)
+    return Taught(Path(path).name, Path(path).name, [d for i, d in enumerate(docs) if i % 10 != 9], docs[9::10],
+                  books=books)
 
 def _of_kitmus(name: str, s: Settings) -> Taught:
-    "The training texts of a variant of KITMUS; the first 200 validation texts judge, by their pronouns."
+    "Load the training texts of a variant of KITMUS, and the first 200 validation texts with their pronouns."
     _, variant, n = name.split("/")
     drawn = [i for i, _ in zip(released_subtask(variant, int(n), "validation", s), range(200))]
-    return Taught(name, name, subtask_documents(variant, int(n), "train", s), [document_of(i) for i in drawn], tuple(map(pronoun_of, drawn)))
+    return Taught(name, name, subtask_documents(variant, int(n), "train", s), [document_of(i) for i in drawn],
+                  tuple(map(pronoun_of, drawn)))
 
 # %% ../../../nbs/models/coreference/10_learning.ipynb #9313ce60
 def taught_by(what: str, fold: int = 0, s: Settings|None = None) -> Taught:
-    "Load what a system learns from: a corpus, a file of documents, or several of them joined by +."
+    "Load training documents: of a corpus, a file of documents, or several of them joined by +."
     s = s or load_settings()
     found = [_taught_by(x, fold, s) for x in what.split("+")]
     docs, books = [d for x in found for d in x.teach], tuple(d for x in found for d in x.books)
     if not docs: raise DataError("there is nothing to train on", what)
-    return found[0]._replace(name="+".join(x.name for x in found), told=" and ".join(x.told for x in found), teach=docs, books=books)
+    return found[0]._replace(name="+".join(x.name for x in found), told=" and ".join(x.told for x in found),
+                             teach=docs, books=books)
 
 def _taught_by(what: str, fold: int, s: Settings) -> Taught:
     if m := re.fullmatch(r"litbank/fold(\d)", what): return _of_corpus("litbank", int(m[1]), s)
@@ -88,11 +95,12 @@ def _taught_by(what: str, fold: int, s: Settings) -> Taught:
 
 def _unknown(what: str, s: Settings) -> Taught:
     known = [n for n, c in corpora(s).items() if "train" in c.splits]
-    raise CallError(f"{what!r} is neither a corpus nor a file", do=f"to train on: {', '.join(known)}, kitmus/VARIANT/ENTITIES, or a file of documents")
+    raise CallError(f"{what!r} is neither a corpus nor a file",
+                    do=f"to train on: {', '.join(known)}, kitmus/VARIANT/ENTITIES, or a file of documents")
 
 # %% ../../../nbs/models/coreference/10_learning.ipynb #12228c64
 def _batches(lessons: Sequence[Lesson], r: CorefRecipe) -> Callable[[int], list[list[Lesson]]]:
-    "Lessons in batches."
+    "Make the function that returns an epoch's batches of lessons."
     def of(epoch: int) -> list[list[Lesson]]:
         order = list(lessons)
         random.Random(f"lessons {r.seed} {epoch}").shuffle(order)
@@ -100,23 +108,23 @@ def _batches(lessons: Sequence[Lesson], r: CorefRecipe) -> Callable[[int], list[
     return of
 
 def _loss(net: Resolver, r: CorefRecipe) -> Callable[[list[Lesson]], torch.Tensor]:
-    "How wrong a net is on some lessons."
+    "Make the loss function of some lessons."
     def of(some: list[Lesson]) -> torch.Tensor:
         read = [net.wrong(together(some[i:i + r.together]), r.extra, r.memory) for i in range(0, len(some), r.together)]
         return torch.stack([w.mentions + r.links*w.links + r.auxiliary*(w.types + w.kinds) for w in read]).mean()
     return of
 
 def conll(net: Resolver, docs: Sequence[Document]) -> float:
-    "CoNLL F1 of a net on documents."
+    "Compute CoNLL F1 of a net on documents."
     return score_coref(docs, [predicted(net, d) for d in docs]).pooled()["conll"].f1
 
 def accuracy(net: Resolver, docs: Sequence[Document], pronouns: Sequence[Pronoun]) -> float:
-    "How often a net joins each document's pronoun with the right name, and with no other."
+    "Compute how often a net joins each document's pronoun with the right name only."
     found = clusters_of_many(net, [text_of(d) for d in docs])
     return sum(linked(p, c) == (p.right,) for p, c in zip(pronouns, found, strict=True))/len(docs)
 
 def _judge(net: Resolver, docs: Sequence[Document], pronouns: Sequence[Pronoun]) -> Callable[[], float]|None:
-    "What judges an epoch."
+    "Make the function that scores an epoch, or None."
     if not docs: return None
     return (lambda: accuracy(net, docs, pronouns)) if pronouns else lambda: conll(net, docs)
 
@@ -124,7 +132,7 @@ def _judge(net: Resolver, docs: Sequence[Document], pronouns: Sequence[Pronoun])
 _THRESHOLDS, _BIASES = (-1.5, -1., -.7, -.4, 0., .4), (-.5, 0., .3, .6, .9, 1.2)
 
 def tuned(net: Resolver, docs: Sequence[Document]) -> tuple[float, float, float]:
-    "Choose threshold and bias on documents; return them with their CoNLL F1. The first of equal ones counts."
+    "Select threshold and bias on documents; return them with their CoNLL F1. The first of equal ones counts."
     net.eval()
     own, tried, texts = net.m, dict[tuple[float, float], float](), [text_of(d) for d in docs]
     read = [list(net.read(t)) for t in texts]
@@ -132,31 +140,35 @@ def tuned(net: Resolver, docs: Sequence[Document]) -> tuple[float, float, float]
         net.m = own.changed(threshold=threshold)
         found = [net.tried(t, _BIASES, x) for t, x in zip(texts, read)]
         for bias, clusters in zip(_BIASES, zip(*found)):
-            said = [Document(d.doc_key, d.sentences, tidy(c)) for d, c in zip(docs, clusters)]
-            tried[threshold, bias] = score_coref(docs, said).pooled()["conll"].f1
+            answers = [Document(d.doc_key, d.sentences, tidy(c)) for d, c in zip(docs, clusters)]
+            tried[threshold, bias] = score_coref(docs, answers).pooled()["conll"].f1
     net.m = own
     at = max(tried, key=lambda k: tried[k])
     return *at, tried[at]
 
 # %% ../../../nbs/models/coreference/10_learning.ipynb #b6ca7374
 def encoder_id(net: Resolver) -> str:
-    "Hash what of an encoder training leaves as it is: its tokenizer's words, its shape, and what is frozen."
+    "Hash the part of an encoder that training does not change: vocabulary, shapes, and frozen weights."
     h, words = hashlib.sha256(), net.words.tokenizer.get_vocab()
     h.update(repr(sorted(words.items())).encode())
     for name, p in net.words.encoder.named_parameters():
-        if "pooler" in name: continue  # which no word is read from
+        if "pooler" in name: continue  # no word vector depends on it
         h.update(f"{name} {tuple(p.shape)}".encode())
         if not p.requires_grad: h.update(p.detach().cpu().float().contiguous().numpy().tobytes())
     return h.hexdigest()[:16]
 
 # %% ../../../nbs/models/coreference/10_learning.ipynb #a8d80ea1
 def load_resolver(folder: str|Path, offline: bool = True, **changed: Any) -> Resolver:
-    "Load a system that was trained, from the folder that training left; some of its settings may be changed."
+    "Load a trained system from the folder of its training, possibly with changed settings."
     seal = coref_seal(folder)
     try: m = msgspec.convert(seal.model | changed, CorefModel)
-    except (msgspec.ValidationError, ValueError) as e: raise FormatError(f"field model: {e}", str(Path(folder)/SEAL), "it was made by another version, or is damaged; train the system again") from None
+    except (msgspec.ValidationError, ValueError) as e:
+        raise FormatError(f"field model: {e}", str(Path(folder)/SEAL),
+                          "it was made by another version, or is damaged; train the system again") from None
     net = new_resolver(m, seal.recipe.dropout, offline=offline)
-    if encoder_id(net) != seal.encoder: raise DataError(f"was trained on another encoder than {m.encoder} is here", str(folder), "name the encoder that it was trained on with -p encoder=, or train it again")
+    if encoder_id(net) != seal.encoder:
+        raise DataError(f"was trained on another encoder than this {m.encoder}", str(folder),
+                        "name the encoder that it was trained on with -p encoder=, or train it again")
     tensors, _ = load_tensors(Path(folder)/WEIGHTS)
     try: set_weights(net, tensors)
     except FormatError: raise DataError("has the weights of another net", str(folder), "train it again") from None
@@ -165,43 +177,50 @@ def load_resolver(folder: str|Path, offline: bool = True, **changed: Any) -> Res
 # %% ../../../nbs/models/coreference/10_learning.ipynb #324e3270
 class LearntCoref(NamedTuple):
     "A trained coreference system."
-    folder: Path       # with weights, journal and seal
-    seal: CorefSeal    # what it was trained on, and how far it came
-    cpu_seconds: float # of this call
-    peak_mb: float     # of this process
+    folder: Path       # folder with weights, journal and final record
+    seal: CorefSeal    # the final record
+    cpu_seconds: float # CPU time of this call
+    peak_mb: float     # peak memory of this process
 
 def _start(x: TrainedCoref) -> Path|None:
-    "The folder with the weights that training begins with."
+    "Return the folder with the initial weights, or None."
     if not x.start: return None
     if Path(x.start).is_dir(): return Path(x.start)
     if found := weights_folder(the_coref(x.start).model): return found
-    raise DataError("has no weights to begin with", x.start, f"refnb train {x.start} CORPUS, then -p start=ITS_FOLDER")
+    raise DataError("has no initial weights", x.start, f"refnb train {x.start} CORPUS, then -p start=ITS_FOLDER")
 
 def _take_over(net: Resolver, folder: Path):
-    "Begin with what another system has learnt; of layers that were frozen in its training there is nothing to take over."
-    tensors, own = load_tensors(folder/WEIGHTS)[0], {n: p.detach() for n, p in net.named_parameters() if p.requires_grad}
-    if (read := coref_seal(folder).model.get("encoder", "minilm")) != net.m.encoder: raise DataError(f"has learnt with the encoder {read}, not {net.m.encoder}", str(folder), "begin with a system of the same form")
-    if other := [n for n, t in tensors.items() if n not in own or own[n].shape != t.shape]: raise DataError(f"has weights that this system has not, such as {other[0]}", str(folder), "begin with a system of the same form")
+    "Load another system's weights, except for layers that were frozen in its training."
+    tensors, own = (load_tensors(folder/WEIGHTS)[0],
+                    {n: p.detach() for n, p in net.named_parameters() if p.requires_grad})
+    if (read := coref_seal(folder).model.get("encoder", "minilm")) != net.m.encoder:
+        raise DataError(f"was trained with the encoder {read}, not {net.m.encoder}", str(folder),
+                        "start from a system of the same form")
+    if other := [n for n, t in tensors.items() if n not in own or own[n].shape != t.shape]:
+        raise DataError(f"has weights that this system lacks, such as {other[0]}", str(folder),
+                        "start from a system of the same form")
     set_weights(net, own | tensors)
 
 # %% ../../../nbs/models/coreference/10_learning.ipynb #69cb8eea
 def _first(t: Taught, n: int) -> Taught:
-    "Learn from the first documents only."
+    "Use the first training documents only."
     return t._replace(teach=t.teach[:n], told=f"{t.told}, the first {n} documents") if 0 < n < len(t.teach) else t
 
 def _folder(name: str, x: TrainedCoref, what: str, data: dict[str, str], encoder: str, start: str, s: Settings) -> Path:
-    "A folder named by everything that could change the weights."
+    "Name a folder by a hash of everything that can change the weights."
     model = {k: v for k, v in msgspec.to_builtins(x.model).items() if k not in UNHASHED}
-    told = (name, model, x.training, what, data, encoder, start)
-    return Path(s.runs)/"trained"/safe_path(name)/safe_path(what)/hashlib.sha256(msgspec.json.encode(told, order="sorted")).hexdigest()[:12]
+    inputs = (name, model, x.training, what, data, encoder, start)
+    digest = hashlib.sha256(msgspec.json.encode(inputs, order="sorted")).hexdigest()[:12]
+    return Path(s.runs)/"trained"/safe_path(name)/safe_path(what)/digest
 
 def _ids(taught: Taught) -> dict[str, str]:
-    "Hashes of the documents, with their clusters."
-    of = lambda docs: hashlib.sha256("".join(documents_id([d]) + clusters_id(d) for d in docs).encode()).hexdigest()[:16]
+    "Hash the documents with their clusters."
+    of = lambda docs: hashlib.sha256("".join(documents_id([d]) + clusters_id(d)
+                                             for d in docs).encode()).hexdigest()[:16]
     return {"documents": of(taught.teach), "development documents": of(taught.judge)}
 
 def _trained_before(folder: Path) -> CorefSeal|None:
-    "The seal of a training that is complete and whole; what is damaged is made again."
+    "Return the final record of a complete and undamaged training, or None."
     try: seal = coref_seal(folder)
     except OtherVersion: raise
     except (FormatError, DataError): return None
@@ -213,14 +232,14 @@ def _trained_before(folder: Path) -> CorefSeal|None:
 def train_coref(
     system: str,              # a name of coreference.yaml
     what: str,                # a corpus, a file of documents, or several joined by +
-    fold: int = 0,            # of LitBank's ten
-    out: str = "",            # the folder; one below runs/trained if not given
-    s: Settings|None = None,  # where runs and files are
-    say: Callable[[str], None] = lambda line: None, # told what goes on
-    every: float = 60.,       # seconds between states
-    **changed: Any,           # single settings of the recipe, or of what the system is made of, such as epochs=3
-) -> LearntCoref:             # weights, journal and seal
-    "Train a coreference system; what was stopped goes on where it was."
+    fold: int = 0,            # one of LitBank's ten folds
+    out: str = "",            # output folder; "": below runs/trained
+    s: Settings|None = None,  # settings with the folders of runs and files
+    say: Callable[[str], None] = lambda line: None, # called with progress messages
+    every: float = 60.,       # seconds between saved states
+    **changed: Any,           # settings of the recipe or the model, such as epochs=3
+) -> LearntCoref:             # weights, journal and final record
+    "Train a coreference system; interrupted trainings resume."
     s = s or load_settings()
     x, began = the_coref(system, **changed), time.process_time()
     taught, start = _first(taught_by(what, fold, s), x.training.documents), _start(x)
@@ -229,16 +248,18 @@ def train_coref(
     begins, started = (coref_seal(start).weights, coref_seal(start).system) if start else ("", "")
     encoder, data = encoder_id(net), _ids(taught)
     folder = Path(out) if out else _folder(system, x, taught.name, data, encoder, begins, s)
-    say(f"{system} learns from {len(taught.teach):,} documents of {taught.told}" + (f", judged by {len(taught.judge)}" if taught.judge else "; nothing judges it"))
+    say(f"{system} learns from {len(taught.teach):,} documents of {taught.told}"
+        + (f", judged by {len(taught.judge)}" if taught.judge else "; nothing judges it"))
     if not (seal := _trained_before(folder)):
         with disk_fault(folder): folder.mkdir(parents=True, exist_ok=True)
         with alone(folder/".lock", "another process trains this", str(folder), "wait for it, or end it"):
             seal = _learn(net, _Course(system, x, taught, data, encoder, begins, started, folder), say, every)
-    return LearntCoref(folder, seal, time.process_time() - began, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss/1e3)
+    return LearntCoref(folder, seal, time.process_time() - began,
+                       resource.getrusage(resource.RUSAGE_SELF).ru_maxrss/1e3)
 
 # %% ../../../nbs/models/coreference/10_learning.ipynb #828f45dd
 class _Course(NamedTuple):
-    "What one training is."
+    "The arguments of a training."
     system: str
     x: TrainedCoref
     taught: Taught
@@ -249,29 +270,32 @@ class _Course(NamedTuple):
     folder: Path
 
 def _rates(r: CorefRecipe) -> Callable[[str], float]:
-    "Heads learn faster than the encoder."
+    "Return factors of the learning rate: heads learn faster than the encoder."
     return lambda name: 1. if name.startswith("words.encoder.") else r.heads
 
 def _tell(say: Callable[[str], None], what: str) -> Callable[[Entry], None]:
-    "Say what an epoch came to."
+    "Make a function that reports the result of an epoch."
     def tell(e: Entry):
-        if e.is_epoch: say(f"{e.id}: loss {e.loss:.3f}" + (f", {what} {100*e.held_out:.1f} %" if e.held_out is not None else ""))
+        if e.is_epoch:
+            say(f"{e.id}: loss {e.loss:.3f}" + (f", {what} {100*e.held_out:.1f} %" if e.held_out is not None else ""))
     return tell
 
 # %% ../../../nbs/models/coreference/10_learning.ipynb #5966a57b
 def _learnt_from(c: _Course) -> tuple[list[Document], list[Document]]:
-    "The documents that teach and those that judge, in the form that is learnt."
+    "Return the training and development documents, as casts if the recipe says so."
     if not c.x.training.casts: return c.taught.teach, c.taught.judge
-    teach, judge = ([x for x in map(cast_lesson, docs) if x.clusters] for docs in (c.taught.teach, c.taught.judge))
+    casts = lambda docs: [x for x in map(cast_lesson, docs) if x.clusters]
+    teach, judge = casts(c.taught.teach), casts(c.taught.judge)
     if not teach: raise DataError("has no person with a name to learn from", c.taught.told)
     return teach, judge
 
 def _learn(net: Resolver, c: _Course, say: Callable[[str], None], every: float) -> CorefSeal:
-    "Train, choose threshold and bias, and seal."
+    "Train, select threshold and bias, and write the final record."
     r, (teach, judge) = c.x.training, _learnt_from(c)
     lessons = [lesson_of(d, net.words, r.train_context) for d in teach]
     net.words.learning = True
-    f = train(net, _batches(lessons, r), _loss(net, r), r, c.folder, _judge(net, judge, c.taught.pronouns), every=every, say=_tell(say, "accuracy" if c.taught.pronouns else "CoNLL F1"), rates=_rates(r))
+    f = train(net, _batches(lessons, r), _loss(net, r), r, c.folder, _judge(net, judge, c.taught.pronouns),
+              every=every, say=_tell(say, "accuracy" if c.taught.pronouns else "CoNLL F1"), rates=_rates(r))
     tensors, _ = load_tensors(c.folder/"best.safetensors")
     set_weights(net, tensors)
     m, held_out = c.x.model, f.done.held_out
@@ -279,7 +303,9 @@ def _learn(net: Resolver, c: _Course, say: Callable[[str], None], every: float) 
         threshold, bias, held_out = tuned(net, judge)
         m = m.changed(threshold=threshold, bias=bias)
     weights = save_tensors(c.folder/WEIGHTS, tensors, "weights")
-    seal = CorefSeal(c.system, c.taught.name, c.taught.told, {d.doc_key: documents_id([d]) for d in (*c.taught.teach, *c.taught.books)}, msgspec.to_builtins(m.changed(checkpoint="", weights="", given="")), r, c.begins,
+    seal = CorefSeal(c.system, c.taught.name, c.taught.told,
+                     {d.doc_key: documents_id([d]) for d in (*c.taught.teach, *c.taught.books)},
+                     msgspec.to_builtins(m.changed(checkpoint="", weights="", given="")), r, c.begins,
                      f.curve, f.losses, f.done.best_epoch, held_out, c.encoder, weights[:16], c.data, c.started,
                      {d.doc_key: documents_id([d]) for d in c.taught.judge})
     write_atomic(c.folder/SEAL, msgspec.json.format(msgspec.json.encode(seal), indent=1) + b"\n")
@@ -292,16 +318,18 @@ FOLDS = 10  # of LitBank
 def train_folds(
     system: str,              # a name of coreference.yaml
     what: str = "litbank",    # the corpus with folds
-    out: str = "",            # a folder, for a folder of each fold; below runs/trained if not given
-    ray: str = "",            # a Ray cluster's address, or local; "": one after the other, here
-    s: Settings|None = None,  # where runs and files are
-    say: Callable[[str], None] = lambda line: None, # told what goes on
-    **changed: Any,           # single settings of the recipe, or of what the system is made of
-) -> list[LearntCoref]:       # of each fold
+    out: str = "",            # parent folder of all folds; "": below runs/trained
+    ray: str = "",            # a Ray cluster's address, or local; "": one after the other in this process
+    s: Settings|None = None,  # settings with the folders of runs and files
+    say: Callable[[str], None] = lambda line: None, # called with progress messages
+    **changed: Any,           # settings of the recipe or the model
+) -> list[LearntCoref]:       # the training of each fold
     "Train a coreference system on each fold of LitBank."
     if what != "litbank": raise CallError(f"{what} has no folds", do="leave out --fold all, or train on litbank")
     s = s or load_settings()
-    todo: dict[int, dict[str, Any]] = {k: dict(system=system, what=what, fold=k, out=f"{out}/fold{k}" if out else "", s=s, **changed) for k in range(FOLDS)}
+    todo: dict[int,
+               dict[str, Any]] = {k: dict(system=system, what=what, fold=k, out=f"{out}/fold{k}" if out else "", s=s,
+                                          **changed) for k in range(FOLDS)}
     if not ray: return [train_coref(**x, say=say) for x in todo.values()]
     done, faults = dict[int, LearntCoref](), []
     with ray_cluster(ray) as cluster:
@@ -310,14 +338,16 @@ def train_folds(
             if fault: faults.append(f"fold {k}: {fault}")
             else: done[k] = learnt
             say(faults[-1] if fault else f"fold {k}: trained, {learnt.cpu_seconds:,.0f} CPU seconds")
-    if faults: raise DataError(faults[0], system, f"{len(faults)} of {FOLDS} folds failed; the same command trains only those")
+    if faults:
+        raise DataError(faults[0], system,
+                        f"{len(faults)} of {FOLDS} folds failed; rerun the command to train only those")
     return [done[k] for k in todo]
 
 def _one_fold(x: dict[str, Any]) -> LearntCoref: return train_coref(**x)
 
 # %% ../../../nbs/models/coreference/10_learning.ipynb #a6bd08a7
 def pack(folder: str|Path, to: str|Path) -> CorefSeal:
-    "Write a trained system in half precision, with its seal, into a folder."
+    "Write a trained system in half precision, with its final record, to a folder."
     import os, shutil
     seal, tensors = coref_seal(folder), load_tensors(Path(folder)/WEIGHTS)[0]
     aside = Path(to).with_name(f".{Path(to).name}.{os.getpid()}.part")

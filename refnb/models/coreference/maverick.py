@@ -17,35 +17,36 @@ from .resolvers import Resolver, new_resolver
 
 # %% ../../../nbs/models/coreference/13_maverick.ipynb #a0d73ae3
 def _layers(state: Mapping[str, torch.Tensor], name: str) -> dict[str, torch.Tensor]:
-    "The two layers of one of the package's heads, under our names."
+    "Rename the two layers of one of the package's heads."
     ours = {"dense1": "0", "layer_norm": "2", "dense": "4"}
-    return {f"{ours[part]}.{kind}": state[f"{name}.layer.{part}.{kind}"] for part in ours for kind in ("weight", "bias")}
+    return {f"{ours[part]}.{kind}": state[f"{name}.layer.{part}.{kind}"] for part in ours
+            for kind in ("weight", "bias")}
 
 def _reading(head: Mapping[str, torch.Tensor], begin: int, width: int) -> dict[str, torch.Tensor]:
-    "A head that reads a part of a wider vector, from `begin` on."
+    "Extend a head to read a part of a wider vector, from `begin` on."
     weight = head["0.weight"]
     wide = weight.new_zeros(len(weight), width)
     wide[:, begin:begin + weight.shape[1]] = weight
     return {**head, "0.weight": wide}
 
 def _swapped(head: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    "A head whose input is two vectors in the other order."
+    "Swap the two vectors in the input of a head."
     first, second = head["0.weight"].chunk(2, 1)
     return {**head, "0.weight": torch.cat([second, first], 1)}
 
 # %% ../../../nbs/models/coreference/13_maverick.ipynb #fc87eac4
 def _links(state: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    "Four matrices as quarters of one, and four biases as halves of one."
+    "Join four matrices to one, and four biases to one."
     matrix = lambda pair: state[f"antecedent_{pair}_all_weights"]
     bias = lambda pair: state[f"antecedent_{pair}_all_biases"]
     rows = [torch.cat([matrix(a), matrix(b)], 2) for a, b in (("s2s", "s2e"), ("e2s", "e2e"))]
     return {"fit": torch.cat(rows, 1), "bias": torch.cat([bias("s2s") + bias("e2s"), bias("e2e") + bias("s2e")], 1)}
 
 def tensors_of_release(
-    state: Mapping[str, torch.Tensor], # of the package's model, with or without `model.` before its names
-    width: int,                        # of our vectors of words: twice the encoder's, and what is behind
-) -> dict[str, torch.Tensor]:          # by the names of a resolver's heads
-    "Rename the heads of the package's model to ours."
+    state: Mapping[str, torch.Tensor], # weights of the package's model, names with or without the prefix `model.`
+    width: int,                        # size of refnb's word vectors: twice the encoder's, and the embeddings
+) -> dict[str, torch.Tensor]:          # weights by the names of a resolver's heads
+    "Convert the heads of the package's model to those of a resolver."
     state = {k.removeprefix("model."): v for k, v in state.items()}
     half = state["start_token_classifier.layer.dense1.weight"].shape[1]
     heads = {
@@ -56,46 +57,52 @@ def tensors_of_release(
         "scorer.starts": _reading(_layers(state, "coref_start_all_mlps"), 0, width),
         "scorer.ends": _reading(_layers(state, "coref_end_all_mlps"), half, width),
         "scorer": _links(state)}
-    return {f"{head}.{name}": tensor for head, some in heads.items() for name, tensor in some.items()}
+    return {f"{head}.{name}": tensor for head, tensors in heads.items() for name, tensor in tensors.items()}
 
 # %% ../../../nbs/models/coreference/13_maverick.ipynb #093f4f06
 SPEAKER = ("[SPEAKER_START]", "-", "[SPEAKER_END]")
 
 def _tokenizer_of_release(base: str|Path) -> Any:
-    "The tokenizer of an encoder, with the two tokens of the package, and with a speaker before each text."
+    "Make the tokenizer of an encoder, with the package's two tokens and a speaker before each text."
     t = need("transformers", "models").AutoTokenizer.from_pretrained(base)
     t.add_tokens([SPEAKER[0], SPEAKER[2]], special_tokens=True)
     nobody = t([*SPEAKER], is_split_into_words=True, add_special_tokens=False)["input_ids"]
     before, after = [t.cls_token, *t.convert_ids_to_tokens(nobody)], [t.sep_token]
     ids = [(token, t.convert_tokens_to_ids(token)) for token in dict.fromkeys([*before, *after])]
-    template = need("tokenizers", "models").processors.TemplateProcessing(single=[*before, "$A", *after], special_tokens=ids)
+    template = need("tokenizers", "models").processors.TemplateProcessing(single=[*before, "$A", *after],
+                                                                          special_tokens=ids)
     t.backend_tokenizer.post_processor = template
     return t
 
 def encoder_of_release(state: Mapping[str, torch.Tensor], base: str|Path, folder: str|Path) -> Path:
-    "Write the encoder of the package's model into a folder; `base` is the encoder that it was trained from."
+    "Write the encoder of the package's model to a folder; `base` is its pretrained encoder."
     transformers = need("transformers", "models")
     state = {k.removeprefix("model."): v for k, v in state.items()}
     own = {k.removeprefix("encoder."): v for k, v in state.items() if k.startswith("encoder.")}
     with quietly(transformers): model = transformers.AutoModel.from_pretrained(base)
     model.resize_token_embeddings(len(own["embeddings.word_embeddings.weight"]), mean_resizing=False)
-    lacking = [k for k in model.load_state_dict(own, strict=False).missing_keys if "pooler" not in k and "position_ids" not in k]
-    if lacking: raise FormatError(f"{lacking[0]} is not among them", "weights of the package", f"were they trained from {base}?")
+    lacking = [k
+               for k in model.load_state_dict(own, strict=False).missing_keys
+               if "pooler" not in k and "position_ids" not in k]
+    if lacking:
+        raise FormatError(f"{lacking[0]} is not among them", "weights of the package",
+                          f"check that they were trained from {base}")
     with quietly(transformers): model.save_pretrained(folder)
     _tokenizer_of_release(base).save_pretrained(folder)
     return Path(folder)
 
 # %% ../../../nbs/models/coreference/13_maverick.ipynb #470bfdda
 def resolver_of_release(
-    state: Mapping[str, torch.Tensor], # of the package's model: of a checkpoint, what is under `state_dict`
-    base: str|Path,                    # the encoder that it was trained from
-    folder: str|Path,                  # where the encoder is written
-    segment: int = 25_000,             # pieces that are read at once: as many as its authors read
-) -> Resolver:                         # answers as the package does
-    "Make a resolver of a checkpoint of Maverick's package (mes)."
+    state: Mapping[str, torch.Tensor], # weights of the package's model: `state_dict` of a checkpoint
+    base: str|Path,                    # its pretrained encoder
+    folder: str|Path,                  # output folder of the encoder
+    segment: int = 25_000,             # pieces per segment, as in the authors' code
+) -> Resolver:                         # gives the same answers as the package
+    "Make a resolver from a checkpoint of Maverick's package (mes)."
     encoder = encoder_of_release(state, base, folder)
     hidden = next(v.shape[1] for k, v in state.items() if k.endswith("start_token_classifier.layer.dense1.weight"))
-    m = CorefModel("Maverick mes", licence="CC-BY-NC-SA-4.0", encoder=str(encoder), segment=segment, context=0, pieces="ends",
+    m = CorefModel("Maverick mes", licence="CC-BY-NC-SA-4.0", encoder=str(encoder), segment=segment, context=0,
+                   pieces="ends",
                    mentions="start-end", antecedents="maverick", hidden=hidden, size=hidden, released=True)
     net = new_resolver(m)
     own = dict(net.named_parameters())

@@ -21,19 +21,19 @@ from ...core.types import CallError, DataError, Span, nearest
 # %% ../../../nbs/models/coreference/05_memory.ipynb #ca877cb7
 class Best(NamedTuple):
     "The best antecedent of each mention."
-    at: np.ndarray    # its number; 0 of the first mention, which has none
-    score: np.ndarray # of the link; of the first mention below everything
-    alone: np.ndarray|None = None # which are mentions even if nothing is linked to them; None: all
+    at: np.ndarray    # its index; 0 for the first mention, which has none
+    score: np.ndarray # the link's score; -inf for the first mention
+    alone: np.ndarray|None = None # mentions that count even without links; None: all
 
 def _begun(given: Sequence[int], n: int) -> tuple[np.ndarray, int]:
-    "Entities of mentions as far as they are known, -1 elsewhere, and the first number that is free."
+    "Return the known entities of mentions, -1 elsewhere, and the first free number."
     out = np.array(given, int) if len(given) else np.full(n, -1)
     return out, int(out.max(initial=-1)) + 1
 
 def link(best: Best, bias: float = 0., given: Sequence[int] = ()) -> np.ndarray:
-    """Number the entity of each mention; a link is what scores above nothing with `bias` added.
-    `given` are numbers of entities that are known, -1 where they are not; others follow them. What nothing is linked to
-    and is no mention by itself belongs to no entity: -1."""
+    """Number the entity of each mention; a link is a score above 0 with `bias` added.
+    `given` are known entities, -1 if unknown; new numbers follow them. Unlinked spans that are not mentions by
+    themselves get -1."""
     out, entities = _begun(given, len(best.at))
     for i in np.flatnonzero(out < 0):
         if best.score[i] + bias > 0: out[i] = out[best.at[i]]
@@ -41,13 +41,13 @@ def link(best: Best, bias: float = 0., given: Sequence[int] = ()) -> np.ndarray:
     return out if best.alone is None else without_lonely(out, best.alone)
 
 def without_lonely(entity: np.ndarray, alone: np.ndarray|None = None) -> np.ndarray:
-    "Take away the entity of what nothing is linked to, unless it may be alone."
+    "Remove entities of a single mention, unless it may be alone."
     many = np.bincount(entity[entity >= 0], minlength=1)[np.maximum(entity, 0)]
     return np.where((many > 1) | (False if alone is None else alone), entity, -1)
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #a0bce730
 def clusters_of(spans: Sequence[Span], entity: np.ndarray) -> list[list[Span]]:
-    "Mentions by entity, in the order of entities' numbers."
+    "Group mentions by entity, in the order of the entities' numbers."
     out: list[list[Span]] = [[] for _ in range(int(entity.max(initial=-1)) + 1)]
     for s, e in zip(spans, entity):
         if e >= 0: out[e].append(s)
@@ -55,7 +55,7 @@ def clusters_of(spans: Sequence[Span], entity: np.ndarray) -> list[list[Span]]:
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #c3bc3d01
 def of_persons(entity: np.ndarray, person: np.ndarray) -> np.ndarray:
-    "Keep the entities of which more than half of the mentions are persons."
+    "Keep the entities whose mentions are mostly persons."
     known, at = entity >= 0, np.maximum(entity, 0)
     many, persons = (np.bincount(at, w, minlength=1)[at] for w in (known, known & person))
     return np.where(2*persons > many, entity, -1)
@@ -64,38 +64,42 @@ def of_persons(entity: np.ndarray, person: np.ndarray) -> np.ndarray:
 Scores = Callable[[np.ndarray, np.ndarray], np.ndarray]  # rows and columns -> a block of scores
 
 class Known(NamedTuple):
-    "What is known of mentions beside their scores."
-    words: Sequence[Sequence[int]] # the numbers of the words that say who is meant; a pronoun has none
-    named: np.ndarray              # which are no pronouns
+    "Features of mentions for clustering."
+    words: Sequence[Sequence[int]] # indices of content words; a pronoun has none
+    named: np.ndarray              # mentions that are not pronouns
     string: np.ndarray             # equal strings have equal numbers
-    window: np.ndarray|None = None # the window that each stands in; None: all in one
+    window: np.ndarray|None = None # window of each mention; None: all in one
     def __len__(self) -> int: return len(self.named)
     def in_windows(self, window: np.ndarray) -> "Known":
-        "The same with the window that each stands in."
+        "Return a copy with the window of each mention."
         return Known(self.words, self.named, self.string, window)
 
 def _checked(scores: Scores) -> Scores:
-    "The same scores; those that are no numbers are refused."
+    "Wrap scores with a check that they are numbers."
     def checked(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        got = scores(rows, columns)
-        if got.size and not got.max() < np.inf: raise DataError("the scores of links are no numbers", do="are the weights damaged, or was its training?")
-        return got
+        block = scores(rows, columns)
+        if block.size and not block.max() < np.inf:
+            raise DataError("the scores of links are no numbers",
+                            do="the weights may be damaged or badly trained; train it again")
+        return block
     return checked
 
 def _at_least(least: int, **sizes: int):
-    "Refuse a size that is too small."
-    if bad := next((k for k, v in sizes.items() if v < least), ""): raise CallError(f"{bad}: {sizes[bad]} is less than {least}", "memory")
+    "Raise an error for a size that is too small."
+    if bad := next((k for k, v in sizes.items() if v < least), ""):
+        raise CallError(f"{bad}: {sizes[bad]} is less than {least}", "memory")
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #9995bfd3
 def _best_one(scores: Scores, i: int, columns: Sequence[int]) -> tuple[int, float]:
-    "The best of some earlier mentions, and its score; the first of equals."
+    "Return the best of some earlier mentions, the first of equals, and its score."
     if not columns: return 0, -np.inf
     row = scores(np.array([i]), np.array(columns))[0]
     k = int(row.argmax())
     return (columns[k], float(row[k])) if row[k] > -np.inf else (0, -np.inf)
 
-def _best_each(scores: Scores, rows: np.ndarray, columns: np.ndarray, allowed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    "For each row the best of the columns that it may be linked to, and its score; the first of equals."
+def _best_each(scores: Scores, rows: np.ndarray, columns: np.ndarray,
+               allowed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    "Return for each row the best allowed column, the first of equals, and its score."
     if not columns.size: return np.zeros(len(rows), int), np.full(len(rows), -np.inf)
     block = np.where(allowed, scores(rows, columns), -np.inf)
     k = block.argmax(1)
@@ -103,7 +107,7 @@ def _best_each(scores: Scores, rows: np.ndarray, columns: np.ndarray, allowed: n
     return np.where(top > -np.inf, columns[k], 0), top
 
 def _blocks(n: int, size: int) -> Iterator[np.ndarray]:
-    "Mentions in blocks of neighbours."
+    "Yield blocks of neighbouring mentions."
     for begin in range(0, n, size): yield np.arange(begin, min(begin + size, n))
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #d2fa8112
@@ -113,7 +117,7 @@ def all_plain(scores: Scores, n: int) -> Best:
     return Best(np.array([at for at, _ in found], int), np.array([s for _, s in found]))
 
 def all_pairs(scores: Scores, n: int, rows: int = 256, columns: int = 1024) -> Best:
-    "The same in blocks."
+    "Compare each mention with all earlier ones, in blocks."
     at, score = np.zeros(n, int), np.full(n, -np.inf)
     for i in _blocks(n, rows):
         for j in _blocks(i[-1], columns):
@@ -124,7 +128,7 @@ def all_pairs(scores: Scores, n: int, rows: int = 256, columns: int = 1024) -> B
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #3005ecc8
 def local_plain(scores: Scores, words: Sequence[Sequence[int]], reach: int = 400, most: int = 8) -> Best:
-    "Compare each mention with the last `reach` ones, and with the `most` latest that have one of its words."
+    "Compare each mention with the last `reach` ones, and with the `most` latest ones for each shared word."
     having: dict[int, list[int]] = {}
     found = []
     for i, own in enumerate(words):
@@ -135,8 +139,9 @@ def local_plain(scores: Scores, words: Sequence[Sequence[int]], reach: int = 400
     return Best(np.array([at for at, _ in found], int), np.array([s for _, s in found]))
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #025c04af
-def _far(i: np.ndarray, words: Sequence[Sequence[int]], having: dict[int, deque[int]], reach: int, most: int) -> list[list[int]]:
-    "For each mention those beyond its reach that share a word with it; `having` is brought up to date."
+def _far(i: np.ndarray, words: Sequence[Sequence[int]], having: dict[int, deque[int]], reach: int,
+         most: int) -> list[list[int]]:
+    "List for each mention the earlier ones beyond its reach that share a word; update `having`."
     out = []
     for k in i.tolist():
         out.append(sorted({j for w in words[k] for j in having.get(w, ()) if j < k - reach}))
@@ -144,7 +149,7 @@ def _far(i: np.ndarray, words: Sequence[Sequence[int]], having: dict[int, deque[
     return out
 
 def _best_far(scores: Scores, i: np.ndarray, far: Sequence[Sequence[int]]) -> tuple[np.ndarray, np.ndarray]:
-    "The best of each mention's own few candidates."
+    "Return the best of each mention's own few candidates, and its score."
     at, score = np.zeros(len(i), int), np.full(len(i), -np.inf)
     some = np.array([k for k, js in enumerate(far) if js], int)
     columns = np.array(sorted({j for js in far for j in js}), int)
@@ -154,7 +159,7 @@ def _best_far(scores: Scores, i: np.ndarray, far: Sequence[Sequence[int]]) -> tu
     return at, score
 
 def local(scores: Scores, words: Sequence[Sequence[int]], reach: int = 400, most: int = 8, rows: int = 128) -> Best:
-    "The same in blocks."
+    "Compare each mention as in local_plain, in blocks."
     _at_least(1, reach=reach, most=most)
     at, score = np.zeros(len(words), int), np.full(len(words), -np.inf)
     having: dict[int, deque[int]] = {}
@@ -162,28 +167,29 @@ def local(scores: Scores, words: Sequence[Sequence[int]], reach: int = 400, most
         j = np.arange(max(0, i[0] - reach), i[-1])
         near, top = _best_each(scores, i, j, (j < i[:, None]) & (j >= i[:, None] - reach))
         far, far_top = _best_far(scores, i, _far(i, words, having, reach, most))
-        first = far_top >= top  # which are before all near ones
+        first = far_top >= top  # far candidates precede all near ones
         at[i], score[i] = np.where(first, far, near), np.where(first, far_top, top)
     return Best(at, score)
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #8cb1a022
 Join = Literal["none", "names", "scores"]
-KEEP = 4  # names, and recent mentions, that stand for an entity
+KEEP = 4  # names, and recent mentions, that represent an entity
 
 def first_names(members: Sequence[int], known: Known) -> list[int]:
-    "The first mentions of an entity that have different names."
+    "List the first mentions of an entity with different names."
     names: dict[int, int] = {}
     for j in members:
         if known.named[j] and len(names) < KEEP: names.setdefault(int(known.string[j]), j)
     return list(names.values())
 
 def usual_name(members: Sequence[int], known: Known) -> int:
-    "The string that most mentions of an entity have, pronouns left out; the first of equals; -1: it has none."
+    "Return the most frequent string of an entity without pronouns, the first of equals; -1 if none."
     often = Counter(int(known.string[j]) for j in members if known.named[j])
     return max(often, key=often.__getitem__) if often else -1
 
-def _apart(scores: Scores, known: Known, find: Callable[[Scores, int], Best], bias: float, given: Sequence[int]) -> Iterator[list[list[int]]]:
-    "The entities of each window, by all pairs of its mentions."
+def _apart(scores: Scores, known: Known, find: Callable[[Scores, int], Best], bias: float,
+           given: Sequence[int]) -> Iterator[list[list[int]]]:
+    "Yield the entities of each window, found by all pairs of its mentions."
     window = np.zeros(len(known), int) if known.window is None else known.window
     begun, _ = _begun(given, len(known))
     for w in range(int(window.max(initial=-1)) + 1):
@@ -193,18 +199,18 @@ def _apart(scores: Scores, known: Known, find: Callable[[Scores, int], Best], bi
         yield [i[entity == e].tolist() for e in np.unique(entity)]
 
 def _of_some(scores: Scores, i: np.ndarray) -> Scores:
-    "Scores of some mentions, numbered from 0."
+    "Restrict scores to some mentions, numbered from 0."
     return lambda rows, columns: scores(i[rows], i[columns])
 
 def _best_rated(rated: Sequence[float], bias: float) -> int:
-    "The best of what scores above nothing, the first of equals; -1: nothing does."
+    "Return the index of the best score above 0, the first of equals; -1 if none."
     if not len(rated): return -1
     k = int(np.argmax(rated))
     return k if rated[k] + bias > 0 else -1
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #59e235c3
 def rated_plain(scores: Scores, known: Known, mine: Sequence[int], entities: Sequence[Sequence[int]]) -> list[float]:
-    "Score an entity of a window with earlier ones, by their names."
+    "Score an entity of a window against earlier ones, by their names."
     names, out = first_names(mine, known), []
     for members in entities:
         theirs = first_names(members, known)
@@ -212,21 +218,23 @@ def rated_plain(scores: Scores, known: Known, mine: Sequence[int], entities: Seq
         out.append(sum(best)/len(best) if best else -np.inf)
     return out
 
-def in_windows_plain(scores: Scores, known: Known, join: Join = "scores", bias: float = 0., given: Sequence[int] = ()) -> np.ndarray:
-    "Number the entity of each mention: windows apart, then an entity joins an earlier one."
+def in_windows_plain(scores: Scores, known: Known, join: Join = "scores", bias: float = 0.,
+                     given: Sequence[int] = ()) -> np.ndarray:
+    "Number the entity of each mention: cluster each window, then merge entities with earlier ones."
     entities: list[list[int]] = []
     for found in _apart(scores, known, all_plain, bias, given):
         before = [list(e) for e in entities]
         for mine in found:
             k = -1
-            if join == "names" and (name := usual_name(mine, known)) >= 0: k = next((k for k, e in enumerate(before) if usual_name(e, known) == name), -1)
+            if join == "names" and (name := usual_name(mine, known)) >= 0:
+                k = next((k for k, e in enumerate(before) if usual_name(e, known) == name), -1)
             if join == "scores": k = _best_rated(rated_plain(scores, known, mine, before), bias)
             if k >= 0: entities[k] += mine
             else: entities.append(mine)
     return _as_numbers(entities, len(known), given)
 
 def _as_numbers(entities: Sequence[Sequence[int]], n: int, given: Sequence[int]) -> np.ndarray:
-    "The entity of each mention; entities that are known keep their numbers, and what was joined to two keeps the first."
+    "Number the entity of each mention; known entities keep their numbers, merged ones the first."
     out, begun = _begun(given, n)
     for members in entities:
         known = [int(out[i]) for i in members if out[i] >= 0]
@@ -238,14 +246,14 @@ def _as_numbers(entities: Sequence[Sequence[int]], n: int, given: Sequence[int])
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #12d82003
 class _Joined:
-    "Entities of the windows so far, with their names."
+    "The merged entities of the windows so far, with their names."
     def __init__(self, known: Known):
         self.known = known
         self.members: list[list[int]] = []
         self.often: list[Counter[int]] = []
         self.names: list[dict[int, int]] = []
     def add(self, k: int, mine: Sequence[int]):
-        "Let the mentions of an entity of a window join an earlier entity; -1: they begin one."
+        "Merge the mentions of a window's entity into an earlier entity; -1: start a new one."
         if k < 0:
             k = len(self.members)
             self.members.append([])
@@ -257,13 +265,13 @@ class _Joined:
             self.often[k][int(self.known.string[j])] += 1
             if len(self.names[k]) < KEEP: self.names[k].setdefault(int(self.known.string[j]), j)
     def by_name(self) -> dict[int, int]:
-        "The first entity of each usual name."
+        "Return the first entity of each usual name."
         out: dict[int, int] = {}
         for k, often in enumerate(self.often):
             if often: out.setdefault(max(often, key=often.__getitem__), k)
         return out
     def rated(self, scores: Scores, names: Sequence[Sequence[int]]) -> np.ndarray:
-        "Score entities of a window, by their names, with all that are here."
+        "Score entities of a window, by their names, against all earlier ones."
         out = np.full((len(names), len(self.members)), -np.inf)
         mine, here = [k for k, x in enumerate(names) if x], [k for k, x in enumerate(self.names) if x]
         if not mine or not here: return out
@@ -276,17 +284,19 @@ class _Joined:
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #5366beac
 def _firsts(many: Sequence[int]) -> np.ndarray:
-    "Where each of several neighbouring groups begins."
+    "Return the starts of neighbouring groups."
     return np.cumsum([0, *many[:-1]])
 
-def in_windows(scores: Scores, known: Known, join: Join = "scores", bias: float = 0., given: Sequence[int] = ()) -> np.ndarray:
-    "The same as in_windows_plain, with the scores of a window at once."
+def in_windows(scores: Scores, known: Known, join: Join = "scores", bias: float = 0.,
+               given: Sequence[int] = ()) -> np.ndarray:
+    "Number entities as in_windows_plain does, with the scores of a window at once."
     joined = _Joined(known)
     for found in _apart(scores, known, all_pairs, bias, given):
         if join == "names":
             known_names = joined.by_name()
             at = [known_names.get(usual_name(mine, known), -1) for mine in found]
-        elif join == "scores": at = [_best_rated(row, bias) for row in joined.rated(scores, [first_names(mine, known) for mine in found])]
+        elif join == "scores":
+            at = [_best_rated(row, bias) for row in joined.rated(scores, [first_names(mine, known) for mine in found])]
         else: at = [-1]*len(found)
         for k, mine in zip(at, found): joined.add(k, mine)
     return _as_numbers(joined.members, len(known), given)
@@ -295,11 +305,11 @@ def in_windows(scores: Scores, known: Known, join: Join = "scores", bias: float 
 Log = Sequence[int]  # the entity of each mention so far
 
 def lru_candidates(log: Log, recent: int) -> list[int]:
-    "The entities that were used last, the latest first."
+    "List the last used entities, the latest first."
     return list(dict.fromkeys(reversed(log)))[:recent]
 
 def dual_candidates(log: Log, recent: int, frequent: int) -> list[int]:
-    "The entities that were used most, and of the others those that were used last."
+    "List the most used entities, and of the others the last used ones."
     used = Counter(log)
     out = sorted(used, key=used.__getitem__)[-frequent:] if frequent else []
     for e in reversed(log):
@@ -309,29 +319,29 @@ def dual_candidates(log: Log, recent: int, frequent: int) -> list[int]:
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #7cd8342f
 class Cache:
-    "The candidates of a log that grows: the entities used most, and of the others those used last."
+    "Incremental candidates: the most used entities, and of the others the last used ones."
     def __init__(self, recent: int = 25, frequent: int = 0):
         _at_least(1, recent=recent)
         _at_least(0, frequent=frequent)
         self.recent, self.frequent = recent, frequent
-        self.last: OrderedDict[int, None] = OrderedDict()  # the latest last, no more than can matter
-        self.used: dict[int, tuple[int, int]] = {}         # how often, and a number that says who began later
+        self.last: OrderedDict[int, None] = OrderedDict()  # the latest last; only as many as can matter
+        self.used: dict[int, tuple[int, int]] = {}         # number of uses, and order of first use
         self.top: set[int] = set()
         self.now: set[int] = set()
     def candidates(self) -> list[int]:
-        "The entities that the next mention is compared with, in the order of the plain form."
+        "List the candidates of the next mention, in the order of the plain form."
         out = sorted(self.top, key=self.used.__getitem__)
         others = (e for e in reversed(self.last) if e not in self.top)
         return out + list(islice(others, self.recent + self.frequent - len(out)))
     def _count(self, e: int):
-        "Count a use; who is used more than the least used of the top takes its place."
+        "Count a use; an entity used more often than the least used one of the top replaces it."
         often, began = self.used.get(e, (0, len(self.used)))
         self.used[e] = often + 1, began
         if e in self.top: return
         self.top.add(e)
         if len(self.top) > self.frequent: self.top.remove(min(self.top, key=self.used.__getitem__))
     def access(self, e: int) -> tuple[set[int], set[int]]:
-        "Use an entity; return who became a candidate, and who is none any more."
+        "Use an entity; return the new candidates, and the former ones."
         if self.frequent: self._count(e)
         self.last[e] = None
         self.last.move_to_end(e)
@@ -341,13 +351,13 @@ class Cache:
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #3bb649ca
 class Everyone:
-    "Candidates without a bound."
+    "Unbounded candidates."
     def __init__(self): self.now: set[int] = set()
     def candidates(self) -> list[int]:
-        "The entities that the next mention is compared with."
+        "List the candidates of the next mention."
         return [*self.now]
     def access(self, e: int) -> tuple[set[int], set[int]]:
-        "Use an entity; return who became a candidate, and who is none any more: nobody."
+        "Use an entity; return the new candidates, and the former ones: none."
         new = {e} - self.now
         self.now |= new
         return new, set()
@@ -355,52 +365,53 @@ class Everyone:
 # %% ../../../nbs/models/coreference/05_memory.ipynb #f33804a1
 def lru_steps_plain(
     log: Log,         # the entity of each mention, in order
-    recent: int = 25, # entities that are remembered
+    recent: int = 25, # number of last used entities
 ) -> Iterator[list[int]]: # the candidates of each mention, from the log before it
-    "Say which entities each mention of a log was compared with, under lru."
+    "Yield the candidates of each mention of a log, under lru."
     for k in range(len(log)): yield lru_candidates(log[:k], recent)
 
 def dual_steps_plain(
     log: Log,           # the entity of each mention, in order
-    recent: int = 25,   # L: entities that were used last
-    frequent: int = 25, # G: entities that were used most
+    recent: int = 25,   # L: number of last used entities
+    frequent: int = 25, # G: number of most used entities
 ) -> Iterator[list[int]]: # the candidates of each mention, from the log before it
-    "Say which entities each mention of a log was compared with, under dual."
+    "Yield the candidates of each mention of a log, under dual."
     for k in range(len(log)): yield dual_candidates(log[:k], recent, frequent)
 
 def dual_steps(log: Iterable[int], recent: int = 25, frequent: int = 25) -> Iterator[list[int]]:
-    "The same as dual_steps_plain, in one pass."
+    "Yield the candidates as dual_steps_plain does, in one pass."
     cache = Cache(recent, frequent)
     for e in log:
         yield cache.candidates()
         cache.access(e)
 
 def lru_steps(log: Iterable[int], recent: int = 25) -> Iterator[list[int]]:
-    "The same as lru_steps_plain, in one pass."
+    "Yield the candidates as lru_steps_plain does, in one pass."
     return dual_steps(log, recent, 0)
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #3b2121ef
 def standing_for(members: Sequence[int], known: Known) -> list[int]:
-    "The mentions that stand for an entity: its last ones, and its first different names."
+    "List the mentions that represent an entity: its last ones, and its first different names."
     return sorted({*members[-KEEP:], *first_names(members, known)})
 
 class Remembered(NamedTuple):
-    "What a memory made of the mentions of a text."
-    entity: np.ndarray          # of each mention: the access log
-    left: list[tuple[int, int]] # the mention with which an entity ceased to be a candidate, and that entity
+    "The result of clustering with a memory."
+    entity: np.ndarray          # entity of each mention: the access log
+    left: list[tuple[int, int]] # pairs of a mention and an entity that it removed from the candidates
 
 def remembered_plain(
     scores: Scores, known: Known,             # of the mentions
-    candidates: Callable[[Log], Sequence[int]], # the entities that a mention is compared with, from the log before it
+    candidates: Callable[[Log], Sequence[int]], # candidates of a mention, from the log before it
     bias: float = 0.,                         # added to each score
-    given: Sequence[int] = (),                # entities of mentions that are known; -1: not known
+    given: Sequence[int] = (),                # known entities of mentions; -1: unknown
 ) -> Remembered:
-    "Let each mention join the best-scored candidate, or begin an entity where none scores above nothing."
+    "Let each mention join the best-scored candidate, or start an entity if no score is above 0."
     out, entities = _begun(given, len(known))
     log, members, left, now = list[int](), dict[int, list[int]](), list[tuple[int, int]](), set[int]()
     for i in range(len(known)):
         if out[i] < 0:
-            at, score = _best_one(scores, i, sorted(j for e in candidates(log) for j in standing_for(members[e], known)))
+            at, score = _best_one(scores, i,
+                                  sorted(j for e in candidates(log) for j in standing_for(members[e], known)))
             if score + bias > 0: out[i] = out[at]
             else: out[i], entities = entities, entities + 1
         log.append(int(out[i]))
@@ -411,12 +422,12 @@ def remembered_plain(
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #152861e4
 class _Standing:
-    "The mentions that stand for an entity, kept up to date."
+    "The mentions that represent an entity, updated incrementally."
     def __init__(self):
         self.recent: deque[int] = deque()
         self.names: dict[int, int] = {}
     def add(self, i: int, known: Known) -> int:
-        "Add a mention; return the one that stands for the entity no more, or -1."
+        "Add a mention; return the one that no longer represents the entity, or -1."
         self.recent.append(i)
         if known.named[i] and len(self.names) < KEEP: self.names.setdefault(int(known.string[i]), i)
         if len(self.recent) <= KEEP: return -1
@@ -425,12 +436,12 @@ class _Standing:
     def all(self) -> list[int]: return [*self.recent, *self.names.values()]
 
 class _Ahead:
-    "Scores of the next mentions with those that they may be linked to."
+    "Scores of the next mentions with all representatives of candidates."
     def __init__(self, scores: Scores, rows: np.ndarray, columns: np.ndarray):
         self.scores, self.rows, self.columns = scores, rows, np.concatenate([columns, rows])
         self.table = scores(rows, self.columns)
     def more(self, mentions: Iterable[int]):
-        "Have columns for more mentions."
+        "Add columns for further mentions."
         new = np.setdiff1d(np.array([*mentions], int), self.columns)
         if not len(new): return
         columns = np.concatenate([self.columns, new])
@@ -438,20 +449,20 @@ class _Ahead:
         self.table = np.concatenate([self.table, self.scores(self.rows, new)], 1)[:, order]
         self.columns = columns[order]
     def best(self, i: int, active: np.ndarray) -> tuple[int, float]:
-        "The best of the mentions that stand for a candidate."
+        "Return the best representative of a candidate, and its score."
         row = np.where(active[self.columns], self.table[i - self.rows[0]], -np.inf)
         k = int(row.argmax())
         return int(self.columns[k]), float(row[k])
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #e93c555a
 class _Memory:
-    "Entities with what stands for them, and which mentions stand for a candidate now."
+    "Entities with their representatives, and the mentions that represent a candidate."
     def __init__(self, known: Known, cache: Any):
         self.known, self.cache = known, cache
         self.of: dict[int, _Standing] = {}
         self.active = np.zeros(len(known), bool)
     def add(self, i: int, e: int, ahead: _Ahead) -> set[int]:
-        "Let a mention join an entity; return the entities that are no candidates any more."
+        "Let a mention join an entity; return the entities that are no longer candidates."
         came, gone = self.cache.access(e)
         for k in gone: self.active[self.of[k].all()] = False
         for k in came & self.of.keys():
@@ -462,8 +473,9 @@ class _Memory:
         self.active[i] = True
         return gone
 
-def remembered(scores: Scores, known: Known, cache: Any, bias: float = 0., given: Sequence[int] = (), rows: int = 64) -> Remembered:
-    "The same as remembered_plain, with the scores of many mentions at once; `cache` is Cache or Everyone."
+def remembered(scores: Scores, known: Known, cache: Any, bias: float = 0., given: Sequence[int] = (),
+               rows: int = 64) -> Remembered:
+    "Cluster as remembered_plain does, with the scores of many mentions at once; `cache` is Cache or Everyone."
     out, entities = _begun(given, len(known))
     memory, left = _Memory(known, cache), list[tuple[int, int]]()
     for block in _blocks(len(known), rows):
@@ -478,23 +490,23 @@ def remembered(scores: Scores, known: Known, cache: Any, bias: float = 0., given
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #1b79e181
 class Entities(Protocol):
-    "Entities that can be compared with mentions."
+    "Entities to compare mentions with."
     def scores(self, i: int, candidates: Sequence[int]) -> np.ndarray:
-        "Score a mention with some entities; above nothing it belongs there."
+        "Score a mention with some entities; a link is a score above 0."
         ...
     def add(self, i: int, e: int):
-        "Let a mention join an entity, or begin it."
+        "Let a mention join an entity, or start it."
         ...
 
 class PlainCache:
-    "Candidates that are looked up in the whole log."
+    "Candidates computed from the whole log."
     def __init__(self, of: Callable[[Log], Sequence[int]]):
         self.of, self.log = of, list[int]()
     def candidates(self) -> Sequence[int]:
-        "The entities that the next mention is compared with."
+        "List the candidates of the next mention."
         return self.of(self.log)
     def access(self, e: int) -> tuple[set[int], set[int]]:
-        "Use an entity; return who became a candidate, and who is none any more."
+        "Use an entity; return the new candidates, and the former ones."
         before = {*self.candidates()}
         self.log.append(e)
         now = {*self.candidates()}
@@ -502,14 +514,16 @@ class PlainCache:
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #1e85115a
 def _best_entity(scores: np.ndarray, candidates: Sequence[int]) -> tuple[int, float]:
-    "The entity that scores best, and its score."
+    "Return the best-scored entity, and its score."
     if not len(scores): return -1, -np.inf
     k = int(scores.argmax())
-    if not scores[k] < np.inf: raise DataError("the scores of entities are no numbers", do="are the weights damaged, or was its training?")
+    if not scores[k] < np.inf:
+        raise DataError("the scores of entities are no numbers",
+                        do="the weights may be damaged or badly trained; train it again")
     return candidates[k], float(scores[k])
 
 def gathered(entities: Entities, n: int, cache: Any, bias: float = 0., given: Sequence[int] = ()) -> Remembered:
-    "Let each of n mentions join the candidate that scores best, or begin an entity where none scores above nothing."
+    "Let each of n mentions join the best-scored candidate, or start an entity if no score is above 0."
     out, begun = _begun(given, n)
     left = list[tuple[int, int]]()
     for i in range(n):
@@ -524,37 +538,40 @@ def gathered(entities: Entities, n: int, cache: Any, bias: float = 0., given: Se
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #00355773
 POLICIES = ("local", "all", "unbounded", "lru", "dual", "windows")
-OF_ENTITIES = ("unbounded", "lru", "dual")  # for a scorer of mentions with entities
+OF_ENTITIES = ("unbounded", "lru", "dual")  # policies for scorers of mentions with entities
 
 class Sizes(NamedTuple):
-    "How much each policy looks at."
-    reach: int = 400   # local: the last mentions
-    most: int = 8      # local: earlier mentions that share a word, for each word
-    recent: int = 25   # lru and dual: the entities used last
-    frequent: int = 25 # dual: the entities used most
-    join: Join = "scores" # windows: what makes entities of two windows one
+    "The sizes of the policies."
+    reach: int = 400   # local: number of last mentions
+    most: int = 8      # local: earlier mentions for each shared word
+    recent: int = 25   # lru and dual: number of last used entities
+    frequent: int = 25 # dual: number of most used entities
+    join: Join = "scores" # windows: how entities of two windows are merged
 
 def _plain(policy: str, scores: Scores, known: Known, size: Sizes, bias: float, given: Sequence[int]) -> Remembered:
     if policy == "all": return Remembered(link(all_plain(scores, len(known)), bias, given), [])
     if policy == "windows": return Remembered(in_windows_plain(scores, known, size.join, bias, given), [])
-    if policy == "local": return Remembered(link(local_plain(scores, known.words, size.reach, size.most), bias, given), [])
+    if policy == "local":
+        return Remembered(link(local_plain(scores, known.words, size.reach, size.most), bias, given), [])
     return remembered_plain(scores, known, _plain_candidates(policy, size), bias, given)
 
 def _plain_candidates(policy: str, size: Sizes) -> Callable[[Log], Sequence[int]]:
-    "Say how a policy finds its candidates in a log."
+    "Return the function that computes a policy's candidates from a log."
     if policy == "lru": return lambda log: lru_candidates(log, size.recent)
     if policy == "dual": return lambda log: dual_candidates(log, size.recent, size.frequent)
     return lambda log: [*dict.fromkeys(log)]
 
 def _cache(policy: str, size: Sizes) -> Any:
-    "Make what keeps a policy's candidates up to date."
+    "Make the cache of a policy."
     if policy == "unbounded": return Everyone()
     return Cache(size.recent, size.frequent if policy == "dual" else 0)
 
 def _check(policy: str, size: Sizes, policies: Sequence[str] = POLICIES):
-    "Refuse a policy that is unknown, or sizes that are too small."
+    "Raise an error for an unknown policy or sizes that are too small."
     if policy not in POLICIES: raise CallError(f"unknown policy {policy!r}", "memory", nearest(policy, policies))
-    if policy not in policies: raise CallError(f"policy {policy} compares pairs of mentions; this scorer compares a mention with whole entities", "memory", f"choose {', '.join(policies)}")
+    if policy not in policies:
+        raise CallError(f"policy {policy} compares pairs of mentions; this scorer compares a mention with whole "
+                        f"entities", "memory", f"choose {', '.join(policies)}")
     _at_least(1, reach=size.reach, most=size.most, recent=size.recent)
     _at_least(0, frequent=size.frequent)
 
@@ -563,11 +580,11 @@ def clustered(
     policy: str,               # local, all, unbounded, lru, dual or windows
     scores: Scores,            # of blocks of pairs
     known: Known,              # of mentions
-    size: Sizes = Sizes(),     # of what the policy looks at
+    size: Sizes = Sizes(),     # of the policy
     bias: float = 0.,          # added to each score
-    given: Sequence[int] = (), # entities of mentions that are known; -1: not known
-    plain: bool = False,       # the plain form, to compare with
-) -> Remembered:               # the entity of each mention, and who was forgotten when
+    given: Sequence[int] = (), # known entities of mentions; -1: unknown
+    plain: bool = False,       # use the plain form, for comparison
+) -> Remembered:               # entities, and removed candidates
     "Number the entity of each mention under a policy."
     _check(policy, size)
     scores = _checked(scores)
@@ -580,14 +597,14 @@ def clustered(
 # %% ../../../nbs/models/coreference/05_memory.ipynb #fe0e7244
 def clustered_by_entity(
     policy: str,               # unbounded, lru or dual
-    entities: Entities,        # that score mentions
-    n: int,                    # mentions
-    size: Sizes = Sizes(),     # of what the policy looks at
+    entities: Entities,        # score mentions
+    n: int,                    # number of mentions
+    size: Sizes = Sizes(),     # of the policy
     bias: float = 0.,          # added to each score
-    given: Sequence[int] = (), # entities of mentions that are known; -1: not known
-    plain: bool = False,       # the plain form, to compare with
-) -> Remembered:               # the entity of each mention, and who was forgotten when
-    "Number the entity of each mention under a policy, where whole entities are scored."
+    given: Sequence[int] = (), # known entities of mentions; -1: unknown
+    plain: bool = False,       # use the plain form, for comparison
+) -> Remembered:               # entities, and removed candidates
+    "Number the entity of each mention under a policy, with scores of whole entities."
     _check(policy, size, OF_ENTITIES)
     cache = PlainCache(_plain_candidates(policy, size)) if plain else _cache(policy, size)
     return gathered(entities, n, cache, bias, given)

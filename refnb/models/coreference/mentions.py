@@ -18,7 +18,7 @@ from .texts import Text
 
 # %% ../../../nbs/models/coreference/04_mentions.ipynb #8ff2feff
 def layer(inputs: int, outputs: int, dropout: float) -> nn.Sequential:
-    "Make the layer with which a head begins."
+    "Make the first layer of a head."
     return nn.Sequential(nn.Linear(inputs, outputs), nn.GELU(), nn.LayerNorm(outputs), nn.Dropout(dropout))
 
 def head(inputs: int, hidden: int, outputs: int, dropout: float) -> nn.Sequential:
@@ -27,34 +27,37 @@ def head(inputs: int, hidden: int, outputs: int, dropout: float) -> nn.Sequentia
 
 # %% ../../../nbs/models/coreference/04_mentions.ipynb #c2295885
 def ends_of(spans: Sequence[Span], at: int, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    "Number the first and the last words of spans from `at` on, beside the vectors of words."
-    first, last = (torch.tensor([s[k] - at for s in spans], dtype=torch.long, device=x.device) for k in (0, 1))
+    "Return the indices of the first and last words of spans, counted from `at`."
+    first = torch.tensor([s[0] - at for s in spans], dtype=torch.long, device=x.device)
+    last = torch.tensor([s[1] - at for s in spans], dtype=torch.long, device=x.device)
     return first, last
 
 def _finite(scores: torch.Tensor, t: Text) -> torch.Tensor:
-    "Refuse scores that are no numbers."
+    "Check that all scores are finite."
     if bool(torch.isfinite(scores).all()): return scores
-    raise DataError("the scores of mentions are no numbers", f"document {t.key!r}", "are the weights damaged, or was its training?")
+    raise DataError("the scores of mentions are no numbers", f"document {t.key!r}",
+                    "the weights may be damaged or badly trained; train it again")
 
 # %% ../../../nbs/models/coreference/04_mentions.ipynb #5ea2784b
 class Band(nn.Module):
-    "A finder with a score for each first word and each width up to `widest`."
+    "A mention finder that scores each first word with each width up to `widest`."
     widest: int
     def inside(self, t: Text, at: int, n: int) -> torch.Tensor:
-        "Which spans of words from `at` on end in the sentence in which they begin, and among the `n` words."
+        "Mark the spans of words from `at` on that stay within their sentence and the `n` words."
         ends = at + np.arange(n)[:, None] + np.arange(self.widest)[None]
         return torch.tensor((ends <= t.last[at:at + n, None]) & (ends < at + n))
     def band(self, x: torch.Tensor, t: Text, at: int = 0) -> torch.Tensor:
-        "Score spans by first word and by width less one, with all that is no span below everything."
+        "Score spans by first word and by width less one; invalid spans get a very low score."
         return self(x).masked_fill(~self.inside(t, at, len(x)).to(x.device), -1e4)
 
     def found(self, x: torch.Tensor, t: Text, at: int = 0, threshold: float = 0.) -> list[Span]:
-        "Mentions among the words from `at` on whose vectors are given: spans with a score above the threshold."
+        "Find mentions among the words from `at` on, given by their vectors: spans with a score above the threshold."
         places = (_finite(self.band(x, t, at), t) > threshold).nonzero().tolist()
         return [Span(at + start, at + start + width) for start, width in places]
-    def loss(self, x: torch.Tensor, t: Text, gold: Collection[Span], extra: int, least: float = -1.5) -> tuple[torch.Tensor, list[Span]]:
-        """What it says wrongly of gold mentions and of all other spans; and, best first, at most `extra` others that it
-        takes for mentions, or nearly."""
+    def loss(self, x: torch.Tensor, t: Text, gold: Collection[Span], extra: int,
+             least: float = -1.5) -> tuple[torch.Tensor, list[Span]]:
+        """Compute the loss over gold mentions and all other spans; also return at most `extra` other spans with scores
+        above `least`, best first."""
         band, ok = self(x), self.inside(t, 0, len(x)).to(x.device)
         right = torch.zeros_like(band)
         reached = [s for s in gold if s.end - s.start < self.widest]
@@ -66,7 +69,7 @@ class Band(nn.Module):
 
 # %% ../../../nbs/models/coreference/04_mentions.ipynb #ab07215f
 class Banded(Band):
-    "A score for each span of up to `widest` words."
+    "A finder with a bilinear score for each span of up to `widest` words."
     def __init__(self, inputs: int, hidden: int = 256, widest: int = 30, dropout: float = .3):
         super().__init__()
         self.widest = widest
@@ -76,14 +79,15 @@ class Banded(Band):
         self.width = nn.Embedding(widest, 1)
         nn.init.zeros_(self.width.weight)
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        "Scores by first word and by width less one; those beyond the last word are of nothing."
+        "Score spans by first word and by width less one; scores beyond the last word are meaningless."
         n, w = len(x), self.widest
         starts, ends = self.starts(x), self.ends(x)
         fitting = F.pad(self.fit(ends), (0, 0, 0, w)).unfold(0, w, 1)[:n]  # word, hidden, width
         alone = F.pad(self.end(ends)[:, 0], (0, w)).unfold(0, w, 1)[:n]
-        return torch.einsum("nh,nhw->nw", starts, fitting)/math.sqrt(starts.shape[1]) + self.start(starts) + alone + self.width.weight[:, 0]
+        return torch.einsum("nh,nhw->nw", starts,
+                            fitting)/math.sqrt(starts.shape[1]) + self.start(starts) + alone + self.width.weight[:, 0]
     def scores(self, x: torch.Tensor, spans: Sequence[Span], at: int = 0) -> torch.Tensor:
-        "Score any spans; one that is wider than `widest` is scored as if it had that width."
+        "Score given spans; wider ones than `widest` count as having that width."
         first, last = ends_of(spans, at, x)
         starts, ends = self.starts(x), self.ends(x)
         fitting = (starts[first]*self.fit(ends)[last]).sum(1)/math.sqrt(starts.shape[1])
@@ -91,11 +95,11 @@ class Banded(Band):
         return fitting + (self.start(starts)[first] + self.end(ends)[last] + width)[:, 0]
 
 # %% ../../../nbs/models/coreference/04_mentions.ipynb #4840277c
-AT_A_TIME = 1 << 15  # pairs of a start and an end that are scored in one go: a book without sentence ends has millions
+AT_A_TIME = 1 << 15  # pairs of a start and an end per block: a book without sentence ends has millions
 
 # %% ../../../nbs/models/coreference/04_mentions.ipynb #bb30df50
 class StartEnd(nn.Module):
-    "A score for each first word, and for each word that may end what it begins."
+    "A finder that scores each first word, and each possible last word for it."
     def __init__(self, inputs: int, hidden: int = 256, dropout: float = .3, released: bool = False):
         super().__init__()
         self.released = released
@@ -103,7 +107,7 @@ class StartEnd(nn.Module):
         self.starts, self.ends = head(inputs, hidden, hidden, dropout), head(inputs, hidden, hidden, dropout)
         self.whole = head(2*hidden, hidden, 1, dropout)
     def reach(self, t: Text, at: int, n: int) -> np.ndarray:
-        "The last word that a mention may have which begins with each of `n` words, all counted from `at`."
+        "Return the last possible word of a mention that starts at each of `n` words, counted from `at`."
         last = t.last[at:at + n]
         if self.released:
             after = np.minimum(last + 1, len(t) - 1)
@@ -111,7 +115,7 @@ class StartEnd(nn.Module):
             last = np.where(ends_one, t.last[after], last)
         return np.minimum(last - at, n - 1)
     def pairs(self, starts: Sequence[int]|np.ndarray, reach: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
-        "All first words with all last words that each of them reaches."
+        "Pair all first words with all last words in their reach."
         firsts = np.asarray(starts, int)
         many = reach[firsts] - firsts + 1
         first = np.repeat(firsts, many)
@@ -124,19 +128,20 @@ class StartEnd(nn.Module):
         return torch.cat([self.whole(torch.cat([starts[a], ends[b]], 1))[:, 0] for a, b in blocks])
 
     def scores(self, x: torch.Tensor, spans: Sequence[Span], at: int = 0) -> torch.Tensor:
-        "Score any spans: the lower one of the score of their start and that of start and end."
+        "Score given spans: the minimum of the scores of start and of start with end."
         first, last = ends_of(spans, at, x)
         return torch.minimum(self.begins(x)[first, 0], self.fit(x, first, last))
     def found(self, x: torch.Tensor, t: Text, at: int = 0, threshold: float = 0.) -> list[Span]:
-        "Mentions among the words from `at` on: starts above the threshold with their ends above it."
+        "Find mentions among the words from `at` on: starts above the threshold with ends above it."
         begins = _finite(self.begins(x)[:, 0], t)
         starts = (begins > threshold).nonzero()[:, 0].cpu().numpy()
         first, last = self.pairs(starts, self.reach(t, at, len(x)))
         good = _finite(self.fit(x, first, last), t).cpu() > threshold
         return [Span(at + a, at + b) for a, b in zip(first[good].tolist(), last[good].tolist())]
-    def loss(self, x: torch.Tensor, t: Text, gold: Collection[Span], extra: int, least: float = -1.5) -> tuple[torch.Tensor, list[Span]]:
-        """What it says wrongly of starts, and of the ends of gold starts; and, best first, at most `extra` wrong spans
-        that it takes for mentions, or nearly."""
+    def loss(self, x: torch.Tensor, t: Text, gold: Collection[Span], extra: int,
+             least: float = -1.5) -> tuple[torch.Tensor, list[Span]]:
+        """Compute the loss over starts, and over the ends of gold starts; also return at most `extra` wrong spans with
+        scores above `least`, best first."""
         begins, starts = self.begins(x)[:, 0], sorted({s.start for s in gold})
         right = torch.zeros_like(begins)
         right[starts] = 1.
@@ -151,20 +156,20 @@ class StartEnd(nn.Module):
 
 # %% ../../../nbs/models/coreference/04_mentions.ipynb #abcca80a
 class SpanVectors(nn.Module):
-    "Vectors of spans: first word, last word, words weighted by attention, width."
-    of_width = 20  # numbers for a width
+    "Vectors of spans: first word, last word, attention-weighted words, width."
+    of_width = 20  # size of a width's embedding
     def __init__(self, inputs: int, widest: int = 30):
         super().__init__()
         self.widest, self.size = widest, 3*inputs + self.of_width
         self.attention = nn.Linear(inputs, 1)
         self.width = nn.Embedding(widest, self.of_width)
     def forward(self, x: torch.Tensor, spans: Sequence[Span], at: int = 0) -> torch.Tensor:
-        "Make the vectors of spans; wider ones than `widest` count as having that width."
+        "Compute the vectors of spans; wider ones than `widest` count as having that width."
         first, last = ends_of(spans, at, x)
         width = self.width((last - first).clamp(max=self.widest - 1))
         return torch.cat([x[first], x[last], self.weighted(x, first, last), width], 1)
     def weighted(self, x: torch.Tensor, first: torch.Tensor, last: torch.Tensor) -> torch.Tensor:
-        "Sum the words of each span, weighted by a softmax of their attention within it."
+        "Sum the words of each span, weighted by a softmax of their attention."
         many = last - first + 1
         of = torch.repeat_interleave(torch.arange(len(many), device=x.device), many)
         since = torch.arange(len(of), device=x.device) - (many.cumsum(0) - many)[of]
@@ -177,60 +182,60 @@ class SpanVectors(nn.Module):
 
 # %% ../../../nbs/models/coreference/04_mentions.ipynb #84e2bf72
 def best_uncrossed(spans: Sequence[Span], scores: np.ndarray, quota: int) -> list[Span]:
-    "Keep at most `quota` spans, best first, leaving out those that cross a kept one; return them in order."
-    kept: list[Span] = []
-    if not len(spans) or quota < 1: return kept
+    "Select at most `quota` spans, best first, without crossing a selected one; return them in order."
+    selected: list[Span] = []
+    if not len(spans) or quota < 1: return selected
     begin, size = min(s.start for s in spans), max(s.end for s in spans) + 1
-    farthest = np.full(size - begin, -1)   # by first word: the farthest end of a kept span
+    farthest = np.full(size - begin, -1)   # by first word: the farthest end of a selected span
     earliest = np.full(size - begin, size) # by last word: the earliest start
     for k in np.argsort(-scores, kind="stable"):
         a, b = spans[k].start - begin, spans[k].end - begin
         if (farthest[a + 1:b + 1] > b).any() or (earliest[a:b] < a).any(): continue
-        kept.append(spans[k])
+        selected.append(spans[k])
         farthest[a], earliest[b] = max(farthest[a], b), min(earliest[b], a)
-        if len(kept) == quota: break
-    return sorted(kept)
+        if len(selected) == quota: break
+    return sorted(selected)
 
 # %% ../../../nbs/models/coreference/04_mentions.ipynb #e32e2288
 class Enumerated(Band):
-    "A score for each span of up to `widest` words by a net of its vector; the best that do not cross are kept."
+    "A finder that scores the vector of each span of up to `widest` words; the best uncrossed ones are kept."
     def __init__(self, inputs: int, ffn: int = 150, widest: int = 30, share: float = .4, dropout: float = .3):
         super().__init__()
         self.widest, self.share = widest, share
         self.spans = SpanVectors(inputs, widest)
         self.net = head(self.spans.size, ffn, 1, dropout)
     def scores(self, x: torch.Tensor, spans: Sequence[Span], at: int = 0) -> torch.Tensor:
-        "Score any spans."
+        "Score given spans."
         return self.net(self.spans(x, spans, at))[:, 0]
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        "Scores by first word and by width less one; those beyond the last word are of nothing."
+        "Score spans by first word and by width less one; scores beyond the last word are meaningless."
         inputs, weight = x.shape[1], self.net[0].weight
         first, last, inner, width = weight.split([inputs]*3 + [self.spans.of_width], 1)
         summed = self._weighted(x, x @ inner.T) + self._windows(x @ last.T) + (x @ first.T)[:, :, None]
         summed = summed + (self.spans.width.weight @ width.T).T + self.net[0].bias[:, None]
         return self.net[1:](summed.transpose(1, 2))[:, :, 0]
     def _windows(self, v: torch.Tensor) -> torch.Tensor:
-        "What is at each word and at the next ones: word, number, words further."
+        "Stack the vectors of each word and of the following ones: word, number, words further."
         return F.pad(v, (0, 0, 0, self.widest)).unfold(0, self.widest, 1)[:len(v)]
     def _weighted(self, x: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-        "Sums of `v` over the words of each span, weighted by attention: word, number, width less one."
+        "Sum `v` over the words of each span, weighted by attention: word, number, width less one."
         attention = self._windows(self.spans.attention(x))
         weight = (attention - attention.detach().amax(2, keepdim=True)).exp()
         return (self._windows(v)*weight).cumsum(2)/weight.cumsum(2).clamp(min=1e-30)
 
     def candidates(self, x: torch.Tensor, t: Text, at: int = 0) -> list[Span]:
-        "The spans that are kept among the words from `at` on, mentions or not: those that a link may be scored for."
+        "Select the spans among the words from `at` on that links are scored for, mentions or not."
         band = _finite(self.band(x, t, at).detach(), t).cpu().numpy()
         first, width = self.inside(t, at, len(x)).numpy().nonzero()
         part, score = t.part[at + first], band[first, width]
-        kept: list[Span] = []
+        selected: list[Span] = []
         for p in np.unique(t.part[at:at + len(x)]):
             mine, words = np.flatnonzero(part == p), int((t.part[at:at + len(x)] == p).sum())
             spans = [Span(at + int(first[k]), at + int(first[k] + width[k])) for k in mine]
-            kept += best_uncrossed(spans, score[mine], int(self.share*words))
-        return kept
+            selected += best_uncrossed(spans, score[mine], int(self.share*words))
+        return selected
     def found(self, x: torch.Tensor, t: Text, at: int = 0, threshold: float = 0.) -> list[Span]:
-        "Mentions among the words from `at` on: those that are kept and score above the threshold."
+        "Find mentions among the words from `at` on: candidates with a score above the threshold."
         spans = self.candidates(x, t, at)
         scores = self.scores(x, spans, at).tolist()
         return [s for s, score in zip(spans, scores) if score > threshold]

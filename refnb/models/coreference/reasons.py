@@ -21,10 +21,10 @@ from .resolvers import Resolver
 # %% ../../../nbs/models/coreference/14_reasons.ipynb #8f3bb44a
 class Reasons(NamedTuple):
     "The parts of a link\'s score."
-    later: str                # mention
-    earlier: str              # mention
-    category: str             # of the pair
-    parts: dict[str, float]   # what each said
+    later: str                # later mention
+    earlier: str              # earlier mention
+    category: str             # category of the pair
+    parts: dict[str, float]   # summands of the score
 
     @property
     def score(self) -> float: return sum(self.parts.values())
@@ -44,9 +44,10 @@ def _phrase(d: Document, s: Span) -> str: return " ".join(d.tokens[s.start:s.end
 
 @torch.no_grad()
 def reasons(net: Resolver, d: Document, later: Span|tuple[int, int], earlier: Span|tuple[int, int]) -> Reasons:
-    "Take the score of a link of two mentions of a document apart; it need not be one that the net would make."
+    "Decompose the score of a link of two mentions of a document; the net need not find this link."
     a, b = Span(*later), Span(*earlier)
-    if not isinstance(net.scorer, Experts): raise CallError("its scores of links are no sums that can be read", do="ask a system whose antecedents are experts")
+    if not isinstance(net.scorer, Experts):
+        raise CallError("its scores of links are not interpretable sums", do="use a system with antecedents=experts")
     if not b < a: raise CallError(f"{list(b)} is not before {list(a)}", do="name the later mention first")
     t = text_of(d)
     spans, r = net.mentions(t, more=[a, b])
@@ -55,20 +56,24 @@ def reasons(net: Resolver, d: Document, later: Span|tuple[int, int], earlier: Sp
     k, own = int(p.category[0, 0]), lambda e: float(v.later[i, e] @ v.earlier[j, e])/math.sqrt(net.scorer.size)
     parts = {"looks like somebody new": -float(v.new[i]), "words, as all pairs": own(-1)}
     if net.scorer.many > 1: parts[f"words, as {CATEGORIES[k]}"] = own(k)
-    if net.scorer.tables: parts |= {t_.name: float(net.scorer.tables.number[at[0, 0]]) for t_, at in zip(TABLES, net.scorer.tables.places(p))}
+    if net.scorer.tables:
+        parts |= {t_.name: float(net.scorer.tables.number[at[0, 0]])
+                  for t_, at in zip(TABLES, net.scorer.tables.places(p))}
     if net.m.bias: parts["bias"] = net.m.bias
     return Reasons(_phrase(d, a), _phrase(d, b), CATEGORIES[k], parts)
 
 # %% ../../../nbs/models/coreference/14_reasons.ipynb #cc239d54
-def without_each(net: Resolver, d: Document, later: Span|tuple[int, int], earlier: Span|tuple[int, int], width: int = 8) -> pd.DataFrame:
-    "Say by how much the score of a link falls where one word near its mentions is masked; the largest fall first."
+def without_each(net: Resolver, d: Document, later: Span|tuple[int, int], earlier: Span|tuple[int, int],
+                 width: int = 8) -> pd.DataFrame:
+    "Compute how much the score of a link falls if a word near its mentions is masked; largest fall first."
     whole, mask = reasons(net, d, later, earlier).score, net.words.tokenizer.mask_token or net.words.tokenizer.unk_token
     near = sorted({i for s in (later, earlier) for i in range(max(0, s[0] - width), min(d.size, s[1] + width + 1))})
     rows = [(d.tokens[i], i, whole - reasons(net, _masked(d, i, mask), later, earlier).score) for i in near]
-    return pd.DataFrame(rows, columns=["word", "token", "falls by"]).sort_values("falls by", ascending=False, ignore_index=True)
+    table = pd.DataFrame(rows, columns=["word", "token", "falls by"])
+    return table.sort_values("falls by", ascending=False, ignore_index=True)
 
 def _masked(d: Document, i: int, mask: str) -> Document:
-    "A document with one word masked."
+    "Mask one word of a document."
     out, at = [], 0
     for s in d.sentences:
         out.append(tuple(mask if at + k == i else w for k, w in enumerate(s)))

@@ -21,169 +21,194 @@ from ..pairs.encoders import PairModel, _pair_models, the_pair_model
 
 # %% ../../../nbs/models/coreference/00_recipes.ipynb #384018ef
 def encoder_of(name: str, length: int) -> PairModel:
-    "Describe an encoder: a name of encoders.yaml, a folder, or a hub repository, read in segments of so many pieces."
-    known = the_pair_model(name) if name in _pair_models() else PairModel(name.rstrip("/").rpartition("/")[2], name, "unknown")
+    "Describe an encoder by a name of encoders.yaml, a folder, or a hub repository; `length` is the segment length."
+    known = (the_pair_model(name) if name in _pair_models()
+             else PairModel(name.rstrip("/").rpartition("/")[2], name, "unknown"))
     return known.changed(kind="cosine", tokens=length, dtype="float32")
 
 # %% ../../../nbs/models/coreference/00_recipes.ipynb #423d3a31
 class CorefModel(Record):
-    "A coreference system: how it reads, finds mentions, and links them."
-    title: str                       # what a table calls it
-    licence: str = "unknown"         # of the weights
+    "A coreference system: reading, mention detection, and linking."
+    title: str                       # title in tables
+    licence: str = "unknown"         # licence of the weights
     encoder: str = "minilm"          # a name of encoders.yaml, a hub repository, or a folder
-    segment: int = 256               # pieces that are read at once
-    context: int = 32                # of these, on each side, that are only read
-    frozen: int = 0                  # lower layers, and what is below them, that training leaves as they are
-    pieces: Literal["mean", "ends"] = "mean" # what a word's vector is: the mean of its pieces, or the first and the last
-    mentions: Literal["banded", "start-end", "enumerated"] = "banded" # how mentions are found
+    segment: int = 256               # pieces read at once
+    context: int = 32                # of these, context on each side
+    frozen: int = 0                  # frozen lower layers, including the embeddings
+    pieces: Literal["mean", "ends"] = "mean" # a word's vector: mean of its pieces, or first and last
+    mentions: Literal["banded", "start-end", "enumerated"] = "banded" # mention detection
     hidden: int = 256                # width of the heads
-    widest: int = 30                 # words of a mention; start-end has no limit
-    antecedents: Literal["experts", "c2f", "maverick", "entities"] = "experts" # how links are scored
-    size: int = 64                   # of an expert's vectors, or of an entity's
-    experts: bool = True             # one scorer for each category of pairs, and not one for all
-    tables: bool = True              # distances, nesting, quotations, pronouns are looked up
-    threshold: float = 0.            # score above which a span is a mention
-    bias: float = 0.                 # added to the score of each link
-    weights: str = ""                # of what was trained: a folder that the package carries
-    checkpoint: str = ""             # the same: a folder of yours
-    ffn: int = 150                   # width of the nets that score spans (enumerated), pairs of them (c2f), or entities
-    share: float = .4                # spans that enumerated keeps, for each word
-    order: int = 2                   # of c2f: with 2, antecedents are mixed into the vectors of mentions
-    candidates: int = 50             # antecedents that c2f looks at closely
-    released: bool = False           # as Maverick's package computes: where start-end looks for ends, and in single precision
-    given: Literal["", "gold"] = ""  # mentions are not looked for: those of the task's gold are linked
-    policy: Literal["auto", "local", "all", "unbounded", "lru", "dual", "windows"] = "auto" # what a mention is compared with; auto: all earlier mentions in a document, local in a book; entities: unbounded, dual
-    reach: int = 400                 # of local: the last mentions; and earlier ones that share a word
-    recent: int = 25                 # of lru and dual: entities that were used last
-    frequent: int = 25               # of dual: entities that were used most
-    window: int = 1500               # of windows: words, nominally; a window ends with a sentence
-    join: Literal["none", "names", "scores"] = "scores" # of windows: what makes entities of two windows one; scores is best on LitBank's development documents, in windows of 500 and of 1,000
-    megabytes: int = 4000            # that the vectors of mentions may take
-    kinds: Literal["all", "persons"] = "all" # of the entities that are reported
-    singletons: bool = True          # entities of one mention are reported
-    note: str = ""                   # what a reader should know
-    version: int = 1                 # raised when the same settings would give other clusters
+    widest: int = 30                 # maximum words of a mention; start-end has no limit
+    antecedents: Literal["experts", "c2f", "maverick", "entities"] = "experts" # scoring of links
+    size: int = 64                   # size of an expert's vectors, or of an entity's
+    experts: bool = True             # one scorer for each category of pairs
+    tables: bool = True              # features: distances, nesting, quotations, pronouns
+    threshold: float = 0.            # minimum score of a mention
+    bias: float = 0.                 # added to each link's score
+    weights: str = ""                # folder of trained weights in the package
+    checkpoint: str = ""             # your folder of trained weights
+    ffn: int = 150                   # width of the nets for spans (enumerated), pairs (c2f), or entities
+    share: float = .4                # spans per word that enumerated keeps
+    order: int = 2                   # c2f: with 2, antecedents are mixed into mention vectors
+    candidates: int = 50             # antecedents that c2f scores in full
+    released: bool = False           # as in Maverick's package: reach of start-end, single precision
+    given: Literal["", "gold"] = ""  # gold: link the task's gold mentions
+    # candidates of a mention; auto: all earlier mentions in a document, local in a book; entities: unbounded, dual
+    policy: Literal["auto", "local", "all", "unbounded", "lru", "dual", "windows"] = "auto"
+    reach: int = 400                 # local: number of last mentions, besides earlier ones that share a word
+    recent: int = 25                 # lru and dual: number of last used entities
+    frequent: int = 25               # dual: number of most used entities
+    window: int = 1500               # windows: nominal words; a window ends with a sentence
+    # windows: how entities of two windows are merged; scores is best on LitBank's development documents, in windows
+    # of 500 and of 1,000 words
+    join: Literal["none", "names", "scores"] = "scores"
+    megabytes: int = 4000            # memory limit of mention vectors
+    kinds: Literal["all", "persons"] = "all" # reported entities
+    singletons: bool = True          # report entities of one mention
+    note: str = ""                   # remark for readers
+    version: int = 1                 # raised when the same settings give other clusters
 
     def fault(self) -> str:
-        "What is wrong with the values, or nothing."
-        least = {"segment": 32, "context": 0, "frozen": 0, "hidden": 1, "widest": 1, "size": 1, "ffn": 1, "order": 1, "candidates": 1,
+        """Describe an invalid value; return "" if there is none."""
+        least = {"segment": 32, "context": 0, "frozen": 0, "hidden": 1, "widest": 1, "size": 1, "ffn": 1, "order": 1,
+                 "candidates": 1,
                  "reach": 1, "recent": 1, "frequent": 0, "window": 1, "megabytes": 1}
-        if bad := next((f for f, n in least.items() if getattr(self, f) < n), ""): return f"field {bad}: {getattr(self, bad)} is less than {least[bad]}"
-        if 2*self.context > self.segment//2: return f"field context: {self.context} pieces on both sides are more than half of a segment of {self.segment}"
+        if bad := next((f for f, n in least.items() if getattr(self, f) < n), ""):
+            return f"field {bad}: {getattr(self, bad)} is less than {least[bad]}"
+        if 2*self.context > self.segment//2:
+            return (f"field context: {self.context} pieces on both sides are more than half of a segment of "
+                    f"{self.segment}")
         if not 0 < self.share <= 1: return f"field share: {self.share} is no share above 0"
-        return next((f"field {f}: is no number" for f in ("threshold", "bias") if not abs(getattr(self, f)) < float("inf")), "")
+        return next((f"field {f}: is no number"
+                     for f in ("threshold", "bias") if not abs(getattr(self, f)) < float("inf")), "")
 
-UNHASHED = {"title", "licence", "note", "checkpoint", "weights", "megabytes"}  # what changes no cluster, or is known by its hash
-CHOSEN = {"threshold", "bias"}  # by training, on development documents
-CLUSTERING = ("policy", "reach", "recent", "frequent", "window", "join", "megabytes", "kinds", "singletons")  # what no training depends on
+# changes no cluster, or is identified by a hash
+UNHASHED = {"title", "licence", "note", "checkpoint", "weights", "megabytes"}
+CHOSEN = {"threshold", "bias"}  # selected by training, on development documents
+# affects no training
+CLUSTERING = ("policy", "reach", "recent", "frequent", "window", "join", "megabytes", "kinds", "singletons")
 
 # %% ../../../nbs/models/coreference/00_recipes.ipynb #b045066a
 class CorefRecipe(Record):
-    "How a coreference system is trained."
-    lr: float = 2e-4           # the highest learning rate, of the encoder
-    heads: float = 5.          # how many times that rate everything but the encoder gets
-    epochs: int = 8            # times that everything is seen
-    steps: int = 0             # steps of the optimizer; 0: as many as the epochs need
-    warmup: float = .1         # share of the steps in which the rate rises; then it falls to 0
-    weight_decay: float = .01  # of matrices
-    clip: float = 1.           # longest gradient; 0: any
-    accumulate: int = 1        # parts that a batch is computed in
-    batch: int = 1             # texts at a step
-    together: int = 1          # of these, texts that are read as one
-    patience: int = 0          # epochs that may pass without a better score; 0: any
-    train_context: int = 0     # pieces of context in training: they cost a third, and are worth most when clusters are found
-    dropout: float = .3        # of words and heads; the encoder has none
-    extra: float = .4          # spans that are no mentions, for each one that is, that links are learnt with
-    links: float = 1.          # what links weigh beside mentions
-    auxiliary: float = .3      # what types and kinds weigh
-    tune: bool = True          # threshold and bias are chosen on the development documents in the end
-    bf16: bool = False         # sums of the heads in bfloat16; those of the encoder are, where the machine can
-    seed: int = 0              # of everything that is drawn
-    documents: int = 0         # that are learnt from, the first of them; 0: all
-    memory: Literal["unbounded", "dual"] = "unbounded" # of entities: those that a mention is compared with in training
-    casts: bool = False        # what is learnt is to link explicit mentions to names that are before the text
+    "The training settings of a coreference system."
+    lr: float = 2e-4           # maximum learning rate of the encoder
+    heads: float = 5.          # factor of the learning rate of all other parts
+    epochs: int = 8            # number of epochs
+    steps: int = 0             # optimizer steps; 0: as many as the epochs need
+    warmup: float = .1         # share of steps with rising rate; then linear decay to 0
+    weight_decay: float = .01  # weight decay of matrices
+    clip: float = 1.           # gradient norm limit; 0: none
+    accumulate: int = 1        # gradient accumulation: parts of a batch
+    batch: int = 1             # texts per step
+    together: int = 1          # of these, texts read as one
+    patience: int = 0          # early stopping: epochs without improvement; 0: off
+    train_context: int = 0     # pieces of context in training; they cost a third of the time, and help inference most
+    dropout: float = .3        # dropout of words and heads; the encoder has none
+    extra: float = .4          # negative spans per mention for learning links
+    links: float = 1.          # weight of the links' loss
+    auxiliary: float = .3      # weight of the losses of types and kinds
+    tune: bool = True          # select threshold and bias on the development documents
+    bf16: bool = False         # bfloat16 autocast of the heads; the encoder uses it if the machine can
+    seed: int = 0              # random seed
+    documents: int = 0         # first training documents only; 0: all
+    memory: Literal["unbounded", "dual"] = "unbounded" # entities: candidates of a mention in training
+    casts: bool = False        # train a linker of explicit mentions to a list of names before the text
 
     def fault(self) -> str:
-        "What is wrong with the values, or nothing."
-        least = {"epochs": 1, "steps": 0, "warmup": 0, "weight_decay": 0, "clip": 0, "accumulate": 1, "batch": 1, "together": 1, "patience": 0, "train_context": 0,
+        """Describe an invalid value; return "" if there is none."""
+        least = {"epochs": 1, "steps": 0, "warmup": 0, "weight_decay": 0, "clip": 0, "accumulate": 1, "batch": 1,
+                 "together": 1, "patience": 0, "train_context": 0,
                  "dropout": 0, "extra": 0, "links": 0, "auxiliary": 0, "seed": 0, "documents": 0}
-        if bad := next((f for f, n in least.items() if not n <= getattr(self, f) < float("inf")), ""): return f"field {bad}: {getattr(self, bad)} is less than {least[bad]}, or no number"
-        if bad := next((f for f in ("lr", "heads") if not 0 < getattr(self, f) < float("inf")), ""): return f"field {bad}: {getattr(self, bad)} is no positive number"
-        if self.batch % self.together: return f"field together: {self.batch} texts at a step cannot be read {self.together} as one"
-        return next((f"field {f}: is a share, so not more than 1" for f in ("warmup", "dropout") if getattr(self, f) > 1), "")
+        if bad := next((f for f, n in least.items() if not n <= getattr(self, f) < float("inf")), ""):
+            return f"field {bad}: {getattr(self, bad)} is less than {least[bad]}, or no number"
+        if bad := next((f for f in ("lr", "heads") if not 0 < getattr(self, f) < float("inf")), ""):
+            return f"field {bad}: {getattr(self, bad)} is no positive number"
+        if self.batch % self.together:
+            return f"field together: {self.batch} texts at a step cannot be read {self.together} as one"
+        return next((f"field {f}: is a share, so not more than 1"
+                     for f in ("warmup", "dropout") if getattr(self, f) > 1), "")
 
 class TrainedCoref(Record):
-    "A coreference system that is trained: an entry of coreference.yaml."
-    model: CorefModel        # what it is made of
-    training: CorefRecipe = CorefRecipe() # how it is trained unless something else is said
-    start: str = ""          # the system whose checkpoint training begins with; "": the bare encoder
+    "A trained coreference system: an entry of coreference.yaml."
+    model: CorefModel        # the model's settings
+    training: CorefRecipe = CorefRecipe() # default training settings
+    start: str = ""          # the system whose checkpoint training starts from; "": the plain encoder
 
 # %% ../../../nbs/models/coreference/00_recipes.ipynb #b5b9dff3
 def coref_systems() -> dict[str, TrainedCoref]:
-    "All coreference systems with an entry, by name."
+    "Read all coreference systems with an entry, by name."
     return {name: record_of(e, TrainedCoref) for name, e in entries_of("coreference").items()}
 
 def the_coref(name: str, **changed: Any) -> TrainedCoref:
-    """Find a coreference system by name, with single settings of its recipe or of what it is made of changed, such as
-    lr=1e-4 or widest=20."""
-    if name not in (known := coref_systems()): raise CallError(f"{name!r} is no coreference system", do=nearest(name, known))
+    """Find a coreference system by name, with some settings of its recipe or its model changed, such as lr=1e-4 or
+    widest=20."""
+    if name not in (known := coref_systems()):
+        raise CallError(f"{name!r} is no coreference system", do=nearest(name, known))
     return changed_coref(known[name], changed)
 
 def changed_coref(x: TrainedCoref, changed: Mapping[str, Any]) -> TrainedCoref:
-    "Change single settings of a recipe, or of what a system is made of."
+    "Change some settings of a recipe or of a model."
     recipe = {k: v for k, v in changed.items() if k in CorefRecipe.__struct_fields__}
     start = {"start": changed["start"]} if "start" in changed else {}
     model = {k: v for k, v in changed.items() if k not in recipe and k not in start}
-    return x.changed(training=changed_record(x.training, recipe, "a recipe"), model=changed_record(x.model, model, "a coreference system"), **start)
+    return x.changed(training=changed_record(x.training, recipe, "a recipe"),
+                     model=changed_record(x.model, model, "a coreference system"), **start)
 
 def trained_otherwise(x: TrainedCoref, usual: TrainedCoref) -> dict[str, Any]:
-    "List what of a training differs from what a name stands for; threshold and bias are chosen by training itself."
+    "List the settings of a training that differ from the usual ones, except threshold and bias."
     model = differing(x.model, usual.model, frozenset(UNHASHED | CHOSEN | {*CLUSTERING}))
-    return model | differing(x.training, usual.training, frozenset()) | ({"start": x.start} if x.start != usual.start else {})
+    return (model | differing(x.training, usual.training, frozenset())
+            | ({"start": x.start} if x.start != usual.start else {}))
 
 # %% ../../../nbs/models/coreference/00_recipes.ipynb #a2ad54a8
 class CorefSeal(Record, omit_defaults=False):
-    "Written last: training is complete."
-    system: str              # what was trained
-    what: str                # what it was trained on: tasks without the split, such as litbank/fold0
-    told: str                # the same in words
-    documents: dict[str, str] # that it learnt from: keys, and ids of their text
-    model: dict[str, Any]    # what it is made of, with the threshold and the bias that were chosen
-    recipe: CorefRecipe      # how it was trained
-    start: str               # weights that training began with; "": the bare encoder
-    curve: list[float|None]  # score on the development documents after each epoch: CoNLL F1, of KITMUS accuracy
-    losses: list[float]      # mean of each epoch
-    best_epoch: int          # whose weights are kept
-    held_out: float|None     # score on the development documents of what is kept, with threshold and bias
-    encoder: str             # id of what of the encoder did not change
-    weights: str             # id of the tensors that did
+    "The final record of a complete training."
+    system: str              # the trained system
+    what: str                # training data: tasks without the split, such as litbank/fold0
+    told: str                # description of the training data
+    documents: dict[str, str] # training documents: keys, and ids of their text
+    model: dict[str, Any]    # the model's settings, with the selected threshold and bias
+    recipe: CorefRecipe      # training settings
+    start: str               # id of the initial weights; "": the plain encoder
+    curve: list[float|None]  # development score after each epoch: CoNLL F1, for KITMUS accuracy
+    losses: list[float]      # mean loss of each epoch
+    best_epoch: int          # epoch of the saved weights
+    held_out: float|None     # development score of the saved weights, with threshold and bias
+    encoder: str             # id of the frozen part of the encoder
+    weights: str             # id of the trained tensors
     data: dict[str, str]     # ids of the documents
-    started: str = ""        # the system that these weights are of
-    judged: dict[str, str] = {} # documents that chose epoch, threshold and bias: keys, and ids of their text
-    schema: int = 1          # of this file
+    started: str = ""        # the system of the initial weights
+    judged: dict[str, str] = {} # development documents: keys, and ids of their text
+    schema: int = 1          # version of this format
 
 SEAL, WEIGHTS = "coreference.json", "weights.safetensors"
 
 # %% ../../../nbs/models/coreference/00_recipes.ipynb #ae0929b8
 def coref_seal(folder: str|Path) -> CorefSeal:
-    "Read what was trained, and on what, from the folder that training left."
+    "Read the record of a training from its folder."
     path = Path(folder)/SEAL
-    if not path.exists(): raise DataError("holds no coreference system that was trained to the end", str(folder), "refnb train makes such a folder; the same command goes on")
+    if not path.exists():
+        raise DataError("holds no completely trained coreference system", str(folder),
+                        "train it with refnb train, which resumes")
     try:
-        if (schema := msgspec.json.decode(data := read_bytes(path), type=dict).get("schema")) != 1: raise OtherVersion(f"written in schema {schema}, this refnb reads 1", str(path), "use the version that wrote it, or train the system elsewhere")
+        if (schema := msgspec.json.decode(data := read_bytes(path), type=dict).get("schema")) != 1:
+            raise OtherVersion(f"written in schema {schema}, this refnb reads 1", str(path),
+                               "use the version that wrote it, or train the system elsewhere")
         return msgspec.json.decode(data, type=CorefSeal)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as e: raise FormatError(str(e), str(path), "it is damaged; train the system again") from None
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as e:
+        raise FormatError(str(e), str(path), "it is damaged; train the system again") from None
 
 def trained_of(seal: CorefSeal, usual: TrainedCoref) -> TrainedCoref:
-    "What was trained, as its seal says; a start that it does not name is the usual one."
-    model = msgspec.convert({"title": "", **seal.model}, CorefModel).changed(**{f: getattr(usual.model, f) for f in (*UNHASHED, *CLUSTERING)})
+    "Return the trained system as described by its record; an unnamed start is the usual one."
+    model = msgspec.convert({"title": "", **seal.model},
+                            CorefModel).changed(**{f: getattr(usual.model, f) for f in (*UNHASHED, *CLUSTERING)})
     return TrainedCoref(model, seal.recipe, (seal.started or usual.start or "another") if seal.start else "")
 
 def trainings_in(folder: Path) -> list[Path]:
-    "The folders of what was trained: one, or those of all folds below it."
+    "List the folders of trainings: the folder itself, or those of all folds in it."
     return [folder] if (folder/SEAL).exists() else sorted(p.parent for p in folder.glob(f"*/{SEAL}")) or [folder]
 
 def weights_folder(m: CorefModel) -> Path|None:
-    "The folder with what a system has learnt: one of yours, or one that the package carries."
+    "Return the folder of a system's trained weights, yours or the package's, or None."
     if m.checkpoint: return Path(m.checkpoint)
     return packaged(f"data/weights/{m.weights}") if m.weights else None

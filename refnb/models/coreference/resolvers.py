@@ -20,7 +20,8 @@ from .texts import Cut, Segment, Text, joined, joined_cuts, text_of
 from .words import Words, words_of
 from .features import Mentions
 from .mentions import Banded, Enumerated, SpanVectors, StartEnd, layer
-from .memory import Best, Sizes, clustered, clustered_by_entity, clusters_of, link, of_persons, without_lonely
+from .memory import Best, Sizes, clustered, clustered_by_entity, clusters_of, link, of_persons
+from .memory import without_lonely
 from .antecedents import LEAST, CoarseToFine, Experts, Maverick, best_antecedents, span_vectors
 from .entities import EntityScorer, ReadEntities
 from .bank import WHOLE, Bank
@@ -31,29 +32,30 @@ from ...metrics.windows import window_starts
 TYPES, KINDS = ("PER", "FAC", "LOC", "GPE", "VEH", "ORG"), ("PROP", "NOM", "PRON")
 
 class Lesson(NamedTuple):
-    "A text with what is known of its mentions."
+    "A text with its gold mentions, for training."
     text: Text
     cut: Cut
-    entity: dict[Span, int] # of each mention
-    told: dict[Span, tuple[int, int]] # its type and kind, as indices; -1: not known
+    entity: dict[Span, int] # mention -> entity
+    told: dict[Span, tuple[int, int]] # mention -> type and kind, as indices; -1: unknown
 
 def _index(label: str, known: Sequence[str]) -> int: return known.index(label) if label in known else -1
 
-def _told(d: Document) -> dict[Span, tuple[int, int]]:
-    "What a document's labels say of its mentions."
+def _labels_of(d: Document) -> dict[Span, tuple[int, int]]:
+    "Return the type and kind of each mention, as indices."
     label = lambda field, i, j: d.labels[field][i][j] if field in d.labels else ""
-    return {s: (_index(label("type", i, j), TYPES), _index(label("kind", i, j), KINDS)) for i, c in enumerate(d.clusters) for j, s in enumerate(c)}
+    return {s: (_index(label("type", i, j), TYPES), _index(label("kind", i, j), KINDS))
+            for i, c in enumerate(d.clusters) for j, s in enumerate(c)}
 
 def lesson_of(d: Document, words: Words, context: int = 0) -> Lesson:
-    "Make a lesson of a document, read with so many pieces of context around each segment."
+    "Make a lesson of a document, with `context` pieces around each segment."
     t, entity = text_of(d), dict[Span, int]()
     for i, c in enumerate(d.clusters):
         for s in c: entity.setdefault(s, i)
     if not entity: raise DataError("has no mention to learn from", f"document {d.doc_key!r}")
-    return Lesson(t, words.cut(t, context), entity, _told(d) if d.labels else {})
+    return Lesson(t, words.cut(t, context), entity, _labels_of(d) if d.labels else {})
 
 def together(lessons: Sequence[Lesson]) -> Lesson:
-    "Make one lesson of several short ones, whose mentions are never linked to each other."
+    "Join several short lessons, whose mentions are never linked to each other."
     if len(lessons) == 1: return lessons[0]
     at = np.cumsum([0] + [len(x.text) for x in lessons]).tolist()
     entities = np.cumsum([0] + [max(x.entity.values()) + 1 for x in lessons]).tolist()
@@ -64,29 +66,29 @@ def together(lessons: Sequence[Lesson]) -> Lesson:
 
 # %% ../../../nbs/models/coreference/09_resolvers.ipynb #40f8d0cd
 class Wrong(NamedTuple):
-    "What a net says wrongly of a lesson."
+    "The losses of a net on a lesson."
     mentions: torch.Tensor
     links: torch.Tensor
     types: torch.Tensor
     kinds: torch.Tensor
 
 def _unsure(logits: torch.Tensor, right: Sequence[int]) -> torch.Tensor:
-    "Cross entropy where something is known."
+    "Compute the cross entropy over known labels."
     at = [i for i, k in enumerate(right) if k >= 0]
     if not at: return logits.new_zeros(())
     return F.cross_entropy(logits[at], torch.tensor([right[i] for i in at], device=logits.device))
 
 def new_finder(m: CorefModel, width: int, dropout: float) -> Any:
-    "Make what finds mentions, with nothing learnt."
+    "Make an untrained mention finder."
     if m.mentions == "start-end": return StartEnd(width, m.hidden, dropout, m.released)
     if m.mentions == "enumerated": return Enumerated(width, m.ffn, m.widest, m.share, dropout)
     return Banded(width, m.hidden, m.widest, dropout)
 
 def new_scorer(m: CorefModel, width: int, dropout: float) -> tuple[nn.Module, Any, int]:
-    "Make what turns spans into vectors, what scores links of them, and say how wide the vectors are."
+    "Make untrained modules for span vectors and link scores; also return the size of the vectors."
     if m.antecedents == "c2f":
         vectors = SpanVectors(width, m.widest)
-        own = nn.Identity() if m.mentions == "enumerated" else vectors  # which has such vectors already
+        own = nn.Identity() if m.mentions == "enumerated" else vectors  # the finder has these vectors already
         return own, CoarseToFine(vectors.size, m.ffn, m.order, m.candidates, dropout), vectors.size + 1
     if m.antecedents == "maverick":
         return nn.Identity(), Maverick(width, 2*m.hidden, m.size, dropout), 2*width
@@ -95,21 +97,22 @@ def new_scorer(m: CorefModel, width: int, dropout: float) -> tuple[nn.Module, An
     return layer(3*width, 2*m.hidden, dropout), Experts(2*m.hidden, m.size, m.experts, m.tables), 2*m.hidden
 
 # %% ../../../nbs/models/coreference/09_resolvers.ipynb #1db3be88
-Stretch = tuple[torch.Tensor, int]  # vectors of words, and where they begin
+Stretch = tuple[torch.Tensor, int]  # vectors of words, and the first word's index
 
 # %% ../../../nbs/models/coreference/09_resolvers.ipynb #01be979e
 class Resolver(nn.Module):
-    "A coreference system's net."
+    "The net of a coreference system."
     def __init__(self, m: CorefModel, words: Words, dropout: float = .3):
         super().__init__()
         self.m, self.words = m, words
         self.finder = new_finder(m, words.width, dropout)
         self.mention, self.scorer, wide = new_scorer(m, words.width, dropout)
         self.type_, self.kind = nn.Linear(wide, len(TYPES)), nn.Linear(wide, len(KINDS))
-        self.prunes = m.mentions == "enumerated" and m.antecedents == "c2f"  # links decide what is a mention
+        self.prunes = m.mentions == "enumerated" and m.antecedents == "c2f"  # links decide which spans are mentions
 
     def vectors(self, x: torch.Tensor, spans: Sequence[Span], at: int = 0) -> torch.Tensor:
-        "Make vectors of mentions from those of the words from `at` on; c2f has a mention's score as the last number."
+        """Compute mention vectors from the vectors of the words from `at` on; for c2f the last number is the mention
+        score."""
         if self.m.antecedents == "c2f":
             of_spans = self.finder.spans if self.m.mentions == "enumerated" else self.mention
             return torch.cat([of_spans(x, spans, at), self.finder.scores(x, spans, at)[:, None]], 1)
@@ -117,40 +120,44 @@ class Resolver(nn.Module):
         if self.m.antecedents == "maverick": return of_spans[:, :2*self.words.width]  # first and last word
         return self.mention(of_spans)
     def wrong(self, lesson: Lesson, extra: float = .4, memory: str = "unbounded") -> Wrong:
-        "Say what is wrong: links are learnt on gold mentions, and on spans that are none and look like some."
+        "Compute the losses; links are trained on gold mentions and on the most similar other spans."
         t, entity = lesson.text, lesson.entity
         x = self.words(t, lesson.cut)
         missed, others = self.finder.loss(x, t, entity.keys(), int(extra*len(entity)))
         if self.prunes: others = self.finder.candidates(x.detach(), t)
         spans = sorted({*entity, *others})
         r = self.vectors(x, spans)
-        told = [lesson.told.get(s, (-1, -1)) for s in spans]
+        labels = [lesson.told.get(s, (-1, -1)) for s in spans]
         return Wrong(missed, self._links(r, Mentions(t, spans), [entity.get(s, -1) for s in spans], memory),
-                     _unsure(self.type_(r), [a for a, _ in told]), _unsure(self.kind(r), [b for _, b in told]))
+                     _unsure(self.type_(r), [a for a, _ in labels]), _unsure(self.kind(r), [b for _, b in labels]))
     def _links(self, r: torch.Tensor, m: Mentions, entity: Sequence[int], memory: str) -> torch.Tensor:
-        "How little of the probability goes to right antecedents, or to none where there is none."
+        "Compute the loss of links: the probability of right antecedents, or of none."
         if isinstance(self.scorer, EntityScorer):
-            return self.scorer.loss(self.scorer.vectors(r), m, entity, (self.m.recent, self.m.frequent) if memory == "dual" else None)
+            return self.scorer.loss(self.scorer.vectors(r), m, entity,
+                                    (self.m.recent, self.m.frequent) if memory == "dual" else None)
         every, of = np.arange(len(m)), np.array(entity)
         v, p = self.scorer.refined(self.scorer.vectors(r), m), self.scorer.pairs(m, every, every)
         scores = self.scorer.scores(v, v, p)
         may = p.earlier & (scores.detach() > LEAST/2).cpu().numpy()
         right = may & (of[:, None] == of[None]) & (of[:, None] >= 0)
-        right, may = (np.concatenate([m, last[:, None]], 1) for m, last in ((right, ~right.any(1)), (may, np.full(len(of), True))))
-        said = torch.cat([scores, r.new_zeros(len(r), 1)], 1)
+        right, may = (np.concatenate([m, last[:, None]], 1)
+                      for m, last in ((right, ~right.any(1)), (may, np.full(len(of), True))))
+        with_none = torch.cat([scores, r.new_zeros(len(r), 1)], 1)
         may_, right_ = (torch.tensor(m, device=r.device) for m in (may, right))
-        below = said.masked_fill(~may_, -1e9)
+        below = with_none.masked_fill(~may_, -1e9)
         return (below.logsumexp(1) - below.masked_fill(~right_, -1e9).logsumexp(1)).mean()
 
     @torch.no_grad()
-    def mentions(self, t: Text, given: Sequence[Span]|None = None, more: Sequence[Span] = (), read: Iterable[Stretch]|None = None) -> tuple[list[Span], torch.Tensor]:
-        """Find a text's mentions, or take those that are given, and `more` in any case; with their vectors.
-        `read` is what `read` gave, for who asks several times."""
+    def mentions(self, t: Text, given: Sequence[Span]|None = None, more: Sequence[Span] = (),
+                 read: Iterable[Stretch]|None = None) -> tuple[list[Span], torch.Tensor]:
+        """Find a text's mentions, or use the given ones, and always add `more`; return them with their vectors.
+        `read` is an earlier result of the method `read`, for repeated calls."""
         found = list(self.streamed(t, given, more, read))
         return [s for here, _ in found for s in here], torch.cat([v for _, v in found]) if found else torch.zeros(0)
     @torch.no_grad()
-    def streamed(self, t: Text, given: Sequence[Span]|None = None, more: Sequence[Span] = (), read: Iterable[Stretch]|None = None) -> Iterator[tuple[list[Span], torch.Tensor]]:
-        "The same group by group: nothing is kept of words that were read."
+    def streamed(self, t: Text, given: Sequence[Span]|None = None, more: Sequence[Span] = (),
+                 read: Iterable[Stretch]|None = None) -> Iterator[tuple[list[Span], torch.Tensor]]:
+        "Yield mentions and vectors in groups, without keeping word vectors."
         given_, more_ = _in_order(given or ()), _in_order(more)
         for x, at in self.read(t) if read is None else read:
             end = at + len(x)
@@ -159,30 +166,33 @@ class Resolver(nn.Module):
             if here: yield here, self.vectors(x, here, at)
     @torch.no_grad()
     def read(self, t: Text) -> Iterator[Stretch]:
-        "Read a text, eight segments at a time; of a book, an encoder is given 32 to fill its batches from."
+        "Read a text, eight segments at a time; of a book, the encoder gets 32 to fill its batches."
         cut = t.cut or self.words.cut(t)
-        for many in _groups(cut.segments, 32 if len(cut.segments) > 32 else 8):  # a document is read as it was when committed runs were made
+        # documents are read as in the committed runs
+        for many in _groups(cut.segments, 32 if len(cut.segments) > 32 else 8):
             whole, first = self.words(t, cut, many), many[0].start
             for some in _groups(many, 8): yield whole[some[0].start - first:some[-1].stop - first], some[0].start
     def _looked_for(self, x: torch.Tensor, t: Text, at: int) -> list[Span]:
-        "Spans that links are scored for: mentions, or all that are kept where links decide what is one."
+        "Find the spans to score links for: mentions, or all candidates if links decide."
         return self.finder.candidates(x, t, at) if self.prunes else self.finder.found(x, t, at, self.m.threshold)
     def kept(self, r: torch.Tensor, m: Mentions) -> Any:
-        "What is kept of the mentions of a text, from their vectors: what links are scored from."
+        "Compute the representations of a text's mentions, from which links are scored."
         with torch.no_grad(): return self.scorer.refined(self.scorer.vectors(r), m)
-    def best(self, t: Text, given: Sequence[Span]|None = None, more: Sequence[Span] = (), read: Iterable[Stretch]|None = None) -> tuple[list[Span], Best]:
-        "The mentions of a text and their best antecedents."
+    def best(self, t: Text, given: Sequence[Span]|None = None, more: Sequence[Span] = (),
+             read: Iterable[Stretch]|None = None) -> tuple[list[Span], Best]:
+        "Find the mentions of a text and their best antecedents."
         spans, r = self.mentions(t, given, more, read)
         if not spans: return [], Best(np.zeros(0, int), np.zeros(0))
         m = Mentions(t, spans)
         found = best_antecedents(self.scorer, self.kept(r, m), m)
         if not self.prunes or given is not None: return spans, found
-        asked = {*more}
-        alone = (r[:, -1] > self.m.threshold).cpu().numpy() | np.array([s in asked for s in spans])
+        required = {*more}
+        alone = (r[:, -1] > self.m.threshold).cpu().numpy() | np.array([s in required for s in spans])
         return spans, found._replace(alone=alone)
     @torch.no_grad()
-    def tried(self, t: Text, biases: Sequence[float], read: Iterable[Stretch]|None = None) -> Iterator[list[list[Span]]]:
-        "The clusters of a text, for each bias that might be added to scores; it is read once."
+    def tried(self, t: Text, biases: Sequence[float],
+              read: Iterable[Stretch]|None = None) -> Iterator[list[list[Span]]]:
+        "Yield the clusters of a text for each bias; the text is read once."
         if not isinstance(self.scorer, EntityScorer):
             spans, best = self.best(t, read=read)
             yield from (clusters_of(spans, link(best, b)) for b in biases)
@@ -193,93 +203,104 @@ class Resolver(nn.Module):
             v, m = self.scorer.vectors(r), Mentions(t, spans)
             yield from (clusters_of(spans, self._gathered(v, m, b)) for b in biases)
     @torch.no_grad()
-    def bank(self, t: Text, given: Sequence[Span]|None = None, more: Sequence[Span] = (), halves: bool = True) -> Bank|None:
-        "Read a text and keep of its mentions what links are scored from; None: it has no mention."
+    def bank(self, t: Text, given: Sequence[Span]|None = None, more: Sequence[Span] = (),
+             halves: bool = True) -> Bank|None:
+        "Read a text and store the representations of its mentions; None if it has no mention."
         out = Bank(self.scorer, self.m.megabytes, halves)
         for spans, r in self.streamed(t, given, more): out.add(spans, self.scorer.vectors(r), self._persons(r))
         if not len(out): return None
         out.close(t)
         return out
     def _persons(self, r: torch.Tensor) -> np.ndarray:
-        "Which mentions are persons."
+        "Tell which mentions are persons."
         return (self.type_(r).argmax(1) == TYPES.index("PER")).cpu().numpy()
-    def resolve(self, t: Text, given: Sequence[Span]|None = None, seeds: Sequence[Sequence[Span]] = (), more: Sequence[Span] = ()) -> list[list[Span]]:
-        """Find the clusters of a text. `given` are all its mentions, where they are known; `seeds` are clusters whose
-        mentions are known to belong together, and may get more; `more` are mentions in any case."""
+    def resolve(self, t: Text, given: Sequence[Span]|None = None, seeds: Sequence[Sequence[Span]] = (),
+                more: Sequence[Span] = ()) -> list[list[Span]]:
+        """Find the clusters of a text. `given` are all its mentions, if known; `seeds` are known clusters, which may
+        grow; `more` are additional mentions."""
         known = {Span(*s): i for i, c in enumerate(seeds) for s in c}
         find = {"c2f": self._from_all, "entities": self._from_entities}.get(self.m.antecedents, self._from_bank)
         spans, entity, person = find(t, given, known, [*known, *more])
         if self.m.kinds == "persons": entity = of_persons(entity, person)
         return clusters_of(spans, entity if self.m.singletons else without_lonely(entity))
-    def _from_bank(self, t: Text, given: Sequence[Span]|None, known: dict[Span, int], more: Sequence[Span]) -> tuple[list[Span], np.ndarray, np.ndarray]:
-        "Mentions, their entities, and which are persons."
+    def _from_bank(self, t: Text, given: Sequence[Span]|None, known: dict[Span, int],
+                   more: Sequence[Span]) -> tuple[list[Span], np.ndarray, np.ndarray]:
+        "Find mentions, their entities, and which are persons, from a bank."
         if (bank := self.bank(t, given, more)) is None: return [], np.zeros(0, int), np.zeros(0, bool)
         policy = self.m.policy if self.m.policy != "auto" else "all" if len(bank) <= WHOLE else "local"
         bank.check(policy)
         about = bank.known.in_windows(self._windows(t, bank.spans)) if policy == "windows" else bank.known
-        entity = clustered(policy, bank.scores, about, self._sizes(), self.m.bias, [known.get(s, -1) for s in bank.spans]).entity
+        entity = clustered(policy, bank.scores, about, self._sizes(), self.m.bias,
+                           [known.get(s, -1) for s in bank.spans]).entity
         return bank.spans, entity, bank.persons
-    def _sizes(self) -> Sizes: return Sizes(self.m.reach, recent=self.m.recent, frequent=self.m.frequent, join=self.m.join)
+    def _sizes(self) -> Sizes:
+        return Sizes(self.m.reach, recent=self.m.recent, frequent=self.m.frequent, join=self.m.join)
     def _windows(self, t: Text, spans: Sequence[Span]) -> np.ndarray:
-        "Number the window that each mention stands in, by the rule of the split setting."
+        "Number the window of each mention, by the rule of the split setting."
         lengths = np.diff([*t.starts, len(t)]).tolist()
         first = window_starts([range(n) for n in lengths], self.m.window)
         return np.searchsorted(first, [t.sentence[s.start] for s in spans], "right") - 1
-    def _from_entities(self, t: Text, given: Sequence[Span]|None, known: dict[Span, int], more: Sequence[Span]) -> tuple[list[Span], np.ndarray, np.ndarray]:
-        "The same where mentions are compared with entities."
+    def _from_entities(self, t: Text, given: Sequence[Span]|None, known: dict[Span, int],
+                       more: Sequence[Span]) -> tuple[list[Span], np.ndarray, np.ndarray]:
+        "Find mentions, their entities, and which are persons, by comparing mentions with entities."
         if (bank := self.bank(t, given, more)) is None: return [], np.zeros(0, int), np.zeros(0, bool)
         entity = self._gathered(bank.vectors, bank.mentions, self.m.bias, [known.get(s, -1) for s in bank.spans])
         return bank.spans, entity, bank.persons
     def _gathered(self, v: Any, m: Mentions, bias: float, given: Sequence[int] = ()) -> np.ndarray:
-        "Number the entity of each mention, where mentions are compared with entities."
+        "Number the entity of each mention by comparing mentions with entities."
         policy = self.m.policy if self.m.policy != "auto" else "unbounded" if len(m) <= WHOLE else "dual"
         entities = ReadEntities(self.scorer, v, m, max(given, default=-1) + 1)
         return clustered_by_entity(policy, entities, len(m), self._sizes(), bias, given).entity
-    def _from_all(self, t: Text, given: Sequence[Span]|None, known: dict[Span, int], more: Sequence[Span]) -> tuple[list[Span], np.ndarray, np.ndarray]:
-        "The same by all pairs at once, for a scorer that looks at all of a mention's antecedents to choose some."
-        if self.m.policy not in ("auto", "all"): raise CallError(f"policy {self.m.policy} is not for it: from coarse to fine, a scorer chooses candidates by itself", self.m.title, "leave out policy")
+    def _from_all(self, t: Text, given: Sequence[Span]|None, known: dict[Span, int],
+                  more: Sequence[Span]) -> tuple[list[Span], np.ndarray, np.ndarray]:
+        "Find mentions, their entities, and which are persons, from all pairs at once, as coarse-to-fine scores need."
+        if self.m.policy not in ("auto", "all"):
+            raise CallError(f"policy {self.m.policy} does not apply: a coarse-to-fine scorer chooses candidates by "
+                            f"itself", self.m.title, "leave out policy")
         spans, best = self.best(t, given, more)
-        person = self._persons(self.mentions(t, spans)[1]) if self.m.kinds == "persons" and spans else np.zeros(len(spans), bool)
+        person = (self._persons(self.mentions(t, spans)[1]) if self.m.kinds == "persons" and spans
+                  else np.zeros(len(spans), bool))
         return spans, link(best, self.m.bias, [known.get(s, -1) for s in spans]), person
 
 # %% ../../../nbs/models/coreference/09_resolvers.ipynb #b8803afd
 class _in_order:
-    "Mentions of a text, by their place."
+    "Mentions of a text in order."
     def __init__(self, spans: Iterable[Span]):
         self.spans = sorted({Span(*s) for s in spans})
     def within(self, at: int, end: int) -> list[Span]:
-        "Those that begin at a word or later, and end before another."
+        "Return the mentions that start at `at` or later, and end before `end`."
         return [s for s in self.spans[bisect_left(self.spans, (at,)):bisect_left(self.spans, (end,))] if s.end < end]
 
 def _groups(segments: list[Segment], most: int) -> list[list[Segment]]:
-    "Neighbouring segments, so many together."
+    "Group neighbouring segments, at most `most` together."
     return [segments[i:i + most] for i in range(0, len(segments), most)]
 
 # %% ../../../nbs/models/coreference/09_resolvers.ipynb #8234c247
 def new_resolver(m: CorefModel, dropout: float = .3, seed: int = 0, offline: bool = True) -> Resolver:
-    "Load a system's encoder and give it heads with nothing learnt; offline, nothing is downloaded."
+    "Load a system's encoder and add untrained heads; if `offline`, nothing is downloaded."
     words = words_of(m.encoder, m.segment, m.context, m.frozen, dropout, offline, m.pieces)
-    words.single |= m.released  # as the package computes: in bfloat16, scores near 0 may change sides
+    words.single |= m.released  # as in the package: in bfloat16, scores near 0 may change sign
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         for part in (words.shape, words.quote): part.reset_parameters()
         return Resolver(m, words, dropout).to(words.encoder.device)
 
-def predicted(net: Resolver, d: Document, given: Sequence[Span]|None = None, seeds: Sequence[Sequence[Span]] = ()) -> Document:
-    "Put the clusters that a net finds on a document."
+def predicted(net: Resolver, d: Document, given: Sequence[Span]|None = None,
+              seeds: Sequence[Sequence[Span]] = ()) -> Document:
+    "Return a document with the clusters that a net finds."
     net.eval()
     return d.changed(clusters=tidy(net.resolve(text_of(d), given, seeds)), names=(), labels={})
 
 # %% ../../../nbs/models/coreference/09_resolvers.ipynb #e904647f
 def clusters_of_many(net: Resolver, texts: Sequence[Text], at_once: int = 16) -> Iterator[list[list[Span]]]:
-    "Find the clusters of short texts, so many of them read as one."
+    "Find the clusters of short texts, `at_once` of them read as one."
     net.eval()
     for i in range(0, len(texts), at_once):
-        some = texts[i:i + at_once]
-        whole = joined(some)
-        whole.cut = joined_cuts([net.words.cut(t) for t in some])
-        at = np.cumsum([0] + [len(t) for t in some]).tolist()
-        out: list[list[list[Span]]] = [[] for _ in some]
+        group = texts[i:i + at_once]
+        whole = joined(group)
+        whole.cut = joined_cuts([net.words.cut(t) for t in group])
+        at = np.cumsum([0] + [len(t) for t in group]).tolist()
+        out: list[list[list[Span]]] = [[] for _ in group]
         for c in net.resolve(whole):
             k = int(whole.part[c[0].start])
             out[k].append([Span(s.start - at[k], s.end - at[k]) for s in c])

@@ -24,21 +24,23 @@ from ..registry import Entry, changed_record, find_system, record_of, refuse_ask
 from ..running import write_run_summary
 from ..pairs.encoders import check_pair_model, pair_model_is_here
 from .choices import choices
-from .recipes import CLUSTERING, SEAL, UNHASHED, CorefModel, TrainedCoref, changed_coref, coref_seal, coref_systems, encoder_of, trained_of, trained_otherwise, trainings_in, weights_folder
+from .recipes import CLUSTERING, SEAL, UNHASHED, CorefModel, TrainedCoref, changed_coref
+from .recipes import coref_seal, coref_systems, encoder_of, trained_of, trained_otherwise
+from .recipes import trainings_in, weights_folder
 
 # %% ../../../nbs/models/coreference/12_systems.ipynb #3fe86830
-_READING = ("encoder", "segment", "context", "threshold", "bias", *CLUSTERING)  # what may be other than in training
+_READING = ("encoder", "segment", "context", "threshold", "bias", *CLUSTERING)  # may differ from training
 
 def _clustering(m: CorefModel) -> dict[str, Any]: return {k: getattr(m, k) for k in CLUSTERING}
 
 class Spent(Record):
-    "What answering took on this machine."
-    cpu_seconds: float # of this process, loading included
-    peak_mb: float     # of its memory, from its start
+    "The resources used for answering on this machine."
+    cpu_seconds: float # CPU time, loading included
+    peak_mb: float     # peak memory of the process
     word: ClassVar[str] = "spent"
 
 def processor() -> str:
-    "Name this machine's processor."
+    "Return the name of this machine's processor."
     try: lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError: lines = []
     named = next((x.partition(":")[2].strip() for x in lines if x.startswith("model name")), "")
@@ -51,7 +53,7 @@ def _spent(since: float) -> Spent:
 # %% ../../../nbs/models/coreference/12_systems.ipynb #310b28c1
 @lru_cache(maxsize=2)
 def _loaded(folder: str, weights: str, changed: str, offline: bool) -> Any:
-    "A net with its weights; loaded once for several tasks."
+    "Load a net with its weights, once for several tasks."
     need("torch", "models")
     from refnb.models.coreference.learning import load_resolver
     return load_resolver(folder, offline, **msgspec.json.decode(changed))
@@ -61,27 +63,29 @@ class CorefSystem(BaseSystem):
     "A trained coreference system."
     shapes = CLUSTERS | CHOICE
     def __init__(self, entry: Entry, changed: Mapping[str, Any], s: Settings):
-        "Make a system of an entry; settings that could change a cluster make a system of another name."
+        "Make a system of an entry; settings that can change a cluster change the system's name."
         self.base, self.usual, self.settings = entry.name, record_of(entry, TrainedCoref), s
         now = {k: v for k, v in changed.items() if k in (*_READING, "checkpoint", "given")}
         self.model = changed_record(self.usual.model, now, "a coreference system")
         self.trained = self._trained({k: v for k, v in changed.items() if k not in now})
         self.asked = {k: getattr(self.model, k) for k in now if k in _READING} | _clustering(self.model)
         self.other = trained_otherwise(self.trained, self.usual)
-        told = self.other | self._read_otherwise() | ({"given": self.model.given} if self.model.given else {})
-        self.name, self.title = variant_name(self.base, told), self.model.title + variant_name("", told)
-    def _trained(self, said: Mapping[str, Any]) -> TrainedCoref:
-        "What was trained, and how: as the name says, or as a checkpoint tells."
-        wanted = changed_coref(self.usual, said)
+        shown = self.other | self._read_otherwise() | ({"given": self.model.given} if self.model.given else {})
+        self.name, self.title = variant_name(self.base, shown), self.model.title + variant_name("", shown)
+    def _trained(self, changed: Mapping[str, Any]) -> TrainedCoref:
+        "Return the trained system, by its name or its checkpoint."
+        wanted = changed_coref(self.usual, changed)
         if not self.model.checkpoint: return wanted
         found, *others = (trained_of(coref_seal(p), self.usual) for p in trainings_in(Path(self.model.checkpoint)))
-        if any(trained_otherwise(x, found) for x in others): raise DataError("holds trainings with different settings", self.model.checkpoint, "name one of its folders")
-        other, told = trained_otherwise(wanted, self.usual), trained_otherwise(found, self.usual)
-        if bad := next((k for k in other if other[k] != told.get(k)), None):
-            raise CallError(f"was trained otherwise: {bad} is not {other[bad]!r}", self.model.checkpoint, f"give {bad} to refnb train")
+        if any(trained_otherwise(x, found) for x in others):
+            raise DataError("holds trainings with different settings", self.model.checkpoint, "name one of its folders")
+        other, learnt = trained_otherwise(wanted, self.usual), trained_otherwise(found, self.usual)
+        if bad := next((k for k in other if other[k] != learnt.get(k)), None):
+            raise CallError(f"was trained with other settings: {bad} is not {other[bad]!r}", self.model.checkpoint,
+                            f"give {bad} to refnb train")
         return found
     def _read_otherwise(self) -> dict[str, Any]:
-        "What of a text is read otherwise than in training."
+        "Return the reading settings that differ from those of training."
         folder = weights_folder(self.model) if self.model.checkpoint or not self.other else None
         usual = trained_of(coref_seal(trainings_in(folder)[0]), self.usual).model if folder else self.trained.model
         return {k: v for k, v in self.asked.items() if v != getattr(usual, k) and k not in UNHASHED}
@@ -91,30 +95,36 @@ class CorefSystem(BaseSystem):
     @property
     def needs(self) -> str:
         m = encoder_of(self.model.encoder, self.model.segment)
-        return f"{m.package or m.model} ({'here' if pair_model_is_here(m) else 'not here'})" + ("" if self.folder() else "; training, or a checkpoint")
+        encoder = f"{m.package or m.model} ({'here' if pair_model_is_here(m) else 'not here'})"
+        return encoder + ("" if self.folder() else "; training, or a checkpoint")
 
     def folder(self, task: Task|None = None) -> Path|None:
-        """The folder with its weights: one that was named; the package's, which have not learnt from the task; or the
-        newest that training on the task's other splits left, with these settings; of any task where none is asked about."""
+        """Return the folder of its weights: the named one; the package's, unless trained on the task; or the newest one
+        trained with these settings on the task's other splits (on any task, without `task`)."""
         own = weights_folder(self.model) if self.model.checkpoint or not self.other else None
         if own and (not task or self.model.checkpoint or not _seen(task, own)): return own
         here = Path(self.settings.runs)/"trained"/safe_path(self.base)
         made = (here/safe_path(task.name.rpartition("/")[0])).glob(f"*/{SEAL}") if task else here.rglob(SEAL)
-        return next((p.parent for p in sorted(made, key=lambda p: -p.stat().st_mtime_ns) if self._is_mine(p.parent)), own)
+        return next((p.parent for p in sorted(made, key=lambda p: -p.stat().st_mtime_ns) if self._is_mine(p.parent)),
+                    own)
     def _is_mine(self, folder: Path) -> bool:
-        "Tell whether a training was one with these settings."
+        "Tell whether a training used these settings."
         try: return trained_otherwise(trained_of(coref_seal(folder), self.usual), self.usual) == self.other
         except DataError: return False
     def lacks(self, task: Task) -> str:
         if why := super().lacks(task): return why
-        if task.benchmark == "altentities": return "finds who is meant in a story; which of two things an expression picks is told by no cluster"
-        if not (folder := self.folder(task)): return f"is not trained for it: {self._command(task)}, or name a folder with -p checkpoint=FOLDER"
-        if seen := _seen(task, folder): return f"has learnt from {seen} of the documents of {task.name}; such a score would say nothing: train it on others ({self._command(task)}), or name a folder with -p checkpoint=FOLDER"
+        if task.benchmark == "altentities":
+            return "resolves mentions in a text; it cannot choose between two options by an expression"
+        if not (folder := self.folder(task)):
+            return f"is not trained for it: {self._command(task)}, or name a folder with -p checkpoint=FOLDER"
+        if seen := _seen(task, folder):
+            return (f"was trained on {seen} of the documents of {task.name}, so its score would be meaningless: train it "
+                    f"on others ({self._command(task)}), or name a folder with -p checkpoint=FOLDER")
         try: check_pair_model(encoder_of(self.model.encoder, self.model.segment), task.settings.offline)
         except DataError as e: return str(e)
         return ""
     def _command(self, task: Task) -> str:
-        "The command that trains it so that it can answer a task: on LitBank, unless the task has texts to learn from."
+        "Return the command that trains it for a task: on LitBank, unless the task has training texts."
         settings = "".join(f" -p {variant_name('', {k: v})[1:-1]}" for k, v in self.other.items())
         own = task.name.rpartition("/")[0] if task.benchmark in ("kitmus", "litbank") else "litbank"
         return f"refnb train {self.base} {own}{settings}"
@@ -125,19 +135,25 @@ class CorefSystem(BaseSystem):
         folder = self._its_folder(task)
         seals = [coref_seal(p) for p in trainings_in(folder)]
         seal, weights = seals[0], seals[0].weights if len(seals) == 1 else _together([x.weights for x in seals])
-        usual = {k: v for k, v in _clustering(CorefModel("")).items() if v == self.asked[k]}  # not in older runs' identity
-        learnt = {k: v for k, v in (seal.model | self.asked).items() if k not in UNHASHED and k not in usual} | {"given": self.model.given}
-        told = learnt | {"encoder": seal.encoder, "trained": seal.told, "recipe": msgspec.to_builtins(seal.recipe), "start": seal.start}
-        if len(seals) > 1: told |= {"trained": " and ".join(x.told for x in seals)}
-        if _is_kitmus(task): return Identity(told, data={"weights": weights, "questions": texts_id()}, alone=True)
-        return Identity(told, data={"weights": weights})
+        # not in the identity of older runs
+        usual = {k: v for k, v in _clustering(CorefModel("")).items() if v == self.asked[k]}
+        learnt = ({k: v for k, v in (seal.model | self.asked).items() if k not in UNHASHED and k not in usual}
+                  | {"given": self.model.given})
+        settings = (learnt
+                    | {"encoder": seal.encoder, "trained": seal.told, "recipe": msgspec.to_builtins(seal.recipe),
+                       "start": seal.start})
+        if len(seals) > 1: settings |= {"trained": " and ".join(x.told for x in seals)}
+        if _is_kitmus(task): return Identity(settings, data={"weights": weights, "questions": texts_id()}, alone=True)
+        return Identity(settings, data={"weights": weights})
     def plan(self, task: Task, items: Sequence[Any]) -> Plan:
         return Plan(len(items), tokens_in=sum(d.size for d in items) if task.shape == "clusters" else 0)
     def net(self, folder: Path|None = None) -> Any:
-        "The net of a folder, or of the system's own, loaded once."
-        if not (folder := folder or self.folder()): raise DataError("is not trained", self.name, "refnb train, or name a folder with -p checkpoint=FOLDER")
+        "Return the net of a folder, or the system's own, loaded once."
+        if not (folder := folder or self.folder()):
+            raise DataError("is not trained", self.name, "refnb train, or name a folder with -p checkpoint=FOLDER")
         folder = trainings_in(folder)[0]
-        return _loaded(str(folder), coref_seal(folder).weights, msgspec.json.encode(self.asked).decode(), self.settings.offline)
+        return _loaded(str(folder), coref_seal(folder).weights, msgspec.json.encode(self.asked).decode(),
+                       self.settings.offline)
 
     def answer(self, task: Task, items: Sequence[Any]) -> Iterator[Said]:
         if not items: return
@@ -148,7 +164,7 @@ class CorefSystem(BaseSystem):
         by_folder: dict[Path, list[Any]] = {}
         for x, folder in zip(items, _folders(task, items, self._its_folder(task)), strict=True):
             if folder: by_folder.setdefault(folder, []).append(x)
-        for folder, some in by_folder.items(): yield from self._answer(self.net(folder), task, some)
+        for folder, group in by_folder.items(): yield from self._answer(self.net(folder), task, group)
     def _answer(self, net: Any, task: Task, items: Sequence[Any]) -> Iterator[Said]:
         if _is_kitmus(task): yield from _links(net, task, items)
         elif task.shape == "choice":
@@ -159,23 +175,27 @@ class CorefSystem(BaseSystem):
         from refnb.models.coreference.resolvers import predicted
         gold = task.annotated if self.model.given else {}
         for d in items:
-            if self.model.given and d.doc_key not in gold: raise DataError("its gold mentions are not here", f"document {d.doc_key!r}", "leave out --gold-mentions")
-            yield ClusterAnswer(d.doc_key, predicted(net, d, gold[d.doc_key].mentions if self.model.given else None).clusters)
+            if self.model.given and d.doc_key not in gold:
+                raise DataError("its gold mentions are not here", f"document {d.doc_key!r}", "omit --gold-mentions")
+            yield ClusterAnswer(d.doc_key,
+                                predicted(net, d, gold[d.doc_key].mentions if self.model.given else None).clusters)
     def write_summary(self, run: Run, task: Task) -> Path|None:
-        "Write what is committed of a complete run: of KITMUS which candidates were joined."
-        return write_link_summary(run, task) if _is_kitmus(task) else write_run_summary(run, task, cost=self._cost(task))
+        "Write the summary of a complete run: for KITMUS, the candidates joined with the pronoun."
+        return (write_link_summary(run, task) if _is_kitmus(task)
+                else write_run_summary(run, task, cost=self._cost(task)))
     def _cost(self, task: Task) -> dict[str, float|str]:
-        "What answering a task took, if one call answered all of it."
+        "Return the cost of answering a task, if one call answered all of it."
         spent: Spent|None = getattr(self, "summary", None)
         if not spent or self.answered < len(task.items): return {}
         return {"cpu_seconds": spent.cpu_seconds, "peak_mb": spent.peak_mb, "processor": processor()}
 
 # %% ../../../nbs/models/coreference/12_systems.ipynb #1daa845c
-def _is_kitmus(task: Task) -> bool: return task.known and task.benchmark == "kitmus" and not task.name.startswith("sample/")
+def _is_kitmus(task: Task) -> bool:
+    return task.known and task.benchmark == "kitmus" and not task.name.startswith("sample/")
 
 def _folders(task: Task, items: Sequence[Any], folder: Path) -> list[Path|None]:
-    """The training that answers each item: of several the first that has not seen its document, neither to learn nor
-    to choose; of one, that which has not learnt from it. None: there is none."""
+    """List the training that answers each item: of several, the first without its document among training and
+    development documents; a single one, unless trained on it. None: there is none."""
     found = trainings_in(folder)
     seals = [coref_seal(p) for p in found]
     seen = [x.documents | (x.judged if len(seals) > 1 else {}) for x in seals]
@@ -184,7 +204,7 @@ def _folders(task: Task, items: Sequence[Any], folder: Path) -> list[Path|None]:
     return [next((p for p, k in zip(found, known) if key not in k), None) for key in keys]
 
 def _seen(task: Task, folder: Path) -> int:
-    "How many documents of a task no training of a folder can answer, for all have seen them."
+    "Count the documents of a task that no training of a folder can answer, as all have seen them."
     items = task.items if task.here or not task.known else []
     key = (lambda q: q.doc_key) if task.shape == "choice" else (lambda d: d.doc_key)
     return len({key(x) for x, training in zip(items, _folders(task, items, folder), strict=True) if not training})
@@ -193,13 +213,16 @@ def _together(weights: Sequence[str]) -> str: return hashlib.sha256(" ".join(wei
 
 # %% ../../../nbs/models/coreference/12_systems.ipynb #5e8181f8
 def _links(net: Any, task: Task, items: Sequence[Question]) -> Iterator[Answer]:
-    "The candidates that are in one cluster with the pronoun of each text, in the words of the release."
+    "Yield the candidates that share a cluster with the pronoun of each text, in the words of the release."
     from refnb.models.coreference.resolvers import clusters_of_many
     from refnb.models.coreference.texts import text_of
-    asked = {q.id for q in items}
-    texts = [(d.doc_key, d) for d in subtask_documents(task.fields["variant"], int(task.fields["entities"]), task.fields["split"], task.settings) if d.doc_key in asked]
+    ids = {q.id for q in items}
+    texts = [(d.doc_key, d)
+             for d in subtask_documents(task.fields["variant"], int(task.fields["entities"]), task.fields["split"],
+                                        task.settings) if d.doc_key in ids]
     gold = texts_of(task)
-    for (key, _), clusters in zip(texts, clusters_of_many(net, [text_of(d) for _, d in texts])): yield Answer(key, linked(gold[key].gold, clusters))
+    for (key, _), clusters in zip(texts, clusters_of_many(net, [text_of(d) for _, d in texts])):
+        yield Answer(key, linked(gold[key].gold, clusters))
 
 def make_coreference(entry: Entry, changed: Mapping[str, Any], s: Settings) -> System:
     "Make a coreference system of an entry, for the registry."
@@ -210,12 +233,13 @@ def make_coreference(entry: Entry, changed: Mapping[str, Any], s: Settings) -> S
 def resolve(
     what: "str|Document|Iterable[Document]", # a text, a document, or several
     system: str = "coref-minilm",           # a coreference system (`refnb list systems`)
-    s: Settings|None = None,                # where settings are
-    **changed: Any,                         # single settings of the system, such as checkpoint="FOLDER"
+    s: Settings|None = None,                # settings
+    **changed: Any,                         # settings of the system, such as checkpoint="FOLDER"
 ) -> Any:                                   # a document with clusters for a text or a document, else a list
-    "Find which mentions of a text mean the same."
+    "Find the coreference clusters of a text."
     x: Any = find_system(system, s, **changed)
-    if not isinstance(x, CorefSystem): raise CallError(f"{system} is no trained coreference system", do="refnb.run asks any system about a task")
+    if not isinstance(x, CorefSystem):
+        raise CallError(f"{system} is not a trained coreference system", do="refnb.run asks any system about a task")
     if isinstance(what, str): what = read_text(what).document
     net = x.net()
     from refnb.models.coreference.resolvers import predicted
@@ -223,11 +247,11 @@ def resolve(
 
 # %% ../../../nbs/models/coreference/12_systems.ipynb #24bc447a
 def train(
-    system: str,   # what is trained (`refnb list systems`)
+    system: str,   # the system to train (`refnb list systems`)
     what: Any,     # a task, a corpus, or a file; several joined by +
-    **more: Any,   # of its kind, such as fold= and out= of a coreference system, folds= of a pair model; and single settings
-) -> Any:          # the folder that training left, and its seal; of all folds, a list of them
-    "Train a system; what was stopped goes on where it was."
+    **more: Any,   # arguments such as fold= and out= of a coreference system or folds= of a pair model, and settings
+) -> Any:          # output folder and final record; for all folds, a list of them
+    "Train a system; interrupted trainings resume."
     need("torch", "models")
     if system in coref_systems():
         from refnb.models.coreference.learning import train_coref, train_folds

@@ -26,7 +26,7 @@ def _shape(word: str, first: bool) -> int:
     return 0 if any(c.isalnum() for c in word) else 5
 
 def _shapes(words: Sequence[str], starts: Iterable[int]) -> np.ndarray:
-    "The shape of each word, as an index into SHAPES."
+    "Return the shape of each word, as an index into SHAPES."
     first = set(starts)
     return np.array([_shape(w, i in first) for i, w in enumerate(words)], int)
 
@@ -34,7 +34,7 @@ def _shapes(words: Sequence[str], starts: Iterable[int]) -> np.ndarray:
 _OPEN, _CLOSE, _LONGEST = {"``", "“", "‘‘"}, {"''", "”", "’’"}, 400
 
 def _quotations(words: Sequence[str]) -> np.ndarray:
-    "The number of the quotation that each word stands in, its marks included, from 1; 0: none."
+    "Number the quotation of each word, quotation marks included, from 1; 0: none."
     out, number, inside, since = np.zeros(len(words), int), 0, False, 0
     for i, word in enumerate(words):
         opens = word in _OPEN or (word == '"' and not inside)
@@ -46,7 +46,7 @@ def _quotations(words: Sequence[str]) -> np.ndarray:
 
 # %% ../../../nbs/models/coreference/01_texts.ipynb #6b8cf9e1
 class Text:
-    "A document, or several, as a coreference system reads it: arrays over its words."
+    "A document, or several, as arrays over words, for a coreference system."
     def __init__(self, key: str, sentences: Sequence[Sequence[str]]):
         self.key = key
         self.words = [w.strip("_") or w for s in sentences for w in s]  # LitBank has _Emma_ for italics
@@ -56,7 +56,7 @@ class Text:
         self.sentence = np.repeat(np.arange(len(lengths)), lengths)
         self.last = np.repeat(np.array(ends, int) - 1, lengths)  # the last word of a word's sentence
         self.part = np.zeros(len(self.words), int)
-        self.cut: Any = None  # its segments, where they are known already
+        self.cut: Any = None  # its segments, if known
     def __len__(self) -> int: return len(self.words)
     def __repr__(self) -> str: return f"Text({self.key!r}, {len(self):,} words in {len(self.starts):,} sentences)"
     @cached_property
@@ -67,12 +67,12 @@ class Text:
     def quotation(self) -> np.ndarray: return _quotations(self.words)
 
 def text_of(d: Document) -> Text:
-    "Read a document; its clusters are not looked at."
+    "Read a document, ignoring its clusters."
     if not d.size: raise DataError("has no text", f"document {d.doc_key!r}", "coreference systems read words")
     return Text(d.doc_key, d.sentences)
 
 def joined(texts: Sequence[Text]) -> Text:
-    "Read several texts as one; the parts stay apart."
+    "Join several texts to one; each remains a separate part."
     out = Text("+".join(t.key for t in texts[:2]), [])
     offsets = [0, *accumulate(map(len, texts))]
     for name in ("words", "low"): setattr(out, name, [w for t in texts for w in getattr(t, name)])
@@ -87,59 +87,61 @@ def joined(texts: Sequence[Text]) -> Text:
     return out
 
 # %% ../../../nbs/models/coreference/01_texts.ipynb #4c4e4f24
-MOST = 12  # pieces of a word that are read
+MOST = 12  # maximum pieces per word
 
 def word_pieces(words: Sequence[str], tokenizer: Any) -> list[list[int]]:
-    "Cut words into a tokenizer's pieces: one list for each word, none of them empty."
+    "Tokenize words into pieces: a non-empty list for each word."
     lead = " " if tokenizer.tokenize(" the") != tokenizer.tokenize("the") else ""
     kinds = list(dict.fromkeys(words))
-    got = tokenizer([lead + w for w in kinds], add_special_tokens=False, verbose=False)["input_ids"]
+    tokenized = tokenizer([lead + w for w in kinds], add_special_tokens=False, verbose=False)["input_ids"]
     unknown = tokenizer.unk_token_id if tokenizer.unk_token_id is not None else tokenizer.pad_token_id
-    known = {w: ids[:MOST] or [unknown] for w, ids in zip(kinds, got, strict=True)}
+    known = {w: ids[:MOST] or [unknown] for w, ids in zip(kinds, tokenized, strict=True)}
     return [known[w] for w in words]
 
 def around(tokenizer: Any) -> tuple[list[int], list[int]]:
-    "What a tokenizer puts before and after a text."
+    "Return the special tokens before and after a text."
     [inside], whole = tokenizer(["the"], add_special_tokens=False)["input_ids"], tokenizer("the")["input_ids"]
     at = next(i for i in range(len(whole)) if whole[i:i + len(inside)] == inside)
     return whole[:at], whole[at + len(inside):]
 
 # %% ../../../nbs/models/coreference/01_texts.ipynb #8cb8a609
 class Segment(NamedTuple):
-    "What an encoder reads at once."
-    ids: list[int] # pieces, with what the tokenizer puts around a text
-    first: int     # the words that are read: from here
-    end: int       # to before here
-    start: int     # the words that it answers for: from here
-    stop: int      # to before here
+    "A segment for one pass of the encoder."
+    ids: list[int] # pieces with special tokens
+    first: int     # first word read
+    end: int       # end of the words read, exclusive
+    start: int     # first word without context
+    stop: int      # end of the words without context, exclusive
 
 class Cut(NamedTuple):
-    "A text in segments."
+    "A text split into segments."
     segments: list[Segment]
     counts: np.ndarray # pieces of each word
     before: int        # pieces before the first word
 
 def joined_cuts(cuts: Sequence[Cut]) -> Cut:
-    "The segments of texts that are read as one."
+    "Join the segments of texts that are read as one."
     offsets = [0, *accumulate(len(c.counts) for c in cuts)]
     moved = [Segment(s.ids, *(x + o for x in s[1:])) for c, o in zip(cuts, offsets) for s in c.segments]
     return Cut(moved, np.concatenate([c.counts for c in cuts]), cuts[0].before)
 
 # %% ../../../nbs/models/coreference/01_texts.ipynb #1a171b2f
 def _stop(start: int, room: int, total: np.ndarray, sentences: np.ndarray) -> int:
-    "Where the words end for which a segment answers."
+    "Find the end of the words without context of a segment."
     stop = max(start + 1, int(np.searchsorted(total, total[start] + room, "right")) - 1)
     if stop >= len(total) - 1: return len(total) - 1
     ends = sentences[(sentences > start + (stop - start)//2) & (sentences <= stop)]
     return int(ends[-1]) if len(ends) else stop
 
 def segments(t: Text, tokenizer: Any, length: int = 256, context: int = 32) -> Cut:
-    "Cut a text into segments of at most `length` pieces, of which `context` on each side are read and not answered for."
+    "Split a text into segments of at most `length` pieces, of which `context` on each side are context only."
     ids, (before, after) = word_pieces(t.words, tokenizer), around(tokenizer)
     counts = np.array([len(x) for x in ids], int)
     total, sentences = np.concatenate([[0], counts.cumsum()]), np.array(t.starts, int)
     room = length - len(before) - len(after)
-    if room - 2*context < MOST: raise DataError(f"segments of {length} pieces have no room for {context} pieces of context on both sides", do="say a larger segment, or less context")
+    if room - 2*context < MOST:
+        raise DataError(f"segments of {length} pieces have no room for {context} pieces of context on both sides",
+                        do="say a larger segment, or less context")
     out, start = [], 0
     while start < len(t):
         stop = _stop(start, room - 2*context, total, sentences)
@@ -151,8 +153,9 @@ def segments(t: Text, tokenizer: Any, length: int = 256, context: int = 32) -> C
 
 # %% ../../../nbs/models/coreference/01_texts.ipynb #76a920ad
 def cast_of(d: Document) -> Document:
-    "Take the characters of a document with labels `type` and `kind`: their names and explicit mentions."
-    if not {"type", "kind"} <= d.labels.keys(): raise DataError("has no types and kinds of mentions", f"document {d.doc_key!r}", "use LitBank")
+    "Return the characters of a document with labels `type` and `kind`: names and explicit mentions."
+    if not {"type", "kind"} <= d.labels.keys():
+        raise DataError("has no types and kinds of mentions", f"document {d.doc_key!r}", "use LitBank")
     tokens, taken, names = d.tokens, set[str](), list[str]()
     clusters, labels = list[tuple[Span, ...]](), list[tuple[str, ...]]()
     for spans, types, kinds in zip(d.clusters, d.labels["type"], d.labels["kind"]):
@@ -168,14 +171,14 @@ def cast_of(d: Document) -> Document:
     return Document(d.doc_key, d.sentences, tuple(clusters), tuple(names), {"type": persons, "kind": tuple(labels)})
 
 class WithCast(NamedTuple):
-    "A text with names before it."
+    "A text preceded by names."
     document: Document # a sentence of names, then the text, without clusters
-    at: list[Span]     # where each name stands
-    words: int         # of that sentence
+    at: list[Span]     # span of each name
+    words: int         # number of words of that sentence
 
 # %% ../../../nbs/models/coreference/01_texts.ipynb #f0c78b96
 def with_cast(d: Document, names: Sequence[Sequence[str]]) -> WithCast:
-    "Put names, as lists of words, before a text."
+    "Insert names, as lists of words, before a text."
     at, words = list[Span](), list[str]()
     for name in names:
         at.append(Span(len(words), len(words) + len(name) - 1))
@@ -184,11 +187,14 @@ def with_cast(d: Document, names: Sequence[Sequence[str]]) -> WithCast:
     return WithCast(Document(d.doc_key, sentences), at, len(words))
 
 def cast_lesson(d: Document) -> Document:
-    "Make of an annotated document what a linker learns from: its cast in an order drawn by its key, and each character's explicit mentions."
+    """Make a training document for a linker: the cast in an order drawn by its key, and each character's explicit
+    mentions."""
     cast = cast_of(d)
     order = list(range(len(cast.names)))
     random.Random(d.doc_key).shuffle(order)
     whole, at, many = with_cast(cast, [cast.names[k].split() for k in order])
-    clusters: Clusters = tuple((name, *(Span(s.start + many, s.end + many) for s in cast.clusters[k])) for k, name in zip(order, at))
-    labels = {field: tuple((first, *cast.labels[field][k]) for k in order) for field, first in (("type", "PER"), ("kind", "PROP"))}
+    clusters: Clusters = tuple((name, *(Span(s.start + many, s.end + many) for s in cast.clusters[k]))
+                               for k, name in zip(order, at))
+    labels = {field: tuple((first, *cast.labels[field][k]) for k in order)
+              for field, first in (("type", "PER"), ("kind", "PROP"))}
     return Document(d.doc_key, whole.sentences, clusters, labels=labels)

@@ -16,20 +16,24 @@ from .recipes import encoder_of
 from .texts import SHAPES, Cut, Segment, Text, segments
 
 # %% ../../../nbs/models/coreference/02_words.ipynb #0d0736bc
-class _Reached(Exception): "What went into a layer was seen; the rest of the pass is not needed."
+class _Reached(Exception): "A layer's input was captured; the rest of the pass is not needed."
 
 class Layers:
-    "The layers of an encoder, and passes through some of them."
+    "The layers of an encoder, for partial passes."
     def __init__(self, model: Any):
         n = model.config.num_hidden_layers
-        found = [(owner, name) for owner in model.modules() for name, x in owner.named_children() if isinstance(x, nn.ModuleList) and len(x) == n and len({type(l) for l in x}) == 1]
-        if not found: raise DataError(f"{type(model).__name__} has no list of {n} layers", do="say frozen=0, or name another encoder")
+        found = [(owner, name) for owner in model.modules()
+                 for name, x in owner.named_children()
+                 if isinstance(x, nn.ModuleList) and len(x) == n and len({type(l) for l in x}) == 1]
+        if not found:
+            raise DataError(f"{type(model).__name__} has no list of {n} layers",
+                            do="say frozen=0, or name another encoder")
         self.owner, self.name = found[0]
         self.all = getattr(self.owner, self.name)
         self.model = model
 
     def below(self, k: int, **inputs: Any) -> torch.Tensor:
-        "What goes into layer k."
+        "Return the input of layer k."
         seen: list[torch.Tensor] = []
         def look(layer, args, kwargs):
             seen.append(args[0] if args else kwargs["hidden_states"])
@@ -41,8 +45,9 @@ class Layers:
         return seen[0]
 
     def above(self, k: int, given: torch.Tensor, **inputs: Any) -> torch.Tensor:
-        "The last layer's output from what goes into layer k."
-        def put(layer, args, kwargs): return ((given, *args[1:]), kwargs) if args else (args, kwargs | {"hidden_states": given})
+        "Return the last layer's output for the input of layer k."
+        def put(layer, args, kwargs):
+            return ((given, *args[1:]), kwargs) if args else (args, kwargs | {"hidden_states": given})
         hook = self.all[k].register_forward_pre_hook(put, with_kwargs=True)
         setattr(self.owner, self.name, nn.ModuleList(self.all[k:]))
         try: return self.model(**inputs).last_hidden_state
@@ -51,18 +56,18 @@ class Layers:
             hook.remove()
 
 # %% ../../../nbs/models/coreference/02_words.ipynb #8da8b50c
-def _rows(some: Sequence[Segment], filler: int) -> dict[str, torch.Tensor]:
-    "Segments as one batch."
-    longest = max(len(s.ids) for s in some)
-    ids = torch.full((len(some), longest), filler)
-    mask = torch.zeros((len(some), longest), dtype=torch.long)
-    for row, s in enumerate(some):
+def _rows(batch: Sequence[Segment], filler: int) -> dict[str, torch.Tensor]:
+    "Pad segments to a batch."
+    longest = max(len(s.ids) for s in batch)
+    ids = torch.full((len(batch), longest), filler)
+    mask = torch.zeros((len(batch), longest), dtype=torch.long)
+    for row, s in enumerate(batch):
         ids[row, :len(s.ids)] = torch.tensor(s.ids)
         mask[row, :len(s.ids)] = 1
     return {"input_ids": ids, "attention_mask": mask}
 
 def _words_of(hidden: torch.Tensor, s: Segment, cut: Cut) -> torch.Tensor:
-    "The mean of the pieces of each word that a segment answers for."
+    "Average the pieces of each word of a segment, without its context."
     skipped = cut.before + int(cut.counts[s.first:s.start].sum())
     counts = torch.tensor(cut.counts[s.start:s.stop], device=hidden.device)
     of = torch.repeat_interleave(torch.arange(len(counts), device=hidden.device), counts)
@@ -70,20 +75,21 @@ def _words_of(hidden: torch.Tensor, s: Segment, cut: Cut) -> torch.Tensor:
     return sums/counts[:, None]
 
 def _ends_of_words(hidden: torch.Tensor, s: Segment, cut: Cut) -> torch.Tensor:
-    "The first and the last piece of each word that a segment answers for, side by side."
+    "Concatenate the first and the last piece of each word of a segment, without its context."
     skipped = cut.before + int(cut.counts[s.first:s.start].sum())
     counts = torch.tensor(cut.counts[s.start:s.stop], device=hidden.device)
     last = skipped + counts.cumsum(0) - 1
     return torch.cat([hidden[last - counts + 1], hidden[last]], 1)
 
 # %% ../../../nbs/models/coreference/02_words.ipynb #ce821f64
-AT_ONCE = 8  # segments of an encoder's pass, where no gradient is wanted
+AT_ONCE = 8  # segments per pass without gradients
 
 # %% ../../../nbs/models/coreference/02_words.ipynb #105f4ba1
 class Words(nn.Module):
-    "An encoder with what it does not see: the vectors of a text's words."
-    extra = 8  # numbers that are learnt for a shape, and for a quotation
-    def __init__(self, model: Any, tokenizer: Any, length: int = 256, context: int = 32, frozen: int = 0, dropout: float = .3, pieces: str = "mean"):
+    "Word vectors of an encoder, with embeddings of shapes and quotations."
+    extra = 8  # size of each of these embeddings
+    def __init__(self, model: Any, tokenizer: Any, length: int = 256, context: int = 32, frozen: int = 0,
+                 dropout: float = .3, pieces: str = "mean"):
         super().__init__()
         self.encoder, self.tokenizer, self.length, self.context, self.frozen = model, tokenizer, length, context, frozen
         self.layers = Layers(model) if frozen else None
@@ -92,48 +98,55 @@ class Words(nn.Module):
         self.of_pieces = _ends_of_words if pieces == "ends" else _words_of
         self.width = (2 if pieces == "ends" else 1)*model.config.hidden_size + 2*self.extra
         self.single = str(model.device) == "cpu" and not _has_bfloat16()
-        self.learning = False # segments come again and again, also where no gradient is wanted
-        self.remembered: dict[tuple[int, ...], torch.Tensor] = {}  # pieces of a segment -> what goes into the first layer that learns
+        self.learning = False # cache frozen layers also without gradients, as segments recur
+        # pieces of a segment -> input of the first trained layer
+        self.remembered: dict[tuple[int, ...], torch.Tensor] = {}
         if self.layers:
-            if frozen >= len(self.layers.all): raise DataError(f"{frozen} of {len(self.layers.all)} layers cannot be frozen", do="leave one that learns")
+            if frozen >= len(self.layers.all):
+                raise DataError(f"{frozen} of {len(self.layers.all)} layers cannot be frozen",
+                                do="leave at least one to train")
             model.requires_grad_(False)
             for layer in self.layers.all[frozen:]: layer.requires_grad_(True)
     def train(self, mode: bool = True):
-        "Learn, but with no dropout in the encoder."
+        "Switch to training, but without dropout in the encoder."
         super().train(mode)
         self.encoder.eval()
         return self
 
     def cut(self, t: Text, context: int|None = None) -> Cut:
-        "Cut a text into segments, with the usual context or so many pieces of it."
+        "Split a text into segments, with the usual context or `context` pieces."
         return segments(t, self.tokenizer, self.length, self.context if context is None else context)
     def _hidden(self, some: Sequence[Segment]) -> torch.Tensor:
-        "The encoder's last layer."
+        "Compute the encoder's last layer."
         inputs = {k: v.to(self.encoder.device) for k, v in _rows(some, self.tokenizer.pad_token_id).items()}
         with torch.autocast(self.encoder.device.type, torch.bfloat16, enabled=not self.single):
-            if not (self.layers and (self.training or self.learning)): return self.encoder(**inputs).last_hidden_state.float()
+            if not (self.layers and (self.training or self.learning)):
+                return self.encoder(**inputs).last_hidden_state.float()
             return self.layers.above(self.frozen, self._lower(some, inputs), **inputs).float()
     def _lower(self, some: Sequence[Segment], inputs: dict[str, torch.Tensor]) -> torch.Tensor:
-        "What goes into the first layer that learns; each segment is read once."
+        "Return the input of the first trained layer, cached for each segment."
         keys = [tuple(s.ids) for s in some]
         if self.layers and any(k not in self.remembered for k in keys):
-            with torch.no_grad(): got = self.layers.below(self.frozen, **inputs).bfloat16()
-            for row, k in zip(got, keys): self.remembered[k] = row[:len(k)].clone()
+            with torch.no_grad(): lower = self.layers.below(self.frozen, **inputs).bfloat16()
+            for row, k in zip(lower, keys): self.remembered[k] = row[:len(k)].clone()
         return nn.utils.rnn.pad_sequence([self.remembered[k] for k in keys], batch_first=True).float()
     def forward(self, t: Text, cut: Cut, some: Sequence[Segment]|None = None) -> torch.Tensor:
-        "The vectors of the words that some segments, neighbours, answer for; of all words if none are named."
+        "Compute the vectors of the words of neighbouring segments; of all words by default."
         some = cut.segments if some is None else some
         step = len(some) if self.training else AT_ONCE
-        order = sorted(range(len(some)), key=lambda k: -len(some[k].ids))  # those of about one length together: less is filled up
+        order = sorted(range(len(some)), key=lambda k: -len(some[k].ids))  # similar lengths together, for less padding
         read: dict[int, torch.Tensor] = {}
         for i in range(0, len(some), step):
             at = order[i:i + step]
             for k, h in zip(at, self._hidden([some[k] for k in at])): read[k] = self.of_pieces(h, some[k], cut)
         start, stop, on = some[0].start, some[-1].stop, self.encoder.device
-        shape, quote = torch.tensor(t.shape[start:stop], device=on), torch.tensor(t.quotation[start:stop] > 0, device=on).long()
-        return self.dropout(torch.cat([torch.cat([read[k] for k in range(len(some))]), self.shape(shape), self.quote(quote)], -1))
+        shape, quote = (torch.tensor(t.shape[start:stop], device=on),
+                        torch.tensor(t.quotation[start:stop] > 0, device=on).long())
+        return self.dropout(torch.cat([torch.cat([read[k] for k in range(len(some))]), self.shape(shape),
+                                       self.quote(quote)], -1))
 
 # %% ../../../nbs/models/coreference/02_words.ipynb #1a2a3f07
-def words_of(name: str, length: int = 256, context: int = 32, frozen: int = 0, dropout: float = .3, offline: bool = True, pieces: str = "mean") -> Words:
-    "Load an encoder and put together what makes vectors of words; offline, nothing is downloaded."
+def words_of(name: str, length: int = 256, context: int = 32, frozen: int = 0, dropout: float = .3,
+             offline: bool = True, pieces: str = "mean") -> Words:
+    "Load an encoder with the embeddings of words; if `offline`, nothing is downloaded."
     return Words(*load_with("AutoModel", encoder_of(name, length), offline), length, context, frozen, dropout, pieces)

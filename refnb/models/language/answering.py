@@ -23,26 +23,26 @@ from .prompts import reading_of, render, schema, text_of, the_form, turned_back,
 
 # %% ../../../nbs/models/language/10_answering.ipynb #33faa2cf
 def form_for(m: LanguageModel, benchmark: str, form: str = "") -> str:
-    """Choose the name of a model's prompt form for a benchmark whose prompts fit (`Task.prompts`).
-    `form` is another than the model's own."""
+    """Choose a model's prompt form for a benchmark whose prompts fit (`Task.prompts`).
+    `form` overrides the model's own."""
     name = form or m.forms.get(benchmark, "choice/names")
     if the_form(name).reads == "marks": raise CallError(f"form {name} is for documents, not for questions")
     return name
 
 # %% ../../../nbs/models/language/10_answering.ipynb #1eaa23ed
 class Sent(NamedTuple):
-    "A question as it is sent, and how its reply is read."
-    question: Question # as it is shown
-    perm: list[int]    # of its options
-    ask: Ask           # what is sent
-    lead: str          # words that lead up to an option, where options are scored
+    "A question as sent, with all that is needed to read its reply."
+    question: Question # the question as shown
+    perm: list[int]    # permutation of its options
+    ask: Ask           # the request
+    lead: str          # text before the option, for scoring options
     form: str          # the prompt form
-    sample: int = 0    # which of several requests about the question
-    of: int = 1        # how many there are
+    sample: int = 0    # index among the requests about the question
+    of: int = 1        # number of requests about the question
 
 def sent_of(m: LanguageModel, q: Question, form: str, order: Order = "given", system: str = "", turn: int = 0) -> Sent:
-    """Turn a question, with its text, into a request; `system` is the text of a system message, `turn` the option that
-    is first in rotations."""
+    """Turn a question, with its text, into a request; `system` is the text of a system message, `turn` the first
+    option in rotations."""
     shown, perm = in_order(q, order, turn)
     lead, labels = continuations(shown, form)
     prompt = render(shown, form)
@@ -55,35 +55,35 @@ def sent_of(m: LanguageModel, q: Question, form: str, order: Order = "given", sy
 
 # %% ../../../nbs/models/language/10_answering.ipynb #bfa308de
 def _shared(q: Question, prompt: str, form: str) -> int:
-    "How many characters of a prompt other questions about the same text share: all up to its end, if it has no mark."
+    "Return the length of the prompt's beginning shared with other questions about the text; 0 if it has a mark."
     at = prompt.find(q.text) if q.text and not the_form(form).marks else -1
     return at + len(q.text) if at >= 0 else 0
 
 def _led(m: LanguageModel, prompt: str, lead: str, form: str) -> str:
-    "A prompt after which an option is the next thing; a local model gets what leads up to it by itself."
+    "Return the prompt for scoring options; for servers, the lead is appended."
     if m.provider == "local" or not lead: return prompt
     if m.message == "chat":
-        raise CallError(f"form {form} has words before the answer, which a chat cannot be given", m.model,
+        raise CallError(f"form {form} has words before the answer, which a chat does not support", m.model,
                         "say message: raw, or a form whose reply is a letter")
     return prompt + lead.rstrip()
 
 def _bound(m: LanguageModel, q: Question, form: str, options: list[str]) -> str:
-    "What a reply must fit."
+    "Return the pattern of the constraint."
     if m.constraint == "regex": return pattern(q, form)
     if m.constraint == "json": return schema(q, form)
     return one_of(options) if m.constraint == "choice" else ""
 
 # %% ../../../nbs/models/language/10_answering.ipynb #c9ae313f
 def _drawn(m: LanguageModel, draw: int, samples: int) -> LanguageModel:
-    "A model with the seed of one of several draws; a local model has one always, for its draws to be repeatable."
+    "Set the seed of one of several draws; local models always get a seed, so that draws are repeatable."
     seed = m.decoding.seed if m.provider != "local" or m.decoding.seed is not None else 0
     if samples == 1 or seed is None: return m
     return m.changed(decoding=m.decoding.changed(seed=seed + draw))
 
 def sent_all(m: LanguageModel, q: Question, form: str, order: Order = "given", system: str = "", samples: int = 1,
              had: Container[tuple[str, int]] = ()) -> Iterator[Sent]:
-    """Yield all requests about a question: one for each rotation, `samples` times. `had` are ids and numbers of
-    samples that are answered already."""
+    """Yield all requests about a question: one for each rotation, `samples` times. `had` are the ids and samples
+    answered already."""
     n = turns(q, order)
     for k in range(n*samples):
         if (q.id, k) in had: continue
@@ -93,13 +93,13 @@ def sent_all(m: LanguageModel, q: Question, form: str, order: Order = "given", s
 
 # %% ../../../nbs/models/language/10_answering.ipynb #3a0c91a1
 def position_of(q: Question, order: Order = "given", sample: int = 0) -> int|None:
-    "Return the place, from 0, at which a sample of a question showed the right option; None: not one option is right."
+    "Return the position, from 0, of the right option in a sample of a question; None unless exactly one is right."
     if len(q.right) != 1: return None
     return in_order(q, order, sample % turns(q, order))[1].index(q.right[0])
 
 # %% ../../../nbs/models/language/10_answering.ipynb #b0edeae1
 def answer_of(t: Sent, m: LanguageModel, r: Reply) -> Answer|Failure:
-    "Read a reply as an answer in the question's own order of options; a request that failed is none."
+    "Read a reply as an answer in the original order of options; return a Failure for a failed request."
     if r.finish == "failed": return Failure(t.ask.id, re.split(r"; | \(|: ", r.error)[0], r.error, sample=t.sample)
     if r.scores is not None: a = Answer(t.ask.id, scores=r.scores)
     else: a = read(t.question, t.form, spoken(t.ask, r.text), r.finish, m.reading, m.drop).changed(raw=r.text)
@@ -111,7 +111,7 @@ def answer_of(t: Sent, m: LanguageModel, r: Reply) -> Answer|Failure:
 _EXACTLY = {"outside": "names no option exactly", "unparsable": "has no answer line"}
 
 def _why(a: Answer, q: Question|None, settings: Mapping[str, Any]) -> str:
-    "Why a reply was not read."
+    "Describe why a reply was not read."
     reason = a.reason or ""
     if reason in WHY or q is None: return WHY.get(reason, reason)
     if settings.get("reading") == "released": return _EXACTLY[reason]
@@ -119,8 +119,8 @@ def _why(a: Answer, q: Question|None, settings: Mapping[str, Any]) -> str:
     return reading_of(shown, settings["form"], a.raw).why or "not read by an earlier refnb"
 
 def unread(answers: Iterable[Answer], asked: Mapping[str, Question], settings: Mapping[str, Any]) -> dict[str, int]:
-    """Count why replies of a language model's run were not read, in words, the most frequent first. `asked` are the
-    questions by id, as far as they are here; `settings` are the run's."""
+    """Count the reasons why replies of a language model's run were not read, most frequent first. `asked` are the
+    available questions by id; `settings` are the run's."""
     return dict(Counter(_why(a, asked.get(a.id), settings) for a in answers if a.reason).most_common())
 
 # %% ../../../nbs/models/language/10_answering.ipynb #b081dfda
@@ -133,7 +133,7 @@ def system_text(m: LanguageModel, benchmark: str) -> str:
     return text_of(name).strip() if name else ""
 
 def run_settings(m: LanguageModel, form: str, order: str, samples: int = 1) -> dict[str, Any]:
-    "List what of a model's settings, with form, order of options and number of draws, could change an answer."
+    "List a model's settings that can change an answer, with form, order of options and number of samples."
     settings = {k: v for k, v in msgspec.to_builtins(m).items() if k not in UNHASHED}
     if not wire_name(m): settings.pop("dialect", None)
     return settings | {"form": form, "order": order} | ({"samples": samples} if samples > 1 else {})
@@ -142,10 +142,10 @@ def run_settings(m: LanguageModel, form: str, order: str, samples: int = 1) -> d
 def local_answers(m: LanguageModel, questions: Sequence[Question], form: str, order: Order = "given", system: str = "",
                   offline: bool = True, local: Local|None = None, samples: int = 1,
                   had: Container[tuple[str, int]] = ()) -> Iterator[Answer|Failure]:
-    """Yield what a local model says, in the order in which questions share most. Offline, nothing is downloaded;
-    `local` is a model that is loaded already; `samples` and `had` are those of `sent_all`."""
+    """Yield a local model's answers, in the order in which questions share most. If `offline`, nothing is downloaded;
+    `local` is a loaded model; `samples` and `had` are as in `sent_all`."""
     local = local or load_local(m, offline)
     todo = (t for i in shared_order(questions) for t in sent_all(m, questions[i], form, order, system, samples, had))
     while tasks := list(islice(todo, local.batch)):
-        said = replies_to(local, [t.ask for t in tasks], [t.lead for t in tasks])
-        yield from (answer_of(t, m, r) for t, r in zip(tasks, said, strict=True))
+        replies = replies_to(local, [t.ask for t in tasks], [t.lead for t in tasks])
+        yield from (answer_of(t, m, r) for t, r in zip(tasks, replies, strict=True))

@@ -18,24 +18,24 @@ from ...core.types import need
 # %% ../../../nbs/models/language/07_attention.ipynb #4cee884e
 def _attend(module: Any, query: Any, key: Any, value: Any, attention_mask: Any, scaling: float, dropout: float = 0.,
             softcap: float|None = None, **_: Any):
-    "Attention with few passes over its scores; without a mask, the last tokens see each other in their order."
+    "Compute attention with few passes over the scores; without a mask, the last tokens are causal."
     import torch
     (batch, heads, n, size), (groups, seen) = query.shape, key.shape[1:3]
     keys, values = (x.reshape(batch*groups, seen, size) for x in (key, value))
     asked = (query*scaling).reshape(batch*groups, heads//groups*n, size)
-    # a product for each: what a cache has room for would be copied for all of them at once
+    # one product each: a batched one would copy the cache's spare room
     w = torch.stack([q @ k.T for q, k in zip(asked, keys, strict=True)]).view(batch, heads, n, seen)
     if softcap is not None: w = torch.tanh(w/softcap)*softcap
     if attention_mask is not None: w += attention_mask
     elif n > 1:
         w[..., seen - n:] += torch.full((n, n), torch.finfo(w.dtype).min, dtype=w.dtype, device=w.device).triu_(1)
-    w = torch.softmax(w, -1)  # its sums are in float32 whatever the type
+    w = torch.softmax(w, -1)  # its sums are in float32 for any type
     out = torch.stack([x @ v for x, v in zip(w.view(batch*groups, heads//groups*n, seen), values, strict=True)])
     return out.view(batch, heads, n, size).transpose(1, 2).contiguous(), None
 
 def _mask_for(batch_size: int, q_length: int, kv_length: int, q_offset: int = 0, kv_offset: int = 0,
               mask_function: Any = None, attention_mask: Any = None, allow_is_causal_skip: bool = False, **more: Any):
-    "No mask where order alone decides, the usual one otherwise."
+    "Return no mask if causality suffices, otherwise the usual one."
     from transformers.masking_utils import causal_mask_function, eager_mask
     whole = (not kv_offset and kv_length == q_offset + q_length
              and (attention_mask is None or bool(attention_mask.all())))
@@ -44,10 +44,11 @@ def _mask_for(batch_size: int, q_length: int, kv_length: int, q_offset: int = 0,
                       kv_offset=kv_offset, mask_function=mask_function, attention_mask=attention_mask, **more)
 
 # %% ../../../nbs/models/language/07_attention.ipynb #daf78be1
-PLAIN = frozenset({"llama", "mistral", "qwen2", "qwen3", "phi3", "smollm3", "olmo2", "gemma2", "gemma3_text"})  # model types that `_attend` fits
+# model types that `_attend` fits
+PLAIN = frozenset({"llama", "mistral", "qwen2", "qwen3", "phi3", "smollm3", "olmo2", "gemma2", "gemma3_text"})
 
 def few_passes(model: Any) -> bool:
-    "Give a model of transformers, on a CPU, the attention of this page, and tell whether it fits."
+    "Set this notebook's attention in a model of transformers on a CPU; return whether the model supports it."
     tf = need("transformers", "models")
     if model.config.model_type not in PLAIN: return False
     tf.AttentionInterface.register("few_passes", _attend)
@@ -58,37 +59,37 @@ def few_passes(model: Any) -> bool:
 # %% ../../../nbs/models/language/07_attention.ipynb #d2422419
 class Reads(NamedTuple):
     "A way to read a prompt."
-    attention: str  # one of transformers, or few_passes
+    attention: str  # an implementation of transformers, or few_passes
     chunk: int      # tokens at a time; 0: all
 
 _OURS, _THEIRS = Reads("few_passes", 256), Reads("eager", 256)
 _FUSED = [Reads("sdpa", 0), Reads("sdpa", 512)]
-_HALF, _SMALL = 1024, 10_000_000  # tokens of half a prompt, to measure; weights of a model that is not worth it
+_HALF, _SMALL = 1024, 10_000_000  # tokens of half a prompt for timing; models with fewer weights are not timed
 
 def ways_to_read(model: Any) -> list[Reads]:
     "List the ways in which a model of transformers can read on a CPU."
     return [_OURS if few_passes(model) else _THEIRS, *(_FUSED if model._supports_sdpa else [])]
 
 def read_as(model: Any, way: Reads):
-    "Let a model read in a way."
+    "Set the way in which a model reads."
     model.set_attn_implementation(way.attention)
 
 def _seconds(model: Any, way: Reads) -> float:
-    "CPU seconds in which a model reads a prompt and, after the same, another one; the better of two times."
+    "Measure the CPU seconds of reading a prompt and another after it; the better of two runs."
     import torch
     read_as(model, way)
     half, times = torch.arange(_HALF)[None] % _config(model).vocab_size, []
     for _ in range(2):
-        start, kept = time.process_time(), empty_cache()
+        start, cache = time.process_time(), empty_cache()
         with torch.inference_mode():
             for part in [*half.split(way.chunk or _HALF, 1)]*2:
-                model.base_model(part, past_key_values=kept, use_cache=True)
+                model.base_model(part, past_key_values=cache, use_cache=True)
         times.append(time.process_time() - start)
     return min(times)
 
 # %% ../../../nbs/models/language/07_attention.ipynb #76af6d1b
 def fastest(model: Any, folder: Path) -> Reads:
-    "Find the fastest way to read on this processor; what was measured before is kept in a folder."
+    "Find the fastest way to read on this processor; measurements are cached in a folder."
     ways = ways_to_read(model)
     layers = getattr(model.base_model, "layers", None)
     if len(ways) == 1 or layers is None or model.num_parameters() < _SMALL: return ways[0]
@@ -102,25 +103,25 @@ def fastest(model: Any, folder: Path) -> Reads:
 
 # %% ../../../nbs/models/language/07_attention.ipynb #77c175c9
 def _processor() -> str:
-    "What this processor calls itself."
+    "Describe this processor."
     import platform
     try: lines = Path("/proc/cpuinfo").read_text().split("\n\n")[0].splitlines()
     except OSError: return platform.processor() or platform.machine()
     return "".join(line for line in lines if line.startswith(("model", "cpu family", "flags")))
 
 def _here(model: Any) -> str:
-    "Name a model's shape, the processor and torch by a hash."
+    "Hash a model's shape, the processor and torch."
     import torch
-    said = [_processor(), torch.__version__, torch.get_num_threads(), str(model.dtype), model.config.to_dict()]
-    return hashlib.sha256(json.dumps(said, default=str, sort_keys=True).encode()).hexdigest()[:16]
+    parts = [_processor(), torch.__version__, torch.get_num_threads(), str(model.dtype), model.config.to_dict()]
+    return hashlib.sha256(json.dumps(parts, default=str, sort_keys=True).encode()).hexdigest()[:16]
 
 def _noted(note: Path) -> Reads|None:
-    "What was measured before, if it can be read."
+    "Read an earlier measurement, if possible."
     try: return Reads(*json.loads(note.read_text()))
     except (OSError, ValueError, TypeError): return None
 
 def _note(note: Path, way: Reads):
-    "Keep what was measured; where nothing can be written, it is measured again."
+    "Save a measurement, if possible."
     try:
         note.parent.mkdir(parents=True, exist_ok=True)
         note.write_text(json.dumps(way))
@@ -129,26 +130,28 @@ def _note(note: Path, way: Reads):
 # %% ../../../nbs/models/language/07_attention.ipynb #14cf3082
 @cache
 def _ordered():
-    "A linear layer whose weights are in the order in which the processor multiplies."
+    "Make a class of linear layers whose weights are in the processor's order."
     import torch
     class Ordered(torch.nn.Module):
-        "The same layer as another, for a CPU."
+        "A copy of a linear layer, for a CPU."
         def __init__(self, plain):
             super().__init__()
             self.shape = plain.weight.shape
             self.weights = torch.ops.mkldnn._reorder_linear_weight(plain.weight.detach())
             self.bias, self.by_row = plain.bias, False
         def forward(self, x):
-            "Multiply; each row alone if that is wanted."
+            "Multiply; each row alone if `by_row`."
             parts = x.split(1, -2) if self.by_row else [x]
             done = [torch.ops.mkldnn._linear_pointwise(x, self.weights, self.bias, "none", [], "") for x in parts]
             return torch.cat(done, -2) if self.by_row else done[0]
     return Ordered
 
 def order_weights(model: Any) -> int:
-    "Put a model's weights in the order of this processor, where nothing else changes; return in how many layers."
+    "Reorder a model's weights for this processor if results stay the same; return the number of layers."
     import torch
-    plain = {name: x for name, x in model.named_modules() if type(x) is torch.nn.Linear and x is not model.get_output_embeddings()}
+    plain = {name: x
+             for name, x in model.named_modules()
+             if type(x) is torch.nn.Linear and x is not model.get_output_embeddings()}
     if model.config.model_type not in PLAIN or model.dtype != torch.bfloat16 or not plain: return 0
     with torch.inference_mode():
         try: same = _same(next(iter(plain.values())))
@@ -158,10 +161,10 @@ def order_weights(model: Any) -> int:
     return len(plain) if same else 0
 
 def _same(layer: Any) -> bool:
-    "Tell whether a layer says the same, to the last bit, in the other order."
+    "Tell whether a layer's results are bitwise equal in the other order."
     import torch
-    ordered, some = _ordered()(layer), layer.weight[:64].contiguous()  # numbers of the right kind and width
-    return all(torch.equal(layer(some[:n]), ordered(some[:n])) for n in (1, 8, 64))
+    ordered, sample = _ordered()(layer), layer.weight[:64].contiguous()  # numbers of the right kind and width
+    return all(torch.equal(layer(sample[:n]), ordered(sample[:n])) for n in (1, 8, 64))
 
 # %% ../../../nbs/models/language/07_attention.ipynb #ef6cd729
 _WINDOWED, _WHOLE = "sliding_attention", "full_attention"
@@ -169,17 +172,17 @@ _WINDOWED, _WHOLE = "sliding_attention", "full_attention"
 def _config(model: Any): return model.config.get_text_config()
 
 def can_go_back(model: Any) -> bool:
-    "Tell whether what a model of transformers keeps of a prompt can be cut back to its beginning."
+    "Tell whether the cache of a model of transformers can be cropped to a prompt's beginning."
     kinds = getattr(_config(model), "layer_types", None)
     return not getattr(model, "_is_stateful", False) and (kinds is None or set(kinds) <= {_WINDOWED, _WHOLE})
 
 # %% ../../../nbs/models/language/07_attention.ipynb #c1ea6a3e
 @cache
 def _roomy():
-    "A layer's keys and values, with room for more."
+    "Make a class of cache layers with spare room."
     from transformers.cache_utils import DynamicLayer
     class Roomy(DynamicLayer):
-        "Keys and values to which a token can be added in place."
+        "A cache layer to which tokens can be added in place."
         room: tuple = ()
         def update(self, key_states, value_states, *args, **kwargs):
             "Add keys and values; return all."
@@ -199,13 +202,13 @@ def _roomy():
     return Roomy
 
 def empty_cache():
-    "Make room for keys and values: of all layers, windowed or not, everything is kept."
-    kept = need("transformers", "models").DynamicCache()
-    kept.layer_class_to_replicate = _roomy()
-    return kept
+    "Make an empty cache that keeps all tokens of all layers, windowed or not."
+    cache = need("transformers", "models").DynamicCache()
+    cache.layer_class_to_replicate = _roomy()
+    return cache
 
 def copy_of(kept: Any, n: int):
-    "Copy what is kept of the first n tokens."
+    "Copy a cache's first n tokens."
     copy = empty_cache()
     if n:
         for i, layer in enumerate(kept.layers): copy.update(layer.keys[..., :n, :], layer.values[..., :n, :], i)
@@ -213,27 +216,27 @@ def copy_of(kept: Any, n: int):
 
 # %% ../../../nbs/models/language/07_attention.ipynb #a805c679
 class Branch(NamedTuple):
-    "What follows a trunk: a prompt's own end, and the options after it."
-    keep: int                            # tokens of the trunk that the prompt begins with
+    "A continuation of a trunk: the rest of a prompt, and the options after it."
+    keep: int                            # number of the trunk's tokens that the prompt begins with
     tail: Sequence[int]                  # the prompt's other tokens
-    options: Sequence[Sequence[int]] = () # each follows the tail
+    options: Sequence[Sequence[int]] = () # each continues the tail
 
     @property
     def tokens(self) -> list[int]:
-        "List all tokens in the order in which they are read."
+        "List all tokens in reading order."
         return [*self.tail, *(t for o in self.options for t in o)]
     @property
     def places(self) -> list[int]:
-        "List where each token would stand if its option stood alone after its prompt."
+        "List each token's position if its option were alone after the prompt."
         end = self.keep + len(self.tail)
         return [*range(self.keep, end), *(end + i for o in self.options for i in range(len(o)))]
     @property
     def owners(self) -> list[int]:
-        "Number each token's option from 1; the tail is 0."
+        "List each token's option, counted from 1; 0 for the tail."
         return [0]*len(self.tail) + [k for k, o in enumerate(self.options, 1) for _ in o]
 
 def what_is_seen(branches: Sequence[Branch], trunk: int):
-    "Say which tokens of branches see which of a trunk of so many tokens, and of the branches."
+    "Compute which tokens of branches attend to which tokens of a trunk of `trunk` tokens and of the branches."
     import torch
     sizes = torch.tensor([len(b.tokens) for b in branches])
     row = torch.repeat_interleave(torch.arange(len(branches)), sizes)
@@ -244,11 +247,13 @@ def what_is_seen(branches: Sequence[Branch], trunk: int):
 
 # %% ../../../nbs/models/language/07_attention.ipynb #030aab63
 def mask_of(model: Any, sees: Any, places: Sequence[int], columns: Sequence[int]):
-    """Write who sees whom as a model of transformers wants it: a mask, or one for each kind of layer.
-    `places` are those of the tokens that look, `columns` those of the tokens that are looked at."""
+    """Convert an attention pattern to a mask for a model of transformers, or to one for each kind of layer.
+    `places` are the positions of queries, `columns` those of keys."""
     import torch
     config = _config(model)
-    def made(seen): return torch.zeros(seen.shape, dtype=model.dtype).masked_fill(~seen, torch.finfo(model.dtype).min)[None, None].to(model.device)
+    def made(seen):
+        mask = torch.zeros(seen.shape, dtype=model.dtype).masked_fill(~seen, torch.finfo(model.dtype).min)
+        return mask[None, None].to(model.device)
     if not (window := getattr(config, "sliding_window", None)): return made(sees)
     at, seen_at = torch.tensor(places, device=sees.device), torch.tensor(columns, device=sees.device)
     near = sees & (at[:, None] - seen_at[None, :] < window)
@@ -256,8 +261,8 @@ def mask_of(model: Any, sees: Any, places: Sequence[int], columns: Sequence[int]
     return {kind: made(near if kind == _WINDOWED else sees) for kind in set(kinds)}
 
 def read_branches(model: Any, kept: Any, trunk: int, branches: Sequence[Branch], wanted: Sequence[int]):
-    """Read branches in one pass after a trunk whose keys and values are kept; theirs are kept as well.
-    Return the scores of the next token after the wanted ones, by their number in the pass."""
+    """Read branches in one pass after a trunk whose keys and values are cached; theirs are added to the cache.
+    Return the scores of the next token after each wanted token, given by its number in the pass."""
     import torch
     places = [p for b in branches for p in b.places]
     with torch.device(model.device): sees = what_is_seen(branches, trunk)
@@ -271,10 +276,10 @@ def read_branches(model: Any, kept: Any, trunk: int, branches: Sequence[Branch],
 # %% ../../../nbs/models/language/07_attention.ipynb #c07d861d
 @cache
 def _side_by_side():
-    "The keys and values of several rows, as one cache."
+    "Make a class of caches that combine several rows."
     from transformers import Cache
     class SideBySide(Cache):
-        "Several caches; the i-th token is of the i-th."
+        "Several caches; the i-th token belongs to the i-th cache."
         def __init__(self, rows):
             super().__init__(layers=rows[0].layers)
             self.rows = rows
@@ -285,7 +290,7 @@ def _side_by_side():
     return SideBySide
 
 def _each_row(attend: Any):
-    "Attention of one row, for several."
+    "Extend one row's attention to several rows."
     def attention(module, query, key, value, attention_mask, sliding_window=None, **more):
         import torch
         near = slice(-sliding_window if sliding_window else None, None)
@@ -296,24 +301,24 @@ def _each_row(attend: Any):
 
 # %% ../../../nbs/models/language/07_attention.ipynb #1011ab71
 def writes_by_rows(model: Any) -> bool:
-    "Tell whether a model can write several rows at once: attention of each must be to be had."
+    "Tell whether a model can write several rows at once: its attention must be available by name."
     tf = need("transformers", "models")
     return model.config.model_type in PLAIN or model.config._attn_implementation in tf.AttentionInterface()
 
 def _rounded_apart(model: Any) -> list:
-    "List the layers in which a row alone is rounded in another way than among others."
+    "List the layers that round a row alone differently than among others."
     import torch
     found: dict[tuple, bool] = {}
     layers = [x for x in model.modules() if type(x) is _ordered()]
     for layer in layers:
         if (shape := layer.shape) in found: continue
-        some = torch.randn(64, shape[1], generator=torch.Generator().manual_seed(0)).to(model.dtype)
-        found[shape] = not torch.equal(layer(some), torch.cat([layer(x) for x in some.split(1)]))
+        sample = torch.randn(64, shape[1], generator=torch.Generator().manual_seed(0)).to(model.dtype)
+        found[shape] = not torch.equal(layer(sample), torch.cat([layer(x) for x in sample.split(1)]))
     return [x for x in layers if found[x.shape]]
 
 @contextmanager
 def by_rows(model: Any):
-    "Let a model of transformers write: `write_rows` is for this time."
+    "Set row-wise attention, which `write_rows` needs, for the duration of the context."
     tf, way, apart = need("transformers", "models"), model.config._attn_implementation, _rounded_apart(model)
     attend = _attend if model.config.model_type in PLAIN else tf.AttentionInterface()[way]
     tf.AttentionInterface.register("by_rows", _each_row(attend))
@@ -325,10 +330,11 @@ def by_rows(model: Any):
         model.set_attn_implementation(way)
 
 def write_rows(model: Any, rows: Sequence[Any], tokens: Any, places: Sequence[int]):
-    """Add a token to each of some rows, given by what is kept of them; return the scores of what comes next.
-    `places` are of the tokens in their rows."""
+    """Add a token to each of some rows, given by their caches; return the scores of the next token.
+    `places` are the positions of the tokens in their rows."""
     import torch
     at = torch.tensor([places], device=model.device)
-    nothing = mask_of(model, torch.ones(1, 1, dtype=torch.bool), [0], [0])  # each row sees all of its own
-    kept = _side_by_side()(rows)
-    return model(tokens[None], position_ids=at, attention_mask=nothing, past_key_values=kept, use_cache=True).logits[0].float()
+    nothing = mask_of(model, torch.ones(1, 1, dtype=torch.bool), [0], [0])  # each row attends to all of its tokens
+    cache = _side_by_side()(rows)
+    return model(tokens[None], position_ids=at, attention_mask=nothing, past_key_values=cache,
+                 use_cache=True).logits[0].float()

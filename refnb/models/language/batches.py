@@ -23,42 +23,42 @@ from .servers import sendable_key
 
 # %% ../../../nbs/models/language/11_batches.ipynb #1e6b3fe6
 class Job(Record, omit_defaults=False):
-    "A batch on its way."
-    name: str                # of its folder
-    nonce: str               # the batch carries it, and is known again by it
-    model: str               # who is asked
-    base_url: str            # where
-    path: str                # of the requests
-    asks: int                # how many
-    at_most: float|None      # USD that it can cost; None: the price is unknown
-    state: Literal["written", "sending", "sent", "ended", "done"] = "written" # how far it got
-    since: float = 0.        # when it was sent, by this machine's clock
+    "A batch job."
+    name: str                # name of its folder
+    nonce: str               # unique label, to find the batch on the server
+    model: str               # the model
+    base_url: str            # the server's address
+    path: str                # path of the requests
+    asks: int                # number of requests
+    at_most: float|None      # upper bound of its cost in USD; None: the price is unknown
+    state: Literal["written", "sending", "sent", "ended", "done"] = "written" # progress
+    since: float = 0.        # time of sending, by this machine's clock
     file: str = ""           # the input's id at the server
-    batch: str = ""          # its own
-    status: str = ""         # as the server says
-    answered: int = 0        # requests, as the server counts
-    failed: int = 0          # requests, as the server counts
+    batch: str = ""          # the batch's id at the server
+    status: str = ""         # status reported by the server
+    answered: int = 0        # completed requests, by the server's count
+    failed: int = 0          # failed requests, by the server's count
     output: str = ""         # id of the file with replies
     errors: str = ""         # id of the file with errors
-    trouble: str = ""        # why it failed as a whole
+    trouble: str = ""        # error of the whole batch
 
 def jobs(folder: str|Path) -> list[Job]:
-    "List the batches of a folder in the order in which they were made."
+    "List the batch jobs of a folder in order of creation."
     paths = sorted(p for p in Path(folder).glob("*/job.json") if p.parent.name.isdigit())
     try: return [msgspec.json.decode(read_bytes(p), type=Job) for p in paths]
     except msgspec.MsgspecError as e:
-        raise FormatError(str(e), str(folder), "a job.json there is damaged, or another version's; it says which batch "
-                                               "is paid for, so mend it by hand") from None
+        raise FormatError(str(e), str(folder), "a job.json is damaged, or from another version; it names a batch that "
+                                               "is billed, so repair it by hand") from None
 
 def _note(path: Path, job: Job, **changed: Any) -> Job:
-    "Write down how far a job got, before anything else happens."
+    "Save the progress of a job before the next step."
     job = job.changed(**changed)
     write_atomic(path/"job.json", msgspec.json.format(msgspec.json.encode(job), indent=1) + b"\n")
     return job
 
 # %% ../../../nbs/models/language/11_batches.ipynb #1d100d1f
 class _Part:
-    "The files of one batch while they are written."
+    "The files of a batch while they are written."
     def __init__(self, folder: Path, number: int, path: str):
         self.path, self.usd, self.n, self.bytes = path, 0., 0, 0
         self.here, self.there = folder/f"{number:04d}.part", folder/f"{number:04d}"
@@ -76,14 +76,16 @@ class _Part:
                 f.flush()
                 os.fsync(f.fileno())
     def named(self, m: LanguageModel):
-        _note(self.here, Job(self.there.name, os.urandom(8).hex(), m.model, m.base_url, self.path, self.n, self.usd if m.price else None))
+        _note(self.here,
+              Job(self.there.name, os.urandom(8).hex(), m.model, m.base_url, self.path, self.n,
+                  self.usd if m.price else None))
         with disk_fault(self.here): self.here.rename(self.there)
 
 # %% ../../../nbs/models/language/11_batches.ipynb #1d100d20
 def _pack(asks: Iterable[Ask], m: LanguageModel, store: Replies, folder: Path, budget: float|None, most: int):
-    "Write the files of new batches, and name them when all are whole."
+    "Write the files of new batches; rename them when all are complete."
     import shutil
-    for left in folder.glob("*.part"): shutil.rmtree(left)  # by a kill; it was never sent
+    for left in folder.glob("*.part"): shutil.rmtree(left)  # left by a kill; it was never sent
     before, share = jobs(folder), m.price.batch if m.price else 1.
     parts: list[_Part] = []
     known = {json.loads(line)["custom_id"] for j in before if j.state != "done"
@@ -102,12 +104,12 @@ def _pack(asks: Iterable[Ask], m: LanguageModel, store: Replies, folder: Path, b
         for part in parts: part.close()
     if budget is not None and (usd := sum(p.usd for p in parts)) > budget:
         raise CallError(f"these questions could cost {usd:.4g} USD, and the budget is {budget:g}", m.model,
-                        "raise it, or ask fewer: a batch that was sent is paid")
+                        "raise it, or ask fewer questions: a batch that is sent is billed")
     for part in parts: part.named(m)
 
 # %% ../../../nbs/models/language/11_batches.ipynb #14899354
 class _Post(NamedTuple):
-    "What is needed to talk about batches."
+    "The context of calls to a batch API."
     line: Line
     m: LanguageModel
     patience: Patience
@@ -115,29 +117,30 @@ class _Post(NamedTuple):
     clock: Callable[[], float]
     rng: random.Random
 
-    async def call(self, method: str, path: str, what: Callable[[], dict] = dict, headers: dict|None = None, most: int = 0) -> bytes:
-        "Call until there is an answer of at most so many bytes (0: the usual), or patience ends."
+    async def call(self, method: str, path: str, what: Callable[[], dict] = dict, headers: dict|None = None,
+                   most: int = 0) -> bytes:
+        "Call until there is a reply of at most `most` bytes (0: the usual limit), or patience ends."
         n = 1
-        while isinstance(got := await self.line.call(method, path, headers, most, **what()), Fault):
-            if got.kind != "again" or n >= self.patience.tries: break
-            await self.sleep(pause(n, self.patience, self.rng, got.after))
+        while isinstance(data := await self.line.call(method, path, headers, most, **what()), Fault):
+            if data.kind != "again" or n >= self.patience.tries: break
+            await self.sleep(pause(n, self.patience, self.rng, data.after))
             n += 1
-        if not isinstance(got, Fault): return got
-        if "server says 404" in got.what:
+        if not isinstance(data, Fault): return data
+        if "server says 404" in data.what:
             raise DataError(f"the server has no {path}", base_url(self.m),
-                            "it does no batches, or has forgotten this one; ask it question by question")
-        raise DataError(got.what, self.m.model, got.do or "nothing is lost; start again later")
+                            "it supports no batches, or has deleted this one; run without batches")
+        raise DataError(data.what, self.m.model, data.do or "nothing is lost; rerun later")
 
     async def asked(self, method: str, path: str, what: Callable[[], dict] = dict, headers: dict|None = None) -> dict:
-        "The same for JSON."
-        try: got = msgspec.json.decode(await self.call(method, path, what, headers), type=dict)
+        "Call and decode the JSON reply."
+        try: reply = msgspec.json.decode(await self.call(method, path, what, headers), type=dict)
         except msgspec.MsgspecError as e:
             raise DataError(f"the server's reply about {path} is broken ({e})", base_url(self.m),
                             "start again later") from None
-        return got
+        return reply
 
     async def find(self, nonce: str) -> dict|None:
-        "The batch that carries a name, from the server's list."
+        "Find the batch with a nonce in the server's list."
         after = ""
         while True:
             page = await self.asked("get", f"/batches?limit=100{after}")
@@ -156,26 +159,28 @@ class _Post(NamedTuple):
             job = _note(path, job, state="sending", file=file, since=self.clock())
         made = await self.create(job, sure)
         if isinstance(made, Fault):
-            if made.kind != "again": _note(path, job, state="written")  # it was refused, so it is not there
+            if made.kind != "again": _note(path, job, state="written")  # it was refused, so it does not exist
             raise DataError(f"the batch was not created: {made.what}", self.m.model,
-                            made.do or "nothing is lost; start again later")
+                            made.do or "nothing is lost; rerun later")
         return _note(path, job, state="sent", batch=made["id"], status=str(made.get("status") or ""))
 
     async def create(self, job: Job, sure: bool) -> dict|Fault:
-        "Create a batch; where it may be there already, look first."
+        "Create a batch; if it may exist already, look for it first."
         body = {"input_file_id": job.file, "endpoint": f"/v1{job.path}", "completion_window": "24h",
                 "metadata": {"refnb": job.nonce}}
         fault = Fault("again", "it was not tried")
         for n in range(1, self.patience.tries + 1):
             if not sure:
-                await self.sleep(max(0., min(self.patience.settle, job.since + self.patience.settle - self.clock()) if n == 1 else self.patience.settle))
+                await self.sleep(max(0.,
+                                     min(self.patience.settle, job.since + self.patience.settle - self.clock())
+                                     if n == 1 else self.patience.settle))
                 if found := await self.find(job.nonce): return found
-            got = await self.line.call("post", "/batches", {"Idempotency-Key": job.nonce},
+            reply = await self.line.call("post", "/batches", {"Idempotency-Key": job.nonce},
                                        content=msgspec.json.encode(body))
-            if isinstance(got, Fault): fault = got
+            if isinstance(reply, Fault): fault = reply
             else:
                 with suppress(msgspec.MsgspecError):
-                    made = msgspec.json.decode(got, type=dict)
+                    made = msgspec.json.decode(reply, type=dict)
                     if "id" in made: return made
                 fault = Fault("again", "the reply is broken")
             if fault.kind != "again": break
@@ -185,8 +190,9 @@ class _Post(NamedTuple):
 
 # %% ../../../nbs/models/language/11_batches.ipynb #4a1e172d
 @asynccontextmanager
-async def _post(folder: Path, m: LanguageModel, patience: Patience, transport: Any, sleep: Callable[[float], Any], clock: Callable[[], float], rng: random.Random|None) -> AsyncIterator[_Post]:
-    "A line to the server, for one process at a time."
+async def _post(folder: Path, m: LanguageModel, patience: Patience, transport: Any, sleep: Callable[[float], Any],
+                clock: Callable[[], float], rng: random.Random|None) -> AsyncIterator[_Post]:
+    "Open a connection to the server, for one process at a time."
     from filelock import FileLock, Timeout
     with disk_fault(folder): folder.mkdir(parents=True, exist_ok=True)
     if other := [j for j in jobs(folder) if (j.model, j.base_url) != (m.model, m.base_url)]:
@@ -194,7 +200,7 @@ async def _post(folder: Path, m: LanguageModel, patience: Patience, transport: A
     line, lock = Line(m, patience, 1, transport), FileLock(folder/"lock", timeout=0)
     try: lock.acquire()
     except Timeout:
-        raise DataError("another process is at these batches", str(folder), "wait for it, or end it") from None
+        raise DataError("another process uses these batches", str(folder), "wait for it, or end it") from None
     try: yield _Post(line, m, patience, sleep, clock, rng or random.Random())
     finally:
         lock.release()
@@ -204,10 +210,9 @@ def submit_batch(asks: Iterable[Ask], m: LanguageModel, store: Replies, folder: 
                  most: int = 10_000, patience: Patience = Patience(), transport: Any = None,
                  sleep: Callable[[float], Any] = asyncio.sleep, clock: Callable[[], float] = time.time,
                  rng: random.Random|None = None) -> list[Job]:
-    """Submit questions that the store has no reply to as batches of at most `most` requests, or go on submitting. New
-    ones cost at most `budget` USD; each model has a folder. `transport` carries requests, None: the network. `clock`
-    tells this machine's seconds, for a batch outlives its process; `rng` draws pauses. All batches of the folder are
-    returned."""
+    """Submit questions without a stored reply as batches of at most `most` requests, or resume submitting; return all
+    batches of the folder. New batches cost at most `budget` USD; each model has its own folder. `transport` carries
+    requests, None: the network. `clock` returns this machine's time in seconds; `rng` draws pauses."""
     if budget is not None and m.price is None:
         raise CallError("a budget needs a price, and that of this model is unknown", m.model,
                         "write its price into its settings, or leave the budget out")
@@ -223,7 +228,7 @@ _FINAL = ("completed", "failed", "expired", "cancelled")
 
 def poll_batch(m: LanguageModel, folder: str|Path, patience: Patience = Patience(), transport: Any = None,
                sleep: Callable[[float], Any] = asyncio.sleep, rng: random.Random|None = None) -> list[Job]:
-    """Ask how far batches are, once, and return all of the folder.
+    """Poll the status of batches once and return all batches of the folder.
     `transport` carries requests, None: the network; `rng` draws pauses."""
     async def work():
         async with _post(Path(folder), m, patience, transport, sleep, time.time, rng) as post:
@@ -231,7 +236,7 @@ def poll_batch(m: LanguageModel, folder: str|Path, patience: Patience = Patience
     return finished(work)
 
 async def _polled(post: _Post, path: Path, job: Job) -> Job:
-    "How far a batch is."
+    "Poll the status of a batch."
     b = await post.asked("get", f"/batches/{job.batch}")
     counts, status = b.get("request_counts") or {}, str(b.get("status") or "")
     trouble = "; ".join(error_words(e) + (f" (line {e['line']})" if e.get("line") else "")
@@ -243,18 +248,18 @@ async def _polled(post: _Post, path: Path, job: Job) -> Job:
 
 # %% ../../../nbs/models/language/11_batches.ipynb #54c5205a
 class Reconciled(Record):
-    "What batches brought."
-    answered: int = 0   # replies, good or not, now in the store
-    failed: int = 0     # requests that failed
-    unasked: int = 0    # never executed: to be asked again
-    doubled: int = 0    # replies to what had one
-    strange: int = 0    # replies to what was not asked
-    broken: int = 0     # lines that cannot be read
-    usd: float|None = 0. # of the replies; None: the price is unknown
-    trouble: tuple[str, ...] = () # of batches that failed as a whole
+    "The results of batches."
+    answered: int = 0   # replies stored, good or not
+    failed: int = 0     # failed requests
+    unasked: int = 0    # requests never executed, to be sent again
+    doubled: int = 0    # further replies to one request
+    strange: int = 0    # replies without a request
+    broken: int = 0     # unreadable lines
+    usd: float|None = 0. # cost of the replies; None: the price is unknown
+    trouble: tuple[str, ...] = () # errors of whole batches
 
 def _outcome(line: dict, ask: Ask, m: LanguageModel) -> Reply|None:
-    "What a line says; None: the request was not executed."
+    "Read a line's reply; None: the request was not executed."
     r = line.get("response")
     if not isinstance(r, dict): return None
     status, body = r.get("status_code"), r.get("body")
@@ -264,13 +269,13 @@ def _outcome(line: dict, ask: Ask, m: LanguageModel) -> Reply|None:
 
 # %% ../../../nbs/models/language/11_batches.ipynb #43826187
 class _Reading:
-    "One batch's replies on their way to the store."
+    "Reads a batch's replies into the store."
     def __init__(self, path: Path, m: LanguageModel, store: Replies, hide: Callable[[str], str]):
         self.path, self.m, self.store, self.hide = path, m, store, hide
         self.count: Counter[str] = Counter()
         self.rows: list[Bought] = []
         self.seen: set[str] = set()
-        self.places: dict[str, int] = {} # custom_id -> where its question begins in asks.jsonl
+        self.places: dict[str, int] = {} # custom_id -> offset of its question in asks.jsonl
         at = 0
         with (path/"input.jsonl").open("rb") as requests, (path/"asks.jsonl").open("rb") as asks:
             for request, ask in zip(requests, asks, strict=True):
@@ -278,7 +283,7 @@ class _Reading:
                 at += len(ask)
 
     def line(self, data: bytes):
-        "One line of a file."
+        "Read a line of a file."
         try: line = json_object(data)
         except (ValueError, RecursionError): return self.skip("broken")
         key = line.get("custom_id")
@@ -294,17 +299,17 @@ class _Reading:
         if len(self.rows) >= 500: self.flush()
 
     def skip(self, why: str):
-        "Count a line that brings no reply."
+        "Count a line without a reply."
         self.count[why] += 1
 
     def ask(self, key: str) -> Ask:
-        "Read what was asked."
+        "Read a request from asks.jsonl."
         with (self.path/"asks.jsonl").open("rb") as f:
             f.seek(self.places[key])
             return msgspec.json.decode(f.readline(), type=Ask)
 
     def flush(self):
-        "Keep what is not there yet: all of it, for all was paid."
+        "Store all new replies, as all were billed."
         new: list[Bought] = []
         for b in self.rows:
             if (any(x.reply == b.reply for x in new if x.key == b.key)
@@ -318,21 +323,21 @@ class _Reading:
 def reconcile(m: LanguageModel, store: Replies, folder: str|Path, patience: Patience = Patience(),
               transport: Any = None, sleep: Callable[[float], Any] = asyncio.sleep,
               rng: random.Random|None = None) -> Reconciled:
-    """Fetch what ended batches of a folder brought, and keep it in the store.
+    """Download the replies of ended batches of a folder into the store.
     `transport` carries requests, None: the network; `rng` draws pauses."""
     async def work():
         async with _post(Path(folder), m, patience, transport, sleep, time.time, rng) as post:
-            got = [await _brought(post, Path(folder)/j.name, j, store) for j in jobs(folder) if j.state == "ended"]
-        return _together(got, m)
+            results = [await _brought(post, Path(folder)/j.name, j, store) for j in jobs(folder) if j.state == "ended"]
+        return _together(results, m)
     return finished(work)
 
 # %% ../../../nbs/models/language/11_batches.ipynb #3a616702
 def _most_bytes(post: _Post, job: Job) -> int:
-    "How large a file of replies may be."
+    "Return the size limit of a file of replies."
     return post.patience.room + job.asks*(4000 + 100*post.m.decoding.max_tokens)
 
 async def _brought(post: _Post, path: Path, job: Job, store: Replies) -> Reconciled:
-    "What one batch brought."
+    "Download and store the replies of a batch."
     for name, id in (("output.jsonl", job.output), ("errors.jsonl", job.errors)):
         if id and not (path/name).exists():
             write_atomic(path/name, await post.call("get", f"/files/{id}/content", most=_most_bytes(post, job)))
@@ -351,9 +356,9 @@ async def _brought(post: _Post, path: Path, job: Job, store: Replies) -> Reconci
     return Reconciled(len(reading.seen) - failed, failed, job.asks - len(reading.seen), c["doubled"], c["strange"],
                       c["broken"], usd, (job.trouble or "it failed as a whole",) if job.status == "failed" else ())
 
-def _together(got: list[Reconciled], m: LanguageModel) -> Reconciled:
-    "Several batches as one."
-    counts = {field: sum(getattr(r, field) for r in got)
+def _together(results: list[Reconciled], m: LanguageModel) -> Reconciled:
+    "Merge the results of several batches."
+    counts = {field: sum(getattr(r, field) for r in results)
               for field in ("answered", "failed", "unasked", "doubled", "strange", "broken")}
-    usd = sum(r.usd or 0. for r in got) if m.price else None
-    return Reconciled(**counts, usd=usd, trouble=tuple(t for r in got for t in r.trouble))
+    usd = sum(r.usd or 0. for r in results) if m.price else None
+    return Reconciled(**counts, usd=usd, trouble=tuple(t for r in results for t in r.trouble))

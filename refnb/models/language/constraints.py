@@ -14,7 +14,7 @@ from ...core.types import CallError, DataError, need
 
 # %% ../../../nbs/models/language/08_constraints.ipynb #60c6c6e6
 def words_of(tokenizer: Any):
-    "Read what a tokenizer of transformers can write; once for each model, for it takes a third of a second."
+    "Read the vocabulary of a tokenizer of transformers; it takes a third of a second, so do it once per model."
     need("llguidance", "models")
     from llguidance.hf import from_tokenizer
     try: return from_tokenizer(tokenizer, slices=[])
@@ -25,7 +25,7 @@ def words_of(tokenizer: Any):
 _FREE = '%llguidance {"no_forcing": true}\n'  # any tokens that spell a text
 
 def grammar_of(constraint: str, pattern: str) -> str:
-    "Write a pattern as llguidance's grammar: for json it is a schema, otherwise a regular expression."
+    "Convert a pattern to llguidance's grammar: a schema for json, otherwise a regular expression."
     from llguidance import regex_to_lark
     if constraint != "json": return f"{_FREE}start: /{regex_to_lark(pattern, '')}/"
     try: spaced = json.loads(pattern) | {"x-guidance": {"whitespace_pattern": "[ ]?"}}
@@ -34,39 +34,39 @@ def grammar_of(constraint: str, pattern: str) -> str:
 
 # %% ../../../nbs/models/language/08_constraints.ipynb #f374de41
 class Bound:
-    "A reply that is held to a pattern while it grows."
+    "A constraint on a reply that grows token by token."
     def __init__(self, words: Any, constraint: str, pattern: str):
-        "Begin a reply in these words."
+        "Start a reply in this vocabulary."
         from llguidance import LLMatcher
         self.matcher = LLMatcher(words, grammar_of(constraint, pattern), log_level=0)
-        self.bits = self._bits()  # of the tokens that may come next, eight in a byte
+        self.bits = self._bits()  # allowed next tokens, eight per byte
     def _bits(self) -> np.ndarray:
         bits = np.frombuffer(self.matcher.compute_bitmask(), np.uint8)
         if self.matcher.is_error(): raise DataError(f"the pattern cannot be kept: {_reason(self.matcher.get_error())}")
         return bits
     def allowed(self) -> np.ndarray:
-        "Say of each token whether it may be the next."
+        "Return a mask of the allowed next tokens."
         return np.unpackbits(self.bits, bitorder="little").view(bool)
     def take(self, token: int):
-        "Go on by a token; after one that ends the reply nothing is asked any more."
+        "Advance by a token; do not call it after the reply's end."
         self.matcher.consume_token(token)
         self.bits = self._bits()
 
 def _reason(error: str) -> str:
-    "Say on one line why llguidance refuses a pattern."
+    "Return llguidance's reason for refusing a pattern, on one line."
     lines = error.splitlines()
     if lines[0].startswith("NoExtension"): return "no text fits it"
-    said = next((line for line in lines if line.startswith("error: ")), lines[0])
-    return re.sub(r"^at \d+\(\d+\): |^error: ", "", said)[:200]
+    message = next((line for line in lines if line.startswith("error: ")), lines[0])
+    return re.sub(r"^at \d+\(\d+\): |^error: ", "", message)[:200]
 
 # %% ../../../nbs/models/language/08_constraints.ipynb #35eff6ae
 class EachItsOwn:
-    "A constraint for each row of a batch, or none, until the row has ended."
+    "A constraint, or none, for each row of a batch until the row ends."
     def __init__(self, rows: Sequence[Bound|None], width: int, ends: set[int]):
-        "`width` are the tokens of a row before its reply; `ends` are tokens that end one."
+        "Set the constraints; `width` is the length of prompts in tokens, `ends` are end tokens."
         self.rows, self.width, self.ends = rows, width, ends
     def __call__(self, ids: Any, scores: Any):
-        "Forbid what does not fit."
+        "Forbid tokens that do not fit."
         begun, last = ids.shape[1] > self.width, ids[:, -1].tolist()
         for i, (bound, token) in enumerate(zip(self.rows, last, strict=True)):
             if bound is None or begun and token in self.ends: continue
@@ -74,11 +74,12 @@ class EachItsOwn:
             _forbid(scores[i], bound.bits)
         return scores
 
-_FINES = np.where(np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], 1, bitorder="little"), 0, -np.inf).astype(np.float32)
+_FINES = np.where(np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], 1, bitorder="little"), 0,
+                  -np.inf).astype(np.float32)
 
 def _forbid(scores: Any, bits: np.ndarray):
-    "Make everything impossible that is not allowed; what the tokenizer does not know is not."
+    "Forbid all tokens that are not allowed, also those unknown to the tokenizer."
     import torch
     fines = torch.from_numpy(_FINES.take(bits, 0).reshape(-1))[:len(scores)]
-    scores[:len(fines)] += fines.to(scores.device)  # a byte says it of eight tokens
+    scores[:len(fines)] += fines.to(scores.device)  # one byte covers eight tokens
     scores[len(fines):] = -torch.inf

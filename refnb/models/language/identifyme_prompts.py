@@ -21,40 +21,40 @@ Form = Literal["base", "desc", "coref"]
 FORMS = ("base", "desc", "coref")
 
 def _known(value: str, known: Sequence[str], what: str):
-    "Refuse a name that does not exist."
+    "Raise an error for an unknown name."
     if value not in known: raise CallError(f"unknown {what} {value!r}", do=nearest(value, known))
 
 def _template(form: Form = "base") -> str:
-    "The prompt of a form, not filled in."
+    "Read the prompt template of a form."
     _known(form, FORMS, "form")
     return packaged(f"data/prompts/identifyme_{form}.txt").read_bytes().decode()
 
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #3da3bacc
-OPEN, CLOSE, NOTE = MARKS  # a story that holds one of them is not asked about
+OPEN, CLOSE, NOTE = MARKS  # a story must not contain them
 
 def _on_a_line(text: str) -> str: return " ".join(text.split())
 
 def chars_of(q: Question) -> tuple[int, int]:
-    "Return start and end of the mention; a question without one is an error."
+    "Return start and end of the mention; raise an error if the question has none."
     if not q.text or not q.chars:
         raise DataError("the release has no text for it", f"question {q.id!r}",
                         "build the benchmark from its corpora, or ask identifyme/litbank/test, whose questions have texts")
     return q.chars
 
 def mention_of(q: Question) -> str:
-    "Return the words, on one line, of the mention that is asked about."
+    "Return the words of the question's mention, on one line."
     if words := _on_a_line(q.text[slice(*chars_of(q))]): return words
     raise DataError("the mention is blank", f"question {q.id!r}, field chars")
 
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #15c76d59
 def _taken_for_mark(text: str, start: int, end: int) -> int|None:
-    "The first character that could be taken for a mark, or a part of one."
+    "Return the position of the first character that could be taken for a mark or a part of one."
     at = [i for mark in (OPEN, CLOSE, NOTE) if (i := text.find(mark)) >= 0]
     at += [i for i, brace in ((start - 1, "{"), (start, "{"), (end - 1, "}")) if i >= 0 and text[i] == brace]
     return min(at, default=None)
 
 def marked(q: Question) -> str:
-    "Write a question's text with its mention marked, for a prompt."
+    "Mark the mention in a question's text, for a prompt."
     mention_of(q)
     (start, end), text = chars_of(q), q.text
     if (at := _taken_for_mark(text, start, end)) is not None:
@@ -64,23 +64,23 @@ def marked(q: Question) -> str:
 
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #5f943160
 def _names(q: Question) -> list[str]:
-    "The options as a reply can name them."
+    "List the options' names as a reply can give them."
     names = [o.name.strip() for o in q.options]
     if not names: raise DataError("it has no options", f"question {q.id!r}")
     bad = next((i for i, n in enumerate(names) if len(n.splitlines()) != 1), None)
     if bad is not None:
-        raise DataError(f"{names[bad]!r} is no name that stands on one line", f"question {q.id!r}, option {bad}")
+        raise DataError(f"{names[bad]!r} is not a name on one line", f"question {q.id!r}, option {bad}")
     return names
 
 def prompt(q: Question, form: Form = "base") -> str:
-    "Write what a language model is asked in one call."
+    "Write the prompt for a question."
     return Template(_template(form)).substitute(text=marked(q), options="\n".join(_names(q)))
 
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #5ceb5a80
-MARKER = "The mention refers to: "  # what is before the name
+MARKER = "The mention refers to: "  # precedes the name
 
 def _explained(form: str, explanation: str) -> str:
-    "The line of the explanation, where the form has one."
+    "Write the explanation's line, if the form has one."
     _known(form, FORMS, "form")
     words = _on_a_line(explanation)
     if form == "base" and words:
@@ -91,18 +91,18 @@ def _explained(form: str, explanation: str) -> str:
 def reply_form(q: Question, answer_index: int, form: Form = "base", mention: str|None = None,
                explanation: str = "") -> str:
     """Write a well-formed reply, without a line end, that names an option by its index and repeats the mention.
-    Without `mention` the question's is repeated; `explanation` is for desc and coref."""
+    `mention` defaults to the question's; `explanation` is for desc and coref."""
     names = _names(q)
     if not 0 <= answer_index < len(names):
         raise CallError(f"there is no option {answer_index}", do=f"question {q.id!r} has {len(names)}, counted from 0")
-    said = mention_of(q) if mention is None else _on_a_line(mention)
-    return f"- Mention: {OPEN}{said}{CLOSE}\n{_explained(form, explanation)}- {MARKER}{names[answer_index]}"
+    words = mention_of(q) if mention is None else _on_a_line(mention)
+    return f"- Mention: {OPEN}{words}{CLOSE}\n{_explained(form, explanation)}- {MARKER}{names[answer_index]}"
 
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #0fe7dfdb
 KINDS = ("released", "complete")
 
 def _released(q: Question, form: str) -> str:
-    "The authors' expression."
+    "Write the authors' regular expression."
     letters = r"[A-Za-z ,\'\.]"
     explanation = "- Explanation: " + letters + r"{150,350}\.\n" if form == "desc" else ""
     return (r"- Mention: \{\{" + letters + r"{1,125}\}\}\n" + explanation + "- " + MARKER + "("
@@ -112,7 +112,7 @@ def _released(q: Question, form: str) -> str:
 def _escaped(name: str) -> str: return re.escape(name).replace("\\ ", " ")
 
 def _complete(q: Question, form: str) -> str:
-    "An expression that can say everything."
+    "Write a regular expression that fits any mention, explanation and option."
     names = dict.fromkeys(map(_escaped, _names(q)))
     words = mention_of(q) if q.text and q.chars else ""
     mention = r"[^\n{}]+" + (f"|{_escaped(words)}" if set(words) & set("{}") else "")
@@ -120,8 +120,8 @@ def _complete(q: Question, form: str) -> str:
     return r"- Mention: \{\{(?:" + mention + r")\}\}\n" + explanation + "- " + MARKER + "(?:" + "|".join(names) + ")"
 
 def grammar(q: Question, form: Form = "base", kind: Literal["released", "complete"] = "released") -> str:
-    """Write a regular expression for the whole reply of a constrained model, of the question's options;
-    text is not needed. It is the authors', or one that can say everything."""
+    """Write a regular expression for the whole reply of a constrained model, from the question's options.
+    The kind is the authors' expression, or a complete one that fits any mention and name; text is not needed."""
     _known(form, FORMS, "form")
     _known(kind, KINDS, "kind of grammar")
     _names(q)
@@ -129,14 +129,14 @@ def grammar(q: Question, form: Form = "base", kind: Literal["released", "complet
 
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #23e1a049
 def _read_name(reply: str, drop: str = "") -> str:
-    "What is after the last marker, as the authors read it."
+    "Return the text after the last marker, as the authors read it."
     name = reply.rsplit(MARKER, 1)[-1]
     return name.translate(dict.fromkeys(map(ord, drop))).strip()
 
 _Read = tuple[tuple[int, ...], Reason|None]  # the options that were chosen, or why none was
 
 def _as_released(names: Sequence[str], reply: str, drop: str) -> _Read:
-    "The authors' reading."
+    "Read a reply as the authors do."
     name = _read_name(reply, drop)
     if name in names: return (names.index(name),), None
     return (), "outside" if MARKER in reply else "unparsable"
@@ -153,7 +153,7 @@ _LEVELS: tuple[Callable[[str], str], ...] = (str.strip, _plain, _bare, _folded)
 
 @lru_cache(maxsize=1024)  # questions about a story have the same options
 def _by_level(names: tuple[str, ...]) -> list[dict[str, tuple[int, ...]]]:
-    "For each way to write a name more loosely, the options by their names so written; of equal names the first."
+    "Map the names, normalized ever more loosely, to their options; of equal names the first option counts."
     first = {name: names.index(name) for name in names}
     out: list[dict[str, tuple[int, ...]]] = []
     for level in _LEVELS:
@@ -162,10 +162,10 @@ def _by_level(names: tuple[str, ...]) -> list[dict[str, tuple[int, ...]]]:
         out.append(found)
     return out
 
-def _named(names: Sequence[str], said: str) -> tuple[int, ...]:
-    "The options that some words name: one, none, or several that cannot be told apart."
+def _named(names: Sequence[str], phrase: str) -> tuple[int, ...]:
+    "Return the options that a phrase names: one, none, or several indistinguishable ones."
     for level, options in zip(_LEVELS, _by_level(tuple(names)), strict=True):
-        if found := options.get(level(said)): return found
+        if found := options.get(level(phrase)): return found
     return ()
 
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #61218ab1
@@ -174,7 +174,7 @@ _GAP = r"[^\S\n]*"
 _LABEL = re.compile(rf"^(?:[\d.)#>*_`•–—-]|[^\S\n])*(mention|explanation|{_ANSWER}){_GAP}[*_`]*{_GAP}:(?:[*_`]+(?=\s|$))?", re.I | re.M)
 
 def _labelled(reply: str) -> list[tuple[str, str]]:
-    "Labels, and what is between each and the next."
+    "List labels, each with the text up to the next label."
     found = list(_LABEL.finditer(reply))
     ends = [*(m.start() for m in found), len(reply)][1:]
     return [(m[1].lower(), reply[m.end():end]) for m, end in zip(found, ends, strict=True)]
@@ -182,11 +182,12 @@ def _labelled(reply: str) -> list[tuple[str, str]]:
 def _first_line(text: str) -> str: return next((l.strip() for l in text.split("\n") if l.strip()), "")
 
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #ce63c4f0
-_KEYS = dict.fromkeys([_ANSWER, "mention refers to", "refers to", "answer", "final answer", "option", "choice", "entity"], _ANSWER) | {"mention": "mention", "explanation": "explanation"}
+_KEYS = (dict.fromkeys([_ANSWER, "mention refers to", "refers to", "answer", "final answer", "option", "choice",
+                        "entity"], _ANSWER) | {"mention": "mention", "explanation": "explanation"})
 _FENCE = re.compile(r"^[^\S\n]*```\w*[^\S\n]*\n(.*?)^[^\S\n]*```", re.M | re.S)
 
 def _bodies(reply: str) -> Iterable[str]:
-    "What could be a JSON object: the insides of fences, and from the first line that opens one to the last that closes one."
+    "Yield possible JSON objects: contents of fences, and the text from the first opening to the last closing line."
     yield from _FENCE.findall(reply)
     lines = _FENCE.sub("", reply).split("\n")
     first = [i for i, l in enumerate(lines) if l.lstrip().startswith("{")]
@@ -194,25 +195,26 @@ def _bodies(reply: str) -> Iterable[str]:
     if first and last: yield "\n".join(lines[first[0]:last[-1] + 1])
 
 def _keyed(reply: str) -> list[tuple[str, str]]:
-    "Labels and values of JSON objects."
+    "List the labels and values of JSON objects."
     out = []
     for body in _bodies(reply):
         try:
-            got = json.loads(body, object_pairs_hook=tuple)  # an object becomes a tuple of pairs, an array stays a list
+            # an object becomes a tuple of pairs, an array stays a list
+            pairs = json.loads(body, object_pairs_hook=tuple)
         except (ValueError, RecursionError): continue
-        if isinstance(got, tuple):
-            out += [(_KEYS[k], v) for key, v in got if (k := _plain(key).casefold()) in _KEYS and isinstance(v, str)]
+        if isinstance(pairs, tuple):
+            out += [(_KEYS[k], v) for key, v in pairs if (k := _plain(key).casefold()) in _KEYS and isinstance(v, str)]
     return out
 
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #4dbfe083
 _LOOSE = re.compile(rf"{_ANSWER}[*_`]*:", re.I)
 
 def _loose(text: str) -> list[str]:
-    "What is after a marker inside a line."
-    return [said for l in text.split("\n") if len(p := _LOOSE.split(l)) > 1 and (said := p[-1].strip())]
+    "List the texts after a marker inside a line."
+    return [answer for l in text.split("\n") if len(p := _LOOSE.split(l)) > 1 and (answer := p[-1].strip())]
 
-def _said(reply: str) -> tuple[list[str], list[str]]:
-    "What a reply gives as its answer: on labels, and in prose."
+def _answers(reply: str) -> tuple[list[str], list[str]]:
+    "List the answers of a reply: on labels, and in prose."
     lines, keys = _labelled(reply), [v for label, v in _keyed(reply) if label == _ANSWER]
     first = next((i for i, (label, _) in enumerate(lines) if label == _ANSWER), len(lines))
     if first == len(lines) and not keys: return [], _loose(reply)
@@ -221,10 +223,10 @@ def _said(reply: str) -> tuple[list[str], list[str]]:
     return [l for t in labelled if (l := _first_line(t))], [x for t in after for x in _loose(t)]
 
 def _meant(names: Sequence[str], reply: str, cut: bool) -> set[tuple[int, ...]]:
-    "What the answers of a reply name; () is a name that is no option."
-    labelled, prose = _said(reply.rpartition("\n")[0] if cut else reply)
-    sure, unsure = ({_named(names, x) or _named(names, _LOOSE.split(x)[-1]) for x in found}
-                    for found in (labelled, prose))
+    "Return the sets of options that a reply's answers name; () is a name outside the options."
+    labelled, prose = _answers(reply.rpartition("\n")[0] if cut else reply)
+    named = lambda found: {_named(names, x) or _named(names, _LOOSE.split(x)[-1]) for x in found}
+    sure, unsure = named(labelled), named(prose)
     if cut: return sure
     return sure | (unsure - {()}) or unsure or {_named(names, reply)} - {()}
 
@@ -238,7 +240,7 @@ _WILL_NOT = tuple(f"i{no} {verb}"
 def _refuses(reply: str) -> bool: return _plain(reply[:200]).casefold().startswith(_SORRY + _WILL_NOT)
 
 def _tolerantly(names: Sequence[str], reply: str, cut: bool) -> _Read:
-    "Our reading."
+    "Read a reply tolerantly."
     meant = _meant(names, reply, cut)
     if len(meant) > 1: return (), "unparsable"
     if not meant: return (), "cut" if cut else "refused" if _refuses(reply) else "unparsable"
@@ -249,13 +251,15 @@ def _tolerantly(names: Sequence[str], reply: str, cut: bool) -> _Read:
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #a6ae087a
 Mode = Literal["tolerant", "released"]
 MODES = ("tolerant", "released")
-_FINISHES: dict[str, Reason|None] = {"stop": None, "length": None, "content_filter": "filtered", "refusal": "refused", "failed": "failed"}  # how a reply ended, and the reason that lies in it
+# how a reply ended -> reason for no answer
+_FINISHES: dict[str, Reason|None] = {"stop": None, "length": None, "content_filter": "filtered", "refusal": "refused",
+                                     "failed": "failed"}
 
 def read_answer(q: Question, reply: str, form: Form = "base", mode: Mode = "tolerant", drop: str = "",
                 finish: str = "stop") -> Answer:
     """Read a reply as an answer: one option, or the reason why there is none; the answer's line is the same in all
-    forms. `drop` are characters that the released mode removes from the name; `finish` is stop, length,
-    content_filter, refusal or failed."""
+    forms. The released mode removes the characters `drop` from the name; `finish` is stop, length, content_filter,
+    refusal or failed."""
     for value, known, what in ((form, FORMS, "form"), (mode, MODES, "mode"), (finish, [*_FINISHES], "finish")):
         _known(value, known, what)
     names = [o.name.strip() for o in q.options]

@@ -16,7 +16,7 @@ from .language_models import LanguageModel
 _WRITTEN = re.compile(r"""\\\\{0,7}(?:(?:u00|x)([0-9a-fA-F]{2})|(?=/))|%(?:25){0,4}([0-9a-fA-F]{2})|&\#0{0,8}(\d{1,3});|&\#[xX]0{0,8}([0-9a-fA-F]{2});|\x00""", re.X)
 
 def _letter(m: re.Match) -> str:
-    "The letter that an escape stands for; none of a backslash before a slash, and of a zero byte."
+    """Return the character of an escape; "" for a backslash before a slash, and for a zero byte."""
     if m[3]: return chr(int(m[3]))
     code = m[1] or m[2] or m[4]
     return chr(int(code, 16)) if code else ""
@@ -24,18 +24,18 @@ def _letter(m: re.Match) -> str:
 class _Plain(NamedTuple):
     "A text without escapes."
     text: str
-    starts: list[int]  # where each letter begins in the text as it came
-    ends: list[int]    # and where it ends
+    starts: list[int]  # start of each letter in the original text
+    ends: list[int]    # end of each letter
 
 def _plain(text: str) -> _Plain:
-    "Undo all escapes of a text, and remember where its letters were."
+    "Undo all escapes of a text and record the original position of each letter."
     letters: list[str] = []
     starts: list[int] = []
     ends: list[int] = []
     at = 0
     def take(piece: str, start: int, end: int):
         letters.append(piece)
-        same = end - start == len(piece)  # as it came
+        same = end - start == len(piece)  # unescaped
         starts.extend(range(start, end) if same else [start]*len(piece))
         ends.extend(range(start + 1, end + 1) if same else [end]*len(piece))
     for m in _WRITTEN.finditer(text):
@@ -47,7 +47,7 @@ def _plain(text: str) -> _Plain:
 
 # %% ../../../nbs/models/language/04_keys.ipynb #eb3051da
 def _disguised(key: str) -> list[str]:
-    "A key in base64, in hexadecimal digits, and backwards."
+    "List disguises of a key: base64, hexadecimal, and reversed."
     data, out = key.encode(), [key[::-1], key.encode().hex(), key.encode().hex().upper()]
     for shift in range(3):
         text = base64.b64encode(bytes(shift) + data).decode().rstrip("=")
@@ -56,16 +56,16 @@ def _disguised(key: str) -> list[str]:
     return list(dict.fromkeys(out))
 
 def _shortest(n: int) -> int:
-    "How many letters in a row of a key with `n` letters count as the key."
+    "Return how many consecutive letters of a key with `n` letters count as the key."
     return min(n, 16 if n >= 32 else max(8, n//2))
 
 def _grams(key: str) -> list[tuple[int, str]]:
-    "Pieces of a key, with their places, of which any longer piece holds one whole."
+    "List pieces of a key with their positions; any longer piece contains one of them."
     size = (_shortest(len(key)) + 1)//2
     return [(i, key[i:i + size]) for i in range(0, len(key) - size + 1, size)]
 
 def _pieces(key: str, text: str) -> Iterator[tuple[int, int]]:
-    "Where a text has the key or a piece of it that counts."
+    "Yield the spans of a text that contain the key or a long enough piece of it."
     for at, gram in _grams(key):
         found = text.find(gram)
         while found >= 0:
@@ -74,7 +74,7 @@ def _pieces(key: str, text: str) -> Iterator[tuple[int, int]]:
             found = text.find(gram, max(end, found + 1))
 
 def _grown(key: str, text: str, at: int, found: int, size: int) -> tuple[int, int]:
-    "The longest piece of the key around a gram of it."
+    "Extend a match of a gram to the longest piece of the key."
     left, right = 0, size
     while at - left > 0 and found - left > 0 and key[at - left - 1] == text[found - left - 1]: left += 1
     while at + right < len(key) and found + right < len(text) and key[at + right] == text[found + right]: right += 1
@@ -88,8 +88,8 @@ class Secret:
     "A key that cannot be printed."
     __slots__ = ("name", "_others", "_value")
     def __init__(self,
-        name: str,       # of an environment variable
-        value: str = "", # what it holds
+        name: str,       # the environment variable
+        value: str = "", # its value
     ):
         self.name, self._value = name, value
         self._others = _disguised(value) if len(value) >= 8 else []
@@ -97,12 +97,12 @@ class Secret:
     def __reduce__(self): raise TypeError("a secret is not copied")
 
     def headers(self, wanted: Mapping[str, str]) -> dict[str, str]:
-        "Put the key into the headers that a dialect wants, by default the usual one."
-        key = self._value or "none"  # a server that needs no key gets no key of another's
+        "Fill the key into the headers that a dialect defines, by default Authorization."
+        key = self._value or "none"  # a server without a key never gets another server's key
         return {name: text.replace("{key}", key) for name, text in (wanted or _BEARER).items()}
 
     def hidden(self, text: str) -> str:
-        "Return the text without the key, however it is written."
+        "Return the text without the key, in any encoding."
         if len(self._value) < 8: return text
         spans = self._found(text)
         if not spans: return text
@@ -113,7 +113,7 @@ class Secret:
         return "".join(out) + text[at:]
 
     def _found(self, text: str) -> list[tuple[int, int]]:
-        "Where the key is in a text."
+        "Return the spans of the key in a text."
         key, flat = self._value, _WRITTEN.sub(_letter, text)
         grams = any(gram in flat for _, gram in _grams(key))
         other = [d for d in self._others if d in flat]
@@ -123,17 +123,17 @@ class Secret:
         return sorted((p.starts[a], p.ends[b - 1]) for a, b in found)
 
     def clean(self, data: bytes) -> bytes:
-        "Return bytes without the key; those without it come back as they are."
+        "Return bytes without the key; bytes without it are returned unchanged."
         text = data.decode("latin-1")
         return data if (out := self.hidden(text)) is text else out.encode("latin-1")
 
     def scrubbed(self, text: str) -> str:
-        "Return words of an error without the key, also where a vendor quotes it half hidden."
+        "Return an error's text without the key, even if a vendor quotes it half hidden."
         return re.sub(r"\bsk-[\w*.-]{6,}|(?i:bearer)\s+[\w*.~+/=-]{12,}", "[key]", self.hidden(text))
 
 # %% ../../../nbs/models/language/04_keys.ipynb #1267d6ee
 def secret_of(m: LanguageModel) -> Secret:
-    "Read the key of a model's server from the environment."
+    "Read a server's key from the environment."
     if not m.key: return Secret("")
     value = os.environ.get(m.key, "").strip()
     if not value:

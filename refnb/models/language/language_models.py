@@ -24,22 +24,22 @@ from ..registry import Entry, changed_record, entries_of, record_of
 
 # %% ../../../nbs/models/language/01_language_models.ipynb #cec4050f
 class Price(Record):
-    "USD per million tokens, and when that was so."
-    input: float             # read by the model
-    output: float            # written by it
+    "USD per million tokens, with date and source."
+    input: float             # input tokens
+    output: float            # output tokens
     as_of: str               # year and month
-    cached: float|None = None # read from the provider's cache; None: as input
-    reasoning: float|None = None # written while it reasons; None: as output
-    cache_write: float|None = None # put into the provider's cache; None: as input
-    batch: float = 1.        # share of the price that a batch costs
-    source: str = ""         # where it was read
+    cached: float|None = None # input read from the provider's cache; None: as input
+    reasoning: float|None = None # reasoning tokens; None: as output
+    cache_write: float|None = None # input written to the provider's cache; None: as input
+    batch: float = 1.        # factor for batches
+    source: str = ""         # source of the price
 
 class Decoding(Record):
-    "How a reply is drawn."
-    temperature: float|None = 0. # 0: the likeliest token; None: not sent
-    top_p: float|None = 1.   # share of the likeliest tokens that are drawn from; None: not sent
-    max_tokens: int = 512    # longest reply, what a model thinks included
-    seed: int|None = None    # of the provider, where it takes one
+    "Decoding settings."
+    temperature: float|None = 0. # 0: greedy; None: not sent
+    top_p: float|None = 1.   # nucleus sampling; None: not sent
+    max_tokens: int = 512    # limit of a reply, including reasoning
+    seed: int|None = None    # the provider's seed, if supported
 
     def fault(self) -> str:
         if not 1 <= self.max_tokens <= 1_000_000: return f"max_tokens: {self.max_tokens} is not between 1 and a million"
@@ -48,28 +48,29 @@ class Decoding(Record):
 
 # %% ../../../nbs/models/language/01_language_models.ipynb #0b3d88df
 class Rate(Record):
-    "What a server allows in a minute; 0: no limit is known."
+    "A server's limits per minute; 0: unknown."
     requests: int = 0
     tokens: int = 0
 
 class Patience(Record):
-    "How hard to try. Times are in seconds."
-    tries: int = 6         # requests for one question, but for those that were too many
-    first: float = 1.      # the longest wait before the second; then it doubles
-    longest: float = 60.   # the longest wait
-    after: float = 300.    # the longest wait that a server may ask for
-    total: float = 900.    # no further try after that
-    connect: float = 10.   # for a connection
-    reply: float = 300.    # for a whole reply: too short, and replies are paid twice
-    quiet: float = 60.     # without a byte, once a reply has begun to come
-    room: int = 1_000_000  # bytes of a reply beyond a hundred for each token that it may have
-    settle: float = 10.    # until a server's list of batches shows a new one
-    give_up: int = 20      # questions in a row that fail before all stops; 0: never
-    grace: float = 10.     # for replies under way, when all stops
+    "Retries and timeouts, in seconds."
+    tries: int = 6         # tries per question, not counting "too many requests"
+    first: float = 1.      # longest wait before the second try; then it doubles
+    longest: float = 60.   # longest wait
+    after: float = 300.    # longest wait that a server may request
+    total: float = 900.    # no new try after this time
+    connect: float = 10.   # connection timeout
+    reply: float = 300.    # timeout of a whole reply; if too short, replies are billed twice
+    quiet: float = 60.     # longest gap within a reply
+    room: int = 1_000_000  # size limit of a reply in bytes, plus 100 per token
+    settle: float = 10.    # time until a server lists a new batch
+    give_up: int = 20      # consecutive failed questions until the run stops; 0: never
+    grace: float = 10.     # wait for pending replies when the run stops
 
     def fault(self) -> str:
         if self.tries < 1: return "patience: at least one try"
-        if min(self.first, self.longest, self.after, self.total, self.connect, self.reply, self.quiet, self.grace, self.room) < 0:
+        if min(self.first, self.longest, self.after, self.total, self.connect, self.reply, self.quiet, self.grace,
+               self.room) < 0:
             return "patience: a time or a size is negative"
         return ""
 
@@ -83,26 +84,26 @@ Shape = Literal["chat", "responses", "messages", "gemini"]
 Bound = Literal["wrapped", "named", "typed", "schema", "list", "pattern", "grammar"]
 
 class Dialect(Record):
-    "What a server takes, and where it goes."
-    title: str                       # what an error calls it
-    kind: str = ""                   # of entries that speak it, and the prefix of names: vllm/MODEL
-    url: str = ""                    # of the server, if an entry does not say another
-    key: str = ""                    # the environment variable with its key
-    headers: dict[str, str] = {}     # with the key; nothing: Authorization: Bearer {key}
-    shape: Shape = "chat"            # of request and reply
-    path: str = "/chat/completions"  # after the url
-    models: str = ""                 # a regular expression: models that are known to want it
+    "A server's API: paths and fields of requests."
+    title: str                       # name in errors
+    kind: str = ""                   # kind of its entries and prefix of names: vllm/MODEL
+    url: str = ""                    # default address of the server
+    key: str = ""                    # environment variable with its key
+    headers: dict[str, str] = {}     # headers with the key; default: Authorization: Bearer {key}
+    shape: Shape = "chat"            # format of request and reply
+    path: str = "/chat/completions"  # path after the url
+    models: str = ""                 # regular expression of models known to need it
     system: str = "system"           # role of a system message
     fields: dict[str, str] = {}      # setting -> field
-    also: dict[str, dict[str, Any]] = {} # setting -> fields that are sent along with it
+    also: dict[str, dict[str, Any]] = {} # setting -> further fields sent with it
     always: dict[str, Any] = {}      # fields of every request
-    efforts: tuple[str, ...] = ()    # what effort can be; nothing: not known
-    constraints: dict[Constraint, dict[str, Bound]] = {} # constraint -> field, and in which form
-    cache: dict[str, Any] = {}       # fields that mark the words before them for the provider's cache
-    logprobs: int = 0                # log-probabilities that it tells at most
-    batch: bool = False              # takes batches, in OpenAI's protocol
-    decoding: dict[str, Any] = {}    # of its models, if an entry does not say
-    reasons: bool = False            # its models think before they answer, as a rule
+    efforts: tuple[str, ...] = ()    # allowed values of effort; (): unknown
+    constraints: dict[Constraint, dict[str, Bound]] = {} # constraint -> field and its format
+    cache: dict[str, Any] = {}       # fields that mark the preceding text for the provider's cache
+    logprobs: int = 0                # maximum number of log-probabilities
+    batch: bool = False              # supports batches in OpenAI's protocol
+    decoding: dict[str, Any] = {}    # default decoding of its models
+    reasons: bool = False            # its models usually reason before answering
 
     def fault(self) -> str:
         try: re.compile(self.models)
@@ -115,40 +116,40 @@ def _packaged_dialects() -> dict[str, Dialect]:
     return {path.stem: read_yaml(path, Dialect) for path in card_files("data/dialects", [])}
 
 def dialects() -> dict[str, Dialect]:
-    "Read all dialects by name, the package's and those in the folder `dialects` of your systems."
+    "Read all dialects by name, the package's and those in the folder `dialects` of your systems folder."
     folder = your_folder("systems")
     yours = sorted((Path(folder)/"dialects").glob("*.yaml")) if folder else []
     return {path.stem: read_yaml(path, Dialect) for path in yours} | _packaged_dialects()
 
 def the_dialect(name: str) -> Dialect:
-    "Find a dialect by its name; none is plain."
+    "Find a dialect by its name; the default is plain."
     found = _packaged_dialects().get(name or "plain")
     if found is None and name not in (known := dialects()):
         raise CallError(f"unknown dialect {name!r}", do=nearest(name, known))
     return found or known[name]
 
 def kinds() -> set[str]:
-    "List what an entry can say as its kind, and a name as its prefix."
+    "List the kinds of entries, which are also prefixes of names."
     return {d.kind for d in dialects().values() if d.kind} | {"local"}
 
 # %% ../../../nbs/models/language/01_language_models.ipynb #8d14a176
 _KEYS = re.compile(r"(sk|pk|rk|hf|gsk|xai|AKIA|AIza|gh[pousr])[-_]?[A-Za-z0-9_-]{12,}")
 
 def _fault_of_key(name: str) -> str:
-    "What is wrong with the name of the variable that holds a key, without the name."
+    """Describe a fault in the name of a key's environment variable, without repeating it; "" if there is none."""
     if not name or name in os.environ: return ""
     if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,63}", name) and not _KEYS.fullmatch(name) and name.upper() == name:
         return ""
-    return ("key: what is there is not the name of an environment variable in capitals; if it is the key itself, "
+    return ("key: its value is not the name of an environment variable in capitals; if it is the key itself, "
             "put it into a variable and name that")
 
 def fault_of_device(device: str) -> str:
-    "Say what is wrong with the name of a device; nothing where it is right or empty."
+    """Describe a fault in the name of a device; "" if there is none."""
     if re.fullmatch(r"(cpu|mps|cuda(:\d{1,3})?)?", device): return ""
     return f"device: {device!r} is none; say cpu, cuda, cuda:1 or mps"
 
 def fault_of_url(url: str) -> str:
-    "Say what is wrong with a server's address, without repeating it; nothing where it is right or empty."
+    """Describe a fault in a server's address, without repeating it; "" if there is none."""
     try: parts = urlsplit(url)
     except ValueError: return "base_url: this is no address; it begins with http:// or https://"
     if not url: return ""
@@ -160,38 +161,38 @@ def fault_of_url(url: str) -> str:
 
 # %% ../../../nbs/models/language/01_language_models.ipynb #a3e938b8
 class LanguageModel(Record):
-    "A language model and the way it is asked."
-    title: str                          # what a table calls it
-    provider: Literal["openai", "local"] # who computes
-    model: str                          # its name at the provider, or a hub repository, or a folder
-    licence: str                        # of the weights, or terms
+    "A language model and its request settings."
+    title: str                          # title in tables
+    provider: Literal["openai", "local"] # where it runs
+    model: str                          # name at the provider, hub repository, or folder
+    licence: str                        # licence of the weights, or terms of use
     forms: dict[str, str]               # benchmark -> prompt form
-    message: Message = "chat"           # through the chat template, or the raw prompt
+    message: Message = "chat"           # chat template or raw prompt
     system: dict[str, str] = {}         # benchmark -> name of a system message
-    way: Way = "reply"                  # read a reply, or score options by likelihood or by a server's log-probabilities
-    constraint: Constraint = "none"     # of the reply
+    way: Way = "reply"                  # read a reply, or score options by likelihood or by log-probabilities
+    constraint: Constraint = "none"     # on the reply
     reading: Literal["tolerant", "released"] = "tolerant" # how replies are read
-    drop: str = ""                      # characters that are removed before reading
-    decoding: Decoding = Decoding()     # how the reply is drawn
-    effort: str = ""                    # how hard it reasons, from none to max; "": the model's default
-    thinking: int|None = None           # tokens that it may reason for, where a server takes a budget
-    cache: bool = False                 # mark the text that questions share for the provider's cache
-    dialect: str = ""                   # what its server takes, of data/dialects; "": plain
-    reasons: bool = False               # it reasons before it answers, by default
-    price: Price|None = None            # None: unknown, which is not 0
-    context: int = 0                    # longest prompt and reply, in tokens; 0: not known
-    base_url: str = ""                  # of the server; "": the client's default
-    key: str = ""                       # name of the environment variable with the key; "": none is needed
-    rate: Rate = Rate()                 # what the server allows
-    patience: Patience = Patience()     # how hard to try
-    revision: str = ""                  # of the hub repository
-    file: str = ""                      # of several in a repository: a GGUF file
-    dtype: str = "auto"                 # of local weights
-    batch: int = 0                      # requests that a local model answers at a time; 0: as many as its device suits
-    device: str = ""                    # where a local model computes: cpu, cuda, cuda:1 or mps; "": a GPU if there is one
-    package: str = ""                   # a package of the registry that carries the weights
-    note: str = ""                      # what a reader should know
-    version: int = 1                    # raised when the same settings would give other answers
+    drop: str = ""                      # characters removed before reading
+    decoding: Decoding = Decoding()     # decoding settings
+    effort: str = ""                    # reasoning effort, from none to max; "": the model's default
+    thinking: int|None = None           # reasoning budget in tokens, if the server supports one
+    cache: bool = False                 # mark shared text for the provider's cache
+    dialect: str = ""                   # its server's dialect, in data/dialects; "": plain
+    reasons: bool = False               # reasons before answering, by default
+    price: Price|None = None            # None: unknown, not 0
+    context: int = 0                    # context length in tokens; 0: unknown
+    base_url: str = ""                  # server address; "": the client's default
+    key: str = ""                       # environment variable with the key; "": none needed
+    rate: Rate = Rate()                 # the server's rate limits
+    patience: Patience = Patience()     # retries and timeouts
+    revision: str = ""                  # revision of the hub repository
+    file: str = ""                      # GGUF file in the repository
+    dtype: str = "auto"                 # data type of local weights
+    batch: int = 0                      # batch size of a local model; 0: chosen for its device
+    device: str = ""                    # device of a local model: cpu, cuda, cuda:1 or mps; "": a GPU if available
+    package: str = ""                   # package that contains the weights
+    note: str = ""                      # remark for readers
+    version: int = 1                    # raised when the same settings give other answers
 
     def fault(self) -> str:
         if self.thinking is not None and not -1 <= self.thinking <= 1_000_000:
@@ -200,13 +201,13 @@ class LanguageModel(Record):
 
 # %% ../../../nbs/models/language/01_language_models.ipynb #96dd8569
 def _asked_settings(m: LanguageModel) -> dict[str, Any]:
-    "The settings that go into fields of a request; None: not sent."
+    "Return the settings that go into fields of a request; None: not sent."
     d = m.decoding
     return {"temperature": d.temperature, "top_p": d.top_p, "seed": d.seed, "effort": m.effort or None,
             "thinking": m.thinking}
 
 def wire_name(m: LanguageModel) -> str:
-    "Name a model's dialect where it changes what is sent; nothing where a plain server gets the same."
+    """Return the name of a model's dialect if it changes the request; "" if a plain server gets the same."""
     if not m.dialect: return ""
     d, plain = the_dialect(m.dialect), the_dialect("")
     sent = [name for name, value in _asked_settings(m).items() if value is not None] + ["max_tokens"]
@@ -218,7 +219,7 @@ def wire_name(m: LanguageModel) -> str:
 def _dialect_words(m: LanguageModel) -> str: return f"its dialect, {the_dialect(m.dialect).title},"
 
 def check_taken(m: LanguageModel):
-    "Refuse settings that a model's server does not take."
+    "Raise an error for settings that a model's server does not support."
     if m.provider == "local": return
     if m.device: raise CallError("its server computes elsewhere", m.model, "leave the device out")
     d = the_dialect(m.dialect)
@@ -226,14 +227,16 @@ def check_taken(m: LanguageModel):
         if value is None or name in d.fields: continue
         raise CallError(f"{_dialect_words(m)} takes no {name}", m.model, omit_line(name))
     if m.effort and d.efforts and m.effort not in d.efforts:
-        raise CallError(f"{_dialect_words(m)} takes no effort {m.effort!r}", m.model, f"say one of {', '.join(d.efforts)}")
+        raise CallError(f"{_dialect_words(m)} takes no effort {m.effort!r}", m.model,
+                        f"say one of {', '.join(d.efforts)}")
     if m.cache and not d.cache:
         raise CallError(f"{_dialect_words(m)} has no marks for a cache", m.model, "leave it out: -p cache=false")
     if m.way == "logprobs" and not d.logprobs:
         raise CallError(f"{_dialect_words(m)} returns no log-probabilities", m.model, "use -p way=reply")
 
+# %% ../../../nbs/models/language/01_language_models.ipynb #701bea5d
 def omit_line(name: str) -> str:
-    "Say which setting leaves a field out."
+    "Describe how to omit a setting."
     if name in ("temperature", "top_p", "seed"): return f"leave it out: -p decoding.{name}=null"
     if name == "max_tokens": return "set another limit: -p decoding.max_tokens=N"
     usual = {"thinking": "thinking=null", "constraint": "constraint=none", "way": "way=reply"}
@@ -243,35 +246,35 @@ def omit_line(name: str) -> str:
 FORMS = {"identifyme": "identifyme/desc", "altentities": "altentities/names", "kitmus": "kitmus/cant-say",
          "bookcoref": "bookcoref/filter"}
 
-def _dialect_for(said: dict[str, Any], kind: str) -> str:
-    "The dialect of an entry that does not name one: its kind's, or the one that its model is known to want."
+def _dialect_for(fields: dict[str, Any], kind: str) -> str:
+    "Choose the dialect of an entry that names none: its kind's, or the one that its model needs."
     mine = next((name for name, d in dialects().items() if d.kind == kind != "openai"), "")
-    model = str(said.get("model", ""))
+    model = str(fields.get("model", ""))
     return mine or next((name for name, d in dialects().items() if d.models and re.search(d.models, model)), "")
 
-def _usual(said: dict[str, Any], kind: str) -> dict[str, Any]:
-    "What an entry need not say."
+def _usual(fields: dict[str, Any], kind: str) -> dict[str, Any]:
+    "Return the default settings of an entry."
     usual: dict[str, Any] = {"licence": "unknown", "forms": FORMS}
     if kind == "local": return usual | {"provider": "local", "decoding": {"max_tokens": 512}}
-    name = said.get("dialect") or _dialect_for(said, kind)
+    name = fields.get("dialect") or _dialect_for(fields, kind)
     d = the_dialect(name)
     usual |= {"provider": "openai", "dialect": name, "decoding": d.decoding or {"max_tokens": 4095},
               "system": {"identifyme": "identifyme_system"}, "base_url": d.url, "key": d.key, "reasons": d.reasons}
     if not d.url: usual["key"] = the_dialect("").key
-    if "base_url" in said: usual.pop("key")  # another address, another key
+    if "base_url" in fields: usual.pop("key")  # another address, another key
     return usual
 
 def model_of(entry: Entry) -> LanguageModel:
-    """Read an entry, of a file or of a name that says all, as a language model;
-    what it leaves out is what most models want."""
-    said = dict(entry.data)
-    kind = said.pop("kind", "")
-    if kind not in kinds(): kind = said.get("provider", "openai")
-    usual = _usual(said, kind)
-    if said.get("provider") in kinds(): said["provider"] = usual["provider"]
-    if usual.get("dialect") and isinstance(said.get("decoding"), dict) and the_dialect(usual["dialect"]).decoding:
-        said["decoding"] = usual["decoding"] | said["decoding"]
-    return record_of(entry._replace(data=said), LanguageModel, title=entry.name, **usual)
+    """Read an entry, from a file or a complete name, as a language model.
+    Omitted fields get the usual values."""
+    fields = dict(entry.data)
+    kind = fields.pop("kind", "")
+    if kind not in kinds(): kind = fields.get("provider", "openai")
+    usual = _usual(fields, kind)
+    if fields.get("provider") in kinds(): fields["provider"] = usual["provider"]
+    if usual.get("dialect") and isinstance(fields.get("decoding"), dict) and the_dialect(usual["dialect"]).decoding:
+        fields["decoding"] = usual["decoding"] | fields["decoding"]
+    return record_of(entry._replace(data=fields), LanguageModel, title=entry.name, **usual)
 
 # %% ../../../nbs/models/language/01_language_models.ipynb #3941bf2f
 def language_models(s: Settings|None = None) -> dict[str, LanguageModel]:
@@ -279,48 +282,49 @@ def language_models(s: Settings|None = None) -> dict[str, LanguageModel]:
     return {n: model_of(e) for n, e in entries_of("language-model", s).items()}
 
 def the_model(name: str, **changed) -> LanguageModel:
-    """Look a language model up by its system's name, with some settings changed, such as constraint="regex"."""
+    "Find a language model by its system's name, with some settings changed, such as constraint='regex'."
     known = entries_of("language-model")
     if name not in known: raise CallError(f"unknown language model {name!r}", do=nearest(name, known))
     return changed_record(model_of(known[name]), changed, "a language model")
 
 # %% ../../../nbs/models/language/01_language_models.ipynb #6bcfdbcd
 class Ask(Record, omit_defaults=False):
-    "One request to a model."
-    id: str                               # of the question; not hashed
-    prompt: str                           # what the model reads, marks and options included
-    system: str = ""                      # the system message
-    message: Message = "chat"             # through the chat template, or raw
-    provider: str = "openai"              # who computes
-    base_url: str = ""                    # where
-    model: str = ""                       # which
-    revision: str = ""                    # of it
-    file: str = ""                        # of it
-    dtype: str = "auto"                   # of it
-    decoding: Decoding = Decoding()       # how the reply is drawn
-    way: Way = "reply"                    # what is wanted
-    constraint: Constraint = "none"       # of the reply
+    "A request to a model."
+    id: str                               # question id; not hashed
+    prompt: str                           # the prompt with marks and options
+    system: str = ""                      # system message
+    message: Message = "chat"             # chat template or raw prompt
+    provider: str = "openai"              # where the model runs
+    base_url: str = ""                    # server address
+    model: str = ""                       # model name
+    revision: str = ""                    # model revision
+    file: str = ""                        # model file
+    dtype: str = "auto"                   # data type of local weights
+    decoding: Decoding = Decoding()       # decoding settings
+    way: Way = "reply"                    # reply or scores
+    constraint: Constraint = "none"       # on the reply
     pattern: str = ""                     # the constraint: a regular expression or a JSON schema
-    options: tuple[str, ...] = ()         # strings to be scored or chosen from
-    version: int = 1                      # of the system
-    dialect: str = ""                     # where it changes what is sent
-    effort: str = ""                      # how hard to reason
-    thinking: int|None = None             # tokens to reason for
-    shared: int = 0                       # first characters of the prompt that other questions share; not hashed
-    sample: int = 0                       # which of several replies to one request; hashed where it is not the first
+    options: tuple[str, ...] = ()         # strings to score or choose from
+    version: int = 1                      # the system's version
+    dialect: str = ""                     # dialect, if it changes the request
+    effort: str = ""                      # reasoning effort
+    thinking: int|None = None             # reasoning budget in tokens
+    # number of first characters of the prompt shared with other questions; not hashed
+    shared: int = 0
+    sample: int = 0                       # index among several replies to one request; hashed unless 0
 
     @property
     def messages(self) -> list[dict[str, str]]:
-        "As chat clients want them."
+        "Return the messages in the format of chat clients."
         return (([{"role": "system", "content": self.system}] if self.system else [])
                 + [{"role": "user", "content": self.prompt}])
 
 # %% ../../../nbs/models/language/01_language_models.ipynb #f29654b2
-# fields that requests of 0.1 did not have: not hashed at their defaults
+# fields added after 0.1: not hashed at their defaults
 _LATER = {"dialect": "", "effort": "", "thinking": None, "sample": 0}
 
 def ask_key(ask: Ask) -> str:
-    "Name a reply to a request by a hash, 32 hex digits, over all that could change it."
+    "Hash everything in a request that can change its reply, to 32 hex digits."
     data = msgspec.to_builtins(ask.changed(id=""))
     del data["shared"]
     for name, usual in _LATER.items():
@@ -329,8 +333,8 @@ def ask_key(ask: Ask) -> str:
 
 def ask_of(m: LanguageModel, id: str, prompt: str, system: str = "", pattern: str = "",
            options: Iterable[str] = (), shared: int = 0) -> Ask:
-    """Make a request to a model; `id` is the question's, `pattern` is for a constrained reply.
-    `options` are strings to be scored or chosen from, `shared` is how much of the prompt other questions share."""
+    """Make a request to a model; `id` is the question's, `pattern` constrains the reply.
+    `options` are strings to score or choose from; `shared` is the length of the shared beginning of the prompt."""
     return Ask(id, prompt, system, m.message, m.provider, m.base_url, m.model, m.revision, m.file, m.dtype, m.decoding,
                m.way, m.constraint, pattern, tuple(options), m.version, wire_name(m), m.effort, m.thinking,
                shared)
@@ -339,28 +343,28 @@ def ask_of(m: LanguageModel, id: str, prompt: str, system: str = "", pattern: st
 Finish = Literal["stop", "length", "content_filter", "refusal", "failed"]
 
 class Reply(Record):
-    "What a model said."
-    text: str = ""                        # as it came, without the reasoning
-    finish: Finish = "stop"               # how it ended
-    model: str = ""                       # the version that answered, as the server says
-    tokens_in: int = 0                    # read
-    tokens_out: int = 0                   # written
-    tokens_cached: int = 0                # of those read: from the provider's cache
-    scores: tuple[float, ...]|None = None # of the options, where they were scored
-    error: str = ""                       # why it failed
+    "A model's reply."
+    text: str = ""                        # text without the reasoning
+    finish: Finish = "stop"               # finish reason
+    model: str = ""                       # model version reported by the server
+    tokens_in: int = 0                    # input tokens
+    tokens_out: int = 0                   # output tokens
+    tokens_cached: int = 0                # input tokens read from the provider's cache
+    scores: tuple[float, ...]|None = None # scores of the options
+    error: str = ""                       # error message of a failed request
     seconds: float = 0.                   # wall clock
-    tries: int = 1                        # requests that it took
-    batch: bool = False                   # came in a batch, at a batch's price
-    reasoning: str = ""                   # what the model thought before it answered, where the server shows it
-    tokens_reasoning: int = 0             # of those written: while it reasoned
-    tokens_kept: int = 0                  # of those read: put into the provider's cache
+    tries: int = 1                        # number of requests
+    batch: bool = False                   # from a batch, at a batch's price
+    reasoning: str = ""                   # reasoning, if the server returns it
+    tokens_reasoning: int = 0             # output tokens of reasoning
+    tokens_kept: int = 0                  # input tokens written to the provider's cache
 
     def hiding(self, hide: Callable[[str], str]) -> "Reply":
-        "Return the reply with its words passed through a function that takes a key out."
+        "Return the reply with its texts passed through a function that removes a key."
         return self.changed(**{name: hide(getattr(self, name)) for name in ("text", "reasoning", "model", "error")})
 
 def cost(m: LanguageModel, r: Reply) -> float|None:
-    "Compute what a reply cost in USD; None: the price is unknown."
+    "Compute a reply's cost in USD; None: the price is unknown."
     if (p := m.price) is None: return 0. if m.provider == "local" else None
     cached = p.input if p.cached is None else p.cached
     reasoning = p.output if p.reasoning is None else p.reasoning
@@ -370,26 +374,26 @@ def cost(m: LanguageModel, r: Reply) -> float|None:
     return (read + written)*(p.batch if r.batch else 1.)/1e6
 
 def usage(m: LanguageModel, r: Reply) -> Usage:
-    "State what a reply used, for the answer."
-    # local weights are known by their hash
+    "Return a reply's usage, for the answer."
+    # local weights are identified by their hash
     return Usage(r.tokens_in, r.tokens_out, cost(m, r), r.seconds, r.model if m.provider != "local" else "",
                  r.tokens_reasoning)
 
 # %% ../../../nbs/models/language/01_language_models.ipynb #1b8449f7
 class Forecast(Record):
-    "What asking would take."
-    questions: int          # to be asked
-    tokens_in: int          # to be read
-    tokens_out: int         # to be written, at most
-    usd: float|None         # at most; None: the price is unknown
-    usd_likely: float|None  # with replies of the usual length; None: nobody knows how long a model reasons
-    too_long: int = 0       # prompts beyond the model's context
+    "An estimate of tokens and cost."
+    questions: int          # number of requests
+    tokens_in: int          # input tokens
+    tokens_out: int         # output tokens, at most
+    usd: float|None         # upper bound of the cost; None: unknown price
+    usd_likely: float|None  # cost with replies of the usual length; None: the length of reasoning is unknown
+    too_long: int = 0       # prompts longer than the model's context
 
 _USUAL = 40  # tokens of a reply that repeats a mention and names an option
 
 def forecast(m: LanguageModel, asks: Iterable[Ask], copies: bool = False) -> Forecast:
-    """Forecast tokens and cost of asking, before it is done, at one token per four characters; `copies` if a reply
-    repeats the text of its prompt."""
+    """Estimate tokens and cost of requests, at one token per four characters; `copies` if a reply repeats the text
+    of its prompt."""
     sizes = [-(-len(a.prompt)//4) - (-len(a.system)//4) for a in asks]
     likely = max(sizes, default=0) if copies else _USUAL
     out = m.decoding.max_tokens if m.way == "reply" else 1

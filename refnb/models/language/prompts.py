@@ -24,19 +24,19 @@ Reads = Literal["line", "name", "letter", "yes-no", "marks"]
 
 class Form(Record):
     "A prompt form."
-    about: str                # what it is
-    file: str                 # the text, in nbs/data/prompts
-    reads: Reads              # how a reply is read
+    about: str                # description
+    file: str                 # file in nbs/data/prompts
+    reads: Reads              # reading of replies
     shows: Literal["names", "letters", "described", "described-letters"] = "names" # how options are shown
-    marks: bool = False       # $text has the mark
-    explains: bool = False    # the reply has an explanation before the answer
-    extra: str = ""           # what may be answered besides the options: it is no choice
-    words: int = 0            # of a passage, where clusters are marked in one
-    context: int = 0          # words before the passage that are shown with it
+    marks: bool = False       # $text contains the mark
+    explains: bool = False    # replies explain before they answer
+    extra: str = ""           # an allowed answer besides the options, not a choice
+    words: int = 0            # words per passage, for marking clusters
+    context: int = 0          # words of context before the passage
 
 @cache
 def _forms() -> dict[str, Form]:
-    "All prompt forms by name."
+    "Read all prompt forms by name."
     return read_yaml(packaged("data/prompts/forms.yaml"), dict[str, Form])
 
 def the_form(name: str) -> Form:
@@ -46,19 +46,19 @@ def the_form(name: str) -> Form:
 
 @cache
 def text_of(name: str) -> str:
-    "Read a prompt's text by the name of a form, or of a system message: a file without its ending."
+    "Read the text of a form or a system message by its name: a file name without its ending."
     file = _forms()[name].file if name in _forms() else f"{name}.txt"
     path = packaged(f"data/prompts/{file}")
     if not path.is_file(): raise CallError(f"there is no prompt {name!r}", do=nearest(name, _forms()))
     return path.read_bytes().decode()
 
 def prompt_id(name: str) -> str:
-    "Hash the text of a form or a system message, as 12 hex digits."
+    "Hash the text of a form or a system message to 12 hex digits."
     return hashlib.sha256(text_of(name).encode()).hexdigest()[:12]
 
 # %% ../../../nbs/models/language/02_prompts.ipynb #e6481b17
 def _letters(n: int) -> list[str]:
-    "Labels of options."
+    "List the letters of `n` options: A to Z, AA, AB, …"
     out = []
     for i in range(n):
         s, i = "", i + 1
@@ -69,7 +69,7 @@ def _letters(n: int) -> list[str]:
     return out
 
 def _shown_options(q: Question, form: Form) -> str:
-    "The options as the prompt shows them."
+    "Write the options as the prompt shows them."
     if not q.options: raise DataError("has no options", f"question {q.id}")
     lines = [f"{o.name}: {o.description}" if form.shows.startswith("described") and o.description else o.name
              for o in q.options]
@@ -81,7 +81,7 @@ def _shown_options(q: Question, form: Form) -> str:
 _END = re.compile(r"(?<=[.?!])[\"'”’]?\s+|\n+")
 
 def _sentence_of(q: Question, least: int = 60) -> tuple[str, tuple[int, int]]:
-    "The sentence of the marked mention."
+    "Return the sentence of the mention, extended to `least` characters, and the mention's place in it."
     a, b = chars_of(q)
     left, right = 0, len(q.text)
     ends = [m.end() for m in _END.finditer(q.text)]
@@ -96,7 +96,7 @@ def _sentence_of(q: Question, least: int = 60) -> tuple[str, tuple[int, int]]:
 # %% ../../../nbs/models/language/02_prompts.ipynb #cff0afb5
 @cache
 def _wanted(form: str) -> list[str]:
-    "The placeholders of a form."
+    "List the placeholders of a form."
     return Template(text_of(form)).get_identifiers()
 
 def _marked_sentence(q: Question) -> str:
@@ -108,8 +108,8 @@ def _bracketed_sentence(q: Question) -> str:
     return f"{sentence[:a]}[{sentence[a:b]}]{sentence[b:]}"
 
 def _fields(q: Question, form: str) -> dict[str, str]:
-    "What the placeholders of a form stand for; what it does not have is not made."
-    f, mention = the_form(form), mention_of(q)  # says what is wrong where there is none
+    "Fill the placeholders of a form."
+    f, mention = the_form(form), mention_of(q)  # raises an error if there is no mention
     a, b = chars_of(q)
     known = {"text": lambda: marked(q) if f.marks else q.text, "sentence": lambda: _marked_sentence(q),
              "mention": lambda: mention, "question": lambda: " ".join(q.text[:a].split()),
@@ -119,38 +119,38 @@ def _fields(q: Question, form: str) -> dict[str, str]:
     return {k: known[k]() for k in _wanted(form) if k in known}
 
 def render(q: Question, form: str) -> str:
-    "Write a question, with its text, as the prompt that a model reads, in a form given by name."
+    "Write the prompt for a question, with its text, in a form given by name."
     return Template(text_of(form)).substitute(_fields(q, form))
 
 # %% ../../../nbs/models/language/02_prompts.ipynb #c305c28b
 def _labels(q: Question, form: Form) -> list[str]:
-    "What names an option in a reply."
+    "List the options' labels in a reply."
     if form.reads == "letter": return _letters(len(q.options))
     return [" ".join(o.name.split()) for o in q.options]
 
 def answers(q: Question, form: str) -> list[str]:
-    "List what may be answered, each once: the options' labels, and what a form allows besides."
+    "List the allowed answers, each once: the options' labels, and a form's extra answer."
     f = the_form(form)
     return list(dict.fromkeys([*_labels(q, f), *([f.extra] if f.extra else [])]))
 
 def continuations(q: Question, form: str) -> tuple[str, list[str]]:
-    "Write what a reply would say: what leads up to the answer, and an answer for each option."
+    "Return the lead of a reply and each option's continuation."
     f = the_form(form)
     return (reply_form(q, 0, "base").rpartition(MARKER)[0] + MARKER if f.reads == "line" else ""), _labels(q, f)
 
 # %% ../../../nbs/models/language/02_prompts.ipynb #7421d59b
 def pattern(q: Question, form: str) -> str:
-    "Write a regular expression, for finite automata, that a well-formed reply fits."
+    "Write a regular expression, for finite automata, that fits well-formed replies."
     f = the_form(form)
     if f.reads == "line": return grammar(q, "desc" if f.explains else "base", "complete")
     return one_of(answers(q, form))
 
 def one_of(words: list[str]) -> str:
-    "Write a regular expression for one of these words and nothing else."
+    "Write a regular expression that fits exactly one of these words."
     return "(" + "|".join(map(re.escape, words)) + ")"
 
 def schema(q: Question, form: str) -> str:
-    "Write the JSON schema of a reply: the explanation first, where the form wants one, then one of the answers."
+    "Write the JSON schema of a reply: an explanation if the form has one, then one of the answers."
     f = the_form(form)
     fields = (({"explanation": {"type": "string"}} if f.explains else {})
               | {"answer": {"type": "string", "enum": answers(q, form)}})
@@ -165,46 +165,49 @@ _ANNOUNCED = re.compile(r"\banswer\b(?: is| would be)?[\s:*\"']*(yes|no)\b", re.
 _BACK = re.compile(r"\b(?:actually|wait|correction|sorry|or|and)\b|/", re.I)
 
 def _yes_or_no(text: str) -> str:
-    "The word that a text says: yes, no, or nothing."
+    """Read a text as yes, no, or ""."""
     found = [(m, (_YES | _NO)[m[1].lower()]) for m in _YES_NO.finditer(text)]
-    said = {word for _, word in found}
-    if announced := {m[1].lower() for m in _ANNOUNCED.finditer(text)}: return announced.pop() if len(announced) == 1 else ""
-    if len(said) < 2: return said.pop() if said else ""
+    words = {word for _, word in found}
+    if announced := {m[1].lower() for m in _ANNOUNCED.finditer(text)}:
+        return announced.pop() if len(announced) == 1 else ""
+    if len(words) < 2: return words.pop() if words else ""
     (first, word), (other, _) = found[0], next(f for f in found if f[1] != found[0][1])
     begins = not re.search(r"\w", text[:first.start()])
     return word if begins and not _BACK.search(text[first.end():other.start()][-40:]) else ""
 
 # %% ../../../nbs/models/language/02_prompts.ipynb #e3c65323
 def _read_yes_no(q: Question, answer: str) -> Reading:
-    "Yes or No."
+    "Read a reply as Yes or No."
     text = written(answer)
-    said = {_yes_or_no(v) for v in contained(text) or [text]}
-    if len(said) > 1: return Reading(None, "unparsable", SEVERAL)
-    at = [i for i, o in enumerate(q.options) if o.name.lower() in said]
+    words = {_yes_or_no(v) for v in contained(text) or [text]}
+    if len(words) > 1: return Reading(None, "unparsable", SEVERAL)
+    at = [i for i, o in enumerate(q.options) if o.name.lower() in words]
     return Reading(at[0]) if at else Reading(None, "unparsable", "says neither Yes nor No, or both")
 
 def _shown(q: Question, f: Form) -> Shown:
-    "What a form shows of a question's options."
+    "Return a question's options as a form shows them."
     letters = _letters(len(q.options)) if f.reads == "letter" else []
     descriptions = [o.description for o in q.options] if f.shows.startswith("described") else []
     return Shown(tuple(o.name for o in q.options), tuple(letters), tuple(descriptions), f.extra)
 
 # %% ../../../nbs/models/language/02_prompts.ipynb #fa259273
 _ENDED: dict[str, Reason] = {"length": "cut", "content_filter": "filtered", "refusal": "refused", "failed": "failed"}
-WHY = {"cut": "cut (raise decoding.max_tokens)", "filtered": "filtered by the provider", "refused": "refused", "failed": "failed"}
+WHY = {"cut": "cut (raise decoding.max_tokens)", "filtered": "filtered by the provider", "refused": "refused",
+       "failed": "failed"}
 
 def _read_options(q: Question, f: Form, answer: str, cut: bool) -> Reading:
-    "A reply that gives a letter or a name."
+    "Read a reply that gives a letter or a name."
     if f.extra and _bare(answer) == _bare(f.extra): return Reading(None, "refused", WHY["refused"])
     if f.reads != "letter":
         a = read_answer(q, answer, "desc" if f.explains else "base", finish="length" if cut else "stop")
         if a.chosen: return Reading(a.chosen[0])
     r = read_choice(answer, _shown(q, f), cut)
-    if r.chosen is None and r.reason == "unparsable" and _refuses(answer): return Reading(None, "refused", WHY["refused"])
+    if r.chosen is None and r.reason == "unparsable" and _refuses(answer):
+        return Reading(None, "refused", WHY["refused"])
     return r if r.reason != "refused" else Reading(None, "refused", r.why)
 
 def reading_of(q: Question, form: str, reply: str, finish: str = "stop") -> Reading:
-    "Read a reply, which ended by `finish`, in this form: an option, or the reason why there is none, in words too."
+    "Read a reply, which ended by `finish`, in this form: an option, or the reason for none, also in words."
     f, cut = the_form(form), finish == "length"
     if finish in _ENDED and not cut: return Reading(None, _ENDED[finish], WHY[_ENDED[finish]])
     answer, _, unclosed = split_reasoning(reply)
@@ -217,7 +220,7 @@ def reading_of(q: Question, form: str, reply: str, finish: str = "stop") -> Read
 def read(q: Question, form: str, reply: str, finish: str = "stop", reading: Mode = "tolerant",
          drop: str = "") -> Answer:
     """Read a reply, which ended by `finish`, as an answer to a question in this form.
-    `reading` is of answer lines; the characters `drop` are removed before."""
+    `reading` applies to answer lines; the characters `drop` are removed first."""
     f = the_form(form)
     if reading == "released" and f.reads in ("line", "name"): return _read_as_released(q, f, reply, finish, drop)
     r = reading_of(q, form, reply, finish)
@@ -225,13 +228,13 @@ def read(q: Question, form: str, reply: str, finish: str = "stop", reading: Mode
     return Answer(q.id, (r.chosen,), raw=reply)
 
 def _read_as_released(q: Question, f: Form, reply: str, finish: str, drop: str) -> Answer:
-    "The authors' reading."
+    "Read a reply as the authors do."
     if f.extra and _bare(reply) == _bare(f.extra): return Answer(q.id, reason="refused", raw=reply)
     a = read_answer(q, reply, "desc" if f.explains else "base", "released", drop, finish)
     return a if a.chosen or f.reads == "line" else _by_short_name(q, a, finish)
 
 def _by_short_name(q: Question, a: Answer, finish: str) -> Answer:
-    "The same for names without what is in brackets at their end, as songs have their singers."
+    "Read a reply by names without their final brackets, as songs have for their singers."
     short = [re.sub(r"\s*\([^()]*\)$", "", o.name) for o in q.options]
     if len(set(short)) < len(short) or not all(short) or short == [o.name for o in q.options]: return a
     b = read_answer(q.changed(options=tuple(Option(n) for n in short)), a.raw, finish=finish)
@@ -244,13 +247,13 @@ Order = Literal["given", "reversed", "rotations"]
 ORDERS = ("given", "reversed", "rotations")
 
 def turns(q: Question, order: Order = "given") -> int:
-    "Count the ways in which an order shows a question."
+    "Return the number of rotations in which an order shows a question."
     if order != "rotations": return 1
     return max(1, len(q.options) - any(o.name == NONE for o in q.options[-1:]))
 
 def in_order(q: Question, order: Order = "given", turn: int = 0) -> tuple[Question, list[int]]:
-    """Put a question's options in another order: the question as it is shown, and for each shown option its index in q.
-    `turn` is the option that is first in rotations."""
+    """Reorder a question's options; return the question as shown, and for each shown option its index in q.
+    `turn` is the first option in rotations."""
     if order not in ORDERS: raise CallError(f"unknown order {order!r}", do=nearest(order, ORDERS))
     n = len(q.options)
     last = [n - 1] if n and q.options[-1].name == NONE else []
@@ -259,6 +262,6 @@ def in_order(q: Question, order: Order = "given", turn: int = 0) -> tuple[Questi
     return q.changed(options=tuple(q.options[i] for i in perm), right=tuple(perm.index(i) for i in q.right)), perm
 
 def turned_back(a: Answer, perm: list[int]) -> Answer:
-    "Put an answer to the question as it was shown into the question's own order; `perm` is of `in_order`."
+    "Map an answer to the question as shown to the original order of options; `perm` is from `in_order`."
     scores = None if a.scores is None else tuple(a.scores[perm.index(i)] for i in range(len(perm)))
     return a.changed(chosen=tuple(perm[i] for i in a.chosen), scores=scores)

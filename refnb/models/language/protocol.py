@@ -19,7 +19,7 @@ from .language_models import the_dialect
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #d0dea5af
 def _schema(ask: Ask) -> dict:
-    "The JSON schema that a bound reply must fit."
+    "Return the JSON schema that a constrained reply must fit."
     if ask.constraint == "json":
         try: return json.loads(ask.pattern)
         except ValueError as e:
@@ -28,16 +28,16 @@ def _schema(ask: Ask) -> dict:
             "required": ["answer"], "additionalProperties": False}
 
 def _options(ask: Ask) -> list[str]:
-    "What can be chosen, each once."
+    "List the options to choose from, each once."
     if not ask.options: raise CallError("there are no options to choose from", f"question {ask.id}")
     return list(dict.fromkeys(ask.options))
 
 def _grammar(ask: Ask) -> str:
-    "A choice as llama.cpp's servers read it."
+    "Write a choice in llama.cpp's grammar."
     return "root ::= " + " | ".join(json.dumps(o, ensure_ascii=False) for o in _options(ask))
 
 _NAMED = {"type": "json_schema", "name": "answer", "strict": True}
-# how a server wants to be told what a reply must fit
+# a constraint in the formats of different servers
 _BOUNDS: dict[Bound, Callable[[Ask], Any]] = {
     "wrapped": lambda ask: {"type": "json_schema",
                             "json_schema": {"name": "answer", "strict": True, "schema": _schema(ask)}},
@@ -47,13 +47,13 @@ _BOUNDS: dict[Bound, Callable[[Ask], Any]] = {
 }
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #6dc240cb
-TOP = 5  # log-probabilities that servers tell at most of a raw prompt
+TOP = 5  # maximum number of log-probabilities for a raw prompt
 
 def check_possible(ask: Ask):
-    "Check that a server can do what is asked."
+    "Check that a server supports the request."
     d = the_dialect(ask.dialect)
     if ask.way == "likelihood":
-        raise CallError("a server does not tell the likelihood of a text", ask.model,
+        raise CallError("a server does not return the likelihood of a text", ask.model,
                         "say way: logprobs, or run the model locally")
     if ask.message == "raw" and d.shape != "chat":
         raise CallError(f"{d.title} takes no raw prompt", ask.model, "use -p message=chat")
@@ -95,29 +95,29 @@ def _raw_words(ask: Ask) -> dict:
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #72ea14bb
 def _put(body: dict, path: str, value: Any):
-    "Set a field; dots lead into objects."
+    "Set a field of nested objects by its dotted path."
     *outer, last = path.split(".")
     for name in outer: body = body.setdefault(name, {})
     body[last] = value
 
 def _settings(ask: Ask) -> dict[str, Any]:
-    "The settings of a request that go into fields."
+    "Return the settings of a request that go into fields."
     d = ask.decoding
     return {"temperature": d.temperature, "top_p": d.top_p, "seed": d.seed,
             "max_tokens": 1 if ask.way == "logprobs" else d.max_tokens, "effort": ask.effort or None,
             "thinking": ask.thinking}
 
 def _wanted(ask: Ask, d: Dialect) -> dict[str, Any]:
-    "The fields of a request beside its words, by path."
-    said = {name: value for name, value in _settings(ask).items() if value is not None}
-    wanted = {d.fields[name]: value for name, value in said.items() if name in d.fields}
-    for name in said: wanted |= d.also.get(name, {})
+    "Return the fields of a request besides its texts, by path."
+    given = {name: value for name, value in _settings(ask).items() if value is not None}
+    wanted = {d.fields[name]: value for name, value in given.items() if name in d.fields}
+    for name in given: wanted |= d.also.get(name, {})
     if ask.constraint == "none": return wanted
     bound = {at: _BOUNDS[how](ask) for at, how in d.constraints[ask.constraint].items()}
     return wanted | bound | d.also.get("constraint", {})
 
 def payload(ask: Ask) -> tuple[str, dict]:
-    "Make what is sent to a server for a request: the path, and the body."
+    "Make the path and the body of a request."
     check_possible(ask)
     d = the_dialect(ask.dialect)
     body = _raw_words(ask) if ask.message == "raw" else _WORDS[d.shape](ask, d)
@@ -128,36 +128,37 @@ def payload(ask: Ask) -> tuple[str, dict]:
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #32ba5117
 def worst(m: LanguageModel, ask: Ask, added: int = 0, more: int = 0) -> float|None:
-    """Compute what a request can cost at most, in USD; None: the price is unknown. `added` are tokens that the server
-    adds to what it reads, `more` those that it writes beyond the limit."""
+    """Compute an upper bound of a request's cost in USD; None: the price is unknown. `added` are input tokens that
+    the server adds, `more` are output tokens beyond the limit."""
     read, written = size_of(ask) + added, estimate(ask)[1] + more
-    kept = read if ask.shared else 0
-    usual, reasoning = (cost(m, Reply(tokens_in=read, tokens_out=written, tokens_reasoning=n, tokens_kept=kept))
+    cached = read if ask.shared else 0
+    usual, reasoning = (cost(m, Reply(tokens_in=read, tokens_out=written, tokens_reasoning=n, tokens_kept=cached))
                         for n in (0, written))
     return None if usual is None or reasoning is None else max(usual, reasoning)
 
 def size_of(ask: Ask) -> int:
-    "Bound the tokens that a server reads of a request: no tokenizer makes more of a text than it has bytes."
-    return sum(len(text.encode("utf-8", "surrogatepass")) for text in (ask.prompt, ask.system, ask.pattern, *ask.options)) + 64
+    "Compute an upper bound of a request's input tokens: a tokenizer makes at most one token per byte."
+    return sum(len(text.encode("utf-8", "surrogatepass"))
+               for text in (ask.prompt, ask.system, ask.pattern, *ask.options)) + 64
 
 def estimate(ask: Ask) -> tuple[int, int]:
-    "Estimate the tokens of a request, read and written."
+    "Estimate the input and output tokens of a request."
     return -(-(len(ask.prompt) + len(ask.system))//4), ask.decoding.max_tokens if ask.way == "reply" else 1
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #5070b7db
 def _number(digits: str) -> int|float:
-    "A whole number; one of many digits, which Python refuses to read, becomes infinite."
+    "Parse an integer; one of too many digits for Python becomes infinite."
     return int(digits) if len(digits) < 20 else float(digits)
 
 _DECODER = json.JSONDecoder(strict=False, parse_int=_number)
 
 def _words(data: bytes) -> str:
-    "Bytes as text; what is no text becomes a sign that says so."
+    "Decode bytes as text, with replacement characters for errors."
     text = data.decode(json.detect_encoding(data), "replace").lstrip("\ufeff \t\r\n")
     return text.removeprefix("data:").lstrip()
 
 def _objects(text: str) -> Iterator[dict]:
-    "The JSON objects in a text; it gives up after a hundred places where none begins."
+    "Yield the JSON objects in a text; stop after a hundred failed starts."
     at, wrong = text.find("{"), 0
     while at >= 0 and wrong < 100:
         try: value, end = _DECODER.raw_decode(text, at)
@@ -166,14 +167,14 @@ def _objects(text: str) -> Iterator[dict]:
         at = text.find("{", end)
 
 def _whole(text: str) -> str:
-    "A text that can be written as UTF-8: half a character becomes the sign for that."
+    "Replace lone surrogates so that a text can be encoded as UTF-8."
     try: text.encode()
     except UnicodeEncodeError: return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return text
 
 def json_object(data: bytes, *wanted: str) -> dict:
-    """Read the first JSON object in some bytes that has one of the wanted fields, or the first at all.
-    A ValueError where there is none, a RecursionError where it is nested too deep."""
+    """Return the first JSON object in some bytes that has one of the wanted fields, or else the first object.
+    Raise ValueError if there is none, RecursionError if it is nested too deep."""
     text = _words(data)
     if not text.startswith(("{", "[")): raise ValueError("it is no JSON")
     first = _DECODER.raw_decode(text)[0]
@@ -185,17 +186,17 @@ def json_object(data: bytes, *wanted: str) -> dict:
 _MOST_TOKENS = 10**8
 
 def _count(x: Any) -> int|None:
-    "A count of tokens, if it can be one."
+    "Return a token count, or None if it is implausible."
     if isinstance(x, bool) or not isinstance(x, (int, float)) or not 0 <= x <= _MOST_TOKENS: return None
     return math.ceil(x)
 
 def _field(x: Any, *names: str) -> Any:
-    "A field inside fields; None where one is missing or no object."
+    "Return a nested field; None if a field is missing or is not an object."
     for name in names: x = x.get(name) if isinstance(x, dict) else None
     return x
 
 def _tokens(body: dict, ask: Ask) -> Reply:
-    "Count tokens as the server says; those read and written are estimated where it does not."
+    "Read the server's token counts; estimate missing ones."
     usage = body.get("usage")
     read, written, total = (_count(_field(usage, f"{kind}_tokens")) for kind in ("prompt", "completion", "total"))
     if read is None: read = estimate(ask)[0]
@@ -203,16 +204,16 @@ def _tokens(body: dict, ask: Ask) -> Reply:
     written = max(written or 0, (total or 0) - read, 0)
     cached = _count(_field(usage, "prompt_tokens_details", "cached_tokens")) or 0
     reasoning = _count(_field(usage, "completion_tokens_details", "reasoning_tokens")) or 0
-    kept = _count(_field(usage, "prompt_tokens_details", "cache_write_tokens")) or 0
+    cache_written = _count(_field(usage, "prompt_tokens_details", "cache_write_tokens")) or 0
     return Reply(tokens_in=read, tokens_out=written, tokens_cached=min(cached, read),
-                 tokens_reasoning=min(reasoning, written), tokens_kept=min(kept, read))
+                 tokens_reasoning=min(reasoning, written), tokens_kept=min(cache_written, read))
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #d8a45cb5
 _FILTERED = ("content_filter", "safety", "blocklist", "prohibited_content", "recitation", "spii", "sensitive",
              "blocked")
 
 def _end(reason: Any, text: str) -> tuple[Finish, str]:
-    "How a reply ended, and why it failed."
+    "Map the server's finish reason to ours and an error message."
     reason = reason.lower() if isinstance(reason, str) and reason else "stop"
     if reason in _FILTERED: return "content_filter", ""
     if reason in ("length", "max_tokens", "model_length", "max_output_tokens", "model_context_window_exceeded"):
@@ -222,7 +223,7 @@ def _end(reason: Any, text: str) -> tuple[Finish, str]:
     return ("stop", "") if text.strip() else ("failed", "an empty reply")
 
 def _text(choice: dict) -> tuple[str, bool]:
-    "What was said, and whether it is a refusal."
+    "Return the text of a choice and whether it is a refusal."
     refusal, text = _field(choice, "message", "refusal"), choice.get("text")
     if isinstance(refusal, str) and refusal: return _whole(refusal), True
     content = _field(choice, "message", "content") if text is None else text
@@ -230,12 +231,12 @@ def _text(choice: dict) -> tuple[str, bool]:
     return _whole(content) if isinstance(content, str) else "", False
 
 def _joined(parts: Any, field: str = "text") -> str:
-    "The texts of a list of parts, as far as they are texts."
+    "Join the texts of a list of parts; skip other parts."
     parts = parts if isinstance(parts, list) else []
     return "".join(p[field] for p in parts if isinstance(p, dict) and isinstance(p.get(field), str))
 
 def _thoughts(choice: dict) -> str:
-    "What the model thought before it answered, in the fields where servers show it."
+    "Return the model's reasoning from the fields that servers use for it."
     message, content = choice.get("message"), _field(choice, "message", "content")
     for name in ("reasoning_content", "reasoning", "thinking"):
         if isinstance(shown := _field(message, name), str) and shown: return _whole(shown)
@@ -244,11 +245,11 @@ def _thoughts(choice: dict) -> str:
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #25212c1d
 def _dicts(x: Any, kind: str = "") -> list[dict]:
-    "The objects of a list, of one type if that is given."
+    "List the objects in a list, optionally of one type."
     return [d for d in x if isinstance(d, dict) and kind in ("", d.get("type"))] if isinstance(x, list) else []
 
 def _as_chat(body: dict, text: str, thoughts: str, end: Any, refusal: str = "", **usage: Any) -> dict:
-    "A body in the shape of a chat."
+    "Convert the contents of a body to the format of chat completions."
     message = {"content": text, "reasoning": thoughts, "refusal": refusal or None}
     counts = {"prompt_tokens": usage.get("read"), "completion_tokens": usage.get("written"),
               "prompt_tokens_details": {"cached_tokens": usage.get("cached"), "cache_write_tokens": usage.get("kept")},
@@ -256,18 +257,18 @@ def _as_chat(body: dict, text: str, thoughts: str, end: Any, refusal: str = "", 
     return {"model": body.get("model"), "choices": [{"message": message, "finish_reason": end}], "usage": counts}
 
 def _sum(*counts: Any) -> int|None:
-    "The sum of those counts that are there."
+    "Add up the counts that are present."
     known = [n for c in counts if (n := _count(c)) is not None]
     return sum(known) if known else None
 
 def _responses_as_chat(body: dict) -> dict:
     if not isinstance(body.get("output"), list): return body
-    said = [part for item in _dicts(body["output"], "message") for part in _dicts(item.get("content"))]
+    parts = [part for item in _dicts(body["output"], "message") for part in _dicts(item.get("content"))]
     thoughts = "".join(_joined(item.get("summary")) + _joined(item.get("content"))
                        for item in _dicts(body["output"], "reasoning"))
     status, usage = body.get("status"), body.get("usage")
     end = _field(body, "incomplete_details", "reason") if status == "incomplete" else status
-    return _as_chat(body, _joined(said), thoughts, "stop" if end == "completed" else end, _joined(said, "refusal"),
+    return _as_chat(body, _joined(parts), thoughts, "stop" if end == "completed" else end, _joined(parts, "refusal"),
                     read=_field(usage, "input_tokens"), written=_field(usage, "output_tokens"),
                     cached=_field(usage, "input_tokens_details", "cached_tokens"),
                     reasoning=_field(usage, "output_tokens_details", "reasoning_tokens"))
@@ -276,11 +277,11 @@ def _responses_as_chat(body: dict) -> dict:
 def _messages_as_chat(body: dict) -> dict:
     if not isinstance(body.get("content"), list): return body
     usage, cached = body.get("usage"), _field(body, "usage", "cache_read_input_tokens")
-    kept = _field(usage, "cache_creation_input_tokens")
-    read = _sum(_field(usage, "input_tokens"), cached, kept)
+    cache_written = _field(usage, "cache_creation_input_tokens")
+    read = _sum(_field(usage, "input_tokens"), cached, cache_written)
     thoughts = _joined(_dicts(body["content"], "thinking"), "thinking")
     return _as_chat(body, _joined(_dicts(body["content"], "text")), thoughts, body.get("stop_reason"), read=read,
-                    written=_field(usage, "output_tokens"), cached=cached, kept=kept,
+                    written=_field(usage, "output_tokens"), cached=cached, kept=cache_written,
                     reasoning=_field(usage, "output_tokens_details", "thinking_tokens"))
 
 def _gemini_as_chat(body: dict) -> dict:
@@ -289,12 +290,12 @@ def _gemini_as_chat(body: dict) -> dict:
     first = next(iter(_dicts(body.get("candidates"))), {"finishReason": "blocked"})
     parts, usage = _dicts(_field(first, "content", "parts")), body.get("usageMetadata")
     thoughts = _field(usage, "thoughtsTokenCount")
-    said = _as_chat(body, _joined([p for p in parts if not p.get("thought")]),
+    chat = _as_chat(body, _joined([p for p in parts if not p.get("thought")]),
                     _joined([p for p in parts if p.get("thought")]), first.get("finishReason"),
                     read=_field(usage, "promptTokenCount"),
                     written=_sum(_field(usage, "candidatesTokenCount"), thoughts),
                     cached=_field(usage, "cachedContentTokenCount"), reasoning=thoughts)
-    return said | {"model": body.get("modelVersion")}
+    return chat | {"model": body.get("modelVersion")}
 
 _AS_CHAT: dict[str, Callable[[dict], dict]] = {"chat": lambda body: body, "responses": _responses_as_chat,
                                                "messages": _messages_as_chat, "gemini": _gemini_as_chat}
@@ -305,7 +306,7 @@ _HOLDS = {"chat": ["choices"], "responses": ["output"], "messages": ["content"],
 NO_LOGPROBS = "the server tells no log-probabilities"
 
 def _listed(logprobs: Any) -> list[tuple[Any, Any]]:
-    "The first token's likeliest, in either of the protocol's forms, as they come."
+    "List the likeliest first tokens, in either of the protocol's formats."
     with suppress(KeyError, IndexError, TypeError, AttributeError):
         if logprobs.get("content"):
             return [(_field(t, "token"), _field(t, "logprob")) for t in logprobs["content"][0]["top_logprobs"]]
@@ -313,13 +314,13 @@ def _listed(logprobs: Any) -> list[tuple[Any, Any]]:
     return []
 
 def _top(logprobs: Any) -> list[tuple[str, float]]:
-    "The first token's likeliest with their log-probabilities, as far as they can be that."
+    "List the likeliest first tokens with valid log-probabilities."
     def good(token: Any, p: Any) -> bool:
         return isinstance(token, str) and isinstance(p, (int, float)) and p < 1e-3
     return [(token, min(float(p), 0.)) for token, p in _listed(logprobs) if good(token, p)]
 
 def _option_scores(top: list[tuple[str, float]], options: tuple[str, ...]) -> tuple[float, ...]|None:
-    "Log-probabilities of options."
+    "Compute the log-probabilities of options."
     found, listed = {o: 0. for o in options}, [p for _, p in top if math.isfinite(p)]
     for token, p in top:
         word = token.strip(" ▁Ġ\n\t\"'*([")
@@ -331,24 +332,24 @@ def _option_scores(top: list[tuple[str, float]], options: tuple[str, ...]) -> tu
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #97d3d6f0
 def _version(model: Any) -> str:
-    "The version that answered; of a file on the server's disk, its name."
+    "Return the version of the model; for a file on the server's disk, the file name."
     name = _whole(model) if isinstance(model, str) else ""
     on_disk = re.match(r"/|[A-Za-z]:[\\/]", name)
     return (re.split(r"[/\\]", name)[-1] if on_disk else name)[:200]
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #cff89a87
 def _first_choice(body: dict) -> dict|None:
-    "The first of a reply's choices; None where there is none."
+    "Return the first choice of a reply, or None."
     choices = body.get("choices")
     return next((c for c in choices if isinstance(c, dict)), None) if isinstance(choices, list) else None
 
 def read_reply(data: bytes, ask: Ask) -> Reply:
-    "Read a server's reply to a request as a record, typed by its end; a ValueError where it is none."
+    "Read a server's reply to a request; raise ValueError if it is none."
     shape = the_dialect(ask.dialect).shape
     return reply_of(_AS_CHAT[shape](json_object(data, *_HOLDS[shape], "error")), ask)
 
 def reply_of(body: dict, ask: Ask) -> Reply:
-    "Read the body of a reply; a ValueError where it holds an error and no reply."
+    "Read the body of a reply; raise ValueError if it holds only an error."
     choice, model = _first_choice(body), body.get("model")
     if choice is None and body.get("error"):
         raise ValueError(f"an error in place of a reply: {error_words(body['error'])}")
@@ -356,11 +357,11 @@ def reply_of(body: dict, ask: Ask) -> Reply:
     known = _tokens(body, ask).changed(model=_version(model))
     if choice is None: return known.changed(finish="failed", error="no choices")
     text, refused = _text(choice)
-    said = split_reasoning(text)
-    text = said.answer if said.reasoning else text
-    known = known.changed(reasoning=_thoughts(choice) or said.reasoning)
+    parts = split_reasoning(text)
+    text = parts.answer if parts.reasoning else text
+    known = known.changed(reasoning=_thoughts(choice) or parts.reasoning)
     finish, error = ("refusal", "") if refused else _end(choice.get("finish_reason"), text)
-    if said.open and finish in ("stop", "failed"): finish, error = "length", ""  # cut while it reasoned
+    if parts.open and finish in ("stop", "failed"): finish, error = "length", ""  # truncated while reasoning
     if ask.way != "logprobs" or finish not in ("stop", "length"):
         return known.changed(text=text, finish=finish, error=error)
     top = _top(choice.get("logprobs"))
@@ -368,15 +369,14 @@ def reply_of(body: dict, ask: Ask) -> Reply:
     return known.changed(text=text, finish=finish, scores=_option_scores(top, ask.options), error=error)
 
 def error_words(error: Any) -> str:
-    "Return what an error says, in one line."
+    "Return an error's message on one line."
     while isinstance(error, dict) and ("error" in error or "message" in error):
         error = error.get("error") or error.get("message")
     return " ".join(_whole(str(error)).split())[:300]
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #3619fa48
 def spoken(ask: Ask, text: str) -> str:
-    """Take a reply's answer, which a reader of prompts reads, out of the JSON around it; what has none, or several,
-    stays as it is."""
+    """Extract a reply's answer from the JSON around it; a reply with no answer or several is returned unchanged."""
     if ask.constraint not in ("json", "choice"): return text
     answers = {o["answer"] for o in _objects(text) if isinstance(o.get("answer"), str)}
     return answers.pop() if len(answers) == 1 else text

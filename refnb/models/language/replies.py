@@ -20,61 +20,65 @@ from .language_models import Ask, Reply
 # %% ../../../nbs/models/language/03_replies.ipynb #cda912cf
 class Kept(Record):
     "A reply in the store."
-    key: str      # over all that could change it
-    reply: Reply  # as it came
-    ask: Ask|None # what was asked, its words as hashes; None: it was not told
-    at: str       # when it was kept: UTC, to the second
+    key: str      # hash of the request
+    reply: Reply  # the reply
+    ask: Ask|None # the request, its texts as hashes; None: not given
+    at: str       # time of storing: UTC, to the second
 
 def _hashed(text: str) -> str:
     return "sha256:" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest() if text else ""
 
 def _wordless(ask: Ask) -> Ask:
-    "What was asked, with hashes in place of prompt, system message, pattern and options."
+    "Replace a request's prompt, system message, pattern and options by hashes."
     return ask.changed(prompt=_hashed(ask.prompt), system=_hashed(ask.system), pattern=_hashed(ask.pattern),
                        options=(_hashed("\n".join(ask.options)),) if ask.options else ())
 
 # %% ../../../nbs/models/language/03_replies.ipynb #58c6bdd6
-GOOD = ("stop",)                                          # ends of a reply that is what was wanted
-SETTLED = ("stop", "length", "content_filter", "refusal") # ends that asking again would not change
+GOOD = ("stop",)                                          # finish reasons of good replies
+SETTLED = ("stop", "length", "content_filter", "refusal") # finish reasons that a repeated request would not change
 
 # %% ../../../nbs/models/language/03_replies.ipynb #c66c0d25
 VERSION, FILE = 1, "replies.sqlite"
 _TABLE = """create table if not exists replies (n integer primary key, key text not null, finish text not null, reply blob not null, ask blob not null, at text not null, crc integer not null, raw blob not null default x'');
 create index if not exists by_key on replies (key);"""
 _COLUMNS = "key, finish, reply, ask, at, crc"
-# of a file that an earlier refnb made, which can go on using it
+# upgrade of a file of an earlier refnb, which remains usable with it
 _RAW = "alter table replies add column raw blob not null default x''"
 _NOTE = ("Replies of language models that were paid for. refnb adds to replies.sqlite and never deletes from it; "
          "without it everything is asked, and paid for, again.\n")
 
 def _crc(key: str, finish: str, reply: bytes, ask: bytes, at: str) -> int:
-    "The checksum of a row."
+    "Compute the checksum of a row."
     return zlib.crc32(b"\0".join((key.encode(), finish.encode(), reply, ask, at.encode())))
 
 @contextmanager
 def _one_line(path: Path) -> Iterator[None]:
-    "What SQLite has to say, in one line."
+    "Convert SQLite's errors to errors of one line."
     try: yield
-    except (sqlite3.ProgrammingError, sqlite3.InterfaceError): raise  # a fault of the program
+    except (sqlite3.ProgrammingError, sqlite3.InterfaceError): raise  # a programming error
     except sqlite3.Error as e:
-        code, do = getattr(e, "sqlite_errorcode", 0) & 0xff, {sqlite3.SQLITE_FULL: "free some space and start again", sqlite3.SQLITE_READONLY: "choose another folder, or change its rights",
-            sqlite3.SQLITE_CANTOPEN: "choose another folder, or change its rights", sqlite3.SQLITE_BUSY: "another process holds it; wait for it, or end it"}
+        code, do = getattr(e, "sqlite_errorcode",
+                           0) & 0xff, {sqlite3.SQLITE_FULL: "free some space and start again",
+                                       sqlite3.SQLITE_READONLY: "choose another folder, or change its rights",
+            sqlite3.SQLITE_CANTOPEN: "choose another folder, or change its rights",
+                                       sqlite3.SQLITE_BUSY: "another process holds it; wait for it, or end it"}
         if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) or not isinstance(e, sqlite3.OperationalError):
             raise DataError(f"the store of paid replies is damaged ({e})", str(path),
-                            "it is left as it is; `sqlite3 FILE .recover` reads what is whole; without it all is paid "
-                            "for again") from None
+                            "it is left unchanged; `sqlite3 FILE .recover` reads undamaged rows; without it all "
+                            "requests "
+                            "are billed again") from None
         raise DataError(f"the store of paid replies cannot be used ({e})", str(path),
-                        do.get(code, "what was kept before is whole")) from None
+                        do.get(code, "earlier replies are undamaged")) from None
 
 # %% ../../../nbs/models/language/03_replies.ipynb #f9b20947
 def _open(path: Path) -> sqlite3.Connection:
-    "The file, made if it is missing."
+    "Open the file, and create it if it is missing."
     db = sqlite3.connect(path, timeout=60, isolation_level=None, check_same_thread=False)
     try:
         version = db.execute("pragma user_version").fetchone()[0]
         if version not in (0, VERSION):
             raise FormatError(f"the store of paid replies is of version {version}, this refnb knows {VERSION}",
-                              str(path), "it is left as it is; use the refnb that made it, or another folder")
+                              str(path), "it is left unchanged; use the refnb that made it, or another folder")
         _log_ahead(db)
         db.execute("pragma synchronous=extra")
         if not version: db.executescript(f"begin immediate; {_TABLE} pragma user_version={VERSION}; commit;")
@@ -88,14 +92,14 @@ def _has_raw(db: sqlite3.Connection) -> bool:
     return any(column[1] == "raw" for column in db.execute("pragma table_info(replies)"))
 
 def _add_raw(db: sqlite3.Connection):
-    "Add the column of raw bytes, unless another process has just done that."
+    "Add the column of raw bytes, unless another process has just added it."
     db.execute("begin immediate")
     try:
         if not _has_raw(db): db.execute(_RAW)
     finally: db.execute("commit")
 
 def _log_ahead(db: sqlite3.Connection, tries: int = 300):
-    "Keep a write-ahead log; where the file system cannot, SQLite's other journal is as safe and only slower."
+    "Enable the write-ahead log; file systems without it use SQLite's other journal, as safe and only slower."
     import time
     for left in reversed(range(tries)):
         try: return db.execute("pragma journal_mode=wal").fetchone()
@@ -105,12 +109,12 @@ def _log_ahead(db: sqlite3.Connection, tries: int = 300):
 
 # %% ../../../nbs/models/language/03_replies.ipynb #fbc5882d
 class _Claims:
-    "Which requests are being asked: a lock on one byte of a file for each."
+    "Locks on requests in progress: one byte of a file for each."
     def __init__(self, path: Path):
         self.path = path
         self.file: Any = None
     def _lock(self, key: str, take: bool) -> bool:
-        "Take or give back a lock; True also where the system or the file system has none."
+        "Acquire or release a lock; return True also if the system or the file system has no locks."
         try: import fcntl
         except ImportError: return True
         if self.file is None: self.file = self.path.open("ab")
@@ -125,42 +129,42 @@ class _Claims:
         except OSError: return True
         return True
     def take(self, key: str) -> bool:
-        "Claim a request; False: another process asks it."
+        "Claim a request; return False if another process has claimed it."
         return self._lock(key, True)
     def leave(self, key: str):
-        "Let others ask."
+        "Release a claim."
         self._lock(key, False)
     def close(self):
-        "Give all claims back."
+        "Release all claims."
         if self.file is not None: self.file.close()
         self.file = None
 
 # %% ../../../nbs/models/language/03_replies.ipynb #dcbb84bc
 class Bought(NamedTuple):
-    "What is kept of a request that was paid for."
-    key: str        # over all that could change it
-    reply: Reply    # as it was read
-    ask: Ask|None   # what was asked
-    raw: bytes = b"" # as it came
+    "A paid reply and its request."
+    key: str        # hash of the request
+    reply: Reply    # the parsed reply
+    ask: Ask|None   # the request
+    raw: bytes = b"" # the reply's bytes
 
 _MOST_RAW = 10**9
 
 def _row(b: Bought, at: str) -> tuple:
-    "A row of the table."
+    "Make a row of the table."
     row = (b.key, b.reply.finish, msgspec.json.encode(b.reply),
            msgspec.json.encode(_wordless(b.ask) if b.ask else None), at)
     return (*row, _crc(*row), zlib.compress(b.raw, 1) if b.raw else b"")
 
 def _unpacked(data: bytes) -> bytes:
-    "The bytes of a reply; none where they are damaged: zlib has a checksum of its own."
+    """Decompress a reply's bytes; return b"" if they are damaged, as zlib's checksum shows."""
     try: return zlib.decompressobj().decompress(data, _MOST_RAW)
     except (zlib.error, TypeError): return b""
 
 # %% ../../../nbs/models/language/03_replies.ipynb #081e3c97
 class Replies:
-    "Replies by key, in a folder. Threads may share one; every process opens its own."
+    "Replies by key, in a folder; threads may share one, each process opens its own."
     def __init__(self, folder: str|Path, now: Callable[[], datetime] = lambda: datetime.now(UTC)):
-        "Open the store in a folder, which is made if it is missing; `now` tells the time."
+        "Open the store in a folder, which is created if missing; `now` returns the time."
         self.path, self.now, self._lock = Path(folder)/FILE, now, threading.Lock()
         self.claims = _Claims(Path(folder)/"asking")
         with disk_fault(folder): self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -168,19 +172,21 @@ class Replies:
         if not (note := self.path.with_name("README.txt")).exists(): write_atomic(note, _NOTE)  # syncs the folder too
     def __enter__(self): return self
     def __exit__(self, *exc): self.close()
-    def __bool__(self): return True  # an empty one is one too
+    def __bool__(self): return True  # also an empty store
     def __len__(self): return self._all("select count(*) from replies")[0][0]
     def __repr__(self):
-        return "Replies(" + (", ".join(f"{n} {finish}" for finish, n in self._all("select finish, count(*) from replies group by finish order by finish")) or "none") + ")"
+        return "Replies(" + (", ".join(f"{n} {finish}"
+                                       for finish, n in self._all("select finish, count(*) from replies group by "
+                                                                  "finish order by finish")) or "none") + ")"
     def close(self):
-        "Close the file; what was kept is on the disk already."
+        "Close the file; all replies are already on disk."
         self.claims.close()
         with self._lock, _one_line(self.path): self._db.close()
     def _all(self, query: str, *values: Any) -> list[tuple]:
         with self._lock, _one_line(self.path): return self._db.execute(query, values).fetchall()
 
     def put_many(self, replies: Iterable[Bought|tuple[str, Reply, Ask|None]]):
-        "Keep replies, with their keys and what was asked, all in one transaction."
+        "Store replies with their keys and requests, in one transaction."
         at = self.now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         rows = [_row(Bought(*r), at) for r in replies]
         with self._lock, _one_line(self.path):
@@ -195,32 +201,33 @@ class Replies:
                 raise
 
     def put(self, key: str, reply: Reply, ask: Ask|None = None, raw: bytes = b""):
-        "Keep a reply, with what was asked and the bytes that came; its key is over all that could change it."
+        "Store a reply with its request and raw bytes; the key is the request's hash."
         self.put_many([Bought(key, reply, ask, raw)])
 
     def raws(self, key: str) -> list[bytes]:
-        "Return the bytes of all replies to a request, the newest first; damaged ones are left out."
+        "Return the raw bytes of all replies to a request, newest first, without damaged ones."
         rows = self._all("select raw from replies where key = ? and raw != x'' order by n desc", key)
         return [raw for row in rows if (raw := _unpacked(row[0]))]
 
     def get(self, key: str, ends: Iterable[str] = GOOD) -> Reply|None:
-        """Return the reply to a request that was made before, or None; its key is over all that could change it.
-        `ends` says which replies: good ones, SETTLED ones, or any by their ends."""
+        """Return the stored reply to a request by the request's key, or None.
+        `ends` selects replies by finish reason: GOOD, SETTLED, or others."""
         rows = self._all(f"select {_COLUMNS} from replies where key = ? order by finish != 'stop', n", key)
         # a flipped bit in the index finds another row
         return next((k.reply for row in rows if (k := _kept(row)) and k.key == key and k.reply.finish in ends), None)
 
     def kept(self, key: str = "") -> Iterator[Kept]:
-        """Yield everything that was kept, good or not, in the order in which it came:
-        what was paid, for one key or all. Damaged rows are left out."""
+        """Yield all stored replies, good or not, in order of storing, for one key or all.
+        Damaged rows are skipped."""
         at, where = 0, "and key = ?" if key else ""
-        while rows := self._all(f"select n, {_COLUMNS} from replies where n > ? {where} order by n limit 500", at, *([key] if key else [])):
+        while rows := self._all(f"select n, {_COLUMNS} from replies where n > ? {where} order by n limit 500", at,
+                                *([key] if key else [])):
             at = rows[-1][0]
             yield from (k for row in rows if (k := _kept(row[1:])) and key in ("", k.key))
 
 # %% ../../../nbs/models/language/03_replies.ipynb #c9509138
 def _kept(row: tuple) -> Kept|None:
-    "A row as a record; None where it is damaged."
+    "Decode a row; return None if it is damaged."
     key, finish, reply, ask, at, crc = row
     try:
         if _crc(key, finish, reply, ask, at) == crc:
@@ -228,5 +235,5 @@ def _kept(row: tuple) -> Kept|None:
         return None
     except (TypeError, AttributeError): return None  # a flipped bit can turn a text into a number
     except msgspec.MsgspecError as e:
-        raise FormatError(f"a reply was kept by another version of refnb ({e})", f"{FILE}, key {key}",
-                          "it is left as it is; use the refnb that made it, or another folder") from None
+        raise FormatError(f"a reply was stored by another version of refnb ({e})", f"{FILE}, key {key}",
+                          "it is left unchanged; use the refnb that made it, or another folder") from None

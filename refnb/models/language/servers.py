@@ -26,24 +26,24 @@ from .protocol import size_of, worst
 
 # %% ../../../nbs/models/language/06_servers.ipynb #e28a18e5
 class Fault(NamedTuple):
-    "Why there is no reply."
+    "Why a request got no reply."
     kind: Literal["again", "question", "stop"]
-    what: str                # in words
-    after: float|None = None # seconds that the server asks to wait
-    billed: bool = False     # it may have been billed
-    finish: Finish = "failed" # of the question
-    do: str = ""             # what the reader can do, where all stops
-    odd: bool = False        # a question's fault that may well be everyone's
-    busy: bool = False       # too many requests: the server is well
-    setup: bool = False      # no server of the protocol, unless it has answered before
+    what: str                # description
+    after: float|None = None # seconds that the server requests to wait
+    billed: bool = False     # the request may have been billed
+    finish: Finish = "failed" # finish reason of the question
+    do: str = ""             # remedy, if the run stops
+    odd: bool = False        # a question's fault that may affect all questions
+    busy: bool = False       # too many requests: the server works
+    setup: bool = False      # probably no server of the protocol, unless it has replied before
 
 _LONG = re.compile(r"request too large|context[ _](length|size|window)|maximum (context|input|prompt)|(prompt|input|request|messages?)\b.{0,40} too (long|large|many)|too many (input )?tokens|exceeds? the (model'?s )?(maximum|limit)", re.I)
 _POLICY = re.compile(r"content[ _](filter|policy|management)|moderation|flagged|responsible ?ai", re.I)
 _KEY = re.compile(r"api[ _-]?key\b.{0,20}\b(not valid|invalid|missing|incorrect)", re.I)
-_GATEWAY = {408, 502, 504, 520, 521, 522, 523, 524}  # the server behind may have answered
+_GATEWAY = {408, 502, 504, 520, 521, 522, 523, 524}  # the server behind the gateway may have replied
 
 def _about(data: bytes) -> tuple[str, str, str]:
-    "Message, code and parameter of an error."
+    "Return message, code and parameter of an error."
     try: body = json.loads(data)
     except (ValueError, RecursionError):
         return error_words(re.sub(r"<[^>]*>", " ", data[:2000].decode("utf-8", "replace"))), "", ""
@@ -57,21 +57,21 @@ _REFUSES = re.compile(r"unsupported|not support|not permitted|not allowed|unknow
                       r"unexpected|extra (inputs|fields)|invalid|only the default", re.I)
 
 def _fields_of(m: LanguageModel) -> dict[str, str]:
-    "The fields that a model's server is sent, each with its setting."
+    "Map the fields of requests to a model's server to their settings."
     d = the_dialect(m.dialect)
     fields = {path: setting for setting, path in d.fields.items()}
     for places in d.constraints.values(): fields |= dict.fromkeys(places, "constraint")
     fields |= {path: setting for setting, extra in d.also.items() for path in extra}
     return fields | {"logprobs": "way", "top_logprobs": "way"}
 
-_WORDS = {"type", "text", "format", "choice"}  # parts of fields that are in any sentence
+_WORDS = {"type", "text", "format", "choice"}  # parts of field names that are common words
 
 def _names_of(path: str) -> list[str]:
-    "What an error may call a field: its path, or a part of it."
+    "List an error's possible names of a field: its path, or a part of it."
     return [path, *(part for part in reversed(path.split(".")) if part not in _WORDS)]
 
 def _refused(m: LanguageModel, what: str, param: str) -> str:
-    "Name the field that a server refuses; nothing where it is none of a setting."
+    """Return the field that a server refuses; "" if it belongs to no setting."""
     if param.split(".")[0] in ("messages", "prompt", "input"): return ""
     if param not in ("", "None"): return param
     if not _REFUSES.search(what): return ""
@@ -79,73 +79,76 @@ def _refused(m: LanguageModel, what: str, param: str) -> str:
                  if re.search(rf"(?<![\w.]){re.escape(name)}(?!\w)", what)), "")
 
 def _without(m: LanguageModel, refused: str) -> str:
-    "Say how to leave out a field."
+    "Describe how to omit a field."
     for path, setting in _fields_of(m).items():
         if {refused, refused.partition(".")[0]} & {*_names_of(path)}: return omit_line(setting)
     return "change the model's settings"
 
 # %% ../../../nbs/models/language/06_servers.ipynb #5b7c4be9
 def _retry_after(headers: Any, now: datetime|None = None) -> float|None:
-    "How long a server asks to wait: in seconds or as a date."
+    "Return the seconds that a server requests to wait, given as a number or a date."
     from email.utils import parsedate_to_datetime
     with suppress(ValueError, TypeError):
         if ms := headers.get("retry-after-ms"): return _sane(float(ms)/1000)
-    said = headers.get("retry-after")
-    if not said: return None
-    with suppress(ValueError): return _sane(float(said))
-    try: until, date = parsedate_to_datetime(said), headers.get("date")
+    header = headers.get("retry-after")
+    if not header: return None
+    with suppress(ValueError): return _sane(float(header))
+    try: until, date = parsedate_to_datetime(header), headers.get("date")
     except (ValueError, TypeError): return None
     try: start = parsedate_to_datetime(date) if date else now or datetime.now(UTC)
     except (ValueError, TypeError): start = now or datetime.now(UTC)
-    return _sane((until if until.tzinfo else until.replace(tzinfo=UTC)).timestamp() - (start if start.tzinfo else start.replace(tzinfo=UTC)).timestamp())
+    return _sane((until if until.tzinfo
+                  else until.replace(tzinfo=UTC)).timestamp() - (start if start.tzinfo
+                                                                 else start.replace(tzinfo=UTC)).timestamp())
 
 def _sane(seconds: float) -> float|None: return max(0., seconds) if math.isfinite(seconds) else None
 
 # %% ../../../nbs/models/language/06_servers.ipynb #65af61cc
 def fault_of_status(status: int, headers: Any, data: bytes, m: LanguageModel) -> Fault:
-    "Tell what a status of HTTP other than 200 means, from the reply's headers and its body."
+    "Interpret an HTTP status other than 200, from the reply's headers and body."
     what, code, param = _about(data)
-    told, where = f"the server says {status}" + (f": {what}" if what else ""), m.base_url or DEFAULT_URL
+    message, where = f"the server says {status}" + (f": {what}" if what else ""), m.base_url or DEFAULT_URL
     if code in ("insufficient_quota", "billing_hard_limit_reached") or status == 402:
-        return Fault("stop", f"there is no credit left ({told})", do="what was answered is kept; pay, and start again")
+        return Fault("stop", f"there is no credit left ({message})", do="answers so far are saved; pay, and rerun")
     if status == 429 and _LONG.search(what):
-        return Fault("question", f"the prompt is too long for what the server allows in a minute ({told})")
+        return Fault("question", f"the prompt is too long for what the server allows in a minute ({message})")
     if status in (408, 409, 425, 429) or status >= 500 and status not in (501, 505):
-        return Fault("again", told, _retry_after(headers), status in _GATEWAY, busy=status == 429)
+        return Fault("again", message, _retry_after(headers), status in _GATEWAY, busy=status == 429)
     if status in (400, 413, 422) and (_LONG.search(f"{code} {what}") or status == 413):
-        return Fault("question", f"the prompt is too long for the model ({told})")
+        return Fault("question", f"the prompt is too long for the model ({message})")
     if status in (400, 403) and _POLICY.search(f"{code} {what}"):
-        return Fault("question", told, finish="content_filter")
+        return Fault("question", message, finish="content_filter")
     if status == 401 and not m.key:
-        return Fault("stop", f"the server wants a key ({told})",
+        return Fault("stop", f"the server wants a key ({message})",
                      do="name the environment variable that holds it: key, in the model's settings")
-    if status == 401: return Fault("stop", f"the server does not accept the key in {m.key} ({told})", do=f"set {m.key}")
+    if status == 401:
+        return Fault("stop", f"the server does not accept the key in {m.key} ({message})", do=f"set {m.key}")
     if status == 403:
-        return Fault("stop", f"the key in {m.key or 'no variable'} may not use the model {m.model} ({told})",
+        return Fault("stop", f"the key in {m.key or 'no variable'} may not use the model {m.model} ({message})",
                      do="ask for access, or use another model")
     if status == 404:
-        return Fault("stop", f"there is no model {m.model} at {where} ({told})",
+        return Fault("stop", f"there is no model {m.model} at {where} ({message})",
                      do="look at model and base_url in the model's settings")
     if status == 400 and _KEY.search(what):
-        return Fault("stop", f"the server does not accept the key in {m.key or 'no variable'} ({told})",
+        return Fault("stop", f"the server does not accept the key in {m.key or 'no variable'} ({message})",
                      do=f"set {m.key}")
     if status in (400, 422) and (refused := _refused(m, what, param)):
-        return Fault("stop", f"the model {m.model} does not take {refused} ({told})", do=_without(m, refused))
-    if status in (400, 422): return Fault("question", told, odd=True)
-    return Fault("stop", f"{where} does not answer as a server of the protocol ({told})",
+        return Fault("stop", f"the model {m.model} does not take {refused} ({message})", do=_without(m, refused))
+    if status in (400, 422): return Fault("question", message, odd=True)
+    return Fault("stop", f"{where} does not answer as a server of the protocol ({message})",
                  do="look at base_url in the model's settings")
 
 DEFAULT_URL = "https://api.openai.com/v1"
 
 # %% ../../../nbs/models/language/06_servers.ipynb #72dfd9d3
-_LOOK = "start the server, or look at base_url in the model's settings; then run the same command again"
+_LOOK = "start the server, or look at base_url in the model's settings; then rerun the command"
 _UNSENT = ("ConnectError", "ConnectTimeout", "PoolTimeout", "ProxyError", "UnsupportedProtocol", "LocalProtocolError")
 
 def _fault_of_connection(e: BaseException|None, seconds: float = 0) -> Fault:
-    "What a broken connection means."
+    "Interpret a broken connection."
     name = type(e).__name__
     if name == "UnsupportedProtocol":
-        return Fault("stop", "the base_url is no address of a server", do="it begins with http:// or https://")
+        return Fault("stop", "the base_url is not a server's address", do="it begins with http:// or https://")
     if name in ("ReadTimeout", "TimeoutError"):
         return Fault("again", f"no reply within {seconds:g} seconds", billed=True)
     if name in ("_TooLarge", "_Packed"): return Fault("question", str(e), billed=True, odd=True)
@@ -157,20 +160,20 @@ def _fault_of_connection(e: BaseException|None, seconds: float = 0) -> Fault:
 
 # %% ../../../nbs/models/language/06_servers.ipynb #b68e3fab
 def pause(n: int, p: Patience, rng: random.Random, after: float|None = None) -> float:
-    "Draw how many seconds to wait after `n` tries before the next; `after` are the seconds that the server asks for."
+    "Draw the seconds to wait after `n` tries; `after` are the seconds that the server requests."
     drawn = rng.uniform(0, min(p.longest, p.first*2**(n - 1)))
     return drawn if after is None else min(after, p.after) + min(drawn, p.first)
 
 # %% ../../../nbs/models/language/06_servers.ipynb #1bf8f3f1
 class _Bucket:
-    "So much in any minute."
+    "A token bucket: a limit per minute."
     def __init__(self, per_minute: int, clock: Callable[[], float]):
         self.holds = max(1., per_minute//10)
         self.speed, self.clock = (per_minute - self.holds + 1)/60, clock
         self.level, self.at, self.limited = self.holds, clock(), per_minute > 0
 
     def wait(self, n: float) -> float:
-        "How long to wait for so much."
+        "Return the seconds to wait until `n` units are available."
         if not self.limited: return 0.
         now = self.clock()
         self.level, self.at = min(self.holds, self.level + (now - self.at)*self.speed), now
@@ -181,22 +184,22 @@ class _Bucket:
 
 # %% ../../../nbs/models/language/06_servers.ipynb #03b65876
 class _Window:
-    "How many requests may be under way, and how often in a row that was too many."
+    """The number of requests in flight, and of consecutive "too many requests"."""
     def __init__(self, most: int): self.most, self.size, self.cut, self.row = most, float(most), -math.inf, 0
     def busy(self, started: float, now: float) -> bool:
-        "It was too many."
+        """Halve the window after "too many requests"; return False for requests from before the last cut."""
         if started < self.cut: return False
         self.size, self.cut, self.row = max(1., self.size/2), now, self.row + 1
         return True
     def well(self, started: float):
-        "It was not too many."
+        "Widen the window after a success."
         if started >= self.cut: self.size, self.row = min(self.most, self.size + 1/self.size), 0
 
 # %% ../../../nbs/models/language/06_servers.ipynb #3d968a0d
 class _Purse:
-    "Keep account of what was spent, what may have been, and what is set aside."
+    "Accounts of spent, possibly billed, and reserved money."
     def __init__(self, budget: float|None = None, before: float = 0.):
-        self.budget, self.before = budget, before  # USD that may be spent, and that earlier calls spent of it
+        self.budget, self.before = budget, before  # USD: the budget, and its part spent by earlier calls
         self.spent, self.lost, self.aside, self.held = 0., 0., 0., 0
     @property
     def gone(self) -> float: return self.before + self.spent + self.lost
@@ -213,31 +216,31 @@ class _Purse:
 
 # %% ../../../nbs/models/language/06_servers.ipynb #99e0eb61
 def base_url(m: LanguageModel) -> str:
-    "Tell where a model's server is."
-    told = os.environ.get("OPENAI_BASE_URL")
-    if not m.base_url and told and told.rstrip("/") != DEFAULT_URL:
+    "Return the address of a model's server."
+    ambient = os.environ.get("OPENAI_BASE_URL")
+    if not m.base_url and ambient and ambient.rstrip("/") != DEFAULT_URL:
         raise CallError("OPENAI_BASE_URL is set, and refnb would ask another server", m.model,
                         "unset it, or write base_url into the model's settings: a reply must say who gave it")
     if why := fault_of_url(m.base_url): raise CallError(why, m.model)
     return m.base_url or DEFAULT_URL
 
 # %% ../../../nbs/models/language/06_servers.ipynb #1efcb612
-_MOST: ContextVar[int] = ContextVar("most", default=10**9)  # bytes that the reply under way may have
+_MOST: ContextVar[int] = ContextVar("most", default=10**9)  # size limit of the current reply in bytes
 
-class _Unfit(Exception): "A reply that is not taken."
-class _TooLarge(_Unfit): "It is beyond its cap."
-class _Stalled(_Unfit): "Nothing more of it comes."
-class _Packed(_Unfit): "It cannot be unpacked."
+class _Unfit(Exception): "A rejected reply."
+class _TooLarge(_Unfit): "The reply exceeds its size limit."
+class _Stalled(_Unfit): "The reply has stalled."
+class _Packed(_Unfit): "The reply cannot be decompressed."
 
 class _Unpacking:
-    "The bytes of a reply, unpacked where it is packed, up to a cap."
+    "Decompresses a reply up to a size limit."
     def __init__(self, how: str, most: int):
         if how not in ("", "identity", "gzip", "x-gzip", "deflate"):
             raise _Packed(f"the reply is packed as {how[:20]}, which was not asked for")
         self.left, self.most = most, most
         self.pack = zlib.decompressobj(47) if how not in ("", "identity") else None
     def take(self, data: bytes) -> bytes:
-        "Return what some more bytes unpack to."
+        "Decompress the next bytes."
         if self.pack is not None:
             try: data = self.pack.decompress(data, self.left + 1)
             except zlib.error as e: raise _Packed(f"the reply cannot be unpacked ({e})") from None
@@ -247,7 +250,7 @@ class _Unpacking:
 
 # %% ../../../nbs/models/language/06_servers.ipynb #35517587
 def _guarded(http: Any, carrier: Any, patience: Patience) -> Any:
-    "What carries requests, with a guard on what comes back."
+    "Wrap a transport with a guard on size and stalls of replies."
     class Watched(http.AsyncByteStream):
         def __init__(self, stream: Any, unpacking: _Unpacking): self.stream, self.unpacking = stream, unpacking
         async def __aiter__(self):
@@ -274,7 +277,7 @@ def _guarded(http: Any, carrier: Any, patience: Patience) -> Any:
 
 # %% ../../../nbs/models/language/06_servers.ipynb #161368db
 def _pools(http: Any, n: int):
-    "A transport of many small pools."
+    "Make a transport of many small pools."
     context = http.create_ssl_context()
     class Pools(http.AsyncBaseTransport):
         def __init__(self):
@@ -289,14 +292,14 @@ def _pools(http: Any, n: int):
     return Pools()
 
 def _proxy_of(url: str) -> str:
-    "The proxy that the environment names for an address, if there is one."
+    """Return the environment's proxy for an address, or ""."""
     from urllib.parse import urlsplit
     from urllib.request import getproxies, proxy_bypass
     known, at = getproxies(), urlsplit(url)
     return "" if proxy_bypass(at.hostname or "") else known.get(at.scheme) or known.get("all") or ""
 
 def _the_client(m: LanguageModel, secret: Secret, patience: Patience, concurrency: int = 8, transport: Any = None):
-    "A client for a model's server."
+    "Make a client of a model's server, and its guarded transport."
     openai, http, url = need("openai", "models"), need("httpx2", "models"), base_url(m)
     limits = http.Limits(max_connections=None, max_keepalive_connections=None)
     if transport is None and (proxy := _proxy_of(url)): transport = http.AsyncHTTPTransport(limits=limits, proxy=proxy)
@@ -305,30 +308,31 @@ def _the_client(m: LanguageModel, secret: Secret, patience: Patience, concurrenc
                                timeout=http.Timeout(patience.reply, connect=patience.connect, pool=None))
     ambient = [line.partition(":")[0].strip()
                for line in os.environ.get("OPENAI_CUSTOM_HEADERS", "").split("\n") if ":" in line]
-    unsaid = ([name for name in ambient if name.lower() != "authorization"]
+    unset = ([name for name in ambient if name.lower() != "authorization"]
               + ([] if url == DEFAULT_URL else ["OpenAI-Organization", "OpenAI-Project"]))
-    unsent = {name: openai.Omit() for name in (*unsaid, "Authorization")}
+    unsent = {name: openai.Omit() for name in (*unset, "Authorization")}
     headers = unsent | secret.headers(the_dialect(m.dialect).headers)
-    return openai.AsyncOpenAI(api_key="none", base_url=url, max_retries=0, http_client=carrier, default_headers=headers), guarded
+    return (openai.AsyncOpenAI(api_key="none", base_url=url, max_retries=0, http_client=carrier,
+                               default_headers=headers), guarded)
 
 # %% ../../../nbs/models/language/06_servers.ipynb #36646b86
 class Heard(NamedTuple):
-    "What came back for a request."
-    said: Reply|Fault # the reply as it was read, or why there is none
-    raw: bytes = b""  # the reply as it came, without the key
+    "The outcome of a request."
+    said: Reply|Fault # the parsed reply, or the fault
+    raw: bytes = b""  # the reply's bytes, without the key
 
 # %% ../../../nbs/models/language/06_servers.ipynb #0637a0c6
 class Line:
-    "The way to a server; it is opened at the first request."
+    "A connection to a server, opened at the first request."
     def __init__(self, m: LanguageModel, patience: Patience, concurrency: int = 8, transport: Any = None):
-        "`concurrency` is requests at a time; `transport` carries them, None: the network."
+        "Configure the connection; `concurrency` is requests at a time, `transport` carries them, None: the network."
         self.m, self.patience, self.how = m, patience, (concurrency, transport)
         self.secret, self.client, self.limit = Secret(""), None, "max_tokens"
-        self.carrier: Any = None        # what the client sends with
+        self.carrier: Any = None        # the client's transport
         self.made: dict[str, Any] = {}  # the first request to each path
 
     def open(self):
-        "Find the key and connect, the first time."
+        "Read the key and connect, the first time."
         if self.client is not None: return
         self.secret = secret_of(self.m)
         self.client, self.carrier = _the_client(self.m, self.secret, self.patience, *self.how)
@@ -342,14 +346,14 @@ class Line:
         self.made.clear()
 
     def hide(self, record: logging.LogRecord) -> bool:
-        "Take the key out of what is logged."
+        "Remove the key from log records."
         record.msg, record.args = self.secret.scrubbed(record.getMessage()), ()
         return True
 
     async def send(self, method: str, path: str, headers: dict, **what: Any) -> Any:
-        "Send one request; the client makes the first to a path, for that takes as long as sending it."
+        "Send a request; the client builds the first one to a path, which takes as long as sending it."
         if path in self.made and "content" in what: return await self.resend(self.made[path], headers, what["content"])
-        other = the_dialect(self.m.dialect).headers  # a key that is not sent in the usual header
+        other = the_dialect(self.m.dialect).headers  # the key is in another header
         unsent = {"Authorization": need("openai", "models").Omit()} if other and "Authorization" not in other else {}
         r = await getattr(self.client, method)(path, cast_to=need("httpx2", "models").Response,
                                                options={"headers": unsent | headers}, **what)
@@ -357,11 +361,12 @@ class Line:
         return r
 
     async def resend(self, first: Any, headers: dict, content: bytes) -> Any:
-        "Send a request that differs from the first to its path in its body and some headers."
+        "Send a request with the first one's headers and another body."
         openai, http = need("openai", "models"), need("httpx2", "models")
-        kept = [(k, v) for k, v in first.headers.raw if k.lower() not in (b"content-length", b"idempotency-key")]
+        first_headers = [(k, v)
+                         for k, v in first.headers.raw if k.lower() not in (b"content-length", b"idempotency-key")]
         request = http.Request(first.method, first.url,
-                               headers=[*kept, *((k.encode(), v.encode()) for k, v in headers.items())],
+                               headers=[*first_headers, *((k.encode(), v.encode()) for k, v in headers.items())],
                                content=content, extensions=first.extensions)
         try:
             r = await self.carrier.handle_async_request(request)
@@ -375,11 +380,11 @@ class Line:
     async def call(self,
         method: str,    # get or post
         path: str,      # after the base_url
-        headers: dict|None = None, # beside the usual ones
-        most: int = 0,  # bytes that may come back; 0: what the model's patience has room for
+        headers: dict|None = None, # additional headers
+        most: int = 0,  # size limit of the reply in bytes; 0: the model's patience.room
         **what: Any,    # content, body or files
     ) -> bytes|Fault:   # the reply's bytes
-        "Send one request."
+        "Send a request and return the reply's bytes, or a fault."
         self.open()
         openai = need("openai", "models")
         token = _MOST.set(most or self.patience.room)
@@ -394,25 +399,25 @@ class Line:
         return f._replace(what=self.secret.scrubbed(f.what))
 
     async def ask(self,
-        ask: Ask,        # what is asked
-        name: str = "",  # of the request
-    ) -> Heard:          # what was said, or why nothing was
-        "Ask once."
+        ask: Ask,        # the request
+        name: str = "",  # idempotency key
+    ) -> Heard:          # the reply, or a fault
+        "Send a request once."
         path, body = payload(ask)
         if self.limit != "max_tokens": body[self.limit] = body.pop("max_tokens")
         most = self.patience.room + 100*ask.decoding.max_tokens
-        got = await self.call("post", path, {"Idempotency-Key": name} if name else None, most,
+        data = await self.call("post", path, {"Idempotency-Key": name} if name else None, most,
                               content=msgspec.json.encode(body))
-        if not isinstance(got, Fault):
-            reply = self.read(got, ask)
-            in_pieces = isinstance(reply, Reply) and "[key]" in reply.text + reply.reasoning and b"[key]" not in got
-            return Heard(reply, b"" if in_pieces else got)  # bytes from which a key could be put together are not kept
-        if "max_completion_tokens" not in got.what or "max_tokens" not in body: return Heard(got)
+        if not isinstance(data, Fault):
+            reply = self.read(data, ask)
+            in_pieces = isinstance(reply, Reply) and "[key]" in reply.text + reply.reasoning and b"[key]" not in data
+            return Heard(reply, b"" if in_pieces else data)  # bytes that could reveal a key are not stored
+        if "max_completion_tokens" not in data.what or "max_tokens" not in body: return Heard(data)
         self.limit = "max_completion_tokens"
         return await self.ask(ask, name)
 
     def read(self, raw: bytes, ask: Ask) -> Reply|Fault:
-        "Read a reply; its words are searched for the key once more, for it may come in several parts."
+        "Parse a reply and remove the key once more, as it may be spread over several parts."
         try: r = read_reply(raw, ask)
         except RecursionError: return Fault("question", "the reply is nested too deep", billed=True)
         except ValueError as e:
@@ -424,7 +429,7 @@ _LOGS = ("openai", "openai._base_client", "httpx2", "httpcore2.connection", "htt
 
 # %% ../../../nbs/models/language/06_servers.ipynb #c16df95c
 def finished(work: Callable[[], Coroutine]):
-    "Run asynchronous work, which a function makes, to its end, wherever this is called from; return what it returns."
+    "Run a coroutine to completion, also inside a running event loop, and return its result."
     try: asyncio.get_running_loop()
     except RuntimeError: return asyncio.run(work())
     return _in_thread(work)
@@ -445,34 +450,34 @@ def _in_thread(work: Callable[[], Coroutine]):
 
 # %% ../../../nbs/models/language/06_servers.ipynb #99035bac
 class Summary(Record):
-    "What asking came to."
-    asked: int = 0               # questions that were answered now
-    served: int = 0              # questions whose reply was paid for before, or by another of them
-    ends: dict[str, int] = {}    # how replies ended, of both
-    models: dict[str, int] = {}  # versions that answered now
-    tokens_in: int = 0           # read now
+    "A summary of requests to a server."
+    asked: int = 0               # questions with a new reply
+    served: int = 0              # questions with a reply from the store, or shared with another question
+    ends: dict[str, int] = {}    # finish reasons of all these replies
+    models: dict[str, int] = {}  # model versions of new replies
+    tokens_in: int = 0           # new input tokens
     tokens_cached: int = 0       # of these from the provider's cache
-    tokens_out: int = 0          # written now
-    tokens_reasoning: int = 0    # of these while the models reasoned
-    usd: float|None = 0.         # paid now; None: the price is unknown
-    usd_at_most: float|None = 0. # the same if all lost requests were billed at their dearest
-    requests: int = 0            # sent
-    lost: int = 0                # of them without a reply, perhaps billed
+    tokens_out: int = 0          # new output tokens
+    tokens_reasoning: int = 0    # of these for reasoning
+    usd: float|None = 0.         # new cost; None: the price is unknown
+    usd_at_most: float|None = 0. # cost if all lost requests were billed at their upper bounds
+    requests: int = 0            # requests sent
+    lost: int = 0                # requests without a reply, possibly billed
     seconds: float = 0.          # wall clock
-    stopped: str = ""            # why it stopped before the end; "": it did not
+    stopped: str = ""            # why the run stopped early; "": it did not
 
 # %% ../../../nbs/models/language/06_servers.ipynb #d73a37a2
-class _Halted(Exception): "All stops."
+class _Halted(Exception): "The run has stopped."
 
 class _Got(NamedTuple):
-    "A reply, and where it is from."
+    "A reply and its origin."
     reply: Reply
-    doubtful: bool = False # a failure that may be the server's alone
-    served: bool = False   # paid for before, or by another
+    doubtful: bool = False # a failure that may be due to the server
+    served: bool = False   # from the store, or shared with another question
 
 # %% ../../../nbs/models/language/06_servers.ipynb #5bd0e7fc
 class _Asking:
-    "What the workers share."
+    "The shared state of the workers."
     def __init__(self, asks: Iterable[Ask], m: LanguageModel, store: Replies,
                  on_reply: Callable[[Ask, Reply], None]|None, concurrency: int, purse: _Purse,
                  progress: Callable[[Summary], None]|None, patience: Patience, transport: Any,
@@ -482,13 +487,13 @@ class _Asking:
         self.clock, self.sleep, self.rng = clock, sleep, rng or random.Random()
         self.workers, self.window = concurrency, _Window(concurrency)
         self.line, self.purse = Line(m, patience, concurrency, transport), purse
-        self.added, self.more = 0, 0                       # tokens beyond what a request should take: read, written
+        self.added, self.more = 0, 0                       # tokens beyond the expected numbers: input, output
         self.requests, self.tokens = _Bucket(m.rate.requests, clock), _Bucket(m.rate.tokens, clock)
-        self.closed = 0.                                   # until then the server wants a pause
-        self.heard = False                                 # whether a server of the protocol is there
-        self.flying: dict[str, asyncio.Future] = {}        # keys that are being asked
-        self.rows: list[tuple[Bought, asyncio.Future]] = [] # replies on their way to the store
-        self.doubtful: deque[tuple[Ask, Reply, bool]] = deque() # failures in a row that may be the server's alone
+        self.closed = 0.                                   # end of a pause that the server requested
+        self.heard = False                                 # whether a server of the protocol has replied
+        self.flying: dict[str, asyncio.Future] = {}        # keys of requests in flight
+        self.rows: list[tuple[Bought, asyncio.Future]] = [] # replies to be stored
+        self.doubtful: deque[tuple[Ask, Reply, bool]] = deque() # consecutive failures that may be due to the server
         self.stop, self.freed, self.wake, self.turn = asyncio.Event(), asyncio.Event(), asyncio.Event(), asyncio.Lock()
         self.error: BaseException|None = None
         self.why, self.ended, self.began = "", False, clock()
@@ -497,14 +502,14 @@ class _Asking:
         self.models: Counter[str] = Counter()
 
     def halt(self, error: BaseException|None = None, why: str = ""):
-        "Start nothing more; the first reason counts."
-        if self.error is None: self.error = error  # one that comes while all stops is told too
+        "Start no new requests; the first reason counts."
+        if self.error is None: self.error = error  # an error during the shutdown is reported too
         if not self.stop.is_set(): self.why = why
         self.stop.set()
         self.freed.set()
 
     def summary(self) -> Summary:
-        "Sum up what happened so far."
+        "Summarize the requests so far."
         c, known = self.count, self.m.price is not None
         ends, models = dict(sorted(self.ends.items())), dict(sorted(self.models.items()))
         usd = self.purse.spent if known else None
@@ -513,7 +518,7 @@ class _Asking:
                        usd_at_most, c["requests"], c["lost"], self.clock() - self.began, self.why)
 
     async def rest(self, seconds: float, until: asyncio.Event|None = None):
-        "Wait, or stop."
+        "Wait, or raise _Halted if the run stops."
         waits = [asyncio.ensure_future(self.stop.wait())]
         if not math.isinf(seconds): waits.append(asyncio.ensure_future(self.sleep(seconds)))
         if until: waits.append(asyncio.ensure_future(until.wait()))
@@ -523,7 +528,7 @@ class _Asking:
         if self.stop.is_set(): raise _Halted
 
     def hindrance(self, usd: float, tokens: int) -> float:
-        "Return seconds until a request may start; infinite where another must end first."
+        "Return the seconds until a request may start; infinite if another must end first."
         if (wait := self.closed - self.clock()) > 0: return wait
         # the first request goes alone: a wrong address costs one
         most = max(1, int(self.window.size)) if self.heard else 1
@@ -535,7 +540,7 @@ class _Asking:
         raise _Halted
 
     async def gate(self, usd: float, tokens: int):
-        "Wait until a request may start, and set aside what it can cost."
+        "Wait until a request may start, and reserve its upper bound of cost."
         async with self.turn:
             if self.stop.is_set(): raise _Halted
             while wait := self.hindrance(usd, tokens):
@@ -546,7 +551,7 @@ class _Asking:
             self.purse.hold(usd)
 
     def slow(self, f: Fault, start: float):
-        "Slow all workers down after what one request heard of the server's state."
+        "Slow down all workers according to the server's state."
         p, wait = self.patience, 0.
         news = (f.busy or f.after is not None) and self.window.busy(start, self.clock())
         if f.after is not None: wait = min(f.after, p.after)
@@ -554,28 +559,28 @@ class _Asking:
         self.closed = max(self.closed, self.clock() + wait)
 
     async def attempt(self, ask: Ask, name: str) -> Heard:
-        "Ask once, and keep the accounts."
+        "Send a request once and keep the accounts."
         usd, tokens = worst(self.m, ask, self.added, self.more) or 0., sum(estimate(ask))
         await self.gate(usd, tokens)
-        spent, lost, start = 0., True, self.clock()  # until something is heard, it may have been billed
+        spent, lost, start = 0., True, self.clock()  # without a reply, it may have been billed
         try:
             self.line.open()
             self.count["requests"] += 1
             heard = await self.line.ask(ask, name)
-            got = heard.said
-            self.heard = self.heard or not (isinstance(got, Fault) and got.setup)
-            if isinstance(got, Fault):
-                lost = got.billed
-                self.slow(got, start)
+            outcome = heard.said
+            self.heard = self.heard or not (isinstance(outcome, Fault) and outcome.setup)
+            if isinstance(outcome, Fault):
+                lost = outcome.billed
+                self.slow(outcome, start)
                 return heard
             self.window.well(start)
-            lost, spent = False, cost(self.m, got) or 0.
-            self.tokens.take(got.tokens_in + got.tokens_out - tokens)
-            self.added = max(self.added, got.tokens_in - size_of(ask))
-            self.more = max(self.more, got.tokens_out - estimate(ask)[1])
-            return Heard(got.changed(seconds=max(0., self.clock() - start)), heard.raw)
+            lost, spent = False, cost(self.m, outcome) or 0.
+            self.tokens.take(outcome.tokens_in + outcome.tokens_out - tokens)
+            self.added = max(self.added, outcome.tokens_in - size_of(ask))
+            self.more = max(self.more, outcome.tokens_out - estimate(ask)[1])
+            return Heard(outcome.changed(seconds=max(0., self.clock() - start)), heard.raw)
         except RefnbError:
-            lost = False  # there is no key: nothing was sent
+            lost = False  # no key: nothing was sent
             raise
         finally:
             self.count["lost"] += lost
@@ -583,29 +588,31 @@ class _Asking:
             self.freed.set()
 
     async def question(self, ask: Ask, key: str) -> _Got:
-        "Ask until there is an answer, and keep it."
+        "Send a request until there is a reply, and store it."
         p, bad, n = self.patience, 0, 0
         end = self.clock() + p.total
         while True:
             n += 1
-            got, raw = await self.attempt(ask, key)
-            if isinstance(got, Reply): return await self.put(Bought(key, got.changed(tries=n), ask, raw))
-            if got.kind == "stop" or (got.setup and not self.heard): raise DataError(got.what, self.m.model, got.do)
+            outcome, raw = await self.attempt(ask, key)
+            if isinstance(outcome, Reply): return await self.put(Bought(key, outcome.changed(tries=n), ask, raw))
+            if outcome.kind == "stop" or (outcome.setup and not self.heard):
+                raise DataError(outcome.what, self.m.model, outcome.do)
             if raw:
-                # it may have been paid
-                await self.put(Bought(key, Reply(finish="failed", error=got.what, tries=n), ask, raw))
-            if got.kind == "question":
-                refused = Reply(finish=got.finish, error="" if got.finish == "content_filter" else got.what, tries=n)
-                return await self.put(Bought(key, refused, ask), got.odd)
-            bad += not got.busy
-            wait = max(pause(n, p, self.rng, got.after), self.closed - self.clock())
+                # it may have been billed
+                await self.put(Bought(key, Reply(finish="failed", error=outcome.what, tries=n), ask, raw))
+            if outcome.kind == "question":
+                refused = Reply(finish=outcome.finish,
+                                error="" if outcome.finish == "content_filter" else outcome.what, tries=n)
+                return await self.put(Bought(key, refused, ask), outcome.odd)
+            bad += not outcome.busy
+            wait = max(pause(n, p, self.rng, outcome.after), self.closed - self.clock())
             if bad >= p.tries or self.clock() + wait > end:
-                error = f"{got.what}; after {n} tr{'y' if n == 1 else 'ies'}"
+                error = f"{outcome.what}; after {n} tr{'y' if n == 1 else 'ies'}"
                 return await self.put(Bought(key, Reply(finish="failed", error=error, tries=n), ask), True)
             await self.rest(wait)
 
     async def keep(self):
-        "Keep replies, as many at a time as there are."
+        "Store replies, as many at a time as there are."
         while not (self.ended and not self.rows):
             await self.wake.wait()
             self.wake.clear()
@@ -618,52 +625,52 @@ class _Asking:
             except Exception as e:
                 error = e
                 self.halt(e)
-            for _, kept in rows:
-                if kept.done(): continue
-                if error: kept.set_exception(error)
-                else: kept.set_result(None)
+            for _, stored in rows:
+                if stored.done(): continue
+                if error: stored.set_exception(error)
+                else: stored.set_result(None)
 
     async def put(self, bought: Bought, doubtful: bool = False) -> _Got:
-        "Wait until a reply is on the disk."
-        kept = asyncio.get_running_loop().create_future()
-        self.rows.append((bought, kept))
+        "Wait until a reply is on disk."
+        stored = asyncio.get_running_loop().create_future()
+        self.rows.append((bought, stored))
         self.wake.set()
-        await asyncio.shield(kept)
+        await asyncio.shield(stored)
         return _Got(bought.reply, doubtful)
 
     async def one(self, ask: Ask):
-        "Answer one question: from the store, with another's reply, or by asking."
+        "Answer a question: from the store, with a shared reply, or by a request."
         key = sendable_key(ask)
         if reply := self.store.get(key, SETTLED):
             self.tell(ask, _Got(reply, served=True))
-            if self.count["served"] % 64 == 0: await asyncio.sleep(0)  # others wait for their turn
+            if self.count["served"] % 64 == 0: await asyncio.sleep(0)  # let other workers run
             return
         if key in self.flying:
             if shared := await asyncio.shield(self.flying[key]): self.tell(ask, shared._replace(served=True))
             return
         mine = self.flying[key] = asyncio.get_running_loop().create_future()
-        got = None
+        result = None
         try:
-            got = await self.claimed(ask, key)
-            if got.reply.error == NO_LOGPROBS: raise DataError(NO_LOGPROBS, self.m.model, "say way: reply")
-            self.tell(ask, got)
+            result = await self.claimed(ask, key)
+            if result.reply.error == NO_LOGPROBS: raise DataError(NO_LOGPROBS, self.m.model, "say way: reply")
+            self.tell(ask, result)
         finally:
             del self.flying[key]
-            mine.set_result(got)
+            mine.set_result(result)
 
     async def claimed(self, ask: Ask, key: str) -> _Got:
-        "Ask, unless another process does: then wait for its reply, or for its end."
+        "Send the request unless another process does; then wait for its reply, or for its end."
         claims = self.store.claims
         while not claims.take(key):
             await self.rest(.2)
             if reply := self.store.get(key, SETTLED): return _Got(reply, served=True)
         try:
-            if reply := self.store.get(key, SETTLED): return _Got(reply, served=True)  # it has come since
+            if reply := self.store.get(key, SETTLED): return _Got(reply, served=True)  # stored in the meantime
             return await self.reread(ask, key) or await self.question(ask, key)
         finally: claims.leave(key)
 
     async def reread(self, ask: Ask, key: str) -> _Got|None:
-        "Read a reply that was paid for and could not be read then."
+        "Parse a paid reply that could not be parsed at the time."
         for raw in self.store.raws(key):
             reply = self.line.read(raw, ask)
             if isinstance(reply, Reply) and reply.finish in SETTLED:
@@ -678,29 +685,29 @@ class _Asking:
             self.doubtful.append((ask, reply, served))
             if len(self.doubtful) < self.patience.give_up: return
             what = f"{len(self.doubtful)} questions in a row failed, the last because {reply.error}"
-            return self.halt(DataError(what, self.m.model, "what was answered is kept; start again when the server is well"))
+            return self.halt(DataError(what, self.m.model, "answers so far are saved; rerun when the server works"))
         if not doubtful and not served: self.release()
         self.pass_on(ask, reply, served)
 
     def release(self):
-        "Count the failures that were held back: the server is up."
+        "Pass on the failures that were held back: the server works."
         while self.doubtful: self.pass_on(*self.doubtful.popleft())
 
     def paid(self, reply: Reply):
-        "Count what came over the line."
+        "Count the tokens of a new reply."
         self.count.update({"in": reply.tokens_in, "out": reply.tokens_out, "cached": reply.tokens_cached,
                            "reasoning": reply.tokens_reasoning})
         if reply.model: self.models[reply.model] += 1
 
     def pass_on(self, ask: Ask, reply: Reply, served: bool):
-        "Pass a reply on to whoever wants it."
+        "Pass a reply to the caller."
         self.count["served" if served else "asked"] += 1
         self.ends[reply.finish] += 1
         if self.on_reply is not None: self.on_reply(ask, reply)
         if self.progress is not None: self.progress(self.summary())
 
     async def work(self):
-        "Take question after question."
+        "Answer question after question."
         try:
             while not self.stop.is_set() and (ask := next(self.asks, None)) is not None:
                 check_fits(ask, self.m)
@@ -709,7 +716,7 @@ class _Asking:
         except Exception as e: self.halt(e)
 
     async def run(self):
-        "Ask everything, to the end or until it stops."
+        "Answer all questions, or stop."
         keeper = asyncio.create_task(self.keep())
         workers = [asyncio.create_task(self.work()) for _ in range(self.workers)]
         over, stop = asyncio.gather(*workers), asyncio.create_task(self.stop.wait())
@@ -726,7 +733,7 @@ class _Asking:
             await self.down(over, stop, keeper)
 
     async def down(self, over: asyncio.Future, stop: asyncio.Task, keeper: asyncio.Task):
-        "End what is under way, keep what came, close the connection."
+        "Shut down: end pending requests, store replies, close the connection."
         try:
             stop.cancel()
             over.cancel()
@@ -748,31 +755,31 @@ def check_fits(ask: Ask, m: LanguageModel):
     check_possible(ask)
 
 def sendable_key(ask: Ask) -> str:
-    "Return the key of a request that can be sent."
+    "Return the key of a request; raise an error if its text is invalid Unicode."
     try: return ask_key(ask)
     except UnicodeEncodeError:
-        raise DataError("its text has half a character, which cannot be sent", f"question {ask.id}",
+        raise DataError("its text is invalid Unicode (lone surrogate)", f"question {ask.id}",
                         "read the file it is from as UTF-8") from None
 
 # %% ../../../nbs/models/language/06_servers.ipynb #33ce81fe
 async def answered(
-    asks: Iterable[Ask],       # what is asked; a generator will do
-    m: LanguageModel,          # who is asked
-    store: Replies,            # where replies are kept, and found
-    on_reply: Callable[[Ask, Reply], None]|None = None, # called for every question when its reply is on the disk
+    asks: Iterable[Ask],       # requests, also a generator
+    m: LanguageModel,          # the model
+    store: Replies,            # the store of replies
+    on_reply: Callable[[Ask, Reply], None]|None = None, # called for each question when its reply is on disk
     concurrency: int = 8,      # requests at a time
-    budget: float|None = None, # USD that may be spent; None: no limit
-    spent_before: float = 0.,  # USD of the budget that earlier calls spent
+    budget: float|None = None, # maximum spend in USD; None: no limit
+    spent_before: float = 0.,  # USD of the budget spent by earlier calls
     progress: Callable[[Summary], None]|None = None, # called after every reply
-    patience: Patience|None = None, # how hard to try; None: as the model says
-    transport: Any = None,     # what carries requests; None: the network
-    clock: Callable[[], float] = time.monotonic, # seconds
+    patience: Patience|None = None, # retries and timeouts; None: the model's
+    transport: Any = None,     # carries requests; None: the network
+    clock: Callable[[], float] = time.monotonic, # current time in seconds
     sleep: Callable[[float], Any] = asyncio.sleep, # waits
     rng: random.Random|None = None, # draws pauses
-) -> Summary:                  # what it came to, and why it stopped if it did
-    "Ask a server many questions."
+) -> Summary:                  # usage, and why it stopped early
+    "Send many requests to a server."
     if m.provider != "openai":
-        raise CallError(f"{m.model} is no server's", do="say provider: openai and a base_url, or run it locally")
+        raise CallError(f"{m.model} has no server", do="say provider: openai and a base_url, or run it locally")
     if concurrency < 1: raise CallError(f"{concurrency} requests at a time", "concurrency", "say 1 or more")
     if budget is not None and not 0 <= budget < math.inf:
         raise CallError(f"a budget of {budget} USD", "budget", "say 0 or more")
@@ -787,6 +794,6 @@ async def answered(
     return a.summary()
 
 def ask_all(asks: Iterable[Ask], m: LanguageModel, store: Replies, **how: Any) -> Summary:
-    """Ask a server many questions (a generator will do), from a script or a notebook, and sum up what it came to.
-    The store is where replies are kept, and found; other arguments are as in `answered`."""
+    """Send many requests to a server, from a script or a notebook, and return a summary.
+    Other arguments are as in `answered`."""
     return finished(lambda: answered(asks, m, store, **how))

@@ -19,8 +19,8 @@ from ...core.runs import RunInfo
 from ...benchmarks.tasks import Task, is_task, find_task
 from ..systems import CHOICE, CLUSTERS, BaseSystem, Failure, Identity, Plan, Said, System, variant_name
 from ..registry import Entry, changed_record, differing
-from .language_models import Ask, Decoding, LanguageModel, Reply, ask_key, cost, fault_of_url, forecast
-from .language_models import check_taken, model_of, the_dialect
+from .language_models import Ask, Decoding, LanguageModel, Reply, ask_key, check_taken, cost
+from .language_models import fault_of_url, forecast, model_of, the_dialect
 from .prompts import ORDERS, Order, text_of, turns
 from .replies import SETTLED, Replies
 from .servers import Summary, answered
@@ -32,16 +32,16 @@ from .batches import jobs, poll_batch, reconcile, submit_batch
 
 # %% ../../../nbs/models/language/14_systems.ipynb #30da1a74
 _WHO = frozenset(["provider", "model", "base_url"])
-_SILENT = frozenset(UNHASHED) - {"forms", "system"}  # change no answer; these two choose the prompt
+_SILENT = frozenset(UNHASHED) - {"forms", "system"}  # change no answer, except these two, which choose the prompt
 
 def _named(m: LanguageModel) -> str:
-    "The name that says provider, model and address."
+    "Name a model by provider, model and address."
     if m.provider == "local": return f"local/{m.model}"
     d = the_dialect(m.dialect)
     return f"{d.kind or 'openai'}/{m.model}" + (f"@{m.base_url}" if m.base_url != d.url else "")
 
 def _parsed(name: str) -> Entry:
-    "The entry that a name such as vllm/MODEL@URL stands for."
+    "Parse a name such as vllm/MODEL@URL to an entry."
     kind, _, rest = name.partition("/")
     model, at, url = rest.partition("@") if kind != "local" else (rest, "", "")
     if at and "://" not in url: raise CallError(f"{url!r} is not an address", name, "write it as http://HOST:PORT/v1")
@@ -51,26 +51,27 @@ def _parsed(name: str) -> Entry:
 
 # %% ../../../nbs/models/language/14_systems.ipynb #a5c851ca
 def _as_wanted(d: Decoding, usual: LanguageModel, new: LanguageModel) -> Decoding:
-    "What was changed of a model's decoding, in place of what another model has."
+    "Apply a model's changed decoding settings to another model's decoding."
     mine = msgspec.structs.asdict(d)
     return new.decoding.changed(**{k: v for k, v in mine.items() if v != getattr(usual.decoding, k)})
 
 class _True(NamedTuple):
-    "A model under its true name."
+    "A model with its complete name."
     name: str
     model: LanguageModel
 
 def true_name(base: str, usual: LanguageModel, asked: LanguageModel, form: str = "", order: Order = "given",
               samples: int = 1) -> _True:
-    """Name a model by what is really asked, from its entry's name and what that says; a price and a title stay with
-    their model. `form` is the prompt's, if another than the model's own; `order` the options'; `samples` draws."""
+    """Name a model by its actual settings, from its entry's name and settings; price and title stay with their model.
+    `form` is another prompt form than the model's own; `order` is the order of options; `samples` is the number of
+    draws."""
     moved = any(getattr(asked, f) != getattr(usual, f) for f in _WHO)
     if moved:
         base = _named(asked)
         unknown = {"title": base, "price": None, "context": 0, "note": ""}
         asked = asked.changed(**{k: v for k, v in unknown.items() if getattr(asked, k) == getattr(usual, k)})
         moved_to = model_of(_parsed(base))
-        if moved_to.dialect != usual.dialect == asked.dialect:  # it is asked as its kind of model wants to be
+        if moved_to.dialect != usual.dialect == asked.dialect:  # use the dialect that its kind of model needs
             asked = asked.changed(dialect=moved_to.dialect, decoding=_as_wanted(asked.decoding, usual, moved_to))
         usual = moved_to
     other = differing(asked, usual, _SILENT)
@@ -84,27 +85,28 @@ def true_name(base: str, usual: LanguageModel, asked: LanguageModel, form: str =
 _ASKING = ("form", "order", "concurrency", "budget", "batches", "samples")
 
 def _check_samples(m: LanguageModel, order: Order, samples: int, batches: bool, name: str):
-    "Check that a question can be asked several times."
+    "Check that samples make sense with these settings."
     if samples < 1: raise CallError(f"{samples} samples", name, "say 1 or more")
     if samples > 1 and (m.way != "reply" or not m.decoding.temperature):
-        raise CallError("all samples are alike where nothing is drawn", name, "say way=reply and decoding.temperature=1")
+        raise CallError("all samples are alike without random decoding", name,
+                        "say way=reply and decoding.temperature=1")
     if batches and (samples > 1 or order == "rotations"):
         raise CallError("a batch asks each question once", name, "leave out --batch")
 
 # %% ../../../nbs/models/language/14_systems.ipynb #b945ffa0
 class LanguageModelSystem(BaseSystem):
-    "A language model, asked in one way about questions, or for the clusters of documents."
+    "A language model with request settings, for questions or for clusters of documents."
     shapes = CHOICE | CLUSTERS
     def __init__(self,
-        base: str,             # the name of its entry
-        usual: LanguageModel,  # as the entry says
-        asked: LanguageModel,  # as it is asked
-        form: str = "",        # of the prompt; its own for the benchmark if not given
-        order: Order = "given", # of the options
+        base: str,             # name of its entry
+        usual: LanguageModel,  # the entry's settings
+        asked: LanguageModel,  # the actual settings
+        form: str = "",        # prompt form; "": the model's own for the benchmark
+        order: Order = "given", # order of the options
         concurrency: int = 0,  # requests at a time; 0: 8
-        budget: float|None = None, # USD that a run may spend over all calls; None: no limit
-        batches: bool = False, # ask by batches: each call takes them one step further
-        samples: int = 1,      # draws of each question
+        budget: float|None = None, # maximum API spend of the run in USD; None: no limit
+        batches: bool = False, # use batches: each call advances them by one step
+        samples: int = 1,      # number of draws per question
     ):
         self.base, self.form, self.order = base, form, order
         self.concurrency, self.budget, self.batches = concurrency, budget, batches
@@ -113,17 +115,17 @@ class LanguageModelSystem(BaseSystem):
         self.name, self.model = true_name(base, usual, asked, form, order, samples)
         _check_samples(self.model, order, samples, batches, self.name)
         if self.local and (concurrency or batches or budget is not None):
-            raise CallError(f"{self.name} is not asked through a server",
+            raise CallError(f"{self.name} sends no requests to a server",
                             do="concurrency, budget and batch are for models of a server")
         check_taken(self.model)
         if batches and not the_dialect(self.model.dialect).batch:
             raise CallError("its dialect takes no batches", self.name, "leave out --batch")
         self.title, self.old_name = self.model.title, base
-        self.spent_before = 0.  # USD that earlier calls of the run spent
+        self.spent_before = 0.  # USD spent by earlier calls of the run
         self.loaded: Local|None = None
         self.whole = ("" if self.local
                       else "one machine asks it as fast as it answers: use --concurrency instead of --ray")
-        if samples > 1 or order == "rotations": self.whole = "it is asked each question several times: leave out --ray"
+        if samples > 1 or order == "rotations": self.whole = "it answers each question several times: omit --ray"
 
     def __getstate__(self) -> dict: return self.__dict__ | {"loaded": None, "summary": None}
     @property
@@ -148,11 +150,11 @@ class LanguageModelSystem(BaseSystem):
         return "unknown" if p is None else f"{p.input:g} / {p.output:g} USD a million tokens ({p.as_of})"
 
     def form_on(self, task: Task) -> str:
-        "Name the prompt form for a task."
+        "Return the prompt form for a task."
         if task.shape == "clusters": return form_of_documents(task.prompts, self.form)
         return form_for(self.model, task.prompts, self.form)
     def model_on(self, task: Task) -> LanguageModel:
-        "Return the model as a task needs it."
+        "Return the model with the settings for a task."
         return marking_model(self.model, self.form_on(task)) if task.shape == "clusters" else self.model
     def identity(self, task: Task) -> Identity:
         m, form = self.model_on(task), self.form_on(task)
@@ -189,10 +191,10 @@ class LanguageModelSystem(BaseSystem):
         prompt = (f"[system] {first.system}\n\n" if first.system else "") + first.prompt
         return Plan(f.questions, f.tokens_in, f.tokens_out, f.usd, f.usd_likely, f.too_long, self.form_on(task), prompt)
     def resume(self, task: Task, answered: Iterable[Any]):
-        "Note the answers of earlier calls of the run, and add up what was paid for them."
-        got = list(answered)
-        self.spent_before = sum(a.usage.usd or 0. for a in got if isinstance(a, Answer) and a.usage)
-        self.had = frozenset((a.id, a.sample) for a in got if isinstance(a, Answer))
+        "Record the answers of earlier calls of the run and their cost."
+        earlier = list(answered)
+        self.spent_before = sum(a.usage.usd or 0. for a in earlier if isinstance(a, Answer) and a.usage)
+        self.had = frozenset((a.id, a.sample) for a in earlier if isinstance(a, Answer))
     def answer(self, task: Task, items: Sequence[Any]) -> Iterator[Said]:
         if task.shape == "clusters": yield from self._marked(task, items)
         elif self.local: yield from self._locally(task, items)
@@ -215,14 +217,14 @@ class LanguageModelSystem(BaseSystem):
         if self.local and docs and self.loaded is None: self.loaded = load_local(self.model, offline)
         with Replies(Path(task.settings.runs)/"replies") as store:
             if self.budget is not None:
-                asked = self.requests(task, task.documents)  # replies have no other journal
+                asked = self.requests(task, task.documents)  # documents have no other record of replies
                 self.spent_before = sum(cost(m, k.reply) or 0. for a in asked for k in store.kept(ask_key(a)))
             def send(asks: Iterator[Ask]) -> Iterator[tuple[Ask, Reply]]:
                 return _local_replies(self.loaded, asks, store) if self.loaded else _stream(self, m, asks, store)
             yield from document_answers(docs, m, form, send)
     def _asked(self, task: Task, items: Sequence[Question], store: Replies) -> Iterator[Said]:
-        under_way: dict[tuple[str, str], list[Sent]] = {}  # options with one name make equal requests
-        def asks() -> Iterator[Ask]:  # a question becomes a request when its turn comes
+        under_way: dict[tuple[str, str], list[Sent]] = {}  # options with the same name make equal requests
+        def asks() -> Iterator[Ask]:  # questions become requests lazily
             for x in self.sent(task, items):
                 under_way.setdefault((x.ask.id, ask_key(x.ask)), []).append(x)
                 yield x.ask
@@ -230,43 +232,45 @@ class LanguageModelSystem(BaseSystem):
             yield answer_of(under_way[ask.id, ask_key(ask)].pop(), self.model, reply)
     def _by_batches(self, task: Task, items: Sequence[Question]) -> Iterator[Said]:
         m, left, sent = self.model, [], list(self.sent(task, items))
-        folder = Path(task.settings.runs)/"batches"/safe_name(f"{m.model}-{hashlib.sha256(m.base_url.encode()).hexdigest()[:8]}")
+        server = hashlib.sha256(m.base_url.encode()).hexdigest()[:8]
+        folder = Path(task.settings.runs)/"batches"/safe_name(f"{m.model}-{server}")
         with Replies(Path(task.settings.runs)/"replies") as store:
             poll_batch(m, folder)
-            got = reconcile(m, store, folder)
+            brought = reconcile(m, store, folder)
             failures: list[Said] = []
             for x in sent:
                 reply = _in_store(store, x.ask)
                 if reply is None: left.append(x)
-                elif isinstance(said := answer_of(x, m, reply), Failure): failures.append(said.changed(do=_ONE_BY_ONE))
-                else: yield said
+                elif isinstance(answer := answer_of(x, m, reply), Failure):
+                    failures.append(answer.changed(do=_ONE_BY_ONE))
+                else: yield answer
             budget = None if self.budget is None else max(0., self.budget - self.spent_before)
             submit_batch((x.ask for x in left), m, store, folder, budget)
             if not left: yield from failures
-        self.summary = Summary(served=len(sent) - len(left), usd=got.usd, usd_at_most=got.usd,
-                               stopped=_waits(folder, got.trouble) if left else "")
+        self.summary = Summary(served=len(sent) - len(left), usd=brought.usd, usd_at_most=brought.usd,
+                               stopped=_waits(folder, brought.trouble) if left else "")
 
-_ONE_BY_ONE = "run the same command without --batch: it asks only these"
+_ONE_BY_ONE = "rerun without --batch: it retries only these"
 
 # %% ../../../nbs/models/language/14_systems.ipynb #214ecae7
 def _waits(folder: Path, trouble: Sequence[str]) -> str:
-    "What batches are under way, in words."
+    "Describe the pending batches."
     under = [f"{j.status or j.state}, {j.answered:,} of {j.asks:,}" for j in jobs(folder) if j.state != "done"]
     return (f"{len(under)} batch{'es' if len(under) > 1 else ''} under way ({'; '.join(under)})"
             + "".join(f"; before that: {x}" for x in trouble[:1]))
 
 def _wasted(store: Replies, m: LanguageModel, ask: Ask) -> float:
-    "USD that replies to a request cost which are no answers."
+    "Add up the cost in USD of replies that are no answers."
     return sum(cost(m, k.reply) or 0. for k in store.kept(ask_key(ask)) if k.reply.finish not in SETTLED)
 
 def _in_store(store: Replies, ask: Ask) -> Reply|None:
-    "The reply to a request; one that failed in a batch has failed."
+    "Return the stored reply to a request, or the failed one of a batch."
     key = ask_key(ask)
     return store.get(key, SETTLED) or next((k.reply for k in store.kept(key) if k.reply.batch), None)
 
 # %% ../../../nbs/models/language/14_systems.ipynb #55b51007
 class _Loop(threading.Thread):
-    "An event loop that asks a server, and a queue of what comes."
+    "A thread whose event loop sends requests, with a queue of replies."
     def __init__(self, system: LanguageModelSystem, m: LanguageModel, asks: Iterator[Ask], store: Replies):
         super().__init__(daemon=True)
         self.system, self.m, self.asks, self.store = system, m, asks, store
@@ -295,9 +299,9 @@ class _Loop(threading.Thread):
 
 # %% ../../../nbs/models/language/14_systems.ipynb #23374edb
 def _local_replies(local: Local, asks: Iterator[Ask], store: Replies) -> Iterator[tuple[Ask, Reply]]:
-    "Yield replies of a local model; what it wrote before is read from the store."
-    while some := list(islice(asks, local.batch)):
-        before = [(a, store.get(ask_key(a), SETTLED)) for a in some]
+    "Yield replies of a local model, stored ones first."
+    while batch := list(islice(asks, local.batch)):
+        before = [(a, store.get(ask_key(a), SETTLED)) for a in batch]
         yield from ((a, r) for a, r in before if r)
         todo = [a for a, r in before if not r]
         for a, r in zip(todo, replies_to(local, todo) if todo else [], strict=True):
@@ -306,34 +310,34 @@ def _local_replies(local: Local, asks: Iterator[Ask], store: Replies) -> Iterato
 
 def _stream(system: LanguageModelSystem, m: LanguageModel, asks: Iterator[Ask],
             store: Replies) -> Iterator[tuple[Ask, Reply]]:
-    "Yield replies as they come; the summary is left with the system."
+    "Yield replies as they arrive; set the system's summary at the end."
     thread = _Loop(system, m, asks, store)
     thread.start()
     try:
         while True:
-            got = thread.came.get()
-            if isinstance(got, BaseException): raise got
-            if isinstance(got, Summary):
-                system.summary = got
+            item = thread.came.get()
+            if isinstance(item, BaseException): raise item
+            if isinstance(item, Summary):
+                system.summary = item
                 return
-            yield got
+            yield item
     finally: thread.end()
 
 # %% ../../../nbs/models/language/14_systems.ipynb #685cb109
 def _speaking(entry: Entry, usual: LanguageModel, new: Mapping[str, Any]) -> LanguageModel:
-    "A model with the decoding that its dialect wants, where another dialect is asked for."
+    "Return the model with the decoding that a changed dialect needs."
     if not (name := str(new.get("dialect") or "")): return usual
     return usual.changed(decoding=model_of(entry._replace(data=entry.data | {"dialect": name})).decoding)
 
-def _whole_number(said: Any) -> int:
-    "The number of samples, as a call or a name gives it."
-    try: return int(said)
-    except (TypeError, ValueError): raise CallError(f"{said!r} samples", do="say a whole number") from None
+def _whole_number(value: Any) -> int:
+    "Parse the number of samples."
+    try: return int(value)
+    except (TypeError, ValueError): raise CallError(f"{value!r} samples", do="say a whole number") from None
 
 def make_language_model(entry: Entry, changed: Mapping[str, Any], s: Settings) -> System:
-    "Make a system of an entry, with settings changed."
+    "Make a system from an entry, with settings changed."
     changed = dict(changed)
-    if changed.get("batch") is True: changed["batches"] = changed.pop("batch")  # as it was called in 0.1
+    if changed.get("batch") is True: changed["batches"] = changed.pop("batch")  # its name in 0.1
     how = {k: v for k, v in changed.items() if k in _ASKING}
     if how.get("order", "given") not in ORDERS:
         raise CallError(f"unknown order {how['order']!r}", do="say given, reversed or rotations")
@@ -345,5 +349,5 @@ def make_language_model(entry: Entry, changed: Mapping[str, Any], s: Settings) -
     return LanguageModelSystem(entry.name, usual, asked, **how)
 
 def named_model(name: str, changed: Mapping[str, Any], s: Settings) -> System:
-    "Make a system of a name such as openai/MODEL."
+    "Make a system from a name such as openai/MODEL."
     return make_language_model(_parsed(name), changed, s)

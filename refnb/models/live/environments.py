@@ -22,83 +22,84 @@ from ..registry import entries_of
 
 # %% ../../../nbs/models/live/00_environments.ipynb #8fd85761
 class Environment(Record):
-    "What a package of others needs to run."
-    requirements: str              # a file of exact versions with hashes, beside the YAML
-    about: str = ""                # for a reader
-    licence: str = ""              # of the package
-    modules: tuple[str, ...] = ()  # that must be importable in it
-    shares: tuple[str, ...] = ()   # modules that it takes from refnb's own environment
-    build: str = ""                # a file of requirements that building the others needs
-    megabytes: int = 0             # that it takes on the disk, about
+    "The requirements of a foreign package."
+    requirements: str              # file of exact versions with hashes, beside the YAML
+    about: str = ""                # description for readers
+    licence: str = ""              # licence of the package
+    modules: tuple[str, ...] = ()  # modules that must be importable in it
+    shares: tuple[str, ...] = ()   # modules shared with refnb's own environment
+    build: str = ""                # file of build requirements
+    megabytes: int = 0             # approximate size on disk
 
 class Place(NamedTuple):
-    "An environment and where it is, or will be."
-    name: str          # refnb setup NAME
-    made_of: Environment # what it needs
-    files: Path        # the folder of its requirements
-    folder: Path       # its own
+    "An environment and its folder."
+    name: str          # name for `refnb setup NAME`
+    made_of: Environment # its requirements
+    files: Path        # folder of its requirements
+    folder: Path       # its own folder
 
     @property
     def python(self) -> Path:
-        "Its interpreter."
+        "Return the path of its interpreter."
         return self.folder/("Scripts/python.exe" if os.name == "nt" else "bin/python")
     @property
     def lock(self) -> str:
-        "The hash of its requirements, as 16 hex digits."
+        "Hash its requirements to 16 hex digits."
         data = [read_bytes(p) for p in _requirements(self)]
         return hashlib.sha256(b"\n".join(data)).hexdigest()[:16]
 
 def _requirements(p: Place) -> list[Path]:
-    "Its files of requirements, in the order in which they are installed."
+    "List its files of requirements, in order of installation."
     return [p.files/name for name in (p.made_of.build, p.made_of.requirements) if name]
 
 # %% ../../../nbs/models/live/00_environments.ipynb #eed4464e
 @cache
 def _carried() -> dict[str, Environment]:
-    "The environments that the package describes."
+    "Read the environments that the package describes."
     return read_yaml(packaged("data/live/environments.yaml"), dict[str, Environment])
 
 def _own(s: Settings) -> dict[str, tuple[Environment, Path]]:
-    "The environments that systems of yours describe, and the folders of their files."
+    "Return the environments that your systems describe, with the folders of their files."
     out = {}
     for name, entry in entries_of("live", s).items():
-        if isinstance(told := entry.data.get("environment"), dict): out[name] = (_described(told, name), entry.path.parent.resolve())
+        if isinstance(described := entry.data.get("environment"), dict):
+            out[name] = (_described(described, name), entry.path.parent.resolve())
     return out
 
-def _described(told: Mapping[str, Any], name: str) -> Environment:
-    "An environment as a YAML file describes it."
-    try: return msgspec.convert(told, Environment)
+def _described(fields: Mapping[str, Any], name: str) -> Environment:
+    "Read an environment from a YAML entry."
+    try: return msgspec.convert(fields, Environment)
     except msgspec.ValidationError as e: raise CallError(f"{e}", f"{name}, environment") from None
 
 def environments(
-    s: Settings|None = None, # where systems and environments are
-) -> dict[str, Place]:       # by name
-    "List the environments that can be set up: the package's, and those of systems of yours."
+    s: Settings|None = None, # settings with the folders of systems and environments
+) -> dict[str, Place]:       # environments by name
+    "List the environments that can be set up: the package's, and those of your systems."
     s = s or load_settings()
     at = lambda name: Path(s.cache)/"environments"/safe_name(name)
     own = {n: Place(n, e, files, at(n)) for n, (e, files) in _own(s).items()}
     return {n: Place(n, e, packaged("data/live"), at(n)) for n, e in _carried().items()} | own
 
 def the_environment(
-    name: str,               # of an environment, or of a system that runs in one
-    s: Settings|None = None, # where to look
+    name: str,               # name of an environment, or of a system that runs in one
+    s: Settings|None = None, # settings with the folders to search
 ) -> Place:
     "Find an environment by its name, or by that of a system that runs in it."
     s = s or load_settings()
     known = environments(s)
     entry = entries_of("live", s).get(name)
-    told = entry.data.get("environment") if entry else name
-    if isinstance(told, str) and told in known: return known[told]
+    described = entry.data.get("environment") if entry else name
+    if isinstance(described, str) and described in known: return known[described]
     if name in known: return known[name]
     raise CallError(f"unknown environment {name!r}", do=nearest(name, known))
 
 # %% ../../../nbs/models/live/00_environments.ipynb #f3e7cd51
 class Seal(Record):
-    "What a complete environment was made of."
-    lock: str                # the hash of its requirements
-    python: str              # the version of Python, without its last number
-    shared: tuple[str, ...]  # folders of refnb's environment that it reads
-    megabytes: int           # on the disk
+    "The record of a complete environment."
+    lock: str                # hash of its requirements
+    python: str              # Python version, major and minor
+    shared: tuple[str, ...]  # shared folders of refnb's environment
+    megabytes: int           # size on disk
 
 State = Literal["ready", "not here", "interrupted", "out of date"]
 SEAL = "ready.json"
@@ -106,15 +107,16 @@ SEAL = "ready.json"
 def _python() -> str: return f"{sys.version_info[0]}.{sys.version_info[1]}"
 
 def shared_folders(p: Place) -> tuple[str, ...]:
-    "Find the folders in which the modules are that an environment shares; all must be here."
+    "List the folders of the modules that an environment shares; all must be installed."
     found = {m: find_spec(m) for m in p.made_of.shares}
     if lacking := [m for m, spec in found.items() if spec is None or not spec.origin]:
-        raise DataError(f"shares {lacking[0]} with refnb, which is not installed", f"environment {p.name}", "pip install 'refnb[models]'")
+        raise DataError(f"shares {lacking[0]} with refnb, which is not installed", f"environment {p.name}",
+                        "pip install 'refnb[models]'")
     homes = [Path(str(spec.origin)).parents[bool(spec.submodule_search_locations)] for spec in found.values() if spec]
     return tuple(dict.fromkeys(map(str, homes)))
 
 def environment_state(p: Place) -> State:
-    "Tell whether an environment can be used."
+    "Return the state of an environment."
     if not p.folder.is_dir(): return "not here"
     try: seal = msgspec.json.decode((p.folder/SEAL).read_bytes(), type=Seal)
     except (OSError, msgspec.MsgspecError): return "interrupted"
@@ -122,7 +124,7 @@ def environment_state(p: Place) -> State:
     return "ready" if whole and (seal.lock, seal.python) == (p.lock, _python()) else "out of date"
 
 def shared_versions(p: Place) -> dict[str, str]:
-    "List the versions of the modules that an environment shares; which device they were built for does not count."
+    "List the versions of the modules that an environment shares, without the device they were built for."
     out = {}
     for module in p.made_of.shares:
         try: out[module] = version(module).partition("+")[0]
@@ -131,41 +133,49 @@ def shared_versions(p: Place) -> dict[str, str]:
 
 # %% ../../../nbs/models/live/00_environments.ipynb #659e22c8
 def _ran(command: Sequence[str|Path], doing: str, name: str):
-    "Run a command; where it fails, say in one line why."
+    "Run a command; raise an error of one line if it fails."
     env = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")}
-    try: got = subprocess.run(list(map(str, command)), env=env, capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL)
-    except OSError as e: raise DataError(f"{doing} failed: {(e.strerror or str(e)).lower()}", f"environment {name}") from None
-    if got.returncode: raise DataError(f"{doing} failed: {_reason(got.stderr or got.stdout) or f'status {got.returncode}'}", f"environment {name}", "the same command begins anew")
+    try:
+        done = subprocess.run(list(map(str, command)), env=env, capture_output=True, text=True, errors="replace",
+                              stdin=subprocess.DEVNULL)
+    except OSError as e:
+        raise DataError(f"{doing} failed: {(e.strerror or str(e)).lower()}", f"environment {name}") from None
+    if done.returncode:
+        raise DataError(f"{doing} failed: {_reason(done.stderr or done.stdout) or f'status {done.returncode}'}",
+                        f"environment {name}", "the same command starts over")
 
 def _reason(output: str) -> str:
-    "The line of a program's output that says best why it failed."
+    "Return the line of a program's output that best explains its failure."
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     errors = [line.removeprefix("ERROR:").strip() for line in lines if line.startswith("ERROR:")]
     return (errors or lines[-1:] or [""])[0]
 
 def _pip(p: Place, file: Path, s: Settings, wheels: str) -> list[str|Path]:
-    "The command that installs a file of requirements."
+    "Return the command that installs a file of requirements."
     local = ["--no-index"] if wheels or s.offline else []
     if wheels: local += ["--find-links", str(Path(wheels).expanduser().resolve())]
-    how = ["--quiet", "--disable-pip-version-check", "--no-input", "--no-deps", "--require-hashes", "--no-build-isolation"]
-    pip: list[str|Path] = [sys.executable, "-m", "pip", "--python", p.python] if find_spec("pip") else [p.python, "-m", "pip"]
+    how = ["--quiet", "--disable-pip-version-check", "--no-input", "--no-deps", "--require-hashes",
+           "--no-build-isolation"]
+    pip: list[str|Path] = [p.python, "-m", "pip"]
+    if find_spec("pip"): pip = [sys.executable, "-m", "pip", "--python", p.python]
     return [*pip, "install", *how, *local, "-r", file]
 
 def _site(p: Place) -> Path:
-    "Where the packages of an environment are."
+    "Return the folder of an environment's packages."
     return p.folder/("Lib" if os.name == "nt" else f"lib/python{_python()}")/"site-packages"
 
 def _count(file: Path) -> int:
-    "How many packages a file of requirements names."
-    return sum(bool(line.strip()) and not line.startswith((" ", "\t", "#")) for line in read_bytes(file).decode("utf-8", "replace").splitlines())
+    "Count the packages in a file of requirements."
+    return sum(bool(line.strip()) and not line.startswith((" ", "\t", "#"))
+               for line in read_bytes(file).decode("utf-8", "replace").splitlines())
 
 # %% ../../../nbs/models/live/00_environments.ipynb #11ae3e0d
 def _share(p: Place, folders: Sequence[str]):
-    "Have an environment look into other folders for what it does not have itself."
+    "Add other folders to the end of an environment's import path."
     (_site(p)/"zz_shared_with_refnb.pth").write_text("".join(f"{f}\n" for f in folders), encoding="utf-8")
 
 def _make(p: Place, s: Settings, wheels: str, say: Callable[[str], Any]):
-    "Make an environment in its folder, which is not there, and seal it."
+    "Create an environment in its folder, which must not exist, and write its record."
     shared = shared_folders(p)
     say(f"{p.name}: making an environment in {p.folder}")
     lacks_pip = any(map(_count, _requirements(p))) and not find_spec("pip")
@@ -176,27 +186,30 @@ def _make(p: Place, s: Settings, wheels: str, say: Callable[[str], Any]):
             say(f"{p.name}: installing {file.name} ({n} package{'s'[n == 1:]})")
             _ran(_pip(p, file, s, wheels), "pip", p.name)
     if shared: _share(p, shared)
-    if p.made_of.modules: _ran([p.python, "-s", "-E", "-c", f"import {', '.join(p.made_of.modules)}"], "its import", p.name)
+    if p.made_of.modules:
+        _ran([p.python, "-s", "-E", "-c", f"import {', '.join(p.made_of.modules)}"], "its import", p.name)
     size = sum(f.stat().st_size for f in p.folder.rglob("*") if f.is_file() and not f.is_symlink())
     write_atomic(p.folder/SEAL, msgspec.json.encode(Seal(p.lock, _python(), shared, round(size/1e6))))
 
 # %% ../../../nbs/models/live/00_environments.ipynb #0275b79e
 def set_up(
-    name: str,               # of an environment, or of a system that runs in one
-    s: Settings|None = None, # where environments are
-    wheels: str = "",        # a folder of packages to install from; no index is asked then
+    name: str,               # name of an environment, or of a system that runs in one
+    s: Settings|None = None, # settings with the folder of environments
+    wheels: str = "",        # folder of packages to install from, without an index
     say: Callable[[str], Any] = print, # called with each step
 ) -> Place:                  # the environment, ready
-    "Make an environment, unless it is ready; one that was interrupted or is out of date is made anew."
+    "Create an environment, unless it is ready; interrupted or outdated ones are created again."
     s = s or load_settings()
     p = the_environment(name, s)
-    if wheels and not Path(wheels).expanduser().is_dir(): raise CallError("is no folder", wheels, "name a folder of packages")
-    with alone(p.folder.with_name(f".{p.folder.name}.lock"), "is being set up by another process", f"environment {p.name}"), disk_fault(p.folder):
+    if wheels and not Path(wheels).expanduser().is_dir():
+        raise CallError("is not a folder", wheels, "name a folder of packages")
+    with alone(p.folder.with_name(f".{p.folder.name}.lock"), "is being set up by another process",
+               f"environment {p.name}"), disk_fault(p.folder):
         if (state := environment_state(p)) == "ready":
             say(f"{p.name}: ready")
             return p
         if state != "not here":
-            say(f"{p.name}: {state}, begun anew")
+            say(f"{p.name}: {state}, starting over")
             shutil.rmtree(p.folder)
         _make(p, s, wheels, say)
     say(f"{p.name}: ready")
@@ -204,21 +217,22 @@ def set_up(
 
 # %% ../../../nbs/models/live/00_environments.ipynb #144bc60c
 class Listed(NamedTuple):
-    "A line of the list of environments."
-    environment: str  # its name
-    about: str        # which packages
-    systems: str      # that run in it
-    licence: str      # of the package
-    megabytes: int    # on the disk
-    state: str        # ready, or not
+    "A row of the list of environments."
+    environment: str  # name
+    about: str        # description of the packages
+    systems: str      # systems that run in it
+    licence: str      # licence of the package
+    megabytes: int    # size on disk
+    state: str        # a `State`
 
 def listed_environments(
-    s: Settings|None = None, # where systems and environments are
+    s: Settings|None = None, # settings with the folders of systems and environments
 ) -> list[Listed]:
-    "List what can be set up, with size, licence and whether it is ready."
+    "List all environments with size, licence and state."
     s, out = s or load_settings(), []
     systems = entries_of("live", s)
     for p in environments(s).values():
         inside = [n for n, e in systems.items() if e.data.get("environment") == p.name or n == p.name]
-        out.append(Listed(p.name, p.made_of.about, ", ".join(inside), p.made_of.licence, p.made_of.megabytes, environment_state(p)))
+        out.append(Listed(p.name, p.made_of.about, ", ".join(inside), p.made_of.licence, p.made_of.megabytes,
+                          environment_state(p)))
     return out

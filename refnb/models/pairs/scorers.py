@@ -21,43 +21,43 @@ from ...benchmarks.altentities.questions import NEGATION, choice_text
 
 # %% ../../../nbs/models/pairs/00_scorers.ipynb #930e94e7
 def expression_of(q: Question) -> str:
-    "Find the expression of any question: what is under its mark; its text where nothing is marked."
+    "Return a question's expression: the marked text, or the whole text if nothing is marked."
     return q.text[slice(*q.chars)] if q.chars else q.text.strip()
 
 class Pairs(NamedTuple):
-    "What is to be compared."
-    expressions: list[str] # each once
-    texts: list[str]       # of options, each once
-    at: np.ndarray         # a row for each option of each question: numbers of an expression and a text
-    sizes: list[int]       # options of each question
+    "Pairs of texts to compare."
+    expressions: list[str] # expressions, each once
+    texts: list[str]       # texts of options, each once
+    at: np.ndarray         # a row for each option of each question: indices of an expression and a text
+    sizes: list[int]       # number of options of each question
 
 def pairs_of(questions: Sequence[Question], text: Callable[[Option], str] = choice_text) -> Pairs:
-    "Turn any questions, in their order, into pairs of texts; `text` makes what is told of an option."
-    said: dict[str, int] = {}
-    told: dict[str, int] = {}
-    at = [(said.setdefault(expression_of(q), len(said)), told.setdefault(text(o), len(told))) for q in questions
+    "Convert questions, in their order, to pairs of texts; `text` returns an option's text."
+    expressions: dict[str, int] = {}
+    texts: dict[str, int] = {}
+    at = [(expressions.setdefault(expression_of(q), len(expressions)), texts.setdefault(text(o), len(texts)))
+          for q in questions
           for o in q.options]
-    return Pairs(list(said), list(told), np.array(at, dtype=np.intp).reshape(-1, 2),
+    return Pairs(list(expressions), list(texts), np.array(at, dtype=np.intp).reshape(-1, 2),
                  [len(q.options) for q in questions])
 
 # %% ../../../nbs/models/pairs/00_scorers.ipynb #c0a875bc
-class NoScore(DataError): "What should be a score is no number."
+class NoScore(DataError): "A score is not a number."
 
 Scorer = Callable[[Pairs], Sequence[float]|np.ndarray]
-BLOCK = 1000  # questions that are compared at a time: what was answered is on the disk before the next ones
+BLOCK = 1000  # questions per call of the scorer: answers are on disk before the next call
 
 def compared(questions: Sequence[Question], scorer: Scorer, block: int = BLOCK,
              text: Callable[[Option], str] = choice_text) -> Iterator[Answer]:
-    """Answer any questions, in their order, as a scorer does, a block of them at a time; `text` makes what is told of
-    an option."""
+    """Answer questions, in their order, by a scorer, a block of them at a time; `text` returns an option's text."""
     for k in range(0, len(questions), block):
-        some = questions[k:k + block]
-        scores = iter(map(float, scorer(pairs_of(some, text))))
-        for q in some:
+        batch = questions[k:k + block]
+        scores = iter(map(float, scorer(pairs_of(batch, text))))
+        for q in batch:
             own = tuple(next(scores) for _ in q.options)
             if bad := next((x for x in own if not math.isfinite(x)), None):
                 raise NoScore(f"the score of an option is {bad}", f"question {q.id}",
-                              "are the weights damaged, or do sums overflow? Try dtype=float32")
+                              "damaged weights or overflow; try dtype=float32")
             yield Answer(q.id, scores=own)
 
 # %% ../../../nbs/models/pairs/00_scorers.ipynb #23e6d85b
@@ -66,64 +66,65 @@ def _always_first(p: Pairs) -> list[float]: return [float(i == 0) for n in p.siz
 # %% ../../../nbs/models/pairs/00_scorers.ipynb #8220274d
 @cache
 def stop_words() -> frozenset[str]:
-    "Words that say nothing."
+    "Read the list of stop words."
     lines = packaged("data/systems/stop_words.txt").read_text().splitlines()
     return frozenset(w for l in lines if not l.startswith("#") for w in l.split())
 
 def content_words(text: str) -> set[str]:
-    "Collect the different words of a text that say something, in lower case."
+    "Collect the content words of a text, in lower case."
     return set(re.findall("[a-z0-9]+", text.lower())) - stop_words()
 
 def word_overlap(p: Pairs) -> list[int]:
     "Count the words of each expression that are in an option's text."
-    said, told = ([content_words(t) for t in texts] for texts in (p.expressions, p.texts))
-    return [len(said[i] & told[j]) for i, j in p.at.tolist()]
+    expressions, options = list(map(content_words, p.expressions)), list(map(content_words, p.texts))
+    return [len(expressions[i] & options[j]) for i, j in p.at.tolist()]
 
 # %% ../../../nbs/models/pairs/00_scorers.ipynb #0e05e625
 def _fuzzy(name: str) -> Scorer:
-    "A ratio of rapidfuzz as a scorer."
+    "Make a scorer of a ratio of rapidfuzz."
     def scores(p: Pairs) -> list[float]:
         from rapidfuzz import fuzz
-        ratio, said, told = getattr(fuzz, name), *([t.lower() for t in texts] for texts in (p.expressions, p.texts))
-        return [ratio(said[i], told[j]) for i, j in p.at.tolist()]
+        ratio = getattr(fuzz, name)
+        expressions, options = [t.lower() for t in p.expressions], [t.lower() for t in p.texts]
+        return [ratio(expressions[i], options[j]) for i, j in p.at.tolist()]
     return scores
 
 token_set_ratio, partial_ratio = _fuzzy("token_set_ratio"), _fuzzy("partial_ratio")
 
 # %% ../../../nbs/models/pairs/00_scorers.ipynb #7e1bb554
 def _words_of(text: str) -> Iterable[str]:
-    "Words of two letters and more that say something."
+    "Yield the content words of at least two letters."
     return (w for w in re.findall(r"\b\w\w+\b", text.lower()) if w not in stop_words())
 
 def _spaced_words(text: str) -> list[str]: return text.lower().split()
 
 def _runs_in(word: str) -> list[str]:
-    "The runs of characters in a word with a blank on each side."
+    "List the character n-grams in a word padded with blanks."
     padded = f" {word} "
     return [padded[i:i + n] for n in (3, 4, 5) for i in range(len(padded) - n + 1)]
 
 # %% ../../../nbs/models/pairs/00_scorers.ipynb #d005b070
 class Terms(NamedTuple):
-    "How a text is taken apart."
-    words: Callable[[str], Iterable[str]]        # of a text
-    parts: Callable[[str], list[str]]|None = None # terms of a word; None: the word itself
+    "A way to split a text into terms."
+    words: Callable[[str], Iterable[str]]        # splits a text into words
+    parts: Callable[[str], list[str]]|None = None # splits a word into terms; None: the word itself
 
 WORDS, CHARACTERS = Terms(_words_of), Terms(_spaced_words, _runs_in)
 
 class _Row(NamedTuple):
     "A row of a sparse table."
-    at: list[int]    # columns that are not zero
-    counts: list[int] # what they hold
+    at: list[int]    # nonzero columns
+    counts: list[int] # their values
 
 def _row(terms: Iterable[str], columns: dict[str, int], grow: bool) -> _Row:
-    "Counts of terms; unknown terms become columns, or are left out."
+    "Count terms; unknown terms become columns, or are omitted."
     counts = Counter(terms)
     if grow: return _Row([columns.setdefault(name, len(columns)) for name in counts], list(counts.values()))
     known = [name for name in counts if name in columns]
     return _Row([columns[name] for name in known], [counts[name] for name in known])
 
 def _table(rows: Sequence[_Row], width: int) -> Any:
-    "Rows as a sparse table."
+    "Make a sparse table of rows."
     from scipy.sparse import csr_matrix
     at = np.array(list(chain.from_iterable(row.at for row in rows)), np.int32)
     counts = np.array(list(chain.from_iterable(row.counts for row in rows)), float)
@@ -132,7 +133,7 @@ def _table(rows: Sequence[_Row], width: int) -> Any:
 
 def _term_counts(texts: Sequence[str], terms: Terms, columns: dict[str, int], seen: dict[str, _Row],
                  grow: bool = False) -> Any:
-    "Count how often each text has each term; `seen` has the rows of words that fitting has met, for most come again."
+    "Count the terms of each text; `seen` holds the rows of words met in fitting, as most recur."
     if not terms.parts:
         rows = [_row(terms.words(t), columns, grow) for t in texts]
         return _table(rows, len(columns))
@@ -144,16 +145,16 @@ def _term_counts(texts: Sequence[str], terms: Terms, columns: dict[str, int], se
 
 # %% ../../../nbs/models/pairs/00_scorers.ipynb #c96be148
 class Tfidf:
-    "A scorer whose weights of terms are fitted on texts."
+    "A TF-IDF scorer fitted on texts."
     def __init__(self, texts: Iterable[str], terms: Terms = WORDS):
-        "Weigh terms by texts of options, which tell nothing of what is right; `terms` says how a text is taken apart."
+        "Fit weights of terms on texts of options, which do not reveal right answers; `terms` splits texts."
         self.terms = terms
         self.columns: dict[str, int] = {} # term -> column
         self.seen: dict[str, _Row] = {}   # word -> its terms
         counts = _term_counts(list(texts), terms, self.columns, self.seen, grow=True)
         self.weights = 1 + np.log((1 + counts.shape[0])/(1 + np.bincount(counts.indices, minlength=counts.shape[1])))
     def vectors(self, texts: Sequence[str]) -> Any:
-        "Return texts as a sparse table, rows of length one; all zero where no term is known."
+        "Return texts as a sparse table with rows of length one; all zero without known terms."
         m = _term_counts(texts, self.terms, self.columns, self.seen)
         m.data = (1 + np.log(m.data))*self.weights[m.indices]
         length = np.sqrt(np.asarray(m.multiply(m).sum(axis=1))).ravel()
@@ -161,19 +162,19 @@ class Tfidf:
         return m
     def __call__(self, p: Pairs) -> np.ndarray:
         "Compute the cosine of each pair."
-        said, told = self.vectors(p.expressions), self.vectors(p.texts)
-        return np.asarray(said[p.at[:, 0]].multiply(told[p.at[:, 1]]).sum(axis=1)).ravel()
+        expressions, options = self.vectors(p.expressions), self.vectors(p.texts)
+        return np.asarray(expressions[p.at[:, 0]].multiply(options[p.at[:, 1]]).sum(axis=1)).ravel()
 
-@lru_cache(maxsize=2)  # a task's systems that weigh terms by the same texts: as it is, turned, and comparing
+@lru_cache(maxsize=2)  # for a task's systems with the same texts: plain, with negation, and comparing
 def _fitted_tfidf(texts: tuple[str, ...], terms: Terms) -> Tfidf: return Tfidf(texts, terms)
 
 def fitted_tfidf(texts: Iterable[str], terms: Terms = WORDS) -> Tfidf:
-    "Make a scorer whose weights of terms are fitted on texts, or take the one that was made of them just before."
+    "Fit a TF-IDF scorer on texts, or return the cached one."
     return _fitted_tfidf(tuple(texts), terms)
 
 # %% ../../../nbs/models/pairs/00_scorers.ipynb #97cb9f02
 def turning(scorer: Scorer) -> Scorer:
-    "Turn the sign of a scorer where an expression negates: it takes the option that is least alike."
+    "Flip the sign of a scorer for negated expressions: it then chooses the least similar option."
     def scores(p: Pairs) -> np.ndarray:
         sign = np.array([-1. if NEGATION.search(e) else 1. for e in p.expressions])
         return np.asarray(scorer(p), float)*sign[p.at[:, 0]]
@@ -182,9 +183,9 @@ def turning(scorer: Scorer) -> Scorer:
 # %% ../../../nbs/models/pairs/00_scorers.ipynb #8f2ff4da
 class Weightless(NamedTuple):
     "A pair model without weights."
-    title: str                                 # what a table calls it
+    title: str                                 # title in tables
     made: Callable[[Sequence[str]], Scorer]    # texts to fit on -> scorer
-    fitted: bool = False                       # whether it makes use of them
+    fitted: bool = False                       # whether it uses these texts
 
 WEIGHTLESS: dict[str, Weightless] = {
     "always-first": Weightless("Always first", lambda texts: _always_first),

@@ -30,10 +30,10 @@ from .heads import trained_systems
 
 # %% ../../../nbs/models/pairs/06_systems.ipynb #f8554f4c
 COMPARING = "comparing"
-UNTURNED = ("always-first", COMPARING)  # a place has no sign to turn, and this one turns it itself
+UNTURNED = ("always-first", COMPARING)  # a place has no sign to flip, and `comparing` handles negation itself
 
 def is_pair_system(name: str) -> bool:
-    "Tell whether a system's name is that of a pair model."
+    "Tell whether a name is that of a pair model."
     base = name.partition("[")[0]
     known = entries_of("pair-model")
     return (base in known
@@ -42,16 +42,16 @@ def is_pair_system(name: str) -> bool:
 # %% ../../../nbs/models/pairs/06_systems.ipynb #2d81b633
 class PairSystem(BaseSystem):
     "A system that compares an expression with each option."
-    whole = "it takes seconds: leave out --ray"
+    whole = "it takes seconds: omit --ray"
 
     def __init__(self, entry: Entry, changed: Mapping[str, Any]|None = None):
-        """Make a system of an entry, under the name that was asked, perhaps with +negation.
-        Single settings of a model with weights may be changed."""
+        """Make a system of an entry, under the requested name, possibly with +negation.
+        Settings of a model with weights can be changed."""
         changed, self.entry = dict(changed or {}), entry
         self.base = entry.name.removesuffix(TURNED)
         self.turned = self.base != entry.name
         if self.turned and self.base in UNTURNED:
-            raise CallError(f"{self.base} cannot be turned round by negation", do=f"ask {self.base}")
+            raise CallError(f"{self.base} cannot be flipped by negation", do=f"ask {self.base}")
         self.trained = "pair" in entry.data
         usual = _usual_model(self.base, entry)
         self.model = _asked_model(self.base, usual, changed, self.trained)
@@ -63,7 +63,7 @@ class PairSystem(BaseSystem):
         self.free = not self.model
         self.changed = changed
         self.loaded: Loaded|None = None
-        self.checked: dict[str, PairSystem] = {}  # task -> the system with the checkpoint that was trained for it
+        self.checked: dict[str, PairSystem] = {}  # task -> the system with its checkpoint for that task
 
     @property
     def answers(self) -> str:
@@ -79,13 +79,13 @@ class PairSystem(BaseSystem):
                 f"({'here' if pair_model_is_here(self.model) else 'not here'})")
 
     def on(self, task: Task) -> "PairSystem":
-        "The system with the weights that it was trained to for a task; others as they are."
+        "Return the system with its checkpoint for a task; untrained systems are returned unchanged."
         if not self.trained: return self
         if task.name not in self.checked:
             self.checked[task.name] = _with_checkpoint(self, task.name, task.settings, **self.changed)
         return self.checked[task.name]
     def having(self, model: PairModel) -> "PairSystem":
-        "The same with another record."
+        "Return a copy with another record."
         new = PairSystem(self.entry, self.changed)
         new.model = model
         return new
@@ -94,7 +94,7 @@ class PairSystem(BaseSystem):
         try:
             x = self.on(task)
             if x.model and not x.model.checkpoint: check_pair_model(x.model, task.settings.offline)
-        except DataError as e: return str(e)  # what is damaged, or wrongly called, is raised
+        except DataError as e: return str(e)  # errors of damage or wrong calls are raised
         return ""
     def identity(self, task: Task) -> Identity: return pair_identity(self.on(task), task.name, task.settings.offline)
     def is_it(self, info: RunInfo) -> bool:
@@ -109,13 +109,13 @@ class PairSystem(BaseSystem):
 
 # %% ../../../nbs/models/pairs/06_systems.ipynb #bb330729
 def _usual_model(base: str, entry: Entry) -> PairModel|None:
-    "The record of a model with weights, as its entry says."
+    "Return the entry's record of a model with weights, or None."
     if base in WEIGHTLESS or base == COMPARING: return None
     if "pair" in entry.data: return record_of(entry, TrainedSystem).pair
     return record_of(entry, PairModel, title=entry.name, licence="unknown")
 
 def _asked_model(base: str, usual: PairModel|None, changed: dict, trained: bool) -> PairModel|None:
-    "The same with settings changed, as far as they can be."
+    "Return the record with changed settings; raise an error for settings that cannot change."
     if usual is None:
         if changed: raise CallError(f"{base} has no settings", do="settings are for models of encoders.yaml")
         return None
@@ -134,7 +134,7 @@ def make_pair_model(entry: Entry, changed: Mapping[str, Any], s: Settings) -> Sy
     return PairSystem(entry, changed)
 
 def the_pair_system(name: str, **changed) -> PairSystem:
-    "Find a pair model by its name, such as word-overlap+negation, with single settings of one with weights changed."
+    "Find a pair model by its name, such as word-overlap+negation, with some settings changed."
     known = entries_of("pair-model")
     if not is_pair_system(name):
         raise CallError(f"unknown pair model {name!r}",
@@ -143,19 +143,19 @@ def the_pair_system(name: str, **changed) -> PairSystem:
 
 # %% ../../../nbs/models/pairs/06_systems.ipynb #2836f0c6
 def trained_for(task: str) -> list[str]:
-    "List the tasks that a system must have been trained on to answer a task, unless a checkpoint is named."
+    "List the tasks that a system must be trained on to answer a task, unless a checkpoint is named."
     whole = sample_of(task)[0]
     if not whole.startswith("altentities/"): return []
     return [f"{whole.rpartition('/')[0]}/{split}" for split in ("train", "dev")]
 
 def _checkpoints(base: str, task: str, s: Settings) -> list[Path]:
-    "List folders, the newest first, with weights of a system (`base`) that were trained for a task."
+    "List the folders with weights of a system (`base`) trained for a task, newest first."
     found = [p for x in trained_for(task)
              for p in (Path(s.runs)/"trained"/safe_path(base)/safe_path(x)).glob(f"*/{SEAL}")]
     return [p.parent for p in sorted(found, key=lambda p: -p.stat().st_mtime_ns)]
 
 def _same_questions(task: str) -> str:
-    "Name what a task asks, whatever is told of its options: in AltEntities the same expressions are in all settings."
+    "Name a task's questions without its setting: in AltEntities, all settings share the same expressions."
     whole = sample_of(task)[0]
     if not is_task(whole) or not whole.startswith("altentities/"): return whole
     domain, _, split = read_altentities_task(whole)
@@ -163,7 +163,7 @@ def _same_questions(task: str) -> str:
 
 # %% ../../../nbs/models/pairs/06_systems.ipynb #044c81bf
 def _with_checkpoint(system: PairSystem, task: str, s: Settings, **changed) -> PairSystem:
-    "Give a system the weights that it was trained to, with settings that were asked for; others stay as they are."
+    "Load a system's checkpoint, with changed settings; other systems are returned unchanged."
     if not system.trained or system.model is None: return system
     found = [Path(system.model.checkpoint)] if system.model.checkpoint else _checkpoints(system.base, task, s)
     if not found:
@@ -176,7 +176,7 @@ def _with_checkpoint(system: PairSystem, task: str, s: Settings, **changed) -> P
                         f"ask {seal.system}, or name another checkpoint")
     if _same_questions(task) in map(_same_questions, seal.trained_on):
         raise DataError(f"{system.base} was trained on its questions", task,
-                        f"its accuracy on what was held out is in {found[0]/SEAL}")
+                        f"its held-out accuracy is in {found[0]/SEAL}")
     try: learnt = msgspec.convert(msgspec.to_builtins(system.model) | seal.settings, PairModel)
     except (msgspec.ValidationError, ValueError) as e:
         raise FormatError(f"field settings: {e}", str(found[0]/SEAL),
@@ -185,19 +185,19 @@ def _with_checkpoint(system: PairSystem, task: str, s: Settings, **changed) -> P
 
 # %% ../../../nbs/models/pairs/06_systems.ipynb #d7960970
 def _fitting_task(task: str) -> str:
-    """Name the task whose options weigh the terms of TF-IDF; "": its own."""
+    "Name the task whose options weigh the terms of TF-IDF; empty: its own."
     whole = sample_of(task)[0]
     if not is_task(task) or not whole.startswith("altentities/"): return ""
     domain, setting, _ = read_altentities_task(whole)
     return altentities_task(domain, setting, "dev")
 
 def _is_fitted(system: PairSystem) -> bool:
-    "Tell whether texts of options say to a system how rare terms are."
+    "Tell whether a system's weights of terms are fitted on texts of options."
     return system.base == COMPARING or system.base in WEIGHTLESS and WEIGHTLESS[system.base].fitted
 
 # %% ../../../nbs/models/pairs/06_systems.ipynb #e88cd0e2
 def _loaded_of(system: PairSystem, offline: bool = True) -> Loaded:
-    "Load the model of a system with weights; offline, nothing is downloaded."
+    "Load the model of a system with weights; if `offline`, nothing is downloaded."
     m = system.model
     if m is None: raise CallError(f"{system.base} has no weights")
     if m.checkpoint: return trained_model(m, Path(m.checkpoint)/WEIGHTS)
@@ -206,7 +206,7 @@ def _loaded_of(system: PairSystem, offline: bool = True) -> Loaded:
 
 def scorer_of(system: PairSystem, task: str, questions: Sequence[Question], s: Settings,
               loaded: Loaded|None = None) -> Scorer:
-    """Make a scorer of the system that answers all questions of a task; `loaded` is a model that was loaded before."""
+    """Make the scorer of a system for all questions of a task; `loaded` is a model loaded before."""
     scorer: Any
     if system.model: scorer = loaded or _loaded_of(system, s.offline)
     else:
@@ -219,8 +219,8 @@ def scorer_of(system: PairSystem, task: str, questions: Sequence[Question], s: S
 # %% ../../../nbs/models/pairs/06_systems.ipynb #ad259661
 def _pair_answers(system: PairSystem, task: str, todo: Sequence[Question], questions: Sequence[Question], s: Settings,
                  loaded: Loaded|None = None) -> Iterator[Answer]:
-    """Yield in order what a pair model says to `todo`, what of a task's questions is not answered yet.
-    `loaded` is a model that was loaded before."""
+    """Yield a pair model's answers to `todo`, the remaining questions of a task, in order.
+    `loaded` is a model loaded before."""
     if not todo: return
     kind = system.model.kind if system.model else "cosine"
     yield from compared(todo, scorer_of(system, task, questions, s, loaded), BLOCK if kind == "cosine" else BLOCK//20,
@@ -228,12 +228,12 @@ def _pair_answers(system: PairSystem, task: str, todo: Sequence[Question], quest
 
 # %% ../../../nbs/models/pairs/06_systems.ipynb #1c48902e
 def _weights_hash(m: PairModel, offline: bool = True) -> str:
-    "Name a model's weights by their hash, or by the commit of a repository; offline, nothing is downloaded."
+    "Identify a model's weights by their hash or a repository's commit; if `offline`, nothing is downloaded."
     where = check_pair_model(m, offline)
     return lite_id(where.place) if m.kind == LITE else weights_id(where)
 
 def pair_identity(system: PairSystem, task: str, offline: bool = True) -> Identity:
-    "State what could change the answers of a pair model, a trained one with its checkpoint."
+    "Return the identity of a pair model: all that can change its answers, including a checkpoint."
     if (m := system.model) and m.checkpoint: return _trained_identity(m)
     if m:
         settings = {k: v for k, v in msgspec.structs.asdict(m).items() if k not in UNHASHED}
@@ -246,15 +246,15 @@ def pair_identity(system: PairSystem, task: str, offline: bool = True) -> Identi
     return Identity(fitted, data=find_task(on).blobs if on else {})
 
 def pair_settings(m: PairModel) -> dict:
-    "List the settings of a pair model that could change a score, without where it is."
-    got = {k: v for k, v in msgspec.structs.asdict(m).items() if k not in UNHASHED} | {"labels": list(m.labels)}
-    return got | ({"model": Path(m.model).name} if Path(m.model).is_dir() else {})
+    "List the settings of a pair model that can change a score, without its location."
+    settings = {k: v for k, v in msgspec.structs.asdict(m).items() if k not in UNHASHED} | {"labels": list(m.labels)}
+    return settings | ({"model": Path(m.model).name} if Path(m.model).is_dir() else {})
 
 def _trained_identity(m: PairModel) -> Identity:
-    "What could change the answers of a trained model."
+    "Return the identity of a trained model."
     folder = Path(m.checkpoint)
     seal = read_seal(folder)
     if weights_id(Weights(str(folder/WEIGHTS))) != seal.weights:
-        raise DataError("the weights are not those that were sealed", str(folder), "train the system again")
+        raise DataError("the weights are not those of the completed training", str(folder), "train the system again")
     learnt = {"trained": seal.told, "recipe": msgspec.structs.asdict(seal.recipe), "epochs": seal.epochs}
     return Identity(pair_settings(m) | learnt, data={"weights": seal.weights})

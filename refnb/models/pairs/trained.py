@@ -28,14 +28,14 @@ from ..training import Diverged, Entry, Fitted, load_tensors, set_weights, train
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #03b1dabe
 class Source(NamedTuple):
-    "What a system learns from, and what judges it."
-    asked: str                # as it was said
-    tasks: list[str]          # what it learns from
-    judges: list[str]         # tasks that choose recipe and epoch; none: folds of its own questions do
-    told: str                 # in words
+    "The training and evaluation data of a system."
+    asked: str                # as requested
+    tasks: list[str]          # training tasks
+    judges: list[str]         # development tasks, which select recipe and epoch; []: cross-validation
+    told: str                 # description
 
 def _mixed_tasks(name: str) -> list[str]:
-    "The tasks that a name means."
+    "List the tasks that a name means."
     out = []
     for x in name.split("+"):
         m = re.fullmatch(r"altentities/mixed/(\w+)/(train|dev)", x)
@@ -45,7 +45,7 @@ def _mixed_tasks(name: str) -> list[str]:
     return out
 
 def _source_of(name: str, s: Settings) -> Source:
-    "What training on a task means here."
+    "Choose the training and development data for a task."
     tasks = _mixed_tasks(name)
     for p in tasks:
         if the_card(p).shape != "choice":
@@ -66,7 +66,7 @@ def _source_of(name: str, s: Settings) -> Source:
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #d5cb3fb2
 def _bound(questions: Sequence[Question]) -> list[list[Question]]:
-    "Questions that share a document or a target, directly or through others."
+    "Group questions that share a document or a target, directly or indirectly."
     root: dict[Any, Any] = {}
     def find(x):
         while root.setdefault(x, x) != x: x = root[x]
@@ -78,7 +78,7 @@ def _bound(questions: Sequence[Question]) -> list[list[Question]]:
     return list(out.values())
 
 def _folds_of(questions: Sequence[Question], k: int, seed: int = 0) -> list[list[Question]]:
-    "Questions in folds that share neither a document nor a target."
+    "Split questions into folds that share neither a document nor a target."
     groups = _bound(questions)
     if k < 2: raise CallError(f"{k} folds", "folds", "say 2 or more, or 0 for no cross-validation")
     if len(groups) < k:
@@ -90,21 +90,21 @@ def _folds_of(questions: Sequence[Question], k: int, seed: int = 0) -> list[list
     return out
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #6140778d
-SINGLE = ("binary", "written")  # kinds that learn from pairs, one by one
+SINGLE = ("binary", "written")  # kinds trained on single pairs
 
 def _alone(q: Question) -> list[Question]:
-    "A question as pairs: a right option is right, another is not."
+    "Split a question into pairs, each right or wrong."
     return [q.changed(options=(o,), right=(0,) if i in q.right else ()) for i, o in enumerate(q.options)]
 
 def _units(questions: Sequence[Question], r: Recipe, kind: str) -> list[list[Question]]:
-    "What is never parted."
+    "Group questions that must stay in one batch."
     if not r.together: return [[x] for q in questions for x in (_alone(q) if kind in SINGLE else [q])]
     out: dict[str, list[Question]] = {}
     for q in questions: out.setdefault(q.doc_key, []).append(q)
     return list(out.values())
 
 def _weight(unit: list[Question], r: Recipe, kind: str) -> int:
-    "What a unit counts in a batch."
+    "Return how much a unit counts in a batch."
     if r.unit == "questions" and r.together: return 1
     return sum(len(q.options) for q in unit) if kind in SINGLE else len(unit)
 
@@ -112,12 +112,12 @@ def _weight(unit: list[Question], r: Recipe, kind: str) -> int:
 def _length(unit: list[Question]) -> int: return max(len(o.name) + len(o.description) for q in unit for o in q.options)
 
 def _sorted_in_windows(units: list, width: int) -> list:
-    "Units of about one length together, among so many neighbours."
+    "Sort units by length within windows of `width` units."
     if width > 1: return [u for i in range(0, len(units), width) for u in sorted(units[i:i + width], key=_length)]
     return units
 
 def _batches_of(questions: Sequence[Question], r: Recipe, kind: str) -> Callable[[int], list[list[Question]]]:
-    "Questions in batches."
+    "Make the function that returns the batches of an epoch."
     units = _units(questions, r, kind)
     size = (r.batch if r.unit == "examples" or r.together
             else max(1, round(r.batch*len(units)/len({q.doc_key for q in questions}))))
@@ -138,14 +138,14 @@ def _batches_of(questions: Sequence[Question], r: Recipe, kind: str) -> Callable
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #a093d253
 def _accuracy_of(head: Head, questions: Sequence[Question]) -> float:
-    "How often a head is right."
+    "Compute a head's accuracy."
     head.forget()
     block = BLOCK if head.m.kind == "cosine" else BLOCK//20
-    said = compared(questions, head, block, text_for(head.m.kind))
-    return sum(credit(q, a) for q, a in zip(questions, said, strict=True))/len(questions)
+    answers = compared(questions, head, block, text_for(head.m.kind))
+    return sum(credit(q, a) for q, a in zip(questions, answers, strict=True))/len(questions)
 
 def _loss_of(head: Head, r: Recipe) -> Callable[[list[Question]], Any]:
-    "The loss of a batch of questions."
+    "Make the loss function of a batch of questions."
     text = text_for(head.m.kind)
     def loss(batch: list[Question]):
         return head.loss(pairs_of(batch, text), [i in q.right for q in batch for i in range(len(q.options))],
@@ -153,14 +153,14 @@ def _loss_of(head: Head, r: Recipe) -> Callable[[list[Question]], Any]:
     return loss
 
 class Plan(NamedTuple):
-    "One training: on some questions, judged by others."
+    "A single training run."
     m: PairModel
     r: Recipe
-    learnt: list[Question]        # learnt from
-    judges: list[Question]        # held out; none: nothing judges
-    folder: Path                  # where it is kept
+    learnt: list[Question]        # training questions
+    judges: list[Question]        # held-out questions; []: none
+    folder: Path                  # output folder
     until: int = 0                # epochs after which to stop; 0: all
-    keep: bool = True             # keep the weights
+    keep: bool = True             # save the weights
 
 def _fit(plan: Plan, offline: bool = True, say: Callable[[Entry], None]|None = None, every: float = 60.) -> Fitted:
     "Train a pair model once."
@@ -172,7 +172,7 @@ def _fit(plan: Plan, offline: bool = True, say: Callable[[Entry], None]|None = N
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #4f343b01
 def _printed_recipe(x: TrainedSystem, task: str) -> dict[str, Any]:
-    "What the paper selected for a system and a task."
+    "Return the hyperparameters that the paper selected for a system and a task."
     at = task.split("/")
     row = f"{x.printed} / {paper_domain(at[1])} / {at[2]}" if len(at) == 4 else ""
     cells = read_yaml(packaged("data/papers/altentities.yaml"), dict)["tables"]["table_13_hyperparameters"]["cells"]
@@ -182,24 +182,24 @@ def _printed_recipe(x: TrainedSystem, task: str) -> dict[str, Any]:
     names = {"learning rate": "lr", "batch size": "batch", "epochs": "epochs"}
     return {names[k]: v for k, v in cells[row].items()}
 
-def _grid_of(x: TrainedSystem, said: str, task: str) -> list[dict[str, Any]]:
-    "The recipes to try."
-    if not said: return [{}]
-    if said == "selected":
+def _grid_of(x: TrainedSystem, grid_text: str, task: str) -> list[dict[str, Any]]:
+    "List the recipes to try."
+    if not grid_text: return [{}]
+    if grid_text == "selected":
         each = [_printed_recipe(x, p) for p in task.split("+")]
         if any(r != each[0] for r in each):
             raise CallError("Table 13 prints another recipe for each of them, and none for all together", task,
                             "name values, such as --grid lr=1e-5,1e-4, or full")
         return each[:1]
-    if said == "full" and not x.grid:
+    if grid_text == "full" and not x.grid:
         raise CallError("the system has no grid", "--grid", "name values, such as lr=1e-5,1e-4")
-    grid = dict(x.grid) if said == "full" else _said_grid(said)
+    grid = dict(x.grid) if grid_text == "full" else _parsed_grid(grid_text)
     return [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
 
-def _said_grid(said: str) -> dict[str, list]:
-    "A grid from words."
+def _parsed_grid(text: str) -> dict[str, list]:
+    "Parse a grid from the command line."
     kinds, out = {f.name: f.type for f in msgspec.structs.fields(Recipe)}, {}
-    for word in said.split():
+    for word in text.split():
         name, eq, values = word.partition("=")
         if name not in kinds:
             raise CallError(f"a recipe has no field {name!r}", "--grid",
@@ -213,11 +213,11 @@ def _said_grid(said: str) -> dict[str, list]:
 # %% ../../../nbs/models/pairs/08_trained.ipynb #6bac9b6b
 class Learnt(NamedTuple):
     "A trained system."
-    folder: Path      # with weights, journals and the seal
-    seal: TrainedSeal # what it was trained on, and how far it came
+    folder: Path      # folder with weights, journals and the final record
+    seal: TrainedSeal # the final record
 
 class _Work(NamedTuple):
-    "What all trainings of one call share."
+    "The shared arguments of all training runs of one call."
     x: TrainedSystem
     recipes: list[Recipe]
     questions: list[Question]
@@ -228,23 +228,26 @@ class _Work(NamedTuple):
     say: Callable[[str], None]
     every: float
 
-def _told(w: _Work, name: str) -> Callable[[Entry], None]:
-    "Say what an epoch came to."
+def _reporter(w: _Work, name: str) -> Callable[[Entry], None]:
+    "Make a function that reports the result of an epoch."
     def tell(e: Entry):
         if e.is_epoch:
-            w.say(f"{name}, {e.id}: " + ", ".join(x for x in (e.loss is not None and f"loss {e.loss:.3f}", e.held_out is not None and f"held out {100*e.held_out:.1f} %") if x))
+            w.say(f"{name}, {e.id}: "
+                  + ", ".join(x
+                              for x in (e.loss is not None and f"loss {e.loss:.3f}",
+                                        e.held_out is not None and f"held out {100*e.held_out:.1f} %") if x))
     return tell
 
 class _Judged(NamedTuple):
-    "What a recipe came to."
+    "The result of a recipe."
     curve: list[float|None]      # accuracy by epoch
-    before: float|None = None    # before training
-    losses: Sequence[float] = () # by epoch, where one training says them
-    failed: str = ""             # why it came to no end
+    before: float|None = None    # accuracy before training
+    losses: Sequence[float] = () # losses by epoch, of a single training run
+    failed: str = ""             # error, if training failed
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #fcef9bf8
 def _tried(w: _Work, k: int, r: Recipe) -> _Judged:
-    "A recipe of several may fail, and the others are tried all the same."
+    "Evaluate a recipe; if there are several, one may fail."
     try: return _judged(w, k, r)
     except (Diverged, NoScore) as e:
         if len(w.recipes) == 1: raise
@@ -252,37 +255,40 @@ def _tried(w: _Work, k: int, r: Recipe) -> _Judged:
         return _Judged([], failed=str(e))
 
 def _judged(w: _Work, k: int, r: Recipe) -> _Judged:
-    "What a recipe comes to."
-    one = f"recipe {k + 1} of {len(w.recipes)}" if len(w.recipes) > 1 else "training"
+    "Evaluate a recipe by held-out accuracy."
+    label = f"recipe {k + 1} of {len(w.recipes)}" if len(w.recipes) > 1 else "training"
     if not w.folds:
-        f = _fit(Plan(w.x.pair, r, w.questions, w.judges, w.folder/f"recipe-{k + 1}"), w.s.offline, _told(w, one),
+        f = _fit(Plan(w.x.pair, r, w.questions, w.judges, w.folder/f"recipe-{k + 1}"), w.s.offline, _reporter(w, label),
                  w.every)
         return _Judged(f.curve, f.before, f.losses)
-    folds, got = _folds_of(w.questions, w.folds, r.seed), []
+    folds, fitted = _folds_of(w.questions, w.folds, r.seed), []
     for i, judges in enumerate(folds):
         learnt = [q for j, f in enumerate(folds) if j != i for q in f]
-        got.append(_fit(Plan(w.x.pair, r.changed(patience=0), learnt, judges, w.folder/f"recipe-{k + 1}"/f"fold-{i + 1}", keep=False), w.s.offline, _told(w, f"{one}, fold {i + 1} of {w.folds}"), w.every))
-    mean = lambda values: None if None in values else sum(v*len(f) for v, f in zip(values, folds, strict=True))/len(w.questions)
-    return _Judged([mean(x) for x in zip(*(f.curve for f in got), strict=False)], mean([f.before for f in got]))
+        fitted.append(_fit(Plan(w.x.pair, r.changed(patience=0), learnt, judges,
+                                w.folder/f"recipe-{k + 1}"/f"fold-{i + 1}", keep=False), w.s.offline,
+                           _reporter(w, f"{label}, fold {i + 1} of {w.folds}"), w.every))
+    mean = (lambda values: None if None in values
+            else sum(v*len(f) for v, f in zip(values, folds, strict=True))/len(w.questions))
+    return _Judged([mean(x) for x in zip(*(f.curve for f in fitted), strict=False)], mean([f.before for f in fitted]))
 
 def _best(tried: Sequence[Sequence[float|None]]) -> tuple[int, int]:
-    "The best recipe, and its best epoch, from 1; the first of equal ones."
+    "Find the best recipe and its best epoch, from 1; the first of equal ones."
     if not any(tried): raise DataError("every recipe failed", do="try smaller learning rates, or bf16=false")
     return max(((k, e + 1) for k, c in enumerate(tried) for e in range(len(c))),
                key=lambda at: (tried[at[0]][at[1] - 1] or 0., -at[0], -at[1]))
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #eff47eeb
-def _kept(w: _Work, k: int, epochs: int) -> tuple[Path, list[float]]:
-    "Where the weights are that stay, and the losses of their epochs."
+def _final_run(w: _Work, k: int, epochs: int) -> tuple[Path, list[float]]:
+    "Return the folder of the final weights, and the losses of their epochs."
     if not w.folds:
         folder = w.folder/f"recipe-{k + 1}"
         return folder, []
     f = _fit(Plan(w.x.pair, w.recipes[k].changed(patience=0), w.questions, [], w.folder/"all", until=epochs),
-             w.s.offline, _told(w, "all questions"), w.every)
+             w.s.offline, _reporter(w, "all questions"), w.every)
     return f.folder, f.losses
 
 def _write_weights(w: _Work, r: Recipe, best: Path) -> str:
-    "Write weights as a checkpoint; their id."
+    "Write weights as a checkpoint; return their id."
     import os, shutil
     head, to = new_model(w.x.pair, r.seed, w.s.offline), w.folder/WEIGHTS
     set_weights(head.net, load_tensors(best/"best.safetensors")[0])
@@ -294,13 +300,14 @@ def _write_weights(w: _Work, r: Recipe, best: Path) -> str:
     return weights_id(Weights(str(to)))
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #da0666e3
-def _learnt_from(what: str|Sequence[Question], s: Settings, limit: int) -> tuple[Source, list[Question], list[Question],
-                                                                                 dict[str, str]]:
-    "The source, its questions, those that judge, and the ids of all."
+_Data = tuple[Source, list[Question], list[Question], dict[str, str]]
+
+def _learnt_from(what: str|Sequence[Question], s: Settings, limit: int) -> _Data:
+    "Return the source, its questions, the held-out questions, and the ids of all."
     if isinstance(what, str):
         source = _source_of(what, s)
-        questions, judges = ([q for p in ps for q in task_questions(p, s)[:limit or None]]
-                             for ps in (source.tasks, source.judges))
+        taken = lambda tasks: [q for p in tasks for q in task_questions(p, s)[:limit or None]]
+        questions, judges = taken(source.tasks), taken(source.judges)
         files = {f.key: f.blob for p in [*source.tasks, *source.judges] for f in find_task(p).files}
         if limit: source = source._replace(told=f"{source.told}, only the first {limit} of each task")
     else:
@@ -314,30 +321,31 @@ def _learnt_from(what: str|Sequence[Question], s: Settings, limit: int) -> tuple
 
 def _folder(system: str, x: TrainedSystem, recipes: list[Recipe], source: Source, data: dict[str, str], base: str,
             folds: int, s: Settings) -> Path:
-    "A folder named by everything that could change the weights."
-    told = (system, pair_settings(x.pair), recipes, source.asked, source.tasks, source.judges, data, base, folds)
-    return Path(s.runs)/"trained"/safe_path(system)/safe_path(source.asked)/hashlib.sha256(msgspec.json.encode(told, order="sorted")).hexdigest()[:12]
+    "Name a folder by a hash of everything that can change the weights."
+    inputs = (system, pair_settings(x.pair), recipes, source.asked, source.tasks, source.judges, data, base, folds)
+    digest = hashlib.sha256(msgspec.json.encode(inputs, order="sorted")).hexdigest()[:12]
+    return Path(s.runs)/"trained"/safe_path(system)/safe_path(source.asked)/digest
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #be976c88
 def train_system(
     system: str,                       # a name of trained.yaml
     what: str|Sequence[Question],      # a task, several joined by +, or questions
-    folds: int = 5,                    # of a cross-validation, where no development file judges; 0: none
+    folds: int = 5,                    # folds of the cross-validation if there is no development set; 0: none
     grid: str = "",                    # recipes to try: full, selected, or such as "lr=1e-5,1e-4"
-    limit: int = 0,                    # questions, the first of each task; 0: all
-    s: Settings|None = None,           # where runs and files are
-    say: Callable[[str], None] = lambda line: None, # told what goes on
-    every: float = 60.,                # seconds between states
-    **changed: Any,                    # single settings of the recipe or the pair model, such as epochs=3
+    limit: int = 0,                    # first questions of each task only; 0: all
+    s: Settings|None = None,           # settings with the folders of runs and files
+    say: Callable[[str], None] = lambda line: None, # called with progress messages
+    every: float = 60.,                # seconds between saved states
+    **changed: Any,                    # settings of the recipe or the pair model, such as epochs=3
 ) -> Learnt:
-    "Train a system, or go on with it."
+    "Train a system, or resume its training."
     s, x = s or load_settings(), the_trained(system, **changed)
     if folds < 0 or folds == 1:
         raise CallError(f"{folds} folds", "folds", "say 2 or more, or 0 for no cross-validation")
     if limit < 0: raise CallError(f"a limit of {limit} questions", "limit", "say 1 or more; 0 means all")
     if x.pair.checkpoint:
-        raise CallError("a checkpoint answers, and is not trained", x.pair.checkpoint,
-                        "to begin with other weights name their folder with -p model=FOLDER")
+        raise CallError("a checkpoint cannot be trained", x.pair.checkpoint,
+                        "to start from other weights, name their folder with -p model=FOLDER")
     source, questions, judges, data = _learnt_from(what, s, limit)
     differ = _grid_of(x, grid, "+".join(source.tasks))
     recipes = [the_trained(system, **changed | c).training for c in differ]
@@ -345,13 +353,15 @@ def train_system(
         raise CallError("nothing judges which recipe is best", "--folds", "say 2 or more, or name one recipe")
     base, folds = weights_id(check_pair_model(x.pair, s.offline)), 0 if judges else folds
     folder = _folder(system, x, recipes, source, data, base, folds, s)
-    say(source.told + (f"; {folds} folds that share no target judge it" if folds else "" if judges else "; nothing judges it"))
+    say(source.told
+        + (f"; {folds} folds that share no target judge it" if folds else "" if judges else "; nothing judges it"))
     if whole := _sealed(folder): return Learnt(folder, whole)
     return _locked(_Work(x, recipes, questions, judges, folds, folder, s, say, every), system, source, data, base,
                    limit, differ)
 
+# %% ../../../nbs/models/pairs/08_trained.ipynb #140c7ef9
 def _sealed(folder: Path) -> TrainedSeal|None:
-    "The seal of a training that is complete and whole; what is damaged is made again."
+    "Return the final record of a complete and undamaged training, or None."
     try:
         if (folder/SEAL).exists() and weights_id(Weights(str(folder/WEIGHTS))) == (seal := read_seal(folder)).weights:
             return seal
@@ -362,7 +372,7 @@ def _sealed(folder: Path) -> TrainedSeal|None:
 # %% ../../../nbs/models/pairs/08_trained.ipynb #ff3227a9
 def _locked(w: _Work, system: str, source: Source, data: dict[str, str], base: str, limit: int,
             differ: list[dict]) -> Learnt:
-    "Train, while nobody else writes the folder."
+    "Train under a lock on the folder."
     from filelock import FileLock, Timeout
     with disk_fault(w.folder): w.folder.mkdir(parents=True, exist_ok=True)
     try:
@@ -372,11 +382,11 @@ def _locked(w: _Work, system: str, source: Source, data: dict[str, str], base: s
 
 def _all_of_it(w: _Work, system: str, source: Source, data: dict[str, str], base: str, limit: int,
                differ: list[dict]) -> TrainedSeal:
-    "Every recipe, then the weights that stay, then the seal."
+    "Evaluate every recipe, train the final weights, and write the final record."
     judged = [_tried(w, k, r) for k, r in enumerate(w.recipes)]
     k, epochs = _best([j.curve for j in judged])
     if not w.folds and not w.judges: epochs = len(judged[0].curve)
-    best, losses = _kept(w, k, epochs)
+    best, losses = _final_run(w, k, epochs)
     losses = losses or list(judged[k].losses[:epochs])
     seal = TrainedSeal(system, source.asked, source.tasks, source.told, len(w.questions), pair_settings(w.x.pair),
                        w.recipes[k], len(losses), judged[k].curve[epochs - 1],
@@ -386,11 +396,12 @@ def _all_of_it(w: _Work, system: str, source: Source, data: dict[str, str], base
     text = msgspec.json.format(msgspec.json.encode(seal), indent=1) + b"\n"
     write_atomic(w.folder/SEAL, text)
     if all(map(is_task, source.tasks)):
-        write_atomic(Path(w.s.reports)/"trained"/safe_path(system)/f"{safe_path(source.asked).replace('/', '-')}-{w.folder.name}.json", text)
+        file = f"{safe_path(source.asked).replace('/', '-')}-{w.folder.name}.json"
+        write_atomic(Path(w.s.reports)/"trained"/safe_path(system)/file, text)
     _clear(w.folder)
     return seal
 
 def _clear(folder: Path):
-    "Leave journals and the weights that stay; the rest can be made again."
+    "Delete all files of weights except the final ones."
     for p in folder.rglob("*.safetensors"):
         if WEIGHTS not in p.relative_to(folder).parts: p.unlink()

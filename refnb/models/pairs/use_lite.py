@@ -17,30 +17,30 @@ from ...core.files import read_bytes, write_atomic
 from .encoders import Encoder, PairModel, check_pair_model
 
 # %% ../../../nbs/models/pairs/05_use_lite.ipynb #d8cd9032
-RESERVED, MARK = 6, "▁"  # the first numbers are no pieces; what stands for a blank
+RESERVED, MARK = 6, "▁"  # the first numbers are not pieces; the mark represents a blank
 
 def _marked_words(text: str) -> list[str]:
-    "The words of a text as the vocabulary writes them."
+    "Split a text into words as in the vocabulary."
     normal = unicodedata.normalize("NFKC", text)
     return re.findall(f"{MARK}[^{MARK}]*", MARK + normal.replace(" ", MARK)) if normal else []
 
 # %% ../../../nbs/models/pairs/05_use_lite.ipynb #1aac7614
 class Pieces:
-    "A vocabulary that cuts texts; it is called as a tokenizer of transformers is."
+    "A tokenizer with a vocabulary of pieces, called like those of transformers."
     def __init__(self, vocabulary: Sequence[tuple[str, float|None]], where: str = "vocab.json"):
-        # of equal ones the last
+        # of equal pieces the last counts
         self.numbers = {p: (s or 0., i) for i, (p, s) in enumerate(vocabulary) if i >= RESERVED}
         self.longest, self.size = max(map(len, self.numbers), default=1), len(vocabulary)
         if bad := [p for p in self.numbers if not p or MARK in p[1:]]:
-            raise FormatError(f"the piece {bad[0]!r} is empty or goes over the end of a word", where)
+            raise FormatError(f"the piece {bad[0]!r} is empty or extends beyond the end of a word", where)
     def __repr__(self): return f"Pieces({self.size:,} of {self.longest} characters at most)"
     def __call__(self, texts: Iterable[str], truncation: bool = True,
                  max_length: int = 128) -> dict[str, list[list[int]]]:
-        "The pieces of texts, by number."
+        "Tokenize texts."
         return {"input_ids": [self.cut(t, max_length) for t in texts]}
 
     def cut(self, text: str, limit: int = 128) -> list[int]:
-        "The first pieces of a text."
+        "Return the first pieces of a text."
         ids: list[int] = []
         score = 0.
         for word in _marked_words(text):
@@ -52,7 +52,7 @@ class Pieces:
 
 # %% ../../../nbs/models/pairs/05_use_lite.ipynb #a4dc69ef
 def _best_pieces(word: str, pieces: Pieces, sofar: float = 0.) -> tuple[list[int], float]:
-    "The best way to cut a word."
+    "Find the best segmentation of a word."
     n, known = len(word), pieces.numbers
     best, came = [sofar] + [0.]*n, [(0, end - 1) for end in range(n + 1)]
     for i in range(n):
@@ -78,30 +78,30 @@ class _Group(msgspec.Struct):
 class _Graph(msgspec.Struct): weightsManifest: list[_Group]
 
 def _decoded(path: Path, kind: type):
-    "A JSON file's content."
+    "Decode a JSON file."
     try: return msgspec.json.decode(read_bytes(path), type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as e:
-        raise FormatError(f"not what it should be ({e})", str(path)) from None
+        raise FormatError(f"has unexpected content ({e})", str(path)) from None
 
 def _groups(folder: Path) -> list[_Group]:
-    "What the constants of a graph are."
+    "Read the descriptions of a graph's constants."
     groups = _decoded(folder/"model.json", _Graph).weightsManifest
     if bad := [p for g in groups for p in g.paths if Path(p).name != p or p == ".."]:
-        raise FormatError(f"{bad[0]!r} is no file beside it", str(folder/"model.json"))
+        raise FormatError(f"{bad[0]!r} is not a file in its folder", str(folder/"model.json"))
     return groups
 
 def lite_id(folder: str|Path) -> str:
-    "Hash all files that a vector depends on, in a folder with model.json, as 16 hexadecimal digits."
+    "Hash all files that affect vectors, in a folder with model.json, to 16 hexadecimal digits."
     folder, h = Path(folder), hashlib.sha256()
     for name in ["model.json", "vocab.json", *(p for g in _groups(folder) for p in g.paths)]:
         h.update(hashlib.sha256(_raw(folder/name)).digest())
     return h.hexdigest()[:16]
 
 def _raw(path: Path) -> bytes:
-    "A file of plain numbers."
+    "Read a binary file."
     try: return path.read_bytes()
     except OSError as e:
-        raise DataError(f"cannot be read ({e.strerror})", str(path), "have the package unpacked anew") from None
+        raise DataError(f"cannot be read ({e.strerror})", str(path), "unpack the package again") from None
 
 # %% ../../../nbs/models/pairs/05_use_lite.ipynb #dc9224b2
 _HISTORY = re.compile("module_apply_default/|module/|Encoder_en/|KonaTransformer/Encode/|TransformerStack/|TransformerLayer/|MultiheadAttention/|layer_prepostprocess/|layer_norm/|hidden_layers/|AddTimingSignal/|/ConcatPartitions/concat|/part_0")
@@ -112,15 +112,16 @@ def _short_name(name: str) -> str: return re.sub("/Tensordot/Reshape_1$|/weights
 Arrays = dict[str, np.ndarray]
 
 def _read_constants(folder: str|Path) -> Arrays:
-    "The constants of a graph."
+    "Read the constants of a graph."
     folder, found = Path(folder), {}
     for g in _groups(folder):
         data, at = b"".join(_raw(folder/p) for p in g.paths), 0
         if (there := len(data)) != (due := 4*sum(_count(c) for c in g.weights)):
-            raise FormatError(f"{there:,} bytes of numbers, where model.json tells of {due:,}", str(folder),
-                              "have the package unpacked anew")
+            raise FormatError(f"{there:,} bytes of numbers, but model.json lists {due:,}", str(folder),
+                              "unpack the package again")
         for c in g.weights:
-            found[_short_name(c.name)] = np.frombuffer(data, "<f4" if c.dtype == "float32" else "<i4", _count(c), at).reshape(c.shape)
+            found[_short_name(c.name)] = np.frombuffer(data, "<f4" if c.dtype == "float32" else "<i4", _count(c),
+                                                       at).reshape(c.shape)
             at += 4*_count(c)
     return found
 
@@ -128,12 +129,13 @@ def _count(c: _Constant) -> int: return int(np.prod(c.shape, dtype=np.int64))
 
 # %% ../../../nbs/models/pairs/05_use_lite.ipynb #5cf4a629
 def _lite_shapes(pieces: int = 8002, size: int = 256) -> dict[str, tuple[int, ...]]:
-    "The constants that a vector depends on."
+    "Return the shapes of the constants that affect vectors."
     shapes = {"Embeddings_en": (pieces, size), "Layer_0/TimingSignal/ExpandDims_1": (1, size//2),
               "Layer_0/dense/kernel": (size, 2*size), "Layer_0/dense/bias": (2*size,),
               "tanh_layer_0/kernel": (2*size, 2*size), "tanh_layer_0/bias": (2*size,)}
     for layer, n in (("Layer_0", size), ("Layer_1", 2*size)):
-        for name, a, b in (("qkv_transform_single", n, 3*n), ("output_transform_single", n, 2*size), ("FFN/conv1", 2*size, 6*size), ("FFN/conv2", 6*size, 2*size)):
+        for name, a, b in (("qkv_transform_single", n, 3*n), ("output_transform_single", n, 2*size),
+                           ("FFN/conv1", 2*size, 6*size), ("FFN/conv2", 6*size, 2*size)):
             shapes |= {f"{layer}/{name}/kernel": (a, b), f"{layer}/{name}/bias": (b,)}
         shapes |= {f"{layer}/{at}layer_norm_{part}": (k,) for at, k in (("", n), ("FFN/", 2*size))
                    for part in ("scale", "bias")}
@@ -141,32 +143,34 @@ def _lite_shapes(pieces: int = 8002, size: int = 256) -> dict[str, tuple[int, ..
 
 # %% ../../../nbs/models/pairs/05_use_lite.ipynb #6cd22a62
 def tiny_lite(folder: str|Path, texts: Iterable[str], size: int = 8, seed: int = 0) -> Path:
-    """Write a graph's constants at random, and a vocabulary of the characters and words of texts.
-    `size` is of what goes into the first layer."""
+    """Write random constants of a graph, and a vocabulary of the characters and words of texts.
+    `size` is the width of the first layer's input."""
     folder, rng, words = Path(folder), np.random.default_rng(seed), [w for t in texts for w in _marked_words(t)]
     known = sorted({*words, *"".join(words), MARK})
     vocabulary = [("", 0)]*RESERVED + [(p, -float(i % 9) - 2 + len(p)/4) for i, p in enumerate(known)]
     arrays = {n: rng.normal(0, .5, s).astype("<f4") for n, s in _lite_shapes(len(vocabulary), size).items()}
-    told = {"weightsManifest": [{"paths": ["group1-shard1of1"], "weights": [{"name": n, "shape": a.shape, "dtype": "float32"} for n, a in arrays.items()]}]}
+    manifest = {"weightsManifest": [{"paths": ["group1-shard1of1"],
+                                     "weights": [{"name": n, "shape": a.shape, "dtype": "float32"}
+                                                 for n, a in arrays.items()]}]}
     write_atomic(folder/"group1-shard1of1", b"".join(a.tobytes() for a in arrays.values()))
-    for name, content in (("vocab.json", vocabulary), ("model.json", told)):
+    for name, content in (("vocab.json", vocabulary), ("model.json", manifest)):
         write_atomic(folder/name, msgspec.json.encode(content))
     return folder
 
 # %% ../../../nbs/models/pairs/05_use_lite.ipynb #46273e13
 def _placed(ids: np.ndarray, c: Arrays) -> np.ndarray:
-    "What goes into the first layer."
+    "Compute the first layer's input."
     turns = np.arange(ids.shape[1], dtype=np.float32)[:, None]*c["Layer_0/TimingSignal/ExpandDims_1"]
     return 2*c["Embeddings_en"][ids] + np.concatenate([np.sin(turns), np.cos(turns)], axis=1)
 
 # %% ../../../nbs/models/pairs/05_use_lite.ipynb #dcd2cf81
 def _dense(x: np.ndarray, c: Arrays, name: str) -> np.ndarray:
-    "A product and a sum."
+    "Apply a dense layer."
     kernel = c[f"{name}/kernel"].reshape(c[f"{name}/kernel"].shape[-2:])
     return (x.reshape(-1, len(kernel)) @ kernel + c[f"{name}/bias"]).reshape(*x.shape[:-1], -1)
 
 def _levelled(x: np.ndarray, c: Arrays, name: str) -> np.ndarray:
-    "Mean 0 and variance 1, then a scale and a bias that were learnt."
+    "Normalize to mean 0 and variance 1, then apply the learned scale and bias."
     x = x - x.mean(-1, keepdims=True)
     return x/np.sqrt((x*x).mean(-1, keepdims=True) + 1e-6)*c[f"{name}layer_norm_scale"] + c[f"{name}layer_norm_bias"]
 
@@ -174,26 +178,26 @@ def _levelled(x: np.ndarray, c: Arrays, name: str) -> np.ndarray:
 HEADS = 4
 
 def _attended(x: np.ndarray, seen: np.ndarray, c: Arrays, layer: str) -> np.ndarray:
-    "What the pieces of a text tell each other."
+    "Compute the attention among the pieces of a text."
     asks, keys, values = (part.reshape(*x.shape[:2], HEADS, -1).swapaxes(1, 2)
                           for part in np.split(_dense(x, c, f"{layer}/qkv_transform_single"), 3, axis=-1))
     match = ((asks*asks.shape[-1]**-.5) @ keys.swapaxes(2, 3)
              + np.where(seen, np.float32(0), np.float32(-1e9))[:, None, None])
     share = np.exp(match - match.max(-1, keepdims=True))
-    told = (share/share.sum(-1, keepdims=True)) @ values
-    return _dense(told.swapaxes(1, 2).reshape(x.shape), c, f"{layer}/output_transform_single")
+    mixed = (share/share.sum(-1, keepdims=True)) @ values
+    return _dense(mixed.swapaxes(1, 2).reshape(x.shape), c, f"{layer}/output_transform_single")
 
 # %% ../../../nbs/models/pairs/05_use_lite.ipynb #f9d23a30
 def _layer_of(x: np.ndarray, seen: np.ndarray, c: Arrays, layer: str) -> np.ndarray:
-    "One layer of the transformer."
-    kept = _dense(x, c, f"{layer}/dense") if f"{layer}/dense/kernel" in c else x
-    y = kept + _attended(_levelled(x, c, f"{layer}/"), seen, c, layer)
+    "Apply one layer of the transformer."
+    residual = _dense(x, c, f"{layer}/dense") if f"{layer}/dense/kernel" in c else x
+    y = residual + _attended(_levelled(x, c, f"{layer}/"), seen, c, layer)
     inner = np.maximum(_dense(_levelled(y, c, f"{layer}/FFN/"), c, f"{layer}/FFN/conv1"), 0)
     return y + _dense(inner, c, f"{layer}/FFN/conv2")
 
 # %% ../../../nbs/models/pairs/05_use_lite.ipynb #53b519d9
 def _lite_vectors(ids: np.ndarray, c: Arrays) -> np.ndarray:
-    "The vectors of texts."
+    "Compute the vectors of texts."
     seen = ids >= 0
     x = _placed(ids, c)
     for layer in ("Layer_0", "Layer_1"): x = _layer_of(x, seen, c, layer)
@@ -203,28 +207,28 @@ def _lite_vectors(ids: np.ndarray, c: Arrays) -> np.ndarray:
 
 # %% ../../../nbs/models/pairs/05_use_lite.ipynb #f26f8f8a
 class UseLite(Encoder):
-    "The Universal Sentence Encoder Lite as a scorer: it remembers the vector of each text."
+    "The Universal Sentence Encoder Lite as a scorer, with cached vectors."
     def _vectors(self, rows: list[dict]) -> np.ndarray:
-        "The vectors of one batch."
+        "Compute the vectors of a batch."
         ids = np.full((len(rows), max(1, *(len(r["input_ids"]) for r in rows))), -1)
         for row, r in zip(ids, rows, strict=True): row[:len(r["input_ids"])] = r["input_ids"]
         return _lite_vectors(ids, self.model)
 
 def _misshapen(c: Arrays) -> list[str]:
-    "The constants that are lacking, or do not fit the others; axes of length 1 do not count."
+    "List the constants that are missing or do not fit the others; axes of length 1 do not count."
     def axes(shape): return [k for k in shape if k > 1]
     shapes = _lite_shapes(*(axes(c["Embeddings_en"].shape)[:2] if "Embeddings_en" in c else ()))
     return [n for n, s in shapes.items() if n not in c or axes(c[n].shape) != axes(s)]
 
 def load_lite(m: PairModel, offline: bool = True) -> UseLite:
-    "Load the Universal Sentence Encoder Lite; `offline` makes no difference: refnb downloads nothing of it."
+    "Load the Universal Sentence Encoder Lite; `offline` makes no difference, as refnb never downloads it."
     if m.tokens > 128:
         raise CallError(f"{m.title} reads 128 pieces at most, not {m.tokens}", do="say tokens=128 or less")
     folder = Path(check_pair_model(m, offline).place)
     c, pieces = _read_constants(folder), Pieces(_decoded(folder/"vocab.json", list[tuple[str, float|None]]),
                                                 str(folder/"vocab.json"))
     if bad := _misshapen(c):
-        raise FormatError(f"the constant {bad[0]} is not there, or of another shape", str(folder/"model.json"))
+        raise FormatError(f"the constant {bad[0]} is missing, or has another shape", str(folder/"model.json"))
     if pieces.size > len(c["Embeddings_en"]):
         raise FormatError(f"{pieces.size:,} pieces, but {len(c['Embeddings_en']):,} embeddings",
                           str(folder/"vocab.json"))

@@ -18,30 +18,30 @@ from ..language.identifyme_prompts import read_answer
 
 # %% ../../../nbs/models/published/00_choice.ipynb #93fb515c
 class Published(Record):
-    "A system whose answers were released."
-    title: str      # what a table calls it
-    task: str       # what it answered
-    form: str       # the prompt's form
+    "The entry of a system with released answers."
+    title: str      # title in tables
+    task: str       # the answered task
+    form: str       # prompt form
     file: str       # owner/repo/path of its answers
-    drop: str = ""  # characters removed from a reply before it is read
+    drop: str = ""  # characters removed from a reply before reading
 
 def _published(entry: Entry) -> Published:
-    "Read an entry; `part` is what a task was called in 0.1."
+    "Read an entry; `part` is the name of `task` in 0.1."
     data = {"task" if k == "part" else k: v for k, v in entry.data.items()}
     return record_of(entry._replace(data=data), Published)
 
 def published(s: Settings|None = None) -> dict[str, Published]:
-    "List all published systems by name; the settings say where your own are."
+    "List all published systems by name; the settings name the folder of your own."
     return {n: _published(e) for n, e in entries_of("published", s).items()}
 
 # %% ../../../nbs/models/published/00_choice.ipynb #b9136ed7
 def _replayed(q: Question, reply: str, drop: str = "") -> Answer:
-    "Read a published reply as the authors' script does: the first option of that name, or why there is none."
+    "Read a published reply as the authors' script does: the first option of that name, or the reason for none."
     return read_answer(q, reply, mode="released", drop=drop)
 
 # %% ../../../nbs/models/published/00_choice.ipynb #add40257
 class PublishedSystem(BaseSystem):
-    "Released answers, replayed."
+    "A system that replays released answers."
     partial = free = True
     def __init__(self, name: str, record: Published):
         self.name, self.record, self.title = name, record, record.title
@@ -58,11 +58,11 @@ class PublishedSystem(BaseSystem):
     def lacks(self, task: Task) -> str:
         return f"answered {self.record.task}, not {task.name}" if task.name != self.record.task else super().lacks(task)
     def answer(self, task: Task, items: Sequence[Question]) -> Iterator[Answer]:
-        asked, known = {q.id: q for q in items}, set(task.ids)
+        questions, known = {q.id: q for q in items}, set(task.ids)
         for row in answer_rows(self.record.file, task.settings):
             if (i := row_id(row)) not in known:
                 raise DataError(f"answers {i}, which {task.name} does not ask", self.record.file)
-            if (q := asked.get(i)) is not None: yield _replayed(q, row["output"], self.record.drop)
+            if (q := questions.get(i)) is not None: yield _replayed(q, row["output"], self.record.drop)
 
 def make_published(entry: Entry, changed: Mapping[str, Any], s: Settings) -> System:
     "Make a system of an entry, for the registry."

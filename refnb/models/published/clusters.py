@@ -24,12 +24,12 @@ from ..running import run
 
 # %% ../../../nbs/models/published/01_clusters.ipynb #3c06fc96
 class PublishedClusters(Record):
-    "A system whose clusters were released."
-    title: str             # what a table calls it
+    "The entry of a system with released clusters."
+    title: str             # title in tables
     files: dict[str, str]  # task -> owner/repo/path of its clusters
 
 class PublishedClusterSystem(BaseSystem):
-    "Released clusters, replayed."
+    "A system that replays released clusters."
     shapes, free = CLUSTERS, True
     def __init__(self, name: str, record: PublishedClusters):
         self.name, self.record, self.title = name, record, record.title
@@ -58,7 +58,7 @@ class PublishedClusterSystem(BaseSystem):
 
 # %% ../../../nbs/models/published/01_clusters.ipynb #3df5b97f
 def _set_of(file: str) -> str:
-    "The set of upstream files to fetch."
+    "Return the name of the set of upstream files, for `refnb fetch`."
     return next(n for n in ("bookcoref", "bookcoref-large") if upstream_files()[file] in files_of(n))
 
 def make_published_clusters(entry: Entry, changed: Mapping[str, Any], s: Settings) -> System:
@@ -67,19 +67,18 @@ def make_published_clusters(entry: Entry, changed: Mapping[str, Any], s: Setting
     return PublishedClusterSystem(entry.name, record_of(entry, PublishedClusters))
 
 def lacks_file(system: str, task: str, s: Settings) -> str:
-    """Say why a released system cannot be replayed on a task here, "" where nothing is missing; other systems need no
-    file."""
+    """Return why a released system cannot be replayed on a task, or "". Other systems need no file."""
     known = entries_of("published-clusters", s)
     if system.startswith("published/") and system not in known:
         raise CallError(f"unknown coreference system {system!r}", do=nearest(system, known))
     return find_system(system, s).lacks(find_task(task, s)) if system in known else ""
 
 # %% ../../../nbs/models/published/01_clusters.ipynb #df002e51
-ALONE = "bookcoref/animal-farm"  # the one book whose characters' names need no hub
+ALONE = "bookcoref/animal-farm"  # the only book whose characters' names need no hub
 
 def replay_clusters(systems: list[str], task: str, s: Settings) -> dict[str, str]:
-    """Make the runs of a table's systems on whole books, the task, and on their windows; return for "system on task"
-    why there is no run. A model with weights takes minutes for a novel: it reads the sample alone, and novels by hand."""
+    """Run a table's systems on the task of whole books and on the task of their windows; return the reasons for
+    missing runs by "system on task". Models with weights take minutes per novel, so they only run on the sample."""
     lacking: dict[str, str] = {}
     named = dict.fromkeys(split_hash(x)[0] for x in systems)
     names = [x for x in named if task.startswith("sample/") or getattr(find_system(x, s), "free", False)]

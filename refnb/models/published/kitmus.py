@@ -26,13 +26,13 @@ from ..registry import Entry, find_system, numbered, refuse_settings
 
 # %% ../../../nbs/models/published/02_kitmus.ipynb #72733a67
 class Predicted(NamedTuple):
-    "One file of predictions."
-    model: str         # as the release's folders call it
-    run: int           # from 1
-    variant: str       # of the texts
-    n: int             # entities
-    split: str         # test, or train: a trained model on its own texts
-    file: UpstreamFile # where it is
+    "A file of predictions."
+    model: str         # name in the release's folders
+    run: int           # number of the run, from 1
+    variant: str       # variant of the texts
+    n: int             # number of entities
+    split: str         # test, or train: a trained model on its training texts
+    file: UpstreamFile # the file
 
     @property
     def task(self) -> str: return task_name(self.variant, self.n, self.split)
@@ -41,13 +41,13 @@ class Predicted(NamedTuple):
 
 @cache
 def predicted_files() -> list[Predicted]:
-    "All files of predictions that the release has, here or not."
+    "List all files of predictions of the release, downloaded or not."
     shape = re.compile(r"predictions/(test|train)-set-predictions/([^/]+)/run_(\d+)/(.+)_subtask_(\d)_ents\.(?:jsonlines|tsv)")
     found = [(shape.fullmatch(f.path), f) for f in files_of("kitmus-predictions")]
     return [Predicted(m[2], int(m[3]), m[4], int(m[5]), m[1], f) for m, f in found if m]
 
 def runs_of(model: str, task: str) -> list[Predicted]:
-    "List the files of a system, as the release's folders call it, on a task: one per run, here or not."
+    "List the files of a system, by its name in the release's folders, on a task: one per run, downloaded or not."
     known = {p.model for p in predicted_files()}
     if model not in known: raise CallError(f"unknown system {model!r}", do=nearest(model, known))
     return sorted(p for p in predicted_files() if (p.model, p.task) == (model, task))
@@ -56,7 +56,7 @@ def runs_of(model: str, task: str) -> list[Predicted]:
 def _is_here(p: Predicted, s: Settings) -> bool: return where(p.file, s) in ("cache", "local")
 
 class PublishedLinks(BaseSystem):
-    "A released system, replayed: a run of it, or, in the list of systems, all its runs."
+    "A system that replays released predictions of a run; in the list of systems it represents all runs."
     free, whole = True, "its file of predictions is read at once"
     def __init__(self, name: str, title: str, s: Settings):
         self.name, self.title, self.settings = name, title, s
@@ -64,11 +64,11 @@ class PublishedLinks(BaseSystem):
     def about(self) -> str: return "predictions that the authors released"
     @cached_property
     def files(self) -> list[Predicted]:
-        "Its files of predictions on test texts, here or not."
+        "List its files of predictions on test texts, downloaded or not."
         names = set(numbered(self.name))
         return [p for p in predicted_files() if p.system in names and p.split == "test"]
     def file(self, task: Task) -> UpstreamFile:
-        "The file of its predictions on a task."
+        "Return the file of its predictions on a task."
         return next(p.file for p in self.files if p.task == task.name)
     @property
     def answers(self) -> str: return f"{len({p.task for p in self.files})} tasks of kitmus"
@@ -81,15 +81,15 @@ class PublishedLinks(BaseSystem):
         return Identity({"file": file.key}, data={file.key: file.blob, "questions": texts_id()}, alone=True)
     def lacks(self, task: Task) -> str:
         if (runs := numbered(self.name)) != [self.name]:
-            return f"stands for {len(runs)} systems; name one of them: {runs[0]}"
+            return f"covers {len(runs)} systems; name one of them: {runs[0]}"
         found = [p for p in self.files if p.task == task.name]
         if not found: return f"the release has no predictions of {self.name} on {task.name}"
         if _is_here(found[0], task.settings): return ""
         return "its released predictions are not here: refnb fetch kitmus-predictions"
     def answer(self, task: Task, items: Sequence[Question]) -> Iterator[Answer]:
         file = self.file(task)
-        got = predictions(get(file, task.settings), texts_of(task), file.path)
-        for q in items: yield Answer(q.id, got.said[q.id])
+        predicted = predictions(get(file, task.settings), texts_of(task), file.path)
+        for q in items: yield Answer(q.id, predicted.said[q.id])
     def write_summary(self, run: Run, task: Task) -> Path: return write_link_summary(run, task)
 
 # %% ../../../nbs/models/published/02_kitmus.ipynb #aa473c99
@@ -100,17 +100,17 @@ def make_published_kitmus(entry: Entry, changed: Mapping[str, Any], s: Settings)
 
 # %% ../../../nbs/models/published/02_kitmus.ipynb #5c868b4f
 class Scored(NamedTuple):
-    "The runs of a system on a task, as far as there are any."
-    runs: list[dict[str, dict[str, Links]]] # of each run: field -> label -> counts
-    names: list[str]                        # system@hash of each
-    listed: int                             # runs that the release has
+    "The runs of a system on a task."
+    runs: list[dict[str, dict[str, Links]]] # for each run: field -> label -> counts
+    names: list[str]                        # system@hash of each run
+    listed: int                             # number of runs in the release
 
 def counted_links(counts: Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]]) -> dict[str, dict[str, Links]]:
-    "The counts of a summary: field -> label -> links."
+    "Convert the counts of a summary: field -> label -> links."
     return {field: {label: Links(*map(int, c["links"])) for label, c in of.items()} for field, of in counts.items()}
 
 def kitmus_scores(model: str, task: str, s: Settings|None = None) -> Scored:
-    "Read from committed summaries what a system, as the release's folders call it, scored on a task, run by run."
+    "Read the scores of a system, by its name in the release's folders, on a task from committed summaries, run by run."
     s, files = s or load_settings(), runs_of(model, task)
     scored = Scored([], [], len(files))
     for p in files:

@@ -24,45 +24,45 @@ from ..language.other_harnesses import inspect_finish, option_means
 
 # %% ../../../nbs/models/published/03_logs.ipynb #c63e44b7
 class Asked(Record):
-    "What a log keeps of an exported question."
+    "An exported question in a log."
     options: tuple[str, ...]      # their names, as shown
-    right: tuple[int, ...]        # indices of the right ones, as shown
-    form: str                     # the prompt form: it says how a reply is read
+    right: tuple[int, ...]        # indices of the right options, as shown
+    form: str                     # prompt form, which defines how a reply is read
     reading: Mode                 # tolerant or released
-    drop: str                     # characters that are removed from a reply before it is read
-    sizes: tuple[int, ...] = ()   # tokens of each option, where options were scored
+    drop: str                     # characters removed from a reply before reading
+    sizes: tuple[int, ...] = ()   # number of tokens of each option, if options were scored
 
 class Sample(NamedTuple):
     "A question's line in a log."
-    id: str               # refnb's
-    asked: Asked
-    reply: str = ""       # as it came
-    finish: str = "stop"  # how it ended
-    results: tuple = ()   # sums of log-probabilities, where options were scored
+    id: str               # refnb's id
+    asked: Asked          # the question
+    reply: str = ""       # the reply
+    finish: str = "stop"  # finish reason
+    results: tuple = ()   # sums of log-probabilities, if options were scored
     usage: Usage|None = None
     error: str = ""       # why there is no answer
 
 class Log(NamedTuple):
-    "What another tool has left."
-    tool: str             # with its version
-    model: str            # as the tool calls it
+    "The log of another tool."
+    tool: str             # name and version of the tool
+    model: str            # the tool's name of the model
     samples: list[Sample]
 
 def _asked(found: Mapping[str, Any], where: str) -> Asked:
-    "What was kept of a question."
+    "Read the exported question of a sample."
     try: return msgspec.convert({k: found[k] for k in Asked.__struct_fields__ if k in found}, Asked)
     except msgspec.ValidationError as e:
-        raise FormatError(f"is no question that refnb exported ({e})", where,
-                          "export the task with refnb export, and run that") from None
+        raise FormatError(f"is not a question exported by refnb ({e})", where,
+                          "export the task with refnb export, and run the export") from None
 
 # %% ../../../nbs/models/published/03_logs.ipynb #2acc08bf
 def _plain(content: Any) -> str:
-    "The text of a message: a string, or parts of which some are text."
+    "Return the text of a message: a string, or its text parts."
     if isinstance(content, str): return content
     return "".join(part.get("text", "") for part in content if part.get("type") == "text")
 
 def _used(out: Mapping[str, Any]) -> Usage|None:
-    "Tokens and time of a reply; what a cache held was read as well."
+    "Read tokens and time of a reply; cached tokens count as input."
     if not (u := out.get("usage")): return None
     written = u.get("output_tokens", 0)
     return Usage(max(u.get("input_tokens", 0), u.get("total_tokens", 0) - written), written,
@@ -70,7 +70,7 @@ def _used(out: Mapping[str, Any]) -> Usage|None:
                  tokens_reasoning=u.get("reasoning_tokens") or 0)
 
 def _inspect_sample(x: Mapping[str, Any], where: str) -> Sample:
-    "A sample of inspect_ai."
+    "Read a sample of inspect_ai."
     out, id_ = x.get("output") or {}, str(x["id"])
     asked, choice = _asked(x.get("metadata") or {}, f"{where}, {id_}"), next(iter(out.get("choices") or []), None)
     error = (x.get("error") or {}).get("message") or out.get("error")
@@ -79,14 +79,15 @@ def _inspect_sample(x: Mapping[str, Any], where: str) -> Sample:
                   usage=_used(out))
 
 # %% ../../../nbs/models/published/03_logs.ipynb #3ebe240d
-_MOST = 2_000_000_000  # bytes that an archive may unpack to
+_MOST = 2_000_000_000  # size limit of an unpacked archive in bytes
 
 def _unzipped(path: Path) -> dict[str, Any]:
-    "An .eval log as the object that a .json log is; of one that was cut short, what it has."
+    "Read an .eval log in the format of a .json log; a truncated one as far as it goes."
     try: import zipfile_zstd  # noqa: F401
     except ImportError: pass
     with zipfile.ZipFile(path) as z:
-        if sum(i.file_size for i in z.infolist()) > _MOST: raise FormatError(f"unpacks to over {_MOST:,} bytes", str(path))
+        if sum(i.file_size for i in z.infolist()) > _MOST:
+            raise FormatError(f"unpacks to over {_MOST:,} bytes", str(path))
         names = z.namelist()
         try:
             about = json.loads(z.read("header.json" if "header.json" in names else "_journal/start.json"))
@@ -104,15 +105,15 @@ def read_inspect(path: Path) -> Log:
 
 # %% ../../../nbs/models/published/03_logs.ipynb #e1da8db5
 def _harness_sample(x: Mapping[str, Any], where: str) -> Sample:
-    "A sample of the harness."
-    doc, got = x["doc"], x["filtered_resps"]
+    "Read a sample of the harness."
+    doc, replies = x["doc"], x["filtered_resps"]
     asked = _asked(doc, f"{where}, {doc.get('id')}")
-    if any(r is None for r in got) or not got: return Sample(doc["id"], asked, error="it has no reply")
-    if asked.sizes: return Sample(doc["id"], asked, results=tuple(r[0] for r in got))
-    return Sample(doc["id"], asked, str(got[0]))
+    if any(r is None for r in replies) or not replies: return Sample(doc["id"], asked, error="it has no reply")
+    if asked.sizes: return Sample(doc["id"], asked, results=tuple(r[0] for r in replies))
+    return Sample(doc["id"], asked, str(replies[0]))
 
 def read_harness(path: Path) -> Log:
-    "Read a file of samples of lm-evaluation-harness, and what the results beside it say of the model."
+    "Read a file of samples of lm-evaluation-harness, and the model's name from the results beside it."
     beside = path.with_name(f"results_{path.name.removesuffix('.gz').removesuffix('.jsonl').rpartition('_')[2]}.json")
     about = json.loads(read_bytes(beside)) if beside.exists() else {}
     model = about.get("model_name") or path.resolve().parent.name
@@ -131,14 +132,14 @@ def read_log(tool: str, path: Path) -> Log:
         raise FormatError(f"cannot be read ({type(e).__name__}: {e})", str(path), f"it should be {what}") from None
 
 def shown_order(q: Question, asked: Asked) -> Order:
-    "Tell in which order a question's options were shown; other options are refused."
+    "Return the order in which a question's options were shown; raise an error for other options."
     for order in ("given", "reversed"):
         shown, _ = in_order(q, order)
         if (tuple(o.name for o in shown.options), shown.right) == (asked.options, asked.right): return order
-    raise DataError("was asked with other options than the task has", q.id, "export the task again, and run that")
+    raise DataError("was logged with other options than the task's", q.id, "export the task again, and run the export")
 
 def answer_in(x: Sample, q: Question) -> Answer:
-    "Read a sample as the answer to a question, in the question's own order of options."
+    "Read a sample as the answer to a question, in the original order of options."
     shown, perm = in_order(q, shown_order(q, x.asked))
     if x.results: a = Answer(q.id, scores=option_means(x.asked.sizes, x.results))
     else: a = read(shown, x.asked.form, x.reply, x.finish, x.asked.reading, x.asked.drop)
@@ -146,9 +147,9 @@ def answer_in(x: Sample, q: Question) -> Answer:
 
 # %% ../../../nbs/models/published/03_logs.ipynb #5587119b
 class LogSystem(BaseSystem):
-    "Answers in a log, replayed."
+    "A system that replays the answers in a log."
     def __init__(self, tool: str, path: Path):
-        "Take a log's tool, inspect or harness, and its file; where there is no such file, the path is a name."
+        "Read the log of a tool, inspect or harness; if there is no such file, the path is only a name."
         self.tool, self.path, self.name = tool, path, f"{tool}/{path}"
         if not path.is_file(): return
         self.log = read_log(tool, path)
@@ -168,12 +169,12 @@ class LogSystem(BaseSystem):
     def answer(self, task: Task, items: Sequence[Question]) -> Iterator[Answer|Failure]:
         samples, asked = {x.id: x for x in self.log.samples}, set(task.ids)
         if strange := sorted(samples.keys() - asked):
-            raise DataError(f"{len(strange)} of {len(samples)} samples are no questions of {task.name}, one is "
-                            f"{strange[0]}", str(self.path), "name the task that was exported")
+            raise DataError(f"{len(strange)} of {len(samples)} samples are not questions of {task.name}, one is "
+                            f"{strange[0]}", str(self.path), "name the exported task")
         if twice := [i for i, n in Counter(x.id for x in self.log.samples).items() if n > 1]:
             raise DataError(f"{len(twice)} questions appear twice, one is {twice[0]}", str(self.path),
                             "run one epoch, with one filter")
-        do = "run what is open with the other tool, and name the new log"
+        do = "run the missing questions with the other tool, and name the new log"
         for q in items:
             if (x := samples.get(q.id)) is None: yield Failure(q.id, "missing", "is not in the log", do)
             elif x.error: yield Failure(q.id, "without answer", x.error, do)

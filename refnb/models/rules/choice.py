@@ -12,19 +12,19 @@ from ...benchmarks.identifyme.builder import NONE, RULES_OF_THUMB
 
 # %% ../../../nbs/models/rules/00_choice.ipynb #35270b6f
 def random(q: Question) -> Answer:
-    "Prefer nothing: all options tie, for the expected value of choosing uniformly at random."
+    "Give all options the same score: the expected value of choosing uniformly at random."
     return Answer(q.id, scores=(0.,)*len(q.options))
 
 # %% ../../../nbs/models/rules/00_choice.ipynb #be4c3f17
 def always_none(q: Question) -> Answer:
-    "Choose None of the Above, which must be an option, whatever is asked."
+    "Choose None of the Above, which must be an option."
     at = [i for i, o in enumerate(q.options) if o.name == NONE]
     if not at: raise DataError(f"has no option {NONE!r}", f"question {q.id}")
     return Answer(q.id, (at[-1],))
 
 # %% ../../../nbs/models/rules/00_choice.ipynb #a8ecf3da
 def _rule_of_thumb(field: str) -> Callable[[Question], Answer]:
-    "The system that follows a rule."
+    "Make the system that follows a rule."
     def answer(q: Question) -> Answer:
         at = q.meta.get(field)
         if at is None:

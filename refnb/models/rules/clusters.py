@@ -12,7 +12,7 @@ from ...core.documents import Document
 
 # %% ../../../nbs/models/rules/01_clusters.ipynb #c8c7c607
 def occurrences(tokens: list[str], names: Iterable[str], fold: bool = False) -> dict[str, list[Span]]:
-    "Find where names of characters stand as whole runs of a book's tokens, in order; with `fold`, case does not count."
+    "Find all occurrences of characters' names as whole runs of a book's tokens, in order; `fold` ignores case."
     plain = lambda text: "".join(text.split()).casefold() if fold else "".join(text.split())
     keys = {plain(n): n for n in names if plain(n)}
     if fold: tokens = [t.casefold() for t in tokens]
@@ -30,8 +30,8 @@ def occurrences(tokens: list[str], names: Iterable[str], fold: bool = False) -> 
 
 # %% ../../../nbs/models/rules/01_clusters.ipynb #5ff1deb7
 def pattern_matching(d: Document, fold: bool = False) -> Document:
-    """Take every occurrence of a full name for a mention of its character: a document with its text and its characters'
-    names gets the clusters that names give; empty ones are kept, one per name. With `fold`, case does not count."""
+    """Take every occurrence of a full name as a mention of its character. Return the document with a cluster per name,
+    possibly empty; `fold` ignores case."""
     if not d.sentences: raise DataError("has no text", f"document {d.doc_key!r}")
     if not d.names: raise DataError("has no names to look for", f"document {d.doc_key!r}")
     found = occurrences(d.tokens, d.names, fold)

@@ -12,7 +12,7 @@ from ...core.types import Answer, DataError, Question
 
 # %% ../../../nbs/models/rules/02_kitmus.ipynb #ce347bd0
 def _sentences(q: Question) -> list[tuple[int, str]]:
-    "The sentences of a text with their offsets."
+    "List the sentences of a text with their offsets."
     ends = [m.end() for m in re.finditer(r"[.!?](?= |$)", q.text)]
     starts = [0, *(e + 1 for e in ends)]
     return [(a, q.text[a:b]) for a, b in zip(starts, ends, strict=False)]
@@ -22,21 +22,21 @@ def _words(text: str) -> set[str]: return set(re.findall(r"[^\W_]+", text.lower(
 def _names(q: Question) -> list[str]: return [o.name for o in q.options]
 
 def _chosen(q: Question, scores: Sequence[float]) -> Answer:
-    "The best options; equal ones share the credit."
+    "Choose the best options; equal ones share the credit."
     return Answer(q.id, scores=tuple(map(float, scores)))
 
 # %% ../../../nbs/models/rules/02_kitmus.ipynb #9794e811
 def _pronoun(q: Question) -> tuple[int, int]:
-    "Where the pronoun is."
+    "Return the place of the pronoun."
     if q.chars is None: raise DataError("marks no pronoun", f"question {q.id}")
     return q.chars
 
 def _starts(name: str, text: str) -> list[int]:
-    "Where a name begins in a text, as a word."
+    "List the positions of a name in a text, as a word."
     return [m.start() for m in re.finditer(rf"(?<!\w){re.escape(name)}(?!\w)", text)]
 
 def _at(q: Question, name: str, last: bool = False) -> int:
-    "Where a name is in the text before the pronoun, first or last."
+    "Return the position of a name in the text before the pronoun, first or last; -1 if missing."
     found = _starts(name, q.text[:_pronoun(q)[0]])
     return -1 if not found else found[-1] if last else found[0]
 
@@ -46,32 +46,32 @@ def most_recent(q: Question) -> Answer: return _chosen(q, [_at(q, n, last=True) 
 
 # %% ../../../nbs/models/rules/02_kitmus.ipynb #f77526c6
 def _own_words(q: Question, name: str) -> set[str]:
-    "The words of the first sentence that has a name, without the name."
+    "Return the words of the first sentence with a name, without the name."
     first = next((text for _, text in _sentences(q) if _starts(name, text)), "")
     return _words(first) - {name.lower()}
 
 def _free_sentences(q: Question) -> list[set[str]]:
-    "The words of each sentence that has neither a name nor the pronoun."
+    "List the words of each sentence without a name or the pronoun."
     start, end = _pronoun(q)
     texts = [text for _, text in _sentences(q) if q.text[start:end] not in text.split()]
     return [_words(text) for text in texts if not any(_starts(name, text) for name in _names(q))]
 
 def _pronoun_sentence(q: Question) -> set[str]:
-    "The words of the pronoun's sentence."
+    "Return the words of the pronoun's sentence."
     start, _ = _pronoun(q)
     return _words([text for at, text in _sentences(q) if at <= start][-1])
 
 def _alone(sets: Sequence[set[str]]) -> list[set[str]]:
-    "What each set has and no other."
+    "Return the words of each set that are in no other."
     return [words.difference(*sets[:i], *sets[i + 1:]) for i, words in enumerate(sets)]
 
 def overlap(q: Question) -> Answer:
     "Choose the name whose occupation's sentence shares most words with the pronoun's sentence."
-    free, asked = _free_sentences(q), _pronoun_sentence(q)
+    free, pronoun_words = _free_sentences(q), _pronoun_sentence(q)
     about: list[set[str]] = []
     for own in _alone([_own_words(q, name) for name in _names(q)]):
         about.append(set().union(*[sentence for sentence in free if own & sentence]))
-    return _chosen(q, [len(words & asked) for words in _alone(about)])
+    return _chosen(q, [len(words & pronoun_words) for words in _alone(about)])
 
 # %% ../../../nbs/models/rules/02_kitmus.ipynb #01bf6f9b
 def answer_key(q: Question) -> Answer: return Answer(q.id, q.right)
