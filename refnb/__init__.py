@@ -35,6 +35,7 @@ def __getattr__(name: str):
     if name not in _NAMES: raise AttributeError(f"module 'refnb' has no attribute {name!r}")
     import importlib
     module, _, attr = _NAMES[name].partition(":")
-    return getattr(importlib.import_module(f"refnb.{module}"), attr or name)
+    from refnb.core.extensions import with_parameters
+    return with_parameters(getattr(importlib.import_module(f"refnb.{module}"), attr or name))
 
 def __dir__(): return sorted(__all__)

@@ -2,6 +2,7 @@
 import json, os, re, subprocess, sys
 import pytest
 import refnb.results.cli as cli
+from refnb.core.extensions import parameter_comments
 from refnb.core.files import write_jsonl
 from refnb.core.types import Answer, Option, Question
 import refnb as root
@@ -38,8 +39,8 @@ def test_help(refnb, command, flag):
 def test_help_shows_each_parameters_comment(refnb, command):
     f, said = FUNCTIONS[command], words(refnb(*command.split(), "--help").out)
     assert words(f.__doc__) in said
-    assert len(cli.comments(f)) == f.__code__.co_argcount
-    for comment in cli.comments(f).values(): assert words(comment) in said
+    assert len(parameter_comments(f)) == f.__code__.co_argcount
+    for comment in parameter_comments(f).values(): assert words(comment) in said
 
 def test_without_arguments_it_helps(refnb):
     said = refnb()

@@ -275,7 +275,10 @@ def as_task(
     s: Settings|None = None,                           # where to look
     shapes: Iterable[str] = ("choice", "clusters"),    # what is wanted of a file that can be read as both
 ) -> Task:
-    "Resolve whatever names a task."
+    """Resolve whatever names a task.
+
+    >>> refnb.task("sample/identifyme").questions[0]
+    """
     if isinstance(what, Task): return what
     s = s or load_settings()
     if not isinstance(what, (str, Path)): return given_task(what, s)

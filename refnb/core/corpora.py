@@ -240,7 +240,10 @@ def load(
     s: Settings|None = None, # where to look
     **arguments: Any,             # arguments of the corpus' own function: fold, variant, file, characters
 ) -> list[Document]:         # in the corpus' order
-    "Read annotated documents by the name of their corpus, or from a file."
+    """Read annotated documents by the name of their corpus, or from a file.
+
+    >>> refnb.load("sample")[0]
+    """
     if str(name) not in corpora(s):
         if Path(name).exists(): return read_documents(name)
         if any(c in str(name) for c in "./\\"): raise DataError("no such file", str(name))

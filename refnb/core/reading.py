@@ -90,7 +90,10 @@ def read_documents(
     form: str = "",    # its format; empty: found out
     **how: Any,        # what the format's own reader takes: indices of JSONL, gaps of CoNLL-U, layer of a CAS, by of several people's
 ) -> list[Document]:   # in the file's order
-    "Documents from a file of any readable format."
+    """Documents from a file of any readable format.
+
+    >>> refnb.read_documents("GOLD.conll")
+    """
     data, known = read_bytes(path), [*_PARSERS, *_STANDOFF]
     form = form or _nothing_marked(data, Path(path)) or format_of(data)
     if not data.strip() and form != "brat": raise FormatError("the file is empty", str(path))

@@ -383,7 +383,10 @@ def score_coref(
     match: Match = "exact",                    # which mentions are the same: exact, head, partial
     zeros: Zeros = "",                         # matching of empty nodes: linear, dependent; "": linear if exact
 ) -> CorefScores:                              # fractions
-    "Score predicted clusters against gold, by exact, head or partial match of mentions."
+    """Score predicted clusters against gold, by exact, head or partial match of mentions.
+
+    >>> refnb.score_coref(refnb.load("sample"), refnb.load("sample"), match="head")
+    """
     for value, known, what in ((match, Match, "match"), (zeros, Zeros, "zeros")):
         if value not in get_args(known):
             raise CallError(f"unknown {what} {value!r}", do=nearest(value, [k for k in get_args(known) if k]))

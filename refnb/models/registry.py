@@ -261,7 +261,10 @@ def find_system(
     s: Settings|None = None,       # settings with the folder of your own systems
     **changed,                     # single settings, such as constraint="regex"
 ) -> System:
-    "Find a system by its name; changed settings change the name."
+    """Find a system by its name; changed settings change the name.
+
+    >>> refnb.find_system("gpt-4o-mini", order="reversed")
+    """
     if not isinstance(system, str):
         made = system if isinstance(system, System) else FunctionSystem(system)
         refuse_settings(made.name, changed)

@@ -167,7 +167,10 @@ def run(
     tolerate: float = 0,           # failures that a complete run may have; below 1: a share
     **settings,                    # of the system, such as constraint="regex", order="reversed" or budget=2.5
 ) -> Run:                          # complete if everything is answered
-    "Evaluate a system on a task; interrupted runs resume."
+    """Evaluate a system on a task; interrupted runs resume.
+
+    >>> refnb.run("sample/identifyme", "nearest-mention", limit=20)
+    """
     s = s or load_settings()
     if limit < 0: raise CallError(f"a limit of {limit} questions", "limit", "say 1 or more; 0 means all")
     on_summary = on_summary or settings.pop("told", None)  # its name in 0.1
@@ -183,6 +186,7 @@ def run(
     if failures: _journal_failures(o, failures)
     return finish(o, allowed)
 
+# %% ../../nbs/models/02_running.ipynb #eac5d587
 def planned(
     task: str|Path|Task|Iterable[Question|Document], # a task, a file, questions or documents
     system: str|System,      # a name, or a system

@@ -292,7 +292,10 @@ def _paper_page(paper: str, lines: list[Line]) -> str:
 def board(
     s: Settings|None = None, # where reports are, and where files would come from
 ) -> Board:                  # all tables
-    "Count the printed results of the four papers that are computed here, table by table."
+    """Count the printed results of the four papers that are computed here, table by table.
+
+    >>> refnb.board()
+    """
     s = s or load_settings()
     look = cache(lambda i: survey(i, s))  # tables have inputs in common
     return Board([_line_of(n, s.reports, s, look) for n in [*table_names(), *own_names()]])

@@ -182,7 +182,10 @@ def score(
     seed: int = 0,                     # of the bootstrap
     metrics: Iterable["str|Metric"] = (), # further columns: functions from outcomes to a number, or their names
 ) -> Scores:                           # fractions
-    "Compute accuracy with intervals clustered by document."
+    """Compute accuracy with intervals clustered by document.
+
+    >>> refnb.score("identifyme/test:published/gpt-4o", by="type")
+    """
     several, o = sampled_of(o) if isinstance(o, Run) else None, as_outcomes(o)
     group = pd.Series("all", index=o.index) if by is None else labels(o, by)
     o, group = o[group.notna()], group[group.notna()]
@@ -259,7 +262,10 @@ def compare(
     resamples: int = 10_000, # of bootstrap and permutation
     seed: int = 0,           # of both
 ) -> Comparison:             # fractions
-    "Compare the accuracy of two systems on the questions that count for both."
+    """Compare the accuracy of two systems on the questions that count for both.
+
+    >>> refnb.compare("identifyme/test:published/gpt-4o", "identifyme/test:published/gemini-1.5-flash")
+    """
     a, b = (counted(as_outcomes(x), mode) for x in (a, b))
     docs = dict(zip(a.id, a.doc_key, strict=True))
     pair = pair_by_id(dict(zip(a.id, a.credit, strict=True)), dict(zip(b.id, b.credit, strict=True)))
@@ -324,7 +330,10 @@ def power(
     mode: Mode = "strict",   # how a missing answer counts
     s: Settings|None = None, # where runs and reports are
 ) -> Power:                  # fractions
-    "Estimate the least difference between two systems that a task can detect, and the questions smaller ones need."
+    """Estimate the least difference between two systems that a task can detect, and the questions smaller ones need.
+
+    >>> refnb.power("identifyme/test")
+    """
     s = s or load_settings()
     if bool(a) != bool(b): raise CallError("one system is named", "power", "name two that answered the task, or none")
     if not a: return power_of(assumed_noise(_sizes_of(task, s)))

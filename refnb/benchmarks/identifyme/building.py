@@ -78,6 +78,9 @@ def build(
     of: str = "",                      # a split of the corpus, such as train
     **rules: Any,                      # single rules, such as window=5 or options=4
 ) -> list[Question]:                   # in order
-    "Build a benchmark's questions from documents; pronouns and filter take `of` and rules."
+    """Build a benchmark's questions from documents; pronouns and filter take `of` and rules.
+
+    >>> refnb.build("identifyme", refnb.load("sample"), options=4)
+    """
     if benchmark in ("pronouns", "filter"): return build_other(benchmark, docs, of, **rules)
     return build_benchmark(benchmark, docs, mode, names, of, **rules).questions(split)

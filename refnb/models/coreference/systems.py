@@ -236,7 +236,10 @@ def resolve(
     s: Settings|None = None,                # settings
     **changed: Any,                         # settings of the system, such as checkpoint="FOLDER"
 ) -> Any:                                   # a document with clusters for a text or a document, else a list
-    "Find the coreference clusters of a text."
+    """Find the coreference clusters of a text.
+
+    >>> refnb.resolve("Anna told Bea that she had lost her ring.")
+    """
     x: Any = find_system(system, s, **changed)
     if not isinstance(x, CorefSystem):
         raise CallError(f"{system} is not a trained coreference system", do="refnb.run asks any system about a task")

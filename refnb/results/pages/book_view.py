@@ -261,7 +261,10 @@ def view_book(
     predicted: Document|Iterable[Document]|None = None,    # on the same texts; found by key where there are several
     labels: Sequence[str] = ("gold", "predicted"),         # what the two are called
 ) -> BookView:                                             # shows itself in a notebook; .write(path)
-    "Look at a book, or at several: text and clusters, timeline and network; gold beside predicted."
+    """Look at a book, or at several: text and clusters, timeline and network; gold beside predicted.
+
+    >>> refnb.view_book(refnb.load("sample")[0])
+    """
     golds = _several(documents)
     if predicted is None: return BookView([book_data(d) for d in golds])
     if isinstance(documents, Document) and isinstance(predicted, Document):
@@ -323,7 +326,10 @@ def view_any(
     questions: Any = None,           # of a run of answers: the questions, or their file; found by themselves as a rule
     s: Settings|None = None,         # where runs and upstream files are
 ) -> View|BookView:                  # shows itself in a notebook; .write(path), .frame()
-    "Look at a run: questions and answers, or whole texts with their clusters; or at a file of documents."
+    """Look at a run: questions and answers, or whole texts with their clusters; or at a file of documents.
+
+    >>> refnb.view("sample/identifyme:random")
+    """
     made = _view_of(what, other, questions, s or load_settings())
     if out: made.write(out)
     return made

@@ -92,7 +92,10 @@ def run_all(
     progress: Callable[[int, int], None]|None = None, # called with how many of a task are answered, and how many there are
     **settings,              # single settings of the system
 ) -> SystemCard:             # written to reports/systems as well
-    "Ask a system everything."
+    """Ask a system everything.
+
+    >>> refnb.run_all("random", sample=True)
+    """
     s = s or load_settings()
     spent = 0.
     boards: dict[str, list[Line]] = {}
