@@ -323,3 +323,44 @@ def test_what_a_reader_left_out_is_told(tmp_path, capsys):
     (tmp_path/"a.txt").write_bytes(txt)
     assert main(["score", "coref", str(tmp_path/"a.ann"), str(tmp_path/"a.ann")]) == 0
     assert "events, left out: 1; relations Kin, left out: 1; mentions that cut a word, widened to it: 1" in capsys.readouterr().err
+
+
+# MMAX2
+
+WORDS = [f"w{i}" for i in range(8)] + ["."] + [f"v{i}" for i in range(5)]
+
+def mmax_words(words=WORDS, first: int = 1) -> bytes:
+    return ('<?xml version="1.0"?>\n<!DOCTYPE words SYSTEM "words.dtd">\n<words>\n' + "".join(f'<word id="word_{i}">{w}</word>\n' for i, w in enumerate(words, first)) + "</words>").encode()
+
+def mmax_level(*markables: tuple[str, str]) -> bytes:
+    return ('<!DOCTYPE markables SYSTEM "markables.dtd"><markables xmlns="www.eml.org/NameSpaces/coref">' + "".join(f'<markable id="markable_{i}" span="{span}" coref_set="{group}" mmax_level="coref"/>' for i, (span, group) in enumerate(markables)) + "</markables>").encode()
+
+@pytest.mark.parametrize("inside", ["Basedata", "basedata", "."])
+def test_a_project_of_mmax_is_read(tmp_path, inside):
+    (tmp_path/"markables").mkdir()
+    base = (tmp_path/"markables" if inside == "." else tmp_path/inside)
+    base.mkdir(exist_ok=True)
+    (base/"fable_words.xml").write_bytes(mmax_words())
+    path = tmp_path/"markables/fable_coref_level.xml"
+    path.write_bytes(mmax_level(("word_1", "set_1"), ("word_3..word_4", "set_1"), ("word_6,word_8", "set_2"), ("word_10", "set_2"), ("word_2", "empty")))
+    [d] = read_documents(path)
+    assert (d.doc_key, [len(s) for s in d.sentences]) == ("fable", [9, 5])
+    assert d.clusters == ((Span(0, 0), Span(2, 3)), (Span(5, 7), Span(9, 9)))
+    assert "markables without a set, left out: 1" in d.meta["notes"] and "from first word to last: 1" in d.meta["notes"]
+    (path.parent/"fable_sentence_level.xml").write_bytes(mmax_level(("word_1..word_3", ""), ("word_4..word_14", "")))
+    assert [len(s) for s in read_documents(path)[0].sentences] == [3, 11]
+
+@pytest.mark.parametrize(("coref", "words", "why"), [
+    (mmax_level(("word_99", "set_1")), mmax_words(), "there is no word 'word_99'"), (mmax_level(("word_4..word_2", "set_1")), mmax_words(), "ends before it starts"),
+    (mmax_level(("", "set_1")), mmax_words(), "has no span"), (mmax_level()[:-9], mmax_words(), "is not XML"), (mmax_level(), b"<words/>", "has no words"),
+    (mmax_level(), mmax_words().replace(b"word_2", b"word_1"), "appears twice"),
+    (mmax_level(), mmax_words().replace(b'"words.dtd"', b'"words.dtd" [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]').replace(b"w3", b"&b;"), "declares an entity")])
+def test_a_damaged_project_of_mmax_is_one_line(tmp_path, coref, words, why):
+    (tmp_path/"x_words.xml").write_bytes(words)
+    (tmp_path/"x_coref_level.xml").write_bytes(coref)
+    with pytest.raises((FormatError, DataError), match=why) as e: read_documents(tmp_path/"x_coref_level.xml")
+    assert "\n" not in str(e.value) and len(str(e.value)) < 400
+
+def test_a_project_of_mmax_without_words(tmp_path):
+    (tmp_path/"x_coref_level.xml").write_bytes(mmax_level(("word_1", "set_1")))
+    with pytest.raises(DataError, match="x_words.xml"): read_documents(tmp_path/"x_coref_level.xml")

@@ -18,13 +18,14 @@ from .jsonlines import jsonlines_text, parse_jsonlines
 from .conllu import conllu_text, parse_conllu
 from .gap import parse_gap
 from .standoff import (ByAnnotator, by_annotator, parse_booknlp, parse_brat, parse_cas, parse_corenlp,
-                                 parse_label_studio, parse_litbank, parse_project)
+                                 parse_label_studio, parse_litbank, parse_mmax, parse_project)
 
 # %% ../../nbs/core/09_reading.ipynb #fe4f6047
 def _tool(data: bytes) -> str:
     "The format of what an annotation tool exports, or nothing."
     head = data[:4096].lstrip()
     if data.startswith(b"PK\x03\x04"): return "project"
+    if head.startswith(b"<") and re.search(rb"<markables[\s>]", head): return "mmax"
     if head.startswith(b"<") and b"XMI" in head or re.match(rb'\{\s*"%[A-Z_]+"\s*:', head): return "cas"
     if re.match(rb"\[\s*\{", head): return "labelstudio"
     found = re.search(rb"^(?:T\d+\t\S+ \d+ \d|R\d+\t\S+ Arg1:|\*\t\S+ T\d)|^[^#\s]", head, re.M)
@@ -32,7 +33,7 @@ def _tool(data: bytes) -> str:
 
 def format_of(data: bytes) -> str:
     """Name the format of a file of documents by the beginning of what it holds:
-    conll, jsonl, corenlp, conllu, gap, booknlp, litbank, brat, cas, labelstudio, project, or "" for none of them."""
+    conll, jsonl, corenlp, conllu, gap, booknlp, litbank, brat, cas, labelstudio, mmax, project, or "" for none of them."""
     if form := _tool(data): return form
     head = data[:4096].removeprefix(b"\xef\xbb\xbf").lstrip()
     line = next((l.rstrip(b"\r") for l in head.split(b"\n") if l.strip() and not re.match(rb"#(?!begin document| ?(global|newdoc|newpar|sent_id|text)\b)", l)), head[:80])
@@ -74,6 +75,16 @@ def _brat(path: Path, **how: Any) -> list[Document]:
     if txt is None: raise DataError("the file of the text (.txt) that belongs to it is not there", str(path))
     return [parse_brat(ann, txt, name, str(first), **how)]
 
+def _mmax(path: Path) -> list[Document]:
+    name, _, level = path.name.removesuffix(".gz").removesuffix(".xml").rpartition("_level")[0].rpartition("_")
+    if not name: raise DataError("is not called NAME_LEVEL_level.xml", str(path), "give the markables of coreference")
+    folders = [path.parent, *(p for p in path.parent.parent.iterdir() if p.name.lower() == "basedata")]
+    def near(what: str) -> Path|None:
+        return next((f for folder in folders for end in ("", ".gz") if (f := folder/f"{name}_{what}.xml{end}").is_file()), None)
+    if (words := near("words")) is None: raise DataError(f"the file {name}_words.xml that belongs to it is not there", str(path))
+    sentences = near("sentence_level")
+    return [parse_mmax(read_bytes(path), read_bytes(words), name, str(path), read_bytes(sentences) if sentences else None)]
+
 # %% ../../nbs/core/09_reading.ipynb #6921aa06
 def _nothing_marked(data: bytes, path: Path) -> str:
     "The format of an empty file: brat's, beside a text in which nothing was marked."
@@ -83,7 +94,7 @@ def _nothing_marked(data: bytes, path: Path) -> str:
 _PARSERS: dict[str, Callable] = {"conll": parse_conll, "jsonl": parse_jsonlines, "conllu": parse_conllu,
                                  "gap": parse_gap, "corenlp": parse_corenlp, "cas": parse_cas,
                                  "labelstudio": parse_label_studio, "project": parse_project}
-_STANDOFF: dict[str, Callable] = {"litbank": _litbank, "booknlp": _booknlp, "brat": _brat}
+_STANDOFF: dict[str, Callable] = {"litbank": _litbank, "booknlp": _booknlp, "brat": _brat, "mmax": _mmax}
 
 def read_documents(
     path: str|Path,    # a file, plain or .gz

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['ENTITIES', 'ByAnnotator', 'parse_litbank', 'with_labels', 'parse_booknlp', 'parse_corenlp', 'parse_brat', 'parse_cas',
-           'parse_label_studio', 'parse_project', 'by_annotator']
+           'parse_label_studio', 'parse_project', 'by_annotator', 'parse_mmax']
 
 # %% ../../nbs/core/08_standoff.ipynb #64215105
 import io, re, zipfile
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Self
 from xml.parsers import expat
 import msgspec
 from .types import CallError, DataError, FormatError, Span, nearest
-from .documents import Document, read_text
+from .documents import Document, read_text, tidy
 from .files import _archive_fault, at_line, utf8
 from .jsonlines import _decoded
 
@@ -699,3 +699,75 @@ def parse_project(data: bytes, where: str = "", by: str = "", layer: str = "") -
 def by_annotator(data: bytes, where: str = "", **how: Any) -> ByAnnotator:
     "Read the documents of all people in one file: an archive, or Label Studio's JSON."
     return (_project if data[:2] == b"PK" else _studio)(data, where, **how)
+
+# %% ../../nbs/core/08_standoff.ipynb #2c1b5be2
+def _elements(data: bytes, where: str, take: Callable[[str, dict[str, str], str], None]):
+    "Give each element of a small XML file to `take`: its name, attributes and text."
+    text: list[str] = []
+    opened: list[dict[str, str]] = []
+    def start(name: str, features: dict[str, str]):
+        opened.append(features)
+        text.clear()
+    def end(name: str):
+        take(name, opened.pop(), "".join(text))
+        text.clear()
+    def refuse(*_): raise FormatError("declares an entity", where, "no file of markables needs one")
+    parser = expat.ParserCreate()
+    parser.StartElementHandler, parser.EndElementHandler, parser.CharacterDataHandler = start, end, text.append
+    parser.EntityDeclHandler = refuse
+    try: parser.Parse(data, True)
+    except expat.ExpatError as e:
+        said = expat.errors.messages.get(e.code, "damaged")
+        raise FormatError(f"is not XML: {said}", at_line(where, e.lineno), "it may be cut off: export it again") from None
+    except (ValueError, LookupError) as e: raise FormatError(f"is not XML: {e}", where) from None
+
+# %% ../../nbs/core/08_standoff.ipynb #262cc803
+def _pieces(span: str, number: Mapping[str, int], at: str) -> list[Span]:
+    "Read the words of a markable: word_1..word_3,word_5."
+    out = []
+    for piece in span.split(","):
+        first, _, last = piece.partition("..")
+        if lost := next((x for x in (first, last or first) if x not in number), None):
+            raise FormatError(f"there is no word {lost!r}", at)
+        out.append(Span(number[first], number[last or first]))
+    if any(s.end < s.start for s in out): raise FormatError(f"the span {span} ends before it starts", at)
+    return sorted(out)
+
+def _markables(data: bytes, number: Mapping[str, int], where: str) -> Iterator[tuple[dict[str, str], list[Span]]]:
+    "List the markables of a level with their words."
+    found: list[dict[str, str]] = []
+    _elements(data, where, lambda name, features, _: found.append(features) if name == "markable" else None)
+    for x in found:
+        at = f"{where}, markable {x.get('id', '')[:40]!r}"
+        if not x.get("span"): raise FormatError("has no span", at)
+        yield x, _pieces(x["span"], number, at)
+
+# %% ../../nbs/core/08_standoff.ipynb #63a52a04
+def parse_mmax(
+    coref: bytes,                  # the markables of coreference
+    words: bytes,                  # the words
+    doc_key: str,                  # of the document
+    where: str = "",               # the file, for errors
+    sentences: bytes|None = None,  # the markables of sentences
+) -> Document:
+    "Read a document of an MMAX2 project; what was changed or left out is counted in its notes."
+    tokens: list[str] = []
+    number: dict[str, int] = {}
+    def word(name: str, features: dict[str, str], text: str):
+        if name != "word": return
+        if number.setdefault(features.get("id", ""), len(tokens)) != len(tokens):
+            raise FormatError(f"the word {features.get('id', '')!r} appears twice", f"{where} (words)")
+        tokens.append(text.strip() or "_")
+    _elements(words, f"{where} (words)", word)
+    if not tokens: raise FormatError("has no words", f"{where} (words)")
+    last = {s[-1].end for _, s in _markables(sentences, number, f"{where} (sentences)")} if sentences else set()
+    ends = sorted(i + 1 for i in (last or {i for i, t in enumerate(tokens) if t in (".", "!", "?")}) | {len(tokens) - 1})
+    sets: dict[str, dict[Span, None]] = {}
+    notes: Counter[str] = Counter()
+    for x, spans in _markables(coref, number, where):
+        if (group := x.get("coref_set", "")) in ("", "empty"): notes["markables without a set, left out"] += 1
+        else: sets.setdefault(group, {})[Span(spans[0].start, spans[-1].end)] = None
+        notes["mentions with gaps, read from first word to last"] += any(b.start > a.end + 1 for a, b in zip(spans, spans[1:]))
+    kept = "; ".join(f"{what}: {n:,}" for what, n in notes.items() if n)
+    return Document(doc_key, tuple(tuple(tokens[a:b]) for a, b in zip([0, *ends], ends)), tidy(sets.values()),
+                    meta={"notes": kept} if kept else {})
