@@ -237,7 +237,7 @@ LINKS = """[...document.querySelectorAll('#navigation a')].filter(e => {
 
 def test_the_navigation_leads_to_a_notebook(tab):
     tab.open("index")
-    assert tab.js(f"{LINKS}.map(a => a.innerText.trim())")[:4] == ["The board", "Figures", "A book", "Core"]
+    assert tab.js(f"{LINKS}.map(a => a.innerText.trim())")[:5] == ["The board", "Figures", "A book", "Rankings", "Core"]
     tab.js(f"{LINKS}.find(a => a.innerText.trim() == 'Core').click()")
     tab.at("notebooks/core/index")
     tab.js(f"{LINKS}.find(a => a.innerText.trim() == 'Types').click()")
