@@ -587,3 +587,9 @@ at("books").replaceChildren(...about.books.map((name, i) => made("option", {valu
 at("books").onchange = e => open(Number(e.target.value))
 pane("text")
 open(about.first)
+function settle() {  // a frame that began without a size, out of sight, may hear of no new one: look until there is one
+  if (seen.size || !book.letters.length) return
+  if (box.clientWidth) { turned(); stage() }
+  setTimeout(settle, 150)
+}
+settle()
