@@ -49,11 +49,16 @@ class Figures:
         return {k: v | {"seconds": round(v["seconds"])} for k, v in self.tests.items() if k not in partly}
 
     def pytest_sessionfinish(self, session: pytest.Session):
-        "Keep the figures, unless the session was stopped, or shared with other processes."
-        if session.shouldstop or session.shouldfail or session.config.getoption("numprocesses", None): return
+        "Keep the figures, unless the session was stopped, or several processes ran only some tests: none of them knows which."
+        shared = session.config.getoption("numprocesses", None) and chosen(session.config)
+        if session.shouldstop or session.shouldfail or shared: return
         kept = json.loads(FIGURES.read_text()) if FIGURES.exists() else {}
         for (file, name), entry in self.whole(session.config).items(): kept.setdefault(file, {})[name] = entry
         FIGURES.write_text(json.dumps({k: there(k, v) for k, v in kept.items() if (ROOT/k).exists()}, indent=1, sort_keys=True) + "\n")
+
+def chosen(config: pytest.Config) -> bool:
+    "Tell whether only some of all tests were asked for."
+    return bool(config.option.keyword or config.option.markexpr) or config.args_source == pytest.Config.ArgsSource.ARGS
 
 def there(file: str, tests: dict) -> dict:
     "The entries of the tests that a file still has."

@@ -11,9 +11,11 @@ def report(name: str, outcome: str = "passed", when: str = "call", **told: int) 
     node = f"{FILE}::{name}"
     return SimpleNamespace(nodeid=node, outcome=outcome, when=when, passed=outcome == "passed", duration=.6, user_properties=[*told.items()])
 
-def session(args: tuple = ("tests",), stopped: str = "", processes: int = 0) -> SimpleNamespace:
+def session(args: tuple = ("tests",), stopped: str = "", processes: int = 0, keyword: str = "") -> SimpleNamespace:
     "A session of pytest at its end."
-    config = SimpleNamespace(args=args, getoption=lambda name, default: processes)
+    sources = pytest.Config.ArgsSource
+    config = SimpleNamespace(args=args, getoption=lambda name, default: processes, option=SimpleNamespace(keyword=keyword, markexpr=""),
+                             args_source=sources.TESTPATHS if args == ("tests",) else sources.ARGS)
     return SimpleNamespace(config=config, shouldstop=stopped, shouldfail="")
 
 OLD = {"tests/test_gone.py": {}, FILE: {TWO: {"date": "before"}, "test_f80_gone": {"date": "before"}}}
@@ -35,14 +37,16 @@ def seen() -> figures.Figures:
         f.pytest_runtest_logreport(r)
     return f
 
-def test_what_a_full_run_leaves(path):
-    seen().pytest_sessionfinish(session())
+@pytest.mark.parametrize("processes", [0, 2])
+def test_what_a_full_run_leaves(path, processes):
+    seen().pytest_sessionfinish(session(processes=processes))
     got = json.loads(path.read_text())
     assert set(got) == {FILE} and got[FILE][TWO] == {"date": "before"} and set(got[FILE]) == {ONE, TWO}
     one = got[FILE][ONE]
     assert one.pop("date") and one == {"commit": "abc", "passed": 2, "failed": 1, "skipped": 1, "kills": 7, "seconds": 3}
 
-@pytest.mark.parametrize("part", [session((f"{FILE}::{ONE}[a]",)), session(stopped="ctrl-c"), session(processes=2)], ids=["a case", "stopped", "shared"])
+@pytest.mark.parametrize("part", [session((f"{FILE}::{ONE}[a]",)), session(stopped="ctrl-c"), session((FILE,), processes=2), session(processes=2, keyword="kill")],
+                         ids=["a case", "stopped", "some files, shared", "some tests, shared"])
 def test_a_part_of_a_run_leaves_nothing(path, part):
     seen().pytest_sessionfinish(part)
     assert ONE not in json.loads(path.read_text())[FILE]
