@@ -18,6 +18,18 @@ def hashes() -> dict[Path, str]:
     files = [p for d in ("nbs", "refnb") for e in ("*.py", "*.ipynb") for p in (ROOT/d).rglob(e) if ".ipynb_checkpoints" not in p.parts]
     return {p: hashlib.sha1(p.read_bytes()).hexdigest() for p in [*files, ROOT/"README.md"] if p.exists()}
 
+# Phrases that a newcomer stumbles on, and what to write instead; sentences in quotation marks are examples.
+PHRASES = {r"\bstands?\b(?![- ](?:in|for|out|alone)\b)": "is, appears", r"\btold\b": "reported", r"\bsaid\b": "written, replied", r"\bas (?:it|they) (?:is|are)(?= *[.,;)])": "unchanged",
+           r"\bwho(?:so)?ever\b": "if you", r"\bto be had\b": "available", r"\bgoes on where\b": "resumes", r"\bof ours\b": "our own", r"\bwhat (?:was|were|they are|it is)\b": "the noun that you mean"}
+
+def phrases() -> list[str]:
+    "Prose is in the field's usual English."
+    texts = [(n, source(c)) for n in notebooks() for c in json.loads(n.read_text())["cells"] if c["cell_type"] == "markdown"]
+    texts += [(ROOT/name, (ROOT/name).read_text()) for name in ("CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")]
+    prose = lambda text: re.sub(r'"[^"\n]*"|`[^`]*`|^    .*$', "", text, flags=re.M)
+    return [f"{p.relative_to(ROOT)}: {m[0]!r}: write {instead} ({text[max(0, m.start() - 30):m.end() + 30]!r})" for p, full in texts for text in [prose(full)]
+            for phrase, instead in PHRASES.items() for m in re.finditer(phrase, text, re.I)]
+
 def exported() -> list[str]:
     "Export and clean change nothing."
     before, env = hashes(), {k: v for k, v in os.environ.items() if k != "IN_TEST"}
@@ -119,7 +131,7 @@ def types() -> list[str]:
     return [l for l in (got.stdout + got.stderr).splitlines() if l.strip() and ": note:" not in l][:40] if got.returncode else []
 
 def main() -> int:
-    checks = [exported, orphans, one_way, form, texts, tools, types]
+    checks = [exported, orphans, one_way, form, phrases, texts, tools, types]
     faults = [(c.__name__, f) for c in checks for f in c()]
     for name, fault in faults: print(f"{name}: {fault}", file=sys.stderr)
     print(f"check: {len(checks)} checks, {len(faults)} faults")
