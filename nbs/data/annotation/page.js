@@ -1,5 +1,6 @@
 
 const OF = "page", KEY = `refnb-annotation-${data.page}`, FILE = "annotations", DONE = "done"
+const SCREENS = {read, write}
 const items = new Map(data.items.map(q => [q.id, q]))
 const position = new RegExp(data.position, "iu")
 
@@ -60,22 +61,6 @@ function cast(who) {
 const cartoon = (q, answer) => made("ol", {className: "cells"}, cell("bob", q.opening), cell("alice", q.question), cell("bob", answer || "…", !answer))
 const link = c => c.link ? [made("a", {href: c.link, target: "_blank", rel: "noopener noreferrer"}, c.linked)] : []
 
-function show(screen, own = true) {  // own: not what another tab did, which has kept it
-  spend()
-  const q = current()
-  state.screen = !q ? "end" : screen == "end" ? "read" : screen
-  since = document.hidden ? null : performance.now()
-  all("main > section, main > form", e => e.hidden = e.id != state.screen)
-  if (state.screen == "read") read(q)
-  if (state.screen == "write") write(q)
-  if (state.screen == "end") end()
-  at("progress").hidden = state.screen == "start"
-  count()
-  if (!own) return
-  keep()
-  scrollTo(0, 0)
-  at(state.screen).querySelector("h2").focus()
-}
 const number = () => `Question ${state.done.size + 1} of ${items.size}`
 function read(q) {
   at("read").querySelector("h2").textContent = number()
@@ -113,11 +98,6 @@ function end() {
 
 // What is done
 
-function spend() {  // the seconds that a question was in sight
-  const now = performance.now()
-  if (since != null && (state.screen == "read" || state.screen == "write")) state.seconds += (now - since)/1000
-  since = document.hidden ? null : now
-}
 function store(q) {
   state.writing = written().map(e => e.value)
   at("problem").textContent = ""

@@ -28,7 +28,7 @@ function download(record, name) {
 
 // Answers are kept in this browser until they are downloaded. A page has: OF, what it is, and the name of its hash among the data; KEY, under which its answers are kept; FILE, the beginning of a file's name; DONE, what is counted;
 // items by id; fresh(), a state in which nothing is answered; answers() of a state, as they are handed in, and sound(), whether one is; more(), what is kept beside them; taken(), a state from what was kept or handed in,
-// which fails where that is damaged; show(), a screen; spend(), count the seconds until now.
+// which fails where that is damaged; current(), the item that is asked; SCREENS, the functions that show it, by screen, the first one first; end(), the last screen.
 
 let state = null, since = null, kept = true
 const record = () => ({[OF]: data[OF], version: data.version, participant: state.participant, order: state.order, answers: answers()})
@@ -62,6 +62,26 @@ function recall() {
 }
 function turn(to, text) { state = to; since = null; tell(text); show(state.screen) }
 
+function spend() {  // the seconds that an item was in sight
+  const now = performance.now()
+  if (since != null && state.screen in SCREENS) state.seconds += (now - since)/1000
+  since = document.hidden ? null : now
+}
+function show(screen, own = true) {  // own: not what another tab did, which has kept it
+  spend()
+  const q = current()
+  state.screen = !q ? "end" : screen == "end" ? Object.keys(SCREENS)[0] : screen
+  since = document.hidden ? null : performance.now()
+  all("main > section, main > form", e => e.hidden = e.id != state.screen)
+  if (state.screen == "end") end()
+  else SCREENS[state.screen]?.(q)
+  at("progress").hidden = state.screen == "start"
+  count()
+  if (!own) return
+  keep()
+  scrollTo(0, 0)
+  at(state.screen).querySelector("h2").focus()
+}
 function count() {
   const progress = document.querySelector("progress")
   progress.max = items.size

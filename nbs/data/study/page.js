@@ -1,5 +1,6 @@
 
 const OF = "page", KEY = `refnb-study-${data.page}`, FILE = "study", DONE = "answered"
+const SCREENS = {one}, end = remind
 const items = new Map(data.items.map(q => [q.id, q]))
 
 function shuffled(list) {  // each person reads the texts in an order of their own
@@ -17,32 +18,12 @@ function taken(r, {screen = "one", seconds = 0, saved} = {}) {
   return {participant: r.participant, order: r.order, done: new Map(r.answers.map(({id, chosen, seconds}) => [id, {chosen, seconds}])), screen, seconds: Number.isFinite(seconds) ? seconds : 0, saved}
 }
 
-function show(screen, own = true) {  // own: not what another tab did, which has kept it
-  spend()
-  const q = current()
-  state.screen = !q ? "end" : screen == "end" ? "one" : screen
-  since = document.hidden ? null : performance.now()
-  all("main > section, main > form", e => e.hidden = e.id != state.screen)
-  if (state.screen == "one") one(q)
-  if (state.screen == "end") remind()
-  at("progress").hidden = state.screen == "start"
-  count()
-  if (!own) return
-  keep()
-  scrollTo(0, 0)
-  at(state.screen).querySelector("h2").focus()
-}
 function one(q) {
   at("one").querySelector("h2").textContent = `Text ${state.done.size + 1} of ${items.size}`
   at("text").replaceChildren(...q.parts.map(([text, kind]) => kind ? made("b", {className: kind}, text) : text))
   at("pronoun").textContent = `“${q.parts.find(p => p[1] == "pronoun")[0]}”`
   at("options").replaceChildren(...q.options.map((name, k) => made("label", {}, made("input", {type: "radio", name: "chosen", value: k}), made("span", {}, name))))
   at("problem").textContent = ""
-}
-function spend() {  // the seconds that a text was in sight
-  const now = performance.now()
-  if (since != null && state.screen == "one") state.seconds += (now - since)/1000
-  since = document.hidden ? null : now
 }
 function next() {
   if (state.screen == "start") return show("one")
