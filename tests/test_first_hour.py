@@ -352,8 +352,10 @@ def name_counts(folder) -> list[int]:
 def test_a_study_refuses_what_is_not_its_own(refnb, tmp_path):
     refnb("build", "study", "--out", "study", "--each", "1")
     good = handed(tmp_path/"study", "a"*10, lambda q: 0)
-    for change, said in (({"page": "x"}, "another questionnaire"), ({"answers": [{"id": "x", "chosen": 0, "seconds": 1}]}, "damaged"),
-                         ({"answers": [good["answers"][0] | {"chosen": 9}]}, "damaged"), ({"answers": 1}, "field answers")):
+    first = good["answers"][0]
+    damaged = [[{"id": "x", "chosen": 0, "seconds": 1}], [first | {"chosen": 9}], [first, first], [first | {"seconds": -1}]]
+    for change, said in (({"page": "x"}, "another questionnaire"), ({"participant": "Ann Smith"}, "is it a name?"),
+                         ({"answers": 1}, "field answers"), *(({"answers": a}, "damaged") for a in damaged)):
         (tmp_path/"a.json").write_text(json.dumps(good | change))
         tools.one_line(refnb("score", "study", "study", "a.json"), 1, "a.json", said)
     tools.one_line(refnb("build", "study", "--out", "x", "--each", "0"), 2, "say 1 or more")

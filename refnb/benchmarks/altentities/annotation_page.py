@@ -14,7 +14,7 @@ import msgspec
 from ...core.types import CallError, DataError, FormatError, Record
 from ...core.settings import packaged
 from ...core.files import read_bytes, read_yaml, write_atomic
-from ...core.pages import one_page, read_handed_in
+from ...core.pages import HandedIn, check_participant, one_page, read_handed_in
 from .questions import DOMAINS, LONGEST, _TAG, Alternative, opening, title
 from .entities import SEARCH, search_link, section_table
 from .builder import COPIED, POSITION, AltBuilt, Draft, Joined, distinct_drafts, draft_of
@@ -97,12 +97,8 @@ class Response(Record):
     expressions: tuple[str, ...]  # none: left out
     seconds: float                # that the question was in sight
 
-class Annotations(Record):
+class Annotations(HandedIn):
     "What one person handed in."
-    page: str                      # the hash
-    version: int                   # of this form
-    participant: str               # a code drawn by chance
-    order: tuple[str, ...]         # ids in the order in which they were asked
     answers: tuple[Response, ...]  # those given
     def __repr__(self) -> str: return f"Annotations({len(self.answers)} of {len(self.order)})"
 
@@ -120,9 +116,7 @@ def _checked(a: Annotations, drafts: dict[str, Draft], where: str) -> Annotation
     if a.version != VERSION:
         raise FormatError(f"{a.version} is unknown here, known is {VERSION}", at("version"),
                           "read it with the refnb that made the page")
-    if not re.fullmatch("[a-km-z2-8]{10}", a.participant):
-        raise FormatError("this is no code that the page draws", at("participant"),
-                          "is it a name? Keep it out of the data")
+    check_participant(a, where)
     if not a.order or len(set(a.order)) < len(a.order) or any(i not in drafts for i in a.order):
         raise FormatError("these are not questions of the drafts, each once", at("order"),
                           "give the drafts that the page was made of")

@@ -7,13 +7,13 @@ __all__ = ['CANT_SAY', 'VERSION', 'study_questions', 'study_page', 'build_study'
            'score_study']
 
 # %% ../../../nbs/benchmarks/kitmus/05_human_study.ipynb #e2f40002
-import hashlib, json, re
+import hashlib, json, math, re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from ...core.types import CallError, DataError, FormatError, Option, Question, Record
 from ...core.files import make_folder, read_bytes, write_atomic, write_jsonl
-from ...core.pages import one_page, read_handed_in
+from ...core.pages import HandedIn, check_participant, one_page, read_handed_in
 from ...metrics.agreement import fleiss_kappa
 from .files import stem, text_of
 from .sampler import Instance, Sampler
@@ -64,9 +64,8 @@ def _parts(q: Question) -> list[list[str]]:
 
 def study_page(questions: Sequence[Question], send: str = "", title: str = "Whom does it mean?") -> str:
     "Make the questionnaire as one HTML file; `send` says where to send the answers."
-    told = {"page": _study_id(questions), "version": VERSION, "send": send,
-            "items": [{"id": q.id, "parts": _parts(q), "options": [o.name for o in q.options]} for q in questions]}
-    return one_page("study", told, title)
+    items = [{"id": q.id, "parts": _parts(q), "options": [o.name for o in q.options]} for q in questions]
+    return one_page("study", {"page": _study_id(questions), "version": VERSION, "send": send, "items": items}, title)
 
 def build_study(out: str|Path, questions: Sequence[Question], send: str = "") -> list[Path]:
     "Write a study's questions and its questionnaire into a folder."
@@ -82,22 +81,28 @@ class Choice(Record):
     chosen: int      # index of the option
     seconds: float   # that the text was in sight
 
-class Handed(Record):
+class Handed(HandedIn):
     "What one person handed in."
-    page: str                      # the hash
-    version: int                   # of this form
-    participant: str               # a code drawn by chance
-    order: tuple[str, ...]         # ids in the order in which they were asked
     answers: tuple[Choice, ...]
 
+def _damaged(choices: Iterable[Choice], asked: Mapping[str, Question]) -> str:
+    "Name the first choice that is unknown, impossible, or there twice; nothing if all are sound."
+    seen = set[str]()
+    for c in choices:
+        known = c.id in asked and c.id not in seen and 0 <= c.chosen < len(asked[c.id].options)
+        if not known or not (math.isfinite(c.seconds) and c.seconds >= 0): return c.id
+        seen.add(c.id)
+    return ""
+
 def read_study(files: Iterable[str|Path], questions: Sequence[Question]) -> list[Handed]:
-    "Read what people handed in, each once."
+    "Read the files that people handed in, one for each person."
     asked, wanted, out = {q.id: q for q in questions}, _study_id(questions), dict[str, Handed]()
     for f in files:
         h = read_handed_in(read_bytes(f), str(f), Handed)
-        if h.page != wanted or h.version != VERSION: raise FormatError("these are answers to another questionnaire", str(f), "give the questions that it was made of")
-        bad = [c.id for c in h.answers if c.id not in asked or not 0 <= c.chosen < len(asked[c.id].options)]
-        if bad or len({c.id for c in h.answers}) < len(h.answers): raise FormatError(f"the answer to {(bad or [h.answers[0].id])[0]!r} is damaged", str(f))
+        if h.page != wanted or h.version != VERSION:
+            raise FormatError("these are answers to another questionnaire", str(f), "give the questions that it was made of")
+        check_participant(h, str(f))
+        if bad := _damaged(h.answers, asked): raise FormatError(f"the answer to {bad!r} is damaged", str(f))
         if h.participant in out: raise DataError(f"{h.participant} handed in two files", str(f), "keep the later one")
         out[h.participant] = h
     return list(out.values())
@@ -115,12 +120,12 @@ class Study(Record):
 def score_study(handed: Sequence[Handed], questions: Sequence[Question]) -> Study:
     "Compute agreement and accuracy of the people who handed in answers."
     if not handed: raise DataError("nobody handed in answers", "score_study", "name the files that people downloaded")
-    said = [{c.id: c.chosen for c in h.answers} for h in handed]
-    common = [q for q in questions if all(q.id in s for s in said)]
-    people = {h.participant: sum(s.get(q.id) in q.right for q in questions)/len(questions) for h, s in zip(handed, said, strict=True)}
-    kappa = fleiss_kappa([[q.options[s[q.id]].name for s in said] for q in common]) if common and len(said) > 1 else None
+    chosen = [{c.id: c.chosen for c in h.answers} for h in handed]
+    common = [q for q in questions if all(q.id in s for s in chosen)]
+    people = {h.participant: sum(s.get(q.id) in q.right for q in questions)/len(questions) for h, s in zip(handed, chosen, strict=True)}
+    kappa = fleiss_kappa([[q.options[s[q.id]].name for s in chosen] for q in common]) if common and len(chosen) > 1 else None
     def majority(q: Question) -> float:
-        votes = Counter(s[q.id] for s in said if q.id in s)
+        votes = Counter(s[q.id] for s in chosen if q.id in s)
         best = [k for k, n in votes.items() if n == max(votes.values())]
         return sum(k in q.right for k in best)/len(best) if best else 0.
     of = {q.id: majority(q) for q in questions}
