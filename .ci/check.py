@@ -55,9 +55,9 @@ def orphans() -> list[str]:
 # Rooms in the order of imports. What a room's own folder holds comes before the rooms inside it.
 ROOMS = ["core", "metrics", "benchmarks", *(f"benchmarks.{b}" for b in ("identifyme", "altentities", "bookcoref", "kitmus")),
          "models", *(f"models.{m}" for m in ("rules", "language", "pairs", "coreference", "live", "published", "annotation")),
-         "results", "results.papers", "results.pages"]
+         "results", "results.papers", "results.pages", "commands"]
 # They look things up by name, so they load later modules, inside functions.
-LATE = {"benchmarks.tasks", "benchmarks.identifyme.building", "models.registry", "models.running", "models.sharding", "results.reproduce", "results.cli", "results.execution"}
+LATE = {"benchmarks.tasks", "benchmarks.identifyme.building", "models.registry", "models.running", "models.sharding", "results.reproduce", "results.execution"}
 
 def place(module: str, number: str) -> tuple[int, int]:
     "Where a module is in the order of imports."

@@ -83,11 +83,11 @@ PLANTED = [
     Planted("commands in LaTeX", WRITTEN, "_TEX.get(c, c) for c in inert(", "c for c in inert(", INERT, "f68_nothing_of_a_text"),
     Planted("formulas in CSV", WRITTEN, "f\"'{x}\" if _FORMULA.match(x) else x for", "x for", INERT, "f68_no_cell"),
     Planted("escapes in the terminal", WRITTEN, "    if text.isprintable(): return text\n", "    return text\n", INERT, "f68_nothing_steers"),
-    Planted("an error is printed raw", "results/cli.py", "inert(line, keep=\"\\t\") for line in lines", "line for line in lines", INERT, "f68_an_error or f68_groups"),
+    Planted("an error is printed raw", "commands/terminal.py", "inert(line, keep=\"\\t\") for line in lines", "line for line in lines", INERT, "f68_an_error or f68_groups"),
     Planted("data end a page's script", "core/pages.py", ".replace(\"<\", \"\\\\u003c\")", "", INERT, "f53_data_in_a_page"),
     Planted("names are markup in the view", "results/pages/viewer.py", "return html.escape(plain(\" \".join(text.split()), limit))", "return plain(\" \".join(text.split()), limit)", "test_viewer.py", "f53_the_table"),
     Planted("figures read formulas", "results/plots.py", "\"text.parse_math\": False", "\"text.parse_math\": True", INERT, "f68_a_figure"),
-    Planted("a closed pipe is an error", "results/cli.py", "    except BrokenPipeError: _let_go", "    except ZeroDivisionError: _let_go", "test_cli.py", "f73_nobody"),
+    Planted("a closed pipe is an error", "commands/terminal.py", "    except BrokenPipeError: let_go", "    except ZeroDivisionError: let_go", "test_cli.py", "f73_nobody"),
     # scores
     Planted("words are not compared", "core/documents.py", "    if a == b: return \"\"\n    places", "    return \"\"\n    places", COREF, "f69"),
     Planted("a span has no bound", "metrics/coref.py", "    if len(ends) and not 0 <= ends.min() <= ends.max() < LONGEST:", "    if False:", COREF, "f69"),

@@ -71,7 +71,7 @@ def test_a_table_cut_off_or_doubled(tmp_path):
 
 HEAD = "name,url,domain,section:,attribute:genre\n"
 ODD_TABLES = [("e.csv", HEAD.replace("attribute:genre", "name"), "line 1: the column 'name' appears twice"), ("e.csv", HEAD.replace("url,", ""), "line 1: has no column 'url'"), ("e.csv", HEAD.replace(",", ";"), "columns are divided by commas"),
-              ("e.csv", HEAD + f"Rye,u:1,books,{'x'*140_000},Horror\n", "line 2: not a row (field larger than field limit (131072)); a field is too long (give long texts as JSONL)"), ("e.tsv", HEAD, "is no table that can be read; give JSONL"), ("e.XLSX", "PK", "is no table that can be read"),
+              ("e.csv", HEAD + f"Rye,u:1,books,{'x'*140_000},Horror\n", "line 2: not a row (field larger than field limit (131072)); a field is too long (give long texts as JSONL)"), ("e.tsv", HEAD, "cannot be read as a table; give JSONL"), ("e.XLSX", "PK", "cannot be read as a table"),
               ("e.json", "[\n" + json.dumps(ROW) + "\n]", "line 1: is one JSON list; give an object a line"), ("e.csv", HEAD, "has no entities"), ("e.jsonl", "\n\n", "has no entities"), ("e.jsonl", json.dumps(ROW | {"name": "\u200b"}), "field name: is empty")]
 
 @pytest.mark.parametrize("name, text, said", ODD_TABLES)

@@ -157,7 +157,7 @@ def test_lists_that_name_nobody(tmp_path, text):
     with pytest.raises((DataError, FormatError)) as e: read_characters(tmp_path/"who.yaml")
     assert "\n" not in str(e.value)
 
-def refnb(*args, cwd): return subprocess.run([sys.executable, "-c", "from refnb.results.cli import run; run()", *map(str, args)], cwd=cwd, capture_output=True, text=True)
+def refnb(*args, cwd): return subprocess.run([sys.executable, "-c", "from refnb.commands.cli import run; run()", *map(str, args)], cwd=cwd, capture_output=True, text=True)
 
 def test_the_command(story, tmp_path):
     (tmp_path/"tale.txt").write_text("\n\n".join(" ".join(x) for x in story.sentences))

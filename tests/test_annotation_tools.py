@@ -14,7 +14,7 @@ from refnb.core.types import CallError, DataError, FormatError, RefnbError, Span
 from refnb.metrics.chain_agreement import aligned_versions, chain_agreement, disagreement, merge_annotations, merge_versions
 from refnb.metrics.coref_scores import score_coref
 from refnb.metrics.uncertainty import summed_interval
-from refnb.results.cli import main
+from refnb.commands.cli import main
 from refnb.results.pages.disagreements import disagreement_page
 from tools import examples, growth
 
@@ -124,7 +124,7 @@ def changed(type: str, n: int = 0, **features) -> list[dict]:
 def test_a_cas_that_contradicts_itself(write):
     links = [s["%ID"] for s in structures(STORY) if s["%TYPE"].endswith("Link")]
     for found, said in [(changed("Link", 0, at_next=9999), "next leads to 9999, which is not here"), (changed("Link", 1, at_next=links[0]), "its chain is a circle"),
-                        (changed("Link", 0, at_next=links[0]), "its chain is a circle"), (changed("Link", 0, at_next=2), "which is no link of its layer"),
+                        (changed("Link", 0, at_next=links[0]), "its chain is a circle"), (changed("Link", 0, at_next=2), "which is not a link of its layer"),
                         (changed("Link", 2, at_next=links[1]), f"leads to {links[1]}, as {links[0]} does"), (changed("Chain", 0, at_first=77777), "first leads to 77777"),
                         (changed("Link", 0, begin=99999), "ends before it starts"), (changed("Link", 0, end=99999), "offset 99999 is outside of the text"),
                         (changed("Link", 0, begin=1), "offset 1 cuts a character in half"), (changed("Link", 0, begin=-4), ""), (changed("Link", 0, end="x"), "'x' is not a number"),

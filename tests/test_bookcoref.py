@@ -17,7 +17,7 @@ from refnb.metrics.coref_scores import score_coref
 from refnb.metrics.linking import linking
 from refnb.metrics.windows import split
 from refnb.models.rules.clusters import pattern_matching
-from refnb.results.cli import main
+from refnb.commands.cli import main
 
 DATA, STEM = Path(__file__).parent/"data", "SapienzaNLP/bookcoref/predictions/"
 SYSTEMS = ("off_the_shelf/booknlp", "off_the_shelf/maverick_xl", "finetuned_bookcoref/maverick_xl")

@@ -1,7 +1,8 @@
 "The command line: help, wrong calls, failing work, output for machines, closed pipes, and what is loaded at its start."
 import json, os, re, subprocess, sys
 import pytest
-import refnb.results.cli as cli
+import refnb.commands.cli as cli
+import refnb.commands.listing as listing
 from refnb.core.extensions import parameter_comments
 from refnb.core.files import write_jsonl
 from refnb.core.types import Answer, Option, Question
@@ -154,7 +155,7 @@ def test_failing_work(refnb, call):
 def test_what_cannot_be_fetched(refnb):
     said = refnb("fetch", "identifyme-answers")
     lines = said.err.splitlines()
-    assert said.status == 1 and all(l.startswith("refnb: ") for l in lines) and lines[-1] == "refnb: 5 of 5 files could not be had; see above"
+    assert said.status == 1 and all(l.startswith("refnb: ") for l in lines) and lines[-1] == "refnb: 5 of 5 files could not be downloaded; see above"
     assert all("is not here, and downloads are off; set REFNB_OFFLINE=false, or name a local copy with REFNB_UPSTREAM" in l for l in lines[:-1]) and len(lines) == 6
 
 def test_a_notebook_that_fails(home):
@@ -171,7 +172,7 @@ def test_debug_shows_the_traceback(home, call):
 
 def test_an_unexpected_error_is_one_line_too(refnb, monkeypatch):
     def broken(s): raise RuntimeError("no\nsuch\nthing")
-    monkeypatch.setitem(cli.LISTS, "tables", broken)
+    monkeypatch.setitem(listing.LISTS, "tables", broken)
     assert tools.one_line(refnb("list", "tables"), 1) == "refnb: unexpected RuntimeError: no such thing; --debug shows where"
 
 
@@ -183,10 +184,10 @@ def one_object(said: tools.Said) -> dict:
     assert isinstance(got, dict)
     return got
 
-@pytest.mark.parametrize("what", ["", *cli.LISTS])
+@pytest.mark.parametrize("what", ["", *listing.LISTS])
 def test_list_as_json(refnb, what):
     got = one_object(refnb("list", *([what] if what else []), "--json"))
-    assert set(got) == ({what} if what else set(cli.LISTS)) and all(got.values())
+    assert set(got) == ({what} if what else set(listing.LISTS)) and all(got.values())
 
 def test_list_tables(refnb):
     got = one_object(refnb("list", "tables", "--json"))["tables"]
@@ -301,7 +302,7 @@ def test_the_seed_is_all_that_chance_depends_on(refnb, files):
     def low(seed): return one_object(refnb("score", "choice", "identifyme/test:random", "--json", "--seed", seed))["groups"]["all"]["low"]
     assert low(0) == low(0) != low(1)
 
-def test_score_of_a_run_that_is_not_here(refnb): tools.one_line(refnb("score", "choice", "sample/identifyme:random"), 1, "there is no sealed run of random on sample/identifyme")
+def test_score_of_a_run_that_is_not_here(refnb): tools.one_line(refnb("score", "choice", "sample/identifyme:random"), 1, "there is no complete run of random on sample/identifyme")
 
 def test_score_needs_gold(refnb, files): tools.one_line(refnb("score", "choice", "answers.jsonl"), 2, "answers.jsonl: answers alone cannot be scored; name the questions with --gold FILE")
 
@@ -350,11 +351,11 @@ def test_a_closed_pipe_is_no_error(home, call):
     "As with `| head -1`."
     read, write = os.pipe()
     os.close(read)
-    try: p = subprocess.run([sys.executable, "-c", "from refnb.results.cli import run; run()", *call.split()], cwd=home, env=tools.clean(home), stdout=write, stderr=subprocess.PIPE, text=True, timeout=tools.HANG)
+    try: p = subprocess.run([sys.executable, "-c", "from refnb.commands.cli import run; run()", *call.split()], cwd=home, env=tools.clean(home), stdout=write, stderr=subprocess.PIPE, text=True, timeout=tools.HANG)
     finally: os.close(write)
     assert p.stderr == "" and p.returncode in (0, 1)
 
-PROGRAM = [sys.executable, "-c", "from refnb.results.cli import run; run()"]
+PROGRAM = [sys.executable, "-c", "from refnb.commands.cli import run; run()"]
 
 def with_output(home, call, stdout, **how) -> subprocess.CompletedProcess:
     "Score hostile texts, or do something else, with another standard output."
@@ -390,7 +391,7 @@ def test_f73_a_full_disk_behind_standard_output_is_one_line(home):
 HEAVY = ["torch", "transformers", "pandas", "scipy", "matplotlib", "seaborn", "papermill", "nbclient", "nbdev", "ray", "openai", "huggingface_hub"]
 LOADED = f"\nimport sys; print([m for m in {HEAVY} if m in sys.modules])"
 
-@pytest.mark.parametrize("code", ["import refnb", "import refnb.results.cli", "from refnb.results.cli import main; main(['--help'])", "from refnb.results.cli import main; main(['--version'])", "from refnb.results.cli import main; main(['reproduce', '--help'])"])
+@pytest.mark.parametrize("code", ["import refnb", "import refnb.commands.cli", "from refnb.commands.cli import main; main(['--help'])", "from refnb.commands.cli import main; main(['--version'])", "from refnb.commands.cli import main; main(['reproduce', '--help'])"])
 def test_nothing_heavy_is_loaded_at_the_start(home, code):
     said = tools.ended(tools.start(home, code=code + LOADED))
     assert said.status == 0 and said.out.endswith("[]\n"), said

@@ -82,9 +82,9 @@ def test_no_text(net, settings):
 def test_scores_that_are_no_numbers(trained):
     net = load_resolver(trained)
     with torch.no_grad(): net.scorer.new.bias.fill_(float("nan"))
-    with pytest.raises(DataError, match="the scores of links are no numbers"): predicted(net, sample()[0], sample()[0].mentions)
+    with pytest.raises(DataError, match="the scores of links are not numbers"): predicted(net, sample()[0], sample()[0].mentions)
     with torch.no_grad(): net.finder.width.weight.fill_(float("nan"))
-    with pytest.raises(DataError, match="the scores of mentions are no numbers"): predicted(net, sample()[0])
+    with pytest.raises(DataError, match="the scores of mentions are not numbers"): predicted(net, sample()[0])
 
 def test_seeds_stay_and_may_get_more(net):
     d = sample()[0]

@@ -144,7 +144,7 @@ def test_the_command(tmp_path, capsys, monkeypatch):
 
 @pytest.mark.parametrize("args, status, said", [
     (("book.jsonl",), 2, "name one with --out PAGE.html"), (("none.jsonl", "--out", "p.html"), 1, "none.jsonl"), (("book.jsonl", "--window", "3", "--out", "p.html"), 2, "there is no window 3"),
-    (("book.jsonl", "book.jsonl"), 1, "book.jsonl"), (("book.jsonl", "--out", "p.html", "--by", "A"), 2, "a page is of nobody yet"), (("two.jsonl", "--out", "p.html"), 1, "holds 2 documents")])
+    (("book.jsonl", "book.jsonl"), 1, "book.jsonl"), (("book.jsonl", "--out", "p.html", "--by", "A"), 2, "a new page has no corrections yet"), (("two.jsonl", "--out", "p.html"), 1, "holds 2 documents")])
 def test_wrong_calls_are_told_in_one_line(tmp_path, capsys, monkeypatch, args, status, said):
     monkeypatch.chdir(tmp_path)
     write_documents("book.jsonl", [tale()])

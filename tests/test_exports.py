@@ -10,7 +10,7 @@ from refnb.metrics.choice import credit
 from refnb.metrics.uncertainty import FEW
 from refnb.models.published.logs import READERS
 from refnb.models.running import run
-from refnb.results.cli import main
+from refnb.commands.cli import main
 from refnb.results.every_eval_ever import export_run
 from refnb.results.research_crate import export_crate
 from refnb.results.scores import as_outcomes, score

@@ -8,7 +8,7 @@ from tools import ROOT, REPORT, WITHOUT, Said, cell, clean, notebook, one_line
 
 README = (ROOT/"README.md").read_text()
 EXAMPLES = dict(re.findall(r"^`([\w/.]+)`:\n\n```\w+\n(.*?)^```$", README, re.M | re.S))
-REFNB = "import sys; from refnb.results.cli import main; sys.exit(main(sys.argv[1:]))"
+REFNB = "import sys; from refnb.commands.cli import main; sys.exit(main(sys.argv[1:]))"
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory) -> Path:
@@ -22,7 +22,7 @@ def site(tmp_path_factory) -> Path:
 # Reads one command a line: its folder, environment, packages, code and arguments. Each is run by a fork that has refnb loaded, so that its imports are paid once.
 FORKS = """
 import json, os, sys
-import refnb.results.cli, refnb.results.scores, refnb.models.running, refnb.models.language.systems, refnb.models.pairs.systems
+import refnb.commands.cli, refnb.results.scores, refnb.models.running, refnb.models.language.systems, refnb.models.pairs.systems
 
 def run(job):
     os.chdir(job["folder"])

@@ -1,7 +1,8 @@
 "The first hour on the command line: doctor, the list of runs, several runs in one command, devices, and quiet runs."
 import json, socket, threading
 import pytest
-import refnb.results.cli as cli
+import refnb.commands.cli as cli
+import refnb.commands.running as running
 import refnb.results.doctor as doctor
 import tools
 from refnb.core.settings import load_settings
@@ -92,7 +93,7 @@ def test_doctor_does_not_wait_for_a_host_that_hangs(monkeypatch):
     assert {f.found for f in got} == {"no connection within 0.01 s"}
 
 def test_doctor_loads_no_model_library(tmp_path):
-    code = "from refnb.results.cli import main; main(['doctor', '--json']); import sys; print([m for m in ('torch', 'transformers', 'pandas', 'huggingface_hub') if m in sys.modules], file=sys.stderr)"
+    code = "from refnb.commands.cli import main; main(['doctor', '--json']); import sys; print([m for m in ('torch', 'transformers', 'pandas', 'huggingface_hub') if m in sys.modules], file=sys.stderr)"
     assert tools.ended(tools.start(tmp_path, code=code)).err == "[]\n"
 
 
@@ -171,12 +172,12 @@ def test_wrong_names_are_refused_before_anything_is_asked(refnb, tmp_path, call,
 
 @pytest.mark.parametrize(("system", "names"), [("gpt-4o[order=reversed,form=a],random", 2), ("command/python a.py x,y", 1), ("local/a,b", 1), ("random,random", 1), ("random", 1)])
 def test_commas_between_systems(refnb, system, names):
-    assert len(cli._systems_named(system, load_settings())) == names
+    assert len(running._systems_named(system, load_settings())) == names
 
 def test_a_file_with_a_star_in_its_name_is_a_file(refnb, tmp_path):
     (tmp_path/"sample").mkdir()
     (tmp_path/"sample"/"*").write_text("")
-    assert cli._several("sample/*", "random", load_settings()) == []
+    assert running._several("sample/*", "random", load_settings()) == []
 
 
 # quiet, device, and the order of commands
@@ -210,7 +211,7 @@ def test_a_device_is_a_setting_that_changes_no_name(refnb):
 def test_commands_are_listed_in_the_order_in_which_they_are_needed(refnb):
     text = refnb("--help").out.partition("Commands:")[2]
     shown = [l.split()[0] for l in text.splitlines() if l.startswith("  ") and l[2:3] != " "]
-    assert shown[:3] == ["doctor", "list", "fetch"] and tuple(shown) == cli.ORDER
+    assert shown[:3] == ["doctor", "list", "fetch"] and shown == list(cli.COMMANDS)
 
 
 # A share of a task
@@ -230,7 +231,7 @@ def test_a_larger_share_contains_the_smaller():
     few, more = (drawn_ids(ids, x, docs) for x in (.2, .5))
     assert len(few) == 20 and few < more and len(more) in (48, 52) and drawn_ids(ids, .001, docs)
 
-@pytest.mark.parametrize(("call", "said"), [("sample/identifyme random --fraction 1.5", "1.5 is no share"), ("sample/identifyme random --fraction -1", "-1 is no share"),
+@pytest.mark.parametrize(("call", "said"), [("sample/identifyme random --fraction 1.5", "1.5 is not a share"), ("sample/identifyme random --fraction -1", "-1 is not a share"),
     ("sample/identifyme random --fraction 0.1 --limit 3", "say --fraction or --limit"), ("sample/bookcoref pattern-matching --fraction 0.5", "has documents, not questions")])
 def test_a_share_that_is_none(refnb, tmp_path, call, said):
     tools.one_line(refnb("run", *call.split()), 2, said)
@@ -292,7 +293,7 @@ def test_what_collect_makes_every_verb_takes(refnb, tmp_path):
 
 def test_a_file_and_an_unknown_system(refnb, asked):
     tools.one_line(refnb("score", "choice", "q.jsonl:raondm"), 2, "unknown system 'raondm'")
-    tools.one_line(refnb("score", "choice", "q.jsonl:random"), 1, "no sealed run of random")
+    tools.one_line(refnb("score", "choice", "q.jsonl:random"), 1, "no complete run of random")
 
 def test_a_task_without_texts_names_the_one_that_has_them(refnb, monkeypatch):
     from refnb.core.types import Question, Option
@@ -309,7 +310,7 @@ def test_a_pattern_gives_each_system_what_it_can_answer(refnb):
 @pytest.mark.parametrize(("words", "offered"), [("refnb ru", "run"), ("refnb build k", "kitmus"), ("refnb run --fract", "--fraction"), ("refnb run sample/ferry", TASK), (f"refnb run {TASK} word-o", "word-overlap")])
 def test_completion(tmp_path, words, offered):
     env = {"_REFNB_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)}
-    said = tools.ended(tools.start(tmp_path, code="from refnb.results.cli import run; run()", **env))
+    said = tools.ended(tools.start(tmp_path, code="from refnb.commands.cli import run; run()", **env))
     assert offered in said.out.split() and said.err == ""
 
 @pytest.mark.parametrize(("benchmark", "has", "lacks"), [("identifyme", "--names", "--sizes"), ("kitmus", "--sizes", "--corpus"), ("altentities", "TABLE", "--corpus"), ("pronouns", "language=de", "--names")])

@@ -8,7 +8,8 @@ from browser import Tab, port  # noqa: F401 (a fixture)
 from payloads import HOSTILE, RUN, SCORE, STEERING, asked, write_files
 from test_viewer import answered
 import tools
-import refnb.results.cli as cli
+import refnb.commands.listing as listing
+import refnb.commands.terminal as terminal
 from refnb.benchmarks.altentities.annotation_page import _annotation_page
 from refnb.benchmarks.altentities.builder import draft_of
 from refnb.benchmarks.altentities.questions import read_altentities
@@ -58,7 +59,8 @@ def test_f68_letters_of_all_scripts_stay():
     for text in ("Zoë 王 🦊", "می\u200cخواهم", "👩\u200d🚀", "a\u00a0b"): assert inert(text) == text
 
 def test_f68_the_command_line_prints_through_one_function():
-    calls = [n for n in ast.walk(ast.parse(Path(cli.__file__).read_text())) if isinstance(n, ast.Call)]
+    files = Path(terminal.__file__).parent.glob("*.py")
+    calls = [n for f in files for n in ast.walk(ast.parse(f.read_text())) if isinstance(n, ast.Call)]
     names = [ast.unparse(n.func) for n in calls]
     assert names.count("print") == 1 and not [n for n in names if n.endswith(("stdout.write", "stderr.write", "typer.echo", "secho"))]
 
@@ -84,7 +86,7 @@ class Terminal(io.StringIO):
 def test_f68_a_table_on_a_terminal_reads_no_markup(monkeypatch):
     monkeypatch.setenv("COLUMNS", "4000"); monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(sys, "stdout", out := Terminal())
-    cli._table([{"group": t, t: 1} for t in HOSTILE[:1]] + [{"group": t, "x": t} for t in HOSTILE])
+    terminal.print_table([{"group": t, t: 1} for t in HOSTILE[:1]] + [{"group": t, "x": t} for t in HOSTILE])
     bare = re.sub(r"\x1b\[[\d;]*m", "", out.getvalue())
     assert not re.search(STEERING, bare)
     for t in HOSTILE: assert inert(t) in bare, t
@@ -94,14 +96,14 @@ def test_f68_a_table_on_a_terminal_reads_no_markup(monkeypatch):
 def test_f68_an_error_is_text(capsys, monkeypatch, text, debug):
     for error in (DataError(text, f"where {text}", text), RuntimeError(text), OSError(5, text, text)):
         def fail(s, error=error): raise error
-        monkeypatch.setitem(cli.LISTS, "tables", fail)
+        monkeypatch.setitem(listing.LISTS, "tables", fail)
         said = tools.here(capsys, "list", "tables", *debug)
         assert said.status == 1 and not re.search(STEERING, said.all)
         if not debug: tools.one_line(said, 1)
 
 def test_f68_what_is_said_on_the_way_is_one_line(capsys):
     for json_ in (False, True):
-        for text in HOSTILE: cli._say(json_)(text)
+        for text in HOSTILE: terminal.messages(json_)(text)
         out, err = capsys.readouterr()
         assert (err if json_ else out).splitlines() == [inert(t, keep="\t") for t in HOSTILE]
 

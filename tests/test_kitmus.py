@@ -18,7 +18,7 @@ from refnb.metrics.choice import credit
 from refnb.models.registry import find_system
 from refnb.models.published.kitmus import kitmus_scores, predicted_files
 from refnb.models.running import run
-from refnb.results.cli import main
+from refnb.commands.cli import main
 from tools import FULL, ROOT
 
 @pytest.fixture(scope="module")

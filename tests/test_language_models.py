@@ -859,7 +859,7 @@ def test_a_connection_is_closed_when_all_is_done(stub, store):
     wait(lambda: not stub.open, "connections are closed")
 
 def test_heavy_packages_are_loaded_when_they_are_needed():
-    code = "import sys, refnb, refnb.models.language.servers, refnb.models.language.replies, refnb.results.cli; print(sorted({'openai', 'httpx', 'httpx2', 'torch', 'transformers', 'llguidance', 'tenacity', 'pydantic', 'sqlite3'} & set(sys.modules)))"
+    code = "import sys, refnb, refnb.models.language.servers, refnb.models.language.replies, refnb.commands.cli; print(sorted({'openai', 'httpx', 'httpx2', 'torch', 'transformers', 'llguidance', 'tenacity', 'pydantic', 'sqlite3'} & set(sys.modules)))"
     assert set(json.loads(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.replace("'", '"'))) <= {"sqlite3"}
 
 def test_f13_the_package_is_missing(stub, store, monkeypatch):

@@ -193,7 +193,7 @@ def test_a_mask_lets_through_what_can_still_be_said(local, words, data):
 
 @pytest.mark.parametrize(("constraint", "pattern", "why"), [
     ("regex", "(", "unclosed group"), ("regex", "(?=a)b", "look-around"), ("regex", r"[^\s\S]", "no text fits it"),
-    ("json", "(Ann)", "it is no JSON schema"), ("json", "[]", "it is no JSON schema"), ("json", '{"type": "text"}', "failed to compile JSON schema"),
+    ("json", "(Ann)", "it is not a JSON schema"), ("json", "[]", "it is not a JSON schema"), ("json", '{"type": "text"}', "failed to compile JSON schema"),
     ("json", '{"type": "string", "enum": []}', "")])
 def test_a_pattern_that_cannot_be_kept_fails_alone(local, tiny, questions, constraint, pattern, why):
     m = tiny.changed(way="reply", constraint="regex", decoding=Decoding(max_tokens=5))

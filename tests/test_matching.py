@@ -10,7 +10,7 @@ from refnb.core.types import CallError, DataError, FormatError, Span
 from refnb.metrics import coref_scores, matching
 from refnb.metrics.coref import METRICS
 from refnb.metrics.matching import empty_nodes, matched, score_coref, with_heads
-from refnb.results.cli import main
+from refnb.commands.cli import main
 
 HERE = Path(__file__).parent
 KNOWN = json.loads((HERE/"data/corefud_scores.json").read_text())  # printed by CorefUD's scorer 1.2 for seeds 0 to 59

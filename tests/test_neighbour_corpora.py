@@ -13,7 +13,7 @@ from refnb.benchmarks.identifyme.building import build
 from refnb.benchmarks.pronouns import audit, build_pronouns, languages
 from refnb.benchmarks.bookcoref.questions import build_filter
 from refnb.benchmarks.tasks import as_task
-from refnb.results.cli import main
+from refnb.commands.cli import main
 
 MILLION = "a"*1_000_000
 NAMES = ("Anna Kern", "Bruno", "Clara", "Dario")

@@ -426,7 +426,7 @@ def test_names():
     assert all(is_pair_system(n) and is_pair_system(f"{n}+negation") == (n not in UNTURNED) for n in entries_of("pair-model"))
     assert not is_pair_system("random+negation") and not is_pair_system("+negation")
     refused(CallError, "unknown system 'word-overlpa'; did you mean word-overlap?", run, SAMPLE[:2], "word-overlpa")
-    refused(CallError, "is no language model", run, SAMPLE[:2], "word-overlap", form="choice/names")
+    refused(CallError, "is not a language model", run, SAMPLE[:2], "word-overlap", form="choice/names")
     refused(CallError, "sends no requests to a server", run, SAMPLE[:2], "word-overlap", budget=1.)
 
 def test_commands(tmp_path, monkeypatch, capsys):

@@ -71,7 +71,7 @@ def test_every_exported_name_is_in_the_api(site):
         assert not [n for n in module.__all__ if n not in shown], p.stem
 
 def test_every_command_and_every_picture_has_its_place(site):
-    from refnb.results.cli import app
+    from refnb.commands.cli import app
     page, figures = words(site/"commands.html"), (site/"figures.html").read_text()
     assert all(f"refnb {c.name or c.callback.__name__.strip('_')}" in page for c in app.registered_commands) and "--json" in page
     assert all(f"{p.parent.name}/{p.name}" in figures for p in (ROOT/"reports").glob("[!.]*/*.png") if p.parent.name not in ("sample", "runs"))

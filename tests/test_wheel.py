@@ -32,7 +32,7 @@ def installed(wheel, tmp_path_factory):
     run.site, run.empty = site, empty
     return run
 
-REFNB = ("-c", "import sys; from refnb.results.cli import main; sys.exit(main(sys.argv[1:]))")
+REFNB = ("-c", "import sys; from refnb.commands.cli import main; sys.exit(main(sys.argv[1:]))")
 
 def test_it_is_the_wheel_that_runs(installed):
     assert installed("-c", "import refnb; print(refnb.__file__)").stdout.strip() == str(installed.site/"refnb/__init__.py")

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import hypothesis
 import psutil
 import refnb.results.board as board
-from refnb.results.cli import main
+from refnb.commands.cli import main
 
 ROOT = Path(__file__).parents[1]
 WITHOUT = Path(__file__).parent/"without"  # what only costs time when it is loaded; see there
@@ -114,7 +114,7 @@ from pathlib import Path
 import refnb.results.board as board
 real, tables = board.packaged, Path(sys.argv.pop(1))
 board.packaged = lambda name: tables if name == "tables" else real(name)
-from refnb.results.cli import run
+from refnb.commands.cli import run
 run()"""
 
 class Said(NamedTuple):
@@ -135,7 +135,7 @@ def clean(home: Path, **variables: str) -> dict[str, str]:
 
 def start(home: Path, *args: object, tables: Path|None = None, code: str = "", **variables: str) -> subprocess.Popen:
     "Start `refnb args`; with notebooks from `tables`, if it is given; or with other code."
-    code = code or (ELSEWHERE if tables else "from refnb.results.cli import run; run()")
+    code = code or (ELSEWHERE if tables else "from refnb.commands.cli import run; run()")
     home.mkdir(parents=True, exist_ok=True)
     args = [sys.executable, "-c", code, *([tables] if tables else []), *args]
     return subprocess.Popen(list(map(str, args)), cwd=home, env=clean(home, **variables), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

@@ -18,7 +18,7 @@ def command(page: Page, name: str, c):
 
 def commands(site) -> Page:
     "The whole command line."
-    from refnb.results.cli import app
+    from refnb.commands.cli import app
     page = Page(site, "commands.html")
     page.markdown("""# Commands
 

@@ -298,7 +298,7 @@ def share_of(
     shapes: Iterable[str] = ("choice", "clusters"), # what is wanted of a file that can be read as both
 ) -> Task:
     "Take a fixed share of a task's questions, as whole documents."
-    if not 0 < share < 1: raise CallError(f"{share:g} is no share", "fraction", "say a number between 0 and 1, such as 0.1")
+    if not 0 < share < 1: raise CallError(f"{share:g} is not a share", "fraction", "say a number between 0 and 1, such as 0.1")
     if is_task(str(what), s): return as_task(sample_name(str(what), share), s)
     whole = as_task(what, s, shapes)
     return given_task(_drawn(whole.questions, share), s)

@@ -50,7 +50,7 @@ def parse_csv_answers(data: bytes, questions: Iterable[Question], where: str = "
     for n, cells in rows:
         if len(cells) != len(heads): raise FormatError(f"{len(cells)} columns instead of {len(heads)}", at_line(where, n), "put a cell that holds the delimiter in quotes")
         id_, cell = cells[i].strip(), " ".join(cells[j].split())
-        if id_ not in asked: raise DataError(f"{id_!r} is no question", at_line(where, n), "are the answers of other questions?")
+        if id_ not in asked: raise DataError(f"{id_!r} is not a question", at_line(where, n), "are the answers of other questions?")
         if id_ in seen: raise FormatError(f"{id_!r} appears twice", at_line(where, n), "keep one of the two answers")
         seen.add(id_)
         if not cell: continue

@@ -92,7 +92,7 @@ def _flat(record: _Line) -> Clusters:
     starts = [0, *accumulate(sizes)]
     def span(s: int, first: int, end: int) -> Span:
         if 0 <= s < len(sizes) and 0 <= first < end <= sizes[s]: return Span(starts[s] + first, starts[s] + end - 1)
-        raise ValueError(f"[{s}, {first}, {end}] is no mention of the {len(sizes)} sentences")
+        raise ValueError(f"[{s}, {first}, {end}] is not a mention of the {len(sizes)} sentences")
     return tuple(tuple(span(*m) for m in c) for c in msgspec.convert(record.mention_clusters, _Mentions))
 
 def _clusters(record: _Line) -> Clusters|None:

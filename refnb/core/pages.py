@@ -58,7 +58,7 @@ class HandedIn(Record):
 def check_participant(h: HandedIn, where: str):
     "Check that a code was drawn by a page, and is not a name."
     if not re.fullmatch("[a-km-z2-8]{10}", h.participant):
-        raise FormatError("this is no code that the page draws", f"{where}, field participant",
+        raise FormatError("this is not a code that the page draws", f"{where}, field participant",
                           "is it a name? Keep it out of the data")
 
 def read_handed_in(data: bytes, where: str, kind: type[T]) -> T:
@@ -68,7 +68,7 @@ def read_handed_in(data: bytes, where: str, kind: type[T]) -> T:
         json.loads(text, object_pairs_hook=once)
         return msgspec.json.decode(text, type=kind)
     except json.JSONDecodeError as e:
-        raise FormatError(f"no JSON ({e.msg.lower()})", at_line(where, e.lineno),
+        raise FormatError(f"not JSON ({e.msg.lower()})", at_line(where, e.lineno),
                           "the file may be cut off: ask for it again") from None
     except msgspec.ValidationError as e:
         message, _, path = str(e).partition(" - at `$")

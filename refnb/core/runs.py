@@ -202,7 +202,7 @@ class Run:
             raise DataError("the run is not complete", str(self.folder), "start it again to continue")
         seal, data = _read_json(self.folder/"seal.json", Seal), read_bytes(self.journal)
         if hashlib.sha256(data).hexdigest() != seal.sha256:
-            raise DataError("the journal is not the one that was sealed", str(self.journal),
+            raise DataError("the journal has changed since the run was completed", str(self.journal),
                             "start the run again: it repeats damaged answers")
         return read_journal(self.journal, self.kind).records
 

@@ -379,7 +379,7 @@ def parse_brat(ann: bytes, txt: bytes, doc_key: str, where: str = "", relations:
     for n, line in enumerate(_lines(ann, where), 1):
         if not line or line[0] in "AMN#": continue
         f, at = line.split("\t"), at_line(where, n)
-        if len(f) < 2 or not f[1].strip() or line[0] not in "TR*E": raise FormatError("is no line of brat's", at)
+        if len(f) < 2 or not f[1].strip() or line[0] not in "TR*E": raise FormatError("is not a line of brat's", at)
         if line[0] == "T":
             if f[0] in marks: raise FormatError(f"mention {f[0]} appears twice", at)
             marks[f[0]] = _text_bound(f, w, at)
@@ -502,7 +502,7 @@ def _walked(following: Mapping[int, int], links: Collection[int], cas: _Cas) -> 
     "Links in their chains."
     led = dict[int, int]()
     for a, b in following.items():
-        if b not in links: raise FormatError(f"next leads to {b}, which is no link of its layer", cas.at(a))
+        if b not in links: raise FormatError(f"next leads to {b}, which is not a link of its layer", cas.at(a))
         if b in led: raise FormatError(f"leads to {b}, as {led[b]} does", cas.at(a), "chains do not join")
         led[b] = a
     chains = []

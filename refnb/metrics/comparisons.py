@@ -44,7 +44,7 @@ def pair_by_id(a: dict[Hashable, Any], b: dict[Hashable, Any]) -> Paired:
     """Align two systems by the ids of their items; what only one has is counted, not compared.
     Values come in the order of `ids`, which finds the clusters."""
     if not (isinstance(a, dict) and isinstance(b, dict)):
-        raise CallError("two dicts are needed", "pair_by_id", "give id -> value: a position is no id")
+        raise CallError("two dicts are needed", "pair_by_id", "give id -> value: a position is not an id")
     ids = _ordered(a.keys() & b.keys())
     if a and b and not ids:
         raise DataError(f"no id in common, such as {next(iter(a))!r} and {next(iter(b))!r}", "pair_by_id",

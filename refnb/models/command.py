@@ -50,7 +50,7 @@ def _read_output(line: bytes, asked: Mapping[str, Any], answered: set[str], wher
                         "write one object per line to standard output, anything else to standard error") from None
     key = fields.pop("id", None)
     if not isinstance(key, str) or key not in asked:
-        raise DataError(f"answered {key!r}, which is no id of the input", where, "repeat the id of the question")
+        raise DataError(f"answered {key!r}, which is not an id of the input", where, "repeat the id of the question")
     if key in answered: raise DataError(f"answered {key} twice", where, "write one line per question")
     answered.add(key)
     if "error" in fields: return Failure(key, "error", str(fields["error"])[:300])

@@ -213,7 +213,7 @@ def refuse_asking(name: str, changed: Mapping[str, Any]):
         raise CallError(f"{name} sends no requests to a server",
                         do="concurrency, budget and batch are for models of a server")
     if any(k in changed for k in ("form", "order")):
-        raise CallError(f"{name} is no language model", do="form and order are for language models")
+        raise CallError(f"{name} is not a language model", do="form and order are for language models")
 
 def refuse_settings(name: str, changed: Mapping[str, Any]):
     "Raise an error for any setting."

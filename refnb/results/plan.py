@@ -133,7 +133,7 @@ def arguments(command: str) -> list[str]:
         out.append(name + eq + max(found, key=os.path.getmtime) if found else word)
     return out
 
-_REFNB = [sys.executable, "-c", "from refnb.results.cli import run; run()"]
+_REFNB = [sys.executable, "-c", "from refnb.commands.cli import run; run()"]
 
 def _run(command: str) -> str:
     "Run one command; return what went wrong, if anything did."

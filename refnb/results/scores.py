@@ -152,7 +152,7 @@ def _find_metric(metric: "str|Metric") -> tuple[str, Metric]:
         known = f"{nearest(metric, points)}; or " if points else ""
         raise CallError(f"unknown metric {metric!r}", do=f"{known}name it as file.py:function or module:function")
     found = load_entry_point(points[metric]) if metric in points else named_object(metric)
-    if not callable(found): raise DataError(f"is no function but {type(found).__name__}", f"metric {metric}")
+    if not callable(found): raise DataError(f"is not a function but {type(found).__name__}", f"metric {metric}")
     return metric, found
 
 def _measured(name: str, f: Metric, o: pd.DataFrame) -> float:
@@ -163,7 +163,7 @@ def _measured(name: str, f: Metric, o: pd.DataFrame) -> float:
         raise DataError(f"raised {type(e).__name__}: {e}", f"metric {name}", "it gets a DataFrame of outcomes") from e
     try: return float(value)
     except (TypeError, ValueError):
-        raise DataError(f"returned {str(value)[:80]!r}, which is no number", f"metric {name}") from None
+        raise DataError(f"returned {str(value)[:80]!r}, which is not a number", f"metric {name}") from None
 
 # %% ../../nbs/results/00_scores.ipynb #9cc013aa
 def _row(iv: Interval, o: pd.DataFrame) -> dict:
@@ -228,7 +228,7 @@ def as_outcomes(x, s: Settings|None = None) -> pd.DataFrame:
         runs = find_runs((s or load_settings()).runs, task, split_hash(system)[0])
         if fit := [r for r in runs if split_hash(system)[1] in ("", run_hash(r.info))]: return as_outcomes(fit[0], s)
     if (found := run_outcomes(system, task, s)) is None:
-        raise DataError(f"there is no sealed run of {system or '?'} on {task}",
+        raise DataError(f"there is no complete run of {system or '?'} on {task}",
                         do="name it as task:system, such as identifyme/test:published/gpt-4o")
     return found[0]
 

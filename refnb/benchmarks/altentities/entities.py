@@ -86,7 +86,7 @@ def read_entities(path: str|Path) -> list[Entity]:
     "Read entities in order from a table: JSONL, or CSV if its name ends so; plain or .gz."
     name = Path(path).name.lower().removesuffix(".gz")
     if name.endswith((".tsv", ".xlsx")):
-        raise FormatError("is no table that can be read", str(path),
+        raise FormatError("cannot be read as a table", str(path),
                           "give JSONL, an object a line, or CSV, with commas and in UTF-8")
     if not name.endswith(".csv") and read_bytes(path).lstrip()[:1] == b"[":
         raise FormatError("is one JSON list", at_line(str(path), 1),

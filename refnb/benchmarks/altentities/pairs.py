@@ -318,7 +318,7 @@ def draw(c: Candidates, domain: str, wanted: Mapping[str, int]|None = None, seed
     as many as the paper has. Similar titles have at most `edits` edits between them; `encoder` makes rows of texts."""
     wanted = wanted_pairs(domain) if wanted is None else wanted
     if bad := next((m for m in wanted if m not in USED[the_domain(domain).upper()]), ""):
-        raise CallError(f"{bad!r} is no sampling method of {domain}", "draw", nearest(bad, USED[domain.upper()]))
+        raise CallError(f"{bad!r} is not a sampling method of {domain}", "draw", nearest(bad, USED[domain.upper()]))
     if few := next((m for m in wanted if wanted[m] < 0), ""):
         raise CallError(f"{wanted[few]} pairs of {few}", "draw", "say 0 or more")
     rng, out = random.Random(f"{seed}:{domain}"), []

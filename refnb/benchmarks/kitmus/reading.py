@@ -41,7 +41,7 @@ def _pronoun_of_clusters(key: str, lengths: Iterable[int], clusters: Iterable[It
     task = [sorted(Span(*s) for s in c if s[0] >= start) for c in clusters]
     two, single = [c for c in task if len(c) == 2], [c for c in task if len(c) == 1]
     if len(two) != 1 or any(len(c) > 2 for c in task):
-        raise DataError("is no KITMUS text: after the knowledge one entity must have two mentions and all others one",
+        raise DataError("is not a KITMUS text: after the knowledge one entity must have two mentions and all others one",
                         f"text {key!r}", "is it gold, and of a scope with a task?")
     candidates = sorted([two[0][0], *(c[0] for c in single)])
     right = candidates.index(two[0][0])
@@ -136,7 +136,7 @@ def _golds(data: bytes, where: str = "") -> dict[str, Text]:
     elif form == "jsonl":
         texts = [_of_tokens(r.doc_key, r.sentences or [], r.clusters or []) for _, r in _lines(data, where)]
     elif form == "gap": texts = [_of_row(r) for r in parse_gap_rows(data, where)]
-    else: raise FormatError("is no gold: readable are CoNLL, JSON lines and GAP's table", where)
+    else: raise FormatError("is not gold data: readable are CoNLL, JSON lines and GAP's table", where)
     out = _once(((t.gold.id, t) for t in texts), where)
     if not out: raise FormatError("holds no text", where)
     return out
@@ -244,7 +244,7 @@ def _predictions(data: bytes, gold: Mapping[str, Text], where: str = "") -> Pred
         rows = _once(((r.doc_key, r) for _, r in _lines(data, where)), where)
         found = Predictions({k: _joined(gold[k], _clusters_of(r), r.sentences) for k, r in rows.items() if k in gold},
                             sum(k not in gold for k in rows), 0)
-    else: raise FormatError("is no prediction: readable are JSON lines, CoNLL and GAP's table", where)
+    else: raise FormatError("is not a prediction: readable are JSON lines, CoNLL and GAP's table", where)
     if lost := [k for k in gold if k not in found.said]:
         raise DataError(f"{len(lost)} gold texts have no prediction, one is {lost[0]!r}", where,
                         "every gold text needs one; an empty list of clusters is fine")

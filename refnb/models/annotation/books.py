@@ -152,7 +152,7 @@ def _character(x: str|dict, where: str) -> Character:
     "Parse an entry of the list."
     if isinstance(x, str): return Character(x)
     if not isinstance(x, dict) or len(x) != 1:
-        raise FormatError(f"{x!r} is no character", where, "write a name, or NAME: [further names]")
+        raise FormatError(f"{x!r} is not a character", where, "write a name, or NAME: [further names]")
     (name, variants), = x.items()
     ok = isinstance(variants, list) and all(isinstance(v, str) for v in variants)
     if not isinstance(name, str) or not ok:

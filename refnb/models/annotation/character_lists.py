@@ -33,7 +33,7 @@ def _key(line: object, n: int) -> Listed:
     "Parse one of LiSCU's keys."
     try: title, source, name = ast.literal_eval(str(line))
     except (ValueError, SyntaxError, TypeError):
-        raise FormatError(f"key {n} is no title, source and name", LISCU) from None
+        raise FormatError(f"key {n} is not a title, source and name", LISCU) from None
     return Listed(title, "", source, name)
 
 def liscu_names(s: Settings|None = None) -> list[Listed]:

@@ -116,7 +116,7 @@ class Experts(Scorer):
 def earlier_only(scores: np.ndarray, p: Pairs) -> np.ndarray:
     "Set all scores of a block that cannot be links to -inf."
     if not np.isfinite(scores).all():
-        raise DataError("the scores of links are no numbers",
+        raise DataError("the scores of links are not numbers",
                         do="the weights may be damaged or badly trained; train it again")
     return np.where(p.earlier, scores, -np.inf)
 

@@ -79,7 +79,7 @@ def _checked(scores: Scores) -> Scores:
     def checked(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         block = scores(rows, columns)
         if block.size and not block.max() < np.inf:
-            raise DataError("the scores of links are no numbers",
+            raise DataError("the scores of links are not numbers",
                             do="the weights may be damaged or badly trained; train it again")
         return block
     return checked
@@ -518,7 +518,7 @@ def _best_entity(scores: np.ndarray, candidates: Sequence[int]) -> tuple[int, fl
     if not len(scores): return -1, -np.inf
     k = int(scores.argmax())
     if not scores[k] < np.inf:
-        raise DataError("the scores of entities are no numbers",
+        raise DataError("the scores of entities are not numbers",
                         do="the weights may be damaged or badly trained; train it again")
     return candidates[k], float(scores[k])
 

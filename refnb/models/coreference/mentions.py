@@ -35,7 +35,7 @@ def ends_of(spans: Sequence[Span], at: int, x: torch.Tensor) -> tuple[torch.Tens
 def _finite(scores: torch.Tensor, t: Text) -> torch.Tensor:
     "Check that all scores are finite."
     if bool(torch.isfinite(scores).all()): return scores
-    raise DataError("the scores of mentions are no numbers", f"document {t.key!r}",
+    raise DataError("the scores of mentions are not numbers", f"document {t.key!r}",
                     "the weights may be damaged or badly trained; train it again")
 
 # %% ../../../nbs/models/coreference/04_mentions.ipynb #5ea2784b

@@ -78,7 +78,7 @@ class CorefModel(Record):
         if 2*self.context > self.segment//2:
             return (f"field context: {self.context} pieces on both sides are more than half of a segment of "
                     f"{self.segment}")
-        if not 0 < self.share <= 1: return f"field share: {self.share} is no share above 0"
+        if not 0 < self.share <= 1: return f"field share: {self.share} is not a share above 0"
         return next((f"field {f}: is no number"
                      for f in ("threshold", "bias") if not abs(getattr(self, f)) < float("inf")), "")
 
@@ -143,7 +143,7 @@ def the_coref(name: str, **changed: Any) -> TrainedCoref:
     """Find a coreference system by name, with some settings of its recipe or its model changed, such as lr=1e-4 or
     widest=20."""
     if name not in (known := coref_systems()):
-        raise CallError(f"{name!r} is no coreference system", do=nearest(name, known))
+        raise CallError(f"{name!r} is not a coreference system", do=nearest(name, known))
     return changed_coref(known[name], changed)
 
 def changed_coref(x: TrainedCoref, changed: Mapping[str, Any]) -> TrainedCoref:

@@ -29,7 +29,7 @@ def grammar_of(constraint: str, pattern: str) -> str:
     from llguidance import regex_to_lark
     if constraint != "json": return f"{_FREE}start: /{regex_to_lark(pattern, '')}/"
     try: spaced = json.loads(pattern) | {"x-guidance": {"whitespace_pattern": "[ ]?"}}
-    except (ValueError, TypeError): raise DataError("the pattern cannot be kept: it is no JSON schema") from None
+    except (ValueError, TypeError): raise DataError("the pattern cannot be kept: it is not a JSON schema") from None
     return f"{_FREE}start: %json {json.dumps(spaced)}"
 
 # %% ../../../nbs/models/language/08_constraints.ipynb #f374de41

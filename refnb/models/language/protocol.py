@@ -23,7 +23,7 @@ def _schema(ask: Ask) -> dict:
     if ask.constraint == "json":
         try: return json.loads(ask.pattern)
         except ValueError as e:
-            raise CallError(f"the constraint is no JSON schema ({e})", f"question {ask.id}") from None
+            raise CallError(f"the constraint is not a JSON schema ({e})", f"question {ask.id}") from None
     return {"type": "object", "properties": {"answer": {"type": "string", "enum": _options(ask)}},
             "required": ["answer"], "additionalProperties": False}
 
@@ -176,7 +176,7 @@ def json_object(data: bytes, *wanted: str) -> dict:
     """Return the first JSON object in some bytes that has one of the wanted fields, or else the first object.
     Raise ValueError if there is none, RecursionError if it is nested too deep."""
     text = _words(data)
-    if not text.startswith(("{", "[")): raise ValueError("it is no JSON")
+    if not text.startswith(("{", "[")): raise ValueError("it is not JSON")
     first = _DECODER.raw_decode(text)[0]
     if isinstance(first, list): first = next((x for x in first if isinstance(x, dict)), {})
     if not wanted or any(first.get(w) for w in wanted): return first

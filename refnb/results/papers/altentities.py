@@ -103,7 +103,7 @@ def cells_answered(systems: Iterable[str], task: str, s: Settings,
 
 def lacks_run(system: str, task: str) -> str:
     "Say, for a cell without a number, why a system has not answered a task."
-    return f"there is no sealed run on {task} here, nor a summary of one: refnb run {task} {system}"
+    return f"there is no complete run on {task} here, nor a summary of one: refnb run {task} {system}"
 
 # %% ../../../nbs/results/papers/02_altentities.ipynb #a1c05e14
 class PaperModel(NamedTuple):

@@ -42,4 +42,4 @@ def why_not(system: str, task: str, s: Settings) -> str:
     pieces = the_card(task).pieces if is_task(task) else []
     if pieces and not any(task_is_here(p, s) for p in pieces) and system not in published():
         return f"it needs the stories: refnb fetch {' '.join(n for n in the_card(pieces[0]).inputs if '/' not in n)}"
-    return f"there is no sealed run on {task} here, nor a summary of one"
+    return f"there is no complete run on {task} here, nor a summary of one"
