@@ -18,7 +18,7 @@ from markup import Page, escape  # noqa: E402
 from pages import ROOT, of_root  # noqa: E402
 
 GROUPS = {"core": "Core", "metrics": "Metrics", "benchmarks": "Benchmarks", "models": "Models",
-          "results": "Results", "tables": "Tables", "explore": "Explore"}
+          "results": "Results", "commands": "Commands", "tables": "Tables", "explore": "Explore"}
 INDEX = "searchindex.js"  # a folder that has it is a site
 def hash_of(script: str) -> str: return base64.b64encode(hashlib.sha256((ROOT/"nbs/data"/script).read_bytes()).digest()).decode()
 POLICY = ("default-src 'none'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; base-uri 'none'; form-action 'self'; "
