@@ -127,7 +127,7 @@ def run_(
     mode: str = "strict", # strict: a missing answer is wrong; released: missing answers are excluded, as in the authors' code
     form: str = "",       # prompt form of a language model; default: its form for the benchmark
     order: str = "given", # option order: given, reversed, or rotations (each option first once)
-    set_: list[str] = [], # change a setting of the system, such as constraint=regex; repeatable. Settings that can change answers become part of its name
+    set_: list[str] = [], # change a setting of the system, such as constraint=regex or shots=3 (few-shot examples); repeatable. Settings that can change answers become part of its name
     concurrency: int = 0, # parallel requests to a server; default: 8
     budget: float|None = None, # maximum API spend of a run in USD, over all calls; default: no limit
     sample: bool = False, # with all: use refnb's own questions instead of the benchmarks'
