@@ -29,9 +29,11 @@ def build_identifyme_(
     out: str = "",              # output file of questions (JSONL); without it, only statistics are printed
     corpus: str = "sample",     # a corpus (`refnb list corpora`), or a file of documents with clusters
     of: str = "",               # a split of the corpus, such as train
-    names: str = "",            # names of entities: given, auto (by rule) or authors (LitBank, FantasyCoref); default: given, if the documents have any
+    names: str = "",      # names of entities: given, auto (by rule) or authors (LitBank, FantasyCoref); default:
+                          # given, if the documents have any
     split: str = "test",        # questions to write: test, dev, all (both), or random0 to random9
-    mode: str = "released",     # released: as the authors' code, random streams included; paper: as the paper's text, where they differ
+    mode: str = "released", # released: as the authors' code, random streams included; paper: as the paper's text,
+                            # where they differ
     seed: int = 0,              # random seed
     set_: list[str] = [],       # change a rule: window=5, options=4, context=200, …; repeatable
     json: bool = False,         # print one JSON object
@@ -71,7 +73,8 @@ def build_pronouns_(
     corpus: str = "sample",     # a corpus (`refnb list corpora`), or a file of documents with clusters
     of: str = "",               # a split of the corpus, such as train
     seed: int = 0,              # random seed
-    set_: list[str] = [],       # change a rule: language=de, nearest=5, farthest=60, options=3, neither=0.1, most=2000, …; repeatable
+    set_: list[str] = [], # change a rule: language=de, nearest=5, farthest=60, options=3, neither=0.1, most=2000, …;
+                          # repeatable
     json: bool = False,         # print one JSON object
 ):
     "Build questions about pronouns, in GAP's form, from documents with clusters."
@@ -95,8 +98,9 @@ def build_kitmus_(
     variants: str = "",         # comma-separated; default: all eight
     entities: str = "2,3,4",    # numbers of entities, from 2 to 8
     sizes: str = "2000,400,2000", # number of texts in train, validation and test
-    form: str = "files",        # files (the release's formats), or dataset (a folder with a card, for dataset libraries)
-    mode: str = "released",     # released: as the authors' code, random streams included; paper: as the paper's text, where they differ
+    form: str = "files",  # files (the release's formats), or dataset (a folder with a card, for dataset libraries)
+    mode: str = "released", # released: as the authors' code, random streams included; paper: as the paper's text,
+                            # where they differ
     seed: int = 42,             # random seed
     jobs: int = 1,              # parallel processes
     json: bool = False,         # print one JSON object
@@ -122,7 +126,8 @@ def build_kitmus_(
 # %% ../../nbs/commands/03_building.ipynb #e2f50001
 def build_study_(
     out: str = "",              # output folder for questions.jsonl and page.html
-    each: int = 10,             # texts with, and as many without, given knowledge, for each of 2, 3 and 4 names; 10 gives 60 questions, as in the paper
+    each: int = 10,       # texts with, and as many without, given knowledge, for each of 2, 3 and 4 names; 10 gives
+                          # 60 questions, as in the paper
     resources: str = "own",     # own, released (refnb fetch kitmus-resources), or a folder
     seed: int = 0,              # random seed
     send: str = "",             # a line that tells participants where to send their file
@@ -157,7 +162,8 @@ def build_altentities_(
     table: str, /,              # a table of entities (JSONL or CSV)
     out: str = "",              # output folder (new) for questions and annotation pages
     seed: int = 0,              # random seed
-    set_: list[str] = [],       # change a rule: questions=100, apart=entities, denylist=FILE, encoder=minilm, each=25, …; repeatable
+    set_: list[str] = [], # change a rule: questions=100, apart=entities, denylist=FILE, encoder=minilm, each=25, …;
+                          # repeatable
     json: bool = False,         # print one JSON object
 ):
     "Sample AltEntities' questions from a table of entities, and make pages for collecting expressions."
@@ -186,7 +192,8 @@ def collect_(
     folder: str,          # folder made by `refnb build altentities`
     files: list[str], /,  # files that annotators returned
     out: str = "",        # output folder; default: FOLDER/data
-    keep: bool = False,   # keep expressions that name the target or its position, repeat, or copy, as the release does
+    keep: bool = False,   # keep expressions that name the target or its position, repeat, or copy, as the release
+                          # does
     least: int = 3,       # minimum number of expressions per question
     json: bool = False,   # print one JSON object
 ):

@@ -54,7 +54,8 @@ def compare_(
     first: str,              # a run (folder, task:system or file:system), or a file of answers
     second: str, /,          # another run on the same task
     gold: str = "",          # the questions (a file or a task) of files of answers
-    mode: str = "strict",    # strict: a missing answer is wrong; released: missing answers are excluded, as in the authors' code
+    mode: str = "strict", # strict: a missing answer is wrong; released: missing answers are excluded, as in the
+                          # authors' code
     seed: int = 0,           # random seed of bootstrap and permutation
     json: bool = False,      # print one JSON object
 ):
@@ -74,8 +75,10 @@ def compare_(
 # %% ../../nbs/commands/08_comparing.ipynb #c0ffe106
 def power_(
     task: str, /,            # a task (`refnb list benchmarks`)
-    system: list[str] = [],  # a system that answered the task, or its run's folder: give two; default: assume typical answers
-    mode: str = "strict",    # strict: a missing answer is wrong; released: missing answers are excluded, as in the authors' code
+    system: list[str] = [], # a system that answered the task, or its run's folder: give two; default: assume typical
+                            # answers
+    mode: str = "strict", # strict: a missing answer is wrong; released: missing answers are excluded, as in the
+                          # authors' code
     json: bool = False,      # print one JSON object
 ):
     "Compute the smallest difference between two systems that a task can show, and the questions or samples that smaller ones need."

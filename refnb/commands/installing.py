@@ -55,7 +55,8 @@ def _fetch_hub(name: str, s, check: bool, say):
     say(f"{name}: {len(gold_clusters(path))} books, counted as published ({f.licence})")
 
 def fetch(
-    names: list[str] = [], /,  # sets, repositories or files (`refnb list upstream`); default: all that are not marked "by name only"
+    names: list[str] = [], /, # sets, repositories or files (`refnb list upstream`); default: all that are not marked
+                              # "by name only"
     check: bool = False,       # only verify local files; download nothing
     json: bool = False,        # print one JSON object
 ):

@@ -11,7 +11,8 @@ from .terminal import busy, echo, given_settings, messages, print_json, print_ta
 
 # %% ../../nbs/commands/09_reproducing.ipynb #7408d541
 def reproduce_(
-    tables: list[str] = [], /,  # papers or tables, such as identifyme or identifyme/table_3, or a notebook of yours; default: all
+    tables: list[str] = [], /, # papers or tables, such as identifyme or identifyme/table_3, or a notebook of yours;
+                               # default: all
     jobs: int = 0,              # parallel notebooks; default: as configured
     ray: str = "",              # address of a Ray cluster, or `local`
     sample: bool = False,       # use refnb's own sample; reports go to reports/sample

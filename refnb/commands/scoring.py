@@ -101,12 +101,15 @@ def samples_of(what: str, s) -> dict[str, dict[str, Any]]:
 
 # %% ../../nbs/commands/04_scoring.ipynb #32055aed
 def score_choice(
-    run: str, /,             # a run (folder, task:system or file:system), or a file of answers: JSONL, CSV with columns id and answer, or GAP predictions
+    run: str, /,          # a run (folder, task:system or file:system), or a file of answers: JSONL, CSV with columns
+                          # id and answer, or GAP predictions
     gold: str = "",          # the questions (a file or a task) of a file of answers
     by: str = "",            # fields of the questions, comma-separated: accuracy by each
-    mode: str = "strict",    # strict: a missing answer is wrong; released: missing answers are excluded, as in the authors' code
+    mode: str = "strict", # strict: a missing answer is wrong; released: missing answers are excluded, as in the
+                          # authors' code
     seed: int = 0,           # random seed of the bootstrap
-    metric: list[str] = [],  # additional metric, file.py:function or module:function, from outcomes (a DataFrame) to a number; repeatable
+    metric: list[str] = [], # additional metric, file.py:function or module:function, from outcomes (a DataFrame) to a
+                            # number; repeatable
     json: bool = False,      # print one JSON object
 ):
     "Score answers: accuracy with 95 % intervals over documents, by any field."
@@ -164,14 +167,39 @@ def print_notes(where: str, d: Any):
     "Print what a reader left out of a document, or changed."
     if notes := d.meta.get("notes"): messages(json=True)(f"refnb: {where}: {notes}")
 
+# %% ../../nbs/commands/04_scoring.ipynb #6749cc8d
+def _coref_metrics(metrics: str, match: str, zeros: str, singletons: str, by: str) -> tuple[list[str], bool]:
+    "Check a call; return the metrics, and whether they need the heads and empty nodes of CoNLL-U."
+    from refnb.metrics.matching import COREFUD, EXTRA
+    if singletons not in ("keep", "drop"):
+        raise CallError(f"unknown value {singletons!r}", "--singletons", nearest(singletons, ["keep", "drop"]))
+    if by not in ("", "document"): raise CallError(f"unknown value {by!r}", "--by", "say document, or nothing")
+    asked = split_names(metrics) if metrics != _COREF or match == "exact" else list(COREFUD)
+    return asked, match != "exact" or bool(zeros or {*asked} & {*EXTRA})
+
+def _coref_result(c: Any, asked: list[str], each: bool) -> dict[str, Any]:
+    "Convert scores to JSON; `each` adds those of every document and their mean."
+    wanted = {*asked, "conll"}
+    def pick(scores: dict) -> dict: return {m: s for m, s in coref_json(scores).items() if m in wanted}
+    found = c.sums().get("mentions")
+    mentions = {"gold_mentions": found.gold if found else 0, "predicted_mentions": found.predicted if found else 0}
+    about = {"setting": c.setting, "mode": c.mode, "units": len(c.counts), "missing": c.missing, "extra": c.extra, "doubled": c.doubled}
+    if c.note: about |= {"match": c.note, "lone": c.lone}
+    if each: about |= {"macro": pick(c.macro()), "by_document": {u: pick(c.one(u)) for u in c.counts}}
+    return {"unit": "percent", "documents": c.documents} | mentions | pick(c.pooled()) | about
+
 # %% ../../nbs/commands/04_scoring.ipynb #bbc8364d
 def score_coref_(
-    gold: str,                   # documents with gold clusters: CoNLL-2012, CoNLL-U, JSONL, GAP, LitBank, BookNLP, brat, or an export of INCEpTION, CorefAnnotator or Label Studio; plain or .gz
+    gold: str,            # documents with gold clusters: CoNLL-2012, CoNLL-U, JSONL, GAP, LitBank, BookNLP, brat, or
+                          # an export of INCEpTION, CorefAnnotator or Label Studio; plain or .gz
     predicted: str, /,           # documents with predicted clusters, in any of these formats; matched by doc_key
-    metrics: str = _COREF,       # comma-separated; lea_released is LEA as BookCoref's code computes it; also blanc_corefud, mor, zeros
-    match: str = "exact",        # matching of mentions: exact, head or partial (head and partial as in CorefUD's scorer, with its metrics)
-    zeros: str = "",             # matching of zeros (empty nodes of CoNLL-U): linear or dependent; default: dependent with head and partial
-    setting: str = "full",       # full; split: predictions for windows; window: predictions for books, scored in windows
+    metrics: str = _COREF, # comma-separated; lea_released is LEA as BookCoref's code computes it; also blanc_corefud,
+                           # mor, zeros
+    match: str = "exact", # matching of mentions: exact, head or partial (head and partial as in CorefUD's scorer,
+                          # with its metrics)
+    zeros: str = "",      # matching of zeros (empty nodes of CoNLL-U): linear or dependent; default: dependent with
+                          # head and partial
+    setting: str = "full", # full; split: predictions for windows; window: predictions for books, scored in windows
     mode: str = "released",      # how windows are cut: released, paper or fixed
     singletons: str = "keep",    # keep, or drop clusters of one mention on both sides
     duplicates: str = "official", # repeated mentions: official, released (as in BookCoref's code) or error
@@ -180,36 +208,31 @@ def score_coref_(
     json: bool = False,          # print one JSON object
 ):
     "Score clusters: MUC, B3, CEAF, BLANC, LEA, mention detection and CoNLL F1, pooled over documents."
-    from refnb.metrics.matching import COREFUD, EXTRA, score_coref
-    if singletons not in ("keep", "drop"):
-        raise CallError(f"unknown value {singletons!r}", "--singletons", nearest(singletons, ["keep", "drop"]))
-    if by not in ("", "document"): raise CallError(f"unknown value {by!r}", "--by", "say document, or nothing")
-    asked = split_names(metrics) if metrics != _COREF or match == "exact" else list(COREFUD)
-    matched = match != "exact" or bool(zeros or {*asked} & {*EXTRA})
+    from refnb.metrics.matching import score_coref
+    asked, matched = _coref_metrics(metrics, match, zeros, singletons, by)
     c = score_coref(_documents(gold, indices, matched), _documents(predicted, indices, matched), cast(Any, setting),
                     cast(Any, mode), list(dict.fromkeys([*asked, "mentions"])), singletons == "keep",
                     cast(Any, duplicates), match=cast(Any, match), zeros=cast(Any, zeros))
-    pick = lambda result: {m: s for m, s in coref_json(result).items() if m in {*asked, "conll"}}
-    found, scores = c.sums().get("mentions"), pick(c.pooled())
     _say_odd(c, duplicates)
-    result = {"unit": "percent", "documents": c.documents, "gold_mentions": found.gold if found else 0, "predicted_mentions": found.predicted if found else 0} | scores
-    each = {"macro": pick(c.macro()), "by_document": {u: pick(c.one(u)) for u in c.counts}} if by else {}
-    if json:
-        return print_json(result | {"setting": c.setting, "mode": c.mode, "units": len(c.counts), "missing": c.missing, "extra": c.extra, "doubled": c.doubled} | ({"match": c.note, "lone": c.lone} if c.note else {}) | each)
+    result = _coref_result(c, asked, bool(by))
+    if json: return print_json(result)
     echo(f"{c.documents:,} document{'' if c.documents == 1 else 's'}, {len(c.counts):,} scored, "
-           f"{result['gold_mentions']:,} gold and {result['predicted_mentions']:,} predicted mentions; percent, pooled")
+         f"{result['gold_mentions']:,} gold and {result['predicted_mentions']:,} predicted mentions; percent, pooled")
     if c.note: echo(c.note)
-    print_table([r for r in _coref_rows(c) if r["metric"] in scores])
+    print_table([r for r in _coref_rows(c) if r["metric"] in result])
     if by:
         print_table([{"F1 of": u} | {m: f"{s['f1']:.2f}" for m, s in got.items()}
-                for u, got in [*each["by_document"].items(), ("their mean", each["macro"])]])
+                     for u, got in [*result["by_document"].items(), ("their mean", result["macro"])]])
 
 # %% ../../nbs/commands/04_scoring.ipynb #b9618753
 def score_agreement(
-    files: list[str], /,         # annotations by two or more people: files or folders in any readable format, or one file with several annotators (Label Studio, INCEpTION)
-    unmarked: str = "alone",     # how alpha counts a mention that an annotator did not mark: alone (a cluster of its own) or missing
+    files: list[str], /,  # annotations by two or more people: files or folders in any readable format, or one file
+                          # with several annotators (Label Studio, INCEpTION)
+    unmarked: str = "alone", # how alpha counts a mention that an annotator did not mark: alone (a cluster of its own)
+                             # or missing
     out: str = "",               # output page of the sentences that they read differently (.html)
-    merged: str = "",            # output file merged by majority: .conllu (CorefUD), .conll (CoNLL-2012) or .jsonl; the first annotator decides ties, two annotators must agree
+    merged: str = "",     # output file merged by majority: .conllu (CorefUD), .conll (CoNLL-2012) or .jsonl; the
+                          # first annotator decides ties, two annotators must agree
     json: bool = False,          # print one JSON object
 ):
     "Measure the agreement of annotators: F1 of mentions and clusters for each pair, and Krippendorff's alpha, with intervals over documents."

@@ -84,10 +84,11 @@ def load_entry_point(point: Any) -> Any:
 
 # %% ../../nbs/core/13_extensions.ipynb #cd927d4a
 def parameter_comments(f: Callable) -> dict[str, str]:
-    "Read the comments beside the parameters of a function with one parameter per line."
+    "Read the comments beside the parameters of a function with one parameter per line; a comment may go on below."
     try: source = inspect.getsource(f)
     except (OSError, TypeError): return {}
-    return dict(re.findall(r"^    (\w+)\b[^#\n]*#\s*(.+)$", source.partition('\n    "')[0], re.M))
+    found = re.findall(r"^    (\w+)\b[^#\n]*#\s*(.+(?:\n\s+#.*)*)$", source.partition('\n    "')[0], re.M)
+    return {name: re.sub(r"\s*\n\s+#\s*", " ", comment) for name, comment in found}
 
 def with_parameters(f: C) -> C:
     "Add the parameters' comments to a function's docstring."
