@@ -2004,6 +2004,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                      'refnb.core.standoff._markables': ('core/standoff.html#_markables', 'refnb/core/standoff.py'),
                                      'refnb.core.standoff._members': ('core/standoff.html#_members', 'refnb/core/standoff.py'),
                                      'refnb.core.standoff._mentions': ('core/standoff.html#_mentions', 'refnb/core/standoff.py'),
+                                     'refnb.core.standoff._mmax_sets': ('core/standoff.html#_mmax_sets', 'refnb/core/standoff.py'),
+                                     'refnb.core.standoff._mmax_words': ('core/standoff.html#_mmax_words', 'refnb/core/standoff.py'),
                                      'refnb.core.standoff._nlp_mention': ('core/standoff.html#_nlp_mention', 'refnb/core/standoff.py'),
                                      'refnb.core.standoff._number': ('core/standoff.html#_number', 'refnb/core/standoff.py'),
                                      'refnb.core.standoff._of_one': ('core/standoff.html#_of_one', 'refnb/core/standoff.py'),

@@ -743,6 +743,32 @@ def _markables(data: bytes, number: Mapping[str, int], where: str) -> Iterator[t
         yield x, _pieces(x["span"], number, at)
 
 # %% ../../nbs/core/08_standoff.ipynb #63a52a04
+def _mmax_words(words: bytes, where: str) -> tuple[list[str], dict[str, int]]:
+    "Read the words of a project, and the position of each by its id."
+    tokens: list[str] = []
+    position: dict[str, int] = {}
+    def word(name: str, features: dict[str, str], text: str):
+        if name != "word": return
+        if position.setdefault(features.get("id", ""), len(tokens)) != len(tokens):
+            raise FormatError(f"the word {features.get('id', '')!r} appears twice", where)
+        tokens.append(text.strip() or "_")
+    _elements(words, where, word)
+    if not tokens: raise FormatError("has no words", where)
+    return tokens, position
+
+def _mmax_sets(markables: Iterable[tuple[dict[str, str], list[Span]]]) -> tuple[list[dict[Span, None]], str]:
+    "Collect the mentions of each set, and notes about what was changed or left out."
+    sets: dict[str, dict[Span, None]] = {}
+    notes: Counter[str] = Counter()
+    for features, spans in markables:
+        group = features.get("coref_set", "")
+        if group in ("", "empty"): notes["markables without a set, left out"] += 1
+        else: sets.setdefault(group, {})[Span(spans[0].start, spans[-1].end)] = None
+        gaps = any(b.start > a.end + 1 for a, b in zip(spans, spans[1:]))
+        notes["mentions with gaps, read from first word to last"] += gaps
+    return list(sets.values()), "; ".join(f"{what}: {n:,}" for what, n in notes.items() if n)
+
+# %% ../../nbs/core/08_standoff.ipynb #c202148c
 def parse_mmax(
     coref: bytes,                  # the markables of coreference
     words: bytes,                  # the words
@@ -751,23 +777,10 @@ def parse_mmax(
     sentences: bytes|None = None,  # the markables of sentences
 ) -> Document:
     "Read a document of an MMAX2 project; what was changed or left out is counted in its notes."
-    tokens: list[str] = []
-    number: dict[str, int] = {}
-    def word(name: str, features: dict[str, str], text: str):
-        if name != "word": return
-        if number.setdefault(features.get("id", ""), len(tokens)) != len(tokens):
-            raise FormatError(f"the word {features.get('id', '')!r} appears twice", f"{where} (words)")
-        tokens.append(text.strip() or "_")
-    _elements(words, f"{where} (words)", word)
-    if not tokens: raise FormatError("has no words", f"{where} (words)")
-    last = {s[-1].end for _, s in _markables(sentences, number, f"{where} (sentences)")} if sentences else set()
-    ends = sorted(i + 1 for i in (last or {i for i, t in enumerate(tokens) if t in (".", "!", "?")}) | {len(tokens) - 1})
-    sets: dict[str, dict[Span, None]] = {}
-    notes: Counter[str] = Counter()
-    for x, spans in _markables(coref, number, where):
-        if (group := x.get("coref_set", "")) in ("", "empty"): notes["markables without a set, left out"] += 1
-        else: sets.setdefault(group, {})[Span(spans[0].start, spans[-1].end)] = None
-        notes["mentions with gaps, read from first word to last"] += any(b.start > a.end + 1 for a, b in zip(spans, spans[1:]))
-    kept = "; ".join(f"{what}: {n:,}" for what, n in notes.items() if n)
-    return Document(doc_key, tuple(tuple(tokens[a:b]) for a, b in zip([0, *ends], ends)), tidy(sets.values()),
-                    meta={"notes": kept} if kept else {})
+    tokens, position = _mmax_words(words, f"{where} (words)")
+    levels = _markables(sentences, position, f"{where} (sentences)") if sentences else ()
+    last = {spans[-1].end for _, spans in levels} or {i for i, t in enumerate(tokens) if t in (".", "!", "?")}
+    ends = sorted(i + 1 for i in last | {len(tokens) - 1})
+    sets, notes = _mmax_sets(_markables(coref, position, where))
+    return Document(doc_key, tuple(tuple(tokens[a:b]) for a, b in zip([0, *ends], ends)), tidy(sets),
+                    meta={"notes": notes} if notes else {})
