@@ -413,7 +413,7 @@ def test_f53_nothing_of_the_data_becomes_markup(text):
     assert got.tags == plain.tags and [k for k, _ in got.attrs] == [k for k, _ in plain.attrs]
     assert data(made)["send"] == text and data(made)["items"][0]["question"] == text and re.match("https?://", data(made)["items"][0]["choices"][0]["link"])
 
-BAD_FILES = [(dict(page="0"*16), "field page"), (dict(version=2), "field version"), (dict(participant="Ann Smith"), "field participant: this is no code"), (dict(order=[]), "field order"), (dict(order=["x"]), "field order"), (dict(order=[DRAFTS[0].id]*2), "field order"),
+BAD_FILES = [(dict(page="0"*16), "field page"), (dict(version=2), "field version"), (dict(participant="Ann Smith"), "field participant: this is not a code"), (dict(order=[]), "field order"), (dict(order=["x"]), "field order"), (dict(order=[DRAFTS[0].id]*2), "field order"),
              (dict(order=[DRAFTS[0].id]), "field page"), (dict(answers={}), "field answers"), (dict(email="a@b.c"), "unknown field `email`")]
 
 @pytest.mark.parametrize("change, said", BAD_FILES)

@@ -92,7 +92,7 @@ def test_scores_that_are_no_numbers_are_refused(net, stories):
     from refnb.core.types import DataError
     with torch.no_grad():
         for p in net.scorer.parameters(): p.fill_(float("nan"))
-    with pytest.raises(DataError, match="the scores of (links|entities) are no numbers"):
+    with pytest.raises(DataError, match="the scores of (links|entities) are not numbers"):
         net.resolve(text_of(stories[0]), stories[0].mentions[:9])
 
 @pytest.mark.parametrize("mentions,antecedents,pieces", [("enumerated", "c2f", "mean"), ("start-end", "maverick", "ends")])

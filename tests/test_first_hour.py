@@ -252,7 +252,7 @@ def test_answers_in_csv(refnb, tmp_path, asked):
     got = json.loads(refnb("score", "choice", "a.csv", "--gold", "q.jsonl", "--json").out)["groups"]["all"]
     assert (got["accuracy"], got["n"], got["missing"]) == (.5, 4, 1)
 
-@pytest.mark.parametrize(("text", "said"), [("id,answer\nq:0,Cleo\n", "line 2: 'Cleo' is none of the options of 'q:0'"), ("id,answer\nq:0,D\n", "'D' is none"), ("id,answer\nq:0,-1\n", "'-1' is none"), ("id,answer\nx,A\n", "line 2: 'x' is no question"),
+@pytest.mark.parametrize(("text", "said"), [("id,answer\nq:0,Cleo\n", "line 2: 'Cleo' is none of the options of 'q:0'"), ("id,answer\nq:0,D\n", "'D' is none"), ("id,answer\nq:0,-1\n", "'-1' is none"), ("id,answer\nx,A\n", "line 2: 'x' is not a question"),
     ("id,answer\nq:0,A\nq:0,A\n", "line 3: 'q:0' appears twice"), ("id,text\nq:0,A\n", "the header has no column answer"), ("id,answer,choice\nq:0,A,A\n", "could both be meant"), ("id,answer\nq:0,A,B\n", "3 columns instead of 2"), ("q:0,A\n", "the header has no column id")])
 def test_csv_is_read_strictly(refnb, tmp_path, asked, text, said):
     (tmp_path/"a.csv").write_text(text)

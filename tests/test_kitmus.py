@@ -275,7 +275,7 @@ def test_score_kitmus_matches_by_id(built, capsys):
     told = json.loads(out)
     assert status == 0 and told["counts"]["correct_texts"] == 5 and "1 predicted texts are not in the gold file" in err and sum(v["texts"] for v in told["by"].values()) == 6
 
-@pytest.mark.parametrize("change, told", [(lambda l: l[1:], "1 gold texts have no prediction"), (lambda l: [l[0][:40], *l[1:]], "p.jsonlines, line 1"), (lambda l: ["hello"], "is no prediction")])
+@pytest.mark.parametrize("change, told", [(lambda l: l[1:], "1 gold texts have no prediction"), (lambda l: [l[0][:40], *l[1:]], "p.jsonlines, line 1"), (lambda l: ["hello"], "is not a prediction")])
 def test_score_kitmus_bad_files(built, capsys, change, told):
     (built/"p.jsonlines").write_text("\n".join(change((built/"test.jsonlines").read_text().split("\n"))))
     status, out, err = say(capsys, "score", "kitmus", str(built/"test.v4_gold_conll"), str(built/"p.jsonlines"))

@@ -181,7 +181,7 @@ def test_questions_that_are_others_are_refused(tmp_path, six):
 
 def test_a_damaged_journal_is_told(six):
     six.journal.write_bytes(six.journal.read_bytes().replace(b'"chosen":[1]', b'"chosen":[2]'))
-    with pytest.raises(DataError, match="not the one that was sealed"): _view_data(six)
+    with pytest.raises(DataError, match="has changed since the run was completed"): _view_data(six)
 
 def test_a_known_part_needs_no_file(settings):
     from refnb.models.running import run
