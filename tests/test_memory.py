@@ -88,7 +88,7 @@ def test_scores_that_are_no_numbers(policy, bad):
     scores, known = random(80, 0)
     spoilt = lambda i, j: np.where((i[:, None] == 70) & (j[None] == 69), bad, scores(i, j))
     for plain in (False, True):
-        with pytest.raises(DataError, match="no numbers"): clustered(policy, spoilt, known, plain=plain)
+        with pytest.raises(DataError, match="not numbers"): clustered(policy, spoilt, known, plain=plain)
 
 @pytest.mark.parametrize("size, said", [(dict(reach=0), "reach: 0 is less than 1"), (dict(most=0), "most: 0"), (dict(recent=0), "recent: 0"), (dict(frequent=-1), "frequent: -1 is less than 0")])
 def test_sizes_that_are_none(size, said):
