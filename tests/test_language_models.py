@@ -750,7 +750,7 @@ def test_a_schema_is_sent(stub, store):
     go([ask_of(model(stub, constraint="json"), "q", "Which?", pattern=json.dumps(schema))], m, store)
     assert stub.seen[1].body["response_format"]["json_schema"]["schema"] == schema
 
-@pytest.mark.parametrize("change, words", [(dict(constraint="regex"), "cannot be held to a regular expression"), (dict(way="likelihood"), "does not return the likelihood"), (dict(constraint="choice", message="raw"), "needs message: chat"), (dict(way="logprobs"), "no options to score"), (dict(constraint="choice"), "no options to choose from"), (dict(constraint="json"), "is no JSON schema")])
+@pytest.mark.parametrize("change, words", [(dict(constraint="regex"), "cannot be held to a regular expression"), (dict(way="likelihood"), "does not return the likelihood"), (dict(constraint="choice", message="raw"), "needs message: chat"), (dict(way="logprobs"), "no options to score"), (dict(constraint="choice"), "no options to choose from"), (dict(constraint="json"), "is not a JSON schema")])
 def test_what_no_server_can_do_is_said_before_anything_is_sent(stub, store, change, words):
     m = model(stub, **change)
     with pytest.raises(CallError, match=words) as e: go(questions(m, 5), m, store)
