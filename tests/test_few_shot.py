@@ -4,6 +4,7 @@ import pytest
 from asking import KEY, PRICE
 from refnb.benchmarks.tasks import FERRYMAN, SAMPLE, find_task, task_questions
 from refnb.core.types import CallError, DataError
+from refnb.models.language.answering import chosen_examples, solved
 from refnb.models.language.systems import Shots
 from refnb.models.registry import find_system
 from refnb.models.running import planned, run
@@ -30,13 +31,21 @@ def test_the_same_solved_examples_precede_every_question(stub, settings):
     run(FERRYMAN, "gpt-4o-mini", s=s, **at(stub, shots=1))
     assert len(stub.seen) == 2*len(QUESTIONS)  # other prompts, another run
 
-def test_examples_are_right_and_about_other_documents():
-    by_text = {q.text: q for q in task_questions(SAMPLE)}
-    task, asked = find_task(FERRYMAN), {q.doc_key for q in QUESTIONS}
-    for n in (1, 3, 9):
-        parts = Shots(n, SAMPLE).text(task, "choice/letters").split("\n\n")
-        texts = [t for t in by_text if t in "\n\n".join(parts)]
-        assert texts and not {by_text[t].doc_key for t in texts} & asked
+def test_examples_end_with_the_right_answer():
+    found = chosen_examples(task_questions(SAMPLE), 9, {q.doc_key for q in QUESTIONS})
+    assert len(found) == 9
+    for q in found:
+        assert solved(q, "choice/names").endswith(f"\n\n{q.options[q.right[0]].name}\n\n")
+        assert solved(q, "choice/letters").endswith(f"\n\n{chr(65 + q.right[0])}\n\n")
+
+def test_examples_are_about_other_documents():
+    questions = task_questions(SAMPLE)
+    docs = {q.doc_key for q in questions}
+    for taken in docs:
+        found = chosen_examples(questions, 9, {taken})
+        assert {q.doc_key for q in found} == docs - {taken}  # one of each other document comes first
+    assert chosen_examples(questions, 9, docs) == []
+    task = find_task(FERRYMAN)
     first, second = (Shots(n, SAMPLE).text(task, "choice/names") for n in (1, 2))
     assert second.startswith(first)  # more examples go on from fewer
 
@@ -53,6 +62,15 @@ def test_examples_come_from_the_development_part(task, source):
 def test_examples_that_cannot_be_had(changed, error, stub, settings):
     with pytest.raises((CallError, DataError)) as e: planned(FERRYMAN, "gpt-4o-mini", s=settings(), **at(stub, **changed))
     assert error in str(e.value) and "\n" not in str(e.value) and not stub.seen
+
+@pytest.mark.usefixtures("no_keys")
+def test_a_run_on_a_file_is_found_by_its_name(stub, settings, tmp_path):
+    from refnb.core.files import write_jsonl
+    write_jsonl(tmp_path/"mine.jsonl", QUESTIONS)
+    stub.always, s, changed = lambda seen: Play(text="None of the Above"), settings(), at(stub)
+    r = run(tmp_path/"mine.jsonl", "gpt-4o-mini", s=s, **changed)
+    assert r.sealed and find_system("gpt-4o-mini", s, **changed).is_it(r.info)
+    assert not find_system("gpt-4o-mini", s, **(changed | {"shots": 3})).is_it(r.info)
 
 def test_documents_have_no_examples(settings):
     system = find_system("gpt-4o-mini", settings(), shots=2)

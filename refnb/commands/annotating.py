@@ -14,18 +14,17 @@ from .terminal import echo, messages, print_json, print_table
 
 # %% ../../nbs/commands/07_annotating.ipynb #0ab946ca
 def annotate_(
-    book: str, /,          # .txt, .html, .epub, a file with one document, or animal-farm
-    characters: str = "", # a YAML file of names, or liscu:TITLE, TABLE.csv:TITLE or liscu+TABLE.csv:TITLE; default:
-                          # propose a list for you to edit
-    out: str = "",         # output folder, with the files of each stage
+    book: str, /,             # .txt, .html, .epub, a file with one document, or animal-farm
+    characters: str = "",     # a YAML file of names, or liscu:TITLE, TABLE.csv:TITLE or liscu+TABLE.csv:TITLE; default:
+                              # propose a list for you to edit
+    out: str = "",            # output folder, with the files of each stage
     linker: str = "linker-minilm", # a trained linker; rules; or pattern: full names only
-    filter: str = "",      # a language model that confirms or rejects each link
-    group: int = 10,       # windows merged in a second round; 0: no second round
-    window: int = 1500,    # approximate length of a window in words
-    seeding: str = "constrained", # constrained; released: a mention may get a second character, as in the authors'
-                                  # code
+    filter: str = "",         # a language model that confirms or rejects each link
+    group: int = 10,          # windows merged in a second round; 0: no second round
+    window: int = 1500,       # approximate length of a window in words
+    seeding: str = "constrained", # constrained; released: a mention may get a second character, as in the authors' code
     system: str = "coref-minilm", # the coreference system
-    json: bool = False,    # print one JSON object
+    json: bool = False,       # print one JSON object
 ):
     "Annotate a book: find every mention of its characters. Interrupted work resumes."
     from refnb.models.annotation.character_lists import named_characters
@@ -45,7 +44,7 @@ def annotate_(
     if done.scores:
         print_table([{"F1 (%)": name} | {m: f"{v:.2f}" for m, v in scores.items()} for name, scores in done.scores.items()])
     echo(f"{result['mentions']:,} mentions of {known} characters: {Path(out)/'annotation.jsonl'}; look at it with "
-           f"refnb view {Path(out)/'annotation.jsonl'}")
+         f"refnb view {Path(out)/'annotation.jsonl'}")
 
 # %% ../../nbs/commands/07_annotating.ipynb #8916ae84
 def _a_book(name: str):
@@ -74,8 +73,8 @@ def correct_(
     files: list[str] = [], /, # files that annotators returned; without any, a page is made
     window: int = 1,          # for the page: number of the window, from 1
     length: int = 1500,       # for the page: approximate length of a window in words
-    out: str = "",        # the page to make (.html); with FILES: output file of the corrected windows (.jsonl,
-                          # .conll)
+    out: str = "",            # the page to make (.html); with FILES: output file of the corrected windows (.jsonl,
+                              # .conll)
     by: str = "",             # with --out: whose corrections to write, if several people corrected one window
     json: bool = False,       # print one JSON object
 ):

@@ -26,17 +26,17 @@ def _built(mode: str, corpus: str, of: str, names: str, rules: dict):
 
 # %% ../../nbs/commands/03_building.ipynb #6a62fc56
 def build_identifyme_(
-    out: str = "",              # output file of questions (JSONL); without it, only statistics are printed
-    corpus: str = "sample",     # a corpus (`refnb list corpora`), or a file of documents with clusters
-    of: str = "",               # a split of the corpus, such as train
-    names: str = "",      # names of entities: given, auto (by rule) or authors (LitBank, FantasyCoref); default:
-                          # given, if the documents have any
-    split: str = "test",        # questions to write: test, dev, all (both), or random0 to random9
-    mode: str = "released", # released: as the authors' code, random streams included; paper: as the paper's text,
-                            # where they differ
-    seed: int = 0,              # random seed
-    set_: list[str] = [],       # change a rule: window=5, options=4, context=200, …; repeatable
-    json: bool = False,         # print one JSON object
+    out: str = "",           # output file of questions (JSONL); without it, only statistics are printed
+    corpus: str = "sample",  # a corpus (`refnb list corpora`), or a file of documents with clusters
+    of: str = "",            # a split of the corpus, such as train
+    names: str = "",         # names of entities: given, auto (by rule) or authors (LitBank, FantasyCoref); default:
+                             # given, if the documents have any
+    split: str = "test",     # questions to write: test, dev, all (both), or random0 to random9
+    mode: str = "released",  # released: as the authors' code, random streams included; paper: as the paper's text,
+                             # where they differ
+    seed: int = 0,           # random seed
+    set_: list[str] = [],    # change a rule: window=5, options=4, context=200, …; repeatable
+    json: bool = False,      # print one JSON object
 ):
     "Build IdentifyMe's questions from documents with clusters, and report what became of each document."
     from refnb.benchmarks.identifyme.builder import Rules
@@ -47,7 +47,7 @@ def build_identifyme_(
         if out: write_jsonl(out, questions, canary=True)
     if json:
         return print_json({"questions": len(questions), "file": out, "stories": len(b.pool.stories),
-                      "rejected": b.pool.rejected, "pool": b.table().to_dict("records")})
+                          "rejected": b.pool.rejected, "pool": b.table().to_dict("records")})
     print_table(b.table().to_dict("records"))
     for key, why in b.pool.rejected.items(): echo(f"left out: {key}: {why}")
     echo(f"{len(questions)} questions in {out}" if out else f"{len(questions)} questions; --out FILE writes them")
@@ -67,43 +67,43 @@ def _build_other(benchmark: str, out: str, seed: int, corpus: str, of: str, set_
     if json: return print_json({"file": out, "unit": "fraction"} | result)
     guesses = ", ".join(f"{k} {100*result[k]:.1f} %" for k in ("random", "nearest-mention") if k in result)
     echo(f"right answers: {', '.join(f'{v:,} {k}' for k, v in result['right'].items())}; without reading: {guesses}",
-           f"{len(questions):,} questions of {result['documents']:,} documents" + (f" in {out}" if out else "; --out FILE writes them"))
+         f"{len(questions):,} questions of {result['documents']:,} documents" + (f" in {out}" if out else "; --out FILE writes them"))
 def build_pronouns_(
-    out: str = "",              # output file of questions (JSONL); without it, only statistics are printed
-    corpus: str = "sample",     # a corpus (`refnb list corpora`), or a file of documents with clusters
-    of: str = "",               # a split of the corpus, such as train
-    seed: int = 0,              # random seed
-    set_: list[str] = [], # change a rule: language=de, nearest=5, farthest=60, options=3, neither=0.1, most=2000, …;
-                          # repeatable
-    json: bool = False,         # print one JSON object
+    out: str = "",           # output file of questions (JSONL); without it, only statistics are printed
+    corpus: str = "sample",  # a corpus (`refnb list corpora`), or a file of documents with clusters
+    of: str = "",            # a split of the corpus, such as train
+    seed: int = 0,           # random seed
+    set_: list[str] = [],    # change a rule: language=de, nearest=5, farthest=60, options=3, neither=0.1, most=2000, …;
+                             # repeatable
+    json: bool = False,      # print one JSON object
 ):
     "Build questions about pronouns, in GAP's form, from documents with clusters."
     _build_other("pronouns", out, seed, corpus, of, set_, json)
 
 def build_filter_(
-    out: str = "",              # output file of questions (JSONL); without it, only statistics are printed
-    corpus: str = "sample",     # a corpus (`refnb list corpora`), or a file of documents with clusters
-    of: str = "",               # a split of the corpus, such as train
-    seed: int = 0,              # random seed
-    set_: list[str] = [],       # change a rule: words=400, language=de, most=2000, …; repeatable
-    json: bool = False,         # print one JSON object
+    out: str = "",           # output file of questions (JSONL); without it, only statistics are printed
+    corpus: str = "sample",  # a corpus (`refnb list corpora`), or a file of documents with clusters
+    of: str = "",            # a split of the corpus, such as train
+    seed: int = 0,           # random seed
+    set_: list[str] = [],    # change a rule: words=400, language=de, most=2000, …; repeatable
+    json: bool = False,      # print one JSON object
 ):
     "Build Yes/No questions in the form of BookCoref's filter: does this mention refer to this character?"
     _build_other("filter", out, seed, corpus, of, set_, json)
 
 # %% ../../nbs/commands/03_building.ipynb #5a16f56a
 def build_kitmus_(
-    out: str = "",              # output folder (new); its name begins every id
-    resources: str = "own",     # own, released (refnb fetch kitmus-resources), or a folder
-    variants: str = "",         # comma-separated; default: all eight
-    entities: str = "2,3,4",    # numbers of entities, from 2 to 8
+    out: str = "",            # output folder (new); its name begins every id
+    resources: str = "own",   # own, released (refnb fetch kitmus-resources), or a folder
+    variants: str = "",       # comma-separated; default: all eight
+    entities: str = "2,3,4",  # numbers of entities, from 2 to 8
     sizes: str = "2000,400,2000", # number of texts in train, validation and test
-    form: str = "files",  # files (the release's formats), or dataset (a folder with a card, for dataset libraries)
-    mode: str = "released", # released: as the authors' code, random streams included; paper: as the paper's text,
-                            # where they differ
-    seed: int = 42,             # random seed
-    jobs: int = 1,              # parallel processes
-    json: bool = False,         # print one JSON object
+    form: str = "files",      # files (the release's formats), or dataset (a folder with a card, for dataset libraries)
+    mode: str = "released",   # released: as the authors' code, random streams included; paper: as the paper's text,
+                              # where they differ
+    seed: int = 42,           # random seed
+    jobs: int = 1,            # parallel processes
+    json: bool = False,       # print one JSON object
 ):
     "Generate KITMUS' texts into a folder of files."
     from refnb.benchmarks.kitmus.sampler import VARIANTS, Sampler
@@ -125,13 +125,13 @@ def build_kitmus_(
 
 # %% ../../nbs/commands/03_building.ipynb #e2f50001
 def build_study_(
-    out: str = "",              # output folder for questions.jsonl and page.html
-    each: int = 10,       # texts with, and as many without, given knowledge, for each of 2, 3 and 4 names; 10 gives
-                          # 60 questions, as in the paper
-    resources: str = "own",     # own, released (refnb fetch kitmus-resources), or a folder
-    seed: int = 0,              # random seed
-    send: str = "",             # a line that tells participants where to send their file
-    json: bool = False,         # print one JSON object
+    out: str = "",           # output folder for questions.jsonl and page.html
+    each: int = 10,          # texts with, and as many without, given knowledge, for each of 2, 3 and 4 names; 10 gives
+                             # 60 questions, as in the paper
+    resources: str = "own",  # own, released (refnb fetch kitmus-resources), or a folder
+    seed: int = 0,           # random seed
+    send: str = "",          # a line that tells participants where to send their file
+    json: bool = False,      # print one JSON object
 ):
     "Build the questionnaire of KITMUS' human study; `refnb score study` scores the files that participants return."
     from refnb.benchmarks.kitmus.human_study import build_study, study_questions
@@ -159,12 +159,12 @@ def _alt_rules(given: dict[str, str], seed: int):
 
 # %% ../../nbs/commands/03_building.ipynb #e2f21273
 def build_altentities_(
-    table: str, /,              # a table of entities (JSONL or CSV)
-    out: str = "",              # output folder (new) for questions and annotation pages
-    seed: int = 0,              # random seed
-    set_: list[str] = [], # change a rule: questions=100, apart=entities, denylist=FILE, encoder=minilm, each=25, …;
-                          # repeatable
-    json: bool = False,         # print one JSON object
+    table: str, /,         # a table of entities (JSONL or CSV)
+    out: str = "",         # output folder (new) for questions and annotation pages
+    seed: int = 0,         # random seed
+    set_: list[str] = [],  # change a rule: questions=100, apart=entities, denylist=FILE, encoder=minilm, each=25, …;
+                           # repeatable
+    json: bool = False,    # print one JSON object
 ):
     "Sample AltEntities' questions from a table of entities, and make pages for collecting expressions."
     from refnb.benchmarks.altentities.builder import build_altentities, tfidf_vectors
@@ -192,8 +192,7 @@ def collect_(
     folder: str,          # folder made by `refnb build altentities`
     files: list[str], /,  # files that annotators returned
     out: str = "",        # output folder; default: FOLDER/data
-    keep: bool = False,   # keep expressions that name the target or its position, repeat, or copy, as the release
-                          # does
+    keep: bool = False,   # keep expressions that name the target or its position, repeat, or copy, as the release does
     least: int = 3,       # minimum number of expressions per question
     json: bool = False,   # print one JSON object
 ):
@@ -207,7 +206,7 @@ def collect_(
     made = write_collected(out or Path(folder)/"data", joined)
     if json:
         return print_json({"files": {str(p): len(qs) for p, qs in zip(made, joined.files.values())},
-                      "expressions": joined.counts, "short": list(joined.short)})
+                          "expressions": joined.counts, "short": list(joined.short)})
     print_table(joined.table())
     for p, qs in zip(made, joined.files.values()):
         echo(f"{p}: {len(qs)} questions, {sum(len(q.expressions) for q in qs)} expressions")

@@ -16,10 +16,10 @@ from .scoring import check_name, outcomes_of
 
 # %% ../../nbs/commands/08_comparing.ipynb #5f45cd49
 def view_(
-    run: str, /,          # a run (folder, task:system or file:system), or a file of documents with clusters
-    other: str = "",      # a second run or file on the same questions or documents, side by side
-    out: str = "",        # output file; default: view.html
-    json: bool = False,   # print one JSON object
+    run: str, /,         # a run (folder, task:system or file:system), or a file of documents with clusters
+    other: str = "",     # a second run or file on the same questions or documents, side by side
+    out: str = "",       # output file; default: view.html
+    json: bool = False,  # print one JSON object
 ):
     "Browse answers and errors, or a book with its clusters, on one page that needs no network. It contains the task's text: do not publish it."
     from refnb.results.pages.book_view import view_any
@@ -32,11 +32,11 @@ def view_(
 
 # %% ../../nbs/commands/08_comparing.ipynb #80e30c6f
 def report_(
-    runs: str = "", /,    # a folder of runs; default: the configured one
-    out: str = "",        # output file; default: report.html
-    task: str = "",       # a task, a prefix, or a pattern such as 'altentities/*'; default: all
-    seed: int = 0,        # random seed of bootstrap and permutation
-    json: bool = False,   # print one JSON object
+    runs: str = "", /,   # a folder of runs; default: the configured one
+    out: str = "",       # output file; default: report.html
+    task: str = "",      # a task, a prefix, or a pattern such as 'altentities/*'; default: all
+    seed: int = 0,       # random seed of bootstrap and permutation
+    json: bool = False,  # print one JSON object
 ):
     "Rank systems by their runs, on one page with intervals, tie groups, costs, and any two side by side. It contains no text but the sample's."
     from refnb.results.pages.report import report
@@ -51,13 +51,13 @@ def report_(
 
 # %% ../../nbs/commands/08_comparing.ipynb #85b9c2f4
 def compare_(
-    first: str,              # a run (folder, task:system or file:system), or a file of answers
-    second: str, /,          # another run on the same task
-    gold: str = "",          # the questions (a file or a task) of files of answers
-    mode: str = "strict", # strict: a missing answer is wrong; released: missing answers are excluded, as in the
-                          # authors' code
-    seed: int = 0,           # random seed of bootstrap and permutation
-    json: bool = False,      # print one JSON object
+    first: str,            # a run (folder, task:system or file:system), or a file of answers
+    second: str, /,        # another run on the same task
+    gold: str = "",        # the questions (a file or a task) of files of answers
+    mode: str = "strict",  # strict: a missing answer is wrong; released: missing answers are excluded, as in the
+                           # authors' code
+    seed: int = 0,         # random seed of bootstrap and permutation
+    json: bool = False,    # print one JSON object
 ):
     "Test whether the first system answers better than the second: paired, over documents."
     from refnb.results.scores import compare
@@ -66,19 +66,19 @@ def compare_(
     d, m = c.difference, c.mcnemar
     if json:
         return print_json({"unit": "fraction", "mode": mode, "first": first, "second": second, "difference": d._asdict(),
-                      "mcnemar": m and m._asdict(), "detectable": c.detectable, "only_first": c.only_a,
-                      "only_second": c.only_b})
+                          "mcnemar": m and m._asdict(), "detectable": c.detectable, "only_first": c.only_a,
+                          "only_second": c.only_b})
     shown = lambda v: "" if v is None else f"{100*v:+.1f}"
     print_table([{"difference (points)": shown(d.value), "low": shown(d.low), "high": shown(d.high), "detectable": "" if c.detectable is None else f"{100*c.detectable:.1f}", "p (permutation)": "" if d.p is None else f"{d.p:.4f}", "p (McNemar)": "" if m is None else f"{m.p:.4f}",
-             "only first right": "" if m is None else m.only_a, "only second right": "" if m is None else m.only_b, "questions": d.n, "documents": d.clusters}])
+                "only first right": "" if m is None else m.only_a, "only second right": "" if m is None else m.only_b, "questions": d.n, "documents": d.clusters}])
 
 # %% ../../nbs/commands/08_comparing.ipynb #c0ffe106
 def power_(
     task: str, /,            # a task (`refnb list benchmarks`)
-    system: list[str] = [], # a system that answered the task, or its run's folder: give two; default: assume typical
-                            # answers
-    mode: str = "strict", # strict: a missing answer is wrong; released: missing answers are excluded, as in the
-                          # authors' code
+    system: list[str] = [],  # a system that answered the task, or its run's folder: give two; default: assume typical
+                             # answers
+    mode: str = "strict",    # strict: a missing answer is wrong; released: missing answers are excluded, as in the
+                             # authors' code
     json: bool = False,      # print one JSON object
 ):
     "Compute the smallest difference between two systems that a task can show, and the questions or samples that smaller ones need."
@@ -93,13 +93,13 @@ def power_(
     noise = found.noise
     if json:
         return print_json({"unit": "fraction", "task": task, "systems": system, "assumed": noise.assumed or None,
-                      "questions": noise.n, "documents": noise.clusters, "samples": noise.samples,
-                      "standard_error": noise.error, "power": found.power, "level": found.level,
-                      "detectable": found.detectable, "needs": [x._asdict() for x in found.needs]})
+                          "questions": noise.n, "documents": noise.clusters, "samples": noise.samples,
+                          "standard_error": noise.error, "power": found.power, "level": found.level,
+                          "detectable": found.detectable, "needs": [x._asdict() for x in found.needs]})
     basis = f"assumed: {noise.assumed}" if noise.assumed else f"measured on the answers of {system[0]} and {system[1]}"
     echo(f"{task}: {noise.n:,} questions in {noise.clusters:,} documents; {basis}",
-           f"minimum detectable difference: {100*found.detectable:.1f} points "
-           f"(power {found.power:g}, paired two-sided test at {found.level:g} over documents)")
+         f"minimum detectable difference: {100*found.detectable:.1f} points "
+         f"(power {found.power:g}, paired two-sided test at {found.level:g} over documents)")
     samples = {"samples of each question": lambda x: x.samples or "no number"} if noise.draw else {}
     print_table([{"to see (points)": f"{100*x.difference:g}", "questions": f"{x.questions:,}", "documents": f"{x.clusters:,}"}
             | {name: shown(x) for name, shown in samples.items()} for x in found.needs])

@@ -15,22 +15,22 @@ from .scoring import print_notes, questions_asked
 
 # %% ../../nbs/commands/10_exporting.ipynb #41dbf753
 def export_(
-    task: str, /,         # a task (`refnb list benchmarks`) or a file of questions (JSONL); for records a run (folder
-                          # or task:system); for a crate a table (identifyme/table_3) or a paper; for documents a
-                          # corpus or any readable file
-    to: str = "",         # inspect (a task of inspect_ai), harness (of lm_eval), every-eval-ever (records of a run),
-                          # ro-crate (reports and their provenance), documents (clusters in another format), or gap (a
-                          # run's answers for GAP's scorer)
-    out: str = "",        # output folder; for documents a file: .conllu (CorefUD), .conll (CoNLL-2012) or .jsonl; for
-                          # gap: .tsv
-    system: str = "",     # for a task: the language model whose prompts are exported; default: smollm2-135m
-    form: str = "",       # for a task: prompt form; default: the model's form for the benchmark
-    order: str = "given", # for a task: option order, given or reversed
-    limit: int = 0,       # for a task: number of questions, from the first; default: all
-    set_: list[str] = [], # change a setting: of the model, such as way=reply; of records organization=NAME,
-                          # relationship=third_party or text=true (include the questions' text); of documents
-                          # by=ANNOTATOR or layer=NAME; repeatable
-    json: bool = False,   # print one JSON object
+    task: str, /,          # a task (`refnb list benchmarks`) or a file of questions (JSONL); for records a run (folder
+                           # or task:system); for a crate a table (identifyme/table_3) or a paper; for documents a
+                           # corpus or any readable file
+    to: str = "",          # inspect (a task of inspect_ai), harness (of lm_eval), every-eval-ever (records of a run),
+                           # ro-crate (reports and their provenance), documents (clusters in another format), or gap (a
+                           # run's answers for GAP's scorer)
+    out: str = "",         # output folder; for documents a file: .conllu (CorefUD), .conll (CoNLL-2012) or .jsonl; for
+                           # gap: .tsv
+    system: str = "",      # for a task: the language model whose prompts are exported; default: smollm2-135m
+    form: str = "",        # for a task: prompt form; default: the model's form for the benchmark
+    order: str = "given",  # for a task: option order, given or reversed
+    limit: int = 0,        # for a task: number of questions, from the first; default: all
+    set_: list[str] = [],  # change a setting: of the model, such as way=reply; of records organization=NAME,
+                           # relationship=third_party or text=true (include the questions' text); of documents
+                           # by=ANNOTATOR or layer=NAME; repeatable
+    json: bool = False,    # print one JSON object
 ):
     "Export a task to another evaluation tool, or results in formats that others read. The folder of a task contains its text: do not publish it."
     from refnb.models.language.other_harnesses import TOOLS

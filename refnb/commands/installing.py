@@ -27,7 +27,6 @@ def doctor_(
 # %% ../../nbs/commands/02_installing.ipynb #a33ee816
 def _bar(total: int):
     "Make a progress bar on a terminal, and the function that moves it."
-    import contextlib
     if not sys.stderr.isatty(): return contextlib.nullcontext(), None
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
@@ -57,8 +56,8 @@ def _fetch_hub(name: str, s, check: bool, say):
 def fetch(
     names: list[str] = [], /, # sets, repositories or files (`refnb list upstream`); default: all that are not marked
                               # "by name only"
-    check: bool = False,       # only verify local files; download nothing
-    json: bool = False,        # print one JSON object
+    check: bool = False,      # only verify local files; download nothing
+    json: bool = False,       # print one JSON object
 ):
     "Download upstream files and verify their checksums."
     from refnb.core.upstream import fetch_files, files_of, set_names, survey
@@ -83,9 +82,9 @@ def fetch(
 
 # %% ../../nbs/commands/02_installing.ipynb #72aa446d
 def setup(
-    names: list[str] = [], /,  # environments, or systems that need one; default: list them
-    wheels: str = "",          # install from this folder of wheels instead of an index
-    json: bool = False,        # print one JSON object
+    names: list[str] = [], /, # environments, or systems that need one; default: list them
+    wheels: str = "",         # install from this folder of wheels instead of an index
+    json: bool = False,       # print one JSON object
 ):
     "Create environments for other coreference packages, from pinned and hashed requirements."
     from refnb.models.live.environments import listed_environments, set_up

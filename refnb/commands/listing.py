@@ -7,6 +7,7 @@ __all__ = ['LISTS', 'list_']
 
 # %% ../../nbs/commands/01_listing.ipynb #4f07c0de
 from typing import Any
+import msgspec
 from ..core.types import CallError, DataError, nearest
 from ..core.settings import load_settings, packaged
 from .terminal import echo, print_json, print_table
@@ -22,13 +23,13 @@ def _systems(s) -> list[dict]:
     from refnb.models.registry import listed_systems
     def needs(line):
         if not line.needs.endswith("(not here)") or not line.system.startswith("published/"): return line.needs
-        result = "a summary is" if _has_summary(line.system, line.answers.split(", ")[0], s) else "nor is a summary"
-        return f"{line.needs[:-1]}; {result})"
+        summary = "a summary is" if _has_summary(line.system, line.answers.split(", ")[0], s) else "nor is a summary"
+        return f"{line.needs[:-1]}; {summary})"
     return [line._asdict() | {"needs": needs(line)} for line in listed_systems(s)]
 
 # %% ../../nbs/commands/01_listing.ipynb #1d40973f
 def _has_summary(system: str, task: str, s) -> bool:
-    "Whether a summary of the system's answers is among the reports or carried by the package."
+    "Tell whether the reports, or those in the package, have a summary of the system's answers."
     from refnb.core.runs import find_summaries
     try: carried = [packaged("reports")]
     except DataError: carried = []
@@ -44,10 +45,10 @@ def _benchmarks(s) -> list[dict]:
     from refnb.results.tables import papers
     cards, out = benchmarks(s), []
     for n in dict.fromkeys([*papers(), *cards]):
-        result = [f"{x}{'' if task_is_here(x, s) else ' (not here)'}" for x in (cards[n].tasks if n in cards else ())]
+        names = [f"{x}{'' if task_is_here(x, s) else ' (not here)'}" for x in (cards[n].tasks if n in cards else ())]
         tables = [f"{n}/{t}" for t in papers()[n].tables] if n in papers() else []
         out.append({"benchmark": n, "paper": papers()[n].cite if n in papers() else "",
-                    "tasks of it": _brief(result) or "not built yet", "licence": cards[n].licence if n in cards else "",
+                    "tasks of it": _brief(names) or "not built yet", "licence": cards[n].licence if n in cards else "",
                     "tables": len(tables), "with a notebook": sum(bool(notebook_of(t)) for t in tables)})
     return out
 
@@ -74,10 +75,9 @@ def _upstream(s) -> list[dict]:
 LISTS = {"tables": _tables, "systems": _systems, "benchmarks": _benchmarks, "corpora": _corpora, "upstream": _upstream}
 
 def list_(
-    what: str = "",       # tables, systems, benchmarks, corpora, upstream, runs, or elsewhere (scores that other
-                          # papers report); default: all but the last two
-    task: str = "", /,    # for runs and elsewhere: a task, a prefix, or a pattern such as 'altentities/*'; default:
-                          # all
+    what: str = "",      # tables, systems, benchmarks, corpora, upstream, runs, or elsewhere (scores that other papers
+                         # report); default: all but the last two
+    task: str = "", /,   # for runs and elsewhere: a task, a prefix, or a pattern such as 'altentities/*'; default: all
     json: bool = False,  # print one JSON object
 ):
     "List tables, systems, benchmarks, corpora, upstream files and runs, and what each still needs."
@@ -107,7 +107,6 @@ def _list_runs(task: str, json: bool):
 
 def _list_elsewhere(task: str, json: bool):
     "List scores that other papers print, which are never mixed with ours."
-    import msgspec
     from refnb.results.elsewhere import reported_elsewhere
     found = reported_elsewhere(task)
     if json: return print_json({"unit": "percent", "elsewhere": [msgspec.structs.asdict(e) for e in found]})

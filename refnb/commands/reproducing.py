@@ -13,15 +13,15 @@ from .terminal import busy, echo, given_settings, messages, print_json, print_ta
 def reproduce_(
     tables: list[str] = [], /, # papers or tables, such as identifyme or identifyme/table_3, or a notebook of yours;
                                # default: all
-    jobs: int = 0,              # parallel notebooks; default: as configured
-    ray: str = "",              # address of a Ray cluster, or `local`
-    sample: bool = False,       # use refnb's own sample; reports go to reports/sample
-    set_: list[str] = [],       # set a parameter of a notebook; repeatable
-    out: str = "",              # output folder; default: as configured
-    force: bool = False,        # regenerate unchanged tables and pictures, too
-    plan: bool = False,         # only list what would fill the missing numbers: commands, downloads, hours
-    everything: bool = False,   # first run all commands of that list that this machine can run
-    json: bool = False,         # print one JSON object
+    jobs: int = 0,            # parallel notebooks; default: as configured
+    ray: str = "",            # address of a Ray cluster, or `local`
+    sample: bool = False,     # use refnb's own sample; reports go to reports/sample
+    set_: list[str] = [],     # set a parameter of a notebook; repeatable
+    out: str = "",            # output folder; default: as configured
+    force: bool = False,      # regenerate unchanged tables and pictures, too
+    plan: bool = False,       # only list what would fill the missing numbers: commands, downloads, hours
+    everything: bool = False, # first run all commands of that list that this machine can run
+    json: bool = False,       # print one JSON object
 ):
     "Regenerate tables into reports/, and print the status board."
     from refnb.results.reproduce import choose, reproduce
@@ -61,7 +61,7 @@ def _report(done, say):
     say("")
     lines = [l for l in done.board.lines if l.report != "not built yet"]
     print_table([{"table": l.name, "report": l.report, "state": l.state, "match": l.match, "differ": l.differ,
-             "unexplained": l.unexplained, "missing": l.missing, "beyond": l.beyond} for l in lines])
+                "unexplained": l.unexplained, "missing": l.missing, "beyond": l.beyond} for l in lines])
     for paragraph in [done.board.summary(), *done.hints]:
         say("")
         say(paragraph)

@@ -119,40 +119,40 @@ def _run_several(pairs: list[tuple[str, str]], one: Callable[[str, str, bool], N
 
 # %% ../../nbs/commands/05_running.ipynb #b5c6b5b0
 def run_(
-    task: str,            # a task (`refnb list benchmarks`) or a pattern such as 'kitmus/*'; a file of questions
-                          # (refnb, WinoGrande, WSC, Winogender, DPR, KnowRef) or documents; or all: the four
-                          # benchmarks, with a card of the system
-    system: str, /,       # a system (`refnb list systems`), or several, comma-separated; also NAME[setting=value],
-                          # openai/MODEL, vllm/MODEL@URL, local/FOLDER, command/PROGRAM; inspect/LOG or
-                          # harness/SAMPLES read answers from a log of inspect_ai or lm_eval
-    limit: int = 0,       # answer only the first questions; a later call continues. With all: questions per task, the
-                          # same for all systems
-    fraction: float = 0., # answer a fixed share of the questions, such as 0.1, sampled by document and the same for
-                          # all systems (task TASK/sample0.1)
-    by: str = "",         # a field of the questions: accuracy by it
-    mode: str = "strict", # strict: a missing answer is wrong; released: missing answers are excluded, as in the
-                          # authors' code
-    form: str = "",       # prompt form of a language model; default: its form for the benchmark
-    order: str = "given", # option order: given, reversed, or rotations (each option first once)
-    set_: list[str] = [], # change a setting of the system, such as constraint=regex or shots=3 (few-shot examples);
-                          # repeatable. Settings that can change answers become part of its name
-    concurrency: int = 0, # parallel requests to a server; default: 8
+    task: str,                # a task (`refnb list benchmarks`) or a pattern such as 'kitmus/*'; a file of questions
+                              # (refnb, WinoGrande, WSC, Winogender, DPR, KnowRef) or documents; or all: the four
+                              # benchmarks, with a card of the system
+    system: str, /,           # a system (`refnb list systems`), or several, comma-separated; also NAME[setting=value],
+                              # openai/MODEL, vllm/MODEL@URL, local/FOLDER, command/PROGRAM; inspect/LOG or
+                              # harness/SAMPLES read answers from a log of inspect_ai or lm_eval
+    limit: int = 0,           # answer only the first questions; a later call continues. With all: questions per task,
+                              # the same for all systems
+    fraction: float = 0.,     # answer a fixed share of the questions, such as 0.1, sampled by document and the same for
+                              # all systems (task TASK/sample0.1)
+    by: str = "",             # a field of the questions: accuracy by it
+    mode: str = "strict",     # strict: a missing answer is wrong; released: missing answers are excluded, as in the
+                              # authors' code
+    form: str = "",           # prompt form of a language model; default: its form for the benchmark
+    order: str = "given",     # option order: given, reversed, or rotations (each option first once)
+    set_: list[str] = [],     # change a setting of the system, such as constraint=regex or shots=3 (few-shot examples);
+                              # repeatable. Settings that can change answers become part of its name
+    concurrency: int = 0,     # parallel requests to a server; default: 8
     budget: float|None = None, # maximum API spend of a run in USD, over all calls; default: no limit
-    sample: bool = False, # with all: use refnb's own questions instead of the benchmarks'
-    ray: str = "",        # address of a Ray cluster, or `local`: answer in shards
-    shards: int = 0,      # number of shards; default: as many as run at the same time
-    gpus: float = 0.,     # GPUs per shard: 1, or a fraction such as 0.5
-    batch: bool = False,  # use the provider's batch API, at its price; each call advances the batches by one step:
-                          # submit, poll or collect. (The batch size of a local model is -p batch=N)
-    tolerate: float = 0., # complete the run with up to this number of failed questions (below 1: share); they count
-                          # as wrong
+    sample: bool = False,     # with all: use refnb's own questions instead of the benchmarks'
+    ray: str = "",            # address of a Ray cluster, or `local`: answer in shards
+    shards: int = 0,          # number of shards; default: as many as run at the same time
+    gpus: float = 0.,         # GPUs per shard: 1, or a fraction such as 0.5
+    batch: bool = False,      # use the provider's batch API, at its price; each call advances the batches by one step:
+                              # submit, poll or collect. (The batch size of a local model is -p batch=N)
+    tolerate: float = 0.,     # complete the run with up to this number of failed questions (below 1: share); they count
+                              # as wrong
     gold_mentions: bool = False, # give a coreference system the gold mentions, to link only
-    policy: str = "",     # earlier mentions that a coreference system compares with: local, all, unbounded, lru, dual
-                          # or windows
-    device: str = "",     # device of a local model: cpu, cuda, cuda:1 or mps; default: a GPU if there is one
-    dry_run: bool = False, # make no API calls: show a prompt, count tokens, estimate the cost
-    quiet: bool = False,  # print only errors and the last line
-    json: bool = False,   # print one JSON object, or a list for several tasks or systems
+    policy: str = "",         # earlier mentions that a coreference system compares with: local, all, unbounded, lru,
+                              # dual or windows
+    device: str = "",         # device of a local model: cpu, cuda, cuda:1 or mps; default: a GPU if there is one
+    dry_run: bool = False,    # make no API calls: show a prompt, count tokens, estimate the cost
+    quiet: bool = False,      # print only errors and the last line
+    json: bool = False,       # print one JSON object, or a list for several tasks or systems
 ):
     "Evaluate systems on tasks; interrupted runs resume."
     s = load_settings()
@@ -304,5 +304,5 @@ def _say_paid(paid: dict):
     if not (p := paid.get("server")): return
     usd = "at an unknown price" if p["usd"] is None else f"for {p['usd']:.4g} USD" + (f" (at most {p['usd_at_most']:.4g}, if {p['lost']} lost requests were billed)" if p["lost"] else "")
     echo(f"{p['asked']:,} new replies {usd}, {p['served']:,} from cache; {p['tokens_in']:,} tokens read, "
-           f"{p['tokens_out']:,} written" + (f", {p['tokens_reasoning']:,} of them reasoning" if p["tokens_reasoning"] else "")
-           + (f"; versions: {', '.join(p['models'])}" if p["models"] else ""))
+         f"{p['tokens_out']:,} written" + (f", {p['tokens_reasoning']:,} of them reasoning" if p["tokens_reasoning"] else "")
+         + (f"; versions: {', '.join(p['models'])}" if p["models"] else ""))

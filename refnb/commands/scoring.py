@@ -101,15 +101,15 @@ def samples_of(what: str, s) -> dict[str, dict[str, Any]]:
 
 # %% ../../nbs/commands/04_scoring.ipynb #32055aed
 def score_choice(
-    run: str, /,          # a run (folder, task:system or file:system), or a file of answers: JSONL, CSV with columns
-                          # id and answer, or GAP predictions
+    run: str, /,             # a run (folder, task:system or file:system), or a file of answers: JSONL, CSV with columns
+                             # id and answer, or GAP predictions
     gold: str = "",          # the questions (a file or a task) of a file of answers
     by: str = "",            # fields of the questions, comma-separated: accuracy by each
-    mode: str = "strict", # strict: a missing answer is wrong; released: missing answers are excluded, as in the
-                          # authors' code
+    mode: str = "strict",    # strict: a missing answer is wrong; released: missing answers are excluded, as in the
+                             # authors' code
     seed: int = 0,           # random seed of the bootstrap
-    metric: list[str] = [], # additional metric, file.py:function or module:function, from outcomes (a DataFrame) to a
-                            # number; repeatable
+    metric: list[str] = [],  # additional metric, file.py:function or module:function, from outcomes (a DataFrame) to a
+                             # number; repeatable
     json: bool = False,      # print one JSON object
 ):
     "Score answers: accuracy with 95 % intervals over documents, by any field."
@@ -122,7 +122,7 @@ def score_choice(
     metrics = {m: {g: v if math.isfinite(v) else None for t in tables for g, v in t.df[m].items()} for m in metric}
     if json:
         return print_json({"unit": "fraction", "mode": mode, "by": by, "questions": len(o), "failed": tables[0].failed,
-                      "groups": groups, "metrics": metrics} | several)
+                          "groups": groups, "metrics": metrics} | several)
     print_groups(groups, metrics)
     print_samples(several)
     if tables[0].failed: echo(tables[0].warning)
@@ -190,22 +190,22 @@ def _coref_result(c: Any, asked: list[str], each: bool) -> dict[str, Any]:
 
 # %% ../../nbs/commands/04_scoring.ipynb #bbc8364d
 def score_coref_(
-    gold: str,            # documents with gold clusters: CoNLL-2012, CoNLL-U, JSONL, GAP, LitBank, BookNLP, brat, or
-                          # an export of INCEpTION, CorefAnnotator or Label Studio; plain or .gz
-    predicted: str, /,           # documents with predicted clusters, in any of these formats; matched by doc_key
-    metrics: str = _COREF, # comma-separated; lea_released is LEA as BookCoref's code computes it; also blanc_corefud,
-                           # mor, zeros
-    match: str = "exact", # matching of mentions: exact, head or partial (head and partial as in CorefUD's scorer,
-                          # with its metrics)
-    zeros: str = "",      # matching of zeros (empty nodes of CoNLL-U): linear or dependent; default: dependent with
-                          # head and partial
-    setting: str = "full", # full; split: predictions for windows; window: predictions for books, scored in windows
-    mode: str = "released",      # how windows are cut: released, paper or fixed
-    singletons: str = "keep",    # keep, or drop clusters of one mention on both sides
+    gold: str,                # documents with gold clusters: CoNLL-2012, CoNLL-U, JSONL, GAP, LitBank, BookNLP, brat,
+                              # or an export of INCEpTION, CorefAnnotator or Label Studio; plain or .gz
+    predicted: str, /,        # documents with predicted clusters, in any of these formats; matched by doc_key
+    metrics: str = _COREF,    # comma-separated; lea_released is LEA as BookCoref's code computes it; also
+                              # blanc_corefud, mor, zeros
+    match: str = "exact",     # matching of mentions: exact, head or partial (head and partial as in CorefUD's scorer,
+                              # with its metrics)
+    zeros: str = "",          # matching of zeros (empty nodes of CoNLL-U): linear or dependent; default: dependent with
+                              # head and partial
+    setting: str = "full",    # full; split: predictions for windows; window: predictions for books, scored in windows
+    mode: str = "released",   # how windows are cut: released, paper or fixed
+    singletons: str = "keep", # keep, or drop clusters of one mention on both sides
     duplicates: str = "official", # repeated mentions: official, released (as in BookCoref's code) or error
-    indices: str = "auto",       # offsets of JSONL files with word pieces: auto, subtokens or words
-    by: str = "",                # document: also scores by document (or window), and their mean
-    json: bool = False,          # print one JSON object
+    indices: str = "auto",    # offsets of JSONL files with word pieces: auto, subtokens or words
+    by: str = "",             # document: also scores by document (or window), and their mean
+    json: bool = False,       # print one JSON object
 ):
     "Score clusters: MUC, B3, CEAF, BLANC, LEA, mention detection and CoNLL F1, pooled over documents."
     from refnb.metrics.matching import score_coref
@@ -226,14 +226,14 @@ def score_coref_(
 
 # %% ../../nbs/commands/04_scoring.ipynb #b9618753
 def score_agreement(
-    files: list[str], /,  # annotations by two or more people: files or folders in any readable format, or one file
-                          # with several annotators (Label Studio, INCEpTION)
-    unmarked: str = "alone", # how alpha counts a mention that an annotator did not mark: alone (a cluster of its own)
-                             # or missing
-    out: str = "",               # output page of the sentences that they read differently (.html)
-    merged: str = "",     # output file merged by majority: .conllu (CorefUD), .conll (CoNLL-2012) or .jsonl; the
-                          # first annotator decides ties, two annotators must agree
-    json: bool = False,          # print one JSON object
+    files: list[str], /,      # annotations by two or more people: files or folders in any readable format, or one file
+                              # with several annotators (Label Studio, INCEpTION)
+    unmarked: str = "alone",  # how alpha counts a mention that an annotator did not mark: alone (a cluster of its own)
+                              # or missing
+    out: str = "",            # output page of the sentences that they read differently (.html)
+    merged: str = "",         # output file merged by majority: .conllu (CorefUD), .conll (CoNLL-2012) or .jsonl; the
+                              # first annotator decides ties, two annotators must agree
+    json: bool = False,       # print one JSON object
 ):
     "Measure the agreement of annotators: F1 of mentions and clusters for each pair, and Krippendorff's alpha, with intervals over documents."
     from refnb.core.reading import read_annotators, write_documents
@@ -264,10 +264,10 @@ def _agreement_json(got) -> dict[str, Any]:
 
 # %% ../../nbs/commands/04_scoring.ipynb #f447a9f8
 def score_kitmus(
-    gold: str,               # texts with gold clusters: CoNLL-2012, JSON lines or GAP's table; plain or .gz
-    predicted: str, /,       # predictions in any of these formats, matched by id
-    by: str = "",            # pronoun, position or entities: scores by each
-    json: bool = False,      # print one JSON object
+    gold: str,           # texts with gold clusters: CoNLL-2012, JSON lines or GAP's table; plain or .gz
+    predicted: str, /,   # predictions in any of these formats, matched by id
+    by: str = "",        # pronoun, position or entities: scores by each
+    json: bool = False,  # print one JSON object
 ):
     "Score predictions for KITMUS: antecedent precision, recall and F1, and pronoun accuracy, strict and lenient."
     from refnb.benchmarks.kitmus.reading import score_files
@@ -283,7 +283,7 @@ def score_kitmus(
                       **({"by": {k: _kitmus_json(v) for k, v in got.fields[by].items()}} if by else {})})
     shown = lambda x: f"{x:.4f}"
     print_table([{by or "of": k, "texts": v.texts, "precision": shown(v.antecedent.precision), "recall": shown(v.antecedent.recall), "f1": shown(v.antecedent.f1),
-             "pronoun accuracy": shown(v.accuracy), "lenient": shown(v.lenient)} for k, v in rows.items()])
+                "pronoun accuracy": shown(v.accuracy), "lenient": shown(v.lenient)} for k, v in rows.items()])
 
 def _kitmus_json(c) -> dict:
     return {"texts": c.texts, "antecedent": c.antecedent._asdict(), "pronoun_accuracy": c.accuracy,
@@ -292,9 +292,9 @@ def _kitmus_json(c) -> dict:
 
 # %% ../../nbs/commands/04_scoring.ipynb #e2f50002
 def score_study_(
-    folder: str,             # folder made by `refnb build study`
-    files: list[str], /,     # files that participants returned
-    json: bool = False,      # print one JSON object
+    folder: str,          # folder made by `refnb build study`
+    files: list[str], /,  # files that participants returned
+    json: bool = False,   # print one JSON object
 ):
     "Score KITMUS' human study: Fleiss' kappa and the accuracy of participants."
     from refnb.benchmarks.kitmus.human_study import read_study, score_study
@@ -305,4 +305,4 @@ def score_study_(
     print_table([{"participant": who, "accuracy (%)": f"{100*x:.1f}"} for who, x in got.people.items()])
     kappa = "needs two people and a question that all answered" if got.kappa is None else f"{got.kappa:.3f}"
     echo(f"Fleiss' kappa on {got.common:,} of {got.questions:,} questions: {kappa}",
-           f"majority: {100*(got.majority or 0):.1f} %; " + ", ".join(f"{k} knowledge {100*x:.1f} %" for k, x in got.by_knowledge.items()))
+         f"majority: {100*(got.majority or 0):.1f} %; " + ", ".join(f"{k} knowledge {100*x:.1f} %" for k, x in got.by_knowledge.items()))

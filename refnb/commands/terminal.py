@@ -9,7 +9,7 @@ __all__ = ['command', 'add_commands', 'echo', 'let_go', 'print_json', 'messages'
 # %% ../../nbs/commands/00_terminal.ipynb #8548b667
 import inspect, os, re, sys
 from collections.abc import Callable, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Annotated, Any
 import msgspec, typer
 from ..core.types import CallError, RefnbError, nearest
@@ -104,14 +104,14 @@ def print_table(rows: list[dict[str, Any]]):
 # %% ../../nbs/commands/00_terminal.ipynb #564cd298
 def progress(json: bool):
     "Make a progress bar on a terminal, or a line every ten seconds elsewhere."
-    import contextlib, time
+    import time
     if not sys.stderr.isatty():
         last = [time.monotonic()]
         def line(n, of):
             if time.monotonic() - last[0] > 10:
                 last[0] = time.monotonic()
                 echo(f"{n:,} of {of:,} answered", to=sys.stderr)
-        return contextlib.nullcontext(), line
+        return nullcontext(), line
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
     bar = Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),

@@ -25,7 +25,7 @@ def _train_coref(system: str, what: str, fold: str, out: str, ray: str, changed:
     for x in done if fold == "all" else [done]:
         held = "" if x.seal.held_out is None else f"; on the development documents {100*x.seal.held_out:.1f} %"
         echo(f"{system}, trained on {x.seal.told}: {x.folder}{held}; {x.cpu_seconds:,.0f} CPU seconds, "
-               f"{x.peak_mb:,.0f} MB")
+             f"{x.peak_mb:,.0f} MB")
 
 def _as_trained(x: Any) -> dict[str, Any]:
     "Describe a trained coreference system as JSON."
@@ -44,21 +44,22 @@ def _training_settings(set_: list[str]) -> dict:
         except (msgspec.ValidationError, TypeError): raise CallError(f"{k} cannot be {v!r}", "--set") from None
     return out
 
+# %% ../../nbs/commands/06_training.ipynb #7dfffed0
 def train_(
-    system: str,          # a trainable system (`refnb list systems`), such as bi-encoder or coref-minilm
-    task: str, /,         # training data: a task such as altentities/books/oracle/train, or a corpus such as litbank;
-                          # several joined by +
-    fold: str = "0",      # fold of LitBank for a coreference system, 0 to 9, or all
-    out: str = "",        # output folder of a coreference system; default: a new one in runs/trained
-    ray: str = "",        # with --fold all: train the folds in parallel on this Ray cluster; `local` starts one
-    folds: int = 5,       # folds of cross-validation if there is no development set; 0: none
-    epochs: int = 0,      # number of epochs; default: the system's
-    seed: int|None = None, # random seed; default: the system's
-    grid: str = "",       # recipes to try: full, selected (the paper's choice), or for example "lr=1e-5,1e-4
-                          # batch=8,16"
-    limit: int = 0,       # number of expressions, the first of each task; default: all
-    set_: list[str] = [], # change a setting of the recipe or the model, such as together=false; repeatable
-    json: bool = False,   # print one JSON object
+    system: str,            # a trainable system (`refnb list systems`), such as bi-encoder or coref-minilm
+    task: str, /,           # training data: a task such as altentities/books/oracle/train, or a corpus such as litbank;
+                            # several joined by +
+    fold: str = "0",        # fold of LitBank for a coreference system, 0 to 9, or all
+    out: str = "",          # output folder of a coreference system; default: a new one in runs/trained
+    ray: str = "",          # with --fold all: train the folds in parallel on this Ray cluster; `local` starts one
+    folds: int = 5,         # folds of cross-validation if there is no development set; 0: none
+    epochs: int = 0,        # number of epochs; default: the system's
+    seed: int|None = None,  # random seed; default: the system's
+    grid: str = "",         # recipes to try: full, selected (the paper's choice), or for example "lr=1e-5,1e-4
+                            # batch=8,16"
+    limit: int = 0,         # number of expressions, the first of each task; default: all
+    set_: list[str] = [],   # change a setting of the recipe or the model, such as together=false; repeatable
+    json: bool = False,     # print one JSON object
 ):
     "Train a system; interrupted training resumes. Pass the printed folder to `refnb run` as -p checkpoint=FOLDER."
     from refnb.models.pairs.trained import train_system

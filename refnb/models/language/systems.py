@@ -220,7 +220,9 @@ class LanguageModelSystem(BaseSystem):
         task = find_task(info.task) if is_task(info.task) else None
         if task and not self.shots.lacks(task): return info.settings == self.settings_on(task)
         form = form_for(self.model, info.task.partition("/")[0], self.form)
-        return info.settings == run_settings(self.model, form, self.order, self.draws)
+        settings = {k: v for k, v in info.settings.items() if k not in ("shots", "examples")}
+        return (settings == run_settings(self.model, form, self.order, self.draws)
+                and info.settings.get("shots", 0) == self.shots.number)
 
     def samples(self, item: Any) -> int: return self.draws*turns(item, self.order)
     def sent(self, task: Task, items: Iterable[Question]) -> Iterator[Sent]:
