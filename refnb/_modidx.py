@@ -2394,6 +2394,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                         'refnb.metrics.matching._similar': ('metrics/matching.html#_similar', 'refnb/metrics/matching.py'),
                                         'refnb.metrics.matching._spread': ('metrics/matching.html#_spread', 'refnb/metrics/matching.py'),
                                         'refnb.metrics.matching._tabled': ('metrics/matching.html#_tabled', 'refnb/metrics/matching.py'),
+                                        'refnb.metrics.matching._with_gaps': ( 'metrics/matching.html#_with_gaps',
+                                                                               'refnb/metrics/matching.py'),
                                         'refnb.metrics.matching._without_empty': ( 'metrics/matching.html#_without_empty',
                                                                                    'refnb/metrics/matching.py'),
                                         'refnb.metrics.matching._words': ('metrics/matching.html#_words', 'refnb/metrics/matching.py'),

@@ -191,7 +191,20 @@ def test_the_command(tmp_path, monkeypatch, capsys):
         assert not status
         for m, values in zip(KNOWN["metrics"], want, strict=True):
             assert [round(got[m][k], 2) for k in ("recall", "precision", "f1")] == values, m
-        assert got["match"] == f"{match} match, zeros {zeros}"
+        assert got["match"].startswith(f"{match} match, zeros {zeros}, ") and "mentions with gaps by their words" in got["match"]
     for options, said in ((["--match", "heads"], "did you mean head?"), (["--zeros", "dep"], "unknown zeros 'dep'")):
         assert main(["score", "coref", "gold.conllu", "predicted.conllu", *options]) == 2 and said in capsys.readouterr().err
-    assert main(["score", "coref", "gold.conllu", "predicted.conllu"]) == 1 and 'gaps="keep"' in capsys.readouterr().err
+
+def test_the_command_compares_the_words_of_mentions_with_gaps(tmp_path, monkeypatch, capsys):
+    "Exact match of hulls would take *took ... up* for *took it up*."
+    monkeypatch.chdir(tmp_path)
+    words = [("she", "Entity=(e1)"), ("took", "Entity=(e2[1/2])"), ("it", ""), ("up", "Entity=(e2[2/2])"), ("for", ""), ("herself", "Entity=(e1)"), ("it", "Entity=(e2)")]
+    gold = tree(*((w, "0", x) for w, x in words))
+    hull = gold.replace("(e2[1/2])", "(e2").replace("(e2[2/2])", "e2)")
+    Path("gold.conllu").write_text(gold), Path("hull.conllu").write_text(hull)
+    for predicted, right in (("gold", 100), ("hull", 75)):
+        assert not main(["score", "coref", "gold.conllu", f"{predicted}.conllu", "--json"])
+        got = json.loads(capsys.readouterr().out)
+        assert got["mentions"]["f1"] == right
+        assert got["match"] == ("exact match, 2 mentions with gaps by their words" if right == 100 else "exact match, 1 mention with gaps by their words")
+    assert main(["score", "coref", "gold.conllu", "hull.conllu", "--setting", "split"]) == 2 and "split with match exact of mentions with gaps" in capsys.readouterr().err

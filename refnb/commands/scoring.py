@@ -131,10 +131,11 @@ def score_choice(
 _COREF = "muc,b3,ceafe,ceafm,blanc,lea,mentions"
 
 def _documents(path: str, indices: str, matched: bool = False) -> list:
-    "Read documents; only JSONL has two kinds of indices, only CoNLL-U has what matching needs."
+    "Read documents; only JSONL has two kinds of indices, only CoNLL-U has gaps, and heads for `matched`."
     from refnb.core.reading import format_of, read_bytes, read_documents
-    if matched and format_of(read_bytes(path)) == "conllu": return read_documents(path, gaps="keep", heads=True)
-    if indices != "auto" and format_of(read_bytes(path)) == "jsonl": return read_documents(path, indices=indices)
+    found = format_of(read_bytes(path))
+    if found == "conllu": return read_documents(path, gaps="keep", heads=matched)
+    if indices != "auto" and found == "jsonl": return read_documents(path, indices=indices)
     docs = read_documents(path)
     for d in docs: print_notes(f"{path}, {d.doc_key}", d)
     return docs

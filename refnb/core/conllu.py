@@ -43,7 +43,7 @@ def _brackets(value: str, where: str) -> list[str]:
 
 # %% ../../nbs/core/06_conllu.ipynb #268812b9
 _GAPS = ('say gaps="hull" to take all from its first word to its last, gaps="drop" to leave it out, gaps="keep" to '
-         'match its words, as refnb score coref --match does')
+         'match its words, as refnb score coref does')
 
 class _Open(NamedTuple):
     "A bracket that waits for its end."

@@ -396,7 +396,8 @@ def score_coref(
     if plain and not set(names) & set(EXTRA):
         return _by_spans(gold, predicted, setting, mode, names, singletons, duplicates, length)
     if setting != "full":
-        raise CallError(f"setting {setting} with match {match}", do="windows are scored by exact match of spans")
+        gaps = "" if match != "exact" or zeros else " of mentions with gaps"
+        raise CallError(f"setting {setting} with match {match}{gaps}", do="windows are scored by exact match of spans")
     return _score(gold, predicted, names, singletons, duplicates, match, zeros)
 
 # %% ../../nbs/metrics/13_matching.ipynb #32a38439
@@ -416,12 +417,14 @@ def _score(gold: list[Document], predicted: list[Document], names: tuple[str, ..
         if m.doubled: doubled.append(g.doc_key)
         if p.sentences and bool(empty_nodes(g)) != bool(empty_nodes(p)): lone.append(g.doc_key)
     return CorefScores(counts, "full", "", len(pairs), pairs.missing, pairs.extra, doubled,
-                       _note(match, zeros, by_rule, mentions, match == "head" and _all_first(predicted)), lone)
+                       _note(match, zeros, by_rule, mentions, match == "head" and _all_first(predicted),
+                             sum(map(_with_gaps, [*gold, *predicted]))), lone)
 
 def _of_table(name: str) -> Callable[[Matched], Counts|LinkCounts]:
     f = metric(name)
     return lambda m: f(m.table)
 
+# %% ../../nbs/metrics/13_matching.ipynb #022ad932
 def _all_first(docs: list[Document]) -> bool:
     "Tell whether the head of every longer mention is its first word, CoNLL-U's default for unknown heads."
     n = 0
@@ -431,9 +434,14 @@ def _all_first(docs: list[Document]) -> bool:
             n += bool(head) and span.end > span.start
     return n > 9
 
-def _note(match: str, zeros: str, by_rule: int, mentions: int, unknown: bool) -> str:
-    "Describe how mentions were matched and where heads are not annotated."
+def _with_gaps(d: Document) -> int:
+    "Count the mentions that have gaps."
+    return sum(map(bool, _in_row(d, "words")))
+
+def _note(match: str, zeros: str, by_rule: int, mentions: int, unknown: bool, gaps: int) -> str:
+    "Describe how mentions were matched, how many have gaps, and where heads are not annotated."
     how = f"{match} match" + (f", zeros {zeros}" if zeros else "")
+    if gaps: how += f", {gaps:,} mention{'s' if gaps > 1 else ''} with gaps by their words"
     if unknown: how += ", every head of the prediction is a first word, so heads were probably unknown to its writer"
     return how + (f", heads of {by_rule:,} of {mentions:,} mentions by rule: {RULE}" if by_rule else "")
 
