@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from bench_models import AT_ONCE, stub
+from bench_models import AT_ONCE, KEY, stub
 from measure import LONG, Row, absent, again_if_over, cpu, show
 
 MODEL, WEIGHTS, QUESTIONS = "smollm2-135m", 134_515_008, 8
@@ -114,7 +114,7 @@ def a_step(local, ids: list, rows: int, steps: int = 8) -> float:
         for i in range(steps): write_rows(local.model, begun, tokens, [len(ids) + i]*rows)
     with torch.inference_mode(), by_rows(local.model): return cpu_of(go_on)/steps
 
-def through_a_run(url: str, n: int) -> float:
+def through_a_run(url: str, n: int, at_once: int = AT_ONCE) -> float:
     "Milliseconds of CPU that a question takes in a run: rendered, asked, kept, read and journalled."
     from refnb.benchmarks.tasks import task_questions
     from refnb.core.settings import load_settings
@@ -123,7 +123,7 @@ def through_a_run(url: str, n: int) -> float:
     questions = [some[i % len(some)].changed(id=f"{some[i % len(some)].id}/{i}", text=(t := f"{i} " + some[i % len(some)].text), chars=tuple(c + len(t) - len(some[i % len(some)].text) for c in some[i % len(some)].chars)) for i in range(n)]
     with tempfile.TemporaryDirectory() as folder:
         s = load_settings("/", env={}, offline=True, runs=folder, reports=folder)
-        used = cpu_of(lambda: run(questions, "gpt-4o-mini", s=s, form="identifyme/desc", concurrency=AT_ONCE, base_url=url, key="", decoding={"max_tokens": 64}, rate={}))
+        used = cpu_of(lambda: run(questions, "gpt-4o-mini", s=s, form="identifyme/desc", concurrency=at_once, base_url=url, key=KEY, decoding={"max_tokens": 64}, rate={}))
         assert len(list(Path(folder).rglob("seal.json"))) == 1
     return used/n*1000
 

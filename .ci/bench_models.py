@@ -16,10 +16,10 @@ def stub(delay: float = DELAY):
     finally: p.communicate("")
 
 KEY = "EXAMPLE_KEY_OF_A_BENCH"
+os.environ.setdefault(KEY, "sk-made-up-" + "0123456789"*4)
 
 def model(url: str):
     from refnb.models.language.language_models import the_model
-    os.environ[KEY] = "sk-made-up-" + "0123456789"*4
     return the_model("gpt-4o-mini", base_url=url, key=KEY, rate={}, decoding={"max_tokens": 64})
 
 def asks(m, n: int, name: str = "q"):
@@ -98,18 +98,20 @@ def careless():
         return db
     same = lambda self, x: x
     with patch.object(Secret, "clean", same), patch.object(Secret, "hidden", same), patch.object(servers, "_guarded", lambda http, carrier, patience: carrier), \
-         patch.object(replies, "_open", unsynced), patch.object(replies._Claims, "_lock", lambda self, key, take: True), patch.object(replies.zlib, "compress", lambda raw, level: b""):
+         patch.object(replies, "_open", unsynced), patch.object(replies._Claims, "_lock", lambda self, key, take: True), patch.object(replies.zlib, "compress", lambda raw, level: b""), \
+         patch.object(os, "fsync", lambda fd: None), patch.object(os, "fdatasync", lambda fd: None):
         yield
 
 def safety() -> Row:
-    "What being safe costs: CPU of a question, as a multiple of one that is asked carelessly; both in turn."
+    "What being safe costs: CPU of a run, as a multiple of one that is asked carelessly; both in turn."
+    from bench_local import through_a_run
     with stub(.02) as url:
-        whole(url, 100, "warm", 50)
+        through_a_run(url, 100, 50)
         safe, bare = [], []
-        for turn in range(4):
-            safe.append(whole(url, 1000, f"safe{turn}", 50))
-            with careless(): bare.append(whole(url, 1000, f"bare{turn}", 50))
-    return Row("the same with keys looked for, caps, raw bytes and syncs, 50 at a time, as a multiple of without", min(safe)/min(bare), 1.05, "times")
+        for _ in range(4):
+            safe.append(through_a_run(url, 1000, 50))
+            with careless(): bare.append(through_a_run(url, 1000, 50))
+    return Row("a run with keys looked for, caps, raw bytes and syncs, 50 at a time, as a multiple of without", min(safe)/min(bare), 1.05, "times")
 
 BENCHES: list[Callable] = [asking, safety]
 

@@ -5533,6 +5533,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                   'refnb/models/reply_reading.py'),
                                             'refnb.models.reply_reading._shares': ( 'models/reply_reading.html#_shares',
                                                                                     'refnb/models/reply_reading.py'),
+                                            'refnb.models.reply_reading._short_keys': ( 'models/reply_reading.html#_short_keys',
+                                                                                        'refnb/models/reply_reading.py'),
                                             'refnb.models.reply_reading._shorter': ( 'models/reply_reading.html#_shorter',
                                                                                      'refnb/models/reply_reading.py'),
                                             'refnb.models.reply_reading._signed': ( 'models/reply_reading.html#_signed',

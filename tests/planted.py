@@ -60,7 +60,7 @@ PLANTED = [
     Planted("raw bytes are not kept", REPLIES, "zlib.compress(b.raw, 1) if b.raw else b\"\"", "b\"\"", HOSTILE, "f62"),
     Planted("kept bytes are not read again", SERVERS, "return await self.reread(ask, key) or await self.question(ask, key)", "return await self.question(ask, key)", HOSTILE, "f62"),
     Planted("no cap on a reply", SERVERS, "        if self.left < 0: raise _TooLarge", "        if False: raise _TooLarge", HOSTILE, "f63"),
-    Planted("no cap on seconds without a byte", SERVERS, "asyncio.timeout(patience.quiet if had else None)", "asyncio.timeout(None)", HOSTILE, "f63_a_body_that_stalls"),
+    Planted("no cap on seconds without a byte", SERVERS, "asyncio.timeout(patience.quiet)", "asyncio.timeout(None)", HOSTILE, "f63_a_body_that_stalls"),
     Planted("two processes do not look at each other", SERVERS, "        while not claims.take(key):", "        while False:", HOSTILE, "f66"),
     Planted("an idempotency key of chance", SERVERS, "await self.attempt(ask, key)", "await self.attempt(ask, os.urandom(8).hex())", HOSTILE, "f66"),
     Planted("a budget for each call", "models/language/systems.py", "self.spent_before = sum(a.usage.usd", "self.spent_before = 0*sum(a.usage.usd", SERVED, "f67"),

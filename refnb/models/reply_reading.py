@@ -79,6 +79,7 @@ class _Phrase(NamedTuple):
     proper: bool = False     # a single capitalized word
 
 # %% ../../nbs/models/07_reply_reading.ipynb #33fd74c7
+@lru_cache(maxsize=4096)  # questions about a story share most names
 def _keys(text: str) -> tuple[str, ...]: return tuple(_key(w[0]) for w in _WORD.finditer(written(text)))
 
 def _key(word: str) -> str:
@@ -96,30 +97,34 @@ def _shorter(name: str) -> Iterator[str]:
     yield re.sub(r"\s*\([^()]*\)$", "", name)
     if name == NONE: yield from _NONES
 
+@lru_cache(maxsize=4096)
+def _short_keys(name: str) -> tuple[tuple[str, ...], ...]: return tuple(map(_keys, _shorter(name)))
+
 # %% ../../nbs/models/07_reply_reading.ipynb #adfb6c11
-def _in_full(names: list[str]) -> dict[tuple[str, ...], _Phrase]:
-    "Map full names to phrases."
+def _in_full(first: dict[str, int]) -> dict[tuple[str, ...], _Phrase]:
+    "Map full names to phrases; `first` has the first option of each name."
     found: dict[tuple[str, ...], _Phrase] = {}
-    for name in dict.fromkeys(names):
+    for name, option in first.items():
         key = _keys(name)
         same = found[key].options if key in found else ()
-        found[key] = _Phrase((*same, names.index(name)), proper=len(key) == 1 and name[:1].isupper())
+        found[key] = _Phrase((*same, option), proper=len(key) == 1 and name[:1].isupper())
     return found
 
-def _in_short(names: list[str]) -> dict[tuple[str, ...], set[int]]:
+def _in_short(first: dict[str, int]) -> dict[tuple[str, ...], set[int]]:
     "Map shorter forms of names to the options that they could mean."
     found: dict[tuple[str, ...], set[int]] = {}
-    for name in dict.fromkeys(names):
-        for way in _shorter(name): found.setdefault(_keys(way), set()).add(names.index(name))
+    for name, option in first.items():
+        for key in _short_keys(name): found.setdefault(key, set()).add(option)
     return found
 
-@lru_cache(maxsize=256)
-def _phrases(shown: Shown) -> dict[str, dict[tuple[str, ...], _Phrase]]:
+@lru_cache(maxsize=1024)
+def _phrases(names: tuple[str, ...], extra: str) -> dict[str, dict[tuple[str, ...], _Phrase]]:
     "Index the phrases that name options by their first word."
-    names = [*shown.names, *([shown.extra] if shown.extra else [])]
-    found = _in_full(names)
-    if shown.extra: found[_keys(shown.extra)] = found[_keys(shown.extra)]._replace(closed=True)
-    short = {k: _Phrase(tuple(i), True) for k, i in _in_short(names).items() if k not in found and len(i) == 1}
+    names = (*names, extra) if extra else names
+    first = {name: names.index(name) for name in names}
+    found = _in_full(first)
+    if extra: found[_keys(extra)] = found[_keys(extra)]._replace(closed=True)
+    short = {k: _Phrase(tuple(i), True) for k, i in _in_short(first).items() if k not in found and len(i) == 1}
     out: dict[str, dict[tuple[str, ...], _Phrase]] = {}
     for key, phrase in (found | short).items():
         if key: out.setdefault(key[0], {})[key] = phrase
@@ -160,7 +165,7 @@ NAMES, LETTERS, WRONG, OTHER = 0xE000, 0xE800, "\uf8f0", "\uf8f1"  # signs in pl
 
 def _with_names(text: str, shown: Shown) -> str:
     "Replace each option name in a text by its sign."
-    words, phrases = list(_WORD.finditer(text)), _phrases(shown)
+    words, phrases = list(_WORD.finditer(text)), _phrases(shown.names, shown.extra)
     keys = [_key(w[0]) for w in words]
     out: list[str] = []
     i = at = 0

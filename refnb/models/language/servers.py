@@ -254,15 +254,14 @@ def _guarded(http: Any, carrier: Any, patience: Patience) -> Any:
     class Watched(http.AsyncByteStream):
         def __init__(self, stream: Any, unpacking: _Unpacking): self.stream, self.unpacking = stream, unpacking
         async def __aiter__(self):
-            chunks, had = aiter(self.stream), False
-            while True:
+            chunks = aiter(self.stream)
+            chunk = await anext(chunks, None)  # the client limits how long this takes
+            while chunk is not None:
+                yield self.unpacking.take(chunk)
                 try:
-                    async with asyncio.timeout(patience.quiet if had else None): chunk = await anext(chunks)
-                except StopAsyncIteration: return
+                    async with asyncio.timeout(patience.quiet): chunk = await anext(chunks, None)
                 except TimeoutError:
                     raise _Stalled(f"the reply began and nothing more came for {patience.quiet:g} seconds") from None
-                had = True
-                yield self.unpacking.take(chunk)
         async def aclose(self): await self.stream.aclose()
     class Guard(http.AsyncBaseTransport):
         async def handle_async_request(self, request):
@@ -476,6 +475,8 @@ class _Got(NamedTuple):
     served: bool = False   # from the store, or shared with another question
 
 # %% ../../../nbs/models/language/06_servers.ipynb #5bd0e7fc
+_MOMENT = .01  # seconds that a reply waits for others, to be stored with them
+
 class _Asking:
     "The shared state of the workers."
     def __init__(self, asks: Iterable[Ask], m: LanguageModel, store: Replies,
@@ -612,9 +613,11 @@ class _Asking:
             await self.rest(wait)
 
     async def keep(self):
-        "Store replies, as many at a time as there are."
+        "Store replies, as many at a time as come within a moment."
         while not (self.ended and not self.rows):
             await self.wake.wait()
+            # a commit costs as much for one reply as for many; nothing is awaited when no other request is under way
+            if len(self.rows) < len(self.flying): await asyncio.sleep(_MOMENT)
             self.wake.clear()
             rows, self.rows = self.rows, []
             if not rows: continue
