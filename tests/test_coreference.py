@@ -17,6 +17,7 @@ from refnb.models.coreference.learning import load_resolver, taught_by, train_co
 from refnb.models.coreference.recipes import SEAL, WEIGHTS, coref_seal
 from refnb.models.coreference.resolvers import predicted
 from refnb.models.coreference.systems import resolve, train
+from refnb.models.coreference.texts import text_of
 from refnb.models.pairs.encoders import tiny_encoder
 
 @pytest.fixture(scope="module")
@@ -83,6 +84,7 @@ def test_scores_that_are_no_numbers(trained):
     net = load_resolver(trained)
     with torch.no_grad(): net.scorer.new.bias.fill_(float("nan"))
     with pytest.raises(DataError, match="the scores of links are not numbers"): predicted(net, sample()[0], sample()[0].mentions)
+    with pytest.raises(DataError, match="the scores of links are not numbers"): net.best(text_of(sample()[0]), sample()[0].mentions)
     with torch.no_grad(): net.finder.width.weight.fill_(float("nan"))
     with pytest.raises(DataError, match="the scores of mentions are not numbers"): predicted(net, sample()[0])
 

@@ -12,6 +12,7 @@ import ast, csv, gzip, io, json, os, re, shutil, time, warnings, zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 import msgspec
@@ -175,7 +176,7 @@ def table_rows(data: bytes, where: str = "", delimiter: str = ",",
             yield last + 1 if rows.line_num == last + 1 else rows.line_num - sum(map(_breaks, cells)), cells
             last = rows.line_num
     except csv.Error as e:
-        left = io.StringIO(text, newline="").readlines()[last:]
+        left = islice(io.StringIO(text, newline=""), last, None)
         line = last + 1 + next((n for n, l in enumerate(left) if l.strip("\r\n")), 0)
         do = 'a field that holds a quote is in quotes, and each of its own is doubled: "a ""b"" c"'
         if "limit" in str(e): do = "a field is too long (give long texts as JSONL), or a quote is not closed"
