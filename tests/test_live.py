@@ -3,7 +3,7 @@
 The contract is tested with a package made here: a wheel of one module, its requirements with hashes, a worker of a few lines. maverick-coref,
 xcore-coref and fastcoref are asked where `refnb setup` made their environments, or with TEST_FULL=1, which makes them; random weights stand for trained ones.
 """
-import hashlib, json, os, subprocess, zipfile
+import hashlib, itertools, json, os, subprocess, zipfile
 from pathlib import Path
 import pytest
 import tools
@@ -139,7 +139,7 @@ def test_a_system_is_set_up_listed_and_run(refnb, home):
     assert said.status == 0 and "toy: installing toy.txt (1 package)" in said.out and said.out.endswith("toy: ready\n")
     rows = {r["environment"]: r for r in json.loads(refnb("setup", "--json").out)["environments"]}
     assert (rows["toy"]["state"], rows["toy"]["licence"], rows["toy"]["megabytes"]) == ("ready", "MIT", 1)
-    assert rows["fastcoref"]["systems"] == "fcoref, lingmess"
+    assert rows["fastcoref"]["systems"] == "fcoref, lingmess, booknlp"
     listed = {r["system"]: r["needs"] for r in json.loads(refnb("list", "systems", "--json").out)["systems"]}
     assert listed["toy"] == "environment toy" and "refnb setup maverick" in listed["maverick"]
     told = json.loads(refnb("run", "sample/bookcoref", "toy", "--json").out)
@@ -461,3 +461,95 @@ def test_stanza_runs_as_a_system_and_keeps_its_place_behind_line_feeds(stanza, b
     assert done.sealed and all(a.clusters for a in done.answers().values())
     spans = {s for c in done.answers()["feeds"].clusters for s in c}
     assert spans and not any(feeds.tokens[i] == "\n" for s in spans for i in s)
+
+TINY_BOOKNLP = """
+import json, shutil, sys, torch
+from pathlib import Path
+import ask_booknlp as worker
+base, out, name = Path(sys.argv[1]), Path(sys.argv[2]), "bert_uncased_L-2_H-32_A-4"
+shutil.copytree(base, out/name)
+vocabulary = json.loads((base/"tokenizer.json").read_text())["model"]["vocab"]
+(out/name/"vocab.txt").write_text("\\n".join(sorted(vocabulary, key=vocabulary.get)))
+worker.beside_modules()
+worker.with_old_models(str(out))
+import booknlp.english as english
+from booknlp.common.sequence_layered_reader import read_tagset
+from booknlp.english.bert_coref_quote_pronouns import BERTCorefTagger
+from booknlp.english.speaker_attribution import BERTSpeakerID
+from booknlp.english.tagger import Tagger
+data = Path(english.__file__).parent/"data"
+torch.manual_seed(int(sys.argv[3]))
+models = {"entities": Tagger(base_model=f"entities_google/{name}-v1", tagset_flat={"EVENT": 1, "O": 1}, supersense_tagset=read_tagset(data/"supersense.tagset"), tagset=read_tagset(data/"entity_cat.tagset"), device="cpu"),
+          "speaker": BERTSpeakerID(base_model=f"speaker_google/{name}-v1"),
+          "coref": BERTCorefTagger(gender_cats=worker.GENDERS, freeze_bert=True, base_model=f"coref_google/{name}-v1", pronominalCorefOnly=True)}
+with torch.no_grad():  # tags that depend on the words
+    for p in [*models["entities"].bert.parameters(), *models["entities"].lstm1.parameters()]: p.mul_(3)
+    for k in (1, 2, 3): getattr(models["entities"], f"hidden2tag{k}").weight.mul_(40/k)
+for step, model in models.items():
+    weights = model.state_dict() | {"bert.embeddings.position_ids": torch.arange(512)[None]}
+    torch.save(weights, out/f"{step}_google_{name}-v1.0.model")
+"""
+
+@pytest.fixture(scope="module")
+def booknlp_weights(fastcoref, base, tmp_path_factory) -> Path:
+    "Models of BookNLP's three steps with random weights, and their BERT."
+    folder = tmp_path_factory.mktemp("booknlp")
+    by(fastcoref, TINY_BOOKNLP, base, folder, 1)
+    return folder
+
+def booknlp(p: made.Place, weights: Path, home: Path, **changed) -> LiveSystem:
+    return in_place(p, "booknlp", home, checkpoint=str(weights), encoder=str(weights), **changed)
+
+def test_booknlp_runs_as_a_system_and_keeps_its_place_behind_line_feeds(fastcoref, booknlp_weights, tmp_path):
+    system = booknlp(fastcoref, booknlp_weights, tmp_path)
+    feeds = Document("feeds", ((("\n",),) + stories()[0].sentences[:2] + (("\n", "\n"),))*3)
+    done = run([feeds, *(Document(d.doc_key, d.sentences[:6]) for d in stories()[:2])], system, s=system.settings)
+    assert done.sealed and all(a.clusters for a in done.answers().values())
+    spans = {s for c in done.answers()["feeds"].clusters for s in c}
+    assert spans and not any(feeds.tokens[i] == "\n" for s in spans for i in s)
+
+WHOLE_BOOKNLP = """
+import json, sys
+from pathlib import Path
+import spacy
+import ask_booknlp as worker
+weights, home = sys.argv[1:]
+home = Path(home)
+plain = spacy.blank("en")
+plain.add_pipe("sentencizer")
+plain.to_disk(home/"parser")
+worker.beside_modules()
+worker.with_old_models(weights)
+from booknlp.english.english_booknlp import EnglishBookNLP
+files = {f"{k}_model_path": worker.model_file(weights, step, "big") for k, step in (("entity", "entities"), ("coref", "coref"), ("quote_attribution", "speaker"))}
+EnglishBookNLP({"model": "custom", "pipeline": "entity,quote,coref", "spacy_model": str(home/"parser"), "model_path": str(home), **files}).process(str(home/"text.txt"), str(home), "x")
+"""
+
+def test_booknlp_finds_what_its_own_pipeline_finds(fastcoref, booknlp_weights, tmp_path):
+    story = stories()[0]
+    (tmp_path/"text.txt").write_text(" ".join(story.tokens[:700]))
+    by(fastcoref, WHOLE_BOOKNLP, booknlp_weights, tmp_path)
+    lines = [line.split("\t") for line in (tmp_path/"x.tokens").read_text().splitlines()[1:]]
+    d = Document("x", tuple(tuple(line[4] for line in g) for _, g in itertools.groupby(lines, lambda line: line[1])))
+    found: dict[str, set] = {}
+    for line in (tmp_path/"x.entities").read_text().splitlines()[1:]:
+        who, start, end, *_ = line.split("\t")
+        found.setdefault(who, set()).add((int(start), int(end)))
+    seen: set = set()  # a mention in several clusters stays in the first
+    expected = []
+    for c in found.values():
+        if new := sorted(c - seen): expected.append(new)
+        seen |= c
+    system = booknlp(fastcoref, booknlp_weights, tmp_path, parser=str(tmp_path/"parser"))
+    [answer] = run([d], system, s=system.settings).answers().values()
+    assert len(expected) > 20 and sum(len(c) > 1 for c in expected) > 10
+    assert sorted(expected) == sorted(sorted((s.start, s.end) for s in c) for c in answer.clusters)
+
+def test_booknlp_wants_one_model_of_each_step(fastcoref, booknlp_weights, tmp_path):
+    import shutil
+    folder = shutil.copytree(booknlp_weights, tmp_path/"models")
+    [coref] = folder.glob("coref_*.model")
+    shutil.copy(coref, folder/coref.name.replace("v1.0", "v1.1"))
+    with pytest.raises(DataError, match="0 models coref_….model of size big"): run(stories()[:1], booknlp(fastcoref, folder, tmp_path), s=load_settings(runs=str(tmp_path)))
+    for p in folder.glob("coref_*.model"): p.unlink()
+    with pytest.raises(DataError, match="0 models coref_….model"): run(stories()[:1], booknlp(fastcoref, folder, tmp_path), s=load_settings(runs=str(tmp_path)))
