@@ -53,6 +53,11 @@ def test_gold_is_for_scores_alone(story, s):
     assert annotate(bare, story.names, s=s, **SMALL).document.clusters == annotate(story, story.names, s=s, **SMALL).document.clusters
     assert annotate(bare, story.names, s=s, **SMALL).scores == {}
 
+def test_a_system_that_gets_names_links(story, s, tmp_path):
+    by_pattern, by_system = (annotate(story, story.names, tmp_path/name, s, linker=name, **SMALL) for name in ("pattern", "pattern-matching"))
+    assert by_system.document == by_pattern.document and by_system.stages["linked"].key != by_pattern.stages["linked"].key
+    with pytest.raises(RefnbError, match="always-first: answers questions, given/.* has documents"): annotate(story, story.names, s=s, linker="always-first", **SMALL)
+
 def test_a_mention_has_one_character_unless_released(story, s):
     for seeding in ("constrained", "released"):
         done = annotate(story, story.names, s=s, seeding=seeding, **SMALL)

@@ -3,7 +3,7 @@
 The contract is tested with a package made here: a wheel of one module, its requirements with hashes, a worker of a few lines. maverick-coref,
 xcore-coref and fastcoref are asked where `refnb setup` made their environments, or with TEST_FULL=1, which makes them; random weights stand for trained ones.
 """
-import hashlib, itertools, json, os, subprocess, zipfile
+import hashlib, itertools, json, os, subprocess, sys, zipfile
 from pathlib import Path
 import pytest
 import tools
@@ -117,7 +117,7 @@ def test_requirements_are_exact_hashed_and_name_no_host():
             assert not any("//" in line or line.startswith("-") for line in lines), file
             names = [line for line in lines if line[:1].isalpha()]
             hashes = [line for line in lines if line.startswith("    --hash=sha256:")]
-            assert names and all("==" in line for line in names) and len(hashes) >= len(names)
+            assert (names or not lines) and all("==" in line for line in names) and len(hashes) >= len(names)
             assert len(lines) == len(names) + len(hashes), file
 
 def test_what_is_shared_is_not_installed_a_second_time():
@@ -277,9 +277,131 @@ def test_weights_that_are_not_here(toy):
     assert find_system("toy", encoder="/no/such/folder").lacks(task) == "its encoder /no/such/folder is not here: name a folder with -p encoder=FOLDER"
 
 
+# Linkers
+
+LINKER = """
+from refnb_worker import serve
+def load(settings): return None
+def words_of(_, sentences): return [t for s in sentences for t in s]
+def linked(_, sentences, names):
+    words = words_of(_, sentences)
+    return {n: [(i, i) for i, t in enumerate(words) if t in n.split()] for n in names}
+if __name__ == "__main__": serve(load, linked, words_of, names=True)
+"""
+
+@pytest.fixture
+def linker(toy):
+    "The toy as a linker."
+    (toy/"toy.py").write_text(LINKER)
+    (toy/"toy.yaml").write_text((toy/"toy.yaml").read_text() + "names: true\n")
+    return toy
+
+def test_a_linker_finds_the_mentions_of_names(linker, refnb):
+    [story] = sample(characters=True)[:1]
+    found = run([story], "toy").answers()[story.doc_key]
+    assert set(found.names) <= set(story.names) and len(found.names) == len(found.clusters) and all(found.clusters)
+    assert {story.tokens[s.start] for s in found.clusters[0]} <= set(found.names[0].split())
+    other = run([story.changed(names=("Hester",), clusters=((),), labels={})], "toy").answers()[story.doc_key]
+    assert other.names == ("Hester",)  # another list of names is another task
+    bare = Document("bare", story.sentences)
+    with pytest.raises(DataError, match="needs the names of characters, and bare has none here"): run([bare], "toy")
+    tools.one_line(refnb("run", "sample/bookcoref", "toy", "-p", "window=100"), 2, "toy has no setting 'window'")
+
+def test_the_pipeline_links_with_any_system_that_gets_names(linker):
+    from refnb.models.annotation.books import as_characters
+    from refnb.models.annotation.stages import link_by_system
+    [story] = sample(characters=True)[:1]
+    who = as_characters([{"Hester": ["Tolley"]}, "Zebedee"])
+    hester, zebedee = link_by_system(find_system("toy"), story, who)
+    assert {story.tokens[s.start] for s in hester} == {"Hester", "Tolley"} and not zebedee and hester == sorted(set(hester))
+    with pytest.raises(DataError, match="function/none: answers with clusters that have no names, so it cannot link"):
+        def none(d): return [[(0, 0)]]
+        link_by_system(find_system(none), story, who)
+
 def test_a_mention_is_in_one_cluster():
     worker = tools.load_script(packaged("data/live")/"refnb_worker.py")
     assert worker.as_spans([[(4, 5), (0, 0)], [], [(4, 5), (7, 7)], [(0, 0)]]) == [[(0, 0), (4, 5)], [(7, 7)]]
+
+
+# CoreNLP: a server in Java, for which a small one in Python stands here
+
+JAVA = """
+import json, sys, urllib.parse
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+HERE = Path(__file__).parent
+args = sys.argv[1:]
+asked = []
+mode = (HERE/"mode").read_text()
+if mode == "dies": sys.exit(3)
+
+class Server(BaseHTTPRequestHandler):
+    ready = 0
+    def log_message(self, *args): pass
+    def say(self, status, text):
+        self.send_response(status)
+        self.end_headers()
+        self.wfile.write(text.encode())
+    def do_GET(self):
+        Server.ready += 1
+        self.say(503 if Server.ready < 3 else 200, "")
+    def do_POST(self):
+        how = json.loads(urllib.parse.parse_qs(self.path.partition("?")[2])["properties"][0])
+        (HERE/"seen.json").write_text(json.dumps([args, how]))
+        text = self.rfile.read(int(self.headers["Content-Length"])).decode()
+        if mode == "refuses" and "oak" in text: return self.say(500, "Could not handle incoming annotation\\nat all")
+        lines = [line.split(" ") for line in text.split("\\n")]
+        if mode == "joins": lines = [sum(lines, [])]
+        chains = {}
+        for n, s in enumerate(lines, 1):
+            for i, w in enumerate(s, 1): chains.setdefault(w, []).append({"sentNum": n, "startIndex": i, "endIndex": i + 1, "text": w})
+        read = [{"index": n, "tokens": [{"index": i, "word": w, "originalText": w} for i, w in enumerate(s, 1)]} for n, s in enumerate(lines)]
+        self.say(200, json.dumps({"sentences": read, "corefs": {str(n): c for n, c in enumerate(chains.values()) if len(c) > 1}}))
+
+HTTPServer(("127.0.0.1", int(args[args.index("-port") + 1])), Server).serve_forever()
+"""
+
+@pytest.fixture
+def corenlp(home):
+    "CoreNLP's folder, its environment, and a Java that answers as its server does; a function that makes the system."
+    jars = home/"jars"
+    jars.mkdir()
+    (jars/"stanford-corenlp-4.5.10.jar").write_text("")
+    (jars/"java.py").write_text(JAVA)
+    (jars/"java").write_text(f"#!/bin/sh\nexec {sys.executable} {jars/'java.py'} \"$@\"\n")
+    (jars/"java").chmod(0o755)
+    made.set_up("corenlp", say=lambda line: None)
+    def system(mode="", **changed):
+        (jars/"mode").write_text(mode)
+        return find_system("corenlp", canary="wiring", **{"checkpoint": str(jars), "java": str(jars/"java")} | changed)
+    return system
+
+def test_corenlp_runs_as_a_system_and_keeps_its_place_behind_line_feeds(corenlp, home):
+    feeds = Document("feeds", (("\n",), ("The", "oak", "fell", "."), ("\n", "\n"), ("It", "was", "an", "oak", ".")))
+    short = Document("short", (("She", "slept", "."),))
+    done = run([feeds, short], corenlp())
+    assert done.sealed and sorted(tuple(map(tuple, c)) for c in done.answers()["feeds"].clusters) == [((2, 2), (10, 10)), ((4, 4), (11, 11))]
+    args, how = json.loads((home/"jars"/"seen.json").read_text())
+    assert args[:4] == ["-Xmx4g", "-cp", str(home/"jars"/"*"), "edu.stanford.nlp.pipeline.StanfordCoreNLPServer"]
+    assert dict(zip(args[4::2], args[5::2])) | {"-port": "", "-timeout": ""} == {"-host": "127.0.0.1", "-port": "", "-timeout": "", "-maxCharLength": "0", "-quiet": "true"}
+    assert how == {"annotators": "tokenize,ssplit,pos,lemma,ner,depparse,coref", "coref.algorithm": "statistical", "outputFormat": "json", "tokenize.whitespace": "true", "ssplit.eolonly": "true"}
+    run([short], corenlp(algorithm="deterministic"))
+    assert json.loads((home/"jars"/"seen.json").read_text())[1]["annotators"].endswith("parse,dcoref")
+    port = args[args.index("-port") + 1]
+    assert not any(port in " ".join(p.info["cmdline"] or []) for p in tools.psutil.process_iter(["cmdline"]) if "java.py" in " ".join(p.info["cmdline"] or []))
+
+@pytest.mark.parametrize("mode, changed, why", [
+    ("dies", {}, "CoreNLP's server ended with status 3"), ("joins", {}, "CoreNLP reads 12 tokens in 1 sentences, the text has 12 in 2"),
+    ("", {"java": "no-such-java"}, "there is no program no-such-java: install Java 8 or later"), ("", {"algorithm": "fast"}, "unknown algorithm .fast.: statistical"),
+    ("", {"start": "0"}, "server is not ready after 0 seconds")])
+def test_a_corenlp_that_cannot_be_asked(corenlp, mode, changed, why):
+    with pytest.raises(DataError, match=why): run([Document("short", (("She", "slept", "."),))], corenlp(mode, **changed))
+
+def test_a_text_that_corenlp_refuses_stays_open(corenlp, home):
+    docs = [Document("one", (("She", "slept", "."),)), Document("two", (("An", "oak", "."),))]
+    with pytest.raises(DataError, match="1 of 2 failed .1 error.; the first is two: ValueError: HTTP 500: .*Could not handle incoming annotation"): run(docs, corenlp("refuses"))
+    (home/"jars"/"stanford-corenlp-4.5.10.jar").unlink()
+    with pytest.raises(DataError, match="there are no jars"): run(docs, corenlp())
 
 
 # Files of others
@@ -553,3 +675,77 @@ def test_booknlp_wants_one_model_of_each_step(fastcoref, booknlp_weights, tmp_pa
     with pytest.raises(DataError, match="0 models coref_….model of size big"): run(stories()[:1], booknlp(fastcoref, folder, tmp_path), s=load_settings(runs=str(tmp_path)))
     for p in folder.glob("coref_*.model"): p.unlink()
     with pytest.raises(DataError, match="0 models coref_….model"): run(stories()[:1], booknlp(fastcoref, folder, tmp_path), s=load_settings(runs=str(tmp_path)))
+
+
+TINY_GLINER = """
+import sys, torch
+from gliner import GLiNER, GLiNERConfig
+base, out = sys.argv[1:]
+model = GLiNER.from_config(GLiNERConfig(model_name=base, hidden_size=32, max_len=40, max_width=6, dropout=0.))
+torch.manual_seed(3)
+with torch.no_grad():
+    for p in model.parameters(): p.add_(torch.randn(p.shape)/6)
+model.save_pretrained(out)
+"""
+
+@pytest.fixture(scope="module")
+def gliner(tmp_path_factory): return environment("gliner", tmp_path_factory.mktemp("environments"))
+
+@pytest.fixture(scope="module")
+def gliner_weights(gliner, base, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("gliner")
+    by(gliner, TINY_GLINER, base, folder)
+    return folder
+
+def test_gliner_links_a_whole_book_in_pieces(gliner, base, gliner_weights, tmp_path):
+    system = in_place(gliner, "gliner", tmp_path, checkpoint=str(gliner_weights), encoder=str(base), threshold=.01)
+    story = sample(characters=True)[0]
+    feeds = Document("feeds", ((("\n",),) + story.sentences[:2] + (("\n", "\n"),))*3, ((),)*len(story.names), story.names)
+    long = Document("long", (story.tokens[:500],), feeds.clusters, story.names)
+    answers = run([story, feeds, long], system, s=system.settings).answers()
+    for d in (story, feeds, long):
+        spans = [s for c in answers[d.doc_key].clusters for s in c]
+        taken = [i for s in spans for i in range(s.start, s.end + 1)]
+        assert len(taken) == len(set(taken)) and max(taken) > .9*d.size  # nothing overlaps, and nothing is cut off
+        assert not any(d.tokens[i] == "\n" for s in spans for i in s)
+    few = in_place(gliner, "gliner", tmp_path, checkpoint=str(gliner_weights), encoder=str(base), threshold=.01, labels=1)
+    assert run([story], few, s=few.settings).answers()[story.doc_key] != answers[story.doc_key]
+
+SAME_GLINER = """
+import json, sys, ask_gliner
+from gliner import GLiNER
+from gliner.data_processing import WordsSplitter
+m = ask_gliner.load({"checkpoint": sys.argv[1], "encoder": "", "device": "cpu", "threshold": .01, "labels": 25})
+own = GLiNER.from_pretrained(sys.argv[1], local_files_only=True)
+names = ["Hester Tolley", "Bridie Tolley"]
+out = []
+for line in open(sys.argv[2]):
+    for s in json.loads(line)["sentences"][:40]:
+        text = " ".join(s)
+        if [w for w, *_ in own.data_processor.words_splitter(text)] == s and len(s) <= 40:
+            theirs = {(text[:x["start"]].count(" "), text[:x["end"]].count(" "), x["label"]) for x in own.predict_entities(text, names, threshold=.01)}
+            ours = {(a, b, n) for n, spans in ask_gliner.linked(m, [s], names).items() for a, b in spans}
+            out.append([len(theirs), theirs == ours])
+print(json.dumps(out))
+"""
+
+def test_gliner_finds_what_the_package_finds(gliner, gliner_weights, tmp_path):
+    write_jsonl(tmp_path/"stories.jsonl", sample()[:3])
+    found = json.loads(by(gliner, SAME_GLINER, gliner_weights, tmp_path/"stories.jsonl"))
+    assert len(found) > 20 and sum(n for n, _ in found) > 40 and all(same for _, same in found)
+
+def test_a_gliner_that_lacks_weights_or_brings_code_is_refused(gliner, base, gliner_weights, tmp_path):
+    import shutil, torch
+    folder = shutil.copytree(gliner_weights, tmp_path/"lacking")
+    state = torch.load(folder/"pytorch_model.bin", weights_only=True)
+    name = next(k for k in state if "span_rep" in k)
+    torch.save({k: v for k, v in state.items() if k != name}, folder/"pytorch_model.bin")
+    system = in_place(gliner, "gliner", tmp_path, checkpoint=str(folder), encoder=str(base))
+    with pytest.raises(DataError, match="1 missing weights in the checkpoint"): run(sample(characters=True)[:1], system, s=system.settings)
+    folder = shutil.copytree(gliner_weights, tmp_path/"code")
+    config = json.loads((folder/"tokenizer_config.json").read_text())
+    (folder/"evil.py").write_text("raise SystemExit('the checkpoint ran code')\n")
+    (folder/"tokenizer_config.json").write_text(json.dumps(config | {"tokenizer_class": "Evil", "auto_map": {"AutoTokenizer": ["evil.Evil", "evil.Evil"]}}))
+    system = in_place(gliner, "gliner", tmp_path, checkpoint=str(folder), encoder=str(base))
+    with pytest.raises(DataError) as e: run(sample(characters=True)[:1], system, s=system.settings)
+    assert "ran code" not in str(e.value) and "cannot load its model" in str(e.value)

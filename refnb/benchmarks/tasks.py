@@ -257,6 +257,11 @@ def find_task(name: str, s: Settings|None = None) -> Task:
     s = s or load_settings()
     return Task(name, the_card(name, s), s)
 
+def _given_id(docs: list[Document]) -> str:
+    "Hash documents, and the names that a system may look for in them."
+    words, names = documents_id(docs), [d.names for d in docs]
+    return hashlib.sha256(msgspec.json.encode((words, names))).hexdigest()[:16] if any(names) else words
+
 def given_task(items: Iterable[Question|Document], s: Settings|None = None) -> Task:
     "Make a task of questions or documents at hand; its name is their hash."
     found = list(items)
@@ -265,7 +270,7 @@ def given_task(items: Iterable[Question|Document], s: Settings|None = None) -> T
     keys = Counter(x.doc_key if isinstance(x, Document) else x.id for x in found)
     if twice := [k for k, n in keys.items() if n > 1]:
         raise DataError(f"a {'document' if documents else 'question'} appears twice", twice[0])
-    hash_ = documents_id(cast(list[Document], found)) if documents else questions_id(cast(list[Question], found))
+    hash_ = _given_id(cast(list[Document], found)) if documents else questions_id(cast(list[Question], found))
     card = TaskCard("questions or documents of your own", "given", "clusters" if documents else "choice")
     return Task(f"given/{hash_}", card, s or load_settings(), found)
 

@@ -18,7 +18,8 @@ def annotate_(
     characters: str = "",     # a YAML file of names, or liscu:TITLE, TABLE.csv:TITLE or liscu+TABLE.csv:TITLE; default:
                               # propose a list for you to edit
     out: str = "",            # output folder, with the files of each stage
-    linker: str = "linker-minilm", # a trained linker; rules; or pattern: full names only
+    linker: str = "linker-minilm", # a trained linker; rules; pattern: full names only; or a system that
+                              # gets names, such as gliner
     filter: str = "",         # a language model that confirms or rejects each link
     group: int = 10,          # windows merged in a second round; 0: no second round
     window: int = 1500,       # approximate length of a window in words

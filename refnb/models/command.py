@@ -124,6 +124,7 @@ class _Proof(Record):
     id: str
     clusters: Clusters = ()
     words: list[str] = []  # for each token, the text that the program read for it
+    names: tuple[str, ...] = () # of a linker's clusters
     error: str = ""
 
 def canary_line(d: Document) -> bytes:

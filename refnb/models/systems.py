@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['Said', 'CHOICE', 'CLUSTERS', 'WORDS', 'Reply', 'Identity', 'Plan', 'Failure', 'System', 'BaseSystem', 'as_answer',
-           'FunctionSystem', 'flat', 'variant_name', 'split_name', 'info_of']
+           'no_names', 'FunctionSystem', 'flat', 'variant_name', 'split_name', 'info_of']
 
 # %% ../../nbs/models/00_systems.ipynb #caf21c34
 import hashlib, inspect
@@ -150,6 +150,10 @@ def _function_id(f: Callable) -> str:
     return hashlib.sha256(source.encode()).hexdigest()[:16]
 
 # %% ../../nbs/models/00_systems.ipynb #76b0f9ec
+def no_names(task: Task) -> str:
+    """Tell which document lacks the names of its characters; return "" if none does."""
+    return next((f"needs the names of characters, and {d.doc_key} has none here" for d in task.documents if not d.names), "")
+
 class FunctionSystem(BaseSystem):
     "A system made of a Python function."
     def __init__(self, f: Callable, name: str = "", title: str = "", shapes: frozenset[Shape] = CHOICE | CLUSTERS,
@@ -174,9 +178,7 @@ class FunctionSystem(BaseSystem):
     def lacks(self, task: Task) -> str:
         if why := super().lacks(task): return why
         if not self.field or (task.known and not task.here): return ""
-        if task.shape == "clusters":
-            return next((f"needs the names of characters, and {d.doc_key} has none here"
-                         for d in task.documents if not d.names), "")
+        if task.shape == "clusters": return no_names(task)
         missing = any(q.meta.get(self.field) is None for q in task.questions)
         if missing:
             return (f"needs the field {self.field!r}, which the questions of {task.name} lack; questions of "

@@ -2,8 +2,9 @@
 
 A worker is run by the Python of another environment, so nothing here needs refnb. It is called with its settings as one
 JSON argument, loads its model, and then answers each line `{"id", "sentences"}` with `{"id", "clusters"}`: flat token
-indices, the end included. A line with `"canary": true` is answered with `"words"` too: for each token the text of the
-pieces that the model reads for it, which shows whether offsets and pieces belong together.
+indices, the end included. A linker reads `"names"` too, and answers with the `"names"` of its clusters. A line with
+`"canary": true` is answered with `"words"` too: for each token the text of the pieces that the model reads for it, which
+shows whether offsets and pieces belong together.
 """
 import json, os, sys
 
@@ -39,21 +40,29 @@ def lines():
         if line.strip(): yield line
 
 
-def reply(model, d, clusters_of, words_of):
+def found(model, d, clusters_of, names):
+    "The clusters of a document, and with `names` whose they are."
+    if not names: return {"clusters": as_spans(clusters_of(model, d["sentences"]))}
+    linked = {name: as_spans([spans]) for name, spans in clusters_of(model, d["sentences"], d["names"]).items()}
+    return {"clusters": [c for [c] in filter(None, linked.values())], "names": [name for name, c in linked.items() if c]}
+
+
+def reply(model, d, clusters_of, words_of, names=False):
     "The answer to a document, or why there is none."
     if not any(d["sentences"]): return {"id": d["id"], "clusters": []}
     try:
-        told = {"id": d["id"], "clusters": as_spans(clusters_of(model, d["sentences"]))}
+        told = {"id": d["id"]} | found(model, d, clusters_of, names)
         return told | ({"words": words_of(model, d["sentences"])} if d.get("canary") else {})
     except Exception as e:
         return {"id": d["id"], "error": one_line(e)}
 
 
-def serve(load, clusters_of, words_of):
+def serve(load, clusters_of, words_of, names=False):
     """Answer until the input ends. `load(settings)` makes a model, `clusters_of(model, sentences)` finds its clusters,
-    `words_of(model, sentences)` reads the words back. What a package prints goes to standard error."""
+    `words_of(model, sentences)` reads the words back. With `names`, `clusters_of(model, sentences, names)` finds the
+    mentions of each name, as name -> mentions. What a package prints goes to standard error."""
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     try: model = load(json.loads(sys.argv[1]))
     except Exception as e: sys.exit(f"cannot load its model: {one_line(e)}")
-    for line in lines(): print(json.dumps(reply(model, json.loads(line), clusters_of, words_of)), file=out, flush=True)
+    for line in lines(): print(json.dumps(reply(model, json.loads(line), clusters_of, words_of, names)), file=out, flush=True)

@@ -17,7 +17,7 @@ from ...core.documents import Document
 from ...core.settings import Settings, packaged
 from ...core.files import read_bytes, read_jsonl
 from ...benchmarks.tasks import Task
-from ..systems import Identity, Said, System, variant_name
+from ..systems import Identity, Said, System, no_names, variant_name
 from ..registry import Entry, changed_record, differing, record_of, refuse_asking
 from ..command import CommandEntry, CommandSystem
 from .environments import Environment, Place, environment_state, shared_versions, the_environment
@@ -75,6 +75,7 @@ class LiveEntry(Record):
     checkpoint: str = ""             # its weights: a downloaded hub repository, a folder or a file
     encoder: str = ""                # its encoder's configuration and tokenizer, if the checkpoint lacks them
     settings: dict[str, Any] = {}    # the worker's own settings
+    names: bool = False              # whether it is a linker, which finds the mentions of given names
     window: int = 0                  # nominal window size in tokens; 0: whole documents
     device: str = ""                 # such as cpu; "": a GPU if available
     patience: float = 1800.          # timeout of one text in seconds, loading included
@@ -103,8 +104,9 @@ def changed_live(e: LiveEntry, changed: Mapping[str, Any], name: str) -> LiveEnt
     "Change some settings of an entry, refnb's or the worker's; `name` is the system's, for errors."
     own = {k: _typed(k, v, e.settings[k]) for k, v in changed.items() if k in e.settings}
     rest = {k: v for k, v in changed.items() if k not in own}
-    if bad := next((k for k in rest if k not in _OURS), ""):
-        raise CallError(f"{name} has no setting {bad!r}", do=nearest(bad, [*_OURS, *e.settings]))
+    ours = [k for k in _OURS if k != "window" or not e.names]  # windows are joined without names
+    if bad := next((k for k in rest if k not in ours), ""):
+        raise CallError(f"{name} has no setting {bad!r}", do=nearest(bad, [*ours, *e.settings]))
     return changed_record(e.changed(settings=e.settings | own), rest, "a live system")
 
 # %% ../../../nbs/models/live/01_systems.ipynb #0c49b243
@@ -146,7 +148,8 @@ class LiveSystem(CommandSystem):
         if not self.worker.is_file(): return f"there is no worker {self.live.worker} beside its YAML"
         if (state := environment_state(self.place)) != "ready":
             return f"its environment is {state}: refnb setup {self.place.name}"
-        return next((why for why in (self._no_weights("checkpoint"), self._no_weights("encoder")) if why), "")
+        if why := next(filter(None, map(self._no_weights, ("checkpoint", "encoder"))), ""): return why
+        return no_names(task) if self.live.names else ""
     def _no_weights(self, field: str) -> str:
         """Describe how to get missing weights; return "" if they are there."""
         if not (what := getattr(self.live, field)) or checkpoint_place(what): return ""
