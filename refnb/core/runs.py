@@ -6,8 +6,9 @@
 __all__ = ['SCHEMA', 'TAIL', 'MANY', 'SIGNS', 'RunInfo', 'run_hash', 'prompt_hash', 'questions_id', 'OtherVersion', 'Journal',
            'is_failure', 'record_key', 'read_journal', 'Seal', 'majority', 'Run', 'load_run', 'open_run', 'Writer',
            'Card', 'card_of', 'ClusterAnswer', 'documents_id', 'clusters_id', 'card_of_documents', 'Summary',
-           'as_signs', 'of_signs', 'write_summary', 'write_card', 'read_card', 'read_summary', 'find_runs',
-           'find_summaries', 'split_hash', 'places_of_summaries', 'current_runs', 'several_runs', 'the_summary']
+           'as_signs', 'of_signs', 'write_summary', 'note_texts', 'write_card', 'read_card', 'read_summary',
+           'find_runs', 'find_summaries', 'split_hash', 'places_of_summaries', 'current_runs', 'several_runs',
+           'the_summary']
 
 # %% ../../nbs/core/15_runs.ipynb #324cb7ad
 import hashlib, os, shutil, zlib
@@ -508,14 +509,29 @@ def _same_but_version(path: Path, new: Summary) -> bool:
 # %% ../../nbs/core/15_runs.ipynb #efe92588
 def _card_path(reports: str|Path, task: str) -> Path: return Path(reports)/"runs"/safe_path(task)/"part.json"
 
+def _texts_in(path: Path) -> dict[str, str]:
+    "Return the hash of a task's texts, as its card in place has it."
+    if not path.exists(): return {}
+    try: return {k: x for k, x in _read_json(path, Card).data.items() if k == "texts"}
+    except (DataError, FormatError): return {}
+
+def note_texts(task: str, texts: str, reports: str|Path) -> Path:
+    "Add the hash of a task's texts to its card, for runs whose summaries count links; there need be no card yet."
+    path = _card_path(reports, task)
+    card = _read_json(path, Card) if path.exists() else Card(task, texts, [], [], [], [], {})
+    write_atomic(path, msgspec.json.encode(card.changed(data=card.data | {"texts": texts})) + b"\n")
+    return path
+
 def _same_questions(a: Card, b: Card) -> bool:
     "Tell whether two tasks differ only in their questions' texts."
     return all(getattr(a, f) == getattr(b, f) for f in ("ids", "docs", "doc", "options", "fields"))
 
 def write_card(card: Card, reports: str|Path, like: str = "") -> Path:
     """Write what is committed of a task below the folder of reports, and return the file. `like` is a task that has a
-    card there: what both have in common is not written again."""
+    card there: what both have in common is not written again. A task of texts and questions, as KITMUS has, keeps the
+    hash of its texts."""
     path = _card_path(reports, card.task)
+    if texts := _texts_in(path): card = card.changed(data=card.data | texts)
     if like and (other := _card_path(reports, like)).exists() and _same_questions(card, first := read_card(other)):
         card = Card(card.task, card.questions, [], [], [], [], {}, card.data, like={like: first.questions})
     write_atomic(path, msgspec.json.encode(card) + b"\n")
@@ -543,7 +559,7 @@ def read_summary(path: str|Path, card: Card|None = None) -> Summary:
     s = _read_json(Path(path), Summary)
     if not card: return s
     made_for = s.info.data.get("questions")
-    if (s.info.task, made_for) != (card.task, card.questions):
+    if s.info.task != card.task or made_for not in (card.questions, card.data.get("texts", card.questions)):
         raise DataError(f"was made for {s.info.task} with questions {made_for}, not for {card.task} with "
                         f"{card.questions}", str(path), "make the summary again from its run")
     if s.signs: s = s.changed(credit=of_signs(s.signs, card.ids, str(path)), signs="")

@@ -10,11 +10,11 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from ...core.types import Span, safe_path
+from ...core.types import Span
 from ...core.documents import Document
 from ...core.settings import Settings, load_settings
 from ...core.upstream import files_of
-from ...core.runs import Card, Run, write_card, write_summary
+from ...core.runs import Run, note_texts, write_summary
 from ...metrics.antecedents import by_field
 from ..tasks import Task, find_task
 from .sampler import Instance
@@ -53,8 +53,7 @@ def texts_of(task: Task) -> dict[str, Text]:
 def write_link_summary(run: Run, task: Task) -> Path:
     "Write the summary of a complete run: counts by field."
     reports, joined = task.settings.reports, {i: a.chosen for i, a in run.answers().items()}
-    if not (Path(reports)/"runs"/safe_path(task.name)/"part.json").exists():
-        write_card(Card(task.name, texts_id(), [], [], [], [], {}, {"texts": texts_id()}), reports)
+    note_texts(task.name, texts_id(), reports)
     return write_summary(run, {}, reports, _counts(texts_of(task), joined))
 
 # %% ../../../nbs/benchmarks/kitmus/04_links.ipynb #b3bf17b7
