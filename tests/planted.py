@@ -30,7 +30,7 @@ PLANTED = [
     Planted("no lock for two writers", FILES, "        except Timeout: raise DataError(busy, where or str(lock), do) from None", "        except Timeout: pass", RUN, "f32"),
     Planted("failures are sealed", RUNS, "        if len(failed) > failures and not allow_missing:", "        if False:", RUN, "f58 or f59"),
     Planted("the settings are not hashed", RUNS, "hashed = info.changed(refnb=\"\", prompt", "hashed = info.changed(refnb=\"\", settings={}, prompt", RUN, "f34"),
-    Planted("a summary of another task is read", RUNS, "    if (s.info.task, made_for) != (card.task, card.questions):", "    if False:", RUN, "f36"),
+    Planted("a summary of another task is read", RUNS, "    if s.info.task != card.task or made_for not in", "    if False and made_for not in", RUN, "f36"),
     Planted("long names are not hashed", TYPES, "    if len(safe) <= limit: return safe\n", "    return safe[:limit]\n", RUN, "f55"),
     Planted("a path upward is not escaped", TYPES, "    if not safe.strip(\".\"): safe", "    if False: safe", RUN, "f55"),
     Planted("errors are not cut", TYPES, "return text if len(text) <= room else text[:room - 1] + \"…\"", "return text", "test_cli.py", "f72"),

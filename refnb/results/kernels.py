@@ -16,13 +16,15 @@ _LAUNCHER = '''
 import json, os, signal, socket, sys
 signal.signal(signal.SIGINT, signal.SIG_IGN)
 parent = int(sys.argv[2])  # not os.getppid(): it may have ended already
-with socket.socket(socket.AF_UNIX) as line:
-    line.connect(sys.argv[1])
-    line.sendall(json.dumps([sys.argv[3:], os.getcwd(), dict(os.environ)]).encode() + bytes(1))
-    line.settimeout(1)
-    while os.getppid() == parent:
-        try: sys.exit(0 if line.recv(1) == b"0" else 1)
-        except TimeoutError: pass
+try:
+    with socket.socket(socket.AF_UNIX) as line:
+        line.connect(sys.argv[1])
+        line.sendall(json.dumps([sys.argv[3:], os.getcwd(), dict(os.environ)]).encode() + bytes(1))
+        line.settimeout(1)
+        while os.getppid() == parent:
+            try: sys.exit(0 if line.recv(1) == b"0" else 1)
+            except TimeoutError: pass
+except OSError: sys.exit(1)  # the other process has ended, as when a batch is stopped at once
 '''
 
 def _launcher(address: str, command: list[str]) -> list[str]:
