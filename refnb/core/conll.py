@@ -7,9 +7,9 @@ __all__ = ['EMPTY', 'parse_conll', 'conll_text']
 
 # %% ../../nbs/core/04_conll.ipynb #76bce134
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable
-from .types import FormatError, Span
+from .types import FormatError, Span, repeated
 from .documents import Document
 from .files import at_line, utf8
 
@@ -178,6 +178,6 @@ def conll_text(docs: Iterable[Document], blank: str = "") -> str:
     """Write documents as CoNLL-2012. Clusters without mentions leave no trace.
     `blank` stands for a token that is empty or holds whitespace; without it such a token is an error."""
     docs = list(docs)
-    if twice := [k for k, n in Counter(d.doc_key for d in docs).items() if n > 1]:
+    if twice := repeated(d.doc_key for d in docs):
         raise FormatError(f"document {twice[0]!r} appears twice", do="give each document a key of its own")
     return "".join(line + "\n" for d in docs for line in _lines(d, blank))

@@ -10,10 +10,11 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable
 from itertools import count
+from operator import attrgetter
 from typing import Literal, NamedTuple
 from urllib.parse import unquote
 from .types import CallError, DataError, FormatError, Meta, Span, nearest
-from .documents import Document, sentence_of, sentence_starts
+from .documents import Document, map_clusters, sentence_of, sentence_starts
 from .files import utf8
 
 # %% ../../nbs/core/06_conllu.ipynb #60cda9e4
@@ -175,12 +176,10 @@ class _Reader:
 # %% ../../nbs/core/06_conllu.ipynb #f2f96054
 def _document(key: str, sentences: list[tuple[str, ...]], e: _Entities, meta: Meta) -> Document:
     found = sorted((sorted(v), e.names[k]) for k, v in e.found.items() if v)
-    clusters = tuple(tuple(m.span for m in v) for v, _ in found)
     names = tuple(name for _, name in found)
-    def labels_of(field: str) -> tuple[tuple[str, ...], ...]:
-        return tuple(tuple(getattr(m, field) for m in v) for v, _ in found)
-    labels = {"type": labels_of("kind"), "head": labels_of("head"), "words": labels_of("words")}
-    return Document(key, tuple(sentences), clusters, names if any(names) else (),
+    def all_of(field: str) -> tuple[tuple, ...]: return map_clusters(attrgetter(field), (v for v, _ in found))
+    labels = {"type": all_of("kind"), "head": all_of("head"), "words": all_of("words")}
+    return Document(key, tuple(sentences), all_of("span"), names if any(names) else (),
                     {k: v for k, v in labels.items() if any(map(any, v))}, meta)
 
 # %% ../../nbs/core/06_conllu.ipynb #fcf61fc9

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['Clusters', 'LONGEST', 'INK', 'PALE', 'MOST', 'PRONOUNS', 'Document', 'other_words', 'sentence_starts', 'sentence_of',
-           'tidy', 'plain', 'Box', 'Piece', 'boxed', 'bracketed', 'Look', 'colors', 'name_of', 'window_tokens',
-           'as_span', 'named', 'Read', 'words_of_text', 'read_text']
+           'map_clusters', 'tidy', 'plain', 'Box', 'Piece', 'boxed', 'bracketed', 'Look', 'colors', 'name_of',
+           'window_tokens', 'as_span', 'named', 'Read', 'words_of_text', 'read_text']
 
 # %% ../../nbs/core/01_documents.ipynb #4310a285
 import html, re, unicodedata
@@ -97,9 +97,13 @@ def sentence_of(starts: list[int], token: int) -> int:
     return bisect_right(starts, token) - 1
 
 # %% ../../nbs/core/01_documents.ipynb #d21b236e
+def map_clusters(f: Callable[[Any], Any], clusters: Iterable[Iterable]) -> tuple[tuple, ...]:
+    "Apply a function to each mention of each cluster."
+    return tuple(tuple(map(f, c)) for c in clusters)
+
 def tidy(clusters: Iterable[Iterable[Span]]) -> Clusters:
     "Put mentions and clusters, given in any order, in the order of the text."
-    return tuple(sorted(tuple(sorted(Span(*s) for s in c)) for c in clusters))
+    return tuple(sorted(tuple(sorted(c)) for c in map_clusters(Span._make, clusters)))
 
 # %% ../../nbs/core/01_documents.ipynb #6a18cd6c
 def plain(text: str, limit: int = 40) -> str:

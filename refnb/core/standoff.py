@@ -12,12 +12,13 @@ from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import accumulate, chain, compress, groupby, pairwise
+from operator import attrgetter
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple, Self
 from xml.parsers import expat
 import msgspec
 from .types import CallError, DataError, FormatError, Span, nearest
-from .documents import Document, read_text, tidy
+from .documents import Document, map_clusters, read_text, tidy
 from .files import _archive_fault, at_line, utf8
 from .jsonlines import _decoded
 
@@ -50,9 +51,9 @@ class _Mention(NamedTuple):
 def _gathered(doc_key: str, sentences: tuple, clusters: Iterable[tuple[str, list[_Mention]]]) -> Document:
     "A document of named clusters, in the order of the text."
     found = sorted((sorted(mentions), "" if name.isdecimal() else name) for name, mentions in clusters)
-    told = lambda field: tuple(tuple(getattr(m, field) for m in c) for c, _ in found)
-    labels, names = {f: told(f) for f in ("type", "kind") if any(map(any, told(f)))}, tuple(n for _, n in found)
-    return Document(doc_key, sentences, told("span"), names if any(names) else (), labels)
+    def all_of(field: str) -> tuple[tuple, ...]: return map_clusters(attrgetter(field), (c for c, _ in found))
+    labels, names = {f: all_of(f) for f in ("type", "kind") if any(map(any, all_of(f)))}, tuple(n for _, n in found)
+    return Document(doc_key, sentences, all_of("span"), names if any(names) else (), labels)
 
 # %% ../../nbs/core/08_standoff.ipynb #87d52457
 _FORMS = {"MENTION": 9, "COREF": 3, "COP": 3, "APPOS": 3}
@@ -146,7 +147,8 @@ def with_labels(doc: Document, ann: bytes, where: str = "") -> Document:
     if missing := [s for c in doc.clusters for s in c if s not in known]:
         raise FormatError(f"there is no mention {list(missing[0])}, but {doc.doc_key!r} has it", where,
                           "does the file belong to the document?")
-    return doc.changed(labels={f: tuple(tuple(getattr(known[s], f) for s in c) for c in doc.clusters) for f in ("type", "kind")})
+    found = map_clusters(known.__getitem__, doc.clusters)
+    return doc.changed(labels={f: map_clusters(attrgetter(f), found) for f in ("type", "kind")})
 
 # %% ../../nbs/core/08_standoff.ipynb #ff730adf
 ENTITIES = ("COREF", "start_token", "end_token", "prop", "cat", "text")

@@ -4,11 +4,13 @@
 
 # %% auto #0
 __all__ = ['Meta', 'NONE', 'Reason', 'RefnbError', 'CallError', 'FormatError', 'DataError', 'MissingPackage', 'nearest', 'need',
-           'Later', 'Span', 'Prf', 'prf', 'Record', 'Option', 'Question', 'Usage', 'Answer', 'safe_name', 'safe_path']
+           'Later', 'Span', 'Prf', 'prf', 'repeated', 'Record', 'Option', 'Question', 'Usage', 'Answer', 'safe_name',
+           'safe_path']
 
 # %% ../../nbs/core/00_types.ipynb #aac155dd
 import html, importlib, warnings
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Hashable, Iterable
 from types import ModuleType
 from typing import Any, Literal, NamedTuple, Self, dataclass_transform
 import msgspec
@@ -81,6 +83,11 @@ def prf(right: float, said: float, gold: float) -> Prf:
     "Compute precision, recall and F1 from counts of right, predicted (`said`) and gold; 0 where a denominator is 0."
     p, r = right/said if said else 0., right/gold if gold else 0.
     return Prf(p, r, 2*p*r/(p + r) if p + r else 0.)
+
+# %% ../../nbs/core/00_types.ipynb #442d4153
+def repeated(values: Iterable[Hashable]) -> list[Any]:
+    "Return the values that occur more than once, in their order."
+    return [v for v, n in Counter(values).items() if n > 1]
 
 # %% ../../nbs/core/00_types.ipynb #8b4e1e03
 @dataclass_transform(frozen_default=True)

@@ -6,10 +6,9 @@
 __all__ = ['Mode', 'FIELDS', 'credit', 'outcomes', 'outcomes_of_summary', 'counted', 'labels', 'accuracy']
 
 # %% ../../nbs/metrics/00_choice.ipynb #6b0acc3b
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Literal
-from ..core.types import Answer, CallError, DataError, Later, Question, nearest
+from ..core.types import Answer, CallError, DataError, Later, Question, nearest, repeated
 from ..core.runs import Card, Summary
 if TYPE_CHECKING: import pandas as pd
 else: pd = Later("pandas")  # it takes most of a second to import, and a batch with nothing to do needs none
@@ -46,7 +45,7 @@ def outcomes(
 ) -> "pd.DataFrame":                  # one row per question
     "Make a table of the credit and fields of every question, answered or not."
     qs = list(questions)
-    if twice := {i for i, n in Counter(q.id for q in qs).items() if n > 1}:
+    if twice := repeated(q.id for q in qs):
         raise DataError(f"{len(twice)} questions appear twice, one is {min(twice)}", where)
     if not isinstance(answers, Mapping): answers = _by_id(answers, where)
     _known(answers, (q.id for q in qs), where)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, IO, NamedTuple, cast
 import msgspec
 from ..core.types import Answer, CallError, DataError, Question, Record, Span
-from ..core.documents import Clusters, Document
+from ..core.documents import Clusters, Document, map_clusters
 from ..core.settings import Settings
 from ..core.runs import ClusterAnswer
 from ..metrics.windows import split
@@ -95,9 +95,9 @@ def _answered(parts: Sequence[_Part], answered: Collection[str]) -> str:
     waiting = {p.whole or p.key for p in parts if p.key not in answered}
     return f"{len(items - waiting)} of {len(items)}"
 
-def _moved(clusters: Clusters, by: int) -> list[tuple[Span, ...]]:
+def _moved(clusters: Clusters, by: int) -> Clusters:
     "Shift a window's clusters to their place in the document."
-    return [tuple(Span(s.start + by, s.end + by) for s in c) for c in clusters]
+    return map_clusters(lambda s: Span(s.start + by, s.end + by), clusters)
 
 # %% ../../nbs/models/04_command.ipynb #1ee5d4e6
 def _whole(parts: Sequence[_Part], answers: Iterable[Said]) -> Iterator[Said]:
@@ -292,7 +292,8 @@ class CommandSystem(BaseSystem):
         return DataError(f"failed its canary {d.doc_key!r}: {why}", self.name, do)
     def _canary(self, process: _Process, d: Document) -> _Proof:
         "Return the program's answer to a canary, with its windows merged."
-        clusters, words = [], []
+        clusters: list[tuple[Span, ...]] = []
+        words: list = []
         for p in _parts(d, self.entry.window):
             process.ask([canary_line(p.item)], more=True)
             line = process.next(self.entry.patience)

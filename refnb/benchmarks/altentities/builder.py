@@ -15,7 +15,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import NamedTuple
 import msgspec
-from ...core.types import DataError, FormatError, Record, nearest
+from ...core.types import DataError, FormatError, Record, nearest, repeated
 from ...core.files import read_jsonl, write_atomic, write_jsonl
 from .questions import DOMAINS, METHODS, SHOWN, LONGEST, Alternative, Written, asked_as
 from .questions import bare_title, departures, in_one_form, the_domain
@@ -178,7 +178,7 @@ def distinct_drafts(drafts: Iterable[Draft], where: str = "drafts") -> list[Draf
     "Check that there is a draft and that ids differ; `where` is a file's name, for errors."
     drafts = list(drafts)
     if not drafts: raise FormatError("has no questions", where)
-    if twice := [k for k, n in Counter(d.id for d in drafts).items() if n > 1]:
+    if twice := repeated(d.id for d in drafts):
         raise FormatError(f"the id {twice[0]!r} appears twice", f"{where}, field id")
     return drafts
 

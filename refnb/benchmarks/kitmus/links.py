@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from ...core.types import Span
-from ...core.documents import Document
+from ...core.documents import Document, map_clusters
 from ...core.settings import Settings, load_settings
 from ...core.upstream import files_of
 from ...core.runs import Run, note_texts, write_summary
@@ -60,7 +60,7 @@ def write_link_summary(run: Run, task: Task) -> Path:
 def document_of(i: Instance) -> Document:
     "Make a document of a generated text, with its entities as clusters."
     sentences = i.knowledge + i.task
-    clusters = tuple(tuple(Span(j, j) for j in c) for c in clusters_of(sentences, i.n))
+    clusters = map_clusters(lambda j: Span(j, j), clusters_of(sentences, i.n))
     return Document(f"{stem(i, 'full-text')}:{i.index}", tuple(tuple(w.token for w in x) for x in sentences), clusters)
 
 def subtask_documents(variant: str, n: int, split: str, s: Settings|None = None) -> list[Document]:

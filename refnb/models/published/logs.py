@@ -8,12 +8,11 @@ __all__ = ['READERS', 'Asked', 'Sample', 'Log', 'read_inspect', 'read_harness', 
 
 # %% ../../../nbs/models/published/03_logs.ipynb #ef5f3d9d
 import hashlib, json, re, zipfile
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 import msgspec
-from ...core.types import Answer, DataError, FormatError, Question, Record, Usage
+from ...core.types import Answer, DataError, FormatError, Question, Record, Usage, repeated
 from ...core.settings import Settings
 from ...core.files import read_bytes
 from ...benchmarks.tasks import Task
@@ -171,7 +170,7 @@ class LogSystem(BaseSystem):
         if strange := sorted(samples.keys() - asked):
             raise DataError(f"{len(strange)} of {len(samples)} samples are not questions of {task.name}, one is "
                             f"{strange[0]}", str(self.path), "name the exported task")
-        if twice := [i for i, n in Counter(x.id for x in self.log.samples).items() if n > 1]:
+        if twice := repeated(x.id for x in self.log.samples):
             raise DataError(f"{len(twice)} questions appear twice, one is {twice[0]}", str(self.path),
                             "run one epoch, with one filter")
         do = "run the missing questions with the other tool, and name the new log"
