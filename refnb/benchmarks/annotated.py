@@ -56,7 +56,7 @@ def score_documents(task: str, predicted: Iterable[Document],
     return {k: {"full": _counts(g, p)} | recall_by_kind(g, p) for k, (g, p) in both.items()}, gold_ids_here(task, s)
 
 def _counts(gold: Document, predicted: Document) -> dict[str, list[float]]:
-    return {m: [float(v) for v in c] for m, c in score_coref([gold], [predicted]).sums().items()}
+    return {m: list(map(float, c)) for m, c in score_coref([gold], [predicted]).sums().items()}
 
 def gold_ids_here(task: str, s: Settings) -> dict[str, str]:
     "Tell which gold is here, without counting."

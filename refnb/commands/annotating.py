@@ -43,7 +43,8 @@ def annotate_(
               for name, x in done.stages.items()}
     if json: return print_json(result | {"stages": stages})
     if done.scores:
-        print_table([{"F1 (%)": name} | {m: f"{v:.2f}" for m, v in scores.items()} for name, scores in done.scores.items()])
+        def row(name, scores): return {"F1 (%)": name} | {m: f"{v:.2f}" for m, v in scores.items()}
+        print_table([row(name, scores) for name, scores in done.scores.items()])
     echo(f"{result['mentions']:,} mentions of {known} characters: {Path(out)/'annotation.jsonl'}; look at it with "
          f"refnb view {Path(out)/'annotation.jsonl'}")
 

@@ -66,7 +66,8 @@ def fetch(
     hub, names = [n for n in names if n in hub_files()], [n for n in names if n not in hub_files()]
     for n in hub: _fetch_hub(n, s, check, say)
     if hub and not names: return print_json({"files": len(hub), "failed": []}) if json else None
-    got = [survey(n, s) for n in names or [n for n in set_names() if not survey(n, s).opt_in]]
+    got = [survey(n, s) for n in names or set_names()]
+    if not names: got = [g for g in got if not g.opt_in]
     files = list(dict.fromkeys(f for g in got for f in files_of(g.name)))
     for g in got: say(f"{g.name}: {g.files} files, {g.here} here, {g.to_come/1e6:.1f} MB to download ({g.licence})")
     if check: faults = _check(files, s)

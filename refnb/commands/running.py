@@ -30,8 +30,8 @@ def _share(task: str, fraction: float, system: str, settings: dict, s, say) -> A
     from refnb.models.registry import find_system
     shapes = find_system(system, s, **settings).shapes
     taken, whole = share_of(task, fraction, s, shapes), as_task(task, s, shapes)
-    documents = [len({q.doc_key for q in t.questions}) for t in (taken, whole)]
-    say(f"{len(taken.items):,} of {len(whole.items):,} questions, in {documents[0]:,} of {documents[1]:,} documents: {taken.name}")
+    def documents(t) -> str: return f"{len({q.doc_key for q in t.questions}):,}"
+    say(f"{len(taken.items):,} of {len(whole.items):,} questions, in {documents(taken)} of {documents(whole)} documents: {taken.name}")
     return taken
 
 def _answered(task: Any, system: str, limit: int, s, json: bool, tolerate: float, cluster: tuple[str, int, float],

@@ -75,7 +75,10 @@ def print_groups(groups: dict[str, dict], metrics: dict[str, dict[str, float|Non
     shown = lambda v: "" if v is None else f"{100*v:.1f}"
     def further(g: str) -> dict[str, str]:
         return {m: "" if (v := values[g]) is None else f"{v:.6g}" for m, values in metrics.items()}
-    print_table([{"group": g, "accuracy (%)": shown(r["accuracy"]), "low": shown(r["low"]), "high": shown(r["high"]), **{k: r[k] for k in ("n", "documents", "missing", "without_choice")}, **further(g)} for g, r in groups.items()])
+    def row(g: str, r: dict) -> dict:
+        counts = {k: r[k] for k in ("n", "documents", "missing", "without_choice")}
+        return {"group": g, "accuracy (%)": shown(r["accuracy"]), "low": shown(r["low"]), "high": shown(r["high"]), **counts, **further(g)}
+    print_table([row(g, r) for g, r in groups.items()])
 
 # %% ../../nbs/commands/04_scoring.ipynb #87139e70
 def samples_json(done, s) -> dict[str, dict[str, Any]]:
@@ -222,8 +225,8 @@ def score_coref_(
     if c.note: echo(c.note)
     print_table([r for r in _coref_rows(c) if r["metric"] in result])
     if by:
-        print_table([{"F1 of": u} | {m: f"{s['f1']:.2f}" for m, s in got.items()}
-                     for u, got in [*result["by_document"].items(), ("their mean", result["macro"])]])
+        def row(unit, got): return {"F1 of": unit} | {m: f"{s['f1']:.2f}" for m, s in got.items()}
+        print_table([row(u, got) for u, got in [*result["by_document"].items(), ("their mean", result["macro"])]])
 
 # %% ../../nbs/commands/04_scoring.ipynb #b9618753
 def score_agreement(
@@ -259,7 +262,9 @@ def score_agreement(
 def _agreement_json(got) -> dict[str, Any]:
     "Convert agreement to JSON, as fractions."
     from refnb.metrics.chain_agreement import DISTANCE
-    pairs = [{"first": p.first, "second": p.second, "documents": p.documents} | {m: x._asdict() for m, x in p.scores.items()} for p in got.pairs]
+    def pair(p) -> dict:
+        return {"first": p.first, "second": p.second, "documents": p.documents} | {m: x._asdict() for m, x in p.scores.items()}
+    pairs = list(map(pair, got.pairs))
     return {"unit": "fraction", "annotators": got.annotators, "documents": got.documents, "pairs": pairs,
             "alpha": got.alpha._asdict(), "distance": DISTANCE, "lone": got.lone}
 

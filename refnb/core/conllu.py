@@ -14,7 +14,7 @@ from operator import attrgetter
 from typing import Literal, NamedTuple
 from urllib.parse import unquote
 from .types import CallError, DataError, FormatError, Meta, Span, nearest
-from .documents import Document, map_clusters, sentence_of, sentence_starts
+from .documents import Document, map_members, sentence_of, sentence_starts
 from .files import utf8
 
 # %% ../../nbs/core/06_conllu.ipynb #60cda9e4
@@ -177,7 +177,7 @@ class _Reader:
 def _document(key: str, sentences: list[tuple[str, ...]], e: _Entities, meta: Meta) -> Document:
     found = sorted((sorted(v), e.names[k]) for k, v in e.found.items() if v)
     names = tuple(name for _, name in found)
-    def all_of(field: str) -> tuple[tuple, ...]: return map_clusters(attrgetter(field), (v for v, _ in found))
+    def all_of(field: str) -> tuple[tuple, ...]: return map_members(attrgetter(field), (v for v, _ in found))
     labels = {"type": all_of("kind"), "head": all_of("head"), "words": all_of("words")}
     return Document(key, tuple(sentences), all_of("span"), names if any(names) else (),
                     {k: v for k, v in labels.items() if any(map(any, v))}, meta)

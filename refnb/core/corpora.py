@@ -14,7 +14,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 from .types import CallError, DataError, Record, nearest
-from .documents import Document, map_clusters
+from .documents import Document, map_members
 from .settings import Settings, load_settings, packaged, your_folder
 from .files import read_bytes, read_yaml
 from .conll import parse_conll
@@ -220,7 +220,7 @@ def _story(t: _Story, characters: bool) -> Document:
     tags = [l.split("\t")[4] for l in data.decode().split("\n") if "\t" in l]
     keep = [i for i, e in enumerate(t.entities) if e.character or not characters]
     clusters = tuple(d.clusters[i] for i in keep)
-    kinds = map_clusters(lambda s: _kind(tags[s.start:s.end + 1]), clusters)
+    kinds = map_members(lambda s: _kind(tags[s.start:s.end + 1]), clusters)
     types = tuple((t.entities[i].kind,)*len(d.clusters[i]) for i in keep)
     return Document(t.key, d.sentences, clusters, tuple(t.entities[i].name for i in keep),
                     {"type": types, "kind": kinds}, {"title": t.title})

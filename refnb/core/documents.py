@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['Clusters', 'LONGEST', 'INK', 'PALE', 'MOST', 'PRONOUNS', 'Document', 'other_words', 'sentence_starts', 'sentence_of',
-           'map_clusters', 'tidy', 'plain', 'Box', 'Piece', 'boxed', 'bracketed', 'Look', 'colors', 'name_of',
+           'map_members', 'tidy', 'plain', 'Box', 'Piece', 'boxed', 'bracketed', 'Look', 'colors', 'name_of',
            'window_tokens', 'as_span', 'named', 'Read', 'words_of_text', 'read_text']
 
 # %% ../../nbs/core/01_documents.ipynb #4310a285
@@ -97,13 +97,13 @@ def sentence_of(starts: list[int], token: int) -> int:
     return bisect_right(starts, token) - 1
 
 # %% ../../nbs/core/01_documents.ipynb #d21b236e
-def map_clusters(f: Callable[[Any], Any], clusters: Iterable[Iterable]) -> tuple[tuple, ...]:
-    "Apply a function to each mention of each cluster."
-    return tuple(tuple(map(f, c)) for c in clusters)
+def map_members(f: Callable[[Any], Any], groups: Iterable[Iterable]) -> tuple[tuple, ...]:
+    "Apply a function to each member of each group, such as the mentions of clusters or the words of sentences."
+    return tuple(tuple(map(f, g)) for g in groups)
 
 def tidy(clusters: Iterable[Iterable[Span]]) -> Clusters:
     "Put mentions and clusters, given in any order, in the order of the text."
-    return tuple(sorted(tuple(sorted(c)) for c in map_clusters(Span._make, clusters)))
+    return tuple(sorted(tuple(sorted(c)) for c in map_members(Span._make, clusters)))
 
 # %% ../../nbs/core/01_documents.ipynb #6a18cd6c
 def plain(text: str, limit: int = 40) -> str:

@@ -120,9 +120,11 @@ def _token_chars(text: str, cuts: Iterable[int] = ()) -> list[tuple[int, int]]:
 # %% ../../nbs/core/07_gap.ipynb #26911c3e
 def _spans(row: GapRow, tokens: list[tuple[int, int]]) -> list[Span]:
     "Return the three mentions in tokens."
-    inside = [[i for i, (a, b) in enumerate(tokens) if at <= a and b <= at + len(name)]
-              for name, at in row.mentions.values()]
-    return [Span(i[0], i[-1]) for i in inside]
+    out = []
+    for name, at in row.mentions.values():
+        inside = [i for i, (a, b) in enumerate(tokens) if at <= a and b <= at + len(name)]
+        out.append(Span(inside[0], inside[-1]))
+    return out
 
 def _gap_document(row: GapRow) -> Document:
     "Make the document of a row."

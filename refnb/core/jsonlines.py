@@ -12,7 +12,7 @@ from itertools import accumulate
 from typing import Any, Literal
 import msgspec
 from .types import CallError, DataError, FormatError, Meta, Span, nearest
-from .documents import LONGEST, Clusters, Document, map_clusters
+from .documents import LONGEST, Clusters, Document, map_members
 from .files import at_line, once
 
 # %% ../../nbs/core/05_jsonlines.ipynb #e7f2f75b
@@ -93,7 +93,7 @@ def _flat(record: _Line) -> Clusters:
     def span(s: int, first: int, end: int) -> Span:
         if 0 <= s < len(sizes) and 0 <= first < end <= sizes[s]: return Span(starts[s] + first, starts[s] + end - 1)
         raise ValueError(f"[{s}, {first}, {end}] is not a mention of the {len(sizes)} sentences")
-    return map_clusters(lambda m: span(*m), msgspec.convert(record.mention_clusters, _Mentions))
+    return map_members(lambda m: span(*m), msgspec.convert(record.mention_clusters, _Mentions))
 
 def _clusters(record: _Line) -> Clusters|None:
     "Return the clusters, under the first of their four names that is there."
@@ -210,7 +210,7 @@ def _in_words(p: _Pieces, clusters: Clusters, cut: bool, where: str, n: int) -> 
         for s in c:
             if wrong := _wrong(p, s, cut):
                 raise FormatError(f"{list(s)} {wrong}", at_line(where, n, f"clusters[{i}]"), _CHOOSE)
-    return map_clusters(lambda s: Span(p.map[s.start], p.map[s.end]), clusters)
+    return map_members(lambda s: Span(p.map[s.start], p.map[s.end]), clusters)
 
 # %% ../../nbs/core/05_jsonlines.ipynb #9a26c2a2
 def _checked(make: Callable, clusters: Clusters, size: int, at: Callable) -> Document:

@@ -148,8 +148,10 @@ def _apart(paths: list[Path]) -> list[str]:
     "The shortest ends of paths that set them apart."
     bare = [p.with_name(p.name.removesuffix(".gz")) for p in paths]
     parts = [(p if p.is_dir() else p.with_suffix("")).resolve().parts for p in bare]
-    ends = (["/".join(p[-n:]) for p in parts] for n in range(1, max(map(len, parts)) + 1))
-    return next((e for e in ends if len({*e}) == len(e)), [str(p) for p in paths])
+    for n in range(1, max(map(len, parts)) + 1):
+        ends = ["/".join(p[-n:]) for p in parts]
+        if len(set(ends)) == len(ends): return ends
+    return [str(p) for p in paths]
 
 def read_annotators(
     paths: Iterable[str|Path], # files of one annotator each, or of several; or a folder for each annotator

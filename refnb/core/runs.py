@@ -18,7 +18,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 import msgspec
-from .types import Answer, CallError, DataError, FormatError, Question, Record, Usage, safe_name, safe_path
+from .types import Answer, CallError, DataError, FormatError, Question, Record, Usage, meta_columns
+from .types import safe_name, safe_path
 from .documents import Clusters, Document, tidy
 from .settings import Settings, packaged
 from .files import alone, disk_fault, make_folder, read_bytes, sync_folder, write_atomic
@@ -415,10 +416,9 @@ def card_of(task: str, questions: list[Question], data: dict[str, str]|None = No
     """Make the card of a task, without text, from all its questions, in order; `data` maps upstream files to their blob
     ids."""
     docs = list(dict.fromkeys(q.doc_key for q in questions))
-    at, names = {d: i for i, d in enumerate(docs)}, list(dict.fromkeys(k for q in questions for k in q.meta))
-    columns = {k: [q.meta.get(k) for q in questions] for k in names}
+    at = {d: i for i, d in enumerate(docs)}
     return Card(task, questions_id(questions), [q.id for q in questions], docs, [at[q.doc_key] for q in questions],
-                [len(q.options) for q in questions], columns, data or {})
+                [len(q.options) for q in questions], meta_columns(questions), data or {})
 
 # %% ../../nbs/core/15_runs.ipynb #ae22631b
 class ClusterAnswer(Record):
@@ -616,7 +616,8 @@ def several_runs(infos: list[RunInfo], where: str) -> CallError:
         own = {k: v for k, v in fields.items() if k not in ("settings", "data", "refnb")}
         settings.append(own | fields["data"] | fields["settings"])
     known = dict.fromkeys(k for x in settings for k in x)
-    keys = [k for k in known if any(x.get(k) != settings[0].get(k) for x in settings)]
+    def differs(k: str) -> bool: return any(x.get(k) != settings[0].get(k) for x in settings)
+    keys = list(filter(differs, known))
     names = []
     for i, x in zip(infos, settings, strict=True):
         names.append(f"@{run_hash(i)} ({', '.join(f'{k}={x.get(k)}' for k in keys)})")

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Self
 from xml.parsers import expat
 import msgspec
 from .types import CallError, DataError, FormatError, Span, nearest
-from .documents import Document, map_clusters, read_text, tidy
+from .documents import Document, map_members, read_text, tidy
 from .files import _archive_fault, at_line, utf8
 from .jsonlines import _decoded
 
@@ -51,7 +51,7 @@ class _Mention(NamedTuple):
 def _gathered(doc_key: str, sentences: tuple, clusters: Iterable[tuple[str, list[_Mention]]]) -> Document:
     "A document of named clusters, in the order of the text."
     found = sorted((sorted(mentions), "" if name.isdecimal() else name) for name, mentions in clusters)
-    def all_of(field: str) -> tuple[tuple, ...]: return map_clusters(attrgetter(field), (c for c, _ in found))
+    def all_of(field: str) -> tuple[tuple, ...]: return map_members(attrgetter(field), (c for c, _ in found))
     labels, names = {f: all_of(f) for f in ("type", "kind") if any(map(any, all_of(f)))}, tuple(n for _, n in found)
     return Document(doc_key, sentences, all_of("span"), names if any(names) else (), labels)
 
@@ -147,8 +147,8 @@ def with_labels(doc: Document, ann: bytes, where: str = "") -> Document:
     if missing := [s for c in doc.clusters for s in c if s not in known]:
         raise FormatError(f"there is no mention {list(missing[0])}, but {doc.doc_key!r} has it", where,
                           "does the file belong to the document?")
-    found = map_clusters(known.__getitem__, doc.clusters)
-    return doc.changed(labels={f: map_clusters(attrgetter(f), found) for f in ("type", "kind")})
+    found = map_members(known.__getitem__, doc.clusters)
+    return doc.changed(labels={f: map_members(attrgetter(f), found) for f in ("type", "kind")})
 
 # %% ../../nbs/core/08_standoff.ipynb #ff730adf
 ENTITIES = ("COREF", "start_token", "end_token", "prop", "cat", "text")
@@ -253,9 +253,10 @@ def parse_corenlp(data: bytes, where: str = "") -> list[Document]:
     if empty := [i for i, s in enumerate(got.sentences, 1) if not all(t.word for t in s.tokens)]:
         raise FormatError("a token has no word", f"{where}, sentence {empty[0]}")
     starts = list(accumulate((len(s.tokens) for s in got.sentences), initial=0))
-    found = [("", [_nlp_mention(m, got.sentences, starts, f"{where}, chain {id}") for m in c])
-             for id, c in got.corefs.items() if c]
-    sentences = tuple(tuple(t.originalText or t.word for t in s.tokens) for s in got.sentences)
+    def mentions(id: str) -> list[_Mention]:
+        return [_nlp_mention(m, got.sentences, starts, f"{where}, chain {id}") for m in got.corefs[id]]
+    found = [("", mentions(id)) for id, c in got.corefs.items() if c]
+    sentences = map_members(lambda t: t.originalText or t.word, (s.tokens for s in got.sentences))
     return [_gathered(_key_of(got.docId, where), sentences, found)]
 
 def _key_of(title: str, where: str) -> str:
@@ -288,7 +289,7 @@ class _Words:
         if chars:
             edges = sorted(edges)
             groups = groupby(chars, key=lambda c: bisect_right(edges, c[0]))
-            self.sentences = tuple(tuple(self.text[a:b] for a, b in g) for _, g in groups)
+            self.sentences = map_members(lambda c: self.text[slice(*c)], (g for _, g in groups))
         else:
             read = read_text(self.text, self.where)
             chars, self.sentences = read.chars, read.document.sentences
@@ -327,6 +328,10 @@ def _annotated(key: str, w: _Words, groups: Iterable[tuple[str, list[_Mark]]]) -
     return d.changed(meta={"notes": "; ".join(f"{what}: {n:,}" for what, n in w.notes.items())}) if w.notes else d
 
 # %% ../../nbs/core/08_standoff.ipynb #473219e9
+def _unnamed(marks: Mapping[Any, _Mark], groups: Iterable[Iterable]) -> list[tuple[str, list[_Mark]]]:
+    "Make groups of ids groups of marks, without names."
+    return [("", list(map(marks.__getitem__, g))) for g in groups]
+
 def _joined(items: Iterable, links: Iterable[tuple]) -> list[list]:
     "The groups of items that links hold together, in the order of their first items."
     home = {i: i for i in items}
@@ -391,7 +396,7 @@ def parse_brat(ann: bytes, txt: bytes, doc_key: str, where: str = "", relations:
     events = [r for r in found if r[0].endswith(" of events")]
     w.notes.update(f"relations {k}, left out" for k, _, _ in events)
     pairs = _coreference([r for r in found if r not in events], relations, w)
-    return _annotated(doc_key, w.cut(), [("", [marks[i] for i in g]) for g in _joined(marks, pairs)])
+    return _annotated(doc_key, w.cut(), _unnamed(marks, _joined(marks, pairs)))
 
 # %% ../../nbs/core/08_standoff.ipynb #595c1039
 class _Structure(NamedTuple):
@@ -449,8 +454,8 @@ def _words_of(cas: _Cas) -> _Words:
     if not sofas: raise FormatError("holds no text", cas.where, "a CAS keeps it as sofaString")
     cas.sofa = next((i for i in sofas if cas.text(i, "sofaID") == "_InitialView"), sofas[0])
     cas.view = _Words(cas.text(cas.sofa, "sofaString"), cas.where, utf16=True)
-    tokens, edges = (sorted(p for i in cas.of(t) if (p := _place(cas, i))) for t in ("Token", "Sentence"))
-    tokens = [t for t in tokens if t[0] < t[1]]
+    def places(type: str) -> list[tuple[int, int]]: return sorted(p for i in cas.of(type) if (p := _place(cas, i)))
+    tokens, edges = [t for t in places("Token") if t[0] < t[1]], places("Sentence")
     if over := [b for a, b in pairwise(tokens) if b[0] < a[1]]:
         raise FormatError(f"two tokens overlap at character {over[0][0]}", cas.where)
     return cas.view.cut(tokens, [a for a, _ in edges])
@@ -525,7 +530,7 @@ def _chains(cas: _Cas) -> dict[str, _Groups]:
         at = {i: p for i in links if (p := _place(cas, i))}
         following = {i: n[0] for i in at if (n := _refs(cas, i, "next"))}
         marks = {i: _Mark([p], kind=cas.text(i, "referenceType")) for i, p in at.items()}
-        out[_local(layer)] = [("", [marks[i] for i in c]) for c in _walked(following, at, cas)]
+        out[_local(layer)] = _unnamed(marks, _walked(following, at, cas))
     return out
 
 # %% ../../nbs/core/08_standoff.ipynb #93845528
@@ -634,7 +639,7 @@ def _studio_groups(work: _Work, w: _Words, by_label: bool, relations: Iterable[s
         if unknown := [i for i in (r.from_id, r.to_id) if i not in marks]:
             raise FormatError(f"a relation with region {unknown[0]!r}, which is not here", at)
         found.append((r.labels[0] if r.labels else "", r.from_id, r.to_id))
-    if not by_label: return [("", [marks[i] for i in g]) for g in _joined(marks, _coreference(found, relations, w))]
+    if not by_label: return _unnamed(marks, _joined(marks, _coreference(found, relations, w)))
     groups = defaultdict[str, list[_Mark]](list)
     for id, m in marks.items(): groups[m.type or f" {id}"].append(m._replace(type=""))
     return [(name.strip() if name[0] != " " else "", marks) for name, marks in groups.items()]

@@ -4,13 +4,13 @@
 
 # %% auto #0
 __all__ = ['Meta', 'NONE', 'Reason', 'RefnbError', 'CallError', 'FormatError', 'DataError', 'MissingPackage', 'nearest', 'need',
-           'Later', 'Span', 'Prf', 'prf', 'repeated', 'Record', 'Option', 'Question', 'Usage', 'Answer', 'safe_name',
-           'safe_path']
+           'Later', 'Span', 'Prf', 'prf', 'repeated', 'Record', 'Option', 'Question', 'meta_columns', 'Usage', 'Answer',
+           'safe_name', 'safe_path']
 
 # %% ../../nbs/core/00_types.ipynb #aac155dd
 import html, importlib, warnings
 from collections import Counter
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from types import ModuleType
 from typing import Any, Literal, NamedTuple, Self, dataclass_transform
 import msgspec
@@ -136,6 +136,13 @@ class Question(Record):
         shown = f"{before}[{mention}]{after}" if self.text else "without text"
         return f"Question({self.id!r}, {shown!r}, {len(self.options)} options)"
     def _repr_html_(self) -> str: return _page(self)
+
+# %% ../../nbs/core/00_types.ipynb #80bea0fa
+def meta_columns(questions: Sequence[Question]) -> dict[str, list]:
+    "Collect the fields of questions for breakdowns: a column for each field, None where a question does not have it."
+    names = dict.fromkeys(k for q in questions for k in q.meta)
+    def column(name: str) -> list: return [q.meta.get(name) for q in questions]
+    return {name: column(name) for name in names}
 
 # %% ../../nbs/core/00_types.ipynb #6c229876
 Reason = Literal["refused", "filtered", "cut", "unparsable", "outside", "failed"]

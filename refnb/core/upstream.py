@@ -76,8 +76,8 @@ def files_of(name: str) -> list[UpstreamFile]:
     files, sets = registry(), _sets().sets
     if name in sets:
         s = sets[name]
-        of_repo = (f for f in files.values() if f.repo == s.repo)
-        return [f for f in of_repo if any(fnmatch.fnmatchcase(f.path, p) for p in s.paths)]
+        def fits(f: UpstreamFile) -> bool: return f.repo == s.repo and any(fnmatch.fnmatchcase(f.path, p) for p in s.paths)
+        return list(filter(fits, files.values()))
     if name in files: return [files[name]]
     if found := [f for f in files.values() if f.repo == name]: return found
     raise CallError(f"unknown upstream name {name!r}", do=nearest(name, [*sets, *_sets().repos]))

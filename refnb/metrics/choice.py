@@ -8,7 +8,7 @@ __all__ = ['Mode', 'FIELDS', 'credit', 'outcomes', 'outcomes_of_summary', 'count
 # %% ../../nbs/metrics/00_choice.ipynb #6b0acc3b
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Literal
-from ..core.types import Answer, CallError, DataError, Later, Question, nearest, repeated
+from ..core.types import Answer, CallError, DataError, Later, Question, meta_columns, nearest, repeated
 from ..core.runs import Card, Summary
 if TYPE_CHECKING: import pandas as pd
 else: pd = Later("pandas")  # it takes most of a second to import, and a batch with nothing to do needs none
@@ -50,11 +50,9 @@ def outcomes(
     if not isinstance(answers, Mapping): answers = _by_id(answers, where)
     _known(answers, (q.id for q in qs), where)
     given = [answers.get(q.id) for q in qs]
-    names = dict.fromkeys(k for q in qs for k in q.meta)
-    fields = {k: [q.meta.get(k) for q in qs] for k in names}
     return _frame([q.id for q in qs], [q.doc_key for q in qs], [len(q.options) for q in qs],
                   [credit(q, a) if a else 0. for q, a in zip(qs, given, strict=True)],
-                  [a.reason if a else "missing" for a in given], fields)
+                  [a.reason if a else "missing" for a in given], meta_columns(qs))
 
 def _by_id(answers: Iterable[Answer], where: str = "answers") -> dict[str, Answer]:
     "Return answers by id; an id that appears twice is an error."

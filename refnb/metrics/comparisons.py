@@ -180,7 +180,7 @@ def holm(ps: Sequence[float|None]) -> list[float|None]:
 def _split(groups: list[frozenset], a: Hashable, b: Hashable) -> list[frozenset]:
     "Separate two systems in every group that holds both; drop groups inside another group."
     parts = {g - {x} if {a, b} <= g else g for g in groups for x in (a, b)}
-    return [g for g in parts if not any(g < h for h in parts)]
+    return [g for g in parts if not any(map(g.__lt__, parts))]
 
 def _letter(i: int) -> str: return ("" if i < 26 else _letter(i//26 - 1)) + "abcdefghijklmnopqrstuvwxyz"[i % 26]
 

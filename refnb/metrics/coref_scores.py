@@ -49,8 +49,10 @@ class CorefScores:
         "Compute means over documents: of precision, of recall, of F1."
         each = [self.one(u) for u in self.counts]
         if not each: return {}
-        columns = {m: zip(*(s[m] for s in each)) for m in each[0]}
-        return {m: Prf(*(sum(v)/len(each) for v in x)) for m, x in columns.items()}
+        def mean(m: str) -> Prf:
+            totals = map(sum, zip(*(s[m] for s in each)))
+            return Prf(*(t/len(each) for t in totals))
+        return {m: mean(m) for m in each[0]}
     @property
     def df(self) -> "pd.DataFrame":
         "Return pooled precision, recall and F1 in percent, a row for each metric."

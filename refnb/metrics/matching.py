@@ -154,7 +154,7 @@ def with_heads(d: Document) -> Document:
     "Label each mention with its head, by annotation, tree or rule, such as for writing CoNLL-U."
     heads, clusters = _heads(d, _spread(d), _words(d, False), True).tokens, [c for c in d.clusters if c]
     cut = np.split(heads, np.cumsum(list(map(len, clusters)))[:-1]) if clusters else []
-    labels = {k: tuple(v for v in l if v) for k, l in d.labels.items()}
+    labels = {k: tuple(filter(None, l)) for k, l in d.labels.items()}
     labels["head"] = tuple(tuple(map(str, c.tolist())) for c in cut)
     return d.changed(clusters=tuple(clusters), names=tuple(n for n, c in zip(d.names, d.clusters) if c), labels=labels)
 

@@ -106,7 +106,7 @@ def sampled_noise(a: Samples, b: Samples, clusters: Mapping[str, Hashable]) -> N
     ids = sorted(a.keys() & b.keys())
     mean = lambda x: [float(np.mean(x[i])) for i in ids]
     noise = observed_noise(mean(a), mean(b), [clusters[i] for i in ids])
-    (var_a, n_a), (var_b, n_b) = (_drawn({i: x[i] for i in ids}) for x in (a, b))
+    (var_a, n_a), (var_b, n_b) = _drawn({i: a[i] for i in ids}), _drawn({i: b[i] for i in ids})
     now, samples = var_a/n_a + var_b/n_b, min(n_a, n_b)
     return noise._replace(draw=min(now, noise.error**2)*samples, samples=samples)
 

@@ -74,8 +74,8 @@ def rank_systems(
     means = {x: float(iv.value or 0) for x, iv in scores.items()}
     ps = pair_tests(c, resamples, seed)
     letters = tie_groups(means, dict(zip(ps, holm(list(ps.values())), strict=True)))
-    place = {x: 1 + sum(other > mean + 1e-12 for other in means.values()) for x, mean in means.items()}
-    return [Ranked(place[x], x, scores[x], letters[x]) for x in letters]
+    def place(mean: float) -> int: return 1 + sum(other > mean + 1e-12 for other in means.values())
+    return [Ranked(place(means[x]), x, scores[x], letters[x]) for x in letters]
 
 # %% ../../nbs/metrics/14_rankings.ipynb #e2a1000f
 def kendall_tau(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -114,7 +114,8 @@ def compare_rankings(
 ) -> Tau:                   # of the systems that answered all of these tasks
     "Compute Kendall's τ between two benchmarks, with an interval over their clusters."
     if not (a and b): raise CallError("a benchmark without a task", "compare_rankings")
-    both = [x for x in a[0].systems if all(x in c.systems for c in (*a, *b))]
+    common = set(a[0].systems).intersection(*(c.systems for c in (*a, *b)))
+    both = [x for x in a[0].systems if x in common]
     if len(both) < 3: return Tau(None, None, None, len(both))
     a, b = [c.of(both) for c in a], [c.of(both) for c in b]
     value = kendall_tau(_scores(a), _scores(b))

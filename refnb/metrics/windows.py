@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
 from typing import Any, Literal
 from ..core.types import CallError, DataError, Span, nearest
-from ..core.documents import Clusters, Document, map_clusters, other_words
+from ..core.documents import Clusters, Document, map_members, other_words
 
 # %% ../../nbs/metrics/02_windows.ipynb #ebdd2a60
 LENGTH = 1500  # tokens of a window, nominally
@@ -61,7 +61,7 @@ def _window(d: Document, key: str, sentences: tuple, start: int, inside: dict[in
     "Make a window a document, with offsets of its own and the names and labels of the clusters inside."
     def chosen(values: Sequence[Sequence[Any]]) -> tuple[tuple[Any, ...], ...]:
         return tuple(tuple(values[c][i] for i in at) for c, at in inside.items())
-    clusters = map_clusters(lambda s: Span(s.start - start, s.end - start), chosen(d.clusters))
+    clusters = map_members(lambda s: Span(s.start - start, s.end - start), chosen(d.clusters))
     labels = {k: chosen(v) for k, v in d.labels.items()}
     return Document(key, sentences, clusters, tuple(d.names[c] for c in inside) if d.names else (), labels, meta)
 

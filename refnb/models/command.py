@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, IO, NamedTuple, cast
 import msgspec
 from ..core.types import Answer, CallError, DataError, Question, Record, Span
-from ..core.documents import Clusters, Document, map_clusters
+from ..core.documents import Clusters, Document, map_members
 from ..core.settings import Settings
 from ..core.runs import ClusterAnswer
 from ..metrics.windows import split
@@ -97,7 +97,7 @@ def _answered(parts: Sequence[_Part], answered: Collection[str]) -> str:
 
 def _moved(clusters: Clusters, by: int) -> Clusters:
     "Shift a window's clusters to their place in the document."
-    return map_clusters(lambda s: Span(s.start + by, s.end + by), clusters)
+    return map_members(lambda s: Span(s.start + by, s.end + by), clusters)
 
 # %% ../../nbs/models/04_command.ipynb #1ee5d4e6
 def _whole(parts: Sequence[_Part], answers: Iterable[Said]) -> Iterator[Said]:

@@ -70,7 +70,7 @@ def _fill(o: Opened, items: Sequence[Any], progress: Progress|None) -> list[Fail
     "Answer the items that have no answer yet."
     with o.run.writing(batch=1000) as w:
         keys = {_key(x): _keys(o.system, x) for x in items}
-        todo = [x for x in items if any(k not in w.done for k in keys[_key(x)])]
+        todo = [x for x in items if not w.done.keys() >= set(keys[_key(x)])]
         total = sum(map(len, keys.values()))
         to = _Filling(w, total, sum(k in w.done for ks in keys.values() for k in ks), progress)
         if isinstance(o.system, BaseSystem): o.system.resume(o.task, w.done.values())

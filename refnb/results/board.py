@@ -222,7 +222,8 @@ class Board:
     def __init__(self, lines: list[Line]): self.lines = lines
     def by_paper(self) -> dict[str, list[Line]]:
         "Group the lines by their papers."
-        found = {p: [l for l in self.lines if l.name.startswith(p + "/")] for p in papers()}
+        found: dict[str, list[Line]] = {p: [] for p in papers()}
+        for l in self.lines: found[l.name.partition("/")[0]].append(l)
         return {p: lines for p, lines in found.items() if lines}
     @property
     def papers(self) -> list[Line]: return [l for l in self.lines if l.number != "own"]
@@ -231,8 +232,8 @@ class Board:
         "Summarize the board in two sentences."
         n = {field: self.total(field) for field in ("printed", "match", "differ", "unexplained", "missing", "beyond")}
         states = Counter(l.state for l in self.papers)
-        counts = {words: sum(l.lacks.get(lack, 0) for l in self.papers) for lack, words in LACKS.items()}
-        lacking = ", ".join(f"{k} {words}" for words, k in counts.items() if k) or "none"
+        lacks: Counter = sum((Counter(l.lacks) for l in self.papers), Counter())
+        lacking = ", ".join(f"{lacks[lack]} {words}" for lack, words in LACKS.items() if lacks[lack]) or "none"
         return (f"{n['match'] + n['differ']} of {n['printed']} printed results are computed here: {n['match']} have "
                 f"the printed digits, {n['differ']} differ ({n['unexplained']} of them for an unknown reason); "
                 f"{n['missing']} are missing ({lacking}). Of {len(self.papers)} tables {states['complete']} are "

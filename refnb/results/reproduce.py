@@ -98,7 +98,8 @@ def lacking(tasks: Iterable[Job], s: Settings, more: bool = False) -> list[Surve
     "List the upstream sets, not all of them here, that tables need; `more`: also those that only fill more cells."
     names: dict[str, None] = {}
     for t in tasks: names |= dict.fromkeys([*printed(t.name).inputs, *(printed(t.name).more if more else [])])
-    return [g for g in (survey(n, s) for n in names if n not in hub_files()) if g.here < g.files and not g.opt_in]
+    found = [survey(n, s) for n in names if n not in hub_files()]
+    return [g for g in found if g.here < g.files and not g.opt_in]
 
 def bring(tasks: list[Job], s: Settings, say: Say) -> bool:
     """Fetch what tables to be made need and is not here, if that is possible; tell whether everything is here.

@@ -343,7 +343,7 @@ class Report:
 
     def grid(self) -> tuple[list[str], list[str], list[list[str]], list[str]]:
         "Return row names, column names, cells as text, and reasons."
-        rows, columns = (list(dict.fromkeys(k[i] for k in self.cells)) for i in (0, 1))
+        rows, columns = list(dict.fromkeys(r for r, _ in self.cells)), list(dict.fromkeys(c for _, c in self.cells))
         notes: list[str] = []
         shown = [[_shown(self.cells.get((r, c)), notes) for c in columns] for r in rows]
         return rows, columns, shown, notes
@@ -529,7 +529,8 @@ def _sources(r: Report) -> str:
 # %% ../../nbs/results/02_tables.ipynb #c2d40005
 def _rows_of(block: Block, r: Report, rows: list[str]) -> list[str]:
     "List the rows that have a cell in a block."
-    return [x for x in rows if any((x, c) in r.cells for c in block.columns)]
+    def has_cell(row: str) -> bool: return any((row, c) in r.cells for c in block.columns)
+    return list(filter(has_cell, rows))
 
 def _quoted(texts: dict[str, str]) -> list[str]:
     "Write quoted texts as Markdown: one line as an item of a list, several as a block."

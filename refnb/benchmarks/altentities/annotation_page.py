@@ -73,11 +73,12 @@ def _annotation_page(drafts: Iterable[Draft], title: str = "Which one?", seed: i
     "Make a page that asks for expressions, as one file."
     drafts = sorted(distinct_drafts(drafts), key=lambda d: d.id) if shuffle else distinct_drafts(drafts)
     if shuffle: random.Random(seed).shuffle(drafts)
-    examples = [_worked_answers()[t] for t in DOMAINS if any(d.topic == t for d in drafts)]
+    topics = {d.topic for d in drafts}
+    examples = [_worked_answers()[t] for t in DOMAINS if t in topics]
     data = {"page": _page_id(drafts), "version": VERSION, "least": LEAST, "most": MOST, "longest": LONGEST - 1,
             "copied": COPIED, "position": POSITION, "send": send,
             "items": [_shown_item(d, seed, search) for d in drafts],
-            "examples": [{f: getattr(x, f) for f in Worked.__struct_fields__} for x in examples]}
+            "examples": list(map(msgspec.structs.asdict, examples))}
     return one_page("annotation", data, title)
 
 def _in_pages(drafts: Sequence[Draft], each: int = 50) -> list[list[Draft]]:

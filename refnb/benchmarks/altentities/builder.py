@@ -121,7 +121,8 @@ class AltBuilt(NamedTuple):
         "Count the pairs of each method, and those wanted."
         n = Counter((d, x.method) for d, pairs in self.drawn.items() for x in pairs)
         cell = lambda d, m: f"{n[d, m]} of {self.wanted[d][m]}" if m in self.wanted.get(d, {}) else ""
-        return [{"pairs": title} | {d: cell(d, m) for d in DOMAINS} for m, title in METHODS.items()]
+        def row(m: str, title: str) -> dict[str, str]: return {"pairs": title} | {d: cell(d, m) for d in DOMAINS}
+        return [row(m, title) for m, title in METHODS.items()]
 
     def leaks(self) -> list[dict]: return _leaks(self.drafts)
 
@@ -155,7 +156,8 @@ def build_altentities(entities: Sequence[Entity], rules: AltRules = AltRules(),
     """Make questions to annotate from a table of entities. `wanted`: domain -> method -> number of pairs, None: in the
     paper's proportions; `encoder`: texts -> rows of numbers."""
     c = candidates(entities, rules.filters())
-    domains = [d for d in DOMAINS if any(e.domain == d for e in c.entities)]
+    found = {e.domain for e in c.entities}
+    domains = [d for d in DOMAINS if d in found]
     for d in wanted or (): the_domain(d)
     if not domains:
         raise DataError(f"none of {len(entities)} entities is left ({c.losses()})", "build_altentities",

@@ -272,4 +272,5 @@ def section_table(c: Candidates) -> list[dict]:
     "Count candidates by the section that people would see, as in Table 2; an entity may be in several."
     sections = list(dict.fromkeys(s for of in SECTIONS.values() for s in of))
     n = {(d, s): len(c.of(d, s)) for d in ("books", "recipes", "songs") for s in SECTIONS[d.upper()]}
-    return [{"section": s or "main"} | {d: n.get((d, s), 0) for d in ("books", "recipes", "songs")} for s in sections]
+    def row(s: str) -> dict: return {"section": s or "main"} | {d: n.get((d, s), 0) for d in ("books", "recipes", "songs")}
+    return list(map(row, sections))

@@ -80,8 +80,9 @@ class Shared(NamedTuple):
 def shared(a: Iterable[Offer], b: Iterable[Offer]) -> Shared:
     "Count the pairs, targets and entities that two splits share."
     a, b = list(a), list(b)
-    pairs = [{frozenset(c.wikipedia_url for c in q.choices) for q in x} for x in (a, b)]
-    targets = [{q.target for q in x} for x in (a, b)]
+    def pairs_of(x: list[Offer]) -> set[frozenset[str]]: return {frozenset(c.wikipedia_url for c in q.choices) for q in x}
+    def targets_of(x: list[Offer]) -> set[str]: return {q.target for q in x}
+    pairs, targets = (pairs_of(a), pairs_of(b)), (targets_of(a), targets_of(b))
     things: list[set[str]] = [set().union(*p) for p in pairs]
     return Shared(len(pairs[0] & pairs[1]), len(targets[0] & targets[1]), len(things[0] & things[1]),
                   len(targets[0] & things[1]), len(targets[1] & things[0]))

@@ -95,7 +95,7 @@ _BookCounts = dict[str, dict[str, dict[str, list[float]]]]  # book -> setting ->
 _WINDOWS: dict[str, WindowMode] = {"window released": "released", "window paper": "paper", "window fixed": "fixed"}
 
 def _summed(scores: CorefScores) -> dict[str, list[float]]:
-    return {m: [float(v) for v in c] for m, c in scores.sums().items()}
+    return {m: list(map(float, c)) for m, c in scores.sums().items()}
 
 def _count_books(gold: dict[str, Document], predicted: Iterable[Document], task: str) -> _BookCounts:
     "Count a system's clusters against gold."

@@ -6,7 +6,7 @@
 __all__ = ['Weight', 'Per', 'Reading', 'READINGS', 'ChainDistance', 'mention_distance', 'Statistics', 'statistics']
 
 # %% ../../../nbs/benchmarks/bookcoref/01_statistics.ipynb #e54f5da4
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 from ...core.types import CallError, Record, Span, nearest
 from ...core.documents import Document
@@ -30,7 +30,10 @@ class ChainDistance(NamedTuple):
 def _chain_distances(d: Document) -> list[ChainDistance]:
     "Sum the distances between the mentions of each chain of more than one."
     chains = [c for c in d.clusters if len(c) > 1]
-    return [ChainDistance(n := len(c), n*(n - 1)//2, _pair_distances(s[0] for s in c)) for c in chains]
+    def distance(c: Sequence[Span]) -> ChainDistance:
+        n = len(c)
+        return ChainDistance(n, n*(n - 1)//2, _pair_distances(s.start for s in c))
+    return list(map(distance, chains))
 
 # %% ../../../nbs/benchmarks/bookcoref/01_statistics.ipynb #6cebbc72
 Weight = Literal["mentions", "pairs", "chains"]
@@ -51,7 +54,7 @@ def _mentions_per_chain(docs: Iterable[Document], weight: Per = "documents") -> 
     "Compute the mean number of mentions in a chain."
     if weight not in ("documents", "chains"):
         raise CallError(f"unknown weight {weight!r}", do=nearest(weight, ["documents", "chains"]))
-    sizes = [[len(c) for c in d.clusters] for d in docs if d.clusters]
+    sizes = [list(map(len, d.clusters)) for d in docs if d.clusters]
     if not sizes: return None
     if weight == "chains": return sum(map(sum, sizes))/sum(map(len, sizes))
     return sum(sum(x)/len(x) for x in sizes)/len(sizes)

@@ -385,7 +385,8 @@ def _cases(questions: Iterable[Question], entities: Mapping[str, str] = {}, near
 def _rows(cs: Sequence[_Case], flags: Mapping[str, _Flag]) -> "pd.DataFrame":
     columns = {"id": [c.q.id for c in cs], "doc_key": [c.q.doc_key for c in cs]}
     for k in ("corpus", "type"): columns[k] = [str(c.q.meta.get(k, "") or "") for c in cs]
-    return pd.DataFrame(columns).assign(**{k: pd.array([f.test(c) for c in cs], "boolean") for k, f in flags.items()})
+    def raised(f: _Flag) -> Any: return pd.array(list(map(f.test, cs)), "boolean")
+    return pd.DataFrame(columns).assign(**{k: raised(f) for k, f in flags.items()})
 
 def audit(questions: Iterable[Question], removed: Mapping[str, str] = {}, near: int = 10,
           alike: int = 90) -> "pd.DataFrame":
@@ -400,7 +401,8 @@ def audit_built(built: Built, split: str = "test", near: int = 10, alike: int = 
     likeness `alike`."""
     questions = built.questions(split)
     at = {q.id: int(q.id.rsplit(":", 1)[1]) for q in questions}
-    facts = {k: _facts_of(built.pages[k]) for k in {q.doc_key for q in questions}}
+    docs = {q.doc_key for q in questions}
+    facts = {k: _facts_of(built.pages[k]) for k in docs}
     entities = {q.id: built.pages[q.doc_key].entity[at[q.id]] for q in questions}
     cases = _cases(questions, entities, near, alike)
     return _rows([c._replace(facts=facts[c.q.doc_key], at=at[c.q.id]) for c in cases], FLAGS)

@@ -16,10 +16,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, lru_cache
 from itertools import accumulate, chain
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 from ...core.types import NONE, CallError, DataError, Later, Option, Question, Record, Span, nearest
-from ...core.documents import Document, Look
+from ...core.documents import Document, Look, map_members
 from ...core.settings import Settings
 if TYPE_CHECKING: import pandas as pd
 else: pd = Later("pandas")
@@ -129,7 +130,7 @@ def tidied(d: Document, rules: Rules = RELEASED) -> Tidied:
     made.sort()
     names = tuple(name for _, name, _ in made)
     labels = {k: tuple(tuple(of[raw][j] for _, raw in c) for c, _, _ in made) for j, k in enumerate(d.labels)}
-    clusters = tuple(tuple(s for s, _ in c) for c, _, _ in made)
+    clusters = map_members(itemgetter(0), (c for c, _, _ in made))
     tidy = Document(d.doc_key, sentences, clusters, _distinct(names, made) if rules.distinct else names, labels, d.meta)
     return Tidied(tidy, [home for *_, home in made])
 
@@ -184,7 +185,7 @@ def story_of(d: Document, rules: Rules = RELEASED) -> Story:
     words = [" ".join(tokens[a:b + 1]) for a, b, _, _ in rows]
     kinds = d.labels.get("kind")
     kind = [kinds[i][k] if kinds else _kind_of(w) for (_, _, i, k), w in zip(rows, words, strict=True)]
-    starts, ends, cluster = (np.array([r[j] for r in rows], int) for j in range(3))
+    starts, ends, cluster = (np.fromiter(map(itemgetter(j), rows), int) for j in range(3))
     return Story(d, starts, ends, cluster, words, kind, np.array([pronoun_class(w) for w in words], int), origin)
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #187e6a51
@@ -269,7 +270,7 @@ def mention_table(story: Story, rules: Rules = RELEASED) -> "pd.DataFrame":
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #4cf9ccb1
 def words_of(tokens: Iterable[str]) -> int:
     "Count the tokens that are words: those with a letter or a digit."
-    return sum(any(c.isalnum() for c in t) for t in tokens)
+    return sum(any(map(str.isalnum, t)) for t in tokens)
 
 MARKS = ("{{", "}}", "(#This is the marked mention)")
 

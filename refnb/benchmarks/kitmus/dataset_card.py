@@ -9,7 +9,9 @@ __all__ = ['Counted', 'export_dataset']
 import json
 from collections import Counter
 from collections.abc import Iterable
+from operator import attrgetter
 from pathlib import Path
+from ...core.documents import map_members
 from ...core.files import CANARY, folder_atomic
 from ...core.inert import to_md
 from .sampler import Instance, SPLITS, Sampler, Subtask, VARIANTS
@@ -21,8 +23,8 @@ def _record(i: Instance) -> dict:
     sentences, start = i.knowledge + i.task, sum(map(len, i.knowledge))
     return {"id": f"{i.variant}/{i.n}/{i.split}:{i.index}", "text": text_of(sentences),
             "knowledge": text_of(i.knowledge), "task": text_of(i.task),
-            "sentences": [[w.token for w in s] for s in sentences], "tags": [[w.tag for w in s] for s in sentences],
-            "clusters": [[[j, j] for j in c] for c in clusters_of(sentences, i.n)],
+            "sentences": map_members(attrgetter("token"), sentences), "tags": map_members(attrgetter("tag"), sentences),
+            "clusters": map_members(lambda j: (j, j), clusters_of(sentences, i.n)),
             "names": list(i.names), "occupations": list(i.occupations), "pronoun": i.pronoun,
             "answer": i.names[i.answer - 1], "task_begins": start,
             "meeting_template": i.templates[0], "pronoun_template": i.templates[1]}

@@ -48,8 +48,10 @@ VERSION = 1
 
 def _study_id(questions: Iterable[Question]) -> str:
     "Hash what is asked."
-    asked = sorted([q.id, q.text, [o.name for o in q.options]] for q in questions)
+    asked = sorted([q.id, q.text, _names(q)] for q in questions)
     return hashlib.sha256(json.dumps([VERSION, asked]).encode()).hexdigest()[:16]
+
+def _names(q: Question) -> list[str]: return [o.name for o in q.options]
 
 def _parts(q: Question) -> list[list[str]]:
     "Cut a text into names, the pronoun, and the rest."
@@ -64,7 +66,7 @@ def _parts(q: Question) -> list[list[str]]:
 
 def study_page(questions: Sequence[Question], send: str = "", title: str = "Whom does it mean?") -> str:
     "Make the questionnaire as one HTML file; `send` says where to send the answers."
-    items = [{"id": q.id, "parts": _parts(q), "options": [o.name for o in q.options]} for q in questions]
+    items = [{"id": q.id, "parts": _parts(q), "options": _names(q)} for q in questions]
     return one_page("study", {"page": _study_id(questions), "version": VERSION, "send": send, "items": items}, title)
 
 def build_study(out: str|Path, questions: Sequence[Question], send: str = "") -> list[Path]:
@@ -122,7 +124,8 @@ def score_study(handed: Sequence[Handed], questions: Sequence[Question]) -> Stud
     if not handed: raise DataError("nobody handed in answers", "score_study", "name the files that people downloaded")
     chosen = [{c.id: c.chosen for c in h.answers} for h in handed]
     common = [q for q in questions if all(q.id in s for s in chosen)]
-    people = {h.participant: sum(s.get(q.id) in q.right for q in questions)/len(questions) for h, s in zip(handed, chosen, strict=True)}
+    def accuracy(s: dict) -> float: return sum(s.get(q.id) in q.right for q in questions)/len(questions)
+    people = {h.participant: accuracy(s) for h, s in zip(handed, chosen, strict=True)}
     kappa = fleiss_kappa([[q.options[s[q.id]].name for s in chosen] for q in common]) if common and len(chosen) > 1 else None
     def majority(q: Question) -> float:
         votes = Counter(s[q.id] for s in chosen if q.id in s)
@@ -130,5 +133,7 @@ def score_study(handed: Sequence[Handed], questions: Sequence[Question]) -> Stud
         return sum(k in q.right for k in best)/len(best) if best else 0.
     of = {q.id: majority(q) for q in questions}
     def mean(ids: list[str]) -> float: return sum(of[i] for i in ids)/len(ids)
-    groups = {name: ids for name, known in (("with", True), ("without", False)) if (ids := [q.id for q in questions if q.meta.get("knowledge") is known])}
+    groups: dict[str, list[str]] = {}
+    for q in questions:
+        if (known := q.meta.get("knowledge")) is not None: groups.setdefault("with" if known else "without", []).append(q.id)
     return Study(people, kappa, len(questions), len(common), mean(list(of)), {k: mean(ids) for k, ids in groups.items()})

@@ -9,9 +9,10 @@ __all__ = ['FIELDS', 'texts_id', 'texts_of', 'write_link_summary', 'document_of'
 import hashlib
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from operator import attrgetter
 from pathlib import Path
 from ...core.types import Span
-from ...core.documents import Document, map_clusters
+from ...core.documents import Document, map_members
 from ...core.settings import Settings, load_settings
 from ...core.upstream import files_of
 from ...core.runs import Run, note_texts, write_summary
@@ -36,7 +37,7 @@ def _counts(texts: Mapping[str, Text],
     counts: dict[str, dict[str, dict[str, list[float]]]] = {}
     for field in FIELDS:
         links = by_field([t.gold for t in texts.values()], joined, field)
-        counts[field] = {label: {"links": [float(x) for x in c]} for label, c in sorted(links.items())}
+        counts[field] = {label: {"links": list(map(float, c))} for label, c in sorted(links.items())}
     return counts
 
 @lru_cache(maxsize=1)
@@ -60,8 +61,8 @@ def write_link_summary(run: Run, task: Task) -> Path:
 def document_of(i: Instance) -> Document:
     "Make a document of a generated text, with its entities as clusters."
     sentences = i.knowledge + i.task
-    clusters = map_clusters(lambda j: Span(j, j), clusters_of(sentences, i.n))
-    return Document(f"{stem(i, 'full-text')}:{i.index}", tuple(tuple(w.token for w in x) for x in sentences), clusters)
+    clusters = map_members(lambda j: Span(j, j), clusters_of(sentences, i.n))
+    return Document(f"{stem(i, 'full-text')}:{i.index}", map_members(attrgetter("token"), sentences), clusters)
 
 def subtask_documents(variant: str, n: int, split: str, s: Settings|None = None) -> list[Document]:
     "Return the release's texts of a split (train, validation or test) as documents."

@@ -16,7 +16,7 @@ from ...core.types import DataError, FormatError, Span
 from ...core.files import at_line, in_file, read_bytes, table_rows
 from ...core.conll import parse_conll
 from ...core.gap import GapRow, parse_gap_rows
-from ...core.documents import map_clusters, other_words
+from ...core.documents import map_members, other_words
 from ...core.reading import format_of
 from ...metrics.antecedents import Links, Pronoun, by_field, linked
 from .sampler import Instance, Word
@@ -55,7 +55,7 @@ def pronoun_of(i: Instance, scope: str = "full-text") -> Pronoun:
     fields: dict[str, str|int] = {"pronoun": i.pronoun, "meeting template": i.templates[0],
                                   "pronoun template": i.templates[1],
                                   "template pair": f"{i.templates[0]}+{i.templates[1]}"}
-    return _pronoun_of_clusters(key, map(len, sentences), map_clusters(lambda j: (j, j), clusters_of(sentences, i.n)),
+    return _pronoun_of_clusters(key, map(len, sentences), map_members(lambda j: (j, j), clusters_of(sentences, i.n)),
                                 fields)
 
 class _Line(msgspec.Struct):
@@ -165,7 +165,7 @@ def _joined(t: Text, clusters: Iterable, sentences) -> tuple[int, ...]:
     tokens = [x for s in sentences for x in s]
     starts = _starts(tokens)
     found = _inside(clusters, len(tokens), t.gold.id)
-    return linked(t.gold, map_clusters(lambda s: _char_span(s, tokens, starts), found))
+    return linked(t.gold, map_members(lambda s: _char_span(s, tokens, starts), found))
 
 def _of_the_text(t: Text, clusters: Iterable, sentences: Sequence[Sequence[str]]) -> list:
     "Check clusters in tokens against the gold's; word pieces cannot be compared with words."

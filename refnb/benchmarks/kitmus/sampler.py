@@ -11,6 +11,7 @@ import re
 from bisect import bisect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
+from itertools import starmap
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 import msgspec
@@ -182,11 +183,15 @@ class Variant(NamedTuple):
 
 _PAIRS = (("real", "charfict"), ("real", "wordfict"), ("charfict", "real"), ("charfict", "charfict"),
           ("charfict", "wordfict"))
+
+def _inference(occupation: str, situation: str) -> Variant:
+    return Variant(f"background-inference-{occupation}-{situation}", occupation, situation, True, True)
+
 VARIANTS = {v.name: v for v in (
     Variant("background-train", "real", "real", True, False),
     Variant("background-train-no-noise", "real", "real", False, False),
     Variant("background-both", "real", "real", True, True),
-    *(Variant(f"background-inference-{o}-{s}", o, s, True, True) for o, s in _PAIRS))}
+    *starmap(_inference, _PAIRS))}
 SPLITS = ("train", "validation", "test")
 SIZES = (2000, 400, 2000)
 

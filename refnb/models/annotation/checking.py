@@ -160,8 +160,9 @@ def replay(
         if said := _wrong(e, state, w.size): raise FormatError(said, f"{where}, field edits[{i}]")
         _apply(e, state)
     names, owner = state
-    clusters = tuple(tuple(sorted(s for s, k in owner.items() if k == j)) for j in range(len(names)))
-    return w.changed(clusters=clusters, names=tuple(names))
+    clusters: list[list[Span]] = [[] for _ in names]
+    for s in sorted(owner): clusters[owner[s]].append(s)
+    return w.changed(clusters=tuple(map(tuple, clusters)), names=tuple(names))
 
 # %% ../../../nbs/models/annotation/04_checking.ipynb #dbb00f13
 def crossing(spans: Iterable[Span]) -> list[Span]:

@@ -28,7 +28,7 @@ _EMPTY = set("'s a an the of and or in to at by for with on from old young littl
 
 def content(words: Sequence[str]) -> frozenset[str]:
     "Return the content words, which identify a referent."
-    return frozenset(w for w in words if w not in _EMPTY and any(c.isalpha() for c in w))
+    return frozenset(w for w in words if w not in _EMPTY and any(map(str.isalpha, w)))
 
 def _numbered(things: Iterable) -> np.ndarray:
     "Number things; equal ones get equal numbers."

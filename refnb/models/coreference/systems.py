@@ -201,7 +201,8 @@ def _folders(task: Task, items: Sequence[Any], folder: Path) -> list[Path|None]:
     seen = [x.documents | (x.judged if len(seals) > 1 else {}) for x in seals]
     if task.shape == "choice": keys, known = [q.doc_key for q in items], [set(x) for x in seen]
     else: keys, known = [documents_id([d]) for d in items], [set(x.values()) for x in seen]
-    return [next((p for p, k in zip(found, known) if key not in k), None) for key in keys]
+    def unseen(key: str) -> Path|None: return next((p for p, k in zip(found, known) if key not in k), None)
+    return list(map(unseen, keys))
 
 def _seen(task: Task, folder: Path) -> int:
     "Count the documents of a task that no training of a folder can answer, as all have seen them."

@@ -122,7 +122,8 @@ class Cut(NamedTuple):
 def joined_cuts(cuts: Sequence[Cut]) -> Cut:
     "Join the segments of texts that are read as one."
     offsets = [0, *accumulate(len(c.counts) for c in cuts)]
-    moved = [Segment(s.ids, *(x + o for x in s[1:])) for c, o in zip(cuts, offsets) for s in c.segments]
+    def moved_by(s: Segment, words: int) -> Segment: return Segment(s.ids, *(x + words for x in s[1:]))
+    moved = [moved_by(s, o) for c, o in zip(cuts, offsets) for s in c.segments]
     return Cut(moved, np.concatenate([c.counts for c in cuts]), cuts[0].before)
 
 # %% ../../../nbs/models/coreference/01_texts.ipynb #1a171b2f

@@ -358,7 +358,7 @@ async def _brought(post: _Post, path: Path, job: Job, store: Replies) -> Reconci
 
 def _together(results: list[Reconciled], m: LanguageModel) -> Reconciled:
     "Merge the results of several batches."
-    counts = {field: sum(getattr(r, field) for r in results)
-              for field in ("answered", "failed", "unasked", "doubled", "strange", "broken")}
+    def total(field: str) -> int: return sum(getattr(r, field) for r in results)
+    counts = {f: total(f) for f in ("answered", "failed", "unasked", "doubled", "strange", "broken")}
     usd = sum(r.usd or 0. for r in results) if m.price else None
     return Reconciled(**counts, usd=usd, trouble=tuple(t for r in results for t in r.trouble))

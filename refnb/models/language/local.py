@@ -10,6 +10,7 @@ __all__ = ['Weights', 'package_names', 'join_pieces', 'weights_id', 'is_here', '
 import io, os, time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 from ...core.types import CallError, DataError, Question, need
@@ -356,7 +357,8 @@ def _pack_scores(local: Local, pack: Sequence[Branch]) -> list[list[float]]:
     _drop(local, pack, end)
     tokens = torch.tensor([t for b in pack for o in b.options for t in o], device=scores.device)
     logp = iter(torch.log_softmax(scores, -1).gather(1, tokens[:, None])[:, 0].tolist())
-    return [[sum(next(logp) for _ in o)/len(o) for o in b.options] for b in pack]
+    def mean(option: Sequence[int]) -> float: return sum(islice(logp, len(option)))/len(option)
+    return [list(map(mean, b.options)) for b in pack]
 
 def _drop(local: Local, pack: Sequence[Branch], read: int):
     "Crop the cache to before a pack; keep the tail of a single prompt that continues the trunk."
@@ -449,7 +451,8 @@ def _generate(local: Local, jobs: Sequence[_Job], **how) -> list[list[int]]:
 def _as_replies(local: Local, jobs: Sequence[_Job], out: list[list[int]], seconds: float) -> list[Reply]:
     "Convert written tokens to replies, each up to its end token."
     ends, most = _ends(local), jobs[0].ask.decoding.max_tokens
-    written = [next((o[:i + 1] for i, t in enumerate(o) if t in ends), o) for o in out]
+    def up_to_end(o: list[int]) -> list[int]: return next((o[:i + 1] for i, t in enumerate(o) if t in ends), o)
+    written = list(map(up_to_end, out))
     local.computed += sum(map(len, written))
     return [Reply(local.tokenizer.decode(o, skip_special_tokens=True),
                   "stop" if o[-1:] and o[-1] in ends or len(o) < most else "length",

@@ -85,7 +85,8 @@ def inspect_finish(stop: str) -> str:
 # %% ../../../nbs/models/language/12_other_harnesses.ipynb #b49d5b2c
 def option_sizes(tokenizer: Any, record: Mapping[str, Any]) -> list[int]:
     "Count the tokens of each choice as refnb does, to average log-probabilities."
-    return [len(ids) for ids in option_ids(tokenizer, record["lead"], [c.strip() for c in record["choices"]])]
+    choices = [c.strip() for c in record["choices"]]
+    return [len(ids) for ids in option_ids(tokenizer, record["lead"], choices)]
 
 def _best(record: Mapping[str, Any], scores: Sequence[float]) -> float:
     "Return 1 if the first of the best scores belongs to a right option, as the harness counts."

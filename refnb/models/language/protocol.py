@@ -179,8 +179,8 @@ def json_object(data: bytes, *wanted: str) -> dict:
     if not text.startswith(("{", "[")): raise ValueError("it is not JSON")
     first = _DECODER.raw_decode(text)[0]
     if isinstance(first, list): first = next((x for x in first if isinstance(x, dict)), {})
-    if not wanted or any(first.get(w) for w in wanted): return first
-    return next((x for x in _objects(text) if any(x.get(w) for w in wanted)), first)
+    if not wanted or any(map(first.get, wanted)): return first
+    return next((x for x in _objects(text) if any(map(x.get, wanted))), first)
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #99f09369
 _MOST_TOKENS = 10**8

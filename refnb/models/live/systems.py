@@ -46,9 +46,8 @@ def checkpoint_place(what: str) -> Path|None:
 def _files(place: Path) -> list[Path]:
     "List the files of a checkpoint."
     if place.is_file(): return [place]
-    return sorted(p
-                  for p in place.rglob("*")
-                  if p.is_file() and not any(x.startswith(".") for x in p.relative_to(place).parts))
+    def is_hidden(p: Path) -> bool: return any(x.startswith(".") for x in p.relative_to(place).parts)
+    return sorted(p for p in place.rglob("*") if p.is_file() and not is_hidden(p))
 
 @lru_cache(maxsize=64)
 def _digest(path: str, size: int, changed: int) -> str:

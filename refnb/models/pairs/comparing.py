@@ -66,7 +66,8 @@ class WordFile(Record):
 def word_lists() -> Lists:
     "Read the lists of words."
     raw = read_yaml(packaged("data/systems/comparing_words.yaml"), WordFile)
-    read = lambda groups: {_stem(k): {_stem(w) for w in v.split()} for k, v in groups.items()}
+    stems = lambda text: set(map(_stem, text.split()))
+    read = lambda groups: {_stem(k): stems(v) for k, v in groups.items()}
     peoples = read(raw.peoples)
     countries: dict[str, set[str]] = {}
     for people, places in peoples.items():
@@ -175,9 +176,10 @@ def _claimed(h: Heard, k: int, t: Told, rarity: dict[str, float], cosine: float)
     "Score how well an option's text agrees with the asserted (0) or denied (1) words."
     lists, words = word_lists(), h.words[k]
     there, missing = [w for w in words if w in t.counts], [w for w in words if w not in t.counts]
-    peoples = sum(max((rarity[v] for v in lists.peoples[w] if v in t.counts), default=0.)
-                  for w in missing if w in lists.peoples)
-    related = sum(min(1., .5*sum(v in t.counts for v in lists.related[w])) for w in missing if w in lists.related)
+    def of_people(w: str) -> float: return max((rarity[v] for v in lists.peoples[w] if v in t.counts), default=0.)
+    def of_related(w: str) -> float: return min(1., .5*sum(v in t.counts for v in lists.related[w]))
+    peoples = sum(of_people(w) for w in missing if w in lists.peoples)
+    related = sum(of_related(w) for w in missing if w in lists.related)
     return [sum(rarity[w] for w in there), cosine, sum(p in t.pairs for p in h.pairs[k]), peoples, related]
 
 def _whole(h: Heard, t: Told, others: Sequence[Told]) -> list[float]:

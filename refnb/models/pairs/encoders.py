@@ -4,11 +4,11 @@
 
 # %% auto #0
 __all__ = ['LITE', 'UNHASHED', 'PairModel', 'the_pair_model', 'pair_model_is_here', 'check_pair_model', 'tiny_encoder', 'Loaded',
-           'load_with', 'batches_by_length', 'in_memory', 'Encoder', 'load_encoder']
+           'load_with', 'rows_of', 'batches_by_length', 'in_memory', 'Encoder', 'load_encoder']
 
 # %% ../../../nbs/models/pairs/01_encoders.ipynb #50313e25
 import re, shlex
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
@@ -244,6 +244,10 @@ def load_with(kind: str, m: PairModel, offline: bool = True) -> tuple[Any, Any]:
     return (model.float() if single else model).to(device).eval(), tokenizer
 
 # %% ../../../nbs/models/pairs/01_encoders.ipynb #f05f538c
+def rows_of(tokens: Mapping[str, Sequence]) -> list[dict]:
+    "Split a tokenizer's columns into rows."
+    return [dict(zip(tokens, row, strict=True)) for row in zip(*tokens.values(), strict=True)]
+
 def batches_by_length(rows: Sequence[dict], tokens: int) -> Iterator[list[int]]:
     """Yield indices of a tokenizer's rows in batches of similar length, longest first.
     A batch has at most `tokens` tokens; a longer row is a batch of its own."""
@@ -269,7 +273,7 @@ class Encoder(Loaded):
         "Compute the missing vectors of texts, given with their prefixes."
         new = list(dict.fromkeys(t for t in texts if t not in self.known))
         tokens = self.tokenizer(new, truncation=True, max_length=self.m.tokens) if new else {}
-        rows = [{k: v[i] for k, v in tokens.items()} for i in range(len(new))]
+        rows = rows_of(tokens)
         self.read += sum(len(r["input_ids"]) for r in rows)
         for batch in batches_by_length(rows, self.m.at_once):
             for i, v in zip(batch, in_memory(lambda some: self._vectors([rows[k] for k in some]), batch), strict=True):

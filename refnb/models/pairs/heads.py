@@ -20,7 +20,7 @@ from ...core.files import read_bytes, read_yaml
 from ...core.runs import OtherVersion
 from ...benchmarks.altentities.questions import choice_text
 from .scorers import Pairs
-from .encoders import LITE, Encoder, Loaded, PairModel, batches_by_length, in_memory, load_with
+from .encoders import LITE, Encoder, Loaded, PairModel, batches_by_length, in_memory, load_with, rows_of
 
 # %% ../../../nbs/models/pairs/03_heads.ipynb #65828b5e
 class Recipe(Record):
@@ -124,7 +124,8 @@ def _form_of(tokenizer: Any) -> Form:
     _check_fast(tokenizer)
     pair = tokenizer("a", "b")
     ids, of = pair["input_ids"], pair.sequence_ids(0)
-    first, second = ([i for i, k in enumerate(of) if k == n] for n in (0, 1))
+    def places(n: int) -> list[int]: return [i for i, k in enumerate(of) if k == n]
+    first, second = places(0), places(1)
     cuts = first[0], first[-1] + 1, second[0], second[-1] + 1
     kinds = pair.get("token_type_ids") or []
     at = [max(0, cuts[0] - 1), first[0], max(first[0], cuts[2] - 1), second[0], len(ids) - 1]
@@ -169,7 +170,7 @@ class BiEncoder(Encoder):
     def _of(self, texts: list[str], prefix: str):
         "Compute vectors of texts, with gradients."
         tokens = self.tokenizer([prefix + t for t in texts], truncation=True, max_length=self.m.tokens)
-        return self.tensors([{k: v[i] for k, v in tokens.items()} for i in range(len(texts))])
+        return self.tensors(rows_of(tokens))
     def loss(self, p: Pairs, right: Sequence[bool], temperature: float = .05):
         "Compute the softmax loss over the cosines of each question's options."
         expressions, options = self._of(p.expressions, self.m.prefix), self._of(p.texts, self.m.text_prefix)

@@ -269,7 +269,8 @@ def _judged(w: _Work, k: int, r: Recipe) -> _Judged:
                            _reporter(w, f"{label}, fold {i + 1} of {w.folds}"), w.every))
     mean = (lambda values: None if None in values
             else sum(v*len(f) for v, f in zip(values, folds, strict=True))/len(w.questions))
-    return _Judged([mean(x) for x in zip(*(f.curve for f in fitted), strict=False)], mean([f.before for f in fitted]))
+    curves = zip(*(f.curve for f in fitted), strict=False)
+    return _Judged(list(map(mean, curves)), mean([f.before for f in fitted]))
 
 def _best(tried: Sequence[Sequence[float|None]]) -> tuple[int, int]:
     "Find the best recipe and its best epoch, from 1; the first of equal ones."

@@ -107,7 +107,9 @@ class Scored(NamedTuple):
 
 def counted_links(counts: Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]]) -> dict[str, dict[str, Links]]:
     "Convert the counts of a summary: field -> label -> links."
-    return {field: {label: Links(*map(int, c["links"])) for label, c in of.items()} for field, of in counts.items()}
+    def links(of: Mapping[str, Mapping[str, Sequence[float]]]) -> dict[str, Links]:
+        return {label: Links(*map(int, c["links"])) for label, c in of.items()}
+    return {field: links(of) for field, of in counts.items()}
 
 def kitmus_scores(model: str, task: str, s: Settings|None = None) -> Scored:
     "Read the scores of a system, by its name in the release's folders, on a task from committed summaries, run by run."

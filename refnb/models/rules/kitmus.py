@@ -54,7 +54,8 @@ def _free_sentences(q: Question) -> list[set[str]]:
     "List the words of each sentence without a name or the pronoun."
     start, end = _pronoun(q)
     texts = [text for _, text in _sentences(q) if q.text[start:end] not in text.split()]
-    return [_words(text) for text in texts if not any(_starts(name, text) for name in _names(q))]
+    def names_one(text: str) -> bool: return any(_starts(name, text) for name in _names(q))
+    return [_words(text) for text in texts if not names_one(text)]
 
 def _pronoun_sentence(q: Question) -> set[str]:
     "Return the words of the pronoun's sentence."

@@ -77,8 +77,8 @@ _Owner = tuple[int, int]  # a side, and a cluster of it
 def _owners(sides: Sequence[Document], character: Mapping[int, int]) -> list[list[_Owner]]:
     "Name for each cluster of each side the cluster whose character it is."
     first = [(0, i) for i in range(len(sides[0].clusters))]
-    others = [[(0, character[p]) if p in character else (1, p) for p in range(len(d.clusters))] for d in sides[1:]]
-    return [first, *others]
+    def owner(p: int) -> _Owner: return (0, character[p]) if p in character else (1, p)
+    return [first, *(list(map(owner, range(len(d.clusters)))) for d in sides[1:])]
 
 def _sizes(d: Document, owner: Sequence[_Owner]) -> Counter[_Owner]:
     "Count the mentions of each character on one side."
@@ -97,7 +97,7 @@ def cast_of(
     order = sorted(seen, key=lambda o: ([-size[o] for size in sizes], o))
     row = {o: k for k, o in enumerate(order)}
     rows = [[row.get(o, -1) for o in owner] for owner in owners]
-    return Cast([plain(names[k][i], 60) for k, i in order], rows, [[size[o] for o in order] for size in sizes])
+    return Cast([plain(names[k][i], 60) for k, i in order], rows, [list(map(size.__getitem__, order)) for size in sizes])
 
 # %% ../../../nbs/results/pages/02_book_view.ipynb #e0d03442
 BINS = 240
@@ -199,7 +199,8 @@ def _network(places: Sequence[Sequence[Place]], d: Document, cast: Cast) -> dict
 def _stage(places: Sequence[Sequence[Place]], d: Document, cast: Cast) -> list[list[list[int]]]:
     "Collect the timeline: by side and character."
     lanes = [timeline(p, d.size) for p in places]
-    return [[_steps(lane.get(row, {})) for row in range(len(cast.names))] for lane in lanes]
+    def steps(lane: Mapping[int, Any]) -> list[list[int]]: return [_steps(lane.get(row, {})) for row in range(len(cast.names))]
+    return list(map(steps, lanes))
 
 def book_data(
     d: Document,                     # with its text

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from ...core.types import Span
 from ...core.documents import PALE, Box, Document, boxed, colors, name_of, named, plain, window_tokens
 from ...core.pages import page_policy
-from ...metrics.chain_agreement import MEASURES, ChainAgreement, Tie, Versions
+from ...metrics.chain_agreement import MEASURES, ChainAgreement, PairAgreement, Tie, Versions
 from ...metrics.differences import _BORDERS, SIGNS, State, matched
 from ...metrics.uncertainty import Interval
 
@@ -83,8 +83,9 @@ def _percent(x: Interval) -> str:
 
 def agreement_rows(a: ChainAgreement) -> list[dict[str, str]]:
     "Write agreement as rows of text: percent, with intervals where there are any."
-    pairs = [{"annotators": f"{p.first} – {p.second}"} | {m: _percent(p.scores[m]) for m in MEASURES} | {"alpha": ""} for p in a.pairs]
-    return [*pairs, {"annotators": "all"} | dict.fromkeys(MEASURES, "") | {"alpha": _percent(a.alpha)}]
+    def row(p: PairAgreement) -> dict[str, str]:
+        return {"annotators": f"{p.first} – {p.second}"} | {m: _percent(p.scores[m]) for m in MEASURES} | {"alpha": ""}
+    return [*map(row, a.pairs), {"annotators": "all"} | dict.fromkeys(MEASURES, "") | {"alpha": _percent(a.alpha)}]
 
 def _table(rows: list[dict[str, str]]) -> str:
     line = lambda cells, tag: "<tr>" + "".join(f"<{tag}>{html.escape(plain(c, 80)) if c else ''}</{tag}>" for c in cells) + "</tr>"

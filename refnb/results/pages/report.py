@@ -142,7 +142,7 @@ def make_boards(
     for key in sorted(groups, key=lambda k: (k[0].startswith("sample/"), *k[:3])):
         named, first = dict(zip(_names(groups[key]), groups[key], strict=True)), groups[key][0]
         ids = list(first.credit)
-        values = np.array([[x.credit[i] for i in ids] for x in named.values()], float)
+        values = np.array([list(map(x.credit.__getitem__, ids)) for x in named.values()], float)
         c = Credits(tuple(named), values, tuple(first.clusters[i] for i in ids))
         made.append(Board(key[0], key[2], ids, named, c, rank_systems(c, resamples, seed)))
     return made
@@ -173,10 +173,10 @@ def rank_alike(boards: Iterable[Board], seed: int = 0) -> dict[tuple[str, str], 
     "Compare the rankings of every pair of benchmarks."
     found = by_benchmark(boards)
     def tau(a: list[Board], b: list[Board]) -> Tau:
-        most = [max((x.credits for x in of), key=lambda c: len(c.systems)) for of in (a, b)]
-        both = set(most[0].systems) & set(most[1].systems)
-        one, other = ([x.credits for x in of if both <= set(x.credits.systems)] for of in (a, b))
-        return compare_rankings(one, other, seed=seed)
+        def widest(of: list[Board]) -> set[str]: return set(max(of, key=lambda x: len(x.credits.systems)).credits.systems)
+        both = widest(a) & widest(b)
+        def with_both(of: list[Board]) -> list[Credits]: return [x.credits for x in of if both <= set(x.credits.systems)]
+        return compare_rankings(with_both(a), with_both(b), seed=seed)
     return {(a, b): tau(found[a], found[b]) for a, b in combinations(found, 2)}
 
 # %% ../../../nbs/results/pages/03_report.ipynb #e2b10012
@@ -363,7 +363,7 @@ class Report:
         "Write the rankings as JSON."
         def row(r: Ranked) -> dict[str, Any]:
             return {"place": r.place, "system": r.system, "score": r.score.value, "low": r.score.low, "high": r.score.high, "ties": r.letters}
-        tasks = [{"task": b.task, "metric": b.metric, "items": len(b.ids), "ranking": [row(r) for r in b.ranked]} for b in self.boards]
+        tasks = [{"task": b.task, "metric": b.metric, "items": len(b.ids), "ranking": list(map(row, b.ranked))} for b in self.boards]
         alike = [{"first": a, "second": b, **t._asdict()} for (a, b), t in self.taus.items() if t.systems]
         return {"tasks": tasks, "kendall_tau": alike, "not_ranked": [x._asdict() for x in self.left]}
     def main(self) -> str:

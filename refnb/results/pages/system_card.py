@@ -6,7 +6,7 @@
 __all__ = ['Line', 'SystemCard', 'run_all', 'told']
 
 # %% ../../../nbs/results/pages/01_system_card.ipynb #5184f3f4
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 from pathlib import Path
 import msgspec
@@ -152,7 +152,8 @@ def _write_system_card(card: SystemCard, reports: str|Path) -> Path:
     write_atomic(path.with_suffix(".json"), msgspec.json.format(msgspec.json.encode(card), indent=1) + b"\n")
     rows = _card_frame(card)
     table = [rows.columns, *rows.itertuples(index=False)]
-    lines = [f"| {' | '.join(to_md(str(v)) for v in r)} |" for r in table]
+    def line(row: Iterable) -> str: return f"| {' | '.join(to_md(str(v)) for v in row)} |"
+    lines = list(map(line, table))
     lines.insert(1, "|" + "---|"*len(rows.columns))
     picture = any(x.accuracy is not None for xs in card.boards.values() for x in xs)
     if picture: write_atomic(path.with_suffix(".png"), png(_card_figure(card), 110))

@@ -39,7 +39,8 @@ class Corpus(NamedTuple):
 
 def _sample_corpus() -> Corpus:
     every = read_altentities(packaged("data/sample/altentities.json"), "sample")
-    return Corpus({d: {"sample": [q for q in every if q.topic == d]} for d in DOMAINS}, {}, True)
+    def about(domain: str) -> list[AltQuestion]: return [q for q in every if q.topic == domain]
+    return Corpus({d: {"sample": about(d)} for d in DOMAINS}, {}, True)
 
 def corpus_here(task: str, s: Settings|None = None) -> Corpus:
     "Read the files that are here of altentities/all, altentities/dev, altentities/test, or sample/altentities."

@@ -36,7 +36,8 @@ class BookRows:
     def __init__(self, systems: Sequence[str], task: str, s: Settings):
         "Find the counts of systems, or of system@hash, on whole books, the task."
         self.task, self.s, tasks = task, s, [task, *([SPLIT[task]] if task in SPLIT else [])]
-        self.found = {x: {p: run_counts(x, p, s) for p in tasks} for x in systems}
+        counts = lambda x: {p: run_counts(x, p, s) for p in tasks}
+        self.found = {x: counts(x) for x in systems}
         for x in systems:
             if x.startswith("published/") or task != "bookcoref/gold": continue
             for of_all, of_one in ((task, ALONE), (SPLIT[task], SPLIT[ALONE])):
