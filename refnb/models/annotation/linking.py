@@ -7,7 +7,7 @@ __all__ = ['Linked', 'link_by_pattern', 'Rules', 'link_by_rules', 'link_by_cast'
 
 # %% ../../../nbs/models/annotation/01_linking.ipynb #55e4585e
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 from ...core.types import Span
 from ...core.documents import Document, words_of_text
@@ -33,6 +33,7 @@ _TITLES = (dict.fromkeys("mr mister sir lord master monsieur king prince".split(
            | dict.fromkeys("mrs miss ms lady madame mademoiselle queen princess".split(), "f"))
 _JOINING = frozenset(("and", "or", ",", "&"))
 _LONGEST = 6  # words of a mention
+_BEFORE_NAMES = frozenset("the a an this that poor dear".split())
 
 class _Form(NamedTuple):
     "The content words and the title of a name or a mention."
@@ -91,13 +92,28 @@ def _fit(mention: _Form, name: _Form, words: Sequence[str]) -> float|None:
     if others > 1 and not proper: return None
     return len(shared)/len(name.words) - .1*others + .5*(mention.title == name.title)
 
+def _is_name(words: Sequence[str]) -> bool:
+    "Tell whether a mention is written as a name: at most four words with capitals, without an article before them."
+    low = words[0].lower()
+    return len(words) <= 4 and all(w[:1].isupper() for w in words) and low not in _BEFORE_NAMES and low not in PRONOUN
+
+def _outer_names(spans: Iterable[Span], tokens: Sequence[str]) -> list[Span]:
+    "Leave out a character's names that are inside a longer name of the same character."
+    out: list[Span] = []
+    within = -1  # the last word of the names so far
+    for s in sorted(spans, key=lambda s: (s.start, -s.end)):
+        if s.end <= within: continue
+        out.append(s)
+        if _is_name(tokens[s.start:s.end + 1]): within = s.end
+    return out
+
 def link_by_rules(d: Document, mentions: Sequence[Span], characters: Sequence[Character]) -> Linked:
     "Link mentions of a book to its characters by rules about names."
     rules, tokens = Rules(characters), d.tokens
     out: Linked = [[] for _ in characters]
     for s in mentions:
         if s.end - s.start < _LONGEST and (k := rules.character(tokens[s.start:s.end + 1])) >= 0: out[k].append(s)
-    return out
+    return [_outer_names(spans, tokens) for spans in out]
 
 # %% ../../../nbs/models/annotation/01_linking.ipynb #d9599781
 def link_by_cast(net: Any, d: Document, characters: Sequence[Character]) -> Linked:
@@ -125,7 +141,9 @@ def _link_window(net: Any, d: Document, characters: Sequence[Character]) -> Link
     given = [known.index(seeds[s]) if s in seeds else -1 for s in bank.spans]
     entity = link(all_pairs(bank.scores, len(bank.spans)), net.m.bias, given)
     of = {s: known[e] for s, e in zip(bank.spans, entity) if 0 <= e < len(known)}
-    return [moved((s for s in inside if of.get(s) == k and not _is_pronoun(whole.document, s)), -whole.words)
-            for k in range(len(characters))]
+    linked: Linked = [[] for _ in characters]
+    for s in inside:
+        if s in of and not _is_pronoun(whole.document, s): linked[of[s]].append(s)
+    return [moved(_outer_names(spans, whole.document.tokens), -whole.words) for spans in linked]
 
 def _is_pronoun(d: Document, s: Span) -> bool: return s.start == s.end and d.tokens[s.start].lower() in PRONOUN
