@@ -1,7 +1,7 @@
 """Coreference systems: odd texts, damaged checkpoints, kills, the contract, and what the packaged system is worth."""
 import itertools, json
 from importlib.metadata import PackageNotFoundError, distribution
-import pytest, torch
+import msgspec, pytest, torch
 from refnb.core.corpora import sample
 from refnb.core.documents import Document
 from refnb.core.reading import write_documents
@@ -13,8 +13,8 @@ from refnb.models.registry import find_system
 from refnb.models.running import run
 from refnb.results.cluster_scores import pooled, run_counts
 import refnb.models.training as loop
-from refnb.models.coreference.learning import load_resolver, taught_by, train_coref
-from refnb.models.coreference.recipes import SEAL, WEIGHTS, coref_seal
+from refnb.models.coreference.learning import _start, load_resolver, taught_by, train_coref
+from refnb.models.coreference.recipes import SEAL, WEIGHTS, CorefSeal, coref_seal, the_coref
 from refnb.models.coreference.resolvers import predicted
 from refnb.models.coreference.systems import resolve, train
 from refnb.models.coreference.texts import text_of
@@ -229,5 +229,20 @@ def test_what_its_training_has_seen_is_refused(carried, upstream):
 
 def test_what_to_train_first_is_said(home, stories):
     s = load_settings(home, env={}, offline=True, runs=str(home/"first"))
-    with pytest.raises(DataError, match="longdoc-minilm: has no initial weights; refnb train longdoc-minilm CORPUS, then -p start="):
+    with pytest.raises(DataError, match=r"longdoc-minilm: has no initial weights; train it on the same documents first \(refnb train longdoc-minilm\)"):
         train("dual-minilm", str(stories), s=s)
+
+def test_a_training_goes_on_from_the_one_on_the_same_documents(home, stories, tmp_path):
+    s = load_settings(home, env={}, offline=True, runs=str(tmp_path))
+    def start_of(what): return _start(the_coref("dual-minilm"), what, s)
+    usual, seal = the_coref("longdoc-minilm"), CorefSeal("longdoc-minilm", "mine", "two stories", {}, {}, the_coref("longdoc-minilm").training, "", [], [], 1, None, "", "", {})
+    def trained(name, **model):
+        folder = tmp_path/"trained/longdoc-minilm/mine"/name
+        folder.mkdir(parents=True)
+        settings = msgspec.to_builtins(usual.model) | model
+        (folder/"coreference.json").write_bytes(msgspec.json.encode(seal.changed(model=settings)))
+        return folder
+    usual_one = trained("usual")
+    trained("other", size=64)  # newer, with other settings
+    assert start_of("mine") == usual_one
+    with pytest.raises(DataError, match="has no initial weights"): start_of("yours")

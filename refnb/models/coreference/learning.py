@@ -31,7 +31,7 @@ from ...benchmarks.kitmus.links import document_of, subtask_documents
 from ..training import Entry, load_tensors, save_tensors, set_weights, train
 from .texts import cast_lesson, text_of
 from .recipes import SEAL, UNHASHED, WEIGHTS, CorefModel, CorefRecipe, CorefSeal, TrainedCoref
-from .recipes import coref_seal, the_coref, weights_folder
+from .recipes import coref_seal, the_coref, trained_of, trained_otherwise, weights_folder
 from .resolvers import Lesson, Resolver, clusters_of_many, lesson_of, new_resolver, predicted
 from .resolvers import together
 
@@ -182,12 +182,18 @@ class LearntCoref(NamedTuple):
     cpu_seconds: float # CPU time of this call
     peak_mb: float     # peak memory of this process
 
-def _start(x: TrainedCoref) -> Path|None:
-    "Return the folder with the initial weights, or None."
+def _start(x: TrainedCoref, what: str, s: Settings) -> Path|None:
+    """Return the folder with the initial weights, or None: the named folder, the package's, or the newest training of
+    that system on the same documents."""
     if not x.start: return None
     if Path(x.start).is_dir(): return Path(x.start)
-    if found := weights_folder(the_coref(x.start).model): return found
-    raise DataError("has no initial weights", x.start, f"refnb train {x.start} CORPUS, then -p start=ITS_FOLDER")
+    usual = the_coref(x.start)
+    if found := weights_folder(usual.model): return found
+    seals = (Path(s.runs)/"trained"/safe_path(x.start)/safe_path(what)).glob(f"*/{SEAL}")
+    for p in sorted(seals, key=lambda p: -p.stat().st_mtime_ns):
+        if not trained_otherwise(trained_of(coref_seal(p.parent), usual), usual): return p.parent
+    raise DataError("has no initial weights", x.start,
+                    f"train it on the same documents first (refnb train {x.start}), or name a folder with -p start=FOLDER")
 
 def _take_over(net: Resolver, folder: Path):
     "Load another system's weights, except for layers that were frozen in its training."
@@ -242,7 +248,8 @@ def train_coref(
     "Train a coreference system; interrupted trainings resume."
     s = s or load_settings()
     x, began = the_coref(system, **changed), time.process_time()
-    taught, start = _first(taught_by(what, fold, s), x.training.documents), _start(x)
+    taught = _first(taught_by(what, fold, s), x.training.documents)
+    start = _start(x, taught.name, s)
     net = new_resolver(x.model, x.training.dropout, x.training.seed, s.offline)
     if start: _take_over(net, start)
     begins, started = (coref_seal(start).weights, coref_seal(start).system) if start else ("", "")
