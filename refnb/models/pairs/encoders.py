@@ -19,7 +19,7 @@ from ...core.settings import load_settings, packaged
 from ...core.files import disk_fault, read_yaml, unpack
 from ..training import is_full
 from ..language.language_models import fault_of_device
-from ..language.local import Weights, device_for, join_pieces, package_names, quietly
+from ..language.local import Weights, check_place, device_for, in_hub_cache, join_pieces, package_names, quietly
 from .scorers import Pairs
 
 # %% ../../../nbs/models/pairs/01_encoders.ipynb #34923090
@@ -124,9 +124,7 @@ def pair_model_is_here(m: PairModel) -> bool:
     if m.kind == LITE: return _graph_folder(m) is not None
     if w.pieces: return True
     if Path(w.place).is_dir(): return any(Path(w.place).glob("*.safetensors"))
-    try: from huggingface_hub import try_to_load_from_cache
-    except ModuleNotFoundError: return False
-    return isinstance(try_to_load_from_cache(w.place, "config.json", revision=w.revision or None), str)
+    return in_hub_cache(w, "config.json")
 
 def _how_to_get(m: PairModel) -> str:
     "Describe how to get a model's weights."
@@ -140,6 +138,7 @@ def _how_to_get(m: PairModel) -> str:
 
 def check_pair_model(m: PairModel, offline: bool = True) -> Weights:
     "Locate weights; raise an error if they are missing and, offline, may not be downloaded."
+    if m.kind != LITE: check_place(_pair_weights(m))
     if not pair_model_is_here(m) and (offline or m.kind == LITE or Path(m.model).is_dir()):
         raise DataError(f"{m.title} cannot be loaded: its weights are not here", _pair_weights(m).place, _how_to_get(m))
     return _put_together(m)
