@@ -388,3 +388,8 @@ def test_smollm2_knows_what_follows(smol):
     "A canary: weights and tokenizer belong together."
     scores = scores_of(smol, "The capital of France is", "The capital of France is", ["Paris", "Berlin", "a cow"])
     assert scores[0] == max(scores)
+
+@pytest.mark.parametrize("task,name", [("sample/altentities", "minilm"), ("sample/ferryman", "smollm2-135m")])
+def test_another_model_is_never_read_from_the_first_ones_package(settings, task, name):
+    "Its answers would be another model's, under a name that says otherwise."
+    with pytest.raises((CallError, DataError), match="neither a folder nor the name of a hub repository"): run(task, f"{name}[model=/no/such/folder]", s=settings())

@@ -162,8 +162,9 @@ def _choices(kind: type, key: str) -> str:
 
 def changed_record(record: R, changed: Mapping[str, Any], what: str) -> R:
     """Change some settings of a record, typed or as text, and check it.
-    `what` names the kind of record in errors: "a language model"."""
+    `what` names the kind of record in errors: "a language model". Another model is not in the package of the first."""
     data = msgspec.to_builtins(record)
+    if "package" in data and changed.get("model", data["model"]) != data["model"]: data["package"] = ""
     for key, value in changed.items():
         try: new = _placed(type(record), key, value, what)
         except (msgspec.MsgspecError, TypeError) as e:
