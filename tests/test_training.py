@@ -515,7 +515,7 @@ def test_f30_weights_that_were_changed_are_refused(tiny, settings, tmp_path):
     for gone, said in (("config.json", "has no config.json"), ("model.safetensors", "the weights are not those of the completed training"), ("tokenizer.json", "cannot be loaded")):
         (done.folder/"weights"/gone).unlink()
         refused(DataError, said, run, jars(2, 7), "bi-encoder", s=settings(), checkpoint=str(done.folder))
-        if gone == "tokenizer.json": shutil.rmtree(done.folder/"weights"); refused(DataError, "weights: is not a folder", run, jars(2, 7), "bi-encoder", s=settings(), checkpoint=str(done.folder))
+        if gone == "tokenizer.json": shutil.rmtree(done.folder/"weights"); refused(DataError, "weights: is neither a folder", run, jars(2, 7), "bi-encoder", s=settings(), checkpoint=str(done.folder))
         assert tp.train_system("bi-encoder", jars(6), 0, s=settings(), **tiny["cosine"]).seal == done.seal
 
 def test_f31_seals_of_other_versions_and_moved_folders(tiny, settings, tmp_path):
