@@ -7,9 +7,12 @@ __all__ = ['AT_ONCE', 'Layers', 'Words', 'words_of']
 
 # %% ../../../nbs/models/coreference/02_words.ipynb #59af5613
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 import torch
 from torch import nn
+from torch.nn import functional as F
+from torch.overrides import TorchFunctionMode
 from ...core.types import DataError
 from ..pairs.encoders import _has_bfloat16, load_with
 from .recipes import encoder_of
@@ -84,6 +87,15 @@ def _ends_of_words(hidden: torch.Tensor, s: Segment, cut: Cut) -> torch.Tensor:
 # %% ../../../nbs/models/coreference/02_words.ipynb #ce821f64
 AT_ONCE = 8  # segments per pass without gradients
 
+# %% ../../../nbs/models/coreference/02_words.ipynb #b5d8c8c9
+class _InSingle(TorchFunctionMode):
+    "Attention in single precision, inside a pass in half precision."
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is not F.scaled_dot_product_attention: return func(*args, **(kwargs or {}))
+        query, key, value, *more = (x.float() if torch.is_tensor(x) and x.is_floating_point() else x for x in args)
+        with torch.autocast("cpu", enabled=False): out = func(query, key, value, *more, **(kwargs or {}))
+        return out.to(args[0].dtype)
+
 # %% ../../../nbs/models/coreference/02_words.ipynb #105f4ba1
 class Words(nn.Module):
     "Word vectors of an encoder, with embeddings of shapes and quotations."
@@ -119,7 +131,8 @@ class Words(nn.Module):
     def _hidden(self, some: Sequence[Segment]) -> torch.Tensor:
         "Compute the encoder's last layer."
         inputs = {k: v.to(self.encoder.device) for k, v in _rows(some, self.tokenizer.pad_token_id).items()}
-        with torch.autocast(self.encoder.device.type, torch.bfloat16, enabled=not self.single):
+        attention = _InSingle() if self.training and self.encoder.device.type == "cpu" else nullcontext()
+        with torch.autocast(self.encoder.device.type, torch.bfloat16, enabled=not self.single), attention:
             if not (self.layers and (self.training or self.learning)):
                 return self.encoder(**inputs).last_hidden_state.float()
             return self.layers.above(self.frozen, self._lower(some, inputs), **inputs).float()
