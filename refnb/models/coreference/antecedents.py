@@ -165,24 +165,26 @@ class CoarseToFine(Scorer):
         coarse = fit + rows.score[:, None] + columns.score
         masked = coarse.masked_fill(~torch.tensor(p.earlier, device=coarse.device), LEAST)
         return masked.topk(min(self.candidates, masked.shape[1]), 1)
-    def fine(self, rows: Refined, columns: Refined, at: torch.Tensor, distance: torch.Tensor,
-             block: int = 64) -> torch.Tensor:
-        """Score the columns `at` of each row by the net, whose first layer is applied to its inputs one by one.
-        Products of vectors are computed for a few rows at a time, and again for gradients: all together they would
+    def fine(self, rows: Refined, columns: Refined, row: torch.Tensor, column: torch.Tensor,
+             distance: torch.Tensor, block: int = 3200) -> torch.Tensor:
+        """Score pairs of a row and a column by the net, whose first layer is applied to its inputs one by one.
+        Products of vectors are computed for some pairs at a time, and again for gradients: all together they would
         take 3 GB for 2,000 words."""
         later, earlier, both, apart = self.net[0].weight.split([self.inputs]*3 + [self.of_distance], 1)
-        products: Any = lambda some, columns_at: (some[:, None]*columns.vector[columns_at]) @ both.T
+        products: Any = lambda i, j: (rows.vector.index_select(0, i)*columns.vector.index_select(0, j)) @ both.T
         if torch.is_grad_enabled(): products = partial(checkpoint, products, use_reentrant=False)
-        parts = [products(*some) for some in zip(rows.vector.split(block), at.split(block))]
-        summed = (rows.vector @ later.T)[:, None] + (columns.vector @ earlier.T)[at] + self.net[0].bias
-        summed = summed + torch.cat(parts) + self.distance(distance) @ apart.T
-        return self.net[1:](summed)[:, :, 0]
+        parts = [products(*some) for some in zip(row.split(block), column.split(block))]
+        summed = (rows.vector @ later.T).index_select(0, row) + (columns.vector @ earlier.T).index_select(0, column)
+        summed = summed + self.net[0].bias + torch.cat(parts) + self.distance(distance) @ apart.T
+        return self.net[1:](summed)[:, 0]
     def best(self, rows: Refined, columns: Refined, p: Pairs) -> tuple[torch.Tensor, torch.Tensor]:
-        "Score the best antecedents of each row in full; return the scores and the columns."
+        """Score the best antecedents of each row in full; return the scores and the columns. Places without an
+        antecedent get LEAST: short texts that are read as one have many, which cost nothing."""
         coarse, at = self.chosen(rows, columns, p)
-        distance = torch.tensor(p.values[MENTIONS_APART].astype(int), device=at.device).gather(1, at)
-        whole = coarse + self.fine(rows, columns, at, distance)
-        return whole.masked_fill(coarse <= LEAST/2, LEAST), at
+        row, place = (~(coarse <= LEAST/2)).nonzero(as_tuple=True)  # a score that is not a number is kept, and found
+        distance = torch.tensor(p.values[MENTIONS_APART].astype(int), device=at.device)[row, at[row, place]]
+        whole = coarse[row, place] + self.fine(rows, columns, row, at[row, place], distance)
+        return torch.full_like(coarse, LEAST).index_put((row, place), whole), at
     def scores(self, rows: Refined, columns: Refined, p: Pairs) -> torch.Tensor:
         "Score a block of pairs; a link is a score above 0. Pairs not scored in full get LEAST."
         whole, at = self.best(rows, columns, p)
