@@ -62,7 +62,9 @@ def named_object(name: str, beside: Path|None = None) -> Any:
     where = beside.name if beside else name
     if not colon or not attribute: raise FormatError(f"{name!r} is not module:function", where)
     try: found = _module_of(module, beside)
-    except Exception as e: raise DataError(f"{module} cannot be loaded: {type(e).__name__}: {e}", where) from e
+    except Exception as e:
+        do = f"install it, or name a file: {module}.py:{attribute}" if getattr(e, "name", None) == module else ""
+        raise DataError(f"{module} cannot be loaded: {type(e).__name__}: {e}", where, do) from e
     if not hasattr(found, attribute):
         raise DataError(f"{module} has no {attribute}", where,
                         nearest(attribute, [n for n in vars(found) if not n.startswith("_")]))
