@@ -10,7 +10,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable
 from .types import FormatError, Span, repeated
-from .documents import Document
+from .documents import Document, told_apart
 from .files import at_line, utf8
 
 # %% ../../nbs/core/04_conll.ipynb #3f4c84c6
@@ -66,6 +66,10 @@ def _word(fields: list[str]) -> str:
     n = len(fields)
     return fields[3].strip(" ") if n > 4 else "_" if n == 2 else fields[-2]
 
+def _speaker(fields: list[str]) -> str:
+    "Return the speaker of a word in a file with all columns of the shared task."
+    return fields[9] if len(fields) >= 12 and fields[9] not in EMPTY else ""
+
 class _Reader:
     "Takes lines in, gives documents out."
     def __init__(self, where: str):
@@ -83,13 +87,15 @@ class _Reader:
                               f"{self.lines[key]}", self.at(n))
         self.lines[key], self.mentions, self.token = n, _Mentions(), 0
         self.sentences: list[tuple[str, ...]] = []
+        self.speakers: list[str] = []  # of each sentence
         self.words: list[str] = []
     def sentence(self):
         if self.words: self.sentences.append(tuple(self.words))
         self.words = []
     def end(self):
         self.sentence()
-        self.documents.append(Document(self.key or "", tuple(self.sentences), self.mentions.done(self.where)))
+        self.documents.append(Document(self.key or "", tuple(self.sentences), self.mentions.done(self.where),
+                                       speakers=told_apart(self.speakers)))
         self.key = None
 
 # %% ../../nbs/core/04_conll.ipynb #be392401
@@ -121,6 +127,7 @@ def _token(r: _Reader, line: str, n: int, known: dict):
         raise FormatError("a line of one column", r.at(n), "the last column holds the brackets of coreference, or -")
     word, cell = _word(fields), fields[-1].strip()
     if not word: raise FormatError("the word is empty", r.at(n))
+    if not r.words: r.speakers.append(_speaker(fields))
     r.words.append(known.setdefault(word, word))
     if cell not in EMPTY: r.mentions.read(cell, r.token, r.where, n)
     r.token += 1
@@ -166,10 +173,11 @@ def _lines(d: Document, blank: str) -> Iterable[str]:
     name = re.sub(r"\s", "_", d.doc_key) or "-"
     part = re.sub(r"\D", "", begin.rsplit("part", 1)[1]) if begin[-1] != ";" else "0"
     yield begin
-    for sentence in d.sentences:
+    for sentence, speaker in zip(d.sentences, d.speakers or [""]*len(d.sentences), strict=True):
+        who = re.sub(r"\s", "_", speaker) or "-"
         for i, word in enumerate(sentence):
             yield "\t".join((name, str(int(part)), str(i), _written(word, blank, f"{d.doc_key}, token {token}"),
-                             *"-------", cells.get(token, "-")))
+                             *"-----", who, "-", cells.get(token, "-")))
             token += 1
         yield ""
     yield "#end document"

@@ -431,7 +431,9 @@ class ClusterAnswer(Record):
 def documents_id(docs: Iterable[Document]) -> str:
     "Hash the keys and tokens of a task's documents, in order: 16 hex digits."
     h = hashlib.sha256()
-    for d in docs: h.update(msgspec.json.encode((d.doc_key, d.sentences)) + b"\n")
+    for d in docs:
+        speakers = (d.speakers,) if d.speakers else ()
+        h.update(msgspec.json.encode((d.doc_key, d.sentences, *speakers)) + b"\n")
     return h.hexdigest()[:16]
 
 def clusters_id(d: Document) -> str:

@@ -43,7 +43,7 @@ def split(d: Document, length: int = LENGTH, crossing: Literal["error", "drop"] 
     for (s, e), start, inside in zip(zip(first, ends, strict=True), starts, parts, strict=True):
         n = sum(start <= x.start < tokens[e] for x in lost)
         key, meta = f"{d.doc_key}_split{length}_S{s}", d.meta | ({"crossing": n} if n else {})
-        windows.append(_window(d, key, d.sentences[s:e], start, inside, meta))
+        windows.append(_window(d, key, slice(s, e), start, inside, meta))
     return windows
 
 def _inside(d: Document, starts: list[int], size: int) -> tuple[list[dict[int, list[int]]], list[Span]]:
@@ -57,13 +57,14 @@ def _inside(d: Document, starts: list[int], size: int) -> tuple[list[dict[int, l
             else: parts[w].setdefault(c, []).append(i)
     return parts, lost
 
-def _window(d: Document, key: str, sentences: tuple, start: int, inside: dict[int, list[int]], meta: dict) -> Document:
-    "Make a window a document, with offsets of its own and the names and labels of the clusters inside."
+def _window(d: Document, key: str, at: slice, start: int, inside: dict[int, list[int]], meta: dict) -> Document:
+    "Make a document of some sentences, with offsets of its own and the names and labels of the clusters inside."
     def chosen(values: Sequence[Sequence[Any]]) -> tuple[tuple[Any, ...], ...]:
-        return tuple(tuple(values[c][i] for i in at) for c, at in inside.items())
+        return tuple(tuple(values[c][i] for i in places) for c, places in inside.items())
     clusters = map_members(lambda s: Span(s.start - start, s.end - start), chosen(d.clusters))
     labels = {k: chosen(v) for k, v in d.labels.items()}
-    return Document(key, sentences, clusters, tuple(d.names[c] for c in inside) if d.names else (), labels, meta)
+    names = tuple(d.names[c] for c in inside) if d.names else ()
+    return Document(key, d.sentences[at], clusters, names, labels, meta, d.speakers[at])
 
 # %% ../../nbs/metrics/02_windows.ipynb #f6a9ce8e
 WindowMode = Literal["released", "paper", "fixed"]
