@@ -477,13 +477,13 @@ def _bound(c: Result, x: float) -> str:
     return str(as_printed(x, max(c.decimals, 1)))
 
 # %% ../../nbs/results/02_tables.ipynb #4f211570
-def _agreeing(c: Result) -> str:
+def _agreeing(c: Result, ours: float) -> str:
     "Write how a cell agrees with the paper: a tick, or the printed number."
     printed, tick = f" (paper: {_as_in_print(c)})", " ✓"
     if c.status == "apart" and c.difference == 0: return tick
     if c.status == "differs": return printed
     if c.status != "match": return ""
-    truncated = c.as_in_paper(c.ours) != as_printed(c.ours, c.decimals)
+    truncated = c.as_in_paper(ours) != as_printed(ours, c.decimals)
     return tick + printed if truncated else tick
 
 # %% ../../nbs/results/02_tables.ipynb #9870231d
@@ -496,7 +496,7 @@ def _shown(c: Result|None, notes: list[str]) -> str:
     decimals = max(c.decimals, 1) if c.unit in ("percent", "fraction") else c.decimals
     text = f"{as_printed(c.ours, decimals):f}"  # :f: thousands are not written as 2.10E+5
     if c.low is not None and c.high is not None: text += f" [{_bound(c, c.low)}, {_bound(c, c.high)}]"
-    return f"{text}{_agreeing(c)} {c.letters}".rstrip()
+    return f"{text}{_agreeing(c, c.ours)} {c.letters}".rstrip()
 
 # %% ../../nbs/results/02_tables.ipynb #6c4caa7b
 _STYLES = {"best": {"md": "**{}**", "tex": r"\textbf{{{}}}", "html": "<b>{}</b>"},

@@ -222,10 +222,8 @@ def book_data(
 ) -> dict[str, Any]:                 # as JSON
     "Collect all that a page shows of a document."
     if not d.size: raise DataError("has no text", f"document {plain(d.doc_key)!r}", "give one that has")
-    sides, character, states = [d], {}, {}
-    if predicted:
-        character, states = _all_states(matched(d, predicted))
-        sides.append(predicted.changed(sentences=d.sentences))
+    character, states = _all_states(matched(d, predicted)) if predicted else ({}, {})
+    sides = [d, predicted.changed(sentences=d.sentences)] if predicted else [d]
     cast = cast_of(sides, character)
     places = [_places(x, rows) for x, rows in zip(sides, cast.rows, strict=True)]
     faults = timeline(((0, s[0]) for s, k in states.items() if k), d.size)

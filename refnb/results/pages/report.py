@@ -245,7 +245,7 @@ def _axes(b: Board, costs: Iterable[float]) -> _Axes:
     return _Axes(math.floor(20*min(ends))/20, max(math.ceil(20*max(ends)), math.floor(20*min(ends)) + 1)/20,
                  math.floor(min(logs)), max(math.ceil(max(logs)), math.floor(min(logs)) + 1))
 
-# %% ../../../nbs/results/pages/03_report.ipynb #e2b10017
+# %% ../../../nbs/results/pages/03_report.ipynb #2ac443d9
 _INK = 'stroke="currentColor" stroke-opacity=".25"'
 
 def _grid(a: _Axes, unit: str, metric: str) -> str:
@@ -260,23 +260,30 @@ def _grid(a: _Axes, unit: str, metric: str) -> str:
     return (across + down + '<text x="75" y="272" text-anchor="middle">none</text>'
             f'<text x="345" y="293" text-anchor="middle">{unit}</text><text x="50" y="10">{_e(metric)} (%)</text>')
 
+# %% ../../../nbs/results/pages/03_report.ipynb #f56a9dae
+def _dot(a: _Axes, r: Ranked, cost: float, unit: str) -> str:
+    "Draw a system at its cost and score, with a line for its interval."
+    x, y = a.x(cost), a.y(r.score.value or 0)
+    line = ""
+    if r.score.low is not None and r.score.high is not None:
+        low, high = a.y(r.score.low), a.y(r.score.high)
+        line = f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{low:.1f}" y2="{high:.1f}" stroke="currentColor"/>'
+    return (f'{line}<g><title>{_e(r.system)}: {_percent(r.score.value)} %, {cost:.4g} {unit}</title>'
+            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="9" class=dot fill="#1f4e8c"/>'
+            f'<text x="{x:.1f}" y="{y + 4:.1f}" text-anchor="middle" class=place fill="#fff">{r.place}</text></g>')
+
+# %% ../../../nbs/results/pages/03_report.ipynb #e2b10017
 def cost_picture(b: Board) -> str:
     "Draw cost against score as SVG; a sentence where no run has a known cost."
     unit, costs = _costs(b)
     if not unit: return "<p class=soft>No run of this task has a recorded cost.</p>"
     known = {x: c for x, c in costs.items() if c is not None}
-    a, dots = _axes(b, known.values()), []
-    for r in reversed([r for r in b.ranked if r.system in known]):
-        x, y = a.x(known[r.system]), a.y(r.score.value or 0)
-        if r.score.low is not None and r.score.high is not None:
-            dots.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{a.y(r.score.low):.1f}" y2="{a.y(r.score.high):.1f}" stroke="currentColor"/>')
-        dots.append(f'<g><title>{_e(r.system)}: {_percent(r.score.value)} %, {known[r.system]:.4g} {unit}</title>'
-                    f'<circle cx="{x:.1f}" cy="{y:.1f}" r="9" class=dot fill="#1f4e8c"/>'
-                    f'<text x="{x:.1f}" y="{y + 4:.1f}" text-anchor="middle" class=place fill="#fff">{r.place}</text></g>')
-    lost = [x for x, c in costs.items() if c is None]
-    note = f"<p class=soft>Unknown cost: {', '.join(_e(x) for x in lost)}.</p>" if lost else ""
-    return (f'<svg class=cost viewBox="0 0 640 300" width="640" role="img" aria-label="Cost against {_e(b.metric)}" font-size="12" '
-            f'fill="currentColor">{_grid(a, unit, b.metric)}{"".join(dots)}</svg>{note}')
+    a = _axes(b, known.values())
+    dots = [_dot(a, r, known[r.system], unit) for r in reversed(b.ranked) if r.system in known]
+    lost = [_e(x) for x, c in costs.items() if c is None]
+    note = f"<p class=soft>Unknown cost: {', '.join(lost)}.</p>" if lost else ""
+    return (f'<svg class=cost viewBox="0 0 640 300" width="640" role="img" aria-label="Cost against {_e(b.metric)}" '
+            f'font-size="12" fill="currentColor">{_grid(a, unit, b.metric)}{"".join(dots)}</svg>{note}')
 
 # %% ../../../nbs/results/pages/03_report.ipynb #e2b10019
 def _sentence(a: str, b: str, t: Tau) -> list[str]:
