@@ -212,7 +212,7 @@ def _in_words(p: _Pieces, clusters: Clusters, cut: bool, where: str, n: int) -> 
                 raise FormatError(f"{list(s)} {wrong}", at_line(where, n, f"clusters[{i}]"), _CHOOSE)
     return map_members(lambda s: Span(p.map[s.start], p.map[s.end]), clusters)
 
-# %% ../../nbs/core/05_jsonlines.ipynb #9a26c2a2
+# %% ../../nbs/core/05_jsonlines.ipynb #cd462580
 def _checked(make: Callable, clusters: Clusters, size: int, at: Callable) -> Document:
     "Make a document, or name the cluster that has an impossible span."
     try: return make()
@@ -226,25 +226,32 @@ def _checked(make: Callable, clusters: Clusters, size: int, at: Callable) -> Doc
                                       at(f"clusters[{i}]")) from None
         raise
 
-def _document(record: _Line, where: str, n: int, indices: str) -> Document:
-    "Read a document from its line."
-    at = lambda field: at_line(where, n, field)
+# %% ../../nbs/core/05_jsonlines.ipynb #1e618c3a
+def _key_and_clusters(record: _Line, at: Callable[[str], str]) -> tuple[str, Clusters]:
+    "Return what every line needs: the key of its document, and clusters."
     key = next((str(k) for k in (record.doc_key, record.doc_id, record.id) if isinstance(k, str|int)), None)
     try: clusters = _clusters(record)
     except (ValueError, msgspec.ValidationError) as e: raise FormatError(str(e), at("mention_clusters")) from None
     if key is None: raise FormatError("is missing", at("doc_key"))
     if clusters is None:
         raise FormatError("is missing", at("clusters"), "a document without mentions has an empty list")
+    return key, clusters
+
+# %% ../../nbs/core/05_jsonlines.ipynb #9a26c2a2
+def _document(record: _Line, where: str, n: int, indices: str) -> Document:
+    "Read a document from its line."
+    at = lambda field: at_line(where, n, field)
+    key, clusters = _key_and_clusters(record, at)
     sentences, names = record.sentences or (), _names(_named(record.characters), clusters)
-    if record.subtoken_map is None and indices == "subtokens":
-        raise FormatError("is missing", at("subtoken_map"), 'say indices="auto" if the sentences hold words')
     if record.subtoken_map is not None:
         p = _Pieces(record, where, n)
         sentences = _sentences(p, where, n)
         if indices != "words": clusters = _in_words(p, clusters, indices == "subtokens", where, n)
+    elif indices == "subtokens":
+        raise FormatError("is missing", at("subtoken_map"), 'say indices="auto" if the sentences hold words')
+    size = sum(map(len, sentences)) if sentences else LONGEST
     meta: Meta = {} if record.gutenberg_key is None else {"gutenberg_key": record.gutenberg_key}
-    return _checked(lambda: Document(key, sentences, clusters, names, meta=meta), clusters,
-                    sum(map(len, sentences)) if sentences else LONGEST, at)
+    return _checked(lambda: Document(key, sentences, clusters, names, meta=meta), clusters, size, at)
 
 # %% ../../nbs/core/05_jsonlines.ipynb #bfa43a49
 def _objects(data: bytes) -> list[tuple[int, bytes]]:

@@ -236,7 +236,13 @@ class _NlpFile(msgspec.Struct):
 
 _KINDS = {"PROPER": "PROP", "NOMINAL": "NOM", "PRONOMINAL": "PRON"}
 
-# %% ../../nbs/core/08_standoff.ipynb #c15caae3
+# %% ../../nbs/core/08_standoff.ipynb #b1ee3a80
+def _check_same_text(there: str, given: str, at: str):
+    "Check that a place in the text holds the words that a file gives; white space does not count."
+    if given and "".join(there.split()) != "".join(given.split()):
+        raise FormatError(f"the text has {there!r} there, not {given!r}", at)
+
+# %% ../../nbs/core/08_standoff.ipynb #97d95531
 def _nlp_mention(m: _NlpMention, sentences: list[_NlpSentence], starts: list[int], at: str) -> _Mention:
     "A mention of CoreNLP's at its place in the text, whose words must be its own."
     if not 1 <= m.sentNum <= len(sentences):
@@ -245,12 +251,12 @@ def _nlp_mention(m: _NlpMention, sentences: list[_NlpSentence], starts: list[int
     if not 1 <= m.startIndex < m.endIndex <= len(tokens) + 1:
         raise FormatError(f"tokens {m.startIndex} to {m.endIndex} are not in a sentence of {len(tokens)}", at,
                           "tokens count from 1, and the end is behind the last one")
-    words = " ".join(t.word for t in tokens[m.startIndex - 1:m.endIndex - 1])
-    if m.text and "".join(words.split()) != "".join(m.text.split()):
-        raise FormatError(f"the text has {words!r} there, not {m.text!r}", at)
-    start = starts[m.sentNum - 1] + m.startIndex - 1
-    return _Mention(Span(start, start + m.endIndex - m.startIndex - 1), "", _KINDS.get(m.type, m.type))
+    first, behind = m.startIndex - 1, m.endIndex - 1
+    _check_same_text(" ".join(t.word for t in tokens[first:behind]), m.text, at)
+    start = starts[m.sentNum - 1]
+    return _Mention(Span(start + first, start + behind - 1), "", _KINDS.get(m.type, m.type))
 
+# %% ../../nbs/core/08_standoff.ipynb #ed8e08ca
 def parse_corenlp(data: bytes, where: str = "") -> list[Document]:
     "Read the one document of CoreNLP's JSON, with the label `kind`; `where` is the file's name, for its key and errors."
     try: got = msgspec.json.decode(utf8(data, where), type=_NlpFile)
@@ -265,6 +271,7 @@ def parse_corenlp(data: bytes, where: str = "") -> list[Document]:
     sentences = map_members(lambda t: t.originalText or t.word, (s.tokens for s in got.sentences))
     return [_gathered(_key_of(got.docId, where), sentences, found)]
 
+# %% ../../nbs/core/08_standoff.ipynb #c15caae3
 def _key_of(title: str, where: str) -> str:
     "The key of a document: its title in the file, or the name of the file."
     name = title or re.sub(r"\.(json|xmi)(\.gz)?$", "", where.replace("\\", "/").rsplit("/", 1)[-1])
@@ -643,12 +650,6 @@ def _person(x: Any, n: int) -> str:
     "What an annotator is called."
     if isinstance(x, dict): x = next((x[k] for k in ("email", "username", "id") if x.get(k)), None)
     return str(x) if isinstance(x, str|int) else f"annotator {n}"
-
-# %% ../../nbs/core/08_standoff.ipynb #d25b8598
-def _check_same_text(there: str, given: str, at: str):
-    "Check that a region holds the words that the export gives; white space does not count."
-    if given and "".join(there.split()) != "".join(given.split()):
-        raise FormatError(f"the text has {there!r} there, not {given!r}", at)
 
 # %% ../../nbs/core/08_standoff.ipynb #81636f83
 def _regions(work: _Work, w: _Words, at: str) -> dict[str, _Mark]:
