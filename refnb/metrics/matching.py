@@ -178,19 +178,27 @@ def with_heads(d: Document) -> Document:
     labels["head"] = tuple(tuple(map(str, c.tolist())) for c in cut)
     return d.changed(clusters=tuple(clusters), names=tuple(n for n, c in zip(d.names, d.clusters) if c), labels=labels)
 
-# %% ../../nbs/metrics/13_matching.ipynb #459bd690
+# %% ../../nbs/metrics/13_matching.ipynb #2b9d68d5
+def _ranks(text: Words, s: Spread, size: np.ndarray) -> np.ndarray:
+    "Number mentions by their order in the text: by first word, last word, size."
+    rank = np.empty(len(size), np.int64)
+    rank[np.lexsort((size, text.place[s.end], text.place[s.start]))] = np.arange(len(size))
+    return rank
+
+# %% ../../nbs/metrics/13_matching.ipynb #c4916c19
 def _side(text: Words, s: Spread, heads: np.ndarray, places: np.ndarray, match: Match) -> Side:
     "Collect all mentions of a document; `places` are those of the words of both sides."
     from scipy.sparse import csr_array
     n, here = len(s.start), text.place[s.tokens]
-    size, keys = np.diff(s.at), np.add.reduceat(_mixed(here), s.at[:-1]) if n else np.zeros(0, np.uint64)
+    keys = np.add.reduceat(_mixed(here), s.at[:-1]) if n else np.zeros(0, np.uint64)
     if match == "head": keys = _mixed(keys) + _mixed(text.place[heads])
-    words = csr_array((np.ones(len(here), np.int64), np.searchsorted(places, here), s.at), shape=(n, len(places)))
-    rank = np.empty(n, np.int64)
-    rank[np.lexsort((size, text.place[s.end], text.place[s.start]))] = np.arange(n)
+    columns = np.searchsorted(places, here)
+    words = csr_array((np.ones(len(here), np.int64), columns, s.at), shape=(n, len(places)))
+    size = np.diff(s.at)
     return Side(s.flat._replace(keys=keys.view(np.int64)), words, size, heads,
-                np.searchsorted(places, text.place[heads]), rank, text)
+                np.searchsorted(places, text.place[heads]), _ranks(text, s, size), text)
 
+# %% ../../nbs/metrics/13_matching.ipynb #7bd734a1
 def _scored(side: Side, spans: np.ndarray, singletons: bool, duplicates: Duplicates, who: str) -> Side:
     "Select the mentions that count."
     f = side.flat
@@ -202,6 +210,7 @@ def _scored(side: Side, spans: np.ndarray, singletons: bool, duplicates: Duplica
     return Side(_without(f, drop), side.words[left], side.size[left], side.heads[left], side.column[left],
                 side.rank[left], side.text)
 
+# %% ../../nbs/metrics/13_matching.ipynb #459bd690
 def _is_zero(s: Side) -> np.ndarray:
     "Tell, by mention, whether its head is an empty node."
     return np.isin(s.heads, list(s.text.empty)) if s.text.empty else np.zeros(len(s.heads), bool)
