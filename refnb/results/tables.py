@@ -532,19 +532,30 @@ def _block(columns: list[str], titled: bool) -> Block:
     title = names.pop() if titled and len(names) == 1 else ""
     return Block(title, columns, [c[len(title):].lstrip(" /,") for c in columns])
 
-# %% ../../nbs/results/02_tables.ipynb #c2d40003
-def _about(r: Report) -> str:
-    "Describe the measure of a report, its unit, and its number of items."
-    p, others = r.printed, dict[str, list[str]]()
+# %% ../../nbs/results/02_tables.ipynb #ff89484c
+def _units(p: Printed) -> str:
+    "List the unit of a table, and the columns with another one."
+    others: dict[str, list[str]] = {}
     for name, c in p.columns.items():
         if c.unit and c.unit not in (p.unit, "none"): others.setdefault(c.unit, []).append(name)
     usual = [] if p.unit in ("none", "mixed") else [p.unit]
-    units = "; ".join(usual + [f"{unit} for {', '.join(names)}" for unit, names in others.items()])
+    return "; ".join(usual + [f"{unit} for {', '.join(names)}" for unit, names in others.items()])
+
+# %% ../../nbs/results/02_tables.ipynb #b8286005
+def _items(r: Report) -> str:
+    "Write how many items the cells of a report rest on: a number or a range."
     n = sorted({c.n for c in r.cells.values() if c.n})
-    items = f"{n[0]:,}" + (f" to {n[-1]:,}" if len(n) > 1 else "") if n else ""
-    parts = {"": p.metric[:1].upper() + p.metric[1:], "Unit: ": units, "Items in a cell: ": items}
+    if not n: return ""
+    return f"{n[0]:,}" if len(n) == 1 else f"{n[0]:,} to {n[-1]:,}"
+
+# %% ../../nbs/results/02_tables.ipynb #48ef3f5a
+def _about(r: Report) -> str:
+    "Describe the measure of a report, its unit, and its number of items."
+    measure = r.printed.metric[:1].upper() + r.printed.metric[1:]
+    parts = {"": measure, "Unit: ": _units(r.printed), "Items in a cell: ": _items(r)}
     return " ".join(f"{what}{x}." for what, x in parts.items() if x)
 
+# %% ../../nbs/results/02_tables.ipynb #c2d40003
 def _sources(r: Report) -> str:
     "Name the sources of a report, and link its other forms."
     folder, _, name = r.name.partition("/")
