@@ -192,6 +192,18 @@ def _coref_result(c: Any, asked: list[str], each: bool) -> dict[str, Any]:
     if each: about |= {"macro": pick(c.macro()), "by_document": {u: pick(c.one(u)) for u in c.counts}}
     return {"unit": "percent", "documents": c.documents} | mentions | pick(c.pooled()) | about
 
+# %% ../../nbs/commands/04_scoring.ipynb #1fcd5cb8
+def _print_coref(c: Any, result: dict[str, Any], by: str):
+    "Print the scores of clusters as tables: pooled, and with `by` those of each document and their mean."
+    echo(f"{c.documents:,} document{'' if c.documents == 1 else 's'}, {len(c.counts):,} scored, "
+         f"{result['gold_mentions']:,} gold and {result['predicted_mentions']:,} predicted mentions; percent, pooled")
+    if c.note: echo(c.note)
+    print_table([r for r in _coref_rows(c) if r["metric"] in result])
+    if not by: return
+    def row(unit: str, scores: dict) -> dict: return {"F1 of": unit} | {m: f"{s['f1']:.2f}" for m, s in scores.items()}
+    rows = [row(unit, scores) for unit, scores in result["by_document"].items()]
+    print_table([*rows, row("their mean", result["macro"])])
+
 # %% ../../nbs/commands/04_scoring.ipynb #bbc8364d
 def score_coref_(
     gold: str,                # documents with gold clusters: CoNLL-2012, CoNLL-U, JSONL, GAP, LitBank, BookNLP, brat,
@@ -220,15 +232,9 @@ def score_coref_(
     _say_odd(c, duplicates)
     result = _coref_result(c, asked, bool(by))
     if json: return print_json(result)
-    echo(f"{c.documents:,} document{'' if c.documents == 1 else 's'}, {len(c.counts):,} scored, "
-         f"{result['gold_mentions']:,} gold and {result['predicted_mentions']:,} predicted mentions; percent, pooled")
-    if c.note: echo(c.note)
-    print_table([r for r in _coref_rows(c) if r["metric"] in result])
-    if by:
-        def row(unit, got): return {"F1 of": unit} | {m: f"{s['f1']:.2f}" for m, s in got.items()}
-        print_table([row(u, got) for u, got in [*result["by_document"].items(), ("their mean", result["macro"])]])
+    _print_coref(c, result, by)
 
-# %% ../../nbs/commands/04_scoring.ipynb #b9618753
+# %% ../../nbs/commands/04_scoring.ipynb #3b75c879
 def score_agreement(
     files: list[str], /,      # annotations by two or more people: files or folders in any readable format, or one file
                               # with several annotators (Label Studio, INCEpTION)
@@ -241,6 +247,7 @@ def score_agreement(
 ):
     "Measure the agreement of annotators: F1 of mentions and clusters for each pair, and Krippendorff's alpha, with intervals over documents."
     from refnb.core.reading import read_annotators, write_documents
+    from refnb.core.files import write_atomic
     from refnb.metrics.chain_agreement import aligned_versions, chain_agreement, merge_annotations
     from refnb.results.pages.disagreements import agreement_rows, disagreement_page
     versions = aligned_versions(read_annotators(files))
@@ -250,15 +257,17 @@ def score_agreement(
     if got.lone: say(f"refnb: {len(got.lone)} of the documents were annotated by one alone: {', '.join(got.lone[:3])}")
     docs, ties = merge_annotations(versions) if merged or out else ([], [])
     if merged: write_documents(merged, docs)
-    if out:
-        from refnb.core.files import write_atomic
-        write_atomic(out, disagreement_page(versions, got, ties))
-    if json: return print_json(_agreement_json(got) | {"ties": [t._asdict() for t in ties]} | {k: v for k, v in (("page", out), ("merged", merged)) if v})
-    echo(f"{got.documents:,} document{'s'*(got.documents != 1)} by {', '.join(got.annotators)}; percent, intervals over documents")
+    if out: write_atomic(out, disagreement_page(versions, got, ties))
+    if json:
+        written = {k: file for k, file in (("page", out), ("merged", merged)) if file}
+        return print_json(_agreement_json(got) | {"ties": [t._asdict() for t in ties]} | written)
+    echo(f"{got.documents:,} document{'s'*(got.documents != 1)} by {', '.join(got.annotators)}; percent, intervals "
+         f"over documents")
     print_table(agreement_rows(got))
     if merged: echo(f"{len(docs):,} merged in {merged}; {len(ties):,} ties")
     if out: echo(f"{out} shows what they read differently")
 
+# %% ../../nbs/commands/04_scoring.ipynb #b9618753
 def _agreement_json(got) -> dict[str, Any]:
     "Convert agreement to JSON, as fractions."
     from refnb.metrics.chain_agreement import DISTANCE

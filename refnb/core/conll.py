@@ -132,28 +132,37 @@ def _token(r: _Reader, line: str, n: int, known: dict):
     if cell not in EMPTY: r.mentions.read(cell, r.token, r.where, n)
     r.token += 1
 
-# %% ../../nbs/core/04_conll.ipynb #7b02fa75
+# %% ../../nbs/core/04_conll.ipynb #49656d19
 def _crossing(entity: int, a: Span, b: int, where: str) -> FormatError:
     return FormatError(f"mentions of one entity cross: {list(a)} and one that starts at {b}, both of cluster {entity}",
                        where, "CoNLL's brackets cannot say which of them ends; write JSONL")
 
-def _cells(d: Document) -> dict[int, str]:
-    "Write the brackets of each token that has some."
-    starts, ends, out = defaultdict(list), defaultdict(list), {}
-    open_: defaultdict[int, list[int]] = defaultdict(list)
+# %% ../../nbs/core/04_conll.ipynb #f41fb603
+def _starts_and_ends(d: Document) -> tuple[defaultdict, defaultdict]:
+    "List the mentions that start and those that end at each token, with their entities."
+    starts, ends = defaultdict(list), defaultdict(list)
     for entity, cluster in enumerate(d.clusters):
         for s in cluster:
             starts[s.start].append((s, entity))
             ends[s.end].append((s, entity))
+    return starts, ends
+
+# %% ../../nbs/core/04_conll.ipynb #7b02fa75
+def _cells(d: Document) -> dict[int, str]:
+    "Write the brackets of each token that has some."
+    starts, ends = _starts_and_ends(d)
+    opened: defaultdict[int, list[int]] = defaultdict(list)
+    out = {}
     for token in sorted(starts.keys() | ends.keys()):
-        closed = [(s, e) for s, e in ends[token] if s.start < token]
-        for s, e in sorted(closed, reverse=True):
-            if (start := open_[e].pop()) != s.start: raise _crossing(e, s, start, d.doc_key)
+        closed = sorted(((s, e) for s, e in ends[token] if s.start < token), reverse=True)
+        for s, e in closed:
+            start = opened[e].pop()
+            if start != s.start: raise _crossing(e, s, start, d.doc_key)
         alone = [e for s, e in starts[token] if s.end == token]
         longer = sorted(((s, e) for s, e in starts[token] if s.end > token), key=lambda x: (-x[0].end, x[1]))
-        for s, e in longer: open_[e].append(s.start)
-        out[token] = "|".join([f"{e})" for s, e in sorted(closed, reverse=True)] + [f"({e})" for e in alone]
-                              + [f"({e}" for _, e in longer])
+        for s, e in longer: opened[e].append(s.start)
+        brackets = [f"{e})" for _, e in closed] + [f"({e})" for e in alone] + [f"({e}" for _, e in longer]
+        out[token] = "|".join(brackets)
     return out
 
 # %% ../../nbs/core/04_conll.ipynb #c5bdea48

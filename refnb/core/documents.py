@@ -317,12 +317,13 @@ def _rows(head: str, lines: Iterable[tuple[int, Look]], n: int) -> Look:
     return Look(f'<div style="max-width:62em">{top}{"".join(rich)}{bottom}</div>',
                 "\n".join(t for t in (head, *text, rest) if t))
 
-# %% ../../nbs/core/01_documents.ipynb #5baa942c
+# %% ../../nbs/core/01_documents.ipynb #ee7adff3
 def _sizes(d: Document, v: _Sight) -> str:
     "Count a document's tokens, sentences, clusters and mentions."
     text = f"{v.stop:,} tokens · {len(d.sentences):,} sentences" if d.sentences else "without text"
     return f"{plain(d.doc_key, 80)} · {text} · {len(d.clusters):,} clusters · {sum(map(len, d.clusters)):,} mentions"
 
+# %% ../../nbs/core/01_documents.ipynb #e432459e
 def _largest(v: _Sight, n: int) -> list[tuple[int, str, int, Span, Span, str]]:
     "Index, name, size, first and last mention, and a few phrases of the largest clusters."
     rows = []
@@ -333,19 +334,29 @@ def _largest(v: _Sight, n: int) -> list[tuple[int, str, int, Span, Span, str]]:
                      plain(" · ".join(list(phrases)[:4]), 120)))
     return rows
 
+# %% ../../nbs/core/01_documents.ipynb #85daa54b
+_CELL = '<td style="text-align:{};padding:.1em .7em .1em 0">{}</td>'
+_SWATCH = '<span style="background:{};border:1px solid {};border-radius:3px">&emsp;</span> {}'
+
+def _table_row(color: str, name: str, size: int, places: str, phrases: str) -> str:
+    "Write the row of a cluster in HTML."
+    swatch = _SWATCH.format(color, INK, html.escape(name))
+    cells = (("left", swatch), ("right", f"{size:,}"), ("right", places), ("left", html.escape(phrases)))
+    return "<tr>" + "".join(_CELL.format(*c) for c in cells) + "</tr>"
+
+# %% ../../nbs/core/01_documents.ipynb #5baa942c
 def _table(v: _Sight, n: int) -> Look:
     "List the largest clusters, in HTML and in text."
-    cell, rows = '<td style="text-align:{};padding:.1em .7em .1em 0">{}</td>', _largest(v, n)
-    swatch = '<span style="background:{};border:1px solid {};border-radius:3px">&emsp;</span> {}'
-    rich = []
-    for i, name, size, a, b, phrases in rows:
-        cells = (("left", swatch.format(v.colors[i], INK, html.escape(name))), ("right", f"{size:,}"),
-                 ("right", f"{a[0]:,} – {b[0]:,}"), ("left", html.escape(phrases)))
-        rich.append("<tr>" + "".join(cell.format(*c) for c in cells) + "</tr>")
-    text = [f"{name:<24} {size:>7,}  {f'{a[0]:,} – {b[0]:,}':>19}  {phrases}" for _, name, size, a, b, phrases in rows]
-    rest = f"and {len(v.doc.clusters) - len(rows):,} more clusters" if len(v.doc.clusters) > len(rows) else ""
-    page = f'<table style="font-size:.9em">{"".join(rich)}</table><small style="opacity:.75">{rest}</small>'
-    return Look(page, "\n".join([*text, *([rest] if rest else [])]))
+    rich, text, rows = "", [], _largest(v, n)
+    for i, name, size, first, last, phrases in rows:
+        places = f"{first[0]:,} – {last[0]:,}"
+        rich += _table_row(v.colors[i], name, size, places, phrases)
+        text.append(f"{name:<24} {size:>7,}  {places:>19}  {phrases}")
+    more = len(v.doc.clusters) - len(rows)
+    rest = f"and {more:,} more clusters" if more > 0 else ""
+    if rest: text.append(rest)
+    page = f'<table style="font-size:.9em">{rich}</table><small style="opacity:.75">{rest}</small>'
+    return Look(page, "\n".join(text))
 
 # %% ../../nbs/core/01_documents.ipynb #2a6ec3f7
 def _summary(d: Document) -> str:

@@ -219,7 +219,7 @@ def _speakers(given: Any) -> tuple[str, ...]:
     first = [x[0] if isinstance(x, list) and x else x for x in given] if isinstance(given, list) else []
     return told_apart([x if isinstance(x, str) and x != "-" else "" for x in first])
 
-# %% ../../nbs/core/05_jsonlines.ipynb #9a26c2a2
+# %% ../../nbs/core/05_jsonlines.ipynb #cd462580
 def _checked(make: Callable, clusters: Clusters, size: int, at: Callable) -> Document:
     "Make a document, or name the cluster that has an impossible span."
     try: return make()
@@ -233,28 +233,36 @@ def _checked(make: Callable, clusters: Clusters, size: int, at: Callable) -> Doc
                                       at(f"clusters[{i}]")) from None
         raise
 
-def _document(record: _Line, where: str, n: int, indices: str) -> Document:
-    "Read a document from its line."
-    at = lambda field: at_line(where, n, field)
+# %% ../../nbs/core/05_jsonlines.ipynb #1e618c3a
+def _key_and_clusters(record: _Line, at: Callable[[str], str]) -> tuple[str, Clusters]:
+    "Return what every line needs: the key of its document, and clusters."
     key = next((str(k) for k in (record.doc_key, record.doc_id, record.id) if isinstance(k, str|int)), None)
     try: clusters = _clusters(record)
     except (ValueError, msgspec.ValidationError) as e: raise FormatError(str(e), at("mention_clusters")) from None
     if key is None: raise FormatError("is missing", at("doc_key"))
     if clusters is None:
         raise FormatError("is missing", at("clusters"), "a document without mentions has an empty list")
+    return key, clusters
+
+# %% ../../nbs/core/05_jsonlines.ipynb #9a26c2a2
+def _document(record: _Line, where: str, n: int, indices: str) -> Document:
+    "Read a document from its line."
+    at = lambda field: at_line(where, n, field)
+    key, clusters = _key_and_clusters(record, at)
     sentences, names = record.sentences or (), _names(_named(record.characters), clusters)
-    if record.subtoken_map is None and indices == "subtokens":
-        raise FormatError("is missing", at("subtoken_map"), 'say indices="auto" if the sentences hold words')
     if record.subtoken_map is not None:
         p = _Pieces(record, where, n)
         sentences = _sentences(p, where, n)
         if indices != "words": clusters = _in_words(p, clusters, indices == "subtokens", where, n)
+    elif indices == "subtokens":
+        raise FormatError("is missing", at("subtoken_map"), 'say indices="auto" if the sentences hold words')
+    size = sum(map(len, sentences)) if sentences else LONGEST
     meta: Meta = {} if record.gutenberg_key is None else {"gutenberg_key": record.gutenberg_key}
     speakers = _speakers(record.speakers) if record.subtoken_map is None else ()
     if speakers and len(speakers) != len(sentences):
         raise FormatError(f"{len(speakers)} for {len(sentences)} sentences", at("speakers"))
-    return _checked(lambda: Document(key, sentences, clusters, names, meta=meta, speakers=speakers), clusters,
-                    sum(map(len, sentences)) if sentences else LONGEST, at)
+    make = lambda: Document(key, sentences, clusters, names, meta=meta, speakers=speakers)
+    return _checked(make, clusters, size, at)
 
 # %% ../../nbs/core/05_jsonlines.ipynb #bfa43a49
 def _objects(data: bytes) -> list[tuple[int, bytes]]:

@@ -26,7 +26,7 @@ def window_starts(sentences: Sequence[Sequence[Any]], length: int = LENGTH) -> l
             k += 1
     return out
 
-# %% ../../nbs/metrics/02_windows.ipynb #c38d693a
+# %% ../../nbs/metrics/02_windows.ipynb #befe91f6
 def split(d: Document, length: int = LENGTH, crossing: Literal["error", "drop"] = "error") -> list[Document]:
     """Cut a whole book, with its text, into windows that a system can read one by one, named as BookCoref names them.
     A window has `length` tokens, nominally; `crossing` says what to do about mentions over its end."""
@@ -39,13 +39,14 @@ def split(d: Document, length: int = LENGTH, crossing: Literal["error", "drop"] 
     if lost and crossing == "error":
         raise DataError(f"{len(lost)} mentions cross the end of a window, one is {list(lost[0])}", d.doc_key,
                         "leave them out with crossing='drop'")
-    ends, windows = [*first[1:], len(d.sentences)], []
-    for (s, e), start, inside in zip(zip(first, ends, strict=True), starts, parts, strict=True):
-        n = sum(start <= x.start < tokens[e] for x in lost)
-        key, meta = f"{d.doc_key}_split{length}_S{s}", d.meta | ({"crossing": n} if n else {})
-        windows.append(_window(d, key, slice(s, e), start, inside, meta))
+    windows = []
+    for s, e, inside in zip(first, [*first[1:], len(d.sentences)], parts, strict=True):
+        n = sum(tokens[s] <= x.start < tokens[e] for x in lost)
+        meta = d.meta | ({"crossing": n} if n else {})
+        windows.append(_window(d, f"{d.doc_key}_split{length}_S{s}", slice(s, e), tokens[s], inside, meta))
     return windows
 
+# %% ../../nbs/metrics/02_windows.ipynb #3e3885f4
 def _inside(d: Document, starts: list[int], size: int) -> tuple[list[dict[int, list[int]]], list[Span]]:
     "List for each window: cluster -> indices of its mentions inside; and list the mentions over an end."
     parts: list[dict[int, list[int]]] = [{} for _ in starts]
@@ -57,6 +58,7 @@ def _inside(d: Document, starts: list[int], size: int) -> tuple[list[dict[int, l
             else: parts[w].setdefault(c, []).append(i)
     return parts, lost
 
+# %% ../../nbs/metrics/02_windows.ipynb #c38d693a
 def _window(d: Document, key: str, at: slice, start: int, inside: dict[int, list[int]], meta: dict) -> Document:
     "Make a document of some sentences, with offsets of its own and the names and labels of the clusters inside."
     def chosen(values: Sequence[Sequence[Any]]) -> tuple[tuple[Any, ...], ...]:
@@ -112,7 +114,7 @@ def _by_key(docs: Iterable[Document], who: str) -> dict[str, Document]:
         out[d.doc_key] = d
     return out
 
-# %% ../../nbs/metrics/02_windows.ipynb #81c364e5
+# %% ../../nbs/metrics/02_windows.ipynb #32bfaf05
 def _same_text(g: Document, p: Document):
     "Refuse predictions on another text: offsets would mean other words."
     if g.sentences and p.sentences and g.size != p.size:
@@ -126,11 +128,23 @@ def _same_text(g: Document, p: Document):
         raise DataError(f"predicted mention {list(over[0])} lies beyond the {g.size:,} tokens of gold",
                         f"document {g.doc_key!r}", "are these offsets of another text, or of subtokens?")
 
+# %% ../../nbs/metrics/02_windows.ipynb #e99975e5
 def _whole(docs: dict[str, Document]) -> dict[str, Document]:
     "Drop the part number 0 that CoNLL puts behind a key and JSON lines do not, if the keys stay different."
     out = {k.removesuffix("_0"): d for k, d in docs.items()}
     return out if len(out) == len(docs) else docs
 
+# %% ../../nbs/metrics/02_windows.ipynb #e0e1e3e0
+def _check_some(g: dict[str, Document], p: dict[str, Document]):
+    "Refuse predictions none of which is for a gold document."
+    if not g or not p or g.keys() & p.keys(): return
+    extra = list(p)
+    cut_up = any("_split" in k and k.partition("_split")[0] in g for k in extra)
+    do = "the predictions are on windows: score them with setting split" if cut_up else "compare their doc_key"
+    raise DataError(f"no document has both gold and prediction: gold has {next(iter(g))!r}, "
+                    f"the prediction {extra[0]!r}", do=do)
+
+# %% ../../nbs/metrics/02_windows.ipynb #81c364e5
 def pair(gold: Iterable[Document], predicted: Iterable[Document],
          same: Callable[[Document, Document], None] = _same_text) -> Pairs:
     """Join gold documents with their predictions by key, in gold's order; each may come in any order. A key of CoNLL
@@ -138,14 +152,10 @@ def pair(gold: Iterable[Document], predicted: Iterable[Document],
     prediction on another text."""
     g, p = _by_key(gold, "gold"), _by_key(predicted, "predicted")
     if not g.keys() & p.keys() and _whole(g).keys() & _whole(p).keys(): g, p = _whole(g), _whole(p)
-    missing, extra = [k for k in g if k not in p], [k for k in p if k not in g]
-    if g and len(missing) == len(g) and p:
-        cut_up = any("_split" in k and k.partition("_split")[0] in g for k in extra)
-        do = "the predictions are on windows: score them with setting split" if cut_up else "compare their doc_key"
-        raise DataError(f"no document has both gold and prediction: gold has {missing[0]!r}, "
-                        f"the prediction {extra[0]!r}", do=do)
+    _check_some(g, p)
     for k in g.keys() & p.keys(): same(g[k], p[k])
-    return Pairs([(d, p.get(k) or Document(k, d.sentences)) for k, d in g.items()], missing, extra)
+    pairs = [(d, p.get(k) or Document(k, d.sentences)) for k, d in g.items()]
+    return Pairs(pairs, [k for k in g if k not in p], [k for k in p if k not in g])
 
 # %% ../../nbs/metrics/02_windows.ipynb #2974c16c
 Setting = Literal["full", "split", "window"]

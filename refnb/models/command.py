@@ -40,14 +40,26 @@ def _inside(answer: ClusterAnswer, d: Document, where: str) -> ClusterAnswer:
                                 f"{where}, {d.doc_key}")
     return answer
 
+# %% ../../nbs/models/04_command.ipynb #85982d5d
+def _decode_output(line: bytes, shown: str, where: str) -> dict[str, Any]:
+    "Decode a line of the program's output."
+    try: return msgspec.json.decode(line, type=dict)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        raise DataError(f"wrote something other than a JSON object: {shown!r}", where,
+                        "write one object per line to standard output, anything else to standard error") from None
+
+# %% ../../nbs/models/04_command.ipynb #1e905e26
+def _check_options(answer: Answer, n: int, at: str):
+    "Check that an answer is about the options of its question, n of them."
+    if answer.chosen and max(answer.chosen) >= n: raise DataError(f"chose option {max(answer.chosen)} of {n}", at)
+    if answer.scores is not None and len(answer.scores) != n:
+        raise DataError(f"gave {len(answer.scores)} scores for {n} options", at)
+
 # %% ../../nbs/models/04_command.ipynb #f9a2b85e
 def _read_output(line: bytes, asked: Mapping[str, Any], answered: set[str], where: str) -> Said:
     "Read a line of the program's output as an answer."
     shown = line.decode("utf-8", "replace").strip()[:120]
-    try: fields = msgspec.json.decode(line, type=dict)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        raise DataError(f"wrote something other than a JSON object: {shown!r}", where,
-                        "write one object per line to standard output, anything else to standard error") from None
+    fields = _decode_output(line, shown, where)
     key = fields.pop("id", None)
     if not isinstance(key, str) or key not in asked:
         raise DataError(f"answered {key!r}, which is not an id of the input", where, "repeat the id of the question")
@@ -63,10 +75,7 @@ def _read_output(line: bytes, asked: Mapping[str, Any], answered: set[str], wher
     except (msgspec.ValidationError, ValueError, AttributeError) as e:
         raise DataError(f"wrote no answer to {key}: {e}; it wrote {shown!r}", where,
                         "write chosen, scores, choice, clusters or error") from None
-    if answer.chosen and max(answer.chosen) >= len(item.options):
-        raise DataError(f"chose option {max(answer.chosen)} of {len(item.options)}", f"{where}, {key}")
-    if answer.scores is not None and len(answer.scores) != len(item.options):
-        raise DataError(f"gave {len(answer.scores)} scores for {len(item.options)} options", f"{where}, {key}")
+    _check_options(answer, len(item.options), f"{where}, {key}")
     return answer
 
 # %% ../../nbs/models/04_command.ipynb #e036a2ec

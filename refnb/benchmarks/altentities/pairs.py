@@ -302,7 +302,7 @@ def _fresh(stream: _Stream, pool: Sequence[Entity], used: set[frozenset[str]]) -
             used.add(pair)
             yield a, b
 
-# %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #a1669a21
+# %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #ba39251b
 def _of_method(method: str, n: int, pools: Mapping[str, Sequence[Entity]], rng: random.Random, used: set, domain: str,
                encoder: Encoder, edits: int) -> list[tuple[str, Entity, Entity]]:
     "Draw pairs of one method; where a section has too few, others have more."
@@ -312,22 +312,34 @@ def _of_method(method: str, n: int, pools: Mapping[str, Sequence[Entity]], rng: 
     for s in streams: out += [(s, *pair) for pair in islice(streams[s], n - len(out))]
     return out
 
+# %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #164ccdc6
+def _check_wanted(wanted: Mapping[str, int], domain: str):
+    "Refuse methods that a domain does not have, and numbers below 0."
+    known = USED[the_domain(domain).upper()]
+    for method in wanted:
+        if method not in known:
+            raise CallError(f"{method!r} is not a sampling method of {domain}", "draw", nearest(method, known))
+    for method, n in wanted.items():
+        if n < 0: raise CallError(f"{n} pairs of {method}", "draw", "say 0 or more")
+
+# %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #a1669a21
 def draw(c: Candidates, domain: str, wanted: Mapping[str, int]|None = None, seed: int = 0,
          encoder: Encoder = tfidf_vectors, edits: int = 3) -> list[Drawn]:
     """Draw pairs of a domain in random order, no pair twice; `wanted` is by sampling method, None:
     as many as the paper has. Similar titles have at most `edits` edits between them; `encoder` makes rows of texts."""
     wanted = wanted_pairs(domain) if wanted is None else wanted
-    if bad := next((m for m in wanted if m not in USED[the_domain(domain).upper()]), ""):
-        raise CallError(f"{bad!r} is not a sampling method of {domain}", "draw", nearest(bad, USED[domain.upper()]))
-    if few := next((m for m in wanted if wanted[m] < 0), ""):
-        raise CallError(f"{wanted[few]} pairs of {few}", "draw", "say 0 or more")
+    _check_wanted(wanted, domain)
     rng, out = random.Random(f"{seed}:{domain}"), []
     used: set[frozenset[str]] = set()
-    pools = {s: p for s in SECTIONS[domain.upper()] if len(p := sorted(c.of(domain, s), key=lambda e: e.url)) > 1}
-    for m in (m for m in _ORDER if wanted.get(m) and pools):
-        for s, *pair in _of_method(m, wanted[m], pools, rng, used, domain, encoder, edits):
+    pools = {}
+    for section in SECTIONS[domain.upper()]:
+        pool = sorted(c.of(domain, section), key=lambda e: e.url)
+        if len(pool) > 1: pools[section] = pool
+    for method in _ORDER:
+        if not wanted.get(method) or not pools: continue
+        for s, *pair in _of_method(method, wanted[method], pools, rng, used, domain, encoder, edits):
             rng.shuffle(pair)
-            out.append(Drawn(domain, m, s, (pair[0], pair[1]), rng.randrange(2)))
+            out.append(Drawn(domain, method, s, (pair[0], pair[1]), rng.randrange(2)))
     rng.shuffle(out)
     return out
 

@@ -402,24 +402,34 @@ def _too_small(v: Variant, n: int, p: Pools, split: str):
     empty = [l.noise for l in p.locations if not p.noise[l.noise]] if v.noise else []
     if empty: raise DataError("has no sentence for this split", f"{empty[0]}, {split}", do)
 
-# %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #339554e5
+# %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #3a6fdad6
 def _state(rng: np.random.Generator) -> int: return rng.bit_generator.state["state"]["state"]
 
+# %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #53a6a15e
+def _orders(s: Sampler, v: Variant) -> dict[str, np.ndarray]:
+    "Number what a variant draws from; by the paper's rules, templates begin with the first alone."
+    sizes = dict(occupations=len(s.r.occupations(v.occupation, v.situation)), meet=len(s.meet), pronoun=len(s.pronoun),
+                 background=len(s.background), entity=len(s.entity))
+    return {k: np.arange(n if s.mode == "released" or k == "occupations" else 1) for k, n in sizes.items()}
+
+# %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #8f6e9144
+def _cumulated(weights: Iterable[float]) -> list[float]:
+    "Add up weights, as shares of their sum."
+    sums = np.array(list(weights)).cumsum()
+    return (sums/sums[-1]).tolist()
+
+# %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #339554e5
 def _variant(s: Sampler, v: Variant) -> Iterator[Subtask]:
     "Draw the subtasks of one variant."
-    rng, r = np.random.default_rng(s.seed), s.r
-    sizes = dict(occupations=len(r.occupations(v.occupation, v.situation)), meet=len(s.meet), pronoun=len(s.pronoun),
-                 background=len(s.background), entity=len(s.entity))
-    orders = {k: np.arange(n if s.mode == "released" or k == "occupations" else 1) for k, n in sizes.items()}
-    weights = np.array([p[0] for p in r.pronouns]).cumsum()
-    cumulated = (weights/weights[-1]).tolist()
+    rng, orders = np.random.default_rng(s.seed), _orders(s, v)
+    cumulated = _cumulated(p[0] for p in s.r.pronouns)
     for n in s.entities:
         for split, size, p in zip(SPLITS, s.sizes, _pools(s, rng, v, orders), strict=True):
             if size: _too_small(v, n, p, split)
             lines = [len(p.noise[l.noise]) for l in p.locations]
             pools = {"templates": len(p.tasks), "names": len(p.names), "occupations": len(p.occupations),
                      "locations": len(p.locations)}
+            noise = lines.__getitem__ if v.noise else None
             before = _state(rng)
-            draws = [_draw(rng, n, cumulated, pools, v.background, lines.__getitem__ if v.noise else None)
-                     for _ in range(size)]
+            draws = [_draw(rng, n, cumulated, pools, v.background, noise) for _ in range(size)]
             yield Subtask(v, n, split, draws, p, _builder(s, v, n, split, p, draws), (before, _state(rng)))

@@ -12,7 +12,7 @@ import math, re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cache, lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 import numpy as np
 from ...core.types import CallError, Question, Record
 from ...core.settings import packaged
@@ -193,7 +193,7 @@ def _whole(h: Heard, t: Told, others: Sequence[Told]) -> list[float]:
         order = h.sign*h.newer*float(np.sign(t.year - sum(years)/len(years)))
     return [h.sign*h.woman*t.women, inside, near, order, t.length, t.length*(h.sign < 0)]
 
-# %% ../../../nbs/models/pairs/04_comparing.ipynb #75052bf4
+# %% ../../../nbs/models/pairs/04_comparing.ipynb #2fa7680a
 class Rarity(dict):
     "Inverse document frequencies of words."
     def __init__(self, texts: Iterable[Told]):
@@ -203,27 +203,33 @@ class Rarity(dict):
         self.unseen = math.log(1 + len(texts))
     def __missing__(self, word: str) -> float: return self.unseen
 
+# %% ../../../nbs/models/pairs/04_comparing.ipynb #3548fac8
 class Comparer:
     "A feature extractor with the rarity of words and of character n-grams in texts."
     def __init__(self, texts: Sequence[str]):
         self.rarity, self.tfidf = Rarity(map(_parsed_option, texts)), fitted_tfidf(texts, CHARACTERS)
+    def _like(self, p: Pairs, claims: Sequence[str], vectors: Any) -> np.ndarray:
+        "Compute for each pair how much the words of a claim are like those of the option."
+        of_claims = self.tfidf.vectors(claims)[p.at[:, 0]]
+        return np.asarray(of_claims.multiply(vectors).sum(axis=1)).ravel()
+
     def features(self, p: Pairs) -> np.ndarray:
         "Compute the features: a row for each option of each question, a column for each feature."
         expressions, texts = [_heard(e) for e in p.expressions], [_parsed_option(t) for t in p.texts]
         vectors = self.tfidf.vectors(p.texts)[p.at[:, 1]]
-        like = []
-        for k in (0, 1):
-            claims = self.tfidf.vectors([_telling_words(h.claims[k]) for h in expressions])[p.at[:, 0]]
-            like.append(np.asarray(claims.multiply(vectors).sum(axis=1)).ravel())
+        like = [self._like(p, [_telling_words(h.claims[c]) for h in expressions], vectors) for c in (0, 1)]
         out, i = np.empty((len(p.at), len(FEATURES))), 0
         for n in filter(None, p.sizes):
             h, options = expressions[p.at[i, 0]], [texts[j] for j in p.at[i:i + n, 1]]
             for k, t in enumerate(options):
-                claimed = [x for c in (0, 1) for x in _claimed(h, c, t, self.rarity, like[c][i + k])]
-                out[i + k] = claimed + _whole(h, t, options[:k] + options[k + 1:])
+                said = _claimed(h, 0, t, self.rarity, like[0][i + k])
+                denied = _claimed(h, 1, t, self.rarity, like[1][i + k])
+                others = options[:k] + options[k + 1:]
+                out[i + k] = [*said, *denied, *_whole(h, t, others)]
             i += n
         return out
 
+# %% ../../../nbs/models/pairs/04_comparing.ipynb #75052bf4
 def _telling_words(words: Sequence[str]) -> str: return " ".join(w for w in words if w not in word_lists().empty)
 
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #1c8dc233

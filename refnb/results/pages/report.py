@@ -203,17 +203,21 @@ def _whisker(r: Ranked) -> str:
             f'<line x1="{low:.1f}" x2="{high:.1f}" y1="5" y2="5" stroke="currentColor" stroke-width="2"/>'
             f'<rect x="{x - 1:.1f}" y="1" width="2" height="8" fill="currentColor"/></svg>')
 
-# %% ../../../nbs/results/pages/03_report.ipynb #e2b10013
+# %% ../../../nbs/results/pages/03_report.ipynb #ab16462e
 def _usd(x: float|None) -> str: return "unknown" if x is None else f"{x:.4g}"
 
+# %% ../../../nbs/results/pages/03_report.ipynb #991d662a
+def _ranking_row(r: Ranked, x: Entry) -> list[str]:
+    "Write the cells of a system; those without a value are empty."
+    usd = "" if x.usd == 0 else _usd(x.usd)
+    seconds = f"{x.seconds:,.0f}" if x.seconds else ""
+    return [str(r.place), _e(r.system), _percent(r.score.value), _ends(r.score.low, r.score.high), _whisker(r),
+            r.letters, str(len(x.reasons) or ""), usd, seconds, f"<code>{x.hash}</code>"]
+
+# %% ../../../nbs/results/pages/03_report.ipynb #e2b10013
 def ranking_table(b: Board) -> str:
     "Write a board as a table."
-    rows = []
-    for r in b.ranked:
-        x = b.entries[r.system]
-        rows.append([str(r.place), _e(r.system), _percent(r.score.value), _ends(r.score.low, r.score.high), _whisker(r),
-                     r.letters, str(len(x.reasons) or ""), "" if x.usd == 0 else _usd(x.usd),
-                     f"{x.seconds:,.0f}" if x.seconds else "", f"<code>{x.hash}</code>"])
+    rows = [_ranking_row(r, b.entries[r.system]) for r in b.ranked]
     heads = ["", "system", f"{_e(b.metric)} (%)", "95 % interval", "", "ties", "no choice", "USD", "seconds", "run"]
     kept = [k for k in range(len(heads)) if k not in (6, 7, 8) or any(row[k] for row in rows)]
     numbers = [at for at, k in enumerate(kept) if k in (0, 2, 3, 6, 7, 8)]
@@ -245,38 +249,55 @@ def _axes(b: Board, costs: Iterable[float]) -> _Axes:
     return _Axes(math.floor(20*min(ends))/20, max(math.ceil(20*max(ends)), math.floor(20*min(ends)) + 1)/20,
                  math.floor(min(logs)), max(math.ceil(max(logs)), math.floor(min(logs)) + 1))
 
-# %% ../../../nbs/results/pages/03_report.ipynb #e2b10017
+# %% ../../../nbs/results/pages/03_report.ipynb #1c3440d4
 _INK = 'stroke="currentColor" stroke-opacity=".25"'
 
+def _across(a: _Axes, score: float) -> str:
+    "Draw the line of a score, with its number."
+    y = a.y(score)
+    return (f'<line x1="50" x2="630" y1="{y:.1f}" y2="{y:.1f}" {_INK}/>'
+            f'<text x="44" y="{y + 4:.1f}" text-anchor="end">{100*score:.0f}</text>')
+
+# %% ../../../nbs/results/pages/03_report.ipynb #ee9fad18
+def _down(a: _Axes, cost: float) -> str:
+    "Draw the line of a cost, with its number."
+    x = a.x(cost)
+    return (f'<line x1="{x:.1f}" x2="{x:.1f}" y1="15" y2="255" {_INK}/>'
+            f'<text x="{x:.1f}" y="272" text-anchor="middle">{cost:g}</text>')
+
+# %% ../../../nbs/results/pages/03_report.ipynb #2ac443d9
 def _grid(a: _Axes, unit: str, metric: str) -> str:
     "Draw the lines and numbers of a picture."
     step = max(.05, math.ceil((a.high - a.low)/.3)*.05)
-    heights = [a.low + k*step for k in range(int((a.high - a.low)/step + 1.001))]
-    across = "".join(f'<line x1="50" x2="630" y1="{a.y(v):.1f}" y2="{a.y(v):.1f}" {_INK}/><text x="44" y="{a.y(v) + 4:.1f}" '
-                     f'text-anchor="end">{100*v:.0f}</text>' for v in heights)
-    powers = range(int(a.first), int(a.last) + 1)
-    down = "".join(f'<line x1="{a.x(10.**k):.1f}" x2="{a.x(10.**k):.1f}" y1="15" y2="255" {_INK}/>'
-                   f'<text x="{a.x(10.**k):.1f}" y="272" text-anchor="middle">{10.**k:g}</text>' for k in powers)
-    return (across + down + '<text x="75" y="272" text-anchor="middle">none</text>'
+    lines = [_across(a, a.low + k*step) for k in range(int((a.high - a.low)/step + 1.001))]
+    lines += [_down(a, 10.**k) for k in range(int(a.first), int(a.last) + 1)]
+    return ("".join(lines) + '<text x="75" y="272" text-anchor="middle">none</text>'
             f'<text x="345" y="293" text-anchor="middle">{unit}</text><text x="50" y="10">{_e(metric)} (%)</text>')
 
+# %% ../../../nbs/results/pages/03_report.ipynb #f56a9dae
+def _dot(a: _Axes, r: Ranked, cost: float, unit: str) -> str:
+    "Draw a system at its cost and score, with a line for its interval."
+    x, y = a.x(cost), a.y(r.score.value or 0)
+    line = ""
+    if r.score.low is not None and r.score.high is not None:
+        low, high = a.y(r.score.low), a.y(r.score.high)
+        line = f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{low:.1f}" y2="{high:.1f}" stroke="currentColor"/>'
+    return (f'{line}<g><title>{_e(r.system)}: {_percent(r.score.value)} %, {cost:.4g} {unit}</title>'
+            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="9" class=dot fill="#1f4e8c"/>'
+            f'<text x="{x:.1f}" y="{y + 4:.1f}" text-anchor="middle" class=place fill="#fff">{r.place}</text></g>')
+
+# %% ../../../nbs/results/pages/03_report.ipynb #e2b10017
 def cost_picture(b: Board) -> str:
     "Draw cost against score as SVG; a sentence where no run has a known cost."
     unit, costs = _costs(b)
     if not unit: return "<p class=soft>No run of this task has a recorded cost.</p>"
     known = {x: c for x, c in costs.items() if c is not None}
-    a, dots = _axes(b, known.values()), []
-    for r in reversed([r for r in b.ranked if r.system in known]):
-        x, y = a.x(known[r.system]), a.y(r.score.value or 0)
-        if r.score.low is not None and r.score.high is not None:
-            dots.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{a.y(r.score.low):.1f}" y2="{a.y(r.score.high):.1f}" stroke="currentColor"/>')
-        dots.append(f'<g><title>{_e(r.system)}: {_percent(r.score.value)} %, {known[r.system]:.4g} {unit}</title>'
-                    f'<circle cx="{x:.1f}" cy="{y:.1f}" r="9" class=dot fill="#1f4e8c"/>'
-                    f'<text x="{x:.1f}" y="{y + 4:.1f}" text-anchor="middle" class=place fill="#fff">{r.place}</text></g>')
-    lost = [x for x, c in costs.items() if c is None]
-    note = f"<p class=soft>Unknown cost: {', '.join(_e(x) for x in lost)}.</p>" if lost else ""
-    return (f'<svg class=cost viewBox="0 0 640 300" width="640" role="img" aria-label="Cost against {_e(b.metric)}" font-size="12" '
-            f'fill="currentColor">{_grid(a, unit, b.metric)}{"".join(dots)}</svg>{note}')
+    a = _axes(b, known.values())
+    dots = [_dot(a, r, known[r.system], unit) for r in reversed(b.ranked) if r.system in known]
+    lost = [_e(x) for x, c in costs.items() if c is None]
+    note = f"<p class=soft>Unknown cost: {', '.join(lost)}.</p>" if lost else ""
+    return (f'<svg class=cost viewBox="0 0 640 300" width="640" role="img" aria-label="Cost against {_e(b.metric)}" '
+            f'font-size="12" fill="currentColor">{_grid(a, unit, b.metric)}{"".join(dots)}</svg>{note}')
 
 # %% ../../../nbs/results/pages/03_report.ipynb #e2b10019
 def _sentence(a: str, b: str, t: Tau) -> list[str]:

@@ -27,14 +27,19 @@ from ...metrics.comparisons import Difference
 from ..scores import compare, score, split_name
 from ...benchmarks.tasks import is_task, task_is_here, task_questions, the_card
 
-# %% ../../../nbs/results/pages/00_viewer.ipynb #bda59eed
+# %% ../../../nbs/results/pages/00_viewer.ipynb #19459e9e
+def _name_and_hash(named: str) -> tuple[str, str]:
+    "Split system@hash; a system's address has an @ too, with something else behind it."
+    system, at, hash_ = named.rpartition("@")
+    return (system, hash_) if at and set(hash_) <= set("0123456789abcdef") else (named, "")
+
+# %% ../../../nbs/results/pages/00_viewer.ipynb #309b47c0
 def _named_run(x: Run|str|Path, s: Settings|None = None) -> Run:
     "A run by whatever names it."
     if isinstance(x, Run): return Run(x.folder.resolve(), x.info, x.kind)
     if os.path.isfile(os.path.join(x, "run.json")): return load_run(Path(x).resolve())
     task, named = split_name(str(x), s)
-    system, at, hash_ = named.rpartition("@")
-    if not at or set(hash_) - set("0123456789abcdef"): system, hash_ = named, ""  # an address has an @ too
+    system, hash_ = _name_and_hash(named)
     if not system:
         raise DataError("is not a run: it has no run.json", str(x), "give a run's folder, or name it as task:system")
     folder = Path((s or load_settings()).runs)/safe_path(task)/safe_path(system)
@@ -42,6 +47,7 @@ def _named_run(x: Run|str|Path, s: Settings|None = None) -> Run:
     if not found: raise DataError(f"there is no run of {named} on {task}", str(folder), "refnb run makes one")
     return max(found, key=lambda r: (r.sealed, (r.folder/"run.json").stat().st_mtime_ns))
 
+# %% ../../../nbs/results/pages/00_viewer.ipynb #826e2cf2
 def _found(run: Run, s: Settings) -> list[Question]:
     "A run's questions, from beside it or from its task."
     task = run.info.task
@@ -52,6 +58,7 @@ def _found(run: Run, s: Settings) -> list[Question]:
         raise DataError("its files are not here", task, f"refnb fetch {' '.join(the_card(task).inputs)}")
     return task_questions(task, s)
 
+# %% ../../../nbs/results/pages/00_viewer.ipynb #bda59eed
 def _run_questions(run: Run, questions: Iterable[Question]|str|Path|None = None,
                    s: Settings|None = None) -> list[Question]:
     "The questions that a run was made of."
