@@ -195,8 +195,7 @@ def in_eight_bits(weights: Any):
     import torch
     largest = weights.float().abs().amax(1, keepdim=True)
     scales = (largest/127).clamp(min=1e-30).bfloat16()  # a row of zeros has a scale, too
-    whole = (weights.float()/scales.float()).round().clamp(-127, 127)
-    return whole.to(torch.int8), scales[:, 0]
+    return (weights.float()/scales.float()).round().to(torch.int8), scales[:, 0]
 
 # %% ../../../nbs/models/language/07_attention.ipynb #b6c0a504
 @cache
