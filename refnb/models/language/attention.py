@@ -380,7 +380,7 @@ def _each_row(attend: Any):
 # %% ../../../nbs/models/language/07_attention.ipynb #5c1b7d0e
 def _attend_last(module: Any, query: Any, key: Any, value: Any, attention_mask: Any, scaling: float,
                  softcap: float|None = None, **_: Any):
-    "Compute the attention of one token to all tokens: fused, except for a soft cap, which torch does not fuse."
+    "Compute the attention of one token: fused, except for a soft cap, which torch does not fuse."
     import torch
     if softcap is not None: return _attend(module, query, key, value, attention_mask, scaling, softcap=softcap)
     fused = torch.nn.functional.scaled_dot_product_attention
@@ -396,10 +396,11 @@ def writes_by_rows(model: Any) -> bool:
 def by_rows(model: Any):
     "Set row-wise attention and products, which `write_rows` needs, for the duration of the context."
     tf, way = need("transformers", "models"), model.config._attn_implementation
-    attend = _attend_last if model.config.model_type in PLAIN else tf.AttentionInterface()[way]
+    layers = [x for x in model.modules() if type(x) in (_ordered(), _eight_bits())]
+    own = _attend_last if any(type(x) is _eight_bits() for x in layers) else _attend
+    attend = own if model.config.model_type in PLAIN else tf.AttentionInterface()[way]
     tf.AttentionInterface.register("by_rows", _each_row(attend))
     model.set_attn_implementation("by_rows")
-    layers = [x for x in model.modules() if type(x) in (_ordered(), _eight_bits())]
     for layer in layers: layer.written(True)
     try: yield
     finally:
