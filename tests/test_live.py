@@ -533,9 +533,9 @@ def in_place(p: made.Place, system: str, home: Path, **changed) -> LiveSystem:
     return find_system(system, s, canary="wiring", device="cpu", **changed)
 
 # with mentions as our resolvers have them: they begin with the first piece of a word, and end with the last piece of one
-SAME = """
+WORDS = """
 import json, sys
-import numpy as np, ask_maverick
+import numpy as np, ask_maverick, complete_maverick
 m = ask_maverick.load({"checkpoint": sys.argv[1], "encoder": sys.argv[2], "device": "cpu", "singletons": True})
 tokenize = m.tokenize
 def of_words(*args):
@@ -546,6 +546,8 @@ def of_words(*args):
     got["eos_mask"] = got["eos_mask"]*np.outer(first, last)
     return got
 m.tokenize = of_words
+"""
+SAME = WORDS + """
 for line in open(sys.argv[3]):
     d = json.loads(line)
     if len(d) > 1:
@@ -563,6 +565,36 @@ def test_maverick_finds_what_our_reading_of_its_weights_finds(maverick, tmp_path
     got = {d["key"]: d for d in map(json.loads, out.splitlines())}
     assert len(got) == len(stories())
     for key, d in got.items(): assert {k: tidied(d[k]) for k in ("given", "found")} == expected[key]
+
+COMPLETED = WORDS + """
+for line in open(sys.argv[3]):
+    d = json.loads(line)
+    if len(d) > 1:
+        names = {str(k): c for k, c in enumerate(d["clusters"])}
+        print(json.dumps({"key": d["doc_key"]} | {k: [list(map(int, s)) for s in c] for k, c in complete_maverick.completed(m, d["sentences"], names).items()}))
+"""
+
+def test_maverick_completes_what_our_reading_of_its_weights_completes(maverick, tmp_path):
+    "Seeds are mentions that both find: the package takes no other as an antecedent, and ours does."
+    from test_coreference_release import base_encoder
+    from refnb.models.annotation.expansion import expand
+    from refnb.models.coreference.maverick import resolver_of_release
+    from refnb.models.coreference.texts import text_of
+    base, found = base_encoder(tmp_path/"base"), json.loads(EXPECTED.read_text())
+    seeded = []
+    for d in stories():
+        spans = sorted(Span(*s) for c in found[d.doc_key]["found"] for s in c)
+        seeded.append(d.changed(clusters=(spans[::5], spans[2::7], spans[1::3])))  # some are of two
+    write_jsonl(tmp_path/"stories.jsonl", seeded)
+    out = by(maverick, COMPLETED, as_checkpoint(tmp_path/"weights", base), base, tmp_path/"stories.jsonl")
+    got = {d.pop("key"): d for d in map(json.loads, out.splitlines())}
+    net, grown = resolver_of_release(random_state(base), base, tmp_path/"encoder", segment=512), 0
+    for d in seeded:
+        bank = net.bank(text_of(d))
+        ours = expand(bank.scores, bank.spans, list(map(list, d.clusters)), [(0, d.size)], net.m.bias, "released")
+        assert {str(k): tidied([c]) for k, c in enumerate(ours.linked)} == {k: tidied([{tuple(s) for s in c}]) for k, c in got[d.doc_key].items()}
+        grown += ours.grown
+    assert grown > 20
 
 def test_maverick_runs_as_a_system(maverick, base, tmp_path):
     weights = as_checkpoint(tmp_path/"weights", base)
