@@ -27,12 +27,14 @@ def window_starts(sentences: Sequence[Sequence[Any]], length: int = LENGTH) -> l
     return out
 
 # %% ../../nbs/metrics/02_windows.ipynb #befe91f6
-def split(d: Document, length: int = LENGTH, crossing: Literal["error", "drop"] = "error") -> list[Document]:
+def split(d: Document, length: int = LENGTH, crossing: Literal["error", "drop"] = "error",
+          group: int = 1) -> list[Document]:
     """Cut a whole book, with its text, into windows that a system can read one by one, named as BookCoref names them.
-    A window has `length` tokens, nominally; `crossing` says what to do about mentions over its end."""
+    A window has `length` tokens, nominally; `crossing` says what to do about mentions over its end. Each document has
+    `group` windows."""
     if not d.sentences and d.clusters:
         raise DataError("cannot be split: it has no text", d.doc_key, "give a file with sentences")
-    first = window_starts(d.sentences, length)
+    first = window_starts(d.sentences, length)[::group]
     tokens = [0, *accumulate(map(len, d.sentences))]
     starts = [tokens[s] for s in first]
     parts, lost = _inside(d, starts, tokens[-1])
