@@ -72,6 +72,7 @@ class CorefSystem(BaseSystem):
         self.other = trained_otherwise(self.trained, self.usual)
         shown = self.other | self._read_otherwise() | ({"given": self.model.given} if self.model.given else {})
         self.name, self.title = variant_name(self.base, shown), self.model.title + variant_name("", shown)
+        if self.model.antecedents == "names": self.shapes = CLUSTERS
     def _trained(self, changed: Mapping[str, Any]) -> TrainedCoref:
         "Return the trained system, by its name or its checkpoint."
         wanted = changed_coref(self.usual, changed)
@@ -177,8 +178,8 @@ class CorefSystem(BaseSystem):
         for d in items:
             if self.model.given and d.doc_key not in gold:
                 raise DataError("its gold mentions are not here", f"document {d.doc_key!r}", "omit --gold-mentions")
-            yield ClusterAnswer(d.doc_key,
-                                predicted(net, d, gold[d.doc_key].mentions if self.model.given else None).clusters)
+            found = predicted(net, d, gold[d.doc_key].mentions if self.model.given else None)
+            yield ClusterAnswer(d.doc_key, found.clusters, found.names)
     def write_summary(self, run: Run, task: Task) -> Path|None:
         "Write the summary of a complete run: for KITMUS, the candidates joined with the pronoun."
         return (write_link_summary(run, task) if _is_kitmus(task)

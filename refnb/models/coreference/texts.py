@@ -47,8 +47,8 @@ def _quotations(words: Sequence[str]) -> np.ndarray:
 # %% ../../../nbs/models/coreference/01_texts.ipynb #6b8cf9e1
 class Text:
     "A document, or several, as arrays over words, for a coreference system."
-    def __init__(self, key: str, sentences: Sequence[Sequence[str]]):
-        self.key = key
+    def __init__(self, key: str, sentences: Sequence[Sequence[str]], names: Sequence[str] = ()):
+        self.key, self.names = key, names  # names to link to, if there is a list
         self.words = [w.strip("_") or w for s in sentences for w in s]  # LitBank has _Emma_ for italics
         ends = list(accumulate(map(len, sentences)))
         self.starts = [0, *ends[:-1]] if ends else []
@@ -67,9 +67,9 @@ class Text:
     def quotation(self) -> np.ndarray: return _quotations(self.words)
 
 def text_of(d: Document) -> Text:
-    "Read a document, ignoring its clusters."
+    "Read a document and its names, ignoring its clusters."
     if not d.size: raise DataError("has no text", f"document {d.doc_key!r}", "coreference systems read words")
-    return Text(d.doc_key, d.sentences)
+    return Text(d.doc_key, d.sentences, d.names)
 
 def joined(texts: Sequence[Text]) -> Text:
     "Join several texts to one; each remains a separate part."
