@@ -6,9 +6,10 @@
 __all__ = ['MOST', 'SHUFFLED', 'DROPPED', 'candidate_lists', 'Tail', 'tail_of', 'passages', 'Passage', 'Reader', 'within',
            'new_net']
 
-# %% ../../../nbs/models/coreference/10_readers.ipynb #ecf0903d
+# %% ../../../nbs/models/coreference/10_readers.ipynb #7699016a
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 import torch
 from torch import nn
@@ -35,20 +36,18 @@ def candidate_lists(sizes: Sequence[int], room: int) -> list[list[int]]:
         used += size
     return out
 
-# %% ../../../nbs/models/coreference/10_readers.ipynb #a84247a2
+# %% ../../../nbs/models/coreference/10_readers.ipynb #9d5ee8a7
 class Tail(NamedTuple):
     "The pieces of some candidates, which follow each passage."
-    ids: list[int]      # pieces, with special tokens
-    symbols: list[int]  # places of the symbols, counted from the end: of none, then of each candidate
+    ids: list[int]    # pieces, with special tokens
+    places: list[int] # first pieces of none and of each candidate, then the end, counted from the end of a passage
 
 def tail_of(pieces: Sequence[Sequence[int]], tokenizer: Any) -> Tail:
     "Join a symbol for none, and a symbol before the pieces of each candidate."
     symbol = tokenizer.sep_token_id if tokenizer.mask_token_id is None else tokenizer.mask_token_id
-    ids, places = [symbol], [0]
-    for own in pieces:
-        places.append(len(ids))
-        ids += [symbol, *own]
-    ids += around(tokenizer)[1]
+    parts, after = [[symbol, *own] for own in ((), *pieces)], around(tokenizer)[1]
+    places = [0, *accumulate(map(len, parts))]
+    ids = [p for part in parts for p in part] + after
     return Tail(ids, [k - len(ids) for k in places])
 
 # %% ../../../nbs/models/coreference/10_readers.ipynb #b5d422cf
@@ -57,17 +56,17 @@ def passages(t: Text, tail: Tail, tokenizer: Any, length: int, context: int) -> 
     cut = segments(t, tokenizer, length - len(tail.ids), context)
     return cut._replace(segments=[s._replace(ids=s.ids + tail.ids) for s in cut.segments])
 
-# %% ../../../nbs/models/coreference/10_readers.ipynb #a5b6b24e
+# %% ../../../nbs/models/coreference/10_readers.ipynb #e727b5b4
 SHUFFLED, DROPPED = .5, .05  # in training: share of texts with a new order of candidates, of candidates left out
 
 class Passage(NamedTuple):
     "A passage that was read with candidates."
     words: torch.Tensor   # vectors of its words
     at: int               # its first word
-    symbols: torch.Tensor # vectors of the symbols: of none, then of each candidate
+    names: torch.Tensor   # vectors of none, then of each candidate
     who: list[int]        # the candidates
 
-# %% ../../../nbs/models/coreference/10_readers.ipynb #313a162b
+# %% ../../../nbs/models/coreference/10_readers.ipynb #ebdc26bc
 class Reader(nn.Module):
     "The net of a linker that reads passages with their candidates."
     def __init__(self, m: CorefModel, words: Words, dropout: float = .3):
@@ -75,7 +74,6 @@ class Reader(nn.Module):
         self.m, self.words = m, words
         self.finder = new_finder(m, words.width, dropout)
         self.starts, self.ends = (head(words.width, m.hidden, m.hidden, dropout) for _ in range(2))
-        self.symbol = head(words.encoder.config.hidden_size, m.hidden, 2*m.hidden, dropout)
     def candidates(self, t: Text) -> list[list[int]]:
         "Draw the order of the candidates in training; divide them into lists that are read at once."
         n = len(t.names)
@@ -101,14 +99,17 @@ class Reader(nn.Module):
             shape = torch.tensor(t.shape[s.start:s.stop], device=hidden.device)
             quoted = torch.tensor(t.quotation[s.start:s.stop] > 0, device=hidden.device).long()
             x = torch.cat([words.of_pieces(hidden, s, cut), words.shape(shape), words.quote(quoted)], 1)
-            symbols = hidden[[len(s.ids) + k for k in tail.symbols]]
-            yield Passage(words.dropout(x), s.start, words.dropout(symbols), who)
+            ends = [len(s.ids) + k for k in tail.places]
+            names = torch.stack([hidden[a:b].mean(0) for a, b in pairwise(ends)])
+            as_words = F.pad(names.repeat(1, x.shape[1]//names.shape[1]), (0, 2*words.extra))  # no shape, no quotation
+            yield Passage(words.dropout(x), s.start, words.dropout(as_words), who)
         words.remembered.clear()  # orders differ, so hardly a segment recurs
     def scores(self, p: Passage, spans: Sequence[Span]) -> torch.Tensor:
         "Score mentions of a passage with none, then with each candidate."
         first, last = ends_of(spans, p.at, p.words)
         both = torch.cat([self.starts(p.words)[first], self.ends(p.words)[last]], 1)
-        return both @ self.symbol(p.symbols).T/math.sqrt(both.shape[1])
+        names = torch.cat([self.starts(p.names), self.ends(p.names)], 1)
+        return both @ names.T/math.sqrt(both.shape[1])
 
     def wrong(self, lesson: Lesson, extra: float = .4, memory: str = "") -> Wrong:
         "Compute the losses of mentions and of links; there are no others."
