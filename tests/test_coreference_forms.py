@@ -144,3 +144,54 @@ def test_the_pipeline_reads_each_window_by_forms_without_scores_of_pairs(mention
     if antecedents == "c2f": assert {*seeds.mentions} <= {*released().mentions} != {*done.document.mentions}
     else:
         with pytest.raises(CallError, match="seeding released: .* compares mentions with entities"): released()
+
+@pytest.fixture(scope="module")
+def reader(folder, stories, tmp_path_factory):
+    "A reader of names that was stopped in its training and went on, its documents, and the folder of one that was not stopped."
+    from refnb.core.settings import load_settings
+    from refnb.models.coreference import learning
+    home = tmp_path_factory.mktemp("reader")
+    labelled = [d.changed(labels={"type": [["PER"]*len(c) for c in d.clusters], "kind": [["PROP"]*len(c) for c in d.clusters]}) for d in stories]
+    told = learning.Taught("stories", "stories", [d.changed(doc_key=f"{d.doc_key}{i}") for i in range(2) for d in labelled], labelled[:1])
+    s = load_settings(runs=str(home/"runs"), reports=str(home/"reports"))
+    made = dict(SMALL, encoder=str(folder), start="", frozen=1, epochs=2, lr=3e-3)
+    class Stop(Exception): pass
+    def stop(line):
+        if line.startswith("epoch 1"): raise Stop
+    with pytest.MonkeyPatch.context() as m:
+        m.setattr(learning, "taught_by", lambda *asked: told)
+        with pytest.raises(Stop): learning.train_coref("reader-minilm", "stories", out=str(home/"cut"), s=s, say=stop, every=0, **made)
+        cut, whole = (learning.train_coref("reader-minilm", "stories", out=str(home/out), s=s, **made) for out in ("cut", "whole"))
+    return s, cut, whole
+
+def test_a_reader_that_was_stopped_ends_with_the_same_weights(reader):
+    s, cut, whole = reader
+    assert cut.seal.weights == whole.seal.weights and cut.seal.losses == whole.seal.losses and whole.seal.losses[1] < whole.seal.losses[0]
+
+def test_a_reader_answers_names_and_nothing_else(reader, stories):
+    from refnb.core.types import DataError
+    from refnb.benchmarks.tasks import find_task
+    from refnb.models.annotation.linking import link_by_cast
+    from refnb.models.annotation.books import Character
+    from refnb.models.annotation.stages import link_by_system
+    from refnb.models.registry import find_system
+    s, learnt, _ = reader
+    system = find_system("reader-minilm", s, checkpoint=str(learnt.folder), bias=99., threshold=-9.)
+    who = [Character("Anna", ("Captain Anna",)), Character("Bell")]
+    by_system, by_net = link_by_system(system, stories[0], who, s), link_by_cast(system.net(), stories[0], who)
+    assert sum(map(len, by_net)) and all(set(a) >= set(b) for a, b in zip(by_system, by_net)), "without pronouns, and names inside of names"
+    assert "answers documents" in system.lacks(find_task("sample/identifyme", s))
+    with pytest.raises(DataError, match="has no names to link to"): system.net().resolve(text_of(stories[0].changed(names=())))
+
+def test_a_reader_takes_the_words_of_another_form_and_all_of_its_own(reader, tmp_path):
+    import msgspec, shutil
+    from refnb.models.coreference.learning import _take_over, load_resolver
+    from refnb.models.coreference.readers import new_net
+    from refnb.models.coreference.recipes import SEAL
+    _, learnt, _ = reader
+    trained, other = load_resolver(learnt.folder), shutil.copytree(learnt.folder, tmp_path/"experts")
+    (other/SEAL).write_bytes(msgspec.json.encode(learnt.seal.changed(model=learnt.seal.model | {"antecedents": "experts"})))
+    for folder, same in ((learnt.folder, True), (other, False)):
+        _take_over(net := new_net(trained.m, seed=1), folder)
+        assert torch.equal(net.words.shape.weight, trained.words.shape.weight)
+        assert torch.equal(net.starts[0].weight, trained.starts[0].weight) == same

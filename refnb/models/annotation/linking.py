@@ -15,7 +15,7 @@ from ...metrics.windows import LENGTH, split
 from ..rules.clusters import occurrences
 from ..coreference.features import PRONOUN, content
 from ..coreference.memory import all_pairs, link
-from ..coreference.texts import text_of, with_cast
+from ..coreference.texts import Text, text_of, with_cast
 from .books import Character
 
 # %% ../../../nbs/models/annotation/01_linking.ipynb #b2fa351b
@@ -128,6 +128,7 @@ def link_by_cast(net: Any, d: Document, characters: Sequence[Character]) -> Link
 
 def _link_window(net: Any, d: Document, characters: Sequence[Character]) -> Linked:
     "Link the mentions of a window."
+    if net.m.antecedents == "names": return _read_window(net, d, characters)
     names = [(k, words_of_text(name)) for k, c in enumerate(characters) for name in (c.name, *c.variants)]
     whole = with_cast(d, [words for _, words in names])
     moved = lambda spans, by: [Span(s.start + by, s.end + by) for s in spans]
@@ -147,3 +148,12 @@ def _link_window(net: Any, d: Document, characters: Sequence[Character]) -> Link
     return [moved(_outer_names(spans, whole.document.tokens), -whole.words) for spans in linked]
 
 def _is_pronoun(d: Document, s: Span) -> bool: return s.start == s.end and d.tokens[s.start].lower() in PRONOUN
+
+# %% ../../../nbs/models/annotation/01_linking.ipynb #1167a4d1
+def _read_window(net: Any, d: Document, characters: Sequence[Character]) -> Linked:
+    "Link the mentions of a window with a reader of names."
+    names = [(k, name) for k, c in enumerate(characters) for name in (c.name, *c.variants)]
+    linked: Linked = [[] for _ in characters]
+    for (k, _), spans in zip(names, net.resolve(Text(d.doc_key, d.sentences, [name for _, name in names]))):
+        linked[k] += [s for s in spans if not _is_pronoun(d, s)]
+    return [_outer_names(spans, d.tokens) for spans in linked]

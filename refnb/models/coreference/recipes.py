@@ -39,7 +39,8 @@ class CorefModel(Record):
     mentions: Literal["banded", "start-end", "enumerated"] = "banded" # mention detection
     hidden: int = 256                # width of the heads
     widest: int = 30                 # maximum words of a mention; start-end has no limit
-    antecedents: Literal["experts", "c2f", "maverick", "entities"] = "experts" # scoring of links
+    # scoring of links: between mentions, of mentions with entities, or of mentions with a list of names
+    antecedents: Literal["experts", "c2f", "maverick", "entities", "names"] = "experts"
     size: int = 64                   # size of an expert's vectors, or of an entity's
     experts: bool = True             # one scorer for each category of pairs
     tables: bool = True              # features: distances, nesting, quotations, pronouns

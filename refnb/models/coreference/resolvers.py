@@ -8,7 +8,7 @@ __all__ = ['TYPES', 'KINDS', 'Stretch', 'Lesson', 'lesson_of', 'together', 'Wron
 
 # %% ../../../nbs/models/coreference/09_resolvers.ipynb #4da0dcf6
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 import numpy as np
 import torch
@@ -235,6 +235,9 @@ class Resolver(nn.Module):
         "Find mentions, their entities, and which are persons."
         find = {"c2f": self._from_all, "entities": self._from_entities}.get(self.m.antecedents, self._from_bank)
         return find(t, given, known, [*known, *more])
+    def answer(self, d: Document, clusters: Iterable[Iterable[Span]]) -> Document:
+        "Return a document with found clusters."
+        return d.changed(clusters=tidy(clusters), names=(), labels={})
     def _from_bank(self, t: Text, given: Sequence[Span]|None, known: dict[Span, int],
                    more: Sequence[Span]) -> tuple[list[Span], np.ndarray, np.ndarray]:
         "Find mentions, their entities, and which are persons, from a bank."
@@ -292,20 +295,21 @@ def _groups(segments: list[Segment], most: int) -> list[list[Segment]]:
     return [segments[i:i + most] for i in range(0, len(segments), most)]
 
 # %% ../../../nbs/models/coreference/09_resolvers.ipynb #8234c247
-def new_resolver(m: CorefModel, dropout: float = .3, seed: int = 0, offline: bool = True) -> Resolver:
-    "Load a system's encoder and add untrained heads; if `offline`, nothing is downloaded."
+def new_resolver(m: CorefModel, dropout: float = .3, seed: int = 0, offline: bool = True,
+                 form: Callable[..., Any] = Resolver) -> Any:
+    "Load a system's encoder and add a form's untrained heads; if `offline`, nothing is downloaded."
     words = words_of(m.encoder, m.segment, m.context, m.frozen, dropout, offline, m.pieces)
     words.single |= m.released  # as in the package: in bfloat16, scores near 0 may change sign
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         for part in (words.shape, words.quote): part.reset_parameters()
-        return Resolver(m, words, dropout).to(words.encoder.device)
+        return form(m, words, dropout).to(words.encoder.device)
 
-def predicted(net: Resolver, d: Document, given: Sequence[Span]|None = None,
+def predicted(net: Any, d: Document, given: Sequence[Span]|None = None,
               seeds: Sequence[Sequence[Span]] = ()) -> Document:
     "Return a document with the clusters that a net finds."
     net.eval()
-    return d.changed(clusters=tidy(net.resolve(text_of(d), given, seeds)), names=(), labels={})
+    return net.answer(d, net.resolve(text_of(d), given, seeds))
 
 # %% ../../../nbs/models/coreference/09_resolvers.ipynb #e904647f
 def clusters_of_many(net: Resolver, texts: Sequence[Text], at_once: int = 16) -> Iterator[list[list[Span]]]:

@@ -52,8 +52,9 @@ def _speakers(names: Sequence[str]) -> np.ndarray:
 
 class Text:
     "A document, or several, as arrays over words, for a coreference system."
-    def __init__(self, key: str, sentences: Sequence[Sequence[str]], speakers: Sequence[str] = ()):
-        self.key = key
+    def __init__(self, key: str, sentences: Sequence[Sequence[str]], names: Sequence[str] = (),
+                 speakers: Sequence[str] = ()):
+        self.key, self.names = key, names  # names to link to, if there is a list
         self.words = [w.strip("_") or w for s in sentences for w in s]  # LitBank has _Emma_ for italics
         ends = list(accumulate(map(len, sentences)))
         self.starts = [0, *ends[:-1]] if ends else []
@@ -73,9 +74,9 @@ class Text:
     def quotation(self) -> np.ndarray: return _quotations(self.words)
 
 def text_of(d: Document) -> Text:
-    "Read a document, ignoring its clusters."
+    "Read a document and its names, ignoring its clusters."
     if not d.size: raise DataError("has no text", f"document {d.doc_key!r}", "coreference systems read words")
-    return Text(d.doc_key, d.sentences, d.speakers)
+    return Text(d.doc_key, d.sentences, d.names, d.speakers)
 
 def joined(texts: Sequence[Text]) -> Text:
     "Join several texts to one; each remains a separate part."
