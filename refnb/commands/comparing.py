@@ -49,6 +49,17 @@ def report_(
     for x in made.left: echo(f"not ranked: {x.system} on {x.task}: {x.why}", to=sys.stderr)
     echo("", f"{made} in {path}")
 
+# %% ../../nbs/commands/08_comparing.ipynb #9fbc6fbd
+def _compared(c: Any) -> dict[str, Any]:
+    "Make the row of a comparison: the difference with its interval, tests, and numbers of questions."
+    d, m = c.difference, c.mcnemar
+    points = lambda v: "" if v is None else f"{100*v:+.1f}"
+    return {"difference (points)": points(d.value), "low": points(d.low), "high": points(d.high),
+            "detectable": "" if c.detectable is None else f"{100*c.detectable:.1f}",
+            "p (permutation)": "" if d.p is None else f"{d.p:.4f}", "p (McNemar)": "" if m is None else f"{m.p:.4f}",
+            "only first right": "" if m is None else m.only_a, "only second right": "" if m is None else m.only_b,
+            "questions": d.n, "documents": d.clusters}
+
 # %% ../../nbs/commands/08_comparing.ipynb #85b9c2f4
 def compare_(
     first: str,            # a run (folder, task:system or file:system), or a file of answers
@@ -63,14 +74,12 @@ def compare_(
     from refnb.results.scores import compare
     s = load_settings()
     c = compare(outcomes_of(first, gold, s), outcomes_of(second, gold, s), cast(Any, mode), seed=seed)
-    d, m = c.difference, c.mcnemar
+    m = c.mcnemar
     if json:
-        return print_json({"unit": "fraction", "mode": mode, "first": first, "second": second, "difference": d._asdict(),
-                          "mcnemar": m and m._asdict(), "detectable": c.detectable, "only_first": c.only_a,
-                          "only_second": c.only_b})
-    shown = lambda v: "" if v is None else f"{100*v:+.1f}"
-    print_table([{"difference (points)": shown(d.value), "low": shown(d.low), "high": shown(d.high), "detectable": "" if c.detectable is None else f"{100*c.detectable:.1f}", "p (permutation)": "" if d.p is None else f"{d.p:.4f}", "p (McNemar)": "" if m is None else f"{m.p:.4f}",
-                "only first right": "" if m is None else m.only_a, "only second right": "" if m is None else m.only_b, "questions": d.n, "documents": d.clusters}])
+        return print_json({"unit": "fraction", "mode": mode, "first": first, "second": second,
+                          "difference": c.difference._asdict(), "mcnemar": m and m._asdict(),
+                          "detectable": c.detectable, "only_first": c.only_a, "only_second": c.only_b})
+    print_table([_compared(c)])
 
 # %% ../../nbs/commands/08_comparing.ipynb #d223cb84
 def _power_json(task: str, systems: list[str], found: Any) -> dict[str, Any]:

@@ -306,12 +306,21 @@ def _say_unread(lost: dict[str, dict[str, int]]):
     for whys in lost.values():
         echo(f"{sum(whys.values()):,} not read: " + ", ".join(f"{n:,} {why}" for why, n in whys.items()))
 
+# %% ../../nbs/commands/05_running.ipynb #08381069
+def _price(server: dict) -> str:
+    "Word what a server's replies cost, at most if some were lost."
+    if server["usd"] is None: return "at an unknown price"
+    most = f" (at most {server['usd_at_most']:.4g}, if {server['lost']} lost requests were billed)" if server["lost"] else ""
+    return f"for {server['usd']:.4g} USD{most}"
+
 # %% ../../nbs/commands/05_running.ipynb #8225d5c8
 def _say_paid(paid: dict):
     "Print the costs of a run in a line."
-    if p := paid.get("spent"): echo(f"{p['cpu_seconds']:,.1f} CPU seconds, {p['peak_mb']:,.0f} MB at most")
-    if not (p := paid.get("server")): return
-    usd = "at an unknown price" if p["usd"] is None else f"for {p['usd']:.4g} USD" + (f" (at most {p['usd_at_most']:.4g}, if {p['lost']} lost requests were billed)" if p["lost"] else "")
-    echo(f"{p['asked']:,} new replies {usd}, {p['served']:,} from cache; {p['tokens_in']:,} tokens read, "
-         f"{p['tokens_out']:,} written" + (f", {p['tokens_reasoning']:,} of them reasoning" if p["tokens_reasoning"] else "")
-         + (f"; versions: {', '.join(p['models'])}" if p["models"] else ""))
+    spent, server = paid.get("spent"), paid.get("server")
+    if spent: echo(f"{spent['cpu_seconds']:,.1f} CPU seconds, {spent['peak_mb']:,.0f} MB at most")
+    if not server: return
+    line = (f"{server['asked']:,} new replies {_price(server)}, {server['served']:,} from cache; "
+            f"{server['tokens_in']:,} tokens read, {server['tokens_out']:,} written")
+    if server["tokens_reasoning"]: line += f", {server['tokens_reasoning']:,} of them reasoning"
+    if server["models"]: line += f"; versions: {', '.join(server['models'])}"
+    echo(line)

@@ -201,15 +201,19 @@ def _entity(r: _Reader, fields: list[str], n: int) -> str|None:
     return found[0] if found else None
 
 # %% ../../nbs/core/06_conllu.ipynb #73e5edc5
+_EMPTY = re.compile(r"[0-9]+\.[0-9]+")  # ID of an empty node
+
 def _count_word(r: _Reader, id: str, n: int):
     "Check that words are numbered one after the other; an empty node has no number of its own."
-    if re.fullmatch(r"[0-9]+\.[0-9]+", id): return
+    if _EMPTY.fullmatch(id): return
     r.number += 1
     if id != str(r.number):
         raise FormatError(f"{id!r} is where word {r.number} should be", f"{r.at(n)}, field ID",
                           "is a line missing, or an empty one?")
 
 # %% ../../nbs/core/06_conllu.ipynb #fcf61fc9
+_SEVERAL = re.compile(r"[0-9]+-[0-9]+")  # ID of a token of several words
+
 def _row(r: _Reader, line: str, n: int):
     "Take in the line of a token."
     f = line.split("\t")
@@ -217,7 +221,7 @@ def _row(r: _Reader, line: str, n: int):
     id, form, head, deps = f[0], f[1], f[6], f[8]
     if r.key is None: r.begin("", n)
     r.line, entity = n, _entity(r, f, n)
-    if re.fullmatch(r"[0-9]+-[0-9]+", id):
+    if _SEVERAL.fullmatch(id):
         if entity is None: return
         raise FormatError("Entity is at a token of several words", r.at(n), "it belongs to a word")
     if not form: raise FormatError("the word is empty", f"{r.at(n)}, field FORM")

@@ -97,25 +97,33 @@ def parse_gap_rows(data: bytes, where: str = "") -> list[GapRow]:
     if names is None: _header([], where)
     return out
 
-# %% ../../nbs/core/07_gap.ipynb #1836d78e
+# %% ../../nbs/core/07_gap.ipynb #81679e53
 def _joins(c: str) -> bool:
     "Tell whether a character belongs to the letter before it, as accents and zero-width characters do."
     return not c.isascii() and unicodedata.category(c) in ("Mn", "Mc", "Me", "Cf")
 
-def _token_chars(text: str, cuts: Iterable[int] = ()) -> list[tuple[int, int]]:
-    "Find the tokens of a text, by their first and last characters."
+# %% ../../nbs/core/07_gap.ipynb #044a3d6c
+def _raw_tokens(text: str) -> list[tuple[int, int]]:
+    "Find words and signs, by their first and last characters; some signs join what is beside them."
     out: list[tuple[int, int]] = []
     open_ = False
     for m in re.finditer(r"\w+|\S", text):
-        joins, touches = _joins(m[0]) if len(m[0]) == 1 else False, bool(out) and out[-1][1] == m.start()
+        joins = _joins(m[0]) if len(m[0]) == 1 else False
+        touches = bool(out) and out[-1][1] == m.start()
         if touches and (joins or open_): out[-1] = (out[-1][0], m.end())
         else: out.append(m.span())
         open_ = joins
-    divided: list[tuple[int, int]] = []
-    for start, end in out:
-        bounds = [start, *sorted(c for c in set(cuts) if start < c < end), end]
-        divided += zip(bounds, bounds[1:])
-    return divided
+    return out
+
+# %% ../../nbs/core/07_gap.ipynb #1836d78e
+def _token_chars(text: str, cuts: Iterable[int] = ()) -> list[tuple[int, int]]:
+    "Find the tokens of a text, by their first and last characters; cuts divide the tokens that they are inside of."
+    places = sorted(set(cuts))
+    out: list[tuple[int, int]] = []
+    for start, end in _raw_tokens(text):
+        bounds = [start, *(c for c in places if start < c < end), end]
+        out += zip(bounds, bounds[1:])
+    return out
 
 # %% ../../nbs/core/07_gap.ipynb #b2e81a6e
 def _spans(row: GapRow, tokens: list[tuple[int, int]]) -> list[Span]:

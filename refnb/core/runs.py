@@ -382,17 +382,24 @@ class Writer:
         _append(self.path, b"".join(self.waiting))
         self.waiting = []
 
-# %% ../../nbs/core/15_runs.ipynb #36e13034
+# %% ../../nbs/core/15_runs.ipynb #0da30ab8
+def _tokens_of(used: list[Usage]) -> dict[str, int]:
+    "Add the tokens of answers; nothing where none were counted."
+    tokens = {"read": sum(u.tokens_in for u in used), "written": sum(u.tokens_out for u in used),
+              "reasoning": sum(u.tokens_reasoning for u in used)}
+    return tokens if any(tokens.values()) else {}
+
+# %% ../../nbs/core/15_runs.ipynb #a2efd5f2
 def _counts(records: list, ids: list[str], sha256: str) -> Seal:
     "Make the seal from the records."
     reasons = Counter(r.reason for r in records if getattr(r, "reason", None))
     used = [u for r in records if (u := getattr(r, "usage", None))]
     costs, models = [u.usd for u in used], Counter(u.model for u in used if u.model)
-    tokens = {"read": sum(u.tokens_in for u in used), "written": sum(u.tokens_out for u in used),
-              "reasoning": sum(u.tokens_reasoning for u in used)}
-    return Seal(len(ids), len(records), dict(sorted(reasons.items())), None if None in costs else sum(costs), sha256,
-                _replies_hash(records), dict(sorted(models.items())), tokens if any(tokens.values()) else {})
+    usd = None if None in costs else sum(costs)
+    return Seal(len(ids), len(records), dict(sorted(reasons.items())), usd, sha256, _replies_hash(records),
+                dict(sorted(models.items())), _tokens_of(used))
 
+# %% ../../nbs/core/15_runs.ipynb #36e13034
 def _replies_hash(records: list) -> str:
     "Hash answers without their times, which no two runs share."
     h = hashlib.sha256()
@@ -616,26 +623,31 @@ def places_of_summaries(s: Settings) -> list[Path]:
     except DataError: carried = []
     return [Path(s.reports), *(p for p in carried if p.resolve() != Path(s.reports).resolve())]
 
-# %% ../../nbs/core/15_runs.ipynb #4314dc87
+# %% ../../nbs/core/15_runs.ipynb #e6cbf1e9
 def current_runs(infos: Iterable[RunInfo]) -> list[RunInfo]:
     "Select the runs of the highest builder and system revisions, which replace earlier ones."
     found = list(infos)
     last = max(((i.builder_revision, i.system_revision) for i in found), default=None)
     return [i for i in found if (i.builder_revision, i.system_revision) == last]
 
+# %% ../../nbs/core/15_runs.ipynb #954aa4be
+def _flat_settings(i: RunInfo) -> dict[str, Any]:
+    "Return all that two runs may differ in as one level of fields; the prompt by its hash."
+    fields = msgspec.to_builtins(i.changed(prompt=prompt_hash(i.prompt)[-12:]))
+    own = {k: v for k, v in fields.items() if k not in ("settings", "data", "refnb")}
+    return own | fields["data"] | fields["settings"]
+
+# %% ../../nbs/core/15_runs.ipynb #4314dc87
 def several_runs(infos: list[RunInfo], where: str) -> CallError:
     "Report several runs under one name, each with its differences from the others: the newest need not be the best."
-    settings = []
-    for i in infos:
-        fields = msgspec.to_builtins(i.changed(prompt=prompt_hash(i.prompt)[-12:]))
-        own = {k: v for k, v in fields.items() if k not in ("settings", "data", "refnb")}
-        settings.append(own | fields["data"] | fields["settings"])
+    settings = [_flat_settings(i) for i in infos]
     known = dict.fromkeys(k for x in settings for k in x)
     def differs(k: str) -> bool: return any(x.get(k) != settings[0].get(k) for x in settings)
     keys = list(filter(differs, known))
     names = []
     for i, x in zip(infos, settings, strict=True):
-        names.append(f"@{run_hash(i)} ({', '.join(f'{k}={x.get(k)}' for k in keys)})")
+        own = ", ".join(f"{k}={x.get(k)}" for k in keys)
+        names.append(f"@{run_hash(i)} ({own})")
     return CallError(f"{len(infos)} runs of {infos[0].system} on {infos[0].task}: {', '.join(names)}", where,
                      "put one of these behind the system's name")
 

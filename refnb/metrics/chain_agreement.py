@@ -168,7 +168,7 @@ def chain_agreement(
     alpha = summed_interval(found[:, :2], _alpha, found[:, 2], (-np.inf, 1.), **how)
     return ChainAgreement(people, len(several), pairs, alpha, [k for k, v in versions.items() if len(v) < 2])
 
-# %% ../../nbs/metrics/15_chain_agreement.ipynb #fa13a31f
+# %% ../../nbs/metrics/15_chain_agreement.ipynb #d4963007
 class Tie(NamedTuple):
     "A mention, or a link to an earlier one, that half of the annotators have."
     document: str
@@ -178,6 +178,7 @@ class Tie(NamedTuple):
     said: tuple[str, ...] # who has it
     kept: bool            # whether the merged document has it
 
+# %% ../../nbs/metrics/15_chain_agreement.ipynb #096fbce2
 MOST = 12  # annotators that are merged
 
 def _enough(n: int) -> list[tuple[int, ...]]:
@@ -186,12 +187,18 @@ def _enough(n: int) -> list[tuple[int, ...]]:
     sets = list(combinations(range(n), n//2 + 1))
     return sets + ([(0, *rest) for rest in combinations(range(1, n), n//2 - 1)] if n % 2 == 0 and n > 2 else [])
 
+# %% ../../nbs/metrics/15_chain_agreement.ipynb #fa13a31f
 def _ties(owners: Sequence[dict[Span, int]], half: set[Span]) -> list[tuple[Span, Span, list[int]]]:
     "The links between neighbours in a chain that half of the annotators have, with who has them."
-    links = {(a, b) for o in owners for c in _lists(o).values() for a, b in pairwise(sorted(c))}
-    voters = lambda a, b: [k for k, o in enumerate(owners) if a in o and o[a] == o.get(b)]
-    found = [(a, b, voters(a, b)) for a, b in sorted(links, key=lambda x: x[::-1]) if not half & {a, b}]
-    return [(a, b, who) for a, b, who in found if 2*len(who) == len(owners)]
+    links: set[tuple[Span, Span]] = set()
+    for o in owners:
+        for chain in _lists(o).values(): links.update(pairwise(sorted(chain)))
+    out = []
+    for a, b in sorted(links, key=lambda link: link[::-1]):
+        if a in half or b in half: continue
+        who = [k for k, o in enumerate(owners) if a in o and o[a] == o.get(b)]
+        if 2*len(who) == len(owners): out.append((a, b, who))
+    return out
 
 # %% ../../nbs/metrics/15_chain_agreement.ipynb #58c53761
 def _majority_links(owners: Sequence[dict[Span, int]]) -> tuple[set[Span], list[tuple[Span, Span]]]:

@@ -394,7 +394,8 @@ def _mor(m: Matched) -> Counts:
     equal = m.pairs[0][m.same], m.pairs[1][m.same]  # no better pairing parts them
     i, j = _left(np.arange(len(g.size)), np.arange(len(p.size)), [equal])
     rows, columns, common = _shared(g, p, i, j)
-    n = int(common[_assign(rows, columns, common.astype(float), (len(i), len(j)))].sum() + g.size[equal[0]].sum())
+    best = _assign(rows, columns, common.astype(float), (len(i), len(j)))
+    n = int(common[best].sum() + g.size[equal[0]].sum())
     return Counts(n, int(p.size.sum()), n, int(g.size.sum()))
 
 # %% ../../nbs/metrics/13_matching.ipynb #5ddf4c36

@@ -181,30 +181,34 @@ def _within(groups: Iterable[Iterable[int]], pool: Sequence[Entity], rng: random
         order, at, end = lots[i]
         yield min(order[at], order[end + k]), max(order[at], order[end + k])
 
-# %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #c07d20ab
+# %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #721d5e2a
 def _uniform_pairs(pool: Sequence[Entity], rng: random.Random) -> _Stream:
     "Yield any two, each pair once."
     yield from _within([range(len(pool))], pool, rng)
 
+# %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #b27de7fe
 def _same_name_pairs(pool: Sequence[Entity], rng: random.Random) -> _Stream:
     "Yield two of one name, distinguished by the text in parentheses."
     groups = defaultdict(list)
     for i, name in enumerate(_names(pool, keep=False)): groups[name].append(i)
     yield from _within(groups.values(), pool, rng)
 
+# %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #c07d20ab
 def _similar_name_pairs(pool: Sequence[Entity], rng: random.Random, edits: int = 3) -> _Stream:
     "Yield two whose names are a few edits apart."
     from rapidfuzz.distance import Levenshtein
     groups = defaultdict(list)
     for i, e in enumerate(pool): groups[shown_name(e, True)].append(i)
     titles = list(groups)
-    def close(a: str, b: str) -> bool:
-        names = told_names(*(pool[groups[t][0]] for t in (a, b)))
-        return as_seen(names[0]) != as_seen(names[1]) and Levenshtein.distance(*names) <= edits
+    def close(a: Entity, b: Entity) -> bool:
+        one, other = told_names(a, b)
+        return as_seen(one) != as_seen(other) and Levenshtein.distance(one, other) <= edits
     for batch in _batches(titles, edits, rng.sample(range(len(titles)), len(titles))):
-        both = [(groups[titles[a]], groups[titles[b]]) for a, b in batch if close(titles[a], titles[b])]
+        both = [(groups[titles[a]], groups[titles[b]]) for a, b in batch]
+        both = [(a, b) for a, b in both if close(pool[a[0]], pool[b[0]])]
         for n, k in _spread([len(a)*len(b) for a, b in both], rng):
-            yield both[n][0][k // len(both[n][1])], both[n][1][k % len(both[n][1])]
+            a, b = both[n]
+            yield a[k // len(b)], b[k % len(b)]
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #448df054
 def told_names(a: Entity, b: Entity) -> tuple[str, str]:
@@ -306,10 +310,13 @@ def _fresh(stream: _Stream, pool: Sequence[Entity], used: set[frozenset[str]]) -
 def _of_method(method: str, n: int, pools: Mapping[str, Sequence[Entity]], rng: random.Random, used: set, domain: str,
                encoder: Encoder, edits: int) -> list[tuple[str, Entity, Entity]]:
     "Draw pairs of one method; where a section has too few, others have more."
-    streams = {s: _fresh(_stream(method, p, rng, domain, s, encoder, edits), p, used) for s, p in pools.items()}
-    shares, out = _apportioned(n, {s: _SHOWING[domain][s] for s in pools}), list[tuple[str, Entity, Entity]]()
-    for s, k in shares.items(): out += [(s, *pair) for pair in islice(streams[s], k)]
-    for s in streams: out += [(s, *pair) for pair in islice(streams[s], n - len(out))]
+    streams = {}
+    for section, pool in pools.items():
+        streams[section] = _fresh(_stream(method, pool, rng, domain, section, encoder, edits), pool, used)
+    shares = _apportioned(n, {section: _SHOWING[domain][section] for section in pools})
+    out: list[tuple[str, Entity, Entity]] = []
+    for section, share in shares.items(): out += [(section, *pair) for pair in islice(streams[section], share)]
+    for section in streams: out += [(section, *pair) for pair in islice(streams[section], n - len(out))]
     return out
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #164ccdc6

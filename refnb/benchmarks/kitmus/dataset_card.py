@@ -40,11 +40,15 @@ class Counted:
     def add(self, t: Subtask, records: list[dict], instances: list[Instance]):
         "Take in a split of a subtask."
         tokens = sum(len(s) for r in records for s in r["sentences"])
-        self.rows.append((t.variant.name, t.n, t.split, len(records), tokens,
-                          len({n for r in records for n in r["names"]}),
-                          len({o for r in records for o in r["occupations"]})))
+        names, occupations = set[str](), set[str]()
+        for r in records:
+            names.update(r["names"])
+            occupations.update(r["occupations"])
+        self.rows.append((t.variant.name, t.n, t.split, len(records), tokens, len(names), len(occupations)))
         self.pronouns.update(r["pronoun"] for r in records)
-        for i in instances: self.positions[t.n, [w.entity for w in i.task[0] if w.entity].index(i.answer) + 1] += 1
+        for i in instances:
+            people = [w.entity for w in i.task[0] if w.entity]
+            self.positions[t.n, people.index(i.answer) + 1] += 1
 
 # %% ../../../nbs/benchmarks/kitmus/04_dataset_card.ipynb #4d1c7a52
 def _shares(n: Counter) -> str:

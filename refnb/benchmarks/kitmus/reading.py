@@ -84,29 +84,33 @@ def _once(texts: Iterable[tuple[str, T]], where: str) -> dict[str, T]:
         out[key] = text
     return out
 
-# %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #11bf3cbc
+# %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #a96cb562
 def _plain_key(doc_key: str) -> str: return re.sub(r"(:\d+)_0$", r"\1", doc_key)
 
+# %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #1dc535c4
 class Text(NamedTuple):
     "A text of the gold, with the units of its spans."
     gold: Pronoun
     tokens: tuple[str, ...] # of the text; none for a table, whose spans count characters
     text: str               # of a table, else ""
 
+# %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #6a8d9958
 def _starts(tokens: Iterable[str]) -> tuple[int, ...]:
     "Find where tokens begin in the joined text."
     tokens = list(tokens)
     ends = accumulate(map(len, pieces(Word(t, "") for t in tokens)))
     return tuple(end - len(t) for end, t in zip(ends, tokens, strict=True))
 
+# %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #11bf3cbc
 def _of_row(r: GapRow) -> Text:
     "Read a row of a table: its spans count characters."
     def span(offset: int, name: str) -> Span: return Span(offset, offset + len(name) - 1)
     if r.a_coref == r.b_coref: raise DataError("exactly one of A-coref and B-coref must be TRUE", f"text {r.id!r}")
-    both = sorted([(span(r.a_offset, r.a), r.a_coref), (span(r.b_offset, r.b), r.b_coref)])
-    right = [c for _, c in both].index(True)
+    names = sorted([(span(r.a_offset, r.a), r.a_coref), (span(r.b_offset, r.b), r.b_coref)])
+    right = 0 if names[0][1] else 1
     fields: dict[str, str|int] = {"entities": 2, "position": right + 1, "pronoun": r.pronoun.lower()}
-    return Text(Pronoun(r.id, tuple(s for s, _ in both), right, span(r.pronoun_offset, r.pronoun), fields), (), r.text)
+    pronoun = Pronoun(r.id, tuple(s for s, _ in names), right, span(r.pronoun_offset, r.pronoun), fields)
+    return Text(pronoun, (), r.text)
 
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #98c95ae0
 def _inside(clusters: Iterable[Iterable], size: int, key: str) -> list:

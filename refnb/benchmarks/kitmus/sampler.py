@@ -64,7 +64,7 @@ def _once(rows: Iterable[tuple[int, str]], name: str, what: str) -> list[str]:
         seen[v] = n
     return list(seen)
 
-# %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #d0ac6fcb
+# %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #aebf7b21
 _FILLED = {"meet": ("mentions", "location"), "pronoun": ("pronoun", "situation"),
            "entity": ("entity_mention", "entity_occupation"),
            "background": ("entity_occupation", "occupation_description")}
@@ -74,19 +74,25 @@ _TEMPLATES = {"meet": "templates/meet_sentence.txt", "pronoun": "templates/prono
               "entity": "templates/entspec_knowledge_sentence.txt"}
 Template = tuple[str, ...]
 
+def _slots(line: str, kind: str, vocab: Mapping, at: str) -> Template:
+    "Read a template's slots: all that its kind needs, and no unknown one."
+    if not re.fullmatch(r"\[\s*\{\w+\}(\s*,\s*\{\w+\})*\s*\]", line.strip()):
+        raise FormatError("is not a template such as [{mentions}, {met}, {period}]", at)
+    slots = tuple(re.findall(r"\{(\w+)\}", line))
+    for s in _FILLED[kind]:
+        if s not in slots: raise FormatError(f"the slot {{{s}}} is missing", at)
+    known = {*_FILLED[kind], *_OPTIONAL, *vocab}
+    for s in slots:
+        if s not in known: raise FormatError(f"unknown slot {{{s}}}", at, nearest(s, known))
+    return slots
+
+# %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #d0ac6fcb
 def _templates(data: bytes, name: str, kind: str, vocab: Mapping) -> list[Template]:
     "Read the templates of a file, each checked for its slots."
     out: dict[Template, int] = {}
     for n, line in enumerate(utf8(data, name).splitlines(), 1):
         if not line.strip(): continue
-        if not re.fullmatch(r"\[\s*\{\w+\}(\s*,\s*\{\w+\})*\s*\]", line.strip()):
-            raise FormatError("is not a template such as [{mentions}, {met}, {period}]", at_line(name, n))
-        slots = tuple(re.findall(r"\{(\w+)\}", line))
-        if lost := [s for s in _FILLED[kind] if s not in slots]:
-            raise FormatError(f"the slot {{{lost[0]}}} is missing", at_line(name, n))
-        known = {*_FILLED[kind], *_OPTIONAL, *vocab}
-        if bad := [s for s in slots if s not in known]:
-            raise FormatError(f"unknown slot {{{bad[0]}}}", at_line(name, n), nearest(bad[0], known))
+        slots = _slots(line, kind, vocab, at_line(name, n))
         if slots in out: raise FormatError(f"the template of line {out[slots]} is here again", at_line(name, n))
         out[slots] = n
     if not out: raise FormatError("holds no template", name)

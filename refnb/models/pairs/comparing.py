@@ -97,7 +97,7 @@ def _claims_of(expression: str) -> Claims:
         else: asserted += stems(_LACK.split(piece, maxsplit=1)[0])
     return Claims(asserted, denied)
 
-# %% ../../../nbs/models/pairs/04_comparing.ipynb #8e826dc7
+# %% ../../../nbs/models/pairs/04_comparing.ipynb #990445be
 _YEAR = r"\b(1[0-9]{3}|20[0-2][0-9])\b"
 _TENS = {w: 1900 + 10*i
          for i, w in enumerate(("twenties", "thirties", "forties", "fifties", "sixties", "seventies", "eighties",
@@ -112,15 +112,25 @@ def _within(start: int, years: int, when: str|None) -> tuple[int, int]:
     a, b = SPANS[when]
     return start + int(a*years), start + int(b*years) - 1
 
+# %% ../../../nbs/models/pairs/04_comparing.ipynb #6fdbb2fa
+def _decade(m: re.Match[str]) -> tuple[int, int]:
+    "Return the time of a decade; the 1800s and the like may be a century."
+    if m[5]: start = _TENS[m[5]]
+    else: start = 100*int(m[2] or (20 if m[3] in "01" else 19)) + 10*int(m[3])
+    century = m[2] and m[2] != "20" and m[3] == "0"
+    return _within(start, 100 if century else 10, m[1] or m[4])
+
+# %% ../../../nbs/models/pairs/04_comparing.ipynb #8e826dc7
 def _period(expression: str) -> tuple[int, int]|None:
     "Return the time that an expression mentions."
-    if m := _CENTURY.search(expression): return _within(100*(int(m[2]) - 1), 100, m[1])
-    if m := _DECADE.search(expression):
-        start = _TENS[m[5]] if m[5] else 100*int(m[2] or (20 if m[3] in "01" else 19)) + 10*int(m[3])
-        return _within(start, 100 if m[2] and m[2] != "20" and m[3] == "0" else 10, m[1] or m[4])
-    return (int(m[1]), int(m[1])) if (m := re.search(_YEAR, expression)) else None
+    century = _CENTURY.search(expression)
+    if century: return _within(100*(int(century[2]) - 1), 100, century[1])
+    decade = _DECADE.search(expression)
+    if decade: return _decade(decade)
+    year = re.search(_YEAR, expression)
+    return (int(year[1]), int(year[1])) if year else None
 
-# %% ../../../nbs/models/pairs/04_comparing.ipynb #c9bc50d1
+# %% ../../../nbs/models/pairs/04_comparing.ipynb #ddb2016a
 NEW = re.compile(r"\b(newer|newest|later|latest|recent|recently|new|modern)\b")
 OLD = re.compile(r"\b(older|oldest|earlier|earliest|old)\b")
 _WOMAN = re.compile(r"\b(female|woman|women|girl|girls|lady|she|her|queen|wife|mother|daughter|sister)\b")
@@ -136,16 +146,23 @@ class Heard(NamedTuple):
     woman: int    # 1: a woman, -1: a man
     sign: int     # -1 if something is denied
 
+# %% ../../../nbs/models/pairs/04_comparing.ipynb #5045ae30
 def _toward(a: re.Pattern, b: re.Pattern, text: str) -> int: return bool(a.search(text)) - bool(b.search(text))
 
+# %% ../../../nbs/models/pairs/04_comparing.ipynb #78644088
+def _telling(words: Sequence[str]) -> tuple[set[str], list[tuple[str, str]]]:
+    "Select the words that tell something, and the neighbours of which one does."
+    empty = word_lists().empty
+    return {w for w in words if w not in empty}, [p for p in zip(words, words[1:]) if not set(p) <= empty]
+
+# %% ../../../nbs/models/pairs/04_comparing.ipynb #c9bc50d1
 def _heard(expression: str) -> Heard:
     "Parse an expression."
-    text, claims, empty = plain(expression), _claims_of(expression), word_lists().empty
-    telling = lambda c: {w for w in c if w not in empty}
-    neighbours = lambda c: [p for p in zip(c, c[1:]) if not set(p) <= empty]
-    words, pairs = (telling(claims.said), telling(claims.denied)), (neighbours(claims.said), neighbours(claims.denied))
-    return Heard(claims, words, pairs, _period(text), _toward(NEW, OLD, text), _toward(_WOMAN, _MAN, text),
-                 -1 if claims.denied else 1)
+    text, claims = plain(expression), _claims_of(expression)
+    said, said_pairs = _telling(claims.said)
+    denied, denied_pairs = _telling(claims.denied)
+    return Heard(claims, (said, denied), (said_pairs, denied_pairs), _period(text), _toward(NEW, OLD, text),
+                 _toward(_WOMAN, _MAN, text), -1 if claims.denied else 1)
 
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #60e1ef5a
 class Told(NamedTuple):

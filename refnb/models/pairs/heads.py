@@ -203,10 +203,12 @@ class PairReader(Loaded):
         "Convert all pairs to rows."
         expressions, options = [self.m.prefix + e for e in p.expressions], [self.m.text_prefix + t for t in p.texts]
         self._tokens([*expressions, *options])
-        two = (lambda i,
-               j: (self.tokens[options[j]], self.tokens[expressions[i]]) if self.first == 0
-               else (self.tokens[expressions[i]], self.tokens[options[j]]))
-        return [_joined(self.form, *two(i, j), self.m.tokens, 1 - self.first) for i, j in p.at.tolist()]
+        out = []
+        for i, j in p.at.tolist():
+            two = [self.tokens[expressions[i]], self.tokens[options[j]]]
+            if self.first == 0: two.reverse()
+            out.append(_joined(self.form, two[0], two[1], self.m.tokens, 1 - self.first))
+        return out
     def filled(self, rows: list[dict]): return self.tokenizer.pad(rows, return_tensors="pt").to(self.model.device)
 
 # %% ../../../nbs/models/pairs/03_heads.ipynb #87a33de6

@@ -16,14 +16,12 @@ def occurrences(tokens: list[str], names: Iterable[str], fold: bool = False) -> 
     plain = lambda text: "".join(text.split()).casefold() if fold else "".join(text.split())
     keys = {plain(n): n for n in names if plain(n)}
     if fold: tokens = [t.casefold() for t in tokens]
-    longest = max(map(len, keys), default=0)
     beginnings = {k[:i] for k in keys for i in range(1, len(k) + 1)}
     out: dict[str, list[Span]] = {n: [] for n in names}
     i = 0
     while i < len(tokens):
         text, name, last = "", "", i  # the longest name that begins here, and its last token
         for j in range(i, len(tokens)):
-            if len(text) > longest: break
             text += tokens[j].strip()
             if text not in beginnings: break
             if text in keys: name, last = keys[text], j

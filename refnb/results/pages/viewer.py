@@ -166,21 +166,27 @@ def _fields(questions: list[Question]) -> tuple[Field, ...]:
 def _values(q: Question, fields: tuple[Field, ...]) -> tuple:
     return (q.doc_key, len(q.options), *(_exact(q.meta.get(f.name)) for f in fields[2:]))
 
-# %% ../../../nbs/results/pages/00_viewer.ipynb #f193535a
+# %% ../../../nbs/results/pages/00_viewer.ipynb #d532799b
 def _told(x: Any) -> str: return x if isinstance(x, str) else json.dumps(x, indent=1, ensure_ascii=False, default=str)
 
+# %% ../../../nbs/results/pages/00_viewer.ipynb #bd601362
+def _prompt_hash(prompt: str) -> str:
+    "Hash a prompt, whatever its letters."
+    return hashlib.sha256(prompt.encode("utf-8", "surrogatepass")).hexdigest()[:16] if prompt else "none"
+
+# %% ../../../nbs/results/pages/00_viewer.ipynb #8474d693
 def _about(run: Run, answers: Mapping[str, Answer]) -> tuple[tuple[str, str], ...]:
     "What a run is, as rows of text."
     i, reasons = run.info, Counter(a.reason for a in answers.values() if a.reason)
-    rows = [("task", i.task), ("system", i.system), ("hash", run_hash(i)), ("mode", i.mode),
+    silent = ", ".join(f"{k} {n}" for k, n in sorted(reasons.items()))
+    return (("task", i.task), ("system", i.system), ("hash", run_hash(i)), ("mode", i.mode),
             ("settings", _told(i.settings) if i.settings else "none"),
-            ("prompt", i.prompt or "none"), ("hash of the prompt", hashlib.sha256(i.prompt.encode("utf-8", "surrogatepass")).hexdigest()[:16] if i.prompt else "none"),
+            ("prompt", i.prompt or "none"), ("hash of the prompt", _prompt_hash(i.prompt)),
             ("data", "\n".join(f"{k}: {v}" for k, v in i.data.items())),
             ("revisions", f"builder {i.builder_revision}, system {i.system_revision}"),
-            ("without choice", ", ".join(f"{k} {n}" for k, n in sorted(reasons.items())) or "none"),
-            ("made by", f"refnb {i.refnb}".strip())]
-    return tuple(rows)
+            ("without choice", silent or "none"), ("made by", f"refnb {i.refnb}".strip()))
 
+# %% ../../../nbs/results/pages/00_viewer.ipynb #34f2158d
 _Numbers = TypeVar("_Numbers", Interval, Difference)
 
 def _rounded(x: _Numbers) -> _Numbers:
@@ -188,6 +194,7 @@ def _rounded(x: _Numbers) -> _Numbers:
     rounded: dict[str, Any] = {k: round(v, 6) for k, v in x._asdict().items() if isinstance(v, float)}
     return x._replace(**rounded)
 
+# %% ../../../nbs/results/pages/00_viewer.ipynb #f193535a
 def _accuracy(o: pd.DataFrame, sealed: bool) -> Interval:
     "Strict accuracy; of an open run that of what is answered."
     o = o if sealed else o[o.reason != "missing"]

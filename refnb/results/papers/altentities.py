@@ -199,9 +199,9 @@ def mean_of_cells(cells: Mapping[str, pd.DataFrame], resamples: int = 10_000, se
     by_domain: dict[str, list[pd.DataFrame]] = {}
     for column, o in cells.items(): by_domain.setdefault(column.split(" / ")[0], []).append(o)
     drawn, clusters = np.zeros(resamples), 0
-    for k, outcomes in enumerate(by_domain.values()):
-        by_question = pd.concat(outcomes).groupby("doc_key").credit.agg(["sum", "size"])
-        share = len(outcomes)/len(cells)
+    for k, parts in enumerate(by_domain.values()):
+        by_question = pd.concat(parts).groupby("doc_key").credit.agg(["sum", "size"])
+        share = len(parts)/len(cells)
         w = bootstrap_weights(len(by_question), resamples, seed + k)
         drawn += share*(w @ by_question["sum"].to_numpy())/(w @ by_question["size"].to_numpy())
         clusters += len(by_question)
