@@ -94,8 +94,8 @@ def new_scorer(m: CorefModel, width: int, dropout: float) -> tuple[nn.Module, An
         return nn.Identity(), Maverick(width, 2*m.hidden, m.size, dropout), 2*width
     if m.antecedents == "entities":
         return layer(3*width, 2*m.hidden, dropout), EntityScorer(2*m.hidden, m.size, m.ffn, dropout), 2*m.hidden
-    experts = Experts(2*m.hidden, m.size, m.experts, m.tables, m.speakers)
-    return layer(3*width, 2*m.hidden, dropout), experts, 2*m.hidden
+    of_spans = layer(3*width, 2*m.hidden, dropout)  # first: the order decides the random weights of both
+    return of_spans, Experts(2*m.hidden, m.size, m.experts, m.tables, m.speakers), 2*m.hidden
 
 # %% ../../../nbs/models/coreference/09_resolvers.ipynb #1db3be88
 Stretch = tuple[torch.Tensor, int]  # vectors of words, and the first word's index
