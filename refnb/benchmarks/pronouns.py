@@ -167,6 +167,15 @@ def _context(t: _Text, p: _Mention, ordered: list[_Mention], before: int) -> tup
     end = t.starts[behind] if behind < len(t.starts) else len(t.tokens)
     return max(t.starts[max(0, first)], low - 200), min(end, high + 200)  # a document may be one sentence
 
+# %% ../../nbs/benchmarks/03_pronouns.ipynb #11f89a29
+def _about(ordered: list[tuple[int, _Mention]], right: int, gender: str) -> Meta:
+    "Describe a question: the pronoun's gender, the answer, its distance, and the name that is nearest."
+    closest = min(range(len(ordered)), key=lambda n: ordered[n])
+    named = right < len(ordered)
+    distance, _ = ordered[right if named else closest]
+    return {"gender": gender, "answer": str(right + 1) if named else "neither", "distance": _distance(distance),
+            "nearest_mention": closest}
+
 # %% ../../nbs/benchmarks/03_pronouns.ipynb #9a0c0014
 def _question(t: _Text, p: _Mention, offered: list[tuple[int, _Mention]], gender: str, r: PronounRules) -> Question:
     "Make a question about the meaning of a pronoun, from the sentences that hold it and the names."
@@ -176,13 +185,9 @@ def _question(t: _Text, p: _Mention, offered: list[tuple[int, _Mention]], gender
     at = sum(len(x) + 1 for x in t.tokens[begin:p.start])
     chars = (at, at + len(" ".join(t.tokens[p.start:p.end + 1])))
     right = next((n for n, m in enumerate(names) if m.cluster == p.cluster), len(names))
-    closest = min(range(len(ordered)), key=lambda n: ordered[n])
-    distance, _ = ordered[right if right < len(names) else closest]
-    meta: Meta = {"gender": gender, "answer": str(right + 1) if right < len(names) else "neither",
-                  "distance": _distance(distance), "nearest_mention": closest}
     options = (*(Option(m.text) for m in names), Option(NONE))
     return Question(f"{t.doc.doc_key}:{p.start}-{p.end}", t.doc.doc_key, " ".join(t.tokens[begin:end]), chars, options,
-                    (right,), meta)
+                    (right,), _about(ordered, right, gender))
 
 # %% ../../nbs/benchmarks/03_pronouns.ipynb #9a0c0016
 def with_text(docs: Iterable[Document]) -> list[Document]:

@@ -70,7 +70,7 @@ def _window(d: Document, key: str, at: slice, start: int, inside: dict[int, list
     names = tuple(d.names[c] for c in inside) if d.names else ()
     return Document(key, d.sentences[at], clusters, names, labels, meta, d.speakers[at])
 
-# %% ../../nbs/metrics/02_windows.ipynb #f6a9ce8e
+# %% ../../nbs/metrics/02_windows.ipynb #bdd06f88
 WindowMode = Literal["released", "paper", "fixed"]
 MODES = ("released", "paper", "fixed")
 
@@ -79,16 +79,23 @@ def _released_windows(start: int, whole: int, size: int, length: int) -> list[in
     regular = [start//length] if start//length < whole and start % length else []
     return regular + ([whole] if size - length < start < size else [])
 
+# %% ../../nbs/metrics/02_windows.ipynb #2c0fbb21
+def _windows_of(mode: WindowMode, starts: list[int], size: int, length: int) -> tuple[Callable[[int], list[int]], int]:
+    "Return a function from the first token of a mention to the windows that hold it, and how many windows there are."
+    if mode == "paper": return (lambda t: [bisect_right(starts, t) - 1]), len(starts)
+    if mode == "fixed": return (lambda t: [t//length]), -(-size//length)
+    whole = size//length
+    return (lambda t: _released_windows(t, whole, size, length)), whole + 1
+
+# %% ../../nbs/metrics/02_windows.ipynb #f6a9ce8e
 def _cut(clusters: Clusters, sentences: Sequence[Sequence[str]], mode: WindowMode = "released",
          length: int = LENGTH) -> list[Clusters]:
     "Cut the clusters of a book, window by window."
     if mode not in MODES: raise CallError(f"unknown mode of windows {mode!r}", do=nearest(mode, MODES))
     if length < 1: raise CallError(f"a window of {length} tokens", do="say 1 or more")
     tokens = [0, *accumulate(map(len, sentences))]
-    starts, whole, size = [tokens[s] for s in window_starts(sentences, length)], tokens[-1]//length, tokens[-1]
-    where = {"paper": lambda t: [bisect_right(starts, t) - 1], "fixed": lambda t: [t//length],
-             "released": lambda t: _released_windows(t, whole, size, length)}[mode]
-    n = {"paper": len(starts), "fixed": -(-size//length), "released": whole + 1}[mode]
+    starts = [tokens[s] for s in window_starts(sentences, length)]
+    where, n = _windows_of(mode, starts, tokens[-1], length)
     out: list[dict] = [{} for _ in range(n)]
     for c, cluster in enumerate(clusters):
         for s in cluster:
