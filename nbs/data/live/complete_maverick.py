@@ -11,8 +11,8 @@ from refnb_worker import serve
 
 def load(settings):
     "The package's Maverick, if it is the one that takes given clusters."
-    target = str(checkpoint_of(settings["checkpoint"])[1].get("_target_", ""))
-    if not target.endswith("Maverick_mes"): raise ValueError(f"{target or 'this model'} completes no clusters, Maverick_mes does")
+    model = str(checkpoint_of(settings["checkpoint"])[1].get("_target_")).rpartition(".")[2]
+    if model != "Maverick_mes": raise ValueError(f"{model} completes no clusters, Maverick_mes does")
     return ask_maverick.load(settings)
 
 
