@@ -596,6 +596,20 @@ def test_maverick_completes_what_our_reading_of_its_weights_completes(maverick, 
         grown += ours.grown
     assert grown > 20
 
+def test_the_pipeline_asks_maverick_for_windows_and_groups(maverick, base, tmp_path):
+    from refnb.models.annotation.stages import annotate
+    sentences = (("\n",), *stories()[0].sentences)  # of the seeds, words, the package finds some
+    spans = [Span(i, i) for i in range(sum(map(len, sentences)))]
+    d = Document("d", sentences, (spans[::4], spans[1::4]), ("One", "Other"))
+    weights = as_checkpoint(tmp_path/"weights", base)
+    s = in_place(maverick, "maverick", tmp_path, checkpoint=str(weights), encoder=str(base)).settings
+    def done(folder): return annotate(d, d.names, s=s, linker="pattern", window=60, group=2, instead={"linked": d.clusters}, system=f"maverick[checkpoint={folder},encoder={base},canary=wiring,device=cpu]")
+    found = done(weights)
+    assert all({*seeds} <= {*c} for seeds, c in zip(d.clusters, found.document.clusters))
+    assert found.stages["windows"].counts["grown"] and "grouped" in found.stages and len({*found.document.mentions}) == len(found.document.mentions)
+    other = as_checkpoint(tmp_path/"other", base, _target_="models.model_s2e.Maverick_s2e")
+    with pytest.raises(DataError, match="ValueError: Maverick_s2e completes no clusters"): done(other)
+
 def test_maverick_runs_as_a_system(maverick, base, tmp_path):
     weights = as_checkpoint(tmp_path/"weights", base)
     system = in_place(maverick, "maverick", tmp_path, checkpoint=str(weights), encoder=str(base))

@@ -33,7 +33,7 @@ def annotate_(
     group: int = 10,          # windows merged in a second round; 0: no second round
     window: int = 1500,       # approximate length of a window in words
     seeding: str = "constrained", # constrained; released: a mention may get a second character, as in the authors' code
-    system: str = "coref-minilm", # the coreference system
+    system: str = "coref-minilm", # the coreference system of windows and groups; maverick asks its package
     json: bool = False,       # print one JSON object
 ):
     "Annotate a book: find every mention of its characters. Interrupted work resumes."

@@ -1,4 +1,4 @@
-"""Maverick as a worker that completes known clusters, by `add_gold_clusters` of the package's own `predict`.
+"""Maverick as a worker that completes known clusters by the package's own `predict`, with `add_gold_clusters`.
 
 `names` of a document is an object here: name -> its known mentions. The first clusters of the answer are these, completed,
 in the same order, unless single mentions are asked for, which are sorted in between; so they are not. Only Maverick_mes
@@ -11,8 +11,8 @@ from refnb_worker import serve
 
 def load(settings):
     "The package's Maverick, if it is the one that takes given clusters."
-    target = str(checkpoint_of(settings["checkpoint"])[1].get("_target_", ""))
-    if not target.endswith("Maverick_mes"): raise ValueError(f"{target or 'this model'} completes no clusters, Maverick_mes does")
+    model = str(checkpoint_of(settings["checkpoint"])[1].get("_target_")).rpartition(".")[2]
+    if model != "Maverick_mes": raise ValueError(f"{model} completes no clusters, Maverick_mes does")
     return ask_maverick.load(settings)
 
 
@@ -26,7 +26,7 @@ def completed(m, sentences, names):
     "The mentions of each name. Without names, as for a canary, whatever clusters there are."
     if not names: return {str(k): c for k, c in enumerate(ask_maverick.clusters_of(m, sentences))}
     seeds = [[tuple(s) for s in c] for c in names.values()]
-    given = [list(c) for c in readable(m, sentences, seeds)]  # the package adds to these lists
+    given = readable(m, sentences, seeds)  # the package adds to these lists
     found = m.predict([list(s) for s in sentences if s], add_gold_clusters=given)["clusters_token_offsets"]
     found = found[:len(seeds)] or [()]*len(seeds)  # none at all where no mention was found
     return {name: [*seed, *grown] for name, seed, grown in zip(names, seeds, found)}
