@@ -3307,6 +3307,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                           'refnb/models/coreference/learning.py'),
                                                    'refnb.models.coreference.learning._unknown': ( 'models/coreference/learning.html#_unknown',
                                                                                                    'refnb/models/coreference/learning.py'),
+                                                   'refnb.models.coreference.learning._with_unnamed': ( 'models/coreference/learning.html#_with_unnamed',
+                                                                                                        'refnb/models/coreference/learning.py'),
                                                    'refnb.models.coreference.learning.accuracy': ( 'models/coreference/learning.html#accuracy',
                                                                                                    'refnb/models/coreference/learning.py'),
                                                    'refnb.models.coreference.learning.encoder_id': ( 'models/coreference/learning.html#encoder_id',

@@ -297,12 +297,14 @@ def _score(net: Resolver|Reader, taught: Taught) -> str:
     "Name the score on development documents."
     return "accuracy" if taught.pronouns else "linking F1" if isinstance(net, Reader) else "CoNLL F1"
 
+def _with_unnamed(d: Document) -> Document: return cast_of(d, unnamed=True)
+
 def _learnt_from(c: _Course) -> tuple[list[Document], list[Document]]:
     "Return the training and development documents, as casts if the recipe says so."
     if not c.x.training.casts: return c.taught.teach, c.taught.judge
-    make = cast_of if c.x.model.antecedents == "names" else cast_lesson
-    casts = lambda docs: [x for x in map(make, docs) if x.clusters]
-    teach, judge = casts(c.taught.teach), casts(c.taught.judge)
+    casts = lambda make, docs: [make(d) for d in docs if cast_of(d).names]
+    teach_as, judge_as = (_with_unnamed, cast_of) if c.x.model.antecedents == "names" else (cast_lesson, cast_lesson)
+    teach, judge = casts(teach_as, c.taught.teach), casts(judge_as, c.taught.judge)
     if not teach: raise DataError("has no person with a name to learn from", c.taught.told)
     return teach, judge
 

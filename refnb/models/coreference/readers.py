@@ -66,7 +66,7 @@ class Passage(NamedTuple):
     names: torch.Tensor   # vectors of none, then of each candidate
     who: list[int]        # the candidates
 
-# %% ../../../nbs/models/coreference/10_readers.ipynb #ebdc26bc
+# %% ../../../nbs/models/coreference/10_readers.ipynb #e724cf9e
 class Reader(nn.Module):
     "The net of a linker that reads passages with their candidates."
     def __init__(self, m: CorefModel, words: Words, dropout: float = .3):
@@ -76,17 +76,16 @@ class Reader(nn.Module):
         self.starts, self.ends = (head(words.width, m.hidden, m.hidden, dropout) for _ in range(2))
     def candidates(self, t: Text) -> list[list[int]]:
         "Draw the order of the candidates in training; divide them into lists that are read at once."
-        n = len(t.names)
-        order = list(range(n))
+        order = [k for k, name in enumerate(t.names) if name]
         if self.training:
-            if torch.rand(()) < SHUFFLED: order = torch.randperm(n).tolist()
+            if torch.rand(()) < SHUFFLED: order = [order[k] for k in torch.randperm(len(order)).tolist()]
             order = [k for k in order if torch.rand(()) >= DROPPED] or order
         sizes = [1 + len(x) for x in word_pieces(t.names, self.words.tokenizer)]
         lists = candidate_lists([sizes[k] for k in order], self.m.segment//2)
         return [[order[i] for i in some] for some in lists]
     def read(self, t: Text) -> Iterator[Passage]:
         "Read a text passage by passage, with each list of candidates."
-        if not t.names: raise DataError("has no names to link to", f"document {t.key!r}", "give it a list of names")
+        if not any(t.names): raise DataError("has no names to link to", f"document {t.key!r}", "give it a list of names")
         pieces = word_pieces(t.names, self.words.tokenizer)
         for who in self.candidates(t)[:1 if self.training else None]:  # one list a step is enough to learn from
             tail = tail_of([pieces[k] for k in who], self.words.tokenizer)

@@ -161,8 +161,9 @@ def segments(t: Text, tokenizer: Any, length: int = 256, context: int = 32) -> C
     return Cut(out, counts, len(before))
 
 # %% ../../../nbs/models/coreference/01_texts.ipynb #76a920ad
-def cast_of(d: Document) -> Document:
-    "Return the characters of a document with labels `type` and `kind`: names and explicit mentions."
+def cast_of(d: Document, unnamed: bool = False) -> Document:
+    """Return the characters of a document with labels `type` and `kind`: names and explicit mentions. With `unnamed`,
+    also the persons without a name, whose name is empty."""
     if not {"type", "kind"} <= d.labels.keys():
         raise DataError("has no types and kinds of mentions", f"document {d.doc_key!r}", "use LitBank")
     tokens, taken, names = d.tokens, set[str](), list[str]()
@@ -171,7 +172,7 @@ def cast_of(d: Document) -> Document:
         if {*types} != {"PER"}: continue
         proper = Counter(" ".join(tokens[s.start:s.end + 1]) for s, k in zip(spans, kinds) if k == "PROP")
         name = next((n for n, _ in proper.most_common() if n.casefold() not in taken), "")
-        if not name: continue
+        if not name and not unnamed: continue
         taken.add(name.casefold())
         names.append(name)
         clusters.append(tuple(s for s, k in zip(spans, kinds) if k != "PRON"))
