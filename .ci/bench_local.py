@@ -84,8 +84,8 @@ def constraint(local) -> Iterator[Row]:
 
 def products(local, n: int) -> float:
     "How many products and sums it takes to read so many tokens: of weights, and of attention to all that is before."
-    head = local.model.get_output_embeddings().weight.numel()
     config = local.model.config
+    head = config.vocab_size*config.hidden_size
     return 2*(WEIGHTS - head)*n + 2*n*n*config.num_attention_heads*config.head_dim*config.num_hidden_layers
 
 def speed(local) -> Iterator[Row]:
