@@ -8,6 +8,7 @@ from bench_models import AT_ONCE, KEY, stub
 from measure import LONG, Row, absent, again_if_over, cpu, show
 
 MODEL, WEIGHTS, QUESTIONS = "smollm2-135m", 134_515_008, 8
+BYTES = {"bfloat16": 2, "int8": 1}
 APART = 4  # of questions that are asked alone every so many is measured: each costs about the same
 
 def story() -> list:
@@ -79,8 +80,7 @@ def constraint(local) -> Iterator[Row]:
     held, scores = EachItsOwn(begun, 1, set()), torch.zeros(len(tasks), words.vocab_size)
     ids = torch.tensor([[0, *written]]*len(tasks))
     steps = [cpu_of(lambda n=n: held(ids[:, :n], scores)) for n in range(1, len(written))]
-    used = sorted(steps)[len(steps)//2]/len(tasks)
-    yield Row("the same, for a token: the median, for where a text of any words begins llguidance takes ten times that", used*1e6, 60., "us")
+    yield Row("the same, for a token: the mean", sum(steps)/len(steps)/len(tasks)*1e6, 60., "us")
 
 def products(local, n: int) -> float:
     "How many products and sums it takes to read so many tokens: of weights, and of attention to all that is before."
@@ -99,11 +99,11 @@ def speed(local) -> Iterator[Row]:
     a_byte = cpu(big.sum)/(4*len(big))
     local.cache, local.ids = None, []
     reading = cpu(lambda: _prefill(local, ids, False))
-    yield Row(f"reading {n:,} tokens ({n/reading:,.0f} a CPU second): times the products of matrices alone", reading/(products(local, n)*a_product), 1/.6, "times")
-    weights = 2*WEIGHTS
+    weights = local.m.dtype
+    yield Row(f"reading {n:,} tokens, {weights} ({n/reading:,.0f} a CPU second): times the products of matrices alone", reading/(products(local, n)*a_product), 1/.6, "times")
     for rows in (1, QUESTIONS):
         took = a_step(local, ids, rows)
-        yield Row(f"writing {rows} token{'s'*(rows > 1)} ({took*1000:.0f} ms): times reading the weights from memory", took/(weights*a_byte), None, "times")
+        yield Row(f"writing {rows} token{'s'*(rows > 1)}, {weights} ({took*1000:.0f} ms): times reading the weights from memory", took/(BYTES[weights]*WEIGHTS*a_byte), None, "times")
 
 def a_step(local, ids: list, rows: int, steps: int = 8) -> float:
     "CPU seconds in which a token is written in each of some rows."
@@ -146,7 +146,7 @@ def on_this_machine() -> Iterator[Row]:
     try:
         local = load_local(the_model(MODEL))
         yield from constraint(local)
-        yield from speed(local)
+        for weights in BYTES: yield from speed(local if weights == local.m.dtype else load_local(the_model(MODEL, dtype=weights)))
         yield shares(local, "identifyme/text-first", 1/3)
         if LONG: yield shares(local, "identifyme/desc", 1/1.4)
         yield writes(local, "identifyme/text-first", 1/3)

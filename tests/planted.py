@@ -97,7 +97,7 @@ PLANTED = [
     Planted("zeros substitute on one side", "metrics/matching.py", "    instead[b[other]] = a[other]\n", "", "test_matching.py", "every_digit"),
     Planted("heads from the rule are not told", "metrics/matching.py", "if by_rule else \"\")", "if False else \"\")", "test_matching.py", "by_rule"),
     Planted("one of several runs is taken", RUNS, "    if len(found) > 1: raise several_runs(found, str(runs))\n", "", READERS, "f70"),
-    Planted("one of several summaries is taken", RUNS, "                if len(usual) > 1: raise several_runs(usual, str(place))\n", "", RUN, "f70"),
+    Planted("one of several summaries is taken", RUNS, "    if len(usual) > 1: raise several_runs(usual, str(place))\n", "", RUN, "f70"),
     # readers
     Planted("a download does not stop", UPSTREAM, "if out.tell() + len(block) > (most := s.largest if f.size is None else f.size):", "if (most := 0):", "test_upstream.py", "f64"),
     Planted("a .gz file of any ratio", FILES, "max(_ALWAYS, s.ratio*path.stat().st_size)", "s.largest", "test_formats.py", "f65"),

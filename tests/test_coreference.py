@@ -1,5 +1,5 @@
 """Coreference systems: odd texts, damaged checkpoints, kills, the contract, and what the packaged system is worth."""
-import itertools, json
+import itertools, json, random
 from importlib.metadata import PackageNotFoundError, distribution
 import msgspec, pytest, torch
 from refnb.core.corpora import sample
@@ -246,3 +246,18 @@ def test_a_training_goes_on_from_the_one_on_the_same_documents(home, stories, tm
     trained("other", size=64)  # newer, with other settings
     assert start_of("mine") == usual_one
     with pytest.raises(DataError, match="has no initial weights"): start_of("yours")
+
+def dialogue(n):
+    "Two people who say *I* in turns that no word tells apart."
+    speakers = tuple(random.Random(n).choices(("Ann", "Bea"), k=6)) + ("Ann", "Bea")
+    clusters = tuple(tuple(Span(4*i, 4*i) for i, who in enumerate(speakers) if who == name) for name in ("Ann", "Bea"))
+    return Document(f"dialogue-{n}", (("I", "saw", "it", "."),)*len(speakers), clusters, speakers=speakers)
+
+def test_speakers_tell_one_i_from_another(home, small, settings):
+    "With `speakers: true` a system learns what only the speakers say; without it, it cannot."
+    file, new = write_documents(home/"talk.jsonl", map(dialogue, range(30))), [dialogue(n) for n in range(100, 110)]
+    def score(known):
+        learnt = train_coref("coref-minilm", str(file), s=settings, **small | dict(epochs=6, lr=1e-2), speakers=known)
+        net = load_resolver(learnt.folder)
+        return score_coref(new, [predicted(net, d, d.mentions) for d in new]).pooled()["conll"].f1
+    assert score(True) == 1 > score(False)

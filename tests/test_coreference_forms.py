@@ -57,6 +57,13 @@ def test_seeds_stay_together_and_apart(net, stories):
         assert [len({found[s] for s in c}) for c in seeds] == [1, 1]
         assert found[seeds[0][0]] != found[seeds[1][0]]
 
+def test_known_clusters_are_completed(net, stories):
+    d = stories[0]
+    a, b = (c[:3] for c in d.clusters[:2])
+    found = [set(c) for c in net.completed(text_of(d), [a, b, a[:1]])]
+    assert set(a) <= found[0] and set(b) <= found[1] and not found[0] & found[1]
+    assert not found[2], "a seed of two clusters is the first one's"
+
 def test_a_mention_that_is_asked_for_is_there(net, stories):
     odd = Span(2, 4)
     assert odd in of(net.resolve(text_of(stories[0]), more=[odd]))
@@ -108,6 +115,35 @@ def test_a_trained_system_is_loaded_as_it_was(mentions, antecedents, pieces, fol
     assert (m.mentions, m.antecedents, m.pieces, m.threshold) == (mentions, antecedents, pieces, learnt.seal.model["threshold"])
     once, again = (predicted(load_resolver(learnt.folder), stories[0]).clusters for _ in range(2))
     assert once == again
+
+@pytest.mark.parametrize("mentions,antecedents", [("enumerated", "c2f"), ("banded", "entities")])
+def test_the_pipeline_reads_each_window_by_forms_without_scores_of_pairs(mentions, antecedents, folder, stories, tmp_path):
+    from refnb.core.reading import write_documents
+    from refnb.core.settings import load_settings
+    from refnb.core.types import CallError
+    from refnb.metrics.windows import split
+    from refnb.models.annotation.stages import annotate
+    from refnb.models.coreference.learning import load_resolver, train_coref
+    write_documents(tmp_path/"stories.jsonl", [d.changed(doc_key=f"{d.doc_key}{i}") for i in range(5) for d in stories])
+    s = load_settings(runs=str(tmp_path/"runs"), reports=str(tmp_path/"reports"))
+    made = dict(SMALL, encoder=str(folder), mentions=mentions, antecedents=antecedents, frozen=1, epochs=1)
+    learnt = train_coref("coref-minilm", str(tmp_path/"stories.jsonl"), s=s, **made)
+    d = sample(characters=True)[0]
+    seeds = d.changed(clusters=[c[:6] for c in d.clusters], labels={})
+    asked = dict(s=s, system=f"coref-minilm[checkpoint={learnt.folder},bias=99]", linker="pattern", window=300, group=0)
+    done = annotate(d, d.names, **asked, instead={"linked": seeds.clusters})
+    net, expected = load_resolver(learnt.folder, bias=99.), dict.fromkeys(d.names, 0)
+    for w in split(seeds, 300, "drop"):
+        for name, c in zip(w.names, net.completed(text_of(w), w.clusters)): expected[name] += len(c)
+    assert [len(c) for c in done.document.clusters] == [*expected.values()] and done.stages["windows"].counts["grown"]
+    with pytest.raises(CallError, match="linker rules: .* finds no mentions before they are linked"):
+        annotate(d, d.names, **asked | {"linker": "rules"})
+    with pytest.raises(CallError, match="instead of mentions: .* finds the mentions of each window itself"):
+        annotate(d, d.names, **asked, instead={"mentions": d.mentions})
+    released = lambda: annotate(d, d.names, **asked, seeding="released", instead={"linked": seeds.clusters}).document
+    if antecedents == "c2f": assert {*seeds.mentions} <= {*released().mentions} != {*done.document.mentions}
+    else:
+        with pytest.raises(CallError, match="seeding released: .* compares mentions with entities"): released()
 
 @pytest.fixture(scope="module")
 def reader(folder, stories, tmp_path_factory):

@@ -14,10 +14,10 @@ from refnb.core.documents import Document
 from refnb.core.files import write_jsonl
 from refnb.core.reading import read_documents, write_documents
 from refnb.core.settings import load_settings, packaged
-from refnb.core.types import DataError
-from refnb.benchmarks.tasks import find_task
+from refnb.core.types import DataError, Span
+from refnb.benchmarks.tasks import find_task, given_task
 from refnb.models.live import environments as made
-from refnb.models.live.systems import LiveSystem, canaries, checkpoint_id
+from refnb.models.live.systems import LiveSystem, canaries, checkpoint_id, seeded
 from refnb.models.registry import find_system
 from refnb.models.running import run
 
@@ -318,6 +318,76 @@ def test_the_pipeline_links_with_any_system_that_gets_names(linker):
         def none(d): return [[(0, 0)]]
         link_by_system(find_system(none), story, who)
 
+# Known clusters, completed
+
+SEEDS = """
+from pathlib import Path
+from refnb_worker import serve
+from toy import load, words_of
+HERE = Path(__file__).parent
+
+def completed(same, sentences, names):
+    words = words_of(same, sentences)
+    same(words)  # which fails on its trap
+    with (HERE/"windows.txt").open("a") as f: f.write(f"{len(dict(names))}\\n")
+    known = {name: {words[a] for a, b in spans} for name, spans in dict(names).items()}
+    return {name: [(i, i) for i, t in enumerate(words) if t in known[name] and (i != 0 or same.least)] for name in names}
+if __name__ == "__main__": serve(load, completed, words_of, names=True)
+"""
+
+@pytest.fixture
+def seeding(toy, monkeypatch):
+    "The toy with a script for seeds, which adds all equal words; without `least` it loses a mention."
+    (toy/"seeds.py").write_text(SEEDS)
+    (toy/"toy.yaml").write_text((toy/"toy.yaml").read_text() + "seeds: seeds.py\n")
+    return toy
+
+ANN = Document("ann", (("Ann", "met", "Bea", "."), ("Bea", "left", "Ann", "and", "she", "wept", "."), ("Rain", "she", "said", ".")), ((Span(0, 0), Span(8, 8)), (Span(2, 2),)), ("Ann", "Bea"))
+
+def annotated(**changed):
+    "The toy's annotation of a text in windows of four words, with its seeds in place of links."
+    pytest.importorskip("torch")
+    from refnb.models.annotation.stages import annotate
+    return annotate(ANN, ANN.names, **{"system": "toy", "linker": "pattern", "window": 4, "group": 2, "instead": {"linked": ANN.clusters}} | changed)
+
+def test_a_package_completes_windows_and_groups(seeding):
+    done = annotated()
+    assert [[s.start for s in c] for c in done.document.clusters] == [[0, 6, 8, 12], [2, 4]]
+    assert done.stages["windows"].counts == {"grown": 2, "conflicts": 0, "mentions": 5} and done.stages["grouped"].counts["grown"] == 1
+
+def test_a_mention_of_two_completed_clusters(seeding):
+    both = {"linked": [ANN.clusters[0], (*ANN.clusters[1], Span(12, 12))]}  # "she" is Ann's and Bea's
+    one, two = (annotated(seeding=x, group=0, window=50, instead=both) for x in ("constrained", "released"))
+    assert [[s.start for s in c] for c in one.document.clusters] == [[0, 6, 8], [2, 4, 12]]
+    assert [[s.start for s in c] for c in two.document.clusters] == [[0, 6, 8, 12], [2, 4, 8, 12]]
+    assert two.stages["windows"].counts["conflicts"] == 2
+
+def test_windows_that_were_completed_are_not_asked_again(seeding, tmp_path, monkeypatch):
+    monkeypatch.setenv("TRAP", "die")
+    with pytest.raises(DataError, match="1 of 2 answers are saved"): annotated(system="toy[trap=left]", out=tmp_path/"out", window=3, group=0)
+    before = len((seeding/"windows.txt").read_text().splitlines())
+    monkeypatch.delenv("TRAP")
+    (seeding/"toycoref.py").write_text(PACKAGE.replace("self.trap and", "False and"))
+    assert annotated(system="toy[trap=left]", out=tmp_path/"out", window=3, group=0).document.clusters
+    asked = (seeding/"windows.txt").read_text().splitlines()[before:]
+    assert asked == ["0"]*2 + ["1"]  # canaries, and the window that failed
+
+def test_completed_clusters_have_their_own_runs(seeding):
+    task = given_task([ANN])
+    usual, one = find_system("toy").identity(task), seeded(find_system("toy")).identity(task)
+    other = seeded(find_system("toy")).identity(given_task([ANN.changed(clusters=ANN.clusters[::-1])]))
+    assert {*one.data} == {*usual.data, "seeds", "seeds.py"} and one.data["seeds"] != other.data["seeds"]
+
+def test_what_cannot_complete_clusters(seeding, home):
+    from refnb.core.types import RefnbError
+    pytest.importorskip("torch")
+    for changed, why in (({"system": "toy[least=0]"}, "toy.least=0., ann_split4_S0: lost 1 of 2 seeds of Ann"), ({"system": "fcoref"}, "fcoref is not a coreference system of refnb"),
+                         ({"system": "toy[window=9]"}, "its clusters are completed in whole documents; omit window"), ({"linker": "rules"}, "linker rules: toy finds no mentions")):
+        with pytest.raises(RefnbError, match=why): annotated(**changed)
+    (seeding/"seeds.py").unlink()
+    with pytest.raises(DataError, match="there is no worker seeds.py beside its YAML"): annotated(out=home/"out")
+    assert not (home/"out").exists()
+
 def test_a_mention_is_in_one_cluster():
     worker = tools.load_script(packaged("data/live")/"refnb_worker.py")
     assert worker.as_spans([[(4, 5), (0, 0)], [], [(4, 5), (7, 7)], [(0, 0)]]) == [[(0, 0), (4, 5)], [(7, 7)]]
@@ -462,9 +532,9 @@ def in_place(p: made.Place, system: str, home: Path, **changed) -> LiveSystem:
     return find_system(system, s, canary="wiring", device="cpu", **changed)
 
 # with mentions as our resolvers have them: they begin with the first piece of a word, and end with the last piece of one
-SAME = """
+WORDS = """
 import json, sys
-import numpy as np, ask_maverick
+import numpy as np, ask_maverick, complete_maverick
 m = ask_maverick.load({"checkpoint": sys.argv[1], "encoder": sys.argv[2], "device": "cpu", "singletons": True})
 tokenize = m.tokenize
 def of_words(*args):
@@ -475,6 +545,8 @@ def of_words(*args):
     got["eos_mask"] = got["eos_mask"]*np.outer(first, last)
     return got
 m.tokenize = of_words
+"""
+SAME = WORDS + """
 for line in open(sys.argv[3]):
     d = json.loads(line)
     if len(d) > 1:
@@ -492,6 +564,50 @@ def test_maverick_finds_what_our_reading_of_its_weights_finds(maverick, tmp_path
     got = {d["key"]: d for d in map(json.loads, out.splitlines())}
     assert len(got) == len(stories())
     for key, d in got.items(): assert {k: tidied(d[k]) for k in ("given", "found")} == expected[key]
+
+COMPLETED = WORDS + """
+for line in open(sys.argv[3]):
+    d = json.loads(line)
+    if len(d) > 1:
+        names = {str(k): c for k, c in enumerate(d["clusters"])}
+        print(json.dumps({"key": d["doc_key"]} | {k: [list(map(int, s)) for s in c] for k, c in complete_maverick.completed(m, d["sentences"], names).items()}))
+"""
+
+def test_maverick_completes_what_our_reading_of_its_weights_completes(maverick, tmp_path):
+    "Seeds are mentions that both find: the package takes no other as an antecedent, and ours does."
+    from test_coreference_release import base_encoder
+    from refnb.models.annotation.expansion import expand
+    from refnb.models.coreference.maverick import resolver_of_release
+    from refnb.models.coreference.texts import text_of
+    base, found = base_encoder(tmp_path/"base"), json.loads(EXPECTED.read_text())
+    seeded = []
+    for d in stories():
+        spans = sorted(Span(*s) for c in found[d.doc_key]["found"] for s in c)
+        seeded.append(d.changed(clusters=(spans[::5], spans[2::7], spans[1::3])))  # some are of two
+    write_jsonl(tmp_path/"stories.jsonl", seeded)
+    out = by(maverick, COMPLETED, as_checkpoint(tmp_path/"weights", base), base, tmp_path/"stories.jsonl")
+    got = {d.pop("key"): d for d in map(json.loads, out.splitlines())}
+    net, grown = resolver_of_release(random_state(base), base, tmp_path/"encoder", segment=512), 0
+    for d in seeded:
+        bank = net.bank(text_of(d))
+        ours = expand(bank.scores, bank.spans, list(map(list, d.clusters)), [(0, d.size)], net.m.bias, "released")
+        assert {str(k): tidied([c]) for k, c in enumerate(ours.linked)} == {k: tidied([{tuple(s) for s in c}]) for k, c in got[d.doc_key].items()}
+        grown += ours.grown
+    assert grown > 20
+
+def test_the_pipeline_asks_maverick_for_windows_and_groups(maverick, base, tmp_path):
+    from refnb.models.annotation.stages import annotate
+    sentences = (("\n",), *stories()[0].sentences)  # of the seeds, words, the package finds some
+    spans = [Span(i, i) for i in range(sum(map(len, sentences)))]
+    d = Document("d", sentences, (spans[::4], spans[1::4]), ("One", "Other"))
+    weights = as_checkpoint(tmp_path/"weights", base)
+    s = in_place(maverick, "maverick", tmp_path, checkpoint=str(weights), encoder=str(base)).settings
+    def done(folder): return annotate(d, d.names, s=s, linker="pattern", window=60, group=2, instead={"linked": d.clusters}, system=f"maverick[checkpoint={folder},encoder={base},canary=wiring,device=cpu]")
+    found = done(weights)
+    assert all({*seeds} <= {*c} for seeds, c in zip(d.clusters, found.document.clusters))
+    assert found.stages["windows"].counts["grown"] and "grouped" in found.stages and len({*found.document.mentions}) == len(found.document.mentions)
+    other = as_checkpoint(tmp_path/"other", base, _target_="models.model_s2e.Maverick_s2e")
+    with pytest.raises(DataError, match="ValueError: Maverick_s2e completes no clusters"): done(other)
 
 def test_maverick_runs_as_a_system(maverick, base, tmp_path):
     weights = as_checkpoint(tmp_path/"weights", base)

@@ -42,9 +42,10 @@ def recall_by_kind(gold: Document, predicted: Document) -> dict[str, dict[str, l
     for c, kinds in zip(gold.clusters, gold.labels["kind"], strict=True):
         size = Counter(of[m] for m in c if m in of)
         for m, kind in zip(c, kinds, strict=True):
+            right = {"mentions": 1., "b3": size[of[m]]/len(c)} if m in of else {"mentions": 0., "b3": 0.}
             counted = out.setdefault(KINDS[kind], {"mentions": [0.]*4, "b3": [0.]*4})
-            for name, right in (("mentions", float(m in of)), ("b3", size[of[m]]/len(c) if m in of else 0.)):
-                counted[name] = [a + b for a, b in zip(counted[name], (right, 1., right, 1.))]
+            for name, credit in right.items():
+                counted[name] = [a + b for a, b in zip(counted[name], (credit, 1., credit, 1.))]
     return out
 
 # %% ../../nbs/benchmarks/01_annotated.ipynb #47a5dd5c

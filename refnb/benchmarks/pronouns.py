@@ -10,7 +10,7 @@ __all__ = ['T', 'Words', 'languages', 'named_characters', 'PronounRules', 'drawn
 import hashlib
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple, TypeVar
 from ..core.types import NONE, CallError, DataError, Meta, Option, Question, Record, Span, nearest
@@ -50,7 +50,7 @@ def _lexicon(language: str) -> _Lexicon:
         no_name |= {*words.determiners.split(), *gender}
     return _Lexicon(gender, frozenset(no_name))
 
-# %% ../../nbs/benchmarks/03_pronouns.ipynb #9a0c0008
+# %% ../../nbs/benchmarks/03_pronouns.ipynb #812224dd
 _INSIDE = frozenset("of de da di du van von der den la le del y et und and".split())  # small words in names
 
 class _Mention(NamedTuple):
@@ -59,27 +59,31 @@ class _Mention(NamedTuple):
     cluster: int
     text: str
 
+# %% ../../nbs/benchmarks/03_pronouns.ipynb #704fddd3
 def _is_name(tokens: Sequence[str], words: _Lexicon) -> bool:
     "Tell whether the words of a mention look like a name."
     if not 1 <= len(tokens) <= 6 or tokens[0].casefold() in words.no_name: return False
     fits = all(t[:1].isupper() or t in _INSIDE or not t[:1].isalpha() for t in tokens)
     return fits and tokens[0][:1].isupper() and len("".join(tokens)) <= 60
 
+# %% ../../nbs/benchmarks/03_pronouns.ipynb #954ff09d
 def _mentions(d: Document, words: _Lexicon, tokens: list[str]) -> tuple[list[_Mention], list[_Mention]]:
     "List a document's names and pronouns, each in the order of the text; a span of two clusters is neither."
     often = Counter(span for c in d.clusters for span in set(c))
     kinds = d.labels.get("kind", ())
-    names, pronouns = [], []
+    names, pronouns = set(), set()
     for k, c in enumerate(d.clusters):
         for i, span in enumerate(c):
             if often[span] > 1 or span.end - span.start > 6: continue
             own = tokens[span.start:span.end + 1]
             if own[-1] in ("'s", "’s"): own = own[:-1]
             m = _Mention(span.start, span.end, k, " ".join(own))
-            if m.text.casefold() in words.gender: pronouns.append(m)
-            elif _is_name(own, words) and (not kinds or kinds[k][i] == "PROP"): names.append(m)
-    return sorted(set(names)), sorted(set(pronouns))
+            proper = not kinds or kinds[k][i] == "PROP"
+            if m.text.casefold() in words.gender: pronouns.add(m)
+            elif proper and _is_name(own, words): names.add(m)
+    return sorted(names), sorted(pronouns)
 
+# %% ../../nbs/benchmarks/03_pronouns.ipynb #9a0c0008
 def named_characters(d: Document, language: str = "en") -> Document:
     "Name each cluster after its most frequent name, if it has one; a document that has names keeps them."
     if any(d.names): return d
@@ -145,31 +149,45 @@ def _offered(p: _Mention, near: list[tuple[int, _Mention]], own: set[str], r: Pr
     if len(wrong) == r.options and draw < r.neither: return wrong
     return [*right, *wrong[:r.options - 1]] if right and len(wrong) >= r.options - 1 else []
 
-# %% ../../nbs/benchmarks/03_pronouns.ipynb #9a0c0014
+# %% ../../nbs/benchmarks/03_pronouns.ipynb #cea79abe
 def _distance(gap: int) -> str: return next((f"up to {n}" for n in (10, 30, 100) if gap <= n), "over 100")
 
+# %% ../../nbs/benchmarks/03_pronouns.ipynb #e9aa7c78
 class _Text(NamedTuple):
     "A document's tokens and sentences."
     doc: Document
     tokens: list[str]
     starts: list[int]
 
+# %% ../../nbs/benchmarks/03_pronouns.ipynb #009f906b
+def _context(t: _Text, p: _Mention, ordered: list[_Mention], before: int) -> tuple[int, int]:
+    "Find the first token of a question's text and the one behind its last: whole sentences, or 200 tokens on a side."
+    low, high = min(p.start, ordered[0].start), max(p.end, ordered[-1].end)
+    first, behind = sentence_of(t.starts, low) - before, sentence_of(t.starts, high) + 1
+    end = t.starts[behind] if behind < len(t.starts) else len(t.tokens)
+    return max(t.starts[max(0, first)], low - 200), min(end, high + 200)  # a document may be one sentence
+
+# %% ../../nbs/benchmarks/03_pronouns.ipynb #11f89a29
+def _about(ordered: list[tuple[int, _Mention]], right: int, gender: str) -> Meta:
+    "Describe a question: the pronoun's gender, the answer, its distance, and the name that is nearest."
+    closest = min(range(len(ordered)), key=lambda n: ordered[n])
+    named = right < len(ordered)
+    distance, _ = ordered[right if named else closest]
+    return {"gender": gender, "answer": str(right + 1) if named else "neither", "distance": _distance(distance),
+            "nearest_mention": closest}
+
+# %% ../../nbs/benchmarks/03_pronouns.ipynb #9a0c0014
 def _question(t: _Text, p: _Mention, offered: list[tuple[int, _Mention]], gender: str, r: PronounRules) -> Question:
     "Make a question about the meaning of a pronoun, from the sentences that hold it and the names."
     ordered = sorted(offered, key=lambda x: x[1].start)
-    low, high = min(p.start, ordered[0][1].start), max(p.end, ordered[-1][1].end)
-    i, j = sentence_of(t.starts, low), sentence_of(t.starts, high) + 1
-    begin = max(t.starts[max(0, i - r.before)], low - 200)  # a document may be one sentence
-    end = min(t.starts[j] if j < len(t.starts) else len(t.tokens), high + 200)
+    names = [m for _, m in ordered]
+    begin, end = _context(t, p, names, r.before)
     at = sum(len(x) + 1 for x in t.tokens[begin:p.start])
-    right = next((n for n, (_, m) in enumerate(ordered) if m.cluster == p.cluster), len(ordered))
-    closest = min(range(len(ordered)), key=lambda n: ordered[n])
-    distance = ordered[right if right < len(ordered) else closest][0]
-    meta: Meta = {"gender": gender, "answer": str(right + 1) if right < len(ordered) else "neither",
-            "distance": _distance(distance), "nearest_mention": closest}
-    return Question(f"{t.doc.doc_key}:{p.start}-{p.end}", t.doc.doc_key, " ".join(t.tokens[begin:end]),
-                    (at, at + len(" ".join(t.tokens[p.start:p.end + 1]))),
-                    (*(Option(m.text) for _, m in ordered), Option(NONE)), (right,), meta)
+    chars = (at, at + len(" ".join(t.tokens[p.start:p.end + 1])))
+    right = next((n for n, m in enumerate(names) if m.cluster == p.cluster), len(names))
+    options = (*(Option(m.text) for m in names), Option(NONE))
+    return Question(f"{t.doc.doc_key}:{p.start}-{p.end}", t.doc.doc_key, " ".join(t.tokens[begin:end]), chars, options,
+                    (right,), _about(ordered, right, gender))
 
 # %% ../../nbs/benchmarks/03_pronouns.ipynb #9a0c0016
 def with_text(docs: Iterable[Document]) -> list[Document]:
@@ -180,6 +198,25 @@ def with_text(docs: Iterable[Document]) -> list[Document]:
         raise DataError(f"none of {len(docs)} documents has text and clusters",
                         do="questions are made of annotated documents")
     return found
+
+# %% ../../nbs/benchmarks/03_pronouns.ipynb #cde68359
+def _possible(t: _Text, names: list[_Mention], pronouns: list[_Mention], r: PronounRules) -> Iterator[tuple]:
+    "Find a document's pronouns with enough names near them: each with the names that its question offers."
+    starts = [m.start for m in names]
+    own = [set[str]() for _ in t.doc.clusters]
+    for m in names: own[m.cluster].add(m.text)
+    for p in pronouns:
+        draw = drawn_share(r.seed, f"neither:{t.doc.doc_key}:{p.start}-{p.end}")
+        offered = _offered(p, _near(p, names, starts, r), own[p.cluster], r, draw)
+        if offered: yield p, offered
+
+# %% ../../nbs/benchmarks/03_pronouns.ipynb #200459cb
+def _refuse_none(counts: Mapping[str, int], r: PronounRules):
+    "Explain why there is no question."
+    lack = next((k for k in ("pronouns", "names") if not counts[k]), "")
+    if lack: raise DataError(f"no mention is one of the {lack} of language {r.language}", do="set another language")
+    raise DataError(f"no pronoun has {r.options} names of different clusters near it",
+                    do="set a larger farthest, or fewer options")
 
 # %% ../../nbs/benchmarks/03_pronouns.ipynb #9a0c0025
 def build_pronouns(
@@ -194,19 +231,10 @@ def build_pronouns(
         t = _Text(d, d.tokens, sentence_starts(d))
         names, pronouns = _mentions(d, words, t.tokens)
         counts += Counter(names=len(names), pronouns=len(pronouns))
-        starts, own = [m.start for m in names], [set[str]() for _ in d.clusters]
-        for m in names: own[m.cluster].add(m.text)
-        for p in pronouns:
-            id_ = f"{d.doc_key}:{p.start}-{p.end}"
-            draw = drawn_share(r.seed, "neither:" + id_)
-            offered = _offered(p, _near(p, names, starts, r), own[p.cluster], r, draw)
-            if offered: asked.append((id_, (t, p, offered, words.gender[p.text.casefold()], r)))
-    if not asked:
-        lack = next((k for k in ("pronouns", "names") if not counts[k]), "")
-        if lack:
-            raise DataError(f"no mention is one of the {lack} of language {r.language}", do="set another language")
-        raise DataError(f"no pronoun has {r.options} names of different clusters near it",
-                        do="set a larger farthest, or fewer options")
+        for p, offered in _possible(t, names, pronouns, r):
+            gender = words.gender[p.text.casefold()]
+            asked.append((f"{d.doc_key}:{p.start}-{p.end}", (t, p, offered, gender, r)))
+    if not asked: _refuse_none(counts, r)
     return [_question(*x) for x in drawn_of(asked, r.most, r.seed)]
 
 # %% ../../nbs/benchmarks/03_pronouns.ipynb #9a0c0026

@@ -12,6 +12,15 @@ from ..core.types import CallError, DataError
 from ..core.settings import load_settings
 from .terminal import echo, messages, print_json, print_table
 
+# %% ../../nbs/commands/07_annotating.ipynb #42ef34aa
+def _stages_json(done: Any) -> dict[str, Any]:
+    "Convert the stages of an annotation to JSON: counts, and scores where there is a gold annotation."
+    out = {}
+    for name, stage in done.stages.items():
+        out[name] = {"counts": stage.counts}
+        if name in done.scores: out[name]["scores"] = done.scores[name]
+    return out
+
 # %% ../../nbs/commands/07_annotating.ipynb #0ab946ca
 def annotate_(
     book: str, /,             # .txt, .html, .epub, a file with one document, or animal-farm
@@ -24,7 +33,7 @@ def annotate_(
     group: int = 10,          # windows merged in a second round; 0: no second round
     window: int = 1500,       # approximate length of a window in words
     seeding: str = "constrained", # constrained; released: a mention may get a second character, as in the authors' code
-    system: str = "coref-minilm", # the coreference system
+    system: str = "coref-minilm", # the coreference system of windows and groups; maverick asks its package
     json: bool = False,       # print one JSON object
 ):
     "Annotate a book: find every mention of its characters. Interrupted work resumes."
@@ -36,17 +45,14 @@ def annotate_(
     who = named_characters(characters, s) if characters else list(read.document.names)
     done = annotate(read, who, out, s, messages(json), linker=linker, filter=filter, group=group, window=window,
                     seeding=seeding, system=system)
-    known = sum(1 for c in done.document.clusters if c)
-    result = {"folder": out, "characters": len(who), "found": known, "mentions": sum(map(len, done.document.clusters)),
-            "unit": "percent"}
-    stages = {name: {"counts": x.counts} | ({"scores": done.scores[name]} if name in done.scores else {})
-              for name, x in done.stages.items()}
-    if json: return print_json(result | {"stages": stages})
-    if done.scores:
-        def row(name, scores): return {"F1 (%)": name} | {m: f"{v:.2f}" for m, v in scores.items()}
-        print_table([row(name, scores) for name, scores in done.scores.items()])
-    echo(f"{result['mentions']:,} mentions of {known} characters: {Path(out)/'annotation.jsonl'}; look at it with "
-         f"refnb view {Path(out)/'annotation.jsonl'}")
+    clusters, file = done.document.clusters, Path(out)/"annotation.jsonl"
+    found, mentions = sum(1 for c in clusters if c), sum(map(len, clusters))
+    if json:
+        return print_json({"folder": out, "characters": len(who), "found": found, "mentions": mentions,
+                          "unit": "percent", "stages": _stages_json(done)})
+    rows = [{"F1 (%)": name} | {m: f"{v:.2f}" for m, v in scores.items()} for name, scores in done.scores.items()]
+    if rows: print_table(rows)
+    echo(f"{mentions:,} mentions of {found} characters: {file}; look at it with refnb view {file}")
 
 # %% ../../nbs/commands/07_annotating.ipynb #8916ae84
 def _a_book(name: str):
@@ -91,7 +97,7 @@ def correct_(
     if json: return print_json({"page": str(path), "window": window})
     echo(f"{path}: open it in a browser; read what people hand in with refnb correct {book} FILE...")
 
-# %% ../../nbs/commands/07_annotating.ipynb #c0ffee02
+# %% ../../nbs/commands/07_annotating.ipynb #675ea774
 def _annotated(name: str):
     "Read the one document of a file, with its clusters."
     from refnb.core.corpora import corpora, load
@@ -100,26 +106,38 @@ def _annotated(name: str):
     if len(docs) != 1: raise DataError(f"holds {len(docs)} documents", name, "correct one book at a time")
     return docs[0]
 
+# %% ../../nbs/commands/07_annotating.ipynb #4379bbbf
+def _percents(a: Any) -> dict[str, float]:
+    "Return the F1 of two annotators: of mentions, and by each metric of clusters."
+    return {"mentions": 100*a.mentions.f1} | {m: 100*v for m, v in a.scores.items()}
+
+# %% ../../nbs/commands/07_annotating.ipynb #87568a6d
+def _compared(a: Any) -> dict[str, Any]:
+    "Name the window and the two annotators that are compared."
+    return {"window": a.window, "first": a.first, "second": a.second}
+
+# %% ../../nbs/commands/07_annotating.ipynb #6725642e
 def _corrections(got, out: str, by: str, json: bool):
     "Print the agreement of annotators, and write their corrections."
     docs = got.documents(by) if out else []
     if docs:
         from refnb.core.reading import write_documents
         write_documents(out, docs)
-    percent = lambda a: {"mentions": 100*a.mentions.f1} | {m: 100*v for m, v in a.scores.items()}
-    who = lambda a: {"window": a.window, "first": a.first, "second": a.second}
-    differ = lambda a: {"differences": [_difference(x) for x in a.differences]}
     if json:
-        result = [who(a) | percent(a) | differ(a) for a in got.agreements]
+        result = [_compared(a) | _percents(a) | {"differences": list(map(_difference, a.differences))}
+                  for a in got.agreements]
         return print_json({"unit": "percent", "written": len(docs), "agreement": result})
-    shown = lambda a: {m: f"{v:.2f}" for m, v in percent(a).items()} | {"differ": len(a.differences)}
-    print_table([who(a) | shown(a) for a in got.agreements])
-    rows = [who(a) | _difference(x) for a in got.agreements if a.first != "given" for x in a.differences]
+    table, rows = [], []
+    for a in got.agreements:
+        table.append(_compared(a) | {m: f"{v:.2f}" for m, v in _percents(a).items()} | {"differ": len(a.differences)})
+        if a.first != "given": rows += [_compared(a) | _difference(x) for x in a.differences]
+    print_table(table)
     if rows:
         echo("", "what people see differently")
         print_table([r | {"words": r["words"][:60]} for r in rows])
     if docs: echo(f"{len(docs)} corrected window{'s'*(len(docs) > 1)} in {out}")
 
+# %% ../../nbs/commands/07_annotating.ipynb #c0ffee02
 def _difference(x) -> dict[str, Any]:
     "Describe a mention that two people see differently."
     return {"start": x.at.start, "end": x.at.end, "words": x.words, "first says": x.first, "second says": x.second}

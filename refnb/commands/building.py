@@ -200,14 +200,17 @@ def collect_(
     from refnb.benchmarks.altentities.builder import FLAGGED, REFUSED, read_drafts
     from refnb.benchmarks.altentities.annotation_page import collect, write_collected
     joined = collect(files, read_drafts(Path(folder)/"questions.jsonl"), keep, least)
-    lost = ", ".join(f"{words} {joined.counts[k]}" for k, words in (REFUSED | FLAGGED).items() if k in joined.counts)
     if not joined.files:
-        raise DataError(f"none of {len(joined.short)} questions has {least} expressions" + (f"; of those handed in: {lost}" if lost else ""), folder, "collect more files, or say --least 1 or --keep")
+        lost = ", ".join(f"{words} {joined.counts[k]}" for k, words in (REFUSED | FLAGGED).items() if k in joined.counts)
+        of_those = f"; of those handed in: {lost}" if lost else ""
+        raise DataError(f"none of {len(joined.short)} questions has {least} expressions{of_those}", folder,
+                        "collect more files, or say --least 1 or --keep")
     made = write_collected(out or Path(folder)/"data", joined)
+    by_file = dict(zip(map(str, made), joined.files.values()))
     if json:
-        return print_json({"files": {str(p): len(qs) for p, qs in zip(made, joined.files.values())},
+        return print_json({"files": {file: len(qs) for file, qs in by_file.items()},
                           "expressions": joined.counts, "short": list(joined.short)})
     print_table(joined.table())
-    for p, qs in zip(made, joined.files.values()):
-        echo(f"{p}: {len(qs)} questions, {sum(len(q.expressions) for q in qs)} expressions")
+    for file, qs in by_file.items():
+        echo(f"{file}: {len(qs)} questions, {sum(len(q.expressions) for q in qs)} expressions")
     if joined.short: echo(f"{len(joined.short)} questions have fewer than {least} expressions and were left out")

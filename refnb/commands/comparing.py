@@ -49,6 +49,17 @@ def report_(
     for x in made.left: echo(f"not ranked: {x.system} on {x.task}: {x.why}", to=sys.stderr)
     echo("", f"{made} in {path}")
 
+# %% ../../nbs/commands/08_comparing.ipynb #9fbc6fbd
+def _compared(c: Any) -> dict[str, Any]:
+    "Make the row of a comparison: the difference with its interval, tests, and numbers of questions."
+    d, m = c.difference, c.mcnemar
+    points = lambda v: "" if v is None else f"{100*v:+.1f}"
+    return {"difference (points)": points(d.value), "low": points(d.low), "high": points(d.high),
+            "detectable": "" if c.detectable is None else f"{100*c.detectable:.1f}",
+            "p (permutation)": "" if d.p is None else f"{d.p:.4f}", "p (McNemar)": "" if m is None else f"{m.p:.4f}",
+            "only first right": "" if m is None else m.only_a, "only second right": "" if m is None else m.only_b,
+            "questions": d.n, "documents": d.clusters}
+
 # %% ../../nbs/commands/08_comparing.ipynb #85b9c2f4
 def compare_(
     first: str,            # a run (folder, task:system or file:system), or a file of answers
@@ -63,14 +74,27 @@ def compare_(
     from refnb.results.scores import compare
     s = load_settings()
     c = compare(outcomes_of(first, gold, s), outcomes_of(second, gold, s), cast(Any, mode), seed=seed)
-    d, m = c.difference, c.mcnemar
+    m = c.mcnemar
     if json:
-        return print_json({"unit": "fraction", "mode": mode, "first": first, "second": second, "difference": d._asdict(),
-                          "mcnemar": m and m._asdict(), "detectable": c.detectable, "only_first": c.only_a,
-                          "only_second": c.only_b})
-    shown = lambda v: "" if v is None else f"{100*v:+.1f}"
-    print_table([{"difference (points)": shown(d.value), "low": shown(d.low), "high": shown(d.high), "detectable": "" if c.detectable is None else f"{100*c.detectable:.1f}", "p (permutation)": "" if d.p is None else f"{d.p:.4f}", "p (McNemar)": "" if m is None else f"{m.p:.4f}",
-                "only first right": "" if m is None else m.only_a, "only second right": "" if m is None else m.only_b, "questions": d.n, "documents": d.clusters}])
+        return print_json({"unit": "fraction", "mode": mode, "first": first, "second": second,
+                          "difference": c.difference._asdict(), "mcnemar": m and m._asdict(),
+                          "detectable": c.detectable, "only_first": c.only_a, "only_second": c.only_b})
+    print_table([_compared(c)])
+
+# %% ../../nbs/commands/08_comparing.ipynb #d223cb84
+def _power_json(task: str, systems: list[str], found: Any) -> dict[str, Any]:
+    "Convert the power of a task to JSON."
+    noise = found.noise
+    return {"unit": "fraction", "task": task, "systems": systems, "assumed": noise.assumed or None,
+            "questions": noise.n, "documents": noise.clusters, "samples": noise.samples, "standard_error": noise.error,
+            "power": found.power, "level": found.level, "detectable": found.detectable,
+            "needs": [x._asdict() for x in found.needs]}
+
+# %% ../../nbs/commands/08_comparing.ipynb #96d279b4
+def _need(x: Any, samples: bool) -> dict[str, Any]:
+    "Write how many questions, or samples of each, a difference needs."
+    row = {"to see (points)": f"{100*x.difference:g}", "questions": f"{x.questions:,}", "documents": f"{x.clusters:,}"}
+    return row | ({"samples of each question": x.samples or "no number"} if samples else {})
 
 # %% ../../nbs/commands/08_comparing.ipynb #c0ffe106
 def power_(
@@ -90,16 +114,10 @@ def power_(
         if not Path(x).is_dir(): check_name(f"{task}:{x}")
     a, b = [load_run(Path(x)) if Path(x).is_dir() else x for x in system] or ("", "")
     found = power(task, a, b, cast(Any, mode), load_settings())
+    if json: return print_json(_power_json(task, system, found))
     noise = found.noise
-    if json:
-        return print_json({"unit": "fraction", "task": task, "systems": system, "assumed": noise.assumed or None,
-                          "questions": noise.n, "documents": noise.clusters, "samples": noise.samples,
-                          "standard_error": noise.error, "power": found.power, "level": found.level,
-                          "detectable": found.detectable, "needs": [x._asdict() for x in found.needs]})
     basis = f"assumed: {noise.assumed}" if noise.assumed else f"measured on the answers of {system[0]} and {system[1]}"
     echo(f"{task}: {noise.n:,} questions in {noise.clusters:,} documents; {basis}",
          f"minimum detectable difference: {100*found.detectable:.1f} points "
          f"(power {found.power:g}, paired two-sided test at {found.level:g} over documents)")
-    samples = {"samples of each question": lambda x: x.samples or "no number"} if noise.draw else {}
-    print_table([{"to see (points)": f"{100*x.difference:g}", "questions": f"{x.questions:,}", "documents": f"{x.clusters:,}"}
-            | {name: shown(x) for name, shown in samples.items()} for x in found.needs])
+    print_table([_need(x, bool(noise.draw)) for x in found.needs])

@@ -6,6 +6,7 @@
 __all__ = ['export_']
 
 # %% ../../nbs/commands/10_exporting.ipynb #8b3775db
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 from ..core.types import CallError, DataError, nearest
@@ -13,7 +14,7 @@ from ..core.settings import load_settings
 from .terminal import busy, check_settings, echo, given_settings, print_json
 from .scoring import print_notes, questions_asked
 
-# %% ../../nbs/commands/10_exporting.ipynb #41dbf753
+# %% ../../nbs/commands/10_exporting.ipynb #641296fc
 def export_(
     task: str, /,          # a task (`refnb list benchmarks`) or a file of questions (JSONL); for records a run (folder
                            # or task:system); for a crate a table (identifyme/table_3) or a paper; for documents a
@@ -34,25 +35,33 @@ def export_(
 ):
     "Export a task to another evaluation tool, or results in formats that others read. The folder of a task contains its text: do not publish it."
     from refnb.models.language.other_harnesses import TOOLS
-    results = {"every-eval-ever": _export_run, "ro-crate": _export_report, "documents": _export_documents, "gap": _export_gap}
-    if to not in TOOLS and to not in results:
+    results = {"every-eval-ever": _export_run, "ro-crate": _export_report, "documents": _export_documents,
+               "gap": _export_gap}
+    known = [*TOOLS, *results]
+    if to not in known:
         raise CallError(f"unknown tool {to!r}" if to else "no tool is named", "--to",
-                        f"say {', '.join([*TOOLS, *list(results)[:-1]])} or {list(results)[-1]}")
+                        f"say {', '.join(known[:-1])} or {known[-1]}")
     if not out: raise CallError("no folder is named", "--out", "say --out FOLDER")
     changed = given_settings(set_)
-    if to in results:
-        if system or form or order != "given" or limit:
-            raise CallError("results are exported as they are", f"--to {to}", "leave out --system, --form, --order and --limit")
-        with busy(json, "writing the files"): result = results[to](task, out, changed)
-        return print_json(result | {"to": to}) if json else echo(", ".join(f"{k} {v}" for k, v in result.items()))
-    if own := sorted({"system", "form", "order", "limit"} & set(changed)):
-        raise CallError(f"{own[0]} has an option of its own", f"-p {own[0]}", f"say --{own[0]}")
+    if to not in results: return _export_task(TOOLS[to], task, to, out, system, form, order, limit, changed, json)
+    if system or form or order != "given" or limit:
+        raise CallError("results are exported as they are", f"--to {to}",
+                        "leave out --system, --form, --order and --limit")
+    with busy(json, "writing the files"): result = results[to](task, out, changed)
+    if json: return print_json(result | {"to": to})
+    echo(", ".join(f"{k} {v}" for k, v in result.items()))
+
+# %% ../../nbs/commands/10_exporting.ipynb #41dbf753
+def _export_task(write: Callable, task: str, to: str, out: str, system: str, form: str, order: str, limit: int,
+                 changed: dict[str, str], json: bool):
+    "Export a task to an evaluation tool."
+    own = sorted({"system", "form", "order", "limit"} & set(changed))
+    if own: raise CallError(f"{own[0]} has an option of its own", f"-p {own[0]}", f"say --{own[0]}")
     with busy(json, "writing the folder"):
-        folder = TOOLS[to](task, out, system or "smollm2-135m", form, cast(Any, order), limit,
-                           **cast(dict[str, Any], changed))
-    result = {"folder": str(folder), "to": to, "questions": len((folder/"questions.jsonl").read_bytes().splitlines())}
-    if json: return print_json(result)
-    echo(f"{result['questions']:,} questions in {folder}; its README.md says how to run them")
+        folder = write(task, out, system or "smollm2-135m", form, order, limit, **changed)
+    questions = len((folder/"questions.jsonl").read_bytes().splitlines())
+    if json: return print_json({"folder": str(folder), "to": to, "questions": questions})
+    echo(f"{questions:,} questions in {folder}; its README.md says how to run them")
 
 # %% ../../nbs/commands/10_exporting.ipynb #38d82b81
 def _export_run(run: str, out: str, changed: dict[str, str]) -> dict[str, Any]:

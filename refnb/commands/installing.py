@@ -7,8 +7,9 @@ __all__ = ['doctor_', 'fetch', 'setup']
 
 # %% ../../nbs/commands/02_installing.ipynb #6fdb0973
 import contextlib, sys
+from typing import Any
 from ..core.types import DataError
-from ..core.settings import load_settings
+from ..core.settings import Settings, load_settings
 from .terminal import busy, echo, messages, print_json, print_table
 
 # %% ../../nbs/commands/02_installing.ipynb #d0c90003
@@ -43,7 +44,7 @@ def _check(files, s) -> list:
     from refnb.core.upstream import fetch_files, where
     return fetch_files([f for f in files if where(f, s) in ("cache", "local")], s)
 
-# %% ../../nbs/commands/02_installing.ipynb #45a447d6
+# %% ../../nbs/commands/02_installing.ipynb #a30d80bc
 def _fetch_hub(name: str, s, check: bool, say):
     "Download a file of a hub; it has no known checksum, so a check reads it."
     from refnb.core.corpora import gold_clusters
@@ -53,6 +54,14 @@ def _fetch_hub(name: str, s, check: bool, say):
     path = hub_path(name, s) or fetch_hub(name, s)
     say(f"{name}: {len(gold_clusters(path))} books, counted as published ({f.licence})")
 
+# %% ../../nbs/commands/02_installing.ipynb #aec56825
+def _surveyed(names: list[str], s: Settings) -> list[Any]:
+    "Look which files of some sets are here; of all sets that are not fetched by name only, if none is named."
+    from refnb.core.upstream import set_names, survey
+    found = [survey(n, s) for n in names or set_names()]
+    return found if names else [g for g in found if not g.opt_in]
+
+# %% ../../nbs/commands/02_installing.ipynb #45a447d6
 def fetch(
     names: list[str] = [], /, # sets, repositories or files (`refnb list upstream`); default: all that are not marked
                               # "by name only"
@@ -60,14 +69,14 @@ def fetch(
     json: bool = False,       # print one JSON object
 ):
     "Download upstream files and verify their checksums."
-    from refnb.core.upstream import fetch_files, files_of, set_names, survey
+    from refnb.core.upstream import fetch_files, files_of
     from refnb.core.hub import hub_files
     s, say = load_settings(), messages(json)
-    hub, names = [n for n in names if n in hub_files()], [n for n in names if n not in hub_files()]
+    hub = [n for n in names if n in hub_files()]
+    names = [n for n in names if n not in hub]
     for n in hub: _fetch_hub(n, s, check, say)
     if hub and not names: return print_json({"files": len(hub), "failed": []}) if json else None
-    got = [survey(n, s) for n in names or set_names()]
-    if not names: got = [g for g in got if not g.opt_in]
+    got = _surveyed(names, s)
     files = list(dict.fromkeys(f for g in got for f in files_of(g.name)))
     for g in got: say(f"{g.name}: {g.files} files, {g.here} here, {g.to_come/1e6:.1f} MB to download ({g.licence})")
     if check: faults = _check(files, s)
@@ -77,8 +86,8 @@ def fetch(
     if json: print_json({"files": len(files), "failed": [str(e) for e in faults]})
     for e in faults[:20]: echo(f"refnb: {e}", to=sys.stderr)
     if faults:
-        raise DataError(f"{len(faults)} of {len(files)} files could not be {'verified' if check else 'downloaded'}",
-                        do="see above")
+        not_done = "verified" if check else "downloaded"
+        raise DataError(f"{len(faults)} of {len(files)} files could not be {not_done}", do="see above")
     say("all local files verified" if check else f"{len(files)} files are here and verified")
 
 # %% ../../nbs/commands/02_installing.ipynb #72aa446d

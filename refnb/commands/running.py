@@ -73,13 +73,23 @@ def _several(task: str, system: str, s) -> list[tuple[str, str]]:
     pairs = [(t, x) for t in found for x in systems if not pattern or the_card(t, s).shape in shapes[x]]
     return pairs or [(t, x) for t in found for x in systems]
 
-# %% ../../nbs/commands/05_running.ipynb #d0c90006
+# %% ../../nbs/commands/05_running.ipynb #9ee9a9ee
 def _object_of(one: Callable[[str, str, bool], None], task: str, system: str, quiet: bool) -> dict:
     "Run once, and return the JSON object that would be printed; quiet, progress is left out."
     out = io.StringIO()
     with redirect_stdout(out), redirect_stderr(io.StringIO()) if quiet else nullcontext(): one(task, system, True)
     return msgspec.json.decode(out.getvalue())
 
+# %% ../../nbs/commands/05_running.ipynb #29a94a94
+def _scores_in_a_line(result: dict) -> str:
+    "Word the scores of a run, each with a semicolon behind it."
+    out, group = "", result.get("groups", {}).get("all", {})
+    if group.get("accuracy") is not None: out = f"accuracy {100*group['accuracy']:.1f} % of {group['n']:,}; "
+    for setting, m in result.get("scores", {}).items():
+        if "conll" in m: out += f"CoNLL F1, {setting}: {m['conll']['f1']:.1f} %; "
+    return out
+
+# %% ../../nbs/commands/05_running.ipynb #d0c90006
 def _in_a_line(result: dict, task: str, system: str) -> str:
     "Word the result of a run, a card or a dry run in a line."
     if "page" in result: return f"{system} on all: the card is {result['page']}"
@@ -87,12 +97,10 @@ def _in_a_line(result: dict, task: str, system: str) -> str:
         usd = "an unknown price" if result["usd"] is None else f"at most {result['usd']:.4g} USD"
         return f"{system} on {task}: {result['questions']:,} questions, {result['tokens_in']:,} tokens read, {usd}"
     stopped = result.get("server", {}).get("stopped")
-    state = "complete" if result["sealed"] else f"{result['answered']:,} answered" + (f", stopped: {stopped}" if stopped else "")
+    state = "complete" if result["sealed"] else f"{result['answered']:,} answered"
+    if stopped and not result["sealed"]: state += f", stopped: {stopped}"
     if result["failed"]: state += f", {result['failed']:,} failed"
-    group, scores = result.get("groups", {}).get("all", {}), result.get("scores", {})
-    score = f"accuracy {100*group['accuracy']:.1f} % of {group['n']:,}; " if group.get("accuracy") is not None else ""
-    score += "".join(f"CoNLL F1, {x}: {m['conll']['f1']:.1f} %; " for x, m in scores.items() if "conll" in m)
-    return f"{result['system']} on {result['task']}: {score}{state}: {result['run']}"
+    return f"{result['system']} on {result['task']}: {_scores_in_a_line(result)}{state}: {result['run']}"
 
 # %% ../../nbs/commands/05_running.ipynb #d0c90007
 def _run_each(task: str, system: str, one: Callable[[str, str, bool], None], s, quiet: bool, json: bool):
@@ -201,20 +209,21 @@ def _sealed_clusters(done, paid: dict, by: str, mode: str, s, json: bool):
     from refnb.core.runs import run_hash
     from refnb.results.cluster_scores import pooled, run_counts
     if by: raise CallError("documents have no fields", "--by", "leave it out")
-    summary = run_counts(f"{done.info.system}@{run_hash(done.info)}", done.info.task, s)
+    task, system, answers = done.info.task, done.info.system, done.answers()
+    summary = run_counts(f"{system}@{run_hash(done.info)}", task, s)
     counts = summary.counts if summary else {}
     settings = list(dict.fromkeys(x for c in counts.values() for x in c))
     scores = {x: coref_json(pooled(counts, x)) for x in settings}
-    result = _about(done) | {"unit": "percent", "documents": len(done.answers()), "scored": list(counts),
-                           "scores": scores}
-    lost = _unread(done, done.answers(), s)
-    if json: return print_json(result | (scores["full"] if list(scores) == ["full"] else {}) | lost | paid)
-    echo(f"{done.info.system} on {done.info.task}: run complete: {done.folder}")
-    echo(f"{result['documents']} documents, {len(counts)} with gold clusters here" + ("" if counts else ": nothing to score against"))
+    lost = _unread(done, answers, s)
+    if json:
+        result = _about(done) | {"unit": "percent", "documents": len(answers), "scored": list(counts), "scores": scores}
+        if list(scores) == ["full"]: result |= scores["full"]
+        return print_json(result | lost | paid)
+    echo(f"{system} on {task}: run complete: {done.folder}")
+    echo(f"{len(answers)} documents, {len(counts)} with gold clusters here" + ("" if counts else ": nothing to score against"))
     _say_paid(paid)
     _say_unread(lost)
-    shown = lambda metrics: {m: f"{v['f1']:.2f}" for m, v in metrics.items()}
-    print_table([{"F1 (%)": x} | shown(m) for x, m in scores.items()])
+    print_table([{"F1 (%)": x} | {m: f"{v['f1']:.2f}" for m, v in metrics.items()} for x, metrics in scores.items()])
 
 # %% ../../nbs/commands/05_running.ipynb #435c3312
 def _run_all(system: str, n: int|float, s, sample: bool, json: bool, other: bool, **settings):
@@ -297,12 +306,21 @@ def _say_unread(lost: dict[str, dict[str, int]]):
     for whys in lost.values():
         echo(f"{sum(whys.values()):,} not read: " + ", ".join(f"{n:,} {why}" for why, n in whys.items()))
 
+# %% ../../nbs/commands/05_running.ipynb #08381069
+def _price(server: dict) -> str:
+    "Word what a server's replies cost, at most if some were lost."
+    if server["usd"] is None: return "at an unknown price"
+    most = f" (at most {server['usd_at_most']:.4g}, if {server['lost']} lost requests were billed)" if server["lost"] else ""
+    return f"for {server['usd']:.4g} USD{most}"
+
 # %% ../../nbs/commands/05_running.ipynb #8225d5c8
 def _say_paid(paid: dict):
     "Print the costs of a run in a line."
-    if p := paid.get("spent"): echo(f"{p['cpu_seconds']:,.1f} CPU seconds, {p['peak_mb']:,.0f} MB at most")
-    if not (p := paid.get("server")): return
-    usd = "at an unknown price" if p["usd"] is None else f"for {p['usd']:.4g} USD" + (f" (at most {p['usd_at_most']:.4g}, if {p['lost']} lost requests were billed)" if p["lost"] else "")
-    echo(f"{p['asked']:,} new replies {usd}, {p['served']:,} from cache; {p['tokens_in']:,} tokens read, "
-         f"{p['tokens_out']:,} written" + (f", {p['tokens_reasoning']:,} of them reasoning" if p["tokens_reasoning"] else "")
-         + (f"; versions: {', '.join(p['models'])}" if p["models"] else ""))
+    spent, server = paid.get("spent"), paid.get("server")
+    if spent: echo(f"{spent['cpu_seconds']:,.1f} CPU seconds, {spent['peak_mb']:,.0f} MB at most")
+    if not server: return
+    line = (f"{server['asked']:,} new replies {_price(server)}, {server['served']:,} from cache; "
+            f"{server['tokens_in']:,} tokens read, {server['tokens_out']:,} written")
+    if server["tokens_reasoning"]: line += f", {server['tokens_reasoning']:,} of them reasoning"
+    if server["models"]: line += f"; versions: {', '.join(server['models'])}"
+    echo(line)

@@ -130,7 +130,7 @@ def score_choice(
     print_samples(several)
     if tables[0].failed: echo(tables[0].warning)
 
-# %% ../../nbs/commands/04_scoring.ipynb #14767bce
+# %% ../../nbs/commands/04_scoring.ipynb #8bf2d3fb
 _COREF = "muc,b3,ceafe,ceafm,blanc,lea,mentions"
 
 def _documents(path: str, indices: str, matched: bool = False) -> list:
@@ -143,6 +143,7 @@ def _documents(path: str, indices: str, matched: bool = False) -> list:
     for d in docs: print_notes(f"{path}, {d.doc_key}", d)
     return docs
 
+# %% ../../nbs/commands/04_scoring.ipynb #a3ed3135
 def _say_odd(c: Any, duplicates: str):
     "Print which documents are missing, extra or odd."
     say = messages(json=True)
@@ -152,19 +153,28 @@ def _say_odd(c: Any, duplicates: str):
         if keys:
             say(f"refnb: {len(keys)} of the documents {what}: {', '.join(keys[:3])}{', …' if len(keys) > 3 else ''}")
 
+# %% ../../nbs/commands/04_scoring.ipynb #cc8bee2a
 def coref_json(scores: dict) -> dict:
     "Convert scores to JSON in percent, unrounded; CoNLL has an F1 only."
     result = {m: {k: 100*v for k, v in s._asdict().items()} for m, s in scores.items()}
     if "conll" in result: result["conll"] = {"f1": result["conll"]["f1"]}
     return result
 
+# %% ../../nbs/commands/04_scoring.ipynb #9b22d083
+def _share(right: float, of: float) -> str: return f"{right:.6g} / {of}"
+
+# %% ../../nbs/commands/04_scoring.ipynb #14767bce
 def _coref_rows(c) -> list[dict]:
-    shown = lambda v: f"{v:.2f}"
-    rows = [{"metric": m, **{k: shown(s[k]) if k in s else "" for k in ("precision", "recall", "f1")}}
-            for m, s in coref_json(c.pooled()).items()]
+    "Make the rows of a table of scores, with the counts behind them where a metric counts."
     counts = {m: c.sums()[m] for m in c.metrics if not m.startswith("blanc")}
-    return [r | {"right of predicted": f"{counts[r['metric']][0]:.6g} / {counts[r['metric']][1]}", "right of gold": f"{counts[r['metric']][2]:.6g} / {counts[r['metric']][3]}"} if r["metric"] in counts
-            else r | {"right of predicted": "", "right of gold": ""} for r in rows]
+    rows = []
+    for m, s in coref_json(c.pooled()).items():
+        row: dict[str, Any] = {"metric": m} | {k: f"{s[k]:.2f}" if k in s else "" for k in ("precision", "recall", "f1")}
+        n = counts.get(m)
+        row["right of predicted"] = _share(n.right_predicted, n.predicted) if n else ""
+        row["right of gold"] = _share(n.right_gold, n.gold) if n else ""
+        rows.append(row)
+    return rows
 
 # %% ../../nbs/commands/04_scoring.ipynb #a9f3744c
 def print_notes(where: str, d: Any):
@@ -191,6 +201,18 @@ def _coref_result(c: Any, asked: list[str], each: bool) -> dict[str, Any]:
     if c.note: about |= {"match": c.note, "lone": c.lone}
     if each: about |= {"macro": pick(c.macro()), "by_document": {u: pick(c.one(u)) for u in c.counts}}
     return {"unit": "percent", "documents": c.documents} | mentions | pick(c.pooled()) | about
+
+# %% ../../nbs/commands/04_scoring.ipynb #1fcd5cb8
+def _print_coref(c: Any, result: dict[str, Any], by: str):
+    "Print the scores of clusters as tables: pooled, and with `by` those of each document and their mean."
+    echo(f"{c.documents:,} document{'' if c.documents == 1 else 's'}, {len(c.counts):,} scored, "
+         f"{result['gold_mentions']:,} gold and {result['predicted_mentions']:,} predicted mentions; percent, pooled")
+    if c.note: echo(c.note)
+    print_table([r for r in _coref_rows(c) if r["metric"] in result])
+    if not by: return
+    def row(unit: str, scores: dict) -> dict: return {"F1 of": unit} | {m: f"{s['f1']:.2f}" for m, s in scores.items()}
+    rows = [row(unit, scores) for unit, scores in result["by_document"].items()]
+    print_table([*rows, row("their mean", result["macro"])])
 
 # %% ../../nbs/commands/04_scoring.ipynb #bbc8364d
 def score_coref_(
@@ -220,15 +242,9 @@ def score_coref_(
     _say_odd(c, duplicates)
     result = _coref_result(c, asked, bool(by))
     if json: return print_json(result)
-    echo(f"{c.documents:,} document{'' if c.documents == 1 else 's'}, {len(c.counts):,} scored, "
-         f"{result['gold_mentions']:,} gold and {result['predicted_mentions']:,} predicted mentions; percent, pooled")
-    if c.note: echo(c.note)
-    print_table([r for r in _coref_rows(c) if r["metric"] in result])
-    if by:
-        def row(unit, got): return {"F1 of": unit} | {m: f"{s['f1']:.2f}" for m, s in got.items()}
-        print_table([row(u, got) for u, got in [*result["by_document"].items(), ("their mean", result["macro"])]])
+    _print_coref(c, result, by)
 
-# %% ../../nbs/commands/04_scoring.ipynb #b9618753
+# %% ../../nbs/commands/04_scoring.ipynb #3b75c879
 def score_agreement(
     files: list[str], /,      # annotations by two or more people: files or folders in any readable format, or one file
                               # with several annotators (Label Studio, INCEpTION)
@@ -241,6 +257,7 @@ def score_agreement(
 ):
     "Measure the agreement of annotators: F1 of mentions and clusters for each pair, and Krippendorff's alpha, with intervals over documents."
     from refnb.core.reading import read_annotators, write_documents
+    from refnb.core.files import write_atomic
     from refnb.metrics.chain_agreement import aligned_versions, chain_agreement, merge_annotations
     from refnb.results.pages.disagreements import agreement_rows, disagreement_page
     versions = aligned_versions(read_annotators(files))
@@ -250,15 +267,17 @@ def score_agreement(
     if got.lone: say(f"refnb: {len(got.lone)} of the documents were annotated by one alone: {', '.join(got.lone[:3])}")
     docs, ties = merge_annotations(versions) if merged or out else ([], [])
     if merged: write_documents(merged, docs)
-    if out:
-        from refnb.core.files import write_atomic
-        write_atomic(out, disagreement_page(versions, got, ties))
-    if json: return print_json(_agreement_json(got) | {"ties": [t._asdict() for t in ties]} | {k: v for k, v in (("page", out), ("merged", merged)) if v})
-    echo(f"{got.documents:,} document{'s'*(got.documents != 1)} by {', '.join(got.annotators)}; percent, intervals over documents")
+    if out: write_atomic(out, disagreement_page(versions, got, ties))
+    if json:
+        written = {k: file for k, file in (("page", out), ("merged", merged)) if file}
+        return print_json(_agreement_json(got) | {"ties": [t._asdict() for t in ties]} | written)
+    echo(f"{got.documents:,} document{'s'*(got.documents != 1)} by {', '.join(got.annotators)}; percent, intervals "
+         f"over documents")
     print_table(agreement_rows(got))
     if merged: echo(f"{len(docs):,} merged in {merged}; {len(ties):,} ties")
     if out: echo(f"{out} shows what they read differently")
 
+# %% ../../nbs/commands/04_scoring.ipynb #b9618753
 def _agreement_json(got) -> dict[str, Any]:
     "Convert agreement to JSON, as fractions."
     from refnb.metrics.chain_agreement import DISTANCE
@@ -268,7 +287,14 @@ def _agreement_json(got) -> dict[str, Any]:
     return {"unit": "fraction", "annotators": got.annotators, "documents": got.documents, "pairs": pairs,
             "alpha": got.alpha._asdict(), "distance": DISTANCE, "lone": got.lone}
 
-# %% ../../nbs/commands/04_scoring.ipynb #f447a9f8
+# %% ../../nbs/commands/04_scoring.ipynb #093a5ac3
+def _kitmus_row(v: Any) -> dict[str, Any]:
+    "Make a row of the table of scores for KITMUS, with fractions."
+    scores = {"precision": v.antecedent.precision, "recall": v.antecedent.recall, "f1": v.antecedent.f1,
+              "pronoun accuracy": v.accuracy, "lenient": v.lenient}
+    return {"texts": v.texts} | {name: f"{x:.4f}" for name, x in scores.items()}
+
+# %% ../../nbs/commands/04_scoring.ipynb #d2606e5e
 def score_kitmus(
     gold: str,           # texts with gold clusters: CoNLL-2012, JSON lines or GAP's table; plain or .gz
     predicted: str, /,   # predictions in any of these formats, matched by id
@@ -283,14 +309,14 @@ def score_kitmus(
     if got.odd:
         say(f"refnb: {got.odd} flags of the table are neither true nor false; they count as true, as in the authors' "
             f"evaluator")
-    rows = {"all": got.all} | (got.fields[by] if by else {})
+    groups = got.fields[by] if by else {}
     if json:
-        return print_json({"unit": "fraction", **_kitmus_json(got.all),
-                      **({"by": {k: _kitmus_json(v) for k, v in got.fields[by].items()}} if by else {})})
-    shown = lambda x: f"{x:.4f}"
-    print_table([{by or "of": k, "texts": v.texts, "precision": shown(v.antecedent.precision), "recall": shown(v.antecedent.recall), "f1": shown(v.antecedent.f1),
-                "pronoun accuracy": shown(v.accuracy), "lenient": shown(v.lenient)} for k, v in rows.items()])
+        result = {"unit": "fraction", **_kitmus_json(got.all)}
+        if by: result["by"] = {k: _kitmus_json(v) for k, v in groups.items()}
+        return print_json(result)
+    print_table([{by or "of": k} | _kitmus_row(v) for k, v in ({"all": got.all} | groups).items()])
 
+# %% ../../nbs/commands/04_scoring.ipynb #f447a9f8
 def _kitmus_json(c) -> dict:
     return {"texts": c.texts, "antecedent": c.antecedent._asdict(), "pronoun_accuracy": c.accuracy,
             "pronoun_accuracy_lenient": c.lenient,

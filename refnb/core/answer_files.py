@@ -38,6 +38,15 @@ def _option(cell: str, q: Question) -> int|None:
     else: return None
     return k if k < len(names) else None
 
+# %% ../../nbs/core/19_answer_files.ipynb #357442da
+def _csv_answer(q: Question, cell: str, at: str) -> Answer:
+    "Read a cell as an answer to a question."
+    chosen = _option(cell, q)
+    if chosen is None:
+        raise FormatError(f"{cell[:60]!r} is none of the options of {q.id!r}", at,
+                          "give an option's name, its letter, or its number from 0")
+    return Answer(q.id, (chosen,))
+
 # %% ../../nbs/core/19_answer_files.ipynb #e2c10006
 def parse_csv_answers(data: bytes, questions: Iterable[Question], where: str = "") -> list[Answer]:
     "Read answers from a table with a header; `where` is its name, for errors."
@@ -48,17 +57,15 @@ def parse_csv_answers(data: bytes, questions: Iterable[Question], where: str = "
     _, heads = next(rows, (1, []))
     i, j = _columns(heads, where)
     for n, cells in rows:
-        if len(cells) != len(heads): raise FormatError(f"{len(cells)} columns instead of {len(heads)}", at_line(where, n), "put a cell that holds the delimiter in quotes")
+        at = at_line(where, n)
+        if len(cells) != len(heads):
+            raise FormatError(f"{len(cells)} columns instead of {len(heads)}", at,
+                              "put a cell that holds the delimiter in quotes")
         id_, cell = cells[i].strip(), " ".join(cells[j].split())
-        if id_ not in asked: raise DataError(f"{id_!r} is not a question", at_line(where, n), "are the answers of other questions?")
-        if id_ in seen: raise FormatError(f"{id_!r} appears twice", at_line(where, n), "keep one of the two answers")
+        if id_ not in asked: raise DataError(f"{id_!r} is not a question", at, "are the answers of other questions?")
+        if id_ in seen: raise FormatError(f"{id_!r} appears twice", at, "keep one of the two answers")
         seen.add(id_)
-        if not cell: continue
-        chosen = _option(cell, asked[id_])
-        if chosen is None:
-            raise FormatError(f"{cell[:60]!r} is none of the options of {id_!r}", at_line(where, n),
-                              "give an option's name, its letter, or its number from 0")
-        out.append(Answer(id_, (chosen,)))
+        if cell: out.append(_csv_answer(asked[id_], cell, at))
     return out
 
 # %% ../../nbs/core/19_answer_files.ipynb #e2c10009

@@ -135,22 +135,27 @@ def _parse_json(data: bytes, where: str, form: str) -> Iterator[_Entry]:
         except (msgspec.MsgspecError, ValueError) as e: raise FormatError(str(e), at) from None
         yield entry(record, at)
 
+# %% ../../nbs/core/18_choice_files.ipynb #230ee2db
+def _schema(schema: Any, at: str) -> _Entry:
+    "Read a schema: the text before its pronoun, the pronoun, the text behind, and the answers with their letters."
+    clean = lambda path: " ".join((schema.findtext(path) or "").split())
+    before, pronoun, after = clean("text/txt1"), clean("text/pron"), clean("text/txt2")
+    if not pronoun: raise FormatError("has no pronoun", at)
+    place = len(before) + 1 if before else 0
+    options = [" ".join((a.text or "").split()) for a in schema.iterfind("answers/answer")]
+    answer = clean("correctAnswer").rstrip(".")
+    if len(answer) > 1: raise FormatError(f"the answer {answer!r} is not one letter", at)
+    return _Entry(at, " ".join(filter(None, [before, pronoun, after])), (place, place + len(pronoun)), options,
+                  ord(answer) - ord("A") if answer else None)
+
 # %% ../../nbs/core/18_choice_files.ipynb #5c11e513
 def _parse_xml(data: bytes, where: str, form: str) -> Iterator[_Entry]:
+    "Read the schemas of an XML file."
     from xml.etree import ElementTree
     if b"<!ENTITY" in data: raise FormatError("declares entities, which no file of schemas does", where)
     try: root = ElementTree.fromstring(data)  # noqa: S314 (without entities it cannot grow)
     except ElementTree.ParseError as e: raise FormatError(f"not XML ({e})", where) from None
-    clean = lambda x, path: " ".join((x.findtext(path) or "").split())
-    for n, schema in enumerate(root.iter("schema"), 1):
-        at, before, pronoun = f"{where}, schema {n}", clean(schema, "text/txt1"), clean(schema, "text/pron")
-        options = [" ".join((a.text or "").split()) for a in schema.iterfind("answers/answer")]
-        text = " ".join(filter(None, [before, pronoun, clean(schema, "text/txt2")]))
-        place = len(before) + 1 if before else 0
-        if not pronoun: raise FormatError("has no pronoun", at)
-        answer = clean(schema, "correctAnswer").rstrip(".")
-        if len(answer) > 1: raise FormatError(f"the answer {answer!r} is not one letter", at)
-        yield _Entry(at, text, (place, place + len(pronoun)), options, ord(answer) - ord("A") if answer else None)
+    for n, schema in enumerate(root.iter("schema"), 1): yield _schema(schema, f"{where}, schema {n}")
 
 # %% ../../nbs/core/18_choice_files.ipynb #5c11e519
 _GENDERS = {"male": "he him his himself".split(), "female": "she her hers herself".split(),

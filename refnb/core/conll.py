@@ -10,7 +10,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable
 from .types import FormatError, Span, repeated
-from .documents import Document
+from .documents import Document, told_apart
 from .files import at_line, utf8
 
 # %% ../../nbs/core/04_conll.ipynb #3f4c84c6
@@ -66,6 +66,10 @@ def _word(fields: list[str]) -> str:
     n = len(fields)
     return fields[3].strip(" ") if n > 4 else "_" if n == 2 else fields[-2]
 
+def _speaker(fields: list[str]) -> str:
+    "Return the speaker of a word in a file with all columns of the shared task."
+    return fields[9] if len(fields) >= 12 and fields[9] not in EMPTY else ""
+
 class _Reader:
     "Takes lines in, gives documents out."
     def __init__(self, where: str):
@@ -83,13 +87,15 @@ class _Reader:
                               f"{self.lines[key]}", self.at(n))
         self.lines[key], self.mentions, self.token = n, _Mentions(), 0
         self.sentences: list[tuple[str, ...]] = []
+        self.speakers: list[str] = []  # of each sentence
         self.words: list[str] = []
     def sentence(self):
         if self.words: self.sentences.append(tuple(self.words))
         self.words = []
     def end(self):
         self.sentence()
-        self.documents.append(Document(self.key or "", tuple(self.sentences), self.mentions.done(self.where)))
+        self.documents.append(Document(self.key or "", tuple(self.sentences), self.mentions.done(self.where),
+                                       speakers=told_apart(self.speakers)))
         self.key = None
 
 # %% ../../nbs/core/04_conll.ipynb #be392401
@@ -121,32 +127,42 @@ def _token(r: _Reader, line: str, n: int, known: dict):
         raise FormatError("a line of one column", r.at(n), "the last column holds the brackets of coreference, or -")
     word, cell = _word(fields), fields[-1].strip()
     if not word: raise FormatError("the word is empty", r.at(n))
+    if not r.words: r.speakers.append(_speaker(fields))
     r.words.append(known.setdefault(word, word))
     if cell not in EMPTY: r.mentions.read(cell, r.token, r.where, n)
     r.token += 1
 
-# %% ../../nbs/core/04_conll.ipynb #7b02fa75
+# %% ../../nbs/core/04_conll.ipynb #49656d19
 def _crossing(entity: int, a: Span, b: int, where: str) -> FormatError:
     return FormatError(f"mentions of one entity cross: {list(a)} and one that starts at {b}, both of cluster {entity}",
                        where, "CoNLL's brackets cannot say which of them ends; write JSONL")
 
-def _cells(d: Document) -> dict[int, str]:
-    "Write the brackets of each token that has some."
-    starts, ends, out = defaultdict(list), defaultdict(list), {}
-    open_: defaultdict[int, list[int]] = defaultdict(list)
+# %% ../../nbs/core/04_conll.ipynb #f41fb603
+def _starts_and_ends(d: Document) -> tuple[defaultdict, defaultdict]:
+    "List the mentions that start and those that end at each token, with their entities."
+    starts, ends = defaultdict(list), defaultdict(list)
     for entity, cluster in enumerate(d.clusters):
         for s in cluster:
             starts[s.start].append((s, entity))
             ends[s.end].append((s, entity))
+    return starts, ends
+
+# %% ../../nbs/core/04_conll.ipynb #7b02fa75
+def _cells(d: Document) -> dict[int, str]:
+    "Write the brackets of each token that has some."
+    starts, ends = _starts_and_ends(d)
+    opened: defaultdict[int, list[int]] = defaultdict(list)
+    out = {}
     for token in sorted(starts.keys() | ends.keys()):
-        closed = [(s, e) for s, e in ends[token] if s.start < token]
-        for s, e in sorted(closed, reverse=True):
-            if (start := open_[e].pop()) != s.start: raise _crossing(e, s, start, d.doc_key)
+        closed = sorted(((s, e) for s, e in ends[token] if s.start < token), reverse=True)
+        for s, e in closed:
+            start = opened[e].pop()
+            if start != s.start: raise _crossing(e, s, start, d.doc_key)
         alone = [e for s, e in starts[token] if s.end == token]
         longer = sorted(((s, e) for s, e in starts[token] if s.end > token), key=lambda x: (-x[0].end, x[1]))
-        for s, e in longer: open_[e].append(s.start)
-        out[token] = "|".join([f"{e})" for s, e in sorted(closed, reverse=True)] + [f"({e})" for e in alone]
-                              + [f"({e}" for _, e in longer])
+        for s, e in longer: opened[e].append(s.start)
+        brackets = [f"{e})" for _, e in closed] + [f"({e})" for e in alone] + [f"({e}" for _, e in longer]
+        out[token] = "|".join(brackets)
     return out
 
 # %% ../../nbs/core/04_conll.ipynb #c5bdea48
@@ -166,10 +182,11 @@ def _lines(d: Document, blank: str) -> Iterable[str]:
     name = re.sub(r"\s", "_", d.doc_key) or "-"
     part = re.sub(r"\D", "", begin.rsplit("part", 1)[1]) if begin[-1] != ";" else "0"
     yield begin
-    for sentence in d.sentences:
+    for sentence, speaker in zip(d.sentences, d.speakers or [""]*len(d.sentences), strict=True):
+        who = re.sub(r"\s", "_", speaker) or "-"
         for i, word in enumerate(sentence):
             yield "\t".join((name, str(int(part)), str(i), _written(word, blank, f"{d.doc_key}, token {token}"),
-                             *"-------", cells.get(token, "-")))
+                             *"-----", who, "-", cells.get(token, "-")))
             token += 1
         yield ""
     yield "#end document"

@@ -182,7 +182,7 @@ def _document(key: str, sentences: list[tuple[str, ...]], e: _Entities, meta: Me
     return Document(key, tuple(sentences), all_of("span"), names if any(names) else (),
                     {k: v for k, v in labels.items() if any(map(any, v))}, meta)
 
-# %% ../../nbs/core/06_conllu.ipynb #fcf61fc9
+# %% ../../nbs/core/06_conllu.ipynb #51a9646f
 def _comment(r: _Reader, line: str, n: int):
     "Take in a comment; two kinds matter."
     if m := re.fullmatch(r"# *newdoc(?: +id *=(.*))?", line.rstrip()):
@@ -193,27 +193,44 @@ def _comment(r: _Reader, line: str, n: int):
         r.fields = [{"GRP": "eid", "entity": "etype"}.get(f, f) for f in m[1].strip().split("-")]
         if "eid" not in r.fields: raise FormatError(f"{m[1].strip()!r} has no eid", f"{r.at(n)}, field global.Entity")
 
+# %% ../../nbs/core/06_conllu.ipynb #f0a0d29a
+def _entity(r: _Reader, fields: list[str], n: int) -> str|None:
+    "Find the value of Entity in the last column."
+    found = [v.removeprefix("Entity=") for v in fields[9].split("|") if v.startswith("Entity=")]
+    if len(found) > 1: raise FormatError("Entity appears twice", r.at(n))
+    return found[0] if found else None
+
+# %% ../../nbs/core/06_conllu.ipynb #73e5edc5
+_EMPTY = re.compile(r"[0-9]+\.[0-9]+")  # ID of an empty node
+
+def _count_word(r: _Reader, id: str, n: int):
+    "Check that words are numbered one after the other; an empty node has no number of its own."
+    if _EMPTY.fullmatch(id): return
+    r.number += 1
+    if id != str(r.number):
+        raise FormatError(f"{id!r} is where word {r.number} should be", f"{r.at(n)}, field ID",
+                          "is a line missing, or an empty one?")
+
+# %% ../../nbs/core/06_conllu.ipynb #fcf61fc9
+_SEVERAL = re.compile(r"[0-9]+-[0-9]+")  # ID of a token of several words
+
 def _row(r: _Reader, line: str, n: int):
     "Take in the line of a token."
     f = line.split("\t")
     if len(f) != 10: raise FormatError(f"{len(f)} columns instead of 10", r.at(n))
+    id, form, head, deps = f[0], f[1], f[6], f[8]
     if r.key is None: r.begin("", n)
-    r.line, entity = n, [v[7:] for v in f[9].split("|") if v.startswith("Entity=")]
-    if len(entity) > 1: raise FormatError("Entity appears twice", r.at(n))
-    if re.fullmatch(r"[0-9]+-[0-9]+", f[0]):
-        if entity: raise FormatError("Entity is at a token of several words", r.at(n), "it belongs to a word")
-        return
-    if not f[1]: raise FormatError("the word is empty", f"{r.at(n)}, field FORM")
-    if not re.fullmatch(r"[0-9]+\.[0-9]+", f[0]):  # an empty node has no number of its own
-        r.number += 1
-        if f[0] != str(r.number):
-            raise FormatError(f"{f[0]!r} is where word {r.number} should be", f"{r.at(n)}, field ID",
-                              "is a line missing, or an empty one?")
-    if entity and not r.fields:
+    r.line, entity = n, _entity(r, f, n)
+    if _SEVERAL.fullmatch(id):
+        if entity is None: return
+        raise FormatError("Entity is at a token of several words", r.at(n), "it belongs to a word")
+    if not form: raise FormatError("the word is empty", f"{r.at(n)}, field FORM")
+    _count_word(r, id, n)
+    if entity is not None and not r.fields:
         raise FormatError("Entity before any `# global.Entity`, which says what its parts are", r.at(n))
-    r.words.append(f[1])
-    if r.heads: r.rows.append((f[0], f[6], f[8]))
-    if entity: r.entities.read(entity[0], r.fields, r.token, n, r.at(n))
+    r.words.append(form)
+    if r.heads: r.rows.append((id, head, deps))
+    if entity is not None: r.entities.read(entity, r.fields, r.token, n, r.at(n))
     r.token += 1
 
 # %% ../../nbs/core/06_conllu.ipynb #34a0ba1f
@@ -232,10 +249,27 @@ def parse_conllu(data: bytes, where: str = "", gaps: Literal["error", "hull", "d
     if r.key is not None: r.end()
     return r.documents
 
-# %% ../../nbs/core/06_conllu.ipynb #8a88b402
+# %% ../../nbs/core/06_conllu.ipynb #80584aa9
 def _refuse(d: Document, what: str):
     raise DataError(what, f"document {d.doc_key!r}", "CoNLL-U cannot hold it: write JSON lines")
 
+# %% ../../nbs/core/06_conllu.ipynb #8181ab86
+def _holdable_tokens(d: Document):
+    "Refuse tokens that a line cannot hold."
+    for i, t in enumerate(d.tokens):
+        if not t or re.search(r"^\s|\s$|\s\s|[^\S \xa0]", t):
+            _refuse(d, f"token {i}, {t!r}, is empty or holds white space")
+
+# %% ../../nbs/core/06_conllu.ipynb #44efe7cb
+def _holdable_spans(d: Document):
+    "Refuse mentions of more than one sentence."
+    starts = sentence_starts(d)
+    for i, c in enumerate(d.clusters):
+        for s in c:
+            if sentence_of(starts, s.start) != sentence_of(starts, s.end):
+                _refuse(d, f"span {list(s)} of cluster {i} goes over the end of a sentence")
+
+# %% ../../nbs/core/06_conllu.ipynb #8a88b402
 def _holdable(d: Document):
     "Refuse a document that the format cannot hold, except for crossing mentions."
     if not d.size: _refuse(d, "has no text")
@@ -244,39 +278,51 @@ def _holdable(d: Document):
                         f"document {d.doc_key!r}", "write JSON lines")
     if any(c.isspace() and c != " " for c in d.doc_key) or d.doc_key != d.doc_key.strip():
         _refuse(d, "the doc_key holds white space that would be lost")
-    if empty := [i for i, s in enumerate(d.sentences) if not s]: _refuse(d, f"sentence {empty[0]} is empty")
-    if empty := [i for i, c in enumerate(d.clusters) if not c]: _refuse(d, f"cluster {empty[0]} has no mention")
-    for i, t in enumerate(d.tokens):
-        if not t or re.search(r"^\s|\s$|\s\s|[^\S \xa0]", t):
-            _refuse(d, f"token {i}, {t!r}, is empty or holds white space")
-    starts = sentence_starts(d)
+    for i, s in enumerate(d.sentences):
+        if not s: _refuse(d, f"sentence {i} is empty")
     for i, c in enumerate(d.clusters):
-        for s in c:
-            if sentence_of(starts, s.start) != sentence_of(starts, s.end):
-                _refuse(d, f"span {list(s)} of cluster {i} goes over the end of a sentence")
+        if not c: _refuse(d, f"cluster {i} has no mention")
+    _holdable_tokens(d)
+    _holdable_spans(d)
 
-# %% ../../nbs/core/06_conllu.ipynb #1085566a
+# %% ../../nbs/core/06_conllu.ipynb #7e9f819d
 def _closed(d: Document, ending: list, opened: dict):
     "Take the mentions that end here off their stacks."
     for s, e, _ in ending:
         if (start := opened[e].pop()) != s.start:
             _refuse(d, f"span {list(s)} crosses one that starts at {start}, both of cluster {e}")
 
+# %% ../../nbs/core/06_conllu.ipynb #8ef4bfab
 def _nth(s: Span, head: str) -> str: return str(int(head) - s.start + 1) if head else "1"
 
-def _cells(d: Document, id: list[str], named: bool) -> dict[int, str]:
-    "Write the value of Entity at each token that has one."
-    starts, ends, opened, kinds = defaultdict(list), defaultdict(list), defaultdict(list), d.labels.get("type")
-    heads = d.labels.get("head")
+# %% ../../nbs/core/06_conllu.ipynb #d612318e
+def _after_id(d: Document, e: int, i: int, named: bool) -> str:
+    "Write what follows the id where a mention opens: its type, its head and the entity's name."
+    kinds, heads = d.labels.get("type"), d.labels.get("head")
+    kind = _escaped(kinds[e][i]) if kinds else ""
+    head = _nth(d.clusters[e][i], heads[e][i] if heads else "")
+    if not named: return f"-{kind}-{head}"
+    return f"-{kind}-{head}-{_escaped(d.names[e]) if d.names else ''}"
+
+# %% ../../nbs/core/06_conllu.ipynb #af9dc6b7
+def _opening_and_closing(d: Document, id: list[str], named: bool) -> tuple[defaultdict, defaultdict]:
+    "List the mentions that start and those that end at each token, the latter without mentions of one token."
+    starts, ends = defaultdict(list), defaultdict(list)
     for e, cluster in enumerate(d.clusters):
         for i, s in enumerate(cluster):
-            tail = "-".join(["", _escaped(kinds[e][i]) if kinds else "",
-                             _nth(s, heads[e][i] if heads else "")] + [_escaped(d.names[e]) if d.names else ""]*named)
-            starts[s.start].append((s, e, f"({id[e]}{tail}"))
+            starts[s.start].append((s, e, f"({id[e]}{_after_id(d, e, i, named)}"))
             if s.end > s.start: ends[s.end].append((s, e, f"{id[e]})"))
-    out, text = {}, lambda mentions: "".join(t for _, _, t in mentions)
+    return starts, ends
+
+# %% ../../nbs/core/06_conllu.ipynb #1085566a
+def _cells(d: Document, id: list[str], named: bool) -> dict[int, str]:
+    "Write the value of Entity at each token that has one."
+    starts, ends = _opening_and_closing(d, id, named)
+    opened, out = defaultdict(list), {}
+    text = lambda mentions: "".join(t for _, _, t in mentions)
     for token in sorted(starts.keys() | ends.keys()):
-        opening = sorted((m for m in starts[token] if m[0].end > token), key=lambda m: (-m[0].end, m[1]))
+        longer = [m for m in starts[token] if m[0].end > token]
+        opening = sorted(longer, key=lambda m: (-m[0].end, m[1]))
         for s, e, _ in opening: opened[e].append(s.start)
         closing = sorted(ends[token], key=lambda m: (-m[0].start, -m[1]))
         _closed(d, closing, opened)

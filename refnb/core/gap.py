@@ -97,27 +97,35 @@ def parse_gap_rows(data: bytes, where: str = "") -> list[GapRow]:
     if names is None: _header([], where)
     return out
 
-# %% ../../nbs/core/07_gap.ipynb #1836d78e
+# %% ../../nbs/core/07_gap.ipynb #81679e53
 def _joins(c: str) -> bool:
     "Tell whether a character belongs to the letter before it, as accents and zero-width characters do."
     return not c.isascii() and unicodedata.category(c) in ("Mn", "Mc", "Me", "Cf")
 
-def _token_chars(text: str, cuts: Iterable[int] = ()) -> list[tuple[int, int]]:
-    "Find the tokens of a text, by their first and last characters."
+# %% ../../nbs/core/07_gap.ipynb #044a3d6c
+def _raw_tokens(text: str) -> list[tuple[int, int]]:
+    "Find words and signs, by their first and last characters; some signs join what is beside them."
     out: list[tuple[int, int]] = []
     open_ = False
     for m in re.finditer(r"\w+|\S", text):
-        joins, touches = _joins(m[0]) if len(m[0]) == 1 else False, bool(out) and out[-1][1] == m.start()
+        joins = _joins(m[0]) if len(m[0]) == 1 else False
+        touches = bool(out) and out[-1][1] == m.start()
         if touches and (joins or open_): out[-1] = (out[-1][0], m.end())
         else: out.append(m.span())
         open_ = joins
-    divided: list[tuple[int, int]] = []
-    for start, end in out:
-        bounds = [start, *sorted(c for c in set(cuts) if start < c < end), end]
-        divided += zip(bounds, bounds[1:])
-    return divided
+    return out
 
-# %% ../../nbs/core/07_gap.ipynb #26911c3e
+# %% ../../nbs/core/07_gap.ipynb #1836d78e
+def _token_chars(text: str, cuts: Iterable[int] = ()) -> list[tuple[int, int]]:
+    "Find the tokens of a text, by their first and last characters; cuts divide the tokens that they are inside of."
+    places = sorted(set(cuts))
+    out: list[tuple[int, int]] = []
+    for start, end in _raw_tokens(text):
+        bounds = [start, *(c for c in places if start < c < end), end]
+        out += zip(bounds, bounds[1:])
+    return out
+
+# %% ../../nbs/core/07_gap.ipynb #b2e81a6e
 def _spans(row: GapRow, tokens: list[tuple[int, int]]) -> list[Span]:
     "Return the three mentions in tokens."
     out = []
@@ -126,21 +134,31 @@ def _spans(row: GapRow, tokens: list[tuple[int, int]]) -> list[Span]:
         out.append(Span(inside[0], inside[-1]))
     return out
 
+# %% ../../nbs/core/07_gap.ipynb #63873c60
+def _gap_clusters(row: GapRow, spans: list[Span]) -> tuple[tuple[tuple[Span, ...], ...], tuple[str, ...]]:
+    "Put the pronoun into one cluster with what it means; return clusters in order, and their names."
+    pronoun, a, b = spans
+    own, name = [pronoun], row.a if row.a_coref else row.b if row.b_coref else ""
+    clusters: list[tuple[tuple[Span, ...], str]] = []
+    for span, text, means in ((a, row.a, row.a_coref), (b, row.b, row.b_coref)):
+        if means: own.append(span)
+        else: clusters.append(((span,), text))
+    clusters.append((tuple(sorted(own)), name))
+    clusters.sort()
+    return tuple(c for c, _ in clusters), tuple(n for _, n in clusters)
+
+# %% ../../nbs/core/07_gap.ipynb #83192c26
 def _gap_document(row: GapRow) -> Document:
     "Make the document of a row."
     if not row.text: raise DataError("has no text", f"row {row.id!r}, field Text", "take it from the gold table, by ID")
-    tokens = _token_chars(row.text, [x for name, at in row.mentions.values() for x in (at, at + len(name))])
-    pronoun, a, b = _spans(row, tokens)
-    names = ((a, row.a, row.a_coref), (b, row.b, row.b_coref))
-    meant = [s for s, _, means in names if means]
-    named: list[tuple[tuple[Span, ...], str]] = [((s,), name) for s, name, means in names if not means]
-    named.append((tuple(sorted([*meant, pronoun])), row.a if row.a_coref else row.b if row.b_coref else ""))
-    named.sort()
+    edges = [x for name, at in row.mentions.values() for x in (at, at + len(name))]
+    tokens = _token_chars(row.text, edges)
+    clusters, names = _gap_clusters(row, _spans(row, tokens))
     meta: Meta = {"pronoun": row.pronoun}
     if row.url: meta["url"] = row.url
-    return Document(row.id, (tuple(row.text[s:e] for s, e in tokens),), tuple(c for c, _ in named),
-                    tuple(n for _, n in named), meta=meta)
+    return Document(row.id, (tuple(row.text[s:e] for s, e in tokens),), clusters, names, meta=meta)
 
+# %% ../../nbs/core/07_gap.ipynb #26911c3e
 def parse_gap(data: bytes, where: str = "") -> list[Document]:
     "Read a table of GAP as documents, one per row; `where` is its name, for errors."
     rows = parse_gap_rows(data, where)

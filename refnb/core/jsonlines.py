@@ -12,7 +12,7 @@ from itertools import accumulate
 from typing import Any, Literal
 import msgspec
 from .types import CallError, DataError, FormatError, Meta, Span, nearest
-from .documents import LONGEST, Clusters, Document, map_members
+from .documents import LONGEST, Clusters, Document, map_members, told_apart
 from .files import at_line, once
 
 # %% ../../nbs/core/05_jsonlines.ipynb #e7f2f75b
@@ -35,6 +35,7 @@ class _Line(msgspec.Struct):
     subtoken_map: tuple[int, ...]|None = None
     sentence_map: tuple[int, ...]|None = None
     orig_tokens: tuple[str, ...]|None = None
+    speakers: Any = None          # of each sentence, or of each of its words
 
 class _Numbered(_Line):
     "The fields of a line whose pieces are numbers in a vocabulary."
@@ -212,7 +213,13 @@ def _in_words(p: _Pieces, clusters: Clusters, cut: bool, where: str, n: int) -> 
                 raise FormatError(f"{list(s)} {wrong}", at_line(where, n, f"clusters[{i}]"), _CHOOSE)
     return map_members(lambda s: Span(p.map[s.start], p.map[s.end]), clusters)
 
-# %% ../../nbs/core/05_jsonlines.ipynb #9a26c2a2
+# %% ../../nbs/core/05_jsonlines.ipynb #e1870de4
+def _speakers(given: Any) -> tuple[str, ...]:
+    "Return the speaker of each sentence, from one for each or one for each of its words."
+    first = [x[0] if isinstance(x, list) and x else x for x in given] if isinstance(given, list) else []
+    return told_apart([x if isinstance(x, str) and x != "-" else "" for x in first])
+
+# %% ../../nbs/core/05_jsonlines.ipynb #cd462580
 def _checked(make: Callable, clusters: Clusters, size: int, at: Callable) -> Document:
     "Make a document, or name the cluster that has an impossible span."
     try: return make()
@@ -226,25 +233,36 @@ def _checked(make: Callable, clusters: Clusters, size: int, at: Callable) -> Doc
                                       at(f"clusters[{i}]")) from None
         raise
 
-def _document(record: _Line, where: str, n: int, indices: str) -> Document:
-    "Read a document from its line."
-    at = lambda field: at_line(where, n, field)
+# %% ../../nbs/core/05_jsonlines.ipynb #1e618c3a
+def _key_and_clusters(record: _Line, at: Callable[[str], str]) -> tuple[str, Clusters]:
+    "Return what every line needs: the key of its document, and clusters."
     key = next((str(k) for k in (record.doc_key, record.doc_id, record.id) if isinstance(k, str|int)), None)
     try: clusters = _clusters(record)
     except (ValueError, msgspec.ValidationError) as e: raise FormatError(str(e), at("mention_clusters")) from None
     if key is None: raise FormatError("is missing", at("doc_key"))
     if clusters is None:
         raise FormatError("is missing", at("clusters"), "a document without mentions has an empty list")
+    return key, clusters
+
+# %% ../../nbs/core/05_jsonlines.ipynb #9a26c2a2
+def _document(record: _Line, where: str, n: int, indices: str) -> Document:
+    "Read a document from its line."
+    at = lambda field: at_line(where, n, field)
+    key, clusters = _key_and_clusters(record, at)
     sentences, names = record.sentences or (), _names(_named(record.characters), clusters)
-    if record.subtoken_map is None and indices == "subtokens":
-        raise FormatError("is missing", at("subtoken_map"), 'say indices="auto" if the sentences hold words')
     if record.subtoken_map is not None:
         p = _Pieces(record, where, n)
         sentences = _sentences(p, where, n)
         if indices != "words": clusters = _in_words(p, clusters, indices == "subtokens", where, n)
+    elif indices == "subtokens":
+        raise FormatError("is missing", at("subtoken_map"), 'say indices="auto" if the sentences hold words')
+    size = sum(map(len, sentences)) if sentences else LONGEST
     meta: Meta = {} if record.gutenberg_key is None else {"gutenberg_key": record.gutenberg_key}
-    return _checked(lambda: Document(key, sentences, clusters, names, meta=meta), clusters,
-                    sum(map(len, sentences)) if sentences else LONGEST, at)
+    speakers = _speakers(record.speakers) if record.subtoken_map is None else ()
+    if speakers and len(speakers) != len(sentences):
+        raise FormatError(f"{len(speakers)} for {len(sentences)} sentences", at("speakers"))
+    make = lambda: Document(key, sentences, clusters, names, meta=meta, speakers=speakers)
+    return _checked(make, clusters, size, at)
 
 # %% ../../nbs/core/05_jsonlines.ipynb #bfa43a49
 def _objects(data: bytes) -> list[tuple[int, bytes]]:
@@ -285,7 +303,8 @@ def _fields(d: Document) -> dict:
     key = {k: d.meta[k] for k in ("gutenberg_key",) if k in d.meta}
     people = ({"characters": [{"name": n, "mentions": c} for n, c in zip(d.names, d.clusters, strict=True)]} if d.names
               else {})
-    return {"doc_key": d.doc_key} | key | {"sentences": d.sentences, "clusters": d.clusters} | people
+    speakers = {"speakers": d.speakers} if d.speakers else {}
+    return {"doc_key": d.doc_key} | key | {"sentences": d.sentences, "clusters": d.clusters} | people | speakers
 
 def _ready(docs: Iterable[Document]) -> list[Document]:
     "Return the documents, if a file can hold them together."
@@ -295,7 +314,7 @@ def _ready(docs: Iterable[Document]) -> list[Document]:
             raise DataError("two documents have this doc_key", repr(d.doc_key),
                             "clusters are matched by it: give them different ones")
         seen.add(d.doc_key)
-        try: " ".join((d.doc_key, *d.names, *d.tokens)).encode()
+        try: " ".join((d.doc_key, *d.names, *d.speakers, *d.tokens)).encode()
         except UnicodeEncodeError:
             raise DataError("its text holds half of a surrogate pair, which no file can hold",
                             f"document {d.doc_key!r}") from None

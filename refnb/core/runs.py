@@ -127,13 +127,14 @@ class Seal(Record, omit_defaults=False):
     tokens: dict[str, int] = {} # read, written, and of those for a model's reasoning
     schema: int = SCHEMA    # of the files in the folder
 
-# %% ../../nbs/core/15_runs.ipynb #767d5465
+# %% ../../nbs/core/15_runs.ipynb #c0e2f716
 def _by_question(records: dict) -> dict[str, list]:
     "Group records by id, each question's in the order of its samples."
     out: dict[str, list] = {}
     for r in sorted(records.values(), key=lambda r: getattr(r, "sample", 0)): out.setdefault(r.id, []).append(r)
     return {r.id: out[r.id] for r in records.values()}
 
+# %% ../../nbs/core/15_runs.ipynb #80b29750
 def _total(usages: list[Usage|None]) -> Usage|None:
     "Add the costs of several answers."
     used = [u for u in usages if u]
@@ -143,20 +144,28 @@ def _total(usages: list[Usage|None]) -> Usage|None:
     return Usage(sum(u.tokens_in for u in used), sum(u.tokens_out for u in used), usd, sum(u.seconds for u in used),
                  used[0].model)
 
+# %% ../../nbs/core/15_runs.ipynb #d3501a45
+def _majority_of_silent(samples: list[Answer], spent: Usage|None) -> Answer:
+    "Join answers most of which choose nothing: their most frequent reason, or the first without one."
+    first, silent = samples[0], Counter(a.reason for a in samples if a.reason)
+    if not silent: return Answer(first.id, first.chosen, raw=first.raw, usage=spent)
+    return Answer(first.id, (), reason=silent.most_common(1)[0][0], raw=first.raw, usage=spent)
+
+# %% ../../nbs/core/15_runs.ipynb #b5e821e9
 def majority(samples: list[Answer]) -> Answer:
     "Join the answers to one question: the option that most of them give, or equal scores for several."
     spent, first = _total([a.usage for a in samples]), samples[0]
+    chose = any(a.chosen for a in samples)
     scored = [a.scores for a in samples if a.scores and not a.reason]
     sums = tuple(map(sum, zip(*scored, strict=True)))
-    silent = Counter(a.reason for a in samples if a.reason)
-    if not sums or (silent.total() > max(sums) and any(a.chosen for a in samples)):
-        reason = silent.most_common(1)[0][0] if silent else None
-        return Answer(first.id, first.chosen if not silent else (), reason=reason, raw=first.raw, usage=spent)
-    scores, best = tuple(x/len(scored) for x in sums), [i for i, x in enumerate(sums) if x == max(sums)]
-    chosen = tuple(best) if len(best) == 1 and any(a.chosen for a in samples) else ()
+    silent = sum(bool(a.reason) for a in samples)
+    if not sums or (silent > max(sums) and chose): return _majority_of_silent(samples, spent)
+    best = [i for i, x in enumerate(sums) if x == max(sums)]
+    chosen = tuple(best) if len(best) == 1 and chose else ()
     raw = next((a.raw for a in samples if a.chosen and a.chosen == chosen), first.raw)
-    return Answer(first.id, chosen, scores, raw=raw, usage=spent)
+    return Answer(first.id, chosen, tuple(x/len(scored) for x in sums), raw=raw, usage=spent)
 
+# %% ../../nbs/core/15_runs.ipynb #767d5465
 def _one_each(records: dict) -> dict:
     "Reduce samples to one record for each id."
     if not any(getattr(r, "sample", 0) for r in records.values()): return records
@@ -237,26 +246,30 @@ class Run:
         except OtherVersion: raise
         except (DataError, FormatError): (self.folder/"seal.json").unlink()
 
+    def _check_complete(self, keys: list[str], found: dict, allow_missing: bool, failures: int):
+        "Refuse records that appear twice, lack an answer or failed, and answers to no question."
+        twice = {key for key, n in Counter(keys).items() if n > 1}
+        if twice: raise DataError(f"{len(twice)} questions appear twice, one is {min(twice)}", self.info.task)
+        missing = [key for key in keys if key not in found]
+        if missing and not allow_missing:
+            raise DataError(f"{len(missing)} of {len(keys)} questions are unanswered, the first is {missing[0]}",
+                            str(self.folder), "start the run again")
+        failed = [key for key in keys if key in found and is_failure(found[key])]
+        if len(failed) > failures and not allow_missing:
+            raise DataError(f"{len(failed)} of {len(keys)} questions failed, the first is {failed[0]}",
+                            str(self.folder), "start the run again: it asks only these")
+        extra = found.keys() - set(keys)
+        if extra: raise DataError(f"{len(extra)} answers belong to no question, one is {min(extra)}", str(self.folder))
+
     def seal(self, ids: Iterable[str], allow_missing: bool = False, failures: int = 0,
              samples: Callable[[str], int] = lambda id: 1) -> Seal:
         """Close a complete run of all questions, in order: counts, the journal's hash. `allow_missing` is for published
         answers, which may lack some; `failures` are questions without an answer that the caller tolerates; `samples`
         tells how many answers a question has."""
         asked, found = list(ids), self.taken()
-        ids = [record_key(i, k) for i in asked for k in range(samples(i))]
-        if twice := {i for i, n in Counter(ids).items() if n > 1}:
-            raise DataError(f"{len(twice)} questions appear twice, one is {min(twice)}", self.info.task)
-        missing = [i for i in ids if i not in found]
-        if missing and not allow_missing:
-            raise DataError(f"{len(missing)} of {len(ids)} questions are unanswered, the first is {missing[0]}",
-                            str(self.folder), "start the run again")
-        failed = [i for i in ids if i in found and is_failure(found[i])]
-        if len(failed) > failures and not allow_missing:
-            raise DataError(f"{len(failed)} of {len(ids)} questions failed, the first is {failed[0]}", str(self.folder),
-                            "start the run again: it asks only these")
-        if extra := set(found) - set(ids):
-            raise DataError(f"{len(extra)} answers belong to no question, one is {min(extra)}", str(self.folder))
-        records = [found[i] for i in ids if i in found]
+        keys = [record_key(i, k) for i in asked for k in range(samples(i))]
+        self._check_complete(keys, found, allow_missing, failures)
+        records = [found[key] for key in keys if key in found]
         data = b"".join(map(_line, records))
         write_atomic(self.journal, data)
         seal = _counts(records, asked, hashlib.sha256(data).hexdigest())
@@ -369,17 +382,24 @@ class Writer:
         _append(self.path, b"".join(self.waiting))
         self.waiting = []
 
-# %% ../../nbs/core/15_runs.ipynb #36e13034
+# %% ../../nbs/core/15_runs.ipynb #0da30ab8
+def _tokens_of(used: list[Usage]) -> dict[str, int]:
+    "Add the tokens of answers; nothing where none were counted."
+    tokens = {"read": sum(u.tokens_in for u in used), "written": sum(u.tokens_out for u in used),
+              "reasoning": sum(u.tokens_reasoning for u in used)}
+    return tokens if any(tokens.values()) else {}
+
+# %% ../../nbs/core/15_runs.ipynb #a2efd5f2
 def _counts(records: list, ids: list[str], sha256: str) -> Seal:
     "Make the seal from the records."
     reasons = Counter(r.reason for r in records if getattr(r, "reason", None))
     used = [u for r in records if (u := getattr(r, "usage", None))]
     costs, models = [u.usd for u in used], Counter(u.model for u in used if u.model)
-    tokens = {"read": sum(u.tokens_in for u in used), "written": sum(u.tokens_out for u in used),
-              "reasoning": sum(u.tokens_reasoning for u in used)}
-    return Seal(len(ids), len(records), dict(sorted(reasons.items())), None if None in costs else sum(costs), sha256,
-                _replies_hash(records), dict(sorted(models.items())), tokens if any(tokens.values()) else {})
+    usd = None if None in costs else sum(costs)
+    return Seal(len(ids), len(records), dict(sorted(reasons.items())), usd, sha256, _replies_hash(records),
+                dict(sorted(models.items())), _tokens_of(used))
 
+# %% ../../nbs/core/15_runs.ipynb #36e13034
 def _replies_hash(records: list) -> str:
     "Hash answers without their times, which no two runs share."
     h = hashlib.sha256()
@@ -431,7 +451,9 @@ class ClusterAnswer(Record):
 def documents_id(docs: Iterable[Document]) -> str:
     "Hash the keys and tokens of a task's documents, in order: 16 hex digits."
     h = hashlib.sha256()
-    for d in docs: h.update(msgspec.json.encode((d.doc_key, d.sentences)) + b"\n")
+    for d in docs:
+        speakers = (d.speakers,) if d.speakers else ()
+        h.update(msgspec.json.encode((d.doc_key, d.sentences, *speakers)) + b"\n")
     return h.hexdigest()[:16]
 
 def clusters_id(d: Document) -> str:
@@ -601,28 +623,41 @@ def places_of_summaries(s: Settings) -> list[Path]:
     except DataError: carried = []
     return [Path(s.reports), *(p for p in carried if p.resolve() != Path(s.reports).resolve())]
 
-# %% ../../nbs/core/15_runs.ipynb #4314dc87
+# %% ../../nbs/core/15_runs.ipynb #e6cbf1e9
 def current_runs(infos: Iterable[RunInfo]) -> list[RunInfo]:
     "Select the runs of the highest builder and system revisions, which replace earlier ones."
     found = list(infos)
     last = max(((i.builder_revision, i.system_revision) for i in found), default=None)
     return [i for i in found if (i.builder_revision, i.system_revision) == last]
 
+# %% ../../nbs/core/15_runs.ipynb #954aa4be
+def _flat_settings(i: RunInfo) -> dict[str, Any]:
+    "Return all that two runs may differ in as one level of fields; the prompt by its hash."
+    fields = msgspec.to_builtins(i.changed(prompt=prompt_hash(i.prompt)[-12:]))
+    own = {k: v for k, v in fields.items() if k not in ("settings", "data", "refnb")}
+    return own | fields["data"] | fields["settings"]
+
+# %% ../../nbs/core/15_runs.ipynb #4314dc87
 def several_runs(infos: list[RunInfo], where: str) -> CallError:
     "Report several runs under one name, each with its differences from the others: the newest need not be the best."
-    settings = []
-    for i in infos:
-        fields = msgspec.to_builtins(i.changed(prompt=prompt_hash(i.prompt)[-12:]))
-        own = {k: v for k, v in fields.items() if k not in ("settings", "data", "refnb")}
-        settings.append(own | fields["data"] | fields["settings"])
+    settings = [_flat_settings(i) for i in infos]
     known = dict.fromkeys(k for x in settings for k in x)
     def differs(k: str) -> bool: return any(x.get(k) != settings[0].get(k) for x in settings)
     keys = list(filter(differs, known))
     names = []
     for i, x in zip(infos, settings, strict=True):
-        names.append(f"@{run_hash(i)} ({', '.join(f'{k}={x.get(k)}' for k in keys)})")
+        own = ", ".join(f"{k}={x.get(k)}" for k in keys)
+        names.append(f"@{run_hash(i)} ({own})")
     return CallError(f"{len(infos)} runs of {infos[0].system} on {infos[0].task}: {', '.join(names)}", where,
                      "put one of these behind the system's name")
+
+# %% ../../nbs/core/15_runs.ipynb #d63ca4ee
+def _current_summaries(paths: list[Path], place: str|Path, fits: Callable[[RunInfo], bool]) -> list[Path]:
+    "Choose the summaries of the current run that fits; several such runs are an error."
+    infos = {p: _read_json(p, Summary).info for p in paths}
+    usual = current_runs(info for info in infos.values() if fits(info))
+    if len(usual) > 1: raise several_runs(usual, str(place))
+    return [p for p in paths if infos[p] in usual]
 
 # %% ../../nbs/core/15_runs.ipynb #75e0e021
 def the_summary(
@@ -640,12 +675,8 @@ def the_summary(
     for place in places:
         for name in dict.fromkeys([own, system]):
             paths = find_summaries(place, task, name)
-            if not named:
-                infos = {p: _read_json(p, Summary).info for p in paths}
-                usual = current_runs(info for info in infos.values() if fits(info))
-                if len(usual) > 1: raise several_runs(usual, str(place))
-                paths = [p for p in paths if infos[p] in usual]
-            if paths:
-                card = read_card(Path(place)/"runs"/safe_path(task)/"part.json")
-                return card, read_summary(paths[0], card)
+            if not named: paths = _current_summaries(paths, place, fits)
+            if not paths: continue
+            card = read_card(Path(place)/"runs"/safe_path(task)/"part.json")
+            return card, read_summary(paths[0], card)
     return None

@@ -75,6 +75,15 @@ class _Place:
         if span.end < span.start: raise FormatError(f"the mention {' '.join(cells)} ends before it starts", at)
         return span
 
+# %% ../../nbs/core/08_standoff.ipynb #f26134b0
+def _mention(f: list[str], place: _Place, at: str) -> _Mention:
+    "Read the line of a mention, whose words must be those of the text."
+    span = place.span(f[2:6], at)
+    words = " ".join(place.tokens[span.start:span.end + 1])
+    if words != f[6]:
+        raise FormatError(f"the text has {words!r} there, not {f[6]!r}", at, "does the text belong to it?")
+    return _Mention(span, f[7], f[8])
+
 # %% ../../nbs/core/08_standoff.ipynb #558fec60
 def _mentions(ann: bytes, sentences: tuple, where: str) -> tuple[dict[str, _Mention], dict[str, str]]:
     "Mentions by their ids, and their entities' ids."
@@ -83,20 +92,17 @@ def _mentions(ann: bytes, sentences: tuple, where: str) -> tuple[dict[str, _Ment
     entity: dict[str, str] = {}
     for n, line in enumerate(_lines(ann, where), 1):
         if not line: continue
-        f = line.split("\t")
+        f, at = line.split("\t"), at_line(where, n)
         if _FORMS.get(f[0]) != len(f):
-            raise FormatError(f"{f[0]!r} with {len(f)} columns", at_line(where, n),
-                              "known: " + ", ".join(f"{k} with {v}" for k, v in _FORMS.items()))
-        if f[0] == "MENTION":
-            span = place.span(f[2:6], at_line(where, n))
-            words = " ".join(place.tokens[span.start:span.end + 1])
-            if words != f[6]:
-                raise FormatError(f"the text has {words!r} there, not {f[6]!r}", at_line(where, n),
-                                  "does the text belong to it?")
-            if f[1] in mentions: raise FormatError(f"mention {f[1]} appears twice", at_line(where, n))
-            mentions[f[1]] = _Mention(span, f[7], f[8])
-        else: later.append((n, f))
-    for n, f in later: _link(f, mentions, entity, at_line(where, n))
+            known = ", ".join(f"{k} with {v}" for k, v in _FORMS.items())
+            raise FormatError(f"{f[0]!r} with {len(f)} columns", at, f"known: {known}")
+        if f[0] != "MENTION":
+            later.append((f, at))
+            continue
+        mention = _mention(f, place, at)
+        if f[1] in mentions: raise FormatError(f"mention {f[1]} appears twice", at)
+        mentions[f[1]] = mention
+    for f, at in later: _link(f, mentions, entity, at)
     return mentions, entity
 
 # %% ../../nbs/core/08_standoff.ipynb #aa1d05f4
@@ -230,7 +236,13 @@ class _NlpFile(msgspec.Struct):
 
 _KINDS = {"PROPER": "PROP", "NOMINAL": "NOM", "PRONOMINAL": "PRON"}
 
-# %% ../../nbs/core/08_standoff.ipynb #c15caae3
+# %% ../../nbs/core/08_standoff.ipynb #b1ee3a80
+def _check_same_text(there: str, given: str, at: str):
+    "Check that a place in the text holds the words that a file gives; white space does not count."
+    if given and "".join(there.split()) != "".join(given.split()):
+        raise FormatError(f"the text has {there!r} there, not {given!r}", at)
+
+# %% ../../nbs/core/08_standoff.ipynb #97d95531
 def _nlp_mention(m: _NlpMention, sentences: list[_NlpSentence], starts: list[int], at: str) -> _Mention:
     "A mention of CoreNLP's at its place in the text, whose words must be its own."
     if not 1 <= m.sentNum <= len(sentences):
@@ -239,12 +251,12 @@ def _nlp_mention(m: _NlpMention, sentences: list[_NlpSentence], starts: list[int
     if not 1 <= m.startIndex < m.endIndex <= len(tokens) + 1:
         raise FormatError(f"tokens {m.startIndex} to {m.endIndex} are not in a sentence of {len(tokens)}", at,
                           "tokens count from 1, and the end is behind the last one")
-    words = " ".join(t.word for t in tokens[m.startIndex - 1:m.endIndex - 1])
-    if m.text and "".join(words.split()) != "".join(m.text.split()):
-        raise FormatError(f"the text has {words!r} there, not {m.text!r}", at)
-    start = starts[m.sentNum - 1] + m.startIndex - 1
-    return _Mention(Span(start, start + m.endIndex - m.startIndex - 1), "", _KINDS.get(m.type, m.type))
+    first, behind = m.startIndex - 1, m.endIndex - 1
+    _check_same_text(" ".join(t.word for t in tokens[first:behind]), m.text, at)
+    start = starts[m.sentNum - 1]
+    return _Mention(Span(start + first, start + behind - 1), "", _KINDS.get(m.type, m.type))
 
+# %% ../../nbs/core/08_standoff.ipynb #ed8e08ca
 def parse_corenlp(data: bytes, where: str = "") -> list[Document]:
     "Read the one document of CoreNLP's JSON, with the label `kind`; `where` is the file's name, for its key and errors."
     try: got = msgspec.json.decode(utf8(data, where), type=_NlpFile)
@@ -259,6 +271,7 @@ def parse_corenlp(data: bytes, where: str = "") -> list[Document]:
     sentences = map_members(lambda t: t.originalText or t.word, (s.tokens for s in got.sentences))
     return [_gathered(_key_of(got.docId, where), sentences, found)]
 
+# %% ../../nbs/core/08_standoff.ipynb #c15caae3
 def _key_of(title: str, where: str) -> str:
     "The key of a document: its title in the file, or the name of the file."
     name = title or re.sub(r"\.(json|xmi)(\.gz)?$", "", where.replace("\\", "/").rsplit("/", 1)[-1])
@@ -378,12 +391,11 @@ def _equals(f: list[str], marks: Mapping[str, _Mark], at: str) -> list[_Relation
         raise FormatError(f"{kind} of a mention {unknown!r} that is not here", at)
     return [(kind if {a, b} <= marks.keys() else f"{kind} of events", a, b) for a, b in pairwise(ids)]
 
-# %% ../../nbs/core/08_standoff.ipynb #bece98d4
-def parse_brat(ann: bytes, txt: bytes, doc_key: str, where: str = "", relations: Iterable[str] = ()) -> Document:
-    """Read a document with the label `type` from brat's .ann and .txt files; `where` is the name of the .ann file.
-    `relations` names those that mean coreference, if they are called otherwise."""
-    w, marks, later = _Words(utf8(txt, _beside(where, ".ann", ".txt")), where), dict[str, _Mark](), []
-    for n, line in enumerate(_lines(ann, where), 1):
+# %% ../../nbs/core/08_standoff.ipynb #bbb33fe1
+def _brat_marks(lines: Iterable[str], w: _Words, where: str) -> tuple[dict[str, _Mark], list[tuple[list[str], str]]]:
+    "Read the marks of an .ann file by their ids, and the columns and places of the lines that relate them."
+    marks, relating = dict[str, _Mark](), []
+    for n, line in enumerate(lines, 1):
         if not line or line[0] in "AMN#": continue
         f, at = line.split("\t"), at_line(where, n)
         if len(f) < 2 or not f[1].strip() or line[0] not in "TR*E": raise FormatError("is not a line of brat's", at)
@@ -391,11 +403,22 @@ def parse_brat(ann: bytes, txt: bytes, doc_key: str, where: str = "", relations:
             if f[0] in marks: raise FormatError(f"mention {f[0]} appears twice", at)
             marks[f[0]] = _text_bound(f, w, at)
         elif line[0] == "E": w.notes["events, left out"] += 1
-        else: later.append((f, at))
-    found = [r for f, at in later for r in _equals(f, marks, at)]
-    events = [r for r in found if r[0].endswith(" of events")]
+        else: relating.append((f, at))
+    return marks, relating
+
+# %% ../../nbs/core/08_standoff.ipynb #bece98d4
+def parse_brat(ann: bytes, txt: bytes, doc_key: str, where: str = "", relations: Iterable[str] = ()) -> Document:
+    """Read a document with the label `type` from brat's .ann and .txt files; `where` is the name of the .ann file.
+    `relations` names those that mean coreference, if they are called otherwise."""
+    w = _Words(utf8(txt, _beside(where, ".ann", ".txt")), where)
+    marks, relating = _brat_marks(_lines(ann, where), w, where)
+    found, events = list[_Relation](), list[_Relation]()
+    for f, at in relating:
+        for r in _equals(f, marks, at):
+            group = events if r[0].endswith(" of events") else found
+            group.append(r)
     w.notes.update(f"relations {k}, left out" for k, _, _ in events)
-    pairs = _coreference([r for r in found if r not in events], relations, w)
+    pairs = _coreference(found, relations, w)
     return _annotated(doc_key, w.cut(), _unnamed(marks, _joined(marks, pairs)))
 
 # %% ../../nbs/core/08_standoff.ipynb #595c1039
@@ -533,23 +556,35 @@ def _chains(cas: _Cas) -> dict[str, _Groups]:
         out[_local(layer)] = _unnamed(marks, _walked(following, at, cas))
     return out
 
-# %% ../../nbs/core/08_standoff.ipynb #93845528
+# %% ../../nbs/core/08_standoff.ipynb #512c01b1
+def _of_annotator(cas: _Cas, *names: str) -> list[int]:
+    "List the feature structures of CorefAnnotator's types with these names."
+    return [i for i in cas.of(*names) if ".coref.annotator.api" in cas.all[i].type]
+
+# %% ../../nbs/core/08_standoff.ipynb #4d757742
+def _surfaces_of(cas: _Cas) -> dict[int, list[int]]:
+    "List the surfaces and detached parts that name their mention."
+    out = defaultdict[int, list[int]](list)
+    for i in _of_annotator(cas, "MentionSurface", "DetachedMentionPart"):
+        for m in _refs(cas, i, "Mention"): out[m].append(i)
+    return out
+
+# %% ../../nbs/core/08_standoff.ipynb #005cf335
 def _entities(cas: _Cas) -> _Groups:
     "The entities of CorefAnnotator."
-    own = lambda *names: [i for i in cas.of(*names) if ".coref.annotator.api" in cas.all[i].type]
-    surfaces, groups, taken = defaultdict[int, list[int]](list), defaultdict[int, list[_Mark]](list), dict[int, int]()
-    for i in own("MentionSurface", "DetachedMentionPart"):
-        for m in _refs(cas, i, "Mention"): surfaces[m].append(i)
-    for m in own("Mention"):
-        itself = [m] if "begin" in cas.all[m].features else []
-        ids = dict.fromkeys([*itself, *_all_refs(cas, m, "Surface"), *_refs(cas, m, "Discontinuous"), *surfaces[m]])
-        if twice := next((i for i in ids if taken.setdefault(i, m) != m), 0):
-            raise FormatError(f"has part {twice}, as {taken[twice]} has", cas.at(m))
+    surfaces, groups, owner = _surfaces_of(cas), defaultdict[int, list[_Mark]](list), dict[int, int]()
+    for m in _of_annotator(cas, "Mention"):
+        ids = [m] if "begin" in cas.all[m].features else []
+        ids += [*_all_refs(cas, m, "Surface"), *_refs(cas, m, "Discontinuous"), *surfaces.get(m, ())]
+        ids = list(dict.fromkeys(ids))
+        for i in ids:
+            if owner.setdefault(i, m) != m: raise FormatError(f"has part {i}, as {owner[i]} has", cas.at(m))
         parts = [p for i in ids if (p := _place(cas, i))]
         if parts: groups[next(iter(_refs(cas, m, "Entity")), m)].append(_Mark(parts))
         else: cas.view.notes["mentions without a place, left out"] += 1
     return [(cas.text(e, "Label"), marks) for e, marks in groups.items()]
 
+# %% ../../nbs/core/08_standoff.ipynb #93845528
 def _one_layer(layers: dict[str, _Groups], wanted: str, cas: _Cas) -> _Groups:
     "The groups of the layer that is wanted, or meant; the others are noted."
     full = [k for k, groups in layers.items() if groups]
@@ -610,28 +645,30 @@ class _Task(msgspec.Struct):
     id: int|str|None = None
     annotations: list[_Work] = []
 
-# %% ../../nbs/core/08_standoff.ipynb #d6e4bfd9
+# %% ../../nbs/core/08_standoff.ipynb #143a0a85
 def _person(x: Any, n: int) -> str:
     "What an annotator is called."
     if isinstance(x, dict): x = next((x[k] for k in ("email", "username", "id") if x.get(k)), None)
     return str(x) if isinstance(x, str|int) else f"annotator {n}"
 
+# %% ../../nbs/core/08_standoff.ipynb #81636f83
 def _regions(work: _Work, w: _Words, at: str) -> dict[str, _Mark]:
     "The regions of a text by their ids."
     marks = dict[str, _Mark]()
     for r in work.result:
-        if r.type == "relation" or r.value is None or (v := r.value).start is None: continue
+        v = r.value
+        if r.type == "relation" or v is None or v.start is None: continue
         if not (isinstance(v.start, int) and isinstance(v.end, int)):
             w.notes["regions of HTML or of dialogues, left out"] += 1
             continue
-        place = w.place(v.start, v.end, f"{at}, region {r.id}")
-        there, said = w.text[slice(*place)], str(v.text or "").replace("\\n", "\n")
-        if said and "".join(there.split()) != "".join(said.split()):
-            raise FormatError(f"the text has {there!r} there, not {said!r}", f"{at}, region {r.id}")
+        here = f"{at}, region {r.id}"
+        place = w.place(v.start, v.end, here)
+        _check_same_text(w.text[slice(*place)], str(v.text or "").replace("\\n", "\n"), here)
         mark = _Mark([place], v.labels[0] if v.labels else "")
-        if marks.setdefault(r.id, mark).parts != mark.parts: raise FormatError("two regions have this id", f"{at}, region {r.id}")
+        if marks.setdefault(r.id, mark).parts != mark.parts: raise FormatError("two regions have this id", here)
     return marks
 
+# %% ../../nbs/core/08_standoff.ipynb #d6e4bfd9
 def _studio_groups(work: _Work, w: _Words, by_label: bool, relations: Iterable[str], at: str) -> _Groups:
     "Entities: what relations join, or what has one label."
     marks, found = _regions(work, w, at), list[_Relation]()
@@ -644,24 +681,33 @@ def _studio_groups(work: _Work, w: _Words, by_label: bool, relations: Iterable[s
     for id, m in marks.items(): groups[m.type or f" {id}"].append(m._replace(type=""))
     return [(name.strip() if name[0] != " " else "", marks) for name, marks in groups.items()]
 
-# %% ../../nbs/core/08_standoff.ipynb #ad8c9df8
+# %% ../../nbs/core/08_standoff.ipynb #55847c43
+def _task_text(task: _Task, n: int, at: str) -> tuple[str, str]:
+    "Return the key and the text of a task; where none is called text, its longest."
+    texts = {k: v for k, v in (task.data or {}).items() if isinstance(v, str)}
+    if not texts: raise FormatError("has no text", at, "export as JSON; JSON-MIN has no relations")
+    text = texts["text"] if "text" in texts else max(texts.values(), key=len)
+    return str(texts.get("doc_key") or f"task-{n if task.id is None else task.id}"), text
+
+# %% ../../nbs/core/08_standoff.ipynb #49e1a0a4
 def _studio(data: bytes, where: str, relations: Iterable[str] = ()) -> ByAnnotator:
     "The documents of everybody in an export of Label Studio's."
     tasks: list[_Task] = _decoded(data, msgspec.json.Decoder(list[_Task]).decode, where, 1)
     by_label = not any(r.type == "relation" for t in tasks for a in t.annotations for r in a.result)
     found: ByAnnotator = defaultdict(list)
     for n, task in enumerate(tasks, 1):
-        texts = {k: v for k, v in (task.data or {}).items() if isinstance(v, str)}
-        at, key = f"{where}, task {n}", str(texts.get("doc_key") or f"task-{n if task.id is None else task.id}")
-        if not texts: raise FormatError("has no text", at, "export as JSON; JSON-MIN has no relations")
-        text = texts["text"] if "text" in texts else max(texts.values(), key=len)
-        for m, work in enumerate((a for a in task.annotations if not a.was_cancelled), 1):
+        at = f"{where}, task {n}"
+        key, text = _task_text(task, n, at)
+        done = [a for a in task.annotations if not a.was_cancelled]
+        for m, work in enumerate(done, 1):
             who = _person(work.completed_by, m)
-            if any(d.doc_key == key for d in found[who][-1:]): raise DataError(f"{who} annotated it twice", at, "keep one")
+            own = found[who]
+            if own and own[-1].doc_key == key: raise DataError(f"{who} annotated it twice", at, "keep one")
             groups = lambda w, work=work, at=at: _studio_groups(work, w, by_label, relations, at)
-            found[who].append(_either(key, text, groups, at))
+            own.append(_either(key, text, groups, at))
     return dict(found)
 
+# %% ../../nbs/core/08_standoff.ipynb #6ccc803b
 def _either(key: str, text: str, groups: Callable[[_Words], _Groups], at: str) -> Document:
     "A document whose offsets count UTF-16 units or, where the words tell that they were written by a program, code points."
     try: return _annotated(key, (w := _Words(text, at, utf16=True)).cut(), groups(w))
@@ -671,6 +717,7 @@ def _either(key: str, text: str, groups: Callable[[_Words], _Groups], at: str) -
         except FormatError: pass
         raise
 
+# %% ../../nbs/core/08_standoff.ipynb #ad8c9df8
 def parse_label_studio(data: bytes, where: str = "", by: str = "", relations: Iterable[str] = ()) -> list[Document]:
     """Read the documents of Label Studio's JSON as one person annotated them, with the label `type`. Relations join
     regions; in a file without any, a label is the name of an entity. A key is the task's `doc_key`, or its number."""

@@ -62,7 +62,7 @@ def by_field(golds: Iterable[Pronoun], said: Mapping[str, Sequence[int]], field:
         out.setdefault(label, []).append(_count(g, said[g.id]))
     return {label: Links(*map(sum, zip(*found, strict=True))) for label, found in out.items()}
 
-# %% ../../nbs/metrics/06_antecedents.ipynb #c300d2d2
+# %% ../../nbs/metrics/06_antecedents.ipynb #67f1ea52
 class Together(NamedTuple):
     "A score over several runs."
     mean: float              # over runs
@@ -73,27 +73,37 @@ class Together(NamedTuple):
     naive_high: float|None
     runs: int
 
+# %% ../../nbs/metrics/06_antecedents.ipynb #3b43fef9
+def _over_runs(each: np.ndarray) -> tuple[float|None, float|None, float|None]:
+    "Compute spread and ends of the interval over runs alone, by Student's t; None for one run."
+    n = len(each)
+    if n < 2: return None, None, None
+    mean, sd = float(each.mean()), float(each.std(ddof=1))
+    half = _t(n - 1)*sd/np.sqrt(n)
+    return sd, float(mean - half), float(mean + half)
+
+# %% ../../nbs/metrics/06_antecedents.ipynb #cba73452
 def together(runs: Sequence[Mapping[str, Links]], score: str = "accuracy") -> Together:
     """Compute mean, spread and intervals of a score over runs, as fractions, clustered by template pairs. The score is
     accuracy, lenient, or f1 of the antecedent scores; a run maps template pairs to counts."""
     pairs = sorted(set().union(*runs))
     counts = np.array([[tuple(r.get(p, Links())) for p in pairs] for r in runs], float)  # run, pair, count
     each = _score(counts.sum(1), score)
-    mean, sd = float(each.mean()), float(each.std(ddof=1)) if len(runs) > 1 else None
-    half = None if sd is None else _t(len(runs) - 1)*sd/np.sqrt(len(runs))
-    naive_low, naive_high = (None, None) if half is None else (float(mean - half), float(mean + half))
-    if len(pairs) < 2: return Together(mean, sd, None, None, naive_low, naive_high, len(runs))
+    mean, k = float(each.mean()), len(pairs)
+    sd, naive_low, naive_high = _over_runs(each)
+    if k < 2: return Together(mean, sd, None, None, naive_low, naive_high, len(runs))
     without = _score(counts.sum(1, keepdims=True) - counts, score).mean(0)  # one pair left out, the mean over runs
-    k = len(pairs)
     half = _t(k - 1)*float(np.sqrt((k - 1)/k*((mean - without)**2).sum()))
     return Together(mean, sd, max(0., mean - half), min(1., mean + half), naive_low, naive_high, len(runs))
 
+# %% ../../nbs/metrics/06_antecedents.ipynb #82abd387
 def _score(c: np.ndarray, score: str) -> np.ndarray:
     "Compute a score from counts in the last axis."
     texts, correct, right, predicted = np.moveaxis(c, -1, 0)
     top, bottom = {"accuracy": (correct, texts), "lenient": (right, texts), "f1": (2*right, predicted + texts)}[score]
     return np.divide(top, bottom, out=np.zeros_like(top), where=bottom > 0)
 
+# %% ../../nbs/metrics/06_antecedents.ipynb #c300d2d2
 def _t(df: int) -> float:
     "Return the 97.5 % point of Student's t."
     from scipy.special import stdtrit

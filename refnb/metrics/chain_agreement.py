@@ -22,9 +22,20 @@ from .windows import _by_key, _same_text
 if TYPE_CHECKING: import pandas as pd
 else: pd = Later("pandas")
 
-# %% ../../nbs/metrics/15_chain_agreement.ipynb #6d5270df
+# %% ../../nbs/metrics/15_chain_agreement.ipynb #34573a13
 Versions = dict[str, dict[str, Document]]  # document -> annotator -> what this one made of it
 
+def _check_one_text(versions: Mapping[str, Document], key: str):
+    "Check that all annotators of a document had the same text."
+    first = next((d for d in versions.values() if d.sentences), None)
+    for who, d in versions.items():
+        try: _same_text(first or d, d)
+        except DataError as e:
+            what = f"{who} annotated another text than {next(iter(versions))}"
+            do = e.what.replace("gold", "the one").replace("the prediction", "the other")
+            raise DataError(what, f"document {key!r}", do) from None
+
+# %% ../../nbs/metrics/15_chain_agreement.ipynb #6d5270df
 def aligned_versions(
     by_annotator: Mapping[str, Iterable[Document]], # as of `read_annotations`; names of annotators must differ
 ) -> Versions:
@@ -36,18 +47,12 @@ def aligned_versions(
     out: Versions = defaultdict(dict)
     for who, docs in keyed.items():
         for key, d in docs.items(): out[name if alone else key][who] = d
-    for key, versions in out.items():
-        first = next((d for d in versions.values() if d.sentences), None)
-        for who, d in versions.items():
-            try: _same_text(first or d, d)
-            except DataError as e:
-                what = f"{who} annotated another text than {next(iter(versions))}"
-                raise DataError(what, f"document {key!r}", e.what.replace("gold", "the one").replace("the prediction", "the other")) from None
+    for key, versions in out.items(): _check_one_text(versions, key)
     if not any(len(v) > 1 for v in out.values()):
         raise DataError("no document was annotated by two", "agreement", "compare their doc_key")
     return dict(out)
 
-# %% ../../nbs/metrics/15_chain_agreement.ipynb #6171ab2c
+# %% ../../nbs/metrics/15_chain_agreement.ipynb #596d3ee4
 Unmarked = Literal["alone", "missing"]
 DISTANCE = "Passonneau's: 0 same chain, 1/3 one holds the other, 2/3 overlap, 1 nothing in common"
 
@@ -57,6 +62,7 @@ class Disagreement(NamedTuple):
     expected: float # by chance, over as many
     values: int     # chains given to mentions
 
+# %% ../../nbs/metrics/15_chain_agreement.ipynb #b84abea8
 def _values(owners: Sequence[dict[Span, int]], unmarked: Unmarked) -> list[list[tuple]]:
     "The chains given to each mention: annotator, and number or, where it is alone, mention."
     every = set[Span]().union(*owners)
@@ -66,6 +72,13 @@ def _values(owners: Sequence[dict[Span, int]], unmarked: Unmarked) -> list[list[
         if len(given) > 1: found.append(given)
     return found
 
+# %% ../../nbs/metrics/15_chain_agreement.ipynb #09c9ae2a
+def _distance(both: int, a: int, b: int) -> float:
+    "Measure how far two chains of sizes a and b differ that share mentions: not at all, one is in the other, or else."
+    if both == max(a, b): return 0.
+    return 1/3 if both == min(a, b) else 2/3
+
+# %% ../../nbs/metrics/15_chain_agreement.ipynb #f96954d3
 def disagreement(
     versions: Sequence[Document],  # of one text
     unmarked: Unmarked = "alone",  # mentions that somebody did not mark: alone, or missing
@@ -77,15 +90,15 @@ def disagreement(
     for given in items:
         weight.update(given)
         shared.update(combinations(given, 2))
-    def distance(a: tuple, b: tuple) -> float:
-        n, sizes = shared[a, b], (size.get(a, 1), size.get(b, 1))
-        return 0. if n == max(sizes) else 1/3 if n == min(sizes) else 2/3
-    near = {pair: distance(*pair) for pair in shared}
+    near = {(a, b): _distance(both, size.get(a, 1), size.get(b, 1)) for (a, b), both in shared.items()}
     observed = sum(2*near[pair]/(len(given) - 1) for given in items for pair in combinations(given, 2))
     n = sum(weight.values())
-    far = n*n - sum(w*w for w in weight.values()) - 2*sum(weight[a]*weight[b]*(1 - d) for (a, b), d in near.items())
+    same = sum(w*w for w in weight.values())
+    closer = sum(weight[a]*weight[b]*(1 - d) for (a, b), d in near.items())
+    far = n*n - same - 2*closer
     return Disagreement(observed, far/(n - 1) if n else 0., n)
 
+# %% ../../nbs/metrics/15_chain_agreement.ipynb #6171ab2c
 def _alpha(sums: np.ndarray) -> np.ndarray:
     "Alpha from sums of observed and expected disagreement."
     with np.errstate(invalid="ignore", divide="ignore"): return np.where(sums[:, 1] > 0, 1 - sums[:, 0]/sums[:, 1], 1.)
@@ -155,7 +168,7 @@ def chain_agreement(
     alpha = summed_interval(found[:, :2], _alpha, found[:, 2], (-np.inf, 1.), **how)
     return ChainAgreement(people, len(several), pairs, alpha, [k for k, v in versions.items() if len(v) < 2])
 
-# %% ../../nbs/metrics/15_chain_agreement.ipynb #fa13a31f
+# %% ../../nbs/metrics/15_chain_agreement.ipynb #d4963007
 class Tie(NamedTuple):
     "A mention, or a link to an earlier one, that half of the annotators have."
     document: str
@@ -165,6 +178,7 @@ class Tie(NamedTuple):
     said: tuple[str, ...] # who has it
     kept: bool            # whether the merged document has it
 
+# %% ../../nbs/metrics/15_chain_agreement.ipynb #096fbce2
 MOST = 12  # annotators that are merged
 
 def _enough(n: int) -> list[tuple[int, ...]]:
@@ -173,50 +187,68 @@ def _enough(n: int) -> list[tuple[int, ...]]:
     sets = list(combinations(range(n), n//2 + 1))
     return sets + ([(0, *rest) for rest in combinations(range(1, n), n//2 - 1)] if n % 2 == 0 and n > 2 else [])
 
+# %% ../../nbs/metrics/15_chain_agreement.ipynb #fa13a31f
 def _ties(owners: Sequence[dict[Span, int]], half: set[Span]) -> list[tuple[Span, Span, list[int]]]:
     "The links between neighbours in a chain that half of the annotators have, with who has them."
-    links = {(a, b) for o in owners for c in _lists(o).values() for a, b in pairwise(sorted(c))}
-    voters = lambda a, b: [k for k, o in enumerate(owners) if a in o and o[a] == o.get(b)]
-    found = [(a, b, voters(a, b)) for a, b in sorted(links, key=lambda x: x[::-1]) if not half & {a, b}]
-    return [(a, b, who) for a, b, who in found if 2*len(who) == len(owners)]
+    links: set[tuple[Span, Span]] = set()
+    for o in owners:
+        for chain in _lists(o).values(): links.update(pairwise(sorted(chain)))
+    out = []
+    for a, b in sorted(links, key=lambda link: link[::-1]):
+        if a in half or b in half: continue
+        who = [k for k, o in enumerate(owners) if a in o and o[a] == o.get(b)]
+        if 2*len(who) == len(owners): out.append((a, b, who))
+    return out
 
-# %% ../../nbs/metrics/15_chain_agreement.ipynb #67389afa
+# %% ../../nbs/metrics/15_chain_agreement.ipynb #58c53761
+def _majority_links(owners: Sequence[dict[Span, int]]) -> tuple[set[Span], list[tuple[Span, Span]]]:
+    "Find the mentions that enough annotators marked, and the links between those that as many put in one chain."
+    mentions, links = set[Span](), list[tuple[Span, Span]]()
+    for chosen in _enough(len(owners)):
+        last: dict[tuple, Span] = {}
+        for s in set(owners[chosen[0]]).intersection(*(owners[k] for k in chosen[1:])):
+            chain = tuple(owners[k][s] for k in chosen)
+            mentions.add(s)
+            links.append((last.get(chain, s), s))
+            last[chain] = s
+    return mentions, links
+
+# %% ../../nbs/metrics/15_chain_agreement.ipynb #082f344c
 def merge_versions(
     versions: Mapping[str, Document], # what each annotator made of one text; the first decides ties
     singletons: bool = True,          # keep mentions that are linked to nothing
 ) -> tuple[Document, list[Tie]]:
     "Merge what several annotators made of one text, by majority."
     people, docs = list(versions), list(versions.values())
-    owners, links = [_owners(d) for d in docs], list[tuple[Span, Span]]()
-    kept: set[Span] = set()
-    for chosen in _enough(len(docs)):
-        last: dict[tuple, Span] = {}
-        for s in set(owners[chosen[0]]).intersection(*(owners[k] for k in chosen[1:])):
-            kept.add(s)
-            chain = tuple(owners[k][s] for k in chosen)
-            links.append((last.get(chain, s), s))
-            last[chain] = s
-    clusters = tidy(c for c in _joined(sorted(kept), links) if singletons or len(c) > 1)
+    owners = [_owners(d) for d in docs]
+    mentions, links = _majority_links(owners)
+    clusters = tidy(c for c in _joined(sorted(mentions), links) if singletons or len(c) > 1)
     text = next((d for d in docs if d.sentences), docs[0])
     merged = Document(text.doc_key, text.sentences, clusters, _names(clusters, docs, owners))
     return merged, _listed(merged, people, owners)
 
+# %% ../../nbs/metrics/15_chain_agreement.ipynb #6c6e3f7d
 def _names(clusters: Sequence[Sequence[Span]], docs: Sequence[Document], owners: Sequence[dict[Span, int]]) -> tuple[str, ...]:
     "What the first annotator who has a name for a cluster's first mention calls it."
     named = [(d.names, o) for d, o in zip(docs, owners) if d.names]
     found = tuple(next((n for names, o in named if c[0] in o and (n := names[o[c[0]]])), "") for c in clusters)
     return found if any(found) else ()
 
+# %% ../../nbs/metrics/15_chain_agreement.ipynb #67389afa
 def _listed(merged: Document, people: list[str], owners: Sequence[dict[Span, int]]) -> list[Tie]:
     "The ties, in the order of the text."
-    home, tokens = _owners(merged), merged.tokens
+    home, tokens, key = _owners(merged), merged.tokens, merged.doc_key
+    words = lambda s: " ".join(tokens[s.start:s.end + 1])
     votes = Counter(s for o in owners for s in o)
     half = {s for s, n in votes.items() if 2*n == len(people)}
-    words = lambda s: " ".join(tokens[s.start:s.end + 1])
-    who = lambda ks: tuple(people[k] for k in ks)
-    alone = [Tie(merged.doc_key, s, words(s), None, who(k for k, o in enumerate(owners) if s in o), s in home) for s in half]
-    linked = [Tie(merged.doc_key, b, words(b), a, who(ks), a in home and home[a] == home.get(b)) for a, b, ks in _ties(owners, half)]
-    return sorted(alone + linked, key=lambda t: (t.at, t.antecedent or (-1, -1)))
+    ties = []
+    for s in half:
+        by = tuple(who for who, o in zip(people, owners) if s in o)
+        ties.append(Tie(key, s, words(s), None, by, s in home))
+    for a, b, ks in _ties(owners, half):
+        by = tuple(people[k] for k in ks)
+        ties.append(Tie(key, b, words(b), a, by, a in home and home[a] == home.get(b)))
+    return sorted(ties, key=lambda t: (t.at, t.antecedent or (-1, -1)))
 
 # %% ../../nbs/metrics/15_chain_agreement.ipynb #4ded5503
 def merge_annotations(versions: Versions) -> tuple[list[Document], list[Tie]]:

@@ -62,7 +62,7 @@ def _differences(where: str, a: ArrayLike, b: ArrayLike,
     d = np.where(np.isclose(a, b, rtol=1e-12, atol=0), 0., a - b)
     return d[~np.isnan(d)], rows[~np.isnan(d)]
 
-# %% ../../nbs/metrics/08_comparisons.ipynb #9ab0d3ca
+# %% ../../nbs/metrics/08_comparisons.ipynb #25cb07e1
 def _p_of_t(sums: np.ndarray, items: np.ndarray, tiny: float, least: float) -> float:
     "Compute the two-sided p of Student's t for a ratio of sums; `least` if all clusters show the same difference."
     from scipy.special import stdtr # late: half a second of CPU time to import
@@ -71,6 +71,13 @@ def _p_of_t(sums: np.ndarray, items: np.ndarray, tiny: float, least: float) -> f
     if error*items.sum() <= tiny: return least
     return float(2*stdtr(df, -total/items.sum()/error))
 
+# %% ../../nbs/metrics/08_comparisons.ipynb #2d1759ee
+def _p_of_draws(drawn: np.ndarray, tiny: float) -> float:
+    "Compute the two-sided p of a sum from resamples of it."
+    far = min((drawn <= tiny).sum(), (drawn >= -tiny).sum())
+    return min(1., float(2*(1 + far)/(1 + len(drawn))))
+
+# %% ../../nbs/metrics/08_comparisons.ipynb #9ab0d3ca
 def paired_bootstrap(a: ArrayLike, b: ArrayLike, clusters: Iterable[Hashable], resamples: int = 10_000,
                      level: float = 0.95, seed: int = 0) -> Difference:
     """Compute the difference of two means on the same items, NaN left out, with an interval and p over whole clusters:
@@ -79,15 +86,13 @@ def paired_bootstrap(a: ArrayLike, b: ArrayLike, clusters: Iterable[Hashable], r
     _check(where, level, resamples, seed)
     d, rows = _differences(where, a, b, clusters)
     sums, items = (x[:, 0] for x in _totals(d, rows))
-    table = np.column_stack([sums, items])
-    drawn = tuple(_resampled(table, resamples, seed).T) if len(items) >= FEW else None
-    most = _limits(_numbers(where, "a", a), _numbers(where, "b", b))[1]
+    drawn = tuple(_resampled(np.column_stack([sums, items]), resamples, seed).T) if len(items) >= FEW else None
+    _, most = _limits(_numbers(where, "a", a), _numbers(where, "b", b))
     value, low, high, n, k = _interval(sums, items, drawn, level, (-most, most))
     if low is None: return Difference(value, None, None, None, n, k)
-    tiny, least = 1e-12*np.abs(d).sum(), 2/(1 + resamples) # what rounding leaves of a sum that is zero
-    if drawn is None: return Difference(value, low, high, _p_of_t(sums, items, tiny, least), n, k)
-    far = min((drawn[0] <= tiny).sum(), (drawn[0] >= -tiny).sum())
-    return Difference(value, low, high, min(1., float(2*(1 + far)/(1 + resamples))), n, k)
+    tiny = 1e-12*np.abs(d).sum()  # what rounding leaves of a sum that is zero
+    p = _p_of_t(sums, items, tiny, 2/(1 + resamples)) if drawn is None else _p_of_draws(drawn[0], tiny)
+    return Difference(value, low, high, p, n, k)
 
 # %% ../../nbs/metrics/08_comparisons.ipynb #5e853992
 def _flipped(sums: np.ndarray, resamples: int, seed: int) -> tuple[np.ndarray, bool]:

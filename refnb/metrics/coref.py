@@ -107,18 +107,19 @@ def _find(f: Flat, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     hit = (at >= 0) & (f.keys[order][at] == keys)
     return hit, f.labels[order[at[hit]]]
 
-# %% ../../nbs/metrics/01_coref.ipynb #9878dcf8
+# %% ../../nbs/metrics/01_coref.ipynb #fe896d07
 def _overlap(g: Flat, p: Flat) -> Cells:
     "Count gold mentions, repetitions included, in the predicted clusters that hold them."
     keys, labels = np.unique(np.stack([p.keys, p.labels]), axis=1)
-    inside = Flat(keys, labels, p.sizes)
-    order = np.argsort(inside.keys, kind="stable")
-    keys, labels = inside.keys[order], inside.labels[order]
-    lo, hi = np.searchsorted(keys, g.keys, "left"), np.searchsorted(keys, g.keys, "right")
-    at = (np.repeat(lo - np.concatenate([[0], np.cumsum(hi - lo)[:-1]]), hi - lo) + np.arange(int((hi - lo).sum()))
-          if len(lo) else lo)
-    return _cells(np.repeat(g.labels, hi - lo), labels[at], len(p.sizes))
+    order = np.argsort(keys, kind="stable")
+    keys, labels = keys[order], labels[order]
+    first = np.searchsorted(keys, g.keys, "left")
+    many = np.searchsorted(keys, g.keys, "right") - first  # predicted clusters that hold a gold mention
+    before = np.cumsum(many) - many
+    at = np.repeat(first - before, many) + np.arange(int(many.sum()))
+    return _cells(np.repeat(g.labels, many), labels[at], len(p.sizes))
 
+# %% ../../nbs/metrics/01_coref.ipynb #9878dcf8
 def table(gold: Mentions, predicted: Mentions, singletons: bool = True, duplicates: Duplicates = "official") -> Table:
     """Make the sparse table of two sets of clusters, the input of all metrics. `singletons` keeps clusters of one
     mention, on both sides; `duplicates` says how mentions that appear twice count."""

@@ -131,19 +131,27 @@ def differences(gold: Document, predicted: Document, found_at_least: float = 0.2
     rows = [_row(gold, m, g, went[g], held, sizes, n[g], **limits) for g in order]
     return pd.DataFrame(rows, columns=COLUMNS, index=pd.Index(order, name="cluster")).astype({"best": "Int64"})
 
-# %% ../../nbs/metrics/04_differences.ipynb #77aaab9c
+# %% ../../nbs/metrics/04_differences.ipynb #4fcba3f8
 _BORDERS = {"right": "1px solid", "wrong entity": "4px double", "missed": "2px dashed", "spurious": "2px dotted"}
 SIGNS = {"right": "", "wrong entity": "≠ ", "missed": "− ", "spurious": "+ "}
 
+def _box(m: Matched, s: Span, name: str, color: str) -> Box:
+    "Make the box of a mention; a sign and the border show whether it is right."
+    state = _state_of(m, s)
+    return Box(*s, SIGNS[state] + name, color, _BORDERS[state], f"{name[:30]} {[*s]}: {state}")
+
+# %% ../../nbs/metrics/04_differences.ipynb #77aaab9c
 def _sides(gold: Document, m: Matched, start: int, stop: int) -> list[list[Box]]:
     "Make the boxes of a window, gold and predicted."
-    tint, of = colors(gold), {p: g for g, p in m.partner.items()}
-    def box(s: Span, g: int|None, p: int|None = None) -> Box:
-        state, name = _state_of(m, s), name_of(gold, g) if g is not None else f"#{p}"
-        return Box(*s, SIGNS[state] + name, PALE if g is None else tint[g], _BORDERS[state],
-                   f"{name[:30]} {[*s]}: {state}")
+    tint, entity = colors(gold), {p: g for g, p in m.partner.items()}
     inside = lambda owners: [(s, i) for s, i in owners.items() if s[1] >= start and s[0] < stop]
-    return [[box(s, g) for s, g in inside(m.gold)], [box(s, of.get(p), p) for s, p in inside(m.predicted)]]
+    left = [_box(m, s, name_of(gold, g), tint[g]) for s, g in inside(m.gold)]
+    right = []
+    for s, p in inside(m.predicted):
+        g = entity.get(p)
+        name, color = (f"#{p}", PALE) if g is None else (name_of(gold, g), tint[g])
+        right.append(_box(m, s, name, color))
+    return [left, right]
 
 # %% ../../nbs/metrics/04_differences.ipynb #603727f1
 def _worst_place(m: Matched, width: int = 40) -> int:

@@ -97,7 +97,7 @@ def _in_row(d: Document, label: str) -> list[str]:
     "List a label of all mentions, cluster by cluster."
     return [v for c in d.labels.get(label, ()) for v in c]
 
-# %% ../../nbs/metrics/13_matching.ipynb #7e730036
+# %% ../../nbs/metrics/13_matching.ipynb #6eb40056
 class Spread(NamedTuple):
     "The tokens of all mentions, one mention after the other."
     flat: Flat          # spans as keys
@@ -106,37 +106,56 @@ class Spread(NamedTuple):
     at: np.ndarray      # where its tokens begin in `tokens`, and where the last one's end
     tokens: np.ndarray
 
+# %% ../../nbs/metrics/13_matching.ipynb #27c94831
+def _without_gaps(d: Document, start: np.ndarray, at: np.ndarray) -> np.ndarray:
+    "Tell, by token of all mentions, whether it is in a mention and not in a gap."
+    keep = np.ones(at[-1], bool)
+    for i, text in enumerate(_in_row(d, "words")):
+        if not text: continue
+        keep[at[i]:at[i + 1]] = False
+        for part in text.split(","):
+            a, b = map(int, part.split("-"))
+            keep[at[i] + a - start[i]:at[i] + b - start[i] + 1] = True
+    return keep
+
+# %% ../../nbs/metrics/13_matching.ipynb #7e730036
 def _spread(d: Document) -> Spread:
     "List the tokens of all mentions, without those in gaps."
     f = _flat(d.clusters)
     start, end = f.keys >> 32, f.keys & 0xFFFFFFFF
-    at = np.concatenate([[0], np.cumsum(end - start + 1)])
-    tokens = np.arange(at[-1]) - np.repeat(at[:-1] - start, end - start + 1)
-    parts = [(i, text) for i, text in enumerate(_in_row(d, "words")) if text]
-    if not parts: return Spread(f, start, end, at, tokens)
-    keep = np.ones(len(tokens), bool)
-    for i, text in parts:
-        keep[at[i]:at[i + 1]] = False
-        for a, b in (map(int, p.split("-")) for p in text.split(",")):
-            keep[at[i] + a - start[i]:at[i] + b - start[i] + 1] = True
-    return Spread(f, start, end, np.concatenate([[0], np.cumsum(keep)])[at], tokens[keep])
+    size = end - start + 1
+    at = np.concatenate([[0], np.cumsum(size)])
+    tokens = np.arange(at[-1]) - np.repeat(at[:-1] - start, size)
+    if not any(_in_row(d, "words")): return Spread(f, start, end, at, tokens)
+    keep = _without_gaps(d, start, at)
+    before = np.concatenate([[0], np.cumsum(keep)])  # tokens that are kept before each
+    return Spread(f, start, end, before[at], tokens[keep])
 
-# %% ../../nbs/metrics/13_matching.ipynb #7b30d335
+# %% ../../nbs/metrics/13_matching.ipynb #177b04ec
 class Heads(NamedTuple):
     "The head of each mention."
     tokens: np.ndarray
     by_rule: int # how many the rule found
 
-def _heads(d: Document, s: Spread, text: Words, needed: bool) -> Heads:
-    "Find heads by annotation, tree or rule; return first words where no better ones are needed."
+# %% ../../nbs/metrics/13_matching.ipynb #e891ae5e
+def _given_heads(d: Document, s: Spread) -> tuple[np.ndarray, np.ndarray]:
+    "Read the annotated heads; return first words where there is none, and which mentions these are."
     heads, given = s.start.copy(), _in_row(d, "head")
-    known = [h.isdecimal() and len(h) < 10 for h in given]
-    missing = ~np.array(known, bool) if given else np.ones(len(heads), bool)
-    if given: heads[~missing] = [int(h) for h, k in zip(given, known) if k]
-    if (outside := np.flatnonzero((heads < s.start) | (heads > s.end))).size:
+    known = np.zeros(len(heads), bool)
+    if given:
+        known = np.array([h.isdecimal() and len(h) < 10 for h in given], bool)
+        heads[known] = [int(h) for h, k in zip(given, known) if k]
+    outside = np.flatnonzero((heads < s.start) | (heads > s.end))
+    if outside.size:
         i = outside[0]
         raise DataError(f"the head {heads[i]} of mention {[int(s.start[i]), int(s.end[i])]} lies outside of it",
                         f"document {d.doc_key!r}")
+    return heads, ~known
+
+# %% ../../nbs/metrics/13_matching.ipynb #9b68a33f
+def _heads(d: Document, s: Spread, text: Words, needed: bool) -> Heads:
+    "Find heads by annotation, tree or rule; return first words where no better ones are needed."
+    heads, missing = _given_heads(d, s)
     if not needed or not missing.any(): return Heads(heads, 0)
     if len(text.parents):
         for i in np.flatnonzero(missing): heads[i] = _by_tree(text.parents, s.tokens[s.at[i]:s.at[i + 1]].tolist())
@@ -146,10 +165,11 @@ def _heads(d: Document, s: Spread, text: Words, needed: bool) -> Heads:
                         "give a file with the sentences, or match exact")
     missing &= s.end > s.start
     found = _by_rule(text, s.start[missing], s.end[missing])
-    whole = (np.diff(s.at) == s.end - s.start + 1)[missing]
-    heads[missing] = np.where(whole, found, s.start[missing])  # the rule knows nothing of gaps
+    whole = np.diff(s.at) == s.end - s.start + 1
+    heads[missing] = np.where(whole[missing], found, s.start[missing])  # the rule knows nothing of gaps
     return Heads(heads, len(found))
 
+# %% ../../nbs/metrics/13_matching.ipynb #7b30d335
 def with_heads(d: Document) -> Document:
     "Label each mention with its head, by annotation, tree or rule, such as for writing CoNLL-U."
     heads, clusters = _heads(d, _spread(d), _words(d, False), True).tokens, [c for c in d.clusters if c]
@@ -158,19 +178,27 @@ def with_heads(d: Document) -> Document:
     labels["head"] = tuple(tuple(map(str, c.tolist())) for c in cut)
     return d.changed(clusters=tuple(clusters), names=tuple(n for n, c in zip(d.names, d.clusters) if c), labels=labels)
 
-# %% ../../nbs/metrics/13_matching.ipynb #459bd690
+# %% ../../nbs/metrics/13_matching.ipynb #2b9d68d5
+def _ranks(text: Words, s: Spread, size: np.ndarray) -> np.ndarray:
+    "Number mentions by their order in the text: by first word, last word, size."
+    rank = np.empty(len(size), np.int64)
+    rank[np.lexsort((size, text.place[s.end], text.place[s.start]))] = np.arange(len(size))
+    return rank
+
+# %% ../../nbs/metrics/13_matching.ipynb #c4916c19
 def _side(text: Words, s: Spread, heads: np.ndarray, places: np.ndarray, match: Match) -> Side:
     "Collect all mentions of a document; `places` are those of the words of both sides."
     from scipy.sparse import csr_array
     n, here = len(s.start), text.place[s.tokens]
-    size, keys = np.diff(s.at), np.add.reduceat(_mixed(here), s.at[:-1]) if n else np.zeros(0, np.uint64)
+    keys = np.add.reduceat(_mixed(here), s.at[:-1]) if n else np.zeros(0, np.uint64)
     if match == "head": keys = _mixed(keys) + _mixed(text.place[heads])
-    words = csr_array((np.ones(len(here), np.int64), np.searchsorted(places, here), s.at), shape=(n, len(places)))
-    rank = np.empty(n, np.int64)
-    rank[np.lexsort((size, text.place[s.end], text.place[s.start]))] = np.arange(n)
+    columns = np.searchsorted(places, here)
+    words = csr_array((np.ones(len(here), np.int64), columns, s.at), shape=(n, len(places)))
+    size = np.diff(s.at)
     return Side(s.flat._replace(keys=keys.view(np.int64)), words, size, heads,
-                np.searchsorted(places, text.place[heads]), rank, text)
+                np.searchsorted(places, text.place[heads]), _ranks(text, s, size), text)
 
+# %% ../../nbs/metrics/13_matching.ipynb #7bd734a1
 def _scored(side: Side, spans: np.ndarray, singletons: bool, duplicates: Duplicates, who: str) -> Side:
     "Select the mentions that count."
     f = side.flat
@@ -182,6 +210,7 @@ def _scored(side: Side, spans: np.ndarray, singletons: bool, duplicates: Duplica
     return Side(_without(f, drop), side.words[left], side.size[left], side.heads[left], side.column[left],
                 side.rank[left], side.text)
 
+# %% ../../nbs/metrics/13_matching.ipynb #459bd690
 def _is_zero(s: Side) -> np.ndarray:
     "Tell, by mention, whether its head is an empty node."
     return np.isin(s.heads, list(s.text.empty)) if s.text.empty else np.zeros(len(s.heads), bool)
@@ -224,7 +253,7 @@ def _holds(p: Side, mention: np.ndarray, column: np.ndarray) -> np.ndarray:
     n, width = p.words.shape
     return np.isin(mention*width + column, np.repeat(np.arange(n), p.size)*width + p.words.indices)
 
-# %% ../../nbs/metrics/13_matching.ipynb #7f146453
+# %% ../../nbs/metrics/13_matching.ipynb #9b14aa0c
 Zeros = Literal["", "linear", "dependent"]
 Parents = set[tuple[str, str]]
 
@@ -236,53 +265,74 @@ def _parents(s: Side, i: int) -> tuple[int, Parents]:
         if relation: parents.add((parent, relation))
     return int(s.text.sentence[token]), parents
 
+# %% ../../nbs/metrics/13_matching.ipynb #fb84f571
 def _f1(a: set, b: set) -> float:
     common = len(a & b)
     if not common: return 0.
     p, r = common/len(a), common/len(b)
     return 2*p*r/(p + r)
 
+# %% ../../nbs/metrics/13_matching.ipynb #668da9bc
 def _alike(a: Parents, b: Parents) -> float: return 10*_f1(a, b) + _f1({p for p, _ in a}, {p for p, _ in b})
 
+# %% ../../nbs/metrics/13_matching.ipynb #5d8f84b1
+def _by_parent(s: Side, zeros: np.ndarray) -> defaultdict[tuple[int, str], set[int]]:
+    "Group zeros, by their places in the list, by the words of a sentence that they depend on."
+    near: defaultdict[tuple[int, str], set[int]] = defaultdict(set)
+    for b, k in enumerate(zeros):
+        sentence, parents = _parents(s, k)
+        for parent, _ in parents: near[sentence, parent].add(b)
+    return near
+
+# %% ../../nbs/metrics/13_matching.ipynb #7f146453
 def _dependent(g: Side, p: Side, i: np.ndarray, j: np.ndarray) -> Pairs:
     "Pair the zeros that depend on the same words; only those that share a parent are compared."
     i, j = i[np.argsort(g.rank[i])], j[np.argsort(p.rank[j])]
-    theirs, near = [_parents(p, k)[1] for k in j], defaultdict(set)
-    for b, k in enumerate(j):
-        sentence, parents = _parents(p, k)
-        for parent, _ in parents: near[sentence, parent].add(b)
+    near = _by_parent(p, j)
+    theirs = [_parents(p, k)[1] for k in j]
     found = []
     for a, k in enumerate(i):
         sentence, parents = _parents(g, k)
-        for b in sorted(set().union(*(near[sentence, parent] for parent, _ in parents))):
-            found.append((a, b, _alike(parents, theirs[b])))
+        candidates = set().union(*(near[sentence, parent] for parent, _ in parents))
+        for b in sorted(candidates): found.append((a, b, _alike(parents, theirs[b])))
     if not found: return i[:0], j[:0]
     row, column, score = map(np.array, zip(*found))
     rows, columns = _best_pairs(row, column, score, (len(i), len(j)))
     return i[rows], j[columns]
 
-# %% ../../nbs/metrics/13_matching.ipynb #33163484
+# %% ../../nbs/metrics/13_matching.ipynb #c8652b39
+def _distinct(s: Side) -> np.ndarray:
+    "List the mentions of a side, each of equal ones once."
+    return np.sort(np.unique(s.flat.keys, return_index=True)[1])
+
+# %% ../../nbs/metrics/13_matching.ipynb #29d644d7
+def _equal(g: Side, p: Side, i: np.ndarray, j: np.ndarray) -> Pairs:
+    "Pair mentions that are the same."
+    _, at, there = np.intersect1d(g.flat.keys[i], p.flat.keys[j], assume_unique=True, return_indices=True)
+    return i[at], j[there]
+
+# %% ../../nbs/metrics/13_matching.ipynb #2b81bab7
 def _pairs(g: Side, p: Side, match: Match, zeros: Zeros) -> Pairs:
     "Pair the mentions of gold and of the prediction that match."
-    i, j = (np.sort(np.unique(s.flat.keys, return_index=True)[1]) for s in (g, p))
+    i, j = _distinct(g), _distinct(p)
     found = []
     if zeros == "dependent":
-        zg, zp = (s[_is_zero(side)[s]] for s, side in ((i, g), (j, p)))
-        if len(zg) and len(zp): found.append(_dependent(g, p, zg, zp))
+        of_gold, of_predicted = i[_is_zero(g)[i]], j[_is_zero(p)[j]]
+        if len(of_gold) and len(of_predicted): found.append(_dependent(g, p, of_gold, of_predicted))
     i, j = _left(i, j, found)
-    _, at, there = np.intersect1d(g.flat.keys[i], p.flat.keys[j], assume_unique=True, return_indices=True)
-    found.append((i[at], j[there]))
+    found.append(_equal(g, p, i, j))
     i, j = _left(i, j, found[-1:])
     if match != "exact" and len(i) and len(j): found.append(_similar(g, p, i, j, match))
     a, b = zip(*found)
     return np.concatenate(a), np.concatenate(b)
 
+# %% ../../nbs/metrics/13_matching.ipynb #33163484
 def _left(i: np.ndarray, j: np.ndarray, found: list[Pairs]) -> Pairs:
     "Return the mentions without a partner."
     for a, b in found: i, j = np.setdiff1d(i, a, assume_unique=True), np.setdiff1d(j, b, assume_unique=True)
     return i, j
 
-# %% ../../nbs/metrics/13_matching.ipynb #cb69d7f6
+# %% ../../nbs/metrics/13_matching.ipynb #d04064dc
 class Matched(NamedTuple):
     "Gold and prediction after matching."
     table: Table
@@ -294,81 +344,111 @@ class Matched(NamedTuple):
     by_rule: int = 0    # heads that the rule found
     doubled: bool = False # whether a mention appears twice
 
+# %% ../../nbs/metrics/13_matching.ipynb #cb69d7f6
 def matched(gold: Document, predicted: Document, match: Match = "head", zeros: Zeros = "", singletons: bool = True,
             duplicates: Duplicates = "official") -> Matched:
     """Match the mentions of two documents of one text. `zeros` are matched by their dependencies under head and
     partial, and by their place under exact match, if you do not say."""
     zeros = zeros or ("linear" if match == "exact" else "dependent")
-    docs, apart = (gold, predicted), bool(empty_nodes(gold) or empty_nodes(predicted))
-    texts = [_words(d if d.sentences else other, apart) for d, other in (docs, docs[::-1])]
-    spreads = [_spread(d) for d in docs]
-    trees = [_planted(t, other) for t, other in (texts, texts[::-1])]
-    needed = (match != "exact", match == "head")
-    heads = [_heads(d, s, t, n) for d, s, t, n in zip(docs, spreads, trees, needed)]
-    places = np.unique(np.concatenate([t.place[s.tokens] for t, s in zip(texts, spreads)]))
-    all_ = [_side(t, s, h.tokens, places, match) for t, s, h in zip(texts, spreads, heads)]
-    g, p = (_scored(side, s.flat.keys, singletons, duplicates, who)
-            for side, s, who in zip(all_, spreads, ("gold", "predicted")))
-    doubled = any(_repeated(side.flat).any() for side in all_)
-    return _tabled(g, p, _pairs(g, p, match, zeros))._replace(by_rule=sum(h.by_rule for h in heads), doubled=doubled)
+    apart = bool(empty_nodes(gold) or empty_nodes(predicted))
+    g_text = _words(gold if gold.sentences else predicted, apart)
+    p_text = _words(predicted if predicted.sentences else gold, apart)
+    g_spread, p_spread = _spread(gold), _spread(predicted)
+    g_heads = _heads(gold, g_spread, _planted(g_text, p_text), match != "exact")
+    p_heads = _heads(predicted, p_spread, _planted(p_text, g_text), match == "head")
+    places = np.unique(np.concatenate([g_text.place[g_spread.tokens], p_text.place[p_spread.tokens]]))
+    g_all = _side(g_text, g_spread, g_heads.tokens, places, match)
+    p_all = _side(p_text, p_spread, p_heads.tokens, places, match)
+    g = _scored(g_all, g_spread.flat.keys, singletons, duplicates, "gold")
+    p = _scored(p_all, p_spread.flat.keys, singletons, duplicates, "predicted")
+    doubled = bool(_repeated(g_all.flat).any() or _repeated(p_all.flat).any())
+    by_rule = g_heads.by_rule + p_heads.by_rule
+    return _tabled(g, p, _pairs(g, p, match, zeros))._replace(by_rule=by_rule, doubled=doubled)
 
-# %% ../../nbs/metrics/13_matching.ipynb #6bc85503
+# %% ../../nbs/metrics/13_matching.ipynb #b82611eb
 def _planted(words: Words, other: Words) -> Words:
     "Add the dependencies of the other file where only that has them."
     if len(words.parents) or len(other.parents) != len(words.place): return words
     return words._replace(parents=other.parents)
 
+# %% ../../nbs/metrics/13_matching.ipynb #6bc85503
 def _tabled(g: Side, p: Side, pairs: Pairs) -> Matched:
     "Make the table of two sides whose mentions are paired."
     keys, at = np.unique(np.concatenate([g.flat.keys, p.flat.keys]), return_inverse=True)
-    g, p = (s._replace(flat=s.flat._replace(keys=k)) for s, k in zip((g, p), np.split(at, [len(g.flat.keys)])))
-    a, b, instead = g.flat.keys[pairs[0]], p.flat.keys[pairs[1]], np.arange(len(keys))
-    other = a != b
+    g_keys, p_keys = np.split(at, [len(g.flat.keys)])
+    g, p = g._replace(flat=g.flat._replace(keys=g_keys)), p._replace(flat=p.flat._replace(keys=p_keys))
+    a, b = g_keys[pairs[0]], p_keys[pairs[1]]
+    other, instead = a != b, np.arange(len(keys))
     instead[a[other]] = b[other]
     instead[b[other]] = a[other]
-    hit, came = _find(g.flat, instead[p.flat.keys])
+    hit, came = _find(g.flat, instead[p_keys])
     precision = _cells(came, p.flat.labels[hit], len(p.flat.sizes))
-    hit, went = _find(p.flat, instead[g.flat.keys])
+    hit, went = _find(p.flat, instead[g_keys])
     recall = _cells(g.flat.labels[hit], went, len(p.flat.sizes))
     return Matched(Table(g.flat.sizes, p.flat.sizes, recall, precision, recall), g, p, instead, pairs, ~other)
 
-# %% ../../nbs/metrics/13_matching.ipynb #373e8f9d
+# %% ../../nbs/metrics/13_matching.ipynb #e6252257
 def _mor(m: Matched) -> Counts:
     "Count the words that mentions share in the best pairing."
     g, p = m.gold, m.predicted
     equal = m.pairs[0][m.same], m.pairs[1][m.same]  # no better pairing parts them
     i, j = _left(np.arange(len(g.size)), np.arange(len(p.size)), [equal])
     rows, columns, common = _shared(g, p, i, j)
-    n = int(common[_assign(rows, columns, common.astype(float), (len(i), len(j)))].sum() + g.size[equal[0]].sum())
+    best = _assign(rows, columns, common.astype(float), (len(i), len(j)))
+    n = int(common[best].sum() + g.size[equal[0]].sum())
     return Counts(n, int(p.size.sum()), n, int(g.size.sum()))
 
+# %% ../../nbs/metrics/13_matching.ipynb #5ddf4c36
 def _firsts(s: Side) -> np.ndarray:
     "Tell, by mention, whether it is the first of its cluster."
     order, first = np.lexsort((s.rank, s.flat.labels)), np.zeros(len(s.size), bool)
     first[order[np.unique(s.flat.labels[order], return_index=True)[1]]] = True
     return first
 
+# %% ../../nbs/metrics/13_matching.ipynb #030fd8e6
+def _partners(m: Matched) -> np.ndarray:
+    "Find the predicted mention that each gold mention matches; -1: none."
+    at = np.full(len(m.instead), -1)
+    at[m.predicted.flat.keys] = np.arange(len(m.predicted.size))
+    keys = m.gold.flat.keys
+    return np.where(at[keys] >= 0, at[keys], at[m.instead[keys]])
+
+# %% ../../nbs/metrics/13_matching.ipynb #4220fe9f
+def _joined_before(g: Side, p: Side, partner: np.ndarray) -> np.ndarray:
+    "Tell, by gold mention, whether an earlier one of its entity is in the same predicted cluster."
+    none = len(p.flat.sizes)
+    cell = g.flat.labels*(none + 1) + np.append(p.flat.labels, none)[partner]
+    order = np.argsort(g.rank, kind="stable")
+    firsts = order[np.unique(cell[order], return_index=True)[1]]
+    earlier = np.ones(len(cell), bool)
+    earlier[firsts] = False
+    return earlier
+
+# %% ../../nbs/metrics/13_matching.ipynb #4ee2069f
 def _zeros(m: Matched) -> Counts:
     "Count zeros that are anaphors, by whether they are resolved to an antecedent of their entity."
     g, p = m.gold, m.predicted
-    at = np.full(len(m.instead), -1)
-    at[p.flat.keys] = np.arange(len(p.size))
-    partner = np.where(at[g.flat.keys] >= 0, at[g.flat.keys], at[m.instead[g.flat.keys]])
-    first = np.append(_firsts(p), False)  # the last one is for partner -1
-    anaphor, starts = _is_zero(g) & ~_firsts(g), first[partner]
-    where = g.flat.labels*(len(p.flat.sizes) + 1) + np.append(p.flat.labels, len(p.flat.sizes))[partner]
-    order = np.argsort(g.rank, kind="stable")
-    earlier = np.ones(len(where), bool)
-    earlier[order[np.unique(where[order], return_index=True)[1]]] = False
-    right = int((anaphor & (partner >= 0) & ~starts & earlier).sum())
-    linked, invented = anaphor & (partner >= 0) & ~starts, _is_zero(p) & ~_firsts(p)
-    invented[partner[anaphor & (partner >= 0)]] = False
+    partner = _partners(m)
+    anaphor = _is_zero(g) & ~_firsts(g)
+    starts = np.append(_firsts(p), False)[partner]  # the last one is for partner -1
+    found = anaphor & (partner >= 0)
+    linked = found & ~starts
+    right = int((linked & _joined_before(g, p, partner)).sum())
+    invented = _is_zero(p) & ~_firsts(p)
+    invented[partner[found]] = False
     return Counts(right, int(linked.sum() + invented.sum()), right, int(anaphor.sum()))
 
+# %% ../../nbs/metrics/13_matching.ipynb #373e8f9d
 def _blanc(m: Matched) -> LinkCounts: return OfEither(*blanc(m.table))
 
 EXTRA: dict[str, Callable[[Matched], Counts|LinkCounts]] = {"blanc_corefud": _blanc, "mor": _mor, "zeros": _zeros}
 COREFUD = ("muc", "b3", "ceafe", "ceafm", "blanc_corefud", "lea", "mor", "zeros", "mentions")
+
+# %% ../../nbs/metrics/13_matching.ipynb #b8c56147
+def _known(value: str, choices: Any, what: str):
+    "Refuse a value that is not among the choices."
+    known = get_args(choices)
+    if value not in known: raise CallError(f"unknown {what} {value!r}", do=nearest(value, [k for k in known if k]))
 
 # %% ../../nbs/metrics/13_matching.ipynb #40097373
 def score_coref(
@@ -387,39 +467,57 @@ def score_coref(
 
     >>> refnb.score_coref(refnb.load("sample"), refnb.load("sample"), match="head")
     """
-    for value, known, what in ((match, Match, "match"), (zeros, Zeros, "zeros")):
-        if value not in get_args(known):
-            raise CallError(f"unknown {what} {value!r}", do=nearest(value, [k for k in get_args(known) if k]))
-    gold, predicted = ([x] if isinstance(x, Document) else list(x) for x in (gold, predicted))
-    plain = match == "exact" and not zeros and not any("words" in d.labels for d in [*gold, *predicted])
-    names = tuple(METRICS if plain or match == "exact" else COREFUD) if metrics is None else tuple(metrics)
+    _known(match, Match, "match")
+    _known(zeros, Zeros, "zeros")
+    gold = [gold] if isinstance(gold, Document) else list(gold)
+    predicted = [predicted] if isinstance(predicted, Document) else list(predicted)
+    gaps = any("words" in d.labels for d in [*gold, *predicted])
+    plain = match == "exact" and not zeros and not gaps
+    names = tuple((METRICS if match == "exact" else COREFUD) if metrics is None else metrics)
     if plain and not set(names) & set(EXTRA):
         return _by_spans(gold, predicted, setting, mode, names, singletons, duplicates, length)
     if setting != "full":
-        gaps = "" if match != "exact" or zeros else " of mentions with gaps"
-        raise CallError(f"setting {setting} with match {match}{gaps}", do="windows are scored by exact match of spans")
+        because = "" if match != "exact" or zeros else " of mentions with gaps"
+        raise CallError(f"setting {setting} with match {match}{because}",
+                        do="windows are scored by exact match of spans")
     return _score(gold, predicted, names, singletons, duplicates, match, zeros)
 
-# %% ../../nbs/metrics/13_matching.ipynb #32a38439
+# %% ../../nbs/metrics/13_matching.ipynb #9ef3e445
+class _Scored(NamedTuple):
+    "The counts of one document, and what a note says of them."
+    counts: dict[str, Counts|LinkCounts]
+    by_rule: int  # heads that the rule found
+    doubled: bool # whether a mention appears twice
+
+# %% ../../nbs/metrics/13_matching.ipynb #7433473f
+def _scored_document(gold: Document, predicted: Document, functions: dict[str, Callable], *how: Any) -> _Scored:
+    "Match and score one document; `how` goes to `matched`."
+    try: m = matched(gold, predicted, *how)
+    except DataError as e: raise DataError(e.what, f"document {gold.doc_key!r}", e.do) from None
+    return _Scored({name: f(m) for name, f in functions.items()}, m.by_rule, m.doubled)
+
+# %% ../../nbs/metrics/13_matching.ipynb #c7979960
+def _one_has_zeros(gold: Document, predicted: Document) -> bool:
+    "Tell whether only one of two texts has empty nodes."
+    return bool(predicted.sentences) and bool(empty_nodes(gold)) != bool(empty_nodes(predicted))
+
+# %% ../../nbs/metrics/13_matching.ipynb #015e83df
 def _score(gold: list[Document], predicted: list[Document], names: tuple[str, ...], singletons: bool,
            duplicates: Duplicates, match: Match, zeros: Zeros) -> CorefScores:
     "Score whole documents after matching."
-    functions: dict[str, Callable[[Matched], Counts|LinkCounts]] = {m: EXTRA.get(m) or _of_table(m) for m in names}
-    pairs, by_rule, mentions = pair(gold, predicted, _same_words), 0, 0
-    doubled: list[str] = []
-    lone: list[str] = []
-    counts: dict[str, dict[str, Counts|LinkCounts]] = {}
-    for g, p in pairs:
-        try: m = matched(g, p, match, zeros, singletons, duplicates)
-        except DataError as e: raise DataError(e.what, f"document {g.doc_key!r}", e.do) from None
-        counts[g.doc_key] = {name: f(m) for name, f in functions.items()}
-        by_rule, mentions = by_rule + m.by_rule, mentions + sum(len(c) for d in (g, p) for c in d.clusters)
-        if m.doubled: doubled.append(g.doc_key)
-        if p.sentences and bool(empty_nodes(g)) != bool(empty_nodes(p)): lone.append(g.doc_key)
-    return CorefScores(counts, "full", "", len(pairs), pairs.missing, pairs.extra, doubled,
-                       _note(match, zeros, by_rule, mentions, match == "head" and _all_first(predicted),
-                             sum(map(_with_gaps, [*gold, *predicted]))), lone)
+    functions: dict[str, Callable] = {name: EXTRA.get(name) or _of_table(name) for name in names}
+    pairs = pair(gold, predicted, _same_words)
+    scored = {g.doc_key: _scored_document(g, p, functions, match, zeros, singletons, duplicates) for g, p in pairs}
+    counts = {key: s.counts for key, s in scored.items()}
+    doubled = [key for key, s in scored.items() if s.doubled]
+    lone = [g.doc_key for g, p in pairs if _one_has_zeros(g, p)]
+    by_rule = sum(s.by_rule for s in scored.values())
+    mentions = sum(sum(map(len, d.clusters)) for both in pairs for d in both)
+    unknown = match == "head" and _all_first(predicted)
+    note = _note(match, zeros, by_rule, mentions, unknown, sum(map(_with_gaps, [*gold, *predicted])))
+    return CorefScores(counts, "full", "", len(pairs), pairs.missing, pairs.extra, doubled, note, lone)
 
+# %% ../../nbs/metrics/13_matching.ipynb #32a38439
 def _of_table(name: str) -> Callable[[Matched], Counts|LinkCounts]:
     f = metric(name)
     return lambda m: f(m.table)

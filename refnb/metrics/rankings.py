@@ -30,6 +30,18 @@ class Credits(NamedTuple):
         sums, items = _totals(self.values.ravel(), np.tile(rows, n), np.repeat(np.arange(n), len(rows)), n)
         return sums, items[:, 0]
 
+# %% ../../nbs/metrics/14_rankings.ipynb #9e8ab888
+def _extreme(sums: np.ndarray, pairs: Sequence[tuple[int, int]], resamples: int, seed: int) -> np.ndarray:
+    "Count for each pair of systems how often flipped signs give a difference as large as the one that is seen."
+    one, other = np.array(pairs).T
+    seen, tiny = sums.sum(0), 1e-9*max(1., np.abs(sums).sum())
+    apart = np.abs(seen[one] - seen[other]) - tiny
+    hits = np.zeros(len(pairs), int)
+    for drawn in _draws(2, len(sums), resamples, seed):
+        flipped = (2.*drawn - 1) @ sums
+        hits += (np.abs(flipped[:, one] - flipped[:, other]) >= apart).sum(0)
+    return hits
+
 # %% ../../nbs/metrics/14_rankings.ipynb #e2a10009
 def pair_tests(
     c: Credits,              # of at least two systems
@@ -37,16 +49,12 @@ def pair_tests(
     seed: int = 0,           # of the flips
 ) -> dict[tuple[str, str], float]: # two-sided p of each pair
     "Test every pair of systems by flipping the signs of their clusters' differences."
-    sums, pairs = c.totals()[0], [*combinations(range(len(c.systems)), 2)]
+    sums, pairs = c.totals()[0], list(combinations(range(len(c.systems)), 2))
     if not pairs: return {}
-    one, other = np.array(pairs).T
-    seen, tiny = sums.sum(0), 1e-9*max(1., np.abs(sums).sum())
-    apart = np.abs(seen[one] - seen[other]) - tiny
-    resamples, hits = max(resamples, 40*len(pairs)), np.zeros(len(pairs), int)
-    for drawn in _draws(2, len(sums), resamples, seed):
-        flipped = (2.*drawn - 1) @ sums
-        hits += (np.abs(flipped[:, one] - flipped[:, other]) >= apart).sum(0)
-    return {(c.systems[i], c.systems[j]): float((1 + h)/(1 + resamples)) for (i, j), h in zip(pairs, hits, strict=True)}
+    resamples = max(resamples, 40*len(pairs))
+    hits = _extreme(sums, pairs, resamples, seed)
+    names = [(c.systems[i], c.systems[j]) for i, j in pairs]
+    return {pair: float((1 + n)/(1 + resamples)) for pair, n in zip(names, hits, strict=True)}
 
 # %% ../../nbs/metrics/14_rankings.ipynb #e2a1000c
 class Ranked(NamedTuple):

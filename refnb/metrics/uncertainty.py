@@ -130,12 +130,13 @@ def _percentiles(top: np.ndarray, bottom: np.ndarray, level: float) -> tuple[Any
     low, high = np.quantile(top/bottom, [(1 - level)/2, (1 + level)/2], axis=0)
     return low, high
 
-# %% ../../nbs/metrics/07_uncertainty.ipynb #7a3d92b6
+# %% ../../nbs/metrics/07_uncertainty.ipynb #3a6f1432
 def _limits(*values: np.ndarray) -> tuple[float, float]:
     "Where a mean of such values can lie: credits lie in [0, 1]."
     credits = all((np.isnan(v) | (v >= 0) & (v <= 1)).all() for v in values)
     return (0., 1.) if credits else (-math.inf, math.inf)
 
+# %% ../../nbs/metrics/07_uncertainty.ipynb #c93c489e
 Drawn = tuple[np.ndarray, np.ndarray]|None # sums and items in each resample
 
 def _interval(sums: np.ndarray, items: np.ndarray, drawn: Drawn, level: float, limits: tuple[float, float]) -> Interval:
@@ -145,6 +146,19 @@ def _interval(sums: np.ndarray, items: np.ndarray, drawn: Drawn, level: float, l
     if k < 2: return Interval(value, None, None, n, k)
     low, high = _percentiles(*drawn, level) if drawn is not None else _t_bounds(sums[there], items[there], level)
     return Interval(value, float(max(low, limits[0])), float(min(high, limits[1])), n, k)
+
+# %% ../../nbs/metrics/07_uncertainty.ipynb #7a3d92b6
+def _group_intervals(sums: np.ndarray, items: np.ndarray, resamples: int, level: float, seed: int,
+                     limits: tuple[float, float]) -> list[Interval]:
+    "Compute the interval of each group, a column of sums and items; groups of many clusters share the resamples."
+    width = sums.shape[1]
+    many = (items > 0).sum(0) >= FEW
+    drawn = _resampled(np.hstack([sums, items]), resamples, seed) if many.any() else None
+    out = []
+    for j in range(width):
+        draws = (drawn[:, j], drawn[:, width + j]) if drawn is not None and many[j] else None
+        out.append(_interval(sums[:, j], items[:, j], draws, level, limits))
+    return out
 
 # %% ../../nbs/metrics/07_uncertainty.ipynb #41e9f9ef
 @overload
@@ -170,15 +184,21 @@ def cluster_bootstrap(
     values, (_, rows) = _numbers(where, "values", values), _codes(where, "clusters", clusters)
     labels, columns = ([None], np.zeros(len(values), np.intp)) if groups is None else _codes(where, "groups", groups)
     _same_length(where, values=values, clusters=rows, groups=columns)
-    kept, width = ~np.isnan(values), len(labels)
-    sums, items = _totals(values[kept], rows[kept], columns[kept], width)
-    many = (items > 0).sum(0) >= FEW
-    drawn = _resampled(np.hstack([sums, items]), resamples, seed) if many.any() else None
-    found = {}
-    for j, o in enumerate(labels):
-        draws = (drawn[:, j], drawn[:, width + j]) if drawn is not None and many[j] else None
-        found[o] = _interval(sums[:, j], items[:, j], draws, level, _limits(values))
-    return found[None] if groups is None else found
+    known = ~np.isnan(values)
+    sums, items = _totals(values[known], rows[known], columns[known], len(labels))
+    found = _group_intervals(sums, items, resamples, level, seed, _limits(values))
+    return found[0] if groups is None else dict(zip(labels, found))
+
+# %% ../../nbs/metrics/07_uncertainty.ipynb #a842a681
+def _left_out_bounds(value: float, table: np.ndarray, size: np.ndarray, score: Callable,
+                     level: float) -> tuple[Any, Any]:
+    "Ends of the interval of Student's t around a score of sums, with each row left out once."
+    from scipy.special import stdtrit  # late: half a second of CPU time to import
+    n, k = int(size.sum()), len(size)
+    moved = np.nan_to_num(value - score(table.sum(0) - table))
+    df = max(n**2/(size**2).sum() - 1, 1)
+    half = stdtrit(df, (1 + level)/2)*math.sqrt((k - 1)/k*(moved**2).sum())
+    return value - half, value + half
 
 # %% ../../nbs/metrics/07_uncertainty.ipynb #6a5a3cf9
 def summed_interval(
@@ -197,12 +217,8 @@ def summed_interval(
     table, size = table[size > 0], size[size > 0]
     n, k = int(size.sum()), len(size)
     value = float(score(table.sum(0, keepdims=True))[0]) if k else math.nan
-    if k < 2 or math.isnan(value): return Interval(None if math.isnan(value) else value, None, None, n, k)
-    if k >= FEW: low, high = np.nanquantile(score(_resampled(table, resamples, seed)), [(1 - level)/2, (1 + level)/2])
-    else:
-        from scipy.special import stdtrit  # late: half a second of CPU time to import
-        moved = np.nan_to_num(value - score(table.sum(0) - table))
-        df = max(n**2/(size**2).sum() - 1, 1)
-        half = stdtrit(df, (1 + level)/2)*math.sqrt((k - 1)/k*(moved**2).sum())
-        low, high = value - half, value + half
+    if math.isnan(value): return Interval(None, None, None, n, k)
+    if k < 2: return Interval(value, None, None, n, k)
+    if k < FEW: low, high = _left_out_bounds(value, table, size, score, level)
+    else: low, high = np.nanquantile(score(_resampled(table, resamples, seed)), [(1 - level)/2, (1 + level)/2])
     return Interval(value, float(max(low, limits[0])), float(min(high, limits[1])), n, k)

@@ -26,26 +26,29 @@ def window_starts(sentences: Sequence[Sequence[Any]], length: int = LENGTH) -> l
             k += 1
     return out
 
-# %% ../../nbs/metrics/02_windows.ipynb #c38d693a
-def split(d: Document, length: int = LENGTH, crossing: Literal["error", "drop"] = "error") -> list[Document]:
+# %% ../../nbs/metrics/02_windows.ipynb #befe91f6
+def split(d: Document, length: int = LENGTH, crossing: Literal["error", "drop"] = "error",
+          group: int = 1) -> list[Document]:
     """Cut a whole book, with its text, into windows that a system can read one by one, named as BookCoref names them.
-    A window has `length` tokens, nominally; `crossing` says what to do about mentions over its end."""
+    A window has `length` tokens, nominally; `crossing` says what to do about mentions over its end. Each document has
+    `group` windows."""
     if not d.sentences and d.clusters:
         raise DataError("cannot be split: it has no text", d.doc_key, "give a file with sentences")
-    first = window_starts(d.sentences, length)
+    first = window_starts(d.sentences, length)[::group]
     tokens = [0, *accumulate(map(len, d.sentences))]
     starts = [tokens[s] for s in first]
     parts, lost = _inside(d, starts, tokens[-1])
     if lost and crossing == "error":
         raise DataError(f"{len(lost)} mentions cross the end of a window, one is {list(lost[0])}", d.doc_key,
                         "leave them out with crossing='drop'")
-    ends, windows = [*first[1:], len(d.sentences)], []
-    for (s, e), start, inside in zip(zip(first, ends, strict=True), starts, parts, strict=True):
-        n = sum(start <= x.start < tokens[e] for x in lost)
-        key, meta = f"{d.doc_key}_split{length}_S{s}", d.meta | ({"crossing": n} if n else {})
-        windows.append(_window(d, key, d.sentences[s:e], start, inside, meta))
+    windows = []
+    for s, e, inside in zip(first, [*first[1:], len(d.sentences)], parts, strict=True):
+        n = sum(tokens[s] <= x.start < tokens[e] for x in lost)
+        meta = d.meta | ({"crossing": n} if n else {})
+        windows.append(_window(d, f"{d.doc_key}_split{length}_S{s}", slice(s, e), tokens[s], inside, meta))
     return windows
 
+# %% ../../nbs/metrics/02_windows.ipynb #3e3885f4
 def _inside(d: Document, starts: list[int], size: int) -> tuple[list[dict[int, list[int]]], list[Span]]:
     "List for each window: cluster -> indices of its mentions inside; and list the mentions over an end."
     parts: list[dict[int, list[int]]] = [{} for _ in starts]
@@ -57,15 +60,17 @@ def _inside(d: Document, starts: list[int], size: int) -> tuple[list[dict[int, l
             else: parts[w].setdefault(c, []).append(i)
     return parts, lost
 
-def _window(d: Document, key: str, sentences: tuple, start: int, inside: dict[int, list[int]], meta: dict) -> Document:
-    "Make a window a document, with offsets of its own and the names and labels of the clusters inside."
+# %% ../../nbs/metrics/02_windows.ipynb #c38d693a
+def _window(d: Document, key: str, at: slice, start: int, inside: dict[int, list[int]], meta: dict) -> Document:
+    "Make a document of some sentences, with offsets of its own and the names and labels of the clusters inside."
     def chosen(values: Sequence[Sequence[Any]]) -> tuple[tuple[Any, ...], ...]:
-        return tuple(tuple(values[c][i] for i in at) for c, at in inside.items())
+        return tuple(tuple(values[c][i] for i in places) for c, places in inside.items())
     clusters = map_members(lambda s: Span(s.start - start, s.end - start), chosen(d.clusters))
     labels = {k: chosen(v) for k, v in d.labels.items()}
-    return Document(key, sentences, clusters, tuple(d.names[c] for c in inside) if d.names else (), labels, meta)
+    names = tuple(d.names[c] for c in inside) if d.names else ()
+    return Document(key, d.sentences[at], clusters, names, labels, meta, d.speakers[at])
 
-# %% ../../nbs/metrics/02_windows.ipynb #f6a9ce8e
+# %% ../../nbs/metrics/02_windows.ipynb #bdd06f88
 WindowMode = Literal["released", "paper", "fixed"]
 MODES = ("released", "paper", "fixed")
 
@@ -74,16 +79,23 @@ def _released_windows(start: int, whole: int, size: int, length: int) -> list[in
     regular = [start//length] if start//length < whole and start % length else []
     return regular + ([whole] if size - length < start < size else [])
 
+# %% ../../nbs/metrics/02_windows.ipynb #2c0fbb21
+def _windows_of(mode: WindowMode, starts: list[int], size: int, length: int) -> tuple[Callable[[int], list[int]], int]:
+    "Return a function from the first token of a mention to the windows that hold it, and how many windows there are."
+    if mode == "paper": return (lambda t: [bisect_right(starts, t) - 1]), len(starts)
+    if mode == "fixed": return (lambda t: [t//length]), -(-size//length)
+    whole = size//length
+    return (lambda t: _released_windows(t, whole, size, length)), whole + 1
+
+# %% ../../nbs/metrics/02_windows.ipynb #f6a9ce8e
 def _cut(clusters: Clusters, sentences: Sequence[Sequence[str]], mode: WindowMode = "released",
          length: int = LENGTH) -> list[Clusters]:
     "Cut the clusters of a book, window by window."
     if mode not in MODES: raise CallError(f"unknown mode of windows {mode!r}", do=nearest(mode, MODES))
     if length < 1: raise CallError(f"a window of {length} tokens", do="say 1 or more")
     tokens = [0, *accumulate(map(len, sentences))]
-    starts, whole, size = [tokens[s] for s in window_starts(sentences, length)], tokens[-1]//length, tokens[-1]
-    where = {"paper": lambda t: [bisect_right(starts, t) - 1], "fixed": lambda t: [t//length],
-             "released": lambda t: _released_windows(t, whole, size, length)}[mode]
-    n = {"paper": len(starts), "fixed": -(-size//length), "released": whole + 1}[mode]
+    starts = [tokens[s] for s in window_starts(sentences, length)]
+    where, n = _windows_of(mode, starts, tokens[-1], length)
     out: list[dict] = [{} for _ in range(n)]
     for c, cluster in enumerate(clusters):
         for s in cluster:
@@ -111,7 +123,7 @@ def _by_key(docs: Iterable[Document], who: str) -> dict[str, Document]:
         out[d.doc_key] = d
     return out
 
-# %% ../../nbs/metrics/02_windows.ipynb #81c364e5
+# %% ../../nbs/metrics/02_windows.ipynb #32bfaf05
 def _same_text(g: Document, p: Document):
     "Refuse predictions on another text: offsets would mean other words."
     if g.sentences and p.sentences and g.size != p.size:
@@ -125,11 +137,23 @@ def _same_text(g: Document, p: Document):
         raise DataError(f"predicted mention {list(over[0])} lies beyond the {g.size:,} tokens of gold",
                         f"document {g.doc_key!r}", "are these offsets of another text, or of subtokens?")
 
+# %% ../../nbs/metrics/02_windows.ipynb #e99975e5
 def _whole(docs: dict[str, Document]) -> dict[str, Document]:
     "Drop the part number 0 that CoNLL puts behind a key and JSON lines do not, if the keys stay different."
     out = {k.removesuffix("_0"): d for k, d in docs.items()}
     return out if len(out) == len(docs) else docs
 
+# %% ../../nbs/metrics/02_windows.ipynb #e0e1e3e0
+def _check_some(g: dict[str, Document], p: dict[str, Document]):
+    "Refuse predictions none of which is for a gold document."
+    if not g or not p or g.keys() & p.keys(): return
+    extra = list(p)
+    cut_up = any("_split" in k and k.partition("_split")[0] in g for k in extra)
+    do = "the predictions are on windows: score them with setting split" if cut_up else "compare their doc_key"
+    raise DataError(f"no document has both gold and prediction: gold has {next(iter(g))!r}, "
+                    f"the prediction {extra[0]!r}", do=do)
+
+# %% ../../nbs/metrics/02_windows.ipynb #81c364e5
 def pair(gold: Iterable[Document], predicted: Iterable[Document],
          same: Callable[[Document, Document], None] = _same_text) -> Pairs:
     """Join gold documents with their predictions by key, in gold's order; each may come in any order. A key of CoNLL
@@ -137,14 +161,10 @@ def pair(gold: Iterable[Document], predicted: Iterable[Document],
     prediction on another text."""
     g, p = _by_key(gold, "gold"), _by_key(predicted, "predicted")
     if not g.keys() & p.keys() and _whole(g).keys() & _whole(p).keys(): g, p = _whole(g), _whole(p)
-    missing, extra = [k for k in g if k not in p], [k for k in p if k not in g]
-    if g and len(missing) == len(g) and p:
-        cut_up = any("_split" in k and k.partition("_split")[0] in g for k in extra)
-        do = "the predictions are on windows: score them with setting split" if cut_up else "compare their doc_key"
-        raise DataError(f"no document has both gold and prediction: gold has {missing[0]!r}, "
-                        f"the prediction {extra[0]!r}", do=do)
+    _check_some(g, p)
     for k in g.keys() & p.keys(): same(g[k], p[k])
-    return Pairs([(d, p.get(k) or Document(k, d.sentences)) for k, d in g.items()], missing, extra)
+    pairs = [(d, p.get(k) or Document(k, d.sentences)) for k, d in g.items()]
+    return Pairs(pairs, [k for k in g if k not in p], [k for k in p if k not in g])
 
 # %% ../../nbs/metrics/02_windows.ipynb #2974c16c
 Setting = Literal["full", "split", "window"]

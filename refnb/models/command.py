@@ -22,13 +22,15 @@ from .systems import BaseSystem, Failure, Identity, Said, System, as_answer, var
 from .registry import Entry, changed_record, record_of, refuse_settings
 
 # %% ../../nbs/models/04_command.ipynb #329a1fa9
-def _line_of(item: Question|Document) -> bytes:
-    "Write a question or document as a line of JSON, without the gold answer."
+def _line_of(item: Question|Document, seeds: bool = False) -> bytes:
+    "Write a question or document as a line of JSON, without the gold answer; with `seeds`, clusters are shown."
     shown: dict[str, Any]
     if isinstance(item, Question):
         shown = {"id": item.id, "doc_key": item.doc_key, "text": item.text, "chars": item.chars,
                  "options": item.options, "meta": item.meta}
-    else: shown = {"id": item.doc_key, "sentences": item.sentences, "names": item.names}
+    else:
+        names = dict(zip(item.names, item.clusters)) if seeds else item.names
+        shown = {"id": item.doc_key, "sentences": item.sentences, "names": names}
     return msgspec.json.encode(shown) + b"\n"
 
 def _inside(answer: ClusterAnswer, d: Document, where: str) -> ClusterAnswer:
@@ -40,14 +42,26 @@ def _inside(answer: ClusterAnswer, d: Document, where: str) -> ClusterAnswer:
                                 f"{where}, {d.doc_key}")
     return answer
 
+# %% ../../nbs/models/04_command.ipynb #85982d5d
+def _decode_output(line: bytes, shown: str, where: str) -> dict[str, Any]:
+    "Decode a line of the program's output."
+    try: return msgspec.json.decode(line, type=dict)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        raise DataError(f"wrote something other than a JSON object: {shown!r}", where,
+                        "write one object per line to standard output, anything else to standard error") from None
+
+# %% ../../nbs/models/04_command.ipynb #1e905e26
+def _check_options(answer: Answer, n: int, at: str):
+    "Check that an answer is about the options of its question, n of them."
+    if answer.chosen and max(answer.chosen) >= n: raise DataError(f"chose option {max(answer.chosen)} of {n}", at)
+    if answer.scores is not None and len(answer.scores) != n:
+        raise DataError(f"gave {len(answer.scores)} scores for {n} options", at)
+
 # %% ../../nbs/models/04_command.ipynb #f9a2b85e
 def _read_output(line: bytes, asked: Mapping[str, Any], answered: set[str], where: str) -> Said:
     "Read a line of the program's output as an answer."
     shown = line.decode("utf-8", "replace").strip()[:120]
-    try: fields = msgspec.json.decode(line, type=dict)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        raise DataError(f"wrote something other than a JSON object: {shown!r}", where,
-                        "write one object per line to standard output, anything else to standard error") from None
+    fields = _decode_output(line, shown, where)
     key = fields.pop("id", None)
     if not isinstance(key, str) or key not in asked:
         raise DataError(f"answered {key!r}, which is not an id of the input", where, "repeat the id of the question")
@@ -63,10 +77,7 @@ def _read_output(line: bytes, asked: Mapping[str, Any], answered: set[str], wher
     except (msgspec.ValidationError, ValueError, AttributeError) as e:
         raise DataError(f"wrote no answer to {key}: {e}; it wrote {shown!r}", where,
                         "write chosen, scores, choice, clusters or error") from None
-    if answer.chosen and max(answer.chosen) >= len(item.options):
-        raise DataError(f"chose option {max(answer.chosen)} of {len(item.options)}", f"{where}, {key}")
-    if answer.scores is not None and len(answer.scores) != len(item.options):
-        raise DataError(f"gave {len(answer.scores)} scores for {len(item.options)} options", f"{where}, {key}")
+    _check_options(answer, len(item.options), f"{where}, {key}")
     return answer
 
 # %% ../../nbs/models/04_command.ipynb #e036a2ec
@@ -78,10 +89,10 @@ class _Part(NamedTuple):
     start: int = 0 # a window's first token in the document
     whole: str = "" # a window's document
 
-def _parts(item: Question|Document, window: int) -> list[_Part]:
+def _parts(item: Question|Document, window: int, seeds: bool = False) -> list[_Part]:
     "Split a question or document into the units to send."
     if isinstance(item, Question): return [_Part(item.id, item, _line_of(item))]
-    if not window: return [_Part(item.doc_key, item, _line_of(item))]
+    if not window: return [_Part(item.doc_key, item, _line_of(item, seeds))]
     out, start = [], 0
     for w in split(Document(item.doc_key, item.sentences), window):
         line = {"id": w.doc_key, "sentences": w.sentences, "names": item.names}
@@ -235,6 +246,7 @@ class CommandSystem(BaseSystem):
     canaries: Sequence[Document] = () # test documents that it must pass first
     meaning: bool = True              # check their clusters; False: only words and offsets
     after_canary: str = "nothing was sent" # remedy if one fails
+    seeds: bool = False               # send the clusters of documents, to be completed
     env: Mapping[str, str]|None = None # its environment variables; None: those of this process
 
     def __init__(self, name: str, entry: CommandEntry, cwd: Path|None = None):
@@ -261,7 +273,7 @@ class CommandSystem(BaseSystem):
         return super().lacks(task) or ("" if found else f"there is no program {self.words[0]}")
     def answer(self, task: Task, items: Sequence[Any]) -> Iterator[Said]:
         if not items: return
-        parts = [p for x in items for p in _parts(x, self.entry.window)]
+        parts = [p for x in items for p in _parts(x, self.entry.window, self.seeds)]
         process = _Process(self.words, self.cwd, self.name, self.env)
         try:
             process.start()

@@ -366,35 +366,38 @@ def _grade(before: str, after: str, alone: bool, first: bool, letter: bool) -> i
             or (letter and (_is().search(before[-40:]) or (_LAST.search(before) and not re.search(r"\w", after)))))
     return WEAK if weak else PLAIN
 
-# %% ../../nbs/models/07_reply_reading.ipynb #906a4713
+# %% ../../nbs/models/07_reply_reading.ipynb #bc02a49e
 @cache
 def _joined() -> re.Pattern[str]:
     "Return an expression for a conjunction of two options."
     words = rf"(?:,?\s*(?:(?P<either>{_role('or')}|/)|{_role('and')}|&)\s*|,\s*)"
     return re.compile(rf"[\"')\]]*\s*{words}[\"'(\[]*(?:(?:option|maybe|perhaps|possibly|even) )?", re.I)
 
+# %% ../../nbs/models/07_reply_reading.ipynb #18632060
 def _shares(before: str, sentence: str, end: int) -> bool:
     "Tell whether an option is joined to the preceding one."
     m = _joined().fullmatch(before)
     if not m: return False
     return bool(m["either"]) or bool(_GOES_ON.match(sentence, end))
 
+# %% ../../nbs/models/07_reply_reading.ipynb #906a4713
 def _units(sentence: str, line: int) -> list[_Unit]:
     "List the options that a sentence gives, without denied ones."
-    found, alone = (list(re.finditer(_U, sentence)),
-                    _empty(re.sub(_U, "", sentence), "filler", "nouns", "not_before", "but"))
-    stops = [*(m.start() for m in found[1:]), len(sentence)][:len(found)]
+    found = list(re.finditer(_U, sentence))
+    alone = _empty(re.sub(_U, "", sentence), "filler", "nouns", "not_before", "but")
+    stops = [*(m.start() for m in found[1:]), len(sentence)]
     out: list[_Unit] = []
     denied, grade, end = False, PLAIN, 0
-    for k, (m, stop) in enumerate(zip(found, stops, strict=True)):
+    for k, (m, stop) in enumerate(zip(found, stops)):
         before, after = sentence[end:m.start()], sentence[m.end():stop]
         letter, joined = m[0] >= chr(LETTERS), k > 0 and _shares(before, sentence, m.end())
         own = _grade(before, after, alone, line == 0 and k == 0, letter)
         if joined or (denied and _BUT.fullmatch(before)): own = max(own, grade)
         denied = _denied(before, after) or (joined and denied)
-        if joined and out and not denied: out[-1] = out[-1]._replace(grade=max(own, out[-1].grade))
-        if not denied: out.append(_Unit(_option(m[0]), own, letter, line))
         grade, end = own, m.end()
+        if denied: continue
+        if joined and out: out[-1] = out[-1]._replace(grade=max(own, out[-1].grade))
+        out.append(_Unit(_option(m[0]), own, letter, line))
     return out
 
 # %% ../../nbs/models/07_reply_reading.ipynb #27d12902

@@ -313,12 +313,13 @@ def _fitted(folder: str|Path) -> Fitted|None:
     (folder/"state.safetensors").unlink(missing_ok=True)  # left if the process was killed after writing done.json
     return Fitted(folder, done, list(read_journal(journal, Entry).records.values()))
 
-# %% ../../nbs/models/05_training.ipynb #f930d6c4
+# %% ../../nbs/models/05_training.ipynb #f619d299
 def _file_id(path: Path) -> str:
     """Hash a possibly large file; return "" if it does not exist."""
     if not path.exists(): return ""
     with path.open("rb") as f: return hashlib.file_digest(f, "sha256").hexdigest()
 
+# %% ../../nbs/models/05_training.ipynb #de6d0603
 def _end(loop: _Loop) -> Fitted:
     "Mark the training as complete."
     s, best = loop.state, loop.folder/"best.safetensors"
@@ -329,6 +330,15 @@ def _end(loop: _Loop) -> Fitted:
     (loop.folder/"state.safetensors").unlink(missing_ok=True)
     return Fitted(loop.folder, done, list(read_journal(loop.folder/"journal.jsonl", Entry).records.values()))
 
+# %% ../../nbs/models/05_training.ipynb #b04b3098
+def _complete(folder: Path, keep: bool) -> Fitted|None:
+    "Return a training that is complete, with its best weights if they are to be kept."
+    whole = _fitted(folder)
+    if whole is None or not keep: return whole
+    weights = whole.done.weights
+    return whole if weights and weights == _file_id(folder/"best.safetensors") else None
+
+# %% ../../nbs/models/05_training.ipynb #f930d6c4
 def train(net: Any, batches: Callable[[int], Sequence], loss: Callable[[Any], Any], r: Schedule, folder: str|Path,
           held_out: Callable[[], float]|None = None, first: bool = False, until: int = 0, every: float = 60.,
           keep: bool = True, say: Callable[[Entry], None]|None = None, size: Callable[[Any], float] = len,
@@ -338,13 +348,13 @@ def train(net: Any, batches: Callable[[int], Sequence], loss: Callable[[Any], An
     score after each epoch and, with `first`, before training. `until` stops after that many epochs (0: all); the
     state is saved `every` so many seconds; `keep` saves the best epoch in best.safetensors; `say` is called with each
     journal entry; `size` weights a batch's parts; `rates` maps a weight's name to a factor of the learning rate."""
-    if ((whole := _fitted(folder))
-           and (not keep or whole.done.weights and whole.done.weights == _file_id(Path(folder)/"best.safetensors"))):
-        return whole
+    folder = Path(folder)
+    whole = _complete(folder, keep)
+    if whole: return whole
     torch = need("torch", "models")
-    (Path(folder)/"done.json").unlink(missing_ok=True)
+    (folder/"done.json").unlink(missing_ok=True)
     with torch.random.fork_rng():
-        loop = _Loop(net, batches, loss, r, Path(folder), held_out, until, every, keep, say, size, rates)
+        loop = _Loop(net, batches, loss, r, folder, held_out, until, every, keep, say, size, rates)
         loop.take_up()
         if first and not loop.state.entries: loop.note(Entry("epoch 0", 0, 0, None, None, loop.measured()))
         while not loop.state.over: loop.epoch()

@@ -60,16 +60,18 @@ def read_provenance(name: str, reports: str|Path) -> dict|None:
     except (OSError, FormatError): return None
     return found if found["table"] == name else None
 
-# %% ../../nbs/results/03_board.ipynb #effde00e
-def stale(provenance: dict, reports: str|Path) -> str:
-    """Explain why a report of this provenance is out of date, or return ""."""
-    if provenance["table"].count("/") != 1 or any(Path(f).name != f for f in provenance["files"]):
-        return "its provenance names files elsewhere"
-    folder = (Path(reports)/provenance["table"]).parent
+# %% ../../nbs/results/03_board.ipynb #72eaadc9
+def _changed_file(provenance: dict, folder: Path) -> str:
+    "Find a file of a report that is not the one that was written; pictures may differ."
     for name, sha in provenance["files"].items():
         if name.endswith(".png"): continue
         if not (folder/name).exists() or sha256((folder/name).read_bytes()) != sha:
             return f"{name} is not the file that was written"
+    return ""
+
+# %% ../../nbs/results/03_board.ipynb #1c0aff5a
+def _changed_input(provenance: dict) -> str:
+    "Find an input that has another content today."
     known = registry()
     # as `declared` names them; a notebook's own keys are its own
     whole_sets = set(provenance["inputs"]) <= set(set_names())
@@ -77,11 +79,24 @@ def stale(provenance: dict, reports: str|Path) -> str:
         now = known[key].blob if key in known else set_id(key) if whole_sets else blob
         if key == PRINTED_VALUES: now = values_id(printed(provenance["table"]))
         if now != blob: return f"{key} is pinned at another content" if key in known else f"{key} have changed"
+    return ""
+
+# %% ../../nbs/results/03_board.ipynb #c354ed8d
+def _changed_run(provenance: dict, reports: str|Path) -> str:
+    "Find a run that another one has replaced."
     for run, hash_ in provenance["runs"].items():
         task, _, system = run.partition(":")
         have = [p.stem[-12:] for p in find_summaries(reports, task, system)]
         if have and hash_ not in have: return f"{system} has another run of {task}"
     return ""
+
+# %% ../../nbs/results/03_board.ipynb #effde00e
+def stale(provenance: dict, reports: str|Path) -> str:
+    """Explain why a report of this provenance is out of date, or return ""."""
+    if provenance["table"].count("/") != 1 or any(Path(f).name != f for f in provenance["files"]):
+        return "its provenance names files elsewhere"
+    folder = (Path(reports)/provenance["table"]).parent
+    return _changed_file(provenance, folder) or _changed_input(provenance) or _changed_run(provenance, reports)
 
 # %% ../../nbs/results/03_board.ipynb #a3c926dc
 Lack = Literal["command", "gpu", "judgement", "never"]
@@ -187,7 +202,7 @@ class _Counts(NamedTuple):
     beyond: int
     apart: int
 
-# %% ../../nbs/results/03_board.ipynb #71495df4
+# %% ../../nbs/results/03_board.ipynb #a8c792ea
 def _counted(cells: list[dict[str, str]]) -> _Counts:
     "Count the cells of a report's CSV: printed results, and the others."
     results = [c for c in cells if not _basis(c)]
@@ -200,6 +215,14 @@ def _counted(cells: list[dict[str, str]]) -> _Counts:
     return _Counts(len(printed_ones), len(done) - len(differ), len(differ), sum(map(_unexplained, differ)),
                    dict(sorted(lacks.items())), beyond, apart)
 
+# %% ../../nbs/results/03_board.ipynb #6c6f66a2
+def _spent(provenance: dict|None) -> str:
+    "Write the cost of making a report."
+    if not provenance or not provenance["cost"]: return ""
+    cost = provenance["cost"]
+    return f"{cost['cpu_seconds']:g} s, {cost['peak_mb']} MB, 0 USD"
+
+# %% ../../nbs/results/03_board.ipynb #71495df4
 def _line_of(name: str, reports: str|Path, s: Settings, look: Callable[[str], Survey]|None = None) -> Line:
     "Make the board's line of a table."
     t, provenance = printed(name), read_provenance(name, reports)
@@ -209,12 +232,10 @@ def _line_of(name: str, reports: str|Path, s: Settings, look: Callable[[str], Su
     if not provenance and (Path(reports)/f"{name}.json").exists(): old = "its provenance is damaged"
     unmade = "to be run" if notebook_of(name) else "not built yet"
     report = f"stale: {old}" if old else "regenerated" if provenance else unmade
-    cost = provenance and provenance["cost"]
-    spent = f"{cost['cpu_seconds']:g} s, {cost['peak_mb']} MB, 0 USD" if cost else ""
     n = sum(len(r) for r in t.cells.values())  # of a table that was not made, all are missing: its command makes them
     counts = _counted(cells) if cells else _Counts(n, 0, 0, 0, {"command": n} if n else {}, 0, 0)
     needs = _needs(name, s, look or (lambda i: survey(i, s)))
-    return Line(name, t.number, t.title, t.kind, *counts, report, needs, spent, _why(cells))
+    return Line(name, t.number, t.title, t.kind, *counts, report, needs, _spent(provenance), _why(cells))
 
 # %% ../../nbs/results/03_board.ipynb #a0eb8114
 class Board:

@@ -167,24 +167,35 @@ def _hash(sample: dict[str, Any]) -> str:
     "Hash a question with its right options as the project does."
     return hashlib.sha256(json.dumps(sample, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
+# %% ../../nbs/results/10_every_eval_ever.ipynb #58612a24
+def _best_of(a: Answer) -> list[int]:
+    "List the options that an answer chose, or those with its best score."
+    if a.chosen or not a.scores: return list(a.chosen)
+    return [i for i, x in enumerate(a.scores) if x == max(a.scores)]
+
+# %% ../../nbs/results/10_every_eval_ever.ipynb #8d667628
+def _about(row: Any, q: Question|None, reason: str, text: bool) -> dict[str, str]:
+    "Describe a line: the question's fields if they may be shown, its document, and why nothing was chosen."
+    fields = {k: str(v) for k, v in q.meta.items()} if text and q else {}
+    fields |= {"document": row.doc_key, "text": "whole" if text else "left out"}
+    return fields | ({"reason": reason} if reason else {})
+
 # %% ../../nbs/results/10_every_eval_ever.ipynb #9156a157
 def instance(row: Any, q: Question|None, a: Answer|None, info: RunInfo, text: bool) -> dict[str, Any]:
     "Write a question's line: a row of outcomes, with the question and the answer where they are here."
     reason = row.reason if isinstance(row.reason, str) else ""  # pandas has NaN for none
-    whole, a = _text_of(q) if q else {}, a or Answer(row.id)
-    best = [i for i, x in enumerate(a.scores or ()) if x == max(a.scores or (0,))]
-    at = [] if reason else list(a.chosen) or best
+    a, whole = a or Answer(row.id), _text_of(q) if q else {}
+    at = [] if reason else _best_of(a)
     picked = [q.options[i].name if text and q else f"option {i + 1}" for i in at]
-    hashed = {k: whole[k] for k in ("raw", "reference")} if q and q.text else {}
+    replied = [a.raw] if a.raw else picked
+    hashed = _hash({k: whole[k] for k in ("raw", "reference")}) if q and q.text else None
     error = {"error": f"{reason}: {a.raw}" if text and a.raw else reason} if reason in _ERRORS else {}
-    fields = {k: str(v) for k, v in q.meta.items()} if text and q else {}
-    return {"sample_id": row.id, "sample_hash": _hash(hashed) if hashed else None,
-            "interaction_type": "single_turn", "input": whole if text and q else {"raw": "", "reference": []},
-            "output": {"raw": ([a.raw] if a.raw else picked) if text else []},
+    return {"sample_id": row.id, "sample_hash": hashed, "interaction_type": "single_turn",
+            "input": whole if text and q else {"raw": "", "reference": []},
+            "output": {"raw": replied if text else []},
             "answer_attribution": _attribution(picked, a, info, text),
             "evaluation": {"score": row.credit, "is_correct": row.credit == 1.}, **_spent(a), **error,
-            "metadata": fields | {"document": row.doc_key, "text": "whole" if text else "left out"}
-                        | ({"reason": reason} if reason else {})}
+            "metadata": _about(row, q, reason, text)}
 
 # %% ../../nbs/results/10_every_eval_ever.ipynb #a438e527
 def _record(x: Found, organization: str, relationship: str, now: float) -> dict[str, Any]:
@@ -216,7 +227,7 @@ def _lines(x: Found, record: Mapping[str, Any], text: bool, s: Settings) -> byte
     rows = [same | instance(r, known.get(r.id), answers.get(r.id), x.info, text) for r in x.outcomes.itertuples()]
     return b"".join(json.dumps(r, allow_nan=False).encode() + b"\n" for r in rows)
 
-# %% ../../nbs/results/10_every_eval_ever.ipynb #d08c996e
+# %% ../../nbs/results/10_every_eval_ever.ipynb #7a267f09
 def _path(record: dict[str, Any], task: str) -> Path:
     "Return a record's path without an ending: data/COLLECTION/DEVELOPER/MODEL/UUID, in portable letters."
     developer, _, model = record["model_info"]["id"].partition("/")
@@ -225,6 +236,13 @@ def _path(record: dict[str, Any], task: str) -> Path:
     digest = hashlib.sha256(record["evaluation_id"].encode()).digest()
     return Path("data", *parts, str(uuid.UUID(bytes=digest[:16], version=4)))
 
+# %% ../../nbs/results/10_every_eval_ever.ipynb #ad8eef4c
+def _details(file: Path, lines: bytes) -> dict[str, Any]:
+    "Describe the file of all questions' lines."
+    return {"format": "jsonl", "file_path": file.as_posix(), "hash_algorithm": "sha256",
+            "checksum": hashlib.sha256(lines).hexdigest(), "total_rows": lines.count(b"\n")}
+
+# %% ../../nbs/results/10_every_eval_ever.ipynb #d08c996e
 def export_run(
     run: str|Path,                 # a run's folder, or task:system
     out: str|Path,                 # the folder to write below
@@ -243,10 +261,9 @@ def export_run(
     record = _record(x, organization, relationship, time.time() if now is None else now)
     path = _path(record, x.info.task)
     make_folder(Path(out)/path.parent)
-    if lines := _lines(x, record, text == "true" or x.info.task.startswith("sample/"), s):
+    lines = _lines(x, record, text == "true" or x.info.task.startswith("sample/"), s)
+    if lines:
         beside = path.with_name(f"{path.name}_samples.jsonl")
         write_atomic(Path(out)/beside, lines)
-        record["detailed_evaluation_results"] = {
-            "format": "jsonl", "file_path": beside.as_posix(), "hash_algorithm": "sha256",
-            "checksum": hashlib.sha256(lines).hexdigest(), "total_rows": lines.count(b"\n")}
+        record["detailed_evaluation_results"] = _details(beside, lines)
     return write_atomic(Path(out)/path.with_suffix(".json"), json.dumps(record, indent=1, allow_nan=False) + "\n")

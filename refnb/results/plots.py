@@ -59,6 +59,15 @@ def name_rows(ax: Axes, names: Sequence[str]):
     ax.set_yticks(range(len(names)), map(_text, names))
     ax.set_ylim(len(names) - .5, -.5)
 
+# %% ../../nbs/results/04_plots.ipynb #a5e8e2d4
+def _dress(ax: Axes, title: str, xlabel: str, grid: Literal["x", "y", "both"], rows: Sequence[str]|None):
+    "Give a panel its title, labels and grid."
+    ax.set(title=_text(title), xlabel=xlabel)
+    ax.grid(axis=grid, color="#dddddd", linewidth=.7)
+    ax.set_axisbelow(True)
+    ax.tick_params(length=0, which="both", labelsize=8.5)
+    if rows is not None: name_rows(ax, rows)
+
 # %% ../../nbs/results/04_plots.ipynb #6410b9a0
 @contextmanager
 def figure(
@@ -82,12 +91,7 @@ def figure(
         usual: dict[str, Any] = {"ncols": len(panels), "figsize": (width, height), "sharey": True, "squeeze": False,
                                  "layout": "constrained"}
         fig, cells = plt.subplots(**usual | share)
-        for ax, name in zip(cells.flat, panels, strict=False):
-            ax.set(title=_text(name), xlabel=xlabel)
-            ax.grid(axis=grid, color="#dddddd", linewidth=.7)
-            ax.set_axisbelow(True)
-            ax.tick_params(length=0, which="both", labelsize=8.5)
-            if rows is not None: name_rows(ax, rows)
+        for ax, name in zip(cells.flat, panels, strict=False): _dress(ax, name, xlabel, grid, rows)
         cells[0, 0].set_ylabel(ylabel)
         sns.despine(fig, left=grid == "x")
         fig.suptitle(_text(title), x=.01, ha="left")
@@ -96,7 +100,7 @@ def figure(
             if legend: _legend(fig, width)
         finally: plt.close(fig)
 
-# %% ../../nbs/results/04_plots.ipynb #0f5b7ce3
+# %% ../../nbs/results/04_plots.ipynb #b005649d
 def _series(ax: Axes, at: Sequence[float], intervals: Sequence[Interval|None], k: int, label: str):
     "Draw one series in one panel."
     values: dict[float, float] = {}
@@ -106,6 +110,15 @@ def _series(ax: Axes, at: Sequence[float], intervals: Sequence[Interval|None], k
         if iv.low is not None and iv.high is not None: ax.plot([100*iv.low, 100*iv.high], [y, y], color=GREY, zorder=2)
     ax.plot(list(values.values()), list(values), linestyle="", zorder=3, label=label, **mark(k))
 
+# %% ../../nbs/results/04_plots.ipynb #f94d98e9
+def _published(ax: Axes, printed: Mapping[str, float], rows: Sequence[str]):
+    "Draw published values as strokes on their rows."
+    if not printed: return
+    at = [list(rows).index(row) for row in printed]
+    ax.plot(list(printed.values()), at, linestyle="", marker="|", markersize=15, color=RED, markeredgewidth=1.6,
+            zorder=4, label="published")
+
+# %% ../../nbs/results/04_plots.ipynb #0f5b7ce3
 def dots(
     panels: Mapping[str, Mapping[str, Sequence[Interval|None]]], # panel -> series -> an interval of fractions per row
     rows: Sequence[str],          # names of the rows, from top to bottom
@@ -124,10 +137,7 @@ def dots(
             for k, (label, intervals) in enumerate(panel.items()):
                 lift = step*(k - (len(panel) - 1)/2)
                 _series(ax, [i + lift for i in range(len(rows))], intervals, series.index(label), label)
-        strokes = [(x, list(rows).index(row)) for row, x in (printed or {}).items()]
-        if strokes:
-            axes[0].plot(*zip(*strokes), linestyle="", marker="|", markersize=15, color=RED, markeredgewidth=1.6,
-                         zorder=4, label="published")
+        _published(axes[0], printed or {}, rows)
     return fig
 
 # %% ../../nbs/results/04_plots.ipynb #5fc8d6d6

@@ -75,19 +75,26 @@ def _listed(folder: Path, date: str, s: Settings) -> ListedRun:
     return ListedRun(run.info.task, run.info.system, "complete" if run.sealed else "open", answered, total, len(failed),
                      metric, score, usd, date, str(folder))
 
-# %% ../../nbs/results/14_run_list.ipynb #d0c8000b
+# %% ../../nbs/results/14_run_list.ipynb #114a7f95
 def matches(task: str, pattern: str) -> bool:
     "Tell whether a task has this name or beginning, or matches this pattern."
     return not pattern or task == pattern or task.startswith(f"{pattern}/") or fnmatchcase(task, pattern)
 
+# %% ../../nbs/results/14_run_list.ipynb #da4ea1d1
+def _run_folders(runs: str|Path) -> list[Path]:
+    "Find the folders of runs, damaged ones too."
+    files = ("run.json", "answers.jsonl", "seal.json")
+    found = {p.parent for name in files for p in Path(runs).rglob(name)}
+    return sorted(p for p in found if re.fullmatch(r"[0-9a-f]{12}", p.name))
+
+# %% ../../nbs/results/14_run_list.ipynb #d0c8000b
 def listed_runs(
     task: str = "",          # a task, the beginning of its name, or a pattern such as altentities/*; "": all
     s: Settings|None = None, # where runs and reports are
 ) -> list[ListedRun]:        # by task and system
     "List the runs of the runs folder; a damaged one is a line, and the others are read."
     s, out = s or load_settings(), []
-    found = {p.parent for name in ("run.json", "answers.jsonl", "seal.json") for p in Path(s.runs).rglob(name)}
-    for folder in sorted(p for p in found if re.fullmatch(r"[0-9a-f]{12}", p.name)):
+    for folder in _run_folders(s.runs):
         name, last = folder.relative_to(s.runs).parent.as_posix(), max(p.stat().st_mtime for p in folder.iterdir())
         if task and not (name.startswith(task) or fnmatchcase(name, f"{task}/*")): continue
         date = datetime.fromtimestamp(last).strftime("%Y-%m-%d %H:%M")

@@ -165,7 +165,7 @@ def _measured(name: str, f: Metric, o: pd.DataFrame) -> float:
     except (TypeError, ValueError):
         raise DataError(f"returned {str(value)[:80]!r}, which is not a number", f"metric {name}") from None
 
-# %% ../../nbs/results/00_scores.ipynb #9cc013aa
+# %% ../../nbs/results/00_scores.ipynb #eb2169d1
 def _row(iv: Interval, o: pd.DataFrame) -> dict:
     "Make a row of the table; `o` holds all outcomes of the group, counted or not."
     reasons = o.reason.value_counts()
@@ -174,6 +174,16 @@ def _row(iv: Interval, o: pd.DataFrame) -> dict:
             "missing": int(reasons.get("missing", 0)),
             "without choice": int(reasons.drop("missing", errors="ignore").sum())}
 
+# %% ../../nbs/results/00_scores.ipynb #0ca11ff5
+def _add_measures(rows: dict[Any, dict], metrics: Iterable["str|Metric"], c: pd.DataFrame, group: pd.Series):
+    "Add a column for each additional metric, computed for each group."
+    for name, f in map(_find_metric, metrics):
+        for g, row in rows.items():
+            if name in row:
+                raise CallError(f"the table has a column {name!r} already", "metrics", "ask for it once, or rename it")
+            row[name] = _measured(name, f, c[group[c.index] == g])
+
+# %% ../../nbs/results/00_scores.ipynb #9cc013aa
 def score(
     o,                                 # outcomes, a run, a "task:system" name, or a summary's (outcomes, info)
     by: str|Iterable[str]|None = None, # a field of the questions, or several
@@ -189,20 +199,18 @@ def score(
     several, o = sampled_of(o) if isinstance(o, Run) else None, as_outcomes(o)
     group = pd.Series("all", index=o.index) if by is None else labels(o, by)
     o, group = o[group.notna()], group[group.notna()]
-    c = counted(o, mode)
-    intervals = cluster_bootstrap(c.credit.to_numpy(), c.doc_key.to_numpy(), resamples=resamples, seed=seed,
-                                  groups=group[c.index].to_numpy()) if len(c) else {}
+    c, intervals = counted(o, mode), {}
+    if len(c):
+        intervals = cluster_bootstrap(c.credit.to_numpy(), c.doc_key.to_numpy(), resamples=resamples, seed=seed,
+                                      groups=group[c.index].to_numpy())
     none = Interval(None, None, None, 0, 0)
     rows = {g: _row(intervals.get(g, none), o[group == g]) for g in sorted(group.unique())}
-    for name, f in map(_find_metric, metrics):
-        for g, row in rows.items():
-            if name in row:
-                raise CallError(f"the table has a column {name!r} already", "metrics", "ask for it once, or rename it")
-            row[name] = _measured(name, f, c[group[c.index] == g])
-    return Scores(pd.DataFrame.from_dict(rows, orient="index"), mode,
-                  " / ".join([by] if isinstance(by, str) else by or []), int((o.reason == "failed").sum()), several)
+    _add_measures(rows, metrics, c, group)
+    fields = " / ".join([by] if isinstance(by, str) else by or [])
+    failed = int((o.reason == "failed").sum())
+    return Scores(pd.DataFrame.from_dict(rows, orient="index"), mode, fields, failed, several)
 
-# %% ../../nbs/results/00_scores.ipynb #076c0a22
+# %% ../../nbs/results/00_scores.ipynb #04e64608
 def split_name(what: str, s: Settings|None = None) -> tuple[str, str]:
     "Split task:system into its parts; the file of file:system gives way to the task that a run on it has."
     for m in re.finditer(":", what):
@@ -214,20 +222,38 @@ def split_name(what: str, s: Settings|None = None) -> tuple[str, str]:
     task, _, system = what.partition(":")
     return task, system
 
+# %% ../../nbs/results/00_scores.ipynb #defba85e
+def _of_its_questions(run: Run, s: Settings|None) -> pd.DataFrame|None:
+    "Make a run's outcomes of its questions, wherever its folder is; None: they are not here."
+    if run.questions_path.exists():
+        return outcomes(list(read_jsonl(run.questions_path, Question)), run.answers(), str(run.folder))
+    task = run.info.task
+    if run.sealed and is_task(task) and task_is_here(task, s or load_settings()):
+        return outcomes(task_questions(task, s), run.answers(), str(run.folder))
+    return None
+
+# %% ../../nbs/results/00_scores.ipynb #408199a7
+def _own_run(task: str, system: str, s: Settings|None) -> Run|None:
+    "Find the run on your own file, of which no summary is made."
+    name, hash_ = split_hash(system)
+    runs = find_runs((s or load_settings()).runs, task, name)
+    return next((r for r in runs if hash_ in ("", run_hash(r.info))), None)
+
+# %% ../../nbs/results/00_scores.ipynb #076c0a22
 def as_outcomes(x, s: Settings|None = None) -> pd.DataFrame:
     """Return the outcomes of whatever names a run: outcomes, a run, "task:system", or (outcomes, info)."""
     if isinstance(x, pd.DataFrame): return x
     if isinstance(x, tuple): return x[0]
-    if isinstance(x, Run) and x.questions_path.exists():
-        return outcomes(list(read_jsonl(x.questions_path, Question)), x.answers(), str(x.folder))
-    if isinstance(x, Run) and x.sealed and is_task(x.info.task) and task_is_here(x.info.task, s or load_settings()):
-        return outcomes(task_questions(x.info.task, s), x.answers(), str(x.folder))  # wherever its folder is
-    if isinstance(x, Run): task, system = x.info.task, f"{x.info.system}@{run_hash(x.info)}"
-    else: task, system = split_name(str(x), s)
-    if task.startswith("given/") and not isinstance(x, Run):  # no summary is made of your own files
-        runs = find_runs((s or load_settings()).runs, task, split_hash(system)[0])
-        if fit := [r for r in runs if split_hash(system)[1] in ("", run_hash(r.info))]: return as_outcomes(fit[0], s)
-    if (found := run_outcomes(system, task, s)) is None:
+    if isinstance(x, Run):
+        made = _of_its_questions(x, s)
+        if made is not None: return made
+        task, system = x.info.task, f"{x.info.system}@{run_hash(x.info)}"
+    else:
+        task, system = split_name(str(x), s)
+        run = _own_run(task, system, s) if task.startswith("given/") else None
+        if run: return as_outcomes(run, s)
+    found = run_outcomes(system, task, s)
+    if found is None:
         raise DataError(f"there is no complete run of {system or '?'} on {task}",
                         do="name it as task:system, such as identifyme/test:published/gpt-4o")
     return found[0]

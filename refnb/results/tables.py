@@ -259,6 +259,11 @@ class Report:
         own = {k: v for k, v in dict(decimals=cell.decimals, rounding=cell.rounding).items() if v is not None}
         return out | own | dict(paper=cell.value, note=cell.note, explains=cell.explains)
 
+    def _in_unit(self, row: str, column: str, fractions: Interval) -> list[float|None]:
+        "Return the value of an interval and its ends in the unit of a cell."
+        k = 100 if self._printed_cell(row, column)["unit"] == "percent" else 1
+        return [v if v is None else k*v for v in fractions[:3]]
+
     def add(self,
         row: str,                 # as in the printed values
         column: str,              # as in the printed values
@@ -275,19 +280,18 @@ class Report:
         "Add a cell; one without a number needs a reason."
         low = high = None
         if interval is not None:
-            k = 100 if self._printed_cell(row, column)["unit"] == "percent" else 1
-            ours, low, high = (v if v is None else k*v for v in interval[:3])
+            ours, low, high = self._in_unit(row, column, interval)
             n = interval.n
         if ours is not None: ours = float(ours)  # numpy's floats have a repr of their own
         if ours is not None and not math.isfinite(ours): ours, reason = None, reason or f"the computation gave {ours}"
-        if ours is None and not reason:
-            raise DataError("has no number and no reason", f"{self.name}, {row}, {column}", "say why")
-        if (row, column) in self.cells: raise DataError("appears twice", f"{self.name}, {row}, {column}")
-        fields = (self._printed_cell(row, column)
-                | (dict(unit=unit, decimals={"count": 0, "p": 4}.get(unit, 1)) if unit else {}))
-        self.cells[row, column] = r = Result(row, column, ours, low, high, n, run, reason, mode, others=others or {},
-                                                      because=because, **fields)
-        return r
+        where = f"{self.name}, {row}, {column}"
+        if ours is None and not reason: raise DataError("has no number and no reason", where, "say why")
+        if (row, column) in self.cells: raise DataError("appears twice", where)
+        fields = self._printed_cell(row, column)
+        if unit: fields |= {"unit": unit, "decimals": {"count": 0, "p": 4}.get(unit, 1)}
+        cell = Result(row, column, ours, low, high, n, run, reason, mode, others=others or {}, because=because, **fields)
+        self.cells[row, column] = cell
+        return cell
 
     def add_row(self,
         row: str,            # as in the printed values
@@ -350,11 +354,26 @@ class Report:
 
     def legend(self) -> list[str]:
         "Write the notes below the table, one sentence each."
-        cells, k = self.cells.values(), self.counts()
-        out = [f"{k['match']} of {k['match'] + k['differs']} printed numbers that can be computed have the printed "
-                f"digits (✓)."] if k["match"] + k["differs"] else []
-        out += self._digits()
+        out = [*self._agreement(), *self._digits()]
         if self.sample: out = ["Made from refnb's own sample, where no paper prints anything."]
+        out += self._signs()
+        out += [f"{n} requests of {run} failed and count as wrong; the same run asks them again."
+                for run, n in self.failed.items()]
+        out += self._differing()
+        cells = self.cells.values()
+        out += [f"{c.row}, {c.column}: {c.note}." for c in cells if c.note and c.explains is None]
+        return out + ([] if self.sample else self.printed.notes)
+
+    def _agreement(self) -> list[str]:
+        "Count the cells that agree with the paper."
+        k = self.counts()
+        computed = k["match"] + k["differs"]
+        if not computed: return []
+        return [f"{k['match']} of {computed} printed numbers that can be computed have the printed digits (✓)."]
+
+    def _signs(self) -> list[str]:
+        "Explain the brackets, the mode and the marks of the table, where it has some."
+        cells, out = self.cells.values(), []
         if any(c.low is not None for c in cells):
             out.append("Brackets hold 95 % intervals, clustered by what the questions share.")
         if self.mode:
@@ -362,19 +381,19 @@ class Report:
             out.append(f"Mode: {self.mode}{exceptions}.")
         if any(c.mark for c in cells):
             out.append("Bold: the best of our rows in its column; bold italic: not significantly below it.")
-        if any(c.letters for c in self.cells.values()):
+        if any(c.letters for c in cells):
             out.append("Letters: rows that share one in a column are not told apart (permutation tests over what the "
-                        "questions share, p < 0.05 after Holm's correction for all pairs); a is the best row's.")
-        out += [f"{n} requests of {run} failed and count as wrong; the same run asks them again."
-                 for run, n in self.failed.items()]
+                       "questions share, p < 0.05 after Holm's correction for all pairs); a is the best row's.")
+        return out
+
+    def _differing(self) -> list[str]:
+        "List the cells that differ, by the reason."
         reasons: dict[str, list[str]] = {}
-        for c in cells:
+        for c in self.cells.values():
             if c.status == "differs": reasons.setdefault(c.explanation, []).append(f"{c.row}, {c.column}")
         unknown = len(reasons.pop(UNEXPLAINED, []))
-        out += [f"{unknown} differ for an unknown reason."]*bool(unknown)
-        out += [f"{'; '.join(at)}: {why}." for why, at in reasons.items()]
-        out += [f"{c.row}, {c.column}: {c.note}." for c in cells if c.note and c.explains is None]
-        return out + ([] if self.sample else self.printed.notes)
+        out = [f"{unknown} differ for an unknown reason."] if unknown else []
+        return out + [f"{'; '.join(at)}: {why}." for why, at in reasons.items()]
 
     def quote(self,
         what: str,   # which text it is
@@ -446,28 +465,40 @@ def _number(x: float|None) -> str:
     "Write a number with at most six decimals, eight for what would vanish."
     return "" if x is None else f"{x:.{8 if abs(x) < 1e-5 else 6}f}".rstrip("0").rstrip(".")
 
-# %% ../../nbs/results/02_tables.ipynb #6c4caa7b
+# %% ../../nbs/results/02_tables.ipynb #fc5e259c
 def _as_in_print(c: Result) -> str:
     "Write the printed number with its zeros."
     if c.paper is None: return ""
     return f"{as_printed(c.paper, c.decimals):f}" if c.decimals > 0 else _number(c.paper)
 
+# %% ../../nbs/results/02_tables.ipynb #9f739402
+def _bound(c: Result, x: float) -> str:
+    "Write an end of a cell's interval, with one decimal at least."
+    return str(as_printed(x, max(c.decimals, 1)))
+
+# %% ../../nbs/results/02_tables.ipynb #4f211570
+def _agreeing(c: Result, ours: float) -> str:
+    "Write how a cell agrees with the paper: a tick, or the printed number."
+    printed, tick = f" (paper: {_as_in_print(c)})", " ✓"
+    if c.status == "apart" and c.difference == 0: return tick
+    if c.status == "differs": return printed
+    if c.status != "match": return ""
+    truncated = c.as_in_paper(ours) != as_printed(ours, c.decimals)
+    return tick + printed if truncated else tick
+
+# %% ../../nbs/results/02_tables.ipynb #9870231d
 def _shown(c: Result|None, notes: list[str]) -> str:
     "Write a cell for readers; collect reasons in `notes`."
     if c is None: return ""
     if c.ours is None:
         if c.reason not in notes: notes.append(c.reason)
         return f"— ({_letter(notes.index(c.reason))})" + ("" if c.paper is None else f" (paper: {_as_in_print(c)})")
-    # :f: thousands are not written as 2.10E+5
-    text = f"{as_printed(c.ours, max(c.decimals, 1) if c.unit in ('percent', 'fraction') else c.decimals):f}"
-    if c.low is not None and c.high is not None:
-        text += f" [{as_printed(c.low, max(c.decimals, 1)):f}, {as_printed(c.high, max(c.decimals, 1)):f}]"
-    truncated = c.status == "match" and c.as_in_paper(c.ours) != as_printed(c.ours, c.decimals)
-    shown = _as_in_print(c)
-    marks = {"match": f" ✓ (paper: {shown})" if truncated else " ✓", "differs": f" (paper: {shown})"}
-    text += " ✓" if c.status == "apart" and c.difference == 0 else marks.get(c.status, "")
-    return f"{text} {c.letters}".rstrip()
+    decimals = max(c.decimals, 1) if c.unit in ("percent", "fraction") else c.decimals
+    text = f"{as_printed(c.ours, decimals):f}"  # :f: thousands are not written as 2.10E+5
+    if c.low is not None and c.high is not None: text += f" [{_bound(c, c.low)}, {_bound(c, c.high)}]"
+    return f"{text}{_agreeing(c, c.ours)} {c.letters}".rstrip()
 
+# %% ../../nbs/results/02_tables.ipynb #6c4caa7b
 _STYLES = {"best": {"md": "**{}**", "tex": r"\textbf{{{}}}", "html": "<b>{}</b>"},
            "tied": {"md": "***{}***", "tex": r"\textbf{{\textit{{{}}}}}", "html": "<b><i>{}</i></b>"}}
 
@@ -501,19 +532,30 @@ def _block(columns: list[str], titled: bool) -> Block:
     title = names.pop() if titled and len(names) == 1 else ""
     return Block(title, columns, [c[len(title):].lstrip(" /,") for c in columns])
 
-# %% ../../nbs/results/02_tables.ipynb #c2d40003
-def _about(r: Report) -> str:
-    "Describe the measure of a report, its unit, and its number of items."
-    p, others = r.printed, dict[str, list[str]]()
+# %% ../../nbs/results/02_tables.ipynb #ff89484c
+def _units(p: Printed) -> str:
+    "List the unit of a table, and the columns with another one."
+    others: dict[str, list[str]] = {}
     for name, c in p.columns.items():
         if c.unit and c.unit not in (p.unit, "none"): others.setdefault(c.unit, []).append(name)
     usual = [] if p.unit in ("none", "mixed") else [p.unit]
-    units = "; ".join(usual + [f"{unit} for {', '.join(names)}" for unit, names in others.items()])
+    return "; ".join(usual + [f"{unit} for {', '.join(names)}" for unit, names in others.items()])
+
+# %% ../../nbs/results/02_tables.ipynb #b8286005
+def _items(r: Report) -> str:
+    "Write how many items the cells of a report rest on: a number or a range."
     n = sorted({c.n for c in r.cells.values() if c.n})
-    items = f"{n[0]:,}" + (f" to {n[-1]:,}" if len(n) > 1 else "") if n else ""
-    parts = {"": p.metric[:1].upper() + p.metric[1:], "Unit: ": units, "Items in a cell: ": items}
+    if not n: return ""
+    return f"{n[0]:,}" if len(n) == 1 else f"{n[0]:,} to {n[-1]:,}"
+
+# %% ../../nbs/results/02_tables.ipynb #48ef3f5a
+def _about(r: Report) -> str:
+    "Describe the measure of a report, its unit, and its number of items."
+    measure = r.printed.metric[:1].upper() + r.printed.metric[1:]
+    parts = {"": measure, "Unit: ": _units(r.printed), "Items in a cell: ": _items(r)}
     return " ".join(f"{what}{x}." for what, x in parts.items() if x)
 
+# %% ../../nbs/results/02_tables.ipynb #c2d40003
 def _sources(r: Report) -> str:
     "Name the sources of a report, and link its other forms."
     folder, _, name = r.name.partition("/")
@@ -526,12 +568,13 @@ def _sources(r: Report) -> str:
     links = ", ".join(f"[{title}]({name}.{end})" for title, end in forms)
     return f"{made}{f' from {of}' if of else ''}. Other forms: {links}."
 
-# %% ../../nbs/results/02_tables.ipynb #c2d40005
+# %% ../../nbs/results/02_tables.ipynb #d20ced21
 def _rows_of(block: Block, r: Report, rows: list[str]) -> list[str]:
     "List the rows that have a cell in a block."
     def has_cell(row: str) -> bool: return any((row, c) in r.cells for c in block.columns)
     return list(filter(has_cell, rows))
 
+# %% ../../nbs/results/02_tables.ipynb #edeeafae
 def _quoted(texts: dict[str, str]) -> list[str]:
     "Write quoted texts as Markdown: one line as an item of a list, several as a block."
     out = []
@@ -541,24 +584,37 @@ def _quoted(texts: dict[str, str]) -> list[str]:
         out += [f"*{to_md(what)}*", *body] if block else [f"* *{to_md(what)}*: {to_md(text)}"]
     return [*out, ""]
 
+# %% ../../nbs/results/02_tables.ipynb #b4feee46
+def _by_place(rows: list[str], columns: list[str], cells: list[list[str]]) -> dict[tuple[str, str], str]:
+    "Map the names of row and column to the text of their cell."
+    out = {}
+    for x, line in zip(rows, cells, strict=True):
+        for c, text in zip(columns, line, strict=True): out[x, c] = text
+    return out
+
+# %% ../../nbs/results/02_tables.ipynb #8f8f447e
+def _md_block(r: Report, b: Block, rows: list[str], text: dict[tuple[str, str], str]) -> list[str]:
+    "Write a block of columns as a table of Markdown."
+    out = [f"## {to_md(b.title)}", ""] if b.title else []
+    out += ["| | " + " | ".join(map(to_md, b.heads)) + " |", "|---|" + "---|"*len(b.heads)]
+    for x in _rows_of(b, r, rows):
+        shown = [_styled(r.cells.get((x, c)), to_md(text[x, c]), "md") for c in b.columns]
+        out.append(f"| {to_md(x)} | {' | '.join(shown)} |")
+    return [*out, ""]
+
+# %% ../../nbs/results/02_tables.ipynb #c2d40005
 def _markdown(r: Report, picture: bool) -> str:
     "Write a report as Markdown."
     rows, columns, cells, reasons = r.grid()
-    text = {(x, c): v for x, line in zip(rows, cells, strict=True) for c, v in zip(columns, line, strict=True)}
+    text = _by_place(rows, columns, cells)
     lines = [f"# {to_md(r.title)}", "", to_md(_about(r)), ""]
-    for b in blocks_of(columns, 6):
-        if b.title: lines += [f"## {to_md(b.title)}", ""]
-        lines += ["| | " + " | ".join(map(to_md, b.heads)) + " |", "|---|" + "---|"*len(b.heads)]
-        for x in _rows_of(b, r, rows):
-            shown = [_styled(r.cells.get((x, c)), to_md(text[x, c]), "md") for c in b.columns]
-            lines.append(f"| {to_md(x)} | {' | '.join(shown)} |")
-        lines.append("")
+    for b in blocks_of(columns, 6): lines += _md_block(r, b, rows, text)
     if reasons: lines += [*(f"({_letter(i)}) {to_md(x)}  " for i, x in enumerate(reasons)), ""]
     for source, texts in r.quotes.items(): lines += ["## Texts", "", to_md(source), "", *_quoted(texts)]
     if picture: lines += [f"![{to_md(r.title)}]({r.name.rpartition('/')[2]}.png)", ""]
     return "\n".join([*lines, *(f"* {to_md(l)}" for l in r.legend()), "", _sources(r), ""])
 
-# %% ../../nbs/results/02_tables.ipynb #c2d40007
+# %% ../../nbs/results/02_tables.ipynb #d336d085
 def _tex_cell(c: Result|None, text: str) -> str:
     "Write a cell, with the text after its number in a second, smaller line."
     first, *rest = re.split(r" (?=\[|\(paper)", text)
@@ -567,6 +623,7 @@ def _tex_cell(c: Result|None, text: str) -> str:
     small = " ".join(to_tex(x.strip("()")) if x.startswith("(paper") else to_tex(x) for x in rest)
     return rf"\shortstack[r]{{{styled}\\{{\tiny {small}}}}}"
 
+# %% ../../nbs/results/02_tables.ipynb #54308bf6
 def _tex_table(r: Report, b: Block, rows: list[str], text: dict, caption: str) -> list[str]:
     "Write one table of a report."
     width = f"{.7/len(b.columns) - .025:.3f}"
@@ -581,38 +638,48 @@ def _tex_table(r: Report, b: Block, rows: list[str], text: dict, caption: str) -
             rf"\begin{{tabular}}{{@{{}}p{{0.28\linewidth}}{'r'*len(b.columns)}@{{}}}}", r"\toprule", line(["", *heads]),
             r"\midrule", *body, r"\bottomrule", r"\end{tabular}", r"\end{table}"]
 
+# %% ../../nbs/results/02_tables.ipynb #91743095
+def _tex_notes(r: Report, reasons: list[str]) -> str:
+    "Write all notes of a report as one paragraph of LaTeX."
+    notes = [f"({_letter(i)}) {x}." for i, x in enumerate(reasons)] + r.legend()
+    for source, texts in r.quotes.items():
+        notes.append(f"Texts: {source}")
+        notes += [f"{k}: {v}" for k, v in texts.items()]
+    below = r" \par ".join(map(to_tex, notes))
+    return rf"\par\noindent{{\scriptsize {below}\par}}"
+
+# %% ../../nbs/results/02_tables.ipynb #c2d40007
 def _latex(r: Report) -> str:
     "Write a report as LaTeX tables."
     rows, columns, cells, reasons = r.grid()
-    text = {(x, c): v for x, line in zip(rows, cells, strict=True) for c, v in zip(columns, line, strict=True)}
-    pieces, quotes = [], list[str]()
+    text = _by_place(rows, columns, cells)
+    pieces = []
     for b in blocks_of(columns, 5):
         some = _rows_of(b, r, rows)
         pieces += [(b, some[i:i + 24]) for i in range(0, len(some), 24)]
-    for source, texts in r.quotes.items(): quotes += [f"Texts: {source}", *(f"{k}: {v}" for k, v in texts.items())]
-    notes = [*(f"({_letter(i)}) {x}." for i, x in enumerate(reasons)), *r.legend(), *quotes]
     out, label = list[str](), re.sub(r"[^\w.-]", ":", r.name)
     for k, (b, part) in enumerate(pieces):
         caption = f"{r.title}{f': {b.title}' if b.title else ''}{' (continued)' if k else ''}"
         out += _tex_table(r, b, part, text, caption)
         if not k: out.insert(-1, rf"\label{{tab:{label}}}")
-    below = r" \par ".join(map(to_tex, notes))
-    return "\n".join([*out, rf"\par\noindent{{\scriptsize {below}\par}}", ""])
+    return "\n".join([*out, _tex_notes(r, reasons), ""])
+
+# %% ../../nbs/results/02_tables.ipynb #76f006e3
+_LOOK = {"match": "background:#e6f4ea;color:#111", "differs": "background:#fce8e6;color:#111", "missing": "color:#777"}
+
+def _html_cell(c: Result|None, text: str) -> str:
+    "Write a cell of HTML, its interval on a line of its own."
+    shown = html.escape(text).replace(" [", "<br><small style='white-space:nowrap'>[").replace("]", "]</small>")
+    look = _LOOK.get(c.status, "") if c else ""
+    return f"<td style='{look}'>{_styled(c, shown, 'html')}</td>"
 
 # %% ../../nbs/results/02_tables.ipynb #c2d40008
 def _html(r: Report) -> str:
     "Write a report as HTML for a notebook."
     rows, columns, cells, reasons = r.grid()
-    look = {"match": "background:#e6f4ea;color:#111", "differs": "background:#fce8e6;color:#111",
-            "missing": "color:#777"}
-    def escaped(text: str) -> str:
-        return (html.escape(text).replace(" [", "<br><small style='white-space:nowrap'>[").replace("]", "]</small>"))
-    def td(x: str, c: str, text: str) -> str:
-        cell = r.cells.get((x, c))
-        return f"<td style='{look.get(cell.status, '') if cell else ''}'>{_styled(cell, escaped(text), 'html')}</td>"
     head, body = "".join(f"<th>{html.escape(c)}</th>" for c in columns), ""
     for x, line in zip(rows, cells, strict=True):
-        shown = "".join(td(x, c, t) for c, t in zip(columns, line, strict=True))
+        shown = "".join(_html_cell(r.cells.get((x, c)), text) for c, text in zip(columns, line, strict=True))
         body += f"<tr><th>{html.escape(x)}</th>{shown}</tr>"
     foot = "".join(f"<li>({_letter(i)}) {html.escape(x)}</li>" for i, x in enumerate(reasons))
     return (f"<p><b>{html.escape(r.title)}</b></p><table><tr><th></th>{head}</tr>{body}</table><ul>{foot}</ul>")

@@ -103,7 +103,7 @@ class Annotations(HandedIn):
     answers: tuple[Response, ...]  # those given
     def __repr__(self) -> str: return f"Annotations({len(self.answers)} of {len(self.order)})"
 
-# %% ../../../nbs/benchmarks/altentities/05_annotation_page.ipynb #f7156e0c
+# %% ../../../nbs/benchmarks/altentities/05_annotation_page.ipynb #48b38b54
 def _fault_of(r: Response, known: set[str]) -> tuple[str, str]:
     "Return the wrong field of an answer and its fault, or empty strings."
     if r.id not in known: return "id", f"{r.id!r} is none of the page's questions"
@@ -111,24 +111,30 @@ def _fault_of(r: Response, known: set[str]) -> tuple[str, str]:
     if not (math.isfinite(r.seconds) and r.seconds >= 0): return "seconds", f"{r.seconds} is no duration"
     return "", ""
 
+# %% ../../../nbs/benchmarks/altentities/05_annotation_page.ipynb #3b81fc2f
+def _check_page(a: Annotations, drafts: dict[str, Draft], where: str):
+    "Check that answers are to a page that was made of some of the drafts."
+    do = "give the drafts that the page was made of"
+    if not a.order or len(set(a.order)) < len(a.order) or any(i not in drafts for i in a.order):
+        raise FormatError("these are not questions of the drafts, each once", f"{where}, field order", do)
+    asked = _page_id(drafts[i] for i in a.order)
+    if a.page != asked:
+        raise FormatError(f"the answers are to page {a.page!r}, these drafts make {asked!r}", f"{where}, field page", do)
+
+# %% ../../../nbs/benchmarks/altentities/05_annotation_page.ipynb #f7156e0c
 def _checked(a: Annotations, drafts: dict[str, Draft], where: str) -> Annotations:
     "Check the answers to a page that was made of some of the drafts."
-    at = lambda field: f"{where}, field {field}"
     if a.version != VERSION:
-        raise FormatError(f"{a.version} is unknown here, known is {VERSION}", at("version"),
+        raise FormatError(f"{a.version} is unknown here, known is {VERSION}", f"{where}, field version",
                           "read it with the refnb that made the page")
     check_participant(a, where)
-    if not a.order or len(set(a.order)) < len(a.order) or any(i not in drafts for i in a.order):
-        raise FormatError("these are not questions of the drafts, each once", at("order"),
-                          "give the drafts that the page was made of")
-    if a.page != (asked := _page_id(drafts[i] for i in a.order)):
-        raise FormatError(f"the answers are to page {a.page!r}, these drafts make {asked!r}", at("page"),
-                          "give the drafts that the page was made of")
+    _check_page(a, drafts, where)
     known, before = set(a.order), set()
     for k, r in enumerate(a.answers):
+        at = f"{where}, field answers[{k}]"
         field, fault = _fault_of(r, known)
-        if fault: raise FormatError(fault, at(f"answers[{k}].{field}"))
-        if r.id in before: raise FormatError(f"{r.id!r} is answered twice", at(f"answers[{k}].id"))
+        if fault: raise FormatError(fault, f"{at}.{field}")
+        if r.id in before: raise FormatError(f"{r.id!r} is answered twice", f"{at}.id")
         before.add(r.id)
     return a
 
@@ -157,34 +163,46 @@ def collect(sources: Iterable[str|Path|bytes], drafts: Iterable[Draft], keep: bo
         for r in a.answers: written[r.id].append(r.expressions)
     return join_expressions(drafts, written, keep, least)
 
-# %% ../../../nbs/benchmarks/altentities/05_annotation_page.ipynb #412132a4
+# %% ../../../nbs/benchmarks/altentities/05_annotation_page.ipynb #8ba0ddd2
 def _other_pages(folder: Path, pages: Mapping[str, Sequence[Draft]]) -> list[str]:
     "List the pages of a folder that ask other questions than these."
     asked = {p.name: re.search(r'"page": ?"([0-9a-f]{16})"', p.read_bytes().decode(errors="replace"))
              for p in sorted(folder.glob("page-*.html"))}
     return [n for n, m in asked.items() if n not in pages or not m or m[1] != _page_id(pages[n])]
 
-def write_to_annotate(folder: str|Path, built: AltBuilt, each: int = 50, send: str = "") -> list[Path]:
-    """Write questions.jsonl, build.json and pages of at most `each` questions to a new folder,
-    or one of the same build. `send` says to whom files of answers go."""
-    folder, pages = Path(folder), _in_pages(built.drafts, each)
-    c, named = built.candidates, {f"page-{p[0].topic}-{k}.html": p for k, p in enumerate(pages, 1)}
-    if not pages:
-        raise DataError(f"there is not one pair of {len(c.entities)} candidates ({c.losses()})", "write_to_annotate",
-                        "ask for more questions, change a constant, or give more entities, with names that differ")
+# %% ../../../nbs/benchmarks/altentities/05_annotation_page.ipynb #89272eed
+def _check_same_build(folder: Path, built: AltBuilt, pages: Mapping[str, Sequence[Draft]]):
+    "Refuse a folder with questions or pages that people may be answering and that this build would replace."
     known = folder/"questions.jsonl"
     if known.exists() and read_drafts(known) != list(built.drafts):
         raise DataError("has questions of another build, which people may be answering", str(folder),
                         "name a new folder")
-    if other := _other_pages(folder, named):
+    other = _other_pages(folder, pages)
+    if other:
         raise DataError(f"has {other[0]}, which asks other questions than that page of this build", str(folder),
                         "people may be answering it: deal as many questions to a page as before, or name a new folder")
+
+# %% ../../../nbs/benchmarks/altentities/05_annotation_page.ipynb #7e421733
+def write_to_annotate(folder: str|Path, built: AltBuilt, each: int = 50, send: str = "") -> list[Path]:
+    """Write questions.jsonl, build.json and pages of at most `each` questions to a new folder,
+    or one of the same build. `send` says to whom files of answers go."""
+    folder, c = Path(folder), built.candidates
+    pages = {f"page-{p[0].topic}-{k}.html": p for k, p in enumerate(_in_pages(built.drafts, each), 1)}
+    if not pages:
+        raise DataError(f"there is not one pair of {len(c.entities)} candidates ({c.losses()})", "write_to_annotate",
+                        "ask for more questions, change a constant, or give more entities, with names that differ")
+    _check_same_build(folder, built, pages)
     report = {"rules": msgspec.to_builtins(built.rules), "filters": c.table(), "sections": section_table(c),
               "pairs": built.table(), "groups": built.groups(), "leaks": built.leaks()}
-    made = [write_drafts(known, built.drafts), write_atomic(folder/"build.json", json.dumps(report, indent=1) + "\n")]
-    return made + [write_atomic(folder/n, _annotation_page(p, f"Which one? {n[5:-5]}", built.rules.seed, send=send))
-                   for n, p in named.items()]
+    made = [write_drafts(folder/"questions.jsonl", built.drafts),
+            write_atomic(folder/"build.json", json.dumps(report, indent=1) + "\n")]
+    for name, page in pages.items():
+        title = name.removeprefix("page-").removesuffix(".html")
+        text = _annotation_page(page, f"Which one? {title}", built.rules.seed, send=send)
+        made.append(write_atomic(folder/name, text))
+    return made
 
+# %% ../../../nbs/benchmarks/altentities/05_annotation_page.ipynb #412132a4
 def write_collected(folder: str|Path, joined: Joined) -> list[Path]:
     "Write the questions as files of the release's form: domain/split.json."
     files = {Path(folder)/f"{k}.json": qs for k, qs in joined.files.items()}

@@ -245,7 +245,7 @@ class Candidates(NamedTuple):
         counts, total = Counter(self.dropped.values()).most_common(), len(self.domains)
         return ", ".join(f"{n} of {total} for: {WHY[w]}" for w, n in counts) or "nothing was dropped"
 
-# %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #3f0edc81
+# %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #e87130c6
 def _twins(entities: Iterable[Entity], f: Filters) -> set[str]:
     "Find entities that are shown with the same text as another, whose url comes first; songs are shown by a link."
     seen: set[tuple[str, str]] = set()
@@ -256,18 +256,25 @@ def _twins(entities: Iterable[Entity], f: Filters) -> set[str]:
         else: seen |= looks
     return out
 
+# %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #4b8fcd4f
+def _less_popular(songs: Sequence[Entity], most: int) -> list[Entity]:
+    "List the songs beyond the most popular, whose pages are the longest."
+    longest = sorted(songs, key=lambda e: (-len(e.sections), -sum(map(len, e.sections.values())), e.url))
+    popular = {e.url for e in longest[:most]}
+    return [e for e in songs if e.url not in popular]
+
+# %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #ecd93399
 def candidates(entities: Sequence[Entity], filters: Filters = Filters()) -> Candidates:
     "Find the entities of a table that can be asked about."
     denier = _denier(filters.denied)
     dropped = {e.url: why for e in _distinct(entities) if (why := _why_dropped(e, filters, denier))}
     dropped |= dict.fromkeys(_twins((e for e in entities if e.url not in dropped), filters), "twin")
     songs = [e for e in entities if e.domain == "songs" and e.url not in dropped]
-    longest = sorted(songs, key=lambda e: (-len(e.sections), -sum(map(len, e.sections.values())), e.url))  # pages
-    popular = {e.url for e in longest[:filters.most_songs]}
-    dropped |= {e.url: "popular" for e in songs if e.url not in popular}
-    return Candidates(tuple(e for e in entities if e.url not in dropped), dropped, {e.url: e.domain for e in entities},
-                      filters)
+    dropped |= {e.url: "popular" for e in _less_popular(songs, filters.most_songs)}
+    left = tuple(e for e in entities if e.url not in dropped)
+    return Candidates(left, dropped, {e.url: e.domain for e in entities}, filters)
 
+# %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #3f0edc81
 def section_table(c: Candidates) -> list[dict]:
     "Count candidates by the section that people would see, as in Table 2; an entity may be in several."
     sections = list(dict.fromkeys(s for of in SECTIONS.values() for s in of))

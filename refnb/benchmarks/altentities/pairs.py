@@ -181,30 +181,34 @@ def _within(groups: Iterable[Iterable[int]], pool: Sequence[Entity], rng: random
         order, at, end = lots[i]
         yield min(order[at], order[end + k]), max(order[at], order[end + k])
 
-# %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #c07d20ab
+# %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #721d5e2a
 def _uniform_pairs(pool: Sequence[Entity], rng: random.Random) -> _Stream:
     "Yield any two, each pair once."
     yield from _within([range(len(pool))], pool, rng)
 
+# %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #b27de7fe
 def _same_name_pairs(pool: Sequence[Entity], rng: random.Random) -> _Stream:
     "Yield two of one name, distinguished by the text in parentheses."
     groups = defaultdict(list)
     for i, name in enumerate(_names(pool, keep=False)): groups[name].append(i)
     yield from _within(groups.values(), pool, rng)
 
+# %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #c07d20ab
 def _similar_name_pairs(pool: Sequence[Entity], rng: random.Random, edits: int = 3) -> _Stream:
     "Yield two whose names are a few edits apart."
     from rapidfuzz.distance import Levenshtein
     groups = defaultdict(list)
     for i, e in enumerate(pool): groups[shown_name(e, True)].append(i)
     titles = list(groups)
-    def close(a: str, b: str) -> bool:
-        names = told_names(*(pool[groups[t][0]] for t in (a, b)))
-        return as_seen(names[0]) != as_seen(names[1]) and Levenshtein.distance(*names) <= edits
+    def close(a: Entity, b: Entity) -> bool:
+        one, other = told_names(a, b)
+        return as_seen(one) != as_seen(other) and Levenshtein.distance(one, other) <= edits
     for batch in _batches(titles, edits, rng.sample(range(len(titles)), len(titles))):
-        both = [(groups[titles[a]], groups[titles[b]]) for a, b in batch if close(titles[a], titles[b])]
+        both = [(groups[titles[a]], groups[titles[b]]) for a, b in batch]
+        both = [(a, b) for a, b in both if close(pool[a[0]], pool[b[0]])]
         for n, k in _spread([len(a)*len(b) for a, b in both], rng):
-            yield both[n][0][k // len(both[n][1])], both[n][1][k % len(both[n][1])]
+            a, b = both[n]
+            yield a[k // len(b)], b[k % len(b)]
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #448df054
 def told_names(a: Entity, b: Entity) -> tuple[str, str]:
@@ -302,32 +306,47 @@ def _fresh(stream: _Stream, pool: Sequence[Entity], used: set[frozenset[str]]) -
             used.add(pair)
             yield a, b
 
-# %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #a1669a21
+# %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #ba39251b
 def _of_method(method: str, n: int, pools: Mapping[str, Sequence[Entity]], rng: random.Random, used: set, domain: str,
                encoder: Encoder, edits: int) -> list[tuple[str, Entity, Entity]]:
     "Draw pairs of one method; where a section has too few, others have more."
-    streams = {s: _fresh(_stream(method, p, rng, domain, s, encoder, edits), p, used) for s, p in pools.items()}
-    shares, out = _apportioned(n, {s: _SHOWING[domain][s] for s in pools}), list[tuple[str, Entity, Entity]]()
-    for s, k in shares.items(): out += [(s, *pair) for pair in islice(streams[s], k)]
-    for s in streams: out += [(s, *pair) for pair in islice(streams[s], n - len(out))]
+    streams = {}
+    for section, pool in pools.items():
+        streams[section] = _fresh(_stream(method, pool, rng, domain, section, encoder, edits), pool, used)
+    shares = _apportioned(n, {section: _SHOWING[domain][section] for section in pools})
+    out: list[tuple[str, Entity, Entity]] = []
+    for section, share in shares.items(): out += [(section, *pair) for pair in islice(streams[section], share)]
+    for section in streams: out += [(section, *pair) for pair in islice(streams[section], n - len(out))]
     return out
 
+# %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #164ccdc6
+def _check_wanted(wanted: Mapping[str, int], domain: str):
+    "Refuse methods that a domain does not have, and numbers below 0."
+    known = USED[the_domain(domain).upper()]
+    for method in wanted:
+        if method not in known:
+            raise CallError(f"{method!r} is not a sampling method of {domain}", "draw", nearest(method, known))
+    for method, n in wanted.items():
+        if n < 0: raise CallError(f"{n} pairs of {method}", "draw", "say 0 or more")
+
+# %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #a1669a21
 def draw(c: Candidates, domain: str, wanted: Mapping[str, int]|None = None, seed: int = 0,
          encoder: Encoder = tfidf_vectors, edits: int = 3) -> list[Drawn]:
     """Draw pairs of a domain in random order, no pair twice; `wanted` is by sampling method, None:
     as many as the paper has. Similar titles have at most `edits` edits between them; `encoder` makes rows of texts."""
     wanted = wanted_pairs(domain) if wanted is None else wanted
-    if bad := next((m for m in wanted if m not in USED[the_domain(domain).upper()]), ""):
-        raise CallError(f"{bad!r} is not a sampling method of {domain}", "draw", nearest(bad, USED[domain.upper()]))
-    if few := next((m for m in wanted if wanted[m] < 0), ""):
-        raise CallError(f"{wanted[few]} pairs of {few}", "draw", "say 0 or more")
+    _check_wanted(wanted, domain)
     rng, out = random.Random(f"{seed}:{domain}"), []
     used: set[frozenset[str]] = set()
-    pools = {s: p for s in SECTIONS[domain.upper()] if len(p := sorted(c.of(domain, s), key=lambda e: e.url)) > 1}
-    for m in (m for m in _ORDER if wanted.get(m) and pools):
-        for s, *pair in _of_method(m, wanted[m], pools, rng, used, domain, encoder, edits):
+    pools = {}
+    for section in SECTIONS[domain.upper()]:
+        pool = sorted(c.of(domain, section), key=lambda e: e.url)
+        if len(pool) > 1: pools[section] = pool
+    for method in _ORDER:
+        if not wanted.get(method) or not pools: continue
+        for s, *pair in _of_method(method, wanted[method], pools, rng, used, domain, encoder, edits):
             rng.shuffle(pair)
-            out.append(Drawn(domain, m, s, (pair[0], pair[1]), rng.randrange(2)))
+            out.append(Drawn(domain, method, s, (pair[0], pair[1]), rng.randrange(2)))
     rng.shuffle(out)
     return out
 

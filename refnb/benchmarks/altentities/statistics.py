@@ -68,7 +68,7 @@ def entities_per_expression(questions: Iterable[AltQuestion], tagger: Tagger) ->
     texts = [e.strip() for q in questions for e in q.expressions]
     return sum(tagger(texts))/len(texts) if texts else None
 
-# %% ../../../nbs/benchmarks/altentities/01_statistics.ipynb #e87b0d8e
+# %% ../../../nbs/benchmarks/altentities/01_statistics.ipynb #b18c2451
 class Shared(NamedTuple):
     "What two splits have in common."
     questions: int # pairs of things
@@ -77,15 +77,20 @@ class Shared(NamedTuple):
     first: int     # targets of the first that are choices in the second
     second: int    # targets of the second that are choices in the first
 
+# %% ../../../nbs/benchmarks/altentities/01_statistics.ipynb #f07cb8b6
+def _of_split(offers: Sequence[Offer]) -> tuple[set[frozenset[str]], set[str], set[str]]:
+    "Collect the pairs, targets and entities of a split."
+    pairs = {frozenset(c.wikipedia_url for c in q.choices) for q in offers}
+    things: set[str] = set().union(*pairs)
+    return pairs, {q.target for q in offers}, things
+
+# %% ../../../nbs/benchmarks/altentities/01_statistics.ipynb #e87b0d8e
 def shared(a: Iterable[Offer], b: Iterable[Offer]) -> Shared:
     "Count the pairs, targets and entities that two splits share."
-    a, b = list(a), list(b)
-    def pairs_of(x: list[Offer]) -> set[frozenset[str]]: return {frozenset(c.wikipedia_url for c in q.choices) for q in x}
-    def targets_of(x: list[Offer]) -> set[str]: return {q.target for q in x}
-    pairs, targets = (pairs_of(a), pairs_of(b)), (targets_of(a), targets_of(b))
-    things: list[set[str]] = [set().union(*p) for p in pairs]
-    return Shared(len(pairs[0] & pairs[1]), len(targets[0] & targets[1]), len(things[0] & things[1]),
-                  len(targets[0] & things[1]), len(targets[1] & things[0]))
+    pairs_a, targets_a, things_a = _of_split(list(a))
+    pairs_b, targets_b, things_b = _of_split(list(b))
+    return Shared(len(pairs_a & pairs_b), len(targets_a & targets_b), len(things_a & things_b),
+                  len(targets_a & things_b), len(targets_b & things_a))
 
 # %% ../../../nbs/benchmarks/altentities/01_statistics.ipynb #21c4e30a
 SEEN = ("new", "was offered", "was meant")

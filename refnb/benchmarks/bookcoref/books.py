@@ -90,29 +90,41 @@ def listed_books(
             out[number] = d
     return out
 
-# %% ../../../nbs/benchmarks/bookcoref/00_books.ipynb #51f96948
+# %% ../../../nbs/benchmarks/bookcoref/00_books.ipynb #c731c32f
 _BookCounts = dict[str, dict[str, dict[str, list[float]]]]  # book -> setting -> metric -> counts
 _WINDOWS: dict[str, WindowMode] = {"window released": "released", "window paper": "paper", "window fixed": "fixed"}
 
 def _summed(scores: CorefScores) -> dict[str, list[float]]:
     return {m: list(map(float, c)) for m, c in scores.sums().items()}
 
+# %% ../../../nbs/benchmarks/bookcoref/00_books.ipynb #7ff4bca0
+def _book_settings(gold: Document, predicted: Document, length: int) -> dict[str, dict[str, list[float]]]:
+    "Count the clusters of a whole book: as a whole, and cut into windows in every way."
+    out = {"full": _summed(score_coref(gold, predicted))}
+    for name, mode in _WINDOWS.items():
+        out[name] = _summed(score_coref(gold, predicted, "window", mode, length=length))
+    return out
+
+# %% ../../../nbs/benchmarks/bookcoref/00_books.ipynb #98496560
 def _count_books(gold: dict[str, Document], predicted: Iterable[Document], task: str) -> _BookCounts:
     "Count a system's clusters against gold."
-    length, by_key = _sample_length() if task.startswith("sample/") else LENGTH, {d.doc_key: d for d in predicted}
-    if task in SPLIT.values():
-        mine = lambda k: [d for key, d in by_key.items() if key.startswith(f"{k}_split{length}_S")]
-        return {k: {"split": _summed(score_coref(g, mine(k), "split", length=length))} for k, g in gold.items()}
-    def settings(g: Document, p: Document) -> dict[str, dict[str, list[float]]]:
-        windows = {name: _summed(score_coref(g, p, "window", mode, length=length)) for name, mode in _WINDOWS.items()}
-        return {"full": _summed(score_coref(g, p))} | windows
-    return {k: settings(g, by_key.get(k, Document(k, g.sentences))) for k, g in gold.items()}
+    length = _sample_length() if task.startswith("sample/") else LENGTH
+    by_key = {d.doc_key: d for d in predicted}
+    out: _BookCounts = {}
+    for key, g in gold.items():
+        if task in SPLIT.values():
+            windows = [d for k, d in by_key.items() if k.startswith(f"{key}_split{length}_S")]
+            out[key] = {"split": _summed(score_coref(g, windows, "split", length=length))}
+        else: out[key] = _book_settings(g, by_key.get(key, Document(key, g.sentences)), length)
+    return out
 
+# %% ../../../nbs/benchmarks/bookcoref/00_books.ipynb #6109f34b
 def score_run(task: str, predicted: Iterable[Document], s: Settings) -> tuple[_BookCounts, dict[str, str]]:
     "Count a run's clusters against the gold that is here."
     gold = gold_books(task, s)
     return _count_books(gold, predicted, task), gold_ids(gold)
 
+# %% ../../../nbs/benchmarks/bookcoref/00_books.ipynb #51f96948
 def gold_here(task: str, s: Settings) -> dict[str, str]:
     "Tell which gold is here, without counting."
     return gold_ids(gold_books(task, s))

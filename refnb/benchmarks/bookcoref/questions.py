@@ -16,22 +16,30 @@ from ...core.settings import Settings, packaged
 from ...core.corpora import animal_farm, sample
 from ..pronouns import drawn_of, named_characters, with_text
 
-# %% ../../../nbs/benchmarks/bookcoref/02_questions.ipynb #f1501e6a
+# %% ../../../nbs/benchmarks/bookcoref/02_questions.ipynb #253bb175
 ContextReading = Literal["in all", "each side"]
 CONTEXTS = ("in all", "each side")
 
-def _around(d: Document, span: Span, words: int, reading: ContextReading) -> tuple[list[str], list[str], list[str]]:
-    "Return the tokens before, of and after a mention."
+def _check_context(d: Document, span: Span, words: int, reading: str):
+    "Check that a mention has a text around it, and that its size is given in a known way."
     if reading not in CONTEXTS: raise CallError(f"unknown reading {reading!r}", do=nearest(reading, CONTEXTS))
     if words < 0: raise CallError(f"a context of {words} words", do="say 0 or more")
     if not d.sentences: raise DataError("the document has no text", d.doc_key)
-    (start, end), size = span, d.size
-    if not 0 <= start <= end < size: raise DataError(f"[{start}, {end}] is not a span of the {size} tokens", d.doc_key)
-    left, right = (words, words) if reading == "each side" else (words//2, words - words//2)
-    first = max(0, start - left)
-    tokens = window_tokens(d, first, min(size, end + 1 + right))
-    return tokens[:start - first], tokens[start - first:end + 1 - first], tokens[end + 1 - first:]
+    start, end = span
+    if not 0 <= start <= end < d.size:
+        raise DataError(f"[{start}, {end}] is not a span of the {d.size} tokens", d.doc_key)
 
+# %% ../../../nbs/benchmarks/bookcoref/02_questions.ipynb #4cfea88c
+def _around(d: Document, span: Span, words: int, reading: ContextReading) -> tuple[list[str], list[str], list[str]]:
+    "Return the tokens before, of and after a mention."
+    _check_context(d, span, words, reading)
+    left, right = (words, words) if reading == "each side" else (words//2, words - words//2)
+    first, behind = max(0, span[0] - left), span[1] + 1
+    tokens = window_tokens(d, first, min(d.size, behind + right))
+    start, end = span[0] - first, behind - first
+    return tokens[:start], tokens[start:end], tokens[end:]
+
+# %% ../../../nbs/benchmarks/bookcoref/02_questions.ipynb #f1501e6a
 def _context(d: Document, span: Span, words: int = 400, reading: ContextReading = "in all") -> str:
     "Join a mention and the words that surround it."
     before, mention, after = _around(d, span, words, reading)

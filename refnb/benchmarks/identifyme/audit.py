@@ -349,13 +349,14 @@ _ALL: list[tuple[str, str, Callable[[_Case], bool|None], str]] = [
 ]
 FLAGS = {test.__name__[1:]: _Flag(title, group, needs, test) for group, needs, test, title in _ALL}
 
-# %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #2e928a41
+# %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #a5df1b9a
 def _nearby(q: Question, near: int) -> frozenset[str]:
     "Return the words within some tokens of the mention."
     (a, b), t = q.chars or (0, 0), q.text
     before, after = t[max(0, a - 40*near):a].split(), t[b:b + 40*near].split()
     return frozenset(_words_in(" ".join(before[max(0, len(before) - near):] + after[:near])))
 
+# %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #998a16c5
 def _likes(questions: Sequence[Question], names: Sequence[str]) -> dict[str, dict[str, int]]:
     "Map mention -> name -> likeness, for the nominals of a document's questions."
     mentions = sorted({m for q in questions if q.chars and pronoun_class(m := q.text[slice(*q.chars)]) < 0})
@@ -363,23 +364,38 @@ def _likes(questions: Sequence[Question], names: Sequence[str]) -> dict[str, dic
     return {m: dict(zip(names, row, strict=True))
             for m, row in zip(mentions, _likenesses(mentions, names).tolist(), strict=True)}
 
+# %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #177b8f8b
+class _OfDocument(NamedTuple):
+    "What the questions of a document share."
+    close: list[_Pair]                # names that are nearly the same
+    parts: list[_Pair]                # names of which one has the words of the other
+    likes: dict[str, dict[str, int]]  # mention -> name -> likeness
+
+# %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #b51ee10e
+def _of_document(questions: Sequence[Question], entities: Mapping[str, str], alike: int) -> _OfDocument:
+    "Compare the names of a document, and its mentions with them."
+    found: set[str] = set()
+    for q in questions: found.update(_offered(q), [_meant(q, entities.get(q.id, ""))])
+    names = sorted(filter(None, found))
+    return _OfDocument(_close_pairs(names, alike), _part_pairs(names), _likes(questions, names))
+
+# %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #2e928a41
 def _cases(questions: Iterable[Question], entities: Mapping[str, str] = {}, near: int = 10,
            alike: int = 90) -> list[_Case]:
     "Collect the data that flags need of questions."
-    questions, by, words = list(questions), defaultdict(list), {}
-    for q in questions: by[q.doc_key].append(q)
-    pairs, likes = {}, {}
-    for k, qs in by.items():
-        names = sorted({n for q in qs for n in (*_offered(q), _meant(q, entities.get(q.id, ""))) if n})
-        pairs[k], likes[k] = (_close_pairs(names, alike), _part_pairs(names)), _likes(qs, names)
-    def case(q: Question) -> _Case:
-        c = _Case(q, _offered(q), _meant(q, entities.get(q.id, "")), close=pairs[q.doc_key][0],
-                  parts=pairs[q.doc_key][1], near=near)
-        if not q.text or not q.chars: return c
-        if q.text not in words: words[q.text] = frozenset(_words_in(q.text))
-        m = q.text[slice(*q.chars)]
-        return c._replace(mention=m, nearby=_nearby(q, near), words=words[q.text], likes=likes[q.doc_key].get(m, {}))
-    return [case(q) for q in questions]
+    questions, by_document = list(questions), defaultdict(list)
+    for q in questions: by_document[q.doc_key].append(q)
+    shared = {k: _of_document(qs, entities, alike) for k, qs in by_document.items()}
+    words = {text: frozenset(_words_in(text)) for text in {q.text for q in questions if q.text and q.chars}}
+    out = []
+    for q in questions:
+        d = shared[q.doc_key]
+        c = _Case(q, _offered(q), _meant(q, entities.get(q.id, "")), close=d.close, parts=d.parts, near=near)
+        if q.text and q.chars:
+            mention = q.text[slice(*q.chars)]
+            c = c._replace(mention=mention, nearby=_nearby(q, near), words=words[q.text], likes=d.likes.get(mention, {}))
+        out.append(c)
+    return out
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #ed058949
 def _rows(cs: Sequence[_Case], flags: Mapping[str, _Flag]) -> "pd.DataFrame":

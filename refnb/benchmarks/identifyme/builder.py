@@ -98,46 +98,65 @@ def _homes(clusters: Sequence[Sequence[Span]]) -> list[int]:
             root[b] = a
     return [find(i) for i in range(len(clusters))]
 
-# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #656262eb
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #41c52eed
 class Tidied(NamedTuple):
     "A document as the builder reads it."
     doc: Document       # plain quotes; clusters, names and labels in the order of the text
     origin: list[int]   # of each cluster: the first of those that it is made of
 
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #0b570d8e
 @lru_cache(maxsize=100)  # names are found in the same text, and benchmarks of other rules built from it
 def _plain(sentences: tuple[tuple[str, ...], ...]) -> tuple[tuple[str, ...], ...]:
     plain = {t: TOKENS.get(t, t).translate(_QUOTES) for t in set(chain.from_iterable(sentences))}
     return tuple(tuple(map(plain.__getitem__, s)) for s in sentences)
 
-def tidied(d: Document, rules: Rules = RELEASED) -> Tidied:
-    """Give a document with clusters plain quotes, merge clusters that share a mention, and put all in the order of the
-    text. Of the rules, possessive and distinct matter."""
-    sentences = _plain(d.sentences)
-    flat = [t for s in sentences for t in s]
-    of: dict[Span, list[str]] = {}
-    for i, c in enumerate(d.clusters):
-        for k, s in enumerate(c): of[s] = [v[i][k] for v in d.labels.values()]
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #7b1be031
+class _Merged(NamedTuple):
+    "A cluster of a tidied document."
+    mentions: list[tuple[Span, Span]] # as the builder reads them and as the document has them
+    name: str
+    origin: int # the first of the clusters that it is made of
+
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #95161a17
+def _merged(d: Document, grow: Callable[[Span], Span]) -> list[_Merged]:
+    "Merge clusters that share a mention, in the order of the text."
     homes = _homes(d.clusters)
     groups: dict[int, list[Span]] = {}
     called: dict[int, str] = {}
     for i, c in enumerate(d.clusters): groups.setdefault(homes[i], []).extend(c)
     for i, name in enumerate(d.names): called[homes[i]] = called.get(homes[i]) or name
-    grow = (lambda s: _lengthened(s, flat)) if rules.possessive else (lambda s: s)
     made = []
     for home, group in groups.items():
         mentions = {grow(s): s for s in sorted(set(group))}
-        if group: made.append((sorted(mentions.items()), called.get(home, ""), home))
-    made.sort()
-    names = tuple(name for _, name, _ in made)
-    labels = {k: tuple(tuple(of[raw][j] for _, raw in c) for c, _, _ in made) for j, k in enumerate(d.labels)}
-    clusters = map_members(itemgetter(0), (c for c, _, _ in made))
-    tidy = Document(d.doc_key, sentences, clusters, _distinct(names, made) if rules.distinct else names, labels, d.meta)
-    return Tidied(tidy, [home for *_, home in made])
+        if mentions: made.append(_Merged(sorted(mentions.items()), called.get(home, ""), home))
+    return sorted(made)
 
-def _distinct(names: Sequence[str], made: list) -> tuple[str, ...]:
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #69a01e97
+def _labels_of(d: Document, field: str, made: Sequence[_Merged]) -> tuple[tuple[str, ...], ...]:
+    "Return a document's labels in the order of the merged clusters."
+    of: dict[Span, str] = {}
+    for spans, labels in zip(d.clusters, d.labels[field]): of.update(zip(spans, labels))
+    return map_members(lambda m: of[m[1]], (c.mentions for c in made))
+
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #08141669
+def tidied(d: Document, rules: Rules = RELEASED) -> Tidied:
+    """Give a document with clusters plain quotes, merge clusters that share a mention, and put all in the order of the
+    text. Of the rules, possessive and distinct matter."""
+    sentences = _plain(d.sentences)
+    flat = [t for s in sentences for t in s]
+    grow = (lambda s: _lengthened(s, flat)) if rules.possessive else (lambda s: s)
+    made = _merged(d, grow)
+    names = tuple(c.name for c in made)
+    if rules.distinct: names = _distinct(names, [len(c.mentions) for c in made])
+    labels = {field: _labels_of(d, field, made) for field in d.labels}
+    clusters = map_members(itemgetter(0), (c.mentions for c in made))
+    return Tidied(Document(d.doc_key, sentences, clusters, names, labels, d.meta), [c.origin for c in made])
+
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #656262eb
+def _distinct(names: Sequence[str], sizes: Sequence[int]) -> tuple[str, ...]:
     "Let the largest of the clusters that share a name keep it."
     keep: dict[str, int] = {}
-    for i in sorted(range(len(names)), key=lambda i: -len(made[i][0])): keep.setdefault(names[i].lower(), i)
+    for i in sorted(range(len(names)), key=lambda i: -sizes[i]): keep.setdefault(names[i].lower(), i)
     return tuple(n if keep[n.lower()] == i else "" for i, n in enumerate(names))
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #e21c0be5
@@ -217,21 +236,30 @@ def _nearest_places(cluster: np.ndarray, among: np.ndarray) -> np.ndarray:
     best = np.minimum(padded[after] - place, place - padded[before])
     return np.where(best < n, best, -1)
 
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #99dfb8d1
+def _near_help(cluster: np.ndarray, classes: np.ndarray, window: int) -> tuple[np.ndarray, np.ndarray]:
+    "Count the helpers and distractors of each mention among its neighbours on each side."
+    n = len(cluster)
+    helpers, distractors = np.zeros(n, int), np.zeros(n, int)
+    for far in range(1, min(window, n - 1) + 1):
+        left, right = slice(None, -far), slice(far, None)
+        same, alike = cluster[right] == cluster[left], classes[right] == classes[left]
+        known = (classes[right] >= 0) & (classes[left] >= 0)
+        for side in (right, left):
+            helpers[side] += same & alike & known
+            distractors[side] += known & (same != alike)
+    return helpers, distractors
+
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #e850d656
 def _help(cluster: np.ndarray, classes: np.ndarray, rules: Rules) -> tuple[np.ndarray, np.ndarray]:
     "Count the helpers and distractors of each pronoun; -1 and -2 where there is no class."
-    at = np.flatnonzero(classes >= 0) if rules.neighbours == "pronouns" else np.arange(len(cluster))
-    cl, k = cluster[at], classes[at]
-    helpers, distractors = np.zeros(len(at), int), np.zeros(len(at), int)
-    for o in range(1, min(rules.window, len(at) - 1) + 1):
-        same, alike, known = cl[o:] == cl[:-o], k[o:] == k[:-o], (k[o:] >= 0) & (k[:-o] >= 0)
-        helps, distracts = same & alike & known, known & (same != alike)
-        for side in (slice(o, None), slice(None, -o)):
-            helpers[side] += helps
-            distractors[side] += distracts
-    out = np.full((2, len(cluster)), [[-1], [-2]])
-    out[:, at] = np.where(k >= 0, [helpers + rules.count_itself, distractors], out[:, at])
-    return out[0], out[1]
+    pronoun = classes >= 0
+    at = np.flatnonzero(pronoun) if rules.neighbours == "pronouns" else np.arange(len(cluster))
+    near_helpers, near_distractors = _near_help(cluster[at], classes[at], rules.window)
+    helpers, distractors = np.full(len(cluster), -1), np.full(len(cluster), -2)
+    helpers[pronoun] = near_helpers[pronoun[at]] + rules.count_itself
+    distractors[pronoun] = near_distractors[pronoun[at]]
+    return helpers, distractors
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #da4f7d22
 def _nested(starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
@@ -248,24 +276,23 @@ def _nested(starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
 def mention_table(story: Story, rules: Rules = RELEASED) -> "pd.DataFrame":
     """Collect everything that is known about each mention of a document with names, a row each, in order.
     Of the rules, window and neighbours matter."""
-    names = np.array([*story.doc.names, ""] if story.doc.names else [""]*(len(story.doc.clusters) + 1), object)
-    entity = names[story.cluster]
+    doc, cluster = story.doc, story.cluster
+    names = np.array([*doc.names, ""] if doc.names else [""]*(len(doc.clusters) + 1), object)
+    entity = names[cluster]
     fuzzy = np.array([likeness(e, w) if e else -1 for e, w in zip(entity, story.words, strict=True)], int)
     nominal = np.array(story.kind) != "PRON"
-    everyone = np.ones(len(nominal), bool)
-    helpers, distractors = _help(story.cluster, story.classes, rules)
-    sizes = np.bincount(story.cluster, minlength=1)
-    return pd.DataFrame({
-        "doc_key": story.doc.doc_key, "mention": np.arange(len(nominal)), "start": story.starts, "end": story.ends,
-                         "words": story.words, "kind": story.kind, "cluster": story.cluster,
-        "entity": entity, "pronoun_class": story.classes, "fuzzy": fuzzy,
-                         "nearest": _nearest_places(story.cluster, everyone),
-                         "nearest_nominal": _nearest_places(story.cluster, nominal),
-        "nearest_like": _nearest_places(story.cluster, nominal & (fuzzy > rules.max_fuzzy)), "helpers": helpers,
-                         "distractors": distractors, "net": distractors - helpers,
-        "cluster_size": sizes[story.cluster],
-                         "nominal_size": np.bincount(story.cluster, nominal, minlength=1).astype(int)[story.cluster],
-                         "nested": _nested(story.starts, story.ends)})
+    table = pd.DataFrame({"doc_key": doc.doc_key, "mention": np.arange(len(nominal)), "start": story.starts,
+                          "end": story.ends, "words": story.words, "kind": story.kind, "cluster": cluster,
+                          "entity": entity, "pronoun_class": story.classes, "fuzzy": fuzzy})
+    among = {"nearest": np.ones(len(nominal), bool), "nearest_nominal": nominal,
+             "nearest_like": nominal & (fuzzy > rules.max_fuzzy)}
+    for column, fits in among.items(): table[column] = _nearest_places(cluster, fits)
+    table["helpers"], table["distractors"] = _help(cluster, story.classes, rules)
+    table["net"] = table.distractors - table.helpers
+    table["cluster_size"] = np.bincount(cluster, minlength=1)[cluster]
+    table["nominal_size"] = np.bincount(cluster, nominal, minlength=1).astype(int)[cluster]
+    table["nested"] = _nested(story.starts, story.ends)
+    return table
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #4cf9ccb1
 def words_of(tokens: Iterable[str]) -> int:
@@ -341,23 +368,30 @@ def copeland(criteria: Iterable[Sequence[float]]) -> np.ndarray:
         return (less + not_more - 1)/2
     return np.sum([points(np.asarray(c)) for c in criteria], axis=0)
 
-# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #357ee026
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #b633a248
 def question_ids(rows: "pd.DataFrame") -> list[str]:
     "Make the ids of questions about mentions: doc_key:mention."
     return [f"{d}:{m}" for d, m in zip(rows.doc_key, rows.mention, strict=True)]
 
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #535df4a1
+def _settle_equals(a: int, b: int, known: Mapping[int, int]) -> list[int]:
+    "Place the items from a to b, which have equal points, around those with known ranks."
+    taken = set(known.values())
+    free = iter([r for r in range(a, b) if r not in taken])
+    return [known[i] if i in known else next(free) for i in range(a, b)]
+
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #357ee026
 def _settle(points: np.ndarray, ids: list[str], ranks: Mapping[str, int]) -> list[int]:
     "Place sorted items, with known ranks to order equals."
-    out, n = list(range(len(ids))), len(ids)
-    edges = [0, *(np.flatnonzero(np.diff(points)) + 1).tolist(), n]
+    out = list(range(len(ids)))
+    edges = [0, *(np.flatnonzero(np.diff(points)) + 1).tolist(), len(ids)]
     for a, b in zip(edges, edges[1:]):
         known = {i: ranks[ids[i]] for i in range(a, b) if ids[i] in ranks}
-        if not known: continue
-        if wrong := next((i for i, r in known.items() if not a <= r < b), None):
-            raise DataError(f"its rank would be {known[wrong]}, its {points[wrong]:g} points put it from {a} to "
-                            f"{b - 1}", ids[wrong], "are the documents and names those of the release?")
-        free = iter([r for r in range(a, b) if r not in set(known.values())])
-        for i in range(a, b): out[i] = known[i] if i in known else next(free)
+        for i, rank in known.items():
+            if not a <= rank < b:
+                raise DataError(f"its rank would be {rank}, its {points[i]:g} points put it from {a} to {b - 1}",
+                                ids[i], "are the documents and names those of the release?")
+        out[a:b] = _settle_equals(a, b, known)
     return out
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #3561b16c
@@ -386,7 +420,7 @@ def _random_set(pool: Pool, i: int, kind: str, corpus: str = "", size: int = 150
     rows = candidates(pool, kind, corpus, pool.rules.changed(hard=False))
     return rows.iloc[np.random.RandomState(pool.rules.seed).permutation(len(rows))[size*i:size*(i + 1)]]
 
-# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #04b20ab5
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #b08ca475
 class Page(NamedTuple):
     "What all questions of a story share."
     text: str                 # tokens joined by spaces
@@ -401,26 +435,44 @@ class Page(NamedTuple):
     by_class: dict[int, list[int]] # mentions of named clusters by pronoun class
     story: Story
 
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #c1fa5318
+def _ordered_names(d: Document, names: Sequence[str], order: Sequence[str]|None) -> list[str]:
+    "Order the names of a story's entities: as asked, or the largest cluster first."
+    if order is None:
+        largest = sorted(range(len(names)), key=lambda i: -len(d.clusters[i]))
+        return [names[i] for i in largest if names[i]]
+    if sorted(order) != sorted(filter(None, names)):
+        raise DataError("the names in their order are not those of the clusters", d.doc_key)
+    return list(order)
+
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #92a20c50
+def _genders(entity: Sequence[str], classes: Sequence[int]) -> dict[str, str|None]:
+    "Find the gender of each entity by the pronouns of its mentions."
+    own: dict[str, list[int]] = {}
+    for name, k in zip(entity, classes, strict=True): own.setdefault(name, []).append(k)
+    return {name: gender_of(c) for name, c in own.items() if name}
+
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #3f6b9b3c
+def _by_class(classes: Sequence[int], named: Iterable[int]) -> dict[int, list[int]]:
+    "Group the named mentions by the class of pronoun."
+    groups: dict[int, list[int]] = {}
+    for i in named:
+        if classes[i] >= 0: groups.setdefault(classes[i], []).append(i)
+    return groups
+
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #04b20ab5
 def _page_of(story: Story, order: Sequence[str]|None = None, genders: Mapping[str, str|None]|None = None) -> Page:
     "Prepare a story for questions."
     d, tokens = story.doc, story.doc.tokens
     at = [0, *accumulate(len(t) + 1 for t in tokens)][:-1]
     names = d.names or ("",)*len(d.clusters)
-    if order is not None and sorted(order) != sorted(filter(None, names)):
-        raise DataError("the names in their order are not those of the clusters", d.doc_key)
-    if order is None:
-        order = [names[i] for i in sorted(range(len(names)), key=lambda i: -len(d.clusters[i])) if names[i]]
-    classes: dict[str, list[int]] = {}
-    for c, k in zip(story.cluster.tolist(), story.classes.tolist(), strict=True):
-        classes.setdefault(names[c], []).append(k)
-    genders_of = {n: gender_of(c) for n, c in classes.items() if n} | dict(genders or {})
+    ordered = _ordered_names(d, names, order)
+    classes = story.classes.tolist()
     entity = [names[c] for c in story.cluster]
-    by_class: dict[int, list[int]] = {}
     named = [i for i, e in enumerate(entity) if e]
-    for i in named: by_class.setdefault(int(story.classes[i]), []).append(i)
-    by_class.pop(-1, None)
-    return Page(" ".join(tokens), tokens, at, list(order), entity, named, genders_of, _in_dialogue(d),
-                Counter(filter(None, entity)), by_class, story)
+    genders_of = _genders(entity, classes) | dict(genders or {})
+    return Page(" ".join(tokens), tokens, at, ordered, entity, named, genders_of, _in_dialogue(d),
+                Counter(filter(None, entity)), _by_class(classes, named), story)
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #42a8bbff
 def in_quotes(tokens: Sequence[str], longest: int = 400) -> list[bool]:
@@ -455,28 +507,35 @@ def _options_of(names: Sequence[str], right: str, none: bool, draw: random.Rando
     if none: names.remove(right)
     return [*_fewer(names, right, none, rules, id), NONE], NONE if none else right
 
-# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #5dab6ad9
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #113c880c
 RULES_OF_THUMB = ("most_frequent", "nearest_mention", "preceding_mention", "preceding_same_class")
 
 def _before(places: Sequence[int], i: int, fits: Callable) -> int|None:
     "Find the last place before i that fits."
     return next((places[k] for k in range(bisect_left(places, i) - 1, -1, -1) if fits(places[k])), None)
 
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #3ecd9957
 def _after(places: Sequence[int], i: int, fits: Callable) -> int|None:
     "Find the first place after i that fits."
     return next((places[k] for k in range(bisect_left(places, i + 1), len(places)) if fits(places[k])), None)
 
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #666138a1
+def _most_frequent(page: Page, i: int, names: Mapping[str, int]) -> str:
+    "Choose the entity with the most mentions, without mention i itself."
+    counts = {n: k - (n == page.entity[i]) for n, k in page.counts.items() if n in names}
+    return max(counts, key=counts.__getitem__) if any(counts.values()) else NONE
+
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #5dab6ad9
 def _thumb(page: Page, i: int, names: Sequence[str]) -> dict[str, int]:
     "Choose by simple rules for mention i; return indices of options."
-    of, entity = {n: k for k, n in reversed(list(enumerate(names)))}, page.entity
-    fits = lambda j: entity[j] in of
+    of = {n: k for k, n in reversed(list(enumerate(names)))}
+    fits = lambda j: page.entity[j] in of
     back, on = _before(page.named, i, fits), _after(page.named, i, fits)
     near = on if back is None or on is not None and on - i < i - back else back
     same = _before(page.by_class.get(int(page.story.classes[i]), ()), i, fits)
-    counts = {n: k - (n == entity[i]) for n, k in page.counts.items() if n in of}
-    most = max(counts, key=counts.__getitem__) if any(counts.values()) else NONE
-    pick = lambda j: NONE if j is None else entity[j]
-    return {rule: of[n] for rule, n in zip(RULES_OF_THUMB, (most, pick(near), pick(back), pick(same)), strict=True)}
+    picks = [NONE if j is None else page.entity[j] for j in (near, back, same)]
+    chosen = zip(RULES_OF_THUMB, [_most_frequent(page, i, of), *picks], strict=True)
+    return {rule: of[name] for rule, name in chosen}
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #420d2e80
 def _window(page: Page, start: int, end: int, context: int) -> tuple[str, tuple[int, int]]:

@@ -15,7 +15,7 @@ from ...core.types import DataError
 from ...core.documents import Document
 from .builder import PLURAL, Story, gender_of, likeness, story_of
 
-# %% ../../../nbs/benchmarks/identifyme/01_entities.ipynb #28bcfc81
+# %% ../../../nbs/benchmarks/identifyme/01_entities.ipynb #5ac51a7d
 class _Profile(NamedTuple):
     "The mentions of a cluster in numbers."
     cluster: int               # its index in the document
@@ -26,19 +26,26 @@ class _Profile(NamedTuple):
     gender: str|None           # of the pronouns
     first_person: float        # share of the mentions
 
+# %% ../../../nbs/benchmarks/identifyme/01_entities.ipynb #37016ded
+def _profile(cluster: int, words: list[str], kinds: list[str], classes: list[int]) -> _Profile:
+    "Profile a cluster by the words, kinds and pronoun classes of its mentions, in the order of the text."
+    nominals = [(w, k) for w, k in zip(words, kinds, strict=True) if k != "PRON"]
+    pronouns = Counter(w.lower() for w, k in zip(words, kinds, strict=True) if k == "PRON")
+    first_person = sum(p == 0 for p in classes)/len(classes)
+    return _Profile(cluster, len(words), Counter(w for w, _ in nominals), dict(reversed(nominals)), pronouns,
+                    gender_of(classes), first_person)
+
+# %% ../../../nbs/benchmarks/identifyme/01_entities.ipynb #28bcfc81
 def _profiles(story: Story, least: int = 3) -> list[_Profile]:
     "Profile the clusters that can be named."
     by: dict[int, list[tuple[str, str, int]]] = {}
     for row in zip(story.cluster.tolist(), story.words, story.kind, story.classes.tolist(), strict=True):
         by.setdefault(row[0], []).append(row[1:])
     out = []
-    for c, m in by.items():
-        if len(m) < least or any(w.lower() in PLURAL for w, _, _ in m): continue
-        kind = {w: k for w, k, _ in reversed(m) if k != "PRON"}
-        words, pronouns = Counter(w for w, k, _ in m if k != "PRON"), Counter(w.lower() for w, k, _ in m if k == "PRON")
-        first_person = sum(p == 0 for _, _, p in m)/len(m)
-        gender = gender_of(p for _, _, p in m)
-        out.append(_Profile(story.origin[c], len(m), words, kind, pronouns, gender, first_person))
+    for c, mentions in by.items():
+        words, kinds, classes = map(list, zip(*mentions, strict=True))
+        if len(words) < least or any(w.lower() in PLURAL for w in words): continue
+        out.append(_profile(story.origin[c], words, kinds, classes))
     return sorted(out, key=lambda p: (-p.size, p.cluster))
 
 # %% ../../../nbs/benchmarks/identifyme/01_entities.ipynb #c276634c
@@ -94,7 +101,7 @@ def _possible(label: Label, p: _Profile) -> bool:
     "Tell whether a name can belong to a cluster, by gender."
     return label.gender is None or (p.gender is None if label.asked else p.gender == label.gender)
 
-# %% ../../../nbs/benchmarks/identifyme/01_entities.ipynb #55d42ed1
+# %% ../../../nbs/benchmarks/identifyme/01_entities.ipynb #b4bb48e7
 def _pairs(part: np.ndarray) -> tuple[list[int], list[int]]|None:
     "Find the best pairs of clusters (rows) and names (columns), each name with one; None if some name has none."
     from scipy.sparse import csr_array
@@ -106,6 +113,7 @@ def _pairs(part: np.ndarray) -> tuple[list[int], list[int]]|None:
     except ValueError: return None
     return a.tolist(), b.tolist()
 
+# %% ../../../nbs/benchmarks/identifyme/01_entities.ipynb #04908f79
 def _take(scores: np.ndarray, group: list[int], first: int, count: int) -> tuple[float, list[tuple[int, int]]]|None:
     "Find the best way for a group of clusters to take some names: sum of fits and (profile, name) pairs."
     part = scores[group, first:first + count]
@@ -115,18 +123,28 @@ def _take(scores: np.ndarray, group: list[int], first: int, count: int) -> tuple
     else: rows, cols = pair
     return float(part[rows, cols].sum()), [(group[r], first + c) for r, c in zip(rows, cols, strict=True)]
 
+# %% ../../../nbs/benchmarks/identifyme/01_entities.ipynb #02b9281d
+_Ways = dict[int, tuple[float, list[tuple[int, int]]]]  # names given so far -> the best way: sum of fits, pairs
+
+def _extended(ways: _Ways, scores: np.ndarray, group: list[int], n: int, later: int) -> _Ways:
+    "Let a group of clusters take the next names, as many as leave enough but not too many for the `later` clusters."
+    out: _Ways = {}
+    for first, (score, pairs) in ways.items():
+        for count in range(max(0, n - first - later), min(len(group), n - first) + 1):
+            way = _take(scores, group, first, count) if count else (0., [])
+            if way is None: continue
+            total, given = score + way[0], first + count
+            if given not in out or total > out[given][0]: out[given] = (total, pairs + way[1])
+    return out
+
+# %% ../../../nbs/benchmarks/identifyme/01_entities.ipynb #55d42ed1
 def _best(scores: np.ndarray, groups: list[list[int]], n: int) -> list[tuple[int, int]]|None:
     "Assign the names to profiles; None if they do not fit."
-    room = np.cumsum([0, *(len(g) for g in groups[::-1])])[::-1].tolist()  # clusters from this group on
-    ways: dict[int, tuple[float, list[tuple[int, int]]]] = {0: (0., [])}   # names given so far -> the best way
-    for k, group in enumerate(groups):
-        new: dict[int, tuple[float, list[tuple[int, int]]]] = {}
-        for first, (score, pairs) in ways.items():
-            for count in range(max(0, n - first - room[k + 1]), min(len(group), n - first) + 1):
-                if (way := _take(scores, group, first, count) if count else (0., [])) is None: continue
-                if first + count not in new or score + way[0] > new[first + count][0]:
-                    new[first + count] = (score + way[0], pairs + way[1])
-        ways = new
+    ways: _Ways = {0: (0., [])}
+    later = sum(map(len, groups))
+    for group in groups:
+        later -= len(group)
+        ways = _extended(ways, scores, group, n, later)
     return ways[n][1] if n in ways else None
 
 # %% ../../../nbs/benchmarks/identifyme/01_entities.ipynb #12e139f4

@@ -40,11 +40,15 @@ class Counted:
     def add(self, t: Subtask, records: list[dict], instances: list[Instance]):
         "Take in a split of a subtask."
         tokens = sum(len(s) for r in records for s in r["sentences"])
-        self.rows.append((t.variant.name, t.n, t.split, len(records), tokens,
-                          len({n for r in records for n in r["names"]}),
-                          len({o for r in records for o in r["occupations"]})))
+        names, occupations = set[str](), set[str]()
+        for r in records:
+            names.update(r["names"])
+            occupations.update(r["occupations"])
+        self.rows.append((t.variant.name, t.n, t.split, len(records), tokens, len(names), len(occupations)))
         self.pronouns.update(r["pronoun"] for r in records)
-        for i in instances: self.positions[t.n, [w.entity for w in i.task[0] if w.entity].index(i.answer) + 1] += 1
+        for i in instances:
+            people = [w.entity for w in i.task[0] if w.entity]
+            self.positions[t.n, people.index(i.answer) + 1] += 1
 
 # %% ../../../nbs/benchmarks/kitmus/04_dataset_card.ipynb #4d1c7a52
 def _shares(n: Counter) -> str:
@@ -52,24 +56,35 @@ def _shares(n: Counter) -> str:
     total = max(n.total(), 1)
     return ", ".join(f"{to_md(k)} {n[k]:,} ({100*n[k]/total:.1f} %)" for k in sorted(n))
 
+# %% ../../../nbs/benchmarks/kitmus/04_dataset_card.ipynb #c7881d65
+def _configs(c: Counted) -> str:
+    "Write the front matter that tells a library of datasets where each split is."
+    lines = []
+    for v, n in dict.fromkeys((v, n) for v, n, *_ in c.rows):
+        there = {split for variant, names, split, texts, *_ in c.rows if (variant, names) == (v, n) and texts}
+        lines += [f"  - config_name: {v}-{n}", "    data_files:"]
+        lines += [f"      - {{split: {split}, path: {v}-{n}/{split}.jsonl}}" for split in SPLITS if split in there]
+    return "\n".join(["---", "language: [en]", "pretty_name: KITMUS texts made by refnb", "configs:", *lines, "---", ""])
+
+# %% ../../../nbs/benchmarks/kitmus/04_dataset_card.ipynb #1cc0114b
+def _places(c: Counted) -> str:
+    "List how often each place among the names is the answer's, by the number of names."
+    lines = []
+    for n in sorted({n for n, _ in c.positions}):
+        counts = ", ".join(f"{p}. {c.positions[n, p]:,}" for p in range(1, n + 1))
+        lines.append(f"* {n} names: {counts}")
+    return "\n".join(lines)
+
 # %% ../../../nbs/benchmarks/kitmus/04_dataset_card.ipynb #75ae84cc
 def _markdown(c: Counted, made: str, licence: str) -> str:
     "Write the card of a build."
-    configs = list(dict.fromkeys((v, n) for v, n, *_ in c.rows))
-    files = lambda v, n: "".join(f"      - {{split: {s}, path: {v}-{n}/{s}.jsonl}}\n"
-                                 for s in SPLITS if any(r[:3] == (v, n, s) and r[3] for r in c.rows))
-    head = ("---\nlanguage: [en]\npretty_name: KITMUS texts made by refnb\nconfigs:\n"
-            + "".join(f"  - config_name: {v}-{n}\n    data_files:\n{files(v, n)}" for v, n in configs) + "---\n")
     rows = "\n".join(f"| {v} | {n} | {s} | {k:,} | {t:,} | {names:,} | {jobs} |"
                      for v, n, s, k, t, names, jobs in c.rows)
-    total = sum(c.pronouns.values())
-    places = "\n".join(f"* {n} names: " + ", ".join(f"{p}. {c.positions[n, p]:,}" for p in range(1, n + 1))
-                       for n in sorted({n for n, _ in c.positions}))
-    return head + f"""# KITMUS texts
+    return _configs(c) + f"""# KITMUS texts
 
 {CANARY['canary']}
 
-{total:,} texts that test whether a system joins a fact in the text with a fact about the world: whom does the pronoun mean? {to_md(made)}
+{sum(c.pronouns.values()):,} texts that test whether a system joins a fact in the text with a fact about the world: whom does the pronoun mean? {to_md(made)}
 
 ## What there is
 
@@ -81,7 +96,7 @@ Pronouns: {_shares(c.pronouns)}. All entities of a text share the pronoun, so ne
 
 The answer's place among the names of the meeting sentence:
 
-{places}
+{_places(c)}
 
 ## How it was made
 

@@ -119,16 +119,15 @@ def json_of(key: str, sentences: tuple[Sentence, ...], n: int, tokens: list[str]
 def gap_of(key: str, sentences: tuple[Sentence, ...], i: Instance, text: str) -> str:
     "Write one row of GAP's table, with its line end; `text` is that of the scope."
     words = [w for s in sentences for w in s]
-    parts = pieces(words)
-    ends = list(accumulate(map(len, parts)))
+    ends = list(accumulate(map(len, pieces(words))))
     first = len(words) - sum(map(len, i.task))
     places = [(ends[j] - len(w.token), w) for j, w in enumerate(words) if w.entity and j >= first]
-    (a, A), (b, B) = (p for p in places if p[1].tag == "NNP")
-    [(p, P)] = (x for x in places if x[1].tag == "PRP")
+    a, b = [p for p in places if p[1].tag == "NNP"]
+    [(at, pronoun)] = [p for p in places if p[1].tag == "PRP"]
     shown = '"' + text.replace('"', '""') + '"' if any(c in text for c in '"\t\n\r') else text
-    columns = (key, shown, P.token, str(p), A.token, str(a), str(A.entity == i.answer).upper(),
-               B.token, str(b), str(B.entity == i.answer).upper(), "none")
-    return "\t".join(columns) + "\n"
+    columns = [key, shown, pronoun.token, str(at)]
+    for start, name in (a, b): columns += [name.token, str(start), str(name.entity == i.answer).upper()]
+    return "\t".join([*columns, "none"]) + "\n"
 
 # %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #6bfa46a3
 _ENDINGS = ("txt", "v4_gold_conll", "jsonlines", "tsv")

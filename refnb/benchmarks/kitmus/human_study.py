@@ -109,7 +109,7 @@ def read_study(files: Iterable[str|Path], questions: Sequence[Question]) -> list
         out[h.participant] = h
     return list(out.values())
 
-# %% ../../../nbs/benchmarks/kitmus/05_human_study.ipynb #e2f4000c
+# %% ../../../nbs/benchmarks/kitmus/05_human_study.ipynb #f221e5d0
 class Study(Record):
     "How people did: fractions."
     people: dict[str, float]            # accuracy of each, on all questions; an unanswered one is wrong
@@ -119,21 +119,32 @@ class Study(Record):
     majority: float|None                # accuracy of the most frequent choice; a tie shares the credit
     by_knowledge: dict[str, float]      # the same with and without knowledge
 
+# %% ../../../nbs/benchmarks/kitmus/05_human_study.ipynb #b6ca97bc
+def _majority(q: Question, chosen: Sequence[Mapping[str, int]]) -> float:
+    "Credit the choices that most people made; a tie shares the credit."
+    votes = Counter(c[q.id] for c in chosen if q.id in c)
+    best = [k for k, n in votes.items() if n == max(votes.values())]
+    return sum(k in q.right for k in best)/len(best) if best else 0.
+
+# %% ../../../nbs/benchmarks/kitmus/05_human_study.ipynb #f680764a
+def _kappa(chosen: Sequence[Mapping[str, int]], common: Sequence[Question]) -> float|None:
+    "Compute agreement on the questions that all answered; None: nothing to compare."
+    if not common or len(chosen) < 2: return None
+    return fleiss_kappa([[q.options[c[q.id]].name for c in chosen] for q in common])
+
+# %% ../../../nbs/benchmarks/kitmus/05_human_study.ipynb #e2f4000c
 def score_study(handed: Sequence[Handed], questions: Sequence[Question]) -> Study:
     "Compute agreement and accuracy of the people who handed in answers."
     if not handed: raise DataError("nobody handed in answers", "score_study", "name the files that people downloaded")
     chosen = [{c.id: c.chosen for c in h.answers} for h in handed]
-    common = [q for q in questions if all(q.id in s for s in chosen)]
-    def accuracy(s: dict) -> float: return sum(s.get(q.id) in q.right for q in questions)/len(questions)
-    people = {h.participant: accuracy(s) for h, s in zip(handed, chosen, strict=True)}
-    kappa = fleiss_kappa([[q.options[s[q.id]].name for s in chosen] for q in common]) if common and len(chosen) > 1 else None
-    def majority(q: Question) -> float:
-        votes = Counter(s[q.id] for s in chosen if q.id in s)
-        best = [k for k, n in votes.items() if n == max(votes.values())]
-        return sum(k in q.right for k in best)/len(best) if best else 0.
-    of = {q.id: majority(q) for q in questions}
-    def mean(ids: list[str]) -> float: return sum(of[i] for i in ids)/len(ids)
-    groups: dict[str, list[str]] = {}
+    common = [q for q in questions if all(q.id in c for c in chosen)]
+    people = {}
+    for h, c in zip(handed, chosen, strict=True):
+        people[h.participant] = sum(c.get(q.id) in q.right for q in questions)/len(questions)
+    of = {q.id: _majority(q, chosen) for q in questions}
+    groups: dict[str, list[float]] = {}
     for q in questions:
-        if (known := q.meta.get("knowledge")) is not None: groups.setdefault("with" if known else "without", []).append(q.id)
-    return Study(people, kappa, len(questions), len(common), mean(list(of)), {k: mean(ids) for k, ids in groups.items()})
+        known = q.meta.get("knowledge")
+        if known is not None: groups.setdefault("with" if known else "without", []).append(of[q.id])
+    by_knowledge = {k: sum(credits)/len(credits) for k, credits in groups.items()}
+    return Study(people, _kappa(chosen, common), len(questions), len(common), sum(of.values())/len(of), by_knowledge)

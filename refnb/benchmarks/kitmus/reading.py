@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate, chain
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 import msgspec
 from ...core.types import DataError, FormatError, Span
 from ...core.files import at_line, in_file, read_bytes, table_rows
@@ -84,29 +84,33 @@ def _once(texts: Iterable[tuple[str, T]], where: str) -> dict[str, T]:
         out[key] = text
     return out
 
-# %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #11bf3cbc
+# %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #a96cb562
 def _plain_key(doc_key: str) -> str: return re.sub(r"(:\d+)_0$", r"\1", doc_key)
 
+# %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #1dc535c4
 class Text(NamedTuple):
     "A text of the gold, with the units of its spans."
     gold: Pronoun
     tokens: tuple[str, ...] # of the text; none for a table, whose spans count characters
     text: str               # of a table, else ""
 
+# %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #6a8d9958
 def _starts(tokens: Iterable[str]) -> tuple[int, ...]:
     "Find where tokens begin in the joined text."
     tokens = list(tokens)
     ends = accumulate(map(len, pieces(Word(t, "") for t in tokens)))
     return tuple(end - len(t) for end, t in zip(ends, tokens, strict=True))
 
+# %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #11bf3cbc
 def _of_row(r: GapRow) -> Text:
     "Read a row of a table: its spans count characters."
     def span(offset: int, name: str) -> Span: return Span(offset, offset + len(name) - 1)
     if r.a_coref == r.b_coref: raise DataError("exactly one of A-coref and B-coref must be TRUE", f"text {r.id!r}")
-    both = sorted([(span(r.a_offset, r.a), r.a_coref), (span(r.b_offset, r.b), r.b_coref)])
-    right = [c for _, c in both].index(True)
+    names = sorted([(span(r.a_offset, r.a), r.a_coref), (span(r.b_offset, r.b), r.b_coref)])
+    right = 0 if names[0][1] else 1
     fields: dict[str, str|int] = {"entities": 2, "position": right + 1, "pronoun": r.pronoun.lower()}
-    return Text(Pronoun(r.id, tuple(s for s, _ in both), right, span(r.pronoun_offset, r.pronoun), fields), (), r.text)
+    pronoun = Pronoun(r.id, tuple(s for s, _ in names), right, span(r.pronoun_offset, r.pronoun), fields)
+    return Text(pronoun, (), r.text)
 
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #98c95ae0
 def _inside(clusters: Iterable[Iterable], size: int, key: str) -> list:
@@ -227,29 +231,36 @@ def _read_predictions(path: str|Path, gold: Mapping[str, Text]) -> Predictions:
     "Read the candidates that a file of predictions joins."
     return predictions(read_bytes(path), gold, str(path))
 
-# %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #949d1a96
+# %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #387d1a83
 def predictions(data: bytes, gold: Mapping[str, Text], where: str = "") -> Predictions:
     "Read what predictions join for every gold text, of `read_gold`; `where` is the file's name, for errors."
     with in_file(where), without_cycles(): return _predictions(data, gold)
 
+# %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #a41c0a01
+def _of_documents(docs: dict[str, Any], gold: Mapping[str, Text], clusters: Callable[[Any], Any]) -> Predictions:
+    "Join documents, or lines, with the gold texts of the same key."
+    found = {k: _joined(gold[k], clusters(d), d.sentences) for k, d in docs.items() if k in gold}
+    return Predictions(found, len(docs) - len(found), 0)
+
+# %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #b61e0f13
 def _predictions(data: bytes, gold: Mapping[str, Text], where: str = "") -> Predictions:
     "Read the predictions of a file in any format."
     form = format_of(data)
     if form == "gap" or data.startswith(b"ID\t"): found = _from_table(data, gold, where)
     elif form == "conll":
         docs = _once(((_plain_key(d.doc_key), d) for d in parse_conll(data, where)), where)
-        found = Predictions({k: _joined(gold[k], d.clusters, d.sentences) for k, d in docs.items() if k in gold},
-                            sum(k not in gold for k in docs), 0)
+        found = _of_documents(docs, gold, lambda d: d.clusters)
     elif form == "jsonl":
         rows = _once(((r.doc_key, r) for _, r in _lines(data, where)), where)
-        found = Predictions({k: _joined(gold[k], _clusters_of(r), r.sentences) for k, r in rows.items() if k in gold},
-                            sum(k not in gold for k in rows), 0)
+        found = _of_documents(rows, gold, _clusters_of)
     else: raise FormatError("is not a prediction: readable are JSON lines, CoNLL and GAP's table", where)
-    if lost := [k for k in gold if k not in found.said]:
+    lost = [k for k in gold if k not in found.said]
+    if lost:
         raise DataError(f"{len(lost)} gold texts have no prediction, one is {lost[0]!r}", where,
                         "every gold text needs one; an empty list of clusters is fine")
     return found
 
+# %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #949d1a96
 def _clusters_of(r: _Line) -> list[list[tuple[int, int]]]:
     "Return the predicted clusters of a line, under either of their names."
     if r.clusters is None and r.predicted_clusters is not None: return r.predicted_clusters

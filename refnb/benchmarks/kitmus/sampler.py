@@ -64,7 +64,7 @@ def _once(rows: Iterable[tuple[int, str]], name: str, what: str) -> list[str]:
         seen[v] = n
     return list(seen)
 
-# %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #d0ac6fcb
+# %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #aebf7b21
 _FILLED = {"meet": ("mentions", "location"), "pronoun": ("pronoun", "situation"),
            "entity": ("entity_mention", "entity_occupation"),
            "background": ("entity_occupation", "occupation_description")}
@@ -74,19 +74,25 @@ _TEMPLATES = {"meet": "templates/meet_sentence.txt", "pronoun": "templates/prono
               "entity": "templates/entspec_knowledge_sentence.txt"}
 Template = tuple[str, ...]
 
+def _slots(line: str, kind: str, vocab: Mapping, at: str) -> Template:
+    "Read a template's slots: all that its kind needs, and no unknown one."
+    if not re.fullmatch(r"\[\s*\{\w+\}(\s*,\s*\{\w+\})*\s*\]", line.strip()):
+        raise FormatError("is not a template such as [{mentions}, {met}, {period}]", at)
+    slots = tuple(re.findall(r"\{(\w+)\}", line))
+    for s in _FILLED[kind]:
+        if s not in slots: raise FormatError(f"the slot {{{s}}} is missing", at)
+    known = {*_FILLED[kind], *_OPTIONAL, *vocab}
+    for s in slots:
+        if s not in known: raise FormatError(f"unknown slot {{{s}}}", at, nearest(s, known))
+    return slots
+
+# %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #d0ac6fcb
 def _templates(data: bytes, name: str, kind: str, vocab: Mapping) -> list[Template]:
     "Read the templates of a file, each checked for its slots."
     out: dict[Template, int] = {}
     for n, line in enumerate(utf8(data, name).splitlines(), 1):
         if not line.strip(): continue
-        if not re.fullmatch(r"\[\s*\{\w+\}(\s*,\s*\{\w+\})*\s*\]", line.strip()):
-            raise FormatError("is not a template such as [{mentions}, {met}, {period}]", at_line(name, n))
-        slots = tuple(re.findall(r"\{(\w+)\}", line))
-        if lost := [s for s in _FILLED[kind] if s not in slots]:
-            raise FormatError(f"the slot {{{lost[0]}}} is missing", at_line(name, n))
-        known = {*_FILLED[kind], *_OPTIONAL, *vocab}
-        if bad := [s for s in slots if s not in known]:
-            raise FormatError(f"unknown slot {{{bad[0]}}}", at_line(name, n), nearest(bad[0], known))
+        slots = _slots(line, kind, vocab, at_line(name, n))
         if slots in out: raise FormatError(f"the template of line {out[slots]} is here again", at_line(name, n))
         out[slots] = n
     if not out: raise FormatError("holds no template", name)
@@ -402,24 +408,34 @@ def _too_small(v: Variant, n: int, p: Pools, split: str):
     empty = [l.noise for l in p.locations if not p.noise[l.noise]] if v.noise else []
     if empty: raise DataError("has no sentence for this split", f"{empty[0]}, {split}", do)
 
-# %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #339554e5
+# %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #3a6fdad6
 def _state(rng: np.random.Generator) -> int: return rng.bit_generator.state["state"]["state"]
 
+# %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #53a6a15e
+def _orders(s: Sampler, v: Variant) -> dict[str, np.ndarray]:
+    "Number what a variant draws from; by the paper's rules, templates begin with the first alone."
+    sizes = dict(occupations=len(s.r.occupations(v.occupation, v.situation)), meet=len(s.meet), pronoun=len(s.pronoun),
+                 background=len(s.background), entity=len(s.entity))
+    return {k: np.arange(n if s.mode == "released" or k == "occupations" else 1) for k, n in sizes.items()}
+
+# %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #8f6e9144
+def _cumulated(weights: Iterable[float]) -> list[float]:
+    "Add up weights, as shares of their sum."
+    sums = np.array(list(weights)).cumsum()
+    return (sums/sums[-1]).tolist()
+
+# %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #339554e5
 def _variant(s: Sampler, v: Variant) -> Iterator[Subtask]:
     "Draw the subtasks of one variant."
-    rng, r = np.random.default_rng(s.seed), s.r
-    sizes = dict(occupations=len(r.occupations(v.occupation, v.situation)), meet=len(s.meet), pronoun=len(s.pronoun),
-                 background=len(s.background), entity=len(s.entity))
-    orders = {k: np.arange(n if s.mode == "released" or k == "occupations" else 1) for k, n in sizes.items()}
-    weights = np.array([p[0] for p in r.pronouns]).cumsum()
-    cumulated = (weights/weights[-1]).tolist()
+    rng, orders = np.random.default_rng(s.seed), _orders(s, v)
+    cumulated = _cumulated(p[0] for p in s.r.pronouns)
     for n in s.entities:
         for split, size, p in zip(SPLITS, s.sizes, _pools(s, rng, v, orders), strict=True):
             if size: _too_small(v, n, p, split)
             lines = [len(p.noise[l.noise]) for l in p.locations]
             pools = {"templates": len(p.tasks), "names": len(p.names), "occupations": len(p.occupations),
                      "locations": len(p.locations)}
+            noise = lines.__getitem__ if v.noise else None
             before = _state(rng)
-            draws = [_draw(rng, n, cumulated, pools, v.background, lines.__getitem__ if v.noise else None)
-                     for _ in range(size)]
+            draws = [_draw(rng, n, cumulated, pools, v.background, noise) for _ in range(size)]
             yield Subtask(v, n, split, draws, p, _builder(s, v, n, split, p, draws), (before, _state(rng)))

@@ -162,9 +162,13 @@ def _character(x: str|dict, where: str) -> Character:
 # %% ../../../nbs/models/annotation/00_books.ipynb #4a10fcea
 def read_characters(path: str|Path) -> list[Character]:
     "Read the characters of a book from a YAML file."
-    kind: Any = list|None  # an empty file is an empty list
-    return as_characters(read_yaml(path, kind) or [], str(path))
+    anything: Any = object
+    listed = read_yaml(path, anything)
+    if not isinstance(listed, list|None):
+        raise FormatError("is not a list", str(path), "write each character as - NAME or - NAME: [further names]")
+    return as_characters(listed or [], str(path))
 
+# %% ../../../nbs/models/annotation/00_books.ipynb #5eed0016
 def characters_yaml(characters: Sequence[Character], notes: Sequence[str] = ()) -> str:
     "Write characters as YAML, one line each, with notes as comments."
     out = []

@@ -17,7 +17,7 @@ from torch import nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 from ...core.types import DataError, Span
-from .features import K, RELEASED_CATEGORIES, TABLES, Mentions, Pairs, Table, pairs, released_pairs
+from .features import K, RELEASED_CATEGORIES, SPEAKERS, TABLES, Mentions, Pairs, Table, pairs, released_pairs
 from .mentions import head
 from .memory import Best, clusters_of, link
 
@@ -37,18 +37,19 @@ def _place(t: Table, values: np.ndarray, p: Pairs) -> np.ndarray:
 
 class Tables(nn.Module):
     "The sum of learned numbers for a pair's features."
-    def __init__(self):
+    def __init__(self, speakers: bool = False):
         super().__init__()
-        sizes = [t.values*(K if t.apart else 1) for t in TABLES]
+        self.tables = (*TABLES, SPEAKERS) if speakers else TABLES
+        sizes = [t.values*(K if t.apart else 1) for t in self.tables]
         self.first = [sum(sizes[:i]) for i in range(len(sizes))]
         self.number = nn.Parameter(torch.zeros(sum(sizes)))
     def places(self, p: Pairs) -> np.ndarray:
         "Return the indices of each pair: table, row, column."
-        return np.stack([f + _place(t, v, p) for f, t, v in zip(self.first, TABLES, p.values)]).astype(int)
+        return np.stack([f + _place(t, v, p) for f, t, v in zip(self.first, self.tables, p.values)]).astype(int)
     def looked_up(self, p: Pairs) -> torch.Tensor:
         "Compute the sum without gradients, one table after the other, which is much faster than a stack."
         number, out = self.number.detach().cpu().numpy(), np.zeros(p.category.shape, np.float32)
-        for f, t, v in zip(self.first, TABLES, p.values): out += number[f:].take(_place(t, v, p))
+        for f, t, v in zip(self.first, self.tables, p.values): out += number[f:].take(_place(t, v, p))
         return torch.from_numpy(out).to(self.number.device)
     def forward(self, p: Pairs) -> torch.Tensor:
         if not torch.is_grad_enabled(): return self.looked_up(p)
@@ -94,14 +95,14 @@ def by_category(rows: Vectors, columns: Vectors, p: Pairs) -> torch.Tensor:
 # %% ../../../nbs/models/coreference/06_antecedents.ipynb #81e637e7
 class Experts(Scorer):
     "A scorer by products of vectors, general and for each category of pairs, and by tables."
-    def __init__(self, inputs: int, size: int = 64, experts: bool = True, tables: bool = True):
+    def __init__(self, inputs: int, size: int = 64, experts: bool = True, tables: bool = True, speakers: bool = False):
         super().__init__()
         self.size, self.many = size, K + 1 if experts else 1
         self.later, self.earlier = nn.Linear(inputs, self.many*size), nn.Linear(inputs, self.many*size)
         self.new = nn.Linear(inputs, 1)
         nn.init.zeros_(self.new.weight)
         nn.init.zeros_(self.new.bias)
-        self.tables = Tables() if tables else None
+        self.tables = Tables(speakers) if tables else None
     def vectors(self, r: torch.Tensor) -> Vectors:
         "Compute the representations of mentions."
         parted = lambda f: f(r).view(len(r), self.many, self.size)

@@ -15,7 +15,7 @@ from ...core.types import CallError, Span
 from ...core.documents import Document
 from .texts import text_of
 from .antecedents import Experts
-from .features import CATEGORIES, TABLES, Mentions, pairs
+from .features import CATEGORIES, Mentions, pairs
 from .resolvers import Resolver
 
 # %% ../../../nbs/models/coreference/15_reasons.ipynb #8f3bb44a
@@ -58,7 +58,7 @@ def reasons(net: Resolver, d: Document, later: Span|tuple[int, int], earlier: Sp
     if net.scorer.many > 1: parts[f"words, as {CATEGORIES[k]}"] = own(k)
     if net.scorer.tables:
         parts |= {t_.name: float(net.scorer.tables.number[at[0, 0]])
-                  for t_, at in zip(TABLES, net.scorer.tables.places(p))}
+                  for t_, at in zip(net.scorer.tables.tables, net.scorer.tables.places(p))}
     if net.m.bias: parts["bias"] = net.m.bias
     return Reasons(_phrase(d, a), _phrase(d, b), CATEGORIES[k], parts)
 

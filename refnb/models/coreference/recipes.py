@@ -44,6 +44,7 @@ class CorefModel(Record):
     size: int = 64                   # size of an expert's vectors, or of an entity's
     experts: bool = True             # one scorer for each category of pairs
     tables: bool = True              # features: distances, nesting, quotations, pronouns
+    speakers: bool = False           # one more: same or other speaker, for texts whose format names them
     threshold: float = 0.            # minimum score of a mention
     bias: float = 0.                 # added to each link's score
     weights: str = ""                # folder of trained weights in the package

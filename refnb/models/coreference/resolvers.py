@@ -94,7 +94,8 @@ def new_scorer(m: CorefModel, width: int, dropout: float) -> tuple[nn.Module, An
         return nn.Identity(), Maverick(width, 2*m.hidden, m.size, dropout), 2*width
     if m.antecedents == "entities":
         return layer(3*width, 2*m.hidden, dropout), EntityScorer(2*m.hidden, m.size, m.ffn, dropout), 2*m.hidden
-    return layer(3*width, 2*m.hidden, dropout), Experts(2*m.hidden, m.size, m.experts, m.tables), 2*m.hidden
+    of_spans = layer(3*width, 2*m.hidden, dropout)  # first: the order decides the random weights of both
+    return of_spans, Experts(2*m.hidden, m.size, m.experts, m.tables, m.speakers), 2*m.hidden
 
 # %% ../../../nbs/models/coreference/09_resolvers.ipynb #1db3be88
 Stretch = tuple[torch.Tensor, int]  # vectors of words, and the first word's index
@@ -218,11 +219,22 @@ class Resolver(nn.Module):
                 more: Sequence[Span] = ()) -> list[list[Span]]:
         """Find the clusters of a text. `given` are all its mentions, if known; `seeds` are known clusters, which may
         grow; `more` are additional mentions."""
-        known = {Span(*s): i for i, c in enumerate(seeds) for s in c}
-        find = {"c2f": self._from_all, "entities": self._from_entities}.get(self.m.antecedents, self._from_bank)
-        spans, entity, person = find(t, given, known, [*known, *more])
+        spans, entity, person = self._found(t, given, _by_seed(seeds), more)
         if self.m.kinds == "persons": entity = of_persons(entity, person)
         return clusters_of(spans, entity if self.m.singletons else without_lonely(entity))
+    def completed(self, t: Text, seeds: Sequence[Sequence[Span]]) -> list[list[Span]]:
+        "Complete the known clusters of a text."
+        known = _by_seed(seeds)
+        spans, entity, _ = self._found(t, None, known, ())
+        out = {known[s]: list[Span]() for s in spans if s in known}
+        for s, e in zip(spans, entity):
+            if e in out: out[e].append(s)
+        return [out.get(k, []) for k in range(len(seeds))]
+    def _found(self, t: Text, given: Sequence[Span]|None, known: dict[Span, int],
+               more: Sequence[Span]) -> tuple[list[Span], np.ndarray, np.ndarray]:
+        "Find mentions, their entities, and which are persons."
+        find = {"c2f": self._from_all, "entities": self._from_entities}.get(self.m.antecedents, self._from_bank)
+        return find(t, given, known, [*known, *more])
     def answer(self, d: Document, clusters: Iterable[Iterable[Span]]) -> Document:
         "Return a document with found clusters."
         return d.changed(clusters=tidy(clusters), names=(), labels={})
@@ -273,6 +285,10 @@ class _in_order:
     def within(self, at: int, end: int) -> list[Span]:
         "Return the mentions that start at `at` or later, and end before `end`."
         return [s for s in self.spans[bisect_left(self.spans, (at,)):bisect_left(self.spans, (end,))] if s.end < end]
+
+def _by_seed(seeds: Sequence[Sequence[Span]]) -> dict[Span, int]:
+    "Return the number of each seed's cluster, the first if there are several."
+    return {Span(*s): k for k, c in reversed([*enumerate(seeds)]) for s in c}
 
 def _groups(segments: list[Segment], most: int) -> list[list[Segment]]:
     "Group neighbouring segments, at most `most` together."

@@ -45,9 +45,15 @@ def _quotations(words: Sequence[str]) -> np.ndarray:
     return out
 
 # %% ../../../nbs/models/coreference/01_texts.ipynb #6b8cf9e1
+def _speakers(names: Sequence[str]) -> np.ndarray:
+    "Number the speakers of sentences from 1; 0: unknown."
+    known = {name: k for k, name in enumerate(dict.fromkeys(filter(None, names)), 1)}
+    return np.array([known.get(name, 0) for name in names], int)
+
 class Text:
     "A document, or several, as arrays over words, for a coreference system."
-    def __init__(self, key: str, sentences: Sequence[Sequence[str]], names: Sequence[str] = ()):
+    def __init__(self, key: str, sentences: Sequence[Sequence[str]], names: Sequence[str] = (),
+                 speakers: Sequence[str] = ()):
         self.key, self.names = key, names  # names to link to, if there is a list
         self.words = [w.strip("_") or w for s in sentences for w in s]  # LitBank has _Emma_ for italics
         ends = list(accumulate(map(len, sentences)))
@@ -55,6 +61,7 @@ class Text:
         lengths = [len(s) for s in sentences]
         self.sentence = np.repeat(np.arange(len(lengths)), lengths)
         self.last = np.repeat(np.array(ends, int) - 1, lengths)  # the last word of a word's sentence
+        self.speaker = np.repeat(_speakers(speakers or [""]*len(lengths)), lengths)
         self.part = np.zeros(len(self.words), int)
         self.cut: Any = None  # its segments, if known
     def __len__(self) -> int: return len(self.words)
@@ -69,7 +76,7 @@ class Text:
 def text_of(d: Document) -> Text:
     "Read a document and its names, ignoring its clusters."
     if not d.size: raise DataError("has no text", f"document {d.doc_key!r}", "coreference systems read words")
-    return Text(d.doc_key, d.sentences, d.names)
+    return Text(d.doc_key, d.sentences, d.names, d.speakers)
 
 def joined(texts: Sequence[Text]) -> Text:
     "Join several texts to one; each remains a separate part."
@@ -83,6 +90,7 @@ def joined(texts: Sequence[Text]) -> Text:
     out.sentence = np.concatenate([t.sentence + o for t, o in zip(texts, sentences)])
     out.quotation = np.concatenate([np.where(t.quotation > 0, t.quotation + o, 0) for t, o in zip(texts, quotations)])
     out.shape = np.concatenate([t.shape for t in texts])
+    out.speaker = np.concatenate([t.speaker for t in texts])
     out.part = np.repeat(np.arange(len(texts)), list(map(len, texts)))
     return out
 

@@ -13,11 +13,14 @@ import numpy as np
 from ...core.types import CallError, DataError, need
 
 # %% ../../../nbs/models/language/08_constraints.ipynb #60c6c6e6
+# words that free text may hold in any pattern of refnb: llguidance masks them at once, not word by word
+_TEXT = r'[^"\\{}\x00-\x1F\x7F]+'
+
 def words_of(tokenizer: Any):
     "Read the vocabulary of a tokenizer of transformers; it takes a third of a second, so do it once per model."
     need("llguidance", "models")
     from llguidance.hf import from_tokenizer
-    try: return from_tokenizer(tokenizer, slices=[])
+    try: return from_tokenizer(tokenizer, slices=[_TEXT])
     except ValueError as e:
         raise CallError(f"a reply cannot be constrained with this tokenizer: {e}", do="say constraint: none") from None
 

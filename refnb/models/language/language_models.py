@@ -187,7 +187,8 @@ class LanguageModel(Record):
     patience: Patience = Patience()     # retries and timeouts
     revision: str = ""                  # revision of the hub repository
     file: str = ""                      # GGUF file in the repository
-    dtype: str = "auto"                 # data type of local weights
+    # data type of local weights; int8: rounded to eight bits, on a CPU
+    dtype: Literal["auto", "float32", "bfloat16", "float16", "int8"] = "auto"
     batch: int = 0                      # batch size of a local model; 0: chosen for its device
     device: str = ""                    # device of a local model: cpu, cuda, cuda:1 or mps; "": a GPU if available
     package: str = ""                   # package that contains the weights

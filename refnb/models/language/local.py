@@ -8,7 +8,7 @@ __all__ = ['Weights', 'package_names', 'join_pieces', 'check_place', 'weights_id
            'shared_order', 'Sharing', 'replies_to', 'reply_to']
 
 # %% ../../../nbs/models/language/09_local.ipynb #f1d0d114
-import io, os, re, time
+import io, os, re, time, warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr
 from itertools import islice
@@ -18,8 +18,9 @@ from ...core.types import CallError, DataError, Question, need
 from ...core.settings import load_settings
 from ...core.files import disk_fault
 from .language_models import Ask, Decoding, LanguageModel, Reply
-from .attention import Branch, by_rows, can_go_back, copy_of, empty_cache, fastest, order_weights
-from .attention import read_as, read_branches, write_rows, writes_by_rows
+from .attention import PLAIN, Branch, by_rows, can_go_back, copy_of, empty_cache, fastest
+from .attention import has_eight_bits, order_weights, read_as, read_branches, round_weights
+from .attention import write_rows, writes_by_rows
 from .constraints import Bound, EachItsOwn, words_of
 
 # %% ../../../nbs/models/language/09_local.ipynb #a6095294
@@ -131,6 +132,7 @@ def device_for(torch: Any, wanted: str = "") -> str:
     raise DataError(f"this machine has no {wanted}, as torch sees it", "--device", "leave it out, or say cpu")
 
 _CHUNK = 256  # tokens per pass on a CPU
+_LONG = 2048  # the same for a large model of eight bits
 _PASS = 8192  # tokens of several prompts per pass on a GPU; a CPU is as fast with single prompts
 _SHORT = 256  # tokens after a common beginning that are not worth a separate pass
 _LARGE = 2_000_000_000  # models with more weights answer one prompt at a time on a CPU
@@ -178,6 +180,14 @@ def quietly(tf: Any):
         log.set_verbosity(level)
         if bars: log.enable_progress_bar()
 
+# %% ../../../nbs/models/language/09_local.ipynb #b6c0a511
+def _loaded_as(m: LanguageModel, device: str) -> Any:
+    "Return the data type in which weights are loaded; those of eight bits are rounded afterwards, on a CPU."
+    if m.dtype == "auto": return m.dtype
+    if m.dtype == "int8" and device != "cpu":
+        raise CallError(f"{m.title}: dtype=int8 is for a CPU, not for {device}", do="add -p device=cpu, or leave it out")
+    return getattr(need("torch", "models"), {"int8": "bfloat16"}.get(m.dtype, m.dtype))
+
 # %% ../../../nbs/models/language/09_local.ipynb #eddace02
 def load_local(m: LanguageModel, offline: bool = True) -> Local:
     "Load a local model; if `offline`, nothing is downloaded."
@@ -186,7 +196,8 @@ def load_local(m: LanguageModel, offline: bool = True) -> Local:
     join_pieces(w)
     common = ({"local_files_only": offline, "trust_remote_code": False} | ({"gguf_file": w.file} if w.file else {})
               | ({"revision": w.revision} if w.revision else {}))
-    dtype, device = "auto" if m.dtype == "auto" else getattr(torch, m.dtype), device_for(torch, m.device)
+    device = device_for(torch, m.device)
+    dtype = _loaded_as(m, device)
     # until the fastest way is known
     attention = {"attn_implementation": "eager"} if device == "cpu" else {}
     try:
@@ -200,13 +211,27 @@ def load_local(m: LanguageModel, offline: bool = True) -> Local:
     if device == "cpu": _tune(local)
     return local
 
+# %% ../../../nbs/models/language/09_local.ipynb #b6c0a512
 def _tune(local: Local):
     "Choose the fastest way of reading on this processor."
     cache = load_settings(env={k: v for k, v in os.environ.items() if k == "REFNB_CACHE"}).cache
     way = fastest(local.model, Path(cache)/"attention")
     read_as(local.model, way)
     local.chunk = way.chunk
+    if local.m.dtype == "int8": _round(local)
     order_weights(local.model)
+
+def _round(local: Local):
+    "Round a model's weights to eight bits; a large model keeps no copy of them for prompts, so its chunks are long."
+    model, copied = local.model, local.model.num_parameters() < _LARGE
+    if model.config.model_type not in PLAIN:
+        raise CallError(f"{local.m.title} ({model.config.model_type}) has no weights of eight bits here",
+                        do="say dtype=bfloat16")
+    if not has_eight_bits():
+        warnings.warn("this torch has no product with weights of eight bits; writing takes as long as in bfloat16",
+                      stacklevel=2)
+    round_weights(model, copied)
+    if not copied and local.chunk: local.chunk = max(local.chunk, _LONG)
 
 # %% ../../../nbs/models/language/09_local.ipynb #ee98a5ea
 def tiny_checkpoint(folder: str|Path, texts: Iterable[str], size: int = 32, chat: bool = True) -> Path:

@@ -12,7 +12,7 @@ import math, re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cache, lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 import numpy as np
 from ...core.types import CallError, Question, Record
 from ...core.settings import packaged
@@ -97,7 +97,7 @@ def _claims_of(expression: str) -> Claims:
         else: asserted += stems(_LACK.split(piece, maxsplit=1)[0])
     return Claims(asserted, denied)
 
-# %% ../../../nbs/models/pairs/04_comparing.ipynb #8e826dc7
+# %% ../../../nbs/models/pairs/04_comparing.ipynb #990445be
 _YEAR = r"\b(1[0-9]{3}|20[0-2][0-9])\b"
 _TENS = {w: 1900 + 10*i
          for i, w in enumerate(("twenties", "thirties", "forties", "fifties", "sixties", "seventies", "eighties",
@@ -112,15 +112,25 @@ def _within(start: int, years: int, when: str|None) -> tuple[int, int]:
     a, b = SPANS[when]
     return start + int(a*years), start + int(b*years) - 1
 
+# %% ../../../nbs/models/pairs/04_comparing.ipynb #6fdbb2fa
+def _decade(m: re.Match[str]) -> tuple[int, int]:
+    "Return the time of a decade; the 1800s and the like may be a century."
+    if m[5]: start = _TENS[m[5]]
+    else: start = 100*int(m[2] or (20 if m[3] in "01" else 19)) + 10*int(m[3])
+    century = m[2] and m[2] != "20" and m[3] == "0"
+    return _within(start, 100 if century else 10, m[1] or m[4])
+
+# %% ../../../nbs/models/pairs/04_comparing.ipynb #8e826dc7
 def _period(expression: str) -> tuple[int, int]|None:
     "Return the time that an expression mentions."
-    if m := _CENTURY.search(expression): return _within(100*(int(m[2]) - 1), 100, m[1])
-    if m := _DECADE.search(expression):
-        start = _TENS[m[5]] if m[5] else 100*int(m[2] or (20 if m[3] in "01" else 19)) + 10*int(m[3])
-        return _within(start, 100 if m[2] and m[2] != "20" and m[3] == "0" else 10, m[1] or m[4])
-    return (int(m[1]), int(m[1])) if (m := re.search(_YEAR, expression)) else None
+    century = _CENTURY.search(expression)
+    if century: return _within(100*(int(century[2]) - 1), 100, century[1])
+    decade = _DECADE.search(expression)
+    if decade: return _decade(decade)
+    year = re.search(_YEAR, expression)
+    return (int(year[1]), int(year[1])) if year else None
 
-# %% ../../../nbs/models/pairs/04_comparing.ipynb #c9bc50d1
+# %% ../../../nbs/models/pairs/04_comparing.ipynb #ddb2016a
 NEW = re.compile(r"\b(newer|newest|later|latest|recent|recently|new|modern)\b")
 OLD = re.compile(r"\b(older|oldest|earlier|earliest|old)\b")
 _WOMAN = re.compile(r"\b(female|woman|women|girl|girls|lady|she|her|queen|wife|mother|daughter|sister)\b")
@@ -136,16 +146,23 @@ class Heard(NamedTuple):
     woman: int    # 1: a woman, -1: a man
     sign: int     # -1 if something is denied
 
+# %% ../../../nbs/models/pairs/04_comparing.ipynb #5045ae30
 def _toward(a: re.Pattern, b: re.Pattern, text: str) -> int: return bool(a.search(text)) - bool(b.search(text))
 
+# %% ../../../nbs/models/pairs/04_comparing.ipynb #78644088
+def _telling(words: Sequence[str]) -> tuple[set[str], list[tuple[str, str]]]:
+    "Select the words that tell something, and the neighbours of which one does."
+    empty = word_lists().empty
+    return {w for w in words if w not in empty}, [p for p in zip(words, words[1:]) if not set(p) <= empty]
+
+# %% ../../../nbs/models/pairs/04_comparing.ipynb #c9bc50d1
 def _heard(expression: str) -> Heard:
     "Parse an expression."
-    text, claims, empty = plain(expression), _claims_of(expression), word_lists().empty
-    telling = lambda c: {w for w in c if w not in empty}
-    neighbours = lambda c: [p for p in zip(c, c[1:]) if not set(p) <= empty]
-    words, pairs = (telling(claims.said), telling(claims.denied)), (neighbours(claims.said), neighbours(claims.denied))
-    return Heard(claims, words, pairs, _period(text), _toward(NEW, OLD, text), _toward(_WOMAN, _MAN, text),
-                 -1 if claims.denied else 1)
+    text, claims = plain(expression), _claims_of(expression)
+    said, said_pairs = _telling(claims.said)
+    denied, denied_pairs = _telling(claims.denied)
+    return Heard(claims, (said, denied), (said_pairs, denied_pairs), _period(text), _toward(NEW, OLD, text),
+                 _toward(_WOMAN, _MAN, text), -1 if claims.denied else 1)
 
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #60e1ef5a
 class Told(NamedTuple):
@@ -193,7 +210,7 @@ def _whole(h: Heard, t: Told, others: Sequence[Told]) -> list[float]:
         order = h.sign*h.newer*float(np.sign(t.year - sum(years)/len(years)))
     return [h.sign*h.woman*t.women, inside, near, order, t.length, t.length*(h.sign < 0)]
 
-# %% ../../../nbs/models/pairs/04_comparing.ipynb #75052bf4
+# %% ../../../nbs/models/pairs/04_comparing.ipynb #2fa7680a
 class Rarity(dict):
     "Inverse document frequencies of words."
     def __init__(self, texts: Iterable[Told]):
@@ -203,27 +220,33 @@ class Rarity(dict):
         self.unseen = math.log(1 + len(texts))
     def __missing__(self, word: str) -> float: return self.unseen
 
+# %% ../../../nbs/models/pairs/04_comparing.ipynb #3548fac8
 class Comparer:
     "A feature extractor with the rarity of words and of character n-grams in texts."
     def __init__(self, texts: Sequence[str]):
         self.rarity, self.tfidf = Rarity(map(_parsed_option, texts)), fitted_tfidf(texts, CHARACTERS)
+    def _like(self, p: Pairs, claims: Sequence[str], vectors: Any) -> np.ndarray:
+        "Compute for each pair how much the words of a claim are like those of the option."
+        of_claims = self.tfidf.vectors(claims)[p.at[:, 0]]
+        return np.asarray(of_claims.multiply(vectors).sum(axis=1)).ravel()
+
     def features(self, p: Pairs) -> np.ndarray:
         "Compute the features: a row for each option of each question, a column for each feature."
         expressions, texts = [_heard(e) for e in p.expressions], [_parsed_option(t) for t in p.texts]
         vectors = self.tfidf.vectors(p.texts)[p.at[:, 1]]
-        like = []
-        for k in (0, 1):
-            claims = self.tfidf.vectors([_telling_words(h.claims[k]) for h in expressions])[p.at[:, 0]]
-            like.append(np.asarray(claims.multiply(vectors).sum(axis=1)).ravel())
+        like = [self._like(p, [_telling_words(h.claims[c]) for h in expressions], vectors) for c in (0, 1)]
         out, i = np.empty((len(p.at), len(FEATURES))), 0
         for n in filter(None, p.sizes):
             h, options = expressions[p.at[i, 0]], [texts[j] for j in p.at[i:i + n, 1]]
             for k, t in enumerate(options):
-                claimed = [x for c in (0, 1) for x in _claimed(h, c, t, self.rarity, like[c][i + k])]
-                out[i + k] = claimed + _whole(h, t, options[:k] + options[k + 1:])
+                said = _claimed(h, 0, t, self.rarity, like[0][i + k])
+                denied = _claimed(h, 1, t, self.rarity, like[1][i + k])
+                others = options[:k] + options[k + 1:]
+                out[i + k] = [*said, *denied, *_whole(h, t, others)]
             i += n
         return out
 
+# %% ../../../nbs/models/pairs/04_comparing.ipynb #75052bf4
 def _telling_words(words: Sequence[str]) -> str: return " ".join(w for w in words if w not in word_lists().empty)
 
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #1c8dc233

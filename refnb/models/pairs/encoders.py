@@ -143,16 +143,17 @@ def check_pair_model(m: PairModel, offline: bool = True) -> Weights:
         raise DataError(f"{m.title} cannot be loaded: its weights are not here", _pair_weights(m).place, _how_to_get(m))
     return _put_together(m)
 
-# %% ../../../nbs/models/pairs/01_encoders.ipynb #6ca79b7c
+# %% ../../../nbs/models/pairs/01_encoders.ipynb #01ae8dab
 def _vocabulary(texts: Iterable[str], size: int = 500) -> dict[str, int]:
     "Return letters and the most frequent words; unlike tokenizer trainers, this is deterministic."
     from collections import Counter
     count = Counter(w for t in texts for w in re.findall(r"\w+|[^\w\s]", t.lower()))
     letters = sorted({c for w in count for c in w})
-    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *letters, *(f"##{c}" for c in letters),
-             *(w for w, _ in sorted(count.items(), key=lambda x: (-x[1], x[0])))]
-    return {w: i for i, w in enumerate(list(dict.fromkeys(words))[:max(size, 4 + 2*len(letters))])}
+    frequent = sorted(count, key=lambda w: (-count[w], w))
+    pieces = dict.fromkeys(["[PAD]", "[UNK]", "[CLS]", "[SEP]", *letters, *(f"##{c}" for c in letters), *frequent])
+    return {w: i for i, w in enumerate(list(pieces)[:max(size, 4 + 2*len(letters))])}
 
+# %% ../../../nbs/models/pairs/01_encoders.ipynb #6ca79b7c
 def tiny_encoder(folder: str|Path, texts: Iterable[str], labels: Sequence[str] = ()) -> Path:
     """Write a BERT with random weights and a tokenizer of the letters and words of texts.
     With `labels` it is a classifier, otherwise an encoder."""

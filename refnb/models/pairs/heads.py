@@ -141,12 +141,13 @@ def _one_after_the_other(tokenizer: Any) -> Form:
 # %% ../../../nbs/models/pairs/03_heads.ipynb #a8de1c04
 def _joined(form: Form, first: list[int], second: list[int], limit: int, keep: int) -> dict[str, list[int]]:
     "Join two tokenized texts to one row."
-    room, two = max(2, limit - len(form.before) - len(form.between) - len(form.after)), [first, second]
-    two[keep] = two[keep][:max(room//2, room - len(two[1 - keep]))]
-    two[1 - keep] = two[1 - keep][:room - len(two[keep])]
+    room = max(2, limit - len(form.before) - len(form.between) - len(form.after))
+    two, other = [first, second], 1 - keep
+    two[keep] = two[keep][:max(room//2, room - len(two[other]))]
+    two[other] = two[other][:room - len(two[keep])]
     parts = [form.before, two[0], form.between, two[1], form.after]
-    row = {"input_ids": [t for x in parts for t in x]}
-    if form.types: row["token_type_ids"] = [k for k, x in zip(form.types, parts, strict=True) for _ in x]
+    row = {"input_ids": [token for part in parts for token in part]}
+    if form.types: row["token_type_ids"] = [k for k, part in zip(form.types, parts, strict=True) for _ in part]
     return row | {"attention_mask": [1]*len(row["input_ids"])}
 
 # %% ../../../nbs/models/pairs/03_heads.ipynb #d21b6711
@@ -202,10 +203,12 @@ class PairReader(Loaded):
         "Convert all pairs to rows."
         expressions, options = [self.m.prefix + e for e in p.expressions], [self.m.text_prefix + t for t in p.texts]
         self._tokens([*expressions, *options])
-        two = (lambda i,
-               j: (self.tokens[options[j]], self.tokens[expressions[i]]) if self.first == 0
-               else (self.tokens[expressions[i]], self.tokens[options[j]]))
-        return [_joined(self.form, *two(i, j), self.m.tokens, 1 - self.first) for i, j in p.at.tolist()]
+        out = []
+        for i, j in p.at.tolist():
+            two = [self.tokens[expressions[i]], self.tokens[options[j]]]
+            if self.first == 0: two.reverse()
+            out.append(_joined(self.form, two[0], two[1], self.m.tokens, 1 - self.first))
+        return out
     def filled(self, rows: list[dict]): return self.tokenizer.pad(rows, return_tensors="pt").to(self.model.device)
 
 # %% ../../../nbs/models/pairs/03_heads.ipynb #87a33de6

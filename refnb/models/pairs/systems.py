@@ -161,6 +161,15 @@ def _same_questions(task: str) -> str:
     domain, _, split = read_altentities_task(whole)
     return f"altentities/{domain}/{split}"
 
+# %% ../../../nbs/models/pairs/06_systems.ipynb #61058963
+def _check_checkpoint(folder: Path, seal: Any, base: str, task: str):
+    "Refuse a checkpoint of another system, and one that was trained on the questions it would answer."
+    if seal.system != base:
+        raise CallError(f"holds the weights of {seal.system}", str(folder),
+                        f"ask {seal.system}, or name another checkpoint")
+    if _same_questions(task) in map(_same_questions, seal.trained_on):
+        raise DataError(f"{base} was trained on its questions", task, f"its held-out accuracy is in {folder/SEAL}")
+
 # %% ../../../nbs/models/pairs/06_systems.ipynb #044c81bf
 def _with_checkpoint(system: PairSystem, task: str, s: Settings, **changed) -> PairSystem:
     "Load a system's checkpoint, with changed settings; other systems are returned unchanged."
@@ -170,18 +179,14 @@ def _with_checkpoint(system: PairSystem, task: str, s: Settings, **changed) -> P
         raise DataError(f"{system.base} is not trained for it", task,
                         f"refnb train {system.base} {next(iter(trained_for(task)), 'TASK')}, or name a folder with -p "
                         f"checkpoint=FOLDER")
-    seal = read_seal(found[0])
-    if seal.system != system.base:
-        raise CallError(f"holds the weights of {seal.system}", str(found[0]),
-                        f"ask {seal.system}, or name another checkpoint")
-    if _same_questions(task) in map(_same_questions, seal.trained_on):
-        raise DataError(f"{system.base} was trained on its questions", task,
-                        f"its held-out accuracy is in {found[0]/SEAL}")
+    folder = found[0]
+    seal = read_seal(folder)
+    _check_checkpoint(folder, seal, system.base, task)
     try: learnt = msgspec.convert(msgspec.to_builtins(system.model) | seal.settings, PairModel)
     except (msgspec.ValidationError, ValueError) as e:
-        raise FormatError(f"field settings: {e}", str(found[0]/SEAL),
+        raise FormatError(f"field settings: {e}", str(folder/SEAL),
                           "it was made by another version, or is damaged; train the system again") from None
-    return system.having(changed_record(learnt, changed | {"checkpoint": str(found[0])}, "a trained system"))
+    return system.having(changed_record(learnt, changed | {"checkpoint": str(folder)}, "a trained system"))
 
 # %% ../../../nbs/models/pairs/06_systems.ipynb #d7960970
 def _fitting_task(task: str) -> str:

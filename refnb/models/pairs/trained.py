@@ -26,7 +26,7 @@ from .heads import read_seal, text_for, the_trained
 from .systems import pair_settings
 from ..training import Diverged, Entry, Fitted, load_tensors, set_weights, train
 
-# %% ../../../nbs/models/pairs/08_trained.ipynb #03b1dabe
+# %% ../../../nbs/models/pairs/08_trained.ipynb #49744db6
 class Source(NamedTuple):
     "The training and evaluation data of a system."
     asked: str                # as requested
@@ -34,6 +34,7 @@ class Source(NamedTuple):
     judges: list[str]         # development tasks, which select recipe and epoch; []: cross-validation
     told: str                 # description
 
+# %% ../../../nbs/models/pairs/08_trained.ipynb #a300f708
 def _mixed_tasks(name: str) -> list[str]:
     "List the tasks that a name means."
     out = []
@@ -44,25 +45,32 @@ def _mixed_tasks(name: str) -> list[str]:
         raise CallError("appears twice", twice[0])
     return out
 
+# %% ../../../nbs/models/pairs/08_trained.ipynb #d86452bb
+def _check_teaches(task: str):
+    "Refuse a task that nothing is trained on."
+    if the_card(task).shape != "choice":
+        raise CallError("has documents, not questions", task, "train on a task of questions")
+    whole = sample_of(task)[0]
+    if whole.endswith("/test"):
+        stem = whole.removesuffix("test")
+        raise CallError("is a test task, which nothing is trained on", task, f"name {stem}train or {stem}dev")
+
+# %% ../../../nbs/models/pairs/08_trained.ipynb #03b1dabe
 def _source_of(name: str, s: Settings) -> Source:
     "Choose the training and development data for a task."
     tasks = _mixed_tasks(name)
-    for p in tasks:
-        if the_card(p).shape != "choice":
-            raise CallError("has documents, not questions", p, "train on a task of questions")
-        if (whole := sample_of(p)[0]).endswith("/test"):
-            raise CallError("is a test task, which nothing is trained on", p,
-                            f"name {whole.removesuffix('test')}train or {whole.removesuffix('test')}dev")
-    dev, joined = [re.sub("/train$", "/dev", p) for p in tasks], "+".join(tasks)
-    if dev == tasks or not all(p.endswith("/train") for p in tasks):
+    for task in tasks: _check_teaches(task)
+    dev, joined = [re.sub("/train$", "/dev", task) for task in tasks], "+".join(tasks)
+    if dev == tasks or not all(task.endswith("/train") for task in tasks):
         return Source(name, tasks, [], f"trained on {joined}")
-    if lacking := [p for p in dev if not task_is_here(p, s) and s.offline]:
+    lacking = [task for task in dev if not task_is_here(task, s)] if s.offline else []
+    if lacking:
         raise DataError("neither the training file nor the development file is here", lacking[0],
                         f"refnb fetch {' '.join(the_card(lacking[0]).inputs)}, with a network")
-    away = [p for p in tasks if not task_is_here(p, s)]
+    away = [task for task in tasks if not task_is_here(task, s)]
     if not away: return Source(name, tasks, dev, f"trained on {joined}, judged by {'+'.join(dev)}")
-    return Source(name, dev, [], f"trained on dev: {'+'.join(dev)}, for {' and '.join(away)} "
-                                 f"{'is' if len(away) == 1 else 'are'} not here")
+    are = "is" if len(away) == 1 else "are"
+    return Source(name, dev, [], f"trained on dev: {'+'.join(dev)}, for {' and '.join(away)} {are} not here")
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #d5cb3fb2
 def _bound(questions: Sequence[Question]) -> list[list[Question]]:
@@ -108,30 +116,41 @@ def _weight(unit: list[Question], r: Recipe, kind: str) -> int:
     if r.unit == "questions" and r.together: return 1
     return sum(len(q.options) for q in unit) if kind in SINGLE else len(unit)
 
-# %% ../../../nbs/models/pairs/08_trained.ipynb #64c8ddbc
+# %% ../../../nbs/models/pairs/08_trained.ipynb #6fe236c8
 def _length(unit: list[Question]) -> int: return max(len(o.name) + len(o.description) for q in unit for o in q.options)
 
+# %% ../../../nbs/models/pairs/08_trained.ipynb #8cd00757
 def _sorted_in_windows(units: list, width: int) -> list:
     "Sort units by length within windows of `width` units."
     if width > 1: return [u for i in range(0, len(units), width) for u in sorted(units[i:i + width], key=_length)]
     return units
 
+# %% ../../../nbs/models/pairs/08_trained.ipynb #2a83acbc
+def _packed(units: Sequence[list[Question]], size: int, r: Recipe, kind: str) -> list[list[Question]]:
+    "Fill batches with units one after the other; a batch has room for `size`, and one unit at least."
+    out: list[list[Question]] = []
+    room = 0
+    for unit in units:
+        weight = _weight(unit, r, kind)
+        if not out or weight > room:
+            out.append([])
+            room = size
+        out[-1] += unit
+        room -= weight
+    return out
+
+# %% ../../../nbs/models/pairs/08_trained.ipynb #64c8ddbc
 def _batches_of(questions: Sequence[Question], r: Recipe, kind: str) -> Callable[[int], list[list[Question]]]:
     "Make the function that returns the batches of an epoch."
-    units = _units(questions, r, kind)
-    size = (r.batch if r.unit == "examples" or r.together
-            else max(1, round(r.batch*len(units)/len({q.doc_key for q in questions}))))
+    units, size = _units(questions, r, kind), r.batch
+    if r.unit != "examples" and not r.together:
+        targets = len({q.doc_key for q in questions})
+        size = max(1, round(r.batch*len(units)/targets))
     def batches(epoch: int) -> list[list[Question]]:
-        rng, order, room = random.Random(f"batches {r.seed} {epoch}"), units.copy(), 0
-        out: list[list[Question]] = []
+        rng, order = random.Random(f"batches {r.seed} {epoch}"), units.copy()
         rng.shuffle(order)
-        for u in _sorted_in_windows(order, r.window*max(1, size//max(1, _weight(order[0], r, kind)))):
-            n = _weight(u, r, kind)
-            if not out or n > room:
-                out.append([])
-                room = size
-            out[-1] += u
-            room -= n
+        in_batch = max(1, size//max(1, _weight(order[0], r, kind)))
+        out = _packed(_sorted_in_windows(order, r.window*in_batch), size, r, kind)
         if r.window: rng.shuffle(out)
         return out
     return batches
@@ -245,7 +264,7 @@ class _Judged(NamedTuple):
     losses: Sequence[float] = () # losses by epoch, of a single training run
     failed: str = ""             # error, if training failed
 
-# %% ../../../nbs/models/pairs/08_trained.ipynb #fcef9bf8
+# %% ../../../nbs/models/pairs/08_trained.ipynb #92f26b6b
 def _tried(w: _Work, k: int, r: Recipe) -> _Judged:
     "Evaluate a recipe; if there are several, one may fail."
     try: return _judged(w, k, r)
@@ -254,24 +273,30 @@ def _tried(w: _Work, k: int, r: Recipe) -> _Judged:
         w.say(f"recipe {k + 1} of {len(w.recipes)} failed: {e}")
         return _Judged([], failed=str(e))
 
-def _judged(w: _Work, k: int, r: Recipe) -> _Judged:
-    "Evaluate a recipe by held-out accuracy."
-    label = f"recipe {k + 1} of {len(w.recipes)}" if len(w.recipes) > 1 else "training"
-    if not w.folds:
-        f = _fit(Plan(w.x.pair, r, w.questions, w.judges, w.folder/f"recipe-{k + 1}"), w.s.offline, _reporter(w, label),
-                 w.every)
-        return _Judged(f.curve, f.before, f.losses)
+# %% ../../../nbs/models/pairs/08_trained.ipynb #fcf70d1a
+def _cross_judged(w: _Work, r: Recipe, folder: Path, label: str) -> _Judged:
+    "Evaluate a recipe on every fold after training on the others; the accuracy is over all questions."
     folds, fitted = _folds_of(w.questions, w.folds, r.seed), []
     for i, judges in enumerate(folds):
-        learnt = [q for j, f in enumerate(folds) if j != i for q in f]
-        fitted.append(_fit(Plan(w.x.pair, r.changed(patience=0), learnt, judges,
-                                w.folder/f"recipe-{k + 1}"/f"fold-{i + 1}", keep=False), w.s.offline,
-                           _reporter(w, f"{label}, fold {i + 1} of {w.folds}"), w.every))
-    mean = (lambda values: None if None in values
-            else sum(v*len(f) for v, f in zip(values, folds, strict=True))/len(w.questions))
+        learnt = [q for j, fold in enumerate(folds) if j != i for q in fold]
+        plan = Plan(w.x.pair, r.changed(patience=0), learnt, judges, folder/f"fold-{i + 1}", keep=False)
+        fitted.append(_fit(plan, w.s.offline, _reporter(w, f"{label}, fold {i + 1} of {w.folds}"), w.every))
+    def mean(values: Sequence) -> float|None:
+        if None in values: return None
+        return sum(v*len(fold) for v, fold in zip(values, folds, strict=True))/len(w.questions)
     curves = zip(*(f.curve for f in fitted), strict=False)
     return _Judged(list(map(mean, curves)), mean([f.before for f in fitted]))
 
+# %% ../../../nbs/models/pairs/08_trained.ipynb #8afbe78a
+def _judged(w: _Work, k: int, r: Recipe) -> _Judged:
+    "Evaluate a recipe by held-out accuracy."
+    label = f"recipe {k + 1} of {len(w.recipes)}" if len(w.recipes) > 1 else "training"
+    folder = w.folder/f"recipe-{k + 1}"
+    if w.folds: return _cross_judged(w, r, folder, label)
+    f = _fit(Plan(w.x.pair, r, w.questions, w.judges, folder), w.s.offline, _reporter(w, label), w.every)
+    return _Judged(f.curve, f.before, f.losses)
+
+# %% ../../../nbs/models/pairs/08_trained.ipynb #fcef9bf8
 def _best(tried: Sequence[Sequence[float|None]]) -> tuple[int, int]:
     "Find the best recipe and its best epoch, from 1; the first of equal ones."
     if not any(tried): raise DataError("every recipe failed", do="try smaller learning rates, or bf16=false")
@@ -300,32 +325,48 @@ def _write_weights(w: _Work, r: Recipe, best: Path) -> str:
         aside.rename(to)
     return weights_id(Weights(str(to)))
 
-# %% ../../../nbs/models/pairs/08_trained.ipynb #da0666e3
+# %% ../../../nbs/models/pairs/08_trained.ipynb #fac5d6d3
 _Data = tuple[Source, list[Question], list[Question], dict[str, str]]
 
+def _first_of(tasks: list[str], s: Settings, limit: int) -> list[Question]:
+    "Collect the questions of tasks, the first ones of each if there is a limit."
+    return [q for task in tasks for q in task_questions(task, s)[:limit or None]]
+
+# %% ../../../nbs/models/pairs/08_trained.ipynb #8abf86b9
 def _learnt_from(what: str|Sequence[Question], s: Settings, limit: int) -> _Data:
     "Return the source, its questions, the held-out questions, and the ids of all."
     if isinstance(what, str):
         source = _source_of(what, s)
-        taken = lambda tasks: [q for p in tasks for q in task_questions(p, s)[:limit or None]]
-        questions, judges = taken(source.tasks), taken(source.judges)
-        files = {f.key: f.blob for p in [*source.tasks, *source.judges] for f in find_task(p).files}
+        questions, judges = _first_of(source.tasks, s, limit), _first_of(source.judges, s, limit)
+        files = {f.key: f.blob for task in [*source.tasks, *source.judges] for f in find_task(task).files}
         if limit: source = source._replace(told=f"{source.told}, only the first {limit} of each task")
     else:
         questions, judges, files = list(what)[:limit or None], [], {}
-        source = Source(f"given/{questions_id(what)}", [f"given/{questions_id(what)}"], [],
-                        f"trained on {len(questions)} questions at hand")
+        name = f"given/{questions_id(what)}"
+        source = Source(name, [name], [], f"trained on {len(questions)} questions at hand")
     if not questions: raise DataError("there is nothing to train on", source.asked)
-    if bad := next((q for q in questions if not q.right or len(q.options) < 2), None):
-        raise DataError("has nothing to choose: it needs two options, and a right one", f"question {bad.id}")
+    for q in questions:
+        if not q.right or len(q.options) < 2:
+            raise DataError("has nothing to choose: it needs two options, and a right one", f"question {q.id}")
     return source, questions, judges, files | {"questions": questions_id([*questions, *judges])}
 
+# %% ../../../nbs/models/pairs/08_trained.ipynb #da0666e3
 def _folder(system: str, x: TrainedSystem, recipes: list[Recipe], source: Source, data: dict[str, str], base: str,
             folds: int, s: Settings) -> Path:
     "Name a folder by a hash of everything that can change the weights."
     inputs = (system, pair_settings(x.pair), recipes, source.asked, source.tasks, source.judges, data, base, folds)
     digest = hashlib.sha256(msgspec.json.encode(inputs, order="sorted")).hexdigest()[:12]
     return Path(s.runs)/"trained"/safe_path(system)/safe_path(source.asked)/digest
+
+# %% ../../../nbs/models/pairs/08_trained.ipynb #651d4bfa
+def _check_call(folds: int, limit: int, x: TrainedSystem):
+    "Refuse settings that no training can follow."
+    if folds < 0 or folds == 1:
+        raise CallError(f"{folds} folds", "folds", "say 2 or more, or 0 for no cross-validation")
+    if limit < 0: raise CallError(f"a limit of {limit} questions", "limit", "say 1 or more; 0 means all")
+    if x.pair.checkpoint:
+        raise CallError("a checkpoint cannot be trained", x.pair.checkpoint,
+                        "to start from other weights, name their folder with -p model=FOLDER")
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #be976c88
 def train_system(
@@ -341,24 +382,21 @@ def train_system(
 ) -> Learnt:
     "Train a system, or resume its training."
     s, x = s or load_settings(), the_trained(system, **changed)
-    if folds < 0 or folds == 1:
-        raise CallError(f"{folds} folds", "folds", "say 2 or more, or 0 for no cross-validation")
-    if limit < 0: raise CallError(f"a limit of {limit} questions", "limit", "say 1 or more; 0 means all")
-    if x.pair.checkpoint:
-        raise CallError("a checkpoint cannot be trained", x.pair.checkpoint,
-                        "to start from other weights, name their folder with -p model=FOLDER")
+    _check_call(folds, limit, x)
     source, questions, judges, data = _learnt_from(what, s, limit)
     differ = _grid_of(x, grid, "+".join(source.tasks))
     recipes = [the_trained(system, **changed | c).training for c in differ]
     if not folds and not judges and len(recipes) > 1:
         raise CallError("nothing judges which recipe is best", "--folds", "say 2 or more, or name one recipe")
-    base, folds = weights_id(check_pair_model(x.pair, s.offline)), 0 if judges else folds
+    base = weights_id(check_pair_model(x.pair, s.offline))
+    if judges: folds = 0
     folder = _folder(system, x, recipes, source, data, base, folds, s)
-    say(source.told
-        + (f"; {folds} folds that share no target judge it" if folds else "" if judges else "; nothing judges it"))
-    if whole := _sealed(folder): return Learnt(folder, whole)
-    return _locked(_Work(x, recipes, questions, judges, folds, folder, s, say, every), system, source, data, base,
-                   limit, differ)
+    judge = f"; {folds} folds that share no target judge it" if folds else "" if judges else "; nothing judges it"
+    say(source.told + judge)
+    whole = _sealed(folder)
+    if whole: return Learnt(folder, whole)
+    work = _Work(x, recipes, questions, judges, folds, folder, s, say, every)
+    return _locked(work, system, source, data, base, limit, differ)
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #140c7ef9
 def _sealed(folder: Path) -> TrainedSeal|None:
@@ -370,7 +408,7 @@ def _sealed(folder: Path) -> TrainedSeal|None:
     except OtherVersion: raise
     except (FormatError, DataError): return None
 
-# %% ../../../nbs/models/pairs/08_trained.ipynb #ff3227a9
+# %% ../../../nbs/models/pairs/08_trained.ipynb #7a92217c
 def _locked(w: _Work, system: str, source: Source, data: dict[str, str], base: str, limit: int,
             differ: list[dict]) -> Learnt:
     "Train under a lock on the folder."
@@ -381,6 +419,16 @@ def _locked(w: _Work, system: str, source: Source, data: dict[str, str], base: s
     except Timeout: raise DataError("another process trains this", str(w.folder), "wait for it, or end it") from None
     return Learnt(w.folder, seal)
 
+# %% ../../../nbs/models/pairs/08_trained.ipynb #a955fc47
+def _write_seal(w: _Work, system: str, source: Source, seal: TrainedSeal):
+    "Write the final record into the folder, and into the reports if others have the tasks too."
+    text = msgspec.json.format(msgspec.json.encode(seal), indent=1) + b"\n"
+    write_atomic(w.folder/SEAL, text)
+    if all(map(is_task, source.tasks)):
+        file = f"{safe_path(source.asked).replace('/', '-')}-{w.folder.name}.json"
+        write_atomic(Path(w.s.reports)/"trained"/safe_path(system)/file, text)
+
+# %% ../../../nbs/models/pairs/08_trained.ipynb #5195f4ab
 def _all_of_it(w: _Work, system: str, source: Source, data: dict[str, str], base: str, limit: int,
                differ: list[dict]) -> TrainedSeal:
     "Evaluate every recipe, train the final weights, and write the final record."
@@ -389,19 +437,17 @@ def _all_of_it(w: _Work, system: str, source: Source, data: dict[str, str], base
     if not w.folds and not w.judges: epochs = len(judged[0].curve)
     best, losses = _final_run(w, k, epochs)
     losses = losses or list(judged[k].losses[:epochs])
+    judge = f"{w.folds} folds that share no target" if w.folds else "+".join(source.judges)
+    tried = [Tried(d, j.curve, j.failed) for d, j in zip(differ, judged, strict=True)]
+    weights = _write_weights(w, w.recipes[k], best)
     seal = TrainedSeal(system, source.asked, source.tasks, source.told, len(w.questions), pair_settings(w.x.pair),
-                       w.recipes[k], len(losses), judged[k].curve[epochs - 1],
-                       f"{w.folds} folds that share no target" if w.folds else "+".join(source.judges),
-                       judged[k].before, [Tried(d, j.curve, j.failed) for d, j in zip(differ, judged, strict=True)],
-                       losses, data, base, _write_weights(w, w.recipes[k], best), limit)
-    text = msgspec.json.format(msgspec.json.encode(seal), indent=1) + b"\n"
-    write_atomic(w.folder/SEAL, text)
-    if all(map(is_task, source.tasks)):
-        file = f"{safe_path(source.asked).replace('/', '-')}-{w.folder.name}.json"
-        write_atomic(Path(w.s.reports)/"trained"/safe_path(system)/file, text)
+                       w.recipes[k], len(losses), judged[k].curve[epochs - 1], judge, judged[k].before, tried, losses,
+                       data, base, weights, limit)
+    _write_seal(w, system, source, seal)
     _clear(w.folder)
     return seal
 
+# %% ../../../nbs/models/pairs/08_trained.ipynb #ff3227a9
 def _clear(folder: Path):
     "Delete all files of weights except the final ones."
     for p in folder.rglob("*.safetensors"):

@@ -16,16 +16,17 @@ def occurrences(tokens: list[str], names: Iterable[str], fold: bool = False) -> 
     plain = lambda text: "".join(text.split()).casefold() if fold else "".join(text.split())
     keys = {plain(n): n for n in names if plain(n)}
     if fold: tokens = [t.casefold() for t in tokens]
-    longest, beginnings = max(map(len, keys), default=0), {k[:i] for k in keys for i in range(1, len(k) + 1)}
+    beginnings = {k[:i] for k in keys for i in range(1, len(k) + 1)}
     out: dict[str, list[Span]] = {n: [] for n in names}
     i = 0
     while i < len(tokens):
-        text, end, j = "", None, i
-        while j < len(tokens) and len(text) <= longest and (text := text + tokens[j].strip()) in beginnings:
-            if text in keys: end = j, keys[text]
-            j += 1
-        if end: out[end[1]].append(Span(i, end[0]))
-        i = end[0] + 1 if end else i + 1
+        text, name, last = "", "", i  # the longest name that begins here, and its last token
+        for j in range(i, len(tokens)):
+            text += tokens[j].strip()
+            if text not in beginnings: break
+            if text in keys: name, last = keys[text], j
+        if name: out[name].append(Span(i, last))
+        i = last + 1
     return out
 
 # %% ../../../nbs/models/rules/01_clusters.ipynb #5ff1deb7

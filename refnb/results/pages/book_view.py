@@ -136,6 +136,24 @@ def meetings(
         out.update({(min(a, b), max(a, b)) for a in present for b in near if a != b})
     return out
 
+# %% ../../../nbs/results/pages/02_book_view.ipynb #9949c367
+def _moved(at: np.ndarray, pull: np.ndarray, most: float) -> np.ndarray:
+    "Move all nodes a little: apart, towards those they belong with, and to the middle, or strangers would leave."
+    near = 1.6/np.sqrt(len(at))  # how far apart nodes come to be
+    apart = at[:, None] - at[None]
+    distance = np.maximum(np.hypot(apart[..., 0], apart[..., 1]), 1e-3)
+    push = ((near/distance)**2 - pull*distance/near)[..., None]*apart
+    move = push.sum(1) - .3*at
+    length = np.maximum(np.hypot(move[:, 0], move[:, 1]), 1e-9)[:, None]
+    return at + move/length*np.minimum(length, most)
+
+# %% ../../../nbs/results/pages/02_book_view.ipynb #9a2cbab2
+def _in_square(at: np.ndarray) -> np.ndarray:
+    "Fit places into a square of side 1; half of a place is its rank, which pulls a crowd apart."
+    ranks = at.argsort(0).argsort(0)/(len(at) - 1)
+    low, high = at.min(0), at.max(0)
+    return (ranks + (at - low)/np.maximum(high - low, 1e-9))/2
+
 # %% ../../../nbs/results/pages/02_book_view.ipynb #d287a059
 def layout(
     n: int,                                 # nodes
@@ -144,20 +162,12 @@ def layout(
 ) -> list[tuple[float, float]]:             # places in a square of side 1
     "Place the nodes of a network, always in the same way."
     if n < 2: return [(.5, .5)]*n
+    most, pull = max(weights.values(), default=0), np.zeros((n, n))
+    for (a, b), w in weights.items(): pull[a, b] = pull[b, a] = np.sqrt(w/most)
     angle = 2*np.pi*np.arange(n)/n
-    at, pull = np.stack([np.cos(angle), np.sin(angle)], 1), np.zeros((n, n))
-    for (a, b), w in weights.items(): pull[a, b] = pull[b, a] = np.sqrt(w/max(weights.values()))
-    near = 1.6/np.sqrt(n)  # how far apart nodes come to be
-    for step in range(steps):
-        apart = at[:, None] - at[None]
-        distance = np.maximum(np.hypot(apart[..., 0], apart[..., 1]), 1e-3)
-        push = ((near/distance)**2 - pull*distance/near)[..., None]*apart
-        move = push.sum(1) - .3*at  # and all towards the middle, or strangers would leave
-        length = np.maximum(np.hypot(move[:, 0], move[:, 1]), 1e-9)[:, None]
-        at = at + move/length*np.minimum(length, .1*(1 - step/steps))
-    ranks = at.argsort(0).argsort(0)/(n - 1)  # half of a place is its rank, which pulls a crowd apart
-    at = (ranks + (at - at.min(0))/np.maximum(at.max(0) - at.min(0), 1e-9))/2
-    return [(round(float(x), 3), round(float(y), 3)) for x, y in at]
+    at = np.stack([np.cos(angle), np.sin(angle)], 1)
+    for step in range(steps): at = _moved(at, pull, .1*(1 - step/steps))
+    return [(round(float(x), 3), round(float(y), 3)) for x, y in _in_square(at)]
 
 # %% ../../../nbs/results/pages/02_book_view.ipynb #9ba7c350
 def _shown(token: str) -> str:
@@ -181,7 +191,7 @@ def _steps(counted: Mapping[int, int]) -> list[int]:
         last = k
     return out
 
-# %% ../../../nbs/results/pages/02_book_view.ipynb #4213bf96
+# %% ../../../nbs/results/pages/02_book_view.ipynb #f24826a0
 def _all_states(m: Matched) -> tuple[dict[int, int], dict[Span, int]]:
     "Align two sides; say what became of each mention."
     shared = shared_mentions(m)
@@ -189,6 +199,7 @@ def _all_states(m: Matched) -> tuple[dict[int, int], dict[Span, int]]:
     largest = largest_pieces(shared, character)
     return character, {s: state_of(s, m, character, largest) for s in m.gold.keys() | m.predicted.keys()}
 
+# %% ../../../nbs/results/pages/02_book_view.ipynb #741081c6
 def _network(places: Sequence[Sequence[Place]], d: Document, cast: Cast) -> dict[str, Any]:
     "Collect the network of the most mentioned characters: where they are drawn, and by side who meets whom."
     nodes = [row for row in range(min(NODES, len(cast.names))) if max(size[row] for size in cast.sizes) > 1]
@@ -196,12 +207,14 @@ def _network(places: Sequence[Sequence[Place]], d: Document, cast: Cast) -> dict
     edges = [[[a, b, n] for (a, b), n in sorted(x.items())] for x in met]
     return {"nodes": nodes, "places": layout(len(nodes), sum(met, Counter())), "edges": edges}
 
+# %% ../../../nbs/results/pages/02_book_view.ipynb #ecfd92e3
 def _stage(places: Sequence[Sequence[Place]], d: Document, cast: Cast) -> list[list[list[int]]]:
     "Collect the timeline: by side and character."
     lanes = [timeline(p, d.size) for p in places]
     def steps(lane: Mapping[int, Any]) -> list[list[int]]: return [_steps(lane.get(row, {})) for row in range(len(cast.names))]
     return list(map(steps, lanes))
 
+# %% ../../../nbs/results/pages/02_book_view.ipynb #4213bf96
 def book_data(
     d: Document,                     # with its text
     predicted: Document|None = None, # on the same text, which it may lack
@@ -214,11 +227,11 @@ def book_data(
     cast = cast_of(sides, character)
     places = [_places(x, rows) for x, rows in zip(sides, cast.rows, strict=True)]
     faults = timeline(((0, s[0]) for s, k in states.items() if k), d.size)
-    title = plain(str(d.meta.get("title") or d.doc_key), 120)
-    return {"title": title, "labels": [plain(x, 40) for x in labels[:len(sides)]],
+    text = {"title": plain(str(d.meta.get("title") or d.doc_key), 120),
+            "labels": [plain(x, 40) for x in labels[:len(sides)]],
             "text": [" ".join(map(_shown, s)) for s in d.sentences if s],
-            "mentions": [_packed(x, states) for x in sides],
-            **cast._asdict(), **_network(places, d, cast), "bins": BINS, "lanes": _stage(places, d, cast),
+            "mentions": [_packed(x, states) for x in sides]}
+    return {**text, **cast._asdict(), **_network(places, d, cast), "bins": BINS, "lanes": _stage(places, d, cast),
             "faults": _steps(faults.get(0, {}))}
 
 # %% ../../../nbs/results/pages/02_book_view.ipynb #a55cb86d

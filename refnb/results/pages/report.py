@@ -115,7 +115,7 @@ def read_summaries(tasks: Iterable[str], reports: str|Path) -> list[Entry]:
                          _of_outcomes(summary.info, outcomes_of_summary(card, summary), {}, *usage) if summary.credit else None)
     return [x for x in found if x]
 
-# %% ../../../nbs/results/pages/03_report.ipynb #e2b1000c
+# %% ../../../nbs/results/pages/03_report.ipynb #02cda5e5
 class Board(NamedTuple):
     "Systems that answered the same questions of a task."
     task: str
@@ -125,11 +125,22 @@ class Board(NamedTuple):
     credits: Credits
     ranked: list[Ranked]             # the best first
 
+# %% ../../../nbs/results/pages/03_report.ipynb #ef4ab397
 def _names(entries: Sequence[Entry]) -> list[str]:
     "What each run is called: its system, with the hash where a system has several."
     runs = Counter(x.system for x in entries)
     return [f"{x.system}@{x.hash}" if runs[x.system] > 1 else x.system for x in entries]
 
+# %% ../../../nbs/results/pages/03_report.ipynb #75c1904e
+def _board(named: dict[str, Entry], resamples: int, seed: int) -> Board:
+    "Rank runs over the same questions."
+    first = next(iter(named.values()))
+    ids = list(first.credit)
+    values = np.array([list(map(x.credit.__getitem__, ids)) for x in named.values()], float)
+    c = Credits(tuple(named), values, tuple(first.clusters[i] for i in ids))
+    return Board(first.task, first.metric, ids, named, c, rank_systems(c, resamples, seed))
+
+# %% ../../../nbs/results/pages/03_report.ipynb #3d4a6a8a
 def make_boards(
     entries: Iterable[Entry], # complete runs
     resamples: int = 10_000,  # of bootstrap and permutation
@@ -140,13 +151,11 @@ def make_boards(
     for x in entries: groups.setdefault((x.task, x.data, x.metric, frozenset(x.credit)), []).append(x)
     made = []
     for key in sorted(groups, key=lambda k: (k[0].startswith("sample/"), *k[:3])):
-        named, first = dict(zip(_names(groups[key]), groups[key], strict=True)), groups[key][0]
-        ids = list(first.credit)
-        values = np.array([list(map(x.credit.__getitem__, ids)) for x in named.values()], float)
-        c = Credits(tuple(named), values, tuple(first.clusters[i] for i in ids))
-        made.append(Board(key[0], key[2], ids, named, c, rank_systems(c, resamples, seed)))
+        named = dict(zip(_names(groups[key]), groups[key], strict=True))
+        made.append(_board(named, resamples, seed))
     return made
 
+# %% ../../../nbs/results/pages/03_report.ipynb #e2b1000c
 def split_items(b: Board) -> tuple[list[str], list[str]]:
     "List the items that every system has right, and those that none has; one that only shares ties does not count."
     if b.metric != "accuracy": return [], []  # F1 of documents is neither right nor wrong
@@ -156,28 +165,38 @@ def split_items(b: Board) -> tuple[list[str], list[str]]:
     full, none = chose.min(0) >= 1, chose.max(0) <= 0
     return [i for i, yes in zip(b.ids, full, strict=True) if yes], [i for i, yes in zip(b.ids, none, strict=True) if yes]
 
-# %% ../../../nbs/results/pages/03_report.ipynb #e2b1000f
+# %% ../../../nbs/results/pages/03_report.ipynb #e0221011
 def benchmark_of(b: Board) -> str:
     "Name the benchmark that a board belongs to."
     first, _, rest = b.task.partition("/")
     name = f"{re.split('[/-]', rest)[0]} (sample)" if first == "sample" else "your files" if first == "given" else first
     return name if b.metric == "accuracy" else f"{name}, F1"
 
+# %% ../../../nbs/results/pages/03_report.ipynb #58fab10c
 def by_benchmark(boards: Iterable[Board]) -> dict[str, list[Board]]:
     "Group boards by benchmark."
     found: dict[str, list[Board]] = {}
     for b in boards: found.setdefault(benchmark_of(b), []).append(b)
     return found
 
+# %% ../../../nbs/results/pages/03_report.ipynb #326a8b57
+def _widest(boards: Iterable[Board]) -> set[str]:
+    "Name the systems of the board that has most."
+    return set(max(boards, key=lambda b: len(b.credits.systems)).credits.systems)
+
+# %% ../../../nbs/results/pages/03_report.ipynb #1d5ca4e1
+def _tau(a: list[Board], b: list[Board], seed: int) -> Tau:
+    "Compare the rankings of two benchmarks on the tasks that all systems of both answered."
+    both = _widest(a) & _widest(b)
+    def with_both(boards: list[Board]) -> list[Credits]:
+        return [x.credits for x in boards if both <= set(x.credits.systems)]
+    return compare_rankings(with_both(a), with_both(b), seed=seed)
+
+# %% ../../../nbs/results/pages/03_report.ipynb #e2b1000f
 def rank_alike(boards: Iterable[Board], seed: int = 0) -> dict[tuple[str, str], Tau]:
     "Compare the rankings of every pair of benchmarks."
     found = by_benchmark(boards)
-    def tau(a: list[Board], b: list[Board]) -> Tau:
-        def widest(of: list[Board]) -> set[str]: return set(max(of, key=lambda x: len(x.credits.systems)).credits.systems)
-        both = widest(a) & widest(b)
-        def with_both(of: list[Board]) -> list[Credits]: return [x.credits for x in of if both <= set(x.credits.systems)]
-        return compare_rankings(with_both(a), with_both(b), seed=seed)
-    return {(a, b): tau(found[a], found[b]) for a, b in combinations(found, 2)}
+    return {(a, b): _tau(found[a], found[b], seed) for a, b in combinations(found, 2)}
 
 # %% ../../../nbs/results/pages/03_report.ipynb #e2b10012
 def _e(text: str, limit: int = 120) -> str: return html.escape(plain(text, limit))
@@ -203,23 +222,27 @@ def _whisker(r: Ranked) -> str:
             f'<line x1="{low:.1f}" x2="{high:.1f}" y1="5" y2="5" stroke="currentColor" stroke-width="2"/>'
             f'<rect x="{x - 1:.1f}" y="1" width="2" height="8" fill="currentColor"/></svg>')
 
-# %% ../../../nbs/results/pages/03_report.ipynb #e2b10013
+# %% ../../../nbs/results/pages/03_report.ipynb #ab16462e
 def _usd(x: float|None) -> str: return "unknown" if x is None else f"{x:.4g}"
 
+# %% ../../../nbs/results/pages/03_report.ipynb #991d662a
+def _ranking_row(r: Ranked, x: Entry) -> list[str]:
+    "Write the cells of a system; those without a value are empty."
+    usd = "" if x.usd == 0 else _usd(x.usd)
+    seconds = f"{x.seconds:,.0f}" if x.seconds else ""
+    return [str(r.place), _e(r.system), _percent(r.score.value), _ends(r.score.low, r.score.high), _whisker(r),
+            r.letters, str(len(x.reasons) or ""), usd, seconds, f"<code>{x.hash}</code>"]
+
+# %% ../../../nbs/results/pages/03_report.ipynb #e2b10013
 def ranking_table(b: Board) -> str:
     "Write a board as a table."
-    rows = []
-    for r in b.ranked:
-        x = b.entries[r.system]
-        rows.append([str(r.place), _e(r.system), _percent(r.score.value), _ends(r.score.low, r.score.high), _whisker(r),
-                     r.letters, str(len(x.reasons) or ""), "" if x.usd == 0 else _usd(x.usd),
-                     f"{x.seconds:,.0f}" if x.seconds else "", f"<code>{x.hash}</code>"])
+    rows = [_ranking_row(r, b.entries[r.system]) for r in b.ranked]
     heads = ["", "system", f"{_e(b.metric)} (%)", "95 % interval", "", "ties", "no choice", "USD", "seconds", "run"]
     kept = [k for k in range(len(heads)) if k not in (6, 7, 8) or any(row[k] for row in rows)]
     numbers = [at for at, k in enumerate(kept) if k in (0, 2, 3, 6, 7, 8)]
     return _table([heads[k] for k in kept], [[row[k] for k in kept] for row in rows], numbers)
 
-# %% ../../../nbs/results/pages/03_report.ipynb #e2b10016
+# %% ../../../nbs/results/pages/03_report.ipynb #94f9e65a
 def _costs(b: Board) -> tuple[str, dict[str, float|None]]:
     "The cost of each system for a thousand items, and its unit; no unit where nothing is known."
     n = len(b.ids)/1000
@@ -228,6 +251,7 @@ def _costs(b: Board) -> tuple[str, dict[str, float|None]]:
     seconds = {x: e.seconds for x, e in b.entries.items()}
     return ("seconds for 1,000 items" if any(seconds.values()) else ""), {x: v/n for x, v in seconds.items()}
 
+# %% ../../../nbs/results/pages/03_report.ipynb #a8fe63c8
 class _Axes(NamedTuple):
     "Where values are in a picture of 640 by 300."
     low: float     # score at the bottom
@@ -238,45 +262,64 @@ class _Axes(NamedTuple):
     def x(self, cost: float) -> float:
         return 75. if cost <= 0 else 115 + 505*(math.log10(cost) - self.first)/(self.last - self.first)
 
+# %% ../../../nbs/results/pages/03_report.ipynb #e2b10016
 def _axes(b: Board, costs: Iterable[float]) -> _Axes:
     "Fit the axes to scores, their intervals and costs."
     ends = [v for r in b.ranked for v in (r.score.value, r.score.low, r.score.high) if v is not None]
     logs = [math.log10(c) for c in costs if c > 0]
-    return _Axes(math.floor(20*min(ends))/20, max(math.ceil(20*max(ends)), math.floor(20*min(ends)) + 1)/20,
-                 math.floor(min(logs)), max(math.ceil(max(logs)), math.floor(min(logs)) + 1))
+    low, high = math.floor(20*min(ends)), math.ceil(20*max(ends))
+    first, last = math.floor(min(logs)), math.ceil(max(logs))
+    return _Axes(low/20, max(high, low + 1)/20, first, max(last, first + 1))
 
-# %% ../../../nbs/results/pages/03_report.ipynb #e2b10017
+# %% ../../../nbs/results/pages/03_report.ipynb #1c3440d4
 _INK = 'stroke="currentColor" stroke-opacity=".25"'
 
+def _across(a: _Axes, score: float) -> str:
+    "Draw the line of a score, with its number."
+    y = a.y(score)
+    return (f'<line x1="50" x2="630" y1="{y:.1f}" y2="{y:.1f}" {_INK}/>'
+            f'<text x="44" y="{y + 4:.1f}" text-anchor="end">{100*score:.0f}</text>')
+
+# %% ../../../nbs/results/pages/03_report.ipynb #ee9fad18
+def _down(a: _Axes, cost: float) -> str:
+    "Draw the line of a cost, with its number."
+    x = a.x(cost)
+    return (f'<line x1="{x:.1f}" x2="{x:.1f}" y1="15" y2="255" {_INK}/>'
+            f'<text x="{x:.1f}" y="272" text-anchor="middle">{cost:g}</text>')
+
+# %% ../../../nbs/results/pages/03_report.ipynb #2ac443d9
 def _grid(a: _Axes, unit: str, metric: str) -> str:
     "Draw the lines and numbers of a picture."
     step = max(.05, math.ceil((a.high - a.low)/.3)*.05)
-    heights = [a.low + k*step for k in range(int((a.high - a.low)/step + 1.001))]
-    across = "".join(f'<line x1="50" x2="630" y1="{a.y(v):.1f}" y2="{a.y(v):.1f}" {_INK}/><text x="44" y="{a.y(v) + 4:.1f}" '
-                     f'text-anchor="end">{100*v:.0f}</text>' for v in heights)
-    powers = range(int(a.first), int(a.last) + 1)
-    down = "".join(f'<line x1="{a.x(10.**k):.1f}" x2="{a.x(10.**k):.1f}" y1="15" y2="255" {_INK}/>'
-                   f'<text x="{a.x(10.**k):.1f}" y="272" text-anchor="middle">{10.**k:g}</text>' for k in powers)
-    return (across + down + '<text x="75" y="272" text-anchor="middle">none</text>'
+    lines = [_across(a, a.low + k*step) for k in range(int((a.high - a.low)/step + 1.001))]
+    lines += [_down(a, 10.**k) for k in range(int(a.first), int(a.last) + 1)]
+    return ("".join(lines) + '<text x="75" y="272" text-anchor="middle">none</text>'
             f'<text x="345" y="293" text-anchor="middle">{unit}</text><text x="50" y="10">{_e(metric)} (%)</text>')
 
+# %% ../../../nbs/results/pages/03_report.ipynb #f56a9dae
+def _dot(a: _Axes, r: Ranked, cost: float, unit: str) -> str:
+    "Draw a system at its cost and score, with a line for its interval."
+    x, y = a.x(cost), a.y(r.score.value or 0)
+    line = ""
+    if r.score.low is not None and r.score.high is not None:
+        low, high = a.y(r.score.low), a.y(r.score.high)
+        line = f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{low:.1f}" y2="{high:.1f}" stroke="currentColor"/>'
+    return (f'{line}<g><title>{_e(r.system)}: {_percent(r.score.value)} %, {cost:.4g} {unit}</title>'
+            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="9" class=dot fill="#1f4e8c"/>'
+            f'<text x="{x:.1f}" y="{y + 4:.1f}" text-anchor="middle" class=place fill="#fff">{r.place}</text></g>')
+
+# %% ../../../nbs/results/pages/03_report.ipynb #e2b10017
 def cost_picture(b: Board) -> str:
     "Draw cost against score as SVG; a sentence where no run has a known cost."
     unit, costs = _costs(b)
     if not unit: return "<p class=soft>No run of this task has a recorded cost.</p>"
     known = {x: c for x, c in costs.items() if c is not None}
-    a, dots = _axes(b, known.values()), []
-    for r in reversed([r for r in b.ranked if r.system in known]):
-        x, y = a.x(known[r.system]), a.y(r.score.value or 0)
-        if r.score.low is not None and r.score.high is not None:
-            dots.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{a.y(r.score.low):.1f}" y2="{a.y(r.score.high):.1f}" stroke="currentColor"/>')
-        dots.append(f'<g><title>{_e(r.system)}: {_percent(r.score.value)} %, {known[r.system]:.4g} {unit}</title>'
-                    f'<circle cx="{x:.1f}" cy="{y:.1f}" r="9" class=dot fill="#1f4e8c"/>'
-                    f'<text x="{x:.1f}" y="{y + 4:.1f}" text-anchor="middle" class=place fill="#fff">{r.place}</text></g>')
-    lost = [x for x, c in costs.items() if c is None]
-    note = f"<p class=soft>Unknown cost: {', '.join(_e(x) for x in lost)}.</p>" if lost else ""
-    return (f'<svg class=cost viewBox="0 0 640 300" width="640" role="img" aria-label="Cost against {_e(b.metric)}" font-size="12" '
-            f'fill="currentColor">{_grid(a, unit, b.metric)}{"".join(dots)}</svg>{note}')
+    a = _axes(b, known.values())
+    dots = [_dot(a, r, known[r.system], unit) for r in reversed(b.ranked) if r.system in known]
+    lost = [_e(x) for x, c in costs.items() if c is None]
+    note = f"<p class=soft>Unknown cost: {', '.join(lost)}.</p>" if lost else ""
+    return (f'<svg class=cost viewBox="0 0 640 300" width="640" role="img" aria-label="Cost against {_e(b.metric)}" '
+            f'font-size="12" fill="currentColor">{_grid(a, unit, b.metric)}{"".join(dots)}</svg>{note}')
 
 # %% ../../../nbs/results/pages/03_report.ipynb #e2b10019
 def _sentence(a: str, b: str, t: Tau) -> list[str]:

@@ -127,7 +127,7 @@ def told(line: Line) -> str:
     interval = "" if line.low is None or line.high is None else f" [{100*line.low:.1f}, {100*line.high:.1f}]"
     return f"{line.task}: {100*line.accuracy:.1f} %{interval} of {line.n:,}, guessing {100*line.chance:.1f} %"
 
-# %% ../../../nbs/results/pages/01_system_card.ipynb #e3597c4e
+# %% ../../../nbs/results/pages/01_system_card.ipynb #e42e28bd
 def _card_frame(card: SystemCard) -> pd.DataFrame:
     "Make a card a table, one row per task."
     shown = lambda v: "" if v is None else f"{100*v:.1f}"
@@ -139,6 +139,7 @@ def _card_frame(card: SystemCard) -> pd.DataFrame:
             for lines in card.boards.values() for x in lines]
     return pd.DataFrame(rows)
 
+# %% ../../../nbs/results/pages/01_system_card.ipynb #7bee6fb8
 def _card_figure(card: SystemCard):
     "Draw a card with matplotlib: accuracy with intervals, and guessing."
     from refnb.results.plots import dots
@@ -146,17 +147,24 @@ def _card_figure(card: SystemCard):
     iv = lambda x: Interval(x.accuracy, x.low, x.high, x.n, 0)
     return dots({card.title: {card.title: [iv(x) for x in lines], "guessing": [Interval(x.chance, None, None, x.n, 0) for x in lines]}}, [x.task for x in lines])
 
+# %% ../../../nbs/results/pages/01_system_card.ipynb #ef8ae4a1
+_HOW = ("Accuracy in percent with 95 % intervals over documents; a question without a choice is wrong. Minutes are those "
+        "of answering, added up over questions.")
+
+def _card_table(rows: pd.DataFrame) -> list[str]:
+    "Write the lines of a card as a table of Markdown."
+    def line(row: Iterable) -> str: return f"| {' | '.join(to_md(str(v)) for v in row)} |"
+    rule = "|" + "---|"*len(rows.columns)
+    return [line(rows.columns), rule, *map(line, rows.itertuples(index=False))]
+
+# %% ../../../nbs/results/pages/01_system_card.ipynb #e3597c4e
 def _write_system_card(card: SystemCard, reports: str|Path) -> Path:
     "Write a card as a page, a picture and JSON below the reports, and return the page's path."
     path = Path(reports)/"systems"/f"{safe_path(card.system)}.md"
     write_atomic(path.with_suffix(".json"), msgspec.json.format(msgspec.json.encode(card), indent=1) + b"\n")
-    rows = _card_frame(card)
-    table = [rows.columns, *rows.itertuples(index=False)]
-    def line(row: Iterable) -> str: return f"| {' | '.join(to_md(str(v)) for v in row)} |"
-    lines = list(map(line, table))
-    lines.insert(1, "|" + "---|"*len(rows.columns))
-    picture = any(x.accuracy is not None for xs in card.boards.values() for x in xs)
-    if picture: write_atomic(path.with_suffix(".png"), png(_card_figure(card), 110))
-    write_atomic(path, "\n".join([f"# {to_md(card.title)}", "", to_md(card.about), "", "Accuracy in percent with 95 % intervals over documents; a question without a choice is wrong. Minutes are those of answering, added up over questions.", "",
-                                  *([f"![accuracy by task]({path.with_suffix('.png').name})", ""] if picture else []), *lines, ""]))
+    page = [f"# {to_md(card.title)}", "", to_md(card.about), "", _HOW, ""]
+    if any(x.accuracy is not None for lines in card.boards.values() for x in lines):
+        write_atomic(path.with_suffix(".png"), png(_card_figure(card), 110))
+        page += [f"![accuracy by task]({path.with_suffix('.png').name})", ""]
+    write_atomic(path, "\n".join([*page, *_card_table(_card_frame(card)), ""]))
     return path

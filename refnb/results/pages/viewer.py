@@ -27,14 +27,19 @@ from ...metrics.comparisons import Difference
 from ..scores import compare, score, split_name
 from ...benchmarks.tasks import is_task, task_is_here, task_questions, the_card
 
-# %% ../../../nbs/results/pages/00_viewer.ipynb #bda59eed
+# %% ../../../nbs/results/pages/00_viewer.ipynb #19459e9e
+def _name_and_hash(named: str) -> tuple[str, str]:
+    "Split system@hash; a system's address has an @ too, with something else behind it."
+    system, at, hash_ = named.rpartition("@")
+    return (system, hash_) if at and set(hash_) <= set("0123456789abcdef") else (named, "")
+
+# %% ../../../nbs/results/pages/00_viewer.ipynb #309b47c0
 def _named_run(x: Run|str|Path, s: Settings|None = None) -> Run:
     "A run by whatever names it."
     if isinstance(x, Run): return Run(x.folder.resolve(), x.info, x.kind)
     if os.path.isfile(os.path.join(x, "run.json")): return load_run(Path(x).resolve())
     task, named = split_name(str(x), s)
-    system, at, hash_ = named.rpartition("@")
-    if not at or set(hash_) - set("0123456789abcdef"): system, hash_ = named, ""  # an address has an @ too
+    system, hash_ = _name_and_hash(named)
     if not system:
         raise DataError("is not a run: it has no run.json", str(x), "give a run's folder, or name it as task:system")
     folder = Path((s or load_settings()).runs)/safe_path(task)/safe_path(system)
@@ -42,6 +47,7 @@ def _named_run(x: Run|str|Path, s: Settings|None = None) -> Run:
     if not found: raise DataError(f"there is no run of {named} on {task}", str(folder), "refnb run makes one")
     return max(found, key=lambda r: (r.sealed, (r.folder/"run.json").stat().st_mtime_ns))
 
+# %% ../../../nbs/results/pages/00_viewer.ipynb #826e2cf2
 def _found(run: Run, s: Settings) -> list[Question]:
     "A run's questions, from beside it or from its task."
     task = run.info.task
@@ -52,6 +58,7 @@ def _found(run: Run, s: Settings) -> list[Question]:
         raise DataError("its files are not here", task, f"refnb fetch {' '.join(the_card(task).inputs)}")
     return task_questions(task, s)
 
+# %% ../../../nbs/results/pages/00_viewer.ipynb #bda59eed
 def _run_questions(run: Run, questions: Iterable[Question]|str|Path|None = None,
                    s: Settings|None = None) -> list[Question]:
     "The questions that a run was made of."
@@ -159,21 +166,27 @@ def _fields(questions: list[Question]) -> tuple[Field, ...]:
 def _values(q: Question, fields: tuple[Field, ...]) -> tuple:
     return (q.doc_key, len(q.options), *(_exact(q.meta.get(f.name)) for f in fields[2:]))
 
-# %% ../../../nbs/results/pages/00_viewer.ipynb #f193535a
+# %% ../../../nbs/results/pages/00_viewer.ipynb #d532799b
 def _told(x: Any) -> str: return x if isinstance(x, str) else json.dumps(x, indent=1, ensure_ascii=False, default=str)
 
+# %% ../../../nbs/results/pages/00_viewer.ipynb #bd601362
+def _prompt_hash(prompt: str) -> str:
+    "Hash a prompt, whatever its letters."
+    return hashlib.sha256(prompt.encode("utf-8", "surrogatepass")).hexdigest()[:16] if prompt else "none"
+
+# %% ../../../nbs/results/pages/00_viewer.ipynb #8474d693
 def _about(run: Run, answers: Mapping[str, Answer]) -> tuple[tuple[str, str], ...]:
     "What a run is, as rows of text."
     i, reasons = run.info, Counter(a.reason for a in answers.values() if a.reason)
-    rows = [("task", i.task), ("system", i.system), ("hash", run_hash(i)), ("mode", i.mode),
+    silent = ", ".join(f"{k} {n}" for k, n in sorted(reasons.items()))
+    return (("task", i.task), ("system", i.system), ("hash", run_hash(i)), ("mode", i.mode),
             ("settings", _told(i.settings) if i.settings else "none"),
-            ("prompt", i.prompt or "none"), ("hash of the prompt", hashlib.sha256(i.prompt.encode("utf-8", "surrogatepass")).hexdigest()[:16] if i.prompt else "none"),
+            ("prompt", i.prompt or "none"), ("hash of the prompt", _prompt_hash(i.prompt)),
             ("data", "\n".join(f"{k}: {v}" for k, v in i.data.items())),
             ("revisions", f"builder {i.builder_revision}, system {i.system_revision}"),
-            ("without choice", ", ".join(f"{k} {n}" for k, n in sorted(reasons.items())) or "none"),
-            ("made by", f"refnb {i.refnb}".strip())]
-    return tuple(rows)
+            ("without choice", silent or "none"), ("made by", f"refnb {i.refnb}".strip()))
 
+# %% ../../../nbs/results/pages/00_viewer.ipynb #34f2158d
 _Numbers = TypeVar("_Numbers", Interval, Difference)
 
 def _rounded(x: _Numbers) -> _Numbers:
@@ -181,6 +194,7 @@ def _rounded(x: _Numbers) -> _Numbers:
     rounded: dict[str, Any] = {k: round(v, 6) for k, v in x._asdict().items() if isinstance(v, float)}
     return x._replace(**rounded)
 
+# %% ../../../nbs/results/pages/00_viewer.ipynb #f193535a
 def _accuracy(o: pd.DataFrame, sealed: bool) -> Interval:
     "Strict accuracy; of an open run that of what is answered."
     o = o if sealed else o[o.reason != "missing"]

@@ -196,14 +196,15 @@ def add_whole_numbers(report: Report, sizes: Mapping[str, int], rows: Iterable[s
 def mean_of_cells(cells: Mapping[str, pd.DataFrame], resamples: int = 10_000, seed: int = 0) -> Interval:
     "Compute the mean of columns' outcomes, as fractions, with an interval from resampling questions."
     value = float(np.mean([o.credit.mean() for o in cells.values()]))
-    drawn, domains, clusters = np.zeros(resamples), list(dict.fromkeys(c.split(" / ")[0] for c in cells)), 0
-    for k, d in enumerate(domains):
-        outcomes_of = [o for c, o in cells.items() if c.split(" / ")[0] == d]
-        some = pd.concat(outcomes_of).groupby("doc_key").credit.agg(["sum", "size"])
-        share = sum(c.split(" / ")[0] == d for c in cells)/len(cells)
-        w = bootstrap_weights(len(some), resamples, seed + k)
-        drawn += share*(w @ some["sum"].to_numpy())/(w @ some["size"].to_numpy())
-        clusters += len(some)
+    by_domain: dict[str, list[pd.DataFrame]] = {}
+    for column, o in cells.items(): by_domain.setdefault(column.split(" / ")[0], []).append(o)
+    drawn, clusters = np.zeros(resamples), 0
+    for k, parts in enumerate(by_domain.values()):
+        by_question = pd.concat(parts).groupby("doc_key").credit.agg(["sum", "size"])
+        share = len(parts)/len(cells)
+        w = bootstrap_weights(len(by_question), resamples, seed + k)
+        drawn += share*(w @ by_question["sum"].to_numpy())/(w @ by_question["size"].to_numpy())
+        clusters += len(by_question)
     low, high = np.quantile(drawn, [.025, .975])
     return Interval(value, float(low), float(high), sum(map(len, cells.values())), clusters)
 

@@ -40,7 +40,7 @@ def by_position(gold: Document, predicted: Document, width: int = 0) -> pd.DataF
     recall, precision = counts.right/gold_n.where(gold_n > 0), counts.right/predicted_n.where(predicted_n > 0)
     return counts.assign(recall=recall, precision=precision).rename_axis(index="token", columns=None)
 
-# %% ../../../nbs/results/papers/06_bookcoref_plots.ipynb #aadee408
+# %% ../../../nbs/results/papers/06_bookcoref_plots.ipynb #d86b0062
 _FILLS = {"right": ("#c4c4c4", ""), "wrong entity": (INK, ""), "missed": ("#ffffff", "//////")}
 
 def _skyline(ax: Axes, edges: list[float], y: float, counts: dict[str, list[int]]):
@@ -54,6 +54,7 @@ def _skyline(ax: Axes, edges: list[float], y: float, counts: dict[str, list[int]
         base = high
     ax.axhline(y, color=GREY, linewidth=.6)
 
+# %% ../../../nbs/results/papers/06_bookcoref_plots.ipynb #b2bd0c32
 def _strip(ax: Axes, along: pd.DataFrame, edges: list[float]):
     "Draw recall and precision above the rows."
     for column, color, style in (("recall", COLORS[0], "-"), ("precision", COLORS[1], "--")):
@@ -61,17 +62,23 @@ def _strip(ax: Axes, along: pd.DataFrame, edges: list[float]):
         ax.step(edges, [*values, values[-1]], where="post", color=color, linestyle=style, label=column)
     ax.set(ylim=(0, 103), yticks=[0, 50, 100], ylabel="percent")
 
+# %% ../../../nbs/results/papers/06_bookcoref_plots.ipynb #fdc57a4b
+def _row(ax: Axes, states: pd.DataFrame, edges: list[float], y: int, width: int):
+    "Draw the skyline of an entity from the states of its mentions."
+    counts = pd.crosstab(states.start//width, states.state)
+    counts = counts.reindex(index=range(len(edges) - 1), columns=list(_FILLS), fill_value=0)
+    _skyline(ax, edges, y, {s: counts[s].tolist() for s in _FILLS})
+
+# %% ../../../nbs/results/papers/06_bookcoref_plots.ipynb #aadee408
 def _rows(ax: Axes, table: pd.DataFrame, states: pd.DataFrame, edges: list[float], width: int):
     "Draw the skylines, their names and verdicts."
+    n = len(table)
     for y, (g, entity) in enumerate(table.iterrows()):
-        mine = states[states.gold == g]
-        counts = pd.crosstab(mine.start//width, mine.state).reindex(index=range(len(edges) - 1), columns=list(_FILLS),
-                                                                    fill_value=0)
-        _skyline(ax, edges, len(table) - 1 - y, {s: counts[s].tolist() for s in _FILLS})
-        ax.annotate(entity.verdict, (1.01, len(table) - .7 - y), xycoords=("axes fraction", "data"), va="center")
-    ax.set_yticks([len(table) - .7 - i for i in range(len(table))],
-                  [f"{plain(n, 24)}  {m:,}" for n, m in zip(table.name, table.mentions, strict=True)])
-    ax.set_ylim(-.15, max(len(table), 1))
+        _row(ax, states[states.gold == g], edges, n - 1 - y, width)
+        ax.annotate(entity.verdict, (1.01, n - .7 - y), xycoords=("axes fraction", "data"), va="center")
+    names = [f"{plain(name, 24)}  {m:,}" for name, m in zip(table.name, table.mentions, strict=True)]
+    ax.set_yticks([n - .7 - i for i in range(n)], names)
+    ax.set_ylim(-.15, max(n, 1))
     ax.set_xlabel(f"token (stretches of {width:,})")
     ax.xaxis.set_major_formatter("{x:,.0f}")
     for state, (color, hatch) in _FILLS.items():
@@ -110,21 +117,28 @@ def _who_went_where(gold: Document, predicted: Document, entities: int = 12, col
     table = counts[shown].assign(others=others, missed=missed).astype(int)
     return table.rename_axis(index="gold", columns=None)
 
+# %% ../../../nbs/results/papers/06_bookcoref_plots.ipynb #5e90985d
+def _below(column: str|int, predicted: Document) -> str:
+    "Name a column: a predicted cluster by its name, if it has one, or by its index."
+    if isinstance(column, str): return column
+    name = predicted.names[column] if predicted.names else ""
+    return plain(name, 16) if name else f"#{column}"
+
 # %% ../../../nbs/results/papers/06_bookcoref_plots.ipynb #14ce94de
 def pieces_plot(gold: Document, predicted: Document, entities: int = 12, columns: int = 16, title: str = "") -> Figure:
     """Draw the mentions that entities and predicted clusters share, as a grid of shades; `entities` rows, and at most
     `columns` columns, with the clusters' names, if any, below."""
     import seaborn as sns
     counts = _who_went_where(gold, predicted, entities, columns)
-    names = predicted.names or [""]*len(predicted.clusters)
-    below = [c if isinstance(c, str) else plain(names[c], 16) if names[c] else f"#{c}" for c in counts.columns]
+    below = [_below(c, predicted) for c in counts.columns]
     beside = [plain(name_of(gold, g), 24) for g in counts.index]
     with figure(.52*counts.shape[1] + 2.2, .36*max(len(counts), 1) + 1.6, title, dpi=64) as (fig, (ax,)):
         ax.grid(False)
         shown = counts.map(lambda v: f"{v:,}" if v else "").to_numpy()
         if len(counts):
-            sns.heatmap(counts.div(counts.sum(axis=1), axis=0), annot=shown, fmt="", cmap="Greys", vmin=0, vmax=1.25,
-                        cbar=False, ax=ax, annot_kws={"size": 8})
+            shares = counts.div(counts.sum(axis=1), axis=0)
+            sns.heatmap(shares, annot=shown, fmt="", cmap="Greys", vmin=0, vmax=1.25, cbar=False, ax=ax,
+                        annot_kws={"size": 8})
         ax.set_xticks([x + .5 for x in range(len(below))], below, rotation=40, ha="right", rotation_mode="anchor")
         ax.set_yticks([y + .5 for y in range(len(beside))], beside, rotation=0)
         ax.set(xlabel="", ylabel="")
