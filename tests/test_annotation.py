@@ -79,7 +79,8 @@ def test_a_book_without_anybody(s):
 
 @pytest.mark.parametrize("wrong, said", [
     ({"linker": "rule"}, "unknown linker 'rule'"), ({"seeding": "free"}, "seeding"), ({"group": -1}, "a group of -1 windows"),
-    ({"window": 0}, "a window of 0 words"), ({"system": "pattern-matching"}, "pattern-matching is not a coreference system")])
+    ({"window": 0}, "a window of 0 words"), ({"system": "pattern-matching"}, "pattern-matching is not a coreference system"),
+    ({"system": "reader-minilm"}, "reader-minilm links mentions to names")])
 def test_settings_that_cannot_be(story, s, wrong, said):
     with pytest.raises(RefnbError, match=said): annotate(story, story.names, s=s, **wrong)
 

@@ -108,7 +108,10 @@ def _precision(net: Any, single: bool) -> Iterator[None]:
 # %% ../../../nbs/models/annotation/03_stages.ipynb #5eed0010
 def _expander(name: str, s: Settings) -> Any:
     "Find the system of windows: one of refnb, or a foreign package that completes clusters."
-    return seeded(find_system(name, s)) or _coref_system(name, s)
+    system: Any = seeded(find_system(name, s)) or _coref_system(name, s)
+    if hasattr(system, "net") and system.trained.model.antecedents == "names":
+        raise CallError(f"{name} links mentions to names and finds no pronouns", "system", "name it as the linker")
+    return system
 
 def _reads_windows(system: Any) -> bool:
     "Tell whether a system reads each window as a document."
