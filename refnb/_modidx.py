@@ -3887,6 +3887,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                    'refnb/models/coreference/words.py'),
                                                 'refnb.models.coreference.words._rows': ( 'models/coreference/words.html#_rows',
                                                                                           'refnb/models/coreference/words.py'),
+                                                'refnb.models.coreference.words._single': ( 'models/coreference/words.html#_single',
+                                                                                            'refnb/models/coreference/words.py'),
                                                 'refnb.models.coreference.words._words_of': ( 'models/coreference/words.html#_words_of',
                                                                                               'refnb/models/coreference/words.py'),
                                                 'refnb.models.coreference.words.words_of': ( 'models/coreference/words.html#words_of',

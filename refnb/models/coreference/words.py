@@ -88,13 +88,17 @@ def _ends_of_words(hidden: torch.Tensor, s: Segment, cut: Cut) -> torch.Tensor:
 AT_ONCE = 8  # segments per pass without gradients
 
 # %% ../../../nbs/models/coreference/02_words.ipynb #b5d8c8c9
+def _single(x: Any) -> Any: return x.float() if torch.is_tensor(x) and x.is_floating_point() else x
+
 class _InSingle(TorchFunctionMode):
     "Attention in single precision, inside a pass in half precision."
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func is not F.scaled_dot_product_attention: return func(*args, **(kwargs or {}))
-        query, key, value, *more = (x.float() if torch.is_tensor(x) and x.is_floating_point() else x for x in args)
-        with torch.autocast("cpu", enabled=False): out = func(query, key, value, *more, **(kwargs or {}))
-        return out.to(args[0].dtype)
+        named = kwargs or {}
+        query = args[0] if args else named["query"]
+        with torch.autocast("cpu", enabled=False):
+            out = func(*map(_single, args), **{name: _single(x) for name, x in named.items()})
+        return out.to(query.dtype)
 
 # %% ../../../nbs/models/coreference/02_words.ipynb #105f4ba1
 class Words(nn.Module):
