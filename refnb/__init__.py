@@ -38,4 +38,5 @@ def __getattr__(name: str):
     from refnb.core.extensions import with_parameters
     return with_parameters(getattr(importlib.import_module(f"refnb.{module}"), attr or name))
 
+# %% ../nbs/results/09_root.ipynb #b11c4d33
 def __dir__(): return sorted(__all__)

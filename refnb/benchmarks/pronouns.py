@@ -26,16 +26,19 @@ class Words(Record):
     determiners: str
     either: str = ""
 
+# %% ../../nbs/benchmarks/03_pronouns.ipynb #e406601d
 @cache
 def languages() -> dict[str, Words]:
     "List the languages whose pronouns are known, by their codes."
     return read_yaml(packaged("data/pronouns.yaml"), dict[str, Words])
 
+# %% ../../nbs/benchmarks/03_pronouns.ipynb #9c2abb1d
 class _Lexicon(NamedTuple):
     "Pronouns with their gender, and words that begin no name."
     gender: dict[str, str]
     no_name: frozenset[str]
 
+# %% ../../nbs/benchmarks/03_pronouns.ipynb #6df1b8f3
 def _lexicon(language: str) -> _Lexicon:
     "Merge the word lists of a language, or of several with commas between them."
     gender: dict[str, str] = {}
@@ -109,12 +112,14 @@ class PronounRules(Record):
         if not 0 <= self.neither <= 1: return "neither must be 0 to 1"
         return "before, most and seed cannot be negative" if min(self.before, self.most, self.seed) < 0 else ""
 
+# %% ../../nbs/benchmarks/03_pronouns.ipynb #c192d245
 T = TypeVar("T")
 
 def drawn_share(seed: int, id: str) -> float:
     "Draw a number from 0 to 1 for an id: the same for everybody, whatever else is drawn."
     return int.from_bytes(hashlib.sha256(f"{seed}:{id}".encode("utf-8", "surrogatepass")).digest()[:7]) / 2**56
 
+# %% ../../nbs/benchmarks/03_pronouns.ipynb #801cdeb4
 def drawn_of(items: Sequence[tuple[str, T]], most: int, seed: int) -> list[T]:
     "Choose items by their ids, at most so many (0: all), in their order."
     if not most or len(items) <= most: return [x for _, x in items]

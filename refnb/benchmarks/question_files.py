@@ -21,6 +21,7 @@ def is_altentities(data: bytes) -> bool:
     head = data[:4096].removeprefix(b"\xef\xbb\xbf").lstrip()
     return head[:1] == b"[" and b'"domain"' in head and b'"question"' in head
 
+# %% ../../nbs/benchmarks/04_question_files.ipynb #18f007d6
 def as_questions(
     path: str|Path,     # a file, plain or .gz
 ) -> list[Question]:    # in its order

@@ -44,6 +44,7 @@ class TaskCard(Record):
     values: dict[str, str] = {} # of one task of a family: its fields; set when the card is read
     without: list[str] = [] # of a family: names that it does not have
 
+# %% ../../nbs/benchmarks/00_tasks.ipynb #99385fdb
 class Benchmark(Record):
     "A card."
     benchmark: str             # short name
@@ -59,6 +60,7 @@ def _filled(text: str, values: dict[str, str]) -> str:
     for field, value in values.items(): text = text.replace(f"{{{field}}}", value)
     return text
 
+# %% ../../nbs/benchmarks/00_tasks.ipynb #d06607b7
 def _family(pattern: str, card: TaskCard) -> dict[str, TaskCard]:
     "Make all tasks of a pattern."
     made = {}
@@ -74,6 +76,7 @@ def _family(pattern: str, card: TaskCard) -> dict[str, TaskCard]:
                                   fields={}, without=[], values=values)
     return made
 
+# %% ../../nbs/benchmarks/00_tasks.ipynb #6bc2d40c
 def _read_card(path: Path) -> tuple[str, Benchmark]:
     "Read a card; `parts`, as tasks were called in 0.1, is still read."
     data = read_yaml(path, dict[str, Any])
@@ -138,6 +141,7 @@ def _drawn(questions: Sequence[Question], n: int|float) -> list[Question]:
     chosen = drawn_ids([q.id for q in questions], n, [q.doc_key for q in questions])
     return [q for q in questions if q.id in chosen]
 
+# %% ../../nbs/benchmarks/00_tasks.ipynb #11fd2687
 def the_card(name: str, s: Settings|None = None) -> TaskCard:
     "Look a task up in the cards, the package's and yours."
     whole, n = sample_of(name)
@@ -296,6 +300,7 @@ def as_task(
         raise CallError(f"{str(what)!r} is neither a task nor a file", do=nearest(str(what), tasks(s)))
     return given_task(_read_items(Path(what), shapes), s)
 
+# %% ../../nbs/benchmarks/00_tasks.ipynb #70a7e664
 def share_of(
     what: "str|Path",        # a task's name, or a file
     share: float,            # of the questions, between 0 and 1

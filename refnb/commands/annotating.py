@@ -64,6 +64,7 @@ def _a_book(name: str):
     if len(docs) != 1: raise DataError(f"holds {len(docs)} documents", name, "annotate one book at a time")
     return Book(docs[0], [], "")
 
+# %% ../../nbs/commands/07_annotating.ipynb #d994f30a
 def _propose(document, out: Path, system: str, s, json: bool):
     "Propose the characters of a book for you to edit."
     from refnb.core.files import make_folder, write_atomic

@@ -68,6 +68,8 @@ def _build_other(benchmark: str, out: str, seed: int, corpus: str, of: str, set_
     guesses = ", ".join(f"{k} {100*result[k]:.1f} %" for k in ("random", "nearest-mention") if k in result)
     echo(f"right answers: {', '.join(f'{v:,} {k}' for k, v in result['right'].items())}; without reading: {guesses}",
          f"{len(questions):,} questions of {result['documents']:,} documents" + (f" in {out}" if out else "; --out FILE writes them"))
+
+# %% ../../nbs/commands/03_building.ipynb #f9b4ba0a
 def build_pronouns_(
     out: str = "",           # output file of questions (JSONL); without it, only statistics are printed
     corpus: str = "sample",  # a corpus (`refnb list corpora`), or a file of documents with clusters
@@ -80,6 +82,7 @@ def build_pronouns_(
     "Build questions about pronouns, in GAP's form, from documents with clusters."
     _build_other("pronouns", out, seed, corpus, of, set_, json)
 
+# %% ../../nbs/commands/03_building.ipynb #912191be
 def build_filter_(
     out: str = "",           # output file of questions (JSONL); without it, only statistics are printed
     corpus: str = "sample",  # a corpus (`refnb list corpora`), or a file of documents with clusters
@@ -152,6 +155,7 @@ def _encoder(name: str):
         return np.stack([e.known[m.text_prefix + t] for t in texts])
     return rows
 
+# %% ../../nbs/commands/03_building.ipynb #fb3ef539
 def _alt_rules(given: dict[str, str], seed: int):
     from refnb.benchmarks.altentities.builder import AltRules
     try: return AltRules(**{"seed": seed} | as_rules(given, AltRules))

@@ -62,6 +62,7 @@ def _traceback(e: BaseException) -> int:
     echo(*"".join(traceback.format_exception(e)).rstrip().split("\n"), to=sys.stderr)
     return 1
 
+# %% ../../nbs/commands/11_cli.ipynb #910db884
 def main(args: list[str]|None = None) -> int:
     "Run a command line, without the program's name: 0 done, 1 the work failed, 2 the call was wrong."
     args = sys.argv[1:] if args is None else list(args)
@@ -81,6 +82,7 @@ def _ready():
         if not getattr(sys, name): setattr(sys, name, open(os.devnull, "w"))
         getattr(sys, name).reconfigure(errors="backslashreplace")
 
+# %% ../../nbs/commands/11_cli.ipynb #9b199f9f
 def run():
     _ready()
     status = main()

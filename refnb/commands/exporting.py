@@ -71,6 +71,7 @@ def _export_run(run: str, out: str, changed: dict[str, str]) -> dict[str, Any]:
     path = export_run(run, out, **cast(dict[str, Any], changed))
     return {"record": str(path)}
 
+# %% ../../nbs/commands/10_exporting.ipynb #725f6f74
 def _export_gap(run: str, out: str, changed: dict[str, str]) -> dict[str, Any]:
     "Write a run's answers as GAP's predictions."
     from refnb.core.answer_files import gap_answers_text
@@ -83,6 +84,7 @@ def _export_gap(run: str, out: str, changed: dict[str, str]) -> dict[str, Any]:
     questions = questions_asked(found, s)
     return {"file": str(write_atomic(out, gap_answers_text(questions, found.answers()))), "answers": len(questions)}
 
+# %% ../../nbs/commands/10_exporting.ipynb #2f2e59a6
 def _export_report(name: str, out: str, changed: dict[str, str]) -> dict[str, Any]:
     "Write reports as an RO-Crate."
     from refnb.results.research_crate import export_crate
@@ -90,6 +92,7 @@ def _export_report(name: str, out: str, changed: dict[str, str]) -> dict[str, An
     folder = export_crate(name, out)
     return {"folder": str(folder), "files": sum(p.is_file() for p in folder.rglob("*"))}
 
+# %% ../../nbs/commands/10_exporting.ipynb #f03d0686
 def _export_documents(name: str, out: str, changed: dict[str, str]) -> dict[str, Any]:
     "Write a corpus, or a file of documents, in another format."
     from refnb.core.corpora import load

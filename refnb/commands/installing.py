@@ -39,6 +39,7 @@ def _bar(total: int):
         bar.update(task, completed=sum(done.values()))
     return bar, moved
 
+# %% ../../nbs/commands/02_installing.ipynb #dd94ef88
 def _check(files, s) -> list:
     "Verify local files, and download nothing."
     from refnb.core.upstream import fetch_files, where

@@ -19,6 +19,7 @@ def _tables(s) -> list[dict]:
              "unexplained": l.unexplained, "missing": l.missing, "report": l.report, "made from": l.needs, "cost": l.cost}
             for l in board(s).lines]
 
+# %% ../../nbs/commands/01_listing.ipynb #8ef11b32
 def _systems(s) -> list[dict]:
     from refnb.models.registry import listed_systems
     def needs(line):
@@ -39,6 +40,7 @@ def _has_summary(system: str, task: str, s) -> bool:
 def _brief(names: list[str], most: int = 12) -> str:
     return ", ".join(names[:most]) + (f", and {len(names) - most} more" if len(names) > most else "")
 
+# %% ../../nbs/commands/01_listing.ipynb #0b98a376
 def _benchmarks(s) -> list[dict]:
     from refnb.benchmarks.tasks import benchmarks, task_is_here
     from refnb.results.board import notebook_of
@@ -52,6 +54,7 @@ def _benchmarks(s) -> list[dict]:
                     "tables": len(tables), "with a notebook": sum(bool(notebook_of(t)) for t in tables)})
     return out
 
+# %% ../../nbs/commands/01_listing.ipynb #9a9e9e1b
 def _corpora(s) -> list[dict]:
     from refnb.core.corpora import corpora
     from refnb.core.hub import hub_path
@@ -63,6 +66,7 @@ def _corpora(s) -> list[dict]:
              "splits": ", ".join(c.splits), "licence": c.licence,
              "here": "yes" if here(c) else "needs " + ", ".join([*c.inputs, *c.hub])} for c in corpora(s).values()]
 
+# %% ../../nbs/commands/01_listing.ipynb #986dec5c
 def _upstream(s) -> list[dict]:
     from refnb.core.upstream import set_names, survey
     from refnb.core.hub import hub_files, hub_path
@@ -105,6 +109,7 @@ def _list_runs(task: str, json: bool):
     print_table([r.row() for r in found])
     if not found: echo(f"no runs{f' of {task}' if task else ''} in {s.runs}")
 
+# %% ../../nbs/commands/01_listing.ipynb #d11f440f
 def _list_elsewhere(task: str, json: bool):
     "List scores that other papers print, which are never mixed with ours."
     from refnb.results.elsewhere import reported_elsewhere

@@ -47,6 +47,7 @@ def _show_plan(tables: list[str], json: bool):
                            *([f"  about {x.way.hours:g} hours: {x.way.basis}"] if x.way.hours else []))
     echo("", found.summary())
 
+# %% ../../nbs/commands/09_reproducing.ipynb #18f292e4
 def _fill(tables: list[str], ray: str, json: bool):
     "Run what this machine can run of the plan."
     from refnb.results.plan import everything
@@ -54,6 +55,7 @@ def _fill(tables: list[str], ray: str, json: bool):
     if failed:
         raise DataError(f"{len(failed)} ways failed, the first is {failed[0].way.title}", do="rerun the command to resume")
 
+# %% ../../nbs/commands/09_reproducing.ipynb #116305d7
 def _report(done, say):
     "Print the end of a batch."
     idle = [x for x in done.steps if not x.seconds and x.state in ("unchanged", "kept")]

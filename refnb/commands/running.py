@@ -24,6 +24,7 @@ def _chosen(set_: list[str], **options: Any) -> dict[str, Any]:
     given = {k: v for k, v in options.items() if v not in ("", 0, False, None) or (k == "budget" and v is not None)}
     return given_settings(set_) | given
 
+# %% ../../nbs/commands/05_running.ipynb #613eaed0
 def _share(task: str, fraction: float, system: str, settings: dict, s, say) -> Any:
     "Take a share of a task's questions, and print its size."
     from refnb.benchmarks.tasks import as_task, share_of
@@ -34,6 +35,7 @@ def _share(task: str, fraction: float, system: str, settings: dict, s, say) -> A
     say(f"{len(taken.items):,} of {len(whole.items):,} questions, in {documents(taken)} of {documents(whole)} documents: {taken.name}")
     return taken
 
+# %% ../../nbs/commands/05_running.ipynb #662a05ba
 def _answered(task: Any, system: str, limit: int, s, json: bool, tolerate: float, cluster: tuple[str, int, float],
               settings: dict) -> tuple[Any, list[Any]]:
     "Run on this machine or a Ray cluster; returns the run and its costs."
@@ -42,6 +44,7 @@ def _answered(task: Any, system: str, limit: int, s, json: bool, tolerate: float
     if cluster[0]: return _run_sharded(task, system, *cluster, s, bar, moved, limit or tolerate, settings), came
     with bar: return run(task, system, limit, s, moved, came.append, tolerate, **settings), came
 
+# %% ../../nbs/commands/05_running.ipynb #340d51a0
 def _show_run(done, came: list[Any], task: Any, by: str, mode: str, s, json: bool):
     "Print the result of a run; `came` has the costs, of a server or of this machine."
     paid = {getattr(came[0], "word", "server"): msgspec.structs.asdict(came[0])} if came else {}
@@ -59,6 +62,7 @@ def _systems_named(system: str, s) -> list[str]:
         if not is_system(name, s): find_system(name, s)  # says which name was meant
     return list(dict.fromkeys(names))
 
+# %% ../../nbs/commands/05_running.ipynb #1e7c20c3
 def _several(task: str, system: str, s) -> list[tuple[str, str]]:
     """List the runs that a pattern of tasks and names of systems stand for; nothing where they name one. Of a pattern
     each system gets the tasks that it can answer."""
@@ -110,6 +114,7 @@ def _run_each(task: str, system: str, one: Callable[[str, str, bool], None], s, 
     result = _object_of(one, task, system, quiet)
     print_json(result) if json else echo(_in_a_line(result, task, system))
 
+# %% ../../nbs/commands/05_running.ipynb #65805872
 def _run_several(pairs: list[tuple[str, str]], one: Callable[[str, str, bool], None], quiet: bool, json: bool):
     "Run several systems or tasks one after the other, and name those that failed."
     done: list[dict[str, Any]] = []
@@ -238,6 +243,7 @@ def _run_all(system: str, n: int|float, s, sample: bool, json: bool, other: bool
     if json: return print_json(msgspec.to_builtins(card) | {"unit": "fraction", "page": str(where)})
     echo(f"the card is {where}")
 
+# %% ../../nbs/commands/05_running.ipynb #b9676d6a
 def _run_sharded(task: Any, system: str, address: str, shards: int, gpus: float, s, bar, moved, other, settings: dict):
     "Run in shards on a Ray cluster."
     from refnb.models.sharding import run_sharded
@@ -268,6 +274,7 @@ def _check_fields(task: Any, by: list[str], s):
     if strange := next((f for f in by if f not in known), ""):
         raise CallError(f"unknown field {strange!r}", "--by", nearest(strange, known))
 
+# %% ../../nbs/commands/05_running.ipynb #4c4bf112
 def _unfinished(done, task: Any, paid: dict, mode: str, s, json: bool):
     "Report an incomplete run: how much is answered, and its score so far."
     from refnb.benchmarks.tasks import as_task
@@ -282,6 +289,7 @@ def _unfinished(done, task: Any, paid: dict, mode: str, s, json: bool):
     _say_unread(lost)
     if groups: print_groups(groups)
 
+# %% ../../nbs/commands/05_running.ipynb #703b701c
 def _scored_so_far(t, got: dict, mode: Any) -> dict[str, dict]:
     "Score the questions that are answered so far."
     from refnb.metrics.choice import outcomes
@@ -301,6 +309,7 @@ def _unread(done, got: dict, s) -> dict[str, dict[str, int]]:
     except DataError: asked = {}
     return {"not_read": unread(got.values(), asked, done.info.settings)}
 
+# %% ../../nbs/commands/05_running.ipynb #88543ff3
 def _say_unread(lost: dict[str, dict[str, int]]):
     "Print how many replies were not read, and why."
     for whys in lost.values():

@@ -191,6 +191,7 @@ def _coref_metrics(metrics: str, match: str, zeros: str, singletons: str, by: st
     asked = split_names(metrics) if metrics != _COREF or match == "exact" else list(COREFUD)
     return asked, match != "exact" or bool(zeros or {*asked} & {*EXTRA})
 
+# %% ../../nbs/commands/04_scoring.ipynb #402125bb
 def _coref_result(c: Any, asked: list[str], each: bool) -> dict[str, Any]:
     "Convert scores to JSON; `each` adds those of every document and their mean."
     wanted = {*asked, "conll"}

@@ -29,6 +29,7 @@ def _completes(parameter: str) -> Callable[[str], list[str]]|None:
         return [n for n in names if n.startswith(incomplete)]
     return found
 
+# %% ../../nbs/commands/00_terminal.ipynb #16ddd86f
 def _option(p: inspect.Parameter, help_: str|None) -> inspect.Parameter:
     "Describe a parameter to typer. Defaults of nothing are not shown: the help says what they mean."
     kind: Any
@@ -38,6 +39,7 @@ def _option(p: inspect.Parameter, help_: str|None) -> inspect.Parameter:
                             metavar={"set_": "NAME=VALUE"}.get(p.name), show_default=p.default not in (0, "", None))
     return p.replace(kind=p.KEYWORD_ONLY, annotation=Annotated[p.annotation, kind])
 
+# %% ../../nbs/commands/00_terminal.ipynb #6b0b51af
 def command(to: typer.Typer, name: str, f: Callable):
     "Add a function to an application as a command."
     sig, comments = inspect.signature(f, eval_str=True), parameter_comments(f)
@@ -49,6 +51,7 @@ def command(to: typer.Typer, name: str, f: Callable):
     setattr(call, "__signature__", shown)  # noqa: B010
     to.command(name)(call)
 
+# %% ../../nbs/commands/00_terminal.ipynb #46bfdb16
 def add_commands(to: typer.Typer, commands: Mapping[str, Callable|typer.Typer]):
     "Add commands, and groups of commands, under their names."
     for name, f in commands.items():
@@ -88,6 +91,7 @@ def busy(json: bool, doing: str):
     with console.status(doing):
         yield lambda line: console.print(inert(line), markup=False, highlight=False, emoji=False, soft_wrap=True)
 
+# %% ../../nbs/commands/00_terminal.ipynb #5acdc662
 def print_table(rows: list[dict[str, Any]]):
     "Print rows as a table; as tab-separated text if it is not a terminal."
     if not rows: return
@@ -126,6 +130,7 @@ def given_settings(set_: list[str]) -> dict[str, str]:
         if "=" not in pair: raise CallError(f"{pair!r} is not NAME=VALUE", "-p")
     return dict(pair.split("=", 1) for pair in set_)
 
+# %% ../../nbs/commands/00_terminal.ipynb #2f7d1d15
 def split_names(text: str) -> list[str]:
     "Split names at commas."
     return [m.strip() for m in text.split(",") if m.strip()]

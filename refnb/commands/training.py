@@ -27,6 +27,7 @@ def _train_coref(system: str, what: str, fold: str, out: str, ray: str, changed:
         echo(f"{system}, trained on {x.seal.told}: {x.folder}{held}; {x.cpu_seconds:,.0f} CPU seconds, "
              f"{x.peak_mb:,.0f} MB")
 
+# %% ../../nbs/commands/06_training.ipynb #b34c40be
 def _as_trained(x: Any) -> dict[str, Any]:
     "Describe a trained coreference system as JSON."
     cost = {"folder": str(x.folder), "unit": "fraction", "cpu_seconds": x.cpu_seconds, "peak_mb": x.peak_mb}

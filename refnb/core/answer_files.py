@@ -29,6 +29,7 @@ def _columns(heads: list[str], where: str) -> tuple[int, int]:
         raise FormatError(f"the header has no column {lost}", at_line(where, 1), "the first line names the columns: id,answer")
     return places
 
+# %% ../../nbs/core/19_answer_files.ipynb #24cdaa44
 def _option(cell: str, q: Question) -> int|None:
     "Find the option that a cell names: by name, letter, or number from 0."
     names = [" ".join(o.name.split()).casefold() for o in q.options]
@@ -99,6 +100,7 @@ def _decided(a: Answer) -> tuple[int, ...]:
     best = [i for i, x in enumerate(a.scores) if x == max(a.scores)]
     return tuple(best) if len(best) == 1 else ()
 
+# %% ../../nbs/core/19_answer_files.ipynb #cd998035
 def gap_answers_text(questions: Iterable[Question], answers: Mapping[str, Answer]) -> str:
     """Write answers as GAP's predictions. A question without an answer means neither name, as does one whose best scores
     are tied."""

@@ -27,6 +27,7 @@ class _Entry(msgspec.Struct):
     doc_key: str = ""         # the group that it belongs to
     meta: Meta = {}           # for breakdowns
 
+# %% ../../nbs/core/18_choice_files.ipynb #24630417
 def _checked(e: _Entry) -> _Entry:
     "Refuse an entry that cannot be asked."
     if e.right is None:
@@ -122,6 +123,7 @@ def _objects(data: bytes, where: str) -> Iterator[tuple[str, bytes]]:
     except (msgspec.MsgspecError, ValueError, RecursionError) as e: raise FormatError(str(e), where) from None
     for n, raw in enumerate(found, 1): yield f"{where}, entry {n}", bytes(raw)
 
+# %% ../../nbs/core/18_choice_files.ipynb #6b7c7942
 def _parse_json(data: bytes, where: str, form: str) -> Iterator[_Entry]:
     kind, entry = _JSON[form]
     from json import JSONDecoder
@@ -182,6 +184,7 @@ def _blocks(text: str) -> Iterator[tuple[int, list[str]]]:
             yield n - len(block), block
             block = []
 
+# %% ../../nbs/core/18_choice_files.ipynb #873261af
 def _parse_dpr(data: bytes, where: str, form: str) -> Iterator[_Entry]:
     for n, block in _blocks(utf8(data, where)):
         at = at_line(where, n)
@@ -202,6 +205,7 @@ def _json_form(data: bytes) -> str:
     needs = lambda kind: {f.name for f in msgspec.structs.fields(kind) if f.required}
     return next((form for form, (kind, _) in _JSON.items() if needs(kind) <= set(record)), "")
 
+# %% ../../nbs/core/18_choice_files.ipynb #391de960
 def choice_form(
     data: bytes, # of the whole file
 ) -> str:        # winogrande, wsc, knowref, xml (of WSC), winogender, dpr, or "" for none of them
@@ -214,6 +218,7 @@ def choice_form(
     if len(lines) < 3 or "," not in lines[2]: return ""
     return "dpr" if re.fullmatch(r"\w+\s*", lines[1]) and lines[1].strip().casefold() in lines[0].casefold() else ""
 
+# %% ../../nbs/core/18_choice_files.ipynb #8ef4c178
 def parse_choice(data: bytes, where: str = "") -> list[Question]:
     "Read the questions of a file that `choice_form` recognises; `where` is its name, for errors."
     form = choice_form(data)
@@ -221,6 +226,7 @@ def parse_choice(data: bytes, where: str = "") -> list[Question]:
     parse = _parse_json if form in _JSON else _TEXT.get(form, _parse_xml)
     return _questions(parse(data, where, form), "wsc" if form == "xml" else form)
 
+# %% ../../nbs/core/18_choice_files.ipynb #e2bb83bd
 def read_questions(
     path: str|Path, # JSON lines of refnb, or a file of WinoGrande, WSC, KnowRef, Winogender or DPR; plain or .gz
 ) -> list[Question]:

@@ -25,6 +25,7 @@ def _key(line: str, where: str) -> str:
     if not begins or len(number) > 9: raise FormatError("is not `#begin document (name); part 000`", where)
     return f"{name}_{int(number)}" if number else name
 
+# %% ../../nbs/core/04_conll.ipynb #67c27140
 def _begin(doc_key: str) -> str:
     "Write the begin line that reads as this key."
     m = re.fullmatch(r"(.*)_(0|[1-9]\d{0,8})", doc_key)
@@ -66,10 +67,12 @@ def _word(fields: list[str]) -> str:
     n = len(fields)
     return fields[3].strip(" ") if n > 4 else "_" if n == 2 else fields[-2]
 
+# %% ../../nbs/core/04_conll.ipynb #8b520609
 def _speaker(fields: list[str]) -> str:
     "Return the speaker of a word in a file with all columns of the shared task."
     return fields[9] if len(fields) >= 12 and fields[9] not in EMPTY else ""
 
+# %% ../../nbs/core/04_conll.ipynb #2e8b1ac2
 class _Reader:
     "Takes lines in, gives documents out."
     def __init__(self, where: str):
@@ -120,6 +123,7 @@ def parse_conll(data: bytes, where: str = "") -> list[Document]:
                           "the file may be cut off: get it again, or add the line")
     return r.documents
 
+# %% ../../nbs/core/04_conll.ipynb #4c673dea
 def _token(r: _Reader, line: str, n: int, known: dict):
     "Take in the line of a token."
     fields = line.split("\t") if "\t" in line else [c for c in line.split(" ") if c]  # tabs, or any number of spaces
@@ -173,6 +177,7 @@ def _written(word: str, blank: str, where: str) -> str:
     raise FormatError(f"the token {word!r} is empty or holds whitespace", where,
                       "CoNLL cannot hold it: say blank=… to write something else in its place, or write JSONL")
 
+# %% ../../nbs/core/04_conll.ipynb #43499731
 def _lines(d: Document, blank: str) -> Iterable[str]:
     "Write the lines of a document."
     if any(c in d.doc_key for c in "\n\r"): raise FormatError("the doc_key holds a line break", repr(d.doc_key))
@@ -191,6 +196,7 @@ def _lines(d: Document, blank: str) -> Iterable[str]:
         yield ""
     yield "#end document"
 
+# %% ../../nbs/core/04_conll.ipynb #becf7c9f
 def conll_text(docs: Iterable[Document], blank: str = "") -> str:
     """Write documents as CoNLL-2012. Clusters without mentions leave no trace.
     `blank` stands for a token that is empty or holds whitespace; without it such a token is an error."""

@@ -53,6 +53,7 @@ class _Open(NamedTuple):
     kind: str
     head: str  # the number of a word of the mention, counted from 1
 
+# %% ../../nbs/core/06_conllu.ipynb #8da738d9
 class _Mention(NamedTuple):
     "A mention and its annotation."
     span: Span
@@ -345,6 +346,7 @@ def _lines(d: Document, id: list[str], named: bool) -> Iterable[str]:
             token += 1
         yield ""
 
+# %% ../../nbs/core/06_conllu.ipynb #2f8900f3
 def conllu_text(docs: Iterable[Document]) -> str:
     "Write documents, whose keys must differ, as CoNLL-U; of the labels `type` and `head` are kept."
     docs, ids, keys = list(docs), count(1), set()

@@ -114,12 +114,14 @@ def fantasycoref(split: str = "", s: Settings|None = None, variant: str = "GFT_s
     splits = [split] if split else [n for n in ("dev", "test") if n in known]
     return [d for name in splits for d in parse_conll(get(known[name], s), Path(known[name]).name)]
 
+# %% ../../nbs/core/14_corpora.ipynb #e33afb69
 def animal_farm(split: str = "", s: Settings|None = None) -> list[Document]:
     "Read Animal Farm, with the names of its characters; it has no splits."
     _split("animal-farm", split)
     [d] = parse_conll(get("QipengGuo/dual-cache-coref/data/animal_farm_anno.conll", s), "animal_farm_anno.conll")
     return [d.changed(names=tuple(the_corpus("animal-farm").names), meta={"title": "Animal Farm"})]
 
+# %% ../../nbs/core/14_corpora.ipynb #1d02f8b1
 def gap(split: str = "", s: Settings|None = None) -> list[Document]:
     "Read GAP's passages, a document each; `split` is dev, test or validation, empty: all of them."
     _split("gap", split)
@@ -157,6 +159,7 @@ def gold_clusters(path: str|Path) -> dict[str, Document]:
     for d in docs: _check_counts({"mentions": len(d.mentions), "clusters": len(d.clusters)}, d.doc_key, str(path))
     return {d.doc_key: d for d in docs}
 
+# %% ../../nbs/core/14_corpora.ipynb #ac88db7d
 def _with_text(d: Document, texts: dict[str, Document], where_: str) -> Document:
     "Add the text to gold clusters, checked by length."
     if d.sentences:
@@ -167,6 +170,7 @@ def _with_text(d: Document, texts: dict[str, Document], where_: str) -> Document
     try: return d.changed(sentences=texts[d.doc_key].sentences, meta=d.meta | _title(d.doc_key))
     except ValueError as e: raise DataError(str(e), where_, "clusters and text are of different versions") from None
 
+# %% ../../nbs/core/14_corpora.ipynb #7b9e1915
 def bookcoref(split: str = "test", s: Settings|None = None, file: str = "") -> list[Document]:
     """Read BookCoref's gold books with names, in the release's order.
     `file` holds the gold clusters; empty: where settings or the hub's cache have them."""
@@ -234,6 +238,7 @@ def _checked(docs: Any, card: Corpus) -> list[Document]:
                         "refnb.read_documents reads files")
     return found
 
+# %% ../../nbs/core/14_corpora.ipynb #411c76ad
 def load(
     name: str|Path,          # a corpus, or a file of documents in any readable format
     split: str = "",         # of the corpus; empty: all of it
@@ -258,6 +263,7 @@ def load(
     given = ({"split": split} if split else {}) | ({"s": s} if "s" in takes else {})
     return _checked(f(**given, **arguments), card)
 
+# %% ../../nbs/core/14_corpora.ipynb #eb03d780
 def counts(docs: Iterable[Document]) -> dict[str, int]:
     "Count documents, tokens, mentions and clusters."
     docs = list(docs)

@@ -71,10 +71,12 @@ def other_words(a: Sequence[str], b: Sequence[str]) -> str:
                 f"{a[places[0]]!r} (token {places[0]})")
     return ""
 
+# %% ../../nbs/core/01_documents.ipynb #158837c2
 LONGEST = 1 << 31  # tokens of a text: metrics keep a span in 64 bits, and a larger index would be another mention
 
 def _shape(clusters: Iterable[Sized]) -> list[int]: return list(map(len, clusters))
 
+# %% ../../nbs/core/01_documents.ipynb #0e14c6cc
 def _fault(d: Document) -> str:
     at, n = f"document {d.doc_key!r}, ", d.size if d.sentences and d.clusters else LONGEST
     for i, c in enumerate(d.clusters):
@@ -100,6 +102,7 @@ def sentence_starts(d: Document) -> list[int]:
     ends.pop()  # where the last one ends
     return ends
 
+# %% ../../nbs/core/01_documents.ipynb #659b5221
 def sentence_of(starts: list[int], token: int) -> int:
     "Find the index of the sentence that holds a token, given by its flat index."
     return bisect_right(starts, token) - 1
@@ -109,6 +112,7 @@ def map_members(f: Callable[[Any], Any], groups: Iterable[Iterable]) -> tuple[tu
     "Apply a function to each member of each group, such as the mentions of clusters or the words of sentences."
     return tuple(tuple(map(f, g)) for g in groups)
 
+# %% ../../nbs/core/01_documents.ipynb #8f92dd96
 def tidy(clusters: Iterable[Iterable[Span]]) -> Clusters:
     "Put mentions and clusters, given in any order, in the order of the text."
     return tuple(sorted(tuple(sorted(c)) for c in map_members(Span._make, clusters)))
@@ -121,6 +125,7 @@ def plain(text: str, limit: int = 40) -> str:
     short = text if len(text) <= limit else text[:limit - 1] + "…"
     return short if short.isprintable() else "".join(c if c.isprintable() else "·" for c in short)
 
+# %% ../../nbs/core/01_documents.ipynb #540dfb3d
 def _safe(text: str, limit: int = 40) -> str: return html.escape(plain(text, limit))
 
 # %% ../../nbs/core/01_documents.ipynb #cf0e20d9
@@ -139,6 +144,7 @@ class Box(NamedTuple):
     border: str = "1px solid" # width and style, in CSS
     title: str = ""          # shown when the pointer rests on it
 
+# %% ../../nbs/core/01_documents.ipynb #2c641b09
 class Piece(NamedTuple):
     "A part of a box: all of it, unless the box crosses another or the window's edge."
     box: Box    # the whole
@@ -304,6 +310,7 @@ def _line(v: _Sight, window: tuple[int, int], boxes: list[Box]) -> Look:
     rest = f" ({hidden:,} more mentions here are not drawn)" if hidden else ""
     return Look(f"{a}{boxed(tokens, start, boxes)}{b}<i>{rest}</i>", a + bracketed(tokens, start, boxes) + b + rest)
 
+# %% ../../nbs/core/01_documents.ipynb #dc11e7b2
 def _rows(head: str, lines: Iterable[tuple[int, Look]], n: int) -> Look:
     "List lines with their places below a head, as many as fit into 40 kB."
     rich, text, size, shown = [], [], 0, 0
@@ -364,6 +371,7 @@ def _summary(d: Document) -> str:
     return (f"Document('{plain(d.doc_key, 80)}', {text}, {len(d.clusters):,} clusters, {sum(map(len, d.clusters)):,} "
             f"mentions)")
 
+# %% ../../nbs/core/01_documents.ipynb #52c1e477
 def _page(d: Document) -> str:
     "Show sizes, the text at the first mentions, and the largest clusters."
     v = _sight(d)
@@ -410,6 +418,7 @@ def _hits(tokens: list[str], text: str, case: bool) -> list[Span]:
         at = joined.find(wanted, at + 1)
     return out
 
+# %% ../../nbs/core/01_documents.ipynb #6637c298
 def _find(d: Document, text: str, n: int, width: int, case: bool) -> Look:
     v = _sight(d)
     if not d.sentences: raise DataError(f"document {plain(d.doc_key)!r} has no text", do="search in one that has")
@@ -481,6 +490,7 @@ class Read(NamedTuple):
     document: Document
     chars: list[tuple[int, int]] # where each word stands: half-open
 
+# %% ../../nbs/core/01_documents.ipynb #82f85624
 def _words(text: str) -> Iterator[tuple[str, int]]:
     "Split a text into words, with their beginnings; a word that only looks shortened loses its full stop."
     for m in _WORD.finditer(text):

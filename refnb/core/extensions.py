@@ -38,6 +38,7 @@ def _read_cards(kind: str, data: str, read: Callable[[Path], tuple[str, Any]], f
         found[name] = card, path
     return found
 
+# %% ../../nbs/core/13_extensions.ipynb #4bc881a3
 def named_cards(kind: str, data: str, read: Callable[[Path], tuple[str, C]], folder: str) -> dict[str, tuple[C, Path]]:
     """Read all cards of a kind, the package's and those in a folder of yours: name -> card and file.
     `read` gives the name and card of a file; all are read again if one changed."""
@@ -56,6 +57,7 @@ def _module_of(name: str, beside: Path|None) -> Any:
     spec.loader.exec_module(module)
     return module
 
+# %% ../../nbs/core/13_extensions.ipynb #a02178c6
 def named_object(name: str, beside: Path|None = None) -> Any:
     "Load an object that a card names: module:function, or file.py:function with the file `beside` the card."
     module, colon, attribute = name.partition(":")
@@ -76,6 +78,7 @@ def entry_points(group: str) -> dict[str, Any]:
     from importlib.metadata import entry_points as installed
     return {e.name: e for e in installed(group=group)}
 
+# %% ../../nbs/core/13_extensions.ipynb #a6897ce3
 def load_entry_point(point: Any) -> Any:
     "Import the object of a package's entry point, one of `entry_points`."
     try: return point.load()
@@ -92,6 +95,7 @@ def parameter_comments(f: Callable) -> dict[str, str]:
     found = re.findall(r"^    (\w+)\b[^#\n]*#\s*(.+(?:\n\s+#.*)*)$", source.partition('\n    "')[0], re.M)
     return {name: re.sub(r"\s*\n\s+#\s*", " ", comment) for name, comment in found}
 
+# %% ../../nbs/core/13_extensions.ipynb #0f6a0d7d
 def with_parameters(f: C) -> C:
     "Add the parameters' comments to a function's docstring."
     if inspect.isfunction(f) and f.__doc__ and "\nParameters:" not in f.__doc__ and (found := parameter_comments(f)):

@@ -31,6 +31,7 @@ def disk_fault(path: str|Path) -> Iterator[None]:
         raise DataError(f"cannot write: {(e.strerror or str(e)).lower()}", str(path),
                         (do + "; " if do else "") + "the earlier content is intact") from None
 
+# %% ../../nbs/core/03_files.ipynb #043282a7
 def _write_aside(fd: int, data: bytes):
     "Write, flush and sync an open file."
     with os.fdopen(fd, "wb") as f:
@@ -123,6 +124,7 @@ def at_line(where: str, line: int, field: str = "") -> str:
     "Write file, line (from 1) and field for an error, as far as they are known."
     return ", ".join(p for p in (where, f"line {line}", field and f"field {field}") if p)
 
+# %% ../../nbs/core/03_files.ipynb #b4b80550
 def utf8(data: bytes, where: str = "") -> str:
     "Decode a file's text, with its line ends unchanged; `where` is the file's name, for errors."
     try: return data.decode("utf-8-sig")
@@ -165,6 +167,7 @@ T = TypeVar("T")
 
 def _breaks(cell: str) -> int: return cell.count("\n") + cell.count("\r") - cell.count("\r\n")
 
+# %% ../../nbs/core/03_files.ipynb #659e62c8
 def table_rows(data: bytes, where: str = "", delimiter: str = ",",
                strict: bool = True) -> Iterator[tuple[int, list[str]]]:
     """Read the rows of a table that are not empty, each with the line on which it begins; `where` is the file's name,
@@ -189,6 +192,7 @@ def in_file(where: str) -> Iterator[None]:
     try: yield
     except RefnbError as e: raise type(e)(e.what, ", ".join(filter(None, [where, e.where])), e.do) from None
 
+# %% ../../nbs/core/03_files.ipynb #bbdb656a
 def python_list(text: str, where: str = "") -> list:
     "Read a list written as a Python literal, which tables of the releases hold; `where` names its place, for errors."
     try:
@@ -204,6 +208,7 @@ def once(pairs: list[tuple[str, Any]]) -> None:
     [(key, _)] = Counter(k for k, _ in pairs).most_common(1)
     raise ValueError(f"the key {key!r} appears twice")
 
+# %% ../../nbs/core/03_files.ipynb #e6d3441c
 def read_jsonl(path: str|Path, kind: type[T]) -> Iterator[T]:
     "Read records in order from a JSONL file, plain or .gz; a canary line at the top is skipped."
     decode: Callable[[bytes], T] = msgspec.json.Decoder(kind).decode
@@ -230,6 +235,7 @@ def _safe_loader() -> type:
     import yaml
     return getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
+# %% ../../nbs/core/03_files.ipynb #206c512d
 def _yaml_loader() -> type:
     "Make a safe loader that refuses duplicate keys."
     import yaml
@@ -257,6 +263,7 @@ def _refuse_bombs(text: str, depth: int = 50):
         if level > depth:
             raise yaml.MarkedYAMLError(problem=f"nested more than {depth} deep", problem_mark=e.start_mark)
 
+# %% ../../nbs/core/03_files.ipynb #1fc574b2
 _YAML = 250_000  # characters: refnb's largest file has 60,000, and each costs twenty microseconds
 
 def read_yaml(path: str|Path, kind: type[T]) -> T:
@@ -290,6 +297,7 @@ def _members(path: Path):
             for m in t: yield m.name, m.isfile() or m.isdir(), m.isdir(), lambda m=m: t.extractfile(m)
     else: raise FormatError("neither a zip nor a tar archive", str(path))
 
+# %% ../../nbs/core/03_files.ipynb #97d6b4c1
 def _copy(source, target: Path, limit: int) -> int:
     "Copy a stream, at most `limit` bytes of it; the bytes copied."
     size = 0
@@ -307,6 +315,7 @@ def _leaves(name: str) -> bool:
     parts = name.replace("\\", "/").split("/")
     return not parts[0] and len(parts) > 1 or ".." in parts or ":" in parts[0]
 
+# %% ../../nbs/core/03_files.ipynb #d391b09b
 @contextmanager
 def _archive_fault(path: Path) -> Iterator[None]:
     "Report in one line an archive that is damaged or cannot be unpacked here."
@@ -317,6 +326,7 @@ def _archive_fault(path: Path) -> Iterator[None]:
     except faults as e:
         raise FormatError(f"cannot be unpacked ({e})", str(path), "get it again") from None
 
+# %% ../../nbs/core/03_files.ipynb #bb8f88bf
 def unpack(path: str|Path, into: str|Path, limit: int = 2_000_000_000) -> list[Path]:
     "Unpack the plain files of a zip or tar archive below a folder: `limit` bytes in all at most."
     into, made = Path(into), []

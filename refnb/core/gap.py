@@ -41,6 +41,7 @@ class GapRow(Record):
                         + (_why(self.text, name, at) if at >= 0 else ""))
         return "" if self.id else "field ID: empty"
 
+# %% ../../nbs/core/07_gap.ipynb #6784678c
 def _why(text: str, name: str, at: int) -> str:
     "Explain why a name is not at its offset, if a reason can be guessed."
     form = lambda s: unicodedata.normalize("NFC", s)
@@ -67,6 +68,7 @@ def _value(name: str, cell: str, at: str):
         return _FLAGS[cell]
     return cell
 
+# %% ../../nbs/core/07_gap.ipynb #78b18c5e
 def _header(names: list[str], where: str) -> list[str]:
     "Check the names of the columns."
     missing = [n for n in COLUMNS if n not in names and n not in ("Text", "URL")]
@@ -77,6 +79,7 @@ def _header(names: list[str], where: str) -> list[str]:
         raise FormatError(f"column {twice[0]!r} appears twice", at_line(where, 1))
     return names
 
+# %% ../../nbs/core/07_gap.ipynb #2b52367a
 def parse_gap_rows(data: bytes, where: str = "") -> list[GapRow]:
     "Read the rows of a table of GAP, in its order; `where` is its name, for errors."
     rows, names, out = table_rows(data, where, "\t"), None, []

@@ -63,6 +63,7 @@ def _revision(hub, f: HubFile) -> str:
                         "the dataset was changed; name a file of your own")
     return found[0]
 
+# %% ../../nbs/core/12_hub.ipynb #a0cb3d6f
 def fetch_hub(name: str, s: Settings|None = None) -> Path:
     "Fetch a hub file, and return its path."
     s, f = s or load_settings(), the_hub_file(name)

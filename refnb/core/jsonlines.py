@@ -77,6 +77,7 @@ def _named(characters: list|dict|None) -> list[tuple[str, tuple[Span, ...]]]:
     if isinstance(characters, dict): return [("" if k.isdecimal() else k, v) for k, v in characters.items()]
     return [(c.name, c.cluster or () if c.mentions is None else c.mentions) for c in characters or ()]
 
+# %% ../../nbs/core/05_jsonlines.ipynb #24419e26
 def _names(pairs: list, clusters: Clusters) -> tuple[str, ...]:
     "Return one name per cluster, or none at all."
     for some in (pairs, [p for p in pairs if p[1]]):
@@ -85,6 +86,7 @@ def _names(pairs: list, clusters: Clusters) -> tuple[str, ...]:
         if same: return tuple(name for name, _ in some) if any(name for name, _ in some) else ()
     return ()
 
+# %% ../../nbs/core/05_jsonlines.ipynb #29637e1e
 _Mentions = tuple[tuple[tuple[int, int, int], ...], ...]
 
 def _flat(record: _Line) -> Clusters:
@@ -96,6 +98,7 @@ def _flat(record: _Line) -> Clusters:
         raise ValueError(f"[{s}, {first}, {end}] is not a mention of the {len(sizes)} sentences")
     return map_members(lambda m: span(*m), msgspec.convert(record.mention_clusters, _Mentions))
 
+# %% ../../nbs/core/05_jsonlines.ipynb #0a909b70
 def _clusters(record: _Line) -> Clusters|None:
     "Return the clusters, under the first of their four names that is there."
     if record.clusters is not None: return record.clusters
@@ -205,6 +208,7 @@ def _wrong(p: _Pieces, s: Span, cut: bool) -> str:
     if not cut and (inside(s.start - 1, s.start) or inside(s.end, s.end + 1)): return "begins or ends inside a word"
     return ""
 
+# %% ../../nbs/core/05_jsonlines.ipynb #cd997c38
 def _in_words(p: _Pieces, clusters: Clusters, cut: bool, where: str, n: int) -> Clusters:
     "Convert clusters of pieces to clusters of words."
     for i, c in enumerate(clusters):
@@ -275,11 +279,13 @@ def _objects(data: bytes) -> list[tuple[int, bytes]]:
     before = data.splitlines(keepends=True)[:first - 1]
     return [(first, data[sum(map(len, before)):])]  # `join` would take 80 bytes for each line
 
+# %% ../../nbs/core/05_jsonlines.ipynb #a5061096
 def _listed(data: bytes, where: str) -> Document:
     "Read a document of nothing but clusters."
     clusters = _decoded(data, msgspec.json.Decoder(Clusters).decode, where, 1)
     return _checked(lambda: Document("", clusters=clusters), clusters, LONGEST, lambda field: at_line(where, 1, field))
 
+# %% ../../nbs/core/05_jsonlines.ipynb #e1be1955
 def parse_jsonlines(data: bytes, where: str = "",
                     indices: Literal["auto", "subtokens", "words"] = "auto") -> list[Document]:
     """Read documents, in words, from the bytes of a whole file of JSON lines, in its order; `where` names it in errors.

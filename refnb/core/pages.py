@@ -22,6 +22,7 @@ def page_policy(**inside: str) -> str:
     return "; ".join(["default-src 'none'", *(f"{k}-src {v}" for k, v in own.items()), "img-src data:",
                       "base-uri 'none'", "form-action 'none'"])
 
+# %% ../../nbs/core/10_pages.ipynb #d7fb8862
 def page_data(told: Any) -> str:
     "Write the data of a page's script as JSON: in ASCII, without `<`, so that no text can end the script."
     return json.dumps(told, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
@@ -55,12 +56,14 @@ class HandedIn(Record):
     participant: str         # random code of the person
     order: tuple[str, ...]   # ids in the order in which they were shown
 
+# %% ../../nbs/core/10_pages.ipynb #03f2fe5a
 def check_participant(h: HandedIn, where: str):
     "Check that a code was drawn by a page, and is not a name."
     if not re.fullmatch("[a-km-z2-8]{10}", h.participant):
         raise FormatError("this is not a code that the page draws", f"{where}, field participant",
                           "is it a name? Keep it out of the data")
 
+# %% ../../nbs/core/10_pages.ipynb #d57f55c3
 def read_handed_in(data: bytes, where: str, kind: type[T]) -> T:
     "Read the content of a file that a page has written as a record; `where` is the file's name, for errors."
     text = utf8(data, where)

@@ -28,6 +28,7 @@ def _reach(address: str):
            or (Path.home()/".ray"/"auth_token").is_file()):
         os.environ.setdefault("RAY_AUTH_MODE", "token")
 
+# %% ../../nbs/core/16_ray_cluster.ipynb #691f702e
 @contextmanager
 def ray_cluster(address: str) -> Iterator[Any]:
     "Connect to Ray for as long as the block lasts; `address` names a cluster, or is local."

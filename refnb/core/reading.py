@@ -31,6 +31,7 @@ def _tool(data: bytes) -> str:
     found = re.search(rb"^(?:T\d+\t\S+ \d+ \d|R\d+\t\S+ Arg1:|\*\t\S+ T\d)|^[^#\s]", head, re.M)
     return "brat" if found and len(found[0]) > 1 else ""
 
+# %% ../../nbs/core/09_reading.ipynb #e8fa6798
 def format_of(data: bytes) -> str:
     """Name the format of a file of documents by the beginning of what it holds:
     conll, jsonl, corenlp, conllu, gap, booknlp, litbank, brat, cas, labelstudio, mmax, project, or "" for none of them."""
@@ -61,20 +62,24 @@ def _pair(path: Path, ends: tuple[str, str]) -> tuple[Path, bytes, bytes|None, s
     if not first.is_file(): raise DataError(f"the file {first.name} that belongs to it is not there", str(path))
     return first, read_bytes(first), read_bytes(second) if second.is_file() else None, first.name.removesuffix(".gz").rsplit(".", 1)[0]
 
+# %% ../../nbs/core/09_reading.ipynb #c13e922f
 def _litbank(path: Path) -> list[Document]:
     first, ann, txt, name = _pair(path, ("ann", "txt"))
     if txt is None: raise DataError("the file of sentences (.txt) that belongs to it is not there", str(path))
     return [parse_litbank(ann, txt, name, str(first))]
 
+# %% ../../nbs/core/09_reading.ipynb #73c5ea8f
 def _booknlp(path: Path) -> list[Document]:
     first, entities, tokens, name = _pair(path, ("entities", "tokens"))
     return [parse_booknlp(entities, tokens, name, str(first))]
 
+# %% ../../nbs/core/09_reading.ipynb #abe77052
 def _brat(path: Path, **how: Any) -> list[Document]:
     first, ann, txt, name = _pair(path, ("ann", "txt"))
     if txt is None: raise DataError("the file of the text (.txt) that belongs to it is not there", str(path))
     return [parse_brat(ann, txt, name, str(first), **how)]
 
+# %% ../../nbs/core/09_reading.ipynb #04a53938
 def _mmax(path: Path) -> list[Document]:
     name, _, level = path.name.removesuffix(".gz").removesuffix(".xml").rpartition("_level")[0].rpartition("_")
     if not name: raise DataError("is not called NAME_LEVEL_level.xml", str(path), "give the markables of coreference")
@@ -96,6 +101,7 @@ _PARSERS: dict[str, Callable] = {"conll": parse_conll, "jsonl": parse_jsonlines,
                                  "labelstudio": parse_label_studio, "project": parse_project}
 _STANDOFF: dict[str, Callable] = {"litbank": _litbank, "booknlp": _booknlp, "brat": _brat, "mmax": _mmax}
 
+# %% ../../nbs/core/09_reading.ipynb #d72a3605
 def read_documents(
     path: str|Path,    # a file, plain or .gz
     form: str = "",    # its format; empty: found out

@@ -65,6 +65,7 @@ def _line(record) -> bytes:
     body = msgspec.json.encode(record)[:-1]
     return b'%b,"crc":"%08x"}\n' % (body, zlib.crc32(body))
 
+# %% ../../nbs/core/15_runs.ipynb #c4ab2e6f
 def _body(line: bytes) -> bytes|None:
     "Return the record's JSON, or None if the line is damaged."
     body, tail = line[:-TAIL], line[-TAIL:]
@@ -95,6 +96,7 @@ def _keep(records: dict, record: Any):
     old = records.get(key := _key_of(record))
     if old is None or (is_failure(old) and not is_failure(record)): records[key] = record
 
+# %% ../../nbs/core/15_runs.ipynb #308da9b8
 def read_journal(path: str|Path, kind: type = Answer) -> Journal:
     """Read a journal, however the process that wrote it ended: good records by id, damaged lines, torn end.
     `kind` is the record on each line; no file is an empty journal."""
@@ -290,6 +292,7 @@ def _read_json(path: Path, kind: type):
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as e:
         raise FormatError(str(e), str(path), "it is damaged; move the folder away and start the run anew") from None
 
+# %% ../../nbs/core/15_runs.ipynb #58b6512f
 def _write_json(path: Path, record):
     write_atomic(path, msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n")
 
@@ -301,6 +304,7 @@ def _kind_of(folder: Path) -> type:
             if any(b'"clusters":' in line for line in f): return ClusterAnswer
     return Answer
 
+# %% ../../nbs/core/15_runs.ipynb #2fc1c3a9
 def load_run(
     folder: str|Path,         # a run's folder
     kind: type|None = None,   # the record that is journalled; as the journal shows if not given
@@ -326,6 +330,7 @@ def _adopt(info: RunInfo, runs: Path, old: str, folder: Path):
         sync_folder(folder.parent)
     except OSError: shutil.rmtree(aside, ignore_errors=True)  # another process was first
 
+# %% ../../nbs/core/15_runs.ipynb #62b14c63
 def open_run(info: RunInfo, runs: str|Path, kind: type = Answer, old: str = "") -> Run:
     """Begin a run in the folder of all runs, or continue the same one. `kind` is the type of the journal's records,
     `old` the name that such runs had before names had all settings."""
@@ -349,6 +354,7 @@ def _repaired(path: Path, kind: type) -> dict:
     if j.damaged or j.torn: write_atomic(path, b"".join(_line(r) for r in j.records.values()))
     return j.records
 
+# %% ../../nbs/core/15_runs.ipynb #3201e436
 def _shards(run: Run) -> list[Path]: return sorted(run.folder.glob("answers-*.jsonl"))
 
 # %% ../../nbs/core/15_runs.ipynb #1bdba4a8
@@ -364,6 +370,7 @@ def _append(path: Path, data: bytes):
             raise
         if not start: sync_folder(path.parent)  # a new file's name
 
+# %% ../../nbs/core/15_runs.ipynb #7fd2d0dd
 class Writer:
     "Appends records to one journal, in batches, each flushed and synced."
     def __init__(self, path: Path, done: dict, batch: int = 64):
@@ -432,6 +439,7 @@ class Card(Record, omit_defaults=False, rename={"task": "part"}):
             return f"field doc: not an index of the {len(self.docs)} documents"
         return "field like: names more than one task" if isinstance(self.like, dict) and len(self.like) > 1 else ""
 
+# %% ../../nbs/core/15_runs.ipynb #a37df669
 def card_of(task: str, questions: list[Question], data: dict[str, str]|None = None) -> Card:
     """Make the card of a task, without text, from all its questions, in order; `data` maps upstream files to their blob
     ids."""
@@ -491,6 +499,7 @@ def as_signs(credit: Iterable[float|str]) -> str:
     try: return "".join(known[c] for c in credit)
     except KeyError: return ""
 
+# %% ../../nbs/core/15_runs.ipynb #22224246
 def of_signs(signs: str, ids: Iterable[str], where: str = "") -> dict[str, float|str]:
     """Read credits or reasons by id from signs, one for each question of the task, in order; `where` is the file, for
     errors."""
@@ -531,12 +540,14 @@ def _same_but_version(path: Path, new: Summary) -> bool:
 # %% ../../nbs/core/15_runs.ipynb #efe92588
 def _card_path(reports: str|Path, task: str) -> Path: return Path(reports)/"runs"/safe_path(task)/"part.json"
 
+# %% ../../nbs/core/15_runs.ipynb #37556577
 def _texts_in(path: Path) -> dict[str, str]:
     "Return the hash of a task's texts, as its card in place has it."
     if not path.exists(): return {}
     try: return {k: x for k, x in _read_json(path, Card).data.items() if k == "texts"}
     except (DataError, FormatError): return {}
 
+# %% ../../nbs/core/15_runs.ipynb #36b9f320
 def note_texts(task: str, texts: str, reports: str|Path) -> Path:
     "Add the hash of a task's texts to its card, for runs whose summaries count links; there need be no card yet."
     path = _card_path(reports, task)
@@ -544,10 +555,12 @@ def note_texts(task: str, texts: str, reports: str|Path) -> Path:
     write_atomic(path, msgspec.json.encode(card.changed(data=card.data | {"texts": texts})) + b"\n")
     return path
 
+# %% ../../nbs/core/15_runs.ipynb #9264d32d
 def _same_questions(a: Card, b: Card) -> bool:
     "Tell whether two tasks differ only in their questions' texts."
     return all(getattr(a, f) == getattr(b, f) for f in ("ids", "docs", "doc", "options", "fields"))
 
+# %% ../../nbs/core/15_runs.ipynb #2b2f1500
 def write_card(card: Card, reports: str|Path, like: str = "") -> Path:
     """Write what is committed of a task below the folder of reports, and return the file. `like` is a task that has a
     card there: what both have in common is not written again. A task of texts and questions, as KITMUS has, keeps the
@@ -575,6 +588,7 @@ def read_card(path: str|Path) -> Card:
                         "make it again: refnb run")
     return first.changed(task=card.task, questions=card.questions, data=card.data)
 
+# %% ../../nbs/core/15_runs.ipynb #d3a4b3fe
 def read_summary(path: str|Path, card: Card|None = None) -> Summary:
     """Read a committed summary and check it against the card of the task it should belong to; one that was made for
     other questions is refused."""

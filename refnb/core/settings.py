@@ -66,6 +66,7 @@ def _value(key: str, given, where: str, base: Path):
     if key in LEAST and value < LEAST[key]: raise CallError(f"{given!r} is not {LEAST[key]} or more", f"{where}, {key}")
     return value
 
+# %% ../../nbs/core/02_settings.ipynb #521ec341
 def _check(key: str, where: str):
     if key not in Settings.__annotations__:
         raise CallError(f"unknown setting {key!r}", where, nearest(key, Settings.__annotations__))
@@ -77,6 +78,7 @@ def _text(path: Path) -> str:
     except OSError as e:
         raise CallError((e.strerror or str(e)).lower(), str(path), "make it readable, or move it away") from None
 
+# %% ../../nbs/core/02_settings.ipynb #1a9b1273
 _LONG = 100_000  # characters of a settings.ini: Python's own reader takes ten times as long for a line as others here
 
 @lru_cache(maxsize=8)  # a table asks for settings hundreds of times
@@ -93,10 +95,12 @@ def _raw_section(text: str, name: str) -> dict[str, str]:
     for key in section: _check(key, f"{name}, [refnb]")
     return section
 
+# %% ../../nbs/core/02_settings.ipynb #183beec8
 def _section(path: Path, base: Path) -> dict:
     "Read the [refnb] section of one settings.ini, typed."
     return {k: _value(k, v, path.name, base) for k, v in _raw_section(_text(path), path.name).items()}
 
+# %% ../../nbs/core/02_settings.ipynb #641c6b76
 def nearest_ini(start: Path) -> Path|None:
     "Find the nearest settings.ini with a [refnb] section, from a folder upward; other projects' files are skipped."
     tries = (p/"settings.ini" for p in [start, *start.parents])
@@ -126,6 +130,7 @@ def load_settings(
     values |= {k: _value(k, v, "settings", start) for k, v in over.items() if v is not None}
     return msgspec.convert(values, Settings)
 
+# %% ../../nbs/core/02_settings.ipynb #53c9de7d
 def your_folder(kind: str, s: Settings|None = None) -> str:
     "Find your own folder of systems, benchmarks, corpora or tables; a wrong setting elsewhere does not matter."
     if s is None: s = load_settings(env={k: v for k, v in os.environ.items() if k == f"REFNB_{kind.upper()}"})

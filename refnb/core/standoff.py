@@ -33,15 +33,18 @@ def _lines(data: bytes, where: str) -> list[str]:
     if lines[-1] == "": del lines[-1]
     return lines
 
+# %% ../../nbs/core/08_standoff.ipynb #e5aafa1f
 def _number(cell: str, at: str) -> int:
     "A token's index."
     if cell.isascii() and cell.isdecimal() and len(cell) <= 9: return int(cell)  # a pattern takes twice as long
     raise FormatError(f"{cell!r} is not a number", at)
 
+# %% ../../nbs/core/08_standoff.ipynb #23424248
 def _beside(where: str, own: str, other: str) -> str:
     "The name of the file that is beside another."
     return where.replace(own, other) if own in where else f"{where} ({other[1:]})" if where else other[1:]
 
+# %% ../../nbs/core/08_standoff.ipynb #744f8dab
 class _Mention(NamedTuple):
     "A mention as a line tells it."
     span: Span
@@ -172,6 +175,7 @@ def _table(data: bytes, needed: Iterable[str], where: str) -> Iterable[tuple[int
             raise FormatError(f"{len(cells)} columns instead of {len(names)}", at_line(where, n))
         yield n, dict(zip(names, cells))
 
+# %% ../../nbs/core/08_standoff.ipynb #bd172888
 def _book(tokens: bytes, where: str) -> tuple[tuple[str, ...], ...]:
     "The sentences of a book."
     out: list[list[str]] = []
@@ -200,6 +204,7 @@ def _entity(row: dict[str, str], words: list[str]|None, where: str, n: int) -> _
                               "do the tokens belong to it?")
     return _Mention(span, row["cat"], row["prop"])
 
+# %% ../../nbs/core/08_standoff.ipynb #c7aa7f67
 def parse_booknlp(entities: bytes, tokens: bytes|None, doc_key: str, where: str = "") -> Document:
     """Read a document with the labels `type` and `kind` from BookNLP's .entities file and, if there is one, .tokens.
     `where` is the name of the .entities file, for errors."""
@@ -316,6 +321,7 @@ class _Mark(NamedTuple):
     type: str = ""
     kind: str = ""
 
+# %% ../../nbs/core/08_standoff.ipynb #82c14cf3
 def _span(m: _Mark, w: _Words) -> Span|None:
     "The words that a mention touches."
     begin, end = min(a for a, _ in m.parts), max(b for _, b in m.parts)
@@ -327,6 +333,7 @@ def _span(m: _Mark, w: _Words) -> Span|None:
     if w.starts[first] < begin or w.ends[last] > end: w.notes["mentions that cut a word, widened to it"] += 1
     return Span(first, last)
 
+# %% ../../nbs/core/08_standoff.ipynb #7c14e2ef
 def _annotated(key: str, w: _Words, groups: Iterable[tuple[str, list[_Mark]]]) -> Document:
     "A document of named groups of mentions."
     clusters = []
@@ -382,6 +389,7 @@ def _text_bound(f: list[str], w: _Words, at: str) -> _Mark:
         raise FormatError(f"the text has {words[:80]!r} there, not {f[2][:80]!r}", at, "does the text belong to it?")
     return _Mark(parts, m[1])
 
+# %% ../../nbs/core/08_standoff.ipynb #e66002f9
 def _equals(f: list[str], marks: Mapping[str, _Mark], at: str) -> list[_Relation]:
     "The pairs of a relation, or of a set of equals."
     kind, *ids = f[1].split()
@@ -427,17 +435,20 @@ class _Structure(NamedTuple):
     type: str
     features: dict[str, Any]  # numbers may be written as text; references are numbers
 
+# %% ../../nbs/core/08_standoff.ipynb #e029ffbb
 _LOCAL = {"Sofa", "Token", "Sentence", "DocumentMetaData", "Mention", "MentionSurface", "DetachedMentionPart", "Entity",
           "EntityGroup", "FSArray"}
 
 def _local(type: str) -> str: return type.rpartition(".")[2]
 
+# %% ../../nbs/core/08_standoff.ipynb #4ad96335
 def _whole(value: Any, at: str) -> int:
     "A number, however it is written."
     if isinstance(value, int) and not isinstance(value, bool): return value
     if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) <= 10: return int(value)
     raise FormatError(f"{str(value)[:40]!r} is not a number", at)
 
+# %% ../../nbs/core/08_standoff.ipynb #b277e67d
 class _Cas:
     "The feature structures of a CAS that have to do with coreference."
     def __init__(self, where: str):
@@ -465,12 +476,14 @@ def _refs(cas: _Cas, id: int, name: str) -> list[int]:
         raise FormatError(f"{name} leads to {lost}, which is not here", cas.at(id))
     return out
 
+# %% ../../nbs/core/08_standoff.ipynb #05f08310
 def _all_refs(cas: _Cas, id: int, name: str) -> list[int]:
     "The same, with the elements of arrays in place of the arrays."
     array = lambda n: _local(cas.all[n].type) == "FSArray" or cas.all[n].type.endswith("[]")
     inside = lambda n: _refs(cas, n, "%ELEMENTS" if "%ELEMENTS" in cas.all[n].features else "elements")
     return [m for n in _refs(cas, id, name) for m in (inside(n) if array(n) else [n])]
 
+# %% ../../nbs/core/08_standoff.ipynb #752ec2c9
 def _words_of(cas: _Cas) -> _Words:
     "The text, cut into the tokens and sentences of the CAS."
     sofas = [i for i in cas.of("Sofa") if cas.text(i, "sofaString")]
@@ -483,6 +496,7 @@ def _words_of(cas: _Cas) -> _Words:
         raise FormatError(f"two tokens overlap at character {over[0][0]}", cas.where)
     return cas.view.cut(tokens, [a for a, _ in edges])
 
+# %% ../../nbs/core/08_standoff.ipynb #98858941
 def _place(cas: _Cas, id: int) -> tuple[int, int]|None:
     "The characters of an annotation; None: it is in another text of the CAS."
     if (sofa := cas.all[id].features.get("sofa")) is not None and _whole(sofa, cas.at(id)) != cas.sofa:
@@ -515,6 +529,7 @@ def _read_xmi(data: bytes, cas: _Cas):
         raise FormatError(f"is not XML: {said}", at_line(cas.where, e.lineno), "it may be cut off: export it again") from None
     except (ValueError, LookupError) as e: raise FormatError(f"is not XML: {e}", cas.where) from None
 
+# %% ../../nbs/core/08_standoff.ipynb #0ed4eefe
 class _CasFile(msgspec.Struct):
     "What we read of a JSON CAS."
     structures: list[dict[str, Any]] = msgspec.field(name="%FEATURE_STRUCTURES")
@@ -543,6 +558,7 @@ def _walked(following: Mapping[int, int], links: Collection[int], cas: _Cas) -> 
     if left := set(links) - {i for c in chains for i in c}: raise FormatError("its chain is a circle", cas.at(min(left)))
     return chains
 
+# %% ../../nbs/core/08_standoff.ipynb #c502ef14
 def _chains(cas: _Cas) -> dict[str, _Groups]:
     "The chains of each layer."
     layers, out = defaultdict[str, list[int]](list), {}
@@ -617,6 +633,7 @@ def _of_one(found: ByAnnotator, by: str, where: str) -> list[Document]:
         raise DataError(f"was annotated by {', '.join(found)}", where, f'name one, as by="{min(found)}", or compare them')
     return found[by or min(found)]
 
+# %% ../../nbs/core/08_standoff.ipynb #7f9db2b0
 class _Value(msgspec.Struct):
     "Where a region is, and what it is called."
     start: Any = None
@@ -624,6 +641,7 @@ class _Value(msgspec.Struct):
     text: Any = None
     labels: list[str] = []
 
+# %% ../../nbs/core/08_standoff.ipynb #17ff3d34
 class _Region(msgspec.Struct):
     "A region of Label Studio's, or a relation of two."
     type: str = ""
@@ -633,6 +651,7 @@ class _Region(msgspec.Struct):
     to_id: str = ""
     labels: list[str]|None = None
 
+# %% ../../nbs/core/08_standoff.ipynb #64712188
 class _Work(msgspec.Struct):
     "What one person made of a task."
     result: list[_Region]
@@ -738,6 +757,7 @@ def _members(data: bytes, where: str, room: int, inside: str = "") -> Iterator[t
             if path.suffix == ".zip": yield from _members(found, where, room, i.filename)
             else: yield inside or i.filename, found
 
+# %% ../../nbs/core/08_standoff.ipynb #01cb1554
 def _project(data: bytes, where: str, layer: str = "") -> ByAnnotator:
     "The documents of everybody in an archive of INCEpTION's."
     found: ByAnnotator = defaultdict(list)
@@ -746,10 +766,12 @@ def _project(data: bytes, where: str, layer: str = "") -> ByAnnotator:
         found[path.stem] += parse_cas(inside, f"{where}, {name}", layer, path.parent.name)
     return dict(found)
 
+# %% ../../nbs/core/08_standoff.ipynb #1bc24b5d
 def parse_project(data: bytes, where: str = "", by: str = "", layer: str = "") -> list[Document]:
     "Read the documents of an archive that INCEpTION or WebAnno exported (CAS as XMI or JSON), as one person annotated them."
     return _of_one(_project(data, where, layer), by, where)
 
+# %% ../../nbs/core/08_standoff.ipynb #507d5287
 def by_annotator(data: bytes, where: str = "", **how: Any) -> ByAnnotator:
     "Read the documents of all people in one file: an archive, or Label Studio's JSON."
     return (_project if data[:2] == b"PK" else _studio)(data, where, **how)
@@ -787,6 +809,7 @@ def _pieces(span: str, number: Mapping[str, int], at: str) -> list[Span]:
     if any(s.end < s.start for s in out): raise FormatError(f"the span {span} ends before it starts", at)
     return sorted(out)
 
+# %% ../../nbs/core/08_standoff.ipynb #4ac141e6
 def _markables(data: bytes, number: Mapping[str, int], where: str) -> Iterator[tuple[dict[str, str], list[Span]]]:
     "List the markables of a level with their words."
     found: list[dict[str, str]] = []
@@ -810,6 +833,7 @@ def _mmax_words(words: bytes, where: str) -> tuple[list[str], dict[str, int]]:
     if not tokens: raise FormatError("has no words", where)
     return tokens, position
 
+# %% ../../nbs/core/08_standoff.ipynb #e9e22fbd
 def _mmax_sets(markables: Iterable[tuple[dict[str, str], list[Span]]]) -> tuple[list[dict[Span, None]], str]:
     "Collect the mentions of each set, and notes about what was changed or left out."
     sets: dict[str, dict[Span, None]] = {}

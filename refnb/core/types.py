@@ -60,6 +60,7 @@ def need(module: str, extra: str) -> ModuleType:
         if e.name != module.split(".")[0]: raise
         raise MissingPackage(f"the package {module} is not installed", do=f"pip install 'refnb[{extra}]'") from None
 
+# %% ../../nbs/core/00_types.ipynb #9f3399d7
 class Later:
     "A module that is imported when something of it is first used: pandas takes half a second."
     def __init__(self, name: str): self._name = name
@@ -102,6 +103,7 @@ class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
         "Return a copy with some fields changed, checked again."
         return msgspec.structs.replace(self, **fields)
 
+# %% ../../nbs/core/00_types.ipynb #d4b40094
 Meta = dict[str, str|int|float|bool|None]
 
 NONE = "None of the Above"  # the option that none of the others is right
@@ -156,6 +158,7 @@ class Usage(Record):
     model: str = ""          # the version that answered, as its server says
     tokens_reasoning: int = 0 # of those written: while it reasoned
 
+# %% ../../nbs/core/00_types.ipynb #dc35f512
 class Answer(Record):
     "A system's answer to one question."
     id: str                                # the question's id
@@ -188,6 +191,7 @@ def safe_name(name: str, limit: int = 100) -> str:
     if len(safe) <= limit: return safe
     return f"{safe[:limit - 17]}-{hashlib.sha256(safe.encode()).hexdigest()[:16]}"
 
+# %% ../../nbs/core/00_types.ipynb #c9988e9d
 def safe_path(name: str) -> str:
     """Make a relative path of a name with slashes, one that stays below its folder: empty, `.` and `..` components
     are escaped; settings in brackets stay in one component."""
@@ -202,6 +206,7 @@ def _window(q: Question, width: int = 240) -> tuple[str, str, str]:
     before, after = q.text[max(0, s - width):s], q.text[e:e + width]
     return ("…" if s > width else "") + before, q.text[s:e], after + ("…" if len(q.text) > e + width else "")
 
+# %% ../../nbs/core/00_types.ipynb #4920720e
 def _page(q: Question) -> str:
     "Show the expression in its text, then the options."
     before, mention, after = map(html.escape, _window(q))

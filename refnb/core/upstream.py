@@ -31,10 +31,12 @@ class FileSet(Record):
     paths: tuple[str, ...]   # patterns of paths
     opt_in: bool = False     # only fetched when asked for by name
 
+# %% ../../nbs/core/11_upstream.ipynb #bbe5bd43
 class _Sets(Record):
     repos: dict[str, Repo]
     sets: dict[str, FileSet]
 
+# %% ../../nbs/core/11_upstream.ipynb #44933db7
 class UpstreamFile(NamedTuple):
     "A public file, known by its content."
     repo: str      # owner/name
@@ -113,6 +115,7 @@ def _quarantine(f: UpstreamFile, data: bytes, s: Settings, source: str) -> DataE
     return DataError(f"wrong content from {source}: blob id {found}, expected {f.blob}", f.key,
                      f"put into quarantine at {aside}; {do}")
 
+# %% ../../nbs/core/11_upstream.ipynb #ae89eabc
 def _checked(f: UpstreamFile, data: bytes, s: Settings, source: str) -> bytes:
     "Return the bytes if they are the file's; raise an error if not."
     if _blob_id(data) != f.blob: raise _quarantine(f, data, s, source)
@@ -125,6 +128,7 @@ def _from_cache(f: UpstreamFile, s: Settings) -> bytes:
         path.unlink(missing_ok=True)
         raise
 
+# %% ../../nbs/core/11_upstream.ipynb #aeb90a17
 def _from_local(f: UpstreamFile, s: Settings) -> bytes:
     path = _local(f, s)
     if not path: raise DataError("there is no local copy", f.key)
@@ -148,10 +152,12 @@ def _request(f: UpstreamFile, s: Settings, start: int):
     except ValueError as e:
         raise CallError(f"{s.host!r} is not an address ({e})", "setting host", "write it as https://name") from None
 
+# %% ../../nbs/core/11_upstream.ipynb #d2426698
 def _whole(f: UpstreamFile, part: Path) -> bool:
     "Tell whether the part file is already complete."
     return part.exists() and f.size in (None, part.stat().st_size) and _blob_id(part.read_bytes()) == f.blob
 
+# %% ../../nbs/core/11_upstream.ipynb #eab6d3ae
 def _append(f: UpstreamFile, part: Path, s: Settings, progress: Progress|None):
     "Continue a download from the end of the part file; raise an error if the connection ends early."
     from http.client import IncompleteRead
@@ -184,6 +190,7 @@ def _host_fault(f: UpstreamFile, e: Exception, s: Settings) -> DataError:
     return DataError(f"cannot be downloaded from {s.host} ({why})", f.key,
                      "try again later, what has arrived is kept; or name a local copy with REFNB_UPSTREAM")
 
+# %% ../../nbs/core/11_upstream.ipynb #c8f69934
 def _keep_trying(f: UpstreamFile, part: Path, s: Settings, progress: Progress|None, tries: int = 5, pause: float = 0.2):
     "Fill the part file; a try that brought bytes does not count."
     from http.client import HTTPException
@@ -214,6 +221,7 @@ def _download(f: UpstreamFile, s: Settings, progress: Progress|None = None) -> b
                 # while it is held: a waiting process finds it gone, and makes a new one
                 lock.unlink(missing_ok=True)
 
+# %% ../../nbs/core/11_upstream.ipynb #b3e0aa75
 def _fetch(f: UpstreamFile, path: Path, s: Settings, progress: Progress|None) -> bytes:
     "Download, check, and move into place."
     part = path.with_name(path.name + ".part")
@@ -232,6 +240,7 @@ def _one(name: str) -> UpstreamFile:
     if name in registry(): return registry()[name]
     raise CallError(f"{name!r} is not a file", do=nearest(name, registry()))
 
+# %% ../../nbs/core/11_upstream.ipynb #03c58ff2
 def get(
     file: UpstreamFile|str,           # a file, or its owner/repo/path
     s: Settings|None = None,          # where to look
@@ -258,6 +267,7 @@ class Survey(NamedTuple):
     licence: str   # in the repository's words
     opt_in: bool   # only fetched by name
 
+# %% ../../nbs/core/11_upstream.ipynb #c278f7bc
 def survey(name: str, s: Settings|None = None) -> Survey:
     """Count what of a name (a set, repository or file) is here, and what would have to be downloaded, with sizes."""
     s, files = s or load_settings(), files_of(name)

@@ -20,6 +20,7 @@ class Pronoun(NamedTuple):
     pronoun: Span                  # its tokens
     fields: dict[str, str|int] = {} # for breakdowns
 
+# %% ../../nbs/metrics/06_antecedents.ipynb #d5f6720d
 def linked(gold: Pronoun, clusters: Iterable[Sequence[Sequence[int]]]) -> tuple[int, ...]:
     "Find the indices of the candidates that some predicted cluster joins with the pronoun."
     pronoun, out = tuple(gold.pronoun), set()
@@ -44,10 +45,12 @@ class Links(NamedTuple):
     def lenient(self) -> float: return self.right/self.texts if self.texts else 0.
     def __add__(self, other): return Links(*(a + b for a, b in zip(self, other, strict=True)))
 
+# %% ../../nbs/metrics/06_antecedents.ipynb #4ddea5ca
 def _count(gold: Pronoun, chosen: Sequence[int]) -> Links:
     "Count the links of one text."
     return Links(1, int(tuple(chosen) == (gold.right,)), int(gold.right in chosen), len(chosen))
 
+# %% ../../nbs/metrics/06_antecedents.ipynb #8e33a1e3
 def by_field(golds: Iterable[Pronoun], said: Mapping[str, Sequence[int]], field: str = "") -> dict[str, Links]:
     """Count links of all texts by label of a field; "": all together. `said` maps an id to its joined candidates."""
     out: dict[str, list[Links]] = {}

@@ -23,6 +23,7 @@ class Scored(NamedTuple):
     @property
     def starts(self) -> np.ndarray: return np.concatenate([[0], np.cumsum(self.sizes)[:-1]])
 
+# %% ../../nbs/metrics/10_calibration.ipynb #6e85c17c
 def scored(scores: Sequence[float], sizes: Sequence[int], right: Sequence[int]) -> Scored:
     """Check that scores, sizes and right answers fit one another: the scores of all options, question after question,
     the number of options of each question, and its right one, from 0."""
@@ -40,6 +41,7 @@ def scored(scores: Sequence[float], sizes: Sequence[int], right: Sequence[int]) 
                         "leave out questions without scores")
     return s
 
+# %% ../../nbs/metrics/10_calibration.ipynb #e4cea616
 def _shares(s: Scored, sharpness: float = 1.) -> np.ndarray:
     "Convert scores to probabilities."
     z = sharpness*s.scores
@@ -75,6 +77,7 @@ class Calibration(NamedTuple):
         return float(np.average(np.abs(self.table.confidence - self.table.accuracy), weights=self.table.n))
     def _repr_html_(self): return self.table.round(3).to_html()
 
+# %% ../../nbs/metrics/10_calibration.ipynb #8741b558
 def _reliability(confidence: ArrayLike, credit: ArrayLike, bins: int = 10) -> pd.DataFrame:
     "Compute the share of right answers by confidence."
     if bins < 1: raise CallError(f"{bins} bins", "bins", "say 1 or more")
@@ -83,6 +86,7 @@ def _reliability(confidence: ArrayLike, credit: ArrayLike, bins: int = 10) -> pd
     table = pd.DataFrame({"confidence": c, "accuracy": np.asarray(credit, float), "n": 1})
     return table.groupby(at).agg({"confidence": "mean", "accuracy": "mean", "n": "sum"}).reset_index(drop=True)
 
+# %% ../../nbs/metrics/10_calibration.ipynb #a890e019
 def calibration(s: Scored, sharpness: float = 1., bins: int = 10) -> Calibration:
     """Tell what scores are worth as probabilities: shares of a sharpness, in bins of about as many questions."""
     p, at = _shares(s, sharpness), s.starts + s.right

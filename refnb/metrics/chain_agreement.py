@@ -149,6 +149,7 @@ class ChainAgreement:
     def __repr__(self) -> str: return self.df.round(1).to_string(index=False)
     def _repr_html_(self) -> str: return self.df.round(1).to_html(index=False)
 
+# %% ../../nbs/metrics/15_chain_agreement.ipynb #956c0937
 def chain_agreement(
     by_annotator: Mapping[str, Iterable[Document]]|Versions, # what each annotator made, or `aligned_versions` of it
     unmarked: Unmarked = "alone",  # for alpha, mentions that somebody did not mark: alone, or missing

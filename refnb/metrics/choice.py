@@ -32,12 +32,14 @@ def _frame(ids: list, docs: list, options: list, credits: list, reasons: list,
     return pd.DataFrame({"id": ids, "doc_key": docs, "options": options, "credit": credits,
                          "reason": pd.array(reasons, dtype="object")} | dict(fields))
 
+# %% ../../nbs/metrics/00_choice.ipynb #fb766ece
 def _known(ids: Iterable[str], known: Iterable[str], where: str):
     "Refuse answers that belong to no question."
     if strange := set(ids) - set(known):
         raise DataError(f"{len(strange)} answers belong to no question, one is {min(strange)}", where,
                         "are they of another task?")
 
+# %% ../../nbs/metrics/00_choice.ipynb #06d1243a
 def outcomes(
     questions: Iterable[Question],  # all of a task
     answers: Mapping[str, Answer]|Iterable[Answer], # by id, or in any order
@@ -54,6 +56,7 @@ def outcomes(
                   [credit(q, a) if a else 0. for q, a in zip(qs, given, strict=True)],
                   [a.reason if a else "missing" for a in given], meta_columns(qs))
 
+# %% ../../nbs/metrics/00_choice.ipynb #17774c88
 def _by_id(answers: Iterable[Answer], where: str = "answers") -> dict[str, Answer]:
     "Return answers by id; an id that appears twice is an error."
     out: dict[str, Answer] = {}
@@ -94,6 +97,7 @@ def labels(o: "pd.DataFrame", by: str|Iterable[str]) -> "pd.Series":
     joined = [" / ".join(row) for row in zip(*columns, strict=True)]
     return pd.Series(joined, index=o.index, dtype="str").where(has, None)
 
+# %% ../../nbs/metrics/00_choice.ipynb #b7531699
 def _label(value: object) -> str:
     "Write a field's value for readers."
     if isinstance(value, bool): return "yes" if value else "no"

@@ -40,6 +40,7 @@ class Paired(NamedTuple):
     only_a: int   # ids that only the first system has
     only_b: int   # ids that only the second system has
 
+# %% ../../nbs/metrics/08_comparisons.ipynb #0ae2add2
 def pair_by_id(a: dict[Hashable, Any], b: dict[Hashable, Any]) -> Paired:
     """Align two systems by the ids of their items; what only one has is counted, not compared.
     Values come in the order of `ids`, which finds the clusters."""
@@ -126,6 +127,7 @@ class PairedT(NamedTuple):
     df: int         # pairs minus 1
     p: float | None # two-sided
 
+# %% ../../nbs/metrics/08_comparisons.ipynb #b6189b16
 def paired_t(a: ArrayLike, b: ArrayLike) -> PairedT:
     """Compute the paired t-test over the same items; NaN is left out.
     t is infinite where all differences are equal but not zero."""
@@ -147,6 +149,7 @@ class McNemar(NamedTuple):
     statistic: float # exact: the smaller of the two; else chi-square
     p: float         # two-sided
 
+# %% ../../nbs/metrics/08_comparisons.ipynb #a027df76
 def _right_or_wrong(name: str, values: ArrayLike):
     "Refuse credits other than 0 and 1."
     values = _numbers("mcnemar", name, values)

@@ -24,6 +24,7 @@ class Flat(NamedTuple):
     labels: np.ndarray # the cluster of each mention
     sizes: np.ndarray  # mentions of each cluster
 
+# %% ../../nbs/metrics/01_coref.ipynb #01a6b872
 def _flat(clusters: Mentions) -> Flat:
     "Convert clusters to arrays."
     clusters = [c for c in clusters if len(c)]
@@ -63,6 +64,7 @@ def _without(f: Flat, drop: np.ndarray) -> Flat:
 # %% ../../nbs/metrics/01_coref.ipynb #675ef8e5
 def _as_span(key: int) -> list[int]: return [int(key) >> 32, int(key) & 0xFFFFFFFF]
 
+# %% ../../nbs/metrics/01_coref.ipynb #4239e6d3
 def _once(f: Flat, duplicates: Duplicates, who: str = "predicted", spans: np.ndarray|None = None) -> Flat:
     "Remove, keep or refuse the repeated mentions of clusters; `spans` are as keys where keys are no spans."
     if duplicates not in ("official", "released", "error"):

@@ -91,6 +91,7 @@ def score_coref(
     return CorefScores(counts, setting, mode if setting == "window" else "", len(pairs), pairs.missing, pairs.extra,
                        dict.fromkeys(doubled))
 
+# %% ../../nbs/metrics/03_coref_scores.ipynb #b93f1d0e
 def _for_split(gold: list[Document], predicted: list[Document], length: int) -> list[Document]:
     "Return gold windows; refuse predictions on whole books."
     whole = {d.doc_key for d in gold} & {d.doc_key for d in predicted if f"_split{length}_S" not in d.doc_key}

@@ -48,6 +48,7 @@ def _same_text(gold: Document, predicted: Document):
     what = f"gold has {len(a):,} tokens and the prediction {len(b):,}; they differ from token {at:,} on"
     raise DataError(what, f"document {plain(gold.doc_key)!r}", "compare predictions on the same text")
 
+# %% ../../nbs/metrics/04_differences.ipynb #9b13a6c2
 def matched(gold: Document, predicted: Document) -> Matched:
     """Join two sets of clusters of the same text: where each mention is, and which clusters are partners.
     The predicted document may lack the text."""
@@ -68,6 +69,7 @@ def _state_of(m: Matched, s: Span) -> State:
     if p is None: return "missed"
     return "right" if m.partner.get(g) == p else "wrong entity"
 
+# %% ../../nbs/metrics/04_differences.ipynb #d8b00a4e
 def mention_states(gold: Document, predicted: Document) -> "pd.DataFrame":
     """Make a row for each mention of either side, in the order of the text: start, end, gold and predicted cluster,
     state."""
@@ -96,6 +98,7 @@ def _largest_names(gold: Document, others: Counter, most: int = 3) -> str:
     names = [plain(name_of(gold, i), 30) for i, _ in others.most_common(most)]
     return ", ".join(names) + (f", +{len(others) - most}" if len(others) > most else "")
 
+# %% ../../nbs/metrics/04_differences.ipynb #a2d77e05
 def _row(gold: Document, m: Matched, g: int, went: Counter, held: dict[int, Counter], sizes: Counter, n: int,
          **limits: float) -> tuple:
     "Make the row of one entity."
@@ -162,6 +165,7 @@ def _worst_place(m: Matched, width: int = 40) -> int:
     first = max(range(len(at)), key=lambda i: (many[i], -i))
     return (at[first] + at[first + many[first] - 1])//2
 
+# %% ../../nbs/metrics/04_differences.ipynb #1ffcbe10
 def _place(d: Document, around: Span|tuple[int, int]|int, width: int, last: int) -> tuple[int, int]:
     "Find the window around a place."
     start, end = as_span(around)
@@ -177,12 +181,14 @@ def _legend() -> str:
             '4px;margin-right:.8em;white-space:nowrap">{}</span>')
     return "".join(cell.format(PALE, _BORDERS[s], html.escape(SIGNS[s] + s)) for s in STATES)
 
+# %% ../../nbs/metrics/04_differences.ipynb #7b7dc6c0
 def _cells(d: Document, start: int, stop: int) -> list[tuple[int, int]]:
     "Cut the sentences of a window at its edges."
     starts = sentence_starts(d)
     edges = sorted({start, stop, *starts[bisect_left(starts, start):bisect_left(starts, stop)]})
     return list(zip(edges, edges[1:], strict=False))
 
+# %% ../../nbs/metrics/04_differences.ipynb #810035c0
 def _grid(rows: list[tuple[list[str], int]], sides: list[list[Box]]) -> tuple[str, str]:
     "Lay out a row per sentence, a column per side; in HTML and in text."
     rich, text = "", []
@@ -192,6 +198,7 @@ def _grid(rows: list[tuple[list[str], int]], sides: list[list[Box]]) -> tuple[st
     style = "display:grid;grid-template-columns:1fr 1fr;gap:.3em 2em"
     return f'<div style="{style}"><b>gold</b><b>predicted</b>{rich}</div>', "\n".join(text)
 
+# %% ../../nbs/metrics/04_differences.ipynb #dcce640f
 def side_by_side(gold: Document, predicted: Document, around: Span|tuple[int, int]|int|None = None,
                  width: int = 40) -> Look:
     """Show the same text twice, gold left, predicted right, with the differences marked. `around` is a mention or a

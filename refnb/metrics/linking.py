@@ -38,6 +38,7 @@ class Linking(NamedTuple):
     pooled: Prf           # from summed counts
     books: dict[str, Prf] # each book's
 
+# %% ../../nbs/metrics/05_linking.ipynb #083c5e17
 def linking(gold: Iterable[Document], predicted: Iterable[Document]) -> Linking:
     """Score character linking over books with names, in fractions. Predictions are joined by doc_key; a missing one
     counts as empty."""

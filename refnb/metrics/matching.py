@@ -232,11 +232,13 @@ def _best_pairs(i: np.ndarray, j: np.ndarray, score: np.ndarray, shape: tuple[in
     real = dense[rows, columns] > 0
     return rows[real], columns[real]
 
+# %% ../../nbs/metrics/13_matching.ipynb #445722ac
 def _shared(g: Side, p: Side, i: np.ndarray, j: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     "Find pairs (of the mentions i of gold and j of the prediction) with common words, and count these."
     common = (g.words[i] @ p.words[j].T).tocoo()
     return common.row.astype(np.int64), common.col.astype(np.int64), common.data
 
+# %% ../../nbs/metrics/13_matching.ipynb #07172db8
 def _similar(g: Side, p: Side, i: np.ndarray, j: np.ndarray, match: Match) -> Pairs:
     "Pair mentions that differ."
     i, j = i[np.argsort(g.rank[i])], j[np.argsort(p.rank[j])]
@@ -248,6 +250,7 @@ def _similar(g: Side, p: Side, i: np.ndarray, j: np.ndarray, match: Match) -> Pa
     rows, columns = _best_pairs(row, column, common[fits]/g.size[i][row], (len(i), len(j)))
     return i[rows], j[columns]
 
+# %% ../../nbs/metrics/13_matching.ipynb #f6c2f677
 def _holds(p: Side, mention: np.ndarray, column: np.ndarray) -> np.ndarray:
     "Tell, by mention, whether it has the word in a column."
     n, width = p.words.shape
@@ -553,6 +556,7 @@ def _same_words(g: Document, p: Document):
         raise DataError("the sentences of gold and prediction end at different words", f"document {g.doc_key!r}",
                         "empty nodes are matched within sentences, which must be the same")
 
+# %% ../../nbs/metrics/13_matching.ipynb #2e98fb5f
 def _without_empty(d: Document) -> Document:
     "Copy the words of a document, without empty nodes and clusters."
     empty, at, sentences = empty_nodes(d), 0, []

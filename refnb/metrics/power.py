@@ -27,6 +27,7 @@ class Noise(NamedTuple):
     draw: float = 0.      # variance that single draws of the answers add to the difference; 0 where it is unknown
     samples: int = 1      # answers of each system to a question
 
+# %% ../../nbs/metrics/12_power.ipynb #bc5ede04
 def observed_noise(a: ArrayLike, b: ArrayLike, clusters: Iterable[Hashable]) -> Noise:
     "Measure how the difference of two systems on the same items varies over clusters; pairs with NaN are left out."
     d, rows = _differences("observed_noise", a, b, clusters)
@@ -125,6 +126,7 @@ class Need(NamedTuple):
     clusters: int
     samples: int|None      # of each of the questions that there are; None: no number shows it, or it is unknown
 
+# %% ../../nbs/metrics/12_power.ipynb #65d7981a
 class Power(NamedTuple):
     "The least difference that a task can detect, and the sizes that smaller differences need."
     noise: Noise
@@ -133,6 +135,7 @@ class Power(NamedTuple):
     power: float
     level: float
 
+# %% ../../nbs/metrics/12_power.ipynb #00470232
 def power_of(
     noise: Noise,                              # of two systems on a task
     differences: Sequence[float] = (0.01, 0.02, 0.05), # that one wants to see, as fractions

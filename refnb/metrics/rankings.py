@@ -69,6 +69,7 @@ class Ranked(NamedTuple):
         shown = ["" if v is None else f"{100*v:.1f}" for v in self.score[:3]]
         return {"place": str(self.place), "system": self.system, **dict(zip(("score", "low", "high"), shown)), "ties": self.letters}
 
+# %% ../../nbs/metrics/14_rankings.ipynb #87accbf2
 def rank_systems(
     c: Credits,              # of all systems
     resamples: int = 10_000, # of bootstrap and permutation

@@ -59,6 +59,7 @@ def _by_position(questions: Mapping[str, Question], samples: Mapping[str, Sequen
             if place is not None: found.setdefault(place, []).append(credit(questions[i], a))
     return {place: _mean(found[place]) for place in sorted(found)}
 
+# %% ../../nbs/metrics/11_samples.ipynb #949b48af
 def score_samples(
     questions: Iterable[Question],               # that were asked
     samples: Mapping[str, Sequence[Answer]],     # all answers to each, by its id

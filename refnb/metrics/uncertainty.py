@@ -62,6 +62,7 @@ def _same_length(where: str, **columns: Sized) -> None:
             raise DataError(f"{len(a)} {first} but {len(b)} {name}", where,
                             "give one of each per item (pair_by_id aligns two systems)")
 
+# %% ../../nbs/metrics/07_uncertainty.ipynb #70c6a03a
 def _check(where: str, level: float=0.95, resamples: int=1, seed: int=0):
     "Refuse a call that cannot be meant."
     if not 0 < level < 1: raise CallError(f"level is {level}", where, "give a fraction between 0 and 1, such as 0.95")

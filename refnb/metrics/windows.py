@@ -115,6 +115,7 @@ class Pairs:
         return (f"{len(self)} documents, {len(self.missing)} without a prediction, "
                 f"{len(self.extra)} predicted without gold")
 
+# %% ../../nbs/metrics/02_windows.ipynb #1de7dd58
 def _by_key(docs: Iterable[Document], who: str) -> dict[str, Document]:
     "Return documents by key, each once."
     out = {}
@@ -174,6 +175,7 @@ def split_gold(gold: Iterable[Document], length: int = LENGTH) -> list[Document]
     "Make gold for the split setting: windows of `length` tokens, nominally, of whole books or of windows already."
     return [w for d in gold for w in ([d] if f"_split{length}_S" in d.doc_key else split(d, length))]
 
+# %% ../../nbs/metrics/02_windows.ipynb #0528e99f
 def units(pairs: Pairs, setting: Setting = "full", mode: WindowMode = "released",
           length: int = LENGTH) -> Iterable[Unit]:
     """Yield what counts as a document, one by one; for split, the pairs must be windows.

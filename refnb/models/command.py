@@ -33,6 +33,7 @@ def _line_of(item: Question|Document, seeds: bool = False) -> bytes:
         shown = {"id": item.doc_key, "sentences": item.sentences, "names": names}
     return msgspec.json.encode(shown) + b"\n"
 
+# %% ../../nbs/models/04_command.ipynb #4134c7a9
 def _inside(answer: ClusterAnswer, d: Document, where: str) -> ClusterAnswer:
     "Check that all mentions are inside the document: others would become words of the next window."
     for cluster in answer.clusters:
@@ -89,6 +90,7 @@ class _Part(NamedTuple):
     start: int = 0 # a window's first token in the document
     whole: str = "" # a window's document
 
+# %% ../../nbs/models/04_command.ipynb #695e1bc6
 def _parts(item: Question|Document, window: int, seeds: bool = False) -> list[_Part]:
     "Split a question or document into the units to send."
     if isinstance(item, Question): return [_Part(item.id, item, _line_of(item))]
@@ -100,12 +102,14 @@ def _parts(item: Question|Document, window: int, seeds: bool = False) -> list[_P
         start += w.size
     return out or [_Part(item.doc_key, item, _line_of(item))]
 
+# %% ../../nbs/models/04_command.ipynb #c9af1693
 def _answered(parts: Sequence[_Part], answered: Collection[str]) -> str:
     """Count the fully answered questions or documents, as "3 of 5"."""
     items = {p.whole or p.key for p in parts}
     waiting = {p.whole or p.key for p in parts if p.key not in answered}
     return f"{len(items - waiting)} of {len(items)}"
 
+# %% ../../nbs/models/04_command.ipynb #c9801510
 def _moved(clusters: Clusters, by: int) -> Clusters:
     "Shift a window's clusters to their place in the document."
     return map_members(lambda s: Span(s.start + by, s.end + by), clusters)
@@ -164,6 +168,7 @@ def words_fault(tokens: Sequence[str], words: Sequence[str]) -> str:
     bad = next((i for i, (a, b) in enumerate(zip(tokens, words)) if differs(a, b)), -1)
     return "" if bad < 0 else f"it reads {words[bad][:40]!r} where the text has {tokens[bad]!r} (token {bad})"
 
+# %% ../../nbs/models/04_command.ipynb #3049b3f8
 def clusters_fault(d: Document, found: Clusters) -> str:
     "Describe the first error in the clusters of a text with undisputed gold; further clusters do not matter."
     cluster = {m: i for i, c in enumerate(found) for m in c}
@@ -176,6 +181,7 @@ def clusters_fault(d: Document, found: Clusters) -> str:
     same = next(((a, b) for a in first for b in first if a < b and cluster[a] == cluster[b]), None)
     return f"it joins {phrase(same[0])} and {phrase(same[1])}" if same else ""
 
+# %% ../../nbs/models/04_command.ipynb #7220bfe2
 def meaning_fault(d: Document, found: Clusters) -> str:
     "Describe an error in the clusters of a canary; a long one needs a mention near its end."
     if d.meta.get("long") and not any(s.start > d.size*3//4 for c in found for s in c):

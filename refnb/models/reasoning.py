@@ -32,6 +32,7 @@ class Split(NamedTuple):
     reasoning: str # the reasoning, without its marks
     open: bool     # the reasoning is unclosed: the reply was cut inside it
 
+# %% ../../nbs/models/06_reasoning.ipynb #96e0e0e1
 def _of_parts(answer: list[str], thought: list[str], is_open: bool) -> Split:
     "Join the collected parts of a reply."
     return Split("".join(answer).lstrip(), "\n".join(x for x in map(str.strip, thought) if x), is_open)

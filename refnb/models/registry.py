@@ -64,6 +64,7 @@ def _kind(data: Mapping[str, Any]) -> str:
         if field in data: return inferred
     raise CallError("has no kind", do=f"write one of {', '.join(KINDS)}")
 
+# %% ../../nbs/models/01_registry.ipynb #d0c98063
 def _read(path: Path) -> Iterator[Entry]:
     "Yield the entries of a file."
     data = read_yaml(path, dict[str, Any])
@@ -84,6 +85,7 @@ class Registry(NamedTuple):
     doubled: dict[str, str]     # name -> error: two files define it
     faults: dict[str, RefnbError] # file -> error in reading it
 
+# %% ../../nbs/models/01_registry.ipynb #b651f83a
 # data of one scorer; files in your own folder may have any name
 _NOT_SYSTEMS = {packaged(f"data/systems/comparing_{x}.yaml") for x in ("weights", "words")}
 
@@ -160,6 +162,7 @@ def _choices(kind: type, key: str) -> str:
     of = next((f.type for f in msgspec.structs.fields(kind) if f.name == key), None)
     return f"it is one of {', '.join(str(x) or 'nothing' for x in get_args(of))}" if get_origin(of) is Literal else ""
 
+# %% ../../nbs/models/01_registry.ipynb #7bbb080a
 def changed_record(record: R, changed: Mapping[str, Any], what: str) -> R:
     """Change some settings of a record, typed or as text, and check it.
     `what` names the kind of record in errors: "a language model". Another model is not in the package of the first."""
@@ -185,6 +188,7 @@ def record_of(entry: Entry, kind: type[R], **defaults) -> R:
     except (msgspec.ValidationError, ValueError) as e:
         raise FormatError(str(e), f"{entry.path.name}, {entry.name}") from None
 
+# %% ../../nbs/models/01_registry.ipynb #a56d7c93
 def differing(record: Record, usual: Record, ignored: frozenset[str]) -> dict[str, Any]:
     """List the settings of `record` that differ from the `usual` ones, those of groups by dotted names.
     Settings that change no answer are `ignored`."""
@@ -208,6 +212,7 @@ class FunctionEntry(Record):
     needs: str = ""          # required field of a question's meta, or names, of documents
     revision: int = 1        # raised when its answers change
 
+# %% ../../nbs/models/01_registry.ipynb #893df346
 def refuse_asking(name: str, changed: Mapping[str, Any]):
     "Raise an error for settings of requests, which only language models have."
     if any(k in changed for k in ("concurrency", "budget", "batches")):
@@ -216,11 +221,13 @@ def refuse_asking(name: str, changed: Mapping[str, Any]):
     if any(k in changed for k in ("form", "order")):
         raise CallError(f"{name} is not a language model", do="form and order are for language models")
 
+# %% ../../nbs/models/01_registry.ipynb #6454f4b5
 def refuse_settings(name: str, changed: Mapping[str, Any]):
     "Raise an error for any setting."
     refuse_asking(name, changed)
     if changed: raise CallError(f"{name} has no settings", do="settings are for models")
 
+# %% ../../nbs/models/01_registry.ipynb #8264eaac
 def make_function(entry: Entry, changed: Mapping[str, Any], s: Settings) -> System:
     "Make a system from the entry of a function."
     refuse_settings(entry.name, changed)
@@ -242,6 +249,7 @@ def _from_point(name: str, s: Settings, changed: Mapping[str, Any]) -> System:
     raise FormatError(f"offers {found!r}, which is neither a system nor a function",
                       f"{name}, of the entry points refnb.systems")
 
+# %% ../../nbs/models/01_registry.ipynb #49d27387
 def _maker(base: str, s: Settings) -> Callable[[Mapping[str, Any]], System]|None:
     "Return a function that makes the system of this name, or None."
     r = registry(s)
@@ -284,6 +292,7 @@ def system_names(s: Settings|None = None) -> list[str]:
     found = registry(s).entries
     return [*found, *(n for n in entry_points("refnb.systems") if n not in found)]
 
+# %% ../../nbs/models/01_registry.ipynb #498166df
 def is_system(name: str, s: Settings|None = None) -> bool:
     "Tell whether a name can be found: a system, or a variant of one."
     return _maker(split_name(name)[0], s or load_settings()) is not None
@@ -304,6 +313,7 @@ class Listed(NamedTuple):
     needs: str   # files, key, weights; whether they are available
     cost: str    # price, if known
 
+# %% ../../nbs/models/01_registry.ipynb #146e1d95
 def listed_systems(s: Settings|None = None) -> list[Listed]:
     "List all systems, the package's and yours; a broken one with its error."
     s = s or load_settings()

@@ -82,6 +82,7 @@ class _Phrase(NamedTuple):
 @lru_cache(maxsize=4096)  # questions about a story share most names
 def _keys(text: str) -> tuple[str, ...]: return tuple(_key(w[0]) for w in _WORD.finditer(written(text)))
 
+# %% ../../nbs/models/07_reply_reading.ipynb #884f9aae
 def _key(word: str) -> str:
     "Strip a word's case and accents."
     word = word.casefold()
@@ -110,6 +111,7 @@ def _in_full(first: dict[str, int]) -> dict[tuple[str, ...], _Phrase]:
         found[key] = _Phrase((*same, option), proper=len(key) == 1 and name[:1].isupper())
     return found
 
+# %% ../../nbs/models/07_reply_reading.ipynb #e34de121
 def _in_short(first: dict[str, int]) -> dict[tuple[str, ...], set[int]]:
     "Map shorter forms of names to the options that they could mean."
     found: dict[tuple[str, ...], set[int]] = {}
@@ -117,6 +119,7 @@ def _in_short(first: dict[str, int]) -> dict[tuple[str, ...], set[int]]:
         for key in _short_keys(name): found.setdefault(key, set()).add(option)
     return found
 
+# %% ../../nbs/models/07_reply_reading.ipynb #69f667b5
 @lru_cache(maxsize=1024)
 def _phrases(names: tuple[str, ...], extra: str) -> dict[str, dict[tuple[str, ...], _Phrase]]:
     "Index the phrases that name options by their first word."
@@ -254,6 +257,7 @@ def _alone_on(line: str) -> int|None:
     word = line.strip(" .:,;()\"'-\t")
     return _option(word) if re.fullmatch(_U, word) else None
 
+# %% ../../nbs/models/07_reply_reading.ipynb #700d658a
 def _without_echo(text: str, shown: Shown) -> str:
     "Remove a list of all options, which repeats the prompt."
     for d in filter(None, shown.descriptions): text = text.replace(_bare(written(d)), "")
@@ -313,6 +317,7 @@ def _led_by_sign(gap: str) -> bool:
     if len(parts) < 2 or re.search(r"[A-Z]\w", parts[-1]): return False
     return len(re.findall(r"\w+", parts[-1])) <= 5 and not _DOUBT.search(parts[-1])
 
+# %% ../../nbs/models/07_reply_reading.ipynb #710e59ef
 def _announced(before: str) -> bool:
     "Tell whether a text announces an answer: a noun, then a verb or a colon."
     before = before[-160:]
@@ -336,6 +341,7 @@ def _final() -> re.Pattern[str]:
     return re.compile(rf"{last}\W*(?:\w+\W+)?{noun}|{noun}\W+{last}|\b(?:in conclusion|to conclude|conclusion\s*:)",
                       re.I)
 
+# %% ../../nbs/models/07_reply_reading.ipynb #21a7fd9d
 def _empty(text: str, *roles: str) -> bool:
     "Tell whether a text contains only words of these roles."
     return not re.search(r"\w", _finds(*roles).sub("", text))
@@ -421,6 +427,7 @@ def _taken_back(units: list[_Unit], sentences: list[str], sure: _Unit) -> bool:
     later = [u.line for u in units[units.index(sure) + 1:] if u.option != sure.option]
     return any(_finds("corrects").search(s) for line in later for s in sentences[max(sure.line, line - 2):line + 1])
 
+# %% ../../nbs/models/07_reply_reading.ipynb #8a0d1605
 def _listed(units: list[_Unit], grade: int) -> bool:
     "Tell whether several options have this grade, as in a list."
     return len({u.option for u in units if u.grade == grade}) > 1
@@ -462,6 +469,7 @@ def _asserted(text: str) -> list[str]:
     sentences = [s for s in map(str.strip, _SENTENCES.split(text)) if s]
     return ["" if s.rstrip("\"') ").endswith(("?", "？")) else s for s in sentences]
 
+# %% ../../nbs/models/07_reply_reading.ipynb #1cb02832
 def _of_text(text: str, shown: Shown, cut: bool = False) -> Reading:
     "Read a text without containers; a truncated one has to announce its answer."
     sentences = _asserted(_signed(text, shown))
@@ -489,6 +497,7 @@ def _tagged(text: str) -> Iterator[str]:
         begin = None if m[1] else m.end()
     if begin is not None: yield text[begin:].strip().partition("\n")[0]
 
+# %% ../../nbs/models/07_reply_reading.ipynb #b638362f
 def _json_text(inside: str) -> str:
     "Decode the content of a JSON string."
     try: return str(json.loads(f'"{inside}"'))

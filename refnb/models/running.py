@@ -31,6 +31,7 @@ class Opened(NamedTuple):
     task: Task     # its task
     system: System # its system
 
+# %% ../../nbs/models/02_running.ipynb #7a83679d
 def open_system_run(task: Task, system: System) -> Opened:
     "Create the run of a system on a task, or find an earlier one."
     if why := system.lacks(task): raise (DataError if task.shape in system.shapes else CallError)(why, system.name)
@@ -59,6 +60,7 @@ class _Filling:
             self.since = time.monotonic()
         if self.progress: self.progress(self.n, self.total)
 
+# %% ../../nbs/models/02_running.ipynb #73562728
 def _key(item: Question|Document) -> str: return item.id if isinstance(item, Question) else item.doc_key
 
 def _keys(system: System, item: Question|Document) -> list[str]:
@@ -66,6 +68,7 @@ def _keys(system: System, item: Question|Document) -> list[str]:
     n = system.samples(item) if isinstance(system, BaseSystem) else 1
     return [record_key(_key(item), k) for k in range(n)]
 
+# %% ../../nbs/models/02_running.ipynb #8c8ec922
 def _fill(o: Opened, items: Sequence[Any], progress: Progress|None) -> list[Failure]:
     "Answer the items that have no answer yet."
     with o.run.writing(batch=1000) as w:
@@ -111,12 +114,14 @@ def _write_cards(task: Task):
         write_card(card_of(like, other.questions, other.blobs), reports)
     write_card(make(task.name, task.items, task.blobs), reports, like)
 
+# %% ../../nbs/models/02_running.ipynb #1ed87391
 def predicted_documents(run: Run, docs: Sequence[Document]) -> list[Document]:
     "Put a complete run's clusters on the task's documents that it covers."
     answers = run.answers()
     return [Document(d.doc_key, d.sentences, answers[d.doc_key].clusters, answers[d.doc_key].names, meta=d.meta)
             for d in docs if d.doc_key in answers]
 
+# %% ../../nbs/models/02_running.ipynb #4f7fa09a
 def write_run_summary(run: Run, task: Task, system: System|None = None,
                       cost: dict[str, float|str]|None = None) -> Path|None:
     """Write the summary of a complete run and its task's card below reports/runs/ and return the file.

@@ -52,6 +52,7 @@ def _workers(ray, gpus: float) -> int:
     has = ray.cluster_resources()
     return max(1, int(has.get("GPU", 0)/gpus) if gpus else int(has.get("CPU", 1)))
 
+# %% ../../nbs/models/03_sharding.ipynb #b0051cac
 def run_sharded(task: str|Path|Task|Iterable[Question|Document], system: str|Callable|System, address: str,
                 shards: int = 0, gpus: float = 0., s: Settings|None = None, progress: Progress|None = None,
                 **settings) -> Run:
@@ -66,6 +67,7 @@ def run_sharded(task: str|Path|Task|Iterable[Question|Document], system: str|Cal
     _on_cluster(o, address, shards, gpus, progress)
     return finish(o)
 
+# %% ../../nbs/models/03_sharding.ipynb #cc216dd3
 def _on_cluster(o: Opened, address: str, shards: int, gpus: float, progress: Progress|None):
     "Answer the remaining items, each shard in a Ray task."
     with o.run.writing() as w: before = set(w.done)

@@ -129,6 +129,7 @@ def as_answer(q: Question, reply: Reply) -> Answer:
         raise DataError(f"was answered with option {index} of {len(q.options)}", f"question {q.id}")
     return Answer(q.id, (index,))
 
+# %% ../../nbs/models/00_systems.ipynb #29b23ebe
 def _as_clusters(d: Document, reply: Any) -> ClusterAnswer:
     "Convert a function's return value for a document to an answer."
     if isinstance(reply, ClusterAnswer): return reply
@@ -154,6 +155,7 @@ def no_names(task: Task) -> str:
     """Tell which document lacks the names of its characters; return "" if none does."""
     return next((f"needs the names of characters, and {d.doc_key} has none here" for d in task.documents if not d.names), "")
 
+# %% ../../nbs/models/00_systems.ipynb #1b160f25
 class FunctionSystem(BaseSystem):
     "A system made of a Python function."
     def __init__(self, f: Callable, name: str = "", title: str = "", shapes: frozenset[Shape] = CHOICE | CLUSTERS,
@@ -230,6 +232,7 @@ def _pairs(text: str) -> list[str]:
             start = i + 1
     return [p for p in [*out, text[start:]] if p]
 
+# %% ../../nbs/models/00_systems.ipynb #e1a2248a
 def split_name(name: str) -> tuple[str, dict[str, str]]:
     "Split a variant's name, such as gpt-4o-mini[decoding.temperature=1], into its base and its settings as text."
     base, bracket, inside = name.partition("[")

@@ -75,6 +75,7 @@ class Entry(Record, omit_defaults=False):
     @property
     def is_epoch(self) -> bool: return self.id.startswith("epoch")
 
+# %% ../../nbs/models/05_training.ipynb #865bf9ef
 class State(Record, omit_defaults=False):
     "The training state without weights."
     step: int = 0              # steps so far
@@ -87,6 +88,7 @@ class State(Record, omit_defaults=False):
     stale: int = 0             # epochs since then
     over: bool = False         # training is complete
 
+# %% ../../nbs/models/05_training.ipynb #c4633c3a
 class Done(Record, omit_defaults=False):
     "The final record of a complete training."
     steps: int               # completed steps
@@ -106,6 +108,7 @@ def _digest(tensors: Mapping[str, Any]) -> str:
         h.update(t.reshape(-1).view(need("torch", "models").uint8).numpy())
     return h.hexdigest()
 
+# %% ../../nbs/models/05_training.ipynb #b741532e
 def save_tensors(path: str|Path, tensors: Mapping[str, Any], said: str = "") -> str:
     "Write a file of tensors atomically; return the hash of its content."
     from safetensors.torch import save_file
@@ -121,6 +124,7 @@ def save_tensors(path: str|Path, tensors: Mapping[str, Any], said: str = "") -> 
         finally: aside.unlink(missing_ok=True)
     return digest
 
+# %% ../../nbs/models/05_training.ipynb #8d180896
 def load_tensors(path: str|Path) -> tuple[dict[str, Any], str]:
     "Read a file of `save_tensors` and verify its hash; return the tensors and the text in its header."
     from safetensors import SafetensorError, safe_open
@@ -141,6 +145,7 @@ def is_full(e: Exception) -> bool:
 # %% ../../nbs/models/05_training.ipynb #cae80f6c
 def _alike(name: str) -> float: return 1.
 
+# %% ../../nbs/models/05_training.ipynb #c514970e
 def _groups(net: Any, r: Schedule, rates: Callable[[str], float]) -> list[dict[str, Any]]:
     "Group trained weights by learning rate and weight decay, matrices first."
     groups: dict[tuple[bool, float], list] = {}
@@ -303,6 +308,7 @@ class Fitted(NamedTuple):
     def losses(self) -> list[float]:
         return [e.loss for e in self.entries if e.is_epoch and e.epoch and e.loss is not None]
 
+# %% ../../nbs/models/05_training.ipynb #1ff905ad
 def _fitted(folder: str|Path) -> Fitted|None:
     "Return a complete training, or None."
     folder = Path(folder)

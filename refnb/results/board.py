@@ -33,6 +33,7 @@ def notebook_of(name: str) -> Path|None:
     except DataError: return None
     return path if path.is_file() else None
 
+# %% ../../nbs/results/03_board.ipynb #1ff58ee2
 class Provenance(msgspec.Struct):
     "The fields that the provenance of a report must have."
     table: str
@@ -43,6 +44,7 @@ class Provenance(msgspec.Struct):
     counts: dict[Literal["match", "differs", "beyond", "missing", "apart"], int]
     cost: dict[Literal["cpu_seconds", "peak_mb"], float]
 
+# %% ../../nbs/results/03_board.ipynb #79d0e779
 def as_provenance(data: bytes, where: str) -> dict:
     "Read the provenance of a report; `where` is its file, for errors."
     try:
@@ -53,6 +55,7 @@ def as_provenance(data: bytes, where: str) -> dict:
     except (ValueError, RecursionError) as e:
         raise FormatError(str(e), where, "make the table again with refnb reproduce") from None
 
+# %% ../../nbs/results/03_board.ipynb #939f06c2
 def read_provenance(name: str, reports: str|Path) -> dict|None:
     "Read the provenance of the report of paper/table, or None where there is no whole report."
     path = Path(reports)/f"{name}.json"
@@ -161,6 +164,7 @@ def _cells(name: str, reports: str|Path) -> list[dict[str, str]]:
     found = [dict.fromkeys(heads, "") | dict(zip(heads, map(as_written, cells))) for _, cells in rows]
     return [c | {"reason": c["reason"] or _explanation(name, c)} for c in found]
 
+# %% ../../nbs/results/03_board.ipynb #02d6c225
 def _explanation(name: str, c: dict[str, str]) -> str:
     "Return the note on a difference among the printed values; older reports hold none in their cells."
     cell = printed(name).cells.get(c["row"], {}).get(c["column"])
@@ -169,6 +173,7 @@ def _explanation(name: str, c: dict[str, str]) -> str:
 
 def _basis(c: dict[str, str]) -> Basis: return basis(c["run"], f"{c['row']}, {c['column']}")
 
+# %% ../../nbs/results/03_board.ipynb #0f6116a4
 def _unexplained(c: dict[str, str]) -> bool: return c["reason"] in ("", UNEXPLAINED)
 
 def _numbers(c: dict[str, str]) -> str: return f"{c['row']}, {c['column']}: {c['ours']} against {c['paper']}"
@@ -190,6 +195,7 @@ def missing_cells(name: str, reports: str|Path) -> list[str]:
     return [c["reason"] for c in _cells(name, reports)
             if c["paper"] != NOT_PRINTED and not c["ours"] and not _basis(c)]
 
+# %% ../../nbs/results/03_board.ipynb #5c6efb70
 NOT_MADE = "the table was not made: refnb reproduce {}"
 
 class _Counts(NamedTuple):
@@ -285,6 +291,7 @@ def _link(l: Line, folder: str = "") -> str:
     made = l.report.startswith(("regenerated", "stale", "kept"))
     return f"[{l.number}]({folder}{l.name.partition('/')[2]}.md)" if made else l.number
 
+# %% ../../nbs/results/03_board.ipynb #0b77688b
 def _board_part(paper: str, lines: list[Line]) -> list[str]:
     "Write one paper's part of the board."
     p = papers()[paper]
@@ -322,6 +329,7 @@ def board(
     look = cache(lambda i: survey(i, s))  # tables have inputs in common
     return Board([_line_of(n, s.reports, s, look) for n in [*table_names(), *own_names()]])
 
+# %% ../../nbs/results/03_board.ipynb #5bc73363
 def write_board(s: Settings|None = None) -> Path:
     "Write the board, README.md, beside the reports, and a page for each paper, where they changed."
     s = s or load_settings()

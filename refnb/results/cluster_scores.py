@@ -21,6 +21,7 @@ def run_counts(system: str, task: str, s: Settings|None = None) -> Summary|None:
     found = the_summary(task, system, s.runs, places_of_summaries(s), the_usual(system))
     return found[1] if found else None
 
+# %% ../../nbs/results/01_cluster_scores.ipynb #2d813061
 def pooled(counts: dict, setting: str, books: Iterable[str]|None = None) -> dict[str, Prf]:
     """Compute scores of several books together from their summed counts (book -> setting -> metric -> counts).
     `setting` is full, split, or a reading of window; `books` None: all that were scored. CoNLL F1 is there where its

@@ -71,6 +71,7 @@ def _connected(hosts: dict[str, str], s: Settings, patience: float) -> set[str]:
     for t in threads: t.join(max(0, end - time.monotonic()))
     return set(found)
 
+# %% ../../nbs/results/13_doctor.ipynb #a641232a
 def reached(s: Settings, patience: float = PATIENCE) -> list[Finding]:
     "Find whether the public host and the hub can be reached; offline, nothing is tried."
     hosts = {"public host": s.host, "hub": os.environ.get("HF_ENDPOINT") or "https://huggingface.co"}
@@ -94,6 +95,7 @@ def _folder(name: str, path: str) -> Finding:
     new = "" if at == Path(path) else "not made yet, "
     return Finding("set", name, f"{path}: can be written, {new}{shutil.disk_usage(at).free/1e9:,.1f} GB free")
 
+# %% ../../nbs/results/13_doctor.ipynb #f67a5649
 def folders_set(s: Settings) -> list[Finding]:
     "Find whether the folders that refnb writes can be written, and whether a local copy of public files is there."
     gone = not Path(s.upstream).is_dir()

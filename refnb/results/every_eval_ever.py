@@ -34,6 +34,7 @@ class Found(NamedTuple):
     outcomes: Any = None             # of questions, as a DataFrame
     counts: dict[str, Any] = {}      # of documents with clusters
 
+# %% ../../nbs/results/10_every_eval_ever.ipynb #ad6b8218
 def _named(what: str, s: Settings) -> Run|tuple:
     "Find the run, or the card and the summary, of task:system."
     task, system = split_name(what, s)
@@ -47,6 +48,7 @@ def _named(what: str, s: Settings) -> Run|tuple:
         raise DataError(f"there is no complete run of {system} on {task}", do=f"make one: refnb run {task} {system}")
     return runs[0] if runs else cast(tuple, found)
 
+# %% ../../nbs/results/10_every_eval_ever.ipynb #4c905aa0
 def find_run(what: str|Path, s: Settings) -> Found:
     "Find a complete run by its folder or name, with what can be scored of it."
     found: Any = load_run(what) if Path(what).is_dir() else _named(str(what), s)
@@ -82,6 +84,7 @@ def model_info(info: RunInfo) -> dict[str, Any]:
                 "model_availability": "open_weights" if local else "closed_weights" if closed else "unknown",
                 "run": run_hash(info), **({"revision": str(k["revision"])} if k.get("revision") else {})}}
 
+# %% ../../nbs/results/10_every_eval_ever.ipynb #e949b197
 def generation_config(info: RunInfo) -> dict[str, Any]:
     "Describe the settings with which answers were generated."
     k = info.settings
@@ -102,6 +105,7 @@ def _source(info: RunInfo) -> dict[str, Any]:
     return {"dataset_name": info.task, **where,
             "additional_details": {"questions": info.data.get("questions", ""), "mode": info.mode}}
 
+# %% ../../nbs/results/10_every_eval_ever.ipynb #058a51a9
 def _result(info: RunInfo, name: str, metric: dict[str, Any], details: dict[str, Any]) -> dict[str, Any]:
     "Record one score."
     scale = {"metric_unit": "proportion", "lower_is_better": False, "score_type": "continuous", "min_score": 0.,
@@ -126,6 +130,7 @@ def _accuracy(x: Found, name: str) -> dict[str, Any]:
     return _result(x.info, name, metric, {"score": iv.value, "details": details,
                                           "uncertainty": {**bounds, "num_samples": iv.n}})
 
+# %% ../../nbs/results/10_every_eval_ever.ipynb #c10b415e
 def _f1s(x: Found, name: str) -> list[dict[str, Any]]:
     "Record F1 of every coreference metric in every setting; there are few books, so no interval."
     out = []
@@ -212,12 +217,14 @@ def _record(x: Found, organization: str, relationship: str, now: float) -> dict[
             "model_info": model, "eval_library": {"name": library, "version": version or "unknown"},
             "evaluation_results": _f1s(x, name) if x.outcomes is None else [_accuracy(x, name)]}
 
+# %% ../../nbs/results/10_every_eval_ever.ipynb #cd23a1a7
 def _asked_here(x: Found, s: Settings) -> dict[str, Question]:
     "Return the questions of a run or, of a summary, those that are here; their hashes are recorded."
     if x.run: return {q.id: q for q in questions_of(x.run, s)}
     if not is_task(x.info.task, s) or not (task := find_task(x.info.task, s)).here: return {}
     return {q.id: q for q in task.questions} if task.id == x.info.data.get("questions") else {}
 
+# %% ../../nbs/results/10_every_eval_ever.ipynb #43c1d9fb
 def _lines(x: Found, record: Mapping[str, Any], text: bool, s: Settings) -> bytes:
     "Write the lines about questions."
     if x.outcomes is None: return b""

@@ -53,6 +53,7 @@ class Parameter(NamedTuple):
     default: Any # a literal
     comment: str # its description
 
+# %% ../../nbs/results/06_execution.ipynb #43a4909c
 def _parameter(node: ast.stmt, line: str, where: str) -> tuple[str, Parameter]:
     "Read one statement of the cell."
     if not (isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value):
@@ -65,6 +66,7 @@ def _parameter(node: ast.stmt, line: str, where: str) -> tuple[str, Parameter]:
         raise FormatError(f"the default {value!r} is not of type {kind}", f"{where}, {name}")
     return name, Parameter(kind, value, line.rpartition("#")[2].strip() if "#" in line else "")
 
+# %% ../../nbs/results/06_execution.ipynb #f77b060f
 def parameters_of(nb: dict, where: str = "notebook") -> dict[str, Parameter]:
     "Read the parameters that a notebook declares, by name; `where` is named in errors."
     cells = [c for c in nb["cells"] if _tagged(c, "parameters")]
@@ -91,6 +93,7 @@ def _typed(text: str, kind: str, where: str) -> Any:
                         {"list": """write it as ["a", "b"]""", "bool": "write true or false"}.get(kind, ""))
     return value
 
+# %% ../../nbs/results/06_execution.ipynb #7266a171
 def bind(declared: dict[str, Parameter], given: dict[str, Any], where: str = "notebook",
          text: bool = False) -> dict[str, Any]:
     """Join a notebook's defaults and given values to all parameters; unknown names and wrong types are errors, in which
@@ -139,6 +142,7 @@ def _inputs(name: str, s: Settings) -> dict[str, str]:
     return (data_ids([n for n in [*t.inputs, *t.more] if n not in hub], s)
             | {n: sha256(p.read_bytes()) if p else "absent" for n, p in hub.items()} | yours)
 
+# %% ../../nbs/results/06_execution.ipynb #83488dd5
 def result_hash(name: str, parameters: dict, s: Settings, code: str = "") -> str:
     """Hash all that a table, paper/table with all its parameters, depends on, here and now: 64 hex digits. `code` is
     code_hash(), where it is known already."""
@@ -224,6 +228,7 @@ def _fault(nb: dict, files: dict[str, bytes], name: str, parameters: dict) -> st
         if sha256(files.get(f"{folder}/{file}", b"")) != sha: return f"{file} is not what its report vouches for"
     return ""
 
+# %% ../../nbs/results/06_execution.ipynb #ea19aa9b
 def _load(path: Path) -> dict:
     try: return read_notebook(path)
     except (RefnbError, OSError): return {"cells": []}
@@ -288,6 +293,7 @@ def move(aside: Path, reports: str|Path):
         target.parent.mkdir(parents=True, exist_ok=True)
         os.replace(p, target)
 
+# %% ../../nbs/results/06_execution.ipynb #ba542690
 def put(name: str, files: dict[str, bytes], reports: str|Path):
     """Put a whole new report of paper/table into place in the folder of reports: written aside and marked ready, then
     moved."""

@@ -43,6 +43,7 @@ def _end_with(line: socket.socket):
     line.recv(1)
     os._exit(1)
 
+# %% ../../nbs/results/05_kernels.ipynb #5a03be1f
 def _become_kernel(line: socket.socket):
     "Turn this process into the kernel that is asked for at the other end of the line."
     asked = b""
@@ -69,6 +70,7 @@ def _fork_kernel(line: socket.socket, door: socket.socket):
         _become_kernel(line)
     finally: os._exit(1)
 
+# %% ../../nbs/results/05_kernels.ipynb #9b06e42e
 def serve(number: int):
     "Fork a kernel for each connection to the socket of this number, until the standard input ends."
     import select
@@ -82,6 +84,7 @@ def can_fork() -> bool:
     "Tell whether forked kernels are safe here: outside Linux, imported libraries may not survive a fork."
     return sys.platform == "linux"
 
+# %% ../../nbs/results/05_kernels.ipynb #3a39a06c
 @contextmanager
 def fork_server() -> Iterator[str]:
     "Start a process that forks kernels; its address. It ends with this block, or with this process."
@@ -98,6 +101,7 @@ def fork_server() -> Iterator[str]:
             process.kill()
             process.communicate()
 
+# %% ../../nbs/results/05_kernels.ipynb #2ab57e29
 def kernel_managers(address: str, folder: str|Path) -> type:
     """Make a class of kernel managers whose kernels are forks of the process at this address; "": fresh ones.
     A kernel's connection file, which holds its key, is in `folder`: a batch that was killed cannot remove it, and the

@@ -93,6 +93,7 @@ class Plan(list[Planned]):
         return f"{self.total} printed numbers are missing: {'; '.join(parts)}."
     def __repr__(self): return "\n".join([self.summary(), *(f"  {x.total:4} {x.way.title}" for x in self)])
 
+# %% ../../nbs/results/12_plan.ipynb #e44e0d07
 def way_of(reason: str) -> str:
     "Name the way that would remove a reason."
     for name, w in ways().items():
@@ -100,6 +101,7 @@ def way_of(reason: str) -> str:
     raise DataError(f"no way is listed for the reason {reason!r}", "data/missing.yaml",
                     "add an entry, or let one match it")
 
+# %% ../../nbs/results/12_plan.ipynb #420538f7
 def plan(names: Iterable[str] = (), s: Settings|None = None) -> Plan:
     "List what would fill the missing printed numbers of tables (none: of all), from their reports."
     s = s or load_settings()
@@ -118,6 +120,7 @@ def has_gpu() -> bool:
     except ImportError: return False
     return torch.cuda.is_available()
 
+# %% ../../nbs/results/12_plan.ipynb #2285ea2f
 def machine(s: Settings|None = None) -> list[Need]:
     "List the resources of this machine."
     here: dict[Need, bool] = {"network": reachable(s or load_settings()), "gpu": has_gpu()}
@@ -162,6 +165,7 @@ def _way_done(x: Planned, say: Say, ray: str) -> bool:
         if faults: return False
     return True
 
+# %% ../../nbs/results/12_plan.ipynb #3596be12
 def everything(names: Iterable[str] = (), ray: str = "", say: Say = print, s: Settings|None = None) -> Plan:
     "Run, in order, all ways that this machine can take; return those that failed. Finished runs are not repeated."
     s = s or load_settings()

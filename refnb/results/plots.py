@@ -33,6 +33,7 @@ def mark(k: int, size: float = 7) -> dict[str, Any]:
     return {"color": COLORS[k % 8], "marker": _SHAPES[k % 8], "markersize": size, "markeredgecolor": INK,
             "markeredgewidth": .9}
 
+# %% ../../nbs/results/04_plots.ipynb #be3f4d1c
 def fill(k: int) -> dict[str, Any]:
     "Return the color and hatching of a series of bars, number `k`, for `ax.bar`."
     return {"facecolor": COLORS[k % 8], "hatch": _HATCHES[k % 4], "edgecolor": INK, "linewidth": .8}
@@ -152,6 +153,7 @@ def lines(panels: Mapping[str, Mapping[str, tuple[Sequence[float], Sequence[floa
                 ax.plot(x, np.array(y, float), label=label, **mark(k, 6))
     return fig
 
+# %% ../../nbs/results/04_plots.ipynb #918d07d6
 def slopes(
     series: Mapping[str, Sequence[float|None]], # system -> a percentage per form
     forms: Sequence[str],                       # from left to right
@@ -220,6 +222,7 @@ def _smoothed(values: Sequence[float], width: int) -> list[float]:
     windows = [values[max(0, i - width + 1):i + 1] for i in range(len(values))]
     return [sum(w)/len(w) for w in windows]
 
+# %% ../../nbs/results/04_plots.ipynb #53ed6ef1
 def curves(trainings: Mapping[str, Sequence[Entry]], title: str = "", width: int = 5) -> Figure:
     "Draw the loss by step, averaged over `width` steps, and the held-out accuracy, by name of training."
     with figure(8.4, 3.2, title, ["training loss", "held-out accuracy (%)"], sharey=False) as (fig, (left, right)):

@@ -36,6 +36,7 @@ def _yours(table: str) -> list[str]:
     if table and table not in known: raise CallError(f"unknown table {table!r}", str(folder), nearest(table, known))
     return [f"{YOURS}/{t}" for t in ([table] if table else known)]
 
+# %% ../../nbs/results/07_reproduce.ipynb #d50de233
 def own_tables(names: Iterable[str], s: Settings) -> tuple[list[str], Settings]:
     """Turn paths of notebooks among names into tables' names (own/…); return them with settings whose tables folder is
     that of the notebooks."""
@@ -50,6 +51,7 @@ def own_tables(names: Iterable[str], s: Settings) -> tuple[list[str], Settings]:
     found = [f"{YOURS}/{Path(n).stem}" if n.endswith(".ipynb") else n for n in names]
     return found, s.changed(tables=str(folders.pop())) if folders else s
 
+# %% ../../nbs/results/07_reproduce.ipynb #91e57384
 def choose(names: Iterable[str]) -> list[str]:
     "Find the tables with a notebook, by names of papers or tables, or beginnings of tables' names."
     out = []
@@ -74,6 +76,7 @@ class Job(NamedTuple):
     notebook: bytes  # its content
     parameters: dict # all of them
 
+# %% ../../nbs/results/07_reproduce.ipynb #8b250814
 def job_of(name: str, given: dict[str, Any], sample: bool = False, text: bool = False) -> Job:
     """Join a table's (paper/table) notebook and its parameters, checked; the caller sets those `given`, as text if
     `text`. `sample` answers the sample instead of the real task."""
@@ -101,6 +104,7 @@ def lacking(tasks: Iterable[Job], s: Settings, more: bool = False) -> list[Surve
     found = [survey(n, s) for n in names if n not in hub_files()]
     return [g for g in found if g.here < g.files and not g.opt_in]
 
+# %% ../../nbs/results/07_reproduce.ipynb #d36a4795
 def bring(tasks: list[Job], s: Settings, say: Say) -> bool:
     """Fetch what tables to be made need and is not here, if that is possible; tell whether everything is here.
     `say` is told what happens."""
@@ -121,6 +125,7 @@ def _asked(job: Job) -> str:
     "Return the task that a table is about; notebooks of 0.1 called it `part`."
     return job.parameters.get("task", job.parameters.get("part", ""))
 
+# %% ../../nbs/results/07_reproduce.ipynb #8e6af0a3
 def replay(jobs: list[Job], s: Settings) -> dict[str, str]:
     """Make the runs that tables ask for and that need no model: baselines and published answers.
     Return for each task why its runs could not be made."""
@@ -177,6 +182,7 @@ def _replay_task(systems: Iterable[str], task: Task):
         who = find_system(name, task.settings)
         if getattr(who, "free", False): _replay_system(who, task)
 
+# %% ../../nbs/results/07_reproduce.ipynb #3d27eade
 def _replay_system(who, task: Task):
     "Make the runs of one system, unless there are summaries of them."
     from refnb.core.runs import find_summaries, places_of_summaries, run_hash
@@ -305,6 +311,7 @@ class Step(NamedTuple):
     seconds: float # wall clock
     said: str      # one line
 
+# %% ../../nbs/results/07_reproduce.ipynb #1247c705
 SAYINGS = {"new": "made", "changed": "made anew", "same": "made, same numbers",
            "kept": "kept: the report that is there was made from more inputs", "unchanged": "nothing changed"}
 
@@ -378,11 +385,13 @@ def _work(tasks: list[Job], s: Settings, jobs: int, ray: str, code: str, force: 
                        do="finished tables are kept; start again to continue") from None
     return steps
 
+# %% ../../nbs/results/07_reproduce.ipynb #797f35e6
 def _settings_after(tasks: list[Job], s: Settings, say: Say) -> Settings:
     "Fetch the inputs; if one cannot be fetched, return offline settings, so that no notebook tries again."
     try: return s if bring(tasks, s, say) else s.changed(offline=True)
     except KeyboardInterrupt: raise Stopped("stopped before any table was made") from None
 
+# %% ../../nbs/results/07_reproduce.ipynb #688eb098
 def _prepare(tasks: list[Job], s: Settings, code: str, force: bool, say: Say) -> tuple[list[Job], list[Step]]:
     "Make missing runs; return the tables left to make, and the steps that are settled already."
     try:

@@ -51,6 +51,7 @@ def _size(run: Run, s: Settings) -> int|None:
     try: return len(find_task(task, s).items if is_task(task, s) and task_is_here(task, s) else questions_of(run, s))
     except RefnbError: return None
 
+# %% ../../nbs/results/14_run_list.ipynb #21fbf100
 def _score(run: Run, s: Settings) -> tuple[str, float|None]:
     "Score a complete run in percent, with the name of the metric; None: it cannot be scored here."
     try:

@@ -38,11 +38,13 @@ def the_usual(system: str) -> Callable[[RunInfo], bool]:
     try: return getattr(find_system(system), "is_it", lambda info: True)
     except RefnbError: return lambda info: True
 
+# %% ../../nbs/results/00_scores.ipynb #90e5b7bb
 def counts_links(system: str, task: str) -> bool:
     "Tell whether summaries of a system on a task hold counts of links, as KITMUS's do, and no credits by question."
     name, _ = split_hash(system)
     return task.startswith("kitmus/") and is_system(name) and hasattr(find_system(name), "write_summary")
 
+# %% ../../nbs/results/00_scores.ipynb #aeaeb6df
 def _outcomes_here(system: str, task: str, s: Settings) -> tuple[pd.DataFrame, RunInfo]|None:
     "Return the outcomes of a run on this machine, for tasks whose summaries do not hold them."
     name, hash_ = split_hash(system)
@@ -53,6 +55,7 @@ def _outcomes_here(system: str, task: str, s: Settings) -> tuple[pd.DataFrame, R
     if runs: return (outcomes(find_task(task, s).questions, runs[0].answers(), str(runs[0].folder)), runs[0].info)
     return None
 
+# %% ../../nbs/results/00_scores.ipynb #4bacfbae
 def run_outcomes(
     system: str,               # its name, or system@hash
     task: str,                 # the task that it answered
@@ -64,6 +67,7 @@ def run_outcomes(
     found = the_summary(task, system, s.runs, places_of_summaries(s), the_usual(system))
     return (outcomes_of_summary(*found), found[1].info) if found else None
 
+# %% ../../nbs/results/00_scores.ipynb #de6b350d
 def outcomes_on(system: str, task: str, s: Settings|None = None) -> tuple[pd.DataFrame, list[RunInfo]]|None:
     """Find the outcomes of a system (its name, or system@hash) on a task or, if it has none, on the task's pieces, and
     the runs that they are from; None: there are none."""
@@ -83,6 +87,7 @@ def questions_of(run: Run, s: Settings, do: str = "") -> list[Question]:
         raise DataError(f"it answered other questions than {task} has now", str(run.folder), do)
     return questions
 
+# %% ../../nbs/results/00_scores.ipynb #dbebca0b
 def sampled_of(run: Run, s: Settings|None = None) -> Sampled|None:
     "Score the samples of a complete run; None: it asked each question once."
     order: Any = run.info.settings.get("order", "given")
@@ -90,11 +95,13 @@ def sampled_of(run: Run, s: Settings|None = None) -> Sampled|None:
     if order != "rotations" and not draws: return None
     return score_samples(_questions_of(run, s), run.samples(), lambda q, k: position_of(q, order, k))
 
+# %% ../../nbs/results/00_scores.ipynb #1603099c
 def _questions_of(run: Run, s: Settings|None) -> list[Question]:
     "Return the questions that a run was asked."
     if run.questions_path.exists(): return list(read_jsonl(run.questions_path, Question))
     return find_task(run.info.task, s or load_settings()).questions
 
+# %% ../../nbs/results/00_scores.ipynb #1d3a9f11
 def sampled_words(x: Sampled) -> str:
     "Describe in a line how several answers to each question agree."
     places = "/".join(f"{100*a:.1f}" for a in x.by_position.values())
@@ -155,6 +162,7 @@ def _find_metric(metric: "str|Metric") -> tuple[str, Metric]:
     if not callable(found): raise DataError(f"is not a function but {type(found).__name__}", f"metric {metric}")
     return metric, found
 
+# %% ../../nbs/results/00_scores.ipynb #87c7b8ae
 def _measured(name: str, f: Metric, o: pd.DataFrame) -> float:
     "Compute a metric's value as a plain number."
     try: value = f(o)
@@ -281,6 +289,7 @@ def _detectable(pair: Paired, stories: list) -> float|None:
     try: return detectable(observed_noise(pair.a, pair.b, stories))
     except DataError: return None
 
+# %% ../../nbs/results/00_scores.ipynb #16dccbff
 def compare(
     a,                       # outcomes, a run, or "task:system"
     b,                       # another on the same task
@@ -310,6 +319,7 @@ class Ranking(NamedTuple):
     pairs: dict[tuple[str, str], Comparison]        # first minus second
     holm: dict[tuple[str, str], float|None]         # corrected p of the permutation tests
 
+# %% ../../nbs/results/00_scores.ipynb #be25ea83
 def rank(
     systems: Mapping[str, pd.DataFrame], # outcomes of each
     mode: Mode = "strict",               # how a missing answer counts
@@ -340,6 +350,7 @@ def _draws_of(run: Run, s: Settings|None) -> Samples|None:
     asked = {q.id: q for q in _questions_of(run, s)}
     return {i: [credit(asked[i], a) for a in answers] for i, answers in run.samples().items()}
 
+# %% ../../nbs/results/00_scores.ipynb #9c4b71c2
 def _system_on(x: Any, task: str, s: Settings) -> tuple[pd.DataFrame, Samples|None]:
     "Find a system's outcomes on a task, and its samples if its run is here and drew several; name it, or pass a run."
     if isinstance(x, Run): return as_outcomes(x, s), _draws_of(x, s)
@@ -349,6 +360,7 @@ def _system_on(x: Any, task: str, s: Settings) -> tuple[pd.DataFrame, Samples|No
     runs = [r for r in find_runs(s.runs, task, infos[0].system) if run_hash(r.info) == run_hash(infos[0])]
     return o, _draws_of(runs[0], s) if runs and len(infos) == 1 else None
 
+# %% ../../nbs/results/00_scores.ipynb #a30a4eb5
 def power(
     task: str,               # the task
     a: str|Run = "",         # a system that answered it, or its run; "": assume the noise instead

@@ -36,6 +36,7 @@ class Column(Record):
     rounding: Rounding|None = None
     metric: str|None = None
 
+# %% ../../nbs/results/02_tables.ipynb #eb5f595f
 class Cell(Record):
     "A printed number that differs from its table in something."
     value: float
@@ -66,6 +67,7 @@ class Printed(Record):
     more: list[str] = []              # upstream sets that fill more cells, and without which it can be made
     notes: list[str] = []             # misprints, other versions, traps
 
+# %% ../../nbs/results/02_tables.ipynb #a928853b
 class Paper(Record):
     "The tables of one paper."
     paper: str                 # short name
@@ -86,6 +88,7 @@ def _check_table(t: Printed, where: str):
         raise FormatError("is not a finite number", f"{where}, {bad[0]}")
     if t.source == "none" and t.cells: raise FormatError("has cells, but no source", where)
 
+# %% ../../nbs/results/02_tables.ipynb #ebbf42b1
 def read_paper(path: str|Path) -> Paper:
     "Read the printed values of a paper from a file."
     paper = read_yaml(path, Paper)
@@ -98,6 +101,7 @@ def read_paper(path: str|Path) -> Paper:
                               f"call it table_{t.number.lower()}_…")
     return paper
 
+# %% ../../nbs/results/02_tables.ipynb #2e5e321c
 @cache
 def papers() -> dict[str, Paper]:
     "Read the printed values of all papers, in their order."
@@ -109,10 +113,12 @@ def table_names() -> list[str]:
     "List all 38 tables as `paper/table`."
     return [f"{p.paper}/{t}" for p in papers().values() for t in p.tables]
 
+# %% ../../nbs/results/02_tables.ipynb #0983b6e1
 def own_names() -> list[str]:
     "List refnb's further tables, which no paper has."
     return [f"{p.paper}/{t}" for p in papers().values() for t in p.own]
 
+# %% ../../nbs/results/02_tables.ipynb #c36e944c
 YOURS = "own"  # replaces a paper in the names of your tables
 
 def _your_printed(table: str) -> Printed:
@@ -126,6 +132,7 @@ def _your_printed(table: str) -> Printed:
     _check_table(found, str(path))
     return found
 
+# %% ../../nbs/results/02_tables.ipynb #5feca0bd
 def printed(name: str) -> Printed:
     "Read the printed values of a table, paper/table."
     paper, _, table = name.partition("/")

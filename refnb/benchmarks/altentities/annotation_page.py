@@ -81,6 +81,7 @@ def _annotation_page(drafts: Iterable[Draft], title: str = "Which one?", seed: i
             "examples": list(map(msgspec.structs.asdict, examples))}
     return one_page("annotation", data, title)
 
+# %% ../../../nbs/benchmarks/altentities/05_annotation_page.ipynb #fda94804
 def _in_pages(drafts: Sequence[Draft], each: int = 50) -> list[list[Draft]]:
     "Deal questions to pages that a person can finish."
     if each < 1: raise DataError(f"{each} questions on a page", "in_pages", "say 1 or more")
@@ -144,6 +145,7 @@ def _read_annotations(source: str|Path|bytes, drafts: Iterable[Draft]) -> Annota
     data, where = (source, "annotations") if isinstance(source, bytes) else (read_bytes(source), str(source))
     return _checked(read_handed_in(data, where, Annotations), {d.id: d for d in distinct_drafts(drafts)}, where)
 
+# %% ../../../nbs/benchmarks/altentities/05_annotation_page.ipynb #ac5880ca
 def collect(sources: Iterable[str|Path|bytes], drafts: Iterable[Draft], keep: bool = False,
             least: int = LEAST) -> Joined:
     """Join the expressions of several people, files in any order, to the drafts of which their pages were made.

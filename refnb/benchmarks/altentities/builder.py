@@ -65,6 +65,7 @@ def draft_of(q: Written, split: str, number: int) -> Draft:
     fields = {f: getattr(q, f) for f in Written.__struct_fields__ if f != "expressions"}
     return Draft(id=f"{q.domain.lower()}-{split}-{number}", split=split, **fields)
 
+# %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #cd5fe908
 def _the_draft(d: Drawn, split: str, number: int, shown: int = 750, longest: int = LONGEST - 1) -> Draft:
     "Make a pair a question."
     keep = told_names(*d.choices)[0] != shown_name(d.choices[0])
@@ -131,6 +132,7 @@ class AltBuilt(NamedTuple):
         return [{"domain": d, "apart": self.rules.apart} | split_sizes(pairs, self.rules.apart)
                 for d, pairs in self.drawn.items() if pairs]
 
+# %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #d1bc44f2
 def _leaks(drafts: Iterable[Draft]) -> list[dict]:
     "Count what two splits share: in the release no target, but other entities."
     by = defaultdict(list)
@@ -150,6 +152,7 @@ def _drafts_of(drawn: Sequence[Drawn], rules: AltRules) -> Iterable[Draft]:
         for n, d in enumerate(d for d, x in zip(drawn, splits, strict=True) if x == s):
             yield _the_draft(d, s, n, rules.shown, rules.longest)
 
+# %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #8d52de0b
 def build_altentities(entities: Sequence[Entity], rules: AltRules = AltRules(),
                       wanted: Mapping[str, Mapping[str, int]]|None = None,
                       encoder: Encoder = tfidf_vectors) -> AltBuilt:
@@ -202,6 +205,7 @@ def name_pattern(name: str) -> str:
     if len(bare) > 3: return rf"(?:^|[^\p{{L}}\p{{N}}]){words}(?![\p{{L}}\p{{N}}])"
     return rf"^[^\p{{L}}\p{{N}}]*{words}[^\p{{L}}\p{{N}}]*$"
 
+# %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #e0a70137
 def _as_python(pattern: str) -> str:
     return pattern.replace(r"[^\p{L}\p{N}]", r"[\W_]").replace(r"[\p{L}\p{N}]", r"[^\W_]")
 
@@ -240,6 +244,7 @@ def release_text(questions: Iterable[Written]) -> str:
     fields = lambda q: {f: getattr(q, f) for f in Written.__struct_fields__}
     return json.dumps([msgspec.to_builtins(fields(q)) for q in questions], indent=4, ensure_ascii=True) + "\n"
 
+# %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #cfc36a9d
 def write_altentities(path: str|Path, questions: Iterable[Written]) -> Path:
     "Write questions, with their expressions, as a file of the release's form."
     return write_atomic(path, release_text(questions))
@@ -256,6 +261,7 @@ class Joined(NamedTuple):
         return [{"expressions": title, "number": self.counts.get(k, 0)}
                 for k, title in {"kept": "kept", **REFUSED, **FLAGGED}.items()]
 
+# %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #5be6bd4b
 def join_expressions(drafts: Sequence[Draft], said: Mapping[str, Iterable[Sequence[str]]], keep: bool = False,
                      least: int = 1) -> Joined:
     """Join drafts with expressions, id -> those of each annotator, to questions of the release's form. `keep` keeps
@@ -272,6 +278,7 @@ def join_expressions(drafts: Sequence[Draft], said: Mapping[str, Iterable[Sequen
         else: short.append(d.id)
     return Joined(dict(files), dict(counts), tuple(short))
 
+# %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #8cad9648
 def _kept(d: Draft, expressions: Sequence[str], keep: bool, counts: Counter) -> list[str]:
     "Select the expressions of a question that stay, and count the reasons why others do not."
     out: list[str] = []

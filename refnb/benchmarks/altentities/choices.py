@@ -94,6 +94,7 @@ def _of_several_targets(questions: Sequence[AltQuestion]) -> dict[tuple[str, str
                 out.setdefault((q.domain, words), {}).setdefault(q.target, (e, q))
     return {k: list(v.values()) for k, v in out.items() if len({q.meant.name for _, q in v.values()}) == len(v) > 1}
 
+# %% ../../../nbs/benchmarks/altentities/06_choices.ipynb #b5d0e0e6
 def _place(e: str, q: AltQuestion) -> str: return f"{q.key}-{q.expressions.index(e)}"
 
 def _both(topic: str, words: str, uses: Sequence[tuple[str, AltQuestion]], setting: Setting,
@@ -108,6 +109,7 @@ def _both(topic: str, words: str, uses: Sequence[tuple[str, AltQuestion]], setti
         out.append(x.changed(id=f"{_place(e, q)}-both", doc_key=f"{_place(*uses[0])}-both"))
     return out
 
+# %% ../../../nbs/benchmarks/altentities/06_choices.ipynb #607fe590
 def open_questions(questions: Sequence[AltQuestion], setting: Setting = "unshown", seed: int = 0) -> list[Question]:
     """Make questions that may be answered neither and both, from whole files; meta["kind"] is the kind of each. The
     setting selects the description of the options."""

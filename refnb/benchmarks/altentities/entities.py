@@ -40,6 +40,7 @@ class Entity(Record):
             return f"field sections: {twice[0]!r} appears twice"
         return ""
 
+# %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #5c9f497a
 def _heading(text: str) -> str: return " ".join(text.lower().split())
 
 # %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #bee5d167
@@ -54,6 +55,7 @@ def _from_row(row: Mapping[str, str]) -> dict:
     return {f: row.get(f, "").strip() for f in PLAIN} | {"sections": parts("section:"), "attributes": attributes,
                                                          "templates": many(row.get("templates", ""))}
 
+# %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #5cfccc59
 def _columns(heads: Sequence[str], where: str):
     "Refuse a first line that leaves something out, or says it twice."
     known = (*PLAIN, "templates")
@@ -65,6 +67,7 @@ def _columns(heads: Sequence[str], where: str):
     for lost in (f for f in ("name", "url", "domain") if f not in heads):
         raise FormatError(f"has no column {lost!r}", where, do)
 
+# %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #8bf8e615
 def _csv_rows(path: str|Path) -> Iterable[tuple[int, dict[str, str]]]:
     "Yield the rows of a CSV file with the lines on which they begin."
     rows = table_rows(read_bytes(path), str(path))
@@ -75,6 +78,7 @@ def _csv_rows(path: str|Path) -> Iterable[tuple[int, dict[str, str]]]:
             raise FormatError("has another number of fields than the header", at_line(str(path), n))
         yield n, dict(zip(heads, row, strict=True))
 
+# %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #7ff77528
 def _csv(path: str|Path) -> Iterable[Entity]:
     for n, row in _csv_rows(path):
         try: yield msgspec.convert(_from_row(row), Entity)
@@ -95,6 +99,7 @@ def read_entities(path: str|Path) -> list[Entity]:
     if not found: raise FormatError("has no entities", str(path))
     return _distinct(found, str(path))
 
+# %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #a5414e13
 def _distinct(entities: Iterable[Entity], where: str = "") -> list[Entity]:
     "Refuse a url that appears twice."
     entities = list(entities)
@@ -146,6 +151,7 @@ def shown_name(e: Entity, keep: bool = False) -> str:
     if artist and not re.search(r" \(by .*\)$", name): return f"{name if keep else bare_title(name)} (by {artist})"
     return name
 
+# %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #c1ae37e4
 def search_link(name: str, search: str = SEARCH) -> str:
     "Write a link, as HTML, where people find out about a song, given with its artist; `search` is a search's address."
     query = re.sub(r" \((by .*)\)$", r" \1", name)
@@ -162,6 +168,7 @@ def as_choice(e: Entity, section: str = "", keep: bool = False, shown: int = 750
     return Alternative(name, e.url, description, _infobox_text(e, longest), hidden,
                        e.image_url if e.domain == "recipes" else "")
 
+# %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #e98105dc
 def section_text(e: Entity, section: str) -> str:
     "Return the text below a heading, given in small letters; empty if the entity has none."
     return next((t.strip() for h, t in e.sections.items() if _heading(h) == section), "")

@@ -63,6 +63,7 @@ def _batches(titles: Sequence[str], edits: int, order: Iterable[int],
             out = []
     yield out
 
+# %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #dcc7435f
 def _similar_titles(titles: Sequence[str], edits: int = 3) -> list[tuple[int, int]]:
     "List all pairs of titles that are a few edits apart."
     return sorted(chain.from_iterable(_batches(titles, edits, range(len(titles)))))
@@ -97,6 +98,7 @@ def _unit_rows(vectors):
     m /= np.where(length, length, 1)
     return m
 
+# %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #fd3ed6b8
 def _encoded(encoder: Encoder, texts: Sequence[str]):
     "Encode texts, and check that each has a row of finite numbers."
     from scipy import sparse
@@ -153,6 +155,7 @@ def _lazily(n: int, rng: random.Random) -> Iterator[int]:
         yield here if j == k else moved.get(j, j)
         if j != k: moved[j] = here
 
+# %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #1137372f
 def _spread(sizes: Sequence[int], rng: random.Random) -> Iterator[tuple[int, int]]:
     "Yield, of lots of some sizes, a lot and one of its things; each thing once, in random order."
     ends = list(accumulate(sizes))
@@ -160,6 +163,7 @@ def _spread(sizes: Sequence[int], rng: random.Random) -> Iterator[tuple[int, int
         i = bisect_right(ends, k)
         yield i, k - ends[i] + sizes[i]
 
+# %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #3488a26c
 def _by_name(group: Iterable[int], names: Sequence[str]) -> tuple[list[int], list[tuple[int, int]]]:
     "Sort a group by name; list, for each, where those that share its name begin and end."
     order = sorted(group, key=lambda i: (names[i], i))
@@ -169,6 +173,7 @@ def _by_name(group: Iterable[int], names: Sequence[str]) -> tuple[list[int], lis
         runs += [(len(runs), len(runs) + n)]*n
     return order, runs
 
+# %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #3ea6d04a
 def _names(pool: Sequence[Entity], keep: bool = True) -> list[str]: return [as_seen(shown_name(e, keep)) for e in pool]
 
 def _within(groups: Iterable[Iterable[int]], pool: Sequence[Entity], rng: random.Random) -> _Stream:
@@ -216,6 +221,7 @@ def told_names(a: Entity, b: Entity) -> tuple[str, str]:
     bare = shown_name(a), shown_name(b)
     return bare if as_seen(bare[0]) != as_seen(bare[1]) else (shown_name(a, True), shown_name(b, True))
 
+# %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #ed7c3ef7
 def _described_pairs(pool: Sequence[Entity], rng: random.Random, section: str, encoder: Encoder = tfidf_vectors,
         at_once: int = 1024) -> _Stream:
     "Yield one by chance, with the one whose text is nearest."
@@ -269,6 +275,7 @@ def _apportioned(n: int, weights: Mapping[str, float]) -> dict[str, int]:
     for k in sorted(exact, key=lambda k: out[k] - exact[k])[:n - sum(out.values())]: out[k] += 1
     return out
 
+# %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #04d9b61b
 def wanted_pairs(domain: str, questions: int|None = None) -> dict[str, int]:
     "Return the number of questions of each sampling method, in the paper's proportions; None: as many as the paper."
     cells = read_yaml(packaged("data/papers/altentities.yaml"), dict)["tables"]["table_3_questions"]["cells"]
@@ -362,6 +369,7 @@ def _together(drawn: Sequence[Drawn], apart: str = "targets") -> list[list[int]]
     for i, d in enumerate(drawn): groups[roots[d.target] if roots else d.target].append(i)
     return list(groups.values())
 
+# %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #fbd03d58
 def _roots(drawn: Sequence[Drawn]) -> dict[str, str]:
     "Map each entity to one representative of all that are connected with it."
     parent: dict[str, str] = {}
@@ -389,6 +397,7 @@ def split_pairs(drawn: Sequence[Drawn], apart: str = "targets", shares: Mapping[
         for i in g: out[i] = best
     return out
 
+# %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #63674da8
 def split_sizes(drawn: Sequence[Drawn], apart: str = "targets") -> dict[str, int]:
     "Count the groups, and the size of the largest: the price of keeping targets or entities apart."
     groups = _together(drawn, apart)

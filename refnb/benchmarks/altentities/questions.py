@@ -46,6 +46,7 @@ def in_one_form(text: str) -> str:
     "Normalise text: compose letters, make quotes straight, drop invisible characters; keep case and blanks."
     return _UNSEEN.sub("", unicodedata.normalize("NFKC", text).translate(_STRAIGHT))
 
+# %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #4bb86407
 def as_seen(text: str) -> str:
     "Reduce a name to its visible differences: ignore case and blanks, too."
     return " ".join(in_one_form(text).casefold().split())
@@ -64,6 +65,7 @@ class Alternative(Record):
         "Describe an invalid value, or return an empty string."
         return next((f"field {f}: is empty" for f in ("name", "wikipedia_url") if not getattr(self, f).strip()), "")
 
+# %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #0b29791f
 class Written(Record):
     "A question in the form of the files."
     domain: str                           # BOOKS, RECIPES or SONGS
@@ -80,6 +82,7 @@ class Written(Record):
 def _unknown(field: str, value: str, known: Iterable[str]) -> str:
     return f"field {field}: unknown value {value!r}; {nearest(value, known)}"
 
+# %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #ec86509a
 def _fault(w: Written) -> str:
     n, at, urls = len(w.choices), w.target_index, [c.wikipedia_url for c in w.choices]
     if w.domain not in USED: return _unknown("domain", w.domain, USED)
@@ -114,9 +117,11 @@ class AltQuestion(Written):
         return f"AltQuestion({self.key!r}, {self.question!r}, {len(self.expressions)} expressions)"
     def _repr_html_(self) -> str: return _page(self)
 
+# %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #05f166d6
 def _placed(w: Written, split: str, number: int) -> AltQuestion:
     return AltQuestion(**msgspec.structs.asdict(w), split=split, number=number)
 
+# %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #d055f017
 class Offer(Protocol):
     "A question that has its choices, answered or not."
     @property
@@ -180,6 +185,7 @@ def _of_a_pair(q: Written) -> list[str]:
         return [f"choices: the names are {n} edits apart, similar titles at most 3"]
     return []
 
+# %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #5d1acf92
 def departures(q: Written) -> list[str]:
     "List what no question of the release has, each as `field: fault`."
     out = [f"choices[{i}].{x}" for i, c in enumerate(q.choices) for x in _of_a_choice(c, q.domain)]
@@ -223,6 +229,7 @@ def _decoded(text: str, where: str) -> list[Written]:
     except (msgspec.MsgspecError, ValueError) as e: raise _misread(e, text, where) from None
     return found
 
+# %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #b70dc58b
 def _refuse_departures(questions: Sequence[Written], where: str):
     "Refuse what no file of the release has."
     for n, q in enumerate(questions):

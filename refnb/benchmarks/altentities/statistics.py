@@ -36,6 +36,7 @@ class AltStatistics(Record):
     once: float|None            # share of expressions that occur once
     contrastives: float|None    # share that starts with not the
 
+# %% ../../../nbs/benchmarks/altentities/01_statistics.ipynb #28608a00
 def alt_statistics(questions: Iterable[AltQuestion]) -> AltStatistics:
     "Put a domain, given by its questions, in numbers."
     questions = list(questions)
@@ -125,6 +126,7 @@ SHEETS = {
 SIZES = {"multi-modality": 200, "error rate": 40}  # expressions; questions with all their expressions
 COLUMNS = ("id", "question", "target", "other", "expression", "judgement")
 
+# %% ../../../nbs/benchmarks/altentities/01_statistics.ipynb #07d03d6b
 def _the_sheet(kind: str) -> _Judged:
     "Find a sheet by its kind."
     if kind not in SHEETS: raise CallError(f"unknown sheet {kind!r}", do=nearest(kind, SHEETS))
@@ -141,6 +143,7 @@ def _sheet_lines(questions: Sequence[AltQuestion], kind: str, seed: int = 0) -> 
     every = [(q, i) for q in questions for i in range(len(q.expressions))]
     return rng.sample(every, min(n, len(every)))
 
+# %% ../../../nbs/benchmarks/altentities/01_statistics.ipynb #16858428
 def _sheet_text(questions: Sequence[AltQuestion], kind: str, seed: int = 0) -> str:
     "Write a sheet to be filled in."
     lines = [csv_line(COLUMNS)]
@@ -156,6 +159,7 @@ def sheet_path(folder: str|Path, domain: str, kind: str) -> Path:
     _the_sheet(kind)
     return Path(folder)/f"{kind.replace(' ', '-')}-{domain}.csv"
 
+# %% ../../../nbs/benchmarks/altentities/01_statistics.ipynb #0fb2a655
 def write_sheets(folder: str|Path, questions: Mapping[str, Sequence[AltQuestion]], seed: int = 0) -> list[Path]:
     """Write sheets for all that the table judges by hand; a file that is there is not touched.
     `questions` maps domains to questions; `seed` is of the draw."""
@@ -182,11 +186,13 @@ def filled_lines(path: str|Path, field: str, known: Collection[str]|None = None)
         seen.add(id)
         yield id, text, at_line(str(path), n, field)
 
+# %% ../../../nbs/benchmarks/altentities/01_statistics.ipynb #3015fe63
 def read_sheet(path: str|Path, kind: str, ids: Collection[str]|None = None) -> dict[str, str]:
     """Read the judgements of a filled sheet (multi-modality, error rate) by id; "": none yet.
     `ids` are those of the expressions that it may ask about; None: any."""
     return {id: _judgement(text, kind, where) for id, text, where in filled_lines(path, "judgement", ids)}
 
+# %% ../../../nbs/benchmarks/altentities/01_statistics.ipynb #7e5a833f
 def _of_an_id(id: str, before: Collection[str], known: Collection[str]|None) -> tuple[str, str]|None:
     "Describe the fault of a line's id, and the remedy."
     if not id or id in before:
@@ -195,6 +201,7 @@ def _of_an_id(id: str, before: Collection[str], known: Collection[str]|None) -> 
         return (f"{id} is none of the expressions that this sheet may ask about", "is it the sheet of another domain?")
     return None
 
+# %% ../../../nbs/benchmarks/altentities/01_statistics.ipynb #d622e4fc
 def _judgement(text: str, kind: str, where: str) -> str:
     labels = _the_sheet(kind).labels
     if text.lower() not in ("", *labels):

@@ -71,6 +71,7 @@ def gold_books(task: str = "bookcoref/gold", s: Settings|None = None) -> dict[st
     here = all(near(f) for f in files_of("animal-farm"))
     return {d.doc_key: d for d in animal_farm(s=s)} if here else {}
 
+# %% ../../../nbs/benchmarks/bookcoref/00_books.ipynb #d7bbd9c9
 def gold_ids(gold: dict[str, Document]) -> dict[str, str]:
     "Hash the clusters of each of `gold_books`, on which counts of these books depend."
     return {k: clusters_id(d) for k, d in gold.items()}

@@ -54,6 +54,7 @@ def filter_template(prompt: str = PROMPTS[0]) -> str:
     if prompt not in PROMPTS: raise CallError(f"unknown prompt {prompt!r}", do=nearest(prompt, PROMPTS))
     return packaged(f"data/prompts/{prompt}.txt").read_bytes().decode()
 
+# %% ../../../nbs/benchmarks/bookcoref/02_questions.ipynb #f5553d54
 def filter_prompt(d: Document, span: Span, character: str, words: int = 400, reading: ContextReading = "in all",
                   prompt: str = PROMPTS[0]) -> str:
     """Write what a language model is asked, by a template, about a mention in a book with text, which is said to mean
@@ -86,6 +87,7 @@ def _others(clusters: list[int]) -> list[int]:
     right = [n - 1 - j if j >= 0 else -1 for j in before(clusters[::-1])][::-1]
     return [l if r < 0 or l >= 0 and i - l <= r - i else r for i, (l, r) in enumerate(zip(left, right, strict=True))]
 
+# %% ../../../nbs/benchmarks/bookcoref/02_questions.ipynb #a54e47df
 def _asked_of(d: Document) -> list[tuple[Span, str, str]]:
     """Return each mention with its character's name and that of the nearest other character; an empty string: there is
     none."""
@@ -97,6 +99,7 @@ def _asked_of(d: Document) -> list[tuple[Span, str, str]]:
     others = _others([index[name] for _, name in row])
     return [(span, name, row[o][1] if o >= 0 else "") for (span, name), o in zip(row, others, strict=True)]
 
+# %% ../../../nbs/benchmarks/bookcoref/02_questions.ipynb #d97f6c4a
 def _both(d: Document, asked: tuple[Span, str, str], words: int, reading: ContextReading) -> list[Question]:
     "Ask whether a mention means its own character, and whether it means the other."
     span, own, other = asked
@@ -106,6 +109,7 @@ def _both(d: Document, asked: tuple[Span, str, str], words: int, reading: Contex
     second = yes_no(d, span, other, False, words, reading)
     return [*out, second.changed(meta=second.meta | {"asked": "another"})]
 
+# %% ../../../nbs/benchmarks/bookcoref/02_questions.ipynb #5fbf5d9e
 def _filter_questions(docs: Iterable[Document], words: int = 400, reading: ContextReading = "in all") -> list[Question]:
     "Ask of each mention whether it means its own character, and whether it means another."
     return [q for d in docs for asked in _asked_of(d) for q in _both(d, asked, words, reading)]
@@ -115,6 +119,7 @@ def animal_farm_filter(s: Settings|None = None) -> list[Question]:
     "Make yes-or-no questions about every mention of Animal Farm."
     return _filter_questions(animal_farm(s=s))
 
+# %% ../../../nbs/benchmarks/bookcoref/02_questions.ipynb #27ec416f
 def sample_filter(s: Settings|None = None) -> list[Question]:
     "Make yes-or-no questions about every mention of the sample's stories."
     return _filter_questions(sample(characters=True))
@@ -130,6 +135,7 @@ class FilterRules(Record):
     def fault(self) -> str:
         return "words, most and seed cannot be negative" if min(self.words, self.most, self.seed) < 0 else ""
 
+# %% ../../../nbs/benchmarks/bookcoref/02_questions.ipynb #7c29c4f6
 def build_filter(
     docs: Iterable[Document], # with clusters
     **rules: Any,             # such as words=100, language="de"

@@ -27,6 +27,7 @@ class ChainDistance(NamedTuple):
     @property
     def mean(self) -> float: return self.total/self.pairs
 
+# %% ../../../nbs/benchmarks/bookcoref/01_statistics.ipynb #bff1efaa
 def _chain_distances(d: Document) -> list[ChainDistance]:
     "Sum the distances between the mentions of each chain of more than one."
     chains = [c for c in d.clusters if len(c) > 1]
@@ -80,6 +81,7 @@ class Statistics(Record):
         return {"documents": self.documents, "tokens": self.tokens, "mentions": self.mentions, **per,
                 "mentions per chain": self.mentions_per_chain, "mention distance": self.mention_distance}
 
+# %% ../../../nbs/benchmarks/bookcoref/01_statistics.ipynb #86737a30
 def _without_singletons(d: Document) -> Document:
     "Copy a document without its chains of one mention."
     return Document(d.doc_key, d.sentences, tuple(c for c in d.clusters if len(c) > 1), meta=d.meta)

@@ -213,6 +213,7 @@ def _since(page: Page) -> list[int]:
         last[c, w.lower()] = start
     return out
 
+# %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #21fe4437
 def _itself(page: Page) -> list[bool]:
     "Tell, by mention, whether it holds a mention of its own cluster, or lies in one."
     s = page.story
@@ -237,6 +238,7 @@ def _speeches(page: Page) -> list[int]:
         before = q
     return [number[s] for s in page.story.starts.tolist()]
 
+# %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #c11aa951
 def _voices(page: Page, speech: list[int]) -> dict[int, tuple[frozenset[int], frozenset[int]]]:
     "List the clusters that say I, and those called you, in each quotation."
     clusters: defaultdict[int, tuple[set[int], set[int]]] = defaultdict(lambda: (set(), set()))
@@ -244,11 +246,13 @@ def _voices(page: Page, speech: list[int]) -> dict[int, tuple[frozenset[int], fr
         if k >= 0 and p in (_I, _YOU): clusters[k][p == _YOU].add(c)
     return {k: (frozenset(i), frozenset(you)) for k, (i, you) in clusters.items()}
 
+# %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #135af366
 def _quotes(page: Page) -> bool:
     "Tell whether speech is between double quotation marks: there are some, and no more of the single ones."
     double = sum('"' in t for t in page.tokens)
     return double > 0 and double >= sum(t == "'" for t in page.tokens)
 
+# %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #5f74d756
 def _teller(page: Page, speech: list[int], least: int = 5) -> int:
     """Find the cluster of the narrator: the one of that name, else the one with most first-person pronouns outside
     quotations and more than half of them."""
@@ -268,6 +272,7 @@ def _mixed(page: Page, least: int = 2, share: float = 0.1) -> frozenset[int]:
         if p in (he, she): by[c][p] += 1
     return frozenset(c for c, n in by.items() if min(n[he], n[she]) >= max(least, share*n.total()))
 
+# %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #28ba60d3
 def _names_elsewhere(page: Page) -> tuple[frozenset[int], frozenset[str]]:
     "Find clusters that hold the name of another entity, and entities whose name another cluster holds."
     own = dict(enumerate(page.story.doc.names))
@@ -281,6 +286,7 @@ def _names_elsewhere(page: Page) -> tuple[frozenset[int], frozenset[str]]:
             shared |= others
     return frozenset(foreign), frozenset(shared)
 
+# %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #368df2a9
 def _facts_of(page: Page) -> _Facts:
     "Collect the annotation of a story."
     speech = _speeches(page)
@@ -442,6 +448,7 @@ class Counted:
         wide = wide.reindex(index=self.df.title.unique(), columns=self.df.column.unique())
         return wide.rename_axis(index=None, columns=None)
 
+# %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #752ca941
 def audit_table(df: "pd.DataFrame", by: Sequence[str] = ("corpus", "type")) -> Counted:
     """Count how many questions of `audit` or `audit_built` have each flag, by columns that make groups;
     all questions come last."""
@@ -478,6 +485,7 @@ def _window(q: Question) -> str|None:
     a, t = q.chars[0], q.text
     return " ".join([*_words_in(t[max(0, a - 400):a])[-7:], "|", *_words_in(t[a:a + 400])[:8]])
 
+# %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #406c0ac0
 def _sentence(q: Question, least: int = 5) -> str|None:
     "Return the words of the sentence that the mention begins in; None if it is short."
     if not q.text or not q.chars: return None
@@ -500,6 +508,7 @@ def _both(a: Counter, b: Counter) -> dict:
                 f"share_questions_{side}": touched/c.total() if c else 0.}
     return row
 
+# %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #42039141
 def overlap(parts: Mapping[str, Sequence[Question]]) -> "pd.DataFrame":
     """Compare what each pair of splits shares: questions, documents, entities of a document, sentences, places.
     Columns: a, b, what; how many each has, shares, and the questions that touch something shared."""

@@ -85,6 +85,7 @@ def _lengthened(s: Span, tokens: Sequence[str]) -> Span:
     after = tokens[s.end + 1:s.end + 3]
     return Span(s.start, s.end + 1) if after and after[0] == "'s" and after[1:] != ["."] else s
 
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #b2a226aa
 def _homes(clusters: Sequence[Sequence[Span]]) -> list[int]:
     "Map each cluster to the first one that it merges with: those that share mentions, directly or through others."
     root = list(range(len(clusters)))
@@ -172,6 +173,7 @@ def pronoun_class(mention: str) -> int:
     "Find a pronoun's class from its words: an index in CLASSES; -1: none."
     return _CLASS_OF.get(mention.lower().strip(), -1)
 
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #15cc38de
 def _kind_of(mention: str) -> str:
     "Guess the kind of a mention without annotation: proper names count as nominals."
     return "PRON" if pronoun_class(mention) >= 0 else "NOM"
@@ -196,6 +198,7 @@ class Story(NamedTuple):
     classes: np.ndarray  # of pronouns
     origin: list[int]    # of each cluster: its index in the document before tidying
 
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #10b403a8
 def story_of(d: Document, rules: Rules = RELEASED) -> Story:
     "Read a document, with its clusters, as a story: its mentions in order."
     d, origin = tidied(d, rules)
@@ -299,6 +302,7 @@ def words_of(tokens: Iterable[str]) -> int:
     "Count the tokens that are words: those with a letter or a digit."
     return sum(any(map(str.isalnum, t)) for t in tokens)
 
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #a864f6b5
 MARKS = ("{{", "}}", "(#This is the marked mention)")
 
 def _reason(story: Story, rules: Rules) -> str:
@@ -326,6 +330,7 @@ class Pool(NamedTuple):
     rejected: dict[str, str]     # key -> reason
     mentions: "pd.DataFrame"     # of named clusters, one row each
 
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #37b72d97
 def _pool_of(docs: Iterable[Document], rules: Rules = RELEASED, read: Mapping[str, Story]|None = None) -> Pool:
     "Collect stories and mentions that questions can be made of; `read` holds stories that were read before."
     stories, rejected, tables = {}, {}, []
@@ -415,6 +420,7 @@ def _picked(pool: Pool, kind: str, corpus: str = "", ranks: Mapping[str, int]|No
     n = r.test if len(rows) == r.most else round(len(rows)*r.test/r.most)
     return {"test": rows[:n], "dev": rows[n:]}
 
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #141e9922
 def _random_set(pool: Pool, i: int, kind: str, corpus: str = "", size: int = 150) -> "pd.DataFrame":
     "Draw the mentions of a random set."
     rows = candidates(pool, kind, corpus, pool.rules.changed(hard=False))
@@ -485,6 +491,7 @@ def in_quotes(tokens: Sequence[str], longest: int = 400) -> list[bool]:
         out.append(since >= 0 and '"' not in t)
     return out
 
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #d6424e67
 def _in_dialogue(d: Document) -> list[bool]:
     "Tell, by token, whether its sentence is dialogue or part of it."
     quoted, out = iter(in_quotes(d.tokens)), []
@@ -499,6 +506,7 @@ def _fewer(names: list[str], right: str, none: bool, rules: Rules, id: str) -> l
     keep = draw.sample(others, min(len(others), rules.options - (not none))) + ([] if none else [names.index(right)])
     return [names[i] for i in sorted(keep)]
 
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #771df7d7
 def _options_of(names: Sequence[str], right: str, none: bool, draw: random.Random, rules: Rules = RELEASED,
         id: str = "") -> tuple[list[str], str]:
     "Return names with None of the Above, and the right answer; `none` removes its name."
@@ -669,6 +677,7 @@ def _place(built: Built, id: str) -> tuple[Story, int]:
         raise CallError(f"there is no mention {i!r} in {key}", do=f"it has {len(built.pool.stories[key].words)}")
     return built.pool.stories[key], int(i)
 
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #048d9696
 def _counts(b: Built, corpus: str, kind: str) -> dict[str, str|int]:
     "Make a row of the table."
     m = b.pool.mentions
@@ -693,6 +702,7 @@ def _narrowed(pool: Pool, rules: Rules) -> Pool:
     keep = {k: s for k, s in pool.stories.items() if not _reason(s, rules)}
     return Pool(rules, keep, pool.rejected, pool.mentions[pool.mentions.doc_key.isin(keep.keys())])
 
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #364a444c
 def sweep(docs: Sequence[Document], rules: Rules = RELEASED,
           sweeps: Mapping[str, Sequence] = _SWEEPS) -> "pd.DataFrame":
     """Count the mentions of documents with names that could be asked about as each threshold changes from the mode's:

@@ -38,6 +38,7 @@ def _documents_for(docs: str|Path|Sequence[Document], split: str = "", s: Settin
         docs = [d.changed(meta={"corpus": name} | d.meta) for d in load(docs, split, s)]
     return list(docs)
 
+# %% ../../../nbs/benchmarks/identifyme/04_building.ipynb #064d6363
 _ELSEWHERE = {"kitmus": "identifyme is; `refnb build kitmus` draws texts",
               "altentities": "identifyme is; `refnb build altentities` takes a table of entities"}
 

@@ -33,9 +33,11 @@ COLUMNS = {"doc_key", "mention_ind", "category", "pronoun_class", "dataset", "op
 def _table(key: str, columns: set[str], s: Settings|None) -> list[dict[str, str]]:
     return _rows_once(get(key, s), frozenset(columns), key)
 
+# %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #4f57e5ee
 @lru_cache(maxsize=8)  # a table that compares ways to build reads the same answers for each of them
 def _rows_once(data: bytes, columns: frozenset[str], key: str) -> list[dict[str, str]]: return _rows(data, columns, key)
 
+# %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #ffd409e8
 def _rows(data: bytes, columns: Set[str], where: str) -> list[dict[str, str]]:
     "Read the rows of a table by column, and check the form of the release's fields."
     rows = table_rows(data, where)
@@ -48,6 +50,7 @@ def _rows(data: bytes, columns: Set[str], where: str) -> list[dict[str, str]]:
         for field, fault in _faults(out[-1]): raise FormatError(fault, at_line(where, n, field))
     return out
 
+# %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #34dad320
 def _faults(row: dict[str, str]) -> Iterable[tuple[str, str]]:
     "Yield the fields of a row with unusable values."
     for field, known in (("category", TYPES), ("dataset", _CORPORA)):
@@ -57,6 +60,7 @@ def _faults(row: dict[str, str]) -> Iterable[tuple[str, str]]:
         if not (digits.isascii() and digits.isdecimal() and len(digits) <= 9):
             yield field, f"{row[field]!r} is not a number"
 
+# %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #878a181d
 def answer_rows(key: str, s: Settings|None = None) -> list[dict[str, str]]:
     "Read the rows of a released answer file, named by owner/repo/path."
     return _table(key, COLUMNS, s)
@@ -101,6 +105,7 @@ def _merge(files: dict[str, list[dict]]) -> list[dict]:
                 raise DataError(f"the files disagree on {bad}", f"{key}, {row_id(r)}")
     return list(base.values())
 
+# %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #1ad41562
 def released_questions(s: Settings|None = None) -> list[Question]:
     """Make the 1,200 questions of `identifyme/test`, without text, from the released answer files, in the order of the
     test set."""
@@ -120,6 +125,7 @@ def _detail(row: dict[str, str]) -> dict:
             "removed": row["answer"] == NONE and predicted == row["entity_name"],
             "extracted": row["phrase_extr"] == row["mentions_vs_mentionstr"]}
 
+# %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #784af46a
 def answer_details(key: str, s: Settings|None = None) -> "pd.DataFrame":
     "Make a table of the details of a system's answers, in the file owner/repo/path: a row per answer, by question id."
     rows = answer_rows(key, s)
@@ -161,6 +167,7 @@ def released_labels(s: Settings|None = None) -> dict[str, list[Label]]:
         out.setdefault(r["doc_key"], []).append(Label(r["entity_name"], r["gender"], r["prompted"] == "True"))
     return out
 
+# %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #52afdf4e
 def released_dialogue(s: Settings|None = None) -> dict[str, bool]:
     "Tell which pronominal test questions, by id, are in dialogue."
     columns = {"doc_key", "mention_ind", "is_dialogue"}
@@ -179,6 +186,7 @@ def implied_ranks(rows: Iterable[Mapping[str, str]], most: int = 450) -> dict[st
         seen[block] += 1
     return out
 
+# %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #47b56886
 def dev_ranks() -> dict[str, int]:
     "Read the ranks of LitBank's development questions that are as hard as another one."
     documents = read_yaml(packaged("data/identifyme/dev_ranks.yaml"), dict[str, dict[str, int]])
@@ -217,6 +225,7 @@ def _unshuffled(options: Sequence[str], order: Sequence[int]) -> list[str]:
     "Return names in their order before shuffling."
     return [n for _, n in sorted(zip(order, options, strict=True))]
 
+# %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #2dcc989c
 def lists_of_names(litbank: Built, rows: Sequence[Mapping[str, str]]) -> dict[str, list[str]]:
     """Find the full list of names of each of FantasyCoref's test stories, doubled ones twice, from LitBank's half,
     whose blocks come first, and the rows of an answer file that has all questions, in order."""
@@ -249,6 +258,7 @@ def _released_known(docs: Sequence[Document], rows: Sequence[Mapping[str, str]],
         genders[k] = {l.name: l.gender for l in ls}
     return Known(dev_ranks() | implied_ranks(rows), order, genders)
 
+# %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #7c742938
 def rebuilt(s: Settings|None = None, mode: str = "released", corpora: Sequence[str] = (), **changed: Any) -> Built:
     """Build the benchmark from its corpora (LitBank, FantasyCoref; those that are here if not given) and the authors'
     names, `released` as the code does or `paper` as the text says, with single rules changed."""

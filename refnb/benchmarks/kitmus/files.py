@@ -28,6 +28,7 @@ def scope_sentences(i: Instance, scope: str) -> tuple[Sentence, ...]:
     "Return the sentences of an instance in one of SCOPES."
     return {"full-text": i.knowledge + i.task, "task-text-only": i.task, "knowledge-text-only": i.knowledge}[scope]
 
+# %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #bab2dd7f
 def stem(i: Instance|Subtask, scope: str, root: str = "kitmus") -> str:
     """Return a text's path without ending, and the beginning of its id, which `:index` completes.
     `root` is the folder's name: it is part of every id."""
@@ -48,6 +49,7 @@ def pieces(words: Iterable[Word]) -> list[str]:
         if quote: closing = not closing
     return out
 
+# %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #cc5f1298
 def _detokenise(words: Iterable[Word]) -> str: return "".join(pieces(words))
 
 # %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #17855677
@@ -141,6 +143,7 @@ class _Ready(NamedTuple):
     shown: list[tuple[str, bool]]
     clusters: list[list[int]]
 
+# %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #c3b683ca
 def _ready(i: Instance) -> dict[str, _Ready]:
     "Prepare an instance in all scopes; the full text joins the other two."
     def part(sentences: tuple[Sentence, ...]) -> _Ready:
@@ -161,6 +164,7 @@ def without_cycles() -> Iterator[None]:
     try: yield
     finally: gc.enable() if was else None
 
+# %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #da1d1b7f
 def _documents(ready: list[_Ready], end: str, begin: str) -> Iterator[str]:
     "Yield the parts of a file, one per text."
     for r in ready:
@@ -170,6 +174,7 @@ def _documents(ready: list[_Ready], end: str, begin: str) -> Iterator[str]:
         elif end == "jsonlines": yield json_of(key, r.sentences, r.i.n, r.tokens, r.clusters)
         else: yield gap_of(key, r.sentences, r.i, text_of(r.sentences, r.shown))
 
+# %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #3098751a
 def _files(t: Subtask, root: str = "kitmus") -> Iterator[tuple[str, bytes]]:
     "Yield all files of a subtask's split."
     with without_cycles(): ready = [_ready(i) for i in t]
@@ -191,6 +196,7 @@ def _write_variants(sampler: Sampler, variants: list[str], aside: Path, name: st
             path.write_bytes(data)
         if say: say(repr(t))
 
+# %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #02fd6e8e
 def _write_in_processes(make: Callable[[], Sampler], variants: list[str], aside: Path, name: str, jobs: int,
                         say: Callable[[str], None]|None):
     "Write variants, several at a time."
@@ -222,6 +228,7 @@ def build_files(sampler: Sampler, out: str|Path, variants: Iterable[str] = tuple
         else: _write_variants(sampler, variants, aside, out.name, say)
     return out
 
+# %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #61a78a58
 def blob_ids(sampler: Sampler, variants: Iterable[str] = tuple(VARIANTS)) -> Iterator[tuple[str, str, int]]:
     "Compute path, git blob id and bytes of the files that would be there, without writing any."
     for t in sampler.subtasks(variants):

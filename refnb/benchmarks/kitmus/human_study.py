@@ -33,6 +33,7 @@ def _with_cant_say(i: Instance, known: bool) -> Question:
     return q.changed(id=f"{stem(i, 'task-text-only')}:{i.index}", text=q.text[before:], chars=(start - before, end - before),
                      options=options, right=(len(options) - 1,), meta=meta)
 
+# %% ../../../nbs/benchmarks/kitmus/05_human_study.ipynb #5cc9c179
 def study_questions(
     each: int = 10,            # texts with and as many without knowledge, of two, three and four entities each
     resources: str = "own",    # own, released, or a folder
@@ -53,6 +54,7 @@ def _study_id(questions: Iterable[Question]) -> str:
 
 def _names(q: Question) -> list[str]: return [o.name for o in q.options]
 
+# %% ../../../nbs/benchmarks/kitmus/05_human_study.ipynb #1264e85f
 def _parts(q: Question) -> list[list[str]]:
     "Cut a text into names, the pronoun, and the rest."
     start, end = q.chars or (0, 0)
@@ -64,11 +66,13 @@ def _parts(q: Question) -> list[list[str]]:
         last = b
     return [p for p in [*out, [q.text[last:], ""]] if p[0]]
 
+# %% ../../../nbs/benchmarks/kitmus/05_human_study.ipynb #75dcfea8
 def study_page(questions: Sequence[Question], send: str = "", title: str = "Whom does it mean?") -> str:
     "Make the questionnaire as one HTML file; `send` says where to send the answers."
     items = [{"id": q.id, "parts": _parts(q), "options": _names(q)} for q in questions]
     return one_page("study", {"page": _study_id(questions), "version": VERSION, "send": send, "items": items}, title)
 
+# %% ../../../nbs/benchmarks/kitmus/05_human_study.ipynb #f6f3f69e
 def build_study(out: str|Path, questions: Sequence[Question], send: str = "") -> list[Path]:
     "Write a study's questions and its questionnaire into a folder."
     folder = Path(out)
@@ -87,6 +91,7 @@ class Handed(HandedIn):
     "What one person handed in."
     answers: tuple[Choice, ...]
 
+# %% ../../../nbs/benchmarks/kitmus/05_human_study.ipynb #3fa67e06
 def _damaged(choices: Iterable[Choice], asked: Mapping[str, Question]) -> str:
     "Name the first choice that is unknown, impossible, or there twice; nothing if all are sound."
     seen = set[str]()
@@ -96,6 +101,7 @@ def _damaged(choices: Iterable[Choice], asked: Mapping[str, Question]) -> str:
         seen.add(c.id)
     return ""
 
+# %% ../../../nbs/benchmarks/kitmus/05_human_study.ipynb #8174aa42
 def read_study(files: Iterable[str|Path], questions: Sequence[Question]) -> list[Handed]:
     "Read the files that people handed in, one for each person."
     asked, wanted, out = {q.id: q for q in questions}, _study_id(questions), dict[str, Handed]()

@@ -29,6 +29,7 @@ def texts_id() -> str:
     files = "".join(f"{f.path} {f.blob}\n" for f in files_of("kitmus-resources"))
     return hashlib.sha256(files.encode()).hexdigest()[:16]
 
+# %% ../../../nbs/benchmarks/kitmus/04_links.ipynb #fad0f450
 FIELDS = ("template pair", "pronoun", "position")
 
 def _counts(texts: Mapping[str, Text],
@@ -40,6 +41,7 @@ def _counts(texts: Mapping[str, Text],
         counts[field] = {label: {"links": list(map(float, c))} for label, c in sorted(links.items())}
     return counts
 
+# %% ../../../nbs/benchmarks/kitmus/04_links.ipynb #ae150b7e
 @lru_cache(maxsize=1)
 def _texts(task: str, upstream: str, cache: str) -> dict[str, Text]:
     "Return the texts of a task, with which several runs are scored in turn."
@@ -51,6 +53,7 @@ def texts_of(task: Task) -> dict[str, Text]:
     "Return the texts of a task with their pronouns, by id."
     return _texts(task.name, task.settings.upstream, task.settings.cache)
 
+# %% ../../../nbs/benchmarks/kitmus/04_links.ipynb #e03da851
 def write_link_summary(run: Run, task: Task) -> Path:
     "Write the summary of a complete run: counts by field."
     reports, joined = task.settings.reports, {i: a.chosen for i, a in run.answers().items()}
@@ -64,6 +67,7 @@ def document_of(i: Instance) -> Document:
     clusters = map_members(lambda j: Span(j, j), clusters_of(sentences, i.n))
     return Document(f"{stem(i, 'full-text')}:{i.index}", map_members(attrgetter("token"), sentences), clusters)
 
+# %% ../../../nbs/benchmarks/kitmus/04_links.ipynb #40a40d74
 def subtask_documents(variant: str, n: int, split: str, s: Settings|None = None) -> list[Document]:
     "Return the release's texts of a split (train, validation or test) as documents."
     return [document_of(i) for i in released_subtask(variant, n, split, s)]

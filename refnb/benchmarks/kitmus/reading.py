@@ -58,6 +58,7 @@ def pronoun_of(i: Instance, scope: str = "full-text") -> Pronoun:
     return _pronoun_of_clusters(key, map(len, sentences), map_members(lambda j: (j, j), clusters_of(sentences, i.n)),
                                 fields)
 
+# %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #892645c1
 class _Line(msgspec.Struct):
     "The fields of a line of JSON."
     doc_key: str
@@ -65,6 +66,7 @@ class _Line(msgspec.Struct):
     predicted_clusters: list[list[tuple[int, int]]]|None = None
     sentences: list[list[str]]|None = None
 
+# %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #e319e568
 def _lines(data: bytes, where: str) -> Iterable[tuple[int, _Line]]:
     "Yield the records of a JSONL file."
     decode: Callable[[bytes], _Line] = msgspec.json.Decoder(_Line).decode
@@ -74,6 +76,7 @@ def _lines(data: bytes, where: str) -> Iterable[tuple[int, _Line]]:
         except (msgspec.MsgspecError, UnicodeDecodeError) as e: raise FormatError(str(e), at_line(where, n)) from None
         except RecursionError: raise FormatError("nested too deep", at_line(where, n)) from None
 
+# %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #16f6ae5b
 T = TypeVar("T")
 
 def _once(texts: Iterable[tuple[str, T]], where: str) -> dict[str, T]:
@@ -122,16 +125,19 @@ def _inside(clusters: Iterable[Iterable], size: int, key: str) -> list:
                             "is it of another text, or does it count word pieces?")
     return found
 
+# %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #13fe4cf2
 def _of_tokens(key: str, sentences: Sequence[Sequence[str]], clusters: Iterable[Iterable]) -> Text:
     "Read a text in tokens; the pronoun's word is a field."
     tokens = [t for s in sentences for t in s]
     p = _pronoun_of_clusters(key, map(len, sentences), _inside(clusters, len(tokens), key))
     return Text(p._replace(fields=p.fields | {"pronoun": tokens[p.pronoun.start].lower()}), tuple(tokens), "")
 
+# %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #9509901b
 def _read_gold(path: str|Path) -> dict[str, Text]:
     "Read the pronouns of a gold file."
     with in_file(str(path)): return _golds(read_bytes(path))
 
+# %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #b69684bf
 def _golds(data: bytes, where: str = "") -> dict[str, Text]:
     "Read the pronouns of gold in any format."
     form = format_of(data)
@@ -155,10 +161,12 @@ class Predictions(NamedTuple):
     extra: int   # texts that are not in gold
     odd: int     # flags of a table that are neither true nor false, and count as true
 
+# %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #855ca485
 def _char_span(s, tokens: list[str], starts: tuple[int, ...]) -> Span:
     "Convert a span of tokens to a span of characters."
     return Span(starts[s[0]], starts[s[1]] + len(tokens[s[1]]) - 1)
 
+# %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #09cdc563
 def _joined(t: Text, clusters: Iterable, sentences) -> tuple[int, ...]:
     """Return the candidates that predicted clusters join with the pronoun; gold of a table counts characters, so the
     prediction's tokens are needed."""
@@ -171,6 +179,7 @@ def _joined(t: Text, clusters: Iterable, sentences) -> tuple[int, ...]:
     found = _inside(clusters, len(tokens), t.gold.id)
     return linked(t.gold, map_members(lambda s: _char_span(s, tokens, starts), found))
 
+# %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #649109fa
 def _of_the_text(t: Text, clusters: Iterable, sentences: Sequence[Sequence[str]]) -> list:
     "Check clusters in tokens against the gold's; word pieces cannot be compared with words."
     tokens = tuple(chain.from_iterable(sentences))
@@ -190,16 +199,19 @@ def _table(data: bytes, where: str) -> Iterable[tuple[int, dict[str, str]]]:
                           f"a table of predictions has {', '.join(_NEEDED)}")
     for n, row in rows: yield n, dict.fromkeys(heads, "") | dict(zip(heads, row))
 
+# %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #6ca05073
 def _flag(cell: str|None) -> tuple[bool, bool]:
     "Tell whether a flag counts as true, and whether it is odd."
     cell = (cell or "").strip()
     return cell not in FALSE, cell not in FALSE and cell not in TRUE
 
+# %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #af4020d5
 def _begins(t: Text) -> dict[int, Span]:
     "Map the offsets of first characters to the gold's spans."
     if t.text: return {s.start: s for s in (t.gold.pronoun, *reversed(t.gold.candidates))}
     return {at: Span(i, i) for i, at in enumerate(_starts(t.tokens))}
 
+# %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #80a6419c
 def _place(row: dict[str, str], field: str, t: Text, begins: dict[int, Span], where: str) -> Span:
     "Find the gold span at the character offset that a field of a row names."
     try: at = int(row[field] or "")
@@ -227,6 +239,7 @@ def _from_table(data: bytes, gold: Mapping[str, Text], where: str) -> Prediction
         joined[key] = linked(t.gold, clusters)
     return Predictions(joined, 0, odd)
 
+# %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #9eb673f1
 def _read_predictions(path: str|Path, gold: Mapping[str, Text]) -> Predictions:
     "Read the candidates that a file of predictions joins."
     return predictions(read_bytes(path), gold, str(path))
@@ -274,6 +287,7 @@ class KitmusScores(NamedTuple):
     extra: int # predicted texts that gold does not know
     odd: int   # odd flags of a table
 
+# %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #f38bb16c
 def score_files(gold: str|Path, predicted: str|Path) -> KitmusScores:
     "Score a file of predictions against a file of gold: each CoNLL, JSON lines or a table."
     texts = _read_gold(gold)

@@ -27,6 +27,7 @@ class Word(NamedTuple):
     tag: str
     entity: int = 0 # 1 to n on mentions, 0 elsewhere
 
+# %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #88407198
 Sentence = tuple[Word, ...]
 
 @lru_cache(maxsize=1 << 13)  # each sampler reads the same 3,000 sentences; Python's own parser takes half a second
@@ -221,6 +222,7 @@ class Instance(msgspec.Struct, frozen=True):
     task: tuple[Sentence, ...]      # the meeting, a sentence about the place, the pronoun
     templates: tuple[int, int]      # of meeting and pronoun, as numbered in the files from 1
 
+# %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #3efd326f
 def _capitalised(s: Sentence) -> Sentence:
     return (Word(s[0].token[:1].upper() + s[0].token[1:].lower(), *s[0][1:]), *s[1:])
 
@@ -236,6 +238,7 @@ def _fill(template: Template, vocab: Mapping[str, Word], given: Mapping[str, Sen
         else: out.extend(words)
     return _capitalised(tuple(out))
 
+# %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #43e4dc9e
 def _mention_list(mentions: Sequence[Word], vocab: Mapping[str, Word]) -> Sentence:
     "Join names to a list."
     if len(mentions) == 2: return (mentions[0], vocab["and"], mentions[1])
@@ -255,6 +258,7 @@ class Draw(NamedTuple):
     mentions: tuple[int, ...]   # order of the entities in the meeting sentence
     noise: int                  # line of the place's file, or -1
 
+# %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #53665845
 def _draw(rng: np.random.Generator, n: int, cumulated: Sequence[float], pools: Mapping[str, int], background: bool,
         noise: Callable[[int], int]|None) -> Draw:
     "Draw the random numbers of one instance."
@@ -286,6 +290,7 @@ class Pools(NamedTuple):
     backgrounds: list[int]
     entities: list[int]
 
+# %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #e6715717
 def _cut(rng: np.random.Generator, order: np.ndarray) -> list[list[int]]:
     "Shuffle a pool in place and cut it in three; a pool of fewer than three is shared."
     if len(order) < 3: return [order.tolist()]*3
@@ -353,6 +358,7 @@ def _pools(s: Sampler, rng: np.random.Generator, v: Variant, orders: dict[str, n
                      part["entity"])
     return [pool(i) for i in range(3)]
 
+# %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #6516ad95
 def _split_noise(s: Sampler, rng: np.random.Generator) -> list[dict[str, list[Sentence]]]:
     "Cut the sentences of every file in three."
     cut = {k: _cut(rng, np.arange(len(lines))) for k, lines in s.noise.items()}
@@ -372,6 +378,7 @@ def _knowledge(s: Sampler, v: Variant, p: Pools, d: Draw, mentions: list[Word],
     if v.background: sentences += [filled(about, k) for k in d.entities]
     return tuple(sentences[k] for k in d.knowledge)
 
+# %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #fbe646d2
 def _task(s: Sampler, v: Variant, p: Pools, d: Draw, mentions: list[Word],
           jobs: list[Occupation]) -> tuple[Sentence, ...]:
     "Write the meeting, a sentence about the place, and the pronoun."
@@ -398,6 +405,7 @@ def _builder(s: Sampler, v: Variant, n: int, split: str, p: Pools, draws: list[D
                         (meet + 1, pron + 1))
     return build
 
+# %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #fb3b25ba
 def _too_small(v: Variant, n: int, p: Pools, split: str):
     "Refuse pools that cannot give n different entities."
     where, do = f"{v.name}, {split}", "add some to the resources: each split gets a third"

@@ -101,6 +101,7 @@ def _question_of_text(t: Text) -> Question:
     return Question(t.gold.id, t.gold.id, "".join(shown), (ends[at] - len(t.tokens[at]), ends[at]), names, (t.gold.right,),
                     dict(t.gold.fields))
 
+# %% ../../../nbs/benchmarks/kitmus/03_tasks.ipynb #ac58af4e
 def questions_in(data: bytes, where: str = "") -> list[Question]:
     "Read questions of a built file, CoNLL or JSON lines; `where` is its name, for errors."
     return [_question_of_text(t) for t in _golds(data, where).values()]
@@ -110,6 +111,7 @@ def kitmus_questions(s: Settings|None = None, task: str = "kitmus/background-tra
     "Make questions of the release's texts of a task."
     return [question_of(i) for i in released_subtask(*_read_part(task), s)]
 
+# %% ../../../nbs/benchmarks/kitmus/03_tasks.ipynb #aec9c799
 def sample_kitmus(s: Settings|None = None, texts: int = 60) -> list[Question]:
     "Make questions from refnb's own resources, in the mode of the paper."
     drawn = Sampler(the_resources("own"), "paper", (2, 3, 4), (0, 0, texts//3), 0).subtasks(["background-both"])

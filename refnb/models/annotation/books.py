@@ -39,6 +39,7 @@ class _Text(HTMLParser):
     def handle_data(self, data: str):
         if not self.silent: self.parts.append(re.sub(r"\s+", " ", data))
 
+# %% ../../../nbs/models/annotation/00_books.ipynb #cacb6376
 def text_of_html(page: str) -> str:
     "Extract the text of an HTML page: one line per paragraph, with empty lines between."
     reader = _Text()
@@ -50,6 +51,7 @@ def text_of_html(page: str) -> str:
 _BEGIN = re.compile(r"^\*\*\* ?START OF TH.*$", re.M | re.I)
 _END = re.compile(r"^\*\*\* ?END OF TH.*$", re.M | re.I)
 
+# %% ../../../nbs/models/annotation/00_books.ipynb #d63610e6
 def without_frame(text: str) -> str:
     "Remove the text that Project Gutenberg adds before and after a book."
     begin, end = _BEGIN.search(text), _END.search(text)
@@ -132,6 +134,7 @@ class Character(NamedTuple):
     name: str
     variants: tuple[str, ...] = () # further names
 
+# %% ../../../nbs/models/annotation/00_books.ipynb #23c04aa0
 def as_characters(listed: Iterable[str|dict|Character], where: str = "characters") -> list[Character]:
     "Check a list of characters: names, or a name with its variants."
     out = [x if isinstance(x, Character) else _character(x, where) for x in listed]
@@ -143,11 +146,13 @@ def as_characters(listed: Iterable[str|dict|Character], where: str = "characters
             if (other := owner.setdefault(name.casefold(), k)) != k: raise _of_two(name, out[other].name, where)
     return out
 
+# %% ../../../nbs/models/annotation/00_books.ipynb #8bdc6dfe
 def _of_two(name: str, other: str, where: str) -> DataError:
     "Make the error for a name of two characters; case is ignored."
     todo = "a name belongs to one character; omit or change it"
     return DataError(f"{name!r} is a name of two characters, one is {other!r}", where, todo)
 
+# %% ../../../nbs/models/annotation/00_books.ipynb #b0b552a2
 def _character(x: str|dict, where: str) -> Character:
     "Parse an entry of the list."
     if isinstance(x, str): return Character(x)

@@ -47,6 +47,7 @@ class _Row(Record):
     title: str
     character: str
 
+# %% ../../../nbs/models/annotation/05_character_lists.ipynb #a08f7a07
 _COLUMNS = _Row.__struct_fields__
 
 _Cells = dict[str, str]  # by column
@@ -73,6 +74,7 @@ def _rows(path: Path) -> Iterator[tuple[str, _Row]]:
         if extra := row.keys() - set(_COLUMNS): raise FormatError(f"has a column {min(extra)!r}", where, "leave it out")
         yield at_line(where, n), _Row(**row)
 
+# %% ../../../nbs/models/annotation/05_character_lists.ipynb #3af85a13
 def read_character_table(
     path: str|Path, # .csv, .tsv or .json with author, title and character
 ) -> list[Listed]:
@@ -92,6 +94,7 @@ class Cataloged(NamedTuple):
     title: str
     authors: tuple[str, ...] # in the catalogue's form: Austen, Jane, 1775-1817
 
+# %% ../../../nbs/models/annotation/05_character_lists.ipynb #288018a7
 _CATALOGUE = ("Text#", "Type", "Title", "Language", "Authors")
 
 def read_catalogue(
@@ -180,6 +183,7 @@ def book_characters(
     if not editions: raise DataError("the catalogue has no such book", repr(title), do)
     return best._replace(books=tuple(b.number for b in editions))
 
+# %% ../../../nbs/models/annotation/05_character_lists.ipynb #1cd6f269
 def _by(b: Cataloged, author: str) -> bool:
     "Tell whether a book of the catalogue is by an author; true if no author is known."
     return not author or author_words(author) in map(author_words, b.authors)
@@ -199,6 +203,7 @@ def books_with_characters(
     found = [x for words, books in editions.items() for x in _matched(lists[words], books)]
     return sorted(x for x in found if len(x.names) >= least)
 
+# %% ../../../nbs/models/annotation/05_character_lists.ipynb #740bb396
 def _matched(lists: Sequence[BookCharacters], books: Sequence[Cataloged]) -> Iterator[BookCharacters]:
     "Yield the largest list for each author of books of one title."
     alone = len({frozenset(map(author_words, b.authors)) for b in books}) == 1
@@ -219,4 +224,5 @@ def named_characters(
     listed = [x for n in names for x in (liscu_names(s) if n == "liscu" else read_character_table(n))]
     return book_characters(title, listed=listed).characters
 
+# %% ../../../nbs/models/annotation/05_character_lists.ipynb #edd3a5e4
 def _is_source(name: str) -> bool: return name == "liscu" or Path(name).suffix.lower() in (".csv", ".tsv", ".json")

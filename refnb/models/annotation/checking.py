@@ -33,6 +33,7 @@ def _own_names(names: Iterable[str]) -> tuple[str, ...]:
         out[next(t for t in tries if t not in out)] = None
     return tuple(out)
 
+# %% ../../../nbs/models/annotation/04_checking.ipynb #4dcb94d2
 def _inside(d: Document, a: int, b: int) -> tuple[list[list[Span]], int, int]:
     "The mentions of each cluster from token a to before b; how many had a cluster before, and how many cross an end."
     out, seen, twice, over = list[list[Span]](), set[Span](), 0, 0
@@ -75,6 +76,7 @@ class Checked(Record):
     text: str     # hash of its words
     given: str    # hash of the clusters and names that the page showed first
 
+# %% ../../../nbs/models/annotation/04_checking.ipynb #f982e70a
 class Edit(Record):
     "One thing that a person did."
     do: Literal["add", "move", "remove", "new", "split", "merge", "rename"]
@@ -83,6 +85,7 @@ class Edit(Record):
     into: int = -1          # with whom it is merged
     name: str = ""          # its new name
 
+# %% ../../../nbs/models/annotation/04_checking.ipynb #f31baf66
 class Correction(Record):
     "What one person made of a window."
     version: int               # of this form
@@ -92,6 +95,7 @@ class Correction(Record):
     clusters: Clusters         # the mentions of each
     edits: tuple[Edit, ...]    # in their order
 
+# %% ../../../nbs/models/annotation/04_checking.ipynb #bd978f3e
 def _hash(what: Any) -> str: return hashlib.sha256(json.dumps(what).encode()).hexdigest()[:16]
 
 def _checked(w: Document, d: Document, number: int, length: int) -> Checked:
@@ -110,17 +114,20 @@ def _wrong_fields(e: Edit) -> str:
     needed = _NEEDS[e.do]
     return "" if given == needed else f"{e.do} has {' and '.join(needed)}, not {' and '.join(given) or 'nothing'}"
 
+# %% ../../../nbs/models/annotation/04_checking.ipynb #2c296887
 def _wrong_place(e: Edit, owner: Mapping[Span, int], size: int) -> str:
     "Say what is wrong with the words of an edit, or nothing."
     if not 0 <= e.at.start <= e.at.end < size: return f"{list(e.at)} is not a span of the window's {size:,} words"
     if e.do == "add" and e.at in owner: return f"{list(e.at)} is a mention already"
     return f"{list(e.at)} is no mention" if e.do not in ("add", "new") and e.at not in owner else ""
 
+# %% ../../../nbs/models/annotation/04_checking.ipynb #4fa25465
 def _wrong_name(name: str, others: Iterable[str]) -> str:
     "Say why a character cannot be called so, or nothing."
     if not name or name != name.strip() or len(name) > LONGEST: return f"{name!r} is no name"
     return f"{name!r} is another character" if name in others else ""
 
+# %% ../../../nbs/models/annotation/04_checking.ipynb #8f49d95e
 def _wrong(e: Edit, state: _State, size: int) -> str:
     "Say what is wrong with an edit, or nothing."
     names, owner = state
@@ -139,6 +146,7 @@ def _meant(e: Edit, owner: Mapping[Span, int]) -> list[Span]:
     if e.do == "split": return [s for s, k in owner.items() if k == owner[e.at] and s >= e.at]
     return [e.at]
 
+# %% ../../../nbs/models/annotation/04_checking.ipynb #89dcadab
 def _apply(e: Edit, state: _State):
     "Do what an edit says."
     names, owner = state
@@ -149,6 +157,7 @@ def _apply(e: Edit, state: _State):
         to = {"add": e.who, "move": e.who, "merge": e.into}.get(e.do, len(names) - 1)
         owner.update(dict.fromkeys(_meant(e, owner), to))
 
+# %% ../../../nbs/models/annotation/04_checking.ipynb #0c504bd0
 def replay(
     w: Document,           # of `window_to_check`
     edits: Iterable[Edit], # what a person did
@@ -174,6 +183,7 @@ def crossing(spans: Iterable[Span]) -> list[Span]:
         else: open_.append(s.end)
     return out
 
+# %% ../../../nbs/models/annotation/04_checking.ipynb #fa01accd
 def _wrong_spans(clusters: Clusters, size: int) -> tuple[str, str]:
     "Say which field of the clusters is wrong, and how; or nothing."
     seen = set[Span]()
@@ -186,6 +196,7 @@ def _wrong_spans(clusters: Clusters, size: int) -> tuple[str, str]:
         if bad := crossing(c): return f"clusters[{k}]", f"{list(bad[0])} crosses another mention of the same character"
     return "", ""
 
+# %% ../../../nbs/models/annotation/04_checking.ipynb #aa8669a8
 def _check(c: Correction, d: Document, where: str) -> Document:
     "Refuse what is no correction of a book's window; return what it corrects."
     at = lambda field: f"{where}, field {field}"
@@ -209,6 +220,7 @@ def _corrected_window(c: Checked, d: Document, at: Callable[[str], str]) -> Docu
     if c.given != now.given: raise DataError("it corrects other clusters of this text", at("window.given"), do)
     return w
 
+# %% ../../../nbs/models/annotation/04_checking.ipynb #da2f0903
 def read_correction(
     source: str|Path|bytes, # what a person handed in
     d: Document,            # the book as it was when the page was made
@@ -228,6 +240,7 @@ def _notes(w: Document) -> str:
     said = {"twice": "had a second character, which is left out", "over": "cross the window's ends and are left out"}
     return " ".join(f"{w.meta[k]} mentions {what}." for k, what in said.items() if k in w.meta)
 
+# %% ../../../nbs/models/annotation/04_checking.ipynb #031c3d5f
 def _page_data(d: Document, number: int, length: int) -> dict[str, Any]:
     "Collect what the page's script reads."
     w, tokens = window_to_check(d, number, length), d.tokens
@@ -239,8 +252,10 @@ def _page_data(d: Document, number: int, length: int) -> dict[str, Any]:
     known = {"version": VERSION, "window": _json(_checked(w, d, number, length)), "file": file, "longest": LONGEST}
     return known | shown | around | {"sentences": w.sentences, "names": w.names, "clusters": w.clusters}
 
+# %% ../../../nbs/models/annotation/04_checking.ipynb #255c5c96
 def _json(record: Record) -> dict[str, Any]: return {f: getattr(record, f) for f in record.__struct_fields__}
 
+# %% ../../../nbs/models/annotation/04_checking.ipynb #28dd291d
 def correction_page(
     d: Document,           # a book with text and clusters
     number: int = 1,       # which window, from 1 on
@@ -263,6 +278,7 @@ class Difference(NamedTuple):
     first: str  # the character's name; empty: no mention
     second: str # the same of the other person
 
+# %% ../../../nbs/models/annotation/04_checking.ipynb #1781d2d3
 class Agreement(NamedTuple):
     "How far two versions of a window agree."
     window: int               # its number
@@ -272,8 +288,10 @@ class Agreement(NamedTuple):
     scores: dict[str, float]  # F1 of coreference: muc, b3, ceafe, conll
     differences: list[Difference]
 
+# %% ../../../nbs/models/annotation/04_checking.ipynb #3fa7197c
 def _owners(w: Document) -> dict[Span, int]: return {s: k for k, c in enumerate(w.clusters) for s in c}
 
+# %% ../../../nbs/models/annotation/04_checking.ipynb #297c7ad5
 def _same(a: Document, b: Document, given: int) -> dict[int, int]:
     "Find for characters of b the same one of a; the first ones were given to both."
     out = {k: k for k in range(given)}
@@ -283,6 +301,7 @@ def _same(a: Document, b: Document, given: int) -> dict[int, int]:
         if n and -j not in out and -i not in out.values(): out[-j] = -i
     return out
 
+# %% ../../../nbs/models/annotation/04_checking.ipynb #8fd85e81
 def differing(a: Document, b: Document, given: int) -> list[Difference]:
     "List the mentions that two versions of a window see differently."
     of_a, of_b, same, words = _owners(a), _owners(b), _same(a, b, given), a.tokens
@@ -309,6 +328,7 @@ def agreement(
     scores = {m: found[m].f1 for m in ("muc", "b3", "ceafe", "conll")}
     return Agreement(number, *names, mentions, scores, differing(a, b, given))
 
+# %% ../../../nbs/models/annotation/04_checking.ipynb #a0c6a1e6
 def _filled(w: Document) -> Document:
     "Leave out the characters without a mention."
     kept = [k for k, c in enumerate(w.clusters) if c]

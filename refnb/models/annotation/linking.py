@@ -82,6 +82,7 @@ def _is_other(words: Sequence[str]) -> bool:
     owns = any(w in ("'s", "’s", "'", "’") for w in low[:-1])
     return owns or not _JOINING.isdisjoint(low)
 
+# %% ../../../nbs/models/annotation/01_linking.ipynb #824d95b2
 def _fit(mention: _Form, name: _Form, words: Sequence[str]) -> float|None:
     "Score how well a name fits a mention; None: not at all."
     shared = mention.words & name.words
@@ -92,11 +93,13 @@ def _fit(mention: _Form, name: _Form, words: Sequence[str]) -> float|None:
     if others > 1 and not proper: return None
     return len(shared)/len(name.words) - .1*others + .5*(mention.title == name.title)
 
+# %% ../../../nbs/models/annotation/01_linking.ipynb #7f8df0a5
 def _is_name(words: Sequence[str]) -> bool:
     "Tell whether a mention is written as a name: at most four words with capitals, without an article before them."
     low = words[0].lower()
     return len(words) <= 4 and all(w[:1].isupper() for w in words) and low not in _BEFORE_NAMES and low not in PRONOUN
 
+# %% ../../../nbs/models/annotation/01_linking.ipynb #8060b0ab
 def _outer_names(spans: Iterable[Span], tokens: Sequence[str]) -> list[Span]:
     "Leave out a character's names that are inside a longer name of the same character."
     out: list[Span] = []
@@ -107,6 +110,7 @@ def _outer_names(spans: Iterable[Span], tokens: Sequence[str]) -> list[Span]:
         if _is_name(tokens[s.start:s.end + 1]): within = s.end
     return out
 
+# %% ../../../nbs/models/annotation/01_linking.ipynb #e8c37c67
 def link_by_rules(d: Document, mentions: Sequence[Span], characters: Sequence[Character]) -> Linked:
     "Link mentions of a book to its characters by rules about names."
     rules, tokens = Rules(characters), d.tokens
@@ -126,6 +130,7 @@ def link_by_cast(net: Any, d: Document, characters: Sequence[Character]) -> Link
         at += window.size
     return out
 
+# %% ../../../nbs/models/annotation/01_linking.ipynb #74af7c6b
 def _link_window(net: Any, d: Document, characters: Sequence[Character]) -> Linked:
     "Link the mentions of a window."
     if net.m.antecedents == "names": return _read_window(net, d, characters)
@@ -147,6 +152,7 @@ def _link_window(net: Any, d: Document, characters: Sequence[Character]) -> Link
         if s in of and not _is_pronoun(whole.document, s): linked[of[s]].append(s)
     return [moved(_outer_names(spans, whole.document.tokens), -whole.words) for spans in linked]
 
+# %% ../../../nbs/models/annotation/01_linking.ipynb #3de50fc4
 def _is_pronoun(d: Document, s: Span) -> bool: return s.start == s.end and d.tokens[s.start].lower() in PRONOUN
 
 # %% ../../../nbs/models/annotation/01_linking.ipynb #1167a4d1

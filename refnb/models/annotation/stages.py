@@ -56,6 +56,7 @@ class Annotating(Record):
         if self.window < 1: return f"a window of {self.window} words"
         return f"a group of {self.group} windows" if self.group < 0 else ""
 
+# %% ../../../nbs/models/annotation/03_stages.ipynb #9deed60b
 class Stage(Record):
     "A completed stage."
     key: str               # hash of all its inputs
@@ -80,6 +81,7 @@ def _coref_system(name: str, s: Settings, **changed: Any) -> Any:
     need("torch", "models")
     return system
 
+# %% ../../../nbs/models/annotation/03_stages.ipynb #bc838af4
 def _trained_linkers() -> list[str]: return [n for n, x in coref_systems().items() if x.training.casts]
 def _is_trained(name: str) -> bool: return split_name(name)[0] in _trained_linkers()
 
@@ -90,6 +92,7 @@ def _linker(name: str, s: Settings) -> Any:
     known = [RULES, PATTERN, *_trained_linkers()]
     raise CallError(f"unknown linker {name!r}; {nearest(split_name(name)[0], known)}")
 
+# %% ../../../nbs/models/annotation/03_stages.ipynb #fa00257b
 def _reader(name: str, s: Settings) -> Any:
     "Load the net of a coreference system."
     net = _coref_system(name, s).net()
@@ -97,6 +100,7 @@ def _reader(name: str, s: Settings) -> Any:
         raise CallError(f"{name} does not score pairs of mentions", do="name a system with antecedents=experts")
     return net
 
+# %% ../../../nbs/models/annotation/03_stages.ipynb #97da2168
 @contextmanager
 def _precision(net: Any, single: bool) -> Iterator[None]:
     "Read in single precision within the context."
@@ -113,6 +117,7 @@ def _expander(name: str, s: Settings) -> Any:
         raise CallError(f"{name} links mentions to names and finds no pronouns", "system", "name it as the linker")
     return system
 
+# %% ../../../nbs/models/annotation/03_stages.ipynb #e6077f8a
 def _reads_windows(system: Any) -> bool:
     "Tell whether a system reads each window as a document."
     return not hasattr(system, "net") or system.trained.model.antecedents not in PAIRS
@@ -125,6 +130,7 @@ def find_mentions(d: Document, more: Iterable[Span] = (), s: Settings|None = Non
     net = _reader(system, s or load_settings())
     with _precision(net, True): return net.mentions(text_of(d), more=sorted(more))[0]
 
+# %% ../../../nbs/models/annotation/03_stages.ipynb #aab9e4ce
 class _Reading:
     "A book that is read once, when its mentions are needed."
     def __init__(self, d: Document, more: Iterable[Span], how: Annotating, s: Settings,
@@ -160,6 +166,7 @@ def with_names(d: Document, characters: Sequence[Character]) -> Document:
     names = tuple(n for c in characters for n in (c.name, *c.variants))
     return Document(d.doc_key, d.sentences, ((),)*len(names), names, meta=d.meta)
 
+# %% ../../../nbs/models/annotation/03_stages.ipynb #5eb8adb7
 def link_by_system(system: Any, d: Document, characters: Sequence[Character], s: Settings|None = None) -> Linked:
     "Link mentions of a book to its characters with a system that names its clusters."
     [found] = run([with_names(d, characters)], system, s=s).answers().values()
@@ -180,6 +187,7 @@ def _completed(w: Document, found: ClusterAnswer, where: str) -> list[Sequence[S
             raise DataError(f"lost {len(lost)} of {len(seeds)} seeds of {name}", f"{where}, {w.doc_key}")
     return [by_name[name] for name in w.names]
 
+# %% ../../../nbs/models/annotation/03_stages.ipynb #0e3a2ab3
 def by_package(system: Any, s: Settings) -> Complete:
     "Complete windows by a system that gets their clusters, in a run."
     def complete(windows: Sequence[Document]) -> list[list[Sequence[Span]]]:
@@ -197,6 +205,7 @@ def _net_completed(net: Any, w: Document, seeding: Seeding) -> list[list[Span]]:
     seeds = [[number[s] for s in c if s in number] for c in w.clusters]
     return [[spans[i] for i in members] for members in WAYS[seeding](best, seeds, net.m.bias)]
 
+# %% ../../../nbs/models/annotation/03_stages.ipynb #623ddb2a
 def by_net(net: Any, how: Annotating) -> Complete:
     "Complete windows by a net that reads each as a document."
     def complete(windows: Sequence[Document]) -> list[list[list[Span]]]:
@@ -213,6 +222,7 @@ def _link(r: _Reading, who: Sequence[Character], by_name: Linked, how: Annotatin
     else: linked = link_by_rules(r.document, r.bank.spans, who) if how.linker == RULES else r.linked(who)
     return linked, {"linked": sum(map(len, linked)), "without a mention": sum(not c for c in linked)}
 
+# %% ../../../nbs/models/annotation/03_stages.ipynb #17f4bd78
 def _filter(r: _Reading, who: Sequence[Character], linked: Linked, how: Annotating) -> _Made:
     "Drop links that a model denies; an unanswered question keeps the stage open."
     questions = [yes_no(r.document, s, c.name, True) for c, spans in zip(who, linked) for s in spans]
@@ -229,6 +239,7 @@ def yes_no_id(d: Document, s: Span, name: str) -> str:
     "Return the id of the question whether a mention means a character."
     return f"{d.doc_key}:{s.start}-{s.end}:{name}"
 
+# %% ../../../nbs/models/annotation/03_stages.ipynb #99edf3ad
 def _grow(r: _Reading, who: Sequence[Character], linked: Linked, how: Annotating, group: int) -> _Made:
     "Add mentions found by coreference in windows, or in groups of them."
     system = _expander(how.system, r.s)
@@ -252,6 +263,7 @@ def _linker_id(d: Document, who: Sequence[Character], how: Annotating, s: Settin
     if why := linker.lacks(task): raise DataError(why, how.linker)
     return [linker.name, linker.identity(task)]
 
+# %% ../../../nbs/models/annotation/03_stages.ipynb #757cedff
 def _system_id(d: Document, who: Sequence[Character], how: Annotating, s: Settings) -> Any:
     "Identify the system of windows and its weights; it must be able to answer."
     system = _expander(how.system, s)
@@ -349,12 +361,14 @@ def _known(instead: Mapping[str, Any], many: int) -> dict[str, Any]:
         raise CallError(f"instead of {bad}: {len(instead[bad])} clusters for {many} characters", "annotate")
     return dict(instead)
 
+# %% ../../../nbs/models/annotation/03_stages.ipynb #38e8833c
 def _check(d: Document, who: Sequence[Character], how: Annotating, s: Settings):
     "Check that the systems can answer, before a file is written."
     _system_id(d, who, how, s)
     _linker_id(d, who, how, s)
     if how.filter: find_system(how.filter, s)
 
+# %% ../../../nbs/models/annotation/03_stages.ipynb #2e77d0e0
 def _check_windows(system: Any, how: Annotating, known: Mapping[str, Any]):
     "Check that nothing is asked for that a system cannot do that reads each window as a document."
     if not _reads_windows(system): return
@@ -367,6 +381,7 @@ def _check_windows(system: Any, how: Annotating, known: Mapping[str, Any]):
         raise CallError(f"{how.system} compares mentions with entities, so none has an antecedent", "seeding released",
                         "say constrained, or name another system")
 
+# %% ../../../nbs/models/annotation/03_stages.ipynb #577061d0
 def _how(settings: dict[str, Any]) -> Annotating:
     "Check the settings."
     known = Annotating.__struct_fields__
@@ -404,6 +419,7 @@ def _annotate(d: Document, who: Sequence[Character], how: Annotating, folder: Pa
     if folder: _finish(folder, done, who, made, how)
     return Annotation(done, made, scores, folder)
 
+# %% ../../../nbs/models/annotation/03_stages.ipynb #be7c8fea
 def _weights(system: Any) -> list[str]:
     "Identify the system of mentions and links by name and weights."
     if not (folder := system.folder()):
@@ -421,6 +437,7 @@ def _without_crossing(spans: Sequence[Span]) -> tuple[Span, ...]:
         out.append(s)
     return tuple(out)
 
+# %% ../../../nbs/models/annotation/03_stages.ipynb #b914837b
 def _finish(folder: Path, d: Document, who: Sequence[Character], made: dict[str, Stage], how: Annotating):
     "Write the book with its clusters as JSONL and CoNLL, with its characters and stages."
     known = _found(d)
@@ -440,6 +457,7 @@ class Proposed(NamedTuple):
         "Return the list as YAML, to edit."
         return characters_yaml(self.characters, [f"{n:,} mentions" for n in self.mentions])
 
+# %% ../../../nbs/models/annotation/03_stages.ipynb #62e5dd7a
 def propose_characters(d: Document, most: int = 40, system: str = "coref-minilm", s: Settings|None = None,
                        single: bool = False) -> Proposed:
     "Propose the characters of a book: the named persons with the most mentions."
@@ -456,6 +474,7 @@ def propose_characters(d: Document, most: int = 40, system: str = "coref-minilm"
         many.append(len(spans))
     return Proposed(out, many)
 
+# %% ../../../nbs/models/annotation/03_stages.ipynb #e8004a8e
 def proper_names(d: Document, spans: Sequence[Span]) -> list[str]:
     "List the names among some mentions, most frequent first: at most four words, all capitalized."
     often = Counter(" ".join(" ".join(d.tokens[s.start:s.end + 1]).split()) for s in spans if s.end - s.start < 4)

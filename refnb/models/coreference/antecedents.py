@@ -35,6 +35,7 @@ def _place(t: Table, values: np.ndarray, p: Pairs) -> np.ndarray:
     "Return the index of each pair in a table."
     return values*np.int16(K) + p.category if t.apart else values
 
+# %% ../../../nbs/models/coreference/06_antecedents.ipynb #4d918870
 class Tables(nn.Module):
     "The sum of learned numbers for a pair's features."
     def __init__(self, speakers: bool = False):
@@ -83,6 +84,7 @@ class Vectors(NamedTuple):
         "Select the columns of a block, in single precision."
         return Vectors(self.later[:0], self.earlier[at].float(), self.new[at])
 
+# %% ../../../nbs/models/coreference/06_antecedents.ipynb #4f17c1d1
 def by_category(rows: Vectors, columns: Vectors, p: Pairs) -> torch.Tensor:
     "Compute the products of the vectors of pairs: the general ones plus those of each pair's category."
     product = lambda k: rows.later[:, k] @ columns.earlier[:, k].T
@@ -121,6 +123,7 @@ def earlier_only(scores: np.ndarray, p: Pairs) -> np.ndarray:
                         do="the weights may be damaged or badly trained; train it again")
     return np.where(p.earlier, scores, -np.inf)
 
+# %% ../../../nbs/models/coreference/06_antecedents.ipynb #1499164a
 def best_antecedents(scorer: Any, v: Any, m: Mentions, block: int = 256) -> Best:
     "Find the best antecedent of each mention among all earlier ones."
     best, score = np.zeros(len(m), int), np.full(len(m), -np.inf)

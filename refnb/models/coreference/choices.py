@@ -51,6 +51,7 @@ def _place(q: Question, r: Read) -> Span:
     if not at: raise DataError("asks about no word of its text", f"question {q.id}")
     return Span(at[0], at[-1])
 
+# %% ../../../nbs/models/coreference/12_choices.ipynb #0da35150
 def choices(questions: Sequence[Question], resolved: Resolved) -> Iterator[Answer]:
     "Answer questions through the clusters of their texts."
     of: dict[str, list[Question]] = {}

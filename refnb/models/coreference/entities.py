@@ -52,6 +52,7 @@ BLOCK = 1 << 14  # offers scored at once
 
 def _bucket(x: np.ndarray) -> np.ndarray: return np.minimum(bucket(np.maximum(x, 0)), APART - 1).astype(int)
 
+# %% ../../../nbs/models/coreference/07_entities.ipynb #e2c506ef
 class Own(NamedTuple):
     "The representations of mentions: a vector of each."
     vector: torch.Tensor
@@ -122,6 +123,7 @@ def _among(o: Offers, of: np.ndarray, steps: Iterable[Sequence[int]]) -> Offers:
     keep = allowed[o.row, o.entity]
     return Offers(*(x[keep] for x in o))
 
+# %% ../../../nbs/models/coreference/07_entities.ipynb #5262bb8d
 def _right(of: np.ndarray, o: Offers) -> np.ndarray:
     "Return the column of each mention's entity; the last column if it is not offered."
     out = np.full(len(of), int(of.max(initial=-1)) + 1)

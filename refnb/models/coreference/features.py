@@ -30,6 +30,7 @@ def content(words: Sequence[str]) -> frozenset[str]:
     "Return the content words, which identify a referent."
     return frozenset(w for w in words if w not in _EMPTY and any(map(str.isalpha, w)))
 
+# %% ../../../nbs/models/coreference/03_features.ipynb #703e4209
 def _numbered(things: Iterable) -> np.ndarray:
     "Number things; equal ones get equal numbers."
     known: dict = {}
@@ -43,6 +44,7 @@ def _incidence(sets: Sequence[frozenset[str]]) -> csr_matrix:
     rows = np.repeat(np.arange(len(sets)), [len(c) for c in sets])
     return csr_matrix((np.ones(len(rows), np.float32), (rows, columns)), shape=(len(sets), max(1, len(known))))
 
+# %% ../../../nbs/models/coreference/03_features.ipynb #b69e5ffa
 class Mentions:
     "The mentions of a text in order, as arrays; `spans` are pairs of first and last word."
     def __init__(self, t: Text, spans: Sequence[Span|tuple[int, int]]):
@@ -73,6 +75,7 @@ def bucket(distance: np.ndarray) -> np.ndarray:
     "Map distances to buckets: 0 to 4, then one for each power of two, at most 13."
     return _BUCKETS.take(np.minimum(distance, 1024))
 
+# %% ../../../nbs/models/coreference/03_features.ipynb #73861f54
 class Table(NamedTuple):
     "A table of learned numbers for a feature."
     name: str
@@ -120,6 +123,7 @@ class Pairs(NamedTuple):
     apart: np.ndarray        # pairs of different texts, which are never linked
     earlier: np.ndarray      # pairs that may be linked: an earlier mention of the same text
 
+# %% ../../../nbs/models/coreference/03_features.ipynb #2c21bca9
 def pairs(m: Mentions, rows: Sequence[int]|np.ndarray, columns: Sequence[int]|np.ndarray) -> Pairs:
     "Compute the features of all pairs of some mentions (row indices) with others."
     rows, columns = np.asarray(rows, np.int32), np.asarray(columns, np.int32)
@@ -152,6 +156,7 @@ class Released(NamedTuple):
     size: np.ndarray  # number of different words
     words: csr_matrix # mentions by words
 
+# %% ../../../nbs/models/coreference/03_features.ipynb #cdb41718
 def _released(mentions: Sequence[tuple[str, ...]]) -> Released:
     "Compute the features of mentions as Maverick's package does."
     sets = [frozenset(words) for words in mentions]
@@ -159,6 +164,7 @@ def _released(mentions: Sequence[tuple[str, ...]]) -> Released:
     left = [s - _RELEASED_EMPTY for s in sets]
     return Released(np.array(group, int), np.array([len(s) for s in left], int), _incidence(left))
 
+# %% ../../../nbs/models/coreference/03_features.ipynb #08e88869
 def released_pairs(m: Mentions, rows: np.ndarray, columns: np.ndarray) -> Pairs:
     "Compute the features of all pairs as Maverick's package does: the category alone."
     i, j, seen = np.asarray(rows)[:, None], np.asarray(columns)[None, :], m.released

@@ -46,6 +46,7 @@ class Taught(NamedTuple):
     pronouns: tuple[Pronoun, ...] = () # pronouns of development documents that are scored by them alone
     books: tuple[Document, ...] = () # long documents, whose windows are used
 
+# %% ../../../nbs/models/coreference/11_learning.ipynb #02b86dd8
 def _of_corpus(name: str, fold: int, s: Settings) -> Taught:
     "Load the documents of a corpus."
     splits, folds = the_corpus(name, s).splits, {"fold": fold} if name == "litbank" else {}
@@ -56,6 +57,7 @@ def _of_corpus(name: str, fold: int, s: Settings) -> Taught:
     judge = load(name, "dev", s, **folds) if "dev" in splits else []
     return Taught(f"{name}/fold{fold}" if folds else name, source, load(name, "train", s, **folds), judge)
 
+# %% ../../../nbs/models/coreference/11_learning.ipynb #c0430415
 LONGEST = 3*LENGTH  # longest training document in words
 
 def _lessons(d: Document) -> list[Document]:
@@ -71,6 +73,7 @@ def _of_file(path: str) -> Taught:
     return Taught(Path(path).name, Path(path).name, [d for i, d in enumerate(docs) if i % 10 != 9], docs[9::10],
                   books=books)
 
+# %% ../../../nbs/models/coreference/11_learning.ipynb #2ae35c47
 def _of_kitmus(name: str, s: Settings) -> Taught:
     "Load the training texts of a variant of KITMUS, and the first 200 validation texts with their pronouns."
     _, variant, n = name.split("/")
@@ -108,6 +111,7 @@ def _batches(lessons: Sequence[Lesson], r: CorefRecipe) -> Callable[[int], list[
         return [order[i:i + r.batch] for i in range(0, len(order), r.batch)]
     return of
 
+# %% ../../../nbs/models/coreference/11_learning.ipynb #40271b4e
 def _loss(net: Resolver|Reader, r: CorefRecipe) -> Callable[[list[Lesson]], torch.Tensor]:
     "Make the loss function of some lessons."
     def of(some: list[Lesson]) -> torch.Tensor:
@@ -115,16 +119,19 @@ def _loss(net: Resolver|Reader, r: CorefRecipe) -> Callable[[list[Lesson]], torc
         return torch.stack([w.mentions + r.links*w.links + r.auxiliary*(w.types + w.kinds) for w in read]).mean()
     return of
 
+# %% ../../../nbs/models/coreference/11_learning.ipynb #03d5c4b5
 def f1(net: Resolver|Reader, docs: Sequence[Document], answers: Sequence[Document]) -> float:
     "Score a net's answers to documents: CoNLL F1, or linking F1 of a reader."
     if isinstance(net, Reader): return linking(docs, answers).pooled.f1
     return score_coref(docs, answers).pooled()["conll"].f1
 
+# %% ../../../nbs/models/coreference/11_learning.ipynb #5de3be9f
 def accuracy(net: Resolver, docs: Sequence[Document], pronouns: Sequence[Pronoun]) -> float:
     "Compute how often a net joins each document's pronoun with the right name only."
     found = clusters_of_many(net, [text_of(d) for d in docs])
     return sum(linked(p, c) == (p.right,) for p, c in zip(pronouns, found, strict=True))/len(docs)
 
+# %% ../../../nbs/models/coreference/11_learning.ipynb #c3ebe7c9
 def _judge(net: Any, docs: Sequence[Document], pronouns: Sequence[Pronoun]) -> Callable[[], float]|None:
     "Make the function that scores an epoch, or None."
     if not docs: return None
@@ -183,6 +190,7 @@ class LearntCoref(NamedTuple):
     cpu_seconds: float # CPU time of this call
     peak_mb: float     # peak memory of this process
 
+# %% ../../../nbs/models/coreference/11_learning.ipynb #0c847ed7
 def _start(x: TrainedCoref, what: str, s: Settings) -> Path|None:
     """Return the folder with the initial weights, or None: the named folder, the package's, or the newest training of
     that system on the same documents."""
@@ -196,6 +204,7 @@ def _start(x: TrainedCoref, what: str, s: Settings) -> Path|None:
     raise DataError("has no initial weights", x.start,
                     f"train it on the same documents first (refnb train {x.start}), or name a folder with -p start=FOLDER")
 
+# %% ../../../nbs/models/coreference/11_learning.ipynb #bdefa45a
 def _take_over(net: Resolver|Reader, folder: Path):
     """Load another system's weights, except for layers that were frozen in its training. A reader has other heads than
     a system that links mentions, so it takes the words from there."""
@@ -308,6 +317,7 @@ def _learnt_from(c: _Course) -> tuple[list[Document], list[Document]]:
     if not teach: raise DataError("has no person with a name to learn from", c.taught.told)
     return teach, judge
 
+# %% ../../../nbs/models/coreference/11_learning.ipynb #73305a5c
 def _learn(net: Resolver|Reader, c: _Course, say: Callable[[str], None], every: float) -> CorefSeal:
     "Train, select threshold and bias, and write the final record."
     r, (teach, judge) = c.x.training, _learnt_from(c)
@@ -362,6 +372,7 @@ def train_folds(
                         f"{len(faults)} of {FOLDS} folds failed; rerun the command to train only those")
     return [done[k] for k in todo]
 
+# %% ../../../nbs/models/coreference/11_learning.ipynb #040078b7
 def _one_fold(x: dict[str, Any]) -> LearntCoref: return train_coref(**x)
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #a6bd08a7

@@ -42,6 +42,7 @@ def _links(state: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     rows = [torch.cat([matrix(a), matrix(b)], 2) for a, b in (("s2s", "s2e"), ("e2s", "e2e"))]
     return {"fit": torch.cat(rows, 1), "bias": torch.cat([bias("s2s") + bias("e2s"), bias("e2e") + bias("s2e")], 1)}
 
+# %% ../../../nbs/models/coreference/14_maverick.ipynb #4a40de73
 def tensors_of_release(
     state: Mapping[str, torch.Tensor], # weights of the package's model, names with or without the prefix `model.`
     width: int,                        # size of refnb's word vectors: twice the encoder's, and the embeddings
@@ -74,6 +75,7 @@ def _tokenizer_of_release(base: str|Path) -> Any:
     t.backend_tokenizer.post_processor = template
     return t
 
+# %% ../../../nbs/models/coreference/14_maverick.ipynb #24f83ea7
 def encoder_of_release(state: Mapping[str, torch.Tensor], base: str|Path, folder: str|Path) -> Path:
     "Write the encoder of the package's model to a folder; `base` is its pretrained encoder."
     transformers = need("transformers", "models")

@@ -116,6 +116,7 @@ def all_plain(scores: Scores, n: int) -> Best:
     found = [_best_one(scores, i, range(i)) for i in range(n)]
     return Best(np.array([at for at, _ in found], int), np.array([s for _, s in found]))
 
+# %% ../../../nbs/models/coreference/05_memory.ipynb #89d53865
 def all_pairs(scores: Scores, n: int, rows: int = 256, columns: int = 1024) -> Best:
     "Compare each mention with all earlier ones, in blocks."
     at, score = np.zeros(n, int), np.full(n, -np.inf)
@@ -148,6 +149,7 @@ def _far(i: np.ndarray, words: Sequence[Sequence[int]], having: dict[int, deque[
         for w in words[k]: having.setdefault(w, deque(maxlen=most)).append(k)
     return out
 
+# %% ../../../nbs/models/coreference/05_memory.ipynb #1cddb07f
 def _best_far(scores: Scores, i: np.ndarray, far: Sequence[Sequence[int]]) -> tuple[np.ndarray, np.ndarray]:
     "Return the best of each mention's own few candidates, and its score."
     at, score = np.zeros(len(i), int), np.full(len(i), -np.inf)
@@ -158,6 +160,7 @@ def _best_far(scores: Scores, i: np.ndarray, far: Sequence[Sequence[int]]) -> tu
     if len(some): at[some], score[some] = _best_each(scores, i[some], columns, allowed)
     return at, score
 
+# %% ../../../nbs/models/coreference/05_memory.ipynb #0899202e
 def local(scores: Scores, words: Sequence[Sequence[int]], reach: int = 400, most: int = 8, rows: int = 128) -> Best:
     "Compare each mention as in local_plain, in blocks."
     _at_least(1, reach=reach, most=most)
@@ -182,11 +185,13 @@ def first_names(members: Sequence[int], known: Known) -> list[int]:
         if known.named[j] and len(names) < KEEP: names.setdefault(int(known.string[j]), j)
     return list(names.values())
 
+# %% ../../../nbs/models/coreference/05_memory.ipynb #273c6278
 def usual_name(members: Sequence[int], known: Known) -> int:
     "Return the most frequent string of an entity without pronouns, the first of equals; -1 if none."
     often = Counter(int(known.string[j]) for j in members if known.named[j])
     return max(often, key=often.__getitem__) if often else -1
 
+# %% ../../../nbs/models/coreference/05_memory.ipynb #3399170c
 def _apart(scores: Scores, known: Known, find: Callable[[Scores, int], Best], bias: float,
            given: Sequence[int]) -> Iterator[list[list[int]]]:
     "Yield the entities of each window, found by all pairs of its mentions."
@@ -198,10 +203,12 @@ def _apart(scores: Scores, known: Known, find: Callable[[Scores, int], Best], bi
         entity = link(best, bias, begun[i].tolist())
         yield [i[entity == e].tolist() for e in np.unique(entity)]
 
+# %% ../../../nbs/models/coreference/05_memory.ipynb #c77e5170
 def _of_some(scores: Scores, i: np.ndarray) -> Scores:
     "Restrict scores to some mentions, numbered from 0."
     return lambda rows, columns: scores(i[rows], i[columns])
 
+# %% ../../../nbs/models/coreference/05_memory.ipynb #e7a012e6
 def _best_rated(rated: Sequence[float], bias: float) -> int:
     "Return the index of the best score above 0, the first of equals; -1 if none."
     if not len(rated): return -1
@@ -218,6 +225,7 @@ def rated_plain(scores: Scores, known: Known, mine: Sequence[int], entities: Seq
         out.append(sum(best)/len(best) if best else -np.inf)
     return out
 
+# %% ../../../nbs/models/coreference/05_memory.ipynb #c7c2ee92
 def in_windows_plain(scores: Scores, known: Known, join: Join = "scores", bias: float = 0.,
                      given: Sequence[int] = ()) -> np.ndarray:
     "Number the entity of each mention: cluster each window, then merge entities with earlier ones."
@@ -233,6 +241,7 @@ def in_windows_plain(scores: Scores, known: Known, join: Join = "scores", bias: 
             else: entities.append(mine)
     return _as_numbers(entities, len(known), given)
 
+# %% ../../../nbs/models/coreference/05_memory.ipynb #68283e5f
 def _as_numbers(entities: Sequence[Sequence[int]], n: int, given: Sequence[int]) -> np.ndarray:
     "Number the entity of each mention; known entities keep their numbers, merged ones the first."
     out, begun = _begun(given, n)
@@ -287,6 +296,7 @@ def _firsts(many: Sequence[int]) -> np.ndarray:
     "Return the starts of neighbouring groups."
     return np.cumsum([0, *many[:-1]])
 
+# %% ../../../nbs/models/coreference/05_memory.ipynb #01c10022
 def in_windows(scores: Scores, known: Known, join: Join = "scores", bias: float = 0.,
                given: Sequence[int] = ()) -> np.ndarray:
     "Number entities as in_windows_plain does, with the scores of a window at once."
@@ -308,6 +318,7 @@ def lru_candidates(log: Log, recent: int) -> list[int]:
     "List the last used entities, the latest first."
     return list(dict.fromkeys(reversed(log)))[:recent]
 
+# %% ../../../nbs/models/coreference/05_memory.ipynb #97d403a8
 def dual_candidates(log: Log, recent: int, frequent: int) -> list[int]:
     "List the most used entities, and of the others the last used ones."
     used = Counter(log)
@@ -394,11 +405,13 @@ def standing_for(members: Sequence[int], known: Known) -> list[int]:
     "List the mentions that represent an entity: its last ones, and its first different names."
     return sorted({*members[-KEEP:], *first_names(members, known)})
 
+# %% ../../../nbs/models/coreference/05_memory.ipynb #8f853d76
 class Remembered(NamedTuple):
     "The result of clustering with a memory."
     entity: np.ndarray          # entity of each mention: the access log
     left: list[tuple[int, int]] # pairs of a mention and an entity that it removed from the candidates
 
+# %% ../../../nbs/models/coreference/05_memory.ipynb #856f3894
 def remembered_plain(
     scores: Scores, known: Known,             # of the mentions
     candidates: Callable[[Log], Sequence[int]], # candidates of a mention, from the log before it
@@ -435,6 +448,7 @@ class _Standing:
         return -1 if old in self.names.values() else old
     def all(self) -> list[int]: return [*self.recent, *self.names.values()]
 
+# %% ../../../nbs/models/coreference/05_memory.ipynb #672755ed
 class _Ahead:
     "Scores of the next mentions with all representatives of candidates."
     def __init__(self, scores: Scores, rows: np.ndarray, columns: np.ndarray):
@@ -473,6 +487,7 @@ class _Memory:
         self.active[i] = True
         return gone
 
+# %% ../../../nbs/models/coreference/05_memory.ipynb #1f66c8f6
 def remembered(scores: Scores, known: Known, cache: Any, bias: float = 0., given: Sequence[int] = (),
                rows: int = 64) -> Remembered:
     "Cluster as remembered_plain does, with the scores of many mentions at once; `cache` is Cache or Everyone."
@@ -498,6 +513,7 @@ class Entities(Protocol):
         "Let a mention join an entity, or start it."
         ...
 
+# %% ../../../nbs/models/coreference/05_memory.ipynb #94c9b7e4
 class PlainCache:
     "Candidates computed from the whole log."
     def __init__(self, of: Callable[[Log], Sequence[int]]):
@@ -522,6 +538,7 @@ def _best_entity(scores: np.ndarray, candidates: Sequence[int]) -> tuple[int, fl
                         do="the weights may be damaged or badly trained; train it again")
     return candidates[k], float(scores[k])
 
+# %% ../../../nbs/models/coreference/05_memory.ipynb #a08862f0
 def gathered(entities: Entities, n: int, cache: Any, bias: float = 0., given: Sequence[int] = ()) -> Remembered:
     "Let each of n mentions join the best-scored candidate, or start an entity if no score is above 0."
     out, begun = _begun(given, n)
@@ -548,6 +565,7 @@ class Sizes(NamedTuple):
     frequent: int = 25 # dual: number of most used entities
     join: Join = "scores" # windows: how entities of two windows are merged
 
+# %% ../../../nbs/models/coreference/05_memory.ipynb #2053717b
 def _plain(policy: str, scores: Scores, known: Known, size: Sizes, bias: float, given: Sequence[int]) -> Remembered:
     if policy == "all": return Remembered(link(all_plain(scores, len(known)), bias, given), [])
     if policy == "windows": return Remembered(in_windows_plain(scores, known, size.join, bias, given), [])
@@ -555,17 +573,20 @@ def _plain(policy: str, scores: Scores, known: Known, size: Sizes, bias: float, 
         return Remembered(link(local_plain(scores, known.words, size.reach, size.most), bias, given), [])
     return remembered_plain(scores, known, _plain_candidates(policy, size), bias, given)
 
+# %% ../../../nbs/models/coreference/05_memory.ipynb #324ad161
 def _plain_candidates(policy: str, size: Sizes) -> Callable[[Log], Sequence[int]]:
     "Return the function that computes a policy's candidates from a log."
     if policy == "lru": return lambda log: lru_candidates(log, size.recent)
     if policy == "dual": return lambda log: dual_candidates(log, size.recent, size.frequent)
     return lambda log: [*dict.fromkeys(log)]
 
+# %% ../../../nbs/models/coreference/05_memory.ipynb #3fde082d
 def _cache(policy: str, size: Sizes) -> Any:
     "Make the cache of a policy."
     if policy == "unbounded": return Everyone()
     return Cache(size.recent, size.frequent if policy == "dual" else 0)
 
+# %% ../../../nbs/models/coreference/05_memory.ipynb #114b3494
 def _check(policy: str, size: Sizes, policies: Sequence[str] = POLICIES):
     "Raise an error for an unknown policy or sizes that are too small."
     if policy not in POLICIES: raise CallError(f"unknown policy {policy!r}", "memory", nearest(policy, policies))

@@ -22,6 +22,7 @@ def layer(inputs: int, outputs: int, dropout: float) -> nn.Sequential:
     "Make the first layer of a head."
     return nn.Sequential(nn.Linear(inputs, outputs), nn.GELU(), nn.LayerNorm(outputs), nn.Dropout(dropout))
 
+# %% ../../../nbs/models/coreference/04_mentions.ipynb #3224652f
 def head(inputs: int, hidden: int, outputs: int, dropout: float) -> nn.Sequential:
     "Make a head of two layers."
     return nn.Sequential(*layer(inputs, hidden, dropout), nn.Linear(hidden, outputs))
@@ -33,6 +34,7 @@ def ends_of(spans: Sequence[Span], at: int, x: torch.Tensor) -> tuple[torch.Tens
     last = torch.tensor([s[1] - at for s in spans], dtype=torch.long, device=x.device)
     return first, last
 
+# %% ../../../nbs/models/coreference/04_mentions.ipynb #2f46593a
 def _finite(scores: torch.Tensor, t: Text) -> torch.Tensor:
     "Check that all scores are finite."
     if bool(torch.isfinite(scores).all()): return scores

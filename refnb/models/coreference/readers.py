@@ -42,6 +42,7 @@ class Tail(NamedTuple):
     ids: list[int]    # pieces, with special tokens
     places: list[int] # first pieces of none and of each candidate, then the end, counted from the end of a passage
 
+# %% ../../../nbs/models/coreference/10_readers.ipynb #b8e1a16e
 def tail_of(pieces: Sequence[Sequence[int]], tokenizer: Any) -> Tail:
     "Join a symbol for none, and a symbol before the pieces of each candidate."
     symbol = tokenizer.sep_token_id if tokenizer.mask_token_id is None else tokenizer.mask_token_id

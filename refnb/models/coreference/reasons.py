@@ -36,12 +36,14 @@ class Reasons(NamedTuple):
         table.loc["together"] = round(self.score, 2)
         return f"<p><b>{_safe(self.later)}</b> → <b>{_safe(self.earlier)}</b> ({self.category})</p>{table.to_html()}"
 
+# %% ../../../nbs/models/coreference/15_reasons.ipynb #f8812894
 def _safe(text: str) -> str:
     import html
     return html.escape(text)
 
 def _phrase(d: Document, s: Span) -> str: return " ".join(d.tokens[s.start:s.end + 1])
 
+# %% ../../../nbs/models/coreference/15_reasons.ipynb #26340b41
 @torch.no_grad()
 def reasons(net: Resolver, d: Document, later: Span|tuple[int, int], earlier: Span|tuple[int, int]) -> Reasons:
     "Decompose the score of a link of two mentions of a document; the net need not find this link."
@@ -72,6 +74,7 @@ def without_each(net: Resolver, d: Document, later: Span|tuple[int, int], earlie
     table = pd.DataFrame(rows, columns=["word", "token", "falls by"])
     return table.sort_values("falls by", ascending=False, ignore_index=True)
 
+# %% ../../../nbs/models/coreference/15_reasons.ipynb #c78483ac
 def _masked(d: Document, i: int, mask: str) -> Document:
     "Mask one word of a document."
     out, at = [], 0

@@ -130,6 +130,7 @@ class CorefRecipe(Record):
         return next((f"field {f}: is a share, so not more than 1"
                      for f in ("warmup", "dropout") if getattr(self, f) > 1), "")
 
+# %% ../../../nbs/models/coreference/00_recipes.ipynb #6a36286e
 class TrainedCoref(Record):
     "A trained coreference system: an entry of coreference.yaml."
     model: CorefModel        # the model's settings
@@ -200,16 +201,19 @@ def coref_seal(folder: str|Path) -> CorefSeal:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as e:
         raise FormatError(str(e), str(path), "it is damaged; train the system again") from None
 
+# %% ../../../nbs/models/coreference/00_recipes.ipynb #fcfd0901
 def trained_of(seal: CorefSeal, usual: TrainedCoref) -> TrainedCoref:
     "Return the trained system as described by its record; an unnamed start is the usual one."
     model = msgspec.convert({"title": "", **seal.model},
                             CorefModel).changed(**{f: getattr(usual.model, f) for f in (*UNHASHED, *CLUSTERING)})
     return TrainedCoref(model, seal.recipe, (seal.started or usual.start or "another") if seal.start else "")
 
+# %% ../../../nbs/models/coreference/00_recipes.ipynb #2ece2605
 def trainings_in(folder: Path) -> list[Path]:
     "List the folders of trainings: the folder itself, or those of all folds in it."
     return [folder] if (folder/SEAL).exists() else sorted(p.parent for p in folder.glob(f"*/{SEAL}")) or [folder]
 
+# %% ../../../nbs/models/coreference/00_recipes.ipynb #91d8f70b
 def weights_folder(m: CorefModel) -> Path|None:
     "Return the folder of a system's trained weights, yours or the package's, or None."
     if m.checkpoint: return Path(m.checkpoint)

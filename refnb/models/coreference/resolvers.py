@@ -38,6 +38,7 @@ class Lesson(NamedTuple):
     entity: dict[Span, int] # mention -> entity
     told: dict[Span, tuple[int, int]] # mention -> type and kind, as indices; -1: unknown
 
+# %% ../../../nbs/models/coreference/09_resolvers.ipynb #d12adb26
 def _index(label: str, known: Sequence[str]) -> int: return known.index(label) if label in known else -1
 
 def _labels_of(d: Document) -> dict[Span, tuple[int, int]]:
@@ -46,6 +47,7 @@ def _labels_of(d: Document) -> dict[Span, tuple[int, int]]:
     return {s: (_index(label("type", i, j), TYPES), _index(label("kind", i, j), KINDS))
             for i, c in enumerate(d.clusters) for j, s in enumerate(c)}
 
+# %% ../../../nbs/models/coreference/09_resolvers.ipynb #d58574d1
 def lesson_of(d: Document, words: Words, context: int = 0) -> Lesson:
     "Make a lesson of a document, with `context` pieces around each segment."
     t, entity = text_of(d), dict[Span, int]()
@@ -54,6 +56,7 @@ def lesson_of(d: Document, words: Words, context: int = 0) -> Lesson:
     if not entity: raise DataError("has no mention to learn from", f"document {d.doc_key!r}")
     return Lesson(t, words.cut(t, context), entity, _labels_of(d) if d.labels else {})
 
+# %% ../../../nbs/models/coreference/09_resolvers.ipynb #e2195d69
 def together(lessons: Sequence[Lesson]) -> Lesson:
     "Join several short lessons, whose mentions are never linked to each other."
     if len(lessons) == 1: return lessons[0]
@@ -72,18 +75,21 @@ class Wrong(NamedTuple):
     types: torch.Tensor
     kinds: torch.Tensor
 
+# %% ../../../nbs/models/coreference/09_resolvers.ipynb #d07b2567
 def _unsure(logits: torch.Tensor, right: Sequence[int]) -> torch.Tensor:
     "Compute the cross entropy over known labels."
     at = [i for i, k in enumerate(right) if k >= 0]
     if not at: return logits.new_zeros(())
     return F.cross_entropy(logits[at], torch.tensor([right[i] for i in at], device=logits.device))
 
+# %% ../../../nbs/models/coreference/09_resolvers.ipynb #084da813
 def new_finder(m: CorefModel, width: int, dropout: float) -> Any:
     "Make an untrained mention finder."
     if m.mentions == "start-end": return StartEnd(width, m.hidden, dropout, m.released)
     if m.mentions == "enumerated": return Enumerated(width, m.ffn, m.widest, m.share, dropout)
     return Banded(width, m.hidden, m.widest, dropout)
 
+# %% ../../../nbs/models/coreference/09_resolvers.ipynb #45f9d7dc
 def new_scorer(m: CorefModel, width: int, dropout: float) -> tuple[nn.Module, Any, int]:
     "Make untrained modules for span vectors and link scores; also return the size of the vectors."
     if m.antecedents == "c2f":
@@ -305,6 +311,7 @@ def new_resolver(m: CorefModel, dropout: float = .3, seed: int = 0, offline: boo
         for part in (words.shape, words.quote): part.reset_parameters()
         return form(m, words, dropout).to(words.encoder.device)
 
+# %% ../../../nbs/models/coreference/09_resolvers.ipynb #168383c5
 def predicted(net: Any, d: Document, given: Sequence[Span]|None = None,
               seeds: Sequence[Sequence[Span]] = ()) -> Document:
     "Return a document with the clusters that a net finds."

@@ -226,6 +226,7 @@ def _links(net: Any, task: Task, items: Sequence[Question]) -> Iterator[Answer]:
     for (key, _), clusters in zip(texts, clusters_of_many(net, [text_of(d) for _, d in texts])):
         yield Answer(key, linked(gold[key].gold, clusters))
 
+# %% ../../../nbs/models/coreference/13_systems.ipynb #7601ae01
 def make_coreference(entry: Entry, changed: Mapping[str, Any], s: Settings) -> System:
     "Make a coreference system of an entry, for the registry."
     refuse_asking(entry.name, changed)

@@ -50,6 +50,7 @@ def _speakers(names: Sequence[str]) -> np.ndarray:
     known = {name: k for k, name in enumerate(dict.fromkeys(filter(None, names)), 1)}
     return np.array([known.get(name, 0) for name in names], int)
 
+# %% ../../../nbs/models/coreference/01_texts.ipynb #77c6e94e
 class Text:
     "A document, or several, as arrays over words, for a coreference system."
     def __init__(self, key: str, sentences: Sequence[Sequence[str]], names: Sequence[str] = (),
@@ -73,11 +74,13 @@ class Text:
     @cached_property
     def quotation(self) -> np.ndarray: return _quotations(self.words)
 
+# %% ../../../nbs/models/coreference/01_texts.ipynb #b7b713b2
 def text_of(d: Document) -> Text:
     "Read a document and its names, ignoring its clusters."
     if not d.size: raise DataError("has no text", f"document {d.doc_key!r}", "coreference systems read words")
     return Text(d.doc_key, d.sentences, d.names, d.speakers)
 
+# %% ../../../nbs/models/coreference/01_texts.ipynb #904e6778
 def joined(texts: Sequence[Text]) -> Text:
     "Join several texts to one; each remains a separate part."
     out = Text("+".join(t.key for t in texts[:2]), [])
@@ -106,6 +109,7 @@ def word_pieces(words: Sequence[str], tokenizer: Any) -> list[list[int]]:
     known = {w: ids[:MOST] or [unknown] for w, ids in zip(kinds, tokenized, strict=True)}
     return [known[w] for w in words]
 
+# %% ../../../nbs/models/coreference/01_texts.ipynb #a31ed95e
 def around(tokenizer: Any) -> tuple[list[int], list[int]]:
     "Return the special tokens before and after a text."
     [inside], whole = tokenizer(["the"], add_special_tokens=False)["input_ids"], tokenizer("the")["input_ids"]
@@ -142,6 +146,7 @@ def _stop(start: int, room: int, total: np.ndarray, sentences: np.ndarray) -> in
     ends = sentences[(sentences > start + (stop - start)//2) & (sentences <= stop)]
     return int(ends[-1]) if len(ends) else stop
 
+# %% ../../../nbs/models/coreference/01_texts.ipynb #7d7423cb
 def segments(t: Text, tokenizer: Any, length: int = 256, context: int = 32) -> Cut:
     "Split a text into segments of at most `length` pieces, of which `context` on each side are context only."
     ids, (before, after) = word_pieces(t.words, tokenizer), around(tokenizer)
@@ -180,6 +185,7 @@ def cast_of(d: Document, unnamed: bool = False) -> Document:
     persons = tuple(("PER",)*len(c) for c in clusters)
     return Document(d.doc_key, d.sentences, tuple(clusters), tuple(names), {"type": persons, "kind": tuple(labels)})
 
+# %% ../../../nbs/models/coreference/01_texts.ipynb #1a68aff7
 class WithCast(NamedTuple):
     "A text preceded by names."
     document: Document # a sentence of names, then the text, without clusters
@@ -196,6 +202,7 @@ def with_cast(d: Document, names: Sequence[Sequence[str]]) -> WithCast:
     sentences = ((*words[:-1], "."), *d.sentences) if words else d.sentences
     return WithCast(Document(d.doc_key, sentences), at, len(words))
 
+# %% ../../../nbs/models/coreference/01_texts.ipynb #7d993f75
 def cast_lesson(d: Document) -> Document:
     """Make a training document for a linker: the cast in an order drawn by its key, and each character's explicit
     mentions."""

@@ -21,6 +21,7 @@ from .texts import SHAPES, Cut, Segment, Text, segments
 # %% ../../../nbs/models/coreference/02_words.ipynb #0d0736bc
 class _Reached(Exception): "A layer's input was captured; the rest of the pass is not needed."
 
+# %% ../../../nbs/models/coreference/02_words.ipynb #67619175
 class Layers:
     "The layers of an encoder, for partial passes."
     def __init__(self, model: Any):

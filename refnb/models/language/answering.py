@@ -41,6 +41,7 @@ class Sent(NamedTuple):
     sample: int = 0    # index among the requests about the question
     of: int = 1        # number of requests about the question
 
+# %% ../../../nbs/models/language/10_answering.ipynb #a07641c0
 def sent_of(m: LanguageModel, q: Question, form: str, order: Order = "given", system: str = "", turn: int = 0,
             examples: str = "") -> Sent:
     """Turn a question, with its text, into a request; `system` is the text of a system message, `turn` the first
@@ -82,6 +83,7 @@ def _drawn(m: LanguageModel, draw: int, samples: int) -> LanguageModel:
     if samples == 1 or seed is None: return m
     return m.changed(decoding=m.decoding.changed(seed=seed + draw))
 
+# %% ../../../nbs/models/language/10_answering.ipynb #d344db13
 def sent_all(m: LanguageModel, q: Question, form: str, order: Order = "given", system: str = "", samples: int = 1,
              had: Container[tuple[str, int]] = (), examples: str = "") -> Iterator[Sent]:
     """Yield all requests about a question: one for each rotation, `samples` times. `had` are the ids and samples
@@ -102,6 +104,7 @@ def solved(q: Question, form: str) -> str:
     lead, labels = continuations(q, form)
     return f"{render(q, form).rstrip()}\n\n{lead}{labels[q.right[0]]}\n\n"
 
+# %% ../../../nbs/models/language/10_answering.ipynb #93dab412
 def chosen_examples(questions: Iterable[Question], shots: int, taken: Container[str]) -> list[Question]:
     "Choose examples with one right answer, one for each document while possible, none of the documents `taken`."
     fit = [q for q in questions if len(q.right) == 1 and q.text and q.doc_key not in taken]
@@ -138,6 +141,7 @@ def _why(a: Answer, q: Question|None, settings: Mapping[str, Any]) -> str:
     shown, _ = in_order(q, settings.get("order", "given"))
     return reading_of(shown, settings["form"], a.raw).why or "not read by an earlier refnb"
 
+# %% ../../../nbs/models/language/10_answering.ipynb #92abcc47
 def unread(answers: Iterable[Answer], asked: Mapping[str, Question], settings: Mapping[str, Any]) -> dict[str, int]:
     """Count the reasons why replies of a language model's run were not read, most frequent first. `asked` are the
     available questions by id; `settings` are the run's."""
@@ -152,6 +156,7 @@ def system_text(m: LanguageModel, benchmark: str) -> str:
     name = m.system.get(benchmark, "")
     return text_of(name).strip() if name else ""
 
+# %% ../../../nbs/models/language/10_answering.ipynb #ec2f5dd3
 def run_settings(m: LanguageModel, form: str, order: str, samples: int = 1) -> dict[str, Any]:
     "List a model's settings that can change an answer, with form, order of options and number of samples."
     settings = {k: v for k, v in msgspec.to_builtins(m).items() if k not in UNHASHED}

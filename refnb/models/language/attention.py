@@ -34,6 +34,7 @@ def _attend(module: Any, query: Any, key: Any, value: Any, attention_mask: Any, 
     out = torch.stack([x @ v for x, v in zip(w.view(batch*groups, heads//groups*n, seen), values, strict=True)])
     return out.view(batch, heads, n, size).transpose(1, 2).contiguous(), None
 
+# %% ../../../nbs/models/language/07_attention.ipynb #cc856b99
 def _mask_for(batch_size: int, q_length: int, kv_length: int, q_offset: int = 0, kv_offset: int = 0,
               mask_function: Any = None, attention_mask: Any = None, allow_is_causal_skip: bool = False, **more: Any):
     "Return no mask if causality suffices, otherwise the usual one."
@@ -67,14 +68,17 @@ _OURS, _THEIRS = Reads("few_passes", 256), Reads("eager", 256)
 _FUSED = [Reads("sdpa", 0), Reads("sdpa", 512)]
 _HALF, _SMALL = 1024, 10_000_000  # tokens of half a prompt for timing; models with fewer weights are not timed
 
+# %% ../../../nbs/models/language/07_attention.ipynb #ee65aed4
 def ways_to_read(model: Any) -> list[Reads]:
     "List the ways in which a model of transformers can read on a CPU."
     return [_OURS if few_passes(model) else _THEIRS, *(_FUSED if model._supports_sdpa else [])]
 
+# %% ../../../nbs/models/language/07_attention.ipynb #62d40f6e
 def read_as(model: Any, way: Reads):
     "Set the way in which a model reads."
     model.set_attn_implementation(way.attention)
 
+# %% ../../../nbs/models/language/07_attention.ipynb #cc202a8a
 def _seconds(model: Any, way: Reads) -> float:
     "Measure the CPU seconds of reading a prompt and another after it; the better of two runs."
     import torch
@@ -134,6 +138,7 @@ def _product(x: Any, weights: Any, bias: Any = None):
     import torch
     return torch.ops.mkldnn._linear_pointwise(x, weights, bias, "none", [], "")
 
+# %% ../../../nbs/models/language/07_attention.ipynb #3fd15b20
 @cache
 def _ordered():
     "Make a class of linear layers whose weights are in the processor's order."
@@ -169,6 +174,7 @@ def order_weights(model: Any) -> int:
             for name, layer in plain.items(): model.set_submodule(name, _ordered()(layer))
     return len(plain) if same else 0
 
+# %% ../../../nbs/models/language/07_attention.ipynb #3f7381e9
 def _same(layer: Any) -> bool:
     "Tell whether a layer's results are bitwise equal in the other order."
     import torch
@@ -223,11 +229,13 @@ def _eight_bits():
             self.few = on and has_eight_bits()
     return EightBits
 
+# %% ../../../nbs/models/language/07_attention.ipynb #4f097ba0
 def has_eight_bits() -> bool:
     "Tell whether torch can multiply by weights of eight bits."
     import torch
     return hasattr(torch, "_weight_int8pack_mm")
 
+# %% ../../../nbs/models/language/07_attention.ipynb #432438fd
 def _linear(weights: Any):
     "Wrap weights as a linear layer without bias."
     import torch
@@ -279,12 +287,14 @@ def _roomy():
             self.room = tuple(stores)
     return Roomy
 
+# %% ../../../nbs/models/language/07_attention.ipynb #f0ef86d7
 def empty_cache():
     "Make an empty cache that keeps all tokens of all layers, windowed or not."
     cache = need("transformers", "models").DynamicCache()
     cache.layer_class_to_replicate = _roomy()
     return cache
 
+# %% ../../../nbs/models/language/07_attention.ipynb #509e3d3a
 def copy_of(kept: Any, n: int):
     "Copy a cache's first n tokens."
     copy = empty_cache()
@@ -313,6 +323,7 @@ class Branch(NamedTuple):
         "List each token's option, counted from 1; 0 for the tail."
         return [0]*len(self.tail) + [k for k, o in enumerate(self.options, 1) for _ in o]
 
+# %% ../../../nbs/models/language/07_attention.ipynb #07e303ac
 def what_is_seen(branches: Sequence[Branch], trunk: int):
     "Compute which tokens of branches attend to which tokens of a trunk of `trunk` tokens and of the branches."
     import torch
@@ -338,6 +349,7 @@ def mask_of(model: Any, sees: Any, places: Sequence[int], columns: Sequence[int]
     if (kinds := getattr(config, "layer_types", None)) is None: return made(near)
     return {kind: made(near if kind == _WINDOWED else sees) for kind in set(kinds)}
 
+# %% ../../../nbs/models/language/07_attention.ipynb #d5945dac
 def read_branches(model: Any, kept: Any, trunk: int, branches: Sequence[Branch], wanted: Sequence[int]):
     """Read branches in one pass after a trunk whose keys and values are cached; theirs are added to the cache.
     Return the scores of the next token after each wanted token, given by its number in the pass."""
@@ -367,6 +379,7 @@ def _side_by_side():
             return tuple(zip(*(row.update(k, v, layer_idx) for row, k, v in own), strict=True))
     return SideBySide
 
+# %% ../../../nbs/models/language/07_attention.ipynb #1ef9263f
 def _each_row(attend: Any):
     "Extend one row's attention to several rows."
     import torch
@@ -392,6 +405,7 @@ def writes_by_rows(model: Any) -> bool:
     tf = need("transformers", "models")
     return model.config.model_type in PLAIN or model.config._attn_implementation in tf.AttentionInterface()
 
+# %% ../../../nbs/models/language/07_attention.ipynb #c845ba81
 @contextmanager
 def by_rows(model: Any):
     "Set row-wise attention and products, which `write_rows` needs, for the duration of the context."
@@ -407,6 +421,7 @@ def by_rows(model: Any):
         for layer in layers: layer.written(False)
         model.set_attn_implementation(way)
 
+# %% ../../../nbs/models/language/07_attention.ipynb #628f2451
 def write_rows(model: Any, rows: Sequence[Any], tokens: Any, places: Sequence[int]):
     """Add a token to each of some rows, given by their caches; return the scores of the next token.
     `places` are the positions of the tokens in their rows."""

@@ -42,6 +42,7 @@ class Job(Record, omit_defaults=False):
     errors: str = ""         # id of the file with errors
     trouble: str = ""        # error of the whole batch
 
+# %% ../../../nbs/models/language/11_batches.ipynb #a1992c9f
 def jobs(folder: str|Path) -> list[Job]:
     "List the batch jobs of a folder in order of creation."
     paths = sorted(p for p in Path(folder).glob("*/job.json") if p.parent.name.isdigit())
@@ -50,6 +51,7 @@ def jobs(folder: str|Path) -> list[Job]:
         raise FormatError(str(e), str(folder), "a job.json is damaged, or from another version; it names a batch that "
                                                "is billed, so repair it by hand") from None
 
+# %% ../../../nbs/models/language/11_batches.ipynb #412794c5
 def _note(path: Path, job: Job, **changed: Any) -> Job:
     "Save the progress of a job before the next step."
     job = job.changed(**changed)
@@ -206,6 +208,7 @@ async def _post(folder: Path, m: LanguageModel, patience: Patience, transport: A
         lock.release()
         await line.close()
 
+# %% ../../../nbs/models/language/11_batches.ipynb #bf542b8d
 def submit_batch(asks: Iterable[Ask], m: LanguageModel, store: Replies, folder: str|Path, budget: float|None = None,
                  most: int = 10_000, patience: Patience = Patience(), transport: Any = None,
                  sleep: Callable[[float], Any] = asyncio.sleep, clock: Callable[[], float] = time.time,
@@ -235,6 +238,7 @@ def poll_batch(m: LanguageModel, folder: str|Path, patience: Patience = Patience
             return [await _polled(post, Path(folder)/j.name, j) if j.state == "sent" else j for j in jobs(folder)]
     return finished(work)
 
+# %% ../../../nbs/models/language/11_batches.ipynb #a67a2f53
 async def _polled(post: _Post, path: Path, job: Job) -> Job:
     "Poll the status of a batch."
     b = await post.asked("get", f"/batches/{job.batch}")
@@ -258,6 +262,7 @@ class Reconciled(Record):
     usd: float|None = 0. # cost of the replies; None: the price is unknown
     trouble: tuple[str, ...] = () # errors of whole batches
 
+# %% ../../../nbs/models/language/11_batches.ipynb #c40f7cc6
 def _outcome(line: dict, ask: Ask, m: LanguageModel) -> Reply|None:
     "Read a line's reply; None: the request was not executed."
     r = line.get("response")
@@ -336,6 +341,7 @@ def _most_bytes(post: _Post, job: Job) -> int:
     "Return the size limit of a file of replies."
     return post.patience.room + job.asks*(4000 + 100*post.m.decoding.max_tokens)
 
+# %% ../../../nbs/models/language/11_batches.ipynb #6e0b4bd7
 async def _brought(post: _Post, path: Path, job: Job, store: Replies) -> Reconciled:
     "Download and store the replies of a batch."
     for name, id in (("output.jsonl", job.output), ("errors.jsonl", job.errors)):
@@ -356,6 +362,7 @@ async def _brought(post: _Post, path: Path, job: Job, store: Replies) -> Reconci
     return Reconciled(len(reading.seen) - failed, failed, job.asks - len(reading.seen), c["doubled"], c["strange"],
                       c["broken"], usd, (job.trouble or "it failed as a whole",) if job.status == "failed" else ())
 
+# %% ../../../nbs/models/language/11_batches.ipynb #18eb1a3f
 def _together(results: list[Reconciled], m: LanguageModel) -> Reconciled:
     "Merge the results of several batches."
     def total(field: str) -> int: return sum(getattr(r, field) for r in results)

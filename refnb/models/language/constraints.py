@@ -55,6 +55,7 @@ class Bound:
         self.matcher.consume_token(token)
         self.bits = self._bits()
 
+# %% ../../../nbs/models/language/08_constraints.ipynb #65268145
 def _reason(error: str) -> str:
     "Return llguidance's reason for refusing a pattern, on one line."
     lines = error.splitlines()
@@ -77,6 +78,7 @@ class EachItsOwn:
             _forbid(scores[i], bound.bits)
         return scores
 
+# %% ../../../nbs/models/language/08_constraints.ipynb #824cc1c9
 _FINES = np.where(np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], 1, bitorder="little"), 0,
                   -np.inf).astype(np.float32)
 

@@ -53,6 +53,7 @@ def _taken_for_mark(text: str, start: int, end: int) -> int|None:
     at += [i for i, brace in ((start - 1, "{"), (start, "{"), (end - 1, "}")) if i >= 0 and text[i] == brace]
     return min(at, default=None)
 
+# %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #01971f8f
 def marked(q: Question) -> str:
     "Mark the mention in a question's text, for a prompt."
     mention_of(q)
@@ -72,6 +73,7 @@ def _names(q: Question) -> list[str]:
         raise DataError(f"{names[bad]!r} is not a name on one line", f"question {q.id!r}, option {bad}")
     return names
 
+# %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #ec8867c7
 def prompt(q: Question, form: Form = "base") -> str:
     "Write the prompt for a question."
     return Template(_template(form)).substitute(text=marked(q), options="\n".join(_names(q)))
@@ -88,6 +90,7 @@ def _explained(form: str, explanation: str) -> str:
     if form != "base" and not words: raise CallError(f"the form {form} has an explanation", do="say one")
     return f"- Explanation: {words}\n" if words else ""
 
+# %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #d6f7eabf
 def reply_form(q: Question, answer_index: int, form: Form = "base", mention: str|None = None,
                explanation: str = "") -> str:
     """Write a well-formed reply, without a line end, that names an option by its index and repeats the mention.
@@ -179,6 +182,7 @@ def _labelled(reply: str) -> list[tuple[str, str]]:
     ends = [*(m.start() for m in found), len(reply)][1:]
     return [(m[1].lower(), reply[m.end():end]) for m, end in zip(found, ends, strict=True)]
 
+# %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #282fba4f
 def _first_line(text: str) -> str: return next((l.strip() for l in text.split("\n") if l.strip()), "")
 
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #ce63c4f0
@@ -194,6 +198,7 @@ def _bodies(reply: str) -> Iterable[str]:
     last = [i for i, l in enumerate(lines) if l.rstrip().endswith("}")]
     if first and last: yield "\n".join(lines[first[0]:last[-1] + 1])
 
+# %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #a5f83d08
 def _keyed(reply: str) -> list[tuple[str, str]]:
     "List the labels and values of JSON objects."
     out = []
@@ -239,6 +244,7 @@ _WILL_NOT = tuple(f"i{no} {verb}"
 
 def _refuses(reply: str) -> bool: return _plain(reply[:200]).casefold().startswith(_SORRY + _WILL_NOT)
 
+# %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #38ae594c
 def _tolerantly(names: Sequence[str], reply: str, cut: bool) -> _Read:
     "Read a reply tolerantly."
     meant = _meant(names, reply, cut)

@@ -21,12 +21,14 @@ def _letter(m: re.Match) -> str:
     code = m[1] or m[2] or m[4]
     return chr(int(code, 16)) if code else ""
 
+# %% ../../../nbs/models/language/04_keys.ipynb #2711faa5
 class _Plain(NamedTuple):
     "A text without escapes."
     text: str
     starts: list[int]  # start of each letter in the original text
     ends: list[int]    # end of each letter
 
+# %% ../../../nbs/models/language/04_keys.ipynb #a3f2b76b
 def _plain(text: str) -> _Plain:
     "Undo all escapes of a text and record the original position of each letter."
     letters: list[str] = []
@@ -55,6 +57,7 @@ def _disguised(key: str) -> list[str]:
         out += [core, core.replace("+", "-").replace("/", "_")]
     return list(dict.fromkeys(out))
 
+# %% ../../../nbs/models/language/04_keys.ipynb #ff3f2e8c
 def _shortest(n: int) -> int:
     "Return how many consecutive letters of a key with `n` letters count as the key."
     return min(n, 16 if n >= 32 else max(8, n//2))
@@ -64,6 +67,7 @@ def _grams(key: str) -> list[tuple[int, str]]:
     size = (_shortest(len(key)) + 1)//2
     return [(i, key[i:i + size]) for i in range(0, len(key) - size + 1, size)]
 
+# %% ../../../nbs/models/language/04_keys.ipynb #e2acbeeb
 def _pieces(key: str, text: str) -> Iterator[tuple[int, int]]:
     "Yield the spans of a text that contain the key or a long enough piece of it."
     for at, gram in _grams(key):
@@ -73,6 +77,7 @@ def _pieces(key: str, text: str) -> Iterator[tuple[int, int]]:
             if end - start >= _shortest(len(key)): yield start, end
             found = text.find(gram, max(end, found + 1))
 
+# %% ../../../nbs/models/language/04_keys.ipynb #f08b1ae5
 def _grown(key: str, text: str, at: int, found: int, size: int) -> tuple[int, int]:
     "Extend a match of a gram to the longest piece of the key."
     left, right = 0, size

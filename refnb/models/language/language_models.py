@@ -34,6 +34,7 @@ class Price(Record):
     batch: float = 1.        # factor for batches
     source: str = ""         # source of the price
 
+# %% ../../../nbs/models/language/01_language_models.ipynb #61a88131
 class Decoding(Record):
     "Decoding settings."
     temperature: float|None = 0. # 0: greedy; None: not sent
@@ -52,6 +53,7 @@ class Rate(Record):
     requests: int = 0
     tokens: int = 0
 
+# %% ../../../nbs/models/language/01_language_models.ipynb #86ae6219
 class Patience(Record):
     "Retries and timeouts, in seconds."
     tries: int = 6         # tries per question, not counting "too many requests"
@@ -207,6 +209,7 @@ def _asked_settings(m: LanguageModel) -> dict[str, Any]:
     return {"temperature": d.temperature, "top_p": d.top_p, "seed": d.seed, "effort": m.effort or None,
             "thinking": m.thinking}
 
+# %% ../../../nbs/models/language/01_language_models.ipynb #86d9a449
 def wire_name(m: LanguageModel) -> str:
     """Return the name of a model's dialect if it changes the request; "" if a plain server gets the same."""
     if not m.dialect: return ""
@@ -217,8 +220,10 @@ def wire_name(m: LanguageModel) -> str:
             and d.constraints.get(m.constraint) == plain.constraints.get(m.constraint))
     return "" if same else m.dialect
 
+# %% ../../../nbs/models/language/01_language_models.ipynb #ca2213e3
 def _dialect_words(m: LanguageModel) -> str: return f"its dialect, {the_dialect(m.dialect).title},"
 
+# %% ../../../nbs/models/language/01_language_models.ipynb #e78e94c3
 def check_taken(m: LanguageModel):
     "Raise an error for settings that a model's server does not support."
     if m.provider == "local": return
@@ -253,6 +258,7 @@ def _dialect_for(fields: dict[str, Any], kind: str) -> str:
     model = str(fields.get("model", ""))
     return mine or next((name for name, d in dialects().items() if d.models and re.search(d.models, model)), "")
 
+# %% ../../../nbs/models/language/01_language_models.ipynb #432e37f7
 def _usual(fields: dict[str, Any], kind: str) -> dict[str, Any]:
     "Return the default settings of an entry."
     usual: dict[str, Any] = {"licence": "unknown", "forms": FORMS}
@@ -265,6 +271,7 @@ def _usual(fields: dict[str, Any], kind: str) -> dict[str, Any]:
     if "base_url" in fields: usual.pop("key")  # another address, another key
     return usual
 
+# %% ../../../nbs/models/language/01_language_models.ipynb #b8b1007c
 def model_of(entry: Entry) -> LanguageModel:
     """Read an entry, from a file or a complete name, as a language model.
     Omitted fields get the usual values."""
@@ -282,6 +289,7 @@ def language_models(s: Settings|None = None) -> dict[str, LanguageModel]:
     "List all language models by name, the package's and yours."
     return {n: model_of(e) for n, e in entries_of("language-model", s).items()}
 
+# %% ../../../nbs/models/language/01_language_models.ipynb #d2ba08b9
 def the_model(name: str, **changed) -> LanguageModel:
     "Find a language model by its system's name, with some settings changed, such as constraint='regex'."
     known = entries_of("language-model")
@@ -332,6 +340,7 @@ def ask_key(ask: Ask) -> str:
         if data[name] == usual: del data[name]
     return hashlib.sha256(msgspec.json.encode(data, order="sorted")).hexdigest()[:32]
 
+# %% ../../../nbs/models/language/01_language_models.ipynb #d6e191e8
 def ask_of(m: LanguageModel, id: str, prompt: str, system: str = "", pattern: str = "",
            options: Iterable[str] = (), shared: int = 0) -> Ask:
     """Make a request to a model; `id` is the question's, `pattern` constrains the reply.
@@ -364,6 +373,7 @@ class Reply(Record):
         "Return the reply with its texts passed through a function that removes a key."
         return self.changed(**{name: hide(getattr(self, name)) for name in ("text", "reasoning", "model", "error")})
 
+# %% ../../../nbs/models/language/01_language_models.ipynb #0b038cd3
 def cost(m: LanguageModel, r: Reply) -> float|None:
     "Compute a reply's cost in USD; None: the price is unknown."
     if (p := m.price) is None: return 0. if m.provider == "local" else None
@@ -374,6 +384,7 @@ def cost(m: LanguageModel, r: Reply) -> float|None:
     written = (r.tokens_out - r.tokens_reasoning)*p.output + r.tokens_reasoning*reasoning
     return (read + written)*(p.batch if r.batch else 1.)/1e6
 
+# %% ../../../nbs/models/language/01_language_models.ipynb #847928f8
 def usage(m: LanguageModel, r: Reply) -> Usage:
     "Return a reply's usage, for the answer."
     # local weights are identified by their hash
@@ -390,6 +401,7 @@ class Forecast(Record):
     usd_likely: float|None  # cost with replies of the usual length; None: the length of reasoning is unknown
     too_long: int = 0       # prompts longer than the model's context
 
+# %% ../../../nbs/models/language/01_language_models.ipynb #3a6fafe3
 _USUAL = 40  # tokens of a reply that repeats a mention and names an option
 
 def forecast(m: LanguageModel, asks: Iterable[Ask], copies: bool = False) -> Forecast:

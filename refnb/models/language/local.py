@@ -31,18 +31,21 @@ class Weights(NamedTuple):
     revision: str = "" # revision of the repository
     pieces: tuple[Path, ...] = () # pieces of the file, until they are joined
 
+# %% ../../../nbs/models/language/09_local.ipynb #8e1ce211
 def package_names(package: str) -> list[str]:
     "List the packages that contain weights: name{1..22} and name{01..22} are many."
     import re
     m = re.fullmatch(r"(.*)\{(\d+)\.\.(\d+)\}(.*)", package)
     return [f"{m[1]}{i:0{len(m[2])}}{m[4]}" for i in range(int(m[2]), int(m[3]) + 1)] if m else [package]*bool(package)
 
+# %% ../../../nbs/models/language/09_local.ipynb #a0ee4c72
 def _folder(package: str) -> Path|None:
     "Return the folder of an installed package, or None."
     import importlib.util
     spec = importlib.util.find_spec(package.replace("-", "_"))
     return Path(next(iter(spec.submodule_search_locations))) if spec and spec.submodule_search_locations else None
 
+# %% ../../../nbs/models/language/09_local.ipynb #9b278cf4
 def _weights_of(m: LanguageModel) -> Weights:
     "Locate a model's weights."
     if Path(m.model).is_dir(): return Weights(m.model, m.file)
@@ -73,6 +76,7 @@ def check_place(w: Weights):
     if not (w.pieces or Path(w.place).is_dir() or is_repository(w.place)):
         raise DataError("is neither a folder nor the name of a hub repository", w.place, "check the path")
 
+# %% ../../../nbs/models/language/09_local.ipynb #84cc7c12
 def weights_id(w: Weights) -> str:
     "Identify weights by their hash, or by the commit of a repository."
     import hashlib
@@ -86,6 +90,7 @@ def weights_id(w: Weights) -> str:
         with f.open("rb") as data: h.update(hashlib.file_digest(data, "sha256").digest())
     return h.hexdigest()[:16]
 
+# %% ../../../nbs/models/language/09_local.ipynb #d44529d1
 def _commit(w: Weights) -> str:
     "Look up the commit of a repository's revision, in the cache or on the hub."
     hub = need("huggingface_hub", "models")
@@ -137,6 +142,7 @@ _PASS = 8192  # tokens of several prompts per pass on a GPU; a CPU is as fast wi
 _SHORT = 256  # tokens after a common beginning that are not worth a separate pass
 _LARGE = 2_000_000_000  # models with more weights answer one prompt at a time on a CPU
 
+# %% ../../../nbs/models/language/09_local.ipynb #b7a597b9
 class Local:
     "A loaded model, its tokenizer, and the cache of the last prompts' common beginning."
     def __init__(self, model: Any, tokenizer: Any, m: LanguageModel):
@@ -221,6 +227,7 @@ def _tune(local: Local):
     if local.m.dtype == "int8": _round(local)
     order_weights(local.model)
 
+# %% ../../../nbs/models/language/09_local.ipynb #510f2617
 def _round(local: Local):
     "Round a model's weights to eight bits; a large model keeps no copy of them for prompts, so its chunks are long."
     model, copied = local.model, local.model.num_parameters() < _LARGE
@@ -291,6 +298,7 @@ def _common(a: Sequence[int], b: Sequence[int]) -> int:
         low, high = (mid, high) if a[low:mid] == b[low:mid] else (low, mid)
     return low if a[low] != b[low] else low + 1
 
+# %% ../../../nbs/models/language/09_local.ipynb #cb99e9ea
 def _fits(local: Local, ids: list[int]):
     "Raise an error for a text longer than the model's context."
     if local.m.context and len(ids) > local.m.context:
@@ -331,6 +339,7 @@ def _trunk(local: Local, rows: Sequence[list[int]], share: bool = True) -> list[
     cached = _common(local.ids, first) if share else 0
     return first[:len(first) - (len(first) - cached)%(local.chunk or _SHORT)]
 
+# %% ../../../nbs/models/language/09_local.ipynb #c968c9de
 def _branches(local: Local, rows: Sequence[list[int]], trunk: list[int], options: Sequence[list[list[int]]] = (),
               share: bool = True) -> tuple[list[Branch], int]:
     "Read a trunk; return the rest of each prompt as a branch, and the number of computed tokens."
@@ -341,6 +350,7 @@ def _branches(local: Local, rows: Sequence[list[int]], trunk: list[int], options
     local.computed += computed + sum(len(b.tokens) for b in branches)
     return branches, computed
 
+# %% ../../../nbs/models/language/09_local.ipynb #47798708
 def _packs(branches: Sequence[Branch], room: int) -> list[list[Branch]]:
     "Group branches to read in one pass: at least one branch, at most `room` tokens."
     packs: list[list[Branch]] = []
@@ -362,6 +372,7 @@ def option_ids(tokenizer: Any, lead: str, options: Sequence[str]) -> list[list[i
     full = [tok(f"{line}{space}{o}\n") for o in options]
     return [f[min(_common(f, bare), len(f) - 1):] for f in full]
 
+# %% ../../../nbs/models/language/09_local.ipynb #d1794070
 class _Job(NamedTuple):
     "A tokenized request."
     ask: Ask
@@ -372,6 +383,7 @@ class _Job(NamedTuple):
     @property
     def size(self) -> int: return len(self.ids) + sum(map(len, self.options))
 
+# %% ../../../nbs/models/language/09_local.ipynb #2dae0d20
 def _scored(local: Local, jobs: Sequence[_Job], share: bool = True) -> list[Reply]:
     "Score the options of requests that share a trunk."
     start = time.monotonic()
@@ -402,18 +414,21 @@ def _pack_scores(local: Local, pack: Sequence[Branch]) -> list[list[float]]:
     def mean(option: Sequence[int]) -> float: return sum(islice(logp, len(option)))/len(option)
     return [list(map(mean, b.options)) for b in pack]
 
+# %% ../../../nbs/models/language/09_local.ipynb #17dcc84c
 def _drop(local: Local, pack: Sequence[Branch], read: int):
     "Crop the cache to before a pack; keep the tail of a single prompt that continues the trunk."
     keep = len(pack[0].tail) if len(pack) == 1 and pack[0].keep == len(local.ids) else 0
     local.cache.crop(keep - read)
     local.ids += pack[0].tail[:keep]
 
+# %% ../../../nbs/models/language/09_local.ipynb #d7e492b6
 def _scored_alone(local: Local, job: _Job) -> Reply:
     "Score options with a model whose cache cannot be cropped: each option after the prompt, both read anew."
     start = time.monotonic()
     scores = tuple(_alone(local, job.ids, o) for o in job.options)
     return Reply(model=local.m.model, tokens_in=len(job.ids), scores=scores, seconds=time.monotonic() - start)
 
+# %% ../../../nbs/models/language/09_local.ipynb #63c1905c
 def _alone(local: Local, ids: list[int], row: list[int]) -> float:
     "Score one option after the prompt, both read anew."
     torch = need("torch", "models")
@@ -434,6 +449,7 @@ class _Row:
         if not alone: _read_on(local, branch.tail, self.kept)
         self.kept.crop(-1)
 
+# %% ../../../nbs/models/language/09_local.ipynb #63c46027
 def _step(local: Local, rows: Sequence[_Row], tokens: Any):
     "Append a token to each of some rows; return the scores of the next one."
     scores = write_rows(local.model, [r.kept for r in rows], tokens, [r.place for r in rows])
@@ -458,6 +474,7 @@ def _generator(local: Local, rows: Sequence[_Row]):
             scores[going] = _step(local, [rows[i] for i in going], token[going])
     return write
 
+# %% ../../../nbs/models/language/09_local.ipynb #3ba4169d
 def _written(local: Local, jobs: Sequence[_Job], share: bool = True) -> list[Reply]:
     "Write replies to requests, side by side."
     start = time.monotonic()
@@ -469,6 +486,7 @@ def _written(local: Local, jobs: Sequence[_Job], share: bool = True) -> list[Rep
     if len(jobs) == 1: local.cache.crop(len(local.ids) - local.cache.get_seq_length())
     return _as_replies(local, jobs, out, time.monotonic() - start)
 
+# %% ../../../nbs/models/language/09_local.ipynb #49ae159c
 def _written_alone(local: Local, job: _Job) -> Reply:
     "Write a reply with a model whose cache cannot be cropped."
     start = time.monotonic()
@@ -570,10 +588,12 @@ def replies_to(local: Local, asks: Sequence[Ask], leads: Sequence[str] = (), sha
     done = iter([r for g in groups for r in _fitting(local, g, share)])
     return [next(done) if isinstance(j, _Job) else j for j in jobs]
 
+# %% ../../../nbs/models/language/09_local.ipynb #e82207bb
 def reply_to(local: Local, ask: Ask, lead: str = "", share: bool = True) -> Reply:
     "Reply to one request."
     return replies_to(local, [ask], [lead], share)[0]
 
+# %% ../../../nbs/models/language/09_local.ipynb #4d1df844
 def _groups(local: Local, jobs: Sequence[_Job]) -> Iterator[list[_Job]]:
     "Yield groups of requests to process together."
     group: list[_Job] = []
@@ -584,6 +604,7 @@ def _groups(local: Local, jobs: Sequence[_Job]) -> Iterator[list[_Job]]:
         group.append(job)
     if group: yield group
 
+# %% ../../../nbs/models/language/09_local.ipynb #079abe2d
 def _joins(local: Local, group: list[_Job], job: _Job) -> bool:
     """Tell whether a request joins a group: to write, unless a long text begins; to score, if few tokens follow the
     shared ones."""

@@ -30,6 +30,7 @@ class Passage(NamedTuple):
     tokens: list[str] # its tokens
     before: str       # words before it, as context
 
+# %% ../../../nbs/models/language/13_marking.ipynb #fb357d03
 def passages(
     d: Document,  # with its text
     form: Form,   # with the numbers of words and of context words
@@ -75,6 +76,7 @@ class Mark(NamedTuple):
     end: int   # one past its last character
     label: str # label of its entity
 
+# %% ../../../nbs/models/language/13_marking.ipynb #ca330e10
 _MARK = re.compile(r"\[|\]\(([^()\[\]]{1,99})\)|\]")
 
 def read_marks(reply: str) -> tuple[str, list[Mark]]:
@@ -123,6 +125,7 @@ class Placed(NamedTuple):
     spans: list[tuple[Span, str]] # mentions with their labels
     copied: float                 # share of the passage's characters in the copy
 
+# %% ../../../nbs/models/language/13_marking.ipynb #f45c1c49
 def place_marks(
     tokens: Sequence[str], # tokens of the passage
     reply: str,            # a model's copy, with marks
@@ -145,12 +148,14 @@ def _entity(label: str, passage: int, known: dict[str, str]) -> tuple[int, str]|
     if known: return (-1, known[label.lower()]) if label.lower() in known else None
     return (-1, label.lower()) if label[:1].isupper() else (passage, label.lower())
 
+# %% ../../../nbs/models/language/13_marking.ipynb #68edcd38
 def why_unread(reply: Reply, copied: float) -> str:
     """Return why a passage counts as unread, or ""."""
     if reply.finish in ("content_filter", "refusal"): return "refused"
     if reply.finish == "length": return "cut: raise decoding.max_tokens"
     return "no copy of the passage" if copied < 0.5 else ""
 
+# %% ../../../nbs/models/language/13_marking.ipynb #70e1f3cf
 def clusters_of(
     d: Document,              # the document
     form: str,                # the name of a form for documents
@@ -193,6 +198,7 @@ def document_answers(
         replies[i][k] = reply
         if len(replies[i]) == expected[i]: yield _document_answer(docs[i], form, replies[i])
 
+# %% ../../../nbs/models/language/13_marking.ipynb #762753b0
 def _document_answer(d: Document, form: str, replies: dict[int, Reply]) -> ClusterAnswer|Failure:
     "Read all replies about a document."
     failed = next((r for _, r in sorted(replies.items()) if r.finish == "failed"), None)

@@ -120,6 +120,7 @@ def tokenizer_of(about: Mapping[str, Any]) -> Any:
     options = {k: about[k] for k in ("revision", "gguf_file") if about.get(k)}
     return need("transformers", "models").AutoTokenizer.from_pretrained(name, trust_remote_code=False, **options)
 
+# %% ../../../nbs/models/language/12_other_harnesses.ipynb #c85b5985
 def harness_documents(path: str|Path, about: Mapping[str, Any]) -> list[dict]:
     """List the documents of the harness from questions.jsonl, with the sizes of choices.
     `about` holds the task's metadata and the model's arguments."""
@@ -137,6 +138,7 @@ class Export(NamedTuple):
     model: LanguageModel     # the model whose prompts are exported
     changed: dict[str, Any]  # its changed settings
 
+# %% ../../../nbs/models/language/12_other_harnesses.ipynb #e8671eb0
 def _model(system: str, tool: str, changed: dict[str, Any]) -> tuple[LanguageModel, dict[str, Any]]:
     "Return the model whose prompts are exported, and its changed settings."
     fixed = {"constraint": "none"} | ({"way": "reply"} if tool == "inspect" else {})
@@ -167,6 +169,7 @@ def prepared(questions: str|Path|Iterable[Question], tool: str, system: str, for
     return Export(about | {"prompt_id": prompt_id(form), "refnb": version("refnb"), "canary": CANARY["canary"]},
                   records, m, changed)
 
+# %% ../../../nbs/models/language/12_other_harnesses.ipynb #9f9579e8
 def _task_name(task: str, records: list[Exported], decoding: dict[str, Any]) -> str:
     "Name a task with a hash of its requests: the harness caches requests by task name."
     asks = hashlib.sha256(msgspec.json.encode((records, decoding))).hexdigest()[:8]

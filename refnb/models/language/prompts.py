@@ -34,6 +34,7 @@ class Form(Record):
     words: int = 0            # words per passage, for marking clusters
     context: int = 0          # words of context before the passage
 
+# %% ../../../nbs/models/language/02_prompts.ipynb #67c25c89
 @cache
 def _forms() -> dict[str, Form]:
     "Read all prompt forms by name."
@@ -44,6 +45,7 @@ def the_form(name: str) -> Form:
     if name not in _forms(): raise CallError(f"unknown prompt form {name!r}", do=nearest(name, _forms()))
     return _forms()[name]
 
+# %% ../../../nbs/models/language/02_prompts.ipynb #c5988c12
 @cache
 def text_of(name: str) -> str:
     "Read the text of a form or a system message by its name: a file name without its ending."
@@ -52,6 +54,7 @@ def text_of(name: str) -> str:
     if not path.is_file(): raise CallError(f"there is no prompt {name!r}", do=nearest(name, _forms()))
     return path.read_bytes().decode()
 
+# %% ../../../nbs/models/language/02_prompts.ipynb #f0ba1132
 def prompt_id(name: str) -> str:
     "Hash the text of a form or a system message to 12 hex digits."
     return hashlib.sha256(text_of(name).encode()).hexdigest()[:12]
@@ -68,6 +71,7 @@ def _letters(n: int) -> list[str]:
         out.append(s)
     return out
 
+# %% ../../../nbs/models/language/02_prompts.ipynb #ea7639c9
 def _shown_options(q: Question, form: Form) -> str:
     "Write the options as the prompt shows them."
     if not q.options: raise DataError("has no options", f"question {q.id}")
@@ -184,6 +188,7 @@ def _read_yes_no(q: Question, answer: str) -> Reading:
     at = [i for i, o in enumerate(q.options) if o.name.lower() in words]
     return Reading(at[0]) if at else Reading(None, "unparsable", "says neither Yes nor No, or both")
 
+# %% ../../../nbs/models/language/02_prompts.ipynb #a6c47c66
 def _shown(q: Question, f: Form) -> Shown:
     "Return a question's options as a form shows them."
     letters = _letters(len(q.options)) if f.reads == "letter" else []
@@ -206,6 +211,7 @@ def _read_options(q: Question, f: Form, answer: str, cut: bool) -> Reading:
         return Reading(None, "refused", WHY["refused"])
     return r if r.reason != "refused" else Reading(None, "refused", r.why)
 
+# %% ../../../nbs/models/language/02_prompts.ipynb #bbe2246c
 def reading_of(q: Question, form: str, reply: str, finish: str = "stop") -> Reading:
     "Read a reply, which ended by `finish`, in this form: an option, or the reason for none, also in words."
     f, cut = the_form(form), finish == "length"

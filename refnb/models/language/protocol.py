@@ -100,6 +100,7 @@ def _put(body: dict, path: str, value: Any):
     for name in outer: body = body.setdefault(name, {})
     body[last] = value
 
+# %% ../../../nbs/models/language/05_protocol.ipynb #3e2a3c2b
 def _settings(ask: Ask) -> dict[str, Any]:
     "Return the settings of a request that go into fields."
     d = ask.decoding
@@ -107,6 +108,7 @@ def _settings(ask: Ask) -> dict[str, Any]:
             "max_tokens": 1 if ask.way == "logprobs" else d.max_tokens, "effort": ask.effort or None,
             "thinking": ask.thinking}
 
+# %% ../../../nbs/models/language/05_protocol.ipynb #da4a8907
 def _wanted(ask: Ask, d: Dialect) -> dict[str, Any]:
     "Return the fields of a request besides its texts, by path."
     given = {name: value for name, value in _settings(ask).items() if value is not None}
@@ -116,6 +118,7 @@ def _wanted(ask: Ask, d: Dialect) -> dict[str, Any]:
     bound = {at: _BOUNDS[how](ask) for at, how in d.constraints[ask.constraint].items()}
     return wanted | bound | d.also.get("constraint", {})
 
+# %% ../../../nbs/models/language/05_protocol.ipynb #777ccda0
 def payload(ask: Ask) -> tuple[str, dict]:
     "Make the path and the body of a request."
     check_possible(ask)
@@ -150,6 +153,7 @@ def _number(digits: str) -> int|float:
     "Parse an integer; one of too many digits for Python becomes infinite."
     return int(digits) if len(digits) < 20 else float(digits)
 
+# %% ../../../nbs/models/language/05_protocol.ipynb #90c1de3e
 _DECODER = json.JSONDecoder(strict=False, parse_int=_number)
 
 def _words(data: bytes) -> str:
@@ -157,6 +161,7 @@ def _words(data: bytes) -> str:
     text = data.decode(json.detect_encoding(data), "replace").lstrip("\ufeff \t\r\n")
     return text.removeprefix("data:").lstrip()
 
+# %% ../../../nbs/models/language/05_protocol.ipynb #a465a0cb
 def _objects(text: str) -> Iterator[dict]:
     "Yield the JSON objects in a text; stop after a hundred failed starts."
     at, wrong = text.find("{"), 0
@@ -166,12 +171,14 @@ def _objects(text: str) -> Iterator[dict]:
         if isinstance(value, dict): yield value
         at = text.find("{", end)
 
+# %% ../../../nbs/models/language/05_protocol.ipynb #dad31969
 def _whole(text: str) -> str:
     "Replace lone surrogates so that a text can be encoded as UTF-8."
     try: text.encode()
     except UnicodeEncodeError: return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return text
 
+# %% ../../../nbs/models/language/05_protocol.ipynb #5e01d7e4
 def json_object(data: bytes, *wanted: str) -> dict:
     """Return the first JSON object in some bytes that has one of the wanted fields, or else the first object.
     Raise ValueError if there is none, RecursionError if it is nested too deep."""
@@ -222,6 +229,7 @@ def _end(reason: Any, text: str) -> tuple[Finish, str]:
     if reason in ("error", "failed"): return "failed", "the server broke off"
     return ("stop", "") if text.strip() else ("failed", "an empty reply")
 
+# %% ../../../nbs/models/language/05_protocol.ipynb #2cb4e699
 def _text(choice: dict) -> tuple[str, bool]:
     "Return the text of a choice and whether it is a refusal."
     refusal, text = _field(choice, "message", "refusal"), choice.get("text")
@@ -230,6 +238,7 @@ def _text(choice: dict) -> tuple[str, bool]:
     if isinstance(content, list): content = _joined(content)
     return _whole(content) if isinstance(content, str) else "", False
 
+# %% ../../../nbs/models/language/05_protocol.ipynb #5a23c6c5
 def _joined(parts: Any, field: str = "text") -> str:
     "Join the texts of a list of parts; skip other parts."
     parts = parts if isinstance(parts, list) else []
@@ -248,6 +257,7 @@ def _dicts(x: Any, kind: str = "") -> list[dict]:
     "List the objects in a list, optionally of one type."
     return [d for d in x if isinstance(d, dict) and kind in ("", d.get("type"))] if isinstance(x, list) else []
 
+# %% ../../../nbs/models/language/05_protocol.ipynb #5a950f61
 def _as_chat(body: dict, text: str, thoughts: str, end: Any, refusal: str = "", **usage: Any) -> dict:
     "Convert the contents of a body to the format of chat completions."
     message = {"content": text, "reasoning": thoughts, "refusal": refusal or None}
@@ -256,11 +266,13 @@ def _as_chat(body: dict, text: str, thoughts: str, end: Any, refusal: str = "", 
               "completion_tokens_details": {"reasoning_tokens": usage.get("reasoning")}}
     return {"model": body.get("model"), "choices": [{"message": message, "finish_reason": end}], "usage": counts}
 
+# %% ../../../nbs/models/language/05_protocol.ipynb #953fc066
 def _sum(*counts: Any) -> int|None:
     "Add up the counts that are present."
     known = [n for c in counts if (n := _count(c)) is not None]
     return sum(known) if known else None
 
+# %% ../../../nbs/models/language/05_protocol.ipynb #d6af7d2a
 def _responses_as_chat(body: dict) -> dict:
     if not isinstance(body.get("output"), list): return body
     parts = [part for item in _dicts(body["output"], "message") for part in _dicts(item.get("content"))]
@@ -284,6 +296,7 @@ def _messages_as_chat(body: dict) -> dict:
                     written=_field(usage, "output_tokens"), cached=cached, kept=cache_written,
                     reasoning=_field(usage, "output_tokens_details", "thinking_tokens"))
 
+# %% ../../../nbs/models/language/05_protocol.ipynb #a9333f2e
 def _gemini_as_chat(body: dict) -> dict:
     blocked = _field(body, "promptFeedback", "blockReason")
     if not isinstance(body.get("candidates"), list) and not blocked: return body
@@ -343,11 +356,13 @@ def _first_choice(body: dict) -> dict|None:
     choices = body.get("choices")
     return next((c for c in choices if isinstance(c, dict)), None) if isinstance(choices, list) else None
 
+# %% ../../../nbs/models/language/05_protocol.ipynb #8b6e9dd3
 def read_reply(data: bytes, ask: Ask) -> Reply:
     "Read a server's reply to a request; raise ValueError if it is none."
     shape = the_dialect(ask.dialect).shape
     return reply_of(_AS_CHAT[shape](json_object(data, *_HOLDS[shape], "error")), ask)
 
+# %% ../../../nbs/models/language/05_protocol.ipynb #70053aa6
 def reply_of(body: dict, ask: Ask) -> Reply:
     "Read the body of a reply; raise ValueError if it holds only an error."
     choice, model = _first_choice(body), body.get("model")
@@ -368,6 +383,7 @@ def reply_of(body: dict, ask: Ask) -> Reply:
     finish, error = ("stop", "") if top else ("failed", NO_LOGPROBS)
     return known.changed(text=text, finish=finish, scores=_option_scores(top, ask.options), error=error)
 
+# %% ../../../nbs/models/language/05_protocol.ipynb #fde90742
 def error_words(error: Any) -> str:
     "Return an error's message on one line."
     while isinstance(error, dict) and ("error" in error or "message" in error):

@@ -51,6 +51,7 @@ def _crc(key: str, finish: str, reply: bytes, ask: bytes, at: str) -> int:
     "Compute the checksum of a row."
     return zlib.crc32(b"\0".join((key.encode(), finish.encode(), reply, ask, at.encode())))
 
+# %% ../../../nbs/models/language/03_replies.ipynb #b70881c8
 @contextmanager
 def _one_line(path: Path) -> Iterator[None]:
     "Convert SQLite's errors to errors of one line."
@@ -88,6 +89,7 @@ def _open(path: Path) -> sqlite3.Connection:
         raise
     return db
 
+# %% ../../../nbs/models/language/03_replies.ipynb #94b65e3b
 def _has_raw(db: sqlite3.Connection) -> bool:
     return any(column[1] == "raw" for column in db.execute("pragma table_info(replies)"))
 
@@ -98,6 +100,7 @@ def _add_raw(db: sqlite3.Connection):
         if not _has_raw(db): db.execute(_RAW)
     finally: db.execute("commit")
 
+# %% ../../../nbs/models/language/03_replies.ipynb #98168a0a
 def _log_ahead(db: sqlite3.Connection, tries: int = 300):
     "Enable the write-ahead log; file systems without it use SQLite's other journal, as safe and only slower."
     import time

@@ -42,6 +42,7 @@ _POLICY = re.compile(r"content[ _](filter|policy|management)|moderation|flagged|
 _KEY = re.compile(r"api[ _-]?key\b.{0,20}\b(not valid|invalid|missing|incorrect)", re.I)
 _GATEWAY = {408, 502, 504, 520, 521, 522, 523, 524}  # the server behind the gateway may have replied
 
+# %% ../../../nbs/models/language/06_servers.ipynb #3e20923a
 def _about(data: bytes) -> tuple[str, str, str]:
     "Return message, code and parameter of an error."
     try: body = json.loads(data)
@@ -64,6 +65,7 @@ def _fields_of(m: LanguageModel) -> dict[str, str]:
     fields |= {path: setting for setting, extra in d.also.items() for path in extra}
     return fields | {"logprobs": "way", "top_logprobs": "way"}
 
+# %% ../../../nbs/models/language/06_servers.ipynb #7d1f4242
 _WORDS = {"type", "text", "format", "choice"}  # parts of field names that are common words
 
 def _names_of(path: str) -> list[str]:
@@ -78,6 +80,7 @@ def _refused(m: LanguageModel, what: str, param: str) -> str:
     return next((name for path in _fields_of(m) for name in _names_of(path)
                  if re.search(rf"(?<![\w.]){re.escape(name)}(?!\w)", what)), "")
 
+# %% ../../../nbs/models/language/06_servers.ipynb #e970f19a
 def _without(m: LanguageModel, refused: str) -> str:
     "Describe how to omit a field."
     for path, setting in _fields_of(m).items():
@@ -101,6 +104,7 @@ def _retry_after(headers: Any, now: datetime|None = None) -> float|None:
                   else until.replace(tzinfo=UTC)).timestamp() - (start if start.tzinfo
                                                                  else start.replace(tzinfo=UTC)).timestamp())
 
+# %% ../../../nbs/models/language/06_servers.ipynb #f14ef8b6
 def _sane(seconds: float) -> float|None: return max(0., seconds) if math.isfinite(seconds) else None
 
 # %% ../../../nbs/models/language/06_servers.ipynb #65af61cc
@@ -290,6 +294,7 @@ def _pools(http: Any, n: int):
             for pool in self.pools: await pool.aclose()
     return Pools()
 
+# %% ../../../nbs/models/language/06_servers.ipynb #deee9fa9
 def _proxy_of(url: str) -> str:
     """Return the environment's proxy for an address, or ""."""
     from urllib.parse import urlsplit
@@ -297,6 +302,7 @@ def _proxy_of(url: str) -> str:
     known, at = getproxies(), urlsplit(url)
     return "" if proxy_bypass(at.hostname or "") else known.get(at.scheme) or known.get("all") or ""
 
+# %% ../../../nbs/models/language/06_servers.ipynb #c6ee1afc
 def _the_client(m: LanguageModel, secret: Secret, patience: Patience, concurrency: int = 8, transport: Any = None):
     "Make a client of a model's server, and its guarded transport."
     openai, http, url = need("openai", "models"), need("httpx2", "models"), base_url(m)
@@ -433,6 +439,7 @@ def finished(work: Callable[[], Coroutine]):
     except RuntimeError: return asyncio.run(work())
     return _in_thread(work)
 
+# %% ../../../nbs/models/language/06_servers.ipynb #c147987b
 def _in_thread(work: Callable[[], Coroutine]):
     from concurrent.futures import ThreadPoolExecutor
     known: dict = {}
@@ -757,6 +764,7 @@ def check_fits(ask: Ask, m: LanguageModel):
                         f"{m.base_url or DEFAULT_URL}", f"question {ask.id}")
     check_possible(ask)
 
+# %% ../../../nbs/models/language/06_servers.ipynb #76f111fb
 def sendable_key(ask: Ask) -> str:
     "Return the key of a request; raise an error if its text is invalid Unicode."
     try: return ask_key(ask)
@@ -796,6 +804,7 @@ async def answered(
     if a.error: raise a.error
     return a.summary()
 
+# %% ../../../nbs/models/language/06_servers.ipynb #db0007b9
 def ask_all(asks: Iterable[Ask], m: LanguageModel, store: Replies, **how: Any) -> Summary:
     """Send many requests to a server, from a script or a notebook, and return a summary.
     Other arguments are as in `answered`."""

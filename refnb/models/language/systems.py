@@ -41,6 +41,7 @@ def _named(m: LanguageModel) -> str:
     d = the_dialect(m.dialect)
     return f"{d.kind or 'openai'}/{m.model}" + (f"@{m.base_url}" if m.base_url != d.url else "")
 
+# %% ../../../nbs/models/language/14_systems.ipynb #ec29ab5f
 def _parsed(name: str) -> Entry:
     "Parse a name such as vllm/MODEL@URL to an entry."
     kind, _, rest = name.partition("/")
@@ -56,11 +57,13 @@ def _as_wanted(d: Decoding, usual: LanguageModel, new: LanguageModel) -> Decodin
     mine = msgspec.structs.asdict(d)
     return new.decoding.changed(**{k: v for k, v in mine.items() if v != getattr(usual.decoding, k)})
 
+# %% ../../../nbs/models/language/14_systems.ipynb #58e3eaa3
 class _True(NamedTuple):
     "A model with its complete name."
     name: str
     model: LanguageModel
 
+# %% ../../../nbs/models/language/14_systems.ipynb #efb4b0d0
 def true_name(base: str, usual: LanguageModel, asked: LanguageModel, form: str = "", order: Order = "given",
               samples: int = 1, shots: int = 0, examples: str = "") -> _True:
     """Name a model by its actual settings, from its entry's name and settings; price and title stay with their model.
@@ -359,6 +362,7 @@ def _local_replies(local: Local, asks: Iterator[Ask], store: Replies) -> Iterato
             if r.finish != "failed": store.put(ask_key(a), r, a)
             yield a, r
 
+# %% ../../../nbs/models/language/14_systems.ipynb #0f8a9581
 def _stream(system: LanguageModelSystem, m: LanguageModel, asks: Iterator[Ask],
             store: Replies) -> Iterator[tuple[Ask, Reply]]:
     "Yield replies as they arrive; set the system's summary at the end."

@@ -31,6 +31,7 @@ class Environment(Record):
     build: str = ""                # file of build requirements
     megabytes: int = 0             # approximate size on disk
 
+# %% ../../../nbs/models/live/00_environments.ipynb #e5fdda85
 class Place(NamedTuple):
     "An environment and its folder."
     name: str          # name for `refnb setup NAME`
@@ -48,6 +49,7 @@ class Place(NamedTuple):
         data = [read_bytes(p) for p in _requirements(self)]
         return hashlib.sha256(b"\n".join(data)).hexdigest()[:16]
 
+# %% ../../../nbs/models/live/00_environments.ipynb #d90476f4
 def _requirements(p: Place) -> list[Path]:
     "List its files of requirements, in order of installation."
     return [p.files/name for name in (p.made_of.build, p.made_of.requirements) if name]
@@ -58,6 +60,7 @@ def _carried() -> dict[str, Environment]:
     "Read the environments that the package describes."
     return read_yaml(packaged("data/live/environments.yaml"), dict[str, Environment])
 
+# %% ../../../nbs/models/live/00_environments.ipynb #1f0fbbdc
 def _own(s: Settings) -> dict[str, tuple[Environment, Path]]:
     "Return the environments that your systems describe, with the folders of their files."
     out = {}
@@ -66,11 +69,13 @@ def _own(s: Settings) -> dict[str, tuple[Environment, Path]]:
             out[name] = (_described(described, name), entry.path.parent.resolve())
     return out
 
+# %% ../../../nbs/models/live/00_environments.ipynb #2e70fbec
 def _described(fields: Mapping[str, Any], name: str) -> Environment:
     "Read an environment from a YAML entry."
     try: return msgspec.convert(fields, Environment)
     except msgspec.ValidationError as e: raise CallError(f"{e}", f"{name}, environment") from None
 
+# %% ../../../nbs/models/live/00_environments.ipynb #ee470862
 def environments(
     s: Settings|None = None, # settings with the folders of systems and environments
 ) -> dict[str, Place]:       # environments by name
@@ -80,6 +85,7 @@ def environments(
     own = {n: Place(n, e, files, at(n)) for n, (e, files) in _own(s).items()}
     return {n: Place(n, e, packaged("data/live"), at(n)) for n, e in _carried().items()} | own
 
+# %% ../../../nbs/models/live/00_environments.ipynb #c2c550f6
 def the_environment(
     name: str,               # name of an environment, or of a system that runs in one
     s: Settings|None = None, # settings with the folders to search
@@ -104,8 +110,10 @@ class Seal(Record):
 State = Literal["ready", "not here", "interrupted", "out of date"]
 SEAL = "ready.json"
 
+# %% ../../../nbs/models/live/00_environments.ipynb #4b6118df
 def _python() -> str: return f"{sys.version_info[0]}.{sys.version_info[1]}"
 
+# %% ../../../nbs/models/live/00_environments.ipynb #8231e68a
 def shared_folders(p: Place) -> tuple[str, ...]:
     "List the folders of the modules that an environment shares; all must be installed."
     found = {m: find_spec(m) for m in p.made_of.shares}
@@ -115,6 +123,7 @@ def shared_folders(p: Place) -> tuple[str, ...]:
     homes = [Path(str(spec.origin)).parents[bool(spec.submodule_search_locations)] for spec in found.values() if spec]
     return tuple(dict.fromkeys(map(str, homes)))
 
+# %% ../../../nbs/models/live/00_environments.ipynb #35c3a341
 def environment_state(p: Place) -> State:
     "Return the state of an environment."
     if not p.folder.is_dir(): return "not here"
@@ -123,6 +132,7 @@ def environment_state(p: Place) -> State:
     whole = p.python.exists() and all(Path(f).is_dir() for f in seal.shared)
     return "ready" if whole and (seal.lock, seal.python) == (p.lock, _python()) else "out of date"
 
+# %% ../../../nbs/models/live/00_environments.ipynb #75e99c6d
 def shared_versions(p: Place) -> dict[str, str]:
     "List the versions of the modules that an environment shares, without the device they were built for."
     out = {}
@@ -144,12 +154,14 @@ def _ran(command: Sequence[str|Path], doing: str, name: str):
         raise DataError(f"{doing} failed: {_reason(done.stderr or done.stdout) or f'status {done.returncode}'}",
                         f"environment {name}", "the same command starts over")
 
+# %% ../../../nbs/models/live/00_environments.ipynb #6b7730cb
 def _reason(output: str) -> str:
     "Return the line of a program's output that best explains its failure."
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     errors = [line.removeprefix("ERROR:").strip() for line in lines if line.startswith("ERROR:")]
     return (errors or lines[-1:] or [""])[0]
 
+# %% ../../../nbs/models/live/00_environments.ipynb #4b076d08
 def _pip(p: Place, file: Path, s: Settings, wheels: str) -> list[str|Path]:
     "Return the command that installs a file of requirements."
     local = ["--no-index"] if wheels or s.offline else []
@@ -160,10 +172,12 @@ def _pip(p: Place, file: Path, s: Settings, wheels: str) -> list[str|Path]:
     if find_spec("pip"): pip = [sys.executable, "-m", "pip", "--python", p.python]
     return [*pip, "install", *how, *local, "-r", file]
 
+# %% ../../../nbs/models/live/00_environments.ipynb #b0f05d69
 def _site(p: Place) -> Path:
     "Return the folder of an environment's packages."
     return p.folder/("Lib" if os.name == "nt" else f"lib/python{_python()}")/"site-packages"
 
+# %% ../../../nbs/models/live/00_environments.ipynb #49be8196
 def _count(file: Path) -> int:
     "Count the packages in a file of requirements."
     return sum(bool(line.strip()) and not line.startswith((" ", "\t", "#"))
@@ -174,6 +188,7 @@ def _share(p: Place, folders: Sequence[str]):
     "Add other folders to the end of an environment's import path."
     (_site(p)/"zz_shared_with_refnb.pth").write_text("".join(f"{f}\n" for f in folders), encoding="utf-8")
 
+# %% ../../../nbs/models/live/00_environments.ipynb #98a98dab
 def _make(p: Place, s: Settings, wheels: str, say: Callable[[str], Any]):
     "Create an environment in its folder, which must not exist, and write its record."
     shared = shared_folders(p)
@@ -225,6 +240,7 @@ class Listed(NamedTuple):
     megabytes: int    # size on disk
     state: str        # a `State`
 
+# %% ../../../nbs/models/live/00_environments.ipynb #de17f17c
 def listed_environments(
     s: Settings|None = None, # settings with the folders of systems and environments
 ) -> list[Listed]:

@@ -44,17 +44,20 @@ def checkpoint_place(what: str) -> Path|None:
     try: return Path(snapshot_download(what, local_files_only=True))
     except (OSError, ValueError): return None
 
+# %% ../../../nbs/models/live/01_systems.ipynb #90f126da
 def _files(place: Path) -> list[Path]:
     "List the files of a checkpoint."
     if place.is_file(): return [place]
     def is_hidden(p: Path) -> bool: return any(x.startswith(".") for x in p.relative_to(place).parts)
     return sorted(p for p in place.rglob("*") if p.is_file() and not is_hidden(p))
 
+# %% ../../../nbs/models/live/01_systems.ipynb #f3085cf0
 @lru_cache(maxsize=64)
 def _digest(path: str, size: int, changed: int) -> str:
     "Hash a file, once for the same size and time."
     with open(path, "rb") as f: return hashlib.file_digest(f, "sha256").hexdigest()
 
+# %% ../../../nbs/models/live/01_systems.ipynb #0654131a
 def checkpoint_id(place: Path) -> str:
     "Identify a checkpoint by its commit, or by the hash of its files."
     if place.parent.name == "snapshots" and re.fullmatch(r"[0-9a-f]{40}", place.name): return place.name
@@ -90,17 +93,20 @@ _QUIET = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "HF_HUB_DISABLE_TEL
           "TOKENIZERS_PARALLELISM": "false", "TORCH_FORCE_WEIGHTS_ONLY_LOAD": "1", "PYTHONHASHSEED": "0",
           "PYTHONDONTWRITEBYTECODE": "1", "TQDM_DISABLE": "1"}
 
+# %% ../../../nbs/models/live/01_systems.ipynb #b0d1ea07
 def _environment() -> dict[str, str]:
     "Return the environment variables of a worker: no keys, no downloads, no pickles."
     return ({k: v for k, v in os.environ.items() if not _PRIVATE.search(k)} | _QUIET
             | {"PYTHONPATH": str(packaged("data/live"))})
 
+# %% ../../../nbs/models/live/01_systems.ipynb #a0ee0272
 def _typed(name: str, value: Any, usual: Any) -> Any:
     "Convert a worker's setting to the type of its usual value."
     try: return msgspec.convert(value, type(usual), strict=False)
     except msgspec.ValidationError as e:
         raise CallError(f"{name} cannot be {value!r}", "a live system", str(e)) from None
 
+# %% ../../../nbs/models/live/01_systems.ipynb #cc444e15
 def changed_live(e: LiveEntry, changed: Mapping[str, Any], name: str) -> LiveEntry:
     "Change some settings of an entry, refnb's or the worker's; `name` is the system's, for errors."
     own = {k: _typed(k, v, e.settings[k]) for k, v in changed.items() if k in e.settings}
@@ -198,6 +204,7 @@ class SeededSystem(LiveSystem):
         seeds = msgspec.json.encode([dict(zip(d.names, d.clusters)) for d in task.documents])
         return i._replace(data=i.data | {"seeds": hashlib.sha256(seeds).hexdigest()[:16]})
 
+# %% ../../../nbs/models/live/01_systems.ipynb #3e269388
 def seeded(system: Any) -> SeededSystem|None:
     "Return a live system as one that completes clusters; None if it cannot."
     live = getattr(system, "live", None)

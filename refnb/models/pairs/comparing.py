@@ -85,6 +85,7 @@ class Claims(NamedTuple):
     said: list[str]
     denied: list[str]
 
+# %% ../../../nbs/models/pairs/04_comparing.ipynb #a14ec6f6
 def _claims_of(expression: str) -> Claims:
     "Split an expression into asserted and denied words."
     asserted: list[str] = []
@@ -174,6 +175,7 @@ class Told(NamedTuple):
     years: Counter        # all mentioned years
     women: float          # from -1 (mentions men only) to 1 (women only)
 
+# %% ../../../nbs/models/pairs/04_comparing.ipynb #74cfefe5
 def _parsed_option(text: str) -> Told:
     "Parse an option's text."
     text = plain(text)
@@ -199,6 +201,7 @@ def _claimed(h: Heard, k: int, t: Told, rarity: dict[str, float], cosine: float)
     related = sum(of_related(w) for w in missing if w in lists.related)
     return [sum(rarity[w] for w in there), cosine, sum(p in t.pairs for p in h.pairs[k]), peoples, related]
 
+# %% ../../../nbs/models/pairs/04_comparing.ipynb #70bead02
 def _whole(h: Heard, t: Told, others: Sequence[Told]) -> list[float]:
     "Score an option against the whole expression, in comparison with the other options."
     inside = near = order = 0.
@@ -257,6 +260,7 @@ def _centred(x: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
     starts = np.cumsum([0, *sizes[:-1]])
     return x - np.repeat(np.add.reduceat(x, starts, axis=0)/np.array(sizes)[:, None], sizes, axis=0)
 
+# %% ../../../nbs/models/pairs/04_comparing.ipynb #153e4cf1
 def _fitted(x: np.ndarray, sizes: Sequence[int], right: Sequence[int], prior: float = _PRIOR) -> np.ndarray:
     "Fit weights under which right options are likely."
     from scipy.optimize import minimize
@@ -322,10 +326,12 @@ def _hashed_folds(keys: Sequence[str], folds: int = 5) -> np.ndarray:
     import zlib
     return np.array([zlib.crc32(k.encode()) % folds for k in keys])
 
+# %% ../../../nbs/models/pairs/04_comparing.ipynb #861d8c44
 def _some(r: Rows, keep: np.ndarray, columns: Sequence[int]) -> tuple[np.ndarray, list[int], list[int]]:
     return (r.x[np.repeat(keep, r.sizes)][:, columns], [n for n, k in zip(r.sizes, keep, strict=True) if k],
             [i for i, k in zip(r.right, keep, strict=True) if k])
 
+# %% ../../../nbs/models/pairs/04_comparing.ipynb #b40373bc
 def _credits(x: np.ndarray, sizes: Sequence[int], right: Sequence[int], w: np.ndarray) -> list[float]:
     "Score whether the right option is best; ties share the credit."
     s, i, out = x @ w, 0, []
@@ -335,6 +341,7 @@ def _credits(x: np.ndarray, sizes: Sequence[int], right: Sequence[int], w: np.nd
         i += n
     return out
 
+# %% ../../../nbs/models/pairs/04_comparing.ipynb #dda7cd97
 def cross_validated(rows: dict[str, Rows], targets: dict[str, Sequence[str]], without: Sequence[str] = (),
                     folds: int = 5) -> dict[str, np.ndarray]:
     """Compute the credit of each expression of one setting, by domain, under weights fitted without its targets.

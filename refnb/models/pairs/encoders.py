@@ -184,6 +184,7 @@ class Loaded:
     def __repr__(self):
         return f"{type(self).__name__}({self.m.title!r}, {len(self.known):,} computed, {self.read:,} tokens read)"
 
+# %% ../../../nbs/models/pairs/01_encoders.ipynb #3c99a5fa
 def _longest_row(model: Any) -> int:
     "Return the number of positions of a model."
     found = [x
@@ -193,6 +194,7 @@ def _longest_row(model: Any) -> int:
     lost = lambda x: getattr(x, "offset", 0) or (0 if x.padding_idx is None else x.padding_idx + 1)
     return min((x.num_embeddings - lost(x) for x in found), default=0)
 
+# %% ../../../nbs/models/pairs/01_encoders.ipynb #c68c846d
 def _misfit(kind: str, model: Any, tokenizer: Any, info: dict) -> str:
     """Return why the loaded model is incomplete, or ""."""
     # a pooler is not used
@@ -212,6 +214,7 @@ def _has_bfloat16() -> bool:
     cpu = need("torch", "models").cpu
     return any(getattr(cpu, f, bool)() for f in ("_is_avx512_bf16_supported", "_is_amx_tile_supported"))
 
+# %% ../../../nbs/models/pairs/01_encoders.ipynb #4eade10f
 def _from_files(kind: str, m: PairModel, w: Weights, offline: bool) -> tuple[Any, Any, dict]:
     "Load model, tokenizer, and loading information."
     torch, tf = need("torch", "models"), need("transformers", "models")
@@ -224,6 +227,7 @@ def _from_files(kind: str, m: PairModel, w: Weights, offline: bool) -> tuple[Any
                                                         **common)
     return model, tokenizer, info
 
+# %% ../../../nbs/models/pairs/01_encoders.ipynb #93763f04
 def load_with(kind: str, m: PairModel, offline: bool = True) -> tuple[Any, Any]:
     """Load a checkpoint's model, by the class of transformers named `kind`, and its tokenizer.
     If `offline`, nothing is downloaded."""
@@ -304,6 +308,7 @@ def _pooled(hidden: Any, mask: Any, pooling: str):
     if pooling == "max": return hidden.masked_fill(~seen, float("-inf")).amax(1)
     return hidden.masked_fill(~seen, 0).sum(1)/seen.sum(1).clamp(min=1)
 
+# %% ../../../nbs/models/pairs/01_encoders.ipynb #ec02dc99
 def load_encoder(m: PairModel, offline: bool = True) -> Encoder:
     "Load an encoder; if `offline`, nothing is downloaded."
     return Encoder(*load_with("AutoModel", m, offline), m)

@@ -56,6 +56,7 @@ class Entailment(Loaded):
             # in double precision, as probabilities near 1 would be equal in single precision
             return torch.softmax(self.model(**filled).logits.cpu().double(), -1)[:, self.at].tolist()
 
+# %% ../../../nbs/models/pairs/02_entailment.ipynb #b4223d09
 def load_entailment(m: PairModel, offline: bool = True) -> Entailment:
     "Load an entailment checkpoint; if `offline`, nothing is downloaded."
     return Entailment(*load_with("AutoModelForSequenceClassification", m, offline), m)

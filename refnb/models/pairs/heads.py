@@ -70,6 +70,7 @@ class TrainedSystem(Record):
             return f"field grid: a recipe has no field {bad[0]!r}"
         return next((f"field grid: {f} has no values" for f, v in self.grid.items() if not v), "")
 
+# %% ../../../nbs/models/pairs/03_heads.ipynb #6329f5ac
 @cache
 def trained_systems() -> dict[str, TrainedSystem]:
     "Read all systems of trained.yaml by name."
@@ -81,6 +82,7 @@ def _split(changed: dict) -> tuple[dict, dict]:
     return ({k: v for k, v in changed.items() if k in Recipe.__struct_fields__},
             {k: v for k, v in changed.items() if k not in Recipe.__struct_fields__})
 
+# %% ../../../nbs/models/pairs/03_heads.ipynb #21818fc0
 def the_trained(name: str, **changed: Any) -> TrainedSystem:
     """Find a system by name, such as bi-encoder, with some settings of its recipe or its pair model changed, such
     as lr=1e-5 or tokens=128."""
@@ -114,11 +116,13 @@ class Form(NamedTuple):
     after: list[int]
     types: tuple[int, ...] = () # token types of before, first, between, second, after; (): none
 
+# %% ../../../nbs/models/pairs/03_heads.ipynb #95490aec
 def _check_fast(tokenizer: Any):
     if not getattr(tokenizer, "is_fast", False):
         raise DataError("its tokenizer does not return the limits of texts", getattr(tokenizer, "name_or_path", ""),
                         "pairs need one with a tokenizer.json")
 
+# %% ../../../nbs/models/pairs/03_heads.ipynb #a7ae67bf
 def _form_of(tokenizer: Any) -> Form:
     "Find a tokenizer's special tokens around a pair."
     _check_fast(tokenizer)
@@ -131,6 +135,7 @@ def _form_of(tokenizer: Any) -> Form:
     at = [max(0, cuts[0] - 1), first[0], max(first[0], cuts[2] - 1), second[0], len(ids) - 1]
     return Form(ids[:cuts[0]], ids[cuts[1]:cuts[2]], ids[cuts[3]:], tuple(kinds[i] for i in at) if kinds else ())
 
+# %% ../../../nbs/models/pairs/03_heads.ipynb #d5b465b5
 def _one_after_the_other(tokenizer: Any) -> Form:
     "Find a tokenizer's special tokens around a text."
     _check_fast(tokenizer)
@@ -238,6 +243,7 @@ def _new_head(size: int, units: int, dropout: float, seed: int = 0):
         torch.nn.init.zeros_(layer.bias)
     return torch.nn.Sequential(torch.nn.Dropout(dropout), layer)
 
+# %% ../../../nbs/models/pairs/03_heads.ipynb #95ce5064
 class CrossEncoder(PairScores):
     "The cross-encoders BERT and BERT Joint."
     def __init__(self, model: Any, tokenizer: Any, m: PairModel, seed: int = 0):
@@ -336,6 +342,7 @@ class Tried(Record):
     held_out: list[float|None]  # held-out accuracy after each epoch
     failed: str = ""            # error, if training failed
 
+# %% ../../../nbs/models/pairs/03_heads.ipynb #515ab5d1
 class TrainedSeal(Record, omit_defaults=False):
     "The final record of a complete training."
 
@@ -369,6 +376,7 @@ def read_seal(folder: str|Path) -> TrainedSeal:
                         "train it with refnb train, which resumes")
     return read_seal_at(path)
 
+# %% ../../../nbs/models/pairs/03_heads.ipynb #d92650df
 def read_seal_at(path: Path) -> TrainedSeal:
     "Read the record of a training from a file."
     try:

@@ -47,6 +47,7 @@ class NoScore(DataError): "A score is not a number."
 Scorer = Callable[[Pairs], Sequence[float]|np.ndarray]
 BLOCK = 1000  # questions per call of the scorer: answers are on disk before the next call
 
+# %% ../../../nbs/models/pairs/00_scorers.ipynb #dc2067d9
 def compared(questions: Sequence[Question], scorer: Scorer, block: int = BLOCK,
              text: Callable[[Option], str] = choice_text) -> Iterator[Answer]:
     """Answer questions, in their order, by a scorer, a block of them at a time; `text` returns an option's text."""
@@ -116,6 +117,7 @@ class _Row(NamedTuple):
     at: list[int]    # nonzero columns
     counts: list[int] # their values
 
+# %% ../../../nbs/models/pairs/00_scorers.ipynb #22cf0f4e
 def _row(terms: Iterable[str], columns: dict[str, int], grow: bool) -> _Row:
     "Count terms; unknown terms become columns, or are omitted."
     counts = Counter(terms)
@@ -123,6 +125,7 @@ def _row(terms: Iterable[str], columns: dict[str, int], grow: bool) -> _Row:
     known = [name for name in counts if name in columns]
     return _Row([columns[name] for name in known], [counts[name] for name in known])
 
+# %% ../../../nbs/models/pairs/00_scorers.ipynb #df82d83a
 def _table(rows: Sequence[_Row], width: int) -> Any:
     "Make a sparse table of rows."
     from scipy.sparse import csr_matrix
@@ -131,6 +134,7 @@ def _table(rows: Sequence[_Row], width: int) -> Any:
     ends = np.cumsum([0, *(len(row.at) for row in rows)], dtype=np.int32)
     return csr_matrix((counts, at, ends), shape=(len(rows), width))
 
+# %% ../../../nbs/models/pairs/00_scorers.ipynb #8a4049e9
 def _term_counts(texts: Sequence[str], terms: Terms, columns: dict[str, int], seen: dict[str, _Row],
                  grow: bool = False) -> Any:
     "Count the terms of each text; `seen` holds the rows of words met in fitting, as most recur."
@@ -165,6 +169,7 @@ class Tfidf:
         expressions, options = self.vectors(p.expressions), self.vectors(p.texts)
         return np.asarray(expressions[p.at[:, 0]].multiply(options[p.at[:, 1]]).sum(axis=1)).ravel()
 
+# %% ../../../nbs/models/pairs/00_scorers.ipynb #13cb3576
 @lru_cache(maxsize=2)  # for a task's systems with the same texts: plain, with negation, and comparing
 def _fitted_tfidf(texts: tuple[str, ...], terms: Terms) -> Tfidf: return Tfidf(texts, terms)
 

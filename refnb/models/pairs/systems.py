@@ -114,6 +114,7 @@ def _usual_model(base: str, entry: Entry) -> PairModel|None:
     if "pair" in entry.data: return record_of(entry, TrainedSystem).pair
     return record_of(entry, PairModel, title=entry.name, licence="unknown")
 
+# %% ../../../nbs/models/pairs/06_systems.ipynb #ed7ac19d
 def _asked_model(base: str, usual: PairModel|None, changed: dict, trained: bool) -> PairModel|None:
     "Return the record with changed settings; raise an error for settings that cannot change."
     if usual is None:
@@ -128,11 +129,13 @@ def _asked_model(base: str, usual: PairModel|None, changed: dict, trained: bool)
                         "give it to refnb train, or name another checkpoint")
     return changed_record(usual, changed, "a trained system" if trained else "an encoder")
 
+# %% ../../../nbs/models/pairs/06_systems.ipynb #fb92883a
 def make_pair_model(entry: Entry, changed: Mapping[str, Any], s: Settings) -> System:
     "Make a pair model of an entry, for the registry."
     refuse_asking(entry.name, changed)
     return PairSystem(entry, changed)
 
+# %% ../../../nbs/models/pairs/06_systems.ipynb #a81011f6
 def the_pair_system(name: str, **changed) -> PairSystem:
     "Find a pair model by its name, such as word-overlap+negation, with some settings changed."
     known = entries_of("pair-model")
@@ -196,6 +199,7 @@ def _fitting_task(task: str) -> str:
     domain, setting, _ = read_altentities_task(whole)
     return altentities_task(domain, setting, "dev")
 
+# %% ../../../nbs/models/pairs/06_systems.ipynb #81c1293b
 def _is_fitted(system: PairSystem) -> bool:
     "Tell whether a system's weights of terms are fitted on texts of options."
     return system.base == COMPARING or system.base in WEIGHTLESS and WEIGHTLESS[system.base].fitted
@@ -209,6 +213,7 @@ def _loaded_of(system: PairSystem, offline: bool = True) -> Loaded:
     if system.trained: raise DataError(f"{system.base} is not trained", do="name a folder with -p checkpoint=FOLDER")
     return {"entailment": load_entailment, LITE: load_lite}.get(m.kind, load_encoder)(m, offline)
 
+# %% ../../../nbs/models/pairs/06_systems.ipynb #078bf193
 def scorer_of(system: PairSystem, task: str, questions: Sequence[Question], s: Settings,
               loaded: Loaded|None = None) -> Scorer:
     """Make the scorer of a system for all questions of a task; `loaded` is a model loaded before."""
@@ -237,6 +242,7 @@ def _weights_hash(m: PairModel, offline: bool = True) -> str:
     where = check_pair_model(m, offline)
     return lite_id(where.place) if m.kind == LITE else weights_id(where)
 
+# %% ../../../nbs/models/pairs/06_systems.ipynb #1273c7f9
 def pair_identity(system: PairSystem, task: str, offline: bool = True) -> Identity:
     "Return the identity of a pair model: all that can change its answers, including a checkpoint."
     if (m := system.model) and m.checkpoint: return _trained_identity(m)
@@ -250,11 +256,13 @@ def pair_identity(system: PairSystem, task: str, offline: bool = True) -> Identi
                    for f in ("comparing_weights", "comparing_words")}
     return Identity(fitted, data=find_task(on).blobs if on else {})
 
+# %% ../../../nbs/models/pairs/06_systems.ipynb #2626d890
 def pair_settings(m: PairModel) -> dict:
     "List the settings of a pair model that can change a score, without its location."
     settings = {k: v for k, v in msgspec.structs.asdict(m).items() if k not in UNHASHED} | {"labels": list(m.labels)}
     return settings | ({"model": Path(m.model).name} if Path(m.model).is_dir() else {})
 
+# %% ../../../nbs/models/pairs/06_systems.ipynb #6dfe3f6f
 def _trained_identity(m: PairModel) -> Identity:
     "Return the identity of a trained model."
     folder = Path(m.checkpoint)

@@ -85,6 +85,7 @@ def _bound(questions: Sequence[Question]) -> list[list[Question]]:
     for q in questions: out.setdefault(find(("document", q.doc_key)), []).append(q)
     return list(out.values())
 
+# %% ../../../nbs/models/pairs/08_trained.ipynb #eb79bca5
 def _folds_of(questions: Sequence[Question], k: int, seed: int = 0) -> list[list[Question]]:
     "Split questions into folds that share neither a document nor a target."
     groups = _bound(questions)
@@ -163,6 +164,7 @@ def _accuracy_of(head: Head, questions: Sequence[Question]) -> float:
     answers = compared(questions, head, block, text_for(head.m.kind))
     return sum(credit(q, a) for q, a in zip(questions, answers, strict=True))/len(questions)
 
+# %% ../../../nbs/models/pairs/08_trained.ipynb #363fcbf1
 def _loss_of(head: Head, r: Recipe) -> Callable[[list[Question]], Any]:
     "Make the loss function of a batch of questions."
     text = text_for(head.m.kind)
@@ -171,6 +173,7 @@ def _loss_of(head: Head, r: Recipe) -> Callable[[list[Question]], Any]:
                          r.temperature)
     return loss
 
+# %% ../../../nbs/models/pairs/08_trained.ipynb #5ae07077
 class Plan(NamedTuple):
     "A single training run."
     m: PairModel
@@ -181,6 +184,7 @@ class Plan(NamedTuple):
     until: int = 0                # epochs after which to stop; 0: all
     keep: bool = True             # save the weights
 
+# %% ../../../nbs/models/pairs/08_trained.ipynb #f41ea93f
 def _fit(plan: Plan, offline: bool = True, say: Callable[[Entry], None]|None = None, every: float = 60.) -> Fitted:
     "Train a pair model once."
     head = new_model(plan.m, plan.r.seed, offline)
@@ -201,6 +205,7 @@ def _printed_recipe(x: TrainedSystem, task: str) -> dict[str, Any]:
     names = {"learning rate": "lr", "batch size": "batch", "epochs": "epochs"}
     return {names[k]: v for k, v in cells[row].items()}
 
+# %% ../../../nbs/models/pairs/08_trained.ipynb #05a34b67
 def _grid_of(x: TrainedSystem, grid_text: str, task: str) -> list[dict[str, Any]]:
     "List the recipes to try."
     if not grid_text: return [{}]
@@ -215,6 +220,7 @@ def _grid_of(x: TrainedSystem, grid_text: str, task: str) -> list[dict[str, Any]
     grid = dict(x.grid) if grid_text == "full" else _parsed_grid(grid_text)
     return [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
 
+# %% ../../../nbs/models/pairs/08_trained.ipynb #001c17a5
 def _parsed_grid(text: str) -> dict[str, list]:
     "Parse a grid from the command line."
     kinds, out = {f.name: f.type for f in msgspec.structs.fields(Recipe)}, {}
@@ -235,6 +241,7 @@ class Learnt(NamedTuple):
     folder: Path      # folder with weights, journals and the final record
     seal: TrainedSeal # the final record
 
+# %% ../../../nbs/models/pairs/08_trained.ipynb #5b1500da
 class _Work(NamedTuple):
     "The shared arguments of all training runs of one call."
     x: TrainedSystem
@@ -247,6 +254,7 @@ class _Work(NamedTuple):
     say: Callable[[str], None]
     every: float
 
+# %% ../../../nbs/models/pairs/08_trained.ipynb #89eea98b
 def _reporter(w: _Work, name: str) -> Callable[[Entry], None]:
     "Make a function that reports the result of an epoch."
     def tell(e: Entry):
@@ -257,6 +265,7 @@ def _reporter(w: _Work, name: str) -> Callable[[Entry], None]:
                                         e.held_out is not None and f"held out {100*e.held_out:.1f} %") if x))
     return tell
 
+# %% ../../../nbs/models/pairs/08_trained.ipynb #f29fab9e
 class _Judged(NamedTuple):
     "The result of a recipe."
     curve: list[float|None]      # accuracy by epoch
@@ -313,6 +322,7 @@ def _final_run(w: _Work, k: int, epochs: int) -> tuple[Path, list[float]]:
              w.s.offline, _reporter(w, "all questions"), w.every)
     return f.folder, f.losses
 
+# %% ../../../nbs/models/pairs/08_trained.ipynb #ab39df11
 def _write_weights(w: _Work, r: Recipe, best: Path) -> str:
     "Write weights as a checkpoint; return their id."
     import os, shutil

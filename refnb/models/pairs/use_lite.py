@@ -77,6 +77,7 @@ class _Group(msgspec.Struct):
     weights: list[_Constant]
 class _Graph(msgspec.Struct): weightsManifest: list[_Group]
 
+# %% ../../../nbs/models/pairs/05_use_lite.ipynb #fa92471f
 def _decoded(path: Path, kind: type):
     "Decode a JSON file."
     try: return msgspec.json.decode(read_bytes(path), type=kind)
@@ -90,6 +91,7 @@ def _groups(folder: Path) -> list[_Group]:
         raise FormatError(f"{bad[0]!r} is not a file in its folder", str(folder/"model.json"))
     return groups
 
+# %% ../../../nbs/models/pairs/05_use_lite.ipynb #0f95a83c
 def lite_id(folder: str|Path) -> str:
     "Hash all files that affect vectors, in a folder with model.json, to 16 hexadecimal digits."
     folder, h = Path(folder), hashlib.sha256()
@@ -97,6 +99,7 @@ def lite_id(folder: str|Path) -> str:
         h.update(hashlib.sha256(_raw(folder/name)).digest())
     return h.hexdigest()[:16]
 
+# %% ../../../nbs/models/pairs/05_use_lite.ipynb #9f11a377
 def _raw(path: Path) -> bytes:
     "Read a binary file."
     try: return path.read_bytes()
@@ -125,6 +128,7 @@ def _read_constants(folder: str|Path) -> Arrays:
             at += 4*_count(c)
     return found
 
+# %% ../../../nbs/models/pairs/05_use_lite.ipynb #3fbfc3cf
 def _count(c: _Constant) -> int: return int(np.prod(c.shape, dtype=np.int64))
 
 # %% ../../../nbs/models/pairs/05_use_lite.ipynb #5cf4a629
@@ -169,6 +173,7 @@ def _dense(x: np.ndarray, c: Arrays, name: str) -> np.ndarray:
     kernel = c[f"{name}/kernel"].reshape(c[f"{name}/kernel"].shape[-2:])
     return (x.reshape(-1, len(kernel)) @ kernel + c[f"{name}/bias"]).reshape(*x.shape[:-1], -1)
 
+# %% ../../../nbs/models/pairs/05_use_lite.ipynb #7d692f4f
 def _levelled(x: np.ndarray, c: Arrays, name: str) -> np.ndarray:
     "Normalize to mean 0 and variance 1, then apply the learned scale and bias."
     x = x - x.mean(-1, keepdims=True)
@@ -214,12 +219,14 @@ class UseLite(Encoder):
         for row, r in zip(ids, rows, strict=True): row[:len(r["input_ids"])] = r["input_ids"]
         return _lite_vectors(ids, self.model)
 
+# %% ../../../nbs/models/pairs/05_use_lite.ipynb #e3593a71
 def _misshapen(c: Arrays) -> list[str]:
     "List the constants that are missing or do not fit the others; axes of length 1 do not count."
     def axes(shape): return [k for k in shape if k > 1]
     shapes = _lite_shapes(*(axes(c["Embeddings_en"].shape)[:2] if "Embeddings_en" in c else ()))
     return [n for n, s in shapes.items() if n not in c or axes(c[n].shape) != axes(s)]
 
+# %% ../../../nbs/models/pairs/05_use_lite.ipynb #963e03bd
 def load_lite(m: PairModel, offline: bool = True) -> UseLite:
     "Load the Universal Sentence Encoder Lite; `offline` makes no difference, as refnb never downloads it."
     if m.tokens > 128:

@@ -64,6 +64,7 @@ class PublishedSystem(BaseSystem):
                 raise DataError(f"answers {i}, which {task.name} does not ask", self.record.file)
             if (q := questions.get(i)) is not None: yield _replayed(q, row["output"], self.record.drop)
 
+# %% ../../../nbs/models/published/00_choice.ipynb #4dfe4b09
 def make_published(entry: Entry, changed: Mapping[str, Any], s: Settings) -> System:
     "Make a system of an entry, for the registry."
     refuse_settings(entry.name, changed)

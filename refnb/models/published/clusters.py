@@ -28,6 +28,7 @@ class PublishedClusters(Record):
     title: str             # title in tables
     files: dict[str, str]  # task -> owner/repo/path of its clusters
 
+# %% ../../../nbs/models/published/01_clusters.ipynb #1a7b4e02
 class PublishedClusterSystem(BaseSystem):
     "A system that replays released clusters."
     shapes, free = CLUSTERS, True

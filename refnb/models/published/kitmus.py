@@ -55,6 +55,7 @@ def runs_of(model: str, task: str) -> list[Predicted]:
 # %% ../../../nbs/models/published/02_kitmus.ipynb #64cff4c3
 def _is_here(p: Predicted, s: Settings) -> bool: return where(p.file, s) in ("cache", "local")
 
+# %% ../../../nbs/models/published/02_kitmus.ipynb #60078132
 class PublishedLinks(BaseSystem):
     "A system that replays released predictions of a run; in the list of systems it represents all runs."
     free, whole = True, "its file of predictions is read at once"

@@ -31,6 +31,7 @@ class Asked(Record):
     drop: str                     # characters removed from a reply before reading
     sizes: tuple[int, ...] = ()   # number of tokens of each option, if options were scored
 
+# %% ../../../nbs/models/published/03_logs.ipynb #f2f804e2
 class Sample(NamedTuple):
     "A question's line in a log."
     id: str               # refnb's id
@@ -41,12 +42,14 @@ class Sample(NamedTuple):
     usage: Usage|None = None
     error: str = ""       # why there is no answer
 
+# %% ../../../nbs/models/published/03_logs.ipynb #644218d4
 class Log(NamedTuple):
     "The log of another tool."
     tool: str             # name and version of the tool
     model: str            # the tool's name of the model
     samples: list[Sample]
 
+# %% ../../../nbs/models/published/03_logs.ipynb #6ce6cf5e
 def _asked(found: Mapping[str, Any], where: str) -> Asked:
     "Read the exported question of a sample."
     try: return msgspec.convert({k: found[k] for k in Asked.__struct_fields__ if k in found}, Asked)
@@ -95,6 +98,7 @@ def _unzipped(path: Path) -> dict[str, Any]:
             raise DataError("is packed with Zstandard, which this Python cannot read", str(path),
                             "run this where inspect_ai is installed, or: inspect log convert FILE --to json") from None
 
+# %% ../../../nbs/models/published/03_logs.ipynb #24391413
 def read_inspect(path: Path) -> Log:
     "Read a log of inspect_ai, .json or .eval."
     found = _unzipped(path) if zipfile.is_zipfile(path) else json.loads(read_bytes(path))
@@ -111,6 +115,7 @@ def _harness_sample(x: Mapping[str, Any], where: str) -> Sample:
     if asked.sizes: return Sample(doc["id"], asked, results=tuple(r[0] for r in replies))
     return Sample(doc["id"], asked, str(replies[0]))
 
+# %% ../../../nbs/models/published/03_logs.ipynb #05b97cc9
 def read_harness(path: Path) -> Log:
     "Read a file of samples of lm-evaluation-harness, and the model's name from the results beside it."
     beside = path.with_name(f"results_{path.name.removesuffix('.gz').removesuffix('.jsonl').rpartition('_')[2]}.json")
@@ -179,6 +184,7 @@ class LogSystem(BaseSystem):
             elif x.error: yield Failure(q.id, "without answer", x.error, do)
             else: yield answer_in(x, q)
 
+# %% ../../../nbs/models/published/03_logs.ipynb #0dcf77ac
 def named_log(name: str, changed: Mapping[str, Any], s: Settings) -> System:
     "Make a system of inspect/LOG or harness/SAMPLES, for the registry."
     refuse_settings(name, changed)

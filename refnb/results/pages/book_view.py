@@ -72,6 +72,7 @@ class Cast(NamedTuple):
     rows: list[list[int]]   # by side: the character of each cluster; -1: it has no mention
     sizes: list[list[int]]  # by side: mentions of each character
 
+# %% ../../../nbs/results/pages/02_book_view.ipynb #a4f033b1
 _Owner = tuple[int, int]  # a side, and a cluster of it
 
 def _owners(sides: Sequence[Document], character: Mapping[int, int]) -> list[list[_Owner]]:
@@ -80,12 +81,14 @@ def _owners(sides: Sequence[Document], character: Mapping[int, int]) -> list[lis
     def owner(p: int) -> _Owner: return (0, character[p]) if p in character else (1, p)
     return [first, *(list(map(owner, range(len(d.clusters)))) for d in sides[1:])]
 
+# %% ../../../nbs/results/pages/02_book_view.ipynb #3ae4dbd6
 def _sizes(d: Document, owner: Sequence[_Owner]) -> Counter[_Owner]:
     "Count the mentions of each character on one side."
     out: Counter[_Owner] = Counter()
     for o, c in zip(owner, d.clusters, strict=True): out[o] += len(c)
     return out
 
+# %% ../../../nbs/results/pages/02_book_view.ipynb #863a62b6
 def cast_of(
     sides: Sequence[Document],         # gold, and perhaps what was predicted; with their text
     character: Mapping[int, int] = {}, # of `aligned`
@@ -113,6 +116,7 @@ def timeline(
     for who, token in places: out[who][token*bins//size] += 1
     return dict(out)
 
+# %% ../../../nbs/results/pages/02_book_view.ipynb #cbf6cd7f
 def _places(d: Document, rows: Sequence[int]) -> list[Place]:
     "Where each character of a side is mentioned."
     return [(row, s[0]) for row, c in zip(rows, d.clusters, strict=True) for s in c]
@@ -267,9 +271,11 @@ class BookView:
         height: int = 800, # in pixels
     ) -> Frame: return Frame(self.page(), height, "A book")
 
+# %% ../../../nbs/results/pages/02_book_view.ipynb #2a3ce642
 def _several(documents: Document|Iterable[Document]) -> list[Document]:
     return [documents] if isinstance(documents, Document) else list(documents)
 
+# %% ../../../nbs/results/pages/02_book_view.ipynb #5e84daa8
 def view_book(
     documents: Document|Iterable[Document],                # with their text, and with clusters
     predicted: Document|Iterable[Document]|None = None,    # on the same texts; found by key where there are several
@@ -289,6 +295,7 @@ def view_book(
 def _is_of_documents(r: Run) -> bool:
     return r.kind is ClusterAnswer or (is_task(r.info.task) and the_card(r.info.task).shape == "clusters")
 
+# %% ../../../nbs/results/pages/02_book_view.ipynb #3b6b87c2
 def _run_documents(r: Run, s: Settings) -> list[Document]:
     "A run's documents, with the clusters that it has so far."
     if not is_task(r.info.task, s):
@@ -300,11 +307,13 @@ def _run_documents(r: Run, s: Settings) -> list[Document]:
     found = [d for d in documents if d.doc_key in so_far]
     return [d.changed(clusters=so_far[d.doc_key].clusters, names=so_far[d.doc_key].names) for d in found]
 
+# %% ../../../nbs/results/pages/02_book_view.ipynb #0b11e21d
 def _gold_of(r: Run, s: Settings) -> dict[str, Document]:
     "The gold clusters of a run's documents, as far as they are here."
     task = find_task(r.info.task, s)
     return task.annotated if task.card.annotated else {}
 
+# %% ../../../nbs/results/pages/02_book_view.ipynb #a9009990
 def _view_of_run(r: Run, other: Run|str|Path|None, s: Settings) -> BookView:
     "Look at a run of clusters beside gold, or beside another run."
     mine = _run_documents(r, s)
@@ -318,6 +327,7 @@ def _view_of_run(r: Run, other: Run|str|Path|None, s: Settings) -> BookView:
         return book_data(gold[d.doc_key].changed(meta=d.meta), d, ("gold", r.info.system))
     return BookView([shown(d) for d in mine])
 
+# %% ../../../nbs/results/pages/02_book_view.ipynb #75f9e8b4
 def _view_of_file(path: Path, other: str|Path|None) -> BookView:
     "Look at a file of documents, alone or beside another."
     if not other: return view_book(read_documents(path))
@@ -333,6 +343,7 @@ def _view_of(what: Run|str|Path, other: Run|str|Path|None, questions: Any, s: Se
     if _is_of_documents(run): return _view_of_run(run, other, s)
     return view(run, other, questions=questions, s=s)
 
+# %% ../../../nbs/results/pages/02_book_view.ipynb #eaf2c49c
 def view_any(
     what: Run|str|Path,              # a run's folder, or task:system, or task:system@hash; or a file of documents
     other: Run|str|Path|None = None, # a second run, or a second file, shown beside the first

@@ -26,6 +26,7 @@ class Readings(NamedTuple):
     first: list[dict[int, int]]    # by reading: the first reading's chain for each of its own
     states: dict[Span, State]      # of each mention: right where all agree; missed: somebody has none
 
+# %% ../../../nbs/results/pages/04_disagreements.ipynb #1d15489d
 def readings(docs: Sequence[Document]) -> Readings:
     "Match several readings of one text with the first of them."
     joined = [matched(docs[0], d) for d in docs]
@@ -48,6 +49,7 @@ def _rows(d: Document) -> list[int]:
         at += len(s)
     return starts or list(range(0, 1 + max((s.end for c in d.clusters for s in c), default=0), _WIDE))
 
+# %% ../../../nbs/results/pages/04_disagreements.ipynb #1596faeb
 def _boxes(r: Readings, k: int, starts: list[int]) -> dict[int, list[Box]]:
     "The boxes of a reading, by row."
     tint, out = colors(r.docs[0]), defaultdict(list)
@@ -59,6 +61,7 @@ def _boxes(r: Readings, k: int, starts: list[int]) -> dict[int, list[Box]]:
             Box(*s, SIGNS[state] + name, PALE if g is None else tint[g], _BORDERS[state], f"{name[:30]} {[*s]}"))
     return out
 
+# %% ../../../nbs/results/pages/04_disagreements.ipynb #e4981da2
 def _grid(r: Readings, most: int) -> tuple[str, int]:
     "The rows in which readings differ, as many as there is room for, and how many there are."
     text = next((d for d in r.docs if d.sentences), r.docs[0])

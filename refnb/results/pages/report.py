@@ -44,6 +44,7 @@ class Entry(NamedTuple):
     usd: float|None = None           # None: unknown
     seconds: float = 0.              # of answering, added up
 
+# %% ../../../nbs/results/pages/03_report.ipynb #cde718b1
 class LeftOut(NamedTuple):
     "A run that is not ranked."
     task: str
@@ -58,6 +59,7 @@ def _of_outcomes(info: RunInfo, o: Any, answers: Mapping[str, Any], usd: float|N
     return Entry(info.task, info.system, run_hash(info), info.data.get("questions", ""), "accuracy",
                  dict(zip(o.id, o.credit, strict=True)), dict(zip(o.id, o.doc_key, strict=True)), reasons, chosen, usd, seconds)
 
+# %% ../../../nbs/results/pages/03_report.ipynb #c3bdfec0
 def _of_counts(summary: Summary) -> Entry|None:
     "Make an entry of a run on documents; None: its documents have no gold clusters here."
     setting = next((x for c in summary.counts.values() for x in c), "")
@@ -74,6 +76,7 @@ def _outcomes(run: Run, s: Settings) -> Any:
     try: return as_outcomes(run, s)
     except RefnbError: return outcomes(questions_of(run, s), run.answers(), str(run.folder))
 
+# %% ../../../nbs/results/pages/03_report.ipynb #98865bbd
 def _entry(folder: str, usd: float|None, s: Settings) -> Entry:
     "Read a complete run."
     run = load_run(folder)
@@ -85,6 +88,7 @@ def _entry(folder: str, usd: float|None, s: Settings) -> Entry:
     seconds = math.fsum(a.usage.seconds for a in answers.values() if a.usage)
     return _of_outcomes(run.info, _outcomes(run, s), answers, usd, seconds)
 
+# %% ../../../nbs/results/pages/03_report.ipynb #dd0e3cd7
 def read_entries(
     task: str = "",          # a task, the beginning of its name, or a pattern; all if not given
     s: Settings|None = None, # where runs are
@@ -354,8 +358,10 @@ def _signs(x: Entry, ids: Sequence[str]) -> str|list[float]:
         return "0" if c <= 0 else str(min(9, round(1/c)))
     return "".join(map(sign, ids))
 
+# %% ../../../nbs/results/pages/03_report.ipynb #19f766d9
 def _letter(k: int|None) -> str: return "-" if k is None else "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[k] if k < 26 else "+"
 
+# %% ../../../nbs/results/pages/03_report.ipynb #af600be4
 def _excerpt(q: Question, room: int = 110) -> list[Any]:
     "The words before the mention, the mention, those behind it, the options, and which of them are right."
     a, b = q.chars or (0, 0)
@@ -367,6 +373,7 @@ def _texts(b: Board) -> dict[str, list[Any]]:
     if not b.task.startswith("sample/") or b.metric != "accuracy": return {}
     return {q.id: _excerpt(q) for q in find_task(b.task, load_settings()).questions if q.id in b.entries[b.ranked[0].system].credit}
 
+# %% ../../../nbs/results/pages/03_report.ipynb #6ae20c7a
 def _data(b: Board) -> dict[str, Any]:
     "A board as the page's script reads it."
     entries = [b.entries[r.system] for r in b.ranked]
@@ -385,6 +392,7 @@ def _section(b: Board, at: int) -> str:
              if b.metric == "accuracy" else "")
     return head + ranking_table(b) + cost_picture(b) + lists
 
+# %% ../../../nbs/results/pages/03_report.ipynb #a933074d
 def _left_out(left: Sequence[LeftOut]) -> str:
     "The runs that are not ranked."
     if not left: return ""
@@ -424,6 +432,7 @@ class Report:
     def write(self, path: str|Path) -> Path: return write_atomic(path, self.page())
     def frame(self, height: int = 720) -> Frame: return Frame(self.page(), height, "systems ranked")
 
+# %% ../../../nbs/results/pages/03_report.ipynb #9d7a3851
 def report(
     runs: str|Path = "",     # a folder of runs; the settings' if not given
     task: str = "",          # a task, the beginning of its name, or a pattern; all if not given

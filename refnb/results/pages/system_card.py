@@ -30,6 +30,7 @@ def _board_tasks(sample: bool = False) -> dict[str, list[str]]:
     "List by benchmark the tasks of a system that is asked everything; `sample`: refnb's own questions in their place."
     return {n: b.board for n, b in benchmarks().items() if b.board and (n == _SAMPLE_BOARD) == sample}
 
+# %% ../../../nbs/results/pages/01_system_card.ipynb #35bbe225
 def _some(task: str, n: int|float, s: Settings) -> Task:
     "A task, or a sample of it where it has more than so many questions."
     whole = find_task(task, s)
@@ -52,6 +53,7 @@ class Line(Record, omit_defaults=False, rename={"task": "part"}):
     run: str = ""                # its hash
     reason: str = ""             # why there is no number, or what to know of it
 
+# %% ../../../nbs/results/pages/01_system_card.ipynb #19e1edb2
 def _line_of(r: Run, s: Settings|None = None) -> Line:
     "State what a sealed run comes to."
     o, used = as_outcomes(r, s), [u for a in r.answers().values() if (u := a.usage)]
@@ -71,6 +73,7 @@ class SystemCard(Record, omit_defaults=False):
     about: str                    # provider, model, licence
     boards: dict[str, list[Line]] # benchmark -> a line for each task
 
+# %% ../../../nbs/results/pages/01_system_card.ipynb #af7b6f3b
 def _asked(system: Any, task: str, n: int|float, s: Settings, came: Callable[[Any], None],
            progress: Callable[[int, int], None]|None) -> Line:
     "One task, answered or with a reason why not."
@@ -121,6 +124,7 @@ def _spent(system: Any, line: Line, came: list[Any]) -> float:
     if not came: return line.usd or 0.
     return getattr(system, "spent_before", 0.) + sum(x.usd or 0. for x in came)
 
+# %% ../../../nbs/results/pages/01_system_card.ipynb #f772d4ae
 def told(line: Line) -> str:
     "Write a card's line for people."
     if line.accuracy is None or line.chance is None: return f"{line.task}: {line.reason}"

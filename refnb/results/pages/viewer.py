@@ -107,6 +107,7 @@ class Field(Record, omit_defaults=False):
     kind: Literal["value", "number"] # values to tick, or a range
     own: bool = False                # not from meta
 
+# %% ../../../nbs/results/pages/00_viewer.ipynb #04b1f084
 class Shown(Record):
     "A question, and what the runs said to it."
     id: str                          # unique
@@ -133,6 +134,7 @@ class Ran(Record, omit_defaults=False):
     tokens: tuple[int, int] # read and written
     about: tuple[tuple[str, str], ...] # everything else, as text
 
+# %% ../../../nbs/results/pages/00_viewer.ipynb #8952a60a
 class ViewData(Record, omit_defaults=False):
     "All that a page shows."
     runs: tuple[Ran, ...]             # one or two
@@ -251,6 +253,7 @@ def _shown(q: Question, sides: list[_Side], both: set[str], fields: tuple[Field,
     chars = q.chars and (texts.place(q.text, q.chars[0]), texts.place(q.text, q.chars[1]))
     return Shown(q.id, q.doc_key, text, q.options, q.right, tuple(told), _values(q, fields), chars)
 
+# %% ../../../nbs/results/pages/00_viewer.ipynb #64235ed7
 def _view_data(run: Run|str|Path, questions: Iterable[Question]|str|Path|None = None, other: Run|str|Path|None = None,
         s: Settings|None = None) -> ViewData:
     "All that is shown of a run, or of two."
@@ -301,10 +304,12 @@ def _around(q: Shown, texts: tuple[str, ...], width: int = 200) -> tuple[str, st
     start, end = q.chars or (0, 0)
     return cut(start - width, start), cut(start, min(end, start + width)), cut(end, end + width)
 
+# %% ../../../nbs/results/pages/00_viewer.ipynb #78b4c163
 def _verdict(x: Said) -> str:
     if x.verdict == "tie": return f"≈ tie, {x.credit:.2f}"
     return f"{SIGNS.get(x.verdict, '–')} {html.escape(x.verdict)}"
 
+# %% ../../../nbs/results/pages/00_viewer.ipynb #3ec2859d
 def _row(q: Shown, texts: tuple[str, ...]) -> str:
     "A question as a row that unfolds."
     replies = "".join(f"<p>reply: <code>{_e(x.raw, 300)}</code></p>" for x in q.said if x.raw)
@@ -319,6 +324,7 @@ def _row(q: Shown, texts: tuple[str, ...]) -> str:
     return (f"<tr><td><code>{_e(q.id, 60)}</code></td><td "
             f"style='text-align:left;max-width:32rem'>{told}</td><td>{_names(q, q.right)}</td>{answers}</tr>")
 
+# %% ../../../nbs/results/pages/00_viewer.ipynb #9e970035
 def _worth_reading(data: ViewData) -> list[Shown]:
     "Questions that are not right; of two runs, those where they chose differently."
     if len(data.runs) > 1:
@@ -334,6 +340,7 @@ def _head(r: Ran) -> str:
     return (f"<b>{_e(r.system)}</b> on {_e(r.task)}: {value}, {r.answers:,} of {r.questions:,} answered, "
             f"{'sealed' if r.sealed else 'open'}")
 
+# %% ../../../nbs/results/pages/00_viewer.ipynb #5d630b52
 def _table(data: ViewData) -> str:
     "Some of the questions, as a small table."
     want = _worth_reading(data)
@@ -360,6 +367,7 @@ class Frame:
         return (f"<iframe title='{html.escape(self.title)}' sandbox='allow-scripts' "
                 f"style='width:100%;height:{int(self.height)}px;border:1px solid #8888' srcdoc='{inside}'></iframe>")
 
+# %% ../../../nbs/results/pages/00_viewer.ipynb #dfeb7db9
 class View:
     "A run, or two, to look at: `.write(path)`, `.frame()`, `.data`."
     def __init__(self, data: ViewData): self.data = data

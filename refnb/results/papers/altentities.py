@@ -101,6 +101,7 @@ def cells_answered(systems: Iterable[str], task: str, s: Settings,
             out.setdefault(name, {})[column] = (o.reset_index(drop=True), report.use(found[1], o))
     return out
 
+# %% ../../../nbs/results/papers/02_altentities.ipynb #b7f79025
 def lacks_run(system: str, task: str) -> str:
     "Say, for a cell without a number, why a system has not answered a task."
     return f"there is no complete run on {task} here, nor a summary of one: refnb run {task} {system}"
@@ -121,6 +122,7 @@ PAPER_MODELS = {
     "BERT Joint": PaperModel("bert-joint", _TRAIN.format("BERT-large")),
     "T5": PaperModel("t5", _TRAIN.format("T5-XL (3B)"))}
 
+# %% ../../../nbs/results/papers/02_altentities.ipynb #f642111a
 def other_weights(run: str, task: str, s: Settings) -> str:
     "Name the initial weights of a run (system@hash) of a paper's model, if they are not the paper's; empty: they are."
     known, found = trained_systems(), run_outcomes(run, task, s)
@@ -248,6 +250,7 @@ def bins_of(values: Sequence[float], n: int = 5) -> tuple[np.ndarray, list[str]]
     return at, [f"{xs[at == k].min():.2f} to {xs[at == k].max():.2f}" if (at == k).any() else "none"
                 for k in range(len(edges) + 1)]
 
+# %% ../../../nbs/results/papers/02_altentities.ipynb #7a3253f5
 def by_similarity(systems: Mapping[str, Mapping[str, Sequence[float|None]]], bins: Mapping[str, Sequence[str]],
                   title: str = "", xlabel: str = "how alike the two options are (cosine)",
                   chance: float|Sequence[float] = 50) -> Figure:

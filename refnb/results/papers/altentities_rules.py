@@ -67,6 +67,7 @@ class Advice(Record):
         unknown = [m for m in self.measured if m not in MEASURES]
         return f"field measured: unknown measure {unknown[0]!r}; {nearest(unknown[0], MEASURES)}" if unknown else ""
 
+# %% ../../../nbs/results/papers/03_altentities_rules.ipynb #c61070c2
 @cache
 def advice() -> tuple[Advice, ...]:
     "Read the paper's advice."
@@ -80,12 +81,14 @@ _WHOLE_DATE = re.compile(rf"\b(?:{_MONTH} \d{{1,2}}(?:[a-z]{{2}})?,? \d{{4}}|"
                          rf"\d{{1,2}}(?:[a-z]{{2}})?(?: of)? {_MONTH},? \d{{4}}|"
                          rf"\d{{1,2}}[/.-]\d{{1,2}}[/.-]\d{{2,4}})\b", re.I)
 
+# %% ../../../nbs/results/papers/03_altentities_rules.ipynb #99d8752a
 def _in_a_row(expression: str, text: str, n: int) -> bool:
     "Tell whether a text contains n words of an expression in sequence; 0: all of them."
     words, searched = words_in(expression.lower()), f" {' '.join(words_in(text.lower()))} "
     n = n or len(words)
     return any(f" {' '.join(words[i:i + n])} " in searched for i in range(len(words) - n + 1))
 
+# %% ../../../nbs/results/papers/03_altentities_rules.ipynb #ef4b5e83
 def _own_words(expression: str, text: str) -> bool:
     "Tell whether an expression has a content word that the text lacks."
     return any(w not in {*stems(plain(text))} for w in stems(plain(expression)) if w not in word_lists().empty)
@@ -134,6 +137,7 @@ class Share(NamedTuple):
     @property
     def number(self) -> int: return sum(self.held)
 
+# %% ../../../nbs/results/papers/03_altentities_rules.ipynb #0a2c7c63
 def measured(questions: Iterable[AltQuestion], name: str) -> Share|None:
     "Compute a measure, by name, over the expressions of a domain; None: the files lack what it needs."
     if name not in MEASURES: raise CallError(f"unknown measure {name!r}", do=nearest(name, MEASURES))
@@ -157,11 +161,13 @@ class Filter(Record):
         if bool(self.checked) != bool(self.untold): return ""
         return "field checked: name a check, or give in field untold the reason why there is none"
 
+# %% ../../../nbs/results/papers/03_altentities_rules.ipynb #85381ed9
 @cache
 def filters() -> tuple[Filter, ...]:
     "Read the paper's filters."
     return tuple(read_yaml(packaged("data/annotation/altentities_filters.yaml"), list[Filter]))
 
+# %% ../../../nbs/results/papers/03_altentities_rules.ipynb #57027bd2
 _BREAKS: dict[str, Callable[[Alternative, int|None], bool]] = {
     "short": lambda c, limit: len(c.description) <= (limit or 0),
     "no genre": lambda c, limit: not re.search(r"(?:^|\. )genre: \S", c.infobox),
@@ -193,6 +199,7 @@ def _category_patterns() -> dict[str, re.Pattern]:
             for k, v in raw.items()}
     return made | {"negation": NEGATION}
 
+# %% ../../../nbs/results/papers/03_altentities_rules.ipynb #784ab944
 def categories_by_rule(expression: str) -> set[str]:
     "Tell what an expression is about, by its words: keys of _category_patterns()."
     return {k for k, p in _category_patterns().items() if p.search(expression)}

@@ -46,6 +46,7 @@ LABELLINGS = {
         "instrument or sound": "what one hears", "album": "where it came out"}, True, 1., 100, ("songs",))}
 HEADS = ("id", "question", "target", "other", "expression", "by rule", "label")
 
+# %% ../../../nbs/results/papers/04_altentities_sheets.ipynb #73ff49bf
 def _the_labelling(kind: str) -> Labelling:
     "Find a sheet by its kind."
     if kind not in LABELLINGS: raise CallError(f"unknown sheet {kind!r}", do=nearest(kind, LABELLINGS))
@@ -97,6 +98,7 @@ def labelling_path(folder: str|Path, kind: str, domain: str) -> Path:
         raise CallError(f"no sheet of kind {kind} for {domain!r}", do=f"known: {', '.join(known)}")
     return Path(folder)/f"{kind}-{domain}.csv"
 
+# %% ../../../nbs/results/papers/04_altentities_sheets.ipynb #ae620753
 def write_labellings(folder: str|Path, kind: str, answers: Mapping[str, Sequence[Drawn]], seed: int = 0) -> list[Path]:
     """Write a sheet of a kind (errors, right) for each domain that has such answers, drawn by the seed, and return the
     files; none that is there is touched."""
@@ -119,6 +121,7 @@ def _labels_in(text: str, kind: str, where: str) -> tuple[str, ...]:
                           "an error has one type: keep the first that fits")
     return labels
 
+# %% ../../../nbs/results/papers/04_altentities_sheets.ipynb #a05312db
 def read_labels(path: str|Path, kind: str) -> dict[str, tuple[str, ...]]:
     "Read the labels, by id, of a filled sheet of a kind (errors, right); () where there are none yet."
     return {id: _labels_in(text, kind, where) for id, text, where in filled_lines(path, "label")}

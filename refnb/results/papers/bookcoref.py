@@ -77,6 +77,7 @@ def _panel(ax: Axes, rows: Mapping[str, Mapping[str, float]], names: Sequence[st
     ax.set_xticks(range(len(names)), names)
     ax.set_ylim(0, 100)
 
+# %% ../../../nbs/results/papers/05_bookcoref.ipynb #bf1ba3a7
 def bars(scores: Mapping[str, Mapping[str, Mapping[str, float]]], names: Sequence[str], title: str = "",
          printed: Mapping[str, Mapping[str, Mapping[str, float]]]|None = None) -> Figure:
     """Draw scores of several systems, a panel per setting: system -> setting -> metric -> percent, and the same for the

@@ -64,6 +64,7 @@ def rounded_pairs(ways: Sequence[Way]) -> list[tuple[Way, Way]]:
     named = {w.name: w for w in ways}
     return [(named[name], w) for w in ways if (name := w.name.removesuffix(_ROUNDED)) != w.name and name in named]
 
+# %% ../../../nbs/results/papers/01_identifyme_ways.ipynb #1763139c
 def is_rounded(way: Way) -> bool:
     "Tell whether a variant has weights of eight bits."
     return way.name.endswith(_ROUNDED)

@@ -24,6 +24,7 @@ def model_of(title: str) -> str:
     return next(name.split("/")[1]
                 for name, e in entries_of("published-kitmus").items() if e.data.get("title") == title)
 
+# %% ../../../nbs/results/papers/07_kitmus.ipynb #a9f542d1
 def why_not(model: str, task: str, got: Scored, s: Settings) -> str:
     """Explain, for a cell, why a system, as the release's folders name it, lacks scores on a task here; "" if all runs
     are here."""
@@ -39,6 +40,7 @@ class Runs(NamedTuple):
     names: Sequence[str] = ()               # system@hash of each
     why: str = ""                           # why there is no score
 
+# %% ../../../nbs/results/papers/07_kitmus.ipynb #ff07d628
 def published_runs(title: str, task: str, s: Settings) -> Runs:
     "Find the released runs of a system by its title in a table."
     model = model_of(title)
@@ -81,6 +83,7 @@ def add_cell(
     for name in runs.names: report.runs[f"{task}:{name.rpartition('@')[0]}"] = name.rpartition("@")[2]
     return t
 
+# %% ../../../nbs/results/papers/07_kitmus.ipynb #f3b7ac92
 def _add_naive(report: Report, row: str, column: str, t: Together|None):
     "Add the interval that counts runs as all that varies."
     if t is None or t.naive_low is None: return
@@ -138,6 +141,7 @@ def add_variants(
         for variant in variants: _add_fewer(report, variant, n, [*titles, "GREP"], ours, s, score)
         report.add(f"all variants, {n} entities", "random", 1/n, run="chance")
 
+# %% ../../../nbs/results/papers/07_kitmus.ipynb #54b41b0d
 def _add_fewer(report: Report, variant: str, n: int, titles: Sequence[str], ours: Sequence[str], s: Settings,
                score: str):
     "Add a row of a variant with `n` names: released predictions that are here, and runs of this package's systems."
