@@ -31,4 +31,4 @@ def gap_questions(s: Settings|None = None, split: str = "test") -> list[Question
     "Make questions of the passages of a split."
     file = FILES[split]
     data = get(f"google-research-datasets/gap-coreference/{file}", s or load_settings())
-    return [gap_question(row) for row in parse_gap_rows(data, file)]
+    return list(map(gap_question, parse_gap_rows(data, file)))

@@ -29,7 +29,7 @@ def as_questions(
     data, where = read_bytes(path), str(path)
     if is_altentities(data): return named_object("refnb.benchmarks.altentities.questions:questions_in")(data, where)
     form = format_of(data)
-    if form == "gap": return [gap_question(r) for r in parse_gap_rows(data, where)]
+    if form == "gap": return list(map(gap_question, parse_gap_rows(data, where)))
     if form == "conll" or form == "jsonl" and b'"sentences"' in data[:100_000] and b'"options"' not in data[:100_000]:
         return named_object("refnb.benchmarks.kitmus.tasks:questions_in")(data, where)
     return read_questions(path)

@@ -141,7 +141,7 @@ def build_study_(
     if not out: raise CallError("no folder is named", "--out", "say --out FOLDER")
     questions = study_questions(each, resources, seed)
     files = build_study(out, questions, send)
-    if json: return print_json({"questions": len(questions), "files": [str(f) for f in files]})
+    if json: return print_json({"questions": len(questions), "files": list(map(str, files))})
     echo(f"{len(questions)} questions: give people {files[1]}, and read their files with refnb score study {out} FILE...")
 
 # %% ../../nbs/commands/03_building.ipynb #6bde8281

@@ -84,7 +84,7 @@ def fetch(
     else:
         bar, moved = _bar(sum(g.to_come for g in got))
         with bar: faults = fetch_files(files, s, moved)
-    if json: print_json({"files": len(files), "failed": [str(e) for e in faults]})
+    if json: print_json({"files": len(files), "failed": list(map(str, faults))})
     for e in faults[:20]: echo(f"refnb: {e}", to=sys.stderr)
     if faults:
         not_done = "verified" if check else "downloaded"

@@ -114,5 +114,5 @@ def _list_elsewhere(task: str, json: bool):
     "List scores that other papers print, which are never mixed with ours."
     from refnb.results.elsewhere import reported_elsewhere
     found = reported_elsewhere(task)
-    if json: return print_json({"unit": "percent", "elsewhere": [msgspec.structs.asdict(e) for e in found]})
+    if json: return print_json({"unit": "percent", "elsewhere": list(map(msgspec.structs.asdict, found))})
     print_table([{"task": e.task, "system": e.system, "metric": e.metric, "percent": f"{e.score:.1f}", "source": f"{e.source} {e.year}", "differs": e.differs} for e in found])

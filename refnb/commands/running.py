@@ -10,6 +10,7 @@ import io, re, sys
 from collections import Counter
 from collections.abc import Callable
 from contextlib import nullcontext, redirect_stderr, redirect_stdout
+from itertools import chain
 from pathlib import Path
 from typing import Any, cast
 import msgspec
@@ -57,7 +58,7 @@ def _systems_named(system: str, s) -> list[str]:
     from refnb.models.registry import find_system, is_system, system_names
     if system.startswith(("command/", "local/", "inspect/", "harness/")) or "," not in system or system in system_names(s):
         return [system]
-    names = [x.strip() for x in re.split(r",(?![^\[]*\])", system)]
+    names = list(map(str.strip, re.split(r",(?![^\[]*\])", system)))
     for name in names:
         if not is_system(name, s): find_system(name, s)  # says which name was meant
     return list(dict.fromkeys(names))
@@ -217,7 +218,7 @@ def _sealed_clusters(done, paid: dict, by: str, mode: str, s, json: bool):
     task, system, answers = done.info.task, done.info.system, done.answers()
     summary = run_counts(f"{system}@{run_hash(done.info)}", task, s)
     counts = summary.counts if summary else {}
-    settings = list(dict.fromkeys(x for c in counts.values() for x in c))
+    settings = list(dict.fromkeys(chain.from_iterable(counts.values())))
     scores = {x: coref_json(pooled(counts, x)) for x in settings}
     lost = _unread(done, answers, s)
     if json:

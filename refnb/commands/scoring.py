@@ -119,7 +119,7 @@ def score_choice(
     from refnb.results.scores import score
     s = load_settings()
     o, several = outcomes_of(run, gold, s), {} if gold else samples_of(run, s)
-    fields = [None, [b.strip() for b in by.split(",")]] if by else [None]
+    fields = [None, list(map(str.strip, by.split(",")))] if by else [None]
     tables = [score(o, f, cast(Any, mode), seed=seed, metrics=metric) for f in fields]
     groups = {g: group_json(r) for t in tables for g, r in t.df.drop(columns=metric).iterrows()}
     metrics = {m: {g: v if math.isfinite(v) else None for t in tables for g, v in t.df[m].items()} for m in metric}

@@ -21,7 +21,7 @@ def _train_coref(system: str, what: str, fold: str, out: str, ray: str, changed:
     if fold != "all" and ray: raise CallError("one fold is trained here", "--ray", "say --fold all, or leave it out")
     of = {"fold": "all", "ray": ray} if fold == "all" else {"fold": int(fold)}
     done = train(system, what, out=out, say=messages(json), **of, **changed)
-    if json: return print_json({"folds": [_as_trained(x) for x in done]} if fold == "all" else _as_trained(done))
+    if json: return print_json({"folds": list(map(_as_trained, done))} if fold == "all" else _as_trained(done))
     for x in done if fold == "all" else [done]:
         held = "" if x.seal.held_out is None else f"; on the development documents {100*x.seal.held_out:.1f} %"
         echo(f"{system}, trained on {x.seal.told}: {x.folder}{held}; {x.cpu_seconds:,.0f} CPU seconds, "

@@ -190,8 +190,8 @@ def _parse_dpr(data: bytes, where: str, form: str) -> Iterator[_Entry]:
         at = at_line(where, n)
         if len(block) not in (3, 4):
             raise FormatError(f"a block of {len(block)} lines, not sentence, pronoun, candidates, answer", at)
-        names = [c.strip() for c in block[2].split(",")]
-        right = [c.casefold() for c in names + block[3:]].index(block[3].casefold()) if block[3:] else None
+        names = list(map(str.strip, block[2].split(",")))
+        right = list(map(str.casefold, names + block[3:])).index(block[3].casefold()) if block[3:] else None
         yield _Entry(at, block[0], _word(block[0], [block[1]], at), names, right)
 
 # %% ../../nbs/core/18_choice_files.ipynb #5c11e515

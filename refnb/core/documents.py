@@ -13,7 +13,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from heapq import nlargest, nsmallest
-from itertools import accumulate
+from itertools import accumulate, chain
 from operator import index
 from typing import Any, NamedTuple
 from .types import CallError, DataError, Meta, Record, Span, nearest
@@ -33,11 +33,11 @@ class Document(Record):
     speakers: tuple[str, ...] = ()                     # who says each sentence, "" where unknown; none at all
 
     @property
-    def tokens(self) -> list[str]: return [t for s in self.sentences for t in s]
+    def tokens(self) -> list[str]: return list(chain.from_iterable(self.sentences))
     @property
     def size(self) -> int: return sum(map(len, filter(None, self.sentences)))  # of empty ones there may be a million
     @property
-    def mentions(self) -> list[Span]: return sorted(s for c in self.clusters for s in c)
+    def mentions(self) -> list[Span]: return sorted(chain.from_iterable(self.clusters))
 
     def fault(self) -> str: return _fault(self)
     def __repr__(self) -> str: return _summary(self)
@@ -252,11 +252,11 @@ def name_of(d: Document, i: int) -> str:
 def window_tokens(d: Document, start: int, stop: int, starts: list[int]|None = None) -> list[str]:
     """Return tokens from `start` to before `stop`, as far as there are any, without looking at all.
     Where there is no text, their numbers stand in; `starts` is of `sentence_starts`, if at hand."""
-    if not d.sentences: return [str(t) for t in range(start, stop)]
+    if not d.sentences: return list(map(str, range(start, stop)))
     if start >= stop: return []
     starts = starts or sentence_starts(d)
     first, last = sentence_of(starts, start), sentence_of(starts, stop - 1)
-    return [t for s in d.sentences[first:last + 1] for t in s][start - starts[first]:stop - starts[first]]
+    return list(chain.from_iterable(d.sentences[first:last + 1]))[start - starts[first]:stop - starts[first]]
 
 # %% ../../nbs/core/01_documents.ipynb #f32a0018
 class _Sight(NamedTuple):
@@ -476,7 +476,7 @@ def named(d: Document) -> Document:
     for i, c in enumerate(d.clusters):
         if names[i] or not c or not d.sentences: continue
         phrases = _by_count(_phrase(v, s) for s in sorted(c))
-        names[i] = (next((p for p in phrases if _proper(p)), None)
+        names[i] = (next(filter(_proper, phrases), None)
                     or next((p for p in phrases if p.lower() not in PRONOUNS), phrases[0]))
     return d.changed(names=tuple(names))
 

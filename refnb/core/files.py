@@ -227,7 +227,7 @@ def read_jsonl(path: str|Path, kind: type[T]) -> Iterator[T]:
 def write_jsonl(path: str|Path, records: Iterable, canary: bool = False) -> Path:
     """Write records to a JSONL file as a whole, packed if its name ends in .gz.
     `canary` begins with the canary line: for benchmark questions."""
-    lines = ([msgspec.json.encode(CANARY)] if canary else []) + [msgspec.json.encode(r) for r in records]
+    lines = ([msgspec.json.encode(CANARY)] if canary else []) + list(map(msgspec.json.encode, records))
     return write_atomic(path, b"".join(l + b"\n" for l in lines), gz=True)
 
 # %% ../../nbs/core/03_files.ipynb #8aa25a6d

@@ -168,4 +168,4 @@ def parse_gap(data: bytes, where: str = "") -> list[Document]:
     if without := [r.id for r in rows if not r.text]:
         raise FormatError("is empty", f"{where + ', ' if where else ''}row {without[0]!r}, field Text",
                           "documents need it: take it from the gold table, by ID")
-    return [_gap_document(r) for r in rows]
+    return list(map(_gap_document, rows))

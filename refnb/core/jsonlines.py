@@ -8,7 +8,7 @@ __all__ = ['parse_jsonlines', 'jsonlines_text']
 # %% ../../nbs/core/05_jsonlines.ipynb #92307a9c
 import json, re
 from collections.abc import Callable, Iterable, Sequence
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import Any, Literal
 import msgspec
 from .types import CallError, DataError, FormatError, Meta, Span, nearest
@@ -91,7 +91,7 @@ _Mentions = tuple[tuple[tuple[int, int, int], ...], ...]
 
 def _flat(record: _Line) -> Clusters:
     "Convert PreCo's mentions, which count from their sentence and end before a token, to spans of the document."
-    sizes = [len(s) for s in record.sentences or ()]
+    sizes = list(map(len, record.sentences or ()))
     starts = [0, *accumulate(sizes)]
     def span(s: int, first: int, end: int) -> Span:
         if 0 <= s < len(sizes) and 0 <= first < end <= sizes[s]: return Span(starts[s] + first, starts[s] + end - 1)
@@ -147,7 +147,7 @@ class _Pieces:
     "A document of word pieces, and the words in it."
     def __init__(self, record: _Line, where: str, n: int):
         self.record, self.segments = record, record.sentences or ()
-        self.pieces, self.special = [p for s in self.segments for p in s], _specials(self.segments)
+        self.pieces, self.special = list(chain.from_iterable(self.segments)), _specials(self.segments)
         self.map = self.checked("subtoken_map", where, n)
         self.plain = [i for i, special in enumerate(self.special) if not special]
         self.size = self.map[self.plain[-1]] + 1 if self.plain else 0

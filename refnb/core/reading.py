@@ -157,7 +157,7 @@ def _apart(paths: list[Path]) -> list[str]:
     for n in range(1, max(map(len, parts)) + 1):
         ends = ["/".join(p[-n:]) for p in parts]
         if len(set(ends)) == len(ends): return ends
-    return [str(p) for p in paths]
+    return list(map(str, paths))
 
 def read_annotators(
     paths: Iterable[str|Path], # files of one annotator each, or of several; or a folder for each annotator

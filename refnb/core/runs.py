@@ -15,6 +15,7 @@ import hashlib, os, shutil, zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 import msgspec
@@ -351,7 +352,7 @@ def _repaired(path: Path, kind: type) -> dict:
         aside = path.with_name("damaged.jsonl")
         before = aside.read_bytes() if aside.exists() else b""
         write_atomic(aside, before + b"".join(l + b"\n" for l in j.damaged))
-    if j.damaged or j.torn: write_atomic(path, b"".join(_line(r) for r in j.records.values()))
+    if j.damaged or j.torn: write_atomic(path, b"".join(map(_line, j.records.values())))
     return j.records
 
 # %% ../../nbs/core/15_runs.ipynb #3201e436
@@ -654,8 +655,8 @@ def _flat_settings(i: RunInfo) -> dict[str, Any]:
 # %% ../../nbs/core/15_runs.ipynb #4314dc87
 def several_runs(infos: list[RunInfo], where: str) -> CallError:
     "Report several runs under one name, each with its differences from the others: the newest need not be the best."
-    settings = [_flat_settings(i) for i in infos]
-    known = dict.fromkeys(k for x in settings for k in x)
+    settings = list(map(_flat_settings, infos))
+    known = dict.fromkeys(chain.from_iterable(settings))
     def differs(k: str) -> bool: return any(x.get(k) != settings[0].get(k) for x in settings)
     keys = list(filter(differs, known))
     names = []
@@ -669,7 +670,7 @@ def several_runs(infos: list[RunInfo], where: str) -> CallError:
 def _current_summaries(paths: list[Path], place: str|Path, fits: Callable[[RunInfo], bool]) -> list[Path]:
     "Choose the summaries of the current run that fits; several such runs are an error."
     infos = {p: _read_json(p, Summary).info for p in paths}
-    usual = current_runs(info for info in infos.values() if fits(info))
+    usual = current_runs(filter(fits, infos.values()))
     if len(usual) > 1: raise several_runs(usual, str(place))
     return [p for p in paths if infos[p] in usual]
 

@@ -209,7 +209,7 @@ def parse_booknlp(entities: bytes, tokens: bytes|None, doc_key: str, where: str 
     """Read a document with the labels `type` and `kind` from BookNLP's .entities file and, if there is one, .tokens.
     `where` is the name of the .entities file, for errors."""
     sentences = () if tokens is None else _book(tokens, _beside(where, ".entities", ".tokens"))
-    clusters, words = defaultdict(list), None if tokens is None else [t for s in sentences for t in s]
+    clusters, words = defaultdict(list), None if tokens is None else list(chain.from_iterable(sentences))
     for n, row in _table(entities, ENTITIES, where):
         if not row["COREF"]: raise FormatError("is empty", at_line(where, n, "COREF"))
         clusters[row["COREF"]].append(_entity(row, words, where, n))
@@ -555,7 +555,7 @@ def _walked(following: Mapping[int, int], links: Collection[int], cas: _Cas) -> 
         if i in led: continue
         chains.append([i])
         while (i := following.get(i, 0)): chains[-1].append(i)
-    if left := set(links) - {i for c in chains for i in c}: raise FormatError("its chain is a circle", cas.at(min(left)))
+    if left := set(links) - set(chain.from_iterable(chains)): raise FormatError("its chain is a circle", cas.at(min(left)))
     return chains
 
 # %% ../../nbs/core/08_standoff.ipynb #c502ef14

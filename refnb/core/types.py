@@ -45,7 +45,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """Give a hint for a name that does not exist: "did you mean X?", or a few of the known names."""
     import difflib
     known = sorted(map(str, known))
-    close = difflib.get_close_matches(name[:100].lower(), [k.lower() for k in known], 1, 0.6)
+    close = difflib.get_close_matches(name[:100].lower(), list(map(str.lower, known)), 1, 0.6)
     if close: return f"did you mean {next(k for k in known if k.lower() == close[0])}?"
     return "known: " + ", ".join(known[:12]) + (", …" if len(known) > 12 else "") if known else "nothing is known here"
 

@@ -8,6 +8,7 @@ __all__ = ['cohen_kappa', 'fleiss_kappa']
 # %% ../../nbs/metrics/09_agreement.ipynb #0822c612
 from collections.abc import Hashable, Iterable, Sequence
 import numpy as np
+from itertools import chain
 from ..core.types import DataError
 from .uncertainty import _codes, _same_length
 
@@ -29,12 +30,12 @@ def fleiss_kappa(
     ratings: Sequence[Sequence[Hashable]], # for each item the labels of all raters
 ) -> float:
     "Compute the agreement of several raters beyond chance (Fleiss 1971): 1 perfect or one category, 0 as by chance."
-    sizes = {len(r) for r in ratings}
+    sizes = set(map(len, ratings))
     if not sizes: raise DataError("no items", "fleiss_kappa", "give the raters' labels of each item")
     if len(sizes) > 1 or min(sizes) < 2:
         raise DataError("every item needs a label of each of at least two raters", "fleiss_kappa", "leave out items that somebody did not rate")
     n, k = len(ratings), min(sizes)
-    names, codes = _codes("fleiss_kappa", "labels", [x for r in ratings for x in r])
+    names, codes = _codes("fleiss_kappa", "labels", list(chain.from_iterable(ratings)))
     counts = np.zeros((n, len(names)))
     np.add.at(counts, (np.repeat(np.arange(n), k), codes), 1)
     seen = float(((counts**2).sum(1) - k).mean()/(k*(k - 1)))

@@ -25,7 +25,7 @@ def linked(gold: Pronoun, clusters: Iterable[Sequence[Sequence[int]]]) -> tuple[
     "Find the indices of the candidates that some predicted cluster joins with the pronoun."
     pronoun, out = tuple(gold.pronoun), set()
     for c in clusters:
-        spans = {tuple(s) for s in c}
+        spans = set(map(tuple, c))
         if pronoun in spans: out |= {i for i, s in enumerate(gold.candidates) if tuple(s) in spans}
     return tuple(sorted(out))
 

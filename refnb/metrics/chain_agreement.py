@@ -9,7 +9,7 @@ __all__ = ['Versions', 'Unmarked', 'DISTANCE', 'MEASURES', 'MOST', 'aligned_vers
 # %% ../../nbs/metrics/15_chain_agreement.ipynb #8ec6be25
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import combinations, pairwise
+from itertools import chain, combinations, pairwise
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 from ..core.types import CallError, DataError, Later, Span
@@ -84,7 +84,7 @@ def disagreement(
     unmarked: Unmarked = "alone",  # mentions that somebody did not mark: alone, or missing
 ) -> Disagreement:
     "Sum the disagreement of several annotators about one document, observed and by chance."
-    owners = [_owners(d) for d in versions]
+    owners = list(map(_owners, versions))
     size = {(k, i): len(c) for k, o in enumerate(owners) for i, c in _lists(o).items()}
     items, weight, shared = _values(owners, unmarked), Counter[tuple](), Counter[tuple]()
     for given in items:
@@ -162,7 +162,7 @@ def chain_agreement(
     aligned = all(isinstance(v, dict) for v in by_annotator.values())
     versions: Versions = dict(by_annotator) if aligned else aligned_versions(by_annotator)  # type: ignore[arg-type]
     how: dict[str, Any] = dict(resamples=resamples, level=level, seed=seed)
-    people = list(dict.fromkeys(who for v in versions.values() for who in v))
+    people = list(dict.fromkeys(chain.from_iterable(versions.values())))
     pairs = [p for a, b in combinations(people, 2) if (p := _of_pair(a, b, versions, **how))]
     several = [list(v.values()) for v in versions.values() if len(v) > 1]
     found = np.array([disagreement(docs, unmarked) for docs in several])
@@ -193,7 +193,7 @@ def _ties(owners: Sequence[dict[Span, int]], half: set[Span]) -> list[tuple[Span
     "The links between neighbours in a chain that half of the annotators have, with who has them."
     links: set[tuple[Span, Span]] = set()
     for o in owners:
-        for chain in _lists(o).values(): links.update(pairwise(sorted(chain)))
+        for members in _lists(o).values(): links.update(pairwise(sorted(members)))
     out = []
     for a, b in sorted(links, key=lambda link: link[::-1]):
         if a in half or b in half: continue
@@ -208,10 +208,10 @@ def _majority_links(owners: Sequence[dict[Span, int]]) -> tuple[set[Span], list[
     for chosen in _enough(len(owners)):
         last: dict[tuple, Span] = {}
         for s in set(owners[chosen[0]]).intersection(*(owners[k] for k in chosen[1:])):
-            chain = tuple(owners[k][s] for k in chosen)
+            lists = tuple(owners[k][s] for k in chosen)
             mentions.add(s)
-            links.append((last.get(chain, s), s))
-            last[chain] = s
+            links.append((last.get(lists, s), s))
+            last[lists] = s
     return mentions, links
 
 # %% ../../nbs/metrics/15_chain_agreement.ipynb #082f344c
@@ -221,7 +221,7 @@ def merge_versions(
 ) -> tuple[Document, list[Tie]]:
     "Merge what several annotators made of one text, by majority."
     people, docs = list(versions), list(versions.values())
-    owners = [_owners(d) for d in docs]
+    owners = list(map(_owners, docs))
     mentions, links = _majority_links(owners)
     clusters = tidy(c for c in _joined(sorted(mentions), links) if singletons or len(c) > 1)
     text = next((d for d in docs if d.sentences), docs[0])
@@ -240,7 +240,7 @@ def _listed(merged: Document, people: list[str], owners: Sequence[dict[Span, int
     "The ties, in the order of the text."
     home, tokens, key = _owners(merged), merged.tokens, merged.doc_key
     words = lambda s: " ".join(tokens[s.start:s.end + 1])
-    votes = Counter(s for o in owners for s in o)
+    votes = Counter(chain.from_iterable(owners))
     half = {s for s, n in votes.items() if 2*n == len(people)}
     ties = []
     for s in half:

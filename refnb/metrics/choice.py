@@ -94,7 +94,7 @@ def labels(o: "pd.DataFrame", by: str|Iterable[str]) -> "pd.Series":
         if f not in known: raise CallError(f"unknown field {f!r}", do=nearest(f, known))
     has = o[fields].notna().all(axis=1)
     columns = [list(map(_label, o[f].astype(object))) for f in fields]
-    joined = [" / ".join(row) for row in zip(*columns, strict=True)]
+    joined = list(map(" / ".join, zip(*columns, strict=True)))
     return pd.Series(joined, index=o.index, dtype="str").where(has, None)
 
 # %% ../../nbs/metrics/00_choice.ipynb #b7531699

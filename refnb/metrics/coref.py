@@ -27,7 +27,7 @@ class Flat(NamedTuple):
 # %% ../../nbs/metrics/01_coref.ipynb #01a6b872
 def _flat(clusters: Mentions) -> Flat:
     "Convert clusters to arrays."
-    clusters = [c for c in clusters if len(c)]
+    clusters = list(filter(len, clusters))
     sizes = np.fromiter(map(len, clusters), np.int64, len(clusters))
     try: ends = np.fromiter(chain.from_iterable(chain.from_iterable(clusters)), np.int64, 2*int(sizes.sum()))
     except OverflowError: ends = np.array([LONGEST])
@@ -276,7 +276,7 @@ def add(counts: Iterable[Counts|LinkCounts]) -> Counts|LinkCounts:
     "Add the counts of several documents, all of one metric."
     counts = list(counts)
     if not counts: return Counts(0, 0, 0, 0)
-    return type(counts[0])(*(sum(v) for v in zip(*counts)))
+    return type(counts[0])(*map(sum, zip(*counts)))
 
 # %% ../../nbs/metrics/01_coref.ipynb #f72bf5d9
 METRICS: dict[str, Callable] = {"muc": muc, "b3": b3, "ceafe": ceafe, "ceafm": ceafm, "blanc": blanc, "lea": lea,

@@ -47,7 +47,7 @@ class CorefScores:
         return with_conll({m: as_prf(c) for m, c in self.sums().items()})
     def macro(self) -> dict[str, Prf]:
         "Compute means over documents: of precision, of recall, of F1."
-        each = [self.one(u) for u in self.counts]
+        each = list(map(self.one, self.counts))
         if not each: return {}
         def mean(m: str) -> Prf:
             totals = map(sum, zip(*(s[m] for s in each)))

@@ -45,4 +45,4 @@ def linking(gold: Iterable[Document], predicted: Iterable[Document]) -> Linking:
     counts = {g.doc_key: _links(g, p) for g, p in pair(gold, predicted)}
     books = {k: prf(*c) for k, c in counts.items()}
     mean = Prf(*(sum(v)/len(books) for v in zip(*books.values()))) if books else Prf(0., 0., 0.)
-    return Linking(mean, prf(*(sum(v) for v in zip(*counts.values()))) if counts else mean, books)
+    return Linking(mean, prf(*map(sum, zip(*counts.values()))) if counts else mean, books)

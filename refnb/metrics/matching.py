@@ -9,6 +9,7 @@ __all__ = ['RULE', 'Match', 'Pairs', 'Zeros', 'Parents', 'EXTRA', 'COREFUD', 'Wo
 # %% ../../nbs/metrics/13_matching.ipynb #60f6ca71
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from itertools import chain
 from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 from ..core.types import CallError, DataError, Span, nearest
@@ -95,7 +96,7 @@ def _mixed(x: np.ndarray) -> np.ndarray:
 
 def _in_row(d: Document, label: str) -> list[str]:
     "List a label of all mentions, cluster by cluster."
-    return [v for c in d.labels.get(label, ()) for v in c]
+    return list(chain.from_iterable(d.labels.get(label, ())))
 
 # %% ../../nbs/metrics/13_matching.ipynb #6eb40056
 class Spread(NamedTuple):

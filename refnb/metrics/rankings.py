@@ -23,7 +23,7 @@ class Credits(NamedTuple):
 
     def of(self, systems: Sequence[str]) -> "Credits":
         "Choose some of the systems, in this order."
-        return Credits(tuple(systems), self.values[[self.systems.index(x) for x in systems]], self.clusters)
+        return Credits(tuple(systems), self.values[list(map(self.systems.index, systems))], self.clusters)
     def totals(self) -> tuple[np.ndarray, np.ndarray]:
         "Add up the credits of each cluster (a row) and system (a column), and count the cluster's items."
         rows, n = np.array(_codes("Credits", "clusters", self.clusters)[1]), len(self.systems)

@@ -70,7 +70,7 @@ def score_samples(
     if strange := set(samples) - set(asked):
         raise DataError(f"{len(strange)} samples belong to no question, one is of {min(strange)}", "samples")
     credits = {i: [credit(asked[i], a) for a in answers] for i, answers in samples.items()}
-    means = [_mean(c) for c in credits.values()]
+    means = list(map(_mean, credits.values()))
     return Sampled(sum(map(len, samples.values())), _mean(means),
                    _mean(credit(asked[i], majority(list(answers))) for i, answers in samples.items()),
                    _mean(map(agreement, samples.values())), _mean(map(_variance, credits.values())), _variance(means),

@@ -184,7 +184,7 @@ def _with_names(text: str, shown: Shown) -> str:
 
 def _longest(keys: list[str], i: int, known: dict[tuple[str, ...], _Phrase]) -> tuple[int, _Phrase|None]:
     "Return the length and phrase of the longest name at a word."
-    for n in sorted({len(k) for k in known}, reverse=True):
+    for n in sorted(set(map(len, known)), reverse=True):
         if p := known.get(key := tuple(keys[i:i + n])): return len(key), p
     return 0, None
 
@@ -447,7 +447,7 @@ def _of_prose(sentences: list[str], units: list[_Unit], shown: Shown) -> Reading
     if not units: return Reading(None, "unparsable", NO_OPTION)
     if weak := [u for u in units if u.grade == WEAK]:
         return Reading(None, "unparsable", SEVERAL) if _taken_back(units, sentences, weak[0]) else _only(weak, shown)
-    if any(_finds("unable").search(s) for s in sentences): return Reading(None, "unparsable", UNABLE)
+    if any(map(_finds("unable").search, sentences)): return Reading(None, "unparsable", UNABLE)
     if shown.letters: units = [u for u in units if u.letter]
     if len({u.option for u in units}) > 1: return Reading(None, "unparsable", SEVERAL)
     if units and _finds("cues").search(sentences[units[0].line]): return _only(units, shown)

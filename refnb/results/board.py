@@ -191,7 +191,7 @@ def _why(cells: list[dict[str, str]]) -> list[str]:
 def missing_cells(name: str, reports: str|Path) -> list[str]:
     "List the reasons of a table's (paper/table) printed results that are missing from its report."
     if not (Path(reports)/f"{name}.csv").exists():
-        return [NOT_MADE.format(name)]*sum(len(r) for r in printed(name).cells.values())
+        return [NOT_MADE.format(name)]*sum(map(len, printed(name).cells.values()))
     return [c["reason"] for c in _cells(name, reports)
             if c["paper"] != NOT_PRINTED and not c["ours"] and not _basis(c)]
 
@@ -238,7 +238,7 @@ def _line_of(name: str, reports: str|Path, s: Settings, look: Callable[[str], Su
     if not provenance and (Path(reports)/f"{name}.json").exists(): old = "its provenance is damaged"
     unmade = "to be run" if notebook_of(name) else "not built yet"
     report = f"stale: {old}" if old else "regenerated" if provenance else unmade
-    n = sum(len(r) for r in t.cells.values())  # of a table that was not made, all are missing: its command makes them
+    n = sum(map(len, t.cells.values()))  # of a table that was not made, all are missing: its command makes them
     counts = _counted(cells) if cells else _Counts(n, 0, 0, 0, {"command": n} if n else {}, 0, 0)
     needs = _needs(name, s, look or (lambda i: survey(i, s)))
     return Line(name, t.number, t.title, t.kind, *counts, report, needs, _spent(provenance), _why(cells))

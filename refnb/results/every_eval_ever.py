@@ -9,6 +9,7 @@ __all__ = ['Found', 'find_run', 'model_info', 'generation_config', 'instance', '
 import hashlib, json, re, time, uuid
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 from urllib.parse import urlsplit
@@ -134,7 +135,7 @@ def _accuracy(x: Found, name: str) -> dict[str, Any]:
 def _f1s(x: Found, name: str) -> list[dict[str, Any]]:
     "Record F1 of every coreference metric in every setting; there are few books, so no interval."
     out = []
-    for setting in dict.fromkeys(k for c in x.counts.values() for k in c):
+    for setting in dict.fromkeys(chain.from_iterable(x.counts.values())):
         documents = [d for d, c in x.counts.items() if setting in c]
         for m, v in pooled(x.counts, setting, documents).items():
             metric = {"metric_id": f"refnb.{setting}.{m}_f1", "metric_name": f"{m} F1", "metric_kind": "f1"}

@@ -9,6 +9,7 @@ __all__ = ['INK', 'GREY', 'RED', 'COLORS', 'mark', 'fill', 'name_rows', 'figure'
 # %% ../../nbs/results/04_plots.ipynb #b44ad056
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from typing import Any, Literal
 import numpy as np
 from matplotlib.axes import Axes
@@ -115,7 +116,7 @@ def _series(ax: Axes, at: Sequence[float], intervals: Sequence[Interval|None], k
 def _published(ax: Axes, printed: Mapping[str, float], rows: Sequence[str]):
     "Draw published values as strokes on their rows."
     if not printed: return
-    at = [list(rows).index(row) for row in printed]
+    at = list(map(list(rows).index, printed))
     ax.plot(list(printed.values()), at, linestyle="", marker="|", markersize=15, color=RED, markeredgewidth=1.6,
             zorder=4, label="published")
 
@@ -130,7 +131,7 @@ def dots(
     xlim: tuple[float, float] = (-2, 102), # marks at 0 and 100 are not cut
 ) -> Figure:
     "Draw scores of several systems as dots with intervals, a panel per subset."
-    series = list(dict.fromkeys(s for p in panels.values() for s in p))
+    series = list(dict.fromkeys(chain.from_iterable(panels.values())))
     with figure(3.1*len(panels) + 1.2, height, title, list(panels), rows, xlabel, grid="x", sharex=True) as (fig, axes):
         for ax, panel in zip(axes, panels.values(), strict=True):
             ax.set_xlim(xlim)

@@ -64,7 +64,7 @@ def choose(names: Iterable[str]) -> list[str]:
         found = [n for n in [*table_names(), *own_names()] if n.startswith(f"{paper}/")]
         if table: found = [n for n in found if n == name or n.startswith(f"{name}_")]
         if not found: raise CallError(f"unknown table {name!r}", do=nearest(name, table_names()))
-        built = [n for n in found if notebook_of(n)]
+        built = list(filter(notebook_of, found))
         if table and not built: raise DataError("has no notebook yet", found[0])
         out += built
     return list(dict.fromkeys(out))

@@ -9,6 +9,7 @@ __all__ = ['ListedRun', 'matches', 'listed_runs']
 import re
 from datetime import datetime
 from fnmatch import fnmatchcase
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 from ..core.types import RefnbError
@@ -57,7 +58,7 @@ def _score(run: Run, s: Settings) -> tuple[str, float|None]:
     try:
         if run.kind is not ClusterAnswer: return "accuracy", 100*float(as_outcomes(run, s).credit.mean())
         summary = run_counts(f"{run.info.system}@{run_hash(run.info)}", run.info.task, s)
-        setting = next((x for c in summary.counts.values() for x in c), "") if summary else ""
+        setting = next(chain.from_iterable(summary.counts.values()), "") if summary else ""
         scores = pooled(summary.counts, setting) if summary and setting else {}
         return (f"CoNLL F1, {setting}", 100*scores["conll"].f1) if "conll" in scores else ("", None)
     except RefnbError: return "", None

@@ -105,7 +105,7 @@ def read_paper(path: str|Path) -> Paper:
 @cache
 def papers() -> dict[str, Paper]:
     "Read the printed values of all papers, in their order."
-    found = [read_paper(p) for p in packaged("data/papers").glob("*.yaml")]
+    found = list(map(read_paper, packaged("data/papers").glob("*.yaml")))
     return {p.paper: p for p in sorted(found, key=lambda p: (p.order, p.paper))}
 
 # %% ../../nbs/results/02_tables.ipynb #83aa052c

@@ -11,7 +11,7 @@ __all__ = ['POSITION', 'COPIED', 'REFUSED', 'FLAGGED', 'Draft', 'draft_of', 'Alt
 import json, re, unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import combinations
+from itertools import chain, combinations
 from pathlib import Path
 from typing import NamedTuple
 import msgspec
@@ -273,7 +273,7 @@ def join_expressions(drafts: Sequence[Draft], said: Mapping[str, Iterable[Sequen
         raise DataError(f"{bad!r} is none of the {len(drafts)} questions", "join_expressions",
                         "give the questions that the page was made of")
     for d in drafts:
-        expressions = _kept(d, [e for part in said.get(d.id, ()) for e in part], keep, counts)
+        expressions = _kept(d, list(chain.from_iterable(said.get(d.id, ()))), keep, counts)
         if len(expressions) >= max(1, least): files[f"{d.topic}/{d.split}"].append(d.with_expressions(expressions))
         else: short.append(d.id)
     return Joined(dict(files), dict(counts), tuple(short))

@@ -113,8 +113,8 @@ def _both(topic: str, words: str, uses: Sequence[tuple[str, AltQuestion]], setti
 def open_questions(questions: Sequence[AltQuestion], setting: Setting = "unshown", seed: int = 0) -> list[Question]:
     """Make questions that may be answered neither and both, from whole files; meta["kind"] is the kind of each. The
     setting selects the description of the options."""
-    things, plain = _things_of(questions), lambda q: [e for e in q.expressions if is_plain(e)]
-    asked = [q for q in questions if plain(q)]
+    things, plain = _things_of(questions), lambda q: list(filter(is_plain, q.expressions))
+    asked = list(filter(plain, questions))
     made = [x for q in asked for x in _open(q, "one", plain(q), setting)]
     for q in asked: made += _open(_stand_in(q, things[q.domain], seed), "neither", plain(q), setting, 0)
     for (d, words), uses in _of_several_targets(questions).items():

@@ -10,6 +10,7 @@ __all__ = ['PLAIN', 'SEARCH', 'WHY', 'Entity', 'read_entities', 'cut_description
 import html, re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote_plus
@@ -284,7 +285,7 @@ def candidates(entities: Sequence[Entity], filters: Filters = Filters()) -> Cand
 # %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #3f0edc81
 def section_table(c: Candidates) -> list[dict]:
     "Count candidates by the section that people would see, as in Table 2; an entity may be in several."
-    sections = list(dict.fromkeys(s for of in SECTIONS.values() for s in of))
+    sections = list(dict.fromkeys(chain.from_iterable(SECTIONS.values())))
     n = {(d, s): len(c.of(d, s)) for d in ("books", "recipes", "songs") for s in SECTIONS[d.upper()]}
     def row(s: str) -> dict: return {"section": s or "main"} | {d: n.get((d, s), 0) for d in ("books", "recipes", "songs")}
     return list(map(row, sections))

@@ -48,7 +48,7 @@ def _batches(titles: Sequence[str], edits: int, order: Iterable[int],
     "Yield similar pairs, each at the turn of the longer title; the lower index first."
     from rapidfuzz.distance import Levenshtein
     if edits < 0: raise CallError(f"{edits} edits", "similar_titles", "say 0 or more")
-    index, lengths = defaultdict(list), {len(t) for t in titles}
+    index, lengths = defaultdict(list), set(map(len, titles))
     rank = [(len(t), j) for j, t in enumerate(titles)]
     out = []
     for j, t in enumerate(titles):
@@ -75,7 +75,7 @@ def tfidf_vectors(texts: Sequence[str]) -> Any:
     columns: dict[str, int] = {}
     counts = [Counter(columns.setdefault(w, len(columns)) for w in re.findall(r"\w+", t.lower())) for t in texts]
     ends = np.cumsum([0, *map(len, counts)])
-    at = np.fromiter((j for c in counts for j in c), np.int32, ends[-1])
+    at = np.fromiter(chain.from_iterable(counts), np.int32, ends[-1])
     counted = np.fromiter((n for c in counts for n in c.values()), np.float32, ends[-1])
     rare = 1 + np.log((1 + len(counts))/(1 + np.bincount(at, minlength=len(columns)))).astype(np.float32)
     return csr_matrix(((1 + np.log(counted))*rare[at], at, ends), shape=(len(counts), len(columns)))

@@ -44,7 +44,7 @@ def alt_statistics(questions: Iterable[AltQuestion]) -> AltStatistics:
     kinds, mean = Counter(texts), lambda xs: sum(xs)/len(texts) if texts else None
     return AltStatistics(len(questions), len(texts), mean([len(words_in(e)) for e in texts]),
                          mean([len(e.split()) for e in texts]), mean([1]*len(kinds)),
-                         mean([n == 1 for n in kinds.values()]), mean([contrastive(e) for e in texts]))
+                         mean([n == 1 for n in kinds.values()]), mean(list(map(contrastive, texts))))
 
 # %% ../../../nbs/benchmarks/altentities/01_statistics.ipynb #fc57b513
 Tagger = Callable[[Sequence[str]], list[int]]  # expressions -> how many named entities each has
@@ -178,9 +178,9 @@ def filled_lines(path: str|Path, field: str, known: Collection[str]|None = None)
     if lost := [c for c in ("id", field) if c not in head]:
         raise FormatError(f"has no column {lost[0]!r}", at_line(str(path), 1),
                           "keep the first line of the sheet; columns are divided by commas")
-    places = [head.index(c) for c in ("id", field)]
+    places = list(map(head.index, ("id", field)))
     for n, row in rows:
-        if not any(x.strip() for x in row): continue
+        if not any(map(str.strip, row)): continue
         id, text = (as_written(row[k].strip()) if k < len(row) else "" for k in places)
         if bad := _of_an_id(id, seen, known): raise FormatError(bad[0], at_line(str(path), n, "id"), bad[1])
         seen.add(id)

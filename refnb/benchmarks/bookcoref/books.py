@@ -68,7 +68,7 @@ def gold_books(task: str = "bookcoref/gold", s: Settings|None = None) -> dict[st
     near = lambda f: where(f, s) in ("cache", "local")
     if not task.startswith("bookcoref/animal-farm") and hub_path("bookcoref-gold", s) and near(registry()[TEXTS]):
         return {d.doc_key: d for d in bookcoref(s=s)}
-    here = all(near(f) for f in files_of("animal-farm"))
+    here = all(map(near, files_of("animal-farm")))
     return {d.doc_key: d for d in animal_farm(s=s)} if here else {}
 
 # %% ../../../nbs/benchmarks/bookcoref/00_books.ipynb #d7bbd9c9

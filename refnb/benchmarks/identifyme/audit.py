@@ -76,7 +76,7 @@ def _right_doubled(c: _Case) -> bool:
 def _twin_options(c: _Case) -> bool:
     "Tell whether two options differ in nothing but case, punctuation or articles."
     names = set(c.names)
-    return len({_bare(n) for n in names}) < len(names)
+    return len(set(map(_bare, names))) < len(names)
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #2eaa579a
 def _likenesses(a: Sequence[str], b: Sequence[str], whole: bool = False) -> np.ndarray:
@@ -92,7 +92,7 @@ _Pair = tuple[str, str]
 
 def _close_pairs(names: Iterable[str], above: int = 90) -> list[_Pair]:
     "List the names of a document that are nearly the same."
-    names = sorted({_bare(n) for n in names})
+    names = sorted(set(map(_bare, names)))
     if len(names) < 2: return []
     rows, cols = np.nonzero(np.triu(_likenesses(names, names, whole=True) > above, 1))
     return [(names[i], names[j]) for i, j in zip(rows.tolist(), cols.tolist(), strict=True)]
@@ -105,8 +105,8 @@ def _part_pairs(names: Iterable[str]) -> list[_Pair]:
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #70e5dcb2
 def _offers(c: _Case, pairs: Sequence[_Pair]) -> list[_Pair]:
     "List the pairs of which both are offered."
-    names = {_bare(n) for n in c.names} if pairs else set()
-    return [p for p in pairs if names.issuperset(p)]
+    names = set(map(_bare, c.names)) if pairs else set()
+    return list(filter(names.issuperset, pairs))
 
 def _close_options(c: _Case) -> bool: return bool(_offers(c, c.close))
 def _part_options(c: _Case) -> bool: return bool(_offers(c, c.parts))
@@ -137,7 +137,7 @@ def _answer_inside(c: _Case) -> bool|None:
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #44aa7995
 def _mention_is_option(c: _Case) -> bool|None:
-    return _bare(c.mention) in {_bare(n) for n in c.names} if _has_text(c) else None
+    return _bare(c.mention) in set(map(_bare, c.names)) if _has_text(c) else None
 
 def _mention_like_wrong(c: _Case) -> bool|None:
     "Tell whether the mention is like a wrong option, and more so than like the right one."
@@ -227,7 +227,7 @@ def _itself(page: Page) -> list[bool]:
     return out
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #5f3e1200
-_I, _YOU = (list(CLASSES).index(k) for k in ("I", "you"))
+_I, _YOU = map(list(CLASSES).index, ("I", "you"))
 
 def _speeches(page: Page) -> list[int]:
     "Return the number of the quotation around each mention; -1: none."
@@ -267,7 +267,7 @@ def _teller(page: Page, speech: list[int], least: int = 5) -> int:
 def _mixed(page: Page, least: int = 2, share: float = 0.1) -> frozenset[int]:
     "Find clusters with both he and she, the rarer at least twice and in one of ten."
     by: defaultdict[int, Counter[int]] = defaultdict(Counter)
-    he, she = (list(CLASSES).index(k) for k in ("he", "she"))
+    he, she = map(list(CLASSES).index, ("he", "she"))
     for c, p in zip(page.story.cluster.tolist(), page.story.classes.tolist(), strict=True):
         if p in (he, she): by[c][p] += 1
     return frozenset(c for c, n in by.items() if min(n[he], n[she]) >= max(least, share*n.total()))

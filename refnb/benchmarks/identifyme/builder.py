@@ -97,7 +97,7 @@ def _homes(clusters: Sequence[Sequence[Span]]) -> list[int]:
         for s in c:
             a, b = sorted((find(home.setdefault(s, i)), find(i)))
             root[b] = a
-    return [find(i) for i in range(len(clusters))]
+    return list(map(find, range(len(clusters))))
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #41c52eed
 class Tidied(NamedTuple):
@@ -144,7 +144,7 @@ def tidied(d: Document, rules: Rules = RELEASED) -> Tidied:
     """Give a document with clusters plain quotes, merge clusters that share a mention, and put all in the order of the
     text. Of the rules, possessive and distinct matter."""
     sentences = _plain(d.sentences)
-    flat = [t for s in sentences for t in s]
+    flat = list(chain.from_iterable(sentences))
     grow = (lambda s: _lengthened(s, flat)) if rules.possessive else (lambda s: s)
     made = _merged(d, grow)
     names = tuple(c.name for c in made)
@@ -208,7 +208,7 @@ def story_of(d: Document, rules: Rules = RELEASED) -> Story:
     kinds = d.labels.get("kind")
     kind = [kinds[i][k] if kinds else _kind_of(w) for (_, _, i, k), w in zip(rows, words, strict=True)]
     starts, ends, cluster = (np.fromiter(map(itemgetter(j), rows), int) for j in range(3))
-    return Story(d, starts, ends, cluster, words, kind, np.array([pronoun_class(w) for w in words], int), origin)
+    return Story(d, starts, ends, cluster, words, kind, np.array(list(map(pronoun_class, words)), int), origin)
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #187e6a51
 _LATIN = dict.fromkeys(range(128, 256))

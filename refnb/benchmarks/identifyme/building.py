@@ -22,7 +22,7 @@ Naming = str|Callable[[Document], Document]
 
 def _with_names(docs: Sequence[Document], names: Naming = "") -> list[Document]:
     "Return documents whose clusters have names."
-    if callable(names): return [names(d) for d in docs]
+    if callable(names): return list(map(names, docs))
     if names not in ("", "given", "auto"):
         raise CallError(f"unknown way of naming {names!r}", do=nearest(names, ("given", "auto")))
     has = [any(d.names) for d in docs]

@@ -110,7 +110,7 @@ def released_questions(s: Settings|None = None) -> list[Question]:
     """Make the 1,200 questions of `identifyme/test`, without text, from the released answer files, in the order of the
     test set."""
     rows = _merge({f.key: answer_rows(f.key, s) for f in files_of("identifyme-answers")})
-    return [_question_of(r) for r in rows]
+    return list(map(_question_of, rows))
 
 # %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #36f98766
 def _detail(row: dict[str, str]) -> dict:
@@ -129,7 +129,7 @@ def _detail(row: dict[str, str]) -> dict:
 def answer_details(key: str, s: Settings|None = None) -> "pd.DataFrame":
     "Make a table of the details of a system's answers, in the file owner/repo/path: a row per answer, by question id."
     rows = answer_rows(key, s)
-    return pd.DataFrame([_detail(r) for r in rows], index=[row_id(r) for r in rows])
+    return pd.DataFrame(list(map(_detail, rows)), index=list(map(row_id, rows)))
 
 # %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #d6f91db6
 class Totals(NamedTuple):
@@ -218,7 +218,7 @@ def _named(corpus: str, s: Settings, full: Mapping[str, Sequence[str]]) -> list[
         by_name = {l.name: l for l in known}
         if d.doc_key in full: known = [by_name[n] for n in full[d.doc_key]]
         return (align_names(d, known) if known else d.changed(names=())).changed(meta=d.meta | {"corpus": corpus})
-    return [named(d) for d in load(DATASETS[corpus], "train", s)]
+    return list(map(named, load(DATASETS[corpus], "train", s)))
 
 # %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #be377b28
 def _unshuffled(options: Sequence[str], order: Sequence[int]) -> list[str]:

@@ -119,7 +119,7 @@ def export_dataset(sampler: Sampler, out: str|Path, made: str = "",
     with folder_atomic(out) as aside:
         for t in sampler.subtasks(variants):
             instances = list(t)
-            records = [_record(i) for i in instances]
+            records = list(map(_record, instances))
             counted.add(t, records, instances)
             if not records: continue
             path = aside/f"{t.variant.name}-{t.n}"/f"{t.split}.jsonl"

@@ -11,7 +11,7 @@ import gc, hashlib, json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
-from itertools import accumulate
+from itertools import accumulate, chain
 from multiprocessing import get_all_start_methods
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -63,9 +63,9 @@ def _shown(s: Sentence) -> tuple[str, bool]:
 def text_of(sentences: tuple[Sentence, ...], shown: list[tuple[str, bool]]|None = None) -> str:
     """Join the sentences of a scope to one text, as people read it; `shown` is what is shown of them, where that is
     known already."""
-    shown = shown or [_shown(s) for s in sentences]
+    shown = shown or list(map(_shown, sentences))
     if all([ok for _, ok in shown]): return " ".join([t for t, _ in shown])
-    return _detokenise(w for s in sentences for w in s)
+    return _detokenise(chain.from_iterable(sentences))
 
 # %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #901749b0
 @lru_cache(maxsize=1 << 17)
@@ -120,7 +120,7 @@ def json_of(key: str, sentences: tuple[Sentence, ...], n: int, tokens: list[str]
 # %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #04e8c741
 def gap_of(key: str, sentences: tuple[Sentence, ...], i: Instance, text: str) -> str:
     "Write one row of GAP's table, with its line end; `text` is that of the scope."
-    words = [w for s in sentences for w in s]
+    words = list(chain.from_iterable(sentences))
     ends = list(accumulate(map(len, pieces(words))))
     first = len(words) - sum(map(len, i.task))
     places = [(ends[j] - len(w.token), w) for j, w in enumerate(words) if w.entity and j >= first]
@@ -147,8 +147,8 @@ class _Ready(NamedTuple):
 def _ready(i: Instance) -> dict[str, _Ready]:
     "Prepare an instance in all scopes; the full text joins the other two."
     def part(sentences: tuple[Sentence, ...]) -> _Ready:
-        return _Ready(i, sentences, [_block(s) for s in sentences], [_tokens(s) for s in sentences],
-                      [_shown(s) for s in sentences], clusters_of(sentences, i.n))
+        return _Ready(i, sentences, list(map(_block, sentences)), list(map(_tokens, sentences)),
+                      list(map(_shown, sentences)), clusters_of(sentences, i.n))
     k, t = part(i.knowledge), part(i.task)
     start = sum(map(len, k.sentences))
     full = _Ready(i, k.sentences + t.sentences, k.blocks + t.blocks, k.tokens + t.tokens, k.shown + t.shown,
@@ -177,7 +177,7 @@ def _documents(ready: list[_Ready], end: str, begin: str) -> Iterator[str]:
 # %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #3098751a
 def _files(t: Subtask, root: str = "kitmus") -> Iterator[tuple[str, bytes]]:
     "Yield all files of a subtask's split."
-    with without_cycles(): ready = [_ready(i) for i in t]
+    with without_cycles(): ready = list(map(_ready, t))
     for scope in _SCOPES:
         begin = stem(t, scope, root)
         for end in _ENDINGS:

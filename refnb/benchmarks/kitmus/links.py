@@ -70,4 +70,4 @@ def document_of(i: Instance) -> Document:
 # %% ../../../nbs/benchmarks/kitmus/04_links.ipynb #40a40d74
 def subtask_documents(variant: str, n: int, split: str, s: Settings|None = None) -> list[Document]:
     "Return the release's texts of a split (train, validation or test) as documents."
-    return [document_of(i) for i in released_subtask(variant, n, split, s)]
+    return list(map(document_of, released_subtask(variant, n, split, s)))

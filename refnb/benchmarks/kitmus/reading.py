@@ -119,7 +119,7 @@ def _of_row(r: GapRow) -> Text:
 def _inside(clusters: Iterable[Iterable], size: int, key: str) -> list:
     "Check that clusters lie in the text; those of another text would score as if nothing had been predicted."
     found = list(clusters)
-    for s in (s for c in found for s in c):
+    for s in chain.from_iterable(found):
         if not 0 <= s[0] <= s[1] < size:
             raise DataError(f"{list(s)} is not a span of the {size} tokens", f"text {key!r}",
                             "is it of another text, or does it count word pieces?")
@@ -128,7 +128,7 @@ def _inside(clusters: Iterable[Iterable], size: int, key: str) -> list:
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #13fe4cf2
 def _of_tokens(key: str, sentences: Sequence[Sequence[str]], clusters: Iterable[Iterable]) -> Text:
     "Read a text in tokens; the pronoun's word is a field."
-    tokens = [t for s in sentences for t in s]
+    tokens = list(chain.from_iterable(sentences))
     p = _pronoun_of_clusters(key, map(len, sentences), _inside(clusters, len(tokens), key))
     return Text(p._replace(fields=p.fields | {"pronoun": tokens[p.pronoun.start].lower()}), tuple(tokens), "")
 
@@ -145,7 +145,7 @@ def _golds(data: bytes, where: str = "") -> dict[str, Text]:
         texts = [_of_tokens(_plain_key(d.doc_key), d.sentences, d.clusters) for d in parse_conll(data, where)]
     elif form == "jsonl":
         texts = [_of_tokens(r.doc_key, r.sentences or [], r.clusters or []) for _, r in _lines(data, where)]
-    elif form == "gap": texts = [_of_row(r) for r in parse_gap_rows(data, where)]
+    elif form == "gap": texts = list(map(_of_row, parse_gap_rows(data, where)))
     else: raise FormatError("is not gold data: readable are CoNLL, JSON lines and GAP's table", where)
     out = _once(((t.gold.id, t) for t in texts), where)
     if not out: raise FormatError("holds no text", where)
@@ -174,7 +174,7 @@ def _joined(t: Text, clusters: Iterable, sentences) -> tuple[int, ...]:
     if not sentences:
         raise DataError("has no text, and gold counts characters", f"text {t.gold.id!r}",
                         "score it against gold in CoNLL or JSON lines")
-    tokens = [x for s in sentences for x in s]
+    tokens = list(chain.from_iterable(sentences))
     starts = _starts(tokens)
     found = _inside(clusters, len(tokens), t.gold.id)
     return linked(t.gold, map_members(lambda s: _char_span(s, tokens, starts), found))

@@ -139,7 +139,7 @@ class Resources:
             raise FormatError("is not a list of [probability, pronoun, verb]", where)
         if abs((total := sum(p[0] for p in triples)) - 1) > 1e-8:
             raise FormatError(f"the probabilities sum to {total:g}, not to 1", where)
-        return [tuple(p) for p in triples]
+        return list(map(tuple, triples))
     @cached_property
     def names(self) -> list[str]: return _surnames(self)
     @cached_property
@@ -309,7 +309,7 @@ class Subtask(msgspec.Struct, frozen=True):
     state: tuple[int, int]           # of the random generator before and after, for comparison
     @property
     def name(self) -> str: return f"{self.variant.name}/subtask_{self.n}_ents"
-    def __iter__(self) -> Iterator[Instance]: return (self.build(i) for i in range(len(self.draws)))
+    def __iter__(self) -> Iterator[Instance]: return map(self.build, range(len(self.draws)))
     def __len__(self) -> int: return len(self.draws)
     def __repr__(self): return f"{self.name}, {self.split}: {len(self)} instances"
 
@@ -336,7 +336,7 @@ class Sampler:
         """Draw subtask by subtask, split by split, in the release's order; `variants` are those to give: in the mode
         released, those before them are drawn too."""
         wanted = [the_variant(v).name for v in variants]
-        last = max((list(VARIANTS).index(v) for v in wanted), default=-1)
+        last = max(map(list(VARIANTS).index, wanted), default=-1)
         for i, v in enumerate(VARIANTS.values()):
             if i > last: return
             if v.name in wanted: yield from _variant(self, v)
@@ -356,7 +356,7 @@ def _pools(s: Sampler, rng: np.random.Generator, v: Variant, orders: dict[str, n
         tasks = [(m, p) for m in part["meet"] for p in part["pronoun"]]
         return Pools(places, names, [table[j] for j in part["occupations"]], tasks, noise[i], part["background"],
                      part["entity"])
-    return [pool(i) for i in range(3)]
+    return list(map(pool, range(3)))
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #6516ad95
 def _split_noise(s: Sampler, rng: np.random.Generator) -> list[dict[str, list[Sentence]]]:

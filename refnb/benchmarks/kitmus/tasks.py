@@ -8,7 +8,7 @@ __all__ = ['RELEASED', 'the_resources', 'own_is_here', 'released_is_here', 'task
 
 # %% ../../../nbs/benchmarks/kitmus/03_tasks.ipynb #b6b4abc2
 from functools import lru_cache
-from itertools import accumulate
+from itertools import accumulate, chain
 from pathlib import Path
 from ...core.types import CallError, DataError, FormatError, Meta, Option, Question, nearest
 from ...core.settings import Settings, load_settings, packaged
@@ -87,7 +87,7 @@ def question_of(i: Instance) -> Question:
                   "variant": i.variant}
     return Question(
         id=f"{stem(i, 'full-text')}:{i.index}", doc_key=f"{i.variant}, templates {pair}", text=text_of(sentences),
-        chars=_pronoun_chars([w for x in sentences for w in x]), options=tuple(Option(i.names[e - 1]) for e in order),
+        chars=_pronoun_chars(list(chain.from_iterable(sentences))), options=tuple(Option(i.names[e - 1]) for e in order),
         right=(right,), meta=meta)
 
 # %% ../../../nbs/benchmarks/kitmus/03_tasks.ipynb #e2f10002
@@ -104,12 +104,12 @@ def _question_of_text(t: Text) -> Question:
 # %% ../../../nbs/benchmarks/kitmus/03_tasks.ipynb #ac58af4e
 def questions_in(data: bytes, where: str = "") -> list[Question]:
     "Read questions of a built file, CoNLL or JSON lines; `where` is its name, for errors."
-    return [_question_of_text(t) for t in _golds(data, where).values()]
+    return list(map(_question_of_text, _golds(data, where).values()))
 
 # %% ../../../nbs/benchmarks/kitmus/03_tasks.ipynb #d7c7a8fe
 def kitmus_questions(s: Settings|None = None, task: str = "kitmus/background-train/2/test") -> list[Question]:
     "Make questions of the release's texts of a task."
-    return [question_of(i) for i in released_subtask(*_read_part(task), s)]
+    return list(map(question_of, released_subtask(*_read_part(task), s)))
 
 # %% ../../../nbs/benchmarks/kitmus/03_tasks.ipynb #aec9c799
 def sample_kitmus(s: Settings|None = None, texts: int = 60) -> list[Question]:

@@ -45,7 +45,7 @@ def _constrained(best: Best, seeds: Sequence[Sequence[int]], bias: float) -> lis
 # %% ../../../nbs/models/annotation/02_expansion.ipynb #5eed0002
 def _released(best: Best, seeds: Sequence[Sequence[int]], bias: float) -> list[list[int]]:
     "Complete clusters as the package does, where a mention may join a second one."
-    clusters = [set(members) for members in seeds]
+    clusters = list(map(set, seeds))
     latest = {i: c for c, members in enumerate(clusters) for i in members}
     for i in np.flatnonzero(best.score + bias > 0).tolist():
         a = int(best.at[i])
@@ -56,7 +56,7 @@ def _released(best: Best, seeds: Sequence[Sequence[int]], bias: float) -> list[l
             clusters.append({a})
         if new not in clusters[c]: latest[new] = c
         clusters[c].add(new)
-    return [sorted(members) for members in clusters[:len(seeds)]]
+    return list(map(sorted, clusters[:len(seeds)]))
 
 # %% ../../../nbs/models/annotation/02_expansion.ipynb #5eed0003
 Way = Callable[[Best, Sequence[Sequence[int]], float], list[list[int]]]
@@ -75,7 +75,7 @@ def _expanded(linked: Linked, found: Sequence[set[Span]], seeding: Seeding) -> E
     grown = sum(map(len, found)) - sum(len(set(c)) for c in linked)
     conflicts = sum(len(characters) - 1 for characters in _owners(linked).values())
     if seeding == "released": conflicts += sum(map(len, found)) - len(set().union(*found))
-    return Expanded([sorted(c) for c in found], grown, conflicts)
+    return Expanded(list(map(sorted, found)), grown, conflicts)
 
 # %% ../../../nbs/models/annotation/02_expansion.ipynb #5eed0004
 def expand(
@@ -88,7 +88,7 @@ def expand(
 ) -> Expanded:                    # the mentions of each character
     "Complete the mentions of characters by coreference, window by window."
     of, first = _owners(linked), [s.start for s in mentions]
-    found: list[set[Span]] = [set(c) for c in linked]
+    found: list[set[Span]] = list(map(set, linked))
     for a, b in windows:
         i = [k for k in range(bisect_left(first, a), bisect_left(first, b)) if mentions[k].end < b]
         seeds: dict[int, list[int]] = {}
@@ -119,8 +119,8 @@ def expand_documents(
     seeding: Seeding = "constrained", # treatment of seeds
 ) -> Expanded:                    # the mentions of each character
     "Complete the mentions of characters by a system that reads each window as a document."
-    linked: Linked = [list(c) for c in d.clusters]
-    found, number = [set(c) for c in linked], {name: k for k, name in enumerate(d.names)}
+    linked: Linked = list(map(list, d.clusters))
+    found, number = list(map(set, linked)), {name: k for k, name in enumerate(d.names)}
     windows = split(d, length, "drop", group)
     starts = accumulate((w.size for w in windows), initial=0)
     some = [(w, start) for w, start in zip(windows, starts) if w.clusters]

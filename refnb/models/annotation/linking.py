@@ -26,7 +26,7 @@ def link_by_pattern(d: Document, characters: Sequence[Character]) -> Linked:
     names = {n: k for k, c in enumerate(characters) for n in (c.name, *c.variants)}
     out: Linked = [[] for _ in characters]
     for name, spans in occurrences(d.tokens, names).items(): out[names[name]] += spans
-    return [sorted(spans) for spans in out]
+    return list(map(sorted, out))
 
 # %% ../../../nbs/models/annotation/01_linking.ipynb #7bdd4d07
 _TITLES = (dict.fromkeys("mr mister sir lord master monsieur king prince".split(), "m")
@@ -47,7 +47,7 @@ def _form(words: Sequence[str]) -> _Form:
     found = content(low) - _TITLES.keys()
     return _Form(found or frozenset(titles), _TITLES[titles[0]] if titles else "")
 
-def _lower(words: Sequence[str]) -> tuple[str, ...]: return tuple(w.lower() for w in words)
+def _lower(words: Sequence[str]) -> tuple[str, ...]: return tuple(map(str.lower, words))
 
 # %% ../../../nbs/models/annotation/01_linking.ipynb #3ae7b9fb
 class Rules:
@@ -77,7 +77,7 @@ class Rules:
 # %% ../../../nbs/models/annotation/01_linking.ipynb #e4fa6f60
 def _is_other(words: Sequence[str]) -> bool:
     "Tell whether a mention is a pronoun, a possession, or a list of several."
-    low = [w.lower() for w in words]
+    low = list(map(str.lower, words))
     if len(low) == 1 and low[0] in PRONOUN: return True
     owns = any(w in ("'s", "’s", "'", "’") for w in low[:-1])
     return owns or not _JOINING.isdisjoint(low)

@@ -12,6 +12,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 import msgspec
@@ -176,7 +177,7 @@ def link_by_system(system: Any, d: Document, characters: Sequence[Character], s:
     out: list[set[Span]] = [set() for _ in characters]
     for name, spans in zip(found.names, found.clusters):
         if name in owner: out[owner[name]].update(spans)
-    return [sorted(spans) for spans in out]
+    return list(map(sorted, out))
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #5eed0012
 def _completed(w: Document, found: ClusterAnswer, where: str) -> list[Sequence[Span]]:
@@ -247,7 +248,7 @@ def _grow(r: _Reading, who: Sequence[Character], linked: Linked, how: Annotating
         complete = by_net(system.net(), how) if hasattr(system, "net") else by_package(system, r.s)
         expanded = expand_documents(complete, _as_document(r.document, who, linked), how.window, group, how.seeding)
     else:
-        r.require(s for c in linked for s in c)
+        r.require(chain.from_iterable(linked))
         expanded = expand(r.bank.scores, r.bank.spans, linked, windows_of(r.document, how.window, group), r.bias,
                           how.seeding)
     return (expanded.linked,
@@ -303,7 +304,7 @@ def _read_stage(folder: Path, stage: Stage) -> Linked|None:
     "Read the clusters of a stage, unless its file is missing or changed."
     path = folder/stage.file
     if not path.exists() or hashlib.sha256(data := read_bytes(path)).hexdigest() != stage.sha256: return None
-    return [list(c) for c in parse_jsonlines(data, str(path))[0].clusters]
+    return list(map(list, parse_jsonlines(data, str(path))[0].clusters))
 
 def _write_stage(folder: Path, name: str, number: int, d: Document, key: str, counts: dict[str, int]) -> Stage:
     "Write the clusters of a stage."
@@ -395,10 +396,10 @@ def _annotate(d: Document, who: Sequence[Character], how: Annotating, folder: Pa
               say: Callable[[str], None], gold: Document|None, known: Mapping[str, Any]) -> Annotation:
     "Run the missing stages."
     by_name = link_by_pattern(d, who)
-    reading = _Reading(d, (x for c in by_name for x in c), how, s, known.get("mentions"))
+    reading = _Reading(d, chain.from_iterable(by_name), how, s, known.get("mentions"))
     before, made = _made(folder), dict[str, Stage]()
     scores: dict[str, dict[str, float]] = {}
-    key, linked = (_hash(VERSION, documents_id([d]), [msgspec.to_builtins(c) for c in who],
+    key, linked = (_hash(VERSION, documents_id([d]), list(map(msgspec.to_builtins, who)),
                          _system_id(d, who, how, s), how.single), by_name)
     if "mentions" in known: key = _hash(key, known["mentions"])
     for number, (name, (make, settings)) in enumerate(_plan(d, who, by_name, how, s).items(), 1):
@@ -469,7 +470,7 @@ def propose_characters(d: Document, most: int = 40, system: str = "coref-minilm"
     for spans in sorted(found.clusters, key=len, reverse=True):
         names = [n for n in proper_names(found, spans) if n.casefold() not in taken]
         if not names or len(out) == most: continue
-        taken.update(n.casefold() for n in names)
+        taken.update(map(str.casefold, names))
         out.append(Character(names[0], tuple(names[1:4])))
         many.append(len(spans))
     return Proposed(out, many)

@@ -50,14 +50,14 @@ class Bank:
         self.parts.append(v)
         self.person.append(np.zeros(len(spans), bool) if person is None else person)
         if self.halves and len(self) > WHOLE:
-            self.parts = [_halved(x) for x in self.parts] if grown else [*self.parts[:-1], _halved(v)]
+            self.parts = list(map(_halved, self.parts)) if grown else [*self.parts[:-1], _halved(v)]
         if (mb := self.megabytes) > self.limit:
             raise DataError(f"the vectors of its first {len(self):,} mentions take {mb:,.0f} MB, which is more than "
                             f"the limit of {self.limit:,} MB",
                             do="set a larger limit with -p megabytes=, or split the text")
     def close(self, t: Text):
         "Compute the features of all mentions; no more can be added."
-        fields = (torch.cat(values) for values in zip(*self.parts))
+        fields = map(torch.cat, zip(*self.parts))
         self.vectors = type(self.parts[0])(*fields)
         self.parts = [self.vectors]
         self.persons = np.concatenate(self.person)

@@ -21,11 +21,11 @@ def _fit(name: frozenset[str], mention: frozenset[str]) -> float:
 
 def _called(cluster: Sequence[Span], words: Sequence[str]) -> list[frozenset[str]]:
     "List the content words of each mention of a cluster."
-    phrases = {tuple(w.lower() for w in words[a:b + 1]) for a, b in cluster}
+    phrases = {tuple(map(str.lower, words[a:b + 1])) for a, b in cluster}
     return [c for w in phrases if not (len(w) == 1 and w[0] in PRONOUN) and (c := content(w))]
 
 def _content_of(name: str) -> frozenset[str]:
-    words = [w.lower() for w in words_of_text(name)]
+    words = list(map(str.lower, words_of_text(name)))
     return content(words) or frozenset(words)
 
 def chosen_by(q: Question, cluster: Sequence[Span], words: Sequence[str]) -> Answer:

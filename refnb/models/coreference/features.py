@@ -41,7 +41,7 @@ def _incidence(sets: Sequence[frozenset[str]]) -> csr_matrix:
     "Make a matrix of mentions by words, whose products count shared words."
     known: dict[str, int] = {}
     columns = [known.setdefault(w, len(known)) for c in sets for w in sorted(c)]
-    rows = np.repeat(np.arange(len(sets)), [len(c) for c in sets])
+    rows = np.repeat(np.arange(len(sets)), list(map(len, sets)))
     return csr_matrix((np.ones(len(rows), np.float32), (rows, columns)), shape=(len(sets), max(1, len(known))))
 
 # %% ../../../nbs/models/coreference/03_features.ipynb #b69e5ffa
@@ -55,7 +55,7 @@ class Mentions:
         self.group = np.array([PRONOUN.get(w[0], 0) if len(w) == 1 else 0 for w in strings], np.int16)
         self.same = _numbered(strings)
         self.content = [frozenset() if g else content(w) for g, w in zip(self.group, strings)]
-        self.size = np.array([len(c) for c in self.content], int)
+        self.size = np.array(list(map(len, self.content)), int)
         of_words = (t.sentence, t.quotation, t.speaker, t.part)
         self.sentence, self.quotation, self.speaker, self.part = (x[self.start].astype(np.int32) for x in of_words)
         self.words, self.said = _incidence(self.content), strings
@@ -159,10 +159,10 @@ class Released(NamedTuple):
 # %% ../../../nbs/models/coreference/03_features.ipynb #cdb41718
 def _released(mentions: Sequence[tuple[str, ...]]) -> Released:
     "Compute the features of mentions as Maverick's package does."
-    sets = [frozenset(words) for words in mentions]
+    sets = list(map(frozenset, mentions))
     group = [_RELEASED_PRONOUN.get(next(iter(s)), 0) if len(s) == 1 else 0 for s in sets]
     left = [s - _RELEASED_EMPTY for s in sets]
-    return Released(np.array(group, int), np.array([len(s) for s in left], int), _incidence(left))
+    return Released(np.array(group, int), np.array(list(map(len, left)), int), _incidence(left))
 
 # %% ../../../nbs/models/coreference/03_features.ipynb #08e88869
 def released_pairs(m: Mentions, rows: np.ndarray, columns: np.ndarray) -> Pairs:

@@ -78,7 +78,7 @@ def _of_kitmus(name: str, s: Settings) -> Taught:
     "Load the training texts of a variant of KITMUS, and the first 200 validation texts with their pronouns."
     _, variant, n = name.split("/")
     drawn = [i for i, _ in zip(released_subtask(variant, int(n), "validation", s), range(200))]
-    return Taught(name, name, subtask_documents(variant, int(n), "train", s), [document_of(i) for i in drawn],
+    return Taught(name, name, subtask_documents(variant, int(n), "train", s), list(map(document_of, drawn)),
                   tuple(map(pronoun_of, drawn)))
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #9313ce60
@@ -128,7 +128,7 @@ def f1(net: Resolver|Reader, docs: Sequence[Document], answers: Sequence[Documen
 # %% ../../../nbs/models/coreference/11_learning.ipynb #5de3be9f
 def accuracy(net: Resolver, docs: Sequence[Document], pronouns: Sequence[Pronoun]) -> float:
     "Compute how often a net joins each document's pronoun with the right name only."
-    found = clusters_of_many(net, [text_of(d) for d in docs])
+    found = clusters_of_many(net, list(map(text_of, docs)))
     return sum(linked(p, c) == (p.right,) for p, c in zip(pronouns, found, strict=True))/len(docs)
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #c3ebe7c9
@@ -143,7 +143,7 @@ _THRESHOLDS, _BIASES = (-1.5, -1., -.7, -.4, 0., .4), (-.5, 0., .3, .6, .9, 1.2)
 def tuned(net: Any, docs: Sequence[Document]) -> tuple[float, float, float]:
     "Select threshold and bias on documents; return them with their F1. The first of equal ones counts."
     net.eval()
-    own, tried, texts = net.m, dict[tuple[float, float], float](), [text_of(d) for d in docs]
+    own, tried, texts = net.m, dict[tuple[float, float], float](), list(map(text_of, docs))
     read = [list(net.read(t)) for t in texts]
     for threshold in _THRESHOLDS:
         net.m = own.changed(threshold=threshold)

@@ -13,7 +13,7 @@ __all__ = ['Scores', 'Join', 'KEEP', 'Log', 'POLICIES', 'OF_ENTITIES', 'Best', '
 # %% ../../../nbs/models/coreference/05_memory.ipynb #6bfe2dec
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Literal, NamedTuple, Protocol
 import numpy as np
 from ...core.types import CallError, DataError, Span, nearest
@@ -154,7 +154,7 @@ def _best_far(scores: Scores, i: np.ndarray, far: Sequence[Sequence[int]]) -> tu
     "Return the best of each mention's own few candidates, and its score."
     at, score = np.zeros(len(i), int), np.full(len(i), -np.inf)
     some = np.array([k for k, js in enumerate(far) if js], int)
-    columns = np.array(sorted({j for js in far for j in js}), int)
+    columns = np.array(sorted(set(chain.from_iterable(far))), int)
     allowed = np.zeros((len(some), len(columns)), bool)
     for row, k in enumerate(some): allowed[row, np.searchsorted(columns, far[k])] = True
     if len(some): at[some], score[some] = _best_each(scores, i[some], columns, allowed)
@@ -231,7 +231,7 @@ def in_windows_plain(scores: Scores, known: Known, join: Join = "scores", bias: 
     "Number the entity of each mention: cluster each window, then merge entities with earlier ones."
     entities: list[list[int]] = []
     for found in _apart(scores, known, all_plain, bias, given):
-        before = [list(e) for e in entities]
+        before = list(map(list, entities))
         for mine in found:
             k = -1
             if join == "names" and (name := usual_name(mine, known)) >= 0:

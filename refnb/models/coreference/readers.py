@@ -9,7 +9,7 @@ __all__ = ['MOST', 'SHUFFLED', 'DROPPED', 'candidate_lists', 'Tail', 'tail_of', 
 # %% ../../../nbs/models/coreference/10_readers.ipynb #7699016a
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain, pairwise
 from typing import Any, NamedTuple
 import torch
 from torch import nn
@@ -48,7 +48,7 @@ def tail_of(pieces: Sequence[Sequence[int]], tokenizer: Any) -> Tail:
     symbol = tokenizer.sep_token_id if tokenizer.mask_token_id is None else tokenizer.mask_token_id
     parts, after = [[symbol, *own] for own in ((), *pieces)], around(tokenizer)[1]
     places = [0, *accumulate(map(len, parts))]
-    ids = [p for part in parts for p in part] + after
+    ids = list(chain.from_iterable(parts)) + after
     return Tail(ids, [k - len(ids) for k in places])
 
 # %% ../../../nbs/models/coreference/10_readers.ipynb #b5d422cf

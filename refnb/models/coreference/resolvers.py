@@ -259,7 +259,7 @@ class Resolver(nn.Module):
     def _windows(self, t: Text, spans: Sequence[Span]) -> np.ndarray:
         "Number the window of each mention, by the rule of the split setting."
         lengths = np.diff([*t.starts, len(t)]).tolist()
-        first = window_starts([range(n) for n in lengths], self.m.window)
+        first = window_starts(list(map(range, lengths)), self.m.window)
         return np.searchsorted(first, [t.sentence[s.start] for s in spans], "right") - 1
     def _from_entities(self, t: Text, given: Sequence[Span]|None, known: dict[Span, int],
                        more: Sequence[Span]) -> tuple[list[Span], np.ndarray, np.ndarray]:
@@ -325,8 +325,8 @@ def clusters_of_many(net: Resolver, texts: Sequence[Text], at_once: int = 16) ->
     for i in range(0, len(texts), at_once):
         group = texts[i:i + at_once]
         whole = joined(group)
-        whole.cut = joined_cuts([net.words.cut(t) for t in group])
-        at = np.cumsum([0] + [len(t) for t in group]).tolist()
+        whole.cut = joined_cuts(list(map(net.words.cut, group)))
+        at = np.cumsum([0] + list(map(len, group))).tolist()
         out: list[list[list[Span]]] = [[] for _ in group]
         for c in net.resolve(whole):
             k = int(whole.part[c[0].start])

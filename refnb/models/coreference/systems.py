@@ -134,7 +134,7 @@ class CorefSystem(BaseSystem):
         return folder
     def identity(self, task: Task) -> Identity:
         folder = self._its_folder(task)
-        seals = [coref_seal(p) for p in trainings_in(folder)]
+        seals = list(map(coref_seal, trainings_in(folder)))
         seal, weights = seals[0], seals[0].weights if len(seals) == 1 else _together([x.weights for x in seals])
         # not in the identity of older runs
         usual = {k: v for k, v in _clustering(CorefModel("")).items() if v == self.asked[k]}
@@ -198,9 +198,9 @@ def _folders(task: Task, items: Sequence[Any], folder: Path) -> list[Path|None]:
     """List the training that answers each item: of several, the first without its document among training and
     development documents; a single one, unless trained on it. None: there is none."""
     found = trainings_in(folder)
-    seals = [coref_seal(p) for p in found]
+    seals = list(map(coref_seal, found))
     seen = [x.documents | (x.judged if len(seals) > 1 else {}) for x in seals]
-    if task.shape == "choice": keys, known = [q.doc_key for q in items], [set(x) for x in seen]
+    if task.shape == "choice": keys, known = [q.doc_key for q in items], list(map(set, seen))
     else: keys, known = [documents_id([d]) for d in items], [set(x.values()) for x in seen]
     def unseen(key: str) -> Path|None: return next((p for p, k in zip(found, known) if key not in k), None)
     return list(map(unseen, keys))

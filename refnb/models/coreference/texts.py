@@ -11,7 +11,7 @@ import random
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import Any, NamedTuple
 import numpy as np
 from ...core.types import DataError, Span
@@ -59,7 +59,7 @@ class Text:
         self.words = [w.strip("_") or w for s in sentences for w in s]  # LitBank has _Emma_ for italics
         ends = list(accumulate(map(len, sentences)))
         self.starts = [0, *ends[:-1]] if ends else []
-        lengths = [len(s) for s in sentences]
+        lengths = list(map(len, sentences))
         self.sentence = np.repeat(np.arange(len(lengths)), lengths)
         self.last = np.repeat(np.array(ends, int) - 1, lengths)  # the last word of a word's sentence
         self.speaker = np.repeat(_speakers(speakers or [""]*len(lengths)), lengths)
@@ -68,7 +68,7 @@ class Text:
     def __len__(self) -> int: return len(self.words)
     def __repr__(self) -> str: return f"Text({self.key!r}, {len(self):,} words in {len(self.starts):,} sentences)"
     @cached_property
-    def low(self) -> list[str]: return [w.lower() for w in self.words]
+    def low(self) -> list[str]: return list(map(str.lower, self.words))
     @cached_property
     def shape(self) -> np.ndarray: return _shapes(self.words, self.starts)
     @cached_property
@@ -150,7 +150,7 @@ def _stop(start: int, room: int, total: np.ndarray, sentences: np.ndarray) -> in
 def segments(t: Text, tokenizer: Any, length: int = 256, context: int = 32) -> Cut:
     "Split a text into segments of at most `length` pieces, of which `context` on each side are context only."
     ids, (before, after) = word_pieces(t.words, tokenizer), around(tokenizer)
-    counts = np.array([len(x) for x in ids], int)
+    counts = np.array(list(map(len, ids)), int)
     total, sentences = np.concatenate([[0], counts.cumsum()]), np.array(t.starts, int)
     room = length - len(before) - len(after)
     if room - 2*context < MOST:
@@ -161,7 +161,7 @@ def segments(t: Text, tokenizer: Any, length: int = 256, context: int = 32) -> C
         stop = _stop(start, room - 2*context, total, sentences)
         first = int(np.searchsorted(total, total[start] - context, "left"))
         end = max(stop, int(np.searchsorted(total, total[stop] + context, "right")) - 1)
-        out.append(Segment([*before, *(p for w in ids[first:end] for p in w), *after], first, end, start, stop))
+        out.append(Segment([*before, *chain.from_iterable(ids[first:end]), *after], first, end, start, stop))
         start = stop
     return Cut(out, counts, len(before))
 

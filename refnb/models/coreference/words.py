@@ -28,7 +28,7 @@ class Layers:
         n = model.config.num_hidden_layers
         found = [(owner, name) for owner in model.modules()
                  for name, x in owner.named_children()
-                 if isinstance(x, nn.ModuleList) and len(x) == n and len({type(l) for l in x}) == 1]
+                 if isinstance(x, nn.ModuleList) and len(x) == n and len(set(map(type, x))) == 1]
         if not found:
             raise DataError(f"{type(model).__name__} has no list of {n} layers",
                             do="say frozen=0, or name another encoder")

@@ -12,6 +12,7 @@ import hashlib, json, time
 from collections.abc import Sequence
 from contextlib import contextmanager
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 from ...core.types import need
@@ -312,7 +313,7 @@ class Branch(NamedTuple):
     @property
     def tokens(self) -> list[int]:
         "List all tokens in reading order."
-        return [*self.tail, *(t for o in self.options for t in o)]
+        return [*self.tail, *chain.from_iterable(self.options)]
     @property
     def places(self) -> list[int]:
         "List each token's position if its option were alone after the prompt."

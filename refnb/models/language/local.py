@@ -49,7 +49,7 @@ def _folder(package: str) -> Path|None:
 def _weights_of(m: LanguageModel) -> Weights:
     "Locate a model's weights."
     if Path(m.model).is_dir(): return Weights(m.model, m.file)
-    folders = [_folder(p) for p in package_names(m.package)]
+    folders = list(map(_folder, package_names(m.package)))
     if found := next((f for f in folders if f and (f/m.file).exists()), None): return Weights(str(found), m.file)
     if len(folders) > 1:
         cache = Path(load_settings().cache)/"weights"/Path(m.file).stem

@@ -85,8 +85,8 @@ def inspect_finish(stop: str) -> str:
 # %% ../../../nbs/models/language/12_other_harnesses.ipynb #b49d5b2c
 def option_sizes(tokenizer: Any, record: Mapping[str, Any]) -> list[int]:
     "Count the tokens of each choice as refnb does, to average log-probabilities."
-    choices = [c.strip() for c in record["choices"]]
-    return [len(ids) for ids in option_ids(tokenizer, record["lead"], choices)]
+    choices = list(map(str.strip, record["choices"]))
+    return list(map(len, option_ids(tokenizer, record["lead"], choices)))
 
 def _best(record: Mapping[str, Any], scores: Sequence[float]) -> float:
     "Return 1 if the first of the best scores belongs to a right option, as the harness counts."
@@ -94,7 +94,7 @@ def _best(record: Mapping[str, Any], scores: Sequence[float]) -> float:
 
 def _sums(n: int, results: Sequence[str|float]) -> list[float]:
     "Subtract the log-probability of the blanks before the choices from the sums of `n` choices."
-    numbers = [float(r) for r in results]
+    numbers = list(map(float, results))
     return [r - sum(numbers[n:]) for r in numbers[:n]]
 
 def option_means(sizes: Sequence[int], results: Sequence[str|float]) -> tuple[float, ...]:
@@ -124,7 +124,7 @@ def tokenizer_of(about: Mapping[str, Any]) -> Any:
 def harness_documents(path: str|Path, about: Mapping[str, Any]) -> list[dict]:
     """List the documents of the harness from questions.jsonl, with the sizes of choices.
     `about` holds the task's metadata and the model's arguments."""
-    records = [json.loads(line) for line in Path(path).read_bytes().splitlines()]
+    records = list(map(json.loads, Path(path).read_bytes().splitlines()))
     tokenizer = tokenizer_of(about) if any(r["choices"] for r in records) else None
     # a column of the harness cannot hold values of several types
     added = lambda r: {"sizes": option_sizes(tokenizer, r) if r["choices"] else [], "meta": json.dumps(r["meta"])}

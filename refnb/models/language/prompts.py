@@ -183,7 +183,7 @@ def _yes_or_no(text: str) -> str:
 def _read_yes_no(q: Question, answer: str) -> Reading:
     "Read a reply as Yes or No."
     text = written(answer)
-    words = {_yes_or_no(v) for v in contained(text) or [text]}
+    words = set(map(_yes_or_no, contained(text) or [text]))
     if len(words) > 1: return Reading(None, "unparsable", SEVERAL)
     at = [i for i, o in enumerate(q.options) if o.name.lower() in words]
     return Reading(at[0]) if at else Reading(None, "unparsable", "says neither Yes nor No, or both")
@@ -243,7 +243,7 @@ def _by_short_name(q: Question, a: Answer, finish: str) -> Answer:
     "Read a reply by names without their final brackets, as songs have for their singers."
     short = [re.sub(r"\s*\([^()]*\)$", "", o.name) for o in q.options]
     if len(set(short)) < len(short) or not all(short) or short == [o.name for o in q.options]: return a
-    b = read_answer(q.changed(options=tuple(Option(n) for n in short)), a.raw, finish=finish)
+    b = read_answer(q.changed(options=tuple(map(Option, short))), a.raw, finish=finish)
     return b if b.chosen else a
 
 def _bare(text: str) -> str: return re.sub(r"\W+", " ", text).strip().lower()
@@ -265,7 +265,7 @@ def in_order(q: Question, order: Order = "given", turn: int = 0) -> tuple[Questi
     last = [n - 1] if n and q.options[-1].name == NONE else []
     free = list(range(n - len(last)))
     perm = [*(free[::-1] if order == "reversed" else free[turn:] + free[:turn]), *last]
-    return q.changed(options=tuple(q.options[i] for i in perm), right=tuple(perm.index(i) for i in q.right)), perm
+    return q.changed(options=tuple(q.options[i] for i in perm), right=tuple(map(perm.index, q.right))), perm
 
 def turned_back(a: Answer, perm: list[int]) -> Answer:
     "Map an answer to the question as shown to the original order of options; `perm` is from `in_order`."

@@ -340,7 +340,7 @@ def _option_scores(top: list[tuple[str, float]], options: tuple[str, ...]) -> tu
         begun = [o for o in found if o == word] or [o for o in found if word and o.startswith(word)]
         if len(begun) == 1: found[begun[0]] += math.exp(p)
     if not any(found.values()): return None
-    rest = min(min(listed), math.log(max(1 - sum(math.exp(p) for p in listed), 1e-9)))
+    rest = min(min(listed), math.log(max(1 - sum(map(math.exp, listed)), 1e-9)))
     return tuple(math.log(found[o]) if found[o] else rest for o in options)
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #97d3d6f0

@@ -46,7 +46,7 @@ class Place(NamedTuple):
     @property
     def lock(self) -> str:
         "Hash its requirements to 16 hex digits."
-        data = [read_bytes(p) for p in _requirements(self)]
+        data = list(map(read_bytes, _requirements(self)))
         return hashlib.sha256(b"\n".join(data)).hexdigest()[:16]
 
 # %% ../../../nbs/models/live/00_environments.ipynb #d90476f4

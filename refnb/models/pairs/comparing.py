@@ -47,7 +47,7 @@ def _stem(word: str) -> str:
 
 def stems(text: str) -> list[str]:
     "List the words of a plain text in order, without their endings."
-    return [_stem(w) for w in re.findall("[a-z0-9]+", text)]
+    return list(map(_stem, re.findall("[a-z0-9]+", text)))
 
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #fa3d357c
 class Lists(NamedTuple):
@@ -73,7 +73,7 @@ def word_lists() -> Lists:
     for people, places in peoples.items():
         for p in places if len(places) < 3 else (): countries.setdefault(p, set()).add(people)
     return Lists(countries | peoples, read(raw.related),
-                 {_stem(w) for w in (*stop_words(), *raw.empty.split())} | stop_words())
+                 set(map(_stem, (*stop_words(), *raw.empty.split()))) | stop_words())
 
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #c9e5fb10
 _BREAK = re.compile(r"[.;,]|\bbut\b|\binstead\b|\brather\b")
@@ -179,7 +179,7 @@ class Told(NamedTuple):
 def _parsed_option(text: str) -> Told:
     "Parse an option's text."
     text = plain(text)
-    words, years, own = stems(text), [int(y) for y in re.findall(_YEAR, text)], _OWN_YEAR.search(text)
+    words, years, own = stems(text), list(map(int, re.findall(_YEAR, text))), _OWN_YEAR.search(text)
     she, he = (len(re.findall(p, text))
                for p in (r"\b(she|her|hers|woman|female|girl|women)\b", r"\b(he|his|him|man|male|boy|men)\b"))
     year = int(own[1]) if own else years[0] if years else None
@@ -235,7 +235,7 @@ class Comparer:
 
     def features(self, p: Pairs) -> np.ndarray:
         "Compute the features: a row for each option of each question, a column for each feature."
-        expressions, texts = [_heard(e) for e in p.expressions], [_parsed_option(t) for t in p.texts]
+        expressions, texts = list(map(_heard, p.expressions)), list(map(_parsed_option, p.texts))
         vectors = self.tfidf.vectors(p.texts)[p.at[:, 1]]
         like = [self._like(p, [_telling_words(h.claims[c]) for h in expressions], vectors) for c in (0, 1)]
         out, i = np.empty((len(p.at), len(FEATURES))), 0

@@ -10,6 +10,7 @@ __all__ = ['LITE', 'UNHASHED', 'PairModel', 'the_pair_model', 'pair_model_is_her
 import re, shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 import msgspec
@@ -148,7 +149,7 @@ def _vocabulary(texts: Iterable[str], size: int = 500) -> dict[str, int]:
     "Return letters and the most frequent words; unlike tokenizer trainers, this is deterministic."
     from collections import Counter
     count = Counter(w for t in texts for w in re.findall(r"\w+|[^\w\s]", t.lower()))
-    letters = sorted({c for w in count for c in w})
+    letters = sorted(set(chain.from_iterable(count)))
     frequent = sorted(count, key=lambda w: (-count[w], w))
     pieces = dict.fromkeys(["[PAD]", "[UNK]", "[CLS]", "[SEP]", *letters, *(f"##{c}" for c in letters), *frequent])
     return {w: i for i, w in enumerate(list(pieces)[:max(size, 4 + 2*len(letters))])}

@@ -10,6 +10,7 @@ __all__ = ['Head', 'SEAL', 'WEIGHTS', 'Recipe', 'TrainedSystem', 'trained_system
 # %% ../../../nbs/models/pairs/03_heads.ipynb #82c50ceb
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 import msgspec
@@ -151,7 +152,7 @@ def _joined(form: Form, first: list[int], second: list[int], limit: int, keep: i
     two[keep] = two[keep][:max(room//2, room - len(two[other]))]
     two[other] = two[other][:room - len(two[keep])]
     parts = [form.before, two[0], form.between, two[1], form.after]
-    row = {"input_ids": [token for part in parts for token in part]}
+    row = {"input_ids": list(chain.from_iterable(parts))}
     if form.types: row["token_type_ids"] = [k for k, part in zip(form.types, parts, strict=True) for _ in part]
     return row | {"attention_mask": [1]*len(row["input_ids"])}
 

@@ -86,7 +86,7 @@ def _fuzzy(name: str) -> Scorer:
     def scores(p: Pairs) -> list[float]:
         from rapidfuzz import fuzz
         ratio = getattr(fuzz, name)
-        expressions, options = [t.lower() for t in p.expressions], [t.lower() for t in p.texts]
+        expressions, options = list(map(str.lower, p.expressions)), list(map(str.lower, p.texts))
         return [ratio(expressions[i], options[j]) for i, j in p.at.tolist()]
     return scores
 

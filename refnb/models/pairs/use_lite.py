@@ -119,7 +119,7 @@ def _read_constants(folder: str|Path) -> Arrays:
     folder, found = Path(folder), {}
     for g in _groups(folder):
         data, at = b"".join(_raw(folder/p) for p in g.paths), 0
-        if (there := len(data)) != (due := 4*sum(_count(c) for c in g.weights)):
+        if (there := len(data)) != (due := 4*sum(map(_count, g.weights))):
             raise FormatError(f"{there:,} bytes of numbers, but model.json lists {due:,}", str(folder),
                               "unpack the package again")
         for c in g.weights:

@@ -15,7 +15,7 @@ def occurrences(tokens: list[str], names: Iterable[str], fold: bool = False) -> 
     "Find all occurrences of characters' names as whole runs of a book's tokens, in order; `fold` ignores case."
     plain = lambda text: "".join(text.split()).casefold() if fold else "".join(text.split())
     keys = {plain(n): n for n in names if plain(n)}
-    if fold: tokens = [t.casefold() for t in tokens]
+    if fold: tokens = list(map(str.casefold, tokens))
     beginnings = {k[:i] for k in keys for i in range(1, len(k) + 1)}
     out: dict[str, list[Span]] = {n: [] for n in names}
     i = 0

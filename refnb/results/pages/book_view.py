@@ -286,7 +286,7 @@ def view_book(
     >>> refnb.view_book(refnb.load("sample")[0])
     """
     golds = _several(documents)
-    if predicted is None: return BookView([book_data(d) for d in golds])
+    if predicted is None: return BookView(list(map(book_data, golds)))
     if isinstance(documents, Document) and isinstance(predicted, Document):
         return BookView([book_data(documents, predicted, labels)])
     return BookView([book_data(d, p, labels) for d, p in pair(golds, _several(predicted)).pairs])
@@ -325,7 +325,7 @@ def _view_of_run(r: Run, other: Run|str|Path|None, s: Settings) -> BookView:
     def shown(d: Document) -> dict[str, Any]:
         if d.doc_key not in gold: return book_data(d, labels=(r.info.system,))
         return book_data(gold[d.doc_key].changed(meta=d.meta), d, ("gold", r.info.system))
-    return BookView([shown(d) for d in mine])
+    return BookView(list(map(shown, mine)))
 
 # %% ../../../nbs/results/pages/02_book_view.ipynb #75f9e8b4
 def _view_of_file(path: Path, other: str|Path|None) -> BookView:

@@ -11,7 +11,7 @@ __all__ = ['Entry', 'LeftOut', 'read_entries', 'read_summaries', 'Board', 'make_
 import html, math, os, re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import combinations
+from itertools import chain, combinations
 from pathlib import Path
 from typing import Any, NamedTuple
 import numpy as np
@@ -62,7 +62,7 @@ def _of_outcomes(info: RunInfo, o: Any, answers: Mapping[str, Any], usd: float|N
 # %% ../../../nbs/results/pages/03_report.ipynb #c3bdfec0
 def _of_counts(summary: Summary) -> Entry|None:
     "Make an entry of a run on documents; None: its documents have no gold clusters here."
-    setting = next((x for c in summary.counts.values() for x in c), "")
+    setting = next(chain.from_iterable(summary.counts.values()), "")
     f1 = {d: pooled(summary.counts, setting, [d]).get("conll") for d, c in summary.counts.items() if setting in c}
     credit = {d: x.f1 for d, x in f1.items() if x}
     if not credit: return None
@@ -427,7 +427,7 @@ class Report:
     def _repr_html_(self) -> str: return _without_secrets(self.main(), os.environ)
     def page(self, title: str = "Systems ranked") -> str:
         "Write the page as one HTML file."
-        data = page_data([_data(b) for b in self.boards])
+        data = page_data(list(map(_data, self.boards)))
         return _without_secrets(data_page("report", title, data, main=self.main()), os.environ)
     def write(self, path: str|Path) -> Path: return write_atomic(path, self.page())
     def frame(self, height: int = 720) -> Frame: return Frame(self.page(), height, "systems ranked")

@@ -149,7 +149,7 @@ def _card_figure(card: SystemCard):
     from refnb.results.plots import dots
     lines = [x for lines in card.boards.values() for x in lines if x.accuracy is not None]
     iv = lambda x: Interval(x.accuracy, x.low, x.high, x.n, 0)
-    return dots({card.title: {card.title: [iv(x) for x in lines], "guessing": [Interval(x.chance, None, None, x.n, 0) for x in lines]}}, [x.task for x in lines])
+    return dots({card.title: {card.title: list(map(iv, lines)), "guessing": [Interval(x.chance, None, None, x.n, 0) for x in lines]}}, [x.task for x in lines])
 
 # %% ../../../nbs/results/pages/01_system_card.ipynb #ef8ae4a1
 _HOW = ("Accuracy in percent with 95 % intervals over documents; a question without a choice is wrong. Minutes are those "

@@ -147,7 +147,7 @@ def scores_on(system: str, task: str, questions: Sequence[Question], s: Settings
     who = the_pair_system(system)
     p = pairs_of(questions, text_for(who.model.kind if who.model else "cosine"))
     scores = (scorer or scorer_of(who, task, questions, s))(p)
-    return scored([float(x) for x in scores], p.sizes, [q.right[0] for q in questions])
+    return scored(list(map(float, scores)), p.sizes, [q.right[0] for q in questions])
 
 # %% ../../../nbs/results/papers/02_altentities.ipynb #d68c9cd9
 def lacks_files(tasks: Iterable[str], s: Settings) -> str:

@@ -10,6 +10,7 @@ __all__ = ['Measure', 'MEASURES', 'BEGINNINGS', 'ERROR_RULES', 'Corpus', 'corpus
 import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
+from itertools import chain
 from typing import Any, Literal, NamedTuple
 from matplotlib.figure import Figure
 from ...core.types import CallError, Record, nearest
@@ -32,7 +33,7 @@ class Corpus(NamedTuple):
     ids: dict[str, str]                                # files that were read -> their ids
     sample: bool                                       # refnb's own
 
-    def of(self, domain: str) -> list[AltQuestion]: return [q for qs in self.questions[domain].values() for q in qs]
+    def of(self, domain: str) -> list[AltQuestion]: return list(chain.from_iterable(self.questions[domain].values()))
     def splits(self, domain: str) -> str: return ", ".join(self.questions[domain])
     def lacks(self, domain: str) -> str:
         return "" if self.questions[domain] else "its files are not here: refnb fetch altentities"

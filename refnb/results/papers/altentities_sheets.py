@@ -10,6 +10,7 @@ __all__ = ['LABELLINGS', 'HEADS', 'Labelling', 'Drawn', 'answers_that_earned', '
 import random
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 import pandas as pd
@@ -138,7 +139,7 @@ def count_labels(labels: Mapping[str, tuple[str, ...]], kind: str) -> tuple[Labe
     if not labels: return None, "the sheet has no lines"
     if empty := sum(not x for x in labels.values()):
         return None, f"{len(labels) - empty} of {len(labels)} lines of the sheet have a label"
-    n = Counter(x for found in labels.values() for x in found)
+    n = Counter(chain.from_iterable(labels.values()))
     return Labelled({k: n[k] for k in _the_labelling(kind).labels}, len(labels)), ""
 
 def label_agreement(a: Mapping[str, tuple[str, ...]], b: Mapping[str, tuple[str, ...]], kind: str) -> dict[str, float]:

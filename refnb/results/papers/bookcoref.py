@@ -7,6 +7,7 @@ __all__ = ['BookRows', 'bars']
 
 # %% ../../../nbs/results/papers/05_bookcoref.ipynb #11caaec3
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from ...core.types import Prf
@@ -82,7 +83,7 @@ def bars(scores: Mapping[str, Mapping[str, Mapping[str, float]]], names: Sequenc
          printed: Mapping[str, Mapping[str, Mapping[str, float]]]|None = None) -> Figure:
     """Draw scores of several systems, a panel per setting: system -> setting -> metric -> percent, and the same for the
     paper in `printed`. `names` are those of the metrics."""
-    settings = list(dict.fromkeys(s for v in scores.values() for s in v)) or [""]
+    settings = list(dict.fromkeys(chain.from_iterable(scores.values()))) or [""]
     with figure(3.9*len(settings) + .6, 3.7, title, settings, ylabel="F1 (%)") as (fig, axes):
         for ax, setting in zip(axes, settings, strict=True):
             _panel(ax, {r: v.get(setting, {}) for r, v in scores.items()}, names,

@@ -45,7 +45,7 @@ _FILLS = {"right": ("#c4c4c4", ""), "wrong entity": (INK, ""), "missed": ("#ffff
 
 def _skyline(ax: Axes, edges: list[float], y: float, counts: dict[str, list[int]]):
     "Draw one row: stacked steps, scaled to the row."
-    top = max((sum(v) for v in zip(*counts.values(), strict=True)), default=0) or 1
+    top = max(map(sum, zip(*counts.values(), strict=True)), default=0) or 1
     base = [y]*(len(edges) - 1)
     for state, values in counts.items():
         high, (color, hatch) = [b + .82*v/top for b, v in zip(base, values, strict=True)], _FILLS[state]
