@@ -14,6 +14,7 @@ __all__ = ['DOMAINS', 'SPLITS', 'METHODS', 'USED', 'SECTIONS', 'LONGEST', 'SHOWN
 import html, json, random, re, unicodedata
 from collections.abc import Iterable, Sequence
 from functools import cache, lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Literal, Protocol
 import msgspec
@@ -63,7 +64,9 @@ class Alternative(Record):
 
     def fault(self) -> str:
         "Describe an invalid value, or return an empty string."
-        return next((f"field {f}: is empty" for f in ("name", "wikipedia_url") if not getattr(self, f).strip()), "")
+        for field in ("name", "wikipedia_url"):
+            if not getattr(self, field).strip(): return f"field {field}: is empty"
+        return ""
 
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #0b29791f
 class Written(Record):
@@ -79,6 +82,9 @@ class Written(Record):
     def fault(self) -> str: return _fault(self)
 
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #682a58e0
+def _last(items: list[str], item: str) -> int:
+    "Find the last place of an item."
+    return len(items) - 1 - items[::-1].index(item)
 def _unknown(field: str, value: str, known: Iterable[str]) -> str:
     return f"field {field}: unknown value {value!r}; {nearest(value, known)}"
 
@@ -88,14 +94,14 @@ def _fault(w: Written) -> str:
     if w.domain not in USED: return _unknown("domain", w.domain, USED)
     if w.sampling_method not in METHODS: return _unknown("sampling_method", w.sampling_method, METHODS)
     if n < 2: return f"field choices: {n} of them; a question needs two"
-    if twice := [u for i, u in enumerate(urls) if u in urls[:i]]:
-        return (f"field choices[{urls.index(twice[0])}]: the same thing as "
-                f"choices[{len(urls) - 1 - urls[::-1].index(twice[0])}]")
+    for i, url in enumerate(urls):
+        if url in urls[:i]: return f"field choices[{urls.index(url)}]: the same thing as choices[{_last(urls, url)}]"
     if not 0 <= at < n: return f"field target_index: {at} is none of the {n} choices, which are counted from 0"
     if urls[at] != w.target: return f"field target: is not the page of choices[{at}], which target_index names"
     if not w.expressions: return "field expressions: there are none"
-    empty = (i for i, e in enumerate(w.expressions) if not in_one_form(e).strip())
-    return next((f"field expressions[{i}]: is empty" for i in empty), "")
+    for i, e in enumerate(w.expressions):
+        if not in_one_form(e).strip(): return f"field expressions[{i}]: is empty"
+    return ""
 
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #5d5e0082
 class AltQuestion(Written):
@@ -148,12 +154,17 @@ def asked_as(names: Sequence[str], domain: str) -> str:
     return f"Do you mean {', '.join(shown[:-1])} or {shown[-1]}?"
 
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #cc122447
+def _names(q: Written) -> list[str]:
+    "List the names of a question's choices."
+    return [c.name for c in q.choices]
 LONGEST, SHOWN = 5000, 754  # characters: an unshown background is shorter; a description is 750 and "..." at most
 _FILLED = ("description", "infobox", "unshown_background")
 
 def _of_a_choice(c: Alternative, domain: str) -> list[str]:
     "List the departures of a choice from the release, each as `field: fault`."
-    out = [f"{f}: is empty" for f in _FILLED if not getattr(c, f).strip()]
+    out = []
+    for field in _FILLED:
+        if not getattr(c, field).strip(): out.append(f"{field}: is empty")
     if c.infobox and not c.infobox.startswith(": "): out.append("infobox: does not begin with a colon and its template")
     if not c.unshown_background.startswith(c.infobox): out.append("unshown_background: does not begin with the infobox")
     if (n := len(c.unshown_background)) >= LONGEST:
@@ -172,7 +183,7 @@ _TAG = re.compile(r"</?[a-zA-Z][^<>]*>")
 def _of_a_pair(q: Written) -> list[str]:
     "List the faults of the choices as a pair of their sampling method."
     from rapidfuzz.distance import Levenshtein
-    a, b, *_ = names = [c.name for c in q.choices]
+    a, b, *_ = names = _names(q)
     if q.sampling_method not in USED[q.domain]:
         return [f"sampling_method: {q.sampling_method} is not used for {q.domain}"]
     if len(set(map(as_seen, names))) < len(names): return ["choices: two have one name"]
@@ -188,11 +199,12 @@ def _of_a_pair(q: Written) -> list[str]:
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #5d1acf92
 def departures(q: Written) -> list[str]:
     "List what no question of the release has, each as `field: fault`."
-    out = [f"choices[{i}].{x}" for i, c in enumerate(q.choices) for x in _of_a_choice(c, q.domain)]
+    out = []
+    for i, c in enumerate(q.choices): out += [f"choices[{i}].{x}" for x in _of_a_choice(c, q.domain)]
     if len(q.choices) != 2: out.append(f"choices: {len(q.choices)} of them, the release has two")
     if q.description_section not in SECTIONS[q.domain]:
         out.append(f"description_section: {q.description_section!r} is not a section of {q.domain}")
-    if q.question != asked_as([c.name for c in q.choices], q.domain):
+    if q.question != asked_as(_names(q), q.domain):
         out.append("question: does not name the choices by the template")
     return out + _of_a_pair(q)
 
@@ -359,7 +371,7 @@ def questions_of(q: AltQuestion, setting: Setting = "unshown", opened: int|None 
 def questions_in(data: bytes, where: str = "") -> list[Question]:
     "Read questions of a file of the release's form, as `refnb collect` writes it; `where` is its name, also in ids."
     split = Path(where).name.partition(".")[0] or "given"
-    return [x for q in parse_altentities(data, where, split, check="usable") for x in questions_of(q)]
+    return list(chain.from_iterable(map(questions_of, parse_altentities(data, where, split, check="usable"))))
 
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #ed52a8fc
 def choice_text(o: Option, delimiter: str = ". ") -> str:
@@ -384,7 +396,7 @@ def read_altentities_task(name: str) -> tuple[str, Setting, str]:
 @lru_cache(maxsize=4)  # systems that answer a task one after the other read it, and the one it is like, once
 def _released(data: bytes, domain: str, setting: Setting, split: str) -> tuple[Question, ...]:
     "Read the questions in the bytes of a released file."
-    return tuple(x for q in _parsed(data, domain, split) for x in questions_of(q, setting))
+    return tuple(chain.from_iterable(questions_of(q, setting) for q in _parsed(data, domain, split)))
 
 def altentities_questions(s: Settings|None = None, task: str = "altentities/books/oracle/test") -> list[Question]:
     "Read the released questions of a task."
@@ -393,8 +405,8 @@ def altentities_questions(s: Settings|None = None, task: str = "altentities/book
 
 def sample_altentities(s: Settings|None = None) -> list[Question]:
     "Read the questions of all domains that refnb carries in a file."
-    return [x for q in read_altentities(packaged("data/sample/altentities.json"), "sample")
-            for x in questions_of(q, "unshown")]
+    found = read_altentities(packaged("data/sample/altentities.json"), "sample")
+    return list(chain.from_iterable(questions_of(q, "unshown") for q in found))
 
 # %% ../../../nbs/benchmarks/altentities/00_questions.ipynb #60e52f14
 def _page(q: AltQuestion) -> str:

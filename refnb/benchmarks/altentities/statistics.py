@@ -11,6 +11,7 @@ __all__ = ['Tagger', 'MODELS', 'SEEN', 'SHEETS', 'SIZES', 'COLUMNS', 'method_cou
 import csv, io, random
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 from ...core.types import CallError, FormatError, Record, nearest
@@ -37,14 +38,17 @@ class AltStatistics(Record):
     contrastives: float|None    # share that starts with not the
 
 # %% ../../../nbs/benchmarks/altentities/01_statistics.ipynb #28608a00
+def _expressions(questions: Iterable[AltQuestion]) -> list[str]:
+    "List the expressions of questions, in their order."
+    return list(chain.from_iterable(q.expressions for q in questions))
 def alt_statistics(questions: Iterable[AltQuestion]) -> AltStatistics:
     "Put a domain, given by its questions, in numbers."
     questions = list(questions)
-    texts = [e for q in questions for e in q.expressions]
-    kinds, mean = Counter(texts), lambda xs: sum(xs)/len(texts) if texts else None
-    return AltStatistics(len(questions), len(texts), mean([len(words_in(e)) for e in texts]),
-                         mean([len(e.split()) for e in texts]), mean([1]*len(kinds)),
-                         mean([n == 1 for n in kinds.values()]), mean(list(map(contrastive, texts))))
+    texts = _expressions(questions)
+    if not texts: return AltStatistics(len(questions), 0, None, None, None, None, None)
+    kinds, words, at_blanks = Counter(texts), map(len, map(words_in, texts)), map(len, map(str.split, texts))
+    sums = sum(words), sum(at_blanks), len(kinds), Counter(kinds.values())[1], sum(map(contrastive, texts))
+    return AltStatistics(len(questions), len(texts), *(total/len(texts) for total in sums))
 
 # %% ../../../nbs/benchmarks/altentities/01_statistics.ipynb #fc57b513
 Tagger = Callable[[Sequence[str]], list[int]]  # expressions -> how many named entities each has
@@ -66,7 +70,7 @@ def spacy_tagger() -> tuple[Tagger|None, str]:
 def entities_per_expression(questions: Iterable[AltQuestion], tagger: Tagger) -> float|None:
     """Compute the mean number of named entities in a domain's expressions; None: there are none. The tagger counts
     those of each expression."""
-    texts = [e.strip() for q in questions for e in q.expressions]
+    texts = list(map(str.strip, _expressions(questions)))
     return sum(tagger(texts))/len(texts) if texts else None
 
 # %% ../../../nbs/benchmarks/altentities/01_statistics.ipynb #b18c2451
@@ -100,7 +104,7 @@ def seen_before(questions: Iterable[AltQuestion], learnt: Iterable[AltQuestion])
     """Tell for each question of a split what another, which a system may have been trained on, says of its wrong
     options: whether they were meant before, or offered without being meant."""
     learnt = list(learnt)
-    meant, offered = {q.target for q in learnt}, {c.wikipedia_url for q in learnt for c in q.choices}
+    _, meant, offered = _of_split(learnt)
     def of(q: AltQuestion) -> str:
         wrong = {c.wikipedia_url for c in q.choices} - {q.target}
         return "was meant" if wrong & meant else "was offered" if wrong & offered else "new"
@@ -133,14 +137,16 @@ def _the_sheet(kind: str) -> _Judged:
     return SHEETS[kind]
 
 # %% ../../../nbs/benchmarks/altentities/01_statistics.ipynb #e2da344c
+def _numbered(questions: Iterable[AltQuestion]) -> list[tuple[AltQuestion, int]]:
+    "List the expressions of questions, each as its question and its number there."
+    return [(q, i) for q in questions for i in range(len(q.expressions))]
 def _sheet_lines(questions: Sequence[AltQuestion], kind: str, seed: int = 0) -> list[tuple[AltQuestion, int]]:
     "Draw the expressions of a sheet."
     _the_sheet(kind)
     rng, n = random.Random(f"{seed}:{kind}"), SIZES[kind]
     if kind == "error rate":
-        return [(q, i) for q in sorted(rng.sample(questions, min(n, len(questions))), key=lambda q: q.key)
-                for i in range(len(q.expressions))]
-    every = [(q, i) for q in questions for i in range(len(q.expressions))]
+        return _numbered(sorted(rng.sample(questions, min(n, len(questions))), key=lambda q: q.key))
+    every = _numbered(questions)
     return rng.sample(every, min(n, len(every)))
 
 # %% ../../../nbs/benchmarks/altentities/01_statistics.ipynb #16858428
@@ -163,10 +169,14 @@ def sheet_path(folder: str|Path, domain: str, kind: str) -> Path:
 def write_sheets(folder: str|Path, questions: Mapping[str, Sequence[AltQuestion]], seed: int = 0) -> list[Path]:
     """Write sheets for all that the table judges by hand; a file that is there is not touched.
     `questions` maps domains to questions; `seed` is of the draw."""
-    wanted = {sheet_path(folder, d, k): (d, k) for k, s in SHEETS.items() for d in s.domains if questions.get(d)}
-    if there := [p for p in wanted if p.exists()]:
-        raise CallError("is there already", str(there[0]), "it may hold judgements: name another folder")
-    return [write_atomic(p, _sheet_text(questions[d], k, seed)) for p, (d, k) in wanted.items()]
+    wanted = {}
+    for kind, sheet in SHEETS.items():
+        for domain in filter(questions.get, sheet.domains):
+            path = sheet_path(folder, domain, kind)
+            if path.exists():
+                raise CallError("is there already", str(path), "it may hold judgements: name another folder")
+            wanted[path] = _sheet_text(questions[domain], kind, seed)
+    return [write_atomic(path, text) for path, text in wanted.items()]
 
 # %% ../../../nbs/benchmarks/altentities/01_statistics.ipynb #ef8d879c
 def filled_lines(path: str|Path, field: str, known: Collection[str]|None = None) -> Iterator[tuple[str, str, str]]:
@@ -217,5 +227,8 @@ def judged_share(judgements: Mapping[str, str], kind: str, resamples: int = 10_0
         return None, f"{len(judgements) - empty} of {len(judgements)} lines of the sheet are judged"
     if not judgements: return None, "the sheet has no lines"
     counted = _the_sheet(kind).counted
-    credit, questions = [float(x in counted) for x in judgements.values()], [i.rpartition("-")[0] for i in judgements]
+    credit, questions = [], []
+    for id, judgement in judgements.items():
+        credit.append(float(judgement in counted))
+        questions.append(id.rpartition("-")[0])
     return cluster_bootstrap(credit, questions, resamples=resamples, seed=seed), ""
