@@ -32,41 +32,46 @@ class Entity(Record):
 
     def fault(self) -> str:
         "Describe an invalid value, or return an empty string."
-        if bad := next((f for f in ("name", "url") if not in_one_form(getattr(self, f)).strip()), ""):
-            return f"field {bad}: is empty"
+        for field in ("name", "url"):
+            if not in_one_form(getattr(self, field)).strip(): return f"field {field}: is empty"
         if self.domain not in (known := ("books", "recipes", "songs")):
             do = "the files call it songs" if self.domain == "music" else nearest(self.domain, known)
             return f"field domain: unknown domain {self.domain!r}; {do}"
-        if twice := [h for h, n in Counter(map(_heading, self.sections)).items() if n > 1]:
-            return f"field sections: {twice[0]!r} appears twice"
+        for heading, n in Counter(map(_heading, self.sections)).items():
+            if n > 1: return f"field sections: {heading!r} appears twice"
         return ""
 
 # %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #5c9f497a
 def _heading(text: str) -> str: return " ".join(text.lower().split())
 
 # %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #bee5d167
+def _many(cell: str) -> tuple[str, ...]:
+    "Split a cell of several values."
+    return tuple(filter(None, map(str.strip, cell.split("|"))))
 PLAIN = ("name", "url", "domain", "image_url")
 
 def _from_row(row: Mapping[str, str]) -> dict:
     "Convert a row of a CSV file to the fields of an entity."
-    many = lambda v: tuple(x for x in map(str.strip, v.split("|")) if x)
-    parts = lambda prefix: {k.removeprefix(prefix).strip(): v
-                            for k, v in row.items() if k.startswith(prefix) and v.strip()}
-    attributes = {k: v if "|" not in v else many(v) for k, v in parts("attribute:").items()}
-    return {f: row.get(f, "").strip() for f in PLAIN} | {"sections": parts("section:"), "attributes": attributes,
-                                                         "templates": many(row.get("templates", ""))}
+    fields: dict = {f: row.get(f, "").strip() for f in PLAIN}
+    fields |= {"sections": {}, "attributes": {}, "templates": _many(row.get("templates", ""))}
+    for column, value in row.items():
+        kind, _, name = column.partition(":")
+        if not value.strip() or kind not in ("section", "attribute"): continue
+        fields[f"{kind}s"][name.strip()] = _many(value) if kind == "attribute" and "|" in value else value
+    return fields
 
 # %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #5cfccc59
 def _columns(heads: Sequence[str], where: str):
     "Refuse a first line that leaves something out, or says it twice."
     known = (*PLAIN, "templates")
     do = "known: " + ", ".join((*PLAIN, "templates", "section:…", "attribute:…")) + "; columns are divided by commas"
-    for bad in (h for h in heads if h not in known and not re.match("section:|attribute:.", h)):
-        raise FormatError(f"unknown column {bad!r}", where, do)
+    for h in heads:
+        if h not in known and not re.match("section:|attribute:.", h):
+            raise FormatError(f"unknown column {h!r}", where, do)
     for h, n in Counter(heads).items():
         if n > 1: raise FormatError(f"the column {h!r} appears twice", where, "keep one of them")
-    for lost in (f for f in ("name", "url", "domain") if f not in heads):
-        raise FormatError(f"has no column {lost!r}", where, do)
+    for lost in ("name", "url", "domain"):
+        if lost not in heads: raise FormatError(f"has no column {lost!r}", where, do)
 
 # %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #8bf8e615
 def _csv_rows(path: str|Path) -> Iterable[tuple[int, dict[str, str]]]:
@@ -123,8 +128,10 @@ def cut_description(text: str, limit: int = 750) -> str:
     with " ..." if something is missing."""
     text = text.strip()
     if len(text) <= limit: return text
-    ends = [m.end() for m in re.finditer(r"[.!?][\"'”’)]*(?=\s)", text[:limit + 1]) if m.end() <= limit]
-    return (text[:ends[-1]] if ends else _between_words(text, limit)) + " ..."
+    end = 0
+    for m in re.finditer(r"[.!?][\"'”’)]*(?=\s)", text[:limit + 1]):
+        if m.end() <= limit: end = m.end()
+    return (text[:end] if end else _between_words(text, limit)) + " ..."
 
 # %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #670ac24e
 def _value(v: str|tuple[str, ...]) -> str: return " ".join((v if isinstance(v, str) else ", ".join(v)).split())
@@ -172,7 +179,9 @@ def as_choice(e: Entity, section: str = "", keep: bool = False, shown: int = 750
 # %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #e98105dc
 def section_text(e: Entity, section: str) -> str:
     "Return the text below a heading, given in small letters; empty if the entity has none."
-    return next((t.strip() for h, t in e.sections.items() if _heading(h) == section), "")
+    for heading, text in e.sections.items():
+        if _heading(heading) == section: return text.strip()
+    return ""
 
 # %% ../../../nbs/benchmarks/altentities/02_entities.ipynb #f273ab42
 class Filters(Record):
@@ -186,8 +195,9 @@ class Filters(Record):
 
     def fault(self) -> str:
         "Describe an invalid value, or return an empty string."
-        low = (f for f in ("shortest", "fewest_sections", "most_songs") if getattr(self, f) < 1)
-        return next((f"field {f}: {getattr(self, f)}; say 1 or more" for f in low), "")
+        for field in ("shortest", "fewest_sections", "most_songs"):
+            if (n := getattr(self, field)) < 1: return f"field {field}: {n}; say 1 or more"
+        return ""
 
 def read_denied(path: str|Path) -> tuple[str, ...]:
     "Read a denylist from a file: a word or phrase a line; # begins a comment."
@@ -239,10 +249,11 @@ class Candidates(NamedTuple):
     def table(self) -> list[dict]:
         "Count the entities that each filter was the first to drop."
         n = Counter((self.domains[u], why) for u, why in self.dropped.items())
-        row = lambda title, count: {"": title} | {d: count(d) for d in ("books", "recipes", "songs")}
         all_, left = Counter(self.domains.values()), Counter(e.domain for e in self.entities)
-        filters = [row(title, lambda d, k=k: n[d, k]) for k, title in WHY.items()]
-        return [row("in the table", lambda d: all_[d]), *filters, row("candidates", lambda d: left[d])]
+        rows: list[dict] = [{"": "in the table"}, *({"": title} for title in WHY.values()), {"": "candidates"}]
+        for d in ("books", "recipes", "songs"):
+            for row, count in zip(rows, (all_[d], *(n[d, k] for k in WHY), left[d]), strict=True): row[d] = count
+        return rows
 
     def of(self, domain: str, section: str) -> list[Entity]:
         "List the candidates of a domain that can be shown by a section."
@@ -286,6 +297,8 @@ def candidates(entities: Sequence[Entity], filters: Filters = Filters()) -> Cand
 def section_table(c: Candidates) -> list[dict]:
     "Count candidates by the section that people would see, as in Table 2; an entity may be in several."
     sections = list(dict.fromkeys(chain.from_iterable(SECTIONS.values())))
-    n = {(d, s): len(c.of(d, s)) for d in ("books", "recipes", "songs") for s in SECTIONS[d.upper()]}
-    def row(s: str) -> dict: return {"section": s or "main"} | {d: n.get((d, s), 0) for d in ("books", "recipes", "songs")}
-    return list(map(row, sections))
+    rows: list[dict] = [{"section": s or "main"} for s in sections]
+    for domain in ("books", "recipes", "songs"):
+        shown = SECTIONS[domain.upper()]
+        for row, s in zip(rows, sections, strict=True): row[domain] = len(c.of(domain, s)) if s in shown else 0
+    return rows

@@ -25,22 +25,27 @@ from .entities import Candidates, Entity, _value, cut_description, section_text,
 def _pieces(n: int, edits: int) -> tuple[tuple[int, int], ...]:
     "Return where the pieces of a title of n characters begin, and their lengths; the last ones are the longer."
     size, longer = divmod(n, edits + 1)
-    sizes = [size + (i >= edits + 1 - longer) for i in range(edits + 1)]
-    return tuple((sum(sizes[:i]), s) for i, s in enumerate(sizes))
+    sizes = [size]*(edits + 1 - longer) + [size + 1]*longer
+    return tuple(zip(accumulate(sizes, initial=0), sizes))
 
 @cache
 def _places(long: int, short: int, edits: int) -> tuple[tuple[int, int, range], ...]:
     "Return of each piece of a shorter title: its number, its length, and where it may begin in a longer one."
-    d = long - short
-    return tuple((i, size,
-                  range(max(0, at - i, at + d - (edits - i)), min(long - size, at + i, at + d + (edits - i)) + 1))
-                 for i, (at, size) in enumerate(_pieces(short, edits)))
+    d, found = long - short, []
+    for i, (at, size) in enumerate(_pieces(short, edits)):
+        first = max(0, at - i, at + d - (edits - i))
+        last = min(long - size, at + i, at + d + (edits - i))
+        found.append((i, size, range(first, last + 1)))
+    return tuple(found)
 
 def _sharing(t: str, edits: int, lengths: set[int], index: Mapping[tuple, list[int]]) -> set[int]:
     "Find shorter titles that have a piece in common with a title."
-    keys = ((n, i, t[a:a + size]) for n in range(max(0, len(t) - edits), len(t) + 1) if n in lengths
-            for i, size, places in _places(len(t), n, edits) for a in places)
-    return {j for k in keys if k in index for j in index[k]}
+    found: set[int] = set()
+    for n in range(max(0, len(t) - edits), len(t) + 1):
+        if n not in lengths: continue
+        for i, size, places in _places(len(t), n, edits):
+            for a in places: found.update(index.get((n, i, t[a:a + size]), ()))
+    return found
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #455297d1
 def _batches(titles: Sequence[str], edits: int, order: Iterable[int],
@@ -73,10 +78,11 @@ def tfidf_vectors(texts: Sequence[str]) -> Any:
     "Weigh words that are rare among the texts more: a sparse table, a row per text, of length one; nothing is trained."
     from scipy.sparse import csr_matrix
     columns: dict[str, int] = {}
-    counts = [Counter(columns.setdefault(w, len(columns)) for w in re.findall(r"\w+", t.lower())) for t in texts]
+    counts = []
+    for t in texts: counts.append(Counter(columns.setdefault(w, len(columns)) for w in re.findall(r"\w+", t.lower())))
     ends = np.cumsum([0, *map(len, counts)])
     at = np.fromiter(chain.from_iterable(counts), np.int32, ends[-1])
-    counted = np.fromiter((n for c in counts for n in c.values()), np.float32, ends[-1])
+    counted = np.fromiter(chain.from_iterable(map(Counter.values, counts)), np.float32, ends[-1])
     rare = 1 + np.log((1 + len(counts))/(1 + np.bincount(at, minlength=len(columns)))).astype(np.float32)
     return csr_matrix(((1 + np.log(counted))*rare[at], at, ends), shape=(len(counts), len(columns)))
 
@@ -99,6 +105,11 @@ def _unit_rows(vectors):
     return m
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #fd3ed6b8
+def _check_values(values: np.ndarray, do: str):
+    "Refuse numbers that say nothing about texts."
+    if not np.isfinite(values).all():
+        raise DataError("the encoder gave a number that is none", "encoded", "look at its texts: is one empty?")
+    if not values.any(): raise DataError("the encoder gave nothing but zeros", "encoded", do)
 def _encoded(encoder: Encoder, texts: Sequence[str]):
     "Encode texts, and check that each has a row of finite numbers."
     from scipy import sparse
@@ -110,10 +121,7 @@ def _encoded(encoder: Encoder, texts: Sequence[str]):
     except (TypeError, ValueError, RuntimeError) as e:
         raise DataError(f"the encoder gave no table of numbers ({e})", "encoded", do) from None
     if rows.dtype.kind not in "fiub": raise DataError(f"the encoder gave values of type {rows.dtype}", "encoded", do)
-    values = np.asarray(rows.data if sparse.issparse(rows) else rows)
-    if not np.isfinite(values).all():
-        raise DataError("the encoder gave a number that is none", "encoded", "look at its texts: is one empty?")
-    if not values.any(): raise DataError("the encoder gave nothing but zeros", "encoded", do)
+    _check_values(np.asarray(rows.data if sparse.issparse(rows) else rows), do)
     return _unit_rows(rows if rows.dtype.kind == "f" else rows.astype(np.float32))
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #c8354feb
@@ -249,8 +257,10 @@ def _equal_pairs(pool: Sequence[Entity], rng: random.Random, keys: tuple[str, ..
     groups, names = defaultdict(list), _names(pool)
     for i, e in enumerate(pool):
         if value := _valued(e, keys): groups[value].append(i)
-    streams = {i: _others(order, run, rng) for g in groups.values() for order, runs in [_by_name(g, names)]
-               for i, run in zip(order, runs, strict=True)}
+    streams = {}
+    for group in groups.values():
+        order, runs = _by_name(group, names)
+        for i, run in zip(order, runs, strict=True): streams[i] = _others(order, run, rng)
     while streams:
         for i in rng.sample(list(streams), len(streams)):
             if (j := next(streams[i], None)) is None: del streams[i]
@@ -270,16 +280,20 @@ _ORDER = ("SAME_NAME", "SIMILAR_NAME", "SAME_INFOBOXES", "SIMILAR_DESCRIPTION", 
 def _apportioned(n: int, weights: Mapping[str, float]) -> dict[str, int]:
     "Divide a number by weights, by largest remainder."
     if not (total := sum(weights.values())): return dict.fromkeys(weights, 0)
-    exact = {k: n*w/total for k, w in weights.items()}
-    out = {k: int(x) for k, x in exact.items()}
-    for k in sorted(exact, key=lambda k: out[k] - exact[k])[:n - sum(out.values())]: out[k] += 1
+    out, rest = {}, {}
+    for k, w in weights.items():
+        out[k] = int(n*w/total)
+        rest[k] = out[k] - n*w/total
+    for k in sorted(rest, key=rest.__getitem__)[:n - sum(out.values())]: out[k] += 1
     return out
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #04d9b61b
 def wanted_pairs(domain: str, questions: int|None = None) -> dict[str, int]:
     "Return the number of questions of each sampling method, in the paper's proportions; None: as many as the paper."
     cells = read_yaml(packaged("data/papers/altentities.yaml"), dict)["tables"]["table_3_questions"]["cells"]
-    printed = {m: cells[METHODS[m]].get(paper_domain(domain), 0) for m in USED[the_domain(domain).upper()]}
+    printed = {}
+    for method in USED[the_domain(domain).upper()]:
+        printed[method] = cells[METHODS[method]].get(paper_domain(domain), 0)
     if questions is None: return printed
     if questions < 0: raise CallError(f"{questions} questions", "wanted_pairs", "say 0 or more")
     return _apportioned(questions, printed)
@@ -379,7 +393,7 @@ def _roots(drawn: Sequence[Drawn]) -> dict[str, str]:
     for d in drawn:
         a, b = sorted(root(e.url) for e in d.choices)
         parent[b] = a
-    return {u: root(u) for u in list(parent)}
+    return dict(zip(parent, map(root, list(parent))))
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #01079656
 def split_pairs(drawn: Sequence[Drawn], apart: str = "targets", shares: Mapping[str, float] = SHARES,
