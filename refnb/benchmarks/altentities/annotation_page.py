@@ -32,13 +32,14 @@ def _link_in(description: str) -> str:
 
 def _shown(c: Alternative, domain: str, search: str) -> dict:
     "Return a choice for the page's script."
-    song = domain == "SONGS"
-    link = ((_link_in(c.description) or _link_in(search_link(c.name, search))) if song
-            else c.image_url if re.match("https?://", c.image_url) else "")
-    text = "" if song and _TAG.search(c.description) else c.description
-    name = c.name if not song else title(c.name) + (f" by {m[1]}" if (m := re.search(r" \(by (.*)\)$", c.name)) else "")
-    return {"name": name, "text": text, "link": link,
-            "linked": f"Find out about “{title(c.name)}”" if song else "Look at a picture"}
+    if domain != "SONGS":
+        picture = c.image_url if re.match("https?://", c.image_url) else ""
+        return {"name": c.name, "text": c.description, "link": picture, "linked": "Look at a picture"}
+    song, artist = title(c.name), re.search(r" \(by (.*)\)$", c.name)
+    return {"name": f"{song} by {artist[1]}" if artist else song,
+            "text": "" if _TAG.search(c.description) else c.description,
+            "link": _link_in(c.description) or _link_in(search_link(c.name, search)),
+            "linked": f"Find out about “{song}”"}
 
 def _shown_item(d: Draft, seed: int = 0, search: str = SEARCH) -> dict:
     "Return a question for the page's script."
@@ -73,8 +74,8 @@ def _annotation_page(drafts: Iterable[Draft], title: str = "Which one?", seed: i
     "Make a page that asks for expressions, as one file."
     drafts = sorted(distinct_drafts(drafts), key=lambda d: d.id) if shuffle else distinct_drafts(drafts)
     if shuffle: random.Random(seed).shuffle(drafts)
-    topics = {d.topic for d in drafts}
-    examples = [_worked_answers()[t] for t in DOMAINS if t in topics]
+    topics, worked = {d.topic for d in drafts}, _worked_answers()
+    examples = [worked[t] for t in DOMAINS if t in topics]
     data = {"page": _page_id(drafts), "version": VERSION, "least": LEAST, "most": MOST, "longest": LONGEST - 1,
             "copied": COPIED, "position": POSITION, "send": send,
             "items": [_shown_item(d, seed, search) for d in drafts],
@@ -89,7 +90,7 @@ def _in_pages(drafts: Sequence[Draft], each: int = 50) -> list[list[Draft]]:
     for t in DOMAINS:
         of = [d for d in drafts if d.topic == t]
         n = -(-len(of)//each)
-        out += [of[len(of)*k//n:len(of)*(k + 1)//n] for k in range(n)]
+        for k in range(n): out.append(of[len(of)*k//n:len(of)*(k + 1)//n])
     return out
 
 # %% ../../../nbs/benchmarks/altentities/05_annotation_page.ipynb #e723a616

@@ -29,8 +29,9 @@ def _things_of(questions: Sequence[AltQuestion]) -> dict[str, _Things]:
 
 def _others(q: AltQuestion, things: _Things, n: int, rng: random.Random) -> list[Alternative]:
     "Draw n things that a question does not offer, no two of one name; a longer draw begins with a shorter one."
-    taken = {x.name for c in q.choices for x in (c, things.pages.get(c.wikipedia_url, c))}
+    taken: set[str] = set()
     out: list[Alternative] = []
+    for c in q.choices: taken |= {c.name, things.pages.get(c.wikipedia_url, c).name}
     if n > (left := len(things.names) - len(taken & things.names)):
         raise DataError(f"{n} more choices are wanted, and {left} other names are there", f"question {q.key}",
                         "ask for fewer choices, or read more questions at once")
@@ -43,8 +44,8 @@ def _others(q: AltQuestion, things: _Things, n: int, rng: random.Random) -> list
 # %% ../../../nbs/benchmarks/altentities/06_choices.ipynb #aac46f50
 def _offering(q: AltQuestion, choices: Sequence[Alternative]) -> AltQuestion:
     "Give a question other choices, its target among them."
-    at = next(i for i, c in enumerate(choices) if c.wikipedia_url == q.target)
-    return q.changed(choices=tuple(choices), target_index=at, question=asked_as([c.name for c in choices], q.domain))
+    names, pages = [c.name for c in choices], [c.wikipedia_url for c in choices]
+    return q.changed(choices=tuple(choices), target_index=pages.index(q.target), question=asked_as(names, q.domain))
 
 def _with_more(q: AltQuestion, things: _Things, n: int, seed: int) -> AltQuestion:
     rng, choices = random.Random(f"{seed}:{q.key}:places"), list(q.choices)
@@ -92,7 +93,11 @@ def _of_several_targets(questions: Sequence[AltQuestion]) -> dict[tuple[str, str
         for e in filter(is_plain, q.expressions):
             if words := " ".join(words_in(e.lower())):
                 out.setdefault((q.domain, words), {}).setdefault(q.target, (e, q))
-    return {k: list(v.values()) for k, v in out.items() if len({q.meant.name for _, q in v.values()}) == len(v) > 1}
+    several = {}
+    for key, uses in out.items():
+        names = {q.meant.name for _, q in uses.values()}
+        if len(names) == len(uses) > 1: several[key] = list(uses.values())
+    return several
 
 # %% ../../../nbs/benchmarks/altentities/06_choices.ipynb #b5d0e0e6
 def _place(e: str, q: AltQuestion) -> str: return f"{q.key}-{q.expressions.index(e)}"
@@ -115,7 +120,8 @@ def open_questions(questions: Sequence[AltQuestion], setting: Setting = "unshown
     setting selects the description of the options."""
     things, plain = _things_of(questions), lambda q: list(filter(is_plain, q.expressions))
     asked = list(filter(plain, questions))
-    made = [x for q in asked for x in _open(q, "one", plain(q), setting)]
+    made: list[Question] = []
+    for q in asked: made += _open(q, "one", plain(q), setting)
     for q in asked: made += _open(_stand_in(q, things[q.domain], seed), "neither", plain(q), setting, 0)
     for (d, words), uses in _of_several_targets(questions).items():
         made += _both(d.lower(), words, uses, setting, seed)
