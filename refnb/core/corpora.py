@@ -11,6 +11,8 @@ import html
 import inspect
 from collections.abc import Iterable
 from functools import cache, lru_cache
+from itertools import chain
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 from .types import CallError, DataError, Record, nearest
@@ -27,6 +29,13 @@ from .reading import read_documents
 from .extensions import named_cards, named_object
 
 # %% ../../nbs/core/14_corpora.ipynb #5703a509
+def _rows(told: dict[str, str]) -> str:
+    "Write rows of a table in HTML, without those that are empty."
+    rows = ""
+    for name, text in told.items():
+        if text: rows += f"<tr><th>{name}</th><td style='text-align:left'>{html.escape(text)}</td></tr>"
+    return rows
+
 class Corpus(Record):
     "A card."
     corpus: str                  # short name
@@ -45,12 +54,17 @@ class Corpus(Record):
     names: list[str] = []        # of entities, where the files have numbers
     books: dict[str, dict[str, str|int]] = {} # doc_key -> title and counts
     def _repr_html_(self):
-        rows = {"about": self.about, "cite": self.cite, "licence": self.licence, "splits": ", ".join(self.splits),
-                "counts": ", ".join(f"{v:,} {k}" for k, v in self.counts.items())}
-        table = "".join(f"<tr><th>{k}</th><td style='text-align:left'>{html.escape(v)}</td></tr>"
-                        for k, v in rows.items() if v)
+        table = _rows({"about": self.about, "cite": self.cite, "licence": self.licence,
+                       "splits": ", ".join(self.splits),
+                       "counts": ", ".join(f"{v:,} {k}" for k, v in self.counts.items())})
         defects = "".join(f"<li>{html.escape(d)}</li>" for d in self.defects)
         return f"<p><b>{html.escape(self.title)}</b></p><table>{table}</table><ul>{defects}</ul>"
+
+# %% ../../nbs/core/14_corpora.ipynb #f521ae16
+def _keys_in(folder: str) -> list[str]: return [k for k in registry() if k.startswith(folder)]  # of upstream files
+
+# %% ../../nbs/core/14_corpora.ipynb #d2640c12
+def _stem(key: str) -> str: return Path(key).stem
 
 # %% ../../nbs/core/14_corpora.ipynb #d5a61036
 def _card(path: Path) -> tuple[str, Corpus]:
@@ -76,43 +90,53 @@ def _ids(split: str, fold: int, s: Settings) -> list[str]:
     "List the documents of a LitBank split, in the order of its list."
     if not 0 <= fold < 10: raise CallError(f"LitBank has folds 0 to 9, not {fold}")
     key = f"dbamman/lrec2020-coref/data/litbank_tenfold_splits/{fold}/{split}.ids"
-    return [l.strip().removesuffix(".tsv") for l in get(key, s).decode().splitlines() if l.strip()]
+    return [line.removesuffix(".tsv") for line in map(str.strip, get(key, s).decode().splitlines()) if line]
 
+# %% ../../nbs/core/14_corpora.ipynb #8b4a5a0e
 def _split(name: str, split: str):
+    "Refuse a split that a corpus has not."
     if split and split not in the_corpus(name).splits:
         raise CallError(f"{name} has no split {split!r}", do=nearest(split, the_corpus(name).splits))
 
+# %% ../../nbs/core/14_corpora.ipynb #93879102
+@lru_cache(maxsize=100)  # a table that compares corpora reads a split, then all
+def _litbank_story(name: str, conll: bytes, ann: bytes) -> Document:
+    [d] = parse_conll(conll, f"{name}.conll")
+    return with_labels(d, ann, f"{name}.ann")
+
+# %% ../../nbs/core/14_corpora.ipynb #080737e9
 def litbank(split: str = "", s: Settings|None = None, fold: int = 0) -> list[Document]:
     """Read LitBank's documents, with names and the labels type and kind.
     `split` is train, dev or test of one of the ten folds; empty: all documents."""
     s = s or load_settings()
     _split("litbank", split)
     coref = "dbamman/litbank/coref"
-    names = (_ids(split, fold, s) if split
-             else sorted(Path(k).stem for k in registry() if k.startswith(f"{coref}/conll/")))
+    names = _ids(split, fold, s) if split else sorted(map(_stem, _keys_in(f"{coref}/conll/")))
     return [_litbank_story(n, get(f"{coref}/conll/{n}.conll", s), get(f"{coref}/tsv/{n}.ann", s)) for n in names]
 
-@lru_cache(maxsize=100)  # a table that compares corpora reads a split, then all
-def _litbank_story(name: str, conll: bytes, ann: bytes) -> Document:
-    [d] = parse_conll(conll, f"{name}.conll")
-    return with_labels(d, ann, f"{name}.ann")
-
 # %% ../../nbs/core/14_corpora.ipynb #c0cf32fa
+def _fantasy_files(variant: str) -> dict[str, str]:
+    "Find the files of a variant of FantasyCoref, by split."
+    folder = "emorynlp/FantasyCoref/data/"
+    found = _keys_in(f"{folder}{variant}/")
+    if not found:
+        variants = {k.split("/")[3] for k in _keys_in(folder)}
+        raise CallError(f"FantasyCoref has no variant {variant!r}", do=nearest(variant, variants))
+    return {Path(k).name.split(".")[0]: k for k in found}
+
+# %% ../../nbs/core/14_corpora.ipynb #62872e62
 def fantasycoref(split: str = "", s: Settings|None = None, variant: str = "GFT_split1") -> list[Document]:
     """Read FantasyCoref's stories; `split` is train, dev or test, empty: dev and test.
     GFT_split1 has whole tales, GFT_split2 and AFT_split3 have them cut into parts, AFT_original the longer stories."""
     s = s or load_settings()
     _split("fantasycoref", split)
-    folder = "emorynlp/FantasyCoref/data/"
-    stem = f"{folder}{variant}/"
-    known = {Path(k).name.split(".")[0]: k for k in registry() if k.startswith(stem)}
-    if not known:
-        variants = {k.split("/")[3] for k in registry() if k.startswith(folder)}
-        raise CallError(f"FantasyCoref has no variant {variant!r}", do=nearest(variant, variants))
+    known = _fantasy_files(variant)
     if split and split not in known:
         raise CallError(f"FantasyCoref {variant} has no split {split!r}", do=nearest(split, known))
-    splits = [split] if split else [n for n in ("dev", "test") if n in known]
-    return [d for name in splits for d in parse_conll(get(known[name], s), Path(known[name]).name)]
+    docs: list[Document] = []
+    for name in [split] if split else ["dev", "test"]:
+        if name in known: docs += parse_conll(get(known[name], s), Path(known[name]).name)
+    return docs
 
 # %% ../../nbs/core/14_corpora.ipynb #e33afb69
 def animal_farm(split: str = "", s: Settings|None = None) -> list[Document]:
@@ -126,8 +150,10 @@ def gap(split: str = "", s: Settings|None = None) -> list[Document]:
     "Read GAP's passages, a document each; `split` is dev, test or validation, empty: all of them."
     _split("gap", split)
     files = {"dev": "gap-development.tsv", "test": "gap-test.tsv", "validation": "gap-validation.tsv"}
-    return [d for name in ([split] if split else files)
-            for d in parse_gap(get(f"google-research-datasets/gap-coreference/{files[name]}", s), files[name])]
+    docs: list[Document] = []
+    for name in [split] if split else files:
+        docs += parse_gap(get(f"google-research-datasets/gap-coreference/{files[name]}", s), files[name])
+    return docs
 
 # %% ../../nbs/core/14_corpora.ipynb #6c797608
 TEXTS = "SapienzaNLP/bookcoref/predictions/finetuned_bookcoref/maverick_xl.jsonl"
@@ -140,16 +166,18 @@ def _check_counts(what: dict[str, int], key: str, where_: str):
             raise DataError(f"{n:,} {field} where the published version has {published[field]:,}", f"{where_}, {key}",
                             "it is another version of the book: scores on it would not be the paper's")
 
+# %% ../../nbs/core/14_corpora.ipynb #abd1768c
+def _title(key: str) -> dict[str, str]:
+    book = the_corpus("bookcoref").books.get(key)
+    return {"title": str(book["title"])} if book else {}
+
+# %% ../../nbs/core/14_corpora.ipynb #2b9fa7b4
 def book_texts(s: Settings|None = None, file: str = TEXTS) -> dict[str, Document]:
     """Load the text of BookCoref's three gold books, by key, without clusters, from any released predictions on whole
     books."""
     docs = parse_jsonlines(get(file, s), Path(file).name)
     for d in docs: _check_counts({"tokens": d.size}, d.doc_key, file)
     return {d.doc_key: d.changed(clusters=(), names=(), meta=_title(d.doc_key)) for d in docs}
-
-def _title(key: str) -> dict[str, str]:
-    book = the_corpus("bookcoref").books.get(key)
-    return {"title": str(book["title"])} if book else {}
 
 # %% ../../nbs/core/14_corpora.ipynb #10672a93
 def gold_clusters(path: str|Path) -> dict[str, Document]:
@@ -162,12 +190,13 @@ def gold_clusters(path: str|Path) -> dict[str, Document]:
 # %% ../../nbs/core/14_corpora.ipynb #ac88db7d
 def _with_text(d: Document, texts: dict[str, Document], where_: str) -> Document:
     "Add the text to gold clusters, checked by length."
+    meta = d.meta | _title(d.doc_key)
     if d.sentences:
         _check_counts({"tokens": d.size}, d.doc_key, where_)
-        return d.changed(meta=d.meta | _title(d.doc_key))
+        return d.changed(meta=meta)
     if d.doc_key not in texts:
         raise DataError(f"no text is known for the book {d.doc_key!r}", where_, nearest(d.doc_key, texts))
-    try: return d.changed(sentences=texts[d.doc_key].sentences, meta=d.meta | _title(d.doc_key))
+    try: return d.changed(sentences=texts[d.doc_key].sentences, meta=meta)
     except ValueError as e: raise DataError(str(e), where_, "clusters and text are of different versions") from None
 
 # %% ../../nbs/core/14_corpora.ipynb #7b9e1915
@@ -179,7 +208,7 @@ def bookcoref(split: str = "test", s: Settings|None = None, file: str = "") -> l
     path = file or hub_path("bookcoref-gold", s)
     if not path: raise DataError(lacks("bookcoref-gold"), "bookcoref", "load('animal-farm') needs no hub")
     gold = gold_clusters(path)
-    texts = {} if all(d.sentences for d in gold.values()) else book_texts(s)
+    texts = {} if all(map(attrgetter("sentences"), gold.values())) else book_texts(s)
     return [_with_text(d, texts, str(path)) for d in gold.values()]
 
 # %% ../../nbs/core/14_corpora.ipynb #c1817455
@@ -208,42 +237,56 @@ def stories() -> Stories:
 
 # %% ../../nbs/core/14_corpora.ipynb #6e4c8ac4
 def _kind(tags: list[str]) -> str:
+    "Name a mention's kind by its tags of parts of speech."
     if len(tags) == 1 and tags[0] in ("PRP", "PRP$"): return "PRON"
     return "PROP" if {"NNP", "NNPS"} & set(tags) else "NOM"
 
+# %% ../../nbs/core/14_corpora.ipynb #14e0249b
+def _story(t: _Story, characters: bool) -> Document:
+    "Read one story with its names and labels."
+    data = packaged(f"data/sample/stories/{t.key}.conll").read_bytes()
+    [d] = parse_conll(data, f"{t.key}.conll")
+    tags = [line.split("\t")[4] for line in data.decode().split("\n") if "\t" in line]
+    clusters, names, types = [], [], []
+    for e, cluster in zip(t.entities, d.clusters, strict=True):
+        if characters and not e.character: continue
+        clusters.append(cluster)
+        names.append(e.name)
+        types.append((e.kind,)*len(cluster))
+    kinds = map_members(lambda s: _kind(tags[s.start:s.end + 1]), tuple(clusters))
+    return Document(t.key, d.sentences, tuple(clusters), tuple(names), {"type": tuple(types), "kind": kinds},
+                    {"title": t.title})
+
+# %% ../../nbs/core/14_corpora.ipynb #d2bbc2a5
 def sample(split: str = "", s: Settings|None = None, characters: bool = False) -> list[Document]:
     """Read the stories that refnb carries, with names and the labels type and kind; they have no splits.
     `characters` keeps only the entities that act: what BookCoref annotates."""
     _split("sample", split)
     return [_story(t, characters) for t in stories().stories]
 
-def _story(t: _Story, characters: bool) -> Document:
-    "Read one story with its names and labels."
-    data = packaged(f"data/sample/stories/{t.key}.conll").read_bytes()
-    [d] = parse_conll(data, f"{t.key}.conll")
-    tags = [l.split("\t")[4] for l in data.decode().split("\n") if "\t" in l]
-    keep = [i for i, e in enumerate(t.entities) if e.character or not characters]
-    clusters = tuple(d.clusters[i] for i in keep)
-    kinds = map_members(lambda s: _kind(tags[s.start:s.end + 1]), clusters)
-    types = tuple((t.entities[i].kind,)*len(d.clusters[i]) for i in keep)
-    return Document(t.key, d.sentences, clusters, tuple(t.entities[i].name for i in keep),
-                    {"type": types, "kind": kinds}, {"title": t.title})
-
 # %% ../../nbs/core/14_corpora.ipynb #18c9d5be
 def _checked(docs: Any, card: Corpus) -> list[Document]:
     "Check that a corpus' function returned documents."
     found = list(docs)
-    if bad := next((d for d in found if not isinstance(d, Document)), None):
-        raise DataError(f"{card.load} returned {type(bad).__name__}, not refnb's Document", card.corpus,
-                        "refnb.read_documents reads files")
+    for d in found:
+        if not isinstance(d, Document):
+            raise DataError(f"{card.load} returned {type(d).__name__}, not refnb's Document", card.corpus,
+                            "refnb.read_documents reads files")
     return found
 
 # %% ../../nbs/core/14_corpora.ipynb #411c76ad
+def _check_arguments(names: Iterable[str], takes: Iterable[str], corpus: str):
+    "Refuse an argument that a corpus' function does not take."
+    known = [p for p in takes if p not in ("split", "s")]
+    if bad := set(names) - set(known):
+        raise CallError(f"{corpus} has no parameter {min(bad)!r}", do=nearest(min(bad), known) if known else "")
+
+# %% ../../nbs/core/14_corpora.ipynb #abf7d1de
 def load(
     name: str|Path,          # a corpus, or a file of documents in any readable format
     split: str = "",         # of the corpus; empty: all of it
     s: Settings|None = None, # where to look
-    **arguments: Any,             # arguments of the corpus' own function: fold, variant, file, characters
+    **arguments: Any,        # arguments of the corpus' own function: fold, variant, file, characters
 ) -> list[Document]:         # in the corpus' order
     """Read annotated documents by the name of their corpus, or from a file.
 
@@ -257,9 +300,7 @@ def load(
         raise CallError(f"{name} has no split {split!r}", do=nearest(split, card.splits))
     f = named_object(card.load, _all_cards(s)[card.corpus][1])
     takes = inspect.signature(f).parameters
-    known = [p for p in takes if p not in ("split", "s")]
-    if bad := set(arguments) - set(known):
-        raise CallError(f"{name} has no parameter {min(bad)!r}", do=nearest(min(bad), known) if known else "")
+    _check_arguments(arguments, takes, str(name))
     given = ({"split": split} if split else {}) | ({"s": s} if "s" in takes else {})
     return _checked(f(**given, **arguments), card)
 
@@ -267,5 +308,6 @@ def load(
 def counts(docs: Iterable[Document]) -> dict[str, int]:
     "Count documents, tokens, mentions and clusters."
     docs = list(docs)
-    return {"documents": len(docs), "tokens": sum(d.size for d in docs),
-            "mentions": sum(len(c) for d in docs for c in d.clusters), "clusters": sum(len(d.clusters) for d in docs)}
+    clusters = list(chain.from_iterable(map(attrgetter("clusters"), docs)))
+    return {"documents": len(docs), "tokens": sum(map(attrgetter("size"), docs)),
+            "mentions": sum(map(len, clusters)), "clusters": len(clusters)}

@@ -29,6 +29,7 @@ C = TypeVar("C")
 @cache
 def _read_cards(kind: str, data: str, read: Callable[[Path], tuple[str, Any]], folder: str,
                 stamps: tuple[int, ...]) -> dict[str, tuple[Any, Path]]:
+    "Read all cards of a kind, again if the stamp of one changed; two of one name are an error."
     found: dict[str, tuple[Any, Path]] = {}
     for path in card_files(data, [folder]):
         name, card = read(path)
@@ -42,7 +43,8 @@ def _read_cards(kind: str, data: str, read: Callable[[Path], tuple[str, Any]], f
 def named_cards(kind: str, data: str, read: Callable[[Path], tuple[str, C]], folder: str) -> dict[str, tuple[C, Path]]:
     """Read all cards of a kind, the package's and those in a folder of yours: name -> card and file.
     `read` gives the name and card of a file; all are read again if one changed."""
-    return _read_cards(kind, data, read, folder, tuple(p.stat().st_mtime_ns for p in card_files(data, [folder])))
+    stamps = [path.stat().st_mtime_ns for path in card_files(data, [folder])]
+    return _read_cards(kind, data, read, folder, tuple(stamps))
 
 # %% ../../nbs/core/13_extensions.ipynb #861e7382
 def _module_of(name: str, beside: Path|None) -> Any:
@@ -68,8 +70,8 @@ def named_object(name: str, beside: Path|None = None) -> Any:
         do = f"install it, or name a file: {module}.py:{attribute}" if getattr(e, "name", None) == module else ""
         raise DataError(f"{module} cannot be loaded: {type(e).__name__}: {e}", where, do) from e
     if not hasattr(found, attribute):
-        raise DataError(f"{module} has no {attribute}", where,
-                        nearest(attribute, [n for n in vars(found) if not n.startswith("_")]))
+        public = [n for n in vars(found) if not n.startswith("_")]
+        raise DataError(f"{module} has no {attribute}", where, nearest(attribute, public))
     return getattr(found, attribute)
 
 # %% ../../nbs/core/13_extensions.ipynb #a8e04709

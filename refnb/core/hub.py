@@ -33,7 +33,8 @@ def the_hub_file(name: str) -> HubFile:
     return hub_files()[name]
 
 # %% ../../nbs/core/12_hub.ipynb #9ce5e0ab
-def _kept(name: str, s: Settings) -> Path:
+def _fetched(name: str, s: Settings) -> Path:
+    "Name the place of a hub file that was fetched."
     f = the_hub_file(name)
     return Path(s.cache)/"hub"/safe_name(f.repo)/f.revision/Path(f.path).name
 
@@ -44,7 +45,7 @@ def hub_path(name: str, s: Settings|None = None) -> Path|None:
         if not Path(own).is_file():
             raise CallError("no such file", f"setting {f.setting}, {own}", "name a file, or leave it empty")
         return Path(own)
-    path = _kept(name, s)
+    path = _fetched(name, s)
     return path if path.is_file() else None
 
 def lacks(name: str) -> str:
@@ -64,21 +65,24 @@ def _revision(hub, f: HubFile) -> str:
     return found[0]
 
 # %% ../../nbs/core/12_hub.ipynb #a0cb3d6f
+def _downloaded(f: HubFile, s: Settings) -> bytes:
+    "Download a hub file into the hub's own cache, and read it."
+    hub = need("huggingface_hub", "hub")
+    hub.utils.logging.set_verbosity_error()  # it would report each of its retries
+    return Path(hub.hf_hub_download(f.repo, f.path, repo_type="dataset", revision=_revision(hub, f),
+                                    cache_dir=str(Path(s.cache)/"hub"/"downloads"))).read_bytes()
+
+# %% ../../nbs/core/12_hub.ipynb #bf33e33e
 def fetch_hub(name: str, s: Settings|None = None) -> Path:
     "Fetch a hub file, and return its path."
     s, f = s or load_settings(), the_hub_file(name)
     if found := hub_path(name, s): return found
-    if s.offline:
-        raise DataError("is not here, and downloads are off", name,
-                        f"set REFNB_OFFLINE=false, or name a file with REFNB_{f.setting.upper()}")
-    hub = need("huggingface_hub", "hub")
-    hub.utils.logging.set_verbosity_error()  # it would report each of its retries
-    try:
-        downloaded = hub.hf_hub_download(f.repo, f.path, repo_type="dataset", revision=_revision(hub, f),
-                                         cache_dir=str(Path(s.cache)/"hub"/"downloads"))
+    own = f"name a file with REFNB_{f.setting.upper()}"
+    if s.offline: raise DataError("is not here, and downloads are off", name, f"set REFNB_OFFLINE=false, or {own}")
+    try: data = _downloaded(f, s)
     except DataError: raise
     except Exception as e:
         why = str(e).splitlines()[0][:200] if str(e) else ""
         raise DataError(f"cannot be downloaded from the hub ({type(e).__name__}: {why})", f"{f.repo}/{f.path}",
-                        f"try again later, or name a file with REFNB_{f.setting.upper()}") from None
-    return write_atomic(_kept(name, s), Path(downloaded).read_bytes())
+                        f"try again later, or {own}") from None
+    return write_atomic(_fetched(name, s), data)

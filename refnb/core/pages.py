@@ -16,11 +16,15 @@ from .settings import packaged
 from .files import CANARY, once, at_line, utf8
 
 # %% ../../nbs/core/10_pages.ipynb #402f90a3
+def _hash_source(text: str) -> str:
+    "Write a text's hash as a page's policy names it."
+    return f"'sha256-{b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+# %% ../../nbs/core/10_pages.ipynb #92373c9b
 def page_policy(**inside: str) -> str:
     "Return a policy that forbids a page to load or send anything; it allows only these texts of `style` and `script`."
-    own = {k: f"'sha256-{b64encode(hashlib.sha256(text.encode()).digest()).decode()}'" for k, text in inside.items()}
-    return "; ".join(["default-src 'none'", *(f"{k}-src {v}" for k, v in own.items()), "img-src data:",
-                      "base-uri 'none'", "form-action 'none'"])
+    own = [f"{kind}-src {_hash_source(text)}" for kind, text in inside.items()]
+    return "; ".join(["default-src 'none'", *own, "img-src data:", "base-uri 'none'", "form-action 'none'"])
 
 # %% ../../nbs/core/10_pages.ipynb #d7fb8862
 def page_data(told: Any) -> str:

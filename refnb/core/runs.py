@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import chain
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 import msgspec
@@ -134,39 +135,54 @@ class Seal(Record, omit_defaults=False):
 def _by_question(records: dict) -> dict[str, list]:
     "Group records by id, each question's in the order of its samples."
     out: dict[str, list] = {}
-    for r in sorted(records.values(), key=lambda r: getattr(r, "sample", 0)): out.setdefault(r.id, []).append(r)
-    return {r.id: out[r.id] for r in records.values()}
+    for r in records.values(): out.setdefault(r.id, []).append(r)
+    for samples in out.values(): samples.sort(key=lambda r: getattr(r, "sample", 0))
+    return out
 
 # %% ../../nbs/core/15_runs.ipynb #80b29750
-def _total(usages: list[Usage|None]) -> Usage|None:
-    "Add the costs of several answers."
-    used = [u for u in usages if u]
+def _sum_of(used: Iterable[Usage], field: str) -> Any: return sum(map(attrgetter(field), used))
+
+# %% ../../nbs/core/15_runs.ipynb #2bb2817d
+def _total(usages: Iterable[Usage|None]) -> Usage|None:
+    "Add the costs of several answers; one unknown price makes the sum unknown."
+    used = list(filter(None, usages))
     if not used: return None
-    costs = [u.usd for u in used]
-    usd = None if None in costs else sum(c for c in costs if c)
-    return Usage(sum(u.tokens_in for u in used), sum(u.tokens_out for u in used), usd, sum(u.seconds for u in used),
-                 used[0].model)
+    costs = list(map(attrgetter("usd"), used))
+    usd = None if None in costs else sum(filter(None, costs))
+    tokens_in, tokens_out = _sum_of(used, "tokens_in"), _sum_of(used, "tokens_out")
+    return Usage(tokens_in, tokens_out, usd, _sum_of(used, "seconds"), used[0].model)
 
 # %% ../../nbs/core/15_runs.ipynb #d3501a45
 def _majority_of_silent(samples: list[Answer], spent: Usage|None) -> Answer:
     "Join answers most of which choose nothing: their most frequent reason, or the first without one."
-    first, silent = samples[0], Counter(a.reason for a in samples if a.reason)
+    first, silent = samples[0], Counter(filter(None, map(attrgetter("reason"), samples)))
     if not silent: return Answer(first.id, first.chosen, raw=first.raw, usage=spent)
     return Answer(first.id, (), reason=silent.most_common(1)[0][0], raw=first.raw, usage=spent)
 
 # %% ../../nbs/core/15_runs.ipynb #b5e821e9
+def _summed_scores(samples: list[Answer]) -> tuple[int, tuple[float, ...]]:
+    "Count the answers that have scores, and add their scores option by option."
+    scored = [a.scores for a in samples if a.scores and not a.reason]
+    return len(scored), tuple(map(sum, zip(*scored, strict=True)))
+
+# %% ../../nbs/core/15_runs.ipynb #d732fd43
+def _first_with(samples: list[Answer], chosen: tuple[int, ...]) -> Answer:
+    "Find the first answer that chooses so; the first of all where none does, or nothing is chosen."
+    if not chosen: return samples[0]
+    for a in samples:
+        if a.chosen == chosen: return a
+    return samples[0]
+
+# %% ../../nbs/core/15_runs.ipynb #196f938d
 def majority(samples: list[Answer]) -> Answer:
     "Join the answers to one question: the option that most of them give, or equal scores for several."
-    spent, first = _total([a.usage for a in samples]), samples[0]
-    chose = any(a.chosen for a in samples)
-    scored = [a.scores for a in samples if a.scores and not a.reason]
-    sums = tuple(map(sum, zip(*scored, strict=True)))
-    silent = sum(bool(a.reason) for a in samples)
+    spent = _total(map(attrgetter("usage"), samples))
+    n, sums = _summed_scores(samples)
+    chose, silent = any(map(attrgetter("chosen"), samples)), sum(map(bool, map(attrgetter("reason"), samples)))
     if not sums or (silent > max(sums) and chose): return _majority_of_silent(samples, spent)
-    best = [i for i, x in enumerate(sums) if x == max(sums)]
-    chosen = tuple(best) if len(best) == 1 and chose else ()
-    raw = next((a.raw for a in samples if a.chosen and a.chosen == chosen), first.raw)
-    return Answer(first.id, chosen, tuple(x/len(scored) for x in sums), raw=raw, usage=spent)
+    best = tuple(i for i, x in enumerate(sums) if x == max(sums))
+    chosen = best if len(best) == 1 and chose else ()
+    return Answer(samples[0].id, chosen, tuple(x/n for x in sums), raw=_first_with(samples, chosen).raw, usage=spent)
 
 # %% ../../nbs/core/15_runs.ipynb #767d5465
 def _one_each(records: dict) -> dict:
@@ -281,14 +297,18 @@ class Run:
         return seal
 
 # %% ../../nbs/core/15_runs.ipynb #bd266945
+def _check_schema(schema: Any, path: Path):
+    "Refuse a file of another version."
+    if schema != SCHEMA:
+        raise OtherVersion(f"written in schema {schema}, this refnb reads {SCHEMA}", str(path),
+                           "it is left unchanged; start the run anew, or use the version that wrote it")
+
+# %% ../../nbs/core/15_runs.ipynb #df9810d8
 def _read_json(path: Path, kind: type):
     "Read a JSON record of this schema."
     data = read_bytes(path)
     try:
-        schema = msgspec.json.decode(data, type=dict).get("schema")
-        if schema != SCHEMA:
-            raise OtherVersion(f"written in schema {schema}, this refnb reads {SCHEMA}", str(path),
-                               "it is left unchanged; start the run anew, or use the version that wrote it")
+        _check_schema(msgspec.json.decode(data, type=dict).get("schema"), path)
         return msgspec.json.decode(data, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as e:
         raise FormatError(str(e), str(path), "it is damaged; move the folder away and start the run anew") from None
@@ -304,6 +324,12 @@ def _kind_of(folder: Path) -> type:
         with path.open("rb") as f:
             if any(b'"clusters":' in line for line in f): return ClusterAnswer
     return Answer
+
+# %% ../../nbs/core/15_runs.ipynb #81ffb542
+def _copy_journals(old: Path, new: Path):
+    "Copy a run's files, without its description and its locks."
+    for p in sorted(old.iterdir()):
+        if p.is_file() and p.suffix != ".lock" and p.name != "run.json": write_atomic(new/p.name, p.read_bytes())
 
 # %% ../../nbs/core/15_runs.ipynb #2fc1c3a9
 def load_run(
@@ -323,8 +349,7 @@ def _adopt(info: RunInfo, runs: Path, old: str, folder: Path):
     if not (from_/"run.json").exists(): return
     make_folder(folder.parent)
     aside = Path(mkdtemp(prefix=".adopted-", dir=folder.parent))
-    for p in sorted(from_.iterdir()):
-        if p.is_file() and p.suffix != ".lock" and p.name != "run.json": write_atomic(aside/p.name, p.read_bytes())
+    _copy_journals(from_, aside)
     _write_json(aside/"run.json", info)
     try:
         os.rename(aside, folder)
@@ -393,16 +418,19 @@ class Writer:
 # %% ../../nbs/core/15_runs.ipynb #0da30ab8
 def _tokens_of(used: list[Usage]) -> dict[str, int]:
     "Add the tokens of answers; nothing where none were counted."
-    tokens = {"read": sum(u.tokens_in for u in used), "written": sum(u.tokens_out for u in used),
-              "reasoning": sum(u.tokens_reasoning for u in used)}
+    fields = {"read": "tokens_in", "written": "tokens_out", "reasoning": "tokens_reasoning"}
+    tokens = {name: _sum_of(used, field) for name, field in fields.items()}
     return tokens if any(tokens.values()) else {}
+
+# %% ../../nbs/core/15_runs.ipynb #7023dd9f
+def _usage_of(record: Any) -> Usage|None: return getattr(record, "usage", None)
 
 # %% ../../nbs/core/15_runs.ipynb #a2efd5f2
 def _counts(records: list, ids: list[str], sha256: str) -> Seal:
     "Make the seal from the records."
     reasons = Counter(r.reason for r in records if getattr(r, "reason", None))
-    used = [u for r in records if (u := getattr(r, "usage", None))]
-    costs, models = [u.usd for u in used], Counter(u.model for u in used if u.model)
+    used = list(filter(None, map(_usage_of, records)))
+    costs, models = list(map(attrgetter("usd"), used)), Counter(filter(None, map(attrgetter("model"), used)))
     usd = None if None in costs else sum(costs)
     return Seal(len(ids), len(records), dict(sorted(reasons.items())), usd, sha256, _replies_hash(records),
                 dict(sorted(models.items())), _tokens_of(used))
@@ -412,7 +440,7 @@ def _replies_hash(records: list) -> str:
     "Hash answers without their times, which no two runs share."
     h = hashlib.sha256()
     for r in records:
-        u = getattr(r, "usage", None)
+        u = _usage_of(r)
         h.update(msgspec.json.encode(r.changed(usage=u.changed(seconds=0.)) if u else r) + b"\n")
     return h.hexdigest()[:16]
 
@@ -444,10 +472,15 @@ class Card(Record, omit_defaults=False, rename={"task": "part"}):
 def card_of(task: str, questions: list[Question], data: dict[str, str]|None = None) -> Card:
     """Make the card of a task, without text, from all its questions, in order; `data` maps upstream files to their blob
     ids."""
-    docs = list(dict.fromkeys(q.doc_key for q in questions))
-    at = {d: i for i, d in enumerate(docs)}
-    return Card(task, questions_id(questions), [q.id for q in questions], docs, [at[q.doc_key] for q in questions],
-                [len(q.options) for q in questions], meta_columns(questions), data or {})
+    ids, keys, options = [], [], []
+    for q in questions:
+        ids.append(q.id)
+        keys.append(q.doc_key)
+        options.append(len(q.options))
+    docs = list(dict.fromkeys(keys))
+    place = {d: i for i, d in enumerate(docs)}
+    return Card(task, questions_id(questions), ids, docs, [place[k] for k in keys], options, meta_columns(questions),
+                data or {})
 
 # %% ../../nbs/core/15_runs.ipynb #ae22631b
 class ClusterAnswer(Record):
@@ -472,9 +505,8 @@ def clusters_id(d: Document) -> str:
 def card_of_documents(task: str, docs: list[Document], data: dict[str, str]|None = None) -> Card:
     """Make the card of a task, without text, from all its documents, in order; `data` maps upstream files to their blob
     ids."""
-    n, keys = len(docs), [d.doc_key for d in docs]
-    return Card(task, documents_id(docs), keys, keys, list(range(n)), [0]*n, {"tokens": [d.size for d in docs]},
-                data or {})
+    n, keys, sizes = len(docs), [d.doc_key for d in docs], [d.size for d in docs]
+    return Card(task, documents_id(docs), keys, keys, list(range(n)), [0]*n, {"tokens": sizes}, data or {})
 
 # %% ../../nbs/core/15_runs.ipynb #1dcca4d7
 class Summary(Record):
@@ -497,7 +529,7 @@ SIGNS: dict[str, float|str] = {
 def as_signs(credit: Iterable[float|str]) -> str:
     """Write credits and reasons, in order, as one sign each; "": one of them has no sign."""
     known = {v: k for k, v in SIGNS.items()}
-    try: return "".join(known[c] for c in credit)
+    try: return "".join(map(known.__getitem__, credit))
     except KeyError: return ""
 
 # %% ../../nbs/core/15_runs.ipynb #22224246
@@ -509,7 +541,7 @@ def of_signs(signs: str, ids: Iterable[str], where: str = "") -> dict[str, float
         raise DataError(f"has {len(signs)} signs for {len(ids)} questions", where,
                         "make the summary again from its run")
     if strange := set(signs) - set(SIGNS): raise FormatError(f"has an unknown sign {min(strange)!r}", where)
-    return {i: SIGNS[c] for i, c in zip(ids, signs, strict=True)}
+    return dict(zip(ids, map(SIGNS.__getitem__, signs), strict=True))
 
 # %% ../../nbs/core/15_runs.ipynb #f40f74ab
 def _packed(s: Summary) -> Summary:
@@ -517,20 +549,10 @@ def _packed(s: Summary) -> Summary:
     if len(s.credit) < MANY or len(s.credit) < s.seal.questions or not (signs := as_signs(s.credit.values())): return s
     return s.changed(credit={}, signs=signs)
 
-def write_summary(run: Run, credit: dict[str, float], reports: str|Path, counts: dict|None = None,
-                  gold: dict[str, str]|None = None, cost: dict[str, float|str]|None = None) -> Path:
-    """Write the summary of a sealed run below the folder of reports, and return the file. `credit` goes by id; it is
-    empty for clusters, which have `counts`: document -> setting -> metric -> counts. `gold` maps documents to hashes
-    of their gold clusters."""
-    answers = run.answers()
-    values = {i: getattr(a, "reason", None) or credit[i] for i, a in answers.items()} if counts is None else {}
-    path = Path(reports)/"runs"/safe_path(run.info.task)/f"{safe_path(run.info.system)}-{run_hash(run.info)}.json"
-    seal = _read_json(run.folder/"seal.json", Seal)
-    new = _packed(Summary(run.info.changed(prompt=prompt_hash(run.info.prompt)), seal, values, SCHEMA, counts or {},
-                          gold or {}, cost=cost or {}))
-    if not _same_but_version(path, new): _write_json(path, new)
-    return path
+# %% ../../nbs/core/15_runs.ipynb #4a387410
+def _task_folder(reports: str|Path, task: str) -> Path: return Path(reports)/"runs"/safe_path(task)
 
+# %% ../../nbs/core/15_runs.ipynb #a2eb4583
 def _same_but_version(path: Path, new: Summary) -> bool:
     "Tell whether the summary in place differs only in refnb's version, and its cost is measured if the new one's is."
     try: old = _read_json(path, Summary)
@@ -538,8 +560,28 @@ def _same_but_version(path: Path, new: Summary) -> bool:
     cost = old.cost if new.cost and old.cost else new.cost
     return old.changed(info=old.info.changed(refnb=new.info.refnb)) == new.changed(cost=cost or old.cost)
 
+# %% ../../nbs/core/15_runs.ipynb #f5e1e595
+def _credit_or_reason(answers: dict, credit: dict[str, float]) -> dict[str, float|str]:
+    "Give each answer its credit, or the reason why nothing was chosen."
+    return {i: getattr(a, "reason", None) or credit[i] for i, a in answers.items()}
+
+# %% ../../nbs/core/15_runs.ipynb #379c20b7
+def write_summary(run: Run, credit: dict[str, float], reports: str|Path, counts: dict|None = None,
+                  gold: dict[str, str]|None = None, cost: dict[str, float|str]|None = None) -> Path:
+    """Write the summary of a sealed run below the folder of reports, and return the file. `credit` goes by id; it is
+    empty for clusters, which have `counts`: document -> setting -> metric -> counts. `gold` maps documents to hashes
+    of their gold clusters."""
+    answers, info = run.answers(), run.info
+    values = _credit_or_reason(answers, credit) if counts is None else {}
+    path = _task_folder(reports, info.task)/f"{safe_path(info.system)}-{run_hash(info)}.json"
+    seal = _read_json(run.folder/"seal.json", Seal)
+    short = info.changed(prompt=prompt_hash(info.prompt))
+    new = _packed(Summary(short, seal, values, SCHEMA, counts or {}, gold or {}, cost=cost or {}))
+    if not _same_but_version(path, new): _write_json(path, new)
+    return path
+
 # %% ../../nbs/core/15_runs.ipynb #efe92588
-def _card_path(reports: str|Path, task: str) -> Path: return Path(reports)/"runs"/safe_path(task)/"part.json"
+def _card_path(reports: str|Path, task: str) -> Path: return _task_folder(reports, task)/"part.json"
 
 # %% ../../nbs/core/15_runs.ipynb #37556577
 def _texts_in(path: Path) -> dict[str, str]:
@@ -574,14 +616,12 @@ def write_card(card: Card, reports: str|Path, like: str = "") -> Path:
     return path
 
 # %% ../../nbs/core/15_runs.ipynb #91b8b894
-def read_card(path: str|Path) -> Card:
-    "Read a task's card, without its text, from a part.json, and that of the task which it is like."
-    card = _read_json(Path(path), Card)
-    if not card.like: return card
-    [(task, questions)] = card.like.items()
-    if card.task.count("/") + 2 >= len(Path(path).parents):
+def _with_likeness(card: Card, like: dict[str, str], path: Path) -> Card:
+    "Complete a card with what it shares with the card of another task."
+    [(task, questions)] = like.items()
+    if card.task.count("/") + 2 >= len(path.parents):
         raise FormatError(f"is of {card.task}, which has another place", str(path))
-    other = _card_path(Path(path).parents[card.task.count("/") + 2], task)
+    other = _card_path(path.parents[card.task.count("/") + 2], task)
     if not other.exists(): raise DataError(f"is like {task}, which has no card", str(path), "make it again: refnb run")
     first = _read_json(other, Card)
     if first.questions != questions or first.like:
@@ -589,16 +629,27 @@ def read_card(path: str|Path) -> Card:
                         "make it again: refnb run")
     return first.changed(task=card.task, questions=card.questions, data=card.data)
 
+# %% ../../nbs/core/15_runs.ipynb #e0ceb306
+def read_card(path: str|Path) -> Card:
+    "Read a task's card, without its text, from a part.json, and that of the task which it is like."
+    card = _read_json(Path(path), Card)
+    return _with_likeness(card, card.like, Path(path)) if card.like else card
+
 # %% ../../nbs/core/15_runs.ipynb #d3a4b3fe
+def _check_belongs(s: Summary, card: Card, path: Path):
+    "Refuse a summary that was made for another task, or for other questions of it."
+    made_for = s.info.data.get("questions")
+    if s.info.task != card.task or made_for not in (card.questions, card.data.get("texts", card.questions)):
+        raise DataError(f"was made for {s.info.task} with questions {made_for}, not for {card.task} with "
+                        f"{card.questions}", str(path), "make the summary again from its run")
+
+# %% ../../nbs/core/15_runs.ipynb #55d84b47
 def read_summary(path: str|Path, card: Card|None = None) -> Summary:
     """Read a committed summary and check it against the card of the task it should belong to; one that was made for
     other questions is refused."""
     s = _read_json(Path(path), Summary)
     if not card: return s
-    made_for = s.info.data.get("questions")
-    if s.info.task != card.task or made_for not in (card.questions, card.data.get("texts", card.questions)):
-        raise DataError(f"was made for {s.info.task} with questions {made_for}, not for {card.task} with "
-                        f"{card.questions}", str(path), "make the summary again from its run")
+    _check_belongs(s, card, Path(path))
     if s.signs: s = s.changed(credit=of_signs(s.signs, card.ids, str(path)), signs="")
     if strange := set(s.credit) - set(card.ids):
         raise DataError(f"holds {len(strange)} ids that the task does not have, one is {min(strange)}", str(path))
@@ -618,7 +669,7 @@ def find_summaries(reports: str|Path, task: str, system: str, variants: bool = F
     """Find the committed summaries of a system, or system@hash, on a task below the folder of reports, in the order of
     their names. `variants`: also those of the same system with other settings, which follow its name in brackets."""
     name, hash_ = split_hash(system)
-    path = Path(reports)/"runs"/safe_path(task)/safe_path(name)
+    path = _task_folder(reports, task)/safe_path(name)
     tail = f"-{hash_}.json" if hash_ else ".json"
     found = [p for p in path.parent.glob(f"{path.name}-*.json")
              if len(p.stem) == len(path.name) + 13 and p.name.endswith(tail)]
@@ -653,12 +704,16 @@ def _flat_settings(i: RunInfo) -> dict[str, Any]:
     return own | fields["data"] | fields["settings"]
 
 # %% ../../nbs/core/15_runs.ipynb #4314dc87
+def _differing(settings: list[dict[str, Any]]) -> list[str]:
+    "List the fields in which runs differ."
+    known = dict.fromkeys(chain.from_iterable(settings))
+    return [k for k in known if any(x.get(k) != settings[0].get(k) for x in settings)]
+
+# %% ../../nbs/core/15_runs.ipynb #f069888d
 def several_runs(infos: list[RunInfo], where: str) -> CallError:
     "Report several runs under one name, each with its differences from the others: the newest need not be the best."
     settings = list(map(_flat_settings, infos))
-    known = dict.fromkeys(chain.from_iterable(settings))
-    def differs(k: str) -> bool: return any(x.get(k) != settings[0].get(k) for x in settings)
-    keys = list(filter(differs, known))
+    keys = _differing(settings)
     names = []
     for i, x in zip(infos, settings, strict=True):
         own = ", ".join(f"{k}={x.get(k)}" for k in keys)
@@ -675,6 +730,13 @@ def _current_summaries(paths: list[Path], place: str|Path, fits: Callable[[RunIn
     return [p for p in paths if infos[p] in usual]
 
 # %% ../../nbs/core/15_runs.ipynb #75e0e021
+def _named_with_hash(task: str, system: str, runs: str|Path, fits: Callable[[RunInfo], bool]) -> str:
+    "Name the current run of a system, system@hash, from the folder of all runs; the system alone if it has none."
+    found = current_runs(r.info for r in find_runs(runs, task, system) if fits(r.info))
+    if len(found) > 1: raise several_runs(found, str(runs))
+    return f"{system}@{run_hash(found[0])}" if found else system
+
+# %% ../../nbs/core/15_runs.ipynb #59d4fa0d
 def the_summary(
     task: str,                   # its name
     system: str,                 # its name, or system@hash
@@ -684,14 +746,12 @@ def the_summary(
 ) -> tuple[Card, Summary]|None:  # the task and the run, or nothing
     "Find the card and the summary that a table should use: of the system itself, never of a variant of it."
     named = bool(split_hash(system)[1])
-    found = [] if named else current_runs(r.info for r in find_runs(runs, task, system) if fits(r.info))
-    if len(found) > 1: raise several_runs(found, str(runs))
-    own = f"{system}@{run_hash(found[0])}" if found else system
+    own = system if named else _named_with_hash(task, system, runs, fits)
     for place in places:
         for name in dict.fromkeys([own, system]):
             paths = find_summaries(place, task, name)
             if not named: paths = _current_summaries(paths, place, fits)
             if not paths: continue
-            card = read_card(Path(place)/"runs"/safe_path(task)/"part.json")
+            card = read_card(_card_path(place, task))
             return card, read_summary(paths[0], card)
     return None

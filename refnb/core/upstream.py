@@ -7,9 +7,10 @@ __all__ = ['Place', 'Progress', 'Repo', 'FileSet', 'UpstreamFile', 'registry', '
            'set_names', 'dates_of', 'fetch_files', 'reachable', 'data_ids']
 
 # %% ../../nbs/core/11_upstream.ipynb #c7bc9573
-import fnmatch, hashlib, os, time, zlib
+import fnmatch, hashlib, os, re, time, zlib
 from collections.abc import Callable, Iterable
 from functools import cache
+from operator import attrgetter
 from pathlib import Path
 from typing import Literal, NamedTuple
 from .types import CallError, DataError, Record, nearest, safe_name
@@ -58,13 +59,19 @@ class UpstreamFile(NamedTuple):
 @cache
 def _sets() -> _Sets: return read_yaml(packaged("data/upstream/sets.yaml"), _Sets)
 
+# %% ../../nbs/core/11_upstream.ipynb #c7fb5ce0
+def _file_of(line: str, repos: dict[str, Repo]) -> UpstreamFile:
+    "Read a line of the list of upstream files."
+    repo, path, blob, size = line.split("\t")
+    return UpstreamFile(repo, repos[repo].commit, path, blob, int(size) if size else None, repos[repo].licence)
+
+# %% ../../nbs/core/11_upstream.ipynb #84210509
 @cache
 def registry() -> dict[str, UpstreamFile]:
     "List all known upstream files by `owner/repo/path`."
-    repos, out = _sets().repos, {}
+    out = {}
     for line in packaged("data/upstream/files.tsv").read_text().splitlines()[1:]:
-        repo, path, blob, size = line.split("\t")
-        f = UpstreamFile(repo, repos[repo].commit, path, blob, int(size) if size else None, repos[repo].licence)
+        f = _file_of(line, _sets().repos)
         out[f.key] = f
     return out
 
@@ -73,13 +80,16 @@ def _blob_id(data: bytes) -> str:
     return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
 
 # %% ../../nbs/core/11_upstream.ipynb #cef5648c
+def _in_set(files: Iterable[UpstreamFile], s: FileSet) -> list[UpstreamFile]:
+    "Select the files of a set: of its repository, with a path that fits one of its patterns."
+    patterns = re.compile("|".join(map(fnmatch.translate, s.paths)))
+    return [f for f in files if f.repo == s.repo and patterns.match(f.path)]
+
+# %% ../../nbs/core/11_upstream.ipynb #891c8b23
 def files_of(name: str) -> list[UpstreamFile]:
     """Find the upstream files behind a name (a set, owner/repo, or owner/repo/path), in the registry's order."""
     files, sets = registry(), _sets().sets
-    if name in sets:
-        s = sets[name]
-        def fits(f: UpstreamFile) -> bool: return f.repo == s.repo and any(fnmatch.fnmatchcase(f.path, p) for p in s.paths)
-        return list(filter(fits, files.values()))
+    if name in sets: return _in_set(files.values(), sets[name])
     if name in files: return [files[name]]
     if found := [f for f in files.values() if f.repo == name]: return found
     raise CallError(f"unknown upstream name {name!r}", do=nearest(name, [*sets, *_sets().repos]))
@@ -96,7 +106,9 @@ def _local(f: UpstreamFile, s: Settings) -> Path|None:
         raise CallError("no such folder", f"setting upstream, {s.upstream}",
                         "name a copy of the public tree, or leave it empty")
     plain = f"{s.upstream}/{f.place}"
-    return next((Path(p) for p in (plain, f"{plain}.gz") if os.path.isfile(p)), None)
+    for path in (plain, f"{plain}.gz"):
+        if os.path.isfile(path): return Path(path)
+    return None
 
 def where(f: UpstreamFile, s: Settings) -> Place:
     """Tell where a file would come from now; "missing": it would have to be downloaded, and downloads are off."""
@@ -157,6 +169,15 @@ def _whole(f: UpstreamFile, part: Path) -> bool:
     "Tell whether the part file is already complete."
     return part.exists() and f.size in (None, part.stat().st_size) and _blob_id(part.read_bytes()) == f.blob
 
+# %% ../../nbs/core/11_upstream.ipynb #6df06344
+def _check_size(f: UpstreamFile, size: int, part: Path, s: Settings):
+    "Delete the part file and stop where more comes than the file has."
+    most = s.largest if f.size is None else f.size
+    if size <= most: return
+    part.unlink()
+    raise DataError(f"more than {most:,} bytes came from {s.host}: stopped", f.key,
+                    "the public file changed, or something on the way changes files")
+
 # %% ../../nbs/core/11_upstream.ipynb #eab6d3ae
 def _append(f: UpstreamFile, part: Path, s: Settings, progress: Progress|None):
     "Continue a download from the end of the part file; raise an error if the connection ends early."
@@ -168,10 +189,7 @@ def _append(f: UpstreamFile, part: Path, s: Settings, progress: Progress|None):
         with out:
             while block := reply.read1(1 << 16):  # read1: what came before a silence is kept
                 arrived += len(block)
-                if out.tell() + len(block) > (most := s.largest if f.size is None else f.size):
-                    part.unlink()
-                    raise DataError(f"more than {most:,} bytes came from {s.host}: stopped", f.key,
-                                    "the public file changed, or something on the way changes files")
+                _check_size(f, out.tell() + len(block), part, s)
                 with disk_fault(part):
                     while block: block = block[out.write(block):]
                 if progress: progress(f, out.tell())
@@ -268,14 +286,17 @@ class Survey(NamedTuple):
     opt_in: bool   # only fetched by name
 
 # %% ../../nbs/core/11_upstream.ipynb #c278f7bc
+def _bytes_of(files: Iterable[UpstreamFile]) -> int: return sum(filter(None, map(attrgetter("size"), files)))
+
+# %% ../../nbs/core/11_upstream.ipynb #88ebaff7
 def survey(name: str, s: Settings|None = None) -> Survey:
     """Count what of a name (a set, repository or file) is here, and what would have to be downloaded, with sizes."""
     s, files = s or load_settings(), files_of(name)
     away = [f for f in files if where(f, s) in ("download", "missing")]
     known = _sets().sets.get(name)
-    return Survey(name, known.about if known else name, len(files), sum(f.size or 0 for f in files),
-                  len(files) - len(away),
-                  sum(f.size or 0 for f in away), files[0].licence, bool(known and known.opt_in))
+    about, opt_in = (known.about, known.opt_in) if known else (name, False)
+    return Survey(name, about, len(files), _bytes_of(files), len(files) - len(away), _bytes_of(away), files[0].licence,
+                  opt_in)
 
 # %% ../../nbs/core/11_upstream.ipynb #6073a2a6
 def set_names() -> list[str]:
@@ -288,6 +309,7 @@ def dates_of(names: Iterable[str]) -> dict[str, str]:
     repos = [known.sets[x].repo if x in known.sets else "/".join(x.split("/")[:2]) for x in names]
     return {x: known.repos[x].date for x in sorted(set(repos)) if x in known.repos}
 
+# %% ../../nbs/core/11_upstream.ipynb #6e4b45f0
 def fetch_files(files: Iterable[UpstreamFile], s: Settings, progress: Progress|None = None,
                 workers: int = 4) -> list[DataError]:
     """Download files, several at a time, and verify them; one failure does not stop the others. Return the failures;
@@ -297,7 +319,7 @@ def fetch_files(files: Iterable[UpstreamFile], s: Settings, progress: Progress|N
         try: get(f, s, progress)
         except DataError as e: return e
         return None
-    with ThreadPoolExecutor(workers) as pool: return [e for e in pool.map(fault_of, files) if e]
+    with ThreadPoolExecutor(workers) as pool: return list(filter(None, pool.map(fault_of, files)))
 
 # %% ../../nbs/core/11_upstream.ipynb #0666302d
 def reachable(s: Settings, patience: float = 3.) -> bool:
