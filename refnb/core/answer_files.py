@@ -16,18 +16,22 @@ from .gap import parse_gap_rows
 _IDS = ("id", "question_id", "question id", "item")
 _ANSWERS = ("answer", "chosen", "choice", "prediction", "option", "response")
 
+def _column(heads: list[str], known: Iterable[str], where: str) -> int:
+    "Find the one column with one of the known names; -1 if there is none."
+    found = [i for i, h in enumerate(heads) if h.strip().lower() in known]
+    if len(found) > 1:
+        raise FormatError(f"columns {heads[found[0]]!r} and {heads[found[1]]!r} could both be meant",
+                          at_line(where, 1), "keep one of them")
+    return found[0] if found else -1
+
+# %% ../../nbs/core/19_answer_files.ipynb #a2090076
 def _columns(heads: list[str], where: str) -> tuple[int, int]:
     "Find the columns of ids and answers."
-    names = [h.strip().lower() for h in heads]
-    def place(known: Iterable[str]) -> int:
-        found = [i for i, name in enumerate(names) if name in known]
-        if len(found) > 1: raise FormatError(f"columns {heads[found[0]]!r} and {heads[found[1]]!r} could both be meant", at_line(where, 1), "keep one of them")
-        return found[0] if found else -1
-    places = place(_IDS), place(_ANSWERS)
-    if min(places) < 0:
-        lost = "id" if places[0] < 0 else "answer"
-        raise FormatError(f"the header has no column {lost}", at_line(where, 1), "the first line names the columns: id,answer")
-    return places
+    ids, answers = _column(heads, _IDS, where), _column(heads, _ANSWERS, where)
+    if min(ids, answers) < 0:
+        raise FormatError(f"the header has no column {'id' if ids < 0 else 'answer'}", at_line(where, 1),
+                          "the first line names the columns: id,answer")
+    return ids, answers
 
 # %% ../../nbs/core/19_answer_files.ipynb #24cdaa44
 def _option(cell: str, q: Question) -> int|None:
@@ -49,20 +53,24 @@ def _csv_answer(q: Question, cell: str, at: str) -> Answer:
     return Answer(q.id, (chosen,))
 
 # %% ../../nbs/core/19_answer_files.ipynb #e2c10006
+def _cells_of(cells: list[str], heads: list[str], at: str) -> list[str]:
+    "Refuse a row that has not the header's columns."
+    if len(cells) != len(heads):
+        raise FormatError(f"{len(cells)} columns instead of {len(heads)}", at,
+                          "put a cell that holds the delimiter in quotes")
+    return cells
+
+# %% ../../nbs/core/19_answer_files.ipynb #e07c535d
 def parse_csv_answers(data: bytes, questions: Iterable[Question], where: str = "") -> list[Answer]:
     "Read answers from a table with a header; `where` is its name, for errors."
     head = utf8(data, where).lstrip("\ufeff").split("\n", 1)[0]
-    delimiter = max(",;\t", key=head.count)
     asked, out, seen = {q.id: q for q in questions}, [], set[str]()
-    rows = table_rows(data, where, delimiter)
+    rows = table_rows(data, where, max(",;\t", key=head.count))
     _, heads = next(rows, (1, []))
     i, j = _columns(heads, where)
     for n, cells in rows:
         at = at_line(where, n)
-        if len(cells) != len(heads):
-            raise FormatError(f"{len(cells)} columns instead of {len(heads)}", at,
-                              "put a cell that holds the delimiter in quotes")
-        id_, cell = cells[i].strip(), " ".join(cells[j].split())
+        id_, cell = _cells_of(cells, heads, at)[i].strip(), " ".join(cells[j].split())
         if id_ not in asked: raise DataError(f"{id_!r} is not a question", at, "are the answers of other questions?")
         if id_ in seen: raise FormatError(f"{id_!r} appears twice", at, "keep one of the two answers")
         seen.add(id_)
@@ -71,22 +79,30 @@ def parse_csv_answers(data: bytes, questions: Iterable[Question], where: str = "
 
 # %% ../../nbs/core/19_answer_files.ipynb #e2c10009
 _FLAGS = {"true": True, "1": True, "false": False, "0": False}
+_GAP_HEADS = ["id", "a-coref", "b-coref"]
 
+def _plain_cells(cells: Iterable[str]) -> list[str]: return [c.strip().lower() for c in cells]
+
+# %% ../../nbs/core/19_answer_files.ipynb #5f737d39
 def is_gap_answers(data: bytes) -> bool:
     "Tell whether a file has GAP's form of predictions: an id and two flags."
-    lines = data[:10_000].removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace").splitlines()
-    cells = next((x.split("\t") for x in lines if x.strip()), [])
-    return len(cells) == 3 and ([c.strip().lower() for c in cells] == ["id", "a-coref", "b-coref"] or all(c.strip().lower() in _FLAGS for c in cells[1:]))
+    text = data[:10_000].removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")
+    for line in filter(str.strip, text.splitlines()):
+        cells = _plain_cells(line.split("\t"))
+        return len(cells) == 3 and (cells == _GAP_HEADS or (cells[1] in _FLAGS and cells[2] in _FLAGS))
+    return False
 
-def _gap_answer(id_: str, a: bool, b: bool) -> Answer: return Answer(id_, tuple(k for k, yes in enumerate((a, b)) if yes) or (2,))
+# %% ../../nbs/core/19_answer_files.ipynb #2a1bd7e8
+def _gap_answer(id_: str, a: bool, b: bool) -> Answer: return Answer(id_, ((0,) if a else ()) + ((1,) if b else ()) or (2,))
 
+# %% ../../nbs/core/19_answer_files.ipynb #eb6023d8
 def parse_gap_answers(data: bytes, where: str = "") -> list[Answer]:
     "Read GAP's predictions: three columns, with or without a header, or a whole table of GAP."
     if not is_gap_answers(data): return [_gap_answer(r.id, r.a_coref, r.b_coref) for r in parse_gap_rows(data, where)]
     out, seen = [], set[str]()
     for n, cells in table_rows(data, where, "\t"):
-        if [c.strip().lower() for c in cells] == ["id", "a-coref", "b-coref"]: continue
-        flags = [_FLAGS.get(c.strip().lower()) for c in cells[1:]]
+        if (plain := _plain_cells(cells)) == _GAP_HEADS: continue
+        flags = list(map(_FLAGS.get, plain[1:]))
         if len(flags) != 2 or None in flags: raise FormatError("is not an id and two of TRUE and FALSE", at_line(where, n))
         if cells[0] in seen: raise FormatError(f"{cells[0]!r} appears twice", at_line(where, n), "keep one of the two answers")
         seen.add(cells[0])
@@ -101,17 +117,23 @@ def _decided(a: Answer) -> tuple[int, ...]:
     return tuple(best) if len(best) == 1 else ()
 
 # %% ../../nbs/core/19_answer_files.ipynb #cd998035
+def _check_gap(q: Question):
+    "Refuse a question that GAP's form of predictions has no place for."
+    if len(q.options) != 3 or q.options[-1].name != NONE:
+        raise DataError("is not asked as GAP asks: two names, or none of them", f"question {q.id!r}",
+                        "name a run on gap/test, gap/dev or gap/validation")
+    if "\t" in q.id or "\n" in q.id: raise DataError("the id holds a tab or a line break", f"question {q.id!r}")
+
+# %% ../../nbs/core/19_answer_files.ipynb #2cc93deb
 def gap_answers_text(questions: Iterable[Question], answers: Mapping[str, Answer]) -> str:
     """Write answers as GAP's predictions. A question without an answer means neither name, as does one whose best scores
     are tied."""
-    lines = []
+    text = ""
     for q in questions:
-        if len(q.options) != 3 or q.options[-1].name != NONE:
-            raise DataError("is not asked as GAP asks: two names, or none of them", f"question {q.id!r}", "name a run on gap/test, gap/dev or gap/validation")
-        if "\t" in q.id or "\n" in q.id: raise DataError("the id holds a tab or a line break", f"question {q.id!r}")
+        _check_gap(q)
         chosen = _decided(answers[q.id]) if q.id in answers else ()
-        lines.append("\t".join([q.id, *("TRUE" if k in chosen else "FALSE" for k in (0, 1))]))
-    return "".join(f"{line}\n" for line in lines)
+        text += f"{q.id}\t{'TRUE' if 0 in chosen else 'FALSE'}\t{'TRUE' if 1 in chosen else 'FALSE'}\n"
+    return text
 
 # %% ../../nbs/core/19_answer_files.ipynb #e2c1000d
 def read_answers(

@@ -34,7 +34,7 @@ def _checked(e: _Entry) -> _Entry:
         raise DataError("has no answer, as in a test set without labels", e.at,
                         "take the development file, or add the answers")
     names = [" ".join(o.split()).casefold() for o in e.options]
-    if len(names) < 2 or not all(names): raise FormatError("needs two candidates that are not empty", e.at)
+    if len(names) < 2 or "" in names: raise FormatError("needs two candidates that are not empty", e.at)
     if len(set(names)) < len(names): raise FormatError("a candidate appears twice", e.at)
     if not 0 <= e.right < len(names): raise FormatError(f"the answer is none of the {len(names)} candidates", e.at)
     return e
@@ -44,6 +44,14 @@ def _hash(e: _Entry) -> str:
     words = "\x1f".join([e.text, str(e.chars[0]), *e.options])
     return hashlib.sha256(words.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
+# %% ../../nbs/core/18_choice_files.ipynb #3981e845
+def _question(e: _Entry, id_: str, doc_key: str, form: str) -> Question:
+    "Make the question of an entry."
+    options, meta = tuple(map(Option, e.options)), {"set": form} | e.meta
+    try: return Question(id_, doc_key, e.text, e.chars, options, (e.right or 0,), meta)
+    except ValueError as x: raise FormatError(str(x), e.at) from None
+
+# %% ../../nbs/core/18_choice_files.ipynb #6c90a720
 def _questions(entries: Iterable[_Entry], form: str) -> list[Question]:
     "Make questions of entries; an entry that appears twice gets a number behind its id."
     out: list[Question] = []
@@ -54,12 +62,11 @@ def _questions(entries: Iterable[_Entry], form: str) -> list[Question]:
         seen[id_] += 1
         if e.id and seen[id_] > 1: raise FormatError(f"{id_!r} appears twice", e.at)
         if seen[id_] > 1: id_ += f":{seen[id_]}"
-        last = last if last[0] == sorted(e.options) else (sorted(e.options), id_)
-        options, meta = tuple(map(Option, e.options)), {"set": form} | e.meta
-        try: out.append(Question(id_, e.doc_key or last[1], e.text, e.chars, options, (e.right or 0,), meta))
-        except ValueError as x: raise FormatError(str(x), e.at) from None
+        if last[0] != sorted(e.options): last = sorted(e.options), id_
+        out.append(_question(e, id_, e.doc_key or last[1], form))
     return out
 
+# %% ../../nbs/core/18_choice_files.ipynb #ee391629
 def _word(text: str, words: Iterable[str], at: str) -> tuple[int, int]:
     "Find where the first of some words is in a text."
     m = re.search(rf"(?<!\w)(?:{'|'.join(map(re.escape, words))})(?!\w)", text, re.I)
@@ -92,15 +99,18 @@ def _winogrande(r: _WinoGrande, at: str) -> _Entry:
     place = r.sentence.find("_")
     if place < 0: raise FormatError("the sentence has no blank (_)", at)
     if str(r.answer or "") not in ("", "1", "2"): raise FormatError(f"the answer {r.answer!r} is neither 1 nor 2", at)
-    return _Entry(at, r.sentence, (place, place + 1), [r.option1, r.option2], int(r.answer) - 1 if r.answer else None,
-                  r.qID, re.sub(r"-[12]$", "", r.qID))  # the two sentences of a pair end in -1 and -2
+    right = int(r.answer) - 1 if r.answer else None
+    pair = re.sub(r"-[12]$", "", r.qID)  # the two sentences of a pair end in -1 and -2
+    return _Entry(at, r.sentence, (place, place + 1), [r.option1, r.option2], right, r.qID, pair)
 
+# %% ../../nbs/core/18_choice_files.ipynb #78f20e80
 def _winograd(r: _Winograd, at: str) -> _Entry:
     end = r.pronoun_loc + len(r.pronoun)
     if not r.pronoun.strip() or r.pronoun_loc < 0 or r.text[r.pronoun_loc:end] != r.pronoun:
         raise FormatError(f"{r.pronoun!r} is not at character {r.pronoun_loc} of the text", at)
     return _Entry(at, r.text, (r.pronoun_loc, end), r.options, None if r.label in (None, -1) else r.label)
 
+# %% ../../nbs/core/18_choice_files.ipynb #f8956558
 def _knowref(r: _KnowRef, at: str) -> _Entry:
     m = re.search(r"\[([^\s\[\]]+)\]", r.sentence_with_pronoun)
     if not m: raise FormatError("the sentence has no pronoun in brackets", at)
@@ -108,16 +118,25 @@ def _knowref(r: _KnowRef, at: str) -> _Entry:
     names = [" ".join(c if isinstance(c, list) else [c]) for c in (r.candidate0, r.candidate1)]
     return _Entry(at, text, (m.start(), m.start() + len(m[1])), names, r.correct_candidate_idx)
 
+# %% ../../nbs/core/18_choice_files.ipynb #4981619e
 _JSON: dict[str, tuple[type[msgspec.Struct], Callable[[Any, str], _Entry]]] = {
     "winogrande": (_WinoGrande, _winogrande), "wsc": (_Winograd, _winograd), "knowref": (_KnowRef, _knowref)}
 
 # %% ../../nbs/core/18_choice_files.ipynb #5c11e511
+def _lines(data: bytes, where: str) -> Iterator[tuple[str, bytes]]:
+    "Give the lines that are not empty, each with its place; a canary in the first one is left out."
+    first = True
+    for n, line in enumerate(data.splitlines(), 1):
+        if not line.strip(): continue
+        if not first or not line.startswith(b'{"canary"'): yield at_line(where, n), line
+        first = False
+
+# %% ../../nbs/core/18_choice_files.ipynb #0c78bfff
 def _objects(data: bytes, where: str) -> Iterator[tuple[str, bytes]]:
     "Give the objects of JSON lines, or of one list, each with its place."
     data = data.removeprefix(b"\xef\xbb\xbf")
     if not data.lstrip().startswith(b"["):
-        lines = ((at_line(where, n), line) for n, line in enumerate(data.splitlines(), 1) if line.strip())
-        yield from (x for i, x in enumerate(lines) if i or not x[1].startswith(b'{"canary"'))
+        yield from _lines(data, where)
         return
     try: found = msgspec.json.decode(data, type=list[msgspec.Raw])
     except (msgspec.MsgspecError, ValueError, RecursionError) as e: raise FormatError(str(e), where) from None
@@ -138,17 +157,24 @@ def _parse_json(data: bytes, where: str, form: str) -> Iterator[_Entry]:
         yield entry(record, at)
 
 # %% ../../nbs/core/18_choice_files.ipynb #230ee2db
+def _text_of(schema: Any, path: str) -> str: return " ".join((schema.findtext(path) or "").split())
+
+# %% ../../nbs/core/18_choice_files.ipynb #00128bf3
+def _right_of(schema: Any, at: str) -> int|None:
+    "Read the letter of a schema's answer as a number from 0."
+    answer = _text_of(schema, "correctAnswer").rstrip(".")
+    if len(answer) > 1: raise FormatError(f"the answer {answer!r} is not one letter", at)
+    return ord(answer) - ord("A") if answer else None
+
+# %% ../../nbs/core/18_choice_files.ipynb #0d1e5fef
 def _schema(schema: Any, at: str) -> _Entry:
     "Read a schema: the text before its pronoun, the pronoun, the text behind, and the answers with their letters."
-    clean = lambda path: " ".join((schema.findtext(path) or "").split())
-    before, pronoun, after = clean("text/txt1"), clean("text/pron"), clean("text/txt2")
+    before, pronoun, after = (_text_of(schema, f"text/{part}") for part in ("txt1", "pron", "txt2"))
     if not pronoun: raise FormatError("has no pronoun", at)
     place = len(before) + 1 if before else 0
     options = [" ".join((a.text or "").split()) for a in schema.iterfind("answers/answer")]
-    answer = clean("correctAnswer").rstrip(".")
-    if len(answer) > 1: raise FormatError(f"the answer {answer!r} is not one letter", at)
-    return _Entry(at, " ".join(filter(None, [before, pronoun, after])), (place, place + len(pronoun)), options,
-                  ord(answer) - ord("A") if answer else None)
+    text = " ".join(filter(None, [before, pronoun, after]))
+    return _Entry(at, text, (place, place + len(pronoun)), options, _right_of(schema, at))
 
 # %% ../../nbs/core/18_choice_files.ipynb #5c11e513
 def _parse_xml(data: bytes, where: str, form: str) -> Iterator[_Entry]:
@@ -163,16 +189,21 @@ def _parse_xml(data: bytes, where: str, form: str) -> Iterator[_Entry]:
 _GENDERS = {"male": "he him his himself".split(), "female": "she her hers herself".split(),
             "neutral": "they them their theirs themselves themself".split()}
 
+def _winogender(name: str, sentence: str, at: str) -> _Entry:
+    "Read a sentence by its name: occupation, participant, which of them is meant, and gender."
+    parts = name.removesuffix(".txt").split(".")
+    if len(parts) != 4 or parts[2] not in ("0", "1") or parts[3] not in _GENDERS:
+        raise FormatError(f"{name!r} is not occupation.participant.0 or 1.gender.txt", at)
+    occupation, participant, means, gender = parts
+    return _Entry(at, sentence, _word(sentence, _GENDERS[gender], at), [occupation, participant], int(means), name,
+                  occupation, {"gender": gender})
+
+# %% ../../nbs/core/18_choice_files.ipynb #97726a30
 def _parse_winogender(data: bytes, where: str, form: str) -> Iterator[_Entry]:
     for n, line in enumerate(utf8(data, where).splitlines()[1:], 2):
         if not line.strip(): continue
-        at, (name, _, sentence) = at_line(where, n), line.partition("\t")
-        parts = name.removesuffix(".txt").split(".")
-        if len(parts) != 4 or parts[2] not in ("0", "1") or parts[3] not in _GENDERS:
-            raise FormatError(f"{name!r} is not occupation.participant.0 or 1.gender.txt", at)
-        occupation, participant, means, gender = parts
-        yield _Entry(at, sentence, _word(sentence, _GENDERS[gender], at), [occupation, participant], int(means), name,
-                     occupation, {"gender": gender})
+        name, _, sentence = line.partition("\t")
+        yield _winogender(name, sentence, at_line(where, n))
 
 # %% ../../nbs/core/18_choice_files.ipynb #5c11e520
 def _blocks(text: str) -> Iterator[tuple[int, list[str]]]:
@@ -202,8 +233,10 @@ def _json_form(data: bytes) -> str:
     try: record = msgspec.json.decode(next(_objects(data, ""))[1])
     except (FormatError, msgspec.MsgspecError, ValueError, RecursionError, StopIteration): return ""
     if not isinstance(record, dict): return ""
-    needs = lambda kind: {f.name for f in msgspec.structs.fields(kind) if f.required}
-    return next((form for form, (kind, _) in _JSON.items() if needs(kind) <= set(record)), "")
+    for form, (kind, _) in _JSON.items():
+        needed = {f.name for f in msgspec.structs.fields(kind) if f.required}
+        if needed <= set(record): return form
+    return ""
 
 # %% ../../nbs/core/18_choice_files.ipynb #391de960
 def choice_form(

@@ -16,16 +16,20 @@ from .types import DataError, need
 # %% ../../nbs/core/16_ray_cluster.ipynb #965e4e5b
 _START = "start one with `ray start --head`, or say --ray local"
 
-def _reach(address: str):
+def _check_listening(address: str):
     "Refuse at once an address without a listening server."
     import socket
     host, _, port = address.removeprefix("ray://").rpartition(":")
-    if host and port.isdigit():
-        try: socket.create_connection((host, int(port)), 5).close()
-        except OSError as e:
-            raise DataError(f"no Ray cluster: {(e.strerror or str(e)).lower()}", address, _START) from None
-    if (os.environ.get("RAY_AUTH_TOKEN") or os.environ.get("RAY_AUTH_TOKEN_PATH")
-           or (Path.home()/".ray"/"auth_token").is_file()):
+    if not host or not port.isdigit(): return
+    try: socket.create_connection((host, int(port)), 5).close()
+    except OSError as e:
+        raise DataError(f"no Ray cluster: {(e.strerror or str(e)).lower()}", address, _START) from None
+
+# %% ../../nbs/core/16_ray_cluster.ipynb #dc7c19c9
+def _use_token():
+    "Let Ray send its token, where there is one."
+    token = Path.home()/".ray"/"auth_token"
+    if os.environ.get("RAY_AUTH_TOKEN") or os.environ.get("RAY_AUTH_TOKEN_PATH") or token.is_file():
         os.environ.setdefault("RAY_AUTH_MODE", "token")
 
 # %% ../../nbs/core/16_ray_cluster.ipynb #691f702e
@@ -34,11 +38,12 @@ def ray_cluster(address: str) -> Iterator[Any]:
     "Connect to Ray for as long as the block lasts; `address` names a cluster, or is local."
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    if address != "local": _reach(address)
+    if address != "local":
+        _check_listening(address)
+        _use_token()
     ray = need("ray", "ray")
-    try:
-        ray.init(**({"include_dashboard": False} if address == "local" else {"address": address}), log_to_driver=False,
-                 logging_level="ERROR")
+    where = {"include_dashboard": False} if address == "local" else {"address": address}
+    try: ray.init(**where, log_to_driver=False, logging_level="ERROR")
     except (ConnectionError, ValueError, RuntimeError) as e:
         raise DataError(f"no Ray cluster: {' '.join(str(e).split())[:200]}", address, _START) from None
     try: yield ray
