@@ -12,6 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import accumulate, chain, groupby, islice
+from operator import attrgetter
 from typing import Any, NamedTuple
 import numpy as np
 from ...core.types import CallError, DataError, nearest
@@ -28,6 +29,7 @@ def _pieces(n: int, edits: int) -> tuple[tuple[int, int], ...]:
     sizes = [size]*(edits + 1 - longer) + [size + 1]*longer
     return tuple(zip(accumulate(sizes, initial=0), sizes))
 
+# %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #ffc48fb1
 @cache
 def _places(long: int, short: int, edits: int) -> tuple[tuple[int, int, range], ...]:
     "Return of each piece of a shorter title: its number, its length, and where it may begin in a longer one."
@@ -38,7 +40,18 @@ def _places(long: int, short: int, edits: int) -> tuple[tuple[int, int, range], 
         found.append((i, size, range(first, last + 1)))
     return tuple(found)
 
-def _sharing(t: str, edits: int, lengths: set[int], index: Mapping[tuple, list[int]]) -> set[int]:
+# %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #3e16914a
+_Index = Mapping[tuple[int, int, str], list[int]]  # length of a title, number and text of a piece -> titles
+
+def _index_of(titles: Sequence[str], edits: int) -> _Index:
+    "Find titles by a piece, its number and their length."
+    index = defaultdict(list)
+    for j, t in enumerate(titles):
+        for i, (a, size) in enumerate(_pieces(len(t), edits)): index[len(t), i, t[a:a + size]].append(j)
+    return index
+
+# %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #05ed590c
+def _sharing(t: str, edits: int, lengths: set[int], index: _Index) -> set[int]:
     "Find shorter titles that have a piece in common with a title."
     found: set[int] = set()
     for n in range(max(0, len(t) - edits), len(t) + 1):
@@ -53,11 +66,9 @@ def _batches(titles: Sequence[str], edits: int, order: Iterable[int],
     "Yield similar pairs, each at the turn of the longer title; the lower index first."
     from rapidfuzz.distance import Levenshtein
     if edits < 0: raise CallError(f"{edits} edits", "similar_titles", "say 0 or more")
-    index, lengths = defaultdict(list), set(map(len, titles))
-    rank = [(len(t), j) for j, t in enumerate(titles)]
+    index, lengths = _index_of(titles, edits), set(map(len, titles))
+    rank = list(zip(map(len, titles), range(len(titles))))
     out = []
-    for j, t in enumerate(titles):
-        for i, (a, size) in enumerate(_pieces(len(t), edits)): index[len(t), i, t[a:a + size]].append(j)
     for j in order:
         for i in _sharing(titles[j], edits, lengths, index):
             if rank[i] >= rank[j]: continue
@@ -89,13 +100,18 @@ def tfidf_vectors(texts: Sequence[str]) -> Any:
 Encoder = Callable[[Sequence[str]], Any]  # rows of numbers: a numpy array, or a sparse one
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #040ac49a
+def _unit_sparse(vectors):
+    "Scale the rows of a sparse table to length one."
+    from scipy import sparse
+    m = sparse.csr_matrix(vectors, dtype=np.float32)
+    length = np.sqrt(np.asarray(m.multiply(m).sum(axis=1))).ravel()
+    return sparse.diags_array(1/np.where(length, length, 1).astype(np.float32)).tocsr() @ m
+
+# %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #9b4632df
 def _unit_rows(vectors):
     "Scale rows to length one, in single precision; rows of zeros stay."
     from scipy import sparse
-    if sparse.issparse(vectors):
-        m = sparse.csr_matrix(vectors, dtype=np.float32)
-        length = np.sqrt(np.asarray(m.multiply(m).sum(axis=1))).ravel()
-        return sparse.diags_array(1/np.where(length, length, 1).astype(np.float32)).tocsr() @ m
+    if sparse.issparse(vectors): return _unit_sparse(vectors)
     m = np.asarray(vectors)
     # huge or tiny numbers have no square
     largest = np.maximum(m.max(axis=1, keepdims=True), -m.min(axis=1, keepdims=True))
@@ -110,21 +126,46 @@ def _check_values(values: np.ndarray, do: str):
     if not np.isfinite(values).all():
         raise DataError("the encoder gave a number that is none", "encoded", "look at its texts: is one empty?")
     if not values.any(): raise DataError("the encoder gave nothing but zeros", "encoded", do)
+
+# %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #27b35047
+_ROWS = "let it give one row of numbers for each text"
+
+def _as_table(rows: Any, n: int) -> Any:
+    "Make what an encoder gave for n texts a table of numbers, dense or sparse."
+    from scipy import sparse
+    if getattr(rows, "ndim", 0) != 2 or rows.shape[0] != n or not rows.shape[1]:
+        given = tuple(rows.shape) if hasattr(rows, "shape") else type(rows).__name__
+        raise DataError(f"the encoder gave {given} for {n} texts", "encoded", _ROWS)
+    try: return sparse.csr_matrix(rows) if sparse.issparse(rows) else np.asarray(rows)
+    except (TypeError, ValueError, RuntimeError) as e:
+        raise DataError(f"the encoder gave no table of numbers ({e})", "encoded", _ROWS) from None
+
+# %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #eb3d4d0d
 def _encoded(encoder: Encoder, texts: Sequence[str]):
     "Encode texts, and check that each has a row of finite numbers."
     from scipy import sparse
-    rows, do = encoder(texts), "let it give one row of numbers for each text"
-    if getattr(rows, "ndim", 0) != 2 or rows.shape[0] != len(texts) or not rows.shape[1]:
-        raise DataError(f"the encoder gave {tuple(rows.shape) if hasattr(rows, 'shape') else type(rows).__name__} for "
-                        f"{len(texts)} texts", "encoded", do)
-    try: rows = sparse.csr_matrix(rows) if sparse.issparse(rows) else np.asarray(rows)
-    except (TypeError, ValueError, RuntimeError) as e:
-        raise DataError(f"the encoder gave no table of numbers ({e})", "encoded", do) from None
-    if rows.dtype.kind not in "fiub": raise DataError(f"the encoder gave values of type {rows.dtype}", "encoded", do)
-    _check_values(np.asarray(rows.data if sparse.issparse(rows) else rows), do)
+    rows = _as_table(encoder(texts), len(texts))
+    if rows.dtype.kind not in "fiub":
+        raise DataError(f"the encoder gave values of type {rows.dtype}", "encoded", _ROWS)
+    _check_values(np.asarray(rows.data if sparse.issparse(rows) else rows), _ROWS)
     return _unit_rows(rows if rows.dtype.kind == "f" else rows.astype(np.float32))
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #c8354feb
+def _cosines(vectors, rows: np.ndarray, start: int, end: int) -> np.ndarray:
+    product = vectors[rows] @ vectors[start:end].T
+    return product.toarray() if hasattr(product, "toarray") else product
+
+# %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #fc0a372c
+def _improve(at: np.ndarray, best: np.ndarray, cosines: np.ndarray, rows: np.ndarray, start: int):
+    "Update the best neighbours where nearer ones are among these; no row is its own neighbour."
+    own = np.flatnonzero((rows >= start) & (rows < start + cosines.shape[1]))
+    cosines[own, rows[own] - start] = -np.inf
+    top = cosines.argmax(axis=1)
+    value = cosines[np.arange(len(cosines)), top]
+    better = value > best
+    at[better], best[better] = top[better] + start, value[better]
+
+# %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #bb8f2e55
 def _nearest_rows(vectors: Any, rows: Sequence[int]|None = None, block: int = 1024,
                   width: int = 8192) -> tuple[np.ndarray, np.ndarray]:
     "Find the nearest other row of each row, exactly."
@@ -137,19 +178,6 @@ def _nearest_rows(vectors: Any, rows: Sequence[int]|None = None, block: int = 10
         for b in range(0, n, width):
             _improve(at[a:a + block], best[a:a + block], _cosines(vectors, here, b, b + width), here, b)
     return at, best
-
-def _cosines(vectors, rows: np.ndarray, start: int, end: int) -> np.ndarray:
-    product = vectors[rows] @ vectors[start:end].T
-    return product.toarray() if hasattr(product, "toarray") else product
-
-def _improve(at: np.ndarray, best: np.ndarray, cosines: np.ndarray, rows: np.ndarray, start: int):
-    "Update the best neighbours where nearer ones are among these; no row is its own neighbour."
-    own = np.flatnonzero((rows >= start) & (rows < start + cosines.shape[1]))
-    cosines[own, rows[own] - start] = -np.inf
-    top = cosines.argmax(axis=1)
-    value = cosines[np.arange(len(cosines)), top]
-    better = value > best
-    at[better], best[better] = top[better] + start, value[better]
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #2c1d3129
 _ATTRIBUTES = {"recipes": (("type",), ("type", "country")), "songs": (("genre",), ("artist",), ("genre", "artist"))}
@@ -184,13 +212,16 @@ def _by_name(group: Iterable[int], names: Sequence[str]) -> tuple[list[int], lis
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #3ea6d04a
 def _names(pool: Sequence[Entity], keep: bool = True) -> list[str]: return [as_seen(shown_name(e, keep)) for e in pool]
 
+# %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #e6097322
 def _within(groups: Iterable[Iterable[int]], pool: Sequence[Entity], rng: random.Random) -> _Stream:
     "Yield any two of a group whose names differ, each pair once."
-    names, lots = _names(pool), []
+    names, lots, sizes = _names(pool), [], []
     for g in groups:
         order, runs = _by_name(g, names)
-        lots += [(order, k, end) for k, (_, end) in enumerate(runs)]
-    for i, k in _spread([len(order) - end for order, _, end in lots], rng):
+        for k, (_, end) in enumerate(runs):
+            lots.append((order, k, end))
+            sizes.append(len(order) - end)
+    for i, k in _spread(sizes, rng):
         order, at, end = lots[i]
         yield min(order[at], order[end + k]), max(order[at], order[end + k])
 
@@ -207,27 +238,34 @@ def _same_name_pairs(pool: Sequence[Entity], rng: random.Random) -> _Stream:
     yield from _within(groups.values(), pool, rng)
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #c07d20ab
-def _similar_name_pairs(pool: Sequence[Entity], rng: random.Random, edits: int = 3) -> _Stream:
-    "Yield two whose names are a few edits apart."
-    from rapidfuzz.distance import Levenshtein
-    groups = defaultdict(list)
-    for i, e in enumerate(pool): groups[shown_name(e, True)].append(i)
-    titles = list(groups)
-    def close(a: Entity, b: Entity) -> bool:
-        one, other = told_names(a, b)
-        return as_seen(one) != as_seen(other) and Levenshtein.distance(one, other) <= edits
-    for batch in _batches(titles, edits, rng.sample(range(len(titles)), len(titles))):
-        both = [(groups[titles[a]], groups[titles[b]]) for a, b in batch]
-        both = [(a, b) for a, b in both if close(pool[a[0]], pool[b[0]])]
-        for n, k in _spread([len(a)*len(b) for a, b in both], rng):
-            a, b = both[n]
-            yield a[k // len(b)], b[k % len(b)]
-
-# %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #448df054
 def told_names(a: Entity, b: Entity) -> tuple[str, str]:
     "Write the names of both choices as a question says them: with parentheses only if they were equal without."
     bare = shown_name(a), shown_name(b)
     return bare if as_seen(bare[0]) != as_seen(bare[1]) else (shown_name(a, True), shown_name(b, True))
+
+# %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #20c6366f
+def _are_close(a: Entity, b: Entity, edits: int) -> bool:
+    "Tell whether the names of two choices differ by a few edits, as a question says them."
+    from rapidfuzz.distance import Levenshtein
+    one, other = told_names(a, b)
+    return as_seen(one) != as_seen(other) and Levenshtein.distance(one, other) <= edits
+
+# %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #c77ded07
+def _similar_name_pairs(pool: Sequence[Entity], rng: random.Random, edits: int = 3) -> _Stream:
+    "Yield two whose names are a few edits apart."
+    groups = defaultdict(list)
+    for i, e in enumerate(pool): groups[shown_name(e, True)].append(i)
+    titles = list(groups)
+    for batch in _batches(titles, edits, rng.sample(range(len(titles)), len(titles))):
+        both, sizes = [], []
+        for i, j in batch:
+            a, b = groups[titles[i]], groups[titles[j]]
+            if not _are_close(pool[a[0]], pool[b[0]], edits): continue
+            both.append((a, b))
+            sizes.append(len(a)*len(b))
+        for n, k in _spread(sizes, rng):
+            a, b = both[n]
+            yield a[k // len(b)], b[k % len(b)]
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #ed7c3ef7
 def _described_pairs(pool: Sequence[Entity], rng: random.Random, section: str, encoder: Encoder = tfidf_vectors,
@@ -245,15 +283,14 @@ def _valued(e: Entity, keys: tuple[str, ...]) -> tuple[str, ...]:
     values = tuple(_value(e.attributes.get(k, "")).lower() for k in keys)
     return values if all(values) else ()
 
-def _attribute_pairs(pool: Sequence[Entity], rng: random.Random, domain: str) -> _Stream:
-    "Yield one by chance, with another of the same values of some attributes; the sets of attributes alternate."
-    streams = [_equal_pairs(pool, rng, keys) for keys in _ATTRIBUTES.get(domain, ())]
-    while streams:
-        for s in list(streams):
-            if (pair := next(s, None)) is None: streams.remove(s)
-            else: yield pair
+# %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #bf50fb01
+def _others(order: Sequence[int], run: tuple[int, int], rng: random.Random) -> Iterator[int]:
+    "Yield those of a group that do not share the name of the run, in random order."
+    for k in _lazily(len(order) - (run[1] - run[0]), rng): yield order[k if k < run[0] else k + run[1] - run[0]]
 
-def _equal_pairs(pool: Sequence[Entity], rng: random.Random, keys: tuple[str, ...]) -> _Stream:
+# %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #90aefe50
+def _others_by_thing(pool: Sequence[Entity], rng: random.Random, keys: tuple[str, ...]) -> dict[int, Iterator[int]]:
+    "Make, for each thing, a stream of those with the same values of some attributes."
     groups, names = defaultdict(list), _names(pool)
     for i, e in enumerate(pool):
         if value := _valued(e, keys): groups[value].append(i)
@@ -261,14 +298,25 @@ def _equal_pairs(pool: Sequence[Entity], rng: random.Random, keys: tuple[str, ..
     for group in groups.values():
         order, runs = _by_name(group, names)
         for i, run in zip(order, runs, strict=True): streams[i] = _others(order, run, rng)
+    return streams
+
+# %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #8a9d42e7
+def _equal_pairs(pool: Sequence[Entity], rng: random.Random, keys: tuple[str, ...]) -> _Stream:
+    "Yield one by chance, with another of the same values of some attributes."
+    streams = _others_by_thing(pool, rng, keys)
     while streams:
         for i in rng.sample(list(streams), len(streams)):
             if (j := next(streams[i], None)) is None: del streams[i]
             else: yield i, j
 
-def _others(order: Sequence[int], run: tuple[int, int], rng: random.Random) -> Iterator[int]:
-    "Yield those of a group that do not share the name of the run, in random order."
-    for k in _lazily(len(order) - (run[1] - run[0]), rng): yield order[k if k < run[0] else k + run[1] - run[0]]
+# %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #0020f299
+def _attribute_pairs(pool: Sequence[Entity], rng: random.Random, domain: str) -> _Stream:
+    "Yield one by chance, with another of the same values of some attributes; the sets of attributes alternate."
+    streams = [_equal_pairs(pool, rng, keys) for keys in _ATTRIBUTES.get(domain, ())]
+    while streams:
+        for s in list(streams):
+            if (pair := next(s, None)) is None: streams.remove(s)
+            else: yield pair
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #3f171078
 # questions of the dev and test files
@@ -310,6 +358,7 @@ class Drawn(NamedTuple):
     @property
     def target(self) -> str: return self.choices[self.target_index].url
 
+# %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #ad544e90
 def _stream(method: str, pool: Sequence[Entity], rng: random.Random, domain: str, section: str, encoder: Encoder,
             edits: int) -> _Stream:
     if method == "UNIFORM": return _uniform_pairs(pool, rng)
@@ -318,6 +367,7 @@ def _stream(method: str, pool: Sequence[Entity], rng: random.Random, domain: str
     if method == "SAME_INFOBOXES": return _attribute_pairs(pool, rng, domain)
     return _described_pairs(pool, rng, section, encoder)
 
+# %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #5a6d1462
 def _fresh(stream: _Stream, pool: Sequence[Entity], used: set[frozenset[str]]) -> Iterator[tuple[Entity, Entity]]:
     "Yield pairs that were not drawn before and have names that differ."
     for i, j in stream:
@@ -336,8 +386,10 @@ def _of_method(method: str, n: int, pools: Mapping[str, Sequence[Entity]], rng: 
         streams[section] = _fresh(_stream(method, pool, rng, domain, section, encoder, edits), pool, used)
     shares = _apportioned(n, {section: _SHOWING[domain][section] for section in pools})
     out: list[tuple[str, Entity, Entity]] = []
-    for section, share in shares.items(): out += [(section, *pair) for pair in islice(streams[section], share)]
-    for section in streams: out += [(section, *pair) for pair in islice(streams[section], n - len(out))]
+    for section, share in shares.items():
+        for a, b in islice(streams[section], share): out.append((section, a, b))
+    for section in streams:
+        for a, b in islice(streams[section], n - len(out)): out.append((section, a, b))
     return out
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #164ccdc6
@@ -350,6 +402,15 @@ def _check_wanted(wanted: Mapping[str, int], domain: str):
     for method, n in wanted.items():
         if n < 0: raise CallError(f"{n} pairs of {method}", "draw", "say 0 or more")
 
+# %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #e54fb8af
+def _pools(c: Candidates, domain: str) -> dict[str, list[Entity]]:
+    "List the things of each section, in the order of their addresses; a section of one thing has no pair."
+    pools = {}
+    for section in SECTIONS[domain.upper()]:
+        pool = sorted(c.of(domain, section), key=attrgetter("url"))
+        if len(pool) > 1: pools[section] = pool
+    return pools
+
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #a1669a21
 def draw(c: Candidates, domain: str, wanted: Mapping[str, int]|None = None, seed: int = 0,
          encoder: Encoder = tfidf_vectors, edits: int = 3) -> list[Drawn]:
@@ -359,10 +420,7 @@ def draw(c: Candidates, domain: str, wanted: Mapping[str, int]|None = None, seed
     _check_wanted(wanted, domain)
     rng, out = random.Random(f"{seed}:{domain}"), []
     used: set[frozenset[str]] = set()
-    pools = {}
-    for section in SECTIONS[domain.upper()]:
-        pool = sorted(c.of(domain, section), key=lambda e: e.url)
-        if len(pool) > 1: pools[section] = pool
+    pools = _pools(c, domain)
     for method in _ORDER:
         if not wanted.get(method) or not pools: continue
         for s, *pair in _of_method(method, wanted[method], pools, rng, used, domain, encoder, edits):
@@ -372,18 +430,6 @@ def draw(c: Candidates, domain: str, wanted: Mapping[str, int]|None = None, seed
     return out
 
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #70e78bda
-SHARES = {"train": .70, "dev": .15, "test": .15}
-
-def _together(drawn: Sequence[Drawn], apart: str = "targets") -> list[list[int]]:
-    "Group the questions that must be in one split."
-    if apart not in ("targets", "entities"):
-        raise CallError(f"unknown way to split {apart!r}", do=nearest(apart, ("targets", "entities")))
-    groups = defaultdict(list)
-    roots = _roots(drawn) if apart == "entities" else None
-    for i, d in enumerate(drawn): groups[roots[d.target] if roots else d.target].append(i)
-    return list(groups.values())
-
-# %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #fbd03d58
 def _roots(drawn: Sequence[Drawn]) -> dict[str, str]:
     "Map each entity to one representative of all that are connected with it."
     parent: dict[str, str] = {}
@@ -395,6 +441,24 @@ def _roots(drawn: Sequence[Drawn]) -> dict[str, str]:
         parent[b] = a
     return dict(zip(parent, map(root, list(parent))))
 
+# %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #d3d2cfcd
+SHARES = {"train": .70, "dev": .15, "test": .15}
+
+def _together(drawn: Sequence[Drawn], apart: str = "targets") -> list[list[int]]:
+    "Group the questions that must be in one split."
+    if apart not in ("targets", "entities"):
+        raise CallError(f"unknown way to split {apart!r}", do=nearest(apart, ("targets", "entities")))
+    groups = defaultdict(list)
+    roots = _roots(drawn) if apart == "entities" else None
+    for i, d in enumerate(drawn): groups[roots[d.target] if roots else d.target].append(i)
+    return list(groups.values())
+
+# %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #77a1637e
+def _best_split(room: Mapping[str, float], size: Mapping[str, float], n: int) -> str:
+    "Choose the split for n questions: of those with room for them, the one that is emptiest; else the roomiest."
+    fits = [s for s in room if room[s] >= n] or [max(room, key=room.__getitem__)]
+    return max(fits, key=lambda s: (room[s]/size[s] if size[s] else 0, size[s]))
+
 # %% ../../../nbs/benchmarks/altentities/03_pairs.ipynb #01079656
 def split_pairs(drawn: Sequence[Drawn], apart: str = "targets", shares: Mapping[str, float] = SHARES,
                 seed: int = 0) -> list[str]:
@@ -405,8 +469,7 @@ def split_pairs(drawn: Sequence[Drawn], apart: str = "targets", shares: Mapping[
     groups = _together(drawn, apart)
     random.Random(f"{seed}:{apart}").shuffle(groups)
     for g in sorted(groups, key=len, reverse=True):
-        fits = [s for s in room if room[s] >= len(g)] or [max(room, key=room.__getitem__)]
-        best = max(fits, key=lambda s: (room[s]/size[s] if size[s] else 0, size[s]))
+        best = _best_split(room, size, len(g))
         room[best] -= len(g)
         for i in g: out[i] = best
     return out
