@@ -10,13 +10,15 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
-from itertools import combinations
+from itertools import chain, combinations, filterfalse
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from ...core.types import CallError, Later, Question
 from ...core.settings import Settings
 from ...core.upstream import files_of
-from .builder import CLASSES, NONE, RELEASED, Built, Page, in_quotes, pronoun_class
+from .builder import (CLASSES, NONE, RELEASED, Built, Page, _cleaned, in_quotes,
+                                                 pronoun_class)
 from .entities import NARRATOR
 from .released import answer_rows, row_id
 if TYPE_CHECKING: import pandas as pd
@@ -31,14 +33,19 @@ def _words_in(text: str) -> list[str]: return re.findall(r"\w+", text.lower())
 @lru_cache(1 << 16)
 def _bare(name: str) -> str:
     "Reduce a name to its words, without articles."
-    return " ".join(w for w in _words_in(name) if w not in _ARTICLES) or name.lower().strip()
+    return " ".join(filterfalse(_ARTICLES.__contains__, _words_in(name))) or name.lower().strip()
 
 @lru_cache(1 << 16)
 def _content(name: str) -> frozenset[str]:
     "Return the content words of a name."
     words = _words_in(name)
     # never empty: nothing is beside everything
-    return frozenset(w for w in words if w not in _SMALL) or frozenset(words or [name.lower().strip()])
+    return frozenset(words) - _SMALL or frozenset(words or [name.lower().strip()])
+
+# %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #a51deab3
+def _right_names(q: Question) -> list[str]:
+    "List the names of the right options."
+    return [q.options[i].name for i in q.right]
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #d19f7352
 class _Case(NamedTuple):
@@ -56,7 +63,7 @@ class _Case(NamedTuple):
     facts: "_Facts|None" = None      # of the document
     at: int = -1                    # index of its mention in the document
     @property
-    def none(self) -> bool: return any(self.q.options[i].name == NONE for i in self.q.right)
+    def none(self) -> bool: return NONE in _right_names(self.q)
     def meta(self, field: str) -> Any: return self.q.meta.get(field)
 
 def _offered(q: Question) -> tuple[str, ...]: return tuple(o.name for o in q.options if o.name != NONE)
@@ -64,14 +71,14 @@ def _offered(q: Question) -> tuple[str, ...]: return tuple(o.name for o in q.opt
 def _meant(q: Question, removed: str = "") -> str:
     "Return the entity that a question is about."
     if len(q.right) != 1: return ""
-    name = q.options[q.right[0]].name
+    [name] = _right_names(q)
     return removed if name == NONE else name
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #df8c7aa8
 def _doubled_option(c: _Case) -> bool: return len(set(c.names)) < len(c.names)
 
 def _right_doubled(c: _Case) -> bool:
-    return bool(c.q.right) and any(c.names.count(c.q.options[i].name) > 1 for i in c.q.right)
+    return max(map(c.names.count, _right_names(c.q)), default=0) > 1
 
 def _twin_options(c: _Case) -> bool:
     "Tell whether two options differ in nothing but case, punctuation or articles."
@@ -83,10 +90,9 @@ def _likenesses(a: Sequence[str], b: Sequence[str], whole: bool = False) -> np.n
     "Compute likenesses of the first to the second: the builder's likeness for all pairs at once, or of whole names."
     from rapidfuzz.fuzz import partial_token_sort_ratio, token_sort_ratio
     from rapidfuzz.process import cdist
-    from rapidfuzz.utils import default_process
-    clean = lambda texts: [default_process(t.lower().translate(dict.fromkeys(range(128, 256)))) for t in texts]
+    clean_a, clean_b = (list(map(_cleaned, map(str.lower, texts))) for texts in (a, b))
     scorer = token_sort_ratio if whole else partial_token_sort_ratio
-    return np.rint(cdist(clean(a), clean(b), scorer=scorer, dtype=np.float64)).astype(int)
+    return np.rint(cdist(clean_a, clean_b, scorer=scorer, dtype=np.float64)).astype(int)
 
 _Pair = tuple[str, str]
 
@@ -100,7 +106,10 @@ def _close_pairs(names: Iterable[str], above: int = 90) -> list[_Pair]:
 def _part_pairs(names: Iterable[str]) -> list[_Pair]:
     "List the names of a document of which one has all content words of the other."
     words = {_bare(n): _content(n) for n in sorted(names)}
-    return [p for p in combinations(sorted(words), 2) if words[p[0]] <= words[p[1]] or words[p[1]] <= words[p[0]]]
+    pairs = []
+    for a, b in combinations(sorted(words), 2):
+        if words[a] <= words[b] or words[b] <= words[a]: pairs.append((a, b))
+    return pairs
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #70e5dcb2
 def _offers(c: _Case, pairs: Sequence[_Pair]) -> list[_Pair]:
@@ -112,7 +121,8 @@ def _close_options(c: _Case) -> bool: return bool(_offers(c, c.close))
 def _part_options(c: _Case) -> bool: return bool(_offers(c, c.parts))
 
 def _right_alike(c: _Case) -> bool:
-    return not c.none and bool(c.entity) and any(_bare(c.entity) in p for p in _offers(c, [*c.close, *c.parts]))
+    if c.none or not c.entity: return False
+    return _bare(c.entity) in chain.from_iterable(_offers(c, [*c.close, *c.parts]))
 
 def _few_options(c: _Case) -> bool: return len(c.names) < 2
 
@@ -130,7 +140,8 @@ def _answer_beside(c: _Case) -> bool|None:
 def _answer_alone(c: _Case) -> bool|None:
     "Tell whether the answer's words, and those of no other option, are beside the mention."
     if not _has_text(c): return None
-    return bool(_answer_beside(c)) and not any(_content(n) <= c.nearby for n in c.names if n != c.entity)
+    others = set(c.names) - {c.entity}
+    return bool(_answer_beside(c)) and not any(map(c.nearby.issuperset, map(_content, others)))
 
 def _answer_inside(c: _Case) -> bool|None:
     return not c.none and bool(c.entity) and _content(c.entity) <= set(_words_in(c.mention)) if _has_text(c) else None
@@ -165,9 +176,11 @@ _HE_SHE = {"he": "Male", "she": "Female"}
 
 def _head_of(mention: str) -> str:
     "Find the noun of a nominal, by rule: the last word before anything that begins an addition."
-    words = mention.lower().split()
-    end = next((i for i, w in enumerate(words) if i and w in _BREAKS), len(words))
-    return next((w for w in reversed(words[:end]) if w not in ("'s", "'", "’s")), "")
+    head = ""
+    for i, w in enumerate(mention.lower().split()):
+        if i and w in _BREAKS: break
+        if w not in ("'s", "'", "’s"): head = w
+    return head
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #d836aa9c
 def _gender(c: _Case) -> str|None:
@@ -236,7 +249,7 @@ def _speeches(page: Page) -> list[int]:
         n += q and not before
         number.append(n if q else -1)
         before = q
-    return [number[s] for s in page.story.starts.tolist()]
+    return list(map(number.__getitem__, page.story.starts.tolist()))
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #c11aa951
 def _voices(page: Page, speech: list[int]) -> dict[int, tuple[frozenset[int], frozenset[int]]]:
@@ -250,7 +263,7 @@ def _voices(page: Page, speech: list[int]) -> dict[int, tuple[frozenset[int], fr
 def _quotes(page: Page) -> bool:
     "Tell whether speech is between double quotation marks: there are some, and no more of the single ones."
     double = sum('"' in t for t in page.tokens)
-    return double > 0 and double >= sum(t == "'" for t in page.tokens)
+    return double > 0 and double >= page.tokens.count("'")
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #5f74d756
 def _teller(page: Page, speech: list[int], least: int = 5) -> int:
@@ -272,18 +285,24 @@ def _mixed(page: Page, least: int = 2, share: float = 0.1) -> frozenset[int]:
         if p in (he, she): by[c][p] += 1
     return frozenset(c for c, n in by.items() if min(n[he], n[she]) >= max(least, share*n.total()))
 
+# %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #d9682ed5
+def _by_bare_name(names: Iterable[str]) -> dict[str, set[str]]:
+    "Group names that are the same but for case, punctuation and articles."
+    groups: dict[str, set[str]] = {}
+    for name in filter(None, names): groups.setdefault(_bare(name), set()).add(name)
+    return groups
+
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #28ba60d3
 def _names_elsewhere(page: Page) -> tuple[frozenset[int], frozenset[str]]:
     "Find clusters that hold the name of another entity, and entities whose name another cluster holds."
-    own = dict(enumerate(page.story.doc.names))
-    of = defaultdict(set)
-    for n in filter(None, own.values()): of[_bare(n)].add(n)
+    s = page.story
+    entities = _by_bare_name(s.doc.names)
     foreign, shared = set(), set()
-    for c, w, k in zip(page.story.cluster.tolist(), page.story.words, page.story.kind, strict=True):
-        if k == "PRON" or not (known := of.get(_bare(w.removesuffix(" 's")))): continue
-        if others := {n for n in known if _bare(n) != _bare(own.get(c, ""))}:
+    for c, w, k in zip(s.cluster.tolist(), s.words, s.kind, strict=True):
+        if k == "PRON" or (name := _bare(w.removesuffix(" 's"))) not in entities: continue
+        if name != _bare(s.doc.names[c]):
             foreign.add(c)
-            shared |= others
+            shared |= entities[name]
     return frozenset(foreign), frozenset(shared)
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #368df2a9
@@ -362,13 +381,19 @@ def _nearby(q: Question, near: int) -> frozenset[str]:
     before, after = t[max(0, a - 40*near):a].split(), t[b:b + 40*near].split()
     return frozenset(_words_in(" ".join(before[max(0, len(before) - near):] + after[:near])))
 
+# %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #86280c4a
+def _mention_of(q: Question) -> str:
+    "Return the words of a question's mention; empty: it has no text."
+    return q.text[slice(*q.chars)] if q.text and q.chars else ""
+
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #998a16c5
 def _likes(questions: Sequence[Question], names: Sequence[str]) -> dict[str, dict[str, int]]:
     "Map mention -> name -> likeness, for the nominals of a document's questions."
-    mentions = sorted({m for q in questions if q.chars and pronoun_class(m := q.text[slice(*q.chars)]) < 0})
+    found = set(filter(None, map(_mention_of, questions)))
+    mentions = sorted(m for m in found if pronoun_class(m) < 0)
     if not mentions or not names: return {}
-    return {m: dict(zip(names, row, strict=True))
-            for m, row in zip(mentions, _likenesses(mentions, names).tolist(), strict=True)}
+    rows = _likenesses(mentions, names).tolist()
+    return {m: dict(zip(names, row, strict=True)) for m, row in zip(mentions, rows, strict=True)}
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #177b8f8b
 class _OfDocument(NamedTuple):
@@ -385,31 +410,44 @@ def _of_document(questions: Sequence[Question], entities: Mapping[str, str], ali
     names = sorted(filter(None, found))
     return _OfDocument(_close_pairs(names, alike), _part_pairs(names), _likes(questions, names))
 
+# %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #01aeff64
+def _by_document(questions: Iterable[Question], entities: Mapping[str, str], alike: int) -> dict[str, _OfDocument]:
+    "Compare the names of each document, by its key."
+    groups: dict[str, list[Question]] = {}
+    for q in questions: groups.setdefault(q.doc_key, []).append(q)
+    return {key: _of_document(own, entities, alike) for key, own in groups.items()}
+
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #2e928a41
 def _cases(questions: Iterable[Question], entities: Mapping[str, str] = {}, near: int = 10,
            alike: int = 90) -> list[_Case]:
     "Collect the data that flags need of questions."
-    questions, by_document = list(questions), defaultdict(list)
-    for q in questions: by_document[q.doc_key].append(q)
-    shared = {k: _of_document(qs, entities, alike) for k, qs in by_document.items()}
-    words = {text: frozenset(_words_in(text)) for text in {q.text for q in questions if q.text and q.chars}}
-    out = []
+    questions, out = list(questions), []
+    shared = _by_document(questions, entities, alike)
+    words: dict[str, frozenset[str]] = {}  # of each text
     for q in questions:
         d = shared[q.doc_key]
         c = _Case(q, _offered(q), _meant(q, entities.get(q.id, "")), close=d.close, parts=d.parts, near=near)
-        if q.text and q.chars:
-            mention = q.text[slice(*q.chars)]
+        if mention := _mention_of(q):
+            if q.text not in words: words[q.text] = frozenset(_words_in(q.text))
             c = c._replace(mention=mention, nearby=_nearby(q, near), words=words[q.text], likes=d.likes.get(mention, {}))
         out.append(c)
     return out
 
-# %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #ed058949
+# %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #e3b66ae9
 def _rows(cs: Sequence[_Case], flags: Mapping[str, _Flag]) -> "pd.DataFrame":
-    columns = {"id": [c.q.id for c in cs], "doc_key": [c.q.doc_key for c in cs]}
-    for k in ("corpus", "type"): columns[k] = [str(c.q.meta.get(k, "") or "") for c in cs]
-    def raised(f: _Flag) -> Any: return pd.array(list(map(f.test, cs)), "boolean")
-    return pd.DataFrame(columns).assign(**{k: raised(f) for k, f in flags.items()})
+    "Ask all flags of all cases: a row per question."
+    questions = [c.q for c in cs]
+    columns: dict[str, Any] = {k: list(map(attrgetter(k), questions)) for k in ("id", "doc_key")}
+    for k in ("corpus", "type"): columns[k] = [str(q.meta.get(k, "") or "") for q in questions]
+    for k, f in flags.items(): columns[k] = pd.array(list(map(f.test, cs)), "boolean")
+    return pd.DataFrame(columns)
 
+# %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #cb43cda8
+def _number_of(q: Question) -> int:
+    "Return the number of a built question's mention, from its id."
+    return int(q.id.rsplit(":", 1)[1])
+
+# %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #ed058949
 def audit(questions: Iterable[Question], removed: Mapping[str, str] = {}, near: int = 10,
           alike: int = 90) -> "pd.DataFrame":
     """Flag questions of any Choice part, with or without text, from themselves alone: id, doc_key, corpus, type, and a
@@ -422,12 +460,19 @@ def audit_built(built: Built, split: str = "test", near: int = 10, alike: int = 
     `audit`'s columns. `near` is the number of tokens that count as beside; names are nearly the same above the
     likeness `alike`."""
     questions = built.questions(split)
-    at = {q.id: int(q.id.rsplit(":", 1)[1]) for q in questions}
-    docs = {q.doc_key for q in questions}
-    facts = {k: _facts_of(built.pages[k]) for k in docs}
-    entities = {q.id: built.pages[q.doc_key].entity[at[q.id]] for q in questions}
-    cases = _cases(questions, entities, near, alike)
-    return _rows([c._replace(facts=facts[c.q.doc_key], at=at[c.q.id]) for c in cases], FLAGS)
+    facts = {key: _facts_of(built.pages[key]) for key in set(map(attrgetter("doc_key"), questions))}
+    entities: dict[str, str] = {}
+    for q in questions: entities[q.id] = built.pages[q.doc_key].entity[_number_of(q)]
+    cases = []
+    for c in _cases(questions, entities, near, alike):
+        cases.append(c._replace(facts=facts[c.q.doc_key], at=_number_of(c.q)))
+    return _rows(cases, FLAGS)
+
+# %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #43e62766
+def _shown(n: int, of: int, questions: int) -> str:
+    "Write a count as a share of all questions, or of those where the flag is known."
+    if not of: return "–"
+    return f"{n:,} of {of:,}" if of < questions else f"{n:,} ({100*n/of:.1f} %)" if n else "0"
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #b05dd5e1
 class Counted:
@@ -440,34 +485,37 @@ class Counted:
 
     def wide(self) -> "pd.DataFrame":
         "Lay out a row per flag, a column per group of questions."
-        def shown(n: int, of: int, questions: int) -> str:
-            if not of: return "–"
-            return f"{n:,} of {of:,}" if of < questions else f"{n:,} ({100*n/of:.1f} %)" if n else "0"
-        cells = [shown(*row) for row in self.df[["count", "of", "questions"]].itertuples(index=False)]
+        cells = [_shown(*row) for row in self.df[["count", "of", "questions"]].itertuples(index=False)]
         wide = self.df.assign(shown=cells).pivot(index="title", columns="column", values="shown")
         wide = wide.reindex(index=self.df.title.unique(), columns=self.df.column.unique())
         return wide.rename_axis(index=None, columns=None)
+
+# %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #b6888898
+def _counted(flag: str, column: str, df: "pd.DataFrame") -> dict[str, Any]:
+    "Count a flag among questions: a row of the table."
+    n, known = int(df[flag].sum()), int(df[flag].notna().sum())
+    return {"flag": flag, "title": FLAGS[flag].title, "group": FLAGS[flag].group, "column": column, "count": n,
+            "of": known, "questions": len(df), "share": n/known if known else None}
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #752ca941
 def audit_table(df: "pd.DataFrame", by: Sequence[str] = ("corpus", "type")) -> Counted:
     """Count how many questions of `audit` or `audit_built` have each flag, by columns that make groups;
     all questions come last."""
-    groups = ({" ".join(filter(None, map(str, k))) or "none": g for k, g in df.groupby(list(by), sort=False)} if by
-              else {})
+    groups: dict[str, pd.DataFrame] = {}
+    for key, g in df.groupby(list(by), sort=False) if by else ():
+        groups[" ".join(filter(None, map(str, key))) or "none"] = g
     rows = []
-    for flag in (f for f in FLAGS if f in df):
-        for column, g in [*groups.items(), ("all", df)]:
-            n, known = int(g[flag].sum()), int(g[flag].notna().sum())
-            rows.append({"flag": flag, "title": FLAGS[flag].title, "group": FLAGS[flag].group, "column": column,
-                         "count": n, "of": known, "questions": len(g), "share": n/known if known else None})
+    for flag in filter(df.__contains__, FLAGS):
+        for column, g in [*groups.items(), ("all", df)]: rows.append(_counted(flag, column, g))
     return Counted(pd.DataFrame(rows))
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #02bd61f1
 def flagged(questions: Iterable[Question], df: "pd.DataFrame", *flags: str) -> list[Question]:
     "Return the audited questions, in order, that have all of these flags; `df` is the audit."
-    if lost := [f for f in flags if f not in df]:
-        do = "flags that need documents come from audit_built" if lost[0] in FLAGS else f"known: {', '.join(FLAGS)}"
-        raise CallError(f"the audit has no flag {lost[0]!r}", do=do)
+    for flag in flags:
+        if flag in df: continue
+        do = "flags that need documents come from audit_built" if flag in FLAGS else f"known: {', '.join(FLAGS)}"
+        raise CallError(f"the audit has no flag {flag!r}", do=do)
     ids = set(df.id[df[list(flags)].fillna(False).all(axis=1)])
     return [q for q in questions if q.id in ids]
 
@@ -503,25 +551,32 @@ def _both(a: Counter, b: Counter) -> dict:
     both = a.keys() & b.keys()
     row: dict[str, float] = {"in_a": len(a), "in_b": len(b), "shared": len(both)}
     for side, c in (("a", a), ("b", b)):
-        touched = sum(c[k] for k in both)
+        touched = sum(map(c.__getitem__, both))
         row |= {f"share_{side}": len(both)/len(c) if c else 0., f"questions_{side}": touched,
                 f"share_questions_{side}": touched/c.total() if c else 0.}
     return row
+
+# %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #fbe181e3
+def _things_of(questions: Iterable[Question]) -> dict[str, Counter]:
+    "Count the questions of a split by what they may share with those of another."
+    counts: dict[str, Counter] = {what: Counter() for what in _SHARED}
+    for q in questions:
+        for what, key in _SHARED.items():
+            if (thing := key(q)) is not None: counts[what][thing] += 1
+    return counts
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #42039141
 def overlap(parts: Mapping[str, Sequence[Question]]) -> "pd.DataFrame":
     """Compare what each pair of splits shares: questions, documents, entities of a document, sentences, places.
     Columns: a, b, what; how many each has, shares, and the questions that touch something shared."""
-    have: dict[str, dict[str, Counter]] = {}
-    for name, qs in parts.items():
-        have[name] = {what: Counter(k for q in qs if (k := key(q)) is not None) for what, key in _SHARED.items()}
-    blind = {name for name, qs in parts.items() if not any(q.text for q in qs)}
+    have = {name: _things_of(questions) for name, questions in parts.items()}
+    blind = {name for name, questions in parts.items() if not any(map(attrgetter("text"), questions))}
     rows = []
     for a, b in combinations(parts, 2):
         for what in _SHARED:
             unknown = what in ("sentences", "places") and {a, b} & blind
             rows.append({"a": a, "b": b, "what": what} | ({} if unknown else _both(have[a][what], have[b][what])))
-    columns = ["a", "b", "what", "in_a", "in_b", "shared",
-               *(f"{c}_{x}" for c in ("share", "questions", "share_questions") for x in "ab")]
+    columns = ["a", "b", "what", "in_a", "in_b", "shared", "share_a", "share_b", "questions_a", "questions_b",
+               "share_questions_a", "share_questions_b"]
     whole = dict.fromkeys(("in_a", "in_b", "shared", "questions_a", "questions_b"), "Int64")
     return pd.DataFrame(rows, columns=columns).astype(whole)

@@ -15,8 +15,8 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, lru_cache
-from itertools import accumulate, chain
-from operator import itemgetter
+from itertools import accumulate, chain, islice, product
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 from ...core.types import NONE, CallError, DataError, Later, Option, Question, Record, Span, nearest
@@ -27,7 +27,7 @@ else: pd = Later("pandas")
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #c01ec01c
 Mode = Literal["released", "paper"]
-
+_LEAST = dict(min_tokens=0, window=1, most=1, test=0, max_chars=1, min_entities=1, options=0, context=0)
 class Rules(Record):
     "The thresholds of the builder; those of the released code by default."
     mode: Mode = "released"
@@ -53,8 +53,7 @@ class Rules(Record):
 
     def fault(self) -> str:
         "Describe an invalid value, or return an empty string."
-        least = dict(min_tokens=0, window=1, most=1, test=0, max_chars=1, min_entities=1, options=0, context=0)
-        for name, low in least.items():
+        for name, low in _LEAST.items():
             if getattr(self, name) < low: return f"the rule {name} is {getattr(self, name)}, the least is {low}"
         for name in ("max_others", "none_share"):
             if not 0 <= getattr(self, name) <= 1:
@@ -67,13 +66,14 @@ PAPER = Rules(mode="paper", count="words", min_entities=2, distinct=True, posses
               neighbours="pronouns", count_itself=False)
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #e25ec22f
+_MODES = {"released": RELEASED, "paper": PAPER}
+
 def _the_rules(mode: str = "released", **changed) -> Rules:
     "Return the rules of a mode, with some changed."
-    if mode not in (modes := {"released": RELEASED, "paper": PAPER}):
-        raise CallError(f"unknown mode {mode!r}", do=nearest(mode, modes))
+    if mode not in _MODES: raise CallError(f"unknown mode {mode!r}", do=nearest(mode, _MODES))
     if bad := set(changed) - set(Rules.__struct_fields__):
         raise CallError(f"unknown rule {min(bad)!r}", do=nearest(min(bad), Rules.__struct_fields__))
-    try: return modes[mode].changed(**changed)
+    try: return _MODES[mode].changed(**changed)
     except ValueError as e: raise CallError(str(e)) from None
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #4af500cd
@@ -85,19 +85,22 @@ def _lengthened(s: Span, tokens: Sequence[str]) -> Span:
     after = tokens[s.end + 1:s.end + 3]
     return Span(s.start, s.end + 1) if after and after[0] == "'s" and after[1:] != ["."] else s
 
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #f50d297a
+def _first_of(root: list[int], i: int) -> int:
+    "Follow a cluster's links to the first one that it merges with, and shorten the way."
+    while root[i] != i: root[i] = i = root[root[i]]
+    return i
+
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #b2a226aa
 def _homes(clusters: Sequence[Sequence[Span]]) -> list[int]:
     "Map each cluster to the first one that it merges with: those that share mentions, directly or through others."
     root = list(range(len(clusters)))
     home: dict[Span, int] = {}  # the first cluster of each mention
-    def find(i: int) -> int:
-        while root[i] != i: root[i] = i = root[root[i]]
-        return i
     for i, c in enumerate(clusters):
         for s in c:
-            a, b = sorted((find(home.setdefault(s, i)), find(i)))
+            a, b = sorted((_first_of(root, home.setdefault(s, i)), _first_of(root, i)))
             root[b] = a
-    return list(map(find, range(len(clusters))))
+    return [_first_of(root, i) for i in range(len(clusters))]
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #41c52eed
 class Tidied(NamedTuple):
@@ -118,18 +121,28 @@ class _Merged(NamedTuple):
     name: str
     origin: int # the first of the clusters that it is made of
 
-# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #95161a17
-def _merged(d: Document, grow: Callable[[Span], Span]) -> list[_Merged]:
-    "Merge clusters that share a mention, in the order of the text."
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #08ebd815
+def _by_home(d: Document) -> tuple[dict[int, list[Span]], dict[int, str]]:
+    "Collect the mentions and the name of clusters that merge, by the first of them."
     homes = _homes(d.clusters)
     groups: dict[int, list[Span]] = {}
     called: dict[int, str] = {}
-    for i, c in enumerate(d.clusters): groups.setdefault(homes[i], []).extend(c)
-    for i, name in enumerate(d.names): called[homes[i]] = called.get(homes[i]) or name
+    for home, c in zip(homes, d.clusters): groups.setdefault(home, []).extend(c)
+    for home, name in zip(homes, d.names): called[home] = called.get(home) or name
+    return groups, called
+
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #15a5b72e
+def _grown(group: Iterable[Span], grow: Callable[[Span], Span]) -> list[tuple[Span, Span]]:
+    "Pair the mentions of a cluster, each once, with what they are in the document."
+    return sorted({grow(s): s for s in sorted(set(group))}.items())
+
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #95161a17
+def _merged(d: Document, grow: Callable[[Span], Span]) -> list[_Merged]:
+    "Merge clusters that share a mention, in the order of the text."
+    groups, called = _by_home(d)
     made = []
     for home, group in groups.items():
-        mentions = {grow(s): s for s in sorted(set(group))}
-        if mentions: made.append(_Merged(sorted(mentions.items()), called.get(home, ""), home))
+        if mentions := _grown(group, grow): made.append(_Merged(mentions, called.get(home, ""), home))
     return sorted(made)
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #69a01e97
@@ -137,7 +150,7 @@ def _labels_of(d: Document, field: str, made: Sequence[_Merged]) -> tuple[tuple[
     "Return a document's labels in the order of the merged clusters."
     of: dict[Span, str] = {}
     for spans, labels in zip(d.clusters, d.labels[field]): of.update(zip(spans, labels))
-    return map_members(lambda m: of[m[1]], (c.mentions for c in made))
+    return map_members(lambda m: of[m[1]], map(attrgetter("mentions"), made))
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #08141669
 def tidied(d: Document, rules: Rules = RELEASED) -> Tidied:
@@ -147,11 +160,12 @@ def tidied(d: Document, rules: Rules = RELEASED) -> Tidied:
     flat = list(chain.from_iterable(sentences))
     grow = (lambda s: _lengthened(s, flat)) if rules.possessive else (lambda s: s)
     made = _merged(d, grow)
-    names = tuple(c.name for c in made)
-    if rules.distinct: names = _distinct(names, [len(c.mentions) for c in made])
+    mentions, origin = [c.mentions for c in made], [c.origin for c in made]
+    names = tuple(map(attrgetter("name"), made))
+    if rules.distinct: names = _distinct(names, list(map(len, mentions)))
     labels = {field: _labels_of(d, field, made) for field in d.labels}
-    clusters = map_members(itemgetter(0), (c.mentions for c in made))
-    return Tidied(Document(d.doc_key, sentences, clusters, names, labels, d.meta), [c.origin for c in made])
+    clusters = map_members(itemgetter(0), mentions)
+    return Tidied(Document(d.doc_key, sentences, clusters, names, labels, d.meta), origin)
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #656262eb
 def _distinct(names: Sequence[str], sizes: Sequence[int]) -> tuple[str, ...]:
@@ -183,8 +197,9 @@ GENDERS = {2: "Male", 3: "Female", 4: "Neutral", 7: "Neutral"}
 
 def gender_of(classes: Iterable[int]) -> str|None:
     "Find the gender of a cluster's pronouns, given in the order of the text; None: they have none."
-    counts = Counter(c for c in classes if c >= 0)
-    return next((GENDERS[c] for c, _ in counts.most_common() if c in GENDERS), None)
+    for c, _ in Counter(classes).most_common():
+        if c in GENDERS: return GENDERS[c]
+    return None
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #4ff5ccda
 class Story(NamedTuple):
@@ -198,17 +213,30 @@ class Story(NamedTuple):
     classes: np.ndarray  # of pronouns
     origin: list[int]    # of each cluster: its index in the document before tidying
 
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #1975c553
+def _mention_rows(d: Document) -> list[tuple[int, int, int, int]]:
+    "List the mentions in the order of the text: first and last token, cluster, place in the cluster."
+    rows = []
+    for i, c in enumerate(d.clusters):
+        for k, s in enumerate(c): rows.append((s.start, s.end, i, k))
+    return sorted(rows)
+
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #e6195360
+def _kinds(d: Document, rows: Iterable[tuple[int, int, int, int]], words: Iterable[str]) -> list[str]:
+    "Return the kinds of a document's mentions: as annotated, or guessed from their words."
+    if not (kinds := d.labels.get("kind")): return list(map(_kind_of, words))
+    return [kinds[i][k] for _, _, i, k in rows]
+
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #10b403a8
 def story_of(d: Document, rules: Rules = RELEASED) -> Story:
     "Read a document, with its clusters, as a story: its mentions in order."
     d, origin = tidied(d, rules)
     tokens = d.tokens
-    rows = sorted((*s, i, k) for i, c in enumerate(d.clusters) for k, s in enumerate(c))
+    rows = _mention_rows(d)
     words = [" ".join(tokens[a:b + 1]) for a, b, _, _ in rows]
-    kinds = d.labels.get("kind")
-    kind = [kinds[i][k] if kinds else _kind_of(w) for (_, _, i, k), w in zip(rows, words, strict=True)]
     starts, ends, cluster = (np.fromiter(map(itemgetter(j), rows), int) for j in range(3))
-    return Story(d, starts, ends, cluster, words, kind, np.array(list(map(pronoun_class, words)), int), origin)
+    classes = np.array(list(map(pronoun_class, words)), int)
+    return Story(d, starts, ends, cluster, words, _kinds(d, rows, words), classes, origin)
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #187e6a51
 _LATIN = dict.fromkeys(range(128, 256))
@@ -275,20 +303,29 @@ def _nested(starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
     out[order] = inside | around
     return out
 
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #ebbe0a6e
+def _entity_of(story: Story) -> np.ndarray:
+    "Return the name of each mention's entity; empty: it has none."
+    names = story.doc.names or ("",)*len(story.doc.clusters)
+    return np.array([*names, ""], object)[story.cluster]
+
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #dd0cf3c9
+def _properties(story: Story) -> "pd.DataFrame":
+    "Make the first columns of the table: what a mention is, without its neighbours."
+    entity, n = _entity_of(story), len(story.words)
+    fuzzy = np.array([likeness(e, w) if e else -1 for e, w in zip(entity, story.words, strict=True)], int)
+    return pd.DataFrame({"doc_key": story.doc.doc_key, "mention": np.arange(n), "start": story.starts,
+                         "end": story.ends, "words": story.words, "kind": story.kind, "cluster": story.cluster,
+                         "entity": entity, "pronoun_class": story.classes, "fuzzy": fuzzy})
+
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #2fd96e2e
 def mention_table(story: Story, rules: Rules = RELEASED) -> "pd.DataFrame":
     """Collect everything that is known about each mention of a document with names, a row each, in order.
     Of the rules, window and neighbours matter."""
-    doc, cluster = story.doc, story.cluster
-    names = np.array([*doc.names, ""] if doc.names else [""]*(len(doc.clusters) + 1), object)
-    entity = names[cluster]
-    fuzzy = np.array([likeness(e, w) if e else -1 for e, w in zip(entity, story.words, strict=True)], int)
+    table, cluster = _properties(story), story.cluster
     nominal = np.array(story.kind) != "PRON"
-    table = pd.DataFrame({"doc_key": doc.doc_key, "mention": np.arange(len(nominal)), "start": story.starts,
-                          "end": story.ends, "words": story.words, "kind": story.kind, "cluster": cluster,
-                          "entity": entity, "pronoun_class": story.classes, "fuzzy": fuzzy})
     among = {"nearest": np.ones(len(nominal), bool), "nearest_nominal": nominal,
-             "nearest_like": nominal & (fuzzy > rules.max_fuzzy)}
+             "nearest_like": nominal & (table.fuzzy.to_numpy() > rules.max_fuzzy)}
     for column, fits in among.items(): table[column] = _nearest_places(cluster, fits)
     table["helpers"], table["distractors"] = _help(cluster, story.classes, rules)
     table["net"] = table.distractors - table.helpers
@@ -312,12 +349,12 @@ def _reason(story: Story, rules: Rules) -> str:
     n, text = words_of(tokens) if rules.count == "words" else len(tokens), " ".join(tokens)
     if not d.clusters: return "no clusters"
     if not d.sentences: return "no text"
-    if mark := next((m for m in MARKS if m in text), ""):
-        return f"the text holds {mark!r}, with which prompts mark the mention"
+    for mark in MARKS:
+        if mark in text: return f"the text holds {mark!r}, with which prompts mark the mention"
     if n < rules.min_tokens: return f"{n:,} {rules.count}, fewer than {rules.min_tokens:,}"
     if (k := sum(map(bool, d.names))) < rules.min_entities:
         return f"{k} named clusters, fewer than {rules.min_entities}"
-    others = sum(len(c) for i, c in enumerate(d.clusters) if not (d.names and d.names[i]))/len(story.words)
+    others = np.count_nonzero(_entity_of(story) == "")/len(story.words)
     if others > rules.max_others:
         return f"{100*others:.1f} % of the mentions have no named entity, more than {100*rules.max_others:g} %"
     return ""
@@ -330,6 +367,19 @@ class Pool(NamedTuple):
     rejected: dict[str, str]     # key -> reason
     mentions: "pd.DataFrame"     # of named clusters, one row each
 
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #9c2b4a30
+def _none_usable(rejected: Mapping[str, str]) -> DataError:
+    "Explain that no document can be used."
+    reasons = "; ".join(sorted(set(rejected.values()))[:3])
+    return DataError(f"none of the {len(rejected)} documents can be used{f': {reasons}' if reasons else ''}",
+                     "IdentifyMe", "loosen the rules, or name more clusters")
+
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #42f8a7b8
+def _named_mentions(story: Story, rules: Rules) -> "pd.DataFrame":
+    "Make the table of a story's mentions whose clusters have names, with the corpus."
+    t = mention_table(story, rules)
+    return t[t.entity != ""].assign(corpus=str(story.doc.meta.get("corpus", "")))
+
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #37b72d97
 def _pool_of(docs: Iterable[Document], rules: Rules = RELEASED, read: Mapping[str, Story]|None = None) -> Pool:
     "Collect stories and mentions that questions can be made of; `read` holds stories that were read before."
@@ -340,14 +390,22 @@ def _pool_of(docs: Iterable[Document], rules: Rules = RELEASED, read: Mapping[st
         if reason := _reason(story, rules):
             rejected[key] = reason
             continue
-        t = mention_table(story, rules)
         stories[key] = story
-        tables.append(t[t.entity != ""].assign(corpus=str(d.meta.get("corpus", ""))))
-    if not tables:
-        reasons = "; ".join(sorted(set(rejected.values()))[:3])
-        raise DataError(f"none of the {len(rejected)} documents can be used{f': {reasons}' if reasons else ''}",
-                        "IdentifyMe", "loosen the rules, or name more clusters")
+        tables.append(_named_mentions(story, rules))
+    if not tables: raise _none_usable(rejected)
     return Pool(rules, stories, rejected, pd.concat(tables, ignore_index=True))
+
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #1ff8bafc
+def _nominals_to_ask(t: "pd.DataFrame", rules: Rules) -> "pd.DataFrame":
+    "Choose the nominals that are short and, if they are to be hard, unlike their entity's name."
+    t = t[t.words.str.len() <= rules.max_chars]
+    return t[t.fuzzy <= rules.max_fuzzy] if rules.hard else t
+
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #278f46b4
+def _pronouns_to_ask(t: "pd.DataFrame", rules: Rules) -> "pd.DataFrame":
+    "Choose the pronouns whose neighbours distract; if they need not be hard, all but the plural ones."
+    if not rules.hard: return t[~t.words.str.lower().isin(PLURAL)]
+    return t[(t.pronoun_class >= 0) & (t.net >= rules.min_net)]
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #eb60502f
 KINDS = ("NOM", "PRON")
@@ -358,20 +416,21 @@ def candidates(pool: Pool, kind: str, corpus: str = "", rules: Rules|None = None
     mentions, in order. `rules` are other thresholds than the pool's; its window stays."""
     r, t = rules or pool.rules, pool.mentions
     t = t[(t.kind == kind) & (t.corpus == corpus)] if corpus else t[t.kind == kind]
-    if kind == "PRON":
-        return t[(t.pronoun_class >= 0) & (t.net >= r.min_net)] if r.hard else t[~t.words.str.lower().isin(PLURAL)]
-    short = t.words.str.len() <= r.max_chars
-    return t[short & (t.fuzzy <= r.max_fuzzy)] if r.hard else t[short]
+    return _pronouns_to_ask(t, r) if kind == "PRON" else _nominals_to_ask(t, r)
+
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #28d61f77
+def _points(c: np.ndarray) -> np.ndarray:
+    "Count, by one criterion, how many each item beats, and half of those that it equals."
+    in_order = np.sort(c)
+    less, not_more = np.searchsorted(in_order, c, "left"), np.searchsorted(in_order, c, "right")
+    return (less + not_more - 1)/2
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #d90c628b
 DISTANCES = ("nearest", "nearest_nominal", "nearest_like")
 
 def copeland(criteria: Iterable[Sequence[float]]) -> np.ndarray:
     "Count each item's wins plus half its ties, over all criteria, in which higher is harder."
-    def points(c: np.ndarray) -> np.ndarray:
-        less, not_more = (np.searchsorted(np.sort(c), c, side) for side in ("left", "right"))
-        return (less + not_more - 1)/2
-    return np.sum([points(np.asarray(c)) for c in criteria], axis=0)
+    return np.sum([_points(np.asarray(c)) for c in criteria], axis=0)
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #b633a248
 def question_ids(rows: "pd.DataFrame") -> list[str]:
@@ -381,22 +440,25 @@ def question_ids(rows: "pd.DataFrame") -> list[str]:
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #535df4a1
 def _settle_equals(a: int, b: int, known: Mapping[int, int]) -> list[int]:
     "Place the items from a to b, which have equal points, around those with known ranks."
-    taken = set(known.values())
-    free = iter([r for r in range(a, b) if r not in taken])
+    free = iter(sorted(set(range(a, b)) - set(known.values())))
     return [known[i] if i in known else next(free) for i in range(a, b)]
+
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #bfb72c6c
+def _known_ranks(points: np.ndarray, ids: list[str], ranks: Mapping[str, int], a: int, b: int) -> dict[int, int]:
+    "Return the known ranks of the items from a to b, which have equal points; a rank elsewhere is an error."
+    known = {i: ranks[ids[i]] for i in range(a, b) if ids[i] in ranks}
+    for i, rank in known.items():
+        if not a <= rank < b:
+            raise DataError(f"its rank would be {rank}, its {points[i]:g} points put it from {a} to {b - 1}",
+                            ids[i], "are the documents and names those of the release?")
+    return known
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #357ee026
 def _settle(points: np.ndarray, ids: list[str], ranks: Mapping[str, int]) -> list[int]:
     "Place sorted items, with known ranks to order equals."
     out = list(range(len(ids)))
     edges = [0, *(np.flatnonzero(np.diff(points)) + 1).tolist(), len(ids)]
-    for a, b in zip(edges, edges[1:]):
-        known = {i: ranks[ids[i]] for i in range(a, b) if ids[i] in ranks}
-        for i, rank in known.items():
-            if not a <= rank < b:
-                raise DataError(f"its rank would be {rank}, its {points[i]:g} points put it from {a} to {b - 1}",
-                                ids[i], "are the documents and names those of the release?")
-        out[a:b] = _settle_equals(a, b, known)
+    for a, b in zip(edges, edges[1:]): out[a:b] = _settle_equals(a, b, _known_ranks(points, ids, ranks, a, b))
     return out
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #3561b16c
@@ -410,13 +472,17 @@ def ranked(rows: "pd.DataFrame", kind: str, ranks: Mapping[str, int]|None = None
     places = _settle(points, question_ids(rows), ranks) if ranks else range(len(rows))
     return rows.iloc[np.argsort(list(places), kind="stable")]
 
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #4de55966
+def _shuffled(rows: "pd.DataFrame", seed: int) -> "pd.DataFrame":
+    "Shuffle mentions by a generator of their own."
+    return rows.iloc[np.random.RandomState(seed).permutation(len(rows))]
+
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #d88a956a
 def _picked(pool: Pool, kind: str, corpus: str = "", ranks: Mapping[str, int]|None = None) -> dict[str, "pd.DataFrame"]:
     "Select the mentions of each split."
     r, rows = pool.rules, candidates(pool, kind, corpus)
     rows = ranked(rows, kind, ranks)[:r.most] if r.hard else rows
-    order = np.random.RandomState(r.seed).permutation(len(rows))[:r.most]
-    rows = rows.iloc[order]
+    rows = _shuffled(rows, r.seed)[:r.most]
     n = r.test if len(rows) == r.most else round(len(rows)*r.test/r.most)
     return {"test": rows[:n], "dev": rows[n:]}
 
@@ -424,7 +490,7 @@ def _picked(pool: Pool, kind: str, corpus: str = "", ranks: Mapping[str, int]|No
 def _random_set(pool: Pool, i: int, kind: str, corpus: str = "", size: int = 150) -> "pd.DataFrame":
     "Draw the mentions of a random set."
     rows = candidates(pool, kind, corpus, pool.rules.changed(hard=False))
-    return rows.iloc[np.random.RandomState(pool.rules.seed).permutation(len(rows))[size*i:size*(i + 1)]]
+    return _shuffled(rows, pool.rules.seed)[size*i:size*(i + 1)]
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #b08ca475
 class Page(NamedTuple):
@@ -466,18 +532,22 @@ def _by_class(classes: Sequence[int], named: Iterable[int]) -> dict[int, list[in
         if classes[i] >= 0: groups.setdefault(classes[i], []).append(i)
     return groups
 
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #33e0a932
+def _token_starts(tokens: Iterable[str]) -> list[int]:
+    "Find where each token begins in the text, in which they are joined by spaces."
+    return [0, *accumulate(len(t) + 1 for t in tokens)][:-1]
+
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #04b20ab5
 def _page_of(story: Story, order: Sequence[str]|None = None, genders: Mapping[str, str|None]|None = None) -> Page:
     "Prepare a story for questions."
     d, tokens = story.doc, story.doc.tokens
-    at = [0, *accumulate(len(t) + 1 for t in tokens)][:-1]
     names = d.names or ("",)*len(d.clusters)
     ordered = _ordered_names(d, names, order)
     classes = story.classes.tolist()
-    entity = [names[c] for c in story.cluster]
+    entity = _entity_of(story).tolist()
     named = [i for i, e in enumerate(entity) if e]
     genders_of = _genders(entity, classes) | dict(genders or {})
-    return Page(" ".join(tokens), tokens, at, ordered, entity, named, genders_of, _in_dialogue(d),
+    return Page(" ".join(tokens), tokens, _token_starts(tokens), ordered, entity, named, genders_of, _in_dialogue(d),
                 Counter(filter(None, entity)), _by_class(classes, named), story)
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #42a8bbff
@@ -495,7 +565,7 @@ def in_quotes(tokens: Sequence[str], longest: int = 400) -> list[bool]:
 def _in_dialogue(d: Document) -> list[bool]:
     "Tell, by token, whether its sentence is dialogue or part of it."
     quoted, out = iter(in_quotes(d.tokens)), []
-    for s in d.sentences: out += [any([next(quoted) for _ in s])]*len(s)
+    for s in d.sentences: out += [any(list(islice(quoted, len(s))))]*len(s)
     return out
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #93d34486
@@ -503,8 +573,9 @@ def _fewer(names: list[str], right: str, none: bool, rules: Rules, id: str) -> l
     "Draw as many names as the rules allow, with the right one unless `none` removes it."
     if not rules.options or len(names) <= rules.options: return names
     draw, others = random.Random(f"{rules.seed}:{id}"), [i for i, n in enumerate(names) if n != right]
-    keep = draw.sample(others, min(len(others), rules.options - (not none))) + ([] if none else [names.index(right)])
-    return [names[i] for i in sorted(keep)]
+    keep = draw.sample(others, min(len(others), rules.options - (not none)))
+    if not none: keep.append(names.index(right))
+    return list(map(names.__getitem__, sorted(keep)))
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #771df7d7
 def _options_of(names: Sequence[str], right: str, none: bool, draw: random.Random, rules: Rules = RELEASED,
@@ -520,12 +591,22 @@ RULES_OF_THUMB = ("most_frequent", "nearest_mention", "preceding_mention", "prec
 
 def _before(places: Sequence[int], i: int, fits: Callable) -> int|None:
     "Find the last place before i that fits."
-    return next((places[k] for k in range(bisect_left(places, i) - 1, -1, -1) if fits(places[k])), None)
+    for k in range(bisect_left(places, i) - 1, -1, -1):
+        if fits(places[k]): return places[k]
+    return None
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #3ecd9957
 def _after(places: Sequence[int], i: int, fits: Callable) -> int|None:
     "Find the first place after i that fits."
-    return next((places[k] for k in range(bisect_left(places, i + 1), len(places)) if fits(places[k])), None)
+    for k in range(bisect_left(places, i + 1), len(places)):
+        if fits(places[k]): return places[k]
+    return None
+
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #2650a4ca
+def _nearer(i: int, back: int|None, on: int|None) -> int|None:
+    "Choose of the places before and after i the nearer, of two equally near the one before."
+    if back is None or on is None: return on if back is None else back
+    return on if on - i < i - back else back
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #666138a1
 def _most_frequent(page: Page, i: int, names: Mapping[str, int]) -> str:
@@ -539,13 +620,12 @@ def _thumb(page: Page, i: int, names: Sequence[str]) -> dict[str, int]:
     of = {n: k for k, n in reversed(list(enumerate(names)))}
     fits = lambda j: page.entity[j] in of
     back, on = _before(page.named, i, fits), _after(page.named, i, fits)
-    near = on if back is None or on is not None and on - i < i - back else back
     same = _before(page.by_class.get(int(page.story.classes[i]), ()), i, fits)
-    picks = [NONE if j is None else page.entity[j] for j in (near, back, same)]
-    chosen = zip(RULES_OF_THUMB, [_most_frequent(page, i, of), *picks], strict=True)
-    return {rule: of[name] for rule, name in chosen}
+    picks = [_most_frequent(page, i, of)]
+    for j in (_nearer(i, back, on), back, same): picks.append(NONE if j is None else page.entity[j])
+    return dict(zip(RULES_OF_THUMB, map(of.__getitem__, picks), strict=True))
 
-# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #420d2e80
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #fac876fb
 def _window(page: Page, start: int, end: int, context: int) -> tuple[str, tuple[int, int]]:
     "Return the text and the place of the mention in it."
     a, b = page.at[start], page.at[end] + len(page.tokens[end])
@@ -554,18 +634,21 @@ def _window(page: Page, start: int, end: int, context: int) -> tuple[str, tuple[
     left = page.at[first]
     return page.text[left:page.at[last] + len(page.tokens[last])], (a - left, b - left)
 
-def _fields(page: Page, row, names: list[str], right: str) -> dict:
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #c8faa049
+_NUMBERS = ("fuzzy", "net", "helpers", "distractors", *DISTANCES, "cluster_size", "nominal_size")
+
+def _fields(page: Page, row: Any, names: list[str], right: str) -> dict:
     "Return the fields for breakdowns."
     pronoun, none = row.kind == "PRON", right == NONE
-    numbers = ("fuzzy", "net", "helpers", "distractors", *DISTANCES, "cluster_size", "nominal_size")
     return {"corpus": row.corpus, "type": TYPES[row.kind], "answer": "none" if none else "entity",
             "pronoun_class": PRONOUNS.get(str(row.pronoun_class)) if pronoun else None, "nested": bool(row.nested),
             "dialogue": page.spoken[row.start] if pronoun and '"' in page.text else None,
             "gender": None if none else page.gender.get(row.entity), "doubled_option": len(set(names)) < len(names),
             "offered": len(names),
             "position": round(int(row.start)/max(1, len(page.at)), 3),
-            **{k: int(row._asdict()[k]) for k in numbers}, **_thumb(page, int(row.mention), names)}
+            **{k: int(getattr(row, k)) for k in _NUMBERS}, **_thumb(page, int(row.mention), names)}
 
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #420d2e80
 def _question_of(page: Page, row: Any, offered: tuple[list[str], str], rules: Rules) -> Question:
     "Make a question about a mention."
     names, right = offered
@@ -624,8 +707,8 @@ class Built:
         return story.doc.around(Span(int(story.starts[i]), int(story.ends[i])), width)
     def table(self) -> "pd.DataFrame":
         "Count by corpus and kind: mentions with a name, candidates, questions."
-        return pd.DataFrame([_counts(self, c, kind) for c in dict.fromkeys(self.pool.mentions.corpus)
-                             for kind in KINDS])
+        blocks = product(dict.fromkeys(self.pool.mentions.corpus), KINDS)
+        return pd.DataFrame([_counts(self, corpus, kind) for corpus, kind in blocks])
     def __repr__(self) -> str:
         p, n = self.pool, sum(map(len, self.blocks.values()))
         return f"IdentifyMe ({p.rules.mode}): {len(p.stories)} stories, {len(p.rejected)} rejected, {n:,} questions"
@@ -633,6 +716,17 @@ class Built:
         rejected = "".join(f"<li><code>{html.escape(k)}</code>: {html.escape(why)}</li>"
                            for k, why in self.pool.rejected.items())
         return f"<p>{html.escape(repr(self))}</p>{self.table().to_html(index=False)}<ul>{rejected}</ul>"
+
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #133199b0
+def _all_blocks(pool: Pool, pages: Mapping[str, Page],
+                ranks: Mapping[str, int]) -> dict[tuple[str, str, str], list[Question]]:
+    "Write the questions of all blocks in their order, by (corpus, split, kind)."
+    s, blocks = streams(pool.rules.seed), {}
+    for corpus in dict.fromkeys(pool.mentions.corpus):
+        picked = {kind: _picked(pool, kind, corpus, ranks) for kind in KINDS}
+        for split, kind in product(("test", "dev"), KINDS):
+            blocks[corpus, split, kind] = _block(picked[kind][split], pages, s, pool.rules)
+    return blocks
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #0e89b1b2
 def build_identifyme(
@@ -644,38 +738,45 @@ def build_identifyme(
     "Build IdentifyMe from documents whose clusters have names."
     rules = _the_rules(mode, **changed)
     pool = _pool_of(docs, rules)
-    pages = {k: _page_of(s, known.order.get(k), known.genders.get(k)) for k, s in pool.stories.items()}
-    s, blocks = streams(rules.seed), {}
-    for corpus in dict.fromkeys(pool.mentions.corpus):
-        picked = {kind: _picked(pool, kind, corpus, known.ranks) for kind in KINDS}
-        for split in ("test", "dev"):
-            for kind in KINDS: blocks[corpus, split, kind] = _block(picked[kind][split], pages, s, rules)
+    pages = {}
+    for key, story in pool.stories.items(): pages[key] = _page_of(story, known.order.get(key), known.genders.get(key))
+    blocks = _all_blocks(pool, pages, known.ranks)
     if not any(blocks.values()):
         raise DataError("no mention is hard enough to be asked about", "IdentifyMe",
                         "loosen max_fuzzy or min_net, or give more documents")
     return Built(pool, blocks, pages)
 
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #c7067391
+def _random_questions(b: Built, i: int, corpora: Iterable[str]) -> list[Question]:
+    "Write the questions of a random set."
+    s, p, out = streams(b.pool.rules.seed), b.pool, []
+    for corpus, kind in product(corpora, KINDS): out += _block(_random_set(p, i, kind, corpus), b.pages, s, p.rules)
+    return out
+
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #34538df0
 _SETS = ("test", "dev", "all", *(f"random{i}" for i in range(10)))
 
 def _questions(b: Built, split: str, corpus: str) -> list[Question]:
-    known = list(dict.fromkeys(c for c, _, _ in b.blocks))
+    "List the questions of a split, of one corpus or of all."
+    known = list(dict.fromkeys(map(itemgetter(0), b.blocks)))
     if corpus and corpus not in known: raise CallError(f"there is no corpus {corpus!r} here", do=nearest(corpus, known))
     if split not in _SETS: raise CallError(f"unknown split {split!r}", do=nearest(split, _SETS))
     corpora = [corpus] if corpus else known
-    if split in ("test", "dev", "all"):
-        return [q for (c, s, _), qs in b.blocks.items() if split in (s, "all") and c in corpora for q in qs]
-    s, p = streams(b.pool.rules.seed), b.pool
-    return [q for c in corpora for kind in KINDS
-            for q in _block(_random_set(p, int(split[6:]), kind, c), b.pages, s, p.rules)]
+    if split not in ("test", "dev", "all"): return _random_questions(b, int(split.removeprefix("random")), corpora)
+    out = []
+    for (own_corpus, own_split, _), questions in b.blocks.items():
+        if split in (own_split, "all") and own_corpus in corpora: out += questions
+    return out
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #2690f8a3
 def _place(built: Built, id: str) -> tuple[Story, int]:
+    "Find the story and the number of a mention."
+    stories = built.pool.stories
     key, _, i = id.rpartition(":")
-    if key not in built.pool.stories: raise CallError(f"no story {key!r} was used", do=nearest(key, built.pool.stories))
-    if not i.isdigit() or int(i) >= len(built.pool.stories[key].words):
-        raise CallError(f"there is no mention {i!r} in {key}", do=f"it has {len(built.pool.stories[key].words)}")
-    return built.pool.stories[key], int(i)
+    if key not in stories: raise CallError(f"no story {key!r} was used", do=nearest(key, stories))
+    if not i.isdigit() or int(i) >= len(stories[key].words):
+        raise CallError(f"there is no mention {i!r} in {key}", do=f"it has {len(stories[key].words)}")
+    return stories[key], int(i)
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #048d9696
 def _counts(b: Built, corpus: str, kind: str) -> dict[str, str|int]:
@@ -702,6 +803,11 @@ def _narrowed(pool: Pool, rules: Rules) -> Pool:
     keep = {k: s for k, s in pool.stories.items() if not _reason(s, rules)}
     return Pool(rules, keep, pool.rejected, pool.mentions[pool.mentions.doc_key.isin(keep.keys())])
 
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #44c36c4e
+def _sizes(pool: Pool, rules: Rules) -> dict[str, int]:
+    "Count the candidates of each type."
+    return {TYPES[kind]: len(candidates(pool, kind, rules=rules)) for kind in KINDS}
+
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #364a444c
 def sweep(docs: Sequence[Document], rules: Rules = RELEASED,
           sweeps: Mapping[str, Sequence] = _SWEEPS) -> "pd.DataFrame":
@@ -713,10 +819,11 @@ def sweep(docs: Sequence[Document], rules: Rules = RELEASED,
     loose = cache(pool_of)
     # most thresholds reject no story
     narrowed = cache(lambda window, **limits: _narrowed(loose(window), rules.changed(**limits)))
-    def sizes(rule: str, v: Any) -> dict[str, int]:
-        other = rules.changed(**{rule: v})
-        pool = narrowed(other.window, min_tokens=other.min_tokens, max_others=other.max_others,
-                        min_entities=other.min_entities)
-        return {TYPES[k]: len(candidates(pool, k, rules=other)) for k in KINDS}
-    return pd.DataFrame([{"rule": rule, "value": v, "type": t, "candidates": n} for rule, values in sweeps.items()
-                         for v in values for t, n in sizes(rule, v).items()])
+    rows = []
+    for rule, values in sweeps.items():
+        for v in values:
+            other = rules.changed(**{rule: v})
+            pool = narrowed(other.window, min_tokens=other.min_tokens, max_others=other.max_others,
+                            min_entities=other.min_entities)
+            for t, n in _sizes(pool, other).items(): rows.append((rule, v, t, n))
+    return pd.DataFrame(rows, columns=["rule", "value", "type", "candidates"])
