@@ -9,6 +9,8 @@ __all__ = ['canary_line', 'words_fault', 'clusters_fault', 'meaning_fault', 'Com
 # %% ../../nbs/models/04_command.ipynb #331e05e5
 import hashlib, os, queue, shlex, shutil, subprocess, threading, unicodedata
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, product
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, IO, NamedTuple, cast
 import msgspec
@@ -59,27 +61,33 @@ def _check_options(answer: Answer, n: int, at: str):
         raise DataError(f"gave {len(answer.scores)} scores for {n} options", at)
 
 # %% ../../nbs/models/04_command.ipynb #f9a2b85e
+def _check_id(key: Any, asked: Mapping[str, Any], answered: set[str], where: str):
+    "Check that an id is one of the input and has no answer yet."
+    if not isinstance(key, str) or key not in asked:
+        raise DataError(f"answered {key!r}, which is not an id of the input", where, "repeat the id of the question")
+    if key in answered: raise DataError(f"answered {key} twice", where, "write one line per question")
+
+def _as_said(key: str, item: Any, fields: dict[str, Any], where: str) -> Said:
+    "Convert the fields of a line to the answer of a question or document."
+    if not isinstance(item, Question):
+        return _inside(msgspec.convert({"id": key, **fields}, ClusterAnswer), item, where)
+    if "choice" in fields: return as_answer(item, fields["choice"])
+    answer = msgspec.convert({"id": key, **fields}, Answer)
+    _check_options(answer, len(item.options), f"{where}, {key}")
+    return answer
+
 def _read_output(line: bytes, asked: Mapping[str, Any], answered: set[str], where: str) -> Said:
     "Read a line of the program's output as an answer."
     shown = line.decode("utf-8", "replace").strip()[:120]
     fields = _decode_output(line, shown, where)
-    key = fields.pop("id", None)
-    if not isinstance(key, str) or key not in asked:
-        raise DataError(f"answered {key!r}, which is not an id of the input", where, "repeat the id of the question")
-    if key in answered: raise DataError(f"answered {key} twice", where, "write one line per question")
+    key: Any = fields.pop("id", None)
+    _check_id(key, asked, answered, where)
     answered.add(key)
     if "error" in fields: return Failure(key, "error", str(fields["error"])[:300])
-    item = asked[key]
-    try:
-        if not isinstance(item, Question):
-            return _inside(msgspec.convert({"id": key, **fields}, ClusterAnswer), item, where)
-        if "choice" in fields: return as_answer(item, fields["choice"])
-        answer = msgspec.convert({"id": key, **fields}, Answer)
+    try: return _as_said(key, asked[key], fields, where)
     except (msgspec.ValidationError, ValueError, AttributeError) as e:
         raise DataError(f"wrote no answer to {key}: {e}; it wrote {shown!r}", where,
                         "write chosen, scores, choice, clusters or error") from None
-    _check_options(answer, len(item.options), f"{where}, {key}")
-    return answer
 
 # %% ../../nbs/models/04_command.ipynb #e036a2ec
 class _Part(NamedTuple):
@@ -105,8 +113,10 @@ def _parts(item: Question|Document, window: int, seeds: bool = False) -> list[_P
 # %% ../../nbs/models/04_command.ipynb #c9af1693
 def _answered(parts: Sequence[_Part], answered: Collection[str]) -> str:
     """Count the fully answered questions or documents, as "3 of 5"."""
-    items = {p.whole or p.key for p in parts}
-    waiting = {p.whole or p.key for p in parts if p.key not in answered}
+    items, waiting = set[str](), set[str]()
+    for p in parts:
+        items.add(p.whole or p.key)
+        if p.key not in answered: waiting.add(p.whole or p.key)
     return f"{len(items - waiting)} of {len(items)}"
 
 # %% ../../nbs/models/04_command.ipynb #c9801510
@@ -117,11 +127,12 @@ def _moved(clusters: Clusters, by: int) -> Clusters:
 # %% ../../nbs/models/04_command.ipynb #1ee5d4e6
 def _whole(parts: Sequence[_Part], answers: Iterable[Said]) -> Iterator[Said]:
     "Merge the windows of each document; answers to whole items pass unchanged."
-    by_key = {p.key: p for p in parts}
-    waiting: dict[str, set[str]] = {}
-    for p in parts: waiting.setdefault(p.whole, set()).add(p.key)
-    found: dict[str, list[tuple[Span, ...]]] = {p.whole: [] for p in parts}
-    failed: set[str] = set()
+    by_key, waiting, failed = dict[str, _Part](), dict[str, set[str]](), set[str]()
+    found: dict[str, list[tuple[Span, ...]]] = {}
+    for p in parts:
+        by_key[p.key] = p
+        waiting.setdefault(p.whole, set()).add(p.key)
+        found.setdefault(p.whole, [])
     for answer in answers:
         p = by_key[answer.id]
         if not p.whole: yield answer
@@ -159,33 +170,42 @@ def _canary_answer(line: bytes, d: Document, where: str) -> _Proof|str:
 # %% ../../nbs/models/04_command.ipynb #a3618d52
 def _letters(word: str) -> str:
     "Return a word's letters and digits without case and accents, which tokenizers change."
-    return "".join(c for c in unicodedata.normalize("NFKD", word.casefold()) if c.isalnum())
+    return "".join(filter(str.isalnum, unicodedata.normalize("NFKD", word.casefold())))
 
 def words_fault(tokens: Sequence[str], words: Sequence[str]) -> str:
     """Describe the first difference between the words that a program reads and the text; "" if they agree."""
     if len(words) != len(tokens): return f"it reads {len(words):,} words where the text has {len(tokens):,}"
-    differs = lambda a, b: _letters(a) and _letters(a) != _letters(b)
-    bad = next((i for i, (a, b) in enumerate(zip(tokens, words)) if differs(a, b)), -1)
-    return "" if bad < 0 else f"it reads {words[bad][:40]!r} where the text has {tokens[bad]!r} (token {bad})"
+    for i, (token, word) in enumerate(zip(tokens, words)):
+        if _letters(token) and _letters(token) != _letters(word):
+            return f"it reads {word[:40]!r} where the text has {token!r} (token {i})"
+    return ""
 
 # %% ../../nbs/models/04_command.ipynb #3049b3f8
+def _phrase(d: Document, s: Span) -> str: return repr(" ".join(d.tokens[s.start:s.end + 1]))
+
+def _split_fault(d: Document, cluster: Mapping[Span, int]) -> str:
+    """Describe a mention that is not found or not joined with the first of its cluster; "" if there is none."""
+    for c in d.clusters:
+        for m in c:
+            if m not in cluster: return f"it does not find {_phrase(d, m)}"
+        for m in c:
+            if cluster[m] != cluster[c[0]]: return f"it does not join {_phrase(d, c[0])} and {_phrase(d, m)}"
+    return ""
+
 def clusters_fault(d: Document, found: Clusters) -> str:
     "Describe the first error in the clusters of a text with undisputed gold; further clusters do not matter."
-    cluster = {m: i for i, c in enumerate(found) for m in c}
-    phrase = lambda s: repr(" ".join(d.tokens[s.start:s.end + 1]))
-    for c in d.clusters:
-        if lost := next((m for m in c if m not in cluster), None): return f"it does not find {phrase(lost)}"
-        if other := next((m for m in c if cluster[m] != cluster[c[0]]), None):
-            return f"it does not join {phrase(c[0])} and {phrase(other)}"
-    first = [c[0] for c in d.clusters]
-    same = next(((a, b) for a in first for b in first if a < b and cluster[a] == cluster[b]), None)
-    return f"it joins {phrase(same[0])} and {phrase(same[1])}" if same else ""
+    cluster: dict[Span, int] = {}
+    for i, spans in enumerate(found): cluster.update(dict.fromkeys(spans, i))
+    if fault := _split_fault(d, cluster): return fault
+    for a, b in product([c[0] for c in d.clusters], repeat=2):
+        if a < b and cluster[a] == cluster[b]: return f"it joins {_phrase(d, a)} and {_phrase(d, b)}"
+    return ""
 
 # %% ../../nbs/models/04_command.ipynb #7220bfe2
 def meaning_fault(d: Document, found: Clusters) -> str:
     "Describe an error in the clusters of a canary; a long one needs a mention near its end."
-    if d.meta.get("long") and not any(s.start > d.size*3//4 for c in found for s in c):
-        return "it finds nothing in the last quarter of a long text"
+    last = max(map(attrgetter("start"), chain.from_iterable(found)), default=0)
+    if d.meta.get("long") and last <= d.size*3//4: return "it finds nothing in the last quarter of a long text"
     return clusters_fault(d, found)
 
 # %% ../../nbs/models/04_command.ipynb #69d8cf9d
@@ -279,12 +299,13 @@ class CommandSystem(BaseSystem):
         return super().lacks(task) or ("" if found else f"there is no program {self.words[0]}")
     def answer(self, task: Task, items: Sequence[Any]) -> Iterator[Said]:
         if not items: return
-        parts = [p for x in items for p in _parts(x, self.entry.window, self.seeds)]
+        parts: list[_Part] = []
+        for x in items: parts += _parts(x, self.entry.window, self.seeds)
         process = _Process(self.words, self.cwd, self.name, self.env)
         try:
             process.start()
             self._prove(process, items)
-            process.ask(p.line for p in parts)
+            process.ask(map(attrgetter("line"), parts))
             yield from _whole(parts, self._answers(process, parts))
         finally: process.end()
     def _answers(self, process: _Process, parts: Sequence[_Part]) -> Iterator[Said]:
@@ -325,7 +346,8 @@ class CommandSystem(BaseSystem):
 # %% ../../nbs/models/04_command.ipynb #0063c2c2
 def _changed(name: str, e: CommandEntry, changed: Mapping[str, Any]) -> CommandEntry:
     "Change the settings that a program has: patience and window."
-    refuse_settings(name, {k: v for k, v in changed.items() if k not in ("patience", "window")})
+    known = ("patience", "window")
+    refuse_settings(name, {k: v for k, v in changed.items() if k not in known})
     return changed_record(e, changed, "a program")
 
 def _named(name: str, e: CommandEntry) -> str: return variant_name(name, {"window": e.window} if e.window else {})

@@ -72,7 +72,7 @@ def _read(path: Path) -> Iterator[Entry]:
     for name, fields in (data if several else {path.stem: data}).items():
         if not isinstance(name, str):
             raise FormatError(f"the name {name!r} is not a string", str(path), "put it in quotation marks")
-        if any(c in name for c in "[]@") or name.strip() != name or not name:
+        if set("[]@") & set(name) or name.strip() != name or not name:
             raise FormatError(f"{name!r} cannot be a name", str(path), "leave out brackets, @ and outer blanks")
         try: yield Entry(name, _kind(fields), fields, path)
         except CallError as e: raise FormatError(e.what, f"{path}, {name}", e.do) from None
@@ -132,16 +132,23 @@ R = TypeVar("R", bound=Record)
 def _field(kind: Any, value: Any) -> Any:
     "Convert a value to a field's type; in text from the command line, commas separate a list."
     if isinstance(value, str) and get_origin(kind) is tuple and not value.startswith("["):
-        value = [x.strip() for x in value.split(",") if x]
+        value = list(map(str.strip, filter(None, value.split(","))))
     elif isinstance(value, str) and kind is not str and value.startswith(("[", "{", "null")):
         value = msgspec.json.decode(value)
     return msgspec.to_builtins(msgspec.convert(value, kind, strict=False))
 
+# %% ../../nbs/models/01_registry.ipynb #b84a85aa
 def _kinds(record: type[Record]) -> dict[str, Any]: return {f.name: f.type for f in msgspec.structs.fields(record)}
+
+def _is_group(kind: Any) -> bool:
+    "Tell whether a field's type is a record."
+    return isinstance(kind, type) and issubclass(kind, Record)
 
 def _group_of(kind: Any) -> Any:
     "Return the record type within `Price|None`."
-    return next((k for k in get_args(kind) if isinstance(k, type) and issubclass(k, Record)), kind)
+    for k in get_args(kind):
+        if _is_group(k): return k
+    return kind
 
 def _placed(record: type[Record], key: str, value: Any, what: str) -> dict[str, Any]:
     "Place one changed setting; a dotted name reaches into a group."
@@ -150,16 +157,14 @@ def _placed(record: type[Record], key: str, value: Any, what: str) -> dict[str, 
     if name not in kinds: raise CallError(f"{what} has no setting {name!r}", do=nearest(name, kinds))
     kind = _group_of(kinds[name])
     if not inner: return {name: _field(kinds[name], value)}
-    if isinstance(kind, type) and issubclass(kind, Record) and inner in _kinds(kind):
-        return {name: {inner: _field(_kinds(kind)[inner], value)}}
+    if _is_group(kind) and inner in _kinds(kind): return {name: {inner: _field(_kinds(kind)[inner], value)}}
     if get_origin(kind) is dict: return {name: {inner: value}}
-    raise CallError(f"{what} has no setting {key!r}",
-                    do=nearest(inner, _kinds(kind)) if isinstance(kind, type) and issubclass(kind, Record) else "")
+    raise CallError(f"{what} has no setting {key!r}", do=nearest(inner, _kinds(kind)) if _is_group(kind) else "")
 
 # %% ../../nbs/models/01_registry.ipynb #7bce072f
-def _choices(kind: type, key: str) -> str:
+def _choices(kind: type[Record], key: str) -> str:
     "List the allowed values of a setting, if they are enumerated."
-    of = next((f.type for f in msgspec.structs.fields(kind) if f.name == key), None)
+    of = _kinds(kind).get(key)
     return f"it is one of {', '.join(str(x) or 'nothing' for x in get_args(of))}" if get_origin(of) is Literal else ""
 
 # %% ../../nbs/models/01_registry.ipynb #7bbb080a
@@ -182,9 +187,9 @@ def changed_record(record: R, changed: Mapping[str, Any], what: str) -> R:
 def record_of(entry: Entry, kind: type[R], **defaults) -> R:
     """Read an entry as a record; the entry's `kind` is dropped unless the record has this field.
     `defaults` fill the fields that the entry omits."""
-    data = (defaults
-            | {k: v for k, v in entry.data.items() if k != "kind" or (k in kind.__struct_fields__ and v not in KINDS)})
-    try: return msgspec.convert(data, kind)
+    data = dict(entry.data)
+    if "kind" not in kind.__struct_fields__ or data.get("kind") in KINDS: data.pop("kind", None)
+    try: return msgspec.convert(defaults | data, kind)
     except (msgspec.ValidationError, ValueError) as e:
         raise FormatError(str(e), f"{entry.path.name}, {entry.name}") from None
 
@@ -197,9 +202,10 @@ def differing(record: Record, usual: Record, ignored: frozenset[str]) -> dict[st
         x, y = getattr(record, name), getattr(usual, name)
         if name in ignored or x == y: continue
         if isinstance(x, Record) and isinstance(y, Record):
-            out |= {f"{name}.{k}": v for k, v in differing(x, y, frozenset()).items()}
+            for k, v in differing(x, y, frozenset()).items(): out[f"{name}.{k}"] = v
         elif isinstance(x, dict) and isinstance(y, dict):
-            out |= {f"{name}.{k}": x.get(k, "") for k in sorted(x.keys() | y.keys()) if x.get(k) != y.get(k)}
+            for k in sorted(x.keys() | y.keys()):
+                if x.get(k) != y.get(k): out[f"{name}.{k}"] = x.get(k, "")
         else: out[name] = list(x) if isinstance(x, tuple) else msgspec.to_builtins(x)
     return out
 
@@ -215,10 +221,10 @@ class FunctionEntry(Record):
 # %% ../../nbs/models/01_registry.ipynb #893df346
 def refuse_asking(name: str, changed: Mapping[str, Any]):
     "Raise an error for settings of requests, which only language models have."
-    if any(k in changed for k in ("concurrency", "budget", "batches")):
+    if changed.keys() & {"concurrency", "budget", "batches"}:
         raise CallError(f"{name} sends no requests to a server",
                         do="concurrency, budget and batch are for models of a server")
-    if any(k in changed for k in ("form", "order")):
+    if changed.keys() & {"form", "order"}:
         raise CallError(f"{name} is not a language model", do="form and order are for language models")
 
 # %% ../../nbs/models/01_registry.ipynb #6454f4b5
@@ -265,6 +271,14 @@ def _maker(base: str, s: Settings) -> Callable[[Mapping[str, Any]], System]|None
     return None
 
 # %% ../../nbs/models/01_registry.ipynb #e3027214
+def _unknown(system: str, base: str, s: Settings) -> RefnbError:
+    "Return the error for a name that is not found: a file of this name may be unreadable."
+    faults = registry(s).faults
+    for path, fault in faults.items():
+        if Path(path).stem == base: return fault
+    unreadable = f" ({len(faults)} of your files cannot be read: {next(iter(faults.values()))})" if faults else ""
+    return CallError(f"unknown system {system!r}{unreadable}", do=nearest(system, system_names(s)))
+
 def find_system(
     system: "str|Callable|System", # a name (`refnb list systems`), a function, or a system
     s: Settings|None = None,       # settings with the folder of your own systems
@@ -281,16 +295,12 @@ def find_system(
     s = s or load_settings()
     base, given = split_name(system)
     if maker := _maker(base, s): return maker({**given, **changed})
-    faults = registry(s).faults
-    if fault := next((e for path, e in faults.items() if Path(path).stem == base), None): raise fault
-    unreadable = f" ({len(faults)} of your files cannot be read: {next(iter(faults.values()))})" if faults else ""
-    raise CallError(f"unknown system {system!r}{unreadable}", do=nearest(system, system_names(s)))
+    raise _unknown(system, base, s)
 
 # %% ../../nbs/models/01_registry.ipynb #8ae79225
 def system_names(s: Settings|None = None) -> list[str]:
     "List the names of all systems that have an entry, the package's and yours."
-    found = registry(s).entries
-    return [*found, *(n for n in entry_points("refnb.systems") if n not in found)]
+    return list(dict.fromkeys((*registry(s).entries, *entry_points("refnb.systems"))))
 
 # %% ../../nbs/models/01_registry.ipynb #498166df
 def is_system(name: str, s: Settings|None = None) -> bool:
@@ -314,15 +324,17 @@ class Listed(NamedTuple):
     cost: str    # price, if known
 
 # %% ../../nbs/models/01_registry.ipynb #146e1d95
+def _listed(name: str, s: Settings) -> Listed:
+    "Describe one system; a broken one with its error."
+    try: x: Any = find_system(name, s)
+    except RefnbError as e: return Listed(name, name, "", f"cannot be used: {e}", "")
+    return Listed(name, x.title, getattr(x, "answers", ""), getattr(x, "needs", ""), getattr(x, "cost", ""))
+
+# %% ../../nbs/models/01_registry.ipynb #642b1414
 def listed_systems(s: Settings|None = None) -> list[Listed]:
     "List all systems, the package's and yours; a broken one with its error."
     s = s or load_settings()
-    lines = []
-    for name in system_names(s):
-        try:
-            x: Any = find_system(name, s)
-            lines.append(Listed(name, x.title, getattr(x, "answers", ""), getattr(x, "needs", ""),
-                                getattr(x, "cost", "")))
-        except RefnbError as e: lines.append(Listed(name, name, "", f"cannot be used: {e}", ""))
-    return lines + [Listed(Path(path).stem, "", "", f"cannot be used: {e}", "")
-                    for path, e in registry(s).faults.items()]
+    lines = [_listed(name, s) for name in system_names(s)]
+    for path, e in registry(s).faults.items():
+        lines.append(Listed(Path(path).stem, "", "", f"cannot be used: {e}", ""))
+    return lines

@@ -10,6 +10,7 @@ __all__ = ['NAMES', 'LETTERS', 'WRONG', 'OTHER', 'PLAIN', 'WEAK', 'FIRST', 'ALON
 import html, json, re, unicodedata
 from collections.abc import Iterator
 from functools import cache, lru_cache
+from itertools import count, filterfalse
 from typing import NamedTuple
 from ..core.types import NONE, Reason
 from ..core.settings import packaged
@@ -40,8 +41,9 @@ _WORD = re.compile(rf"[{_CJK}]|{_IN_WORD}+")
 def _role(*roles: str) -> str:
     "Return an expression for the words of some roles."
     words = read_yaml(packaged("data/prompts/reading.yaml"), dict[str, list[str]])
-    parts = "|".join(p for role in roles for p in words[role])
-    return rf"(?<!{_IN_WORD})(?:{parts})(?!{_IN_WORD})"
+    parts: list[str] = []
+    for role in roles: parts += words[role]
+    return rf"(?<!{_IN_WORD})(?:{'|'.join(parts)})(?!{_IN_WORD})"
 
 @cache
 def _finds(*roles: str) -> re.Pattern[str]:
@@ -80,14 +82,14 @@ class _Phrase(NamedTuple):
 
 # %% ../../nbs/models/07_reply_reading.ipynb #33fd74c7
 @lru_cache(maxsize=4096)  # questions about a story share most names
-def _keys(text: str) -> tuple[str, ...]: return tuple(_key(w[0]) for w in _WORD.finditer(written(text)))
+def _keys(text: str) -> tuple[str, ...]: return tuple(map(_key, _WORD.findall(written(text))))
 
 # %% ../../nbs/models/07_reply_reading.ipynb #884f9aae
 def _key(word: str) -> str:
     "Strip a word's case and accents."
     word = word.casefold()
     if word.isascii(): return word
-    return "".join(c for c in unicodedata.normalize("NFD", word) if not unicodedata.combining(c))
+    return "".join(filterfalse(unicodedata.combining, unicodedata.normalize("NFD", word)))
 
 # %% ../../nbs/models/07_reply_reading.ipynb #1141aa84
 _NONES = ("none", "none of these", "none of them", "none of those", "none of the options", "none of the choices", "none of the above options")
@@ -124,12 +126,14 @@ def _in_short(first: dict[str, int]) -> dict[tuple[str, ...], set[int]]:
 def _phrases(names: tuple[str, ...], extra: str) -> dict[str, dict[tuple[str, ...], _Phrase]]:
     "Index the phrases that name options by their first word."
     names = (*names, extra) if extra else names
-    first = {name: names.index(name) for name in names}
+    first: dict[str, int] = {}
+    for i, name in enumerate(names): first.setdefault(name, i)
     found = _in_full(first)
     if extra: found[_keys(extra)] = found[_keys(extra)]._replace(closed=True)
-    short = {k: _Phrase(tuple(i), True) for k, i in _in_short(first).items() if k not in found and len(i) == 1}
+    for key, options in _in_short(first).items():
+        if len(options) == 1: found.setdefault(key, _Phrase(tuple(options), True))
     out: dict[str, dict[tuple[str, ...], _Phrase]] = {}
-    for key, phrase in (found | short).items():
+    for key, phrase in found.items():
         if key: out.setdefault(key[0], {})[key] = phrase
     return out
 
@@ -208,6 +212,11 @@ def _is_initial(before: str, after: str) -> bool:
     if re.search(_role("initials") + r"\.? $", before, re.I): return True
     return not _is_led(before) and bool(re.search(r"[A-Z]\w*\.? $", before) and re.match(r"\. [A-Z]", after))
 
+def _acts(text: str, end: int) -> bool:
+    "Tell whether a stop or a verb follows a letter that could be a word."
+    return bool(_STOP.match(text, end) or re.match(r"\s+" + _role("verbs"), text[end:end + 20], re.I))
+
+# %% ../../nbs/models/07_reply_reading.ipynb #6f2dcbbe
 def _is_letter(text: str, m: re.Match[str]) -> bool:
     "Tell whether a letter denotes an option rather than a word or an initial."
     letter, end = m[1], m.end()
@@ -215,32 +224,34 @@ def _is_letter(text: str, m: re.Match[str]) -> bool:
     if re.search(r"[(\[\"']$", before) and re.match(r"[)\]\"']", after): return True
     stop = _HARD_STOP if letter.upper() in "AEIOUY" and letter not in "AEOUY" else _STOP
     if letter == "I" or letter != letter.upper(): return _is_led(before) and bool(stop.match(text, end))
-    if letter in "AEOUY":
-        return bool(_STOP.match(text, end) or re.match(r"\s+" + _role("verbs"), text[end:end + 20], re.I))
-    return not _is_initial(before, after)
+    return _acts(text, end) if letter in "AEOUY" else not _is_initial(before, after)
 
 # %% ../../nbs/models/07_reply_reading.ipynb #5d8134c5
+def _letter_sign(text: str, m: re.Match[str], at: dict[str, int]) -> str:
+    "Return the sign of an option's letter; a letter that was not shown has one, too, and a word none."
+    if m[1].upper() in at: return chr(LETTERS + at[m[1].upper()]) if _is_letter(text, m) else m[0]
+    other = len(m[1]) == 1 and m[1].isupper() and not re.match(r"\. ?[A-Z]", text[m.end():m.end() + 3])
+    return OTHER if other and _is_letter(text, m) else m[0]
+
 def _with_letters(text: str, shown: Shown) -> str:
     "Replace each option letter in a text by its sign."
-    at = {l: i for i, l in enumerate(shown.letters)}
-    def sign(m: re.Match[str]) -> str:
-        if m[1].upper() in at: return chr(LETTERS + at[m[1].upper()]) if _is_letter(text, m) else m[0]
-        other = len(m[1]) == 1 and m[1].isupper() and not re.match(r"\. ?[A-Z]", text[m.end():m.end() + 3])
-        return OTHER if other and _is_letter(text, m) else m[0]
-    return _LETTER.sub(sign, text) if at else text
+    at = dict(zip(shown.letters, count()))
+    return _LETTER.sub(lambda m: _letter_sign(text, m, at), text) if at else text
 
 # %% ../../nbs/models/07_reply_reading.ipynb #a0faa5c3
 _N, _L, _U = "[\ue000-\ue7ff]", "[\ue800-\uefff]", "[\ue000-\uf8ff]"
 _PAIR = re.compile(rf"({_L})([)\].:\"'–—=(\[ \t,-]{{0,6}})({_N})|({_N})([\"' \t]{{0,2}}[\[(–—,-]\s?\W?(?:(?:option|choice|letter|answer) )?\W?)({_L})(?=[\"' ]{{0,2}}[)\]]|\W|$)")
 
+def _merged(text: str, m: re.Match[str]) -> str:
+    "Return the sign of a letter beside a name; they stay apart if only a comma joins two options."
+    letter, name = (m[1], m[3]) if m[1] else (m[6], m[4])
+    if ord(letter) - LETTERS == ord(name) - NAMES: return letter
+    if "," in (m[2] or m[5] or ""): return m[0]
+    return WRONG if _CLOSED.match(text, m.end()) else m[0]
+
 def _paired(text: str) -> str:
     "Merge an option letter and its name into one sign; with another option's name, into an error sign."
-    def merged(m: re.Match[str]) -> str:
-        a, b = (m[1], m[3]) if m[1] else (m[6], m[4])
-        if ord(a) - LETTERS == ord(b) - NAMES: return a
-        if "," in (m[2] or m[5] or ""): return m[0]
-        return WRONG if _CLOSED.match(text, m.end()) else m[0]
-    return _PAIR.sub(merged, text)
+    return _PAIR.sub(lambda m: _merged(text, m), text)
 
 # %% ../../nbs/models/07_reply_reading.ipynb #75a96ad9
 def _option(sign: str) -> int:
@@ -299,14 +310,20 @@ def _denied(before: str, after: str) -> bool:
 # %% ../../nbs/models/07_reply_reading.ipynb #3f231df0
 _DOUBT = re.compile(r"\b(?:depends?|whether|if|unless|between|either|because|since|as|who|when|where|to)\b", re.I)
 
+def _has_name(words: list[str]) -> bool:
+    "Tell whether words include a capitalized one that is not a usual word."
+    for w in words:
+        if w[0].isupper() and not _finds("filler", "nouns").fullmatch(w): return True
+    return False
+
 def _led(before: str, *roles: str) -> bool:
     "Tell whether a text leads directly from a word of these roles to an option."
-    ends = [m.end() for m in _finds(*roles).finditer(before)]
-    if not ends: return False
-    gap = before[ends[-1]:]
+    end = -1
+    for m in _finds(*roles).finditer(before): end = m.end()
+    if end < 0: return False
+    gap = before[end:]
     words = re.findall(r"\w+(?:'\w+)?", gap)
-    other = [w for w in words if w[0].isupper() and not _finds("filler", "nouns").fullmatch(w)]
-    return len(words) <= 5 and not other and not re.search(r"[;.]", gap) and not _DOUBT.search(gap)
+    return len(words) <= 5 and not _has_name(words) and not re.search(r"[;.]", gap) and not _DOUBT.search(gap)
 
 # %% ../../nbs/models/07_reply_reading.ipynb #6abd1fe5
 _SEPARATOR = re.compile(r"[:=→]|->")
@@ -321,9 +338,9 @@ def _led_by_sign(gap: str) -> bool:
 def _announced(before: str) -> bool:
     "Tell whether a text announces an answer: a noun, then a verb or a colon."
     before = before[-160:]
-    nouns = [m.end() for m in _finds("nouns").finditer(before)]
-    for end in nouns[-1:-4:-1]:
-        gap = before[end:]
+    nouns = list(_finds("nouns").finditer(before))
+    for noun in nouns[-1:-4:-1]:
+        gap = before[noun.end():]
         sure = _SEPARATOR.search(gap) or not _DOUBT.search(gap[:40])
         if sure and (_led(gap, "links") or _led_by_sign(gap)): return True
     return False
@@ -360,6 +377,13 @@ def _affirmed(after: str) -> bool:
     affirmed = re.match(r"[\"')\]]*\s*,?\s*" + _role("right"), after, re.I)
     return bool(affirmed or re.match(_VERDICT + _role("right_alone"), after, re.I))
 
+# %% ../../nbs/models/07_reply_reading.ipynb #310378e1
+def _is_meant(before: str, after: str, letter: bool) -> bool:
+    "Tell whether an option is in a statement about the meaning, or is a letter that closes a sentence."
+    if _led(before[-100:], "meaning") or _MENTION.search(before[-40:]): return True
+    if not letter: return False
+    return bool(_is().search(before[-40:]) or (_LAST.search(before) and not re.search(r"\w", after)))
+
 def _grade(before: str, after: str, alone: bool, first: bool, letter: bool) -> int:
     "Grade how surely an option is the answer, from its context."
     if _final().search(before[-160:]): return FINAL
@@ -368,9 +392,7 @@ def _grade(before: str, after: str, alone: bool, first: bool, letter: bool) -> i
     if alone: return ALONE
     if first and _empty(before, "filler", "nouns") and _BREAK.match(after): return FIRST
     if _finds("unable").search(_TURN.split(before)[-1]): return PLAIN
-    weak = (_led(before[-100:], "meaning") or _MENTION.search(before[-40:])
-            or (letter and (_is().search(before[-40:]) or (_LAST.search(before) and not re.search(r"\w", after)))))
-    return WEAK if weak else PLAIN
+    return WEAK if _is_meant(before, after, letter) else PLAIN
 
 # %% ../../nbs/models/07_reply_reading.ipynb #bc02a49e
 @cache
@@ -387,23 +409,29 @@ def _shares(before: str, sentence: str, end: int) -> bool:
     return bool(m["either"]) or bool(_GOES_ON.match(sentence, end))
 
 # %% ../../nbs/models/07_reply_reading.ipynb #906a4713
+def _around(sentence: str) -> list[tuple[str, str, str, int]]:
+    "List the signs of a sentence, each with the text before it, the text after it, and its end."
+    found = list(re.finditer(_U, sentence))
+    begins, ends = [0, *map(re.Match.end, found)], [*map(re.Match.start, found), len(sentence)]
+    out = []
+    for m, begin, end in zip(found, begins, ends[1:]):
+        out.append((m[0], sentence[begin:m.start()], sentence[m.end():end], m.end()))
+    return out
+
 def _units(sentence: str, line: int) -> list[_Unit]:
     "List the options that a sentence gives, without denied ones."
-    found = list(re.finditer(_U, sentence))
     alone = _empty(re.sub(_U, "", sentence), "filler", "nouns", "not_before", "but")
-    stops = [*(m.start() for m in found[1:]), len(sentence)]
     out: list[_Unit] = []
-    denied, grade, end = False, PLAIN, 0
-    for k, (m, stop) in enumerate(zip(found, stops)):
-        before, after = sentence[end:m.start()], sentence[m.end():stop]
-        letter, joined = m[0] >= chr(LETTERS), k > 0 and _shares(before, sentence, m.end())
+    denied, grade = False, PLAIN
+    for k, (sign, before, after, end) in enumerate(_around(sentence)):
+        letter, joined = sign >= chr(LETTERS), k > 0 and _shares(before, sentence, end)
         own = _grade(before, after, alone, line == 0 and k == 0, letter)
         if joined or (denied and _BUT.fullmatch(before)): own = max(own, grade)
         denied = _denied(before, after) or (joined and denied)
-        grade, end = own, m.end()
+        grade = own
         if denied: continue
         if joined and out: out[-1] = out[-1]._replace(grade=max(own, out[-1].grade))
-        out.append(_Unit(_option(m[0]), own, letter, line))
+        out.append(_Unit(_option(sign), own, letter, line))
     return out
 
 # %% ../../nbs/models/07_reply_reading.ipynb #27d12902
@@ -411,9 +439,11 @@ NO_OPTION, SEVERAL, ODD_PAIR = ("names none of the options", "names two options"
                                 "gives a letter with another option's name")
 UNABLE = "says that it cannot tell"
 
+def _options(units: list[_Unit]) -> set[int]: return {u.option for u in units}
+
 def _only(units: list[_Unit], shown: Shown) -> Reading:
     "Return the single option that all units name, or the reason for none."
-    options = {u.option for u in units}
+    options = _options(units)
     if -2 in options: return Reading(None, "unparsable", ODD_PAIR)
     if options == {-1}: return Reading(None, "outside", "names an option that was not shown")
     if len(options) > 1: return Reading(None, "unparsable", SEVERAL)
@@ -424,32 +454,36 @@ def _only(units: list[_Unit], shown: Shown) -> Reading:
 # %% ../../nbs/models/07_reply_reading.ipynb #4e0e6864
 def _taken_back(units: list[_Unit], sentences: list[str], sure: _Unit) -> bool:
     "Tell whether another option is named later, after a correction."
-    later = [u.line for u in units[units.index(sure) + 1:] if u.option != sure.option]
-    return any(_finds("corrects").search(s) for line in later for s in sentences[max(sure.line, line - 2):line + 1])
+    for u in units[units.index(sure) + 1:]:
+        if u.option == sure.option: continue
+        if any(map(_finds("corrects").search, sentences[max(sure.line, u.line - 2):u.line + 1])): return True
+    return False
 
 # %% ../../nbs/models/07_reply_reading.ipynb #8a0d1605
+def _graded(units: list[_Unit], grade: int) -> list[_Unit]: return [u for u in units if u.grade == grade]
+
 def _listed(units: list[_Unit], grade: int) -> bool:
     "Tell whether several options have this grade, as in a list."
-    return len({u.option for u in units if u.grade == grade}) > 1
+    return len(_options(_graded(units, grade))) > 1
 
 # %% ../../nbs/models/07_reply_reading.ipynb #be5acd0f
 def _surest(units: list[_Unit], starts: set[int]) -> list[_Unit]:
     "List the units that give the answer."
-    if final := [u for u in units if u.grade == FINAL]: return final
-    strong = [u for u in units if u.grade == STRONG]
-    if not (strong and _listed(units, ALONE)): strong += [u for u in units if u.grade == ALONE]
-    if len(starts) < 2 and not (strong and _listed(units, FIRST)): strong += [u for u in units if u.grade == FIRST]
+    if final := _graded(units, FINAL): return final
+    strong = _graded(units, STRONG)
+    if not (strong and _listed(units, ALONE)): strong += _graded(units, ALONE)
+    if len(starts) < 2 and not (strong and _listed(units, FIRST)): strong += _graded(units, FIRST)
     return strong
 
 # %% ../../nbs/models/07_reply_reading.ipynb #6ad18808
 def _of_prose(sentences: list[str], units: list[_Unit], shown: Shown) -> Reading:
     "Read a reply that announces no answer."
     if not units: return Reading(None, "unparsable", NO_OPTION)
-    if weak := [u for u in units if u.grade == WEAK]:
+    if weak := _graded(units, WEAK):
         return Reading(None, "unparsable", SEVERAL) if _taken_back(units, sentences, weak[0]) else _only(weak, shown)
     if any(map(_finds("unable").search, sentences)): return Reading(None, "unparsable", UNABLE)
     if shown.letters: units = [u for u in units if u.letter]
-    if len({u.option for u in units}) > 1: return Reading(None, "unparsable", SEVERAL)
+    if len(_options(units)) > 1: return Reading(None, "unparsable", SEVERAL)
     if units and _finds("cues").search(sentences[units[0].line]): return _only(units, shown)
     return Reading(None, "unparsable", "chooses none of the options")
 
@@ -466,16 +500,25 @@ _LABELLED = re.compile(r"mention refers to\W*:\s*\w", re.I)  # with no option af
 
 def _asserted(text: str) -> list[str]:
     "List the sentences of a text, questions as empty strings."
-    sentences = [s for s in map(str.strip, _SENTENCES.split(text)) if s]
-    return ["" if s.rstrip("\"') ").endswith(("?", "？")) else s for s in sentences]
+    out = []
+    for s in filter(None, map(str.strip, _SENTENCES.split(text))):
+        out.append("" if s.rstrip("\"') ").endswith(("?", "？")) else s)
+    return out
 
 # %% ../../nbs/models/07_reply_reading.ipynb #1cb02832
+def _all_units(sentences: list[str]) -> list[_Unit]:
+    "List the options that all sentences give."
+    out: list[_Unit] = []
+    for i, s in enumerate(sentences):
+        if re.search(_U, s): out += _units(s, i)
+    return out
+
 def _of_text(text: str, shown: Shown, cut: bool = False) -> Reading:
     "Read a text without containers; a truncated one has to announce its answer."
     sentences = _asserted(_signed(text, shown))
-    units = [u for i, s in enumerate(sentences) if re.search(_U, s) for u in _units(s, i)]
-    units += [_Unit(-1, STRONG, False, i)
-              for i, s in enumerate(sentences) if _LABELLED.search(s) and not re.search(_U, s)]
+    units = _all_units(sentences)
+    for i, s in enumerate(sentences):
+        if _LABELLED.search(s) and not re.search(_U, s): units.append(_Unit(-1, STRONG, False, i))
     sure = _surest(units, {_option(s[0]) for s in sentences if re.match(_U, s)})
     if cut and not shown.letters: sure = [u for u in sure if u.grade >= STRONG]
     if not sure: return _of_prose(sentences, [] if cut else units, shown)
@@ -507,13 +550,15 @@ def _json_text(inside: str) -> str:
 def _keyed(text: str) -> list[str]:
     "List the values of JSON's answer fields, also in malformed JSON."
     if "{" not in text: return []
-    found = _PAIR_OF.finditer(text)
-    return [m[3] or m[4] or m[5] or "" if m[2] is None else _json_text(m[2]) for m in found]
+    out = []
+    for m in _PAIR_OF.finditer(text):
+        out.append(m[3] or m[4] or m[5] or "" if m[2] is None else _json_text(m[2]))
+    return out
 
 def contained(text: str) -> list[str]:
     "List the answers in tags, boxes and JSON fields."
     boxed = [m[1] or m[2] or "" for m in _BOX.finditer(text)]
-    return [v for v in (*_tagged(text), *boxed, *_keyed(text)) if v.strip()]
+    return list(filter(str.strip, (*_tagged(text), *boxed, *_keyed(text))))
 
 # %% ../../nbs/models/07_reply_reading.ipynb #34beadf0
 MOST = 20_000  # characters that are read; longer replies answer at the beginning or at the end
@@ -522,12 +567,12 @@ def _ends(text: str) -> str:
     "Shorten a very long text to its beginning and its end."
     return text if len(text) <= MOST else text[:MOST//2] + "\n" + text[-MOST//2:]
 
-def _last_words(text: str, shown: Shown) -> set[int|None]:
+def _last_words(text: str, shown: Shown) -> set[int]:
     "Return the options that a text announces as final."
     if not _finds("final").search(text): return set()
-    sentences = _asserted(_signed(text, shown))
-    return {u.option for i, s in enumerate(sentences) for u in _units(s, i) if u.grade == FINAL}
+    return _options(_graded(_all_units(_asserted(_signed(text, shown))), FINAL))
 
+# %% ../../nbs/models/07_reply_reading.ipynb #de7a2bd3
 def _of_containers(found: list[str], text: str, shown: Shown) -> Reading:
     "Read the contents of all containers and a final answer beside them."
     read = [_of_text(v, shown) for v in found]

@@ -10,6 +10,8 @@ __all__ = ['Progress', 'Opened', 'open_system_run', 'tolerated', 'predicted_docu
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 from ..core.types import Answer, CallError, DataError, FormatError, Question
@@ -68,14 +70,18 @@ def _keys(system: System, item: Question|Document) -> list[str]:
     n = system.samples(item) if isinstance(system, BaseSystem) else 1
     return [record_key(_key(item), k) for k in range(n)]
 
+def _keys_of(system: System, items: Iterable[Question|Document]) -> dict[str, list[str]]:
+    "List the record keys of each item."
+    return {_key(x): _keys(system, x) for x in items}
+
 # %% ../../nbs/models/02_running.ipynb #8c8ec922
 def _fill(o: Opened, items: Sequence[Any], progress: Progress|None) -> list[Failure]:
     "Answer the items that have no answer yet."
     with o.run.writing(batch=1000) as w:
-        keys = {_key(x): _keys(o.system, x) for x in items}
+        keys = _keys_of(o.system, items)
         todo = [x for x in items if not w.done.keys() >= set(keys[_key(x)])]
-        total = sum(map(len, keys.values()))
-        to = _Filling(w, total, sum(k in w.done for ks in keys.values() for k in ks), progress)
+        expected = list(chain.from_iterable(keys.values()))
+        to = _Filling(w, len(expected), sum(map(w.done.__contains__, expected)), progress)
         if isinstance(o.system, BaseSystem): o.system.resume(o.task, w.done.values())
         for answer in o.system.answer(o.task, todo): to.add(answer)
     return to.failures
@@ -97,7 +103,7 @@ def _journal_failures(o: Opened, failures: list[Failure]):
 
 def _report_failures(o: Opened, failures: list[Failure], asked: int):
     "Raise an error with the number and kinds of failed questions and a remedy."
-    kinds = Counter(f.kind for f in failures)
+    kinds = Counter(map(attrgetter("kind"), failures))
     counted = ", ".join(f"{n} {kind}" for kind, n in kinds.most_common())
     first = failures[0]
     do = first.do or "rerun the command: it retries only these"
@@ -117,20 +123,28 @@ def _write_cards(task: Task):
 # %% ../../nbs/models/02_running.ipynb #1ed87391
 def predicted_documents(run: Run, docs: Sequence[Document]) -> list[Document]:
     "Put a complete run's clusters on the task's documents that it covers."
-    answers = run.answers()
-    return [Document(d.doc_key, d.sentences, answers[d.doc_key].clusters, answers[d.doc_key].names, meta=d.meta)
-            for d in docs if d.doc_key in answers]
+    answers, out = run.answers(), []
+    for d in docs:
+        if d.doc_key not in answers: continue
+        a = answers[d.doc_key]
+        out.append(Document(d.doc_key, d.sentences, a.clusters, a.names, meta=d.meta))
+    return out
 
 # %% ../../nbs/models/02_running.ipynb #4f7fa09a
+def _credits(run: Run, questions: Sequence[Question]) -> dict[str, Any]:
+    "Compute the credit of each answer."
+    by_id, out = dict(zip(map(attrgetter("id"), questions), questions)), {}
+    for i, answer in run.answers().items(): out[i] = credit(by_id[i], answer)
+    return out
+
 def write_run_summary(run: Run, task: Task, system: System|None = None,
                       cost: dict[str, float|str]|None = None) -> Path|None:
     """Write the summary of a complete run and its task's card below reports/runs/ and return the file.
     Return None if the task has no scorer. Systems with their own `write_summary` use it; `cost` is the run's cost."""
     if own := getattr(system, "write_summary", None): return own(run, task)
     if task.shape == "choice":
-        questions = {q.id: q for q in task.questions}
         _write_cards(task)
-        return write_summary(run, {i: credit(questions[i], a) for i, a in run.answers().items()}, task.settings.reports)
+        return write_summary(run, _credits(run, task.questions), task.settings.reports)
     if not task.card.score: return None
     counts, gold = named_object(task.card.score)(task.name, predicted_documents(run, task.documents), task.settings)
     _write_cards(task)
@@ -155,8 +169,8 @@ def is_complete(o: Opened, failures: int = 0) -> bool:
 def finish(o: Opened, failures: int = 0) -> Run:
     """Complete a run that misses nothing, write its summary, and return the run, complete or not.
     At most `failures` unanswered questions are tolerated."""
-    taken, keys = o.run.taken(), {_key(x): _keys(o.system, x) for x in o.task.items}
-    if o.system.partial or all(k in taken for ks in keys.values() for k in ks):
+    taken, keys = o.run.taken(), _keys_of(o.system, o.task.items)
+    if o.system.partial or taken.keys() >= set(chain.from_iterable(keys.values())):
         o.run.seal(o.task.ids, o.system.partial, failures, lambda i: len(keys[i]))
         if o.task.known: write_run_summary(o.run, o.task, o.system)
     return o.run

@@ -17,29 +17,27 @@ from ..core.runs import Run, load_run
 from ..benchmarks.tasks import Task, as_task
 from .systems import Failure, System
 from .registry import find_system
-from .running import Opened, Progress, finish, is_complete, open_system_run
+from .running import Opened, Progress, _key, finish, is_complete, open_system_run
 
 # %% ../../nbs/models/03_sharding.ipynb #a45a3d44
-def _document(x: Question|Document) -> str: return x.doc_key
-
 def _shards_of(items: Sequence[Any], n: int) -> list[list[Any]]:
     "Split items into at most `n` non-empty shards; questions of one document stay together."
     if n < 1: raise CallError(f"{n} shards", "shards", "say 1 or more")
     docs: dict[str, list[Any]] = {}
-    for x in items: docs.setdefault(_document(x), []).append(x)
+    for x in items: docs.setdefault(x.doc_key, []).append(x)
     out: list[list[Any]] = [[] for _ in range(n)]
     done = 0
     for group in docs.values():
         out[min(n - 1, done*n//len(items))] += group
         done += len(group)
-    return [x for x in out if x]
+    return list(filter(None, out))
 
 # %% ../../nbs/models/03_sharding.ipynb #e8f27023
 def _answer_shard(folder: str|Path, items: Sequence[Any], name: str, system: System, task: Task) -> int:
     "Answer the items of a run's shard; return the number of new answers."
     r, failed = load_run(folder), None
     with r.writing(name, batch=8) as w:
-        todo = [x for x in items if (x.id if isinstance(x, Question) else x.doc_key) not in w.done]
+        todo = [x for x in items if _key(x) not in w.done]
         for answer in system.answer(task, todo):
             if isinstance(answer, Failure): failed = failed or answer
             else: w.add(answer)
@@ -68,6 +66,14 @@ def run_sharded(task: str|Path|Task|Iterable[Question|Document], system: str|Cal
     return finish(o)
 
 # %% ../../nbs/models/03_sharding.ipynb #cc216dd3
+def _start(ray: Any, o: Opened, parts: Sequence[list[Any]], gpus: float) -> dict[Any, int]:
+    "Start a Ray task for each shard; return the shards' numbers by task."
+    work = ray.remote(max_retries=3, num_cpus=1, num_gpus=gpus)(_answer_shard)
+    folder, tasks = str(o.run.folder.resolve()), {}
+    for k, part in enumerate(parts):
+        tasks[work.remote(folder, part, f"{k + 1}of{len(parts)}", o.system, o.task)] = k
+    return tasks
+
 def _on_cluster(o: Opened, address: str, shards: int, gpus: float, progress: Progress|None):
     "Answer the remaining items, each shard in a Ray task."
     with o.run.writing() as w: before = set(w.done)
@@ -75,10 +81,7 @@ def _on_cluster(o: Opened, address: str, shards: int, gpus: float, progress: Pro
     todo, faults = [x for k, x in keys.items() if k not in before], []
     with ray_cluster(address) as ray:
         parts = _shards_of(todo, shards or _workers(ray, gpus)) if todo else []
-        work = ray.remote(max_retries=3, num_cpus=1, num_gpus=gpus)(_answer_shard)
-        refs = {work.remote(str(o.run.folder.resolve()), x, f"{k + 1}of{len(parts)}", o.system, o.task): k
-                for k, x in enumerate(parts)}
-        for k, _, fault in as_ended(ray, refs):
+        for k, _, fault in as_ended(ray, _start(ray, o, parts, gpus)):
             if fault: faults.append(f"shard {k + 1} of {len(parts)}: {fault}")
             if progress: progress(len(o.run.answered()), len(keys))
     if faults:

@@ -122,8 +122,9 @@ def as_answer(q: Question, reply: Reply) -> Answer:
         return reply
     if reply is None: return Answer(q.id, reason="refused")
     if isinstance(reply, str):
-        at = [i for i, o in enumerate(q.options) if o.name == reply.strip()]
-        return Answer(q.id, (at[0],), raw=reply) if at else Answer(q.id, reason="outside", raw=reply)
+        for i, o in enumerate(q.options):
+            if o.name == reply.strip(): return Answer(q.id, (i,), raw=reply)
+        return Answer(q.id, reason="outside", raw=reply)
     index = reply.__index__()
     if not 0 <= index < len(q.options):
         raise DataError(f"was answered with option {index} of {len(q.options)}", f"question {q.id}")
@@ -153,7 +154,9 @@ def _function_id(f: Callable) -> str:
 # %% ../../nbs/models/00_systems.ipynb #76b0f9ec
 def no_names(task: Task) -> str:
     """Tell which document lacks the names of its characters; return "" if none does."""
-    return next((f"needs the names of characters, and {d.doc_key} has none here" for d in task.documents if not d.names), "")
+    for d in task.documents:
+        if not d.names: return f"needs the names of characters, and {d.doc_key} has none here"
+    return ""
 
 # %% ../../nbs/models/00_systems.ipynb #1b160f25
 class FunctionSystem(BaseSystem):
@@ -202,16 +205,17 @@ def flat(settings: Mapping[str, Any]) -> dict[str, Any]:
     "Flatten nested settings to dotted names."
     out: dict[str, Any] = {}
     for key, value in settings.items():
-        if isinstance(value, Mapping): out |= {f"{key}.{inner}": x for inner, x in flat(value).items()}
-        else: out[key] = value
+        if not isinstance(value, Mapping): out[key] = value
+        else:
+            for inner, x in flat(value).items(): out[f"{key}.{inner}"] = x
     return out
 
+# %% ../../nbs/models/00_systems.ipynb #38a5627f
 def _shown(value: Any) -> str:
     "Format a setting's value for a name: 1 for 1.0, quotation marks only where needed."
     if isinstance(value, float) and value.is_integer(): value = int(value)
-    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-    plain = isinstance(value, str) and value and not any(c in value for c in '[],="') and value == value.strip()
-    return text if plain or not isinstance(value, str) else msgspec.json.encode(value).decode()
+    if isinstance(value, str) and value and not set('[],="') & set(value) and value == value.strip(): return value
+    return msgspec.json.encode(value).decode()
 
 def variant_name(base: str, changed: Mapping[str, Any]) -> str:
     "Name a system whose settings `changed` from those of the name `base`."
@@ -230,7 +234,7 @@ def _pairs(text: str) -> list[str]:
         elif c == "," and not depth:
             out.append(text[start:i])
             start = i + 1
-    return [p for p in [*out, text[start:]] if p]
+    return list(filter(None, [*out, text[start:]]))
 
 # %% ../../nbs/models/00_systems.ipynb #e1a2248a
 def split_name(name: str) -> tuple[str, dict[str, str]]:

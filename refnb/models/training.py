@@ -60,7 +60,9 @@ def _parts_of(batch: Any, k: int, size: Callable[[Any], float] = len) -> list[tu
     "Split a batch into parts of about equal length, each with its share."
     cuts = [round(i*len(batch)/k) for i in range(k + 1)]
     parts = [batch[a:b] for a, b in itertools.pairwise(cuts) if b > a] or [batch]
-    return [(x, size(x)/sum(map(size, parts)) if parts[1:] else 1.) for x in parts]
+    if len(parts) == 1: return [(parts[0], 1.)]
+    sizes = list(map(size, parts))
+    return list(zip(parts, [n/sum(sizes) for n in sizes]))
 
 # %% ../../nbs/models/05_training.ipynb #3226b4f5
 class Entry(Record, omit_defaults=False):
@@ -140,7 +142,8 @@ def load_tensors(path: str|Path) -> tuple[dict[str, Any], str]:
 # %% ../../nbs/models/05_training.ipynb #64fdd8b8
 def is_full(e: Exception) -> bool:
     "Tell whether a torch error, on any device, means out of memory."
-    return isinstance(e, MemoryError) or any(x in str(e).lower() for x in ("out of memory", "allocate memory"))
+    text = str(e).lower()
+    return isinstance(e, MemoryError) or "out of memory" in text or "allocate memory" in text
 
 # %% ../../nbs/models/05_training.ipynb #cae80f6c
 def _alike(name: str) -> float: return 1.
@@ -151,8 +154,22 @@ def _groups(net: Any, r: Schedule, rates: Callable[[str], float]) -> list[dict[s
     groups: dict[tuple[bool, float], list] = {}
     for name, p in net.named_parameters():
         if p.requires_grad: groups.setdefault((p.dim() < 2, rates(name)), []).append(p)
-    return [{"params": groups[flat, rate], "weight_decay": 0. if flat else r.weight_decay, "rate": rate}
-            for flat, rate in sorted(groups)]
+    out = []
+    for flat, rate in sorted(groups):
+        out.append({"params": groups[flat, rate], "weight_decay": 0. if flat else r.weight_decay, "rate": rate})
+    return out
+
+# %% ../../nbs/models/05_training.ipynb #d3f1fd23
+def _accelerator() -> Any:
+    "Return accelerate's view of this process and its device; several processes are refused."
+    found = need("accelerate", "models").Accelerator()
+    if found.num_processes > 1:
+        raise CallError(f"{found.num_processes} processes train one model", do="start it in one process")
+    return found
+
+def _below(prefix: str, tensors: Mapping[str, Any]) -> dict[str, Any]:
+    "Return the tensors whose names have a prefix, without it."
+    return {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)}
 
 # %% ../../nbs/models/05_training.ipynb #ece8c217
 class _Loop:
@@ -161,13 +178,11 @@ class _Loop:
                  folder: Path, held_out: Callable[[], float]|None = None, until: int = 0, every: float = 60.,
                  keep: bool = True, say: Callable[[Entry], None]|None = None, size: Callable[[Any], float] = len,
                  rates: Callable[[str], float] = _alike):
-        accelerate, torch = need("accelerate", "models"), need("torch", "models")
-        self.accelerator = accelerate.Accelerator()
-        if self.accelerator.num_processes > 1:
-            raise CallError(f"{self.accelerator.num_processes} processes train one model", do="start it in one process")
-        groups = _groups(net, r, rates)
+        torch, groups = need("torch", "models"), _groups(net, r, rates)
+        self.accelerator = _accelerator()
         self.net, self.optimizer = self.accelerator.prepare(net, torch.optim.AdamW(groups, lr=r.lr))
-        self.params = [p for g in groups for p in g["params"]]
+        self.params: list[Any] = []
+        for g in groups: self.params += g["params"]
         self.batches, self.loss, self.r, self.folder = batches, loss, r, Path(folder)
         self.held_out, self.every, self.keep, self.say, self.size = held_out, every, keep, say, size
         self.saved = time.monotonic()
@@ -201,9 +216,8 @@ class _Loop:
         torch, lr, n = need("torch", "models"), _rate(self.r, self.state.step, self.total), self.state.step + 1
         loss = self.gradient(batch)
         length = float(torch.nn.utils.clip_grad_norm_(self.params, self.r.clip or math.inf))
-        for what, x in (("loss", loss), ("gradient's length", length)):
-            if not math.isfinite(x):
-                raise Diverged(f"the {what} is {x}", f"step {n}", "try a smaller learning rate, or bf16=false")
+        _check_finite(n, "loss", loss)
+        _check_finite(n, "gradient's length", length)
         for g in self.optimizer.param_groups: g["lr"] = lr*g["rate"]
         self.optimizer.step()
         self.optimizer.zero_grad()
@@ -220,7 +234,7 @@ class _Loop:
         self.journal.flush()
         tensors = {f"net.{n}": t for n, t in _weights_of(self.net).items()}
         for i, p in enumerate(self.params):
-            tensors |= {f"optimizer.{i}.{k}": t for k, t in self.optimizer.state.get(p, {}).items()}
+            for k, t in self.optimizer.state.get(p, {}).items(): tensors[f"optimizer.{i}.{k}"] = t
         self.state = self.state.changed(entries=len(self.journal.done))
         save_tensors(self.folder/"state.safetensors", tensors, msgspec.json.encode(self.state).decode())
         self.saved = time.monotonic()
@@ -242,9 +256,9 @@ class _Loop:
         self.journal.flush()
 
     def _set(self, tensors: dict, state: State):
-        set_weights(self.net, {n.removeprefix("net."): t for n, t in tensors.items() if n.startswith("net.")})
+        set_weights(self.net, _below("net.", tensors))
         for i, p in enumerate(self.params):
-            own = {n.rpartition(".")[2]: t for n, t in tensors.items() if n.startswith(f"optimizer.{i}.")}
+            own = _below(f"optimizer.{i}.", tensors)
             if own: self.optimizer.state[p] = {k: t if k == "step" else t.to(p.device) for k, t in own.items()}
         self.state = state
 
@@ -279,21 +293,31 @@ class _Loop:
 # %% ../../nbs/models/05_training.ipynb #34b315a2
 class Diverged(DataError): "Training diverged: the loss or the gradient is not finite."
 
+def _check_finite(step: int, what: str, x: float):
+    "Refuse a number that would spoil the weights."
+    if not math.isfinite(x):
+        raise Diverged(f"the {what} is {x}", f"step {step}", "try a smaller learning rate, or bf16=false")
+
 # %% ../../nbs/models/05_training.ipynb #0cff7ff3
 def _weights_of(net: Any) -> dict[str, Any]:
     "Return the tensors that training changes: trainable weights and buffers."
     return ({n: p for n, p in net.named_parameters() if p.requires_grad}
             | {n: b for n, b in net.named_buffers() if n in net.state_dict()})
 
+def _shapes(tensors: Mapping[str, Any]) -> dict[str, Any]: return {n: t.shape for n, t in tensors.items()}
+
 def set_weights(net: Any, tensors: Mapping[str, Any]):
     "Set the weights of a torch module by name."
     own = _weights_of(net)
-    if own.keys() != tensors.keys() or any(own[n].shape != t.shape for n, t in tensors.items()):
-        raise FormatError("are those of another model", "weights")
+    if _shapes(own) != _shapes(tensors): raise FormatError("are those of another model", "weights")
     with need("torch", "models").no_grad():
         for n, t in tensors.items(): own[n].copy_(t)
 
 # %% ../../nbs/models/05_training.ipynb #f81c0c86
+def _read_entries(folder: Path) -> list[Entry]:
+    "Read the journal of a training."
+    return list(read_journal(folder/"journal.jsonl", Entry).records.values())
+
 class Fitted(NamedTuple):
     "The result of a training."
     folder: Path         # output folder
@@ -301,12 +325,13 @@ class Fitted(NamedTuple):
     entries: list[Entry] # journal
 
     @property
-    def curve(self) -> list[float|None]: return [e.held_out for e in self.entries if e.is_epoch and e.epoch]
+    def _epochs(self) -> list[Entry]: return [e for e in self.entries if e.is_epoch and e.epoch]
+    @property
+    def curve(self) -> list[float|None]: return [e.held_out for e in self._epochs]
     @property
     def before(self) -> float|None: return next((e.held_out for e in self.entries if e.id == "epoch 0"), None)
     @property
-    def losses(self) -> list[float]:
-        return [e.loss for e in self.entries if e.is_epoch and e.epoch and e.loss is not None]
+    def losses(self) -> list[float]: return [e.loss for e in self._epochs if e.loss is not None]
 
 # %% ../../nbs/models/05_training.ipynb #1ff905ad
 def _fitted(folder: str|Path) -> Fitted|None:
@@ -317,7 +342,7 @@ def _fitted(folder: str|Path) -> Fitted|None:
     except (msgspec.MsgspecError, UnicodeDecodeError): return None  # damaged: training starts over
     if not journal.exists() or hashlib.sha256(journal.read_bytes()).hexdigest() != done.journal: return None
     (folder/"state.safetensors").unlink(missing_ok=True)  # left if the process was killed after writing done.json
-    return Fitted(folder, done, list(read_journal(journal, Entry).records.values()))
+    return Fitted(folder, done, _read_entries(folder))
 
 # %% ../../nbs/models/05_training.ipynb #f619d299
 def _file_id(path: Path) -> str:
@@ -334,7 +359,7 @@ def _end(loop: _Loop) -> Fitted:
                 hashlib.sha256((loop.folder/"journal.jsonl").read_bytes()).hexdigest(), weights)
     write_atomic(loop.folder/"done.json", msgspec.json.format(msgspec.json.encode(done), indent=1) + b"\n")
     (loop.folder/"state.safetensors").unlink(missing_ok=True)
-    return Fitted(loop.folder, done, list(read_journal(loop.folder/"journal.jsonl", Entry).records.values()))
+    return Fitted(loop.folder, done, _read_entries(loop.folder))
 
 # %% ../../nbs/models/05_training.ipynb #b04b3098
 def _complete(folder: Path, keep: bool) -> Fitted|None:

@@ -9,10 +9,12 @@ __all__ = ['LONGEST', 'VERSION', 'window_to_check', 'Checked', 'Edit', 'Correcti
 # %% ../../../nbs/models/annotation/04_checking.ipynb #b0aea567
 import hashlib, html, json, re
 from collections.abc import Callable, Iterable, Mapping
-from itertools import combinations, pairwise, product
+from itertools import combinations, compress, pairwise, product
+from operator import attrgetter
 from pathlib import Path
 from string import Template
 from typing import Any, Literal, NamedTuple
+import msgspec
 from ...core.types import CallError, DataError, FormatError, Prf, Record, Span, nearest, prf
 from ...core.settings import packaged
 from ...core.files import CANARY, read_bytes, write_atomic
@@ -29,8 +31,11 @@ def _own_names(names: Iterable[str]) -> tuple[str, ...]:
     out = dict[str, None]()
     for name in names:
         short = plain(name.strip() or "somebody", LONGEST - 6)
-        tries = (f"{short} {n}" if n > 1 else short for n in range(1, len(out) + 2))
-        out[next(t for t in tries if t not in out)] = None
+        own, n = short, 1
+        while own in out:
+            n += 1
+            own = f"{short} {n}"
+        out[own] = None
     return tuple(out)
 
 # %% ../../../nbs/models/annotation/04_checking.ipynb #4dcb94d2
@@ -38,12 +43,15 @@ def _inside(d: Document, a: int, b: int) -> tuple[list[list[Span]], int, int]:
     "The mentions of each cluster from token a to before b; how many had a cluster before, and how many cross an end."
     out, seen, twice, over = list[list[Span]](), set[Span](), 0, 0
     for c in d.clusters:
-        here = [s for s in sorted(set(c)) if s.end >= a and s.start < b]
-        whole = [s for s in here if a <= s.start and s.end < b]
-        out.append([Span(s.start - a, s.end - a) for s in whole if s not in seen])
-        over += len(here) - len(whole)
-        twice += len(whole) - len(out[-1])
-        seen.update(whole)
+        inside = list[Span]()
+        for s in sorted(set(c)):
+            if s.end < a or s.start >= b: continue
+            if s.start < a or s.end >= b: over += 1
+            elif s in seen: twice += 1
+            else:
+                seen.add(s)
+                inside.append(Span(s.start - a, s.end - a))
+        out.append(inside)
     return out, twice, over
 
 # %% ../../../nbs/models/annotation/04_checking.ipynb #ad80b681
@@ -57,12 +65,14 @@ def window_to_check(
     windows = split(d.changed(clusters=(), names=(), labels={}), length)
     n = len(windows)
     if not 1 <= number <= n: raise CallError(f"there is no window {number}", d.doc_key, f"it has {n}: say 1 to {n}")
-    a = sum(w.size for w in windows[:number - 1])
+    a = sum(map(attrgetter("size"), windows[:number - 1]))
     found, twice, over = _inside(d, a, a + windows[number - 1].size)
     order = sorted(range(len(found)), key=lambda k: (-len(found[k]), -len(d.clusters[k]), k))
     all_names = named(d).names
     names = _own_names(all_names[k] for k in order)
-    meta = {"of": n, "first": a} | {k: many for k, many in (("twice", twice), ("over", over)) if many}
+    meta = {"of": n, "first": a}
+    if twice: meta["twice"] = twice
+    if over: meta["over"] = over
     return windows[number - 1].changed(clusters=tuple(tuple(found[k]) for k in order), names=names, meta=meta)
 
 # %% ../../../nbs/models/annotation/04_checking.ipynb #0991ddba
@@ -113,6 +123,7 @@ def _wrong_fields(e: Edit) -> str:
     given = [f for f in ("at", "into", "name", "who") if getattr(e, f) != getattr(_NOTHING, f)]
     needed = _NEEDS[e.do]
     return "" if given == needed else f"{e.do} has {' and '.join(needed)}, not {' and '.join(given) or 'nothing'}"
+def _owners(w: Document) -> dict[Span, int]: return {s: k for k, c in enumerate(w.clusters) for s in c}
 
 # %% ../../../nbs/models/annotation/04_checking.ipynb #2c296887
 def _wrong_place(e: Edit, owner: Mapping[Span, int], size: int) -> str:
@@ -134,8 +145,8 @@ def _wrong(e: Edit, state: _State, size: int) -> str:
     if said := _wrong_fields(e): return said
     has = _NEEDS[e.do]
     if "at" in has and (said := _wrong_place(e, owner, size)): return said
-    unknown = [k for f, k in (("who", e.who), ("into", e.into)) if f in has and not 0 <= k < len(names)]
-    if unknown: return f"there is no character {unknown[0]}"
+    for field, k in (("who", e.who), ("into", e.into)):
+        if field in has and not 0 <= k < len(names): return f"there is no character {k}"
     if "name" in has: return _wrong_name(e.name, (n for k, n in enumerate(names) if k != e.who))
     return f"character {e.who} is merged with itself" if e.do == "merge" and e.who == e.into else ""
 
@@ -164,7 +175,7 @@ def replay(
     where: str = "edits",  # for errors
 ) -> Document:             # the window after them
     "Do again what a person did."
-    state: _State = list(w.names), {s: k for k, c in enumerate(w.clusters) for s in c}
+    state: _State = list(w.names), _owners(w)
     for i, e in enumerate(edits):
         if said := _wrong(e, state, w.size): raise FormatError(said, f"{where}, field edits[{i}]")
         _apply(e, state)
@@ -237,23 +248,27 @@ _AROUND = 60  # words before and after
 
 def _notes(w: Document) -> str:
     "Say what the page leaves out."
-    said = {"twice": "had a second character, which is left out", "over": "cross the window's ends and are left out"}
-    return " ".join(f"{w.meta[k]} mentions {what}." for k, what in said.items() if k in w.meta)
+    notes = []
+    if "twice" in w.meta: notes.append(f"{w.meta['twice']} mentions had a second character, which is left out.")
+    if "over" in w.meta: notes.append(f"{w.meta['over']} mentions cross the window's ends and are left out.")
+    return " ".join(notes)
 
 # %% ../../../nbs/models/annotation/04_checking.ipynb #031c3d5f
+def _context(tokens: list[str], first: int, last: int) -> dict[str, str]:
+    "Return the words before and after a window."
+    return {"before": " ".join(tokens[max(0, first - _AROUND):first]), "after": " ".join(tokens[last:last + _AROUND])}
+
+# %% ../../../nbs/models/annotation/04_checking.ipynb #2164e1bc
 def _page_data(d: Document, number: int, length: int) -> dict[str, Any]:
     "Collect what the page's script reads."
-    w, tokens = window_to_check(d, number, length), d.tokens
+    w = window_to_check(d, number, length)
     first = int(w.meta["first"] or 0)
-    last = first + w.size
-    around = {"before": " ".join(tokens[max(0, first - _AROUND):first]), "after": " ".join(tokens[last:last + _AROUND])}
     shown = {"title": plain(str(d.meta.get("title") or d.doc_key), 120), "of": w.meta["of"], "notes": _notes(w)}
     file = re.sub(r"[^\w.-]+", "-", f"{d.doc_key[:60]}-window-{number}")
-    known = {"version": VERSION, "window": _json(_checked(w, d, number, length)), "file": file, "longest": LONGEST}
-    return known | shown | around | {"sentences": w.sentences, "names": w.names, "clusters": w.clusters}
-
-# %% ../../../nbs/models/annotation/04_checking.ipynb #255c5c96
-def _json(record: Record) -> dict[str, Any]: return {f: getattr(record, f) for f in record.__struct_fields__}
+    checked = msgspec.structs.asdict(_checked(w, d, number, length))
+    known = {"version": VERSION, "window": checked, "file": file, "longest": LONGEST}
+    data = known | shown | _context(d.tokens, first, first + w.size)
+    return data | {"sentences": w.sentences, "names": w.names, "clusters": w.clusters}
 
 # %% ../../../nbs/models/annotation/04_checking.ipynb #28dd291d
 def correction_page(
@@ -288,15 +303,13 @@ class Agreement(NamedTuple):
     scores: dict[str, float]  # F1 of coreference: muc, b3, ceafe, conll
     differences: list[Difference]
 
-# %% ../../../nbs/models/annotation/04_checking.ipynb #3fa7197c
-def _owners(w: Document) -> dict[Span, int]: return {s: k for k, c in enumerate(w.clusters) for s in c}
-
 # %% ../../../nbs/models/annotation/04_checking.ipynb #297c7ad5
 def _same(a: Document, b: Document, given: int) -> dict[int, int]:
     "Find for characters of b the same one of a; the first ones were given to both."
     out = {k: k for k in range(given)}
     new = product(range(given, len(a.names)), range(given, len(b.names)))
-    shared = [(len({*a.clusters[i]} & {*b.clusters[j]}), -i, -j) for i, j in new]
+    shared = []
+    for i, j in new: shared.append((len({*a.clusters[i]} & {*b.clusters[j]}), -i, -j))
     for n, i, j in sorted(shared, reverse=True):
         if n and -j not in out and -i not in out.values(): out[-j] = -i
     return out
@@ -313,6 +326,11 @@ def differing(a: Document, b: Document, given: int) -> list[Difference]:
         out.append(Difference(s, " ".join(words[s.start:s.end + 1]), first, second))
     return out
 
+# %% ../../../nbs/models/annotation/04_checking.ipynb #a0c6a1e6
+def _filled(w: Document) -> Document:
+    "Leave out the characters without a mention."
+    return w.changed(clusters=tuple(filter(None, w.clusters)), names=tuple(compress(w.names, w.clusters)))
+
 # %% ../../../nbs/models/annotation/04_checking.ipynb #110399d4
 def agreement(
     a: Document,           # a version of a window, of `read_correction` or `window_to_check`
@@ -327,12 +345,6 @@ def agreement(
     found = score_coref(_filled(a), _filled(b)).pooled()
     scores = {m: found[m].f1 for m in ("muc", "b3", "ceafe", "conll")}
     return Agreement(number, *names, mentions, scores, differing(a, b, given))
-
-# %% ../../../nbs/models/annotation/04_checking.ipynb #a0c6a1e6
-def _filled(w: Document) -> Document:
-    "Leave out the characters without a mention."
-    kept = [k for k, c in enumerate(w.clusters) if c]
-    return w.changed(clusters=tuple(w.clusters[k] for k in kept), names=tuple(w.names[k] for k in kept))
 
 # %% ../../../nbs/models/annotation/04_checking.ipynb #2068f330
 _Whose = tuple[int, str]  # a window's number, and the annotator
@@ -353,6 +365,20 @@ class Corrections(NamedTuple):
         return [_filled(self.windows[key]).changed(meta={}) for key in chosen]
 
 # %% ../../../nbs/models/annotation/04_checking.ipynb #264e59da
+def _cut_differently(n: int) -> DataError:
+    return DataError(f"pages cut window {n} differently", "corrections", "read those of one --length together")
+
+def _agreements(windows: Mapping[_Whose, Document], given: Mapping[int, Document]) -> list[Agreement]:
+    "Compare people with each other, then with what they were given."
+    out = []
+    for a, b in combinations(sorted(windows), 2):
+        (n, first), (other, second) = a, b
+        if n == other: out.append(agreement(windows[a], windows[b], len(given[n].names), n, (first, second)))
+    for n, who in sorted(windows):
+        out.append(agreement(given[n], windows[n, who], len(given[n].names), n, ("given", who)))
+    return out
+
+# %% ../../../nbs/models/annotation/04_checking.ipynb #9308d352
 def read_corrections(
     sources: Iterable[str|Path|bytes], # what people handed in
     d: Document,                       # the book as it was when the pages were made
@@ -367,13 +393,3 @@ def read_corrections(
         windows[key], edits[key], given[n] = done, len(c.edits), window_to_check(d, n, c.window.length)
     if not windows: raise DataError("no files", "corrections", "give at least one that a person handed in")
     return Corrections(windows, _agreements(windows, given), edits)
-
-def _cut_differently(n: int) -> DataError:
-    return DataError(f"pages cut window {n} differently", "corrections", "read those of one --length together")
-
-def _agreements(windows: Mapping[_Whose, Document], given: Mapping[int, Document]) -> list[Agreement]:
-    "Compare people with each other, then with what they were given."
-    compared = lambda n, a, b, names: agreement(a, b, len(given[n].names), n, names)
-    pairs = [(a, b) for a, b in combinations(sorted(windows), 2) if a[0] == b[0]]
-    out = [compared(a[0], windows[a], windows[b], (a[1], b[1])) for a, b in pairs]
-    return out + [compared(n, given[n], windows[n, who], ("given", who)) for n, who in sorted(windows)]

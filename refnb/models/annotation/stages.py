@@ -5,14 +5,15 @@
 # %% auto #0
 __all__ = ['RULES', 'PATTERN', 'SEEDINGS', 'PAIRS', 'STAGES', 'VERSION', 'Annotating', 'Stage', 'Annotation', 'find_mentions',
            'with_names', 'link_by_system', 'by_package', 'by_net', 'yes_no_id', 'stage_scores', 'annotate', 'Proposed',
-           'propose_characters', 'proper_names']
+           'proper_names', 'propose_characters']
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #e88c3d15
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import chain
+from itertools import chain, compress, count
+from operator import attrgetter, not_
 from pathlib import Path
 from typing import Any, NamedTuple
 import msgspec
@@ -164,8 +165,9 @@ class _Reading:
 # %% ../../../nbs/models/annotation/03_stages.ipynb #9788416f
 def with_names(d: Document, characters: Sequence[Character]) -> Document:
     "Make a document of the book's words and the names of its characters."
-    names = tuple(n for c in characters for n in (c.name, *c.variants))
-    return Document(d.doc_key, d.sentences, ((),)*len(names), names, meta=d.meta)
+    names: list[str] = []
+    for c in characters: names += (c.name, *c.variants)
+    return Document(d.doc_key, d.sentences, ((),)*len(names), tuple(names), meta=d.meta)
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #5eb8adb7
 def link_by_system(system: Any, d: Document, characters: Sequence[Character], s: Settings|None = None) -> Linked:
@@ -173,7 +175,8 @@ def link_by_system(system: Any, d: Document, characters: Sequence[Character], s:
     [found] = run([with_names(d, characters)], system, s=s).answers().values()
     if len(found.names) != len(found.clusters):
         raise DataError("answers with clusters that have no names, so it cannot link", system.name)
-    owner = {n: k for k, c in enumerate(characters) for n in (c.name, *c.variants)}
+    owner: dict[str, int] = {}
+    for k, c in enumerate(characters): owner.update(dict.fromkeys((c.name, *c.variants), k))
     out: list[set[Span]] = [set() for _ in characters]
     for name, spans in zip(found.names, found.clusters):
         if name in owner: out[owner[name]].update(spans)
@@ -186,7 +189,7 @@ def _completed(w: Document, found: ClusterAnswer, where: str) -> list[Sequence[S
     for name, seeds in zip(w.names, w.clusters):
         if lost := {*seeds} - {*by_name.get(name, ())}:
             raise DataError(f"lost {len(lost)} of {len(seeds)} seeds of {name}", f"{where}, {w.doc_key}")
-    return [by_name[name] for name in w.names]
+    return list(map(by_name.__getitem__, w.names))
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #0e3a2ab3
 def by_package(system: Any, s: Settings) -> Complete:
@@ -202,9 +205,12 @@ def _net_completed(net: Any, w: Document, seeding: Seeding) -> list[list[Span]]:
     from refnb.models.coreference.texts import text_of
     if net.m.antecedents == "entities": return net.completed(text_of(w), w.clusters)
     spans, best = net.best(text_of(w), more=w.mentions)
-    number = {s: i for i, s in enumerate(spans)}
-    seeds = [[number[s] for s in c if s in number] for c in w.clusters]
-    return [[spans[i] for i in members] for members in WAYS[seeding](best, seeds, net.m.bias)]
+    number = dict(zip(spans, count()))
+    seeds: list[list[int]] = []
+    for c in w.clusters: seeds.append([number[s] for s in c if s in number])
+    completed: list[list[Span]] = []
+    for members in WAYS[seeding](best, seeds, net.m.bias): completed.append(list(map(spans.__getitem__, members)))
+    return completed
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #623ddb2a
 def by_net(net: Any, how: Annotating) -> Complete:
@@ -221,24 +227,29 @@ def _link(r: _Reading, who: Sequence[Character], by_name: Linked, how: Annotatin
     "Link explicit mentions."
     if how.linker == PATTERN: linked = by_name
     else: linked = link_by_rules(r.document, r.bank.spans, who) if how.linker == RULES else r.linked(who)
-    return linked, {"linked": sum(map(len, linked)), "without a mention": sum(not c for c in linked)}
+    return linked, {"linked": sum(map(len, linked)), "without a mention": sum(map(not_, linked))}
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #17f4bd78
+def yes_no_id(d: Document, s: Span, name: str) -> str:
+    "Return the id of the question whether a mention means a character."
+    return f"{d.doc_key}:{s.start}-{s.end}:{name}"
+
+# %% ../../../nbs/models/annotation/03_stages.ipynb #c71c65f9
+def _confirmed(d: Document, who: Sequence[Character], linked: Linked, denied: set[str]) -> Linked:
+    "Keep the links whose question was not denied."
+    out: Linked = []
+    for c, spans in zip(who, linked): out.append([s for s in spans if yes_no_id(d, s, c.name) not in denied])
+    return out
+
 def _filter(r: _Reading, who: Sequence[Character], linked: Linked, how: Annotating) -> _Made:
     "Drop links that a model denies; an unanswered question keeps the stage open."
     questions = [yes_no(r.document, s, c.name, True) for c, spans in zip(who, linked) for s in spans]
     if not questions: return linked, {"kept": 0, "dropped": 0}
     done = run(questions, how.filter, s=r.s)
     denied = {a.id for a in done.answers().values() if a.chosen == (1,)}
-    keep = lambda c, s: yes_no_id(r.document, s, c.name) not in denied
-    confirmed = [[s for s in spans if keep(c, s)] for c, spans in zip(who, linked)]
+    confirmed = _confirmed(r.document, who, linked, denied)
     many = sum(map(len, confirmed))
     return confirmed, {"kept": many, "dropped": len(questions) - many}
-
-# %% ../../../nbs/models/annotation/03_stages.ipynb #c55caad8
-def yes_no_id(d: Document, s: Span, name: str) -> str:
-    "Return the id of the question whether a mention means a character."
-    return f"{d.doc_key}:{s.start}-{s.end}:{name}"
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #99edf3ad
 def _grow(r: _Reading, who: Sequence[Character], linked: Linked, how: Annotating, group: int) -> _Made:
@@ -291,8 +302,10 @@ def _hash(*what: Any) -> str: return hashlib.sha256(msgspec.json.encode(what, or
 
 def _as_document(d: Document, who: Sequence[Character], linked: Linked) -> Document:
     "Make a document with a cluster for each character."
-    return Document(d.doc_key, d.sentences, tuple(map(tuple, linked)), tuple(c.name for c in who), meta=d.meta)
+    names = tuple(map(attrgetter("name"), who))
+    return Document(d.doc_key, d.sentences, tuple(map(tuple, linked)), names, meta=d.meta)
 
+# %% ../../../nbs/models/annotation/03_stages.ipynb #9906bfd5
 def _made(folder: Path|None) -> dict[str, Stage]:
     "Read the stages in a folder; damaged ones are omitted."
     path = folder/STAGES if folder else None
@@ -300,14 +313,20 @@ def _made(folder: Path|None) -> dict[str, Stage]:
     try: return msgspec.json.decode(read_bytes(path), type=dict[str, Stage])
     except (msgspec.MsgspecError, UnicodeDecodeError, FormatError): return {}
 
-def _read_stage(folder: Path, stage: Stage) -> Linked|None:
-    "Read the clusters of a stage, unless its file is missing or changed."
+def _write_stages(folder: Path, stages: dict[str, Stage]):
+    "Write what `_made` reads."
+    write_atomic(folder/STAGES, msgspec.json.format(msgspec.json.encode(stages)) + b"\n")
+
+def _read_stage(folder: Path|None, stage: Stage|None, key: str) -> Linked|None:
+    "Read the clusters of a stage, unless it has another key, or its file is missing or changed."
+    if not folder or not stage or stage.key != key: return None
     path = folder/stage.file
     if not path.exists() or hashlib.sha256(data := read_bytes(path)).hexdigest() != stage.sha256: return None
     return list(map(list, parse_jsonlines(data, str(path))[0].clusters))
 
-def _write_stage(folder: Path, name: str, number: int, d: Document, key: str, counts: dict[str, int]) -> Stage:
-    "Write the clusters of a stage."
+def _write_stage(folder: Path|None, name: str, number: int, d: Document, key: str, counts: dict[str, int]) -> Stage:
+    "Write the clusters of a stage, if there is a folder for them."
+    if not folder: return Stage(key, "", "", counts)
     data, file = jsonlines_text([d]).encode(), f"{number}_{name}.jsonl"
     write_atomic(folder/file, data)
     return Stage(key, file, hashlib.sha256(data).hexdigest(), counts)
@@ -315,16 +334,15 @@ def _write_stage(folder: Path, name: str, number: int, d: Document, key: str, co
 # %% ../../../nbs/models/annotation/03_stages.ipynb #6c254bf9
 def _found(d: Document) -> Document:
     "Remove the characters without a mention."
-    names = tuple(n for n, c in zip(d.names, d.clusters) if c)
-    return d.changed(clusters=tuple(c for c in d.clusters if c), names=names)
+    return d.changed(clusters=tuple(filter(None, d.clusters)), names=tuple(compress(d.names, d.clusters)))
 
 def stage_scores(gold: Document, d: Document) -> dict[str, float]:
     "Score a stage in percent: linking P, R, F1, and coreference."
     found = _found(d)
     links, coref = linking([gold], [found]).pooled, score_coref([gold], [found], duplicates="released").pooled()
-    out = {"linking P": links.precision, "linking R": links.recall, "linking F1": links.f1}
-    out |= {m: coref[m].f1 for m in ("muc", "b3", "ceafe", "conll")}
-    return {k: 100*v for k, v in out.items()}
+    out = {"linking P": 100*links.precision, "linking R": 100*links.recall, "linking F1": 100*links.f1}
+    for m in ("muc", "b3", "ceafe", "conll"): out[m] = 100*coref[m].f1
+    return out
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #f71e2797
 def annotate(
@@ -356,10 +374,11 @@ def annotate(
 def _known(instead: Mapping[str, Any], many: int) -> dict[str, Any]:
     "Check the given mentions."
     stages = ("mentions", "linked", "filtered", "windows", "grouped")
-    if odd := next((k for k in instead if k not in stages), ""):
-        raise CallError(f"annotate has no stage {odd!r}", do=nearest(odd, stages))
-    if bad := next((k for k, x in instead.items() if k != "mentions" and len(x) != many), ""):
-        raise CallError(f"instead of {bad}: {len(instead[bad])} clusters for {many} characters", "annotate")
+    for k in instead:
+        if k not in stages: raise CallError(f"annotate has no stage {k!r}", do=nearest(k, stages))
+    for k, given in instead.items():
+        if k != "mentions" and len(given) != many:
+            raise CallError(f"instead of {k}: {len(given)} clusters for {many} characters", "annotate")
     return dict(instead)
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #38e8833c
@@ -386,12 +405,19 @@ def _check_windows(system: Any, how: Annotating, known: Mapping[str, Any]):
 def _how(settings: dict[str, Any]) -> Annotating:
     "Check the settings."
     known = Annotating.__struct_fields__
-    if odd := next((k for k in settings if k not in known), ""):
-        raise CallError(f"annotate has no setting {odd!r}", do=nearest(odd, known))
+    for k in settings:
+        if k not in known: raise CallError(f"annotate has no setting {k!r}", do=nearest(k, known))
     try: return msgspec.convert(settings, Annotating)
     except (msgspec.ValidationError, ValueError) as e: raise CallError(str(e), "annotate") from None
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #439aa54b
+def _book_key(d: Document, who: Sequence[Character], how: Annotating, s: Settings, known: Mapping[str, Any]) -> str:
+    "Identify what all stages depend on: text, names, weights and given mentions."
+    key = _hash(VERSION, documents_id([d]), list(map(msgspec.to_builtins, who)),
+                _system_id(d, who, how, s), how.single)
+    return _hash(key, known["mentions"]) if "mentions" in known else key
+
+# %% ../../../nbs/models/annotation/03_stages.ipynb #13f0e12e
 def _annotate(d: Document, who: Sequence[Character], how: Annotating, folder: Path|None, s: Settings,
               say: Callable[[str], None], gold: Document|None, known: Mapping[str, Any]) -> Annotation:
     "Run the missing stages."
@@ -399,21 +425,16 @@ def _annotate(d: Document, who: Sequence[Character], how: Annotating, folder: Pa
     reading = _Reading(d, chain.from_iterable(by_name), how, s, known.get("mentions"))
     before, made = _made(folder), dict[str, Stage]()
     scores: dict[str, dict[str, float]] = {}
-    key, linked = (_hash(VERSION, documents_id([d]), list(map(msgspec.to_builtins, who)),
-                         _system_id(d, who, how, s), how.single), by_name)
-    if "mentions" in known: key = _hash(key, known["mentions"])
+    key, linked = _book_key(d, who, how, s, known), by_name
     for number, (name, (make, settings)) in enumerate(_plan(d, who, by_name, how, s).items(), 1):
         key = _hash(key, name, known[name] if name in known else settings)
-        old = before.get(name)
-        found = _read_stage(folder, old) if folder and old and old.key == key else None
-        if found is not None and old: linked, made[name] = found, old
+        found = _read_stage(folder, before.get(name), key)
+        if found is not None: linked, made[name] = found, before[name]
         else:
-            linked, counts = ((known[name], {"given": sum(map(len, known[name]))}) if name in known
-                              else make(reading, linked))
-            if folder:
-                made[name] = _write_stage(folder, name, number, _as_document(d, who, linked), key, counts)
-                write_atomic(folder/STAGES, msgspec.json.format(msgspec.json.encode(before | made)) + b"\n")
-            else: made[name] = Stage(key, "", "", counts)
+            if name in known: linked, counts = known[name], {"given": sum(map(len, known[name]))}
+            else: linked, counts = make(reading, linked)
+            made[name] = _write_stage(folder, name, number, _as_document(d, who, linked), key, counts)
+            if folder: _write_stages(folder, before | made)
         say(f"{name}: " + ", ".join(f"{n:,} {what}" for what, n in made[name].counts.items()))
         if gold: scores[name] = stage_scores(gold, _as_document(d, who, linked))
     done = _as_document(d, who, linked)
@@ -446,7 +467,7 @@ def _finish(folder: Path, d: Document, who: Sequence[Character], made: dict[str,
     in_brackets = known.changed(clusters=tuple(map(_without_crossing, known.clusters)))
     write_atomic(folder/"annotation.conll", conll_text([in_brackets], blank="¶"))
     write_atomic(folder/"characters.yaml", characters_yaml(who))
-    write_atomic(folder/STAGES, msgspec.json.format(msgspec.json.encode(made)) + b"\n")
+    _write_stages(folder, made)
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #8161a6ad
 class Proposed(NamedTuple):
@@ -459,6 +480,23 @@ class Proposed(NamedTuple):
         return characters_yaml(self.characters, [f"{n:,} mentions" for n in self.mentions])
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #62e5dd7a
+def _is_name(phrase: str) -> bool:
+    "Tell whether all words of a phrase are capitalized, and the first is no pronoun."
+    words = phrase.split()
+    for w in words:
+        if not (w[:1].isupper() or w == "."): return False
+    return bool(words) and words[0].lower() not in PRONOUNS
+
+# %% ../../../nbs/models/annotation/03_stages.ipynb #ca5f2d21
+def proper_names(d: Document, spans: Sequence[Span]) -> list[str]:
+    "List the names among some mentions, most frequent first: at most four words, all capitalized."
+    often = Counter(" ".join(" ".join(d.tokens[s.start:s.end + 1]).split()) for s in spans if s.end - s.start < 4)
+    names = []
+    for phrase, _ in often.most_common():
+        if _is_name(phrase) and phrase[-1:] not in "'’.,": names.append(phrase)
+    return names
+
+# %% ../../../nbs/models/annotation/03_stages.ipynb #89354def
 def propose_characters(d: Document, most: int = 40, system: str = "coref-minilm", s: Settings|None = None,
                        single: bool = False) -> Proposed:
     "Propose the characters of a book: the named persons with the most mentions."
@@ -474,11 +512,3 @@ def propose_characters(d: Document, most: int = 40, system: str = "coref-minilm"
         out.append(Character(names[0], tuple(names[1:4])))
         many.append(len(spans))
     return Proposed(out, many)
-
-# %% ../../../nbs/models/annotation/03_stages.ipynb #e8004a8e
-def proper_names(d: Document, spans: Sequence[Span]) -> list[str]:
-    "List the names among some mentions, most frequent first: at most four words, all capitalized."
-    often = Counter(" ".join(" ".join(d.tokens[s.start:s.end + 1]).split()) for s in spans if s.end - s.start < 4)
-    is_name = (lambda phrase: phrase and all(w[:1].isupper() or w == "." for w in phrase.split())
-               and phrase.split()[0].lower() not in PRONOUNS)
-    return [phrase for phrase, n in often.most_common() if is_name(phrase) and phrase[-1:] not in "'’.,"]
