@@ -10,6 +10,7 @@ __all__ = ['LEAST', 'MENTIONS_APART', 'span_vectors', 'Tables', 'Scorer', 'Vecto
 import math
 from collections.abc import Sequence
 from functools import partial
+from itertools import accumulate
 from typing import Any, NamedTuple
 import numpy as np
 import torch
@@ -18,14 +19,13 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 from ...core.types import DataError, Span
 from .features import K, RELEASED_CATEGORIES, SPEAKERS, TABLES, Mentions, Pairs, Table, pairs, released_pairs
-from .mentions import head
-from .memory import Best, clusters_of, link
+from .mentions import ends_of, head
+from .memory import Best, _blocks, clusters_of, link
 
 # %% ../../../nbs/models/coreference/06_antecedents.ipynb #539a13e2
 def span_vectors(x: torch.Tensor, spans: Sequence[Span], at: int = 0) -> torch.Tensor:
     "Concatenate the first word, the last, and the mean of each span; `x` are the vectors of words from `at` on."
-    first = torch.tensor([s[0] - at for s in spans], device=x.device)
-    last = torch.tensor([s[1] - at for s in spans], device=x.device)
+    first, last = ends_of(spans, at, x)
     sums = torch.cat([x.new_zeros(1, x.shape[1]), x.cumsum(0)])
     mean = (sums[last + 1] - sums[first])/(last - first + 1)[:, None]
     return torch.cat([x[first], x[last], mean], -1)
@@ -42,7 +42,7 @@ class Tables(nn.Module):
         super().__init__()
         self.tables = (*TABLES, SPEAKERS) if speakers else TABLES
         sizes = [t.values*(K if t.apart else 1) for t in self.tables]
-        self.first = [sum(sizes[:i]) for i in range(len(sizes))]
+        self.first = [0, *accumulate(sizes)][:-1]
         self.number = nn.Parameter(torch.zeros(sum(sizes)))
     def places(self, p: Pairs) -> np.ndarray:
         "Return the indices of each pair: table, row, column."
@@ -127,8 +127,7 @@ def earlier_only(scores: np.ndarray, p: Pairs) -> np.ndarray:
 def best_antecedents(scorer: Any, v: Any, m: Mentions, block: int = 256) -> Best:
     "Find the best antecedent of each mention among all earlier ones."
     best, score = np.zeros(len(m), int), np.full(len(m), -np.inf)
-    for begin in range(0, len(m), block):
-        rows = np.arange(begin, min(begin + block, len(m)))
+    for rows in _blocks(len(m), block):
         columns = np.arange(rows[-1] + 1)
         p = scorer.pairs(m, rows, columns)
         with torch.no_grad():
@@ -177,7 +176,7 @@ class CoarseToFine(Scorer):
         later, earlier, both, apart = self.net[0].weight.split([self.inputs]*3 + [self.of_distance], 1)
         products: Any = lambda i, j: (rows.vector.index_select(0, i)*columns.vector.index_select(0, j)) @ both.T
         if torch.is_grad_enabled(): products = partial(checkpoint, products, use_reentrant=False)
-        parts = [products(*some) for some in zip(row.split(block), column.split(block))]
+        parts = list(map(products, row.split(block), column.split(block)))
         summed = (rows.vector @ later.T).index_select(0, row) + (columns.vector @ earlier.T).index_select(0, column)
         summed = summed + self.net[0].bias + torch.cat(parts) + self.distance(distance) @ apart.T
         return self.net[1:](summed)[:, 0]
@@ -206,8 +205,7 @@ class CoarseToFine(Scorer):
         "Mix antecedents into the vectors of mentions, `order` - 1 times."
         for _ in range(self.order - 1):
             done = []
-            for begin in range(0, len(m), block):
-                rows = np.arange(begin, min(begin + block, len(m)))
+            for rows in _blocks(len(m), block):
                 columns = np.arange(rows[-1] + 1)
                 done.append(self.mixed(v.some(rows), v.some(columns), self.pairs(m, rows, columns)))
             v = v._replace(vector=torch.cat(done))
@@ -219,7 +217,8 @@ class Maverick(Scorer):
     def __init__(self, inputs: int, hidden: int, size: int, dropout: float = .3):
         super().__init__()
         self.size, self.many = size, len(RELEASED_CATEGORIES) + 1
-        self.starts, self.ends = (head(inputs, hidden, self.many*size, dropout) for _ in range(2))
+        self.starts = head(inputs, hidden, self.many*size, dropout)
+        self.ends = head(inputs, hidden, self.many*size, dropout)
         self.fit = nn.Parameter(torch.empty(self.many, 2*size, 2*size).uniform_(-1/size, 1/size))
         self.bias = nn.Parameter(torch.empty(self.many, 2*size).uniform_(-1/size, 1/size))
     def pairs(self, m: Mentions, rows: np.ndarray, columns: np.ndarray) -> Pairs:
@@ -228,8 +227,8 @@ class Maverick(Scorer):
     def vectors(self, r: torch.Tensor) -> Vectors:
         "Compute the representations of mentions from the vectors of their first and last words."
         first, last = r.chunk(2, 1)
-        starts, ends = (h(x).view(len(r), self.many, self.size) for h, x in ((self.starts, first), (self.ends, last)))
-        earlier = torch.cat([starts, ends], 2)
+        shape = len(r), self.many, self.size
+        earlier = torch.cat([self.starts(first).view(shape), self.ends(last).view(shape)], 2)
         later = torch.einsum("mkf,kfg->mkg", earlier, self.fit) + self.bias
         return Vectors(later, earlier, r.new_zeros(len(r)))
     def scores(self, rows: Vectors, columns: Vectors, p: Pairs) -> torch.Tensor:

@@ -12,7 +12,7 @@ __all__ = ['Scores', 'Join', 'KEEP', 'Log', 'POLICIES', 'OF_ENTITIES', 'Best', '
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #6bfe2dec
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Any, Literal, NamedTuple, Protocol
 import numpy as np
@@ -51,13 +51,14 @@ def clusters_of(spans: Sequence[Span], entity: np.ndarray) -> list[list[Span]]:
     out: list[list[Span]] = [[] for _ in range(int(entity.max(initial=-1)) + 1)]
     for s, e in zip(spans, entity):
         if e >= 0: out[e].append(s)
-    return [c for c in out if c]
+    return list(filter(None, out))
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #c3bc3d01
 def of_persons(entity: np.ndarray, person: np.ndarray) -> np.ndarray:
     "Keep the entities whose mentions are mostly persons."
     known, at = entity >= 0, np.maximum(entity, 0)
-    many, persons = (np.bincount(at, w, minlength=1)[at] for w in (known, known & person))
+    many = np.bincount(at, known, minlength=1)[at]
+    persons = np.bincount(at, known & person, minlength=1)[at]
     return np.where(2*persons > many, entity, -1)
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #240a27fc
@@ -86,8 +87,8 @@ def _checked(scores: Scores) -> Scores:
 
 def _at_least(least: int, **sizes: int):
     "Raise an error for a size that is too small."
-    if bad := next((k for k, v in sizes.items() if v < least), ""):
-        raise CallError(f"{bad}: {sizes[bad]} is less than {least}", "memory")
+    for name, size in sizes.items():
+        if size < least: raise CallError(f"{name}: {size} is less than {least}", "memory")
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #9995bfd3
 def _best_one(scores: Scores, i: int, columns: Sequence[int]) -> tuple[int, float]:
@@ -113,8 +114,9 @@ def _blocks(n: int, size: int) -> Iterator[np.ndarray]:
 # %% ../../../nbs/models/coreference/05_memory.ipynb #d2fa8112
 def all_plain(scores: Scores, n: int) -> Best:
     "Compare each mention with all earlier ones."
-    found = [_best_one(scores, i, range(i)) for i in range(n)]
-    return Best(np.array([at for at, _ in found], int), np.array([s for _, s in found]))
+    at, score = np.zeros(n, int), np.zeros(n)
+    for i in range(n): at[i], score[i] = _best_one(scores, i, range(i))
+    return Best(at, score)
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #89d53865
 def all_pairs(scores: Scores, n: int, rows: int = 256, columns: int = 1024) -> Best:
@@ -131,13 +133,13 @@ def all_pairs(scores: Scores, n: int, rows: int = 256, columns: int = 1024) -> B
 def local_plain(scores: Scores, words: Sequence[Sequence[int]], reach: int = 400, most: int = 8) -> Best:
     "Compare each mention with the last `reach` ones, and with the `most` latest ones for each shared word."
     having: dict[int, list[int]] = {}
-    found = []
+    at, score = np.zeros(len(words), int), np.zeros(len(words))
     for i, own in enumerate(words):
-        near = range(max(0, i - reach), i)
-        sharing = [j for w in own for j in having.get(w, [])[-most:]]
-        found.append(_best_one(scores, i, sorted({*near, *sharing})))
+        near = {*range(max(0, i - reach), i)}
+        for w in own: near.update(having.get(w, [])[-most:])
+        at[i], score[i] = _best_one(scores, i, sorted(near))
         for w in own: having.setdefault(w, []).append(i)
-    return Best(np.array([at for at, _ in found], int), np.array([s for _, s in found]))
+    return Best(at, score)
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #025c04af
 def _far(i: np.ndarray, words: Sequence[Sequence[int]], having: dict[int, deque[int]], reach: int,
@@ -153,10 +155,10 @@ def _far(i: np.ndarray, words: Sequence[Sequence[int]], having: dict[int, deque[
 def _best_far(scores: Scores, i: np.ndarray, far: Sequence[Sequence[int]]) -> tuple[np.ndarray, np.ndarray]:
     "Return the best of each mention's own few candidates, and its score."
     at, score = np.zeros(len(i), int), np.full(len(i), -np.inf)
-    some = np.array([k for k, js in enumerate(far) if js], int)
+    some = np.flatnonzero(list(map(len, far)))
     columns = np.array(sorted(set(chain.from_iterable(far))), int)
     allowed = np.zeros((len(some), len(columns)), bool)
-    for row, k in enumerate(some): allowed[row, np.searchsorted(columns, far[k])] = True
+    for row, k in enumerate(some.tolist()): allowed[row, np.searchsorted(columns, far[k])] = True
     if len(some): at[some], score[some] = _best_each(scores, i[some], columns, allowed)
     return at, score
 
@@ -191,6 +193,11 @@ def usual_name(members: Sequence[int], known: Known) -> int:
     often = Counter(int(known.string[j]) for j in members if known.named[j])
     return max(often, key=often.__getitem__) if often else -1
 
+# %% ../../../nbs/models/coreference/05_memory.ipynb #c77e5170
+def _of_some(scores: Scores, i: np.ndarray) -> Scores:
+    "Restrict scores to some mentions, numbered from 0."
+    return lambda rows, columns: scores(i[rows], i[columns])
+
 # %% ../../../nbs/models/coreference/05_memory.ipynb #3399170c
 def _apart(scores: Scores, known: Known, find: Callable[[Scores, int], Best], bias: float,
            given: Sequence[int]) -> Iterator[list[list[int]]]:
@@ -203,11 +210,6 @@ def _apart(scores: Scores, known: Known, find: Callable[[Scores, int], Best], bi
         entity = link(best, bias, begun[i].tolist())
         yield [i[entity == e].tolist() for e in np.unique(entity)]
 
-# %% ../../../nbs/models/coreference/05_memory.ipynb #c77e5170
-def _of_some(scores: Scores, i: np.ndarray) -> Scores:
-    "Restrict scores to some mentions, numbered from 0."
-    return lambda rows, columns: scores(i[rows], i[columns])
-
 # %% ../../../nbs/models/coreference/05_memory.ipynb #e7a012e6
 def _best_rated(rated: Sequence[float], bias: float) -> int:
     "Return the index of the best score above 0, the first of equals; -1 if none."
@@ -215,15 +217,30 @@ def _best_rated(rated: Sequence[float], bias: float) -> int:
     k = int(np.argmax(rated))
     return k if rated[k] + bias > 0 else -1
 
+# %% ../../../nbs/models/coreference/05_memory.ipynb #500a980e
+def _best_score(scores: Scores, i: int, others: Sequence[int]) -> float:
+    "Return the best score of a mention with some others, one by one."
+    return max(float(scores(np.array([i]), np.array([j]))[0, 0]) for j in others)
+
 # %% ../../../nbs/models/coreference/05_memory.ipynb #59e235c3
 def rated_plain(scores: Scores, known: Known, mine: Sequence[int], entities: Sequence[Sequence[int]]) -> list[float]:
     "Score an entity of a window against earlier ones, by their names."
     names, out = first_names(mine, known), []
     for members in entities:
         theirs = first_names(members, known)
-        best = [max(float(scores(np.array([i]), np.array([j]))[0, 0]) for j in theirs) for i in names if theirs]
+        best = [_best_score(scores, i, theirs) for i in names if theirs]
         out.append(sum(best)/len(best) if best else -np.inf)
     return out
+
+# %% ../../../nbs/models/coreference/05_memory.ipynb #1ad8ae4c
+def _earlier_plain(scores: Scores, known: Known, join: Join, bias: float, mine: Sequence[int],
+                   before: Sequence[Sequence[int]]) -> int:
+    "Return the earlier entity that an entity of a window joins; -1 if none."
+    if join == "scores": return _best_rated(rated_plain(scores, known, mine, before), bias)
+    name = usual_name(mine, known) if join == "names" else -1
+    for k, members in enumerate(before):
+        if name >= 0 and usual_name(members, known) == name: return k
+    return -1
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #c7c2ee92
 def in_windows_plain(scores: Scores, known: Known, join: Join = "scores", bias: float = 0.,
@@ -233,10 +250,7 @@ def in_windows_plain(scores: Scores, known: Known, join: Join = "scores", bias: 
     for found in _apart(scores, known, all_plain, bias, given):
         before = list(map(list, entities))
         for mine in found:
-            k = -1
-            if join == "names" and (name := usual_name(mine, known)) >= 0:
-                k = next((k for k, e in enumerate(before) if usual_name(e, known) == name), -1)
-            if join == "scores": k = _best_rated(rated_plain(scores, known, mine, before), bias)
+            k = _earlier_plain(scores, known, join, bias, mine, before)
             if k >= 0: entities[k] += mine
             else: entities.append(mine)
     return _as_numbers(entities, len(known), given)
@@ -253,6 +267,18 @@ def _as_numbers(entities: Sequence[Sequence[int]], n: int, given: Sequence[int])
             if out[i] < 0: out[i] = number
     return out
 
+# %% ../../../nbs/models/coreference/05_memory.ipynb #5fe315e7
+def _firsts(many: Sequence[int]|np.ndarray) -> np.ndarray:
+    "Return the starts of neighbouring groups."
+    return np.cumsum([0, *many[:-1]])
+
+# %% ../../../nbs/models/coreference/05_memory.ipynb #85ff3f5a
+def _in_a_row(groups: Sequence[Collection[int]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    "Chain the members of groups; also return which groups have any, and how many each of these has."
+    many = np.array(list(map(len, groups)), int)
+    some = np.flatnonzero(many)
+    return np.array(list(chain.from_iterable(groups)), int), some, many[some]
+
 # %% ../../../nbs/models/coreference/05_memory.ipynb #12d82003
 class _Joined:
     "The merged entities of the windows so far, with their names."
@@ -261,13 +287,15 @@ class _Joined:
         self.members: list[list[int]] = []
         self.often: list[Counter[int]] = []
         self.names: list[dict[int, int]] = []
+    def _start(self) -> int:
+        "Start an entity; return its number."
+        self.members.append([])
+        self.often.append(Counter())
+        self.names.append({})
+        return len(self.members) - 1
     def add(self, k: int, mine: Sequence[int]):
         "Merge the mentions of a window's entity into an earlier entity; -1: start a new one."
-        if k < 0:
-            k = len(self.members)
-            self.members.append([])
-            self.often.append(Counter())
-            self.names.append({})
+        if k < 0: k = self._start()
         self.members[k] += mine
         for j in mine:
             if not self.known.named[j]: continue
@@ -282,19 +310,21 @@ class _Joined:
     def rated(self, scores: Scores, names: Sequence[Sequence[int]]) -> np.ndarray:
         "Score entities of a window, by their names, against all earlier ones."
         out = np.full((len(names), len(self.members)), -np.inf)
-        mine, here = [k for k, x in enumerate(names) if x], [k for k, x in enumerate(self.names) if x]
-        if not mine or not here: return out
-        rows = np.array([j for k in mine for j in names[k]])
-        columns = np.array([j for k in here for j in self.names[k].values()])
-        best = np.maximum.reduceat(scores(rows, columns), _firsts([len(self.names[k]) for k in here]), axis=1)
-        many = [len(names[k]) for k in mine]
-        out[np.ix_(mine, here)] = np.add.reduceat(best, _firsts(many), axis=0)/np.array(many)[:, None]
+        rows, mine, many = _in_a_row(names)
+        columns, here, many_here = _in_a_row(list(map(dict.values, self.names)))
+        if not len(mine) or not len(here): return out
+        best = np.maximum.reduceat(scores(rows, columns), _firsts(many_here), axis=1)
+        out[np.ix_(mine, here)] = np.add.reduceat(best, _firsts(many), axis=0)/many[:, None]
         return out
-
-# %% ../../../nbs/models/coreference/05_memory.ipynb #5366beac
-def _firsts(many: Sequence[int]) -> np.ndarray:
-    "Return the starts of neighbouring groups."
-    return np.cumsum([0, *many[:-1]])
+    def earlier(self, scores: Scores, found: Sequence[Sequence[int]], join: Join, bias: float) -> list[int]:
+        "Return for each entity of a window the earlier one that it joins; -1 if none."
+        if join == "names":
+            by_name = self.by_name()
+            return [by_name.get(usual_name(mine, self.known), -1) for mine in found]
+        if join == "scores":
+            names = [first_names(mine, self.known) for mine in found]
+            return [_best_rated(row, bias) for row in self.rated(scores, names)]
+        return [-1]*len(found)
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #01c10022
 def in_windows(scores: Scores, known: Known, join: Join = "scores", bias: float = 0.,
@@ -302,13 +332,7 @@ def in_windows(scores: Scores, known: Known, join: Join = "scores", bias: float 
     "Number entities as in_windows_plain does, with the scores of a window at once."
     joined = _Joined(known)
     for found in _apart(scores, known, all_pairs, bias, given):
-        if join == "names":
-            known_names = joined.by_name()
-            at = [known_names.get(usual_name(mine, known), -1) for mine in found]
-        elif join == "scores":
-            at = [_best_rated(row, bias) for row in joined.rated(scores, [first_names(mine, known) for mine in found])]
-        else: at = [-1]*len(found)
-        for k, mine in zip(at, found): joined.add(k, mine)
+        for k, mine in zip(joined.earlier(scores, found, join, bias), found): joined.add(k, mine)
     return _as_numbers(joined.members, len(known), given)
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #e839af45
@@ -405,6 +429,13 @@ def standing_for(members: Sequence[int], known: Known) -> list[int]:
     "List the mentions that represent an entity: its last ones, and its first different names."
     return sorted({*members[-KEEP:], *first_names(members, known)})
 
+# %% ../../../nbs/models/coreference/05_memory.ipynb #54b0722d
+def _representing(entities: Iterable[int], members: dict[int, list[int]], known: Known) -> list[int]:
+    "List the mentions that represent some entities, in order."
+    out: list[int] = []
+    for e in entities: out += standing_for(members[e], known)
+    return sorted(out)
+
 # %% ../../../nbs/models/coreference/05_memory.ipynb #8f853d76
 class Remembered(NamedTuple):
     "The result of clustering with a memory."
@@ -423,14 +454,13 @@ def remembered_plain(
     log, members, left, now = list[int](), dict[int, list[int]](), list[tuple[int, int]](), set[int]()
     for i in range(len(known)):
         if out[i] < 0:
-            at, score = _best_one(scores, i,
-                                  sorted(j for e in candidates(log) for j in standing_for(members[e], known)))
+            at, score = _best_one(scores, i, _representing(candidates(log), members, known))
             if score + bias > 0: out[i] = out[at]
             else: out[i], entities = entities, entities + 1
         log.append(int(out[i]))
         members.setdefault(log[-1], []).append(i)
         before, now = now, set(candidates(log))
-        left += [(i, e) for e in sorted(before - now)]
+        for e in sorted(before - now): left.append((i, e))
     return Remembered(out, left)
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #152861e4
@@ -500,7 +530,7 @@ def remembered(scores: Scores, known: Known, cache: Any, bias: float = 0., given
                 at, score = ahead.best(i, memory.active)
                 if score + bias > 0: out[i] = out[at]
                 else: out[i], entities = entities, entities + 1
-            left += [(i, e) for e in sorted(memory.add(i, int(out[i]), ahead))]
+            for e in sorted(memory.add(i, int(out[i]), ahead)): left.append((i, e))
     return Remembered(out, left)
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #1b79e181
@@ -550,7 +580,7 @@ def gathered(entities: Entities, n: int, cache: Any, bias: float = 0., given: Se
             if score + bias > 0: out[i] = e
             else: out[i], begun = begun, begun + 1
         entities.add(i, int(out[i]))
-        left += [(i, e) for e in sorted(cache.access(int(out[i]))[1])]
+        for e in sorted(cache.access(int(out[i]))[1]): left.append((i, e))
     return Remembered(out, left)
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #00355773
@@ -567,6 +597,7 @@ class Sizes(NamedTuple):
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #2053717b
 def _plain(policy: str, scores: Scores, known: Known, size: Sizes, bias: float, given: Sequence[int]) -> Remembered:
+    "Cluster under a policy in its plain form."
     if policy == "all": return Remembered(link(all_plain(scores, len(known)), bias, given), [])
     if policy == "windows": return Remembered(in_windows_plain(scores, known, size.join, bias, given), [])
     if policy == "local":
@@ -596,6 +627,14 @@ def _check(policy: str, size: Sizes, policies: Sequence[str] = POLICIES):
     _at_least(1, reach=size.reach, most=size.most, recent=size.recent)
     _at_least(0, frequent=size.frequent)
 
+# %% ../../../nbs/models/coreference/05_memory.ipynb #08ea3bbc
+def _quick(policy: str, scores: Scores, known: Known, size: Sizes, bias: float, given: Sequence[int]) -> Remembered:
+    "Cluster under a policy, with many scores at once."
+    if policy == "all": return Remembered(link(all_pairs(scores, len(known)), bias, given), [])
+    if policy == "local": return Remembered(link(local(scores, known.words, size.reach, size.most), bias, given), [])
+    if policy == "windows": return Remembered(in_windows(scores, known, size.join, bias, given), [])
+    return remembered(scores, known, _cache(policy, size), bias, given)
+
 # %% ../../../nbs/models/coreference/05_memory.ipynb #883b427a
 def clustered(
     policy: str,               # local, all, unbounded, lru, dual or windows
@@ -608,12 +647,7 @@ def clustered(
 ) -> Remembered:               # entities, and removed candidates
     "Number the entity of each mention under a policy."
     _check(policy, size)
-    scores = _checked(scores)
-    if plain: return _plain(policy, scores, known, size, bias, given)
-    if policy == "all": return Remembered(link(all_pairs(scores, len(known)), bias, given), [])
-    if policy == "local": return Remembered(link(local(scores, known.words, size.reach, size.most), bias, given), [])
-    if policy == "windows": return Remembered(in_windows(scores, known, size.join, bias, given), [])
-    return remembered(scores, known, _cache(policy, size), bias, given)
+    return (_plain if plain else _quick)(policy, _checked(scores), known, size, bias, given)
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #fe0e7244
 def clustered_by_entity(

@@ -41,6 +41,16 @@ def _finite(scores: torch.Tensor, t: Text) -> torch.Tensor:
     raise DataError("the scores of mentions are not numbers", f"document {t.key!r}",
                     "the weights may be damaged or badly trained; train it again")
 
+# %% ../../../nbs/models/coreference/04_mentions.ipynb #05a6e46c
+def _misses(scores: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    "Sum the cross entropy of scores."
+    return F.binary_cross_entropy_with_logits(scores, right, reduction="sum")
+
+def _best_indices(scores: torch.Tensor, most: int, least: float) -> list[int]:
+    "List the indices of at most `most` scores above `least`, best first."
+    best, at = scores.topk(min(most, len(scores)))
+    return at[best > least].tolist()
+
 # %% ../../../nbs/models/coreference/04_mentions.ipynb #5ea2784b
 class Band(nn.Module):
     "A mention finder that scores each first word with each width up to `widest`."
@@ -64,11 +74,14 @@ class Band(nn.Module):
         band, ok = self(x), self.inside(t, 0, len(x)).to(x.device)
         right = torch.zeros_like(band)
         reached = [s for s in gold if s.end - s.start < self.widest]
-        right[[s.start for s in reached], [s.end - s.start for s in reached]] = 1.
-        wrong = F.binary_cross_entropy_with_logits(band[ok], right[ok], reduction="sum")/max(1, len(reached))
-        others = band.detach().masked_fill(~ok | (right > 0), -1e4).flatten()
-        best, at = others.topk(min(extra, len(others)))
-        return wrong, [Span(k//self.widest, k//self.widest + k % self.widest) for k in at[best > least].tolist()]
+        first, last = ends_of(reached, 0, x)
+        right[first, last - first] = 1.
+        wrong = _misses(band[ok], right[ok])/max(1, len(reached))
+        others: list[Span] = []
+        for k in _best_indices(band.detach().masked_fill(~ok | (right > 0), -1e4).flatten(), extra, least):
+            start, width = divmod(k, self.widest)
+            others.append(Span(start, start + width))
+        return wrong, others
 
 # %% ../../../nbs/models/coreference/04_mentions.ipynb #c46c9a13
 _ROWS = 64  # first words of a block
@@ -152,7 +165,7 @@ class StartEnd(nn.Module):
         starts = (begins > threshold).nonzero()[:, 0].cpu().numpy()
         first, last = self.pairs(starts, self.reach(t, at, len(x)))
         good = _finite(self.fit(x, first, last), t).cpu() > threshold
-        return [Span(at + a, at + b) for a, b in zip(first[good].tolist(), last[good].tolist())]
+        return list(map(Span, (at + first[good]).tolist(), (at + last[good]).tolist()))
     def loss(self, x: torch.Tensor, t: Text, gold: Collection[Span], extra: int,
              least: float = -1.5) -> tuple[torch.Tensor, list[Span]]:
         """Compute the loss over starts, and over the ends of gold starts; also return at most `extra` wrong spans with
@@ -161,13 +174,20 @@ class StartEnd(nn.Module):
         right = torch.zeros_like(begins)
         right[starts] = 1.
         first, last = self.pairs(starts, self.reach(t, 0, len(x)))
-        spans = [Span(a, b) for a, b in zip(first.tolist(), last.tolist())]
+        spans = list(map(Span, first.tolist(), last.tolist()))
         fit = self.fit(x, first, last)
         are = torch.tensor([s in gold for s in spans], dtype=torch.bool, device=x.device)
-        wrong = F.binary_cross_entropy_with_logits(begins, right, reduction="sum")
-        wrong = wrong + F.binary_cross_entropy_with_logits(fit, are.float(), reduction="sum")
-        best, at = fit.detach().masked_fill(are, -1e4).topk(min(extra, len(spans)))
-        return wrong/max(1, len(gold)), [spans[k] for k in at[best > least].tolist()]
+        wrong = _misses(begins, right) + _misses(fit, are.float())
+        others = [spans[k] for k in _best_indices(fit.detach().masked_fill(are, -1e4), extra, least)]
+        return wrong/max(1, len(gold)), others
+
+# %% ../../../nbs/models/coreference/04_mentions.ipynb #fe6d19b7
+def _words_in(first: torch.Tensor, last: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    "List the words of all spans, one span after the other; before that, the span of each word."
+    many = last - first + 1
+    of = torch.repeat_interleave(torch.arange(len(many), device=first.device), many)
+    since = torch.arange(len(of), device=first.device) - (many.cumsum(0) - many)[of]
+    return of, first[of] + since
 
 # %% ../../../nbs/models/coreference/04_mentions.ipynb #abcca80a
 class SpanVectors(nn.Module):
@@ -185,22 +205,19 @@ class SpanVectors(nn.Module):
         return torch.cat([x[first], x[last], self.weighted(x, first, last), width], 1)
     def weighted(self, x: torch.Tensor, first: torch.Tensor, last: torch.Tensor) -> torch.Tensor:
         "Sum the words of each span, weighted by a softmax of their attention."
-        many = last - first + 1
-        of = torch.repeat_interleave(torch.arange(len(many), device=x.device), many)
-        since = torch.arange(len(of), device=x.device) - (many.cumsum(0) - many)[of]
-        words = first[of] + since
+        of, words = _words_in(first, last)
         attention = self.attention(x)[words, 0]
-        top = attention.detach().new_full((len(many),), -math.inf).scatter_reduce(0, of, attention.detach(), "amax")
+        top = attention.detach().new_full((len(first),), -math.inf).scatter_reduce(0, of, attention.detach(), "amax")
         weight = (attention - top[of]).exp()
-        total = weight.new_zeros(len(many)).index_add(0, of, weight)
-        return x.new_zeros(len(many), x.shape[1]).index_add(0, of, (weight/total[of])[:, None]*x[words])
+        total = weight.new_zeros(len(first)).index_add(0, of, weight)
+        return x.new_zeros(len(first), x.shape[1]).index_add(0, of, (weight/total[of])[:, None]*x[words])
 
 # %% ../../../nbs/models/coreference/04_mentions.ipynb #84e2bf72
 def best_uncrossed(spans: Sequence[Span], scores: np.ndarray, quota: int) -> list[Span]:
     "Select at most `quota` spans, best first, without crossing a selected one; return them in order."
     selected: list[Span] = []
     if not len(spans) or quota < 1: return selected
-    begin, size = min(s.start for s in spans), max(s.end for s in spans) + 1
+    begin, size = min(spans).start, max(s.end for s in spans) + 1
     farthest = np.full(size - begin, -1)   # by first word: the farthest end of a selected span
     earliest = np.full(size - begin, size) # by last word: the earliest start
     for k in np.argsort(-scores, kind="stable"):
@@ -242,11 +259,11 @@ class Enumerated(Band):
         "Select the spans among the words from `at` on that links are scored for, mentions or not."
         band = _finite(self.band(x, t, at).detach(), t).cpu().numpy()
         first, width = self.inside(t, at, len(x)).numpy().nonzero()
-        part, score = t.part[at + first], band[first, width]
+        score, last, first = band[first, width], at + first + width, at + first
         selected: list[Span] = []
-        for p in np.unique(t.part[at:at + len(x)]):
-            mine, words = np.flatnonzero(part == p), int((t.part[at:at + len(x)] == p).sum())
-            spans = [Span(at + int(first[k]), at + int(first[k] + width[k])) for k in mine]
+        for p, words in zip(*np.unique(t.part[at:at + len(x)], return_counts=True)):
+            mine = t.part[first] == p
+            spans = list(map(Span, first[mine].tolist(), last[mine].tolist()))
             selected += best_uncrossed(spans, score[mine], int(self.share*words))
         return selected
     def found(self, x: torch.Tensor, t: Text, at: int = 0, threshold: float = 0.) -> list[Span]:

@@ -75,14 +75,15 @@ class CorefModel(Record):
         least = {"segment": 32, "context": 0, "frozen": 0, "hidden": 1, "widest": 1, "size": 1, "ffn": 1, "order": 1,
                  "candidates": 1,
                  "reach": 1, "recent": 1, "frequent": 0, "window": 1, "megabytes": 1}
-        if bad := next((f for f, n in least.items() if getattr(self, f) < n), ""):
-            return f"field {bad}: {getattr(self, bad)} is less than {least[bad]}"
+        for f, n in least.items():
+            if getattr(self, f) < n: return f"field {f}: {getattr(self, f)} is less than {n}"
         if 2*self.context > self.segment//2:
             return (f"field context: {self.context} pieces on both sides are more than half of a segment of "
                     f"{self.segment}")
         if not 0 < self.share <= 1: return f"field share: {self.share} is not a share above 0"
-        return next((f"field {f}: is no number"
-                     for f in ("threshold", "bias") if not abs(getattr(self, f)) < float("inf")), "")
+        for f in ("threshold", "bias"):
+            if not abs(getattr(self, f)) < float("inf"): return f"field {f}: is no number"
+        return ""
 
 # changes no cluster, or is identified by a hash
 UNHASHED = {"title", "licence", "note", "checkpoint", "weights", "megabytes"}
@@ -121,14 +122,16 @@ class CorefRecipe(Record):
         least = {"epochs": 1, "steps": 0, "warmup": 0, "weight_decay": 0, "clip": 0, "accumulate": 1, "batch": 1,
                  "together": 1, "patience": 0, "train_context": 0,
                  "dropout": 0, "extra": 0, "links": 0, "auxiliary": 0, "seed": 0, "documents": 0}
-        if bad := next((f for f, n in least.items() if not n <= getattr(self, f) < float("inf")), ""):
-            return f"field {bad}: {getattr(self, bad)} is less than {least[bad]}, or no number"
-        if bad := next((f for f in ("lr", "heads") if not 0 < getattr(self, f) < float("inf")), ""):
-            return f"field {bad}: {getattr(self, bad)} is no positive number"
+        for f, n in least.items():
+            if not n <= getattr(self, f) < float("inf"):
+                return f"field {f}: {getattr(self, f)} is less than {n}, or no number"
+        for f in ("lr", "heads"):
+            if not 0 < getattr(self, f) < float("inf"): return f"field {f}: {getattr(self, f)} is no positive number"
         if self.batch % self.together:
             return f"field together: {self.batch} texts at a step cannot be read {self.together} as one"
-        return next((f"field {f}: is a share, so not more than 1"
-                     for f in ("warmup", "dropout") if getattr(self, f) > 1), "")
+        for f in ("warmup", "dropout"):
+            if getattr(self, f) > 1: return f"field {f}: is a share, so not more than 1"
+        return ""
 
 # %% ../../../nbs/models/coreference/00_recipes.ipynb #6a36286e
 class TrainedCoref(Record):

@@ -8,7 +8,7 @@ __all__ = ['TYPES', 'KINDS', 'Stretch', 'Lesson', 'lesson_of', 'together', 'Wron
 
 # %% ../../../nbs/models/coreference/09_resolvers.ipynb #4da0dcf6
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 import numpy as np
 import torch
@@ -39,13 +39,17 @@ class Lesson(NamedTuple):
     told: dict[Span, tuple[int, int]] # mention -> type and kind, as indices; -1: unknown
 
 # %% ../../../nbs/models/coreference/09_resolvers.ipynb #d12adb26
-def _index(label: str, known: Sequence[str]) -> int: return known.index(label) if label in known else -1
+def _label(d: Document, field: str, cluster: int, mention: int, known: Sequence[str]) -> int:
+    "Return the index of a mention's label; -1 if unknown."
+    label = d.labels[field][cluster][mention] if field in d.labels else ""
+    return known.index(label) if label in known else -1
 
 def _labels_of(d: Document) -> dict[Span, tuple[int, int]]:
     "Return the type and kind of each mention, as indices."
-    label = lambda field, i, j: d.labels[field][i][j] if field in d.labels else ""
-    return {s: (_index(label("type", i, j), TYPES), _index(label("kind", i, j), KINDS))
-            for i, c in enumerate(d.clusters) for j, s in enumerate(c)}
+    out: dict[Span, tuple[int, int]] = {}
+    for i, c in enumerate(d.clusters):
+        for j, s in enumerate(c): out[s] = _label(d, "type", i, j, TYPES), _label(d, "kind", i, j, KINDS)
+    return out
 
 # %% ../../../nbs/models/coreference/09_resolvers.ipynb #d58574d1
 def lesson_of(d: Document, words: Words, context: int = 0) -> Lesson:
@@ -56,16 +60,23 @@ def lesson_of(d: Document, words: Words, context: int = 0) -> Lesson:
     if not entity: raise DataError("has no mention to learn from", f"document {d.doc_key!r}")
     return Lesson(t, words.cut(t, context), entity, _labels_of(d) if d.labels else {})
 
+# %% ../../../nbs/models/coreference/09_resolvers.ipynb #2abbad86
+def _moved(s: Span, by: int) -> Span:
+    "Move a mention by some words."
+    return Span(s.start + by, s.end + by)
+
 # %% ../../../nbs/models/coreference/09_resolvers.ipynb #e2195d69
 def together(lessons: Sequence[Lesson]) -> Lesson:
     "Join several short lessons, whose mentions are never linked to each other."
     if len(lessons) == 1: return lessons[0]
-    at = np.cumsum([0] + [len(x.text) for x in lessons]).tolist()
-    entities = np.cumsum([0] + [max(x.entity.values()) + 1 for x in lessons]).tolist()
-    moved = lambda s, o: Span(s.start + o, s.end + o)
-    return Lesson(joined([x.text for x in lessons]), joined_cuts([x.cut for x in lessons]),
-                  {moved(s, o): e + k for x, o, k in zip(lessons, at, entities) for s, e in x.entity.items()},
-                  {moved(s, o): v for x, o in zip(lessons, at) for s, v in x.told.items()})
+    entity: dict[Span, int] = {}
+    told: dict[Span, tuple[int, int]] = {}
+    at = begun = 0
+    for x in lessons:
+        for s, e in x.entity.items(): entity[_moved(s, at)] = e + begun
+        for s, labels in x.told.items(): told[_moved(s, at)] = labels
+        at, begun = at + len(x.text), begun + max(x.entity.values()) + 1
+    return Lesson(joined([x.text for x in lessons]), joined_cuts([x.cut for x in lessons]), entity, told)
 
 # %% ../../../nbs/models/coreference/09_resolvers.ipynb #40f8d0cd
 class Wrong(NamedTuple):
@@ -81,6 +92,16 @@ def _unsure(logits: torch.Tensor, right: Sequence[int]) -> torch.Tensor:
     at = [i for i, k in enumerate(right) if k >= 0]
     if not at: return logits.new_zeros(())
     return F.cross_entropy(logits[at], torch.tensor([right[i] for i in at], device=logits.device))
+
+# %% ../../../nbs/models/coreference/09_resolvers.ipynb #55aac919
+def _link_loss(scores: torch.Tensor, may: np.ndarray, right: np.ndarray) -> torch.Tensor:
+    """Compute the loss of links: the probability of right antecedents among the possible ones, or of none.
+    The last column of `scores` is for no antecedent."""
+    right = np.concatenate([right, ~right.any(1, keepdims=True)], 1)
+    may = np.concatenate([may, np.full((len(may), 1), True)], 1)
+    may_, right_ = torch.tensor(may, device=scores.device), torch.tensor(right, device=scores.device)
+    below = scores.masked_fill(~may_, -1e9)
+    return (below.logsumexp(1) - below.masked_fill(~right_, -1e9).logsumexp(1)).mean()
 
 # %% ../../../nbs/models/coreference/09_resolvers.ipynb #084da813
 def new_finder(m: CorefModel, width: int, dropout: float) -> Any:
@@ -105,6 +126,11 @@ def new_scorer(m: CorefModel, width: int, dropout: float) -> tuple[nn.Module, An
 
 # %% ../../../nbs/models/coreference/09_resolvers.ipynb #1db3be88
 Stretch = tuple[torch.Tensor, int]  # vectors of words, and the first word's index
+
+# %% ../../../nbs/models/coreference/09_resolvers.ipynb #b4abba40
+def _entities_of(known: Mapping[Span, int], spans: Sequence[Span]) -> list[int]:
+    "Return the known entity of each mention; -1 if unknown."
+    return [known.get(s, -1) for s in spans]
 
 # %% ../../../nbs/models/coreference/09_resolvers.ipynb #01be979e
 class Resolver(nn.Module):
@@ -134,9 +160,9 @@ class Resolver(nn.Module):
         if self.prunes: others = self.finder.candidates(x.detach(), t)
         spans = sorted({*entity, *others})
         r = self.vectors(x, spans)
-        labels = [lesson.told.get(s, (-1, -1)) for s in spans]
-        return Wrong(missed, self._links(r, Mentions(t, spans), [entity.get(s, -1) for s in spans], memory),
-                     _unsure(self.type_(r), [a for a, _ in labels]), _unsure(self.kind(r), [b for _, b in labels]))
+        types, kinds = zip(*(lesson.told.get(s, (-1, -1)) for s in spans))
+        return Wrong(missed, self._links(r, Mentions(t, spans), _entities_of(entity, spans), memory),
+                     _unsure(self.type_(r), types), _unsure(self.kind(r), kinds))
     def _links(self, r: torch.Tensor, m: Mentions, entity: Sequence[int], memory: str) -> torch.Tensor:
         "Compute the loss of links: the probability of right antecedents, or of none."
         if isinstance(self.scorer, EntityScorer):
@@ -147,20 +173,19 @@ class Resolver(nn.Module):
         scores = self.scorer.scores(v, v, p)
         may = p.earlier & (scores.detach() > LEAST/2).cpu().numpy()
         right = may & (of[:, None] == of[None]) & (of[:, None] >= 0)
-        right, may = (np.concatenate([m, last[:, None]], 1)
-                      for m, last in ((right, ~right.any(1)), (may, np.full(len(of), True))))
-        with_none = torch.cat([scores, r.new_zeros(len(r), 1)], 1)
-        may_, right_ = (torch.tensor(m, device=r.device) for m in (may, right))
-        below = with_none.masked_fill(~may_, -1e9)
-        return (below.logsumexp(1) - below.masked_fill(~right_, -1e9).logsumexp(1)).mean()
+        return _link_loss(torch.cat([scores, r.new_zeros(len(r), 1)], 1), may, right)
 
     @torch.no_grad()
     def mentions(self, t: Text, given: Sequence[Span]|None = None, more: Sequence[Span] = (),
                  read: Iterable[Stretch]|None = None) -> tuple[list[Span], torch.Tensor]:
         """Find a text's mentions, or use the given ones, and always add `more`; return them with their vectors.
         `read` is an earlier result of the method `read`, for repeated calls."""
-        found = list(self.streamed(t, given, more, read))
-        return [s for here, _ in found for s in here], torch.cat([v for _, v in found]) if found else torch.zeros(0)
+        spans: list[Span] = []
+        vectors: list[torch.Tensor] = []
+        for here, v in self.streamed(t, given, more, read):
+            spans += here
+            vectors.append(v)
+        return spans, torch.cat(vectors) if vectors else torch.zeros(0)
     @torch.no_grad()
     def streamed(self, t: Text, given: Sequence[Span]|None = None, more: Sequence[Span] = (),
                  read: Iterable[Stretch]|None = None) -> Iterator[tuple[list[Span], torch.Tensor]]:
@@ -193,22 +218,24 @@ class Resolver(nn.Module):
         m = Mentions(t, spans)
         found = best_antecedents(self.scorer, self.kept(r, m), m)
         if not self.prunes or given is not None: return spans, found
-        required = {*more}
-        alone = (r[:, -1] > self.m.threshold).cpu().numpy() | np.array([s in required for s in spans])
-        return spans, found._replace(alone=alone)
+        return spans, found._replace(alone=self._alone(r, spans, {*more}))
+    def _alone(self, r: torch.Tensor, spans: Sequence[Span], required: Collection[Span]) -> np.ndarray:
+        "Tell which spans are mentions even without links: those with a score above the threshold, and required ones."
+        return (r[:, -1] > self.m.threshold).cpu().numpy() | np.array([s in required for s in spans])
     @torch.no_grad()
     def tried(self, t: Text, biases: Sequence[float],
               read: Iterable[Stretch]|None = None) -> Iterator[list[list[Span]]]:
         "Yield the clusters of a text for each bias; the text is read once."
         if not isinstance(self.scorer, EntityScorer):
             spans, best = self.best(t, read=read)
-            yield from (clusters_of(spans, link(best, b)) for b in biases)
+            for b in biases: yield clusters_of(spans, link(best, b))
             return
         spans, r = self.mentions(t, read=read)
-        if not spans: yield from ([] for _ in biases)
-        else:
-            v, m = self.scorer.vectors(r), Mentions(t, spans)
-            yield from (clusters_of(spans, self._gathered(v, m, b)) for b in biases)
+        if not spans:
+            for _ in biases: yield []
+            return
+        v, m = self.scorer.vectors(r), Mentions(t, spans)
+        for b in biases: yield clusters_of(spans, self._gathered(v, m, b))
     @torch.no_grad()
     def bank(self, t: Text, given: Sequence[Span]|None = None, more: Sequence[Span] = (),
              halves: bool = True) -> Bank|None:
@@ -251,8 +278,8 @@ class Resolver(nn.Module):
         policy = self.m.policy if self.m.policy != "auto" else "all" if len(bank) <= WHOLE else "local"
         bank.check(policy)
         about = bank.known.in_windows(self._windows(t, bank.spans)) if policy == "windows" else bank.known
-        entity = clustered(policy, bank.scores, about, self._sizes(), self.m.bias,
-                           [known.get(s, -1) for s in bank.spans]).entity
+        given_ = _entities_of(known, bank.spans)
+        entity = clustered(policy, bank.scores, about, self._sizes(), self.m.bias, given_).entity
         return bank.spans, entity, bank.persons
     def _sizes(self) -> Sizes:
         return Sizes(self.m.reach, recent=self.m.recent, frequent=self.m.frequent, join=self.m.join)
@@ -265,7 +292,7 @@ class Resolver(nn.Module):
                        more: Sequence[Span]) -> tuple[list[Span], np.ndarray, np.ndarray]:
         "Find mentions, their entities, and which are persons, by comparing mentions with entities."
         if (bank := self.bank(t, given, more)) is None: return [], np.zeros(0, int), np.zeros(0, bool)
-        entity = self._gathered(bank.vectors, bank.mentions, self.m.bias, [known.get(s, -1) for s in bank.spans])
+        entity = self._gathered(bank.vectors, bank.mentions, self.m.bias, _entities_of(known, bank.spans))
         return bank.spans, entity, bank.persons
     def _gathered(self, v: Any, m: Mentions, bias: float, given: Sequence[int] = ()) -> np.ndarray:
         "Number the entity of each mention by comparing mentions with entities."
@@ -281,7 +308,7 @@ class Resolver(nn.Module):
         spans, best = self.best(t, given, more)
         person = (self._persons(self.mentions(t, spans)[1]) if self.m.kinds == "persons" and spans
                   else np.zeros(len(spans), bool))
-        return spans, link(best, self.m.bias, [known.get(s, -1) for s in spans]), person
+        return spans, link(best, self.m.bias, _entities_of(known, spans)), person
 
 # %% ../../../nbs/models/coreference/09_resolvers.ipynb #b8803afd
 class _in_order:
@@ -294,7 +321,10 @@ class _in_order:
 
 def _by_seed(seeds: Sequence[Sequence[Span]]) -> dict[Span, int]:
     "Return the number of each seed's cluster, the first if there are several."
-    return {Span(*s): k for k, c in reversed([*enumerate(seeds)]) for s in c}
+    out: dict[Span, int] = {}
+    for k, c in enumerate(seeds):
+        for s in c: out.setdefault(Span(*s), k)
+    return out
 
 def _groups(segments: list[Segment], most: int) -> list[list[Segment]]:
     "Group neighbouring segments, at most `most` together."
@@ -318,6 +348,15 @@ def predicted(net: Any, d: Document, given: Sequence[Span]|None = None,
     net.eval()
     return net.answer(d, net.resolve(text_of(d), given, seeds))
 
+# %% ../../../nbs/models/coreference/09_resolvers.ipynb #5272972f
+def _by_text(clusters: Iterable[list[Span]], whole: Text, starts: Sequence[int]) -> list[list[list[Span]]]:
+    "Divide the clusters of joined texts among the texts, each with its own numbers of words."
+    out: list[list[list[Span]]] = [[] for _ in starts]
+    for c in clusters:
+        k = int(whole.part[c[0].start])
+        out[k].append([_moved(s, -starts[k]) for s in c])
+    return out
+
 # %% ../../../nbs/models/coreference/09_resolvers.ipynb #e904647f
 def clusters_of_many(net: Resolver, texts: Sequence[Text], at_once: int = 16) -> Iterator[list[list[Span]]]:
     "Find the clusters of short texts, `at_once` of them read as one."
@@ -326,9 +365,5 @@ def clusters_of_many(net: Resolver, texts: Sequence[Text], at_once: int = 16) ->
         group = texts[i:i + at_once]
         whole = joined(group)
         whole.cut = joined_cuts(list(map(net.words.cut, group)))
-        at = np.cumsum([0] + list(map(len, group))).tolist()
-        out: list[list[list[Span]]] = [[] for _ in group]
-        for c in net.resolve(whole):
-            k = int(whole.part[c[0].start])
-            out[k].append([Span(s.start - at[k], s.end - at[k]) for s in c])
-        yield from out
+        starts = np.cumsum([0, *map(len, group)])[:-1].tolist()
+        yield from _by_text(net.resolve(whole), whole, starts)
