@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from functools import cache
+from operator import attrgetter
 from pathlib import Path
 from typing import Literal, NamedTuple, cast
 import msgspec
@@ -21,7 +22,7 @@ from ..core.hub import hub_files, hub_path
 from ..core.inert import as_written, to_md
 from ..core.upstream import Survey, registry, set_names, survey
 from ..core.runs import find_summaries
-from .tables import (NOT_PRINTED, PRINTED_VALUES, UNEXPLAINED, YOURS, Basis, Cell, Report, basis,
+from .tables import (NOT_PRINTED, PRINTED_VALUES, UNEXPLAINED, YOURS, Basis, Cell, Printed, Report, basis,
                                   own_names, papers)
 from .tables import printed, set_id, sha256, table_names, values_id
 
@@ -111,7 +112,9 @@ _SIGNS: dict[Lack, str] = {"gpu": r"GPU|RTX|BERT-large|needs (the )?models|train
 
 def lack_of(reason: str) -> Lack:
     "Find the missing kind of input from a cell's reason."
-    return next((lack for lack, sign in _SIGNS.items() if re.search(sign, reason)), "never")
+    for lack, sign in _SIGNS.items():
+        if re.search(sign, reason): return lack
+    return "never"
 
 # %% ../../nbs/results/03_board.ipynb #d69f6204
 class Line(msgspec.Struct):
@@ -141,17 +144,22 @@ class Line(msgspec.Struct):
         if not self.printed: return "complete" if self.beyond or self.apart else "empty"
         return "empty" if not computed else "partial" if self.missing else "complete"
 
+# %% ../../nbs/results/03_board.ipynb #752e0f19
+def _set_needed(g: Survey) -> str:
+    "Write an upstream set, and how much of it is here."
+    if g.here == g.files: return f"{g.name} (here)"
+    return f"{g.name} ({g.to_come/1e6:.1f} MB to download)" if g.to_come else f"{g.name} ({g.here} of {g.files} files here)"
+
 # %% ../../nbs/results/03_board.ipynb #b81708ef
 def _needs(name: str, s: Settings, look: Callable[[str], Survey]) -> str:
     "List the inputs of a table, and which of them are here."
     t, hub = printed(name), hub_files()
-    sets = [look(i) for i in t.inputs if i not in hub] + [g for g in map(look, t.more) if g.here]
-    needs = []
-    for g in sets:
-        download = f"{g.to_come/1e6:.1f} MB to download" if g.to_come else f"{g.here} of {g.files} files here"
-        needs.append(f"{g.name} ({'here' if g.here == g.files else download})")
-    needs += [f"{i} ({'here' if hub_path(i, s) else 'by name: only a hub has it'})" for i in t.inputs if i in hub]
-    return ", ".join(needs) or ("nothing" if notebook_of(name) else "")
+    sets, from_hub = list[Survey](), list[str]()
+    for i in t.inputs:
+        if i in hub: from_hub.append(f"{i} ({'here' if hub_path(i, s) else 'by name: only a hub has it'})")
+        else: sets.append(look(i))
+    sets += filter(attrgetter("here"), map(look, t.more))
+    return ", ".join([*map(_set_needed, sets), *from_hub]) or ("nothing" if notebook_of(name) else "")
 
 # %% ../../nbs/results/03_board.ipynb #0d909833
 def _cells(name: str, reports: str|Path) -> list[dict[str, str]]:
@@ -161,8 +169,12 @@ def _cells(name: str, reports: str|Path) -> list[dict[str, str]]:
     (_, heads), *rows = [*table_rows(path.read_bytes(), str(path))] or [(1, [])]
     if lost := {"row", "column", "paper", "ours", "difference", "reason"} - set(heads):
         raise FormatError(f"has no column {min(lost)!r}", str(path), "make the table again with refnb reproduce")
-    found = [dict.fromkeys(heads, "") | dict(zip(heads, map(as_written, cells))) for _, cells in rows]
-    return [c | {"reason": c["reason"] or _explanation(name, c)} for c in found]
+    found = []
+    for _, texts in rows:
+        cell = dict.fromkeys(heads, "") | dict(zip(heads, map(as_written, texts)))
+        cell["reason"] = cell["reason"] or _explanation(name, cell)
+        found.append(cell)
+    return found
 
 # %% ../../nbs/results/03_board.ipynb #02d6c225
 def _explanation(name: str, c: dict[str, str]) -> str:
@@ -180,12 +192,15 @@ def _numbers(c: dict[str, str]) -> str: return f"{c['row']}, {c['column']}: {c['
 
 def _why(cells: list[dict[str, str]]) -> list[str]:
     "List each explained difference, the number of unexplained ones, then each reason with its number of cells."
-    differ = [c for c in cells if c["difference"] not in ("", "0") and not _basis(c)]
-    out = [f"{_numbers(c)}: {c['reason']}" for c in differ if not _unexplained(c)]
-    unknown = [_numbers(c) for c in differ if _unexplained(c)]
-    out += [f"{len(unknown)} differ for an unknown reason: {'; '.join(unknown)}"]*bool(unknown)
-    reasons = [c["reason"] for c in cells if not c["ours"]]
-    return out + [f"{reasons.count(r)} cells: {r}" for r in dict.fromkeys(reasons)]
+    out, unknown, reasons = list[str](), list[str](), Counter[str]()
+    for c in cells:
+        if not c["ours"]: reasons[c["reason"]] += 1
+        if c["difference"] in ("", "0") or _basis(c): continue
+        if _unexplained(c): unknown.append(_numbers(c))
+        else: out.append(f"{_numbers(c)}: {c['reason']}")
+    if unknown: out.append(f"{len(unknown)} differ for an unknown reason: {'; '.join(unknown)}")
+    for reason, n in reasons.items(): out.append(f"{n} cells: {reason}")
+    return out
 
 # %% ../../nbs/results/03_board.ipynb #df66373c
 def missing_cells(name: str, reports: str|Path) -> list[str]:
@@ -208,18 +223,25 @@ class _Counts(NamedTuple):
     beyond: int
     apart: int
 
+# %% ../../nbs/results/03_board.ipynb #dc1bf964
+def _kind(c: dict[str, str]) -> str:
+    "Find how a cell counts: as apart, beyond, lacking, match or differ; one with neither number nor print is nothing."
+    if _basis(c): return "apart" if c["ours"] else ""
+    if c["paper"] == NOT_PRINTED: return "beyond" if c["ours"] else ""
+    if not c["ours"]: return "lacking"
+    return "match" if c["difference"] == "0" else "differ"
+
 # %% ../../nbs/results/03_board.ipynb #a8c792ea
 def _counted(cells: list[dict[str, str]]) -> _Counts:
     "Count the cells of a report's CSV: printed results, and the others."
-    results = [c for c in cells if not _basis(c)]
-    apart = sum(bool(c["ours"]) for c in cells) - sum(bool(c["ours"]) for c in results)
-    printed_ones = [c for c in results if c["paper"] != NOT_PRINTED]
-    done = [c for c in printed_ones if c["ours"]]
-    differ = [c for c in done if c["difference"] != "0"]
-    lacks = Counter(lack_of(c["reason"]) for c in printed_ones if not c["ours"])
-    beyond = sum(bool(c["ours"]) for c in results) - len(done)
-    return _Counts(len(printed_ones), len(done) - len(differ), len(differ), sum(map(_unexplained, differ)),
-                   dict(sorted(lacks.items())), beyond, apart)
+    n, lacks = Counter[str](), Counter[Lack]()
+    for c in cells:
+        kind = _kind(c)
+        n[kind] += 1
+        if kind == "lacking": lacks[lack_of(c["reason"])] += 1
+        if kind == "differ": n["unexplained"] += _unexplained(c)
+    return _Counts(n["match"] + n["differ"] + n["lacking"], n["match"], n["differ"], n["unexplained"],
+                   dict(sorted(lacks.items())), n["beyond"], n["apart"])
 
 # %% ../../nbs/results/03_board.ipynb #6c6f66a2
 def _spent(provenance: dict|None) -> str:
@@ -228,20 +250,33 @@ def _spent(provenance: dict|None) -> str:
     cost = provenance["cost"]
     return f"{cost['cpu_seconds']:g} s, {cost['peak_mb']} MB, 0 USD"
 
+# %% ../../nbs/results/03_board.ipynb #d377abc0
+def _report_state(name: str, reports: str|Path, provenance: dict|None, fault: str) -> str:
+    "Describe a table's report: regenerated, stale and why, to be run, or not built yet; `fault` is of its cells."
+    old = provenance and stale(provenance, reports)
+    if fault: old = fault
+    if not provenance and (Path(reports)/f"{name}.json").exists(): old = "its provenance is damaged"
+    if old: return f"stale: {old}"
+    if provenance: return "regenerated"
+    return "to be run" if notebook_of(name) else "not built yet"
+
+# %% ../../nbs/results/03_board.ipynb #4f3d86dd
+def _none_made(t: Printed) -> _Counts:
+    "Count the cells of a table that was not made: all are missing, and its command makes them."
+    n = sum(map(len, t.cells.values()))
+    return _Counts(n, 0, 0, 0, {"command": n} if n else {}, 0, 0)
+
 # %% ../../nbs/results/03_board.ipynb #71495df4
 def _line_of(name: str, reports: str|Path, s: Settings, look: Callable[[str], Survey]|None = None) -> Line:
     "Make the board's line of a table."
     t, provenance = printed(name), read_provenance(name, reports)
-    old, cells = provenance and stale(provenance, reports), cast(list[dict[str, str]], [])
+    cells, fault = cast(list[dict[str, str]], []), ""
     try: cells = _cells(name, reports) if provenance else []
-    except FormatError as e: old = e.what  # reported in its own line; the other lines are unaffected
-    if not provenance and (Path(reports)/f"{name}.json").exists(): old = "its provenance is damaged"
-    unmade = "to be run" if notebook_of(name) else "not built yet"
-    report = f"stale: {old}" if old else "regenerated" if provenance else unmade
-    n = sum(map(len, t.cells.values()))  # of a table that was not made, all are missing: its command makes them
-    counts = _counted(cells) if cells else _Counts(n, 0, 0, 0, {"command": n} if n else {}, 0, 0)
+    except FormatError as e: fault = e.what  # reported in its own line; the other lines are unaffected
+    counts = _counted(cells) if cells else _none_made(t)
     needs = _needs(name, s, look or (lambda i: survey(i, s)))
-    return Line(name, t.number, t.title, t.kind, *counts, report, needs, _spent(provenance), _why(cells))
+    return Line(name, t.number, t.title, t.kind, *counts, _report_state(name, reports, provenance, fault), needs,
+                _spent(provenance), _why(cells))
 
 # %% ../../nbs/results/03_board.ipynb #a0eb8114
 class Board:
@@ -254,21 +289,26 @@ class Board:
         return {p: lines for p, lines in found.items() if lines}
     @property
     def papers(self) -> list[Line]: return [l for l in self.lines if l.number != "own"]
-    def total(self, field: str) -> int: return sum(getattr(l, field) for l in self.papers)
+    def total(self, field: str) -> int: return sum(map(attrgetter(field), self.papers))
+    def _lacking(self) -> str:
+        "Count the missing results by what they lack."
+        lacks = Counter[Lack]()
+        for l in self.papers: lacks.update(l.lacks)
+        return ", ".join(f"{lacks[lack]} {words}" for lack, words in LACKS.items() if lacks[lack]) or "none"
     def summary(self) -> str:
         "Summarize the board in two sentences."
         n = {field: self.total(field) for field in ("printed", "match", "differ", "unexplained", "missing", "beyond")}
-        states = Counter(l.state for l in self.papers)
-        lacks: Counter = sum((Counter(l.lacks) for l in self.papers), Counter())
-        lacking = ", ".join(f"{lacks[lack]} {words}" for lack, words in LACKS.items() if lacks[lack]) or "none"
+        states = Counter(map(attrgetter("state"), self.papers))
         return (f"{n['match'] + n['differ']} of {n['printed']} printed results are computed here: {n['match']} have "
                 f"the printed digits, {n['differ']} differ ({n['unexplained']} of them for an unknown reason); "
-                f"{n['missing']} are missing ({lacking}). Of {len(self.papers)} tables {states['complete']} are "
+                f"{n['missing']} are missing ({self._lacking()}). Of {len(self.papers)} tables {states['complete']} are "
                 f"complete, {states['partial']} partial and {states['empty']} empty; {n['beyond']} further results are "
                 "computed that our sources do not print.")
     def __repr__(self):
-        return self.summary() + "\n" + "\n".join(f"  {l.name:44} {l.state:9} {l.match:4} match {l.differ:3} differ "
-                                                 f"{l.missing:3} missing" for l in self.lines)
+        out = [self.summary()]
+        for l in self.lines:
+            out.append(f"  {l.name:44} {l.state:9} {l.match:4} match {l.differ:3} differ {l.missing:3} missing")
+        return "\n".join(out)
     def markdown(self) -> str:
         "Write the page as Markdown; each paper has one of its own."
         out = ["# Board", "", self.summary(), "", _LEGEND, ""]
@@ -291,19 +331,31 @@ def _link(l: Line, folder: str = "") -> str:
     made = l.report.startswith(("regenerated", "stale", "kept"))
     return f"[{l.number}]({folder}{l.name.partition('/')[2]}.md)" if made else l.number
 
+# %% ../../nbs/results/03_board.ipynb #0200fb8e
+def _board_line(paper: str, l: Line) -> str:
+    "Write one table's line of the board."
+    state: str = l.state
+    if l.report not in ("regenerated", "not built yet"): state += f"; {to_md(l.report.partition(':')[0])}"
+    differ = f"{l.differ} ({l.unexplained})" if l.unexplained else str(l.differ)
+    lacks = " | ".join(str(l.lacks.get(k, 0) or "") for k in LACKS)
+    return (f"| {_link(l, paper + '/')} | {to_md(l.title)} | {state} | {l.printed} | {l.match} | {differ} "
+            f"| {lacks} | {l.beyond} | {l.apart} |")
+
 # %% ../../nbs/results/03_board.ipynb #0b77688b
 def _board_part(paper: str, lines: list[Line]) -> list[str]:
     "Write one paper's part of the board."
     p = papers()[paper]
     out = [f"## [{to_md(p.paper)}]({paper}/README.md)", "", _HEADS, "|---|---|---" + "|--:"*9 + "|"]
-    for l in lines:
-        state: str = l.state
-        if l.report not in ("regenerated", "not built yet"): state += f"; {to_md(l.report.partition(':')[0])}"
-        differ = f"{l.differ} ({l.unexplained})" if l.unexplained else str(l.differ)
-        lacks = " | ".join(str(l.lacks.get(k, 0) or "") for k in LACKS)
-        out.append(f"| {_link(l, paper + '/')} | {to_md(l.title)} | {state} | {l.printed} | {l.match} | {differ} "
-                   f"| {lacks} | {l.beyond} | {l.apart} |")
+    for l in lines: out.append(_board_line(paper, l))
     return [*out, ""]
+
+# %% ../../nbs/results/03_board.ipynb #c0804c6a
+def _whys(l: Line) -> list[str]:
+    "Write why a table's cells differ or are missing."
+    if not l.why: return []
+    out = ["", f"## Table {l.number}: {to_md(l.title)}", ""]
+    for w in l.why: out.append(f"* {to_md(w)}")
+    return out
 
 # %% ../../nbs/results/03_board.ipynb #0dc168ad
 def _paper_page(paper: str, lines: list[Line]) -> str:
@@ -313,8 +365,7 @@ def _paper_page(paper: str, lines: list[Line]) -> str:
            "| table | what | kind | report | made from | cost of a run |", "|---|---|---|---|---|---|"]
     for l in lines:
         out.append(f"| {_link(l)} | {to_md(l.title)} | {l.kind} | {to_md(l.report)} | {to_md(l.needs)} | {l.cost} |")
-    for l in lines:
-        if l.why: out += ["", f"## Table {l.number}: {to_md(l.title)}", "", *(f"* {to_md(w)}" for w in l.why)]
+    for l in lines: out += _whys(l)
     return "\n".join([*out, ""])
 
 # %% ../../nbs/results/03_board.ipynb #fe9f2b77

@@ -11,6 +11,7 @@ import html, re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from itertools import combinations
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 import pandas as pd
@@ -45,15 +46,25 @@ def counts_links(system: str, task: str) -> bool:
     return task.startswith("kitmus/") and is_system(name) and hasattr(find_system(name), "write_summary")
 
 # %% ../../nbs/results/00_scores.ipynb #aeaeb6df
+def _runs_of(system: str, task: str, s: Settings) -> list[Run]:
+    "List the runs on this machine of a system (its name, or system@hash) on a task."
+    name, hash_ = split_hash(system)
+    return [r for r in find_runs(s.runs, task, name) if hash_ in ("", run_hash(r.info))]
+
+# %% ../../nbs/results/00_scores.ipynb #7cb676dd
+def _current_run(system: str, task: str, s: Settings) -> Run|None:
+    "Find the one run on this machine that no later one has replaced."
+    found = _runs_of(system, task, s)
+    current = current_runs(map(attrgetter("info"), found))
+    runs = [r for r in found if r.info in current]
+    if len(runs) > 1: raise several_runs(list(map(attrgetter("info"), runs)), s.runs)
+    return runs[0] if runs else None
+
+# %% ../../nbs/results/00_scores.ipynb #eb5d1314
 def _outcomes_here(system: str, task: str, s: Settings) -> tuple[pd.DataFrame, RunInfo]|None:
     "Return the outcomes of a run on this machine, for tasks whose summaries do not hold them."
-    name, hash_ = split_hash(system)
-    found = [r for r in find_runs(s.runs, task, name) if hash_ in ("", run_hash(r.info))]
-    current = current_runs(r.info for r in found)
-    runs = [r for r in found if r.info in current]
-    if len(runs) > 1: raise several_runs([r.info for r in runs], s.runs)
-    if runs: return (outcomes(find_task(task, s).questions, runs[0].answers(), str(runs[0].folder)), runs[0].info)
-    return None
+    if not (r := _current_run(system, task, s)): return None
+    return outcomes(find_task(task, s).questions, r.answers(), str(r.folder)), r.info
 
 # %% ../../nbs/results/00_scores.ipynb #4bacfbae
 def run_outcomes(
@@ -72,8 +83,12 @@ def outcomes_on(system: str, task: str, s: Settings|None = None) -> tuple[pd.Dat
     """Find the outcomes of a system (its name, or system@hash) on a task or, if it has none, on the task's pieces, and
     the runs that they are from; None: there are none."""
     if found := run_outcomes(system, task, s): return found[0], [found[1]]
-    pieces = [f for x in the_card(task).pieces if (f := run_outcomes(system, x, s))] if is_task(task) else []
-    return (pd.concat([o for o, _ in pieces], ignore_index=True), [i for _, i in pieces]) if pieces else None
+    frames, infos = [], []
+    for piece in the_card(task).pieces if is_task(task) else ():
+        if found := run_outcomes(system, piece, s):
+            frames.append(found[0])
+            infos.append(found[1])
+    return (pd.concat(frames, ignore_index=True), infos) if frames else None
 
 # %% ../../nbs/results/00_scores.ipynb #2cdbea37
 def questions_of(run: Run, s: Settings, do: str = "") -> list[Question]:
@@ -140,9 +155,10 @@ class Scores:
         percent = {c: (100*self.df[c].astype(float)).round(1) for c in ("accuracy", "low", "high")}
         return self.df.assign(**percent).round(4).drop(columns="right")
     def __repr__(self):
-        notes = [self.warning, sampled_words(self.sampled) if self.sampled else ""]
-        tail = "".join(f"\n{x}" for x in notes if x)
-        return inert(f"{self._title}\n{self._shown.to_string()}{tail}", keep="\n")
+        text = f"{self._title}\n{self._shown.to_string()}"
+        if self.warning: text += f"\n{self.warning}"
+        if self.sampled: text += f"\n{sampled_words(self.sampled)}"
+        return inert(text, keep="\n")
     def _repr_html_(self):
         warning = f"<p>{self.warning}</p>" if self.failed else ""
         title = html.escape(self._title)
@@ -191,6 +207,19 @@ def _add_measures(rows: dict[Any, dict], metrics: Iterable["str|Metric"], c: pd.
                 raise CallError(f"the table has a column {name!r} already", "metrics", "ask for it once, or rename it")
             row[name] = _measured(name, f, c[group[c.index] == g])
 
+# %% ../../nbs/results/00_scores.ipynb #3ccb85bb
+def _grouped(o: pd.DataFrame, by: str|Iterable[str]|None) -> tuple[pd.DataFrame, pd.Series]:
+    "Return the outcomes that belong to a group, and the group of each."
+    group = pd.Series("all", index=o.index) if by is None else labels(o, by)
+    return o[group.notna()], group[group.notna()]
+
+# %% ../../nbs/results/00_scores.ipynb #8bb55864
+def _intervals(c: pd.DataFrame, group: pd.Series, resamples: int, seed: int) -> dict[Any, Interval]:
+    "Compute the accuracy of each group of counted outcomes, with its interval over documents."
+    if not len(c): return {}
+    return cluster_bootstrap(c.credit.to_numpy(), c.doc_key.to_numpy(), resamples=resamples, seed=seed,
+                             groups=group[c.index].to_numpy())
+
 # %% ../../nbs/results/00_scores.ipynb #9cc013aa
 def score(
     o,                                 # outcomes, a run, a "task:system" name, or a summary's (outcomes, info)
@@ -205,13 +234,9 @@ def score(
     >>> refnb.score("identifyme/test:published/gpt-4o", by="type")
     """
     several, o = sampled_of(o) if isinstance(o, Run) else None, as_outcomes(o)
-    group = pd.Series("all", index=o.index) if by is None else labels(o, by)
-    o, group = o[group.notna()], group[group.notna()]
-    c, intervals = counted(o, mode), {}
-    if len(c):
-        intervals = cluster_bootstrap(c.credit.to_numpy(), c.doc_key.to_numpy(), resamples=resamples, seed=seed,
-                                      groups=group[c.index].to_numpy())
-    none = Interval(None, None, None, 0, 0)
+    o, group = _grouped(o, by)
+    c, none = counted(o, mode), Interval(None, None, None, 0, 0)
+    intervals = _intervals(c, group, resamples, seed)
     rows = {g: _row(intervals.get(g, none), o[group == g]) for g in sorted(group.unique())}
     _add_measures(rows, metrics, c, group)
     fields = " / ".join([by] if isinstance(by, str) else by or [])
@@ -243,9 +268,7 @@ def _of_its_questions(run: Run, s: Settings|None) -> pd.DataFrame|None:
 # %% ../../nbs/results/00_scores.ipynb #408199a7
 def _own_run(task: str, system: str, s: Settings|None) -> Run|None:
     "Find the run on your own file, of which no summary is made."
-    name, hash_ = split_hash(system)
-    runs = find_runs((s or load_settings()).runs, task, name)
-    return next((r for r in runs if hash_ in ("", run_hash(r.info))), None)
+    return next(iter(_runs_of(system, task, s or load_settings())), None)
 
 # %% ../../nbs/results/00_scores.ipynb #076c0a22
 def as_outcomes(x, s: Settings|None = None) -> pd.DataFrame:
@@ -274,20 +297,32 @@ class Comparison(NamedTuple):
     only_a: int              # questions that count for the first alone
     only_b: int              # and for the second alone
     detectable: float|None   # least difference that these questions find with power 0.8; None: stories show no noise
+    def _tests(self) -> str:
+        "Write what the tests give."
+        p, m = self.difference.p, self.mcnemar
+        tests = [] if p is None else [f"p = {p:.4f} (permutation)"]
+        if m: tests.append(f"p = {m.p:.4f} (McNemar: {m.only_a} right by the first only, {m.only_b} by the second only)")
+        return ", ".join(tests)
     def __repr__(self) -> str:
         d, points = self.difference, lambda x: f"{100*x:+.1f}"
         if d.value is None: return "no question counts for both systems"
         bounds = "" if d.low is None else f" [{points(d.low)}, {points(d.high)}]"
-        tests = [] if d.p is None else [f"p = {d.p:.4f} (permutation)"]
-        if self.mcnemar: tests.append(f"p = {self.mcnemar.p:.4f} (McNemar: {self.mcnemar.only_a} right by the first only, {self.mcnemar.only_b} by the second only)")
         least = "" if self.detectable is None else f"; detectable with power 0.8: {100*self.detectable:.1f} points"
-        return f"{points(d.value)} points{bounds}, {', '.join(tests)}, {d.n:,} questions in {d.clusters:,} documents{least}"
+        return (f"{points(d.value)} points{bounds}, {self._tests()}, {d.n:,} questions in {d.clusters:,} documents"
+                f"{least}")
 
 # %% ../../nbs/results/00_scores.ipynb #52e4fa42
 def _detectable(pair: Paired, stories: list) -> float|None:
     "Compute the least difference that two systems' questions can detect; None if documents show no noise."
     try: return detectable(observed_noise(pair.a, pair.b, stories))
     except DataError: return None
+
+# %% ../../nbs/results/00_scores.ipynb #d3ee1aaa
+def _paired(a: pd.DataFrame, b: pd.DataFrame) -> tuple[Paired, list]:
+    "Pair the credits of two systems on the questions that both answered; return them with each question's document."
+    pair = pair_by_id(dict(zip(a.id, a.credit, strict=True)), dict(zip(b.id, b.credit, strict=True)))
+    docs = dict(zip(a.id, a.doc_key, strict=True))
+    return pair, [docs[i] for i in pair.ids]
 
 # %% ../../nbs/results/00_scores.ipynb #16dccbff
 def compare(
@@ -301,13 +336,10 @@ def compare(
 
     >>> refnb.compare("identifyme/test:published/gpt-4o", "identifyme/test:published/gemini-1.5-flash")
     """
-    a, b = (counted(as_outcomes(x), mode) for x in (a, b))
-    docs = dict(zip(a.id, a.doc_key, strict=True))
-    pair = pair_by_id(dict(zip(a.id, a.credit, strict=True)), dict(zip(b.id, b.credit, strict=True)))
-    stories = [docs[i] for i in pair.ids]
+    pair, stories = _paired(counted(as_outcomes(a), mode), counted(as_outcomes(b), mode))
     d = paired_bootstrap(pair.a, pair.b, stories, resamples, seed=seed)
     p = paired_permutation(pair.a, pair.b, stories, resamples, seed).p
-    whole = all(x in (0., 1.) for x in (*pair.a, *pair.b))
+    whole = {*pair.a, *pair.b} <= {0., 1.}
     return Comparison(d._replace(p=p), mcnemar(pair.a, pair.b) if whole else None, pair.only_a, pair.only_b,
                       _detectable(pair, stories))
 
@@ -327,9 +359,13 @@ def rank(
     seed: int = 0,                       # of both
 ) -> Ranking:                            # fractions
     "Rank systems by accuracy, with the differences that are significant."
-    scores = {n: score(o, mode=mode, resamples=resamples, seed=seed).interval() for n, o in systems.items()}
-    means = {n: iv.value for n, iv in scores.items() if iv.value is not None}
-    pairs = {(a, b): compare(systems[a], systems[b], mode, resamples, seed) for b, a in combinations(means, 2)}
+    scores: dict[str, Interval] = {}
+    means: dict[str, float] = {}
+    for name, o in systems.items():
+        scores[name] = score(o, mode=mode, resamples=resamples, seed=seed).interval()
+        if (mean := scores[name].value) is not None: means[name] = mean
+    pairs: dict[tuple[str, str], Comparison] = {}
+    for b, a in combinations(means, 2): pairs[a, b] = compare(systems[a], systems[b], mode, resamples, seed)
     corrected = dict(zip(pairs, holm([c.difference.p for c in pairs.values()]), strict=True))
     letters = tie_groups(means, corrected)
     return Ranking({n: scores[n] for n in letters}, letters, pairs, corrected)
@@ -341,14 +377,16 @@ def _sizes_of(task: str, s: Settings) -> list[int]:
         for place in places_of_summaries(s):
             if (path := Path(place)/"runs"/safe_path(task)/"part.json").exists():
                 return list(Counter(read_card(path).doc).values())
-    return list(Counter(q.doc_key for q in task_questions(task, s)).values())
+    return list(Counter(map(attrgetter("doc_key"), task_questions(task, s))).values())
 
 # %% ../../nbs/results/00_scores.ipynb #c0ffe102
 def _draws_of(run: Run, s: Settings|None) -> Samples|None:
     "Return the credit of each sample of each question; None: the run drew only one."
     if (run.info.settings.get("samples") or 1) < 2: return None
     asked = {q.id: q for q in _questions_of(run, s)}
-    return {i: [credit(asked[i], a) for a in answers] for i, answers in run.samples().items()}
+    draws: dict[str, list[float]] = {}
+    for i, answers in run.samples().items(): draws[i] = [credit(asked[i], a) for a in answers]
+    return draws
 
 # %% ../../nbs/results/00_scores.ipynb #9c4b71c2
 def _system_on(x: Any, task: str, s: Settings) -> tuple[pd.DataFrame, Samples|None]:
@@ -357,7 +395,7 @@ def _system_on(x: Any, task: str, s: Settings) -> tuple[pd.DataFrame, Samples|No
     if not (found := outcomes_on(x, task, s)):
         raise DataError(f"there is no complete run of {x} on {task}", do=f"make one with refnb run {task} {x}")
     o, infos = found
-    runs = [r for r in find_runs(s.runs, task, infos[0].system) if run_hash(r.info) == run_hash(infos[0])]
+    runs = _runs_of(f"{infos[0].system}@{run_hash(infos[0])}", task, s)
     return o, _draws_of(runs[0], s) if runs and len(infos) == 1 else None
 
 # %% ../../nbs/results/00_scores.ipynb #a30a4eb5
@@ -375,9 +413,9 @@ def power(
     s = s or load_settings()
     if bool(a) != bool(b): raise CallError("one system is named", "power", "name two that answered the task, or none")
     if not a: return power_of(assumed_noise(_sizes_of(task, s)))
-    (o_a, samples_a), (o_b, samples_b) = (_system_on(x, task, s) for x in (a, b))
-    docs = dict(zip(o_a.id, o_a.doc_key, strict=True))
-    o_a, o_b = counted(o_a, mode), counted(o_b, mode)
-    if samples_a and samples_b: return power_of(sampled_noise(samples_a, samples_b, docs))
-    pair = pair_by_id(dict(zip(o_a.id, o_a.credit, strict=True)), dict(zip(o_b.id, o_b.credit, strict=True)))
-    return power_of(observed_noise(pair.a, pair.b, [docs[i] for i in pair.ids]))
+    (o_a, samples_a), (o_b, samples_b) = _system_on(a, task, s), _system_on(b, task, s)
+    if samples_a and samples_b:
+        docs = dict(zip(o_a.id, o_a.doc_key, strict=True))
+        return power_of(sampled_noise(samples_a, samples_b, docs))
+    pair, stories = _paired(counted(o_a, mode), counted(o_b, mode))
+    return power_of(observed_noise(pair.a, pair.b, stories))

@@ -11,6 +11,7 @@ __all__ = ['Unit', 'Rounding', 'YOURS', 'NOT_PRINTED', 'UNEXPLAINED', 'Basis', '
 import hashlib, html, itertools, math, re
 from decimal import ROUND_DOWN, ROUND_HALF_UP, Decimal
 from functools import cache
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 import msgspec
@@ -50,6 +51,11 @@ class Cell(Record):
         known = self.explains is not None and math.isclose(ours, self.explains, rel_tol=1e-6)
         return self.note if known else ""
 
+# %% ../../nbs/results/02_tables.ipynb #2d8d1d73
+def _value_of(cell: float|Cell) -> float:
+    "Return the printed number of a cell."
+    return cell.value if isinstance(cell, Cell) else cell
+
 # %% ../../nbs/results/02_tables.ipynb #7bdc4226
 class Printed(Record):
     "The printed values of one table."
@@ -81,24 +87,31 @@ class Paper(Record):
 def _check_table(t: Printed, where: str):
     "Refuse unknown inputs, infinite numbers, and cells without a source."
     known = [*set_names(), *hub_files()]
-    if lost := [i for i in [*t.inputs, *t.more] if i not in known]:
-        raise FormatError(f"unknown upstream name {lost[0]!r}", f"{where}, field inputs", nearest(lost[0], known))
-    numbers = {f"{r}, {c}": x.value if isinstance(x, Cell) else x for r, row in t.cells.items() for c, x in row.items()}
-    if bad := [cell for cell, x in numbers.items() if not math.isfinite(x)]:
-        raise FormatError("is not a finite number", f"{where}, {bad[0]}")
+    for name in (*t.inputs, *t.more):
+        if name not in known:
+            raise FormatError(f"unknown upstream name {name!r}", f"{where}, field inputs", nearest(name, known))
+    for row, cells in t.cells.items():
+        for column, cell in cells.items():
+            if not math.isfinite(_value_of(cell)):
+                raise FormatError("is not a finite number", f"{where}, {row}, {column}")
     if t.source == "none" and t.cells: raise FormatError("has cells, but no source", where)
+
+# %% ../../nbs/results/02_tables.ipynb #f305ce33
+def _check_name(name: str, number: str, where: str):
+    "Refuse a table of a paper whose name does not begin with its number."
+    start = f"table_{number.lower()}_"
+    if not name.startswith(start):
+        raise FormatError(f"table {name!r} has the number {number}", where, f"call it {start}…")
 
 # %% ../../nbs/results/02_tables.ipynb #ebbf42b1
 def read_paper(path: str|Path) -> Paper:
     "Read the printed values of a paper from a file."
-    paper = read_yaml(path, Paper)
+    paper, where = read_yaml(path, Paper), str(path)
     for name, t in (paper.tables | paper.own).items():
         _check_table(t, f"{path}, {name}")
         if name in paper.own and not name.startswith("own_"):
-            raise FormatError(f"table {name!r} is of our own", str(path), "call it own_…")
-        if name in paper.tables and not name.startswith(f"table_{t.number.lower()}_"):
-            raise FormatError(f"table {name!r} has the number {t.number}", str(path),
-                              f"call it table_{t.number.lower()}_…")
+            raise FormatError(f"table {name!r} is of our own", where, "call it own_…")
+        if name in paper.tables: _check_name(name, t.number, where)
     return paper
 
 # %% ../../nbs/results/02_tables.ipynb #2e5e321c
@@ -196,9 +209,10 @@ class Result(Record):
         if self.difference in (None, 0): return ""
         ours, paper = self.ours or 0, self.paper or 0
         printed = self.as_in_paper(paper)
-        readings = [f"{how} it is {x:g}" for how, x in self.others.items() if self.as_in_paper(x) == printed]
+        for how, x in self.others.items():
+            if self.as_in_paper(x) == printed: return f"{how} it is {x:g}"
         note = Cell(paper, note=self.note, explains=self.explains).note_on(ours)
-        return next(iter(readings), "") or note or self.because or UNEXPLAINED
+        return note or self.because or UNEXPLAINED
     def as_in_paper(self, x: float) -> Decimal:
         "Write a number as the paper would print it here."
         return as_printed(x, self.decimals, self.rounding)
@@ -206,7 +220,7 @@ class Result(Record):
     def difference(self) -> float|None:
         "Return the computed number, rounded as printed, minus the paper's."
         if self.ours is None or self.paper is None: return None
-        return float(as_printed(self.ours, self.decimals, self.rounding) - Decimal(repr(self.paper)))
+        return float(self.as_in_paper(self.ours) - Decimal(repr(self.paper)))
 
 # %% ../../nbs/results/02_tables.ipynb #7a9d0cb5
 PRINTED_VALUES = "printed values"
@@ -256,20 +270,31 @@ class Report:
         if own: return f"{papers()[paper].paper}: {self.printed.title}"
         return f"{papers()[paper].cite.split(',')[0]}, Table {self.printed.number}: {self.printed.title}"
 
+    def _of_column(self, column: str) -> dict:
+        "Return unit, decimals and rounding of a column."
+        t, c = self.printed, self.printed.columns.get(column, Column())
+        return dict(unit=c.unit or t.unit, decimals=t.decimals if c.decimals is None else c.decimals,
+                    rounding=c.rounding or t.rounding)
+
     def _printed_cell(self, row: str, column: str) -> dict:
         "Return the printed value of a cell, with its unit, decimals and rounding."
-        t, c = self.printed, self.printed.columns.get(column, Column())
-        out = dict(unit=c.unit or t.unit, decimals=t.decimals if c.decimals is None else c.decimals,
-                   rounding=c.rounding or t.rounding)
-        cell = None if self.sample else t.cells.get(row, {}).get(column)
+        out = self._of_column(column)
+        cell = None if self.sample else self.printed.cells.get(row, {}).get(column)
         if not isinstance(cell, Cell): return out | dict(paper=cell)
-        own = {k: v for k, v in dict(decimals=cell.decimals, rounding=cell.rounding).items() if v is not None}
-        return out | own | dict(paper=cell.value, note=cell.note, explains=cell.explains)
+        if cell.decimals is not None: out["decimals"] = cell.decimals
+        if cell.rounding is not None: out["rounding"] = cell.rounding
+        return out | dict(paper=cell.value, note=cell.note, explains=cell.explains)
 
     def _in_unit(self, row: str, column: str, fractions: Interval) -> list[float|None]:
         "Return the value of an interval and its ends in the unit of a cell."
         k = 100 if self._printed_cell(row, column)["unit"] == "percent" else 1
         return [v if v is None else k*v for v in fractions[:3]]
+
+    def _check_new(self, row: str, column: str, ours: float|None, reason: str):
+        "Refuse a cell without number and reason, and one that is there already."
+        where = f"{self.name}, {row}, {column}"
+        if ours is None and not reason: raise DataError("has no number and no reason", where, "say why")
+        if (row, column) in self.cells: raise DataError("appears twice", where)
 
     def add(self,
         row: str,                 # as in the printed values
@@ -291,9 +316,7 @@ class Report:
             n = interval.n
         if ours is not None: ours = float(ours)  # numpy's floats have a repr of their own
         if ours is not None and not math.isfinite(ours): ours, reason = None, reason or f"the computation gave {ours}"
-        where = f"{self.name}, {row}, {column}"
-        if ours is None and not reason: raise DataError("has no number and no reason", where, "say why")
-        if (row, column) in self.cells: raise DataError("appears twice", where)
+        self._check_new(row, column, ours, reason)
         fields = self._printed_cell(row, column)
         if unit: fields |= {"unit": unit, "decimals": {"count": 0, "p": 4}.get(unit, 1)}
         cell = Result(row, column, ours, low, high, n, run, reason, mode, others=others or {}, because=because, **fields)
@@ -313,14 +336,20 @@ class Report:
         column: str,        # as in the printed values
     ) -> dict[str, float]:  # row -> number
         "Return the printed numbers of a column."
-        if self.sample: return {}
-        cells = {r: cells[column] for r, cells in self.printed.cells.items() if column in cells}
-        return {r: c.value if isinstance(c, Cell) else c for r, c in cells.items()}
+        out: dict[str, float] = {}
+        if self.sample: return out
+        for row, cells in self.printed.cells.items():
+            if column in cells: out[row] = _value_of(cells[column])
+        return out
 
     def forgotten(self) -> list[tuple[str, str]]:
         "List the printed cells that were not added."
-        if self.sample: return []
-        return [(r, c) for r, row in self.printed.cells.items() for c in row if (r, c) not in self.cells]
+        out: list[tuple[str, str]] = []
+        if self.sample: return out
+        for row, cells in self.printed.cells.items():
+            for column in cells:
+                if (row, column) not in self.cells: out.append((row, column))
+        return out
 
     def counts(self) -> dict[str, int]:
         "Count the cells that match, differ, go beyond the paper, are missing, or are no results."
@@ -354,9 +383,10 @@ class Report:
 
     def grid(self) -> tuple[list[str], list[str], list[list[str]], list[str]]:
         "Return row names, column names, cells as text, and reasons."
-        rows, columns = list(dict.fromkeys(r for r, _ in self.cells)), list(dict.fromkeys(c for _, c in self.cells))
+        rows, columns = (list(dict.fromkeys(map(itemgetter(i), self.cells))) for i in (0, 1))
         notes: list[str] = []
-        shown = [[_shown(self.cells.get((r, c)), notes) for c in columns] for r in rows]
+        shown = []
+        for row in rows: shown.append([_shown(self.cells.get((row, c)), notes) for c in columns])
         return rows, columns, shown, notes
 
     def legend(self) -> list[str]:
@@ -364,12 +394,12 @@ class Report:
         out = [*self._agreement(), *self._digits()]
         if self.sample: out = ["Made from refnb's own sample, where no paper prints anything."]
         out += self._signs()
-        out += [f"{n} requests of {run} failed and count as wrong; the same run asks them again."
-                for run, n in self.failed.items()]
+        for run, n in self.failed.items():
+            out.append(f"{n} requests of {run} failed and count as wrong; the same run asks them again.")
         out += self._differing()
-        cells = self.cells.values()
-        out += [f"{c.row}, {c.column}: {c.note}." for c in cells if c.note and c.explains is None]
-        return out + ([] if self.sample else self.printed.notes)
+        for c in self.cells.values():
+            if c.note and c.explains is None: out.append(f"{c.row}, {c.column}: {c.note}.")
+        return out if self.sample else out + self.printed.notes
 
     def _agreement(self) -> list[str]:
         "Count the cells that agree with the paper."
@@ -381,14 +411,15 @@ class Report:
     def _signs(self) -> list[str]:
         "Explain the brackets, the mode and the marks of the table, where it has some."
         cells, out = self.cells.values(), []
+        def has(field: str) -> bool: return any(map(attrgetter(field), cells))
         if any(c.low is not None for c in cells):
             out.append("Brackets hold 95 % intervals, clustered by what the questions share.")
         if self.mode:
-            exceptions = ", where a row says nothing else" if any(c.mode for c in cells) else ""
+            exceptions = ", where a row says nothing else" if has("mode") else ""
             out.append(f"Mode: {self.mode}{exceptions}.")
-        if any(c.mark for c in cells):
+        if has("mark"):
             out.append("Bold: the best of our rows in its column; bold italic: not significantly below it.")
-        if any(c.letters for c in cells):
+        if has("letters"):
             out.append("Letters: rows that share one in a column are not told apart (permutation tests over what the "
                        "questions share, p < 0.05 after Holm's correction for all pairs); a is the best row's.")
         return out
@@ -400,7 +431,8 @@ class Report:
             if c.status == "differs": reasons.setdefault(c.explanation, []).append(f"{c.row}, {c.column}")
         unknown = len(reasons.pop(UNEXPLAINED, []))
         out = [f"{unknown} differ for an unknown reason."] if unknown else []
-        return out + [f"{'; '.join(at)}: {why}." for why, at in reasons.items()]
+        for why, at in reasons.items(): out.append(f"{'; '.join(at)}: {why}.")
+        return out
 
     def quote(self,
         what: str,   # which text it is
@@ -414,9 +446,12 @@ class Report:
         "Count the cells that agree if cut off as in the paper, and if rounded instead."
         cut = [c for c in self.cells.values() if c.rounding == "truncate" and c.status in ("match", "differs")]
         if not cut: return []
-        so = sum(c.difference == 0 for c in cut)
-        rounded = sum(c.changed(rounding="half-up").difference == 0 for c in cut)
-        return [f"The paper truncates digits: {so} of {len(cut)} computed cells agree truncated, {rounded} rounded."]
+        truncated = rounded = 0
+        for c in cut:
+            truncated += c.difference == 0
+            rounded += c.changed(rounding="half-up").difference == 0
+        return [f"The paper truncates digits: {truncated} of {len(cut)} computed cells agree truncated, "
+                f"{rounded} rounded."]
 
     def markdown(self, picture: bool = False) -> str:
         "Write the report as Markdown, with its picture if it has one."
@@ -447,6 +482,13 @@ class Report:
                "tex": self.latex().encode()}
         return out | ({"png": png(figure)} if figure is not None else {})
 
+    def _provenance(self, files: dict[str, str]) -> dict[str, Any]:
+        "Describe what the report was made from, and with; `files` maps its files to their hashes."
+        return {"table": self.name, "title": self.title, "sample": self.sample, "mode": self.mode,
+                "parameters": self.parameters, "inputs": dict(sorted((self.inputs or declared(self)).items())),
+                "runs": dict(sorted(self.runs.items())), "code": code_id(self.name), "counts": self.counts(),
+                "files": files, "cost": _cost(), "versions": _versions()}
+
     def write(self,
         out: str|Path,  # the folder of reports
         figure: Any = None,    # a matplotlib figure, where a picture says more
@@ -455,15 +497,14 @@ class Report:
         if lost := self.forgotten():
             raise DataError(f"{len(lost)} printed cells were forgotten, the first is {lost[0]}", self.name,
                             "add them, with a number or a reason")
-        path, files = Path(out)/self.name, self.files(figure)
-        for end, data in files.items(): write_atomic(path.with_name(f"{path.name}.{end}"), data)
-        provenance = {"table": self.name, "title": self.title, "sample": self.sample, "mode": self.mode,
-                "parameters": self.parameters, "inputs": dict(sorted((self.inputs or declared(self)).items())),
-                "runs": dict(sorted(self.runs.items())), "code": code_id(self.name), "counts": self.counts(),
-                "files": {f"{path.name}.{e}": sha256(d) for e, d in files.items()}, "cost": _cost(),
-                "versions": _versions()}
+        path = Path(out)/self.name
+        hashes: dict[str, str] = {}
+        for end, data in self.files(figure).items():
+            name = f"{path.name}.{end}"
+            write_atomic(path.with_name(name), data)
+            hashes[name] = sha256(data)
         return write_atomic(path.with_name(f"{path.name}.json"),
-                            msgspec.json.format(msgspec.json.encode(provenance), indent=1) + b"\n")
+                            msgspec.json.format(msgspec.json.encode(self._provenance(hashes)), indent=1) + b"\n")
 
 # %% ../../nbs/results/02_tables.ipynb #5f7a376b
 CSV = ("table", "row", "column", "paper", "ours", "difference", "low", "high", "n", "mode", "run", "reason")
@@ -493,13 +534,17 @@ def _agreeing(c: Result, ours: float) -> str:
     truncated = c.as_in_paper(ours) != as_printed(ours, c.decimals)
     return tick + printed if truncated else tick
 
+# %% ../../nbs/results/02_tables.ipynb #a542b118
+def _absent(c: Result, notes: list[str]) -> str:
+    "Write a cell without a number: the letter of its reason, and the printed number if there is one."
+    if c.reason not in notes: notes.append(c.reason)
+    return f"— ({_letter(notes.index(c.reason))})" + ("" if c.paper is None else f" (paper: {_as_in_print(c)})")
+
 # %% ../../nbs/results/02_tables.ipynb #9870231d
 def _shown(c: Result|None, notes: list[str]) -> str:
     "Write a cell for readers; collect reasons in `notes`."
     if c is None: return ""
-    if c.ours is None:
-        if c.reason not in notes: notes.append(c.reason)
-        return f"— ({_letter(notes.index(c.reason))})" + ("" if c.paper is None else f" (paper: {_as_in_print(c)})")
+    if c.ours is None: return _absent(c, notes)
     decimals = max(c.decimals, 1) if c.unit in ("percent", "fraction") else c.decimals
     text = f"{as_printed(c.ours, decimals):f}"  # :f: thousands are not written as 2.10E+5
     if c.low is not None and c.high is not None: text += f" [{_bound(c, c.low)}, {_bound(c, c.high)}]"
@@ -525,12 +570,14 @@ def _shared(column: str) -> str: return column.rpartition(" / ")[0] or column.rp
 
 def blocks_of(columns: list[str], width: int) -> list[Block]:
     "Cut columns into blocks of at most `width`, where possible between the settings that their names begin with."
-    runs = [list(run) for _, run in itertools.groupby(columns, _shared)] if len(columns) > width else [columns]
+    runs = [columns]
+    if len(columns) > width: runs = [list(run) for _, run in itertools.groupby(columns, _shared)]
     out: list[list[str]] = []
     for run in runs:
-        for part in (run[i:i + width] for i in range(0, len(run), width)):
+        for i in range(0, len(run), width):
+            part = run[i:i + width]
             if out and len(out[-1]) + len(part) <= width: out[-1] += part
-            else: out.append(list(part))
+            else: out.append(part)
     return [_block(part, len(out) > 1) for part in out]
 
 def _block(columns: list[str], titled: bool) -> Block:
@@ -545,8 +592,9 @@ def _units(p: Printed) -> str:
     others: dict[str, list[str]] = {}
     for name, c in p.columns.items():
         if c.unit and c.unit not in (p.unit, "none"): others.setdefault(c.unit, []).append(name)
-    usual = [] if p.unit in ("none", "mixed") else [p.unit]
-    return "; ".join(usual + [f"{unit} for {', '.join(names)}" for unit, names in others.items()])
+    units: list[str] = [] if p.unit in ("none", "mixed") else [p.unit]
+    for unit, names in others.items(): units.append(f"{unit} for {', '.join(names)}")
+    return "; ".join(units)
 
 # %% ../../nbs/results/02_tables.ipynb #b8286005
 def _items(r: Report) -> str:
@@ -562,18 +610,21 @@ def _about(r: Report) -> str:
     parts = {"": measure, "Unit: ": _units(r.printed), "Items in a cell: ": _items(r)}
     return " ".join(f"{what}{x}." for what, x in parts.items() if x)
 
+# %% ../../nbs/results/02_tables.ipynb #f265a21f
+def _made_from(r: Report) -> str:
+    "Name the repositories and count the runs that a report is made from."
+    dates = [f"{repo} ({date})" for repo, date in dates_of(r.inputs or declared(r)).items()]
+    runs = f"{len(r.runs)} run{'s' if len(r.runs) > 1 else ''}" if r.runs else ""
+    return " and ".join(filter(None, [", ".join(dates), runs]))
+
 # %% ../../nbs/results/02_tables.ipynb #c2d40003
 def _sources(r: Report) -> str:
     "Name the sources of a report, and link its other forms."
     folder, _, name = r.name.partition("/")
-    dates = [f"{repo} ({date})" for repo, date in dates_of(r.inputs or declared(r)).items()]
-    runs = f"{len(r.runs)} run{'s' if len(r.runs) > 1 else ''}" if r.runs else ""
-    made = "Made by this package"
+    made, of = "Made by this package", _made_from(r)
     if not r.sample and folder != YOURS: made = f"Made by [its notebook](../../nbs/tables/{r.name}.ipynb)"
-    of = " and ".join(filter(None, [", ".join(dates), runs]))
-    forms = (("CSV", "csv"), ("LaTeX", "tex"), ("inputs and versions", "json"))
-    links = ", ".join(f"[{title}]({name}.{end})" for title, end in forms)
-    return f"{made}{f' from {of}' if of else ''}. Other forms: {links}."
+    return (f"{made}{f' from {of}' if of else ''}. Other forms: [CSV]({name}.csv), [LaTeX]({name}.tex), "
+            f"[inputs and versions]({name}.json).")
 
 # %% ../../nbs/results/02_tables.ipynb #d20ced21
 def _rows_of(block: Block, r: Report, rows: list[str]) -> list[str]:
@@ -586,9 +637,13 @@ def _quoted(texts: dict[str, str]) -> list[str]:
     "Write quoted texts as Markdown: one line as an item of a list, several as a block."
     out = []
     for what, text in texts.items():
-        block = "\n" in text.strip()
-        body = ["", *(f"> {to_md(l)}  " if l.strip() else ">" for l in text.strip().splitlines()), ""]
-        out += [f"*{to_md(what)}*", *body] if block else [f"* *{to_md(what)}*: {to_md(text)}"]
+        lines = text.strip().splitlines()
+        if "\n" not in text.strip():
+            out.append(f"* *{to_md(what)}*: {to_md(text)}")
+            continue
+        out += [f"*{to_md(what)}*", ""]
+        for line in lines: out.append(f"> {to_md(line)}  " if line.strip() else ">")
+        out.append("")
     return [*out, ""]
 
 # %% ../../nbs/results/02_tables.ipynb #b4feee46
@@ -605,9 +660,17 @@ def _md_block(r: Report, b: Block, rows: list[str], text: dict[tuple[str, str], 
     out = [f"## {to_md(b.title)}", ""] if b.title else []
     out += ["| | " + " | ".join(map(to_md, b.heads)) + " |", "|---|" + "---|"*len(b.heads)]
     for x in _rows_of(b, r, rows):
-        shown = [_styled(r.cells.get((x, c)), to_md(text[x, c]), "md") for c in b.columns]
-        out.append(f"| {to_md(x)} | {' | '.join(shown)} |")
+        line = f"| {to_md(x)} |"
+        for c in b.columns: line += f" {_styled(r.cells.get((x, c)), to_md(text[x, c]), 'md')} |"
+        out.append(line)
     return [*out, ""]
+
+# %% ../../nbs/results/02_tables.ipynb #38ac0b23
+def _md_texts(r: Report) -> list[str]:
+    "Write the texts that a report quotes, by their sources."
+    out = []
+    for source, texts in r.quotes.items(): out += ["## Texts", "", to_md(source), "", *_quoted(texts)]
+    return out
 
 # %% ../../nbs/results/02_tables.ipynb #c2d40005
 def _markdown(r: Report, picture: bool) -> str:
@@ -616,10 +679,12 @@ def _markdown(r: Report, picture: bool) -> str:
     text = _by_place(rows, columns, cells)
     lines = [f"# {to_md(r.title)}", "", to_md(_about(r)), ""]
     for b in blocks_of(columns, 6): lines += _md_block(r, b, rows, text)
-    if reasons: lines += [*(f"({_letter(i)}) {to_md(x)}  " for i, x in enumerate(reasons)), ""]
-    for source, texts in r.quotes.items(): lines += ["## Texts", "", to_md(source), "", *_quoted(texts)]
+    for i, reason in enumerate(reasons): lines.append(f"({_letter(i)}) {to_md(reason)}  ")
+    if reasons: lines.append("")
+    lines += _md_texts(r)
     if picture: lines += [f"![{to_md(r.title)}]({r.name.rpartition('/')[2]}.png)", ""]
-    return "\n".join([*lines, *(f"* {to_md(l)}" for l in r.legend()), "", _sources(r), ""])
+    for note in r.legend(): lines.append(f"* {to_md(note)}")
+    return "\n".join([*lines, "", _sources(r), ""])
 
 # %% ../../nbs/results/02_tables.ipynb #d336d085
 def _tex_cell(c: Result|None, text: str) -> str:
@@ -627,23 +692,31 @@ def _tex_cell(c: Result|None, text: str) -> str:
     first, *rest = re.split(r" (?=\[|\(paper)", text)
     styled = _styled(c, to_tex(first), "tex")
     if not rest: return styled
-    small = " ".join(to_tex(x.strip("()")) if x.startswith("(paper") else to_tex(x) for x in rest)
-    return rf"\shortstack[r]{{{styled}\\{{\tiny {small}}}}}"
+    small = [to_tex(x.strip("()") if x.startswith("(paper") else x) for x in rest]
+    return rf"\shortstack[r]{{{styled}\\{{\tiny {' '.join(small)}}}}}"
+
+# %% ../../nbs/results/02_tables.ipynb #a49c2544
+def _tex_name(row: str) -> str:
+    "Write the name of a row, which may break after a comma and before a bracket, as long names of variants must."
+    return re.sub(r"(?<=,)(?=\w)|(?=\[)", lambda _: r"\allowbreak ", to_tex(row))
+
+# %% ../../nbs/results/02_tables.ipynb #7388d464
+def _tex_line(cells: list[str]) -> str:
+    "Write a line of a table."
+    return " & ".join(cells) + r" \\"
 
 # %% ../../nbs/results/02_tables.ipynb #54308bf6
 def _tex_table(r: Report, b: Block, rows: list[str], text: dict, caption: str) -> list[str]:
     "Write one table of a report."
     width = f"{.7/len(b.columns) - .025:.3f}"
     heads = [rf"\parbox[b]{{{width}\linewidth}}{{\raggedleft {to_tex(x)}}}" for x in b.heads]
-    line = lambda xs: " & ".join(xs) + r" \\"
-    name = lambda x: re.sub(r"(?<=,)(?=\w)|(?=\[)", lambda _: r"\allowbreak ", to_tex(x))  # long names of variants
     body = []
     for x in rows:
         cells = [_tex_cell(r.cells.get((x, c)), text[x, c]) for c in b.columns]
-        body.append(line([rf"\raggedright {name(x)}", *cells]))
+        body.append(_tex_line([rf"\raggedright {_tex_name(x)}", *cells]))
     return [r"\begin{table}", r"\centering\footnotesize\setlength{\tabcolsep}{3pt}", rf"\caption{{{to_tex(caption)}}}",
-            rf"\begin{{tabular}}{{@{{}}p{{0.28\linewidth}}{'r'*len(b.columns)}@{{}}}}", r"\toprule", line(["", *heads]),
-            r"\midrule", *body, r"\bottomrule", r"\end{tabular}", r"\end{table}"]
+            rf"\begin{{tabular}}{{@{{}}p{{0.28\linewidth}}{'r'*len(b.columns)}@{{}}}}", r"\toprule",
+            _tex_line(["", *heads]), r"\midrule", *body, r"\bottomrule", r"\end{tabular}", r"\end{table}"]
 
 # %% ../../nbs/results/02_tables.ipynb #91743095
 def _tex_notes(r: Report, reasons: list[str]) -> str:
@@ -651,21 +724,26 @@ def _tex_notes(r: Report, reasons: list[str]) -> str:
     notes = [f"({_letter(i)}) {x}." for i, x in enumerate(reasons)] + r.legend()
     for source, texts in r.quotes.items():
         notes.append(f"Texts: {source}")
-        notes += [f"{k}: {v}" for k, v in texts.items()]
+        for what, text in texts.items(): notes.append(f"{what}: {text}")
     below = r" \par ".join(map(to_tex, notes))
     return rf"\par\noindent{{\scriptsize {below}\par}}"
+
+# %% ../../nbs/results/02_tables.ipynb #1ce0c65d
+def _tex_pieces(r: Report, rows: list[str], columns: list[str]) -> list[tuple[Block, list[str]]]:
+    "Cut a report into tables of at most five columns and 24 rows."
+    pieces = []
+    for b in blocks_of(columns, 5):
+        some = _rows_of(b, r, rows)
+        for i in range(0, len(some), 24): pieces.append((b, some[i:i + 24]))
+    return pieces
 
 # %% ../../nbs/results/02_tables.ipynb #c2d40007
 def _latex(r: Report) -> str:
     "Write a report as LaTeX tables."
     rows, columns, cells, reasons = r.grid()
     text = _by_place(rows, columns, cells)
-    pieces = []
-    for b in blocks_of(columns, 5):
-        some = _rows_of(b, r, rows)
-        pieces += [(b, some[i:i + 24]) for i in range(0, len(some), 24)]
     out, label = list[str](), re.sub(r"[^\w.-]", ":", r.name)
-    for k, (b, part) in enumerate(pieces):
+    for k, (b, part) in enumerate(_tex_pieces(r, rows, columns)):
         caption = f"{r.title}{f': {b.title}' if b.title else ''}{' (continued)' if k else ''}"
         out += _tex_table(r, b, part, text, caption)
         if not k: out.insert(-1, rf"\label{{tab:{label}}}")
@@ -680,15 +758,21 @@ def _html_cell(c: Result|None, text: str) -> str:
     look = _LOOK.get(c.status, "") if c else ""
     return f"<td style='{look}'>{_styled(c, shown, 'html')}</td>"
 
+# %% ../../nbs/results/02_tables.ipynb #8b13630b
+def _html_line(r: Report, row: str, texts: dict[str, str]) -> str:
+    "Write a row of a table; `texts` maps columns to the texts of its cells."
+    line = f"<tr><th>{html.escape(row)}</th>"
+    for column, text in texts.items(): line += _html_cell(r.cells.get((row, column)), text)
+    return f"{line}</tr>"
+
 # %% ../../nbs/results/02_tables.ipynb #c2d40008
 def _html(r: Report) -> str:
     "Write a report as HTML for a notebook."
     rows, columns, cells, reasons = r.grid()
-    head, body = "".join(f"<th>{html.escape(c)}</th>" for c in columns), ""
-    for x, line in zip(rows, cells, strict=True):
-        shown = "".join(_html_cell(r.cells.get((x, c)), text) for c, text in zip(columns, line, strict=True))
-        body += f"<tr><th>{html.escape(x)}</th>{shown}</tr>"
-    foot = "".join(f"<li>({_letter(i)}) {html.escape(x)}</li>" for i, x in enumerate(reasons))
+    head, body, foot = "", "", ""
+    for column in columns: head += f"<th>{html.escape(column)}</th>"
+    for row, line in zip(rows, cells, strict=True): body += _html_line(r, row, dict(zip(columns, line, strict=True)))
+    for i, reason in enumerate(reasons): foot += f"<li>({_letter(i)}) {html.escape(reason)}</li>"
     return (f"<p><b>{html.escape(r.title)}</b></p><table><tr><th></th>{head}</tr>{body}</table><ul>{foot}</ul>")
 
 # %% ../../nbs/results/02_tables.ipynb #b4f6230e
