@@ -1,10 +1,11 @@
 "The pages made from notebooks, reports and the cards of the data."
 import ast, base64, json, re
 from pathlib import Path
+from refnb.results.tables import papers
 from markup import FORMULAS, PLAIN, Page, code_block, escape, plain, table
 
 ROOT = Path(__file__).parents[2]
-NAMES = {"identifyme": "IdentifyMe", "altentities": "AltEntities", "bookcoref": "BookCoref", "kitmus": "KITMUS"}
+NAMES = {p.paper: p.name for p in papers().values()}
 
 def of_root(path: Path) -> str: return path.relative_to(ROOT).as_posix()
 def read(path: Path) -> dict: return json.loads(path.read_text())

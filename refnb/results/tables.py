@@ -82,6 +82,7 @@ class Paper(Record):
     cite: str                  # how to cite it
     tables: dict[str, Printed] # by the name of the notebook
     own: dict[str, Printed] = {} # refnb's further tables on the paper: own_…
+    name: str = ""             # of its benchmark, as it writes itself
 
 # %% ../../nbs/results/02_tables.ipynb #b4d3721c
 def _check_table(t: Printed, where: str):
@@ -267,7 +268,7 @@ class Report:
     def title(self) -> str:
         paper, own = self.name.split("/")[0], self.name in own_names()
         if paper == YOURS: return self.printed.title
-        if own: return f"{papers()[paper].paper}: {self.printed.title}"
+        if own: return f"{papers()[paper].name or paper}: {self.printed.title}"
         return f"{papers()[paper].cite.split(',')[0]}, Table {self.printed.number}: {self.printed.title}"
 
     def _of_column(self, column: str) -> dict:
