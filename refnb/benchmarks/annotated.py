@@ -7,7 +7,10 @@ __all__ = ['KINDS', 'litbank_documents', 'litbank_gold', 'recall_by_kind', 'scor
 
 # %% ../../nbs/benchmarks/01_annotated.ipynb #cb01e696
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+from operator import add
+from ..core.types import Span
 from ..core.documents import Document
 from ..core.settings import Settings, load_settings
 from ..core.upstream import files_of, where
@@ -18,7 +21,9 @@ from .tasks import find_task, the_card
 
 # %% ../../nbs/benchmarks/01_annotated.ipynb #0fd7714e
 def _is_here(task: str, s: Settings) -> bool:
-    return all(where(f, s) in ("cache", "local") for name in the_card(task, s).inputs for f in files_of(name))
+    "Tell whether all files of a task are on this machine."
+    files = chain.from_iterable(map(files_of, the_card(task, s).inputs))
+    return all(where(f, s) in ("cache", "local") for f in files)
 
 def litbank_documents(s: Settings|None = None, fold: str = "0", split: str = "test") -> list[Document]:
     "Read a split of LitBank without gold, as a system's input."
@@ -30,6 +35,14 @@ def litbank_gold(task: str, s: Settings|None = None) -> dict[str, Document]:
     values = the_card(task, s).values
     return {d.doc_key: d for d in litbank(values["split"], s, int(values["fold"]))} if _is_here(task, s) else {}
 
+# %% ../../nbs/benchmarks/01_annotated.ipynb #f885cde3
+def _recalls(mentions: Sequence[Span], home: Mapping[Span, int]) -> list[tuple[float, float]]:
+    """Return for each mention of a chain whether it was found, and the share of the chain that is in one cluster with
+    it; `home` maps mentions to the clusters that they were found in."""
+    found = list(map(home.get, mentions))
+    sizes = Counter(found)
+    return [(0., 0.) if k is None else (1., sizes[k]/len(mentions)) for k in found]
+
 # %% ../../nbs/benchmarks/01_annotated.ipynb #b445639d
 KINDS = {"PROP": "names", "NOM": "nouns", "PRON": "pronouns"}  # LitBank's own words, and ours
 
@@ -37,15 +50,14 @@ def recall_by_kind(gold: Document, predicted: Document) -> dict[str, dict[str, l
     """Count what is found of each kind of mention: the mentions, and what B3 recalls of them, the share of a mention's
     true company that is in one cluster with it. What is found has no kind, so there is no precision."""
     if "kind" not in gold.labels: return {}
-    of = {m: i for i, c in enumerate(predicted.clusters) for m in c}
+    home: dict[Span, int] = {}
+    for i, c in enumerate(predicted.clusters): home |= dict.fromkeys(c, i)
     out: dict[str, dict[str, list[float]]] = {}
     for c, kinds in zip(gold.clusters, gold.labels["kind"], strict=True):
-        size = Counter(of[m] for m in c if m in of)
-        for m, kind in zip(c, kinds, strict=True):
-            right = {"mentions": 1., "b3": size[of[m]]/len(c)} if m in of else {"mentions": 0., "b3": 0.}
+        for kind, credits in zip(kinds, _recalls(c, home), strict=True):
             counted = out.setdefault(KINDS[kind], {"mentions": [0.]*4, "b3": [0.]*4})
-            for name, credit in right.items():
-                counted[name] = [a + b for a, b in zip(counted[name], (credit, 1., credit, 1.))]
+            for name, credit in zip(counted, credits):
+                counted[name] = list(map(add, counted[name], (credit, 1., credit, 1.)))
     return out
 
 # %% ../../nbs/benchmarks/01_annotated.ipynb #47a5dd5c
@@ -53,10 +65,14 @@ def score_documents(task: str, predicted: Iterable[Document],
                     s: Settings) -> tuple[dict[str, dict[str, dict[str, list[float]]]], dict[str, str]]:
     "Count a run's clusters against the gold that is here: counts by document, and the ids of the gold."
     gold, by_key = find_task(task, s).annotated, {d.doc_key: d for d in predicted}
-    both = {k: (g, by_key.get(k, Document(k, g.sentences))) for k, g in gold.items()}
-    return {k: {"full": _counts(g, p)} | recall_by_kind(g, p) for k, (g, p) in both.items()}, gold_ids_here(task, s)
+    counts = {}
+    for key, g in gold.items():
+        p = by_key.get(key, Document(key, g.sentences))
+        counts[key] = {"full": _counts(g, p)} | recall_by_kind(g, p)
+    return counts, gold_ids_here(task, s)
 
 def _counts(gold: Document, predicted: Document) -> dict[str, list[float]]:
+    "Return the numerators and denominators of each metric."
     return {m: list(map(float, c)) for m, c in score_coref([gold], [predicted]).sums().items()}
 
 def gold_ids_here(task: str, s: Settings) -> dict[str, str]:

@@ -16,11 +16,11 @@ _SHE = frozenset(("she", "her", "hers"))
 
 def gap_question(row: GapRow) -> Question:
     "Make a question of a row."
-    names = sorted([(row.a_offset, row.a, row.a_coref), (row.b_offset, row.b, row.b_coref)])
-    right = next((i for i, (_, _, means) in enumerate(names) if means), 2)
+    _, names, meant = zip(*sorted([(row.a_offset, row.a, row.a_coref), (row.b_offset, row.b, row.b_coref)]))
+    right = (*meant, True).index(True)
     gender = "feminine" if row.pronoun.lower() in _SHE else "masculine"
     place = (row.pronoun_offset, row.pronoun_offset + len(row.pronoun))
-    options = (*(Option(name) for _, name, _ in names), Option(NONE))
+    options = (*map(Option, names), Option(NONE))
     return Question(row.id, row.id, row.text, place, options, (right,),
                     {"gender": gender, "answer": ("first", "second", "neither")[right]})
 

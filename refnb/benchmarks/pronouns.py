@@ -12,6 +12,8 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from itertools import chain, starmap
+from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple, TypeVar
 from ..core.types import NONE, CallError, DataError, Meta, Option, Question, Record, Span, nearest
 from ..core.documents import Document, sentence_of, sentence_starts
@@ -38,6 +40,12 @@ class _Lexicon(NamedTuple):
     gender: dict[str, str]
     no_name: frozenset[str]
 
+# %% ../../nbs/benchmarks/03_pronouns.ipynb #c34e8f3a
+def _pronouns_of(words: Words) -> Iterator[tuple[str, str]]:
+    "Yield the pronouns of a language with their gender."
+    for kind in ("masculine", "feminine", "either"):
+        for word in getattr(words, kind).split(): yield word, kind
+
 # %% ../../nbs/benchmarks/03_pronouns.ipynb #6df1b8f3
 def _lexicon(language: str) -> _Lexicon:
     "Merge the word lists of a language, or of several with commas between them."
@@ -47,9 +55,7 @@ def _lexicon(language: str) -> _Lexicon:
         if code not in languages():
             raise CallError(f"unknown language {code!r}", "language", nearest(code, languages()))
         words = languages()[code]
-        for kind in ("masculine", "feminine", "either"):
-            for w in getattr(words, kind).split():
-                gender[w] = kind if gender.get(w, kind) == kind else "either"
+        for w, kind in _pronouns_of(words): gender[w] = kind if gender.get(w, kind) == kind else "either"
         no_name |= {*words.determiners.split(), *gender}
     return _Lexicon(gender, frozenset(no_name))
 
@@ -69,17 +75,22 @@ def _is_name(tokens: Sequence[str], words: _Lexicon) -> bool:
     fits = all(t[:1].isupper() or t in _INSIDE or not t[:1].isalpha() for t in tokens)
     return fits and tokens[0][:1].isupper() and len("".join(tokens)) <= 60
 
+# %% ../../nbs/benchmarks/03_pronouns.ipynb #1f66c8f7
+def _own_words(tokens: Sequence[str], span: Span) -> Sequence[str]:
+    "Return the words of a mention, without a possessive 's at its end."
+    words = tokens[span.start:span.end + 1]
+    return words[:-1] if words[-1] in ("'s", "’s") else words
+
 # %% ../../nbs/benchmarks/03_pronouns.ipynb #954ff09d
 def _mentions(d: Document, words: _Lexicon, tokens: list[str]) -> tuple[list[_Mention], list[_Mention]]:
     "List a document's names and pronouns, each in the order of the text; a span of two clusters is neither."
-    often = Counter(span for c in d.clusters for span in set(c))
+    often = Counter(chain.from_iterable(map(set, d.clusters)))
     kinds = d.labels.get("kind", ())
     names, pronouns = set(), set()
     for k, c in enumerate(d.clusters):
         for i, span in enumerate(c):
             if often[span] > 1 or span.end - span.start > 6: continue
-            own = tokens[span.start:span.end + 1]
-            if own[-1] in ("'s", "’s"): own = own[:-1]
+            own = _own_words(tokens, span)
             m = _Mention(span.start, span.end, k, " ".join(own))
             proper = not kinds or kinds[k][i] == "PROP"
             if m.text.casefold() in words.gender: pronouns.add(m)
@@ -122,40 +133,58 @@ def drawn_share(seed: int, id: str) -> float:
 # %% ../../nbs/benchmarks/03_pronouns.ipynb #801cdeb4
 def drawn_of(items: Sequence[tuple[str, T]], most: int, seed: int) -> list[T]:
     "Choose items by their ids, at most so many (0: all), in their order."
-    if not most or len(items) <= most: return [x for _, x in items]
+    if not most or len(items) <= most: return list(map(itemgetter(1), items))
     rank = sorted(range(len(items)), key=lambda i: drawn_share(seed, items[i][0]))
     return [items[i][1] for i in sorted(rank[:most])]
 
 # %% ../../nbs/benchmarks/03_pronouns.ipynb #9a0c0013
 def _clash(a: str, b: str) -> bool:
+    "Tell whether the words of one name are all words of the other."
     x, y = set(a.casefold().split()), set(b.casefold().split())
     return x <= y or y <= x
 
+# %% ../../nbs/benchmarks/03_pronouns.ipynb #a3057995
+def _gap(p: _Mention, m: _Mention) -> int:
+    "Count the tokens between a pronoun and a name; -1: they overlap."
+    if m.end < p.start: return p.start - m.end - 1
+    return m.start - p.end - 1 if p.end < m.start else -1
+
+# %% ../../nbs/benchmarks/03_pronouns.ipynb #8afff706
 def _near(p: _Mention, names: list[_Mention], starts: list[int], r: PronounRules) -> list[tuple[int, _Mention]]:
     "Find the nearest name of each cluster within reach of a pronoun, with its distance, nearest first."
     best: dict[int, tuple[int, _Mention]] = {}
     first, last = bisect_left(starts, p.start - r.farthest - 8), bisect_right(starts, p.end + r.farthest + 1)
     for m in names[first:last]:
-        gap = p.start - m.end - 1 if m.end < p.start else m.start - p.end - 1
-        overlaps = m.start <= p.end and p.start <= m.end
-        if overlaps or not r.nearest <= gap <= r.farthest: continue
-        best[m.cluster] = min(best.get(m.cluster, (gap, m)), (gap, m))
+        gap = _gap(p, m)
+        if r.nearest <= gap <= r.farthest: best[m.cluster] = min(best.get(m.cluster, (gap, m)), (gap, m))
     return sorted(best.values())
 
+# %% ../../nbs/benchmarks/03_pronouns.ipynb #d2b019fe
+def _wrong_names(p: _Mention, near: list[tuple[int, _Mention]], own: set[str], most: int) -> list[tuple[int, _Mention]]:
+    "Choose wrong names, the nearest first, each of which is clearly of somebody else."
+    wrong: list[tuple[int, _Mention]] = []
+    known = set(own)
+    for gap, m in near:
+        if len(wrong) == most: break
+        if m.cluster == p.cluster or any(_clash(m.text, name) for name in known): continue
+        wrong.append((gap, m))
+        known.add(m.text)
+    return wrong
+
+# %% ../../nbs/benchmarks/03_pronouns.ipynb #a8025270
 def _offered(p: _Mention, near: list[tuple[int, _Mention]], own: set[str], r: PronounRules,
              draw: float) -> list[tuple[int, _Mention]]:
     "Choose the names that a question offers; none if there are too few."
-    right = [x for x in near if x[1].cluster == p.cluster]
-    wrong: list[tuple[int, _Mention]] = []
-    for x in near:
-        if x[1].cluster == p.cluster or len(wrong) == r.options: continue
-        known = own | {w.text for _, w in wrong}
-        if not any(_clash(x[1].text, n) for n in known): wrong.append(x)
+    right, wrong = [x for x in near if x[1].cluster == p.cluster], _wrong_names(p, near, own, r.options)
     if len(wrong) == r.options and draw < r.neither: return wrong
     return [*right, *wrong[:r.options - 1]] if right and len(wrong) >= r.options - 1 else []
 
 # %% ../../nbs/benchmarks/03_pronouns.ipynb #cea79abe
-def _distance(gap: int) -> str: return next((f"up to {n}" for n in (10, 30, 100) if gap <= n), "over 100")
+def _distance(gap: int) -> str:
+    "Put a distance into words."
+    for most in (10, 30, 100):
+        if gap <= most: return f"up to {most}"
+    return "over 100"
 
 # %% ../../nbs/benchmarks/03_pronouns.ipynb #e9aa7c78
 class _Text(NamedTuple):
@@ -181,18 +210,23 @@ def _about(ordered: list[tuple[int, _Mention]], right: int, gender: str) -> Meta
     return {"gender": gender, "answer": str(right + 1) if named else "neither", "distance": _distance(distance),
             "nearest_mention": closest}
 
+# %% ../../nbs/benchmarks/03_pronouns.ipynb #b66f6649
+def _chars(t: _Text, p: _Mention, begin: int) -> tuple[int, int]:
+    "Find the pronoun in the text that begins at a token."
+    before = t.tokens[begin:p.start]
+    at = len("".join(before)) + len(before)  # a space follows each
+    return at, at + len(" ".join(t.tokens[p.start:p.end + 1]))
+
 # %% ../../nbs/benchmarks/03_pronouns.ipynb #9a0c0014
 def _question(t: _Text, p: _Mention, offered: list[tuple[int, _Mention]], gender: str, r: PronounRules) -> Question:
     "Make a question about the meaning of a pronoun, from the sentences that hold it and the names."
     ordered = sorted(offered, key=lambda x: x[1].start)
-    names = [m for _, m in ordered]
+    names = list(map(itemgetter(1), ordered))
     begin, end = _context(t, p, names, r.before)
-    at = sum(len(x) + 1 for x in t.tokens[begin:p.start])
-    chars = (at, at + len(" ".join(t.tokens[p.start:p.end + 1])))
-    right = next((n for n, m in enumerate(names) if m.cluster == p.cluster), len(names))
+    right = [*map(attrgetter("cluster"), names), p.cluster].index(p.cluster)  # behind the names: neither
     options = (*(Option(m.text) for m in names), Option(NONE))
-    return Question(f"{t.doc.doc_key}:{p.start}-{p.end}", t.doc.doc_key, " ".join(t.tokens[begin:end]), chars, options,
-                    (right,), _about(ordered, right, gender))
+    return Question(f"{t.doc.doc_key}:{p.start}-{p.end}", t.doc.doc_key, " ".join(t.tokens[begin:end]),
+                    _chars(t, p, begin), options, (right,), _about(ordered, right, gender))
 
 # %% ../../nbs/benchmarks/03_pronouns.ipynb #9a0c0016
 def with_text(docs: Iterable[Document]) -> list[Document]:
@@ -207,7 +241,7 @@ def with_text(docs: Iterable[Document]) -> list[Document]:
 # %% ../../nbs/benchmarks/03_pronouns.ipynb #cde68359
 def _possible(t: _Text, names: list[_Mention], pronouns: list[_Mention], r: PronounRules) -> Iterator[tuple]:
     "Find a document's pronouns with enough names near them: each with the names that its question offers."
-    starts = [m.start for m in names]
+    starts = list(map(attrgetter("start"), names))
     own = [set[str]() for _ in t.doc.clusters]
     for m in names: own[m.cluster].add(m.text)
     for p in pronouns:
@@ -216,10 +250,11 @@ def _possible(t: _Text, names: list[_Mention], pronouns: list[_Mention], r: Pron
         if offered: yield p, offered
 
 # %% ../../nbs/benchmarks/03_pronouns.ipynb #200459cb
-def _refuse_none(counts: Mapping[str, int], r: PronounRules):
+def _refuse_none(counts: Mapping[str, int], r: PronounRules) -> None:
     "Explain why there is no question."
-    lack = next((k for k in ("pronouns", "names") if not counts[k]), "")
-    if lack: raise DataError(f"no mention is one of the {lack} of language {r.language}", do="set another language")
+    for what in ("pronouns", "names"):
+        if counts[what]: continue
+        raise DataError(f"no mention is one of the {what} of language {r.language}", do="set another language")
     raise DataError(f"no pronoun has {r.options} names of different clusters near it",
                     do="set a larger farthest, or fewer options")
 
@@ -240,14 +275,19 @@ def build_pronouns(
             gender = words.gender[p.text.casefold()]
             asked.append((f"{d.doc_key}:{p.start}-{p.end}", (t, p, offered, gender, r)))
     if not asked: _refuse_none(counts, r)
-    return [_question(*x) for x in drawn_of(asked, r.most, r.seed)]
+    return list(starmap(_question, drawn_of(asked, r.most, r.seed)))
+
+# %% ../../nbs/benchmarks/03_pronouns.ipynb #c4a70868
+def _answer_of(q: Question) -> str:
+    "Return the right answer of a question: its place among the names, or its own name."
+    return str(q.meta.get("answer", q.options[q.right[0]].name))
 
 # %% ../../nbs/benchmarks/03_pronouns.ipynb #9a0c0026
 def audit(questions: Sequence[Question]) -> dict[str, Any]:
     "Count questions and right answers, and what choosing without reading gets: at random, or the nearest name."
     n = len(questions)
-    right = Counter(str(q.meta.get("answer", q.options[q.right[0]].name)) for q in questions)
+    right = Counter(map(_answer_of, questions))
     near = [q.meta["nearest_mention"] in q.right for q in questions if "nearest_mention" in q.meta]
-    return {"questions": n, "documents": len({q.doc_key for q in questions}), "right": dict(sorted(right.items())),
+    return {"questions": n, "documents": len(set(map(attrgetter("doc_key"), questions))), "right": dict(sorted(right.items())),
             "random": sum(1/len(q.options) for q in questions)/n if n else None,
             **({"nearest-mention": sum(near)/len(near)} if near else {})}

@@ -10,8 +10,9 @@ __all__ = ['Shape', 'SAMPLE', 'FERRYMAN', 'TaskCard', 'Benchmark', 'benchmarks',
 # %% ../../nbs/benchmarks/00_tasks.ipynb #54f21164
 import hashlib, inspect, itertools, math, re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal, cast
 import msgspec
@@ -57,8 +58,25 @@ class Benchmark(Record):
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #355d02d5
 def _filled(text: str, values: dict[str, str]) -> str:
+    "Put the values of fields into a text."
     for field, value in values.items(): text = text.replace(f"{{{field}}}", value)
     return text
+
+# %% ../../nbs/benchmarks/00_tasks.ipynb #94ff7d95
+def _words_for(card: TaskCard, values: dict[str, str]) -> dict[str, str]:
+    "Find the words that a description uses for the values of fields."
+    words = {}
+    for field, value in values.items():
+        known = card.fields[field]
+        words[field] = known[value] if isinstance(known, dict) else value
+    return words
+
+# %% ../../nbs/benchmarks/00_tasks.ipynb #84189a45
+def _member(name: str, card: TaskCard, values: dict[str, str]) -> TaskCard:
+    "Make the task of a family that has these values."
+    like = _filled(card.like, values)
+    return card.changed(about=_filled(card.about, _words_for(card, values)), values=values, fields={}, without=[],
+                        inputs=[_filled(x, values) for x in card.inputs], like="" if like == name else like)
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #d06607b7
 def _family(pattern: str, card: TaskCard) -> dict[str, TaskCard]:
@@ -68,12 +86,8 @@ def _family(pattern: str, card: TaskCard) -> dict[str, TaskCard]:
         raise FormatError(f"its fields make {n:,} tasks", pattern, "ten thousand are enough")
     for chosen in itertools.product(*card.fields.values()):
         values = dict(zip(card.fields, map(str, chosen), strict=True))
-        words = {f: of[values[f]] if isinstance(of := card.fields[f], dict) else values[f] for f in values}
-        name, like = _filled(pattern, values), _filled(card.like, values)
-        if name in card.without: continue
-        inputs = [_filled(x, values) for x in card.inputs]
-        made[name] = card.changed(about=_filled(card.about, words), inputs=inputs, like="" if like == name else like,
-                                  fields={}, without=[], values=values)
+        name = _filled(pattern, values)
+        if name not in card.without: made[name] = _member(name, card, values)
     return made
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #6bc2d40c
@@ -85,8 +99,9 @@ def _read_card(path: Path) -> tuple[str, Benchmark]:
     except msgspec.ValidationError as e: raise FormatError(str(e), path.name) from None
     tasks: dict[str, TaskCard] = {}
     for name, task in card.tasks.items(): tasks |= _family(name, task) if task.fields else {name: task}
-    if bad := [name for name, t in tasks.items() if ":" not in t.make]:
-        raise FormatError("field make is not module:function", f"{path.name}, card {card.benchmark}, {bad[0]}")
+    for name, task in tasks.items():
+        if ":" in task.make: continue
+        raise FormatError("field make is not module:function", f"{path.name}, card {card.benchmark}, {name}")
     return card.benchmark, card.changed(tasks=tasks)
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #4abf461a
@@ -102,7 +117,9 @@ def tasks(
     s: Settings|None = None, # where your own cards are
 ) -> dict[str, TaskCard]:
     "List all tasks by name."
-    return {name: t for card in benchmarks(s).values() for name, t in card.tasks.items()}
+    found: dict[str, TaskCard] = {}
+    for card in benchmarks(s).values(): found |= card.tasks
+    return found
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #1e0f254a
 def sample_of(name: str) -> tuple[str, int|float]:
@@ -138,7 +155,7 @@ def _drawn(questions: Sequence[Question], n: int|float) -> list[Question]:
     "Draw some questions, in their order."
     if n > len(questions):
         raise CallError(f"{n} questions of {len(questions)}", f"sample{n}", "ask for fewer, or for the whole task")
-    chosen = drawn_ids([q.id for q in questions], n, [q.doc_key for q in questions])
+    chosen = drawn_ids(map(attrgetter("id"), questions), n, map(attrgetter("doc_key"), questions))
     return [q for q in questions if q.id in chosen]
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #11fd2687
@@ -158,6 +175,17 @@ def _ids_of(inputs: str, shape: Shape) -> dict[str, str]:
     files = files_of(inputs)
     if shape == "choice" or len(files) <= 20: return {f.key: f.blob for f in files}
     return {inputs: hashlib.sha256("".join(f"{f.path} {f.blob}\n" for f in files).encode()).hexdigest()[:16]}
+
+# %% ../../nbs/benchmarks/00_tasks.ipynb #857c6acc
+def _arguments(make: Callable, name: str, fields: Mapping[str, str]) -> dict[str, str]:
+    "Choose of a task's name and fields what the function that makes it takes."
+    takes = inspect.signature(make).parameters
+    return {k: v for k, v in ({"task": name, "part": name} | dict(fields)).items() if k in takes}
+
+# %% ../../nbs/benchmarks/00_tasks.ipynb #ef98c37c
+def _key_of(item: Question|Document) -> str:
+    "Return the id of a question or the key of a document."
+    return item.doc_key if isinstance(item, Document) else item.id
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #f7463241
 class Task:
@@ -197,10 +225,7 @@ class Task:
         "Return its questions or documents, in order."
         if self.given is not None: return self.given
         make = named_object(self.card.make, _card_path(self.whole, self.settings))
-        takes = inspect.signature(make).parameters
-        arguments = ({k: self.whole for k in ("task", "part") if k in takes}
-                | {k: v for k, v in self.fields.items() if k in takes})
-        made = make(self.settings, **arguments)
+        made = make(self.settings, **_arguments(make, self.whole, self.fields))
         return _drawn(made, self.drawn) if self.drawn else made
 
     @property
@@ -224,7 +249,8 @@ class Task:
         return named_object(self.card.annotated, _card_path(self.whole, self.settings))(self.name, self.settings)
     @property
     def ids(self) -> list[str]:
-        return [q.id for q in self.items] if self.shape == "choice" else [d.doc_key for d in self.items]
+        "List the ids of its questions, or the keys of its documents."
+        return list(map(_key_of, self.items))
 
     @cached_property
     def id(self) -> str:
@@ -233,11 +259,13 @@ class Task:
     @property
     def files(self) -> list[UpstreamFile]:
         "List the upstream files that it is made from."
-        return [f for name in self.card.inputs for f in files_of(name)]
+        return list(itertools.chain.from_iterable(map(files_of, self.card.inputs)))
     @property
     def blobs(self) -> dict[str, str]:
         "Return the ids of these files."
-        return {k: v for name in self.card.inputs for k, v in _ids_of(name, self.shape).items()}
+        found: dict[str, str] = {}
+        for name in self.card.inputs: found |= _ids_of(name, self.shape)
+        return found
     @property
     def data(self) -> dict[str, str]:
         "Return the ids of a run's data: of its files, and the hash of the questions or documents."
@@ -254,7 +282,10 @@ class Task:
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #23564451
 def _card_path(name: str, s: Settings) -> Path|None:
-    return next((path for card, path in _all_cards(s).values() if name in card.tasks), None)
+    "Find the card of a task."
+    for card, path in _all_cards(s).values():
+        if name in card.tasks: return path
+    return None
 
 def find_task(name: str, s: Settings|None = None) -> Task:
     "Resolve a task's name, such as identifyme/test; the settings name the folders of files and of your own cards."
@@ -271,12 +302,18 @@ def given_task(items: Iterable[Question|Document], s: Settings|None = None) -> T
     found = list(items)
     if not found: raise DataError("there are no questions")
     documents = isinstance(found[0], Document)
-    keys = Counter(x.doc_key if isinstance(x, Document) else x.id for x in found)
-    if twice := [k for k, n in keys.items() if n > 1]:
-        raise DataError(f"a {'document' if documents else 'question'} appears twice", twice[0])
+    for key, n in Counter(map(_key_of, found)).items():
+        if n > 1: raise DataError(f"a {'document' if documents else 'question'} appears twice", key)
     hash_ = _given_id(cast(list[Document], found)) if documents else questions_id(cast(list[Question], found))
     card = TaskCard("questions or documents of your own", "given", "clusters" if documents else "choice")
     return Task(f"given/{hash_}", card, s or load_settings(), found)
+
+# %% ../../nbs/benchmarks/00_tasks.ipynb #6de52a1a
+def _with_files(task: Task) -> Task:
+    "Return a task; refuse one whose questions cannot be made without a network."
+    if task.settings.offline and task.lacks and task.shape == "choice":
+        raise DataError(task.lacks.replace(": refnb", "; refnb") + ", with a network", task.name)
+    return task
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #84961415
 def as_task(
@@ -291,11 +328,7 @@ def as_task(
     if isinstance(what, Task): return what
     s = s or load_settings()
     if not isinstance(what, (str, Path)): return given_task(what, s)
-    if is_task(str(what), s):
-        task = find_task(str(what), s)
-        if s.offline and task.lacks and task.shape == "choice":
-            raise DataError(task.lacks.replace(": refnb", "; refnb") + ", with a network", task.name)
-        return task
+    if is_task(str(what), s): return _with_files(find_task(str(what), s))
     if not Path(what).exists():
         raise CallError(f"{str(what)!r} is neither a task nor a file", do=nearest(str(what), tasks(s)))
     return given_task(_read_items(Path(what), shapes), s)

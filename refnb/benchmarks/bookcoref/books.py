@@ -24,9 +24,12 @@ def _unsolved(docs: Iterable[Document]) -> list[Document]:
     "Copy documents without gold: text, and names without mentions."
     return [Document(d.doc_key, d.sentences, ((),)*len(d.names), d.names, meta=d.meta) for d in docs]
 
-def _windows(d: Document, length: int) -> list[Document]:
-    "Cut a book into windows, each with the names of all its characters."
-    return [w.changed(clusters=d.clusters, names=d.names) for w in split(d.changed(clusters=(), names=()), length)]
+def _windows(docs: Iterable[Document], length: int) -> list[Document]:
+    "Cut books into windows, each with the names of all characters of its book."
+    out: list[Document] = []
+    for d in docs:
+        for w in split(d.changed(clusters=(), names=()), length): out.append(w.changed(clusters=d.clusters, names=d.names))
+    return out
 
 def whole_books(s: Settings|None = None) -> list[Document]:
     "Return the three gold books, whole."
@@ -34,7 +37,7 @@ def whole_books(s: Settings|None = None) -> list[Document]:
 
 def book_windows(s: Settings|None = None) -> list[Document]:
     "Return the three gold books in windows."
-    return [w for d in whole_books(s) for w in _windows(d, LENGTH)]
+    return _windows(whole_books(s), LENGTH)
 
 def animal_farm_book(s: Settings|None = None) -> list[Document]:
     "Return Animal Farm, with the names of its characters."
@@ -42,10 +45,12 @@ def animal_farm_book(s: Settings|None = None) -> list[Document]:
 
 def animal_farm_windows(s: Settings|None = None) -> list[Document]:
     "Return Animal Farm in windows, each with the names of all its characters."
-    return [w for d in animal_farm_book(s) for w in _windows(d, LENGTH)]
+    return _windows(animal_farm_book(s), LENGTH)
 
 # %% ../../../nbs/benchmarks/bookcoref/00_books.ipynb #7fef8220
-def _sample_length() -> int: return stories().profile["window"]
+def _sample_length() -> int:
+    "Return the number of tokens in a window of the sample."
+    return stories().profile["window"]
 
 def sample_books(s: Settings|None = None) -> list[Document]:
     "Return the sample's stories, with the names of their characters."
@@ -53,7 +58,12 @@ def sample_books(s: Settings|None = None) -> list[Document]:
 
 def sample_windows(s: Settings|None = None) -> list[Document]:
     "Return the sample's stories in windows."
-    return [w for d in sample_books(s) for w in _windows(d, _sample_length())]
+    return _windows(sample_books(s), _sample_length())
+
+# %% ../../../nbs/benchmarks/bookcoref/00_books.ipynb #999cd835
+def _by_key(docs: Iterable[Document]) -> dict[str, Document]:
+    "Map documents by their keys."
+    return {d.doc_key: d for d in docs}
 
 # %% ../../../nbs/benchmarks/bookcoref/00_books.ipynb #8a986e6f
 SPLIT = {"bookcoref/gold": "bookcoref/split", "bookcoref/animal-farm": "bookcoref/animal-farm/split",
@@ -63,13 +73,12 @@ BOOKS = ("siddhartha_2500", "pride_and_prejudice_1342", "animal_farm_0")
 def gold_books(task: str = "bookcoref/gold", s: Settings|None = None) -> dict[str, Document]:
     """Load the whole books that are here, by book, with gold clusters and names.
     The task asks for whole books or for their windows."""
-    if task.startswith("sample/"): return {d.doc_key: d for d in sample(characters=True)}
+    if task.startswith("sample/"): return _by_key(sample(characters=True))
     s = s or load_settings()
     near = lambda f: where(f, s) in ("cache", "local")
     if not task.startswith("bookcoref/animal-farm") and hub_path("bookcoref-gold", s) and near(registry()[TEXTS]):
-        return {d.doc_key: d for d in bookcoref(s=s)}
-    here = all(map(near, files_of("animal-farm")))
-    return {d.doc_key: d for d in animal_farm(s=s)} if here else {}
+        return _by_key(bookcoref(s=s))
+    return _by_key(animal_farm(s=s)) if all(map(near, files_of("animal-farm"))) else {}
 
 # %% ../../../nbs/benchmarks/bookcoref/00_books.ipynb #d7bbd9c9
 def gold_ids(gold: dict[str, Document]) -> dict[str, str]:
@@ -96,6 +105,7 @@ _BookCounts = dict[str, dict[str, dict[str, list[float]]]]  # book -> setting ->
 _WINDOWS: dict[str, WindowMode] = {"window released": "released", "window paper": "paper", "window fixed": "fixed"}
 
 def _summed(scores: CorefScores) -> dict[str, list[float]]:
+    "Return the numerators and denominators of each metric, as a run keeps them."
     return {m: list(map(float, c)) for m, c in scores.sums().items()}
 
 # %% ../../../nbs/benchmarks/bookcoref/00_books.ipynb #7ff4bca0
@@ -110,7 +120,7 @@ def _book_settings(gold: Document, predicted: Document, length: int) -> dict[str
 def _count_books(gold: dict[str, Document], predicted: Iterable[Document], task: str) -> _BookCounts:
     "Count a system's clusters against gold."
     length = _sample_length() if task.startswith("sample/") else LENGTH
-    by_key = {d.doc_key: d for d in predicted}
+    by_key = _by_key(predicted)
     out: _BookCounts = {}
     for key, g in gold.items():
         if task in SPLIT.values():

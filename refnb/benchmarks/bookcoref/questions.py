@@ -7,7 +7,8 @@ __all__ = ['ContextReading', 'CONTEXTS', 'PROMPTS', 'filter_template', 'filter_p
            'sample_filter', 'FilterRules', 'build_filter']
 
 # %% ../../../nbs/benchmarks/bookcoref/02_questions.ipynb #15b35077
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from operator import itemgetter
 from string import Template
 from typing import Any, Literal, cast
 from ...core.types import CallError, DataError, Option, Question, Record, Span, nearest
@@ -20,7 +21,7 @@ from ..pronouns import drawn_of, named_characters, with_text
 ContextReading = Literal["in all", "each side"]
 CONTEXTS = ("in all", "each side")
 
-def _check_context(d: Document, span: Span, words: int, reading: str):
+def _check_context(d: Document, span: Span, words: int, reading: str) -> None:
     "Check that a mention has a text around it, and that its size is given in a known way."
     if reading not in CONTEXTS: raise CallError(f"unknown reading {reading!r}", do=nearest(reading, CONTEXTS))
     if words < 0: raise CallError(f"a context of {words} words", do="say 0 or more")
@@ -63,40 +64,52 @@ def filter_prompt(d: Document, span: Span, character: str, words: int = 400, rea
     return Template(filter_template(prompt)).substitute(book=_context(d, span, words, reading),
                                                         mention=" ".join(mention), character=character)
 
+# %% ../../../nbs/benchmarks/bookcoref/02_questions.ipynb #63c4ccef
+def _id_of(d: Document, span: Sequence[int], character: str) -> str:
+    "Name a question by its mention and the character."
+    return f"{d.doc_key}:{span[0]}-{span[1]}:{character}"
+
 # %% ../../../nbs/benchmarks/bookcoref/02_questions.ipynb #d18c2fca
 def yes_no(d: Document, span: Span, character: str, right: bool, words: int = 400,
            reading: ContextReading = "in all") -> Question:
     """Ask whether a mention in a book with text means a character, as it does where `right`: id
     doc_key:start-end:character; options Yes, No. The words of context are so many `in all`, or on each side."""
     before, mention, after = _around(d, span, words, reading)
-    start = sum(len(t) + 1 for t in before)
+    start = len("".join(before)) + len(before)
     chars = (start, start + len(" ".join(mention)))
-    return Question(f"{d.doc_key}:{span[0]}-{span[1]}:{character}", d.doc_key, " ".join([*before, *mention, *after]),
-                    chars, (Option("Yes"), Option("No")), (0,) if right else (1,), {"character": character})
+    return Question(_id_of(d, span, character), d.doc_key, " ".join([*before, *mention, *after]), chars,
+                    (Option("Yes"), Option("No")), (0,) if right else (1,), {"character": character})
+
+# %% ../../../nbs/benchmarks/bookcoref/02_questions.ipynb #ff6ae499
+def _before(row: Sequence[Any]) -> list[int]:
+    "Find for each item of a row the last place before it that has another one; -1: there is none."
+    out, last = [], -1
+    for i, item in enumerate(row):
+        if i and row[i - 1] != item: last = i - 1
+        out.append(last)
+    return out
 
 # %% ../../../nbs/benchmarks/bookcoref/02_questions.ipynb #8b1fb99d
-def _others(clusters: list[int]) -> list[int]:
-    "Find for each mention of a row the place of the nearest one of another cluster; -1: there is none."
-    def before(row: list[int]) -> list[int]:
-        out, last = [], -1
-        for i, k in enumerate(row):
-            if i and row[i - 1] != k: last = i - 1
-            out.append(last)
-        return out
-    n, left = len(clusters), before(clusters)
-    right = [n - 1 - j if j >= 0 else -1 for j in before(clusters[::-1])][::-1]
+def _others(row: Sequence[Any]) -> list[int]:
+    "Find for each item of a row the place of the nearest other one; -1: there is none."
+    n, left = len(row), _before(row)
+    right = [n - 1 - j if j >= 0 else -1 for j in _before(row[::-1])][::-1]
     return [l if r < 0 or l >= 0 and i - l <= r - i else r for i, (l, r) in enumerate(zip(left, right, strict=True))]
+
+# %% ../../../nbs/benchmarks/bookcoref/02_questions.ipynb #dccb3e54
+def _named_mentions(d: Document) -> list[tuple[Span, str]]:
+    "List the mentions of characters with names, in the order of the text."
+    found: list[tuple[Span, str]] = []
+    for name, cluster in zip(d.names, d.clusters):
+        if name: found += [(Span(*span), name) for span in cluster]
+    return sorted(found)
 
 # %% ../../../nbs/benchmarks/bookcoref/02_questions.ipynb #a54e47df
 def _asked_of(d: Document) -> list[tuple[Span, str, str]]:
     """Return each mention with its character's name and that of the nearest other character; an empty string: there is
     none."""
-    row = []
-    for k, c in enumerate(d.clusters):
-        if k < len(d.names) and d.names[k]: row += [(Span(*span), d.names[k]) for span in c]
-    row.sort()
-    index = {name: i for i, name in enumerate(d.names)}
-    others = _others([index[name] for _, name in row])
+    row = _named_mentions(d)
+    others = _others(list(map(itemgetter(1), row)))
     return [(span, name, row[o][1] if o >= 0 else "") for (span, name), o in zip(row, others, strict=True)]
 
 # %% ../../../nbs/benchmarks/bookcoref/02_questions.ipynb #d97f6c4a
@@ -112,7 +125,10 @@ def _both(d: Document, asked: tuple[Span, str, str], words: int, reading: Contex
 # %% ../../../nbs/benchmarks/bookcoref/02_questions.ipynb #5fbf5d9e
 def _filter_questions(docs: Iterable[Document], words: int = 400, reading: ContextReading = "in all") -> list[Question]:
     "Ask of each mention whether it means its own character, and whether it means another."
-    return [q for d in docs for asked in _asked_of(d) for q in _both(d, asked, words, reading)]
+    questions: list[Question] = []
+    for d in docs:
+        for asked in _asked_of(d): questions += _both(d, asked, words, reading)
+    return questions
 
 # %% ../../../nbs/benchmarks/bookcoref/02_questions.ipynb #ef33b250
 def animal_farm_filter(s: Settings|None = None) -> list[Question]:
@@ -135,6 +151,15 @@ class FilterRules(Record):
     def fault(self) -> str:
         return "words, most and seed cannot be negative" if min(self.words, self.most, self.seed) < 0 else ""
 
+# %% ../../../nbs/benchmarks/bookcoref/02_questions.ipynb #afbf3608
+def _two_sided(docs: Iterable[Document]) -> list[tuple[str, tuple[Document, tuple[Span, str, str]]]]:
+    "List the mentions that can be asked about in two ways, by the ids of their questions."
+    found = []
+    for d in docs:
+        for span, name, other in _asked_of(d):
+            if other: found.append((_id_of(d, span, name), (d, (span, name, other))))
+    return found
+
 # %% ../../../nbs/benchmarks/bookcoref/02_questions.ipynb #7c29c4f6
 def build_filter(
     docs: Iterable[Document], # with clusters
@@ -142,9 +167,10 @@ def build_filter(
 ) -> list[Question]:          # two of each mention, in the order of the documents
     "Build yes-or-no questions from documents: does a mention mean its character, and does it mean the nearest other?"
     r = FilterRules(**rules)
-    named = [named_characters(d, r.language) for d in with_text(docs)]
-    pairs = [(f"{d.doc_key}:{x[0].start}-{x[0].end}:{x[1]}", (d, x)) for d in named for x in _asked_of(d) if x[2]]
+    pairs = _two_sided(named_characters(d, r.language) for d in with_text(docs))
     if not pairs:
         raise DataError("no document has two characters with names", do="set another language, or name the clusters")
     chosen = drawn_of(pairs, r.most and max(1, r.most//2), r.seed)
-    return [q for d, x in chosen for q in _both(d, x, r.words, cast(ContextReading, r.reading))]
+    questions: list[Question] = []
+    for d, asked in chosen: questions += _both(d, asked, r.words, cast(ContextReading, r.reading))
+    return questions

@@ -6,9 +6,11 @@
 __all__ = ['Weight', 'Per', 'Reading', 'READINGS', 'ChainDistance', 'mention_distance', 'Statistics', 'statistics']
 
 # %% ../../../nbs/benchmarks/bookcoref/01_statistics.ipynb #e54f5da4
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from itertools import chain
+from operator import attrgetter
 from typing import Literal, NamedTuple
-from ...core.types import CallError, Record, Span, nearest
+from ...core.types import CallError, Record, nearest
 from ...core.documents import Document
 
 # %% ../../../nbs/benchmarks/bookcoref/01_statistics.ipynb #0da02913
@@ -30,11 +32,11 @@ class ChainDistance(NamedTuple):
 # %% ../../../nbs/benchmarks/bookcoref/01_statistics.ipynb #bff1efaa
 def _chain_distances(d: Document) -> list[ChainDistance]:
     "Sum the distances between the mentions of each chain of more than one."
-    chains = [c for c in d.clusters if len(c) > 1]
-    def distance(c: Sequence[Span]) -> ChainDistance:
-        n = len(c)
-        return ChainDistance(n, n*(n - 1)//2, _pair_distances(s.start for s in c))
-    return list(map(distance, chains))
+    found = []
+    for mentions in d.clusters:
+        if (n := len(mentions)) < 2: continue
+        found.append(ChainDistance(n, n*(n - 1)//2, _pair_distances(map(attrgetter("start"), mentions))))
+    return found
 
 # %% ../../../nbs/benchmarks/bookcoref/01_statistics.ipynb #6cebbc72
 Weight = Literal["mentions", "pairs", "chains"]
@@ -42,10 +44,10 @@ Weight = Literal["mentions", "pairs", "chains"]
 def mention_distance(docs: Iterable[Document], weight: Weight = "mentions") -> float|None:
     """Compute the mean distance, in tokens, of two mentions of a chain; None where no chain has two mentions.
     Chains count by their `mentions`, which gives the printed numbers, or by their `pairs`, which follows the words."""
-    chains = [c for d in docs for c in _chain_distances(d)]
+    chains = list(chain.from_iterable(map(_chain_distances, docs)))
     if weight not in ("mentions", "pairs", "chains"):
         raise CallError(f"unknown weight {weight!r}", do=nearest(weight, ["mentions", "pairs", "chains"]))
-    w = [1 if weight == "chains" else getattr(c, weight) for c in chains]
+    w = [1]*len(chains) if weight == "chains" else list(map(attrgetter(weight), chains))
     return sum(x*c.mean for x, c in zip(w, chains, strict=True))/sum(w) if chains else None
 
 # %% ../../../nbs/benchmarks/bookcoref/01_statistics.ipynb #ba6886b9
@@ -90,8 +92,8 @@ def statistics(docs: Iterable[Document], reading: Reading = "printed", singleton
     """Put a corpus in numbers, counts and means: `printed` as gives the paper's numbers, `worded` as its caption says.
     `singletons` counts chains of one mention."""
     if reading not in READINGS: raise CallError(f"unknown reading {reading!r}", do=nearest(reading, READINGS))
-    docs = [d if singletons else _without_singletons(d) for d in docs]
+    docs = list(docs) if singletons else list(map(_without_singletons, docs))
     per_chain, distance = READINGS[reading]
-    sizes = [len(c) for d in docs for c in d.clusters]
-    return Statistics(len(docs), sum(d.size for d in docs), sum(sizes), len(sizes),
+    sizes = list(map(len, chain.from_iterable(map(attrgetter("clusters"), docs))))
+    return Statistics(len(docs), sum(map(attrgetter("size"), docs)), sum(sizes), len(sizes),
                       _mentions_per_chain(docs, per_chain), mention_distance(docs, distance))

@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from ...core.types import CallError, Later, Question
 from ...core.settings import Settings
-from ...core.upstream import files_of
 from .builder import (CLASSES, NONE, RELEASED, Built, Page, _cleaned, in_quotes,
                                                  pronoun_class)
 from .entities import NARRATOR
-from .released import answer_rows, row_id
+from .released import _complete_answers, row_id
 if TYPE_CHECKING: import pandas as pd
 else: pd = Later("pandas")
 
@@ -523,8 +522,7 @@ def flagged(questions: Iterable[Question], df: "pd.DataFrame", *flags: str) -> l
 def removed_names(s: Settings|None = None) -> dict[str, str]:
     """Read from the answer files which entity was taken out of each released None-of-the-Above question, by the
     question's id."""
-    rows = max((answer_rows(f.key, s) for f in files_of("identifyme-answers")), key=len)
-    return {row_id(r): r["entity_name"] for r in rows if r["answer"] == NONE}
+    return {row_id(r): r["entity_name"] for r in _complete_answers(s) if r["answer"] == NONE}
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #fe805154
 def _window(q: Question) -> str|None:

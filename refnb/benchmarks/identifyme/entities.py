@@ -8,7 +8,8 @@ __all__ = ['NARRATOR', 'auto_names', 'Label', 'align_names', 'genders_of']
 # %% ../../../nbs/benchmarks/identifyme/01_entities.ipynb #4abd87ee
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from operator import itemgetter
 from typing import NamedTuple
 import numpy as np
 from ...core.types import DataError
@@ -31,20 +32,24 @@ def _profile(cluster: int, words: list[str], kinds: list[str], classes: list[int
     "Profile a cluster by the words, kinds and pronoun classes of its mentions, in the order of the text."
     nominals = [(w, k) for w, k in zip(words, kinds, strict=True) if k != "PRON"]
     pronouns = Counter(w.lower() for w, k in zip(words, kinds, strict=True) if k == "PRON")
-    first_person = sum(p == 0 for p in classes)/len(classes)
-    return _Profile(cluster, len(words), Counter(w for w, _ in nominals), dict(reversed(nominals)), pronouns,
-                    gender_of(classes), first_person)
+    return _Profile(cluster, len(words), Counter(map(itemgetter(0), nominals)), dict(reversed(nominals)), pronouns,
+                    gender_of(classes), classes.count(0)/len(classes))
+
+# %% ../../../nbs/benchmarks/identifyme/01_entities.ipynb #7b2db5e5
+def _by_cluster(story: Story) -> dict[int, list[tuple[str, str, int]]]:
+    "Group the mentions of a story by cluster: words, kind and pronoun class of each."
+    groups: dict[int, list[tuple[str, str, int]]] = {}
+    for row in zip(story.cluster.tolist(), story.words, story.kind, story.classes.tolist(), strict=True):
+        groups.setdefault(row[0], []).append(row[1:])
+    return groups
 
 # %% ../../../nbs/benchmarks/identifyme/01_entities.ipynb #28bcfc81
 def _profiles(story: Story, least: int = 3) -> list[_Profile]:
     "Profile the clusters that can be named."
-    by: dict[int, list[tuple[str, str, int]]] = {}
-    for row in zip(story.cluster.tolist(), story.words, story.kind, story.classes.tolist(), strict=True):
-        by.setdefault(row[0], []).append(row[1:])
     out = []
-    for c, mentions in by.items():
+    for c, mentions in _by_cluster(story).items():
         words, kinds, classes = map(list, zip(*mentions, strict=True))
-        if len(words) < least or any(w.lower() in PLURAL for w in words): continue
+        if len(words) < least or not PLURAL.isdisjoint(map(str.lower, words)): continue
         out.append(_profile(story.origin[c], words, kinds, classes))
     return sorted(out, key=lambda p: (-p.size, p.cluster))
 
@@ -53,12 +58,19 @@ NARRATOR = "Narrator"
 
 def _phrases_of(p: _Profile, longest: int = 60, narrator: float = 0.8) -> list[str]:
     "List the phrases that could name a cluster."
-    ranked = [w for w, _ in p.words.most_common()]
-    names = [w for w in ranked if p.kind[w] == "PROP"]
-    nominals = [w for w in ranked if p.kind[w] != "PROP" and len(w) <= longest]
-    teller = p.first_person >= narrator
-    return (names + ([NARRATOR] if teller else []) + nominals
-            + ([NARRATOR] if p.first_person > 0 and not (teller or names or nominals) else []))
+    phrases, nominals = [], []
+    for words, _ in p.words.most_common():
+        if p.kind[words] == "PROP": phrases.append(words)
+        elif len(words) <= longest: nominals.append(words)
+    if p.first_person >= narrator: phrases.append(NARRATOR)
+    phrases += nominals
+    return phrases or ([NARRATOR] if p.first_person > 0 else [])
+
+def _first_free(phrases: Iterable[str], taken: Collection[str]) -> str:
+    "Choose the first phrase that no other cluster has; empty: there is none."
+    for phrase in phrases:
+        if phrase.lower() not in taken: return phrase
+    return ""
 
 def _named_as(d: Document, names: Mapping[int, str]) -> Document:
     "Give the clusters of a document these names."
@@ -70,9 +82,10 @@ def _named_as(d: Document, names: Mapping[int, str]) -> Document:
 def auto_names(d: Document, least: int = 3, longest: int = 60, narrator: float = 0.8) -> Document:
     """Name a document's clusters by rule: those with at least `least` mentions, by nominals of at most `longest`
     characters; a share of `narrator` first-person mentions makes a narrator."""
-    taken, names = set(), {}
+    taken: set[str] = set()
+    names = {}
     for p in _profiles(story_of(d.changed(names=())), least):
-        if name := next((n for n in _phrases_of(p, longest, narrator) if n.lower() not in taken), ""):
+        if name := _first_free(_phrases_of(p, longest, narrator), taken):
             names[p.cluster] = name
             taken.add(name.lower())
     return _named_as(d, names)
@@ -147,22 +160,27 @@ def _best(scores: np.ndarray, groups: list[list[int]], n: int) -> list[tuple[int
         ways = _extended(ways, scores, group, n, later)
     return ways[n][1] if n in ways else None
 
+# %% ../../../nbs/benchmarks/identifyme/01_entities.ipynb #29125622
+def _fits(profiles: Sequence[_Profile], labels: Sequence[Label]) -> np.ndarray:
+    "Score how well each name (column) fits each cluster (row); -inf: it cannot be its name."
+    scores = np.full((len(profiles), len(labels)), -np.inf)
+    for i, p in enumerate(profiles):
+        for j, label in enumerate(labels):
+            if _possible(label, p): scores[i, j] = _fit(label.name, p)
+    return scores
+
 # %% ../../../nbs/benchmarks/identifyme/01_entities.ipynb #12e139f4
 def align_names(d: Document, labels: Sequence[Label]) -> Document:
     """Find the clusters that known names belong to; the document gets these names and no others. Labels come in the
     order of falling cluster size."""
-    all_ = _profiles(story_of(d.changed(names=())))
-    scores = np.full((len(all_), len(labels)), -np.inf)
-    for i, p in enumerate(all_):
-        for j, l in enumerate(labels):
-            if _possible(l, p): scores[i, j] = _fit(l.name, p)
-    groups: dict[int, list[int]] = {}
-    for i, p in enumerate(all_): groups.setdefault(p.size, []).append(i)
-    pairs = _best(scores, list(groups.values()), len(labels))
+    profiles = _profiles(story_of(d.changed(names=())))
+    groups: dict[int, list[int]] = {}  # of clusters of one size
+    for i, p in enumerate(profiles): groups.setdefault(p.size, []).append(i)
+    pairs = _best(_fits(profiles, labels), list(groups.values()), len(labels))
     if pairs is None:
-        raise DataError(f"the {len(labels)} names do not fit the {len(all_)} clusters that can be named", d.doc_key,
+        raise DataError(f"the {len(labels)} names do not fit the {len(profiles)} clusters that can be named", d.doc_key,
                         "are names and document of one version, and the names in the order of falling cluster size?")
-    return _named_as(d, {all_[i].cluster: labels[j].name for i, j in pairs})
+    return _named_as(d, {profiles[i].cluster: labels[j].name for i, j in pairs})
 
 # %% ../../../nbs/benchmarks/identifyme/01_entities.ipynb #c47bb16b
 def genders_of(d: Document) -> dict[str, str|None]:

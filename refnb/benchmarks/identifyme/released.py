@@ -11,6 +11,7 @@ __all__ = ['TEST', 'COLUMNS', 'FEATURES', 'DATASETS', 'answer_rows', 'row_id', '
 import re
 from collections.abc import Iterable, Mapping, Sequence, Set
 from functools import lru_cache
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from ...core.types import DataError, FormatError, Later, Option, Question
@@ -20,7 +21,7 @@ from ...core.files import at_line, python_list, read_yaml, table_rows
 from ...core.corpora import load
 from ...core.upstream import files_of, get, registry, where
 from .builder import KINDS, NONE, NOTHING, PRONOUNS, TYPES, Built, Known, build_identifyme
-from .builder import none_rows, streams
+from .builder import Streams, none_rows, streams
 from .entities import Label, align_names
 if TYPE_CHECKING: import pandas as pd
 else: pd = Later("pandas")
@@ -31,6 +32,7 @@ COLUMNS = {"doc_key", "mention_ind", "category", "pronoun_class", "dataset", "op
            "is_dialogue", "ans_gender", "output"}
 
 def _table(key: str, columns: set[str], s: Settings|None) -> list[dict[str, str]]:
+    "Read the rows of a released table that must have some columns."
     return _rows_once(get(key, s), frozenset(columns), key)
 
 # %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #4f57e5ee
@@ -93,15 +95,22 @@ def _question_of(row: dict[str, str]) -> Question:
     return Question(row_id(row), row["doc_key"], options=tuple(map(Option, names)), right=(names.index(row["answer"]),),
                     meta=_meta(row, names))
 
+# %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #37d4b524
+_SHARED = sorted(COLUMNS - {"output"})
+
+def _differing(a: Mapping[str, str], b: Mapping[str, str]) -> list[str]:
+    "List the shared columns in which two rows differ."
+    return [column for column in _SHARED if a[column] != b[column]]
+
 # %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #8f91a517
 def _merge(files: dict[str, list[dict]]) -> list[dict]:
     "Merge the rows of all questions, in the longest file's order; no file may disagree with it."
-    base = {row_id(r): r for r in max(files.values(), key=len)}
-    shared = sorted(COLUMNS - {"output"})
+    longest = max(files.values(), key=len)
+    base = dict(zip(map(row_id, longest), longest))
     for key, rows in files.items():
         for r in rows:
             if row_id(r) not in base: raise DataError(f"the question {row_id(r)} is in no other file", key)
-            if bad := [c for c in shared if r[c] != base[row_id(r)][c]]:
+            if bad := _differing(r, base[row_id(r)]):
                 raise DataError(f"the files disagree on {bad}", f"{key}, {row_id(r)}")
     return list(base.values())
 
@@ -131,6 +140,11 @@ def answer_details(key: str, s: Settings|None = None) -> "pd.DataFrame":
     rows = answer_rows(key, s)
     return pd.DataFrame(list(map(_detail, rows)), index=list(map(row_id, rows)))
 
+# %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #0204168c
+def _complete_answers(s: Settings|None = None) -> list[dict[str, str]]:
+    "Read the rows of a released answer file that has all questions."
+    return max((answer_rows(f.key, s) for f in files_of("identifyme-answers")), key=len)
+
 # %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #d6f91db6
 class Totals(NamedTuple):
     "The totals of a result file."
@@ -146,7 +160,7 @@ def _read_totals(text: str) -> Totals:
     "Read the numbers of a result file."
     numbers = dict(re.findall(r"^([A-Z][A-Za-z ]+): (\d+)", text, re.M))
     keys = ("Total", "Correct", "Other Correct", "Phrase Correct", "Correlation Count")
-    return Totals(*(int(numbers[k]) for k in keys))
+    return Totals(*map(int, itemgetter(*keys)(numbers)))
 
 def totals(model: str, form: str, split: str, s: Settings|None = None) -> Totals|None:
     """Read the released totals of a model (its folder, such as gpt4o_mini), a form (base, desc, coref) and a split
@@ -190,16 +204,23 @@ def implied_ranks(rows: Iterable[Mapping[str, str]], most: int = 450) -> dict[st
 def dev_ranks() -> dict[str, int]:
     "Read the ranks of LitBank's development questions that are as hard as another one."
     documents = read_yaml(packaged("data/identifyme/dev_ranks.yaml"), dict[str, dict[str, int]])
-    return {i: r for ranks in documents.values() for i, r in ranks.items()}
+    found: dict[str, int] = {}
+    for ranks in documents.values(): found |= ranks
+    return found
+
+# %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #b3b71a1e
+def _labels_for(names: Iterable[str], labels: Iterable[Label]) -> list[Label]:
+    "Return the labels of names, one of which may appear twice."
+    by_name = {label.name: label for label in labels}
+    return list(map(by_name.__getitem__, names))
 
 # %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #070a79fe
 def corpus_is_here(corpus: str, s: Settings|None = None) -> bool:
     "Tell whether the training documents of LitBank or FantasyCoref are available without a download."
-    s, known = s or load_settings(), registry()
-    if corpus == "LitBank":
-        return all(where(f, s) in ("cache", "local") for n in ("litbank", "litbank-splits") for f in files_of(n))
-    return all(where(known[k], s) in ("cache", "local")
-               for k in known if k.startswith("emorynlp/FantasyCoref/data/GFT_split1/train"))
+    s = s or load_settings()
+    if corpus == "LitBank": files = [*files_of("litbank"), *files_of("litbank-splits")]
+    else: files = [f for key, f in registry().items() if key.startswith("emorynlp/FantasyCoref/data/GFT_split1/train")]
+    return all(where(f, s) in ("cache", "local") for f in files)
 
 def named_documents(corpus: str, s: Settings|None = None,
                     full: Mapping[str, Sequence[str]]|None = None) -> list[Document]:
@@ -212,28 +233,34 @@ def _named_once(corpus: str, s: Settings) -> tuple[Document, ...]: return tuple(
 
 def _named(corpus: str, s: Settings, full: Mapping[str, Sequence[str]]) -> list[Document]:
     "Read the stories, and give their clusters names."
-    labels = released_labels(s)
-    def named(d: Document) -> Document:
+    labels, docs = released_labels(s), []
+    for d in load(DATASETS[corpus], "train", s):
         known = labels.get(d.doc_key, [])
-        by_name = {l.name: l for l in known}
-        if d.doc_key in full: known = [by_name[n] for n in full[d.doc_key]]
-        return (align_names(d, known) if known else d.changed(names=())).changed(meta=d.meta | {"corpus": corpus})
-    return list(map(named, load(DATASETS[corpus], "train", s)))
+        if d.doc_key in full: known = _labels_for(full[d.doc_key], known)
+        named = align_names(d, known) if known else d.changed(names=())
+        docs.append(named.changed(meta=d.meta | {"corpus": corpus}))
+    return docs
 
 # %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #be377b28
 def _unshuffled(options: Sequence[str], order: Sequence[int]) -> list[str]:
     "Return names in their order before shuffling."
-    return [n for _, n in sorted(zip(order, options, strict=True))]
+    return list(map(itemgetter(1), sorted(zip(order, options, strict=True))))
+
+# %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #314f71db
+def _after_litbank(litbank: Built) -> Streams:
+    "Return the generators as they are after LitBank's blocks."
+    s = streams()
+    for questions in litbank.blocks.values():
+        none_rows(len(questions), s)
+        for q in questions: s.options.shuffle(list(litbank.pages[q.doc_key].names))
+    return s
 
 # %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #2dcc989c
 def lists_of_names(litbank: Built, rows: Sequence[Mapping[str, str]]) -> dict[str, list[str]]:
     """Find the full list of names of each of FantasyCoref's test stories, doubled ones twice, from LitBank's half,
     whose blocks come first, and the rows of an answer file that has all questions, in order."""
-    s = streams()
+    s = _after_litbank(litbank)
     out: dict[str, list[str]] = {}
-    for b in litbank.blocks.values():
-        none_rows(len(b), s)
-        for q in b: s.options.shuffle(list(litbank.pages[q.doc_key].names))
     for kind in KINDS:
         block = [r for r in rows if (r["dataset"], r["category"]) == ("fantasy", kind)]
         none = none_rows(len(block), s)
@@ -251,23 +278,27 @@ def _released_known(docs: Sequence[Document], rows: Sequence[Mapping[str, str]],
         full: Mapping[str, Sequence[str]]|None = None) -> Known:
     "Return the ranks, orders and genders of the release, which its documents lack."
     released, full = released_labels(s), full or {}
-    labels = {d.doc_key: released[d.doc_key] for d in docs if d.doc_key in released}
     order, genders = {}, {}
-    for k, ls in labels.items():
-        order[k] = list(full.get(k) or [l.name for l in ls])
-        genders[k] = {l.name: l.gender for l in ls}
+    for key in map(attrgetter("doc_key"), docs):
+        if key not in released: continue
+        names, gender = [l.name for l in released[key]], [l.gender for l in released[key]]
+        order[key] = list(full.get(key) or names)
+        genders[key] = dict(zip(names, gender))
     return Known(dev_ranks() | implied_ranks(rows), order, genders)
+
+# %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #84f1fbda
+def _asked_corpora(corpora: Sequence[str], s: Settings) -> list[str]:
+    "List the corpora that were asked for, in their order; if none was, those that are here."
+    if asked := [corpus for corpus in DATASETS if corpus in corpora]: return asked
+    return list(DATASETS) if corpus_is_here("FantasyCoref", s) else ["LitBank"]
 
 # %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #7c742938
 def rebuilt(s: Settings|None = None, mode: str = "released", corpora: Sequence[str] = (), **changed: Any) -> Built:
     """Build the benchmark from its corpora (LitBank, FantasyCoref; those that are here if not given) and the authors'
     names, `released` as the code does or `paper` as the text says, with single rules changed."""
     s = s or load_settings()
-    corpora = ([c for c in DATASETS if c in corpora]
-               or ["LitBank", *(["FantasyCoref"] if corpus_is_here("FantasyCoref", s) else [])])
-    rows = max((answer_rows(f.key, s) for f in files_of("identifyme-answers")), key=len)
-    full, docs = {}, named_documents("LitBank", s)
-    if "FantasyCoref" in corpora:  # its half of the generators' streams begins where LitBank's ends
+    rows, full, docs = _complete_answers(s), {}, named_documents("LitBank", s)
+    if "FantasyCoref" in _asked_corpora(corpora, s):  # its half of the generators' streams begins where LitBank's ends
         full = lists_of_names(build_identifyme(docs, known=_released_known(docs, rows, s)), rows)
         docs += named_documents("FantasyCoref", s, full)
     known = _released_known(docs, rows, s, full)
@@ -283,7 +314,7 @@ def built_questions(s: Settings|None = None, task: str = "identifyme/litbank/tes
     "Build the questions of a task anew."
     s = s or load_settings()
     _, name, split = task.split("/")
-    corpus = {v: k for k, v in DATASETS.items()}[name]
+    corpus = dict(zip(DATASETS.values(), DATASETS))[name]
     built = _kept(s, ("LitBank",) if corpus == "LitBank" else tuple(DATASETS))
     questions, dialogue = built.questions(split, corpus), released_dialogue(s)
     return [q.changed(meta=q.meta | {"dialogue": dialogue[q.id]}) if q.id in dialogue else q for q in questions]

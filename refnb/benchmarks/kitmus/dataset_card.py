@@ -8,14 +8,16 @@ __all__ = ['Counted', 'export_dataset']
 # %% ../../../nbs/benchmarks/kitmus/04_dataset_card.ipynb #d1063308
 import json
 from collections import Counter
-from collections.abc import Iterable
-from operator import attrgetter
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from operator import attrgetter, itemgetter
 from pathlib import Path
+from typing import Any
 from ...core.documents import map_members
 from ...core.files import CANARY, folder_atomic
 from ...core.inert import to_md
 from .sampler import Instance, SPLITS, Sampler, Subtask, VARIANTS
-from .files import clusters_of, text_of
+from .files import _meeting_order, clusters_of, text_of
 
 # %% ../../../nbs/benchmarks/kitmus/04_dataset_card.ipynb #99d028f8
 def _record(i: Instance) -> dict:
@@ -29,6 +31,11 @@ def _record(i: Instance) -> dict:
             "answer": i.names[i.answer - 1], "task_begins": start,
             "meeting_template": i.templates[0], "pronoun_template": i.templates[1]}
 
+# %% ../../../nbs/benchmarks/kitmus/04_dataset_card.ipynb #b8bd0bdb
+def _values(records: Iterable[dict], field: str) -> Iterator[Any]:
+    "Yield all items of a field of lists."
+    return chain.from_iterable(map(itemgetter(field), records))
+
 # %% ../../../nbs/benchmarks/kitmus/04_dataset_card.ipynb #4e9b2b1d
 class Counted:
     "The figures of a card, counted from the texts."
@@ -37,18 +44,13 @@ class Counted:
         self.rows: list[tuple[str, int, str, int, int, int, int]] = []
         self.pronouns: Counter[str] = Counter()
         self.positions: Counter[tuple[int, int]] = Counter()  # of the right name: entities, place
-    def add(self, t: Subtask, records: list[dict], instances: list[Instance]):
+    def add(self, t: Subtask, records: list[dict], instances: list[Instance]) -> None:
         "Take in a split of a subtask."
-        tokens = sum(len(s) for r in records for s in r["sentences"])
-        names, occupations = set[str](), set[str]()
-        for r in records:
-            names.update(r["names"])
-            occupations.update(r["occupations"])
+        tokens = sum(map(len, _values(records, "sentences")))
+        names, occupations = set(_values(records, "names")), set(_values(records, "occupations"))
         self.rows.append((t.variant.name, t.n, t.split, len(records), tokens, len(names), len(occupations)))
-        self.pronouns.update(r["pronoun"] for r in records)
-        for i in instances:
-            people = [w.entity for w in i.task[0] if w.entity]
-            self.positions[t.n, people.index(i.answer) + 1] += 1
+        self.pronouns.update(map(itemgetter("pronoun"), records))
+        for i in instances: self.positions[t.n, _meeting_order(i).index(i.answer) + 1] += 1
 
 # %% ../../../nbs/benchmarks/kitmus/04_dataset_card.ipynb #4d1c7a52
 def _shares(n: Counter) -> str:
@@ -56,21 +58,29 @@ def _shares(n: Counter) -> str:
     total = max(n.total(), 1)
     return ", ".join(f"{to_md(k)} {n[k]:,} ({100*n[k]/total:.1f} %)" for k in sorted(n))
 
+# %% ../../../nbs/benchmarks/kitmus/04_dataset_card.ipynb #a8c695a6
+def _splits_by_config(c: Counted) -> dict[str, set[str]]:
+    "Find the splits that have texts, by configuration."
+    found: dict[str, set[str]] = {}
+    for variant, n, split, texts, *_ in c.rows:
+        splits = found.setdefault(f"{variant}-{n}", set())
+        if texts: splits.add(split)
+    return found
+
 # %% ../../../nbs/benchmarks/kitmus/04_dataset_card.ipynb #c7881d65
 def _configs(c: Counted) -> str:
     "Write the front matter that tells a library of datasets where each split is."
     lines = []
-    for v, n in dict.fromkeys((v, n) for v, n, *_ in c.rows):
-        there = {split for variant, names, split, texts, *_ in c.rows if (variant, names) == (v, n) and texts}
-        lines += [f"  - config_name: {v}-{n}", "    data_files:"]
-        lines += [f"      - {{split: {split}, path: {v}-{n}/{split}.jsonl}}" for split in SPLITS if split in there]
+    for name, splits in _splits_by_config(c).items():
+        lines += [f"  - config_name: {name}", "    data_files:"]
+        for split in sorted(splits, key=SPLITS.index): lines.append(f"      - {{split: {split}, path: {name}/{split}.jsonl}}")
     return "\n".join(["---", "language: [en]", "pretty_name: KITMUS texts made by refnb", "configs:", *lines, "---", ""])
 
 # %% ../../../nbs/benchmarks/kitmus/04_dataset_card.ipynb #1cc0114b
 def _places(c: Counted) -> str:
     "List how often each place among the names is the answer's, by the number of names."
     lines = []
-    for n in sorted({n for n, _ in c.positions}):
+    for n in sorted(set(map(itemgetter(0), c.positions))):
         counts = ", ".join(f"{p}. {c.positions[n, p]:,}" for p in range(1, n + 1))
         lines.append(f"* {n} names: {counts}")
     return "\n".join(lines)

@@ -14,6 +14,7 @@ from functools import lru_cache
 from itertools import accumulate, chain
 from multiprocessing import get_all_start_methods
 from multiprocessing.process import BaseProcess
+from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
 from ...core.types import DataError
@@ -34,6 +35,11 @@ def stem(i: Instance|Subtask, scope: str, root: str = "kitmus") -> str:
     `root` is the folder's name: it is part of every id."""
     variant = i.variant if isinstance(i, Instance) else i.variant.name
     return f"{root}/{variant}/subtask_{i.n}_ents/{scope}/{i.split}"
+
+# %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #6ec7043b
+def _meeting_order(i: Instance) -> list[int]:
+    "List the entities of an instance in the order of its meeting sentence."
+    return [w.entity for w in i.task[0] if w.entity]
 
 # %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #9b48e663
 _BEFORE, _AFTER = frozenset(".,)/!;"), frozenset("(/")
@@ -64,7 +70,7 @@ def text_of(sentences: tuple[Sentence, ...], shown: list[tuple[str, bool]]|None 
     """Join the sentences of a scope to one text, as people read it; `shown` is what is shown of them, where that is
     known already."""
     shown = shown or list(map(_shown, sentences))
-    if all([ok for _, ok in shown]): return " ".join([t for t, _ in shown])
+    if all(map(itemgetter(1), shown)): return " ".join(map(itemgetter(0), shown))
     return _detokenise(chain.from_iterable(sentences))
 
 # %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #901749b0
@@ -107,27 +113,40 @@ def clusters_of(sentences: tuple[Sentence, ...], n: int) -> list[list[int]]:
             at += 1
     return out
 
+def _places(cluster: Iterable[int]) -> str:
+    "Write the mentions of a cluster as JSON."
+    return "[" + ", ".join([f"[{i}, {i}]" for i in cluster]) + "]"
+
 def json_of(key: str, sentences: tuple[Sentence, ...], n: int, tokens: list[str]|None = None,
             clusters: list[list[int]]|None = None) -> str:
     """Write one document, known by `key`, with `n` entities as a line of JSON. Tokens, as JSON already, and clusters
     may be given where they are known."""
-    words, speakers = ", ".join(tokens or map(_tokens, sentences)), ", ".join([_speakers(len(s)) for s in sentences])
-    places = []
-    for c in clusters or clusters_of(sentences, n): places.append("[" + ", ".join([f"[{i}, {i}]" for i in c]) + "]")
+    words, speakers = ", ".join(tokens or map(_tokens, sentences)), ", ".join(map(_speakers, map(len, sentences)))
+    places = ", ".join(map(_places, clusters or clusters_of(sentences, n)))
     return (f'{{"doc_key": {_quoted(key)}, "sentences": [{words}], "speakers": [{speakers}], '
-            f'"clusters": [{", ".join(places)}]}}')
+            f'"clusters": [{places}]}}')
+
+# %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #b89ab451
+_SPECIAL = frozenset('"\t\n\r')
+
+def _cell(text: str) -> str:
+    "Quote a text for the table, if it has to be."
+    return text if _SPECIAL.isdisjoint(text) else '"' + text.replace('"', '""') + '"'
+
+# %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #fff93ab5
+def _task_mentions(i: Instance, words: list[Word]) -> list[tuple[int, Word]]:
+    "List the mentions of the task with the characters that they begin at; the words are those of a scope."
+    ends = list(accumulate(map(len, pieces(words))))
+    first = len(words) - sum(map(len, i.task))
+    return [(ends[j] - len(w.token), w) for j, w in enumerate(words) if w.entity and j >= first]
 
 # %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #04e8c741
 def gap_of(key: str, sentences: tuple[Sentence, ...], i: Instance, text: str) -> str:
     "Write one row of GAP's table, with its line end; `text` is that of the scope."
-    words = list(chain.from_iterable(sentences))
-    ends = list(accumulate(map(len, pieces(words))))
-    first = len(words) - sum(map(len, i.task))
-    places = [(ends[j] - len(w.token), w) for j, w in enumerate(words) if w.entity and j >= first]
+    places = _task_mentions(i, list(chain.from_iterable(sentences)))
     a, b = [p for p in places if p[1].tag == "NNP"]
     [(at, pronoun)] = [p for p in places if p[1].tag == "PRP"]
-    shown = '"' + text.replace('"', '""') + '"' if any(c in text for c in '"\t\n\r') else text
-    columns = [key, shown, pronoun.token, str(at)]
+    columns = [key, _cell(text), pronoun.token, str(at)]
     for start, name in (a, b): columns += [name.token, str(start), str(name.entity == i.answer).upper()]
     return "\t".join([*columns, "none"]) + "\n"
 
@@ -143,13 +162,16 @@ class _Ready(NamedTuple):
     shown: list[tuple[str, bool]]
     clusters: list[list[int]]
 
+# %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #a16b51b6
+def _part(i: Instance, sentences: tuple[Sentence, ...]) -> _Ready:
+    "Put some sentences of an instance into formats."
+    return _Ready(i, sentences, list(map(_block, sentences)), list(map(_tokens, sentences)),
+                  list(map(_shown, sentences)), clusters_of(sentences, i.n))
+
 # %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #c3b683ca
 def _ready(i: Instance) -> dict[str, _Ready]:
     "Prepare an instance in all scopes; the full text joins the other two."
-    def part(sentences: tuple[Sentence, ...]) -> _Ready:
-        return _Ready(i, sentences, list(map(_block, sentences)), list(map(_tokens, sentences)),
-                      list(map(_shown, sentences)), clusters_of(sentences, i.n))
-    k, t = part(i.knowledge), part(i.task)
+    k, t = _part(i, i.knowledge), _part(i, i.task)
     start = sum(map(len, k.sentences))
     full = _Ready(i, k.sentences + t.sentences, k.blocks + t.blocks, k.tokens + t.tokens, k.shown + t.shown,
                   [a + [j + start for j in b] for a, b in zip(k.clusters, t.clusters, strict=True)])
@@ -182,7 +204,7 @@ def _files(t: Subtask, root: str = "kitmus") -> Iterator[tuple[str, bytes]]:
         begin = stem(t, scope, root)
         for end in _ENDINGS:
             if end == "tsv" and (t.n != 2 or scope == "knowledge-text-only"): continue
-            parts = _documents([r[scope] for r in ready], end, begin)
+            parts = _documents(list(map(itemgetter(scope), ready)), end, begin)
             content = "\t".join(GAP_COLUMNS) + "\n" + "".join(parts) if end == "tsv" else "\n".join(parts)
             yield f"{begin}.{end}", content.encode()
 

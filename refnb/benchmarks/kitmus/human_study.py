@@ -10,6 +10,7 @@ __all__ = ['CANT_SAY', 'VERSION', 'study_questions', 'study_page', 'build_study'
 import hashlib, json, math, re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from ...core.types import CallError, DataError, FormatError, Option, Question, Record
 from ...core.files import make_folder, read_bytes, write_atomic, write_jsonl
@@ -42,7 +43,11 @@ def study_questions(
     "Draw the questions of a study from BACKGROUND-TRAIN."
     if each < 1: raise CallError(f"{each} texts of each kind", "each", "say 1 or more")
     drawn = Sampler(the_resources(resources), "paper", (2, 3, 4), (0, 0, 2*each), seed).subtasks(["background-train"])
-    return [_with_cant_say(i, k < each) for t in drawn if t.split == "test" for k, i in enumerate(t)]
+    questions = []
+    for t in drawn:
+        if t.split != "test": continue
+        for k, i in enumerate(t): questions.append(_with_cant_say(i, k < each))
+    return questions
 
 # %% ../../../nbs/benchmarks/kitmus/05_human_study.ipynb #e2f40008
 VERSION = 1
@@ -52,19 +57,25 @@ def _study_id(questions: Iterable[Question]) -> str:
     asked = sorted([q.id, q.text, _names(q)] for q in questions)
     return hashlib.sha256(json.dumps([VERSION, asked]).encode()).hexdigest()[:16]
 
-def _names(q: Question) -> list[str]: return [o.name for o in q.options]
+def _names(q: Question) -> list[str]:
+    "List the names of the options."
+    return list(map(attrgetter("name"), q.options))
+
+# %% ../../../nbs/benchmarks/kitmus/05_human_study.ipynb #14aa3e14
+def _marks(q: Question) -> list[tuple[int, int, str]]:
+    "List where the names and the pronoun are in the text, in order."
+    names, marks = "|".join(map(re.escape, _names(q)[:-1])), [(*(q.chars or (0, 0)), "pronoun")]
+    for m in re.finditer(rf"\b(?:{names})\b", q.text): marks.append((m.start(), m.end(), "name"))
+    return sorted(marks)
 
 # %% ../../../nbs/benchmarks/kitmus/05_human_study.ipynb #1264e85f
 def _parts(q: Question) -> list[list[str]]:
     "Cut a text into names, the pronoun, and the rest."
-    start, end = q.chars or (0, 0)
-    names = "|".join(re.escape(o.name) for o in q.options[:-1])
-    marked = [(m.start(), m.end(), "name") for m in re.finditer(rf"\b(?:{names})\b", q.text)] + [(start, end, "pronoun")]
     out, last = [], 0
-    for a, b, kind in sorted(marked):
+    for a, b, kind in _marks(q):
         out += [[q.text[last:a], ""], [q.text[a:b], kind]]
         last = b
-    return [p for p in [*out, [q.text[last:], ""]] if p[0]]
+    return list(filter(itemgetter(0), [*out, [q.text[last:], ""]]))
 
 # %% ../../../nbs/benchmarks/kitmus/05_human_study.ipynb #75dcfea8
 def study_page(questions: Sequence[Question], send: str = "", title: str = "Whom does it mean?") -> str:
@@ -101,16 +112,22 @@ def _damaged(choices: Iterable[Choice], asked: Mapping[str, Question]) -> str:
         seen.add(c.id)
     return ""
 
+# %% ../../../nbs/benchmarks/kitmus/05_human_study.ipynb #3284cb81
+def _read_one(file: str|Path, page: str, asked: Mapping[str, Question]) -> Handed:
+    "Read what one person handed in; refuse what is damaged, or answers something else."
+    h = read_handed_in(read_bytes(file), str(file), Handed)
+    if h.page != page or h.version != VERSION:
+        raise FormatError("these are answers to another questionnaire", str(file), "give the questions that it was made of")
+    check_participant(h, str(file))
+    if bad := _damaged(h.answers, asked): raise FormatError(f"the answer to {bad!r} is damaged", str(file))
+    return h
+
 # %% ../../../nbs/benchmarks/kitmus/05_human_study.ipynb #8174aa42
 def read_study(files: Iterable[str|Path], questions: Sequence[Question]) -> list[Handed]:
     "Read the files that people handed in, one for each person."
     asked, wanted, out = {q.id: q for q in questions}, _study_id(questions), dict[str, Handed]()
     for f in files:
-        h = read_handed_in(read_bytes(f), str(f), Handed)
-        if h.page != wanted or h.version != VERSION:
-            raise FormatError("these are answers to another questionnaire", str(f), "give the questions that it was made of")
-        check_participant(h, str(f))
-        if bad := _damaged(h.answers, asked): raise FormatError(f"the answer to {bad!r} is damaged", str(f))
+        h = _read_one(f, wanted, asked)
         if h.participant in out: raise DataError(f"{h.participant} handed in two files", str(f), "keep the later one")
         out[h.participant] = h
     return list(out.values())
@@ -129,28 +146,43 @@ class Study(Record):
 def _majority(q: Question, chosen: Sequence[Mapping[str, int]]) -> float:
     "Credit the choices that most people made; a tie shares the credit."
     votes = Counter(c[q.id] for c in chosen if q.id in c)
-    best = [k for k, n in votes.items() if n == max(votes.values())]
-    return sum(k in q.right for k in best)/len(best) if best else 0.
+    if not votes: return 0.
+    most = max(votes.values())
+    best = [k for k, n in votes.items() if n == most]
+    return sum(map(q.right.__contains__, best))/len(best)
 
 # %% ../../../nbs/benchmarks/kitmus/05_human_study.ipynb #f680764a
 def _kappa(chosen: Sequence[Mapping[str, int]], common: Sequence[Question]) -> float|None:
     "Compute agreement on the questions that all answered; None: nothing to compare."
     if not common or len(chosen) < 2: return None
-    return fleiss_kappa([[q.options[c[q.id]].name for c in chosen] for q in common])
+    table = []
+    for q in common: table.append([q.options[c[q.id]].name for c in chosen])
+    return fleiss_kappa(table)
+
+# %% ../../../nbs/benchmarks/kitmus/05_human_study.ipynb #7e472c9c
+def _accuracy(chosen: Mapping[str, int], questions: Sequence[Question]) -> float:
+    "Compute the share of the questions that one person answered rightly; an unanswered one is wrong."
+    return sum(chosen.get(q.id) in q.right for q in questions)/len(questions)
+
+# %% ../../../nbs/benchmarks/kitmus/05_human_study.ipynb #b14a0e46
+def _by_knowledge(questions: Iterable[Question], credit: Mapping[str, float]) -> dict[str, float]:
+    "Average the credit of questions with and without knowledge."
+    groups: dict[str, list[float]] = {}
+    for q in questions:
+        known = q.meta.get("knowledge")
+        if known is not None: groups.setdefault("with" if known else "without", []).append(credit[q.id])
+    return {group: sum(credits)/len(credits) for group, credits in groups.items()}
 
 # %% ../../../nbs/benchmarks/kitmus/05_human_study.ipynb #e2f4000c
 def score_study(handed: Sequence[Handed], questions: Sequence[Question]) -> Study:
     "Compute agreement and accuracy of the people who handed in answers."
     if not handed: raise DataError("nobody handed in answers", "score_study", "name the files that people downloaded")
-    chosen = [{c.id: c.chosen for c in h.answers} for h in handed]
-    common = [q for q in questions if all(q.id in c for c in chosen)]
-    people = {}
-    for h, c in zip(handed, chosen, strict=True):
-        people[h.participant] = sum(c.get(q.id) in q.right for q in questions)/len(questions)
-    of = {q.id: _majority(q, chosen) for q in questions}
-    groups: dict[str, list[float]] = {}
-    for q in questions:
-        known = q.meta.get("knowledge")
-        if known is not None: groups.setdefault("with" if known else "without", []).append(of[q.id])
-    by_knowledge = {k: sum(credits)/len(credits) for k, credits in groups.items()}
-    return Study(people, _kappa(chosen, common), len(questions), len(common), sum(of.values())/len(of), by_knowledge)
+    people, chosen = {}, []
+    for h in handed:
+        chosen.append({c.id: c.chosen for c in h.answers})
+        people[h.participant] = _accuracy(chosen[-1], questions)
+    answered = set.intersection(*map(set, chosen))
+    common = [q for q in questions if q.id in answered]
+    credit = {q.id: _majority(q, chosen) for q in questions}
+    return Study(people, _kappa(chosen, common), len(questions), len(common), sum(credit.values())/len(credit),
+                 _by_knowledge(questions, credit))

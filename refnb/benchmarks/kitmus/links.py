@@ -36,8 +36,9 @@ def _counts(texts: Mapping[str, Text],
             joined: Mapping[str, Sequence[int]]) -> dict[str, dict[str, dict[str, list[float]]]]:
     "Count links by field, for summaries."
     counts: dict[str, dict[str, dict[str, list[float]]]] = {}
+    pronouns = list(map(attrgetter("gold"), texts.values()))
     for field in FIELDS:
-        links = by_field([t.gold for t in texts.values()], joined, field)
+        links = by_field(pronouns, joined, field)
         counts[field] = {label: {"links": list(map(float, c))} for label, c in sorted(links.items())}
     return counts
 

@@ -9,6 +9,7 @@ __all__ = ['T', 'FALSE', 'TRUE', 'pronoun_of', 'Text', 'Predictions', 'predictio
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate, chain
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 import msgspec
@@ -30,22 +31,27 @@ def _knowledge_sentences(key: str) -> int:
     if not m:
         raise DataError("does not say how many entities there are", f"text {key!r}",
                         "ids of KITMUS look like kitmus/background-train/subtask_2_ents/full-text/test:0")
-    return int(m[1])*(2 if any(x in key for x in ("background-inference", "background-both", "desc")) else 1)
+    return int(m[1])*(2 if re.search("background-inference|background-both|desc", key) else 1)
+
+# %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #9509e12e
+def _mentions_from(start: int, clusters: Iterable[Iterable]) -> list[list[Span]]:
+    "List, by cluster, the mentions that begin at a token or later, in order."
+    return [sorted(Span(*s) for s in c if s[0] >= start) for c in clusters]
 
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #f0f2fd35
 def _pronoun_of_clusters(key: str, lengths: Iterable[int], clusters: Iterable[Iterable],
                          fields: Mapping[str, str|int] = {}) -> Pronoun:
     "Find the pronoun of a text from its gold clusters."
     k, lengths = _knowledge_sentences(key), list(lengths)
-    start = sum(lengths[:k])
-    task = [sorted(Span(*s) for s in c if s[0] >= start) for c in clusters]
-    two, single = [c for c in task if len(c) == 2], [c for c in task if len(c) == 1]
-    if len(two) != 1 or any(len(c) > 2 for c in task):
+    task = _mentions_from(sum(lengths[:k]), clusters)
+    sizes = list(map(len, task))
+    if sizes.count(2) != 1 or max(sizes) > 2:
         raise DataError("is not a KITMUS text: after the knowledge one entity must have two mentions and all others one",
                         f"text {key!r}", "is it gold, and of a scope with a task?")
-    candidates = sorted([two[0][0], *(c[0] for c in single)])
-    right = candidates.index(two[0][0])
-    return Pronoun(key, tuple(candidates), right, two[0][1],
+    antecedent, pronoun = task[sizes.index(2)]
+    candidates = sorted(map(itemgetter(0), filter(None, task)))
+    right = candidates.index(antecedent)
+    return Pronoun(key, tuple(candidates), right, pronoun,
                    {"entities": len(candidates), "position": right + 1, **fields})
 
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #aee2d7fa
@@ -104,15 +110,20 @@ def _starts(tokens: Iterable[str]) -> tuple[int, ...]:
     ends = accumulate(map(len, pieces(Word(t, "") for t in tokens)))
     return tuple(end - len(t) for end, t in zip(ends, tokens, strict=True))
 
+# %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #7c9bfbfb
+def _chars(offset: int, name: str) -> Span:
+    "Return the span of characters of a name."
+    return Span(offset, offset + len(name) - 1)
+
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #11bf3cbc
 def _of_row(r: GapRow) -> Text:
     "Read a row of a table: its spans count characters."
-    def span(offset: int, name: str) -> Span: return Span(offset, offset + len(name) - 1)
     if r.a_coref == r.b_coref: raise DataError("exactly one of A-coref and B-coref must be TRUE", f"text {r.id!r}")
-    names = sorted([(span(r.a_offset, r.a), r.a_coref), (span(r.b_offset, r.b), r.b_coref)])
+    names = sorted([(_chars(r.a_offset, r.a), r.a_coref), (_chars(r.b_offset, r.b), r.b_coref)])
     right = 0 if names[0][1] else 1
     fields: dict[str, str|int] = {"entities": 2, "position": right + 1, "pronoun": r.pronoun.lower()}
-    pronoun = Pronoun(r.id, tuple(s for s, _ in names), right, span(r.pronoun_offset, r.pronoun), fields)
+    candidates, place = tuple(map(itemgetter(0), names)), _chars(r.pronoun_offset, r.pronoun)
+    pronoun = Pronoun(r.id, candidates, right, place, fields)
     return Text(pronoun, (), r.text)
 
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #98c95ae0
@@ -137,17 +148,21 @@ def _read_gold(path: str|Path) -> dict[str, Text]:
     "Read the pronouns of a gold file."
     with in_file(str(path)): return _golds(read_bytes(path))
 
+# %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #6da2c249
+def _texts_of(data: bytes, where: str) -> list[Text]:
+    "Read the texts of gold in any format."
+    form = format_of(data)
+    if form == "conll": return [_of_tokens(_plain_key(d.doc_key), d.sentences, d.clusters)
+                                for d in parse_conll(data, where)]
+    if form == "jsonl": return [_of_tokens(r.doc_key, r.sentences or [], r.clusters or [])
+                                for _, r in _lines(data, where)]
+    if form == "gap": return list(map(_of_row, parse_gap_rows(data, where)))
+    raise FormatError("is not gold data: readable are CoNLL, JSON lines and GAP's table", where)
+
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #b69684bf
 def _golds(data: bytes, where: str = "") -> dict[str, Text]:
     "Read the pronouns of gold in any format."
-    form = format_of(data)
-    if form == "conll":
-        texts = [_of_tokens(_plain_key(d.doc_key), d.sentences, d.clusters) for d in parse_conll(data, where)]
-    elif form == "jsonl":
-        texts = [_of_tokens(r.doc_key, r.sentences or [], r.clusters or []) for _, r in _lines(data, where)]
-    elif form == "gap": texts = list(map(_of_row, parse_gap_rows(data, where)))
-    else: raise FormatError("is not gold data: readable are CoNLL, JSON lines and GAP's table", where)
-    out = _once(((t.gold.id, t) for t in texts), where)
+    out = _once(((t.gold.id, t) for t in _texts_of(data, where)), where)
     if not out: raise FormatError("holds no text", where)
     return out
 
@@ -162,12 +177,12 @@ class Predictions(NamedTuple):
     odd: int     # flags of a table that are neither true nor false, and count as true
 
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #855ca485
-def _char_span(s, tokens: list[str], starts: tuple[int, ...]) -> Span:
+def _char_span(s: Sequence[int], tokens: list[str], starts: tuple[int, ...]) -> Span:
     "Convert a span of tokens to a span of characters."
     return Span(starts[s[0]], starts[s[1]] + len(tokens[s[1]]) - 1)
 
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #09cdc563
-def _joined(t: Text, clusters: Iterable, sentences) -> tuple[int, ...]:
+def _joined(t: Text, clusters: Iterable, sentences: Sequence[Sequence[str]]|None) -> tuple[int, ...]:
     """Return the candidates that predicted clusters join with the pronoun; gold of a table counts characters, so the
     prediction's tokens are needed."""
     if not t.text: return linked(t.gold, _of_the_text(t, clusters, sentences or ()))
@@ -194,9 +209,10 @@ def _table(data: bytes, where: str) -> Iterable[tuple[int, dict[str, str]]]:
     "Yield the rows of a table of predictions, by column."
     rows = table_rows(data, where, "\t", strict=False)
     _, heads = next(rows, (1, []))
-    if lost := [c for c in _NEEDED if c not in heads]:
-        raise FormatError(f"has no column {lost[0]}", at_line(where, 1),
-                          f"a table of predictions has {', '.join(_NEEDED)}")
+    for c in _NEEDED:
+        if c not in heads:
+            raise FormatError(f"has no column {c}", at_line(where, 1),
+                              f"a table of predictions has {', '.join(_NEEDED)}")
     for n, row in rows: yield n, dict.fromkeys(heads, "") | dict(zip(heads, row))
 
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #6ca05073
@@ -221,22 +237,28 @@ def _place(row: dict[str, str], field: str, t: Text, begins: dict[int, Span], wh
                         "offsets count characters of the joined text")
     return begins.get(at, Span(at, at))
 
+# %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #5efd8600
+def _of_flags(r: dict[str, str], t: Text, where: str) -> tuple[tuple[int, ...], int]:
+    "Return the candidates that a row joins with the pronoun, and the number of its odd flags."
+    begins, odd = _begins(t), 0
+    pronoun, clusters = _place(r, "Pronoun-offset", t, begins, where), []
+    for c in "AB":
+        yes, strange = _flag(r[f"{c}-coref"])
+        odd += strange
+        if yes: clusters.append([_place(r, f"{c}-offset", t, begins, where), pronoun])
+    return linked(t.gold, clusters), odd
+
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #2c787459
 def _from_table(data: bytes, gold: Mapping[str, Text], where: str) -> Predictions:
+    "Read the predictions of a table."
     joined: dict[str, tuple[int, ...]] = {}
     odd = 0
     for n, r in _table(data, where):
         key, at = r["ID"], at_line(where, n)
         if key not in gold: raise DataError(f"the id {key!r} is not in the gold file", at)
         if key in joined: raise DataError(f"text {key!r} appears twice", at, "give each text an id of its own")
-        t = gold[key]
-        begins = _begins(t)
-        pronoun, clusters = _place(r, "Pronoun-offset", t, begins, at), []
-        for c in "AB":
-            yes, strange = _flag(r[f"{c}-coref"])
-            odd += strange
-            if yes: clusters.append([_place(r, f"{c}-offset", t, begins, at), pronoun])
-        joined[key] = linked(t.gold, clusters)
+        joined[key], strange = _of_flags(r, gold[key], at)
+        odd += strange
     return Predictions(joined, 0, odd)
 
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #9eb673f1
@@ -255,6 +277,14 @@ def _of_documents(docs: dict[str, Any], gold: Mapping[str, Text], clusters: Call
     found = {k: _joined(gold[k], clusters(d), d.sentences) for k, d in docs.items() if k in gold}
     return Predictions(found, len(docs) - len(found), 0)
 
+# %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #10fb1ef9
+def _check_all(gold: Iterable[str], said: Mapping[str, Any], where: str) -> None:
+    "Refuse predictions that miss a gold text."
+    lost = [key for key in gold if key not in said]
+    if not lost: return
+    raise DataError(f"{len(lost)} gold texts have no prediction, one is {lost[0]!r}", where,
+                    "every gold text needs one; an empty list of clusters is fine")
+
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #b61e0f13
 def _predictions(data: bytes, gold: Mapping[str, Text], where: str = "") -> Predictions:
     "Read the predictions of a file in any format."
@@ -267,10 +297,7 @@ def _predictions(data: bytes, gold: Mapping[str, Text], where: str = "") -> Pred
         rows = _once(((r.doc_key, r) for _, r in _lines(data, where)), where)
         found = _of_documents(rows, gold, _clusters_of)
     else: raise FormatError("is not a prediction: readable are JSON lines, CoNLL and GAP's table", where)
-    lost = [k for k in gold if k not in found.said]
-    if lost:
-        raise DataError(f"{len(lost)} gold texts have no prediction, one is {lost[0]!r}", where,
-                        "every gold text needs one; an empty list of clusters is fine")
+    _check_all(gold, found.said, where)
     return found
 
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #949d1a96

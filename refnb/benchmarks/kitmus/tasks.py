@@ -9,12 +9,13 @@ __all__ = ['RELEASED', 'the_resources', 'own_is_here', 'released_is_here', 'task
 # %% ../../../nbs/benchmarks/kitmus/03_tasks.ipynb #b6b4abc2
 from functools import lru_cache
 from itertools import accumulate, chain
+from operator import itemgetter
 from pathlib import Path
 from ...core.types import CallError, DataError, FormatError, Meta, Option, Question, nearest
 from ...core.settings import Settings, load_settings, packaged
 from ...core.upstream import files_of, get, where
 from .sampler import Instance, Resources, SPLITS, Sampler, Subtask, Word, the_variant
-from .files import pieces, stem, text_of, without_cycles
+from .files import _meeting_order, pieces, stem, text_of, without_cycles
 from .reading import Text, pronoun_of, _golds
 
 # %% ../../../nbs/benchmarks/kitmus/03_tasks.ipynb #9234fa1a
@@ -66,11 +67,13 @@ def released_subtask(variant: str, n: int, split: str, s: Settings|None = None) 
     return _drawn(s.upstream, s.cache)[variant, n, split]
 
 # %% ../../../nbs/benchmarks/kitmus/03_tasks.ipynb #cd3b5e05
+def _gold_of(i: Instance) -> Text:
+    "Return the pronoun of an instance with its tokens."
+    return Text(pronoun_of(i), tuple(map(itemgetter(0), chain.from_iterable(i.knowledge + i.task))), "")
+
 def task_pronouns(t: Subtask) -> dict[str, Text]:
     "Find the pronouns of a task with their tokens, by id, for scoring."
-    def text(i: Instance) -> Text:
-        return Text(pronoun_of(i), tuple(w.token for x in i.knowledge + i.task for w in x), "")
-    return {x.gold.id: x for x in map(text, t)}
+    return {text.gold.id: text for text in map(_gold_of, t)}
 
 def _pronoun_chars(words: list[Word]) -> tuple[int, int]:
     "Find the pronoun in the joined text."
@@ -81,7 +84,7 @@ def _pronoun_chars(words: list[Word]) -> tuple[int, int]:
 def question_of(i: Instance) -> Question:
     "Ask of a text whom the pronoun means; options are in the order of the meeting sentence."
     sentences = i.knowledge + i.task
-    order = [w.entity for w in i.task[0] if w.entity]
+    order = _meeting_order(i)
     right, pair = order.index(i.answer), f"{i.templates[0]}+{i.templates[1]}"
     meta: Meta = {"entities": i.n, "pronoun": i.pronoun, "position": right + 1, "template pair": pair,
                   "variant": i.variant}
@@ -95,7 +98,7 @@ def _question_of_text(t: Text) -> Question:
     "Ask of a text in tokens whom its pronoun means; options are in the order of the text."
     if t.text: raise FormatError("is a table, which is asked about as GAP's is", f"text {t.gold.id!r}")
     shown = pieces(Word(token, "") for token in t.tokens)
-    ends = [*accumulate(map(len, shown))]
+    ends = list(accumulate(map(len, shown)))
     at = t.gold.pronoun.start
     names = tuple(Option(" ".join(t.tokens[c.start:c.end + 1])) for c in t.gold.candidates)
     return Question(t.gold.id, t.gold.id, "".join(shown), (ends[at] - len(t.tokens[at]), ends[at]), names, (t.gold.right,),
@@ -115,4 +118,4 @@ def kitmus_questions(s: Settings|None = None, task: str = "kitmus/background-tra
 def sample_kitmus(s: Settings|None = None, texts: int = 60) -> list[Question]:
     "Make questions from refnb's own resources, in the mode of the paper."
     drawn = Sampler(the_resources("own"), "paper", (2, 3, 4), (0, 0, texts//3), 0).subtasks(["background-both"])
-    return [question_of(i) for t in drawn for i in t]
+    return list(map(question_of, chain.from_iterable(drawn)))
