@@ -11,10 +11,10 @@ __all__ = ['Clusters', 'LONGEST', 'INK', 'PALE', 'MOST', 'PRONOUNS', 'Document',
 import html, re, unicodedata
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from heapq import nlargest, nsmallest
-from itertools import accumulate, chain
-from operator import index
+from itertools import accumulate, chain, pairwise
+from operator import attrgetter, index, itemgetter
 from typing import Any, NamedTuple
 from .types import CallError, DataError, Meta, Record, Span, nearest
 
@@ -107,6 +107,14 @@ def sentence_of(starts: list[int], token: int) -> int:
     "Find the index of the sentence that holds a token, given by its flat index."
     return bisect_right(starts, token) - 1
 
+# %% ../../nbs/core/01_documents.ipynb #77084346
+def _check_keys(docs: Iterable[Document], do: str):
+    "Check that no two documents, which go into one file, have the same key."
+    seen = set()
+    for d in docs:
+        if d.doc_key in seen: raise DataError("two documents have this doc_key", repr(d.doc_key), do)
+        seen.add(d.doc_key)
+
 # %% ../../nbs/core/01_documents.ipynb #d21b236e
 def map_members(f: Callable[[Any], Any], groups: Iterable[Iterable]) -> tuple[tuple, ...]:
     "Apply a function to each member of each group, such as the mentions of clusters or the words of sentences."
@@ -116,6 +124,25 @@ def map_members(f: Callable[[Any], Any], groups: Iterable[Iterable]) -> tuple[tu
 def tidy(clusters: Iterable[Iterable[Span]]) -> Clusters:
     "Put mentions and clusters, given in any order, in the order of the text."
     return tuple(sorted(tuple(sorted(c)) for c in map_members(Span._make, clusters)))
+
+# %% ../../nbs/core/01_documents.ipynb #aa2d92ca
+def _of_mentions(doc_key: str, sentences: tuple[tuple[str, ...], ...], entities: Iterable[tuple[Iterable, str]],
+                 fields: Mapping[str, str], meta: Meta = {}) -> Document:
+    """Make a document, in the order of the text, of entities: mentions that have a `span`, and a name.
+    `fields` are labels with the fields of a mention that they come from."""
+    found = sorted((sorted(mentions), name) for mentions, name in entities)
+    groups, names = list(map(itemgetter(0), found)), tuple(map(itemgetter(1), found))
+    labels = {}
+    for label, field in fields.items():
+        values = map_members(attrgetter(field), groups)
+        if any(map(any, values)): labels[label] = values
+    spans = map_members(attrgetter("span"), groups)
+    return Document(doc_key, sentences, spans, names if any(names) else (), labels, meta)
+
+# %% ../../nbs/core/01_documents.ipynb #89deb4bf
+def _has_gap(spans: Iterable[Span]) -> bool:
+    "Tell whether there are words between the parts of a mention."
+    return any(b.start > a.end + 1 for a, b in pairwise(spans))
 
 # %% ../../nbs/core/01_documents.ipynb #6a18cd6c
 def plain(text: str, limit: int = 40) -> str:
