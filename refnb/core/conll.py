@@ -9,16 +9,24 @@ __all__ = ['EMPTY', 'parse_conll', 'conll_text']
 import re
 from collections import defaultdict
 from collections.abc import Iterable
+from itertools import chain
+from operator import attrgetter
 from .types import FormatError, Span, repeated
 from .documents import Document, told_apart
 from .files import at_line, utf8
 
 # %% ../../nbs/core/04_conll.ipynb #3f4c84c6
+def _name_and_part(text: str) -> tuple[str, str]:
+    "Part the name of a document from the number of its part, if there is one."
+    name, part, number = text.rpartition("part")
+    number = number.strip(" ")
+    return (name, number) if part and number.isdecimal() else (text, "")
+
+# %% ../../nbs/core/04_conll.ipynb #0eafd301
 def _key(line: str, where: str) -> str:
     "Read the doc_key of a begin line."
     text = line.removeprefix("#begin document").rstrip("; ")  # by hand: a pattern tries each split of a run of blanks
-    before, part, number = text.rpartition("part")
-    name, number = (before, number.strip(" ")) if part and number.strip(" ").isdecimal() else (text, "")
+    name, number = _name_and_part(text)
     name, begins = name.strip(" ;"), line.startswith("#begin document ")
     if name[:1] == "(" and name[-1:] == ")": name = name[1:-1]
     elif "(" in name or ")" in name: begins = False
@@ -35,6 +43,11 @@ def _begin(doc_key: str) -> str:
 # %% ../../nbs/core/04_conll.ipynb #289bba2d
 EMPTY = frozenset(("-", "_", "", "*"))
 _BRACKET = re.compile(r"\(([^()|\s]+)(\)?)|([^()|\s]+)\)|\|")
+
+def _rank(entity: str) -> tuple[int, int, str]:
+    "Rank ids: numbers in their order, whatever zeros they begin with, before names."
+    digits = entity.lstrip("0")
+    return (0, len(digits), digits) if entity.isascii() and entity.isdigit() else (1, 0, "")
 
 class _Mentions:
     "The mentions of one document while it is read."
@@ -57,13 +70,18 @@ class _Mentions:
         self.clusters[entity].append(Span(self.open[entity].pop()[0], token))
     def done(self, where: str) -> tuple:
         "Return the clusters in the order of their ids, numbers before names."
-        if left := [(line, e) for e, stack in self.open.items() for _, line in stack]:
-            raise FormatError(f"({min(left)[1]} is never closed", at_line(where, min(left)[0]))
-        number = lambda e: (0, len(e.lstrip("0")), e.lstrip("0")) if e.isascii() and e.isdigit() else (1, 0, "")
-        return tuple(tuple(sorted(self.clusters[e])) for e in sorted(self.clusters, key=number))
+        if any(self.open.values()): raise self.unclosed(where)
+        return tuple(tuple(sorted(self.clusters[e])) for e in sorted(self.clusters, key=_rank))
+    def unclosed(self, where: str) -> FormatError:
+        "Report the first mention that is open."
+        left: list[tuple[int, str]] = []
+        for entity, stack in self.open.items(): left += [(line, entity) for _, line in stack]
+        line, entity = min(left)
+        return FormatError(f"({entity} is never closed", at_line(where, line))
 
 # %% ../../nbs/core/04_conll.ipynb #ca33194e
 def _word(fields: list[str]) -> str:
+    "Find the word in the columns of its line."
     n = len(fields)
     return fields[3].strip(" ") if n > 4 else "_" if n == 2 else fields[-2]
 
@@ -138,51 +156,65 @@ def _token(r: _Reader, line: str, n: int, known: dict):
 
 # %% ../../nbs/core/04_conll.ipynb #49656d19
 def _crossing(entity: int, a: Span, b: int, where: str) -> FormatError:
+    "Report two mentions of one entity that cross."
     return FormatError(f"mentions of one entity cross: {list(a)} and one that starts at {b}, both of cluster {entity}",
                        where, "CoNLL's brackets cannot say which of them ends; write JSONL")
 
 # %% ../../nbs/core/04_conll.ipynb #f41fb603
-def _starts_and_ends(d: Document) -> tuple[defaultdict, defaultdict]:
-    "List the mentions that start and those that end at each token, with their entities."
-    starts, ends = defaultdict(list), defaultdict(list)
+_Edges = defaultdict[int, list[tuple[Span, int]]]  # token -> mentions with their entities
+
+def _starts_and_ends(d: Document) -> tuple[_Edges, _Edges, defaultdict[int, list[int]]]:
+    "List the mentions that start and those that end at each token, and the entities of those that are one token."
+    starts, ends, alone = _Edges(list), _Edges(list), defaultdict[int, list[int]](list)
     for entity, cluster in enumerate(d.clusters):
         for s in cluster:
-            starts[s.start].append((s, entity))
-            ends[s.end].append((s, entity))
-    return starts, ends
+            if s.start == s.end: alone[s.start].append(entity)
+            else:
+                starts[s.start].append((s, entity))
+                ends[s.end].append((s, entity))
+    return starts, ends, alone
 
 # %% ../../nbs/core/04_conll.ipynb #7b02fa75
+def _close(d: Document, ending: list[tuple[Span, int]], opened: dict[int, list[int]]):
+    "Take the mentions that end here off their stacks."
+    for s, entity in ending:
+        start = opened[entity].pop()
+        if start != s.start: raise _crossing(entity, s, start, d.doc_key)
+
+# %% ../../nbs/core/04_conll.ipynb #e8cda83f
 def _cells(d: Document) -> dict[int, str]:
     "Write the brackets of each token that has some."
-    starts, ends = _starts_and_ends(d)
+    starts, ends, alone = _starts_and_ends(d)
     opened: defaultdict[int, list[int]] = defaultdict(list)
     out = {}
-    for token in sorted(starts.keys() | ends.keys()):
-        closed = sorted(((s, e) for s, e in ends[token] if s.start < token), reverse=True)
-        for s, e in closed:
-            start = opened[e].pop()
-            if start != s.start: raise _crossing(e, s, start, d.doc_key)
-        alone = [e for s, e in starts[token] if s.end == token]
-        longer = sorted(((s, e) for s, e in starts[token] if s.end > token), key=lambda x: (-x[0].end, x[1]))
+    for token in sorted({*starts, *ends, *alone}):
+        closed = sorted(ends[token], reverse=True)
+        _close(d, closed, opened)
+        longer = sorted(starts[token], key=lambda x: (-x[0].end, x[1]))
         for s, e in longer: opened[e].append(s.start)
-        brackets = [f"{e})" for _, e in closed] + [f"({e})" for e in alone] + [f"({e}" for _, e in longer]
+        brackets = [f"{e})" for _, e in closed] + [f"({e})" for e in alone[token]] + [f"({e}" for _, e in longer]
         out[token] = "|".join(brackets)
     return out
 
 # %% ../../nbs/core/04_conll.ipynb #c5bdea48
 def _written(word: str, blank: str, where: str) -> str:
     "Write a word as a column can hold it."
-    if word and not any(c.isspace() for c in word): return word
-    if blank and not any(c.isspace() for c in blank): return blank
+    if word.split() == [word]: return word
+    if blank.split() == [blank]: return blank
     raise FormatError(f"the token {word!r} is empty or holds whitespace", where,
                       "CoNLL cannot hold it: say blank=… to write something else in its place, or write JSONL")
 
 # %% ../../nbs/core/04_conll.ipynb #43499731
-def _lines(d: Document, blank: str) -> Iterable[str]:
-    "Write the lines of a document."
-    if any(c in d.doc_key for c in "\n\r"): raise FormatError("the doc_key holds a line break", repr(d.doc_key))
+def _holdable(d: Document):
+    "Refuse a document that the format cannot hold, except for its tokens and crossing mentions."
+    if "\n" in d.doc_key or "\r" in d.doc_key: raise FormatError("the doc_key holds a line break", repr(d.doc_key))
     if d.clusters and not d.sentences:
         raise FormatError("has no text, and CoNLL is written token by token", d.doc_key, "write JSONL")
+
+# %% ../../nbs/core/04_conll.ipynb #ec5e1c63
+def _lines(d: Document, blank: str) -> Iterable[str]:
+    "Write the lines of a document."
+    _holdable(d)
     begin, cells, token = _begin(d.doc_key), _cells(d), 0
     name = re.sub(r"\s", "_", d.doc_key) or "-"
     part = re.sub(r"\D", "", begin.rsplit("part", 1)[1]) if begin[-1] != ";" else "0"
@@ -201,6 +233,6 @@ def conll_text(docs: Iterable[Document], blank: str = "") -> str:
     """Write documents as CoNLL-2012. Clusters without mentions leave no trace.
     `blank` stands for a token that is empty or holds whitespace; without it such a token is an error."""
     docs = list(docs)
-    if twice := repeated(d.doc_key for d in docs):
+    if twice := repeated(map(attrgetter("doc_key"), docs)):
         raise FormatError(f"document {twice[0]!r} appears twice", do="give each document a key of its own")
-    return "".join(line + "\n" for d in docs for line in _lines(d, blank))
+    return "\n".join([*chain.from_iterable(_lines(d, blank) for d in docs), ""])

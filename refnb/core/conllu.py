@@ -9,12 +9,12 @@ __all__ = ['parse_conllu', 'conllu_text']
 import re
 from collections import defaultdict
 from collections.abc import Iterable
-from itertools import count
-from operator import attrgetter
+from itertools import chain, count, islice, repeat
+from operator import attrgetter, itemgetter
 from typing import Literal, NamedTuple
 from urllib.parse import unquote
 from .types import CallError, DataError, FormatError, Meta, Span, nearest
-from .documents import Document, map_members, sentence_of, sentence_starts
+from .documents import Document, _check_keys, _has_gap, _of_mentions, sentence_of, sentence_starts
 from .files import utf8
 
 # %% ../../nbs/core/06_conllu.ipynb #60cda9e4
@@ -97,31 +97,30 @@ class _Entities:
         "Take in a part of a mention with gaps."
         if self.gaps == "error":
             raise FormatError(f"a mention of {id} has gaps (part {i} of {n})", f"{where}, field Entity", _GAPS)
-        if i == 1: self.parts[id].append([span])
-        elif id in self.parts and len(self.parts[id][-1]) == i - 1: self.parts[id][-1].append(span)
-        else: raise FormatError(f"part {i} of a mention of {id} does not follow part {i - 1}", f"{where}, field Entity")
+        self.join(id, i, span, where)
         if i < n: return
         parts = self.parts[id].pop()
         if not self.parts[id]: del self.parts[id]
         if self.gaps != "drop": self.add(id, parts, o, where)
+    def join(self, id: str, i: int, span: Span, where: str):
+        "Put a part behind the part before it."
+        if i == 1: self.parts[id].append([span])
+        elif id in self.parts and len(self.parts[id][-1]) == i - 1: self.parts[id][-1].append(span)
+        else: raise FormatError(f"part {i} of a mention of {id} does not follow part {i - 1}", f"{where}, field Entity")
     def add(self, id: str, parts: list[Span], o: _Open, where: str):
         "Take in a whole mention; the last of its parts says the head."
         head = _head(parts, o.head, where) if self.heads and o.head else ""
-        gaps = self.gaps == "keep" and any(b.start > a.end + 1 for a, b in zip(parts, parts[1:]))
-        words = ",".join(f"{s.start}-{s.end}" for s in parts) if gaps else ""
+        words = ",".join(map("{0.start}-{0.end}".format, parts)) if self.gaps == "keep" and _has_gap(parts) else ""
         self.found[id].append(_Mention(Span(parts[0].start, parts[-1].end), o.kind, head, words))
 
 # %% ../../nbs/core/06_conllu.ipynb #49bf5827
 def _head(parts: list[Span], text: str, where: str) -> str:
     "Return the token that is a mention's nth word."
-    size = sum(s.end - s.start + 1 for s in parts)
-    if size == 1: return str(parts[0].start)
+    tokens = list(chain.from_iterable(range(s.start, s.end + 1) for s in parts))
+    if (size := len(tokens)) == 1: return str(tokens[0])
     n = int(text) if re.fullmatch("[0-9]{1,9}", text) else 0
     if not 1 <= n <= size: raise FormatError(f"head {text!r} of a mention of {size} words", f"{where}, field Entity")
-    for s in parts:
-        if n <= s.end - s.start + 1: return str(s.start + n - 1)
-        n -= s.end - s.start + 1
-    return ""
+    return str(tokens[n - 1])
 
 # %% ../../nbs/core/06_conllu.ipynb #74986982
 class _Reader:
@@ -152,14 +151,18 @@ class _Reader:
 
     def sentence(self):
         "End a sentence: nothing may be open."
-        if left := [(o, id) for id, stack in self.entities.open.items() for o in stack]:
-            (o, id) = min(left)
-            raise FormatError(f"({id} is not closed in its sentence", f"{self.at(o.line)}, field Entity")
+        if self.entities.open: raise self.unclosed()
         if self.entities.parts:
             raise FormatError(f"a mention of {min(self.entities.parts)} has lost a part", self.at(self.line))
         if self.words: self.sentences.append(tuple(self.words))
         self.depend()
         self.words, self.number, self.rows = [], 0, []
+    def unclosed(self) -> FormatError:
+        "Report the first mention that is open."
+        left: list[tuple[_Open, str]] = []
+        for id, stack in self.entities.open.items(): left += zip(stack, repeat(id))
+        o, id = min(left)
+        return FormatError(f"({id} is not closed in its sentence", f"{self.at(o.line)}, field Entity")
     def depend(self):
         "Keep the dependencies of a sentence; an empty node depends on the first parent in its DEPS."
         at = {id: self.token - len(self.rows) + i for i, (id, _, _) in enumerate(self.rows)}
@@ -170,29 +173,31 @@ class _Reader:
         "End a document."
         self.sentence()
         meta: Meta = {"conllu_empty": " ".join(self.empty)} if self.empty else {}
-        if any(p >= 0 for p in self.parents): meta["conllu_parents"] = " ".join(map(str, self.parents))
+        if max(self.parents, default=-1) >= 0: meta["conllu_parents"] = " ".join(map(str, self.parents))
         self.documents.append(_document(self.key or "", self.sentences, self.entities, meta))
         self.key = None
 
 # %% ../../nbs/core/06_conllu.ipynb #f2f96054
 def _document(key: str, sentences: list[tuple[str, ...]], e: _Entities, meta: Meta) -> Document:
-    found = sorted((sorted(v), e.names[k]) for k, v in e.found.items() if v)
-    names = tuple(name for _, name in found)
-    def all_of(field: str) -> tuple[tuple, ...]: return map_members(attrgetter(field), (v for v, _ in found))
-    labels = {"type": all_of("kind"), "head": all_of("head"), "words": all_of("words")}
-    return Document(key, tuple(sentences), all_of("span"), names if any(names) else (),
-                    {k: v for k, v in labels.items() if any(map(any, v))}, meta)
+    "Make a document of the entities that were read."
+    found = ((mentions, e.names[id]) for id, mentions in e.found.items() if mentions)
+    return _of_mentions(key, tuple(sentences), found, {"type": "kind", "head": "head", "words": "words"}, meta)
 
 # %% ../../nbs/core/06_conllu.ipynb #51a9646f
+def _fields(text: str, at: str) -> list[str]:
+    "Read the names of Entity's fields, of which one must be the entity's id; an older name becomes the usual one."
+    fields = [{"GRP": "eid", "entity": "etype"}.get(f, f) for f in text.split("-")]
+    if "eid" not in fields: raise FormatError(f"{text!r} has no eid", f"{at}, field global.Entity")
+    return fields
+
+# %% ../../nbs/core/06_conllu.ipynb #549753c0
 def _comment(r: _Reader, line: str, n: int):
     "Take in a comment; two kinds matter."
     if m := re.fullmatch(r"# *newdoc(?: +id *=(.*))?", line.rstrip()):
         if r.key is not None and r.words:
             raise FormatError("a document begins inside a sentence", r.at(n), "an empty line must be before it")
         r.begin((m[1] or "").strip(), n)
-    elif m := re.fullmatch(r"# *global\.Entity *=(.*)", line):
-        r.fields = [{"GRP": "eid", "entity": "etype"}.get(f, f) for f in m[1].strip().split("-")]
-        if "eid" not in r.fields: raise FormatError(f"{m[1].strip()!r} has no eid", f"{r.at(n)}, field global.Entity")
+    elif m := re.fullmatch(r"# *global\.Entity *=(.*)", line): r.fields = _fields(m[1].strip(), r.at(n))
 
 # %% ../../nbs/core/06_conllu.ipynb #f0a0d29a
 def _entity(r: _Reader, fields: list[str], n: int) -> str|None:
@@ -252,6 +257,7 @@ def parse_conllu(data: bytes, where: str = "", gaps: Literal["error", "hull", "d
 
 # %% ../../nbs/core/06_conllu.ipynb #80584aa9
 def _refuse(d: Document, what: str):
+    "Report what the format cannot hold."
     raise DataError(what, f"document {d.doc_key!r}", "CoNLL-U cannot hold it: write JSON lines")
 
 # %% ../../nbs/core/06_conllu.ipynb #8181ab86
@@ -271,18 +277,23 @@ def _holdable_spans(d: Document):
                 _refuse(d, f"span {list(s)} of cluster {i} goes over the end of a sentence")
 
 # %% ../../nbs/core/06_conllu.ipynb #8a88b402
+def _none_empty(d: Document):
+    "Refuse sentences without a word and clusters without a mention."
+    for i, s in enumerate(d.sentences):
+        if not s: _refuse(d, f"sentence {i} is empty")
+    for i, c in enumerate(d.clusters):
+        if not c: _refuse(d, f"cluster {i} has no mention")
+
+# %% ../../nbs/core/06_conllu.ipynb #f2bb8e65
 def _holdable(d: Document):
     "Refuse a document that the format cannot hold, except for crossing mentions."
     if not d.size: _refuse(d, "has no text")
     if "words" in d.labels or "conllu_empty" in d.meta:
         raise DataError("has mentions with gaps or empty nodes, which refnb reads but does not write",
                         f"document {d.doc_key!r}", "write JSON lines")
-    if any(c.isspace() and c != " " for c in d.doc_key) or d.doc_key != d.doc_key.strip():
+    if re.search(r"[^\S ]", d.doc_key) or d.doc_key != d.doc_key.strip():
         _refuse(d, "the doc_key holds white space that would be lost")
-    for i, s in enumerate(d.sentences):
-        if not s: _refuse(d, f"sentence {i} is empty")
-    for i, c in enumerate(d.clusters):
-        if not c: _refuse(d, f"cluster {i} has no mention")
+    _none_empty(d)
     _holdable_tokens(d)
     _holdable_spans(d)
 
@@ -294,7 +305,9 @@ def _closed(d: Document, ending: list, opened: dict):
             _refuse(d, f"span {list(s)} crosses one that starts at {start}, both of cluster {e}")
 
 # %% ../../nbs/core/06_conllu.ipynb #8ef4bfab
-def _nth(s: Span, head: str) -> str: return str(int(head) - s.start + 1) if head else "1"
+def _nth(s: Span, head: str) -> str:
+    "Count the head of a mention among its words, from 1."
+    return str(int(head) - s.start + 1) if head else "1"
 
 # %% ../../nbs/core/06_conllu.ipynb #d612318e
 def _after_id(d: Document, e: int, i: int, named: bool) -> str:
@@ -316,11 +329,14 @@ def _opening_and_closing(d: Document, id: list[str], named: bool) -> tuple[defau
     return starts, ends
 
 # %% ../../nbs/core/06_conllu.ipynb #1085566a
+def _brackets_of(mentions: list[tuple[Span, int, str]]) -> str:
+    "Write the brackets of mentions side by side."
+    return "".join(map(itemgetter(2), mentions))
+
 def _cells(d: Document, id: list[str], named: bool) -> dict[int, str]:
     "Write the value of Entity at each token that has one."
     starts, ends = _opening_and_closing(d, id, named)
     opened, out = defaultdict(list), {}
-    text = lambda mentions: "".join(t for _, _, t in mentions)
     for token in sorted(starts.keys() | ends.keys()):
         longer = [m for m in starts[token] if m[0].end > token]
         opening = sorted(longer, key=lambda m: (-m[0].end, m[1]))
@@ -328,7 +344,7 @@ def _cells(d: Document, id: list[str], named: bool) -> dict[int, str]:
         closing = sorted(ends[token], key=lambda m: (-m[0].start, -m[1]))
         _closed(d, closing, opened)
         alone = "".join(t + ")" for s, _, t in starts[token] if s.end == token)
-        out[token] = text(closing) + text(opening) + alone if opening else alone + text(closing)
+        out[token] = _brackets_of(closing) + _brackets_of(opening) + alone if opening else alone + _brackets_of(closing)
     return out
 
 # %% ../../nbs/core/06_conllu.ipynb #bc053a45
@@ -349,10 +365,8 @@ def _lines(d: Document, id: list[str], named: bool) -> Iterable[str]:
 # %% ../../nbs/core/06_conllu.ipynb #2f8900f3
 def conllu_text(docs: Iterable[Document]) -> str:
     "Write documents, whose keys must differ, as CoNLL-U; of the labels `type` and `head` are kept."
-    docs, ids, keys = list(docs), count(1), set()
-    for d in docs:
-        if d.doc_key in keys:
-            raise DataError("two documents have this doc_key", repr(d.doc_key), "give them different ones")
-        keys.add(d.doc_key)
-    named = any(d.names for d in docs)
-    return "".join(line + "\n" for d in docs for line in _lines(d, [f"e{next(ids)}" for _ in d.clusters], named))
+    docs, ids = list(docs), map("e{}".format, count(1))
+    _check_keys(docs, "give them different ones")
+    named = any(map(attrgetter("names"), docs))
+    lines = chain.from_iterable(_lines(d, list(islice(ids, len(d.clusters))), named) for d in docs)
+    return "\n".join([*lines, ""])

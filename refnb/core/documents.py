@@ -11,10 +11,11 @@ __all__ = ['Clusters', 'LONGEST', 'INK', 'PALE', 'MOST', 'PRONOUNS', 'Document',
 import html, re, unicodedata
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from functools import partial
 from heapq import nlargest, nsmallest
-from itertools import accumulate, chain
-from operator import index
+from itertools import accumulate, chain, islice, pairwise
+from operator import attrgetter, index, itemgetter
 from typing import Any, NamedTuple
 from .types import CallError, DataError, Meta, Record, Span, nearest
 
@@ -77,18 +78,31 @@ LONGEST = 1 << 31  # tokens of a text: metrics keep a span in 64 bits, and a lar
 def _shape(clusters: Iterable[Sized]) -> list[int]: return list(map(len, clusters))
 
 # %% ../../nbs/core/01_documents.ipynb #0e14c6cc
-def _fault(d: Document) -> str:
-    at, n = f"document {d.doc_key!r}, ", d.size if d.sentences and d.clusters else LONGEST
+def _outside(d: Document) -> str:
+    "Describe a span that is none of the text, or return an empty string."
+    n = d.size if d.sentences and d.clusters else LONGEST
     for i, c in enumerate(d.clusters):
         for start, end in c:
             if not 0 <= start <= end < n:
                 size = f"{'the' if d.sentences else 'at most'} {n:,} tokens"
-                return at + f"cluster {i}: {[start, end]} is not a span of {size}"
-    if d.names and len(d.names) != len(d.clusters): return at + f"{len(d.names)} names for {len(d.clusters)} clusters"
+                return f"cluster {i}: {[start, end]} is not a span of {size}"
+    return ""
+
+# %% ../../nbs/core/01_documents.ipynb #c2a0c323
+def _unfitting(d: Document) -> str:
+    "Describe names, speakers or labels that do not fit, or return an empty string."
+    if d.names and len(d.names) != len(d.clusters): return f"{len(d.names)} names for {len(d.clusters)} clusters"
     if d.speakers and len(d.speakers) != len(d.sentences):
-        return at + f"{len(d.speakers)} speakers for {len(d.sentences)} sentences"
-    bad = [k for k, v in d.labels.items() if _shape(v) != _shape(d.clusters)]
-    return at + f"labels {bad[0]!r} do not have the shape of the clusters" if bad else ""
+        return f"{len(d.speakers)} speakers for {len(d.sentences)} sentences"
+    for name, values in d.labels.items():
+        if _shape(values) != _shape(d.clusters): return f"labels {name!r} do not have the shape of the clusters"
+    return ""
+
+# %% ../../nbs/core/01_documents.ipynb #a337801a
+def _fault(d: Document) -> str:
+    "Describe an impossible document, or return an empty string."
+    fault = _outside(d) or _unfitting(d)
+    return f"document {d.doc_key!r}, {fault}" if fault else ""
 
 # %% ../../nbs/core/01_documents.ipynb #1a155c8d
 def told_apart(speakers: Sequence[str]) -> tuple[str, ...]:
@@ -107,6 +121,14 @@ def sentence_of(starts: list[int], token: int) -> int:
     "Find the index of the sentence that holds a token, given by its flat index."
     return bisect_right(starts, token) - 1
 
+# %% ../../nbs/core/01_documents.ipynb #77084346
+def _check_keys(docs: Iterable[Document], do: str):
+    "Check that no two documents, which go into one file, have the same key."
+    seen = set()
+    for d in docs:
+        if d.doc_key in seen: raise DataError("two documents have this doc_key", repr(d.doc_key), do)
+        seen.add(d.doc_key)
+
 # %% ../../nbs/core/01_documents.ipynb #d21b236e
 def map_members(f: Callable[[Any], Any], groups: Iterable[Iterable]) -> tuple[tuple, ...]:
     "Apply a function to each member of each group, such as the mentions of clusters or the words of sentences."
@@ -116,6 +138,25 @@ def map_members(f: Callable[[Any], Any], groups: Iterable[Iterable]) -> tuple[tu
 def tidy(clusters: Iterable[Iterable[Span]]) -> Clusters:
     "Put mentions and clusters, given in any order, in the order of the text."
     return tuple(sorted(tuple(sorted(c)) for c in map_members(Span._make, clusters)))
+
+# %% ../../nbs/core/01_documents.ipynb #aa2d92ca
+def _of_mentions(doc_key: str, sentences: tuple[tuple[str, ...], ...], entities: Iterable[tuple[Iterable, str]],
+                 fields: Mapping[str, str], meta: Meta = {}) -> Document:
+    """Make a document, in the order of the text, of entities: mentions that have a `span`, and a name.
+    `fields` are labels with the fields of a mention that they come from."""
+    found = sorted((sorted(mentions), name) for mentions, name in entities)
+    groups, names = list(map(itemgetter(0), found)), tuple(map(itemgetter(1), found))
+    labels = {}
+    for label, field in fields.items():
+        values = map_members(attrgetter(field), groups)
+        if any(map(any, values)): labels[label] = values
+    spans = map_members(attrgetter("span"), groups)
+    return Document(doc_key, sentences, spans, names if any(names) else (), labels, meta)
+
+# %% ../../nbs/core/01_documents.ipynb #89deb4bf
+def _has_gap(spans: Iterable[Span]) -> bool:
+    "Tell whether there are words between the parts of a mention."
+    return any(b.start > a.end + 1 for a, b in pairwise(spans))
 
 # %% ../../nbs/core/01_documents.ipynb #6a18cd6c
 def plain(text: str, limit: int = 40) -> str:
@@ -160,11 +201,14 @@ def _open(made: list[Piece], stack: list[int], box: Box, at: int, last: int):
 
 def _cut(made: list[Piece], stack: list[int], at: int) -> list[Box]:
     "Close the pieces that end at a token and those inside them; return the boxes that continue."
-    lowest = next((i for i, k in enumerate(stack) if made[k].box.end <= at), len(stack))
-    closed = stack[lowest:]
+    lowest = 0
+    while lowest < len(stack) and made[stack[lowest]].box.end > at: lowest += 1
+    again = []
+    for k in stack[lowest:]:
+        made[k] = made[k]._replace(end=at)
+        if made[k].box.end > at: again.append(made[k].box)
     del stack[lowest:]
-    for k in closed: made[k] = made[k]._replace(end=at)
-    return sorted((made[k].box for k in closed if made[k].box.end > at), key=lambda b: -b.end)
+    return sorted(again, key=lambda b: -b.end)
 
 def _pieces(boxes: Iterable[Box], start: int, stop: int) -> list[Piece]:
     "Divide boxes into pieces that nest."
@@ -267,7 +311,8 @@ class _Sight(NamedTuple):
     colors: list[str]
 
 def _sight(d: Document) -> _Sight:
-    stop = d.size if d.sentences else 1 + max((e for c in d.clusters for _, e in c), default=-1)
+    "Find what every look at a document needs."
+    stop = d.size if d.sentences else 1 + max(map(itemgetter(1), chain.from_iterable(d.clusters)), default=-1)
     return _Sight(d, sentence_starts(d), stop, colors(d))
 
 def _text(v: _Sight, start: int, stop: int) -> list[str]: return window_tokens(v.doc, start, stop, v.starts)
@@ -284,7 +329,7 @@ def _box(v: _Sight, i: int, s: Span) -> Box:
 
 def _within(v: _Sight, windows: list[tuple[int, int]]) -> list[list[Box]]:
     "Find the boxes of each window (start, stop); windows in the order of the text."
-    stops = [stop for _, stop in windows]
+    stops = list(map(itemgetter(1), windows))
     out: list[list[Box]] = [[] for _ in windows]
     for i, c in enumerate(v.doc.clusters):
         for s in c:
@@ -300,17 +345,26 @@ def _window(v: _Sight, start: int, end: int, width: int) -> tuple[int, int]:
     start = max(0, start - width)
     return start, min(v.stop, end + 1 + width, start + 400)
 
+# %% ../../nbs/core/01_documents.ipynb #64c30f63
+def _not_drawn(boxes: list[Box], start: int, stop: int) -> str:
+    "Count the boxes of a window that are not drawn, because there are too many."
+    hidden = len(boxes) - len({id(p.box) for p in _pieces(boxes, start, stop)})
+    return f" ({hidden:,} more mentions here are not drawn)" if hidden else ""
+
 # %% ../../nbs/core/01_documents.ipynb #49ff1238
 def _line(v: _Sight, window: tuple[int, int], boxes: list[Box]) -> Look:
     "Show one window, in HTML and in text."
     start, stop = window
     if start >= stop: return Look("<i>no text and no mentions</i>", "no text and no mentions")
     tokens, a, b = _text(v, start, stop), "… " if start else "", " …" if stop < v.stop else ""
-    hidden = len(boxes) - len({id(p.box) for p in _pieces(boxes, start, stop)})
-    rest = f" ({hidden:,} more mentions here are not drawn)" if hidden else ""
+    rest = _not_drawn(boxes, start, stop)
     return Look(f"{a}{boxed(tokens, start, boxes)}{b}<i>{rest}</i>", a + bracketed(tokens, start, boxes) + b + rest)
 
 # %% ../../nbs/core/01_documents.ipynb #dc11e7b2
+def _note(text: str) -> str:
+    "Write a pale line in HTML, or nothing."
+    return f'<div style="opacity:.75;margin:.2em 0">{html.escape(text)}</div>' if text else ""
+
 def _rows(head: str, lines: Iterable[tuple[int, Look]], n: int) -> Look:
     "List lines with their places below a head, as many as fit into 40 kB."
     rich, text, size, shown = [], [], 0, 0
@@ -320,9 +374,8 @@ def _rows(head: str, lines: Iterable[tuple[int, Look]], n: int) -> Look:
         text.append(f"{place:>9,}  {line.text}")
         shown += 1
     rest = f"and {n - shown:,} more" if n > shown else ""
-    top, bottom = (f'<div style="opacity:.75;margin:.2em 0">{html.escape(t)}</div>' if t else "" for t in (head, rest))
-    return Look(f'<div style="max-width:62em">{top}{"".join(rich)}{bottom}</div>',
-                "\n".join(t for t in (head, *text, rest) if t))
+    return Look(f'<div style="max-width:62em">{_note(head)}{"".join(rich)}{_note(rest)}</div>',
+                "\n".join(filter(None, (head, *text, rest))))
 
 # %% ../../nbs/core/01_documents.ipynb #ee7adff3
 def _sizes(d: Document, v: _Sight) -> str:
@@ -331,14 +384,18 @@ def _sizes(d: Document, v: _Sight) -> str:
     return f"{plain(d.doc_key, 80)} · {text} · {len(d.clusters):,} clusters · {sum(map(len, d.clusters)):,} mentions"
 
 # %% ../../nbs/core/01_documents.ipynb #e432459e
+def _phrases(v: _Sight, mentions: Iterable[Span]) -> str:
+    "Join the first few phrases of a cluster, each once."
+    found = dict.fromkeys(map(partial(_phrase, v), nsmallest(40, mentions)))
+    return plain(" · ".join(islice(found, 4)), 120)
+
+# %% ../../nbs/core/01_documents.ipynb #d15b4cf0
 def _largest(v: _Sight, n: int) -> list[tuple[int, str, int, Span, Span, str]]:
-    "Index, name, size, first and last mention, and a few phrases of the largest clusters."
+    "List index, name, size, first and last mention, and a few phrases of the largest clusters."
     rows = []
     for i in nlargest(n, range(len(v.doc.clusters)), key=lambda i: (len(v.doc.clusters[i]), -i)):
-        if not (c := v.doc.clusters[i]): continue
-        phrases = dict.fromkeys(_phrase(v, s) for s in nsmallest(40, c))
-        rows.append((i, plain(name_of(v.doc, i), 40), len(c), min(c), max(c),
-                     plain(" · ".join(list(phrases)[:4]), 120)))
+        if c := v.doc.clusters[i]:
+            rows.append((i, plain(name_of(v.doc, i), 40), len(c), min(c), max(c), _phrases(v, c)))
     return rows
 
 # %% ../../nbs/core/01_documents.ipynb #85daa54b
@@ -367,29 +424,37 @@ def _table(v: _Sight, n: int) -> Look:
 
 # %% ../../nbs/core/01_documents.ipynb #2a6ec3f7
 def _summary(d: Document) -> str:
+    "Describe a document in one line."
     text = f"{d.size:,} tokens" if d.sentences else "without text"
     return (f"Document('{plain(d.doc_key, 80)}', {text}, {len(d.clusters):,} clusters, {sum(map(len, d.clusters)):,} "
             f"mentions)")
 
 # %% ../../nbs/core/01_documents.ipynb #52c1e477
+def _first_window(v: _Sight) -> tuple[int, int]:
+    "Choose the window of the first mentions; it begins with their sentence, if that is near."
+    first = min(map(itemgetter(0), chain.from_iterable(v.doc.clusters)), default=0)
+    start = v.starts[sentence_of(v.starts, first)] if v.starts and v.stop else first
+    return start if first - start < 60 else first, min(v.stop, max(start, first - 60) + 120)
+
+# %% ../../nbs/core/01_documents.ipynb #01b4f054
 def _page(d: Document) -> str:
     "Show sizes, the text at the first mentions, and the largest clusters."
     v = _sight(d)
-    first = min((s for c in d.clusters for s, _ in c), default=0)
-    start = v.starts[sentence_of(v.starts, first)] if v.starts and v.stop else first
-    window = start if first - start < 60 else first, min(v.stop, max(start, first - 60) + 120)
+    window = _first_window(v)
     line = _line(v, window, _within(v, [window])[0])
-    head = f'<div style="opacity:.75;margin:.2em 0">{html.escape(_sizes(d, v))}</div>'
-    return f'<div style="max-width:62em">{head}<div>{line.html}</div>{_table(v, 10).html}</div>'
+    return f'<div style="max-width:62em">{_note(_sizes(d, v))}<div>{line.html}</div>{_table(v, 10).html}</div>'
 
 # %% ../../nbs/core/01_documents.ipynb #ba4035e1
 def as_span(where: Span|tuple[int, int]|int) -> Span:
     "Read a place as a span: a mention, or one token; numbers of numpy and pandas will do."
     return Span(*map(index, where)) if isinstance(where, (tuple, list)) else Span(index(where), index(where))
 
-def _asked(start: int, end: int) -> Box: return Box(start, end, "", "#ffffff", "2px solid", "asked for")
+def _asked(start: int, end: int) -> Box:
+    "Put words that were asked for into a white box."
+    return Box(start, end, "", "#ffffff", "2px solid", "asked for")
 
 def _around(d: Document, where: Span|tuple[int, int]|int, width: int) -> Look:
+    "Show the text around a place."
     v, (start, end) = _sight(d), as_span(where)
     if not 0 <= start <= end < v.stop:
         raise CallError(f"{[start, end]} is not a span of the {v.stop:,} tokens", f"document {plain(d.doc_key)!r}")
@@ -400,6 +465,7 @@ def _around(d: Document, where: Span|tuple[int, int]|int, width: int) -> Look:
     return _rows(_sizes(d, v), [(window[0], line)], 1)
 
 def _entities(d: Document, n: int) -> Look:
+    "List the largest clusters below the sizes of the document."
     v = _sight(d)
     table, sizes = _table(v, min(n, 100)), _sizes(d, v)
     return Look(f'<div style="opacity:.75">{html.escape(sizes)}</div>{table.html}', sizes + "\n" + table.text)
@@ -419,15 +485,20 @@ def _hits(tokens: list[str], text: str, case: bool) -> list[Span]:
     return out
 
 # %% ../../nbs/core/01_documents.ipynb #6637c298
+def _hit_lines(v: _Sight, hits: list[Span], width: int) -> list[tuple[int, Look]]:
+    "Show the windows of hits, which are in white boxes."
+    windows, lines = [_window(v, *s, width) for s in hits], []
+    for s, window, boxes in zip(hits, windows, _within(v, windows), strict=True):
+        lines.append((s.start, _line(v, window, [_asked(*s), *boxes])))
+    return lines
+
+# %% ../../nbs/core/01_documents.ipynb #075a52e2
 def _find(d: Document, text: str, n: int, width: int, case: bool) -> Look:
-    v = _sight(d)
+    "Show the first n places where words occur."
     if not d.sentences: raise DataError(f"document {plain(d.doc_key)!r} has no text", do="search in one that has")
     hits = _hits(d.tokens, text, case)
-    windows = [_window(v, *s, width) for s in hits[:max(n, 0)]]
-    lines = [(s.start, _line(v, w, [_asked(*s), *boxes]))
-             for s, w, boxes in zip(hits, windows, _within(v, windows), strict=False)]
-    return _rows(f"{plain(text)!r}: {len(hits):,} hit{'s'*(len(hits) != 1)} in {plain(d.doc_key, 80)}", lines,
-                 len(hits))
+    head = f"{plain(text)!r}: {len(hits):,} hit{'s'*(len(hits) != 1)} in {plain(d.doc_key, 80)}"
+    return _rows(head, _hit_lines(_sight(d), hits[:max(n, 0)], width), len(hits))
 
 # %% ../../nbs/core/01_documents.ipynb #b646cd1d
 def _index(d: Document, which: int|str) -> int:
@@ -438,20 +509,25 @@ def _index(d: Document, which: int|str) -> int:
         if 0 <= which < len(d.clusters): return which
         raise CallError(f"there is no cluster {which}", at, f"it has {len(d.clusters)} clusters, from 0")
     if which in d.names: return d.names.index(which)
-    raise CallError(f"no cluster is called {which!r}", at, nearest(which, [n for n in d.names if n]))
+    raise CallError(f"no cluster is called {which!r}", at, nearest(which, filter(None, d.names)))
 
 def _evenly(items: list, n: int) -> list:
     "Select at most n items, evenly from first to last."
     return items if len(items) <= n else [items[round(k*(len(items) - 1)/max(n - 1, 1))] for k in range(n)]
 
+def _head(v: _Sight, i: int) -> str:
+    "Name a cluster, with the number of its mentions and its most frequent phrases."
+    spans = sorted(v.doc.clusters[i])
+    phrases = Counter(map(partial(_phrase, v), spans)).most_common(8) if v.doc.sentences else []
+    return f"{plain(name_of(v.doc, i))}: {len(spans):,} mentions" + "".join(f" · {p} {n:,}" for p, n in phrases)
+
 def _cluster(d: Document, which: int|str, n: int, width: int) -> Look:
+    "Show n mentions of one cluster."
     i, v = _index(d, which), _sight(d)
     spans = sorted(d.clusters[i])
-    words = Counter(_phrase(v, s) for s in spans).most_common(8) if d.sentences else []
     lines = ((s[0], _line(v, _window(v, s[0], s[1], width), [_box(v, i, s)._replace(label="")]))
              for s in _evenly(spans, n))
-    head = f"{plain(name_of(d, i))}: {len(spans):,} mentions" + "".join(f" · {w} {k:,}" for w, k in words)
-    return _rows(head, lines, len(spans))
+    return _rows(_head(v, i), lines, len(spans))
 
 # %% ../../nbs/core/01_documents.ipynb #d8bf83f4
 PRONOUNS = frozenset("""i me my mine myself you your yours yourself yourselves he him his himself she her hers herself
@@ -459,25 +535,33 @@ it its itself we us our ours ourselves they them their theirs themselves who who
 thou thee thy thine""".split())
 
 def _proper(phrase: str) -> bool:
+    "Tell whether a phrase is a proper name: a word behind its first is capitalized, or its only one."
     words = phrase.split()
     return any(w[:1].isupper() for w in words[1:] or words) and phrase.lower() not in PRONOUNS
 
 def _by_count(phrases: Iterable[str]) -> list[str]:
     "Order phrases by frequency, without a final 's and case-insensitively; each in its most frequent spelling."
     spelt = Counter(p.removesuffix(" 's").removesuffix(" ’s") for p in phrases)
-    best = {p.casefold(): p for p, _ in reversed(spelt.most_common())}
+    best: dict[str, str] = {}
+    for p, _ in reversed(spelt.most_common()): best[p.casefold()] = p
     together: Counter[str] = Counter()
     for p, k in spelt.items(): together[p.casefold()] += k
     return [best[p] for p, _ in together.most_common()]
+
+def _best(phrases: list[str]) -> str:
+    "Choose the first proper name, else the first phrase that is no pronoun."
+    for p in phrases:
+        if _proper(p): return p
+    for p in phrases:
+        if p.lower() not in PRONOUNS: return p
+    return phrases[0]
 
 def named(d: Document) -> Document:
     "Name the clusters of a document that have no name, from their own words."
     v, names = _sight(d), list(d.names or [""]*len(d.clusters))
     for i, c in enumerate(d.clusters):
         if names[i] or not c or not d.sentences: continue
-        phrases = _by_count(_phrase(v, s) for s in sorted(c))
-        names[i] = (next(filter(_proper, phrases), None)
-                    or next((p for p in phrases if p.lower() not in PRONOUNS), phrases[0]))
+        names[i] = _best(_by_count(map(partial(_phrase, v), sorted(c))))
     return d.changed(names=tuple(names))
 
 # %% ../../nbs/core/01_documents.ipynb #1de10b84
@@ -503,7 +587,7 @@ def _words(text: str) -> Iterator[tuple[str, int]]:
 # %% ../../nbs/core/01_documents.ipynb #fde0b28f
 def words_of_text(text: str) -> list[str]:
     "Cut a short text into words."
-    return [w for w, _ in _words(text)]
+    return list(map(itemgetter(0), _words(text)))
 
 def _ended(open_: Sequence[str], after: str, inside: bool) -> bool:
     "Tell whether a sentence ends with its last word; `inside` an odd number of straight quotation marks."

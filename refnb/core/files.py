@@ -13,23 +13,24 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import islice
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, TypeVar
 import msgspec
-from .types import DataError, FormatError, RefnbError
-from .settings import load_settings
+from .types import DataError, FormatError, RefnbError, repeated
+from .settings import _variables, load_settings
 
 # %% ../../nbs/core/03_files.ipynb #53c4789f
+_REMEDIES = {28: "free some space and start again; ", 30: "choose another folder; ",
+             13: "choose another folder, or change its rights; "}
+
 @contextmanager
 def disk_fault(path: str|Path) -> Iterator[None]:
     "Report a failed write in one line that names the path."
     try: yield
     except OSError as e:
-        remedies = {28: "free some space and start again", 30: "choose another folder",
-                    13: "choose another folder, or change its rights"}
-        do = remedies.get(e.errno or 0, "")
         raise DataError(f"cannot write: {(e.strerror or str(e)).lower()}", str(path),
-                        (do + "; " if do else "") + "the earlier content is intact") from None
+                        _REMEDIES.get(e.errno or 0, "") + "the earlier content is intact") from None
 
 # %% ../../nbs/core/03_files.ipynb #043282a7
 def _write_aside(fd: int, data: bytes):
@@ -40,10 +41,14 @@ def _write_aside(fd: int, data: bytes):
         os.fsync(f.fileno())
 
 # %% ../../nbs/core/03_files.ipynb #e3338a5c
+def _begins(path: Path) -> str:
+    "Begin the name of a temporary file with that of the file."
+    return f".{path.name[:50]}."
+
 def _aside(path: Path) -> tuple[int, Path]:
     "Create a file beside a path, with the rights that the umask gives to new files."
     while True:
-        tmp = path.with_name(f".{path.name[:50]}.{os.urandom(4).hex()}.part")
+        tmp = path.with_name(f"{_begins(path)}{os.urandom(4).hex()}.part")
         try: return os.open(tmp, os.O_WRONLY|os.O_CREAT|os.O_EXCL, 0o666), tmp
         except FileExistsError: continue
 
@@ -62,7 +67,7 @@ def make_folder(path: Path):
 
 def _sweep(path: Path):
     "Remove what killed writers of this file left: no write takes an hour."
-    pattern = re.compile(re.escape(f".{path.name[:50]}.") + "[0-9a-f]{8}[.]part")
+    pattern = re.compile(re.escape(_begins(path)) + "[0-9a-f]{8}[.]part")
     for p in path.parent.iterdir():
         with suppress(OSError):
             if pattern.fullmatch(p.name) and p.stat().st_mtime < time.time() - 3600: p.unlink()
@@ -122,7 +127,7 @@ CANARY = {"canary": "refnb benchmark data: must not appear in training corpora. 
 # %% ../../nbs/core/03_files.ipynb #2a39b619
 def at_line(where: str, line: int, field: str = "") -> str:
     "Write file, line (from 1) and field for an error, as far as they are known."
-    return ", ".join(p for p in (where, f"line {line}", field and f"field {field}") if p)
+    return ", ".join(filter(None, (where, f"line {line}", field and f"field {field}")))
 
 # %% ../../nbs/core/03_files.ipynb #b4b80550
 def utf8(data: bytes, where: str = "") -> str:
@@ -138,7 +143,7 @@ _ALWAYS = 10_000_000  # bytes that any .gz file may unpack to, however small it 
 
 def _room(path: Path) -> int:
     "Return the number of bytes that the settings allow a .gz file to unpack to."
-    s = load_settings(env={k: v for k, v in os.environ.items() if k in ("REFNB_LARGEST", "REFNB_RATIO")})
+    s = load_settings(env=_variables("REFNB_LARGEST", "REFNB_RATIO"))
     return min(s.largest, max(_ALWAYS, s.ratio*path.stat().st_size))
 
 def unpacked(path: str|Path, size: int|None = None) -> bytes:
@@ -165,7 +170,18 @@ def read_bytes(path: str|Path) -> bytes:
 # %% ../../nbs/core/03_files.ipynb #9e8809ec
 T = TypeVar("T")
 
-def _breaks(cell: str) -> int: return cell.count("\n") + cell.count("\r") - cell.count("\r\n")
+def _breaks(cell: str) -> int:
+    "Count the line breaks in a cell."
+    return cell.count("\n") + cell.count("\r") - cell.count("\r\n")
+
+# %% ../../nbs/core/03_files.ipynb #0b5b79b1
+def _row_fault(e: csv.Error, text: str, last: int, where: str) -> FormatError:
+    "Report a row that cannot be read; `last` is the line on which the row before it ends."
+    left = islice(io.StringIO(text, newline=""), last, None)
+    line = last + 1 + next((n for n, l in enumerate(left) if l.strip("\r\n")), 0)
+    do = 'a field that holds a quote is in quotes, and each of its own is doubled: "a ""b"" c"'
+    if "limit" in str(e): do = "a field is too long (give long texts as JSONL), or a quote is not closed"
+    return FormatError(f"not a row ({str(e).replace(chr(9), 'tab')})", at_line(where, line), do)
 
 # %% ../../nbs/core/03_files.ipynb #659e62c8
 def table_rows(data: bytes, where: str = "", delimiter: str = ",",
@@ -178,12 +194,7 @@ def table_rows(data: bytes, where: str = "", delimiter: str = ",",
         for cells in filter(None, rows):
             yield last + 1 if rows.line_num == last + 1 else rows.line_num - sum(map(_breaks, cells)), cells
             last = rows.line_num
-    except csv.Error as e:
-        left = islice(io.StringIO(text, newline=""), last, None)
-        line = last + 1 + next((n for n, l in enumerate(left) if l.strip("\r\n")), 0)
-        do = 'a field that holds a quote is in quotes, and each of its own is doubled: "a ""b"" c"'
-        if "limit" in str(e): do = "a field is too long (give long texts as JSONL), or a quote is not closed"
-        raise FormatError(f"not a row ({str(e).replace(chr(9), 'tab')})", at_line(where, line), do) from None
+    except csv.Error as e: raise _row_fault(e, text, last, where) from None
 
 # %% ../../nbs/core/03_files.ipynb #de6850fa
 @contextmanager
@@ -205,7 +216,7 @@ def python_list(text: str, where: str = "") -> list:
 def once(pairs: list[tuple[str, Any]]) -> None:
     "Refuse a repeated key, as `object_pairs_hook` of `json`: its readers take the last one in silence."
     if len(dict(pairs)) == len(pairs): return
-    [(key, _)] = Counter(k for k, _ in pairs).most_common(1)
+    [(key, _)] = Counter(map(itemgetter(0), pairs)).most_common(1)
     raise ValueError(f"the key {key!r} appears twice")
 
 # %% ../../nbs/core/03_files.ipynb #e6d3441c
@@ -228,27 +239,35 @@ def write_jsonl(path: str|Path, records: Iterable, canary: bool = False) -> Path
     """Write records to a JSONL file as a whole, packed if its name ends in .gz.
     `canary` begins with the canary line: for benchmark questions."""
     lines = ([msgspec.json.encode(CANARY)] if canary else []) + list(map(msgspec.json.encode, records))
-    return write_atomic(path, b"".join(l + b"\n" for l in lines), gz=True)
+    return write_atomic(path, b"\n".join([*lines, b""]), gz=True)
 
 # %% ../../nbs/core/03_files.ipynb #8aa25a6d
 def _safe_loader() -> type:
+    "Return PyYAML's safe loader, in C where PyYAML was built with it."
     import yaml
     return getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 # %% ../../nbs/core/03_files.ipynb #206c512d
+def _yaml_fault(problem: str, mark: Any) -> Exception:
+    "Report a problem at its place, as PyYAML does."
+    import yaml
+    return yaml.MarkedYAMLError(problem=problem, problem_mark=mark)
+
+# %% ../../nbs/core/03_files.ipynb #b4497fba
+def _mapping(loader: Any, node: Any) -> dict:
+    "Make a dictionary of a mapping whose keys all differ."
+    import yaml
+    if not isinstance(node, yaml.MappingNode):
+        raise _yaml_fault(f"expected a mapping, but found a {node.id}", node.start_mark)
+    keys = [loader.construct_object(k, deep=True) for k, _ in node.value]
+    if twice := repeated(keys): raise _yaml_fault(f"the key {twice[0]!r} appears twice", node.start_mark)
+    return dict(zip(keys, (loader.construct_object(v, deep=True) for _, v in node.value), strict=True))
+
+# %% ../../nbs/core/03_files.ipynb #bfb744d1
 def _yaml_loader() -> type:
     "Make a safe loader that refuses duplicate keys."
-    import yaml
-    class Strict(_safe_loader()): pass  # type: ignore[misc]  # in C where PyYAML was built with it
-    def mapping(loader: Any, node: Any) -> dict:
-        if not isinstance(node, yaml.MappingNode):
-            raise yaml.MarkedYAMLError(problem=f"expected a mapping, but found a {node.id}",
-                                       problem_mark=node.start_mark)
-        keys = [loader.construct_object(k, deep=True) for k, _ in node.value]
-        if twice := [k for k, n in Counter(keys).items() if n > 1]:
-            raise yaml.MarkedYAMLError(problem=f"the key {twice[0]!r} appears twice", problem_mark=node.start_mark)
-        return dict(zip(keys, (loader.construct_object(v, deep=True) for _, v in node.value), strict=True))
-    Strict.add_constructor("tag:yaml.org,2002:map", mapping)
+    class Strict(_safe_loader()): pass  # type: ignore[misc]
+    Strict.add_constructor("tag:yaml.org,2002:map", _mapping)
     return Strict
 
 # %% ../../nbs/core/03_files.ipynb #a895617f
@@ -258,22 +277,23 @@ def _refuse_bombs(text: str, depth: int = 50):
     level = 0
     for e in yaml.parse(text, Loader=_safe_loader()):
         level += isinstance(e, yaml.CollectionStartEvent) - isinstance(e, yaml.CollectionEndEvent)
-        if isinstance(e, yaml.AliasEvent):
-            raise yaml.MarkedYAMLError(problem="aliases are not allowed", problem_mark=e.start_mark)
-        if level > depth:
-            raise yaml.MarkedYAMLError(problem=f"nested more than {depth} deep", problem_mark=e.start_mark)
+        if isinstance(e, yaml.AliasEvent): raise _yaml_fault("aliases are not allowed", e.start_mark)
+        if level > depth: raise _yaml_fault(f"nested more than {depth} deep", e.start_mark)
 
 # %% ../../nbs/core/03_files.ipynb #1fc574b2
 _YAML = 250_000  # characters: refnb's largest file has 60,000, and each costs twenty microseconds
 
+def _yaml_text(path: str|Path) -> str:
+    "Read the text of a YAML file, unless it could harm the parser."
+    text = read_bytes(path).decode()
+    if len(text) > _YAML: raise FormatError(f"has {len(text):,} characters, at most {_YAML:,} are read", str(path))
+    _refuse_bombs(text)
+    return text
+
 def read_yaml(path: str|Path, kind: type[T]) -> T:
     "Read a record of a kind from a YAML file, strictly."
     import yaml
-    try:
-        text = read_bytes(path).decode()
-        if len(text) > _YAML: raise FormatError(f"has {len(text):,} characters, at most {_YAML:,} are read", str(path))
-        _refuse_bombs(text)
-        return msgspec.convert(yaml.load(text, Loader=_yaml_loader()), kind)  # noqa: S506 (a subclass of SafeLoader)
+    try: return msgspec.convert(yaml.load(_yaml_text(path), Loader=_yaml_loader()), kind)  # noqa: S506 (a subclass of SafeLoader)
     except yaml.MarkedYAMLError as e:
         raise FormatError(e.problem or "not YAML",
                           f"{path}, line {e.problem_mark.line + 1 if e.problem_mark else '?'}") from None
@@ -284,17 +304,28 @@ def read_yaml(path: str|Path, kind: type[T]) -> T:
         raise FormatError(f"a value cannot be read ({e})", str(path)) from None
 
 # %% ../../nbs/core/03_files.ipynb #b7e28deb
-def _members(path: Path):
-    "Yield (name, is a plain file or folder, is a folder, open function) of each member of a zip or tar archive."
+_Member = tuple[str, bool, bool, Callable]  # its name; is it a plain file or folder? a folder? how to open it
+
+def _of_zip(path: Path) -> Iterator[_Member]:
+    "List the members of a zip archive."
+    import zipfile
+    with zipfile.ZipFile(path) as z:
+        for i in z.infolist(): yield i.filename, (i.external_attr >> 28) in (0, 4, 8), i.is_dir(), lambda i=i: z.open(i)
+
+# %% ../../nbs/core/03_files.ipynb #2f9ce278
+def _of_tar(path: Path) -> Iterator[_Member]:
+    "List the members of a tar archive."
+    import tarfile
+    with tarfile.open(path) as t:
+        for m in t: yield m.name, m.isfile() or m.isdir(), m.isdir(), lambda m=m: t.extractfile(m)
+
+# %% ../../nbs/core/03_files.ipynb #011b0914
+def _members(path: Path) -> Iterator[_Member]:
+    "List the members of a zip or tar archive."
     import tarfile, zipfile
     if not path.is_file(): raise DataError("no such file", str(path))
-    if zipfile.is_zipfile(path):
-        with zipfile.ZipFile(path) as z:
-            for i in z.infolist():
-                yield i.filename, (i.external_attr >> 28) in (0, 4, 8), i.is_dir(), lambda i=i: z.open(i)
-    elif tarfile.is_tarfile(path):
-        with tarfile.open(path) as t:
-            for m in t: yield m.name, m.isfile() or m.isdir(), m.isdir(), lambda m=m: t.extractfile(m)
+    if zipfile.is_zipfile(path): yield from _of_zip(path)
+    elif tarfile.is_tarfile(path): yield from _of_tar(path)
     else: raise FormatError("neither a zip nor a tar archive", str(path))
 
 # %% ../../nbs/core/03_files.ipynb #97d6b4c1

@@ -7,9 +7,10 @@ __all__ = ['COLUMNS', 'GapRow', 'parse_gap_rows', 'parse_gap']
 
 # %% ../../nbs/core/07_gap.ipynb #14672e71
 import re, unicodedata
-from collections import Counter
 from collections.abc import Iterable
-from .types import DataError, FormatError, Meta, Record, Span
+from itertools import pairwise
+from typing import Any
+from .types import DataError, FormatError, Meta, Record, Span, repeated
 from .documents import Document
 from .files import at_line, table_rows
 
@@ -48,8 +49,9 @@ def _why(text: str, name: str, at: int) -> str:
     if text.encode("utf-8", "replace")[at:].startswith(name.encode("utf-8", "replace")):
         return "; the offset seems to count bytes, not characters"
     if form(text[at:]).startswith(form(name)): return "; the text has it in another Unicode form"
-    places = [m.start() for m in re.finditer(re.escape(name), text)]
-    return f"; the nearest is at {min(places, key=lambda p: abs(p - at))}" if places else ""
+    places = map(re.Match.start, re.finditer(re.escape(name), text))
+    nearest = min(places, key=lambda p: abs(p - at), default=None)
+    return "" if nearest is None else f"; the nearest is at {nearest}"
 
 # %% ../../nbs/core/07_gap.ipynb #1b112034
 COLUMNS = {"ID": "id", "Text": "text", "Pronoun": "pronoun", "Pronoun-offset": "pronoun_offset", "A": "a",
@@ -58,7 +60,7 @@ COLUMNS = {"ID": "id", "Text": "text", "Pronoun": "pronoun", "Pronoun-offset": "
 _FLAGS = {"TRUE": True, "True": True, "1": True, "FALSE": False, "False": False, "0": False}
 
 # %% ../../nbs/core/07_gap.ipynb #34cf57e9
-def _value(name: str, cell: str, at: str):
+def _value(name: str, cell: str, at: str) -> int|bool|str:
     "Convert a cell to the type of its column."
     if name.endswith("-offset"):
         if not re.fullmatch(r"[0-9]{1,9}", cell): raise FormatError(f"{cell!r} is not a number", at)
@@ -75,29 +77,34 @@ def _header(names: list[str], where: str) -> list[str]:
     if missing:
         raise FormatError(f"the header has no {', '.join(missing)}", at_line(where, 1),
                           "the first line names the columns: " + " ".join(COLUMNS))
-    if twice := [name for name, n in Counter(names).items() if n > 1]:
+    if twice := repeated(names):
         raise FormatError(f"column {twice[0]!r} appears twice", at_line(where, 1))
     return names
 
 # %% ../../nbs/core/07_gap.ipynb #2b52367a
+def _gap_row(names: list[str], cells: list[str], where: str, n: int) -> GapRow:
+    "Read a row from its cells."
+    if len(cells) != len(names):
+        raise FormatError(f"{len(cells)} columns instead of {len(names)}", at_line(where, n),
+                          "a text that holds a tab or a line feed is in quotes")
+    values: dict[str, Any] = {"text": ""}
+    for column, cell in zip(names, cells):
+        if column in COLUMNS: values[COLUMNS[column]] = _value(column, cell, at_line(where, n, column))
+    try: return GapRow(**values)
+    except ValueError as e: raise FormatError(str(e), at_line(where, n)) from None
+
+# %% ../../nbs/core/07_gap.ipynb #d064257f
 def parse_gap_rows(data: bytes, where: str = "") -> list[GapRow]:
     "Read the rows of a table of GAP, in its order; `where` is its name, for errors."
-    rows, names, out = table_rows(data, where, "\t"), None, []
+    rows = table_rows(data, where, "\t")
+    _, header = next(rows, (1, list[str]()))
+    names, out = _header(header, where), []
     lines: dict[str, int] = {}
     for n, cells in rows:
-        if names is None:
-            names = _header(cells, where)
-            continue
-        if len(cells) != len(names):
-            raise FormatError(f"{len(cells)} columns instead of {len(names)}", at_line(where, n),
-                              "a text that holds a tab or a line feed is in quotes")
-        values = {COLUMNS[c]: _value(c, v, at_line(where, n, c)) for c, v in zip(names, cells) if c in COLUMNS}
-        try: row = GapRow(**{"text": ""} | values)
-        except ValueError as e: raise FormatError(str(e), at_line(where, n)) from None
+        row = _gap_row(names, cells, where, n)
         if row.id in lines: raise FormatError(f"{row.id!r} is in line {lines[row.id]} too", at_line(where, n, "ID"))
         lines[row.id] = n
         out.append(row)
-    if names is None: _header([], where)
     return out
 
 # %% ../../nbs/core/07_gap.ipynb #81679e53
@@ -125,7 +132,7 @@ def _token_chars(text: str, cuts: Iterable[int] = ()) -> list[tuple[int, int]]:
     out: list[tuple[int, int]] = []
     for start, end in _raw_tokens(text):
         bounds = [start, *(c for c in places if start < c < end), end]
-        out += zip(bounds, bounds[1:])
+        out += pairwise(bounds)
     return out
 
 # %% ../../nbs/core/07_gap.ipynb #b2e81a6e
@@ -147,14 +154,15 @@ def _gap_clusters(row: GapRow, spans: list[Span]) -> tuple[tuple[tuple[Span, ...
         if means: own.append(span)
         else: clusters.append(((span,), text))
     clusters.append((tuple(sorted(own)), name))
-    clusters.sort()
-    return tuple(c for c, _ in clusters), tuple(n for _, n in clusters)
+    in_order, names = zip(*sorted(clusters))
+    return in_order, names
 
 # %% ../../nbs/core/07_gap.ipynb #83192c26
 def _gap_document(row: GapRow) -> Document:
     "Make the document of a row."
     if not row.text: raise DataError("has no text", f"row {row.id!r}, field Text", "take it from the gold table, by ID")
-    edges = [x for name, at in row.mentions.values() for x in (at, at + len(name))]
+    edges: list[int] = []
+    for name, at in row.mentions.values(): edges += (at, at + len(name))
     tokens = _token_chars(row.text, edges)
     clusters, names = _gap_clusters(row, _spans(row, tokens))
     meta: Meta = {"pronoun": row.pronoun}
@@ -165,7 +173,8 @@ def _gap_document(row: GapRow) -> Document:
 def parse_gap(data: bytes, where: str = "") -> list[Document]:
     "Read a table of GAP as documents, one per row; `where` is its name, for errors."
     rows = parse_gap_rows(data, where)
-    if without := [r.id for r in rows if not r.text]:
-        raise FormatError("is empty", f"{where + ', ' if where else ''}row {without[0]!r}, field Text",
-                          "documents need it: take it from the gold table, by ID")
+    for row in rows:
+        if not row.text:
+            raise FormatError("is empty", f"{where + ', ' if where else ''}row {row.id!r}, field Text",
+                              "documents need it: take it from the gold table, by ID")
     return list(map(_gap_document, rows))

@@ -8,11 +8,12 @@ __all__ = ['parse_jsonlines', 'jsonlines_text']
 # %% ../../nbs/core/05_jsonlines.ipynb #92307a9c
 import json, re
 from collections.abc import Callable, Iterable, Sequence
-from itertools import accumulate, chain
+from itertools import accumulate, chain, count
+from operator import gt, itemgetter
 from typing import Any, Literal
 import msgspec
 from .types import CallError, DataError, FormatError, Meta, Span, nearest
-from .documents import LONGEST, Clusters, Document, map_members, told_apart
+from .documents import LONGEST, Clusters, Document, _check_keys, map_members, told_apart
 from .files import at_line, once
 
 # %% ../../nbs/core/05_jsonlines.ipynb #e7f2f75b
@@ -78,12 +79,20 @@ def _named(characters: list|dict|None) -> list[tuple[str, tuple[Span, ...]]]:
     return [(c.name, c.cluster or () if c.mentions is None else c.mentions) for c in characters or ()]
 
 # %% ../../nbs/core/05_jsonlines.ipynb #24419e26
+def _agree(pairs: list, clusters: Clusters) -> bool:
+    "Tell whether characters have the mentions of the clusters, one to one."
+    if len(pairs) != len(clusters): return False
+    for (_, mentions), cluster in zip(pairs, clusters, strict=True):
+        if mentions != cluster and sorted(mentions) != sorted(cluster): return False
+    return True
+
+# %% ../../nbs/core/05_jsonlines.ipynb #de60192d
 def _names(pairs: list, clusters: Clusters) -> tuple[str, ...]:
     "Return one name per cluster, or none at all."
-    for some in (pairs, [p for p in pairs if p[1]]):
-        same = (len(some) == len(clusters)
-                and all(m == c or sorted(m) == sorted(c) for (_, m), c in zip(some, clusters, strict=True)))
-        if same: return tuple(name for name, _ in some) if any(name for name, _ in some) else ()
+    for some in (pairs, list(filter(itemgetter(1), pairs))):
+        if _agree(some, clusters):
+            names = tuple(map(itemgetter(0), some))
+            return names if any(names) else ()
     return ()
 
 # %% ../../nbs/core/05_jsonlines.ipynb #29637e1e
@@ -104,7 +113,7 @@ def _clusters(record: _Line) -> Clusters|None:
     if record.clusters is not None: return record.clusters
     if record.predicted_clusters is not None: return record.predicted_clusters
     if record.mention_clusters is not None: return _flat(record)
-    return None if record.characters is None else tuple(m for _, m in _named(record.characters))
+    return None if record.characters is None else tuple(map(itemgetter(1), _named(record.characters)))
 
 # %% ../../nbs/core/05_jsonlines.ipynb #b41dd371
 _BEGINS, _ENDS, _PADS = ("[CLS]", "<s>"), ("[SEP]", "</s>"), ("[PAD]", "<pad>")
@@ -124,8 +133,8 @@ def _specials(segments: Iterable[tuple]) -> list[bool]:
 def _bytes() -> dict[str, int]:
     "Map the characters of a byte-level vocabulary to bytes: printable ones to their own, the others in order."
     plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    odd = [b for b in range(256) if b not in plain]
-    return {chr(b): b for b in plain} | {chr(256 + i): b for i, b in enumerate(odd)}
+    odd = sorted(set(range(256)) - set(plain))
+    return dict(zip(map(chr, plain), plain)) | dict(zip(map(chr, count(256)), odd))
 
 _BYTES = _bytes()
 
@@ -134,7 +143,7 @@ def _word(pieces: list[str], mark: str) -> str:
     if not pieces: return "[UNK]"  # a tokenizer had no piece for it; its number is taken
     if mark == "##": return pieces[0] + "".join(p.removeprefix("##") for p in pieces[1:]) or "[UNK]"
     text = "".join(pieces).removeprefix(mark)
-    if mark == "Ġ" and all(c in _BYTES for c in text): text = bytes(_BYTES[c] for c in text).decode(errors="replace")
+    if mark == "Ġ" and _BYTES.keys() >= set(text): text = bytes(map(_BYTES.__getitem__, text)).decode(errors="replace")
     return text or "[UNK]"
 
 def _mark(pieces: Iterable[str]) -> str:
@@ -150,18 +159,22 @@ class _Pieces:
         self.pieces, self.special = list(chain.from_iterable(self.segments)), _specials(self.segments)
         self.map = self.checked("subtoken_map", where, n)
         self.plain = [i for i, special in enumerate(self.special) if not special]
-        self.size = self.map[self.plain[-1]] + 1 if self.plain else 0
-        if self.size > 2*len(self.pieces):
-            raise FormatError(f"word {self.size - 1} in a text of {len(self.pieces)} pieces",
-                              at_line(where, n, "subtoken_map"))
+        self.size = self.count_words(where, n)
 
+    def count_words(self, where: str, n: int) -> int:
+        "Count the words, which must not be far more than the pieces."
+        size = self.map[self.plain[-1]] + 1 if self.plain else 0
+        if size > 2*len(self.pieces):
+            raise FormatError(f"word {size - 1} in a text of {len(self.pieces)} pieces",
+                              at_line(where, n, "subtoken_map"))
+        return size
     def checked(self, field: str, where: str, n: int) -> tuple[int, ...]:
         "Return a map from pieces, with one value for each and none that falls."
         values = getattr(self.record, field)
         if len(values) != len(self.pieces):
             raise FormatError(f"{len(values)} values for {len(self.pieces)} pieces", at_line(where, n, field))
         plain_values = [v for v, special in zip(values, self.special, strict=True) if not special]
-        if any(b < a for a, b in zip([0, *plain_values], plain_values)):
+        if any(map(gt, [0, *plain_values], plain_values)):
             raise FormatError("the values fall", at_line(where, n, field))
         return values
 
@@ -171,18 +184,28 @@ class _Pieces:
         if known is not None and len(known) != self.size:
             raise FormatError(f"{len(known)} words, but subtoken_map has {self.size}", at_line(where, n, "orig_tokens"),
                               "leave the field out to use the pieces")
-        if known is not None or isinstance(self.record, _Numbered): return list(known or ())
+        return list(known or ()) if known is not None or isinstance(self.record, _Numbered) else self.rebuilt()
+
+    def rebuilt(self) -> list[str]:
+        "Rebuild the words from their pieces."
         parts: list[list[str]] = [[] for _ in range(self.size)]
-        mark = _mark(self.pieces[i] for i in self.plain)
+        mark = _mark(map(self.pieces.__getitem__, self.plain))
         for i in self.plain: parts[self.map[i]].append(self.pieces[i])
         return [_word(p, mark) for p in parts]
 
 # %% ../../nbs/core/05_jsonlines.ipynb #58296fa9
+def _sentence_of_each(p: _Pieces, where: str, n: int) -> Sequence[int]:
+    "Number the sentence of each piece: `sentence_map` holds it, or it is the segment."
+    if p.record.sentence_map is not None: return p.checked("sentence_map", where, n)
+    out: list[int] = []
+    for i, segment in enumerate(p.segments): out += [i]*len(segment)
+    return out
+
+# %% ../../nbs/core/05_jsonlines.ipynb #f5ace3c5
 def _sentences(p: _Pieces, where: str, n: int) -> tuple[tuple[str, ...], ...]:
     "Group the words into their sentences."
     words = p.words(where, n)
-    sentence: Sequence[int] = [i for i, s in enumerate(p.segments) for _ in s]
-    if p.record.sentence_map is not None: sentence = p.checked("sentence_map", where, n)
+    sentence = _sentence_of_each(p, where, n)
     first: dict[int, int] = {}
     out: list[list[str]] = []
     last: int|None = None
@@ -195,6 +218,12 @@ def _sentences(p: _Pieces, where: str, n: int) -> tuple[tuple[str, ...], ...]:
     return tuple(map(tuple, out))
 
 # %% ../../nbs/core/05_jsonlines.ipynb #11e8a3bd
+def _in_one_word(p: _Pieces, a: int, b: int) -> bool:
+    "Tell whether two pieces, if they are there, belong to one word."
+    if a < 0 or b >= len(p.pieces) or p.map[a] != p.map[b]: return False
+    return not p.special[a] and not p.special[b]
+
+# %% ../../nbs/core/05_jsonlines.ipynb #ae5b8240
 _CHOOSE = 'say indices="words" if the clusters count words, indices="subtokens" if a mention may cut a word'
 
 def _wrong(p: _Pieces, s: Span, cut: bool) -> str:
@@ -202,11 +231,9 @@ def _wrong(p: _Pieces, s: Span, cut: bool) -> str:
     if s.end < s.start: return "ends before it starts"
     if s.start < 0 or s.end >= len(p.pieces): return f"lies outside the {len(p.pieces)} pieces"
     if p.special[s.start] or p.special[s.end]: return "begins or ends on a special piece"
-    def inside(a: int, b: int) -> bool:
-        if a < 0 or b >= len(p.pieces) or p.map[a] != p.map[b]: return False
-        return not p.special[a] and not p.special[b]
-    if not cut and (inside(s.start - 1, s.start) or inside(s.end, s.end + 1)): return "begins or ends inside a word"
-    return ""
+    if cut: return ""
+    torn = _in_one_word(p, s.start - 1, s.start) or _in_one_word(p, s.end, s.end + 1)
+    return "begins or ends inside a word" if torn else ""
 
 # %% ../../nbs/core/05_jsonlines.ipynb #cd997c38
 def _in_words(p: _Pieces, clusters: Clusters, cut: bool, where: str, n: int) -> Clusters:
@@ -220,21 +247,26 @@ def _in_words(p: _Pieces, clusters: Clusters, cut: bool, where: str, n: int) -> 
 # %% ../../nbs/core/05_jsonlines.ipynb #e1870de4
 def _speakers(given: Any) -> tuple[str, ...]:
     "Return the speaker of each sentence, from one for each or one for each of its words."
-    first = [x[0] if isinstance(x, list) and x else x for x in given] if isinstance(given, list) else []
-    return told_apart([x if isinstance(x, str) and x != "-" else "" for x in first])
+    speakers = []
+    for x in given if isinstance(given, list) else ():
+        first = x[0] if isinstance(x, list) and x else x
+        speakers.append(first if isinstance(first, str) and first != "-" else "")
+    return told_apart(speakers)
 
 # %% ../../nbs/core/05_jsonlines.ipynb #cd462580
+def _span_fault(s: Span, size: int) -> str:
+    "Describe a span that is not one of the text, or return an empty string."
+    if s.end < s.start: return f"span {list(s)} ends before it starts"
+    return f"span {list(s)} lies outside the text of {size} tokens" if s.start < 0 or s.end >= size else ""
+
+# %% ../../nbs/core/05_jsonlines.ipynb #9f1f386b
 def _checked(make: Callable, clusters: Clusters, size: int, at: Callable) -> Document:
     "Make a document, or name the cluster that has an impossible span."
     try: return make()
     except ValueError:
         for i, c in enumerate(clusters):
             for s in c:
-                if s.end < s.start:
-                    raise FormatError(f"span {list(s)} ends before it starts", at(f"clusters[{i}]")) from None
-                if s.start < 0 or s.end >= size:
-                    raise FormatError(f"span {list(s)} lies outside the text of {size} tokens",
-                                      at(f"clusters[{i}]")) from None
+                if fault := _span_fault(s, size): raise FormatError(fault, at(f"clusters[{i}]")) from None
         raise
 
 # %% ../../nbs/core/05_jsonlines.ipynb #1e618c3a
@@ -249,17 +281,24 @@ def _key_and_clusters(record: _Line, at: Callable[[str], str]) -> tuple[str, Clu
     return key, clusters
 
 # %% ../../nbs/core/05_jsonlines.ipynb #9a26c2a2
+def _text_and_clusters(record: _Line, clusters: Clusters, where: str, n: int, indices: str) -> tuple[tuple, Clusters]:
+    "Return the sentences of a line and its clusters, in words, also where it holds pieces."
+    if record.subtoken_map is None:
+        if indices == "subtokens": raise FormatError("is missing", at_line(where, n, "subtoken_map"),
+                                                     'say indices="auto" if the sentences hold words')
+        return record.sentences or (), clusters
+    p = _Pieces(record, where, n)
+    sentences = _sentences(p, where, n)
+    if indices == "words": return sentences, clusters
+    return sentences, _in_words(p, clusters, indices == "subtokens", where, n)
+
+# %% ../../nbs/core/05_jsonlines.ipynb #d40c23ff
 def _document(record: _Line, where: str, n: int, indices: str) -> Document:
     "Read a document from its line."
     at = lambda field: at_line(where, n, field)
     key, clusters = _key_and_clusters(record, at)
-    sentences, names = record.sentences or (), _names(_named(record.characters), clusters)
-    if record.subtoken_map is not None:
-        p = _Pieces(record, where, n)
-        sentences = _sentences(p, where, n)
-        if indices != "words": clusters = _in_words(p, clusters, indices == "subtokens", where, n)
-    elif indices == "subtokens":
-        raise FormatError("is missing", at("subtoken_map"), 'say indices="auto" if the sentences hold words')
+    names = _names(_named(record.characters), clusters)
+    sentences, clusters = _text_and_clusters(record, clusters, where, n, indices)
     size = sum(map(len, sentences)) if sentences else LONGEST
     meta: Meta = {} if record.gutenberg_key is None else {"gutenberg_key": record.gutenberg_key}
     speakers = _speakers(record.speakers) if record.subtoken_map is None else ()
@@ -269,12 +308,16 @@ def _document(record: _Line, where: str, n: int, indices: str) -> Document:
     return _checked(make, clusters, size, at)
 
 # %% ../../nbs/core/05_jsonlines.ipynb #bfa43a49
+def _is_spread(lines: list[tuple[int, bytes]]) -> bool:
+    "Tell whether one object takes all lines: the first opens it without closing it, and the second opens no other."
+    return len(lines) > 1 and lines[0][1].strip()[-1:] != b"}" and not lines[1][1].startswith(b"{")
+
+# %% ../../nbs/core/05_jsonlines.ipynb #2baf5672
 def _objects(data: bytes) -> list[tuple[int, bytes]]:
     "List the lines that hold objects, with their numbers; skip a canary line at the top."
     lines = [(n, line) for n, line in enumerate(data.splitlines(), 1) if line.strip()]
     if lines and lines[0][1].startswith(b'{"canary"'): lines = lines[1:]
-    printed = len(lines) > 1 and lines[0][1].strip()[-1:] != b"}" and not lines[1][1].startswith(b"{")
-    if not printed: return lines
+    if not _is_spread(lines): return lines
     first = lines[0][0]
     before = data.splitlines(keepends=True)[:first - 1]
     return [(first, data[sum(map(len, before)):])]  # `join` would take 80 bytes for each line
@@ -304,22 +347,20 @@ def parse_jsonlines(data: bytes, where: str = "",
     return docs
 
 # %% ../../nbs/core/05_jsonlines.ipynb #a9e43293
-def _fields(d: Document) -> dict:
+def _fields(d: Document) -> dict[str, Any]:
     "Return the fields of a line: everything but labels."
-    key = {k: d.meta[k] for k in ("gutenberg_key",) if k in d.meta}
-    people = ({"characters": [{"name": n, "mentions": c} for n, c in zip(d.names, d.clusters, strict=True)]} if d.names
-              else {})
-    speakers = {"speakers": d.speakers} if d.speakers else {}
-    return {"doc_key": d.doc_key} | key | {"sentences": d.sentences, "clusters": d.clusters} | people | speakers
+    out: dict[str, Any] = {"doc_key": d.doc_key}
+    if "gutenberg_key" in d.meta: out["gutenberg_key"] = d.meta["gutenberg_key"]
+    out |= {"sentences": d.sentences, "clusters": d.clusters}
+    if d.names: out["characters"] = [{"name": n, "mentions": c} for n, c in zip(d.names, d.clusters, strict=True)]
+    if d.speakers: out["speakers"] = d.speakers
+    return out
 
 def _ready(docs: Iterable[Document]) -> list[Document]:
     "Return the documents, if a file can hold them together."
-    docs, seen = list(docs), set()
+    docs = list(docs)
+    _check_keys(docs, "clusters are matched by it: give them different ones")
     for d in docs:
-        if d.doc_key in seen:
-            raise DataError("two documents have this doc_key", repr(d.doc_key),
-                            "clusters are matched by it: give them different ones")
-        seen.add(d.doc_key)
         try: " ".join((d.doc_key, *d.names, *d.speakers, *d.tokens)).encode()
         except UnicodeEncodeError:
             raise DataError("its text holds half of a surrogate pair, which no file can hold",

@@ -21,8 +21,8 @@ def packaged(name: str) -> Path:
     "constraints.txt", "data/…", "tables/…" or "reports/…"."""
     package = Path(str(files("refnb")))
     root = package.parent
-    places = [package/name, root/"nbs"/name if name.startswith(("data", "tables")) else root/name]
-    if found := next((p for p in places if p.exists()), None): return found
+    for place in (package/name, root/"nbs"/name if name.startswith(("data", "tables")) else root/name):
+        if place.exists(): return place
     raise DataError(f"the package carries no {name}", do="reinstall refnb")
 
 # %% ../../nbs/core/02_settings.ipynb #b2b17a3f
@@ -50,24 +50,34 @@ FOLDERS = ("upstream", "cache", "runs", "reports", *YOURS)
 _PATHS = (*FOLDERS, "bookcoref_gold")
 
 # %% ../../nbs/core/02_settings.ipynb #5598f214
-LEAST = {"jobs": 0, "timeout": 1, "patience": 1, "largest": 1, "ratio": 1}
-
 _KINDS = {bool: "true or false", int: "a whole number", str: "a text"}
 
-def _value(key: str, given, where: str, base: Path):
+def _expected(key: str) -> str:
+    "Say what a setting must be."
+    if key in FOLDERS: return "a folder"
+    return "a file" if key in _PATHS else _KINDS[Settings.__annotations__[key]]
+
+# %% ../../nbs/core/02_settings.ipynb #bd53eef2
+def _absolute(path: str|Path, base: Path) -> str:
+    "Resolve a path from a folder; an empty one stays empty."
+    return str((base/Path(path).expanduser()).resolve()) if path else ""
+
+# %% ../../nbs/core/02_settings.ipynb #d37d9723
+LEAST = {"jobs": 0, "timeout": 1, "patience": 1, "largest": 1, "ratio": 1}
+
+def _value(key: str, given: Any, where: str, base: Path) -> Any:
     "Convert a setting, given as text or, in a call, as a value, to its type."
-    kind = Settings.__annotations__[key]
     try:
-        if key in _PATHS: return str((base/Path(given).expanduser()).resolve()) if given else ""
-        value = msgspec.convert(given, kind, strict=False)
+        if key in _PATHS: return _absolute(given, base)
+        value = msgspec.convert(given, Settings.__annotations__[key], strict=False)
     except (msgspec.ValidationError, TypeError, ValueError, RuntimeError):
-        expected = "a folder" if key in FOLDERS else "a file" if key in _PATHS else _KINDS[kind]
-        raise CallError(f"{given!r} is not {expected}", f"{where}, {key}") from None
+        raise CallError(f"{given!r} is not {_expected(key)}", f"{where}, {key}") from None
     if key in LEAST and value < LEAST[key]: raise CallError(f"{given!r} is not {LEAST[key]} or more", f"{where}, {key}")
     return value
 
 # %% ../../nbs/core/02_settings.ipynb #521ec341
 def _check(key: str, where: str):
+    "Check that there is such a setting."
     if key not in Settings.__annotations__:
         raise CallError(f"unknown setting {key!r}", where, nearest(key, Settings.__annotations__))
 
@@ -103,8 +113,31 @@ def _section(path: Path, base: Path) -> dict:
 # %% ../../nbs/core/02_settings.ipynb #641c6b76
 def nearest_ini(start: Path) -> Path|None:
     "Find the nearest settings.ini with a [refnb] section, from a folder upward; other projects' files are skipped."
-    tries = (p/"settings.ini" for p in [start, *start.parents])
-    return next((p for p in tries if p.is_file() and re.search(r"^\[refnb\]", _text(p), re.M)), None)
+    for folder in (start, *start.parents):
+        path = folder/"settings.ini"
+        if path.is_file() and re.search(r"^\[refnb\]", _text(path), re.M): return path
+    return None
+
+# %% ../../nbs/core/02_settings.ipynb #3bfe3d81
+def _from_file(start: Path) -> dict[str, Any]:
+    "Read the nearest settings.ini of yours; your own folders are beside it, unless it names others."
+    ini = nearest_ini(start)
+    if ini is None: return {}
+    beside = {k: _value(k, k, "settings.ini", ini.parent) for k in YOURS}
+    return beside | _section(ini, ini.parent)
+
+# %% ../../nbs/core/02_settings.ipynb #6f7db192
+def _from_variables(env: Mapping[str, str], start: Path) -> dict[str, Any]:
+    "Read the variables REFNB_*; all others are somebody else's."
+    values = {}
+    for name, text in env.items():
+        if not name.startswith("REFNB_"): continue
+        key = name[6:].lower()
+        if key not in Settings.__annotations__:
+            known = [f"REFNB_{k.upper()}" for k in Settings.__annotations__]
+            raise CallError(f"unknown variable {name}", do=nearest(name, known))
+        values[key] = _value(key, text, name, start)
+    return values
 
 # %% ../../nbs/core/02_settings.ipynb #32983c7b
 def load_settings(
@@ -114,24 +147,18 @@ def load_settings(
 ) -> Settings:                           # all settings, typed
     "Read the packaged defaults, then the nearest settings.ini, then REFNB_* variables, then the call's own values."
     env, start = os.environ if env is None else env, Path(start).resolve()
-    values = _section(packaged("settings.ini"), start)
-    if ini := nearest_ini(start):
-        # your own folders are beside your settings.ini
-        beside = {k: _value(k, k, "settings.ini", ini.parent) for k in YOURS}
-        values |= beside | _section(ini, ini.parent)
-    for name, text in env.items():
-        if not name.startswith("REFNB_"): continue
-        key = name[6:].lower()
-        if key not in Settings.__annotations__:
-            raise CallError(f"unknown variable {name}",
-                            do=nearest(name, [f"REFNB_{k.upper()}" for k in Settings.__annotations__]))
-        values[key] = _value(key, text, name, start)
+    values = _section(packaged("settings.ini"), start) | _from_file(start) | _from_variables(env, start)
     for key in over: _check(key, "settings")
-    values |= {k: _value(k, v, "settings", start) for k, v in over.items() if v is not None}
+    for key, value in over.items():
+        if value is not None: values[key] = _value(key, value, "settings", start)
     return msgspec.convert(values, Settings)
 
 # %% ../../nbs/core/02_settings.ipynb #53c9de7d
+def _variables(*names: str) -> dict[str, str]:
+    "Pick variables of the process, as far as they are set."
+    return {name: os.environ[name] for name in names if name in os.environ}
+
 def your_folder(kind: str, s: Settings|None = None) -> str:
     "Find your own folder of systems, benchmarks, corpora or tables; a wrong setting elsewhere does not matter."
-    if s is None: s = load_settings(env={k: v for k, v in os.environ.items() if k == f"REFNB_{kind.upper()}"})
+    if s is None: s = load_settings(env=_variables(f"REFNB_{kind.upper()}"))
     return getattr(s, kind)

@@ -11,38 +11,44 @@ import io, re, zipfile
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from itertools import accumulate, chain, compress, groupby, pairwise
-from operator import attrgetter
+from functools import partial
+from itertools import accumulate, chain, compress, groupby, pairwise, repeat
+from operator import attrgetter, itemgetter
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple, Self
 from xml.parsers import expat
 import msgspec
 from .types import CallError, DataError, FormatError, Span, nearest
-from .documents import Document, map_members, read_text, tidy
+from .documents import Document, _has_gap, _of_mentions, map_members, read_text, tidy
 from .files import _archive_fault, at_line, utf8
 from .jsonlines import _decoded
 
 # %% ../../nbs/core/08_standoff.ipynb #1260cde6
 def _text(data: bytes, where: str) -> str:
-    "The text of a file, with line feeds alone."
+    "Decode the text of a file, with line feeds alone."
     return utf8(data, where).replace("\r\n", "\n")
 
 def _lines(data: bytes, where: str) -> list[str]:
-    "The lines of a file; the line feed at its end begins no further one."
+    "List the lines of a file; the line feed at its end begins no further one."
     lines = _text(data, where).split("\n")
     if lines[-1] == "": del lines[-1]
     return lines
 
 # %% ../../nbs/core/08_standoff.ipynb #e5aafa1f
 def _number(cell: str, at: str) -> int:
-    "A token's index."
+    "Read a token's index."
     if cell.isascii() and cell.isdecimal() and len(cell) <= 9: return int(cell)  # a pattern takes twice as long
     raise FormatError(f"{cell!r} is not a number", at)
 
 # %% ../../nbs/core/08_standoff.ipynb #23424248
 def _beside(where: str, own: str, other: str) -> str:
-    "The name of the file that is beside another."
+    "Name the file that is beside another."
     return where.replace(own, other) if own in where else f"{where} ({other[1:]})" if where else other[1:]
+
+# %% ../../nbs/core/08_standoff.ipynb #d88818e4
+def _squeezed(text: str) -> str:
+    "Leave out all white space."
+    return "".join(text.split())
 
 # %% ../../nbs/core/08_standoff.ipynb #744f8dab
 class _Mention(NamedTuple):
@@ -52,11 +58,9 @@ class _Mention(NamedTuple):
     kind: str
 
 def _gathered(doc_key: str, sentences: tuple, clusters: Iterable[tuple[str, list[_Mention]]]) -> Document:
-    "A document of named clusters, in the order of the text."
-    found = sorted((sorted(mentions), "" if name.isdecimal() else name) for name, mentions in clusters)
-    def all_of(field: str) -> tuple[tuple, ...]: return map_members(attrgetter(field), (c for c, _ in found))
-    labels, names = {f: all_of(f) for f in ("type", "kind") if any(map(any, all_of(f)))}, tuple(n for _, n in found)
-    return Document(doc_key, sentences, all_of("span"), names if any(names) else (), labels)
+    "Make a document of named clusters, in the order of the text; a number is no name."
+    entities = ((mentions, "" if name.isdecimal() else name) for name, mentions in clusters)
+    return _of_mentions(doc_key, sentences, entities, {"type": "type", "kind": "kind"})
 
 # %% ../../nbs/core/08_standoff.ipynb #87d52457
 _FORMS = {"MENTION": 9, "COREF": 3, "COP": 3, "APPOS": 3}
@@ -66,15 +70,18 @@ class _Place:
     def __init__(self, sentences: tuple):
         self.sentences, self.tokens = sentences, list(chain.from_iterable(filter(None, sentences)))
         full = list(compress(range(len(sentences)), sentences))
-        self.starts = dict(zip(full, accumulate((len(sentences[n]) for n in full), initial=0)))
+        self.starts = dict(zip(full, accumulate(map(len, filter(None, sentences)), initial=0)))
+
+    def index(self, s: int, t: int, at: str) -> int:
+        "Find the index of token `t` of sentence `s` in the whole text."
+        if s >= len(self.sentences) or t >= len(self.sentences[s]):
+            raise FormatError(f"there is no token {t} in a sentence {s}", at, "does the text belong to it?")
+        return self.starts[s] + t
 
     def span(self, cells: list[str], at: str) -> Span:
-        "The span of `sentence token sentence token`."
-        a, i, b, j = (_number(c, at) for c in cells)
-        for s, t in ((a, i), (b, j)):
-            if s >= len(self.sentences) or t >= len(self.sentences[s]):
-                raise FormatError(f"there is no token {t} in a sentence {s}", at, "does the text belong to it?")
-        span = Span(self.starts[a] + i, self.starts[b] + j)
+        "Find the span of `sentence token sentence token`."
+        a, i, b, j = map(_number, cells, repeat(at))
+        span = Span(self.index(a, i, at), self.index(b, j, at))
         if span.end < span.start: raise FormatError(f"the mention {' '.join(cells)} ends before it starts", at)
         return span
 
@@ -87,18 +94,25 @@ def _mention(f: list[str], place: _Place, at: str) -> _Mention:
         raise FormatError(f"the text has {words!r} there, not {f[6]!r}", at, "does the text belong to it?")
     return _Mention(span, f[7], f[8])
 
-# %% ../../nbs/core/08_standoff.ipynb #558fec60
-def _mentions(ann: bytes, sentences: tuple, where: str) -> tuple[dict[str, _Mention], dict[str, str]]:
-    "Mentions by their ids, and their entities' ids."
-    place, later = _Place(sentences), []
-    mentions: dict[str, _Mention] = {}
-    entity: dict[str, str] = {}
+# %% ../../nbs/core/08_standoff.ipynb #30337108
+_KNOWN = ", ".join(f"{form} with {n}" for form, n in _FORMS.items())
+
+def _rows(ann: bytes, where: str) -> Iterator[tuple[list[str], str]]:
+    "Split the lines of an .ann file into the columns of their forms, each with its place."
     for n, line in enumerate(_lines(ann, where), 1):
         if not line: continue
         f, at = line.split("\t"), at_line(where, n)
         if _FORMS.get(f[0]) != len(f):
-            known = ", ".join(f"{k} with {v}" for k, v in _FORMS.items())
-            raise FormatError(f"{f[0]!r} with {len(f)} columns", at, f"known: {known}")
+            raise FormatError(f"{f[0]!r} with {len(f)} columns", at, f"known: {_KNOWN}")
+        yield f, at
+
+# %% ../../nbs/core/08_standoff.ipynb #558fec60
+def _mentions(ann: bytes, sentences: tuple, where: str) -> tuple[dict[str, _Mention], dict[str, str]]:
+    "Read mentions by their ids, and their entities' ids."
+    place, later = _Place(sentences), []
+    mentions: dict[str, _Mention] = {}
+    entity: dict[str, str] = {}
+    for f, at in _rows(ann, where):
         if f[0] != "MENTION":
             later.append((f, at))
             continue
@@ -111,23 +125,32 @@ def _mentions(ann: bytes, sentences: tuple, where: str) -> tuple[dict[str, _Ment
 # %% ../../nbs/core/08_standoff.ipynb #aa1d05f4
 def _link(f: list[str], mentions: dict, entity: dict, at: str):
     "Take in a line that speaks of mentions."
-    if unknown := [m for m in (f[1:2] if f[0] == "COREF" else f[1:]) if m not in mentions]:
-        raise FormatError(f"{f[0]} of a mention {unknown[0]!r} that is not here", at)
+    for id in f[1:2] if f[0] == "COREF" else f[1:]:
+        if id not in mentions: raise FormatError(f"{f[0]} of a mention {id!r} that is not here", at)
     if f[0] != "COREF": return
     if not f[2]: raise FormatError("the entity has no id", at)
     if f[1] in entity: raise FormatError(f"mention {f[1]} has two entities", at)
     entity[f[1]] = f[2]
 
+# %% ../../nbs/core/08_standoff.ipynb #b264e43b
+def _by_entity(mentions: Mapping[str, _Mention], entity: Mapping[str, str]) -> list[tuple[str, list[_Mention]]]:
+    "Group mentions by the ids of their entities; one without an entity is alone and has no name."
+    groups, alone = defaultdict[str, list[_Mention]](list), list[tuple[str, list[_Mention]]]()
+    for id, m in mentions.items():
+        if id in entity: groups[entity[id]].append(m)
+        else: alone.append(("", [m]))
+    return [*groups.items(), *alone]
+
 # %% ../../nbs/core/08_standoff.ipynb #60119374
 def _words(line: str, where: str, n: int) -> tuple[str, ...]:
-    "The tokens of a line, with spaces between them."
+    "Split a line at the spaces between its tokens."
     words = tuple(line.split(" "))
     if all(words): return words
     raise FormatError("two spaces, or one at an end of the line", at_line(where, n),
                       "one space is between two tokens")
 
 def _sentences(txt: bytes, where: str) -> tuple[tuple[str, ...], ...]:
-    "A sentence per line; of empty lines there may be a million."
+    "Read a sentence per line; of empty lines there may be a million."
     text = _text(txt, where)
     out: list[tuple[str, ...]] = [()]*(text.count("\n") + bool(text and text[-1] != "\n"))
     n = last = 0
@@ -141,33 +164,43 @@ def parse_litbank(ann: bytes, txt: bytes, doc_key: str, where: str = "") -> Docu
     """Read a document with names and the labels `type` and `kind` from LitBank's .ann and .txt files.
     `where` is the name of the .ann file, for errors."""
     sentences = _sentences(txt, _beside(where, ".ann", ".txt"))
-    mentions, entity = _mentions(ann, sentences, where)
-    clusters = defaultdict(list)
-    for id, m in mentions.items(): clusters[(1, entity[id]) if id in entity else (0, id)].append(m)
-    return _gathered(doc_key, sentences, ((id if known else "", c) for (known, id), c in clusters.items()))
+    return _gathered(doc_key, sentences, _by_entity(*_mentions(ann, sentences, where)))
 
 # %% ../../nbs/core/08_standoff.ipynb #60c802a2
+def _by_span(mentions: Collection[_Mention], where: str) -> dict[Span, _Mention]:
+    "Index mentions by their spans; two at one place must be alike."
+    known = dict(zip(map(attrgetter("span"), mentions), mentions))
+    for m in mentions:
+        if known[m.span] != m: raise FormatError(f"two mentions at {list(m.span)} have different labels", where)
+    return known
+
 def with_labels(doc: Document, ann: bytes, where: str = "") -> Document:
     "Add the labels `type` and `kind` of LitBank's .ann file to a document read from its CoNLL file, with its text."
     mentions, _ = _mentions(ann, doc.sentences, where)
-    known = {m.span: m for m in mentions.values()}
-    if twice := [m for m in mentions.values() if known[m.span] != m]:
-        raise FormatError(f"two mentions at {list(twice[0].span)} have different labels", where)
-    if missing := [s for c in doc.clusters for s in c if s not in known]:
-        raise FormatError(f"there is no mention {list(missing[0])}, but {doc.doc_key!r} has it", where,
-                          "does the file belong to the document?")
+    known = _by_span(mentions.values(), where)
+    for span in chain.from_iterable(doc.clusters):
+        if span not in known:
+            raise FormatError(f"there is no mention {list(span)}, but {doc.doc_key!r} has it", where,
+                              "does the file belong to the document?")
     found = map_members(known.__getitem__, doc.clusters)
-    return doc.changed(labels={f: map_members(attrgetter(f), found) for f in ("type", "kind")})
+    types, kinds = map_members(attrgetter("type"), found), map_members(attrgetter("kind"), found)
+    return doc.changed(labels={"type": types, "kind": kinds})
 
 # %% ../../nbs/core/08_standoff.ipynb #ff730adf
 ENTITIES = ("COREF", "start_token", "end_token", "prop", "cat", "text")
 
-def _table(data: bytes, needed: Iterable[str], where: str) -> Iterable[tuple[int, dict[str, str]]]:
-    "The rows of a table with a header, as dictionaries."
-    lines = _lines(data, where)
+def _header(lines: list[str], needed: Iterable[str], where: str) -> list[str]:
+    "Read the names of a table's columns, which must include those that are needed."
     names = lines[0].split("\t") if lines else []
-    if missing := [n for n in needed if n not in names]:
-        raise FormatError(f"the header has no {', '.join(missing)}", at_line(where, 1))
+    if missing := ", ".join(n for n in needed if n not in names):
+        raise FormatError(f"the header has no {missing}", at_line(where, 1))
+    return names
+
+# %% ../../nbs/core/08_standoff.ipynb #de79199d
+def _table(data: bytes, needed: Iterable[str], where: str) -> Iterator[tuple[int, dict[str, str]]]:
+    "Read the rows of a table with a header, as dictionaries."
+    lines = _lines(data, where)
+    names = _header(lines, needed, where)
     for n, line in enumerate(lines[1:], 2):
         if not line: continue
         cells = line.split("\t")
@@ -177,7 +210,7 @@ def _table(data: bytes, needed: Iterable[str], where: str) -> Iterable[tuple[int
 
 # %% ../../nbs/core/08_standoff.ipynb #bd172888
 def _book(tokens: bytes, where: str) -> tuple[tuple[str, ...], ...]:
-    "The sentences of a book."
+    "Read the sentences of a book."
     out: list[list[str]] = []
     last: tuple[str|None, str]|None = None
     size = 0
@@ -191,17 +224,22 @@ def _book(tokens: bytes, where: str) -> tuple[tuple[str, ...], ...]:
     return tuple(map(tuple, out))
 
 # %% ../../nbs/core/08_standoff.ipynb #cd1ee9c2
+def _check_words(span: Span, text: str, words: list[str], where: str, n: int):
+    "Check that the words of a book at a span are those of a mention."
+    if span.end >= len(words):
+        raise FormatError(f"span {list(span)} lies outside the text of {len(words)} tokens", at_line(where, n))
+    there = " ".join(words[span.start:span.end + 1])
+    if _squeezed(there) != _squeezed(text):
+        raise FormatError(f"the text has {there!r} there, not {text!r}", at_line(where, n, "text"),
+                          "do the tokens belong to it?")
+
+# %% ../../nbs/core/08_standoff.ipynb #b112dc0e
 def _entity(row: dict[str, str], words: list[str]|None, where: str, n: int) -> _Mention:
-    "A mention from its row."
-    span = Span(*(_number(row[f], at_line(where, n, f)) for f in ("start_token", "end_token")))
+    "Read a mention from its row; `words` are those of the book, if they are known."
+    start = _number(row["start_token"], at_line(where, n, "start_token"))
+    span = Span(start, _number(row["end_token"], at_line(where, n, "end_token")))
     if span.end < span.start: raise FormatError(f"span {list(span)} ends before it starts", at_line(where, n))
-    if words is not None:
-        if span.end >= len(words):
-            raise FormatError(f"span {list(span)} lies outside the text of {len(words)} tokens", at_line(where, n))
-        there = " ".join(words[span.start:span.end + 1])
-        if "".join(there.split()) != "".join(row["text"].split()):
-            raise FormatError(f"the text has {there!r} there, not {row['text']!r}", at_line(where, n, "text"),
-                              "do the tokens belong to it?")
+    if words is not None: _check_words(span, row["text"], words, where, n)
     return _Mention(span, row["cat"], row["prop"])
 
 # %% ../../nbs/core/08_standoff.ipynb #c7aa7f67
@@ -213,7 +251,7 @@ def parse_booknlp(entities: bytes, tokens: bytes|None, doc_key: str, where: str 
     for n, row in _table(entities, ENTITIES, where):
         if not row["COREF"]: raise FormatError("is empty", at_line(where, n, "COREF"))
         clusters[row["COREF"]].append(_entity(row, words, where, n))
-    return _gathered(doc_key, sentences, (("", c) for c in clusters.values()))
+    return _gathered(doc_key, sentences, zip(repeat(""), clusters.values()))
 
 # %% ../../nbs/core/08_standoff.ipynb #e9f17e48
 class _NlpToken(msgspec.Struct):
@@ -244,53 +282,70 @@ _KINDS = {"PROPER": "PROP", "NOMINAL": "NOM", "PRONOMINAL": "PRON"}
 # %% ../../nbs/core/08_standoff.ipynb #b1ee3a80
 def _check_same_text(there: str, given: str, at: str):
     "Check that a place in the text holds the words that a file gives; white space does not count."
-    if given and "".join(there.split()) != "".join(given.split()):
+    if given and _squeezed(there) != _squeezed(given):
         raise FormatError(f"the text has {there!r} there, not {given!r}", at)
 
 # %% ../../nbs/core/08_standoff.ipynb #97d95531
-def _nlp_mention(m: _NlpMention, sentences: list[_NlpSentence], starts: list[int], at: str) -> _Mention:
-    "A mention of CoreNLP's at its place in the text, whose words must be its own."
+def _nlp_words(m: _NlpMention, sentences: list[_NlpSentence], at: str) -> str:
+    "Find the words of a mention in its sentence, which must hold them."
     if not 1 <= m.sentNum <= len(sentences):
         raise FormatError(f"there is no sentence {m.sentNum} of {len(sentences)}", at, "sentences count from 1")
     tokens = sentences[m.sentNum - 1].tokens
     if not 1 <= m.startIndex < m.endIndex <= len(tokens) + 1:
         raise FormatError(f"tokens {m.startIndex} to {m.endIndex} are not in a sentence of {len(tokens)}", at,
                           "tokens count from 1, and the end is behind the last one")
-    first, behind = m.startIndex - 1, m.endIndex - 1
-    _check_same_text(" ".join(t.word for t in tokens[first:behind]), m.text, at)
-    start = starts[m.sentNum - 1]
-    return _Mention(Span(start + first, start + behind - 1), "", _KINDS.get(m.type, m.type))
+    return " ".join(map(attrgetter("word"), tokens[m.startIndex - 1:m.endIndex - 1]))
+
+# %% ../../nbs/core/08_standoff.ipynb #092d9921
+def _nlp_mention(m: _NlpMention, sentences: list[_NlpSentence], starts: list[int], at: str) -> _Mention:
+    "Put a mention of CoreNLP's at its place in the text, whose words must be its own."
+    _check_same_text(_nlp_words(m, sentences, at), m.text, at)
+    before = starts[m.sentNum - 1] - 1  # the index of a token that is counted as 0 in its sentence
+    return _Mention(Span(before + m.startIndex, before + m.endIndex - 1), "", _KINDS.get(m.type, m.type))
 
 # %% ../../nbs/core/08_standoff.ipynb #ed8e08ca
-def parse_corenlp(data: bytes, where: str = "") -> list[Document]:
-    "Read the one document of CoreNLP's JSON, with the label `kind`; `where` is the file's name, for its key and errors."
+def _nlp_file(data: bytes, where: str) -> _NlpFile:
+    "Decode CoreNLP's JSON, in which each token must have a word."
     try: got = msgspec.json.decode(utf8(data, where), type=_NlpFile)
     except (msgspec.MsgspecError, RecursionError) as e:
         raise FormatError(f"is not CoreNLP's JSON: {e}", where) from None
-    if empty := [i for i, s in enumerate(got.sentences, 1) if not all(t.word for t in s.tokens)]:
-        raise FormatError("a token has no word", f"{where}, sentence {empty[0]}")
+    for i, s in enumerate(got.sentences, 1):
+        if not all(map(attrgetter("word"), s.tokens)):
+            raise FormatError("a token has no word", f"{where}, sentence {i}")
+    return got
+
+# %% ../../nbs/core/08_standoff.ipynb #54ad92f6
+def _nlp_clusters(got: _NlpFile, where: str) -> Iterator[tuple[str, list[_Mention]]]:
+    "Give the mentions of each chain that has some; chains have no names."
     starts = list(accumulate((len(s.tokens) for s in got.sentences), initial=0))
-    def mentions(id: str) -> list[_Mention]:
-        return [_nlp_mention(m, got.sentences, starts, f"{where}, chain {id}") for m in got.corefs[id]]
-    found = [("", mentions(id)) for id, c in got.corefs.items() if c]
-    sentences = map_members(lambda t: t.originalText or t.word, (s.tokens for s in got.sentences))
-    return [_gathered(_key_of(got.docId, where), sentences, found)]
+    for id, mentions in got.corefs.items():
+        place = partial(_nlp_mention, sentences=got.sentences, starts=starts, at=f"{where}, chain {id}")
+        if mentions: yield "", list(map(place, mentions))
+
+# %% ../../nbs/core/08_standoff.ipynb #926cc082
+def parse_corenlp(data: bytes, where: str = "") -> list[Document]:
+    "Read the one document of CoreNLP's JSON, with the label `kind`; `where` is the file's name, for its key and errors."
+    got = _nlp_file(data, where)
+    sentences = map_members(lambda t: t.originalText or t.word, map(attrgetter("tokens"), got.sentences))
+    return [_gathered(_key_of(got.docId, where), sentences, _nlp_clusters(got, where))]
 
 # %% ../../nbs/core/08_standoff.ipynb #c15caae3
 def _key_of(title: str, where: str) -> str:
-    "The key of a document: its title in the file, or the name of the file."
+    "Find the key of a document: its title in the file, or the name of the file."
     name = title or re.sub(r"\.(json|xmi)(\.gz)?$", "", where.replace("\\", "/").rsplit("/", 1)[-1])
     return name.removesuffix(".txt")
 
 # %% ../../nbs/core/08_standoff.ipynb #e36493d4
+_WIDE = re.compile("[\U00010000-\U0010ffff]")  # characters of two UTF-16 units
+
 class _Words:
     "The words of a text by their characters, and notes of what was changed or left out."
     def __init__(self, text: str, where: str, utf16: bool = False):
         self.text, self.where, self.notes = text, where, Counter[str]()
-        wide = (i for i, c in enumerate(text) if c > "\uffff") if utf16 else ()
-        self.wide = [i + k for k, i in enumerate(wide)]  # where a character of two units begins
+        wide = _WIDE.finditer(text) if utf16 else ()
+        self.wide = [m.start() + k for k, m in enumerate(wide)]  # where a character of two units begins
     def at(self, offset: int, where: str) -> int:
-        "The character at an offset."
+        "Find the character at an offset."
         if not 0 <= offset <= len(self.text) + len(self.wide):
             raise FormatError(f"offset {offset} is outside of the text", where, "does the text belong to it?")
         before = bisect_left(self.wide, offset)
@@ -298,21 +353,24 @@ class _Words:
             raise FormatError(f"offset {offset} cuts a character in half", where, "it should count UTF-16 units")
         return offset - before
     def place(self, begin: int, end: int, where: str) -> tuple[int, int]:
-        "The characters between two offsets."
+        "Find the characters between two offsets."
         if end < begin: raise FormatError(f"[{begin}, {end}] ends before it starts", where)
         return self.at(begin, where), self.at(end, where)
 
     def cut(self, chars: list[tuple[int, int]] = [], edges: Iterable[int] = ()) -> Self:
         "Take these words (their characters), and sentences that begin at `edges`; or those of `read_text`."
-        if chars:
-            edges = sorted(edges)
-            groups = groupby(chars, key=lambda c: bisect_right(edges, c[0]))
-            self.sentences = map_members(lambda c: self.text[slice(*c)], (g for _, g in groups))
-        else:
-            read = read_text(self.text, self.where)
-            chars, self.sentences = read.chars, read.document.sentences
-        self.starts, self.ends = [a for a, _ in chars], [b for _, b in chars]
+        if chars: self.sentences = self.between(chars, sorted(edges))
+        else: self.sentences, chars = self.by_rules()
+        self.starts, self.ends = list(map(itemgetter(0), chars)), list(map(itemgetter(1), chars))
         return self
+    def between(self, chars: list[tuple[int, int]], edges: list[int]) -> tuple[tuple[str, ...], ...]:
+        "Group words into sentences that begin at `edges`."
+        groups = groupby(chars, key=lambda c: bisect_right(edges, c[0]))
+        return map_members(lambda c: self.text[slice(*c)], map(itemgetter(1), groups))
+    def by_rules(self) -> tuple[tuple[tuple[str, ...], ...], list[tuple[int, int]]]:
+        "Cut the text into sentences by the rules of `read_text`."
+        read = read_text(self.text, self.where)
+        return read.document.sentences, read.chars
 
 # %% ../../nbs/core/08_standoff.ipynb #f9e067bc
 class _Mark(NamedTuple):
@@ -323,8 +381,8 @@ class _Mark(NamedTuple):
 
 # %% ../../nbs/core/08_standoff.ipynb #82c14cf3
 def _span(m: _Mark, w: _Words) -> Span|None:
-    "The words that a mention touches."
-    begin, end = min(a for a, _ in m.parts), max(b for _, b in m.parts)
+    "Find the words that a mention touches."
+    begin, end = min(map(itemgetter(0), m.parts)), max(map(itemgetter(1), m.parts))
     first, last = bisect_right(w.ends, begin), bisect_left(w.starts, end) - 1
     if begin == end or first > last:
         w.notes["mentions without a word, left out"] += 1
@@ -334,18 +392,26 @@ def _span(m: _Mark, w: _Words) -> Span|None:
     return Span(first, last)
 
 # %% ../../nbs/core/08_standoff.ipynb #7c14e2ef
+def _once(marks: Iterable[_Mark], w: _Words) -> list[_Mention]:
+    "Turn the marks of an entity into mentions, one for each span."
+    found: dict[Span, _Mention] = {}
+    for m in marks:
+        if (s := _span(m, w)) is None: continue
+        if s in found: w.notes["mentions twice in one entity, read once"] += 1
+        found[s] = _Mention(s, m.type, m.kind)
+    return list(found.values())
+
+# %% ../../nbs/core/08_standoff.ipynb #1a2fafa8
+def _in_a_line(notes: Mapping[str, int]) -> str:
+    "Write down what was counted, if at all."
+    return "; ".join(f"{what}: {n:,}" for what, n in notes.items() if n)
+
+# %% ../../nbs/core/08_standoff.ipynb #13042dc1
 def _annotated(key: str, w: _Words, groups: Iterable[tuple[str, list[_Mark]]]) -> Document:
-    "A document of named groups of mentions."
-    clusters = []
-    for name, marks in groups:
-        found = {}
-        for m in marks:
-            if (s := _span(m, w)) is None: continue
-            if s in found: w.notes["mentions twice in one entity, read once"] += 1
-            found[s] = _Mention(s, m.type, m.kind)
-        if found: clusters.append((name, list(found.values())))
+    "Make a document of named groups of mentions."
+    clusters = [(name, mentions) for name, marks in groups if (mentions := _once(marks, w))]
     d = _gathered(key, w.sentences, clusters)
-    return d.changed(meta={"notes": "; ".join(f"{what}: {n:,}" for what, n in w.notes.items())}) if w.notes else d
+    return d.changed(meta={"notes": _in_a_line(w.notes)}) if w.notes else d
 
 # %% ../../nbs/core/08_standoff.ipynb #473219e9
 def _unnamed(marks: Mapping[Any, _Mark], groups: Iterable[Iterable]) -> list[tuple[str, list[_Mark]]]:
@@ -353,7 +419,7 @@ def _unnamed(marks: Mapping[Any, _Mark], groups: Iterable[Iterable]) -> list[tup
     return [("", list(map(marks.__getitem__, g))) for g in groups]
 
 def _joined(items: Iterable, links: Iterable[tuple]) -> list[list]:
-    "The groups of items that links hold together, in the order of their first items."
+    "Group items that links hold together, in the order of their first items."
     home = {i: i for i in items}
     def root(i):
         while home[i] != i: home[i] = i = home[home[i]]
@@ -366,47 +432,76 @@ def _joined(items: Iterable, links: Iterable[tuple]) -> list[list]:
 _SAME = re.compile("coref|ident|anaph|equiv|same|alias", re.I)
 _Relation = tuple[str, str, str]  # what it is called, and the ids of two mentions
 
+def _meant(kinds: set[str], wanted: Iterable[str]) -> set[str]:
+    "Choose the relations that mean coreference: those that are wanted, else those with a usual name, else the only one."
+    if chosen := set(wanted): return chosen
+    usual = {k for k in kinds if not k or _SAME.search(k)}
+    return usual or (kinds if len(kinds) == 1 else set())
+
 def _coreference(found: list[_Relation], wanted: Iterable[str], w: _Words) -> list[tuple[str, str]]:
-    "The pairs of mentions whose relation is coreference; the others are noted."
-    kinds = {k for k, _, _ in found}
-    chosen = set(wanted) or {k for k in kinds if not k or _SAME.search(k)} or (kinds if len(kinds) == 1 else set())
-    if unknown := chosen - kinds:
-        if kinds: raise CallError(f"there are no relations {min(unknown)!r}", w.where, nearest(min(unknown), kinds))
-    w.notes.update(f"relations {k}, left out" for k, _, _ in found if k not in chosen)
-    return [(a, b) for k, a, b in found if k in chosen]
+    "List the pairs of mentions whose relation is coreference; note the others."
+    kinds, pairs = set(map(itemgetter(0), found)), []
+    chosen = _meant(kinds, wanted)
+    if kinds and (unknown := chosen - kinds):
+        raise CallError(f"there are no relations {min(unknown)!r}", w.where, nearest(min(unknown), kinds))
+    for kind, a, b in found:
+        if kind in chosen: pairs.append((a, b))
+        else: w.notes[f"relations {kind}, left out"] += 1
+    return pairs
 
 # %% ../../nbs/core/08_standoff.ipynb #aa841e3a
 _TEXT_BOUND = re.compile(r"(\S+) (\d{1,9} \d{1,9}(?:;\d{1,9} \d{1,9})*)")
 
+def _parts(offsets: str, w: _Words, at: str) -> list[tuple[int, int]]:
+    "Read the places of a mention's parts: `36 39;40 43`."
+    out = []
+    for part in offsets.split(";"):
+        begin, _, end = part.partition(" ")
+        out.append(w.place(int(begin), int(end), at))
+    return out
+
+# %% ../../nbs/core/08_standoff.ipynb #363e1ea1
 def _text_bound(f: list[str], w: _Words, at: str) -> _Mark:
-    "A mention from its line, whose words must be its own."
+    "Read a mention from its line, whose words must be its own."
     if len(f) < 3 or not (m := _TEXT_BOUND.fullmatch(f[1])):
         raise FormatError("is not a mention", at, "known: T1, a tab, type, begin, end, a tab, its words")
-    offsets = [tuple(map(int, p.split())) for p in m[2].split(";")]
-    parts = [w.place(a, b, at) for a, b in offsets]
-    words = " ".join(w.text[a:b] for a, b in parts)
-    if "".join(words.split()) != "".join(f[2].split()):
+    parts = _parts(m[2], w, at)
+    words = " ".join(w.text[slice(*p)] for p in parts)
+    if _squeezed(words) != _squeezed(f[2]):
         raise FormatError(f"the text has {words[:80]!r} there, not {f[2][:80]!r}", at, "does the text belong to it?")
     return _Mark(parts, m[1])
 
 # %% ../../nbs/core/08_standoff.ipynb #e66002f9
+def _kind_and_ids(column: str) -> tuple[str, list[str]]:
+    "Read what a relation or a set is called, and the ids that it relates."
+    kind, *ids = column.split()
+    if ":" in column: ids = [i.rpartition(":")[2] for i in ids]
+    return kind, ids
+
+# %% ../../nbs/core/08_standoff.ipynb #5cb0971b
 def _equals(f: list[str], marks: Mapping[str, _Mark], at: str) -> list[_Relation]:
-    "The pairs of a relation, or of a set of equals."
-    kind, *ids = f[1].split()
-    if ":" in f[1]: ids = [i.rpartition(":")[2] for i in ids]
+    "List the pairs of a relation, or of a set of equals."
+    kind, ids = _kind_and_ids(f[1])
     if len(ids) < 2: raise FormatError("relates fewer than two mentions", at)
-    if unknown := next((i for i in ids if i not in marks and i[:1] != "E"), None):
-        raise FormatError(f"{kind} of a mention {unknown!r} that is not here", at)
+    for i in ids:
+        if i not in marks and i[:1] != "E": raise FormatError(f"{kind} of a mention {i!r} that is not here", at)
     return [(kind if {a, b} <= marks.keys() else f"{kind} of events", a, b) for a, b in pairwise(ids)]
 
 # %% ../../nbs/core/08_standoff.ipynb #bbb33fe1
+def _brat_columns(line: str, at: str) -> list[str]:
+    "Split a line of brat's, which begins with its id, into its columns."
+    f = line.split("\t")
+    if len(f) < 2 or not f[1].strip() or line[0] not in "TR*E": raise FormatError("is not a line of brat's", at)
+    return f
+
+# %% ../../nbs/core/08_standoff.ipynb #51c64625
 def _brat_marks(lines: Iterable[str], w: _Words, where: str) -> tuple[dict[str, _Mark], list[tuple[list[str], str]]]:
     "Read the marks of an .ann file by their ids, and the columns and places of the lines that relate them."
     marks, relating = dict[str, _Mark](), []
     for n, line in enumerate(lines, 1):
         if not line or line[0] in "AMN#": continue
-        f, at = line.split("\t"), at_line(where, n)
-        if len(f) < 2 or not f[1].strip() or line[0] not in "TR*E": raise FormatError("is not a line of brat's", at)
+        at = at_line(where, n)
+        f = _brat_columns(line, at)
         if line[0] == "T":
             if f[0] in marks: raise FormatError(f"mention {f[0]} appears twice", at)
             marks[f[0]] = _text_bound(f, w, at)
@@ -415,18 +510,22 @@ def _brat_marks(lines: Iterable[str], w: _Words, where: str) -> tuple[dict[str, 
     return marks, relating
 
 # %% ../../nbs/core/08_standoff.ipynb #bece98d4
+def _related(relating: Iterable[tuple[list[str], str]], marks: Mapping[str, _Mark], w: _Words) -> list[_Relation]:
+    "List the pairs of mentions that lines relate; note those with events."
+    found = []
+    for f, at in relating:
+        for kind, a, b in _equals(f, marks, at):
+            if kind.endswith(" of events"): w.notes[f"relations {kind}, left out"] += 1
+            else: found.append((kind, a, b))
+    return found
+
+# %% ../../nbs/core/08_standoff.ipynb #dcd6160c
 def parse_brat(ann: bytes, txt: bytes, doc_key: str, where: str = "", relations: Iterable[str] = ()) -> Document:
     """Read a document with the label `type` from brat's .ann and .txt files; `where` is the name of the .ann file.
     `relations` names those that mean coreference, if they are called otherwise."""
     w = _Words(utf8(txt, _beside(where, ".ann", ".txt")), where)
     marks, relating = _brat_marks(_lines(ann, where), w, where)
-    found, events = list[_Relation](), list[_Relation]()
-    for f, at in relating:
-        for r in _equals(f, marks, at):
-            group = events if r[0].endswith(" of events") else found
-            group.append(r)
-    w.notes.update(f"relations {k}, left out" for k, _, _ in events)
-    pairs = _coreference(found, relations, w)
+    pairs = _coreference(_related(relating, marks, w), relations, w)
     return _annotated(doc_key, w.cut(), _unnamed(marks, _joined(marks, pairs)))
 
 # %% ../../nbs/core/08_standoff.ipynb #595c1039
@@ -443,7 +542,7 @@ def _local(type: str) -> str: return type.rpartition(".")[2]
 
 # %% ../../nbs/core/08_standoff.ipynb #4ad96335
 def _whole(value: Any, at: str) -> int:
-    "A number, however it is written."
+    "Read a number, however it is written."
     if isinstance(value, int) and not isinstance(value, bool): return value
     if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) <= 10: return int(value)
     raise FormatError(f"{str(value)[:40]!r} is not a number", at)
@@ -467,44 +566,79 @@ class _Cas:
         return value if isinstance(value, str) else ""
 
 # %% ../../nbs/core/08_standoff.ipynb #0465b215
+def _referring(value: Any) -> list:
+    "List the references in a value, which may be a text, a list, or one alone."
+    if isinstance(value, str): return value.split()
+    return value if isinstance(value, list) else [value]
+
+# %% ../../nbs/core/08_standoff.ipynb #36ab993c
 def _refs(cas: _Cas, id: int, name: str) -> list[int]:
-    "The feature structures that one refers to under a name; they must be here."
-    value = cas.all[id].features.get(name)
-    values = value.split() if isinstance(value, str) else value if isinstance(value, list) else [value]
+    "List the feature structures that one refers to under a name; they must be here."
+    values = _referring(cas.all[id].features.get(name))
     out = [_whole(v, f"{cas.at(id)}, {name}") for v in values if v not in (None, 0, "0")]
-    if lost := next((n for n in out if n not in cas.all), None):
-        raise FormatError(f"{name} leads to {lost}, which is not here", cas.at(id))
+    for n in out:
+        if n not in cas.all: raise FormatError(f"{name} leads to {n}, which is not here", cas.at(id))
     return out
 
 # %% ../../nbs/core/08_standoff.ipynb #05f08310
 def _all_refs(cas: _Cas, id: int, name: str) -> list[int]:
-    "The same, with the elements of arrays in place of the arrays."
-    array = lambda n: _local(cas.all[n].type) == "FSArray" or cas.all[n].type.endswith("[]")
-    inside = lambda n: _refs(cas, n, "%ELEMENTS" if "%ELEMENTS" in cas.all[n].features else "elements")
-    return [m for n in _refs(cas, id, name) for m in (inside(n) if array(n) else [n])]
+    "List the same, with the elements of arrays in place of the arrays."
+    out = []
+    for n in _refs(cas, id, name):
+        s = cas.all[n]
+        array = _local(s.type) == "FSArray" or s.type.endswith("[]")
+        out += _refs(cas, n, "%ELEMENTS" if "%ELEMENTS" in s.features else "elements") if array else [n]
+    return out
 
 # %% ../../nbs/core/08_standoff.ipynb #752ec2c9
-def _words_of(cas: _Cas) -> _Words:
-    "The text, cut into the tokens and sentences of the CAS."
+def _sofa_of(cas: _Cas) -> int:
+    "Find the text that is read: that of the initial view, else the first one."
     sofas = [i for i in cas.of("Sofa") if cas.text(i, "sofaString")]
     if not sofas: raise FormatError("holds no text", cas.where, "a CAS keeps it as sofaString")
-    cas.sofa = next((i for i in sofas if cas.text(i, "sofaID") == "_InitialView"), sofas[0])
+    for i in sofas:
+        if cas.text(i, "sofaID") == "_InitialView": return i
+    return sofas[0]
+
+# %% ../../nbs/core/08_standoff.ipynb #847f5dcb
+def _places(cas: _Cas, type: str) -> list[tuple[int, int]]:
+    "List the places of a type's annotations in the order of the text."
+    return sorted(filter(None, map(partial(_place, cas), cas.of(type))))
+
+# %% ../../nbs/core/08_standoff.ipynb #c3bac865
+def _words_of(cas: _Cas) -> _Words:
+    "Cut the text into the tokens and sentences of the CAS."
+    cas.sofa = _sofa_of(cas)
     cas.view = _Words(cas.text(cas.sofa, "sofaString"), cas.where, utf16=True)
-    def places(type: str) -> list[tuple[int, int]]: return sorted(p for i in cas.of(type) if (p := _place(cas, i)))
-    tokens, edges = [t for t in places("Token") if t[0] < t[1]], places("Sentence")
-    if over := [b for a, b in pairwise(tokens) if b[0] < a[1]]:
-        raise FormatError(f"two tokens overlap at character {over[0][0]}", cas.where)
-    return cas.view.cut(tokens, [a for a, _ in edges])
+    tokens, edges = [t for t in _places(cas, "Token") if t[0] < t[1]], _places(cas, "Sentence")
+    for a, b in pairwise(tokens):
+        if b[0] < a[1]: raise FormatError(f"two tokens overlap at character {b[0]}", cas.where)
+    return cas.view.cut(tokens, map(itemgetter(0), edges))
 
 # %% ../../nbs/core/08_standoff.ipynb #98858941
 def _place(cas: _Cas, id: int) -> tuple[int, int]|None:
-    "The characters of an annotation; None: it is in another text of the CAS."
+    "Find the characters of an annotation; None: it is in another text of the CAS."
     if (sofa := cas.all[id].features.get("sofa")) is not None and _whole(sofa, cas.at(id)) != cas.sofa:
         cas.view.notes[f"{_local(cas.all[id].type)} in another text, left out"] += 1
         return None
     return cas.view.place(cas.number(id, "begin"), cas.number(id, "end"), cas.at(id))
 
 # %% ../../nbs/core/08_standoff.ipynb #aec0752e
+def _parse_xml(parser: expat.XMLParserType, data: bytes, where: str):
+    "Let a parser read a whole file; report in one line what is not XML."
+    try: parser.Parse(data, True)
+    except expat.ExpatError as e:
+        fault = expat.errors.messages.get(e.code, "damaged")
+        raise FormatError(f"is not XML: {fault}", at_line(where, e.lineno), "it may be cut off: export it again") from None
+    except (ValueError, LookupError) as e: raise FormatError(f"is not XML: {e}", where) from None
+
+# %% ../../nbs/core/08_standoff.ipynb #30bc352f
+def _type_of(element: str) -> str:
+    "Read the type of a feature structure from its element's name: a name space, a blank and a local name."
+    space, _, local = element.rpartition(" ")
+    package = space.removeprefix("http:///").removesuffix(".ecore").replace("/", ".")
+    return f"{package}.{local}"
+
+# %% ../../nbs/core/08_standoff.ipynb #0681308a
 _XMI = "http://www.omg.org/XMI id"
 
 def _read_xmi(data: bytes, cas: _Cas):
@@ -513,21 +647,14 @@ def _read_xmi(data: bytes, cas: _Cas):
     def start(name: str, features: dict[str, Any]):
         nonlocal depth
         depth += 1
-        if depth != 2 or _XMI not in features: return
-        space, _, local = name.rpartition(" ")
-        package = space.removeprefix("http:///").removesuffix(".ecore").replace("/", ".")
-        cas.add(features[_XMI], f"{package}.{local}", features)
+        if depth == 2 and _XMI in features: cas.add(features[_XMI], _type_of(name), features)
     def end(name: str):
         nonlocal depth
         depth -= 1
     def refuse(*_): raise FormatError("declares a document type", cas.where, "no export of annotations needs one")
     parser = expat.ParserCreate(namespace_separator=" ")
     parser.StartElementHandler, parser.EndElementHandler, parser.StartDoctypeDeclHandler = start, end, refuse
-    try: parser.Parse(data, True)
-    except expat.ExpatError as e:
-        said = expat.errors.messages.get(e.code, "damaged")
-        raise FormatError(f"is not XML: {said}", at_line(cas.where, e.lineno), "it may be cut off: export it again") from None
-    except (ValueError, LookupError) as e: raise FormatError(f"is not XML: {e}", cas.where) from None
+    _parse_xml(parser, data, cas.where)
 
 # %% ../../nbs/core/08_standoff.ipynb #0ed4eefe
 class _CasFile(msgspec.Struct):
@@ -543,14 +670,19 @@ def _read_json_cas(data: bytes, cas: _Cas):
 # %% ../../nbs/core/08_standoff.ipynb #940a3691
 _Groups = list[tuple[str, list[_Mark]]]
 
-def _walked(following: Mapping[int, int], links: Collection[int], cas: _Cas) -> list[list[int]]:
-    "Links in their chains."
-    led = dict[int, int]()
+def _before(following: Mapping[int, int], links: Collection[int], cas: _Cas) -> dict[int, int]:
+    "Find for each link the one that leads to it; none leaves its layer, and no two lead to the same one."
+    led: dict[int, int] = {}
     for a, b in following.items():
         if b not in links: raise FormatError(f"next leads to {b}, which is not a link of its layer", cas.at(a))
         if b in led: raise FormatError(f"leads to {b}, as {led[b]} does", cas.at(a), "chains do not join")
         led[b] = a
-    chains = []
+    return led
+
+# %% ../../nbs/core/08_standoff.ipynb #3b5cd98a
+def _walked(following: Mapping[int, int], links: Collection[int], cas: _Cas) -> list[list[int]]:
+    "Walk from link to link in each chain."
+    led, chains = _before(following, links, cas), []
     for i in links:
         if i in led: continue
         chains.append([i])
@@ -559,18 +691,26 @@ def _walked(following: Mapping[int, int], links: Collection[int], cas: _Cas) -> 
     return chains
 
 # %% ../../nbs/core/08_standoff.ipynb #c502ef14
-def _chains(cas: _Cas) -> dict[str, _Groups]:
-    "The chains of each layer."
-    layers, out = defaultdict[str, list[int]](list), {}
+def _layers(cas: _Cas) -> dict[str, list[int]]:
+    "List the links of each layer."
+    layers = defaultdict[str, list[int]](list)
     for i, s in cas.all.items():
         if s.type.endswith("Link") and "begin" in s.features: layers[s.type.removesuffix("Link")].append(i)
         if s.type.endswith("Chain"): _refs(cas, i, "first")  # which must be here
-    for layer, links in layers.items():
-        at = {i: p for i in links if (p := _place(cas, i))}
-        following = {i: n[0] for i in at if (n := _refs(cas, i, "next"))}
-        marks = {i: _Mark([p], kind=cas.text(i, "referenceType")) for i, p in at.items()}
-        out[_local(layer)] = _unnamed(marks, _walked(following, at, cas))
-    return out
+    return layers
+
+# %% ../../nbs/core/08_standoff.ipynb #70d96ea6
+def _chained(links: list[int], cas: _Cas) -> _Groups:
+    "Read the chains of a layer from its links."
+    at = {i: p for i in links if (p := _place(cas, i))}
+    following = {i: n[0] for i in at if (n := _refs(cas, i, "next"))}
+    marks = {i: _Mark([p], kind=cas.text(i, "referenceType")) for i, p in at.items()}
+    return _unnamed(marks, _walked(following, at, cas))
+
+# %% ../../nbs/core/08_standoff.ipynb #5c0a7144
+def _chains(cas: _Cas) -> dict[str, _Groups]:
+    "Read the chains of each layer."
+    return {_local(layer): _chained(links, cas) for layer, links in _layers(cas).items()}
 
 # %% ../../nbs/core/08_standoff.ipynb #512c01b1
 def _of_annotator(cas: _Cas, *names: str) -> list[int]:
@@ -586,29 +726,42 @@ def _surfaces_of(cas: _Cas) -> dict[int, list[int]]:
     return out
 
 # %% ../../nbs/core/08_standoff.ipynb #005cf335
+def _ids_of_parts(m: int, surfaces: Mapping[int, list[int]], cas: _Cas) -> list[int]:
+    "List what says where a mention is, each once: itself, its surfaces, and those that name it."
+    ids = [m] if "begin" in cas.all[m].features else []
+    ids += [*_all_refs(cas, m, "Surface"), *_refs(cas, m, "Discontinuous"), *surfaces.get(m, ())]
+    return list(dict.fromkeys(ids))
+
+# %% ../../nbs/core/08_standoff.ipynb #b87b720e
 def _entities(cas: _Cas) -> _Groups:
-    "The entities of CorefAnnotator."
+    "Read the entities of CorefAnnotator."
     surfaces, groups, owner = _surfaces_of(cas), defaultdict[int, list[_Mark]](list), dict[int, int]()
     for m in _of_annotator(cas, "Mention"):
-        ids = [m] if "begin" in cas.all[m].features else []
-        ids += [*_all_refs(cas, m, "Surface"), *_refs(cas, m, "Discontinuous"), *surfaces.get(m, ())]
-        ids = list(dict.fromkeys(ids))
+        ids = _ids_of_parts(m, surfaces, cas)
         for i in ids:
             if owner.setdefault(i, m) != m: raise FormatError(f"has part {i}, as {owner[i]} has", cas.at(m))
-        parts = [p for i in ids if (p := _place(cas, i))]
+        parts = list(filter(None, map(partial(_place, cas), ids)))
         if parts: groups[next(iter(_refs(cas, m, "Entity")), m)].append(_Mark(parts))
         else: cas.view.notes["mentions without a place, left out"] += 1
     return [(cas.text(e, "Label"), marks) for e, marks in groups.items()]
 
 # %% ../../nbs/core/08_standoff.ipynb #93845528
+def _usual_layer(full: list[str]) -> str:
+    "Choose among the layers that have chains: one with a usual name, or the only one."
+    for name in ("CorefAnnotator", "Coreference"):
+        if name in full: return name
+    return full[0] if len(full) == 1 else ""
+
+# %% ../../nbs/core/08_standoff.ipynb #602498d9
 def _one_layer(layers: dict[str, _Groups], wanted: str, cas: _Cas) -> _Groups:
-    "The groups of the layer that is wanted, or meant; the others are noted."
-    full = [k for k, groups in layers.items() if groups]
+    "Choose the groups of the layer that is wanted, or meant; note the others."
     if wanted and wanted not in layers: raise CallError(f"there is no layer {wanted!r}", cas.where, nearest(wanted, layers))
-    name = wanted or next((k for k in ("CorefAnnotator", "Coreference") if k in full), full[0] if len(full) == 1 else "")
+    full = list(filter(layers.get, layers))
+    name = wanted or _usual_layer(full)
     if full and not name:
         raise DataError(f"has chains of several layers: {', '.join(full)}", cas.where, f'name one, as layer="{full[0]}"')
-    cas.view.notes.update({f"chains of the layer {k}, left out": len(layers[k]) for k in full if k != name})
+    for other in full:
+        if other != name: cas.view.notes[f"chains of the layer {other}, left out"] += len(layers[other])
     return layers.get(name, [])
 
 # %% ../../nbs/core/08_standoff.ipynb #1dfab443
@@ -619,14 +772,14 @@ def parse_cas(data: bytes, where: str = "", layer: str = "", doc_key: str = "") 
     (_read_json_cas if data.lstrip()[:1] == b"{" else _read_xmi)(data, cas)
     words = _words_of(cas)
     groups = _one_layer(_chains(cas) | {"CorefAnnotator": _entities(cas)}, layer, cas)
-    title = next((t for i in cas.of("DocumentMetaData") if (t := cas.text(i, "documentTitle"))), "")
-    return [_annotated(_key_of(title or doc_key, where), words, groups)]
+    titles = (cas.text(i, "documentTitle") for i in cas.of("DocumentMetaData"))
+    return [_annotated(_key_of(next(filter(None, titles), "") or doc_key, where), words, groups)]
 
 # %% ../../nbs/core/08_standoff.ipynb #93d13874
 ByAnnotator = dict[str, list[Document]]  # annotator -> documents
 
 def _of_one(found: ByAnnotator, by: str, where: str) -> list[Document]:
-    "The documents of one person."
+    "Choose the documents of one person."
     if by and by not in found: raise CallError(f"nothing was annotated by {by!r}", where, nearest(by, found))
     if not found: raise FormatError("holds no annotations", where)
     if not by and len(found) > 1:
@@ -666,13 +819,20 @@ class _Task(msgspec.Struct):
 
 # %% ../../nbs/core/08_standoff.ipynb #143a0a85
 def _person(x: Any, n: int) -> str:
-    "What an annotator is called."
-    if isinstance(x, dict): x = next((x[k] for k in ("email", "username", "id") if x.get(k)), None)
+    "Name an annotator: by address, name or number; else by the place among those of the task."
+    if isinstance(x, dict): x = x.get("email") or x.get("username") or x.get("id") or None
     return str(x) if isinstance(x, str|int) else f"annotator {n}"
 
 # %% ../../nbs/core/08_standoff.ipynb #81636f83
+def _region(v: _Value, w: _Words, at: str) -> _Mark:
+    "Read a region, whose words must be its own."
+    place = w.place(v.start, v.end, at)
+    _check_same_text(w.text[slice(*place)], str(v.text or "").replace("\\n", "\n"), at)
+    return _Mark([place], v.labels[0] if v.labels else "")
+
+# %% ../../nbs/core/08_standoff.ipynb #77c99ef4
 def _regions(work: _Work, w: _Words, at: str) -> dict[str, _Mark]:
-    "The regions of a text by their ids."
+    "Read the regions of a text by their ids."
     marks = dict[str, _Mark]()
     for r in work.result:
         v = r.value
@@ -681,24 +841,34 @@ def _regions(work: _Work, w: _Words, at: str) -> dict[str, _Mark]:
             w.notes["regions of HTML or of dialogues, left out"] += 1
             continue
         here = f"{at}, region {r.id}"
-        place = w.place(v.start, v.end, here)
-        _check_same_text(w.text[slice(*place)], str(v.text or "").replace("\\n", "\n"), here)
-        mark = _Mark([place], v.labels[0] if v.labels else "")
+        mark = _region(v, w, here)
         if marks.setdefault(r.id, mark).parts != mark.parts: raise FormatError("two regions have this id", here)
     return marks
 
 # %% ../../nbs/core/08_standoff.ipynb #d6e4bfd9
-def _studio_groups(work: _Work, w: _Words, by_label: bool, relations: Iterable[str], at: str) -> _Groups:
-    "Entities: what relations join, or what has one label."
-    marks, found = _regions(work, w, at), list[_Relation]()
-    for r in (r for r in work.result if r.type == "relation"):
-        if unknown := [i for i in (r.from_id, r.to_id) if i not in marks]:
-            raise FormatError(f"a relation with region {unknown[0]!r}, which is not here", at)
+def _studio_relations(work: _Work, marks: Mapping[str, _Mark], at: str) -> list[_Relation]:
+    "Read the relations of regions, which must be here."
+    found = []
+    for r in work.result:
+        if r.type != "relation": continue
+        for id in (r.from_id, r.to_id):
+            if id not in marks: raise FormatError(f"a relation with region {id!r}, which is not here", at)
         found.append((r.labels[0] if r.labels else "", r.from_id, r.to_id))
-    if not by_label: return _unnamed(marks, _joined(marks, _coreference(found, relations, w)))
+    return found
+
+# %% ../../nbs/core/08_standoff.ipynb #068fb32f
+def _by_label(marks: Mapping[str, _Mark]) -> _Groups:
+    "Group marks by their label, which names the entity; a mark without one is alone."
     groups = defaultdict[str, list[_Mark]](list)
     for id, m in marks.items(): groups[m.type or f" {id}"].append(m._replace(type=""))
     return [(name.strip() if name[0] != " " else "", marks) for name, marks in groups.items()]
+
+# %% ../../nbs/core/08_standoff.ipynb #2084e8ff
+def _studio_groups(work: _Work, w: _Words, by_label: bool, relations: Iterable[str], at: str) -> _Groups:
+    "Group what relations join, or what has one label."
+    marks = _regions(work, w, at)
+    found = _studio_relations(work, marks, at)
+    return _by_label(marks) if by_label else _unnamed(marks, _joined(marks, _coreference(found, relations, w)))
 
 # %% ../../nbs/core/08_standoff.ipynb #55847c43
 def _task_text(task: _Task, n: int, at: str) -> tuple[str, str]:
@@ -709,26 +879,30 @@ def _task_text(task: _Task, n: int, at: str) -> tuple[str, str]:
     return str(texts.get("doc_key") or f"task-{n if task.id is None else task.id}"), text
 
 # %% ../../nbs/core/08_standoff.ipynb #49e1a0a4
+def _has_relations(tasks: Iterable[_Task]) -> bool:
+    "Tell whether anybody related two regions."
+    works = chain.from_iterable(map(attrgetter("annotations"), tasks))
+    regions = chain.from_iterable(map(attrgetter("result"), works))
+    return "relation" in map(attrgetter("type"), regions)
+
+# %% ../../nbs/core/08_standoff.ipynb #31aadd53
 def _studio(data: bytes, where: str, relations: Iterable[str] = ()) -> ByAnnotator:
-    "The documents of everybody in an export of Label Studio's."
+    "Read the documents of everybody in an export of Label Studio's."
     tasks: list[_Task] = _decoded(data, msgspec.json.Decoder(list[_Task]).decode, where, 1)
-    by_label = not any(r.type == "relation" for t in tasks for a in t.annotations for r in a.result)
-    found: ByAnnotator = defaultdict(list)
+    by_label, found = not _has_relations(tasks), defaultdict[str, list[Document]](list)
     for n, task in enumerate(tasks, 1):
         at = f"{where}, task {n}"
         key, text = _task_text(task, n, at)
-        done = [a for a in task.annotations if not a.was_cancelled]
-        for m, work in enumerate(done, 1):
-            who = _person(work.completed_by, m)
-            own = found[who]
+        for m, work in enumerate((a for a in task.annotations if not a.was_cancelled), 1):
+            own = found[who := _person(work.completed_by, m)]
             if own and own[-1].doc_key == key: raise DataError(f"{who} annotated it twice", at, "keep one")
-            groups = lambda w, work=work, at=at: _studio_groups(work, w, by_label, relations, at)
+            groups = partial(_studio_groups, work, by_label=by_label, relations=relations, at=at)
             own.append(_either(key, text, groups, at))
     return dict(found)
 
 # %% ../../nbs/core/08_standoff.ipynb #6ccc803b
 def _either(key: str, text: str, groups: Callable[[_Words], _Groups], at: str) -> Document:
-    "A document whose offsets count UTF-16 units or, where the words tell that they were written by a program, code points."
+    "Read a document whose offsets count UTF-16 units or, where the words tell that they were written by a program, code points."
     try: return _annotated(key, (w := _Words(text, at, utf16=True)).cut(), groups(w))
     except FormatError:
         if text.isascii(): raise
@@ -745,13 +919,18 @@ def parse_label_studio(data: bytes, where: str = "", by: str = "", relations: It
 # %% ../../nbs/core/08_standoff.ipynb #8bd8ff83
 _MOST, _RATIO = 10_000_000, 200  # bytes that an archive may unpack to, whatever its size; and for each of its bytes
 
+def _holds_annotations(path: PurePosixPath, inside: str) -> bool:
+    "Tell whether a member of an archive, which may be inside another, holds annotations."
+    if path.suffix not in (".xmi", ".json", ".zip") or path.stem in ("INITIAL_CAS", "exportedproject"): return False
+    return not ({"source", "__MACOSX"} & {*path.parts} or path.suffix == ".zip" and inside)
+
+# %% ../../nbs/core/08_standoff.ipynb #ced6635f
 def _members(data: bytes, where: str, room: int, inside: str = "") -> Iterator[tuple[str, bytes]]:
-    "The files of annotations in an archive, also in archives of one file in it."
+    "Give the files of annotations in an archive, also in archives of one file in it."
     with _archive_fault(Path(where)), zipfile.ZipFile(io.BytesIO(data)) as z:
         for i in z.infolist():
             path = PurePosixPath(i.filename)
-            if path.suffix not in (".xmi", ".json", ".zip") or path.stem in ("INITIAL_CAS", "exportedproject"): continue
-            if {"source", "__MACOSX"} & {*path.parts} or path.suffix == ".zip" and inside: continue
+            if not _holds_annotations(path, inside): continue
             with z.open(i) as f: found = f.read(room + 1)
             if (room := room - len(found)) < 0: raise FormatError("unpacks to more than it should", where, "do not trust it")
             if path.suffix == ".zip": yield from _members(found, where, room, i.filename)
@@ -759,7 +938,7 @@ def _members(data: bytes, where: str, room: int, inside: str = "") -> Iterator[t
 
 # %% ../../nbs/core/08_standoff.ipynb #01cb1554
 def _project(data: bytes, where: str, layer: str = "") -> ByAnnotator:
-    "The documents of everybody in an archive of INCEpTION's."
+    "Read the documents of everybody in an archive of INCEpTION's."
     found: ByAnnotator = defaultdict(list)
     for name, inside in _members(data, where, max(_MOST, _RATIO*len(data))):
         path = PurePosixPath(name)
@@ -791,23 +970,23 @@ def _elements(data: bytes, where: str, take: Callable[[str, dict[str, str], str]
     parser = expat.ParserCreate()
     parser.StartElementHandler, parser.EndElementHandler, parser.CharacterDataHandler = start, end, text.append
     parser.EntityDeclHandler = refuse
-    try: parser.Parse(data, True)
-    except expat.ExpatError as e:
-        said = expat.errors.messages.get(e.code, "damaged")
-        raise FormatError(f"is not XML: {said}", at_line(where, e.lineno), "it may be cut off: export it again") from None
-    except (ValueError, LookupError) as e: raise FormatError(f"is not XML: {e}", where) from None
+    _parse_xml(parser, data, where)
 
 # %% ../../nbs/core/08_standoff.ipynb #262cc803
+def _piece(piece: str, number: Mapping[str, int], at: str) -> Span:
+    "Read one piece of a markable: a word, or the words from one to another."
+    first, _, last = piece.partition("..")
+    for word in (first, last or first):
+        if word not in number: raise FormatError(f"there is no word {word!r}", at)
+    return Span(number[first], number[last or first])
+
+# %% ../../nbs/core/08_standoff.ipynb #c008d47f
 def _pieces(span: str, number: Mapping[str, int], at: str) -> list[Span]:
     "Read the words of a markable: word_1..word_3,word_5."
-    out = []
-    for piece in span.split(","):
-        first, _, last = piece.partition("..")
-        if lost := next((x for x in (first, last or first) if x not in number), None):
-            raise FormatError(f"there is no word {lost!r}", at)
-        out.append(Span(number[first], number[last or first]))
-    if any(s.end < s.start for s in out): raise FormatError(f"the span {span} ends before it starts", at)
-    return sorted(out)
+    out = sorted(_piece(piece, number, at) for piece in span.split(","))
+    for s in out:
+        if s.end < s.start: raise FormatError(f"the span {span} ends before it starts", at)
+    return out
 
 # %% ../../nbs/core/08_standoff.ipynb #4ac141e6
 def _markables(data: bytes, number: Mapping[str, int], where: str) -> Iterator[tuple[dict[str, str], list[Span]]]:
@@ -842,11 +1021,15 @@ def _mmax_sets(markables: Iterable[tuple[dict[str, str], list[Span]]]) -> tuple[
         group = features.get("coref_set", "")
         if group in ("", "empty"): notes["markables without a set, left out"] += 1
         else: sets.setdefault(group, {})[Span(spans[0].start, spans[-1].end)] = None
-        gaps = any(b.start > a.end + 1 for a, b in zip(spans, spans[1:]))
-        notes["mentions with gaps, read from first word to last"] += gaps
-    return list(sets.values()), "; ".join(f"{what}: {n:,}" for what, n in notes.items() if n)
+        notes["mentions with gaps, read from first word to last"] += _has_gap(spans)
+    return list(sets.values()), _in_a_line(notes)
 
 # %% ../../nbs/core/08_standoff.ipynb #c202148c
+def _cut_after(last: set[int], tokens: list[str]) -> tuple[tuple[str, ...], ...]:
+    "Cut words into sentences, each with its last word in `last`."
+    ends = sorted(i + 1 for i in last | {len(tokens) - 1})
+    return tuple(tuple(tokens[a:b]) for a, b in pairwise([0, *ends]))
+
 def parse_mmax(
     coref: bytes,                  # the markables of coreference
     words: bytes,                  # the words
@@ -858,7 +1041,5 @@ def parse_mmax(
     tokens, position = _mmax_words(words, f"{where} (words)")
     levels = _markables(sentences, position, f"{where} (sentences)") if sentences else ()
     last = {spans[-1].end for _, spans in levels} or {i for i, t in enumerate(tokens) if t in (".", "!", "?")}
-    ends = sorted(i + 1 for i in last | {len(tokens) - 1})
     sets, notes = _mmax_sets(_markables(coref, position, where))
-    return Document(doc_key, tuple(tuple(tokens[a:b]) for a, b in zip([0, *ends], ends)), tidy(sets),
-                    meta={"notes": notes} if notes else {})
+    return Document(doc_key, _cut_after(last, tokens), tidy(sets), meta={"notes": notes} if notes else {})

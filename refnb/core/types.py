@@ -11,6 +11,8 @@ __all__ = ['Meta', 'NONE', 'Reason', 'RefnbError', 'CallError', 'FormatError', '
 import html, importlib, warnings
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
+from itertools import chain
+from operator import attrgetter
 from types import ModuleType
 from typing import Any, Literal, NamedTuple, Self, dataclass_transform
 import msgspec
@@ -20,15 +22,18 @@ def _shortened(text: str, room: int) -> str:
     "Cut a part of an error, which may quote a megabyte of a file."
     return text if len(text) <= room else text[:room - 1] + "…"
 
+def _fitted(what: str, where: str, do: str) -> tuple[str, str, str]:
+    "Shorten the parts of an error to a line of some 300 characters."
+    if len(where) > 200: where = f"{where[:40]}…{where[-159:]}"  # the line and the field are at its end
+    do = _shortened(do, max(60, 296 - len(where) - min(len(what), 140)))
+    return _shortened(what, max(140, 296 - len(where) - len(do))), where, do
+
 class RefnbError(Exception):
     "Something failed; `str(error)` is one line: where, what, what to do."
     status = 1
     def __init__(self, what: str, where: str = "", do: str = ""):
         "Name the problem, the place (file, line, field), and the remedy."
-        if len(where) > 200: where = f"{where[:40]}…{where[-159:]}"  # the line and the field are at its end
-        do = _shortened(do, max(60, 296 - len(where) - min(len(what), 140)))
-        what = _shortened(what, max(140, 296 - len(where) - len(do)))
-        self.what, self.where, self.do = what, where, do
+        self.what, self.where, self.do = what, where, do = _fitted(what, where, do)
         line = (f"{where}: " if where else "") + what + (f"; {do}" if do else "")
         super().__init__(" ".join(line.split()))
 
@@ -45,9 +50,11 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """Give a hint for a name that does not exist: "did you mean X?", or a few of the known names."""
     import difflib
     known = sorted(map(str, known))
-    close = difflib.get_close_matches(name[:100].lower(), list(map(str.lower, known)), 1, 0.6)
-    if close: return f"did you mean {next(k for k in known if k.lower() == close[0])}?"
-    return "known: " + ", ".join(known[:12]) + (", …" if len(known) > 12 else "") if known else "nothing is known here"
+    if not known: return "nothing is known here"
+    lower = list(map(str.lower, known))
+    close = difflib.get_close_matches(name[:100].lower(), lower, 1, 0.6)
+    if close: return f"did you mean {known[lower.index(close[0])]}?"
+    return "known: " + ", ".join(known[:12]) + (", …" if len(known) > 12 else "")
 
 # %% ../../nbs/core/00_types.ipynb #6f4120af
 def need(module: str, extra: str) -> ModuleType:
@@ -142,9 +149,10 @@ class Question(Record):
 # %% ../../nbs/core/00_types.ipynb #80bea0fa
 def meta_columns(questions: Sequence[Question]) -> dict[str, list]:
     "Collect the fields of questions for breakdowns: a column for each field, None where a question does not have it."
-    names = dict.fromkeys(k for q in questions for k in q.meta)
-    def column(name: str) -> list: return [q.meta.get(name) for q in questions]
-    return {name: column(name) for name in names}
+    columns = {}
+    for name in dict.fromkeys(chain.from_iterable(map(attrgetter("meta"), questions))):
+        columns[name] = [q.meta.get(name) for q in questions]
+    return columns
 
 # %% ../../nbs/core/00_types.ipynb #6c229876
 Reason = Literal["refused", "filtered", "cut", "unparsable", "outside", "failed"]
@@ -181,12 +189,15 @@ class Answer(Record):
         return ""
 
 # %% ../../nbs/core/00_types.ipynb #e1d91c97
+def _percent(text: str) -> str:
+    "Write the bytes of a text as %XX."
+    return "".join(map("%{:02X}".format, text.encode("utf-8", "surrogatepass")))
+
 def safe_name(name: str, limit: int = 100) -> str:
     """Make one path component of any text, of `limit` bytes at most:
     the same text gives the same name, others other ones."""
     import hashlib, re
-    safe = re.sub(r"[^A-Za-z0-9._+-]", lambda m: "".join(f"%{b:02X}" for b in m[0].encode("utf-8", "surrogatepass")),
-                  name)
+    safe = re.sub(r"[^A-Za-z0-9._+-]", lambda m: _percent(m[0]), name)
     if not safe.strip("."): safe = safe.replace(".", "%2E") or "%"
     if len(safe) <= limit: return safe
     return f"{safe[:limit - 17]}-{hashlib.sha256(safe.encode()).hexdigest()[:16]}"
@@ -207,12 +218,18 @@ def _window(q: Question, width: int = 240) -> tuple[str, str, str]:
     return ("…" if s > width else "") + before, q.text[s:e], after + ("…" if len(q.text) > e + width else "")
 
 # %% ../../nbs/core/00_types.ipynb #4920720e
+def _items(q: Question) -> str:
+    "List the options in HTML, the right ones in bold."
+    out = ""
+    for i, option in enumerate(q.options):
+        name = html.escape(option.name)
+        out += f"<li><b>{name}</b> ✓</li>" if i in q.right else f"<li>{name}</li>"
+    return out
+
+# %% ../../nbs/core/00_types.ipynb #f70b083d
 def _page(q: Question) -> str:
     "Show the expression in its text, then the options."
     before, mention, after = map(html.escape, _window(q))
     text = (f"{before}<mark><b>{mention}</b></mark>{after}" if q.text
             else "<i>the release has no text for this question</i>")
-    items = [f"<b>{html.escape(o.name)}</b> ✓" if i in q.right else html.escape(o.name)
-             for i, o in enumerate(q.options)]
-    options = "".join(f"<li>{item}</li>" for item in items)
-    return f"<p><code>{html.escape(q.id)}</code></p><blockquote>{text}</blockquote><ol start='0'>{options}</ol>"
+    return f"<p><code>{html.escape(q.id)}</code></p><blockquote>{text}</blockquote><ol start='0'>{_items(q)}</ol>"

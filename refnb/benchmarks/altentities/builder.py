@@ -12,6 +12,7 @@ import json, re, unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, combinations
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import NamedTuple
 import msgspec
@@ -60,9 +61,15 @@ class Draft(Record):
         return ""
 
 # %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #5e41183d
+def _fields(q: Written) -> dict:
+    "Return the fields that the files have, also of a question that has more."
+    return {f: getattr(q, f) for f in Written.__struct_fields__}
+
+# %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #a098d66d
 def draft_of(q: Written, split: str, number: int) -> Draft:
     "Take the expressions, if there are any, from a question; `number` is its own among the drafts of a split."
-    fields = {f: getattr(q, f) for f in Written.__struct_fields__ if f != "expressions"}
+    fields = _fields(q)
+    del fields["expressions"]
     return Draft(id=f"{q.domain.lower()}-{split}-{number}", split=split, **fields)
 
 # %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #cd5fe908
@@ -101,8 +108,9 @@ class AltRules(Record):
                     f"{LONGEST - 1} at most")
         if not 0 <= self.edits <= 3: return f"field edits: {self.edits}; the release has 3 at most"
         if self.questions is not None and self.questions < 0: return "field questions: is negative"
-        low = (f for f in ("shortest", "fewest_sections", "most_songs") if getattr(self, f) < 1)
-        return next((f"field {f}: {getattr(self, f)}; say 1 or more" for f in low), "")
+        for field in ("shortest", "fewest_sections", "most_songs"):
+            if (value := getattr(self, field)) < 1: return f"field {field}: {value}; say 1 or more"
+        return ""
 
     def filters(self) -> Filters:
         "Return the constants of the filters."
@@ -118,12 +126,18 @@ class AltBuilt(NamedTuple):
     wanted: dict[str, dict[str, int]]     # by domain and method
     rules: AltRules                       # of the build
 
+    def cell(self, domain: str, method: str) -> str:
+        "Write how many pairs of a method a domain has, and how many were wanted."
+        if method not in self.wanted.get(domain, {}): return ""
+        methods = list(map(attrgetter("method"), self.drawn.get(domain, ())))
+        return f"{methods.count(method)} of {self.wanted[domain][method]}"
+
     def table(self) -> list[dict]:
         "Count the pairs of each method, and those wanted."
-        n = Counter((d, x.method) for d, pairs in self.drawn.items() for x in pairs)
-        cell = lambda d, m: f"{n[d, m]} of {self.wanted[d][m]}" if m in self.wanted.get(d, {}) else ""
-        def row(m: str, title: str) -> dict[str, str]: return {"pairs": title} | {d: cell(d, m) for d in DOMAINS}
-        return [row(m, title) for m, title in METHODS.items()]
+        rows = []
+        for method, title in METHODS.items():
+            rows.append({"pairs": title} | {domain: self.cell(domain, method) for domain in DOMAINS})
+        return rows
 
     def leaks(self) -> list[dict]: return _leaks(self.drafts)
 
@@ -138,7 +152,7 @@ def _leaks(drafts: Iterable[Draft]) -> list[dict]:
     by = defaultdict(list)
     for d in drafts: by[d.topic, d.split].append(d)
     heads, rows = ("pairs", "targets", "entities", "targets among the others", "the other way round"), []
-    for t in dict.fromkeys(t for t, _ in by):
+    for t in dict.fromkeys(map(itemgetter(0), by)):
         for a, b in combinations([s for u, s in by if u == t], 2):
             rows.append({"domain": t, "splits": f"{a}, {b}"} | dict(zip(heads, shared(by[t, a], by[t, b]))))
     return rows
@@ -153,22 +167,27 @@ def _drafts_of(drawn: Sequence[Drawn], rules: AltRules) -> Iterable[Draft]:
             yield _the_draft(d, s, n, rules.shown, rules.longest)
 
 # %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #8d52de0b
+def _many(domain: str, rules: AltRules, wanted: Mapping[str, Mapping[str, int]]|None) -> dict[str, int]:
+    "Return how many pairs of each method a domain shall have."
+    return dict(wanted_pairs(domain, rules.questions) if wanted is None else wanted.get(domain, {}))
+
 def build_altentities(entities: Sequence[Entity], rules: AltRules = AltRules(),
                       wanted: Mapping[str, Mapping[str, int]]|None = None,
                       encoder: Encoder = tfidf_vectors) -> AltBuilt:
     """Make questions to annotate from a table of entities. `wanted`: domain -> method -> number of pairs, None: in the
     paper's proportions; `encoder`: texts -> rows of numbers."""
     c = candidates(entities, rules.filters())
-    found = {e.domain for e in c.entities}
+    found = set(map(attrgetter("domain"), c.entities))
     domains = [d for d in DOMAINS if d in found]
     for d in wanted or (): the_domain(d)
     if not domains:
         raise DataError(f"none of {len(entities)} entities is left ({c.losses()})", "build_altentities",
                         "change a constant, or give more entities")
-    many = {d: dict(wanted_pairs(d, rules.questions) if wanted is None else wanted.get(d, {})) for d in domains}
-    drawn = {d: draw(c, d, many[d], rules.seed, encoder, rules.edits) for d in domains}
-    drafts = tuple(x for pairs in drawn.values() for x in _drafts_of(pairs, rules))
-    return AltBuilt(drafts, c, drawn, many, rules)
+    many, drawn, drafts = dict[str, dict[str, int]](), dict[str, list[Drawn]](), list[Draft]()
+    for d in domains: many[d] = _many(d, rules, wanted)
+    for d in domains: drawn[d] = draw(c, d, many[d], rules.seed, encoder, rules.edits)
+    for pairs in drawn.values(): drafts += _drafts_of(pairs, rules)
+    return AltBuilt(tuple(drafts), c, drawn, many, rules)
 
 # %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #b5672537
 def write_drafts(path: str|Path, drafts: Iterable[Draft]) -> Path:
@@ -183,7 +202,7 @@ def distinct_drafts(drafts: Iterable[Draft], where: str = "drafts") -> list[Draf
     "Check that there is a draft and that ids differ; `where` is a file's name, for errors."
     drafts = list(drafts)
     if not drafts: raise FormatError("has no questions", where)
-    if twice := repeated(d.id for d in drafts):
+    if twice := repeated(map(attrgetter("id"), drafts)):
         raise FormatError(f"the id {twice[0]!r} appears twice", f"{where}, field id")
     return drafts
 
@@ -195,18 +214,22 @@ REFUSED = {"empty": "is empty", "long": "is too long", "half": "has half of a ch
 FLAGGED = {"name": "says the name", "position": "says the place in the question", "repeated": "was given before",
            "copied": "is copied from what was shown"}
 
+def _literal(word: str) -> str:
+    "Escape a word for a pattern; re.escape would escape characters that a browser must not."
+    return re.sub(r"[\\^$.*+?()\[\]{}|]", r"\\\g<0>", word)
+
 def name_pattern(name: str) -> str:
     """Write a regular expression for the places of a choice's name: as whole words; a short one only alone. The page's
     script reads it too; it is empty if there is no name."""
     bare = in_one_form(bare_title(name))
-    # re.escape would escape characters that a browser must not
-    words = r"\s+".join(re.sub(r"[\\^$.*+?()\[\]{}|]", r"\\\g<0>", w) for w in bare.split())
+    words = r"\s+".join(map(_literal, bare.split()))
     if not words: return ""
     if len(bare) > 3: return rf"(?:^|[^\p{{L}}\p{{N}}]){words}(?![\p{{L}}\p{{N}}])"
     return rf"^[^\p{{L}}\p{{N}}]*{words}[^\p{{L}}\p{{N}}]*$"
 
 # %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #e0a70137
 def _as_python(pattern: str) -> str:
+    "Write a pattern of the page's script for Python, which has no classes of letters and numbers."
     return pattern.replace(r"[^\p{L}\p{N}]", r"[\W_]").replace(r"[\p{L}\p{N}]", r"[^\W_]")
 
 # %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #dda72955
@@ -224,7 +247,12 @@ def _why_refused(expression: str) -> str:
     "Explain why an expression can be no answer, or return an empty string."
     if not in_one_form(expression).strip(): return "empty"
     if len(expression) >= LONGEST: return "long"
-    return "half" if any("\ud800" <= c <= "\udfff" for c in expression) else ""
+    return "half" if re.search("[\ud800-\udfff]", expression) else ""
+
+def _is_copied(words: str, q: Draft|Written) -> bool:
+    "Tell whether folded words are copied from what was shown; of a song no text is shown."
+    if q.domain == "SONGS" or len(words.split()) < COPIED: return False
+    return any(f" {words} " in f" {_folded(c.description)} " for c in q.choices)
 
 def _why_flagged(q: Draft|Written, expression: str, before: Sequence[str] = ()) -> list[str]:
     "List the flags of an expression."
@@ -233,16 +261,13 @@ def _why_flagged(q: Draft|Written, expression: str, before: Sequence[str] = ()) 
     out = ["name"] if pattern and re.search(_as_python(pattern), plain, re.I) else []
     if says_place(plain): out.append("position")
     if words in map(_folded, before): out.append("repeated")
-    if (len(words.split()) >= COPIED and q.domain != "SONGS"
-           and any(f" {words} " in f" {_folded(c.description)} " for c in q.choices)):
-        out.append("copied")
+    if _is_copied(words, q): out.append("copied")
     return out
 
 # %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #e57d2eaa
 def release_text(questions: Iterable[Written]) -> str:
     "Write questions, with their expressions, as the release does."
-    fields = lambda q: {f: getattr(q, f) for f in Written.__struct_fields__}
-    return json.dumps([msgspec.to_builtins(fields(q)) for q in questions], indent=4, ensure_ascii=True) + "\n"
+    return json.dumps([msgspec.to_builtins(_fields(q)) for q in questions], indent=4, ensure_ascii=True) + "\n"
 
 # %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #cfc36a9d
 def write_altentities(path: str|Path, questions: Iterable[Written]) -> Path:
@@ -268,7 +293,7 @@ def join_expressions(drafts: Sequence[Draft], said: Mapping[str, Iterable[Sequen
     flagged expressions, as the release does; a question has `least` expressions or more."""
     files, short = defaultdict(list), []
     counts: Counter[str] = Counter()
-    known = {d.id for d in drafts}
+    known = set(map(attrgetter("id"), drafts))
     if bad := next((k for k in said if k not in known), ""):
         raise DataError(f"{bad!r} is none of the {len(drafts)} questions", "join_expressions",
                         "give the questions that the page was made of")
