@@ -7,6 +7,7 @@ __all__ = ['Pronoun', 'linked', 'Links', 'by_field', 'Together', 'together']
 
 # %% ../../nbs/metrics/06_antecedents.ipynb #93ef301c
 from collections.abc import Iterable, Mapping, Sequence
+from operator import add
 from typing import NamedTuple
 import numpy as np
 from ..core.types import DataError, Prf, Span, prf
@@ -43,7 +44,7 @@ class Links(NamedTuple):
     def accuracy(self) -> float: return self.correct/self.texts if self.texts else 0.
     @property
     def lenient(self) -> float: return self.right/self.texts if self.texts else 0.
-    def __add__(self, other): return Links(*(a + b for a, b in zip(self, other, strict=True)))
+    def __add__(self, other): return Links(*map(add, self, other))
 
 # %% ../../nbs/metrics/06_antecedents.ipynb #4ddea5ca
 def _count(gold: Pronoun, chosen: Sequence[int]) -> Links:
@@ -51,19 +52,24 @@ def _count(gold: Pronoun, chosen: Sequence[int]) -> Links:
     return Links(1, int(tuple(chosen) == (gold.right,)), int(gold.right in chosen), len(chosen))
 
 # %% ../../nbs/metrics/06_antecedents.ipynb #8e33a1e3
+def _check_text(g: Pronoun, said: Mapping[str, Sequence[int]], field: str):
+    "Refuse a text without a prediction, or without the field."
+    if g.id not in said:
+        raise DataError("has no prediction", f"text {g.id!r}",
+                        "every gold text needs one; an empty list of clusters is fine")
+    if field and field not in g.fields:
+        raise DataError(f"the text has no field {field!r}", f"text {g.id!r}",
+                        f"known: {', '.join(g.fields) or 'none'}")
+
+# %% ../../nbs/metrics/06_antecedents.ipynb #3a785d7b
 def by_field(golds: Iterable[Pronoun], said: Mapping[str, Sequence[int]], field: str = "") -> dict[str, Links]:
     """Count links of all texts by label of a field; "": all together. `said` maps an id to its joined candidates."""
-    out: dict[str, list[Links]] = {}
+    out: dict[str, Links] = {}
     for g in golds:
-        if g.id not in said:
-            raise DataError("has no prediction", f"text {g.id!r}",
-                            "every gold text needs one; an empty list of clusters is fine")
-        if field and field not in g.fields:
-            raise DataError(f"the text has no field {field!r}", f"text {g.id!r}",
-                            f"known: {', '.join(g.fields) or 'none'}")
+        _check_text(g, said, field)
         label = str(g.fields[field]) if field else "all"
-        out.setdefault(label, []).append(_count(g, said[g.id]))
-    return {label: Links(*map(sum, zip(*found, strict=True))) for label, found in out.items()}
+        out[label] = out.get(label, Links()) + _count(g, said[g.id])
+    return out
 
 # %% ../../nbs/metrics/06_antecedents.ipynb #67f1ea52
 class Together(NamedTuple):
@@ -86,13 +92,18 @@ def _over_runs(each: np.ndarray) -> tuple[float|None, float|None, float|None]:
     return sd, float(mean - half), float(mean + half)
 
 # %% ../../nbs/metrics/06_antecedents.ipynb #cba73452
+def _run_counts(runs: Sequence[Mapping[str, Links]]) -> np.ndarray:
+    "Put counts in an array: run, template pair, count; a run without a pair has zeros."
+    pairs = sorted(set().union(*runs))
+    return np.array([[tuple(r.get(p, Links())) for p in pairs] for r in runs], float)
+
+# %% ../../nbs/metrics/06_antecedents.ipynb #7cf12750
 def together(runs: Sequence[Mapping[str, Links]], score: str = "accuracy") -> Together:
     """Compute mean, spread and intervals of a score over runs, as fractions, clustered by template pairs. The score is
     accuracy, lenient, or f1 of the antecedent scores; a run maps template pairs to counts."""
-    pairs = sorted(set().union(*runs))
-    counts = np.array([[tuple(r.get(p, Links())) for p in pairs] for r in runs], float)  # run, pair, count
-    each = _score(counts.sum(1), score)
-    mean, k = float(each.mean()), len(pairs)
+    counts = _run_counts(runs)
+    each, k = _score(counts.sum(1), score), counts.shape[1]
+    mean = float(each.mean())
     sd, naive_low, naive_high = _over_runs(each)
     if k < 2: return Together(mean, sd, None, None, naive_low, naive_high, len(runs))
     without = _score(counts.sum(1, keepdims=True) - counts, score).mean(0)  # one pair left out, the mean over runs

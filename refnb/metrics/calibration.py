@@ -24,10 +24,8 @@ class Scored(NamedTuple):
     def starts(self) -> np.ndarray: return np.concatenate([[0], np.cumsum(self.sizes)[:-1]])
 
 # %% ../../nbs/metrics/10_calibration.ipynb #6e85c17c
-def scored(scores: Sequence[float], sizes: Sequence[int], right: Sequence[int]) -> Scored:
-    """Check that scores, sizes and right answers fit one another: the scores of all options, question after question,
-    the number of options of each question, and its right one, from 0."""
-    s = Scored(np.asarray(scores, float), np.asarray(sizes, np.intp), np.asarray(right, np.intp))
+def _check_scored(s: Scored):
+    "Refuse scores, sizes and right answers that do not fit one another."
     if not len(s.sizes): raise DataError("there are no questions", "calibration")
     if len(s.sizes) != len(s.right) or s.sizes.sum() != len(s.scores):
         raise DataError(f"{len(s.scores)} scores, {len(s.sizes)} questions with {s.sizes.sum()} options, "
@@ -39,6 +37,13 @@ def scored(scores: Sequence[float], sizes: Sequence[int], right: Sequence[int]) 
     if not np.isfinite(s.scores).all():
         raise DataError(f"a score is {s.scores[(~np.isfinite(s.scores)).argmax()]}", "calibration",
                         "leave out questions without scores")
+
+# %% ../../nbs/metrics/10_calibration.ipynb #b1eddddc
+def scored(scores: Sequence[float], sizes: Sequence[int], right: Sequence[int]) -> Scored:
+    """Check that scores, sizes and right answers fit one another: the scores of all options, question after question,
+    the number of options of each question, and its right one, from 0."""
+    s = Scored(np.asarray(scores, float), np.asarray(sizes, np.intp), np.asarray(right, np.intp))
+    _check_scored(s)
     return s
 
 # %% ../../nbs/metrics/10_calibration.ipynb #e4cea616
@@ -49,17 +54,21 @@ def _shares(s: Scored, sharpness: float = 1.) -> np.ndarray:
     return e/np.repeat(np.add.reduceat(e, s.starts), s.sizes)
 
 # %% ../../nbs/metrics/10_calibration.ipynb #7d839429
+def _slope(s: Scored, sharpness: float) -> float:
+    "Compute how the likelihood of the right answers grows with the sharpness: below 0, a smaller one is likelier."
+    at = s.starts + s.right
+    return float((s.scores[at] - np.add.reduceat(_shares(s, sharpness)*s.scores, s.starts)).sum())
+
+# %% ../../nbs/metrics/10_calibration.ipynb #a7de9c53
 _LARGEST = 1e6  # of a sharpness, in units of the scores' spread within questions
 
 def fitted_sharpness(s: Scored) -> float:
     "Find the sharpness under which right answers, which may be seen, are likeliest; 0 where scores say nothing."
-    at = s.starts + s.right
     spread = float(np.std(s.scores - np.repeat(np.add.reduceat(s.scores, s.starts)/s.sizes, s.sizes)))
-    def slope(b: float) -> float: return float((s.scores[at] - np.add.reduceat(_shares(s, b)*s.scores, s.starts)).sum())
-    if not spread or slope(0) <= 0: return 0.
+    if not spread or _slope(s, 0) <= 0: return 0.
     low, high = 0., 1/spread
-    while slope(high) > 0 and high < _LARGEST/spread: low, high = high, 2*high
-    for _ in range(60): low, high = (low, mid) if slope(mid := (low + high)/2) <= 0 else (mid, high)
+    while _slope(s, high) > 0 and high < _LARGEST/spread: low, high = high, 2*high
+    for _ in range(60): low, high = (low, mid) if _slope(s, mid := (low + high)/2) <= 0 else (mid, high)
     return (low + high)/2
 
 # %% ../../nbs/metrics/10_calibration.ipynb #48134d08

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 from ..core.types import CallError, DataError
-from .uncertainty import FEW, _check, _codes, _counted, _draws, _interval, _jackknife, _limits, _numbers
-from .uncertainty import _ordered, _resampled, _same_length, _totals
+from .uncertainty import FEW, Drawn, _check, _cluster_totals, _codes, _counted, _draws, _interval
+from .uncertainty import _jackknife, _limits, _numbers, _ordered, _resampled, _same_length
 
 # %% ../../nbs/metrics/08_comparisons.ipynb #161f958e
 class Difference(NamedTuple):
@@ -41,17 +41,23 @@ class Paired(NamedTuple):
     only_b: int   # ids that only the second system has
 
 # %% ../../nbs/metrics/08_comparisons.ipynb #0ae2add2
+def _common_ids(a: dict[Hashable, Any], b: dict[Hashable, Any]) -> list:
+    "List the ids that two systems share, sorted; refuse systems that share none."
+    ids = _ordered(a.keys() & b.keys())
+    if a and b and not ids:
+        raise DataError(f"no id in common, such as {next(iter(a))!r} and {next(iter(b))!r}", "pair_by_id",
+                        "give two systems on the same task")
+    return ids
+
+# %% ../../nbs/metrics/08_comparisons.ipynb #ca8f1113
 def pair_by_id(a: dict[Hashable, Any], b: dict[Hashable, Any]) -> Paired:
     """Align two systems by the ids of their items; what only one has is counted, not compared.
     Values come in the order of `ids`, which finds the clusters."""
     if not (isinstance(a, dict) and isinstance(b, dict)):
         raise CallError("two dicts are needed", "pair_by_id", "give id -> value: a position is not an id")
-    ids = _ordered(a.keys() & b.keys())
-    if a and b and not ids:
-        raise DataError(f"no id in common, such as {next(iter(a))!r} and {next(iter(b))!r}", "pair_by_id",
-                        "give two systems on the same task")
-    return Paired(np.array([a[i] for i in ids]), np.array([b[i] for i in ids]), ids, len(a) - len(ids),
-                  len(b) - len(ids))
+    ids = _common_ids(a, b)
+    of_a, of_b = np.array(list(map(a.__getitem__, ids))), np.array(list(map(b.__getitem__, ids)))
+    return Paired(of_a, of_b, ids, len(a) - len(ids), len(b) - len(ids))
 
 # %% ../../nbs/metrics/08_comparisons.ipynb #d9cfce2b
 def _differences(where: str, a: ArrayLike, b: ArrayLike,
@@ -79,6 +85,13 @@ def _p_of_draws(drawn: np.ndarray, tiny: float) -> float:
     return min(1., float(2*(1 + far)/(1 + len(drawn))))
 
 # %% ../../nbs/metrics/08_comparisons.ipynb #9ab0d3ca
+def _drawn_sums(sums: np.ndarray, items: np.ndarray, resamples: int, seed: int) -> Drawn:
+    "Draw resamples of sums and items; nothing for few clusters, whose interval is of Student's t."
+    if len(items) < FEW: return None
+    drawn_sums, drawn_items = _resampled(np.column_stack([sums, items]), resamples, seed).T
+    return drawn_sums, drawn_items
+
+# %% ../../nbs/metrics/08_comparisons.ipynb #fa24218e
 def paired_bootstrap(a: ArrayLike, b: ArrayLike, clusters: Iterable[Hashable], resamples: int = 10_000,
                      level: float = 0.95, seed: int = 0) -> Difference:
     """Compute the difference of two means on the same items, NaN left out, with an interval and p over whole clusters:
@@ -86,8 +99,8 @@ def paired_bootstrap(a: ArrayLike, b: ArrayLike, clusters: Iterable[Hashable], r
     where = "paired_bootstrap"
     _check(where, level, resamples, seed)
     d, rows = _differences(where, a, b, clusters)
-    sums, items = (x[:, 0] for x in _totals(d, rows))
-    drawn = tuple(_resampled(np.column_stack([sums, items]), resamples, seed).T) if len(items) >= FEW else None
+    sums, items = _cluster_totals(d, rows)
+    drawn = _drawn_sums(sums, items, resamples, seed)
     _, most = _limits(_numbers(where, "a", a), _numbers(where, "b", b))
     value, low, high, n, k = _interval(sums, items, drawn, level, (-most, most))
     if low is None: return Difference(value, None, None, None, n, k)
@@ -112,13 +125,13 @@ def paired_permutation(a: ArrayLike, b: ArrayLike, clusters: Iterable[Hashable],
     where = "paired_permutation"
     _check(where, resamples=resamples, seed=seed)
     d, rows = _differences(where, a, b, clusters)
-    sums, k = _totals(d, rows)[0][:, 0], len(np.unique(rows))
-    if not k: return Difference(None, None, None, None, 0, 0)
+    sums, items = _cluster_totals(d, rows)
+    if not len(items): return Difference(None, None, None, None, 0, 0)
     tiny = 1e-12*np.abs(d).sum() # what rounding leaves of a sum that is zero
     totals, exact = _flipped(sums[np.abs(sums) > tiny], resamples, seed)
     hits = int((np.abs(totals) >= abs(sums.sum()) - tiny).sum())
     return Difference(float(sums.sum()/len(d)), None, None, hits/len(totals) if exact else (1 + hits)/(1 + resamples),
-                      len(d), k)
+                      len(d), len(items))
 
 # %% ../../nbs/metrics/08_comparisons.ipynb #a091ee34
 class PairedT(NamedTuple):
@@ -190,8 +203,22 @@ def _split(groups: list[frozenset], a: Hashable, b: Hashable) -> list[frozenset]
     parts = {g - {x} if {a, b} <= g else g for g in groups for x in (a, b)}
     return [g for g in parts if not any(map(g.__lt__, parts))]
 
-def _letter(i: int) -> str: return ("" if i < 26 else _letter(i//26 - 1)) + "abcdefghijklmnopqrstuvwxyz"[i % 26]
+def _letter(i: int) -> str:
+    "Name a group: a to z, then aa, ab, …"
+    return ("" if i < 26 else _letter(i//26 - 1)) + "abcdefghijklmnopqrstuvwxyz"[i % 26]
 
+# %% ../../nbs/metrics/08_comparisons.ipynb #92eb9ac7
+def _tied(names: Sequence[Hashable], ps: Mapping[tuple[Any, Any], float|None], level: float) -> list[frozenset]:
+    "Find the largest groups of systems without a significant difference inside, in the order of the systems."
+    groups = [frozenset(names)] if names else []
+    for (a, b), p in ps.items():
+        if unknown := {a, b} - set(names):
+            raise DataError(f"{min(unknown, key=repr)!r} has no score", "tie_groups", "give the score of every system")
+        if p is not None and p < level: groups = _split(groups, a, b)
+    place = dict(zip(names, range(len(names))))
+    return sorted(groups, key=lambda g: sorted(map(place.__getitem__, g)))
+
+# %% ../../nbs/metrics/08_comparisons.ipynb #1a3c7074
 def tie_groups(
     scores: Mapping[Any, float],                  # of each system
     ps: Mapping[tuple[Any, Any], float|None],     # corrected p of each pair, in either order; None: no test
@@ -199,14 +226,7 @@ def tie_groups(
 ) -> dict[Any, str]:                              # letters of each system, the best first
     "Rank systems by score and give those without a significant difference a common letter (a compact letter display)."
     names = sorted(scores, key=lambda s: -scores[s])
-    place = {s: i for i, s in enumerate(names)}
-    groups = [frozenset(names)] if names else []
-    for (a, b), p in ps.items():
-        if unknown := {a, b} - set(names):
-            raise DataError(f"{min(unknown, key=repr)!r} has no score", "tie_groups", "give the score of every system")
-        if p is not None and p < level: groups = _split(groups, a, b)
-    groups.sort(key=lambda g: sorted(place[s] for s in g))
     letters: dict[Any, list[str]] = {s: [] for s in names}
-    for i, g in enumerate(groups):
+    for i, g in enumerate(_tied(names, ps, level)):
         for s in g: letters[s].append(_letter(i))
-    return {s: " ".join(found) for s, found in letters.items()}
+    return dict(zip(letters, map(" ".join, letters.values())))

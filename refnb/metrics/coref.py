@@ -65,13 +65,8 @@ def _without(f: Flat, drop: np.ndarray) -> Flat:
 def _as_span(key: int) -> list[int]: return [int(key) >> 32, int(key) & 0xFFFFFFFF]
 
 # %% ../../nbs/metrics/01_coref.ipynb #4239e6d3
-def _once(f: Flat, duplicates: Duplicates, who: str = "predicted", spans: np.ndarray|None = None) -> Flat:
-    "Remove, keep or refuse the repeated mentions of clusters; `spans` are as keys where keys are no spans."
-    if duplicates not in ("official", "released", "error"):
-        raise CallError(f"unknown reading of duplicates {duplicates!r}", do="known: official, released, error")
-    if duplicates == "released" or _differ(f): return f
-    again = _repeated(f)
-    n, example = int(again.sum()), _as_span((f.keys if spans is None else spans)[again][0])
+def _check_repetitions(n: int, example: list[int], duplicates: Duplicates, who: str):
+    "Refuse repeated mentions: any, where they are an error, and more than the official scorer takes."
     if duplicates == "error":
         raise DataError(f"{n} mentions of the {who} clusters appear twice, one is {example}",
                         do="remove them, or say how to count them with duplicates=official or released")
@@ -79,6 +74,16 @@ def _once(f: Flat, duplicates: Duplicates, who: str = "predicted", spans: np.nda
         raise DataError(f"{n} mentions of the predicted clusters appear twice, one is {example}",
                         do=f"the official scorer refuses more than {_TOLERATED}: remove them, or say "
                            f"duplicates=released")
+
+# %% ../../nbs/metrics/01_coref.ipynb #e0627ece
+def _once(f: Flat, duplicates: Duplicates, who: str = "predicted", spans: np.ndarray|None = None) -> Flat:
+    "Remove, keep or refuse the repeated mentions of clusters; `spans` are as keys where keys are no spans."
+    if duplicates not in ("official", "released", "error"):
+        raise CallError(f"unknown reading of duplicates {duplicates!r}", do="known: official, released, error")
+    if duplicates == "released" or _differ(f): return f
+    again = _repeated(f)
+    example = _as_span((f.keys if spans is None else spans)[again][0])
+    _check_repetitions(int(again.sum()), example, duplicates, who)
     return _without(f, again)
 
 # %% ../../nbs/metrics/01_coref.ipynb #0ba4835e
@@ -122,11 +127,16 @@ def _overlap(g: Flat, p: Flat) -> Cells:
     return _cells(np.repeat(g.labels, many), labels[at], len(p.sizes))
 
 # %% ../../nbs/metrics/01_coref.ipynb #9878dcf8
+def _without_singletons(f: Flat) -> Flat:
+    "Remove clusters of one mention."
+    return _without(f, f.sizes[f.labels] == 1)
+
+# %% ../../nbs/metrics/01_coref.ipynb #e0b04e2f
 def table(gold: Mentions, predicted: Mentions, singletons: bool = True, duplicates: Duplicates = "official") -> Table:
     """Make the sparse table of two sets of clusters, the input of all metrics. `singletons` keeps clusters of one
     mention, on both sides; `duplicates` says how mentions that appear twice count."""
     g, p = _once(_flat(gold), duplicates, "gold"), _once(_flat(predicted), duplicates)
-    if not singletons: g, p = (_without(f, f.sizes[f.labels] == 1) for f in (g, p))
+    if not singletons: g, p = _without_singletons(g), _without_singletons(p)
     hit, came = _find(g, p.keys)
     precision = _cells(came, p.labels[hit], len(p.sizes))
     if duplicates != "released" or not (_repeated(g).any() or _repeated(p).any()):
@@ -208,8 +218,9 @@ def ceafm(t: Table) -> Counts:
 def align(gold: Mentions, predicted: Mentions) -> list[tuple[int, int]]:
     "Find the partners that CEAF-e gives to clusters, none of them empty: gold index, predicted index, in gold's order."
     t = table(gold, predicted, duplicates="released")
-    cells = sorted(_best(t).tolist(), key=lambda i: t.overlap.gold[i])
-    return [(int(t.overlap.gold[i]), int(t.overlap.predicted[i])) for i in cells]
+    cells = _best(t)
+    cells = cells[np.argsort(t.overlap.gold[cells])]
+    return list(zip(t.overlap.gold[cells].tolist(), t.overlap.predicted[cells].tolist()))
 
 # %% ../../nbs/metrics/01_coref.ipynb #ea24a9a8
 def _resolved(sizes: np.ndarray, at: np.ndarray, n: np.ndarray) -> float:
@@ -258,19 +269,28 @@ def blanc(t: Table) -> LinkCounts:
                       _n(t.gold))
 
 # %% ../../nbs/metrics/01_coref.ipynb #b3c94867
+def _ratio(part: float, whole: float) -> float:
+    "Divide; 0 where there is nothing to divide by."
+    return float(part/whole) if whole else 0.
+
+def _mean_scores(scores: Sequence[Prf]) -> Prf:
+    "Average precision, recall and F1."
+    return Prf(*(sum(values)/len(scores) for values in zip(*scores)))
+
+# %% ../../nbs/metrics/01_coref.ipynb #adb7915a
 def as_prf(c: Counts|LinkCounts) -> Prf:
     """Compute precision, recall and F1, as fractions, from the counts of one document or the sum of several;
     0 where nothing is right."""
     if isinstance(c, LinkCounts): return _blanc_prf(c)
-    p, r = (float(a/b) if b else 0. for a, b in (c[:2], c[2:]))
+    p, r = _ratio(*c[:2]), _ratio(*c[2:])
     return Prf(p, r, 2*p*r/(p + r) if p + r else 0.)
 
 def _blanc_prf(c: LinkCounts) -> Prf:
     "Average both kinds of pairs, or return the only kind that gold has."
     either = isinstance(c, OfEither)
     kinds = [Prf(*map(float, prf(*k))) for k in (c[:3], c[3:6]) if k[2] or either and k[1]]
-    if not kinds: return Prf(*[float(not either and c.common == c.predicted == c.gold > 0)]*3)
-    return Prf(*(sum(v)/len(kinds) for v in zip(*kinds)))
+    if kinds: return _mean_scores(kinds)
+    return Prf(*[float(not either and c.common == c.predicted == c.gold > 0)]*3)
 
 def add(counts: Iterable[Counts|LinkCounts]) -> Counts|LinkCounts:
     "Add the counts of several documents, all of one metric."
@@ -290,8 +310,7 @@ def metric(name: str) -> Callable:
 
 def conll(scores: dict[str, Prf]) -> Prf:
     "Compute the mean of MUC, B³ and CEAF-e."
-    parts = [scores[m] for m in CONLL]
-    return Prf(*(sum(v)/3 for v in zip(*parts)))
+    return _mean_scores([scores[m] for m in CONLL])
 
 def with_conll(scores: dict[str, Prf]) -> dict[str, Prf]:
     "Add CoNLL F1, the mean of three metrics, to scores where its three parts are there."

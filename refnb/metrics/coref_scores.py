@@ -7,14 +7,21 @@ __all__ = ['CorefScores', 'score_coref']
 
 # %% ../../nbs/metrics/03_coref_scores.ipynb #59b5c377
 import html
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from itertools import chain
 from typing import TYPE_CHECKING
 from ..core.types import CallError, DataError, Later, Prf, nearest
 from ..core.documents import Document
-from .coref import Counts, Duplicates, LinkCounts, METRICS, add, as_prf, metric, table, with_conll
+from .coref import (Counts, Duplicates, LinkCounts, METRICS, Mentions, _mean_scores, add, as_prf, metric,
+                                 table, with_conll)
 from .windows import LENGTH, Setting, WindowMode, pair, split_gold, units
 if TYPE_CHECKING: import pandas as pd
 else: pd = Later("pandas")
+
+# %% ../../nbs/metrics/03_coref_scores.ipynb #aee036e7
+def _as_scores(counts: dict[str, Counts|LinkCounts]) -> dict[str, Prf]:
+    "Compute the scores of counts, with CoNLL F1 where its three parts are there."
+    return with_conll(dict(zip(counts, map(as_prf, counts.values()))))
 
 # %% ../../nbs/metrics/03_coref_scores.ipynb #918d9e9f
 class CorefScores:
@@ -38,21 +45,18 @@ class CorefScores:
     def one(self, unit: str) -> dict[str, Prf]:
         "Return the scores of one document."
         if unit not in self.counts: raise CallError(f"no document {unit!r}", do=nearest(unit, self.counts))
-        return with_conll({m: as_prf(c) for m, c in self.counts[unit].items()})
+        return _as_scores(self.counts[unit])
     def sums(self) -> dict[str, Counts|LinkCounts]:
         "Return the counts, summed over all documents."
         return {m: add(c[m] for c in self.counts.values()) for m in self.metrics}
     def pooled(self) -> dict[str, Prf]:
         "Compute scores from summed counts, as papers report them."
-        return with_conll({m: as_prf(c) for m, c in self.sums().items()})
+        return _as_scores(self.sums())
     def macro(self) -> dict[str, Prf]:
         "Compute means over documents: of precision, of recall, of F1."
         each = list(map(self.one, self.counts))
         if not each: return {}
-        def mean(m: str) -> Prf:
-            totals = map(sum, zip(*(s[m] for s in each)))
-            return Prf(*(t/len(each) for t in totals))
-        return {m: mean(m) for m in each[0]}
+        return {m: _mean_scores([s[m] for s in each]) for m in each[0]}
     @property
     def df(self) -> "pd.DataFrame":
         "Return pooled precision, recall and F1 in percent, a row for each metric."
@@ -60,12 +64,33 @@ class CorefScores:
     @property
     def by_document(self) -> "pd.DataFrame":
         "Return F1 in percent, a row for each document or window."
-        f1s = lambda scores: {m: 100*s.f1 for m, s in scores.items()}
-        rows = {u: f1s(self.one(u)) for u in self.counts}
+        rows = {}
+        for unit in self.counts: rows[unit] = {m: 100*s.f1 for m, s in self.one(unit).items()}
         return pd.DataFrame.from_dict(rows, orient="index")
     def __repr__(self) -> str: return f"{_title(self)}\n{self.df.round(2).to_string()}"
     def _repr_html_(self) -> str:
         return f"<p>{html.escape(_title(self))}, percent, pooled</p>{self.df.round(2).to_html()}"
+
+# %% ../../nbs/metrics/03_coref_scores.ipynb #f978a6af
+def _as_list(docs: Document|Iterable[Document]) -> list[Document]:
+    "List documents; a single one makes a list of one."
+    return [docs] if isinstance(docs, Document) else list(docs)
+
+# %% ../../nbs/metrics/03_coref_scores.ipynb #3168aa2b
+def _doubled(docs: Iterable[Document]) -> list[str]:
+    "List the keys of documents in which a mention appears twice."
+    out = []
+    for d in docs:
+        if len(set(mentions := d.mentions)) < len(mentions): out.append(d.doc_key)
+    return out
+
+# %% ../../nbs/metrics/03_coref_scores.ipynb #b442448c
+def _counted(name: str, gold: Mentions, predicted: Mentions, functions: dict[str, Callable], singletons: bool,
+             duplicates: Duplicates) -> dict[str, Counts|LinkCounts]:
+    "Count for one document or window, which errors name."
+    try: t = table(gold, predicted, singletons, duplicates)
+    except DataError as e: raise DataError(e.what, f"document {name!r}", e.do) from None
+    return {m: f(t) for m, f in functions.items()}
 
 # %% ../../nbs/metrics/03_coref_scores.ipynb #1ada8243
 def score_coref(
@@ -79,34 +104,36 @@ def score_coref(
     length: int = LENGTH,                      # tokens of a window, nominally
 ) -> CorefScores:                              # fractions
     "Score predicted clusters against gold."
-    gold, predicted = ([x] if isinstance(x, Document) else list(x) for x in (gold, predicted))
+    gold, predicted = _as_list(gold), _as_list(predicted)
     functions = {m: metric(m) for m in metrics}
     if setting == "split": gold = _for_split(gold, predicted, length)
     pairs, counts = pair(gold, predicted), {}
-    doubled = [d.doc_key for g, p in pairs for d in (g, p) if len(set(m := d.mentions)) < len(m)]
+    doubled = _doubled(chain.from_iterable(pairs))
     for name, g, p in units(pairs, setting, mode, length):
-        try: t = table(g, p, singletons, duplicates)
-        except DataError as e: raise DataError(e.what, f"document {name!r}", e.do) from None
-        counts[name] = {m: f(t) for m, f in functions.items()}
+        counts[name] = _counted(name, g, p, functions, singletons, duplicates)
     return CorefScores(counts, setting, mode if setting == "window" else "", len(pairs), pairs.missing, pairs.extra,
                        dict.fromkeys(doubled))
 
 # %% ../../nbs/metrics/03_coref_scores.ipynb #b93f1d0e
 def _for_split(gold: list[Document], predicted: list[Document], length: int) -> list[Document]:
     "Return gold windows; refuse predictions on whole books."
-    whole = {d.doc_key for d in gold} & {d.doc_key for d in predicted if f"_split{length}_S" not in d.doc_key}
-    if whole and any(len(split_gold([d], length)) > 1 for d in gold if d.doc_key in whole):
-        raise DataError("the predictions are on whole books", f"document {min(whole)!r}",
+    books = {d.doc_key for d in predicted if f"_split{length}_S" not in d.doc_key}
+    both = [d for d in gold if d.doc_key in books]
+    if any(len(split_gold([d], length)) > 1 for d in both):
+        raise DataError("the predictions are on whole books", f"document {min(d.doc_key for d in both)!r}",
                         "setting split scores predictions that were made on windows; setting window cuts predictions "
                         "on books")
     return split_gold(gold, length)
 
 # %% ../../nbs/metrics/03_coref_scores.ipynb #e473be17
+def _oddities(c: CorefScores) -> str:
+    "Describe the documents that are missing, extra or odd, each kind with a semicolon before it."
+    notes = ((c.missing, "without a prediction, counted as empty"), (c.extra, "predicted without gold, set aside"),
+             (c.doubled, "with a mention that appears twice"), (c.lone, "with empty nodes on one side only"))
+    return "".join(f"; {len(x)} {note}" for x, note in notes if x)
+
 def _title(self: CorefScores) -> str:
+    "Describe the documents that were scored, and how."
     n = f"{self.documents:,} document{'s' if self.documents != 1 else ''}"
     windows = f", {len(self.counts):,} windows ({self.mode})" if self.setting == "window" else ""
-    notes = ((self.missing, "without a prediction, counted as empty"),
-             (self.extra, "predicted without gold, set aside"),
-             (self.doubled, "with a mention that appears twice"), (self.lone, "with empty nodes on one side only"))
-    counts = "".join(f"; {len(x)} {note}" for x, note in notes if x)
-    return f"{self.setting}: {n}{windows}{counts}{'; ' if self.note else ''}{self.note}"
+    return f"{self.setting}: {n}{windows}{_oddities(self)}{'; ' if self.note else ''}{self.note}"

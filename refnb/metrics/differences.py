@@ -10,6 +10,7 @@ __all__ = ['State', 'STATES', 'Verdict', 'COLUMNS', 'SIGNS', 'Matched', 'matched
 import html
 from bisect import bisect_left, bisect_right
 from collections import Counter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 from ..core.types import CallError, DataError, Later, Span
 from ..core.documents import Box, Document, Look, PALE, as_span, boxed, bracketed, colors, name_of, plain
@@ -32,20 +33,33 @@ def _owners(d: Document) -> dict[Span, int]:
         for s in c: out.setdefault(s, i)
     return out
 
+# %% ../../nbs/metrics/04_differences.ipynb #1fab1cf7
 def _lists(owners: dict[Span, int]) -> dict[int, list[Span]]:
+    "List the mentions of each cluster."
     out: dict[int, list[Span]] = {}
     for s, i in owners.items(): out.setdefault(i, []).append(s)
     return out
 
+# %% ../../nbs/metrics/04_differences.ipynb #7d9db20a
+def _words_at(tokens: Sequence[str], s: Span) -> str:
+    "Join the words of a mention."
+    return " ".join(tokens[s.start:s.end + 1])
+
 # %% ../../nbs/metrics/04_differences.ipynb #02a9691d
+def _first_difference(a: Sequence[str], b: Sequence[str]) -> int:
+    "Find the first token that differs; where one text begins with the other, the end of the shorter one."
+    for i, (x, y) in enumerate(zip(a, b, strict=False)):
+        if x != y: return i
+    return min(len(a), len(b))
+
+# %% ../../nbs/metrics/04_differences.ipynb #7029563a
 def _same_text(gold: Document, predicted: Document):
     "Refuse predictions on another text."
     if not (gold.sentences and predicted.sentences): return
     if gold.sentences == predicted.sentences: return
     a, b = gold.tokens, predicted.tokens
     if a == b: return
-    at = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
-    what = f"gold has {len(a):,} tokens and the prediction {len(b):,}; they differ from token {at:,} on"
+    what = f"gold has {len(a):,} tokens and the prediction {len(b):,}; they differ from token {_first_difference(a, b):,} on"
     raise DataError(what, f"document {plain(gold.doc_key)!r}", "compare predictions on the same text")
 
 # %% ../../nbs/metrics/04_differences.ipynb #9b13a6c2
@@ -99,19 +113,33 @@ def _largest_names(gold: Document, others: Counter, most: int = 3) -> str:
     return ", ".join(names) + (f", +{len(others) - most}" if len(others) > most else "")
 
 # %% ../../nbs/metrics/04_differences.ipynb #a2d77e05
+def _strangers(home: int, g: int, held: dict[int, Counter]) -> Counter:
+    "Count the mentions of other entities in a predicted cluster, by entity."
+    return Counter({k: v for k, v in held.get(home, Counter()).items() if k != g})
+
+# %% ../../nbs/metrics/04_differences.ipynb #a18fa98f
 def _row(gold: Document, m: Matched, g: int, went: Counter, held: dict[int, Counter], sizes: Counter, n: int,
          **limits: float) -> tuple:
     "Make the row of one entity."
     best = m.partner.get(g)
     home, most = max(went.items(), key=lambda x: (x[1], x[0] == best), default=(-1, 0))  # no cluster is -1
-    strangers = Counter({k: v for k, v in held.get(home, Counter()).items() if k != g})
-    found = sum(went.values())
-    spurious = sizes[best] - sum(held[best].values()) if best is not None else 0
-    return (name_of(gold, g), n, found, n - found, went[best], len(went), most, best,
-            sizes[best] if best is not None else 0, spurious, _largest_names(gold, strangers),
-            _verdict(n, found, most, sum(strangers.values()), **limits))
+    strangers, found = _strangers(home, g, held), went.total()
+    best_size, known = (0, 0) if best is None else (sizes[best], held[best].total())
+    return (name_of(gold, g), n, found, n - found, went[best], len(went), most, best, best_size, best_size - known,
+            _largest_names(gold, strangers), _verdict(n, found, most, strangers.total(), **limits))
 
 # %% ../../nbs/metrics/04_differences.ipynb #68be7f41
+def _flows(m: Matched) -> tuple[dict[int, Counter[int]], dict[int, Counter[int]]]:
+    "Count where the mentions of each gold cluster went, and where those of each predicted cluster came from."
+    went: dict[int, Counter[int]] = {g: Counter() for g in m.gold.values()}
+    held: dict[int, Counter[int]] = {}
+    for s, g in m.gold.items():
+        if (p := m.predicted.get(s)) is not None:
+            went[g][p] += 1
+            held.setdefault(p, Counter())[g] += 1
+    return went, held
+
+# %% ../../nbs/metrics/04_differences.ipynb #5ebfba40
 COLUMNS = ("name", "mentions", "found", "missed", "in_best", "pieces", "most", "best", "best_size", "spurious",
            "merged_with", "verdict")
 
@@ -121,15 +149,9 @@ def differences(gold: Document, predicted: Document, found_at_least: float = 0.2
     vanished; a larger part of the found ones outside the cluster with most of them: split; a larger part of other
     entities in that cluster: merged."""
     m = matched(gold, predicted)
-    n = Counter(m.gold.values())
-    went: dict[int, Counter[int]] = {g: Counter() for g in m.gold.values()}
-    held: dict[int, Counter[int]] = {}
-    for s, g in m.gold.items():
-        if (p := m.predicted.get(s)) is not None:
-            went[g][p] += 1
-            held.setdefault(p, Counter())[g] += 1
+    n, sizes = Counter(m.gold.values()), Counter(m.predicted.values())
+    went, held = _flows(m)
     limits = dict(found_at_least=found_at_least, apart_at_most=apart_at_most, strange_at_most=strange_at_most)
-    sizes = Counter(m.predicted.values())
     order = sorted(went, key=lambda g: (-n[g], g))
     rows = [_row(gold, m, g, went[g], held, sizes, n[g], **limits) for g in order]
     return pd.DataFrame(rows, columns=COLUMNS, index=pd.Index(order, name="cluster")).astype({"best": "Int64"})
@@ -144,26 +166,34 @@ def _box(m: Matched, s: Span, name: str, color: str) -> Box:
     return Box(*s, SIGNS[state] + name, color, _BORDERS[state], f"{name[:30]} {[*s]}: {state}")
 
 # %% ../../nbs/metrics/04_differences.ipynb #77aaab9c
+def _inside(owners: dict[Span, int], start: int, stop: int) -> list[tuple[Span, int]]:
+    "List the mentions that reach into a window, with their clusters."
+    return [(s, i) for s, i in owners.items() if s[1] >= start and s[0] < stop]
+
+# %% ../../nbs/metrics/04_differences.ipynb #fae76d2d
 def _sides(gold: Document, m: Matched, start: int, stop: int) -> list[list[Box]]:
     "Make the boxes of a window, gold and predicted."
-    tint, entity = colors(gold), {p: g for g, p in m.partner.items()}
-    inside = lambda owners: [(s, i) for s, i in owners.items() if s[1] >= start and s[0] < stop]
-    left = [_box(m, s, name_of(gold, g), tint[g]) for s, g in inside(m.gold)]
-    right = []
-    for s, p in inside(m.predicted):
-        g = entity.get(p)
-        name, color = (f"#{p}", PALE) if g is None else (name_of(gold, g), tint[g])
+    tint, entity = colors(gold), dict(zip(m.partner.values(), m.partner))
+    left, right = [], []
+    for s, g in _inside(m.gold, start, stop): left.append(_box(m, s, name_of(gold, g), tint[g]))
+    for s, p in _inside(m.predicted, start, stop):
+        partner = entity.get(p)
+        name, color = (f"#{p}", PALE) if partner is None else (name_of(gold, partner), tint[partner])
         right.append(_box(m, s, name, color))
     return [left, right]
 
 # %% ../../nbs/metrics/04_differences.ipynb #603727f1
+def _fullest(at: list[int], width: int) -> int:
+    "Find the middle of the window with the most of some sorted places; the first of several."
+    many = [bisect_right(at, a + 2*width) - i for i, a in enumerate(at)]
+    first = many.index(max(many))
+    return (at[first] + at[first + many[first] - 1])//2
+
+# %% ../../nbs/metrics/04_differences.ipynb #08c37557
 def _worst_place(m: Matched, width: int = 40) -> int:
     "Find the middle of the window with the most wrong mentions; the first mention if all are right."
-    at = sorted(s[0] for s in m.gold.keys() | m.predicted.keys() if _state_of(m, s) != "right")
-    if not at: return min((s[0] for s in m.gold), default=0)
-    many = [bisect_right(at, a + 2*width) - i for i, a in enumerate(at)]
-    first = max(range(len(at)), key=lambda i: (many[i], -i))
-    return (at[first] + at[first + many[first] - 1])//2
+    wrong = sorted(s[0] for s in m.gold.keys() | m.predicted.keys() if _state_of(m, s) != "right")
+    return _fullest(wrong, width) if wrong else min(m.gold, default=(0, 0))[0]
 
 # %% ../../nbs/metrics/04_differences.ipynb #1ffcbe10
 def _place(d: Document, around: Span|tuple[int, int]|int, width: int, last: int) -> tuple[int, int]:

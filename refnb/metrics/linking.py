@@ -6,10 +6,11 @@
 __all__ = ['Links', 'Linking', 'linking']
 
 # %% ../../nbs/metrics/05_linking.ipynb #424901ce
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 from ..core.types import DataError, Prf, prf
 from ..core.documents import Document
+from .coref import _mean_scores
 from .windows import pair
 
 # %% ../../nbs/metrics/05_linking.ipynb #902c7ed5
@@ -38,11 +39,16 @@ class Linking(NamedTuple):
     pooled: Prf           # from summed counts
     books: dict[str, Prf] # each book's
 
+# %% ../../nbs/metrics/05_linking.ipynb #4c6411fe
+def _pooled(counts: Sequence[Links]) -> Prf:
+    "Compute scores from the summed counts of books; zeros without a book."
+    return prf(*map(sum, zip(*counts))) if counts else Prf(0., 0., 0.)
+
 # %% ../../nbs/metrics/05_linking.ipynb #083c5e17
 def linking(gold: Iterable[Document], predicted: Iterable[Document]) -> Linking:
     """Score character linking over books with names, in fractions. Predictions are joined by doc_key; a missing one
     counts as empty."""
     counts = {g.doc_key: _links(g, p) for g, p in pair(gold, predicted)}
     books = {k: prf(*c) for k, c in counts.items()}
-    mean = Prf(*(sum(v)/len(books) for v in zip(*books.values()))) if books else Prf(0., 0., 0.)
-    return Linking(mean, prf(*map(sum, zip(*counts.values()))) if counts else mean, books)
+    mean = _mean_scores(list(books.values())) if books else Prf(0., 0., 0.)
+    return Linking(mean, _pooled(list(counts.values())), books)

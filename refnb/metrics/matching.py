@@ -9,19 +9,18 @@ __all__ = ['RULE', 'Match', 'Pairs', 'Zeros', 'Parents', 'EXTRA', 'COREFUD', 'Wo
 # %% ../../nbs/metrics/13_matching.ipynb #60f6ca71
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from itertools import chain
+from itertools import chain, compress, islice
+from operator import attrgetter
 from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 from ..core.types import CallError, DataError, Span, nearest
 from ..core.documents import Document
 from .coref import (Counts, Duplicates, Flat, LinkCounts, METRICS, OfEither, Table, _assign, _cells, _find,
                                  _flat, _once, _repeated, _without, blanc, metric)
-from .coref_scores import CorefScores, score_coref as _by_spans
+from .coref_scores import CorefScores, _as_list, score_coref as _by_spans
 from .windows import LENGTH, Setting, WindowMode, _same_text, pair
 
 # %% ../../nbs/metrics/13_matching.ipynb #f67aa509
-_MINOR = 20  # bits for the second part of an empty node's ID
-
 class Words(NamedTuple):
     "The words of a document as matching needs them."
     document: Document                 # whose text they are
@@ -32,40 +31,51 @@ class Words(NamedTuple):
 
 def empty_nodes(d: Document) -> dict[int, tuple[str, str]]:
     "Find the tokens that are empty nodes, each with its ID and its DEPS."
-    found = (e.split("=", 2) for e in str(d.meta.get("conllu_empty", "")).split())
-    return {int(token): (id, deps) for token, id, deps in found}
+    found: dict[int, tuple[str, str]] = {}
+    for entry in str(d.meta.get("conllu_empty", "")).split():
+        token, id, deps = entry.split("=", 2)
+        found[int(token)] = id, deps
+    return found
 
-def _words(d: Document, apart: bool) -> Words:
-    "List a document's words; where empty nodes set the texts `apart`, places count sentences too."
-    empty, size = empty_nodes(d), d.size or 1 + max((s.end for c in d.clusters for s in c), default=-1)
-    sizes = list(map(len, d.sentences))
-    sentence = np.repeat(np.arange(len(sizes)), sizes) if d.size else np.zeros(size, np.int64)
-    real = np.ones(size, bool)
+# %% ../../nbs/metrics/13_matching.ipynb #e6b14deb
+_MINOR = 20  # bits for the second part of an empty node's ID
+
+def _places(sentence: np.ndarray, empty: dict[int, tuple[str, str]], apart: bool) -> np.ndarray:
+    "Number tokens so that an empty node falls between the words around it; `apart`, sentences count too."
+    real = np.ones(len(sentence), bool)
     real[list(empty)] = False
     place = np.cumsum(real) + sentence*apart << _MINOR
     for token, (id, _) in empty.items(): place[token] += int(id.partition(".")[2][:6])
+    return place
+
+# %% ../../nbs/metrics/13_matching.ipynb #9a29192c
+def _words(d: Document, apart: bool) -> Words:
+    "List a document's words; where empty nodes set the texts `apart`, places count sentences too."
+    empty, sizes = empty_nodes(d), list(map(len, d.sentences))
+    sentence = np.repeat(np.arange(len(sizes)), sizes)
+    if not d.size:
+        last = max(map(attrgetter("end"), chain.from_iterable(d.clusters)), default=-1)
+        sentence = np.zeros(last + 1, np.int64)
     parents = np.array(str(d.meta.get("conllu_parents", "")).split(), np.int64)
-    return Words(d, place, sentence, empty, parents)
+    return Words(d, _places(sentence, empty, apart), sentence, empty, parents)
 
 # %% ../../nbs/metrics/13_matching.ipynb #58ae5eb7
 RULE = "english (the last word before a comma, conjunction, preposition or relative pronoun)"
 _STOPS = frozenset(", ; : ( -- - and or but of in on at with from for to by about under over between without near "
                    "who whom whose which that where when".split())
 
+def _next_stops(d: Document) -> np.ndarray:
+    "Find for each token the next word that ends a phrase, itself included; the number of tokens where none follows."
+    beyond = d.size
+    stops = [i if t.lower() in _STOPS else beyond for i, t in enumerate(d.tokens)]
+    return np.minimum.accumulate(np.array([*stops, beyond])[::-1])[::-1]
+
+# %% ../../nbs/metrics/13_matching.ipynb #0316f979
 def _by_rule(words: Words, start: np.ndarray, end: np.ndarray) -> np.ndarray:
     "Find heads by the rule for English; a first word that would end the phrase is skipped."
-    beyond = words.document.size
-    stops = [i if t.lower() in _STOPS else beyond for i, t in enumerate(words.document.tokens)]
-    following = np.minimum.accumulate(np.array([*stops, beyond])[::-1])[::-1]
-    return np.minimum(following[start + 1] - 1, end)
+    return np.minimum(_next_stops(words.document)[start + 1] - 1, end)
 
-def _by_tree(parents: np.ndarray, words: list[int]) -> int:
-    "Find the head of a mention by dependencies."
-    inside = set(words)
-    tops = [w for w in words if parents[w] not in inside] or words[:1]
-    above_all = set.intersection(*(_above(parents, t) for t in tops))
-    return next((t for t in tops if t in above_all), tops[0])
-
+# %% ../../nbs/metrics/13_matching.ipynb #d7557e97
 def _above(parents: np.ndarray, word: int) -> set[int]:
     "Return a word and all its ancestors."
     found = set()
@@ -73,6 +83,16 @@ def _above(parents: np.ndarray, word: int) -> set[int]:
         found.add(word)
         word = int(parents[word])
     return found
+
+# %% ../../nbs/metrics/13_matching.ipynb #4a772c1a
+def _by_tree(parents: np.ndarray, words: list[int]) -> int:
+    "Find the head of a mention by dependencies."
+    inside = set(words)
+    tops = [w for w in words if parents[w] not in inside] or words[:1]
+    above_all = set.intersection(*(_above(parents, t) for t in tops))
+    for top in tops:
+        if top in above_all: return top
+    return tops[0]
 
 # %% ../../nbs/metrics/13_matching.ipynb #4770a0d3
 Match = Literal["exact", "head", "partial"]
@@ -139,21 +159,35 @@ class Heads(NamedTuple):
     by_rule: int # how many the rule found
 
 # %% ../../nbs/metrics/13_matching.ipynb #e891ae5e
+def _check_inside(heads: np.ndarray, s: Spread, key: str):
+    "Refuse heads that lie outside of their mentions."
+    outside = np.flatnonzero((heads < s.start) | (heads > s.end))
+    if not outside.size: return
+    i = outside[0]
+    raise DataError(f"the head {heads[i]} of mention {[int(s.start[i]), int(s.end[i])]} lies outside of it",
+                    f"document {key!r}")
+
+# %% ../../nbs/metrics/13_matching.ipynb #abd668d5
 def _given_heads(d: Document, s: Spread) -> tuple[np.ndarray, np.ndarray]:
     "Read the annotated heads; return first words where there is none, and which mentions these are."
     heads, given = s.start.copy(), _in_row(d, "head")
     known = np.zeros(len(heads), bool)
     if given:
         known = np.array([h.isdecimal() and len(h) < 10 for h in given], bool)
-        heads[known] = [int(h) for h, k in zip(given, known) if k]
-    outside = np.flatnonzero((heads < s.start) | (heads > s.end))
-    if outside.size:
-        i = outside[0]
-        raise DataError(f"the head {heads[i]} of mention {[int(s.start[i]), int(s.end[i])]} lies outside of it",
-                        f"document {d.doc_key!r}")
+        heads[known] = list(map(int, compress(given, known)))
+    _check_inside(heads, s, d.doc_key)
     return heads, ~known
 
 # %% ../../nbs/metrics/13_matching.ipynb #9b68a33f
+def _fill_by_rule(heads: np.ndarray, missing: np.ndarray, s: Spread, text: Words) -> int:
+    "Fill in the missing heads of mentions of several words by the rule; return how many."
+    missing = missing & (s.end > s.start)
+    found = _by_rule(text, s.start[missing], s.end[missing])
+    whole = np.diff(s.at) == s.end - s.start + 1
+    heads[missing] = np.where(whole[missing], found, s.start[missing])  # the rule knows nothing of gaps
+    return len(found)
+
+# %% ../../nbs/metrics/13_matching.ipynb #ee93a1e2
 def _heads(d: Document, s: Spread, text: Words, needed: bool) -> Heads:
     "Find heads by annotation, tree or rule; return first words where no better ones are needed."
     heads, missing = _given_heads(d, s)
@@ -164,20 +198,16 @@ def _heads(d: Document, s: Spread, text: Words, needed: bool) -> Heads:
     if not text.document.size:
         raise DataError("has no heads, and no text to find them in", f"document {d.doc_key!r}",
                         "give a file with the sentences, or match exact")
-    missing &= s.end > s.start
-    found = _by_rule(text, s.start[missing], s.end[missing])
-    whole = np.diff(s.at) == s.end - s.start + 1
-    heads[missing] = np.where(whole[missing], found, s.start[missing])  # the rule knows nothing of gaps
-    return Heads(heads, len(found))
+    return Heads(heads, _fill_by_rule(heads, missing, s, text))
 
 # %% ../../nbs/metrics/13_matching.ipynb #7b30d335
 def with_heads(d: Document) -> Document:
     "Label each mention with its head, by annotation, tree or rule, such as for writing CoNLL-U."
-    heads, clusters = _heads(d, _spread(d), _words(d, False), True).tokens, [c for c in d.clusters if c]
-    cut = np.split(heads, np.cumsum(list(map(len, clusters)))[:-1]) if clusters else []
+    heads = map(str, _heads(d, _spread(d), _words(d, False), True).tokens.tolist())
+    clusters = tuple(filter(None, d.clusters))
     labels = {k: tuple(filter(None, l)) for k, l in d.labels.items()}
-    labels["head"] = tuple(tuple(map(str, c.tolist())) for c in cut)
-    return d.changed(clusters=tuple(clusters), names=tuple(n for n, c in zip(d.names, d.clusters) if c), labels=labels)
+    labels["head"] = tuple(tuple(islice(heads, len(c))) for c in clusters)
+    return d.changed(clusters=clusters, names=tuple(compress(d.names, d.clusters)), labels=labels)
 
 # %% ../../nbs/metrics/13_matching.ipynb #2b9d68d5
 def _ranks(text: Words, s: Spread, size: np.ndarray) -> np.ndarray:
@@ -187,25 +217,35 @@ def _ranks(text: Words, s: Spread, size: np.ndarray) -> np.ndarray:
     return rank
 
 # %% ../../nbs/metrics/13_matching.ipynb #c4916c19
+def _mention_keys(text: Words, s: Spread, heads: np.ndarray, match: Match) -> np.ndarray:
+    "Hash the words of each mention, and where heads are matched its head too, to a number."
+    keys = np.add.reduceat(_mixed(text.place[s.tokens]), s.at[:-1]) if len(s.start) else np.zeros(0, np.uint64)
+    if match == "head": keys = _mixed(keys) + _mixed(text.place[heads])
+    return keys.view(np.int64)
+
+# %% ../../nbs/metrics/13_matching.ipynb #319e2783
 def _side(text: Words, s: Spread, heads: np.ndarray, places: np.ndarray, match: Match) -> Side:
     "Collect all mentions of a document; `places` are those of the words of both sides."
     from scipy.sparse import csr_array
-    n, here = len(s.start), text.place[s.tokens]
-    keys = np.add.reduceat(_mixed(here), s.at[:-1]) if n else np.zeros(0, np.uint64)
-    if match == "head": keys = _mixed(keys) + _mixed(text.place[heads])
-    columns = np.searchsorted(places, here)
-    words = csr_array((np.ones(len(here), np.int64), columns, s.at), shape=(n, len(places)))
+    columns = np.searchsorted(places, text.place[s.tokens])
+    words = csr_array((np.ones(len(columns), np.int64), columns, s.at), shape=(len(s.start), len(places)))
     size = np.diff(s.at)
-    return Side(s.flat._replace(keys=keys.view(np.int64)), words, size, heads,
+    return Side(s.flat._replace(keys=_mention_keys(text, s, heads, match)), words, size, heads,
                 np.searchsorted(places, text.place[heads]), _ranks(text, s, size), text)
 
 # %% ../../nbs/metrics/13_matching.ipynb #7bd734a1
+def _left_out(f: Flat, singletons: bool, duplicates: Duplicates) -> np.ndarray:
+    "Tell, by mention, whether it does not count: it is a repetition, or alone where singletons do not count."
+    drop = np.zeros(len(f.keys), bool) if duplicates == "released" else _repeated(f)
+    if not singletons: drop |= np.bincount(f.labels[~drop], minlength=len(f.sizes))[f.labels] == 1
+    return drop
+
+# %% ../../nbs/metrics/13_matching.ipynb #380f49be
 def _scored(side: Side, spans: np.ndarray, singletons: bool, duplicates: Duplicates, who: str) -> Side:
     "Select the mentions that count."
     f = side.flat
     _once(f, duplicates, who, spans)  # refuses
-    drop = np.zeros(len(f.keys), bool) if duplicates == "released" else _repeated(f)
-    if not singletons: drop |= np.bincount(f.labels[~drop], minlength=len(f.sizes))[f.labels] == 1
+    drop = _left_out(f, singletons, duplicates)
     if not drop.any(): return side
     left = np.flatnonzero(~drop)
     return Side(_without(f, drop), side.words[left], side.size[left], side.heads[left], side.column[left],
@@ -217,21 +257,26 @@ def _is_zero(s: Side) -> np.ndarray:
     return np.isin(s.heads, list(s.text.empty)) if s.text.empty else np.zeros(len(s.heads), bool)
 
 # %% ../../nbs/metrics/13_matching.ipynb #7d168e92
-_DENSE = 1 << 24  # cells of a matrix of 128 MB
 Pairs = tuple[np.ndarray, np.ndarray]
 
-def _best_pairs(i: np.ndarray, j: np.ndarray, score: np.ndarray, shape: tuple[int, int]) -> Pairs:
-    "Find rows and columns of the largest sum of scores, one to one."
+def _best_of_matrix(i: np.ndarray, j: np.ndarray, score: np.ndarray, shape: tuple[int, int]) -> Pairs:
+    "Find the best pairs by a full matrix of scores."
     from scipy.optimize import linear_sum_assignment
-    if not len(i): return i, j
-    if shape[0]*shape[1] > _DENSE:
-        chosen = _assign(i, j, score, shape)
-        return i[chosen], j[chosen]
     dense = np.zeros(shape)
     dense[i, j] = score
     rows, columns = linear_sum_assignment(-dense)
     real = dense[rows, columns] > 0
     return rows[real], columns[real]
+
+# %% ../../nbs/metrics/13_matching.ipynb #864b250e
+_DENSE = 1 << 24  # cells of a matrix of 128 MB
+
+def _best_pairs(i: np.ndarray, j: np.ndarray, score: np.ndarray, shape: tuple[int, int]) -> Pairs:
+    "Find rows and columns of the largest sum of scores, one to one."
+    if not len(i): return i, j
+    if shape[0]*shape[1] <= _DENSE: return _best_of_matrix(i, j, score, shape)
+    chosen = _assign(i, j, score, shape)
+    return i[chosen], j[chosen]
 
 # %% ../../nbs/metrics/13_matching.ipynb #445722ac
 def _shared(g: Side, p: Side, i: np.ndarray, j: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -240,9 +285,14 @@ def _shared(g: Side, p: Side, i: np.ndarray, j: np.ndarray) -> tuple[np.ndarray,
     return common.row.astype(np.int64), common.col.astype(np.int64), common.data
 
 # %% ../../nbs/metrics/13_matching.ipynb #07172db8
+def _in_order(s: Side, i: np.ndarray) -> np.ndarray:
+    "Sort mentions by their order in the text."
+    return i[np.argsort(s.rank[i])]
+
+# %% ../../nbs/metrics/13_matching.ipynb #b1b97f72
 def _similar(g: Side, p: Side, i: np.ndarray, j: np.ndarray, match: Match) -> Pairs:
     "Pair mentions that differ."
-    i, j = i[np.argsort(g.rank[i])], j[np.argsort(p.rank[j])]
+    i, j = _in_order(g, i), _in_order(p, j)
     row, column, common = _shared(g, p, i, j)
     head = g.column[i][row]
     fits = (head == p.column[j][column] if match == "head"
@@ -289,16 +339,21 @@ def _by_parent(s: Side, zeros: np.ndarray) -> defaultdict[tuple[int, str], set[i
     return near
 
 # %% ../../nbs/metrics/13_matching.ipynb #7f146453
-def _dependent(g: Side, p: Side, i: np.ndarray, j: np.ndarray) -> Pairs:
-    "Pair the zeros that depend on the same words; only those that share a parent are compared."
-    i, j = i[np.argsort(g.rank[i])], j[np.argsort(p.rank[j])]
-    near = _by_parent(p, j)
+def _zeros_compared(g: Side, p: Side, i: np.ndarray, j: np.ndarray) -> list[tuple[int, int, float]]:
+    "Measure how alike the zeros are that share a parent, by their places in the lists."
+    near, found = _by_parent(p, j), []
     theirs = [_parents(p, k)[1] for k in j]
-    found = []
     for a, k in enumerate(i):
         sentence, parents = _parents(g, k)
         candidates = set().union(*(near[sentence, parent] for parent, _ in parents))
         for b in sorted(candidates): found.append((a, b, _alike(parents, theirs[b])))
+    return found
+
+# %% ../../nbs/metrics/13_matching.ipynb #afc34451
+def _dependent(g: Side, p: Side, i: np.ndarray, j: np.ndarray) -> Pairs:
+    "Pair the zeros that depend on the same words; only those that share a parent are compared."
+    i, j = _in_order(g, i), _in_order(p, j)
+    found = _zeros_compared(g, p, i, j)
     if not found: return i[:0], j[:0]
     row, column, score = map(np.array, zip(*found))
     rows, columns = _best_pairs(row, column, score, (len(i), len(j)))
@@ -316,25 +371,28 @@ def _equal(g: Side, p: Side, i: np.ndarray, j: np.ndarray) -> Pairs:
     return i[at], j[there]
 
 # %% ../../nbs/metrics/13_matching.ipynb #2b81bab7
-def _pairs(g: Side, p: Side, match: Match, zeros: Zeros) -> Pairs:
-    "Pair the mentions of gold and of the prediction that match."
-    i, j = _distinct(g), _distinct(p)
-    found = []
-    if zeros == "dependent":
-        of_gold, of_predicted = i[_is_zero(g)[i]], j[_is_zero(p)[j]]
-        if len(of_gold) and len(of_predicted): found.append(_dependent(g, p, of_gold, of_predicted))
-    i, j = _left(i, j, found)
-    found.append(_equal(g, p, i, j))
-    i, j = _left(i, j, found[-1:])
-    if match != "exact" and len(i) and len(j): found.append(_similar(g, p, i, j, match))
-    a, b = zip(*found)
-    return np.concatenate(a), np.concatenate(b)
+def _paired_zeros(g: Side, p: Side, i: np.ndarray, j: np.ndarray) -> list[Pairs]:
+    "Pair the zeros among mentions by the words that they depend on."
+    of_gold, of_predicted = i[_is_zero(g)[i]], j[_is_zero(p)[j]]
+    return [_dependent(g, p, of_gold, of_predicted)] if len(of_gold) and len(of_predicted) else []
 
 # %% ../../nbs/metrics/13_matching.ipynb #33163484
 def _left(i: np.ndarray, j: np.ndarray, found: list[Pairs]) -> Pairs:
     "Return the mentions without a partner."
     for a, b in found: i, j = np.setdiff1d(i, a, assume_unique=True), np.setdiff1d(j, b, assume_unique=True)
     return i, j
+
+# %% ../../nbs/metrics/13_matching.ipynb #0b767da1
+def _pairs(g: Side, p: Side, match: Match, zeros: Zeros) -> Pairs:
+    "Pair the mentions of gold and of the prediction that match."
+    i, j = _distinct(g), _distinct(p)
+    found = _paired_zeros(g, p, i, j) if zeros == "dependent" else []
+    i, j = _left(i, j, found)
+    found.append(_equal(g, p, i, j))
+    i, j = _left(i, j, found[-1:])
+    if match != "exact" and len(i) and len(j): found.append(_similar(g, p, i, j, match))
+    a, b = zip(*found)
+    return np.concatenate(a), np.concatenate(b)
 
 # %% ../../nbs/metrics/13_matching.ipynb #d04064dc
 class Matched(NamedTuple):
@@ -348,15 +406,20 @@ class Matched(NamedTuple):
     by_rule: int = 0    # heads that the rule found
     doubled: bool = False # whether a mention appears twice
 
+# %% ../../nbs/metrics/13_matching.ipynb #6b6fa430
+def _texts(gold: Document, predicted: Document) -> tuple[Words, Words]:
+    "List the words of both sides; a side without a text has the other's."
+    apart = bool(empty_nodes(gold) or empty_nodes(predicted))
+    return (_words(gold if gold.sentences else predicted, apart),
+            _words(predicted if predicted.sentences else gold, apart))
+
 # %% ../../nbs/metrics/13_matching.ipynb #cb69d7f6
 def matched(gold: Document, predicted: Document, match: Match = "head", zeros: Zeros = "", singletons: bool = True,
             duplicates: Duplicates = "official") -> Matched:
     """Match the mentions of two documents of one text. `zeros` are matched by their dependencies under head and
     partial, and by their place under exact match, if you do not say."""
     zeros = zeros or ("linear" if match == "exact" else "dependent")
-    apart = bool(empty_nodes(gold) or empty_nodes(predicted))
-    g_text = _words(gold if gold.sentences else predicted, apart)
-    p_text = _words(predicted if predicted.sentences else gold, apart)
+    g_text, p_text = _texts(gold, predicted)
     g_spread, p_spread = _spread(gold), _spread(predicted)
     g_heads = _heads(gold, g_spread, _planted(g_text, p_text), match != "exact")
     p_heads = _heads(predicted, p_spread, _planted(p_text, g_text), match == "head")
@@ -376,20 +439,31 @@ def _planted(words: Words, other: Words) -> Words:
     return words._replace(parents=other.parents)
 
 # %% ../../nbs/metrics/13_matching.ipynb #6bc85503
-def _tabled(g: Side, p: Side, pairs: Pairs) -> Matched:
-    "Make the table of two sides whose mentions are paired."
-    keys, at = np.unique(np.concatenate([g.flat.keys, p.flat.keys]), return_inverse=True)
-    g_keys, p_keys = np.split(at, [len(g.flat.keys)])
-    g, p = g._replace(flat=g.flat._replace(keys=g_keys)), p._replace(flat=p.flat._replace(keys=p_keys))
-    a, b = g_keys[pairs[0]], p_keys[pairs[1]]
-    other, instead = a != b, np.arange(len(keys))
+def _looked_up_by(n: int, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    "Return, for each of n keys, the key that it is looked up by on the other side, where keys a and b are paired."
+    other, instead = a != b, np.arange(n)
     instead[a[other]] = b[other]
     instead[b[other]] = a[other]
-    hit, came = _find(g.flat, instead[p_keys])
+    return instead
+
+# %% ../../nbs/metrics/13_matching.ipynb #d7782bf1
+def _numbered_anew(g: Side, p: Side) -> tuple[Side, Side, int]:
+    "Number the keys of two sides from 0 on, equal ones alike; return how many there are, too."
+    keys, at = np.unique(np.concatenate([g.flat.keys, p.flat.keys]), return_inverse=True)
+    g_keys, p_keys = np.split(at, [len(g.flat.keys)])
+    return g._replace(flat=g.flat._replace(keys=g_keys)), p._replace(flat=p.flat._replace(keys=p_keys)), len(keys)
+
+# %% ../../nbs/metrics/13_matching.ipynb #36a6521a
+def _tabled(g: Side, p: Side, pairs: Pairs) -> Matched:
+    "Make the table of two sides whose mentions are paired."
+    g, p, n = _numbered_anew(g, p)
+    a, b = g.flat.keys[pairs[0]], p.flat.keys[pairs[1]]
+    instead = _looked_up_by(n, a, b)
+    hit, came = _find(g.flat, instead[p.flat.keys])
     precision = _cells(came, p.flat.labels[hit], len(p.flat.sizes))
-    hit, went = _find(p.flat, instead[g_keys])
+    hit, went = _find(p.flat, instead[g.flat.keys])
     recall = _cells(g.flat.labels[hit], went, len(p.flat.sizes))
-    return Matched(Table(g.flat.sizes, p.flat.sizes, recall, precision, recall), g, p, instead, pairs, ~other)
+    return Matched(Table(g.flat.sizes, p.flat.sizes, recall, precision, recall), g, p, instead, pairs, a == b)
 
 # %% ../../nbs/metrics/13_matching.ipynb #e6252257
 def _mor(m: Matched) -> Counts:
@@ -452,7 +526,15 @@ COREFUD = ("muc", "b3", "ceafe", "ceafm", "blanc_corefud", "lea", "mor", "zeros"
 def _known(value: str, choices: Any, what: str):
     "Refuse a value that is not among the choices."
     known = get_args(choices)
-    if value not in known: raise CallError(f"unknown {what} {value!r}", do=nearest(value, [k for k in known if k]))
+    if value not in known: raise CallError(f"unknown {what} {value!r}", do=nearest(value, filter(None, known)))
+
+# %% ../../nbs/metrics/13_matching.ipynb #3205a0bd
+def _check_whole(setting: str, match: str, zeros: str):
+    "Refuse windows, whose mentions are only matched by their spans."
+    if setting == "full": return
+    because = "" if match != "exact" or zeros else " of mentions with gaps"
+    raise CallError(f"setting {setting} with match {match}{because}",
+                    do="windows are scored by exact match of spans")
 
 # %% ../../nbs/metrics/13_matching.ipynb #40097373
 def score_coref(
@@ -473,17 +555,13 @@ def score_coref(
     """
     _known(match, Match, "match")
     _known(zeros, Zeros, "zeros")
-    gold = [gold] if isinstance(gold, Document) else list(gold)
-    predicted = [predicted] if isinstance(predicted, Document) else list(predicted)
+    gold, predicted = _as_list(gold), _as_list(predicted)
     gaps = any("words" in d.labels for d in [*gold, *predicted])
     plain = match == "exact" and not zeros and not gaps
     names = tuple((METRICS if match == "exact" else COREFUD) if metrics is None else metrics)
     if plain and not set(names) & set(EXTRA):
         return _by_spans(gold, predicted, setting, mode, names, singletons, duplicates, length)
-    if setting != "full":
-        because = "" if match != "exact" or zeros else " of mentions with gaps"
-        raise CallError(f"setting {setting} with match {match}{because}",
-                        do="windows are scored by exact match of spans")
+    _check_whole(setting, match, zeros)
     return _score(gold, predicted, names, singletons, duplicates, match, zeros)
 
 # %% ../../nbs/metrics/13_matching.ipynb #9ef3e445
@@ -506,23 +584,14 @@ def _one_has_zeros(gold: Document, predicted: Document) -> bool:
     return bool(predicted.sentences) and bool(empty_nodes(gold)) != bool(empty_nodes(predicted))
 
 # %% ../../nbs/metrics/13_matching.ipynb #015e83df
-def _score(gold: list[Document], predicted: list[Document], names: tuple[str, ...], singletons: bool,
-           duplicates: Duplicates, match: Match, zeros: Zeros) -> CorefScores:
-    "Score whole documents after matching."
-    functions: dict[str, Callable] = {name: EXTRA.get(name) or _of_table(name) for name in names}
-    pairs = pair(gold, predicted, _same_words)
-    scored = {g.doc_key: _scored_document(g, p, functions, match, zeros, singletons, duplicates) for g, p in pairs}
-    counts = {key: s.counts for key, s in scored.items()}
-    doubled = [key for key, s in scored.items() if s.doubled]
-    lone = [g.doc_key for g, p in pairs if _one_has_zeros(g, p)]
-    by_rule = sum(s.by_rule for s in scored.values())
-    mentions = sum(sum(map(len, d.clusters)) for both in pairs for d in both)
-    unknown = match == "head" and _all_first(predicted)
-    note = _note(match, zeros, by_rule, mentions, unknown, sum(map(_with_gaps, [*gold, *predicted])))
-    return CorefScores(counts, "full", "", len(pairs), pairs.missing, pairs.extra, doubled, note, lone)
+def _mentions_of(docs: Iterable[Document]) -> int:
+    "Count the mentions of documents."
+    return sum(map(len, chain.from_iterable(d.clusters for d in docs)))
 
 # %% ../../nbs/metrics/13_matching.ipynb #32a38439
 def _of_table(name: str) -> Callable[[Matched], Counts|LinkCounts]:
+    "Find a metric by its name: a function from matched documents to counts."
+    if name in EXTRA: return EXTRA[name]
     f = metric(name)
     return lambda m: f(m.table)
 
@@ -531,7 +600,7 @@ def _all_first(docs: list[Document]) -> bool:
     "Tell whether the head of every longer mention is its first word, CoNLL-U's default for unknown heads."
     n = 0
     for d in docs:
-        for span, head in zip([s for c in d.clusters for s in c if d.labels.get("head")], _in_row(d, "head")):
+        for span, head in zip(chain.from_iterable(d.clusters), _in_row(d, "head")):
             if head and head != str(span.start): return False
             n += bool(head) and span.end > span.start
     return n > 9
@@ -546,6 +615,24 @@ def _note(match: str, zeros: str, by_rule: int, mentions: int, unknown: bool, ga
     if gaps: how += f", {gaps:,} mention{'s' if gaps > 1 else ''} with gaps by their words"
     if unknown: how += ", every head of the prediction is a first word, so heads were probably unknown to its writer"
     return how + (f", heads of {by_rule:,} of {mentions:,} mentions by rule: {RULE}" if by_rule else "")
+
+# %% ../../nbs/metrics/13_matching.ipynb #dd11b609
+def _score(gold: list[Document], predicted: list[Document], names: tuple[str, ...], singletons: bool,
+           duplicates: Duplicates, match: Match, zeros: Zeros) -> CorefScores:
+    "Score whole documents after matching."
+    functions = dict(zip(names, map(_of_table, names)))
+    pairs = pair(gold, predicted, _same_words)
+    scored, lone = {}, []
+    for g, p in pairs:
+        scored[g.doc_key] = _scored_document(g, p, functions, match, zeros, singletons, duplicates)
+        if _one_has_zeros(g, p): lone.append(g.doc_key)
+    counts = {key: s.counts for key, s in scored.items()}
+    doubled = [key for key, s in scored.items() if s.doubled]
+    by_rule = sum(map(attrgetter("by_rule"), scored.values()))
+    unknown = match == "head" and _all_first(predicted)
+    note = _note(match, zeros, by_rule, _mentions_of(chain.from_iterable(pairs)), unknown,
+                 sum(map(_with_gaps, chain(gold, predicted))))
+    return CorefScores(counts, "full", "", len(pairs), pairs.missing, pairs.extra, doubled, note, lone)
 
 # %% ../../nbs/metrics/13_matching.ipynb #88be4230
 def _same_words(g: Document, p: Document):

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from ..core.types import CallError, DataError
 from .comparisons import _differences
-from .uncertainty import _jackknife, _totals
+from .uncertainty import _cluster_totals, _jackknife
 
 # %% ../../nbs/metrics/12_power.ipynb #b70000b9
 class Noise(NamedTuple):
@@ -31,7 +31,7 @@ class Noise(NamedTuple):
 def observed_noise(a: ArrayLike, b: ArrayLike, clusters: Iterable[Hashable]) -> Noise:
     "Measure how the difference of two systems on the same items varies over clusters; pairs with NaN are left out."
     d, rows = _differences("observed_noise", a, b, clusters)
-    sums, items = (x[:, 0] for x in _totals(d, rows))
+    sums, items = _cluster_totals(d, rows)
     if len(items) < 2:
         raise DataError(f"the systems share questions of {len(items)} documents", "power",
                         "two documents are needed at least")
@@ -67,6 +67,7 @@ def _checked(power: float, level: float):
     if not 0.5 <= power < 1:
         raise CallError(f"power is {power}", "power", "give a fraction from 0.5 to below 1, such as 0.8")
 
+# %% ../../nbs/metrics/12_power.ipynb #79f6a138
 def detectable(
     noise: Noise,             # of two systems on a task
     clusters: int = 0,        # that the task would have; 0: as many as it has
@@ -102,15 +103,21 @@ def _drawn(samples: Samples) -> tuple[float, int]:
         raise DataError(f"a question has {fewest} samples", "power", "two samples of each question are needed at least")
     return sum(float(np.var(c, ddof=1)) for c in samples.values())/len(samples)**2, fewest
 
+# %% ../../nbs/metrics/12_power.ipynb #c886f258
+def _means(samples: Samples) -> list[float]:
+    "Average the credits of each question's samples."
+    return list(map(float, map(np.mean, samples.values())))
+
 def sampled_noise(a: Samples, b: Samples, clusters: Mapping[str, Hashable]) -> Noise:
     "Measure how the difference varies between two systems that answered the same questions several times."
     ids = sorted(a.keys() & b.keys())
-    mean = lambda x: [float(np.mean(x[i])) for i in ids]
-    noise = observed_noise(mean(a), mean(b), [clusters[i] for i in ids])
-    (var_a, n_a), (var_b, n_b) = _drawn({i: a[i] for i in ids}), _drawn({i: b[i] for i in ids})
+    a, b = {i: a[i] for i in ids}, {i: b[i] for i in ids}
+    noise = observed_noise(_means(a), _means(b), list(map(clusters.__getitem__, ids)))
+    (var_a, n_a), (var_b, n_b) = _drawn(a), _drawn(b)
     now, samples = var_a/n_a + var_b/n_b, min(n_a, n_b)
     return noise._replace(draw=min(now, noise.error**2)*samples, samples=samples)
 
+# %% ../../nbs/metrics/12_power.ipynb #e58ad960
 def samples_needed(noise: Noise, difference: float, power: float = 0.8, level: float = 0.05) -> int|None:
     "Find the smallest number of samples of each question with which a difference is detectable; None: there is none."
     _checked(power, level)
@@ -136,6 +143,13 @@ class Power(NamedTuple):
     level: float
 
 # %% ../../nbs/metrics/12_power.ipynb #00470232
+def _need(noise: Noise, difference: float, power: float, level: float) -> Need:
+    "Find the questions and samples with which a difference is detectable."
+    k = clusters_needed(noise, difference, power, level)
+    samples = samples_needed(noise, difference, power, level) if noise.draw else None
+    return Need(difference, math.ceil(k*noise.n/noise.clusters), k, samples)
+
+# %% ../../nbs/metrics/12_power.ipynb #544a11b2
 def power_of(
     noise: Noise,                              # of two systems on a task
     differences: Sequence[float] = (0.01, 0.02, 0.05), # that one wants to see, as fractions
@@ -143,9 +157,5 @@ def power_of(
     level: float = 0.05,                       # of the two-sided test
 ) -> Power:
     "Compute the difference that a task detects, and the questions or samples that others need."
-    needs = []
-    for d in differences:
-        k = clusters_needed(noise, d, power, level)
-        samples = samples_needed(noise, d, power, level) if noise.draw else None
-        needs.append(Need(d, math.ceil(k*noise.n/noise.clusters), k, samples))
+    needs = [_need(noise, d, power, level) for d in differences]
     return Power(noise, detectable(noise, 0, power, level), needs, power, level)

@@ -7,7 +7,8 @@ __all__ = ['Credits', 'pair_tests', 'Ranked', 'rank_systems', 'kendall_tau', 'Ta
 
 # %% ../../nbs/metrics/14_rankings.ipynb #e2a10002
 from collections.abc import Hashable, Mapping, Sequence
-from itertools import combinations
+from itertools import chain, combinations
+from operator import attrgetter
 from typing import NamedTuple
 import numpy as np
 from ..core.types import CallError
@@ -49,12 +50,12 @@ def pair_tests(
     seed: int = 0,           # of the flips
 ) -> dict[tuple[str, str], float]: # two-sided p of each pair
     "Test every pair of systems by flipping the signs of their clusters' differences."
-    sums, pairs = c.totals()[0], list(combinations(range(len(c.systems)), 2))
+    pairs = list(combinations(range(len(c.systems)), 2))
     if not pairs: return {}
     resamples = max(resamples, 40*len(pairs))
-    hits = _extreme(sums, pairs, resamples, seed)
-    names = [(c.systems[i], c.systems[j]) for i, j in pairs]
-    return {pair: float((1 + n)/(1 + resamples)) for pair, n in zip(names, hits, strict=True)}
+    hits = _extreme(c.totals()[0], pairs, resamples, seed)
+    found = ((1 + hits)/(1 + resamples)).tolist()
+    return dict(zip(combinations(c.systems, 2), found, strict=True))
 
 # %% ../../nbs/metrics/14_rankings.ipynb #e2a1000c
 class Ranked(NamedTuple):
@@ -70,21 +71,30 @@ class Ranked(NamedTuple):
         return {"place": str(self.place), "system": self.system, **dict(zip(("score", "low", "high"), shown)), "ties": self.letters}
 
 # %% ../../nbs/metrics/14_rankings.ipynb #87accbf2
+def _intervals(c: Credits, resamples: int, seed: int) -> dict[str, Interval]:
+    "Compute the mean credit of each system, with its interval."
+    labels = np.repeat(np.arange(len(c.systems)), len(c.clusters))
+    got = cluster_bootstrap(c.values.ravel(), c.clusters*len(c.systems), resamples, seed=seed, groups=labels)
+    return dict(zip(c.systems, map(got.__getitem__, range(len(c.systems)))))
+
+# %% ../../nbs/metrics/14_rankings.ipynb #bd53a23e
+def _place(mean: float, means: np.ndarray) -> int:
+    "Find the place of a mean: 1 and the number of larger ones; equal means share a place."
+    return 1 + int((means > mean + 1e-12).sum())
+
+# %% ../../nbs/metrics/14_rankings.ipynb #f9118157
 def rank_systems(
     c: Credits,              # of all systems
     resamples: int = 10_000, # of bootstrap and permutation
     seed: int = 0,           # of both
 ) -> list[Ranked]:           # the best first
     "Rank systems by their mean credit, with intervals and tie groups after Holm's correction."
-    n = len(c.clusters)
-    labels = np.repeat(np.arange(len(c.systems)), n)
-    got = cluster_bootstrap(c.values.ravel(), c.clusters*len(c.systems), resamples, seed=seed, groups=labels)
-    scores = {x: got[k] for k, x in enumerate(c.systems)}
+    scores = _intervals(c, resamples, seed)
     means = {x: float(iv.value or 0) for x, iv in scores.items()}
     ps = pair_tests(c, resamples, seed)
     letters = tie_groups(means, dict(zip(ps, holm(list(ps.values())), strict=True)))
-    def place(mean: float) -> int: return 1 + sum(other > mean + 1e-12 for other in means.values())
-    return [Ranked(place(means[x]), x, scores[x], letters[x]) for x in letters]
+    every = np.array(list(means.values()))
+    return [Ranked(_place(means[x], every), x, scores[x], letters[x]) for x in letters]
 
 # %% ../../nbs/metrics/14_rankings.ipynb #e2a1000f
 def kendall_tau(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -103,6 +113,11 @@ class Tau(NamedTuple):
     high: float|None
     systems: int       # that both benchmarks rank
 
+def _scores(tasks: Sequence[Credits]) -> np.ndarray:
+    "Average each system's mean credit over tasks."
+    return np.mean([c.values.mean(1) for c in tasks], axis=0)
+
+# %% ../../nbs/metrics/14_rankings.ipynb #c1786182
 def _resampled_scores(tasks: Sequence[Credits], resamples: int, seed: int) -> np.ndarray:
     "Compute the scores of each system (a column) in each resample of the tasks' clusters."
     out = []
@@ -112,9 +127,17 @@ def _resampled_scores(tasks: Sequence[Credits], resamples: int, seed: int) -> np
         out.append(drawn[:, :-1]/drawn[:, -1:])
     return np.mean(out, axis=0)
 
-def _scores(tasks: Sequence[Credits]) -> np.ndarray: return np.mean([c.values.mean(1) for c in tasks], axis=0)
-
 # %% ../../nbs/metrics/14_rankings.ipynb #e2a10013
+def _shared_systems(tasks: Sequence[Credits]) -> list[str]:
+    "List the systems that answered all tasks, in the order of the first one."
+    common = set(tasks[0].systems).intersection(*map(attrgetter("systems"), tasks))
+    return [x for x in tasks[0].systems if x in common]
+
+# %% ../../nbs/metrics/14_rankings.ipynb #e8bb05e0
+def _has_clusters(c: Credits) -> bool:
+    "Tell whether the items are of two clusters at least."
+    return len(set(c.clusters)) > 1
+
 def compare_rankings(
     a: Sequence[Credits],   # the tasks of one benchmark
     b: Sequence[Credits],   # of another
@@ -123,13 +146,12 @@ def compare_rankings(
 ) -> Tau:                   # of the systems that answered all of these tasks
     "Compute Kendall's τ between two benchmarks, with an interval over their clusters."
     if not (a and b): raise CallError("a benchmark without a task", "compare_rankings")
-    common = set(a[0].systems).intersection(*(c.systems for c in (*a, *b)))
-    both = [x for x in a[0].systems if x in common]
+    both = _shared_systems([*a, *b])
     if len(both) < 3: return Tau(None, None, None, len(both))
     a, b = [c.of(both) for c in a], [c.of(both) for c in b]
     value = kendall_tau(_scores(a), _scores(b))
     if np.isnan(value): return Tau(None, None, None, len(both))
-    if any(len(set(c.clusters)) < 2 for c in (*a, *b)): return Tau(float(value), None, None, len(both))
+    if not all(map(_has_clusters, chain(a, b))): return Tau(float(value), None, None, len(both))
     drawn = kendall_tau(_resampled_scores(a, resamples, seed), _resampled_scores(b, resamples, seed + len(a)))
     low, high = np.nanquantile(drawn, [.025, .975])
     return Tau(float(value), float(low), float(high), len(both))

@@ -6,6 +6,7 @@
 __all__ = ['Position', 'agreement', 'Sampled', 'score_samples']
 
 # %% ../../nbs/metrics/11_samples.ipynb #0b8be048
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 from ..core.types import Answer, DataError, Question
@@ -21,9 +22,8 @@ def _given(a: Answer) -> tuple[int, ...]:
 def agreement(samples: Sequence[Answer]) -> float:
     "Compute the share of pairs of answers that agree; 1 for a single answer."
     n = len(samples)
-    counts: dict[tuple[int, ...], int] = {}
-    for a in samples: counts[_given(a)] = counts.get(_given(a), 0) + 1
-    return sum(c*(c - 1) for c in counts.values())/(n*(n - 1)) if n > 1 else 1.
+    if n < 2: return 1.
+    return sum(c*(c - 1) for c in Counter(map(_given, samples)).values())/(n*(n - 1))
 
 # %% ../../nbs/metrics/11_samples.ipynb #613c8bef
 class Sampled(NamedTuple):
@@ -60,6 +60,12 @@ def _by_position(questions: Mapping[str, Question], samples: Mapping[str, Sequen
     return {place: _mean(found[place]) for place in sorted(found)}
 
 # %% ../../nbs/metrics/11_samples.ipynb #949b48af
+def _check_asked(asked: Mapping[str, Question], samples: Mapping[str, Sequence[Answer]]):
+    "Refuse samples of questions that were not asked."
+    if strange := set(samples) - set(asked):
+        raise DataError(f"{len(strange)} samples belong to no question, one is of {min(strange)}", "samples")
+
+# %% ../../nbs/metrics/11_samples.ipynb #7cc7a73a
 def score_samples(
     questions: Iterable[Question],               # that were asked
     samples: Mapping[str, Sequence[Answer]],     # all answers to each, by its id
@@ -67,11 +73,12 @@ def score_samples(
 ) -> Sampled:
     "Score several answers to each question."
     asked = {q.id: q for q in questions}
-    if strange := set(samples) - set(asked):
-        raise DataError(f"{len(strange)} samples belong to no question, one is of {min(strange)}", "samples")
-    credits = {i: [credit(asked[i], a) for a in answers] for i, answers in samples.items()}
-    means = list(map(_mean, credits.values()))
-    return Sampled(sum(map(len, samples.values())), _mean(means),
-                   _mean(credit(asked[i], majority(list(answers))) for i, answers in samples.items()),
-                   _mean(map(agreement, samples.values())), _mean(map(_variance, credits.values())), _variance(means),
+    _check_asked(asked, samples)
+    credits, of_majority = [], []
+    for i, answers in samples.items():
+        credits.append([credit(asked[i], a) for a in answers])
+        of_majority.append(credit(asked[i], majority(list(answers))))
+    means = list(map(_mean, credits))
+    return Sampled(sum(map(len, samples.values())), _mean(means), _mean(of_majority),
+                   _mean(map(agreement, samples.values())), _mean(map(_variance, credits)), _variance(means),
                    _by_position(asked, samples, position))

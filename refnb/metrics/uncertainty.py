@@ -40,18 +40,23 @@ def _numbers(where: str, name: str, values: ArrayLike) -> np.ndarray:
 
 # %% ../../nbs/metrics/07_uncertainty.ipynb #54a04f0a
 def _ordered(labels: Iterable[Hashable]) -> list:
-    "Distinct labels in an order that does not depend on how they came."
+    "List distinct labels in an order that does not depend on how they came."
     try: return sorted(set(labels))
     except TypeError: return sorted(set(labels), key=repr)
 
+def _as_list(labels: Iterable[Hashable]) -> list:
+    "List labels; those of an array become Python's own numbers and strings."
+    return labels.tolist() if hasattr(labels, "tolist") else list(labels)
+
+# %% ../../nbs/metrics/07_uncertainty.ipynb #6bb14f66
 def _codes(where: str, name: str, labels: Iterable[Hashable]) -> tuple[list, np.ndarray]:
     "Number the labels 0, 1, … in sorted order."
-    labels = labels.tolist() if hasattr(labels, "tolist") else list(labels)
+    labels = _as_list(labels)
     for i, o in enumerate(labels):
         if o is None or o != o: raise DataError(f"{name}[{i}] is missing", where, "give every item a label")
     names = _ordered(labels)
-    number = {o: i for i, o in enumerate(names)}
-    return names, np.array([number[o] for o in labels], dtype=np.intp)
+    number = dict(zip(names, range(len(names))))
+    return names, np.array(list(map(number.__getitem__, labels)), dtype=np.intp)
 
 # %% ../../nbs/metrics/07_uncertainty.ipynb #ca8839d4
 def _same_length(where: str, **columns: Sized) -> None:
@@ -104,6 +109,11 @@ def _totals(values: np.ndarray, rows: np.ndarray, columns: np.ndarray|None=None,
     cell, shape = (rows*width + columns)[order], (len(present), width)
     sums = np.bincount(cell, values[order], math.prod(shape)).reshape(shape)
     return sums, np.bincount(cell, minlength=math.prod(shape)).reshape(shape)
+
+def _cluster_totals(values: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    "Add up credits and items per cluster."
+    sums, items = _totals(values, rows)
+    return sums[:, 0], items[:, 0]
 
 # %% ../../nbs/metrics/07_uncertainty.ipynb #0e7a852d
 FEW = 100 # with fewer clusters an interval is of Student's t, not of percentiles
@@ -202,6 +212,21 @@ def _left_out_bounds(value: float, table: np.ndarray, size: np.ndarray, score: C
     return value - half, value + half
 
 # %% ../../nbs/metrics/07_uncertainty.ipynb #6a5a3cf9
+def _with_items(counts: ArrayLike, items: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    "Return the rows of counts that have items, and these."
+    table, size = np.asarray(counts, float), np.asarray(items, float)
+    _same_length("summed_interval", counts=table, items=size)
+    return table[size > 0], size[size > 0]
+
+# %% ../../nbs/metrics/07_uncertainty.ipynb #def74408
+def _summed_bounds(value: float, table: np.ndarray, size: np.ndarray, score: Callable, resamples: int, level: float,
+                   seed: int) -> tuple[Any, Any]:
+    "Find the ends of the interval of a score: of Student's t for few rows, else percentiles of resamples."
+    if len(size) < FEW: return _left_out_bounds(value, table, size, score, level)
+    low, high = np.nanquantile(score(_resampled(table, resamples, seed)), [(1 - level)/2, (1 + level)/2])
+    return low, high
+
+# %% ../../nbs/metrics/07_uncertainty.ipynb #4d2cc061
 def summed_interval(
     counts: ArrayLike,                            # a row per document: what is summed
     score: Callable[[np.ndarray], np.ndarray],    # rows of sums -> a value each; NaN: nothing to score
@@ -213,13 +238,10 @@ def summed_interval(
 ) -> Interval:
     "Compute a score of summed counts with an interval over documents."
     _check("summed_interval", level, resamples, seed)
-    table, size = np.asarray(counts, float), np.asarray(items, float)
-    _same_length("summed_interval", counts=table, items=size)
-    table, size = table[size > 0], size[size > 0]
+    table, size = _with_items(counts, items)
     n, k = int(size.sum()), len(size)
     value = float(score(table.sum(0, keepdims=True))[0]) if k else math.nan
     if math.isnan(value): return Interval(None, None, None, n, k)
     if k < 2: return Interval(value, None, None, n, k)
-    if k < FEW: low, high = _left_out_bounds(value, table, size, score, level)
-    else: low, high = np.nanquantile(score(_resampled(table, resamples, seed)), [(1 - level)/2, (1 + level)/2])
+    low, high = _summed_bounds(value, table, size, score, resamples, level, seed)
     return Interval(value, float(max(low, limits[0])), float(min(high, limits[1])), n, k)

@@ -7,8 +7,8 @@ __all__ = ['LENGTH', 'WindowMode', 'MODES', 'Setting', 'Unit', 'window_starts', 
 
 # %% ../../nbs/metrics/02_windows.ipynb #a523dc83
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
-from itertools import accumulate
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import accumulate, chain, filterfalse
 from typing import Any, Literal
 from ..core.types import CallError, DataError, Span, nearest
 from ..core.documents import Clusters, Document, map_members, other_words
@@ -27,6 +27,19 @@ def window_starts(sentences: Sequence[Sequence[Any]], length: int = LENGTH) -> l
     return out
 
 # %% ../../nbs/metrics/02_windows.ipynb #befe91f6
+def _check_crossing(lost: Sequence[Span], key: str):
+    "Refuse mentions over the end of a window."
+    if lost:
+        raise DataError(f"{len(lost)} mentions cross the end of a window, one is {list(lost[0])}", key,
+                        "leave them out with crossing='drop'")
+
+# %% ../../nbs/metrics/02_windows.ipynb #ed79f674
+def _with_crossing(meta: dict, lost: Iterable[Span], start: int, stop: int) -> dict:
+    "Add to a window's facts how many mentions begin in it and were left out, if there are any."
+    n = sum(start <= s.start < stop for s in lost)
+    return meta | ({"crossing": n} if n else {})
+
+# %% ../../nbs/metrics/02_windows.ipynb #8bcafb79
 def split(d: Document, length: int = LENGTH, crossing: Literal["error", "drop"] = "error",
           group: int = 1) -> list[Document]:
     """Cut a whole book, with its text, into windows that a system can read one by one, named as BookCoref names them.
@@ -36,15 +49,11 @@ def split(d: Document, length: int = LENGTH, crossing: Literal["error", "drop"] 
         raise DataError("cannot be split: it has no text", d.doc_key, "give a file with sentences")
     first = window_starts(d.sentences, length)[::group]
     tokens = [0, *accumulate(map(len, d.sentences))]
-    starts = [tokens[s] for s in first]
-    parts, lost = _inside(d, starts, tokens[-1])
-    if lost and crossing == "error":
-        raise DataError(f"{len(lost)} mentions cross the end of a window, one is {list(lost[0])}", d.doc_key,
-                        "leave them out with crossing='drop'")
+    parts, lost = _inside(d, [tokens[s] for s in first], tokens[-1])
+    if crossing == "error": _check_crossing(lost, d.doc_key)
     windows = []
     for s, e, inside in zip(first, [*first[1:], len(d.sentences)], parts, strict=True):
-        n = sum(tokens[s] <= x.start < tokens[e] for x in lost)
-        meta = d.meta | ({"crossing": n} if n else {})
+        meta = _with_crossing(d.meta, lost, tokens[s], tokens[e])
         windows.append(_window(d, f"{d.doc_key}_split{length}_S{s}", slice(s, e), tokens[s], inside, meta))
     return windows
 
@@ -61,12 +70,17 @@ def _inside(d: Document, starts: list[int], size: int) -> tuple[list[dict[int, l
     return parts, lost
 
 # %% ../../nbs/metrics/02_windows.ipynb #c38d693a
+def _chosen(values: Sequence[Sequence[Any]], inside: dict[int, list[int]]) -> tuple[tuple[Any, ...], ...]:
+    "Choose from what all mentions have, cluster by cluster, the part of the mentions inside."
+    out = []
+    for c, places in inside.items(): out.append(tuple(values[c][i] for i in places))
+    return tuple(out)
+
+# %% ../../nbs/metrics/02_windows.ipynb #c58a623b
 def _window(d: Document, key: str, at: slice, start: int, inside: dict[int, list[int]], meta: dict) -> Document:
     "Make a document of some sentences, with offsets of its own and the names and labels of the clusters inside."
-    def chosen(values: Sequence[Sequence[Any]]) -> tuple[tuple[Any, ...], ...]:
-        return tuple(tuple(values[c][i] for i in places) for c, places in inside.items())
-    clusters = map_members(lambda s: Span(s.start - start, s.end - start), chosen(d.clusters))
-    labels = {k: chosen(v) for k, v in d.labels.items()}
+    clusters = map_members(lambda s: Span(s.start - start, s.end - start), _chosen(d.clusters, inside))
+    labels = {k: _chosen(v, inside) for k, v in d.labels.items()}
     names = tuple(d.names[c] for c in inside) if d.names else ()
     return Document(key, d.sentences[at], clusters, names, labels, meta, d.speakers[at])
 
@@ -88,14 +102,23 @@ def _windows_of(mode: WindowMode, starts: list[int], size: int, length: int) -> 
     return (lambda t: _released_windows(t, whole, size, length)), whole + 1
 
 # %% ../../nbs/metrics/02_windows.ipynb #f6a9ce8e
+def _token_starts(sentences: Sequence[Sequence[str]], length: int) -> tuple[list[int], int]:
+    "Find the first token of each window, and the number of tokens."
+    tokens = [0, *accumulate(map(len, sentences))]
+    return [tokens[s] for s in window_starts(sentences, length)], tokens[-1]
+
+# %% ../../nbs/metrics/02_windows.ipynb #000a8102
+def _check_windows(mode: str, length: int):
+    "Refuse an unknown mode, and windows without a token."
+    if mode not in MODES: raise CallError(f"unknown mode of windows {mode!r}", do=nearest(mode, MODES))
+    if length < 1: raise CallError(f"a window of {length} tokens", do="say 1 or more")
+
+# %% ../../nbs/metrics/02_windows.ipynb #10813f37
 def _cut(clusters: Clusters, sentences: Sequence[Sequence[str]], mode: WindowMode = "released",
          length: int = LENGTH) -> list[Clusters]:
     "Cut the clusters of a book, window by window."
-    if mode not in MODES: raise CallError(f"unknown mode of windows {mode!r}", do=nearest(mode, MODES))
-    if length < 1: raise CallError(f"a window of {length} tokens", do="say 1 or more")
-    tokens = [0, *accumulate(map(len, sentences))]
-    starts = [tokens[s] for s in window_starts(sentences, length)]
-    where, n = _windows_of(mode, starts, tokens[-1], length)
+    _check_windows(mode, length)
+    where, n = _windows_of(mode, *_token_starts(sentences, length), length)
     out: list[dict] = [{} for _ in range(n)]
     for c, cluster in enumerate(clusters):
         for s in cluster:
@@ -125,6 +148,11 @@ def _by_key(docs: Iterable[Document], who: str) -> dict[str, Document]:
     return out
 
 # %% ../../nbs/metrics/02_windows.ipynb #32bfaf05
+def _beyond(d: Document, size: int) -> list[Span]:
+    "List the mentions that reach beyond so many tokens."
+    return [s for s in chain.from_iterable(d.clusters) if s[1] >= size]
+
+# %% ../../nbs/metrics/02_windows.ipynb #e603d696
 def _same_text(g: Document, p: Document):
     "Refuse predictions on another text: offsets would mean other words."
     if g.sentences and p.sentences and g.size != p.size:
@@ -134,7 +162,7 @@ def _same_text(g: Document, p: Document):
         raise DataError(difference, f"document {g.doc_key!r}",
                         "is it the prediction for another text? Without its sentences only the offsets of a JSONL file "
                         "are read")
-    if g.sentences and not p.sentences and (over := [s for c in p.clusters for s in c if s[1] >= g.size]):
+    if g.sentences and not p.sentences and (over := _beyond(p, g.size)):
         raise DataError(f"predicted mention {list(over[0])} lies beyond the {g.size:,} tokens of gold",
                         f"document {g.doc_key!r}", "are these offsets of another text, or of subtokens?")
 
@@ -143,6 +171,13 @@ def _whole(docs: dict[str, Document]) -> dict[str, Document]:
     "Drop the part number 0 that CoNLL puts behind a key and JSON lines do not, if the keys stay different."
     out = {k.removesuffix("_0"): d for k, d in docs.items()}
     return out if len(out) == len(docs) else docs
+
+# %% ../../nbs/metrics/02_windows.ipynb #04138495
+def _keys_alike(g: dict[str, Document], p: dict[str, Document]) -> tuple[dict[str, Document], dict[str, Document]]:
+    "Drop the part number on both sides where no key is the same without that, and some are with it."
+    if g.keys() & p.keys(): return g, p
+    a, b = _whole(g), _whole(p)
+    return (a, b) if a.keys() & b.keys() else (g, p)
 
 # %% ../../nbs/metrics/02_windows.ipynb #e0e1e3e0
 def _check_some(g: dict[str, Document], p: dict[str, Document]):
@@ -160,12 +195,11 @@ def pair(gold: Iterable[Document], predicted: Iterable[Document],
     """Join gold documents with their predictions by key, in gold's order; each may come in any order. A key of CoNLL
     ends in its part, as in text_0, which does not count where no keys are the same otherwise. `same` refuses a
     prediction on another text."""
-    g, p = _by_key(gold, "gold"), _by_key(predicted, "predicted")
-    if not g.keys() & p.keys() and _whole(g).keys() & _whole(p).keys(): g, p = _whole(g), _whole(p)
+    g, p = _keys_alike(_by_key(gold, "gold"), _by_key(predicted, "predicted"))
     _check_some(g, p)
     for k in g.keys() & p.keys(): same(g[k], p[k])
     pairs = [(d, p.get(k) or Document(k, d.sentences)) for k, d in g.items()]
-    return Pairs(pairs, [k for k in g if k not in p], [k for k in p if k not in g])
+    return Pairs(pairs, list(filterfalse(p.__contains__, g)), list(filterfalse(g.__contains__, p)))
 
 # %% ../../nbs/metrics/02_windows.ipynb #2974c16c
 Setting = Literal["full", "split", "window"]
@@ -173,9 +207,21 @@ Unit = tuple[str, Clusters, Clusters]  # name, gold clusters, predicted clusters
 
 def split_gold(gold: Iterable[Document], length: int = LENGTH) -> list[Document]:
     "Make gold for the split setting: windows of `length` tokens, nominally, of whole books or of windows already."
-    return [w for d in gold for w in ([d] if f"_split{length}_S" in d.doc_key else split(d, length))]
+    out = []
+    for d in gold: out += [d] if f"_split{length}_S" in d.doc_key else split(d, length)
+    return out
 
 # %% ../../nbs/metrics/02_windows.ipynb #0528e99f
+def _cut_pair(g: Document, p: Document, mode: WindowMode, length: int) -> Iterator[Unit]:
+    "Yield the windows of a book, with the clusters of both sides."
+    text = g.sentences or p.sentences
+    if not text and (g.clusters or p.clusters):
+        raise DataError("cannot be cut into windows: neither gold nor prediction has its text",
+                        f"document {g.doc_key!r}", "give a file with sentences")
+    of_gold, predicted = _cut(g.clusters, text, mode, length), _cut(p.clusters, text, mode, length)
+    for i, (a, b) in enumerate(zip(of_gold, predicted, strict=True)): yield f"{g.doc_key}, window {i}", a, b
+
+# %% ../../nbs/metrics/02_windows.ipynb #5c29a944
 def units(pairs: Pairs, setting: Setting = "full", mode: WindowMode = "released",
           length: int = LENGTH) -> Iterable[Unit]:
     """Yield what counts as a document, one by one; for split, the pairs must be windows.
@@ -183,13 +229,5 @@ def units(pairs: Pairs, setting: Setting = "full", mode: WindowMode = "released"
     if setting not in ("full", "split", "window"):
         raise CallError(f"unknown setting {setting!r}", do=nearest(setting, ["full", "split", "window"]))
     for g, p in pairs:
-        if setting != "window":
-            yield g.doc_key, g.clusters, p.clusters
-            continue
-        text = g.sentences or p.sentences
-        if not text and (g.clusters or p.clusters):
-            raise DataError("cannot be cut into windows: neither gold nor prediction has its text",
-                            f"document {g.doc_key!r}", "give a file with sentences")
-        windows = (_cut(clusters, text, mode, length) for clusters in (g.clusters, p.clusters))
-        for i, (a, b) in enumerate(zip(*windows, strict=True)):
-            yield f"{g.doc_key}, window {i}", a, b
+        if setting == "window": yield from _cut_pair(g, p, mode, length)
+        else: yield g.doc_key, g.clusters, p.clusters
