@@ -7,6 +7,7 @@ __all__ = ['WHOLE', 'PAIRS', 'known_of', 'Bank']
 
 # %% ../../../nbs/models/coreference/08_bank.ipynb #c32cb42c
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 import numpy as np
 import torch
@@ -41,7 +42,7 @@ class Bank:
         self.person: list[np.ndarray] = []
     def __len__(self) -> int: return len(self.spans)
     @property
-    def megabytes(self) -> float: return sum(x.nbytes for v in self.parts for x in v)/1e6
+    def megabytes(self) -> float: return sum(x.nbytes for x in chain.from_iterable(self.parts))/1e6
 
     def add(self, spans: Sequence[Span], v: Any, person: np.ndarray|None = None):
         "Add mentions that follow all earlier ones, with their representations and whether they are persons."
@@ -80,8 +81,8 @@ class Bank:
         for a in range(0, len(columns), step):
             part = columns[a:a + step]
             p = self.scorer.pairs(self.mentions, rows, part)
-            out[:,
-                a:a + step] = earlier_only(self.scorer.scores(later, self.vectors.as_earlier(part), p).cpu().numpy(), p)
+            block = self.scorer.scores(later, self.vectors.as_earlier(part), p).cpu().numpy()
+            out[:, a:a + step] = earlier_only(block, p)
         return out
 
 PAIRS = 1 << 18 # pairs per block

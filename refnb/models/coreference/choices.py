@@ -21,21 +21,30 @@ def _fit(name: frozenset[str], mention: frozenset[str]) -> float:
 
 def _called(cluster: Sequence[Span], words: Sequence[str]) -> list[frozenset[str]]:
     "List the content words of each mention of a cluster."
-    phrases = {tuple(map(str.lower, words[a:b + 1])) for a, b in cluster}
-    return [c for w in phrases if not (len(w) == 1 and w[0] in PRONOUN) and (c := content(w))]
+    out: list[frozenset[str]] = []
+    for phrase in {tuple(map(str.lower, words[a:b + 1])) for a, b in cluster}:
+        if len(phrase) == 1 and phrase[0] in PRONOUN: continue
+        if telling := content(phrase): out.append(telling)
+    return out
 
 def _content_of(name: str) -> frozenset[str]:
+    "Return the content words of a name, or all of its words if it has none."
     words = list(map(str.lower, words_of_text(name)))
     return content(words) or frozenset(words)
 
+def _best_fit(name: str, called: Sequence[frozenset[str]]) -> float:
+    "Score how well a name fits the best of some mentions."
+    words = _content_of(name)
+    return max((_fit(words, c) for c in called), default=0.)
+
+# %% ../../../nbs/models/coreference/12_choices.ipynb #0ee52b0b
 def chosen_by(q: Question, cluster: Sequence[Span], words: Sequence[str]) -> Answer:
     "Choose the option that a mention\'s cluster names, in a text of words."
     called = _called(cluster, words)
-    best = lambda name: max((_fit(_content_of(name), c) for c in called), default=0.)
     names = [o.name for o in q.options]
     if names == ["Yes", "No"] and "character" in q.meta:
-        return Answer(q.id, (0 if best(str(q.meta["character"])) >= 2 else 1,))
-    scores = [0. if n == NONE else best(n) for n in names]
+        return Answer(q.id, (0 if _best_fit(str(q.meta["character"]), called) >= 2 else 1,))
+    scores = [0. if n == NONE else _best_fit(n, called) for n in names]
     if max(scores) > 0: return Answer(q.id, tuple(i for i, s in enumerate(scores) if s == max(scores)))
     return Answer(q.id, (names.index(NONE),)) if NONE in names else Answer(q.id, reason="outside")
 
@@ -59,5 +68,6 @@ def choices(questions: Sequence[Question], resolved: Resolved) -> Iterator[Answe
     for text, about in of.items():
         r = read_text(text, about[0].doc_key)
         places = [_place(q, r) for q in about]
-        clusters = {s: c for c in resolved(r.document, sorted(set(places))) for s in c}
+        clusters: dict[Span, Sequence[Span]] = {}
+        for c in resolved(r.document, sorted(set(places))): clusters.update(dict.fromkeys(c, c))
         for q, place in zip(about, places): yield chosen_by(q, clusters.get(place, [place]), r.document.tokens)

@@ -26,6 +26,9 @@ class Offers(NamedTuple):
     first: np.ndarray  # start of the entity's mentions, in the order of entities
     before: np.ndarray # number of them before the row
     last: np.ndarray   # the latest of them
+    def some(self, at: slice|np.ndarray) -> "Offers":
+        "Select some offers."
+        return Offers(*(x[at] for x in self))
 
 def numbered(entity: Sequence[int]) -> np.ndarray:
     "Number entities from 0; a mention without an entity (-1) becomes its own."
@@ -50,7 +53,9 @@ def offers(entity: np.ndarray, part: np.ndarray) -> Offers:
 APART = 10       # buckets of a distance or a count
 BLOCK = 1 << 14  # offers scored at once
 
-def _bucket(x: np.ndarray) -> np.ndarray: return np.minimum(bucket(np.maximum(x, 0)), APART - 1).astype(int)
+def _bucket(x: np.ndarray) -> np.ndarray:
+    "Map distances or counts to buckets."
+    return np.minimum(bucket(np.maximum(x, 0)), APART - 1).astype(int)
 
 # %% ../../../nbs/models/coreference/07_entities.ipynb #e2c506ef
 class Own(NamedTuple):
@@ -85,9 +90,9 @@ class EntityScorer(nn.Module):
     def rated(self, parts: torch.Tensor, product: torch.Tensor, far: np.ndarray, often: np.ndarray) -> torch.Tensor:
         "Score pairs from the first layer's output for entity and mention, their product, and both buckets."
         _, _, w, w_far, w_often = self._weights()
-        features = [(x.weight @ y.T)[torch.from_numpy(k).to(parts.device)]
-                    for x, y, k in ((self.far, w_far, far), (self.often, w_often, often))]
-        return self.net[1:](parts + product @ w.T + features[0] + features[1])[:, 0]
+        of_far = (self.far.weight @ w_far.T)[torch.from_numpy(far).to(parts.device)]
+        of_often = (self.often.weight @ w_often.T)[torch.from_numpy(often).to(parts.device)]
+        return self.net[1:](parts + product @ w.T + of_far + of_often)[:, 0]
     def loss(self, v: Own, m: Mentions, entity: Sequence[int], seen: tuple[int, int]|None = None) -> torch.Tensor:
         """Compute the cross entropy of the right entity, or of a new one. With `seen`, as under dual, only so many of
         the last used and of the most used entities are offered."""
@@ -105,8 +110,7 @@ class EntityScorer(nn.Module):
         order = torch.from_numpy(of.argsort(kind="stable")).to(x.device)
         sums = torch.cat([x.new_zeros(1, self.size), x[order].cumsum(0)])
         score: Any = partial(checkpoint, self._block, use_reentrant=False) if torch.is_grad_enabled() else self._block
-        blocks = (Offers(*(k[i:i + BLOCK] for k in o)) for i in range(0, len(o.row), BLOCK))
-        return torch.cat([score(x, sums, m, b) for b in blocks])
+        return torch.cat([score(x, sums, m, o.some(slice(i, i + BLOCK))) for i in range(0, len(o.row), BLOCK)])
     def _block(self, x: torch.Tensor, sums: torch.Tensor, m: Mentions, o: Offers) -> torch.Tensor:
         "Score some offers, from running sums of mentions in the order of entities."
         row, first, end, count = (torch.from_numpy(k).to(x.device)
@@ -120,8 +124,7 @@ def _among(o: Offers, of: np.ndarray, steps: Iterable[Sequence[int]]) -> Offers:
     "Keep the offers of each mention's candidates."
     allowed = np.zeros((len(of), int(of.max(initial=-1)) + 1), bool)
     for i, candidates in enumerate(steps): allowed[i, candidates] = True
-    keep = allowed[o.row, o.entity]
-    return Offers(*(x[keep] for x in o))
+    return o.some(allowed[o.row, o.entity])
 
 # %% ../../../nbs/models/coreference/07_entities.ipynb #5262bb8d
 def _right(of: np.ndarray, o: Offers) -> np.ndarray:

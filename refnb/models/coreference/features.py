@@ -9,6 +9,7 @@ __all__ = ['PRONOUN', 'GROUPS', 'CATEGORIES', 'K', 'TABLES', 'SPEAKERS', 'RELEAS
 # %% ../../../nbs/models/coreference/03_features.ipynb #76dc24fc
 from collections.abc import Iterable, Sequence
 from functools import cached_property
+from itertools import starmap
 from typing import NamedTuple
 import numpy as np
 from scipy.sparse import csr_matrix
@@ -40,25 +41,34 @@ def _numbered(things: Iterable) -> np.ndarray:
 def _incidence(sets: Sequence[frozenset[str]]) -> csr_matrix:
     "Make a matrix of mentions by words, whose products count shared words."
     known: dict[str, int] = {}
-    columns = [known.setdefault(w, len(known)) for c in sets for w in sorted(c)]
+    columns: list[int] = []
+    for c in sets:
+        for w in sorted(c): columns.append(known.setdefault(w, len(known)))
     rows = np.repeat(np.arange(len(sets)), list(map(len, sets)))
     return csr_matrix((np.ones(len(rows), np.float32), (rows, columns)), shape=(len(sets), max(1, len(known))))
 
 # %% ../../../nbs/models/coreference/03_features.ipynb #b69e5ffa
+def _pronoun(words: Sequence[str]) -> int:
+    "Return the group of a mention's pronoun; 0 if it is none."
+    return PRONOUN.get(words[0], 0) if len(words) == 1 else 0
+
 class Mentions:
     "The mentions of a text in order, as arrays; `spans` are pairs of first and last word."
     def __init__(self, t: Text, spans: Sequence[Span|tuple[int, int]]):
-        self.spans = [Span(*s) for s in spans]
+        self.spans = list(starmap(Span, spans))
         ends = np.array(self.spans, np.int32).reshape(-1, 2)
         self.start, self.end = ends[:, 0], ends[:, 1]
         strings = [tuple(t.low[a:b + 1]) for a, b in self.spans]
-        self.group = np.array([PRONOUN.get(w[0], 0) if len(w) == 1 else 0 for w in strings], np.int16)
+        self.group = np.array(list(map(_pronoun, strings)), np.int16)
         self.same = _numbered(strings)
         self.content = [frozenset() if g else content(w) for g, w in zip(self.group, strings)]
         self.size = np.array(list(map(len, self.content)), int)
-        of_words = (t.sentence, t.quotation, t.speaker, t.part)
-        self.sentence, self.quotation, self.speaker, self.part = (x[self.start].astype(np.int32) for x in of_words)
+        self.sentence, self.quotation = self._first(t.sentence), self._first(t.quotation)
+        self.speaker, self.part = self._first(t.speaker), self._first(t.part)
         self.words, self.said = _incidence(self.content), strings
+    def _first(self, of_words: np.ndarray) -> np.ndarray:
+        "Return the number of each mention's first word."
+        return of_words[self.start].astype(np.int32)
     def __len__(self) -> int: return len(self.spans)
     @cached_property
     def released(self) -> "Released":
@@ -123,13 +133,10 @@ class Pairs(NamedTuple):
     apart: np.ndarray        # pairs of different texts, which are never linked
     earlier: np.ndarray      # pairs that may be linked: an earlier mention of the same text
 
-# %% ../../../nbs/models/coreference/03_features.ipynb #2c21bca9
-def pairs(m: Mentions, rows: Sequence[int]|np.ndarray, columns: Sequence[int]|np.ndarray) -> Pairs:
-    "Compute the features of all pairs of some mentions (row indices) with others."
-    rows, columns = np.asarray(rows, np.int32), np.asarray(columns, np.int32)
-    i, j = rows[:, None], columns[None, :]
-    groups = m.group[i]*np.int16(GROUPS) + m.group[j]
-    found = {
+# %% ../../../nbs/models/coreference/03_features.ipynb #0a5b4f53
+def _values(m: Mentions, i: np.ndarray, j: np.ndarray, groups: np.ndarray) -> dict[str, np.ndarray]:
+    "Compute the values of each table's feature."
+    return {
         "words apart": bucket(np.maximum(m.start[i] - m.start[j], 0)),
         "mentions apart": bucket(np.maximum(i - j, 0)),
         "sentences apart": np.clip(m.sentence[i] - m.sentence[j], 0, 4).astype(np.int8),
@@ -138,6 +145,14 @@ def pairs(m: Mentions, rows: Sequence[int]|np.ndarray, columns: Sequence[int]|np
         "pronouns": groups,
         "same string": (m.same[i] == m.same[j]).view(np.int8),
         "speakers": _spoken(m.speaker[i], m.speaker[j])}
+
+# %% ../../../nbs/models/coreference/03_features.ipynb #2c21bca9
+def pairs(m: Mentions, rows: Sequence[int]|np.ndarray, columns: Sequence[int]|np.ndarray) -> Pairs:
+    "Compute the features of all pairs of some mentions (row indices) with others."
+    rows, columns = np.asarray(rows, np.int32), np.asarray(columns, np.int32)
+    i, j = rows[:, None], columns[None, :]
+    groups = m.group[i]*np.int16(GROUPS) + m.group[j]
+    found = _values(m, i, j, groups)
     values = [found[t.name] for t in (*TABLES, SPEAKERS)]
     apart = m.part[i] != m.part[j]
     return Pairs(_categories(m, rows, columns, groups), values, apart, (j < i) & ~apart)
@@ -165,14 +180,18 @@ def _released(mentions: Sequence[tuple[str, ...]]) -> Released:
     return Released(np.array(group, int), np.array(list(map(len, left)), int), _incidence(left))
 
 # %% ../../../nbs/models/coreference/03_features.ipynb #08e88869
-def released_pairs(m: Mentions, rows: np.ndarray, columns: np.ndarray) -> Pairs:
-    "Compute the features of all pairs as Maverick's package does: the category alone."
-    i, j, seen = np.asarray(rows)[:, None], np.asarray(columns)[None, :], m.released
+def _released_categories(seen: Released, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    "Compute the categories of all pairs from pronouns and shared words."
+    i, j = np.asarray(rows)[:, None], np.asarray(columns)[None, :]
     shared = (seen.words[rows] @ seen.words[columns].T).toarray()
     small, large = np.minimum(seen.size[i], seen.size[j]), np.maximum(seen.size[i], seen.size[j])
     a, b = seen.group[i], seen.group[j]
     category = np.where(shared == large, 3, np.where(shared == small, 4, 5))
     category = np.where((a > 0) | (b > 0), 2, category)
-    category = np.where((a > 0) & (b > 0), np.where(a == b, 0, 1), category)
+    return np.where((a > 0) & (b > 0), np.where(a == b, 0, 1), category)
+
+def released_pairs(m: Mentions, rows: np.ndarray, columns: np.ndarray) -> Pairs:
+    "Compute the features of all pairs as Maverick's package does: the category alone."
+    i, j = np.asarray(rows)[:, None], np.asarray(columns)[None, :]
     apart = m.part[i] != m.part[j]
-    return Pairs(category, [], apart, (j < i) & ~apart)
+    return Pairs(_released_categories(m.released, rows, columns), [], apart, (j < i) & ~apart)

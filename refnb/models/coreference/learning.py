@@ -8,7 +8,9 @@ __all__ = ['LONGEST', 'FOLDS', 'Taught', 'taught_by', 'f1', 'accuracy', 'tuned',
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #f155e8d5
 import hashlib, random, re, resource, time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 import msgspec
@@ -29,7 +31,7 @@ from ...benchmarks.tasks import tasks
 from ...benchmarks.kitmus.reading import pronoun_of
 from ...benchmarks.kitmus.tasks import released_subtask
 from ...benchmarks.kitmus.links import document_of, subtask_documents
-from ..training import Entry, load_tensors, save_tensors, set_weights, train
+from ..training import Entry, Fitted, load_tensors, save_tensors, set_weights, train
 from .texts import cast_lesson, cast_of, text_of
 from .recipes import SEAL, UNHASHED, WEIGHTS, CorefModel, CorefRecipe, CorefSeal, TrainedCoref
 from .recipes import coref_seal, the_coref, trained_of, trained_otherwise, weights_folder
@@ -68,36 +70,41 @@ def _lessons(d: Document) -> list[Document]:
 def _of_file(path: str) -> Taught:
     "Read the documents of a file."
     whole = [d for d in read_documents(path) if d.clusters]
-    docs = [x for d in whole for x in _lessons(d)]
-    books = tuple(d for d in whole if d.size > LONGEST)
-    return Taught(Path(path).name, Path(path).name, [d for i, d in enumerate(docs) if i % 10 != 9], docs[9::10],
-                  books=books)
+    docs = list(chain.from_iterable(map(_lessons, whole)))
+    judge = docs[9::10]
+    del docs[9::10]
+    return Taught(Path(path).name, Path(path).name, docs, judge, books=tuple(d for d in whole if d.size > LONGEST))
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #2ae35c47
 def _of_kitmus(name: str, s: Settings) -> Taught:
     "Load the training texts of a variant of KITMUS, and the first 200 validation texts with their pronouns."
     _, variant, n = name.split("/")
-    drawn = [i for i, _ in zip(released_subtask(variant, int(n), "validation", s), range(200))]
+    drawn = list(islice(released_subtask(variant, int(n), "validation", s), 200))
     return Taught(name, name, subtask_documents(variant, int(n), "train", s), list(map(document_of, drawn)),
                   tuple(map(pronoun_of, drawn)))
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #9313ce60
+def _with(a: Taught, b: Taught) -> Taught:
+    "Add the training documents of another source; those that judge remain."
+    return a._replace(name=f"{a.name}+{b.name}", told=f"{a.told} and {b.told}", teach=[*a.teach, *b.teach],
+                      books=(*a.books, *b.books))
+
 def taught_by(what: str, fold: int = 0, s: Settings|None = None) -> Taught:
     "Load training documents: of a corpus, a file of documents, or several of them joined by +."
     s = s or load_settings()
-    found = [_taught_by(x, fold, s) for x in what.split("+")]
-    docs, books = [d for x in found for d in x.teach], tuple(d for x in found for d in x.books)
-    if not docs: raise DataError("there is nothing to train on", what)
-    return found[0]._replace(name="+".join(x.name for x in found), told=" and ".join(x.told for x in found),
-                             teach=docs, books=books)
+    whole = reduce(_with, [_taught_by(x, fold, s) for x in what.split("+")])
+    if not whole.teach: raise DataError("there is nothing to train on", what)
+    return whole
 
 def _taught_by(what: str, fold: int, s: Settings) -> Taught:
+    "Load the training documents of one source."
     if m := re.fullmatch(r"litbank/fold(\d)", what): return _of_corpus("litbank", int(m[1]), s)
     if f"{what}/test" in tasks(s) and what.startswith("kitmus/"): return _of_kitmus(what, s)
     if what in corpora(s): return _of_corpus(what, fold, s)
     return _of_file(what) if Path(what).is_file() else _unknown(what, s)
 
 def _unknown(what: str, s: Settings) -> Taught:
+    "Raise an error that lists what can be trained on."
     known = [n for n, c in corpora(s).items() if "train" in c.splits]
     raise CallError(f"{what!r} is neither a corpus nor a file",
                     do=f"to train on: {', '.join(known)}, kitmus/VARIANT/ENTITIES, or a file of documents")
@@ -115,8 +122,11 @@ def _batches(lessons: Sequence[Lesson], r: CorefRecipe) -> Callable[[int], list[
 def _loss(net: Resolver|Reader, r: CorefRecipe) -> Callable[[list[Lesson]], torch.Tensor]:
     "Make the loss function of some lessons."
     def of(some: list[Lesson]) -> torch.Tensor:
-        read = [net.wrong(together(some[i:i + r.together]), r.extra, r.memory) for i in range(0, len(some), r.together)]
-        return torch.stack([w.mentions + r.links*w.links + r.auxiliary*(w.types + w.kinds) for w in read]).mean()
+        losses = []
+        for i in range(0, len(some), r.together):
+            w = net.wrong(together(some[i:i + r.together]), r.extra, r.memory)
+            losses.append(w.mentions + r.links*w.links + r.auxiliary*(w.types + w.kinds))
+        return torch.stack(losses).mean()
     return of
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #03d5c4b5
@@ -140,6 +150,11 @@ def _judge(net: Any, docs: Sequence[Document], pronouns: Sequence[Pronoun]) -> C
 # %% ../../../nbs/models/coreference/11_learning.ipynb #932a289a
 _THRESHOLDS, _BIASES = (-1.5, -1., -.7, -.4, 0., .4), (-.5, 0., .3, .6, .9, 1.2)
 
+def _each_bias(net: Any, docs: Sequence[Document], texts: Sequence[Any], read: Sequence[Any]) -> list[float]:
+    "Return the F1 of each bias under the net's present threshold."
+    found = map(net.tried, texts, [_BIASES]*len(texts), read)
+    return [f1(net, docs, list(map(net.answer, docs, clusters))) for clusters in zip(*found)]
+
 def tuned(net: Any, docs: Sequence[Document]) -> tuple[float, float, float]:
     "Select threshold and bias on documents; return them with their F1. The first of equal ones counts."
     net.eval()
@@ -147,11 +162,9 @@ def tuned(net: Any, docs: Sequence[Document]) -> tuple[float, float, float]:
     read = [list(net.read(t)) for t in texts]
     for threshold in _THRESHOLDS:
         net.m = own.changed(threshold=threshold)
-        found = [net.tried(t, _BIASES, x) for t, x in zip(texts, read)]
-        for bias, clusters in zip(_BIASES, zip(*found)):
-            tried[threshold, bias] = f1(net, docs, [net.answer(d, c) for d, c in zip(docs, clusters)])
+        for bias, score in zip(_BIASES, _each_bias(net, docs, texts, read)): tried[threshold, bias] = score
     net.m = own
-    at = max(tried, key=lambda k: tried[k])
+    at = max(tried, key=tried.__getitem__)
     return *at, tried[at]
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #b6ca7374
@@ -166,13 +179,17 @@ def encoder_id(net: Resolver|Reader) -> str:
     return h.hexdigest()[:16]
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #a8d80ea1
-def load_resolver(folder: str|Path, offline: bool = True, **changed: Any) -> Any:
-    "Load a trained system from the folder of its training, possibly with changed settings."
-    seal = coref_seal(folder)
-    try: m = msgspec.convert(seal.model | changed, CorefModel)
+def _model_of(seal: CorefSeal, folder: str|Path, changed: dict[str, Any]) -> CorefModel:
+    "Return the model of a training, with changed settings."
+    try: return msgspec.convert(seal.model | changed, CorefModel)
     except (msgspec.ValidationError, ValueError) as e:
         raise FormatError(f"field model: {e}", str(Path(folder)/SEAL),
                           "it was made by another version, or is damaged; train the system again") from None
+
+def load_resolver(folder: str|Path, offline: bool = True, **changed: Any) -> Any:
+    "Load a trained system from the folder of its training, possibly with changed settings."
+    seal = coref_seal(folder)
+    m = _model_of(seal, folder, changed)
     net = new_net(m, seal.recipe.dropout, offline=offline)
     if encoder_id(net) != seal.encoder:
         raise DataError(f"was trained on another encoder than this {m.encoder}", str(folder),
@@ -205,20 +222,25 @@ def _start(x: TrainedCoref, what: str, s: Settings) -> Path|None:
                     f"train it on the same documents first (refnb train {x.start}), or name a folder with -p start=FOLDER")
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #bdefa45a
+def _refuse_others(tensors: Mapping[str, torch.Tensor], own: Mapping[str, torch.Tensor], folder: Path):
+    "Refuse weights that a system lacks."
+    for name, t in tensors.items():
+        if name not in own or own[name].shape != t.shape:
+            raise DataError(f"has weights that this system lacks, such as {name}", str(folder),
+                            "start from a system of the same form")
+
 def _take_over(net: Resolver|Reader, folder: Path):
     """Load another system's weights, except for layers that were frozen in its training. A reader has other heads than
     a system that links mentions, so it takes the words from there."""
-    tensors, own = (load_tensors(folder/WEIGHTS)[0],
-                    {n: p.detach() for n, p in net.named_parameters() if p.requires_grad})
+    tensors = load_tensors(folder/WEIGHTS)[0]
+    own = {n: p.detach() for n, p in net.named_parameters() if p.requires_grad}
     theirs = coref_seal(folder).model
     if isinstance(net, Reader) and theirs.get("antecedents") != net.m.antecedents:
         tensors = {n: t for n, t in tensors.items() if n.startswith("words.")}
     if (read := theirs.get("encoder", "minilm")) != net.m.encoder:
         raise DataError(f"was trained with the encoder {read}, not {net.m.encoder}", str(folder),
                         "start from a system of the same form")
-    if other := [n for n, t in tensors.items() if n not in own or own[n].shape != t.shape]:
-        raise DataError(f"has weights that this system lacks, such as {other[0]}", str(folder),
-                        "start from a system of the same form")
+    _refuse_others(tensors, own, folder)
     set_weights(net, own | tensors)
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #69cb8eea
@@ -233,11 +255,15 @@ def _folder(name: str, x: TrainedCoref, what: str, data: dict[str, str], encoder
     digest = hashlib.sha256(msgspec.json.encode(inputs, order="sorted")).hexdigest()[:12]
     return Path(s.runs)/"trained"/safe_path(name)/safe_path(what)/digest
 
+def _id_of(docs: Sequence[Document]) -> str:
+    "Hash documents with their clusters."
+    h = hashlib.sha256()
+    for d in docs: h.update((documents_id([d]) + clusters_id(d)).encode())
+    return h.hexdigest()[:16]
+
 def _ids(taught: Taught) -> dict[str, str]:
-    "Hash the documents with their clusters."
-    of = lambda docs: hashlib.sha256("".join(documents_id([d]) + clusters_id(d)
-                                             for d in docs).encode()).hexdigest()[:16]
-    return {"documents": of(taught.teach), "development documents": of(taught.judge)}
+    "Hash the training and the development documents."
+    return {"documents": _id_of(taught.teach), "development documents": _id_of(taught.judge)}
 
 def _trained_before(folder: Path) -> CorefSeal|None:
     "Return the final record of a complete and undamaged training, or None."
@@ -247,6 +273,12 @@ def _trained_before(folder: Path) -> CorefSeal|None:
     try: whole = load_tensors(folder/WEIGHTS)[1] == "weights"
     except FormatError: return None
     return seal if whole else None
+
+# %% ../../../nbs/models/coreference/11_learning.ipynb #6848becb
+def _announced(system: str, taught: Taught) -> str:
+    "Describe what a training learns from, and what judges it."
+    judged = f", judged by {len(taught.judge)}" if taught.judge else "; nothing judges it"
+    return f"{system} learns from {len(taught.teach):,} documents of {taught.told}{judged}"
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #e6ce6008
 def train_coref(
@@ -269,8 +301,7 @@ def train_coref(
     begins, started = (coref_seal(start).weights, coref_seal(start).system) if start else ("", "")
     encoder, data = encoder_id(net), _ids(taught)
     folder = Path(out) if out else _folder(system, x, taught.name, data, encoder, begins, s)
-    say(f"{system} learns from {len(taught.teach):,} documents of {taught.told}"
-        + (f", judged by {len(taught.judge)}" if taught.judge else "; nothing judges it"))
+    say(_announced(system, taught))
     if not (seal := _trained_before(folder)):
         with disk_fault(folder): folder.mkdir(parents=True, exist_ok=True)
         with alone(folder/".lock", "another process trains this", str(folder), "wait for it, or end it"):
@@ -306,18 +337,38 @@ def _score(net: Resolver|Reader, taught: Taught) -> str:
     "Name the score on development documents."
     return "accuracy" if taught.pronouns else "linking F1" if isinstance(net, Reader) else "CoNLL F1"
 
-def _with_unnamed(d: Document) -> Document: return cast_of(d, unnamed=True)
+def _with_unnamed(d: Document) -> Document:
+    "Return the characters of a document, with persons without a name."
+    return cast_of(d, unnamed=True)
+
+def _casts(make: Callable[[Document], Document], docs: Sequence[Document]) -> list[Document]:
+    "Make a cast of each document that has a person with a name."
+    return [make(d) for d in docs if cast_of(d).names]
 
 def _learnt_from(c: _Course) -> tuple[list[Document], list[Document]]:
     "Return the training and development documents, as casts if the recipe says so."
     if not c.x.training.casts: return c.taught.teach, c.taught.judge
-    casts = lambda make, docs: [make(d) for d in docs if cast_of(d).names]
     teach_as, judge_as = (_with_unnamed, cast_of) if c.x.model.antecedents == "names" else (cast_lesson, cast_lesson)
-    teach, judge = casts(teach_as, c.taught.teach), casts(judge_as, c.taught.judge)
+    teach, judge = _casts(teach_as, c.taught.teach), _casts(judge_as, c.taught.judge)
     if not teach: raise DataError("has no person with a name to learn from", c.taught.told)
     return teach, judge
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #73305a5c
+def _by_key(docs: Sequence[Document]) -> dict[str, str]:
+    "Return the id of each document's text."
+    return {d.doc_key: documents_id([d]) for d in docs}
+
+def _sealed(c: _Course, f: Fitted, m: CorefModel, held_out: float|None, weights: str) -> CorefSeal:
+    "Make the final record of a training."
+    taught, settings = c.taught, msgspec.to_builtins(m.changed(checkpoint="", weights="", given=""))
+    return CorefSeal(c.system, taught.name, taught.told, _by_key((*taught.teach, *taught.books)), settings,
+                     c.x.training, c.begins, f.curve, f.losses, f.done.best_epoch, held_out, c.encoder, weights[:16],
+                     c.data, c.started, _by_key(taught.judge))
+
+def _write_seal(folder: Path, seal: CorefSeal):
+    "Write the final record of a training."
+    write_atomic(folder/SEAL, msgspec.json.format(msgspec.json.encode(seal), indent=1) + b"\n")
+
 def _learn(net: Resolver|Reader, c: _Course, say: Callable[[str], None], every: float) -> CorefSeal:
     "Train, select threshold and bias, and write the final record."
     r, (teach, judge) = c.x.training, _learnt_from(c)
@@ -332,17 +383,30 @@ def _learn(net: Resolver|Reader, c: _Course, say: Callable[[str], None], every: 
         threshold, bias, held_out = tuned(net, judge)
         m = m.changed(threshold=threshold, bias=bias)
     weights = save_tensors(c.folder/WEIGHTS, tensors, "weights")
-    seal = CorefSeal(c.system, c.taught.name, c.taught.told,
-                     {d.doc_key: documents_id([d]) for d in (*c.taught.teach, *c.taught.books)},
-                     msgspec.to_builtins(m.changed(checkpoint="", weights="", given="")), r, c.begins,
-                     f.curve, f.losses, f.done.best_epoch, held_out, c.encoder, weights[:16], c.data, c.started,
-                     {d.doc_key: documents_id([d]) for d in c.taught.judge})
-    write_atomic(c.folder/SEAL, msgspec.json.format(msgspec.json.encode(seal), indent=1) + b"\n")
+    seal = _sealed(c, f, m, held_out, weights)
+    _write_seal(c.folder, seal)
     (c.folder/"best.safetensors").unlink()
     return seal
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #4f0c2627
 FOLDS = 10  # of LitBank
+
+def _one_fold(x: dict[str, Any]) -> LearntCoref: return train_coref(**x)
+
+def _on_ray(ray: str, system: str, todo: Mapping[int, dict[str, Any]],
+            say: Callable[[str], None]) -> dict[int, LearntCoref]:
+    "Train the folds on a Ray cluster."
+    done, faults = dict[int, LearntCoref](), []
+    with ray_cluster(ray) as cluster:
+        work = cluster.remote(max_retries=3, num_cpus=1)(_one_fold)
+        for k, learnt, fault in as_ended(cluster, {work.remote(x): k for k, x in todo.items()}):
+            if fault: faults.append(f"fold {k}: {fault}")
+            else: done[k] = learnt
+            say(faults[-1] if fault else f"fold {k}: trained, {learnt.cpu_seconds:,.0f} CPU seconds")
+    if faults:
+        raise DataError(faults[0], system,
+                        f"{len(faults)} of {FOLDS} folds failed; rerun the command to train only those")
+    return done
 
 def train_folds(
     system: str,              # a name of coreference.yaml
@@ -356,24 +420,12 @@ def train_folds(
     "Train a coreference system on each fold of LitBank."
     if what != "litbank": raise CallError(f"{what} has no folds", do="leave out --fold all, or train on litbank")
     s = s or load_settings()
-    todo: dict[int,
-               dict[str, Any]] = {k: dict(system=system, what=what, fold=k, out=f"{out}/fold{k}" if out else "", s=s,
-                                          **changed) for k in range(FOLDS)}
+    todo: dict[int, dict[str, Any]] = {}
+    for k in range(FOLDS):
+        todo[k] = dict(system=system, what=what, fold=k, out=f"{out}/fold{k}" if out else "", s=s, **changed)
     if not ray: return [train_coref(**x, say=say) for x in todo.values()]
-    done, faults = dict[int, LearntCoref](), []
-    with ray_cluster(ray) as cluster:
-        work = cluster.remote(max_retries=3, num_cpus=1)(_one_fold)
-        for k, learnt, fault in as_ended(cluster, {work.remote(x): k for k, x in todo.items()}):
-            if fault: faults.append(f"fold {k}: {fault}")
-            else: done[k] = learnt
-            say(faults[-1] if fault else f"fold {k}: trained, {learnt.cpu_seconds:,.0f} CPU seconds")
-    if faults:
-        raise DataError(faults[0], system,
-                        f"{len(faults)} of {FOLDS} folds failed; rerun the command to train only those")
+    done = _on_ray(ray, system, todo, say)
     return [done[k] for k in todo]
-
-# %% ../../../nbs/models/coreference/11_learning.ipynb #040078b7
-def _one_fold(x: dict[str, Any]) -> LearntCoref: return train_coref(**x)
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #a6bd08a7
 def pack(folder: str|Path, to: str|Path) -> CorefSeal:
@@ -384,7 +436,7 @@ def pack(folder: str|Path, to: str|Path) -> CorefSeal:
     try:
         half = save_tensors(aside/WEIGHTS, {n: t.half() for n, t in tensors.items()}, "weights")
         packed = seal.changed(weights=half[:16])
-        write_atomic(aside/SEAL, msgspec.json.format(msgspec.json.encode(packed), indent=1) + b"\n")
+        _write_seal(aside, packed)
         shutil.rmtree(to, ignore_errors=True)
         aside.rename(to)
     finally: shutil.rmtree(aside, ignore_errors=True)

@@ -18,9 +18,10 @@ from .resolvers import Resolver, new_resolver
 # %% ../../../nbs/models/coreference/14_maverick.ipynb #a0d73ae3
 def _layers(state: Mapping[str, torch.Tensor], name: str) -> dict[str, torch.Tensor]:
     "Rename the two layers of one of the package's heads."
-    ours = {"dense1": "0", "layer_norm": "2", "dense": "4"}
-    return {f"{ours[part]}.{kind}": state[f"{name}.layer.{part}.{kind}"] for part in ours
-            for kind in ("weight", "bias")}
+    out: dict[str, torch.Tensor] = {}
+    for part, ours in {"dense1": "0", "layer_norm": "2", "dense": "4"}.items():
+        for kind in ("weight", "bias"): out[f"{ours}.{kind}"] = state[f"{name}.layer.{part}.{kind}"]
+    return out
 
 def _reading(head: Mapping[str, torch.Tensor], begin: int, width: int) -> dict[str, torch.Tensor]:
     "Extend a head to read a part of a wider vector, from `begin` on."
@@ -43,12 +44,16 @@ def _links(state: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     return {"fit": torch.cat(rows, 1), "bias": torch.cat([bias("s2s") + bias("e2s"), bias("e2e") + bias("s2e")], 1)}
 
 # %% ../../../nbs/models/coreference/14_maverick.ipynb #4a40de73
+def _without(state: Mapping[str, torch.Tensor], prefix: str) -> dict[str, torch.Tensor]:
+    "Remove a prefix from the names of weights."
+    return {k.removeprefix(prefix): v for k, v in state.items()}
+
 def tensors_of_release(
     state: Mapping[str, torch.Tensor], # weights of the package's model, names with or without the prefix `model.`
     width: int,                        # size of refnb's word vectors: twice the encoder's, and the embeddings
 ) -> dict[str, torch.Tensor]:          # weights by the names of a resolver's heads
     "Convert the heads of the package's model to those of a resolver."
-    state = {k.removeprefix("model."): v for k, v in state.items()}
+    state = _without(state, "model.")
     half = state["start_token_classifier.layer.dense1.weight"].shape[1]
     heads = {
         "finder.begins": _reading(_layers(state, "start_token_classifier"), 0, width),
@@ -58,7 +63,10 @@ def tensors_of_release(
         "scorer.starts": _reading(_layers(state, "coref_start_all_mlps"), 0, width),
         "scorer.ends": _reading(_layers(state, "coref_end_all_mlps"), half, width),
         "scorer": _links(state)}
-    return {f"{head}.{name}": tensor for head, tensors in heads.items() for name, tensor in tensors.items()}
+    out: dict[str, torch.Tensor] = {}
+    for head, tensors in heads.items():
+        for name, tensor in tensors.items(): out[f"{head}.{name}"] = tensor
+    return out
 
 # %% ../../../nbs/models/coreference/14_maverick.ipynb #093f4f06
 SPEAKER = ("[SPEAKER_START]", "-", "[SPEAKER_END]")
@@ -79,16 +87,14 @@ def _tokenizer_of_release(base: str|Path) -> Any:
 def encoder_of_release(state: Mapping[str, torch.Tensor], base: str|Path, folder: str|Path) -> Path:
     "Write the encoder of the package's model to a folder; `base` is its pretrained encoder."
     transformers = need("transformers", "models")
-    state = {k.removeprefix("model."): v for k, v in state.items()}
-    own = {k.removeprefix("encoder."): v for k, v in state.items() if k.startswith("encoder.")}
+    own = {k: v for k, v in _without(state, "model.").items() if k.startswith("encoder.")}
+    own = _without(own, "encoder.")
     with quietly(transformers): model = transformers.AutoModel.from_pretrained(base)
     model.resize_token_embeddings(len(own["embeddings.word_embeddings.weight"]), mean_resizing=False)
-    lacking = [k
-               for k in model.load_state_dict(own, strict=False).missing_keys
-               if "pooler" not in k and "position_ids" not in k]
-    if lacking:
-        raise FormatError(f"{lacking[0]} is not among them", "weights of the package",
-                          f"check that they were trained from {base}")
+    for name in model.load_state_dict(own, strict=False).missing_keys:
+        if "pooler" not in name and "position_ids" not in name:
+            raise FormatError(f"{name} is not among them", "weights of the package",
+                              f"check that they were trained from {base}")
     with quietly(transformers): model.save_pretrained(folder)
     _tokenizer_of_release(base).save_pretrained(folder)
     return Path(folder)

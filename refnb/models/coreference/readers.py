@@ -67,6 +67,18 @@ class Passage(NamedTuple):
     names: torch.Tensor   # vectors of none, then of each candidate
     who: list[int]        # the candidates
 
+# %% ../../../nbs/models/coreference/10_readers.ipynb #0d1ada7a
+def _drawn(order: list[int]) -> list[int]:
+    "Draw an order of candidates for training, and leave out some of them."
+    if torch.rand(()) < SHUFFLED: order = [order[k] for k in torch.randperm(len(order)).tolist()]
+    return [k for k in order if torch.rand(()) >= DROPPED] or order
+
+# %% ../../../nbs/models/coreference/10_readers.ipynb #649ae1f7
+def _of_tail(hidden: torch.Tensor, end: int, tail: Tail) -> torch.Tensor:
+    "Average the pieces of none and of each candidate, after a passage that ends at `end`."
+    ends = [end + k for k in tail.places]
+    return torch.stack([hidden[a:b].mean(0) for a, b in pairwise(ends)])
+
 # %% ../../../nbs/models/coreference/10_readers.ipynb #e724cf9e
 class Reader(nn.Module):
     "The net of a linker that reads passages with their candidates."
@@ -74,16 +86,15 @@ class Reader(nn.Module):
         super().__init__()
         self.m, self.words = m, words
         self.finder = new_finder(m, words.width, dropout)
-        self.starts, self.ends = (head(words.width, m.hidden, m.hidden, dropout) for _ in range(2))
+        self.starts = head(words.width, m.hidden, m.hidden, dropout)
+        self.ends = head(words.width, m.hidden, m.hidden, dropout)
     def candidates(self, t: Text) -> list[list[int]]:
         "Draw the order of the candidates in training; divide them into lists that are read at once."
         order = [k for k, name in enumerate(t.names) if name]
-        if self.training:
-            if torch.rand(()) < SHUFFLED: order = [order[k] for k in torch.randperm(len(order)).tolist()]
-            order = [k for k in order if torch.rand(()) >= DROPPED] or order
-        sizes = [1 + len(x) for x in word_pieces(t.names, self.words.tokenizer)]
-        lists = candidate_lists([sizes[k] for k in order], self.m.segment//2)
-        return [[order[i] for i in some] for some in lists]
+        if self.training: order = _drawn(order)
+        pieces = word_pieces(t.names, self.words.tokenizer)
+        lists = candidate_lists([1 + len(pieces[k]) for k in order], self.m.segment//2)
+        return [order[some[0]:some[-1] + 1] for some in lists]
     def read(self, t: Text) -> Iterator[Passage]:
         "Read a text passage by passage, with each list of candidates."
         if not any(t.names): raise DataError("has no names to link to", f"document {t.key!r}", "give it a list of names")
@@ -96,11 +107,8 @@ class Reader(nn.Module):
         "Read some neighbouring segments at once."
         words, some = self.words, cut.segments[i:i + AT_ONCE]
         for s, hidden in zip(some, words._hidden(some)):
-            shape = torch.tensor(t.shape[s.start:s.stop], device=hidden.device)
-            quoted = torch.tensor(t.quotation[s.start:s.stop] > 0, device=hidden.device).long()
-            x = torch.cat([words.of_pieces(hidden, s, cut), words.shape(shape), words.quote(quoted)], 1)
-            ends = [len(s.ids) + k for k in tail.places]
-            names = torch.stack([hidden[a:b].mean(0) for a, b in pairwise(ends)])
+            x = words.marked(words.of_pieces(hidden, s, cut), t, s.start, s.stop)
+            names = _of_tail(hidden, len(s.ids), tail)
             as_words = F.pad(names.repeat(1, x.shape[1]//names.shape[1]), (0, 2*words.extra))  # no shape, no quotation
             yield Passage(words.dropout(x), s.start, words.dropout(as_words), who)
         words.remembered.clear()  # orders differ, so hardly a segment recurs
@@ -128,15 +136,21 @@ class Reader(nn.Module):
     @torch.no_grad()
     def tried(self, t: Text, biases: Sequence[float], read: Iterable[Passage]|None = None) -> Iterator[list[list[Span]]]:
         "Yield the mentions of each name for each bias; the text is read once."
-        best: dict[Span, tuple[float, int]] = {}  # over lists of candidates: the lead over none, and the candidate
-        for p in self.read(t) if read is None else read:
+        best = self._best(t, self.read(t) if read is None else read)
+        for b in biases:
+            out: list[list[Span]] = [[] for _ in t.names]
+            for s, (lead, k) in sorted(best.items()):
+                if lead + b > 0: out[k].append(s)
+            yield out
+    def _best(self, t: Text, read: Iterable[Passage]) -> dict[Span, tuple[float, int]]:
+        "Return for each mention the lead of its best candidate over none, and that candidate, over all lists."
+        best: dict[Span, tuple[float, int]] = {}
+        for p in read:
             spans = within(p, self.finder.found(p.words, t, p.at, self.m.threshold))
             scores = self.scores(p, spans)
             lead, who = (scores[:, 1:] - scores[:, :1]).max(1)
             for s, x, k in zip(spans, lead.tolist(), who.tolist()): best[s] = max(best.get(s, (x, -1)), (x, p.who[k]))
-        for b in biases:
-            linked = sorted((s, k) for s, (lead, k) in best.items() if lead + b > 0)
-            yield [[s for s, k in linked if k == name] for name in range(len(t.names))]
+        return best
     def resolve(self, t: Text, *given: Any, **more: Any) -> list[list[Span]]:
         "Find the mentions of each name of a text."
         return next(self.tried(t, [self.m.bias]))

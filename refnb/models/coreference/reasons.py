@@ -14,8 +14,8 @@ import torch
 from ...core.types import CallError, Span
 from ...core.documents import Document
 from .texts import text_of
-from .antecedents import Experts
-from .features import CATEGORIES, Mentions, pairs
+from .antecedents import Experts, Vectors
+from .features import CATEGORIES, Mentions, Pairs, pairs
 from .resolvers import Resolver
 
 # %% ../../../nbs/models/coreference/15_reasons.ipynb #8f3bb44a
@@ -38,12 +38,25 @@ class Reasons(NamedTuple):
 
 # %% ../../../nbs/models/coreference/15_reasons.ipynb #f8812894
 def _safe(text: str) -> str:
+    "Escape a text for HTML."
     import html
     return html.escape(text)
 
-def _phrase(d: Document, s: Span) -> str: return " ".join(d.tokens[s.start:s.end + 1])
+def _phrase(d: Document, s: Span) -> str:
+    "Return the words of a mention."
+    return " ".join(d.tokens[s.start:s.end + 1])
 
 # %% ../../../nbs/models/coreference/15_reasons.ipynb #26340b41
+def _parts(net: Resolver, v: Vectors, i: int, j: int, p: Pairs) -> dict[str, float]:
+    "Return the summands of the score of a mention i with an earlier mention j."
+    k, own = int(p.category[0, 0]), lambda e: float(v.later[i, e] @ v.earlier[j, e])/math.sqrt(net.scorer.size)
+    parts = {"looks like somebody new": -float(v.new[i]), "words, as all pairs": own(-1)}
+    if net.scorer.many > 1: parts[f"words, as {CATEGORIES[k]}"] = own(k)
+    if tables := net.scorer.tables:
+        for table, at in zip(tables.tables, tables.places(p)): parts[table.name] = float(tables.number[at[0, 0]])
+    if net.m.bias: parts["bias"] = net.m.bias
+    return parts
+
 @torch.no_grad()
 def reasons(net: Resolver, d: Document, later: Span|tuple[int, int], earlier: Span|tuple[int, int]) -> Reasons:
     "Decompose the score of a link of two mentions of a document; the net need not find this link."
@@ -53,24 +66,19 @@ def reasons(net: Resolver, d: Document, later: Span|tuple[int, int], earlier: Sp
     if not b < a: raise CallError(f"{list(b)} is not before {list(a)}", do="name the later mention first")
     t = text_of(d)
     spans, r = net.mentions(t, more=[a, b])
-    i, j, v, m = spans.index(a), spans.index(b), net.scorer.vectors(r), Mentions(t, spans)
-    p = pairs(m, [i], [j])
-    k, own = int(p.category[0, 0]), lambda e: float(v.later[i, e] @ v.earlier[j, e])/math.sqrt(net.scorer.size)
-    parts = {"looks like somebody new": -float(v.new[i]), "words, as all pairs": own(-1)}
-    if net.scorer.many > 1: parts[f"words, as {CATEGORIES[k]}"] = own(k)
-    if net.scorer.tables:
-        parts |= {t_.name: float(net.scorer.tables.number[at[0, 0]])
-                  for t_, at in zip(net.scorer.tables.tables, net.scorer.tables.places(p))}
-    if net.m.bias: parts["bias"] = net.m.bias
-    return Reasons(_phrase(d, a), _phrase(d, b), CATEGORIES[k], parts)
+    i, j = spans.index(a), spans.index(b)
+    p = pairs(Mentions(t, spans), [i], [j])
+    parts = _parts(net, net.scorer.vectors(r), i, j, p)
+    return Reasons(_phrase(d, a), _phrase(d, b), CATEGORIES[int(p.category[0, 0])], parts)
 
 # %% ../../../nbs/models/coreference/15_reasons.ipynb #cc239d54
 def without_each(net: Resolver, d: Document, later: Span|tuple[int, int], earlier: Span|tuple[int, int],
                  width: int = 8) -> pd.DataFrame:
     "Compute how much the score of a link falls if a word near its mentions is masked; largest fall first."
     whole, mask = reasons(net, d, later, earlier).score, net.words.tokenizer.mask_token or net.words.tokenizer.unk_token
-    near = sorted({i for s in (later, earlier) for i in range(max(0, s[0] - width), min(d.size, s[1] + width + 1))})
-    rows = [(d.tokens[i], i, whole - reasons(net, _masked(d, i, mask), later, earlier).score) for i in near]
+    near: set[int] = set()
+    for s in (later, earlier): near.update(range(max(0, s[0] - width), min(d.size, s[1] + width + 1)))
+    rows = [(d.tokens[i], i, whole - reasons(net, _masked(d, i, mask), later, earlier).score) for i in sorted(near)]
     table = pd.DataFrame(rows, columns=["word", "token", "falls by"])
     return table.sort_values("falls by", ascending=False, ignore_index=True)
 

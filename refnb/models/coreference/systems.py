@@ -24,14 +24,16 @@ from ..registry import Entry, changed_record, find_system, record_of, refuse_ask
 from ..running import write_run_summary
 from ..pairs.encoders import check_pair_model, pair_model_is_here
 from .choices import choices
-from .recipes import CLUSTERING, SEAL, UNHASHED, CorefModel, TrainedCoref, changed_coref
+from .recipes import CLUSTERING, SEAL, UNHASHED, CorefModel, CorefSeal, TrainedCoref, changed_coref
 from .recipes import coref_seal, coref_systems, encoder_of, trained_of, trained_otherwise
 from .recipes import trainings_in, weights_folder
 
 # %% ../../../nbs/models/coreference/13_systems.ipynb #3fe86830
 _READING = ("encoder", "segment", "context", "threshold", "bias", *CLUSTERING)  # may differ from training
 
-def _clustering(m: CorefModel) -> dict[str, Any]: return {k: getattr(m, k) for k in CLUSTERING}
+def _clustering(m: CorefModel) -> dict[str, Any]:
+    "Return the settings of clustering."
+    return {k: getattr(m, k) for k in CLUSTERING}
 
 class Spent(Record):
     "The resources used for answering on this machine."
@@ -47,6 +49,7 @@ def processor() -> str:
     return named or platform.processor() or platform.machine()
 
 def _spent(since: float) -> Spent:
+    "Return the resources used since a time."
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return Spent(round(time.process_time() - since, 2), round(peak/(1 << 20 if sys.platform == "darwin" else 1 << 10)))
 
@@ -77,13 +80,20 @@ class CorefSystem(BaseSystem):
         "Return the trained system, by its name or its checkpoint."
         wanted = changed_coref(self.usual, changed)
         if not self.model.checkpoint: return wanted
-        found, *others = (trained_of(coref_seal(p), self.usual) for p in trainings_in(Path(self.model.checkpoint)))
-        if any(trained_otherwise(x, found) for x in others):
-            raise DataError("holds trainings with different settings", self.model.checkpoint, "name one of its folders")
-        other, learnt = trained_otherwise(wanted, self.usual), trained_otherwise(found, self.usual)
-        if bad := next((k for k in other if other[k] != learnt.get(k)), None):
-            raise CallError(f"was trained with other settings: {bad} is not {other[bad]!r}", self.model.checkpoint,
-                            f"give {bad} to refnb train")
+        found = self._of_checkpoint(Path(self.model.checkpoint))
+        learnt = trained_otherwise(found, self.usual)
+        for k, v in trained_otherwise(wanted, self.usual).items():
+            if v != learnt.get(k):
+                raise CallError(f"was trained with other settings: {k} is not {v!r}", self.model.checkpoint,
+                                f"give {k} to refnb train")
+        return found
+    def _of_checkpoint(self, folder: Path) -> TrainedCoref:
+        "Return the trained system of a folder, whose trainings must have the same settings."
+        found, *others = [trained_of(coref_seal(p), self.usual) for p in trainings_in(folder)]
+        for x in others:
+            if trained_otherwise(x, found):
+                raise DataError("holds trainings with different settings", self.model.checkpoint,
+                                "name one of its folders")
         return found
     def _read_otherwise(self) -> dict[str, Any]:
         "Return the reading settings that differ from those of training."
@@ -106,8 +116,9 @@ class CorefSystem(BaseSystem):
         if own and (not task or self.model.checkpoint or not _seen(task, own)): return own
         here = Path(self.settings.runs)/"trained"/safe_path(self.base)
         made = (here/safe_path(task.name.rpartition("/")[0])).glob(f"*/{SEAL}") if task else here.rglob(SEAL)
-        return next((p.parent for p in sorted(made, key=lambda p: -p.stat().st_mtime_ns) if self._is_mine(p.parent)),
-                    own)
+        for p in sorted(made, key=lambda p: -p.stat().st_mtime_ns):
+            if self._is_mine(p.parent): return p.parent
+        return own
     def _is_mine(self, folder: Path) -> bool:
         "Tell whether a training used these settings."
         try: return trained_otherwise(trained_of(coref_seal(folder), self.usual), self.usual) == self.other
@@ -132,18 +143,19 @@ class CorefSystem(BaseSystem):
     def _its_folder(self, task: Task) -> Path:
         if not (folder := self.folder(task)): raise DataError(self.lacks(task), self.name)
         return folder
+    def _identified(self, seals: Sequence[CorefSeal]) -> dict[str, Any]:
+        "Return all settings that can change a cluster: those of the trainings, and those of reading."
+        seal, usual, settings = seals[0], _clustering(CorefModel("")), dict[str, Any]()
+        for k, v in (seal.model | self.asked).items():
+            as_usual = k in usual and usual[k] == self.asked[k]  # not in the identity of older runs
+            if k not in UNHASHED and not as_usual: settings[k] = v
+        return settings | {"given": self.model.given, "encoder": seal.encoder,
+                           "trained": " and ".join(x.told for x in seals),
+                           "recipe": msgspec.to_builtins(seal.recipe), "start": seal.start}
     def identity(self, task: Task) -> Identity:
-        folder = self._its_folder(task)
-        seals = list(map(coref_seal, trainings_in(folder)))
-        seal, weights = seals[0], seals[0].weights if len(seals) == 1 else _together([x.weights for x in seals])
-        # not in the identity of older runs
-        usual = {k: v for k, v in _clustering(CorefModel("")).items() if v == self.asked[k]}
-        learnt = ({k: v for k, v in (seal.model | self.asked).items() if k not in UNHASHED and k not in usual}
-                  | {"given": self.model.given})
-        settings = (learnt
-                    | {"encoder": seal.encoder, "trained": seal.told, "recipe": msgspec.to_builtins(seal.recipe),
-                       "start": seal.start})
-        if len(seals) > 1: settings |= {"trained": " and ".join(x.told for x in seals)}
+        seals = list(map(coref_seal, trainings_in(self._its_folder(task))))
+        settings = self._identified(seals)
+        weights = seals[0].weights if len(seals) == 1 else _together([x.weights for x in seals])
         if _is_kitmus(task): return Identity(settings, data={"weights": weights, "questions": texts_id()}, alone=True)
         return Identity(settings, data={"weights": weights})
     def plan(self, task: Task, items: Sequence[Any]) -> Plan:
@@ -192,18 +204,23 @@ class CorefSystem(BaseSystem):
 
 # %% ../../../nbs/models/coreference/13_systems.ipynb #1daa845c
 def _is_kitmus(task: Task) -> bool:
+    "Tell whether a task is one of KITMUS."
     return task.known and task.benchmark == "kitmus" and not task.name.startswith("sample/")
 
 def _folders(task: Task, items: Sequence[Any], folder: Path) -> list[Path|None]:
     """List the training that answers each item: of several, the first without its document among training and
     development documents; a single one, unless trained on it. None: there is none."""
     found = trainings_in(folder)
-    seals = list(map(coref_seal, found))
-    seen = [x.documents | (x.judged if len(seals) > 1 else {}) for x in seals]
-    if task.shape == "choice": keys, known = [q.doc_key for q in items], list(map(set, seen))
-    else: keys, known = [documents_id([d]) for d in items], [set(x.values()) for x in seen]
-    def unseen(key: str) -> Path|None: return next((p for p, k in zip(found, known) if key not in k), None)
-    return list(map(unseen, keys))
+    choice, known = task.shape == "choice", list[set[str]]()
+    for seal in map(coref_seal, found):
+        seen = seal.documents | (seal.judged if len(found) > 1 else {})
+        known.append(set(seen if choice else seen.values()))
+    def unseen(x: Any) -> Path|None:
+        key = x.doc_key if choice else documents_id([x])
+        for p, k in zip(found, known):
+            if key not in k: return p
+        return None
+    return list(map(unseen, items))
 
 def _seen(task: Task, folder: Path) -> int:
     "Count the documents of a task that no training of a folder can answer, as all have seen them."
@@ -211,7 +228,9 @@ def _seen(task: Task, folder: Path) -> int:
     key = (lambda q: q.doc_key) if task.shape == "choice" else (lambda d: d.doc_key)
     return len({key(x) for x, training in zip(items, _folders(task, items, folder), strict=True) if not training})
 
-def _together(weights: Sequence[str]) -> str: return hashlib.sha256(" ".join(weights).encode()).hexdigest()[:16]
+def _together(weights: Sequence[str]) -> str:
+    "Hash the ids of several weights to one."
+    return hashlib.sha256(" ".join(weights).encode()).hexdigest()[:16]
 
 # %% ../../../nbs/models/coreference/13_systems.ipynb #5e8181f8
 def _links(net: Any, task: Task, items: Sequence[Question]) -> Iterator[Answer]:
@@ -219,12 +238,11 @@ def _links(net: Any, task: Task, items: Sequence[Question]) -> Iterator[Answer]:
     from refnb.models.coreference.resolvers import clusters_of_many
     from refnb.models.coreference.texts import text_of
     ids = {q.id for q in items}
-    texts = [(d.doc_key, d)
-             for d in subtask_documents(task.fields["variant"], int(task.fields["entities"]), task.fields["split"],
-                                        task.settings) if d.doc_key in ids]
+    variant, entities, split = task.fields["variant"], int(task.fields["entities"]), task.fields["split"]
+    docs = [d for d in subtask_documents(variant, entities, split, task.settings) if d.doc_key in ids]
     gold = texts_of(task)
-    for (key, _), clusters in zip(texts, clusters_of_many(net, [text_of(d) for _, d in texts])):
-        yield Answer(key, linked(gold[key].gold, clusters))
+    for d, clusters in zip(docs, clusters_of_many(net, list(map(text_of, docs)))):
+        yield Answer(d.doc_key, linked(gold[d.doc_key].gold, clusters))
 
 # %% ../../../nbs/models/coreference/13_systems.ipynb #7601ae01
 def make_coreference(entry: Entry, changed: Mapping[str, Any], s: Settings) -> System:
@@ -261,7 +279,8 @@ def train(
     need("torch", "models")
     if system in coref_systems():
         from refnb.models.coreference.learning import train_coref, train_folds
-        if more.get("fold") == "all": return train_folds(system, what, **{k: v for k, v in more.items() if k != "fold"})
-        return train_coref(system, what, **more)
+        if more.get("fold") != "all": return train_coref(system, what, **more)
+        del more["fold"]
+        return train_folds(system, what, **more)
     from refnb.models.pairs.trained import train_system
     return train_system(system, what, **more)

@@ -8,10 +8,10 @@ __all__ = ['SHAPES', 'MOST', 'Text', 'text_of', 'joined', 'word_pieces', 'around
 
 # %% ../../../nbs/models/coreference/01_texts.ipynb #5aa5c715
 import random
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
-from itertools import accumulate, chain
+from itertools import accumulate, chain, compress
 from typing import Any, NamedTuple
 import numpy as np
 from ...core.types import DataError, Span
@@ -21,9 +21,10 @@ from ...core.documents import Clusters, Document
 SHAPES = ("small", "capital", "capital, first of a sentence", "capitals", "number", "sign")
 
 def _shape(word: str, first: bool) -> int:
+    "Return the shape of a word, as an index into SHAPES."
     if word[:1].isupper(): return 3 if len(word) > 1 and word.isupper() else 2 if first else 1
     if word.isdigit(): return 4
-    return 0 if any(c.isalnum() for c in word) else 5
+    return 0 if any(map(str.isalnum, word)) else 5
 
 def _shapes(words: Sequence[str], starts: Iterable[int]) -> np.ndarray:
     "Return the shape of each word, as an index into SHAPES."
@@ -56,10 +57,10 @@ class Text:
     def __init__(self, key: str, sentences: Sequence[Sequence[str]], names: Sequence[str] = (),
                  speakers: Sequence[str] = ()):
         self.key, self.names = key, names  # names to link to, if there is a list
-        self.words = [w.strip("_") or w for s in sentences for w in s]  # LitBank has _Emma_ for italics
-        ends = list(accumulate(map(len, sentences)))
-        self.starts = [0, *ends[:-1]] if ends else []
+        self.words = [w.strip("_") or w for w in chain.from_iterable(sentences)]  # LitBank has _Emma_ for italics
         lengths = list(map(len, sentences))
+        ends = list(accumulate(lengths))
+        self.starts = [0, *ends[:-1]] if ends else []
         self.sentence = np.repeat(np.arange(len(lengths)), lengths)
         self.last = np.repeat(np.array(ends, int) - 1, lengths)  # the last word of a word's sentence
         self.speaker = np.repeat(_speakers(speakers or [""]*len(lengths)), lengths)
@@ -83,18 +84,23 @@ def text_of(d: Document) -> Text:
 # %% ../../../nbs/models/coreference/01_texts.ipynb #904e6778
 def joined(texts: Sequence[Text]) -> Text:
     "Join several texts to one; each remains a separate part."
-    out = Text("+".join(t.key for t in texts[:2]), [])
-    offsets = [0, *accumulate(map(len, texts))]
-    for name in ("words", "low"): setattr(out, name, [w for t in texts for w in getattr(t, name)])
-    out.starts = [a + o for t, o in zip(texts, offsets) for a in t.starts]
-    sentences = [0, *accumulate(len(t.starts) + 10 for t in texts)]
-    quotations = [0, *accumulate(int(t.quotation.max(initial=0)) for t in texts)]
-    out.last = np.concatenate([t.last + o for t, o in zip(texts, offsets)])
-    out.sentence = np.concatenate([t.sentence + o for t, o in zip(texts, sentences)])
-    out.quotation = np.concatenate([np.where(t.quotation > 0, t.quotation + o, 0) for t, o in zip(texts, quotations)])
-    out.shape = np.concatenate([t.shape for t in texts])
-    out.speaker = np.concatenate([t.speaker for t in texts])
-    out.part = np.repeat(np.arange(len(texts)), list(map(len, texts)))
+    out, low = Text("+".join(t.key for t in texts[:2]), []), list[str]()
+    arrays = defaultdict[str, list[np.ndarray]](list)
+    at = sentences = quotations = 0
+    for k, t in enumerate(texts):
+        out.words += t.words
+        low += t.low
+        for start in t.starts: out.starts.append(start + at)
+        arrays["last"].append(t.last + at)
+        arrays["sentence"].append(t.sentence + sentences)
+        arrays["quotation"].append(np.where(t.quotation > 0, t.quotation + quotations, 0))
+        arrays["shape"].append(t.shape)
+        arrays["speaker"].append(t.speaker)
+        arrays["part"].append(np.full(len(t), k))
+        at, sentences = at + len(t), sentences + len(t.starts) + 10
+        quotations += int(t.quotation.max(initial=0))
+    for name, own in arrays.items(): setattr(out, name, np.concatenate(own))
+    out.low = low
     return out
 
 # %% ../../../nbs/models/coreference/01_texts.ipynb #4c4e4f24
@@ -131,12 +137,18 @@ class Cut(NamedTuple):
     counts: np.ndarray # pieces of each word
     before: int        # pieces before the first word
 
+def _moved(s: Segment, by: int) -> Segment:
+    "Move a segment by some words."
+    return Segment(s.ids, s.first + by, s.end + by, s.start + by, s.stop + by)
+
 def joined_cuts(cuts: Sequence[Cut]) -> Cut:
     "Join the segments of texts that are read as one."
-    offsets = [0, *accumulate(len(c.counts) for c in cuts)]
-    def moved_by(s: Segment, words: int) -> Segment: return Segment(s.ids, *(x + words for x in s[1:]))
-    moved = [moved_by(s, o) for c, o in zip(cuts, offsets) for s in c.segments]
-    return Cut(moved, np.concatenate([c.counts for c in cuts]), cuts[0].before)
+    segments, counts, at = list[Segment](), list[np.ndarray](), 0
+    for cut in cuts:
+        for s in cut.segments: segments.append(_moved(s, at))
+        counts.append(cut.counts)
+        at += len(cut.counts)
+    return Cut(segments, np.concatenate(counts), cuts[0].before)
 
 # %% ../../../nbs/models/coreference/01_texts.ipynb #1a171b2f
 def _stop(start: int, room: int, total: np.ndarray, sentences: np.ndarray) -> int:
@@ -145,6 +157,12 @@ def _stop(start: int, room: int, total: np.ndarray, sentences: np.ndarray) -> in
     if stop >= len(total) - 1: return len(total) - 1
     ends = sentences[(sentences > start + (stop - start)//2) & (sentences <= stop)]
     return int(ends[-1]) if len(ends) else stop
+
+# %% ../../../nbs/models/coreference/01_texts.ipynb #f267a335
+def _with_context(start: int, stop: int, total: np.ndarray, context: int) -> tuple[int, int]:
+    "Return the first word read, and the end of the words read, with some pieces of context on both sides."
+    first = int(np.searchsorted(total, total[start] - context, "left"))
+    return first, max(stop, int(np.searchsorted(total, total[stop] + context, "right")) - 1)
 
 # %% ../../../nbs/models/coreference/01_texts.ipynb #7d7423cb
 def segments(t: Text, tokenizer: Any, length: int = 256, context: int = 32) -> Cut:
@@ -159,11 +177,20 @@ def segments(t: Text, tokenizer: Any, length: int = 256, context: int = 32) -> C
     out, start = [], 0
     while start < len(t):
         stop = _stop(start, room - 2*context, total, sentences)
-        first = int(np.searchsorted(total, total[start] - context, "left"))
-        end = max(stop, int(np.searchsorted(total, total[stop] + context, "right")) - 1)
+        first, end = _with_context(start, stop, total, context)
         out.append(Segment([*before, *chain.from_iterable(ids[first:end]), *after], first, end, start, stop))
         start = stop
     return Cut(out, counts, len(before))
+
+# %% ../../../nbs/models/coreference/01_texts.ipynb #9652bb55
+def _free_name(tokens: Sequence[str], spans: Sequence[Span], kinds: Sequence[str], taken: Collection[str]) -> str:
+    "Return the most frequent name of a person that nobody else has, or an empty string."
+    proper: Counter[str] = Counter()
+    for s, kind in zip(spans, kinds):
+        if kind == "PROP": proper[" ".join(tokens[s.start:s.end + 1])] += 1
+    for name, _ in proper.most_common():
+        if name.casefold() not in taken: return name
+    return ""
 
 # %% ../../../nbs/models/coreference/01_texts.ipynb #76a920ad
 def cast_of(d: Document, unnamed: bool = False) -> Document:
@@ -175,13 +202,13 @@ def cast_of(d: Document, unnamed: bool = False) -> Document:
     clusters, labels = list[tuple[Span, ...]](), list[tuple[str, ...]]()
     for spans, types, kinds in zip(d.clusters, d.labels["type"], d.labels["kind"]):
         if {*types} != {"PER"}: continue
-        proper = Counter(" ".join(tokens[s.start:s.end + 1]) for s, k in zip(spans, kinds) if k == "PROP")
-        name = next((n for n, _ in proper.most_common() if n.casefold() not in taken), "")
+        name = _free_name(tokens, spans, kinds, taken)
         if not name and not unnamed: continue
         taken.add(name.casefold())
         names.append(name)
-        clusters.append(tuple(s for s, k in zip(spans, kinds) if k != "PRON"))
-        labels.append(tuple(k for k in kinds if k != "PRON"))
+        explicit = [k != "PRON" for k in kinds]
+        clusters.append(tuple(compress(spans, explicit)))
+        labels.append(tuple(compress(kinds, explicit)))
     persons = tuple(("PER",)*len(c) for c in clusters)
     return Document(d.doc_key, d.sentences, tuple(clusters), tuple(names), {"type": persons, "kind": tuple(labels)})
 
@@ -210,8 +237,9 @@ def cast_lesson(d: Document) -> Document:
     order = list(range(len(cast.names)))
     random.Random(d.doc_key).shuffle(order)
     whole, at, many = with_cast(cast, [cast.names[k].split() for k in order])
-    clusters: Clusters = tuple((name, *(Span(s.start + many, s.end + many) for s in cast.clusters[k]))
-                               for k, name in zip(order, at))
-    labels = {field: tuple((first, *cast.labels[field][k]) for k in order)
-              for field, first in (("type", "PER"), ("kind", "PROP"))}
-    return Document(d.doc_key, whole.sentences, clusters, labels=labels)
+    clusters, types, kinds = list[tuple[Span, ...]](), list[tuple[str, ...]](), list[tuple[str, ...]]()
+    for k, name in zip(order, at):
+        clusters.append((name, *(Span(s.start + many, s.end + many) for s in cast.clusters[k])))
+        types.append(("PER", *cast.labels["type"][k]))
+        kinds.append(("PROP", *cast.labels["kind"][k]))
+    return Document(d.doc_key, whole.sentences, tuple(clusters), labels={"type": tuple(types), "kind": tuple(kinds)})

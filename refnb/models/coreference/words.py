@@ -22,13 +22,18 @@ from .texts import SHAPES, Cut, Segment, Text, segments
 class _Reached(Exception): "A layer's input was captured; the rest of the pass is not needed."
 
 # %% ../../../nbs/models/coreference/02_words.ipynb #67619175
+def _is_stack(x: nn.Module, n: int) -> bool:
+    "Tell whether a module is a list of n layers of one kind."
+    return isinstance(x, nn.ModuleList) and len(x) == n and len(set(map(type, x))) == 1
+
 class Layers:
     "The layers of an encoder, for partial passes."
     def __init__(self, model: Any):
         n = model.config.num_hidden_layers
-        found = [(owner, name) for owner in model.modules()
-                 for name, x in owner.named_children()
-                 if isinstance(x, nn.ModuleList) and len(x) == n and len(set(map(type, x))) == 1]
+        found: list[tuple[nn.Module, str]] = []
+        for owner in model.modules():
+            for name, x in owner.named_children():
+                if _is_stack(x, n): found.append((owner, name))
         if not found:
             raise DataError(f"{type(model).__name__} has no list of {n} layers",
                             do="say frozen=0, or name another encoder")
@@ -70,18 +75,21 @@ def _rows(batch: Sequence[Segment], filler: int) -> dict[str, torch.Tensor]:
         mask[row, :len(s.ids)] = 1
     return {"input_ids": ids, "attention_mask": mask}
 
+def _pieces_of(s: Segment, cut: Cut, device: Any) -> tuple[int, torch.Tensor]:
+    "Return the number of pieces before the words of a segment, without its context, and the pieces of each word."
+    skipped = cut.before + int(cut.counts[s.first:s.start].sum())
+    return skipped, torch.tensor(cut.counts[s.start:s.stop], device=device)
+
 def _words_of(hidden: torch.Tensor, s: Segment, cut: Cut) -> torch.Tensor:
     "Average the pieces of each word of a segment, without its context."
-    skipped = cut.before + int(cut.counts[s.first:s.start].sum())
-    counts = torch.tensor(cut.counts[s.start:s.stop], device=hidden.device)
+    skipped, counts = _pieces_of(s, cut, hidden.device)
     of = torch.repeat_interleave(torch.arange(len(counts), device=hidden.device), counts)
     sums = hidden.new_zeros(len(counts), hidden.shape[-1]).index_add(0, of, hidden[skipped:skipped + len(of)])
     return sums/counts[:, None]
 
 def _ends_of_words(hidden: torch.Tensor, s: Segment, cut: Cut) -> torch.Tensor:
     "Concatenate the first and the last piece of each word of a segment, without its context."
-    skipped = cut.before + int(cut.counts[s.first:s.start].sum())
-    counts = torch.tensor(cut.counts[s.start:s.stop], device=hidden.device)
+    skipped, counts = _pieces_of(s, cut, hidden.device)
     last = skipped + counts.cumsum(0) - 1
     return torch.cat([hidden[last - counts + 1], hidden[last]], 1)
 
@@ -89,7 +97,9 @@ def _ends_of_words(hidden: torch.Tensor, s: Segment, cut: Cut) -> torch.Tensor:
 AT_ONCE = 8  # segments per pass without gradients
 
 # %% ../../../nbs/models/coreference/02_words.ipynb #b5d8c8c9
-def _single(x: Any) -> Any: return x.float() if torch.is_tensor(x) and x.is_floating_point() else x
+def _single(x: Any) -> Any:
+    "Convert a tensor of floating-point numbers to single precision."
+    return x.float() if torch.is_tensor(x) and x.is_floating_point() else x
 
 class _InSingle(TorchFunctionMode):
     "Attention in single precision, inside a pass in half precision."
@@ -118,12 +128,13 @@ class Words(nn.Module):
         self.learning = False # cache frozen layers also without gradients, as segments recur
         # pieces of a segment -> input of the first trained layer
         self.remembered: dict[tuple[int, ...], torch.Tensor] = {}
-        if self.layers:
-            if frozen >= len(self.layers.all):
-                raise DataError(f"{frozen} of {len(self.layers.all)} layers cannot be frozen",
-                                do="leave at least one to train")
-            model.requires_grad_(False)
-            for layer in self.layers.all[frozen:]: layer.requires_grad_(True)
+        if self.layers: self._freeze(self.layers.all)
+    def _freeze(self, layers: nn.ModuleList):
+        "Freeze the encoder, except for its upper layers."
+        if self.frozen >= len(layers):
+            raise DataError(f"{self.frozen} of {len(layers)} layers cannot be frozen", do="leave at least one to train")
+        self.encoder.requires_grad_(False)
+        for layer in layers[self.frozen:]: layer.requires_grad_(True)
     def train(self, mode: bool = True):
         "Switch to training, but without dropout in the encoder."
         super().train(mode)
@@ -144,24 +155,28 @@ class Words(nn.Module):
     def _lower(self, some: Sequence[Segment], inputs: dict[str, torch.Tensor]) -> torch.Tensor:
         "Return the input of the first trained layer, cached for each segment."
         keys = [tuple(s.ids) for s in some]
-        if self.layers and any(k not in self.remembered for k in keys):
+        if self.layers and not self.remembered.keys() >= {*keys}:
             with torch.no_grad(): lower = self.layers.below(self.frozen, **inputs).bfloat16()
             for row, k in zip(lower, keys): self.remembered[k] = row[:len(k)].clone()
         return nn.utils.rnn.pad_sequence([self.remembered[k] for k in keys], batch_first=True).float()
-    def forward(self, t: Text, cut: Cut, some: Sequence[Segment]|None = None) -> torch.Tensor:
-        "Compute the vectors of the words of neighbouring segments; of all words by default."
-        some = cut.segments if some is None else some
+    def _read(self, cut: Cut, some: Sequence[Segment]) -> torch.Tensor:
+        "Compute the vectors of the words of segments, from the encoder alone."
         step = len(some) if self.training else AT_ONCE
         order = sorted(range(len(some)), key=lambda k: -len(some[k].ids))  # similar lengths together, for less padding
         read: dict[int, torch.Tensor] = {}
         for i in range(0, len(some), step):
             at = order[i:i + step]
             for k, h in zip(at, self._hidden([some[k] for k in at])): read[k] = self.of_pieces(h, some[k], cut)
-        start, stop, on = some[0].start, some[-1].stop, self.encoder.device
-        shape, quote = (torch.tensor(t.shape[start:stop], device=on),
-                        torch.tensor(t.quotation[start:stop] > 0, device=on).long())
-        return self.dropout(torch.cat([torch.cat([read[k] for k in range(len(some))]), self.shape(shape),
-                                       self.quote(quote)], -1))
+        return torch.cat([read[k] for k in range(len(some))])
+    def marked(self, x: torch.Tensor, t: Text, start: int, stop: int) -> torch.Tensor:
+        "Extend the vectors of a text's neighbouring words by the embeddings of shapes and quotations."
+        shape = torch.tensor(t.shape[start:stop], device=x.device)
+        quoted = torch.tensor(t.quotation[start:stop] > 0, device=x.device).long()
+        return torch.cat([x, self.shape(shape), self.quote(quoted)], -1)
+    def forward(self, t: Text, cut: Cut, some: Sequence[Segment]|None = None) -> torch.Tensor:
+        "Compute the vectors of the words of neighbouring segments; of all words by default."
+        some = cut.segments if some is None else some
+        return self.dropout(self.marked(self._read(cut, some), t, some[0].start, some[-1].stop))
 
 # %% ../../../nbs/models/coreference/02_words.ipynb #1a2a3f07
 def words_of(name: str, length: int = 256, context: int = 32, frozen: int = 0, dropout: float = .3,

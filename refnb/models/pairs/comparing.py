@@ -10,8 +10,9 @@ __all__ = ['JOINED', 'SPANS', 'NEW', 'OLD', 'FEATURES', 'plain', 'stems', 'Lists
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #623fe686
 import math, re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, lru_cache
+from itertools import chain, compress
 from typing import Any, NamedTuple
 import numpy as np
 from ...core.types import CallError, Question, Record
@@ -62,18 +63,25 @@ class WordFile(Record):
     related: dict[str, str]
     empty: str
 
+def _stemmed(groups: Mapping[str, str]) -> dict[str, set[str]]:
+    "Remove the endings of words and of their related words."
+    return {_stem(word): set(map(_stem, related.split())) for word, related in groups.items()}
+
+def _by_country(peoples: Mapping[str, set[str]]) -> dict[str, set[str]]:
+    "Return the peoples of each country, except for those of three countries or more."
+    countries: dict[str, set[str]] = {}
+    for people, places in peoples.items():
+        if len(places) >= 3: continue
+        for p in places: countries.setdefault(p, set()).add(people)
+    return countries
+
 @cache
 def word_lists() -> Lists:
     "Read the lists of words."
     raw = read_yaml(packaged("data/systems/comparing_words.yaml"), WordFile)
-    stems = lambda text: set(map(_stem, text.split()))
-    read = lambda groups: {_stem(k): stems(v) for k, v in groups.items()}
-    peoples = read(raw.peoples)
-    countries: dict[str, set[str]] = {}
-    for people, places in peoples.items():
-        for p in places if len(places) < 3 else (): countries.setdefault(p, set()).add(people)
-    return Lists(countries | peoples, read(raw.related),
-                 set(map(_stem, (*stop_words(), *raw.empty.split()))) | stop_words())
+    peoples = _stemmed(raw.peoples)
+    empty = set(map(_stem, (*stop_words(), *raw.empty.split()))) | stop_words()
+    return Lists(_by_country(peoples) | peoples, _stemmed(raw.related), empty)
 
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #c9e5fb10
 _BREAK = re.compile(r"[.;,]|\bbut\b|\binstead\b|\brather\b")
@@ -100,9 +108,8 @@ def _claims_of(expression: str) -> Claims:
 
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #990445be
 _YEAR = r"\b(1[0-9]{3}|20[0-2][0-9])\b"
-_TENS = {w: 1900 + 10*i
-         for i, w in enumerate(("twenties", "thirties", "forties", "fifties", "sixties", "seventies", "eighties",
-                                "nineties"), 2)}
+_TENS = dict(zip(("twenties", "thirties", "forties", "fifties", "sixties", "seventies", "eighties", "nineties"),
+                 range(1920, 2000, 10)))
 _SOON = r"\b(?:(early|mid|late)[ -]?(?:of )?(?:the )?)?"
 _DECADE = re.compile(_SOON + r"(?<![0-9])(1[0-9]|20)?'?([0-9])0'?s\b|" + _SOON + rf"\b({'|'.join(_TENS)})\b")
 _CENTURY = re.compile(_SOON + r"\b(1[0-9]|20|21)(?:st|th) century")
@@ -110,6 +117,7 @@ SPANS = {"early": (0, .4), "mid": (.3, .7), "late": (.5, 1), None: (0, 1)}  # sh
 _OWN_YEAR = re.compile(r"\b(?:pub_date|release_date|released|published|english_pub_date|release date|recorded|year): [^:]*?" + _YEAR)
 
 def _within(start: int, years: int, when: str|None) -> tuple[int, int]:
+    "Return the years of a part of a decade or a century."
     a, b = SPANS[when]
     return start + int(a*years), start + int(b*years) - 1
 
@@ -148,7 +156,9 @@ class Heard(NamedTuple):
     sign: int     # -1 if something is denied
 
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #5045ae30
-def _toward(a: re.Pattern, b: re.Pattern, text: str) -> int: return bool(a.search(text)) - bool(b.search(text))
+def _toward(a: re.Pattern, b: re.Pattern, text: str) -> int:
+    "Return 1 if a text matches the first pattern only, -1 for the second only, otherwise 0."
+    return bool(a.search(text)) - bool(b.search(text))
 
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #78644088
 def _telling(words: Sequence[str]) -> tuple[set[str], list[tuple[str, str]]]:
@@ -180,8 +190,8 @@ def _parsed_option(text: str) -> Told:
     "Parse an option's text."
     text = plain(text)
     words, years, own = stems(text), list(map(int, re.findall(_YEAR, text))), _OWN_YEAR.search(text)
-    she, he = (len(re.findall(p, text))
-               for p in (r"\b(she|her|hers|woman|female|girl|women)\b", r"\b(he|his|him|man|male|boy|men)\b"))
+    she = len(re.findall(r"\b(she|her|hers|woman|female|girl|women)\b", text))
+    he = len(re.findall(r"\b(he|his|him|man|male|boy|men)\b", text))
     year = int(own[1]) if own else years[0] if years else None
     return Told(Counter(words), {*zip(words, words[1:])}, math.log(1 + len(words)), year, Counter(years),
                 (she - he)/(she + he + 2))
@@ -191,24 +201,35 @@ _OF_CLAIMS = ("words", "characters", "neighbours", "peoples", "related")
 FEATURES = (*(f"{c} {f}" for c in Claims._fields for f in _OF_CLAIMS), "woman", "years", "near", "order", "length",
             "length denied")
 
+def _of_people(word: str, t: Told, rarity: Mapping[str, float]) -> float:
+    "Return the rarity of the rarest word in an option's text for the country of a people, or the people of a country."
+    return max((rarity[v] for v in word_lists().peoples.get(word, ()) if v in t.counts), default=0.)
+
+def _of_related(word: str, t: Told) -> float:
+    "Score how many words in an option's text are related to a word."
+    return min(1., .5*len(word_lists().related.get(word, set()) & t.counts.keys()))
+
 def _claimed(h: Heard, k: int, t: Told, rarity: dict[str, float], cosine: float) -> list[float]:
     "Score how well an option's text agrees with the asserted (0) or denied (1) words."
-    lists, words = word_lists(), h.words[k]
-    there, missing = [w for w in words if w in t.counts], [w for w in words if w not in t.counts]
-    def of_people(w: str) -> float: return max((rarity[v] for v in lists.peoples[w] if v in t.counts), default=0.)
-    def of_related(w: str) -> float: return min(1., .5*sum(v in t.counts for v in lists.related[w]))
-    peoples = sum(of_people(w) for w in missing if w in lists.peoples)
-    related = sum(of_related(w) for w in missing if w in lists.related)
+    there, missing = list[str](), list[str]()
+    for w in h.words[k]: (there if w in t.counts else missing).append(w)
+    peoples = sum(_of_people(w, t, rarity) for w in missing)
+    related = sum(_of_related(w, t) for w in missing)
     return [sum(rarity[w] for w in there), cosine, sum(p in t.pairs for p in h.pairs[k]), peoples, related]
 
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #70bead02
+def _in_period(period: tuple[int, int], t: Told) -> tuple[float, float]:
+    "Score how many years of a text are within a period, and how near its own year is."
+    first, last = period
+    inside = math.log(1 + sum(n for y, n in t.years.items() if first <= y <= last))
+    return inside, -.5 if t.year is None else -min(abs((first + last)/2 - t.year)/20, 1.)
+
 def _whole(h: Heard, t: Told, others: Sequence[Told]) -> list[float]:
     "Score an option against the whole expression, in comparison with the other options."
     inside = near = order = 0.
     if h.period:
-        first, last = h.period
-        inside = h.sign*math.log(1 + sum(n for y, n in t.years.items() if first <= y <= last))
-        near = h.sign*(-.5 if t.year is None else -min(abs((first + last)/2 - t.year)/20, 1.))
+        inside, near = _in_period(h.period, t)
+        inside, near = h.sign*inside, h.sign*near
     if h.newer and t.year is not None and (years := [o.year for o in others if o.year is not None]):
         order = h.sign*h.newer*float(np.sign(t.year - sum(years)/len(years)))
     return [h.sign*h.woman*t.women, inside, near, order, t.length, t.length*(h.sign < 0)]
@@ -218,7 +239,7 @@ class Rarity(dict):
     "Inverse document frequencies of words."
     def __init__(self, texts: Iterable[Told]):
         texts = list(texts)
-        seen = Counter(w for t in texts for w in t.counts)
+        seen = Counter(chain.from_iterable(t.counts for t in texts))
         super().__init__({w: math.log((1 + len(texts))/(1 + n)) for w, n in seen.items()})
         self.unseen = math.log(1 + len(texts))
     def __missing__(self, word: str) -> float: return self.unseen
@@ -233,6 +254,11 @@ class Comparer:
         of_claims = self.tfidf.vectors(claims)[p.at[:, 0]]
         return np.asarray(of_claims.multiply(vectors).sum(axis=1)).ravel()
 
+    def _row(self, h: Heard, t: Told, others: Sequence[Told], like: tuple[float, float]) -> list[float]:
+        "Compute the features of an option; `like` is its likeness to asserted and to denied words."
+        said = _claimed(h, 0, t, self.rarity, like[0])
+        return [*said, *_claimed(h, 1, t, self.rarity, like[1]), *_whole(h, t, others)]
+
     def features(self, p: Pairs) -> np.ndarray:
         "Compute the features: a row for each option of each question, a column for each feature."
         expressions, texts = list(map(_heard, p.expressions)), list(map(_parsed_option, p.texts))
@@ -242,15 +268,16 @@ class Comparer:
         for n in filter(None, p.sizes):
             h, options = expressions[p.at[i, 0]], [texts[j] for j in p.at[i:i + n, 1]]
             for k, t in enumerate(options):
-                said = _claimed(h, 0, t, self.rarity, like[0][i + k])
-                denied = _claimed(h, 1, t, self.rarity, like[1][i + k])
                 others = options[:k] + options[k + 1:]
-                out[i + k] = [*said, *denied, *_whole(h, t, others)]
+                out[i + k] = self._row(h, t, others, (like[0][i + k], like[1][i + k]))
             i += n
         return out
 
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #75052bf4
-def _telling_words(words: Sequence[str]) -> str: return " ".join(w for w in words if w not in word_lists().empty)
+def _telling_words(words: Sequence[str]) -> str:
+    "Join the words that tell something."
+    empty = word_lists().empty
+    return " ".join(w for w in words if w not in empty)
 
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #1c8dc233
 _PRIOR = 20.  # strength, chosen by cross-validation on development files; values from 5 to 80 are about equal
@@ -287,7 +314,8 @@ def weights_for(task: str, questions: Sequence[Question]) -> str:
     For other tasks it depends on whether options are described."""
     whole = sample_of(task)[0]
     if is_task(task) and whole.startswith("altentities/"): return read_altentities_task(whole)[1]
-    return "unshown" if any(o.description for q in questions for o in q.options) else "name"
+    described = any(o.description for o in chain.from_iterable(q.options for q in questions))
+    return "unshown" if described else "name"
 
 class Comparing:
     "The scorer by comparison."
@@ -316,8 +344,11 @@ def rows_of(questions: Sequence[Question]) -> Rows:
 def fit_rows(rows: Iterable[Rows]) -> dict[str, float]:
     "Fit weights, by feature, to several tasks together."
     rows = list(rows)
-    w = _fitted(np.concatenate([r.x for r in rows]), [n for r in rows for n in r.sizes],
-                [i for r in rows for i in r.right])
+    sizes, right = list[int](), list[int]()
+    for r in rows:
+        sizes += r.sizes
+        right += r.right
+    w = _fitted(np.concatenate([r.x for r in rows]), sizes, right)
     return dict(zip(FEATURES, (float(f"{v:.4g}") for v in w), strict=True))
 
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #9dd9c7b7
@@ -327,9 +358,14 @@ def _hashed_folds(keys: Sequence[str], folds: int = 5) -> np.ndarray:
     return np.array([zlib.crc32(k.encode()) % folds for k in keys])
 
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #861d8c44
+def _fitted_together(parts: Iterable[tuple[np.ndarray, list[int], list[int]]]) -> np.ndarray:
+    "Fit weights to the features, sizes and right options of several domains."
+    xs, sizes, right = zip(*parts, strict=True)
+    return _fitted(np.concatenate(xs), list(chain.from_iterable(sizes)), list(chain.from_iterable(right)))
+
 def _some(r: Rows, keep: np.ndarray, columns: Sequence[int]) -> tuple[np.ndarray, list[int], list[int]]:
-    return (r.x[np.repeat(keep, r.sizes)][:, columns], [n for n, k in zip(r.sizes, keep, strict=True) if k],
-            [i for i, k in zip(r.right, keep, strict=True) if k])
+    "Select some questions and columns: features, sizes, right options."
+    return r.x[np.repeat(keep, r.sizes)][:, columns], list(compress(r.sizes, keep)), list(compress(r.right, keep))
 
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #b40373bc
 def _credits(x: np.ndarray, sizes: Sequence[int], right: Sequence[int], w: np.ndarray) -> list[float]:
@@ -351,7 +387,6 @@ def cross_validated(rows: dict[str, Rows], targets: dict[str, Sequence[str]], wi
     fold = {d: _hashed_folds(targets[d], folds) for d in rows}
     credits = {d: np.zeros(len(r.right)) for d, r in rows.items()}
     for k in range(folds):
-        xs, sizes, right = zip(*(_some(r, fold[d] != k, columns) for d, r in rows.items()), strict=True)
-        w = _fitted(np.concatenate(xs), sum(sizes, []), sum(right, []))
+        w = _fitted_together([_some(r, fold[d] != k, columns) for d, r in rows.items()])
         for d, r in rows.items(): credits[d][fold[d] == k] = _credits(*_some(r, fold[d] == k, columns), w)
     return credits

@@ -8,6 +8,7 @@ __all__ = ['LITE', 'UNHASHED', 'PairModel', 'the_pair_model', 'pair_model_is_her
 
 # %% ../../../nbs/models/pairs/01_encoders.ipynb #50313e25
 import re, shlex
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import chain
@@ -48,13 +49,13 @@ class PairModel(Record):
 
     def fault(self) -> str:
         """Describe an invalid value; return "" if there is none."""
-        if small := next((f"field {f}: {getattr(self, f)} is less than {n}"
-                          for f, n in (("tokens", 3), ("at_once", 1)) if getattr(self, f) < n), ""):
-            return small
+        for f, n in (("tokens", 3), ("at_once", 1)):
+            if getattr(self, f) < n: return f"field {f}: {getattr(self, f)} is less than {n}"
         if bad := fault_of_device(self.device): return f"field {bad}"
         fixed = {"pooling": "mean", "normalise": True, "dtype": "float32", "device": ""} if self.kind == LITE else {}
-        return next((f"field {f}: of the kind {LITE} it is always {v or 'left out'}"
-                     for f, v in fixed.items() if getattr(self, f) != v), "")
+        for f, v in fixed.items():
+            if getattr(self, f) != v: return f"field {f}: of the kind {LITE} it is always {v or 'left out'}"
+        return ""
 
 LITE = "use-lite"  # the kind implemented in refnb (refnb.models.pairs.use_lite)
 UNHASHED = {"title", "licence", "package", "at_once", "device", "note", "checkpoint"}
@@ -77,24 +78,32 @@ def the_pair_model(name: str, **changed: Any) -> PairModel:
 def _carried(m: PairModel) -> list[Path]:
     "List the files of the packages with a model's weights; () unless all are installed."
     from importlib.metadata import PackageNotFoundError, distribution
+    found: list[Path] = []
     try:
-        return [Path(str(d.locate_file(f))) for p in package_names(m.package) for d in [distribution(p)]
-                for f in d.files or []]
+        for d in map(distribution, package_names(m.package)):
+            for f in d.files or []: found.append(Path(str(d.locate_file(f))))
     except PackageNotFoundError: return []
+    return found
 
 def _unpacked(m: PairModel) -> Path:
+    "Return the folder for unpacked weights."
     return Path(load_settings().cache).expanduser()/"weights"/safe_name(m.model.rpartition("/")[2])
 
 def _pieces(m: PairModel) -> list[Path]:
     "List the pieces of an archive, in order."
     return sorted((f for f in _carried(m) if f.suffix[1:].isdigit() and ".zip." in f.name), key=lambda f: f.name)
 
-def _npm() -> Path: return Path(load_settings().cache).expanduser()/"npm"
+def _npm() -> Path:
+    "Return the folder for packages of npm."
+    return Path(load_settings().cache).expanduser()/"npm"
 
 def _graph_folder(m: PairModel) -> Path|None:
     "Find the folder with a TensorFlow.js graph: the model's own folder, or in a package of npm."
     places = Path(m.model), _npm()/"node_modules"/m.package.rpartition("@")[0]
-    return next((f for p in places for f in (p, p/"dist", p/"package/dist") if (f/"model.json").is_file()), None)
+    for place in places:
+        for folder in (place, place/"dist", place/"package/dist"):
+            if (folder/"model.json").is_file(): return folder
+    return None
 
 def _pair_weights(m: PairModel) -> Weights:
     "Locate a model's weights."
@@ -147,8 +156,9 @@ def check_pair_model(m: PairModel, offline: bool = True) -> Weights:
 # %% ../../../nbs/models/pairs/01_encoders.ipynb #01ae8dab
 def _vocabulary(texts: Iterable[str], size: int = 500) -> dict[str, int]:
     "Return letters and the most frequent words; unlike tokenizer trainers, this is deterministic."
-    from collections import Counter
-    count = Counter(w for t in texts for w in re.findall(r"\w+|[^\w\s]", t.lower()))
+
+    count: Counter[str] = Counter()
+    for t in texts: count.update(re.findall(r"\w+|[^\w\s]", t.lower()))
     letters = sorted(set(chain.from_iterable(count)))
     frequent = sorted(count, key=lambda w: (-count[w], w))
     pieces = dict.fromkeys(["[PAD]", "[UNK]", "[CLS]", "[SEP]", *letters, *(f"##{c}" for c in letters), *frequent])
@@ -182,26 +192,37 @@ class Loaded:
         self.model, self.tokenizer, self.m = model, tokenizer, m
         self.known: dict[Any, Any] = {}  # cached vectors of texts, or scores of pairs
         self.read = 0                    # tokens read, without padding
+    def _prefixed(self, p: Pairs) -> tuple[list[str], list[str]]:
+        "Return expressions and options' texts, each with its prefix."
+        return [self.m.prefix + e for e in p.expressions], [self.m.text_prefix + t for t in p.texts]
+    def _compute(self, keys: Sequence[Any], rows: Sequence[dict], work: Callable[[list[dict]], Iterable[Any]]):
+        "Compute and cache the results of a tokenizer's rows, in batches of similar length."
+        self.read += sum(len(r["input_ids"]) for r in rows)
+        def results(batch: list[int]) -> Iterable[Any]: return work([rows[k] for k in batch])
+        for batch in batches_by_length(rows, self.m.at_once):
+            for i, result in zip(batch, in_memory(results, batch), strict=True): self.known[keys[i]] = result
     def __repr__(self):
         return f"{type(self).__name__}({self.m.title!r}, {len(self.known):,} computed, {self.read:,} tokens read)"
 
 # %% ../../../nbs/models/pairs/01_encoders.ipynb #3c99a5fa
 def _longest_row(model: Any) -> int:
     "Return the number of positions of a model."
-    found = [x
-             for n, x in model.named_modules()
-             if n.rpartition(".")[2] in ("position_embeddings", "embed_positions") and hasattr(x, "num_embeddings")]
-    # RoBERTa and BART count positions from 2
-    lost = lambda x: getattr(x, "offset", 0) or (0 if x.padding_idx is None else x.padding_idx + 1)
-    return min((x.num_embeddings - lost(x) for x in found), default=0)
+    found: list[int] = []
+    for name, x in model.named_modules():
+        if name.rpartition(".")[2] not in ("position_embeddings", "embed_positions"): continue
+        if not hasattr(x, "num_embeddings"): continue
+        # RoBERTa and BART count positions from 2
+        lost = getattr(x, "offset", 0) or (0 if x.padding_idx is None else x.padding_idx + 1)
+        found.append(x.num_embeddings - lost)
+    return min(found, default=0)
 
 # %% ../../../nbs/models/pairs/01_encoders.ipynb #c68c846d
 def _misfit(kind: str, model: Any, tokenizer: Any, info: dict) -> str:
     """Return why the loaded model is incomplete, or ""."""
-    # a pooler is not used
-    lacking = sorted([*(k for k in info["missing_keys"] if kind != "AutoModel" or "pooler" not in k),
-                      *(k[0] for k in info["mismatched_keys"])])
-    if lacking:
+    lacking = [k[0] for k in info["mismatched_keys"]]
+    for k in info["missing_keys"]:
+        if kind != "AutoModel" or "pooler" not in k: lacking.append(k)  # a pooler is not used
+    if lacking := sorted(lacking):
         return (f"its files have no numbers, or others, for {lacking[0]}"
                 + (f" and {len(lacking) - 1} more" if lacking[1:] else ""))
     if kind == "AutoModel" and getattr(model.config, "is_encoder_decoder", False):
@@ -279,10 +300,7 @@ class Encoder(Loaded):
         new = list(dict.fromkeys(t for t in texts if t not in self.known))
         tokens = self.tokenizer(new, truncation=True, max_length=self.m.tokens) if new else {}
         rows = rows_of(tokens)
-        self.read += sum(len(r["input_ids"]) for r in rows)
-        for batch in batches_by_length(rows, self.m.at_once):
-            for i, v in zip(batch, in_memory(lambda some: self._vectors([rows[k] for k in some]), batch), strict=True):
-                self.known[new[i]] = v
+        self._compute(new, rows, self._vectors)
     def _vectors(self, rows: list[dict]) -> np.ndarray:
         "Compute the vectors of a batch."
         with need("torch", "models").inference_mode(): return self.tensors(rows).cpu().numpy()
@@ -295,8 +313,7 @@ class Encoder(Loaded):
     def __call__(self, p: Pairs) -> np.ndarray:
         "Compute the product of each pair's vectors."
         if not len(p.at): return np.zeros(0)
-        expressions = [self.m.prefix + e for e in p.expressions]
-        options = [self.m.text_prefix + t for t in p.texts]
+        expressions, options = self._prefixed(p)
         self.embed([*expressions, *options])
         left, right = np.stack([self.known[e] for e in expressions]), np.stack([self.known[t] for t in options])
         return np.einsum("ij,ij->i", left[p.at[:, 0]], right[p.at[:, 1]])

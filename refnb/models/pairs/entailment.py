@@ -7,10 +7,11 @@ __all__ = ['Entailment', 'load_entailment']
 
 # %% ../../../nbs/models/pairs/02_entailment.ipynb #b07df1b1
 from collections.abc import Sequence
+from itertools import starmap
 from typing import Any
 import numpy as np
 from ...core.types import DataError, need
-from .encoders import Loaded, PairModel, batches_by_length, in_memory, load_with
+from .encoders import Loaded, PairModel, load_with
 from .scorers import Pairs
 
 # %% ../../../nbs/models/pairs/02_entailment.ipynb #04fb058f
@@ -37,13 +38,10 @@ class Entailment(Loaded):
                             "use a checkpoint that distinguishes entailment from another class")
     def __call__(self, p: Pairs) -> np.ndarray:
         "Compute the probability that each text entails its expression."
-        pairs = [(self.m.text_prefix + p.texts[j], self.m.prefix + p.expressions[i]) for i, j in p.at.tolist()]
-        new = list(dict.fromkeys(x for x in pairs if x not in self.known))
-        rows = [self._row(*x) for x in new]
-        self.read += sum(len(r["input_ids"]) for r in rows)
-        for batch in batches_by_length(rows, self.m.at_once):
-            for i, s in zip(batch, in_memory(lambda some: self._sure([rows[k] for k in some]), batch), strict=True):
-                self.known[new[i]] = s
+        expressions, options = self._prefixed(p)
+        pairs = [(options[j], expressions[i]) for i, j in p.at.tolist()]
+        new = [x for x in dict.fromkeys(pairs) if x not in self.known]
+        self._compute(new, list(starmap(self._row, new)), self._sure)
         return np.array([self.known[x] for x in pairs])
     def _row(self, premise: str, hypothesis: str) -> dict:
         "Tokenize a pair; the longer text is truncated."

@@ -10,7 +10,7 @@ __all__ = ['Head', 'SEAL', 'WEIGHTS', 'Recipe', 'TrainedSystem', 'trained_system
 # %% ../../../nbs/models/pairs/03_heads.ipynb #82c50ceb
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
-from itertools import chain
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 import msgspec
@@ -21,7 +21,7 @@ from ...core.files import read_bytes, read_yaml
 from ...core.runs import OtherVersion
 from ...benchmarks.altentities.questions import choice_text
 from .scorers import Pairs
-from .encoders import LITE, Encoder, Loaded, PairModel, batches_by_length, in_memory, load_with, rows_of
+from .encoders import LITE, Encoder, Loaded, PairModel, load_with, rows_of
 
 # %% ../../../nbs/models/pairs/03_heads.ipynb #65828b5e
 class Recipe(Record):
@@ -46,12 +46,12 @@ class Recipe(Record):
         """Describe an invalid value; return "" if there is none."""
         least = {"batch": 1, "epochs": 1, "steps": 0, "warmup": 0, "weight_decay": 0, "clip": 0, "accumulate": 1,
                  "patience": 0, "window": 0, "seed": 0}
-        if bad := next((f for f, n in least.items() if getattr(self, f) < n), ""):
-            return f"field {bad}: {getattr(self, bad)} is less than {least[bad]}"
-        if bad := next((f for f in ("lr", "temperature") if not 0 < getattr(self, f) < float("inf")), ""):
-            return f"field {bad}: {getattr(self, bad)} is no positive number"
-        if bad := next((f for f in ("warmup", "weight_decay", "clip") if not getattr(self, f) < float("inf")), ""):
-            return f"field {bad}: {getattr(self, bad)} is no number"
+        for f, n in least.items():
+            if getattr(self, f) < n: return f"field {f}: {getattr(self, f)} is less than {n}"
+        for f in ("lr", "temperature"):
+            if not 0 < getattr(self, f) < float("inf"): return f"field {f}: {getattr(self, f)} is no positive number"
+        for f in ("warmup", "weight_decay", "clip"):
+            if not getattr(self, f) < float("inf"): return f"field {f}: {getattr(self, f)} is no number"
         if self.seed >= 2**32: return f"field seed: {self.seed} is more than {2**32 - 1}"
         return "field warmup: is a share, so not more than 1" if self.warmup > 1 else ""
 
@@ -67,9 +67,11 @@ class TrainedSystem(Record):
     def fault(self) -> str:
         """Describe an invalid value; return "" if there is none."""
         if self.pair.kind in ("entailment", LITE): return f"field pair: the kind {self.pair.kind} is not trained here"
-        if bad := [f for f in self.grid if f not in Recipe.__struct_fields__]:
-            return f"field grid: a recipe has no field {bad[0]!r}"
-        return next((f"field grid: {f} has no values" for f, v in self.grid.items() if not v), "")
+        for f in self.grid:
+            if f not in Recipe.__struct_fields__: return f"field grid: a recipe has no field {f!r}"
+        for f, values in self.grid.items():
+            if not values: return f"field grid: {f} has no values"
+        return ""
 
 # %% ../../../nbs/models/pairs/03_heads.ipynb #6329f5ac
 @cache
@@ -78,10 +80,17 @@ def trained_systems() -> dict[str, TrainedSystem]:
     return read_yaml(packaged("data/systems/trained.yaml"), dict[str, TrainedSystem])
 
 # %% ../../../nbs/models/pairs/03_heads.ipynb #ab99d816
+def _check_settings(pair: dict):
+    "Raise an error for a setting that neither a recipe nor a pair model has."
+    known = [*Recipe.__struct_fields__, *PairModel.__struct_fields__]
+    if bad := set(pair) - set(known):
+        raise CallError(f"a trained system has no setting {min(bad)!r}", do=nearest(min(bad), known))
+
 def _split(changed: dict) -> tuple[dict, dict]:
     "Split settings into those of a recipe and the rest."
-    return ({k: v for k, v in changed.items() if k in Recipe.__struct_fields__},
-            {k: v for k, v in changed.items() if k not in Recipe.__struct_fields__})
+    recipe, rest = dict[str, Any](), dict[str, Any]()
+    for name, value in changed.items(): (recipe if name in Recipe.__struct_fields__ else rest)[name] = value
+    return recipe, rest
 
 # %% ../../../nbs/models/pairs/03_heads.ipynb #21818fc0
 def the_trained(name: str, **changed: Any) -> TrainedSystem:
@@ -90,11 +99,9 @@ def the_trained(name: str, **changed: Any) -> TrainedSystem:
     if name not in trained_systems():
         raise CallError(f"{name!r} is not a trainable system", do=nearest(name, trained_systems()))
     (recipe, pair), x = _split(changed), trained_systems()[name]
-    known = [*Recipe.__struct_fields__, *PairModel.__struct_fields__]
     if "epochs" in recipe:
         recipe = {"steps": 0} | recipe  # given epochs overrule the recipe's steps
-    if bad := set(pair) - set(known):
-        raise CallError(f"a trained system has no setting {min(bad)!r}", do=nearest(min(bad), known))
+    _check_settings(pair)
     try:
         return x.changed(training=msgspec.convert(msgspec.to_builtins(x.training) | recipe, Recipe),
                          pair=msgspec.convert(msgspec.to_builtins(x.pair) | pair, PairModel))
@@ -119,18 +126,21 @@ class Form(NamedTuple):
 
 # %% ../../../nbs/models/pairs/03_heads.ipynb #95490aec
 def _check_fast(tokenizer: Any):
+    "Refuse a tokenizer that does not return where each text begins and ends."
     if not getattr(tokenizer, "is_fast", False):
         raise DataError("its tokenizer does not return the limits of texts", getattr(tokenizer, "name_or_path", ""),
                         "pairs need one with a tokenizer.json")
 
 # %% ../../../nbs/models/pairs/03_heads.ipynb #a7ae67bf
+def _places(tokens: Any, text: int) -> list[int]:
+    "List the places of the tokens of the first (0) or the second (1) text."
+    return [i for i, k in enumerate(tokens.sequence_ids(0)) if k == text]
+
 def _form_of(tokenizer: Any) -> Form:
     "Find a tokenizer's special tokens around a pair."
     _check_fast(tokenizer)
     pair = tokenizer("a", "b")
-    ids, of = pair["input_ids"], pair.sequence_ids(0)
-    def places(n: int) -> list[int]: return [i for i, k in enumerate(of) if k == n]
-    first, second = places(0), places(1)
+    ids, first, second = pair["input_ids"], _places(pair, 0), _places(pair, 1)
     cuts = first[0], first[-1] + 1, second[0], second[-1] + 1
     kinds = pair.get("token_type_ids") or []
     at = [max(0, cuts[0] - 1), first[0], max(first[0], cuts[2] - 1), second[0], len(ids) - 1]
@@ -141,19 +151,25 @@ def _one_after_the_other(tokenizer: Any) -> Form:
     "Find a tokenizer's special tokens around a text."
     _check_fast(tokenizer)
     tokens = tokenizer("a")
-    own = [i for i, k in enumerate(tokens.sequence_ids(0)) if k == 0]
+    own = _places(tokens, 0)
     return Form(tokens["input_ids"][:own[0]], [], tokens["input_ids"][own[-1] + 1:])
 
 # %% ../../../nbs/models/pairs/03_heads.ipynb #a8de1c04
-def _joined(form: Form, first: list[int], second: list[int], limit: int, keep: int) -> dict[str, list[int]]:
-    "Join two tokenized texts to one row."
-    room = max(2, limit - len(form.before) - len(form.between) - len(form.after))
+def _cut(first: list[int], second: list[int], room: int, keep: int) -> list[list[int]]:
+    "Cut two tokenized texts to fit into a room together: first the other text than `keep`."
     two, other = [first, second], 1 - keep
     two[keep] = two[keep][:max(room//2, room - len(two[other]))]
     two[other] = two[other][:room - len(two[keep])]
-    parts = [form.before, two[0], form.between, two[1], form.after]
+    return two
+
+def _joined(form: Form, first: list[int], second: list[int], limit: int, keep: int) -> dict[str, list[int]]:
+    "Join two tokenized texts to one row."
+    room = max(2, limit - len(form.before) - len(form.between) - len(form.after))
+    first, second = _cut(first, second, room, keep)
+    parts = [form.before, first, form.between, second, form.after]
     row = {"input_ids": list(chain.from_iterable(parts))}
-    if form.types: row["token_type_ids"] = [k for k, part in zip(form.types, parts, strict=True) for _ in part]
+    if form.types:
+        row["token_type_ids"] = list(chain.from_iterable(map(repeat, form.types, map(len, parts))))
     return row | {"attention_mask": [1]*len(row["input_ids"])}
 
 # %% ../../../nbs/models/pairs/03_heads.ipynb #d21b6711
@@ -207,7 +223,7 @@ class PairReader(Loaded):
                                    strict=True))
     def rows(self, p: Pairs) -> list[dict]:
         "Convert all pairs to rows."
-        expressions, options = [self.m.prefix + e for e in p.expressions], [self.m.text_prefix + t for t in p.texts]
+        expressions, options = self._prefixed(p)
         self._tokens([*expressions, *options])
         out = []
         for i, j in p.at.tolist():
@@ -226,11 +242,7 @@ class PairScores(PairReader):
         rows = self.rows(p)
         keys = [tuple(r["input_ids"]) for r in rows]
         new = {k: r for k, r in zip(keys, rows, strict=True) if k not in self.known}
-        todo, at = list(new.values()), list(new)
-        self.read += sum(map(len, at))
-        for batch in batches_by_length(todo, self.m.at_once):
-            for i, s in zip(batch, in_memory(lambda some: self.sure([todo[k] for k in some]), batch), strict=True):
-                self.known[at[i]] = s
+        self._compute(list(new), list(new.values()), self.sure)
         return np.array([self.known[k] for k in keys])
 
 # %% ../../../nbs/models/pairs/03_heads.ipynb #dc09e66d
@@ -285,11 +297,15 @@ class Writer(PairScores):
         super().__init__(model, tokenizer, m.changed(prefix=f"{m.prefix}expression: "), _one_after_the_other(tokenizer))
         self.net, self.yes, self.no = model, *(tokenizer(x)["input_ids"] for x in ("1", "0"))
         if self.yes == self.no: raise DataError("its tokenizer does not know 1 from 0", m.model)
-    def told(self, rows: list[dict], right: Sequence[bool]):
-        "Compute the log-probabilities of each wanted output token."
+    def _wanted(self, right: Sequence[bool]):
+        "Return the output tokens of each row; -100: none."
         torch, n = need("torch", "models"), max(len(self.yes), len(self.no))
         pad = lambda x: x + [-100]*(n - len(x))
-        wanted = torch.tensor([pad(self.yes if r else self.no) for r in right], device=self.model.device)
+        return torch.tensor([pad(self.yes if r else self.no) for r in right])
+    def told(self, rows: list[dict], right: Sequence[bool]):
+        "Compute the log-probabilities of each wanted output token."
+        torch = need("torch", "models")
+        wanted = self._wanted(right).to(self.model.device)
         logits = self.model(**self.filled(rows), labels=wanted).logits
         if torch.is_grad_enabled(): logits = logits.float()
         else: logits, wanted = logits.cpu().double(), wanted.cpu()

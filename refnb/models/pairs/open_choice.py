@@ -22,9 +22,10 @@ class OpenScores(NamedTuple):
 
 def open_scores(questions: Sequence[Question], scorer: Scorer) -> OpenScores:
     "Score the two options of questions that also offer neither and both."
-    if bad := next((q for q in questions if len(q.options) != 4 or q.options[2:] != (NEITHER, BOTH)), None):
-        raise DataError("has other options than two, neither and both", f"question {bad.id}",
-                        "make it with open_questions")
+    for q in questions:
+        if len(q.options) != 4 or q.options[2:] != (NEITHER, BOTH):
+            raise DataError("has other options than two, neither and both", f"question {q.id}",
+                            "make it with open_questions")
     scores = scorer(pairs_of([q.changed(options=q.options[:2], right=()) for q in questions]))
     return OpenScores(np.asarray(scores, float).reshape(-1, 2), np.array([q.right[0] for q in questions], int),
                       np.array([q.meta["kind"] for q in questions]))

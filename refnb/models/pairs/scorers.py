@@ -12,7 +12,7 @@ import math, re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, lru_cache
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, NamedTuple
 import numpy as np
 from ...core.types import Answer, DataError, Option, Question
@@ -35,9 +35,11 @@ def pairs_of(questions: Sequence[Question], text: Callable[[Option], str] = choi
     "Convert questions, in their order, to pairs of texts; `text` returns an option's text."
     expressions: dict[str, int] = {}
     texts: dict[str, int] = {}
-    at = [(expressions.setdefault(expression_of(q), len(expressions)), texts.setdefault(text(o), len(texts)))
-          for q in questions
-          for o in q.options]
+    at: list[tuple[int, int]] = []
+    for q in questions:
+        for o in q.options:
+            expression = expressions.setdefault(expression_of(q), len(expressions))
+            at.append((expression, texts.setdefault(text(o), len(texts))))
     return Pairs(list(expressions), list(texts), np.array(at, dtype=np.intp).reshape(-1, 2),
                  [len(q.options) for q in questions])
 
@@ -55,21 +57,26 @@ def compared(questions: Sequence[Question], scorer: Scorer, block: int = BLOCK,
         batch = questions[k:k + block]
         scores = iter(map(float, scorer(pairs_of(batch, text))))
         for q in batch:
-            own = tuple(next(scores) for _ in q.options)
-            if bad := next((x for x in own if not math.isfinite(x)), None):
-                raise NoScore(f"the score of an option is {bad}", f"question {q.id}",
-                              "damaged weights or overflow; try dtype=float32")
+            own = tuple(islice(scores, len(q.options)))
+            for x in own:
+                if not math.isfinite(x):
+                    raise NoScore(f"the score of an option is {x}", f"question {q.id}",
+                                  "damaged weights or overflow; try dtype=float32")
             yield Answer(q.id, scores=own)
 
 # %% ../../../nbs/models/pairs/00_scorers.ipynb #23e6d85b
-def _always_first(p: Pairs) -> list[float]: return [float(i == 0) for n in p.sizes for i in range(n)]
+def _always_first(p: Pairs) -> list[float]:
+    "Score the first option of each question 1, all others 0."
+    out: list[float] = []
+    for n in p.sizes: out += [1.]*(n > 0) + [0.]*(n - 1)
+    return out
 
 # %% ../../../nbs/models/pairs/00_scorers.ipynb #8220274d
 @cache
 def stop_words() -> frozenset[str]:
     "Read the list of stop words."
     lines = packaged("data/systems/stop_words.txt").read_text().splitlines()
-    return frozenset(w for l in lines if not l.startswith("#") for w in l.split())
+    return frozenset(chain.from_iterable(line.split() for line in lines if not line.startswith("#")))
 
 def content_words(text: str) -> set[str]:
     "Collect the content words of a text, in lower case."
@@ -122,17 +129,21 @@ def _row(terms: Iterable[str], columns: dict[str, int], grow: bool) -> _Row:
     "Count terms; unknown terms become columns, or are omitted."
     counts = Counter(terms)
     if grow: return _Row([columns.setdefault(name, len(columns)) for name in counts], list(counts.values()))
-    known = [name for name in counts if name in columns]
-    return _Row([columns[name] for name in known], [counts[name] for name in known])
+    at, known = list[int](), list[int]()
+    for name, n in counts.items():
+        if name in columns:
+            at.append(columns[name])
+            known.append(n)
+    return _Row(at, known)
 
 # %% ../../../nbs/models/pairs/00_scorers.ipynb #df82d83a
 def _table(rows: Sequence[_Row], width: int) -> Any:
     "Make a sparse table of rows."
     from scipy.sparse import csr_matrix
-    at = np.array(list(chain.from_iterable(row.at for row in rows)), np.int32)
+    at = [row.at for row in rows]
     counts = np.array(list(chain.from_iterable(row.counts for row in rows)), float)
-    ends = np.cumsum([0, *(len(row.at) for row in rows)], dtype=np.int32)
-    return csr_matrix((counts, at, ends), shape=(len(rows), width))
+    ends = np.cumsum([0, *map(len, at)], dtype=np.int32)
+    return csr_matrix((counts, np.array(list(chain.from_iterable(at)), np.int32), ends), shape=(len(rows), width))
 
 # %% ../../../nbs/models/pairs/00_scorers.ipynb #8a4049e9
 def _term_counts(texts: Sequence[str], terms: Terms, columns: dict[str, int], seen: dict[str, _Row],

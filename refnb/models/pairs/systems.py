@@ -39,6 +39,16 @@ def is_pair_system(name: str) -> bool:
     return (base in known
             or (base.endswith(TURNED) and (plain := base.removesuffix(TURNED)) in known and plain not in UNTURNED))
 
+# %% ../../../nbs/models/pairs/06_systems.ipynb #3471dd53
+def _title_of(base: str, model: PairModel|None) -> str:
+    "Return the title of a pair model, without what is changed."
+    if model: return model.title
+    return "Negation and comparison" if base == COMPARING else WEIGHTLESS[base].title
+
+def _hashed(m: PairModel) -> dict[str, Any]:
+    "Return the settings of a model that can change a score."
+    return {k: v for k, v in msgspec.structs.asdict(m).items() if k not in UNHASHED}
+
 # %% ../../../nbs/models/pairs/06_systems.ipynb #2d81b633
 class PairSystem(BaseSystem):
     "A system that compares an expression with each option."
@@ -57,8 +67,7 @@ class PairSystem(BaseSystem):
         self.model = _asked_model(self.base, usual, changed, self.trained)
         other = differing(self.model, usual, frozenset(UNHASHED)) if self.model and usual else {}
         self.name, self.old_name = variant_name(entry.name, other), entry.name
-        title = (self.model.title if self.model else "Negation and comparison" if self.base == COMPARING
-                 else WEIGHTLESS[self.base].title)
+        title = _title_of(self.base, self.model)
         self.title = (f"{title}, turned by negation" if self.turned else title) + self.name.removeprefix(entry.name)
         self.free = not self.model
         self.changed = changed
@@ -99,8 +108,7 @@ class PairSystem(BaseSystem):
     def identity(self, task: Task) -> Identity: return pair_identity(self.on(task), task.name, task.settings.offline)
     def is_it(self, info: RunInfo) -> bool:
         if not self.model or self.trained: return True
-        settings = {k: v for k, v in msgspec.structs.asdict(self.model).items() if k not in UNHASHED}
-        return info.settings == msgspec.json.decode(msgspec.json.encode(settings))
+        return info.settings == msgspec.json.decode(msgspec.json.encode(_hashed(self.model)))
     def answer(self, task: Task, items: Sequence[Question]) -> Iterator[Answer]:
         x = self.on(task)
         if x.model and items and not self.trained and self.loaded is None:
@@ -115,6 +123,15 @@ def _usual_model(base: str, entry: Entry) -> PairModel|None:
     return record_of(entry, PairModel, title=entry.name, licence="unknown")
 
 # %% ../../../nbs/models/pairs/06_systems.ipynb #ed7ac19d
+def _refuse_training(base: str, changed: Mapping[str, Any]):
+    "Refuse settings that are made when a system is trained."
+    for k in changed:
+        if k in Recipe.__struct_fields__:
+            raise CallError(f"{k} is a setting of training", base, "give it to refnb train")
+    if fixed := {"kind", "model"} & set(changed):
+        raise CallError(f"{min(fixed)} is fixed when a system is trained", base,
+                        "give it to refnb train, or name another checkpoint")
+
 def _asked_model(base: str, usual: PairModel|None, changed: dict, trained: bool) -> PairModel|None:
     "Return the record with changed settings; raise an error for settings that cannot change."
     if usual is None:
@@ -122,11 +139,7 @@ def _asked_model(base: str, usual: PairModel|None, changed: dict, trained: bool)
         return None
     if not trained and "checkpoint" in changed:
         raise CallError(f"{base} is not trained", "checkpoint", f"checkpoints are for {', '.join(trained_systems())}")
-    if trained and (bad := next((k for k in changed if k in Recipe.__struct_fields__), None)):
-        raise CallError(f"{bad} is a setting of training", base, "give it to refnb train")
-    if trained and (fixed := {"kind", "model"} & set(changed)):
-        raise CallError(f"{min(fixed)} is fixed when a system is trained", base,
-                        "give it to refnb train, or name another checkpoint")
+    if trained: _refuse_training(base, changed)
     return changed_record(usual, changed, "a trained system" if trained else "an encoder")
 
 # %% ../../../nbs/models/pairs/06_systems.ipynb #fb92883a
@@ -153,8 +166,8 @@ def trained_for(task: str) -> list[str]:
 
 def _checkpoints(base: str, task: str, s: Settings) -> list[Path]:
     "List the folders with weights of a system (`base`) trained for a task, newest first."
-    found = [p for x in trained_for(task)
-             for p in (Path(s.runs)/"trained"/safe_path(base)/safe_path(x)).glob(f"*/{SEAL}")]
+    found: list[Path] = []
+    for x in trained_for(task): found += (Path(s.runs)/"trained"/safe_path(base)/safe_path(x)).glob(f"*/{SEAL}")
     return [p.parent for p in sorted(found, key=lambda p: -p.stat().st_mtime_ns)]
 
 def _same_questions(task: str) -> str:
@@ -174,21 +187,28 @@ def _check_checkpoint(folder: Path, seal: Any, base: str, task: str):
         raise DataError(f"{base} was trained on its questions", task, f"its held-out accuracy is in {folder/SEAL}")
 
 # %% ../../../nbs/models/pairs/06_systems.ipynb #044c81bf
-def _with_checkpoint(system: PairSystem, task: str, s: Settings, **changed) -> PairSystem:
-    "Load a system's checkpoint, with changed settings; other systems are returned unchanged."
-    if not system.trained or system.model is None: return system
-    found = [Path(system.model.checkpoint)] if system.model.checkpoint else _checkpoints(system.base, task, s)
-    if not found:
-        raise DataError(f"{system.base} is not trained for it", task,
-                        f"refnb train {system.base} {next(iter(trained_for(task)), 'TASK')}, or name a folder with -p "
-                        f"checkpoint=FOLDER")
-    folder = found[0]
-    seal = read_seal(folder)
-    _check_checkpoint(folder, seal, system.base, task)
-    try: learnt = msgspec.convert(msgspec.to_builtins(system.model) | seal.settings, PairModel)
+def _checkpoint_of(base: str, model: PairModel, task: str, s: Settings) -> Path:
+    "Return the named checkpoint of a system, or the newest one for a task."
+    if model.checkpoint: return Path(model.checkpoint)
+    if found := _checkpoints(base, task, s): return found[0]
+    raise DataError(f"{base} is not trained for it", task,
+                    f"refnb train {base} {next(iter(trained_for(task)), 'TASK')}, or name a folder with -p "
+                    f"checkpoint=FOLDER")
+
+def _learnt_model(model: PairModel, settings: dict[str, Any], folder: Path) -> PairModel:
+    "Return a model with the settings of its training."
+    try: return msgspec.convert(msgspec.to_builtins(model) | settings, PairModel)
     except (msgspec.ValidationError, ValueError) as e:
         raise FormatError(f"field settings: {e}", str(folder/SEAL),
                           "it was made by another version, or is damaged; train the system again") from None
+
+def _with_checkpoint(system: PairSystem, task: str, s: Settings, **changed) -> PairSystem:
+    "Load a system's checkpoint, with changed settings; other systems are returned unchanged."
+    if not system.trained or system.model is None: return system
+    folder = _checkpoint_of(system.base, system.model, task, s)
+    seal = read_seal(folder)
+    _check_checkpoint(folder, seal, system.base, task)
+    learnt = _learnt_model(system.model, seal.settings, folder)
     return system.having(changed_record(learnt, changed | {"checkpoint": str(folder)}, "a trained system"))
 
 # %% ../../../nbs/models/pairs/06_systems.ipynb #d7960970
@@ -243,23 +263,25 @@ def _weights_hash(m: PairModel, offline: bool = True) -> str:
     return lite_id(where.place) if m.kind == LITE else weights_id(where)
 
 # %% ../../../nbs/models/pairs/06_systems.ipynb #1273c7f9
+def _weightless_identity(system: PairSystem, task: str) -> Identity:
+    "Return the identity of a model without weights: the texts that it is fitted on, and its lists of words."
+    if not _is_fitted(system): return Identity({}, data={})
+    on = _fitting_task(task)
+    settings = {"fitted on": on or "the options of its questions"}
+    if system.base == COMPARING:
+        for name in ("comparing_weights", "comparing_words"):
+            settings[name] = prompt_hash(packaged(f"data/systems/{name}.yaml").read_text())
+    return Identity(settings, data=find_task(on).blobs if on else {})
+
 def pair_identity(system: PairSystem, task: str, offline: bool = True) -> Identity:
     "Return the identity of a pair model: all that can change its answers, including a checkpoint."
     if (m := system.model) and m.checkpoint: return _trained_identity(m)
-    if m:
-        settings = {k: v for k, v in msgspec.structs.asdict(m).items() if k not in UNHASHED}
-        return Identity(settings, data={"weights": _weights_hash(m, offline)})
-    on = _fitting_task(task) if _is_fitted(system) else ""
-    fitted = {"fitted on": on or "the options of its questions"} if _is_fitted(system) else {}
-    if system.base == COMPARING:
-        fitted |= {f: prompt_hash(packaged(f"data/systems/{f}.yaml").read_text())
-                   for f in ("comparing_weights", "comparing_words")}
-    return Identity(fitted, data=find_task(on).blobs if on else {})
+    return Identity(_hashed(m), data={"weights": _weights_hash(m, offline)}) if m else _weightless_identity(system, task)
 
 # %% ../../../nbs/models/pairs/06_systems.ipynb #2626d890
 def pair_settings(m: PairModel) -> dict:
     "List the settings of a pair model that can change a score, without its location."
-    settings = {k: v for k, v in msgspec.structs.asdict(m).items() if k not in UNHASHED} | {"labels": list(m.labels)}
+    settings = _hashed(m) | {"labels": list(m.labels)}
     return settings | ({"model": Path(m.model).name} if Path(m.model).is_dir() else {})
 
 # %% ../../../nbs/models/pairs/06_systems.ipynb #6dfe3f6f

@@ -6,8 +6,10 @@
 __all__ = ['SINGLE', 'Source', 'Plan', 'Learnt', 'train_system']
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #1c1b4d3e
-import hashlib, itertools, random, re
-from collections.abc import Callable, Sequence
+import hashlib, itertools, math, random, re
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 import msgspec
@@ -41,8 +43,8 @@ def _mixed_tasks(name: str) -> list[str]:
     for x in name.split("+"):
         m = re.fullmatch(r"altentities/mixed/(\w+)/(train|dev)", x)
         out += [f"altentities/{d}/{m[1]}/{m[2]}" for d in DOMAINS] if m else [x]
-    if twice := [x for x, n in itertools.groupby(sorted(out)) if len(list(n)) > 1]:
-        raise CallError("appears twice", twice[0])
+    for task, n in sorted(Counter(out).items()):
+        if n > 1: raise CallError("appears twice", task)
     return out
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #d86452bb
@@ -56,6 +58,16 @@ def _check_teaches(task: str):
         raise CallError("is a test task, which nothing is trained on", task, f"name {stem}train or {stem}dev")
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #03b1dabe
+def _away(tasks: Sequence[str], s: Settings) -> list[str]:
+    "List the tasks whose files are not here."
+    return [task for task in tasks if not task_is_here(task, s)]
+
+def _check_here(tasks: Sequence[str], s: Settings):
+    "Raise an error for development files that are not here and cannot be fetched."
+    if s.offline and (lacking := _away(tasks, s)):
+        raise DataError("neither the training file nor the development file is here", lacking[0],
+                        f"refnb fetch {' '.join(the_card(lacking[0]).inputs)}, with a network")
+
 def _source_of(name: str, s: Settings) -> Source:
     "Choose the training and development data for a task."
     tasks = _mixed_tasks(name)
@@ -63,11 +75,8 @@ def _source_of(name: str, s: Settings) -> Source:
     dev, joined = [re.sub("/train$", "/dev", task) for task in tasks], "+".join(tasks)
     if dev == tasks or not all(task.endswith("/train") for task in tasks):
         return Source(name, tasks, [], f"trained on {joined}")
-    lacking = [task for task in dev if not task_is_here(task, s)] if s.offline else []
-    if lacking:
-        raise DataError("neither the training file nor the development file is here", lacking[0],
-                        f"refnb fetch {' '.join(the_card(lacking[0]).inputs)}, with a network")
-    away = [task for task in tasks if not task_is_here(task, s)]
+    _check_here(dev, s)
+    away = _away(tasks, s)
     if not away: return Source(name, tasks, dev, f"trained on {joined}, judged by {'+'.join(dev)}")
     are = "is" if len(away) == 1 else "are"
     return Source(name, dev, [], f"trained on dev: {'+'.join(dev)}, for {' and '.join(away)} {are} not here")
@@ -107,7 +116,9 @@ def _alone(q: Question) -> list[Question]:
 
 def _units(questions: Sequence[Question], r: Recipe, kind: str) -> list[list[Question]]:
     "Group questions that must stay in one batch."
-    if not r.together: return [[x] for q in questions for x in (_alone(q) if kind in SINGLE else [q])]
+    if not r.together:
+        apart = chain.from_iterable(map(_alone, questions)) if kind in SINGLE else questions
+        return [[q] for q in apart]
     out: dict[str, list[Question]] = {}
     for q in questions: out.setdefault(q.doc_key, []).append(q)
     return list(out.values())
@@ -118,13 +129,17 @@ def _weight(unit: list[Question], r: Recipe, kind: str) -> int:
     return sum(len(q.options) for q in unit) if kind in SINGLE else len(unit)
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #6fe236c8
-def _length(unit: list[Question]) -> int: return max(len(o.name) + len(o.description) for q in unit for o in q.options)
+def _length(unit: list[Question]) -> int:
+    "Return the length of the longest option of some questions."
+    return max(len(o.name) + len(o.description) for o in chain.from_iterable(q.options for q in unit))
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #8cd00757
 def _sorted_in_windows(units: list, width: int) -> list:
     "Sort units by length within windows of `width` units."
-    if width > 1: return [u for i in range(0, len(units), width) for u in sorted(units[i:i + width], key=_length)]
-    return units
+    if width <= 1: return units
+    out: list = []
+    for i in range(0, len(units), width): out += sorted(units[i:i + width], key=_length)
+    return out
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #2a83acbc
 def _packed(units: Sequence[list[Question]], size: int, r: Recipe, kind: str) -> list[list[Question]]:
@@ -141,12 +156,16 @@ def _packed(units: Sequence[list[Question]], size: int, r: Recipe, kind: str) ->
     return out
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #64c8ddbc
+def _batch_size(questions: Sequence[Question], units: int, r: Recipe) -> int:
+    "Return the size of a batch; of single units, as many as so many questions have on average."
+    if r.unit == "examples" or r.together: return r.batch
+    targets = len({q.doc_key for q in questions})
+    return max(1, round(r.batch*units/targets))
+
 def _batches_of(questions: Sequence[Question], r: Recipe, kind: str) -> Callable[[int], list[list[Question]]]:
     "Make the function that returns the batches of an epoch."
-    units, size = _units(questions, r, kind), r.batch
-    if r.unit != "examples" and not r.together:
-        targets = len({q.doc_key for q in questions})
-        size = max(1, round(r.batch*len(units)/targets))
+    units = _units(questions, r, kind)
+    size = _batch_size(questions, len(units), r)
     def batches(epoch: int) -> list[list[Question]]:
         rng, order = random.Random(f"batches {r.seed} {epoch}"), units.copy()
         rng.shuffle(order)
@@ -165,12 +184,17 @@ def _accuracy_of(head: Head, questions: Sequence[Question]) -> float:
     return sum(credit(q, a) for q, a in zip(questions, answers, strict=True))/len(questions)
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #363fcbf1
+def _right_of(questions: Sequence[Question]) -> list[bool]:
+    "Tell for each option of some questions whether it is right."
+    out: list[bool] = []
+    for q in questions: out += [i in q.right for i in range(len(q.options))]
+    return out
+
 def _loss_of(head: Head, r: Recipe) -> Callable[[list[Question]], Any]:
     "Make the loss function of a batch of questions."
     text = text_for(head.m.kind)
     def loss(batch: list[Question]):
-        return head.loss(pairs_of(batch, text), [i in q.right for q in batch for i in range(len(q.options))],
-                         r.temperature)
+        return head.loss(pairs_of(batch, text), _right_of(batch), r.temperature)
     return loss
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #5ae07077
@@ -206,24 +230,34 @@ def _printed_recipe(x: TrainedSystem, task: str) -> dict[str, Any]:
     return {names[k]: v for k, v in cells[row].items()}
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #05a34b67
+def _one_recipe(x: TrainedSystem, task: str) -> dict[str, Any]:
+    "Return the hyperparameters that the paper selected for all of some tasks."
+    first, *others = [_printed_recipe(x, one) for one in task.split("+")]
+    for other in others:
+        if other != first:
+            raise CallError("Table 13 prints another recipe for each of them, and none for all together", task,
+                            "name values, such as --grid lr=1e-5,1e-4, or full")
+    return first
+
 def _grid_of(x: TrainedSystem, grid_text: str, task: str) -> list[dict[str, Any]]:
     "List the recipes to try."
     if not grid_text: return [{}]
-    if grid_text == "selected":
-        each = [_printed_recipe(x, p) for p in task.split("+")]
-        if any(r != each[0] for r in each):
-            raise CallError("Table 13 prints another recipe for each of them, and none for all together", task,
-                            "name values, such as --grid lr=1e-5,1e-4, or full")
-        return each[:1]
+    if grid_text == "selected": return [_one_recipe(x, task)]
     if grid_text == "full" and not x.grid:
         raise CallError("the system has no grid", "--grid", "name values, such as lr=1e-5,1e-4")
     grid = dict(x.grid) if grid_text == "full" else _parsed_grid(grid_text)
     return [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #001c17a5
+def _values(name: str, text: str, kind: Any) -> list:
+    "Parse the values of a field of the recipe."
+    try: return [msgspec.convert(v, kind, strict=False) for v in text.split(",")]
+    except msgspec.ValidationError: raise CallError(f"{name} cannot be {text!r}", "--grid") from None
+
 def _parsed_grid(text: str) -> dict[str, list]:
     "Parse a grid from the command line."
-    kinds, out = {f.name: f.type for f in msgspec.structs.fields(Recipe)}, {}
+    kinds = {f.name: f.type for f in msgspec.structs.fields(Recipe)}
+    out: dict[str, list] = {}
     for word in text.split():
         name, eq, values = word.partition("=")
         if name not in kinds:
@@ -231,8 +265,7 @@ def _parsed_grid(text: str) -> dict[str, list]:
                             f"say full, selected, or NAME=VALUE,VALUE; {nearest(name, kinds)}")
         if not values: raise CallError(f"{name} has no values", "--grid", f"say {name}=VALUE,VALUE")
         if name in out: raise CallError(f"{name} appears twice", "--grid", f"say {name}=VALUE,VALUE")
-        try: out[name] = [msgspec.convert(v, kinds[name], strict=False) for v in values.split(",")]
-        except msgspec.ValidationError: raise CallError(f"{name} cannot be {values!r}", "--grid") from None
+        out[name] = _values(name, values, kinds[name])
     return out
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #6bac9b6b
@@ -258,11 +291,11 @@ class _Work(NamedTuple):
 def _reporter(w: _Work, name: str) -> Callable[[Entry], None]:
     "Make a function that reports the result of an epoch."
     def tell(e: Entry):
-        if e.is_epoch:
-            w.say(f"{name}, {e.id}: "
-                  + ", ".join(x
-                              for x in (e.loss is not None and f"loss {e.loss:.3f}",
-                                        e.held_out is not None and f"held out {100*e.held_out:.1f} %") if x))
+        if not e.is_epoch: return
+        results: list[str] = []
+        if e.loss is not None: results.append(f"loss {e.loss:.3f}")
+        if e.held_out is not None: results.append(f"held out {100*e.held_out:.1f} %")
+        w.say(f"{name}, {e.id}: {', '.join(results)}")
     return tell
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #f29fab9e
@@ -283,18 +316,21 @@ def _tried(w: _Work, k: int, r: Recipe) -> _Judged:
         return _Judged([], failed=str(e))
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #fcf70d1a
+def _mean_of(values: Sequence, folds: Sequence[Sequence[Question]]) -> float|None:
+    "Average the values of folds over all questions; None if a fold has none."
+    if None in values: return None
+    questions = sum(map(len, folds))
+    return sum(v*len(fold) for v, fold in zip(values, folds, strict=True))/questions
+
 def _cross_judged(w: _Work, r: Recipe, folder: Path, label: str) -> _Judged:
     "Evaluate a recipe on every fold after training on the others; the accuracy is over all questions."
     folds, fitted = _folds_of(w.questions, w.folds, r.seed), []
     for i, judges in enumerate(folds):
-        learnt = [q for j, fold in enumerate(folds) if j != i for q in fold]
+        learnt = list(chain.from_iterable(folds[:i] + folds[i + 1:]))
         plan = Plan(w.x.pair, r.changed(patience=0), learnt, judges, folder/f"fold-{i + 1}", keep=False)
         fitted.append(_fit(plan, w.s.offline, _reporter(w, f"{label}, fold {i + 1} of {w.folds}"), w.every))
-    def mean(values: Sequence) -> float|None:
-        if None in values: return None
-        return sum(v*len(fold) for v, fold in zip(values, folds, strict=True))/len(w.questions)
     curves = zip(*(f.curve for f in fitted), strict=False)
-    return _Judged(list(map(mean, curves)), mean([f.before for f in fitted]))
+    return _Judged([_mean_of(values, folds) for values in curves], _mean_of([f.before for f in fitted], folds))
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #8afbe78a
 def _judged(w: _Work, k: int, r: Recipe) -> _Judged:
@@ -309,8 +345,11 @@ def _judged(w: _Work, k: int, r: Recipe) -> _Judged:
 def _best(tried: Sequence[Sequence[float|None]]) -> tuple[int, int]:
     "Find the best recipe and its best epoch, from 1; the first of equal ones."
     if not any(tried): raise DataError("every recipe failed", do="try smaller learning rates, or bf16=false")
-    return max(((k, e + 1) for k, c in enumerate(tried) for e in range(len(c))),
-               key=lambda at: (tried[at[0]][at[1] - 1] or 0., -at[0], -at[1]))
+    best, top = (0, 0), -math.inf
+    for k, curve in enumerate(tried):
+        for epoch, score in enumerate(curve, 1):
+            if (score or 0.) > top: best, top = (k, epoch), score or 0.
+    return best
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #eff47eeb
 def _final_run(w: _Work, k: int, epochs: int) -> tuple[Path, list[float]]:
@@ -340,24 +379,37 @@ _Data = tuple[Source, list[Question], list[Question], dict[str, str]]
 
 def _first_of(tasks: list[str], s: Settings, limit: int) -> list[Question]:
     "Collect the questions of tasks, the first ones of each if there is a limit."
-    return [q for task in tasks for q in task_questions(task, s)[:limit or None]]
+    out: list[Question] = []
+    for task in tasks: out += task_questions(task, s)[:limit or None]
+    return out
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #8abf86b9
-def _learnt_from(what: str|Sequence[Question], s: Settings, limit: int) -> _Data:
-    "Return the source, its questions, the held-out questions, and the ids of all."
-    if isinstance(what, str):
-        source = _source_of(what, s)
-        questions, judges = _first_of(source.tasks, s, limit), _first_of(source.judges, s, limit)
-        files = {f.key: f.blob for task in [*source.tasks, *source.judges] for f in find_task(task).files}
-        if limit: source = source._replace(told=f"{source.told}, only the first {limit} of each task")
-    else:
-        questions, judges, files = list(what)[:limit or None], [], {}
-        name = f"given/{questions_id(what)}"
-        source = Source(name, [name], [], f"trained on {len(questions)} questions at hand")
-    if not questions: raise DataError("there is nothing to train on", source.asked)
+def _of_tasks(name: str, s: Settings, limit: int) -> _Data:
+    "Return the source of a name, its questions, the held-out questions, and the ids of files."
+    source, files = _source_of(name, s), dict[str, str]()
+    questions, judges = _first_of(source.tasks, s, limit), _first_of(source.judges, s, limit)
+    for task in [*source.tasks, *source.judges]:
+        for f in find_task(task).files: files[f.key] = f.blob
+    if limit: source = source._replace(told=f"{source.told}, only the first {limit} of each task")
+    return source, questions, judges, files
+
+def _at_hand(given: Sequence[Question], limit: int) -> _Data:
+    "Return the same for given questions."
+    questions, name = list(given)[:limit or None], f"given/{questions_id(given)}"
+    return Source(name, [name], [], f"trained on {len(questions)} questions at hand"), questions, [], {}
+
+def _check_questions(questions: Sequence[Question], asked: str):
+    "Refuse questions that nothing can be learnt from."
+    if not questions: raise DataError("there is nothing to train on", asked)
     for q in questions:
         if not q.right or len(q.options) < 2:
             raise DataError("has nothing to choose: it needs two options, and a right one", f"question {q.id}")
+
+def _learnt_from(what: str|Sequence[Question], s: Settings, limit: int) -> _Data:
+    "Return the source, its questions, the held-out questions, and the ids of all."
+    found = _of_tasks(what, s, limit) if isinstance(what, str) else _at_hand(what, limit)
+    source, questions, judges, files = found
+    _check_questions(questions, source.asked)
     return source, questions, judges, files | {"questions": questions_id([*questions, *judges])}
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #da0666e3
@@ -379,6 +431,11 @@ def _check_call(folds: int, limit: int, x: TrainedSystem):
                         "to start from other weights, name their folder with -p model=FOLDER")
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #be976c88
+def _announced(told: str, folds: int, judged: bool) -> str:
+    "Describe what a system is trained on, and what judges it."
+    if folds: return f"{told}; {folds} folds that share no target judge it"
+    return told if judged else f"{told}; nothing judges it"
+
 def train_system(
     system: str,                       # a name of trained.yaml
     what: str|Sequence[Question],      # a task, several joined by +, or questions
@@ -401,8 +458,7 @@ def train_system(
     base = weights_id(check_pair_model(x.pair, s.offline))
     if judges: folds = 0
     folder = _folder(system, x, recipes, source, data, base, folds, s)
-    judge = f"; {folds} folds that share no target judge it" if folds else "" if judges else "; nothing judges it"
-    say(source.told + judge)
+    say(_announced(source.told, folds, bool(judges)))
     whole = _sealed(folder)
     if whole: return Learnt(folder, whole)
     work = _Work(x, recipes, questions, judges, folds, folder, s, say, every)
@@ -449,10 +505,10 @@ def _all_of_it(w: _Work, system: str, source: Source, data: dict[str, str], base
     losses = losses or list(judged[k].losses[:epochs])
     judge = f"{w.folds} folds that share no target" if w.folds else "+".join(source.judges)
     tried = [Tried(d, j.curve, j.failed) for d, j in zip(differ, judged, strict=True)]
-    weights = _write_weights(w, w.recipes[k], best)
+    weights, mine = _write_weights(w, w.recipes[k], best), judged[k]
     seal = TrainedSeal(system, source.asked, source.tasks, source.told, len(w.questions), pair_settings(w.x.pair),
-                       w.recipes[k], len(losses), judged[k].curve[epochs - 1], judge, judged[k].before, tried, losses,
-                       data, base, weights, limit)
+                       w.recipes[k], len(losses), mine.curve[epochs - 1], judge, mine.before, tried, losses, data,
+                       base, weights, limit)
     _write_seal(w, system, source, seal)
     _clear(w.folder)
     return seal

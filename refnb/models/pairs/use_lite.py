@@ -8,6 +8,7 @@ __all__ = ['RESERVED', 'MARK', 'Arrays', 'HEADS', 'Pieces', 'lite_id', 'tiny_lit
 # %% ../../../nbs/models/pairs/05_use_lite.ipynb #cbfb6159
 import hashlib, re, unicodedata
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Literal
 import msgspec
@@ -31,8 +32,9 @@ class Pieces:
         # of equal pieces the last counts
         self.numbers = {p: (s or 0., i) for i, (p, s) in enumerate(vocabulary) if i >= RESERVED}
         self.longest, self.size = max(map(len, self.numbers), default=1), len(vocabulary)
-        if bad := [p for p in self.numbers if not p or MARK in p[1:]]:
-            raise FormatError(f"the piece {bad[0]!r} is empty or extends beyond the end of a word", where)
+        for piece in self.numbers:
+            if not piece or MARK in piece[1:]:
+                raise FormatError(f"the piece {piece!r} is empty or extends beyond the end of a word", where)
     def __repr__(self): return f"Pieces({self.size:,} of {self.longest} characters at most)"
     def __call__(self, texts: Iterable[str], truncation: bool = True,
                  max_length: int = 128) -> dict[str, list[list[int]]]:
@@ -84,18 +86,23 @@ def _decoded(path: Path, kind: type):
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as e:
         raise FormatError(f"has unexpected content ({e})", str(path)) from None
 
+def _paths(groups: Sequence[_Group]) -> list[str]:
+    "List the files of all groups."
+    return list(chain.from_iterable(g.paths for g in groups))
+
 def _groups(folder: Path) -> list[_Group]:
     "Read the descriptions of a graph's constants."
     groups = _decoded(folder/"model.json", _Graph).weightsManifest
-    if bad := [p for g in groups for p in g.paths if Path(p).name != p or p == ".."]:
-        raise FormatError(f"{bad[0]!r} is not a file in its folder", str(folder/"model.json"))
+    for path in _paths(groups):
+        if Path(path).name != path or path == "..":
+            raise FormatError(f"{path!r} is not a file in its folder", str(folder/"model.json"))
     return groups
 
 # %% ../../../nbs/models/pairs/05_use_lite.ipynb #0f95a83c
 def lite_id(folder: str|Path) -> str:
     "Hash all files that affect vectors, in a folder with model.json, to 16 hexadecimal digits."
     folder, h = Path(folder), hashlib.sha256()
-    for name in ["model.json", "vocab.json", *(p for g in _groups(folder) for p in g.paths)]:
+    for name in ["model.json", "vocab.json", *_paths(_groups(folder))]:
         h.update(hashlib.sha256(_raw(folder/name)).digest())
     return h.hexdigest()[:16]
 
@@ -109,10 +116,20 @@ def _raw(path: Path) -> bytes:
 # %% ../../../nbs/models/pairs/05_use_lite.ipynb #dc9224b2
 _HISTORY = re.compile("module_apply_default/|module/|Encoder_en/|KonaTransformer/Encode/|TransformerStack/|TransformerLayer/|MultiheadAttention/|layer_prepostprocess/|layer_norm/|hidden_layers/|AddTimingSignal/|/ConcatPartitions/concat|/part_0")
 
-def _short_name(name: str) -> str: return re.sub("/Tensordot/Reshape_1$|/weights$", "/kernel", _HISTORY.sub("", name))
+def _short_name(name: str) -> str:
+    "Shorten the name of a constant to what tells it from others."
+    return re.sub("/Tensordot/Reshape_1$|/weights$", "/kernel", _HISTORY.sub("", name))
 
 # %% ../../../nbs/models/pairs/05_use_lite.ipynb #834f3036
 Arrays = dict[str, np.ndarray]
+
+def _count(c: _Constant) -> int:
+    "Return the number of numbers of a constant."
+    return int(np.prod(c.shape, dtype=np.int64))
+
+def _array(c: _Constant, data: bytes, at: int) -> np.ndarray:
+    "Return a constant, whose numbers begin at a place of the data."
+    return np.frombuffer(data, "<f4" if c.dtype == "float32" else "<i4", _count(c), at).reshape(c.shape)
 
 def _read_constants(folder: str|Path) -> Arrays:
     "Read the constants of a graph."
@@ -123,42 +140,50 @@ def _read_constants(folder: str|Path) -> Arrays:
             raise FormatError(f"{there:,} bytes of numbers, but model.json lists {due:,}", str(folder),
                               "unpack the package again")
         for c in g.weights:
-            found[_short_name(c.name)] = np.frombuffer(data, "<f4" if c.dtype == "float32" else "<i4", _count(c),
-                                                       at).reshape(c.shape)
+            found[_short_name(c.name)] = _array(c, data, at)
             at += 4*_count(c)
     return found
 
-# %% ../../../nbs/models/pairs/05_use_lite.ipynb #3fbfc3cf
-def _count(c: _Constant) -> int: return int(np.prod(c.shape, dtype=np.int64))
-
 # %% ../../../nbs/models/pairs/05_use_lite.ipynb #5cf4a629
+def _layer_shapes(layer: str, n: int, size: int) -> dict[str, tuple[int, ...]]:
+    "Return the shapes of the constants of a layer with an input of n numbers."
+    shapes: dict[str, tuple[int, ...]] = {}
+    for name, a, b in (("qkv_transform_single", n, 3*n), ("output_transform_single", n, 2*size),
+                       ("FFN/conv1", 2*size, 6*size), ("FFN/conv2", 6*size, 2*size)):
+        shapes |= {f"{layer}/{name}/kernel": (a, b), f"{layer}/{name}/bias": (b,)}
+    for at, k in (("", n), ("FFN/", 2*size)):
+        for part in ("scale", "bias"): shapes[f"{layer}/{at}layer_norm_{part}"] = (k,)
+    return shapes
+
 def _lite_shapes(pieces: int = 8002, size: int = 256) -> dict[str, tuple[int, ...]]:
     "Return the shapes of the constants that affect vectors."
     shapes = {"Embeddings_en": (pieces, size), "Layer_0/TimingSignal/ExpandDims_1": (1, size//2),
               "Layer_0/dense/kernel": (size, 2*size), "Layer_0/dense/bias": (2*size,),
               "tanh_layer_0/kernel": (2*size, 2*size), "tanh_layer_0/bias": (2*size,)}
-    for layer, n in (("Layer_0", size), ("Layer_1", 2*size)):
-        for name, a, b in (("qkv_transform_single", n, 3*n), ("output_transform_single", n, 2*size),
-                           ("FFN/conv1", 2*size, 6*size), ("FFN/conv2", 6*size, 2*size)):
-            shapes |= {f"{layer}/{name}/kernel": (a, b), f"{layer}/{name}/bias": (b,)}
-        shapes |= {f"{layer}/{at}layer_norm_{part}": (k,) for at, k in (("", n), ("FFN/", 2*size))
-                   for part in ("scale", "bias")}
-    return shapes
+    return shapes | _layer_shapes("Layer_0", size, size) | _layer_shapes("Layer_1", 2*size, size)
 
 # %% ../../../nbs/models/pairs/05_use_lite.ipynb #6cd22a62
+def _toy_pieces(words: Sequence[str]) -> list[tuple[str, float]]:
+    "Make a vocabulary of words and their characters, with scores."
+    known = sorted({*words, *"".join(words), MARK})
+    out: list[tuple[str, float]] = [("", 0)]*RESERVED
+    for i, p in enumerate(known): out.append((p, -float(i % 9) - 2 + len(p)/4))
+    return out
+
+def _manifest(arrays: Arrays) -> dict:
+    "Describe constants as in model.json."
+    weights = [{"name": n, "shape": a.shape, "dtype": "float32"} for n, a in arrays.items()]
+    return {"weightsManifest": [{"paths": ["group1-shard1of1"], "weights": weights}]}
+
 def tiny_lite(folder: str|Path, texts: Iterable[str], size: int = 8, seed: int = 0) -> Path:
     """Write random constants of a graph, and a vocabulary of the characters and words of texts.
     `size` is the width of the first layer's input."""
-    folder, rng, words = Path(folder), np.random.default_rng(seed), [w for t in texts for w in _marked_words(t)]
-    known = sorted({*words, *"".join(words), MARK})
-    vocabulary = [("", 0)]*RESERVED + [(p, -float(i % 9) - 2 + len(p)/4) for i, p in enumerate(known)]
+    folder, rng = Path(folder), np.random.default_rng(seed)
+    vocabulary = _toy_pieces(list(chain.from_iterable(map(_marked_words, texts))))
     arrays = {n: rng.normal(0, .5, s).astype("<f4") for n, s in _lite_shapes(len(vocabulary), size).items()}
-    manifest = {"weightsManifest": [{"paths": ["group1-shard1of1"],
-                                     "weights": [{"name": n, "shape": a.shape, "dtype": "float32"}
-                                                 for n, a in arrays.items()]}]}
-    write_atomic(folder/"group1-shard1of1", b"".join(a.tobytes() for a in arrays.values()))
-    for name, content in (("vocab.json", vocabulary), ("model.json", manifest)):
-        write_atomic(folder/name, msgspec.json.encode(content))
+    write_atomic(folder/"group1-shard1of1", b"".join(map(np.ndarray.tobytes, arrays.values())))
+    write_atomic(folder/"vocab.json", msgspec.json.encode(vocabulary))
+    write_atomic(folder/"model.json", msgspec.json.encode(_manifest(arrays)))
     return folder
 
 # %% ../../../nbs/models/pairs/05_use_lite.ipynb #46273e13
@@ -215,16 +240,20 @@ class UseLite(Encoder):
     "The Universal Sentence Encoder Lite as a scorer, with cached vectors."
     def _vectors(self, rows: list[dict]) -> np.ndarray:
         "Compute the vectors of a batch."
-        ids = np.full((len(rows), max(1, *(len(r["input_ids"]) for r in rows))), -1)
-        for row, r in zip(ids, rows, strict=True): row[:len(r["input_ids"])] = r["input_ids"]
+        pieces = [r["input_ids"] for r in rows]
+        ids = np.full((len(rows), max(1, *map(len, pieces))), -1)
+        for row, own in zip(ids, pieces, strict=True): row[:len(own)] = own
         return _lite_vectors(ids, self.model)
 
 # %% ../../../nbs/models/pairs/05_use_lite.ipynb #e3593a71
+def _axes(shape: Sequence[int]) -> list[int]:
+    "List the lengths of axes, except for those of length 1."
+    return [k for k in shape if k > 1]
+
 def _misshapen(c: Arrays) -> list[str]:
     "List the constants that are missing or do not fit the others; axes of length 1 do not count."
-    def axes(shape): return [k for k in shape if k > 1]
-    shapes = _lite_shapes(*(axes(c["Embeddings_en"].shape)[:2] if "Embeddings_en" in c else ()))
-    return [n for n, s in shapes.items() if n not in c or axes(c[n].shape) != axes(s)]
+    shapes = _lite_shapes(*(_axes(c["Embeddings_en"].shape)[:2] if "Embeddings_en" in c else ()))
+    return [n for n, s in shapes.items() if n not in c or _axes(c[n].shape) != _axes(s)]
 
 # %% ../../../nbs/models/pairs/05_use_lite.ipynb #963e03bd
 def load_lite(m: PairModel, offline: bool = True) -> UseLite:
