@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from contextlib import contextmanager
 from functools import cache
 from itertools import chain
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 from ...core.types import need
@@ -113,7 +114,10 @@ def _processor() -> str:
     import platform
     try: lines = Path("/proc/cpuinfo").read_text().split("\n\n")[0].splitlines()
     except OSError: return platform.processor() or platform.machine()
-    return "".join(line for line in lines if line.startswith(("model", "cpu family", "flags")))
+    known = ""
+    for line in lines:
+        if line.startswith(("model", "cpu family", "flags")): known += line
+    return known
 
 def _here(model: Any) -> str:
     "Hash a model's shape, the processor and torch."
@@ -160,13 +164,20 @@ def _ordered():
             self.rows = _rounded_alike(self.shape, torch.get_num_threads()) if on else 0
     return Ordered
 
+# %% ../../../nbs/models/language/07_attention.ipynb #cf2137f4
+def _linear_layers(model: Any, but: Any = None) -> dict[str, Any]:
+    "Return a model's linear layers by name, except for one."
+    import torch
+    layers = {}
+    for name, layer in model.named_modules():
+        if type(layer) is torch.nn.Linear and layer is not but: layers[name] = layer
+    return layers
+
 # %% ../../../nbs/models/language/07_attention.ipynb #b6c0a510
 def order_weights(model: Any) -> int:
     "Reorder a model's weights for this processor if results stay the same; return the number of layers."
     import torch
-    plain = {name: x
-             for name, x in model.named_modules()
-             if type(x) is torch.nn.Linear and x is not model.get_output_embeddings()}
+    plain = _linear_layers(model, model.get_output_embeddings())
     if model.config.model_type not in PLAIN or model.dtype != torch.bfloat16 or not plain: return 0
     with torch.inference_mode():
         try: same = _same(next(iter(plain.values())))
@@ -180,7 +191,9 @@ def _same(layer: Any) -> bool:
     "Tell whether a layer's results are bitwise equal in the other order."
     import torch
     ordered, sample = _ordered()(layer), layer.weight[:64].contiguous()  # numbers of the right kind and width
-    return all(torch.equal(layer(sample[:n]), ordered(sample[:n])) for n in (1, 8, 64))
+    for n in (1, 8, 64):
+        if not torch.equal(layer(sample[:n]), ordered(sample[:n])): return False
+    return True
 
 # %% ../../../nbs/models/language/07_attention.ipynb #b6c0a508
 _MOST = 32  # rows at a time, at most
@@ -194,7 +207,9 @@ def _rounded_alike(shape: tuple[int, int], threads: int) -> int:
     sample = torch.randn(2*_MOST, shape[1], generator=drawn).bfloat16()
     def by(n: int): return torch.cat([_product(part, weights) for part in sample.split(n)])
     alone = by(1)
-    return next((n - 1 for n in range(2, _MOST + 1) if not torch.equal(by(n), alone)), _MOST)
+    for n in range(2, _MOST + 1):
+        if not torch.equal(by(n), alone): return n - 1
+    return _MOST
 
 # %% ../../../nbs/models/language/07_attention.ipynb #b6c0a502
 def in_eight_bits(weights: Any):
@@ -248,8 +263,7 @@ def _linear(weights: Any):
 def round_weights(model: Any, copied: bool = True) -> int:
     """Round the weights of a model's linear layers to eight bits; return the number of layers.
     `copied` keeps a copy in bfloat16 for reading prompts."""
-    import torch
-    plain = {name: x for name, x in model.named_modules() if type(x) is torch.nn.Linear}
+    plain = _linear_layers(model)
     for name, layer in plain.items(): model.set_submodule(name, _eight_bits()(layer, copied))
     return len(plain)
 
@@ -278,7 +292,8 @@ def _roomy():
             end = kept + key_states.shape[-2]
             if not self.room or end > self.room[0].shape[-2]: self._grow(key_states, kept, end)
             for store, new in zip(self.room, (key_states, value_states), strict=True): store[..., kept:end, :] = new
-            self.keys, self.values = (store[..., :end, :] for store in self.room)
+            keys, values = self.room
+            self.keys, self.values = keys[..., :end, :], values[..., :end, :]
             return self.keys, self.values
         def _grow(self, like, kept, end):
             width = end + max(256, end//4)
@@ -318,11 +333,15 @@ class Branch(NamedTuple):
     def places(self) -> list[int]:
         "List each token's position if its option were alone after the prompt."
         end = self.keep + len(self.tail)
-        return [*range(self.keep, end), *(end + i for o in self.options for i in range(len(o)))]
+        places = list(range(self.keep, end))
+        for option in self.options: places += range(end, end + len(option))
+        return places
     @property
     def owners(self) -> list[int]:
         "List each token's option, counted from 1; 0 for the tail."
-        return [0]*len(self.tail) + [k for k, o in enumerate(self.options, 1) for _ in o]
+        owners = [0]*len(self.tail)
+        for k, option in enumerate(self.options, 1): owners += [k]*len(option)
+        return owners
 
 # %% ../../../nbs/models/language/07_attention.ipynb #07e303ac
 def what_is_seen(branches: Sequence[Branch], trunk: int):
@@ -330,7 +349,7 @@ def what_is_seen(branches: Sequence[Branch], trunk: int):
     import torch
     sizes = torch.tensor([len(b.tokens) for b in branches])
     row = torch.repeat_interleave(torch.arange(len(branches)), sizes)
-    owner = torch.tensor([k for b in branches for k in b.owners])
+    owner = torch.tensor(list(chain.from_iterable(map(attrgetter("owners"), branches))))
     begins = torch.arange(trunk)[None, :] < torch.tensor([b.keep for b in branches])[row][:, None]
     own = (row[:, None] == row[None, :]) & ((owner[None, :] == 0) | (owner[:, None] == owner[None, :]))
     return torch.cat([begins, own.tril()], 1)
@@ -355,13 +374,14 @@ def read_branches(model: Any, kept: Any, trunk: int, branches: Sequence[Branch],
     """Read branches in one pass after a trunk whose keys and values are cached; theirs are added to the cache.
     Return the scores of the next token after each wanted token, given by its number in the pass."""
     import torch
-    places = [p for b in branches for p in b.places]
+    places = list(chain.from_iterable(map(attrgetter("places"), branches)))
+    tokens = list(chain.from_iterable(map(attrgetter("tokens"), branches)))
     with torch.device(model.device): sees = what_is_seen(branches, trunk)
     mask = mask_of(model, sees, places, [*range(trunk), *places])
     def row(numbers): return torch.tensor([numbers], device=model.device)
     with torch.inference_mode():
-        out = model(row([t for b in branches for t in b.tokens]), position_ids=row(places), attention_mask=mask,
-                    past_key_values=kept, use_cache=True, logits_to_keep=row(wanted)[0])
+        out = model(row(tokens), position_ids=row(places), attention_mask=mask, past_key_values=kept, use_cache=True,
+                    logits_to_keep=row(wanted)[0])
     return out.logits[0].float()
 
 # %% ../../../nbs/models/language/07_attention.ipynb #c07d861d
@@ -412,7 +432,7 @@ def by_rows(model: Any):
     "Set row-wise attention and products, which `write_rows` needs, for the duration of the context."
     tf, way = need("transformers", "models"), model.config._attn_implementation
     layers = [x for x in model.modules() if type(x) in (_ordered(), _eight_bits())]
-    own = _attend_last if any(type(x) is _eight_bits() for x in layers) else _attend
+    own = _attend_last if _eight_bits() in map(type, layers) else _attend
     attend = own if model.config.model_type in PLAIN else tf.AttentionInterface()[way]
     tf.AttentionInterface.register("by_rows", _each_row(attend))
     model.set_attn_implementation("by_rows")

@@ -11,7 +11,8 @@ __all__ = ['Weights', 'package_names', 'join_pieces', 'check_place', 'weights_id
 import io, os, re, time, warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr
-from itertools import islice
+from itertools import chain, islice
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 from ...core.types import CallError, DataError, Question, need
@@ -34,9 +35,10 @@ class Weights(NamedTuple):
 # %% ../../../nbs/models/language/09_local.ipynb #8e1ce211
 def package_names(package: str) -> list[str]:
     "List the packages that contain weights: name{1..22} and name{01..22} are many."
-    import re
-    m = re.fullmatch(r"(.*)\{(\d+)\.\.(\d+)\}(.*)", package)
-    return [f"{m[1]}{i:0{len(m[2])}}{m[4]}" for i in range(int(m[2]), int(m[3]) + 1)] if m else [package]*bool(package)
+    if not (m := re.fullmatch(r"(.*)\{(\d+)\.\.(\d+)\}(.*)", package)): return [package]*bool(package)
+    names = []
+    for i in range(int(m[2]), int(m[3]) + 1): names.append(f"{m[1]}{i:0{len(m[2])}}{m[4]}")
+    return names
 
 # %% ../../../nbs/models/language/09_local.ipynb #a0ee4c72
 def _folder(package: str) -> Path|None:
@@ -45,17 +47,23 @@ def _folder(package: str) -> Path|None:
     spec = importlib.util.find_spec(package.replace("-", "_"))
     return Path(next(iter(spec.submodule_search_locations))) if spec and spec.submodule_search_locations else None
 
+# %% ../../../nbs/models/language/09_local.ipynb #a45de053
+def _in_pieces(file: str, folders: Sequence[Path|None]) -> Weights|None:
+    "Locate a file that several packages contain in pieces; return None if some are missing and it is not joined yet."
+    cache = Path(load_settings().cache)/"weights"/Path(file).stem
+    pieces: list[Path] = []
+    for folder in filter(None, folders): pieces += folder.glob("data/*.bin")
+    if not (cache/file).exists() and len(pieces) != len(folders): return None
+    return Weights(str(cache), file, pieces=tuple(sorted(pieces, key=attrgetter("name"))))
+
 # %% ../../../nbs/models/language/09_local.ipynb #9b278cf4
 def _weights_of(m: LanguageModel) -> Weights:
     "Locate a model's weights."
     if Path(m.model).is_dir(): return Weights(m.model, m.file)
     folders = list(map(_folder, package_names(m.package)))
-    if found := next((f for f in folders if f and (f/m.file).exists()), None): return Weights(str(found), m.file)
-    if len(folders) > 1:
-        cache = Path(load_settings().cache)/"weights"/Path(m.file).stem
-        pieces = [p for f in folders if f for p in f.glob("data/*.bin")]
-        if (cache/m.file).exists() or len(pieces) == len(folders):
-            return Weights(str(cache), m.file, pieces=tuple(sorted(pieces, key=lambda p: p.name)))
+    for folder in filter(None, folders):
+        if (folder/m.file).exists(): return Weights(str(folder), m.file)
+    if len(folders) > 1 and (found := _in_pieces(m.file, folders)): return found
     return Weights(m.model, m.file, m.revision)
 
 # %% ../../../nbs/models/language/09_local.ipynb #ecf75e09
@@ -84,8 +92,8 @@ def weights_id(w: Weights) -> str:
     folder, h = Path(w.place), hashlib.sha256()
     if not folder.is_dir(): return _commit(w)
     files = [folder/w.file] if w.file else [folder/"config.json", *sorted(folder.glob("*.safetensors"))]
-    if lacking := [f.name for f in files if not f.is_file()]:
-        raise DataError(f"has no {lacking[0]}", str(folder), "check that the weights are complete")
+    for f in files:
+        if not f.is_file(): raise DataError(f"has no {f.name}", str(folder), "check that the weights are complete")
     for f in files:
         with f.open("rb") as data: h.update(hashlib.file_digest(data, "sha256").digest())
     return h.hexdigest()[:16]
@@ -194,14 +202,21 @@ def _loaded_as(m: LanguageModel, device: str) -> Any:
         raise CallError(f"{m.title}: dtype=int8 is for a CPU, not for {device}", do="add -p device=cpu, or leave it out")
     return getattr(need("torch", "models"), {"int8": "bfloat16"}.get(m.dtype, m.dtype))
 
+# %% ../../../nbs/models/language/09_local.ipynb #4c659167
+def _place_arguments(w: Weights, offline: bool) -> dict[str, Any]:
+    "Return the arguments by which transformers finds weights and their tokenizer."
+    place: dict[str, Any] = {"local_files_only": offline, "trust_remote_code": False}
+    if w.file: place["gguf_file"] = w.file
+    if w.revision: place["revision"] = w.revision
+    return place
+
 # %% ../../../nbs/models/language/09_local.ipynb #eddace02
 def load_local(m: LanguageModel, offline: bool = True) -> Local:
     "Load a local model; if `offline`, nothing is downloaded."
     torch, tf = need("torch", "models"), need("transformers", "models")
     w = check_here(m, offline)
     join_pieces(w)
-    common = ({"local_files_only": offline, "trust_remote_code": False} | ({"gguf_file": w.file} if w.file else {})
-              | ({"revision": w.revision} if w.revision else {}))
+    common = _place_arguments(w, offline)
     device = device_for(torch, m.device)
     dtype = _loaded_as(m, device)
     # until the fastest way is known
@@ -240,11 +255,9 @@ def _round(local: Local):
     round_weights(model, copied)
     if not copied and local.chunk: local.chunk = max(local.chunk, _LONG)
 
-# %% ../../../nbs/models/language/09_local.ipynb #ee98a5ea
-def tiny_checkpoint(folder: str|Path, texts: Iterable[str], size: int = 32, chat: bool = True) -> Path:
-    """Write a checkpoint of some thousand random weights, with a tokenizer trained on texts.
-    `size` is the hidden size; `chat` adds a chat template."""
-    torch, tf = need("torch", "models"), need("transformers", "models")
+# %% ../../../nbs/models/language/09_local.ipynb #b3c4bc77
+def _trained_tokenizer(texts: Iterable[str], chat: bool) -> Any:
+    "Train a small tokenizer on texts; `chat` adds a chat template."
     import tokenizers as tk
     t = tk.Tokenizer(tk.models.BPE())
     t.pre_tokenizer, t.decoder = tk.pre_tokenizers.ByteLevel(add_prefix_space=False), tk.decoders.ByteLevel()
@@ -252,10 +265,19 @@ def tiny_checkpoint(folder: str|Path, texts: Iterable[str], size: int = 32, chat
                           tk.trainers.BpeTrainer(vocab_size=600, special_tokens=["<|end|>", "<|turn|>"],
                                                  initial_alphabet=tk.pre_tokenizers.ByteLevel.alphabet(),
                                                  show_progress=False))
-    fast = tf.PreTrainedTokenizerFast(tokenizer_object=t, eos_token="<|end|>", pad_token="<|end|>")
+    fast = need("transformers", "models").PreTrainedTokenizerFast(tokenizer_object=t, eos_token="<|end|>",
+                                                                  pad_token="<|end|>")
     if chat:
         fast.chat_template = ("{% for m in messages %}<|turn|>{{ m.role }}\n{{ m.content }}\n{% endfor %}{% if "
                               "add_generation_prompt %}<|turn|>assistant\n{% endif %}")
+    return fast
+
+# %% ../../../nbs/models/language/09_local.ipynb #ee98a5ea
+def tiny_checkpoint(folder: str|Path, texts: Iterable[str], size: int = 32, chat: bool = True) -> Path:
+    """Write a checkpoint of some thousand random weights, with a tokenizer trained on texts.
+    `size` is the hidden size; `chat` adds a chat template."""
+    torch, tf = need("torch", "models"), need("transformers", "models")
+    fast = _trained_tokenizer(texts, chat)
     torch.manual_seed(0)
     config = tf.LlamaConfig(vocab_size=len(fast), hidden_size=size, intermediate_size=2*size, num_hidden_layers=2,
                             num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=8192, eos_token_id=0,
@@ -278,7 +300,9 @@ def _effort(local: Local, effort: str) -> dict[str, Any]:
     "Return the arguments of a chat template for the reasoning effort."
     if not effort: return {}
     known = {"enable_thinking": effort != "none", "reasoning_effort": effort}
-    taken = {name: value for name, value in known.items() if name in local.tokenizer.chat_template}
+    taken = {}
+    for name, value in known.items():
+        if name in local.tokenizer.chat_template: taken[name] = value
     if not taken: raise CallError(f"{local.m.title}: its chat template takes no effort", do="leave it out: -p effort=")
     return taken
 
@@ -344,10 +368,13 @@ def _branches(local: Local, rows: Sequence[list[int]], trunk: list[int], options
               share: bool = True) -> tuple[list[Branch], int]:
     "Read a trunk; return the rest of each prompt as a branch, and the number of computed tokens."
     computed = _prefill(local, trunk, share)
-    keeps = [_common(trunk, r[:-1]) for r in rows]
-    branches = [Branch(n, r[n:], o) for n, r, o in zip(keeps, rows, options or [[]]*len(rows), strict=True)]
+    branches: list[Branch] = []
+    for row, own in zip(rows, options or [[]]*len(rows), strict=True):
+        keep = _common(trunk, row[:-1])
+        branches.append(Branch(keep, row[keep:], own))
+        local.computed += len(branches[-1].tokens)
     local.read += sum(map(len, rows))
-    local.computed += computed + sum(len(b.tokens) for b in branches)
+    local.computed += computed
     return branches, computed
 
 # %% ../../../nbs/models/language/09_local.ipynb #47798708
@@ -369,8 +396,11 @@ def option_ids(tokenizer: Any, lead: str, options: Sequence[str]) -> list[list[i
     line = lead.rpartition("\n")[2].rstrip() or ":"
     tok = lambda text: tokenizer(text, add_special_tokens=False).input_ids
     bare, space = tok(line), " " if lead.rstrip() else ""
-    full = [tok(f"{line}{space}{o}\n") for o in options]
-    return [f[min(_common(f, bare), len(f) - 1):] for f in full]
+    added = []
+    for option in options:
+        full = tok(f"{line}{space}{option}\n")
+        added.append(full[min(_common(full, bare), len(full) - 1):])
+    return added
 
 # %% ../../../nbs/models/language/09_local.ipynb #d1794070
 class _Job(NamedTuple):
@@ -389,27 +419,37 @@ def _scored(local: Local, jobs: Sequence[_Job], share: bool = True) -> list[Repl
     start = time.monotonic()
     rows = [j.ids for j in jobs]
     branches, computed = _branches(local, rows, _trunk(local, rows, share), [j.options for j in jobs], share)
-    scores = [s for pack in _packs(branches, local.room) for s in _pack_scores(local, pack)]
+    scores: list[list[float]] = []
+    for pack in _packs(branches, local.room): scores += _pack_scores(local, pack)
     each = (time.monotonic() - start)/len(jobs)
-    cached = [b.keep - (0 if i else computed) for i, b in enumerate(branches)]  # the first one read the trunk
-    return [Reply(model=local.m.model, tokens_in=len(j.ids), tokens_cached=c, scores=tuple(s), seconds=each)
-            for j, c, s in zip(jobs, cached, scores, strict=True)]
+    replies: list[Reply] = []
+    for row, branch, own in zip(rows, branches, scores, strict=True):
+        cached = branch.keep - (0 if replies else computed)  # the first one read the trunk
+        replies.append(Reply(model=local.m.model, tokens_in=len(row), tokens_cached=cached, scores=tuple(own),
+                             seconds=each))
+    return replies
 
-# %% ../../../nbs/models/language/09_local.ipynb #5841db63
-def _pack_scores(local: Local, pack: Sequence[Branch]) -> list[list[float]]:
-    "Score the options of branches in one pass, then crop the cache."
-    torch = need("torch", "models")
-    wanted: list[int] = []  # the tokens before each token of an option
+# %% ../../../nbs/models/language/09_local.ipynb #e91df47c
+def _before_options(pack: Sequence[Branch]) -> list[int]:
+    "List where in a pass the token before each token of an option is."
+    before: list[int] = []
     end = 0
     for b in pack:
         last = end + len(b.tail) - 1
         end += len(b.tail)
         for o in b.options:
-            wanted += [last, *range(end, end + len(o) - 1)]
+            before += [last, *range(end, end + len(o) - 1)]
             end += len(o)
-    scores = read_branches(local.model, local.cache, len(local.ids), pack, wanted)
-    _drop(local, pack, end)
-    tokens = torch.tensor([t for b in pack for o in b.options for t in o], device=scores.device)
+    return before
+
+# %% ../../../nbs/models/language/09_local.ipynb #5841db63
+def _pack_scores(local: Local, pack: Sequence[Branch]) -> list[list[float]]:
+    "Score the options of branches in one pass, then crop the cache."
+    torch = need("torch", "models")
+    scores = read_branches(local.model, local.cache, len(local.ids), pack, _before_options(pack))
+    _drop(local, pack, sum(map(len, map(attrgetter("tokens"), pack))))
+    options = chain.from_iterable(map(attrgetter("options"), pack))
+    tokens = torch.tensor(list(chain.from_iterable(options)), device=scores.device)
     logp = iter(torch.log_softmax(scores, -1).gather(1, tokens[:, None])[:, 0].tolist())
     def mean(option: Sequence[int]) -> float: return sum(islice(logp, len(option)))/len(option)
     return [list(map(mean, b.options)) for b in pack]
@@ -494,30 +534,49 @@ def _written_alone(local: Local, job: _Job) -> Reply:
     with need("torch", "models").inference_mode(): out = _generate(local, [job])
     return _as_replies(local, [job], out, time.monotonic() - start)[0]
 
+# %% ../../../nbs/models/language/09_local.ipynb #164ccd43
+def _padded(rows: Sequence[list[int]], pad: int) -> tuple[list[list[int]], list[list[int]]]:
+    "Fill up rows of tokens on the left to one length; return them, and ones where their own tokens are."
+    width, padded, own = max(map(len, rows)), [], []
+    for row in rows:
+        gap = width - len(row)
+        padded.append([pad]*gap + row)
+        own.append([0]*gap + [1]*len(row))
+    return padded, own
+
 # %% ../../../nbs/models/language/09_local.ipynb #e4643e7b
 def _generate(local: Local, jobs: Sequence[_Job], **how) -> list[list[int]]:
     "Call transformers' generate; shorter prompts are padded on the left, ended rows on the right."
     torch, d = need("torch", "models"), jobs[0].ask.decoding
-    width, device = max(len(j.ids) for j in jobs), local.model.device
-    ids = torch.tensor([[_pad(local)]*(width - len(j.ids)) + j.ids for j in jobs], device=device)
-    seen = torch.tensor([[0]*(width - len(j.ids)) + [1]*len(j.ids) for j in jobs], device=device)
+    rows, own = _padded(list(map(attrgetter("ids"), jobs)), _pad(local))
+    width, device = len(rows[0]), local.model.device
+    ids, seen = torch.tensor(rows, device=device), torch.tensor(own, device=device)
     held = EachItsOwn([j.bound for j in jobs], width, _ends(local))
     if d.seed is not None: torch.manual_seed(d.seed)
     out = local.model.generate(ids, attention_mask=seen, max_new_tokens=d.max_tokens, logits_processor=[held],
                                pad_token_id=_pad(local), **how, **_drawn(d))
     return out[:, width:].tolist()
 
+# %% ../../../nbs/models/language/09_local.ipynb #0eeecc3e
+def _up_to_end(tokens: list[int], ends: set[int]) -> list[int]:
+    "Cut tokens after the first that ends a reply."
+    for i, token in enumerate(tokens):
+        if token in ends: return tokens[:i + 1]
+    return tokens
+
 # %% ../../../nbs/models/language/09_local.ipynb #294f3348
 def _as_replies(local: Local, jobs: Sequence[_Job], out: list[list[int]], seconds: float) -> list[Reply]:
     "Convert written tokens to replies, each up to its end token."
     ends, most = _ends(local), jobs[0].ask.decoding.max_tokens
-    def up_to_end(o: list[int]) -> list[int]: return next((o[:i + 1] for i, t in enumerate(o) if t in ends), o)
-    written = list(map(up_to_end, out))
-    local.computed += sum(map(len, written))
-    return [Reply(local.tokenizer.decode(o, skip_special_tokens=True),
-                  "stop" if o[-1:] and o[-1] in ends or len(o) < most else "length",
-                  local.m.model, len(j.ids), len(o), seconds=seconds/len(jobs))
-            for j, o in zip(jobs, written, strict=True)]
+    replies: list[Reply] = []
+    for job, tokens in zip(jobs, out, strict=True):
+        written = _up_to_end(tokens, ends)
+        local.computed += len(written)
+        ended = len(written) < most or bool(written) and written[-1] in ends
+        text = local.tokenizer.decode(written, skip_special_tokens=True)
+        replies.append(Reply(text, "stop" if ended else "length", local.m.model, len(job.ids), len(written),
+                             seconds=seconds/len(jobs)))
+    return replies
 
 def _pad(local: Local) -> int:
     "Return the padding token."
@@ -584,9 +643,10 @@ def replies_to(local: Local, asks: Sequence[Ask], leads: Sequence[str] = (), sha
     """Reply to requests with the same decoding, in their order; impossible requests get failed replies.
     `leads` are the given beginnings of replies for scoring options; `share` reuses the cache of earlier prompts."""
     jobs = [_job(local, a, lead) for a, lead in zip(asks, leads or [""]*len(asks), strict=True)]
-    groups = _groups(local, [j for j in jobs if isinstance(j, _Job)])
-    done = iter([r for g in groups for r in _fitting(local, g, share)])
-    return [next(done) if isinstance(j, _Job) else j for j in jobs]
+    done: list[Reply] = []
+    for group in _groups(local, [j for j in jobs if isinstance(j, _Job)]): done += _fitting(local, group, share)
+    replies = iter(done)
+    return [next(replies) if isinstance(j, _Job) else j for j in jobs]
 
 # %% ../../../nbs/models/language/09_local.ipynb #e82207bb
 def reply_to(local: Local, ask: Ask, lead: str = "", share: bool = True) -> Reply:
@@ -619,8 +679,10 @@ def _joins(local: Local, group: list[_Job], job: _Job) -> bool:
 def _fitting(local: Local, jobs: Sequence[_Job], share: bool = True) -> list[Reply]:
     "Reply to as many requests at once as fit in memory."
     if len(jobs) > (n := local.batch):
+        replies: list[Reply] = []
         # n: local.batch may shrink on the way
-        return [r for k in range(0, len(jobs), n) for r in _fitting(local, jobs[k:k + n], share)]
+        for k in range(0, len(jobs), n): replies += _fitting(local, jobs[k:k + n], share)
+        return replies
     try: return _replied(local, jobs, share)
     except Exception as e:
         if "out of memory" not in str(e).lower(): raise

@@ -13,6 +13,8 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import suppress
 from contextvars import ContextVar
 from datetime import UTC, datetime
+from itertools import chain
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 import msgspec
@@ -50,8 +52,8 @@ def _about(data: bytes) -> tuple[str, str, str]:
         return error_words(re.sub(r"<[^>]*>", " ", data[:2000].decode("utf-8", "replace"))), "", ""
     if isinstance(body, list) and body: body = body[0]  # as one vendor does
     error = body.get("error", body) if isinstance(body, dict) else {}
-    code, param = (str(error.get(k) or "") if isinstance(error, dict) else "" for k in ("code", "param"))
-    return error_words(body), code, param
+    if not isinstance(error, dict): return error_words(body), "", ""
+    return error_words(body), str(error.get("code") or ""), str(error.get("param") or "")
 
 # %% ../../../nbs/models/language/06_servers.ipynb #d258def7
 _REFUSES = re.compile(r"unsupported|not support|not permitted|not allowed|unknown|unrecogni[sz]ed|deprecated|not accept|"
@@ -60,9 +62,9 @@ _REFUSES = re.compile(r"unsupported|not support|not permitted|not allowed|unknow
 def _fields_of(m: LanguageModel) -> dict[str, str]:
     "Map the fields of requests to a model's server to their settings."
     d = the_dialect(m.dialect)
-    fields = {path: setting for setting, path in d.fields.items()}
+    fields = dict(zip(d.fields.values(), d.fields, strict=True))
     for places in d.constraints.values(): fields |= dict.fromkeys(places, "constraint")
-    fields |= {path: setting for setting, extra in d.also.items() for path in extra}
+    for setting, extra in d.also.items(): fields |= dict.fromkeys(extra, setting)
     return fields | {"logprobs": "way", "top_logprobs": "way"}
 
 # %% ../../../nbs/models/language/06_servers.ipynb #7d1f4242
@@ -70,15 +72,19 @@ _WORDS = {"type", "text", "format", "choice"}  # parts of field names that are c
 
 def _names_of(path: str) -> list[str]:
     "List an error's possible names of a field: its path, or a part of it."
-    return [path, *(part for part in reversed(path.split(".")) if part not in _WORDS)]
+    names = [path]
+    for part in reversed(path.split(".")):
+        if part not in _WORDS: names.append(part)
+    return names
 
 def _refused(m: LanguageModel, what: str, param: str) -> str:
     """Return the field that a server refuses; "" if it belongs to no setting."""
     if param.split(".")[0] in ("messages", "prompt", "input"): return ""
     if param not in ("", "None"): return param
     if not _REFUSES.search(what): return ""
-    return next((name for path in _fields_of(m) for name in _names_of(path)
-                 if re.search(rf"(?<![\w.]){re.escape(name)}(?!\w)", what)), "")
+    for name in chain.from_iterable(map(_names_of, _fields_of(m))):
+        if re.search(rf"(?<![\w.]){re.escape(name)}(?!\w)", what): return name
+    return ""
 
 # %% ../../../nbs/models/language/06_servers.ipynb #e970f19a
 def _without(m: LanguageModel, refused: str) -> str:
@@ -88,40 +94,49 @@ def _without(m: LanguageModel, refused: str) -> str:
     return "change the model's settings"
 
 # %% ../../../nbs/models/language/06_servers.ipynb #5b7c4be9
+def _sane(seconds: float) -> float|None: return max(0., seconds) if math.isfinite(seconds) else None
+
+def _timestamp(date: datetime) -> float:
+    "Return a date's timestamp; a date without a time zone is in UTC."
+    return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
+
+# %% ../../../nbs/models/language/06_servers.ipynb #2ea108a8
+def _seconds_until(until: str, date: str|None, now: datetime|None) -> float|None:
+    "Return the seconds from a server's date, or else from now, until another date."
+    from email.utils import parsedate_to_datetime
+    try: end = parsedate_to_datetime(until)
+    except (ValueError, TypeError): return None
+    start = now or datetime.now(UTC)
+    with suppress(ValueError, TypeError):
+        if date: start = parsedate_to_datetime(date)
+    return _sane(_timestamp(end) - _timestamp(start))
+
+# %% ../../../nbs/models/language/06_servers.ipynb #f14ef8b6
 def _retry_after(headers: Any, now: datetime|None = None) -> float|None:
     "Return the seconds that a server requests to wait, given as a number or a date."
-    from email.utils import parsedate_to_datetime
     with suppress(ValueError, TypeError):
         if ms := headers.get("retry-after-ms"): return _sane(float(ms)/1000)
     header = headers.get("retry-after")
     if not header: return None
     with suppress(ValueError): return _sane(float(header))
-    try: until, date = parsedate_to_datetime(header), headers.get("date")
-    except (ValueError, TypeError): return None
-    try: start = parsedate_to_datetime(date) if date else now or datetime.now(UTC)
-    except (ValueError, TypeError): start = now or datetime.now(UTC)
-    return _sane((until if until.tzinfo
-                  else until.replace(tzinfo=UTC)).timestamp() - (start if start.tzinfo
-                                                                 else start.replace(tzinfo=UTC)).timestamp())
-
-# %% ../../../nbs/models/language/06_servers.ipynb #f14ef8b6
-def _sane(seconds: float) -> float|None: return max(0., seconds) if math.isfinite(seconds) else None
+    return _seconds_until(header, headers.get("date"), now)
 
 # %% ../../../nbs/models/language/06_servers.ipynb #65af61cc
-def fault_of_status(status: int, headers: Any, data: bytes, m: LanguageModel) -> Fault:
-    "Interpret an HTTP status other than 200, from the reply's headers and body."
-    what, code, param = _about(data)
-    message, where = f"the server says {status}" + (f": {what}" if what else ""), m.base_url or DEFAULT_URL
-    if code in ("insufficient_quota", "billing_hard_limit_reached") or status == 402:
-        return Fault("stop", f"there is no credit left ({message})", do="answers so far are saved; pay, and rerun")
+def _fault_of_prompt(status: int, code: str, what: str, message: str) -> Fault|None:
+    "Interpret a status that is due to the prompt; return None for any other."
     if status == 429 and _LONG.search(what):
         return Fault("question", f"the prompt is too long for what the server allows in a minute ({message})")
-    if status in (408, 409, 425, 429) or status >= 500 and status not in (501, 505):
-        return Fault("again", message, _retry_after(headers), status in _GATEWAY, busy=status == 429)
     if status in (400, 413, 422) and (_LONG.search(f"{code} {what}") or status == 413):
         return Fault("question", f"the prompt is too long for the model ({message})")
     if status in (400, 403) and _POLICY.search(f"{code} {what}"):
         return Fault("question", message, finish="content_filter")
+    return None
+
+# %% ../../../nbs/models/language/06_servers.ipynb #eb2060af
+DEFAULT_URL = "https://api.openai.com/v1"
+
+def _fault_of_access(status: int, what: str, message: str, m: LanguageModel) -> Fault|None:
+    "Interpret a status that is due to the key or the model's name; return None for any other."
     if status == 401 and not m.key:
         return Fault("stop", f"the server wants a key ({message})",
                      do="name the environment variable that holds it: key, in the model's settings")
@@ -131,18 +146,29 @@ def fault_of_status(status: int, headers: Any, data: bytes, m: LanguageModel) ->
         return Fault("stop", f"the key in {m.key or 'no variable'} may not use the model {m.model} ({message})",
                      do="ask for access, or use another model")
     if status == 404:
-        return Fault("stop", f"there is no model {m.model} at {where} ({message})",
+        return Fault("stop", f"there is no model {m.model} at {m.base_url or DEFAULT_URL} ({message})",
                      do="look at model and base_url in the model's settings")
     if status == 400 and _KEY.search(what):
         return Fault("stop", f"the server does not accept the key in {m.key or 'no variable'} ({message})",
                      do=f"set {m.key}")
+    return None
+
+# %% ../../../nbs/models/language/06_servers.ipynb #97fa4698
+def fault_of_status(status: int, headers: Any, data: bytes, m: LanguageModel) -> Fault:
+    "Interpret an HTTP status other than 200, from the reply's headers and body."
+    what, code, param = _about(data)
+    message = f"the server says {status}" + (f": {what}" if what else "")
+    if code in ("insufficient_quota", "billing_hard_limit_reached") or status == 402:
+        return Fault("stop", f"there is no credit left ({message})", do="answers so far are saved; pay, and rerun")
+    if fault := _fault_of_prompt(status, code, what, message): return fault
+    if status in (408, 409, 425, 429) or status >= 500 and status not in (501, 505):
+        return Fault("again", message, _retry_after(headers), status in _GATEWAY, busy=status == 429)
+    if fault := _fault_of_access(status, what, message, m): return fault
     if status in (400, 422) and (refused := _refused(m, what, param)):
         return Fault("stop", f"the model {m.model} does not take {refused} ({message})", do=_without(m, refused))
     if status in (400, 422): return Fault("question", message, odd=True)
-    return Fault("stop", f"{where} does not answer as a server of the protocol ({message})",
+    return Fault("stop", f"{m.base_url or DEFAULT_URL} does not answer as a server of the protocol ({message})",
                  do="look at base_url in the model's settings")
-
-DEFAULT_URL = "https://api.openai.com/v1"
 
 # %% ../../../nbs/models/language/06_servers.ipynb #72dfd9d3
 _LOOK = "start the server, or look at base_url in the model's settings; then rerun the command"
@@ -252,6 +278,14 @@ class _Unpacking:
         if self.left < 0: raise _TooLarge(f"the reply is longer than {self.most:,} bytes; patience.room allows more")
         return data
 
+# %% ../../../nbs/models/language/06_servers.ipynb #2c88f698
+def _headers_but(headers: Any, *left_out: bytes) -> list[tuple[bytes, bytes]]:
+    "List a message's headers without some of them."
+    rest = []
+    for name, value in headers.raw:
+        if name.lower() not in left_out: rest.append((name, value))
+    return rest
+
 # %% ../../../nbs/models/language/06_servers.ipynb #35517587
 def _guarded(http: Any, carrier: Any, patience: Patience) -> Any:
     "Wrap a transport with a guard on size and stalls of replies."
@@ -272,7 +306,7 @@ def _guarded(http: Any, carrier: Any, patience: Patience) -> Any:
             request.headers["accept-encoding"] = "gzip, deflate"
             r = await carrier.handle_async_request(request)
             unpacking = _Unpacking(r.headers.get("content-encoding", "").strip().lower(), _MOST.get())
-            headers = [(k, v) for k, v in r.headers.raw if k.lower() not in (b"content-encoding", b"content-length")]
+            headers = _headers_but(r.headers, b"content-encoding", b"content-length")
             return http.Response(r.status_code, headers=headers, stream=Watched(r.stream, unpacking),
                                  extensions=r.extensions)
         async def aclose(self): await carrier.aclose()
@@ -302,6 +336,15 @@ def _proxy_of(url: str) -> str:
     known, at = getproxies(), urlsplit(url)
     return "" if proxy_bypass(at.hostname or "") else known.get(at.scheme) or known.get("all") or ""
 
+# %% ../../../nbs/models/language/06_servers.ipynb #97b3e6e0
+def _unset_headers(url: str) -> list[str]:
+    "List the headers that the client would take from the environment, except for the key's."
+    names = []
+    for line in os.environ.get("OPENAI_CUSTOM_HEADERS", "").split("\n"):
+        name, colon, _ = line.partition(":")
+        if colon and name.strip().lower() != "authorization": names.append(name.strip())
+    return names if url == DEFAULT_URL else [*names, "OpenAI-Organization", "OpenAI-Project"]
+
 # %% ../../../nbs/models/language/06_servers.ipynb #c6ee1afc
 def _the_client(m: LanguageModel, secret: Secret, patience: Patience, concurrency: int = 8, transport: Any = None):
     "Make a client of a model's server, and its guarded transport."
@@ -311,11 +354,7 @@ def _the_client(m: LanguageModel, secret: Secret, patience: Patience, concurrenc
     guarded = _guarded(http, transport or _pools(http, max(1, concurrency//8)), patience)
     carrier = http.AsyncClient(transport=guarded,
                                timeout=http.Timeout(patience.reply, connect=patience.connect, pool=None))
-    ambient = [line.partition(":")[0].strip()
-               for line in os.environ.get("OPENAI_CUSTOM_HEADERS", "").split("\n") if ":" in line]
-    unset = ([name for name in ambient if name.lower() != "authorization"]
-              + ([] if url == DEFAULT_URL else ["OpenAI-Organization", "OpenAI-Project"]))
-    unsent = {name: openai.Omit() for name in (*unset, "Authorization")}
+    unsent = dict.fromkeys((*_unset_headers(url), "Authorization"), openai.Omit())
     headers = unsent | secret.headers(the_dialect(m.dialect).headers)
     return (openai.AsyncOpenAI(api_key="none", base_url=url, max_retries=0, http_client=carrier,
                                default_headers=headers), guarded)
@@ -368,11 +407,10 @@ class Line:
     async def resend(self, first: Any, headers: dict, content: bytes) -> Any:
         "Send a request with the first one's headers and another body."
         openai, http = need("openai", "models"), need("httpx2", "models")
-        first_headers = [(k, v)
-                         for k, v in first.headers.raw if k.lower() not in (b"content-length", b"idempotency-key")]
-        request = http.Request(first.method, first.url,
-                               headers=[*first_headers, *((k.encode(), v.encode()) for k, v in headers.items())],
-                               content=content, extensions=first.extensions)
+        all_headers = _headers_but(first.headers, b"content-length", b"idempotency-key")
+        for k, v in headers.items(): all_headers.append((k.encode(), v.encode()))
+        request = http.Request(first.method, first.url, headers=all_headers, content=content,
+                               extensions=first.extensions)
         try:
             r = await self.carrier.handle_async_request(request)
             try: await r.aread()
@@ -481,6 +519,15 @@ class _Got(NamedTuple):
     doubtful: bool = False # a failure that may be due to the server
     served: bool = False   # from the store, or shared with another question
 
+# %% ../../../nbs/models/language/06_servers.ipynb #6f8d9192
+def _refused_reply(f: Fault, n: int) -> Reply:
+    "Make the reply to a question that a server refuses."
+    return Reply(finish=f.finish, error="" if f.finish == "content_filter" else f.what, tries=n)
+
+def _given_up(f: Fault, n: int) -> Reply:
+    "Make the reply to a question that failed after `n` tries."
+    return Reply(finish="failed", error=f"{f.what}; after {n} tr{'y' if n == 1 else 'ies'}", tries=n)
+
 # %% ../../../nbs/models/language/06_servers.ipynb #5bd0e7fc
 _MOMENT = .01  # seconds that a reply waits for others, to be stored with them
 
@@ -566,6 +613,11 @@ class _Asking:
         elif news: wait = self.rng.uniform(.5, 1)*min(p.longest, p.first*2**(self.window.row - 1))
         self.closed = max(self.closed, self.clock() + wait)
 
+    def learn(self, ask: Ask, reply: Reply):
+        "Raise the tokens to expect of further requests."
+        self.added = max(self.added, reply.tokens_in - size_of(ask))
+        self.more = max(self.more, reply.tokens_out - estimate(ask)[1])
+
     async def attempt(self, ask: Ask, name: str) -> Heard:
         "Send a request once and keep the accounts."
         usd, tokens = worst(self.m, ask, self.added, self.more) or 0., sum(estimate(ask))
@@ -584,8 +636,7 @@ class _Asking:
             self.window.well(start)
             lost, spent = False, cost(self.m, outcome) or 0.
             self.tokens.take(outcome.tokens_in + outcome.tokens_out - tokens)
-            self.added = max(self.added, outcome.tokens_in - size_of(ask))
-            self.more = max(self.more, outcome.tokens_out - estimate(ask)[1])
+            self.learn(ask, outcome)
             return Heard(outcome.changed(seconds=max(0., self.clock() - start)), heard.raw)
         except RefnbError:
             lost = False  # no key: nothing was sent
@@ -609,14 +660,11 @@ class _Asking:
                 # it may have been billed
                 await self.put(Bought(key, Reply(finish="failed", error=outcome.what, tries=n), ask, raw))
             if outcome.kind == "question":
-                refused = Reply(finish=outcome.finish,
-                                error="" if outcome.finish == "content_filter" else outcome.what, tries=n)
-                return await self.put(Bought(key, refused, ask), outcome.odd)
+                return await self.put(Bought(key, _refused_reply(outcome, n), ask), outcome.odd)
             bad += not outcome.busy
             wait = max(pause(n, p, self.rng, outcome.after), self.closed - self.clock())
             if bad >= p.tries or self.clock() + wait > end:
-                error = f"{outcome.what}; after {n} tr{'y' if n == 1 else 'ies'}"
-                return await self.put(Bought(key, Reply(finish="failed", error=error, tries=n), ask), True)
+                return await self.put(Bought(key, _given_up(outcome, n), ask), True)
             await self.rest(wait)
 
     async def keep(self):
@@ -627,19 +675,20 @@ class _Asking:
             if len(self.rows) < len(self.flying): await asyncio.sleep(_MOMENT)
             self.wake.clear()
             rows, self.rows = self.rows, []
-            if not rows: continue
-            error: Exception|None = None
-            try:
-                await asyncio.get_running_loop().run_in_executor(None, self.store.put_many,
-                                                                 [bought for bought, _ in rows])
-            except Exception as e:
-                error = e
-                self.halt(e)
-            for _, stored in rows:
-                if stored.done(): continue
-                if error: stored.set_exception(error)
-                else: stored.set_result(None)
+            if rows: await self.save(rows)
 
+    async def save(self, rows: list[tuple[Bought, asyncio.Future]]):
+        "Store replies, and wake those who wait for them."
+        error: Exception|None = None
+        bought = list(map(itemgetter(0), rows))
+        try: await asyncio.get_running_loop().run_in_executor(None, self.store.put_many, bought)
+        except Exception as e:
+            error = e
+            self.halt(e)
+        for _, stored in rows:
+            if stored.done(): continue
+            if error: stored.set_exception(error)
+            else: stored.set_result(None)
     async def put(self, bought: Bought, doubtful: bool = False) -> _Got:
         "Wait until a reply is on disk."
         stored = asyncio.get_running_loop().create_future()
@@ -753,7 +802,7 @@ class _Asking:
             await keeper
             if not self.error and not self.why: self.release()
         finally:
-            if self.rows: self.store.put_many([bought for bought, _ in self.rows])
+            if self.rows: self.store.put_many(list(map(itemgetter(0), self.rows)))
             await self.line.close()
 
 # %% ../../../nbs/models/language/06_servers.ipynb #78234397
@@ -772,6 +821,18 @@ def sendable_key(ask: Ask) -> str:
         raise DataError("its text is invalid Unicode (lone surrogate)", f"question {ask.id}",
                         "read the file it is from as UTF-8") from None
 
+# %% ../../../nbs/models/language/06_servers.ipynb #0a0b74ae
+def _check_run(m: LanguageModel, concurrency: int, budget: float|None):
+    "Raise an error for a model or for limits that no run can have."
+    if m.provider != "openai":
+        raise CallError(f"{m.model} has no server", do="say provider: openai and a base_url, or run it locally")
+    if concurrency < 1: raise CallError(f"{concurrency} requests at a time", "concurrency", "say 1 or more")
+    if budget is not None and not 0 <= budget < math.inf:
+        raise CallError(f"a budget of {budget} USD", "budget", "say 0 or more")
+    if budget is not None and m.price is None:
+        raise CallError("a budget needs a price, and that of this model is unknown", m.model,
+                        "write its price into its settings, or leave the budget out")
+
 # %% ../../../nbs/models/language/06_servers.ipynb #33ce81fe
 async def answered(
     asks: Iterable[Ask],       # requests, also a generator
@@ -789,14 +850,7 @@ async def answered(
     rng: random.Random|None = None, # draws pauses
 ) -> Summary:                  # usage, and why it stopped early
     "Send many requests to a server."
-    if m.provider != "openai":
-        raise CallError(f"{m.model} has no server", do="say provider: openai and a base_url, or run it locally")
-    if concurrency < 1: raise CallError(f"{concurrency} requests at a time", "concurrency", "say 1 or more")
-    if budget is not None and not 0 <= budget < math.inf:
-        raise CallError(f"a budget of {budget} USD", "budget", "say 0 or more")
-    if budget is not None and m.price is None:
-        raise CallError("a budget needs a price, and that of this model is unknown", m.model,
-                        "write its price into its settings, or leave the budget out")
+    _check_run(m, concurrency, budget)
     base_url(m)
     a = _Asking(asks, m, store, on_reply, concurrency, _Purse(budget, spent_before), progress, patience or m.patience,
                 transport, clock, sleep, rng)

@@ -10,6 +10,7 @@ import asyncio, hashlib, queue, threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 import msgspec
@@ -32,7 +33,7 @@ from .marking import asks_about, document_answers, form_of_documents, marking_mo
 from .batches import jobs, poll_batch, reconcile, submit_batch
 
 # %% ../../../nbs/models/language/14_systems.ipynb #30da1a74
-_WHO = frozenset(["provider", "model", "base_url"])
+_WHO = attrgetter("provider", "model", "base_url")
 _SILENT = frozenset(UNHASHED) - {"forms", "system"}  # change no answer, except these two, which choose the prompt
 
 def _named(m: LanguageModel) -> str:
@@ -54,8 +55,10 @@ def _parsed(name: str) -> Entry:
 # %% ../../../nbs/models/language/14_systems.ipynb #a5c851ca
 def _as_wanted(d: Decoding, usual: LanguageModel, new: LanguageModel) -> Decoding:
     "Apply a model's changed decoding settings to another model's decoding."
-    mine = msgspec.structs.asdict(d)
-    return new.decoding.changed(**{k: v for k, v in mine.items() if v != getattr(usual.decoding, k)})
+    changed = {}
+    for name, value in msgspec.structs.asdict(d).items():
+        if value != getattr(usual.decoding, name): changed[name] = value
+    return new.decoding.changed(**changed)
 
 # %% ../../../nbs/models/language/14_systems.ipynb #58e3eaa3
 class _True(NamedTuple):
@@ -63,21 +66,24 @@ class _True(NamedTuple):
     name: str
     model: LanguageModel
 
+# %% ../../../nbs/models/language/14_systems.ipynb #4e718776
+def _moved(usual: LanguageModel, asked: LanguageModel) -> tuple[str, LanguageModel, LanguageModel]:
+    "Return the name of a model that is another than the entry's, its usual settings, and those that it is asked with."
+    base, unset = _named(asked), {}
+    for name, value in {"title": base, "price": None, "context": 0, "note": ""}.items():
+        if getattr(asked, name) == getattr(usual, name): unset[name] = value
+    asked, there = asked.changed(**unset), model_of(_parsed(base))
+    if there.dialect != usual.dialect == asked.dialect:  # use the dialect that its kind of model needs
+        asked = asked.changed(dialect=there.dialect, decoding=_as_wanted(asked.decoding, usual, there))
+    return base, there, asked
+
 # %% ../../../nbs/models/language/14_systems.ipynb #efb4b0d0
 def true_name(base: str, usual: LanguageModel, asked: LanguageModel, form: str = "", order: Order = "given",
               samples: int = 1, shots: int = 0, examples: str = "") -> _True:
     """Name a model by its actual settings, from its entry's name and settings; price and title stay with their model.
     `form` is another prompt form than the model's own; `order` is the order of options; `samples` is the number of
     draws; `shots` is the number of examples, from the task `examples`."""
-    moved = any(getattr(asked, f) != getattr(usual, f) for f in _WHO)
-    if moved:
-        base = _named(asked)
-        unknown = {"title": base, "price": None, "context": 0, "note": ""}
-        asked = asked.changed(**{k: v for k, v in unknown.items() if getattr(asked, k) == getattr(usual, k)})
-        moved_to = model_of(_parsed(base))
-        if moved_to.dialect != usual.dialect == asked.dialect:  # use the dialect that its kind of model needs
-            asked = asked.changed(dialect=moved_to.dialect, decoding=_as_wanted(asked.decoding, usual, moved_to))
-        usual = moved_to
+    if _WHO(asked) != _WHO(usual): base, usual, asked = _moved(usual, asked)
     other = differing(asked, usual, _SILENT)
     if form and form not in asked.forms.values(): other["form"] = form
     if order != "given": other["order"] = order
@@ -112,8 +118,10 @@ class Shots:
     def source(self, task: Task) -> str:
         """Return the task or file of the examples, by default the development part of a task; "" if it has none."""
         start = task.whole.rpartition("/")[0] if task.known else ""
-        beside = [f"{start}/{part}" for part in ("dev", "validation", "train")] if start else []
-        return self.examples or next((x for x in beside if x != task.whole and is_task(x, task.settings)), "")
+        if self.examples or not start: return self.examples
+        for name in (f"{start}/dev", f"{start}/validation", f"{start}/train"):
+            if name != task.whole and is_task(name, task.settings): return name
+        return ""
     def lacks(self, task: Task) -> str:
         "Describe why a task cannot have examples."
         if not self.number: return ""
@@ -122,19 +130,27 @@ class Shots:
     def text(self, task: Task, form: str) -> str:
         "Write the examples for a task."
         if not self.number: return ""
-        if (task.name, form) not in self.made:
-            if why := self.lacks(task): raise CallError(why, task.name)
-            source = self.source(task)
-            found = chosen_examples(as_task(source, task.settings).questions, self.number, {q.doc_key for q in task.questions})
-            if len(found) < self.number:
-                raise DataError(f"{len(found)} questions have one right answer and are about documents that {task.name} lacks",
-                                source, f"ask for fewer than {self.number} shots, or name others with -p examples=")
-            self.made[task.name, form] = "".join(solved(q, form) for q in found)
+        if (task.name, form) not in self.made: self.made[task.name, form] = self._written(task, form)
         return self.made[task.name, form]
+    def _written(self, task: Task, form: str) -> str:
+        "Choose and write the examples for a task."
+        if why := self.lacks(task): raise CallError(why, task.name)
+        source, known = self.source(task), set(map(attrgetter("doc_key"), task.questions))
+        found = chosen_examples(as_task(source, task.settings).questions, self.number, known)
+        if len(found) < self.number:
+            raise DataError(f"{len(found)} questions have one right answer and are about documents that {task.name} lacks",
+                            source, f"ask for fewer than {self.number} shots, or name others with -p examples=")
+        return "".join(solved(q, form) for q in found)
     def settings(self, task: Task, form: str) -> dict[str, Any]:
         "Return what identifies the examples in a run."
         if not self.number: return {}
         return {"shots": self.number, "examples": hashlib.sha256(self.text(task, form).encode()).hexdigest()[:16]}
+
+# %% ../../../nbs/models/language/14_systems.ipynb #731bfb22
+def _batch_folder(m: LanguageModel, s: Settings) -> Path:
+    "Return the folder of a model's batches: one for each model and server."
+    server = hashlib.sha256(m.base_url.encode()).hexdigest()[:8]
+    return Path(s.runs)/"batches"/safe_name(f"{m.model}-{server}")
 
 # %% ../../../nbs/models/language/14_systems.ipynb #b945ffa0
 class LanguageModelSystem(BaseSystem):
@@ -205,7 +221,7 @@ class LanguageModelSystem(BaseSystem):
     def identity(self, task: Task) -> Identity:
         m, form = self.model_on(task), self.form_on(task)
         weights = {"weights": weights_id(check_here(m, task.settings.offline))} if self.local else {}
-        prompt = "\n".join(x for x in (system_text(m, task.benchmark), text_of(form)) if x)
+        prompt = "\n".join(filter(None, (system_text(m, task.benchmark), text_of(form))))
         return Identity(self.settings_on(task), prompt, weights)
     def settings_on(self, task: Task) -> dict[str, Any]:
         "Return the settings of a run on a task; examples are identified by a hash, and their text is not kept."
@@ -223,7 +239,8 @@ class LanguageModelSystem(BaseSystem):
         task = find_task(info.task) if is_task(info.task) else None
         if task and not self.shots.lacks(task): return info.settings == self.settings_on(task)
         form = form_for(self.model, info.task.partition("/")[0], self.form)
-        settings = {k: v for k, v in info.settings.items() if k not in ("shots", "examples")}
+        settings = dict(info.settings)
+        for name in ("shots", "examples"): settings.pop(name, None)
         return (settings == run_settings(self.model, form, self.order, self.draws)
                 and info.settings.get("shots", 0) == self.shots.number)
 
@@ -234,7 +251,7 @@ class LanguageModelSystem(BaseSystem):
         for q in items: yield from sent_all(self.model, q, form, self.order, system, self.draws, self.had, before)
     def requests(self, task: Task, items: Iterable[Any]) -> Iterator[Ask]:
         "Yield all requests about questions or documents."
-        if task.shape == "choice": yield from (x.ask for x in self.sent(task, items))
+        if task.shape == "choice": yield from map(attrgetter("ask"), self.sent(task, items))
         else:
             m, form = self.model_on(task), self.form_on(task)
             for d in items: yield from asks_about(m, d, form)
@@ -246,9 +263,12 @@ class LanguageModelSystem(BaseSystem):
         return Plan(f.questions, f.tokens_in, f.tokens_out, f.usd, f.usd_likely, f.too_long, self.form_on(task), prompt)
     def resume(self, task: Task, answered: Iterable[Any]):
         "Record the answers of earlier calls of the run and their cost."
-        earlier = list(answered)
-        self.spent_before = sum(a.usage.usd or 0. for a in earlier if isinstance(a, Answer) and a.usage)
-        self.had = frozenset((a.id, a.sample) for a in earlier if isinstance(a, Answer))
+        paid, had = [], []
+        for a in answered:
+            if not isinstance(a, Answer): continue
+            had.append((a.id, a.sample))
+            if a.usage: paid.append(a.usage.usd or 0.)
+        self.spent_before, self.had = sum(paid), frozenset(had)
     def answer(self, task: Task, items: Sequence[Any]) -> Iterator[Said]:
         if task.shape == "clusters": yield from self._marked(task, items)
         elif self.local: yield from self._locally(task, items)
@@ -271,8 +291,8 @@ class LanguageModelSystem(BaseSystem):
         if self.local and docs and self.loaded is None: self.loaded = load_local(self.model, offline)
         with Replies(Path(task.settings.runs)/"replies") as store:
             if self.budget is not None:
-                asked = self.requests(task, task.documents)  # documents have no other record of replies
-                self.spent_before = sum(cost(m, k.reply) or 0. for a in asked for k in store.kept(ask_key(a)))
+                # documents have no other record of replies
+                self.spent_before = _paid(store, m, self.requests(task, task.documents))
             def send(asks: Iterator[Ask]) -> Iterator[tuple[Ask, Reply]]:
                 return _local_replies(self.loaded, asks, store) if self.loaded else _stream(self, m, asks, store)
             yield from document_answers(docs, m, form, send)
@@ -286,8 +306,7 @@ class LanguageModelSystem(BaseSystem):
             yield answer_of(under_way[ask.id, ask_key(ask)].pop(), self.model, reply)
     def _by_batches(self, task: Task, items: Sequence[Question]) -> Iterator[Said]:
         m, left, sent = self.model, [], list(self.sent(task, items))
-        server = hashlib.sha256(m.base_url.encode()).hexdigest()[:8]
-        folder = Path(task.settings.runs)/"batches"/safe_name(f"{m.model}-{server}")
+        folder = _batch_folder(m, task.settings)
         with Replies(Path(task.settings.runs)/"replies") as store:
             poll_batch(m, folder)
             brought = reconcile(m, store, folder)
@@ -299,7 +318,7 @@ class LanguageModelSystem(BaseSystem):
                     failures.append(answer.changed(do=_ONE_BY_ONE))
                 else: yield answer
             budget = None if self.budget is None else max(0., self.budget - self.spent_before)
-            submit_batch((x.ask for x in left), m, store, folder, budget)
+            submit_batch(map(attrgetter("ask"), left), m, store, folder, budget)
             if not left: yield from failures
         self.summary = Summary(served=len(sent) - len(left), usd=brought.usd, usd_at_most=brought.usd,
                                stopped=_waits(folder, brought.trouble) if left else "")
@@ -309,9 +328,18 @@ _ONE_BY_ONE = "rerun without --batch: it retries only these"
 # %% ../../../nbs/models/language/14_systems.ipynb #214ecae7
 def _waits(folder: Path, trouble: Sequence[str]) -> str:
     "Describe the pending batches."
-    under = [f"{j.status or j.state}, {j.answered:,} of {j.asks:,}" for j in jobs(folder) if j.state != "done"]
+    under = []
+    for j in jobs(folder):
+        if j.state != "done": under.append(f"{j.status or j.state}, {j.answered:,} of {j.asks:,}")
     return (f"{len(under)} batch{'es' if len(under) > 1 else ''} under way ({'; '.join(under)})"
-            + "".join(f"; before that: {x}" for x in trouble[:1]))
+            + (f"; before that: {trouble[0]}" if trouble else ""))
+
+def _paid(store: Replies, m: LanguageModel, asks: Iterable[Ask]) -> float:
+    "Add up the cost in USD of all replies to requests."
+    paid = []
+    for ask in asks:
+        for k in store.kept(ask_key(ask)): paid.append(cost(m, k.reply) or 0.)
+    return sum(paid)
 
 def _wasted(store: Replies, m: LanguageModel, ask: Ask) -> float:
     "Add up the cost in USD of replies that are no answers."
@@ -320,7 +348,10 @@ def _wasted(store: Replies, m: LanguageModel, ask: Ask) -> float:
 def _in_store(store: Replies, ask: Ask) -> Reply|None:
     "Return the stored reply to a request, or the failed one of a batch."
     key = ask_key(ask)
-    return store.get(key, SETTLED) or next((k.reply for k in store.kept(key) if k.reply.batch), None)
+    if reply := store.get(key, SETTLED): return reply
+    for k in store.kept(key):
+        if k.reply.batch: return k.reply
+    return None
 
 # %% ../../../nbs/models/language/14_systems.ipynb #55b51007
 class _Loop(threading.Thread):
@@ -355,9 +386,10 @@ class _Loop(threading.Thread):
 def _local_replies(local: Local, asks: Iterator[Ask], store: Replies) -> Iterator[tuple[Ask, Reply]]:
     "Yield replies of a local model, stored ones first."
     while batch := list(islice(asks, local.batch)):
-        before = [(a, store.get(ask_key(a), SETTLED)) for a in batch]
-        yield from ((a, r) for a, r in before if r)
-        todo = [a for a, r in before if not r]
+        todo = []
+        for a in batch:
+            if stored := store.get(ask_key(a), SETTLED): yield a, stored
+            else: todo.append(a)
         for a, r in zip(todo, replies_to(local, todo) if todo else [], strict=True):
             if r.finish != "failed": store.put(ask_key(a), r, a)
             yield a, r
@@ -389,16 +421,22 @@ def _whole_number(value: Any, name: str) -> int:
     try: return int(value)
     except (TypeError, ValueError): raise CallError(f"{value!r} {name}", do="say a whole number") from None
 
-def make_language_model(entry: Entry, changed: Mapping[str, Any], s: Settings) -> System:
-    "Make a system from an entry, with settings changed."
-    changed = dict(changed)
-    if changed.get("batch") is True: changed["batches"] = changed.pop("batch")  # its name in 0.1
-    how = {k: v for k, v in changed.items() if k in _ASKING}
+def _divided(changed: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    "Divide changed settings into those of asking, which are checked, and those of the model."
+    how: dict[str, Any] = {}
+    new = dict(changed)
+    if new.get("batch") is True: new["batches"] = new.pop("batch")  # its name in 0.1
+    for name in _ASKING:
+        if name in new: how[name] = new.pop(name)
     if how.get("order", "given") not in ORDERS:
         raise CallError(f"unknown order {how['order']!r}", do="say given, reversed or rotations")
     for name in how.keys() & {"samples", "shots"}: how[name] = _whole_number(how[name], name)
+    return how, new
+
+def make_language_model(entry: Entry, changed: Mapping[str, Any], s: Settings) -> System:
+    "Make a system from an entry, with settings changed."
+    how, new = _divided(changed)
     usual = model_of(entry)
-    new = {k: v for k, v in changed.items() if k not in how}
     if new.get("base_url", usual.base_url) != usual.base_url: new = {"key": ""} | new  # another address, another key
     asked = changed_record(_speaking(entry, usual, new), new, "a language model")
     return LanguageModelSystem(entry.name, usual, asked, **how)
