@@ -9,11 +9,11 @@ __all__ = ['PATIENCE', 'Finding', 'installed', 'reached', 'folders_set', 'source
 import os, platform, re, shutil, tempfile, threading, time
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from ..core.types import RefnbError
 from ..core.settings import Settings, load_settings, nearest_ini
 from ..core.hub import hub_files, hub_path
-from ..core.upstream import reachable, set_names, survey
+from ..core.upstream import Survey, reachable, set_names, survey
 
 # %% ../../nbs/results/13_doctor.ipynb #d0c70006
 class Finding(NamedTuple):
@@ -45,17 +45,20 @@ def _packages() -> dict[str, dict[str, str]]:
     return out
 
 # %% ../../nbs/results/13_doctor.ipynb #d0c70009
+def _of_extra(extra: str, packages: dict[str, str]) -> Finding:
+    "Find which packages of an extra (none: of refnb itself) are installed, by their versions."
+    missing = [p for p, v in packages.items() if not v]
+    shown = ", ".join(f"{p} {v or '(missing)'}" for p, v in packages.items())
+    if extra in ("", "dev"): shown = f"missing: {', '.join(missing)}" if missing else f"all {len(packages)} packages"
+    what, do = f"extra {extra}" if extra else "required packages", ""
+    if missing: do = f"pip install 'refnb[{extra}]'" if extra else "pip install refnb"
+    return Finding("installed", what, shown, do, fault=bool(missing and not extra))
+
+# %% ../../nbs/results/13_doctor.ipynb #23a0ca8a
 def installed() -> list[Finding]:
     "Find versions of refnb, Python and the packages of each extra; nothing is imported."
     out = [Finding("installed", "refnb", _version("refnb")), Finding("installed", "Python", platform.python_version())]
-    for extra, packages in _packages().items():
-        missing = [p for p, v in packages.items() if not v]
-        shown = ", ".join(f"{p} {v or '(missing)'}" for p, v in packages.items())
-        if extra in ("", "dev"):
-            shown = f"missing: {', '.join(missing)}" if missing else f"all {len(packages)} packages"
-        do = (f"pip install 'refnb[{extra}]'" if extra else "pip install refnb") if missing else ""
-        what = f"extra {extra}" if extra else "required packages"
-        out.append(Finding("installed", what, shown, do, fault=bool(missing and not extra)))
+    for extra, packages in _packages().items(): out.append(_of_extra(extra, packages))
     return out
 
 # %% ../../nbs/results/13_doctor.ipynb #d0c7000c
@@ -78,9 +81,11 @@ def reached(s: Settings, patience: float = PATIENCE) -> list[Finding]:
     connected = set() if s.offline else _connected(hosts, s, patience)
     away = (("not tried: offline is set", "REFNB_OFFLINE=false allows downloads") if s.offline else
             (f"no connection within {patience:g} s", "look at the network or proxy; REFNB_OFFLINE=true works without"))
-    shown = {what: re.sub(r"^\w+://(.*@)?|/.*", "", host) for what, host in hosts.items()}  # without a password
-    return [Finding("reachable", f"{what} ({name})", *(("yes",) if what in connected else away))
-            for what, name in shown.items()]
+    out = []
+    for what, host in hosts.items():
+        name = re.sub(r"^\w+://(.*@)?|/.*", "", host)  # without a password
+        out.append(Finding("reachable", f"{what} ({name})", *(("yes",) if what in connected else away)))
+    return out
 
 # %% ../../nbs/results/13_doctor.ipynb #d0c7000f
 def _folder(name: str, path: str) -> Finding:
@@ -104,29 +109,39 @@ def folders_set(s: Settings) -> list[Finding]:
     return [_folder(x, getattr(s, x)) for x in ("cache", "runs", "reports")] + ([copy] if s.upstream else [])
 
 # %% ../../nbs/results/13_doctor.ipynb #d0c70010
-def sources() -> list[Finding]:
-    "Find the settings.ini that counts here, the variables that override it, and keys: never a value."
+def _key_names() -> list[str]:
+    "List the environment variables that may hold a key for a server."
     from refnb.models.language.language_models import dialects
     from refnb.models.registry import registry
+    names: set[Any] = {d.key for d in dialects().values()}
+    for entry in registry().entries.values(): names.add(entry.data.get("key"))
+    return sorted(name for name in names if isinstance(name, str) and name)
+
+# %% ../../nbs/results/13_doctor.ipynb #ca084a2c
+def sources() -> list[Finding]:
+    "Find the settings.ini that counts here, the variables that override it, and keys: never a value."
     ini, variables = nearest_ini(Path.cwd()), sorted(k for k in os.environ if k.startswith("REFNB_"))
-    named = [d.key for d in dialects().values()] + [e.data.get("key") for e in registry().entries.values()]
-    keys = sorted({k for k in named if isinstance(k, str) and k})
-    return [Finding("set", "settings.ini", str(ini or "none of yours: the defaults count")),
-            Finding("set", "variables", ", ".join(variables) or "none"),
-            *(Finding("set", k, "set" if os.environ.get(k) else "not set") for k in keys)]
+    out = [Finding("set", "settings.ini", str(ini or "none of yours: the defaults count")),
+           Finding("set", "variables", ", ".join(variables) or "none")]
+    for k in _key_names(): out.append(Finding("set", k, "set" if os.environ.get(k) else "not set"))
+    return out
 
 # %% ../../nbs/results/13_doctor.ipynb #d0c70013
+def _away(g: Survey) -> Finding:
+    "Describe an upstream set that is not all here."
+    size = f"{g.to_come/1e6:,.1f} MB to download" if g.to_come else "size not known"
+    note = "; only fetched by name" if g.opt_in else ""
+    return Finding("missing", g.name, f"{g.here} of {g.files} files, {size}{note}", f"refnb fetch {g.name}")
+
+# %% ../../nbs/results/13_doctor.ipynb #27f7eb54
 def missing(s: Settings) -> list[Finding]:
     "Find which upstream sets and hub files are not here, with the commands that fetch them."
     sets = [survey(n, s) for n in set_names()]
     away = [g for g in sets if g.here < g.files]
-    out = [Finding("missing", "upstream sets", f"{len(sets) - len(away)} of {len(sets)} are here")]
-    for g in away:
-        size = f"{g.to_come/1e6:,.1f} MB to download" if g.to_come else "size not known"
-        note = "; only fetched by name" if g.opt_in else ""
-        out.append(Finding("missing", g.name, f"{g.here} of {g.files} files, {size}{note}", f"refnb fetch {g.name}"))
-    hub = [n for n in hub_files() if not hub_path(n, s)]
-    return out + [Finding("missing", n, "only the hub has it", f"refnb fetch {n}") for n in hub]
+    out = [Finding("missing", "upstream sets", f"{len(sets) - len(away)} of {len(sets)} are here"), *map(_away, away)]
+    for n in hub_files():
+        if not hub_path(n, s): out.append(Finding("missing", n, "only the hub has it", f"refnb fetch {n}"))
+    return out
 
 # %% ../../nbs/results/13_doctor.ipynb #d0c70016
 def examine(patience: float = PATIENCE) -> list[Finding]:

@@ -18,13 +18,13 @@ from ..core.types import Answer, CallError, DataError, Question, nearest
 from ..core.settings import Settings, load_settings
 from ..core.files import make_folder, write_atomic
 from ..core.upstream import registry as upstream_files
-from ..core.runs import ClusterAnswer, Run, RunInfo, Summary, find_runs, load_run, places_of_summaries, prompt_hash
-from ..core.runs import run_hash, several_runs, split_hash, the_summary
+from ..core.runs import ClusterAnswer, Run, RunInfo, Summary, load_run, places_of_summaries, prompt_hash, run_hash
+from ..core.runs import several_runs, split_hash, the_summary
 from ..metrics.choice import outcomes, outcomes_of_summary
-from ..metrics.uncertainty import FEW
+from ..metrics.uncertainty import FEW, Interval
 from ..benchmarks.tasks import find_task, is_task
 from ..models.language.language_models import Decoding
-from .scores import questions_of, score, split_name, the_usual
+from .scores import _runs_of, questions_of, score, split_name, the_usual
 from .cluster_scores import pooled, run_counts
 
 # %% ../../nbs/results/10_every_eval_ever.ipynb #d730a469
@@ -41,13 +41,18 @@ def _named(what: str, s: Settings) -> Run|tuple:
     task, system = split_name(what, s)
     if not system: raise CallError("is neither a run's folder nor a name", what, "name a run as task:system")
     found = the_summary(task, system, s.runs, places_of_summaries(s), the_usual(system))
-    name, hash_ = split_hash(system)
-    if found: hash_ = run_hash(found[1].info)
-    runs = [r for r in find_runs(s.runs, task, name) if hash_ in ("", run_hash(r.info))]
+    runs = _runs_of(f"{split_hash(system)[0]}@{run_hash(found[1].info)}" if found else system, task, s)
     if len(runs) > 1: raise several_runs([r.info for r in runs], s.runs)
     if not runs and not found:
         raise DataError(f"there is no complete run of {system} on {task}", do=f"make one: refnb run {task} {system}")
     return runs[0] if runs else cast(tuple, found)
+
+# %% ../../nbs/results/10_every_eval_ever.ipynb #9a56f2e6
+def _counts_links(summary: Summary) -> bool:
+    "Tell whether a summary holds counts of links, as KITMUS's do, and so no counts by document."
+    for metrics in chain.from_iterable(map(dict.values, summary.counts.values())):
+        if "links" in metrics: return True
+    return False
 
 # %% ../../nbs/results/10_every_eval_ever.ipynb #4c905aa0
 def find_run(what: str|Path, s: Settings) -> Found:
@@ -60,7 +65,7 @@ def find_run(what: str|Path, s: Settings) -> Found:
     if run: run.answers()  # complete, or refused
     summary: Summary|None = run_counts(f"{info.system}@{run_hash(info)}", info.task, s) if run else found[1]
     if summary and summary.credit: return Found(info, run, outcomes_of_summary(found[0], summary))
-    if not summary or any("links" in m for x in summary.counts.values() for m in x.values()):
+    if not summary or _counts_links(summary):
         raise DataError("has neither credits by question nor counts by document", str(what), "name a run's folder")
     return Found(info, run, counts=summary.counts)
 
@@ -70,14 +75,22 @@ _MAKERS = {"": ("openai", True), "api.openai.com": ("openai", True), "api.anthro
            "generativelanguage.googleapis.com": ("google", True), "api.mistral.ai": ("mistralai", False),
            "api.x.ai": ("xai", False), "api.moonshot.ai": ("moonshotai", False)}
 
+def _host_of(settings: Mapping[str, Any]) -> str:
+    "Return the host of a run's server; nothing where the settings name none."
+    return urlsplit(settings.get("base_url") or "").hostname or ""
+
+# %% ../../nbs/results/10_every_eval_ever.ipynb #6cf34f39
+def _model_name(info: RunInfo) -> str:
+    "Return the name of a run's model; of a folder of yours only the last part."
+    model = str(info.settings.get("model") or info.system)
+    return Path(model).name if re.match(r"[~./\\]|[A-Za-z]:", model) else model
+
+# %% ../../nbs/results/10_every_eval_ever.ipynb #3ac9aa2e
 def model_info(info: RunInfo) -> dict[str, Any]:
     "Describe the model, as far as the run names it."
-    k = info.settings
-    host = urlsplit(k.get("base_url") or "").hostname or ""
+    k, model = info.settings, _model_name(info)
+    host, local = _host_of(k), k.get("provider") == "local"
     maker, closed = _MAKERS.get(host, ("", False)) if k.get("provider") == "openai" else ("", False)
-    model = str(k.get("model") or info.system)
-    if re.match(r"[~./\\]|[A-Za-z]:", model): model = Path(model).name  # a folder of yours
-    local = k.get("provider") == "local"
     known = {"developer": maker, "inference_platform": host or "api.openai.com"} if maker else {}
     return {"name": info.system, "id": model if "/" in model else f"{maker or 'unknown'}/{model}", **known,
             "additional_details": {
@@ -115,21 +128,26 @@ def _result(info: RunInfo, name: str, metric: dict[str, Any], details: dict[str,
             "source_data": _source(info), "metric_config": metric | scale, "score_details": details,
             "generation_config": generation_config(info)}
 
+# %% ../../nbs/results/10_every_eval_ever.ipynb #7b71deaa
+def _uncertainty(iv: Interval) -> dict[str, Any]:
+    "Record an interval, how it was computed, and the number of questions."
+    few = iv.clusters < FEW
+    method = "Student's t with a jackknife over documents" if few else "percentile bootstrap over documents"
+    bounds: dict[str, Any] = {} if iv.low is None else {"confidence_interval": {
+        "lower": iv.low, "upper": iv.high, "confidence_level": .95, "method": method}}
+    if bounds and not few: bounds["num_bootstrap_samples"] = 10_000
+    return {**bounds, "num_samples": iv.n}
+
 # %% ../../nbs/results/10_every_eval_ever.ipynb #9996721c
 def _accuracy(x: Found, name: str) -> dict[str, Any]:
     "Record accuracy with its interval: every question counts, and one without an answer is wrong."
     o: pd.DataFrame = x.outcomes
     iv, reasons = score(o).interval(), o.reason.dropna().value_counts()
-    few = iv.clusters < FEW
-    method = "Student's t with a jackknife over documents" if few else "percentile bootstrap over documents"
-    bounds: dict[str, Any] = {} if iv.low is None else {"confidence_interval": {
-        "lower": iv.low, "upper": iv.high, "confidence_level": .95, "method": method}}
-    bounds |= {"num_bootstrap_samples": 10_000} if bounds and not few else {}
     details = {"documents": str(iv.clusters)} | {f"without answer: {k}": str(n) for k, n in sorted(reasons.items())}
     metric = {"metric_id": "accuracy", "metric_name": "accuracy", "metric_kind": "accuracy",
               "evaluation_description": "share of right choices; a question without an answer counts as wrong"}
     return _result(x.info, name, metric, {"score": iv.value, "details": details,
-                                          "uncertainty": {**bounds, "num_samples": iv.n}})
+                                          "uncertainty": _uncertainty(iv)})
 
 # %% ../../nbs/results/10_every_eval_ever.ipynb #c10b415e
 def _f1s(x: Found, name: str) -> list[dict[str, Any]]:
@@ -186,6 +204,12 @@ def _about(row: Any, q: Question|None, reason: str, text: bool) -> dict[str, str
     fields |= {"document": row.doc_key, "text": "whole" if text else "left out"}
     return fields | ({"reason": reason} if reason else {})
 
+# %% ../../nbs/results/10_every_eval_ever.ipynb #2503860c
+def _error(reason: str, reply: str) -> dict[str, str]:
+    "Record why a question has no answer, if that is an error, with the reply if it may be shown."
+    if reason not in _ERRORS: return {}
+    return {"error": f"{reason}: {reply}" if reply else reason}
+
 # %% ../../nbs/results/10_every_eval_ever.ipynb #9156a157
 def instance(row: Any, q: Question|None, a: Answer|None, info: RunInfo, text: bool) -> dict[str, Any]:
     "Write a question's line: a row of outcomes, with the question and the answer where they are here."
@@ -195,12 +219,12 @@ def instance(row: Any, q: Question|None, a: Answer|None, info: RunInfo, text: bo
     picked = [q.options[i].name if text and q else f"option {i + 1}" for i in at]
     replied = [a.raw] if a.raw else picked
     hashed = _hash({k: whole[k] for k in ("raw", "reference")}) if q and q.text else None
-    error = {"error": f"{reason}: {a.raw}" if text and a.raw else reason} if reason in _ERRORS else {}
     return {"sample_id": row.id, "sample_hash": hashed, "interaction_type": "single_turn",
             "input": whole if text and q else {"raw": "", "reference": []},
             "output": {"raw": replied if text else []},
             "answer_attribution": _attribution(picked, a, info, text),
-            "evaluation": {"score": row.credit, "is_correct": row.credit == 1.}, **_spent(a), **error,
+            "evaluation": {"score": row.credit, "is_correct": row.credit == 1.}, **_spent(a),
+            **_error(reason, a.raw if text else ""),
             "metadata": _about(row, q, reason, text)}
 
 # %% ../../nbs/results/10_every_eval_ever.ipynb #a438e527
@@ -221,19 +245,25 @@ def _record(x: Found, organization: str, relationship: str, now: float) -> dict[
 # %% ../../nbs/results/10_every_eval_ever.ipynb #cd23a1a7
 def _asked_here(x: Found, s: Settings) -> dict[str, Question]:
     "Return the questions of a run or, of a summary, those that are here; their hashes are recorded."
-    if x.run: return {q.id: q for q in questions_of(x.run, s)}
-    if not is_task(x.info.task, s) or not (task := find_task(x.info.task, s)).here: return {}
-    return {q.id: q for q in task.questions} if task.id == x.info.data.get("questions") else {}
+    task, questions = x.info.task, list[Question]()
+    if x.run: questions = questions_of(x.run, s)
+    elif is_task(task, s) and (known := find_task(task, s)).here and known.id == x.info.data.get("questions"):
+        questions = known.questions
+    return {q.id: q for q in questions}
 
 # %% ../../nbs/results/10_every_eval_ever.ipynb #43c1d9fb
 def _lines(x: Found, record: Mapping[str, Any], text: bool, s: Settings) -> bytes:
     "Write the lines about questions."
     if x.outcomes is None: return b""
     answers, known, result = x.run.answers() if x.run else {}, _asked_here(x, s), record["evaluation_results"][0]
-    same = {"model_id": record["model_info"]["id"]} | {k: record[k] for k in ("schema_version", "evaluation_id")}
-    same |= {k: result[k] for k in ("evaluation_name", "evaluation_result_id")}
-    rows = [same | instance(r, known.get(r.id), answers.get(r.id), x.info, text) for r in x.outcomes.itertuples()]
-    return b"".join(json.dumps(r, allow_nan=False).encode() + b"\n" for r in rows)
+    same = {"model_id": record["model_info"]["id"], "schema_version": record["schema_version"],
+            "evaluation_id": record["evaluation_id"], "evaluation_name": result["evaluation_name"],
+            "evaluation_result_id": result["evaluation_result_id"]}
+    lines = []
+    for r in x.outcomes.itertuples():
+        line = same | instance(r, known.get(r.id), answers.get(r.id), x.info, text)
+        lines.append(json.dumps(line, allow_nan=False).encode() + b"\n")
+    return b"".join(lines)
 
 # %% ../../nbs/results/10_every_eval_ever.ipynb #7a267f09
 def _path(record: dict[str, Any], task: str) -> Path:
@@ -250,6 +280,14 @@ def _details(file: Path, lines: bytes) -> dict[str, Any]:
     return {"format": "jsonl", "file_path": file.as_posix(), "hash_algorithm": "sha256",
             "checksum": hashlib.sha256(lines).hexdigest(), "total_rows": lines.count(b"\n")}
 
+# %% ../../nbs/results/10_every_eval_ever.ipynb #afbccfca
+def _check_words(relationship: str, text: str):
+    "Refuse unknown words for the relationship, and for whether texts are written."
+    kinds = ("first_party", "third_party", "collaborative", "other")
+    if relationship not in kinds:
+        raise CallError(f"unknown relationship {relationship!r}", do=nearest(relationship, kinds))
+    if text not in ("", "true", "false"): raise CallError(f"text cannot be {text!r}", do="say true or false")
+
 # %% ../../nbs/results/10_every_eval_ever.ipynb #d08c996e
 def export_run(
     run: str|Path,                 # a run's folder, or task:system
@@ -261,10 +299,8 @@ def export_run(
     now: float|None = None,        # when the record was made; now if not given
 ) -> Path:                         # the record of the scores
     "Write a complete run as records of Every Eval Ever."
-    s, kinds = s or load_settings(), ("first_party", "third_party", "collaborative", "other")
-    if relationship not in kinds:
-        raise CallError(f"unknown relationship {relationship!r}", do=nearest(relationship, kinds))
-    if text not in ("", "true", "false"): raise CallError(f"text cannot be {text!r}", do="say true or false")
+    s = s or load_settings()
+    _check_words(relationship, text)
     x = find_run(run, s)
     record = _record(x, organization, relationship, time.time() if now is None else now)
     path = _path(record, x.info.task)

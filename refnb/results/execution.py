@@ -24,6 +24,12 @@ from .board import as_provenance, notebook_of, read_provenance, stale
 from .kernels import kernel_managers
 
 # %% ../../nbs/results/06_execution.ipynb #9faaeacc
+def _is_cell(c: Any) -> bool:
+    "Tell whether this is a notebook's cell: it has a type, a source, and metadata that are a mapping, if any."
+    return (isinstance(c, dict) and isinstance(c.get("source"), (str, list))
+            and isinstance(c.get("metadata", {}), dict) and "cell_type" in c)
+
+# %% ../../nbs/results/06_execution.ipynb #407b32e3
 def read_notebook(path: str|Path) -> dict:
     "Read the JSON of an .ipynb file, a notebook of format 4, or raise an error that says why it is none."
     text = read_bytes(path).decode("utf-8", "replace")
@@ -35,9 +41,7 @@ def read_notebook(path: str|Path) -> dict:
     if nb.get("nbformat") != 4 or not isinstance(nb.get("cells"), list):
         raise FormatError(f"has notebook format {nb.get('nbformat')}, not 4", str(path),
                           "open it in JupyterLab and save it")
-    sound = lambda c: (isinstance(c, dict) and isinstance(c.get("source"), (str, list))
-                       and isinstance(c.get("metadata", {}), dict) and "cell_type" in c)
-    if not all(map(sound, nb["cells"])):
+    if not all(map(_is_cell, nb["cells"])):
         raise FormatError("is not a notebook: a cell has no type or no source", str(path))
     return nb
 
@@ -53,6 +57,14 @@ class Parameter(NamedTuple):
     default: Any # a literal
     comment: str # its description
 
+# %% ../../nbs/results/06_execution.ipynb #74a3c52f
+def _default(node: ast.expr, kind: str, where: str) -> Any:
+    "Evaluate a parameter's default, a literal of its type."
+    try: value = ast.literal_eval(node)
+    except ValueError: raise FormatError("the default is not a literal", where) from None
+    if type(value) is not KINDS[kind]: raise FormatError(f"the default {value!r} is not of type {kind}", where)
+    return value
+
 # %% ../../nbs/results/06_execution.ipynb #43a4909c
 def _parameter(node: ast.stmt, line: str, where: str) -> tuple[str, Parameter]:
     "Read one statement of the cell."
@@ -60,10 +72,7 @@ def _parameter(node: ast.stmt, line: str, where: str) -> tuple[str, Parameter]:
         raise FormatError(f"not `name: type = literal`: {line.strip()}", where)
     name, kind = node.target.id, ast.unparse(node.annotation)
     if kind not in KINDS: raise FormatError(f"unknown type {kind!r}", f"{where}, {name}", nearest(kind, KINDS))
-    try: value = ast.literal_eval(node.value)
-    except ValueError: raise FormatError("the default is not a literal", f"{where}, {name}") from None
-    if type(value) is not KINDS[kind]:
-        raise FormatError(f"the default {value!r} is not of type {kind}", f"{where}, {name}")
+    value = _default(node.value, kind, f"{where}, {name}")
     return name, Parameter(kind, value, line.rpartition("#")[2].strip() if "#" in line else "")
 
 # %% ../../nbs/results/06_execution.ipynb #f77b060f
@@ -93,17 +102,25 @@ def _typed(text: str, kind: str, where: str) -> Any:
                         {"list": """write it as ["a", "b"]""", "bool": "write true or false"}.get(kind, ""))
     return value
 
+# %% ../../nbs/results/06_execution.ipynb #39771d8c
+def _check_given(declared: dict[str, Parameter], given: dict[str, Any], where: str, text: bool):
+    "Refuse unknown names of parameters and, unless they are `text`, values of a wrong type."
+    for k, v in given.items():
+        if k not in declared: raise CallError(f"unknown parameter {k!r}", where, nearest(k, declared))
+        if not text and type(v) is not KINDS[declared[k].kind]:
+            raise CallError(f"{v!r} is not of type {declared[k].kind}", f"{where}, {k}")
+
 # %% ../../nbs/results/06_execution.ipynb #7266a171
 def bind(declared: dict[str, Parameter], given: dict[str, Any], where: str = "notebook",
          text: bool = False) -> dict[str, Any]:
     """Join a notebook's defaults and given values to all parameters; unknown names and wrong types are errors, in which
     `where` is named. `text` says that the given values are text, as from the command line."""
-    for k, v in given.items():
-        if k not in declared: raise CallError(f"unknown parameter {k!r}", where, nearest(k, declared))
-        if not text and type(v) is not KINDS[declared[k].kind]:
-            raise CallError(f"{v!r} is not of type {declared[k].kind}", f"{where}, {k}")
-    return {k: (_typed(given[k], p.kind, f"{where}, {k}") if text else given[k]) if k in given else p.default
-            for k, p in declared.items()}
+    _check_given(declared, given, where, text)
+    out: dict[str, Any] = {}
+    for k, p in declared.items():
+        if k not in given: out[k] = p.default
+        else: out[k] = _typed(given[k], p.kind, f"{where}, {k}") if text else given[k]
+    return out
 
 # %% ../../nbs/results/06_execution.ipynb #e6f27233
 def _files_hash(root: Path, pattern: str) -> str:
@@ -138,9 +155,10 @@ def _inputs(name: str, s: Settings) -> dict[str, str]:
     "Identify the inputs of a table: ids of upstream files, and hashes of hub files and of a table of yours' values."
     t = printed(name)
     hub = {n: hub_path(n, s) for n in t.inputs if n in hub_files()}
-    yours = {"printed values": sha256(msgspec.json.encode(t, order="sorted"))} if name.startswith(f"{YOURS}/") else {}
-    return (data_ids([n for n in [*t.inputs, *t.more] if n not in hub], s)
-            | {n: sha256(p.read_bytes()) if p else "absent" for n, p in hub.items()} | yours)
+    ids = dict(data_ids([n for n in [*t.inputs, *t.more] if n not in hub], s))
+    for n, path in hub.items(): ids[n] = sha256(path.read_bytes()) if path else "absent"
+    if name.startswith(f"{YOURS}/"): ids["printed values"] = sha256(msgspec.json.encode(t, order="sorted"))
+    return ids
 
 # %% ../../nbs/results/06_execution.ipynb #83488dd5
 def result_hash(name: str, parameters: dict, s: Settings, code: str = "") -> str:
@@ -183,6 +201,13 @@ def _papermill(nb: Path, out: Path, parameters: dict, timeout: int, kernels: str
                          extra_arguments=["--log-level=ERROR", "--IPKernelApp.exec_lines=del exit, quit"],
                          kernel_manager_class=kernel_managers(kernels, out.parent))
 
+# %% ../../nbs/results/06_execution.ipynb #3e5a00ad
+def _first_line(cell: dict) -> str:
+    "Return the first line of a cell that is neither empty nor a comment, cut to 60 characters."
+    for line in source(cell).splitlines():
+        if line.strip() and not line.startswith("#"): return line.strip()[:60]
+    return ""
+
 # %% ../../nbs/results/06_execution.ipynb #d1d98aa9
 def _ended(c: dict) -> bool:
     "Tell whether a code cell ran to its end: it has a number, the kernel replied, and no error came out."
@@ -196,9 +221,7 @@ def _where(nb: dict) -> str:
     added = ("injected-parameters", "papermill-error-cell-tag")
     own = [c for c in nb["cells"] if not any(_tagged(c, tag) for tag in added)]
     for i, c in enumerate(own):
-        if c["cell_type"] == "code" and not _ended(c):
-            lines = [l.strip() for l in source(c).splitlines() if l.strip() and not l.startswith("#")]
-            return f"cell {i} ({lines[0][:60] if lines else ''})"
+        if c["cell_type"] == "code" and not _ended(c): return f"cell {i} ({_first_line(c)})"
     return ""
 
 def _what(e: BaseException) -> str:
@@ -233,6 +256,11 @@ def _load(path: Path) -> dict:
     try: return read_notebook(path)
     except (RefnbError, OSError): return {"cells": []}
 
+# %% ../../nbs/results/06_execution.ipynb #e7b93e0f
+def _files_below(folder: Path) -> dict[str, bytes]:
+    "Read all files below a folder, by their paths in it."
+    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+
 # %% ../../nbs/results/06_execution.ipynb #254ecf0e
 def execute(name: str, nb: bytes, parameters: dict, timeout: int, folder: str|Path|None = None,
             kernels: str = "") -> Executed:
@@ -244,13 +272,11 @@ def execute(name: str, nb: bytes, parameters: dict, timeout: int, folder: str|Pa
         tmp = Path(made)
         (tmp/"in.ipynb").write_bytes(nb)
         (tmp/"out").mkdir()
-        parameters = {k: str(tmp/"out") if k == "out" else v for k, v in parameters.items()}
+        if "out" in parameters: parameters = parameters | {"out": str(tmp/"out")}
         fault = ""
         try: _papermill(tmp/"in.ipynb", tmp/"run.ipynb", parameters, timeout, kernels)
         except Exception as e: fault = _what(e)
-        done = _load(tmp/"run.ipynb")
-        files = {p.relative_to(tmp/"out").as_posix(): p.read_bytes()
-                 for p in sorted((tmp/"out").rglob("*")) if p.is_file()}
+        done, files = _load(tmp/"run.ipynb"), _files_below(tmp/"out")
         fault = (f"{_where(done) or 'before the first cell'}: {fault}" if fault
                  else _fault(done, files, name, parameters))
         run = tmp/"run.ipynb"

@@ -10,6 +10,7 @@ __all__ = ['Need', 'Way', 'ways', 'expanded', 'Planned', 'Plan', 'way_of', 'plan
 import glob, itertools, os, re, shlex, subprocess, sys
 from collections.abc import Iterable, Iterator
 from functools import cache
+from operator import attrgetter
 from typing import Any, Literal, NamedTuple
 from ..core.types import DataError, Record
 from ..core.settings import Settings, load_settings, packaged
@@ -44,10 +45,14 @@ def ways() -> dict[str, Way]:
 
 def expanded(command: str) -> list[str]:
     "List a command once for each domain and setting that its placeholders can be."
-    if "{setting}" in command: return [command.format(domain=d, setting=x) for d in DOMAINS for x in settings_of(d)]
-    if "{other}" in command:
-        return [command.format(domain=d, other=o) for d, o in itertools.product(DOMAINS, [*DOMAINS, "mixed"]) if d != o]
-    return [command]
+    out = []
+    for domain in DOMAINS:
+        if "{setting}" in command:
+            for setting in settings_of(domain): out.append(command.format(domain=domain, setting=setting))
+        elif "{other}" in command:
+            for other in (*DOMAINS, "mixed"):
+                if other != domain: out.append(command.format(domain=domain, other=other))
+    return out or [command]
 
 # %% ../../nbs/results/12_plan.ipynb #b1a00009
 class Planned(NamedTuple):
@@ -59,7 +64,7 @@ class Planned(NamedTuple):
     @property
     def total(self) -> int: return sum(self.cells.values())
     @property
-    def commands(self) -> list[str]: return [c for x in self.way.commands for c in expanded(x)]
+    def commands(self) -> list[str]: return list(itertools.chain.from_iterable(map(expanded, self.way.commands)))
     def row(self) -> dict[str, Any]:
         "Return its row of the table."
         w = self.way
@@ -81,7 +86,7 @@ class Plan(list[Planned]):
         "List the ways that take no more than this."
         return Plan(x for x in self if set(x.way.needs) <= set(has))
     @property
-    def total(self) -> int: return sum(x.total for x in self)
+    def total(self) -> int: return sum(map(attrgetter("total"), self))
     def summary(self) -> str:
         "Count the missing cells that a network, a GPU or people could fill."
         network, both = self.with_("network").total, self.with_("network", "gpu").total
@@ -102,16 +107,28 @@ def way_of(reason: str) -> str:
                     "add an entry, or let one match it")
 
 # %% ../../nbs/results/12_plan.ipynb #420538f7
+def _cells_by_way(names: Iterable[str], s: Settings) -> dict[str, dict[str, int]]:
+    "Count the missing printed numbers of tables by the way that would fill them: way -> table -> number."
+    found: dict[str, dict[str, int]] = {}
+    for table in names:
+        for reason in missing_cells(table, s.reports):
+            cells = found.setdefault(way_of(reason), {})
+            cells[table] = cells.get(table, 0) + 1
+    return found
+
+# %% ../../nbs/results/12_plan.ipynb #da1ef6e3
+def _download(w: Way, s: Settings) -> float:
+    "Add up what a way would download, in megabytes, as far as known."
+    return round(1e3*w.more + sum(survey(name, s).to_come for name in w.sets)/1e6, 1)
+
+# %% ../../nbs/results/12_plan.ipynb #2bc6837c
 def plan(names: Iterable[str] = (), s: Settings|None = None) -> Plan:
     "List what would fill the missing printed numbers of tables (none: of all), from their reports."
-    s = s or load_settings()
-    found: dict[str, dict[str, int]] = {}
-    for table in names or table_names():
-        for reason in missing_cells(table, s.reports):
-            of = found.setdefault(way_of(reason), {})
-            of[table] = of.get(table, 0) + 1
-    size = lambda w: 1e3*w.more + sum(survey(x, s).to_come for x in w.sets)/1e6
-    return Plan(Planned(name, w, found[name], round(size(w), 1)) for name, w in ways().items() if name in found)
+    s, out = s or load_settings(), Plan()
+    found = _cells_by_way(names or table_names(), s)
+    for name, w in ways().items():
+        if name in found: out.append(Planned(name, w, found[name], _download(w, s)))
+    return out
 
 # %% ../../nbs/results/12_plan.ipynb #b1a0000d
 def has_gpu() -> bool:
@@ -157,11 +174,11 @@ def _way_done(x: Planned, say: Say, ray: str) -> bool:
     for template in x.way.commands:
         some = expanded(template)
         gpus = int("gpu" in x.way.needs)
-        many = _side_by_side(some, ray, gpus) if ray and len(some) > 1 else ((c, _run(c)) for c in some)
-        faults = []
+        many = _side_by_side(some, ray, gpus) if ray and len(some) > 1 else zip(some, map(_run, some))
+        faults = 0
         for command, fault in many:
             say(f"{command}: {fault or 'done'}")
-            if fault: faults.append(fault)
+            faults += bool(fault)
         if faults: return False
     return True
 
@@ -171,6 +188,7 @@ def everything(names: Iterable[str] = (), ray: str = "", say: Say = print, s: Se
     s = s or load_settings()
     has = machine(s)
     todo = Plan(x for x in plan(names, s).with_(*has) if not x.way.by_hand)
+    hours = sum(map(attrgetter("way.hours"), todo))
     say(f"this machine has {' and '.join(has) or 'neither a network nor a GPU'}: "
-        f"{len(todo)} ways, for {todo.total} cells, about {sum(x.way.hours for x in todo):,g} hours")
+        f"{len(todo)} ways, for {todo.total} cells, about {hours:,g} hours")
     return Plan(x for x in todo if not _way_done(x, say, ray))

@@ -223,15 +223,24 @@ def _smoothed(values: Sequence[float], width: int) -> list[float]:
     windows = [values[max(0, i - width + 1):i + 1] for i in range(len(values))]
     return [sum(w)/len(w) for w in windows]
 
+# %% ../../nbs/results/04_plots.ipynb #210be5ca
+def _losses(entries: Sequence[Entry]) -> dict[int, float]:
+    "Return the loss of each step of a training."
+    return {e.step: e.loss for e in entries if not e.is_epoch and e.loss is not None}
+
+# %% ../../nbs/results/04_plots.ipynb #7cc35a30
+def _held_out(entries: Sequence[Entry]) -> dict[int, float]:
+    "Return the held-out accuracy after each epoch of a training, in percent."
+    return {e.epoch: 100*e.held_out for e in entries if e.is_epoch and e.held_out is not None}
+
 # %% ../../nbs/results/04_plots.ipynb #53ed6ef1
 def curves(trainings: Mapping[str, Sequence[Entry]], title: str = "", width: int = 5) -> Figure:
     "Draw the loss by step, averaged over `width` steps, and the held-out accuracy, by name of training."
     with figure(8.4, 3.2, title, ["training loss", "held-out accuracy (%)"], sharey=False) as (fig, (left, right)):
         for k, (name, entries) in enumerate(trainings.items()):
-            losses = {e.step: e.loss for e in entries if not e.is_epoch and e.loss is not None}
+            losses, judged = _losses(entries), _held_out(entries)
             left.plot(list(losses), _smoothed(list(losses.values()), width), color=COLORS[k % 8],
                       linestyle=("-", "--", ":", "-.")[k % 4], label=name)
-            judged = {e.epoch: 100*e.held_out for e in entries if e.is_epoch and e.held_out is not None}
             right.plot(list(judged), list(judged.values()), **mark(k, 5))
         left.set_xlabel("step")
         right.set(xlabel="epoch", ylim=(0, 103))

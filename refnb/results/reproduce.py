@@ -10,6 +10,7 @@ __all__ = ['Say', 'SAYINGS', 'own_tables', 'choose', 'Job', 'job_of', 'lacking',
 import os, shutil, signal, threading
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 import msgspec
@@ -23,8 +24,8 @@ from ..benchmarks.tasks import Task, find_task, is_task
 from .tables import YOURS, own_names, papers, printed, sha256, table_names
 from .board import Board, board, notebook_of, read_provenance, stale, write_board
 from .kernels import can_fork, fork_server
-from .execution import READY, Executed, bind, code_hash, execute, move, parameters_of, put, read_notebook
-from .execution import result_hash, verdict
+from .execution import READY, Executed, Parameter, bind, code_hash, execute, move, parameters_of, put
+from .execution import read_notebook, result_hash, verdict
 
 # %% ../../nbs/results/07_reproduce.ipynb #d38e1b60
 def _yours(table: str) -> list[str]:
@@ -36,15 +37,22 @@ def _yours(table: str) -> list[str]:
     if table and table not in known: raise CallError(f"unknown table {table!r}", str(folder), nearest(table, known))
     return [f"{YOURS}/{t}" for t in ([table] if table else known)]
 
+# %% ../../nbs/results/07_reproduce.ipynb #c5abef96
+def _check_notebooks(paths: list[Path]):
+    "Refuse paths where no notebook is, and names that no table can have."
+    for path in paths:
+        if not path.is_file(): raise CallError("no such file", str(path))
+    for path in paths:
+        if safe_name(path.stem) != path.stem:
+            raise CallError("cannot be a table's name", path.name, "use letters, digits, dots, _ and -")
+
 # %% ../../nbs/results/07_reproduce.ipynb #d50de233
 def own_tables(names: Iterable[str], s: Settings) -> tuple[list[str], Settings]:
     """Turn paths of notebooks among names into tables' names (own/…); return them with settings whose tables folder is
     that of the notebooks."""
     names = list(names)
     paths = [Path(n) for n in names if n.endswith(".ipynb")]
-    if lost := next((p for p in paths if not p.is_file()), None): raise CallError("no such file", str(lost))
-    if bad := next((p for p in paths if safe_name(p.stem) != p.stem), None):
-        raise CallError("cannot be a table's name", bad.name, "use letters, digits, dots, _ and -")
+    _check_notebooks(paths)
     folders = {p.resolve().parent for p in paths}
     if len(folders) > 1 or (folders and any(n.partition("/")[0] == YOURS for n in names)):
         raise CallError("notebooks of several folders are named", do="name those of one folder at a time")
@@ -52,22 +60,22 @@ def own_tables(names: Iterable[str], s: Settings) -> tuple[list[str], Settings]:
     return found, s.changed(tables=str(folders.pop())) if folders else s
 
 # %% ../../nbs/results/07_reproduce.ipynb #91e57384
+def _tables_of(name: str) -> list[str]:
+    "Find the tables with a notebook that are meant by the name of a paper or table, or the beginning of a table's."
+    paper, _, table = name.partition("/")
+    if paper == YOURS: return _yours(table)
+    if paper not in papers(): raise CallError(f"unknown paper {paper!r}", do=nearest(paper, papers()))
+    found = [n for n in [*table_names(), *own_names()] if n.startswith(f"{paper}/")]
+    if table: found = [n for n in found if n == name or n.startswith(f"{name}_")]
+    if not found: raise CallError(f"unknown table {name!r}", do=nearest(name, table_names()))
+    built = list(filter(notebook_of, found))
+    if table and not built: raise DataError("has no notebook yet", found[0])
+    return built
+
+# %% ../../nbs/results/07_reproduce.ipynb #b73fc7a5
 def choose(names: Iterable[str]) -> list[str]:
     "Find the tables with a notebook, by names of papers or tables, or beginnings of tables' names."
-    out = []
-    for name in names or papers():
-        paper, _, table = name.partition("/")
-        if paper == YOURS:
-            out += _yours(table)
-            continue
-        if paper not in papers(): raise CallError(f"unknown paper {paper!r}", do=nearest(paper, papers()))
-        found = [n for n in [*table_names(), *own_names()] if n.startswith(f"{paper}/")]
-        if table: found = [n for n in found if n == name or n.startswith(f"{name}_")]
-        if not found: raise CallError(f"unknown table {name!r}", do=nearest(name, table_names()))
-        built = list(filter(notebook_of, found))
-        if table and not built: raise DataError("has no notebook yet", found[0])
-        out += built
-    return list(dict.fromkeys(out))
+    return list(dict.fromkeys(chain.from_iterable(map(_tables_of, names or papers()))))
 
 # %% ../../nbs/results/07_reproduce.ipynb #3769ada5
 class Job(NamedTuple):
@@ -76,6 +84,15 @@ class Job(NamedTuple):
     notebook: bytes  # its content
     parameters: dict # all of them
 
+# %% ../../nbs/results/07_reproduce.ipynb #1579d7c4
+def _declared(nb: dict, where: str, given: dict[str, Any]) -> dict[str, Parameter]:
+    "Read the parameters of a table's notebook; `out` must be among them, and is for the batch alone to set."
+    declared = parameters_of(nb, where)
+    if "out" not in declared:
+        raise FormatError("declares no parameter `out`", where, "the batch names the folder of reports by it")
+    if "out" in given: raise CallError("`out` is set by the batch", where, "say --out instead")
+    return declared
+
 # %% ../../nbs/results/07_reproduce.ipynb #8b250814
 def job_of(name: str, given: dict[str, Any], sample: bool = False, text: bool = False) -> Job:
     """Join a table's (paper/table) notebook and its parameters, checked; the caller sets those `given`, as text if
@@ -83,10 +100,7 @@ def job_of(name: str, given: dict[str, Any], sample: bool = False, text: bool = 
     path = notebook_of(name)
     if path is None: raise DataError("has no notebook", name)
     nb = read_notebook(path)
-    declared = parameters_of(nb, path.name)
-    if "out" not in declared:
-        raise FormatError("declares no parameter `out`", path.name, "the batch names the folder of reports by it")
-    if "out" in given: raise CallError("`out` is set by the batch", path.name, "say --out instead")
+    declared = _declared(nb, path.name, given)
     word = "task" if "task" in declared else "part"  # as a task was called in 0.1
     given = {word if k == "part" else k: v for k, v in given.items()}
     parameters = bind(declared, given, path.name, text)
@@ -100,9 +114,15 @@ Say = Callable[[str], None]
 def lacking(tasks: Iterable[Job], s: Settings, more: bool = False) -> list[Survey]:
     "List the upstream sets, not all of them here, that tables need; `more`: also those that only fill more cells."
     names: dict[str, None] = {}
-    for t in tasks: names |= dict.fromkeys([*printed(t.name).inputs, *(printed(t.name).more if more else [])])
-    found = [survey(n, s) for n in names if n not in hub_files()]
-    return [g for g in found if g.here < g.files and not g.opt_in]
+    for t in tasks:
+        table = printed(t.name)
+        names |= dict.fromkeys(table.inputs + table.more if more else table.inputs)
+    gone = []
+    for name in names:
+        if name in hub_files(): continue
+        found = survey(name, s)
+        if found.here < found.files and not found.opt_in: gone.append(found)
+    return gone
 
 # %% ../../nbs/results/07_reproduce.ipynb #d36a4795
 def bring(tasks: list[Job], s: Settings, say: Say) -> bool:
@@ -115,8 +135,11 @@ def bring(tasks: list[Job], s: Settings, say: Say) -> bool:
         say(f"no upstream files: {'downloads are off' if s.offline else f'{s.host} cannot be reached'}")
         return False
     gone = lacking(tasks, s, more=True)
-    for g in gone: say(f"fetching {g.name}: {g.files - g.here} files, {g.to_come/1e6:.1f} MB ({g.licence})")
-    faults = fetch_files([f for g in gone for f in files_of(g.name)], s)
+    files = []
+    for g in gone:
+        say(f"fetching {g.name}: {g.files - g.here} files, {g.to_come/1e6:.1f} MB ({g.licence})")
+        files += files_of(g.name)
+    faults = fetch_files(files, s)
     for e in faults: say(f"not fetched: {e}")
     return not faults
 
@@ -125,14 +148,19 @@ def _asked(job: Job) -> str:
     "Return the task that a table is about; notebooks of 0.1 called it `part`."
     return job.parameters.get("task", job.parameters.get("part", ""))
 
+# %% ../../nbs/results/07_reproduce.ipynb #a7b94050
+def _wanted(jobs: list[Job]) -> dict[str, list[str]]:
+    "List the systems that tables ask for, by task."
+    wanted: dict[str, list[str]] = {}
+    for job in jobs: wanted.setdefault(_asked(job), []).extend(job.parameters.get("systems", []))
+    return wanted
+
 # %% ../../nbs/results/07_reproduce.ipynb #8e6af0a3
 def replay(jobs: list[Job], s: Settings) -> dict[str, str]:
     """Make the runs that tables ask for and that need no model: baselines and published answers.
     Return for each task why its runs could not be made."""
-    wanted: dict[str, list[str]] = {}
     faults: dict[str, str] = {}
-    for job in jobs: wanted.setdefault(_asked(job), []).extend(job.parameters.get("systems", []))
-    for name, systems in wanted.items():
+    for name, systems in _wanted(jobs).items():
         if not is_task(name, s) or not (task := find_task(name, s)).here: continue
         try: (_replay_clusters if task.shape == "clusters" else _replay_task)(list(dict.fromkeys(systems)), task)
         except (DataError, FormatError) as e: faults[name] = str(e)
@@ -182,18 +210,22 @@ def _replay_task(systems: Iterable[str], task: Task):
         who = find_system(name, task.settings)
         if getattr(who, "free", False): _replay_system(who, task)
 
+# %% ../../nbs/results/07_reproduce.ipynb #f192f0f1
+def _has_summary(name: str, task: Task) -> bool:
+    "Tell whether a task has a summary of a system's run, system@hash."
+    from refnb.core.runs import find_summaries, places_of_summaries
+    return any(find_summaries(place, task.name, name) for place in places_of_summaries(task.settings))
+
 # %% ../../nbs/results/07_reproduce.ipynb #3d27eade
 def _replay_system(who, task: Task):
     "Make the runs of one system, unless there are summaries of them."
-    from refnb.core.runs import find_summaries, places_of_summaries, run_hash
+    from refnb.core.runs import run_hash
     from refnb.models.running import run
     from refnb.models.systems import info_of
     pieces = [find_task(x, task.settings) for x in task.card.pieces]
     for piece in pieces if pieces and who.lacks(task) else [task]:
         if not piece.here or who.lacks(piece): continue
-        name = f"{who.name}@{run_hash(info_of(who, piece))}"
-        if who.whole and any(find_summaries(place, piece.name, name) for place in places_of_summaries(task.settings)):
-            continue
+        if who.whole and _has_summary(f"{who.name}@{run_hash(info_of(who, piece))}", piece): continue
         run(piece, who, s=task.settings)
 
 # %% ../../nbs/results/07_reproduce.ipynb #93563035
@@ -311,20 +343,28 @@ class Step(NamedTuple):
     seconds: float # wall clock
     said: str      # one line
 
+# %% ../../nbs/results/07_reproduce.ipynb #557a640d
+def _placed(task: Job, done: Executed, s: Settings, code: str, force: bool) -> str:
+    "Put a result in its place, if it is accepted, and note what it was made from; return its state."
+    state = "failed" if done.fault else verdict(task.name, done.files, s.reports)
+    if force and state == "same": state = "changed"
+    if state in ("new", "changed"): put(task.name, done.files, s.reports)
+    if state != "failed":
+        write_atomic(_state(task.name, s), _mark(task, s, code) + (" kept" if state == "kept" else ""))
+    return state
+
 # %% ../../nbs/results/07_reproduce.ipynb #1247c705
 SAYINGS = {"new": "made", "changed": "made anew", "same": "made, same numbers",
            "kept": "kept: the report that is there was made from more inputs", "unchanged": "nothing changed"}
 
 def _settle(task: Job, done: Executed, s: Settings, code: str, force: bool = False) -> Step:
     "Accept or refuse a result, and put it in its place."
+    executed = _state(task.name, s).with_suffix(".ipynb")
+    failed = executed.with_suffix(".failed.ipynb")
     try:
-        state = "failed" if done.fault else verdict(task.name, done.files, s.reports)
-        if force and state == "same": state = "changed"
-        if state in ("new", "changed"): put(task.name, done.files, s.reports)
-        if state != "failed":
-            write_atomic(_state(task.name, s), _mark(task, s, code) + (" kept" if state == "kept" else ""))
-        if not done.fault: _state(task.name, s).with_suffix(".failed.ipynb").unlink(missing_ok=True)
-        write_atomic(_state(task.name, s).with_suffix(".failed.ipynb" if done.fault else ".ipynb"), done.notebook)
+        state = _placed(task, done, s, code, force)
+        if not done.fault: failed.unlink(missing_ok=True)
+        write_atomic(failed if done.fault else executed, done.notebook)
     except RefnbError as e: return Step(task.name, "failed", done.seconds, str(e))
     return Step(task.name, state, done.seconds, done.fault or SAYINGS[state])
 
@@ -394,15 +434,29 @@ def _settings_after(tasks: list[Job], s: Settings, say: Say) -> Settings:
 # %% ../../nbs/results/07_reproduce.ipynb #688eb098
 def _prepare(tasks: list[Job], s: Settings, code: str, force: bool, say: Say) -> tuple[list[Job], list[Step]]:
     "Make missing runs; return the tables left to make, and the steps that are settled already."
+    todo, steps = list[Job](), list[Step]()
     try:
-        done = {} if force else {t.name: state for t in tasks if (state := settled(t, s, code))}
-        todo = [t for t in tasks if t.name not in done]
+        for t in tasks:
+            if state := "" if force else settled(t, s, code): steps.append(Step(t.name, state, 0., SAYINGS[state]))
+            else: todo.append(t)
         faults = replay(todo, s)
     except KeyboardInterrupt: raise Stopped("stopped before any table was made") from None
-    steps = [Step(name, state, 0., SAYINGS[state]) for name, state in done.items()]
-    lost = [t for t in todo if _asked(t) in faults]
-    for t in lost: say(f"{t.name}: {faults[_asked(t)]}")
-    return [t for t in todo if t not in lost], steps + [Step(t.name, "failed", 0., faults[_asked(t)]) for t in lost]
+    ready = []
+    for t in todo:
+        if (fault := faults.get(_asked(t))) is None: ready.append(t)
+        else:
+            say(f"{t.name}: {fault}")
+            steps.append(Step(t.name, "failed", 0., fault))
+    return ready, steps
+
+# %% ../../nbs/results/07_reproduce.ipynb #ec9207d2
+def _settings_of(jobs: int, sample: bool, out: str) -> Settings:
+    "Load the settings, with the folder of reports that a batch writes to; refuse a negative number of notebooks."
+    s = load_settings()
+    if jobs < 0 or s.jobs < 0:
+        raise CallError(f"{jobs if jobs < 0 else s.jobs} is less than 0", "jobs",
+                        "name a number of notebooks, or 0 for as many as there are cores")
+    return s.changed(reports=str(Path(out or (Path(s.reports)/"sample" if sample else s.reports)).resolve()))
 
 # %% ../../nbs/results/07_reproduce.ipynb #baeef0be
 def reproduce(
@@ -417,12 +471,7 @@ def reproduce(
     say: Say = print,                     # receives progress messages
 ) -> Batch:                               # the outcome of each table, and the board
     "Regenerate the tables whose inputs are here, where something changed."
-    s = load_settings()
-    if jobs < 0 or s.jobs < 0:
-        raise CallError(f"{jobs if jobs < 0 else s.jobs} is less than 0", "jobs",
-                        "name a number of notebooks, or 0 for as many as there are cores")
-    s = s.changed(reports=str(Path(out or (Path(s.reports)/"sample" if sample else s.reports)).resolve()))
-    names, s = own_tables(names, s)
+    names, s = own_tables(names, _settings_of(jobs, sample, out))
     with _environment(s):
         tasks, code = [job_of(n, parameters or {}, sample, text) for n in choose(names)], code_hash()
         with _interruptible(), _alone(s.reports):

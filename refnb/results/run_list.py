@@ -7,11 +7,12 @@ __all__ = ['ListedRun', 'matches', 'listed_runs']
 
 # %% ../../nbs/results/14_run_list.ipynb #d0c80003
 import re
+from collections.abc import Iterable
 from datetime import datetime
 from fnmatch import fnmatchcase
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from ..core.types import RefnbError
 from ..core.settings import Settings, load_settings
 from ..core.runs import ClusterAnswer, Run, is_failure, load_run, run_hash
@@ -35,14 +36,16 @@ class ListedRun(NamedTuple):
     folder: str          # the run's folder
     note: str = ""       # the damage
 
-    def row(self) -> dict[str, str]:
-        "Make a row of the table."
+    def _in_words(self) -> str:
+        "Describe its state, with the number of answers or the damage."
         of = "?" if self.of is None else f"{self.of:,}"
         states = {"open": f"open, {self.answered:,} of {of} answered", "damaged": f"damaged: {self.note}"}
-        state = states.get(self.state, self.state) + (f", {self.failed:,} failed" if self.failed else "")
+        return states.get(self.state, self.state) + (f", {self.failed:,} failed" if self.failed else "")
+    def row(self) -> dict[str, str]:
+        "Make a row of the table."
         shown = "" if self.score is None else f"{self.score:.1f} ({self.metric})"
         cost = "" if self.state == "damaged" else "unknown" if self.usd is None else f"{self.usd:.4g}"
-        return {"task": self.task, "system": self.system, "state": state, "score (%)": shown, "USD": cost,
+        return {"task": self.task, "system": self.system, "state": self._in_words(), "score (%)": shown, "USD": cost,
                 "date": self.date, "folder": self.folder}
 
 # %% ../../nbs/results/14_run_list.ipynb #d0c80008
@@ -63,6 +66,17 @@ def _score(run: Run, s: Settings) -> tuple[str, float|None]:
         return (f"CoNLL F1, {setting}", 100*scores["conll"].f1) if "conll" in scores else ("", None)
     except RefnbError: return "", None
 
+# %% ../../nbs/results/14_run_list.ipynb #7f9798a6
+def _charged(records: Iterable[Any]) -> float|None:
+    "Add up what servers charged for answers; None: of some it is not known."
+    total: float = 0
+    for r in records:
+        usage = getattr(r, "usage", None)
+        if not usage: continue
+        if usage.usd is None: return None
+        total += usage.usd or 0
+    return total
+
 # %% ../../nbs/results/14_run_list.ipynb #d0c80009
 def _listed(folder: Path, date: str, s: Settings) -> ListedRun:
     "Read one run; a damaged one raises an error."
@@ -70,12 +84,10 @@ def _listed(folder: Path, date: str, s: Settings) -> ListedRun:
     records = (run._records() if run.sealed else run.taken()).values()
     failed = {r.id for r in records if is_failure(r)}
     answered = len({r.id for r in records} - failed)
-    costs = [u.usd for r in records if (u := getattr(r, "usage", None))]
-    usd = None if None in costs else sum(c for c in costs if c)
     metric, score = _score(run, s) if run.sealed else ("", None)
     total = answered + len(failed) if run.sealed else _size(run, s)
     return ListedRun(run.info.task, run.info.system, "complete" if run.sealed else "open", answered, total, len(failed),
-                     metric, score, usd, date, str(folder))
+                     metric, score, _charged(records), date, str(folder))
 
 # %% ../../nbs/results/14_run_list.ipynb #114a7f95
 def matches(task: str, pattern: str) -> bool:
@@ -89,6 +101,12 @@ def _run_folders(runs: str|Path) -> list[Path]:
     found = {p.parent for name in files for p in Path(runs).rglob(name)}
     return sorted(p for p in found if re.fullmatch(r"[0-9a-f]{12}", p.name))
 
+# %% ../../nbs/results/14_run_list.ipynb #b4ab2fd6
+def _last_change(folder: Path) -> str:
+    "Find when a file of a folder was written last, as YYYY-MM-DD HH:MM."
+    last = max(p.stat().st_mtime for p in folder.iterdir())
+    return datetime.fromtimestamp(last).strftime("%Y-%m-%d %H:%M")
+
 # %% ../../nbs/results/14_run_list.ipynb #d0c8000b
 def listed_runs(
     task: str = "",          # a task, the beginning of its name, or a pattern such as altentities/*; "": all
@@ -97,9 +115,9 @@ def listed_runs(
     "List the runs of the runs folder; a damaged one is a line, and the others are read."
     s, out = s or load_settings(), []
     for folder in _run_folders(s.runs):
-        name, last = folder.relative_to(s.runs).parent.as_posix(), max(p.stat().st_mtime for p in folder.iterdir())
+        name = folder.relative_to(s.runs).parent.as_posix()
         if task and not (name.startswith(task) or fnmatchcase(name, f"{task}/*")): continue
-        date = datetime.fromtimestamp(last).strftime("%Y-%m-%d %H:%M")
+        date = _last_change(folder)
         try: line = _listed(folder, date, s)
         except (RefnbError, OSError) as e:
             why = getattr(e, "what", str(e))

@@ -10,6 +10,7 @@ __all__ = ['STATES', 'BINS', 'Place', 'BEFORE', 'NODES', 'shared_mentions', 'ali
 import os
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 import numpy as np
@@ -77,9 +78,10 @@ _Owner = tuple[int, int]  # a side, and a cluster of it
 
 def _owners(sides: Sequence[Document], character: Mapping[int, int]) -> list[list[_Owner]]:
     "Name for each cluster of each side the cluster whose character it is."
-    first = [(0, i) for i in range(len(sides[0].clusters))]
+    out = [[(0, i) for i in range(len(sides[0].clusters))]]
     def owner(p: int) -> _Owner: return (0, character[p]) if p in character else (1, p)
-    return [first, *(list(map(owner, range(len(d.clusters)))) for d in sides[1:])]
+    for d in sides[1:]: out.append(list(map(owner, range(len(d.clusters)))))
+    return out
 
 # %% ../../../nbs/results/pages/02_book_view.ipynb #3ae4dbd6
 def _sizes(d: Document, owner: Sequence[_Owner]) -> Counter[_Owner]:
@@ -88,6 +90,13 @@ def _sizes(d: Document, owner: Sequence[_Owner]) -> Counter[_Owner]:
     for o, c in zip(owner, d.clusters, strict=True): out[o] += len(c)
     return out
 
+# %% ../../../nbs/results/pages/02_book_view.ipynb #26766acc
+def _order(sizes: Sequence[Counter[_Owner]]) -> list[_Owner]:
+    "List the characters that are mentioned, those with most mentions on the first side first."
+    seen: set[_Owner] = set()
+    for size in sizes: seen.update(+size)  # those with a mention
+    return sorted(seen, key=lambda o: ([-size[o] for size in sizes], o))
+
 # %% ../../../nbs/results/pages/02_book_view.ipynb #863a62b6
 def cast_of(
     sides: Sequence[Document],         # gold, and perhaps what was predicted; with their text
@@ -95,12 +104,14 @@ def cast_of(
 ) -> Cast:
     "Number the characters of one or two sides."
     names, owners = [named(d).names for d in sides], _owners(sides, character)
-    sizes = [_sizes(d, owner) for d, owner in zip(sides, owners, strict=True)]
-    seen = {o for size in sizes for o, n in size.items() if n}
-    order = sorted(seen, key=lambda o: ([-size[o] for size in sizes], o))
+    sizes = list(map(_sizes, sides, owners))
+    order = _order(sizes)
     row = {o: k for k, o in enumerate(order)}
-    rows = [[row.get(o, -1) for o in owner] for owner in owners]
-    return Cast([plain(names[k][i], 60) for k, i in order], rows, [list(map(size.__getitem__, order)) for size in sizes])
+    cast = Cast([plain(names[k][i], 60) for k, i in order], [], [])
+    for owner, size in zip(owners, sizes, strict=True):
+        cast.rows.append([row.get(o, -1) for o in owner])
+        cast.sizes.append(list(map(size.__getitem__, order)))
+    return cast
 
 # %% ../../../nbs/results/pages/02_book_view.ipynb #e0d03442
 BINS = 240
@@ -158,6 +169,19 @@ def _in_square(at: np.ndarray) -> np.ndarray:
     low, high = at.min(0), at.max(0)
     return (ranks + (at - low)/np.maximum(high - low, 1e-9))/2
 
+# %% ../../../nbs/results/pages/02_book_view.ipynb #dee0ed27
+def _circle(n: int) -> np.ndarray:
+    "Place nodes on a circle of radius 1."
+    angle = 2*np.pi*np.arange(n)/n
+    return np.stack([np.cos(angle), np.sin(angle)], 1)
+
+# %% ../../../nbs/results/pages/02_book_view.ipynb #ef6f985e
+def _pull(n: int, weights: Mapping[tuple[int, int], int]) -> np.ndarray:
+    "Say how much each two of the nodes belong together, from 0 to 1."
+    most, pull = max(weights.values(), default=0), np.zeros((n, n))
+    for (a, b), w in weights.items(): pull[a, b] = pull[b, a] = np.sqrt(w/most)
+    return pull
+
 # %% ../../../nbs/results/pages/02_book_view.ipynb #d287a059
 def layout(
     n: int,                                 # nodes
@@ -166,10 +190,7 @@ def layout(
 ) -> list[tuple[float, float]]:             # places in a square of side 1
     "Place the nodes of a network, always in the same way."
     if n < 2: return [(.5, .5)]*n
-    most, pull = max(weights.values(), default=0), np.zeros((n, n))
-    for (a, b), w in weights.items(): pull[a, b] = pull[b, a] = np.sqrt(w/most)
-    angle = 2*np.pi*np.arange(n)/n
-    at = np.stack([np.cos(angle), np.sin(angle)], 1)
+    pull, at = _pull(n, weights), _circle(n)
     for step in range(steps): at = _moved(at, pull, .1*(1 - step/steps))
     return [(round(float(x), 3), round(float(y), 3)) for x, y in _in_square(at)]
 
@@ -206,10 +227,15 @@ def _all_states(m: Matched) -> tuple[dict[int, int], dict[Span, int]]:
 # %% ../../../nbs/results/pages/02_book_view.ipynb #741081c6
 def _network(places: Sequence[Sequence[Place]], d: Document, cast: Cast) -> dict[str, Any]:
     "Collect the network of the most mentioned characters: where they are drawn, and by side who meets whom."
-    nodes = [row for row in range(min(NODES, len(cast.names))) if max(size[row] for size in cast.sizes) > 1]
-    met = [meetings(p, sentence_starts(d), set(nodes)) for p in places]
-    edges = [[[a, b, n] for (a, b), n in sorted(x.items())] for x in met]
-    return {"nodes": nodes, "places": layout(len(nodes), sum(met, Counter())), "edges": edges}
+    most, starts = map(max, zip(*cast.sizes)), sentence_starts(d)
+    nodes = [row for row, n in enumerate(list(most)[:NODES]) if n > 1]
+    met: Counter[tuple[int, int]] = Counter()
+    edges = []
+    for p in places:
+        here = meetings(p, starts, set(nodes))
+        met += here
+        edges.append([[a, b, n] for (a, b), n in sorted(here.items())])
+    return {"nodes": nodes, "places": layout(len(nodes), met), "edges": edges}
 
 # %% ../../../nbs/results/pages/02_book_view.ipynb #ecfd92e3
 def _stage(places: Sequence[Sequence[Place]], d: Document, cast: Cast) -> list[list[list[int]]]:
@@ -217,6 +243,12 @@ def _stage(places: Sequence[Sequence[Place]], d: Document, cast: Cast) -> list[l
     lanes = [timeline(p, d.size) for p in places]
     def steps(lane: Mapping[int, Any]) -> list[list[int]]: return [_steps(lane.get(row, {})) for row in range(len(cast.names))]
     return list(map(steps, lanes))
+
+# %% ../../../nbs/results/pages/02_book_view.ipynb #641785a9
+def _faults(states: Mapping[Span, int], size: int) -> list[int]:
+    "Count along a text the mentions that are not right, as numbers for the page."
+    places = ((0, s[0]) for s, state in states.items() if state)
+    return _steps(timeline(places, size).get(0, {}))
 
 # %% ../../../nbs/results/pages/02_book_view.ipynb #4213bf96
 def book_data(
@@ -229,14 +261,13 @@ def book_data(
     character, states = _all_states(matched(d, predicted)) if predicted else ({}, {})
     sides = [d, predicted.changed(sentences=d.sentences)] if predicted else [d]
     cast = cast_of(sides, character)
-    places = [_places(x, rows) for x, rows in zip(sides, cast.rows, strict=True)]
-    faults = timeline(((0, s[0]) for s, k in states.items() if k), d.size)
+    places = list(map(_places, sides, cast.rows))
     text = {"title": plain(str(d.meta.get("title") or d.doc_key), 120),
             "labels": [plain(x, 40) for x in labels[:len(sides)]],
             "text": [" ".join(map(_shown, s)) for s in d.sentences if s],
             "mentions": [_packed(x, states) for x in sides]}
     return {**text, **cast._asdict(), **_network(places, d, cast), "bins": BINS, "lanes": _stage(places, d, cast),
-            "faults": _steps(faults.get(0, {}))}
+            "faults": _faults(states, d.size)}
 
 # %% ../../../nbs/results/pages/02_book_view.ipynb #a55cb86d
 def _script(id: str, data: Mapping[str, Any]) -> str:
@@ -245,8 +276,9 @@ def _script(id: str, data: Mapping[str, Any]) -> str:
 
 def _book_page(books: Sequence[Mapping[str, Any]]) -> str:
     "Books as one file."
-    about = {"books": [b["title"] for b in books], "first": 0, "before": BEFORE}
-    data = [_script("about", about), *(_script(f"d{i}", b) for i, b in enumerate(books))]
+    about = {"books": list(map(itemgetter("title"), books)), "first": 0, "before": BEFORE}
+    data = [_script("about", about)]
+    for i, book in enumerate(books): data.append(_script(f"d{i}", book))
     title = books[0]["title"] if len(books) == 1 else f"{len(books)} documents"
     return data_page("book", title, "\n".join(data))
 
@@ -303,9 +335,10 @@ def _run_documents(r: Run, s: Settings) -> list[Document]:
         raise DataError("a run does not keep documents of your own", r.info.task, do)
     documents = find_task(r.info.task, s).documents
     if r.sealed: return predicted_documents(r, documents)
-    so_far = r.answered()
-    found = [d for d in documents if d.doc_key in so_far]
-    return [d.changed(clusters=so_far[d.doc_key].clusters, names=so_far[d.doc_key].names) for d in found]
+    so_far, found = r.answered(), []
+    for d in documents:
+        if answer := so_far.get(d.doc_key): found.append(d.changed(clusters=answer.clusters, names=answer.names))
+    return found
 
 # %% ../../../nbs/results/pages/02_book_view.ipynb #0b11e21d
 def _gold_of(r: Run, s: Settings) -> dict[str, Document]:

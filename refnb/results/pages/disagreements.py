@@ -9,7 +9,8 @@ __all__ = ['Readings', 'readings', 'agreement_rows', 'disagreement_page']
 import html
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from operator import attrgetter
 from typing import NamedTuple
 from ...core.types import Span
 from ...core.documents import PALE, Box, Document, boxed, colors, name_of, named, plain, window_tokens
@@ -29,9 +30,11 @@ class Readings(NamedTuple):
 # %% ../../../nbs/results/pages/04_disagreements.ipynb #1d15489d
 def readings(docs: Sequence[Document]) -> Readings:
     "Match several readings of one text with the first of them."
-    joined = [matched(docs[0], d) for d in docs]
-    first = [{p: g for g, p in m.partner.items()} for m in joined]
-    owners = [m.predicted for m in joined]
+    owners, first = [], []
+    for d in docs:
+        m = matched(docs[0], d)
+        owners.append(m.predicted)
+        first.append(dict(zip(m.partner.values(), m.partner.keys())))
     states: dict[Span, State] = {}
     for s in set().union(*owners):
         chains = {f.get(o[s], -1 - k) if s in o else None for k, (o, f) in enumerate(zip(owners, first))}
@@ -61,19 +64,23 @@ def _boxes(r: Readings, k: int, starts: list[int]) -> dict[int, list[Box]]:
             Box(*s, SIGNS[state] + name, PALE if g is None else tint[g], _BORDERS[state], f"{name[:30]} {[*s]}"))
     return out
 
+# %% ../../../nbs/results/pages/04_disagreements.ipynb #d9088fea
+def _differing_rows(r: Readings, starts: list[int]) -> list[int]:
+    "List the rows with a mention that not all read alike."
+    return sorted({bisect_right(starts, s.start) - 1 for s, state in r.states.items() if state != "right"})
+
 # %% ../../../nbs/results/pages/04_disagreements.ipynb #e4981da2
 def _grid(r: Readings, most: int) -> tuple[str, int]:
     "The rows in which readings differ, as many as there is room for, and how many there are."
     text = next((d for d in r.docs if d.sentences), r.docs[0])
     starts = _rows(text)
-    rows = sorted({bisect_right(starts, s.start) - 1 for s, state in r.states.items() if state != "right"})
-    boxes, stop = [_boxes(r, k, starts) for k in range(len(r.docs))], text.size or 1 + max((s.end for s in r.states), default=-1)
-    cells = []
+    rows = _differing_rows(r, starts)
+    boxes = [_boxes(r, k, starts) for k in range(len(r.docs))]
+    ends, cells = [*starts[1:], text.size or 1 + max(map(attrgetter("end"), r.states), default=-1)], ""
     for n in rows[:most]:
-        end = starts[n + 1] if n + 1 < len(starts) else stop
-        tokens = window_tokens(text, starts[n], end)
-        cells += [f"<div>{boxed(tokens, starts[n], b[n])}</div>" for b in boxes]
-    return "".join(cells), len(rows)
+        tokens = window_tokens(text, starts[n], ends[n])
+        for b in boxes: cells += f"<div>{boxed(tokens, starts[n], b[n])}</div>"
+    return cells, len(rows)
 
 # %% ../../../nbs/results/pages/04_disagreements.ipynb #9b78e3a5
 _CSS = """body{margin:1rem auto;max-width:90rem;padding:0 1rem;background:#fff;color:#1b1b1b;font:1rem/1.5 system-ui,sans-serif}
@@ -90,13 +97,30 @@ def agreement_rows(a: ChainAgreement) -> list[dict[str, str]]:
         return {"annotators": f"{p.first} – {p.second}"} | {m: _percent(p.scores[m]) for m in MEASURES} | {"alpha": ""}
     return [*map(row, a.pairs), {"annotators": "all"} | dict.fromkeys(MEASURES, "") | {"alpha": _percent(a.alpha)}]
 
+def _line(cells: Iterable[str], tag: str) -> str:
+    "Write a line of a table."
+    line = "<tr>"
+    for c in cells: line += f"<{tag}>{html.escape(plain(c, 80)) if c else ''}</{tag}>"
+    return f"{line}</tr>"
+
 def _table(rows: list[dict[str, str]]) -> str:
-    line = lambda cells, tag: "<tr>" + "".join(f"<{tag}>{html.escape(plain(c, 80)) if c else ''}</{tag}>" for c in cells) + "</tr>"
-    return f"<table>{line(rows[0], 'th')}{''.join(line(r.values(), 'td') for r in rows)}</table>" if rows else ""
+    if not rows: return ""
+    table = f"<table>{_line(rows[0], 'th')}"
+    for row in rows: table += _line(row.values(), "td")
+    return f"{table}</table>"
 
 def _tie_rows(ties: list[Tie], key: str, most: int) -> list[dict[str, str]]:
     return [{"tie": t.words, "at": str([*t.at]), "linked to": str([*t.antecedent]) if t.antecedent else "a mention?",
              "said": ", ".join(t.said), "merged": "kept" if t.kept else "left out"} for t in ties if t.document == key][:most]
+
+# %% ../../../nbs/results/pages/04_disagreements.ipynb #86d2a1f5
+def _document_part(key: str, by: dict[str, Document], ties: list[Tie], most: int) -> str:
+    "Write a document's part of the page: the sentences that annotators read differently, side by side, and its ties."
+    cells, n = _grid(readings(list(by.values())), most)
+    heads = "".join(f"<b>{html.escape(plain(who, 60))}</b>" for who in by)
+    said = "all agree" if not n else f"{n:,} sentences differ" + (f", the first {most:,} are shown" if n > most else "")
+    grid = f'<div class="grid" style="grid-template-columns:repeat({len(by)},1fr)">{heads}{cells}</div>' if n else ""
+    return f"<h2>{html.escape(plain(key, 80))}</h2><p>{said}</p>{grid}{_table(_tie_rows(ties, key, most))}"
 
 # %% ../../../nbs/results/pages/04_disagreements.ipynb #113a204d
 def disagreement_page(
@@ -108,12 +132,7 @@ def disagreement_page(
     "Make a page of what annotators read differently."
     parts = [_table(agreement_rows(agreement))]
     for key, by in versions.items():
-        if len(by) < 2: continue
-        cells, n = _grid(readings(list(by.values())), most)
-        heads = "".join(f"<b>{html.escape(plain(who, 60))}</b>" for who in by)
-        said = "all agree" if not n else f"{n:,} sentences differ" + (f", the first {most:,} are shown" if n > most else "")
-        grid = f'<div class="grid" style="grid-template-columns:repeat({len(by)},1fr)">{heads}{cells}</div>' if n else ""
-        parts.append(f"<h2>{html.escape(plain(key, 80))}</h2><p>{said}</p>{grid}{_table(_tie_rows(ties, key, most))}")
+        if len(by) > 1: parts.append(_document_part(key, by, ties, most))
     policy = page_policy(style=_CSS) + "; style-src-attr 'unsafe-inline'"
     head = (f'<meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="{policy}">'
             f'<meta name="referrer" content="no-referrer"><title>Disagreements</title><style>{_CSS}</style>')

@@ -11,7 +11,8 @@ __all__ = ['Entry', 'LeftOut', 'read_entries', 'read_summaries', 'Board', 'make_
 import html, math, os, re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import chain, combinations
+from itertools import chain, combinations, compress
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 import numpy as np
@@ -20,7 +21,8 @@ from ...core.settings import Settings, load_settings
 from ...core.files import write_atomic
 from ...core.documents import plain
 from ...core.pages import data_page, page_data
-from ...core.runs import ClusterAnswer, Run, RunInfo, SIGNS, Summary, load_run, read_card, read_summary, run_hash
+from ...core.runs import Card, ClusterAnswer, Run, RunInfo, SIGNS, Summary, load_run, read_card, read_summary
+from ...core.runs import run_hash
 from ...metrics.choice import outcomes, outcomes_of_summary
 from ...metrics.rankings import Credits, Ranked, Tau, compare_rankings, rank_systems
 from ...benchmarks.tasks import find_task
@@ -63,12 +65,14 @@ def _of_outcomes(info: RunInfo, o: Any, answers: Mapping[str, Any], usd: float|N
 def _of_counts(summary: Summary) -> Entry|None:
     "Make an entry of a run on documents; None: its documents have no gold clusters here."
     setting = next(chain.from_iterable(summary.counts.values()), "")
-    f1 = {d: pooled(summary.counts, setting, [d]).get("conll") for d, c in summary.counts.items() if setting in c}
-    credit = {d: x.f1 for d, x in f1.items() if x}
+    credit: dict[str, float] = {}
+    for d, counts in summary.counts.items():
+        f1 = pooled(summary.counts, setting, [d]).get("conll") if setting in counts else None
+        if f1: credit[d] = f1.f1
     if not credit: return None
     info, cost = summary.info, summary.cost.get("cpu_seconds", 0.)
     return Entry(info.task, info.system, run_hash(info), info.data.get("questions", ""), f"CoNLL F1, {setting}", credit,
-                 {d: d for d in credit}, {}, {}, 0., float(cost))
+                 dict(zip(credit, credit)), {}, {}, 0., float(cost))
 
 # %% ../../../nbs/results/pages/03_report.ipynb #e2b10007
 def _outcomes(run: Run, s: Settings) -> Any:
@@ -103,6 +107,14 @@ def read_entries(
         except RefnbError as e: left.append(LeftOut(line.task, line.system, getattr(e, "what", str(e))))
     return found, left
 
+# %% ../../../nbs/results/pages/03_report.ipynb #1096de70
+def _of_summary(card: Card, summary: Summary) -> Entry|None:
+    "Make an entry of a committed summary; None: it holds neither credits nor counts of documents."
+    if summary.counts: return _of_counts(summary)
+    if not summary.credit: return None
+    seconds = float(summary.cost.get("cpu_seconds", 0.))
+    return _of_outcomes(summary.info, outcomes_of_summary(card, summary), {}, summary.seal.usd, seconds)
+
 # %% ../../../nbs/results/pages/03_report.ipynb #e2b10009
 def read_summaries(tasks: Iterable[str], reports: str|Path) -> list[Entry]:
     "Read the committed summaries of tasks; one that holds neither credits nor counts of documents is passed over."
@@ -114,10 +126,8 @@ def read_summaries(tasks: Iterable[str], reports: str|Path) -> list[Entry]:
             try: summary = read_summary(path, card)
             except (DataError, KeyError): continue
             if summary.info.task != task: continue
-            usage = (summary.seal.usd, float(summary.cost.get("cpu_seconds", 0.)))
-            found.append(_of_counts(summary) if summary.counts else
-                         _of_outcomes(summary.info, outcomes_of_summary(card, summary), {}, *usage) if summary.credit else None)
-    return [x for x in found if x]
+            if entry := _of_summary(card, summary): found.append(entry)
+    return found
 
 # %% ../../../nbs/results/pages/03_report.ipynb #02cda5e5
 class Board(NamedTuple):
@@ -141,7 +151,7 @@ def _board(named: dict[str, Entry], resamples: int, seed: int) -> Board:
     first = next(iter(named.values()))
     ids = list(first.credit)
     values = np.array([list(map(x.credit.__getitem__, ids)) for x in named.values()], float)
-    c = Credits(tuple(named), values, tuple(first.clusters[i] for i in ids))
+    c = Credits(tuple(named), values, tuple(map(first.clusters.__getitem__, ids)))
     return Board(first.task, first.metric, ids, named, c, rank_systems(c, resamples, seed))
 
 # %% ../../../nbs/results/pages/03_report.ipynb #3d4a6a8a
@@ -167,7 +177,7 @@ def split_items(b: Board) -> tuple[list[str], list[str]]:
     chose = v[((v >= 1) | (v <= 0)).any(1)]
     if not len(chose): return [], []
     full, none = chose.min(0) >= 1, chose.max(0) <= 0
-    return [i for i, yes in zip(b.ids, full, strict=True) if yes], [i for i, yes in zip(b.ids, none, strict=True) if yes]
+    return list(compress(b.ids, full)), list(compress(b.ids, none))
 
 # %% ../../../nbs/results/pages/03_report.ipynb #e0221011
 def benchmark_of(b: Board) -> str:
@@ -205,13 +215,17 @@ def rank_alike(boards: Iterable[Board], seed: int = 0) -> dict[tuple[str, str], 
 # %% ../../../nbs/results/pages/03_report.ipynb #e2b10012
 def _e(text: str, limit: int = 120) -> str: return html.escape(plain(text, limit))
 
+def _line(tag: str, cells: Sequence[str], right: set[int]) -> str:
+    "Write a line of a table; the cells at these places are aligned to the right."
+    line = "<tr>"
+    for k, x in enumerate(cells): line += f"<{tag}{' class=number' if k in right else ''}>{x}</{tag}>"
+    return f"{line}</tr>"
+
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], numbers: Iterable[int] = ()) -> str:
     "Write a table; cells are HTML already, and the columns of `numbers` are aligned to the right."
-    right = set(numbers)
-    def line(tag: str, cells: Sequence[str]) -> str:
-        return "".join(f"<{tag}{' class=number' if k in right else ''}>{x}</{tag}>" for k, x in enumerate(cells))
-    body = "".join(f"<tr>{line('td', r)}</tr>" for r in rows)
-    return f"<div class=scroll><table><thead><tr>{line('th', heads)}</tr></thead><tbody>{body}</tbody></table></div>"
+    right, body = set(numbers), ""
+    for r in rows: body += _line("td", r, right)
+    return f"<div class=scroll><table><thead>{_line('th', heads, right)}</thead><tbody>{body}</tbody></table></div>"
 
 def _counted(n: int, thing: str) -> str: return f"{n:,} {thing}{'' if n == 1 else 's'}"
 def _percent(x: float|None) -> str: return "" if x is None else f"{100*x:.1f}"
@@ -242,18 +256,25 @@ def ranking_table(b: Board) -> str:
     "Write a board as a table."
     rows = [_ranking_row(r, b.entries[r.system]) for r in b.ranked]
     heads = ["", "system", f"{_e(b.metric)} (%)", "95 % interval", "", "ties", "no choice", "USD", "seconds", "run"]
-    kept = [k for k in range(len(heads)) if k not in (6, 7, 8) or any(row[k] for row in rows)]
-    numbers = [at for at, k in enumerate(kept) if k in (0, 2, 3, 6, 7, 8)]
-    return _table([heads[k] for k in kept], [[row[k] for k in kept] for row in rows], numbers)
+    columns, numbers = list[tuple[str, ...]](), list[int]()
+    for k, column in enumerate(zip(heads, *rows, strict=True)):
+        if k in (6, 7, 8) and not any(column[1:]): continue
+        if k in (0, 2, 3, 6, 7, 8): numbers.append(len(columns))
+        columns.append(column)
+    heads_shown, *rows_shown = zip(*columns, strict=True)
+    return _table(heads_shown, rows_shown, numbers)
 
 # %% ../../../nbs/results/pages/03_report.ipynb #94f9e65a
 def _costs(b: Board) -> tuple[str, dict[str, float|None]]:
     "The cost of each system for a thousand items, and its unit; no unit where nothing is known."
     n = len(b.ids)/1000
-    usd = {x: e.usd for x, e in b.entries.items()}
-    if any(usd.values()): return "USD for 1,000 items", {x: None if v is None else v/n for x, v in usd.items()}
-    seconds = {x: e.seconds for x, e in b.entries.items()}
-    return ("seconds for 1,000 items" if any(seconds.values()) else ""), {x: v/n for x, v in seconds.items()}
+    usd: dict[str, float|None] = {}
+    seconds: dict[str, float|None] = {}
+    for name, e in b.entries.items():
+        usd[name] = None if e.usd is None else e.usd/n
+        seconds[name] = e.seconds/n
+    if any(usd.values()): return "USD for 1,000 items", usd
+    return ("seconds for 1,000 items" if any(seconds.values()) else ""), seconds
 
 # %% ../../../nbs/results/pages/03_report.ipynb #a8fe63c8
 class _Axes(NamedTuple):
@@ -295,9 +316,10 @@ def _down(a: _Axes, cost: float) -> str:
 def _grid(a: _Axes, unit: str, metric: str) -> str:
     "Draw the lines and numbers of a picture."
     step = max(.05, math.ceil((a.high - a.low)/.3)*.05)
-    lines = [_across(a, a.low + k*step) for k in range(int((a.high - a.low)/step + 1.001))]
-    lines += [_down(a, 10.**k) for k in range(int(a.first), int(a.last) + 1)]
-    return ("".join(lines) + '<text x="75" y="272" text-anchor="middle">none</text>'
+    lines = ""
+    for k in range(int((a.high - a.low)/step + 1.001)): lines += _across(a, a.low + k*step)
+    for k in range(int(a.first), int(a.last) + 1): lines += _down(a, 10.**k)
+    return (lines + '<text x="75" y="272" text-anchor="middle">none</text>'
             f'<text x="345" y="293" text-anchor="middle">{unit}</text><text x="50" y="10">{_e(metric)} (%)</text>')
 
 # %% ../../../nbs/results/pages/03_report.ipynb #f56a9dae
@@ -317,13 +339,17 @@ def cost_picture(b: Board) -> str:
     "Draw cost against score as SVG; a sentence where no run has a known cost."
     unit, costs = _costs(b)
     if not unit: return "<p class=soft>No run of this task has a recorded cost.</p>"
-    known = {x: c for x, c in costs.items() if c is not None}
+    known: dict[str, float] = {}
+    lost, dots = [], ""
+    for x, c in costs.items():
+        if c is None: lost.append(_e(x))
+        else: known[x] = c
     a = _axes(b, known.values())
-    dots = [_dot(a, r, known[r.system], unit) for r in reversed(b.ranked) if r.system in known]
-    lost = [_e(x) for x, c in costs.items() if c is None]
+    for r in reversed(b.ranked):
+        if r.system in known: dots += _dot(a, r, known[r.system], unit)
     note = f"<p class=soft>Unknown cost: {', '.join(lost)}.</p>" if lost else ""
     return (f'<svg class=cost viewBox="0 0 640 300" width="640" role="img" aria-label="Cost against {_e(b.metric)}" '
-            f'font-size="12" fill="currentColor">{_grid(a, unit, b.metric)}{"".join(dots)}</svg>{note}')
+            f'font-size="12" fill="currentColor">{_grid(a, unit, b.metric)}{dots}</svg>{note}')
 
 # %% ../../../nbs/results/pages/03_report.ipynb #e2b10019
 def _sentence(a: str, b: str, t: Tau) -> list[str]:
@@ -341,10 +367,12 @@ def alike_table(taus: Mapping[tuple[str, str], Tau]) -> str:
 
 def items_list(b: Board, ids: Sequence[str], title: str, at: int, most: int = 100) -> str:
     "Write ids as buttons that lead to the comparison, question by question."
-    place = {i: k for k, i in enumerate(b.ids)}
-    links = ", ".join(f'<button type="button" data-board="{at}" data-item="{place[i]}">{_e(i, 60)}</button>' for i in ids[:most])
+    if not ids: return f"<p>{title}: none</p>"
+    place, links = {i: k for k, i in enumerate(b.ids)}, []
+    for i in ids[:most]: links.append(f'<button type="button" data-board="{at}" data-item="{place[i]}">{_e(i, 60)}</button>')
     more = f", and {len(ids) - most:,} more" if len(ids) > most else ""
-    return f"<details><summary>{title}: {len(ids):,} of {len(b.ids):,}</summary><p class=ids>{links}{more}</p></details>" if ids else f"<p>{title}: none</p>"
+    return (f"<details><summary>{title}: {len(ids):,} of {len(b.ids):,}</summary>"
+            f"<p class=ids>{', '.join(links)}{more}</p></details>")
 
 # %% ../../../nbs/results/pages/03_report.ipynb #e2b1001c
 _OF_REASON = {v: k for k, v in SIGNS.items() if isinstance(v, str)} | {"missing": "m"}
@@ -374,12 +402,21 @@ def _texts(b: Board) -> dict[str, list[Any]]:
     return {q.id: _excerpt(q) for q in find_task(b.task, load_settings()).questions if q.id in b.entries[b.ranked[0].system].credit}
 
 # %% ../../../nbs/results/pages/03_report.ipynb #6ae20c7a
+def _choices(x: Entry, ids: Sequence[str]) -> str:
+    "Write what a system chose for each item, as letters; nothing where that is not recorded."
+    return "".join(map(_letter, map(x.chosen.get, ids))) if x.chosen else ""
+
+# %% ../../../nbs/results/pages/03_report.ipynb #3786565d
 def _data(b: Board) -> dict[str, Any]:
     "A board as the page's script reads it."
-    entries = [b.entries[r.system] for r in b.ranked]
-    return {"task": plain(b.task, 120), "systems": [plain(r.system, 120) for r in b.ranked], "ids": b.ids,
-            "signs": [_signs(x, b.ids) for x in entries], "texts": _texts(b),
-            "chosen": ["".join(_letter(x.chosen.get(i)) for i in b.ids) if x.chosen else "" for x in entries]}
+    systems, signs, chosen = [], [], []
+    for r in b.ranked:
+        x = b.entries[r.system]
+        systems.append(plain(r.system, 120))
+        signs.append(_signs(x, b.ids))
+        chosen.append(_choices(x, b.ids))
+    return {"task": plain(b.task, 120), "systems": systems, "ids": b.ids, "signs": signs, "texts": _texts(b),
+            "chosen": chosen}
 
 # %% ../../../nbs/results/pages/03_report.ipynb #e2b1001d
 def _section(b: Board, at: int) -> str:
@@ -408,22 +445,27 @@ class Report:
     def __init__(self, boards: list[Board], left: Sequence[LeftOut] = (), seed: int = 0):
         self.boards, self.left, self.taus = boards, list(left), rank_alike(boards, seed)
     def __repr__(self):
-        runs = sum(len(b.ranked) for b in self.boards)
+        runs = sum(map(len, map(attrgetter("ranked"), self.boards)))
         return f"{_counted(runs, 'run')} of {_counted(len(self.boards), 'task')}" + (f", {len(self.left)} not ranked" if self.left else "")
     def summary(self) -> dict[str, Any]:
         "Write the rankings as JSON."
         def row(r: Ranked) -> dict[str, Any]:
             return {"place": r.place, "system": r.system, "score": r.score.value, "low": r.score.low, "high": r.score.high, "ties": r.letters}
-        tasks = [{"task": b.task, "metric": b.metric, "items": len(b.ids), "ranking": list(map(row, b.ranked))} for b in self.boards]
+        tasks = []
+        for b in self.boards:
+            tasks.append({"task": b.task, "metric": b.metric, "items": len(b.ids), "ranking": list(map(row, b.ranked))})
         alike = [{"first": a, "second": b, **t._asdict()} for (a, b), t in self.taus.items() if t.systems]
         return {"tasks": tasks, "kendall_tau": alike, "not_ranked": [x._asdict() for x in self.left]}
     def main(self) -> str:
         "Write what the page shows without its script."
         order = {id(b): k for k, b in enumerate(self.boards)}
-        parts = [f"<section><h2>{_e(name)}</h2>{''.join(_section(b, order[id(b)]) for b in of)}</section>"
-                 for name, of in by_benchmark(self.boards).items()]
+        page = f"<p class=soft>{_NOTE}</p>"
+        for name, boards in by_benchmark(self.boards).items():
+            page += f"<section><h2>{_e(name)}</h2>"
+            for b in boards: page += _section(b, order[id(b)])
+            page += "</section>"
         alike = f"<section><h2>Do the benchmarks rank alike?</h2>{alike_table(self.taus)}</section>"
-        return f"<p class=soft>{_NOTE}</p>{''.join(parts)}{alike}{_left_out(self.left)}"
+        return f"{page}{alike}{_left_out(self.left)}"
     def _repr_html_(self) -> str: return _without_secrets(self.main(), os.environ)
     def page(self, title: str = "Systems ranked") -> str:
         "Write the page as one HTML file."

@@ -7,6 +7,8 @@ __all__ = ['Line', 'SystemCard', 'run_all', 'told']
 
 # %% ../../../nbs/results/pages/01_system_card.ipynb #5184f3f4
 from collections.abc import Callable, Iterable
+from itertools import chain
+from operator import attrgetter
 from typing import Any
 from pathlib import Path
 import msgspec
@@ -56,14 +58,14 @@ class Line(Record, omit_defaults=False, rename={"task": "part"}):
 # %% ../../../nbs/results/pages/01_system_card.ipynb #19e1edb2
 def _line_of(r: Run, s: Settings|None = None) -> Line:
     "State what a sealed run comes to."
-    o, used = as_outcomes(r, s), [u for a in r.answers().values() if (u := a.usage)]
-    scores, costs = score(o), [u.usd for u in used]
+    o, used = as_outcomes(r, s), list(filter(None, map(attrgetter("usage"), r.answers().values())))
+    scores, costs = score(o), list(map(attrgetter("usd"), used))
+    def total(field: str) -> Any: return sum(map(attrgetter(field), used))
     iv, several = scores.interval(), sampled_of(r, s)
-    known = "; ".join(x for x in (scores.warning, sampled_words(several) if several else "") if x)
+    known = "; ".join(filter(None, (scores.warning, sampled_words(several) if several else "")))
     return Line(r.info.task, iv.n, iv.value, iv.low, iv.high, float((1/o.options).mean()), int(o.reason.notna().sum()),
-                sum(u.tokens_in for u in used), sum(u.tokens_out for u in used),
-                None if None in costs else sum(costs), sum(u.seconds for u in used)/60, run_hash(r.info),
-                known)
+                total("tokens_in"), total("tokens_out"), None if None in costs else sum(costs), total("seconds")/60,
+                run_hash(r.info), known)
 
 # %% ../../../nbs/results/pages/01_system_card.ipynb #6df4b350
 class SystemCard(Record, omit_defaults=False):
@@ -84,6 +86,14 @@ def _asked(system: Any, task: str, n: int|float, s: Settings, came: Callable[[An
                                                     reason="it stopped before the end; the same command goes on")
     except DataError as e: return Line(task, reason=str(e))
 
+# %% ../../../nbs/results/pages/01_system_card.ipynb #694ddbe5
+def _who_is_asked(system: str, s: Settings, settings: dict[str, Any]) -> Any:
+    "Find a system that can be asked everything; a file of released answers cannot."
+    who: Any = find_system(system, s, **settings)
+    if getattr(who, "partial", False):
+        raise CallError(f"{system} is a file of released answers", do=f"it answers {who.answers} alone")
+    return who
+
 # %% ../../../nbs/results/pages/01_system_card.ipynb #d0742c67
 def run_all(
     system: str,             # its name
@@ -103,9 +113,7 @@ def run_all(
     spent = 0.
     boards: dict[str, list[Line]] = {}
     if budget is not None: settings["budget"] = budget
-    who: Any = find_system(system, s, **settings)  # one object for all tasks: a local model is loaded once
-    if getattr(who, "partial", False):
-        raise CallError(f"{system} is a file of released answers", do=f"it answers {who.answers} alone")
+    who = _who_is_asked(system, s, settings)  # one object for all tasks: a local model is loaded once
     for name, tasks in _board_tasks(sample).items():
         for task in tasks:
             came: list[Any] = []
@@ -132,24 +140,31 @@ def told(line: Line) -> str:
     return f"{line.task}: {100*line.accuracy:.1f} %{interval} of {line.n:,}, guessing {100*line.chance:.1f} %"
 
 # %% ../../../nbs/results/pages/01_system_card.ipynb #e42e28bd
+def _card_row(x: Line) -> dict[str, Any]:
+    "Make a line of a card a row of its table."
+    shown = lambda v: "" if v is None else f"{100*v:.1f}"
+    return {"task": x.task, "accuracy (%)": shown(x.accuracy), "low": shown(x.low), "high": shown(x.high),
+            "guessing": shown(x.chance), "n": x.n or "", "no choice": x.no_choice if x.n else "",
+            "tokens read": x.tokens_in or "", "written": x.tokens_out or "",
+            "USD": "unknown" if x.usd is None else f"{x.usd:.4g}" if x.n else "",
+            "minutes": f"{x.minutes:.1f}" if x.n else "", "run": x.run, "note": x.reason}
+
+# %% ../../../nbs/results/pages/01_system_card.ipynb #d337f4d6
 def _card_frame(card: SystemCard) -> pd.DataFrame:
     "Make a card a table, one row per task."
-    shown = lambda v: "" if v is None else f"{100*v:.1f}"
-    rows = [{"task": x.task, "accuracy (%)": shown(x.accuracy), "low": shown(x.low), "high": shown(x.high),
-             "guessing": shown(x.chance), "n": x.n or "", "no choice": x.no_choice if x.n else "",
-             "tokens read": x.tokens_in or "", "written": x.tokens_out or "",
-             "USD": "unknown" if x.usd is None else f"{x.usd:.4g}" if x.n else "",
-             "minutes": f"{x.minutes:.1f}" if x.n else "", "run": x.run, "note": x.reason}
-            for lines in card.boards.values() for x in lines]
-    return pd.DataFrame(rows)
+    return pd.DataFrame(list(map(_card_row, chain.from_iterable(card.boards.values()))))
 
 # %% ../../../nbs/results/pages/01_system_card.ipynb #7bee6fb8
 def _card_figure(card: SystemCard):
     "Draw a card with matplotlib: accuracy with intervals, and guessing."
     from refnb.results.plots import dots
-    lines = [x for lines in card.boards.values() for x in lines if x.accuracy is not None]
-    iv = lambda x: Interval(x.accuracy, x.low, x.high, x.n, 0)
-    return dots({card.title: {card.title: list(map(iv, lines)), "guessing": [Interval(x.chance, None, None, x.n, 0) for x in lines]}}, [x.task for x in lines])
+    tasks, scores, chances = [], [], []
+    for x in chain.from_iterable(card.boards.values()):
+        if x.accuracy is None: continue
+        tasks.append(x.task)
+        scores.append(Interval(x.accuracy, x.low, x.high, x.n, 0))
+        chances.append(Interval(x.chance, None, None, x.n, 0))
+    return dots({card.title: {card.title: scores, "guessing": chances}}, tasks)
 
 # %% ../../../nbs/results/pages/01_system_card.ipynb #ef8ae4a1
 _HOW = ("Accuracy in percent with 95 % intervals over documents; a question without a choice is wrong. Minutes are those "
@@ -167,7 +182,7 @@ def _write_system_card(card: SystemCard, reports: str|Path) -> Path:
     path = Path(reports)/"systems"/f"{safe_path(card.system)}.md"
     write_atomic(path.with_suffix(".json"), msgspec.json.format(msgspec.json.encode(card), indent=1) + b"\n")
     page = [f"# {to_md(card.title)}", "", to_md(card.about), "", _HOW, ""]
-    if any(x.accuracy is not None for lines in card.boards.values() for x in lines):
+    if any(x.accuracy is not None for x in chain.from_iterable(card.boards.values())):
         write_atomic(path.with_suffix(".png"), png(_card_figure(card), 110))
         page += [f"![accuracy by task]({path.with_suffix('.png').name})", ""]
     write_atomic(path, "\n".join([*page, *_card_table(_card_frame(card)), ""]))

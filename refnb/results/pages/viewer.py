@@ -10,6 +10,7 @@ import hashlib, html, json, math, os, re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
 import msgspec
@@ -33,19 +34,24 @@ def _name_and_hash(named: str) -> tuple[str, str]:
     system, at, hash_ = named.rpartition("@")
     return (system, hash_) if at and set(hash_) <= set("0123456789abcdef") else (named, "")
 
+# %% ../../../nbs/results/pages/00_viewer.ipynb #61deb25c
+def _newest_run(task: str, named: str, s: Settings) -> Run:
+    "Find the newest run of a system, or system@hash, on a task; complete ones go first."
+    system, hash_ = _name_and_hash(named)
+    folder = Path(s.runs)/safe_path(task)/safe_path(system)
+    found = [load_run(p.parent) for p in folder.glob("*/run.json") if p.parent.name.startswith(hash_)]
+    if not found: raise DataError(f"there is no run of {named} on {task}", str(folder), "refnb run makes one")
+    return max(found, key=lambda r: (r.sealed, (r.folder/"run.json").stat().st_mtime_ns))
+
 # %% ../../../nbs/results/pages/00_viewer.ipynb #309b47c0
 def _named_run(x: Run|str|Path, s: Settings|None = None) -> Run:
     "A run by whatever names it."
     if isinstance(x, Run): return Run(x.folder.resolve(), x.info, x.kind)
     if os.path.isfile(os.path.join(x, "run.json")): return load_run(Path(x).resolve())
     task, named = split_name(str(x), s)
-    system, hash_ = _name_and_hash(named)
-    if not system:
+    if not _name_and_hash(named)[0]:
         raise DataError("is not a run: it has no run.json", str(x), "give a run's folder, or name it as task:system")
-    folder = Path((s or load_settings()).runs)/safe_path(task)/safe_path(system)
-    found = [load_run(p.parent) for p in folder.glob("*/run.json") if p.parent.name.startswith(hash_)]
-    if not found: raise DataError(f"there is no run of {named} on {task}", str(folder), "refnb run makes one")
-    return max(found, key=lambda r: (r.sealed, (r.folder/"run.json").stat().st_mtime_ns))
+    return _newest_run(task, named, s or load_settings())
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #826e2cf2
 def _found(run: Run, s: Settings) -> list[Question]:
@@ -85,7 +91,8 @@ class Said(Record):
 def _picked(a: Answer) -> tuple[int, ...]:
     "What an answer comes down to: the chosen options, or those with the best score."
     if a.chosen or a.reason or not a.scores: return a.chosen
-    return tuple(i for i, x in enumerate(a.scores) if x == max(a.scores))
+    best = max(a.scores)
+    return tuple(i for i, x in enumerate(a.scores) if x == best)
 
 def _exact(x: Any) -> Any:
     "A value as JSON and JavaScript can hold it; what they cannot hold becomes text."
@@ -154,16 +161,21 @@ class _Texts(dict):
         return self[text][0]
     def place(self, text: str, at: int) -> int: return at + bisect_left(self[text][1], at)
 
+# %% ../../../nbs/results/pages/00_viewer.ipynb #32331cec
+def _kind_of(values: list) -> Literal["value", "number"]:
+    "Tell whether a field holds numbers, wherever it holds anything."
+    types = set(map(type, values)) - {type(None)}
+    return "number" if types and types <= {int, float} else "value"
+
+# %% ../../../nbs/results/pages/00_viewer.ipynb #72ee8ba8
 def _fields(questions: list[Question]) -> tuple[Field, ...]:
     "Every field of meta, and what kind it is."
     seen: dict[str, list] = {}
     for q in questions:
         for k, v in q.meta.items(): seen.setdefault(k, []).append(_exact(v))
-    number = lambda vs: all(type(v) in (int, float) for v in vs) and vs
-    def kind(vs: list) -> Literal["value", "number"]:
-        return "number" if number([v for v in vs if v is not None]) else "value"
-    return (Field("document", "value", True), Field("options", "number", True),
-            *(Field(k, kind(vs)) for k, vs in seen.items()))
+    out = [Field("document", "value", True), Field("options", "number", True)]
+    for k, values in seen.items(): out.append(Field(k, _kind_of(values)))
+    return tuple(out)
 
 def _values(q: Question, fields: tuple[Field, ...]) -> tuple:
     return (q.doc_key, len(q.options), *(_exact(q.meta.get(f.name)) for f in fields[2:]))
@@ -176,17 +188,22 @@ def _prompt_hash(prompt: str) -> str:
     "Hash a prompt, whatever its letters."
     return hashlib.sha256(prompt.encode("utf-8", "surrogatepass")).hexdigest()[:16] if prompt else "none"
 
+# %% ../../../nbs/results/pages/00_viewer.ipynb #6bb8647c
+def _silent(answers: Mapping[str, Answer]) -> str:
+    "Count the answers without a choice, by their reasons."
+    reasons = Counter(filter(None, map(attrgetter("reason"), answers.values())))
+    return ", ".join(f"{k} {n}" for k, n in sorted(reasons.items()))
+
 # %% ../../../nbs/results/pages/00_viewer.ipynb #8474d693
 def _about(run: Run, answers: Mapping[str, Answer]) -> tuple[tuple[str, str], ...]:
     "What a run is, as rows of text."
-    i, reasons = run.info, Counter(a.reason for a in answers.values() if a.reason)
-    silent = ", ".join(f"{k} {n}" for k, n in sorted(reasons.items()))
+    i = run.info
     return (("task", i.task), ("system", i.system), ("hash", run_hash(i)), ("mode", i.mode),
             ("settings", _told(i.settings) if i.settings else "none"),
             ("prompt", i.prompt or "none"), ("hash of the prompt", _prompt_hash(i.prompt)),
             ("data", "\n".join(f"{k}: {v}" for k, v in i.data.items())),
             ("revisions", f"builder {i.builder_revision}, system {i.system_revision}"),
-            ("without choice", silent or "none"), ("made by", f"refnb {i.refnb}".strip()))
+            ("without choice", _silent(answers) or "none"), ("made by", f"refnb {i.refnb}".strip()))
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #34f2158d
 _Numbers = TypeVar("_Numbers", Interval, Difference)
@@ -219,12 +236,12 @@ def _side(x: Run|str|Path, questions: Iterable[Question]|str|Path|None, s: Setti
 
 def _ran(x: _Side) -> Ran:
     "How a run did."
-    usages = [a.usage for a in x.answers.values() if a.usage]
+    usages = list(filter(None, map(attrgetter("usage"), x.answers.values())))
     known = [u.usd for u in usages if u.usd is not None]
+    tokens = sum(map(attrgetter("tokens_in"), usages)), sum(map(attrgetter("tokens_out"), usages))
     return Ran(x.run.info.task, x.run.info.system, run_hash(x.run.info), x.run.sealed, len(x.questions), len(x.answers),
                _accuracy(x.outcomes, x.run.sealed), _exact(math.fsum(known)) if known else None,
-               len(usages) - len(known), (sum(u.tokens_in for u in usages), sum(u.tokens_out for u in usages)),
-               _about(x.run, x.answers))
+               len(usages) - len(known), tokens, _about(x.run, x.answers))
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #843a4fc6
 def _asked_alike(a: Question, b: Question|None) -> bool:
@@ -240,9 +257,11 @@ def _shared(a: _Side, b: _Side) -> set[str]:
 
 def _difference(a: _Side, b: _Side, both: set[str]) -> Difference|None:
     "First minus second, on what counts for both."
-    counts = lambda x: {i for i in both if x.run.sealed or i in x.answers}
-    ids = counts(a) & counts(b)
-    return _rounded(compare(*(x.outcomes[x.outcomes.id.isin(ids)] for x in (a, b))).difference) if ids else None
+    ids = both
+    for x in (a, b):
+        if not x.run.sealed: ids = ids & x.answers.keys()
+    if not ids: return None
+    return _rounded(compare(a.outcomes[a.outcomes.id.isin(ids)], b.outcomes[b.outcomes.id.isin(ids)]).difference)
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #915314a1
 def _shown(q: Question, sides: list[_Side], both: set[str], fields: tuple[Field, ...], texts: _Texts) -> Shown:
@@ -252,6 +271,12 @@ def _shown(q: Question, sides: list[_Side], both: set[str], fields: tuple[Field,
     text = texts.add(q.text) if q.text else -1
     chars = q.chars and (texts.place(q.text, q.chars[0]), texts.place(q.text, q.chars[1]))
     return Shown(q.id, q.doc_key, text, q.options, q.right, tuple(told), _values(q, fields), chars)
+
+# %% ../../../nbs/results/pages/00_viewer.ipynb #e260e4a0
+def _overlap(a: _Side, b: _Side, both: set[str]) -> tuple[tuple[int, int], int]:
+    "Count the ids that only one of two runs has, and those that both have, with other questions."
+    common = len(a.questions.keys() & b.questions.keys())
+    return (len(a.questions) - common, len(b.questions) - common), common - len(both)
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #64235ed7
 def _view_data(run: Run|str|Path, questions: Iterable[Question]|str|Path|None = None, other: Run|str|Path|None = None,
@@ -263,9 +288,7 @@ def _view_data(run: Run|str|Path, questions: Iterable[Question]|str|Path|None = 
     first, second, texts = sides[0], sides[-1], _Texts()
     both, fields = _shared(first, second), _fields(list(first.questions.values()))
     shown = tuple(_shown(q, sides, both, fields, texts) for q in first.questions.values())
-    common = len(first.questions.keys() & second.questions.keys())
-    return ViewData(tuple(map(_ran, sides)), shown, tuple(texts), fields,
-                    (len(first.questions) - common, len(second.questions) - common), common - len(both),
+    return ViewData(tuple(map(_ran, sides)), shown, tuple(texts), fields, *_overlap(first, second, both),
                     _difference(first, second, both) if len(sides) > 1 else None)
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #c3118163
@@ -274,8 +297,8 @@ _SECRETS = r"(KEY|TOKEN|SECRET|PASSWORD)$"
 def _without_secrets(told: str, env: Mapping[str, str]) -> str:
     "Refuse what holds a key."
     for name, value in env.items():
-        forms = (json.dumps(value)[1:-1].replace("<", "\\u003c"), html.escape(value))
-        if len(value) > 11 and re.search(_SECRETS, name, re.I) and any(f in told for f in forms):
+        if len(value) < 12 or not re.search(_SECRETS, name, re.I): continue
+        if json.dumps(value)[1:-1].replace("<", "\\u003c") in told or html.escape(value) in told:
             raise DataError(f"the run holds the value of the environment variable {name}", "view",
                             "take it out of the settings or the prompt, and get a new key")
     return told
@@ -309,26 +332,42 @@ def _verdict(x: Said) -> str:
     if x.verdict == "tie": return f"≈ tie, {x.credit:.2f}"
     return f"{SIGNS.get(x.verdict, '–')} {html.escape(x.verdict)}"
 
-# %% ../../../nbs/results/pages/00_viewer.ipynb #3ec2859d
-def _row(q: Shown, texts: tuple[str, ...]) -> str:
-    "A question as a row that unfolds."
-    replies = "".join(f"<p>reply: <code>{_e(x.raw, 300)}</code></p>" for x in q.said if x.raw)
-    replies += "".join(f"<details><summary>reasoning</summary><code>{_e(x.reasoning, 3000)}</code></details>"
-                       for x in q.said if x.reasoning)
+# %% ../../../nbs/results/pages/00_viewer.ipynb #054bd910
+def _replies(q: Shown) -> str:
+    "Write what runs replied to a question, and what they thought before."
+    replies, reasoning = "", ""
+    for x in q.said:
+        if x.raw: replies += f"<p>reply: <code>{_e(x.raw, 300)}</code></p>"
+        if x.reasoning:
+            reasoning += f"<details><summary>reasoning</summary><code>{_e(x.reasoning, 3000)}</code></details>"
+    return replies + reasoning
+
+# %% ../../../nbs/results/pages/00_viewer.ipynb #122e9eb5
+def _unfolding(q: Shown, texts: tuple[str, ...]) -> str:
+    "Write the mention of a question, which unfolds to its text, its options and the replies."
     before, mention, after = _around(q, texts)
     text = (f"<p>…{before} <mark><b>{mention}</b></mark> {after}…</p>" if q.text >= 0
             else "<p><i>the release has no text for this question</i></p>")
-    told = (f"<details><summary>{mention if q.chars else 'question'}</summary>{text}<p>options: "
-            f"{', '.join(_e(o.name, 40) for o in q.options[:26])}</p>{replies}</details>")
-    answers = "".join(f"<td>{_verdict(x)}</td><td>{_names(q, x.picked)}</td>" for x in q.said)
-    return (f"<tr><td><code>{_e(q.id, 60)}</code></td><td "
-            f"style='text-align:left;max-width:32rem'>{told}</td><td>{_names(q, q.right)}</td>{answers}</tr>")
+    return (f"<details><summary>{mention if q.chars else 'question'}</summary>{text}<p>options: "
+            f"{', '.join(_e(o.name, 40) for o in q.options[:26])}</p>{_replies(q)}</details>")
+
+# %% ../../../nbs/results/pages/00_viewer.ipynb #3ec2859d
+def _row(q: Shown, texts: tuple[str, ...]) -> str:
+    "A question as a row that unfolds."
+    row = (f"<tr><td><code>{_e(q.id, 60)}</code></td><td "
+           f"style='text-align:left;max-width:32rem'>{_unfolding(q, texts)}</td><td>{_names(q, q.right)}</td>")
+    for x in q.said: row += f"<td>{_verdict(x)}</td><td>{_names(q, x.picked)}</td>"
+    return f"{row}</tr>"
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #9e970035
+def _unlike(a: Said, b: Said) -> bool:
+    "Tell whether two runs chose differently, where both were asked."
+    return "absent" not in (a.verdict, b.verdict) and (a.picked, a.verdict) != (b.picked, b.verdict)
+
+# %% ../../../nbs/results/pages/00_viewer.ipynb #7a9846ee
 def _worth_reading(data: ViewData) -> list[Shown]:
     "Questions that are not right; of two runs, those where they chose differently."
-    if len(data.runs) > 1:
-        return [q for q in data.questions if "absent" not in (a := q.said[0]).verdict + (b := q.said[1]).verdict and (a.picked, a.verdict) != (b.picked, b.verdict)]
+    if len(data.runs) > 1: return [q for q in data.questions if _unlike(*q.said[:2])]
     return [q for q in data.questions if q.said[0].credit is not None and q.said[0].credit < 1]
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #8094cf89
@@ -340,19 +379,27 @@ def _head(r: Ran) -> str:
     return (f"<b>{_e(r.system)}</b> on {_e(r.task)}: {value}, {r.answers:,} of {r.questions:,} answered, "
             f"{'sealed' if r.sealed else 'open'}")
 
+# %% ../../../nbs/results/pages/00_viewer.ipynb #6c2c42b6
+def _fitting(questions: list[Shown], texts: tuple[str, ...], room: int) -> list[str]:
+    "Write the first questions as rows, as many as there is room for."
+    rows: list[str] = []
+    for q in questions[:ROWS]:
+        row = _row(q, texts)
+        room -= len(row)
+        if room < 0: break
+        rows.append(row)
+    return rows
+
 # %% ../../../nbs/results/pages/00_viewer.ipynb #5d630b52
 def _table(data: ViewData) -> str:
     "Some of the questions, as a small table."
-    want = _worth_reading(data)
-    runs = ("".join(f"<th>{k}: verdict</th><th>{k}: chosen</th>" for k in ("first", "second")) if len(data.runs) > 1
-            else "<th>verdict</th><th>chosen</th>")
-    top = ("".join(f"<p>{_head(r)}</p>" for r in data.runs)
-           + f"<table><thead><tr><th>id</th><th>mention</th><th>right</th>{runs}</tr></thead><tbody>")
-    rows, room = [], ROOM - len(top) - 200
-    for row in (_row(q, data.texts) for q in want[:ROWS]):
-        if (room := room - len(row)) < 0: break
-        rows.append(row)
-    what = "where they differ" if len(data.runs) > 1 else "that are not right"
+    want, several, top = _worth_reading(data), len(data.runs) > 1, ""
+    heads = "<th>verdict</th><th>chosen</th>"
+    if several: heads = "<th>first: verdict</th><th>first: chosen</th><th>second: verdict</th><th>second: chosen</th>"
+    for r in data.runs: top += f"<p>{_head(r)}</p>"
+    top += f"<table><thead><tr><th>id</th><th>mention</th><th>right</th>{heads}</tr></thead><tbody>"
+    rows = _fitting(want, data.texts, ROOM - len(top) - 200)
+    what = "where they differ" if several else "that are not right"
     return f"{top}{''.join(rows)}</tbody></table><p>{len(rows):,} of {len(want):,} questions {what}</p>"
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #f058dd51

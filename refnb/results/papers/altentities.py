@@ -42,10 +42,13 @@ def columns_of(task: str) -> dict[str, tuple[str, str]]:
     """List the columns of Tables 7 and 14, but for the average, of altentities/test, altentities/dev, or
     sample/altentities; each has a task, and the domain if the task has several."""
     if task == SAMPLE_TASK: return {f"{paper_domain(d)} / unshown": (task, d) for d in DOMAINS}
-    if task not in (known := [f"altentities/{x}" for x in SPLITS]):
-        raise CallError(f"unknown task {task!r}", do=nearest(task, [*known, SAMPLE_TASK]))
+    known, columns = list(map("altentities/{}".format, SPLITS)), {}
+    if task not in known: raise CallError(f"unknown task {task!r}", do=nearest(task, [*known, SAMPLE_TASK]))
     split = task.rpartition("/")[2]
-    return {f"{paper_domain(d)} / {s}": (altentities_task(d, s, split), "") for d in DOMAINS for s in settings_of(d)}
+    for domain in DOMAINS:
+        for setting in settings_of(domain):
+            columns[f"{paper_domain(domain)} / {setting}"] = (altentities_task(domain, setting, split), "")
+    return columns
 
 def columns_told(task: str, setting: Setting) -> dict[str, tuple[str, str]]:
     """List the columns of one setting of altentities/test, altentities/dev, or sample/altentities, in which
@@ -65,27 +68,36 @@ def _learnt_from(info: RunInfo) -> list[str]:
     m = re.match("trained on (?:dev: )?([^,]+)", info.settings.get("trained", ""))
     return m[1].split("+") if m else []
 
-def trained_runs(system: str, task: str, s: Settings) -> dict[str, list[str]]:
-    "List all runs (system@hash) of a trained system on a task, newest first, with the tasks of each one's training."
+def _hashed(system: str, task: str, s: Settings) -> list[str]:
+    "List all runs and summaries of a system on a task, as system@hash, runs first."
     hashes = [run_hash(r.info) for r in find_runs(s.runs, task, system)]
     for place in places_of_summaries(s): hashes += [p.stem[-12:] for p in find_summaries(place, task, system)]
-    names = dict.fromkeys(f"{system}@{h}" for h in hashes)
-    return {n: _learnt_from(found[1]) for n in names if (found := run_outcomes(n, task, s))}
+    return [f"{system}@{hash}" for hash in dict.fromkeys(hashes)]
+
+def trained_runs(system: str, task: str, s: Settings) -> dict[str, list[str]]:
+    "List all runs (system@hash) of a trained system on a task, newest first, with the tasks of each one's training."
+    out: dict[str, list[str]] = {}
+    for name in _hashed(system, task, s):
+        if found := run_outcomes(name, task, s): out[name] = _learnt_from(found[1])
+    return out
 
 def the_run(system: str, task: str, s: Settings) -> str|None:
     """Choose which run of a system, or system@hash, on a task is in a table: with a hash where there is a choice;
     None: it was not trained for this task."""
     if system.removesuffix("+negation") not in trained_systems() or not (wanted := set(trained_for(task))):
         return system
-    return next((n for n, learnt in trained_runs(system, task, s).items() if learnt and set(learnt) <= wanted), None)
+    for name, learnt in trained_runs(system, task, s).items():
+        if learnt and set(learnt) <= wanted: return name
+    return None
 
 # %% ../../../nbs/results/papers/02_altentities.ipynb #a1c05e12
 def run_learnt_on(system: str, domains: Iterable[str], setting: Setting, task: str, s: Settings) -> str|None:
     "Find the newest run of a trained system on a task whose weights learned from these domains, in the paper's words."
-    folders = [next(d for d in DOMAINS if paper_domain(d) == x) for x in domains]
-    wanted = [{altentities_task(d, setting, split) for split in ("train", "dev")} for d in folders]
+    folders, wanted = dict(zip(map(paper_domain, DOMAINS), DOMAINS)), []
+    for domain in domains:
+        wanted.append({altentities_task(folders[domain], setting, split) for split in ("train", "dev")})
     for name, learnt in trained_runs(system, task, s).items():
-        if len(learnt) == len(wanted) and all(w & set(learnt) for w in wanted): return name
+        if len(learnt) == len(wanted) and all(map(set(learnt).intersection, wanted)): return name
     return None
 
 # %% ../../../nbs/results/papers/02_altentities.ipynb #214d0ef9
@@ -136,8 +148,9 @@ def selected_recipe(system: str, task: str, s: Settings) -> TrainedSeal|None:
     "Find the newest training of a system on a task that chose among recipes; None: there is none here."
     here = (Path(s.runs)/"trained"/safe_path(system)/safe_path(task)).glob(f"*/{SEAL}")
     committed = (Path(s.reports)/"trained"/safe_path(system)).glob(f"{safe_path(task).replace('/', '-')}-*.json")
-    found = map(read_seal_at, sorted([*here, *committed], key=lambda p: -p.stat().st_mtime_ns))
-    return next((seal for seal in found if len(seal.tried) > 1), None)
+    for seal in map(read_seal_at, sorted([*here, *committed], key=lambda p: -p.stat().st_mtime_ns)):
+        if len(seal.tried) > 1: return seal
+    return None
 
 # %% ../../../nbs/results/papers/02_altentities.ipynb #3e6e0fd9
 def scores_on(system: str, task: str, questions: Sequence[Question], s: Settings,
@@ -152,9 +165,10 @@ def scores_on(system: str, task: str, questions: Sequence[Question], s: Settings
 # %% ../../../nbs/results/papers/02_altentities.ipynb #d68c9cd9
 def lacks_files(tasks: Iterable[str], s: Settings) -> str:
     "Say, for cells without a number, which files of the tasks that a table reads are missing; empty: they are here."
-    lost = next((p for p in tasks if not task_is_here(p, s)), None)
-    if lost is None: return ""
-    return f"its files are not here: refnb fetch altentities{'-train' if lost.endswith('/train') else ''}"
+    for task in tasks:
+        if not task_is_here(task, s):
+            return f"its files are not here: refnb fetch altentities{'-train' if task.endswith('/train') else ''}"
+    return ""
 
 def as_written(domain: str, task: str, s: Settings) -> list[AltQuestion]:
     """Read the questions of a domain, in the paper's words, as the file of one of its tasks, or the sample, has them;
@@ -168,12 +182,15 @@ def as_written(domain: str, task: str, s: Settings) -> list[AltQuestion]:
 def questions_told(domain: str, task: str, setting: Setting, s: Settings) -> list[Question]:
     """Make what a column of one setting asks, in order: of a domain, in the paper's words, one of its tasks, or the
     sample. The setting is the task's, or what is told of the sample."""
-    if task == SAMPLE_TASK: return [x for q in as_written(domain, task, s) for x in questions_of(q, setting)]
-    return task_questions(task, s)
+    if task != SAMPLE_TASK: return task_questions(task, s)
+    out: list[Question] = []
+    for q in as_written(domain, task, s): out += questions_of(q, setting)
+    return out
 
 def note_files(report: Report, tasks: Iterable[str]):
     "Note the files of tasks as inputs of a table that was computed from questions."
-    for task in tasks: report.inputs |= {f.key: f.blob for f in find_task(task).files}
+    for task in tasks:
+        for f in find_task(task).files: report.inputs[f.key] = f.blob
 
 # %% ../../../nbs/results/papers/02_altentities.ipynb #03cdcf38
 def right_behind(share: float, n: int, decimals: int = 2) -> list[int]:
@@ -189,19 +206,23 @@ def add_whole_numbers(report: Report, sizes: Mapping[str, int], rows: Iterable[s
         for column, n in sizes.items():
             if (share := report.printed_in(column).get(row)) is None: continue
             k = right_behind(share, n)
-            k = right_behind(share, n)
             some = f"{k[0]} or {k[-1]}" if k else f"no whole number of {n:,} answers is printed as {share}"
             report.add(f"{row}, right answers", column, k[0] if len(k) == 1 else None, n=n, unit="count",
                        run="the printed share", reason="" if len(k) == 1 else some)
+
+# %% ../../../nbs/results/papers/02_altentities.ipynb #7d840f20
+def _by_domain(cells: Mapping[str, pd.DataFrame]) -> dict[str, list[pd.DataFrame]]:
+    "Group the outcomes of columns, named domain / setting, by their domain: the settings have questions in common."
+    out: dict[str, list[pd.DataFrame]] = {}
+    for column, o in cells.items(): out.setdefault(column.split(" / ")[0], []).append(o)
+    return out
 
 # %% ../../../nbs/results/papers/02_altentities.ipynb #79424c30
 def mean_of_cells(cells: Mapping[str, pd.DataFrame], resamples: int = 10_000, seed: int = 0) -> Interval:
     "Compute the mean of columns' outcomes, as fractions, with an interval from resampling questions."
     value = float(np.mean([o.credit.mean() for o in cells.values()]))
-    by_domain: dict[str, list[pd.DataFrame]] = {}
-    for column, o in cells.items(): by_domain.setdefault(column.split(" / ")[0], []).append(o)
     drawn, clusters = np.zeros(resamples), 0
-    for k, parts in enumerate(by_domain.values()):
+    for k, parts in enumerate(_by_domain(cells).values()):
         by_question = pd.concat(parts).groupby("doc_key").credit.agg(["sum", "size"])
         share = len(parts)/len(cells)
         w = bootstrap_weights(len(by_question), resamples, seed + k)
@@ -216,9 +237,12 @@ def best_of(credits: Mapping[str, pd.Series], level: float = .05) -> dict[str, s
     below it: best, or tied. `credits` are each row's, by id."""
     if len(credits) < 2: return {}
     best = max(credits, key=lambda r: credits[r].mean())
-    a = credits[best]
-    test = {r: paired_t(a, c.reindex(a.index)).p for r, c in credits.items() if r != best}
-    return {best: "best"} | {r: "tied" for r, p in test.items() if p is None or p >= level}
+    a, marks = credits[best], {best: "best"}
+    for row, c in credits.items():
+        if row == best: continue
+        p = paired_t(a, c.reindex(a.index)).p
+        if p is None or p >= level: marks[row] = "tied"
+    return marks
 
 # %% ../../../nbs/results/papers/02_altentities.ipynb #764c7085
 KINDS = ("plain", "negated", "comparative")
@@ -239,6 +263,11 @@ def by_setting(rows: Mapping[str, Mapping[str, Interval]], columns: Sequence[str
     for ax in fig.axes: ax.axvline(50, color=INK, linewidth=.8)
     return fig
 
+# %% ../../../nbs/results/papers/02_altentities.ipynb #93ac40b2
+def _range_of(xs: np.ndarray) -> str:
+    "Write the smallest and the largest of some values."
+    return f"{xs.min():.2f} to {xs.max():.2f}" if len(xs) else "none"
+
 # %% ../../../nbs/results/papers/02_altentities.ipynb #2d131d62
 def bins_of(values: Sequence[float], n: int = 5) -> tuple[np.ndarray, list[str]]:
     """Put about as many values (how alike the options of each expression's question are) in each of `n` bins, equal
@@ -247,8 +276,7 @@ def bins_of(values: Sequence[float], n: int = 5) -> tuple[np.ndarray, list[str]]
     xs = np.asarray(values, float)
     edges = np.unique(np.quantile(xs, np.linspace(0, 1, n + 1)[1:-1]))
     at = np.searchsorted(edges, xs, side="right")
-    return at, [f"{xs[at == k].min():.2f} to {xs[at == k].max():.2f}" if (at == k).any() else "none"
-                for k in range(len(edges) + 1)]
+    return at, [_range_of(xs[at == k]) for k in range(len(edges) + 1)]
 
 # %% ../../../nbs/results/papers/02_altentities.ipynb #7a3253f5
 def by_similarity(systems: Mapping[str, Mapping[str, Sequence[float|None]]], bins: Mapping[str, Sequence[str]],

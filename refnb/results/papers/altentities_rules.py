@@ -8,10 +8,11 @@ __all__ = ['Measure', 'MEASURES', 'BEGINNINGS', 'ERROR_RULES', 'Corpus', 'corpus
 
 # %% ../../../nbs/results/papers/03_altentities_rules.ipynb #a9c06b94
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from itertools import chain
+from itertools import chain, product, starmap
 from typing import Any, Literal, NamedTuple
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from ...core.types import CallError, Record, nearest
 from ...core.settings import Settings, packaged
@@ -39,20 +40,27 @@ class Corpus(NamedTuple):
         return "" if self.questions[domain] else "its files are not here: refnb fetch altentities"
 
 def _sample_corpus() -> Corpus:
-    every = read_altentities(packaged("data/sample/altentities.json"), "sample")
-    def about(domain: str) -> list[AltQuestion]: return [q for q in every if q.topic == domain]
-    return Corpus({d: {"sample": about(d)} for d in DOMAINS}, {}, True)
+    "Read refnb's own sample."
+    domains: dict[str, dict[str, list[AltQuestion]]] = {d: {"sample": []} for d in DOMAINS}
+    for q in read_altentities(packaged("data/sample/altentities.json"), "sample"): domains[q.topic]["sample"].append(q)
+    return Corpus(domains, {}, True)
 
+# %% ../../../nbs/results/papers/03_altentities_rules.ipynb #bc0241b3
+def _splits_of(task: str) -> tuple[str, ...]:
+    "Name the splits whose files altentities/all, altentities/dev or altentities/test is made of."
+    wanted = {f"altentities/{x}": (x,) for x in SPLITS} | {"altentities/all": SPLITS}
+    if task not in wanted: raise CallError(f"unknown task {task!r}", do=nearest(task, [*wanted, SAMPLE_TASK]))
+    return wanted[task]
+
+# %% ../../../nbs/results/papers/03_altentities_rules.ipynb #e258ba98
 def corpus_here(task: str, s: Settings|None = None) -> Corpus:
     "Read the files that are here of altentities/all, altentities/dev, altentities/test, or sample/altentities."
     if task == SAMPLE_TASK: return _sample_corpus()
-    wanted = {f"altentities/{x}": (x,) for x in SPLITS} | {"altentities/all": SPLITS}
-    if task not in wanted: raise CallError(f"unknown task {task!r}", do=nearest(task, [*wanted, SAMPLE_TASK]))
-    files = [altentities_file(d, x) for d in DOMAINS for x in wanted[task]]
+    splits = _splits_of(task)
+    files = list(starmap(altentities_file, product(DOMAINS, splits)))
     ids = {k: v for k, v in data_ids(files, s).items() if v != "absent"}
     domains: dict[str, dict[str, list[AltQuestion]]] = {}
-    for d in DOMAINS:
-        domains[d] = {x: altentities(d, x, s) for x in wanted[task] if altentities_file(d, x) in ids}
+    for d in DOMAINS: domains[d] = {x: altentities(d, x, s) for x in splits if altentities_file(d, x) in ids}
     return Corpus(domains, ids, False)
 
 # %% ../../../nbs/results/papers/03_altentities_rules.ipynb #0add006c
@@ -65,8 +73,9 @@ class Advice(Record):
 
     def fault(self) -> str:
         "Describe an invalid value, or return an empty string."
-        unknown = [m for m in self.measured if m not in MEASURES]
-        return f"field measured: unknown measure {unknown[0]!r}; {nearest(unknown[0], MEASURES)}" if unknown else ""
+        for m in self.measured:
+            if m not in MEASURES: return f"field measured: unknown measure {m!r}; {nearest(m, MEASURES)}"
+        return ""
 
 # %% ../../../nbs/results/papers/03_altentities_rules.ipynb #c61070c2
 @cache
@@ -92,7 +101,7 @@ def _in_a_row(expression: str, text: str, n: int) -> bool:
 # %% ../../../nbs/results/papers/03_altentities_rules.ipynb #ef4b5e83
 def _own_words(expression: str, text: str) -> bool:
     "Tell whether an expression has a content word that the text lacks."
-    return any(w not in {*stems(plain(text))} for w in stems(plain(expression)) if w not in word_lists().empty)
+    return not set(stems(plain(expression))) - word_lists().empty <= set(stems(plain(text)))
 
 # %% ../../../nbs/results/papers/03_altentities_rules.ipynb #ffde6c78
 Measure = Callable[[AltQuestion], list[bool]|None]  # a yes or no for each expression; None: the files cannot tell
@@ -107,8 +116,12 @@ def _shown(holds: Callable[[str, list[str]], bool]) -> Measure:
         return [holds(e, shown) for e in q.expressions]
     return measure
 
+def _others(q: AltQuestion) -> list[Alternative]:
+    "List the choices of a question that are not meant."
+    return [c for i, c in enumerate(q.choices) if i != q.target_index]
+
 def _names_other(q: AltQuestion, expression: str) -> bool:
-    return any(bare_title(c.name).lower() in expression.lower() for i, c in enumerate(q.choices) if i != q.target_index)
+    return any(bare_title(c.name).lower() in expression.lower() for c in _others(q))
 
 def begins_otherwise(q: AltQuestion) -> list[bool]:
     "Tell, by expression, whether no other of the question begins with the same two words."
@@ -142,8 +155,13 @@ class Share(NamedTuple):
 def measured(questions: Iterable[AltQuestion], name: str) -> Share|None:
     "Compute a measure, by name, over the expressions of a domain; None: the files lack what it needs."
     if name not in MEASURES: raise CallError(f"unknown measure {name!r}", do=nearest(name, MEASURES))
-    values = [(q.key, m) for q in questions if (m := MEASURES[name][1](q)) is not None]
-    return Share([x for _, m in values for x in m], [k for k, m in values for _ in m]) if values else None
+    share, known = Share([], []), False
+    for q in questions:
+        if (held := MEASURES[name][1](q)) is None: continue
+        share.held.extend(held)
+        share.keys.extend([q.key]*len(held))
+        known = True
+    return share if known else None
 
 # %% ../../../nbs/results/papers/03_altentities_rules.ipynb #206d2fa6
 class Filter(Record):
@@ -178,8 +196,12 @@ _BREAKS: dict[str, Callable[[Alternative, int|None], bool]] = {
 def broken(questions: Iterable[AltQuestion], f: Filter) -> Share:
     "Count the choices of a domain that a filter that can be checked would have left out."
     if not f.checked: raise CallError(f"{f.key} cannot be checked: {f.untold}")
-    both = [(c, q.key) for q in questions for c in q.choices]
-    return Share([_BREAKS[f.checked](c, f.limit) for c, _ in both], [k for _, k in both])
+    share = Share([], [])
+    for q in questions:
+        for choice in q.choices:
+            share.held.append(_BREAKS[f.checked](choice, f.limit))
+            share.keys.append(q.key)
+    return share
 
 # %% ../../../nbs/results/papers/03_altentities_rules.ipynb #6a24c28d
 BEGINNINGS = {"not …": r"(?:it['’]?s |it is |is |i (?:do|did)n['’]?t mean |i mean )?not\b|isn['’]?t\b",
@@ -196,9 +218,11 @@ def beginning(expression: str) -> str:
 def _category_patterns() -> dict[str, re.Pattern]:
     "Compile the words of each category into a pattern."
     raw = read_yaml(packaged("data/annotation/altentities_categories.yaml"), dict[str, list[str]])
-    made = {k: re.compile(rf"\b(?:{'|'.join(v)})\b".replace(" ", r"\s+").replace(r"\s+?", r"\s*"), re.I)
-            for k, v in raw.items()}
-    return made | {"negation": NEGATION}
+    patterns: dict[str, re.Pattern] = {}
+    for category, words in raw.items():
+        pattern = rf"\b(?:{'|'.join(words)})\b".replace(" ", r"\s+").replace(r"\s+?", r"\s*")
+        patterns[category] = re.compile(pattern, re.I)
+    return patterns | {"negation": NEGATION}
 
 # %% ../../../nbs/results/papers/03_altentities_rules.ipynb #784ab944
 def categories_by_rule(expression: str) -> set[str]:
@@ -217,7 +241,7 @@ def _in_common(q: AltQuestion, expression: str, setting: Setting = "unshown") ->
 def _more_with_other(q: AltQuestion, e: str) -> bool:
     "Tell whether an expression shares more words with another choice than with the target."
     common = _in_common(q, e)
-    return max(n for i, n in enumerate(common) if i != q.target_index) > common[q.target_index]
+    return max(common) > common[q.target_index]
 
 ERROR_RULES: dict[str, Callable[[AltQuestion, str], bool]] = {
     "no word in common with the target": lambda q, e: not _in_common(q, e)[q.target_index],
@@ -228,20 +252,32 @@ ERROR_RULES: dict[str, Callable[[AltQuestion, str], bool]] = {
     "looks, sounds, tastes": lambda q, e: "looks, sounds, tastes" in categories_by_rule(e)}
 
 # %% ../../../nbs/results/papers/03_altentities_rules.ipynb #03256940
+def _series_of(panels: Mapping[str, Mapping[str, Mapping[str, float|None]]]) -> list[str]:
+    "List the series of all rows of all panels, in their order."
+    series: dict[str, None] = {}
+    for rows in panels.values():
+        for row in rows.values(): series |= dict.fromkeys(row)
+    return list(series)
+
+# %% ../../../nbs/results/papers/03_altentities_rules.ipynb #6c1135ca
+def _draw_shares(ax: Axes, rows: Mapping[str, Mapping[str, float|None]], series: Sequence[str]):
+    "Draw the shares of one panel."
+    name_rows(ax, list(rows))
+    for k, s in enumerate(series):
+        known = {y: x for y, r in enumerate(rows.values()) if (x := r.get(s)) is not None}
+        ax.plot(list(known.values()), list(known), linestyle="", zorder=3, label=s, clip_on=False, **mark(k, 6))
+    ax.set_xlim(left=0)
+    ax.tick_params(labelbottom=True)
+    ax.tick_params(axis="y", pad=8)
+
+# %% ../../../nbs/results/papers/03_altentities_rules.ipynb #505ff897
 def share_dots(panels: Mapping[str, Mapping[str, Mapping[str, float|None]]], title: str = "",
                xlabel: str = "expressions (%)", same: bool = False) -> Figure:
     """Draw shares, in percent, as dots, a row for each kind, a shape for each series: panel -> row -> series -> share.
     `same`: one scale for all panels."""
-    series = list(dict.fromkeys(s for rows in panels.values() for r in rows.values() for s in r))
+    series = _series_of(panels)
     sizes = [len(rows) + 2.2 for rows in panels.values()]
     shape: dict[str, Any] = {"ncols": 1, "nrows": len(panels), "height_ratios": sizes, "sharex": same, "sharey": False}
     with figure(8.2, .28*sum(sizes) + .9, title, list(panels), xlabel=xlabel, grid="x", **shape) as (fig, axes):
-        for ax, rows in zip(axes, panels.values(), strict=True):
-            name_rows(ax, list(rows))
-            for k, s in enumerate(series):
-                known = {y: x for y, r in enumerate(rows.values()) if (x := r.get(s)) is not None}
-                ax.plot(list(known.values()), list(known), linestyle="", zorder=3, label=s, clip_on=False, **mark(k, 6))
-            ax.set_xlim(left=0)
-            ax.tick_params(labelbottom=True)
-            ax.tick_params(axis="y", pad=8)
+        for ax, rows in zip(axes, panels.values(), strict=True): _draw_shares(ax, rows, series)
     return fig

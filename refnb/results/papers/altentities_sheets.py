@@ -11,6 +11,7 @@ import random
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import NamedTuple
 import pandas as pd
@@ -20,7 +21,7 @@ from ...core.inert import csv_line
 from ...benchmarks.altentities.questions import AltQuestion
 from ...benchmarks.altentities.statistics import filled_lines
 from ...metrics.agreement import cohen_kappa
-from .altentities_rules import ERROR_RULES, categories_by_rule
+from .altentities_rules import ERROR_RULES, _others, categories_by_rule
 
 # %% ../../../nbs/results/papers/04_altentities_sheets.ipynb #224aac1b
 class Labelling(NamedTuple):
@@ -67,11 +68,16 @@ def answers_that_earned(questions: Iterable[AltQuestion], outcomes: pd.DataFrame
     """Collect, in the order of a domain's questions, all answers that earned so much (0 wrong, 1 right) by a system's
     outcomes on them: id, credit."""
     earned = dict(zip(outcomes.id, outcomes.credit, strict=True))
-    every = [Drawn(q, i) for q in questions for i in range(len(q.expressions))]
-    if lost := [d.id for d in every if d.id not in earned]:
+    found, lost = list[Drawn](), list[str]()
+    for q in questions:
+        for i in range(len(q.expressions)):
+            answer = Drawn(q, i)
+            if answer.id not in earned: lost.append(answer.id)
+            elif earned[answer.id] == credit: found.append(answer)
+    if lost:
         raise DataError(f"{len(lost)} expressions have no outcome, the first is {lost[0]}",
                         do="take the questions that the system answered")
-    return [d for d in every if earned[d.id] == credit]
+    return found
 
 def _drawn_answers(answers: Sequence[Drawn], kind: str, seed: int = 0) -> list[Drawn]:
     "Draw the answers of a sheet."
@@ -87,8 +93,8 @@ def _labelling_text(kind: str, drawn: Iterable[Drawn]) -> str:
     "Write a sheet to be filled in."
     lines = [csv_line(HEADS)]
     for d in drawn:
-        others = " / ".join(c.name for i, c in enumerate(d.question.choices) if i != d.question.target_index)
         q, guess = d.question, "; ".join(_guessed(kind, d))
+        others = " / ".join(map(attrgetter("name"), _others(q)))
         lines.append(csv_line([d.id, q.question, q.meant.name, others, d.expression.strip(), guess, ""]))
     return "".join(lines)
 
@@ -103,24 +109,26 @@ def labelling_path(folder: str|Path, kind: str, domain: str) -> Path:
 def write_labellings(folder: str|Path, kind: str, answers: Mapping[str, Sequence[Drawn]], seed: int = 0) -> list[Path]:
     """Write a sheet of a kind (errors, right) for each domain that has such answers, drawn by the seed, and return the
     files; none that is there is touched."""
-    wanted = {labelling_path(folder, kind, d): _drawn_answers(answers[d], kind, seed)
-              for d in _the_labelling(kind).domains if answers.get(d)}
-    if there := [p for p in wanted if p.exists()]:
-        raise CallError("is there already", str(there[0]), "it may hold labels: name another folder")
-    return [write_atomic(p, _labelling_text(kind, drawn)) for p, drawn in wanted.items()]
+    wanted: dict[Path, str] = {}
+    for domain in filter(answers.get, _the_labelling(kind).domains):
+        path = labelling_path(folder, kind, domain)
+        if path.exists(): raise CallError("is there already", str(path), "it may hold labels: name another folder")
+        wanted[path] = _labelling_text(kind, _drawn_answers(answers[domain], kind, seed))
+    return [write_atomic(path, text) for path, text in wanted.items()]
 
 # %% ../../../nbs/results/papers/04_altentities_sheets.ipynb #db253f38
 def _labels_in(text: str, kind: str, where: str) -> tuple[str, ...]:
     "Read the labels of one line."
     k = _the_labelling(kind)
-    pieces = (" ".join(p.split()).lower() for p in text.split(";"))
-    labels = tuple(dict.fromkeys(x for x in pieces if x))
-    if odd := [x for x in labels if x not in k.labels]:
-        raise FormatError(f"unknown label {odd[0]!r}", where, nearest(odd[0], k.labels))
+    labels: dict[str, None] = {}  # each once, in their order
+    for piece in text.split(";"):
+        if not (label := " ".join(piece.split()).lower()): continue
+        if label not in k.labels: raise FormatError(f"unknown label {label!r}", where, nearest(label, k.labels))
+        labels[label] = None
     if len(labels) > 1 and not k.several:
         raise FormatError(f"{len(labels)} labels, {' and '.join(labels)}", where,
                           "an error has one type: keep the first that fits")
-    return labels
+    return tuple(labels)
 
 # %% ../../../nbs/results/papers/04_altentities_sheets.ipynb #a05312db
 def read_labels(path: str|Path, kind: str) -> dict[str, tuple[str, ...]]:
@@ -137,22 +145,28 @@ def count_labels(labels: Mapping[str, tuple[str, ...]], kind: str) -> tuple[Labe
     """Count how many answers of one sheet (errors, right) have each label; labels go by id. If they cannot be counted,
     return None and the reason."""
     if not labels: return None, "the sheet has no lines"
-    if empty := sum(not x for x in labels.values()):
+    if empty := list(labels.values()).count(()):
         return None, f"{len(labels) - empty} of {len(labels)} lines of the sheet have a label"
     n = Counter(chain.from_iterable(labels.values()))
     return Labelled({k: n[k] for k in _the_labelling(kind).labels}, len(labels)), ""
 
+# %% ../../../nbs/results/papers/04_altentities_sheets.ipynb #8985d48a
+def _kappa_of(label: str, a: Iterable[tuple[str, ...]], b: Iterable[tuple[str, ...]]) -> float:
+    "Compute how far two people agree on which answers have a label."
+    return cohen_kappa([label in x for x in a], [label in x for x in b])
+
+# %% ../../../nbs/results/papers/04_altentities_sheets.ipynb #dd5e420a
 def label_agreement(a: Mapping[str, tuple[str, ...]], b: Mapping[str, tuple[str, ...]], kind: str) -> dict[str, float]:
     """Compute how far two people's labels of the same sheet (errors, right) agree beyond chance: Cohen's kappa; "all":
     of types, or the mean over categories."""
     if a.keys() != b.keys():
         raise DataError(f"the sheets have different answers, {len(a.keys() ^ b.keys())} of them on one sheet only",
                         do="let both people label the same file")
-    if any(not x for x in (*a.values(), *b.values())): raise DataError("a line has no label", do="fill in both sheets")
-    k = _the_labelling(kind)
-    each = {x: cohen_kappa([x in a[i] for i in a], [x in b[i] for i in a]) for x in k.labels}
+    if () in (*a.values(), *b.values()): raise DataError("a line has no label", do="fill in both sheets")
+    k, first, second = _the_labelling(kind), list(a.values()), list(map(b.__getitem__, a))
+    each = {label: _kappa_of(label, first, second) for label in k.labels}
     if k.several: return each | {"all": sum(each.values())/len(each)}
-    return each | {"all": cohen_kappa([a[i][0] for i in a], [b[i][0] for i in a])}
+    return each | {"all": cohen_kappa(list(map(itemgetter(0), first)), list(map(itemgetter(0), second)))}
 
 # %% ../../../nbs/results/papers/04_altentities_sheets.ipynb #70a57d7e
 def examples_behind(share: float, n: int = 40) -> list[int]:

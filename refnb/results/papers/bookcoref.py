@@ -36,13 +36,16 @@ class BookRows:
     "The counts of several systems, and reasons for cells whose counts are missing."
     def __init__(self, systems: Sequence[str], task: str, s: Settings):
         "Find the counts of systems, or of system@hash, on whole books, the task."
-        self.task, self.s, tasks = task, s, [task, *([SPLIT[task]] if task in SPLIT else [])]
-        counts = lambda x: {p: run_counts(x, p, s) for p in tasks}
-        self.found = {x: counts(x) for x in systems}
-        for x in systems:
-            if x.startswith("published/") or task != "bookcoref/gold": continue
-            for of_all, of_one in ((task, ALONE), (SPLIT[task], SPLIT[ALONE])):
-                if self.found[x][of_all] is None: self.found[x][of_all] = run_counts(x, of_one, s)
+        self.task, self.s = task, s
+        self.found = {x: self._counts(x) for x in systems}
+    def _counts(self, system: str) -> dict[str, Summary|None]:
+        "Find the counts of a system on whole books and on windows; of Animal Farm alone, if there are no others."
+        found = {self.task: run_counts(system, self.task, self.s)}
+        if self.task in SPLIT: found[SPLIT[self.task]] = run_counts(system, SPLIT[self.task], self.s)
+        if system.startswith("published/") or self.task != "bookcoref/gold": return found
+        for of_all, of_one in ((self.task, ALONE), (SPLIT[self.task], SPLIT[ALONE])):
+            if found[of_all] is None: found[of_all] = run_counts(system, of_one, self.s)
+        return found
     def summary(self, system: str, setting: str) -> Summary|None:
         "Return the run of a system that a setting is scored on."
         return self.found[system][SPLIT[self.task] if setting == "split" else self.task]
@@ -62,6 +65,11 @@ class BookRows:
         report.add(system_title(system), column, 100*scores[metric].f1 if scores else None, run=run, reason=reason,
                    mode=mode)
 
+# %% ../../../nbs/results/papers/05_bookcoref.ipynb #fa0b2d12
+def _stroke(ax: Axes, x: float, half: float, score: float):
+    "Draw a published score as a stroke over a bar."
+    ax.plot([x - half, x + half], [score]*2, color=RED, linewidth=1.8, zorder=4, label="published, three books")
+
 # %% ../../../nbs/results/papers/05_bookcoref.ipynb #971849ca
 def _panel(ax: Axes, rows: Mapping[str, Mapping[str, float]], names: Sequence[str],
            printed: Mapping[str, Mapping[str, float]]):
@@ -72,11 +80,14 @@ def _panel(ax: Axes, rows: Mapping[str, Mapping[str, float]], names: Sequence[st
         at = [i - .4 + width*(k + .5) for i in range(len(names))]
         ax.bar(at, [values.get(n, 0) for n in names], width*.92, label=row, zorder=2, **fill(k))
         for x, n in zip(at, names, strict=True):
-            if n in printed.get(row, {}):
-                ax.plot([x - width*.45, x + width*.45], [printed[row][n]]*2, color=RED, linewidth=1.8, zorder=4,
-                        label="published, three books")
+            if n in printed.get(row, {}): _stroke(ax, x, width*.45, printed[row][n])
     ax.set_xticks(range(len(names)), names)
     ax.set_ylim(0, 100)
+
+# %% ../../../nbs/results/papers/05_bookcoref.ipynb #d33faa91
+def _in_setting(scores: Mapping[str, Mapping[str, Mapping[str, float]]], setting: str) -> dict[str, Mapping[str, float]]:
+    "Pick the scores of one setting, by system; a system without it has none."
+    return {system: by_setting.get(setting, {}) for system, by_setting in scores.items()}
 
 # %% ../../../nbs/results/papers/05_bookcoref.ipynb #bf1ba3a7
 def bars(scores: Mapping[str, Mapping[str, Mapping[str, float]]], names: Sequence[str], title: str = "",
@@ -86,6 +97,5 @@ def bars(scores: Mapping[str, Mapping[str, Mapping[str, float]]], names: Sequenc
     settings = list(dict.fromkeys(chain.from_iterable(scores.values()))) or [""]
     with figure(3.9*len(settings) + .6, 3.7, title, settings, ylabel="F1 (%)") as (fig, axes):
         for ax, setting in zip(axes, settings, strict=True):
-            _panel(ax, {r: v.get(setting, {}) for r, v in scores.items()}, names,
-                   {r: v.get(setting, {}) for r, v in (printed or {}).items()})
+            _panel(ax, _in_setting(scores, setting), names, _in_setting(printed or {}, setting))
     return fig

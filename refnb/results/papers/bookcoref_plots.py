@@ -6,7 +6,11 @@
 __all__ = ['by_position', 'along_the_book', 'pieces_plot']
 
 # %% ../../../nbs/results/papers/06_bookcoref_plots.ipynb #ab7a60a3
+from collections.abc import Mapping
+from itertools import chain
+from operator import itemgetter
 from typing import Any
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -18,7 +22,8 @@ from ..plots import COLORS, GREY, INK, figure
 # %% ../../../nbs/results/papers/06_bookcoref_plots.ipynb #b0999b85
 def _last(d: Document, e: Document) -> int:
     "Count the tokens of two versions of a document."
-    return max(d.size, e.size) or 1 + max((s[1] for x in (d, e) for c in x.clusters for s in c), default=0)
+    spans = chain.from_iterable(chain(d.clusters, e.clusters))
+    return max(d.size, e.size) or 1 + max(map(itemgetter(1), spans), default=0)
 
 def _stretch(n: int) -> int:
     "Divide a length by sixty, rounded up to two digits."
@@ -26,16 +31,21 @@ def _stretch(n: int) -> int:
     unit = 10**max(0, len(str(w)) - 2)
     return -(-w//unit)*unit
 
+# %% ../../../nbs/results/papers/06_bookcoref_plots.ipynb #731f5fc0
+def _state_counts(gold: Document, predicted: Document, n: int, width: int) -> pd.DataFrame:
+    "Count the states of mentions in each stretch of `width` of `n` tokens."
+    states = mention_states(gold, predicted)
+    return pd.crosstab(states.start//width*width, states.state).reindex(index=range(0, n, width), columns=STATES,
+                                                                        fill_value=0)
+
+# %% ../../../nbs/results/papers/06_bookcoref_plots.ipynb #4191cc07
 def by_position(gold: Document, predicted: Document, width: int = 0) -> pd.DataFrame:
     """Count what became of mentions, along the text: a row per stretch of `width` tokens (0: about a sixtieth of the
     text) with counts of states, recall, precision; its index is the first token."""
     if width < 0:
         raise CallError(f"a stretch of {width} tokens", do="say 1 or more, or 0 for about a sixtieth of the text")
     n = _last(gold, predicted)
-    width = width or _stretch(n)
-    states = mention_states(gold, predicted)
-    counts = pd.crosstab(states.start//width*width, states.state).reindex(index=range(0, n, width), columns=STATES,
-                                                                          fill_value=0)
+    counts = _state_counts(gold, predicted, n, width or _stretch(n))
     predicted_n, gold_n = (counts[["right", "wrong entity", x]].sum(axis=1) for x in ("spurious", "missed"))
     recall, precision = counts.right/gold_n.where(gold_n > 0), counts.right/predicted_n.where(predicted_n > 0)
     return counts.assign(recall=recall, precision=precision).rename_axis(index="token", columns=None)
@@ -58,7 +68,7 @@ def _skyline(ax: Axes, edges: list[float], y: float, counts: dict[str, list[int]
 def _strip(ax: Axes, along: pd.DataFrame, edges: list[float]):
     "Draw recall and precision above the rows."
     for column, color, style in (("recall", COLORS[0], "-"), ("precision", COLORS[1], "--")):
-        values = [100*v for v in along[column]]
+        values = (100*along[column]).tolist()
         ax.step(edges, [*values, values[-1]], where="post", color=color, linestyle=style, label=column)
     ax.set(ylim=(0, 103), yticks=[0, 50, 100], ylabel="percent")
 
@@ -77,7 +87,7 @@ def _rows(ax: Axes, table: pd.DataFrame, states: pd.DataFrame, edges: list[float
         _row(ax, states[states.gold == g], edges, n - 1 - y, width)
         ax.annotate(entity.verdict, (1.01, n - .7 - y), xycoords=("axes fraction", "data"), va="center")
     names = [f"{plain(name, 24)}  {m:,}" for name, m in zip(table.name, table.mentions, strict=True)]
-    ax.set_yticks([n - .7 - i for i in range(n)], names)
+    ax.set_yticks(n - .7 - np.arange(n), names)
     ax.set_ylim(-.15, max(n, 1))
     ax.set_xlabel(f"token (stretches of {width:,})")
     ax.xaxis.set_major_formatter("{x:,.0f}")
@@ -102,6 +112,13 @@ def along_the_book(gold: Document, predicted: Document, entities: int = 12, widt
         ax.set_xlim(0, edges[-1])
     return fig
 
+# %% ../../../nbs/results/papers/06_bookcoref_plots.ipynb #8ab08de9
+def _shown_first(counts: pd.DataFrame, partner: Mapping[int, int]) -> list[int]:
+    "Order predicted clusters: the partners of the entities, the rows, then those with most of their mentions."
+    partners = [partner[g] for g in counts.index if g in partner]
+    frequent = counts.sum().sort_values(ascending=False, kind="stable").index
+    return list(dict.fromkeys([*partners, *frequent]))
+
 # %% ../../../nbs/results/papers/06_bookcoref_plots.ipynb #84310dca
 def _who_went_where(gold: Document, predicted: Document, entities: int = 12, columns: int = 16) -> pd.DataFrame:
     "Count mentions of each entity, by the predicted cluster that they are in."
@@ -109,9 +126,7 @@ def _who_went_where(gold: Document, predicted: Document, entities: int = 12, col
     top = differences(gold, predicted).index[:entities]
     mine = states[states.gold.isin(top)]
     counts = pd.crosstab(mine.gold, mine.predicted).reindex(index=top, fill_value=0)
-    partners = [m.partner[g] for g in top if g in m.partner]
-    frequent = counts.sum().sort_values(ascending=False, kind="stable").index
-    shown = list(dict.fromkeys([*partners, *frequent]))[:columns]
+    shown = _shown_first(counts, m.partner)[:columns]
     missed = mine[mine.predicted.isna()].gold.value_counts().reindex(top, fill_value=0)
     others = counts.sum(axis=1) - counts[shown].sum(axis=1)
     table = counts[shown].assign(others=others, missed=missed).astype(int)
@@ -139,8 +154,8 @@ def pieces_plot(gold: Document, predicted: Document, entities: int = 12, columns
             shares = counts.div(counts.sum(axis=1), axis=0)
             sns.heatmap(shares, annot=shown, fmt="", cmap="Greys", vmin=0, vmax=1.25, cbar=False, ax=ax,
                         annot_kws={"size": 8})
-        ax.set_xticks([x + .5 for x in range(len(below))], below, rotation=40, ha="right", rotation_mode="anchor")
-        ax.set_yticks([y + .5 for y in range(len(beside))], beside, rotation=0)
+        ax.set_xticks(np.arange(len(below)) + .5, below, rotation=40, ha="right", rotation_mode="anchor")
+        ax.set_yticks(np.arange(len(beside)) + .5, beside, rotation=0)
         ax.set(xlabel="", ylabel="")
         ax.axvline(counts.shape[1] - 2, color=GREY, linewidth=.8)
     return fig

@@ -25,6 +25,12 @@ class Answered(NamedTuple):
     run: str                 # system@hash, of each run
     half: str                # the corpus, where only one was answered
 
+def _half_of(o: pd.DataFrame) -> str:
+    "Name the corpus of outcomes, if they are all of one."
+    corpora = set(o.corpus) if "corpus" in o else set()
+    return corpora.pop() if len(corpora) == 1 else ""
+
+# %% ../../../nbs/results/papers/00_identifyme.ipynb #bcb9e423
 def answered(systems: Iterable[str], task: str, s: Settings, report: Report) -> dict[str, Answered]:
     """Collect what systems answered of a task (identifyme/test, or another), in the order of rows: those that have
     answered something. The report notes the runs as inputs."""
@@ -32,11 +38,12 @@ def answered(systems: Iterable[str], task: str, s: Settings, report: Report) -> 
     for name in systems:
         if (found := outcomes_on(name, task, s)) is None: continue
         o, infos = found
-        half = next(iter(set(o.corpus))) if infos[0].task != task and len(set(o.corpus)) == 1 and "corpus" in o else ""
-        out[name] = Answered(name, f"{system_title(name)} ({half} half)" if half else system_title(name), o,
-                             " ".join(report.use(i, o) for i in infos), half)
+        half = _half_of(o) if infos[0].task != task else ""
+        title = f"{system_title(name)} ({half} half)" if half else system_title(name)
+        out[name] = Answered(name, title, o, " ".join(report.use(i, o) for i in infos), half)
     return out
 
+# %% ../../../nbs/results/papers/00_identifyme.ipynb #916fe126
 def why_not(system: str, task: str, s: Settings) -> str:
     "Say, for a cell without a number, why a system has no row: it did not answer a task."
     pieces = the_card(task).pieces if is_task(task) else []

@@ -47,13 +47,22 @@ def _summaries(system: str, task: str, s: Settings) -> list[tuple[pd.DataFrame, 
     runs = [run_outcomes(f"{name}@{h}", task, s) for h, name in found.items()]
     return [x for x in runs if x is not None]
 
+# %% ../../../nbs/results/papers/01_identifyme_ways.ipynb #cb149924
+def _drawn_from(task: str, system: str, s: Settings) -> list[tuple[pd.DataFrame, RunInfo]]:
+    "Find the runs of a system on the whole task of a sample, with their outcomes on the sample alone."
+    whole, n = sample_of(task)
+    out = []
+    for o, info in _summaries(system, whole, s) if n else ():
+        out.append((o[o.id.isin(drawn_ids(o.id, n, o.doc_key))].reset_index(drop=True), info))
+    return out
+
+# %% ../../../nbs/results/papers/01_identifyme_ways.ipynb #447ea63b
 def asked_ways(system: str, task: str, s: Settings) -> list[Way]:
     "List the ways in which a language model was asked a task: its usual way first, then by name."
-    whole, n = sample_of(task)
-    drawn = [(o[o.id.isin(drawn_ids(o.id, n, o.doc_key))].reset_index(drop=True), i)
-             for o, i in (_summaries(system, whole, s) if n else [])]
-    runs = [*drawn, *_summaries(system, task, s)]
-    ways = {_way_name(i.settings): Way(_way_name(i.settings), i, o) for o, i in runs}
+    ways: dict[str, Way] = {}
+    for o, info in (*_drawn_from(task, system, s), *_summaries(system, task, s)):
+        name = _way_name(info.settings)
+        ways[name] = Way(name, info, o)
     m = cast(LanguageModelSystem, find_system(system, s)).model
     first = _way_name(run_settings(m, form_for(m, find_task(task, s).prompts), "given"))
     return sorted(ways.values(), key=lambda w: (w.name != first, w.name))

@@ -7,7 +7,9 @@ __all__ = ['OURS', 'model_of', 'why_not', 'Runs', 'published_runs', 'own_runs', 
 
 # %% ../../../nbs/results/papers/07_kitmus.ipynb #feaca7a3
 from collections.abc import Sequence
-from typing import NamedTuple
+from operator import itemgetter
+from pathlib import Path
+from typing import Any, NamedTuple
 from ...core.settings import Settings
 from ...core.upstream import where
 from ...core.runs import find_summaries, places_of_summaries, read_summary, the_summary, run_hash
@@ -46,22 +48,33 @@ def published_runs(title: str, task: str, s: Settings) -> Runs:
     model = model_of(title)
     scored = kitmus_scores(model, task, s)
     if why := why_not(model, task, scored, s): return Runs(why=why)
-    return Runs([r["template pair"] for r in scored.runs], scored.names)
+    return Runs(list(map(itemgetter("template pair"), scored.runs)), scored.names)
+
+# %% ../../../nbs/results/papers/07_kitmus.ipynb #ea85d49c
+def _without_seed(system: str) -> dict[str, Any]:
+    "Return the settings in a system's name, but for the seed of its training."
+    return {k: v for k, v in split_name(system)[1].items() if k != "seed"}
+
+# %% ../../../nbs/results/papers/07_kitmus.ipynb #3eed2735
+def _with_any_seed(system: str, task: str, places: Sequence[Path]) -> list[str]:
+    "List the systems that have summaries on a task and differ from this one in the seed of their training alone."
+    known = {system}
+    for place in places:
+        for path in find_summaries(place, task, split_name(system)[0], variants=True):
+            known.add(read_summary(path).info.system)
+    same = _without_seed(system)
+    return sorted(name for name in known if _without_seed(name) == same)
 
 # %% ../../../nbs/results/papers/07_kitmus.ipynb #2dfd3c5b
 def own_runs(system: str, task: str, s: Settings) -> Runs:
     "Find the runs of a system of this package, whatever the seed of its training."
-    base, _ = split_name(system)
     places = places_of_summaries(s)
-    paths = [p for place in places for p in find_summaries(place, task, base, variants=True)]
-    known = {system, *(read_summary(p).info.system for p in paths)}
-    unseeded = lambda name: {k: v for k, v in split_name(name)[1].items() if k != "seed"}
-    names = sorted(name for name in known if unseeded(name) == unseeded(system))
-    summaries = [the_summary(task, name, s.runs, places, the_usual(name)) for name in names]
-    found = [x[1] for x in summaries if x]
-    why = "" if found else f"no run of it: refnb run {task} '{system}'"
-    return Runs([counted_links(x.counts)["template pair"] for x in found],
-                [f"{x.info.system}@{run_hash(x.info)}" for x in found], why)
+    counts, names = [], []
+    for name in _with_any_seed(system, task, places):
+        if not (found := the_summary(task, name, s.runs, places, the_usual(name))): continue
+        counts.append(counted_links(found[1].counts)["template pair"])
+        names.append(f"{found[1].info.system}@{run_hash(found[1].info)}")
+    return Runs(counts, names, "" if names else f"no run of it: refnb run {task} '{system}'")
 
 # %% ../../../nbs/results/papers/07_kitmus.ipynb #41c9913b
 def add_cell(
@@ -93,7 +106,14 @@ def _add_naive(report: Report, row: str, column: str, t: Together|None):
 
 # %% ../../../nbs/results/papers/07_kitmus.ipynb #85212b90
 OURS = "ours / "  # begins the row of a system of this package
+_NOT_ASKED = "these systems answered the release's texts, not the sample"
 
+def _runs_of_title(title: str, task: str, s: Settings, before: str = "") -> Runs:
+    "Find the runs of a system of this package, or of a published one, whose title has `before` before it."
+    if title.startswith(OURS): return own_runs(title.removeprefix(OURS), task, s)
+    return published_runs(f"{before}{title}", task, s)
+
+# %% ../../../nbs/results/papers/07_kitmus.ipynb #7e504b9a
 def add_systems(
     report: Report,       # a Report, whose columns are numbers of entities
     titles: Sequence[str], # of published systems
@@ -107,9 +127,9 @@ def add_systems(
         for n in (2, 3, 4):
             column, task = f"{n} entities", f"kitmus/{variant}/{n}/test"
             if report.sample:
-                report.add(row, column, reason="these systems answered the release's texts, not the sample")
+                report.add(row, column, reason=_NOT_ASKED)
                 continue
-            runs = own_runs(row.removeprefix(OURS), task, s) if row.startswith(OURS) else published_runs(row, task, s)
+            runs = _runs_of_title(row, task, s)
             _add_naive(report, row, column, add_cell(report, row, column, task, runs, score))
     for n in (2, 3, 4): report.add("random", f"{n} entities", 1/n, run="chance")
     for row, column in report.forgotten():
@@ -130,12 +150,8 @@ def add_variants(
     for variant in variants:
         task = f"kitmus/{variant}/{entities}/test"
         for column in (*titles, *(OURS + x for x in ours)):
-            if report.sample:
-                report.add(variant, column, reason="these systems answered the release's texts, not the sample")
-                continue
-            runs = (own_runs(column.removeprefix(OURS), task, s) if column.startswith(OURS)
-                    else published_runs(f"kitmus-trained / {column}", task, s))
-            add_cell(report, variant, column, task, runs, score)
+            if report.sample: report.add(variant, column, reason=_NOT_ASKED)
+            else: add_cell(report, variant, column, task, _runs_of_title(column, task, s, "kitmus-trained / "), score)
     report.add("all variants", "random", 1/entities, run="chance")
     for n in fewer if not report.sample else ():
         for variant in variants: _add_fewer(report, variant, n, [*titles, "GREP"], ours, s, score)
