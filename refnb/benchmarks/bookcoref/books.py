@@ -85,6 +85,13 @@ def gold_ids(gold: dict[str, Document]) -> dict[str, str]:
     "Hash the clusters of each of `gold_books`, on which counts of these books depend."
     return {k: clusters_id(d) for k, d in gold.items()}
 
+# %% ../../../nbs/benchmarks/bookcoref/00_books.ipynb #db019b0b
+def _number_of(d: Document, path: str) -> str:
+    "Return a book's Gutenberg number: a field of its own, or the end of the key."
+    number = str(d.meta.get("gutenberg_key") or d.doc_key.rpartition("_")[2])
+    if number.isdecimal(): return number
+    raise DataError(f"{d.doc_key!r} has no Gutenberg number", path, "it is the end of a key, as in emma_158")
+
 # %% ../../../nbs/benchmarks/bookcoref/00_books.ipynb #5117e002
 def listed_books(
     files: str,             # JSONL files with commas between them; empty: none
@@ -93,9 +100,7 @@ def listed_books(
     out = dict[str, Document]()
     for path in filter(None, map(str.strip, files.split(","))):
         for d in read_documents(path):
-            number = str(d.meta.get("gutenberg_key") or d.doc_key.rpartition("_")[2])
-            do = "it is the end of a key, as in emma_158"
-            if not number.isdecimal(): raise DataError(f"{d.doc_key!r} has no Gutenberg number", path, do)
+            number = _number_of(d, path)
             if number in out: raise DataError(f"two books have the number {number}", path, "leave one out")
             out[number] = d
     return out

@@ -306,6 +306,11 @@ def rebuilt(s: Settings|None = None, mode: str = "released", corpora: Sequence[s
     same = mode == "released" and set(changed) <= {"options", "context"}
     return build_identifyme(docs, mode, known if same else NOTHING._replace(genders=known.genders), **changed)
 
+# %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #5bedeb34
+def _with_dialogue(q: Question, known: Mapping[str, bool]) -> Question:
+    "Add to a question whether the release has it as dialogue, if it knows."
+    return q.changed(meta=q.meta | {"dialogue": known[q.id]}) if q.id in known else q
+
 # %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #6e49a1ea
 @lru_cache(maxsize=2)
 def _kept(s: Settings, corpora: tuple[str, ...]) -> Built: return rebuilt(s, corpora=corpora)
@@ -317,4 +322,4 @@ def built_questions(s: Settings|None = None, task: str = "identifyme/litbank/tes
     corpus = dict(zip(DATASETS.values(), DATASETS))[name]
     built = _kept(s, ("LitBank",) if corpus == "LitBank" else tuple(DATASETS))
     questions, dialogue = built.questions(split, corpus), released_dialogue(s)
-    return [q.changed(meta=q.meta | {"dialogue": dialogue[q.id]}) if q.id in dialogue else q for q in questions]
+    return [_with_dialogue(q, dialogue) for q in questions]

@@ -196,17 +196,24 @@ def _documents(ready: list[_Ready], end: str, begin: str) -> Iterator[str]:
         elif end == "jsonlines": yield json_of(key, r.sentences, r.i.n, r.tokens, r.clusters)
         else: yield gap_of(key, r.sentences, r.i, text_of(r.sentences, r.shown))
 
+# %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #a111c4cf
+def _endings(n: int, scope: str) -> tuple[str, ...]:
+    "Name the formats of a scope; the table is for two names and a task."
+    return _ENDINGS if n == 2 and scope != "knowledge-text-only" else _ENDINGS[:-1]
+
+# %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #778e3a25
+def _joined(parts: Iterable[str], end: str) -> str:
+    "Join the texts of a file; a table begins with its columns."
+    return "\t".join(GAP_COLUMNS) + "\n" + "".join(parts) if end == "tsv" else "\n".join(parts)
+
 # %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #3098751a
 def _files(t: Subtask, root: str = "kitmus") -> Iterator[tuple[str, bytes]]:
     "Yield all files of a subtask's split."
     with without_cycles(): ready = list(map(_ready, t))
     for scope in _SCOPES:
         begin = stem(t, scope, root)
-        for end in _ENDINGS:
-            if end == "tsv" and (t.n != 2 or scope == "knowledge-text-only"): continue
-            parts = _documents(list(map(itemgetter(scope), ready)), end, begin)
-            content = "\t".join(GAP_COLUMNS) + "\n" + "".join(parts) if end == "tsv" else "\n".join(parts)
-            yield f"{begin}.{end}", content.encode()
+        own = list(map(itemgetter(scope), ready))
+        for end in _endings(t.n, scope): yield f"{begin}.{end}", _joined(_documents(own, end, begin), end).encode()
 
 # %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #130662c9
 def _write_variants(sampler: Sampler, variants: list[str], aside: Path, name: str, say: Callable[[str], None]|None):

@@ -142,6 +142,11 @@ class Study(Record):
     majority: float|None                # accuracy of the most frequent choice; a tie shares the credit
     by_knowledge: dict[str, float]      # the same with and without knowledge
 
+# %% ../../../nbs/benchmarks/kitmus/05_human_study.ipynb #1c3d45a8
+def _chosen(h: Handed) -> dict[str, int]:
+    "Map the questions that a person answered to the options that were chosen."
+    return {answer.id: answer.chosen for answer in h.answers}
+
 # %% ../../../nbs/benchmarks/kitmus/05_human_study.ipynb #b6ca97bc
 def _majority(q: Question, chosen: Sequence[Mapping[str, int]]) -> float:
     "Credit the choices that most people made; a tie shares the credit."
@@ -179,7 +184,7 @@ def score_study(handed: Sequence[Handed], questions: Sequence[Question]) -> Stud
     if not handed: raise DataError("nobody handed in answers", "score_study", "name the files that people downloaded")
     people, chosen = {}, []
     for h in handed:
-        chosen.append({c.id: c.chosen for c in h.answers})
+        chosen.append(_chosen(h))
         people[h.participant] = _accuracy(chosen[-1], questions)
     answered = set.intersection(*map(set, chosen))
     common = [q for q in questions if q.id in answered]

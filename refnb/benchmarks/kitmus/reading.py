@@ -38,17 +38,21 @@ def _mentions_from(start: int, clusters: Iterable[Iterable]) -> list[list[Span]]
     "List, by cluster, the mentions that begin at a token or later, in order."
     return [sorted(Span(*s) for s in c if s[0] >= start) for c in clusters]
 
+# %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #995e7c53
+def _two_mentions(key: str, task: Sequence[list[Span]]) -> list[Span]:
+    "Return the antecedent and the pronoun: the mentions of the one cluster of a task that has two."
+    sizes = list(map(len, task))
+    if sizes.count(2) == 1 and max(sizes) == 2: return task[sizes.index(2)]
+    raise DataError("is not a KITMUS text: after the knowledge one entity must have two mentions and all others one",
+                    f"text {key!r}", "is it gold, and of a scope with a task?")
+
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #f0f2fd35
 def _pronoun_of_clusters(key: str, lengths: Iterable[int], clusters: Iterable[Iterable],
                          fields: Mapping[str, str|int] = {}) -> Pronoun:
     "Find the pronoun of a text from its gold clusters."
     k, lengths = _knowledge_sentences(key), list(lengths)
     task = _mentions_from(sum(lengths[:k]), clusters)
-    sizes = list(map(len, task))
-    if sizes.count(2) != 1 or max(sizes) > 2:
-        raise DataError("is not a KITMUS text: after the knowledge one entity must have two mentions and all others one",
-                        f"text {key!r}", "is it gold, and of a scope with a task?")
-    antecedent, pronoun = task[sizes.index(2)]
+    antecedent, pronoun = _two_mentions(key, task)
     candidates = sorted(map(itemgetter(0), filter(None, task)))
     right = candidates.index(antecedent)
     return Pronoun(key, tuple(candidates), right, pronoun,

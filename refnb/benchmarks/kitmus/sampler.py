@@ -347,6 +347,11 @@ class Subtask(msgspec.Struct, frozen=True):
     def __len__(self) -> int: return len(self.draws)
     def __repr__(self): return f"{self.name}, {self.split}: {len(self)} instances"
 
+# %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #7a949913
+def _places_to_draw(r: Resources, mode: str) -> list[Location]:
+    "List the places to draw from; by the paper's rules, each is there once."
+    return r.locations if mode == "released" else list({l.words: l for l in r.locations}.values())
+
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #bc6ea45c
 def _check_sizes(mode: str, entities: Sequence[int], sizes: Sequence[int]) -> None:
     "Refuse an unknown mode, and numbers that no instance can have."
@@ -367,10 +372,10 @@ class Sampler:
         self.r, self.mode, self.entities, self.sizes, self.seed = resources, mode, list(entities), list(sizes), seed
         self.meet, self.pronoun = resources.templates("meet"), resources.templates("pronoun")
         self.background, self.entity = resources.templates("background"), resources.templates("entity")
-        places = resources.locations if mode == "released" else list({l.words: l for l in resources.locations}.values())
-        self.places, self.noise = places, {l.noise: resources.noise(l.noise) for l in places}
+        self.places = _places_to_draw(resources, mode)
+        self.noise = {l.noise: resources.noise(l.noise) for l in self.places}
         # shuffled on and on
-        self.name_order, self.place_order = np.arange(len(resources.names)), np.arange(len(places))
+        self.name_order, self.place_order = np.arange(len(resources.names)), np.arange(len(self.places))
 
     def subtasks(self, variants: Iterable[str] = tuple(VARIANTS)) -> Iterator[Subtask]:
         """Draw subtask by subtask, split by split, in the release's order; `variants` are those to give: in the mode
@@ -497,16 +502,20 @@ def _sizes_of(p: Pools) -> dict[str, int]:
     return {"templates": len(p.tasks), "names": len(p.names), "occupations": len(p.occupations),
             "locations": len(p.locations)}
 
+# %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #8d98f91a
+def _subtask(s: Sampler, v: Variant, n: int, split: str, p: Pools, rng: np.random.Generator, size: int) -> Subtask:
+    "Draw the instances of a split."
+    cumulated, pools = _cumulated(map(itemgetter(0), s.r.pronouns)), _sizes_of(p)
+    lines = [len(p.noise[l.noise]) for l in p.locations]
+    noise, before = lines.__getitem__ if v.noise else None, _state(rng)
+    draws = [_draw(rng, n, cumulated, pools, v.background, noise) for _ in range(size)]
+    return Subtask(v, n, split, draws, p, _builder(s, v, n, split, p, draws), (before, _state(rng)))
+
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #339554e5
 def _variant(s: Sampler, v: Variant) -> Iterator[Subtask]:
     "Draw the subtasks of one variant."
     rng, orders = np.random.default_rng(s.seed), _orders(s, v)
-    cumulated = _cumulated(map(itemgetter(0), s.r.pronouns))
     for n in s.entities:
         for split, size, p in zip(SPLITS, s.sizes, _pools(s, rng, v, orders), strict=True):
             if size: _too_small(v, n, p, split)
-            lines = [len(p.noise[l.noise]) for l in p.locations]
-            pools, noise = _sizes_of(p), lines.__getitem__ if v.noise else None
-            before = _state(rng)
-            draws = [_draw(rng, n, cumulated, pools, v.background, noise) for _ in range(size)]
-            yield Subtask(v, n, split, draws, p, _builder(s, v, n, split, p, draws), (before, _state(rng)))
+            yield _subtask(s, v, n, split, p, rng, size)
