@@ -241,17 +241,22 @@ def _itself(page: Page) -> list[bool]:
         stack.append(i)
     return out
 
+# %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #b99e4505
+def _quotations(tokens: Sequence[str]) -> list[int]:
+    "Number the quotation that each token is in; -1: none."
+    numbers, n, before = [], -1, False
+    for quoted in in_quotes(tokens):
+        n += quoted and not before
+        numbers.append(n if quoted else -1)
+        before = quoted
+    return numbers
+
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #5f3e1200
 _I, _YOU = map(list(CLASSES).index, ("I", "you"))
 
 def _speeches(page: Page) -> list[int]:
     "Return the number of the quotation around each mention; -1: none."
-    number, n, before = [], -1, False
-    for q in in_quotes(page.tokens):
-        n += q and not before
-        number.append(n if q else -1)
-        before = q
-    return list(map(number.__getitem__, page.story.starts.tolist()))
+    return list(map(_quotations(page.tokens).__getitem__, page.story.starts.tolist()))
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #c11aa951
 def _voices(page: Page, speech: list[int]) -> dict[int, tuple[frozenset[int], frozenset[int]]]:
@@ -338,8 +343,8 @@ def _two_speakers(c: _Case) -> bool|None:
 def _talks_to_itself(c: _Case) -> bool|None:
     "Tell whether the entity is both I and you within one quotation."
     if not c.facts: return None
-    says, called = _voices_around(c, c.facts)
-    return c.meta("pronoun_class") in ("I", "you") and c.facts.cluster[c.at] in says & called
+    both = frozenset.intersection(*_voices_around(c, c.facts))
+    return c.meta("pronoun_class") in ("I", "you") and c.facts.cluster[c.at] in both
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #47ad3500
 class _Flag(NamedTuple):
@@ -450,12 +455,14 @@ def _number_of(q: Question) -> int:
     return int(q.id.rsplit(":", 1)[1])
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #ed058949
+_ALONE = {name: flag for name, flag in FLAGS.items() if flag.needs != "document"}
+
 def audit(questions: Iterable[Question], removed: Mapping[str, str] = {}, near: int = 10,
           alike: int = 90) -> "pd.DataFrame":
     """Flag questions of any Choice part, with or without text, from themselves alone: id, doc_key, corpus, type, and a
     column of yes and no per flag. `removed` maps ids to the entity taken out, where None of the Above is right; `near`
     is the number of tokens that count as beside; names are nearly the same above the likeness `alike`."""
-    return _rows(_cases(questions, removed, near, alike), {k: f for k, f in FLAGS.items() if f.needs != "document"})
+    return _rows(_cases(questions, removed, near, alike), _ALONE)
 
 def audit_built(built: Built, split: str = "test", near: int = 10, alike: int = 90) -> "pd.DataFrame":
     """Flag the questions of a split (test, dev, random0 to random9) with the annotation of its documents: all flags, in

@@ -108,10 +108,16 @@ class Tidied(NamedTuple):
     doc: Document       # plain quotes; clusters, names and labels in the order of the text
     origin: list[int]   # of each cluster: the first of those that it is made of
 
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #f95f3cf0
+def _plain_token(token: str) -> str:
+    "Write a token as the authors' files have it."
+    return TOKENS.get(token, token).translate(_QUOTES)
+
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #0b570d8e
 @lru_cache(maxsize=100)  # names are found in the same text, and benchmarks of other rules built from it
 def _plain(sentences: tuple[tuple[str, ...], ...]) -> tuple[tuple[str, ...], ...]:
-    plain = {t: TOKENS.get(t, t).translate(_QUOTES) for t in set(chain.from_iterable(sentences))}
+    "Write all sentences so, each different token once."
+    plain = {t: _plain_token(t) for t in set(chain.from_iterable(sentences))}
     return tuple(tuple(map(plain.__getitem__, s)) for s in sentences)
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #7b1be031

@@ -11,6 +11,7 @@ __all__ = ['TEST', 'COLUMNS', 'FEATURES', 'DATASETS', 'answer_rows', 'row_id', '
 import re
 from collections.abc import Iterable, Mapping, Sequence, Set
 from functools import lru_cache
+from itertools import chain
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
@@ -204,9 +205,7 @@ def implied_ranks(rows: Iterable[Mapping[str, str]], most: int = 450) -> dict[st
 def dev_ranks() -> dict[str, int]:
     "Read the ranks of LitBank's development questions that are as hard as another one."
     documents = read_yaml(packaged("data/identifyme/dev_ranks.yaml"), dict[str, dict[str, int]])
-    found: dict[str, int] = {}
-    for ranks in documents.values(): found |= ranks
-    return found
+    return dict(chain.from_iterable(map(dict.items, documents.values())))
 
 # %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #b3b71a1e
 def _labels_for(names: Iterable[str], labels: Iterable[Label]) -> list[Label]:

@@ -58,13 +58,18 @@ def pieces(words: Iterable[Word]) -> list[str]:
 # %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #cc5f1298
 def _detokenise(words: Iterable[Word]) -> str: return "".join(pieces(words))
 
+# %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #3518b284
+def _is_apart(s: Sentence) -> bool:
+    "Tell whether a space joins a sentence with its neighbours: it leaves no quotation open, and does not glue to them."
+    first = s[0].token
+    if first in _BEFORE or first[0] == "'" or s[-1].token in _AFTER: return False
+    return sum(w.token == '"' for w in s) % 2 == 0
+
 # %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #17855677
 @lru_cache(maxsize=4096)
 def _shown(s: Sentence) -> tuple[str, bool]:
     "Write a sentence as text, and tell whether it can be joined to others by a space."
-    t = s[0].token
-    odd = sum(w.token == '"' for w in s) % 2 or t in _BEFORE or t[0] == "'" or s[-1].token in _AFTER
-    return _detokenise(s), not odd
+    return _detokenise(s), _is_apart(s)
 
 def text_of(sentences: tuple[Sentence, ...], shown: list[tuple[str, bool]]|None = None) -> str:
     """Join the sentences of a scope to one text, as people read it; `shown` is what is shown of them, where that is
@@ -87,12 +92,16 @@ def _block(s: Sentence) -> str:
     "Write a sentence's lines, with a mark in place of the id."
     return "".join([f"\0{_line(i, w)}" for i, w in enumerate(s)])
 
+def _key_column(key: str) -> str:
+    "Fill the column of the id; refuse an id that it cannot hold."
+    if len(key) <= 98: return key.ljust(99)
+    raise DataError(f"the id {key!r} has {len(key)} characters, the CoNLL column holds 98",
+                    do="take a shorter name for the folder")
+
 def conll_of(key: str, blocks: list[str]) -> str:
     "Write one document of an id and the blocks of its sentences, without a line break at the end."
-    if len(key) > 98:
-        raise DataError(f"the id {key!r} has {len(key)} characters, the CoNLL column holds 98",
-                        do="take a shorter name for the folder")
-    return f"#begin document ({key}); part 000\n" + "\n".join(blocks).replace("\0", key.ljust(99)) + "\n#end document"
+    lines = "\n".join(blocks).replace("\0", _key_column(key))
+    return f"#begin document ({key}); part 000\n" + lines + "\n#end document"
 
 # %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #5df28e94
 @lru_cache(maxsize=1 << 15)

@@ -77,10 +77,15 @@ def _parts(q: Question) -> list[list[str]]:
         last = b
     return list(filter(itemgetter(0), [*out, [q.text[last:], ""]]))
 
+# %% ../../../nbs/benchmarks/kitmus/05_human_study.ipynb #5e0b5c85
+def _shown_of(q: Question) -> dict:
+    "Return what the page has of a question."
+    return {"id": q.id, "parts": _parts(q), "options": _names(q)}
+
 # %% ../../../nbs/benchmarks/kitmus/05_human_study.ipynb #75dcfea8
 def study_page(questions: Sequence[Question], send: str = "", title: str = "Whom does it mean?") -> str:
     "Make the questionnaire as one HTML file; `send` says where to send the answers."
-    items = [{"id": q.id, "parts": _parts(q), "options": _names(q)} for q in questions]
+    items = list(map(_shown_of, questions))
     return one_page("study", {"page": _study_id(questions), "version": VERSION, "send": send, "items": items}, title)
 
 # %% ../../../nbs/benchmarks/kitmus/05_human_study.ipynb #f6f3f69e

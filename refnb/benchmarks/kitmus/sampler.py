@@ -10,7 +10,7 @@ __all__ = ['Sentence', 'Files', 'Template', 'VARIANTS', 'SPLITS', 'SIZES', 'Mode
 import re
 from bisect import bisect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from itertools import product, starmap
 from operator import itemgetter
 from pathlib import Path
@@ -53,16 +53,18 @@ def _words(text: str, where: str) -> Sentence:
         raise FormatError("is not a list of (token, tag) pairs", where)
     return tuple(starmap(Word, pairs))
 
+# %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #bc0a44c4
+def _read_below(folder: Path, name: str) -> bytes:
+    "Read a file below a folder."
+    try: return (folder/name).read_bytes()
+    except OSError as e: raise DataError(f"cannot be read: {(e.strerror or str(e)).lower()}", str(folder/name)) from None
+
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #5ee81442
 Files = Callable[[str], bytes]  # a name below the folder of resources -> its bytes
 
 def _folder_files(folder: str|Path) -> Files:
     "Read resources from a folder."
-    def read(name: str) -> bytes:
-        try: return (Path(folder)/name).read_bytes()
-        except OSError as e:
-            raise DataError(f"cannot be read: {(e.strerror or str(e)).lower()}", str(Path(folder)/name)) from None
-    return read
+    return partial(_read_below, Path(folder))
 
 def _rows(data: bytes, name: str, header: list[str]) -> list[tuple[int, list[str]]]:
     "Read the rows of a CSV with their line numbers, and check its header."
@@ -133,6 +135,12 @@ def _is_pronoun(value: Any) -> bool:
     if not isinstance(value, list) or len(value) != 3: return False
     return isinstance(value[0], int|float) and _are_texts(value[1:])
 
+# %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #9147f6c7
+def _word_of(name: str, value: Any) -> Word:
+    "Read a word of the vocabulary."
+    if not _is_pair(value, list): raise FormatError("is not [token, tag]", f"vocab.json, field {name}")
+    return Word(*value)
+
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #46b6e449
 class Resources:
     "All resources, each read and checked when it is first asked for."
@@ -145,10 +153,7 @@ class Resources:
         return read_handed_in(self.files(name), name, kind)
     @cached_property
     def vocab(self) -> dict[str, Word]:
-        vocab = self._json("vocab.json", dict)
-        for k, v in vocab.items():
-            if not _is_pair(v, list): raise FormatError("is not [token, tag]", f"vocab.json, field {k}")
-        return {k: Word(*v) for k, v in vocab.items()}
+        return {name: _word_of(name, value) for name, value in self._json("vocab.json", dict).items()}
     @cached_property
     def pronouns(self) -> list[tuple[float, str, str]]:
         triples, where = self._json("pronouns.json", dict).get("pronouns"), "pronouns.json, field pronouns"
@@ -175,13 +180,17 @@ def _all(name: str, rows: list[tuple[int, str]], what: str, doubled: bool) -> li
     "List values, which must differ unless they may be doubled."
     return list(map(itemgetter(1), rows)) if doubled else _once(rows, name, what)
 
+# %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #dbfb12f4
+def _check_name(n: int, name: str) -> None:
+    "Refuse a name, of a line of the file, that is not one capitalised word."
+    if not name.isalpha() or name != name.capitalize():
+        raise FormatError(f"{name!r} is not a capitalised word", at_line("names.csv", n))
+
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #c2ff81f7
 def _surnames(r: Resources) -> list[str]:
     "Read the names of people."
     rows = _column(_rows(r.files("names.csv"), "names.csv", ["lastname"]), 0)
-    for n, v in rows:
-        if not v.isalpha() or v != v.capitalize():
-            raise FormatError(f"{v!r} is not a capitalised word", at_line("names.csv", n))
+    for n, name in rows: _check_name(n, name)
     return _all("names.csv", rows, "name", r.doubled)
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #941f1c1f
@@ -191,10 +200,14 @@ def _places(r: Resources) -> list[Location]:
     _all("locations.csv", _column(rows, 0), "place", r.doubled)
     return [Location(_words(place, at_line("locations.csv", n, "location")), noise) for n, (place, noise) in rows]
 
-def _noise(r: Resources, name: str) -> list[Sentence]:
-    "Read the sentences of a noise file."
+def _check_below(name: str) -> None:
+    "Refuse a path that leaves the folder of resources."
     if ".." in name.split("/") or name.startswith("/"):
         raise FormatError("the path leaves the folder of resources", f"locations.csv, noise_fp {name!r}")
+
+def _noise(r: Resources, name: str) -> list[Sentence]:
+    "Read the sentences of a noise file."
+    _check_below(name)
     return [_words(l, at_line(name, n)) for n, l in enumerate(utf8(r.files(name), name).splitlines(), 1) if l.strip()]
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #ab449633
