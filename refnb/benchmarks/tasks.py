@@ -204,6 +204,11 @@ def _key_of(item: Question|Document) -> str:
     "Return the id of a question or the key of a document."
     return item.doc_key if isinstance(item, Document) else item.id
 
+# %% ../../nbs/benchmarks/00_tasks.ipynb #7a443cbf
+def _are_here(files: Iterable[UpstreamFile], s: Settings) -> bool:
+    "Tell whether all files are in the cache or the local copy."
+    return all(where(f, s) in ("cache", "local") for f in files)
+
 # %% ../../nbs/benchmarks/00_tasks.ipynb #f7463241
 class Task:
     "A unit of running and scoring: its name, its card, its questions or documents."
@@ -290,7 +295,7 @@ class Task:
     @property
     def here(self) -> bool:
         "Tell whether all its files are on this machine."
-        return all(where(f, self.settings) in ("cache", "local") for f in self.files)
+        return _are_here(self.files, self.settings)
     @property
     def lacks(self) -> str:
         "Name missing files, and the command that fetches them; empty if all are here or can be downloaded."

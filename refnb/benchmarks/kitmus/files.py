@@ -10,7 +10,7 @@ __all__ = ['scope_sentences', 'stem', 'pieces', 'text_of', 'conll_of', 'clusters
 import gc, hashlib, json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import accumulate, chain
 from multiprocessing import get_all_start_methods
 from multiprocessing.process import BaseProcess
@@ -35,6 +35,15 @@ def stem(i: Instance|Subtask, scope: str, root: str = "kitmus") -> str:
     `root` is the folder's name: it is part of every id."""
     variant = i.variant if isinstance(i, Instance) else i.variant.name
     return f"{root}/{variant}/subtask_{i.n}_ents/{scope}/{i.split}"
+
+# %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #603aef40
+def _id_of(i: Instance, scope: str = "full-text") -> str:
+    "Return the id of a text in a scope."
+    return f"{stem(i, scope)}:{i.index}"
+
+def _template_pair(i: Instance) -> str:
+    "Name the templates of the meeting and of the pronoun."
+    return f"{i.templates[0]}+{i.templates[1]}"
 
 # %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #6ec7043b
 def _meeting_order(i: Instance) -> list[int]:
@@ -253,16 +262,20 @@ def _write_in_processes(make: Callable[[], Sampler], variants: list[str], aside:
         if done.exitcode: raise DataError("its files could not be written", v, "build it alone to see why: --jobs 1")
         if say: say(v)
 
+# %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #b3395985
+def _renewed(sampler: Sampler) -> Sampler:
+    "Make a sampler like this one, which has drawn nothing."
+    return Sampler(sampler.r, sampler.mode, sampler.entities, sampler.sizes, sampler.seed)
+
 # %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #1b18a267
 def build_files(sampler: Sampler, out: str|Path, variants: Iterable[str] = tuple(VARIANTS),
                 say: Callable[[str], None]|None = None, jobs: int = 1) -> Path:
     """Write all files of a build in a new folder that appears when it is whole, in `jobs` processes.
     `say` is called as splits are done."""
     out, variants = Path(out).resolve(), [the_variant(v).name for v in variants]
-    again = lambda: Sampler(sampler.r, sampler.mode, sampler.entities, sampler.sizes, sampler.seed)
     many = jobs > 1 and len(variants) > 1 and "fork" in get_all_start_methods()
     with folder_atomic(out) as aside:
-        if many: _write_in_processes(again, variants, aside, out.name, jobs, say)
+        if many: _write_in_processes(partial(_renewed, sampler), variants, aside, out.name, jobs, say)
         else: _write_variants(sampler, variants, aside, out.name, say)
     return out
 

@@ -16,7 +16,7 @@ from ...core.types import CallError, DataError, FormatError, Option, Question, R
 from ...core.files import make_folder, read_bytes, write_atomic, write_jsonl
 from ...core.pages import HandedIn, check_participant, one_page, read_handed_in
 from ...metrics.agreement import fleiss_kappa
-from .files import stem, text_of
+from .files import _id_of, text_of
 from .sampler import Instance, Sampler
 from .tasks import question_of, the_resources
 
@@ -31,7 +31,7 @@ def _with_cant_say(i: Instance, known: bool) -> Question:
     meta = q.meta | {"knowledge": known}
     if known: return q.changed(options=options, meta=meta)
     start, end = q.chars or (0, 0)
-    return q.changed(id=f"{stem(i, 'task-text-only')}:{i.index}", text=q.text[before:], chars=(start - before, end - before),
+    return q.changed(id=_id_of(i, "task-text-only"), text=q.text[before:], chars=(start - before, end - before),
                      options=options, right=(len(options) - 1,), meta=meta)
 
 # %% ../../../nbs/benchmarks/kitmus/05_human_study.ipynb #5cc9c179
@@ -183,6 +183,12 @@ def _by_knowledge(questions: Iterable[Question], credit: Mapping[str, float]) ->
         if known is not None: groups.setdefault("with" if known else "without", []).append(credit[q.id])
     return {group: sum(credits)/len(credits) for group, credits in groups.items()}
 
+# %% ../../../nbs/benchmarks/kitmus/05_human_study.ipynb #39078cbd
+def _common(questions: Iterable[Question], chosen: Iterable[Mapping[str, int]]) -> list[Question]:
+    "List the questions that everybody answered."
+    answered = set.intersection(*map(set, chosen))
+    return [q for q in questions if q.id in answered]
+
 # %% ../../../nbs/benchmarks/kitmus/05_human_study.ipynb #e2f4000c
 def score_study(handed: Sequence[Handed], questions: Sequence[Question]) -> Study:
     "Compute agreement and accuracy of the people who handed in answers."
@@ -191,8 +197,7 @@ def score_study(handed: Sequence[Handed], questions: Sequence[Question]) -> Stud
     for h in handed:
         chosen.append(_chosen(h))
         people[h.participant] = _accuracy(chosen[-1], questions)
-    answered = set.intersection(*map(set, chosen))
-    common = [q for q in questions if q.id in answered]
+    common = _common(questions, chosen)
     credit = {q.id: _majority(q, chosen) for q in questions}
     return Study(people, _kappa(chosen, common), len(questions), len(common), sum(credit.values())/len(credit),
                  _by_knowledge(questions, credit))

@@ -21,7 +21,8 @@ from ...core.documents import map_members, other_words
 from ...core.reading import format_of
 from ...metrics.antecedents import Links, Pronoun, by_field, linked
 from .sampler import Instance, Word
-from .files import clusters_of, pieces, scope_sentences, stem, without_cycles
+from .files import (_id_of, _template_pair, clusters_of, pieces, scope_sentences,
+                                           without_cycles)
 
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #0f8a5f02
 def _knowledge_sentences(key: str) -> int:
@@ -61,11 +62,11 @@ def _pronoun_of_clusters(key: str, lengths: Iterable[int], clusters: Iterable[It
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #aee2d7fa
 def pronoun_of(i: Instance, scope: str = "full-text") -> Pronoun:
     "Find the pronoun of a generated text in a scope with a task; with templates, too, for breakdowns."
-    key, sentences = f"{stem(i, scope)}:{i.index}", scope_sentences(i, scope)
+    sentences = scope_sentences(i, scope)
     fields: dict[str, str|int] = {"pronoun": i.pronoun, "meeting template": i.templates[0],
                                   "pronoun template": i.templates[1],
-                                  "template pair": f"{i.templates[0]}+{i.templates[1]}"}
-    return _pronoun_of_clusters(key, map(len, sentences), map_members(lambda j: (j, j), clusters_of(sentences, i.n)),
+                                  "template pair": _template_pair(i)}
+    return _pronoun_of_clusters(_id_of(i, scope), map(len, sentences), map_members(lambda j: (j, j), clusters_of(sentences, i.n)),
                                 fields)
 
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #892645c1

@@ -482,6 +482,12 @@ def _builder(s: Sampler, v: Variant, n: int, split: str, p: Pools, draws: list[D
     "Return a function that builds an instance from its index."
     return lambda i: _built(s, v, n, split, p, i, draws[i])
 
+# %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #2f3701ed
+def _check_noise(p: Pools, split: str, do: str) -> None:
+    "Refuse a place about which a split has no sentence."
+    for l in p.locations:
+        if not p.noise[l.noise]: raise DataError("has no sentence for this split", f"{l.noise}, {split}", do)
+
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #fb3b25ba
 def _too_small(v: Variant, n: int, p: Pools, split: str) -> None:
     "Refuse pools that cannot give n different entities."
@@ -490,8 +496,7 @@ def _too_small(v: Variant, n: int, p: Pools, split: str) -> None:
                                                ("places", p.locations, 1), ("templates", p.tasks, 1)]
     for what, pool, least in needed:
         if len(pool) < least: raise DataError(f"{len(pool)} {what} for {n} entities", where, do)
-    for l in p.locations if v.noise else ():
-        if not p.noise[l.noise]: raise DataError("has no sentence for this split", f"{l.noise}, {split}", do)
+    if v.noise: _check_noise(p, split, do)
 
 # %% ../../../nbs/benchmarks/kitmus/00_sampler.ipynb #3a6fdad6
 def _state(rng: np.random.Generator) -> int: return rng.bit_generator.state["state"]["state"]
