@@ -4,10 +4,10 @@
 
 # %% auto #0
 __all__ = ['Mode', 'RELEASED', 'PAPER', 'TOKENS', 'CLASSES', 'PRONOUNS', 'PLURAL', 'GENDERS', 'MARKS', 'KINDS', 'TYPES',
-           'DISTANCES', 'K', 'V', 'RULES_OF_THUMB', 'NOTHING', 'Rules', 'Tidied', 'tidied', 'pronoun_class',
-           'gender_of', 'Story', 'story_of', 'likeness', 'mention_table', 'words_of', 'Pool', 'candidates', 'copeland',
-           'question_ids', 'ranked', 'Page', 'in_quotes', 'Streams', 'streams', 'none_rows', 'Known', 'Built',
-           'build_identifyme', 'sample_questions', 'sweep']
+           'DISTANCES', 'RULES_OF_THUMB', 'NOTHING', 'Rules', 'Tidied', 'tidied', 'pronoun_class', 'gender_of', 'Story',
+           'story_of', 'likeness', 'mention_table', 'words_of', 'Pool', 'candidates', 'copeland', 'question_ids',
+           'ranked', 'Page', 'in_quotes', 'Streams', 'streams', 'none_rows', 'Known', 'Built', 'build_identifyme',
+           'sample_questions', 'sweep']
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #4827fcb6
 import html, random
@@ -533,12 +533,12 @@ def _ordered_names(d: Document, names: Sequence[str], order: Sequence[str]|None)
     return list(order)
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #724fc9c9
-K = TypeVar("K")
-V = TypeVar("V")
+_K = TypeVar("_K")
+_V = TypeVar("_V")
 
-def _grouped(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
+def _grouped(pairs: Iterable[tuple[_K, _V]]) -> dict[_K, list[_V]]:
     "Group values by their keys, both in their order."
-    groups: dict[K, list[V]] = {}
+    groups: dict[_K, list[_V]] = {}
     for key, value in pairs: groups.setdefault(key, []).append(value)
     return groups
 

@@ -157,10 +157,10 @@ def _read_gold(path: str|Path) -> dict[str, Text]:
 def _texts_of(data: bytes, where: str) -> list[Text]:
     "Read the texts of gold in any format."
     form = format_of(data)
-    if form == "conll": return [_of_tokens(_plain_key(d.doc_key), d.sentences, d.clusters)
-                                for d in parse_conll(data, where)]
-    if form == "jsonl": return [_of_tokens(r.doc_key, r.sentences or [], r.clusters or [])
-                                for _, r in _lines(data, where)]
+    if form == "conll":
+        return [_of_tokens(_plain_key(d.doc_key), d.sentences, d.clusters) for d in parse_conll(data, where)]
+    if form == "jsonl":
+        return [_of_tokens(r.doc_key, r.sentences or [], r.clusters or []) for _, r in _lines(data, where)]
     if form == "gap": return list(map(_of_row, parse_gap_rows(data, where)))
     raise FormatError("is not gold data: readable are CoNLL, JSON lines and GAP's table", where)
 
