@@ -476,12 +476,17 @@ def _settle(points: np.ndarray, ids: list[str], ranks: Mapping[str, int]) -> lis
     for a, b in zip(edges, edges[1:]): out[a:b] = _settle_equals(a, b, _known_ranks(points, ids, ranks, a, b))
     return out
 
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #ca8c8a25
+def _hardness(rows: "pd.DataFrame", kind: str) -> np.ndarray:
+    "Count the points of candidates of one kind over the four criteria."
+    first = -rows.fuzzy if kind == "NOM" else rows.net
+    return copeland([first, *(rows[c] for c in DISTANCES)])
+
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #3561b16c
 def ranked(rows: "pd.DataFrame", kind: str, ranks: Mapping[str, int]|None = None) -> "pd.DataFrame":
     """Rank candidates of one kind (NOM or PRON) by difficulty, with points, the hardest first.
     `ranks` maps the ids of questions to their ranks, where they are known."""
-    first = -rows.fuzzy if kind == "NOM" else rows.net
-    points = copeland([first, *(rows[c] for c in DISTANCES)])
+    points = _hardness(rows, kind)
     order = np.argsort(-points, kind="stable")
     rows, points = rows.iloc[order].assign(points=points[order]), points[order]
     places = _settle(points, question_ids(rows), ranks) if ranks else range(len(rows))
