@@ -13,17 +13,16 @@ from operator import add
 from ..core.types import Span
 from ..core.documents import Document
 from ..core.settings import Settings, load_settings
-from ..core.upstream import files_of, where
+from ..core.upstream import files_of
 from ..core.corpora import litbank
 from ..core.runs import clusters_id
 from ..metrics.coref_scores import score_coref
-from .tasks import find_task, the_card
+from .tasks import _are_here, find_task, the_card
 
 # %% ../../nbs/benchmarks/01_annotated.ipynb #0fd7714e
 def _is_here(task: str, s: Settings) -> bool:
     "Tell whether all files of a task are on this machine."
-    files = chain.from_iterable(map(files_of, the_card(task, s).inputs))
-    return all(where(f, s) in ("cache", "local") for f in files)
+    return _are_here(chain.from_iterable(map(files_of, the_card(task, s).inputs)), s)
 
 def litbank_documents(s: Settings|None = None, fold: str = "0", split: str = "test") -> list[Document]:
     "Read a split of LitBank without gold, as a system's input."

@@ -11,18 +11,22 @@ from ..core.settings import Settings, load_settings
 from ..core.gap import GapRow, parse_gap_rows
 from ..core.upstream import get
 
-# %% ../../nbs/benchmarks/02_gap.ipynb #15634447
+# %% ../../nbs/benchmarks/02_gap.ipynb #dd5646fa
 _SHE = frozenset(("she", "her", "hers"))
 
+def _gender_of(pronoun: str) -> str:
+    "Return the gender of a pronoun of GAP, which has two."
+    return "feminine" if pronoun.lower() in _SHE else "masculine"
+
+# %% ../../nbs/benchmarks/02_gap.ipynb #15634447
 def gap_question(row: GapRow) -> Question:
     "Make a question of a row."
     _, names, meant = zip(*sorted([(row.a_offset, row.a, row.a_coref), (row.b_offset, row.b, row.b_coref)]))
     right = (*meant, True).index(True)
-    gender = "feminine" if row.pronoun.lower() in _SHE else "masculine"
     place = (row.pronoun_offset, row.pronoun_offset + len(row.pronoun))
     options = (*map(Option, names), Option(NONE))
     return Question(row.id, row.id, row.text, place, options, (right,),
-                    {"gender": gender, "answer": ("first", "second", "neither")[right]})
+                    {"gender": _gender_of(row.pronoun), "answer": ("first", "second", "neither")[right]})
 
 # %% ../../nbs/benchmarks/02_gap.ipynb #3e7bc95a
 FILES = {"dev": "gap-development.tsv", "test": "gap-test.tsv", "validation": "gap-validation.tsv"}

@@ -81,20 +81,23 @@ def _own_words(tokens: Sequence[str], span: Span) -> Sequence[str]:
     words = tokens[span.start:span.end + 1]
     return words[:-1] if words[-1] in ("'s", "’s") else words
 
+# %% ../../nbs/benchmarks/03_pronouns.ipynb #d9e74eda
+def _single_mentions(d: Document) -> Iterator[tuple[int, Span, str|None]]:
+    "Yield the mentions that are short and of one cluster, with this cluster and their kind; None: it is not annotated."
+    often, kinds = Counter(chain.from_iterable(map(set, d.clusters))), d.labels.get("kind")
+    for k, c in enumerate(d.clusters):
+        for i, span in enumerate(c):
+            if often[span] == 1 and span.end - span.start <= 6: yield k, span, kinds[k][i] if kinds else None
+
 # %% ../../nbs/benchmarks/03_pronouns.ipynb #954ff09d
 def _mentions(d: Document, words: _Lexicon, tokens: list[str]) -> tuple[list[_Mention], list[_Mention]]:
     "List a document's names and pronouns, each in the order of the text; a span of two clusters is neither."
-    often = Counter(chain.from_iterable(map(set, d.clusters)))
-    kinds = d.labels.get("kind", ())
     names, pronouns = set(), set()
-    for k, c in enumerate(d.clusters):
-        for i, span in enumerate(c):
-            if often[span] > 1 or span.end - span.start > 6: continue
-            own = _own_words(tokens, span)
-            m = _Mention(span.start, span.end, k, " ".join(own))
-            proper = not kinds or kinds[k][i] == "PROP"
-            if m.text.casefold() in words.gender: pronouns.add(m)
-            elif proper and _is_name(own, words): names.add(m)
+    for cluster, span, kind in _single_mentions(d):
+        own = _own_words(tokens, span)
+        m = _Mention(span.start, span.end, cluster, " ".join(own))
+        if m.text.casefold() in words.gender: pronouns.add(m)
+        elif kind in (None, "PROP") and _is_name(own, words): names.add(m)
     return sorted(names), sorted(pronouns)
 
 # %% ../../nbs/benchmarks/03_pronouns.ipynb #9a0c0008
@@ -179,6 +182,11 @@ def _offered(p: _Mention, near: list[tuple[int, _Mention]], own: set[str], r: Pr
     if len(wrong) == r.options and draw < r.neither: return wrong
     return [*right, *wrong[:r.options - 1]] if right and len(wrong) >= r.options - 1 else []
 
+# %% ../../nbs/benchmarks/03_pronouns.ipynb #8e9877ac
+def _id_of(d: Document, p: _Mention) -> str:
+    "Name a question by its pronoun."
+    return f"{d.doc_key}:{p.start}-{p.end}"
+
 # %% ../../nbs/benchmarks/03_pronouns.ipynb #cea79abe
 def _distance(gap: int) -> str:
     "Put a distance into words."
@@ -225,7 +233,7 @@ def _question(t: _Text, p: _Mention, offered: list[tuple[int, _Mention]], gender
     begin, end = _context(t, p, names, r.before)
     right = [*map(attrgetter("cluster"), names), p.cluster].index(p.cluster)  # behind the names: neither
     options = (*(Option(m.text) for m in names), Option(NONE))
-    return Question(f"{t.doc.doc_key}:{p.start}-{p.end}", t.doc.doc_key, " ".join(t.tokens[begin:end]),
+    return Question(_id_of(t.doc, p), t.doc.doc_key, " ".join(t.tokens[begin:end]),
                     _chars(t, p, begin), options, (right,), _about(ordered, right, gender))
 
 # %% ../../nbs/benchmarks/03_pronouns.ipynb #9a0c0016
@@ -245,7 +253,7 @@ def _possible(t: _Text, names: list[_Mention], pronouns: list[_Mention], r: Pron
     own = [set[str]() for _ in t.doc.clusters]
     for m in names: own[m.cluster].add(m.text)
     for p in pronouns:
-        draw = drawn_share(r.seed, f"neither:{t.doc.doc_key}:{p.start}-{p.end}")
+        draw = drawn_share(r.seed, f"neither:{_id_of(t.doc, p)}")
         offered = _offered(p, _near(p, names, starts, r), own[p.cluster], r, draw)
         if offered: yield p, offered
 
@@ -272,8 +280,7 @@ def build_pronouns(
         names, pronouns = _mentions(d, words, t.tokens)
         counts += Counter(names=len(names), pronouns=len(pronouns))
         for p, offered in _possible(t, names, pronouns, r):
-            gender = words.gender[p.text.casefold()]
-            asked.append((f"{d.doc_key}:{p.start}-{p.end}", (t, p, offered, gender, r)))
+            asked.append((_id_of(d, p), (t, p, offered, words.gender[p.text.casefold()], r)))
     if not asked: _refuse_none(counts, r)
     return list(starmap(_question, drawn_of(asked, r.most, r.seed)))
 

@@ -90,6 +90,13 @@ def _family(pattern: str, card: TaskCard) -> dict[str, TaskCard]:
         if name not in card.without: made[name] = _member(name, card, values)
     return made
 
+# %% ../../nbs/benchmarks/00_tasks.ipynb #4fa71a6f
+def _unfolded(tasks: Mapping[str, TaskCard]) -> dict[str, TaskCard]:
+    "Put the tasks of each family in the place of its pattern."
+    found: dict[str, TaskCard] = {}
+    for name, task in tasks.items(): found |= _family(name, task) if task.fields else {name: task}
+    return found
+
 # %% ../../nbs/benchmarks/00_tasks.ipynb #6bc2d40c
 def _read_card(path: Path) -> tuple[str, Benchmark]:
     "Read a card; `parts`, as tasks were called in 0.1, is still read."
@@ -97,8 +104,7 @@ def _read_card(path: Path) -> tuple[str, Benchmark]:
     if "parts" in data: data["tasks"] = data.pop("parts")
     try: card = msgspec.convert(data, Benchmark)
     except msgspec.ValidationError as e: raise FormatError(str(e), path.name) from None
-    tasks: dict[str, TaskCard] = {}
-    for name, task in card.tasks.items(): tasks |= _family(name, task) if task.fields else {name: task}
+    tasks = _unfolded(card.tasks)
     for name, task in tasks.items():
         if ":" in task.make: continue
         raise FormatError("field make is not module:function", f"{path.name}, card {card.benchmark}, {name}")
@@ -121,6 +127,15 @@ def tasks(
     for card in benchmarks(s).values(): found |= card.tasks
     return found
 
+# %% ../../nbs/benchmarks/00_tasks.ipynb #46a495f7
+def _whole_documents(groups: Mapping[str, list[str]], wanted: float) -> set[str]:
+    "Choose the ids of whole documents, in the order of hashes, as long as that brings their number nearer."
+    found: set[str] = set()
+    for key in _in_hash_order(groups):
+        if found and abs(len(found) + len(groups[key]) - wanted) >= abs(len(found) - wanted): break
+        found |= set(groups[key])
+    return found
+
 # %% ../../nbs/benchmarks/00_tasks.ipynb #1e0f254a
 def sample_of(name: str) -> tuple[str, int|float]:
     "Split the name of a sample into the whole task and how many of its questions, or below 1 which share; 0: all."
@@ -136,7 +151,9 @@ def is_task(name: str, s: Settings|None = None) -> bool:
     "Tell whether a card names this task, or the one that it is a sample of."
     return sample_of(name)[0] in tasks(s)
 
-def _in_hash_order(ids: Iterable[str]) -> list[str]: return sorted(ids, key=lambda i: hashlib.sha256(i.encode()).digest())
+def _in_hash_order(ids: Iterable[str]) -> list[str]:
+    "Sort ids by their hashes."
+    return sorted(ids, key=lambda i: hashlib.sha256(i.encode()).digest())
 
 def drawn_ids(ids: Iterable[str], n: int|float, docs: Iterable[str] = ()) -> set[str]:
     """Choose `n` ids of a task: those with the smallest hashes. Below 1 `n` is a share, and `docs`, the document of each
@@ -144,11 +161,7 @@ def drawn_ids(ids: Iterable[str], n: int|float, docs: Iterable[str] = ()) -> set
     if n >= 1: return set(_in_hash_order(ids)[:int(n)])
     of: dict[str, list[str]] = {}
     for i, d in zip(ids, docs, strict=True): of.setdefault(d, []).append(i)
-    wanted, found = n*sum(map(len, of.values())), set[str]()
-    for d in _in_hash_order(of):
-        if found and abs(len(found) + len(of[d]) - wanted) >= abs(len(found) - wanted): break
-        found |= set(of[d])
-    return found
+    return _whole_documents(of, n*sum(map(len, of.values())))
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #e2f23143
 def _drawn(questions: Sequence[Question], n: int|float) -> list[Question]:
@@ -158,6 +171,11 @@ def _drawn(questions: Sequence[Question], n: int|float) -> list[Question]:
     chosen = drawn_ids(map(attrgetter("id"), questions), n, map(attrgetter("doc_key"), questions))
     return [q for q in questions if q.id in chosen]
 
+# %% ../../nbs/benchmarks/00_tasks.ipynb #222ff474
+def _how_many(n: int|float) -> str:
+    "Put the size of a sample into words."
+    return f"{n} questions" if n >= 1 else f"{100*n:g} % of the questions, by document,"
+
 # %% ../../nbs/benchmarks/00_tasks.ipynb #11fd2687
 def the_card(name: str, s: Settings|None = None) -> TaskCard:
     "Look a task up in the cards, the package's and yours."
@@ -166,8 +184,7 @@ def the_card(name: str, s: Settings|None = None) -> TaskCard:
     card = known[whole]
     if n and card.shape != "choice":
         raise CallError(f"{whole} has documents, not questions", name, "only questions are sampled")
-    much = f"{n} questions" if n >= 1 else f"{100*n:g} % of the questions, by document,"
-    return card.changed(about=f"{much} of {whole}", pieces=[], like="") if n else card
+    return card.changed(about=f"{_how_many(n)} of {whole}", pieces=[], like="") if n else card
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #80ace7a1
 def _ids_of(inputs: str, shape: Shape) -> dict[str, str]:
@@ -186,6 +203,11 @@ def _arguments(make: Callable, name: str, fields: Mapping[str, str]) -> dict[str
 def _key_of(item: Question|Document) -> str:
     "Return the id of a question or the key of a document."
     return item.doc_key if isinstance(item, Document) else item.id
+
+# %% ../../nbs/benchmarks/00_tasks.ipynb #7a443cbf
+def _are_here(files: Iterable[UpstreamFile], s: Settings) -> bool:
+    "Tell whether all files are in the cache or the local copy."
+    return all(where(f, s) in ("cache", "local") for f in files)
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #f7463241
 class Task:
@@ -273,12 +295,19 @@ class Task:
     @property
     def here(self) -> bool:
         "Tell whether all its files are on this machine."
-        return all(where(f, self.settings) in ("cache", "local") for f in self.files)
+        return _are_here(self.files, self.settings)
     @property
     def lacks(self) -> str:
         "Name missing files, and the command that fetches them; empty if all are here or can be downloaded."
         if self.here: return ""
         return f"its files are not here: refnb fetch {' '.join(self.card.inputs)}"
+
+# %% ../../nbs/benchmarks/00_tasks.ipynb #c269e6c5
+def _check_once(items: Sequence[Question|Document]) -> None:
+    "Refuse an item that appears twice."
+    for key, n in Counter(map(_key_of, items)).items():
+        if n == 1: continue
+        raise DataError(f"a {'document' if isinstance(items[0], Document) else 'question'} appears twice", key)
 
 # %% ../../nbs/benchmarks/00_tasks.ipynb #23564451
 def _card_path(name: str, s: Settings) -> Path|None:
@@ -302,8 +331,7 @@ def given_task(items: Iterable[Question|Document], s: Settings|None = None) -> T
     found = list(items)
     if not found: raise DataError("there are no questions")
     documents = isinstance(found[0], Document)
-    for key, n in Counter(map(_key_of, found)).items():
-        if n > 1: raise DataError(f"a {'document' if documents else 'question'} appears twice", key)
+    _check_once(found)
     hash_ = _given_id(cast(list[Document], found)) if documents else questions_id(cast(list[Question], found))
     card = TaskCard("questions or documents of your own", "given", "clusters" if documents else "choice")
     return Task(f"given/{hash_}", card, s or load_settings(), found)
@@ -346,15 +374,19 @@ def share_of(
     whole = as_task(what, s, shapes)
     return given_task(_drawn(whole.questions, share), s)
 
+# %% ../../nbs/benchmarks/00_tasks.ipynb #24db968b
+def _begins_as_documents(head: bytes) -> bool:
+    "Tell from the beginning of a file whether it may hold documents."
+    return b'"options"' not in head and (b'"sentences"' in head or not head.lstrip().startswith(b"{"))
+
 # %% ../../nbs/benchmarks/00_tasks.ipynb #e2f227e9
 def _read_items(path: Path, shapes: Iterable[str]) -> list:
     "Read questions (JSONL, or a file of another benchmark), or documents in any format that refnb reads."
     from refnb.benchmarks.question_files import as_questions, is_altentities
     data = read_bytes(path)
-    head = data[:100_000]
     if choice_form(data): return parse_choice(data, str(path))
     if is_altentities(data): return as_questions(path)
-    if path.is_file() and b'"options"' not in head and (b'"sentences"' in head or not head.lstrip().startswith(b"{")):
+    if path.is_file() and _begins_as_documents(data[:100_000]):
         try: return read_documents(path) if "clusters" in shapes else as_questions(path)
         except DataError: return read_documents(path)  # documents that hold no question
     return list(read_jsonl(path, Question))

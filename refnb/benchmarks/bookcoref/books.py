@@ -11,13 +11,14 @@ from collections.abc import Iterable
 from ...core.types import DataError
 from ...core.documents import Document
 from ...core.settings import Settings, load_settings
-from ...core.upstream import files_of, registry, where
+from ...core.upstream import files_of, registry
 from ...core.hub import hub_path
 from ...core.reading import read_documents
 from ...core.corpora import TEXTS, animal_farm, book_texts, bookcoref, sample, stories
 from ...core.runs import clusters_id
 from ...metrics.coref_scores import CorefScores, score_coref
 from ...metrics.windows import LENGTH, WindowMode, split
+from ..tasks import _are_here
 
 # %% ../../../nbs/benchmarks/bookcoref/00_books.ipynb #d4830db8
 def _unsolved(docs: Iterable[Document]) -> list[Document]:
@@ -75,15 +76,21 @@ def gold_books(task: str = "bookcoref/gold", s: Settings|None = None) -> dict[st
     The task asks for whole books or for their windows."""
     if task.startswith("sample/"): return _by_key(sample(characters=True))
     s = s or load_settings()
-    near = lambda f: where(f, s) in ("cache", "local")
-    if not task.startswith("bookcoref/animal-farm") and hub_path("bookcoref-gold", s) and near(registry()[TEXTS]):
+    if not task.startswith("bookcoref/animal-farm") and hub_path("bookcoref-gold", s) and _are_here([registry()[TEXTS]], s):
         return _by_key(bookcoref(s=s))
-    return _by_key(animal_farm(s=s)) if all(map(near, files_of("animal-farm"))) else {}
+    return _by_key(animal_farm(s=s)) if _are_here(files_of("animal-farm"), s) else {}
 
 # %% ../../../nbs/benchmarks/bookcoref/00_books.ipynb #d7bbd9c9
 def gold_ids(gold: dict[str, Document]) -> dict[str, str]:
     "Hash the clusters of each of `gold_books`, on which counts of these books depend."
     return {k: clusters_id(d) for k, d in gold.items()}
+
+# %% ../../../nbs/benchmarks/bookcoref/00_books.ipynb #db019b0b
+def _number_of(d: Document, path: str) -> str:
+    "Return a book's Gutenberg number: a field of its own, or the end of the key."
+    number = str(d.meta.get("gutenberg_key") or d.doc_key.rpartition("_")[2])
+    if number.isdecimal(): return number
+    raise DataError(f"{d.doc_key!r} has no Gutenberg number", path, "it is the end of a key, as in emma_158")
 
 # %% ../../../nbs/benchmarks/bookcoref/00_books.ipynb #5117e002
 def listed_books(
@@ -93,9 +100,7 @@ def listed_books(
     out = dict[str, Document]()
     for path in filter(None, map(str.strip, files.split(","))):
         for d in read_documents(path):
-            number = str(d.meta.get("gutenberg_key") or d.doc_key.rpartition("_")[2])
-            do = "it is the end of a key, as in emma_158"
-            if not number.isdecimal(): raise DataError(f"{d.doc_key!r} has no Gutenberg number", path, do)
+            number = _number_of(d, path)
             if number in out: raise DataError(f"two books have the number {number}", path, "leave one out")
             out[number] = d
     return out

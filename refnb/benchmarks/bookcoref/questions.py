@@ -30,11 +30,16 @@ def _check_context(d: Document, span: Span, words: int, reading: str) -> None:
     if not 0 <= start <= end < d.size:
         raise DataError(f"[{start}, {end}] is not a span of the {d.size} tokens", d.doc_key)
 
+# %% ../../../nbs/benchmarks/bookcoref/02_questions.ipynb #e980b858
+def _sides(words: int, reading: ContextReading) -> tuple[int, int]:
+    "Divide the words of a context into those before and those after the mention."
+    return (words, words) if reading == "each side" else (words//2, words - words//2)
+
 # %% ../../../nbs/benchmarks/bookcoref/02_questions.ipynb #4cfea88c
 def _around(d: Document, span: Span, words: int, reading: ContextReading) -> tuple[list[str], list[str], list[str]]:
     "Return the tokens before, of and after a mention."
     _check_context(d, span, words, reading)
-    left, right = (words, words) if reading == "each side" else (words//2, words - words//2)
+    left, right = _sides(words, reading)
     first, behind = max(0, span[0] - left), span[1] + 1
     tokens = window_tokens(d, first, min(d.size, behind + right))
     start, end = span[0] - first, behind - first

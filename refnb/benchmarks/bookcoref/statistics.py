@@ -6,7 +6,7 @@
 __all__ = ['Weight', 'Per', 'Reading', 'READINGS', 'ChainDistance', 'mention_distance', 'Statistics', 'statistics']
 
 # %% ../../../nbs/benchmarks/bookcoref/01_statistics.ipynb #e54f5da4
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from operator import attrgetter
 from typing import Literal, NamedTuple
@@ -38,16 +38,21 @@ def _chain_distances(d: Document) -> list[ChainDistance]:
         found.append(ChainDistance(n, n*(n - 1)//2, _pair_distances(map(attrgetter("start"), mentions))))
     return found
 
-# %% ../../../nbs/benchmarks/bookcoref/01_statistics.ipynb #6cebbc72
+# %% ../../../nbs/benchmarks/bookcoref/01_statistics.ipynb #3e5116dd
 Weight = Literal["mentions", "pairs", "chains"]
 
+def _weights(chains: Sequence[ChainDistance], weight: Weight) -> list[int]:
+    "Weigh each chain by its mentions, by its pairs, or like every other."
+    return [1]*len(chains) if weight == "chains" else list(map(attrgetter(weight), chains))
+
+# %% ../../../nbs/benchmarks/bookcoref/01_statistics.ipynb #6cebbc72
 def mention_distance(docs: Iterable[Document], weight: Weight = "mentions") -> float|None:
     """Compute the mean distance, in tokens, of two mentions of a chain; None where no chain has two mentions.
     Chains count by their `mentions`, which gives the printed numbers, or by their `pairs`, which follows the words."""
     chains = list(chain.from_iterable(map(_chain_distances, docs)))
     if weight not in ("mentions", "pairs", "chains"):
         raise CallError(f"unknown weight {weight!r}", do=nearest(weight, ["mentions", "pairs", "chains"]))
-    w = [1]*len(chains) if weight == "chains" else list(map(attrgetter(weight), chains))
+    w = _weights(chains, weight)
     return sum(x*c.mean for x, c in zip(w, chains, strict=True))/sum(w) if chains else None
 
 # %% ../../../nbs/benchmarks/bookcoref/01_statistics.ipynb #ba6886b9

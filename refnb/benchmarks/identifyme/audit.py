@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from ...core.types import CallError, Later, Question
 from ...core.settings import Settings
-from .builder import (CLASSES, NONE, RELEASED, Built, Page, _cleaned, in_quotes,
+from .builder import (CLASSES, NONE, RELEASED, Built, Page, _cleaned, _grouped, in_quotes,
                                                  pronoun_class)
 from .entities import NARRATOR
 from .released import _complete_answers, row_id
@@ -133,14 +133,16 @@ def _removed_listed(c: _Case) -> bool|None:
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #4dd90a73
 def _has_text(c: _Case) -> bool: return bool(c.mention)
 
+def _wrong(c: _Case) -> set[str]:
+    "Return the names that do not mean the entity."
+    return set(c.names) - {c.entity}
 def _answer_beside(c: _Case) -> bool|None:
     return not c.none and bool(c.entity) and _content(c.entity) <= c.nearby if _has_text(c) else None
 
 def _answer_alone(c: _Case) -> bool|None:
     "Tell whether the answer's words, and those of no other option, are beside the mention."
     if not _has_text(c): return None
-    others = set(c.names) - {c.entity}
-    return bool(_answer_beside(c)) and not any(map(c.nearby.issuperset, map(_content, others)))
+    return bool(_answer_beside(c)) and not any(map(c.nearby.issuperset, map(_content, _wrong(c))))
 
 def _answer_inside(c: _Case) -> bool|None:
     return not c.none and bool(c.entity) and _content(c.entity) <= set(_words_in(c.mention)) if _has_text(c) else None
@@ -152,7 +154,7 @@ def _mention_is_option(c: _Case) -> bool|None:
 def _mention_like_wrong(c: _Case) -> bool|None:
     "Tell whether the mention is like a wrong option, and more so than like the right one."
     if not _has_text(c): return None
-    wrong = max((c.likes.get(n, 0) for n in c.names if n != c.entity), default=0)
+    wrong = max((c.likes.get(n, 0) for n in _wrong(c)), default=0)
     return wrong > max(RELEASED.max_fuzzy, c.likes.get(c.entity, 0))
 
 def _copied(c: _Case) -> bool|None: return 0 < c.facts.since[c.at] <= c.near if c.facts else None
@@ -186,19 +188,20 @@ def _gender(c: _Case) -> str|None:
     "Return the gender of the entity, from the question or its document."
     return c.facts.genders.get(c.entity) if c.facts else c.meta("gender")
 
-def _pronoun_gender(c: _Case) -> bool|None:
-    "Tell whether a he or she means an entity of another gender."
-    gender = _HE_SHE.get(c.meta("pronoun_class"))
+def _differs(c: _Case, gender: str|None) -> bool|None:
+    "Tell whether the entity has another gender than its mention; a mention may have none."
     if gender is None: return False
     return _gender(c) != gender if _gender(c) else None
+
+def _pronoun_gender(c: _Case) -> bool|None:
+    "Tell whether a he or she means an entity of another gender."
+    return _differs(c, _HE_SHE.get(c.meta("pronoun_class")))
 
 def _nominal_gender(c: _Case) -> bool|None:
     "Tell whether a nominal such as wife or king means an entity of another gender."
     if not _has_text(c): return None
     head = _head_of(c.mention)
-    gender = "Male" if head in _MEN else "Female" if head in _WOMEN else None
-    if gender is None: return False
-    return _gender(c) != gender if _gender(c) else None
+    return _differs(c, "Male" if head in _MEN else "Female" if head in _WOMEN else None)
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #80b7ad21
 class _Facts(NamedTuple):
@@ -238,17 +241,22 @@ def _itself(page: Page) -> list[bool]:
         stack.append(i)
     return out
 
+# %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #b99e4505
+def _quotations(tokens: Sequence[str]) -> list[int]:
+    "Number the quotation that each token is in; -1: none."
+    numbers, n, before = [], -1, False
+    for quoted in in_quotes(tokens):
+        n += quoted and not before
+        numbers.append(n if quoted else -1)
+        before = quoted
+    return numbers
+
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #5f3e1200
 _I, _YOU = map(list(CLASSES).index, ("I", "you"))
 
 def _speeches(page: Page) -> list[int]:
     "Return the number of the quotation around each mention; -1: none."
-    number, n, before = [], -1, False
-    for q in in_quotes(page.tokens):
-        n += q and not before
-        number.append(n if q else -1)
-        before = q
-    return list(map(number.__getitem__, page.story.starts.tolist()))
+    return list(map(_quotations(page.tokens).__getitem__, page.story.starts.tolist()))
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #c11aa951
 def _voices(page: Page, speech: list[int]) -> dict[int, tuple[frozenset[int], frozenset[int]]]:
@@ -264,14 +272,18 @@ def _quotes(page: Page) -> bool:
     double = sum('"' in t for t in page.tokens)
     return double > 0 and double >= page.tokens.count("'")
 
+# %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #7245538f
+def _tellers(page: Page, speech: list[int]) -> Counter[int]:
+    "Count, by cluster, the first-person pronouns outside quotations."
+    rows = zip(speech, page.story.cluster.tolist(), page.story.classes.tolist(), strict=True)
+    return Counter(c for k, c, p in rows if k < 0 and p == _I)
+
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #5f74d756
 def _teller(page: Page, speech: list[int], least: int = 5) -> int:
     """Find the cluster of the narrator: the one of that name, else the one with most first-person pronouns outside
     quotations and more than half of them."""
-    s = page.story
-    if NARRATOR in s.doc.names: return s.doc.names.index(NARRATOR)
-    rows = zip(speech, s.cluster.tolist(), s.classes.tolist(), strict=True)
-    first_person = Counter(c for k, c, p in rows if k < 0 and p == _I)
+    if NARRATOR in page.story.doc.names: return page.story.doc.names.index(NARRATOR)
+    first_person = _tellers(page, speech)
     [(c, n)] = first_person.most_common(1) or [(-1, 0)]
     return c if n >= least and 2*n > first_person.total() else -1
 
@@ -284,24 +296,17 @@ def _mixed(page: Page, least: int = 2, share: float = 0.1) -> frozenset[int]:
         if p in (he, she): by[c][p] += 1
     return frozenset(c for c, n in by.items() if min(n[he], n[she]) >= max(least, share*n.total()))
 
-# %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #d9682ed5
-def _by_bare_name(names: Iterable[str]) -> dict[str, set[str]]:
-    "Group names that are the same but for case, punctuation and articles."
-    groups: dict[str, set[str]] = {}
-    for name in filter(None, names): groups.setdefault(_bare(name), set()).add(name)
-    return groups
-
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #28ba60d3
 def _names_elsewhere(page: Page) -> tuple[frozenset[int], frozenset[str]]:
     "Find clusters that hold the name of another entity, and entities whose name another cluster holds."
     s = page.story
-    entities = _by_bare_name(s.doc.names)
+    entities = _grouped((_bare(name), name) for name in s.doc.names if name)
     foreign, shared = set(), set()
     for c, w, k in zip(s.cluster.tolist(), s.words, s.kind, strict=True):
         if k == "PRON" or (name := _bare(w.removesuffix(" 's"))) not in entities: continue
         if name != _bare(s.doc.names[c]):
             foreign.add(c)
-            shared |= entities[name]
+            shared.update(entities[name])
     return frozenset(foreign), frozenset(shared)
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #368df2a9
@@ -326,16 +331,20 @@ def _not_the_teller(c: _Case) -> bool|None:
     if c.meta("dialogue") is None or not c.entity or NARRATOR not in (*c.names, c.entity): return None
     return not c.meta("dialogue") and c.entity != NARRATOR
 
+def _voices_around(c: _Case, facts: _Facts) -> tuple[frozenset[int], frozenset[int]]:
+    "Return the clusters that say I, and those called you, in the quotation around the mention."
+    return facts.voices.get(facts.speech[c.at], (frozenset(), frozenset()))
+
 def _two_speakers(c: _Case) -> bool|None:
     "Tell whether two entities say I within one quotation."
     if not c.facts: return None
-    return c.meta("pronoun_class") == "I" and len(c.facts.voices.get(c.facts.speech[c.at], ((), ()))[0]) > 1
+    return c.meta("pronoun_class") == "I" and len(_voices_around(c, c.facts)[0]) > 1
 
 def _talks_to_itself(c: _Case) -> bool|None:
     "Tell whether the entity is both I and you within one quotation."
     if not c.facts: return None
-    says, called = c.facts.voices.get(c.facts.speech[c.at], ((), ()))
-    return c.meta("pronoun_class") in ("I", "you") and c.facts.cluster[c.at] in says and c.facts.cluster[c.at] in called
+    both = frozenset.intersection(*_voices_around(c, c.facts))
+    return c.meta("pronoun_class") in ("I", "you") and c.facts.cluster[c.at] in both
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #47ad3500
 class _Flag(NamedTuple):
@@ -412,8 +421,7 @@ def _of_document(questions: Sequence[Question], entities: Mapping[str, str], ali
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #01aeff64
 def _by_document(questions: Iterable[Question], entities: Mapping[str, str], alike: int) -> dict[str, _OfDocument]:
     "Compare the names of each document, by its key."
-    groups: dict[str, list[Question]] = {}
-    for q in questions: groups.setdefault(q.doc_key, []).append(q)
+    groups = _grouped((q.doc_key, q) for q in questions)
     return {key: _of_document(own, entities, alike) for key, own in groups.items()}
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #2e928a41
@@ -447,12 +455,14 @@ def _number_of(q: Question) -> int:
     return int(q.id.rsplit(":", 1)[1])
 
 # %% ../../../nbs/benchmarks/identifyme/03_audit.ipynb #ed058949
+_ALONE = {name: flag for name, flag in FLAGS.items() if flag.needs != "document"}
+
 def audit(questions: Iterable[Question], removed: Mapping[str, str] = {}, near: int = 10,
           alike: int = 90) -> "pd.DataFrame":
     """Flag questions of any Choice part, with or without text, from themselves alone: id, doc_key, corpus, type, and a
     column of yes and no per flag. `removed` maps ids to the entity taken out, where None of the Above is right; `near`
     is the number of tokens that count as beside; names are nearly the same above the likeness `alike`."""
-    return _rows(_cases(questions, removed, near, alike), {k: f for k, f in FLAGS.items() if f.needs != "document"})
+    return _rows(_cases(questions, removed, near, alike), _ALONE)
 
 def audit_built(built: Built, split: str = "test", near: int = 10, alike: int = 90) -> "pd.DataFrame":
     """Flag the questions of a split (test, dev, random0 to random9) with the annotation of its documents: all flags, in

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, lru_cache
 from itertools import accumulate, chain, islice, product
 from operator import attrgetter, itemgetter
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 import numpy as np
 from ...core.types import NONE, CallError, DataError, Later, Option, Question, Record, Span, nearest
 from ...core.documents import Document, Look, map_members
@@ -108,10 +108,16 @@ class Tidied(NamedTuple):
     doc: Document       # plain quotes; clusters, names and labels in the order of the text
     origin: list[int]   # of each cluster: the first of those that it is made of
 
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #f95f3cf0
+def _plain_token(token: str) -> str:
+    "Write a token as the authors' files have it."
+    return TOKENS.get(token, token).translate(_QUOTES)
+
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #0b570d8e
 @lru_cache(maxsize=100)  # names are found in the same text, and benchmarks of other rules built from it
 def _plain(sentences: tuple[tuple[str, ...], ...]) -> tuple[tuple[str, ...], ...]:
-    plain = {t: TOKENS.get(t, t).translate(_QUOTES) for t in set(chain.from_iterable(sentences))}
+    "Write all sentences so, each different token once."
+    plain = {t: _plain_token(t) for t in set(chain.from_iterable(sentences))}
     return tuple(tuple(map(plain.__getitem__, s)) for s in sentences)
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #7b1be031
@@ -318,6 +324,12 @@ def _properties(story: Story) -> "pd.DataFrame":
                          "end": story.ends, "words": story.words, "kind": story.kind, "cluster": story.cluster,
                          "entity": entity, "pronoun_class": story.classes, "fuzzy": fuzzy})
 
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #438c1e5d
+def _add_sizes(table: "pd.DataFrame", cluster: np.ndarray, nominal: np.ndarray) -> None:
+    "Add to a table how many mentions, and how many nominals, the cluster of each mention has."
+    table["cluster_size"] = np.bincount(cluster, minlength=1)[cluster]
+    table["nominal_size"] = np.bincount(cluster, nominal, minlength=1).astype(int)[cluster]
+
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #2fd96e2e
 def mention_table(story: Story, rules: Rules = RELEASED) -> "pd.DataFrame":
     """Collect everything that is known about each mention of a document with names, a row each, in order.
@@ -329,8 +341,7 @@ def mention_table(story: Story, rules: Rules = RELEASED) -> "pd.DataFrame":
     for column, fits in among.items(): table[column] = _nearest_places(cluster, fits)
     table["helpers"], table["distractors"] = _help(cluster, story.classes, rules)
     table["net"] = table.distractors - table.helpers
-    table["cluster_size"] = np.bincount(cluster, minlength=1)[cluster]
-    table["nominal_size"] = np.bincount(cluster, nominal, minlength=1).astype(int)[cluster]
+    _add_sizes(table, cluster, nominal)
     table["nested"] = _nested(story.starts, story.ends)
     return table
 
@@ -338,6 +349,15 @@ def mention_table(story: Story, rules: Rules = RELEASED) -> "pd.DataFrame":
 def words_of(tokens: Iterable[str]) -> int:
     "Count the tokens that are words: those with a letter or a digit."
     return sum(any(map(str.isalnum, t)) for t in tokens)
+
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #1ea4a3a6
+def _lack_of_names(story: Story, rules: Rules) -> str:
+    "Explain that too little of a story has names, or return an empty string."
+    if (k := sum(map(bool, story.doc.names))) < rules.min_entities:
+        return f"{k} named clusters, fewer than {rules.min_entities}"
+    others = np.count_nonzero(_entity_of(story) == "")/len(story.words)
+    if others <= rules.max_others: return ""
+    return f"{100*others:.1f} % of the mentions have no named entity, more than {100*rules.max_others:g} %"
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #a864f6b5
 MARKS = ("{{", "}}", "(#This is the marked mention)")
@@ -352,12 +372,7 @@ def _reason(story: Story, rules: Rules) -> str:
     for mark in MARKS:
         if mark in text: return f"the text holds {mark!r}, with which prompts mark the mention"
     if n < rules.min_tokens: return f"{n:,} {rules.count}, fewer than {rules.min_tokens:,}"
-    if (k := sum(map(bool, d.names))) < rules.min_entities:
-        return f"{k} named clusters, fewer than {rules.min_entities}"
-    others = np.count_nonzero(_entity_of(story) == "")/len(story.words)
-    if others > rules.max_others:
-        return f"{100*others:.1f} % of the mentions have no named entity, more than {100*rules.max_others:g} %"
-    return ""
+    return _lack_of_names(story, rules)
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #03a4e1c3
 class Pool(NamedTuple):
@@ -461,12 +476,17 @@ def _settle(points: np.ndarray, ids: list[str], ranks: Mapping[str, int]) -> lis
     for a, b in zip(edges, edges[1:]): out[a:b] = _settle_equals(a, b, _known_ranks(points, ids, ranks, a, b))
     return out
 
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #ca8c8a25
+def _hardness(rows: "pd.DataFrame", kind: str) -> np.ndarray:
+    "Count the points of candidates of one kind over the four criteria."
+    first = -rows.fuzzy if kind == "NOM" else rows.net
+    return copeland([first, *(rows[c] for c in DISTANCES)])
+
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #3561b16c
 def ranked(rows: "pd.DataFrame", kind: str, ranks: Mapping[str, int]|None = None) -> "pd.DataFrame":
     """Rank candidates of one kind (NOM or PRON) by difficulty, with points, the hardest first.
     `ranks` maps the ids of questions to their ranks, where they are known."""
-    first = -rows.fuzzy if kind == "NOM" else rows.net
-    points = copeland([first, *(rows[c] for c in DISTANCES)])
+    points = _hardness(rows, kind)
     order = np.argsort(-points, kind="stable")
     rows, points = rows.iloc[order].assign(points=points[order]), points[order]
     places = _settle(points, question_ids(rows), ranks) if ranks else range(len(rows))
@@ -517,20 +537,20 @@ def _ordered_names(d: Document, names: Sequence[str], order: Sequence[str]|None)
         raise DataError("the names in their order are not those of the clusters", d.doc_key)
     return list(order)
 
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #724fc9c9
+_K = TypeVar("_K")
+_V = TypeVar("_V")
+
+def _grouped(pairs: Iterable[tuple[_K, _V]]) -> dict[_K, list[_V]]:
+    "Group values by their keys, both in their order."
+    groups: dict[_K, list[_V]] = {}
+    for key, value in pairs: groups.setdefault(key, []).append(value)
+    return groups
+
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #92a20c50
 def _genders(entity: Sequence[str], classes: Sequence[int]) -> dict[str, str|None]:
     "Find the gender of each entity by the pronouns of its mentions."
-    own: dict[str, list[int]] = {}
-    for name, k in zip(entity, classes, strict=True): own.setdefault(name, []).append(k)
-    return {name: gender_of(c) for name, c in own.items() if name}
-
-# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #3f6b9b3c
-def _by_class(classes: Sequence[int], named: Iterable[int]) -> dict[int, list[int]]:
-    "Group the named mentions by the class of pronoun."
-    groups: dict[int, list[int]] = {}
-    for i in named:
-        if classes[i] >= 0: groups.setdefault(classes[i], []).append(i)
-    return groups
+    return {name: gender_of(own) for name, own in _grouped(zip(entity, classes, strict=True)).items() if name}
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #33e0a932
 def _token_starts(tokens: Iterable[str]) -> list[int]:
@@ -546,9 +566,10 @@ def _page_of(story: Story, order: Sequence[str]|None = None, genders: Mapping[st
     classes = story.classes.tolist()
     entity = _entity_of(story).tolist()
     named = [i for i, e in enumerate(entity) if e]
+    by_class = _grouped((classes[i], i) for i in named if classes[i] >= 0)
     genders_of = _genders(entity, classes) | dict(genders or {})
     return Page(" ".join(tokens), tokens, _token_starts(tokens), ordered, entity, named, genders_of, _in_dialogue(d),
-                Counter(filter(None, entity)), _by_class(classes, named), story)
+                Counter(filter(None, entity)), by_class, story)
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #42a8bbff
 def in_quotes(tokens: Sequence[str], longest: int = 400) -> list[bool]:
@@ -634,9 +655,14 @@ def _window(page: Page, start: int, end: int, context: int) -> tuple[str, tuple[
     left = page.at[first]
     return page.text[left:page.at[last] + len(page.tokens[last])], (a - left, b - left)
 
-# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #c8faa049
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #845f4828
 _NUMBERS = ("fuzzy", "net", "helpers", "distractors", *DISTANCES, "cluster_size", "nominal_size")
 
+def _numbers(row: Any) -> dict[str, int]:
+    "Return the counts and distances of a mention in the table."
+    return {name: int(getattr(row, name)) for name in _NUMBERS}
+
+# %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #c8faa049
 def _fields(page: Page, row: Any, names: list[str], right: str) -> dict:
     "Return the fields for breakdowns."
     pronoun, none = row.kind == "PRON", right == NONE
@@ -646,7 +672,7 @@ def _fields(page: Page, row: Any, names: list[str], right: str) -> dict:
             "gender": None if none else page.gender.get(row.entity), "doubled_option": len(set(names)) < len(names),
             "offered": len(names),
             "position": round(int(row.start)/max(1, len(page.at)), 3),
-            **{k: int(getattr(row, k)) for k in _NUMBERS}, **_thumb(page, int(row.mention), names)}
+            **_numbers(row), **_thumb(page, int(row.mention), names)}
 
 # %% ../../../nbs/benchmarks/identifyme/00_builder.ipynb #420d2e80
 def _question_of(page: Page, row: Any, offered: tuple[list[str], str], rules: Rules) -> Question:

@@ -30,11 +30,16 @@ def _with_names(docs: Sequence[Document], names: Naming = "") -> list[Document]:
         raise DataError("no document has names of entities", do="let them be named: names='auto'")
     return [d if names == "given" or (h and not names) else auto_names(d) for d, h in zip(docs, has, strict=True)]
 
+# %% ../../../nbs/benchmarks/identifyme/04_building.ipynb #41b4c374
+def _title_of(name: str, s: Settings|None = None) -> str:
+    "Return the title of a corpus, or a file's name without its ending."
+    return corpora(s)[name].title if name in corpora(s) else Path(name).stem
+
 # %% ../../../nbs/benchmarks/identifyme/04_building.ipynb #63fe2e50
 def _documents_for(docs: str|Path|Sequence[Document], split: str = "", s: Settings|None = None) -> list[Document]:
     "Read the documents of a build."
     if isinstance(docs, (str, Path)):
-        name = corpora(s)[str(docs)].title if str(docs) in corpora(s) else Path(docs).stem
+        name = _title_of(str(docs), s)
         docs = [d.changed(meta={"corpus": name} | d.meta) for d in load(docs, split, s)]
     return list(docs)
 

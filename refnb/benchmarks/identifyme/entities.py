@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from ...core.types import DataError
 from ...core.documents import Document
-from .builder import PLURAL, Story, gender_of, likeness, story_of
+from .builder import PLURAL, Story, _grouped, gender_of, likeness, story_of
 
 # %% ../../../nbs/benchmarks/identifyme/01_entities.ipynb #5ac51a7d
 class _Profile(NamedTuple):
@@ -35,20 +35,13 @@ def _profile(cluster: int, words: list[str], kinds: list[str], classes: list[int
     return _Profile(cluster, len(words), Counter(map(itemgetter(0), nominals)), dict(reversed(nominals)), pronouns,
                     gender_of(classes), classes.count(0)/len(classes))
 
-# %% ../../../nbs/benchmarks/identifyme/01_entities.ipynb #7b2db5e5
-def _by_cluster(story: Story) -> dict[int, list[tuple[str, str, int]]]:
-    "Group the mentions of a story by cluster: words, kind and pronoun class of each."
-    groups: dict[int, list[tuple[str, str, int]]] = {}
-    for row in zip(story.cluster.tolist(), story.words, story.kind, story.classes.tolist(), strict=True):
-        groups.setdefault(row[0], []).append(row[1:])
-    return groups
-
 # %% ../../../nbs/benchmarks/identifyme/01_entities.ipynb #28bcfc81
 def _profiles(story: Story, least: int = 3) -> list[_Profile]:
     "Profile the clusters that can be named."
     out = []
-    for c, mentions in _by_cluster(story).items():
-        words, kinds, classes = map(list, zip(*mentions, strict=True))
+    mentions = zip(story.words, story.kind, story.classes.tolist(), strict=True)
+    for c, own in _grouped(zip(story.cluster.tolist(), mentions, strict=True)).items():
+        words, kinds, classes = map(list, zip(*own, strict=True))
         if len(words) < least or not PLURAL.isdisjoint(map(str.lower, words)): continue
         out.append(_profile(story.origin[c], words, kinds, classes))
     return sorted(out, key=lambda p: (-p.size, p.cluster))
@@ -99,14 +92,18 @@ class Label(NamedTuple):
 
 _STOP = {"the", "a", "an", "of"}
 
+def _words_in(text: str) -> set[str]:
+    "Return the words of a text in lower case."
+    return set(re.findall(r"\w+", text.lower()))
+
 def _fit(name: str, p: _Profile) -> float:
     "Score how well a name fits a cluster."
     from rapidfuzz.fuzz import token_sort_ratio
     if name.lower() == NARRATOR.lower(): return 200*p.first_person
-    words = set(re.findall(r"\w+", name.lower())) - _STOP
+    words = _words_in(name) - _STOP
     shares, ratios = [0.], [0.]
     for m in p.words:
-        if words: shares.append(100*len(words & set(re.findall(r"\w+", m.lower())))/len(words))
+        if words: shares.append(100*len(words & _words_in(m))/len(words))
         ratios.append(token_sort_ratio(name.lower(), m.lower()))
     return max(shares) + max(ratios)
 
@@ -174,8 +171,7 @@ def align_names(d: Document, labels: Sequence[Label]) -> Document:
     """Find the clusters that known names belong to; the document gets these names and no others. Labels come in the
     order of falling cluster size."""
     profiles = _profiles(story_of(d.changed(names=())))
-    groups: dict[int, list[int]] = {}  # of clusters of one size
-    for i, p in enumerate(profiles): groups.setdefault(p.size, []).append(i)
+    groups = _grouped((p.size, i) for i, p in enumerate(profiles))
     pairs = _best(_fits(profiles, labels), list(groups.values()), len(labels))
     if pairs is None:
         raise DataError(f"the {len(labels)} names do not fit the {len(profiles)} clusters that can be named", d.doc_key,
@@ -186,6 +182,5 @@ def align_names(d: Document, labels: Sequence[Label]) -> Document:
 def genders_of(d: Document) -> dict[str, str|None]:
     "Tell the genders of a document's entities, by name, from their pronouns; None: no pronoun tells it."
     story = story_of(d)
-    classes: dict[int, list[int]] = {}
-    for c, k in zip(story.cluster.tolist(), story.classes.tolist(), strict=True): classes.setdefault(c, []).append(k)
+    classes = _grouped(zip(story.cluster.tolist(), story.classes.tolist(), strict=True))
     return {n: gender_of(classes[i]) for i, n in enumerate(story.doc.names) if n}

@@ -11,6 +11,7 @@ __all__ = ['TEST', 'COLUMNS', 'FEATURES', 'DATASETS', 'answer_rows', 'row_id', '
 import re
 from collections.abc import Iterable, Mapping, Sequence, Set
 from functools import lru_cache
+from itertools import chain
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
@@ -19,7 +20,8 @@ from ...core.documents import Document
 from ...core.settings import Settings, load_settings, packaged
 from ...core.files import at_line, python_list, read_yaml, table_rows
 from ...core.corpora import load
-from ...core.upstream import files_of, get, registry, where
+from ...core.upstream import files_of, get, registry
+from ..tasks import _are_here
 from .builder import KINDS, NONE, NOTHING, PRONOUNS, TYPES, Built, Known, build_identifyme
 from .builder import Streams, none_rows, streams
 from .entities import Label, align_names
@@ -69,11 +71,17 @@ def answer_rows(key: str, s: Settings|None = None) -> list[dict[str, str]]:
 
 def row_id(row: Mapping[str, str]) -> str: return f"{row['doc_key']}:{row['mention_ind']}"
 
-# %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #b2041fa0
+# %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #11ce2028
 FEATURES = {"fuzzy": "name_fuzzy_scores", "net": "fin_dists", "helpers": "num_helpers", "distractors": "num_dists",
             "nearest": "neighbour_distance", "nearest_nominal": "nominal_neighbour_distance",
             "nearest_like": "surface_neighbour_distance", "cluster_size": "cluster_size",
             "nominal_size": "nominal_size"}
+
+def _features(row: Mapping[str, str]) -> dict[str, int]:
+    "Return the features of a mention that a row has, under their names here."
+    return {name: int(row[column]) for name, column in FEATURES.items() if column in row}
+
+# %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #b2041fa0
 _CORPORA = {"litbank": "LitBank", "fantasy": "FantasyCoref"}
 
 def _meta(row: dict[str, str], names: list[str]) -> dict:
@@ -85,7 +93,7 @@ def _meta(row: dict[str, str], names: list[str]) -> dict:
             "dialogue": row["is_dialogue"] == "True" if pronoun else None,
             "gender": row["ans_gender"] if row["ans_gender"] not in ("", "None") else None,
             "doubled_option": len(set(names)) < len(names), "offered": len(names),
-            **{k: int(row[c]) for k, c in FEATURES.items() if c in row}}
+            **_features(row)}
 
 # %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #1467fdce
 def _question_of(row: dict[str, str]) -> Question:
@@ -121,14 +129,18 @@ def released_questions(s: Settings|None = None) -> list[Question]:
     rows = _merge({f.key: answer_rows(f.key, s) for f in files_of("identifyme-answers")})
     return list(map(_question_of, rows))
 
+# %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #08fa94be
+def _gender_in(cell: str) -> str:
+    "Return the gender in a cell; None is written in three ways."
+    return "None" if cell in ("", "nan") else cell
+
 # %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #36f98766
 def _detail(row: dict[str, str]) -> dict:
     "Return the details of one answer."
     predicted, none = row["predicted_answer"], row["predicted_answer"] == NONE
-    gender = lambda g: g if g not in ("", "None", "nan") else "None"
     return {"right": predicted == row["answer"], "answer": "none" if row["answer"] == NONE else "entity",
             "predicted": "none" if none else "entity",
-            "gender": gender(row["ans_gender"]), "predicted_gender": gender(row["pred_gender"]),
+            "gender": _gender_in(row["ans_gender"]), "predicted_gender": _gender_in(row["pred_gender"]),
             "nested": row["is_nested"] == "1",
             "overlapping": predicted in python_list(row["nested_entities"], row_id(row)),
             "removed": row["answer"] == NONE and predicted == row["entity_name"],
@@ -166,7 +178,7 @@ def totals(model: str, form: str, split: str, s: Settings|None = None) -> Totals
     """Read the released totals of a model (its folder, such as gpt4o_mini), a form (base, desc, coref) and a split
     (dev, test, random0 … random9); None: nothing was released, or it is not here."""
     key = f"{_RESULTS}/{model}/{form}/result_{split}.txt"
-    if key not in registry() or where(registry()[key], s or load_settings()) not in ("cache", "local"): return None
+    if key not in registry() or not _are_here([registry()[key]], s or load_settings()): return None
     return _read_totals(get(key, s).decode())
 
 # %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #ca0b2908
@@ -204,9 +216,7 @@ def implied_ranks(rows: Iterable[Mapping[str, str]], most: int = 450) -> dict[st
 def dev_ranks() -> dict[str, int]:
     "Read the ranks of LitBank's development questions that are as hard as another one."
     documents = read_yaml(packaged("data/identifyme/dev_ranks.yaml"), dict[str, dict[str, int]])
-    found: dict[str, int] = {}
-    for ranks in documents.values(): found |= ranks
-    return found
+    return dict(chain.from_iterable(map(dict.items, documents.values())))
 
 # %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #b3b71a1e
 def _labels_for(names: Iterable[str], labels: Iterable[Label]) -> list[Label]:
@@ -220,7 +230,7 @@ def corpus_is_here(corpus: str, s: Settings|None = None) -> bool:
     s = s or load_settings()
     if corpus == "LitBank": files = [*files_of("litbank"), *files_of("litbank-splits")]
     else: files = [f for key, f in registry().items() if key.startswith("emorynlp/FantasyCoref/data/GFT_split1/train")]
-    return all(where(f, s) in ("cache", "local") for f in files)
+    return _are_here(files, s)
 
 def named_documents(corpus: str, s: Settings|None = None,
                     full: Mapping[str, Sequence[str]]|None = None) -> list[Document]:
@@ -306,6 +316,11 @@ def rebuilt(s: Settings|None = None, mode: str = "released", corpora: Sequence[s
     same = mode == "released" and set(changed) <= {"options", "context"}
     return build_identifyme(docs, mode, known if same else NOTHING._replace(genders=known.genders), **changed)
 
+# %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #5bedeb34
+def _with_dialogue(q: Question, known: Mapping[str, bool]) -> Question:
+    "Add to a question whether the release has it as dialogue, if it knows."
+    return q.changed(meta=q.meta | {"dialogue": known[q.id]}) if q.id in known else q
+
 # %% ../../../nbs/benchmarks/identifyme/02_released.ipynb #6e49a1ea
 @lru_cache(maxsize=2)
 def _kept(s: Settings, corpora: tuple[str, ...]) -> Built: return rebuilt(s, corpora=corpora)
@@ -317,4 +332,4 @@ def built_questions(s: Settings|None = None, task: str = "identifyme/litbank/tes
     corpus = dict(zip(DATASETS.values(), DATASETS))[name]
     built = _kept(s, ("LitBank",) if corpus == "LitBank" else tuple(DATASETS))
     questions, dialogue = built.questions(split, corpus), released_dialogue(s)
-    return [q.changed(meta=q.meta | {"dialogue": dialogue[q.id]}) if q.id in dialogue else q for q in questions]
+    return [_with_dialogue(q, dialogue) for q in questions]

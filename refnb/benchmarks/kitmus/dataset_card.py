@@ -118,6 +118,13 @@ Texts are independent of each other; facts of one may contradict facts of anothe
 {to_md(licence)}
 """
 
+# %% ../../../nbs/benchmarks/kitmus/04_dataset_card.ipynb #92926229
+def _write_split(folder: Path, t: Subtask, records: Iterable[dict]) -> None:
+    "Write the records of a split as JSON lines."
+    path = folder/f"{t.variant.name}-{t.n}"/f"{t.split}.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(r, ensure_ascii=False) + "\n" for r in records))
+
 # %% ../../../nbs/benchmarks/kitmus/04_dataset_card.ipynb #e8b27b53
 def export_dataset(sampler: Sampler, out: str|Path, made: str = "",
                    licence: str = "CC BY-SA 3.0 for texts from the release's resources; Apache-2.0 for texts from "
@@ -131,10 +138,7 @@ def export_dataset(sampler: Sampler, out: str|Path, made: str = "",
             instances = list(t)
             records = list(map(_record, instances))
             counted.add(t, records, instances)
-            if not records: continue
-            path = aside/f"{t.variant.name}-{t.n}"/f"{t.split}.jsonl"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text("".join(json.dumps(r, ensure_ascii=False) + "\n" for r in records))
+            if records: _write_split(aside, t, records)
         made = made or f"Made in the mode {sampler.mode} with seed {sampler.seed}."
         (aside/"README.md").write_text(_markdown(counted, made, licence))
     return out

@@ -10,7 +10,7 @@ __all__ = ['scope_sentences', 'stem', 'pieces', 'text_of', 'conll_of', 'clusters
 import gc, hashlib, json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import accumulate, chain
 from multiprocessing import get_all_start_methods
 from multiprocessing.process import BaseProcess
@@ -36,6 +36,15 @@ def stem(i: Instance|Subtask, scope: str, root: str = "kitmus") -> str:
     variant = i.variant if isinstance(i, Instance) else i.variant.name
     return f"{root}/{variant}/subtask_{i.n}_ents/{scope}/{i.split}"
 
+# %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #603aef40
+def _id_of(i: Instance, scope: str = "full-text") -> str:
+    "Return the id of a text in a scope."
+    return f"{stem(i, scope)}:{i.index}"
+
+def _template_pair(i: Instance) -> str:
+    "Name the templates of the meeting and of the pronoun."
+    return f"{i.templates[0]}+{i.templates[1]}"
+
 # %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #6ec7043b
 def _meeting_order(i: Instance) -> list[int]:
     "List the entities of an instance in the order of its meeting sentence."
@@ -58,13 +67,18 @@ def pieces(words: Iterable[Word]) -> list[str]:
 # %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #cc5f1298
 def _detokenise(words: Iterable[Word]) -> str: return "".join(pieces(words))
 
+# %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #3518b284
+def _is_apart(s: Sentence) -> bool:
+    "Tell whether a space joins a sentence with its neighbours: it leaves no quotation open, and does not glue to them."
+    first = s[0].token
+    if first in _BEFORE or first[0] == "'" or s[-1].token in _AFTER: return False
+    return sum(w.token == '"' for w in s) % 2 == 0
+
 # %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #17855677
 @lru_cache(maxsize=4096)
 def _shown(s: Sentence) -> tuple[str, bool]:
     "Write a sentence as text, and tell whether it can be joined to others by a space."
-    t = s[0].token
-    odd = sum(w.token == '"' for w in s) % 2 or t in _BEFORE or t[0] == "'" or s[-1].token in _AFTER
-    return _detokenise(s), not odd
+    return _detokenise(s), _is_apart(s)
 
 def text_of(sentences: tuple[Sentence, ...], shown: list[tuple[str, bool]]|None = None) -> str:
     """Join the sentences of a scope to one text, as people read it; `shown` is what is shown of them, where that is
@@ -87,12 +101,16 @@ def _block(s: Sentence) -> str:
     "Write a sentence's lines, with a mark in place of the id."
     return "".join([f"\0{_line(i, w)}" for i, w in enumerate(s)])
 
+def _key_column(key: str) -> str:
+    "Fill the column of the id; refuse an id that it cannot hold."
+    if len(key) <= 98: return key.ljust(99)
+    raise DataError(f"the id {key!r} has {len(key)} characters, the CoNLL column holds 98",
+                    do="take a shorter name for the folder")
+
 def conll_of(key: str, blocks: list[str]) -> str:
     "Write one document of an id and the blocks of its sentences, without a line break at the end."
-    if len(key) > 98:
-        raise DataError(f"the id {key!r} has {len(key)} characters, the CoNLL column holds 98",
-                        do="take a shorter name for the folder")
-    return f"#begin document ({key}); part 000\n" + "\n".join(blocks).replace("\0", key.ljust(99)) + "\n#end document"
+    lines = "\n".join(blocks).replace("\0", _key_column(key))
+    return f"#begin document ({key}); part 000\n" + lines + "\n#end document"
 
 # %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #5df28e94
 @lru_cache(maxsize=1 << 15)
@@ -196,17 +214,24 @@ def _documents(ready: list[_Ready], end: str, begin: str) -> Iterator[str]:
         elif end == "jsonlines": yield json_of(key, r.sentences, r.i.n, r.tokens, r.clusters)
         else: yield gap_of(key, r.sentences, r.i, text_of(r.sentences, r.shown))
 
+# %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #a111c4cf
+def _endings(n: int, scope: str) -> tuple[str, ...]:
+    "Name the formats of a scope; the table is for two names and a task."
+    return _ENDINGS if n == 2 and scope != "knowledge-text-only" else _ENDINGS[:-1]
+
+# %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #778e3a25
+def _joined(parts: Iterable[str], end: str) -> str:
+    "Join the texts of a file; a table begins with its columns."
+    return "\t".join(GAP_COLUMNS) + "\n" + "".join(parts) if end == "tsv" else "\n".join(parts)
+
 # %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #3098751a
 def _files(t: Subtask, root: str = "kitmus") -> Iterator[tuple[str, bytes]]:
     "Yield all files of a subtask's split."
     with without_cycles(): ready = list(map(_ready, t))
     for scope in _SCOPES:
         begin = stem(t, scope, root)
-        for end in _ENDINGS:
-            if end == "tsv" and (t.n != 2 or scope == "knowledge-text-only"): continue
-            parts = _documents(list(map(itemgetter(scope), ready)), end, begin)
-            content = "\t".join(GAP_COLUMNS) + "\n" + "".join(parts) if end == "tsv" else "\n".join(parts)
-            yield f"{begin}.{end}", content.encode()
+        own = list(map(itemgetter(scope), ready))
+        for end in _endings(t.n, scope): yield f"{begin}.{end}", _joined(_documents(own, end, begin), end).encode()
 
 # %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #130662c9
 def _write_variants(sampler: Sampler, variants: list[str], aside: Path, name: str, say: Callable[[str], None]|None):
@@ -237,16 +262,20 @@ def _write_in_processes(make: Callable[[], Sampler], variants: list[str], aside:
         if done.exitcode: raise DataError("its files could not be written", v, "build it alone to see why: --jobs 1")
         if say: say(v)
 
+# %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #b3395985
+def _renewed(sampler: Sampler) -> Sampler:
+    "Make a sampler like this one, which has drawn nothing."
+    return Sampler(sampler.r, sampler.mode, sampler.entities, sampler.sizes, sampler.seed)
+
 # %% ../../../nbs/benchmarks/kitmus/01_files.ipynb #1b18a267
 def build_files(sampler: Sampler, out: str|Path, variants: Iterable[str] = tuple(VARIANTS),
                 say: Callable[[str], None]|None = None, jobs: int = 1) -> Path:
     """Write all files of a build in a new folder that appears when it is whole, in `jobs` processes.
     `say` is called as splits are done."""
     out, variants = Path(out).resolve(), [the_variant(v).name for v in variants]
-    again = lambda: Sampler(sampler.r, sampler.mode, sampler.entities, sampler.sizes, sampler.seed)
     many = jobs > 1 and len(variants) > 1 and "fork" in get_all_start_methods()
     with folder_atomic(out) as aside:
-        if many: _write_in_processes(again, variants, aside, out.name, jobs, say)
+        if many: _write_in_processes(partial(_renewed, sampler), variants, aside, out.name, jobs, say)
         else: _write_variants(sampler, variants, aside, out.name, say)
     return out
 

@@ -16,7 +16,7 @@ from ...core.types import CallError, DataError, FormatError, Option, Question, R
 from ...core.files import make_folder, read_bytes, write_atomic, write_jsonl
 from ...core.pages import HandedIn, check_participant, one_page, read_handed_in
 from ...metrics.agreement import fleiss_kappa
-from .files import stem, text_of
+from .files import _id_of, text_of
 from .sampler import Instance, Sampler
 from .tasks import question_of, the_resources
 
@@ -31,7 +31,7 @@ def _with_cant_say(i: Instance, known: bool) -> Question:
     meta = q.meta | {"knowledge": known}
     if known: return q.changed(options=options, meta=meta)
     start, end = q.chars or (0, 0)
-    return q.changed(id=f"{stem(i, 'task-text-only')}:{i.index}", text=q.text[before:], chars=(start - before, end - before),
+    return q.changed(id=_id_of(i, "task-text-only"), text=q.text[before:], chars=(start - before, end - before),
                      options=options, right=(len(options) - 1,), meta=meta)
 
 # %% ../../../nbs/benchmarks/kitmus/05_human_study.ipynb #5cc9c179
@@ -77,10 +77,15 @@ def _parts(q: Question) -> list[list[str]]:
         last = b
     return list(filter(itemgetter(0), [*out, [q.text[last:], ""]]))
 
+# %% ../../../nbs/benchmarks/kitmus/05_human_study.ipynb #5e0b5c85
+def _shown_of(q: Question) -> dict:
+    "Return what the page has of a question."
+    return {"id": q.id, "parts": _parts(q), "options": _names(q)}
+
 # %% ../../../nbs/benchmarks/kitmus/05_human_study.ipynb #75dcfea8
 def study_page(questions: Sequence[Question], send: str = "", title: str = "Whom does it mean?") -> str:
     "Make the questionnaire as one HTML file; `send` says where to send the answers."
-    items = [{"id": q.id, "parts": _parts(q), "options": _names(q)} for q in questions]
+    items = list(map(_shown_of, questions))
     return one_page("study", {"page": _study_id(questions), "version": VERSION, "send": send, "items": items}, title)
 
 # %% ../../../nbs/benchmarks/kitmus/05_human_study.ipynb #f6f3f69e
@@ -142,6 +147,11 @@ class Study(Record):
     majority: float|None                # accuracy of the most frequent choice; a tie shares the credit
     by_knowledge: dict[str, float]      # the same with and without knowledge
 
+# %% ../../../nbs/benchmarks/kitmus/05_human_study.ipynb #1c3d45a8
+def _chosen(h: Handed) -> dict[str, int]:
+    "Map the questions that a person answered to the options that were chosen."
+    return {answer.id: answer.chosen for answer in h.answers}
+
 # %% ../../../nbs/benchmarks/kitmus/05_human_study.ipynb #b6ca97bc
 def _majority(q: Question, chosen: Sequence[Mapping[str, int]]) -> float:
     "Credit the choices that most people made; a tie shares the credit."
@@ -173,16 +183,21 @@ def _by_knowledge(questions: Iterable[Question], credit: Mapping[str, float]) ->
         if known is not None: groups.setdefault("with" if known else "without", []).append(credit[q.id])
     return {group: sum(credits)/len(credits) for group, credits in groups.items()}
 
+# %% ../../../nbs/benchmarks/kitmus/05_human_study.ipynb #39078cbd
+def _common(questions: Iterable[Question], chosen: Iterable[Mapping[str, int]]) -> list[Question]:
+    "List the questions that everybody answered."
+    answered = set.intersection(*map(set, chosen))
+    return [q for q in questions if q.id in answered]
+
 # %% ../../../nbs/benchmarks/kitmus/05_human_study.ipynb #e2f4000c
 def score_study(handed: Sequence[Handed], questions: Sequence[Question]) -> Study:
     "Compute agreement and accuracy of the people who handed in answers."
     if not handed: raise DataError("nobody handed in answers", "score_study", "name the files that people downloaded")
     people, chosen = {}, []
     for h in handed:
-        chosen.append({c.id: c.chosen for c in h.answers})
+        chosen.append(_chosen(h))
         people[h.participant] = _accuracy(chosen[-1], questions)
-    answered = set.intersection(*map(set, chosen))
-    common = [q for q in questions if q.id in answered]
+    common = _common(questions, chosen)
     credit = {q.id: _majority(q, chosen) for q in questions}
     return Study(people, _kappa(chosen, common), len(questions), len(common), sum(credit.values())/len(credit),
                  _by_knowledge(questions, credit))

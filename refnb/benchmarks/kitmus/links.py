@@ -19,7 +19,7 @@ from ...core.runs import Run, note_texts, write_summary
 from ...metrics.antecedents import by_field
 from ..tasks import Task, find_task
 from .sampler import Instance
-from .files import clusters_of, stem
+from .files import _id_of, clusters_of
 from .reading import Text
 from .tasks import released_is_here, released_subtask, task_pronouns
 
@@ -66,7 +66,7 @@ def document_of(i: Instance) -> Document:
     "Make a document of a generated text, with its entities as clusters."
     sentences = i.knowledge + i.task
     clusters = map_members(lambda j: Span(j, j), clusters_of(sentences, i.n))
-    return Document(f"{stem(i, 'full-text')}:{i.index}", map_members(attrgetter("token"), sentences), clusters)
+    return Document(_id_of(i), map_members(attrgetter("token"), sentences), clusters)
 
 # %% ../../../nbs/benchmarks/kitmus/04_links.ipynb #40a40d74
 def subtask_documents(variant: str, n: int, split: str, s: Settings|None = None) -> list[Document]:

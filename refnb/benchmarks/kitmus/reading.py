@@ -21,7 +21,8 @@ from ...core.documents import map_members, other_words
 from ...core.reading import format_of
 from ...metrics.antecedents import Links, Pronoun, by_field, linked
 from .sampler import Instance, Word
-from .files import clusters_of, pieces, scope_sentences, stem, without_cycles
+from .files import (_id_of, _template_pair, clusters_of, pieces, scope_sentences,
+                                           without_cycles)
 
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #0f8a5f02
 def _knowledge_sentences(key: str) -> int:
@@ -38,17 +39,21 @@ def _mentions_from(start: int, clusters: Iterable[Iterable]) -> list[list[Span]]
     "List, by cluster, the mentions that begin at a token or later, in order."
     return [sorted(Span(*s) for s in c if s[0] >= start) for c in clusters]
 
+# %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #995e7c53
+def _two_mentions(key: str, task: Sequence[list[Span]]) -> list[Span]:
+    "Return the antecedent and the pronoun: the mentions of the one cluster of a task that has two."
+    sizes = list(map(len, task))
+    if sizes.count(2) == 1 and max(sizes) == 2: return task[sizes.index(2)]
+    raise DataError("is not a KITMUS text: after the knowledge one entity must have two mentions and all others one",
+                    f"text {key!r}", "is it gold, and of a scope with a task?")
+
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #f0f2fd35
 def _pronoun_of_clusters(key: str, lengths: Iterable[int], clusters: Iterable[Iterable],
                          fields: Mapping[str, str|int] = {}) -> Pronoun:
     "Find the pronoun of a text from its gold clusters."
     k, lengths = _knowledge_sentences(key), list(lengths)
     task = _mentions_from(sum(lengths[:k]), clusters)
-    sizes = list(map(len, task))
-    if sizes.count(2) != 1 or max(sizes) > 2:
-        raise DataError("is not a KITMUS text: after the knowledge one entity must have two mentions and all others one",
-                        f"text {key!r}", "is it gold, and of a scope with a task?")
-    antecedent, pronoun = task[sizes.index(2)]
+    antecedent, pronoun = _two_mentions(key, task)
     candidates = sorted(map(itemgetter(0), filter(None, task)))
     right = candidates.index(antecedent)
     return Pronoun(key, tuple(candidates), right, pronoun,
@@ -57,11 +62,11 @@ def _pronoun_of_clusters(key: str, lengths: Iterable[int], clusters: Iterable[It
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #aee2d7fa
 def pronoun_of(i: Instance, scope: str = "full-text") -> Pronoun:
     "Find the pronoun of a generated text in a scope with a task; with templates, too, for breakdowns."
-    key, sentences = f"{stem(i, scope)}:{i.index}", scope_sentences(i, scope)
+    sentences = scope_sentences(i, scope)
     fields: dict[str, str|int] = {"pronoun": i.pronoun, "meeting template": i.templates[0],
                                   "pronoun template": i.templates[1],
-                                  "template pair": f"{i.templates[0]}+{i.templates[1]}"}
-    return _pronoun_of_clusters(key, map(len, sentences), map_members(lambda j: (j, j), clusters_of(sentences, i.n)),
+                                  "template pair": _template_pair(i)}
+    return _pronoun_of_clusters(_id_of(i, scope), map(len, sentences), map_members(lambda j: (j, j), clusters_of(sentences, i.n)),
                                 fields)
 
 # %% ../../../nbs/benchmarks/kitmus/02_reading.ipynb #892645c1
@@ -152,10 +157,10 @@ def _read_gold(path: str|Path) -> dict[str, Text]:
 def _texts_of(data: bytes, where: str) -> list[Text]:
     "Read the texts of gold in any format."
     form = format_of(data)
-    if form == "conll": return [_of_tokens(_plain_key(d.doc_key), d.sentences, d.clusters)
-                                for d in parse_conll(data, where)]
-    if form == "jsonl": return [_of_tokens(r.doc_key, r.sentences or [], r.clusters or [])
-                                for _, r in _lines(data, where)]
+    if form == "conll":
+        return [_of_tokens(_plain_key(d.doc_key), d.sentences, d.clusters) for d in parse_conll(data, where)]
+    if form == "jsonl":
+        return [_of_tokens(r.doc_key, r.sentences or [], r.clusters or []) for _, r in _lines(data, where)]
     if form == "gap": return list(map(_of_row, parse_gap_rows(data, where)))
     raise FormatError("is not gold data: readable are CoNLL, JSON lines and GAP's table", where)
 

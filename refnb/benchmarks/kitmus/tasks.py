@@ -13,9 +13,10 @@ from operator import itemgetter
 from pathlib import Path
 from ...core.types import CallError, DataError, FormatError, Meta, Option, Question, nearest
 from ...core.settings import Settings, load_settings, packaged
-from ...core.upstream import files_of, get, where
+from ...core.upstream import files_of, get
+from ..tasks import _are_here
 from .sampler import Instance, Resources, SPLITS, Sampler, Subtask, Word, the_variant
-from .files import _meeting_order, pieces, stem, text_of, without_cycles
+from .files import _id_of, _meeting_order, _template_pair, pieces, text_of, without_cycles
 from .reading import Text, pronoun_of, _golds
 
 # %% ../../../nbs/benchmarks/kitmus/03_tasks.ipynb #9234fa1a
@@ -38,8 +39,7 @@ def own_is_here() -> bool:
 
 def released_is_here(s: Settings|None = None) -> bool:
     "Tell whether the release's resources are here: nothing would have to be downloaded."
-    s = s or load_settings()
-    return all(where(f, s) in ("cache", "local") for f in files_of("kitmus-resources"))
+    return _are_here(files_of("kitmus-resources"), s or load_settings())
 
 # %% ../../../nbs/benchmarks/kitmus/03_tasks.ipynb #b5ebe595
 def task_name(variant: str, n: int, split: str) -> str:
@@ -85,11 +85,11 @@ def question_of(i: Instance) -> Question:
     "Ask of a text whom the pronoun means; options are in the order of the meeting sentence."
     sentences = i.knowledge + i.task
     order = _meeting_order(i)
-    right, pair = order.index(i.answer), f"{i.templates[0]}+{i.templates[1]}"
+    right, pair = order.index(i.answer), _template_pair(i)
     meta: Meta = {"entities": i.n, "pronoun": i.pronoun, "position": right + 1, "template pair": pair,
                   "variant": i.variant}
     return Question(
-        id=f"{stem(i, 'full-text')}:{i.index}", doc_key=f"{i.variant}, templates {pair}", text=text_of(sentences),
+        id=_id_of(i), doc_key=f"{i.variant}, templates {pair}", text=text_of(sentences),
         chars=_pronoun_chars(list(chain.from_iterable(sentences))), options=tuple(Option(i.names[e - 1]) for e in order),
         right=(right,), meta=meta)
 
