@@ -20,9 +20,9 @@ def packaged(name: str) -> Path:
     """Find a file or folder that the package carries, in the wheel or in the checkout: "settings.ini",
     "constraints.txt", "data/…", "tables/…" or "reports/…"."""
     package = Path(str(files("refnb")))
-    root = package.parent
-    for place in (package/name, root/"nbs"/name if name.startswith(("data", "tables")) else root/name):
-        if place.exists(): return place
+    checkout = package.parent/"nbs" if name.startswith(("data", "tables")) else package.parent
+    for folder in (package, checkout):
+        if (folder/name).exists(): return folder/name
     raise DataError(f"the package carries no {name}", do="reinstall refnb")
 
 # %% ../../nbs/core/02_settings.ipynb #b2b17a3f
@@ -65,6 +65,10 @@ def _absolute(path: str|Path, base: Path) -> str:
 # %% ../../nbs/core/02_settings.ipynb #d37d9723
 LEAST = {"jobs": 0, "timeout": 1, "patience": 1, "largest": 1, "ratio": 1}
 
+def _check_least(key: str, value: Any, given: Any, where: str):
+    "Check that a number is not below what makes sense."
+    if key in LEAST and value < LEAST[key]: raise CallError(f"{given!r} is not {LEAST[key]} or more", f"{where}, {key}")
+
 def _value(key: str, given: Any, where: str, base: Path) -> Any:
     "Convert a setting, given as text or, in a call, as a value, to its type."
     try:
@@ -72,7 +76,7 @@ def _value(key: str, given: Any, where: str, base: Path) -> Any:
         value = msgspec.convert(given, Settings.__annotations__[key], strict=False)
     except (msgspec.ValidationError, TypeError, ValueError, RuntimeError):
         raise CallError(f"{given!r} is not {_expected(key)}", f"{where}, {key}") from None
-    if key in LEAST and value < LEAST[key]: raise CallError(f"{given!r} is not {LEAST[key]} or more", f"{where}, {key}")
+    _check_least(key, value, given, where)
     return value
 
 # %% ../../nbs/core/02_settings.ipynb #521ec341
@@ -126,16 +130,21 @@ def _from_file(start: Path) -> dict[str, Any]:
     beside = {k: _value(k, k, "settings.ini", ini.parent) for k in YOURS}
     return beside | _section(ini, ini.parent)
 
+# %% ../../nbs/core/02_settings.ipynb #613a2e02
+def _setting_of(variable: str) -> str:
+    "Find the setting that a variable REFNB_… sets."
+    key = variable[6:].lower()
+    if key in Settings.__annotations__: return key
+    known = [f"REFNB_{k.upper()}" for k in Settings.__annotations__]
+    raise CallError(f"unknown variable {variable}", do=nearest(variable, known))
+
 # %% ../../nbs/core/02_settings.ipynb #6f7db192
 def _from_variables(env: Mapping[str, str], start: Path) -> dict[str, Any]:
     "Read the variables REFNB_*; all others are somebody else's."
     values = {}
     for name, text in env.items():
         if not name.startswith("REFNB_"): continue
-        key = name[6:].lower()
-        if key not in Settings.__annotations__:
-            known = [f"REFNB_{k.upper()}" for k in Settings.__annotations__]
-            raise CallError(f"unknown variable {name}", do=nearest(name, known))
+        key = _setting_of(name)
         values[key] = _value(key, text, name, start)
     return values
 

@@ -233,10 +233,13 @@ def _as_python(pattern: str) -> str:
     return pattern.replace(r"[^\p{L}\p{N}]", r"[\W_]").replace(r"[\p{L}\p{N}]", r"[^\W_]")
 
 # %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #dda72955
+def _in_a_word(c: str) -> bool:
+    "Tell whether a character is a letter, a mark of one, or a digit."
+    return c.isalnum() or c == "_" or unicodedata.category(c)[0] == "M"
+
 def _folded(text: str) -> str:
     "Reduce a text to letters, with their marks, and digits."
-    letter = lambda c: c.isalnum() or c == "_" or unicodedata.category(c)[0] == "M"
-    return " ".join("".join(c if letter(c) else " " for c in in_one_form(text).lower()).split())
+    return " ".join("".join(c if _in_a_word(c) else " " for c in in_one_form(text).lower()).split())
 
 def says_place(expression: str) -> bool:
     """Tell whether an expression says where in the question a thing stands:
