@@ -40,7 +40,7 @@ def _begin(doc_key: str) -> str:
     if m and m[2].isascii(): return f"#begin document ({m[1]}); part {int(m[2]):03d}"
     return f"#begin document ({doc_key});"
 
-# %% ../../nbs/core/04_conll.ipynb #289bba2d
+# %% ../../nbs/core/04_conll.ipynb #20a1ac4b
 EMPTY = frozenset(("-", "_", "", "*"))
 _BRACKET = re.compile(r"\(([^()|\s]+)(\)?)|([^()|\s]+)\)|\|")
 
@@ -49,6 +49,7 @@ def _rank(entity: str) -> tuple[int, int, str]:
     digits = entity.lstrip("0")
     return (0, len(digits), digits) if entity.isascii() and entity.isdigit() else (1, 0, "")
 
+# %% ../../nbs/core/04_conll.ipynb #289bba2d
 class _Mentions:
     "The mentions of one document while it is read."
     def __init__(self) -> None:

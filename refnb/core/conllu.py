@@ -320,11 +320,12 @@ def _nth(s: Span, head: str) -> str:
     "Count the head of a mention among its words, from 1."
     return str(int(head) - s.start + 1) if head else "1"
 
-# %% ../../nbs/core/06_conllu.ipynb #d612318e
+# %% ../../nbs/core/06_conllu.ipynb #59889061
 def _label(d: Document, label: str, e: int, i: int) -> str:
     "Return a label of mention `i` of cluster `e`, or an empty string."
     return d.labels[label][e][i] if label in d.labels else ""
 
+# %% ../../nbs/core/06_conllu.ipynb #d612318e
 def _after_id(d: Document, e: int, i: int, named: bool) -> str:
     "Write what follows the id where a mention opens: its type, its head and the entity's name."
     kind, head = _escaped(_label(d, "type", e, i)), _nth(d.clusters[e][i], _label(d, "head", e, i))
@@ -341,11 +342,12 @@ def _opening_and_closing(d: Document, id: list[str], named: bool) -> tuple[defau
             if s.end > s.start: ends[s.end].append((s, e, f"{id[e]})"))
     return starts, ends
 
-# %% ../../nbs/core/06_conllu.ipynb #1085566a
+# %% ../../nbs/core/06_conllu.ipynb #498c74ec
 def _brackets_of(mentions: list[tuple[Span, int, str]]) -> str:
     "Write the brackets of mentions side by side."
     return "".join(map(itemgetter(2), mentions))
 
+# %% ../../nbs/core/06_conllu.ipynb #1085566a
 def _cells(d: Document, id: list[str], named: bool) -> dict[int, str]:
     "Write the value of Entity at each token that has one."
     starts, ends = _opening_and_closing(d, id, named)

@@ -148,12 +148,13 @@ def _labels(groups: Sequence[Iterable], fields: Mapping[str, str]) -> dict[str, 
         if any(map(any, values)): labels[label] = values
     return labels
 
-# %% ../../nbs/core/01_documents.ipynb #aa2d92ca
+# %% ../../nbs/core/01_documents.ipynb #ea74f7fa
 def _if_any(names: Iterable[str]) -> tuple[str, ...]:
     "Return names, or none at all if all are empty."
     names = tuple(names)
     return names if any(names) else ()
 
+# %% ../../nbs/core/01_documents.ipynb #aa2d92ca
 def _of_mentions(doc_key: str, sentences: tuple[tuple[str, ...], ...], entities: Iterable[tuple[Iterable, str]],
                  fields: Mapping[str, str], meta: Meta = {}) -> Document:
     """Make a document, in the order of the text, of entities: mentions that have a `span`, and a name.
@@ -381,15 +382,17 @@ def _line(v: _Sight, window: tuple[int, int], boxes: list[Box]) -> Look:
     rest = _not_drawn(boxes, start, stop)
     return Look(f"{a}{boxed(tokens, start, boxes)}{b}<i>{rest}</i>", a + bracketed(tokens, start, boxes) + b + rest)
 
-# %% ../../nbs/core/01_documents.ipynb #dc11e7b2
+# %% ../../nbs/core/01_documents.ipynb #f4838c87
 def _note(text: str) -> str:
     "Write a pale line in HTML, or nothing."
     return f'<div style="opacity:.75;margin:.2em 0">{html.escape(text)}</div>' if text else ""
 
+# %% ../../nbs/core/01_documents.ipynb #a0d6ffa3
 def _row(place: int, shown: str) -> str:
     "Write a line in HTML, with its place before it."
     return f'<div style="margin:.35em 0"><small style="opacity:.65">{place:,}</small>&ensp;{shown}</div>'
 
+# %% ../../nbs/core/01_documents.ipynb #dc11e7b2
 def _rows(head: str, lines: Iterable[tuple[int, Look]], n: int) -> Look:
     "List lines with their places below a head, as many as fit into 40 kB."
     rich, text, size, shown = [], [], 0, 0
@@ -530,7 +533,7 @@ def _find(d: Document, text: str, n: int, width: int, case: bool) -> Look:
     head = f"{plain(text)!r}: {len(hits):,} hit{'s'*(len(hits) != 1)} in {plain(d.doc_key, 80)}"
     return _rows(head, _hit_lines(_sight(d), hits[:max(n, 0)], width), len(hits))
 
-# %% ../../nbs/core/01_documents.ipynb #b646cd1d
+# %% ../../nbs/core/01_documents.ipynb #c7dd272f
 def _index(d: Document, which: int|str) -> int:
     "Return the index of a cluster, given by index or name."
     at = f"document {plain(d.doc_key)!r}"
@@ -541,16 +544,19 @@ def _index(d: Document, which: int|str) -> int:
     if which in d.names: return d.names.index(which)
     raise CallError(f"no cluster is called {which!r}", at, nearest(which, filter(None, d.names)))
 
+# %% ../../nbs/core/01_documents.ipynb #03c10454
 def _evenly(items: list, n: int) -> list:
     "Select at most n items, evenly from first to last."
     return items if len(items) <= n else [items[round(k*(len(items) - 1)/max(n - 1, 1))] for k in range(n)]
 
+# %% ../../nbs/core/01_documents.ipynb #fc7b5a0c
 def _head(v: _Sight, i: int) -> str:
     "Name a cluster, with the number of its mentions and its most frequent phrases."
     spans = sorted(v.doc.clusters[i])
     phrases = Counter(map(partial(_phrase, v), spans)).most_common(8) if v.doc.sentences else []
     return f"{plain(name_of(v.doc, i))}: {len(spans):,} mentions" + "".join(f" · {p} {n:,}" for p, n in phrases)
 
+# %% ../../nbs/core/01_documents.ipynb #b646cd1d
 def _cluster(d: Document, which: int|str, n: int, width: int) -> Look:
     "Show n mentions of one cluster."
     i, v = _index(d, which), _sight(d)
@@ -559,7 +565,7 @@ def _cluster(d: Document, which: int|str, n: int, width: int) -> Look:
              for s in _evenly(spans, n))
     return _rows(_head(v, i), lines, len(spans))
 
-# %% ../../nbs/core/01_documents.ipynb #d8bf83f4
+# %% ../../nbs/core/01_documents.ipynb #638a6370
 PRONOUNS = frozenset("""i me my mine myself you your yours yourself yourselves he him his himself she her hers herself
 it its itself we us our ours ourselves they them their theirs themselves who whom whose which that this these those one
 thou thee thy thine""".split())
@@ -569,12 +575,14 @@ def _proper(phrase: str) -> bool:
     words = phrase.split()
     return any(w[:1].isupper() for w in words[1:] or words) and phrase.lower() not in PRONOUNS
 
+# %% ../../nbs/core/01_documents.ipynb #091a1ec3
 def _spellings(phrases: Counter[str]) -> dict[str, str]:
     "Find the most frequent spelling of each phrase, whatever its case."
     best: dict[str, str] = {}
     for p, _ in reversed(phrases.most_common()): best[p.casefold()] = p
     return best
 
+# %% ../../nbs/core/01_documents.ipynb #296a6dd1
 def _by_count(phrases: Iterable[str]) -> list[str]:
     "Order phrases by frequency, without a final 's and case-insensitively; each in its most frequent spelling."
     spelt = Counter(p.removesuffix(" 's").removesuffix(" ’s") for p in phrases)
@@ -582,6 +590,7 @@ def _by_count(phrases: Iterable[str]) -> list[str]:
     for p, k in spelt.items(): together[p.casefold()] += k
     return [best[p] for p, _ in together.most_common()]
 
+# %% ../../nbs/core/01_documents.ipynb #ddcb4822
 def _best(phrases: list[str]) -> str:
     "Choose the first proper name, else the first phrase that is no pronoun."
     for p in phrases:
@@ -590,6 +599,7 @@ def _best(phrases: list[str]) -> str:
         if p.lower() not in PRONOUNS: return p
     return phrases[0]
 
+# %% ../../nbs/core/01_documents.ipynb #d8bf83f4
 def named(d: Document) -> Document:
     "Name the clusters of a document that have no name, from their own words."
     v, names = _sight(d), list(d.names or [""]*len(d.clusters))

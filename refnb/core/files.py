@@ -286,7 +286,7 @@ def _refuse_bombs(text: str, depth: int = 50):
         if isinstance(e, yaml.AliasEvent): raise _yaml_fault("aliases are not allowed", e.start_mark)
         if level > depth: raise _yaml_fault(f"nested more than {depth} deep", e.start_mark)
 
-# %% ../../nbs/core/03_files.ipynb #1fc574b2
+# %% ../../nbs/core/03_files.ipynb #6eb48edd
 _YAML = 250_000  # characters: refnb's largest file has 60,000, and each costs twenty microseconds
 
 def _yaml_text(path: str|Path) -> str:
@@ -296,6 +296,7 @@ def _yaml_text(path: str|Path) -> str:
     _refuse_bombs(text)
     return text
 
+# %% ../../nbs/core/03_files.ipynb #1fc574b2
 def read_yaml(path: str|Path, kind: type[T]) -> T:
     "Read a record of a kind from a YAML file, strictly."
     import yaml

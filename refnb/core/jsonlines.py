@@ -72,11 +72,12 @@ def _record(data: bytes, where: str, n: int) -> _Line:
         if "`str`, got `int`" not in e.what or "field sentences" not in e.where or b'"subtoken_map"' not in data: raise
         return _decoded(data, _numbered, where, n)
 
-# %% ../../nbs/core/05_jsonlines.ipynb #493a9822
+# %% ../../nbs/core/05_jsonlines.ipynb #835806c9
 def _mentions_of(c: _Character) -> tuple[Span, ...]:
     "Return the mentions of a character, under the first of two names."
     return c.cluster or () if c.mentions is None else c.mentions
 
+# %% ../../nbs/core/05_jsonlines.ipynb #493a9822
 def _named(characters: list|dict|None) -> list[tuple[str, tuple[Span, ...]]]:
     "List the names and mentions of the characters."
     if isinstance(characters, dict): return [("" if k.isdecimal() else k, v) for k, v in characters.items()]
@@ -361,7 +362,7 @@ def parse_jsonlines(data: bytes, where: str = "",
         docs.append(d)
     return docs
 
-# %% ../../nbs/core/05_jsonlines.ipynb #a9e43293
+# %% ../../nbs/core/05_jsonlines.ipynb #f8cf0c1d
 def _fields(d: Document) -> dict[str, Any]:
     "Return the fields of a line: everything but labels."
     out: dict[str, Any] = {"doc_key": d.doc_key}
@@ -371,6 +372,7 @@ def _fields(d: Document) -> dict[str, Any]:
     if d.speakers: out["speakers"] = d.speakers
     return out
 
+# %% ../../nbs/core/05_jsonlines.ipynb #9f1e4f3d
 def _check_text(d: Document):
     "Check that a file can hold the text of a document."
     try: " ".join((d.doc_key, *d.names, *d.speakers, *d.tokens)).encode()
@@ -378,6 +380,7 @@ def _check_text(d: Document):
         raise DataError("its text holds half of a surrogate pair, which no file can hold",
                         f"document {d.doc_key!r}") from None
 
+# %% ../../nbs/core/05_jsonlines.ipynb #59610b64
 def _ready(docs: Iterable[Document]) -> list[Document]:
     "Return the documents, if a file can hold them together."
     docs = list(docs)
@@ -385,6 +388,7 @@ def _ready(docs: Iterable[Document]) -> list[Document]:
     for d in docs: _check_text(d)
     return docs
 
+# %% ../../nbs/core/05_jsonlines.ipynb #a9e43293
 def jsonlines_text(docs: Iterable[Document]) -> str:
     "Write documents, whose keys must differ, as JSON lines, in words: one object per line."
     return "".join(msgspec.json.encode(_fields(d)).decode() + "\n" for d in _ready(docs))

@@ -62,13 +62,14 @@ def _absolute(path: str|Path, base: Path) -> str:
     "Resolve a path from a folder; an empty one stays empty."
     return str((base/Path(path).expanduser()).resolve()) if path else ""
 
-# %% ../../nbs/core/02_settings.ipynb #d37d9723
+# %% ../../nbs/core/02_settings.ipynb #fbd18f67
 LEAST = {"jobs": 0, "timeout": 1, "patience": 1, "largest": 1, "ratio": 1}
 
 def _check_least(key: str, value: Any, given: Any, where: str):
     "Check that a number is not below what makes sense."
     if key in LEAST and value < LEAST[key]: raise CallError(f"{given!r} is not {LEAST[key]} or more", f"{where}, {key}")
 
+# %% ../../nbs/core/02_settings.ipynb #d37d9723
 def _value(key: str, given: Any, where: str, base: Path) -> Any:
     "Convert a setting, given as text or, in a call, as a value, to its type."
     try:
@@ -162,11 +163,12 @@ def load_settings(
         if value is not None: values[key] = _value(key, value, "settings", start)
     return msgspec.convert(values, Settings)
 
-# %% ../../nbs/core/02_settings.ipynb #53c9de7d
+# %% ../../nbs/core/02_settings.ipynb #70fd9c20
 def _variables(*names: str) -> dict[str, str]:
     "Pick variables of the process, as far as they are set."
     return {name: os.environ[name] for name in names if name in os.environ}
 
+# %% ../../nbs/core/02_settings.ipynb #53c9de7d
 def your_folder(kind: str, s: Settings|None = None) -> str:
     "Find your own folder of systems, benchmarks, corpora or tables; a wrong setting elsewhere does not matter."
     if s is None: s = load_settings(env=_variables(f"REFNB_{kind.upper()}"))

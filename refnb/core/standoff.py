@@ -169,7 +169,7 @@ def parse_litbank(ann: bytes, txt: bytes, doc_key: str, where: str = "") -> Docu
     sentences = _sentences(txt, _beside(where, ".ann", ".txt"))
     return _gathered(doc_key, sentences, _by_entity(*_mentions(ann, sentences, where)))
 
-# %% ../../nbs/core/08_standoff.ipynb #60c802a2
+# %% ../../nbs/core/08_standoff.ipynb #7e142819
 def _by_span(mentions: Collection[_Mention], where: str) -> dict[Span, _Mention]:
     "Index mentions by their spans; two at one place must be alike."
     known = dict(zip(map(attrgetter("span"), mentions), mentions))
@@ -177,6 +177,7 @@ def _by_span(mentions: Collection[_Mention], where: str) -> dict[Span, _Mention]
         if known[m.span] != m: raise FormatError(f"two mentions at {list(m.span)} have different labels", where)
     return known
 
+# %% ../../nbs/core/08_standoff.ipynb #cc8ad90a
 def _check_all_there(doc: Document, known: Collection[Span], where: str):
     "Check that a file knows all mentions of a document."
     for span in chain.from_iterable(doc.clusters):
@@ -184,6 +185,7 @@ def _check_all_there(doc: Document, known: Collection[Span], where: str):
             raise FormatError(f"there is no mention {list(span)}, but {doc.doc_key!r} has it", where,
                               "does the file belong to the document?")
 
+# %% ../../nbs/core/08_standoff.ipynb #60c802a2
 def with_labels(doc: Document, ann: bytes, where: str = "") -> Document:
     "Add the labels `type` and `kind` of LitBank's .ann file to a document read from its CoNLL file, with its text."
     mentions, _ = _mentions(ann, doc.sentences, where)
@@ -425,11 +427,12 @@ def _annotated(key: str, w: _Words, groups: Iterable[tuple[str, list[_Mark]]]) -
     d = _gathered(key, w.sentences, clusters)
     return d.changed(meta={"notes": _in_a_line(w.notes)}) if w.notes else d
 
-# %% ../../nbs/core/08_standoff.ipynb #473219e9
+# %% ../../nbs/core/08_standoff.ipynb #bb5dbe47
 def _unnamed(marks: Mapping[Any, _Mark], groups: Iterable[Iterable]) -> list[tuple[str, list[_Mark]]]:
     "Make groups of ids groups of marks, without names."
     return [("", list(map(marks.__getitem__, g))) for g in groups]
 
+# %% ../../nbs/core/08_standoff.ipynb #c5273d14
 def _joined(items: Iterable, links: Iterable[tuple]) -> list[list]:
     "Group items that links hold together, in the order of their first items."
     home = {i: i for i in items}
@@ -441,6 +444,7 @@ def _joined(items: Iterable, links: Iterable[tuple]) -> list[list]:
     for i in home: groups[root(i)].append(i)
     return list(groups.values())
 
+# %% ../../nbs/core/08_standoff.ipynb #8d70ad9a
 _SAME = re.compile("coref|ident|anaph|equiv|same|alias", re.I)
 _Relation = tuple[str, str, str]  # what it is called, and the ids of two mentions
 
@@ -450,6 +454,7 @@ def _meant(kinds: set[str], wanted: Iterable[str]) -> set[str]:
     usual = {k for k in kinds if not k or _SAME.search(k)}
     return usual or (kinds if len(kinds) == 1 else set())
 
+# %% ../../nbs/core/08_standoff.ipynb #473219e9
 def _coreference(found: list[_Relation], wanted: Iterable[str], w: _Words) -> list[tuple[str, str]]:
     "List the pairs of mentions whose relation is coreference; note the others."
     kinds, pairs = set(map(itemgetter(0), found)), []
@@ -542,7 +547,7 @@ class _Structure(NamedTuple):
     type: str
     features: dict[str, Any]  # numbers may be written as text; references are numbers
 
-# %% ../../nbs/core/08_standoff.ipynb #e029ffbb
+# %% ../../nbs/core/08_standoff.ipynb #46d3881f
 _LOCAL = {"Sofa", "Token", "Sentence", "DocumentMetaData", "Mention", "MentionSurface", "DetachedMentionPart", "Entity",
           "EntityGroup", "FSArray"}
 
@@ -550,6 +555,7 @@ def _local(type: str) -> str:
     "Return the name of a type without its package."
     return type.rpartition(".")[2]
 
+# %% ../../nbs/core/08_standoff.ipynb #e029ffbb
 def _is_array(type: str) -> bool:
     "Tell whether a type is one of arrays."
     return _local(type) == "FSArray" or type.endswith("[]")
@@ -1064,17 +1070,19 @@ def _mmax_sets(markables: Iterable[tuple[dict[str, str], list[Span]]]) -> tuple[
         notes["mentions with gaps, read from first word to last"] += _has_gap(spans)
     return list(sets.values()), _in_a_line(notes)
 
-# %% ../../nbs/core/08_standoff.ipynb #c202148c
+# %% ../../nbs/core/08_standoff.ipynb #bdeb9db3
 def _cut_after(last: set[int], tokens: list[str]) -> tuple[tuple[str, ...], ...]:
     "Cut words into sentences, each with its last word in `last`."
     ends = sorted(i + 1 for i in last | {len(tokens) - 1})
     return tuple(tuple(tokens[a:b]) for a, b in pairwise([0, *ends]))
 
+# %% ../../nbs/core/08_standoff.ipynb #38c304ea
 def _last_words(levels: Iterable[tuple[dict[str, str], list[Span]]], tokens: list[str]) -> set[int]:
     "Find the last words of sentences: those of their markables, else signs."
     last = {spans[-1].end for _, spans in levels}
     return last or {i for i, token in enumerate(tokens) if token in (".", "!", "?")}
 
+# %% ../../nbs/core/08_standoff.ipynb #c202148c
 def parse_mmax(
     coref: bytes,                  # the markables of coreference
     words: bytes,                  # the words

@@ -202,11 +202,12 @@ def _cut_to(name: str, limit: int) -> str:
     import hashlib
     return f"{name[:limit - 17]}-{hashlib.sha256(name.encode()).hexdigest()[:16]}"
 
-# %% ../../nbs/core/00_types.ipynb #e1d91c97
+# %% ../../nbs/core/00_types.ipynb #3b581098
 def _percent(text: str) -> str:
     "Write the bytes of a text as %XX."
     return "".join(map("%{:02X}".format, text.encode("utf-8", "surrogatepass")))
 
+# %% ../../nbs/core/00_types.ipynb #e1d91c97
 def safe_name(name: str, limit: int = 100) -> str:
     """Make one path component of any text, of `limit` bytes at most:
     the same text gives the same name, others other ones."""
