@@ -40,7 +40,7 @@ def _begin(doc_key: str) -> str:
     if m and m[2].isascii(): return f"#begin document ({m[1]}); part {int(m[2]):03d}"
     return f"#begin document ({doc_key});"
 
-# %% ../../nbs/core/04_conll.ipynb #289bba2d
+# %% ../../nbs/core/04_conll.ipynb #20a1ac4b
 EMPTY = frozenset(("-", "_", "", "*"))
 _BRACKET = re.compile(r"\(([^()|\s]+)(\)?)|([^()|\s]+)\)|\|")
 
@@ -49,6 +49,7 @@ def _rank(entity: str) -> tuple[int, int, str]:
     digits = entity.lstrip("0")
     return (0, len(digits), digits) if entity.isascii() and entity.isdigit() else (1, 0, "")
 
+# %% ../../nbs/core/04_conll.ipynb #289bba2d
 class _Mentions:
     "The mentions of one document while it is read."
     def __init__(self) -> None:
@@ -74,9 +75,7 @@ class _Mentions:
         return tuple(tuple(sorted(self.clusters[e])) for e in sorted(self.clusters, key=_rank))
     def unclosed(self, where: str) -> FormatError:
         "Report the first mention that is open."
-        left: list[tuple[int, str]] = []
-        for entity, stack in self.open.items(): left += [(line, entity) for _, line in stack]
-        line, entity = min(left)
+        line, entity = min((stack[0][1], entity) for entity, stack in self.open.items() if stack)
         return FormatError(f"({entity} is never closed", at_line(where, line))
 
 # %% ../../nbs/core/04_conll.ipynb #ca33194e
@@ -211,18 +210,22 @@ def _holdable(d: Document):
     if d.clusters and not d.sentences:
         raise FormatError("has no text, and CoNLL is written token by token", d.doc_key, "write JSONL")
 
+# %% ../../nbs/core/04_conll.ipynb #c6ba3d6f
+def _part(begin: str) -> str:
+    "Read the number of the part in a begin line."
+    return str(int(re.sub(r"\D", "", begin.rsplit("part", 1)[1]))) if begin[-1] != ";" else "0"
+
 # %% ../../nbs/core/04_conll.ipynb #ec5e1c63
 def _lines(d: Document, blank: str) -> Iterable[str]:
     "Write the lines of a document."
     _holdable(d)
     begin, cells, token = _begin(d.doc_key), _cells(d), 0
-    name = re.sub(r"\s", "_", d.doc_key) or "-"
-    part = re.sub(r"\D", "", begin.rsplit("part", 1)[1]) if begin[-1] != ";" else "0"
+    name, part = re.sub(r"\s", "_", d.doc_key) or "-", _part(begin)
     yield begin
     for sentence, speaker in zip(d.sentences, d.speakers or [""]*len(d.sentences), strict=True):
         who = re.sub(r"\s", "_", speaker) or "-"
         for i, word in enumerate(sentence):
-            yield "\t".join((name, str(int(part)), str(i), _written(word, blank, f"{d.doc_key}, token {token}"),
+            yield "\t".join((name, part, str(i), _written(word, blank, f"{d.doc_key}, token {token}"),
                              *"-----", who, "-", cells.get(token, "-")))
             token += 1
         yield ""

@@ -9,7 +9,7 @@ __all__ = ['parse_conllu', 'conllu_text']
 import re
 from collections import defaultdict
 from collections.abc import Iterable
-from itertools import chain, count, islice, repeat
+from itertools import chain, count, islice
 from operator import attrgetter, itemgetter
 from typing import Literal, NamedTuple
 from urllib.parse import unquote
@@ -151,17 +151,18 @@ class _Reader:
 
     def sentence(self):
         "End a sentence: nothing may be open."
-        if self.entities.open: raise self.unclosed()
-        if self.entities.parts:
-            raise FormatError(f"a mention of {min(self.entities.parts)} has lost a part", self.at(self.line))
+        self.check_closed()
         if self.words: self.sentences.append(tuple(self.words))
         self.depend()
         self.words, self.number, self.rows = [], 0, []
+    def check_closed(self):
+        "Check that no mention, and no mention with gaps, is open."
+        if self.entities.open: raise self.unclosed()
+        if self.entities.parts:
+            raise FormatError(f"a mention of {min(self.entities.parts)} has lost a part", self.at(self.line))
     def unclosed(self) -> FormatError:
         "Report the first mention that is open."
-        left: list[tuple[_Open, str]] = []
-        for id, stack in self.entities.open.items(): left += zip(stack, repeat(id))
-        o, id = min(left)
+        o, id = min((min(stack), id) for id, stack in self.entities.open.items())
         return FormatError(f"({id} is not closed in its sentence", f"{self.at(o.line)}, field Entity")
     def depend(self):
         "Keep the dependencies of a sentence; an empty node depends on the first parent in its DEPS."
@@ -284,15 +285,25 @@ def _none_empty(d: Document):
     for i, c in enumerate(d.clusters):
         if not c: _refuse(d, f"cluster {i} has no mention")
 
+# %% ../../nbs/core/06_conllu.ipynb #a63a1486
+def _refuse_gaps(d: Document):
+    "Refuse what the reader keeps of gaps and empty nodes, which the writer does not write."
+    if "words" in d.labels or "conllu_empty" in d.meta:
+        raise DataError("has mentions with gaps or empty nodes, which refnb reads but does not write",
+                        f"document {d.doc_key!r}", "write JSON lines")
+
+# %% ../../nbs/core/06_conllu.ipynb #7b5191da
+def _holdable_key(d: Document):
+    "Refuse a key whose white space a comment would lose."
+    if re.search(r"[^\S ]", d.doc_key) or d.doc_key != d.doc_key.strip():
+        _refuse(d, "the doc_key holds white space that would be lost")
+
 # %% ../../nbs/core/06_conllu.ipynb #f2bb8e65
 def _holdable(d: Document):
     "Refuse a document that the format cannot hold, except for crossing mentions."
     if not d.size: _refuse(d, "has no text")
-    if "words" in d.labels or "conllu_empty" in d.meta:
-        raise DataError("has mentions with gaps or empty nodes, which refnb reads but does not write",
-                        f"document {d.doc_key!r}", "write JSON lines")
-    if re.search(r"[^\S ]", d.doc_key) or d.doc_key != d.doc_key.strip():
-        _refuse(d, "the doc_key holds white space that would be lost")
+    _refuse_gaps(d)
+    _holdable_key(d)
     _none_empty(d)
     _holdable_tokens(d)
     _holdable_spans(d)
@@ -309,12 +320,15 @@ def _nth(s: Span, head: str) -> str:
     "Count the head of a mention among its words, from 1."
     return str(int(head) - s.start + 1) if head else "1"
 
+# %% ../../nbs/core/06_conllu.ipynb #59889061
+def _label(d: Document, label: str, e: int, i: int) -> str:
+    "Return a label of mention `i` of cluster `e`, or an empty string."
+    return d.labels[label][e][i] if label in d.labels else ""
+
 # %% ../../nbs/core/06_conllu.ipynb #d612318e
 def _after_id(d: Document, e: int, i: int, named: bool) -> str:
     "Write what follows the id where a mention opens: its type, its head and the entity's name."
-    kinds, heads = d.labels.get("type"), d.labels.get("head")
-    kind = _escaped(kinds[e][i]) if kinds else ""
-    head = _nth(d.clusters[e][i], heads[e][i] if heads else "")
+    kind, head = _escaped(_label(d, "type", e, i)), _nth(d.clusters[e][i], _label(d, "head", e, i))
     if not named: return f"-{kind}-{head}"
     return f"-{kind}-{head}-{_escaped(d.names[e]) if d.names else ''}"
 
@@ -328,11 +342,12 @@ def _opening_and_closing(d: Document, id: list[str], named: bool) -> tuple[defau
             if s.end > s.start: ends[s.end].append((s, e, f"{id[e]})"))
     return starts, ends
 
-# %% ../../nbs/core/06_conllu.ipynb #1085566a
+# %% ../../nbs/core/06_conllu.ipynb #498c74ec
 def _brackets_of(mentions: list[tuple[Span, int, str]]) -> str:
     "Write the brackets of mentions side by side."
     return "".join(map(itemgetter(2), mentions))
 
+# %% ../../nbs/core/06_conllu.ipynb #1085566a
 def _cells(d: Document, id: list[str], named: bool) -> dict[int, str]:
     "Write the value of Entity at each token that has one."
     starts, ends = _opening_and_closing(d, id, named)

@@ -17,7 +17,7 @@ from heapq import nlargest, nsmallest
 from itertools import accumulate, chain, islice, pairwise
 from operator import attrgetter, index, itemgetter
 from typing import Any, NamedTuple
-from .types import CallError, DataError, Meta, Record, Span, nearest
+from .types import CallError, DataError, Meta, Record, Span, _shortened, nearest
 
 # %% ../../nbs/core/01_documents.ipynb #b3fb0e34
 Clusters = tuple[tuple[Span, ...], ...]
@@ -139,19 +139,30 @@ def tidy(clusters: Iterable[Iterable[Span]]) -> Clusters:
     "Put mentions and clusters, given in any order, in the order of the text."
     return tuple(sorted(tuple(sorted(c)) for c in map_members(Span._make, clusters)))
 
+# %% ../../nbs/core/01_documents.ipynb #364e7309
+def _labels(groups: Sequence[Iterable], fields: Mapping[str, str]) -> dict[str, tuple[tuple, ...]]:
+    "Collect labels from the fields of grouped mentions; one that is empty everywhere is left out."
+    labels = {}
+    for label, field in fields.items():
+        values = map_members(attrgetter(field), groups)
+        if any(map(any, values)): labels[label] = values
+    return labels
+
+# %% ../../nbs/core/01_documents.ipynb #ea74f7fa
+def _if_any(names: Iterable[str]) -> tuple[str, ...]:
+    "Return names, or none at all if all are empty."
+    names = tuple(names)
+    return names if any(names) else ()
+
 # %% ../../nbs/core/01_documents.ipynb #aa2d92ca
 def _of_mentions(doc_key: str, sentences: tuple[tuple[str, ...], ...], entities: Iterable[tuple[Iterable, str]],
                  fields: Mapping[str, str], meta: Meta = {}) -> Document:
     """Make a document, in the order of the text, of entities: mentions that have a `span`, and a name.
     `fields` are labels with the fields of a mention that they come from."""
     found = sorted((sorted(mentions), name) for mentions, name in entities)
-    groups, names = list(map(itemgetter(0), found)), tuple(map(itemgetter(1), found))
-    labels = {}
-    for label, field in fields.items():
-        values = map_members(attrgetter(field), groups)
-        if any(map(any, values)): labels[label] = values
+    groups, names = list(map(itemgetter(0), found)), _if_any(map(itemgetter(1), found))
     spans = map_members(attrgetter("span"), groups)
-    return Document(doc_key, sentences, spans, names if any(names) else (), labels, meta)
+    return Document(doc_key, sentences, spans, names, _labels(groups, fields), meta)
 
 # %% ../../nbs/core/01_documents.ipynb #89deb4bf
 def _has_gap(spans: Iterable[Span]) -> bool:
@@ -163,7 +174,7 @@ def plain(text: str, limit: int = 40) -> str:
     """Make any text (a token, a name, a key) safe to print: one line of at most `limit` characters, to be escaped where
     it goes into HTML."""
     if not text.strip(): return "¶" if "\n" in text else "␣"
-    short = text if len(text) <= limit else text[:limit - 1] + "…"
+    short = _shortened(text, limit)
     return short if short.isprintable() else "".join(c if c.isprintable() else "·" for c in short)
 
 # %% ../../nbs/core/01_documents.ipynb #540dfb3d
@@ -223,14 +234,19 @@ def _pieces(boxes: Iterable[Box], start: int, stop: int) -> list[Piece]:
         for b in again if t + 1 < stop else (): _open(made, stack, b, t + 1, stop - 1)
     return made
 
-# %% ../../nbs/core/01_documents.ipynb #bd4e6bbe
-def _woven(tokens: list[str], start: int, made: list[Piece], before: Callable, after: Callable, show: Callable) -> str:
-    "Join tokens, with text before and after each piece."
-    opened: defaultdict[int, list[int]] = defaultdict(list)
-    closed: defaultdict[int, list[int]] = defaultdict(list)
+# %% ../../nbs/core/01_documents.ipynb #73015a56
+def _edges(made: list[Piece]) -> tuple[defaultdict[int, list[int]], defaultdict[int, list[int]]]:
+    "List the pieces that begin and those that end at each token."
+    opened, closed = defaultdict[int, list[int]](list), defaultdict[int, list[int]](list)
     for k, p in enumerate(made):
         opened[p.start].append(k)
         closed[p.end].append(k)
+    return opened, closed
+
+# %% ../../nbs/core/01_documents.ipynb #bd4e6bbe
+def _woven(tokens: list[str], start: int, made: list[Piece], before: Callable, after: Callable, show: Callable) -> str:
+    "Join tokens, with text before and after each piece."
+    opened, closed = _edges(made)
     def with_pieces(t: int, token: str) -> str:
         return "".join(map(before, opened[t])) + show(token) + "".join(map(after, reversed(closed[t])))
     return " ".join(with_pieces(t, token) for t, token in enumerate(tokens, start))
@@ -273,6 +289,12 @@ def bracketed(tokens: list[str], start: int, boxes: Iterable[Box]) -> str:
     label = lambda p: plain(p.box.label, 18) if p.box.label and _last(p, stop) else ""
     return _woven(tokens, start, made, lambda k: "[", lambda k: "]" + label(made[k]), plain)
 
+# %% ../../nbs/core/01_documents.ipynb #ac4b4248
+def _ranked(sizes: Sequence[int]) -> list[int]:
+    "List the clusters of more than one mention, the largest first."
+    several = [i for i, size in enumerate(sizes) if size > 1]
+    return sorted(several, key=lambda i: -sizes[i])
+
 # %% ../../nbs/core/01_documents.ipynb #41f23fee
 class Look:
     "Something to look at: rich in a notebook, plain text elsewhere."
@@ -285,8 +307,7 @@ class Look:
 def colors(d: Document) -> list[str]:
     "Choose a colour for each cluster of a document: the largest ones differ, a cluster of one mention is grey."
     out, sizes = [PALE]*len(d.clusters), _shape(d.clusters)
-    ranked = sorted((i for i, n in enumerate(sizes) if n > 1), key=lambda i: -sizes[i])
-    for k, i in enumerate(ranked): out[i] = _COLORS[k] if k < len(_COLORS) else _PALER[k % len(_PALER)]
+    for k, i in enumerate(_ranked(sizes)): out[i] = _COLORS[k] if k < len(_COLORS) else _PALER[k % len(_PALER)]
     return out
 
 def name_of(d: Document, i: int) -> str:
@@ -319,8 +340,9 @@ def _text(v: _Sight, start: int, stop: int) -> list[str]: return window_tokens(v
 
 def _phrase(v: _Sight, s: Span, most: int = 8) -> str:
     "Return the words of a mention, or the first words of a long one."
-    if not v.doc.sentences: return f"[{s[0]}, {s[1]}]"
-    return " ".join(map(plain, _text(v, s[0], min(s[1] + 1, s[0] + most)))) + (" …" if s[1] >= s[0] + most else "")
+    if not v.doc.sentences: return str(list(s))
+    stop = min(s[1] + 1, s[0] + most)
+    return " ".join(map(plain, _text(v, s[0], stop))) + (" …" if stop <= s[1] else "")
 
 # %% ../../nbs/core/01_documents.ipynb #2541128b
 def _box(v: _Sight, i: int, s: Span) -> Box:
@@ -360,17 +382,23 @@ def _line(v: _Sight, window: tuple[int, int], boxes: list[Box]) -> Look:
     rest = _not_drawn(boxes, start, stop)
     return Look(f"{a}{boxed(tokens, start, boxes)}{b}<i>{rest}</i>", a + bracketed(tokens, start, boxes) + b + rest)
 
-# %% ../../nbs/core/01_documents.ipynb #dc11e7b2
+# %% ../../nbs/core/01_documents.ipynb #f4838c87
 def _note(text: str) -> str:
     "Write a pale line in HTML, or nothing."
     return f'<div style="opacity:.75;margin:.2em 0">{html.escape(text)}</div>' if text else ""
 
+# %% ../../nbs/core/01_documents.ipynb #a0d6ffa3
+def _row(place: int, shown: str) -> str:
+    "Write a line in HTML, with its place before it."
+    return f'<div style="margin:.35em 0"><small style="opacity:.65">{place:,}</small>&ensp;{shown}</div>'
+
+# %% ../../nbs/core/01_documents.ipynb #dc11e7b2
 def _rows(head: str, lines: Iterable[tuple[int, Look]], n: int) -> Look:
     "List lines with their places below a head, as many as fit into 40 kB."
     rich, text, size, shown = [], [], 0, 0
     for place, line in lines:
         if (size := size + len(line.html)) > 40_000 and shown: break
-        rich.append(f'<div style="margin:.35em 0"><small style="opacity:.65">{place:,}</small>&ensp;{line.html}</div>')
+        rich.append(_row(place, line.html))
         text.append(f"{place:>9,}  {line.text}")
         shown += 1
     rest = f"and {n - shown:,} more" if n > shown else ""
@@ -381,7 +409,7 @@ def _rows(head: str, lines: Iterable[tuple[int, Look]], n: int) -> Look:
 def _sizes(d: Document, v: _Sight) -> str:
     "Count a document's tokens, sentences, clusters and mentions."
     text = f"{v.stop:,} tokens · {len(d.sentences):,} sentences" if d.sentences else "without text"
-    return f"{plain(d.doc_key, 80)} · {text} · {len(d.clusters):,} clusters · {sum(map(len, d.clusters)):,} mentions"
+    return f"{plain(d.doc_key, 80)} · {text} · {len(d.clusters):,} clusters · {sum(_shape(d.clusters)):,} mentions"
 
 # %% ../../nbs/core/01_documents.ipynb #e432459e
 def _phrases(v: _Sight, mentions: Iterable[Span]) -> str:
@@ -389,11 +417,16 @@ def _phrases(v: _Sight, mentions: Iterable[Span]) -> str:
     found = dict.fromkeys(map(partial(_phrase, v), nsmallest(40, mentions)))
     return plain(" · ".join(islice(found, 4)), 120)
 
+# %% ../../nbs/core/01_documents.ipynb #937a9343
+def _in_order_of_size(d: Document, n: int) -> list[int]:
+    "List the n largest clusters; of equal ones the first."
+    return nlargest(n, range(len(d.clusters)), key=lambda i: (len(d.clusters[i]), -i))
+
 # %% ../../nbs/core/01_documents.ipynb #d15b4cf0
 def _largest(v: _Sight, n: int) -> list[tuple[int, str, int, Span, Span, str]]:
     "List index, name, size, first and last mention, and a few phrases of the largest clusters."
     rows = []
-    for i in nlargest(n, range(len(v.doc.clusters)), key=lambda i: (len(v.doc.clusters[i]), -i)):
+    for i in _in_order_of_size(v.doc, n):
         if c := v.doc.clusters[i]:
             rows.append((i, plain(name_of(v.doc, i), 40), len(c), min(c), max(c), _phrases(v, c)))
     return rows
@@ -426,8 +459,8 @@ def _table(v: _Sight, n: int) -> Look:
 def _summary(d: Document) -> str:
     "Describe a document in one line."
     text = f"{d.size:,} tokens" if d.sentences else "without text"
-    return (f"Document('{plain(d.doc_key, 80)}', {text}, {len(d.clusters):,} clusters, {sum(map(len, d.clusters)):,} "
-            f"mentions)")
+    return (f"Document('{plain(d.doc_key, 80)}', {text}, {len(d.clusters):,} clusters, "
+            f"{sum(_shape(d.clusters)):,} mentions)")
 
 # %% ../../nbs/core/01_documents.ipynb #52c1e477
 def _first_window(v: _Sight) -> tuple[int, int]:
@@ -500,7 +533,7 @@ def _find(d: Document, text: str, n: int, width: int, case: bool) -> Look:
     head = f"{plain(text)!r}: {len(hits):,} hit{'s'*(len(hits) != 1)} in {plain(d.doc_key, 80)}"
     return _rows(head, _hit_lines(_sight(d), hits[:max(n, 0)], width), len(hits))
 
-# %% ../../nbs/core/01_documents.ipynb #b646cd1d
+# %% ../../nbs/core/01_documents.ipynb #c7dd272f
 def _index(d: Document, which: int|str) -> int:
     "Return the index of a cluster, given by index or name."
     at = f"document {plain(d.doc_key)!r}"
@@ -511,16 +544,19 @@ def _index(d: Document, which: int|str) -> int:
     if which in d.names: return d.names.index(which)
     raise CallError(f"no cluster is called {which!r}", at, nearest(which, filter(None, d.names)))
 
+# %% ../../nbs/core/01_documents.ipynb #03c10454
 def _evenly(items: list, n: int) -> list:
     "Select at most n items, evenly from first to last."
     return items if len(items) <= n else [items[round(k*(len(items) - 1)/max(n - 1, 1))] for k in range(n)]
 
+# %% ../../nbs/core/01_documents.ipynb #fc7b5a0c
 def _head(v: _Sight, i: int) -> str:
     "Name a cluster, with the number of its mentions and its most frequent phrases."
     spans = sorted(v.doc.clusters[i])
     phrases = Counter(map(partial(_phrase, v), spans)).most_common(8) if v.doc.sentences else []
     return f"{plain(name_of(v.doc, i))}: {len(spans):,} mentions" + "".join(f" · {p} {n:,}" for p, n in phrases)
 
+# %% ../../nbs/core/01_documents.ipynb #b646cd1d
 def _cluster(d: Document, which: int|str, n: int, width: int) -> Look:
     "Show n mentions of one cluster."
     i, v = _index(d, which), _sight(d)
@@ -529,7 +565,7 @@ def _cluster(d: Document, which: int|str, n: int, width: int) -> Look:
              for s in _evenly(spans, n))
     return _rows(_head(v, i), lines, len(spans))
 
-# %% ../../nbs/core/01_documents.ipynb #d8bf83f4
+# %% ../../nbs/core/01_documents.ipynb #638a6370
 PRONOUNS = frozenset("""i me my mine myself you your yours yourself yourselves he him his himself she her hers herself
 it its itself we us our ours ourselves they them their theirs themselves who whom whose which that this these those one
 thou thee thy thine""".split())
@@ -539,15 +575,22 @@ def _proper(phrase: str) -> bool:
     words = phrase.split()
     return any(w[:1].isupper() for w in words[1:] or words) and phrase.lower() not in PRONOUNS
 
+# %% ../../nbs/core/01_documents.ipynb #091a1ec3
+def _spellings(phrases: Counter[str]) -> dict[str, str]:
+    "Find the most frequent spelling of each phrase, whatever its case."
+    best: dict[str, str] = {}
+    for p, _ in reversed(phrases.most_common()): best[p.casefold()] = p
+    return best
+
+# %% ../../nbs/core/01_documents.ipynb #296a6dd1
 def _by_count(phrases: Iterable[str]) -> list[str]:
     "Order phrases by frequency, without a final 's and case-insensitively; each in its most frequent spelling."
     spelt = Counter(p.removesuffix(" 's").removesuffix(" ’s") for p in phrases)
-    best: dict[str, str] = {}
-    for p, _ in reversed(spelt.most_common()): best[p.casefold()] = p
-    together: Counter[str] = Counter()
+    best, together = _spellings(spelt), Counter[str]()
     for p, k in spelt.items(): together[p.casefold()] += k
     return [best[p] for p, _ in together.most_common()]
 
+# %% ../../nbs/core/01_documents.ipynb #ddcb4822
 def _best(phrases: list[str]) -> str:
     "Choose the first proper name, else the first phrase that is no pronoun."
     for p in phrases:
@@ -556,6 +599,7 @@ def _best(phrases: list[str]) -> str:
         if p.lower() not in PRONOUNS: return p
     return phrases[0]
 
+# %% ../../nbs/core/01_documents.ipynb #d8bf83f4
 def named(d: Document) -> Document:
     "Name the clusters of a document that have no name, from their own words."
     v, names = _sight(d), list(d.names or [""]*len(d.clusters))

@@ -12,7 +12,8 @@ import ast, csv, gzip, io, json, os, re, shutil, time, warnings, zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from itertools import islice
+from functools import partial
+from itertools import chain, islice
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, TypeVar
@@ -174,11 +175,16 @@ def _breaks(cell: str) -> int:
     "Count the line breaks in a cell."
     return cell.count("\n") + cell.count("\r") - cell.count("\r\n")
 
+# %% ../../nbs/core/03_files.ipynb #f4c90783
+def _next_full_line(text: str, last: int) -> int:
+    "Count the lines up to the first one behind line `last` that is not empty."
+    left = islice(io.StringIO(text, newline=""), last, None)
+    return last + 1 + next((n for n, line in enumerate(left) if line.strip("\r\n")), 0)
+
 # %% ../../nbs/core/03_files.ipynb #0b5b79b1
 def _row_fault(e: csv.Error, text: str, last: int, where: str) -> FormatError:
     "Report a row that cannot be read; `last` is the line on which the row before it ends."
-    left = islice(io.StringIO(text, newline=""), last, None)
-    line = last + 1 + next((n for n, l in enumerate(left) if l.strip("\r\n")), 0)
+    line = _next_full_line(text, last)
     do = 'a field that holds a quote is in quotes, and each of its own is doubled: "a ""b"" c"'
     if "limit" in str(e): do = "a field is too long (give long texts as JSONL), or a quote is not closed"
     return FormatError(f"not a row ({str(e).replace(chr(9), 'tab')})", at_line(where, line), do)
@@ -238,8 +244,8 @@ def read_jsonl(path: str|Path, kind: type[T]) -> Iterator[T]:
 def write_jsonl(path: str|Path, records: Iterable, canary: bool = False) -> Path:
     """Write records to a JSONL file as a whole, packed if its name ends in .gz.
     `canary` begins with the canary line: for benchmark questions."""
-    lines = ([msgspec.json.encode(CANARY)] if canary else []) + list(map(msgspec.json.encode, records))
-    return write_atomic(path, b"\n".join([*lines, b""]), gz=True)
+    lines = chain([CANARY], records) if canary else records
+    return write_atomic(path, msgspec.json.Encoder().encode_lines(lines), gz=True)
 
 # %% ../../nbs/core/03_files.ipynb #8aa25a6d
 def _safe_loader() -> type:
@@ -280,7 +286,7 @@ def _refuse_bombs(text: str, depth: int = 50):
         if isinstance(e, yaml.AliasEvent): raise _yaml_fault("aliases are not allowed", e.start_mark)
         if level > depth: raise _yaml_fault(f"nested more than {depth} deep", e.start_mark)
 
-# %% ../../nbs/core/03_files.ipynb #1fc574b2
+# %% ../../nbs/core/03_files.ipynb #6eb48edd
 _YAML = 250_000  # characters: refnb's largest file has 60,000, and each costs twenty microseconds
 
 def _yaml_text(path: str|Path) -> str:
@@ -290,6 +296,7 @@ def _yaml_text(path: str|Path) -> str:
     _refuse_bombs(text)
     return text
 
+# %% ../../nbs/core/03_files.ipynb #1fc574b2
 def read_yaml(path: str|Path, kind: type[T]) -> T:
     "Read a record of a kind from a YAML file, strictly."
     import yaml
@@ -310,14 +317,14 @@ def _of_zip(path: Path) -> Iterator[_Member]:
     "List the members of a zip archive."
     import zipfile
     with zipfile.ZipFile(path) as z:
-        for i in z.infolist(): yield i.filename, (i.external_attr >> 28) in (0, 4, 8), i.is_dir(), lambda i=i: z.open(i)
+        for i in z.infolist(): yield i.filename, (i.external_attr >> 28) in (0, 4, 8), i.is_dir(), partial(z.open, i)
 
 # %% ../../nbs/core/03_files.ipynb #2f9ce278
 def _of_tar(path: Path) -> Iterator[_Member]:
     "List the members of a tar archive."
     import tarfile
     with tarfile.open(path) as t:
-        for m in t: yield m.name, m.isfile() or m.isdir(), m.isdir(), lambda m=m: t.extractfile(m)
+        for m in t: yield m.name, m.isfile() or m.isdir(), m.isdir(), partial(t.extractfile, m)
 
 # %% ../../nbs/core/03_files.ipynb #011b0914
 def _members(path: Path) -> Iterator[_Member]:
@@ -357,15 +364,20 @@ def _archive_fault(path: Path) -> Iterator[None]:
     except faults as e:
         raise FormatError(f"cannot be unpacked ({e})", str(path), "get it again") from None
 
+# %% ../../nbs/core/03_files.ipynb #3cbf8d0e
+def _check_member(name: str, plain: bool, archive: str):
+    "Refuse a member that is no plain file or folder, or would leave the folder."
+    if not plain or _leaves(name):
+        raise FormatError(f"member {name!r} is a link, a device or leaves the folder", archive,
+                          "do not trust this archive")
+
 # %% ../../nbs/core/03_files.ipynb #bb8f88bf
 def unpack(path: str|Path, into: str|Path, limit: int = 2_000_000_000) -> list[Path]:
     "Unpack the plain files of a zip or tar archive below a folder: `limit` bytes in all at most."
     into, made = Path(into), []
     with _archive_fault(Path(path)):
         for name, plain, folder, opened in _members(Path(path)):
-            if not plain or _leaves(name):
-                raise FormatError(f"member {name!r} is a link, a device or leaves the folder", str(path),
-                                  "do not trust this archive")
+            _check_member(name, plain, str(path))
             if folder: continue
             target = into/name
             with disk_fault(target): target.parent.mkdir(parents=True, exist_ok=True)

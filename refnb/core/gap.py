@@ -42,6 +42,12 @@ class GapRow(Record):
                         + (_why(self.text, name, at) if at >= 0 else ""))
         return "" if self.id else "field ID: empty"
 
+# %% ../../nbs/core/07_gap.ipynb #39c13eb2
+def _nearest_place(text: str, name: str, at: int) -> int|None:
+    "Find the place of a name that is nearest to an offset."
+    places = map(re.Match.start, re.finditer(re.escape(name), text))
+    return min(places, key=lambda p: abs(p - at), default=None)
+
 # %% ../../nbs/core/07_gap.ipynb #6784678c
 def _why(text: str, name: str, at: int) -> str:
     "Explain why a name is not at its offset, if a reason can be guessed."
@@ -49,8 +55,7 @@ def _why(text: str, name: str, at: int) -> str:
     if text.encode("utf-8", "replace")[at:].startswith(name.encode("utf-8", "replace")):
         return "; the offset seems to count bytes, not characters"
     if form(text[at:]).startswith(form(name)): return "; the text has it in another Unicode form"
-    places = map(re.Match.start, re.finditer(re.escape(name), text))
-    nearest = min(places, key=lambda p: abs(p - at), default=None)
+    nearest = _nearest_place(text, name, at)
     return "" if nearest is None else f"; the nearest is at {nearest}"
 
 # %% ../../nbs/core/07_gap.ipynb #1b112034
@@ -157,24 +162,33 @@ def _gap_clusters(row: GapRow, spans: list[Span]) -> tuple[tuple[tuple[Span, ...
     in_order, names = zip(*sorted(clusters))
     return in_order, names
 
+# %% ../../nbs/core/07_gap.ipynb #4e88cc45
+def _edges(row: GapRow) -> list[int]:
+    "List where the mentions begin and end."
+    edges: list[int] = []
+    for name, at in row.mentions.values(): edges += (at, at + len(name))
+    return edges
+
 # %% ../../nbs/core/07_gap.ipynb #83192c26
 def _gap_document(row: GapRow) -> Document:
     "Make the document of a row."
     if not row.text: raise DataError("has no text", f"row {row.id!r}, field Text", "take it from the gold table, by ID")
-    edges: list[int] = []
-    for name, at in row.mentions.values(): edges += (at, at + len(name))
-    tokens = _token_chars(row.text, edges)
+    tokens = _token_chars(row.text, _edges(row))
     clusters, names = _gap_clusters(row, _spans(row, tokens))
     meta: Meta = {"pronoun": row.pronoun}
     if row.url: meta["url"] = row.url
     return Document(row.id, (tuple(row.text[s:e] for s, e in tokens),), clusters, names, meta=meta)
 
+# %% ../../nbs/core/07_gap.ipynb #65d71d34
+def _check_text(row: GapRow, where: str):
+    "Check that a row has its text."
+    if not row.text:
+        raise FormatError("is empty", f"{where + ', ' if where else ''}row {row.id!r}, field Text",
+                          "documents need it: take it from the gold table, by ID")
+
 # %% ../../nbs/core/07_gap.ipynb #26911c3e
 def parse_gap(data: bytes, where: str = "") -> list[Document]:
     "Read a table of GAP as documents, one per row; `where` is its name, for errors."
     rows = parse_gap_rows(data, where)
-    for row in rows:
-        if not row.text:
-            raise FormatError("is empty", f"{where + ', ' if where else ''}row {row.id!r}, field Text",
-                              "documents need it: take it from the gold table, by ID")
+    for row in rows: _check_text(row, where)
     return list(map(_gap_document, rows))

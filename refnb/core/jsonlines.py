@@ -13,7 +13,7 @@ from operator import gt, itemgetter
 from typing import Any, Literal
 import msgspec
 from .types import CallError, DataError, FormatError, Meta, Span, nearest
-from .documents import LONGEST, Clusters, Document, _check_keys, map_members, told_apart
+from .documents import LONGEST, Clusters, Document, _check_keys, _if_any, map_members, told_apart
 from .files import at_line, once
 
 # %% ../../nbs/core/05_jsonlines.ipynb #e7f2f75b
@@ -72,17 +72,22 @@ def _record(data: bytes, where: str, n: int) -> _Line:
         if "`str`, got `int`" not in e.what or "field sentences" not in e.where or b'"subtoken_map"' not in data: raise
         return _decoded(data, _numbered, where, n)
 
+# %% ../../nbs/core/05_jsonlines.ipynb #835806c9
+def _mentions_of(c: _Character) -> tuple[Span, ...]:
+    "Return the mentions of a character, under the first of two names."
+    return c.cluster or () if c.mentions is None else c.mentions
+
 # %% ../../nbs/core/05_jsonlines.ipynb #493a9822
 def _named(characters: list|dict|None) -> list[tuple[str, tuple[Span, ...]]]:
     "List the names and mentions of the characters."
     if isinstance(characters, dict): return [("" if k.isdecimal() else k, v) for k, v in characters.items()]
-    return [(c.name, c.cluster or () if c.mentions is None else c.mentions) for c in characters or ()]
+    return [(c.name, _mentions_of(c)) for c in characters or ()]
 
 # %% ../../nbs/core/05_jsonlines.ipynb #24419e26
 def _agree(pairs: list, clusters: Clusters) -> bool:
     "Tell whether characters have the mentions of the clusters, one to one."
     if len(pairs) != len(clusters): return False
-    for (_, mentions), cluster in zip(pairs, clusters, strict=True):
+    for (_, mentions), cluster in zip(pairs, clusters):
         if mentions != cluster and sorted(mentions) != sorted(cluster): return False
     return True
 
@@ -90,9 +95,7 @@ def _agree(pairs: list, clusters: Clusters) -> bool:
 def _names(pairs: list, clusters: Clusters) -> tuple[str, ...]:
     "Return one name per cluster, or none at all."
     for some in (pairs, list(filter(itemgetter(1), pairs))):
-        if _agree(some, clusters):
-            names = tuple(map(itemgetter(0), some))
-            return names if any(names) else ()
+        if _agree(some, clusters): return _if_any(map(itemgetter(0), some))
     return ()
 
 # %% ../../nbs/core/05_jsonlines.ipynb #29637e1e
@@ -269,10 +272,17 @@ def _checked(make: Callable, clusters: Clusters, size: int, at: Callable) -> Doc
                 if fault := _span_fault(s, size): raise FormatError(fault, at(f"clusters[{i}]")) from None
         raise
 
+# %% ../../nbs/core/05_jsonlines.ipynb #ac1b0f1d
+def _key(record: _Line) -> str|None:
+    "Return the key of a document, under the first of its three names."
+    for key in (record.doc_key, record.doc_id, record.id):
+        if isinstance(key, str|int): return str(key)
+    return None
+
 # %% ../../nbs/core/05_jsonlines.ipynb #1e618c3a
 def _key_and_clusters(record: _Line, at: Callable[[str], str]) -> tuple[str, Clusters]:
     "Return what every line needs: the key of its document, and clusters."
-    key = next((str(k) for k in (record.doc_key, record.doc_id, record.id) if isinstance(k, str|int)), None)
+    key = _key(record)
     try: clusters = _clusters(record)
     except (ValueError, msgspec.ValidationError) as e: raise FormatError(str(e), at("mention_clusters")) from None
     if key is None: raise FormatError("is missing", at("doc_key"))
@@ -292,6 +302,14 @@ def _text_and_clusters(record: _Line, clusters: Clusters, where: str, n: int, in
     if indices == "words": return sentences, clusters
     return sentences, _in_words(p, clusters, indices == "subtokens", where, n)
 
+# %% ../../nbs/core/05_jsonlines.ipynb #2684d23c
+def _speakers_of(record: _Line, sentences: int, at: Callable[[str], str]) -> tuple[str, ...]:
+    "Return the speakers of a line whose sentences hold words, one for each sentence."
+    speakers = _speakers(record.speakers) if record.subtoken_map is None else ()
+    if speakers and len(speakers) != sentences:
+        raise FormatError(f"{len(speakers)} for {sentences} sentences", at("speakers"))
+    return speakers
+
 # %% ../../nbs/core/05_jsonlines.ipynb #d40c23ff
 def _document(record: _Line, where: str, n: int, indices: str) -> Document:
     "Read a document from its line."
@@ -301,9 +319,7 @@ def _document(record: _Line, where: str, n: int, indices: str) -> Document:
     sentences, clusters = _text_and_clusters(record, clusters, where, n, indices)
     size = sum(map(len, sentences)) if sentences else LONGEST
     meta: Meta = {} if record.gutenberg_key is None else {"gutenberg_key": record.gutenberg_key}
-    speakers = _speakers(record.speakers) if record.subtoken_map is None else ()
-    if speakers and len(speakers) != len(sentences):
-        raise FormatError(f"{len(speakers)} for {len(sentences)} sentences", at("speakers"))
+    speakers = _speakers_of(record, len(sentences), at)
     make = lambda: Document(key, sentences, clusters, names, meta=meta, speakers=speakers)
     return _checked(make, clusters, size, at)
 
@@ -346,7 +362,7 @@ def parse_jsonlines(data: bytes, where: str = "",
         docs.append(d)
     return docs
 
-# %% ../../nbs/core/05_jsonlines.ipynb #a9e43293
+# %% ../../nbs/core/05_jsonlines.ipynb #f8cf0c1d
 def _fields(d: Document) -> dict[str, Any]:
     "Return the fields of a line: everything but labels."
     out: dict[str, Any] = {"doc_key": d.doc_key}
@@ -356,17 +372,23 @@ def _fields(d: Document) -> dict[str, Any]:
     if d.speakers: out["speakers"] = d.speakers
     return out
 
+# %% ../../nbs/core/05_jsonlines.ipynb #9f1e4f3d
+def _check_text(d: Document):
+    "Check that a file can hold the text of a document."
+    try: " ".join((d.doc_key, *d.names, *d.speakers, *d.tokens)).encode()
+    except UnicodeEncodeError:
+        raise DataError("its text holds half of a surrogate pair, which no file can hold",
+                        f"document {d.doc_key!r}") from None
+
+# %% ../../nbs/core/05_jsonlines.ipynb #59610b64
 def _ready(docs: Iterable[Document]) -> list[Document]:
     "Return the documents, if a file can hold them together."
     docs = list(docs)
     _check_keys(docs, "clusters are matched by it: give them different ones")
-    for d in docs:
-        try: " ".join((d.doc_key, *d.names, *d.speakers, *d.tokens)).encode()
-        except UnicodeEncodeError:
-            raise DataError("its text holds half of a surrogate pair, which no file can hold",
-                            f"document {d.doc_key!r}") from None
+    for d in docs: _check_text(d)
     return docs
 
+# %% ../../nbs/core/05_jsonlines.ipynb #a9e43293
 def jsonlines_text(docs: Iterable[Document]) -> str:
     "Write documents, whose keys must differ, as JSON lines, in words: one object per line."
     return "".join(msgspec.json.encode(_fields(d)).decode() + "\n" for d in _ready(docs))

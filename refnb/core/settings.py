@@ -20,9 +20,9 @@ def packaged(name: str) -> Path:
     """Find a file or folder that the package carries, in the wheel or in the checkout: "settings.ini",
     "constraints.txt", "data/…", "tables/…" or "reports/…"."""
     package = Path(str(files("refnb")))
-    root = package.parent
-    for place in (package/name, root/"nbs"/name if name.startswith(("data", "tables")) else root/name):
-        if place.exists(): return place
+    checkout = package.parent/"nbs" if name.startswith(("data", "tables")) else package.parent
+    for folder in (package, checkout):
+        if (folder/name).exists(): return folder/name
     raise DataError(f"the package carries no {name}", do="reinstall refnb")
 
 # %% ../../nbs/core/02_settings.ipynb #b2b17a3f
@@ -62,9 +62,14 @@ def _absolute(path: str|Path, base: Path) -> str:
     "Resolve a path from a folder; an empty one stays empty."
     return str((base/Path(path).expanduser()).resolve()) if path else ""
 
-# %% ../../nbs/core/02_settings.ipynb #d37d9723
+# %% ../../nbs/core/02_settings.ipynb #fbd18f67
 LEAST = {"jobs": 0, "timeout": 1, "patience": 1, "largest": 1, "ratio": 1}
 
+def _check_least(key: str, value: Any, given: Any, where: str):
+    "Check that a number is not below what makes sense."
+    if key in LEAST and value < LEAST[key]: raise CallError(f"{given!r} is not {LEAST[key]} or more", f"{where}, {key}")
+
+# %% ../../nbs/core/02_settings.ipynb #d37d9723
 def _value(key: str, given: Any, where: str, base: Path) -> Any:
     "Convert a setting, given as text or, in a call, as a value, to its type."
     try:
@@ -72,7 +77,7 @@ def _value(key: str, given: Any, where: str, base: Path) -> Any:
         value = msgspec.convert(given, Settings.__annotations__[key], strict=False)
     except (msgspec.ValidationError, TypeError, ValueError, RuntimeError):
         raise CallError(f"{given!r} is not {_expected(key)}", f"{where}, {key}") from None
-    if key in LEAST and value < LEAST[key]: raise CallError(f"{given!r} is not {LEAST[key]} or more", f"{where}, {key}")
+    _check_least(key, value, given, where)
     return value
 
 # %% ../../nbs/core/02_settings.ipynb #521ec341
@@ -126,16 +131,21 @@ def _from_file(start: Path) -> dict[str, Any]:
     beside = {k: _value(k, k, "settings.ini", ini.parent) for k in YOURS}
     return beside | _section(ini, ini.parent)
 
+# %% ../../nbs/core/02_settings.ipynb #613a2e02
+def _setting_of(variable: str) -> str:
+    "Find the setting that a variable REFNB_… sets."
+    key = variable[6:].lower()
+    if key in Settings.__annotations__: return key
+    known = [f"REFNB_{k.upper()}" for k in Settings.__annotations__]
+    raise CallError(f"unknown variable {variable}", do=nearest(variable, known))
+
 # %% ../../nbs/core/02_settings.ipynb #6f7db192
 def _from_variables(env: Mapping[str, str], start: Path) -> dict[str, Any]:
     "Read the variables REFNB_*; all others are somebody else's."
     values = {}
     for name, text in env.items():
         if not name.startswith("REFNB_"): continue
-        key = name[6:].lower()
-        if key not in Settings.__annotations__:
-            known = [f"REFNB_{k.upper()}" for k in Settings.__annotations__]
-            raise CallError(f"unknown variable {name}", do=nearest(name, known))
+        key = _setting_of(name)
         values[key] = _value(key, text, name, start)
     return values
 
@@ -153,11 +163,12 @@ def load_settings(
         if value is not None: values[key] = _value(key, value, "settings", start)
     return msgspec.convert(values, Settings)
 
-# %% ../../nbs/core/02_settings.ipynb #53c9de7d
+# %% ../../nbs/core/02_settings.ipynb #70fd9c20
 def _variables(*names: str) -> dict[str, str]:
     "Pick variables of the process, as far as they are set."
     return {name: os.environ[name] for name in names if name in os.environ}
 
+# %% ../../nbs/core/02_settings.ipynb #53c9de7d
 def your_folder(kind: str, s: Settings|None = None) -> str:
     "Find your own folder of systems, benchmarks, corpora or tables; a wrong setting elsewhere does not matter."
     if s is None: s = load_settings(env=_variables(f"REFNB_{kind.upper()}"))

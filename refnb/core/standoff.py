@@ -11,6 +11,7 @@ import io, re, zipfile
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from itertools import accumulate, chain, compress, groupby, pairwise, repeat
 from operator import attrgetter, itemgetter
@@ -57,10 +58,12 @@ class _Mention(NamedTuple):
     type: str
     kind: str
 
+_LABELS = {"type": "type", "kind": "kind"}  # of a document, and the fields of a mention that they come from
+
 def _gathered(doc_key: str, sentences: tuple, clusters: Iterable[tuple[str, list[_Mention]]]) -> Document:
     "Make a document of named clusters, in the order of the text; a number is no name."
     entities = ((mentions, "" if name.isdecimal() else name) for name, mentions in clusters)
-    return _of_mentions(doc_key, sentences, entities, {"type": "type", "kind": "kind"})
+    return _of_mentions(doc_key, sentences, entities, _LABELS)
 
 # %% ../../nbs/core/08_standoff.ipynb #87d52457
 _FORMS = {"MENTION": 9, "COREF": 3, "COP": 3, "APPOS": 3}
@@ -166,7 +169,7 @@ def parse_litbank(ann: bytes, txt: bytes, doc_key: str, where: str = "") -> Docu
     sentences = _sentences(txt, _beside(where, ".ann", ".txt"))
     return _gathered(doc_key, sentences, _by_entity(*_mentions(ann, sentences, where)))
 
-# %% ../../nbs/core/08_standoff.ipynb #60c802a2
+# %% ../../nbs/core/08_standoff.ipynb #7e142819
 def _by_span(mentions: Collection[_Mention], where: str) -> dict[Span, _Mention]:
     "Index mentions by their spans; two at one place must be alike."
     known = dict(zip(map(attrgetter("span"), mentions), mentions))
@@ -174,14 +177,20 @@ def _by_span(mentions: Collection[_Mention], where: str) -> dict[Span, _Mention]
         if known[m.span] != m: raise FormatError(f"two mentions at {list(m.span)} have different labels", where)
     return known
 
-def with_labels(doc: Document, ann: bytes, where: str = "") -> Document:
-    "Add the labels `type` and `kind` of LitBank's .ann file to a document read from its CoNLL file, with its text."
-    mentions, _ = _mentions(ann, doc.sentences, where)
-    known = _by_span(mentions.values(), where)
+# %% ../../nbs/core/08_standoff.ipynb #cc8ad90a
+def _check_all_there(doc: Document, known: Collection[Span], where: str):
+    "Check that a file knows all mentions of a document."
     for span in chain.from_iterable(doc.clusters):
         if span not in known:
             raise FormatError(f"there is no mention {list(span)}, but {doc.doc_key!r} has it", where,
                               "does the file belong to the document?")
+
+# %% ../../nbs/core/08_standoff.ipynb #60c802a2
+def with_labels(doc: Document, ann: bytes, where: str = "") -> Document:
+    "Add the labels `type` and `kind` of LitBank's .ann file to a document read from its CoNLL file, with its text."
+    mentions, _ = _mentions(ann, doc.sentences, where)
+    known = _by_span(mentions.values(), where)
+    _check_all_there(doc, known, where)
     found = map_members(known.__getitem__, doc.clusters)
     types, kinds = map_members(attrgetter("type"), found), map_members(attrgetter("kind"), found)
     return doc.changed(labels={"type": types, "kind": kinds})
@@ -303,12 +312,17 @@ def _nlp_mention(m: _NlpMention, sentences: list[_NlpSentence], starts: list[int
     before = starts[m.sentNum - 1] - 1  # the index of a token that is counted as 0 in its sentence
     return _Mention(Span(before + m.startIndex, before + m.endIndex - 1), "", _KINDS.get(m.type, m.type))
 
-# %% ../../nbs/core/08_standoff.ipynb #ed8e08ca
-def _nlp_file(data: bytes, where: str) -> _NlpFile:
-    "Decode CoreNLP's JSON, in which each token must have a word."
-    try: got = msgspec.json.decode(utf8(data, where), type=_NlpFile)
+# %% ../../nbs/core/08_standoff.ipynb #78f9893e
+def _nlp_decoded(data: bytes, where: str) -> _NlpFile:
+    "Decode CoreNLP's JSON."
+    try: return msgspec.json.decode(utf8(data, where), type=_NlpFile)
     except (msgspec.MsgspecError, RecursionError) as e:
         raise FormatError(f"is not CoreNLP's JSON: {e}", where) from None
+
+# %% ../../nbs/core/08_standoff.ipynb #ed8e08ca
+def _nlp_file(data: bytes, where: str) -> _NlpFile:
+    "Read CoreNLP's JSON, in which each token must have a word."
+    got = _nlp_decoded(data, where)
     for i, s in enumerate(got.sentences, 1):
         if not all(map(attrgetter("word"), s.tokens)):
             raise FormatError("a token has no word", f"{where}, sentence {i}")
@@ -413,11 +427,12 @@ def _annotated(key: str, w: _Words, groups: Iterable[tuple[str, list[_Mark]]]) -
     d = _gathered(key, w.sentences, clusters)
     return d.changed(meta={"notes": _in_a_line(w.notes)}) if w.notes else d
 
-# %% ../../nbs/core/08_standoff.ipynb #473219e9
+# %% ../../nbs/core/08_standoff.ipynb #bb5dbe47
 def _unnamed(marks: Mapping[Any, _Mark], groups: Iterable[Iterable]) -> list[tuple[str, list[_Mark]]]:
     "Make groups of ids groups of marks, without names."
     return [("", list(map(marks.__getitem__, g))) for g in groups]
 
+# %% ../../nbs/core/08_standoff.ipynb #c5273d14
 def _joined(items: Iterable, links: Iterable[tuple]) -> list[list]:
     "Group items that links hold together, in the order of their first items."
     home = {i: i for i in items}
@@ -429,6 +444,7 @@ def _joined(items: Iterable, links: Iterable[tuple]) -> list[list]:
     for i in home: groups[root(i)].append(i)
     return list(groups.values())
 
+# %% ../../nbs/core/08_standoff.ipynb #8d70ad9a
 _SAME = re.compile("coref|ident|anaph|equiv|same|alias", re.I)
 _Relation = tuple[str, str, str]  # what it is called, and the ids of two mentions
 
@@ -438,6 +454,7 @@ def _meant(kinds: set[str], wanted: Iterable[str]) -> set[str]:
     usual = {k for k in kinds if not k or _SAME.search(k)}
     return usual or (kinds if len(kinds) == 1 else set())
 
+# %% ../../nbs/core/08_standoff.ipynb #473219e9
 def _coreference(found: list[_Relation], wanted: Iterable[str], w: _Words) -> list[tuple[str, str]]:
     "List the pairs of mentions whose relation is coreference; note the others."
     kinds, pairs = set(map(itemgetter(0), found)), []
@@ -454,11 +471,7 @@ _TEXT_BOUND = re.compile(r"(\S+) (\d{1,9} \d{1,9}(?:;\d{1,9} \d{1,9})*)")
 
 def _parts(offsets: str, w: _Words, at: str) -> list[tuple[int, int]]:
     "Read the places of a mention's parts: `36 39;40 43`."
-    out = []
-    for part in offsets.split(";"):
-        begin, _, end = part.partition(" ")
-        out.append(w.place(int(begin), int(end), at))
-    return out
+    return [w.place(int(begin), int(end), at) for begin, end in re.findall(r"(\d+) (\d+)", offsets)]
 
 # %% ../../nbs/core/08_standoff.ipynb #363e1ea1
 def _text_bound(f: list[str], w: _Words, at: str) -> _Mark:
@@ -534,11 +547,18 @@ class _Structure(NamedTuple):
     type: str
     features: dict[str, Any]  # numbers may be written as text; references are numbers
 
-# %% ../../nbs/core/08_standoff.ipynb #e029ffbb
+# %% ../../nbs/core/08_standoff.ipynb #46d3881f
 _LOCAL = {"Sofa", "Token", "Sentence", "DocumentMetaData", "Mention", "MentionSurface", "DetachedMentionPart", "Entity",
           "EntityGroup", "FSArray"}
 
-def _local(type: str) -> str: return type.rpartition(".")[2]
+def _local(type: str) -> str:
+    "Return the name of a type without its package."
+    return type.rpartition(".")[2]
+
+# %% ../../nbs/core/08_standoff.ipynb #e029ffbb
+def _is_array(type: str) -> bool:
+    "Tell whether a type is one of arrays."
+    return _local(type) == "FSArray" or type.endswith("[]")
 
 # %% ../../nbs/core/08_standoff.ipynb #4ad96335
 def _whole(value: Any, at: str) -> int:
@@ -580,29 +600,35 @@ def _refs(cas: _Cas, id: int, name: str) -> list[int]:
         if n not in cas.all: raise FormatError(f"{name} leads to {n}, which is not here", cas.at(id))
     return out
 
+# %% ../../nbs/core/08_standoff.ipynb #56cdde18
+def _elements_or_self(cas: _Cas, id: int) -> list[int]:
+    "List the elements of an array, or the feature structure itself if it is none."
+    s = cas.all[id]
+    if not _is_array(s.type): return [id]
+    return _refs(cas, id, "%ELEMENTS" if "%ELEMENTS" in s.features else "elements")
+
 # %% ../../nbs/core/08_standoff.ipynb #05f08310
 def _all_refs(cas: _Cas, id: int, name: str) -> list[int]:
     "List the same, with the elements of arrays in place of the arrays."
-    out = []
-    for n in _refs(cas, id, name):
-        s = cas.all[n]
-        array = _local(s.type) == "FSArray" or s.type.endswith("[]")
-        out += _refs(cas, n, "%ELEMENTS" if "%ELEMENTS" in s.features else "elements") if array else [n]
-    return out
+    return list(chain.from_iterable(map(partial(_elements_or_self, cas), _refs(cas, id, name))))
 
 # %% ../../nbs/core/08_standoff.ipynb #752ec2c9
 def _sofa_of(cas: _Cas) -> int:
     "Find the text that is read: that of the initial view, else the first one."
     sofas = [i for i in cas.of("Sofa") if cas.text(i, "sofaString")]
     if not sofas: raise FormatError("holds no text", cas.where, "a CAS keeps it as sofaString")
-    for i in sofas:
-        if cas.text(i, "sofaID") == "_InitialView": return i
-    return sofas[0]
+    return min(sofas, key=lambda i: cas.text(i, "sofaID") != "_InitialView")
 
 # %% ../../nbs/core/08_standoff.ipynb #847f5dcb
 def _places(cas: _Cas, type: str) -> list[tuple[int, int]]:
     "List the places of a type's annotations in the order of the text."
     return sorted(filter(None, map(partial(_place, cas), cas.of(type))))
+
+# %% ../../nbs/core/08_standoff.ipynb #05ecf3df
+def _check_apart(tokens: Iterable[tuple[int, int]], where: str):
+    "Check that no two tokens, in the order of the text, overlap."
+    for a, b in pairwise(tokens):
+        if b[0] < a[1]: raise FormatError(f"two tokens overlap at character {b[0]}", where)
 
 # %% ../../nbs/core/08_standoff.ipynb #c3bac865
 def _words_of(cas: _Cas) -> _Words:
@@ -610,8 +636,7 @@ def _words_of(cas: _Cas) -> _Words:
     cas.sofa = _sofa_of(cas)
     cas.view = _Words(cas.text(cas.sofa, "sofaString"), cas.where, utf16=True)
     tokens, edges = [t for t in _places(cas, "Token") if t[0] < t[1]], _places(cas, "Sentence")
-    for a, b in pairwise(tokens):
-        if b[0] < a[1]: raise FormatError(f"two tokens overlap at character {b[0]}", cas.where)
+    _check_apart(tokens, cas.where)
     return cas.view.cut(tokens, map(itemgetter(0), edges))
 
 # %% ../../nbs/core/08_standoff.ipynb #98858941
@@ -732,14 +757,19 @@ def _ids_of_parts(m: int, surfaces: Mapping[int, list[int]], cas: _Cas) -> list[
     ids += [*_all_refs(cas, m, "Surface"), *_refs(cas, m, "Discontinuous"), *surfaces.get(m, ())]
     return list(dict.fromkeys(ids))
 
+# %% ../../nbs/core/08_standoff.ipynb #d8c5eeba
+def _own(ids: Iterable[int], m: int, owner: dict[int, int], at: str):
+    "Note whose parts these are; a part has one owner."
+    for i in ids:
+        if owner.setdefault(i, m) != m: raise FormatError(f"has part {i}, as {owner[i]} has", at)
+
 # %% ../../nbs/core/08_standoff.ipynb #b87b720e
 def _entities(cas: _Cas) -> _Groups:
     "Read the entities of CorefAnnotator."
     surfaces, groups, owner = _surfaces_of(cas), defaultdict[int, list[_Mark]](list), dict[int, int]()
     for m in _of_annotator(cas, "Mention"):
         ids = _ids_of_parts(m, surfaces, cas)
-        for i in ids:
-            if owner.setdefault(i, m) != m: raise FormatError(f"has part {i}, as {owner[i]} has", cas.at(m))
+        _own(ids, m, owner, cas.at(m))
         parts = list(filter(None, map(partial(_place, cas), ids)))
         if parts: groups[next(iter(_refs(cas, m, "Entity")), m)].append(_Mark(parts))
         else: cas.view.notes["mentions without a place, left out"] += 1
@@ -764,6 +794,12 @@ def _one_layer(layers: dict[str, _Groups], wanted: str, cas: _Cas) -> _Groups:
         if other != name: cas.view.notes[f"chains of the layer {other}, left out"] += len(layers[other])
     return layers.get(name, [])
 
+# %% ../../nbs/core/08_standoff.ipynb #c009b566
+def _title(cas: _Cas) -> str:
+    "Find the title of a document, or an empty string."
+    titles = (cas.text(i, "documentTitle") for i in cas.of("DocumentMetaData"))
+    return next(filter(None, titles), "")
+
 # %% ../../nbs/core/08_standoff.ipynb #1dfab443
 def parse_cas(data: bytes, where: str = "", layer: str = "", doc_key: str = "") -> list[Document]:
     """Read the one document of a UIMA CAS, as XMI or JSON: chains of INCEpTION or WebAnno with the label `kind`, or
@@ -772,8 +808,7 @@ def parse_cas(data: bytes, where: str = "", layer: str = "", doc_key: str = "") 
     (_read_json_cas if data.lstrip()[:1] == b"{" else _read_xmi)(data, cas)
     words = _words_of(cas)
     groups = _one_layer(_chains(cas) | {"CorefAnnotator": _entities(cas)}, layer, cas)
-    titles = (cas.text(i, "documentTitle") for i in cas.of("DocumentMetaData"))
-    return [_annotated(_key_of(next(filter(None, titles), "") or doc_key, where), words, groups)]
+    return [_annotated(_key_of(_title(cas) or doc_key, where), words, groups)]
 
 # %% ../../nbs/core/08_standoff.ipynb #93d13874
 ByAnnotator = dict[str, list[Document]]  # annotator -> documents
@@ -885,6 +920,12 @@ def _has_relations(tasks: Iterable[_Task]) -> bool:
     regions = chain.from_iterable(map(attrgetter("result"), works))
     return "relation" in map(attrgetter("type"), regions)
 
+# %% ../../nbs/core/08_standoff.ipynb #ddb0c8ed
+def _works(task: _Task) -> list[tuple[str, _Work]]:
+    "List what people made of a task, with their names, and without what was cancelled."
+    done = (work for work in task.annotations if not work.was_cancelled)
+    return [(_person(work.completed_by, n), work) for n, work in enumerate(done, 1)]
+
 # %% ../../nbs/core/08_standoff.ipynb #31aadd53
 def _studio(data: bytes, where: str, relations: Iterable[str] = ()) -> ByAnnotator:
     "Read the documents of everybody in an export of Label Studio's."
@@ -893,21 +934,26 @@ def _studio(data: bytes, where: str, relations: Iterable[str] = ()) -> ByAnnotat
     for n, task in enumerate(tasks, 1):
         at = f"{where}, task {n}"
         key, text = _task_text(task, n, at)
-        for m, work in enumerate((a for a in task.annotations if not a.was_cancelled), 1):
-            own = found[who := _person(work.completed_by, m)]
+        for who, work in _works(task):
+            own = found[who]
             if own and own[-1].doc_key == key: raise DataError(f"{who} annotated it twice", at, "keep one")
             groups = partial(_studio_groups, work, by_label=by_label, relations=relations, at=at)
             own.append(_either(key, text, groups, at))
     return dict(found)
 
+# %% ../../nbs/core/08_standoff.ipynb #2d6be486
+def _counted(key: str, text: str, groups: Callable[[_Words], _Groups], at: str, utf16: bool) -> Document:
+    "Read a document whose offsets count UTF-16 units, or else code points."
+    w = _Words(text, at, utf16)
+    return _annotated(key, w.cut(), groups(w))
+
 # %% ../../nbs/core/08_standoff.ipynb #6ccc803b
 def _either(key: str, text: str, groups: Callable[[_Words], _Groups], at: str) -> Document:
     "Read a document whose offsets count UTF-16 units or, where the words tell that they were written by a program, code points."
-    try: return _annotated(key, (w := _Words(text, at, utf16=True)).cut(), groups(w))
+    try: return _counted(key, text, groups, at, utf16=True)
     except FormatError:
-        if text.isascii(): raise
-        try: return _annotated(key, (w := _Words(text, at)).cut(), groups(w))
-        except FormatError: pass
+        if not text.isascii():
+            with suppress(FormatError): return _counted(key, text, groups, at, utf16=False)
         raise
 
 # %% ../../nbs/core/08_standoff.ipynb #ad8c9df8
@@ -1024,12 +1070,19 @@ def _mmax_sets(markables: Iterable[tuple[dict[str, str], list[Span]]]) -> tuple[
         notes["mentions with gaps, read from first word to last"] += _has_gap(spans)
     return list(sets.values()), _in_a_line(notes)
 
-# %% ../../nbs/core/08_standoff.ipynb #c202148c
+# %% ../../nbs/core/08_standoff.ipynb #bdeb9db3
 def _cut_after(last: set[int], tokens: list[str]) -> tuple[tuple[str, ...], ...]:
     "Cut words into sentences, each with its last word in `last`."
     ends = sorted(i + 1 for i in last | {len(tokens) - 1})
     return tuple(tuple(tokens[a:b]) for a, b in pairwise([0, *ends]))
 
+# %% ../../nbs/core/08_standoff.ipynb #38c304ea
+def _last_words(levels: Iterable[tuple[dict[str, str], list[Span]]], tokens: list[str]) -> set[int]:
+    "Find the last words of sentences: those of their markables, else signs."
+    last = {spans[-1].end for _, spans in levels}
+    return last or {i for i, token in enumerate(tokens) if token in (".", "!", "?")}
+
+# %% ../../nbs/core/08_standoff.ipynb #c202148c
 def parse_mmax(
     coref: bytes,                  # the markables of coreference
     words: bytes,                  # the words
@@ -1040,6 +1093,6 @@ def parse_mmax(
     "Read a document of an MMAX2 project; what was changed or left out is counted in its notes."
     tokens, position = _mmax_words(words, f"{where} (words)")
     levels = _markables(sentences, position, f"{where} (sentences)") if sentences else ()
-    last = {spans[-1].end for _, spans in levels} or {i for i, t in enumerate(tokens) if t in (".", "!", "?")}
+    last = _last_words(levels, tokens)
     sets, notes = _mmax_sets(_markables(coref, position, where))
     return Document(doc_key, _cut_after(last, tokens), tidy(sets), meta={"notes": notes} if notes else {})

@@ -28,14 +28,18 @@ def _fitted(what: str, where: str, do: str) -> tuple[str, str, str]:
     do = _shortened(do, max(60, 296 - len(where) - min(len(what), 140)))
     return _shortened(what, max(140, 296 - len(where) - len(do))), where, do
 
+def _in_one_line(what: str, where: str, do: str) -> str:
+    "Join the parts of an error: where, what, what to do."
+    line = (f"{where}: " if where else "") + what + (f"; {do}" if do else "")
+    return " ".join(line.split())
+
 class RefnbError(Exception):
     "Something failed; `str(error)` is one line: where, what, what to do."
     status = 1
     def __init__(self, what: str, where: str = "", do: str = ""):
         "Name the problem, the place (file, line, field), and the remedy."
         self.what, self.where, self.do = what, where, do = _fitted(what, where, do)
-        line = (f"{where}: " if where else "") + what + (f"; {do}" if do else "")
-        super().__init__(" ".join(line.split()))
+        super().__init__(_in_one_line(what, where, do))
 
 class CallError(RefnbError):
     "The call was wrong: an unknown name, a misspelt parameter, a value of the wrong type."
@@ -87,10 +91,14 @@ class Prf(NamedTuple):
     recall: float    # share of the right that was predicted
     f1: float        # harmonic mean of both
 
+def _ratio(part: float, whole: float) -> float:
+    "Divide, with 0 where nothing is to be divided by."
+    return part/whole if whole else 0.
+
 def prf(right: float, said: float, gold: float) -> Prf:
     "Compute precision, recall and F1 from counts of right, predicted (`said`) and gold; 0 where a denominator is 0."
-    p, r = right/said if said else 0., right/gold if gold else 0.
-    return Prf(p, r, 2*p*r/(p + r) if p + r else 0.)
+    p, r = _ratio(right, said), _ratio(right, gold)
+    return Prf(p, r, _ratio(2*p*r, p + r))
 
 # %% ../../nbs/core/00_types.ipynb #442d4153
 def repeated(values: Iterable[Hashable]) -> list[Any]:
@@ -188,19 +196,25 @@ class Answer(Record):
         if self.sample < 0: return f"{at}, field sample: {self.sample} is negative"
         return ""
 
-# %% ../../nbs/core/00_types.ipynb #e1d91c97
+# %% ../../nbs/core/00_types.ipynb #e99b7897
+def _cut_to(name: str, limit: int) -> str:
+    "Cut a long name to its beginning and a hash of it all."
+    import hashlib
+    return f"{name[:limit - 17]}-{hashlib.sha256(name.encode()).hexdigest()[:16]}"
+
+# %% ../../nbs/core/00_types.ipynb #3b581098
 def _percent(text: str) -> str:
     "Write the bytes of a text as %XX."
     return "".join(map("%{:02X}".format, text.encode("utf-8", "surrogatepass")))
 
+# %% ../../nbs/core/00_types.ipynb #e1d91c97
 def safe_name(name: str, limit: int = 100) -> str:
     """Make one path component of any text, of `limit` bytes at most:
     the same text gives the same name, others other ones."""
-    import hashlib, re
+    import re
     safe = re.sub(r"[^A-Za-z0-9._+-]", lambda m: _percent(m[0]), name)
     if not safe.strip("."): safe = safe.replace(".", "%2E") or "%"
-    if len(safe) <= limit: return safe
-    return f"{safe[:limit - 17]}-{hashlib.sha256(safe.encode()).hexdigest()[:16]}"
+    return safe if len(safe) <= limit else _cut_to(safe, limit)
 
 # %% ../../nbs/core/00_types.ipynb #c9988e9d
 def safe_path(name: str) -> str:
@@ -217,6 +231,12 @@ def _window(q: Question, width: int = 240) -> tuple[str, str, str]:
     before, after = q.text[max(0, s - width):s], q.text[e:e + width]
     return ("…" if s > width else "") + before, q.text[s:e], after + ("…" if len(q.text) > e + width else "")
 
+# %% ../../nbs/core/00_types.ipynb #48a673b3
+def _marked(q: Question) -> str:
+    "Show the text of a question in HTML, with the expression marked."
+    before, mention, after = map(html.escape, _window(q))
+    return f"{before}<mark><b>{mention}</b></mark>{after}" if q.text else "<i>the release has no text for this question</i>"
+
 # %% ../../nbs/core/00_types.ipynb #4920720e
 def _items(q: Question) -> str:
     "List the options in HTML, the right ones in bold."
@@ -229,7 +249,5 @@ def _items(q: Question) -> str:
 # %% ../../nbs/core/00_types.ipynb #f70b083d
 def _page(q: Question) -> str:
     "Show the expression in its text, then the options."
-    before, mention, after = map(html.escape, _window(q))
-    text = (f"{before}<mark><b>{mention}</b></mark>{after}" if q.text
-            else "<i>the release has no text for this question</i>")
-    return f"<p><code>{html.escape(q.id)}</code></p><blockquote>{text}</blockquote><ol start='0'>{_items(q)}</ol>"
+    head, text = f"<p><code>{html.escape(q.id)}</code></p>", f"<blockquote>{_marked(q)}</blockquote>"
+    return f"{head}{text}<ol start='0'>{_items(q)}</ol>"

@@ -166,11 +166,12 @@ def _drafts_of(drawn: Sequence[Drawn], rules: AltRules) -> Iterable[Draft]:
         for n, d in enumerate(d for d, x in zip(drawn, splits, strict=True) if x == s):
             yield _the_draft(d, s, n, rules.shown, rules.longest)
 
-# %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #8d52de0b
+# %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #8bcf5699
 def _many(domain: str, rules: AltRules, wanted: Mapping[str, Mapping[str, int]]|None) -> dict[str, int]:
     "Return how many pairs of each method a domain shall have."
     return dict(wanted_pairs(domain, rules.questions) if wanted is None else wanted.get(domain, {}))
 
+# %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #8d52de0b
 def build_altentities(entities: Sequence[Entity], rules: AltRules = AltRules(),
                       wanted: Mapping[str, Mapping[str, int]]|None = None,
                       encoder: Encoder = tfidf_vectors) -> AltBuilt:
@@ -206,7 +207,7 @@ def distinct_drafts(drafts: Iterable[Draft], where: str = "drafts") -> list[Draf
         raise FormatError(f"the id {twice[0]!r} appears twice", f"{where}, field id")
     return drafts
 
-# %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #38ec7fb5
+# %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #1b4377b0
 _NOUNS = "one|book|novel|song|track|recipe|dish|food|option|choice"
 POSITION = rf"^\W*(?:i\s+(?:meant|mean|want)\s+|it['’]?s\s+|it\s+is\s+|not\s+)*the\s+(?:first|second|last|latter|former|1st|2nd|left|right)(?:\s+(?:{_NOUNS}))?(?:\s+you\s+(?:said|mentioned|named))?\W*$|\bon\s+the\s+(?:left|right)\b|\bmentioned\s+(?:first|last|second)\b|\boption\s+[ab12]\b"  # read by the page's script too
 COPIED = 8     # words in a row
@@ -218,6 +219,7 @@ def _literal(word: str) -> str:
     "Escape a word for a pattern; re.escape would escape characters that a browser must not."
     return re.sub(r"[\\^$.*+?()\[\]{}|]", r"\\\g<0>", word)
 
+# %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #38ec7fb5
 def name_pattern(name: str) -> str:
     """Write a regular expression for the places of a choice's name: as whole words; a short one only alone. The page's
     script reads it too; it is empty if there is no name."""
@@ -232,28 +234,36 @@ def _as_python(pattern: str) -> str:
     "Write a pattern of the page's script for Python, which has no classes of letters and numbers."
     return pattern.replace(r"[^\p{L}\p{N}]", r"[\W_]").replace(r"[\p{L}\p{N}]", r"[^\W_]")
 
-# %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #dda72955
+# %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #51e50bb2
+def _in_a_word(c: str) -> bool:
+    "Tell whether a character is a letter, a mark of one, or a digit."
+    return c.isalnum() or c == "_" or unicodedata.category(c)[0] == "M"
+
+# %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #f00bc02d
 def _folded(text: str) -> str:
     "Reduce a text to letters, with their marks, and digits."
-    letter = lambda c: c.isalnum() or c == "_" or unicodedata.category(c)[0] == "M"
-    return " ".join("".join(c if letter(c) else " " for c in in_one_form(text).lower()).split())
+    return " ".join("".join(c if _in_a_word(c) else " " for c in in_one_form(text).lower()).split())
 
+# %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #612c59db
 def says_place(expression: str) -> bool:
     """Tell whether an expression says where in the question a thing stands:
     *the second one*, but not *the second one in the series*."""
     return bool(re.search(POSITION, expression, re.I))
 
+# %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #058a8a22
 def _why_refused(expression: str) -> str:
     "Explain why an expression can be no answer, or return an empty string."
     if not in_one_form(expression).strip(): return "empty"
     if len(expression) >= LONGEST: return "long"
     return "half" if re.search("[\ud800-\udfff]", expression) else ""
 
+# %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #24525c7c
 def _is_copied(words: str, q: Draft|Written) -> bool:
     "Tell whether folded words are copied from what was shown; of a song no text is shown."
     if q.domain == "SONGS" or len(words.split()) < COPIED: return False
     return any(f" {words} " in f" {_folded(c.description)} " for c in q.choices)
 
+# %% ../../../nbs/benchmarks/altentities/04_builder.ipynb #dda72955
 def _why_flagged(q: Draft|Written, expression: str, before: Sequence[str] = ()) -> list[str]:
     "List the flags of an expression."
     words, plain = _folded(expression), in_one_form(expression)
