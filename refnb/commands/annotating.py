@@ -63,15 +63,19 @@ def annotate_(
                     seeding=seeding, system=system)
     _report_annotation(done, out, len(who), json)
 
+# %% ../../nbs/commands/07_annotating.ipynb #5fd8091d
+def _only_one(docs: list, name: str, do: str) -> Any:
+    "Return the one document of a file; refuse several, and none."
+    if len(docs) != 1: raise DataError(f"holds {len(docs)} documents", name, do)
+    return docs[0]
+
 # %% ../../nbs/commands/07_annotating.ipynb #8916ae84
 def _a_book(name: str):
     "Read a book from a file, or a corpus of one book."
     from refnb.core.corpora import corpora, load
     from refnb.models.annotation.books import Book, read_book
     if Path(name).exists() or name not in corpora(): return read_book(name)
-    docs = load(name)
-    if len(docs) != 1: raise DataError(f"holds {len(docs)} documents", name, "annotate one book at a time")
-    return Book(docs[0], [], "")
+    return Book(_only_one(load(name), name, "annotate one book at a time"), [], "")
 
 # %% ../../nbs/commands/07_annotating.ipynb #d994f30a
 def _proposed_json(found: Any) -> list[dict[str, Any]]:
@@ -124,8 +128,7 @@ def _annotated(name: str):
     from refnb.core.corpora import corpora, load
     from refnb.core.reading import read_documents
     docs = load(name) if name in corpora() and not Path(name).exists() else read_documents(name)
-    if len(docs) != 1: raise DataError(f"holds {len(docs)} documents", name, "correct one book at a time")
-    return docs[0]
+    return _only_one(docs, name, "correct one book at a time")
 
 # %% ../../nbs/commands/07_annotating.ipynb #4379bbbf
 def _percents(a: Any) -> dict[str, float]:

@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing import Any
 from ..core.types import DataError
 from ..core.settings import Settings, load_settings
-from .terminal import busy, echo, messages, print_json, print_table
+from .terminal import busy, echo, messages, new_bar, print_json, print_table
 
 # %% ../../nbs/commands/02_installing.ipynb #d0c90003
 def _refuse_faults(faults: Sequence[Any]):
@@ -46,10 +46,7 @@ def _moves(bar: Any, task: Any) -> Callable[[Any, int], None]:
 def _bar(total: int):
     "Make a progress bar on a terminal, and the function that moves it."
     if not sys.stderr.isatty(): return contextlib.nullcontext(), None
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
-    bar = Progress(TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn(),
-                   console=Console(stderr=True), transient=True)
+    bar = new_bar(of_bytes=True)
     return bar, _moves(bar, bar.add_task("fetching", total=total or None))
 
 # %% ../../nbs/commands/02_installing.ipynb #dd94ef88

@@ -78,16 +78,18 @@ def _is_here(c: Any, s: Settings) -> bool:
         if found.here != found.files: return False
     return all(hub_path(name, s) for name in c.hub)
 
+# %% ../../nbs/commands/01_listing.ipynb #efce7eb4
+def _corpus_row(c: Any, s: Settings) -> dict[str, Any]:
+    "Make the row of a corpus."
+    counts = {k: c.counts.get(k, "") for k in ("documents", "tokens", "mentions", "clusters")}
+    here = "yes" if _is_here(c, s) else "needs " + ", ".join([*c.inputs, *c.hub])
+    return {"corpus": c.corpus, "about": c.about, **counts, "splits": ", ".join(c.splits), "licence": c.licence, "here": here}
+
 # %% ../../nbs/commands/01_listing.ipynb #c9d2649a
 def _corpora(s: Settings) -> list[dict]:
     "List the corpora, and whether their files are here."
     from refnb.core.corpora import corpora
-    out = []
-    for c in corpora(s).values():
-        counts = {k: c.counts.get(k, "") for k in ("documents", "tokens", "mentions", "clusters")}
-        here = "yes" if _is_here(c, s) else "needs " + ", ".join([*c.inputs, *c.hub])
-        out.append({"corpus": c.corpus, "about": c.about, **counts, "splits": ", ".join(c.splits), "licence": c.licence, "here": here})
-    return out
+    return [_corpus_row(c, s) for c in corpora(s).values()]
 
 # %% ../../nbs/commands/01_listing.ipynb #986dec5c
 def _set_row(found: Any) -> dict[str, Any]:
@@ -144,10 +146,16 @@ def _list_runs(task: str, json: bool):
     print_table([r.row() for r in found])
     if not found: echo(f"no runs{f' of {task}' if task else ''} in {s.runs}")
 
+# %% ../../nbs/commands/01_listing.ipynb #b0160ddf
+def _elsewhere_row(e: Any) -> dict[str, str]:
+    "Make the row of a score that another paper prints."
+    return {"task": e.task, "system": e.system, "metric": e.metric, "percent": f"{e.score:.1f}",
+            "source": f"{e.source} {e.year}", "differs": e.differs}
+
 # %% ../../nbs/commands/01_listing.ipynb #d11f440f
 def _list_elsewhere(task: str, json: bool):
     "List scores that other papers print, which are never mixed with ours."
     from refnb.results.elsewhere import reported_elsewhere
     found = reported_elsewhere(task)
     if json: return print_json({"unit": "percent", "elsewhere": list(map(msgspec.structs.asdict, found))})
-    print_table([{"task": e.task, "system": e.system, "metric": e.metric, "percent": f"{e.score:.1f}", "source": f"{e.source} {e.year}", "differs": e.differs} for e in found])
+    print_table(list(map(_elsewhere_row, found)))

@@ -124,13 +124,17 @@ def _state_in_words(result: dict) -> str:
     if stopped and not result["sealed"]: state += f", stopped: {stopped}"
     return state + (f", {result['failed']:,} failed" if result["failed"] else "")
 
+# %% ../../nbs/commands/05_running.ipynb #14c8179e
+def _plan_in_a_line(plan: dict, task: str, system: str) -> str:
+    "Word in a line what a dry run found."
+    usd = "an unknown price" if plan["usd"] is None else f"at most {plan['usd']:.4g} USD"
+    return f"{system} on {task}: {plan['questions']:,} questions, {plan['tokens_in']:,} tokens read, {usd}"
+
 # %% ../../nbs/commands/05_running.ipynb #4cb00c8f
 def _in_a_line(result: dict, task: str, system: str) -> str:
     "Word the result of a run, a card or a dry run in a line."
     if "page" in result: return f"{system} on all: the card is {result['page']}"
-    if "prompt" in result:
-        usd = "an unknown price" if result["usd"] is None else f"at most {result['usd']:.4g} USD"
-        return f"{system} on {task}: {result['questions']:,} questions, {result['tokens_in']:,} tokens read, {usd}"
+    if "prompt" in result: return _plan_in_a_line(result, task, system)
     return f"{result['system']} on {result['task']}: {_scores_in_a_line(result)}{_state_in_words(result)}: {result['run']}"
 
 # %% ../../nbs/commands/05_running.ipynb #d0c90007
@@ -387,14 +391,17 @@ def _price(server: dict) -> str:
     most = f" (at most {server['usd_at_most']:.4g}, if {server['lost']} lost requests were billed)" if server["lost"] else ""
     return f"for {server['usd']:.4g} USD{most}"
 
+# %% ../../nbs/commands/05_running.ipynb #286f81d1
+def _server_in_words(server: dict) -> str:
+    "Word what a server replied, and for how much."
+    line = (f"{server['asked']:,} new replies {_price(server)}, {server['served']:,} from cache; "
+            f"{server['tokens_in']:,} tokens read, {server['tokens_out']:,} written")
+    if server["tokens_reasoning"]: line += f", {server['tokens_reasoning']:,} of them reasoning"
+    return line + (f"; versions: {', '.join(server['models'])}" if server["models"] else "")
+
 # %% ../../nbs/commands/05_running.ipynb #8225d5c8
 def _say_paid(paid: dict):
     "Print the costs of a run in a line."
     spent, server = paid.get("spent"), paid.get("server")
     if spent: echo(f"{spent['cpu_seconds']:,.1f} CPU seconds, {spent['peak_mb']:,.0f} MB at most")
-    if not server: return
-    line = (f"{server['asked']:,} new replies {_price(server)}, {server['served']:,} from cache; "
-            f"{server['tokens_in']:,} tokens read, {server['tokens_out']:,} written")
-    if server["tokens_reasoning"]: line += f", {server['tokens_reasoning']:,} of them reasoning"
-    if server["models"]: line += f"; versions: {', '.join(server['models'])}"
-    echo(line)
+    if server: echo(_server_in_words(server))

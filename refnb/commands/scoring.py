@@ -392,6 +392,15 @@ def _kitmus_json(c: Any) -> dict:
             "pronoun_accuracy_lenient": c.lenient,
             "counts": {"correct_texts": c.correct, "true_positive_links": c.right, "predicted_links": c.predicted}}
 
+# %% ../../nbs/commands/04_scoring.ipynb #47333a24
+def _show_study(got: Any):
+    "Print the accuracy of each participant, and how far all agree."
+    print_table([{"participant": who, "accuracy (%)": f"{100*x:.1f}"} for who, x in got.people.items()])
+    kappa = "needs two people and a question that all answered" if got.kappa is None else f"{got.kappa:.3f}"
+    by_knowledge = ", ".join(f"{k} knowledge {100*x:.1f} %" for k, x in got.by_knowledge.items())
+    echo(f"Fleiss' kappa on {got.common:,} of {got.questions:,} questions: {kappa}",
+         f"majority: {100*(got.majority or 0):.1f} %; {by_knowledge}")
+
 # %% ../../nbs/commands/04_scoring.ipynb #e2f50002
 def score_study_(
     folder: str,          # folder made by `refnb build study`
@@ -404,7 +413,4 @@ def score_study_(
     questions = list(read_jsonl(Path(folder)/"questions.jsonl", Question))
     got = score_study(read_study(files, questions), questions)
     if json: return print_json({"unit": "fraction"} | msgspec.to_builtins(got))
-    print_table([{"participant": who, "accuracy (%)": f"{100*x:.1f}"} for who, x in got.people.items()])
-    kappa = "needs two people and a question that all answered" if got.kappa is None else f"{got.kappa:.3f}"
-    echo(f"Fleiss' kappa on {got.common:,} of {got.questions:,} questions: {kappa}",
-         f"majority: {100*(got.majority or 0):.1f} %; " + ", ".join(f"{k} knowledge {100*x:.1f} %" for k, x in got.by_knowledge.items()))
+    _show_study(got)
