@@ -6,10 +6,11 @@
 __all__ = ['annotate_', 'correct_']
 
 # %% ../../nbs/commands/07_annotating.ipynb #332c8278
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 from ..core.types import CallError, DataError
-from ..core.settings import load_settings
+from ..core.settings import Settings, load_settings
 from .terminal import echo, messages, print_json, print_table
 
 # %% ../../nbs/commands/07_annotating.ipynb #42ef34aa
@@ -22,6 +23,21 @@ def _stages_json(done: Any) -> dict[str, Any]:
     return out
 
 # %% ../../nbs/commands/07_annotating.ipynb #0ab946ca
+def _score_row(stage: str, scores: dict[str, float]) -> dict[str, str]:
+    "Make the row of a stage, with the F1 of each metric."
+    return {"F1 (%)": stage} | {m: f"{v:.2f}" for m, v in scores.items()}
+
+def _report_annotation(done: Any, out: str, characters: int, json: bool):
+    "Print how many mentions of how many characters were found, and the scores of each stage."
+    clusters, file = list(filter(None, done.document.clusters)), Path(out)/"annotation.jsonl"
+    found, mentions = len(clusters), sum(map(len, clusters))
+    if json:
+        return print_json({"folder": out, "characters": characters, "found": found, "mentions": mentions,
+                          "unit": "percent", "stages": _stages_json(done)})
+    print_table(list(map(_score_row, done.scores, done.scores.values())))
+    echo(f"{mentions:,} mentions of {found} characters: {file}; look at it with refnb view {file}")
+
+# %% ../../nbs/commands/07_annotating.ipynb #e4d6575e
 def annotate_(
     book: str, /,             # .txt, .html, .epub, a file with one document, or animal-farm
     characters: str = "",     # a YAML file of names, or liscu:TITLE, TABLE.csv:TITLE or liscu+TABLE.csv:TITLE; default:
@@ -45,14 +61,13 @@ def annotate_(
     who = named_characters(characters, s) if characters else list(read.document.names)
     done = annotate(read, who, out, s, messages(json), linker=linker, filter=filter, group=group, window=window,
                     seeding=seeding, system=system)
-    clusters, file = done.document.clusters, Path(out)/"annotation.jsonl"
-    found, mentions = sum(1 for c in clusters if c), sum(map(len, clusters))
-    if json:
-        return print_json({"folder": out, "characters": len(who), "found": found, "mentions": mentions,
-                          "unit": "percent", "stages": _stages_json(done)})
-    rows = [{"F1 (%)": name} | {m: f"{v:.2f}" for m, v in scores.items()} for name, scores in done.scores.items()]
-    if rows: print_table(rows)
-    echo(f"{mentions:,} mentions of {found} characters: {file}; look at it with refnb view {file}")
+    _report_annotation(done, out, len(who), json)
+
+# %% ../../nbs/commands/07_annotating.ipynb #5fd8091d
+def _only_one(docs: list, name: str, do: str) -> Any:
+    "Return the one document of a file; refuse several, and none."
+    if len(docs) != 1: raise DataError(f"holds {len(docs)} documents", name, do)
+    return docs[0]
 
 # %% ../../nbs/commands/07_annotating.ipynb #8916ae84
 def _a_book(name: str):
@@ -60,23 +75,35 @@ def _a_book(name: str):
     from refnb.core.corpora import corpora, load
     from refnb.models.annotation.books import Book, read_book
     if Path(name).exists() or name not in corpora(): return read_book(name)
-    docs = load(name)
-    if len(docs) != 1: raise DataError(f"holds {len(docs)} documents", name, "annotate one book at a time")
-    return Book(docs[0], [], "")
+    return Book(_only_one(load(name), name, "annotate one book at a time"), [], "")
 
 # %% ../../nbs/commands/07_annotating.ipynb #d994f30a
-def _propose(document, out: Path, system: str, s, json: bool):
+def _proposed_json(found: Any) -> list[dict[str, Any]]:
+    "Convert proposed characters to JSON, with the number of their mentions."
+    out = []
+    for c, n in zip(found.characters, found.mentions): out.append({"name": c.name, "variants": c.variants, "mentions": n})
+    return out
+
+def _propose(document: Any, out: Path, system: str, s: Settings, json: bool):
     "Propose the characters of a book for you to edit."
     from refnb.core.files import make_folder, write_atomic
     from refnb.models.annotation.stages import propose_characters
     found = propose_characters(document, 40, system, s)
     make_folder(out)
     path = write_atomic(out/"proposed.yaml", found.yaml)
-    if json:
-        return print_json({"proposed": str(path), "characters": [{"name": c.name, "variants": c.variants, "mentions": n} for c, n in zip(found.characters, found.mentions)]})
+    if json: return print_json({"proposed": str(path), "characters": _proposed_json(found)})
     echo(found.yaml.rstrip(), f"edit {path}, then annotate with --characters {path}")
 
 # %% ../../nbs/commands/07_annotating.ipynb #c0ffee01
+def _make_page(book: Any, name: str, window: int, length: int, out: str, json: bool):
+    "Write the page for one window of a book."
+    from refnb.core.files import write_atomic
+    from refnb.models.annotation.checking import correction_page
+    path = write_atomic(out, correction_page(book, window, length))
+    if json: return print_json({"page": str(path), "window": window})
+    echo(f"{path}: open it in a browser; read what people hand in with refnb correct {name} FILE...")
+
+# %% ../../nbs/commands/07_annotating.ipynb #7052c832
 def correct_(
     book: str,                # one document with clusters: annotation.jsonl of `refnb annotate`, or any readable file
     files: list[str] = [], /, # files that annotators returned; without any, a page is made
@@ -88,15 +115,12 @@ def correct_(
     json: bool = False,       # print one JSON object
 ):
     "Correct clusters by hand: make a page for one window, or read corrections and their agreement."
-    from refnb.models.annotation.checking import correction_page, read_corrections
+    from refnb.models.annotation.checking import read_corrections
     d = _annotated(book)
     if files: return _corrections(read_corrections(files, d), out, by, json)
     if not out: raise CallError("no file for the page", "correct", "name one with --out PAGE.html")
     if by: raise CallError("a new page has no corrections yet", "--by", "name the files that people handed in")
-    from refnb.core.files import write_atomic
-    path = write_atomic(out, correction_page(d, window, length))
-    if json: return print_json({"page": str(path), "window": window})
-    echo(f"{path}: open it in a browser; read what people hand in with refnb correct {book} FILE...")
+    _make_page(d, book, window, length, out, json)
 
 # %% ../../nbs/commands/07_annotating.ipynb #675ea774
 def _annotated(name: str):
@@ -104,8 +128,7 @@ def _annotated(name: str):
     from refnb.core.corpora import corpora, load
     from refnb.core.reading import read_documents
     docs = load(name) if name in corpora() and not Path(name).exists() else read_documents(name)
-    if len(docs) != 1: raise DataError(f"holds {len(docs)} documents", name, "correct one book at a time")
-    return docs[0]
+    return _only_one(docs, name, "correct one book at a time")
 
 # %% ../../nbs/commands/07_annotating.ipynb #4379bbbf
 def _percents(a: Any) -> dict[str, float]:
@@ -118,22 +141,32 @@ def _compared(a: Any) -> dict[str, Any]:
     return {"window": a.window, "first": a.first, "second": a.second}
 
 # %% ../../nbs/commands/07_annotating.ipynb #6725642e
-def _corrections(got, out: str, by: str, json: bool):
-    "Print the agreement of annotators, and write their corrections."
-    docs = got.documents(by) if out else []
-    if docs:
-        from refnb.core.reading import write_documents
-        write_documents(out, docs)
-    if json:
-        result = [_compared(a) | _percents(a) | {"differences": list(map(_difference, a.differences))}
-                  for a in got.agreements]
-        return print_json({"unit": "percent", "written": len(docs), "agreement": result})
-    table, rows = [], []
-    for a in got.agreements:
-        table.append(_compared(a) | {m: f"{v:.2f}" for m, v in _percents(a).items()} | {"differ": len(a.differences)})
+def _agreement_json(a: Any) -> dict[str, Any]:
+    "Convert the agreement of two annotators to JSON."
+    return _compared(a) | _percents(a) | {"differences": list(map(_difference, a.differences))}
+
+def _agreement_row(a: Any) -> dict[str, Any]:
+    "Make the row of two annotators, with the number of mentions that they see differently."
+    return _compared(a) | {m: f"{v:.2f}" for m, v in _percents(a).items()} | {"differ": len(a.differences)}
+
+# %% ../../nbs/commands/07_annotating.ipynb #39ba8901
+def _differing(agreements: Iterable[Any]) -> list[dict[str, Any]]:
+    "Make a row for each mention that two people see differently; what was given is no person."
+    rows = []
+    for a in agreements:
         if a.first != "given": rows += [_compared(a) | _difference(x) for x in a.differences]
-    print_table(table)
-    if rows:
+    return rows
+
+def _corrections(got: Any, out: str, by: str, json: bool):
+    "Print the agreement of annotators, and write their corrections."
+    from refnb.core.reading import write_documents
+    docs = got.documents(by) if out else []
+    if docs: write_documents(out, docs)
+    if json:
+        agreement = list(map(_agreement_json, got.agreements))
+        return print_json({"unit": "percent", "written": len(docs), "agreement": agreement})
+    print_table(list(map(_agreement_row, got.agreements)))
+    if rows := _differing(got.agreements):
         echo("", "what people see differently")
         print_table([r | {"words": r["words"][:60]} for r in rows])
     if docs: echo(f"{len(docs)} corrected window{'s'*(len(docs) > 1)} in {out}")

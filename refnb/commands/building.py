@@ -14,17 +14,30 @@ from ..core.settings import load_settings
 from .terminal import as_rules, busy, echo, given_settings, print_json, print_table, split_names, whole_number
 
 # %% ../../nbs/commands/03_building.ipynb #64adf9ce
-def _built(mode: str, corpus: str, of: str, names: str, rules: dict):
-    "Build IdentifyMe from a corpus."
-    from refnb.benchmarks.identifyme.building import build_benchmark
+def _authors_build(mode: str, corpus: str, of: str, rules: dict):
+    "Build IdentifyMe with the names that its authors gave to entities."
     from refnb.benchmarks.identifyme.released import DATASETS, rebuilt
-    if names != "authors": return build_benchmark("identifyme", corpus, mode, names, of, **rules)
-    if corpus not in (known := {v: k for k, v in DATASETS.items()}) or of not in ("", "train"):
+    known = dict(zip(DATASETS.values(), DATASETS))
+    if corpus not in known or of not in ("", "train"):
         raise CallError("the authors named the training splits of litbank and fantasycoref", "--names",
                         "say --corpus litbank, and no other split")
     return rebuilt(mode=mode, corpora=[known[corpus]] if corpus == "litbank" else list(DATASETS), **rules)
 
+# %% ../../nbs/commands/03_building.ipynb #898e6020
+def _built(mode: str, corpus: str, of: str, names: str, rules: dict):
+    "Build IdentifyMe from a corpus."
+    from refnb.benchmarks.identifyme.building import build_benchmark
+    if names == "authors": return _authors_build(mode, corpus, of, rules)
+    return build_benchmark("identifyme", corpus, mode, names, of, **rules)
+
 # %% ../../nbs/commands/03_building.ipynb #6a62fc56
+def _show_build(b: Any, questions: int, out: str):
+    "Print what became of each document, and how many questions there are."
+    print_table(b.table().to_dict("records"))
+    for key, why in b.pool.rejected.items(): echo(f"left out: {key}: {why}")
+    echo(f"{questions} questions in {out}" if out else f"{questions} questions; --out FILE writes them")
+
+# %% ../../nbs/commands/03_building.ipynb #fe4b70c0
 def build_identifyme_(
     out: str = "",           # output file of questions (JSONL); without it, only statistics are printed
     corpus: str = "sample",  # a corpus (`refnb list corpora`), or a file of documents with clusters
@@ -48,11 +61,17 @@ def build_identifyme_(
     if json:
         return print_json({"questions": len(questions), "file": out, "stories": len(b.pool.stories),
                           "rejected": b.pool.rejected, "pool": b.table().to_dict("records")})
-    print_table(b.table().to_dict("records"))
-    for key, why in b.pool.rejected.items(): echo(f"left out: {key}: {why}")
-    echo(f"{len(questions)} questions in {out}" if out else f"{len(questions)} questions; --out FILE writes them")
+    _show_build(b, len(questions), out)
 
 # %% ../../nbs/commands/03_building.ipynb #9a0c0024
+def _show_audit(result: dict[str, Any], questions: int, out: str):
+    "Print what the right answers are, what guessing scores, and how many questions there are."
+    right = ", ".join(f"{v:,} {k}" for k, v in result["right"].items())
+    guesses = ", ".join(f"{k} {100*result[k]:.1f} %" for k in ("random", "nearest-mention") if k in result)
+    echo(f"right answers: {right}; without reading: {guesses}",
+         f"{questions:,} questions of {result['documents']:,} documents" + (f" in {out}" if out else "; --out FILE writes them"))
+
+# %% ../../nbs/commands/03_building.ipynb #f27a5209
 def _build_other(benchmark: str, out: str, seed: int, corpus: str, of: str, set_: list[str], json: bool):
     "Build questions in GAP's or BookCoref's form, write them, and print what guessing scores."
     from refnb.benchmarks.bookcoref.questions import FilterRules
@@ -64,10 +83,8 @@ def _build_other(benchmark: str, out: str, seed: int, corpus: str, of: str, set_
         questions = build_other(benchmark, corpus, of, **{"seed": seed} | rules)
         if out: write_jsonl(out, questions, canary=True)
     result = audit(questions)
-    if json: return print_json({"file": out, "unit": "fraction"} | result)
-    guesses = ", ".join(f"{k} {100*result[k]:.1f} %" for k in ("random", "nearest-mention") if k in result)
-    echo(f"right answers: {', '.join(f'{v:,} {k}' for k, v in result['right'].items())}; without reading: {guesses}",
-         f"{len(questions):,} questions of {result['documents']:,} documents" + (f" in {out}" if out else "; --out FILE writes them"))
+    if json: print_json({"file": out, "unit": "fraction"} | result)
+    else: _show_audit(result, len(questions), out)
 
 # %% ../../nbs/commands/03_building.ipynb #f9b4ba0a
 def build_pronouns_(
@@ -95,6 +112,21 @@ def build_filter_(
     _build_other("filter", out, seed, corpus, of, set_, json)
 
 # %% ../../nbs/commands/03_building.ipynb #5a16f56a
+def _check_out(out: str, example: str = "FOLDER"):
+    "Refuse a call without an output folder."
+    if not out: raise CallError("no folder is named", "--out", f"say --out {example}")
+
+def _whole_numbers(text: str, what: str) -> list[int]:
+    "Read whole numbers between commas; `what` names them in the error."
+    return [whole_number(x, what) for x in split_names(text)]
+
+# %% ../../nbs/commands/03_building.ipynb #dec23e99
+def _size_of(folder: Path) -> dict[str, Any]:
+    "Count the files in a folder, and their bytes."
+    files = list(filter(Path.is_file, folder.rglob("*")))
+    return {"folder": str(folder), "files": len(files), "bytes": sum(p.stat().st_size for p in files)}
+
+# %% ../../nbs/commands/03_building.ipynb #77b63792
 def build_kitmus_(
     out: str = "",            # output folder (new); its name begins every id
     resources: str = "own",   # own, released (refnb fetch kitmus-resources), or a folder
@@ -113,16 +145,15 @@ def build_kitmus_(
     from refnb.benchmarks.kitmus.dataset_card import export_dataset
     from refnb.benchmarks.kitmus.files import build_files
     from refnb.benchmarks.kitmus.tasks import the_resources
-    if not out: raise CallError("no folder is named", "--out", "say --out kitmus")
-    numbers = lambda text, what: [whole_number(x, what) for x in split_names(text)]
-    sampler = Sampler(the_resources(resources), cast(Any, mode), numbers(entities, "--entities"),
-                      numbers(sizes, "--sizes"), seed)
+    _check_out(out, "kitmus")
+    sampler = Sampler(the_resources(resources), cast(Any, mode), _whole_numbers(entities, "--entities"),
+                      _whole_numbers(sizes, "--sizes"), seed)
     if form not in ("files", "dataset"): raise CallError(f"unknown form {form!r}", "--form", "say files or dataset")
+    chosen = split_names(variants) or list(VARIANTS)
     with busy(json, "building") as say:
-        if form == "files": folder = build_files(sampler, out, split_names(variants) or list(VARIANTS), say, jobs)
-        else: folder = export_dataset(sampler, out, variants=split_names(variants) or list(VARIANTS))
-    result: dict[str, Any] = {"folder": str(folder), "files": sum(p.is_file() for p in folder.rglob("*")),
-                            "bytes": sum(p.stat().st_size for p in folder.rglob("*") if p.is_file())}
+        if form == "files": folder = build_files(sampler, out, chosen, say, jobs)
+        else: folder = export_dataset(sampler, out, variants=chosen)
+    result = _size_of(folder)
     if json: return print_json(result)
     echo(f"{result['files']} files, {result['bytes']/1e6:.1f} MB, in {folder}")
 
@@ -138,7 +169,7 @@ def build_study_(
 ):
     "Build the questionnaire of KITMUS' human study; `refnb score study` scores the files that participants return."
     from refnb.benchmarks.kitmus.human_study import build_study, study_questions
-    if not out: raise CallError("no folder is named", "--out", "say --out FOLDER")
+    _check_out(out)
     questions = study_questions(each, resources, seed)
     files = build_study(out, questions, send)
     if json: return print_json({"questions": len(questions), "files": list(map(str, files))})
@@ -151,17 +182,26 @@ def _encoder(name: str):
     from refnb.models.pairs.encoders import load_encoder, the_pair_model
     e = load_encoder(m := the_pair_model(name))
     def rows(texts):
-        e.embed([m.text_prefix + t for t in texts])
-        return np.stack([e.known[m.text_prefix + t] for t in texts])
+        prefixed = [m.text_prefix + t for t in texts]
+        e.embed(prefixed)
+        return np.stack(list(map(e.known.__getitem__, prefixed)))
     return rows
 
 # %% ../../nbs/commands/03_building.ipynb #fb3ef539
 def _alt_rules(given: dict[str, str], seed: int):
+    "Read the rules of AltEntities' builder."
     from refnb.benchmarks.altentities.builder import AltRules
     try: return AltRules(**{"seed": seed} | as_rules(given, AltRules))
     except ValueError as e: raise CallError(str(e), "--set") from None
 
 # %% ../../nbs/commands/03_building.ipynb #e2f21273
+def _show_tables(result: dict[str, Any], names: list[str]):
+    "Print some of the tables of a result, each with an empty line behind it."
+    for name in names:
+        print_table(result[name])
+        echo()
+
+# %% ../../nbs/commands/03_building.ipynb #af419697
 def build_altentities_(
     table: str, /,         # a table of entities (JSONL or CSV)
     out: str = "",         # output folder (new) for questions and annotation pages
@@ -174,7 +214,7 @@ def build_altentities_(
     from refnb.benchmarks.altentities.builder import build_altentities, tfidf_vectors
     from refnb.benchmarks.altentities.entities import read_entities
     from refnb.benchmarks.altentities.annotation_page import write_to_annotate
-    if not out: raise CallError("no folder is named", "--out", "say --out FOLDER")
+    _check_out(out)
     given = given_settings(set_)
     each = whole_number(given.pop("each", "50"), "--set each")
     send, encoder = given.pop("send", ""), given.pop("encoder", "")
@@ -186,12 +226,19 @@ def build_altentities_(
                             "filters": built.candidates.table(), "pairs": built.table(), "groups": built.groups(),
                             "leaks": built.leaks()}
     if json: return print_json(result)
-    for rows in ("filters", "pairs", "groups", "leaks"):
-        print_table(result[rows])
-        echo()
+    _show_tables(result, ["filters", "pairs", "groups", "leaks"])
     echo(f"{result['questions']} questions and {result['pages']} pages in {out}; refnb collect joins what people hand in")
 
 # %% ../../nbs/commands/03_building.ipynb #b4edf0c7
+def _refuse_short(joined: Any, folder: str, least: int):
+    "Fail where no question has enough expressions, with what was handed in and set aside."
+    from refnb.benchmarks.altentities.builder import FLAGGED, REFUSED
+    lost = ", ".join(f"{words} {joined.counts[k]}" for k, words in (REFUSED | FLAGGED).items() if k in joined.counts)
+    of_those = f"; of those handed in: {lost}" if lost else ""
+    raise DataError(f"none of {len(joined.short)} questions has {least} expressions{of_those}", folder,
+                    "collect more files, or say --least 1 or --keep")
+
+# %% ../../nbs/commands/03_building.ipynb #0fdbed21
 def collect_(
     folder: str,          # folder made by `refnb build altentities`
     files: list[str], /,  # files that annotators returned
@@ -201,14 +248,10 @@ def collect_(
     json: bool = False,   # print one JSON object
 ):
     "Collect the expressions from AltEntities' annotation pages into the release's format, domain/split.json."
-    from refnb.benchmarks.altentities.builder import FLAGGED, REFUSED, read_drafts
+    from refnb.benchmarks.altentities.builder import read_drafts
     from refnb.benchmarks.altentities.annotation_page import collect, write_collected
     joined = collect(files, read_drafts(Path(folder)/"questions.jsonl"), keep, least)
-    if not joined.files:
-        lost = ", ".join(f"{words} {joined.counts[k]}" for k, words in (REFUSED | FLAGGED).items() if k in joined.counts)
-        of_those = f"; of those handed in: {lost}" if lost else ""
-        raise DataError(f"none of {len(joined.short)} questions has {least} expressions{of_those}", folder,
-                        "collect more files, or say --least 1 or --keep")
+    if not joined.files: _refuse_short(joined, folder, least)
     made = write_collected(out or Path(folder)/"data", joined)
     by_file = dict(zip(map(str, made), joined.files.values()))
     if json:

@@ -45,6 +45,7 @@ add_commands(score_app, SCORE)
 
 # %% ../../nbs/commands/11_cli.ipynb #a203eedc
 def _version(wanted: bool):
+    "Print the version, and end."
     if wanted:
         from importlib.metadata import version
         echo(f"refnb {version('refnb')}")
@@ -58,6 +59,7 @@ def _root(context: typer.Context,
 
 # %% ../../nbs/commands/11_cli.ipynb #a2e7453d
 def _traceback(e: BaseException) -> int:
+    "Print where an exception came from; return the exit status."
     import traceback
     echo(*"".join(traceback.format_exception(e)).rstrip().split("\n"), to=sys.stderr)
     return 1
@@ -84,6 +86,7 @@ def _ready():
 
 # %% ../../nbs/commands/11_cli.ipynb #9b199f9f
 def run():
+    "Run the command line of this process, and end it with the exit status."
     _ready()
     status = main()
     try: sys.stdout.flush()

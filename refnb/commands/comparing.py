@@ -31,6 +31,14 @@ def view_(
     echo(f"{n:,} {what}, {result['bytes']/1e6:.1f} MB, in {path}")
 
 # %% ../../nbs/commands/08_comparing.ipynb #80e30c6f
+def _show_boards(made: Any):
+    "Print the ranking of each task, and the systems that are not ranked."
+    for b in made.boards:
+        echo("", f"{b.task}: {b.metric} (%)")
+        print_table([r.row() for r in b.ranked])
+    for x in made.left: echo(f"not ranked: {x.system} on {x.task}: {x.why}", to=sys.stderr)
+
+# %% ../../nbs/commands/08_comparing.ipynb #8865bd0d
 def report_(
     runs: str = "", /,   # a folder of runs; default: the configured one
     out: str = "",       # output file; default: report.html
@@ -43,20 +51,25 @@ def report_(
     path = out or "report.html"
     with busy(json, "ranking"): made = report(runs, task, path, load_settings(), seed)
     if json: return print_json({"file": path, "unit": "fraction"} | made.summary())
-    for b in made.boards:
-        echo("", f"{b.task}: {b.metric} (%)")
-        print_table([r.row() for r in b.ranked])
-    for x in made.left: echo(f"not ranked: {x.system} on {x.task}: {x.why}", to=sys.stderr)
+    _show_boards(made)
     echo("", f"{made} in {path}")
 
 # %% ../../nbs/commands/08_comparing.ipynb #9fbc6fbd
+def _points(value: float|None) -> str:
+    "Write a difference in percentage points, with its sign; nothing where there is none."
+    return "" if value is None else f"{100*value:+.1f}"
+
+def _p(test: Any) -> str:
+    "Write the p of a test; nothing where there is no test."
+    return "" if test is None or test.p is None else f"{test.p:.4f}"
+
+# %% ../../nbs/commands/08_comparing.ipynb #a6a9ebb2
 def _compared(c: Any) -> dict[str, Any]:
     "Make the row of a comparison: the difference with its interval, tests, and numbers of questions."
     d, m = c.difference, c.mcnemar
-    points = lambda v: "" if v is None else f"{100*v:+.1f}"
-    return {"difference (points)": points(d.value), "low": points(d.low), "high": points(d.high),
+    return {"difference (points)": _points(d.value), "low": _points(d.low), "high": _points(d.high),
             "detectable": "" if c.detectable is None else f"{100*c.detectable:.1f}",
-            "p (permutation)": "" if d.p is None else f"{d.p:.4f}", "p (McNemar)": "" if m is None else f"{m.p:.4f}",
+            "p (permutation)": _p(d), "p (McNemar)": _p(m),
             "only first right": "" if m is None else m.only_a, "only second right": "" if m is None else m.only_b,
             "questions": d.n, "documents": d.clusters}
 
@@ -97,6 +110,25 @@ def _need(x: Any, samples: bool) -> dict[str, Any]:
     return row | ({"samples of each question": x.samples or "no number"} if samples else {})
 
 # %% ../../nbs/commands/08_comparing.ipynb #c0ffe106
+def _two_systems(task: str, system: list[str]) -> list[Any]:
+    "Find the two systems that were named: by their runs' folders, or by names that answered the task."
+    from refnb.core.runs import load_run
+    if len(system) not in (0, 2):
+        raise CallError(f"{len(system)} given, not two", "--system", "name two that answered the task, or none")
+    for x in system:
+        if not Path(x).is_dir(): check_name(f"{task}:{x}")
+    return [load_run(Path(x)) if Path(x).is_dir() else x for x in system]
+
+# %% ../../nbs/commands/08_comparing.ipynb #194e4d30
+def _show_power(task: str, system: list[str], found: Any):
+    "Print the smallest difference that a task can show, and what smaller ones need."
+    noise = found.noise
+    basis = f"assumed: {noise.assumed}" if noise.assumed else f"measured on the answers of {system[0]} and {system[1]}"
+    echo(f"{task}: {noise.n:,} questions in {noise.clusters:,} documents; {basis}",
+         f"minimum detectable difference: {100*found.detectable:.1f} points "
+         f"(power {found.power:g}, paired two-sided test at {found.level:g} over documents)")
+    print_table([_need(x, bool(noise.draw)) for x in found.needs])
+
 def power_(
     task: str, /,            # a task (`refnb list benchmarks`)
     system: list[str] = [],  # a system that answered the task, or its run's folder: give two; default: assume typical
@@ -106,18 +138,8 @@ def power_(
     json: bool = False,      # print one JSON object
 ):
     "Compute the smallest difference between two systems that a task can show, and the questions or samples that smaller ones need."
-    from refnb.core.runs import load_run
     from refnb.results.scores import power
-    if len(system) not in (0, 2):
-        raise CallError(f"{len(system)} given, not two", "--system", "name two that answered the task, or none")
-    for x in system:
-        if not Path(x).is_dir(): check_name(f"{task}:{x}")
-    a, b = [load_run(Path(x)) if Path(x).is_dir() else x for x in system] or ("", "")
+    a, b = _two_systems(task, system) or ("", "")
     found = power(task, a, b, cast(Any, mode), load_settings())
-    if json: return print_json(_power_json(task, system, found))
-    noise = found.noise
-    basis = f"assumed: {noise.assumed}" if noise.assumed else f"measured on the answers of {system[0]} and {system[1]}"
-    echo(f"{task}: {noise.n:,} questions in {noise.clusters:,} documents; {basis}",
-         f"minimum detectable difference: {100*found.detectable:.1f} points "
-         f"(power {found.power:g}, paired two-sided test at {found.level:g} over documents)")
-    print_table([_need(x, bool(noise.draw)) for x in found.needs])
+    if json: print_json(_power_json(task, system, found))
+    else: _show_power(task, system, found)

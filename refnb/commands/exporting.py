@@ -15,6 +15,14 @@ from .terminal import busy, check_settings, echo, given_settings, print_json
 from .scoring import print_notes, questions_asked
 
 # %% ../../nbs/commands/10_exporting.ipynb #641296fc
+def _check_tool(to: str, known: list[str], out: str):
+    "Refuse an unknown tool, and a call without a folder."
+    if to not in known:
+        raise CallError(f"unknown tool {to!r}" if to else "no tool is named", "--to",
+                        f"say {', '.join(known[:-1])} or {known[-1]}")
+    if not out: raise CallError("no folder is named", "--out", "say --out FOLDER")
+
+# %% ../../nbs/commands/10_exporting.ipynb #e37ebd35
 def export_(
     task: str, /,          # a task (`refnb list benchmarks`) or a file of questions (JSONL); for records a run (folder
                            # or task:system); for a crate a table (identifyme/table_3) or a paper; for documents a
@@ -37,11 +45,7 @@ def export_(
     from refnb.models.language.other_harnesses import TOOLS
     results = {"every-eval-ever": _export_run, "ro-crate": _export_report, "documents": _export_documents,
                "gap": _export_gap}
-    known = [*TOOLS, *results]
-    if to not in known:
-        raise CallError(f"unknown tool {to!r}" if to else "no tool is named", "--to",
-                        f"say {', '.join(known[:-1])} or {known[-1]}")
-    if not out: raise CallError("no folder is named", "--out", "say --out FOLDER")
+    _check_tool(to, [*TOOLS, *results], out)
     changed = given_settings(set_)
     if to not in results: return _export_task(TOOLS[to], task, to, out, system, form, order, limit, changed, json)
     if system or form or order != "given" or limit:
@@ -52,11 +56,15 @@ def export_(
     echo(", ".join(f"{k} {v}" for k, v in result.items()))
 
 # %% ../../nbs/commands/10_exporting.ipynb #41dbf753
+def _refuse_options(changed: dict[str, str]):
+    "Refuse settings that have an option of their own."
+    own = sorted({"system", "form", "order", "limit"} & set(changed))
+    if own: raise CallError(f"{own[0]} has an option of its own", f"-p {own[0]}", f"say --{own[0]}")
+
 def _export_task(write: Callable, task: str, to: str, out: str, system: str, form: str, order: str, limit: int,
                  changed: dict[str, str], json: bool):
     "Export a task to an evaluation tool."
-    own = sorted({"system", "form", "order", "limit"} & set(changed))
-    if own: raise CallError(f"{own[0]} has an option of its own", f"-p {own[0]}", f"say --{own[0]}")
+    _refuse_options(changed)
     with busy(json, "writing the folder"):
         folder = write(task, out, system or "smollm2-135m", form, order, limit, **changed)
     questions = len((folder/"questions.jsonl").read_bytes().splitlines())
@@ -90,7 +98,7 @@ def _export_report(name: str, out: str, changed: dict[str, str]) -> dict[str, An
     from refnb.results.research_crate import export_crate
     check_settings(changed, [])
     folder = export_crate(name, out)
-    return {"folder": str(folder), "files": sum(p.is_file() for p in folder.rglob("*"))}
+    return {"folder": str(folder), "files": sum(map(Path.is_file, folder.rglob("*")))}
 
 # %% ../../nbs/commands/10_exporting.ipynb #f03d0686
 def _export_documents(name: str, out: str, changed: dict[str, str]) -> dict[str, Any]:

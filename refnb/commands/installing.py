@@ -7,37 +7,47 @@ __all__ = ['doctor_', 'fetch', 'setup']
 
 # %% ../../nbs/commands/02_installing.ipynb #6fdb0973
 import contextlib, sys
+from collections.abc import Callable, Sequence
+from itertools import chain
+from operator import attrgetter
 from typing import Any
 from ..core.types import DataError
 from ..core.settings import Settings, load_settings
-from .terminal import busy, echo, messages, print_json, print_table
+from .terminal import busy, echo, messages, new_bar, print_json, print_table
 
 # %% ../../nbs/commands/02_installing.ipynb #d0c90003
+def _refuse_faults(faults: Sequence[Any]):
+    "Fail where refnb cannot work on this machine."
+    if faults:
+        raise DataError(f"{len(faults)} {'fault' if len(faults) == 1 else 'faults'}: refnb cannot work here", do="see above")
+
+# %% ../../nbs/commands/02_installing.ipynb #66d26b95
 def doctor_(
     json: bool = False,  # print one JSON object
 ):
     "Check this installation: packages, settings, keys, files and servers."
     from refnb.results.doctor import examine
     with busy(json, "looking at this machine"): found = examine()
-    faults = [f for f in found if f.fault]
+    faults = list(filter(attrgetter("fault"), found))
     if json: print_json({"works": not faults, "findings": [f._asdict() for f in found]})
     else: print_table([f.row() for f in found])
-    if faults:
-        raise DataError(f"{len(faults)} {'fault' if len(faults) == 1 else 'faults'}: refnb cannot work here", do="see above")
+    _refuse_faults(faults)
 
 # %% ../../nbs/commands/02_installing.ipynb #a33ee816
+def _moves(bar: Any, task: Any) -> Callable[[Any, int], None]:
+    "Make the function that moves a bar: it gets a file, and how much of it is here."
+    done: dict[str, int] = {}
+    def moved(f: Any, size: int):
+        done[f.key] = size
+        bar.update(task, completed=sum(done.values()))
+    return moved
+
+# %% ../../nbs/commands/02_installing.ipynb #db75d13e
 def _bar(total: int):
     "Make a progress bar on a terminal, and the function that moves it."
     if not sys.stderr.isatty(): return contextlib.nullcontext(), None
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
-    bar = Progress(TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn(),
-                   console=Console(stderr=True), transient=True)
-    task, done = bar.add_task("fetching", total=total or None), {}
-    def moved(f, size):
-        done[f.key] = size
-        bar.update(task, completed=sum(done.values()))
-    return bar, moved
+    bar = new_bar(of_bytes=True)
+    return bar, _moves(bar, bar.add_task("fetching", total=total or None))
 
 # %% ../../nbs/commands/02_installing.ipynb #dd94ef88
 def _check(files, s) -> list:
@@ -63,6 +73,22 @@ def _surveyed(names: list[str], s: Settings) -> list[Any]:
     return found if names else [g for g in found if not g.opt_in]
 
 # %% ../../nbs/commands/02_installing.ipynb #45a447d6
+def _fetched(got: Sequence[Any], files: Sequence[Any], s: Settings, check: bool) -> list:
+    "Download files with a bar of progress, or only verify those that are here; return what failed."
+    from refnb.core.upstream import fetch_files
+    if check: return _check(files, s)
+    bar, moved = _bar(sum(map(attrgetter("to_come"), got)))
+    with bar: return fetch_files(files, s, moved)
+
+# %% ../../nbs/commands/02_installing.ipynb #9077177d
+def _report_faults(faults: Sequence[Exception], files: int, check: bool):
+    "Print the first faults, and fail if there are any."
+    for e in faults[:20]: echo(f"refnb: {e}", to=sys.stderr)
+    if faults:
+        not_done = "verified" if check else "downloaded"
+        raise DataError(f"{len(faults)} of {files} files could not be {not_done}", do="see above")
+
+# %% ../../nbs/commands/02_installing.ipynb #f6e8bed8
 def fetch(
     names: list[str] = [], /, # sets, repositories or files (`refnb list upstream`); default: all that are not marked
                               # "by name only"
@@ -70,25 +96,18 @@ def fetch(
     json: bool = False,       # print one JSON object
 ):
     "Download upstream files and verify their checksums."
-    from refnb.core.upstream import fetch_files, files_of
+    from refnb.core.upstream import files_of
     from refnb.core.hub import hub_files
-    s, say = load_settings(), messages(json)
-    hub = [n for n in names if n in hub_files()]
-    names = [n for n in names if n not in hub]
+    s, say, known = load_settings(), messages(json), hub_files()
+    hub = list(filter(known.__contains__, names))
     for n in hub: _fetch_hub(n, s, check, say)
-    if hub and not names: return print_json({"files": len(hub), "failed": []}) if json else None
-    got = _surveyed(names, s)
-    files = list(dict.fromkeys(f for g in got for f in files_of(g.name)))
+    if hub and len(hub) == len(names): return print_json({"files": len(hub), "failed": []}) if json else None
+    got = _surveyed([n for n in names if n not in known], s)
+    files = list(dict.fromkeys(chain.from_iterable(files_of(g.name) for g in got)))
     for g in got: say(f"{g.name}: {g.files} files, {g.here} here, {g.to_come/1e6:.1f} MB to download ({g.licence})")
-    if check: faults = _check(files, s)
-    else:
-        bar, moved = _bar(sum(g.to_come for g in got))
-        with bar: faults = fetch_files(files, s, moved)
+    faults = _fetched(got, files, s, check)
     if json: print_json({"files": len(files), "failed": list(map(str, faults))})
-    for e in faults[:20]: echo(f"refnb: {e}", to=sys.stderr)
-    if faults:
-        not_done = "verified" if check else "downloaded"
-        raise DataError(f"{len(faults)} of {len(files)} files could not be {not_done}", do="see above")
+    _report_faults(faults, len(files), check)
     say("all local files verified" if check else f"{len(files)} files are here and verified")
 
 # %% ../../nbs/commands/02_installing.ipynb #72aa446d

@@ -6,10 +6,19 @@
 __all__ = ['reproduce_']
 
 # %% ../../nbs/commands/09_reproducing.ipynb #1301d409
+from collections.abc import Callable, Iterable, Sequence
+from operator import methodcaller
+from typing import Any
 from ..core.types import DataError
 from .terminal import busy, echo, given_settings, messages, print_json, print_table
 
 # %% ../../nbs/commands/09_reproducing.ipynb #7408d541
+def _refuse_failed(steps: Sequence[Any], failed: Sequence[Any]):
+    "Fail where tables failed, and name the first."
+    if failed:
+        raise DataError(f"{len(failed)} of {len(steps)} tables failed, the first is {failed[0].name}: {failed[0].said}")
+
+# %% ../../nbs/commands/09_reproducing.ipynb #b1954a6d
 def reproduce_(
     tables: list[str] = [], /, # papers or tables, such as identifyme or identifyme/table_3, or a notebook of yours;
                                # default: all
@@ -31,20 +40,25 @@ def reproduce_(
         done = reproduce(tables, jobs, ray, sample, given_settings(set_), out, force, text=True, say=say)
     if json: print_json({"steps": [x._asdict() for x in done.steps], "summary": done.board.summary(), "hints": done.hints})
     else: _report(done, messages(json))
-    if done.failed:
-        raise DataError(f"{len(done.failed)} of {len(done.steps)} tables failed, the first is {done.failed[0].name}: "
-                        f"{done.failed[0].said}")
+    _refuse_failed(done.steps, done.failed)
 
 # %% ../../nbs/commands/09_reproducing.ipynb #39885c40
+def _way_lines(x: Any) -> list[str]:
+    "Word a way to fill missing numbers: its title and tables, what is done by hand, commands and hours."
+    lines = [f"{x.way.title} ({', '.join(f'{t}: {n}' for t, n in x.cells.items())})"]
+    if x.way.by_hand: lines.append(f"  by hand: {x.way.by_hand}")
+    for command in x.way.commands: lines.append(f"  {command}")
+    if x.way.hours: lines.append(f"  about {x.way.hours:g} hours: {x.way.basis}")
+    return lines
+
+# %% ../../nbs/commands/09_reproducing.ipynb #de5db21b
 def _show_plan(tables: list[str], json: bool):
     "Print what would fill the missing numbers."
     from refnb.results.plan import plan
     found = plan(tables)
-    if json: return print_json({"ways": [x.json() for x in found], "summary": found.summary(), "missing": found.total})
-    print_table([x.row() for x in found])
-    for x in found: echo("", f"{x.way.title} ({', '.join(f'{t}: {n}' for t, n in x.cells.items())})",
-                           *([f"  by hand: {x.way.by_hand}"] if x.way.by_hand else []), *(f"  {c}" for c in x.way.commands),
-                           *([f"  about {x.way.hours:g} hours: {x.way.basis}"] if x.way.hours else []))
+    if json: return print_json({"ways": list(map(methodcaller("json"), found)), "summary": found.summary(), "missing": found.total})
+    print_table(list(map(methodcaller("row"), found)))
+    for x in found: echo("", *_way_lines(x))
     echo("", found.summary())
 
 # %% ../../nbs/commands/09_reproducing.ipynb #18f292e4
@@ -56,14 +70,20 @@ def _fill(tables: list[str], ray: str, json: bool):
         raise DataError(f"{len(failed)} ways failed, the first is {failed[0].way.title}", do="rerun the command to resume")
 
 # %% ../../nbs/commands/09_reproducing.ipynb #116305d7
-def _report(done, say):
+def _board_row(line: Any) -> dict[str, Any]:
+    "Make the row of a table of the status board."
+    return {"table": line.name, "report": line.report, "state": line.state, "match": line.match, "differ": line.differ,
+            "unexplained": line.unexplained, "missing": line.missing, "beyond": line.beyond}
+
+def _unchanged(steps: Iterable[Any]) -> int:
+    "Count the tables that had nothing to do."
+    return sum(not x.seconds and x.state in ("unchanged", "kept") for x in steps)
+
+def _report(done: Any, say: Callable[[str], None]):
     "Print the end of a batch."
-    idle = [x for x in done.steps if not x.seconds and x.state in ("unchanged", "kept")]
-    if idle: say(f"{len(idle)} tables: nothing changed")
+    if idle := _unchanged(done.steps): say(f"{idle} tables: nothing changed")
     say("")
-    lines = [l for l in done.board.lines if l.report != "not built yet"]
-    print_table([{"table": l.name, "report": l.report, "state": l.state, "match": l.match, "differ": l.differ,
-                "unexplained": l.unexplained, "missing": l.missing, "beyond": l.beyond} for l in lines])
+    print_table([_board_row(l) for l in done.board.lines if l.report != "not built yet"])
     for paragraph in [done.board.summary(), *done.hints]:
         say("")
         say(paragraph)

@@ -37,16 +37,21 @@ def _label_counts(ratings: Sequence[Sequence[Hashable]]) -> np.ndarray:
     np.add.at(counts, (np.repeat(np.arange(len(ratings)), len(ratings[0])), codes), 1)
     return counts
 
+# %% ../../nbs/metrics/09_agreement.ipynb #e2b28e55
+def _check_ratings(ratings: Sequence[Sequence[Hashable]]):
+    "Refuse items that some raters did not rate, and items of one rater."
+    sizes = set(map(len, ratings))
+    if not sizes: raise DataError("no items", "fleiss_kappa", "give the raters' labels of each item")
+    if len(sizes) > 1 or min(sizes) < 2:
+        raise DataError("every item needs a label of each of at least two raters", "fleiss_kappa", "leave out items that somebody did not rate")
+
 # %% ../../nbs/metrics/09_agreement.ipynb #8c0f90b3
 def fleiss_kappa(
     ratings: Sequence[Sequence[Hashable]], # for each item the labels of all raters
 ) -> float:
     "Compute the agreement of several raters beyond chance (Fleiss 1971): 1 perfect or one category, 0 as by chance."
-    sizes = set(map(len, ratings))
-    if not sizes: raise DataError("no items", "fleiss_kappa", "give the raters' labels of each item")
-    if len(sizes) > 1 or min(sizes) < 2:
-        raise DataError("every item needs a label of each of at least two raters", "fleiss_kappa", "leave out items that somebody did not rate")
-    counts, n, k = _label_counts(ratings), len(ratings), min(sizes)
+    _check_ratings(ratings)
+    counts, n, k = _label_counts(ratings), len(ratings), len(ratings[0])
     seen = float(((counts**2).sum(1) - k).mean()/(k*(k - 1)))
     chance = float(((counts.sum(0)/(n*k))**2).sum())
     return (seen - chance)/(1 - chance) if chance < 1 else 1.

@@ -86,14 +86,19 @@ class Calibration(NamedTuple):
         return float(np.average(np.abs(self.table.confidence - self.table.accuracy), weights=self.table.n))
     def _repr_html_(self): return self.table.round(3).to_html()
 
+# %% ../../nbs/metrics/10_calibration.ipynb #8c0f3093
+def _bins_of(values: np.ndarray, bins: int) -> np.ndarray:
+    "Number the bins of values, about as many in each; equal values share one."
+    edges = np.quantile(values, np.linspace(0, 1, bins + 1)[1:-1])
+    return np.searchsorted(np.unique(edges), values, side="right")
+
 # %% ../../nbs/metrics/10_calibration.ipynb #8741b558
 def _reliability(confidence: ArrayLike, credit: ArrayLike, bins: int = 10) -> pd.DataFrame:
     "Compute the share of right answers by confidence."
     if bins < 1: raise CallError(f"{bins} bins", "bins", "say 1 or more")
     c = np.asarray(confidence, float)
-    at = np.searchsorted(np.unique(np.quantile(c, np.linspace(0, 1, bins + 1)[1:-1])), c, side="right")
     table = pd.DataFrame({"confidence": c, "accuracy": np.asarray(credit, float), "n": 1})
-    return table.groupby(at).agg({"confidence": "mean", "accuracy": "mean", "n": "sum"}).reset_index(drop=True)
+    return table.groupby(_bins_of(c, bins)).agg({"confidence": "mean", "accuracy": "mean", "n": "sum"}).reset_index(drop=True)
 
 # %% ../../nbs/metrics/10_calibration.ipynb #a890e019
 def calibration(s: Scored, sharpness: float = 1., bins: int = 10) -> Calibration:

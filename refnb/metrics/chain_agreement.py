@@ -107,6 +107,19 @@ def _expected(weight: Counter, near: Mapping[tuple, float]) -> float:
     closer = sum(weight[a]*weight[b]*(1 - d) for (a, b), d in near.items())
     return (n*n - same - 2*closer)/(n - 1)
 
+# %% ../../nbs/metrics/15_chain_agreement.ipynb #d9504560
+def _sizes(owners: Sequence[dict[Span, int]]) -> dict[Value, int]:
+    "Count the mentions of each chain of each annotator."
+    found: dict[Value, int] = {}
+    for k, chains in enumerate(owners):
+        for i, n in Counter(chains.values()).items(): found[k, i] = n
+    return found
+
+# %% ../../nbs/metrics/15_chain_agreement.ipynb #0fd8e268
+def _observed(items: Iterable[Sequence[Value]], near: Mapping[tuple[Value, ...], float]) -> float:
+    "Sum the disagreement of each pair of annotators about each mention."
+    return sum(2*near[pair]/(len(given) - 1) for given in items for pair in combinations(given, 2))
+
 # %% ../../nbs/metrics/15_chain_agreement.ipynb #e96490a5
 def disagreement(
     versions: Sequence[Document],  # of one text
@@ -114,13 +127,9 @@ def disagreement(
 ) -> Disagreement:
     "Sum the disagreement of several annotators about one document, observed and by chance."
     owners = list(map(_owners, versions))
-    size: dict[Value, int] = {}
-    for k, o in enumerate(owners):
-        for i, n in Counter(o.values()).items(): size[k, i] = n
     items = _values(owners, unmarked)
-    weight, near = Counter(chain.from_iterable(items)), _near(items, size)
-    observed = sum(2*near[pair]/(len(given) - 1) for given in items for pair in combinations(given, 2))
-    return Disagreement(observed, _expected(weight, near), weight.total())
+    weight, near = Counter(chain.from_iterable(items)), _near(items, _sizes(owners))
+    return Disagreement(_observed(items, near), _expected(weight, near), weight.total())
 
 # %% ../../nbs/metrics/15_chain_agreement.ipynb #6171ab2c
 def _alpha(sums: np.ndarray) -> np.ndarray:
@@ -198,6 +207,12 @@ def _versions(by_annotator: Mapping[str, Iterable[Document]]|Versions) -> Versio
     aligned = all(isinstance(v, dict) for v in by_annotator.values())
     return dict(by_annotator) if aligned else aligned_versions(by_annotator)  # type: ignore[arg-type]
 
+# %% ../../nbs/metrics/15_chain_agreement.ipynb #448943fa
+def _alpha_of(several: Iterable[Sequence[Document]], unmarked: Unmarked, **how: Any) -> Interval:
+    "Compute alpha of the documents that several annotated, with its interval."
+    found = np.array([disagreement(docs, unmarked) for docs in several])
+    return summed_interval(found[:, :2], _alpha, found[:, 2], (-np.inf, 1.), **how)
+
 # %% ../../nbs/metrics/15_chain_agreement.ipynb #1d1808e3
 def chain_agreement(
     by_annotator: Mapping[str, Iterable[Document]]|Versions, # what each annotator made, or `aligned_versions` of it
@@ -213,8 +228,7 @@ def chain_agreement(
     people = list(dict.fromkeys(chain.from_iterable(versions.values())))
     pairs = _pairs(people, versions, **how)
     several = [list(v.values()) for v in versions.values() if len(v) > 1]
-    found = np.array([disagreement(docs, unmarked) for docs in several])
-    alpha = summed_interval(found[:, :2], _alpha, found[:, 2], (-np.inf, 1.), **how)
+    alpha = _alpha_of(several, unmarked, **how)
     return ChainAgreement(people, len(several), pairs, alpha, [k for k, v in versions.items() if len(v) < 2])
 
 # %% ../../nbs/metrics/15_chain_agreement.ipynb #d4963007

@@ -49,6 +49,11 @@ def _common_ids(a: dict[Hashable, Any], b: dict[Hashable, Any]) -> list:
                         "give two systems on the same task")
     return ids
 
+# %% ../../nbs/metrics/08_comparisons.ipynb #8bc520d4
+def _in_row(values: dict[Hashable, Any], ids: Iterable[Hashable]) -> np.ndarray:
+    "List the values of some ids, in their order."
+    return np.array(list(map(values.__getitem__, ids)))
+
 # %% ../../nbs/metrics/08_comparisons.ipynb #ca8f1113
 def pair_by_id(a: dict[Hashable, Any], b: dict[Hashable, Any]) -> Paired:
     """Align two systems by the ids of their items; what only one has is counted, not compared.
@@ -56,8 +61,7 @@ def pair_by_id(a: dict[Hashable, Any], b: dict[Hashable, Any]) -> Paired:
     if not (isinstance(a, dict) and isinstance(b, dict)):
         raise CallError("two dicts are needed", "pair_by_id", "give id -> value: a position is not an id")
     ids = _common_ids(a, b)
-    of_a, of_b = np.array(list(map(a.__getitem__, ids))), np.array(list(map(b.__getitem__, ids)))
-    return Paired(of_a, of_b, ids, len(a) - len(ids), len(b) - len(ids))
+    return Paired(_in_row(a, ids), _in_row(b, ids), ids, len(a) - len(ids), len(b) - len(ids))
 
 # %% ../../nbs/metrics/08_comparisons.ipynb #d9cfce2b
 def _differences(where: str, a: ArrayLike, b: ArrayLike,
@@ -117,6 +121,12 @@ def _flipped(sums: np.ndarray, resamples: int, seed: int) -> tuple[np.ndarray, b
     for s in sums: totals = np.concatenate([totals + s, totals - s])
     return totals, True
 
+# %% ../../nbs/metrics/08_comparisons.ipynb #a074c50a
+def _p_of_flips(totals: np.ndarray, exact: bool, seen: float, resamples: int) -> float:
+    "Compute the share of sums under flipped signs that are as far from zero as the sum that was seen."
+    hits = int((np.abs(totals) >= seen).sum())
+    return hits/len(totals) if exact else (1 + hits)/(1 + resamples)
+
 # %% ../../nbs/metrics/08_comparisons.ipynb #2576b5ef
 def paired_permutation(a: ArrayLike, b: ArrayLike, clusters: Iterable[Hashable], resamples: int = 10_000,
                        seed: int = 0) -> Difference:
@@ -129,9 +139,8 @@ def paired_permutation(a: ArrayLike, b: ArrayLike, clusters: Iterable[Hashable],
     if not len(items): return Difference(None, None, None, None, 0, 0)
     tiny = 1e-12*np.abs(d).sum() # what rounding leaves of a sum that is zero
     totals, exact = _flipped(sums[np.abs(sums) > tiny], resamples, seed)
-    hits = int((np.abs(totals) >= abs(sums.sum()) - tiny).sum())
-    return Difference(float(sums.sum()/len(d)), None, None, hits/len(totals) if exact else (1 + hits)/(1 + resamples),
-                      len(d), len(items))
+    p = _p_of_flips(totals, exact, abs(sums.sum()) - tiny, resamples)
+    return Difference(float(sums.sum()/len(d)), None, None, p, len(d), len(items))
 
 # %% ../../nbs/metrics/08_comparisons.ipynb #a091ee34
 class PairedT(NamedTuple):
@@ -171,6 +180,20 @@ def _right_or_wrong(name: str, values: ArrayLike):
         raise DataError(f"{name}[{odd.argmax()}] is {values[odd.argmax()]:g}, not 0 or 1", "mcnemar",
                         "shared credits need paired_permutation")
 
+# %% ../../nbs/metrics/08_comparisons.ipynb #7883e0bd
+def _by_chi_square(only_a: int, only_b: int) -> McNemar:
+    "Test by chi-square with 1 degree of freedom, corrected for continuity."
+    n = only_a + only_b
+    chi2 = max(0, abs(only_a - only_b) - 1)**2/n if n else 0.
+    return McNemar(only_a, only_b, chi2, math.erfc(math.sqrt(chi2/2)))  # the tail
+
+# %% ../../nbs/metrics/08_comparisons.ipynb #4727b71d
+def _by_binomial(only_a: int, only_b: int) -> McNemar:
+    "Test exactly: under chance, each disagreement is a toss of a coin."
+    from scipy.special import bdtr # late: half a second of CPU time to import
+    n, least = only_a + only_b, min(only_a, only_b)
+    return McNemar(only_a, only_b, float(least), min(1., float(2*bdtr(least, n, 0.5))))
+
 # %% ../../nbs/metrics/08_comparisons.ipynb #ef496217
 def mcnemar(a_right: ArrayLike, b_right: ArrayLike, exact: bool|None = None) -> McNemar:
     """Compute McNemar's test of two systems, each right (1) or not (0) on the same items; NaN is left out.
@@ -179,13 +202,8 @@ def mcnemar(a_right: ArrayLike, b_right: ArrayLike, exact: bool|None = None) -> 
     _right_or_wrong("b_right", b_right)
     d, _ = _differences("mcnemar", a_right, b_right)
     only_a, only_b = int((d > 0).sum()), int((d < 0).sum())
-    n, least = only_a + only_b, min(only_a, only_b)
-    if not (n < 25 if exact is None else exact):
-        chi2 = max(0, abs(only_a - only_b) - 1)**2/n if n else 0.
-        # the tail of chi-square with 1 degree of freedom
-        return McNemar(only_a, only_b, chi2, math.erfc(math.sqrt(chi2/2)))
-    from scipy.special import bdtr # late: half a second of CPU time to import
-    return McNemar(only_a, only_b, float(least), min(1., float(2*bdtr(least, n, 0.5))))
+    if exact is None: exact = only_a + only_b < 25
+    return _by_binomial(only_a, only_b) if exact else _by_chi_square(only_a, only_b)
 
 # %% ../../nbs/metrics/08_comparisons.ipynb #a1c0de12
 def holm(ps: Sequence[float|None]) -> list[float|None]:

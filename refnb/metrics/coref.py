@@ -160,12 +160,15 @@ def _mentions(t: Table) -> Counts:
     "Count mentions for mention detection: exact spans."
     return Counts(_n(t.precision.n), _n(t.predicted), _n(t.recall.n), _n(t.gold))
 
+# %% ../../nbs/metrics/01_coref.ipynb #0abb8c92
+def _links(sizes: np.ndarray) -> int:
+    "Count the links that hold clusters together: one less than there are mentions."
+    return _n(sizes) - len(sizes)
+
 # %% ../../nbs/metrics/01_coref.ipynb #b7a25758
 def muc(t: Table) -> Counts:
     "Count links for MUC."
-    links = lambda sizes: _n(sizes) - len(sizes)
-    shared = lambda cells: _n(cells.n) - len(cells.n)
-    return Counts(shared(t.precision), links(t.predicted), shared(t.recall), links(t.gold))
+    return Counts(_links(t.precision.n), _links(t.predicted), _links(t.recall.n), _links(t.gold))
 
 # %% ../../nbs/metrics/01_coref.ipynb #adbc2850
 def b3(t: Table) -> Counts:
@@ -277,13 +280,18 @@ def _mean_scores(scores: Sequence[Prf]) -> Prf:
     "Average precision, recall and F1."
     return Prf(*(sum(values)/len(scores) for values in zip(*scores)))
 
+# %% ../../nbs/metrics/01_coref.ipynb #0fd31c7c
+def _harmonic(p: float, r: float) -> float:
+    "Compute F1 from precision and recall; 0 where both are 0."
+    return 2*p*r/(p + r) if p + r else 0.
+
 # %% ../../nbs/metrics/01_coref.ipynb #adb7915a
 def as_prf(c: Counts|LinkCounts) -> Prf:
     """Compute precision, recall and F1, as fractions, from the counts of one document or the sum of several;
     0 where nothing is right."""
     if isinstance(c, LinkCounts): return _blanc_prf(c)
     p, r = _ratio(*c[:2]), _ratio(*c[2:])
-    return Prf(p, r, 2*p*r/(p + r) if p + r else 0.)
+    return Prf(p, r, _harmonic(p, r))
 
 def _blanc_prf(c: LinkCounts) -> Prf:
     "Average both kinds of pairs, or return the only kind that gold has."

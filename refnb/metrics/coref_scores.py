@@ -14,7 +14,7 @@ from ..core.types import CallError, DataError, Later, Prf, nearest
 from ..core.documents import Document
 from .coref import (Counts, Duplicates, LinkCounts, METRICS, Mentions, _mean_scores, add, as_prf, metric,
                                  table, with_conll)
-from .windows import LENGTH, Setting, WindowMode, pair, split_gold, units
+from .windows import LENGTH, Setting, WindowMode, _is_window, pair, split_gold, units
 if TYPE_CHECKING: import pandas as pd
 else: pd = Later("pandas")
 
@@ -117,7 +117,7 @@ def score_coref(
 # %% ../../nbs/metrics/03_coref_scores.ipynb #b93f1d0e
 def _for_split(gold: list[Document], predicted: list[Document], length: int) -> list[Document]:
     "Return gold windows; refuse predictions on whole books."
-    books = {d.doc_key for d in predicted if f"_split{length}_S" not in d.doc_key}
+    books = {d.doc_key for d in predicted if not _is_window(d, length)}
     both = [d for d in gold if d.doc_key in books]
     if any(len(split_gold([d], length)) > 1 for d in both):
         raise DataError("the predictions are on whole books", f"document {min(d.doc_key for d in both)!r}",

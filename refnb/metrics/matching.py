@@ -16,7 +16,7 @@ import numpy as np
 from ..core.types import CallError, DataError, Span, nearest
 from ..core.documents import Document
 from .coref import (Counts, Duplicates, Flat, LinkCounts, METRICS, OfEither, Table, _assign, _cells, _find,
-                                 _flat, _once, _repeated, _without, blanc, metric)
+                                 _flat, _harmonic, _once, _repeated, _without, blanc, metric)
 from .coref_scores import CorefScores, _as_list, score_coref as _by_spans
 from .windows import LENGTH, Setting, WindowMode, _same_text, pair
 
@@ -321,10 +321,9 @@ def _parents(s: Side, i: int) -> tuple[int, Parents]:
 
 # %% ../../nbs/metrics/13_matching.ipynb #fb84f571
 def _f1(a: set, b: set) -> float:
+    "Compute the F1 of two sets."
     common = len(a & b)
-    if not common: return 0.
-    p, r = common/len(a), common/len(b)
-    return 2*p*r/(p + r)
+    return _harmonic(common/len(a), common/len(b)) if common else 0.
 
 # %% ../../nbs/metrics/13_matching.ipynb #668da9bc
 def _alike(a: Parents, b: Parents) -> float: return 10*_f1(a, b) + _f1({p for p, _ in a}, {p for p, _ in b})

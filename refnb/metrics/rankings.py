@@ -133,6 +133,13 @@ def _shared_systems(tasks: Sequence[Credits]) -> list[str]:
     common = set(tasks[0].systems).intersection(*map(attrgetter("systems"), tasks))
     return [x for x in tasks[0].systems if x in common]
 
+# %% ../../nbs/metrics/14_rankings.ipynb #613e3898
+def _tau_bounds(a: Sequence[Credits], b: Sequence[Credits], resamples: int, seed: int) -> tuple[float, float]:
+    "Find the ends of the interval of τ by resamples of both benchmarks."
+    drawn = kendall_tau(_resampled_scores(a, resamples, seed), _resampled_scores(b, resamples, seed + len(a)))
+    low, high = np.nanquantile(drawn, [.025, .975])
+    return float(low), float(high)
+
 # %% ../../nbs/metrics/14_rankings.ipynb #e8bb05e0
 def _has_clusters(c: Credits) -> bool:
     "Tell whether the items are of two clusters at least."
@@ -152,6 +159,4 @@ def compare_rankings(
     value = kendall_tau(_scores(a), _scores(b))
     if np.isnan(value): return Tau(None, None, None, len(both))
     if not all(map(_has_clusters, chain(a, b))): return Tau(float(value), None, None, len(both))
-    drawn = kendall_tau(_resampled_scores(a, resamples, seed), _resampled_scores(b, resamples, seed + len(a)))
-    low, high = np.nanquantile(drawn, [.025, .975])
-    return Tau(float(value), float(low), float(high), len(both))
+    return Tau(float(value), *_tau_bounds(a, b, resamples, seed), len(both))

@@ -201,6 +201,11 @@ def pair(gold: Iterable[Document], predicted: Iterable[Document],
     pairs = [(d, p.get(k) or Document(k, d.sentences)) for k, d in g.items()]
     return Pairs(pairs, list(filterfalse(p.__contains__, g)), list(filterfalse(g.__contains__, p)))
 
+# %% ../../nbs/metrics/02_windows.ipynb #437133df
+def _is_window(d: Document, length: int) -> bool:
+    "Tell by its key whether a document is a window of so many tokens."
+    return f"_split{length}_S" in d.doc_key
+
 # %% ../../nbs/metrics/02_windows.ipynb #2974c16c
 Setting = Literal["full", "split", "window"]
 Unit = tuple[str, Clusters, Clusters]  # name, gold clusters, predicted clusters
@@ -208,7 +213,7 @@ Unit = tuple[str, Clusters, Clusters]  # name, gold clusters, predicted clusters
 def split_gold(gold: Iterable[Document], length: int = LENGTH) -> list[Document]:
     "Make gold for the split setting: windows of `length` tokens, nominally, of whole books or of windows already."
     out = []
-    for d in gold: out += [d] if f"_split{length}_S" in d.doc_key else split(d, length)
+    for d in gold: out += [d] if _is_window(d, length) else split(d, length)
     return out
 
 # %% ../../nbs/metrics/02_windows.ipynb #0528e99f
