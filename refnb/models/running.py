@@ -101,14 +101,16 @@ def _journal_failures(o: Opened, failures: list[Failure]):
     with o.run.writing() as w:
         for f in failures: w.add(Answer(f.id, reason="failed", raw=f.what or f.kind, sample=f.sample))
 
+def _counted(failures: list[Failure]) -> str:
+    "Count the kinds of failures, the most frequent first."
+    return ", ".join(f"{n} {kind}" for kind, n in Counter(map(attrgetter("kind"), failures)).most_common())
+
 def _report_failures(o: Opened, failures: list[Failure], asked: int):
     "Raise an error with the number and kinds of failed questions and a remedy."
-    kinds = Counter(map(attrgetter("kind"), failures))
-    counted = ", ".join(f"{n} {kind}" for kind, n in kinds.most_common())
     first = failures[0]
     do = first.do or "rerun the command: it retries only these"
-    raise DataError(f"{len(failures)} of {asked} failed ({counted}); the first is {first.id}: {first.what}",
-                    str(o.run.folder), do)
+    what = f"{len(failures)} of {asked} failed ({_counted(failures)}); the first is {first.id}: {first.what}"
+    raise DataError(what, str(o.run.folder), do)
 
 # %% ../../nbs/models/02_running.ipynb #20041c41
 def _write_cards(task: Task):
