@@ -10,7 +10,7 @@ __all__ = ['NAMES', 'LETTERS', 'WRONG', 'OTHER', 'PLAIN', 'WEAK', 'FIRST', 'ALON
 import html, json, re, unicodedata
 from collections.abc import Iterator
 from functools import cache, lru_cache
-from itertools import count, filterfalse
+from itertools import filterfalse
 from typing import NamedTuple
 from ..core.types import NONE, Reason
 from ..core.settings import packaged
@@ -247,7 +247,7 @@ def _letter_sign(text: str, m: re.Match[str], at: dict[str, int]) -> str:
 
 def _with_letters(text: str, shown: Shown) -> str:
     "Replace each option letter in a text by its sign."
-    at = dict(zip(shown.letters, count()))
+    at = {l: i for i, l in enumerate(shown.letters)}
     return _LETTER.sub(lambda m: _letter_sign(text, m, at), text) if at else text
 
 # %% ../../nbs/models/07_reply_reading.ipynb #a0faa5c3

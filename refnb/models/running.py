@@ -81,7 +81,7 @@ def _fill(o: Opened, items: Sequence[Any], progress: Progress|None) -> list[Fail
         keys = _keys_of(o.system, items)
         todo = [x for x in items if not w.done.keys() >= set(keys[_key(x)])]
         expected = list(chain.from_iterable(keys.values()))
-        to = _Filling(w, len(expected), sum(map(w.done.__contains__, expected)), progress)
+        to = _Filling(w, len(expected), sum(k in w.done for k in expected), progress)
         if isinstance(o.system, BaseSystem): o.system.resume(o.task, w.done.values())
         for answer in o.system.answer(o.task, todo): to.add(answer)
     return to.failures
@@ -135,9 +135,8 @@ def predicted_documents(run: Run, docs: Sequence[Document]) -> list[Document]:
 # %% ../../nbs/models/02_running.ipynb #4f7fa09a
 def _credits(run: Run, questions: Sequence[Question]) -> dict[str, Any]:
     "Compute the credit of each answer."
-    by_id, out = dict(zip(map(attrgetter("id"), questions), questions)), {}
-    for i, answer in run.answers().items(): out[i] = credit(by_id[i], answer)
-    return out
+    by_id = {q.id: q for q in questions}
+    return {i: credit(by_id[i], answer) for i, answer in run.answers().items()}
 
 def write_run_summary(run: Run, task: Task, system: System|None = None,
                       cost: dict[str, float|str]|None = None) -> Path|None:

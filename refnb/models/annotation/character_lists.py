@@ -10,7 +10,6 @@ __all__ = ['LISCU', 'LEAST', 'Listed', 'liscu_names', 'read_character_table', 'C
 import ast, json, re, unicodedata
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
 from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
@@ -224,7 +223,7 @@ def books_with_characters(
 def _matched(lists: Sequence[BookCharacters], books: Sequence[Cataloged]) -> Iterator[BookCharacters]:
     "Yield the largest list for each author of books of one title."
     alone = len({frozenset(map(author_words, b.authors)) for b in books}) == 1
-    for words in dict.fromkeys(map(author_words, chain.from_iterable(map(attrgetter("authors"), books)))):
+    for words in dict.fromkeys(author_words(a) for b in books for a in b.authors):
         fitting = [x for x in lists if (alone if not x.author else author_words(x.author) == words)]
         numbers = tuple(b.number for b in books if words in map(author_words, b.authors))
         if fitting: yield _largest(fitting)._replace(books=numbers)

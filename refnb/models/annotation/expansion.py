@@ -8,7 +8,7 @@ __all__ = ['Seeding', 'Way', 'WAYS', 'Complete', 'windows_of', 'Expanded', 'expa
 # %% ../../../nbs/models/annotation/02_expansion.ipynb #0c977386
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import accumulate, count
+from itertools import accumulate
 from operator import attrgetter
 from typing import Literal, NamedTuple
 import numpy as np
@@ -109,7 +109,7 @@ def expand(
         best = all_pairs(lambda rows, columns, at=at: scores(at[rows], at[columns]), len(i))  # type: ignore[misc]
         known = sorted(seeds)
         for c, members in zip(known, WAYS[seeding](best, [seeds[c] for c in known], bias)):
-            found[c].update(map(inside.__getitem__, members))
+            found[c].update(inside[j] for j in members)
     return _expanded(linked, found, seeding)
 
 # %% ../../../nbs/models/annotation/02_expansion.ipynb #5eed0006
@@ -131,7 +131,7 @@ def expand_documents(
 ) -> Expanded:                    # the mentions of each character
     "Complete the mentions of characters by a system that reads each window as a document."
     linked: Linked = list(map(list, d.clusters))
-    found, number = list(map(set, linked)), dict(zip(d.names, count()))
+    found, number = list(map(set, linked)), {name: k for k, name in enumerate(d.names)}
     windows = split(d, length, "drop", group)
     starts = accumulate(map(attrgetter("size"), windows), initial=0)
     some = [(w, start) for w, start in zip(windows, starts) if w.clusters]

@@ -12,8 +12,8 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import chain, compress, count
-from operator import attrgetter, not_
+from itertools import chain, compress
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 import msgspec
@@ -187,7 +187,7 @@ def _completed(w: Document, found: ClusterAnswer, where: str) -> list[Sequence[S
     for name, seeds in zip(w.names, w.clusters):
         if lost := {*seeds} - {*by_name.get(name, ())}:
             raise DataError(f"lost {len(lost)} of {len(seeds)} seeds of {name}", f"{where}, {w.doc_key}")
-    return list(map(by_name.__getitem__, w.names))
+    return [by_name[name] for name in w.names]
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #0e3a2ab3
 def by_package(system: Any, s: Settings) -> Complete:
@@ -203,11 +203,11 @@ def _net_completed(net: Any, w: Document, seeding: Seeding) -> list[list[Span]]:
     from refnb.models.coreference.texts import text_of
     if net.m.antecedents == "entities": return net.completed(text_of(w), w.clusters)
     spans, best = net.best(text_of(w), more=w.mentions)
-    number = dict(zip(spans, count()))
+    number = {s: i for i, s in enumerate(spans)}
     seeds: list[list[int]] = []
     for c in w.clusters: seeds.append([number[s] for s in c if s in number])
     completed: list[list[Span]] = []
-    for members in WAYS[seeding](best, seeds, net.m.bias): completed.append(list(map(spans.__getitem__, members)))
+    for members in WAYS[seeding](best, seeds, net.m.bias): completed.append([spans[i] for i in members])
     return completed
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #623ddb2a
@@ -225,7 +225,7 @@ def _link(r: _Reading, who: Sequence[Character], by_name: Linked, how: Annotatin
     "Link explicit mentions."
     if how.linker == PATTERN: linked = by_name
     else: linked = link_by_rules(r.document, r.bank.spans, who) if how.linker == RULES else r.linked(who)
-    return linked, {"linked": sum(map(len, linked)), "without a mention": sum(map(not_, linked))}
+    return linked, {"linked": sum(map(len, linked)), "without a mention": sum(not c for c in linked)}
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #17f4bd78
 def yes_no_id(d: Document, s: Span, name: str) -> str:

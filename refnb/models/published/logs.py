@@ -96,7 +96,8 @@ def _unzipped(path: Path) -> dict[str, Any]:
         try:
             about = json.loads(z.read("header.json" if "header.json" in names else "_journal/start.json"))
             samples = []
-            for n in filter(re.compile(r"samples/.+\.json").fullmatch, names): samples.append(json.loads(z.read(n)))
+            for n in names:
+                if re.fullmatch(r"samples/.+\.json", n): samples.append(json.loads(z.read(n)))
             return about | {"samples": samples}
         except NotImplementedError:
             raise DataError("is packed with Zstandard, which this Python cannot read", str(path),
