@@ -165,6 +165,10 @@ def no_names(task: Task) -> str:
     return ""
 
 # %% ../../nbs/models/00_systems.ipynb #1b160f25
+def _named(item: Question|Document) -> str:
+    "Name a question or document in an error."
+    return f"question {item.id}" if isinstance(item, Question) else f"document {item.doc_key}"
+
 class FunctionSystem(BaseSystem):
     "A system made of a Python function."
     def __init__(self, f: Callable, name: str = "", title: str = "", shapes: frozenset[Shape] = CHOICE | CLUSTERS,
@@ -200,9 +204,7 @@ class FunctionSystem(BaseSystem):
             try: reply = self.f(x)
             except (DataError, CallError): raise
             except Exception as e:
-                where = (f"{'question' if task.shape == 'choice' else 'document'} "
-                         f"{x.id if task.shape == 'choice' else x.doc_key}")
-                raise DataError(f"the system raised {type(e).__name__}: {e}", where,
+                raise DataError(f"the system raised {type(e).__name__}: {e}", _named(x),
                                 "earlier answers are saved; fix the function and rerun") from e
             yield as_answer(x, reply) if task.shape == "choice" else _as_clusters(x, reply)
 

@@ -309,14 +309,18 @@ class Agreement(NamedTuple):
     differences: list[Difference]
 
 # %% ../../../nbs/models/annotation/04_checking.ipynb #297c7ad5
+def _shared(a: Document, b: Document, given: int) -> list[tuple[int, int]]:
+    "List the pairs of new characters that share mentions, those with most first."
+    pairs = []
+    for i, j in product(range(given, len(a.names)), range(given, len(b.names))):
+        if n := len({*a.clusters[i]} & {*b.clusters[j]}): pairs.append((-n, i, j))
+    return [(i, j) for _, i, j in sorted(pairs)]
+
 def _same(a: Document, b: Document, given: int) -> dict[int, int]:
     "Find for characters of b the same one of a; the first ones were given to both."
     out = {k: k for k in range(given)}
-    new = product(range(given, len(a.names)), range(given, len(b.names)))
-    shared = []
-    for i, j in new: shared.append((len({*a.clusters[i]} & {*b.clusters[j]}), -i, -j))
-    for n, i, j in sorted(shared, reverse=True):
-        if n and -j not in out and -i not in out.values(): out[-j] = -i
+    for i, j in _shared(a, b, given):
+        if j not in out and i not in out.values(): out[j] = i
     return out
 
 # %% ../../../nbs/models/annotation/04_checking.ipynb #8fd85e81

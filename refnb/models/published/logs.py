@@ -185,14 +185,17 @@ class LogSystem(BaseSystem):
         for q in task.questions:
             if q.id in samples: return shown_order(q, samples[q.id].asked)
         return "given"
-    def answer(self, task: Task, items: Sequence[Question]) -> Iterator[Answer|Failure]:
-        samples = self._samples()
+    def _check(self, task: Task, samples: Mapping[str, Sample]):
+        "Refuse questions that the task does not have, and questions that appear twice."
         if strange := sorted(samples.keys() - set(task.ids)):
             raise DataError(f"{len(strange)} of {len(samples)} samples are not questions of {task.name}, one is "
                             f"{strange[0]}", str(self.path), "name the exported task")
         if twice := repeated(map(attrgetter("id"), self.log.samples)):
             raise DataError(f"{len(twice)} questions appear twice, one is {twice[0]}", str(self.path),
                             "run one epoch, with one filter")
+    def answer(self, task: Task, items: Sequence[Question]) -> Iterator[Answer|Failure]:
+        samples = self._samples()
+        self._check(task, samples)
         do = "run the missing questions with the other tool, and name the new log"
         for q in items:
             if (x := samples.get(q.id)) is None: yield Failure(q.id, "missing", "is not in the log", do)
