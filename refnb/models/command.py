@@ -24,6 +24,8 @@ from .systems import BaseSystem, Failure, Identity, Said, System, as_answer, var
 from .registry import Entry, changed_record, record_of, refuse_settings
 
 # %% ../../nbs/models/04_command.ipynb #329a1fa9
+def _as_line(shown: dict[str, Any]) -> bytes: return msgspec.json.encode(shown) + b"\n"
+
 def _line_of(item: Question|Document, seeds: bool = False) -> bytes:
     "Write a question or document as a line of JSON, without the gold answer; with `seeds`, clusters are shown."
     shown: dict[str, Any]
@@ -33,7 +35,7 @@ def _line_of(item: Question|Document, seeds: bool = False) -> bytes:
     else:
         names = dict(zip(item.names, item.clusters)) if seeds else item.names
         shown = {"id": item.doc_key, "sentences": item.sentences, "names": names}
-    return msgspec.json.encode(shown) + b"\n"
+    return _as_line(shown)
 
 # %% ../../nbs/models/04_command.ipynb #4134c7a9
 def _inside(answer: ClusterAnswer, d: Document, where: str) -> ClusterAnswer:
@@ -105,8 +107,8 @@ def _parts(item: Question|Document, window: int, seeds: bool = False) -> list[_P
     if not window: return [_Part(item.doc_key, item, _line_of(item, seeds))]
     out, start = [], 0
     for w in split(Document(item.doc_key, item.sentences), window):
-        line = {"id": w.doc_key, "sentences": w.sentences, "names": item.names}
-        out.append(_Part(w.doc_key, w, msgspec.json.encode(line) + b"\n", start, item.doc_key))
+        line = _as_line({"id": w.doc_key, "sentences": w.sentences, "names": item.names})
+        out.append(_Part(w.doc_key, w, line, start, item.doc_key))
         start += w.size
     return out or [_Part(item.doc_key, item, _line_of(item))]
 
@@ -155,7 +157,7 @@ class _Proof(Record):
 
 def canary_line(d: Document) -> bytes:
     "Write a canary as a line that requests the words, too."
-    return msgspec.json.encode({"id": d.doc_key, "sentences": d.sentences, "names": (), "canary": True}) + b"\n"
+    return _as_line({"id": d.doc_key, "sentences": d.sentences, "names": (), "canary": True})
 
 def _canary_answer(line: bytes, d: Document, where: str) -> _Proof|str:
     "Read a program's answer to a canary; return an error text if it is malformed."
@@ -209,6 +211,10 @@ def meaning_fault(d: Document, found: Clusters) -> str:
     return clusters_fault(d, found)
 
 # %% ../../nbs/models/04_command.ipynb #69d8cf9d
+def _last_line(errors: Sequence[bytes]) -> str:
+    "Return the last line of a program's standard error, as a progress bar would leave it."
+    return errors[-1].decode("utf-8", "replace").strip().rpartition("\r")[2][:200] if errors else ""
+
 class _Process:
     "A running program and a queue of its output lines."
     def __init__(self, command: Sequence[str], cwd: Path|None, where: str, env: Mapping[str, str]|None = None):
@@ -248,7 +254,7 @@ class _Process:
         """Return why the program failed, or ""."""
         status = self.p.wait()
         self.listener.join(10)  # the last lines of stderr may be pending
-        last = self.errors[-1].decode("utf-8", "replace").strip().rpartition("\r")[2][:200] if self.errors else ""
+        last = _last_line(self.errors)
         killed = " (killed: possibly out of memory)" if status == -9 else ""
         return f"ended with status {status}{killed}" + (f": {last}" if last else "") if status else ""
     def end(self):

@@ -35,7 +35,7 @@ class Split(NamedTuple):
 # %% ../../nbs/models/06_reasoning.ipynb #96e0e0e1
 def _of_parts(answer: list[str], thought: list[str], is_open: bool) -> Split:
     "Join the collected parts of a reply."
-    return Split("".join(answer).lstrip(), "\n".join(x for x in map(str.strip, thought) if x), is_open)
+    return Split("".join(answer).lstrip(), "\n".join(filter(None, map(str.strip, thought))), is_open)
 
 # %% ../../nbs/models/06_reasoning.ipynb #1c4b23c3
 def _in_blocks(text: str) -> Split:

@@ -65,15 +65,19 @@ def _kind(data: Mapping[str, Any]) -> str:
     raise CallError("has no kind", do=f"write one of {', '.join(KINDS)}")
 
 # %% ../../nbs/models/01_registry.ipynb #d0c98063
+def _check_name(name: Any, path: Path):
+    "Refuse an entry's name that could not be typed."
+    if not isinstance(name, str):
+        raise FormatError(f"the name {name!r} is not a string", str(path), "put it in quotation marks")
+    if set("[]@") & set(name) or name.strip() != name or not name:
+        raise FormatError(f"{name!r} cannot be a name", str(path), "leave out brackets, @ and outer blanks")
+
 def _read(path: Path) -> Iterator[Entry]:
     "Yield the entries of a file."
     data = read_yaml(path, dict[str, Any])
     several = all(isinstance(v, dict) for v in data.values()) and "kind" not in data
     for name, fields in (data if several else {path.stem: data}).items():
-        if not isinstance(name, str):
-            raise FormatError(f"the name {name!r} is not a string", str(path), "put it in quotation marks")
-        if set("[]@") & set(name) or name.strip() != name or not name:
-            raise FormatError(f"{name!r} cannot be a name", str(path), "leave out brackets, @ and outer blanks")
+        _check_name(name, path)
         try: yield Entry(name, _kind(fields), fields, path)
         except CallError as e: raise FormatError(e.what, f"{path}, {name}", e.do) from None
 
@@ -256,14 +260,19 @@ def _from_point(name: str, s: Settings, changed: Mapping[str, Any]) -> System:
                       f"{name}, of the entry points refnb.systems")
 
 # %% ../../nbs/models/01_registry.ipynb #49d27387
+def _entry_of(base: str, r: Registry) -> Entry|None:
+    "Return the entry that makes the system of this name; a pair model may have a suffix."
+    entry = r.entries.get(base) or r.numbered.get(base) or r.entries.get(base.removesuffix(TURNED))
+    if not entry: return None
+    return entry if base == entry.name or base in r.numbered or entry.kind == "pair-model" else None
+
 def _maker(base: str, s: Settings) -> Callable[[Mapping[str, Any]], System]|None:
     "Return a function that makes the system of this name, or None."
     r = registry(s)
     if base in r.doubled: raise CallError(r.doubled[base])
-    if entry := r.entries.get(base) or r.numbered.get(base) or r.entries.get(base.removesuffix(TURNED)):
-        if base == entry.name or base in r.numbered or entry.kind == "pair-model":
-            asked = entry._replace(name=base)
-            return lambda changed: named_object(KINDS[entry.kind])(asked, changed, s)
+    if entry := _entry_of(base, r):
+        make, asked = KINDS[entry.kind], entry._replace(name=base)
+        return lambda changed: named_object(make)(asked, changed, s)
     if base in entry_points("refnb.systems"): return lambda changed: _from_point(base, s, changed)
     for prefix, made in _PREFIXES.items():
         if base.startswith(prefix) and len(base) > len(prefix):

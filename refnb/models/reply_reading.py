@@ -10,7 +10,7 @@ __all__ = ['NAMES', 'LETTERS', 'WRONG', 'OTHER', 'PLAIN', 'WEAK', 'FIRST', 'ALON
 import html, json, re, unicodedata
 from collections.abc import Iterator
 from functools import cache, lru_cache
-from itertools import count, filterfalse
+from itertools import filterfalse
 from typing import NamedTuple
 from ..core.types import NONE, Reason
 from ..core.settings import packaged
@@ -30,6 +30,8 @@ class Reading(NamedTuple):
     chosen: int|None        # option index; one past the last: `extra`
     reason: Reason|None = None # why none was chosen
     why: str = ""           # the reason in words
+
+def _unread(why: str) -> Reading: return Reading(None, "unparsable", why)
 
 # %% ../../nbs/models/07_reply_reading.ipynb #b3b30701
 _CJK = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
@@ -122,8 +124,17 @@ def _in_short(first: dict[str, int]) -> dict[tuple[str, ...], set[int]]:
     return found
 
 # %% ../../nbs/models/07_reply_reading.ipynb #69f667b5
+_Phrases = dict[str, dict[tuple[str, ...], _Phrase]]  # by their first word
+
+def _by_first_word(found: dict[tuple[str, ...], _Phrase]) -> _Phrases:
+    "Index phrases by their first word."
+    out: _Phrases = {}
+    for key, phrase in found.items():
+        if key: out.setdefault(key[0], {})[key] = phrase
+    return out
+
 @lru_cache(maxsize=1024)
-def _phrases(names: tuple[str, ...], extra: str) -> dict[str, dict[tuple[str, ...], _Phrase]]:
+def _phrases(names: tuple[str, ...], extra: str) -> _Phrases:
     "Index the phrases that name options by their first word."
     names = (*names, extra) if extra else names
     first: dict[str, int] = {}
@@ -132,10 +143,7 @@ def _phrases(names: tuple[str, ...], extra: str) -> dict[str, dict[tuple[str, ..
     if extra: found[_keys(extra)] = found[_keys(extra)]._replace(closed=True)
     for key, options in _in_short(first).items():
         if len(options) == 1: found.setdefault(key, _Phrase(tuple(options), True))
-    out: dict[str, dict[tuple[str, ...], _Phrase]] = {}
-    for key, phrase in found.items():
-        if key: out.setdefault(key[0], {})[key] = phrase
-    return out
+    return _by_first_word(found)
 
 # %% ../../nbs/models/07_reply_reading.ipynb #6d991517
 _CLOSED = re.compile(r"(?:'s?)?[\"')\]]*(?:\s*[.,;:!?)\]\"\n。，、：；！？]|\s*$)")
@@ -151,13 +159,17 @@ def _goes_on_as_name(text: str, end: int) -> bool:
     word = re.match(r"\w+", text[m.end() - 1:m.end() + 20])
     return not (word and _finds("filler", "links", "nouns").fullmatch(word[0]))
 
+def _is_usual(word: str) -> bool:
+    "Tell whether a word before a name does not belong to it."
+    return word.endswith("ly") or bool(_finds("filler", "links", "nouns", "corrects", "not_before").fullmatch(word))
+
 def _begins_as_name(text: str, start: int) -> bool:
     "Tell whether a longer name begins before a position."
     m = _BEFORE.search(text[max(0, start - 30):start])
     if not m or len(m[1]) == 1: return False
     if m[2]: return bool(_finds("titles").fullmatch(m[1]))
-    usual = _finds("filler", "links", "nouns", "corrects", "not_before").fullmatch(m[1]) or m[1].endswith("ly")
-    return (m[1][0].isupper() and not usual and not text.isupper()) or m[1] in ("mr", "mrs", "ms", "dr")
+    if m[1] in ("mr", "mrs", "ms", "dr"): return True
+    return m[1][0].isupper() and not _is_usual(m[1]) and not text.isupper()
 
 def _is_named(text: str, start: int, end: int, p: _Phrase, after: bool, before: bool) -> bool:
     "Tell whether a match names an option; `after` and `before`: another option is directly adjacent."
@@ -192,7 +204,7 @@ def _longest(keys: list[str], i: int, known: dict[tuple[str, ...], _Phrase]) -> 
         if p := known.get(key := tuple(keys[i:i + n])): return len(key), p
     return 0, None
 
-def _follows(keys: list[str], i: int, phrases: dict[str, dict[tuple[str, ...], _Phrase]]) -> bool:
+def _follows(keys: list[str], i: int, phrases: _Phrases) -> bool:
     "Tell whether a name begins at a word."
     return i < len(keys) and _longest(keys, i, phrases.get(keys[i], {}))[0] > 0
 
@@ -235,7 +247,7 @@ def _letter_sign(text: str, m: re.Match[str], at: dict[str, int]) -> str:
 
 def _with_letters(text: str, shown: Shown) -> str:
     "Replace each option letter in a text by its sign."
-    at = dict(zip(shown.letters, count()))
+    at = {l: i for i, l in enumerate(shown.letters)}
     return _LETTER.sub(lambda m: _letter_sign(text, m, at), text) if at else text
 
 # %% ../../nbs/models/07_reply_reading.ipynb #a0faa5c3
@@ -269,6 +281,10 @@ def _alone_on(line: str) -> int|None:
     return _option(word) if re.fullmatch(_U, word) else None
 
 # %% ../../nbs/models/07_reply_reading.ipynb #700d658a
+def _is_echo(alone: list[int|None], n: int) -> bool:
+    "Tell whether the first lines are all n options in their order."
+    return n > 1 and alone[:1] == [0] and alone[:n] == list(range(n))
+
 def _without_echo(text: str, shown: Shown) -> str:
     "Remove a list of all options, which repeats the prompt."
     for d in filter(None, shown.descriptions): text = text.replace(_bare(written(d)), "")
@@ -276,7 +292,7 @@ def _without_echo(text: str, shown: Shown) -> str:
     alone = list(map(_alone_on, lines))
     result: list[str] = []
     while i < len(lines):
-        echo = n > 1 and alone[i] == 0 and alone[i:i + n] == list(range(n)) and (result or i + n < len(lines))
+        echo = alone[i] == 0 and _is_echo(alone[i:i + n], n) and (result or i + n < len(lines))
         if not echo: result.append(lines[i])
         i += n if echo else 1
     return _HEADING.sub("", "\n".join(result))
@@ -444,9 +460,9 @@ def _options(units: list[_Unit]) -> set[int]: return {u.option for u in units}
 def _only(units: list[_Unit], shown: Shown) -> Reading:
     "Return the single option that all units name, or the reason for none."
     options = _options(units)
-    if -2 in options: return Reading(None, "unparsable", ODD_PAIR)
+    if -2 in options: return _unread(ODD_PAIR)
     if options == {-1}: return Reading(None, "outside", "names an option that was not shown")
-    if len(options) > 1: return Reading(None, "unparsable", SEVERAL)
+    if len(options) > 1: return _unread(SEVERAL)
     [option] = options
     if option == len(shown.names): return Reading(option, "refused", f"says {shown.extra!r}")
     return Reading(option)
@@ -478,14 +494,14 @@ def _surest(units: list[_Unit], starts: set[int]) -> list[_Unit]:
 # %% ../../nbs/models/07_reply_reading.ipynb #6ad18808
 def _of_prose(sentences: list[str], units: list[_Unit], shown: Shown) -> Reading:
     "Read a reply that announces no answer."
-    if not units: return Reading(None, "unparsable", NO_OPTION)
+    if not units: return _unread(NO_OPTION)
     if weak := _graded(units, WEAK):
-        return Reading(None, "unparsable", SEVERAL) if _taken_back(units, sentences, weak[0]) else _only(weak, shown)
-    if any(map(_finds("unable").search, sentences)): return Reading(None, "unparsable", UNABLE)
+        return _unread(SEVERAL) if _taken_back(units, sentences, weak[0]) else _only(weak, shown)
+    if any(map(_finds("unable").search, sentences)): return _unread(UNABLE)
     if shown.letters: units = [u for u in units if u.letter]
-    if len(_options(units)) > 1: return Reading(None, "unparsable", SEVERAL)
+    if len(_options(units)) > 1: return _unread(SEVERAL)
     if units and _finds("cues").search(sentences[units[0].line]): return _only(units, shown)
-    return Reading(None, "unparsable", "chooses none of the options")
+    return _unread("chooses none of the options")
 
 # %% ../../nbs/models/07_reply_reading.ipynb #152090de
 def _signed(text: str, shown: Shown) -> str:
@@ -513,16 +529,21 @@ def _all_units(sentences: list[str]) -> list[_Unit]:
         if re.search(_U, s): out += _units(s, i)
     return out
 
+def _labelled(sentences: list[str]) -> list[_Unit]:
+    "List the sentences that say what the mention refers to, and name no option."
+    out = []
+    for i, s in enumerate(sentences):
+        if _LABELLED.search(s) and not re.search(_U, s): out.append(_Unit(-1, STRONG, False, i))
+    return out
+
 def _of_text(text: str, shown: Shown, cut: bool = False) -> Reading:
     "Read a text without containers; a truncated one has to announce its answer."
     sentences = _asserted(_signed(text, shown))
-    units = _all_units(sentences)
-    for i, s in enumerate(sentences):
-        if _LABELLED.search(s) and not re.search(_U, s): units.append(_Unit(-1, STRONG, False, i))
+    units = _all_units(sentences) + _labelled(sentences)
     sure = _surest(units, {_option(s[0]) for s in sentences if re.match(_U, s)})
     if cut and not shown.letters: sure = [u for u in sure if u.grade >= STRONG]
     if not sure: return _of_prose(sentences, [] if cut else units, shown)
-    if sure[0].grade != FINAL and _taken_back(units, sentences, sure[0]): return Reading(None, "unparsable", SEVERAL)
+    if sure[0].grade != FINAL and _taken_back(units, sentences, sure[0]): return _unread(SEVERAL)
     return _only(sure, shown)
 
 # %% ../../nbs/models/07_reply_reading.ipynb #5a36aa04

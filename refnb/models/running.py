@@ -81,7 +81,7 @@ def _fill(o: Opened, items: Sequence[Any], progress: Progress|None) -> list[Fail
         keys = _keys_of(o.system, items)
         todo = [x for x in items if not w.done.keys() >= set(keys[_key(x)])]
         expected = list(chain.from_iterable(keys.values()))
-        to = _Filling(w, len(expected), sum(map(w.done.__contains__, expected)), progress)
+        to = _Filling(w, len(expected), sum(k in w.done for k in expected), progress)
         if isinstance(o.system, BaseSystem): o.system.resume(o.task, w.done.values())
         for answer in o.system.answer(o.task, todo): to.add(answer)
     return to.failures
@@ -101,14 +101,16 @@ def _journal_failures(o: Opened, failures: list[Failure]):
     with o.run.writing() as w:
         for f in failures: w.add(Answer(f.id, reason="failed", raw=f.what or f.kind, sample=f.sample))
 
+def _counted(failures: list[Failure]) -> str:
+    "Count the kinds of failures, the most frequent first."
+    return ", ".join(f"{n} {kind}" for kind, n in Counter(map(attrgetter("kind"), failures)).most_common())
+
 def _report_failures(o: Opened, failures: list[Failure], asked: int):
     "Raise an error with the number and kinds of failed questions and a remedy."
-    kinds = Counter(map(attrgetter("kind"), failures))
-    counted = ", ".join(f"{n} {kind}" for kind, n in kinds.most_common())
     first = failures[0]
     do = first.do or "rerun the command: it retries only these"
-    raise DataError(f"{len(failures)} of {asked} failed ({counted}); the first is {first.id}: {first.what}",
-                    str(o.run.folder), do)
+    what = f"{len(failures)} of {asked} failed ({_counted(failures)}); the first is {first.id}: {first.what}"
+    raise DataError(what, str(o.run.folder), do)
 
 # %% ../../nbs/models/02_running.ipynb #20041c41
 def _write_cards(task: Task):
@@ -133,9 +135,8 @@ def predicted_documents(run: Run, docs: Sequence[Document]) -> list[Document]:
 # %% ../../nbs/models/02_running.ipynb #4f7fa09a
 def _credits(run: Run, questions: Sequence[Question]) -> dict[str, Any]:
     "Compute the credit of each answer."
-    by_id, out = dict(zip(map(attrgetter("id"), questions), questions)), {}
-    for i, answer in run.answers().items(): out[i] = credit(by_id[i], answer)
-    return out
+    by_id = {q.id: q for q in questions}
+    return {i: credit(by_id[i], answer) for i, answer in run.answers().items()}
 
 def write_run_summary(run: Run, task: Task, system: System|None = None,
                       cost: dict[str, float|str]|None = None) -> Path|None:

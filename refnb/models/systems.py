@@ -115,16 +115,19 @@ WORDS: dict[Shape, str] = {"choice": "questions", "clusters": "documents"}
 # %% ../../nbs/models/00_systems.ipynb #9fbf8932
 Reply = Answer|int|str|None
 
+def _by_name(q: Question, name: str) -> Answer:
+    "Answer with the first option of a name."
+    for i, o in enumerate(q.options):
+        if o.name == name.strip(): return Answer(q.id, (i,), raw=name)
+    return Answer(q.id, reason="outside", raw=name)
+
 def as_answer(q: Question, reply: Reply) -> Answer:
     "Convert a function's return value for a question to an answer."
     if isinstance(reply, Answer):
         if reply.id != q.id: raise DataError(f"was answered with the answer of {reply.id}", f"question {q.id}")
         return reply
     if reply is None: return Answer(q.id, reason="refused")
-    if isinstance(reply, str):
-        for i, o in enumerate(q.options):
-            if o.name == reply.strip(): return Answer(q.id, (i,), raw=reply)
-        return Answer(q.id, reason="outside", raw=reply)
+    if isinstance(reply, str): return _by_name(q, reply)
     index = reply.__index__()
     if not 0 <= index < len(q.options):
         raise DataError(f"was answered with option {index} of {len(q.options)}", f"question {q.id}")
@@ -140,15 +143,18 @@ def _as_clusters(d: Document, reply: Any) -> ClusterAnswer:
         raise DataError(f"was answered with something other than clusters: {e}", f"document {d.doc_key}") from None
 
 # %% ../../nbs/models/00_systems.ipynb #58ef276d
+def _code_of(f: Callable) -> str:
+    "Describe a function without source: its bytecode, or the name of its type."
+    code = getattr(f, "__code__", None)
+    if not code: return f"{type(f).__module__}.{type(f).__qualname__}"
+    constants = [c for c in code.co_consts if not hasattr(c, "co_code")]
+    return repr((code.co_code, constants, code.co_names))
+
 def _function_id(f: Callable) -> str:
     "Hash a function's source or bytecode to 16 hex digits."
     f = inspect.unwrap(f)
     try: source = inspect.getsource(f)
-    except (OSError, TypeError):
-        code = getattr(f, "__code__", None)
-        constants = [c for c in code.co_consts if not hasattr(c, "co_code")] if code else []
-        source = (repr((code.co_code, constants, code.co_names)) if code
-                  else f"{type(f).__module__}.{type(f).__qualname__}")
+    except (OSError, TypeError): source = _code_of(f)
     return hashlib.sha256(source.encode()).hexdigest()[:16]
 
 # %% ../../nbs/models/00_systems.ipynb #76b0f9ec
@@ -159,6 +165,10 @@ def no_names(task: Task) -> str:
     return ""
 
 # %% ../../nbs/models/00_systems.ipynb #1b160f25
+def _named(item: Question|Document) -> str:
+    "Name a question or document in an error."
+    return f"question {item.id}" if isinstance(item, Question) else f"document {item.doc_key}"
+
 class FunctionSystem(BaseSystem):
     "A system made of a Python function."
     def __init__(self, f: Callable, name: str = "", title: str = "", shapes: frozenset[Shape] = CHOICE | CLUSTERS,
@@ -194,9 +204,7 @@ class FunctionSystem(BaseSystem):
             try: reply = self.f(x)
             except (DataError, CallError): raise
             except Exception as e:
-                where = (f"{'question' if task.shape == 'choice' else 'document'} "
-                         f"{x.id if task.shape == 'choice' else x.doc_key}")
-                raise DataError(f"the system raised {type(e).__name__}: {e}", where,
+                raise DataError(f"the system raised {type(e).__name__}: {e}", _named(x),
                                 "earlier answers are saved; fix the function and rerun") from e
             yield as_answer(x, reply) if task.shape == "choice" else _as_clusters(x, reply)
 
@@ -237,19 +245,21 @@ def _pairs(text: str) -> list[str]:
     return list(filter(None, [*out, text[start:]]))
 
 # %% ../../nbs/models/00_systems.ipynb #e1a2248a
+def _setting(pair: str, name: str) -> tuple[str, str]:
+    "Split setting=value; a value in quotation marks is JSON."
+    key, equals, value = pair.partition("=")
+    if not equals:
+        raise CallError(f"{pair!r} is not setting=value", name, "write a variant as NAME[setting=value,…]")
+    return key.strip(), msgspec.json.decode(value, type=str) if value.startswith('"') else value
+
+# %% ../../nbs/models/00_systems.ipynb #3822e7dd
 def split_name(name: str) -> tuple[str, dict[str, str]]:
     "Split a variant's name, such as gpt-4o-mini[decoding.temperature=1], into its base and its settings as text."
     base, bracket, inside = name.partition("[")
     if not bracket: return name, {}
     if not inside.endswith("]"):
         raise CallError(f"{name!r} has no closing bracket", do="write a variant as NAME[setting=value,…]")
-    settings = {}
-    for pair in _pairs(inside[:-1]):
-        key, equals, value = pair.partition("=")
-        if not equals:
-            raise CallError(f"{pair!r} is not setting=value", name, "write a variant as NAME[setting=value,…]")
-        settings[key.strip()] = msgspec.json.decode(value, type=str) if value.startswith('"') else value
-    return base, settings
+    return base, dict(_setting(pair, name) for pair in _pairs(inside[:-1]))
 
 # %% ../../nbs/models/00_systems.ipynb #8aafca36
 def info_of(system: System, task: Task) -> RunInfo:

@@ -101,11 +101,13 @@ class Done(Record, omit_defaults=False):
     weights: str             # SHA-256 of the weights file; "": not saved
 
 # %% ../../nbs/models/05_training.ipynb #b40e6690
+def _on_cpu(tensor: Any) -> Any: return tensor.detach().contiguous().cpu()
+
 def _digest(tensors: Mapping[str, Any]) -> str:
     "Hash the names and values of tensors."
     h = hashlib.sha256()
     for name in sorted(tensors):
-        t = tensors[name].detach().contiguous().cpu()
+        t = _on_cpu(tensors[name])
         h.update(f"{name} {tuple(t.shape)} {t.dtype}".encode())
         h.update(t.reshape(-1).view(need("torch", "models").uint8).numpy())
     return h.hexdigest()
@@ -114,7 +116,7 @@ def _digest(tensors: Mapping[str, Any]) -> str:
 def save_tensors(path: str|Path, tensors: Mapping[str, Any], said: str = "") -> str:
     "Write a file of tensors atomically; return the hash of its content."
     from safetensors.torch import save_file
-    path, whole = Path(path), {k: t.detach().contiguous().cpu() for k, t in tensors.items()}
+    path, whole = Path(path), {k: _on_cpu(t) for k, t in tensors.items()}
     aside, digest = path.with_name(f".{path.name}.{os.urandom(4).hex()}.part"), _digest(whole)
     with disk_fault(path):
         try:
@@ -144,6 +146,11 @@ def is_full(e: Exception) -> bool:
     "Tell whether a torch error, on any device, means out of memory."
     text = str(e).lower()
     return isinstance(e, MemoryError) or "out of memory" in text or "allocate memory" in text
+
+def _too_large(step: int, accumulate: int) -> DataError:
+    "Return the error for a batch that does not fit into memory."
+    return DataError("a batch needs more memory than available", f"step {step}",
+                     f"say accumulate={2*accumulate}: the same batch in smaller parts")
 
 # %% ../../nbs/models/05_training.ipynb #cae80f6c
 def _alike(name: str) -> float: return 1.
@@ -208,8 +215,7 @@ class _Loop:
             return float(sum(losses))
         except Exception as e:
             if not is_full(e): raise
-            raise DataError("a batch needs more memory than available", f"step {self.state.step + 1}",
-                            f"say accumulate={2*self.r.accumulate}: the same batch in smaller parts") from None
+            raise _too_large(self.state.step + 1, self.r.accumulate) from None
 
     def step(self, batch: Any) -> float:
         "Make one optimizer step; return the loss."
@@ -232,12 +238,16 @@ class _Loop:
     def save(self):
         "Save the training state."
         self.journal.flush()
+        self.state = self.state.changed(entries=len(self.journal.done))
+        save_tensors(self.folder/"state.safetensors", self._tensors(), msgspec.json.encode(self.state).decode())
+        self.saved = time.monotonic()
+
+    def _tensors(self) -> dict[str, Any]:
+        "Return weights and the optimizer's averages by name."
         tensors = {f"net.{n}": t for n, t in _weights_of(self.net).items()}
         for i, p in enumerate(self.params):
             for k, t in self.optimizer.state.get(p, {}).items(): tensors[f"optimizer.{i}.{k}"] = t
-        self.state = self.state.changed(entries=len(self.journal.done))
-        save_tensors(self.folder/"state.safetensors", tensors, msgspec.json.encode(self.state).decode())
-        self.saved = time.monotonic()
+        return tensors
 
     def take_up(self):
         "Start training, or resume from a saved state."
@@ -249,7 +259,10 @@ class _Loop:
                 state = msgspec.json.decode(text, type=State)
                 if state.entries <= len(entries) and not known.damaged: self._set(tensors, state)
             except (FormatError, msgspec.MsgspecError): pass  # damaged: training starts over
-        entries = entries[:self.state.entries]
+        self._restart_journal(entries[:self.state.entries])
+
+    def _restart_journal(self, entries: Sequence[Entry]):
+        "Write a new journal that begins with these entries."
         write_atomic(self.folder/"journal.jsonl", b"")
         self.journal = Writer(self.folder/"journal.jsonl", {}, 10**9)
         for e in entries: self.journal.add(e)

@@ -46,7 +46,7 @@ def text_of_html(page: str) -> str:
     reader.feed(page)
     reader.close()
     paragraphs = (" ".join(p.split()) for p in "".join(reader.parts).split("\n\n"))
-    return "\n\n".join(p for p in paragraphs if p)
+    return "\n\n".join(filter(None, paragraphs))
 
 _BEGIN = re.compile(r"^\*\*\* ?START OF TH.*$", re.M | re.I)
 _END = re.compile(r"^\*\*\* ?END OF TH.*$", re.M | re.I)
@@ -82,18 +82,26 @@ def _xml(text: str, where: str) -> ElementTree.Element:
     except ElementTree.ParseError as e: raise FormatError(str(e), where, "it is damaged") from None
 
 # %% ../../../nbs/models/annotation/00_books.ipynb #b93bdb9a
-def _pages(z: zipfile.ZipFile, where: str) -> list[str]:
-    "List the names of an EPUB's pages in reading order."
-    container = _xml(_member(z, "META-INF/container.xml", where), where)
-    root = next((x.get("full-path", "") for x in container.iter() if x.tag.endswith("rootfile")), "")
-    package = _xml(_member(z, root, where), where)
-    items = {x.get("id"): x.get("href", "") for x in package.iter() if x.tag.endswith("}item")}
-    order = [x.get("idref") for x in package.iter() if x.tag.endswith("}itemref")]
-    return [_linked(root, items[i]) for i in order if i in items]
-
 def _linked(root: str, href: str) -> str:
     "Resolve a link in the package file to a name in the archive."
     return posixpath.normpath(posixpath.join(posixpath.dirname(root), unquote(href.partition("#")[0])))
+
+# %% ../../../nbs/models/annotation/00_books.ipynb #6599be44
+def _elements(xml: ElementTree.Element, end: str) -> list[ElementTree.Element]:
+    "List the elements whose tag ends so: before it is a namespace."
+    return [x for x in xml.iter() if x.tag.endswith(end)]
+
+def _pages(z: zipfile.ZipFile, where: str) -> list[str]:
+    "List the names of an EPUB's pages in reading order."
+    container = _xml(_member(z, "META-INF/container.xml", where), where)
+    roots = _elements(container, "rootfile")
+    root = roots[0].get("full-path", "") if roots else ""
+    package = _xml(_member(z, root, where), where)
+    items = {x.get("id"): x.get("href", "") for x in _elements(package, "}item")}
+    pages = []
+    for x in _elements(package, "}itemref"):
+        if (i := x.get("idref")) in items: pages.append(_linked(root, items[i]))
+    return pages
 
 def text_of_epub(path: str|Path) -> str:
     "Extract the text of an EPUB."
@@ -174,12 +182,15 @@ def read_characters(path: str|Path) -> list[Character]:
     return as_characters(listed or [], str(path))
 
 # %% ../../../nbs/models/annotation/00_books.ipynb #5eed0016
+def _yaml_line(c: Character) -> str:
+    "Write a character as YAML."
+    entry = {c.name: list(c.variants)} if c.variants else c.name
+    line = yaml.safe_dump(entry, allow_unicode=True, width=10**6, default_flow_style=None)
+    return line.removesuffix("...\n").strip()
+
+# %% ../../../nbs/models/annotation/00_books.ipynb #b6a585a9
 def characters_yaml(characters: Sequence[Character], notes: Sequence[str] = ()) -> str:
     "Write characters as YAML, one line each, with notes as comments."
     out = []
-    for k, c in enumerate(characters):
-        entry = {c.name: list(c.variants)} if c.variants else c.name
-        line = yaml.safe_dump(entry, allow_unicode=True, width=10**6,
-                              default_flow_style=None).removesuffix("...\n").strip()
-        out.append(f"- {line}" + (f"  # {notes[k]}" if notes else ""))
+    for k, c in enumerate(characters): out.append(f"- {_yaml_line(c)}" + (f"  # {notes[k]}" if notes else ""))
     return "\n".join(out) + "\n"

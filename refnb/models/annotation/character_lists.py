@@ -10,6 +10,7 @@ __all__ = ['LISCU', 'LEAST', 'Listed', 'liscu_names', 'read_character_table', 'C
 import ast, json, re, unicodedata
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 from ...core.types import DataError, FormatError, Record
@@ -56,8 +57,9 @@ def _table(data: bytes, where: str, columns: Sequence[str], delimiter: str = ","
     "Yield the rows of a table with these columns, each with its line number."
     lines = table_rows(data, where, delimiter)
     head = next(lines, (1, []))[1]
-    if missing := [c for c in columns if c not in head]:
-        raise FormatError(f"has no column {missing[0]}", at_line(where, 1), f"it has {', '.join(head) or 'none'}")
+    has = f"it has {', '.join(head) or 'none'}"
+    for c in columns:
+        if c not in head: raise FormatError(f"has no column {c}", at_line(where, 1), has)
     for n, cells in lines:
         wrong = f"{len(cells)} fields where the header has {len(head)}"
         if len(cells) != len(head): raise FormatError(wrong, at_line(where, n))
@@ -81,8 +83,8 @@ def read_character_table(
     "Read characters of books from a table, such as one that you export from Wikidata."
     out = list[Listed]()
     for where, row in _rows(Path(path)):
-        empty = [c for c in _COLUMNS if not getattr(row, c).strip()]
-        if empty: raise FormatError(f"{empty[0]} is empty", where, "leave the row out")
+        for c in _COLUMNS:
+            if not getattr(row, c).strip(): raise FormatError(f"{c} is empty", where, "leave the row out")
         out.append(Listed(row.title.strip(), row.author.strip(), Path(path).stem, row.character.strip()))
     if not out: raise DataError("has no characters", str(path))
     return out
@@ -97,6 +99,11 @@ class Cataloged(NamedTuple):
 # %% ../../../nbs/models/annotation/05_character_lists.ipynb #288018a7
 _CATALOGUE = ("Text#", "Type", "Title", "Language", "Authors")
 
+def _authors(cell: str) -> tuple[str, ...]:
+    "Split a cell of authors, without those in brackets who translated, edited or illustrated the book."
+    return tuple(a.strip() for a in cell.split(";") if a.strip() and "[" not in a)
+
+# %% ../../../nbs/models/annotation/05_character_lists.ipynb #2e531385
 def read_catalogue(
     path: str|Path, # pg_catalog.csv
 ) -> list[Cataloged]: # its texts in English
@@ -106,23 +113,24 @@ def read_catalogue(
         number = row["Text#"]
         wrong = f"{number!r} is no number"
         if not re.fullmatch("[0-9]{1,9}", number): raise FormatError(wrong, at_line(where, n, "Text#"))
-        if row["Type"] != "Text" or "en" not in row["Language"].split("; "): continue
-        authors = tuple(a.strip() for a in row["Authors"].split(";") if a.strip() and "[" not in a)
-        out.append(Cataloged(int(number), row["Title"], authors))
+        if row["Type"] == "Text" and "en" in row["Language"].split("; "):
+            out.append(Cataloged(int(number), row["Title"], _authors(row["Authors"])))
     return out
 
 # %% ../../../nbs/models/annotation/05_character_lists.ipynb #092fd33c
 LEAST = 5  # characters of a book
 
+def _folded(text: str) -> str: return unicodedata.normalize("NFKC", text).casefold()
+
 def title_words(title: str) -> tuple[str, ...]:
     "Return the words by which titles are compared."
-    plain = re.sub("['’]", "", unicodedata.normalize("NFKC", title).casefold())
-    return tuple(re.findall(r"\w+", plain))
+    return tuple(re.findall(r"\w+", re.sub("['’]", "", _folded(title))))
 
 def author_words(author: str) -> frozenset[str]:
     "Return the words by which authors are compared, in any order."
-    return frozenset(re.findall(r"[^\W\d_]+", unicodedata.normalize("NFKC", author).casefold()))
+    return frozenset(re.findall(r"[^\W\d_]+", _folded(author)))
 
+# %% ../../../nbs/models/annotation/05_character_lists.ipynb #90f28b4d
 class BookCharacters(NamedTuple):
     "The characters of a book in the largest list with it."
     title: str
@@ -133,8 +141,10 @@ class BookCharacters(NamedTuple):
     @property
     def characters(self) -> list[Character]:
         "Return the names for `refnb.annotate`: without remarks in brackets, each once."
-        plain = (re.sub(r"\s*\([^)]*\)", "", n).strip(" :") or n for n in self.names)
-        once = {n.casefold(): n for n in reversed([*plain])}
+        once: dict[str, str] = {}
+        for n in reversed(self.names):
+            plain = re.sub(r"\s*\([^)]*\)", "", n).strip(" :") or n
+            once[plain.casefold()] = plain
         return as_characters(reversed(once.values()))
 
 # %% ../../../nbs/models/annotation/05_character_lists.ipynb #3d48a334
@@ -142,12 +152,13 @@ def _lists(listed: Iterable[Listed]) -> list[BookCharacters]:
     "Gather names by book and source."
     names = defaultdict[tuple[str, str, str], dict[str, None]](dict)
     for x in listed: names[x.title, x.author, x.source][x.name] = None
-    return [BookCharacters(title, author, source, tuple(found)) for (title, author, source), found in names.items()]
+    return [BookCharacters(*book, tuple(found)) for book, found in names.items()]
 
 def _largest(lists: Iterable[BookCharacters]) -> BookCharacters:
     "Return the list with most names; of equals the first by source."
     return min(lists, key=lambda x: (-len(x.names), x.source, x.author, x.title))
 
+# %% ../../../nbs/models/annotation/05_character_lists.ipynb #b62184b8
 def _fits(x: BookCharacters, author: str) -> bool:
     "Tell whether a list can be of a book by an author."
     return not author or not x.author or author_words(x.author) == author_words(author)
@@ -178,15 +189,19 @@ def book_characters(
     few = f"has {len(best.names)} characters in {best.source}"
     if len(best.names) < least: raise DataError(few, repr(title), f"at least {least} are required")
     if catalogue is None: return best
-    editions = [b for b in catalogue if title_words(b.title) == title_words(title) and _by(b, author or best.author)]
+    editions = _editions(catalogue, title, author or best.author)
     do = "titles and authors must match word by word"
     if not editions: raise DataError("the catalogue has no such book", repr(title), do)
-    return best._replace(books=tuple(b.number for b in editions))
+    return best._replace(books=tuple(map(attrgetter("number"), editions)))
 
 # %% ../../../nbs/models/annotation/05_character_lists.ipynb #1cd6f269
 def _by(b: Cataloged, author: str) -> bool:
     "Tell whether a book of the catalogue is by an author; true if no author is known."
     return not author or author_words(author) in map(author_words, b.authors)
+
+def _editions(catalogue: Iterable[Cataloged], title: str, author: str) -> list[Cataloged]:
+    "List the books of a catalogue with this title and author."
+    return [b for b in catalogue if title_words(b.title) == title_words(title) and _by(b, author)]
 
 # %% ../../../nbs/models/annotation/05_character_lists.ipynb #14a53a19
 def books_with_characters(
@@ -200,7 +215,8 @@ def books_with_characters(
     editions = defaultdict[tuple[str, ...], list[Cataloged]](list)
     for b in catalogue:
         if title_words(b.title) in lists: editions[title_words(b.title)].append(b)
-    found = [x for words, books in editions.items() for x in _matched(lists[words], books)]
+    found: list[BookCharacters] = []
+    for words, books in editions.items(): found += _matched(lists[words], books)
     return sorted(x for x in found if len(x.names) >= least)
 
 # %% ../../../nbs/models/annotation/05_character_lists.ipynb #740bb396
@@ -213,6 +229,14 @@ def _matched(lists: Sequence[BookCharacters], books: Sequence[Cataloged]) -> Ite
         if fitting: yield _largest(fitting)._replace(books=numbers)
 
 # %% ../../../nbs/models/annotation/05_character_lists.ipynb #7f6ff8bd
+def _is_source(name: str) -> bool: return name == "liscu" or Path(name).suffix.lower() in (".csv", ".tsv", ".json")
+
+def _all_listed(sources: Iterable[str], s: Settings|None) -> list[Listed]:
+    "Read the characters of several sources."
+    out: list[Listed] = []
+    for n in sources: out += liscu_names(s) if n == "liscu" else read_character_table(n)
+    return out
+
 def named_characters(
     what: str,               # a YAML file, or SOURCE:TITLE, where SOURCE is liscu, a table, or several with + between
     s: Settings|None = None, # settings with the folder of files
@@ -221,8 +245,4 @@ def named_characters(
     sources, colon, title = what.partition(":")
     names = sources.split("+")
     if not colon or Path(what).exists() or not all(map(_is_source, names)): return read_characters(what)
-    listed = [x for n in names for x in (liscu_names(s) if n == "liscu" else read_character_table(n))]
-    return book_characters(title, listed=listed).characters
-
-# %% ../../../nbs/models/annotation/05_character_lists.ipynb #edd3a5e4
-def _is_source(name: str) -> bool: return name == "liscu" or Path(name).suffix.lower() in (".csv", ".tsv", ".json")
+    return book_characters(title, listed=_all_listed(names, s)).characters

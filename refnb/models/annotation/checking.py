@@ -55,6 +55,10 @@ def _inside(d: Document, a: int, b: int) -> tuple[list[list[Span]], int, int]:
     return out, twice, over
 
 # %% ../../../nbs/models/annotation/04_checking.ipynb #ad80b681
+def _most_first(found: list[list[Span]], clusters: Clusters) -> list[int]:
+    "Order characters by their mentions in a window, then by those in the book."
+    return sorted(range(len(found)), key=lambda k: (-len(found[k]), -len(clusters[k]), k))
+
 def window_to_check(
     d: Document,           # a book with text and clusters
     number: int = 1,       # which window, from 1 on
@@ -67,7 +71,7 @@ def window_to_check(
     if not 1 <= number <= n: raise CallError(f"there is no window {number}", d.doc_key, f"it has {n}: say 1 to {n}")
     a = sum(map(attrgetter("size"), windows[:number - 1]))
     found, twice, over = _inside(d, a, a + windows[number - 1].size)
-    order = sorted(range(len(found)), key=lambda k: (-len(found[k]), -len(d.clusters[k]), k))
+    order = _most_first(found, d.clusters)
     all_names = named(d).names
     names = _own_names(all_names[k] for k in order)
     meta = {"of": n, "first": a}
@@ -271,6 +275,8 @@ def _page_data(d: Document, number: int, length: int) -> dict[str, Any]:
     return data | {"sentences": w.sentences, "names": w.names, "clusters": w.clusters}
 
 # %% ../../../nbs/models/annotation/04_checking.ipynb #28dd291d
+def _data_text(name: str) -> str: return packaged(f"data/{name}").read_bytes().decode()
+
 def correction_page(
     d: Document,           # a book with text and clusters
     number: int = 1,       # which window, from 1 on
@@ -278,12 +284,11 @@ def correction_page(
 ) -> str:                  # HTML, one file
     "Make a page on which a person corrects the clusters of a window."
     told = _page_data(d, number, length)
-    carried = {k: packaged(f"data/correction/page.{k}").read_bytes().decode() for k in ("html", "css", "js")}
-    css = packaged("data/pages/base.css").read_bytes().decode() + carried["css"]
+    css, js = _data_text("pages/base.css") + _data_text("correction/page.css"), _data_text("correction/page.js")
     title = html.escape(f"{told['title']}, window {number}")
-    policy = page_policy(style=css, script=carried["js"])
-    frame = {**CANARY, "policy": policy, "title": title, "css": css, "js": carried["js"], "data": page_data(told)}
-    return Template(carried["html"]).substitute(frame)
+    policy = page_policy(style=css, script=js)
+    frame = {**CANARY, "policy": policy, "title": title, "css": css, "js": js, "data": page_data(told)}
+    return Template(_data_text("correction/page.html")).substitute(frame)
 
 # %% ../../../nbs/models/annotation/04_checking.ipynb #55e6ea62
 class Difference(NamedTuple):
@@ -304,17 +309,23 @@ class Agreement(NamedTuple):
     differences: list[Difference]
 
 # %% ../../../nbs/models/annotation/04_checking.ipynb #297c7ad5
+def _shared(a: Document, b: Document, given: int) -> list[tuple[int, int]]:
+    "List the pairs of new characters that share mentions, those with most first."
+    pairs = []
+    for i, j in product(range(given, len(a.names)), range(given, len(b.names))):
+        if n := len({*a.clusters[i]} & {*b.clusters[j]}): pairs.append((-n, i, j))
+    return [(i, j) for _, i, j in sorted(pairs)]
+
 def _same(a: Document, b: Document, given: int) -> dict[int, int]:
     "Find for characters of b the same one of a; the first ones were given to both."
     out = {k: k for k in range(given)}
-    new = product(range(given, len(a.names)), range(given, len(b.names)))
-    shared = []
-    for i, j in new: shared.append((len({*a.clusters[i]} & {*b.clusters[j]}), -i, -j))
-    for n, i, j in sorted(shared, reverse=True):
-        if n and -j not in out and -i not in out.values(): out[-j] = -i
+    for i, j in _shared(a, b, given):
+        if j not in out and i not in out.values(): out[j] = i
     return out
 
 # %% ../../../nbs/models/annotation/04_checking.ipynb #8fd85e81
+def _name(w: Document, k: int) -> str: return w.names[k] if k >= 0 else ""
+
 def differing(a: Document, b: Document, given: int) -> list[Difference]:
     "List the mentions that two versions of a window see differently."
     of_a, of_b, same, words = _owners(a), _owners(b), _same(a, b, given), a.tokens
@@ -322,8 +333,7 @@ def differing(a: Document, b: Document, given: int) -> list[Difference]:
     for s in sorted(of_a.keys() | of_b.keys()):
         i, j = of_a.get(s, -1), of_b.get(s, -1)
         if i >= 0 and j >= 0 and same.get(j) == i: continue
-        first, second = a.names[i] if i >= 0 else "", b.names[j] if j >= 0 else ""
-        out.append(Difference(s, " ".join(words[s.start:s.end + 1]), first, second))
+        out.append(Difference(s, " ".join(words[s.start:s.end + 1]), _name(a, i), _name(b, j)))
     return out
 
 # %% ../../../nbs/models/annotation/04_checking.ipynb #a0c6a1e6
@@ -332,6 +342,11 @@ def _filled(w: Document) -> Document:
     return w.changed(clusters=tuple(filter(None, w.clusters)), names=tuple(compress(w.names, w.clusters)))
 
 # %% ../../../nbs/models/annotation/04_checking.ipynb #110399d4
+def _scores(a: Document, b: Document) -> dict[str, float]:
+    "Compare the clusters of two versions by F1."
+    found = score_coref(_filled(a), _filled(b)).pooled()
+    return {m: found[m].f1 for m in ("muc", "b3", "ceafe", "conll")}
+
 def agreement(
     a: Document,           # a version of a window, of `read_correction` or `window_to_check`
     b: Document,           # another one of the same
@@ -342,9 +357,7 @@ def agreement(
     "Measure how far two versions of a window agree."
     one, other = set(a.mentions), set(b.mentions)
     mentions = prf(len(one & other), len(other), len(one))
-    found = score_coref(_filled(a), _filled(b)).pooled()
-    scores = {m: found[m].f1 for m in ("muc", "b3", "ceafe", "conll")}
-    return Agreement(number, *names, mentions, scores, differing(a, b, given))
+    return Agreement(number, *names, mentions, _scores(a, b), differing(a, b, given))
 
 # %% ../../../nbs/models/annotation/04_checking.ipynb #2068f330
 _Whose = tuple[int, str]  # a window's number, and the annotator

@@ -7,15 +7,16 @@ __all__ = ['Seeding', 'Way', 'WAYS', 'Complete', 'windows_of', 'Expanded', 'expa
 
 # %% ../../../nbs/models/annotation/02_expansion.ipynb #0c977386
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate
+from operator import attrgetter
 from typing import Literal, NamedTuple
 import numpy as np
 from ...core.types import Span
 from ...core.documents import Document, sentence_starts
 from ...metrics.windows import LENGTH, split, window_starts
 from ..coreference.memory import Best, Scores, all_pairs, link
-from .linking import Linked
+from .linking import Linked, _moved
 
 # %% ../../../nbs/models/annotation/02_expansion.ipynb #fe23d8ce
 def windows_of(d: Document, length: int = LENGTH, group: int = 1) -> list[tuple[int, int]]:
@@ -46,7 +47,8 @@ def _constrained(best: Best, seeds: Sequence[Sequence[int]], bias: float) -> lis
 def _released(best: Best, seeds: Sequence[Sequence[int]], bias: float) -> list[list[int]]:
     "Complete clusters as the package does, where a mention may join a second one."
     clusters = list(map(set, seeds))
-    latest = {i: c for c, members in enumerate(clusters) for i in members}
+    latest: dict[int, int] = {}
+    for c, members in enumerate(clusters): latest.update(dict.fromkeys(members, c))
     for i in np.flatnonzero(best.score + bias > 0).tolist():
         a = int(best.at[i])
         if a in latest: c, new = latest[a], i
@@ -70,12 +72,21 @@ def _owners(linked: Iterable[Iterable[Span]]) -> dict[Span, list[int]]:
         for s in dict.fromkeys(spans): out.setdefault(s, []).append(k)
     return out
 
+# %% ../../../nbs/models/annotation/02_expansion.ipynb #16d53be2
 def _expanded(linked: Linked, found: Sequence[set[Span]], seeding: Seeding) -> Expanded:
     "Count what was added, and the mentions of several characters."
-    grown = sum(map(len, found)) - sum(len(set(c)) for c in linked)
-    conflicts = sum(len(characters) - 1 for characters in _owners(linked).values())
+    grown = sum(map(len, found)) - sum(map(len, map(set, linked)))
+    owners = _owners(linked).values()
+    conflicts = sum(map(len, owners)) - len(owners)
     if seeding == "released": conflicts += sum(map(len, found)) - len(set().union(*found))
     return Expanded(list(map(sorted, found)), grown, conflicts)
+
+def _seeds_of(spans: Iterable[Span], of: Mapping[Span, list[int]]) -> dict[int, list[int]]:
+    "Return the places of each character's seeds among some mentions."
+    seeds: dict[int, list[int]] = {}
+    for j, s in enumerate(spans):
+        for c in of.get(s, ()): seeds.setdefault(c, []).append(j)
+    return seeds
 
 # %% ../../../nbs/models/annotation/02_expansion.ipynb #5eed0004
 def expand(
@@ -87,19 +98,18 @@ def expand(
     seeding: Seeding = "constrained", # treatment of seeds
 ) -> Expanded:                    # the mentions of each character
     "Complete the mentions of characters by coreference, window by window."
-    of, first = _owners(linked), [s.start for s in mentions]
+    of, first = _owners(linked), list(map(attrgetter("start"), mentions))
     found: list[set[Span]] = list(map(set, linked))
     for a, b in windows:
         i = [k for k in range(bisect_left(first, a), bisect_left(first, b)) if mentions[k].end < b]
-        seeds: dict[int, list[int]] = {}
-        for j, k in enumerate(i):
-            for c in of.get(mentions[k], ()): seeds.setdefault(c, []).append(j)
+        inside = [mentions[k] for k in i]
+        seeds = _seeds_of(inside, of)
         if not seeds: continue
         at = np.array(i)
         best = all_pairs(lambda rows, columns, at=at: scores(at[rows], at[columns]), len(i))  # type: ignore[misc]
         known = sorted(seeds)
         for c, members in zip(known, WAYS[seeding](best, [seeds[c] for c in known], bias)):
-            found[c].update(mentions[i[j]] for j in members)
+            found[c].update(inside[j] for j in members)
     return _expanded(linked, found, seeding)
 
 # %% ../../../nbs/models/annotation/02_expansion.ipynb #5eed0006
@@ -107,8 +117,9 @@ Complete = Callable[[Sequence[Document]], Iterable[Sequence[Iterable[Span]]]]  #
 
 def _one_each(linked: Linked, found: Sequence[set[Span]]) -> list[set[Span]]:
     "Remove added mentions from all characters but one: that of the seed, or the first."
-    seeds, owner = _owners(linked), {s: min(of) for s, of in _owners(found).items()}
-    return [{s for s in c if k in seeds.get(s, [owner[s]])} for k, c in enumerate(found)]
+    seeds, owners, out = _owners(linked), _owners(found), []
+    for k, c in enumerate(found): out.append({s for s in c if k in seeds.get(s, owners[s][:1])})
+    return out
 
 # %% ../../../nbs/models/annotation/02_expansion.ipynb #5eed0007
 def expand_documents(
@@ -122,9 +133,8 @@ def expand_documents(
     linked: Linked = list(map(list, d.clusters))
     found, number = list(map(set, linked)), {name: k for k, name in enumerate(d.names)}
     windows = split(d, length, "drop", group)
-    starts = accumulate((w.size for w in windows), initial=0)
+    starts = accumulate(map(attrgetter("size"), windows), initial=0)
     some = [(w, start) for w, start in zip(windows, starts) if w.clusters]
     for (w, start), clusters in zip(some, complete([w for w, _ in some]), strict=True):
-        for name, spans in zip(w.names, clusters, strict=True):
-            found[number[name]].update(Span(s.start + start, s.end + start) for s in spans)
+        for name, spans in zip(w.names, clusters, strict=True): found[number[name]].update(_moved(spans, start))
     return _expanded(linked, _one_each(linked, found) if seeding == "constrained" else found, seeding)

@@ -8,6 +8,7 @@ __all__ = ['Linked', 'link_by_pattern', 'Rules', 'link_by_rules', 'link_by_cast'
 # %% ../../../nbs/models/annotation/01_linking.ipynb #55e4585e
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 from ...core.types import Span
 from ...core.documents import Document, words_of_text
@@ -21,11 +22,18 @@ from .books import Character
 # %% ../../../nbs/models/annotation/01_linking.ipynb #b2fa351b
 Linked = list[list[Span]]  # the mentions of each character
 
+def _all_names(characters: Sequence[Character]) -> list[tuple[int, str]]:
+    "List all names, each with the index of its character."
+    out = []
+    for k, c in enumerate(characters):
+        for name in (c.name, *c.variants): out.append((k, name))
+    return out
+
 def link_by_pattern(d: Document, characters: Sequence[Character]) -> Linked:
     "Find all occurrences of the characters' names."
-    names = {n: k for k, c in enumerate(characters) for n in (c.name, *c.variants)}
+    owner = {name: k for k, name in _all_names(characters)}
     out: Linked = [[] for _ in characters]
-    for name, spans in occurrences(d.tokens, names).items(): out[names[name]] += spans
+    for name, spans in occurrences(d.tokens, owner).items(): out[owner[name]] += spans
     return list(map(sorted, out))
 
 # %% ../../../nbs/models/annotation/01_linking.ipynb #7bdd4d07
@@ -33,6 +41,7 @@ _TITLES = (dict.fromkeys("mr mister sir lord master monsieur king prince".split(
            | dict.fromkeys("mrs miss ms lady madame mademoiselle queen princess".split(), "f"))
 _JOINING = frozenset(("and", "or", ",", "&"))
 _LONGEST = 6  # words of a mention
+_OWNING = frozenset(("'s", "’s", "'", "’"))
 _BEFORE_NAMES = frozenset("the a an this that poor dear".split())
 
 class _Form(NamedTuple):
@@ -55,11 +64,11 @@ class Rules:
     def __init__(self, characters: Sequence[Character]):
         self.by_word: dict[str, list[tuple[int, _Form]]] = defaultdict(list)
         self.owner: dict[tuple[str, ...], int] = {}
-        for k, c in enumerate(characters):
-            for name in map(words_of_text, (c.name, *c.variants)):
-                self.owner[_lower(name)] = k
-                form = _form(name)
-                for w in form.words: self.by_word[w].append((k, form))
+        for k, name in _all_names(characters):
+            words = words_of_text(name)
+            self.owner[_lower(words)] = k
+            form = _form(words)
+            for w in form.words: self.by_word[w].append((k, form))
     def character(self, words: Sequence[str]) -> int:
         "Return the index of the character that a mention names; -1: none, or several."
         is_word = len(words) == 1 and words[0].islower()  # will is not Will
@@ -79,8 +88,7 @@ def _is_other(words: Sequence[str]) -> bool:
     "Tell whether a mention is a pronoun, a possession, or a list of several."
     low = list(map(str.lower, words))
     if len(low) == 1 and low[0] in PRONOUN: return True
-    owns = any(w in ("'s", "’s", "'", "’") for w in low[:-1])
-    return owns or not _JOINING.isdisjoint(low)
+    return not _OWNING.isdisjoint(low[:-1]) or not _JOINING.isdisjoint(low)
 
 # %% ../../../nbs/models/annotation/01_linking.ipynb #824d95b2
 def _fit(mention: _Form, name: _Form, words: Sequence[str]) -> float|None:
@@ -120,37 +128,50 @@ def link_by_rules(d: Document, mentions: Sequence[Span], characters: Sequence[Ch
     return [_outer_names(spans, tokens) for spans in out]
 
 # %% ../../../nbs/models/annotation/01_linking.ipynb #d9599781
+def _moved(spans: Iterable[Span], by: int) -> list[Span]: return [Span(s.start + by, s.end + by) for s in spans]
+
 def link_by_cast(net: Any, d: Document, characters: Sequence[Character]) -> Linked:
     "Link the explicit mentions of a book to its characters with a trained linker's net, window by window."
     out: Linked = [[] for _ in characters]
     at, bare = 0, d.changed(clusters=(), names=(), labels={})
     for window in [bare] if d.size <= 2*LENGTH else split(bare):
-        for k, spans in enumerate(_link_window(net, window, characters)):
-            out[k] += [Span(s.start + at, s.end + at) for s in spans]
+        for k, spans in enumerate(_link_window(net, window, characters)): out[k] += _moved(spans, at)
         at += window.size
     return out
 
 # %% ../../../nbs/models/annotation/01_linking.ipynb #74af7c6b
+def _seeds(d: Document, inside: Sequence[Span], by: int, characters: Sequence[Character]) -> dict[Span, int]:
+    "Return the characters of the mentions that rules link, in a window with `by` words of names before it."
+    out: dict[Span, int] = {}
+    for k, spans in enumerate(link_by_rules(d, _moved(inside, -by), characters)):
+        out.update(dict.fromkeys(_moved(spans, by), k))
+    return out
+
+# %% ../../../nbs/models/annotation/01_linking.ipynb #29c62cf4
+def _reached(bank: Any, bias: float, seeds: dict[Span, int]) -> dict[Span, int]:
+    "Return the characters of the mentions that reach a seed."
+    known = sorted({*seeds.values()})  # entities have numbers without a gap
+    given = [known.index(seeds[s]) if s in seeds else -1 for s in bank.spans]
+    entity = link(all_pairs(bank.scores, len(bank.spans)), bias, given)
+    return {s: known[e] for s, e in zip(bank.spans, entity) if 0 <= e < len(known)}
+
+# %% ../../../nbs/models/annotation/01_linking.ipynb #4ebe3a71
 def _link_window(net: Any, d: Document, characters: Sequence[Character]) -> Linked:
     "Link the mentions of a window."
     if net.m.antecedents == "names": return _read_window(net, d, characters)
-    names = [(k, words_of_text(name)) for k, c in enumerate(characters) for name in (c.name, *c.variants)]
-    whole = with_cast(d, [words for _, words in names])
-    moved = lambda spans, by: [Span(s.start + by, s.end + by) for s in spans]
-    name_spans = [s for c in link_by_pattern(d, characters) for s in moved(c, whole.words)]
+    names = _all_names(characters)
+    whole = with_cast(d, [words_of_text(name) for _, name in names])
+    by, tokens = whole.words, whole.document.tokens
+    name_spans = _moved(chain.from_iterable(link_by_pattern(d, characters)), by)
     bank = net.bank(text_of(whole.document), more=[*whole.at, *name_spans])
-    inside = [s for s in bank.spans if s.start >= whole.words]
-    seeds = {s: k for k, c in enumerate(link_by_rules(d, moved(inside, -whole.words), characters))
-             for s in moved(c, whole.words)}
-    seeds |= {s: k for s, (k, _) in zip(whole.at, names)}
-    known = sorted({*seeds.values()})  # entities have numbers without a gap
-    given = [known.index(seeds[s]) if s in seeds else -1 for s in bank.spans]
-    entity = link(all_pairs(bank.scores, len(bank.spans)), net.m.bias, given)
-    of = {s: known[e] for s, e in zip(bank.spans, entity) if 0 <= e < len(known)}
+    inside = [s for s in bank.spans if s.start >= by]
+    seeds = _seeds(d, inside, by, characters)
+    for s, (k, _) in zip(whole.at, names): seeds[s] = k
+    owner = _reached(bank, net.m.bias, seeds)
     linked: Linked = [[] for _ in characters]
     for s in inside:
-        if s in of and not _is_pronoun(whole.document, s): linked[of[s]].append(s)
-    return [moved(_outer_names(spans, whole.document.tokens), -whole.words) for spans in linked]
+        if s in owner and not _is_pronoun(whole.document, s): linked[owner[s]].append(s)
+    return [_moved(_outer_names(spans, tokens), -by) for spans in linked]
 
 # %% ../../../nbs/models/annotation/01_linking.ipynb #3de50fc4
 def _is_pronoun(d: Document, s: Span) -> bool: return s.start == s.end and d.tokens[s.start].lower() in PRONOUN
@@ -158,8 +179,10 @@ def _is_pronoun(d: Document, s: Span) -> bool: return s.start == s.end and d.tok
 # %% ../../../nbs/models/annotation/01_linking.ipynb #1167a4d1
 def _read_window(net: Any, d: Document, characters: Sequence[Character]) -> Linked:
     "Link the mentions of a window with a reader of names."
-    names = [(k, name) for k, c in enumerate(characters) for name in (c.name, *c.variants)]
+    names = _all_names(characters)
     linked: Linked = [[] for _ in characters]
-    for (k, _), spans in zip(names, net.resolve(Text(d.doc_key, d.sentences, [name for _, name in names]))):
-        linked[k] += [s for s in spans if not _is_pronoun(d, s)]
+    found = net.resolve(Text(d.doc_key, d.sentences, [name for _, name in names]))
+    for (k, _), spans in zip(names, found):
+        for s in spans:
+            if not _is_pronoun(d, s): linked[k].append(s)
     return [_outer_names(spans, d.tokens) for spans in linked]

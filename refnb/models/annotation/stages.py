@@ -12,8 +12,8 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import chain, compress, count
-from operator import attrgetter, not_
+from itertools import chain, compress
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 import msgspec
@@ -35,7 +35,7 @@ from ..running import run
 from .books import Book, Character, as_characters, characters_yaml
 from ..live.systems import seeded
 from .expansion import WAYS, Complete, Seeding, expand, expand_documents, windows_of
-from .linking import Linked, link_by_cast, link_by_pattern, link_by_rules
+from .linking import Linked, _all_names, link_by_cast, link_by_pattern, link_by_rules
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #28f26871
 RULES, PATTERN = "rules", "pattern"  # linkers without training
@@ -165,9 +165,8 @@ class _Reading:
 # %% ../../../nbs/models/annotation/03_stages.ipynb #9788416f
 def with_names(d: Document, characters: Sequence[Character]) -> Document:
     "Make a document of the book's words and the names of its characters."
-    names: list[str] = []
-    for c in characters: names += (c.name, *c.variants)
-    return Document(d.doc_key, d.sentences, ((),)*len(names), tuple(names), meta=d.meta)
+    names = tuple(name for _, name in _all_names(characters))
+    return Document(d.doc_key, d.sentences, ((),)*len(names), names, meta=d.meta)
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #5eb8adb7
 def link_by_system(system: Any, d: Document, characters: Sequence[Character], s: Settings|None = None) -> Linked:
@@ -175,8 +174,7 @@ def link_by_system(system: Any, d: Document, characters: Sequence[Character], s:
     [found] = run([with_names(d, characters)], system, s=s).answers().values()
     if len(found.names) != len(found.clusters):
         raise DataError("answers with clusters that have no names, so it cannot link", system.name)
-    owner: dict[str, int] = {}
-    for k, c in enumerate(characters): owner.update(dict.fromkeys((c.name, *c.variants), k))
+    owner = {name: k for k, name in _all_names(characters)}
     out: list[set[Span]] = [set() for _ in characters]
     for name, spans in zip(found.names, found.clusters):
         if name in owner: out[owner[name]].update(spans)
@@ -189,7 +187,7 @@ def _completed(w: Document, found: ClusterAnswer, where: str) -> list[Sequence[S
     for name, seeds in zip(w.names, w.clusters):
         if lost := {*seeds} - {*by_name.get(name, ())}:
             raise DataError(f"lost {len(lost)} of {len(seeds)} seeds of {name}", f"{where}, {w.doc_key}")
-    return list(map(by_name.__getitem__, w.names))
+    return [by_name[name] for name in w.names]
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #0e3a2ab3
 def by_package(system: Any, s: Settings) -> Complete:
@@ -205,11 +203,11 @@ def _net_completed(net: Any, w: Document, seeding: Seeding) -> list[list[Span]]:
     from refnb.models.coreference.texts import text_of
     if net.m.antecedents == "entities": return net.completed(text_of(w), w.clusters)
     spans, best = net.best(text_of(w), more=w.mentions)
-    number = dict(zip(spans, count()))
+    number = {s: i for i, s in enumerate(spans)}
     seeds: list[list[int]] = []
     for c in w.clusters: seeds.append([number[s] for s in c if s in number])
     completed: list[list[Span]] = []
-    for members in WAYS[seeding](best, seeds, net.m.bias): completed.append(list(map(spans.__getitem__, members)))
+    for members in WAYS[seeding](best, seeds, net.m.bias): completed.append([spans[i] for i in members])
     return completed
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #623ddb2a
@@ -227,7 +225,7 @@ def _link(r: _Reading, who: Sequence[Character], by_name: Linked, how: Annotatin
     "Link explicit mentions."
     if how.linker == PATTERN: linked = by_name
     else: linked = link_by_rules(r.document, r.bank.spans, who) if how.linker == RULES else r.linked(who)
-    return linked, {"linked": sum(map(len, linked)), "without a mention": sum(map(not_, linked))}
+    return linked, {"linked": sum(map(len, linked)), "without a mention": sum(not c for c in linked)}
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #17f4bd78
 def yes_no_id(d: Document, s: Span, name: str) -> str:
@@ -252,12 +250,16 @@ def _filter(r: _Reading, who: Sequence[Character], linked: Linked, how: Annotati
     return confirmed, {"kept": many, "dropped": len(questions) - many}
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #99edf3ad
+def _completer(system: Any, how: Annotating, s: Settings) -> Complete:
+    "Return what completes windows that are documents: a net, or a package."
+    return by_net(system.net(), how) if hasattr(system, "net") else by_package(system, s)
+
 def _grow(r: _Reading, who: Sequence[Character], linked: Linked, how: Annotating, group: int) -> _Made:
     "Add mentions found by coreference in windows, or in groups of them."
     system = _expander(how.system, r.s)
     if _reads_windows(system):
-        complete = by_net(system.net(), how) if hasattr(system, "net") else by_package(system, r.s)
-        expanded = expand_documents(complete, _as_document(r.document, who, linked), how.window, group, how.seeding)
+        book = _as_document(r.document, who, linked)
+        expanded = expand_documents(_completer(system, how, r.s), book, how.window, group, how.seeding)
     else:
         r.require(chain.from_iterable(linked))
         expanded = expand(r.bank.scores, r.bank.spans, linked, windows_of(r.document, how.window, group), r.bias,
@@ -266,23 +268,23 @@ def _grow(r: _Reading, who: Sequence[Character], linked: Linked, how: Annotating
             {"grown": expanded.grown, "conflicts": expanded.conflicts, "mentions": sum(map(len, expanded.linked))})
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #5eed0014
+def _identified(system: Any, where: str, d: Document, who: Sequence[Character], s: Settings) -> list[Any]:
+    "Identify a system without weights of refnb, named `where` in errors; it must be able to answer."
+    task = given_task([with_names(d, who)], s)
+    if why := system.lacks(task): raise DataError(why, where)
+    return [system.name, system.identity(task)]
+
 def _linker_id(d: Document, who: Sequence[Character], how: Annotating, s: Settings) -> Any:
     "Identify a linker and its weights; it must be able to answer."
     if how.linker in (RULES, PATTERN): return how.linker
     linker = _linker(how.linker, s)
-    if _is_trained(how.linker): return _weights(linker)
-    task = given_task([with_names(d, who)], s)
-    if why := linker.lacks(task): raise DataError(why, how.linker)
-    return [linker.name, linker.identity(task)]
+    return _weights(linker) if _is_trained(how.linker) else _identified(linker, how.linker, d, who, s)
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #757cedff
 def _system_id(d: Document, who: Sequence[Character], how: Annotating, s: Settings) -> Any:
     "Identify the system of windows and its weights; it must be able to answer."
     system = _expander(how.system, s)
-    if hasattr(system, "net"): return _weights(system)
-    task = given_task([with_names(d, who)], s)
-    if why := system.lacks(task): raise DataError(why, how.system)
-    return [system.name, system.identity(task)]
+    return _weights(system) if hasattr(system, "net") else _identified(system, how.system, d, who, s)
 
 # %% ../../../nbs/models/annotation/03_stages.ipynb #5eed0015
 def _plan(d: Document, who: Sequence[Character], by_name: Linked, how: Annotating, s: Settings) -> _Makers:

@@ -81,9 +81,11 @@ def environments(
 ) -> dict[str, Place]:       # environments by name
     "List the environments that can be set up: the package's, and those of your systems."
     s = s or load_settings()
-    at = lambda name: Path(s.cache)/"environments"/safe_name(name)
-    own = {n: Place(n, e, files, at(n)) for n, (e, files) in _own(s).items()}
-    return {n: Place(n, e, packaged("data/live"), at(n)) for n, e in _carried().items()} | own
+    described = {name: (e, packaged("data/live")) for name, e in _carried().items()} | _own(s)
+    out: dict[str, Place] = {}
+    for name, (e, files) in described.items():
+        out[name] = Place(name, e, files, Path(s.cache)/"environments"/safe_name(name))
+    return out
 
 # %% ../../../nbs/models/live/00_environments.ipynb #c2c550f6
 def the_environment(
@@ -116,12 +118,14 @@ def _python() -> str: return f"{sys.version_info[0]}.{sys.version_info[1]}"
 # %% ../../../nbs/models/live/00_environments.ipynb #8231e68a
 def shared_folders(p: Place) -> tuple[str, ...]:
     "List the folders of the modules that an environment shares; all must be installed."
-    found = {m: find_spec(m) for m in p.made_of.shares}
-    if lacking := [m for m, spec in found.items() if spec is None or not spec.origin]:
-        raise DataError(f"shares {lacking[0]} with refnb, which is not installed", f"environment {p.name}",
-                        "pip install 'refnb[models]'")
-    homes = [Path(str(spec.origin)).parents[bool(spec.submodule_search_locations)] for spec in found.values() if spec]
-    return tuple(dict.fromkeys(map(str, homes)))
+    homes = []
+    for module in p.made_of.shares:
+        spec = find_spec(module)
+        if spec is None or not spec.origin:
+            raise DataError(f"shares {module} with refnb, which is not installed", f"environment {p.name}",
+                            "pip install 'refnb[models]'")
+        homes.append(str(Path(spec.origin).parents[bool(spec.submodule_search_locations)]))
+    return tuple(dict.fromkeys(homes))
 
 # %% ../../../nbs/models/live/00_environments.ipynb #35c3a341
 def environment_state(p: Place) -> State:
@@ -129,7 +133,7 @@ def environment_state(p: Place) -> State:
     if not p.folder.is_dir(): return "not here"
     try: seal = msgspec.json.decode((p.folder/SEAL).read_bytes(), type=Seal)
     except (OSError, msgspec.MsgspecError): return "interrupted"
-    whole = p.python.exists() and all(Path(f).is_dir() for f in seal.shared)
+    whole = p.python.exists() and all(map(os.path.isdir, seal.shared))
     return "ready" if whole and (seal.lock, seal.python) == (p.lock, _python()) else "out of date"
 
 # %% ../../../nbs/models/live/00_environments.ipynb #75e99c6d
@@ -157,9 +161,10 @@ def _ran(command: Sequence[str|Path], doing: str, name: str):
 # %% ../../../nbs/models/live/00_environments.ipynb #6b7730cb
 def _reason(output: str) -> str:
     "Return the line of a program's output that best explains its failure."
-    lines = [line.strip() for line in output.splitlines() if line.strip()]
-    errors = [line.removeprefix("ERROR:").strip() for line in lines if line.startswith("ERROR:")]
-    return (errors or lines[-1:] or [""])[0]
+    lines = list(filter(None, map(str.strip, output.splitlines())))
+    for line in lines:
+        if line.startswith("ERROR:"): return line.removeprefix("ERROR:").strip()
+    return lines[-1] if lines else ""
 
 # %% ../../../nbs/models/live/00_environments.ipynb #4b076d08
 def _pip(p: Place, file: Path, s: Settings, wheels: str) -> list[str|Path]:
@@ -180,8 +185,8 @@ def _site(p: Place) -> Path:
 # %% ../../../nbs/models/live/00_environments.ipynb #49be8196
 def _count(file: Path) -> int:
     "Count the packages in a file of requirements."
-    return sum(bool(line.strip()) and not line.startswith((" ", "\t", "#"))
-               for line in read_bytes(file).decode("utf-8", "replace").splitlines())
+    lines = filter(str.strip, read_bytes(file).decode("utf-8", "replace").splitlines())
+    return sum(not line.startswith((" ", "\t", "#")) for line in lines)
 
 # %% ../../../nbs/models/live/00_environments.ipynb #11ae3e0d
 def _share(p: Place, folders: Sequence[str]):
@@ -189,6 +194,17 @@ def _share(p: Place, folders: Sequence[str]):
     (_site(p)/"zz_shared_with_refnb.pth").write_text("".join(f"{f}\n" for f in folders), encoding="utf-8")
 
 # %% ../../../nbs/models/live/00_environments.ipynb #98a98dab
+def _install(p: Place, s: Settings, wheels: str, say: Callable[[str], Any]):
+    "Install the requirements of an environment."
+    for file in _requirements(p):
+        if n := _count(file):
+            say(f"{p.name}: installing {file.name} ({n} package{'s'[n == 1:]})")
+            _ran(_pip(p, file, s, wheels), "pip", p.name)
+
+def _megabytes(folder: Path) -> int:
+    "Measure the files of a folder, without those that are elsewhere."
+    return round(sum(f.stat().st_size for f in folder.rglob("*") if f.is_file() and not f.is_symlink())/1e6)
+
 def _make(p: Place, s: Settings, wheels: str, say: Callable[[str], Any]):
     "Create an environment in its folder, which must not exist, and write its record."
     shared = shared_folders(p)
@@ -196,15 +212,11 @@ def _make(p: Place, s: Settings, wheels: str, say: Callable[[str], Any]):
     lacks_pip = any(map(_count, _requirements(p))) and not find_spec("pip")
     _ran([sys.executable, "-m", "venv", "--without-pip", p.folder], "making it", p.name)
     if lacks_pip: _ran([p.python, "-m", "ensurepip"], "its pip", p.name)
-    for file in _requirements(p):
-        if n := _count(file):
-            say(f"{p.name}: installing {file.name} ({n} package{'s'[n == 1:]})")
-            _ran(_pip(p, file, s, wheels), "pip", p.name)
+    _install(p, s, wheels, say)
     if shared: _share(p, shared)
     if p.made_of.modules:
         _ran([p.python, "-s", "-E", "-c", f"import {', '.join(p.made_of.modules)}"], "its import", p.name)
-    size = sum(f.stat().st_size for f in p.folder.rglob("*") if f.is_file() and not f.is_symlink())
-    write_atomic(p.folder/SEAL, msgspec.json.encode(Seal(p.lock, _python(), shared, round(size/1e6))))
+    write_atomic(p.folder/SEAL, msgspec.json.encode(Seal(p.lock, _python(), shared, _megabytes(p.folder))))
 
 # %% ../../../nbs/models/live/00_environments.ipynb #0275b79e
 def set_up(
@@ -241,14 +253,16 @@ class Listed(NamedTuple):
     state: str        # a `State`
 
 # %% ../../../nbs/models/live/00_environments.ipynb #de17f17c
+def _systems_in(p: Place, s: Settings) -> list[str]:
+    "List the systems that run in an environment."
+    return [n for n, e in entries_of("live", s).items() if e.data.get("environment") == p.name or n == p.name]
+
 def listed_environments(
     s: Settings|None = None, # settings with the folders of systems and environments
 ) -> list[Listed]:
     "List all environments with size, licence and state."
     s, out = s or load_settings(), []
-    systems = entries_of("live", s)
     for p in environments(s).values():
-        inside = [n for n, e in systems.items() if e.data.get("environment") == p.name or n == p.name]
-        out.append(Listed(p.name, p.made_of.about, ", ".join(inside), p.made_of.licence, p.made_of.megabytes,
-                          environment_state(p)))
+        inside = ", ".join(_systems_in(p, s))
+        out.append(Listed(p.name, p.made_of.about, inside, p.made_of.licence, p.made_of.megabytes, environment_state(p)))
     return out

@@ -85,6 +85,8 @@ class LiveEntry(Record):
     patience: float = 1800.          # timeout of one text in seconds, loading included
     canary: Literal["clusters", "wiring"] = "clusters" # checks of canaries: known clusters, or words and offsets only
 
+def _short_hash(data: bytes) -> str: return hashlib.sha256(data).hexdigest()[:16]
+
 UNHASHED = frozenset(["title", "device", "patience", "canary"])  # changes no answer
 _OURS = ("checkpoint", "encoder", "window", "device", "patience", "canary")
 _PRIVATE = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD)$|^PYTHON|^VIRTUAL_ENV$")
@@ -109,18 +111,21 @@ def _typed(name: str, value: Any, usual: Any) -> Any:
 # %% ../../../nbs/models/live/01_systems.ipynb #cc444e15
 def changed_live(e: LiveEntry, changed: Mapping[str, Any], name: str) -> LiveEntry:
     "Change some settings of an entry, refnb's or the worker's; `name` is the system's, for errors."
-    own = {k: _typed(k, v, e.settings[k]) for k, v in changed.items() if k in e.settings}
-    rest = {k: v for k, v in changed.items() if k not in own}
+    own, rest = {}, {}
+    for k, v in changed.items():
+        if k in e.settings: own[k] = _typed(k, v, e.settings[k])
+        else: rest[k] = v
     ours = [k for k in _OURS if k != "window" or not e.names]  # windows are joined without names
-    if bad := next((k for k in rest if k not in ours), ""):
-        raise CallError(f"{name} has no setting {bad!r}", do=nearest(bad, [*ours, *e.settings]))
+    for k in rest:
+        if k not in ours: raise CallError(f"{name} has no setting {k!r}", do=nearest(k, [*ours, *e.settings]))
     return changed_record(e.changed(settings=e.settings | own), rest, "a live system")
 
 # %% ../../../nbs/models/live/01_systems.ipynb #5eed000c
 def _script(entry: Entry, name: str) -> Path:
     "Find a script beside an entry's YAML, or in refnb."
-    places = (entry.path.parent/name, packaged("data/live")/name)
-    return next((p for p in places if p.is_file()), Path(name))
+    for place in (entry.path.parent/name, packaged("data/live")/name):
+        if place.is_file(): return place
+    return Path(name)
 
 # %% ../../../nbs/models/live/01_systems.ipynb #0c49b243
 class LiveSystem(CommandSystem):
@@ -171,8 +176,10 @@ class LiveSystem(CommandSystem):
 
     def _weights(self) -> dict[str, Path]:
         "Locate its checkpoint and its encoder."
-        found = {k: checkpoint_place(getattr(self.live, k)) for k in ("checkpoint", "encoder")}
-        return {k: p for k, p in found.items() if p}
+        found: dict[str, Path] = {}
+        for k in ("checkpoint", "encoder"):
+            if place := checkpoint_place(getattr(self.live, k)): found[k] = place
+        return found
     def _scripts(self) -> list[Path]:
         "List the scripts that its environment runs."
         return [self.worker, packaged("data/live/refnb_worker.py")]
@@ -180,7 +187,7 @@ class LiveSystem(CommandSystem):
         settings: dict[str, Any] = {"requirements": self.place.lock, "shared": shared_versions(self.place),
                                     "settings": self.live.settings}
         if self.live.window: settings["window"] = self.live.window
-        scripts = {p.name: hashlib.sha256(read_bytes(p)).hexdigest()[:16] for p in self._scripts()}
+        scripts = {p.name: _short_hash(read_bytes(p)) for p in self._scripts()}
         return Identity(settings, data=scripts | {k: checkpoint_id(p) for k, p in self._weights().items()})
     def answer(self, task: Task, items: Sequence[Any]) -> Iterator[Said]:
         arguments = self.live.settings | {k: str(p) for k, p in self._weights().items()} | {"device": self.live.device}
@@ -202,7 +209,7 @@ class SeededSystem(LiveSystem):
     def identity(self, task: Task) -> Identity:
         i = super().identity(task)
         seeds = msgspec.json.encode([dict(zip(d.names, d.clusters)) for d in task.documents])
-        return i._replace(data=i.data | {"seeds": hashlib.sha256(seeds).hexdigest()[:16]})
+        return i._replace(data=i.data | {"seeds": _short_hash(seeds)})
 
 # %% ../../../nbs/models/live/01_systems.ipynb #3e269388
 def seeded(system: Any) -> SeededSystem|None:

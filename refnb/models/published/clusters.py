@@ -77,12 +77,16 @@ def lacks_file(system: str, task: str, s: Settings) -> str:
 # %% ../../../nbs/models/published/01_clusters.ipynb #df002e51
 ALONE = "bookcoref/animal-farm"  # the only book whose characters' names need no hub
 
+def _quick(systems: list[str], task: str, s: Settings) -> list[str]:
+    "List the systems, without hashes, that answer a task in seconds: any system on the sample."
+    names = dict.fromkeys(split_hash(x)[0] for x in systems)
+    return [x for x in names if task.startswith("sample/") or getattr(find_system(x, s), "free", False)]
+
 def replay_clusters(systems: list[str], task: str, s: Settings) -> dict[str, str]:
     """Run a table's systems on the task of whole books and on the task of their windows; return the reasons for
     missing runs by "system on task". Models with weights take minutes per novel, so they only run on the sample."""
     lacking: dict[str, str] = {}
-    named = dict.fromkeys(split_hash(x)[0] for x in systems)
-    names = [x for x in named if task.startswith("sample/") or getattr(find_system(x, s), "free", False)]
+    names = _quick(systems, task, s)
     for name in [task, *([SPLIT[task]] if task in SPLIT else [])]:
         books = find_task(name, s)
         for system in names:

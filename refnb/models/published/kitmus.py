@@ -43,8 +43,10 @@ class Predicted(NamedTuple):
 def predicted_files() -> list[Predicted]:
     "List all files of predictions of the release, downloaded or not."
     shape = re.compile(r"predictions/(test|train)-set-predictions/([^/]+)/run_(\d+)/(.+)_subtask_(\d)_ents\.(?:jsonlines|tsv)")
-    found = [(shape.fullmatch(f.path), f) for f in files_of("kitmus-predictions")]
-    return [Predicted(m[2], int(m[3]), m[4], int(m[5]), m[1], f) for m, f in found if m]
+    found = []
+    for f in files_of("kitmus-predictions"):
+        if m := shape.fullmatch(f.path): found.append(Predicted(m[2], int(m[3]), m[4], int(m[5]), m[1], f))
+    return found
 
 def runs_of(model: str, task: str) -> list[Predicted]:
     "List the files of a system, by its name in the release's folders, on a task: one per run, downloaded or not."
@@ -108,9 +110,16 @@ class Scored(NamedTuple):
 
 def counted_links(counts: Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]]) -> dict[str, dict[str, Links]]:
     "Convert the counts of a summary: field -> label -> links."
-    def links(of: Mapping[str, Mapping[str, Sequence[float]]]) -> dict[str, Links]:
-        return {label: Links(*map(int, c["links"])) for label, c in of.items()}
-    return {field: links(of) for field, of in counts.items()}
+    out = {}
+    for field, of in counts.items(): out[field] = {label: Links(*map(int, c["links"])) for label, c in of.items()}
+    return out
+
+# %% ../../../nbs/models/published/02_kitmus.ipynb #50144d74
+def _summary_of(name: str, task: str, s: Settings) -> Path|None:
+    "Find the summary of a run, system@hash, on a task; None if there is none."
+    for place in places_of_summaries(s):
+        for path in find_summaries(place, task, name): return path
+    return None
 
 def kitmus_scores(model: str, task: str, s: Settings|None = None) -> Scored:
     "Read the scores of a system, by its name in the release's folders, on a task from committed summaries, run by run."
@@ -118,8 +127,7 @@ def kitmus_scores(model: str, task: str, s: Settings|None = None) -> Scored:
     scored = Scored([], [], len(files))
     for p in files:
         name = f"{p.system}@{run_hash(info_of(find_system(p.system, s), find_task(task, s)))}"
-        found = [path for place in places_of_summaries(s) for path in find_summaries(place, task, name)]
-        if not found: continue
-        scored.runs.append(counted_links(read_summary(found[0]).counts))
+        if not (path := _summary_of(name, task, s)): continue
+        scored.runs.append(counted_links(read_summary(path).counts))
         scored.names.append(name)
     return scored

@@ -9,6 +9,7 @@ __all__ = ['READERS', 'Asked', 'Sample', 'Log', 'read_inspect', 'read_harness', 
 # %% ../../../nbs/models/published/03_logs.ipynb #ef5f3d9d
 import hashlib, json, re, zipfile
 from collections.abc import Iterator, Mapping, Sequence
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 import msgspec
@@ -63,6 +64,7 @@ def _plain(content: Any) -> str:
     if isinstance(content, str): return content
     return "".join(part.get("text", "") for part in content if part.get("type") == "text")
 
+# %% ../../../nbs/models/published/03_logs.ipynb #0d02a993
 def _used(out: Mapping[str, Any]) -> Usage|None:
     "Read tokens and time of a reply; cached tokens count as input."
     if not (u := out.get("usage")): return None
@@ -88,12 +90,15 @@ def _unzipped(path: Path) -> dict[str, Any]:
     try: import zipfile_zstd  # noqa: F401
     except ImportError: pass
     with zipfile.ZipFile(path) as z:
-        if sum(i.file_size for i in z.infolist()) > _MOST:
+        if sum(map(attrgetter("file_size"), z.infolist())) > _MOST:
             raise FormatError(f"unpacks to over {_MOST:,} bytes", str(path))
         names = z.namelist()
         try:
             about = json.loads(z.read("header.json" if "header.json" in names else "_journal/start.json"))
-            return about | {"samples": [json.loads(z.read(n)) for n in names if re.fullmatch(r"samples/.+\.json", n)]}
+            samples = []
+            for n in names:
+                if re.fullmatch(r"samples/.+\.json", n): samples.append(json.loads(z.read(n)))
+            return about | {"samples": samples}
         except NotImplementedError:
             raise DataError("is packed with Zstandard, which this Python cannot read", str(path),
                             "run this where inspect_ai is installed, or: inspect log convert FILE --to json") from None
@@ -111,18 +116,25 @@ def _harness_sample(x: Mapping[str, Any], where: str) -> Sample:
     "Read a sample of the harness."
     doc, replies = x["doc"], x["filtered_resps"]
     asked = _asked(doc, f"{where}, {doc.get('id')}")
-    if any(r is None for r in replies) or not replies: return Sample(doc["id"], asked, error="it has no reply")
-    if asked.sizes: return Sample(doc["id"], asked, results=tuple(r[0] for r in replies))
+    if None in replies or not replies: return Sample(doc["id"], asked, error="it has no reply")
+    if asked.sizes: return Sample(doc["id"], asked, results=tuple(map(itemgetter(0), replies)))
     return Sample(doc["id"], asked, str(replies[0]))
 
 # %% ../../../nbs/models/published/03_logs.ipynb #05b97cc9
+def _results_beside(path: Path) -> dict[str, Any]:
+    "Read the file of results beside a file of samples, if there is one."
+    beside = path.with_name(f"results_{path.name.removesuffix('.gz').removesuffix('.jsonl').rpartition('_')[2]}.json")
+    return json.loads(read_bytes(beside)) if beside.exists() else {}
+
 def read_harness(path: Path) -> Log:
     "Read a file of samples of lm-evaluation-harness, and the model's name from the results beside it."
-    beside = path.with_name(f"results_{path.name.removesuffix('.gz').removesuffix('.jsonl').rpartition('_')[2]}.json")
-    about = json.loads(read_bytes(beside)) if beside.exists() else {}
+    about = _results_beside(path)
     model = about.get("model_name") or path.resolve().parent.name
-    return Log(f"lm_eval {about.get('lm_eval_version', '')}".strip(), Path(model).name if "/" in model[:2] else model,
-               [_harness_sample(json.loads(line), str(path)) for line in read_bytes(path).splitlines() if line.strip()])
+    samples: list[Sample] = []
+    for line in filter(bytes.strip, read_bytes(path).splitlines()):
+        samples.append(_harness_sample(json.loads(line), str(path)))
+    tool = f"lm_eval {about.get('lm_eval_version', '')}".strip()
+    return Log(tool, Path(model).name if "/" in model[:2] else model, samples)
 
 # %% ../../../nbs/models/published/03_logs.ipynb #9137625e
 READERS = {"inspect": read_inspect, "harness": read_harness}
@@ -167,17 +179,23 @@ class LogSystem(BaseSystem):
         return Identity({"tool": self.log.tool, "model": self.log.model} | how, data={"log": log})
     def lacks(self, task: Task) -> str:
         return super().lacks(task) or ("" if self.path.is_file() else f"no log of this name here: {self.path}")
+    def _samples(self) -> dict[str, Sample]: return {x.id: x for x in self.log.samples}
     def _order(self, task: Task) -> str:
-        asked = {x.id: x.asked for x in self.log.samples}
-        return next((shown_order(q, asked[q.id]) for q in task.questions if q.id in asked), "given")
-    def answer(self, task: Task, items: Sequence[Question]) -> Iterator[Answer|Failure]:
-        samples, asked = {x.id: x for x in self.log.samples}, set(task.ids)
-        if strange := sorted(samples.keys() - asked):
+        samples = self._samples()
+        for q in task.questions:
+            if q.id in samples: return shown_order(q, samples[q.id].asked)
+        return "given"
+    def _check(self, task: Task, samples: Mapping[str, Sample]):
+        "Refuse questions that the task does not have, and questions that appear twice."
+        if strange := sorted(samples.keys() - set(task.ids)):
             raise DataError(f"{len(strange)} of {len(samples)} samples are not questions of {task.name}, one is "
                             f"{strange[0]}", str(self.path), "name the exported task")
-        if twice := repeated(x.id for x in self.log.samples):
+        if twice := repeated(map(attrgetter("id"), self.log.samples)):
             raise DataError(f"{len(twice)} questions appear twice, one is {twice[0]}", str(self.path),
                             "run one epoch, with one filter")
+    def answer(self, task: Task, items: Sequence[Question]) -> Iterator[Answer|Failure]:
+        samples = self._samples()
+        self._check(task, samples)
         do = "run the missing questions with the other tool, and name the new log"
         for q in items:
             if (x := samples.get(q.id)) is None: yield Failure(q.id, "missing", "is not in the log", do)

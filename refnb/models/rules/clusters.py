@@ -7,16 +7,21 @@ __all__ = ['occurrences', 'pattern_matching']
 
 # %% ../../../nbs/models/rules/01_clusters.ipynb #5b53fba6
 from collections.abc import Iterable
+from itertools import accumulate, chain
 from ...core.types import DataError, Span
 from ...core.documents import Document
 
 # %% ../../../nbs/models/rules/01_clusters.ipynb #c8c7c607
+def _plain(text: str, fold: bool) -> str:
+    "Return a name without its spaces, and without case if `fold`."
+    text = "".join(text.split())
+    return text.casefold() if fold else text
+
 def occurrences(tokens: list[str], names: Iterable[str], fold: bool = False) -> dict[str, list[Span]]:
     "Find all occurrences of characters' names as whole runs of a book's tokens, in order; `fold` ignores case."
-    plain = lambda text: "".join(text.split()).casefold() if fold else "".join(text.split())
-    keys = {plain(n): n for n in names if plain(n)}
+    keys = {key: n for n in names if (key := _plain(n, fold))}
     if fold: tokens = list(map(str.casefold, tokens))
-    beginnings = {k[:i] for k in keys for i in range(1, len(k) + 1)}
+    beginnings = set(chain.from_iterable(map(accumulate, keys)))
     out: dict[str, list[Span]] = {n: [] for n in names}
     i = 0
     while i < len(tokens):

@@ -8,14 +8,17 @@ __all__ = ['first_mention', 'last_mention', 'most_recent', 'overlap', 'answer_ke
 # %% ../../../nbs/models/rules/02_kitmus.ipynb #90e676a5
 import re
 from collections.abc import Sequence
+from operator import neg
 from ...core.types import Answer, DataError, Question
 
 # %% ../../../nbs/models/rules/02_kitmus.ipynb #ce347bd0
 def _sentences(q: Question) -> list[tuple[int, str]]:
     "List the sentences of a text with their offsets."
-    ends = [m.end() for m in re.finditer(r"[.!?](?= |$)", q.text)]
-    starts = [0, *(e + 1 for e in ends)]
-    return [(a, q.text[a:b]) for a, b in zip(starts, ends, strict=False)]
+    out, start = [], 0
+    for m in re.finditer(r"[.!?](?= |$)", q.text):
+        out.append((start, q.text[start:m.end()]))
+        start = m.end() + 1
+    return out
 
 def _words(text: str) -> set[str]: return set(re.findall(r"[^\W_]+", text.lower()))
 
@@ -33,35 +36,42 @@ def _pronoun(q: Question) -> tuple[int, int]:
 
 def _starts(name: str, text: str) -> list[int]:
     "List the positions of a name in a text, as a word."
-    return [m.start() for m in re.finditer(rf"(?<!\w){re.escape(name)}(?!\w)", text)]
+    return list(map(re.Match.start, re.finditer(rf"(?<!\w){re.escape(name)}(?!\w)", text)))
 
 def _at(q: Question, name: str, last: bool = False) -> int:
     "Return the position of a name in the text before the pronoun, first or last; -1 if missing."
     found = _starts(name, q.text[:_pronoun(q)[0]])
     return -1 if not found else found[-1] if last else found[0]
 
-def first_mention(q: Question) -> Answer: return _chosen(q, [-_at(q, n) for n in _names(q)])
-def last_mention(q: Question) -> Answer: return _chosen(q, [_at(q, n) for n in _names(q)])
-def most_recent(q: Question) -> Answer: return _chosen(q, [_at(q, n, last=True) for n in _names(q)])
+def _places(q: Question, last: bool = False) -> list[int]: return [_at(q, n, last) for n in _names(q)]
+
+def first_mention(q: Question) -> Answer: return _chosen(q, list(map(neg, _places(q))))
+def last_mention(q: Question) -> Answer: return _chosen(q, _places(q))
+def most_recent(q: Question) -> Answer: return _chosen(q, _places(q, last=True))
 
 # %% ../../../nbs/models/rules/02_kitmus.ipynb #f77526c6
 def _own_words(q: Question, name: str) -> set[str]:
     "Return the words of the first sentence with a name, without the name."
-    first = next((text for _, text in _sentences(q) if _starts(name, text)), "")
-    return _words(first) - {name.lower()}
+    for _, text in _sentences(q):
+        if _starts(name, text): return _words(text) - {name.lower()}
+    return set()
+
+def _names_one(q: Question, text: str) -> bool: return any(_starts(name, text) for name in _names(q))
 
 def _free_sentences(q: Question) -> list[set[str]]:
     "List the words of each sentence without a name or the pronoun."
     start, end = _pronoun(q)
-    texts = [text for _, text in _sentences(q) if q.text[start:end] not in text.split()]
-    def names_one(text: str) -> bool: return any(_starts(name, text) for name in _names(q))
-    return [_words(text) for text in texts if not names_one(text)]
+    out = []
+    for _, text in _sentences(q):
+        if q.text[start:end] not in text.split() and not _names_one(q, text): out.append(_words(text))
+    return out
 
 def _pronoun_sentence(q: Question) -> set[str]:
     "Return the words of the pronoun's sentence."
     start, _ = _pronoun(q)
     return _words([text for at, text in _sentences(q) if at <= start][-1])
 
+# %% ../../../nbs/models/rules/02_kitmus.ipynb #a98566a5
 def _alone(sets: Sequence[set[str]]) -> list[set[str]]:
     "Return the words of each set that are in no other."
     return [words.difference(*sets[:i], *sets[i + 1:]) for i, words in enumerate(sets)]
@@ -71,7 +81,7 @@ def overlap(q: Question) -> Answer:
     free, pronoun_words = _free_sentences(q), _pronoun_sentence(q)
     about: list[set[str]] = []
     for own in _alone([_own_words(q, name) for name in _names(q)]):
-        about.append(set().union(*[sentence for sentence in free if own & sentence]))
+        about.append(set().union(*filter(own.intersection, free)))
     return _chosen(q, [len(words & pronoun_words) for words in _alone(about)])
 
 # %% ../../../nbs/models/rules/02_kitmus.ipynb #01bf6f9b
