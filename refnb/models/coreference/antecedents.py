@@ -20,7 +20,7 @@ from torch.utils.checkpoint import checkpoint
 from ...core.types import DataError, Span
 from .features import K, RELEASED_CATEGORIES, SPEAKERS, TABLES, Mentions, Pairs, Table, pairs, released_pairs
 from .mentions import ends_of, head
-from .memory import Best, _blocks, clusters_of, link
+from .memory import Best, _blocks, _not_numbers, clusters_of, link
 
 # %% ../../../nbs/models/coreference/06_antecedents.ipynb #539a13e2
 def span_vectors(x: torch.Tensor, spans: Sequence[Span], at: int = 0) -> torch.Tensor:
@@ -118,9 +118,7 @@ class Experts(Scorer):
 # %% ../../../nbs/models/coreference/06_antecedents.ipynb #4159d147
 def earlier_only(scores: np.ndarray, p: Pairs) -> np.ndarray:
     "Set all scores of a block that cannot be links to -inf."
-    if not np.isfinite(scores).all():
-        raise DataError("the scores of links are not numbers",
-                        do="the weights may be damaged or badly trained; train it again")
+    if not np.isfinite(scores).all(): raise _not_numbers("links")
     return np.where(p.earlier, scores, -np.inf)
 
 # %% ../../../nbs/models/coreference/06_antecedents.ipynb #1499164a

@@ -6,13 +6,13 @@
 __all__ = ['Resolved', 'chosen_by', 'choices']
 
 # %% ../../../nbs/models/coreference/12_choices.ipynb #11e4a12b
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 from ...core.types import NONE, Answer, DataError, Question, Span
 from ...core.documents import Document, Read, read_text, words_of_text
 from .features import PRONOUN, content
 
-# %% ../../../nbs/models/coreference/12_choices.ipynb #18d8f3ef
+# %% ../../../nbs/models/coreference/12_choices.ipynb #966bc4fd
 def _fit(name: frozenset[str], mention: frozenset[str]) -> float:
     "Score how well a name fits a mention; 0: not at all."
     shared = len(name & mention)
@@ -32,10 +32,17 @@ def _content_of(name: str) -> frozenset[str]:
     words = list(map(str.lower, words_of_text(name)))
     return content(words) or frozenset(words)
 
+# %% ../../../nbs/models/coreference/12_choices.ipynb #18d8f3ef
 def _best_fit(name: str, called: Sequence[frozenset[str]]) -> float:
     "Score how well a name fits the best of some mentions."
     words = _content_of(name)
     return max((_fit(words, c) for c in called), default=0.)
+
+# %% ../../../nbs/models/coreference/12_choices.ipynb #6185dc88
+def _best_ones(scores: Sequence[float]) -> tuple[int, ...]:
+    "Return the places of the best score; none if it is 0."
+    best = max(scores)
+    return tuple(i for i, s in enumerate(scores) if s == best > 0)
 
 # %% ../../../nbs/models/coreference/12_choices.ipynb #0ee52b0b
 def chosen_by(q: Question, cluster: Sequence[Span], words: Sequence[str]) -> Answer:
@@ -45,7 +52,7 @@ def chosen_by(q: Question, cluster: Sequence[Span], words: Sequence[str]) -> Ans
     if names == ["Yes", "No"] and "character" in q.meta:
         return Answer(q.id, (0 if _best_fit(str(q.meta["character"]), called) >= 2 else 1,))
     scores = [0. if n == NONE else _best_fit(n, called) for n in names]
-    if max(scores) > 0: return Answer(q.id, tuple(i for i, s in enumerate(scores) if s == max(scores)))
+    if best := _best_ones(scores): return Answer(q.id, best)
     return Answer(q.id, (names.index(NONE),)) if NONE in names else Answer(q.id, reason="outside")
 
 # %% ../../../nbs/models/coreference/12_choices.ipynb #7fbe341e
@@ -60,6 +67,13 @@ def _place(q: Question, r: Read) -> Span:
     if not at: raise DataError("asks about no word of its text", f"question {q.id}")
     return Span(at[0], at[-1])
 
+# %% ../../../nbs/models/coreference/12_choices.ipynb #594fcef9
+def _cluster_at(clusters: Iterable[Sequence[Span]]) -> dict[Span, Sequence[Span]]:
+    "Return the cluster of each mention."
+    out: dict[Span, Sequence[Span]] = {}
+    for c in clusters: out.update(dict.fromkeys(c, c))
+    return out
+
 # %% ../../../nbs/models/coreference/12_choices.ipynb #0da35150
 def choices(questions: Sequence[Question], resolved: Resolved) -> Iterator[Answer]:
     "Answer questions through the clusters of their texts."
@@ -68,6 +82,5 @@ def choices(questions: Sequence[Question], resolved: Resolved) -> Iterator[Answe
     for text, about in of.items():
         r = read_text(text, about[0].doc_key)
         places = [_place(q, r) for q in about]
-        clusters: dict[Span, Sequence[Span]] = {}
-        for c in resolved(r.document, sorted(set(places))): clusters.update(dict.fromkeys(c, c))
+        clusters = _cluster_at(resolved(r.document, sorted(set(places))))
         for q, place in zip(about, places): yield chosen_by(q, clusters.get(place, [place]), r.document.tokens)

@@ -62,6 +62,12 @@ class Own(NamedTuple):
     "The representations of mentions: a vector of each."
     vector: torch.Tensor
 
+# %% ../../../nbs/models/coreference/07_entities.ipynb #2e2bf231
+def _running(x: torch.Tensor, of: np.ndarray) -> torch.Tensor:
+    "Sum the vectors of mentions in the order of entities, from the first one on."
+    order = torch.from_numpy(of.argsort(kind="stable")).to(x.device)
+    return torch.cat([x.new_zeros(1, x.shape[1]), x[order].cumsum(0)])
+
 # %% ../../../nbs/models/coreference/07_entities.ipynb #3f546cc2
 class EntityScorer(nn.Module):
     "A scorer of mentions with entities, by a net over both."
@@ -107,8 +113,7 @@ class EntityScorer(nn.Module):
     def _offered(self, x: torch.Tensor, m: Mentions, of: np.ndarray, o: Offers) -> torch.Tensor:
         """Score each mention with its offered entities, in blocks, which are computed again for gradients: all
         together they would take 4 GB for 2,000 words."""
-        order = torch.from_numpy(of.argsort(kind="stable")).to(x.device)
-        sums = torch.cat([x.new_zeros(1, self.size), x[order].cumsum(0)])
+        sums = _running(x, of)
         score: Any = partial(checkpoint, self._block, use_reentrant=False) if torch.is_grad_enabled() else self._block
         return torch.cat([score(x, sums, m, o.some(slice(i, i + BLOCK))) for i in range(0, len(o.row), BLOCK)])
     def _block(self, x: torch.Tensor, sums: torch.Tensor, m: Mentions, o: Offers) -> torch.Tensor:

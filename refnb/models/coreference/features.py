@@ -47,11 +47,12 @@ def _incidence(sets: Sequence[frozenset[str]]) -> csr_matrix:
     rows = np.repeat(np.arange(len(sets)), list(map(len, sets)))
     return csr_matrix((np.ones(len(rows), np.float32), (rows, columns)), shape=(len(sets), max(1, len(known))))
 
-# %% ../../../nbs/models/coreference/03_features.ipynb #b69e5ffa
+# %% ../../../nbs/models/coreference/03_features.ipynb #bfa26455
 def _pronoun(words: Sequence[str]) -> int:
     "Return the group of a mention's pronoun; 0 if it is none."
     return PRONOUN.get(words[0], 0) if len(words) == 1 else 0
 
+# %% ../../../nbs/models/coreference/03_features.ipynb #b69e5ffa
 class Mentions:
     "The mentions of a text in order, as arrays; `spans` are pairs of first and last word."
     def __init__(self, t: Text, spans: Sequence[Span|tuple[int, int]]):
@@ -179,7 +180,7 @@ def _released(mentions: Sequence[tuple[str, ...]]) -> Released:
     left = [s - _RELEASED_EMPTY for s in sets]
     return Released(np.array(group, int), np.array(list(map(len, left)), int), _incidence(left))
 
-# %% ../../../nbs/models/coreference/03_features.ipynb #08e88869
+# %% ../../../nbs/models/coreference/03_features.ipynb #70579c0f
 def _released_categories(seen: Released, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
     "Compute the categories of all pairs from pronouns and shared words."
     i, j = np.asarray(rows)[:, None], np.asarray(columns)[None, :]
@@ -190,6 +191,7 @@ def _released_categories(seen: Released, rows: np.ndarray, columns: np.ndarray) 
     category = np.where((a > 0) | (b > 0), 2, category)
     return np.where((a > 0) & (b > 0), np.where(a == b, 0, 1), category)
 
+# %% ../../../nbs/models/coreference/03_features.ipynb #08e88869
 def released_pairs(m: Mentions, rows: np.ndarray, columns: np.ndarray) -> Pairs:
     "Compute the features of all pairs as Maverick's package does: the category alone."
     i, j = np.asarray(rows)[:, None], np.asarray(columns)[None, :]

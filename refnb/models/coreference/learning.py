@@ -8,7 +8,7 @@ __all__ = ['LONGEST', 'FOLDS', 'Taught', 'taught_by', 'f1', 'accuracy', 'tuned',
 
 # %% ../../../nbs/models/coreference/11_learning.ipynb #f155e8d5
 import hashlib, random, re, resource, time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import reduce
 from itertools import chain, islice
 from pathlib import Path
@@ -32,6 +32,7 @@ from ...benchmarks.kitmus.reading import pronoun_of
 from ...benchmarks.kitmus.tasks import released_subtask
 from ...benchmarks.kitmus.links import document_of, subtask_documents
 from ..training import Entry, Fitted, load_tensors, save_tensors, set_weights, train
+from ..pairs.encoders import _newest_first
 from .texts import cast_lesson, cast_of, text_of
 from .recipes import SEAL, UNHASHED, WEIGHTS, CorefModel, CorefRecipe, CorefSeal, TrainedCoref
 from .recipes import coref_seal, the_coref, trained_of, trained_otherwise, weights_folder
@@ -48,13 +49,18 @@ class Taught(NamedTuple):
     pronouns: tuple[Pronoun, ...] = () # pronouns of development documents that are scored by them alone
     books: tuple[Document, ...] = () # long documents, whose windows are used
 
+# %% ../../../nbs/models/coreference/11_learning.ipynb #cd1c998d
+def _need_training(name: str, splits: Collection[str]):
+    "Refuse a corpus without training documents."
+    if "train" not in splits:
+        raise DataError("has no split train", name,
+                        f"its splits: {', '.join(splits) or 'none'}; name a file to train on all of it")
+
 # %% ../../../nbs/models/coreference/11_learning.ipynb #02b86dd8
 def _of_corpus(name: str, fold: int, s: Settings) -> Taught:
     "Load the documents of a corpus."
     splits, folds = the_corpus(name, s).splits, {"fold": fold} if name == "litbank" else {}
-    if "train" not in splits:
-        raise DataError("has no split train", name,
-                        f"its splits: {', '.join(splits) or 'none'}; name a file to train on all of it")
+    _need_training(name, splits)
     source = f"{name}, fold {fold}" if folds else name
     judge = load(name, "dev", s, **folds) if "dev" in splits else []
     return Taught(f"{name}/fold{fold}" if folds else name, source, load(name, "train", s, **folds), judge)
@@ -83,12 +89,13 @@ def _of_kitmus(name: str, s: Settings) -> Taught:
     return Taught(name, name, subtask_documents(variant, int(n), "train", s), list(map(document_of, drawn)),
                   tuple(map(pronoun_of, drawn)))
 
-# %% ../../../nbs/models/coreference/11_learning.ipynb #9313ce60
+# %% ../../../nbs/models/coreference/11_learning.ipynb #5fe2b3d3
 def _with(a: Taught, b: Taught) -> Taught:
     "Add the training documents of another source; those that judge remain."
     return a._replace(name=f"{a.name}+{b.name}", told=f"{a.told} and {b.told}", teach=[*a.teach, *b.teach],
                       books=(*a.books, *b.books))
 
+# %% ../../../nbs/models/coreference/11_learning.ipynb #9313ce60
 def taught_by(what: str, fold: int = 0, s: Settings|None = None) -> Taught:
     "Load training documents: of a corpus, a file of documents, or several of them joined by +."
     s = s or load_settings()
@@ -147,7 +154,7 @@ def _judge(net: Any, docs: Sequence[Document], pronouns: Sequence[Pronoun]) -> C
     if not docs: return None
     return (lambda: accuracy(net, docs, pronouns)) if pronouns else lambda: f1(net, docs, [predicted(net, d) for d in docs])
 
-# %% ../../../nbs/models/coreference/11_learning.ipynb #932a289a
+# %% ../../../nbs/models/coreference/11_learning.ipynb #f618d0c4
 _THRESHOLDS, _BIASES = (-1.5, -1., -.7, -.4, 0., .4), (-.5, 0., .3, .6, .9, 1.2)
 
 def _each_bias(net: Any, docs: Sequence[Document], texts: Sequence[Any], read: Sequence[Any]) -> list[float]:
@@ -155,6 +162,7 @@ def _each_bias(net: Any, docs: Sequence[Document], texts: Sequence[Any], read: S
     found = map(net.tried, texts, [_BIASES]*len(texts), read)
     return [f1(net, docs, list(map(net.answer, docs, clusters))) for clusters in zip(*found)]
 
+# %% ../../../nbs/models/coreference/11_learning.ipynb #932a289a
 def tuned(net: Any, docs: Sequence[Document]) -> tuple[float, float, float]:
     "Select threshold and bias on documents; return them with their F1. The first of equal ones counts."
     net.eval()
@@ -178,7 +186,7 @@ def encoder_id(net: Resolver|Reader) -> str:
         if not p.requires_grad: h.update(p.detach().cpu().float().contiguous().numpy().tobytes())
     return h.hexdigest()[:16]
 
-# %% ../../../nbs/models/coreference/11_learning.ipynb #a8d80ea1
+# %% ../../../nbs/models/coreference/11_learning.ipynb #3fc6e030
 def _model_of(seal: CorefSeal, folder: str|Path, changed: dict[str, Any]) -> CorefModel:
     "Return the model of a training, with changed settings."
     try: return msgspec.convert(seal.model | changed, CorefModel)
@@ -186,6 +194,7 @@ def _model_of(seal: CorefSeal, folder: str|Path, changed: dict[str, Any]) -> Cor
         raise FormatError(f"field model: {e}", str(Path(folder)/SEAL),
                           "it was made by another version, or is damaged; train the system again") from None
 
+# %% ../../../nbs/models/coreference/11_learning.ipynb #a8d80ea1
 def load_resolver(folder: str|Path, offline: bool = True, **changed: Any) -> Any:
     "Load a trained system from the folder of its training, possibly with changed settings."
     seal = coref_seal(folder)
@@ -215,13 +224,12 @@ def _start(x: TrainedCoref, what: str, s: Settings) -> Path|None:
     if Path(x.start).is_dir(): return Path(x.start)
     usual = the_coref(x.start)
     if found := weights_folder(usual.model): return found
-    seals = (Path(s.runs)/"trained"/safe_path(x.start)/safe_path(what)).glob(f"*/{SEAL}")
-    for p in sorted(seals, key=lambda p: -p.stat().st_mtime_ns):
+    for p in _newest_first((Path(s.runs)/"trained"/safe_path(x.start)/safe_path(what)).glob(f"*/{SEAL}")):
         if not trained_otherwise(trained_of(coref_seal(p.parent), usual), usual): return p.parent
     raise DataError("has no initial weights", x.start,
                     f"train it on the same documents first (refnb train {x.start}), or name a folder with -p start=FOLDER")
 
-# %% ../../../nbs/models/coreference/11_learning.ipynb #bdefa45a
+# %% ../../../nbs/models/coreference/11_learning.ipynb #3077571e
 def _refuse_others(tensors: Mapping[str, torch.Tensor], own: Mapping[str, torch.Tensor], folder: Path):
     "Refuse weights that a system lacks."
     for name, t in tensors.items():
@@ -229,6 +237,14 @@ def _refuse_others(tensors: Mapping[str, torch.Tensor], own: Mapping[str, torch.
             raise DataError(f"has weights that this system lacks, such as {name}", str(folder),
                             "start from a system of the same form")
 
+# %% ../../../nbs/models/coreference/11_learning.ipynb #d9b6ec42
+def _refuse_encoder(theirs: str, own: str, folder: Path):
+    "Refuse the weights of a system with another encoder."
+    if theirs != own:
+        raise DataError(f"was trained with the encoder {theirs}, not {own}", str(folder),
+                        "start from a system of the same form")
+
+# %% ../../../nbs/models/coreference/11_learning.ipynb #bdefa45a
 def _take_over(net: Resolver|Reader, folder: Path):
     """Load another system's weights, except for layers that were frozen in its training. A reader has other heads than
     a system that links mentions, so it takes the words from there."""
@@ -237,13 +253,11 @@ def _take_over(net: Resolver|Reader, folder: Path):
     theirs = coref_seal(folder).model
     if isinstance(net, Reader) and theirs.get("antecedents") != net.m.antecedents:
         tensors = {n: t for n, t in tensors.items() if n.startswith("words.")}
-    if (read := theirs.get("encoder", "minilm")) != net.m.encoder:
-        raise DataError(f"was trained with the encoder {read}, not {net.m.encoder}", str(folder),
-                        "start from a system of the same form")
+    _refuse_encoder(theirs.get("encoder", "minilm"), net.m.encoder, folder)
     _refuse_others(tensors, own, folder)
     set_weights(net, own | tensors)
 
-# %% ../../../nbs/models/coreference/11_learning.ipynb #69cb8eea
+# %% ../../../nbs/models/coreference/11_learning.ipynb #599cfaec
 def _first(t: Taught, n: int) -> Taught:
     "Use the first training documents only."
     return t._replace(teach=t.teach[:n], told=f"{t.told}, the first {n} documents") if 0 < n < len(t.teach) else t
@@ -255,12 +269,14 @@ def _folder(name: str, x: TrainedCoref, what: str, data: dict[str, str], encoder
     digest = hashlib.sha256(msgspec.json.encode(inputs, order="sorted")).hexdigest()[:12]
     return Path(s.runs)/"trained"/safe_path(name)/safe_path(what)/digest
 
+# %% ../../../nbs/models/coreference/11_learning.ipynb #4bba59db
 def _id_of(docs: Sequence[Document]) -> str:
     "Hash documents with their clusters."
     h = hashlib.sha256()
     for d in docs: h.update((documents_id([d]) + clusters_id(d)).encode())
     return h.hexdigest()[:16]
 
+# %% ../../../nbs/models/coreference/11_learning.ipynb #69cb8eea
 def _ids(taught: Taught) -> dict[str, str]:
     "Hash the training and the development documents."
     return {"documents": _id_of(taught.teach), "development documents": _id_of(taught.judge)}
@@ -280,6 +296,13 @@ def _announced(system: str, taught: Taught) -> str:
     judged = f", judged by {len(taught.judge)}" if taught.judge else "; nothing judges it"
     return f"{system} learns from {len(taught.teach):,} documents of {taught.told}{judged}"
 
+# %% ../../../nbs/models/coreference/11_learning.ipynb #319c81b4
+def _origin(start: Path|None) -> tuple[str, str]:
+    "Return the id and the system of the initial weights; empty without any."
+    if not start: return "", ""
+    seal = coref_seal(start)
+    return seal.weights, seal.system
+
 # %% ../../../nbs/models/coreference/11_learning.ipynb #e6ce6008
 def train_coref(
     system: str,              # a name of coreference.yaml
@@ -298,14 +321,11 @@ def train_coref(
     start = _start(x, taught.name, s)
     net = new_net(x.model, x.training.dropout, x.training.seed, s.offline)
     if start: _take_over(net, start)
-    begins, started = (coref_seal(start).weights, coref_seal(start).system) if start else ("", "")
+    begins, started = _origin(start)
     encoder, data = encoder_id(net), _ids(taught)
     folder = Path(out) if out else _folder(system, x, taught.name, data, encoder, begins, s)
     say(_announced(system, taught))
-    if not (seal := _trained_before(folder)):
-        with disk_fault(folder): folder.mkdir(parents=True, exist_ok=True)
-        with alone(folder/".lock", "another process trains this", str(folder), "wait for it, or end it"):
-            seal = _learn(net, _Course(system, x, taught, data, encoder, begins, started, folder), say, every)
+    seal = _seal_of(net, _Course(system, x, taught, data, encoder, begins, started, folder), say, every)
     return LearntCoref(folder, seal, time.process_time() - began,
                        resource.getrusage(resource.RUSAGE_SELF).ru_maxrss/1e3)
 
@@ -332,7 +352,7 @@ def _tell(say: Callable[[str], None], what: str) -> Callable[[Entry], None]:
             say(f"{e.id}: loss {e.loss:.3f}" + (f", {what} {100*e.held_out:.1f} %" if e.held_out is not None else ""))
     return tell
 
-# %% ../../../nbs/models/coreference/11_learning.ipynb #5966a57b
+# %% ../../../nbs/models/coreference/11_learning.ipynb #a671c963
 def _score(net: Resolver|Reader, taught: Taught) -> str:
     "Name the score on development documents."
     return "accuracy" if taught.pronouns else "linking F1" if isinstance(net, Reader) else "CoNLL F1"
@@ -341,10 +361,12 @@ def _with_unnamed(d: Document) -> Document:
     "Return the characters of a document, with persons without a name."
     return cast_of(d, unnamed=True)
 
+# %% ../../../nbs/models/coreference/11_learning.ipynb #206753f5
 def _casts(make: Callable[[Document], Document], docs: Sequence[Document]) -> list[Document]:
     "Make a cast of each document that has a person with a name."
     return [make(d) for d in docs if cast_of(d).names]
 
+# %% ../../../nbs/models/coreference/11_learning.ipynb #5966a57b
 def _learnt_from(c: _Course) -> tuple[list[Document], list[Document]]:
     "Return the training and development documents, as casts if the recipe says so."
     if not c.x.training.casts: return c.taught.teach, c.taught.judge
@@ -353,11 +375,12 @@ def _learnt_from(c: _Course) -> tuple[list[Document], list[Document]]:
     if not teach: raise DataError("has no person with a name to learn from", c.taught.told)
     return teach, judge
 
-# %% ../../../nbs/models/coreference/11_learning.ipynb #73305a5c
+# %% ../../../nbs/models/coreference/11_learning.ipynb #b8bb338a
 def _by_key(docs: Sequence[Document]) -> dict[str, str]:
     "Return the id of each document's text."
     return {d.doc_key: documents_id([d]) for d in docs}
 
+# %% ../../../nbs/models/coreference/11_learning.ipynb #b5e8a62a
 def _sealed(c: _Course, f: Fitted, m: CorefModel, held_out: float|None, weights: str) -> CorefSeal:
     "Make the final record of a training."
     taught, settings = c.taught, msgspec.to_builtins(m.changed(checkpoint="", weights="", given=""))
@@ -365,10 +388,21 @@ def _sealed(c: _Course, f: Fitted, m: CorefModel, held_out: float|None, weights:
                      c.x.training, c.begins, f.curve, f.losses, f.done.best_epoch, held_out, c.encoder, weights[:16],
                      c.data, c.started, _by_key(taught.judge))
 
+# %% ../../../nbs/models/coreference/11_learning.ipynb #4e3f2ee9
 def _write_seal(folder: Path, seal: CorefSeal):
     "Write the final record of a training."
     write_atomic(folder/SEAL, msgspec.json.format(msgspec.json.encode(seal), indent=1) + b"\n")
 
+# %% ../../../nbs/models/coreference/11_learning.ipynb #36819a0f
+def _chosen(net: Resolver|Reader, c: _Course, judge: Sequence[Document],
+            held_out: float|None) -> tuple[CorefModel, float|None]:
+    "Select threshold and bias on development documents, if the recipe says so; return the score with them."
+    m = c.x.model
+    if not judge or not c.x.training.tune or c.taught.pronouns: return m, held_out
+    threshold, bias, held_out = tuned(net, judge)
+    return m.changed(threshold=threshold, bias=bias), held_out
+
+# %% ../../../nbs/models/coreference/11_learning.ipynb #73305a5c
 def _learn(net: Resolver|Reader, c: _Course, say: Callable[[str], None], every: float) -> CorefSeal:
     "Train, select threshold and bias, and write the final record."
     r, (teach, judge) = c.x.training, _learnt_from(c)
@@ -378,21 +412,34 @@ def _learn(net: Resolver|Reader, c: _Course, say: Callable[[str], None], every: 
               every=every, say=_tell(say, _score(net, c.taught)), rates=_rates(r))
     tensors, _ = load_tensors(c.folder/"best.safetensors")
     set_weights(net, tensors)
-    m, held_out = c.x.model, f.done.held_out
-    if judge and r.tune and not c.taught.pronouns:
-        threshold, bias, held_out = tuned(net, judge)
-        m = m.changed(threshold=threshold, bias=bias)
+    m, held_out = _chosen(net, c, judge, f.done.held_out)
     weights = save_tensors(c.folder/WEIGHTS, tensors, "weights")
     seal = _sealed(c, f, m, held_out, weights)
     _write_seal(c.folder, seal)
     (c.folder/"best.safetensors").unlink()
     return seal
 
-# %% ../../../nbs/models/coreference/11_learning.ipynb #4f0c2627
+# %% ../../../nbs/models/coreference/11_learning.ipynb #37c73088
+def _seal_of(net: Resolver|Reader, c: _Course, say: Callable[[str], None], every: float) -> CorefSeal:
+    "Return the final record of a training, after the training unless it is complete."
+    if seal := _trained_before(c.folder): return seal
+    with disk_fault(c.folder): c.folder.mkdir(parents=True, exist_ok=True)
+    with alone(c.folder/".lock", "another process trains this", str(c.folder), "wait for it, or end it"):
+        return _learn(net, c, say, every)
+
+# %% ../../../nbs/models/coreference/11_learning.ipynb #23ee9968
 FOLDS = 10  # of LitBank
 
 def _one_fold(x: dict[str, Any]) -> LearntCoref: return train_coref(**x)
 
+# %% ../../../nbs/models/coreference/11_learning.ipynb #61eae5e4
+def _refuse_failed(faults: Sequence[str], system: str):
+    "Raise an error if the training of a fold failed."
+    if faults:
+        raise DataError(faults[0], system,
+                        f"{len(faults)} of {FOLDS} folds failed; rerun the command to train only those")
+
+# %% ../../../nbs/models/coreference/11_learning.ipynb #d92c6fb0
 def _on_ray(ray: str, system: str, todo: Mapping[int, dict[str, Any]],
             say: Callable[[str], None]) -> dict[int, LearntCoref]:
     "Train the folds on a Ray cluster."
@@ -403,11 +450,10 @@ def _on_ray(ray: str, system: str, todo: Mapping[int, dict[str, Any]],
             if fault: faults.append(f"fold {k}: {fault}")
             else: done[k] = learnt
             say(faults[-1] if fault else f"fold {k}: trained, {learnt.cpu_seconds:,.0f} CPU seconds")
-    if faults:
-        raise DataError(faults[0], system,
-                        f"{len(faults)} of {FOLDS} folds failed; rerun the command to train only those")
+    _refuse_failed(faults, system)
     return done
 
+# %% ../../../nbs/models/coreference/11_learning.ipynb #4f0c2627
 def train_folds(
     system: str,              # a name of coreference.yaml
     what: str = "litbank",    # the corpus with folds

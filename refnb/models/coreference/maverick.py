@@ -6,7 +6,7 @@
 __all__ = ['SPEAKER', 'tensors_of_release', 'encoder_of_release', 'resolver_of_release']
 
 # %% ../../../nbs/models/coreference/14_maverick.ipynb #74e27355
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 import torch
@@ -43,11 +43,20 @@ def _links(state: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     rows = [torch.cat([matrix(a), matrix(b)], 2) for a, b in (("s2s", "s2e"), ("e2s", "e2e"))]
     return {"fit": torch.cat(rows, 1), "bias": torch.cat([bias("s2s") + bias("e2s"), bias("e2e") + bias("s2e")], 1)}
 
-# %% ../../../nbs/models/coreference/14_maverick.ipynb #4a40de73
+# %% ../../../nbs/models/coreference/14_maverick.ipynb #c34d80e4
 def _without(state: Mapping[str, torch.Tensor], prefix: str) -> dict[str, torch.Tensor]:
     "Remove a prefix from the names of weights."
     return {k.removeprefix(prefix): v for k, v in state.items()}
 
+# %% ../../../nbs/models/coreference/14_maverick.ipynb #6309a33f
+def _full_names(heads: Mapping[str, Mapping[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
+    "Join the names of heads and of their weights."
+    out: dict[str, torch.Tensor] = {}
+    for head, tensors in heads.items():
+        for name, tensor in tensors.items(): out[f"{head}.{name}"] = tensor
+    return out
+
+# %% ../../../nbs/models/coreference/14_maverick.ipynb #4a40de73
 def tensors_of_release(
     state: Mapping[str, torch.Tensor], # weights of the package's model, names with or without the prefix `model.`
     width: int,                        # size of refnb's word vectors: twice the encoder's, and the embeddings
@@ -55,18 +64,21 @@ def tensors_of_release(
     "Convert the heads of the package's model to those of a resolver."
     state = _without(state, "model.")
     half = state["start_token_classifier.layer.dense1.weight"].shape[1]
-    heads = {
+    return _full_names({
         "finder.begins": _reading(_layers(state, "start_token_classifier"), 0, width),
         "finder.starts": _reading(_layers(state, "end_token_representation"), 0, width),
         "finder.ends": _reading(_layers(state, "start_token_representation"), half, width),
         "finder.whole": _swapped(_layers(state, "start_end_classifier")),
         "scorer.starts": _reading(_layers(state, "coref_start_all_mlps"), 0, width),
         "scorer.ends": _reading(_layers(state, "coref_end_all_mlps"), half, width),
-        "scorer": _links(state)}
-    out: dict[str, torch.Tensor] = {}
-    for head, tensors in heads.items():
-        for name, tensor in tensors.items(): out[f"{head}.{name}"] = tensor
-    return out
+        "scorer": _links(state)})
+
+# %% ../../../nbs/models/coreference/14_maverick.ipynb #1865b678
+def _template(t: Any, before: Sequence[str], after: Sequence[str]) -> Any:
+    "Make the rule that puts special tokens around a text."
+    ids = [(token, t.convert_tokens_to_ids(token)) for token in dict.fromkeys([*before, *after])]
+    processors = need("tokenizers", "models").processors
+    return processors.TemplateProcessing(single=[*before, "$A", *after], special_tokens=ids)
 
 # %% ../../../nbs/models/coreference/14_maverick.ipynb #093f4f06
 SPEAKER = ("[SPEAKER_START]", "-", "[SPEAKER_END]")
@@ -77,27 +89,42 @@ def _tokenizer_of_release(base: str|Path) -> Any:
     t.add_tokens([SPEAKER[0], SPEAKER[2]], special_tokens=True)
     nobody = t([*SPEAKER], is_split_into_words=True, add_special_tokens=False)["input_ids"]
     before, after = [t.cls_token, *t.convert_ids_to_tokens(nobody)], [t.sep_token]
-    ids = [(token, t.convert_tokens_to_ids(token)) for token in dict.fromkeys([*before, *after])]
-    template = need("tokenizers", "models").processors.TemplateProcessing(single=[*before, "$A", *after],
-                                                                          special_tokens=ids)
-    t.backend_tokenizer.post_processor = template
+    t.backend_tokenizer.post_processor = _template(t, before, after)
     return t
+
+# %% ../../../nbs/models/coreference/14_maverick.ipynb #e108311a
+def _encoder_weights(state: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    "Select the weights of the encoder, with the names that they have in it."
+    own = {k: v for k, v in _without(state, "model.").items() if k.startswith("encoder.")}
+    return _without(own, "encoder.")
+
+# %% ../../../nbs/models/coreference/14_maverick.ipynb #9a8d972c
+def _check_complete(missing: Iterable[str], base: str|Path):
+    "Refuse weights that lack some of the encoder's; a pooler is not used."
+    for name in missing:
+        if "pooler" not in name and "position_ids" not in name:
+            raise FormatError(f"{name} is not among them", "weights of the package",
+                              f"check that they were trained from {base}")
 
 # %% ../../../nbs/models/coreference/14_maverick.ipynb #24f83ea7
 def encoder_of_release(state: Mapping[str, torch.Tensor], base: str|Path, folder: str|Path) -> Path:
     "Write the encoder of the package's model to a folder; `base` is its pretrained encoder."
     transformers = need("transformers", "models")
-    own = {k: v for k, v in _without(state, "model.").items() if k.startswith("encoder.")}
-    own = _without(own, "encoder.")
+    own = _encoder_weights(state)
     with quietly(transformers): model = transformers.AutoModel.from_pretrained(base)
     model.resize_token_embeddings(len(own["embeddings.word_embeddings.weight"]), mean_resizing=False)
-    for name in model.load_state_dict(own, strict=False).missing_keys:
-        if "pooler" not in name and "position_ids" not in name:
-            raise FormatError(f"{name} is not among them", "weights of the package",
-                              f"check that they were trained from {base}")
+    _check_complete(model.load_state_dict(own, strict=False).missing_keys, base)
     with quietly(transformers): model.save_pretrained(folder)
     _tokenizer_of_release(base).save_pretrained(folder)
     return Path(folder)
+
+# %% ../../../nbs/models/coreference/14_maverick.ipynb #d6dbee9b
+def _model_of_release(state: Mapping[str, torch.Tensor], encoder: Path, segment: int) -> CorefModel:
+    "Describe the package's model."
+    hidden = next(v.shape[1] for k, v in state.items() if k.endswith("start_token_classifier.layer.dense1.weight"))
+    return CorefModel("Maverick mes", licence="CC-BY-NC-SA-4.0", encoder=str(encoder), segment=segment, context=0,
+                      pieces="ends", mentions="start-end", antecedents="maverick", hidden=hidden, size=hidden,
+                      released=True)
 
 # %% ../../../nbs/models/coreference/14_maverick.ipynb #470bfdda
 def resolver_of_release(
@@ -108,11 +135,7 @@ def resolver_of_release(
 ) -> Resolver:                         # gives the same answers as the package
     "Make a resolver from a checkpoint of Maverick's package (mes)."
     encoder = encoder_of_release(state, base, folder)
-    hidden = next(v.shape[1] for k, v in state.items() if k.endswith("start_token_classifier.layer.dense1.weight"))
-    m = CorefModel("Maverick mes", licence="CC-BY-NC-SA-4.0", encoder=str(encoder), segment=segment, context=0,
-                   pieces="ends",
-                   mentions="start-end", antecedents="maverick", hidden=hidden, size=hidden, released=True)
-    net = new_resolver(m)
+    net = new_resolver(_model_of_release(state, encoder, segment))
     own = dict(net.named_parameters())
     with torch.no_grad():
         for name, tensor in tensors_of_release(state, net.words.width).items(): own[name].copy_(tensor)

@@ -61,6 +61,12 @@ def of_persons(entity: np.ndarray, person: np.ndarray) -> np.ndarray:
     persons = np.bincount(at, known & person, minlength=1)[at]
     return np.where(2*persons > many, entity, -1)
 
+# %% ../../../nbs/models/coreference/05_memory.ipynb #70ac2348
+def _not_numbers(of: str) -> DataError:
+    "Make the error of scores that are not numbers."
+    return DataError(f"the scores of {of} are not numbers",
+                     do="the weights may be damaged or badly trained; train it again")
+
 # %% ../../../nbs/models/coreference/05_memory.ipynb #240a27fc
 Scores = Callable[[np.ndarray, np.ndarray], np.ndarray]  # rows and columns -> a block of scores
 
@@ -71,6 +77,9 @@ class Known(NamedTuple):
     string: np.ndarray             # equal strings have equal numbers
     window: np.ndarray|None = None # window of each mention; None: all in one
     def __len__(self) -> int: return len(self.named)
+    def windows(self) -> np.ndarray:
+        "Return the window of each mention."
+        return np.zeros(len(self), int) if self.window is None else self.window
     def in_windows(self, window: np.ndarray) -> "Known":
         "Return a copy with the window of each mention."
         return Known(self.words, self.named, self.string, window)
@@ -79,9 +88,7 @@ def _checked(scores: Scores) -> Scores:
     "Wrap scores with a check that they are numbers."
     def checked(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         block = scores(rows, columns)
-        if block.size and not block.max() < np.inf:
-            raise DataError("the scores of links are not numbers",
-                            do="the weights may be damaged or badly trained; train it again")
+        if block.size and not block.max() < np.inf: raise _not_numbers("links")
         return block
     return checked
 
@@ -202,7 +209,7 @@ def _of_some(scores: Scores, i: np.ndarray) -> Scores:
 def _apart(scores: Scores, known: Known, find: Callable[[Scores, int], Best], bias: float,
            given: Sequence[int]) -> Iterator[list[list[int]]]:
     "Yield the entities of each window, found by all pairs of its mentions."
-    window = np.zeros(len(known), int) if known.window is None else known.window
+    window = known.windows()
     begun, _ = _begun(given, len(known))
     for w in range(int(window.max(initial=-1)) + 1):
         i = np.flatnonzero(window == w)
@@ -563,9 +570,7 @@ def _best_entity(scores: np.ndarray, candidates: Sequence[int]) -> tuple[int, fl
     "Return the best-scored entity, and its score."
     if not len(scores): return -1, -np.inf
     k = int(scores.argmax())
-    if not scores[k] < np.inf:
-        raise DataError("the scores of entities are not numbers",
-                        do="the weights may be damaged or badly trained; train it again")
+    if not scores[k] < np.inf: raise _not_numbers("entities")
     return candidates[k], float(scores[k])
 
 # %% ../../../nbs/models/coreference/05_memory.ipynb #a08862f0

@@ -15,6 +15,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 from ...core.types import DataError, Span
+
 from .texts import Text
 
 # %% ../../../nbs/models/coreference/04_mentions.ipynb #8ff2feff
@@ -41,11 +42,17 @@ def _finite(scores: torch.Tensor, t: Text) -> torch.Tensor:
     raise DataError("the scores of mentions are not numbers", f"document {t.key!r}",
                     "the weights may be damaged or badly trained; train it again")
 
-# %% ../../../nbs/models/coreference/04_mentions.ipynb #05a6e46c
+# %% ../../../nbs/models/coreference/04_mentions.ipynb #cd9c4463
+def _spans(first: np.ndarray|torch.Tensor, last: np.ndarray|torch.Tensor) -> list[Span]:
+    "Make spans of first and last words."
+    return list(map(Span, first.tolist(), last.tolist()))
+
+# %% ../../../nbs/models/coreference/04_mentions.ipynb #d2d8852b
 def _misses(scores: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
     "Sum the cross entropy of scores."
     return F.binary_cross_entropy_with_logits(scores, right, reduction="sum")
 
+# %% ../../../nbs/models/coreference/04_mentions.ipynb #05a6e46c
 def _best_indices(scores: torch.Tensor, most: int, least: float) -> list[int]:
     "List the indices of at most `most` scores above `least`, best first."
     best, at = scores.topk(min(most, len(scores)))
@@ -72,16 +79,17 @@ class Band(nn.Module):
         """Compute the loss over gold mentions and all other spans; also return at most `extra` other spans with scores
         above `least`, best first."""
         band, ok = self(x), self.inside(t, 0, len(x)).to(x.device)
-        right = torch.zeros_like(band)
         reached = [s for s in gold if s.end - s.start < self.widest]
         first, last = ends_of(reached, 0, x)
+        right = torch.zeros_like(band)
         right[first, last - first] = 1.
         wrong = _misses(band[ok], right[ok])/max(1, len(reached))
-        others: list[Span] = []
-        for k in _best_indices(band.detach().masked_fill(~ok | (right > 0), -1e4).flatten(), extra, least):
-            start, width = divmod(k, self.widest)
-            others.append(Span(start, start + width))
-        return wrong, others
+        others = band.detach().masked_fill(~ok | (right > 0), -1e4).flatten()
+        return wrong, list(map(self._span_at, _best_indices(others, extra, least)))
+    def _span_at(self, k: int) -> Span:
+        "Return the span of a place in the flattened scores."
+        start, width = divmod(k, self.widest)
+        return Span(start, start + width)
 
 # %% ../../../nbs/models/coreference/04_mentions.ipynb #c46c9a13
 _ROWS = 64  # first words of a block
@@ -165,7 +173,7 @@ class StartEnd(nn.Module):
         starts = (begins > threshold).nonzero()[:, 0].cpu().numpy()
         first, last = self.pairs(starts, self.reach(t, at, len(x)))
         good = _finite(self.fit(x, first, last), t).cpu() > threshold
-        return list(map(Span, (at + first[good]).tolist(), (at + last[good]).tolist()))
+        return _spans(at + first[good], at + last[good])
     def loss(self, x: torch.Tensor, t: Text, gold: Collection[Span], extra: int,
              least: float = -1.5) -> tuple[torch.Tensor, list[Span]]:
         """Compute the loss over starts, and over the ends of gold starts; also return at most `extra` wrong spans with
@@ -174,7 +182,7 @@ class StartEnd(nn.Module):
         right = torch.zeros_like(begins)
         right[starts] = 1.
         first, last = self.pairs(starts, self.reach(t, 0, len(x)))
-        spans = list(map(Span, first.tolist(), last.tolist()))
+        spans = _spans(first, last)
         fit = self.fit(x, first, last)
         are = torch.tensor([s in gold for s in spans], dtype=torch.bool, device=x.device)
         wrong = _misses(begins, right) + _misses(fit, are.float())
@@ -263,7 +271,7 @@ class Enumerated(Band):
         selected: list[Span] = []
         for p, words in zip(*np.unique(t.part[at:at + len(x)], return_counts=True)):
             mine = t.part[first] == p
-            spans = list(map(Span, first[mine].tolist(), last[mine].tolist()))
+            spans = _spans(first[mine], last[mine])
             selected += best_uncrossed(spans, score[mine], int(self.share*words))
         return selected
     def found(self, x: torch.Tensor, t: Text, at: int = 0, threshold: float = 0.) -> list[Span]:

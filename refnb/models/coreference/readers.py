@@ -79,6 +79,11 @@ def _of_tail(hidden: torch.Tensor, end: int, tail: Tail) -> torch.Tensor:
     ends = [end + k for k in tail.places]
     return torch.stack([hidden[a:b].mean(0) for a, b in pairwise(ends)])
 
+# %% ../../../nbs/models/coreference/10_readers.ipynb #1a28bb7f
+def _check_names(t: Text):
+    "Refuse a text without names."
+    if not any(t.names): raise DataError("has no names to link to", f"document {t.key!r}", "give it a list of names")
+
 # %% ../../../nbs/models/coreference/10_readers.ipynb #e724cf9e
 class Reader(nn.Module):
     "The net of a linker that reads passages with their candidates."
@@ -97,7 +102,7 @@ class Reader(nn.Module):
         return [order[some[0]:some[-1] + 1] for some in lists]
     def read(self, t: Text) -> Iterator[Passage]:
         "Read a text passage by passage, with each list of candidates."
-        if not any(t.names): raise DataError("has no names to link to", f"document {t.key!r}", "give it a list of names")
+        _check_names(t)
         pieces = word_pieces(t.names, self.words.tokenizer)
         for who in self.candidates(t)[:1 if self.training else None]:  # one list a step is enough to learn from
             tail = tail_of([pieces[k] for k in who], self.words.tokenizer)

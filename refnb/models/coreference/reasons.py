@@ -46,17 +46,23 @@ def _phrase(d: Document, s: Span) -> str:
     "Return the words of a mention."
     return " ".join(d.tokens[s.start:s.end + 1])
 
-# %% ../../../nbs/models/coreference/15_reasons.ipynb #26340b41
+# %% ../../../nbs/models/coreference/15_reasons.ipynb #70f64a1a
+def _own_score(v: Vectors, i: int, j: int, expert: int) -> float:
+    "Return the product of the vectors of two mentions, of one expert."
+    return float(v.later[i, expert] @ v.earlier[j, expert])
+
+# %% ../../../nbs/models/coreference/15_reasons.ipynb #2ca3f348
 def _parts(net: Resolver, v: Vectors, i: int, j: int, p: Pairs) -> dict[str, float]:
     "Return the summands of the score of a mention i with an earlier mention j."
-    k, own = int(p.category[0, 0]), lambda e: float(v.later[i, e] @ v.earlier[j, e])/math.sqrt(net.scorer.size)
-    parts = {"looks like somebody new": -float(v.new[i]), "words, as all pairs": own(-1)}
-    if net.scorer.many > 1: parts[f"words, as {CATEGORIES[k]}"] = own(k)
+    k, scale = int(p.category[0, 0]), math.sqrt(net.scorer.size)
+    parts = {"looks like somebody new": -float(v.new[i]), "words, as all pairs": _own_score(v, i, j, -1)/scale}
+    if net.scorer.many > 1: parts[f"words, as {CATEGORIES[k]}"] = _own_score(v, i, j, k)/scale
     if tables := net.scorer.tables:
         for table, at in zip(tables.tables, tables.places(p)): parts[table.name] = float(tables.number[at[0, 0]])
     if net.m.bias: parts["bias"] = net.m.bias
     return parts
 
+# %% ../../../nbs/models/coreference/15_reasons.ipynb #26340b41
 @torch.no_grad()
 def reasons(net: Resolver, d: Document, later: Span|tuple[int, int], earlier: Span|tuple[int, int]) -> Reasons:
     "Decompose the score of a link of two mentions of a document; the net need not find this link."
@@ -71,14 +77,20 @@ def reasons(net: Resolver, d: Document, later: Span|tuple[int, int], earlier: Sp
     parts = _parts(net, net.scorer.vectors(r), i, j, p)
     return Reasons(_phrase(d, a), _phrase(d, b), CATEGORIES[int(p.category[0, 0])], parts)
 
+# %% ../../../nbs/models/coreference/15_reasons.ipynb #f325d891
+def _near(d: Document, spans: Sequence[Sequence[int]], width: int) -> list[int]:
+    "List the words of mentions, and some words on both sides."
+    found: set[int] = set()
+    for first, last in spans: found.update(range(max(0, first - width), min(d.size, last + width + 1)))
+    return sorted(found)
+
 # %% ../../../nbs/models/coreference/15_reasons.ipynb #cc239d54
 def without_each(net: Resolver, d: Document, later: Span|tuple[int, int], earlier: Span|tuple[int, int],
                  width: int = 8) -> pd.DataFrame:
     "Compute how much the score of a link falls if a word near its mentions is masked; largest fall first."
     whole, mask = reasons(net, d, later, earlier).score, net.words.tokenizer.mask_token or net.words.tokenizer.unk_token
-    near: set[int] = set()
-    for s in (later, earlier): near.update(range(max(0, s[0] - width), min(d.size, s[1] + width + 1)))
-    rows = [(d.tokens[i], i, whole - reasons(net, _masked(d, i, mask), later, earlier).score) for i in sorted(near)]
+    near = _near(d, [later, earlier], width)
+    rows = [(d.tokens[i], i, whole - reasons(net, _masked(d, i, mask), later, earlier).score) for i in near]
     table = pd.DataFrame(rows, columns=["word", "token", "falls by"])
     return table.sort_values("falls by", ascending=False, ignore_index=True)
 

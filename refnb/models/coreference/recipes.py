@@ -17,7 +17,7 @@ from ...core.settings import packaged
 from ...core.files import read_bytes
 from ...core.runs import OtherVersion
 from ..registry import changed_record, differing, entries_of, record_of
-from ..pairs.encoders import PairModel, _pair_models, the_pair_model
+from ..pairs.encoders import PairModel, _pair_models, _too_small, the_pair_model
 
 # %% ../../../nbs/models/coreference/00_recipes.ipynb #384018ef
 def encoder_of(name: str, length: int) -> PairModel:
@@ -75,8 +75,7 @@ class CorefModel(Record):
         least = {"segment": 32, "context": 0, "frozen": 0, "hidden": 1, "widest": 1, "size": 1, "ffn": 1, "order": 1,
                  "candidates": 1,
                  "reach": 1, "recent": 1, "frequent": 0, "window": 1, "megabytes": 1}
-        for f, n in least.items():
-            if getattr(self, f) < n: return f"field {f}: {getattr(self, f)} is less than {n}"
+        if small := _too_small(self, least): return small
         if 2*self.context > self.segment//2:
             return (f"field context: {self.context} pieces on both sides are more than half of a segment of "
                     f"{self.segment}")

@@ -38,12 +38,13 @@ class Lesson(NamedTuple):
     entity: dict[Span, int] # mention -> entity
     told: dict[Span, tuple[int, int]] # mention -> type and kind, as indices; -1: unknown
 
-# %% ../../../nbs/models/coreference/09_resolvers.ipynb #d12adb26
+# %% ../../../nbs/models/coreference/09_resolvers.ipynb #7be44195
 def _label(d: Document, field: str, cluster: int, mention: int, known: Sequence[str]) -> int:
     "Return the index of a mention's label; -1 if unknown."
     label = d.labels[field][cluster][mention] if field in d.labels else ""
     return known.index(label) if label in known else -1
 
+# %% ../../../nbs/models/coreference/09_resolvers.ipynb #d12adb26
 def _labels_of(d: Document) -> dict[Span, tuple[int, int]]:
     "Return the type and kind of each mention, as indices."
     out: dict[Span, tuple[int, int]] = {}
@@ -51,12 +52,18 @@ def _labels_of(d: Document) -> dict[Span, tuple[int, int]]:
         for j, s in enumerate(c): out[s] = _label(d, "type", i, j, TYPES), _label(d, "kind", i, j, KINDS)
     return out
 
+# %% ../../../nbs/models/coreference/09_resolvers.ipynb #98eccaac
+def _by_mention(clusters: Sequence[Sequence[Span]]) -> dict[Span, int]:
+    "Return the number of each mention's cluster, the first if there are several."
+    out: dict[Span, int] = {}
+    for k, c in enumerate(clusters):
+        for s in c: out.setdefault(Span(*s), k)
+    return out
+
 # %% ../../../nbs/models/coreference/09_resolvers.ipynb #d58574d1
 def lesson_of(d: Document, words: Words, context: int = 0) -> Lesson:
     "Make a lesson of a document, with `context` pieces around each segment."
-    t, entity = text_of(d), dict[Span, int]()
-    for i, c in enumerate(d.clusters):
-        for s in c: entity.setdefault(s, i)
+    t, entity = text_of(d), _by_mention(d.clusters)
     if not entity: raise DataError("has no mention to learn from", f"document {d.doc_key!r}")
     return Lesson(t, words.cut(t, context), entity, _labels_of(d) if d.labels else {})
 
@@ -132,6 +139,26 @@ def _entities_of(known: Mapping[Span, int], spans: Sequence[Span]) -> list[int]:
     "Return the known entity of each mention; -1 if unknown."
     return [known.get(s, -1) for s in spans]
 
+# %% ../../../nbs/models/coreference/09_resolvers.ipynb #6d24442c
+_Found = tuple[list[Span], np.ndarray, np.ndarray]  # mentions, their entities, and which are persons
+
+def _nothing() -> _Found:
+    "Return no mentions."
+    return [], np.zeros(0, int), np.zeros(0, bool)
+
+# %% ../../../nbs/models/coreference/09_resolvers.ipynb #5d85becb
+def _same_entity(entity: Sequence[int]) -> np.ndarray:
+    "Mark the pairs of mentions of the same entity; -1 is none."
+    of = np.array(entity)
+    return (of[:, None] == of[None]) & (of[:, None] >= 0)
+
+# %% ../../../nbs/models/coreference/09_resolvers.ipynb #e87c9adc
+def _check_all(m: CorefModel):
+    "Refuse a policy for a scorer that needs all pairs."
+    if m.policy not in ("auto", "all"):
+        raise CallError(f"policy {m.policy} does not apply: a coarse-to-fine scorer chooses candidates by itself",
+                        m.title, "leave out policy")
+
 # %% ../../../nbs/models/coreference/09_resolvers.ipynb #01be979e
 class Resolver(nn.Module):
     "The net of a coreference system."
@@ -168,12 +195,11 @@ class Resolver(nn.Module):
         if isinstance(self.scorer, EntityScorer):
             return self.scorer.loss(self.scorer.vectors(r), m, entity,
                                     (self.m.recent, self.m.frequent) if memory == "dual" else None)
-        every, of = np.arange(len(m)), np.array(entity)
+        every = np.arange(len(m))
         v, p = self.scorer.refined(self.scorer.vectors(r), m), self.scorer.pairs(m, every, every)
         scores = self.scorer.scores(v, v, p)
         may = p.earlier & (scores.detach() > LEAST/2).cpu().numpy()
-        right = may & (of[:, None] == of[None]) & (of[:, None] >= 0)
-        return _link_loss(torch.cat([scores, r.new_zeros(len(r), 1)], 1), may, right)
+        return _link_loss(torch.cat([scores, r.new_zeros(len(r), 1)], 1), may, may & _same_entity(entity))
 
     @torch.no_grad()
     def mentions(self, t: Text, given: Sequence[Span]|None = None, more: Sequence[Span] = (),
@@ -252,30 +278,32 @@ class Resolver(nn.Module):
                 more: Sequence[Span] = ()) -> list[list[Span]]:
         """Find the clusters of a text. `given` are all its mentions, if known; `seeds` are known clusters, which may
         grow; `more` are additional mentions."""
-        spans, entity, person = self._found(t, given, _by_seed(seeds), more)
+        spans, entity, person = self._found(t, given, _by_mention(seeds), more)
         if self.m.kinds == "persons": entity = of_persons(entity, person)
         return clusters_of(spans, entity if self.m.singletons else without_lonely(entity))
     def completed(self, t: Text, seeds: Sequence[Sequence[Span]]) -> list[list[Span]]:
         "Complete the known clusters of a text."
-        known = _by_seed(seeds)
+        known = _by_mention(seeds)
         spans, entity, _ = self._found(t, None, known, ())
         out = {known[s]: list[Span]() for s in spans if s in known}
         for s, e in zip(spans, entity):
             if e in out: out[e].append(s)
         return [out.get(k, []) for k in range(len(seeds))]
-    def _found(self, t: Text, given: Sequence[Span]|None, known: dict[Span, int],
-               more: Sequence[Span]) -> tuple[list[Span], np.ndarray, np.ndarray]:
+    def _found(self, t: Text, given: Sequence[Span]|None, known: dict[Span, int], more: Sequence[Span]) -> _Found:
         "Find mentions, their entities, and which are persons."
         find = {"c2f": self._from_all, "entities": self._from_entities}.get(self.m.antecedents, self._from_bank)
         return find(t, given, known, [*known, *more])
     def answer(self, d: Document, clusters: Iterable[Iterable[Span]]) -> Document:
         "Return a document with found clusters."
         return d.changed(clusters=tidy(clusters), names=(), labels={})
-    def _from_bank(self, t: Text, given: Sequence[Span]|None, known: dict[Span, int],
-                   more: Sequence[Span]) -> tuple[list[Span], np.ndarray, np.ndarray]:
+    def _policy(self, mentions: int, few: str, many: str) -> str:
+        "Return the policy; auto is one for few mentions, and another one for many."
+        if self.m.policy != "auto": return self.m.policy
+        return few if mentions <= WHOLE else many
+    def _from_bank(self, t: Text, given: Sequence[Span]|None, known: dict[Span, int], more: Sequence[Span]) -> _Found:
         "Find mentions, their entities, and which are persons, from a bank."
-        if (bank := self.bank(t, given, more)) is None: return [], np.zeros(0, int), np.zeros(0, bool)
-        policy = self.m.policy if self.m.policy != "auto" else "all" if len(bank) <= WHOLE else "local"
+        if (bank := self.bank(t, given, more)) is None: return _nothing()
+        policy = self._policy(len(bank), "all", "local")
         bank.check(policy)
         about = bank.known.in_windows(self._windows(t, bank.spans)) if policy == "windows" else bank.known
         given_ = _entities_of(known, bank.spans)
@@ -289,22 +317,19 @@ class Resolver(nn.Module):
         first = window_starts(list(map(range, lengths)), self.m.window)
         return np.searchsorted(first, [t.sentence[s.start] for s in spans], "right") - 1
     def _from_entities(self, t: Text, given: Sequence[Span]|None, known: dict[Span, int],
-                       more: Sequence[Span]) -> tuple[list[Span], np.ndarray, np.ndarray]:
+                       more: Sequence[Span]) -> _Found:
         "Find mentions, their entities, and which are persons, by comparing mentions with entities."
-        if (bank := self.bank(t, given, more)) is None: return [], np.zeros(0, int), np.zeros(0, bool)
+        if (bank := self.bank(t, given, more)) is None: return _nothing()
         entity = self._gathered(bank.vectors, bank.mentions, self.m.bias, _entities_of(known, bank.spans))
         return bank.spans, entity, bank.persons
     def _gathered(self, v: Any, m: Mentions, bias: float, given: Sequence[int] = ()) -> np.ndarray:
         "Number the entity of each mention by comparing mentions with entities."
-        policy = self.m.policy if self.m.policy != "auto" else "unbounded" if len(m) <= WHOLE else "dual"
+        policy = self._policy(len(m), "unbounded", "dual")
         entities = ReadEntities(self.scorer, v, m, max(given, default=-1) + 1)
         return clustered_by_entity(policy, entities, len(m), self._sizes(), bias, given).entity
-    def _from_all(self, t: Text, given: Sequence[Span]|None, known: dict[Span, int],
-                  more: Sequence[Span]) -> tuple[list[Span], np.ndarray, np.ndarray]:
+    def _from_all(self, t: Text, given: Sequence[Span]|None, known: dict[Span, int], more: Sequence[Span]) -> _Found:
         "Find mentions, their entities, and which are persons, from all pairs at once, as coarse-to-fine scores need."
-        if self.m.policy not in ("auto", "all"):
-            raise CallError(f"policy {self.m.policy} does not apply: a coarse-to-fine scorer chooses candidates by "
-                            f"itself", self.m.title, "leave out policy")
+        _check_all(self.m)
         spans, best = self.best(t, given, more)
         person = (self._persons(self.mentions(t, spans)[1]) if self.m.kinds == "persons" and spans
                   else np.zeros(len(spans), bool))
@@ -319,12 +344,6 @@ class _in_order:
         "Return the mentions that start at `at` or later, and end before `end`."
         return [s for s in self.spans[bisect_left(self.spans, (at,)):bisect_left(self.spans, (end,))] if s.end < end]
 
-def _by_seed(seeds: Sequence[Sequence[Span]]) -> dict[Span, int]:
-    "Return the number of each seed's cluster, the first if there are several."
-    out: dict[Span, int] = {}
-    for k, c in enumerate(seeds):
-        for s in c: out.setdefault(Span(*s), k)
-    return out
 
 def _groups(segments: list[Segment], most: int) -> list[list[Segment]]:
     "Group neighbouring segments, at most `most` together."

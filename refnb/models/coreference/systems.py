@@ -22,7 +22,7 @@ from ...benchmarks.kitmus.links import subtask_documents, texts_id, texts_of, wr
 from ..systems import CHOICE, CLUSTERS, BaseSystem, Identity, Plan, Said, System, variant_name
 from ..registry import Entry, changed_record, find_system, record_of, refuse_asking
 from ..running import write_run_summary
-from ..pairs.encoders import check_pair_model, pair_model_is_here
+from ..pairs.encoders import _newest_first, check_pair_model, pair_model_is_here
 from .choices import choices
 from .recipes import CLUSTERING, SEAL, UNHASHED, CorefModel, CorefSeal, TrainedCoref, changed_coref
 from .recipes import coref_seal, coref_systems, encoder_of, trained_of, trained_otherwise
@@ -116,7 +116,7 @@ class CorefSystem(BaseSystem):
         if own and (not task or self.model.checkpoint or not _seen(task, own)): return own
         here = Path(self.settings.runs)/"trained"/safe_path(self.base)
         made = (here/safe_path(task.name.rpartition("/")[0])).glob(f"*/{SEAL}") if task else here.rglob(SEAL)
-        for p in sorted(made, key=lambda p: -p.stat().st_mtime_ns):
+        for p in _newest_first(made):
             if self._is_mine(p.parent): return p.parent
         return own
     def _is_mine(self, folder: Path) -> bool:
@@ -202,6 +202,12 @@ class CorefSystem(BaseSystem):
         if not spent or self.answered < len(task.items): return {}
         return {"cpu_seconds": spent.cpu_seconds, "peak_mb": spent.peak_mb, "processor": processor()}
 
+# %% ../../../nbs/models/coreference/13_systems.ipynb #1dd4b6e7
+def _seen_by(seal: CorefSeal, alone: bool, choice: bool) -> set[str]:
+    "Return the documents that a training has seen: their keys for tasks of choices, else the ids of their texts."
+    seen = seal.documents | ({} if alone else seal.judged)
+    return set(seen if choice else seen.values())
+
 # %% ../../../nbs/models/coreference/13_systems.ipynb #1daa845c
 def _is_kitmus(task: Task) -> bool:
     "Tell whether a task is one of KITMUS."
@@ -211,10 +217,8 @@ def _folders(task: Task, items: Sequence[Any], folder: Path) -> list[Path|None]:
     """List the training that answers each item: of several, the first without its document among training and
     development documents; a single one, unless trained on it. None: there is none."""
     found = trainings_in(folder)
-    choice, known = task.shape == "choice", list[set[str]]()
-    for seal in map(coref_seal, found):
-        seen = seal.documents | (seal.judged if len(found) > 1 else {})
-        known.append(set(seen if choice else seen.values()))
+    choice = task.shape == "choice"
+    known = [_seen_by(coref_seal(p), len(found) == 1, choice) for p in found]
     def unseen(x: Any) -> Path|None:
         key = x.doc_key if choice else documents_id([x])
         for p, k in zip(found, known):

@@ -122,7 +122,7 @@ def around(tokenizer: Any) -> tuple[list[int], list[int]]:
     at = next(i for i in range(len(whole)) if whole[i:i + len(inside)] == inside)
     return whole[:at], whole[at + len(inside):]
 
-# %% ../../../nbs/models/coreference/01_texts.ipynb #8cb8a609
+# %% ../../../nbs/models/coreference/01_texts.ipynb #ea09780c
 class Segment(NamedTuple):
     "A segment for one pass of the encoder."
     ids: list[int] # pieces with special tokens
@@ -137,10 +137,12 @@ class Cut(NamedTuple):
     counts: np.ndarray # pieces of each word
     before: int        # pieces before the first word
 
+# %% ../../../nbs/models/coreference/01_texts.ipynb #f835bf50
 def _moved(s: Segment, by: int) -> Segment:
     "Move a segment by some words."
     return Segment(s.ids, s.first + by, s.end + by, s.start + by, s.stop + by)
 
+# %% ../../../nbs/models/coreference/01_texts.ipynb #8cb8a609
 def joined_cuts(cuts: Sequence[Cut]) -> Cut:
     "Join the segments of texts that are read as one."
     segments, counts, at = list[Segment](), list[np.ndarray](), 0
@@ -164,19 +166,24 @@ def _with_context(start: int, stop: int, total: np.ndarray, context: int) -> tup
     first = int(np.searchsorted(total, total[start] - context, "left"))
     return first, max(stop, int(np.searchsorted(total, total[stop] + context, "right")) - 1)
 
+# %% ../../../nbs/models/coreference/01_texts.ipynb #2672ec3a
+def _room(length: int, context: int, special: int) -> int:
+    "Return the number of pieces of a segment besides its special tokens and its context."
+    room = length - special - 2*context
+    if room >= MOST: return room
+    raise DataError(f"segments of {length} pieces have no room for {context} pieces of context on both sides",
+                    do="say a larger segment, or less context")
+
 # %% ../../../nbs/models/coreference/01_texts.ipynb #7d7423cb
 def segments(t: Text, tokenizer: Any, length: int = 256, context: int = 32) -> Cut:
     "Split a text into segments of at most `length` pieces, of which `context` on each side are context only."
     ids, (before, after) = word_pieces(t.words, tokenizer), around(tokenizer)
     counts = np.array(list(map(len, ids)), int)
     total, sentences = np.concatenate([[0], counts.cumsum()]), np.array(t.starts, int)
-    room = length - len(before) - len(after)
-    if room - 2*context < MOST:
-        raise DataError(f"segments of {length} pieces have no room for {context} pieces of context on both sides",
-                        do="say a larger segment, or less context")
+    room = _room(length, context, len(before) + len(after))
     out, start = [], 0
     while start < len(t):
-        stop = _stop(start, room - 2*context, total, sentences)
+        stop = _stop(start, room, total, sentences)
         first, end = _with_context(start, stop, total, context)
         out.append(Segment([*before, *chain.from_iterable(ids[first:end]), *after], first, end, start, stop))
         start = stop
@@ -192,12 +199,17 @@ def _free_name(tokens: Sequence[str], spans: Sequence[Span], kinds: Sequence[str
         if name.casefold() not in taken: return name
     return ""
 
+# %% ../../../nbs/models/coreference/01_texts.ipynb #378f2f7b
+def _check_types(d: Document):
+    "Refuse a document without types and kinds of mentions."
+    if not {"type", "kind"} <= d.labels.keys():
+        raise DataError("has no types and kinds of mentions", f"document {d.doc_key!r}", "use LitBank")
+
 # %% ../../../nbs/models/coreference/01_texts.ipynb #76a920ad
 def cast_of(d: Document, unnamed: bool = False) -> Document:
     """Return the characters of a document with labels `type` and `kind`: names and explicit mentions. With `unnamed`,
     also the persons without a name, whose name is empty."""
-    if not {"type", "kind"} <= d.labels.keys():
-        raise DataError("has no types and kinds of mentions", f"document {d.doc_key!r}", "use LitBank")
+    _check_types(d)
     tokens, taken, names = d.tokens, set[str](), list[str]()
     clusters, labels = list[tuple[Span, ...]](), list[tuple[str, ...]]()
     for spans, types, kinds in zip(d.clusters, d.labels["type"], d.labels["kind"]):
@@ -229,6 +241,11 @@ def with_cast(d: Document, names: Sequence[Sequence[str]]) -> WithCast:
     sentences = ((*words[:-1], "."), *d.sentences) if words else d.sentences
     return WithCast(Document(d.doc_key, sentences), at, len(words))
 
+# %% ../../../nbs/models/coreference/01_texts.ipynb #f7e4368a
+def _after_names(spans: Iterable[Span], words: int) -> tuple[Span, ...]:
+    "Move mentions by the words of the names before a text."
+    return tuple(Span(s.start + words, s.end + words) for s in spans)
+
 # %% ../../../nbs/models/coreference/01_texts.ipynb #7d993f75
 def cast_lesson(d: Document) -> Document:
     """Make a training document for a linker: the cast in an order drawn by its key, and each character's explicit
@@ -239,7 +256,7 @@ def cast_lesson(d: Document) -> Document:
     whole, at, many = with_cast(cast, [cast.names[k].split() for k in order])
     clusters, types, kinds = list[tuple[Span, ...]](), list[tuple[str, ...]](), list[tuple[str, ...]]()
     for k, name in zip(order, at):
-        clusters.append((name, *(Span(s.start + many, s.end + many) for s in cast.clusters[k])))
+        clusters.append((name, *_after_names(cast.clusters[k], many)))
         types.append(("PER", *cast.labels["type"][k]))
         kinds.append(("PROP", *cast.labels["kind"][k]))
     return Document(d.doc_key, whole.sentences, tuple(clusters), labels={"type": tuple(types), "kind": tuple(kinds)})

@@ -21,23 +21,24 @@ from .texts import SHAPES, Cut, Segment, Text, segments
 # %% ../../../nbs/models/coreference/02_words.ipynb #0d0736bc
 class _Reached(Exception): "A layer's input was captured; the rest of the pass is not needed."
 
-# %% ../../../nbs/models/coreference/02_words.ipynb #67619175
+# %% ../../../nbs/models/coreference/02_words.ipynb #5fdfb2d0
 def _is_stack(x: nn.Module, n: int) -> bool:
     "Tell whether a module is a list of n layers of one kind."
     return isinstance(x, nn.ModuleList) and len(x) == n and len(set(map(type, x))) == 1
 
+# %% ../../../nbs/models/coreference/02_words.ipynb #a3fc77c0
+def _place_of_stack(model: nn.Module, n: int) -> tuple[nn.Module, str]:
+    "Find the module that has the list of an encoder's n layers, and the name of the list."
+    for owner in model.modules():
+        for name, x in owner.named_children():
+            if _is_stack(x, n): return owner, name
+    raise DataError(f"{type(model).__name__} has no list of {n} layers", do="say frozen=0, or name another encoder")
+
+# %% ../../../nbs/models/coreference/02_words.ipynb #67619175
 class Layers:
     "The layers of an encoder, for partial passes."
     def __init__(self, model: Any):
-        n = model.config.num_hidden_layers
-        found: list[tuple[nn.Module, str]] = []
-        for owner in model.modules():
-            for name, x in owner.named_children():
-                if _is_stack(x, n): found.append((owner, name))
-        if not found:
-            raise DataError(f"{type(model).__name__} has no list of {n} layers",
-                            do="say frozen=0, or name another encoder")
-        self.owner, self.name = found[0]
+        self.owner, self.name = _place_of_stack(model, model.config.num_hidden_layers)
         self.all = getattr(self.owner, self.name)
         self.model = model
 
@@ -64,7 +65,7 @@ class Layers:
             setattr(self.owner, self.name, self.all)
             hook.remove()
 
-# %% ../../../nbs/models/coreference/02_words.ipynb #8da8b50c
+# %% ../../../nbs/models/coreference/02_words.ipynb #bf0cffa0
 def _rows(batch: Sequence[Segment], filler: int) -> dict[str, torch.Tensor]:
     "Pad segments to a batch."
     longest = max(len(s.ids) for s in batch)
@@ -75,11 +76,13 @@ def _rows(batch: Sequence[Segment], filler: int) -> dict[str, torch.Tensor]:
         mask[row, :len(s.ids)] = 1
     return {"input_ids": ids, "attention_mask": mask}
 
+# %% ../../../nbs/models/coreference/02_words.ipynb #05b1deba
 def _pieces_of(s: Segment, cut: Cut, device: Any) -> tuple[int, torch.Tensor]:
     "Return the number of pieces before the words of a segment, without its context, and the pieces of each word."
     skipped = cut.before + int(cut.counts[s.first:s.start].sum())
     return skipped, torch.tensor(cut.counts[s.start:s.stop], device=device)
 
+# %% ../../../nbs/models/coreference/02_words.ipynb #8da8b50c
 def _words_of(hidden: torch.Tensor, s: Segment, cut: Cut) -> torch.Tensor:
     "Average the pieces of each word of a segment, without its context."
     skipped, counts = _pieces_of(s, cut, hidden.device)
@@ -144,9 +147,12 @@ class Words(nn.Module):
     def cut(self, t: Text, context: int|None = None) -> Cut:
         "Split a text into segments, with the usual context or `context` pieces."
         return segments(t, self.tokenizer, self.length, self.context if context is None else context)
+    def _inputs(self, some: Sequence[Segment]) -> dict[str, torch.Tensor]:
+        "Return the padded inputs of segments, on the encoder's device."
+        return {k: v.to(self.encoder.device) for k, v in _rows(some, self.tokenizer.pad_token_id).items()}
     def _hidden(self, some: Sequence[Segment]) -> torch.Tensor:
         "Compute the encoder's last layer."
-        inputs = {k: v.to(self.encoder.device) for k, v in _rows(some, self.tokenizer.pad_token_id).items()}
+        inputs = self._inputs(some)
         attention = _InSingle() if self.training and self.encoder.device.type == "cpu" else nullcontext()
         with torch.autocast(self.encoder.device.type, torch.bfloat16, enabled=not self.single), attention:
             if not (self.layers and (self.training or self.learning)):

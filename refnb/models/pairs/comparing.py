@@ -50,7 +50,7 @@ def stems(text: str) -> list[str]:
     "List the words of a plain text in order, without their endings."
     return list(map(_stem, re.findall("[a-z0-9]+", text)))
 
-# %% ../../../nbs/models/pairs/04_comparing.ipynb #fa3d357c
+# %% ../../../nbs/models/pairs/04_comparing.ipynb #4b958c84
 class Lists(NamedTuple):
     "Lists of related words, without their endings."
     peoples: dict[str, set[str]] # people -> countries, and country -> peoples
@@ -63,10 +63,12 @@ class WordFile(Record):
     related: dict[str, str]
     empty: str
 
+# %% ../../../nbs/models/pairs/04_comparing.ipynb #4493e519
 def _stemmed(groups: Mapping[str, str]) -> dict[str, set[str]]:
     "Remove the endings of words and of their related words."
     return {_stem(word): set(map(_stem, related.split())) for word, related in groups.items()}
 
+# %% ../../../nbs/models/pairs/04_comparing.ipynb #cd1b0058
 def _by_country(peoples: Mapping[str, set[str]]) -> dict[str, set[str]]:
     "Return the peoples of each country, except for those of three countries or more."
     countries: dict[str, set[str]] = {}
@@ -75,6 +77,7 @@ def _by_country(peoples: Mapping[str, set[str]]) -> dict[str, set[str]]:
         for p in places: countries.setdefault(p, set()).add(people)
     return countries
 
+# %% ../../../nbs/models/pairs/04_comparing.ipynb #fa3d357c
 @cache
 def word_lists() -> Lists:
     "Read the lists of words."
@@ -196,7 +199,7 @@ def _parsed_option(text: str) -> Told:
     return Told(Counter(words), {*zip(words, words[1:])}, math.log(1 + len(words)), year, Counter(years),
                 (she - he)/(she + he + 2))
 
-# %% ../../../nbs/models/pairs/04_comparing.ipynb #f378f6af
+# %% ../../../nbs/models/pairs/04_comparing.ipynb #a6f5ebc5
 _OF_CLAIMS = ("words", "characters", "neighbours", "peoples", "related")
 FEATURES = (*(f"{c} {f}" for c in Claims._fields for f in _OF_CLAIMS), "woman", "years", "near", "order", "length",
             "length denied")
@@ -205,10 +208,12 @@ def _of_people(word: str, t: Told, rarity: Mapping[str, float]) -> float:
     "Return the rarity of the rarest word in an option's text for the country of a people, or the people of a country."
     return max((rarity[v] for v in word_lists().peoples.get(word, ()) if v in t.counts), default=0.)
 
+# %% ../../../nbs/models/pairs/04_comparing.ipynb #0983ca41
 def _of_related(word: str, t: Told) -> float:
     "Score how many words in an option's text are related to a word."
     return min(1., .5*len(word_lists().related.get(word, set()) & t.counts.keys()))
 
+# %% ../../../nbs/models/pairs/04_comparing.ipynb #f378f6af
 def _claimed(h: Heard, k: int, t: Told, rarity: dict[str, float], cosine: float) -> list[float]:
     "Score how well an option's text agrees with the asserted (0) or denied (1) words."
     there, missing = list[str](), list[str]()
@@ -217,21 +222,28 @@ def _claimed(h: Heard, k: int, t: Told, rarity: dict[str, float], cosine: float)
     related = sum(_of_related(w, t) for w in missing)
     return [sum(rarity[w] for w in there), cosine, sum(p in t.pairs for p in h.pairs[k]), peoples, related]
 
-# %% ../../../nbs/models/pairs/04_comparing.ipynb #70bead02
+# %% ../../../nbs/models/pairs/04_comparing.ipynb #9dce1f77
 def _in_period(period: tuple[int, int], t: Told) -> tuple[float, float]:
     "Score how many years of a text are within a period, and how near its own year is."
     first, last = period
     inside = math.log(1 + sum(n for y, n in t.years.items() if first <= y <= last))
     return inside, -.5 if t.year is None else -min(abs((first + last)/2 - t.year)/20, 1.)
 
+# %% ../../../nbs/models/pairs/04_comparing.ipynb #ecd12bf2
+def _against(t: Told, others: Sequence[Told]) -> float:
+    "Tell whether an option is newer (1) or older (-1) than the others on average; 0 if nothing is known."
+    years = [o.year for o in others if o.year is not None]
+    if t.year is None or not years: return 0.
+    return float(np.sign(t.year - sum(years)/len(years)))
+
+# %% ../../../nbs/models/pairs/04_comparing.ipynb #70bead02
 def _whole(h: Heard, t: Told, others: Sequence[Told]) -> list[float]:
     "Score an option against the whole expression, in comparison with the other options."
     inside = near = order = 0.
     if h.period:
         inside, near = _in_period(h.period, t)
         inside, near = h.sign*inside, h.sign*near
-    if h.newer and t.year is not None and (years := [o.year for o in others if o.year is not None]):
-        order = h.sign*h.newer*float(np.sign(t.year - sum(years)/len(years)))
+    if h.newer: order = h.sign*h.newer*_against(t, others)
     return [h.sign*h.woman*t.women, inside, near, order, t.length, t.length*(h.sign < 0)]
 
 # %% ../../../nbs/models/pairs/04_comparing.ipynb #2fa7680a
@@ -254,10 +266,13 @@ class Comparer:
         of_claims = self.tfidf.vectors(claims)[p.at[:, 0]]
         return np.asarray(of_claims.multiply(vectors).sum(axis=1)).ravel()
 
-    def _row(self, h: Heard, t: Told, others: Sequence[Told], like: tuple[float, float]) -> list[float]:
-        "Compute the features of an option; `like` is its likeness to asserted and to denied words."
-        said = _claimed(h, 0, t, self.rarity, like[0])
-        return [*said, *_claimed(h, 1, t, self.rarity, like[1]), *_whole(h, t, others)]
+    def _rows(self, h: Heard, options: Sequence[Told], like: Sequence[tuple[float, float]]) -> list[list[float]]:
+        "Compute the features of a question's options; `like` is their likeness to asserted and to denied words."
+        out: list[list[float]] = []
+        for k, (t, (to_said, to_denied)) in enumerate(zip(options, like)):
+            said, denied = _claimed(h, 0, t, self.rarity, to_said), _claimed(h, 1, t, self.rarity, to_denied)
+            out.append([*said, *denied, *_whole(h, t, [*options[:k], *options[k + 1:]])])
+        return out
 
     def features(self, p: Pairs) -> np.ndarray:
         "Compute the features: a row for each option of each question, a column for each feature."
@@ -266,10 +281,8 @@ class Comparer:
         like = [self._like(p, [_telling_words(h.claims[c]) for h in expressions], vectors) for c in (0, 1)]
         out, i = np.empty((len(p.at), len(FEATURES))), 0
         for n in filter(None, p.sizes):
-            h, options = expressions[p.at[i, 0]], [texts[j] for j in p.at[i:i + n, 1]]
-            for k, t in enumerate(options):
-                others = options[:k] + options[k + 1:]
-                out[i + k] = self._row(h, t, others, (like[0][i + k], like[1][i + k]))
+            options = [texts[j] for j in p.at[i:i + n, 1]]
+            out[i:i + n] = self._rows(expressions[p.at[i, 0]], options, list(zip(like[0][i:i + n], like[1][i:i + n])))
             i += n
         return out
 
@@ -357,12 +370,13 @@ def _hashed_folds(keys: Sequence[str], folds: int = 5) -> np.ndarray:
     import zlib
     return np.array([zlib.crc32(k.encode()) % folds for k in keys])
 
-# %% ../../../nbs/models/pairs/04_comparing.ipynb #861d8c44
+# %% ../../../nbs/models/pairs/04_comparing.ipynb #f82ac666
 def _fitted_together(parts: Iterable[tuple[np.ndarray, list[int], list[int]]]) -> np.ndarray:
     "Fit weights to the features, sizes and right options of several domains."
     xs, sizes, right = zip(*parts, strict=True)
     return _fitted(np.concatenate(xs), list(chain.from_iterable(sizes)), list(chain.from_iterable(right)))
 
+# %% ../../../nbs/models/pairs/04_comparing.ipynb #861d8c44
 def _some(r: Rows, keep: np.ndarray, columns: Sequence[int]) -> tuple[np.ndarray, list[int], list[int]]:
     "Select some questions and columns: features, sizes, right options."
     return r.x[np.repeat(keep, r.sizes)][:, columns], list(compress(r.sizes, keep)), list(compress(r.right, keep))

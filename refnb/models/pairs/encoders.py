@@ -24,6 +24,13 @@ from ..language.language_models import fault_of_device
 from ..language.local import Weights, check_place, device_for, in_hub_cache, join_pieces, package_names, quietly
 from .scorers import Pairs
 
+# %% ../../../nbs/models/pairs/01_encoders.ipynb #f1a09a36
+def _too_small(x: Record, least: Mapping[str, float]) -> str:
+    "Describe the first field below its least value, or return an empty string."
+    for f, n in least.items():
+        if getattr(x, f) < n: return f"field {f}: {getattr(x, f)} is less than {n}"
+    return ""
+
 # %% ../../../nbs/models/pairs/01_encoders.ipynb #34923090
 class PairModel(Record):
     "A model that scores an expression against a text."
@@ -49,8 +56,7 @@ class PairModel(Record):
 
     def fault(self) -> str:
         """Describe an invalid value; return "" if there is none."""
-        for f, n in (("tokens", 3), ("at_once", 1)):
-            if getattr(self, f) < n: return f"field {f}: {getattr(self, f)} is less than {n}"
+        if small := _too_small(self, {"tokens": 3, "at_once": 1}): return small
         if bad := fault_of_device(self.device): return f"field {bad}"
         fixed = {"pooling": "mean", "normalise": True, "dtype": "float32", "device": ""} if self.kind == LITE else {}
         for f, v in fixed.items():
@@ -59,6 +65,11 @@ class PairModel(Record):
 
 LITE = "use-lite"  # the kind implemented in refnb (refnb.models.pairs.use_lite)
 UNHASHED = {"title", "licence", "package", "at_once", "device", "note", "checkpoint"}
+
+# %% ../../../nbs/models/pairs/01_encoders.ipynb #780bb1fe
+def _newest_first(paths: Iterable[Path]) -> list[Path]:
+    "Sort files by the time of their last change, the latest first."
+    return sorted(paths, key=lambda p: -p.stat().st_mtime_ns)
 
 # %% ../../../nbs/models/pairs/01_encoders.ipynb #76b0d337
 @cache
@@ -164,23 +175,33 @@ def _vocabulary(texts: Iterable[str], size: int = 500) -> dict[str, int]:
     pieces = dict.fromkeys(["[PAD]", "[UNK]", "[CLS]", "[SEP]", *letters, *(f"##{c}" for c in letters), *frequent])
     return {w: i for i, w in enumerate(list(pieces)[:max(size, 4 + 2*len(letters))])}
 
+# %% ../../../nbs/models/pairs/01_encoders.ipynb #c70e4f1a
+def _tiny_tokenizer(texts: Iterable[str]) -> Any:
+    "Make a tokenizer of the letters and words of texts."
+    import tokenizers as tk
+    t = tk.Tokenizer(tk.models.WordPiece(_vocabulary(texts), unk_token="[UNK]"))
+    t.normalizer, t.pre_tokenizer = tk.normalizers.BertNormalizer(), tk.pre_tokenizers.BertPreTokenizer()
+    t.post_processor = tk.processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
+    return t
+
+# %% ../../../nbs/models/pairs/01_encoders.ipynb #0abf91d4
+def _labelled(labels: Sequence[str]) -> dict[str, dict]:
+    "Name the outputs of a classifier, as a configuration does; nothing without labels."
+    if not labels: return {}
+    return {"id2label": dict(enumerate(labels)), "label2id": {n: i for i, n in enumerate(labels)}}
+
 # %% ../../../nbs/models/pairs/01_encoders.ipynb #6ca79b7c
 def tiny_encoder(folder: str|Path, texts: Iterable[str], labels: Sequence[str] = ()) -> Path:
     """Write a BERT with random weights and a tokenizer of the letters and words of texts.
     With `labels` it is a classifier, otherwise an encoder."""
     torch, tf = need("torch", "models"), need("transformers", "models")
-    import tokenizers as tk
-    t = tk.Tokenizer(tk.models.WordPiece(_vocabulary(texts), unk_token="[UNK]"))
-    t.normalizer, t.pre_tokenizer = tk.normalizers.BertNormalizer(), tk.pre_tokenizers.BertPreTokenizer()
-    t.post_processor = tk.processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
+    t = _tiny_tokenizer(texts)
     tf.PreTrainedTokenizerFast(tokenizer_object=t, pad_token="[PAD]", unk_token="[UNK]", cls_token="[CLS]",
-                               sep_token="[SEP]",
-                               model_input_names=["input_ids", "token_type_ids",
-                                                  "attention_mask"]).save_pretrained(folder)
+                               sep_token="[SEP]", model_input_names=["input_ids", "token_type_ids", "attention_mask"]
+                               ).save_pretrained(folder)
     torch.manual_seed(0)
-    named = {"id2label": dict(enumerate(labels)), "label2id": {n: i for i, n in enumerate(labels)}} if labels else {}
     config = tf.BertConfig(vocab_size=t.get_vocab_size(), hidden_size=32, intermediate_size=64, num_hidden_layers=2,
-                           num_attention_heads=4, max_position_embeddings=512, **named)
+                           num_attention_heads=4, max_position_embeddings=512, **_labelled(labels))
     with quietly(tf): (tf.BertForSequenceClassification if labels else tf.BertModel)(config).save_pretrained(folder)
     return Path(folder)
 
@@ -192,6 +213,13 @@ class Loaded:
         self.model, self.tokenizer, self.m = model, tokenizer, m
         self.known: dict[Any, Any] = {}  # cached vectors of texts, or scores of pairs
         self.read = 0                    # tokens read, without padding
+    def forget(self):
+        "Clear the cache, after a change of weights."
+        self.known.clear()
+    def save(self, folder: str|Path):
+        "Save the model and its tokenizer."
+        self.model.save_pretrained(folder)
+        self.tokenizer.save_pretrained(folder)
     def _prefixed(self, p: Pairs) -> tuple[list[str], list[str]]:
         "Return expressions and options' texts, each with its prefix."
         return [self.m.prefix + e for e in p.expressions], [self.m.text_prefix + t for t in p.texts]
@@ -216,13 +244,18 @@ def _longest_row(model: Any) -> int:
         found.append(x.num_embeddings - lost)
     return min(found, default=0)
 
+# %% ../../../nbs/models/pairs/01_encoders.ipynb #a24a7aad
+def _lacking(kind: str, info: dict) -> list[str]:
+    "List the weights that a checkpoint lacks, or has in another shape; a pooler is not used."
+    lacking = [k[0] for k in info["mismatched_keys"]]
+    for k in info["missing_keys"]:
+        if kind != "AutoModel" or "pooler" not in k: lacking.append(k)
+    return sorted(lacking)
+
 # %% ../../../nbs/models/pairs/01_encoders.ipynb #c68c846d
 def _misfit(kind: str, model: Any, tokenizer: Any, info: dict) -> str:
     """Return why the loaded model is incomplete, or ""."""
-    lacking = [k[0] for k in info["mismatched_keys"]]
-    for k in info["missing_keys"]:
-        if kind != "AutoModel" or "pooler" not in k: lacking.append(k)  # a pooler is not used
-    if lacking := sorted(lacking):
+    if lacking := _lacking(kind, info):
         return (f"its files have no numbers, or others, for {lacking[0]}"
                 + (f" and {len(lacking) - 1} more" if lacking[1:] else ""))
     if kind == "AutoModel" and getattr(model.config, "is_encoder_decoder", False):
@@ -249,6 +282,17 @@ def _from_files(kind: str, m: PairModel, w: Weights, offline: bool) -> tuple[Any
                                                         **common)
     return model, tokenizer, info
 
+# %% ../../../nbs/models/pairs/01_encoders.ipynb #f46da62a
+def _cannot_load(m: PairModel, w: Weights, why: str) -> DataError:
+    "Make the error of a model that cannot be loaded."
+    return DataError(f"{m.title} cannot be loaded: {why}", w.place, _how_to_get(m))
+
+# %% ../../../nbs/models/pairs/01_encoders.ipynb #1685979f
+def _check_length(model: Any, m: PairModel):
+    "Refuse more tokens than a model has positions."
+    if 0 < (most := _longest_row(model)) < m.tokens:
+        raise CallError(f"{m.title} reads {most} tokens at most, not {m.tokens}", do=f"say tokens={most} or less")
+
 # %% ../../../nbs/models/pairs/01_encoders.ipynb #93763f04
 def load_with(kind: str, m: PairModel, offline: bool = True) -> tuple[Any, Any]:
     """Load a checkpoint's model, by the class of transformers named `kind`, and its tokenizer.
@@ -259,12 +303,9 @@ def load_with(kind: str, m: PairModel, offline: bool = True) -> tuple[Any, Any]:
     except Exception as e:
         # tokenizers raise Exception itself
         lines = str(e).split("\n\n")[0].strip().splitlines()
-        raise DataError(f"{m.title} cannot be loaded: {lines[0] if lines else type(e).__name__}", w.place,
-                        _how_to_get(m)) from None
-    if bad := _misfit(kind, model, tokenizer, info):
-        raise DataError(f"{m.title} cannot be loaded: {bad}", w.place, _how_to_get(m))
-    if 0 < (most := _longest_row(model)) < m.tokens:
-        raise CallError(f"{m.title} reads {most} tokens at most, not {m.tokens}", do=f"say tokens={most} or less")
+        raise _cannot_load(m, w, lines[0] if lines else type(e).__name__) from None
+    if bad := _misfit(kind, model, tokenizer, info): raise _cannot_load(m, w, bad)
+    _check_length(model, m)
     tokenizer.padding_side = tokenizer.truncation_side = "right"
     single = m.dtype == "bfloat16" and str(device) == "cpu" and not _has_bfloat16()
     return (model.float() if single else model).to(device).eval(), tokenizer

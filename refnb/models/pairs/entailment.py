@@ -23,6 +23,15 @@ def _entailment_at(labels: Sequence[str], where: str = "") -> int:
     raise DataError(f"does not say which output is entailment: its labels are {', '.join(map(str, labels))}", where,
                     "name all of them in order in the system's field labels")
 
+# %% ../../../nbs/models/pairs/02_entailment.ipynb #625a708f
+def _check_outputs(m: PairModel, outputs: int):
+    "Refuse a checkpoint with other outputs than its labels name, or with a single one."
+    if m.labels and len(m.labels) != outputs:
+        raise DataError(f"labels name {len(m.labels)} outputs, it has {outputs}", m.model, "name all of them in order")
+    if outputs < 2:
+        raise DataError("has one output, and so no probability of entailment", m.model,
+                        "use a checkpoint that distinguishes entailment from another class")
+
 # %% ../../../nbs/models/pairs/02_entailment.ipynb #d70520da
 class Entailment(Loaded):
     "An entailment checkpoint as a scorer, with cached scores."
@@ -30,12 +39,7 @@ class Entailment(Loaded):
         super().__init__(model, tokenizer, m)
         named = model.config.id2label
         self.at = _entailment_at(m.labels or [named[i] for i in sorted(named)], m.model)
-        if m.labels and len(m.labels) != model.config.num_labels:
-            raise DataError(f"labels name {len(m.labels)} outputs, it has {model.config.num_labels}", m.model,
-                            "name all of them in order")
-        if model.config.num_labels < 2:
-            raise DataError("has one output, and so no probability of entailment", m.model,
-                            "use a checkpoint that distinguishes entailment from another class")
+        _check_outputs(m, model.config.num_labels)
     def __call__(self, p: Pairs) -> np.ndarray:
         "Compute the probability that each text entails its expression."
         expressions, options = self._prefixed(p)

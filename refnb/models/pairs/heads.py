@@ -21,7 +21,7 @@ from ...core.files import read_bytes, read_yaml
 from ...core.runs import OtherVersion
 from ...benchmarks.altentities.questions import choice_text
 from .scorers import Pairs
-from .encoders import LITE, Encoder, Loaded, PairModel, load_with, rows_of
+from .encoders import LITE, Encoder, Loaded, PairModel, _too_small, load_with, rows_of
 
 # %% ../../../nbs/models/pairs/03_heads.ipynb #65828b5e
 class Recipe(Record):
@@ -46,8 +46,7 @@ class Recipe(Record):
         """Describe an invalid value; return "" if there is none."""
         least = {"batch": 1, "epochs": 1, "steps": 0, "warmup": 0, "weight_decay": 0, "clip": 0, "accumulate": 1,
                  "patience": 0, "window": 0, "seed": 0}
-        for f, n in least.items():
-            if getattr(self, f) < n: return f"field {f}: {getattr(self, f)} is less than {n}"
+        if small := _too_small(self, least): return small
         for f in ("lr", "temperature"):
             if not 0 < getattr(self, f) < float("inf"): return f"field {f}: {getattr(self, f)} is no positive number"
         for f in ("warmup", "weight_decay", "clip"):
@@ -79,13 +78,14 @@ def trained_systems() -> dict[str, TrainedSystem]:
     "Read all systems of trained.yaml by name."
     return read_yaml(packaged("data/systems/trained.yaml"), dict[str, TrainedSystem])
 
-# %% ../../../nbs/models/pairs/03_heads.ipynb #ab99d816
+# %% ../../../nbs/models/pairs/03_heads.ipynb #d4864e86
 def _check_settings(pair: dict):
     "Raise an error for a setting that neither a recipe nor a pair model has."
     known = [*Recipe.__struct_fields__, *PairModel.__struct_fields__]
     if bad := set(pair) - set(known):
         raise CallError(f"a trained system has no setting {min(bad)!r}", do=nearest(min(bad), known))
 
+# %% ../../../nbs/models/pairs/03_heads.ipynb #ab99d816
 def _split(changed: dict) -> tuple[dict, dict]:
     "Split settings into those of a recipe and the rest."
     recipe, rest = dict[str, Any](), dict[str, Any]()
@@ -131,11 +131,12 @@ def _check_fast(tokenizer: Any):
         raise DataError("its tokenizer does not return the limits of texts", getattr(tokenizer, "name_or_path", ""),
                         "pairs need one with a tokenizer.json")
 
-# %% ../../../nbs/models/pairs/03_heads.ipynb #a7ae67bf
+# %% ../../../nbs/models/pairs/03_heads.ipynb #ed5671a0
 def _places(tokens: Any, text: int) -> list[int]:
     "List the places of the tokens of the first (0) or the second (1) text."
     return [i for i, k in enumerate(tokens.sequence_ids(0)) if k == text]
 
+# %% ../../../nbs/models/pairs/03_heads.ipynb #a7ae67bf
 def _form_of(tokenizer: Any) -> Form:
     "Find a tokenizer's special tokens around a pair."
     _check_fast(tokenizer)
@@ -154,7 +155,7 @@ def _one_after_the_other(tokenizer: Any) -> Form:
     own = _places(tokens, 0)
     return Form(tokens["input_ids"][:own[0]], [], tokens["input_ids"][own[-1] + 1:])
 
-# %% ../../../nbs/models/pairs/03_heads.ipynb #a8de1c04
+# %% ../../../nbs/models/pairs/03_heads.ipynb #35480aed
 def _cut(first: list[int], second: list[int], room: int, keep: int) -> list[list[int]]:
     "Cut two tokenized texts to fit into a room together: first the other text than `keep`."
     two, other = [first, second], 1 - keep
@@ -162,6 +163,7 @@ def _cut(first: list[int], second: list[int], room: int, keep: int) -> list[list
     two[other] = two[other][:room - len(two[keep])]
     return two
 
+# %% ../../../nbs/models/pairs/03_heads.ipynb #a8de1c04
 def _joined(form: Form, first: list[int], second: list[int], limit: int, keep: int) -> dict[str, list[int]]:
     "Join two tokenized texts to one row."
     room = max(2, limit - len(form.before) - len(form.between) - len(form.after))
@@ -187,9 +189,6 @@ class BiEncoder(Encoder):
     "A trainable encoder."
     @property
     def net(self): return self.model
-    def forget(self):
-        "Clear the cache, after a change of weights."
-        self.known.clear()
     def _of(self, texts: list[str], prefix: str):
         "Compute vectors of texts, with gradients."
         tokens = self.tokenizer([prefix + t for t in texts], truncation=True, max_length=self.m.tokens)
@@ -199,9 +198,6 @@ class BiEncoder(Encoder):
         expressions, options = self._of(p.expressions, self.m.prefix), self._of(p.texts, self.m.text_prefix)
         at = need("torch", "models").as_tensor(p.at, device=expressions.device)
         return _choice_loss((expressions[at[:, 0]]*options[at[:, 1]]).sum(-1)/temperature, p.sizes, right)
-    def save(self, folder: str|Path):
-        self.model.save_pretrained(folder)
-        self.tokenizer.save_pretrained(folder)
 
 # %% ../../../nbs/models/pairs/03_heads.ipynb #7d46d2d8
 class PairReader(Loaded):
@@ -211,9 +207,6 @@ class PairReader(Loaded):
         super().__init__(model, tokenizer, m)
         self.form = form
         self.tokens: dict[str, list[int]] = {} # text -> tokens
-    def forget(self):
-        "Clear the cache, after a change of weights."
-        self.known.clear()
     def _tokens(self, texts: Iterable[str]):
         "Tokenize texts, each once."
         new = list(dict.fromkeys(t for t in texts if t not in self.tokens))
@@ -285,8 +278,7 @@ class CrossEncoder(PairScores):
     def save(self, folder: str|Path):
         "Save the model, its tokenizer and the head."
         from safetensors.torch import save_file
-        self.model.save_pretrained(folder)
-        self.tokenizer.save_pretrained(folder)
+        super().save(folder)
         save_file({k: v.contiguous() for k, v in self.head.state_dict().items()}, Path(folder)/"head.safetensors")
 
 # %% ../../../nbs/models/pairs/03_heads.ipynb #837bf171
@@ -323,10 +315,14 @@ class Writer(PairScores):
             logp, there = self.told(rows, [True]*len(rows))
             return (logp*there).sum(-1).exp().tolist()
 
-    def save(self, folder: str|Path):
-        "Save the model and its tokenizer."
-        self.model.save_pretrained(folder)
-        self.tokenizer.save_pretrained(folder)
+# %% ../../../nbs/models/pairs/03_heads.ipynb #b102cd22
+def _load_head(made: CrossEncoder, folder: Path):
+    "Load the head of a cross-encoder."
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+    try: made.head.load_state_dict(load_file(folder/"head.safetensors"))
+    except (OSError, SafetensorError, RuntimeError) as e:
+        raise DataError(f"its head cannot be read: {str(e).splitlines()[0]}", str(folder), "train it again") from None
 
 # %% ../../../nbs/models/pairs/03_heads.ipynb #3dda8640
 Head = BiEncoder|CrossEncoder|Writer
@@ -344,12 +340,7 @@ def new_model(m: PairModel, seed: int = 0, offline: bool = True) -> Head:
 def trained_model(m: PairModel, folder: str|Path) -> Head:
     "Load a model from the folder of its training."
     made = _made(m, *load_with(_CLASSES[m.kind], m.changed(model=str(folder), package="", revision="")))
-    if not isinstance(made, CrossEncoder): return made
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-    try: made.head.load_state_dict(load_file(Path(folder)/"head.safetensors"))
-    except (OSError, SafetensorError, RuntimeError) as e:
-        raise DataError(f"its head cannot be read: {str(e).splitlines()[0]}", str(folder), "train it again") from None
+    if isinstance(made, CrossEncoder): _load_head(made, Path(folder))
     return made
 
 # %% ../../../nbs/models/pairs/03_heads.ipynb #cc5bb68f

@@ -13,6 +13,14 @@ from ...core.types import DataError, Question
 from ...benchmarks.altentities.choices import BOTH, NEITHER, OPEN
 from .scorers import Scorer, pairs_of
 
+# %% ../../../nbs/models/pairs/07_open_choice.ipynb #1e3b482b
+def _check_open(questions: Sequence[Question]):
+    "Refuse questions without the options neither and both."
+    for q in questions:
+        if len(q.options) != 4 or q.options[2:] != (NEITHER, BOTH):
+            raise DataError("has other options than two, neither and both", f"question {q.id}",
+                            "make it with open_questions")
+
 # %% ../../../nbs/models/pairs/07_open_choice.ipynb #2cd034c4
 class OpenScores(NamedTuple):
     "Scores of two options, and the right choices."
@@ -22,10 +30,7 @@ class OpenScores(NamedTuple):
 
 def open_scores(questions: Sequence[Question], scorer: Scorer) -> OpenScores:
     "Score the two options of questions that also offer neither and both."
-    for q in questions:
-        if len(q.options) != 4 or q.options[2:] != (NEITHER, BOTH):
-            raise DataError("has other options than two, neither and both", f"question {q.id}",
-                            "make it with open_questions")
+    _check_open(questions)
     scores = scorer(pairs_of([q.changed(options=q.options[:2], right=()) for q in questions]))
     return OpenScores(np.asarray(scores, float).reshape(-1, 2), np.array([q.right[0] for q in questions], int),
                       np.array([q.meta["kind"] for q in questions]))

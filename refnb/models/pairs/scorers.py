@@ -49,6 +49,14 @@ class NoScore(DataError): "A score is not a number."
 Scorer = Callable[[Pairs], Sequence[float]|np.ndarray]
 BLOCK = 1000  # questions per call of the scorer: answers are on disk before the next call
 
+# %% ../../../nbs/models/pairs/00_scorers.ipynb #5fb12568
+def _check_finite(q: Question, scores: Iterable[float]):
+    "Raise an error for a score that is not a number."
+    for x in scores:
+        if not math.isfinite(x):
+            raise NoScore(f"the score of an option is {x}", f"question {q.id}",
+                          "damaged weights or overflow; try dtype=float32")
+
 # %% ../../../nbs/models/pairs/00_scorers.ipynb #dc2067d9
 def compared(questions: Sequence[Question], scorer: Scorer, block: int = BLOCK,
              text: Callable[[Option], str] = choice_text) -> Iterator[Answer]:
@@ -58,10 +66,7 @@ def compared(questions: Sequence[Question], scorer: Scorer, block: int = BLOCK,
         scores = iter(map(float, scorer(pairs_of(batch, text))))
         for q in batch:
             own = tuple(islice(scores, len(q.options)))
-            for x in own:
-                if not math.isfinite(x):
-                    raise NoScore(f"the score of an option is {x}", f"question {q.id}",
-                                  "damaged weights or overflow; try dtype=float32")
+            _check_finite(q, own)
             yield Answer(q.id, scores=own)
 
 # %% ../../../nbs/models/pairs/00_scorers.ipynb #23e6d85b

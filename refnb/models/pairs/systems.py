@@ -20,7 +20,7 @@ from ..systems import BaseSystem, Identity, System, variant_name
 from ..registry import TURNED, Entry, changed_record, differing, entries_of, record_of, refuse_asking
 from ..language.local import Weights, weights_id
 from .scorers import BLOCK, WEIGHTLESS, Scorer, compared, pairs_of, turning
-from .encoders import LITE, UNHASHED, Loaded, PairModel, check_pair_model, load_encoder
+from .encoders import LITE, UNHASHED, Loaded, PairModel, _newest_first, check_pair_model, load_encoder
 from .encoders import pair_model_is_here
 from .entailment import load_entailment
 from .comparing import Comparing, weights_for
@@ -39,12 +39,13 @@ def is_pair_system(name: str) -> bool:
     return (base in known
             or (base.endswith(TURNED) and (plain := base.removesuffix(TURNED)) in known and plain not in UNTURNED))
 
-# %% ../../../nbs/models/pairs/06_systems.ipynb #3471dd53
+# %% ../../../nbs/models/pairs/06_systems.ipynb #f9d36c6f
 def _title_of(base: str, model: PairModel|None) -> str:
     "Return the title of a pair model, without what is changed."
     if model: return model.title
     return "Negation and comparison" if base == COMPARING else WEIGHTLESS[base].title
 
+# %% ../../../nbs/models/pairs/06_systems.ipynb #3471dd53
 def _hashed(m: PairModel) -> dict[str, Any]:
     "Return the settings of a model that can change a score."
     return {k: v for k, v in msgspec.structs.asdict(m).items() if k not in UNHASHED}
@@ -122,7 +123,7 @@ def _usual_model(base: str, entry: Entry) -> PairModel|None:
     if "pair" in entry.data: return record_of(entry, TrainedSystem).pair
     return record_of(entry, PairModel, title=entry.name, licence="unknown")
 
-# %% ../../../nbs/models/pairs/06_systems.ipynb #ed7ac19d
+# %% ../../../nbs/models/pairs/06_systems.ipynb #34dd2152
 def _refuse_training(base: str, changed: Mapping[str, Any]):
     "Refuse settings that are made when a system is trained."
     for k in changed:
@@ -132,6 +133,7 @@ def _refuse_training(base: str, changed: Mapping[str, Any]):
         raise CallError(f"{min(fixed)} is fixed when a system is trained", base,
                         "give it to refnb train, or name another checkpoint")
 
+# %% ../../../nbs/models/pairs/06_systems.ipynb #ed7ac19d
 def _asked_model(base: str, usual: PairModel|None, changed: dict, trained: bool) -> PairModel|None:
     "Return the record with changed settings; raise an error for settings that cannot change."
     if usual is None:
@@ -168,7 +170,7 @@ def _checkpoints(base: str, task: str, s: Settings) -> list[Path]:
     "List the folders with weights of a system (`base`) trained for a task, newest first."
     found: list[Path] = []
     for x in trained_for(task): found += (Path(s.runs)/"trained"/safe_path(base)/safe_path(x)).glob(f"*/{SEAL}")
-    return [p.parent for p in sorted(found, key=lambda p: -p.stat().st_mtime_ns)]
+    return [p.parent for p in _newest_first(found)]
 
 def _same_questions(task: str) -> str:
     "Name a task's questions without its setting: in AltEntities, all settings share the same expressions."
@@ -186,7 +188,7 @@ def _check_checkpoint(folder: Path, seal: Any, base: str, task: str):
     if _same_questions(task) in map(_same_questions, seal.trained_on):
         raise DataError(f"{base} was trained on its questions", task, f"its held-out accuracy is in {folder/SEAL}")
 
-# %% ../../../nbs/models/pairs/06_systems.ipynb #044c81bf
+# %% ../../../nbs/models/pairs/06_systems.ipynb #00f568a9
 def _checkpoint_of(base: str, model: PairModel, task: str, s: Settings) -> Path:
     "Return the named checkpoint of a system, or the newest one for a task."
     if model.checkpoint: return Path(model.checkpoint)
@@ -195,6 +197,7 @@ def _checkpoint_of(base: str, model: PairModel, task: str, s: Settings) -> Path:
                     f"refnb train {base} {next(iter(trained_for(task)), 'TASK')}, or name a folder with -p "
                     f"checkpoint=FOLDER")
 
+# %% ../../../nbs/models/pairs/06_systems.ipynb #d2d7877a
 def _learnt_model(model: PairModel, settings: dict[str, Any], folder: Path) -> PairModel:
     "Return a model with the settings of its training."
     try: return msgspec.convert(msgspec.to_builtins(model) | settings, PairModel)
@@ -202,6 +205,7 @@ def _learnt_model(model: PairModel, settings: dict[str, Any], folder: Path) -> P
         raise FormatError(f"field settings: {e}", str(folder/SEAL),
                           "it was made by another version, or is damaged; train the system again") from None
 
+# %% ../../../nbs/models/pairs/06_systems.ipynb #044c81bf
 def _with_checkpoint(system: PairSystem, task: str, s: Settings, **changed) -> PairSystem:
     "Load a system's checkpoint, with changed settings; other systems are returned unchanged."
     if not system.trained or system.model is None: return system
@@ -233,6 +237,13 @@ def _loaded_of(system: PairSystem, offline: bool = True) -> Loaded:
     if system.trained: raise DataError(f"{system.base} is not trained", do="name a folder with -p checkpoint=FOLDER")
     return {"entailment": load_entailment, LITE: load_lite}.get(m.kind, load_encoder)(m, offline)
 
+# %% ../../../nbs/models/pairs/06_systems.ipynb #362f1683
+def _texts_to_fit(system: PairSystem, task: str, questions: Sequence[Question], s: Settings) -> list[str]:
+    "List the texts of options that a system without weights is fitted on; none if it needs none."
+    if not _is_fitted(system): return []
+    fitting = _fitting_task(task)
+    return pairs_of(find_task(fitting, s).questions if fitting else questions).texts
+
 # %% ../../../nbs/models/pairs/06_systems.ipynb #078bf193
 def scorer_of(system: PairSystem, task: str, questions: Sequence[Question], s: Settings,
               loaded: Loaded|None = None) -> Scorer:
@@ -240,8 +251,7 @@ def scorer_of(system: PairSystem, task: str, questions: Sequence[Question], s: S
     scorer: Any
     if system.model: scorer = loaded or _loaded_of(system, s.offline)
     else:
-        fitting = _fitting_task(task) if _is_fitted(system) else ""
-        texts = pairs_of(find_task(fitting, s).questions if fitting else questions).texts if _is_fitted(system) else []
+        texts = _texts_to_fit(system, task, questions, s)
         scorer = (Comparing(texts, weights_for(task, questions)) if system.base == COMPARING
                   else WEIGHTLESS[system.base].made(texts))
     return turning(scorer) if system.turned else scorer
@@ -262,7 +272,7 @@ def _weights_hash(m: PairModel, offline: bool = True) -> str:
     where = check_pair_model(m, offline)
     return lite_id(where.place) if m.kind == LITE else weights_id(where)
 
-# %% ../../../nbs/models/pairs/06_systems.ipynb #1273c7f9
+# %% ../../../nbs/models/pairs/06_systems.ipynb #c7af7b12
 def _weightless_identity(system: PairSystem, task: str) -> Identity:
     "Return the identity of a model without weights: the texts that it is fitted on, and its lists of words."
     if not _is_fitted(system): return Identity({}, data={})
@@ -273,6 +283,7 @@ def _weightless_identity(system: PairSystem, task: str) -> Identity:
             settings[name] = prompt_hash(packaged(f"data/systems/{name}.yaml").read_text())
     return Identity(settings, data=find_task(on).blobs if on else {})
 
+# %% ../../../nbs/models/pairs/06_systems.ipynb #1273c7f9
 def pair_identity(system: PairSystem, task: str, offline: bool = True) -> Identity:
     "Return the identity of a pair model: all that can change its answers, including a checkpoint."
     if (m := system.model) and m.checkpoint: return _trained_identity(m)

@@ -57,17 +57,19 @@ def _check_teaches(task: str):
         stem = whole.removesuffix("test")
         raise CallError("is a test task, which nothing is trained on", task, f"name {stem}train or {stem}dev")
 
-# %% ../../../nbs/models/pairs/08_trained.ipynb #03b1dabe
+# %% ../../../nbs/models/pairs/08_trained.ipynb #755e1002
 def _away(tasks: Sequence[str], s: Settings) -> list[str]:
     "List the tasks whose files are not here."
     return [task for task in tasks if not task_is_here(task, s)]
 
+# %% ../../../nbs/models/pairs/08_trained.ipynb #90eef5ce
 def _check_here(tasks: Sequence[str], s: Settings):
     "Raise an error for development files that are not here and cannot be fetched."
     if s.offline and (lacking := _away(tasks, s)):
         raise DataError("neither the training file nor the development file is here", lacking[0],
                         f"refnb fetch {' '.join(the_card(lacking[0]).inputs)}, with a network")
 
+# %% ../../../nbs/models/pairs/08_trained.ipynb #03b1dabe
 def _source_of(name: str, s: Settings) -> Source:
     "Choose the training and development data for a task."
     tasks = _mixed_tasks(name)
@@ -94,18 +96,28 @@ def _bound(questions: Sequence[Question]) -> list[list[Question]]:
     for q in questions: out.setdefault(find(("document", q.doc_key)), []).append(q)
     return list(out.values())
 
+# %% ../../../nbs/models/pairs/08_trained.ipynb #37335b3f
+def _check_folds(groups: int, k: int):
+    "Refuse fewer than two folds, and more folds than groups of questions."
+    if k < 2: raise CallError(f"{k} folds", "folds", "say 2 or more, or 0 for no cross-validation")
+    if groups < k:
+        raise DataError(f"{groups} groups of questions that share no target make no {k} folds",
+                        do="ask for fewer folds, or train on more")
+
 # %% ../../../nbs/models/pairs/08_trained.ipynb #eb79bca5
 def _folds_of(questions: Sequence[Question], k: int, seed: int = 0) -> list[list[Question]]:
     "Split questions into folds that share neither a document nor a target."
     groups = _bound(questions)
-    if k < 2: raise CallError(f"{k} folds", "folds", "say 2 or more, or 0 for no cross-validation")
-    if len(groups) < k:
-        raise DataError(f"{len(groups)} groups of questions that share no target make no {k} folds",
-                        do="ask for fewer folds, or train on more")
+    _check_folds(len(groups), k)
     random.Random(f"folds {seed}").shuffle(groups)
     out: list[list[Question]] = [[] for _ in range(k)]
     for g in sorted(groups, key=len, reverse=True): min(out, key=len).extend(g)
     return out
+
+# %% ../../../nbs/models/pairs/08_trained.ipynb #b9cf3b27
+def _options_of(questions: Sequence[Question]) -> int:
+    "Count the options of some questions."
+    return sum(len(q.options) for q in questions)
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #6140778d
 SINGLE = ("binary", "written")  # kinds trained on single pairs
@@ -126,7 +138,7 @@ def _units(questions: Sequence[Question], r: Recipe, kind: str) -> list[list[Que
 def _weight(unit: list[Question], r: Recipe, kind: str) -> int:
     "Return how much a unit counts in a batch."
     if r.unit == "questions" and r.together: return 1
-    return sum(len(q.options) for q in unit) if kind in SINGLE else len(unit)
+    return _options_of(unit) if kind in SINGLE else len(unit)
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #6fe236c8
 def _length(unit: list[Question]) -> int:
@@ -155,13 +167,14 @@ def _packed(units: Sequence[list[Question]], size: int, r: Recipe, kind: str) ->
         room -= weight
     return out
 
-# %% ../../../nbs/models/pairs/08_trained.ipynb #64c8ddbc
+# %% ../../../nbs/models/pairs/08_trained.ipynb #0c54973d
 def _batch_size(questions: Sequence[Question], units: int, r: Recipe) -> int:
     "Return the size of a batch; of single units, as many as so many questions have on average."
     if r.unit == "examples" or r.together: return r.batch
     targets = len({q.doc_key for q in questions})
     return max(1, round(r.batch*units/targets))
 
+# %% ../../../nbs/models/pairs/08_trained.ipynb #64c8ddbc
 def _batches_of(questions: Sequence[Question], r: Recipe, kind: str) -> Callable[[int], list[list[Question]]]:
     "Make the function that returns the batches of an epoch."
     units = _units(questions, r, kind)
@@ -183,13 +196,14 @@ def _accuracy_of(head: Head, questions: Sequence[Question]) -> float:
     answers = compared(questions, head, block, text_for(head.m.kind))
     return sum(credit(q, a) for q, a in zip(questions, answers, strict=True))/len(questions)
 
-# %% ../../../nbs/models/pairs/08_trained.ipynb #363fcbf1
+# %% ../../../nbs/models/pairs/08_trained.ipynb #99d6a4f1
 def _right_of(questions: Sequence[Question]) -> list[bool]:
     "Tell for each option of some questions whether it is right."
     out: list[bool] = []
     for q in questions: out += [i in q.right for i in range(len(q.options))]
     return out
 
+# %% ../../../nbs/models/pairs/08_trained.ipynb #363fcbf1
 def _loss_of(head: Head, r: Recipe) -> Callable[[list[Question]], Any]:
     "Make the loss function of a batch of questions."
     text = text_for(head.m.kind)
@@ -213,15 +227,20 @@ def _fit(plan: Plan, offline: bool = True, say: Callable[[Entry], None]|None = N
     "Train a pair model once."
     head = new_model(plan.m, plan.r.seed, offline)
     held_out = (lambda: _accuracy_of(head, plan.judges)) if plan.judges else None
-    size = (lambda some: sum(len(q.options) for q in some)) if plan.m.kind in SINGLE else len
+    size = _options_of if plan.m.kind in SINGLE else len
     return train(head.net, _batches_of(plan.learnt, plan.r, plan.m.kind), _loss_of(head, plan.r), plan.r, plan.folder,
                  held_out, bool(plan.judges) and plan.m.kind == "cosine", plan.until, every, plan.keep, say, size)
+
+# %% ../../../nbs/models/pairs/08_trained.ipynb #cbb82a9d
+def _printed_row(x: TrainedSystem, task: str) -> str:
+    "Name the row of the paper's Table 13 for a system and a task."
+    at = task.split("/")
+    return f"{x.printed} / {paper_domain(at[1])} / {at[2]}" if len(at) == 4 else ""
 
 # %% ../../../nbs/models/pairs/08_trained.ipynb #4f343b01
 def _printed_recipe(x: TrainedSystem, task: str) -> dict[str, Any]:
     "Return the hyperparameters that the paper selected for a system and a task."
-    at = task.split("/")
-    row = f"{x.printed} / {paper_domain(at[1])} / {at[2]}" if len(at) == 4 else ""
+    row = _printed_row(x, task)
     cells = read_yaml(packaged("data/papers/altentities.yaml"), dict)["tables"]["table_13_hyperparameters"]["cells"]
     if not x.printed or row not in cells:
         raise CallError("Table 13 prints no recipe for it", task,
@@ -229,7 +248,7 @@ def _printed_recipe(x: TrainedSystem, task: str) -> dict[str, Any]:
     names = {"learning rate": "lr", "batch size": "batch", "epochs": "epochs"}
     return {names[k]: v for k, v in cells[row].items()}
 
-# %% ../../../nbs/models/pairs/08_trained.ipynb #05a34b67
+# %% ../../../nbs/models/pairs/08_trained.ipynb #731375a5
 def _one_recipe(x: TrainedSystem, task: str) -> dict[str, Any]:
     "Return the hyperparameters that the paper selected for all of some tasks."
     first, *others = [_printed_recipe(x, one) for one in task.split("+")]
@@ -239,6 +258,7 @@ def _one_recipe(x: TrainedSystem, task: str) -> dict[str, Any]:
                             "name values, such as --grid lr=1e-5,1e-4, or full")
     return first
 
+# %% ../../../nbs/models/pairs/08_trained.ipynb #05a34b67
 def _grid_of(x: TrainedSystem, grid_text: str, task: str) -> list[dict[str, Any]]:
     "List the recipes to try."
     if not grid_text: return [{}]
@@ -248,12 +268,13 @@ def _grid_of(x: TrainedSystem, grid_text: str, task: str) -> list[dict[str, Any]
     grid = dict(x.grid) if grid_text == "full" else _parsed_grid(grid_text)
     return [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
 
-# %% ../../../nbs/models/pairs/08_trained.ipynb #001c17a5
+# %% ../../../nbs/models/pairs/08_trained.ipynb #27517381
 def _values(name: str, text: str, kind: Any) -> list:
     "Parse the values of a field of the recipe."
     try: return [msgspec.convert(v, kind, strict=False) for v in text.split(",")]
     except msgspec.ValidationError: raise CallError(f"{name} cannot be {text!r}", "--grid") from None
 
+# %% ../../../nbs/models/pairs/08_trained.ipynb #001c17a5
 def _parsed_grid(text: str) -> dict[str, list]:
     "Parse a grid from the command line."
     kinds = {f.name: f.type for f in msgspec.structs.fields(Recipe)}
@@ -315,13 +336,14 @@ def _tried(w: _Work, k: int, r: Recipe) -> _Judged:
         w.say(f"recipe {k + 1} of {len(w.recipes)} failed: {e}")
         return _Judged([], failed=str(e))
 
-# %% ../../../nbs/models/pairs/08_trained.ipynb #fcf70d1a
+# %% ../../../nbs/models/pairs/08_trained.ipynb #70706599
 def _mean_of(values: Sequence, folds: Sequence[Sequence[Question]]) -> float|None:
     "Average the values of folds over all questions; None if a fold has none."
     if None in values: return None
     questions = sum(map(len, folds))
     return sum(v*len(fold) for v, fold in zip(values, folds, strict=True))/questions
 
+# %% ../../../nbs/models/pairs/08_trained.ipynb #fcf70d1a
 def _cross_judged(w: _Work, r: Recipe, folder: Path, label: str) -> _Judged:
     "Evaluate a recipe on every fold after training on the others; the accuracy is over all questions."
     folds, fitted = _folds_of(w.questions, w.folds, r.seed), []
@@ -383,7 +405,7 @@ def _first_of(tasks: list[str], s: Settings, limit: int) -> list[Question]:
     for task in tasks: out += task_questions(task, s)[:limit or None]
     return out
 
-# %% ../../../nbs/models/pairs/08_trained.ipynb #8abf86b9
+# %% ../../../nbs/models/pairs/08_trained.ipynb #fb20b6ba
 def _of_tasks(name: str, s: Settings, limit: int) -> _Data:
     "Return the source of a name, its questions, the held-out questions, and the ids of files."
     source, files = _source_of(name, s), dict[str, str]()
@@ -393,11 +415,13 @@ def _of_tasks(name: str, s: Settings, limit: int) -> _Data:
     if limit: source = source._replace(told=f"{source.told}, only the first {limit} of each task")
     return source, questions, judges, files
 
+# %% ../../../nbs/models/pairs/08_trained.ipynb #3e78771a
 def _at_hand(given: Sequence[Question], limit: int) -> _Data:
     "Return the same for given questions."
     questions, name = list(given)[:limit or None], f"given/{questions_id(given)}"
     return Source(name, [name], [], f"trained on {len(questions)} questions at hand"), questions, [], {}
 
+# %% ../../../nbs/models/pairs/08_trained.ipynb #993d8155
 def _check_questions(questions: Sequence[Question], asked: str):
     "Refuse questions that nothing can be learnt from."
     if not questions: raise DataError("there is nothing to train on", asked)
@@ -405,6 +429,7 @@ def _check_questions(questions: Sequence[Question], asked: str):
         if not q.right or len(q.options) < 2:
             raise DataError("has nothing to choose: it needs two options, and a right one", f"question {q.id}")
 
+# %% ../../../nbs/models/pairs/08_trained.ipynb #8abf86b9
 def _learnt_from(what: str|Sequence[Question], s: Settings, limit: int) -> _Data:
     "Return the source, its questions, the held-out questions, and the ids of all."
     found = _of_tasks(what, s, limit) if isinstance(what, str) else _at_hand(what, limit)
@@ -430,12 +455,19 @@ def _check_call(folds: int, limit: int, x: TrainedSystem):
         raise CallError("a checkpoint cannot be trained", x.pair.checkpoint,
                         "to start from other weights, name their folder with -p model=FOLDER")
 
-# %% ../../../nbs/models/pairs/08_trained.ipynb #be976c88
+# %% ../../../nbs/models/pairs/08_trained.ipynb #7c5c3489
 def _announced(told: str, folds: int, judged: bool) -> str:
     "Describe what a system is trained on, and what judges it."
     if folds: return f"{told}; {folds} folds that share no target judge it"
     return told if judged else f"{told}; nothing judges it"
 
+# %% ../../../nbs/models/pairs/08_trained.ipynb #ab79c359
+def _check_judged(folds: int, judges: Sequence[Question], recipes: Sequence[Recipe]):
+    "Refuse several recipes if nothing judges them."
+    if not folds and not judges and len(recipes) > 1:
+        raise CallError("nothing judges which recipe is best", "--folds", "say 2 or more, or name one recipe")
+
+# %% ../../../nbs/models/pairs/08_trained.ipynb #be976c88
 def train_system(
     system: str,                       # a name of trained.yaml
     what: str|Sequence[Question],      # a task, several joined by +, or questions
@@ -453,8 +485,7 @@ def train_system(
     source, questions, judges, data = _learnt_from(what, s, limit)
     differ = _grid_of(x, grid, "+".join(source.tasks))
     recipes = [the_trained(system, **changed | c).training for c in differ]
-    if not folds and not judges and len(recipes) > 1:
-        raise CallError("nothing judges which recipe is best", "--folds", "say 2 or more, or name one recipe")
+    _check_judged(folds, judges, recipes)
     base = weights_id(check_pair_model(x.pair, s.offline))
     if judges: folds = 0
     folder = _folder(system, x, recipes, source, data, base, folds, s)
@@ -494,6 +525,11 @@ def _write_seal(w: _Work, system: str, source: Source, seal: TrainedSeal):
         file = f"{safe_path(source.asked).replace('/', '-')}-{w.folder.name}.json"
         write_atomic(Path(w.s.reports)/"trained"/safe_path(system)/file, text)
 
+# %% ../../../nbs/models/pairs/08_trained.ipynb #33824781
+def _judged_on(w: _Work, source: Source) -> str:
+    "Name the held-out data."
+    return f"{w.folds} folds that share no target" if w.folds else "+".join(source.judges)
+
 # %% ../../../nbs/models/pairs/08_trained.ipynb #5195f4ab
 def _all_of_it(w: _Work, system: str, source: Source, data: dict[str, str], base: str, limit: int,
                differ: list[dict]) -> TrainedSeal:
@@ -503,11 +539,10 @@ def _all_of_it(w: _Work, system: str, source: Source, data: dict[str, str], base
     if not w.folds and not w.judges: epochs = len(judged[0].curve)
     best, losses = _final_run(w, k, epochs)
     losses = losses or list(judged[k].losses[:epochs])
-    judge = f"{w.folds} folds that share no target" if w.folds else "+".join(source.judges)
     tried = [Tried(d, j.curve, j.failed) for d, j in zip(differ, judged, strict=True)]
     weights, mine = _write_weights(w, w.recipes[k], best), judged[k]
     seal = TrainedSeal(system, source.asked, source.tasks, source.told, len(w.questions), pair_settings(w.x.pair),
-                       w.recipes[k], len(losses), mine.curve[epochs - 1], judge, mine.before, tried, losses, data,
+                       w.recipes[k], len(losses), mine.curve[epochs - 1], _judged_on(w, source), mine.before, tried, losses, data,
                        base, weights, limit)
     _write_seal(w, system, source, seal)
     _clear(w.folder)

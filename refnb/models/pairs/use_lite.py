@@ -79,17 +79,19 @@ class _Group(msgspec.Struct):
     weights: list[_Constant]
 class _Graph(msgspec.Struct): weightsManifest: list[_Group]
 
-# %% ../../../nbs/models/pairs/05_use_lite.ipynb #fa92471f
+# %% ../../../nbs/models/pairs/05_use_lite.ipynb #c8594949
 def _decoded(path: Path, kind: type):
     "Decode a JSON file."
     try: return msgspec.json.decode(read_bytes(path), type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as e:
         raise FormatError(f"has unexpected content ({e})", str(path)) from None
 
+# %% ../../../nbs/models/pairs/05_use_lite.ipynb #655888f7
 def _paths(groups: Sequence[_Group]) -> list[str]:
     "List the files of all groups."
     return list(chain.from_iterable(g.paths for g in groups))
 
+# %% ../../../nbs/models/pairs/05_use_lite.ipynb #fa92471f
 def _groups(folder: Path) -> list[_Group]:
     "Read the descriptions of a graph's constants."
     groups = _decoded(folder/"model.json", _Graph).weightsManifest
@@ -120,17 +122,19 @@ def _short_name(name: str) -> str:
     "Shorten the name of a constant to what tells it from others."
     return re.sub("/Tensordot/Reshape_1$|/weights$", "/kernel", _HISTORY.sub("", name))
 
-# %% ../../../nbs/models/pairs/05_use_lite.ipynb #834f3036
+# %% ../../../nbs/models/pairs/05_use_lite.ipynb #eacd35df
 Arrays = dict[str, np.ndarray]
 
 def _count(c: _Constant) -> int:
     "Return the number of numbers of a constant."
     return int(np.prod(c.shape, dtype=np.int64))
 
+# %% ../../../nbs/models/pairs/05_use_lite.ipynb #034abd2d
 def _array(c: _Constant, data: bytes, at: int) -> np.ndarray:
     "Return a constant, whose numbers begin at a place of the data."
     return np.frombuffer(data, "<f4" if c.dtype == "float32" else "<i4", _count(c), at).reshape(c.shape)
 
+# %% ../../../nbs/models/pairs/05_use_lite.ipynb #834f3036
 def _read_constants(folder: str|Path) -> Arrays:
     "Read the constants of a graph."
     folder, found = Path(folder), {}
@@ -144,7 +148,7 @@ def _read_constants(folder: str|Path) -> Arrays:
             at += 4*_count(c)
     return found
 
-# %% ../../../nbs/models/pairs/05_use_lite.ipynb #5cf4a629
+# %% ../../../nbs/models/pairs/05_use_lite.ipynb #2ba9498e
 def _layer_shapes(layer: str, n: int, size: int) -> dict[str, tuple[int, ...]]:
     "Return the shapes of the constants of a layer with an input of n numbers."
     shapes: dict[str, tuple[int, ...]] = {}
@@ -155,6 +159,7 @@ def _layer_shapes(layer: str, n: int, size: int) -> dict[str, tuple[int, ...]]:
         for part in ("scale", "bias"): shapes[f"{layer}/{at}layer_norm_{part}"] = (k,)
     return shapes
 
+# %% ../../../nbs/models/pairs/05_use_lite.ipynb #5cf4a629
 def _lite_shapes(pieces: int = 8002, size: int = 256) -> dict[str, tuple[int, ...]]:
     "Return the shapes of the constants that affect vectors."
     shapes = {"Embeddings_en": (pieces, size), "Layer_0/TimingSignal/ExpandDims_1": (1, size//2),
@@ -162,7 +167,7 @@ def _lite_shapes(pieces: int = 8002, size: int = 256) -> dict[str, tuple[int, ..
               "tanh_layer_0/kernel": (2*size, 2*size), "tanh_layer_0/bias": (2*size,)}
     return shapes | _layer_shapes("Layer_0", size, size) | _layer_shapes("Layer_1", 2*size, size)
 
-# %% ../../../nbs/models/pairs/05_use_lite.ipynb #6cd22a62
+# %% ../../../nbs/models/pairs/05_use_lite.ipynb #09e03b60
 def _toy_pieces(words: Sequence[str]) -> list[tuple[str, float]]:
     "Make a vocabulary of words and their characters, with scores."
     known = sorted({*words, *"".join(words), MARK})
@@ -170,11 +175,13 @@ def _toy_pieces(words: Sequence[str]) -> list[tuple[str, float]]:
     for i, p in enumerate(known): out.append((p, -float(i % 9) - 2 + len(p)/4))
     return out
 
+# %% ../../../nbs/models/pairs/05_use_lite.ipynb #3df1efff
 def _manifest(arrays: Arrays) -> dict:
     "Describe constants as in model.json."
     weights = [{"name": n, "shape": a.shape, "dtype": "float32"} for n, a in arrays.items()]
     return {"weightsManifest": [{"paths": ["group1-shard1of1"], "weights": weights}]}
 
+# %% ../../../nbs/models/pairs/05_use_lite.ipynb #6cd22a62
 def tiny_lite(folder: str|Path, texts: Iterable[str], size: int = 8, seed: int = 0) -> Path:
     """Write random constants of a graph, and a vocabulary of the characters and words of texts.
     `size` is the width of the first layer's input."""
@@ -245,15 +252,25 @@ class UseLite(Encoder):
         for row, own in zip(ids, pieces, strict=True): row[:len(own)] = own
         return _lite_vectors(ids, self.model)
 
-# %% ../../../nbs/models/pairs/05_use_lite.ipynb #e3593a71
+# %% ../../../nbs/models/pairs/05_use_lite.ipynb #1fb5ae4e
 def _axes(shape: Sequence[int]) -> list[int]:
     "List the lengths of axes, except for those of length 1."
     return [k for k in shape if k > 1]
 
+# %% ../../../nbs/models/pairs/05_use_lite.ipynb #e3593a71
 def _misshapen(c: Arrays) -> list[str]:
     "List the constants that are missing or do not fit the others; axes of length 1 do not count."
     shapes = _lite_shapes(*(_axes(c["Embeddings_en"].shape)[:2] if "Embeddings_en" in c else ()))
     return [n for n, s in shapes.items() if n not in c or _axes(c[n].shape) != _axes(s)]
+
+# %% ../../../nbs/models/pairs/05_use_lite.ipynb #d967c285
+def _check_graph(c: Arrays, pieces: Pieces, folder: Path):
+    "Refuse constants that do not fit each other, and a vocabulary without embeddings."
+    if bad := _misshapen(c):
+        raise FormatError(f"the constant {bad[0]} is missing, or has another shape", str(folder/"model.json"))
+    if pieces.size > len(c["Embeddings_en"]):
+        raise FormatError(f"{pieces.size:,} pieces, but {len(c['Embeddings_en']):,} embeddings",
+                          str(folder/"vocab.json"))
 
 # %% ../../../nbs/models/pairs/05_use_lite.ipynb #963e03bd
 def load_lite(m: PairModel, offline: bool = True) -> UseLite:
@@ -261,11 +278,7 @@ def load_lite(m: PairModel, offline: bool = True) -> UseLite:
     if m.tokens > 128:
         raise CallError(f"{m.title} reads 128 pieces at most, not {m.tokens}", do="say tokens=128 or less")
     folder = Path(check_pair_model(m, offline).place)
-    c, pieces = _read_constants(folder), Pieces(_decoded(folder/"vocab.json", list[tuple[str, float|None]]),
-                                                str(folder/"vocab.json"))
-    if bad := _misshapen(c):
-        raise FormatError(f"the constant {bad[0]} is missing, or has another shape", str(folder/"model.json"))
-    if pieces.size > len(c["Embeddings_en"]):
-        raise FormatError(f"{pieces.size:,} pieces, but {len(c['Embeddings_en']):,} embeddings",
-                          str(folder/"vocab.json"))
+    c, file = _read_constants(folder), folder/"vocab.json"
+    pieces = Pieces(_decoded(file, list[tuple[str, float|None]]), str(file))
+    _check_graph(c, pieces, folder)
     return UseLite(c, pieces, m)
