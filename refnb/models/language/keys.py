@@ -120,12 +120,13 @@ class Secret:
     def _found(self, text: str) -> list[tuple[int, int]]:
         "Return the spans of the key in a text."
         key, flat = self._value, _WRITTEN.sub(_letter, text)
-        grams = any(gram in flat for _, gram in _grams(key))
         other = [d for d in self._others if d in flat]
-        if not grams and not other: return []
-        p = _plain(text)
-        found = list(_pieces(key, p.text)) + [m.span() for d in other for m in re.finditer(re.escape(d), p.text)]
-        return sorted((p.starts[a], p.ends[b - 1]) for a, b in found)
+        if not other and not any(gram in flat for _, gram in _grams(key)): return []
+        p, spans = _plain(text), []
+        found = list(_pieces(key, p.text))
+        for d in other: found += map(re.Match.span, re.finditer(re.escape(d), p.text))
+        for a, b in found: spans.append((p.starts[a], p.ends[b - 1]))
+        return sorted(spans)
 
     def clean(self, data: bytes) -> bytes:
         "Return bytes without the key; bytes without it are returned unchanged."
