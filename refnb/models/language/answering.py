@@ -106,10 +106,14 @@ def solved(q: Question, form: str) -> str:
     return f"{render(q, form).rstrip()}\n\n{lead}{labels[q.right[0]]}\n\n"
 
 # %% ../../../nbs/models/language/10_answering.ipynb #93dab412
+def _solvable(questions: Iterable[Question], taken: Container[str]) -> list[Question]:
+    "List questions with one right answer, of no document `taken`, in an order that only their ids decide."
+    fit = [q for q in questions if len(q.right) == 1 and q.text and q.doc_key not in taken]
+    return sorted(fit, key=lambda q: hashlib.sha256(q.id.encode()).digest())
+
 def chosen_examples(questions: Iterable[Question], shots: int, taken: Container[str]) -> list[Question]:
     "Choose examples with one right answer, one for each document while possible, none of the documents `taken`."
-    fit = [q for q in questions if len(q.right) == 1 and q.text and q.doc_key not in taken]
-    fit.sort(key=lambda q: hashlib.sha256(q.id.encode()).digest())
+    fit = _solvable(questions, taken)
     first: dict[str, Question] = {}
     for q in fit: first.setdefault(q.doc_key, q)
     others = [q for q in fit if first[q.doc_key] is not q]

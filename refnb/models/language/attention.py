@@ -8,7 +8,7 @@ __all__ = ['PLAIN', 'few_passes', 'Reads', 'ways_to_read', 'read_as', 'fastest',
            'mask_of', 'read_branches', 'writes_by_rows', 'by_rows', 'write_rows']
 
 # %% ../../../nbs/models/language/07_attention.ipynb #d324d0c6
-import hashlib, json, time
+import hashlib, json, re, time
 from collections.abc import Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -95,6 +95,13 @@ def _seconds(model: Any, way: Reads) -> float:
     return min(times)
 
 # %% ../../../nbs/models/language/07_attention.ipynb #76af6d1b
+def _quickest(model: Any, ways: Sequence[Reads]) -> Reads:
+    "Time ways to read with a model's first layer, and return the quickest."
+    layers = model.base_model.layers
+    model.base_model.layers = layers[:1]
+    try: return min(ways, key=lambda way: _seconds(model, way))
+    finally: model.base_model.layers = layers
+
 def fastest(model: Any, folder: Path) -> Reads:
     "Find the fastest way to read on this processor; measurements are cached in a folder."
     ways = ways_to_read(model)
@@ -102,9 +109,7 @@ def fastest(model: Any, folder: Path) -> Reads:
     if len(ways) == 1 or layers is None or model.num_parameters() < _SMALL: return ways[0]
     note = folder/f"{_here(model)}.json"
     if (known := _noted(note)) in ways: return known
-    model.base_model.layers = layers[:1]
-    try: best = min(ways, key=lambda way: _seconds(model, way))
-    finally: model.base_model.layers = layers
+    best = _quickest(model, ways)
     _note(note, best)
     return best
 
@@ -114,10 +119,7 @@ def _processor() -> str:
     import platform
     try: lines = Path("/proc/cpuinfo").read_text().split("\n\n")[0].splitlines()
     except OSError: return platform.processor() or platform.machine()
-    known = ""
-    for line in lines:
-        if line.startswith(("model", "cpu family", "flags")): known += line
-    return known
+    return "".join(filter(re.compile("model|cpu family|flags").match, lines))
 
 def _here(model: Any) -> str:
     "Hash a model's shape, the processor and torch."

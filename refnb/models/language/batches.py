@@ -10,6 +10,7 @@ import asyncio, json, os, random, time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from itertools import chain
 from operator import attrgetter
 from pathlib import Path
@@ -131,6 +132,19 @@ def _pack(asks: Iterable[Ask], m: LanguageModel, store: Replies, folder: Path, b
     _check_budget(parts, m, budget)
     for part in parts: part.named(m)
 
+# %% ../../../nbs/models/language/11_batches.ipynb #a6e75f20
+def _no_reply(f: Fault, path: str, m: LanguageModel) -> DataError:
+    "Describe why a call to a batch API got no reply."
+    if "server says 404" in f.what:
+        return DataError(f"the server has no {path}", base_url(m),
+                         "it supports no batches, or has deleted this one; run without batches")
+    return DataError(f.what, m.model, f.do or "nothing is lost; rerun later")
+
+def _upload(path: Path) -> dict:
+    "Return the form that uploads a batch's requests."
+    return {"files": {"file": ("input.jsonl", (path/"input.jsonl").read_bytes(), "application/jsonl")},
+            "body": {"purpose": "batch"}}
+
 # %% ../../../nbs/models/language/11_batches.ipynb #08ebc14a
 def _created(reply: bytes) -> dict|None:
     "Decode the server's reply about a new batch; return None if it names none."
@@ -158,10 +172,7 @@ class _Post(NamedTuple):
             await self.sleep(pause(n, self.patience, self.rng, data.after))
             n += 1
         if not isinstance(data, Fault): return data
-        if "server says 404" in data.what:
-            raise DataError(f"the server has no {path}", base_url(self.m),
-                            "it supports no batches, or has deleted this one; run without batches")
-        raise DataError(data.what, self.m.model, data.do or "nothing is lost; rerun later")
+        raise _no_reply(data, path, self.m)
 
     async def asked(self, method: str, path: str, what: Callable[[], dict] = dict, headers: dict|None = None) -> dict:
         "Call and decode the JSON reply."
@@ -185,9 +196,8 @@ class _Post(NamedTuple):
         "Upload a batch's requests and create it, once."
         sure = job.state == "written"
         if sure:
-            form = lambda: {"files": {"file": ("input.jsonl", (path/"input.jsonl").read_bytes(), "application/jsonl")},
-                            "body": {"purpose": "batch"}}
-            file = (await self.asked("post", "/files", form, {"Content-Type": "multipart/form-data"}))["id"]
+            multipart = {"Content-Type": "multipart/form-data"}
+            file = (await self.asked("post", "/files", partial(_upload, path), multipart))["id"]
             job = _note(path, job, state="sending", file=file, since=self.clock())
         made = await self.create(job, sure)
         if isinstance(made, Fault):
@@ -221,15 +231,19 @@ class _Post(NamedTuple):
         return fault
 
 # %% ../../../nbs/models/language/11_batches.ipynb #4a1e172d
+def _check_one_model(folder: Path, m: LanguageModel):
+    "Raise an error if a folder holds batches of another model."
+    for job in jobs(folder):
+        if (job.model, job.base_url) != (m.model, m.base_url):
+            raise CallError(f"the folder holds batches of {job.model}", str(folder), "use one folder for each model")
+
 @asynccontextmanager
 async def _post(folder: Path, m: LanguageModel, patience: Patience, transport: Any, sleep: Callable[[float], Any],
                 clock: Callable[[], float], rng: random.Random|None) -> AsyncIterator[_Post]:
     "Open a connection to the server, for one process at a time."
     from filelock import FileLock, Timeout
     with disk_fault(folder): folder.mkdir(parents=True, exist_ok=True)
-    for job in jobs(folder):
-        if (job.model, job.base_url) != (m.model, m.base_url):
-            raise CallError(f"the folder holds batches of {job.model}", str(folder), "use one folder for each model")
+    _check_one_model(folder, m)
     line, lock = Line(m, patience, 1, transport), FileLock(folder/"lock", timeout=0)
     try: lock.acquire()
     except Timeout:
@@ -396,11 +410,15 @@ def _read_lines(path: Path, reading: _Reading):
     reading.flush()
 
 # %% ../../../nbs/models/language/11_batches.ipynb #6e0b4bd7
-async def _brought(post: _Post, path: Path, job: Job, store: Replies) -> Reconciled:
-    "Download and store the replies of a batch."
+async def _download(post: _Post, path: Path, job: Job):
+    "Save the files of replies that a batch has and the folder lacks."
     for name, id in (("output.jsonl", job.output), ("errors.jsonl", job.errors)):
         if id and not (path/name).exists():
             write_atomic(path/name, await post.call("get", f"/files/{id}/content", most=_most_bytes(post, job)))
+
+async def _brought(post: _Post, path: Path, job: Job, store: Replies) -> Reconciled:
+    "Download and store the replies of a batch."
+    await _download(post, path, job)
     post.line.open()
     reading = _Reading(path, post.m, store, post.line.secret.hidden)
     _read_lines(path, reading)

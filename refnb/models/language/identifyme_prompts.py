@@ -13,7 +13,7 @@ from functools import lru_cache
 from itertools import chain, product, starmap
 from operator import attrgetter
 from string import Template
-from typing import Literal
+from typing import Any, Literal
 from ...core.types import Answer, CallError, DataError, Question, Reason, nearest
 from ...core.settings import packaged
 from ...benchmarks.identifyme.builder import MARKS
@@ -119,14 +119,19 @@ def _released(q: Question, form: str) -> str:
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #51b50bae
 def _escaped(name: str) -> str: return re.escape(name).replace("\\ ", " ")
 
+def _any_mention(q: Question) -> str:
+    "Write a regular expression that fits any mention; braces only if the question's own has them."
+    words = mention_of(q) if q.text and q.chars else ""
+    return r"[^\n{}]+" + (f"|{_escaped(words)}" if set(words) & set("{}") else "")
+
 def _complete(q: Question, form: str) -> str:
     "Write a regular expression that fits any mention, explanation and option."
     names = dict.fromkeys(map(_escaped, _names(q)))
-    words = mention_of(q) if q.text and q.chars else ""
-    mention = r"[^\n{}]+" + (f"|{_escaped(words)}" if set(words) & set("{}") else "")
+    mention = _any_mention(q)
     explanation = "" if form == "base" else r"- Explanation: [^\n]+\n"
     return r"- Mention: \{\{(?:" + mention + r")\}\}\n" + explanation + "- " + MARKER + "(?:" + "|".join(names) + ")"
 
+# %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #cb8c9ee7
 def grammar(q: Question, form: Form = "base", kind: Literal["released", "complete"] = "released") -> str:
     """Write a regular expression for the whole reply of a constrained model, from the question's options.
     The kind is the authors' expression, or a complete one that fits any mention and name; text is not needed."""
@@ -187,10 +192,8 @@ _LABEL = re.compile(rf"^(?:[\d.)#>*_`•–—-]|[^\S\n])*(mention|explanation|{
 
 def _labelled(reply: str) -> list[tuple[str, str]]:
     "List labels, each with the text up to the next label."
-    found, texts = list(_LABEL.finditer(reply)), []
-    ends = [*map(re.Match.start, found), len(reply)][1:]
-    for m, end in zip(found, ends, strict=True): texts.append((m[1].lower(), reply[m.end():end]))
-    return texts
+    before, *parts = _LABEL.split(reply)
+    return list(zip(map(str.lower, parts[::2]), parts[1::2], strict=True))
 
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #282fba4f
 def _first_line(text: str) -> str: return next(filter(None, map(str.strip, text.split("\n"))), "")
@@ -200,29 +203,32 @@ _KEYS = (dict.fromkeys([_ANSWER, "mention refers to", "refers to", "answer", "fi
                         "entity"], _ANSWER) | {"mention": "mention", "explanation": "explanation"})
 _FENCE = re.compile(r"^[^\S\n]*```\w*[^\S\n]*\n(.*?)^[^\S\n]*```", re.M | re.S)
 
-def _bodies(reply: str) -> Iterable[str]:
-    "Yield possible JSON objects: contents of fences, and the text from the first opening to the last closing line."
-    yield from _FENCE.findall(reply)
-    lines = _FENCE.sub("", reply).split("\n")
+def _braced(lines: Sequence[str]) -> Iterable[str]:
+    "Yield the text from the first line that opens a brace to the last that closes one, if there are both."
     opening, closing = [], []
     for i, line in enumerate(lines):
         if line.lstrip().startswith("{"): opening.append(i)
         if line.rstrip().endswith("}"): closing.append(i)
     if opening and closing: yield "\n".join(lines[opening[0]:closing[-1] + 1])
 
+def _bodies(reply: str) -> Iterable[str]:
+    "Yield possible JSON objects: contents of fences, and the text from the first opening to the last closing line."
+    yield from _FENCE.findall(reply)
+    yield from _braced(_FENCE.sub("", reply).split("\n"))
+
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #a5f83d08
+def _pairs(body: str) -> tuple[tuple[str, Any], ...]:
+    "Decode a JSON object as pairs; return none for anything else."
+    try: pairs = json.loads(body, object_pairs_hook=tuple)  # an array stays a list
+    except (ValueError, RecursionError): return ()
+    return pairs if isinstance(pairs, tuple) else ()
+
 def _keyed(reply: str) -> list[tuple[str, str]]:
     "List the labels and values of JSON objects."
     out = []
-    for body in _bodies(reply):
-        try:
-            # an object becomes a tuple of pairs, an array stays a list
-            pairs = json.loads(body, object_pairs_hook=tuple)
-        except (ValueError, RecursionError): continue
-        if not isinstance(pairs, tuple): continue
-        for key, value in pairs:
-            label = _KEYS.get(_plain(key).casefold())
-            if label and isinstance(value, str): out.append((label, value))
+    for key, value in chain.from_iterable(map(_pairs, _bodies(reply))):
+        label = _KEYS.get(_plain(key).casefold())
+        if label and isinstance(value, str): out.append((label, value))
     return out
 
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #4dbfe083
@@ -290,13 +296,18 @@ MODES = ("tolerant", "released")
 _FINISHES: dict[str, Reason|None] = {"stop": None, "length": None, "content_filter": "filtered", "refusal": "refused",
                                      "failed": "failed"}
 
+def _check_reading(form: str, mode: str, finish: str):
+    "Raise an error for an unknown form, mode or finish reason."
+    _known(form, FORMS, "form")
+    _known(mode, MODES, "mode")
+    _known(finish, [*_FINISHES], "finish")
+
 def read_answer(q: Question, reply: str, form: Form = "base", mode: Mode = "tolerant", drop: str = "",
                 finish: str = "stop") -> Answer:
     """Read a reply as an answer: one option, or the reason why there is none; the answer's line is the same in all
     forms. The released mode removes the characters `drop` from the name; `finish` is stop, length, content_filter,
     refusal or failed."""
-    for value, known, what in ((form, FORMS, "form"), (mode, MODES, "mode"), (finish, [*_FINISHES], "finish")):
-        _known(value, known, what)
+    _check_reading(form, mode, finish)
     names = [o.name.strip() for o in q.options]
     if reason := _FINISHES[finish]: return Answer(q.id, reason=reason, raw=reply)
     if not reply.strip(): return Answer(q.id, reason="cut" if finish == "length" else "unparsable", raw=reply)

@@ -7,7 +7,7 @@ __all__ = ['Secret', 'secret_of']
 
 # %% ../../../nbs/models/language/04_keys.ipynb #b28e7733
 import base64, os, re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 from ...core.types import DataError
 from .language_models import LanguageModel
@@ -88,6 +88,14 @@ def _grown(key: str, text: str, at: int, found: int, size: int) -> tuple[int, in
 # %% ../../../nbs/models/language/04_keys.ipynb #e0d279d1
 _BEARER = {"Authorization": "Bearer {key}"}
 
+def _covered(text: str, spans: Iterable[tuple[int, int]]) -> str:
+    "Replace spans of a text, which are sorted and may overlap, by [key]."
+    out, at = [], 0
+    for start, end in spans:
+        if start >= at: out += [text[at:start], "[key]"]
+        at = max(at, end)
+    return "".join(out) + text[at:]
+
 # %% ../../../nbs/models/language/04_keys.ipynb #11c616c1
 class Secret:
     "A key that cannot be printed."
@@ -110,12 +118,7 @@ class Secret:
         "Return the text without the key, in any encoding."
         if len(self._value) < 8: return text
         spans = self._found(text)
-        if not spans: return text
-        out, at = [], 0
-        for start, end in spans:
-            if start >= at: out += [text[at:start], "[key]"]
-            at = max(at, end)
-        return "".join(out) + text[at:]
+        return _covered(text, spans) if spans else text
 
     def _found(self, text: str) -> list[tuple[int, int]]:
         "Return the spans of the key in a text."

@@ -216,15 +216,18 @@ def _asked_settings(m: LanguageModel) -> dict[str, Any]:
             "thinking": m.thinking}
 
 # %% ../../../nbs/models/language/01_language_models.ipynb #86d9a449
+def _same_protocol(d: Dialect, plain: Dialect, constraint: Constraint) -> bool:
+    "Tell whether two dialects make the same of a request's texts and constraint."
+    protocol = attrgetter("shape", "system", "path", "always")
+    return protocol(d) == protocol(plain) and d.constraints.get(constraint) == plain.constraints.get(constraint)
+
 def wire_name(m: LanguageModel) -> str:
     """Return the name of a model's dialect if it changes the request; "" if a plain server gets the same."""
     if not m.dialect: return ""
     d, plain = the_dialect(m.dialect), the_dialect("")
     for name, value in (_asked_settings(m) | {"max_tokens": m.decoding.max_tokens}).items():
         if value is not None and (name in d.also or d.fields.get(name) != plain.fields.get(name)): return m.dialect
-    protocol = attrgetter("shape", "system", "path", "always")
-    same = protocol(d) == protocol(plain) and d.constraints.get(m.constraint) == plain.constraints.get(m.constraint)
-    return "" if same else m.dialect
+    return "" if _same_protocol(d, plain, m.constraint) else m.dialect
 
 # %% ../../../nbs/models/language/01_language_models.ipynb #ca2213e3
 def _dialect_words(m: LanguageModel) -> str: return f"its dialect, {the_dialect(m.dialect).title},"

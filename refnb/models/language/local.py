@@ -67,15 +67,20 @@ def _weights_of(m: LanguageModel) -> Weights:
     return Weights(m.model, m.file, m.revision)
 
 # %% ../../../nbs/models/language/09_local.ipynb #ecf75e09
+def _copy_all(pieces: Iterable[Path], file: Path):
+    "Write pieces to a file, one after another."
+    import shutil
+    with file.open("wb") as out:
+        for piece in pieces:
+            with piece.open("rb") as f: shutil.copyfileobj(f, out, 1 << 20)
+
 def join_pieces(w: Weights):
     "Join the pieces of a checkpoint to one file, unless it exists."
-    import os, shutil
     if not w.pieces or (whole := Path(w.place)/w.file).exists(): return
     with disk_fault(whole):
         whole.parent.mkdir(parents=True, exist_ok=True)
-        with (part := whole.with_name(f"{w.file}.{os.getpid()}")).open("wb") as out:
-            for piece in w.pieces:
-                with piece.open("rb") as f: shutil.copyfileobj(f, out, 1 << 20)
+        part = whole.with_name(f"{w.file}.{os.getpid()}")
+        _copy_all(w.pieces, part)
         part.replace(whole)
 
 # %% ../../../nbs/models/language/09_local.ipynb #93dda532
@@ -85,28 +90,37 @@ def check_place(w: Weights):
         raise DataError("is neither a folder nor the name of a hub repository", w.place, "check the path")
 
 # %% ../../../nbs/models/language/09_local.ipynb #84cc7c12
-def weights_id(w: Weights) -> str:
-    "Identify weights by their hash, or by the commit of a repository."
+def _hash_of(files: Iterable[Path]) -> str:
+    "Hash the hashes of files, to 16 hex digits."
     import hashlib
-    join_pieces(w)
-    folder, h = Path(w.place), hashlib.sha256()
-    if not folder.is_dir(): return _commit(w)
-    files = [folder/w.file] if w.file else [folder/"config.json", *sorted(folder.glob("*.safetensors"))]
-    for f in files:
-        if not f.is_file(): raise DataError(f"has no {f.name}", str(folder), "check that the weights are complete")
+    h = hashlib.sha256()
     for f in files:
         with f.open("rb") as data: h.update(hashlib.file_digest(data, "sha256").digest())
     return h.hexdigest()[:16]
 
+def weights_id(w: Weights) -> str:
+    "Identify weights by their hash, or by the commit of a repository."
+    join_pieces(w)
+    folder = Path(w.place)
+    if not folder.is_dir(): return _commit(w)
+    files = [folder/w.file] if w.file else [folder/"config.json", *sorted(folder.glob("*.safetensors"))]
+    for f in files:
+        if not f.is_file(): raise DataError(f"has no {f.name}", str(folder), "check that the weights are complete")
+    return _hash_of(files)
+
 # %% ../../../nbs/models/language/09_local.ipynb #d44529d1
+def _cached_commit(hub: Any, w: Weights) -> str:
+    """Return the commit of a repository's revision in the hub's cache, or ""."""
+    path = hub.try_to_load_from_cache(w.place, w.file or "config.json", revision=w.revision or None)
+    if not isinstance(path, str): return ""
+    parts = Path(path).parts
+    return parts[parts.index("snapshots") + 1]
+
 def _commit(w: Weights) -> str:
     "Look up the commit of a repository's revision, in the cache or on the hub."
     hub = need("huggingface_hub", "models")
     check_place(w)
-    if isinstance(path := hub.try_to_load_from_cache(w.place, w.file or "config.json", revision=w.revision or None),
-                  str):
-        parts = Path(path).parts
-        return parts[parts.index("snapshots") + 1]
+    if commit := _cached_commit(hub, w): return commit
     try: return hub.HfApi().model_info(w.place, revision=w.revision or None).sha
     except Exception as e:
         raise DataError(f"the hub did not return the commit ({type(e).__name__})", w.place,
@@ -134,14 +148,16 @@ def is_here(m: LanguageModel) -> bool:
     return in_hub_cache(w, w.file or "config.json")
 
 # %% ../../../nbs/models/language/09_local.ipynb #fc848782
+def _has_device(torch: Any, device: str) -> bool:
+    "Tell whether this machine has a device, as torch sees it."
+    kind, _, number = device.partition(":")
+    if kind == "cuda": return torch.cuda.is_available() and int(number or 0) < torch.cuda.device_count()
+    return kind == "cpu" or kind == "mps" and torch.backends.mps.is_available()
+
 def device_for(torch: Any, wanted: str = "") -> str:
     "Return the wanted device if this machine has it; by default a GPU if available."
-    cuda, mps = torch.cuda.is_available(), torch.backends.mps.is_available()
-    if not wanted: return "cuda" if cuda else "mps" if mps else "cpu"
-    kind, _, number = wanted.partition(":")
-    if kind == "cpu" or (kind == "mps" and mps) or (kind == "cuda" and cuda
-                                                    and int(number or 0) < torch.cuda.device_count()):
-        return wanted
+    for device in (wanted,) if wanted else ("cuda", "mps", "cpu"):
+        if _has_device(torch, device): return device
     raise DataError(f"this machine has no {wanted}, as torch sees it", "--device", "leave it out, or say cpu")
 
 _CHUNK = 256  # tokens per pass on a CPU
@@ -255,34 +271,41 @@ def _round(local: Local):
     round_weights(model, copied)
     if not copied and local.chunk: local.chunk = max(local.chunk, _LONG)
 
+# %% ../../../nbs/models/language/09_local.ipynb #2146139e
+def _byte_pairs(texts: Iterable[str]) -> Any:
+    "Learn a tokenizer's byte pairs from texts."
+    import tokenizers as tk
+    t, alphabet = tk.Tokenizer(tk.models.BPE()), tk.pre_tokenizers.ByteLevel.alphabet()
+    t.pre_tokenizer, t.decoder = tk.pre_tokenizers.ByteLevel(add_prefix_space=False), tk.decoders.ByteLevel()
+    t.train_from_iterator(texts, tk.trainers.BpeTrainer(vocab_size=600, special_tokens=["<|end|>", "<|turn|>"],
+                                                        initial_alphabet=alphabet, show_progress=False))
+    return t
+
 # %% ../../../nbs/models/language/09_local.ipynb #b3c4bc77
 def _trained_tokenizer(texts: Iterable[str], chat: bool) -> Any:
     "Train a small tokenizer on texts; `chat` adds a chat template."
-    import tokenizers as tk
-    t = tk.Tokenizer(tk.models.BPE())
-    t.pre_tokenizer, t.decoder = tk.pre_tokenizers.ByteLevel(add_prefix_space=False), tk.decoders.ByteLevel()
-    t.train_from_iterator(texts,
-                          tk.trainers.BpeTrainer(vocab_size=600, special_tokens=["<|end|>", "<|turn|>"],
-                                                 initial_alphabet=tk.pre_tokenizers.ByteLevel.alphabet(),
-                                                 show_progress=False))
-    fast = need("transformers", "models").PreTrainedTokenizerFast(tokenizer_object=t, eos_token="<|end|>",
-                                                                  pad_token="<|end|>")
+    tf = need("transformers", "models")
+    fast = tf.PreTrainedTokenizerFast(tokenizer_object=_byte_pairs(texts), eos_token="<|end|>", pad_token="<|end|>")
     if chat:
         fast.chat_template = ("{% for m in messages %}<|turn|>{{ m.role }}\n{{ m.content }}\n{% endfor %}{% if "
                               "add_generation_prompt %}<|turn|>assistant\n{% endif %}")
     return fast
 
 # %% ../../../nbs/models/language/09_local.ipynb #ee98a5ea
+def _random_model(words: int, size: int) -> Any:
+    "Make a model of random weights, the same each time, for a vocabulary of so many words."
+    torch, tf = need("torch", "models"), need("transformers", "models")
+    torch.manual_seed(0)
+    config = tf.LlamaConfig(vocab_size=words, hidden_size=size, intermediate_size=2*size, num_hidden_layers=2,
+                            num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=8192, eos_token_id=0,
+                            pad_token_id=0, bos_token_id=None)
+    return tf.LlamaForCausalLM(config)
+
 def tiny_checkpoint(folder: str|Path, texts: Iterable[str], size: int = 32, chat: bool = True) -> Path:
     """Write a checkpoint of some thousand random weights, with a tokenizer trained on texts.
     `size` is the hidden size; `chat` adds a chat template."""
-    torch, tf = need("torch", "models"), need("transformers", "models")
     fast = _trained_tokenizer(texts, chat)
-    torch.manual_seed(0)
-    config = tf.LlamaConfig(vocab_size=len(fast), hidden_size=size, intermediate_size=2*size, num_hidden_layers=2,
-                            num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=8192, eos_token_id=0,
-                            pad_token_id=0, bos_token_id=None)
-    tf.LlamaForCausalLM(config).save_pretrained(folder)
+    _random_model(len(fast), size).save_pretrained(folder)
     fast.save_pretrained(folder)
     return Path(folder)
 
@@ -565,17 +588,19 @@ def _up_to_end(tokens: list[int], ends: set[int]) -> list[int]:
     return tokens
 
 # %% ../../../nbs/models/language/09_local.ipynb #294f3348
+def _as_reply(local: Local, job: _Job, tokens: list[int], seconds: float) -> Reply:
+    "Convert written tokens to a reply, up to its end token."
+    ends = _ends(local)
+    written = _up_to_end(tokens, ends)
+    local.computed += len(written)
+    ended = len(written) < job.ask.decoding.max_tokens or bool(written) and written[-1] in ends
+    return Reply(local.tokenizer.decode(written, skip_special_tokens=True), "stop" if ended else "length",
+                 local.m.model, len(job.ids), len(written), seconds=seconds)
+
 def _as_replies(local: Local, jobs: Sequence[_Job], out: list[list[int]], seconds: float) -> list[Reply]:
     "Convert written tokens to replies, each up to its end token."
-    ends, most = _ends(local), jobs[0].ask.decoding.max_tokens
-    replies: list[Reply] = []
-    for job, tokens in zip(jobs, out, strict=True):
-        written = _up_to_end(tokens, ends)
-        local.computed += len(written)
-        ended = len(written) < most or bool(written) and written[-1] in ends
-        text = local.tokenizer.decode(written, skip_special_tokens=True)
-        replies.append(Reply(text, "stop" if ended else "length", local.m.model, len(job.ids), len(written),
-                             seconds=seconds/len(jobs)))
+    replies = []
+    for job, tokens in zip(jobs, out, strict=True): replies.append(_as_reply(local, job, tokens, seconds/len(jobs)))
     return replies
 
 def _pad(local: Local) -> int:

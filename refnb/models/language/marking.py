@@ -60,17 +60,20 @@ def marking_model(m: LanguageModel, form: str) -> LanguageModel:
     room = max(m.decoding.max_tokens, 4*the_form(form).words)
     return m.changed(way="reply", constraint="none", decoding=m.decoding.changed(max_tokens=room))
 
+def _prompt_for(d: Document, p: Passage, form: str) -> str:
+    "Write the prompt for a passage of a document."
+    names = ", ".join(d.names) or "(no list; use their names as labels)"
+    return Template(text_of(form)).substitute(text=" ".join(p.tokens), before=p.before or "(nothing)", names=names)
+
 def asks_about(
     m: LanguageModel, # from `marking_model`
     d: Document,      # with its text
     form: str,        # the name of a form for documents
 ) -> list[Ask]:       # one for each passage
     "Write the requests about a document."
-    wanted, names = Template(text_of(form)), ", ".join(d.names) or "(no list; use their names as labels)"
     asks = []
     for k, p in enumerate(passages(d, the_form(form))):
-        prompt = wanted.substitute(text=" ".join(p.tokens), before=p.before or "(nothing)", names=names)
-        asks.append(ask_of(m, f"{d.doc_key}/{k}", prompt))
+        asks.append(ask_of(m, f"{d.doc_key}/{k}", _prompt_for(d, p, form)))
     return asks
 
 # %% ../../../nbs/models/language/13_marking.ipynb #32a11870

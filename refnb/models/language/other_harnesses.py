@@ -213,14 +213,19 @@ def _same_run(e: Export) -> str:
     return shlex.join(["refnb", "run", task, e.about["system"], "--form", e.about["form"], "--order", e.about["order"],
                        *_changes(e.changed)])
 
-def _write(e: Export, folder: Path, tool: str, words: dict[str, str]) -> Path:
-    "Write the records, the tool's task file, and the page about them."
+def _page(e: Export, tool: str, words: dict[str, str]) -> str:
+    "Write the page about an export."
     page = Template((packaged(f"data/neighbours/{tool}")/"README.md").read_text(encoding="utf-8"))
     fields = ({k: e.about[k] for k in ("part", "task", "form", "order", "system")}
             | {"count": f"{len(e.records):,}", "run": _same_run(e), **CANARY})
+    return page.substitute(fields | words)
+
+def _write(e: Export, folder: Path, tool: str, words: dict[str, str]) -> Path:
+    "Write the records, the tool's task file, and the page about them."
+    page = _page(e, tool, words)
     write_jsonl(folder/"questions.jsonl", e.records)
     write_atomic(folder/"task.py", (packaged(f"data/neighbours/{tool}")/"task.py").read_bytes())
-    write_atomic(folder/"README.md", page.substitute(fields | words))
+    write_atomic(folder/"README.md", page)
     return folder
 
 # %% ../../../nbs/models/language/12_other_harnesses.ipynb #b2816fe4

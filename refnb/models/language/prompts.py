@@ -74,12 +74,16 @@ def _letters(n: int) -> list[str]:
     return out
 
 # %% ../../../nbs/models/language/02_prompts.ipynb #ea7639c9
+def _described(o: Option, form: Form) -> str:
+    "Write an option, with its description if the form shows it."
+    return f"{o.name}: {o.description}" if form.shows.startswith("described") and o.description else o.name
+
 def _shown_options(q: Question, form: Form) -> str:
     "Write the options as the prompt shows them."
     if not q.options: raise DataError("has no options", f"question {q.id}")
     lines = []
     for letter, o in zip(_letters(len(q.options)), q.options, strict=True):
-        line = f"{o.name}: {o.description}" if form.shows.startswith("described") and o.description else o.name
+        line = _described(o, form)
         if form.shows.endswith("letters"): line = f"{letter}. {line}"
         lines.append(" ".join(line.split()))
     return "\n".join(lines)
@@ -253,11 +257,15 @@ def _read_as_released(q: Question, f: Form, reply: str, finish: str, drop: str) 
     a = read_answer(q, reply, "desc" if f.explains else "base", "released", drop, finish)
     return a if a.chosen or f.reads == "line" else _by_short_name(q, a, finish)
 
-def _by_short_name(q: Question, a: Answer, finish: str) -> Answer:
-    "Read a reply by names without their final brackets, as songs have for their singers."
+def _short_names(q: Question) -> list[str]:
+    "List the options' names without final brackets, as songs have for their singers; none if that cannot tell them."
     names = list(map(attrgetter("name"), q.options))
     short = [re.sub(r"\s*\([^()]*\)$", "", name) for name in names]
-    if len(set(short)) < len(short) or not all(short) or short == names: return a
+    return short if all(short) and len(set(short)) == len(short) and short != names else []
+
+def _by_short_name(q: Question, a: Answer, finish: str) -> Answer:
+    "Read a reply by names without their final brackets."
+    if not (short := _short_names(q)): return a
     b = read_answer(q.changed(options=tuple(map(Option, short))), a.raw, finish=finish)
     return b if b.chosen else a
 
@@ -276,14 +284,17 @@ def turns(q: Question, order: Order = "given") -> int:
     if order != "rotations": return 1
     return max(1, len(q.options) - _none_last(q))
 
+def _permutation(q: Question, order: Order, turn: int) -> list[int]:
+    "List the indices of the options in an order; None of the Above stays last."
+    free = list(range(len(q.options) - _none_last(q)))
+    moved = free[::-1] if order == "reversed" else free[turn:] + free[:turn]
+    return moved + [len(free)]*_none_last(q)
+
 def in_order(q: Question, order: Order = "given", turn: int = 0) -> tuple[Question, list[int]]:
     """Reorder a question's options; return the question as shown, and for each shown option its index in q.
     `turn` is the first option in rotations."""
     if order not in ORDERS: raise CallError(f"unknown order {order!r}", do=nearest(order, ORDERS))
-    n = len(q.options)
-    last = [n - 1] if _none_last(q) else []
-    free = list(range(n - len(last)))
-    perm = [*(free[::-1] if order == "reversed" else free[turn:] + free[:turn]), *last]
+    perm = _permutation(q, order, turn)
     return q.changed(options=tuple(map(q.options.__getitem__, perm)), right=tuple(map(perm.index, q.right))), perm
 
 def turned_back(a: Answer, perm: list[int]) -> Answer:

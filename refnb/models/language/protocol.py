@@ -77,13 +77,15 @@ def _chat_words(ask: Ask, d: Dialect) -> dict:
 def _responses_words(ask: Ask, d: Dialect) -> dict:
     return {"model": ask.model, "input": ask.prompt} | ({"instructions": ask.system} if ask.system else {})
 
+def _content(ask: Ask, d: Dialect) -> str|list[dict]:
+    "Return a prompt; in two parts if the server can cache the first."
+    if not 0 < ask.shared < len(ask.prompt): return ask.prompt
+    first = {"type": "text", "text": ask.prompt[:ask.shared]}
+    return [first | d.cache, {"type": "text", "text": ask.prompt[ask.shared:]}]
+
 def _messages_words(ask: Ask, d: Dialect) -> dict:
     system = {"system": ask.system} if ask.system else {}
-    content: str|list[dict] = ask.prompt
-    if 0 < ask.shared < len(ask.prompt):
-        first = {"type": "text", "text": ask.prompt[:ask.shared]}
-        content = [first | d.cache, {"type": "text", "text": ask.prompt[ask.shared:]}]
-    return {"model": ask.model, "messages": [{"role": "user", "content": content}]} | system
+    return {"model": ask.model, "messages": [{"role": "user", "content": _content(ask, d)}]} | system
 
 def _gemini_words(ask: Ask, d: Dialect) -> dict:
     system = {"systemInstruction": {"parts": [{"text": ask.system}]}} if ask.system else {}
@@ -371,6 +373,19 @@ def read_reply(data: bytes, ask: Ask) -> Reply:
     shape = the_dialect(ask.dialect).shape
     return reply_of(_AS_CHAT[shape](json_object(data, *_HOLDS[shape], "error")), ask)
 
+# %% ../../../nbs/models/language/05_protocol.ipynb #2c88b0d8
+def _scored(known: Reply, choice: dict, ask: Ask) -> Reply:
+    "Add the scores of the options to a reply, or the error that the server gave none."
+    top = _top(choice.get("logprobs"))
+    if not top: return known.changed(finish="failed", error=NO_LOGPROBS)
+    return known.changed(scores=_option_scores(top, ask.options))
+
+def _check_body(body: dict, choice: dict|None):
+    "Raise ValueError if a body is no reply."
+    if choice is None and body.get("error"):
+        raise ValueError(f"an error in place of a reply: {error_words(body['error'])}")
+    if not isinstance(body.get("choices"), list): raise ValueError("it has no list of choices")
+
 # %% ../../../nbs/models/language/05_protocol.ipynb #fab81e35
 def _finish(choice: dict, text: str, refused: bool, thinking: bool) -> tuple[Finish, str]:
     "Return the finish reason of a choice and an error message; `thinking` if its reasoning has no end."
@@ -382,22 +397,17 @@ def _finish(choice: dict, text: str, refused: bool, thinking: bool) -> tuple[Fin
 # %% ../../../nbs/models/language/05_protocol.ipynb #70053aa6
 def reply_of(body: dict, ask: Ask) -> Reply:
     "Read the body of a reply; raise ValueError if it holds only an error."
-    choice, model = _first_choice(body), body.get("model")
-    if choice is None and body.get("error"):
-        raise ValueError(f"an error in place of a reply: {error_words(body['error'])}")
-    if not isinstance(body.get("choices"), list): raise ValueError("it has no list of choices")
-    known = _tokens(body, ask).changed(model=_version(model))
+    choice = _first_choice(body)
+    _check_body(body, choice)
+    known = _tokens(body, ask).changed(model=_version(body.get("model")))
     if choice is None: return known.changed(finish="failed", error="no choices")
     text, refused = _text(choice)
     parts = split_reasoning(text)
     text = parts.answer if parts.reasoning else text
     known = known.changed(reasoning=_thoughts(choice) or parts.reasoning)
     finish, error = _finish(choice, text, refused, parts.open)
-    if ask.way != "logprobs" or finish not in ("stop", "length"):
-        return known.changed(text=text, finish=finish, error=error)
-    top = _top(choice.get("logprobs"))
-    finish, error = ("stop", "") if top else ("failed", NO_LOGPROBS)
-    return known.changed(text=text, finish=finish, scores=_option_scores(top, ask.options), error=error)
+    if ask.way == "logprobs" and finish in ("stop", "length"): return _scored(known.changed(text=text), choice, ask)
+    return known.changed(text=text, finish=finish, error=error)
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #fde90742
 def error_words(error: Any) -> str:

@@ -73,14 +73,19 @@ def _one_line(path: Path) -> Iterator[None]:
                         _REMEDY.get(code, "earlier replies are undamaged")) from None
 
 # %% ../../../nbs/models/language/03_replies.ipynb #f9b20947
+def _version_of(db: sqlite3.Connection, path: Path) -> int:
+    "Return the version of the file, 0 for a new one; raise an error for one that this refnb does not know."
+    version = db.execute("pragma user_version").fetchone()[0]
+    if version not in (0, VERSION):
+        raise FormatError(f"the store of paid replies is of version {version}, this refnb knows {VERSION}",
+                          str(path), "it is left unchanged; use the refnb that made it, or another folder")
+    return version
+
 def _open(path: Path) -> sqlite3.Connection:
     "Open the file, and create it if it is missing."
     db = sqlite3.connect(path, timeout=60, isolation_level=None, check_same_thread=False)
     try:
-        version = db.execute("pragma user_version").fetchone()[0]
-        if version not in (0, VERSION):
-            raise FormatError(f"the store of paid replies is of version {version}, this refnb knows {VERSION}",
-                              str(path), "it is left unchanged; use the refnb that made it, or another folder")
+        version = _version_of(db, path)
         _log_ahead(db)
         db.execute("pragma synchronous=extra")
         if not version: db.executescript(f"begin immediate; {_TABLE} pragma user_version={VERSION}; commit;")
@@ -112,6 +117,10 @@ def _log_ahead(db: sqlite3.Connection, tries: int = 300):
             time.sleep(0.02)
 
 # %% ../../../nbs/models/language/03_replies.ipynb #fbc5882d
+def _place_of(key: str) -> int:
+    "Return the byte that is a request's, by its key."
+    return int(key[:15], 16) if set(key[:15]) <= set("0123456789abcdef") else zlib.crc32(key.encode())
+
 class _Claims:
     "Locks on requests in progress: one byte of a file for each."
     def __init__(self, path: Path):
@@ -122,7 +131,7 @@ class _Claims:
         try: import fcntl
         except ImportError: return True
         if self.file is None: self.file = self.path.open("ab")
-        place = int(key[:15], 16) if set(key[:15]) <= set("0123456789abcdef") else zlib.crc32(key.encode())
+        place = _place_of(key)
         try:
             if not hasattr(fcntl, "F_OFD_SETLK"):
                 fcntl.lockf(self.file, (fcntl.LOCK_EX if take else fcntl.LOCK_UN)|fcntl.LOCK_NB, 1, place)

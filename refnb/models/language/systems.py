@@ -66,6 +66,11 @@ class _True(NamedTuple):
     name: str
     model: LanguageModel
 
+# %% ../../../nbs/models/language/14_systems.ipynb #e62864de
+def _whole_prompt(ask: Ask) -> str:
+    "Return the prompt of a request, after its system message."
+    return (f"[system] {ask.system}\n\n" if ask.system else "") + ask.prompt
+
 # %% ../../../nbs/models/language/14_systems.ipynb #4e718776
 def _moved(usual: LanguageModel, asked: LanguageModel) -> tuple[str, LanguageModel, LanguageModel]:
     "Return the name of a model that is another than the entry's, its usual settings, and those that it is asked with."
@@ -259,8 +264,8 @@ class LanguageModelSystem(BaseSystem):
         asks = list(self.requests(task, items))
         if not asks: return Plan(0, form=self.form_on(task))
         f, first = forecast(self.model_on(task), asks, task.shape == "clusters"), asks[0]
-        prompt = (f"[system] {first.system}\n\n" if first.system else "") + first.prompt
-        return Plan(f.questions, f.tokens_in, f.tokens_out, f.usd, f.usd_likely, f.too_long, self.form_on(task), prompt)
+        return Plan(f.questions, f.tokens_in, f.tokens_out, f.usd, f.usd_likely, f.too_long, self.form_on(task),
+                    _whole_prompt(first))
     def resume(self, task: Task, answered: Iterable[Any]):
         "Record the answers of earlier calls of the run and their cost."
         paid, had = [], []
@@ -421,6 +426,12 @@ def _whole_number(value: Any, name: str) -> int:
     try: return int(value)
     except (TypeError, ValueError): raise CallError(f"{value!r} {name}", do="say a whole number") from None
 
+def _check_asking(how: dict[str, Any]):
+    "Check settings of asking; turn numbers that were given as texts to numbers."
+    if how.get("order", "given") not in ORDERS:
+        raise CallError(f"unknown order {how['order']!r}", do="say given, reversed or rotations")
+    for name in how.keys() & {"samples", "shots"}: how[name] = _whole_number(how[name], name)
+
 def _divided(changed: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     "Divide changed settings into those of asking, which are checked, and those of the model."
     how: dict[str, Any] = {}
@@ -428,9 +439,7 @@ def _divided(changed: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]
     if new.get("batch") is True: new["batches"] = new.pop("batch")  # its name in 0.1
     for name in _ASKING:
         if name in new: how[name] = new.pop(name)
-    if how.get("order", "given") not in ORDERS:
-        raise CallError(f"unknown order {how['order']!r}", do="say given, reversed or rotations")
-    for name in how.keys() & {"samples", "shots"}: how[name] = _whole_number(how[name], name)
+    _check_asking(how)
     return how, new
 
 def make_language_model(entry: Entry, changed: Mapping[str, Any], s: Settings) -> System:
