@@ -170,10 +170,7 @@ def _ordered():
 def _linear_layers(model: Any, but: Any = None) -> dict[str, Any]:
     "Return a model's linear layers by name, except for one."
     import torch
-    layers = {}
-    for name, layer in model.named_modules():
-        if type(layer) is torch.nn.Linear and layer is not but: layers[name] = layer
-    return layers
+    return {name: x for name, x in model.named_modules() if type(x) is torch.nn.Linear and x is not but}
 
 # %% ../../../nbs/models/language/07_attention.ipynb #b6c0a510
 def order_weights(model: Any) -> int:
@@ -335,9 +332,8 @@ class Branch(NamedTuple):
     def places(self) -> list[int]:
         "List each token's position if its option were alone after the prompt."
         end = self.keep + len(self.tail)
-        places = list(range(self.keep, end))
-        for option in self.options: places += range(end, end + len(option))
-        return places
+        alone = (range(end, end + len(option)) for option in self.options)
+        return [*range(self.keep, end), *chain.from_iterable(alone)]
     @property
     def owners(self) -> list[int]:
         "List each token's option, counted from 1; 0 for the tail."

@@ -22,7 +22,7 @@ from .language_models import Ask, LanguageModel, Patience, Reply, cost
 from .replies import SETTLED, Bought, Replies
 from .protocol import error_words, json_object, payload, reply_of, worst
 from .servers import Fault, Line, base_url, check_fits, fault_of_status, finished, pause
-from .servers import sendable_key
+from .servers import _check_price, _refused_reply, sendable_key
 
 # %% ../../../nbs/models/language/11_batches.ipynb #1e6b3fe6
 class Job(Record, omit_defaults=False):
@@ -104,8 +104,7 @@ def _under_way(before: Iterable[Job], folder: Path) -> set[str]:
 
 def _check_budget(parts: Iterable[_Part], m: LanguageModel, budget: float|None):
     "Raise an error if new batches could cost more than the budget."
-    usd = sum(map(attrgetter("usd"), parts))
-    if budget is not None and usd > budget:
+    if budget is not None and (usd := sum(map(attrgetter("usd"), parts))) > budget:
         raise CallError(f"these questions could cost {usd:.4g} USD, and the budget is {budget:g}", m.model,
                         "raise it, or ask fewer questions: a batch that is sent is billed")
 
@@ -261,9 +260,7 @@ def submit_batch(asks: Iterable[Ask], m: LanguageModel, store: Replies, folder: 
     """Submit questions without a stored reply as batches of at most `most` requests, or resume submitting; return all
     batches of the folder. New batches cost at most `budget` USD; each model has its own folder. `transport` carries
     requests, None: the network. `clock` returns this machine's time in seconds; `rng` draws pauses."""
-    if budget is not None and m.price is None:
-        raise CallError("a budget needs a price, and that of this model is unknown", m.model,
-                        "write its price into its settings, or leave the budget out")
+    _check_price(m, budget)
     async def work():
         async with _post(Path(folder), m, patience, transport, sleep, clock, rng) as post:
             _pack(asks, m, store, Path(folder), budget, most)
@@ -324,7 +321,7 @@ def _outcome(line: dict, ask: Ask, m: LanguageModel) -> Reply|None:
     status, body = r.get("status_code"), r.get("body")
     if status == 200: return reply_of(body if isinstance(body, dict) else {}, ask).changed(batch=True)
     f = fault_of_status(status if isinstance(status, int) else 0, {}, json.dumps(body).encode(), m)
-    return Reply(finish=f.finish, error="" if f.finish == "content_filter" else f.what, batch=True)
+    return _refused_reply(f, 1).changed(batch=True)
 
 # %% ../../../nbs/models/language/11_batches.ipynb #43826187
 class _Reading:

@@ -259,9 +259,7 @@ def _answers(reply: str) -> tuple[list[str], list[str]]:
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #69109233
 def _named_by(names: Sequence[str], found: Iterable[str]) -> set[tuple[int, ...]]:
     "Return the sets of options that answers name."
-    named = set()
-    for answer in found: named.add(_named(names, answer) or _named(names, _LOOSE.split(answer)[-1]))
-    return named
+    return {_named(names, answer) or _named(names, _LOOSE.split(answer)[-1]) for answer in found}
 
 def _meant(names: Sequence[str], reply: str, cut: bool) -> set[tuple[int, ...]]:
     "Return the sets of options that a reply's answers name; () is a name outside the options."

@@ -48,14 +48,18 @@ def _plain(text: str) -> _Plain:
     return _Plain("".join(letters), starts, ends)
 
 # %% ../../../nbs/models/language/04_keys.ipynb #eb3051da
-def _disguised(key: str) -> list[str]:
-    "List disguises of a key: base64, hexadecimal, and reversed."
-    data, out = key.encode(), [key[::-1], key.encode().hex(), key.encode().hex().upper()]
+def _base64_of(data: bytes) -> Iterator[str]:
+    "Yield what base64 makes of bytes inside a longer text, in three shifts and two alphabets."
     for shift in range(3):
         text = base64.b64encode(bytes(shift) + data).decode().rstrip("=")
         core = text[-(-shift*4//3):len(text) - 1]  # its ends depend on the neighbours
-        out += [core, core.replace("+", "-").replace("/", "_")]
-    return list(dict.fromkeys(out))
+        yield core
+        yield core.replace("+", "-").replace("/", "_")
+
+def _disguised(key: str) -> list[str]:
+    "List disguises of a key: base64, hexadecimal, and reversed."
+    data = key.encode()
+    return list(dict.fromkeys([key[::-1], data.hex(), data.hex().upper(), *_base64_of(data)]))
 
 # %% ../../../nbs/models/language/04_keys.ipynb #ff3f2e8c
 def _shortest(n: int) -> int:

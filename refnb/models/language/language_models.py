@@ -388,15 +388,22 @@ class Reply(Record):
         return self.changed(**hidden)
 
 # %% ../../../nbs/models/language/01_language_models.ipynb #0b038cd3
+def _cost_in(p: Price, r: Reply) -> float:
+    "Compute the cost of a reply's input tokens, in millionths of a USD."
+    cached = p.input if p.cached is None else p.cached
+    read = (r.tokens_in - r.tokens_cached)*p.input + r.tokens_cached*cached
+    if r.tokens_kept and p.cache_write is not None: read += r.tokens_kept*(p.cache_write - p.input)
+    return read
+
+def _cost_out(p: Price, r: Reply) -> float:
+    "Compute the cost of a reply's output tokens, in millionths of a USD."
+    reasoning = p.output if p.reasoning is None else p.reasoning
+    return (r.tokens_out - r.tokens_reasoning)*p.output + r.tokens_reasoning*reasoning
+
 def cost(m: LanguageModel, r: Reply) -> float|None:
     "Compute a reply's cost in USD; None: the price is unknown."
     if (p := m.price) is None: return 0. if m.provider == "local" else None
-    cached = p.input if p.cached is None else p.cached
-    reasoning = p.output if p.reasoning is None else p.reasoning
-    read = (r.tokens_in - r.tokens_cached)*p.input + r.tokens_cached*cached
-    if r.tokens_kept and p.cache_write is not None: read += r.tokens_kept*(p.cache_write - p.input)
-    written = (r.tokens_out - r.tokens_reasoning)*p.output + r.tokens_reasoning*reasoning
-    return (read + written)*(p.batch if r.batch else 1.)/1e6
+    return (_cost_in(p, r) + _cost_out(p, r))*(p.batch if r.batch else 1.)/1e6
 
 # %% ../../../nbs/models/language/01_language_models.ipynb #847928f8
 def usage(m: LanguageModel, r: Reply) -> Usage:

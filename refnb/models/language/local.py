@@ -98,29 +98,30 @@ def _hash_of(files: Iterable[Path]) -> str:
         with f.open("rb") as data: h.update(hashlib.file_digest(data, "sha256").digest())
     return h.hexdigest()[:16]
 
+def _files_of(w: Weights) -> list[Path]:
+    "List the files by which weights in a folder are identified."
+    folder = Path(w.place)
+    return [folder/w.file] if w.file else [folder/"config.json", *sorted(folder.glob("*.safetensors"))]
+
 def weights_id(w: Weights) -> str:
     "Identify weights by their hash, or by the commit of a repository."
     join_pieces(w)
-    folder = Path(w.place)
-    if not folder.is_dir(): return _commit(w)
-    files = [folder/w.file] if w.file else [folder/"config.json", *sorted(folder.glob("*.safetensors"))]
-    for f in files:
-        if not f.is_file(): raise DataError(f"has no {f.name}", str(folder), "check that the weights are complete")
+    if not Path(w.place).is_dir(): return _commit(w)
+    for f in (files := _files_of(w)):
+        if not f.is_file(): raise DataError(f"has no {f.name}", str(Path(w.place)), "check that the weights are complete")
     return _hash_of(files)
 
 # %% ../../../nbs/models/language/09_local.ipynb #d44529d1
-def _cached_commit(hub: Any, w: Weights) -> str:
-    """Return the commit of a repository's revision in the hub's cache, or ""."""
-    path = hub.try_to_load_from_cache(w.place, w.file or "config.json", revision=w.revision or None)
-    if not isinstance(path, str): return ""
-    parts = Path(path).parts
-    return parts[parts.index("snapshots") + 1]
+def _cached(hub: Any, w: Weights, file: str) -> Path|None:
+    "Return the path of a repository's file in the hub's cache, or None."
+    path = hub.try_to_load_from_cache(w.place, file, revision=w.revision or None)
+    return Path(path) if isinstance(path, str) else None
 
 def _commit(w: Weights) -> str:
     "Look up the commit of a repository's revision, in the cache or on the hub."
     hub = need("huggingface_hub", "models")
     check_place(w)
-    if commit := _cached_commit(hub, w): return commit
+    if found := _cached(hub, w, w.file or "config.json"): return found.parts[found.parts.index("snapshots") + 1]
     try: return hub.HfApi().model_info(w.place, revision=w.revision or None).sha
     except Exception as e:
         raise DataError(f"the hub did not return the commit ({type(e).__name__})", w.place,
@@ -135,9 +136,9 @@ def is_repository(place: str) -> bool:
 def in_hub_cache(w: Weights, file: str) -> bool:
     "Tell whether a file of a hub repository was downloaded before."
     if not is_repository(w.place): return False
-    try: from huggingface_hub import try_to_load_from_cache
+    try: import huggingface_hub
     except ModuleNotFoundError: return False
-    return isinstance(try_to_load_from_cache(w.place, file, revision=w.revision or None), str)
+    return _cached(huggingface_hub, w, file) is not None
 
 def is_here(m: LanguageModel) -> bool:
     "Tell whether a local model's weights are available without download."
@@ -249,26 +250,34 @@ def load_local(m: LanguageModel, offline: bool = True) -> Local:
     return local
 
 # %% ../../../nbs/models/language/09_local.ipynb #b6c0a512
+def _timings() -> Path:
+    "Return the folder of timings, in the cache; no other setting matters."
+    env = {name: value for name, value in os.environ.items() if name == "REFNB_CACHE"}
+    return Path(load_settings(env=env).cache)/"attention"
+
 def _tune(local: Local):
     "Choose the fastest way of reading on this processor."
-    cache = load_settings(env={k: v for k, v in os.environ.items() if k == "REFNB_CACHE"}).cache
-    way = fastest(local.model, Path(cache)/"attention")
+    way = fastest(local.model, _timings())
     read_as(local.model, way)
     local.chunk = way.chunk
     if local.m.dtype == "int8": _round(local)
     order_weights(local.model)
 
 # %% ../../../nbs/models/language/09_local.ipynb #510f2617
-def _round(local: Local):
-    "Round a model's weights to eight bits; a large model keeps no copy of them for prompts, so its chunks are long."
-    model, copied = local.model, local.model.num_parameters() < _LARGE
-    if model.config.model_type not in PLAIN:
-        raise CallError(f"{local.m.title} ({model.config.model_type}) has no weights of eight bits here",
-                        do="say dtype=bfloat16")
+def _check_eight_bits(local: Local):
+    "Raise an error for a model that cannot be rounded; warn if it would not become faster."
+    kind = local.model.config.model_type
+    if kind not in PLAIN:
+        raise CallError(f"{local.m.title} ({kind}) has no weights of eight bits here", do="say dtype=bfloat16")
     if not has_eight_bits():
         warnings.warn("this torch has no product with weights of eight bits; writing takes as long as in bfloat16",
-                      stacklevel=2)
-    round_weights(model, copied)
+                      stacklevel=3)
+
+def _round(local: Local):
+    "Round a model's weights to eight bits; a large model keeps no copy of them for prompts, so its chunks are long."
+    _check_eight_bits(local)
+    copied = local.model.num_parameters() < _LARGE
+    round_weights(local.model, copied)
     if not copied and local.chunk: local.chunk = max(local.chunk, _LONG)
 
 # %% ../../../nbs/models/language/09_local.ipynb #2146139e

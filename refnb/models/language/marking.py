@@ -71,10 +71,8 @@ def asks_about(
     form: str,        # the name of a form for documents
 ) -> list[Ask]:       # one for each passage
     "Write the requests about a document."
-    asks = []
-    for k, p in enumerate(passages(d, the_form(form))):
-        asks.append(ask_of(m, f"{d.doc_key}/{k}", _prompt_for(d, p, form)))
-    return asks
+    found = enumerate(passages(d, the_form(form)))
+    return [ask_of(m, f"{d.doc_key}/{k}", _prompt_for(d, p, form)) for k, p in found]
 
 # %% ../../../nbs/models/language/13_marking.ipynb #32a11870
 class Mark(NamedTuple):

@@ -229,6 +229,10 @@ def _write(e: Export, folder: Path, tool: str, words: dict[str, str]) -> Path:
     return folder
 
 # %% ../../../nbs/models/language/12_other_harnesses.ipynb #b2816fe4
+def _metrics(*names: str) -> list[dict[str, Any]]:
+    "List metrics for the harness, which are means over questions."
+    return [{"metric": name, "aggregation": "mean", "higher_is_better": True} for name in names]
+
 def _generation(d: Mapping[str, Any]) -> dict[str, Any]:
     "Convert decoding settings to the harness' names."
     drawn = {"do_sample": True, "temperature": d["temperature"], "top_p": d["top_p"]}
@@ -238,15 +242,13 @@ def _generation(d: Mapping[str, Any]) -> dict[str, Any]:
 def _harness_yaml(e: Export) -> str:
     "Write the task for the harness: JSON is YAML, and functions are tagged."
     scored = e.model.way != "reply"
-    mean = {"aggregation": "mean", "higher_is_better": True}
     config = {"task": e.about["task"], "class": "!function task.Questions",
               "output_type": "multiple_choice" if scored else "generate_until",
               "custom_dataset": "!function task.documents",
               "test_split": "test", "num_fewshot": 0, "description": "system", "doc_to_text": "prompt",
               "doc_to_target": "right", "target_delimiter": "",
               "process_results": "!function task.results",
-              "metric_list": [{"metric": n} | mean
-                              for n in (["acc_refnb", "acc", "acc_norm"] if scored else ["acc_refnb"])]}
+              "metric_list": _metrics("acc_refnb", "acc", "acc_norm") if scored else _metrics("acc_refnb")}
     config |= {"doc_to_choice": "choices"} if scored else {"generation_kwargs": _generation(e.about["decoding"])}
     encoded = lambda v: v if str(v).startswith("!function ") else json.dumps(v, ensure_ascii=False)
     return "".join(f"{k}: {encoded(v)}\n" for k, v in (config | {"metadata": e.about}).items())

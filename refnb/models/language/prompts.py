@@ -182,8 +182,8 @@ _BACK = re.compile(r"\b(?:actually|wait|correction|sorry|or|and)\b|/", re.I)
 
 def _counts(text: str, first: re.Match, other: re.Match) -> bool:
     "Tell whether the first of two contrary words counts: a text begins with it, and nothing takes it back."
-    begins = not re.search(r"\w", text[:first.start()])
-    return begins and not _BACK.search(text[first.end():other.start()][-40:])
+    if re.search(r"\w", text[:first.start()]): return False
+    return not _BACK.search(text[first.end():other.start()][-40:])
 
 # %% ../../../nbs/models/language/02_prompts.ipynb #0c8b6aef
 def _yes_or_no(text: str) -> str:

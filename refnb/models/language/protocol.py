@@ -124,6 +124,10 @@ def _wanted(ask: Ask, d: Dialect) -> dict[str, Any]:
     return wanted | d.also.get("constraint", {})
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #777ccda0
+def _path(ask: Ask, d: Dialect) -> str:
+    "Return the path of a request after the server's address."
+    return "/completions" if ask.message == "raw" else d.path.replace("{model}", quote(ask.model, safe=""))
+
 def payload(ask: Ask) -> tuple[str, dict]:
     "Make the path and the body of a request."
     check_possible(ask)
@@ -132,7 +136,7 @@ def payload(ask: Ask) -> tuple[str, dict]:
     for at, value in (_wanted(ask, d) | d.always).items(): _put(body, at, value)
     if ask.way == "logprobs":
         body |= {"logprobs": TOP} if ask.message == "raw" else {"logprobs": True, "top_logprobs": d.logprobs}
-    return "/completions" if ask.message == "raw" else d.path.replace("{model}", quote(ask.model, safe="")), body
+    return _path(ask, d), body
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #32ba5117
 def worst(m: LanguageModel, ask: Ask, added: int = 0, more: int = 0) -> float|None:

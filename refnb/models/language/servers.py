@@ -81,13 +81,17 @@ def _names_of(path: str) -> list[str]:
         if part not in _WORDS: names.append(part)
     return names
 
+def _mentions(what: str, name: str) -> bool:
+    "Tell whether an error mentions a field as a whole word."
+    return re.search(rf"(?<![\w.]){re.escape(name)}(?!\w)", what) is not None
+
 def _refused(m: LanguageModel, what: str, param: str) -> str:
     """Return the field that a server refuses; "" if it belongs to no setting."""
     if param.split(".")[0] in ("messages", "prompt", "input"): return ""
     if param not in ("", "None"): return param
     if not _REFUSES.search(what): return ""
     for name in chain.from_iterable(map(_names_of, _fields_of(m))):
-        if re.search(rf"(?<![\w.]){re.escape(name)}(?!\w)", what): return name
+        if _mentions(what, name): return name
     return ""
 
 # %% ../../../nbs/models/language/06_servers.ipynb #e970f19a
@@ -834,6 +838,12 @@ def sendable_key(ask: Ask) -> str:
                         "read the file it is from as UTF-8") from None
 
 # %% ../../../nbs/models/language/06_servers.ipynb #0a0b74ae
+def _check_price(m: LanguageModel, budget: float|None):
+    "Raise an error for a budget without a price."
+    if budget is not None and m.price is None:
+        raise CallError("a budget needs a price, and that of this model is unknown", m.model,
+                        "write its price into its settings, or leave the budget out")
+
 def _check_run(m: LanguageModel, concurrency: int, budget: float|None):
     "Raise an error for a model or for limits that no run can have."
     if m.provider != "openai":
@@ -841,9 +851,7 @@ def _check_run(m: LanguageModel, concurrency: int, budget: float|None):
     if concurrency < 1: raise CallError(f"{concurrency} requests at a time", "concurrency", "say 1 or more")
     if budget is not None and not 0 <= budget < math.inf:
         raise CallError(f"a budget of {budget} USD", "budget", "say 0 or more")
-    if budget is not None and m.price is None:
-        raise CallError("a budget needs a price, and that of this model is unknown", m.model,
-                        "write its price into its settings, or leave the budget out")
+    _check_price(m, budget)
 
 # %% ../../../nbs/models/language/06_servers.ipynb #33ce81fe
 async def answered(

@@ -55,10 +55,8 @@ def _parsed(name: str) -> Entry:
 # %% ../../../nbs/models/language/14_systems.ipynb #a5c851ca
 def _as_wanted(d: Decoding, usual: LanguageModel, new: LanguageModel) -> Decoding:
     "Apply a model's changed decoding settings to another model's decoding."
-    changed = {}
-    for name, value in msgspec.structs.asdict(d).items():
-        if value != getattr(usual.decoding, name): changed[name] = value
-    return new.decoding.changed(**changed)
+    mine = msgspec.structs.asdict(d)
+    return new.decoding.changed(**{k: v for k, v in mine.items() if v != getattr(usual.decoding, k)})
 
 # %% ../../../nbs/models/language/14_systems.ipynb #58e3eaa3
 class _True(NamedTuple):
@@ -135,8 +133,9 @@ class Shots:
     def text(self, task: Task, form: str) -> str:
         "Write the examples for a task."
         if not self.number: return ""
-        if (task.name, form) not in self.made: self.made[task.name, form] = self._written(task, form)
-        return self.made[task.name, form]
+        key = task.name, form
+        if key not in self.made: self.made[key] = self._written(task, form)
+        return self.made[key]
     def _written(self, task: Task, form: str) -> str:
         "Choose and write the examples for a task."
         if why := self.lacks(task): raise CallError(why, task.name)
@@ -428,8 +427,8 @@ def _whole_number(value: Any, name: str) -> int:
 
 def _check_asking(how: dict[str, Any]):
     "Check settings of asking; turn numbers that were given as texts to numbers."
-    if how.get("order", "given") not in ORDERS:
-        raise CallError(f"unknown order {how['order']!r}", do="say given, reversed or rotations")
+    if (order := how.get("order", "given")) not in ORDERS:
+        raise CallError(f"unknown order {order!r}", do="say given, reversed or rotations")
     for name in how.keys() & {"samples", "shots"}: how[name] = _whole_number(how[name], name)
 
 def _divided(changed: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
