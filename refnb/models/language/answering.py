@@ -105,12 +105,13 @@ def solved(q: Question, form: str) -> str:
     lead, labels = continuations(q, form)
     return f"{render(q, form).rstrip()}\n\n{lead}{labels[q.right[0]]}\n\n"
 
-# %% ../../../nbs/models/language/10_answering.ipynb #93dab412
+# %% ../../../nbs/models/language/10_answering.ipynb #a5610d8c
 def _solvable(questions: Iterable[Question], taken: Container[str]) -> list[Question]:
     "List questions with one right answer, of no document `taken`, in an order that only their ids decide."
     fit = [q for q in questions if len(q.right) == 1 and q.text and q.doc_key not in taken]
     return sorted(fit, key=lambda q: hashlib.sha256(q.id.encode()).digest())
 
+# %% ../../../nbs/models/language/10_answering.ipynb #93dab412
 def chosen_examples(questions: Iterable[Question], shots: int, taken: Container[str]) -> list[Question]:
     "Choose examples with one right answer, one for each document while possible, none of the documents `taken`."
     fit = _solvable(questions, taken)

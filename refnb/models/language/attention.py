@@ -94,7 +94,7 @@ def _seconds(model: Any, way: Reads) -> float:
         times.append(time.process_time() - start)
     return min(times)
 
-# %% ../../../nbs/models/language/07_attention.ipynb #76af6d1b
+# %% ../../../nbs/models/language/07_attention.ipynb #49d96f5b
 def _quickest(model: Any, ways: Sequence[Reads]) -> Reads:
     "Time ways to read with a model's first layer, and return the quickest."
     layers = model.base_model.layers
@@ -102,6 +102,7 @@ def _quickest(model: Any, ways: Sequence[Reads]) -> Reads:
     try: return min(ways, key=lambda way: _seconds(model, way))
     finally: model.base_model.layers = layers
 
+# %% ../../../nbs/models/language/07_attention.ipynb #76af6d1b
 def fastest(model: Any, folder: Path) -> Reads:
     "Find the fastest way to read on this processor; measurements are cached in a folder."
     ways = ways_to_read(model)

@@ -131,6 +131,14 @@ def _pack(asks: Iterable[Ask], m: LanguageModel, store: Replies, folder: Path, b
     _check_budget(parts, m, budget)
     for part in parts: part.named(m)
 
+# %% ../../../nbs/models/language/11_batches.ipynb #08ebc14a
+def _created(reply: bytes) -> dict|None:
+    "Decode the server's reply about a new batch; return None if it names none."
+    with suppress(msgspec.MsgspecError):
+        batch = msgspec.json.decode(reply, type=dict)
+        if "id" in batch: return batch
+    return None
+
 # %% ../../../nbs/models/language/11_batches.ipynb #a6e75f20
 def _no_reply(f: Fault, path: str, m: LanguageModel) -> DataError:
     "Describe why a call to a batch API got no reply."
@@ -143,14 +151,6 @@ def _upload(path: Path) -> dict:
     "Return the form that uploads a batch's requests."
     return {"files": {"file": ("input.jsonl", (path/"input.jsonl").read_bytes(), "application/jsonl")},
             "body": {"purpose": "batch"}}
-
-# %% ../../../nbs/models/language/11_batches.ipynb #08ebc14a
-def _created(reply: bytes) -> dict|None:
-    "Decode the server's reply about a new batch; return None if it names none."
-    with suppress(msgspec.MsgspecError):
-        batch = msgspec.json.decode(reply, type=dict)
-        if "id" in batch: return batch
-    return None
 
 # %% ../../../nbs/models/language/11_batches.ipynb #14899354
 class _Post(NamedTuple):
@@ -229,13 +229,14 @@ class _Post(NamedTuple):
             sure = False
         return fault
 
-# %% ../../../nbs/models/language/11_batches.ipynb #4a1e172d
+# %% ../../../nbs/models/language/11_batches.ipynb #17408cd5
 def _check_one_model(folder: Path, m: LanguageModel):
     "Raise an error if a folder holds batches of another model."
     for job in jobs(folder):
         if (job.model, job.base_url) != (m.model, m.base_url):
             raise CallError(f"the folder holds batches of {job.model}", str(folder), "use one folder for each model")
 
+# %% ../../../nbs/models/language/11_batches.ipynb #4a1e172d
 @asynccontextmanager
 async def _post(folder: Path, m: LanguageModel, patience: Patience, transport: Any, sleep: Callable[[float], Any],
                 clock: Callable[[], float], rng: random.Random|None) -> AsyncIterator[_Post]:
@@ -406,13 +407,14 @@ def _read_lines(path: Path, reading: _Reading):
                 if line.strip(): reading.line(line)
     reading.flush()
 
-# %% ../../../nbs/models/language/11_batches.ipynb #6e0b4bd7
+# %% ../../../nbs/models/language/11_batches.ipynb #46ca69a7
 async def _download(post: _Post, path: Path, job: Job):
     "Save the files of replies that a batch has and the folder lacks."
     for name, id in (("output.jsonl", job.output), ("errors.jsonl", job.errors)):
         if id and not (path/name).exists():
             write_atomic(path/name, await post.call("get", f"/files/{id}/content", most=_most_bytes(post, job)))
 
+# %% ../../../nbs/models/language/11_batches.ipynb #6e0b4bd7
 async def _brought(post: _Post, path: Path, job: Job, store: Replies) -> Reconciled:
     "Download and store the replies of a batch."
     await _download(post, path, job)

@@ -116,7 +116,7 @@ def _released(q: Question, form: str) -> str:
     return (r"- Mention: \{\{" + letters + r"{1,125}\}\}\n" + explanation + "- " + MARKER + "("
             + "|".join(map(attrgetter("name"), q.options)) + ")")
 
-# %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #51b50bae
+# %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #e7300282
 def _escaped(name: str) -> str: return re.escape(name).replace("\\ ", " ")
 
 def _any_mention(q: Question) -> str:
@@ -124,6 +124,7 @@ def _any_mention(q: Question) -> str:
     words = mention_of(q) if q.text and q.chars else ""
     return r"[^\n{}]+" + (f"|{_escaped(words)}" if set(words) & set("{}") else "")
 
+# %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #51b50bae
 def _complete(q: Question, form: str) -> str:
     "Write a regular expression that fits any mention, explanation and option."
     names = dict.fromkeys(map(_escaped, _names(q)))
@@ -164,13 +165,14 @@ def _folded(s: str) -> str: return unicodedata.normalize("NFC", _bare(s).casefol
 
 _LEVELS: tuple[Callable[[str], str], ...] = (str.strip, _plain, _bare, _folded)
 
-# %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #821ec6d2
+# %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #f97fdfdc
 def _grouped(options: dict[str, int], level: Callable[[str], str]) -> dict[str, tuple[int, ...]]:
     "Group options by their names as a level normalizes them."
     found: dict[str, tuple[int, ...]] = {}
     for name, i in options.items(): found[level(name)] = (*found.get(level(name), ()), i)
     return found
 
+# %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #821ec6d2
 @lru_cache(maxsize=1024)  # questions about a story have the same options
 def _by_level(names: tuple[str, ...]) -> list[dict[str, tuple[int, ...]]]:
     "Map the names, normalized ever more loosely, to their options; of equal names the first option counts."
@@ -198,7 +200,7 @@ def _labelled(reply: str) -> list[tuple[str, str]]:
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #282fba4f
 def _first_line(text: str) -> str: return next(filter(None, map(str.strip, text.split("\n"))), "")
 
-# %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #ce63c4f0
+# %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #1443c92d
 _KEYS = (dict.fromkeys([_ANSWER, "mention refers to", "refers to", "answer", "final answer", "option", "choice",
                         "entity"], _ANSWER) | {"mention": "mention", "explanation": "explanation"})
 _FENCE = re.compile(r"^[^\S\n]*```\w*[^\S\n]*\n(.*?)^[^\S\n]*```", re.M | re.S)
@@ -211,18 +213,20 @@ def _braced(lines: Sequence[str]) -> Iterable[str]:
         if line.rstrip().endswith("}"): closing.append(i)
     if opening and closing: yield "\n".join(lines[opening[0]:closing[-1] + 1])
 
+# %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #ce63c4f0
 def _bodies(reply: str) -> Iterable[str]:
     "Yield possible JSON objects: contents of fences, and the text from the first opening to the last closing line."
     yield from _FENCE.findall(reply)
     yield from _braced(_FENCE.sub("", reply).split("\n"))
 
-# %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #a5f83d08
+# %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #797f3b9c
 def _pairs(body: str) -> tuple[tuple[str, Any], ...]:
     "Decode a JSON object as pairs; return none for anything else."
     try: pairs = json.loads(body, object_pairs_hook=tuple)  # an array stays a list
     except (ValueError, RecursionError): return ()
     return pairs if isinstance(pairs, tuple) else ()
 
+# %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #a5f83d08
 def _keyed(reply: str) -> list[tuple[str, str]]:
     "List the labels and values of JSON objects."
     out = []
@@ -256,11 +260,12 @@ def _answers(reply: str) -> tuple[list[str], list[str]]:
     lines = filter(None, map(_first_line, labelled + keys))
     return list(lines), list(chain.from_iterable(map(_loose, after)))
 
-# %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #69109233
+# %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #80e32657
 def _named_by(names: Sequence[str], found: Iterable[str]) -> set[tuple[int, ...]]:
     "Return the sets of options that answers name."
     return {_named(names, answer) or _named(names, _LOOSE.split(answer)[-1]) for answer in found}
 
+# %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #69109233
 def _meant(names: Sequence[str], reply: str, cut: bool) -> set[tuple[int, ...]]:
     "Return the sets of options that a reply's answers name; () is a name outside the options."
     labelled, prose = _answers(reply.rpartition("\n")[0] if cut else reply)
@@ -287,7 +292,7 @@ def _tolerantly(names: Sequence[str], reply: str, cut: bool) -> _Read:
     if len(named) == 1: return named, None
     return (), "unparsable" if named else "outside"
 
-# %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #a6ae087a
+# %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #467b1578
 Mode = Literal["tolerant", "released"]
 MODES = ("tolerant", "released")
 # how a reply ended -> reason for no answer
@@ -300,6 +305,7 @@ def _check_reading(form: str, mode: str, finish: str):
     _known(mode, MODES, "mode")
     _known(finish, [*_FINISHES], "finish")
 
+# %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #a6ae087a
 def read_answer(q: Question, reply: str, form: Form = "base", mode: Mode = "tolerant", drop: str = "",
                 finish: str = "stop") -> Answer:
     """Read a reply as an answer: one option, or the reason why there is none; the answer's line is the same in all

@@ -47,7 +47,7 @@ def _plain(text: str) -> _Plain:
     take(text[at:], at, len(text))
     return _Plain("".join(letters), starts, ends)
 
-# %% ../../../nbs/models/language/04_keys.ipynb #eb3051da
+# %% ../../../nbs/models/language/04_keys.ipynb #9e81c4ec
 def _base64_of(data: bytes) -> Iterator[str]:
     "Yield what base64 makes of bytes inside a longer text, in three shifts and two alphabets."
     for shift in range(3):
@@ -56,6 +56,7 @@ def _base64_of(data: bytes) -> Iterator[str]:
         yield core
         yield core.replace("+", "-").replace("/", "_")
 
+# %% ../../../nbs/models/language/04_keys.ipynb #eb3051da
 def _disguised(key: str) -> list[str]:
     "List disguises of a key: base64, hexadecimal, and reversed."
     data = key.encode()

@@ -113,13 +113,14 @@ class Dialect(Record):
         except re.error as e: return f"models: {self.models!r} is no regular expression ({e})"
         return ""
 
-# %% ../../../nbs/models/language/01_language_models.ipynb #dca9f25d
+# %% ../../../nbs/models/language/01_language_models.ipynb #f78f62e5
 def _read_dialects(paths: Iterable[Path]) -> dict[str, Dialect]:
     "Read dialects by name, which is the name of their file."
     found = {}
     for path in paths: found[path.stem] = read_yaml(path, Dialect)
     return found
 
+# %% ../../../nbs/models/language/01_language_models.ipynb #dca9f25d
 @cache
 def _packaged_dialects() -> dict[str, Dialect]: return _read_dialects(card_files("data/dialects", []))
 
@@ -215,12 +216,13 @@ def _asked_settings(m: LanguageModel) -> dict[str, Any]:
     return {"temperature": d.temperature, "top_p": d.top_p, "seed": d.seed, "effort": m.effort or None,
             "thinking": m.thinking}
 
-# %% ../../../nbs/models/language/01_language_models.ipynb #86d9a449
+# %% ../../../nbs/models/language/01_language_models.ipynb #eb8b763d
 def _same_protocol(d: Dialect, plain: Dialect, constraint: Constraint) -> bool:
     "Tell whether two dialects make the same of a request's texts and constraint."
     protocol = attrgetter("shape", "system", "path", "always")
     return protocol(d) == protocol(plain) and d.constraints.get(constraint) == plain.constraints.get(constraint)
 
+# %% ../../../nbs/models/language/01_language_models.ipynb #86d9a449
 def wire_name(m: LanguageModel) -> str:
     """Return the name of a model's dialect if it changes the request; "" if a plain server gets the same."""
     if not m.dialect: return ""
@@ -387,7 +389,7 @@ class Reply(Record):
         for name in ("text", "reasoning", "model", "error"): hidden[name] = hide(getattr(self, name))
         return self.changed(**hidden)
 
-# %% ../../../nbs/models/language/01_language_models.ipynb #0b038cd3
+# %% ../../../nbs/models/language/01_language_models.ipynb #51d30060
 def _cost_in(p: Price, r: Reply) -> float:
     "Compute the cost of a reply's input tokens, in millionths of a USD."
     cached = p.input if p.cached is None else p.cached
@@ -400,6 +402,7 @@ def _cost_out(p: Price, r: Reply) -> float:
     reasoning = p.output if p.reasoning is None else p.reasoning
     return (r.tokens_out - r.tokens_reasoning)*p.output + r.tokens_reasoning*reasoning
 
+# %% ../../../nbs/models/language/01_language_models.ipynb #0b038cd3
 def cost(m: LanguageModel, r: Reply) -> float|None:
     "Compute a reply's cost in USD; None: the price is unknown."
     if (p := m.price) is None: return 0. if m.provider == "local" else None

@@ -66,7 +66,7 @@ def _weights_of(m: LanguageModel) -> Weights:
     if len(folders) > 1 and (found := _in_pieces(m.file, folders)): return found
     return Weights(m.model, m.file, m.revision)
 
-# %% ../../../nbs/models/language/09_local.ipynb #ecf75e09
+# %% ../../../nbs/models/language/09_local.ipynb #6033218a
 def _copy_all(pieces: Iterable[Path], file: Path):
     "Write pieces to a file, one after another."
     import shutil
@@ -74,6 +74,7 @@ def _copy_all(pieces: Iterable[Path], file: Path):
         for piece in pieces:
             with piece.open("rb") as f: shutil.copyfileobj(f, out, 1 << 20)
 
+# %% ../../../nbs/models/language/09_local.ipynb #ecf75e09
 def join_pieces(w: Weights):
     "Join the pieces of a checkpoint to one file, unless it exists."
     if not w.pieces or (whole := Path(w.place)/w.file).exists(): return
@@ -89,7 +90,7 @@ def check_place(w: Weights):
     if not (w.pieces or Path(w.place).is_dir() or is_repository(w.place)):
         raise DataError("is neither a folder nor the name of a hub repository", w.place, "check the path")
 
-# %% ../../../nbs/models/language/09_local.ipynb #84cc7c12
+# %% ../../../nbs/models/language/09_local.ipynb #a8d3a301
 def _hash_of(files: Iterable[Path]) -> str:
     "Hash the hashes of files, to 16 hex digits."
     import hashlib
@@ -103,6 +104,7 @@ def _files_of(w: Weights) -> list[Path]:
     folder = Path(w.place)
     return [folder/w.file] if w.file else [folder/"config.json", *sorted(folder.glob("*.safetensors"))]
 
+# %% ../../../nbs/models/language/09_local.ipynb #84cc7c12
 def weights_id(w: Weights) -> str:
     "Identify weights by their hash, or by the commit of a repository."
     join_pieces(w)
@@ -111,12 +113,13 @@ def weights_id(w: Weights) -> str:
         if not f.is_file(): raise DataError(f"has no {f.name}", str(Path(w.place)), "check that the weights are complete")
     return _hash_of(files)
 
-# %% ../../../nbs/models/language/09_local.ipynb #d44529d1
+# %% ../../../nbs/models/language/09_local.ipynb #a947e73e
 def _cached(hub: Any, w: Weights, file: str) -> Path|None:
     "Return the path of a repository's file in the hub's cache, or None."
     path = hub.try_to_load_from_cache(w.place, file, revision=w.revision or None)
     return Path(path) if isinstance(path, str) else None
 
+# %% ../../../nbs/models/language/09_local.ipynb #d44529d1
 def _commit(w: Weights) -> str:
     "Look up the commit of a repository's revision, in the cache or on the hub."
     hub = need("huggingface_hub", "models")
@@ -148,13 +151,14 @@ def is_here(m: LanguageModel) -> bool:
         return (folder/w.file).is_file() if w.file else any(folder.glob("*.safetensors"))
     return in_hub_cache(w, w.file or "config.json")
 
-# %% ../../../nbs/models/language/09_local.ipynb #fc848782
+# %% ../../../nbs/models/language/09_local.ipynb #3f776997
 def _has_device(torch: Any, device: str) -> bool:
     "Tell whether this machine has a device, as torch sees it."
     kind, _, number = device.partition(":")
     if kind == "cuda": return torch.cuda.is_available() and int(number or 0) < torch.cuda.device_count()
     return kind == "cpu" or kind == "mps" and torch.backends.mps.is_available()
 
+# %% ../../../nbs/models/language/09_local.ipynb #fc848782
 def device_for(torch: Any, wanted: str = "") -> str:
     "Return the wanted device if this machine has it; by default a GPU if available."
     for device in (wanted,) if wanted else ("cuda", "mps", "cpu"):
@@ -249,12 +253,13 @@ def load_local(m: LanguageModel, offline: bool = True) -> Local:
     if device == "cpu": _tune(local)
     return local
 
-# %% ../../../nbs/models/language/09_local.ipynb #b6c0a512
+# %% ../../../nbs/models/language/09_local.ipynb #c65f47da
 def _timings() -> Path:
     "Return the folder of timings, in the cache; no other setting matters."
     env = {name: value for name, value in os.environ.items() if name == "REFNB_CACHE"}
     return Path(load_settings(env=env).cache)/"attention"
 
+# %% ../../../nbs/models/language/09_local.ipynb #b6c0a512
 def _tune(local: Local):
     "Choose the fastest way of reading on this processor."
     way = fastest(local.model, _timings())
@@ -263,7 +268,7 @@ def _tune(local: Local):
     if local.m.dtype == "int8": _round(local)
     order_weights(local.model)
 
-# %% ../../../nbs/models/language/09_local.ipynb #510f2617
+# %% ../../../nbs/models/language/09_local.ipynb #44ebb547
 def _check_eight_bits(local: Local):
     "Raise an error for a model that cannot be rounded; warn if it would not become faster."
     kind = local.model.config.model_type
@@ -273,6 +278,7 @@ def _check_eight_bits(local: Local):
         warnings.warn("this torch has no product with weights of eight bits; writing takes as long as in bfloat16",
                       stacklevel=3)
 
+# %% ../../../nbs/models/language/09_local.ipynb #510f2617
 def _round(local: Local):
     "Round a model's weights to eight bits; a large model keeps no copy of them for prompts, so its chunks are long."
     _check_eight_bits(local)
@@ -300,7 +306,7 @@ def _trained_tokenizer(texts: Iterable[str], chat: bool) -> Any:
                               "add_generation_prompt %}<|turn|>assistant\n{% endif %}")
     return fast
 
-# %% ../../../nbs/models/language/09_local.ipynb #ee98a5ea
+# %% ../../../nbs/models/language/09_local.ipynb #7cb78b3b
 def _random_model(words: int, size: int) -> Any:
     "Make a model of random weights, the same each time, for a vocabulary of so many words."
     torch, tf = need("torch", "models"), need("transformers", "models")
@@ -310,6 +316,7 @@ def _random_model(words: int, size: int) -> Any:
                             pad_token_id=0, bos_token_id=None)
     return tf.LlamaForCausalLM(config)
 
+# %% ../../../nbs/models/language/09_local.ipynb #ee98a5ea
 def tiny_checkpoint(folder: str|Path, texts: Iterable[str], size: int = 32, chat: bool = True) -> Path:
     """Write a checkpoint of some thousand random weights, with a tokenizer trained on texts.
     `size` is the hidden size; `chat` adds a chat template."""
@@ -596,7 +603,7 @@ def _up_to_end(tokens: list[int], ends: set[int]) -> list[int]:
         if token in ends: return tokens[:i + 1]
     return tokens
 
-# %% ../../../nbs/models/language/09_local.ipynb #294f3348
+# %% ../../../nbs/models/language/09_local.ipynb #65564ae5
 def _as_reply(local: Local, job: _Job, tokens: list[int], seconds: float) -> Reply:
     "Convert written tokens to a reply, up to its end token."
     ends = _ends(local)
@@ -606,6 +613,7 @@ def _as_reply(local: Local, job: _Job, tokens: list[int], seconds: float) -> Rep
     return Reply(local.tokenizer.decode(written, skip_special_tokens=True), "stop" if ended else "length",
                  local.m.model, len(job.ids), len(written), seconds=seconds)
 
+# %% ../../../nbs/models/language/09_local.ipynb #294f3348
 def _as_replies(local: Local, jobs: Sequence[_Job], out: list[list[int]], seconds: float) -> list[Reply]:
     "Convert written tokens to replies, each up to its end token."
     replies = []

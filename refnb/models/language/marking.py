@@ -43,7 +43,7 @@ def passages(
         if b > a: found.append(Passage(a, tokens[a:b], " ".join(tokens[max(0, a - form.context):a])))
     return found
 
-# %% ../../../nbs/models/language/13_marking.ipynb #6c2a0937
+# %% ../../../nbs/models/language/13_marking.ipynb #8c568b4e
 def form_of_documents(
     benchmark: str,  # benchmark whose prompts fit
     form: str = "",  # overrides the usual form
@@ -65,6 +65,7 @@ def _prompt_for(d: Document, p: Passage, form: str) -> str:
     names = ", ".join(d.names) or "(no list; use their names as labels)"
     return Template(text_of(form)).substitute(text=" ".join(p.tokens), before=p.before or "(nothing)", names=names)
 
+# %% ../../../nbs/models/language/13_marking.ipynb #6c2a0937
 def asks_about(
     m: LanguageModel, # from `marking_model`
     d: Document,      # with its text
@@ -109,7 +110,7 @@ def read_marks(reply: str) -> tuple[str, list[Mark]]:
     marks = [Mark(place(a), place(m.start()), " ".join(m[1].split()).lstrip("#")) for a, m in pairs]
     return "".join(pieces) + reply[end:], marks
 
-# %% ../../../nbs/models/language/13_marking.ipynb #5cf2666a
+# %% ../../../nbs/models/language/13_marking.ipynb #a23cdcb8
 _QUOTES = str.maketrans("“”„«»‘’‚`´–—", '"""""' + "'''''--")
 
 def _plain(text: str) -> str:
@@ -127,6 +128,7 @@ def _begins(words: list[str]) -> list[int]:
     "List where each word begins, and the last one ends, counted without blanks."
     return list(accumulate(map(len, words), initial=0))
 
+# %% ../../../nbs/models/language/13_marking.ipynb #5cf2666a
 def _aligned(a: list[str], b: list[str]) -> dict[int, int]:
     "Map characters of the words `b` to characters of the words `a`, both counted without blanks."
     at, bt = _begins(a), _begins(b)

@@ -190,7 +190,7 @@ def _task_name(task: str, records: list[Exported], decoding: dict[str, Any]) -> 
     asks = hashlib.sha256(msgspec.json.encode((records, decoding))).hexdigest()[:8]
     return f"refnb_{re.sub(r'[^a-z0-9]+', '_', task.lower()).strip('_')}_{asks}"
 
-# %% ../../../nbs/models/language/12_other_harnesses.ipynb #50af341c
+# %% ../../../nbs/models/language/12_other_harnesses.ipynb #0b470047
 def _new(folder: str|Path) -> Path:
     "Check that a folder is new or empty."
     path = Path(folder)
@@ -207,6 +207,7 @@ def _changes(changed: Mapping[str, Any]) -> list[str]:
         if not isinstance(value, dict): words += ["-p", f"{name}={value}"]
     return words
 
+# %% ../../../nbs/models/language/12_other_harnesses.ipynb #50af341c
 def _same_run(e: Export) -> str:
     "Write the command of the equivalent refnb run."
     task = "FILE" if e.about["part"].startswith("given/") else e.about["part"]
@@ -228,11 +229,12 @@ def _write(e: Export, folder: Path, tool: str, words: dict[str, str]) -> Path:
     write_atomic(folder/"README.md", page)
     return folder
 
-# %% ../../../nbs/models/language/12_other_harnesses.ipynb #b2816fe4
+# %% ../../../nbs/models/language/12_other_harnesses.ipynb #8b021647
 def _metrics(*names: str) -> list[dict[str, Any]]:
     "List metrics for the harness, which are means over questions."
     return [{"metric": name, "aggregation": "mean", "higher_is_better": True} for name in names]
 
+# %% ../../../nbs/models/language/12_other_harnesses.ipynb #b2816fe4
 def _generation(d: Mapping[str, Any]) -> dict[str, Any]:
     "Convert decoding settings to the harness' names."
     drawn = {"do_sample": True, "temperature": d["temperature"], "top_p": d["top_p"]}

@@ -73,11 +73,12 @@ def _letters(n: int) -> list[str]:
         out.append(s)
     return out
 
-# %% ../../../nbs/models/language/02_prompts.ipynb #ea7639c9
+# %% ../../../nbs/models/language/02_prompts.ipynb #c70c0493
 def _described(o: Option, form: Form) -> str:
     "Write an option, with its description if the form shows it."
     return f"{o.name}: {o.description}" if form.shows.startswith("described") and o.description else o.name
 
+# %% ../../../nbs/models/language/02_prompts.ipynb #ea7639c9
 def _shown_options(q: Question, form: Form) -> str:
     "Write the options as the prompt shows them."
     if not q.options: raise DataError("has no options", f"question {q.id}")
@@ -240,7 +241,7 @@ def reading_of(q: Question, form: str, reply: str, finish: str = "stop") -> Read
     r = _read_yes_no(q, answer) if f.reads == "yes-no" else _read_options(q, f, answer, cut)
     return Reading(None, "cut", WHY["cut"]) if cut and r.chosen is None else r
 
-# %% ../../../nbs/models/language/02_prompts.ipynb #8522887f
+# %% ../../../nbs/models/language/02_prompts.ipynb #87709f1e
 def read(q: Question, form: str, reply: str, finish: str = "stop", reading: Mode = "tolerant",
          drop: str = "") -> Answer:
     """Read a reply, which ended by `finish`, as an answer to a question in this form.
@@ -263,6 +264,7 @@ def _short_names(q: Question) -> list[str]:
     short = [re.sub(r"\s*\([^()]*\)$", "", name) for name in names]
     return short if all(short) and len(set(short)) == len(short) and short != names else []
 
+# %% ../../../nbs/models/language/02_prompts.ipynb #8522887f
 def _by_short_name(q: Question, a: Answer, finish: str) -> Answer:
     "Read a reply by names without their final brackets."
     if not (short := _short_names(q)): return a
@@ -271,7 +273,7 @@ def _by_short_name(q: Question, a: Answer, finish: str) -> Answer:
 
 def _bare(text: str) -> str: return re.sub(r"\W+", " ", text).strip().lower()
 
-# %% ../../../nbs/models/language/02_prompts.ipynb #395ab6f1
+# %% ../../../nbs/models/language/02_prompts.ipynb #a56f3f7a
 Order = Literal["given", "reversed", "rotations"]
 ORDERS = ("given", "reversed", "rotations")
 
@@ -290,6 +292,7 @@ def _permutation(q: Question, order: Order, turn: int) -> list[int]:
     moved = free[::-1] if order == "reversed" else free[turn:] + free[:turn]
     return moved + [len(free)]*_none_last(q)
 
+# %% ../../../nbs/models/language/02_prompts.ipynb #395ab6f1
 def in_order(q: Question, order: Order = "given", turn: int = 0) -> tuple[Question, list[int]]:
     """Reorder a question's options; return the question as shown, and for each shown option its index in q.
     `turn` is the first option in rotations."""

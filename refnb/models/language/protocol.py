@@ -123,11 +123,12 @@ def _wanted(ask: Ask, d: Dialect) -> dict[str, Any]:
     for at, how in d.constraints[ask.constraint].items(): wanted[at] = _BOUNDS[how](ask)
     return wanted | d.also.get("constraint", {})
 
-# %% ../../../nbs/models/language/05_protocol.ipynb #777ccda0
+# %% ../../../nbs/models/language/05_protocol.ipynb #a3c45962
 def _path(ask: Ask, d: Dialect) -> str:
     "Return the path of a request after the server's address."
     return "/completions" if ask.message == "raw" else d.path.replace("{model}", quote(ask.model, safe=""))
 
+# %% ../../../nbs/models/language/05_protocol.ipynb #777ccda0
 def payload(ask: Ask) -> tuple[str, dict]:
     "Make the path and the body of a request."
     check_possible(ask)
@@ -327,7 +328,7 @@ _AS_CHAT: dict[str, Callable[[dict], dict]] = {"chat": lambda body: body, "respo
 _HOLDS = {"chat": ["choices"], "responses": ["output"], "messages": ["content"],
           "gemini": ["candidates", "promptFeedback"]}
 
-# %% ../../../nbs/models/language/05_protocol.ipynb #f1865a51
+# %% ../../../nbs/models/language/05_protocol.ipynb #66ca7350
 NO_LOGPROBS = "the server tells no log-probabilities"
 
 def _listed(logprobs: Any) -> list[tuple[Any, Any]]:
@@ -349,6 +350,7 @@ def _begun_by(word: str, options: Iterable[str]) -> list[str]:
     if not word or word in options: return [word] if word in options else []
     return [o for o in options if o.startswith(word)]
 
+# %% ../../../nbs/models/language/05_protocol.ipynb #f1865a51
 def _option_scores(top: list[tuple[str, float]], options: tuple[str, ...]) -> tuple[float, ...]|None:
     "Compute the log-probabilities of options."
     found, listed = dict.fromkeys(options, 0.), list(filter(math.isfinite, map(itemgetter(1), top)))

@@ -72,7 +72,7 @@ def _one_line(path: Path) -> Iterator[None]:
         raise DataError(f"the store of paid replies cannot be used ({e})", str(path),
                         _REMEDY.get(code, "earlier replies are undamaged")) from None
 
-# %% ../../../nbs/models/language/03_replies.ipynb #f9b20947
+# %% ../../../nbs/models/language/03_replies.ipynb #92b5175d
 def _version_of(db: sqlite3.Connection, path: Path) -> int:
     "Return the version of the file, 0 for a new one; raise an error for one that this refnb does not know."
     version = db.execute("pragma user_version").fetchone()[0]
@@ -81,6 +81,7 @@ def _version_of(db: sqlite3.Connection, path: Path) -> int:
                           str(path), "it is left unchanged; use the refnb that made it, or another folder")
     return version
 
+# %% ../../../nbs/models/language/03_replies.ipynb #f9b20947
 def _open(path: Path) -> sqlite3.Connection:
     "Open the file, and create it if it is missing."
     db = sqlite3.connect(path, timeout=60, isolation_level=None, check_same_thread=False)
@@ -116,11 +117,12 @@ def _log_ahead(db: sqlite3.Connection, tries: int = 300):
             if not left or e.sqlite_errorcode & 0xff not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED): raise
             time.sleep(0.02)
 
-# %% ../../../nbs/models/language/03_replies.ipynb #fbc5882d
+# %% ../../../nbs/models/language/03_replies.ipynb #c672b324
 def _place_of(key: str) -> int:
     "Return the byte that is a request's, by its key."
     return int(key[:15], 16) if set(key[:15]) <= set("0123456789abcdef") else zlib.crc32(key.encode())
 
+# %% ../../../nbs/models/language/03_replies.ipynb #fbc5882d
 class _Claims:
     "Locks on requests in progress: one byte of a file for each."
     def __init__(self, path: Path):

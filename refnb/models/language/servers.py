@@ -44,12 +44,13 @@ _POLICY = re.compile(r"content[ _](filter|policy|management)|moderation|flagged|
 _KEY = re.compile(r"api[ _-]?key\b.{0,20}\b(not valid|invalid|missing|incorrect)", re.I)
 _GATEWAY = {408, 502, 504, 520, 521, 522, 523, 524}  # the server behind the gateway may have replied
 
-# %% ../../../nbs/models/language/06_servers.ipynb #3e20923a
+# %% ../../../nbs/models/language/06_servers.ipynb #b1b225a5
 def _error_of(body: Any) -> dict:
     "Return the error of a decoded body; {} if it has none."
     error = body.get("error", body) if isinstance(body, dict) else {}
     return error if isinstance(error, dict) else {}
 
+# %% ../../../nbs/models/language/06_servers.ipynb #3e20923a
 def _about(data: bytes) -> tuple[str, str, str]:
     "Return message, code and parameter of an error."
     try: body = json.loads(data)
@@ -71,7 +72,7 @@ def _fields_of(m: LanguageModel) -> dict[str, str]:
     for setting, extra in d.also.items(): fields |= dict.fromkeys(extra, setting)
     return fields | {"logprobs": "way", "top_logprobs": "way"}
 
-# %% ../../../nbs/models/language/06_servers.ipynb #7d1f4242
+# %% ../../../nbs/models/language/06_servers.ipynb #7feb3b8e
 _WORDS = {"type", "text", "format", "choice"}  # parts of field names that are common words
 
 def _names_of(path: str) -> list[str]:
@@ -85,6 +86,7 @@ def _mentions(what: str, name: str) -> bool:
     "Tell whether an error mentions a field as a whole word."
     return re.search(rf"(?<![\w.]){re.escape(name)}(?!\w)", what) is not None
 
+# %% ../../../nbs/models/language/06_servers.ipynb #7d1f4242
 def _refused(m: LanguageModel, what: str, param: str) -> str:
     """Return the field that a server refuses; "" if it belongs to no setting."""
     if param.split(".")[0] in ("messages", "prompt", "input"): return ""
@@ -837,13 +839,14 @@ def sendable_key(ask: Ask) -> str:
         raise DataError("its text is invalid Unicode (lone surrogate)", f"question {ask.id}",
                         "read the file it is from as UTF-8") from None
 
-# %% ../../../nbs/models/language/06_servers.ipynb #0a0b74ae
+# %% ../../../nbs/models/language/06_servers.ipynb #ce46193a
 def _check_price(m: LanguageModel, budget: float|None):
     "Raise an error for a budget without a price."
     if budget is not None and m.price is None:
         raise CallError("a budget needs a price, and that of this model is unknown", m.model,
                         "write its price into its settings, or leave the budget out")
 
+# %% ../../../nbs/models/language/06_servers.ipynb #0a0b74ae
 def _check_run(m: LanguageModel, concurrency: int, budget: float|None):
     "Raise an error for a model or for limits that no run can have."
     if m.provider != "openai":

@@ -414,7 +414,7 @@ def _stream(system: LanguageModelSystem, m: LanguageModel, asks: Iterator[Ask],
             yield item
     finally: thread.end()
 
-# %% ../../../nbs/models/language/14_systems.ipynb #685cb109
+# %% ../../../nbs/models/language/14_systems.ipynb #d71eb349
 def _speaking(entry: Entry, usual: LanguageModel, new: Mapping[str, Any]) -> LanguageModel:
     "Return the model with the decoding that a changed dialect needs."
     if not (name := str(new.get("dialect") or "")): return usual
@@ -441,6 +441,7 @@ def _divided(changed: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]
     _check_asking(how)
     return how, new
 
+# %% ../../../nbs/models/language/14_systems.ipynb #685cb109
 def make_language_model(entry: Entry, changed: Mapping[str, Any], s: Settings) -> System:
     "Make a system from an entry, with settings changed."
     how, new = _divided(changed)
