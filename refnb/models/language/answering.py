@@ -11,6 +11,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from operator import attrgetter
 from typing import Any, NamedTuple
 import msgspec, re
 from ...core.types import Answer, CallError, Question
@@ -104,11 +105,16 @@ def solved(q: Question, form: str) -> str:
     lead, labels = continuations(q, form)
     return f"{render(q, form).rstrip()}\n\n{lead}{labels[q.right[0]]}\n\n"
 
+# %% ../../../nbs/models/language/10_answering.ipynb #a5610d8c
+def _solvable(questions: Iterable[Question], taken: Container[str]) -> list[Question]:
+    "List questions with one right answer, of no document `taken`, in an order that only their ids decide."
+    fit = [q for q in questions if len(q.right) == 1 and q.text and q.doc_key not in taken]
+    return sorted(fit, key=lambda q: hashlib.sha256(q.id.encode()).digest())
+
 # %% ../../../nbs/models/language/10_answering.ipynb #93dab412
 def chosen_examples(questions: Iterable[Question], shots: int, taken: Container[str]) -> list[Question]:
     "Choose examples with one right answer, one for each document while possible, none of the documents `taken`."
-    fit = [q for q in questions if len(q.right) == 1 and q.text and q.doc_key not in taken]
-    fit.sort(key=lambda q: hashlib.sha256(q.id.encode()).digest())
+    fit = _solvable(questions, taken)
     first: dict[str, Question] = {}
     for q in fit: first.setdefault(q.doc_key, q)
     others = [q for q in fit if first[q.doc_key] is not q]
@@ -159,8 +165,8 @@ def system_text(m: LanguageModel, benchmark: str) -> str:
 # %% ../../../nbs/models/language/10_answering.ipynb #ec2f5dd3
 def run_settings(m: LanguageModel, form: str, order: str, samples: int = 1) -> dict[str, Any]:
     "List a model's settings that can change an answer, with form, order of options and number of samples."
-    settings = {k: v for k, v in msgspec.to_builtins(m).items() if k not in UNHASHED}
-    if not wire_name(m): settings.pop("dialect", None)
+    settings = msgspec.to_builtins(m)
+    for name in UNHASHED if wire_name(m) else UNHASHED | {"dialect"}: settings.pop(name, None)
     return settings | {"form": form, "order": order} | ({"samples": samples} if samples > 1 else {})
 
 # %% ../../../nbs/models/language/10_answering.ipynb #357384cd
@@ -170,8 +176,10 @@ def local_answers(m: LanguageModel, questions: Sequence[Question], form: str, or
     """Yield a local model's answers, in the order in which questions share most. If `offline`, nothing is downloaded;
     `local` is a loaded model; `samples`, `had` and `examples` are as in `sent_all`."""
     local = local or load_local(m, offline)
-    todo = (t for i in shared_order(questions)
-            for t in sent_all(m, questions[i], form, order, system, samples, had, examples))
+    def requests() -> Iterator[Sent]:
+        for i in shared_order(questions):
+            yield from sent_all(m, questions[i], form, order, system, samples, had, examples)
+    todo = requests()
     while tasks := list(islice(todo, local.batch)):
-        replies = replies_to(local, [t.ask for t in tasks], [t.lead for t in tasks])
-        yield from (answer_of(t, m, r) for t, r in zip(tasks, replies, strict=True))
+        asks, leads = list(map(attrgetter("ask"), tasks)), list(map(attrgetter("lead"), tasks))
+        for t, r in zip(tasks, replies_to(local, asks, leads), strict=True): yield answer_of(t, m, r)

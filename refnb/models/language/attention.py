@@ -8,7 +8,7 @@ __all__ = ['PLAIN', 'few_passes', 'Reads', 'ways_to_read', 'read_as', 'fastest',
            'mask_of', 'read_branches', 'writes_by_rows', 'by_rows', 'write_rows']
 
 # %% ../../../nbs/models/language/07_attention.ipynb #d324d0c6
-import hashlib, json, time
+import hashlib, json, re, time
 from collections.abc import Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -94,6 +94,14 @@ def _seconds(model: Any, way: Reads) -> float:
         times.append(time.process_time() - start)
     return min(times)
 
+# %% ../../../nbs/models/language/07_attention.ipynb #49d96f5b
+def _quickest(model: Any, ways: Sequence[Reads]) -> Reads:
+    "Time ways to read with a model's first layer, and return the quickest."
+    layers = model.base_model.layers
+    model.base_model.layers = layers[:1]
+    try: return min(ways, key=lambda way: _seconds(model, way))
+    finally: model.base_model.layers = layers
+
 # %% ../../../nbs/models/language/07_attention.ipynb #76af6d1b
 def fastest(model: Any, folder: Path) -> Reads:
     "Find the fastest way to read on this processor; measurements are cached in a folder."
@@ -102,9 +110,7 @@ def fastest(model: Any, folder: Path) -> Reads:
     if len(ways) == 1 or layers is None or model.num_parameters() < _SMALL: return ways[0]
     note = folder/f"{_here(model)}.json"
     if (known := _noted(note)) in ways: return known
-    model.base_model.layers = layers[:1]
-    try: best = min(ways, key=lambda way: _seconds(model, way))
-    finally: model.base_model.layers = layers
+    best = _quickest(model, ways)
     _note(note, best)
     return best
 
@@ -114,10 +120,7 @@ def _processor() -> str:
     import platform
     try: lines = Path("/proc/cpuinfo").read_text().split("\n\n")[0].splitlines()
     except OSError: return platform.processor() or platform.machine()
-    known = ""
-    for line in lines:
-        if line.startswith(("model", "cpu family", "flags")): known += line
-    return known
+    return "".join(filter(re.compile("model|cpu family|flags").match, lines))
 
 def _here(model: Any) -> str:
     "Hash a model's shape, the processor and torch."
@@ -168,10 +171,7 @@ def _ordered():
 def _linear_layers(model: Any, but: Any = None) -> dict[str, Any]:
     "Return a model's linear layers by name, except for one."
     import torch
-    layers = {}
-    for name, layer in model.named_modules():
-        if type(layer) is torch.nn.Linear and layer is not but: layers[name] = layer
-    return layers
+    return {name: x for name, x in model.named_modules() if type(x) is torch.nn.Linear and x is not but}
 
 # %% ../../../nbs/models/language/07_attention.ipynb #b6c0a510
 def order_weights(model: Any) -> int:
@@ -333,9 +333,8 @@ class Branch(NamedTuple):
     def places(self) -> list[int]:
         "List each token's position if its option were alone after the prompt."
         end = self.keep + len(self.tail)
-        places = list(range(self.keep, end))
-        for option in self.options: places += range(end, end + len(option))
-        return places
+        alone = (range(end, end + len(option)) for option in self.options)
+        return [*range(self.keep, end), *chain.from_iterable(alone)]
     @property
     def owners(self) -> list[int]:
         "List each token's option, counted from 1; 0 for the tail."

@@ -10,6 +10,9 @@ import asyncio, json, os, random, time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
+from functools import partial
+from itertools import chain
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 import msgspec
@@ -19,7 +22,7 @@ from .language_models import Ask, LanguageModel, Patience, Reply, cost
 from .replies import SETTLED, Bought, Replies
 from .protocol import error_words, json_object, payload, reply_of, worst
 from .servers import Fault, Line, base_url, check_fits, fault_of_status, finished, pause
-from .servers import sendable_key
+from .servers import _check_price, _refused_reply, sendable_key
 
 # %% ../../../nbs/models/language/11_batches.ipynb #1e6b3fe6
 class Job(Record, omit_defaults=False):
@@ -45,8 +48,11 @@ class Job(Record, omit_defaults=False):
 # %% ../../../nbs/models/language/11_batches.ipynb #a1992c9f
 def jobs(folder: str|Path) -> list[Job]:
     "List the batch jobs of a folder in order of creation."
-    paths = sorted(p for p in Path(folder).glob("*/job.json") if p.parent.name.isdigit())
-    try: return [msgspec.json.decode(read_bytes(p), type=Job) for p in paths]
+    found = []
+    try:
+        for path in sorted(Path(folder).glob("*/job.json")):
+            if path.parent.name.isdigit(): found.append(msgspec.json.decode(read_bytes(path), type=Job))
+        return found
     except msgspec.MsgspecError as e:
         raise FormatError(str(e), str(folder), "a job.json is damaged, or from another version; it names a batch that "
                                                "is billed, so repair it by hand") from None
@@ -72,6 +78,9 @@ class _Part:
             with disk_fault(self.here): self.bytes += f.write(msgspec.json.encode(record) + b"\n")
         self.n += 1
         self.usd += usd
+    def takes(self, path: str, most: int) -> bool:
+        "Tell whether another request to a path fits."
+        return self.n < most and self.bytes <= 150_000_000 and self.path == path
     def close(self):
         for f in self.files:
             with disk_fault(self.here), f:
@@ -83,31 +92,65 @@ class _Part:
                   self.usd if m.price else None))
         with disk_fault(self.here): self.here.rename(self.there)
 
+# %% ../../../nbs/models/language/11_batches.ipynb #d88a334f
+def _under_way(before: Iterable[Job], folder: Path) -> set[str]:
+    "List the keys of requests in batches that are not done."
+    known = set()
+    for job in before:
+        if job.state == "done": continue
+        with (folder/job.name/"input.jsonl").open("rb") as f:
+            for line in f: known.add(json.loads(line)["custom_id"])
+    return known
+
+def _check_budget(parts: Iterable[_Part], m: LanguageModel, budget: float|None):
+    "Raise an error if new batches could cost more than the budget."
+    if budget is not None and (usd := sum(map(attrgetter("usd"), parts))) > budget:
+        raise CallError(f"these questions could cost {usd:.4g} USD, and the budget is {budget:g}", m.model,
+                        "raise it, or ask fewer questions: a batch that is sent is billed")
+
 # %% ../../../nbs/models/language/11_batches.ipynb #1d100d20
 def _pack(asks: Iterable[Ask], m: LanguageModel, store: Replies, folder: Path, budget: float|None, most: int):
     "Write the files of new batches; rename them when all are complete."
     import shutil
     for left in folder.glob("*.part"): shutil.rmtree(left)  # left by a kill; it was never sent
     before, share = jobs(folder), m.price.batch if m.price else 1.
+    last = max(map(int, map(attrgetter("name"), before)), default=0)
     parts: list[_Part] = []
-    known = {json.loads(line)["custom_id"] for j in before if j.state != "done"
-             for line in (folder/j.name/"input.jsonl").open("rb")}
+    known = _under_way(before, folder)
     try:
         for ask in asks:
             check_fits(ask, m)
             if (key := sendable_key(ask)) in known or store.get(key, SETTLED): continue
             known.add(key)
             path, body = payload(ask)
-            if not parts or parts[-1].n >= most or parts[-1].bytes > 150_000_000 or parts[-1].path != path:
-                parts.append(_Part(folder, max([int(j.name) for j in before], default=0) + len(parts) + 1, path))
+            if not parts or not parts[-1].takes(path, most): parts.append(_Part(folder, last + len(parts) + 1, path))
             parts[-1].add({"custom_id": key, "method": "POST", "url": f"/v1{path}", "body": body}, ask,
                           (worst(m, ask) or 0.)*share)
     finally:
         for part in parts: part.close()
-    if budget is not None and (usd := sum(p.usd for p in parts)) > budget:
-        raise CallError(f"these questions could cost {usd:.4g} USD, and the budget is {budget:g}", m.model,
-                        "raise it, or ask fewer questions: a batch that is sent is billed")
+    _check_budget(parts, m, budget)
     for part in parts: part.named(m)
+
+# %% ../../../nbs/models/language/11_batches.ipynb #08ebc14a
+def _created(reply: bytes) -> dict|None:
+    "Decode the server's reply about a new batch; return None if it names none."
+    with suppress(msgspec.MsgspecError):
+        batch = msgspec.json.decode(reply, type=dict)
+        if "id" in batch: return batch
+    return None
+
+# %% ../../../nbs/models/language/11_batches.ipynb #a6e75f20
+def _no_reply(f: Fault, path: str, m: LanguageModel) -> DataError:
+    "Describe why a call to a batch API got no reply."
+    if "server says 404" in f.what:
+        return DataError(f"the server has no {path}", base_url(m),
+                         "it supports no batches, or has deleted this one; run without batches")
+    return DataError(f.what, m.model, f.do or "nothing is lost; rerun later")
+
+def _upload(path: Path) -> dict:
+    "Return the form that uploads a batch's requests."
+    return {"files": {"file": ("input.jsonl", (path/"input.jsonl").read_bytes(), "application/jsonl")},
+            "body": {"purpose": "batch"}}
 
 # %% ../../../nbs/models/language/11_batches.ipynb #14899354
 class _Post(NamedTuple):
@@ -128,10 +171,7 @@ class _Post(NamedTuple):
             await self.sleep(pause(n, self.patience, self.rng, data.after))
             n += 1
         if not isinstance(data, Fault): return data
-        if "server says 404" in data.what:
-            raise DataError(f"the server has no {path}", base_url(self.m),
-                            "it supports no batches, or has deleted this one; run without batches")
-        raise DataError(data.what, self.m.model, data.do or "nothing is lost; rerun later")
+        raise _no_reply(data, path, self.m)
 
     async def asked(self, method: str, path: str, what: Callable[[], dict] = dict, headers: dict|None = None) -> dict:
         "Call and decode the JSON reply."
@@ -155,9 +195,8 @@ class _Post(NamedTuple):
         "Upload a batch's requests and create it, once."
         sure = job.state == "written"
         if sure:
-            form = lambda: {"files": {"file": ("input.jsonl", (path/"input.jsonl").read_bytes(), "application/jsonl")},
-                            "body": {"purpose": "batch"}}
-            file = (await self.asked("post", "/files", form, {"Content-Type": "multipart/form-data"}))["id"]
+            multipart = {"Content-Type": "multipart/form-data"}
+            file = (await self.asked("post", "/files", partial(_upload, path), multipart))["id"]
             job = _note(path, job, state="sending", file=file, since=self.clock())
         made = await self.create(job, sure)
         if isinstance(made, Fault):
@@ -166,6 +205,11 @@ class _Post(NamedTuple):
                             made.do or "nothing is lost; rerun later")
         return _note(path, job, state="sent", batch=made["id"], status=str(made.get("status") or ""))
 
+    def settling(self, job: Job, first: bool) -> float:
+        "Return the seconds to wait until the server surely lists a batch that it may have created."
+        settle = self.patience.settle
+        return max(0., min(settle, job.since + settle - self.clock()) if first else settle)
+
     async def create(self, job: Job, sure: bool) -> dict|Fault:
         "Create a batch; if it may exist already, look for it first."
         body = {"input_file_id": job.file, "endpoint": f"/v1{job.path}", "completion_window": "24h",
@@ -173,22 +217,24 @@ class _Post(NamedTuple):
         fault = Fault("again", "it was not tried")
         for n in range(1, self.patience.tries + 1):
             if not sure:
-                await self.sleep(max(0.,
-                                     min(self.patience.settle, job.since + self.patience.settle - self.clock())
-                                     if n == 1 else self.patience.settle))
+                await self.sleep(self.settling(job, n == 1))
                 if found := await self.find(job.nonce): return found
             reply = await self.line.call("post", "/batches", {"Idempotency-Key": job.nonce},
                                        content=msgspec.json.encode(body))
             if isinstance(reply, Fault): fault = reply
-            else:
-                with suppress(msgspec.MsgspecError):
-                    made = msgspec.json.decode(reply, type=dict)
-                    if "id" in made: return made
-                fault = Fault("again", "the reply is broken")
+            elif made := _created(reply): return made
+            else: fault = Fault("again", "the reply is broken")
             if fault.kind != "again": break
             await self.sleep(pause(n, self.patience, self.rng, fault.after))
             sure = False
         return fault
+
+# %% ../../../nbs/models/language/11_batches.ipynb #17408cd5
+def _check_one_model(folder: Path, m: LanguageModel):
+    "Raise an error if a folder holds batches of another model."
+    for job in jobs(folder):
+        if (job.model, job.base_url) != (m.model, m.base_url):
+            raise CallError(f"the folder holds batches of {job.model}", str(folder), "use one folder for each model")
 
 # %% ../../../nbs/models/language/11_batches.ipynb #4a1e172d
 @asynccontextmanager
@@ -197,8 +243,7 @@ async def _post(folder: Path, m: LanguageModel, patience: Patience, transport: A
     "Open a connection to the server, for one process at a time."
     from filelock import FileLock, Timeout
     with disk_fault(folder): folder.mkdir(parents=True, exist_ok=True)
-    if other := [j for j in jobs(folder) if (j.model, j.base_url) != (m.model, m.base_url)]:
-        raise CallError(f"the folder holds batches of {other[0].model}", str(folder), "use one folder for each model")
+    _check_one_model(folder, m)
     line, lock = Line(m, patience, 1, transport), FileLock(folder/"lock", timeout=0)
     try: lock.acquire()
     except Timeout:
@@ -216,14 +261,15 @@ def submit_batch(asks: Iterable[Ask], m: LanguageModel, store: Replies, folder: 
     """Submit questions without a stored reply as batches of at most `most` requests, or resume submitting; return all
     batches of the folder. New batches cost at most `budget` USD; each model has its own folder. `transport` carries
     requests, None: the network. `clock` returns this machine's time in seconds; `rng` draws pauses."""
-    if budget is not None and m.price is None:
-        raise CallError("a budget needs a price, and that of this model is unknown", m.model,
-                        "write its price into its settings, or leave the budget out")
+    _check_price(m, budget)
     async def work():
         async with _post(Path(folder), m, patience, transport, sleep, clock, rng) as post:
             _pack(asks, m, store, Path(folder), budget, most)
-            return [await post.send(Path(folder)/j.name, j) if j.state in ("written", "sending") else j
-                    for j in jobs(folder)]
+            sent = []
+            for job in jobs(folder):
+                new = job.state in ("written", "sending")
+                sent.append(await post.send(Path(folder)/job.name, job) if new else job)
+            return sent
     return finished(work)
 
 # %% ../../../nbs/models/language/11_batches.ipynb #18512e0c
@@ -238,13 +284,19 @@ def poll_batch(m: LanguageModel, folder: str|Path, patience: Patience = Patience
             return [await _polled(post, Path(folder)/j.name, j) if j.state == "sent" else j for j in jobs(folder)]
     return finished(work)
 
+# %% ../../../nbs/models/language/11_batches.ipynb #286eba97
+def _trouble(errors: Iterable[dict]) -> str:
+    "Describe a batch's errors."
+    words = []
+    for e in errors: words.append(error_words(e) + (f" (line {e['line']})" if e.get("line") else ""))
+    return "; ".join(words)
+
 # %% ../../../nbs/models/language/11_batches.ipynb #a67a2f53
 async def _polled(post: _Post, path: Path, job: Job) -> Job:
     "Poll the status of a batch."
     b = await post.asked("get", f"/batches/{job.batch}")
     counts, status = b.get("request_counts") or {}, str(b.get("status") or "")
-    trouble = "; ".join(error_words(e) + (f" (line {e['line']})" if e.get("line") else "")
-                        for e in ((b.get("errors") or {}).get("data") or [])[:3])
+    trouble = _trouble(((b.get("errors") or {}).get("data") or [])[:3])
     return _note(path, job, state="ended" if status in _FINAL else "sent", status=status,
                  answered=counts.get("completed") or 0, failed=counts.get("failed") or 0,
                  output=b.get("output_file_id") or "", errors=b.get("error_file_id") or "",
@@ -270,7 +322,7 @@ def _outcome(line: dict, ask: Ask, m: LanguageModel) -> Reply|None:
     status, body = r.get("status_code"), r.get("body")
     if status == 200: return reply_of(body if isinstance(body, dict) else {}, ask).changed(batch=True)
     f = fault_of_status(status if isinstance(status, int) else 0, {}, json.dumps(body).encode(), m)
-    return Reply(finish=f.finish, error="" if f.finish == "content_filter" else f.what, batch=True)
+    return _refused_reply(f, 1).changed(batch=True)
 
 # %% ../../../nbs/models/language/11_batches.ipynb #43826187
 class _Reading:
@@ -317,10 +369,8 @@ class _Reading:
         "Store all new replies, as all were billed."
         new: list[Bought] = []
         for b in self.rows:
-            if (any(x.reply == b.reply for x in new if x.key == b.key)
-                   or any(k.reply == b.reply for k in self.store.kept(b.key))):
-                continue
-            new.append(b)
+            twins = [x.reply for x in new if x.key == b.key]
+            if b.reply not in twins and b.reply not in map(attrgetter("reply"), self.store.kept(b.key)): new.append(b)
         self.store.put_many(new)
         self.rows = []
 
@@ -341,21 +391,37 @@ def _most_bytes(post: _Post, job: Job) -> int:
     "Return the size limit of a file of replies."
     return post.patience.room + job.asks*(4000 + 100*post.m.decoding.max_tokens)
 
-# %% ../../../nbs/models/language/11_batches.ipynb #6e0b4bd7
-async def _brought(post: _Post, path: Path, job: Job, store: Replies) -> Reconciled:
-    "Download and store the replies of a batch."
-    for name, id in (("output.jsonl", job.output), ("errors.jsonl", job.errors)):
-        if id and not (path/name).exists():
-            write_atomic(path/name, await post.call("get", f"/files/{id}/content", most=_most_bytes(post, job)))
-    post.line.open()
-    reading, usd = _Reading(path, post.m, store, post.line.secret.hidden), 0.
+# %% ../../../nbs/models/language/11_batches.ipynb #0ce8350d
+def _cost_of(keys: Iterable[str], m: LanguageModel, store: Replies) -> float:
+    "Add up the cost in USD of the replies that batches brought to some requests."
+    usd = 0.
+    for key in keys: usd += sum(cost(m, k.reply) or 0. for k in store.kept(key) if k.reply.batch)
+    return usd
+
+def _read_lines(path: Path, reading: _Reading):
+    "Read the files of replies that a batch has."
     for name in ("output.jsonl", "errors.jsonl"):
         if not (path/name).exists(): continue
         with (path/name).open("rb") as f:
             for line in f:
                 if line.strip(): reading.line(line)
     reading.flush()
-    for key in reading.seen: usd += sum(cost(post.m, k.reply) or 0. for k in store.kept(key) if k.reply.batch)
+
+# %% ../../../nbs/models/language/11_batches.ipynb #46ca69a7
+async def _download(post: _Post, path: Path, job: Job):
+    "Save the files of replies that a batch has and the folder lacks."
+    for name, id in (("output.jsonl", job.output), ("errors.jsonl", job.errors)):
+        if id and not (path/name).exists():
+            write_atomic(path/name, await post.call("get", f"/files/{id}/content", most=_most_bytes(post, job)))
+
+# %% ../../../nbs/models/language/11_batches.ipynb #6e0b4bd7
+async def _brought(post: _Post, path: Path, job: Job, store: Replies) -> Reconciled:
+    "Download and store the replies of a batch."
+    await _download(post, path, job)
+    post.line.open()
+    reading = _Reading(path, post.m, store, post.line.secret.hidden)
+    _read_lines(path, reading)
+    usd = _cost_of(reading.seen, post.m, store)
     failed = sum(store.get(key, SETTLED) is None for key in reading.seen)
     _note(path, job, state="done")
     c = reading.count
@@ -365,7 +431,8 @@ async def _brought(post: _Post, path: Path, job: Job, store: Replies) -> Reconci
 # %% ../../../nbs/models/language/11_batches.ipynb #18eb1a3f
 def _together(results: list[Reconciled], m: LanguageModel) -> Reconciled:
     "Merge the results of several batches."
-    def total(field: str) -> int: return sum(getattr(r, field) for r in results)
-    counts = {f: total(f) for f in ("answered", "failed", "unasked", "doubled", "strange", "broken")}
+    counts: dict[str, int] = {}
+    for field in ("answered", "failed", "unasked", "doubled", "strange", "broken"):
+        counts[field] = sum(map(attrgetter(field), results))
     usd = sum(r.usd or 0. for r in results) if m.price else None
-    return Reconciled(**counts, usd=usd, trouble=tuple(t for r in results for t in r.trouble))
+    return Reconciled(**counts, usd=usd, trouble=tuple(chain.from_iterable(map(attrgetter("trouble"), results))))

@@ -10,8 +10,10 @@ __all__ = ['Form', 'FORMS', 'OPEN', 'CLOSE', 'NOTE', 'MARKER', 'KINDS', 'Mode', 
 import json, re, unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
+from itertools import chain, product, starmap
+from operator import attrgetter
 from string import Template
-from typing import Literal
+from typing import Any, Literal
 from ...core.types import Answer, CallError, DataError, Question, Reason, nearest
 from ...core.settings import packaged
 from ...benchmarks.identifyme.builder import MARKS
@@ -49,8 +51,11 @@ def mention_of(q: Question) -> str:
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #15c76d59
 def _taken_for_mark(text: str, start: int, end: int) -> int|None:
     "Return the position of the first character that could be taken for a mark or a part of one."
-    at = [i for mark in (OPEN, CLOSE, NOTE) if (i := text.find(mark)) >= 0]
-    at += [i for i, brace in ((start - 1, "{"), (start, "{"), (end - 1, "}")) if i >= 0 and text[i] == brace]
+    at = []
+    for mark in (OPEN, CLOSE, NOTE):
+        if (i := text.find(mark)) >= 0: at.append(i)
+    for i, brace in ((start - 1, "{"), (start, "{"), (end - 1, "}")):
+        if i >= 0 and text[i] == brace: at.append(i)
     return min(at, default=None)
 
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #01971f8f
@@ -68,9 +73,9 @@ def _names(q: Question) -> list[str]:
     "List the options' names as a reply can give them."
     names = [o.name.strip() for o in q.options]
     if not names: raise DataError("it has no options", f"question {q.id!r}")
-    bad = next((i for i, n in enumerate(names) if len(n.splitlines()) != 1), None)
-    if bad is not None:
-        raise DataError(f"{names[bad]!r} is not a name on one line", f"question {q.id!r}, option {bad}")
+    for i, name in enumerate(names):
+        if len(name.splitlines()) != 1:
+            raise DataError(f"{name!r} is not a name on one line", f"question {q.id!r}, option {i}")
     return names
 
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #ec8867c7
@@ -109,19 +114,25 @@ def _released(q: Question, form: str) -> str:
     letters = r"[A-Za-z ,\'\.]"
     explanation = "- Explanation: " + letters + r"{150,350}\.\n" if form == "desc" else ""
     return (r"- Mention: \{\{" + letters + r"{1,125}\}\}\n" + explanation + "- " + MARKER + "("
-            + "|".join(o.name for o in q.options) + ")")
+            + "|".join(map(attrgetter("name"), q.options)) + ")")
 
-# %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #51b50bae
+# %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #e7300282
 def _escaped(name: str) -> str: return re.escape(name).replace("\\ ", " ")
 
+def _any_mention(q: Question) -> str:
+    "Write a regular expression that fits any mention; braces only if the question's own has them."
+    words = mention_of(q) if q.text and q.chars else ""
+    return r"[^\n{}]+" + (f"|{_escaped(words)}" if set(words) & set("{}") else "")
+
+# %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #51b50bae
 def _complete(q: Question, form: str) -> str:
     "Write a regular expression that fits any mention, explanation and option."
     names = dict.fromkeys(map(_escaped, _names(q)))
-    words = mention_of(q) if q.text and q.chars else ""
-    mention = r"[^\n{}]+" + (f"|{_escaped(words)}" if set(words) & set("{}") else "")
+    mention = _any_mention(q)
     explanation = "" if form == "base" else r"- Explanation: [^\n]+\n"
     return r"- Mention: \{\{(?:" + mention + r")\}\}\n" + explanation + "- " + MARKER + "(?:" + "|".join(names) + ")"
 
+# %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #cb8c9ee7
 def grammar(q: Question, form: Form = "base", kind: Literal["released", "complete"] = "released") -> str:
     """Write a regular expression for the whole reply of a constrained model, from the question's options.
     The kind is the authors' expression, or a complete one that fits any mention and name; text is not needed."""
@@ -154,17 +165,22 @@ def _folded(s: str) -> str: return unicodedata.normalize("NFC", _bare(s).casefol
 
 _LEVELS: tuple[Callable[[str], str], ...] = (str.strip, _plain, _bare, _folded)
 
+# %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #f97fdfdc
+def _grouped(options: dict[str, int], level: Callable[[str], str]) -> dict[str, tuple[int, ...]]:
+    "Group options by their names as a level normalizes them."
+    found: dict[str, tuple[int, ...]] = {}
+    for name, i in options.items(): found[level(name)] = (*found.get(level(name), ()), i)
+    return found
+
+# %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #821ec6d2
 @lru_cache(maxsize=1024)  # questions about a story have the same options
 def _by_level(names: tuple[str, ...]) -> list[dict[str, tuple[int, ...]]]:
     "Map the names, normalized ever more loosely, to their options; of equal names the first option counts."
-    first = {name: names.index(name) for name in names}
-    out: list[dict[str, tuple[int, ...]]] = []
-    for level in _LEVELS:
-        found: dict[str, tuple[int, ...]] = {}
-        for name, i in first.items(): found[level(name)] = (*found.get(level(name), ()), i)
-        out.append(found)
-    return out
+    first: dict[str, int] = {}
+    for i, name in enumerate(names): first.setdefault(name, i)
+    return [_grouped(first, level) for level in _LEVELS]
 
+# %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #93e3e0bc
 def _named(names: Sequence[str], phrase: str) -> tuple[int, ...]:
     "Return the options that a phrase names: one, none, or several indistinguishable ones."
     for level, options in zip(_LEVELS, _by_level(tuple(names)), strict=True):
@@ -178,37 +194,45 @@ _LABEL = re.compile(rf"^(?:[\d.)#>*_`•–—-]|[^\S\n])*(mention|explanation|{
 
 def _labelled(reply: str) -> list[tuple[str, str]]:
     "List labels, each with the text up to the next label."
-    found = list(_LABEL.finditer(reply))
-    ends = [*(m.start() for m in found), len(reply)][1:]
-    return [(m[1].lower(), reply[m.end():end]) for m, end in zip(found, ends, strict=True)]
+    before, *parts = _LABEL.split(reply)
+    return list(zip(map(str.lower, parts[::2]), parts[1::2], strict=True))
 
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #282fba4f
-def _first_line(text: str) -> str: return next((l.strip() for l in text.split("\n") if l.strip()), "")
+def _first_line(text: str) -> str: return next(filter(None, map(str.strip, text.split("\n"))), "")
 
-# %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #ce63c4f0
+# %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #1443c92d
 _KEYS = (dict.fromkeys([_ANSWER, "mention refers to", "refers to", "answer", "final answer", "option", "choice",
                         "entity"], _ANSWER) | {"mention": "mention", "explanation": "explanation"})
 _FENCE = re.compile(r"^[^\S\n]*```\w*[^\S\n]*\n(.*?)^[^\S\n]*```", re.M | re.S)
 
+def _braced(lines: Sequence[str]) -> Iterable[str]:
+    "Yield the text from the first line that opens a brace to the last that closes one, if there are both."
+    opening, closing = [], []
+    for i, line in enumerate(lines):
+        if line.lstrip().startswith("{"): opening.append(i)
+        if line.rstrip().endswith("}"): closing.append(i)
+    if opening and closing: yield "\n".join(lines[opening[0]:closing[-1] + 1])
+
+# %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #ce63c4f0
 def _bodies(reply: str) -> Iterable[str]:
     "Yield possible JSON objects: contents of fences, and the text from the first opening to the last closing line."
     yield from _FENCE.findall(reply)
-    lines = _FENCE.sub("", reply).split("\n")
-    first = [i for i, l in enumerate(lines) if l.lstrip().startswith("{")]
-    last = [i for i, l in enumerate(lines) if l.rstrip().endswith("}")]
-    if first and last: yield "\n".join(lines[first[0]:last[-1] + 1])
+    yield from _braced(_FENCE.sub("", reply).split("\n"))
+
+# %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #797f3b9c
+def _pairs(body: str) -> tuple[tuple[str, Any], ...]:
+    "Decode a JSON object as pairs; return none for anything else."
+    try: pairs = json.loads(body, object_pairs_hook=tuple)  # an array stays a list
+    except (ValueError, RecursionError): return ()
+    return pairs if isinstance(pairs, tuple) else ()
 
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #a5f83d08
 def _keyed(reply: str) -> list[tuple[str, str]]:
     "List the labels and values of JSON objects."
     out = []
-    for body in _bodies(reply):
-        try:
-            # an object becomes a tuple of pairs, an array stays a list
-            pairs = json.loads(body, object_pairs_hook=tuple)
-        except (ValueError, RecursionError): continue
-        if isinstance(pairs, tuple):
-            out += [(_KEYS[k], v) for key, v in pairs if (k := _plain(key).casefold()) in _KEYS and isinstance(v, str)]
+    for key, value in chain.from_iterable(map(_pairs, _bodies(reply))):
+        label = _KEYS.get(_plain(key).casefold())
+        if label and isinstance(value, str): out.append((label, value))
     return out
 
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #4dbfe083
@@ -216,31 +240,45 @@ _LOOSE = re.compile(rf"{_ANSWER}[*_`]*:", re.I)
 
 def _loose(text: str) -> list[str]:
     "List the texts after a marker inside a line."
-    return [answer for l in text.split("\n") if len(p := _LOOSE.split(l)) > 1 and (answer := p[-1].strip())]
+    found = []
+    for line in text.split("\n"):
+        before, *after = _LOOSE.split(line)
+        if after and (answer := after[-1].strip()): found.append(answer)
+    return found
 
+# %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #cfe6202e
 def _answers(reply: str) -> tuple[list[str], list[str]]:
     "List the answers of a reply: on labels, and in prose."
-    lines, keys = _labelled(reply), [v for label, v in _keyed(reply) if label == _ANSWER]
-    first = next((i for i, (label, _) in enumerate(lines) if label == _ANSWER), len(lines))
-    if first == len(lines) and not keys: return [], _loose(reply)
-    after = [t.strip().partition("\n")[2] for _, t in lines[first:]] + [reply.rpartition("}")[2] for _ in keys[:1]]
-    labelled = [t for label, t in lines if label == _ANSWER] + keys
-    return [l for t in labelled if (l := _first_line(t))], [x for t in after for x in _loose(t)]
+    labelled: list[str] = []
+    after: list[str] = []  # the lines after the first answer
+    for label, text in _labelled(reply):
+        if label == _ANSWER: labelled.append(text)
+        if labelled: after.append(text.strip().partition("\n")[2])
+    keys = [value for label, value in _keyed(reply) if label == _ANSWER]
+    if not labelled and not keys: return [], _loose(reply)
+    if keys: after.append(reply.rpartition("}")[2])
+    lines = filter(None, map(_first_line, labelled + keys))
+    return list(lines), list(chain.from_iterable(map(_loose, after)))
 
+# %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #80e32657
+def _named_by(names: Sequence[str], found: Iterable[str]) -> set[tuple[int, ...]]:
+    "Return the sets of options that answers name."
+    return {_named(names, answer) or _named(names, _LOOSE.split(answer)[-1]) for answer in found}
+
+# %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #69109233
 def _meant(names: Sequence[str], reply: str, cut: bool) -> set[tuple[int, ...]]:
     "Return the sets of options that a reply's answers name; () is a name outside the options."
     labelled, prose = _answers(reply.rpartition("\n")[0] if cut else reply)
-    named = lambda found: {_named(names, x) or _named(names, _LOOSE.split(x)[-1]) for x in found}
-    sure, unsure = named(labelled), named(prose)
+    sure, unsure = _named_by(names, labelled), _named_by(names, prose)
     if cut: return sure
     return sure | (unsure - {()}) or unsure or {_named(names, reply)} - {()}
 
 # %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #b15d1156
 _SORRY = ("i'm sorry, but i can", "i am sorry, but i can", "i'm sorry, i can", "i am sorry, i can", "sorry, but i can",
           "i apologize, but i can", "i apologise, but i can")
-_WILL_NOT = tuple(f"i{no} {verb}"
-                  for no in ("'m unable to", " am unable to", " cannot", " can't", " won't", " will not")
-                  for verb in ("assist", "help", "comply", "continue with this", "answer this", "provide"))
+_WILL_NOT = tuple(starmap("i{} {}".format, product(
+    ("'m unable to", " am unable to", " cannot", " can't", " won't", " will not"),
+    ("assist", "help", "comply", "continue with this", "answer this", "provide"))))
 
 def _refuses(reply: str) -> bool: return _plain(reply[:200]).casefold().startswith(_SORRY + _WILL_NOT)
 
@@ -254,20 +292,26 @@ def _tolerantly(names: Sequence[str], reply: str, cut: bool) -> _Read:
     if len(named) == 1: return named, None
     return (), "unparsable" if named else "outside"
 
-# %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #a6ae087a
+# %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #467b1578
 Mode = Literal["tolerant", "released"]
 MODES = ("tolerant", "released")
 # how a reply ended -> reason for no answer
 _FINISHES: dict[str, Reason|None] = {"stop": None, "length": None, "content_filter": "filtered", "refusal": "refused",
                                      "failed": "failed"}
 
+def _check_reading(form: str, mode: str, finish: str):
+    "Raise an error for an unknown form, mode or finish reason."
+    _known(form, FORMS, "form")
+    _known(mode, MODES, "mode")
+    _known(finish, [*_FINISHES], "finish")
+
+# %% ../../../nbs/models/language/00_identifyme_prompts.ipynb #a6ae087a
 def read_answer(q: Question, reply: str, form: Form = "base", mode: Mode = "tolerant", drop: str = "",
                 finish: str = "stop") -> Answer:
     """Read a reply as an answer: one option, or the reason why there is none; the answer's line is the same in all
     forms. The released mode removes the characters `drop` from the name; `finish` is stop, length, content_filter,
     refusal or failed."""
-    for value, known, what in ((form, FORMS, "form"), (mode, MODES, "mode"), (finish, [*_FINISHES], "finish")):
-        _known(value, known, what)
+    _check_reading(form, mode, finish)
     names = [o.name.strip() for o in q.options]
     if reason := _FINISHES[finish]: return Answer(q.id, reason=reason, raw=reply)
     if not reply.strip(): return Answer(q.id, reason="cut" if finish == "length" else "unparsable", raw=reply)

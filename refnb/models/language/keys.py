@@ -7,7 +7,7 @@ __all__ = ['Secret', 'secret_of']
 
 # %% ../../../nbs/models/language/04_keys.ipynb #b28e7733
 import base64, os, re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 from ...core.types import DataError
 from .language_models import LanguageModel
@@ -47,15 +47,20 @@ def _plain(text: str) -> _Plain:
     take(text[at:], at, len(text))
     return _Plain("".join(letters), starts, ends)
 
-# %% ../../../nbs/models/language/04_keys.ipynb #eb3051da
-def _disguised(key: str) -> list[str]:
-    "List disguises of a key: base64, hexadecimal, and reversed."
-    data, out = key.encode(), [key[::-1], key.encode().hex(), key.encode().hex().upper()]
+# %% ../../../nbs/models/language/04_keys.ipynb #9e81c4ec
+def _base64_of(data: bytes) -> Iterator[str]:
+    "Yield what base64 makes of bytes inside a longer text, in three shifts and two alphabets."
     for shift in range(3):
         text = base64.b64encode(bytes(shift) + data).decode().rstrip("=")
         core = text[-(-shift*4//3):len(text) - 1]  # its ends depend on the neighbours
-        out += [core, core.replace("+", "-").replace("/", "_")]
-    return list(dict.fromkeys(out))
+        yield core
+        yield core.replace("+", "-").replace("/", "_")
+
+# %% ../../../nbs/models/language/04_keys.ipynb #eb3051da
+def _disguised(key: str) -> list[str]:
+    "List disguises of a key: base64, hexadecimal, and reversed."
+    data = key.encode()
+    return list(dict.fromkeys([key[::-1], data.hex(), data.hex().upper(), *_base64_of(data)]))
 
 # %% ../../../nbs/models/language/04_keys.ipynb #ff3f2e8c
 def _shortest(n: int) -> int:
@@ -88,6 +93,14 @@ def _grown(key: str, text: str, at: int, found: int, size: int) -> tuple[int, in
 # %% ../../../nbs/models/language/04_keys.ipynb #e0d279d1
 _BEARER = {"Authorization": "Bearer {key}"}
 
+def _covered(text: str, spans: Iterable[tuple[int, int]]) -> str:
+    "Replace spans of a text, which are sorted and may overlap, by [key]."
+    out, at = [], 0
+    for start, end in spans:
+        if start >= at: out += [text[at:start], "[key]"]
+        at = max(at, end)
+    return "".join(out) + text[at:]
+
 # %% ../../../nbs/models/language/04_keys.ipynb #11c616c1
 class Secret:
     "A key that cannot be printed."
@@ -110,22 +123,18 @@ class Secret:
         "Return the text without the key, in any encoding."
         if len(self._value) < 8: return text
         spans = self._found(text)
-        if not spans: return text
-        out, at = [], 0
-        for start, end in spans:
-            if start >= at: out += [text[at:start], "[key]"]
-            at = max(at, end)
-        return "".join(out) + text[at:]
+        return _covered(text, spans) if spans else text
 
     def _found(self, text: str) -> list[tuple[int, int]]:
         "Return the spans of the key in a text."
         key, flat = self._value, _WRITTEN.sub(_letter, text)
-        grams = any(gram in flat for _, gram in _grams(key))
         other = [d for d in self._others if d in flat]
-        if not grams and not other: return []
-        p = _plain(text)
-        found = list(_pieces(key, p.text)) + [m.span() for d in other for m in re.finditer(re.escape(d), p.text)]
-        return sorted((p.starts[a], p.ends[b - 1]) for a, b in found)
+        if not other and not any(gram in flat for _, gram in _grams(key)): return []
+        p, spans = _plain(text), []
+        found = list(_pieces(key, p.text))
+        for d in other: found += map(re.Match.span, re.finditer(re.escape(d), p.text))
+        for a, b in found: spans.append((p.starts[a], p.ends[b - 1]))
+        return sorted(spans)
 
     def clean(self, data: bytes) -> bytes:
         "Return bytes without the key; bytes without it are returned unchanged."

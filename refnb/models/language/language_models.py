@@ -12,6 +12,7 @@ __all__ = ['Message', 'Constraint', 'Way', 'Shape', 'Bound', 'FORMS', 'Finish', 
 import hashlib, os, re
 from collections.abc import Callable, Iterable
 from functools import cache
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
@@ -112,16 +113,22 @@ class Dialect(Record):
         except re.error as e: return f"models: {self.models!r} is no regular expression ({e})"
         return ""
 
+# %% ../../../nbs/models/language/01_language_models.ipynb #f78f62e5
+def _read_dialects(paths: Iterable[Path]) -> dict[str, Dialect]:
+    "Read dialects by name, which is the name of their file."
+    found = {}
+    for path in paths: found[path.stem] = read_yaml(path, Dialect)
+    return found
+
 # %% ../../../nbs/models/language/01_language_models.ipynb #dca9f25d
 @cache
-def _packaged_dialects() -> dict[str, Dialect]:
-    return {path.stem: read_yaml(path, Dialect) for path in card_files("data/dialects", [])}
+def _packaged_dialects() -> dict[str, Dialect]: return _read_dialects(card_files("data/dialects", []))
 
 def dialects() -> dict[str, Dialect]:
     "Read all dialects by name, the package's and those in the folder `dialects` of your systems folder."
     folder = your_folder("systems")
     yours = sorted((Path(folder)/"dialects").glob("*.yaml")) if folder else []
-    return {path.stem: read_yaml(path, Dialect) for path in yours} | _packaged_dialects()
+    return _read_dialects(yours) | _packaged_dialects()
 
 def the_dialect(name: str) -> Dialect:
     "Find a dialect by its name; the default is plain."
@@ -132,7 +139,7 @@ def the_dialect(name: str) -> Dialect:
 
 def kinds() -> set[str]:
     "List the kinds of entries, which are also prefixes of names."
-    return {d.kind for d in dialects().values() if d.kind} | {"local"}
+    return set(filter(None, map(attrgetter("kind"), dialects().values()))) | {"local"}
 
 # %% ../../../nbs/models/language/01_language_models.ipynb #8d14a176
 _KEYS = re.compile(r"(sk|pk|rk|hf|gsk|xai|AKIA|AIza|gh[pousr])[-_]?[A-Za-z0-9_-]{12,}")
@@ -209,16 +216,20 @@ def _asked_settings(m: LanguageModel) -> dict[str, Any]:
     return {"temperature": d.temperature, "top_p": d.top_p, "seed": d.seed, "effort": m.effort or None,
             "thinking": m.thinking}
 
+# %% ../../../nbs/models/language/01_language_models.ipynb #eb8b763d
+def _same_protocol(d: Dialect, plain: Dialect, constraint: Constraint) -> bool:
+    "Tell whether two dialects make the same of a request's texts and constraint."
+    protocol = attrgetter("shape", "system", "path", "always")
+    return protocol(d) == protocol(plain) and d.constraints.get(constraint) == plain.constraints.get(constraint)
+
 # %% ../../../nbs/models/language/01_language_models.ipynb #86d9a449
 def wire_name(m: LanguageModel) -> str:
     """Return the name of a model's dialect if it changes the request; "" if a plain server gets the same."""
     if not m.dialect: return ""
     d, plain = the_dialect(m.dialect), the_dialect("")
-    sent = [name for name, value in _asked_settings(m).items() if value is not None] + ["max_tokens"]
-    same = (d.shape == plain.shape and (d.system, d.path, d.always) == (plain.system, plain.path, plain.always)
-            and all(d.fields.get(name) == plain.fields.get(name) and name not in d.also for name in sent)
-            and d.constraints.get(m.constraint) == plain.constraints.get(m.constraint))
-    return "" if same else m.dialect
+    for name, value in (_asked_settings(m) | {"max_tokens": m.decoding.max_tokens}).items():
+        if value is not None and (name in d.also or d.fields.get(name) != plain.fields.get(name)): return m.dialect
+    return "" if _same_protocol(d, plain, m.constraint) else m.dialect
 
 # %% ../../../nbs/models/language/01_language_models.ipynb #ca2213e3
 def _dialect_words(m: LanguageModel) -> str: return f"its dialect, {the_dialect(m.dialect).title},"
@@ -254,9 +265,11 @@ FORMS = {"identifyme": "identifyme/desc", "altentities": "altentities/names", "k
 
 def _dialect_for(fields: dict[str, Any], kind: str) -> str:
     "Choose the dialect of an entry that names none: its kind's, or the one that its model needs."
-    mine = next((name for name, d in dialects().items() if d.kind == kind != "openai"), "")
-    model = str(fields.get("model", ""))
-    return mine or next((name for name, d in dialects().items() if d.models and re.search(d.models, model)), "")
+    model, needed = str(fields.get("model", "")), ""
+    for name, d in dialects().items():
+        if d.kind == kind != "openai": return name
+        if not needed and d.models and re.search(d.models, model): needed = name
+    return needed
 
 # %% ../../../nbs/models/language/01_language_models.ipynb #432e37f7
 def _usual(fields: dict[str, Any], kind: str) -> dict[str, Any]:
@@ -287,7 +300,8 @@ def model_of(entry: Entry) -> LanguageModel:
 # %% ../../../nbs/models/language/01_language_models.ipynb #3941bf2f
 def language_models(s: Settings|None = None) -> dict[str, LanguageModel]:
     "List all language models by name, the package's and yours."
-    return {n: model_of(e) for n, e in entries_of("language-model", s).items()}
+    entries = entries_of("language-model", s)
+    return dict(zip(entries, map(model_of, entries.values())))
 
 # %% ../../../nbs/models/language/01_language_models.ipynb #d2ba08b9
 def the_model(name: str, **changed) -> LanguageModel:
@@ -371,18 +385,28 @@ class Reply(Record):
 
     def hiding(self, hide: Callable[[str], str]) -> "Reply":
         "Return the reply with its texts passed through a function that removes a key."
-        return self.changed(**{name: hide(getattr(self, name)) for name in ("text", "reasoning", "model", "error")})
+        hidden = {}
+        for name in ("text", "reasoning", "model", "error"): hidden[name] = hide(getattr(self, name))
+        return self.changed(**hidden)
+
+# %% ../../../nbs/models/language/01_language_models.ipynb #51d30060
+def _cost_in(p: Price, r: Reply) -> float:
+    "Compute the cost of a reply's input tokens, in millionths of a USD."
+    cached = p.input if p.cached is None else p.cached
+    read = (r.tokens_in - r.tokens_cached)*p.input + r.tokens_cached*cached
+    if r.tokens_kept and p.cache_write is not None: read += r.tokens_kept*(p.cache_write - p.input)
+    return read
+
+def _cost_out(p: Price, r: Reply) -> float:
+    "Compute the cost of a reply's output tokens, in millionths of a USD."
+    reasoning = p.output if p.reasoning is None else p.reasoning
+    return (r.tokens_out - r.tokens_reasoning)*p.output + r.tokens_reasoning*reasoning
 
 # %% ../../../nbs/models/language/01_language_models.ipynb #0b038cd3
 def cost(m: LanguageModel, r: Reply) -> float|None:
     "Compute a reply's cost in USD; None: the price is unknown."
     if (p := m.price) is None: return 0. if m.provider == "local" else None
-    cached = p.input if p.cached is None else p.cached
-    reasoning = p.output if p.reasoning is None else p.reasoning
-    read = (r.tokens_in - r.tokens_cached)*p.input + r.tokens_cached*cached
-    if r.tokens_kept and p.cache_write is not None: read += r.tokens_kept*(p.cache_write - p.input)
-    written = (r.tokens_out - r.tokens_reasoning)*p.output + r.tokens_reasoning*reasoning
-    return (read + written)*(p.batch if r.batch else 1.)/1e6
+    return (_cost_in(p, r) + _cost_out(p, r))*(p.batch if r.batch else 1.)/1e6
 
 # %% ../../../nbs/models/language/01_language_models.ipynb #847928f8
 def usage(m: LanguageModel, r: Reply) -> Usage:
@@ -401,16 +425,24 @@ class Forecast(Record):
     usd_likely: float|None  # cost with replies of the usual length; None: the length of reasoning is unknown
     too_long: int = 0       # prompts longer than the model's context
 
+# %% ../../../nbs/models/language/01_language_models.ipynb #687ec3fa
+def _reasons(m: LanguageModel) -> bool:
+    "Tell whether a model reasons before answering, as far as its settings say."
+    return m.effort != "none" and m.thinking != 0 and (m.reasons or bool(m.effort or m.thinking))
+
+def _likely_tokens(ask: Ask) -> int:
+    "Estimate a request's input tokens, at one per four characters."
+    return -(-len(ask.prompt)//4) - (-len(ask.system)//4)
+
 # %% ../../../nbs/models/language/01_language_models.ipynb #3a6fafe3
 _USUAL = 40  # tokens of a reply that repeats a mention and names an option
 
 def forecast(m: LanguageModel, asks: Iterable[Ask], copies: bool = False) -> Forecast:
     """Estimate tokens and cost of requests, at one token per four characters; `copies` if a reply repeats the text
     of its prompt."""
-    sizes = [-(-len(a.prompt)//4) - (-len(a.system)//4) for a in asks]
+    sizes = list(map(_likely_tokens, asks))
     likely = max(sizes, default=0) if copies else _USUAL
     out = m.decoding.max_tokens if m.way == "reply" else 1
     def usd(written: int) -> float|None: return cost(m, Reply(tokens_in=sum(sizes), tokens_out=written*len(sizes)))
-    reasons = m.effort != "none" and m.thinking != 0 and (m.reasons or bool(m.effort or m.thinking))
-    return Forecast(len(sizes), sum(sizes), out*len(sizes), usd(out), None if reasons else usd(min(out, likely)),
+    return Forecast(len(sizes), sum(sizes), out*len(sizes), usd(out), None if _reasons(m) else usd(min(out, likely)),
                     sum(bool(m.context) and n + out > m.context for n in sizes))

@@ -66,16 +66,22 @@ def _weights_of(m: LanguageModel) -> Weights:
     if len(folders) > 1 and (found := _in_pieces(m.file, folders)): return found
     return Weights(m.model, m.file, m.revision)
 
+# %% ../../../nbs/models/language/09_local.ipynb #6033218a
+def _copy_all(pieces: Iterable[Path], file: Path):
+    "Write pieces to a file, one after another."
+    import shutil
+    with file.open("wb") as out:
+        for piece in pieces:
+            with piece.open("rb") as f: shutil.copyfileobj(f, out, 1 << 20)
+
 # %% ../../../nbs/models/language/09_local.ipynb #ecf75e09
 def join_pieces(w: Weights):
     "Join the pieces of a checkpoint to one file, unless it exists."
-    import os, shutil
     if not w.pieces or (whole := Path(w.place)/w.file).exists(): return
     with disk_fault(whole):
         whole.parent.mkdir(parents=True, exist_ok=True)
-        with (part := whole.with_name(f"{w.file}.{os.getpid()}")).open("wb") as out:
-            for piece in w.pieces:
-                with piece.open("rb") as f: shutil.copyfileobj(f, out, 1 << 20)
+        part = whole.with_name(f"{w.file}.{os.getpid()}")
+        _copy_all(w.pieces, part)
         part.replace(whole)
 
 # %% ../../../nbs/models/language/09_local.ipynb #93dda532
@@ -84,29 +90,41 @@ def check_place(w: Weights):
     if not (w.pieces or Path(w.place).is_dir() or is_repository(w.place)):
         raise DataError("is neither a folder nor the name of a hub repository", w.place, "check the path")
 
-# %% ../../../nbs/models/language/09_local.ipynb #84cc7c12
-def weights_id(w: Weights) -> str:
-    "Identify weights by their hash, or by the commit of a repository."
+# %% ../../../nbs/models/language/09_local.ipynb #a8d3a301
+def _hash_of(files: Iterable[Path]) -> str:
+    "Hash the hashes of files, to 16 hex digits."
     import hashlib
-    join_pieces(w)
-    folder, h = Path(w.place), hashlib.sha256()
-    if not folder.is_dir(): return _commit(w)
-    files = [folder/w.file] if w.file else [folder/"config.json", *sorted(folder.glob("*.safetensors"))]
-    for f in files:
-        if not f.is_file(): raise DataError(f"has no {f.name}", str(folder), "check that the weights are complete")
+    h = hashlib.sha256()
     for f in files:
         with f.open("rb") as data: h.update(hashlib.file_digest(data, "sha256").digest())
     return h.hexdigest()[:16]
+
+def _files_of(w: Weights) -> list[Path]:
+    "List the files by which weights in a folder are identified."
+    folder = Path(w.place)
+    return [folder/w.file] if w.file else [folder/"config.json", *sorted(folder.glob("*.safetensors"))]
+
+# %% ../../../nbs/models/language/09_local.ipynb #84cc7c12
+def weights_id(w: Weights) -> str:
+    "Identify weights by their hash, or by the commit of a repository."
+    join_pieces(w)
+    if not Path(w.place).is_dir(): return _commit(w)
+    for f in (files := _files_of(w)):
+        if not f.is_file(): raise DataError(f"has no {f.name}", str(Path(w.place)), "check that the weights are complete")
+    return _hash_of(files)
+
+# %% ../../../nbs/models/language/09_local.ipynb #a947e73e
+def _cached(hub: Any, w: Weights, file: str) -> Path|None:
+    "Return the path of a repository's file in the hub's cache, or None."
+    path = hub.try_to_load_from_cache(w.place, file, revision=w.revision or None)
+    return Path(path) if isinstance(path, str) else None
 
 # %% ../../../nbs/models/language/09_local.ipynb #d44529d1
 def _commit(w: Weights) -> str:
     "Look up the commit of a repository's revision, in the cache or on the hub."
     hub = need("huggingface_hub", "models")
     check_place(w)
-    if isinstance(path := hub.try_to_load_from_cache(w.place, w.file or "config.json", revision=w.revision or None),
-                  str):
-        parts = Path(path).parts
-        return parts[parts.index("snapshots") + 1]
+    if found := _cached(hub, w, w.file or "config.json"): return found.parts[found.parts.index("snapshots") + 1]
     try: return hub.HfApi().model_info(w.place, revision=w.revision or None).sha
     except Exception as e:
         raise DataError(f"the hub did not return the commit ({type(e).__name__})", w.place,
@@ -121,9 +139,9 @@ def is_repository(place: str) -> bool:
 def in_hub_cache(w: Weights, file: str) -> bool:
     "Tell whether a file of a hub repository was downloaded before."
     if not is_repository(w.place): return False
-    try: from huggingface_hub import try_to_load_from_cache
+    try: import huggingface_hub
     except ModuleNotFoundError: return False
-    return isinstance(try_to_load_from_cache(w.place, file, revision=w.revision or None), str)
+    return _cached(huggingface_hub, w, file) is not None
 
 def is_here(m: LanguageModel) -> bool:
     "Tell whether a local model's weights are available without download."
@@ -133,15 +151,18 @@ def is_here(m: LanguageModel) -> bool:
         return (folder/w.file).is_file() if w.file else any(folder.glob("*.safetensors"))
     return in_hub_cache(w, w.file or "config.json")
 
+# %% ../../../nbs/models/language/09_local.ipynb #3f776997
+def _has_device(torch: Any, device: str) -> bool:
+    "Tell whether this machine has a device, as torch sees it."
+    kind, _, number = device.partition(":")
+    if kind == "cuda": return torch.cuda.is_available() and int(number or 0) < torch.cuda.device_count()
+    return kind == "cpu" or kind == "mps" and torch.backends.mps.is_available()
+
 # %% ../../../nbs/models/language/09_local.ipynb #fc848782
 def device_for(torch: Any, wanted: str = "") -> str:
     "Return the wanted device if this machine has it; by default a GPU if available."
-    cuda, mps = torch.cuda.is_available(), torch.backends.mps.is_available()
-    if not wanted: return "cuda" if cuda else "mps" if mps else "cpu"
-    kind, _, number = wanted.partition(":")
-    if kind == "cpu" or (kind == "mps" and mps) or (kind == "cuda" and cuda
-                                                    and int(number or 0) < torch.cuda.device_count()):
-        return wanted
+    for device in (wanted,) if wanted else ("cuda", "mps", "cpu"):
+        if _has_device(torch, device): return device
     raise DataError(f"this machine has no {wanted}, as torch sees it", "--device", "leave it out, or say cpu")
 
 _CHUNK = 256  # tokens per pass on a CPU
@@ -232,57 +253,75 @@ def load_local(m: LanguageModel, offline: bool = True) -> Local:
     if device == "cpu": _tune(local)
     return local
 
+# %% ../../../nbs/models/language/09_local.ipynb #c65f47da
+def _timings() -> Path:
+    "Return the folder of timings, in the cache; no other setting matters."
+    env = {name: value for name, value in os.environ.items() if name == "REFNB_CACHE"}
+    return Path(load_settings(env=env).cache)/"attention"
+
 # %% ../../../nbs/models/language/09_local.ipynb #b6c0a512
 def _tune(local: Local):
     "Choose the fastest way of reading on this processor."
-    cache = load_settings(env={k: v for k, v in os.environ.items() if k == "REFNB_CACHE"}).cache
-    way = fastest(local.model, Path(cache)/"attention")
+    way = fastest(local.model, _timings())
     read_as(local.model, way)
     local.chunk = way.chunk
     if local.m.dtype == "int8": _round(local)
     order_weights(local.model)
 
+# %% ../../../nbs/models/language/09_local.ipynb #44ebb547
+def _check_eight_bits(local: Local):
+    "Raise an error for a model that cannot be rounded; warn if it would not become faster."
+    kind = local.model.config.model_type
+    if kind not in PLAIN:
+        raise CallError(f"{local.m.title} ({kind}) has no weights of eight bits here", do="say dtype=bfloat16")
+    if not has_eight_bits():
+        warnings.warn("this torch has no product with weights of eight bits; writing takes as long as in bfloat16",
+                      stacklevel=3)
+
 # %% ../../../nbs/models/language/09_local.ipynb #510f2617
 def _round(local: Local):
     "Round a model's weights to eight bits; a large model keeps no copy of them for prompts, so its chunks are long."
-    model, copied = local.model, local.model.num_parameters() < _LARGE
-    if model.config.model_type not in PLAIN:
-        raise CallError(f"{local.m.title} ({model.config.model_type}) has no weights of eight bits here",
-                        do="say dtype=bfloat16")
-    if not has_eight_bits():
-        warnings.warn("this torch has no product with weights of eight bits; writing takes as long as in bfloat16",
-                      stacklevel=2)
-    round_weights(model, copied)
+    _check_eight_bits(local)
+    copied = local.model.num_parameters() < _LARGE
+    round_weights(local.model, copied)
     if not copied and local.chunk: local.chunk = max(local.chunk, _LONG)
+
+# %% ../../../nbs/models/language/09_local.ipynb #2146139e
+def _byte_pairs(texts: Iterable[str]) -> Any:
+    "Learn a tokenizer's byte pairs from texts."
+    import tokenizers as tk
+    t, alphabet = tk.Tokenizer(tk.models.BPE()), tk.pre_tokenizers.ByteLevel.alphabet()
+    t.pre_tokenizer, t.decoder = tk.pre_tokenizers.ByteLevel(add_prefix_space=False), tk.decoders.ByteLevel()
+    t.train_from_iterator(texts, tk.trainers.BpeTrainer(vocab_size=600, special_tokens=["<|end|>", "<|turn|>"],
+                                                        initial_alphabet=alphabet, show_progress=False))
+    return t
 
 # %% ../../../nbs/models/language/09_local.ipynb #b3c4bc77
 def _trained_tokenizer(texts: Iterable[str], chat: bool) -> Any:
     "Train a small tokenizer on texts; `chat` adds a chat template."
-    import tokenizers as tk
-    t = tk.Tokenizer(tk.models.BPE())
-    t.pre_tokenizer, t.decoder = tk.pre_tokenizers.ByteLevel(add_prefix_space=False), tk.decoders.ByteLevel()
-    t.train_from_iterator(texts,
-                          tk.trainers.BpeTrainer(vocab_size=600, special_tokens=["<|end|>", "<|turn|>"],
-                                                 initial_alphabet=tk.pre_tokenizers.ByteLevel.alphabet(),
-                                                 show_progress=False))
-    fast = need("transformers", "models").PreTrainedTokenizerFast(tokenizer_object=t, eos_token="<|end|>",
-                                                                  pad_token="<|end|>")
+    tf = need("transformers", "models")
+    fast = tf.PreTrainedTokenizerFast(tokenizer_object=_byte_pairs(texts), eos_token="<|end|>", pad_token="<|end|>")
     if chat:
         fast.chat_template = ("{% for m in messages %}<|turn|>{{ m.role }}\n{{ m.content }}\n{% endfor %}{% if "
                               "add_generation_prompt %}<|turn|>assistant\n{% endif %}")
     return fast
 
+# %% ../../../nbs/models/language/09_local.ipynb #7cb78b3b
+def _random_model(words: int, size: int) -> Any:
+    "Make a model of random weights, the same each time, for a vocabulary of so many words."
+    torch, tf = need("torch", "models"), need("transformers", "models")
+    torch.manual_seed(0)
+    config = tf.LlamaConfig(vocab_size=words, hidden_size=size, intermediate_size=2*size, num_hidden_layers=2,
+                            num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=8192, eos_token_id=0,
+                            pad_token_id=0, bos_token_id=None)
+    return tf.LlamaForCausalLM(config)
+
 # %% ../../../nbs/models/language/09_local.ipynb #ee98a5ea
 def tiny_checkpoint(folder: str|Path, texts: Iterable[str], size: int = 32, chat: bool = True) -> Path:
     """Write a checkpoint of some thousand random weights, with a tokenizer trained on texts.
     `size` is the hidden size; `chat` adds a chat template."""
-    torch, tf = need("torch", "models"), need("transformers", "models")
     fast = _trained_tokenizer(texts, chat)
-    torch.manual_seed(0)
-    config = tf.LlamaConfig(vocab_size=len(fast), hidden_size=size, intermediate_size=2*size, num_hidden_layers=2,
-                            num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=8192, eos_token_id=0,
-                            pad_token_id=0, bos_token_id=None)
-    tf.LlamaForCausalLM(config).save_pretrained(folder)
+    _random_model(len(fast), size).save_pretrained(folder)
     fast.save_pretrained(folder)
     return Path(folder)
 
@@ -564,18 +603,21 @@ def _up_to_end(tokens: list[int], ends: set[int]) -> list[int]:
         if token in ends: return tokens[:i + 1]
     return tokens
 
+# %% ../../../nbs/models/language/09_local.ipynb #65564ae5
+def _as_reply(local: Local, job: _Job, tokens: list[int], seconds: float) -> Reply:
+    "Convert written tokens to a reply, up to its end token."
+    ends = _ends(local)
+    written = _up_to_end(tokens, ends)
+    local.computed += len(written)
+    ended = len(written) < job.ask.decoding.max_tokens or bool(written) and written[-1] in ends
+    return Reply(local.tokenizer.decode(written, skip_special_tokens=True), "stop" if ended else "length",
+                 local.m.model, len(job.ids), len(written), seconds=seconds)
+
 # %% ../../../nbs/models/language/09_local.ipynb #294f3348
 def _as_replies(local: Local, jobs: Sequence[_Job], out: list[list[int]], seconds: float) -> list[Reply]:
     "Convert written tokens to replies, each up to its end token."
-    ends, most = _ends(local), jobs[0].ask.decoding.max_tokens
-    replies: list[Reply] = []
-    for job, tokens in zip(jobs, out, strict=True):
-        written = _up_to_end(tokens, ends)
-        local.computed += len(written)
-        ended = len(written) < most or bool(written) and written[-1] in ends
-        text = local.tokenizer.decode(written, skip_special_tokens=True)
-        replies.append(Reply(text, "stop" if ended else "length", local.m.model, len(job.ids), len(written),
-                             seconds=seconds/len(jobs)))
+    replies = []
+    for job, tokens in zip(jobs, out, strict=True): replies.append(_as_reply(local, job, tokens, seconds/len(jobs)))
     return replies
 
 def _pad(local: Local) -> int:

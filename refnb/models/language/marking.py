@@ -11,7 +11,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from difflib import SequenceMatcher
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from string import Template
 from typing import NamedTuple
 from ...core.types import CallError, Span
@@ -36,12 +36,14 @@ def passages(
     form: Form,   # with the numbers of words and of context words
 ) -> list[Passage]:
     "Split a document between sentences into passages."
-    first, starts, tokens = window_starts(d.sentences, form.words), sentence_starts(d), d.tokens
-    at = [starts[s] for s in first]
-    return [Passage(a, tokens[a:b], " ".join(tokens[max(0, a - form.context):a]))
-            for a, b in zip(at, [*at[1:], len(tokens)]) if b > a]
+    starts, tokens = sentence_starts(d), d.tokens
+    at = map(starts.__getitem__, window_starts(d.sentences, form.words))
+    found = []
+    for a, b in pairwise([*at, len(tokens)]):
+        if b > a: found.append(Passage(a, tokens[a:b], " ".join(tokens[max(0, a - form.context):a])))
+    return found
 
-# %% ../../../nbs/models/language/13_marking.ipynb #6c2a0937
+# %% ../../../nbs/models/language/13_marking.ipynb #8c568b4e
 def form_of_documents(
     benchmark: str,  # benchmark whose prompts fit
     form: str = "",  # overrides the usual form
@@ -58,16 +60,20 @@ def marking_model(m: LanguageModel, form: str) -> LanguageModel:
     room = max(m.decoding.max_tokens, 4*the_form(form).words)
     return m.changed(way="reply", constraint="none", decoding=m.decoding.changed(max_tokens=room))
 
+def _prompt_for(d: Document, p: Passage, form: str) -> str:
+    "Write the prompt for a passage of a document."
+    names = ", ".join(d.names) or "(no list; use their names as labels)"
+    return Template(text_of(form)).substitute(text=" ".join(p.tokens), before=p.before or "(nothing)", names=names)
+
+# %% ../../../nbs/models/language/13_marking.ipynb #6c2a0937
 def asks_about(
     m: LanguageModel, # from `marking_model`
     d: Document,      # with its text
     form: str,        # the name of a form for documents
 ) -> list[Ask]:       # one for each passage
     "Write the requests about a document."
-    wanted, names = Template(text_of(form)), ", ".join(d.names) or "(no list; use their names as labels)"
-    return [ask_of(m, f"{d.doc_key}/{k}",
-                   wanted.substitute(text=" ".join(p.tokens), before=p.before or "(nothing)", names=names))
-            for k, p in enumerate(passages(d, the_form(form)))]
+    found = enumerate(passages(d, the_form(form)))
+    return [ask_of(m, f"{d.doc_key}/{k}", _prompt_for(d, p, form)) for k, p in found]
 
 # %% ../../../nbs/models/language/13_marking.ipynb #32a11870
 class Mark(NamedTuple):
@@ -79,22 +85,32 @@ class Mark(NamedTuple):
 # %% ../../../nbs/models/language/13_marking.ipynb #ca330e10
 _MARK = re.compile(r"\[|\]\(([^()\[\]]{1,99})\)|\]")
 
-def read_marks(reply: str) -> tuple[str, list[Mark]]:
-    "Split a reply into its plain text and its marks."
+def _brackets(reply: str) -> list[tuple[int, re.Match]]:
+    "Pair the opening brackets of marks with the closing ones, which bear the labels."
     opened, pairs = list[int](), list[tuple[int, re.Match]]()
     for m in _MARK.finditer(reply):
         if m[0] == "[": opened.append(m.start())
         elif opened:
             start = opened.pop()
             if m[1]: pairs.append((start, m))
-    cuts = sorted([(a, a + 1) for a, _ in pairs] + [m.span() for _, m in pairs])
-    pieces = zip([0, *(b for _, b in cuts)], [*(a for a, _ in cuts), len(reply)], strict=True)
-    gone, begins = [0, *accumulate(b - a for a, b in cuts)], [a for a, _ in cuts]
+    return pairs
+
+# %% ../../../nbs/models/language/13_marking.ipynb #e730fb77
+def read_marks(reply: str) -> tuple[str, list[Mark]]:
+    "Split a reply into its plain text and its marks."
+    pairs, cuts = _brackets(reply), list[tuple[int, int]]()
+    for start, m in pairs: cuts += [(start, start + 1), m.span()]
+    pieces, begins, gone, end = list[str](), list[int](), [0], 0
+    for a, b in sorted(cuts):
+        pieces.append(reply[end:a])
+        begins.append(a)
+        gone.append(gone[-1] + b - a)
+        end = b
     def place(i: int) -> int: return i - gone[bisect_left(begins, i)]
     marks = [Mark(place(a), place(m.start()), " ".join(m[1].split()).lstrip("#")) for a, m in pairs]
-    return "".join(reply[a:b] for a, b in pieces), marks
+    return "".join(pieces) + reply[end:], marks
 
-# %% ../../../nbs/models/language/13_marking.ipynb #5cf2666a
+# %% ../../../nbs/models/language/13_marking.ipynb #a23cdcb8
 _QUOTES = str.maketrans("“”„«»‘’‚`´–—", '"""""' + "'''''--")
 
 def _plain(text: str) -> str:
@@ -108,13 +124,18 @@ def _gap(a: str, b: str) -> Iterator[tuple[int, int]]:
     for i, j, n in SequenceMatcher(None, a, b, autojunk=False).get_matching_blocks():
         yield from zip(range(i, i + n), range(j, j + n))
 
+def _begins(words: list[str]) -> list[int]:
+    "List where each word begins, and the last one ends, counted without blanks."
+    return list(accumulate(map(len, words), initial=0))
+
+# %% ../../../nbs/models/language/13_marking.ipynb #5cf2666a
 def _aligned(a: list[str], b: list[str]) -> dict[int, int]:
     "Map characters of the words `b` to characters of the words `a`, both counted without blanks."
-    if "".join(a) == "".join(b): return {i: i for i in range(sum(map(len, a)))}
-    at, bt = ([0, *accumulate(map(len, x))] for x in (a, b))
+    at, bt = _begins(a), _begins(b)
+    if "".join(a) == "".join(b): return dict(zip(range(at[-1]), range(at[-1])))
     place, i0, j0 = dict[int, int](), 0, 0
     for i, j, n in SequenceMatcher(None, a, b, autojunk=False).get_matching_blocks():
-        place |= {bt[j0] + y: at[i0] + x for x, y in _gap("".join(a[i0:i]), "".join(b[j0:j]))}
+        for x, y in _gap("".join(a[i0:i]), "".join(b[j0:j])): place[bt[j0] + y] = at[i0] + x
         place |= dict(zip(range(bt[j], bt[j + n]), range(at[i], at[i + n])))
         i0, j0 = i + n, j + n
     return place
@@ -125,6 +146,16 @@ class Placed(NamedTuple):
     spans: list[tuple[Span, str]] # mentions with their labels
     copied: float                 # share of the passage's characters in the copy
 
+# %% ../../../nbs/models/language/13_marking.ipynb #22a92a8d
+def _spelled(tokens: Sequence[str]) -> tuple[list[str], list[int]]:
+    "Split tokens into plain words; return also the token of each of their characters."
+    words, owners = list[str](), list[int]()
+    for i, token in enumerate(tokens):
+        for word in _plain(token).split():
+            words.append(word)
+            owners += [i]*len(word)
+    return words, owners
+
 # %% ../../../nbs/models/language/13_marking.ipynb #f45c1c49
 def place_marks(
     tokens: Sequence[str], # tokens of the passage
@@ -132,9 +163,8 @@ def place_marks(
 ) -> Placed:               # spans count from the passage's first token
     "Align the marks of a reply with the tokens of its passage."
     text, marks = read_marks(reply)
-    words = [(w, i) for i, t in enumerate(tokens) for w in _plain(t).split()]
-    token = [i for w, i in words for _ in w]
-    place = _aligned([w for w, _ in words], _plain(text).split()[:3*len(words) + 100])
+    words, token = _spelled(tokens)
+    place = _aligned(words, _plain(text).split()[:3*len(words) + 100])
     shown, spans = [i for i, c in enumerate(text) if not c.isspace()], []
     for mark in marks:
         first, last = bisect_left(shown, mark.start), bisect_left(shown, mark.end) - 1
@@ -155,6 +185,14 @@ def why_unread(reply: Reply, copied: float) -> str:
     if reply.finish == "length": return "cut: raise decoding.max_tokens"
     return "no copy of the passage" if copied < 0.5 else ""
 
+# %% ../../../nbs/models/language/13_marking.ipynb #5f0aa6b7
+def _in_document(p: Passage, reply: Reply) -> Placed:
+    "Align the marks of a reply, in tokens of the document."
+    seen = place_marks(p.tokens, split_reasoning(reply.text).answer[:50*len(p.tokens) + 1000])
+    spans = []
+    for span, label in seen.spans: spans.append((Span(span.start + p.start, span.end + p.start), label))
+    return Placed(spans, seen.copied)
+
 # %% ../../../nbs/models/language/13_marking.ipynb #70e1f3cf
 def clusters_of(
     d: Document,              # the document
@@ -163,14 +201,14 @@ def clusters_of(
 ) -> ClusterAnswer:
     "Merge the replies about a document's passages into its clusters."
     found, entity, unread = dict[tuple[int, str], set[Span]](), dict[Span, tuple[int, str]](), []
-    known = {n.lower(): n for n in d.names}
+    known = dict(zip(map(str.lower, d.names), d.names))
     for k, (p, r) in enumerate(zip(passages(d, the_form(form)), replies, strict=True)):
-        seen = place_marks(p.tokens, split_reasoning(r.text).answer[:50*len(p.tokens) + 1000])
+        seen = _in_document(p, r)
         if why := why_unread(r, seen.copied): unread.append(why)
         for span, label in seen.spans:
-            span = Span(span.start + p.start, span.end + p.start)
             if (e := _entity(label, k, known)) and entity.setdefault(span, e) == e: found.setdefault(e, set()).add(span)
-    named = {tidy([c])[0]: name for (_, name), c in found.items()}
+    named = {}
+    for (_, name), cluster in found.items(): named[tidy([cluster])[0]] = name
     clusters = tuple(sorted(named))
     return ClusterAnswer(d.doc_key, clusters, tuple(named[c] for c in clusters) if known else (), tuple(unread))
 
@@ -192,7 +230,8 @@ def document_answers(
             for k, ask in enumerate(asks_about(m, d, form)):
                 waiting[ask.id, ask_key(ask)] = i, k
                 yield ask
-    yield from (ClusterAnswer(d.doc_key) for d, n in zip(docs, expected) if not n)
+    for d, n in zip(docs, expected):
+        if not n: yield ClusterAnswer(d.doc_key)
     for ask, reply in send(asks()):
         i, k = waiting.pop((ask.id, ask_key(ask)))
         replies[i][k] = reply
@@ -201,6 +240,7 @@ def document_answers(
 # %% ../../../nbs/models/language/13_marking.ipynb #762753b0
 def _document_answer(d: Document, form: str, replies: dict[int, Reply]) -> ClusterAnswer|Failure:
     "Read all replies about a document."
-    failed = next((r for _, r in sorted(replies.items()) if r.finish == "failed"), None)
-    if failed: return Failure(d.doc_key, re.split(r"; | \(|: ", failed.error)[0], failed.error)
-    return clusters_of(d, form, [replies[k] for k in range(len(replies))])
+    all_replies = list(map(replies.__getitem__, range(len(replies))))
+    for r in all_replies:
+        if r.finish == "failed": return Failure(d.doc_key, re.split(r"; | \(|: ", r.error)[0], r.error)
+    return clusters_of(d, form, all_replies)

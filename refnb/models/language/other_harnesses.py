@@ -11,6 +11,7 @@ __all__ = ['TOOLS', 'Exported', 'exported', 'Verdict', 'verdict', 'inspect_finis
 import hashlib, json, re, shlex
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import version
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from string import Template
 from typing import Any, NamedTuple
@@ -20,7 +21,7 @@ from ...core.settings import Settings, load_settings, packaged
 from ...core.files import CANARY, read_jsonl, write_atomic, write_jsonl
 from ...core.runs import questions_id
 from ...metrics.choice import credit
-from .language_models import LanguageModel, the_model
+from .language_models import Decoding, LanguageModel, the_model
 from .local import option_ids
 from .prompts import Order, continuations, prompt_id, read
 from .answering import form_for, sent_of, system_text
@@ -52,8 +53,8 @@ def exported(m: LanguageModel, q: Question, form: str, order: Order = "given", s
     space = " " if lead.rstrip() else ""
     raw = f"{system}\n\n" if system and m.message == "raw" else ""  # a raw prompt has no messages
     return Exported(q.id, q.doc_key, raw + t.ask.prompt, "" if raw else system, lead.rstrip(),
-                    tuple(f"{space}{o}\n" for o in options), tuple(o.name for o in t.question.options),
-                 t.question.right, form, m.reading, m.drop, q.meta)
+                    tuple(f"{space}{o}\n" for o in options), tuple(map(attrgetter("name"), t.question.options)),
+                    t.question.right, form, m.reading, m.drop, q.meta)
 
 # %% ../../../nbs/models/language/12_other_harnesses.ipynb #3fcf8c16
 class Verdict(NamedTuple):
@@ -110,11 +111,17 @@ def harness_scores(record: Mapping[str, Any], results: Sequence[str|float]) -> d
     return {"acc_refnb": credit(q, Answer(q.id, scores=means)), "acc": _best(record, sums),
             "acc_norm": _best(record, [s/len(c) for s, c in zip(sums, record["choices"], strict=True)])}
 
+# %% ../../../nbs/models/language/12_other_harnesses.ipynb #113d1131
+def _tokenizer_name(about: Mapping[str, Any]) -> str:
+    """Return the name of a tokenizer in a model's arguments, or ""."""
+    for key in ("tokenizer", "pretrained", "model"):
+        if isinstance(name := about.get(key), str) and name: return name
+    return ""
+
 # %% ../../../nbs/models/language/12_other_harnesses.ipynb #8244e2ff
 def tokenizer_of(about: Mapping[str, Any]) -> Any:
     "Load the tokenizer of the harness' model, from the model's arguments."
-    name = next((v for k in ("tokenizer", "pretrained", "model") if isinstance(v := about.get(k), str) and v), "")
-    if not name:
+    if not (name := _tokenizer_name(about)):
         raise CallError("options are compared by the mean over their tokens, and no tokenizer is named", "--model_args",
                         "say tokenizer=NAME; or export replies, with way=reply")
     options = {k: about[k] for k in ("revision", "gguf_file") if about.get(k)}
@@ -125,10 +132,11 @@ def harness_documents(path: str|Path, about: Mapping[str, Any]) -> list[dict]:
     """List the documents of the harness from questions.jsonl, with the sizes of choices.
     `about` holds the task's metadata and the model's arguments."""
     records = list(map(json.loads, Path(path).read_bytes().splitlines()))
-    tokenizer = tokenizer_of(about) if any(r["choices"] for r in records) else None
-    # a column of the harness cannot hold values of several types
-    added = lambda r: {"sizes": option_sizes(tokenizer, r) if r["choices"] else [], "meta": json.dumps(r["meta"])}
-    return [r | added(r) for r in records]
+    tokenizer = tokenizer_of(about) if any(map(itemgetter("choices"), records)) else None
+    for r in records:
+        r["sizes"] = option_sizes(tokenizer, r) if r["choices"] else []
+        r["meta"] = json.dumps(r["meta"])  # a column of the harness cannot hold values of several types
+    return records
 
 # %% ../../../nbs/models/language/12_other_harnesses.ipynb #781b65c2
 class Export(NamedTuple):
@@ -142,11 +150,20 @@ class Export(NamedTuple):
 def _model(system: str, tool: str, changed: dict[str, Any]) -> tuple[LanguageModel, dict[str, Any]]:
     "Return the model whose prompts are exported, and its changed settings."
     fixed = {"constraint": "none"} | ({"way": "reply"} if tool == "inspect" else {})
-    if bad := [k for k, v in fixed.items() if changed.get(k, v) != v]:
-        raise CallError(f"{tool} can only do {bad[0]}={fixed[bad[0]]}", f"{bad[0]}={changed[bad[0]]}",
-                        "leave it out" + (", or export for the harness" if bad[0] == "way" else ""))
-    forced = {k: v for k, v in fixed.items() if getattr(the_model(system), k) != v}
+    for name, value in fixed.items():
+        if changed.get(name, value) != value:
+            raise CallError(f"{tool} can only do {name}={value}", f"{name}={changed[name]}",
+                            "leave it out" + (", or export for the harness" if name == "way" else ""))
+    forced = {}
+    for name, value in fixed.items():
+        if getattr(the_model(system), name) != value: forced[name] = value
     return the_model(system, **changed | forced), changed | forced
+
+# %% ../../../nbs/models/language/12_other_harnesses.ipynb #cecc49c1
+def _decoding_of(d: Decoding) -> dict[str, Any]:
+    "Return the decoding settings of an export; a seed only if there is one."
+    given = {"max_tokens": d.max_tokens, "temperature": d.temperature, "top_p": d.top_p}
+    return given if d.seed is None else given | {"seed": d.seed}
 
 # %% ../../../nbs/models/language/12_other_harnesses.ipynb #54e886ed
 def prepared(questions: str|Path|Iterable[Question], tool: str, system: str, form: str = "", order: Order = "given",
@@ -160,9 +177,7 @@ def prepared(questions: str|Path|Iterable[Question], tool: str, system: str, for
     form = form_for(m, task.prompts, form)
     qs = task.questions[:limit] if limit else task.questions
     records = [exported(m, q, form, order, system_text(m, task.benchmark)) for q in qs]
-    d = m.decoding
-    decoding = ({"max_tokens": d.max_tokens, "temperature": d.temperature, "top_p": d.top_p}
-                | ({} if d.seed is None else {"seed": d.seed}))
+    decoding = _decoding_of(m.decoding)
     about = {"task": _task_name(task.name, records, decoding), "version": m.version, "part": task.name,
              "system": system, "form": form, "order": order, "decoding": decoding, "questions": len(qs),
              "questions_id": questions_id(qs)}
@@ -175,7 +190,7 @@ def _task_name(task: str, records: list[Exported], decoding: dict[str, Any]) -> 
     asks = hashlib.sha256(msgspec.json.encode((records, decoding))).hexdigest()[:8]
     return f"refnb_{re.sub(r'[^a-z0-9]+', '_', task.lower()).strip('_')}_{asks}"
 
-# %% ../../../nbs/models/language/12_other_harnesses.ipynb #50af341c
+# %% ../../../nbs/models/language/12_other_harnesses.ipynb #0b470047
 def _new(folder: str|Path) -> Path:
     "Check that a folder is new or empty."
     path = Path(folder)
@@ -183,41 +198,60 @@ def _new(folder: str|Path) -> Path:
         raise CallError("exists and is not empty", str(path), "name a new folder")
     return path
 
+def _changes(changed: Mapping[str, Any]) -> list[str]:
+    "Write changed settings as refnb run takes them."
+    words = []
+    for name, value in changed.items():
+        inner = value if isinstance(value, dict) else {}
+        for field, part in inner.items(): words += ["-p", f"{name}.{field}={part}"]
+        if not isinstance(value, dict): words += ["-p", f"{name}={value}"]
+    return words
+
+# %% ../../../nbs/models/language/12_other_harnesses.ipynb #50af341c
 def _same_run(e: Export) -> str:
     "Write the command of the equivalent refnb run."
-    flat = {f"{k}.{i}" if i else k: w for k, v in e.changed.items()
-            for i, w in (v.items() if isinstance(v, dict) else [("", v)])}
     task = "FILE" if e.about["part"].startswith("given/") else e.about["part"]
     return shlex.join(["refnb", "run", task, e.about["system"], "--form", e.about["form"], "--order", e.about["order"],
-                       *(x for k, v in flat.items() for x in ("-p", f"{k}={v}"))])
+                       *_changes(e.changed)])
 
-def _write(e: Export, folder: Path, tool: str, words: dict[str, str]) -> Path:
-    "Write the records, the tool's task file, and the page about them."
+def _page(e: Export, tool: str, words: dict[str, str]) -> str:
+    "Write the page about an export."
     page = Template((packaged(f"data/neighbours/{tool}")/"README.md").read_text(encoding="utf-8"))
     fields = ({k: e.about[k] for k in ("part", "task", "form", "order", "system")}
             | {"count": f"{len(e.records):,}", "run": _same_run(e), **CANARY})
+    return page.substitute(fields | words)
+
+def _write(e: Export, folder: Path, tool: str, words: dict[str, str]) -> Path:
+    "Write the records, the tool's task file, and the page about them."
+    page = _page(e, tool, words)
     write_jsonl(folder/"questions.jsonl", e.records)
     write_atomic(folder/"task.py", (packaged(f"data/neighbours/{tool}")/"task.py").read_bytes())
-    write_atomic(folder/"README.md", page.substitute(fields | words))
+    write_atomic(folder/"README.md", page)
     return folder
+
+# %% ../../../nbs/models/language/12_other_harnesses.ipynb #8b021647
+def _metrics(*names: str) -> list[dict[str, Any]]:
+    "List metrics for the harness, which are means over questions."
+    return [{"metric": name, "aggregation": "mean", "higher_is_better": True} for name in names]
+
+# %% ../../../nbs/models/language/12_other_harnesses.ipynb #b2816fe4
+def _generation(d: Mapping[str, Any]) -> dict[str, Any]:
+    "Convert decoding settings to the harness' names."
+    drawn = {"do_sample": True, "temperature": d["temperature"], "top_p": d["top_p"]}
+    return {"until": [], "max_gen_toks": d["max_tokens"]} | (drawn if d["temperature"] else {"do_sample": False})
 
 # %% ../../../nbs/models/language/12_other_harnesses.ipynb #6a8949b6
 def _harness_yaml(e: Export) -> str:
     "Write the task for the harness: JSON is YAML, and functions are tagged."
-    scored, d = e.model.way != "reply", e.about["decoding"]
-    mean = {"aggregation": "mean", "higher_is_better": True}
+    scored = e.model.way != "reply"
     config = {"task": e.about["task"], "class": "!function task.Questions",
               "output_type": "multiple_choice" if scored else "generate_until",
               "custom_dataset": "!function task.documents",
               "test_split": "test", "num_fewshot": 0, "description": "system", "doc_to_text": "prompt",
               "doc_to_target": "right", "target_delimiter": "",
               "process_results": "!function task.results",
-              "metric_list": [{"metric": n} | mean
-                              for n in (["acc_refnb", "acc", "acc_norm"] if scored else ["acc_refnb"])]}
-    drawn = ({"do_sample": True, "temperature": d["temperature"], "top_p": d["top_p"]} if d["temperature"]
-             else {"do_sample": False})
-    config |= ({"doc_to_choice": "choices"} if scored
-               else {"generation_kwargs": {"until": [], "max_gen_toks": d["max_tokens"]} | drawn})
+              "metric_list": _metrics("acc_refnb", "acc", "acc_norm") if scored else _metrics("acc_refnb")}
+    config |= {"doc_to_choice": "choices"} if scored else {"generation_kwargs": _generation(e.about["decoding"])}
     encoded = lambda v: v if str(v).startswith("!function ") else json.dumps(v, ensure_ascii=False)
     return "".join(f"{k}: {encoded(v)}\n" for k, v in (config | {"metadata": e.about}).items())
 

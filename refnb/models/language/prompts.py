@@ -8,7 +8,9 @@ __all__ = ['Reads', 'WHY', 'Order', 'ORDERS', 'Form', 'the_form', 'text_of', 'pr
 
 # %% ../../../nbs/models/language/02_prompts.ipynb #0a1329a8
 import hashlib, json, re
+from bisect import bisect_left, bisect_right
 from functools import cache
+from operator import attrgetter
 from string import Template
 from typing import Literal
 from ...core.types import NONE, Answer, CallError, DataError, Option, Question, Reason, Record, nearest
@@ -71,25 +73,36 @@ def _letters(n: int) -> list[str]:
         out.append(s)
     return out
 
+# %% ../../../nbs/models/language/02_prompts.ipynb #c70c0493
+def _described(o: Option, form: Form) -> str:
+    "Write an option, with its description if the form shows it."
+    return f"{o.name}: {o.description}" if form.shows.startswith("described") and o.description else o.name
+
 # %% ../../../nbs/models/language/02_prompts.ipynb #ea7639c9
 def _shown_options(q: Question, form: Form) -> str:
     "Write the options as the prompt shows them."
     if not q.options: raise DataError("has no options", f"question {q.id}")
-    lines = [f"{o.name}: {o.description}" if form.shows.startswith("described") and o.description else o.name
-             for o in q.options]
-    if form.shows.endswith("letters"):
-        lines = [f"{l}. {line}" for l, line in zip(_letters(len(lines)), lines, strict=True)]
-    return "\n".join(" ".join(line.split()) for line in lines)
+    lines = []
+    for letter, o in zip(_letters(len(q.options)), q.options, strict=True):
+        line = _described(o, form)
+        if form.shows.endswith("letters"): line = f"{letter}. {line}"
+        lines.append(" ".join(line.split()))
+    return "\n".join(lines)
 
 # %% ../../../nbs/models/language/02_prompts.ipynb #d6ec03b3
 _END = re.compile(r"(?<=[.?!])[\"'”’]?\s+|\n+")
 
+def _limits(q: Question) -> tuple[list[int], list[int]]:
+    "List where the sentences up to the mention begin, and where those from the mention on end."
+    a, b = chars_of(q)
+    ends = list(map(re.Match.end, _END.finditer(q.text)))
+    return [0, *ends[:bisect_right(ends, a)]], [*ends[bisect_left(ends, b):], len(q.text)]
+
+# %% ../../../nbs/models/language/02_prompts.ipynb #ff3954bb
 def _sentence_of(q: Question, least: int = 60) -> tuple[str, tuple[int, int]]:
     "Return the sentence of the mention, extended to `least` characters, and the mention's place in it."
     a, b = chars_of(q)
-    left, right = 0, len(q.text)
-    ends = [m.end() for m in _END.finditer(q.text)]
-    before, after = [0, *(e for e in ends if e <= a)], [*(e for e in ends if e >= b), right]
+    before, after = _limits(q)
     i = j = 1
     while True:
         left, right = before[-min(i, len(before))], after[min(j, len(after)) - 1]
@@ -168,16 +181,21 @@ _YES_NO = re.compile(r"(?<!\w)(" + "|".join(_YES | _NO) + r")(?!\w)", re.I)
 _ANNOUNCED = re.compile(r"\banswer\b(?: is| would be)?[\s:*\"']*(yes|no)\b", re.I)
 _BACK = re.compile(r"\b(?:actually|wait|correction|sorry|or|and)\b|/", re.I)
 
+def _counts(text: str, first: re.Match, other: re.Match) -> bool:
+    "Tell whether the first of two contrary words counts: a text begins with it, and nothing takes it back."
+    if re.search(r"\w", text[:first.start()]): return False
+    return not _BACK.search(text[first.end():other.start()][-40:])
+
+# %% ../../../nbs/models/language/02_prompts.ipynb #0c8b6aef
 def _yes_or_no(text: str) -> str:
     """Read a text as yes, no, or ""."""
-    found = [(m, (_YES | _NO)[m[1].lower()]) for m in _YES_NO.finditer(text)]
-    words = {word for _, word in found}
-    if announced := {m[1].lower() for m in _ANNOUNCED.finditer(text)}:
+    if announced := set(map(str.lower, _ANNOUNCED.findall(text))):
         return announced.pop() if len(announced) == 1 else ""
-    if len(words) < 2: return words.pop() if words else ""
-    (first, word), (other, _) = found[0], next(f for f in found if f[1] != found[0][1])
-    begins = not re.search(r"\w", text[:first.start()])
-    return word if begins and not _BACK.search(text[first.end():other.start()][-40:]) else ""
+    found = list(_YES_NO.finditer(text))
+    words = [(_YES | _NO)[m[1].lower()] for m in found]
+    if len(set(words)) < 2: return words[0] if words else ""
+    other = found[words.index("no" if words[0] == "yes" else "yes")]
+    return words[0] if _counts(text, found[0], other) else ""
 
 # %% ../../../nbs/models/language/02_prompts.ipynb #e3c65323
 def _read_yes_no(q: Question, answer: str) -> Reading:
@@ -185,15 +203,16 @@ def _read_yes_no(q: Question, answer: str) -> Reading:
     text = written(answer)
     words = set(map(_yes_or_no, contained(text) or [text]))
     if len(words) > 1: return Reading(None, "unparsable", SEVERAL)
-    at = [i for i, o in enumerate(q.options) if o.name.lower() in words]
-    return Reading(at[0]) if at else Reading(None, "unparsable", "says neither Yes nor No, or both")
+    for i, o in enumerate(q.options):
+        if o.name.lower() in words: return Reading(i)
+    return Reading(None, "unparsable", "says neither Yes nor No, or both")
 
 # %% ../../../nbs/models/language/02_prompts.ipynb #a6c47c66
 def _shown(q: Question, f: Form) -> Shown:
     "Return a question's options as a form shows them."
     letters = _letters(len(q.options)) if f.reads == "letter" else []
-    descriptions = [o.description for o in q.options] if f.shows.startswith("described") else []
-    return Shown(tuple(o.name for o in q.options), tuple(letters), tuple(descriptions), f.extra)
+    descriptions = map(attrgetter("description"), q.options) if f.shows.startswith("described") else ()
+    return Shown(tuple(map(attrgetter("name"), q.options)), tuple(letters), tuple(descriptions), f.extra)
 
 # %% ../../../nbs/models/language/02_prompts.ipynb #fa259273
 _ENDED: dict[str, Reason] = {"length": "cut", "content_filter": "filtered", "refusal": "refused", "failed": "failed"}
@@ -222,7 +241,7 @@ def reading_of(q: Question, form: str, reply: str, finish: str = "stop") -> Read
     r = _read_yes_no(q, answer) if f.reads == "yes-no" else _read_options(q, f, answer, cut)
     return Reading(None, "cut", WHY["cut"]) if cut and r.chosen is None else r
 
-# %% ../../../nbs/models/language/02_prompts.ipynb #8522887f
+# %% ../../../nbs/models/language/02_prompts.ipynb #87709f1e
 def read(q: Question, form: str, reply: str, finish: str = "stop", reading: Mode = "tolerant",
          drop: str = "") -> Answer:
     """Read a reply, which ended by `finish`, as an answer to a question in this form.
@@ -239,35 +258,49 @@ def _read_as_released(q: Question, f: Form, reply: str, finish: str, drop: str) 
     a = read_answer(q, reply, "desc" if f.explains else "base", "released", drop, finish)
     return a if a.chosen or f.reads == "line" else _by_short_name(q, a, finish)
 
+def _short_names(q: Question) -> list[str]:
+    "List the options' names without final brackets, as songs have for their singers; none if that cannot tell them."
+    names = list(map(attrgetter("name"), q.options))
+    short = [re.sub(r"\s*\([^()]*\)$", "", name) for name in names]
+    return short if all(short) and len(set(short)) == len(short) and short != names else []
+
+# %% ../../../nbs/models/language/02_prompts.ipynb #8522887f
 def _by_short_name(q: Question, a: Answer, finish: str) -> Answer:
-    "Read a reply by names without their final brackets, as songs have for their singers."
-    short = [re.sub(r"\s*\([^()]*\)$", "", o.name) for o in q.options]
-    if len(set(short)) < len(short) or not all(short) or short == [o.name for o in q.options]: return a
+    "Read a reply by names without their final brackets."
+    if not (short := _short_names(q)): return a
     b = read_answer(q.changed(options=tuple(map(Option, short))), a.raw, finish=finish)
     return b if b.chosen else a
 
 def _bare(text: str) -> str: return re.sub(r"\W+", " ", text).strip().lower()
 
-# %% ../../../nbs/models/language/02_prompts.ipynb #395ab6f1
+# %% ../../../nbs/models/language/02_prompts.ipynb #a56f3f7a
 Order = Literal["given", "reversed", "rotations"]
 ORDERS = ("given", "reversed", "rotations")
+
+def _none_last(q: Question) -> bool:
+    "Tell whether the last option is None of the Above, which stays last."
+    return bool(q.options) and q.options[-1].name == NONE
 
 def turns(q: Question, order: Order = "given") -> int:
     "Return the number of rotations in which an order shows a question."
     if order != "rotations": return 1
-    return max(1, len(q.options) - any(o.name == NONE for o in q.options[-1:]))
+    return max(1, len(q.options) - _none_last(q))
 
+def _permutation(q: Question, order: Order, turn: int) -> list[int]:
+    "List the indices of the options in an order; None of the Above stays last."
+    free = list(range(len(q.options) - _none_last(q)))
+    moved = free[::-1] if order == "reversed" else free[turn:] + free[:turn]
+    return moved + [len(free)]*_none_last(q)
+
+# %% ../../../nbs/models/language/02_prompts.ipynb #395ab6f1
 def in_order(q: Question, order: Order = "given", turn: int = 0) -> tuple[Question, list[int]]:
     """Reorder a question's options; return the question as shown, and for each shown option its index in q.
     `turn` is the first option in rotations."""
     if order not in ORDERS: raise CallError(f"unknown order {order!r}", do=nearest(order, ORDERS))
-    n = len(q.options)
-    last = [n - 1] if n and q.options[-1].name == NONE else []
-    free = list(range(n - len(last)))
-    perm = [*(free[::-1] if order == "reversed" else free[turn:] + free[:turn]), *last]
-    return q.changed(options=tuple(q.options[i] for i in perm), right=tuple(map(perm.index, q.right))), perm
+    perm = _permutation(q, order, turn)
+    return q.changed(options=tuple(map(q.options.__getitem__, perm)), right=tuple(map(perm.index, q.right))), perm
 
 def turned_back(a: Answer, perm: list[int]) -> Answer:
     "Map an answer to the question as shown to the original order of options; `perm` is from `in_order`."
     scores = None if a.scores is None else tuple(a.scores[perm.index(i)] for i in range(len(perm)))
-    return a.changed(chosen=tuple(perm[i] for i in a.chosen), scores=scores)
+    return a.changed(chosen=tuple(map(perm.__getitem__, a.chosen)), scores=scores)

@@ -8,8 +8,9 @@ __all__ = ['TOP', 'NO_LOGPROBS', 'check_possible', 'payload', 'worst', 'size_of'
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #90669182
 import json, math, re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from operator import itemgetter
 from typing import Any
 from urllib.parse import quote
 from ...core.types import CallError
@@ -76,13 +77,15 @@ def _chat_words(ask: Ask, d: Dialect) -> dict:
 def _responses_words(ask: Ask, d: Dialect) -> dict:
     return {"model": ask.model, "input": ask.prompt} | ({"instructions": ask.system} if ask.system else {})
 
+def _content(ask: Ask, d: Dialect) -> str|list[dict]:
+    "Return a prompt; in two parts if the server can cache the first."
+    if not 0 < ask.shared < len(ask.prompt): return ask.prompt
+    first = {"type": "text", "text": ask.prompt[:ask.shared]}
+    return [first | d.cache, {"type": "text", "text": ask.prompt[ask.shared:]}]
+
 def _messages_words(ask: Ask, d: Dialect) -> dict:
     system = {"system": ask.system} if ask.system else {}
-    content: str|list[dict] = ask.prompt
-    if 0 < ask.shared < len(ask.prompt):
-        first, rest = ({"type": "text", "text": x} for x in (ask.prompt[:ask.shared], ask.prompt[ask.shared:]))
-        content = [first | d.cache, rest]
-    return {"model": ask.model, "messages": [{"role": "user", "content": content}]} | system
+    return {"model": ask.model, "messages": [{"role": "user", "content": _content(ask, d)}]} | system
 
 def _gemini_words(ask: Ask, d: Dialect) -> dict:
     system = {"systemInstruction": {"parts": [{"text": ask.system}]}} if ask.system else {}
@@ -112,11 +115,18 @@ def _settings(ask: Ask) -> dict[str, Any]:
 def _wanted(ask: Ask, d: Dialect) -> dict[str, Any]:
     "Return the fields of a request besides its texts, by path."
     given = {name: value for name, value in _settings(ask).items() if value is not None}
-    wanted = {d.fields[name]: value for name, value in given.items() if name in d.fields}
+    wanted: dict[str, Any] = {}
+    for name, value in given.items():
+        if name in d.fields: wanted[d.fields[name]] = value
     for name in given: wanted |= d.also.get(name, {})
     if ask.constraint == "none": return wanted
-    bound = {at: _BOUNDS[how](ask) for at, how in d.constraints[ask.constraint].items()}
-    return wanted | bound | d.also.get("constraint", {})
+    for at, how in d.constraints[ask.constraint].items(): wanted[at] = _BOUNDS[how](ask)
+    return wanted | d.also.get("constraint", {})
+
+# %% ../../../nbs/models/language/05_protocol.ipynb #a3c45962
+def _path(ask: Ask, d: Dialect) -> str:
+    "Return the path of a request after the server's address."
+    return "/completions" if ask.message == "raw" else d.path.replace("{model}", quote(ask.model, safe=""))
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #777ccda0
 def payload(ask: Ask) -> tuple[str, dict]:
@@ -127,22 +137,21 @@ def payload(ask: Ask) -> tuple[str, dict]:
     for at, value in (_wanted(ask, d) | d.always).items(): _put(body, at, value)
     if ask.way == "logprobs":
         body |= {"logprobs": TOP} if ask.message == "raw" else {"logprobs": True, "top_logprobs": d.logprobs}
-    return "/completions" if ask.message == "raw" else d.path.replace("{model}", quote(ask.model, safe="")), body
+    return _path(ask, d), body
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #32ba5117
 def worst(m: LanguageModel, ask: Ask, added: int = 0, more: int = 0) -> float|None:
     """Compute an upper bound of a request's cost in USD; None: the price is unknown. `added` are input tokens that
     the server adds, `more` are output tokens beyond the limit."""
     read, written = size_of(ask) + added, estimate(ask)[1] + more
-    cached = read if ask.shared else 0
-    usual, reasoning = (cost(m, Reply(tokens_in=read, tokens_out=written, tokens_reasoning=n, tokens_kept=cached))
-                        for n in (0, written))
+    dearest = Reply(tokens_in=read, tokens_out=written, tokens_kept=read if ask.shared else 0)
+    usual, reasoning = cost(m, dearest), cost(m, dearest.changed(tokens_reasoning=written))
     return None if usual is None or reasoning is None else max(usual, reasoning)
 
 def size_of(ask: Ask) -> int:
     "Compute an upper bound of a request's input tokens: a tokenizer makes at most one token per byte."
-    return sum(len(text.encode("utf-8", "surrogatepass"))
-               for text in (ask.prompt, ask.system, ask.pattern, *ask.options)) + 64
+    text = "".join((ask.prompt, ask.system, ask.pattern, *ask.options))
+    return len(text.encode("utf-8", "surrogatepass")) + 64
 
 def estimate(ask: Ask) -> tuple[int, int]:
     "Estimate the input and output tokens of a request."
@@ -178,6 +187,11 @@ def _whole(text: str) -> str:
     except UnicodeEncodeError: return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return text
 
+# %% ../../../nbs/models/language/05_protocol.ipynb #7985c7a4
+def _dicts(x: Any, kind: str = "") -> list[dict]:
+    "List the objects in a list, optionally of one type."
+    return [d for d in x if isinstance(d, dict) and kind in ("", d.get("type"))] if isinstance(x, list) else []
+
 # %% ../../../nbs/models/language/05_protocol.ipynb #5e01d7e4
 def json_object(data: bytes, *wanted: str) -> dict:
     """Return the first JSON object in some bytes that has one of the wanted fields, or else the first object.
@@ -185,9 +199,11 @@ def json_object(data: bytes, *wanted: str) -> dict:
     text = _words(data)
     if not text.startswith(("{", "[")): raise ValueError("it is not JSON")
     first = _DECODER.raw_decode(text)[0]
-    if isinstance(first, list): first = next((x for x in first if isinstance(x, dict)), {})
+    if isinstance(first, list): first = next(iter(_dicts(first)), {})
     if not wanted or any(map(first.get, wanted)): return first
-    return next((x for x in _objects(text) if any(map(x.get, wanted))), first)
+    for x in _objects(text):
+        if any(map(x.get, wanted)): return x
+    return first
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #99f09369
 _MOST_TOKENS = 10**8
@@ -204,14 +220,14 @@ def _field(x: Any, *names: str) -> Any:
 
 def _tokens(body: dict, ask: Ask) -> Reply:
     "Read the server's token counts; estimate missing ones."
-    usage = body.get("usage")
-    read, written, total = (_count(_field(usage, f"{kind}_tokens")) for kind in ("prompt", "completion", "total"))
+    def counted(*names: str) -> int|None: return _count(_field(body, "usage", *names))
+    read, written, total = map(counted, ("prompt_tokens", "completion_tokens", "total_tokens"))
     if read is None: read = estimate(ask)[0]
     if written is None and total is None: written = estimate(ask)[1]
     written = max(written or 0, (total or 0) - read, 0)
-    cached = _count(_field(usage, "prompt_tokens_details", "cached_tokens")) or 0
-    reasoning = _count(_field(usage, "completion_tokens_details", "reasoning_tokens")) or 0
-    cache_written = _count(_field(usage, "prompt_tokens_details", "cache_write_tokens")) or 0
+    cached = counted("prompt_tokens_details", "cached_tokens") or 0
+    reasoning = counted("completion_tokens_details", "reasoning_tokens") or 0
+    cache_written = counted("prompt_tokens_details", "cache_write_tokens") or 0
     return Reply(tokens_in=read, tokens_out=written, tokens_cached=min(cached, read),
                  tokens_reasoning=min(reasoning, written), tokens_kept=min(cache_written, read))
 
@@ -241,21 +257,14 @@ def _text(choice: dict) -> tuple[str, bool]:
 # %% ../../../nbs/models/language/05_protocol.ipynb #5a23c6c5
 def _joined(parts: Any, field: str = "text") -> str:
     "Join the texts of a list of parts; skip other parts."
-    parts = parts if isinstance(parts, list) else []
-    return "".join(p[field] for p in parts if isinstance(p, dict) and isinstance(p.get(field), str))
+    return "".join(p[field] for p in _dicts(parts) if isinstance(p.get(field), str))
 
 def _thoughts(choice: dict) -> str:
     "Return the model's reasoning from the fields that servers use for it."
     message, content = choice.get("message"), _field(choice, "message", "content")
     for name in ("reasoning_content", "reasoning", "thinking"):
         if isinstance(shown := _field(message, name), str) and shown: return _whole(shown)
-    parts = content if isinstance(content, list) else []
-    return _whole("".join(_joined(p.get("thinking")) for p in parts if isinstance(p, dict)))
-
-# %% ../../../nbs/models/language/05_protocol.ipynb #25212c1d
-def _dicts(x: Any, kind: str = "") -> list[dict]:
-    "List the objects in a list, optionally of one type."
-    return [d for d in x if isinstance(d, dict) and kind in ("", d.get("type"))] if isinstance(x, list) else []
+    return _whole("".join(_joined(p.get("thinking")) for p in _dicts(content)))
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #5a950f61
 def _as_chat(body: dict, text: str, thoughts: str, end: Any, refusal: str = "", **usage: Any) -> dict:
@@ -269,15 +278,17 @@ def _as_chat(body: dict, text: str, thoughts: str, end: Any, refusal: str = "", 
 # %% ../../../nbs/models/language/05_protocol.ipynb #953fc066
 def _sum(*counts: Any) -> int|None:
     "Add up the counts that are present."
-    known = [n for c in counts if (n := _count(c)) is not None]
+    known = [n for n in map(_count, counts) if n is not None]
     return sum(known) if known else None
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #d6af7d2a
 def _responses_as_chat(body: dict) -> dict:
     if not isinstance(body.get("output"), list): return body
-    parts = [part for item in _dicts(body["output"], "message") for part in _dicts(item.get("content"))]
-    thoughts = "".join(_joined(item.get("summary")) + _joined(item.get("content"))
-                       for item in _dicts(body["output"], "reasoning"))
+    parts: list[dict] = []
+    for item in _dicts(body["output"], "message"): parts += _dicts(item.get("content"))
+    thoughts = ""
+    for item in _dicts(body["output"], "reasoning"):
+        thoughts += _joined(item.get("summary")) + _joined(item.get("content"))
     status, usage = body.get("status"), body.get("usage")
     end = _field(body, "incomplete_details", "reason") if status == "incomplete" else status
     return _as_chat(body, _joined(parts), thoughts, "stop" if end == "completed" else end, _joined(parts, "refusal"),
@@ -301,13 +312,15 @@ def _gemini_as_chat(body: dict) -> dict:
     blocked = _field(body, "promptFeedback", "blockReason")
     if not isinstance(body.get("candidates"), list) and not blocked: return body
     first = next(iter(_dicts(body.get("candidates"))), {"finishReason": "blocked"})
-    parts, usage = _dicts(_field(first, "content", "parts")), body.get("usageMetadata")
-    thoughts = _field(usage, "thoughtsTokenCount")
-    chat = _as_chat(body, _joined([p for p in parts if not p.get("thought")]),
-                    _joined([p for p in parts if p.get("thought")]), first.get("finishReason"),
+    usage = body.get("usageMetadata")
+    said: list[dict] = []
+    thought: list[dict] = []
+    for part in _dicts(_field(first, "content", "parts")): (thought if part.get("thought") else said).append(part)
+    reasoning = _field(usage, "thoughtsTokenCount")
+    chat = _as_chat(body, _joined(said), _joined(thought), first.get("finishReason"),
                     read=_field(usage, "promptTokenCount"),
-                    written=_sum(_field(usage, "candidatesTokenCount"), thoughts),
-                    cached=_field(usage, "cachedContentTokenCount"), reasoning=thoughts)
+                    written=_sum(_field(usage, "candidatesTokenCount"), reasoning),
+                    cached=_field(usage, "cachedContentTokenCount"), reasoning=reasoning)
     return chat | {"model": body.get("modelVersion")}
 
 _AS_CHAT: dict[str, Callable[[dict], dict]] = {"chat": lambda body: body, "responses": _responses_as_chat,
@@ -315,7 +328,7 @@ _AS_CHAT: dict[str, Callable[[dict], dict]] = {"chat": lambda body: body, "respo
 _HOLDS = {"chat": ["choices"], "responses": ["output"], "messages": ["content"],
           "gemini": ["candidates", "promptFeedback"]}
 
-# %% ../../../nbs/models/language/05_protocol.ipynb #f1865a51
+# %% ../../../nbs/models/language/05_protocol.ipynb #66ca7350
 NO_LOGPROBS = "the server tells no log-probabilities"
 
 def _listed(logprobs: Any) -> list[tuple[Any, Any]]:
@@ -332,12 +345,17 @@ def _top(logprobs: Any) -> list[tuple[str, float]]:
         return isinstance(token, str) and isinstance(p, (int, float)) and p < 1e-3
     return [(token, min(float(p), 0.)) for token, p in _listed(logprobs) if good(token, p)]
 
+def _begun_by(word: str, options: Iterable[str]) -> list[str]:
+    "List the option that a word is, or else those that it begins."
+    if not word or word in options: return [word] if word in options else []
+    return [o for o in options if o.startswith(word)]
+
+# %% ../../../nbs/models/language/05_protocol.ipynb #f1865a51
 def _option_scores(top: list[tuple[str, float]], options: tuple[str, ...]) -> tuple[float, ...]|None:
     "Compute the log-probabilities of options."
-    found, listed = {o: 0. for o in options}, [p for _, p in top if math.isfinite(p)]
+    found, listed = dict.fromkeys(options, 0.), list(filter(math.isfinite, map(itemgetter(1), top)))
     for token, p in top:
-        word = token.strip(" ▁Ġ\n\t\"'*([")
-        begun = [o for o in found if o == word] or [o for o in found if word and o.startswith(word)]
+        begun = _begun_by(token.strip(" ▁Ġ\n\t\"'*(["), found)
         if len(begun) == 1: found[begun[0]] += math.exp(p)
     if not any(found.values()): return None
     rest = min(min(listed), math.log(max(1 - sum(map(math.exp, listed)), 1e-9)))
@@ -353,8 +371,7 @@ def _version(model: Any) -> str:
 # %% ../../../nbs/models/language/05_protocol.ipynb #cff89a87
 def _first_choice(body: dict) -> dict|None:
     "Return the first choice of a reply, or None."
-    choices = body.get("choices")
-    return next((c for c in choices if isinstance(c, dict)), None) if isinstance(choices, list) else None
+    return next(iter(_dicts(body.get("choices"))), None)
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #8b6e9dd3
 def read_reply(data: bytes, ask: Ask) -> Reply:
@@ -362,26 +379,41 @@ def read_reply(data: bytes, ask: Ask) -> Reply:
     shape = the_dialect(ask.dialect).shape
     return reply_of(_AS_CHAT[shape](json_object(data, *_HOLDS[shape], "error")), ask)
 
-# %% ../../../nbs/models/language/05_protocol.ipynb #70053aa6
-def reply_of(body: dict, ask: Ask) -> Reply:
-    "Read the body of a reply; raise ValueError if it holds only an error."
-    choice, model = _first_choice(body), body.get("model")
+# %% ../../../nbs/models/language/05_protocol.ipynb #2c88b0d8
+def _scored(known: Reply, choice: dict, ask: Ask) -> Reply:
+    "Add the scores of the options to a reply, or the error that the server gave none."
+    top = _top(choice.get("logprobs"))
+    if not top: return known.changed(finish="failed", error=NO_LOGPROBS)
+    return known.changed(scores=_option_scores(top, ask.options))
+
+def _check_body(body: dict, choice: dict|None):
+    "Raise ValueError if a body is no reply."
     if choice is None and body.get("error"):
         raise ValueError(f"an error in place of a reply: {error_words(body['error'])}")
     if not isinstance(body.get("choices"), list): raise ValueError("it has no list of choices")
-    known = _tokens(body, ask).changed(model=_version(model))
+
+# %% ../../../nbs/models/language/05_protocol.ipynb #fab81e35
+def _finish(choice: dict, text: str, refused: bool, thinking: bool) -> tuple[Finish, str]:
+    "Return the finish reason of a choice and an error message; `thinking` if its reasoning has no end."
+    if refused: return "refusal", ""
+    finish, error = _end(choice.get("finish_reason"), text)
+    if thinking and finish in ("stop", "failed"): return "length", ""
+    return finish, error
+
+# %% ../../../nbs/models/language/05_protocol.ipynb #70053aa6
+def reply_of(body: dict, ask: Ask) -> Reply:
+    "Read the body of a reply; raise ValueError if it holds only an error."
+    choice = _first_choice(body)
+    _check_body(body, choice)
+    known = _tokens(body, ask).changed(model=_version(body.get("model")))
     if choice is None: return known.changed(finish="failed", error="no choices")
     text, refused = _text(choice)
     parts = split_reasoning(text)
     text = parts.answer if parts.reasoning else text
     known = known.changed(reasoning=_thoughts(choice) or parts.reasoning)
-    finish, error = ("refusal", "") if refused else _end(choice.get("finish_reason"), text)
-    if parts.open and finish in ("stop", "failed"): finish, error = "length", ""  # truncated while reasoning
-    if ask.way != "logprobs" or finish not in ("stop", "length"):
-        return known.changed(text=text, finish=finish, error=error)
-    top = _top(choice.get("logprobs"))
-    finish, error = ("stop", "") if top else ("failed", NO_LOGPROBS)
-    return known.changed(text=text, finish=finish, scores=_option_scores(top, ask.options), error=error)
+    finish, error = _finish(choice, text, refused, parts.open)
+    if ask.way == "logprobs" and finish in ("stop", "length"): return _scored(known.changed(text=text), choice, ask)
+    return known.changed(text=text, finish=finish, error=error)
 
 # %% ../../../nbs/models/language/05_protocol.ipynb #fde90742
 def error_words(error: Any) -> str:

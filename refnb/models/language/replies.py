@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from operator import itemgetter
 from pathlib import Path
 import msgspec
 from ...core.types import DataError, FormatError, Record
@@ -52,34 +53,40 @@ def _crc(key: str, finish: str, reply: bytes, ask: bytes, at: str) -> int:
     return zlib.crc32(b"\0".join((key.encode(), finish.encode(), reply, ask, at.encode())))
 
 # %% ../../../nbs/models/language/03_replies.ipynb #b70881c8
+_REMEDY = {sqlite3.SQLITE_FULL: "free some space and start again",
+           sqlite3.SQLITE_READONLY: "choose another folder, or change its rights",
+           sqlite3.SQLITE_CANTOPEN: "choose another folder, or change its rights",
+           sqlite3.SQLITE_BUSY: "another process holds it; wait for it, or end it"}
+
 @contextmanager
 def _one_line(path: Path) -> Iterator[None]:
     "Convert SQLite's errors to errors of one line."
     try: yield
     except (sqlite3.ProgrammingError, sqlite3.InterfaceError): raise  # a programming error
     except sqlite3.Error as e:
-        code, do = getattr(e, "sqlite_errorcode",
-                           0) & 0xff, {sqlite3.SQLITE_FULL: "free some space and start again",
-                                       sqlite3.SQLITE_READONLY: "choose another folder, or change its rights",
-            sqlite3.SQLITE_CANTOPEN: "choose another folder, or change its rights",
-                                       sqlite3.SQLITE_BUSY: "another process holds it; wait for it, or end it"}
+        code = getattr(e, "sqlite_errorcode", 0) & 0xff
         if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) or not isinstance(e, sqlite3.OperationalError):
             raise DataError(f"the store of paid replies is damaged ({e})", str(path),
                             "it is left unchanged; `sqlite3 FILE .recover` reads undamaged rows; without it all "
-                            "requests "
-                            "are billed again") from None
+                            "requests are billed again") from None
         raise DataError(f"the store of paid replies cannot be used ({e})", str(path),
-                        do.get(code, "earlier replies are undamaged")) from None
+                        _REMEDY.get(code, "earlier replies are undamaged")) from None
+
+# %% ../../../nbs/models/language/03_replies.ipynb #92b5175d
+def _version_of(db: sqlite3.Connection, path: Path) -> int:
+    "Return the version of the file, 0 for a new one; raise an error for one that this refnb does not know."
+    version = db.execute("pragma user_version").fetchone()[0]
+    if version not in (0, VERSION):
+        raise FormatError(f"the store of paid replies is of version {version}, this refnb knows {VERSION}",
+                          str(path), "it is left unchanged; use the refnb that made it, or another folder")
+    return version
 
 # %% ../../../nbs/models/language/03_replies.ipynb #f9b20947
 def _open(path: Path) -> sqlite3.Connection:
     "Open the file, and create it if it is missing."
     db = sqlite3.connect(path, timeout=60, isolation_level=None, check_same_thread=False)
     try:
-        version = db.execute("pragma user_version").fetchone()[0]
-        if version not in (0, VERSION):
-            raise FormatError(f"the store of paid replies is of version {version}, this refnb knows {VERSION}",
-                              str(path), "it is left unchanged; use the refnb that made it, or another folder")
+        version = _version_of(db, path)
         _log_ahead(db)
         db.execute("pragma synchronous=extra")
         if not version: db.executescript(f"begin immediate; {_TABLE} pragma user_version={VERSION}; commit;")
@@ -91,7 +98,7 @@ def _open(path: Path) -> sqlite3.Connection:
 
 # %% ../../../nbs/models/language/03_replies.ipynb #94b65e3b
 def _has_raw(db: sqlite3.Connection) -> bool:
-    return any(column[1] == "raw" for column in db.execute("pragma table_info(replies)"))
+    return "raw" in map(itemgetter(1), db.execute("pragma table_info(replies)"))
 
 def _add_raw(db: sqlite3.Connection):
     "Add the column of raw bytes, unless another process has just added it."
@@ -110,6 +117,11 @@ def _log_ahead(db: sqlite3.Connection, tries: int = 300):
             if not left or e.sqlite_errorcode & 0xff not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED): raise
             time.sleep(0.02)
 
+# %% ../../../nbs/models/language/03_replies.ipynb #c672b324
+def _place_of(key: str) -> int:
+    "Return the byte that is a request's, by its key."
+    return int(key[:15], 16) if set(key[:15]) <= set("0123456789abcdef") else zlib.crc32(key.encode())
+
 # %% ../../../nbs/models/language/03_replies.ipynb #fbc5882d
 class _Claims:
     "Locks on requests in progress: one byte of a file for each."
@@ -121,7 +133,7 @@ class _Claims:
         try: import fcntl
         except ImportError: return True
         if self.file is None: self.file = self.path.open("ab")
-        place = int(key[:15], 16) if set(key[:15]) <= set("0123456789abcdef") else zlib.crc32(key.encode())
+        place = _place_of(key)
         try:
             if not hasattr(fcntl, "F_OFD_SETLK"):
                 fcntl.lockf(self.file, (fcntl.LOCK_EX if take else fcntl.LOCK_UN)|fcntl.LOCK_NB, 1, place)
@@ -210,14 +222,16 @@ class Replies:
     def raws(self, key: str) -> list[bytes]:
         "Return the raw bytes of all replies to a request, newest first, without damaged ones."
         rows = self._all("select raw from replies where key = ? and raw != x'' order by n desc", key)
-        return [raw for row in rows if (raw := _unpacked(row[0]))]
+        return list(filter(None, map(_unpacked, map(itemgetter(0), rows))))
 
     def get(self, key: str, ends: Iterable[str] = GOOD) -> Reply|None:
         """Return the stored reply to a request by the request's key, or None.
         `ends` selects replies by finish reason: GOOD, SETTLED, or others."""
         rows = self._all(f"select {_COLUMNS} from replies where key = ? order by finish != 'stop', n", key)
-        # a flipped bit in the index finds another row
-        return next((k.reply for row in rows if (k := _kept(row)) and k.key == key and k.reply.finish in ends), None)
+        for k in filter(None, map(_kept, rows)):
+            # a flipped bit in the index finds another row
+            if k.key == key and k.reply.finish in ends: return k.reply
+        return None
 
     def kept(self, key: str = "") -> Iterator[Kept]:
         """Yield all stored replies, good or not, in order of storing, for one key or all.
@@ -226,7 +240,8 @@ class Replies:
         while rows := self._all(f"select n, {_COLUMNS} from replies where n > ? {where} order by n limit 500", at,
                                 *([key] if key else [])):
             at = rows[-1][0]
-            yield from (k for row in rows if (k := _kept(row[1:])) and key in ("", k.key))
+            for row in rows:
+                if (k := _kept(row[1:])) and key in ("", k.key): yield k
 
 # %% ../../../nbs/models/language/03_replies.ipynb #c9509138
 def _kept(row: tuple) -> Kept|None:

@@ -44,6 +44,12 @@ _POLICY = re.compile(r"content[ _](filter|policy|management)|moderation|flagged|
 _KEY = re.compile(r"api[ _-]?key\b.{0,20}\b(not valid|invalid|missing|incorrect)", re.I)
 _GATEWAY = {408, 502, 504, 520, 521, 522, 523, 524}  # the server behind the gateway may have replied
 
+# %% ../../../nbs/models/language/06_servers.ipynb #b1b225a5
+def _error_of(body: Any) -> dict:
+    "Return the error of a decoded body; {} if it has none."
+    error = body.get("error", body) if isinstance(body, dict) else {}
+    return error if isinstance(error, dict) else {}
+
 # %% ../../../nbs/models/language/06_servers.ipynb #3e20923a
 def _about(data: bytes) -> tuple[str, str, str]:
     "Return message, code and parameter of an error."
@@ -51,8 +57,7 @@ def _about(data: bytes) -> tuple[str, str, str]:
     except (ValueError, RecursionError):
         return error_words(re.sub(r"<[^>]*>", " ", data[:2000].decode("utf-8", "replace"))), "", ""
     if isinstance(body, list) and body: body = body[0]  # as one vendor does
-    error = body.get("error", body) if isinstance(body, dict) else {}
-    if not isinstance(error, dict): return error_words(body), "", ""
+    error = _error_of(body)
     return error_words(body), str(error.get("code") or ""), str(error.get("param") or "")
 
 # %% ../../../nbs/models/language/06_servers.ipynb #d258def7
@@ -67,7 +72,7 @@ def _fields_of(m: LanguageModel) -> dict[str, str]:
     for setting, extra in d.also.items(): fields |= dict.fromkeys(extra, setting)
     return fields | {"logprobs": "way", "top_logprobs": "way"}
 
-# %% ../../../nbs/models/language/06_servers.ipynb #7d1f4242
+# %% ../../../nbs/models/language/06_servers.ipynb #7feb3b8e
 _WORDS = {"type", "text", "format", "choice"}  # parts of field names that are common words
 
 def _names_of(path: str) -> list[str]:
@@ -77,13 +82,18 @@ def _names_of(path: str) -> list[str]:
         if part not in _WORDS: names.append(part)
     return names
 
+def _mentions(what: str, name: str) -> bool:
+    "Tell whether an error mentions a field as a whole word."
+    return re.search(rf"(?<![\w.]){re.escape(name)}(?!\w)", what) is not None
+
+# %% ../../../nbs/models/language/06_servers.ipynb #7d1f4242
 def _refused(m: LanguageModel, what: str, param: str) -> str:
     """Return the field that a server refuses; "" if it belongs to no setting."""
     if param.split(".")[0] in ("messages", "prompt", "input"): return ""
     if param not in ("", "None"): return param
     if not _REFUSES.search(what): return ""
     for name in chain.from_iterable(map(_names_of, _fields_of(m))):
-        if re.search(rf"(?<![\w.]){re.escape(name)}(?!\w)", what): return name
+        if _mentions(what, name): return name
     return ""
 
 # %% ../../../nbs/models/language/06_servers.ipynb #e970f19a
@@ -365,6 +375,15 @@ class Heard(NamedTuple):
     said: Reply|Fault # the parsed reply, or the fault
     raw: bytes = b""  # the reply's bytes, without the key
 
+def _reveals(reply: Reply|Fault, data: bytes) -> bool:
+    "Tell whether a reply's bytes hold a key in pieces: only the parsed texts show it."
+    return isinstance(reply, Reply) and "[key]" in reply.text + reply.reasoning and b"[key]" not in data
+
+def _unsent(m: LanguageModel) -> dict[str, Any]:
+    "Return the client's own header of a key as one to be left out, if the server takes another header."
+    other = the_dialect(m.dialect).headers
+    return {"Authorization": need("openai", "models").Omit()} if other and "Authorization" not in other else {}
+
 # %% ../../../nbs/models/language/06_servers.ipynb #0637a0c6
 class Line:
     "A connection to a server, opened at the first request."
@@ -397,10 +416,8 @@ class Line:
     async def send(self, method: str, path: str, headers: dict, **what: Any) -> Any:
         "Send a request; the client builds the first one to a path, which takes as long as sending it."
         if path in self.made and "content" in what: return await self.resend(self.made[path], headers, what["content"])
-        other = the_dialect(self.m.dialect).headers  # the key is in another header
-        unsent = {"Authorization": need("openai", "models").Omit()} if other and "Authorization" not in other else {}
         r = await getattr(self.client, method)(path, cast_to=need("httpx2", "models").Response,
-                                               options={"headers": unsent | headers}, **what)
+                                               options={"headers": _unsent(self.m) | headers}, **what)
         if "content" in what: self.made[path] = r.request
         return r
 
@@ -453,8 +470,7 @@ class Line:
                               content=msgspec.json.encode(body))
         if not isinstance(data, Fault):
             reply = self.read(data, ask)
-            in_pieces = isinstance(reply, Reply) and "[key]" in reply.text + reply.reasoning and b"[key]" not in data
-            return Heard(reply, b"" if in_pieces else data)  # bytes that could reveal a key are not stored
+            return Heard(reply, b"" if _reveals(reply, data) else data)
         if "max_completion_tokens" not in data.what or "max_tokens" not in body: return Heard(data)
         self.limit = "max_completion_tokens"
         return await self.ask(ask, name)
@@ -740,14 +756,16 @@ class _Asking:
         "Count a reply and pass it on, or hold it back."
         reply, doubtful, served = got
         if not served: self.paid(reply)
-        if doubtful and self.patience.give_up:
-            self.doubtful.append((ask, reply, served))
-            if len(self.doubtful) < self.patience.give_up: return
-            what = f"{len(self.doubtful)} questions in a row failed, the last because {reply.error}"
-            return self.halt(DataError(what, self.m.model, "answers so far are saved; rerun when the server works"))
+        if doubtful and self.patience.give_up: return self.hold_back(ask, reply, served)
         if not doubtful and not served: self.release()
         self.pass_on(ask, reply, served)
 
+    def hold_back(self, ask: Ask, reply: Reply, served: bool):
+        "Hold back a failure that may be due to the server; stop after too many in a row."
+        self.doubtful.append((ask, reply, served))
+        if len(self.doubtful) < self.patience.give_up: return
+        what = f"{len(self.doubtful)} questions in a row failed, the last because {reply.error}"
+        self.halt(DataError(what, self.m.model, "answers so far are saved; rerun when the server works"))
     def release(self):
         "Pass on the failures that were held back: the server works."
         while self.doubtful: self.pass_on(*self.doubtful.popleft())
@@ -821,6 +839,13 @@ def sendable_key(ask: Ask) -> str:
         raise DataError("its text is invalid Unicode (lone surrogate)", f"question {ask.id}",
                         "read the file it is from as UTF-8") from None
 
+# %% ../../../nbs/models/language/06_servers.ipynb #ce46193a
+def _check_price(m: LanguageModel, budget: float|None):
+    "Raise an error for a budget without a price."
+    if budget is not None and m.price is None:
+        raise CallError("a budget needs a price, and that of this model is unknown", m.model,
+                        "write its price into its settings, or leave the budget out")
+
 # %% ../../../nbs/models/language/06_servers.ipynb #0a0b74ae
 def _check_run(m: LanguageModel, concurrency: int, budget: float|None):
     "Raise an error for a model or for limits that no run can have."
@@ -829,9 +854,7 @@ def _check_run(m: LanguageModel, concurrency: int, budget: float|None):
     if concurrency < 1: raise CallError(f"{concurrency} requests at a time", "concurrency", "say 1 or more")
     if budget is not None and not 0 <= budget < math.inf:
         raise CallError(f"a budget of {budget} USD", "budget", "say 0 or more")
-    if budget is not None and m.price is None:
-        raise CallError("a budget needs a price, and that of this model is unknown", m.model,
-                        "write its price into its settings, or leave the budget out")
+    _check_price(m, budget)
 
 # %% ../../../nbs/models/language/06_servers.ipynb #33ce81fe
 async def answered(

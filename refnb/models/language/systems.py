@@ -55,16 +55,19 @@ def _parsed(name: str) -> Entry:
 # %% ../../../nbs/models/language/14_systems.ipynb #a5c851ca
 def _as_wanted(d: Decoding, usual: LanguageModel, new: LanguageModel) -> Decoding:
     "Apply a model's changed decoding settings to another model's decoding."
-    changed = {}
-    for name, value in msgspec.structs.asdict(d).items():
-        if value != getattr(usual.decoding, name): changed[name] = value
-    return new.decoding.changed(**changed)
+    mine = msgspec.structs.asdict(d)
+    return new.decoding.changed(**{k: v for k, v in mine.items() if v != getattr(usual.decoding, k)})
 
 # %% ../../../nbs/models/language/14_systems.ipynb #58e3eaa3
 class _True(NamedTuple):
     "A model with its complete name."
     name: str
     model: LanguageModel
+
+# %% ../../../nbs/models/language/14_systems.ipynb #e62864de
+def _whole_prompt(ask: Ask) -> str:
+    "Return the prompt of a request, after its system message."
+    return (f"[system] {ask.system}\n\n" if ask.system else "") + ask.prompt
 
 # %% ../../../nbs/models/language/14_systems.ipynb #4e718776
 def _moved(usual: LanguageModel, asked: LanguageModel) -> tuple[str, LanguageModel, LanguageModel]:
@@ -130,8 +133,9 @@ class Shots:
     def text(self, task: Task, form: str) -> str:
         "Write the examples for a task."
         if not self.number: return ""
-        if (task.name, form) not in self.made: self.made[task.name, form] = self._written(task, form)
-        return self.made[task.name, form]
+        key = task.name, form
+        if key not in self.made: self.made[key] = self._written(task, form)
+        return self.made[key]
     def _written(self, task: Task, form: str) -> str:
         "Choose and write the examples for a task."
         if why := self.lacks(task): raise CallError(why, task.name)
@@ -259,8 +263,8 @@ class LanguageModelSystem(BaseSystem):
         asks = list(self.requests(task, items))
         if not asks: return Plan(0, form=self.form_on(task))
         f, first = forecast(self.model_on(task), asks, task.shape == "clusters"), asks[0]
-        prompt = (f"[system] {first.system}\n\n" if first.system else "") + first.prompt
-        return Plan(f.questions, f.tokens_in, f.tokens_out, f.usd, f.usd_likely, f.too_long, self.form_on(task), prompt)
+        return Plan(f.questions, f.tokens_in, f.tokens_out, f.usd, f.usd_likely, f.too_long, self.form_on(task),
+                    _whole_prompt(first))
     def resume(self, task: Task, answered: Iterable[Any]):
         "Record the answers of earlier calls of the run and their cost."
         paid, had = [], []
@@ -410,7 +414,7 @@ def _stream(system: LanguageModelSystem, m: LanguageModel, asks: Iterator[Ask],
             yield item
     finally: thread.end()
 
-# %% ../../../nbs/models/language/14_systems.ipynb #685cb109
+# %% ../../../nbs/models/language/14_systems.ipynb #d71eb349
 def _speaking(entry: Entry, usual: LanguageModel, new: Mapping[str, Any]) -> LanguageModel:
     "Return the model with the decoding that a changed dialect needs."
     if not (name := str(new.get("dialect") or "")): return usual
@@ -421,6 +425,12 @@ def _whole_number(value: Any, name: str) -> int:
     try: return int(value)
     except (TypeError, ValueError): raise CallError(f"{value!r} {name}", do="say a whole number") from None
 
+def _check_asking(how: dict[str, Any]):
+    "Check settings of asking; turn numbers that were given as texts to numbers."
+    if (order := how.get("order", "given")) not in ORDERS:
+        raise CallError(f"unknown order {order!r}", do="say given, reversed or rotations")
+    for name in how.keys() & {"samples", "shots"}: how[name] = _whole_number(how[name], name)
+
 def _divided(changed: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     "Divide changed settings into those of asking, which are checked, and those of the model."
     how: dict[str, Any] = {}
@@ -428,11 +438,10 @@ def _divided(changed: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]
     if new.get("batch") is True: new["batches"] = new.pop("batch")  # its name in 0.1
     for name in _ASKING:
         if name in new: how[name] = new.pop(name)
-    if how.get("order", "given") not in ORDERS:
-        raise CallError(f"unknown order {how['order']!r}", do="say given, reversed or rotations")
-    for name in how.keys() & {"samples", "shots"}: how[name] = _whole_number(how[name], name)
+    _check_asking(how)
     return how, new
 
+# %% ../../../nbs/models/language/14_systems.ipynb #685cb109
 def make_language_model(entry: Entry, changed: Mapping[str, Any], s: Settings) -> System:
     "Make a system from an entry, with settings changed."
     how, new = _divided(changed)
