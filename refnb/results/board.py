@@ -144,6 +144,11 @@ class Line(msgspec.Struct):
         if not self.printed: return "complete" if self.beyond or self.apart else "empty"
         return "empty" if not computed else "partial" if self.missing else "complete"
 
+# %% ../../nbs/results/03_board.ipynb #2758abfb
+def _hub_needed(name: str, s: Settings) -> str:
+    "Write a file of a hub, and whether it is here."
+    return f"{name} ({'here' if hub_path(name, s) else 'by name: only a hub has it'})"
+
 # %% ../../nbs/results/03_board.ipynb #752e0f19
 def _set_needed(g: Survey) -> str:
     "Write an upstream set, and how much of it is here."
@@ -156,19 +161,24 @@ def _needs(name: str, s: Settings, look: Callable[[str], Survey]) -> str:
     t, hub = printed(name), hub_files()
     sets, from_hub = list[Survey](), list[str]()
     for i in t.inputs:
-        if i in hub: from_hub.append(f"{i} ({'here' if hub_path(i, s) else 'by name: only a hub has it'})")
+        if i in hub: from_hub.append(_hub_needed(i, s))
         else: sets.append(look(i))
     sets += filter(attrgetter("here"), map(look, t.more))
     return ", ".join([*map(_set_needed, sets), *from_hub]) or ("nothing" if notebook_of(name) else "")
 
 # %% ../../nbs/results/03_board.ipynb #0d909833
+def _check_heads(heads: list[str], where: str):
+    "Refuse a CSV that lacks a column of reports."
+    if lost := {"row", "column", "paper", "ours", "difference", "reason"} - set(heads):
+        raise FormatError(f"has no column {min(lost)!r}", where, "make the table again with refnb reproduce")
+
+# %% ../../nbs/results/03_board.ipynb #a60e00b2
 def _cells(name: str, reports: str|Path) -> list[dict[str, str]]:
     "Read the lines of a report's CSV."
     path = Path(reports)/f"{name}.csv"
     if not path.exists(): return []
     (_, heads), *rows = [*table_rows(path.read_bytes(), str(path))] or [(1, [])]
-    if lost := {"row", "column", "paper", "ours", "difference", "reason"} - set(heads):
-        raise FormatError(f"has no column {min(lost)!r}", str(path), "make the table again with refnb reproduce")
+    _check_heads(heads, str(path))
     found = []
     for _, texts in rows:
         cell = dict.fromkeys(heads, "") | dict(zip(heads, map(as_written, texts)))
@@ -190,17 +200,20 @@ def _unexplained(c: dict[str, str]) -> bool: return c["reason"] in ("", UNEXPLAI
 
 def _numbers(c: dict[str, str]) -> str: return f"{c['row']}, {c['column']}: {c['ours']} against {c['paper']}"
 
+def _lacking(cells: list[dict[str, str]]) -> list[str]:
+    "Count the cells without a number by their reasons."
+    reasons = Counter(c["reason"] for c in cells if not c["ours"])
+    return [f"{n} cells: {reason}" for reason, n in reasons.items()]
+
 def _why(cells: list[dict[str, str]]) -> list[str]:
     "List each explained difference, the number of unexplained ones, then each reason with its number of cells."
-    out, unknown, reasons = list[str](), list[str](), Counter[str]()
+    out, unknown = list[str](), list[str]()
     for c in cells:
-        if not c["ours"]: reasons[c["reason"]] += 1
         if c["difference"] in ("", "0") or _basis(c): continue
         if _unexplained(c): unknown.append(_numbers(c))
         else: out.append(f"{_numbers(c)}: {c['reason']}")
     if unknown: out.append(f"{len(unknown)} differ for an unknown reason: {'; '.join(unknown)}")
-    for reason, n in reasons.items(): out.append(f"{n} cells: {reason}")
-    return out
+    return out + _lacking(cells)
 
 # %% ../../nbs/results/03_board.ipynb #df66373c
 def missing_cells(name: str, reports: str|Path) -> list[str]:
@@ -380,13 +393,16 @@ def board(
     look = cache(lambda i: survey(i, s))  # tables have inputs in common
     return Board([_line_of(n, s.reports, s, look) for n in [*table_names(), *own_names()]])
 
+# %% ../../nbs/results/03_board.ipynb #ec20eadc
+def _write_changed(path: Path, text: str):
+    "Write a page that is not there, or not this one."
+    if not (path.exists() and path.read_text() == text): write_atomic(path, text)
+
 # %% ../../nbs/results/03_board.ipynb #5bc73363
 def write_board(s: Settings|None = None) -> Path:
     "Write the board, README.md, beside the reports, and a page for each paper, where they changed."
     s = s or load_settings()
     b = board(s.changed(upstream="", cache="/nonexistent", offline=False))
     pages = {f"{paper}/README.md": text for paper, text in b.pages().items()} | {"README.md": b.markdown()}
-    for name, text in pages.items():
-        path = Path(s.reports)/name
-        if not (path.exists() and path.read_text() == text): write_atomic(path, text)
-    return path
+    for name, text in pages.items(): _write_changed(Path(s.reports)/name, text)
+    return Path(s.reports)/"README.md"
