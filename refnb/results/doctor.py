@@ -44,12 +44,20 @@ def _packages() -> dict[str, dict[str, str]]:
         if extra != "all": out.setdefault(extra or "", {})[name] = _version(name)  # all of them: the other extras
     return out
 
+# %% ../../nbs/results/13_doctor.ipynb #d149a72a
+def _in_short(packages: dict[str, str], missing: list[str]) -> str:
+    "Name the packages that are missing, or count them all."
+    return f"missing: {', '.join(missing)}" if missing else f"all {len(packages)} packages"
+
+def _with_versions(packages: dict[str, str]) -> str:
+    "List packages with their versions."
+    return ", ".join(f"{p} {v or '(missing)'}" for p, v in packages.items())
+
 # %% ../../nbs/results/13_doctor.ipynb #d0c70009
 def _of_extra(extra: str, packages: dict[str, str]) -> Finding:
     "Find which packages of an extra (none: of refnb itself) are installed, by their versions."
     missing = [p for p, v in packages.items() if not v]
-    shown = ", ".join(f"{p} {v or '(missing)'}" for p, v in packages.items())
-    if extra in ("", "dev"): shown = f"missing: {', '.join(missing)}" if missing else f"all {len(packages)} packages"
+    shown = _in_short(packages, missing) if extra in ("", "dev") else _with_versions(packages)
     what, do = f"extra {extra}" if extra else "required packages", ""
     if missing: do = f"pip install 'refnb[{extra}]'" if extra else "pip install refnb"
     return Finding("installed", what, shown, do, fault=bool(missing and not extra))
@@ -74,6 +82,11 @@ def _connected(hosts: dict[str, str], s: Settings, patience: float) -> set[str]:
     for t in threads: t.join(max(0, end - time.monotonic()))
     return set(found)
 
+# %% ../../nbs/results/13_doctor.ipynb #0b9d4feb
+def _bare(address: str) -> str:
+    "Return the host of an address, without a password."
+    return re.sub(r"^\w+://(.*@)?|/.*", "", address)
+
 # %% ../../nbs/results/13_doctor.ipynb #a641232a
 def reached(s: Settings, patience: float = PATIENCE) -> list[Finding]:
     "Find whether the public host and the hub can be reached; offline, nothing is tried."
@@ -83,18 +96,22 @@ def reached(s: Settings, patience: float = PATIENCE) -> list[Finding]:
             (f"no connection within {patience:g} s", "look at the network or proxy; REFNB_OFFLINE=true works without"))
     out = []
     for what, host in hosts.items():
-        name = re.sub(r"^\w+://(.*@)?|/.*", "", host)  # without a password
-        out.append(Finding("reachable", f"{what} ({name})", *(("yes",) if what in connected else away)))
+        out.append(Finding("reachable", f"{what} ({_bare(host)})", *(("yes",) if what in connected else away)))
     return out
+
+# %% ../../nbs/results/13_doctor.ipynb #ec5e5152
+def _refused(folder: Path) -> str:
+    "Try to write in a folder; return why that is not possible, if so."
+    try:
+        with tempfile.TemporaryFile(dir=folder) as f: f.write(b"refnb")
+    except OSError as e: return (e.strerror or str(e)).lower()
+    return ""
 
 # %% ../../nbs/results/13_doctor.ipynb #d0c7000f
 def _folder(name: str, path: str) -> Finding:
     "Find whether a folder can be written, and how much room there is."
     at = next(p for p in (Path(path), *Path(path).parents) if p.exists())
-    try:
-        with tempfile.TemporaryFile(dir=at) as f: f.write(b"refnb")
-    except OSError as e:
-        why = (e.strerror or str(e)).lower()
+    if why := _refused(at):
         do = f"make it writable, or set REFNB_{name.upper()}"
         return Finding("set", name, f"{path} cannot be written: {why}", do, True)
     new = "" if at == Path(path) else "not made yet, "
