@@ -69,7 +69,8 @@ def _changed_file(provenance: dict, folder: Path) -> str:
     "Find a file of a report that is not the one that was written; pictures may differ."
     for name, sha in provenance["files"].items():
         if name.endswith(".png"): continue
-        if not (folder/name).exists() or sha256((folder/name).read_bytes()) != sha:
+        path = folder/name
+        if not path.exists() or sha256(path.read_bytes()) != sha:
             return f"{name} is not the file that was written"
     return ""
 
@@ -152,8 +153,8 @@ def _hub_needed(name: str, s: Settings) -> str:
 # %% ../../nbs/results/03_board.ipynb #752e0f19
 def _set_needed(g: Survey) -> str:
     "Write an upstream set, and how much of it is here."
-    if g.here == g.files: return f"{g.name} (here)"
-    return f"{g.name} ({g.to_come/1e6:.1f} MB to download)" if g.to_come else f"{g.name} ({g.here} of {g.files} files here)"
+    download = f"{g.to_come/1e6:.1f} MB to download" if g.to_come else f"{g.here} of {g.files} files here"
+    return f"{g.name} ({'here' if g.here == g.files else download})"
 
 # %% ../../nbs/results/03_board.ipynb #b81708ef
 def _needs(name: str, s: Settings, look: Callable[[str], Survey]) -> str:
@@ -283,12 +284,12 @@ def _none_made(t: Printed) -> _Counts:
 def _line_of(name: str, reports: str|Path, s: Settings, look: Callable[[str], Survey]|None = None) -> Line:
     "Make the board's line of a table."
     t, provenance = printed(name), read_provenance(name, reports)
-    cells, fault = cast(list[dict[str, str]], []), ""
+    cells, old = cast(list[dict[str, str]], []), ""
     try: cells = _cells(name, reports) if provenance else []
-    except FormatError as e: fault = e.what  # reported in its own line; the other lines are unaffected
+    except FormatError as e: old = e.what  # reported in its own line; the other lines are unaffected
     counts = _counted(cells) if cells else _none_made(t)
     needs = _needs(name, s, look or (lambda i: survey(i, s)))
-    return Line(name, t.number, t.title, t.kind, *counts, _report_state(name, reports, provenance, fault), needs,
+    return Line(name, t.number, t.title, t.kind, *counts, _report_state(name, reports, provenance, old), needs,
                 _spent(provenance), _why(cells))
 
 # %% ../../nbs/results/03_board.ipynb #a0eb8114
@@ -393,16 +394,13 @@ def board(
     look = cache(lambda i: survey(i, s))  # tables have inputs in common
     return Board([_line_of(n, s.reports, s, look) for n in [*table_names(), *own_names()]])
 
-# %% ../../nbs/results/03_board.ipynb #ec20eadc
-def _write_changed(path: Path, text: str):
-    "Write a page that is not there, or not this one."
-    if not (path.exists() and path.read_text() == text): write_atomic(path, text)
-
 # %% ../../nbs/results/03_board.ipynb #5bc73363
 def write_board(s: Settings|None = None) -> Path:
     "Write the board, README.md, beside the reports, and a page for each paper, where they changed."
     s = s or load_settings()
     b = board(s.changed(upstream="", cache="/nonexistent", offline=False))
     pages = {f"{paper}/README.md": text for paper, text in b.pages().items()} | {"README.md": b.markdown()}
-    for name, text in pages.items(): _write_changed(Path(s.reports)/name, text)
-    return Path(s.reports)/"README.md"
+    for name, text in pages.items():
+        path = Path(s.reports)/name
+        if not (path.exists() and path.read_text() == text): write_atomic(path, text)
+    return path

@@ -44,20 +44,12 @@ def _packages() -> dict[str, dict[str, str]]:
         if extra != "all": out.setdefault(extra or "", {})[name] = _version(name)  # all of them: the other extras
     return out
 
-# %% ../../nbs/results/13_doctor.ipynb #d149a72a
-def _in_short(packages: dict[str, str], missing: list[str]) -> str:
-    "Name the packages that are missing, or count them all."
-    return f"missing: {', '.join(missing)}" if missing else f"all {len(packages)} packages"
-
-def _with_versions(packages: dict[str, str]) -> str:
-    "List packages with their versions."
-    return ", ".join(f"{p} {v or '(missing)'}" for p, v in packages.items())
-
 # %% ../../nbs/results/13_doctor.ipynb #d0c70009
 def _of_extra(extra: str, packages: dict[str, str]) -> Finding:
     "Find which packages of an extra (none: of refnb itself) are installed, by their versions."
     missing = [p for p, v in packages.items() if not v]
-    shown = _in_short(packages, missing) if extra in ("", "dev") else _with_versions(packages)
+    shown = ", ".join(f"{p} {v or '(missing)'}" for p, v in packages.items())
+    if extra in ("", "dev"): shown = f"missing: {', '.join(missing)}" if missing else f"all {len(packages)} packages"
     what, do = f"extra {extra}" if extra else "required packages", ""
     if missing: do = f"pip install 'refnb[{extra}]'" if extra else "pip install refnb"
     return Finding("installed", what, shown, do, fault=bool(missing and not extra))

@@ -47,11 +47,6 @@ def _named(what: str, s: Settings) -> Run|tuple:
         raise DataError(f"there is no complete run of {system} on {task}", do=f"make one: refnb run {task} {system}")
     return runs[0] if runs else cast(tuple, found)
 
-# %% ../../nbs/results/10_every_eval_ever.ipynb #c6653e53
-def _of_answers(run: Run, s: Settings) -> Found:
-    "Collect a run on questions, with its outcomes."
-    return Found(run.info, run, outcomes(questions_of(run, s), run.answers(), str(run.folder)))
-
 # %% ../../nbs/results/10_every_eval_ever.ipynb #9a56f2e6
 def _counts_links(summary: Summary) -> bool:
     "Tell whether a summary holds counts of links, as KITMUS's do, and so no counts by document."
@@ -63,7 +58,8 @@ def _counts_links(summary: Summary) -> bool:
 def find_run(what: str|Path, s: Settings) -> Found:
     "Find a complete run by its folder or name, with what can be scored of it."
     found: Any = load_run(what) if Path(what).is_dir() else _named(str(what), s)
-    if isinstance(found, Run) and found.kind is not ClusterAnswer: return _of_answers(found, s)
+    if isinstance(found, Run) and found.kind is not ClusterAnswer:
+        return Found(found.info, found, outcomes(questions_of(found, s), found.answers(), str(found.folder)))
     run = found if isinstance(found, Run) else None
     info = run.info if run else found[1].info
     if run: run.answers()  # complete, or refused

@@ -170,11 +170,6 @@ def _inputs(name: str, s: Settings) -> dict[str, str]:
     if name.startswith(f"{YOURS}/"): ids["printed values"] = sha256(msgspec.json.encode(t, order="sorted"))
     return ids
 
-# %% ../../nbs/results/06_execution.ipynb #05a302b4
-def _summaries_hashes(benchmark: str, s: Settings) -> list[str]:
-    "Hash the summaries of runs on a benchmark, the settings' and the package's."
-    return [_files_hash(root/"runs"/benchmark, "*.json") for root in (Path(s.reports), packaged("reports"))]
-
 # %% ../../nbs/results/06_execution.ipynb #83488dd5
 def result_hash(name: str, parameters: dict, s: Settings, code: str = "") -> str:
     """Hash all that a table, paper/table with all its parameters, depends on, here and now: 64 hex digits. `code` is
@@ -186,7 +181,7 @@ def result_hash(name: str, parameters: dict, s: Settings, code: str = "") -> str
     benchmark = str(parameters.get("task", parameters.get("part", ""))).split("/")[0]
     inputs = {"cells": [[c["cell_type"], source(c)] for c in nb["cells"]], "parameters": parameters,
             "code": code or code_hash(), "inputs": _inputs(name, s),
-            "runs": _summaries_hashes(benchmark, s)}
+            "runs": [_files_hash(root/"runs"/benchmark, "*.json") for root in (Path(s.reports), packaged("reports"))]}
     return sha256(msgspec.json.encode(inputs, order="sorted"))
 
 # %% ../../nbs/results/06_execution.ipynb #9de76c15

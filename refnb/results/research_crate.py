@@ -44,18 +44,15 @@ def _software(versions: dict[str, str]) -> list[dict[str, Any]]:
     return [{"@id": f"#{n}-{v}", "@type": "SoftwareApplication", "name": n, "softwareVersion": v}
             for n, v in versions.items() if n != "constraints"]
 
-# %% ../../nbs/results/11_research_crate.ipynb #7f338e28
-def _another_file(path: Path, table: str) -> DataError:
-    "Make the error about a file of a report that has changed."
-    return DataError("is not the file that its provenance names", str(path), f"make it again: refnb reproduce {table}")
-
 # %% ../../nbs/results/11_research_crate.ipynb #b6240417
 def _contents(table: str, provenance: dict[str, Any], s: Settings) -> dict[str, bytes]:
     "Read the files of a report and its inputs, by their paths in the crate."
     folder, paper = (Path(s.reports)/table).parent, table.partition("/")[0]
     out = {f"{paper}/{n}": read_bytes(folder/n) for n in (*provenance["files"], f"{Path(table).name}.json")}
     for name, hash in provenance["files"].items():
-        if sha256(out[f"{paper}/{name}"]) != hash: raise _another_file(folder/name, table)
+        if sha256(out[f"{paper}/{name}"]) != hash:
+            raise DataError("is not the file that its provenance names", str(folder/name),
+                            f"make it again: refnb reproduce {table}")
     if notebook := notebook_of(table): out[f"notebooks/{table}.ipynb"] = notebook.read_bytes()
     pinned = packaged("constraints.txt").read_bytes()
     if sha256(pinned)[:12] == provenance["versions"].get("constraints"): out["constraints.txt"] = pinned

@@ -215,10 +215,9 @@ class Result(Record):
         if self.difference in (None, 0): return ""
         ours, paper = self.ours or 0, self.paper or 0
         printed = self.as_in_paper(paper)
-        for how, x in self.others.items():
-            if self.as_in_paper(x) == printed: return f"{how} it is {x:g}"
+        readings = [f"{how} it is {x:g}" for how, x in self.others.items() if self.as_in_paper(x) == printed]
         note = Cell(paper, note=self.note, explains=self.explains).note_on(ours)
-        return note or self.because or UNEXPLAINED
+        return next(iter(readings), "") or note or self.because or UNEXPLAINED
     def as_in_paper(self, x: float) -> Decimal:
         "Write a number as the paper would print it here."
         return as_printed(x, self.decimals, self.rounding)
@@ -506,7 +505,8 @@ class Report:
         "Make the files of the report, by their endings."
         out = {"csv": self.csv().encode(), "md": self.markdown(figure is not None).encode(),
                "tex": self.latex().encode()}
-        return out | ({"png": png(figure)} if figure is not None else {})
+        if figure is not None: out["png"] = png(figure)
+        return out
 
     def _provenance(self, files: dict[str, str]) -> dict[str, Any]:
         "Describe what the report was made from, and with; `files` maps its files to their hashes."
@@ -695,7 +695,9 @@ def _quoted(texts: dict[str, str]) -> list[str]:
     return [*out, ""]
 
 # %% ../../nbs/results/02_tables.ipynb #b4feee46
-def _by_place(rows: list[str], columns: list[str], cells: list[list[str]]) -> dict[tuple[str, str], str]:
+_Texts = dict[tuple[str, str], str]  # row and column -> the text of their cell
+
+def _by_place(rows: list[str], columns: list[str], cells: list[list[str]]) -> _Texts:
     "Map the names of row and column to the text of their cell."
     out = {}
     for x, line in zip(rows, cells, strict=True):
@@ -703,14 +705,14 @@ def _by_place(rows: list[str], columns: list[str], cells: list[list[str]]) -> di
     return out
 
 # %% ../../nbs/results/02_tables.ipynb #8f8f447e
-def _md_line(r: Report, row: str, columns: list[str], text: dict[tuple[str, str], str]) -> str:
+def _md_line(r: Report, row: str, columns: list[str], text: _Texts) -> str:
     "Write a row of a table of Markdown."
     line = f"| {to_md(row)} |"
     for c in columns: line += f" {_styled(r.cells.get((row, c)), to_md(text[row, c]), 'md')} |"
     return line
 
 # %% ../../nbs/results/02_tables.ipynb #f8fb37b1
-def _md_block(r: Report, b: Block, rows: list[str], text: dict[tuple[str, str], str]) -> list[str]:
+def _md_block(r: Report, b: Block, rows: list[str], text: _Texts) -> list[str]:
     "Write a block of columns as a table of Markdown."
     out = [f"## {to_md(b.title)}", ""] if b.title else []
     out += ["| | " + " | ".join(map(to_md, b.heads)) + " |", "|---|" + "---|"*len(b.heads)]
@@ -762,13 +764,13 @@ def _tex_heads(b: Block) -> list[str]:
     return [rf"\parbox[b]{{{width}\linewidth}}{{\raggedleft {to_tex(x)}}}" for x in b.heads]
 
 # %% ../../nbs/results/02_tables.ipynb #a9e19b70
-def _tex_row(r: Report, row: str, columns: list[str], text: dict[tuple[str, str], str]) -> str:
+def _tex_row(r: Report, row: str, columns: list[str], text: _Texts) -> str:
     "Write a row of a table."
     cells = [_tex_cell(r.cells.get((row, c)), text[row, c]) for c in columns]
     return _tex_line([rf"\raggedright {_tex_name(row)}", *cells])
 
 # %% ../../nbs/results/02_tables.ipynb #54308bf6
-def _tex_table(r: Report, b: Block, rows: list[str], text: dict, caption: str) -> list[str]:
+def _tex_table(r: Report, b: Block, rows: list[str], text: _Texts, caption: str) -> list[str]:
     "Write one table of a report."
     body = [_tex_row(r, row, b.columns, text) for row in rows]
     return [r"\begin{table}", r"\centering\footnotesize\setlength{\tabcolsep}{3pt}", rf"\caption{{{to_tex(caption)}}}",

@@ -217,7 +217,6 @@ def _steps(counted: Mapping[int, int]) -> list[int]:
     return out
 
 # %% ../../../nbs/results/pages/02_book_view.ipynb #79b20e92
-def _title(d: Document) -> str: return plain(str(d.meta.get("title") or d.doc_key), 120)
 def _lines(d: Document) -> list[str]:
     "Write the sentences of a document."
     return [" ".join(map(_shown, s)) for s in d.sentences if s]
@@ -273,7 +272,8 @@ def book_data(
     sides = [d, predicted.changed(sentences=d.sentences)] if predicted else [d]
     cast = cast_of(sides, character)
     places = list(map(_places, sides, cast.rows))
-    return {"title": _title(d), "labels": [plain(x, 40) for x in labels[:len(sides)]], "text": _lines(d),
+    return {"title": plain(str(d.meta.get("title") or d.doc_key), 120),
+            "labels": [plain(x, 40) for x in labels[:len(sides)]], "text": _lines(d),
             "mentions": [_packed(x, states) for x in sides], **cast._asdict(), **_network(places, d, cast), "bins": BINS, "lanes": _stage(places, d, cast),
             "faults": _faults(states, d.size)}
 

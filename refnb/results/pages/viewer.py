@@ -275,15 +275,11 @@ def _difference(a: _Side, b: _Side, both: set[str]) -> Difference|None:
     if not ids: return None
     return _rounded(compare(a.outcomes[a.outcomes.id.isin(ids)], b.outcomes[b.outcomes.id.isin(ids)]).difference)
 
-# %% ../../../nbs/results/pages/00_viewer.ipynb #ae03c3cc
-def _said_by(x: _Side, q: Question, asked: bool) -> Said:
-    "The verdict on a run's answer to a question, if it was asked that."
-    return _said(q, x.answers.get(q.id), x.run.sealed) if asked else Said("absent")
-
 # %% ../../../nbs/results/pages/00_viewer.ipynb #915314a1
 def _shown(q: Question, sides: list[_Side], both: set[str], fields: tuple[Field, ...], texts: _Texts) -> Shown:
     "A question as it is shown; its text joins the texts."
-    told = [_said_by(x, q, k == 0 or q.id in both) for k, x in enumerate(sides)]
+    told = [_said(q, x.answers.get(q.id), x.run.sealed) if k == 0 or q.id in both else Said("absent")
+            for k, x in enumerate(sides)]
     text = texts.add(q.text) if q.text else -1
     chars = q.chars and (texts.place(q.text, q.chars[0]), texts.place(q.text, q.chars[1]))
     return Shown(q.id, q.doc_key, text, q.options, q.right, tuple(told), _values(q, fields), chars)
