@@ -69,7 +69,8 @@ def _changed_file(provenance: dict, folder: Path) -> str:
     "Find a file of a report that is not the one that was written; pictures may differ."
     for name, sha in provenance["files"].items():
         if name.endswith(".png"): continue
-        if not (folder/name).exists() or sha256((folder/name).read_bytes()) != sha:
+        path = folder/name
+        if not path.exists() or sha256(path.read_bytes()) != sha:
             return f"{name} is not the file that was written"
     return ""
 
@@ -144,11 +145,16 @@ class Line(msgspec.Struct):
         if not self.printed: return "complete" if self.beyond or self.apart else "empty"
         return "empty" if not computed else "partial" if self.missing else "complete"
 
+# %% ../../nbs/results/03_board.ipynb #2758abfb
+def _hub_needed(name: str, s: Settings) -> str:
+    "Write a file of a hub, and whether it is here."
+    return f"{name} ({'here' if hub_path(name, s) else 'by name: only a hub has it'})"
+
 # %% ../../nbs/results/03_board.ipynb #752e0f19
 def _set_needed(g: Survey) -> str:
     "Write an upstream set, and how much of it is here."
-    if g.here == g.files: return f"{g.name} (here)"
-    return f"{g.name} ({g.to_come/1e6:.1f} MB to download)" if g.to_come else f"{g.name} ({g.here} of {g.files} files here)"
+    download = f"{g.to_come/1e6:.1f} MB to download" if g.to_come else f"{g.here} of {g.files} files here"
+    return f"{g.name} ({'here' if g.here == g.files else download})"
 
 # %% ../../nbs/results/03_board.ipynb #b81708ef
 def _needs(name: str, s: Settings, look: Callable[[str], Survey]) -> str:
@@ -156,19 +162,24 @@ def _needs(name: str, s: Settings, look: Callable[[str], Survey]) -> str:
     t, hub = printed(name), hub_files()
     sets, from_hub = list[Survey](), list[str]()
     for i in t.inputs:
-        if i in hub: from_hub.append(f"{i} ({'here' if hub_path(i, s) else 'by name: only a hub has it'})")
+        if i in hub: from_hub.append(_hub_needed(i, s))
         else: sets.append(look(i))
     sets += filter(attrgetter("here"), map(look, t.more))
     return ", ".join([*map(_set_needed, sets), *from_hub]) or ("nothing" if notebook_of(name) else "")
 
 # %% ../../nbs/results/03_board.ipynb #0d909833
+def _check_heads(heads: list[str], where: str):
+    "Refuse a CSV that lacks a column of reports."
+    if lost := {"row", "column", "paper", "ours", "difference", "reason"} - set(heads):
+        raise FormatError(f"has no column {min(lost)!r}", where, "make the table again with refnb reproduce")
+
+# %% ../../nbs/results/03_board.ipynb #a60e00b2
 def _cells(name: str, reports: str|Path) -> list[dict[str, str]]:
     "Read the lines of a report's CSV."
     path = Path(reports)/f"{name}.csv"
     if not path.exists(): return []
     (_, heads), *rows = [*table_rows(path.read_bytes(), str(path))] or [(1, [])]
-    if lost := {"row", "column", "paper", "ours", "difference", "reason"} - set(heads):
-        raise FormatError(f"has no column {min(lost)!r}", str(path), "make the table again with refnb reproduce")
+    _check_heads(heads, str(path))
     found = []
     for _, texts in rows:
         cell = dict.fromkeys(heads, "") | dict(zip(heads, map(as_written, texts)))
@@ -190,17 +201,20 @@ def _unexplained(c: dict[str, str]) -> bool: return c["reason"] in ("", UNEXPLAI
 
 def _numbers(c: dict[str, str]) -> str: return f"{c['row']}, {c['column']}: {c['ours']} against {c['paper']}"
 
+def _lacking(cells: list[dict[str, str]]) -> list[str]:
+    "Count the cells without a number by their reasons."
+    reasons = Counter(c["reason"] for c in cells if not c["ours"])
+    return [f"{n} cells: {reason}" for reason, n in reasons.items()]
+
 def _why(cells: list[dict[str, str]]) -> list[str]:
     "List each explained difference, the number of unexplained ones, then each reason with its number of cells."
-    out, unknown, reasons = list[str](), list[str](), Counter[str]()
+    out, unknown = list[str](), list[str]()
     for c in cells:
-        if not c["ours"]: reasons[c["reason"]] += 1
         if c["difference"] in ("", "0") or _basis(c): continue
         if _unexplained(c): unknown.append(_numbers(c))
         else: out.append(f"{_numbers(c)}: {c['reason']}")
     if unknown: out.append(f"{len(unknown)} differ for an unknown reason: {'; '.join(unknown)}")
-    for reason, n in reasons.items(): out.append(f"{n} cells: {reason}")
-    return out
+    return out + _lacking(cells)
 
 # %% ../../nbs/results/03_board.ipynb #df66373c
 def missing_cells(name: str, reports: str|Path) -> list[str]:
@@ -270,12 +284,12 @@ def _none_made(t: Printed) -> _Counts:
 def _line_of(name: str, reports: str|Path, s: Settings, look: Callable[[str], Survey]|None = None) -> Line:
     "Make the board's line of a table."
     t, provenance = printed(name), read_provenance(name, reports)
-    cells, fault = cast(list[dict[str, str]], []), ""
+    cells, old = cast(list[dict[str, str]], []), ""
     try: cells = _cells(name, reports) if provenance else []
-    except FormatError as e: fault = e.what  # reported in its own line; the other lines are unaffected
+    except FormatError as e: old = e.what  # reported in its own line; the other lines are unaffected
     counts = _counted(cells) if cells else _none_made(t)
     needs = _needs(name, s, look or (lambda i: survey(i, s)))
-    return Line(name, t.number, t.title, t.kind, *counts, _report_state(name, reports, provenance, fault), needs,
+    return Line(name, t.number, t.title, t.kind, *counts, _report_state(name, reports, provenance, old), needs,
                 _spent(provenance), _why(cells))
 
 # %% ../../nbs/results/03_board.ipynb #a0eb8114

@@ -74,6 +74,11 @@ def _connected(hosts: dict[str, str], s: Settings, patience: float) -> set[str]:
     for t in threads: t.join(max(0, end - time.monotonic()))
     return set(found)
 
+# %% ../../nbs/results/13_doctor.ipynb #0b9d4feb
+def _bare(address: str) -> str:
+    "Return the host of an address, without a password."
+    return re.sub(r"^\w+://(.*@)?|/.*", "", address)
+
 # %% ../../nbs/results/13_doctor.ipynb #a641232a
 def reached(s: Settings, patience: float = PATIENCE) -> list[Finding]:
     "Find whether the public host and the hub can be reached; offline, nothing is tried."
@@ -83,18 +88,22 @@ def reached(s: Settings, patience: float = PATIENCE) -> list[Finding]:
             (f"no connection within {patience:g} s", "look at the network or proxy; REFNB_OFFLINE=true works without"))
     out = []
     for what, host in hosts.items():
-        name = re.sub(r"^\w+://(.*@)?|/.*", "", host)  # without a password
-        out.append(Finding("reachable", f"{what} ({name})", *(("yes",) if what in connected else away)))
+        out.append(Finding("reachable", f"{what} ({_bare(host)})", *(("yes",) if what in connected else away)))
     return out
+
+# %% ../../nbs/results/13_doctor.ipynb #ec5e5152
+def _refused(folder: Path) -> str:
+    "Try to write in a folder; return why that is not possible, if so."
+    try:
+        with tempfile.TemporaryFile(dir=folder) as f: f.write(b"refnb")
+    except OSError as e: return (e.strerror or str(e)).lower()
+    return ""
 
 # %% ../../nbs/results/13_doctor.ipynb #d0c7000f
 def _folder(name: str, path: str) -> Finding:
     "Find whether a folder can be written, and how much room there is."
     at = next(p for p in (Path(path), *Path(path).parents) if p.exists())
-    try:
-        with tempfile.TemporaryFile(dir=at) as f: f.write(b"refnb")
-    except OSError as e:
-        why = (e.strerror or str(e)).lower()
+    if why := _refused(at):
         do = f"make it writable, or set REFNB_{name.upper()}"
         return Finding("set", name, f"{path} cannot be written: {why}", do, True)
     new = "" if at == Path(path) else "not made yet, "

@@ -79,6 +79,13 @@ def _host_of(settings: Mapping[str, Any]) -> str:
     "Return the host of a run's server; nothing where the settings name none."
     return urlsplit(settings.get("base_url") or "").hostname or ""
 
+# %% ../../nbs/results/10_every_eval_ever.ipynb #563c3e99
+def _arguments(decoding: Any) -> dict[str, Any]:
+    "Describe how a reply was decoded, if that is recorded."
+    if not isinstance(decoding, dict): return {}
+    d = msgspec.convert(decoding, Decoding)
+    return {"temperature": d.temperature, "top_p": d.top_p, "max_tokens": d.max_tokens}
+
 # %% ../../nbs/results/10_every_eval_ever.ipynb #6cf34f39
 def _model_name(info: RunInfo) -> str:
     "Return the name of a run's model; of a folder of yours only the last part."
@@ -103,12 +110,9 @@ def generation_config(info: RunInfo) -> dict[str, Any]:
     "Describe the settings with which answers were generated."
     k = info.settings
     fields = ("form", "order", "way", "message", "constraint", "reading", "samples", "effort", "tool")
-    args = {}
-    if isinstance(k.get("decoding"), dict):
-        d = msgspec.convert(k["decoding"], Decoding)
-        args = {"temperature": d.temperature, "top_p": d.top_p, "max_tokens": d.max_tokens}
-    details = {x: str(k[x]) for x in fields if k.get(x)} | ({"prompt": prompt_hash(info.prompt)} if info.prompt else {})
-    return {"generation_args": args, "additional_details": details}
+    details = {x: str(k[x]) for x in fields if k.get(x)}
+    if info.prompt: details["prompt"] = prompt_hash(info.prompt)
+    return {"generation_args": _arguments(k.get("decoding")), "additional_details": details}
 
 # %% ../../nbs/results/10_every_eval_ever.ipynb #1c93d537
 def _source(info: RunInfo) -> dict[str, Any]:
@@ -197,6 +201,11 @@ def _best_of(a: Answer) -> list[int]:
     if a.chosen or not a.scores: return list(a.chosen)
     return [i for i, x in enumerate(a.scores) if x == max(a.scores)]
 
+# %% ../../nbs/results/10_every_eval_ever.ipynb #20844aa8
+def _picked(at: list[int], q: Question|None) -> list[str]:
+    "Name options, by their places where the question may not be shown."
+    return [q.options[i].name if q else f"option {i + 1}" for i in at]
+
 # %% ../../nbs/results/10_every_eval_ever.ipynb #8d667628
 def _about(row: Any, q: Question|None, reason: str, text: bool) -> dict[str, str]:
     "Describe a line: the question's fields if they may be shown, its document, and why nothing was chosen."
@@ -216,7 +225,7 @@ def instance(row: Any, q: Question|None, a: Answer|None, info: RunInfo, text: bo
     reason = row.reason if isinstance(row.reason, str) else ""  # pandas has NaN for none
     a, whole = a or Answer(row.id), _text_of(q) if q else {}
     at = [] if reason else _best_of(a)
-    picked = [q.options[i].name if text and q else f"option {i + 1}" for i in at]
+    picked = _picked(at, q if text else None)
     replied = [a.raw] if a.raw else picked
     hashed = _hash({k: whole[k] for k in ("raw", "reference")}) if q and q.text else None
     return {"sample_id": row.id, "sample_hash": hashed, "interaction_type": "single_turn",
@@ -227,16 +236,20 @@ def instance(row: Any, q: Question|None, a: Answer|None, info: RunInfo, text: bo
             **_error(reason, a.raw if text else ""),
             "metadata": _about(row, q, reason, text)}
 
+# %% ../../nbs/results/10_every_eval_ever.ipynb #c89ad78a
+def _ended(x: Found) -> dict[str, str]:
+    "Record when a run ended; nothing for one that is not here, or that was answered before, and elsewhere."
+    if not x.run or "tool" in x.info.settings or x.info.system.startswith("published/"): return {}
+    ended = datetime.fromtimestamp((x.run.folder/"seal.json").stat().st_mtime, UTC)
+    return {"evaluation_timestamp": ended.isoformat(timespec="seconds")}
+
 # %% ../../nbs/results/10_every_eval_ever.ipynb #a438e527
 def _record(x: Found, organization: str, relationship: str, now: float) -> dict[str, Any]:
     "Record the scores of a run, its model and its source."
     name, model = "refnb." + x.info.task.replace("/", "."), model_info(x.info)
-    replayed = "tool" in x.info.settings or x.info.system.startswith("published/")  # answered before, and elsewhere
-    ended = None if replayed or not x.run else datetime.fromtimestamp((x.run.folder/"seal.json").stat().st_mtime, UTC)
     library, _, version = str(x.info.settings.get("tool", f"refnb {x.info.refnb}")).partition(" ")
     return {"schema_version": "0.3.0", "evaluation_id": f"{name}/{model['id']}/{run_hash(x.info)}",
-            **({"evaluation_timestamp": ended.isoformat(timespec="seconds")} if ended else {}),
-            "retrieved_timestamp": str(int(now)),
+            **_ended(x), "retrieved_timestamp": str(int(now)),
             "source_metadata": {"source_name": "refnb", "source_type": "evaluation_run",
                                 "source_organization_name": organization, "evaluator_relationship": relationship},
             "model_info": model, "eval_library": {"name": library, "version": version or "unknown"},
@@ -251,26 +264,35 @@ def _asked_here(x: Found, s: Settings) -> dict[str, Question]:
         questions = known.questions
     return {q.id: q for q in questions}
 
+# %% ../../nbs/results/10_every_eval_ever.ipynb #8675c604
+def _same_in_all(record: Mapping[str, Any]) -> dict[str, str]:
+    "Collect from a run's record what all lines of its questions hold."
+    result = record["evaluation_results"][0]
+    return {"model_id": record["model_info"]["id"], "schema_version": record["schema_version"],
+            "evaluation_id": record["evaluation_id"], "evaluation_name": result["evaluation_name"],
+            "evaluation_result_id": result["evaluation_result_id"]}
+
 # %% ../../nbs/results/10_every_eval_ever.ipynb #43c1d9fb
 def _lines(x: Found, record: Mapping[str, Any], text: bool, s: Settings) -> bytes:
     "Write the lines about questions."
     if x.outcomes is None: return b""
-    answers, known, result = x.run.answers() if x.run else {}, _asked_here(x, s), record["evaluation_results"][0]
-    same = {"model_id": record["model_info"]["id"], "schema_version": record["schema_version"],
-            "evaluation_id": record["evaluation_id"], "evaluation_name": result["evaluation_name"],
-            "evaluation_result_id": result["evaluation_result_id"]}
+    answers, known, same = x.run.answers() if x.run else {}, _asked_here(x, s), _same_in_all(record)
     lines = []
     for r in x.outcomes.itertuples():
         line = same | instance(r, known.get(r.id), answers.get(r.id), x.info, text)
         lines.append(json.dumps(line, allow_nan=False).encode() + b"\n")
     return b"".join(lines)
 
+# %% ../../nbs/results/10_every_eval_ever.ipynb #abefab9f
+def _portable(name: str) -> str:
+    "Write a part of a path in letters that are the same everywhere."
+    return re.sub(r"[^A-Za-z0-9._-]+", "_", name).strip("._") or "unknown"
+
 # %% ../../nbs/results/10_every_eval_ever.ipynb #7a267f09
 def _path(record: dict[str, Any], task: str) -> Path:
     "Return a record's path without an ending: data/COLLECTION/DEVELOPER/MODEL/UUID, in portable letters."
     developer, _, model = record["model_info"]["id"].partition("/")
-    parts = [re.sub(r"[^A-Za-z0-9._-]+", "_", x).strip("._") or "unknown"
-             for x in (f"refnb-{task.partition('/')[0]}", developer, model)]
+    parts = map(_portable, (f"refnb-{task.partition('/')[0]}", developer, model))
     digest = hashlib.sha256(record["evaluation_id"].encode()).digest()
     return Path("data", *parts, str(uuid.UUID(bytes=digest[:16], version=4)))
 

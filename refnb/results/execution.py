@@ -76,13 +76,18 @@ def _parameter(node: ast.stmt, line: str, where: str) -> tuple[str, Parameter]:
     return name, Parameter(kind, value, line.rpartition("#")[2].strip() if "#" in line else "")
 
 # %% ../../nbs/results/06_execution.ipynb #f77b060f
-def parameters_of(nb: dict, where: str = "notebook") -> dict[str, Parameter]:
-    "Read the parameters that a notebook declares, by name; `where` is named in errors."
+def _parameters_cell(nb: dict, where: str) -> str:
+    "Find the text of the one cell that is tagged `parameters`."
     cells = [c for c in nb["cells"] if _tagged(c, "parameters")]
     if len(cells) != 1:
         raise FormatError(f"{len(cells)} cells are tagged `parameters`, there must be one", where,
                           "tag the cell with the parameters, and only it")
-    text = source(cells[0])
+    return source(cells[0])
+
+# %% ../../nbs/results/06_execution.ipynb #1cd2484d
+def parameters_of(nb: dict, where: str = "notebook") -> dict[str, Parameter]:
+    "Read the parameters that a notebook declares, by name; `where` is named in errors."
+    text = _parameters_cell(nb, where)
     try: tree = ast.parse(text)
     except (SyntaxError, ValueError, MemoryError, RecursionError) as e:
         raise FormatError(f"the parameters cell is not Python: {getattr(e, 'msg', e)}", where) from None
@@ -150,13 +155,18 @@ def code_hash() -> str:
     data = (_files_hash(packaged("data"), f"*.{end}") for end in ("yaml", "jsonl", "txt"))
     return sha256("".join([_files_hash(Path(__file__).parents[1], "*.py"), *data]).encode())
 
+# %% ../../nbs/results/06_execution.ipynb #a28692fc
+def _hub_hashes(names: list[str], s: Settings) -> dict[str, str]:
+    "Hash those inputs that are files of a hub, wherever they are here."
+    paths = {n: hub_path(n, s) for n in names if n in hub_files()}
+    return {n: sha256(path.read_bytes()) if path else "absent" for n, path in paths.items()}
+
 # %% ../../nbs/results/06_execution.ipynb #5b7e21c4
 def _inputs(name: str, s: Settings) -> dict[str, str]:
     "Identify the inputs of a table: ids of upstream files, and hashes of hub files and of a table of yours' values."
     t = printed(name)
-    hub = {n: hub_path(n, s) for n in t.inputs if n in hub_files()}
-    ids = dict(data_ids([n for n in [*t.inputs, *t.more] if n not in hub], s))
-    for n, path in hub.items(): ids[n] = sha256(path.read_bytes()) if path else "absent"
+    hub = _hub_hashes(t.inputs, s)
+    ids = data_ids([n for n in [*t.inputs, *t.more] if n not in hub], s) | hub
     if name.startswith(f"{YOURS}/"): ids["printed values"] = sha256(msgspec.json.encode(t, order="sorted"))
     return ids
 
@@ -234,6 +244,13 @@ def _what(e: BaseException) -> str:
     if isinstance(e, OSError) and e.strerror: return e.strerror.lower()
     return f"{kind}: {' '.join(str(e).split())}"[:400]
 
+# %% ../../nbs/results/06_execution.ipynb #9a16d65e
+def _other_file(hashes: dict[str, str], files: dict[str, bytes], folder: str) -> str:
+    "Name a file that is not what its report vouches for, if there is one."
+    for file, sha in hashes.items():
+        if sha256(files.get(f"{folder}/{file}", b"")) != sha: return f"{file} is not what its report vouches for"
+    return ""
+
 # %% ../../nbs/results/06_execution.ipynb #8006d9c0
 def _fault(nb: dict, files: dict[str, bytes], name: str, parameters: dict) -> str:
     """Explain why an executed notebook is not accepted, though nothing was raised; "": it is."""
@@ -246,10 +263,7 @@ def _fault(nb: dict, files: dict[str, bytes], name: str, parameters: dict) -> st
         return "its report is not this table's"
     if provenance["parameters"] != {k: v for k, v in parameters.items() if k != "out"}:
         return "its report was made with other parameters"
-    folder = name.rpartition("/")[0]
-    for file, sha in provenance["files"].items():
-        if sha256(files.get(f"{folder}/{file}", b"")) != sha: return f"{file} is not what its report vouches for"
-    return ""
+    return _other_file(provenance["files"], files, name.rpartition("/")[0])
 
 # %% ../../nbs/results/06_execution.ipynb #ea19aa9b
 def _load(path: Path) -> dict:

@@ -168,15 +168,18 @@ def _side_by_side(commands: list[str], address: str, gpus: int) -> Iterator[tupl
         calls = {work.remote(c): c for c in commands}
         for command, error, fault in as_ended(ray, calls): yield command, error or fault
 
+# %% ../../nbs/results/12_plan.ipynb #7c1c5091
+def _results(commands: list[str], ray: str, gpus: int) -> Iterable[tuple[str, str]]:
+    "Run commands, several of them on a Ray cluster if there is one; return each with what went wrong."
+    if ray and len(commands) > 1: return _side_by_side(commands, ray, gpus)
+    return zip(commands, map(_run, commands))
+
 # %% ../../nbs/results/12_plan.ipynb #b1a0000f
 def _way_done(x: Planned, say: Say, ray: str) -> bool:
     "Run the commands of a way until one fails; tell whether all ended well."
     for template in x.way.commands:
-        some = expanded(template)
-        gpus = int("gpu" in x.way.needs)
-        many = _side_by_side(some, ray, gpus) if ray and len(some) > 1 else zip(some, map(_run, some))
         faults = 0
-        for command, fault in many:
+        for command, fault in _results(expanded(template), ray, int("gpu" in x.way.needs)):
             say(f"{command}: {fault or 'done'}")
             faults += bool(fault)
         if faults: return False

@@ -44,11 +44,16 @@ def _text(name: str) -> str:
     "Write a name that may be of others; lines are its own. No font has what steers a terminal."
     return inert(name, keep="\n")
 
-def _legend(fig: Figure, width: float):
-    "Put one legend for all panels below them, in as many columns as there is room for."
+def _labelled(fig: Figure) -> dict[str, Any]:
+    "Find the series of all panels that have a name, each once."
     found: dict[str, Any] = {}
     for ax in fig.axes:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True): found.setdefault(label, handle)
+    return found
+
+def _legend(fig: Figure, width: float):
+    "Put one legend for all panels below them, in as many columns as there is room for."
+    found = _labelled(fig)
     if len(found) < 2: return
     room = int(12*width/(max(map(len, found)) + 5))
     names = sorted(found, key=lambda name: name.startswith("published"))

@@ -111,30 +111,23 @@ def job_of(name: str, given: dict[str, Any], sample: bool = False, text: bool = 
 # %% ../../nbs/results/07_reproduce.ipynb #a03e5937
 Say = Callable[[str], None]
 
-def lacking(tasks: Iterable[Job], s: Settings, more: bool = False) -> list[Survey]:
-    "List the upstream sets, not all of them here, that tables need; `more`: also those that only fill more cells."
+def _inputs_of(tasks: Iterable[Job], more: bool) -> list[str]:
+    "List the inputs of tables, each once; `more`: also those that only fill more cells."
     names: dict[str, None] = {}
     for t in tasks:
         table = printed(t.name)
         names |= dict.fromkeys(table.inputs + table.more if more else table.inputs)
-    gone = []
-    for name in names:
-        if name in hub_files(): continue
-        found = survey(name, s)
-        if found.here < found.files and not found.opt_in: gone.append(found)
-    return gone
+    return list(names)
+
+# %% ../../nbs/results/07_reproduce.ipynb #b3f8edcb
+def lacking(tasks: Iterable[Job], s: Settings, more: bool = False) -> list[Survey]:
+    "List the upstream sets, not all of them here, that tables need; `more`: also those that only fill more cells."
+    found = [survey(name, s) for name in _inputs_of(tasks, more) if name not in hub_files()]
+    return [g for g in found if g.here < g.files and not g.opt_in]
 
 # %% ../../nbs/results/07_reproduce.ipynb #d36a4795
-def bring(tasks: list[Job], s: Settings, say: Say) -> bool:
-    """Fetch what tables to be made need and is not here, if that is possible; tell whether everything is here.
-    `say` is told what happens."""
-    gone = lacking(tasks, s)
-    if not gone and (s.offline or not lacking(tasks, s, more=True)): return True
-    if not reachable(s):
-        if not gone: return True
-        say(f"no upstream files: {'downloads are off' if s.offline else f'{s.host} cannot be reached'}")
-        return False
-    gone = lacking(tasks, s, more=True)
+def _all_fetched(gone: list[Survey], s: Settings, say: Say) -> bool:
+    "Fetch upstream sets; tell whether all files came."
     files = []
     for g in gone:
         say(f"fetching {g.name}: {g.files - g.here} files, {g.to_come/1e6:.1f} MB ({g.licence})")
@@ -143,10 +136,29 @@ def bring(tasks: list[Job], s: Settings, say: Say) -> bool:
     for e in faults: say(f"not fetched: {e}")
     return not faults
 
+# %% ../../nbs/results/07_reproduce.ipynb #c8840515
+def bring(tasks: list[Job], s: Settings, say: Say) -> bool:
+    """Fetch what tables to be made need and is not here, if that is possible; tell whether everything is here.
+    `say` is told what happens."""
+    gone = lacking(tasks, s)
+    if not gone and (s.offline or not lacking(tasks, s, more=True)): return True
+    if reachable(s): return _all_fetched(lacking(tasks, s, more=True), s, say)
+    if not gone: return True
+    say(f"no upstream files: {'downloads are off' if s.offline else f'{s.host} cannot be reached'}")
+    return False
+
 # %% ../../nbs/results/07_reproduce.ipynb #d49e0256
 def _asked(job: Job) -> str:
     "Return the task that a table is about; notebooks of 0.1 called it `part`."
     return job.parameters.get("task", job.parameters.get("part", ""))
+
+# %% ../../nbs/results/07_reproduce.ipynb #75a1e855
+def _replay_on(task: Task, systems: list[str]) -> str:
+    "Make the runs of systems on a task whose files are here; return why they could not be made, if so."
+    if not task.here: return ""
+    try: (_replay_clusters if task.shape == "clusters" else _replay_task)(list(dict.fromkeys(systems)), task)
+    except (DataError, FormatError) as e: return str(e)
+    return ""
 
 # %% ../../nbs/results/07_reproduce.ipynb #a7b94050
 def _wanted(jobs: list[Job]) -> dict[str, list[str]]:
@@ -161,9 +173,7 @@ def replay(jobs: list[Job], s: Settings) -> dict[str, str]:
     Return for each task why its runs could not be made."""
     faults: dict[str, str] = {}
     for name, systems in _wanted(jobs).items():
-        if not is_task(name, s) or not (task := find_task(name, s)).here: continue
-        try: (_replay_clusters if task.shape == "clusters" else _replay_task)(list(dict.fromkeys(systems)), task)
-        except (DataError, FormatError) as e: faults[name] = str(e)
+        if is_task(name, s) and (fault := _replay_on(find_task(name, s), systems)): faults[name] = fault
     if any(job.name.startswith("kitmus/") and not _asked(job).startswith("sample/") for job in jobs):
         replay_kitmus(s)
     for job in jobs:
@@ -177,10 +187,7 @@ def _replay_cells(job: Job, s: Settings) -> dict[str, str]:
     if asked not in ("altentities/test", "altentities/dev") or not systems: return {}
     from refnb.results.papers.altentities import columns_of  # late, as above
     for name, _ in columns_of(asked).values():
-        task = find_task(name, s)
-        try:
-            if task.here: _replay_task(systems, task)
-        except (DataError, FormatError) as e: return {asked: str(e)}
+        if fault := _replay_on(find_task(name, s), systems): return {asked: fault}
     return {}
 
 def replay_kitmus(s: Settings):
@@ -244,6 +251,14 @@ def settled(task: Job, s: Settings, code: str) -> str:
     made_from = _mark(task, s, code)
     return {made_from: "unchanged", f"{made_from} kept": "kept"}.get(path.read_text(), "")
 
+# %% ../../nbs/results/07_reproduce.ipynb #959dbafb
+def _clear(aside: Path, reports: str|Path):
+    "Move whole reports that a killed batch left into place, and remove what else it left."
+    for p in aside.iterdir():
+        if (p/READY).exists(): move(p, reports)
+        if p.is_dir(): shutil.rmtree(p, ignore_errors=True)
+        elif p.suffix == ".part": p.unlink(missing_ok=True)
+
 # %% ../../nbs/results/07_reproduce.ipynb #cac43184
 @contextmanager
 def _alone(reports: str|Path) -> Iterator[None]:
@@ -257,10 +272,7 @@ def _alone(reports: str|Path) -> Iterator[None]:
                         "choose another folder with --out") from None
     busy = "another batch is at work here", str(reports), "wait for it, or use another folder with --out"
     with alone(aside/"lock", *busy):
-        for p in aside.iterdir():
-            if (p/READY).exists(): move(p, reports)
-            if p.is_dir(): shutil.rmtree(p, ignore_errors=True)
-            elif p.suffix == ".part": p.unlink(missing_ok=True)
+        _clear(aside, reports)
         yield
 
 # %% ../../nbs/results/07_reproduce.ipynb #e265fdc9
@@ -432,13 +444,19 @@ def _settings_after(tasks: list[Job], s: Settings, say: Say) -> Settings:
     except KeyboardInterrupt: raise Stopped("stopped before any table was made") from None
 
 # %% ../../nbs/results/07_reproduce.ipynb #688eb098
+def _left_to_make(tasks: list[Job], s: Settings, code: str, force: bool) -> tuple[list[Job], list[Step]]:
+    "Return the tables to be made, and the steps of those that are settled; `force`: none is."
+    todo, steps = list[Job](), list[Step]()
+    for t in tasks:
+        if state := "" if force else settled(t, s, code): steps.append(Step(t.name, state, 0., SAYINGS[state]))
+        else: todo.append(t)
+    return todo, steps
+
+# %% ../../nbs/results/07_reproduce.ipynb #42bcf66d
 def _prepare(tasks: list[Job], s: Settings, code: str, force: bool, say: Say) -> tuple[list[Job], list[Step]]:
     "Make missing runs; return the tables left to make, and the steps that are settled already."
-    todo, steps = list[Job](), list[Step]()
     try:
-        for t in tasks:
-            if state := "" if force else settled(t, s, code): steps.append(Step(t.name, state, 0., SAYINGS[state]))
-            else: todo.append(t)
+        todo, steps = _left_to_make(tasks, s, code, force)
         faults = replay(todo, s)
     except KeyboardInterrupt: raise Stopped("stopped before any table was made") from None
     ready = []

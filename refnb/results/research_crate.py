@@ -92,6 +92,10 @@ def _report(table: str, provenance: dict[str, Any], files: list[str]) -> list[di
 # %% ../../nbs/results/11_research_crate.ipynb #5be07a13
 CONTEXT = ["https://w3id.org/ro/crate/1.1/context", {"sha256": "https://w3id.org/ro/terms/workflow-run#sha256"}]
 _LICENCE = "https://www.apache.org/licenses/LICENSE-2.0"
+_ABOUT = {"@id": "ro-crate-metadata.json", "@type": "CreativeWork", "about": _ref("./"),
+          "conformsTo": _ref("https://w3id.org/ro/crate/1.1")}
+_OF_LICENCE = {"@id": _LICENCE, "@type": "CreativeWork", "name": "Apache License 2.0",
+               "description": "of refnb, its notebooks and reports; inputs have licences of their own"}
 
 def _root(reports: dict[str, dict[str, Any]], contents: Iterable[str], when: str) -> dict[str, Any]:
     "Describe the crate itself."
@@ -111,17 +115,22 @@ def _code(provenance: dict[str, Any], contents: Iterable[str]) -> dict[str, Any]
 # %% ../../nbs/results/11_research_crate.ipynb #988d8e06
 def _graph(reports: dict[str, dict[str, Any]], contents: dict[str, bytes], when: str) -> list[dict[str, Any]]:
     "List all entities, each once."
-    about = {"@id": "ro-crate-metadata.json", "@type": "CreativeWork", "about": _ref("./"),
-             "conformsTo": _ref("https://w3id.org/ro/crate/1.1")}
-    licence = {"@id": _LICENCE, "@type": "CreativeWork", "name": "Apache License 2.0",
-               "description": "of refnb, its notebooks and reports; inputs have licences of their own"}
     files = [_file(f, data, Path(f).name) for f, data in contents.items()]
     for t, provenance in reports.items():
         for x in files:
             if x["@id"] == f"notebooks/{t}.ipynb": x.update(_code(provenance, contents))
         files += _report(t, provenance, list(contents))
-    entities = {x["@id"]: x for x in [about, _root(reports, contents, when), licence, *files]}
+    entities = {x["@id"]: x for x in [_ABOUT, _root(reports, contents, when), _OF_LICENCE, *files]}
     return [*entities.values()]
+
+# %% ../../nbs/results/11_research_crate.ipynb #6478a984
+def _reports_of(name: str, s: Settings) -> dict[str, dict[str, Any]]:
+    "Read the provenance of a table's report, or of all reports of a paper."
+    found: dict[str, dict[str, Any]] = {}
+    for table in choose([name.strip("/").removeprefix("reports/")]):
+        if provenance := read_provenance(table, s.reports): found[table] = provenance
+    if not found: raise DataError("there is no report of it", name, f"make it: refnb reproduce {name}")
+    return found
 
 # %% ../../nbs/results/11_research_crate.ipynb #b29e9ad2
 def export_crate(
@@ -132,11 +141,7 @@ def export_crate(
 ) -> Path:                   # the folder
     "Write reports as an RO-Crate."
     s = s or load_settings()
-    found: dict[str, dict[str, Any]] = {}
-    contents: dict[str, bytes] = {}
-    for table in choose([name.strip("/").removeprefix("reports/")]):
-        if provenance := read_provenance(table, s.reports): found[table] = provenance
-    if not found: raise DataError("there is no report of it", name, f"make it: refnb reproduce {name}")
+    found, contents = _reports_of(name, s), dict[str, bytes]()
     for table, provenance in found.items(): contents |= _contents(table, provenance, s)
     meta = {"@context": CONTEXT, "@graph": _graph(found, contents, when or date.today().isoformat())}
     with folder_atomic(out) as folder:

@@ -55,15 +55,20 @@ def _size(run: Run, s: Settings) -> int|None:
     try: return len(find_task(task, s).items if is_task(task, s) and task_is_here(task, s) else questions_of(run, s))
     except RefnbError: return None
 
+# %% ../../nbs/results/14_run_list.ipynb #575d6143
+def _conll(run: Run, s: Settings) -> tuple[str, float|None]:
+    "Compute the CoNLL F1 of a run on documents, in percent and in the first setting that it has counts of."
+    summary = run_counts(f"{run.info.system}@{run_hash(run.info)}", run.info.task, s)
+    setting = next(chain.from_iterable(summary.counts.values()), "") if summary else ""
+    scores = pooled(summary.counts, setting) if summary and setting else {}
+    return (f"CoNLL F1, {setting}", 100*scores["conll"].f1) if "conll" in scores else ("", None)
+
 # %% ../../nbs/results/14_run_list.ipynb #21fbf100
 def _score(run: Run, s: Settings) -> tuple[str, float|None]:
     "Score a complete run in percent, with the name of the metric; None: it cannot be scored here."
     try:
-        if run.kind is not ClusterAnswer: return "accuracy", 100*float(as_outcomes(run, s).credit.mean())
-        summary = run_counts(f"{run.info.system}@{run_hash(run.info)}", run.info.task, s)
-        setting = next(chain.from_iterable(summary.counts.values()), "") if summary else ""
-        scores = pooled(summary.counts, setting) if summary and setting else {}
-        return (f"CoNLL F1, {setting}", 100*scores["conll"].f1) if "conll" in scores else ("", None)
+        if run.kind is ClusterAnswer: return _conll(run, s)
+        return "accuracy", 100*float(as_outcomes(run, s).credit.mean())
     except RefnbError: return "", None
 
 # %% ../../nbs/results/14_run_list.ipynb #7f9798a6
@@ -107,6 +112,14 @@ def _last_change(folder: Path) -> str:
     last = max(p.stat().st_mtime for p in folder.iterdir())
     return datetime.fromtimestamp(last).strftime("%Y-%m-%d %H:%M")
 
+# %% ../../nbs/results/14_run_list.ipynb #d40d15ea
+def _line(folder: Path, task: str, s: Settings) -> ListedRun:
+    "Read the run of a folder, or state its damage; the folder lies below a task."
+    date = _last_change(folder)
+    try: return _listed(folder, date, s)
+    except (RefnbError, OSError) as e:
+        return ListedRun(task, "", "damaged", 0, None, 0, "", None, None, date, str(folder), getattr(e, "what", str(e)))
+
 # %% ../../nbs/results/14_run_list.ipynb #d0c8000b
 def listed_runs(
     task: str = "",          # a task, the beginning of its name, or a pattern such as altentities/*; "": all
@@ -117,10 +130,6 @@ def listed_runs(
     for folder in _run_folders(s.runs):
         name = folder.relative_to(s.runs).parent.as_posix()
         if task and not (name.startswith(task) or fnmatchcase(name, f"{task}/*")): continue
-        date = _last_change(folder)
-        try: line = _listed(folder, date, s)
-        except (RefnbError, OSError) as e:
-            why = getattr(e, "what", str(e))
-            line = ListedRun(name, "", "damaged", 0, None, 0, "", None, None, date, str(folder), why)
+        line = _line(folder, name, s)
         if line.state == "damaged" or matches(line.task, task): out.append(line)
     return sorted(out, key=lambda r: (r.task, r.system, r.date))

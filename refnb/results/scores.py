@@ -9,7 +9,7 @@ __all__ = ['Metric', 'the_usual', 'counts_links', 'run_outcomes', 'outcomes_on',
 # %% ../../nbs/results/00_scores.ipynb #4232856d
 import html, re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import combinations
 from operator import attrgetter
 from pathlib import Path
@@ -45,6 +45,11 @@ def counts_links(system: str, task: str) -> bool:
     name, _ = split_hash(system)
     return task.startswith("kitmus/") and is_system(name) and hasattr(find_system(name), "write_summary")
 
+# %% ../../nbs/results/00_scores.ipynb #7f25a517
+def _beside(run: Run) -> list[Question]|None:
+    "Read the questions beside a run, if they are there."
+    return list(read_jsonl(run.questions_path, Question)) if run.questions_path.exists() else None
+
 # %% ../../nbs/results/00_scores.ipynb #aeaeb6df
 def _runs_of(system: str, task: str, s: Settings) -> list[Run]:
     "List the runs on this machine of a system (its name, or system@hash) on a task."
@@ -78,23 +83,28 @@ def run_outcomes(
     found = the_summary(task, system, s.runs, places_of_summaries(s), the_usual(system))
     return (outcomes_of_summary(*found), found[1].info) if found else None
 
-# %% ../../nbs/results/00_scores.ipynb #de6b350d
-def outcomes_on(system: str, task: str, s: Settings|None = None) -> tuple[pd.DataFrame, list[RunInfo]]|None:
-    """Find the outcomes of a system (its name, or system@hash) on a task or, if it has none, on the task's pieces, and
-    the runs that they are from; None: there are none."""
-    if found := run_outcomes(system, task, s): return found[0], [found[1]]
+# %% ../../nbs/results/00_scores.ipynb #6493a65e
+def _of_pieces(system: str, task: str, s: Settings|None) -> tuple[pd.DataFrame, list[RunInfo]]|None:
+    "Find the outcomes of a system on the pieces of a task that it answered."
     frames, infos = [], []
-    for piece in the_card(task).pieces if is_task(task) else ():
+    for piece in the_card(task).pieces:
         if found := run_outcomes(system, piece, s):
             frames.append(found[0])
             infos.append(found[1])
     return (pd.concat(frames, ignore_index=True), infos) if frames else None
 
+# %% ../../nbs/results/00_scores.ipynb #de6b350d
+def outcomes_on(system: str, task: str, s: Settings|None = None) -> tuple[pd.DataFrame, list[RunInfo]]|None:
+    """Find the outcomes of a system (its name, or system@hash) on a task or, if it has none, on the task's pieces, and
+    the runs that they are from; None: there are none."""
+    if found := run_outcomes(system, task, s): return found[0], [found[1]]
+    return _of_pieces(system, task, s) if is_task(task) else None
+
 # %% ../../nbs/results/00_scores.ipynb #2cdbea37
 def questions_of(run: Run, s: Settings, do: str = "") -> list[Question]:
     "Return the questions of a run's task, if they are the ones that it answered; `do` is what helps if not."
     task = run.info.task
-    if run.questions_path.exists(): return list(read_jsonl(run.questions_path, Question))
+    if (found := _beside(run)) is not None: return found
     if not is_task(task, s) or not task_is_here(task, s):
         raise DataError(f"the questions of {task} are not here", str(run.folder), do)
     questions = find_task(task, s).questions
@@ -113,8 +123,8 @@ def sampled_of(run: Run, s: Settings|None = None) -> Sampled|None:
 # %% ../../nbs/results/00_scores.ipynb #1603099c
 def _questions_of(run: Run, s: Settings|None) -> list[Question]:
     "Return the questions that a run was asked."
-    if run.questions_path.exists(): return list(read_jsonl(run.questions_path, Question))
-    return find_task(run.info.task, s or load_settings()).questions
+    found = _beside(run)
+    return find_task(run.info.task, s or load_settings()).questions if found is None else found
 
 # %% ../../nbs/results/00_scores.ipynb #1d3a9f11
 def sampled_words(x: Sampled) -> str:
@@ -167,14 +177,19 @@ class Scores:
 # %% ../../nbs/results/00_scores.ipynb #f4a93a9b
 Metric = Callable[[pd.DataFrame], float]
 
+def _load_metric(name: str) -> Any:
+    "Load a metric by the name of an entry point, or from file.py:function or module:function."
+    points = entry_points("refnb.metrics")
+    if name in points: return load_entry_point(points[name])
+    if ":" in name: return named_object(name)
+    known = f"{nearest(name, points)}; or " if points else ""
+    raise CallError(f"unknown metric {name!r}", do=f"{known}name it as file.py:function or module:function")
+
+# %% ../../nbs/results/00_scores.ipynb #58d0f38b
 def _find_metric(metric: "str|Metric") -> tuple[str, Metric]:
     "Find a metric and its name: from file.py:function, module:function, the name of an entry point, or a function."
     if not isinstance(metric, str): return getattr(metric, "__name__", type(metric).__name__), metric
-    points = entry_points("refnb.metrics")
-    if metric not in points and ":" not in metric:
-        known = f"{nearest(metric, points)}; or " if points else ""
-        raise CallError(f"unknown metric {metric!r}", do=f"{known}name it as file.py:function or module:function")
-    found = load_entry_point(points[metric]) if metric in points else named_object(metric)
+    found = _load_metric(metric)
     if not callable(found): raise DataError(f"is not a function but {type(found).__name__}", f"metric {metric}")
     return metric, found
 
@@ -243,27 +258,28 @@ def score(
     failed = int((o.reason == "failed").sum())
     return Scores(pd.DataFrame.from_dict(rows, orient="index"), mode, fields, failed, several)
 
+# %% ../../nbs/results/00_scores.ipynb #b5fef1ae
+def _shapes_of(system: str, s: Settings|None) -> Collection[Any]:
+    "List the shapes of tasks that a system, or system@hash, can answer; all of them where it is not known."
+    name = split_hash(system)[0]
+    return find_system(name, s).shapes if is_system(name, s) else ("choice", "clusters")
+
 # %% ../../nbs/results/00_scores.ipynb #04e64608
 def split_name(what: str, s: Settings|None = None) -> tuple[str, str]:
     "Split task:system into its parts; the file of file:system gives way to the task that a run on it has."
     for m in re.finditer(":", what):
         path, system = what[:m.start()], what[m.end():]
-        if system and Path(path).is_file():
-            name = split_hash(system)[0]
-            shapes = find_system(name, s).shapes if is_system(name, s) else ("choice", "clusters")
-            return as_task(path, s, shapes).name, system
+        if system and Path(path).is_file(): return as_task(path, s, _shapes_of(system, s)).name, system
     task, _, system = what.partition(":")
     return task, system
 
 # %% ../../nbs/results/00_scores.ipynb #defba85e
 def _of_its_questions(run: Run, s: Settings|None) -> pd.DataFrame|None:
     "Make a run's outcomes of its questions, wherever its folder is; None: they are not here."
-    if run.questions_path.exists():
-        return outcomes(list(read_jsonl(run.questions_path, Question)), run.answers(), str(run.folder))
-    task = run.info.task
-    if run.sealed and is_task(task) and task_is_here(task, s or load_settings()):
-        return outcomes(task_questions(task, s), run.answers(), str(run.folder))
-    return None
+    task, questions = run.info.task, _beside(run)
+    if questions is None and run.sealed and is_task(task) and task_is_here(task, s or load_settings()):
+        questions = task_questions(task, s)
+    return None if questions is None else outcomes(questions, run.answers(), str(run.folder))
 
 # %% ../../nbs/results/00_scores.ipynb #408199a7
 def _own_run(task: str, system: str, s: Settings|None) -> Run|None:

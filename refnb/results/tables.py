@@ -9,6 +9,7 @@ __all__ = ['Unit', 'Rounding', 'YOURS', 'NOT_PRINTED', 'UNEXPLAINED', 'Basis', '
 
 # %% ../../nbs/results/02_tables.ipynb #2c1f77b3
 import hashlib, html, itertools, math, re
+from collections.abc import Iterator
 from decimal import ROUND_DOWN, ROUND_HALF_UP, Decimal
 from functools import cache
 from operator import attrgetter, itemgetter
@@ -84,13 +85,18 @@ class Paper(Record):
     own: dict[str, Printed] = {} # refnb's further tables on the paper: own_…
     name: str = ""             # of its benchmark, as it writes itself
 
+# %% ../../nbs/results/02_tables.ipynb #044300e1
+def _check_inputs(names: list[str], where: str):
+    "Refuse what is neither a set of upstream files nor a file of a hub."
+    known = [*set_names(), *hub_files()]
+    for name in names:
+        if name not in known:
+            raise FormatError(f"unknown upstream name {name!r}", f"{where}, field inputs", nearest(name, known))
+
 # %% ../../nbs/results/02_tables.ipynb #b4d3721c
 def _check_table(t: Printed, where: str):
     "Refuse unknown inputs, infinite numbers, and cells without a source."
-    known = [*set_names(), *hub_files()]
-    for name in (*t.inputs, *t.more):
-        if name not in known:
-            raise FormatError(f"unknown upstream name {name!r}", f"{where}, field inputs", nearest(name, known))
+    _check_inputs([*t.inputs, *t.more], where)
     for row, cells in t.cells.items():
         for column, cell in cells.items():
             if not math.isfinite(_value_of(cell)):
@@ -210,10 +216,9 @@ class Result(Record):
         if self.difference in (None, 0): return ""
         ours, paper = self.ours or 0, self.paper or 0
         printed = self.as_in_paper(paper)
-        for how, x in self.others.items():
-            if self.as_in_paper(x) == printed: return f"{how} it is {x:g}"
+        readings = [f"{how} it is {x:g}" for how, x in self.others.items() if self.as_in_paper(x) == printed]
         note = Cell(paper, note=self.note, explains=self.explains).note_on(ours)
-        return note or self.because or UNEXPLAINED
+        return next(iter(readings), "") or note or self.because or UNEXPLAINED
     def as_in_paper(self, x: float) -> Decimal:
         "Write a number as the paper would print it here."
         return as_printed(x, self.decimals, self.rounding)
@@ -247,6 +252,13 @@ def declared(r: "Report") -> dict[str, str]:
     "Return the inputs of a report whose notebook names no file."
     if r.sample: return {}
     return {i: set_id(i) for i in r.printed.inputs if i in set_names()} or {PRINTED_VALUES: values_id(r.printed)}
+
+# %% ../../nbs/results/02_tables.ipynb #48bcbfc4
+def _finite(ours: float|None, reason: str) -> tuple[float|None, str]:
+    "Make a number a plain float; one that is not finite becomes none, with a reason."
+    if ours is None: return None, reason
+    ours = float(ours)  # numpy's floats have a repr of their own
+    return (ours, reason) if math.isfinite(ours) else (None, reason or f"the computation gave {ours}")
 
 # %% ../../nbs/results/02_tables.ipynb #596f8aab
 class Report:
@@ -291,6 +303,11 @@ class Report:
         k = 100 if self._printed_cell(row, column)["unit"] == "percent" else 1
         return [v if v is None else k*v for v in fractions[:3]]
 
+    def _in_own_unit(self, row: str, column: str, unit: str) -> dict:
+        "Return the printed value of a cell, with its unit; one that is not the column's has its own decimals."
+        fields = self._printed_cell(row, column)
+        return fields | {"unit": unit, "decimals": {"count": 0, "p": 4}.get(unit, 1)} if unit else fields
+
     def _check_new(self, row: str, column: str, ours: float|None, reason: str):
         "Refuse a cell without number and reason, and one that is there already."
         where = f"{self.name}, {row}, {column}"
@@ -315,11 +332,9 @@ class Report:
         if interval is not None:
             ours, low, high = self._in_unit(row, column, interval)
             n = interval.n
-        if ours is not None: ours = float(ours)  # numpy's floats have a repr of their own
-        if ours is not None and not math.isfinite(ours): ours, reason = None, reason or f"the computation gave {ours}"
+        ours, reason = _finite(ours, reason)
         self._check_new(row, column, ours, reason)
-        fields = self._printed_cell(row, column)
-        if unit: fields |= {"unit": unit, "decimals": {"count": 0, "p": 4}.get(unit, 1)}
+        fields = self._in_own_unit(row, column, unit)
         cell = Result(row, column, ours, low, high, n, run, reason, mode, others=others or {}, because=because, **fields)
         self.cells[row, column] = cell
         return cell
@@ -360,13 +375,13 @@ class Report:
 
     def csv(self) -> str:
         "Write the report as CSV."
-        lines = [csv_line(CSV)]
-        for c in self.cells.values():
-            paper = NOT_PRINTED if c.paper is None else _number(c.paper)
-            numbers = [*map(_number, (c.ours, c.difference, c.low, c.high)), "" if c.n is None else c.n]
-            lines.append(csv_line([self.name, c.row, c.column, paper, *numbers, c.mode or self.mode, c.run,
-                                   c.explanation or c.reason]))
-        return "".join(lines)
+        return "".join(map(csv_line, [CSV, *map(self._csv_cells, self.cells.values())]))
+
+    def _csv_cells(self, c: Result) -> list:
+        "List what the line of a cell has."
+        paper = NOT_PRINTED if c.paper is None else _number(c.paper)
+        numbers = [*map(_number, (c.ours, c.difference, c.low, c.high)), "" if c.n is None else c.n]
+        return [self.name, c.row, c.column, paper, *numbers, c.mode or self.mode, c.run, c.explanation or c.reason]
 
     def mark(self,
         column: str,            # of the table
@@ -394,13 +409,18 @@ class Report:
         "Write the notes below the table, one sentence each."
         out = [*self._agreement(), *self._digits()]
         if self.sample: out = ["Made from refnb's own sample, where no paper prints anything."]
-        out += self._signs()
-        for run, n in self.failed.items():
-            out.append(f"{n} requests of {run} failed and count as wrong; the same run asks them again.")
-        out += self._differing()
-        for c in self.cells.values():
-            if c.note and c.explains is None: out.append(f"{c.row}, {c.column}: {c.note}.")
+        out += [*self._signs(), *self._failures(), *self._differing(), *self._notes()]
         return out if self.sample else out + self.printed.notes
+
+    def _failures(self) -> list[str]:
+        "Count the requests that failed, run by run."
+        return [f"{n} requests of {run} failed and count as wrong; the same run asks them again."
+                for run, n in self.failed.items()]
+
+    def _notes(self) -> list[str]:
+        "List the notes on printed numbers that explain no computed one."
+        noted = [c for c in self.cells.values() if c.note and c.explains is None]
+        return [f"{c.row}, {c.column}: {c.note}." for c in noted]
 
     def _agreement(self) -> list[str]:
         "Count the cells that agree with the paper."
@@ -425,11 +445,16 @@ class Report:
                        "questions share, p < 0.05 after Holm's correction for all pairs); a is the best row's.")
         return out
 
+    def _by_explanation(self) -> dict[str, list[str]]:
+        "Group the cells that differ by what explains that."
+        out: dict[str, list[str]] = {}
+        for c in self.cells.values():
+            if c.status == "differs": out.setdefault(c.explanation, []).append(f"{c.row}, {c.column}")
+        return out
+
     def _differing(self) -> list[str]:
         "List the cells that differ, by the reason."
-        reasons: dict[str, list[str]] = {}
-        for c in self.cells.values():
-            if c.status == "differs": reasons.setdefault(c.explanation, []).append(f"{c.row}, {c.column}")
+        reasons = self._by_explanation()
         unknown = len(reasons.pop(UNEXPLAINED, []))
         out = [f"{unknown} differ for an unknown reason."] if unknown else []
         for why, at in reasons.items(): out.append(f"{'; '.join(at)}: {why}.")
@@ -481,7 +506,8 @@ class Report:
         "Make the files of the report, by their endings."
         out = {"csv": self.csv().encode(), "md": self.markdown(figure is not None).encode(),
                "tex": self.latex().encode()}
-        return out | ({"png": png(figure)} if figure is not None else {})
+        if figure is not None: out["png"] = png(figure)
+        return out
 
     def _provenance(self, files: dict[str, str]) -> dict[str, Any]:
         "Describe what the report was made from, and with; `files` maps its files to their hashes."
@@ -525,6 +551,11 @@ def _bound(c: Result, x: float) -> str:
     "Write an end of a cell's interval, with one decimal at least."
     return str(as_printed(x, max(c.decimals, 1)))
 
+# %% ../../nbs/results/02_tables.ipynb #4ac09d1a
+def _ends(c: Result) -> str:
+    "Write the ends of a cell's interval, if it has one."
+    return "" if c.low is None or c.high is None else f" [{_bound(c, c.low)}, {_bound(c, c.high)}]"
+
 # %% ../../nbs/results/02_tables.ipynb #4f211570
 def _agreeing(c: Result, ours: float) -> str:
     "Write how a cell agrees with the paper: a tick, or the printed number."
@@ -548,8 +579,7 @@ def _shown(c: Result|None, notes: list[str]) -> str:
     if c.ours is None: return _absent(c, notes)
     decimals = max(c.decimals, 1) if c.unit in ("percent", "fraction") else c.decimals
     text = f"{as_printed(c.ours, decimals):f}"  # :f: thousands are not written as 2.10E+5
-    if c.low is not None and c.high is not None: text += f" [{_bound(c, c.low)}, {_bound(c, c.high)}]"
-    return f"{text}{_agreeing(c, c.ours)} {c.letters}".rstrip()
+    return f"{text}{_ends(c)}{_agreeing(c, c.ours)} {c.letters}".rstrip()
 
 # %% ../../nbs/results/02_tables.ipynb #6c4caa7b
 _STYLES = {"best": {"md": "**{}**", "tex": r"\textbf{{{}}}", "html": "<b>{}</b>"},
@@ -569,32 +599,42 @@ class Block(NamedTuple):
 
 def _shared(column: str) -> str: return column.rpartition(" / ")[0] or column.rpartition(", ")[0]
 
-def blocks_of(columns: list[str], width: int) -> list[Block]:
-    "Cut columns into blocks of at most `width`, where possible between the settings that their names begin with."
-    runs = [columns]
-    if len(columns) > width: runs = [list(run) for _, run in itertools.groupby(columns, _shared)]
-    out: list[list[str]] = []
-    for run in runs:
-        for i in range(0, len(run), width):
-            part = run[i:i + width]
-            if out and len(out[-1]) + len(part) <= width: out[-1] += part
-            else: out.append(part)
-    return [_block(part, len(out) > 1) for part in out]
-
 def _block(columns: list[str], titled: bool) -> Block:
     "Make a block, titled with the words that its columns share."
     names = set(map(_shared, columns))
     title = names.pop() if titled and len(names) == 1 else ""
     return Block(title, columns, [c[len(title):].lstrip(" /,") for c in columns])
 
+# %% ../../nbs/results/02_tables.ipynb #c40540f1
+def _parts(columns: list[str], width: int) -> Iterator[list[str]]:
+    "Cut columns between the settings that their names begin with, and into parts of at most `width`."
+    runs = [columns]
+    if len(columns) > width: runs = [list(run) for _, run in itertools.groupby(columns, _shared)]
+    for run in runs:
+        for i in range(0, len(run), width): yield run[i:i + width]
+
+# %% ../../nbs/results/02_tables.ipynb #c2e38911
+def blocks_of(columns: list[str], width: int) -> list[Block]:
+    "Cut columns into blocks of at most `width`, where possible between the settings that their names begin with."
+    out: list[list[str]] = []
+    for part in _parts(columns, width):
+        if out and len(out[-1]) + len(part) <= width: out[-1] += part
+        else: out.append(part)
+    return [_block(part, len(out) > 1) for part in out]
+
 # %% ../../nbs/results/02_tables.ipynb #ff89484c
+def _other_units(p: Printed) -> dict[str, list[str]]:
+    "Group the columns that have another unit than their table by it."
+    out: dict[str, list[str]] = {}
+    for name, c in p.columns.items():
+        if c.unit and c.unit not in (p.unit, "none"): out.setdefault(c.unit, []).append(name)
+    return out
+
+# %% ../../nbs/results/02_tables.ipynb #8bc5cb54
 def _units(p: Printed) -> str:
     "List the unit of a table, and the columns with another one."
-    others: dict[str, list[str]] = {}
-    for name, c in p.columns.items():
-        if c.unit and c.unit not in (p.unit, "none"): others.setdefault(c.unit, []).append(name)
     units: list[str] = [] if p.unit in ("none", "mixed") else [p.unit]
-    for unit, names in others.items(): units.append(f"{unit} for {', '.join(names)}")
+    for unit, names in _other_units(p).items(): units.append(f"{unit} for {', '.join(names)}")
     return "; ".join(units)
 
 # %% ../../nbs/results/02_tables.ipynb #b8286005
@@ -627,6 +667,12 @@ def _sources(r: Report) -> str:
     return (f"{made}{f' from {of}' if of else ''}. Other forms: [CSV]({name}.csv), [LaTeX]({name}.tex), "
             f"[inputs and versions]({name}.json).")
 
+# %% ../../nbs/results/02_tables.ipynb #7ae30550
+def _md_reasons(reasons: list[str]) -> list[str]:
+    "Write why cells have no number, by their letters."
+    if not reasons: return []
+    return [*(f"({_letter(i)}) {to_md(reason)}  " for i, reason in enumerate(reasons)), ""]
+
 # %% ../../nbs/results/02_tables.ipynb #d20ced21
 def _rows_of(block: Block, r: Report, rows: list[str]) -> list[str]:
     "List the rows that have a cell in a block."
@@ -634,21 +680,25 @@ def _rows_of(block: Block, r: Report, rows: list[str]) -> list[str]:
     return list(filter(has_cell, rows))
 
 # %% ../../nbs/results/02_tables.ipynb #edeeafae
+def _quotation(what: str, text: str) -> list[str]:
+    "Write a text of several lines as a block."
+    out = [f"*{to_md(what)}*", ""]
+    for line in text.strip().splitlines(): out.append(f"> {to_md(line)}  " if line.strip() else ">")
+    return [*out, ""]
+
+# %% ../../nbs/results/02_tables.ipynb #3379d211
 def _quoted(texts: dict[str, str]) -> list[str]:
     "Write quoted texts as Markdown: one line as an item of a list, several as a block."
     out = []
     for what, text in texts.items():
-        lines = text.strip().splitlines()
-        if "\n" not in text.strip():
-            out.append(f"* *{to_md(what)}*: {to_md(text)}")
-            continue
-        out += [f"*{to_md(what)}*", ""]
-        for line in lines: out.append(f"> {to_md(line)}  " if line.strip() else ">")
-        out.append("")
+        if "\n" in text.strip(): out += _quotation(what, text)
+        else: out.append(f"* *{to_md(what)}*: {to_md(text)}")
     return [*out, ""]
 
 # %% ../../nbs/results/02_tables.ipynb #b4feee46
-def _by_place(rows: list[str], columns: list[str], cells: list[list[str]]) -> dict[tuple[str, str], str]:
+_Texts = dict[tuple[str, str], str]  # row and column -> the text of their cell
+
+def _by_place(rows: list[str], columns: list[str], cells: list[list[str]]) -> _Texts:
     "Map the names of row and column to the text of their cell."
     out = {}
     for x, line in zip(rows, cells, strict=True):
@@ -656,14 +706,18 @@ def _by_place(rows: list[str], columns: list[str], cells: list[list[str]]) -> di
     return out
 
 # %% ../../nbs/results/02_tables.ipynb #8f8f447e
-def _md_block(r: Report, b: Block, rows: list[str], text: dict[tuple[str, str], str]) -> list[str]:
+def _md_line(r: Report, row: str, columns: list[str], text: _Texts) -> str:
+    "Write a row of a table of Markdown."
+    line = f"| {to_md(row)} |"
+    for c in columns: line += f" {_styled(r.cells.get((row, c)), to_md(text[row, c]), 'md')} |"
+    return line
+
+# %% ../../nbs/results/02_tables.ipynb #f8fb37b1
+def _md_block(r: Report, b: Block, rows: list[str], text: _Texts) -> list[str]:
     "Write a block of columns as a table of Markdown."
     out = [f"## {to_md(b.title)}", ""] if b.title else []
     out += ["| | " + " | ".join(map(to_md, b.heads)) + " |", "|---|" + "---|"*len(b.heads)]
-    for x in _rows_of(b, r, rows):
-        line = f"| {to_md(x)} |"
-        for c in b.columns: line += f" {_styled(r.cells.get((x, c)), to_md(text[x, c]), 'md')} |"
-        out.append(line)
+    for row in _rows_of(b, r, rows): out.append(_md_line(r, row, b.columns, text))
     return [*out, ""]
 
 # %% ../../nbs/results/02_tables.ipynb #38ac0b23
@@ -680,9 +734,7 @@ def _markdown(r: Report, picture: bool) -> str:
     text = _by_place(rows, columns, cells)
     lines = [f"# {to_md(r.title)}", "", to_md(_about(r)), ""]
     for b in blocks_of(columns, 6): lines += _md_block(r, b, rows, text)
-    for i, reason in enumerate(reasons): lines.append(f"({_letter(i)}) {to_md(reason)}  ")
-    if reasons: lines.append("")
-    lines += _md_texts(r)
+    lines += [*_md_reasons(reasons), *_md_texts(r)]
     if picture: lines += [f"![{to_md(r.title)}]({r.name.rpartition('/')[2]}.png)", ""]
     for note in r.legend(): lines.append(f"* {to_md(note)}")
     return "\n".join([*lines, "", _sources(r), ""])
@@ -706,18 +758,25 @@ def _tex_line(cells: list[str]) -> str:
     "Write a line of a table."
     return " & ".join(cells) + r" \\"
 
-# %% ../../nbs/results/02_tables.ipynb #54308bf6
-def _tex_table(r: Report, b: Block, rows: list[str], text: dict, caption: str) -> list[str]:
-    "Write one table of a report."
+# %% ../../nbs/results/02_tables.ipynb #2b2b932e
+def _tex_heads(b: Block) -> list[str]:
+    "Write the names of columns, each as wide as there is room for."
     width = f"{.7/len(b.columns) - .025:.3f}"
-    heads = [rf"\parbox[b]{{{width}\linewidth}}{{\raggedleft {to_tex(x)}}}" for x in b.heads]
-    body = []
-    for x in rows:
-        cells = [_tex_cell(r.cells.get((x, c)), text[x, c]) for c in b.columns]
-        body.append(_tex_line([rf"\raggedright {_tex_name(x)}", *cells]))
+    return [rf"\parbox[b]{{{width}\linewidth}}{{\raggedleft {to_tex(x)}}}" for x in b.heads]
+
+# %% ../../nbs/results/02_tables.ipynb #a9e19b70
+def _tex_row(r: Report, row: str, columns: list[str], text: _Texts) -> str:
+    "Write a row of a table."
+    cells = [_tex_cell(r.cells.get((row, c)), text[row, c]) for c in columns]
+    return _tex_line([rf"\raggedright {_tex_name(row)}", *cells])
+
+# %% ../../nbs/results/02_tables.ipynb #54308bf6
+def _tex_table(r: Report, b: Block, rows: list[str], text: _Texts, caption: str) -> list[str]:
+    "Write one table of a report."
+    body = [_tex_row(r, row, b.columns, text) for row in rows]
     return [r"\begin{table}", r"\centering\footnotesize\setlength{\tabcolsep}{3pt}", rf"\caption{{{to_tex(caption)}}}",
             rf"\begin{{tabular}}{{@{{}}p{{0.28\linewidth}}{'r'*len(b.columns)}@{{}}}}", r"\toprule",
-            _tex_line(["", *heads]), r"\midrule", *body, r"\bottomrule", r"\end{tabular}", r"\end{table}"]
+            _tex_line(["", *_tex_heads(b)]), r"\midrule", *body, r"\bottomrule", r"\end{tabular}", r"\end{table}"]
 
 # %% ../../nbs/results/02_tables.ipynb #91743095
 def _tex_notes(r: Report, reasons: list[str]) -> str:

@@ -216,6 +216,11 @@ def _steps(counted: Mapping[int, int]) -> list[int]:
         last = k
     return out
 
+# %% ../../../nbs/results/pages/02_book_view.ipynb #79b20e92
+def _lines(d: Document) -> list[str]:
+    "Write the sentences of a document."
+    return [" ".join(map(_shown, s)) for s in d.sentences if s]
+
 # %% ../../../nbs/results/pages/02_book_view.ipynb #f24826a0
 def _all_states(m: Matched) -> tuple[dict[int, int], dict[Span, int]]:
     "Align two sides; say what became of each mention."
@@ -224,11 +229,16 @@ def _all_states(m: Matched) -> tuple[dict[int, int], dict[Span, int]]:
     largest = largest_pieces(shared, character)
     return character, {s: state_of(s, m, character, largest) for s in m.gold.keys() | m.predicted.keys()}
 
+# %% ../../../nbs/results/pages/02_book_view.ipynb #1690ce6b
+def _nodes(cast: Cast) -> list[int]:
+    "List the most mentioned characters that are mentioned more than once on a side."
+    most = list(map(max, zip(*cast.sizes)))
+    return [row for row, n in enumerate(most[:NODES]) if n > 1]
+
 # %% ../../../nbs/results/pages/02_book_view.ipynb #741081c6
 def _network(places: Sequence[Sequence[Place]], d: Document, cast: Cast) -> dict[str, Any]:
     "Collect the network of the most mentioned characters: where they are drawn, and by side who meets whom."
-    most, starts = map(max, zip(*cast.sizes)), sentence_starts(d)
-    nodes = [row for row, n in enumerate(list(most)[:NODES]) if n > 1]
+    nodes, starts = _nodes(cast), sentence_starts(d)
     met: Counter[tuple[int, int]] = Counter()
     edges = []
     for p in places:
@@ -262,11 +272,9 @@ def book_data(
     sides = [d, predicted.changed(sentences=d.sentences)] if predicted else [d]
     cast = cast_of(sides, character)
     places = list(map(_places, sides, cast.rows))
-    text = {"title": plain(str(d.meta.get("title") or d.doc_key), 120),
-            "labels": [plain(x, 40) for x in labels[:len(sides)]],
-            "text": [" ".join(map(_shown, s)) for s in d.sentences if s],
-            "mentions": [_packed(x, states) for x in sides]}
-    return {**text, **cast._asdict(), **_network(places, d, cast), "bins": BINS, "lanes": _stage(places, d, cast),
+    return {"title": plain(str(d.meta.get("title") or d.doc_key), 120),
+            "labels": [plain(x, 40) for x in labels[:len(sides)]], "text": _lines(d),
+            "mentions": [_packed(x, states) for x in sides], **cast._asdict(), **_network(places, d, cast), "bins": BINS, "lanes": _stage(places, d, cast),
             "faults": _faults(states, d.size)}
 
 # %% ../../../nbs/results/pages/02_book_view.ipynb #a55cb86d

@@ -27,6 +27,12 @@ class Readings(NamedTuple):
     first: list[dict[int, int]]    # by reading: the first reading's chain for each of its own
     states: dict[Span, State]      # of each mention: right where all agree; missed: somebody has none
 
+# %% ../../../nbs/results/pages/04_disagreements.ipynb #9e87361f
+def _state_of(s: Span, owners: Sequence[dict[Span, int]], first: Sequence[dict[int, int]]) -> State:
+    "Tell whether all have a mention, and in the same chain."
+    chains = {f.get(o[s], -1 - k) if s in o else None for k, (o, f) in enumerate(zip(owners, first))}
+    return "missed" if None in chains else "right" if len(chains) == 1 else "wrong entity"
+
 # %% ../../../nbs/results/pages/04_disagreements.ipynb #1d15489d
 def readings(docs: Sequence[Document]) -> Readings:
     "Match several readings of one text with the first of them."
@@ -35,10 +41,7 @@ def readings(docs: Sequence[Document]) -> Readings:
         m = matched(docs[0], d)
         owners.append(m.predicted)
         first.append(dict(zip(m.partner.values(), m.partner.keys())))
-    states: dict[Span, State] = {}
-    for s in set().union(*owners):
-        chains = {f.get(o[s], -1 - k) if s in o else None for k, (o, f) in enumerate(zip(owners, first))}
-        states[s] = "missed" if None in chains else "right" if len(chains) == 1 else "wrong entity"
+    states = {s: _state_of(s, owners, first) for s in set().union(*owners)}
     return Readings(list(map(named, docs)), owners, first, states)
 
 # %% ../../../nbs/results/pages/04_disagreements.ipynb #37ce10cf
@@ -52,14 +55,18 @@ def _rows(d: Document) -> list[int]:
         at += len(s)
     return starts or list(range(0, 1 + max((s.end for c in d.clusters for s in c), default=0), _WIDE))
 
+# %% ../../../nbs/results/pages/04_disagreements.ipynb #8aeae82a
+def _name_in(r: Readings, k: int, chain: int) -> str:
+    "Name a chain of a reading as the first reading does, if it has such a one."
+    g = r.first[k].get(chain)
+    return name_of(r.docs[k], chain) if g is None else name_of(r.docs[0], g)
+
 # %% ../../../nbs/results/pages/04_disagreements.ipynb #1596faeb
 def _boxes(r: Readings, k: int, starts: list[int]) -> dict[int, list[Box]]:
     "The boxes of a reading, by row."
     tint, out = colors(r.docs[0]), defaultdict(list)
     for s, i in r.owners[k].items():
-        g = r.first[k].get(i)
-        name = name_of(r.docs[k], i) if g is None else name_of(r.docs[0], g)
-        state = r.states[s]
+        g, name, state = r.first[k].get(i), _name_in(r, k, i), r.states[s]
         out[bisect_right(starts, s.start) - 1].append(
             Box(*s, SIGNS[state] + name, PALE if g is None else tint[g], _BORDERS[state], f"{name[:30]} {[*s]}"))
     return out

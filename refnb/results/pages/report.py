@@ -61,15 +61,20 @@ def _of_outcomes(info: RunInfo, o: Any, answers: Mapping[str, Any], usd: float|N
     return Entry(info.task, info.system, run_hash(info), info.data.get("questions", ""), "accuracy",
                  dict(zip(o.id, o.credit, strict=True)), dict(zip(o.id, o.doc_key, strict=True)), reasons, chosen, usd, seconds)
 
+# %% ../../../nbs/results/pages/03_report.ipynb #16e1499e
+def _f1_by_document(counts: dict[str, Any], setting: str) -> dict[str, float]:
+    "Compute the CoNLL F1 of each document that has counts of its three parts in a setting."
+    out: dict[str, float] = {}
+    for d, by_setting in counts.items():
+        f1 = pooled(counts, setting, [d]).get("conll") if setting in by_setting else None
+        if f1: out[d] = f1.f1
+    return out
+
 # %% ../../../nbs/results/pages/03_report.ipynb #c3bdfec0
 def _of_counts(summary: Summary) -> Entry|None:
     "Make an entry of a run on documents; None: its documents have no gold clusters here."
     setting = next(chain.from_iterable(summary.counts.values()), "")
-    credit: dict[str, float] = {}
-    for d, counts in summary.counts.items():
-        f1 = pooled(summary.counts, setting, [d]).get("conll") if setting in counts else None
-        if f1: credit[d] = f1.f1
-    if not credit: return None
+    if not (credit := _f1_by_document(summary.counts, setting)): return None
     info, cost = summary.info, summary.cost.get("cpu_seconds", 0.)
     return Entry(info.task, info.system, run_hash(info), info.data.get("questions", ""), f"CoNLL F1, {setting}", credit,
                  dict(zip(credit, credit)), {}, {}, 0., float(cost))
@@ -80,14 +85,18 @@ def _outcomes(run: Run, s: Settings) -> Any:
     try: return as_outcomes(run, s)
     except RefnbError: return outcomes(questions_of(run, s), run.answers(), str(run.folder))
 
+# %% ../../../nbs/results/pages/03_report.ipynb #59a2d82f
+def _entry_of_clusters(run: Run, s: Settings) -> Entry:
+    "Read a complete run on documents."
+    summary = run_counts(f"{run.info.system}@{run_hash(run.info)}", run.info.task, s)
+    if not summary or not (found := _of_counts(summary)): raise DataError("there are no gold clusters here to score it")
+    return found
+
 # %% ../../../nbs/results/pages/03_report.ipynb #98865bbd
 def _entry(folder: str, usd: float|None, s: Settings) -> Entry:
     "Read a complete run."
     run = load_run(folder)
-    if run.kind is ClusterAnswer:
-        summary = run_counts(f"{run.info.system}@{run_hash(run.info)}", run.info.task, s)
-        if not summary or not (found := _of_counts(summary)): raise DataError("there are no gold clusters here to score it")
-        return found
+    if run.kind is ClusterAnswer: return _entry_of_clusters(run, s)
     answers = run.answers()
     seconds = math.fsum(a.usage.seconds for a in answers.values() if a.usage)
     return _of_outcomes(run.info, _outcomes(run, s), answers, usd, seconds)
@@ -154,6 +163,13 @@ def _board(named: dict[str, Entry], resamples: int, seed: int) -> Board:
     c = Credits(tuple(named), values, tuple(map(first.clusters.__getitem__, ids)))
     return Board(first.task, first.metric, ids, named, c, rank_systems(c, resamples, seed))
 
+# %% ../../../nbs/results/pages/03_report.ipynb #1aba2afc
+def _same_items(entries: Iterable[Entry]) -> dict[tuple, list[Entry]]:
+    "Group runs over the same questions or documents."
+    groups: dict[tuple, list[Entry]] = {}
+    for x in entries: groups.setdefault((x.task, x.data, x.metric, frozenset(x.credit)), []).append(x)
+    return groups
+
 # %% ../../../nbs/results/pages/03_report.ipynb #3d4a6a8a
 def make_boards(
     entries: Iterable[Entry], # complete runs
@@ -161,9 +177,7 @@ def make_boards(
     seed: int = 0,            # of both
 ) -> list[Board]:             # by task, the sample's last
     "Rank the runs of each task over the same questions."
-    groups: dict[tuple, list[Entry]] = {}
-    for x in entries: groups.setdefault((x.task, x.data, x.metric, frozenset(x.credit)), []).append(x)
-    made = []
+    groups, made = _same_items(entries), []
     for key in sorted(groups, key=lambda k: (k[0].startswith("sample/"), *k[:3])):
         named = dict(zip(_names(groups[key]), groups[key], strict=True))
         made.append(_board(named, resamples, seed))
@@ -287,10 +301,16 @@ class _Axes(NamedTuple):
     def x(self, cost: float) -> float:
         return 75. if cost <= 0 else 115 + 505*(math.log10(cost) - self.first)/(self.last - self.first)
 
+# %% ../../../nbs/results/pages/03_report.ipynb #b7b5ee26
+def _ends_of(b: Board) -> list[float]:
+    "List all scores of a board, and the ends of their intervals."
+    ends = chain.from_iterable(r.score[:3] for r in b.ranked)
+    return [v for v in ends if v is not None]
+
 # %% ../../../nbs/results/pages/03_report.ipynb #e2b10016
 def _axes(b: Board, costs: Iterable[float]) -> _Axes:
     "Fit the axes to scores, their intervals and costs."
-    ends = [v for r in b.ranked for v in (r.score.value, r.score.low, r.score.high) if v is not None]
+    ends = _ends_of(b)
     logs = [math.log10(c) for c in costs if c > 0]
     low, high = math.floor(20*min(ends)), math.ceil(20*max(ends))
     first, last = math.floor(min(logs)), math.ceil(max(logs))
@@ -312,6 +332,13 @@ def _down(a: _Axes, cost: float) -> str:
     return (f'<line x1="{x:.1f}" x2="{x:.1f}" y1="15" y2="255" {_INK}/>'
             f'<text x="{x:.1f}" y="272" text-anchor="middle">{cost:g}</text>')
 
+# %% ../../../nbs/results/pages/03_report.ipynb #9108c8fd
+def _upright(a: _Axes, r: Ranked, x: float) -> str:
+    "Draw the interval of a score, if it has one, at a place."
+    if r.score.low is None or r.score.high is None: return ""
+    low, high = a.y(r.score.low), a.y(r.score.high)
+    return f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{low:.1f}" y2="{high:.1f}" stroke="currentColor"/>'
+
 # %% ../../../nbs/results/pages/03_report.ipynb #2ac443d9
 def _grid(a: _Axes, unit: str, metric: str) -> str:
     "Draw the lines and numbers of a picture."
@@ -326,13 +353,14 @@ def _grid(a: _Axes, unit: str, metric: str) -> str:
 def _dot(a: _Axes, r: Ranked, cost: float, unit: str) -> str:
     "Draw a system at its cost and score, with a line for its interval."
     x, y = a.x(cost), a.y(r.score.value or 0)
-    line = ""
-    if r.score.low is not None and r.score.high is not None:
-        low, high = a.y(r.score.low), a.y(r.score.high)
-        line = f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{low:.1f}" y2="{high:.1f}" stroke="currentColor"/>'
-    return (f'{line}<g><title>{_e(r.system)}: {_percent(r.score.value)} %, {cost:.4g} {unit}</title>'
+    return (f'{_upright(a, r, x)}<g><title>{_e(r.system)}: {_percent(r.score.value)} %, {cost:.4g} {unit}</title>'
             f'<circle cx="{x:.1f}" cy="{y:.1f}" r="9" class=dot fill="#1f4e8c"/>'
             f'<text x="{x:.1f}" y="{y + 4:.1f}" text-anchor="middle" class=place fill="#fff">{r.place}</text></g>')
+
+# %% ../../../nbs/results/pages/03_report.ipynb #d82a9cd9
+def _dots(a: _Axes, b: Board, known: Mapping[str, float], unit: str) -> str:
+    "Draw all systems with a known cost, the best last, above the others."
+    return "".join(_dot(a, r, known[r.system], unit) for r in reversed(b.ranked) if r.system in known)
 
 # %% ../../../nbs/results/pages/03_report.ipynb #e2b10017
 def cost_picture(b: Board) -> str:
@@ -340,16 +368,14 @@ def cost_picture(b: Board) -> str:
     unit, costs = _costs(b)
     if not unit: return "<p class=soft>No run of this task has a recorded cost.</p>"
     known: dict[str, float] = {}
-    lost, dots = [], ""
+    lost = []
     for x, c in costs.items():
         if c is None: lost.append(_e(x))
         else: known[x] = c
     a = _axes(b, known.values())
-    for r in reversed(b.ranked):
-        if r.system in known: dots += _dot(a, r, known[r.system], unit)
     note = f"<p class=soft>Unknown cost: {', '.join(lost)}.</p>" if lost else ""
     return (f'<svg class=cost viewBox="0 0 640 300" width="640" role="img" aria-label="Cost against {_e(b.metric)}" '
-            f'font-size="12" fill="currentColor">{_grid(a, unit, b.metric)}{dots}</svg>{note}')
+            f'font-size="12" fill="currentColor">{_grid(a, unit, b.metric)}{_dots(a, b, known, unit)}</svg>{note}')
 
 # %% ../../../nbs/results/pages/03_report.ipynb #e2b10019
 def _sentence(a: str, b: str, t: Tau) -> list[str]:
@@ -365,14 +391,25 @@ def alike_table(taus: Mapping[tuple[str, str], Tau]) -> str:
     if not rows: return "<p>No two benchmarks have a system in common.</p>"
     return _table(["benchmark", "and", "Kendall's τ", "95 % interval", "systems", ""], rows, (2, 3, 4))
 
+def _button(id: str, board: int, item: int) -> str:
+    "Write an id as a button that leads to the comparison."
+    return f'<button type="button" data-board="{board}" data-item="{item}">{_e(id, 60)}</button>'
+
 def items_list(b: Board, ids: Sequence[str], title: str, at: int, most: int = 100) -> str:
     "Write ids as buttons that lead to the comparison, question by question."
     if not ids: return f"<p>{title}: none</p>"
-    place, links = {i: k for k, i in enumerate(b.ids)}, []
-    for i in ids[:most]: links.append(f'<button type="button" data-board="{at}" data-item="{place[i]}">{_e(i, 60)}</button>')
+    place = {i: k for k, i in enumerate(b.ids)}
+    links = [_button(i, at, place[i]) for i in ids[:most]]
     more = f", and {len(ids) - most:,} more" if len(ids) > most else ""
     return (f"<details><summary>{title}: {len(ids):,} of {len(b.ids):,}</summary>"
             f"<p class=ids>{', '.join(links)}{more}</p></details>")
+
+# %% ../../../nbs/results/pages/03_report.ipynb #142e5278
+def _both_lists(b: Board, at: int) -> str:
+    "List what every system, and what no system has right."
+    if b.metric != "accuracy": return ""
+    everyone, nobody = split_items(b)
+    return items_list(b, everyone, "Every system is right", at) + items_list(b, nobody, "No system is right", at)
 
 # %% ../../../nbs/results/pages/03_report.ipynb #e2b1001c
 _OF_REASON = {v: k for k, v in SIGNS.items() if isinstance(v, str)} | {"missing": "m"}
@@ -421,13 +458,10 @@ def _data(b: Board) -> dict[str, Any]:
 # %% ../../../nbs/results/pages/03_report.ipynb #e2b1001d
 def _section(b: Board, at: int) -> str:
     "A task's part of the page."
-    everyone, nobody = split_items(b)
     groups = len(set(b.credits.clusters))
     head = f"<h3>{_e(b.task)}</h3><p>{_counted(len(b.ids), 'item')} in {_counted(groups, 'document')}, {_counted(len(b.ranked), 'run')}.</p>"
     if len(b.ranked) < 2: return head + ranking_table(b)
-    lists = (items_list(b, everyone, "Every system is right", at) + items_list(b, nobody, "No system is right", at)
-             if b.metric == "accuracy" else "")
-    return head + ranking_table(b) + cost_picture(b) + lists
+    return head + ranking_table(b) + cost_picture(b) + _both_lists(b, at)
 
 # %% ../../../nbs/results/pages/03_report.ipynb #a933074d
 def _left_out(left: Sequence[LeftOut]) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 from pathlib import Path
 import msgspec
 import pandas as pd
-from ...core.types import CallError, DataError, Record, safe_path
+from ...core.types import CallError, DataError, Record, Usage, safe_path
 from ...core.settings import Settings, load_settings
 from ...core.files import write_atomic
 from ...core.inert import to_md
@@ -55,17 +55,22 @@ class Line(Record, omit_defaults=False, rename={"task": "part"}):
     run: str = ""                # its hash
     reason: str = ""             # why there is no number, or what to know of it
 
+# %% ../../../nbs/results/pages/01_system_card.ipynb #db0dc85d
+def _spent_on(used: list[Usage]) -> tuple[int, int, float|None, float]:
+    "Add up tokens read and written, USD (None: of some answer it is not known), and minutes."
+    costs = list(map(attrgetter("usd"), used))
+    def total(field: str) -> Any: return sum(map(attrgetter(field), used))
+    return (total("tokens_in"), total("tokens_out"), None if None in costs else sum(costs), total("seconds")/60)
+
 # %% ../../../nbs/results/pages/01_system_card.ipynb #19e1edb2
 def _line_of(r: Run, s: Settings|None = None) -> Line:
     "State what a sealed run comes to."
     o, used = as_outcomes(r, s), list(filter(None, map(attrgetter("usage"), r.answers().values())))
-    scores, costs = score(o), list(map(attrgetter("usd"), used))
-    def total(field: str) -> Any: return sum(map(attrgetter(field), used))
+    scores = score(o)
     iv, several = scores.interval(), sampled_of(r, s)
     known = "; ".join(filter(None, (scores.warning, sampled_words(several) if several else "")))
     return Line(r.info.task, iv.n, iv.value, iv.low, iv.high, float((1/o.options).mean()), int(o.reason.notna().sum()),
-                total("tokens_in"), total("tokens_out"), None if None in costs else sum(costs), total("seconds")/60,
-                run_hash(r.info), known)
+                *_spent_on(used), run_hash(r.info), known)
 
 # %% ../../../nbs/results/pages/01_system_card.ipynb #6df4b350
 class SystemCard(Record, omit_defaults=False):
@@ -176,14 +181,18 @@ def _card_table(rows: pd.DataFrame) -> list[str]:
     rule = "|" + "---|"*len(rows.columns)
     return [line(rows.columns), rule, *map(line, rows.itertuples(index=False))]
 
+# %% ../../../nbs/results/pages/01_system_card.ipynb #d743213f
+def _picture(card: SystemCard, path: Path) -> list[str]:
+    "Draw a card that has a number into a file; return the lines of the page that show it."
+    if not any(x.accuracy is not None for x in chain.from_iterable(card.boards.values())): return []
+    write_atomic(path, png(_card_figure(card), 110))
+    return [f"![accuracy by task]({path.name})", ""]
+
 # %% ../../../nbs/results/pages/01_system_card.ipynb #e3597c4e
 def _write_system_card(card: SystemCard, reports: str|Path) -> Path:
     "Write a card as a page, a picture and JSON below the reports, and return the page's path."
     path = Path(reports)/"systems"/f"{safe_path(card.system)}.md"
     write_atomic(path.with_suffix(".json"), msgspec.json.format(msgspec.json.encode(card), indent=1) + b"\n")
-    page = [f"# {to_md(card.title)}", "", to_md(card.about), "", _HOW, ""]
-    if any(x.accuracy is not None for x in chain.from_iterable(card.boards.values())):
-        write_atomic(path.with_suffix(".png"), png(_card_figure(card), 110))
-        page += [f"![accuracy by task]({path.with_suffix('.png').name})", ""]
+    page = [f"# {to_md(card.title)}", "", to_md(card.about), "", _HOW, "", *_picture(card, path.with_suffix(".png"))]
     write_atomic(path, "\n".join([*page, *_card_table(_card_frame(card)), ""]))
     return path

@@ -17,7 +17,7 @@ import msgspec
 import pandas as pd
 from ...core.types import Answer, DataError, Option, Question, Record, Usage, safe_path
 from ...core.settings import Settings, load_settings
-from ...core.files import read_jsonl, write_atomic
+from ...core.files import write_atomic
 from ...core.choice_files import read_questions
 from ...core.documents import plain
 from ...core.pages import data_page, page_data
@@ -25,7 +25,7 @@ from ...core.runs import Run, load_run, questions_id, run_hash
 from ...metrics.choice import credit, outcomes
 from ...metrics.uncertainty import Interval
 from ...metrics.comparisons import Difference
-from ..scores import compare, score, split_name
+from ..scores import _beside, compare, score, split_name
 from ...benchmarks.tasks import is_task, task_is_here, task_questions, the_card
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #19459e9e
@@ -57,12 +57,20 @@ def _named_run(x: Run|str|Path, s: Settings|None = None) -> Run:
 def _found(run: Run, s: Settings) -> list[Question]:
     "A run's questions, from beside it or from its task."
     task = run.info.task
-    if run.questions_path.exists(): return list(read_jsonl(run.questions_path, Question))
+    if (found := _beside(run)) is not None: return found
     if not is_task(task):
         raise DataError("the run's questions are not here", str(run.questions_path), "give them as questions=")
     if the_card(task).shape == "choice" and not task_is_here(task, s):
         raise DataError("its files are not here", task, f"refnb fetch {' '.join(the_card(task).inputs)}")
     return task_questions(task, s)
+
+# %% ../../../nbs/results/pages/00_viewer.ipynb #8fdc637e
+def _check_asked(run: Run, questions: list[Question]):
+    "Refuse other questions than a run was made of."
+    made_of, got = run.info.data.get("questions"), questions_id(questions)
+    if made_of and got != made_of:
+        raise DataError(f"the run was made of questions {made_of}, these are {got}", run.info.task,
+                        "give the questions of this run")
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #bda59eed
 def _run_questions(run: Run, questions: Iterable[Question]|str|Path|None = None,
@@ -71,10 +79,7 @@ def _run_questions(run: Run, questions: Iterable[Question]|str|Path|None = None,
     if questions is None: questions = _found(run, s or load_settings())
     questions = list(read_questions(questions) if isinstance(questions, (str, Path)) else questions)
     if not questions: raise DataError("there are no questions", run.info.task)
-    made_of, got = run.info.data.get("questions"), questions_id(questions)
-    if made_of and got != made_of:
-        raise DataError(f"the run was made of questions {made_of}, these are {got}", run.info.task,
-                        "give the questions of this run")
+    _check_asked(run, questions)
     return questions
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #e6225695
@@ -219,6 +224,16 @@ def _accuracy(o: pd.DataFrame, sealed: bool) -> Interval:
     o = o if sealed else o[o.reason != "missing"]
     return _rounded(score(o).interval()) if len(o) else Interval(None, None, None, 0, 0)
 
+# %% ../../../nbs/results/pages/00_viewer.ipynb #c4d4c574
+def _charged(usages: list[Usage]) -> tuple[float|None, int]:
+    "What is known of the cost of answers, and how many have no price."
+    known = [u.usd for u in usages if u.usd is not None]
+    return _exact(math.fsum(known)) if known else None, len(usages) - len(known)
+
+def _tokens(usages: list[Usage]) -> tuple[int, int]:
+    "The tokens that were read and written."
+    return sum(map(attrgetter("tokens_in"), usages)), sum(map(attrgetter("tokens_out"), usages))
+
 # %% ../../../nbs/results/pages/00_viewer.ipynb #3514f090
 class _Side(NamedTuple):
     "A run with all that belongs to it."
@@ -237,11 +252,8 @@ def _side(x: Run|str|Path, questions: Iterable[Question]|str|Path|None, s: Setti
 def _ran(x: _Side) -> Ran:
     "How a run did."
     usages = list(filter(None, map(attrgetter("usage"), x.answers.values())))
-    known = [u.usd for u in usages if u.usd is not None]
-    tokens = sum(map(attrgetter("tokens_in"), usages)), sum(map(attrgetter("tokens_out"), usages))
     return Ran(x.run.info.task, x.run.info.system, run_hash(x.run.info), x.run.sealed, len(x.questions), len(x.answers),
-               _accuracy(x.outcomes, x.run.sealed), _exact(math.fsum(known)) if known else None,
-               len(usages) - len(known), tokens, _about(x.run, x.answers))
+               _accuracy(x.outcomes, x.run.sealed), *_charged(usages), _tokens(usages), _about(x.run, x.answers))
 
 # %% ../../../nbs/results/pages/00_viewer.ipynb #843a4fc6
 def _asked_alike(a: Question, b: Question|None) -> bool:
@@ -316,6 +328,10 @@ ROWS, ROOM = 20, 60_000
 
 def _e(text: str, limit: int = 80) -> str: return html.escape(plain(" ".join(text.split()), limit))
 
+def _units(text: bytes, start: int, end: int) -> str:
+    "Cut out a piece of a text of UTF-16, by its units, as a browser does."
+    return text[2*max(0, start):2*end].decode("utf-16-le", "replace")
+
 def _names(q: Shown, at: Iterable[int]) -> str:
     return ", ".join(f"{_e(q.options[i].name, 60)}" for i in list(at)[:4]) or "none"
 
@@ -323,7 +339,7 @@ def _around(q: Shown, texts: tuple[str, ...], width: int = 200) -> tuple[str, st
     "Some of the text before the mention, the mention, and some after it."
     if q.text < 0: return "", "", ""
     units = texts[q.text].encode("utf-16-le", "surrogatepass")
-    cut = lambda a, b: _e(units[2*max(0, a):2*b].decode("utf-16-le", "replace"), 2*width)
+    cut = lambda a, b: _e(_units(units, a, b), 2*width)
     start, end = q.chars or (0, 0)
     return cut(start - width, start), cut(start, min(end, start + width)), cut(end, end + width)
 

@@ -38,17 +38,21 @@ from ..tables import Report, as_printed
 # %% ../../../nbs/results/papers/02_altentities.ipynb #408aec8b
 SAMPLE_TASK = "sample/altentities"
 
-def columns_of(task: str) -> dict[str, tuple[str, str]]:
-    """List the columns of Tables 7 and 14, but for the average, of altentities/test, altentities/dev, or
-    sample/altentities; each has a task, and the domain if the task has several."""
-    if task == SAMPLE_TASK: return {f"{paper_domain(d)} / unshown": (task, d) for d in DOMAINS}
-    known, columns = list(map("altentities/{}".format, SPLITS)), {}
-    if task not in known: raise CallError(f"unknown task {task!r}", do=nearest(task, [*known, SAMPLE_TASK]))
-    split = task.rpartition("/")[2]
+def _columns_of_split(split: str) -> dict[str, tuple[str, str]]:
+    "List the columns of a split: each domain in each of its settings."
+    columns: dict[str, tuple[str, str]] = {}
     for domain in DOMAINS:
         for setting in settings_of(domain):
             columns[f"{paper_domain(domain)} / {setting}"] = (altentities_task(domain, setting, split), "")
     return columns
+
+def columns_of(task: str) -> dict[str, tuple[str, str]]:
+    """List the columns of Tables 7 and 14, but for the average, of altentities/test, altentities/dev, or
+    sample/altentities; each has a task, and the domain if the task has several."""
+    if task == SAMPLE_TASK: return {f"{paper_domain(d)} / unshown": (task, d) for d in DOMAINS}
+    known = list(map("altentities/{}".format, SPLITS))
+    if task not in known: raise CallError(f"unknown task {task!r}", do=nearest(task, [*known, SAMPLE_TASK]))
+    return _columns_of_split(task.rpartition("/")[2])
 
 def columns_told(task: str, setting: Setting) -> dict[str, tuple[str, str]]:
     """List the columns of one setting of altentities/test, altentities/dev, or sample/altentities, in which
@@ -143,12 +147,17 @@ def other_weights(run: str, task: str, s: Settings) -> str:
     model, usual = found[1].settings.get("model", ""), known[name].pair.model
     return f"{name} was trained from {model}, not from {usual}" if model != usual else ""
 
+# %% ../../../nbs/results/papers/02_altentities.ipynb #53276d5b
+def _seals(system: str, task: str, s: Settings) -> list[Path]:
+    "List the seals of a system's trainings on a task, the newest first: those here, and those beside the reports."
+    here = (Path(s.runs)/"trained"/safe_path(system)/safe_path(task)).glob(f"*/{SEAL}")
+    committed = (Path(s.reports)/"trained"/safe_path(system)).glob(f"{safe_path(task).replace('/', '-')}-*.json")
+    return sorted([*here, *committed], key=lambda p: -p.stat().st_mtime_ns)
+
 # %% ../../../nbs/results/papers/02_altentities.ipynb #a1c05e16
 def selected_recipe(system: str, task: str, s: Settings) -> TrainedSeal|None:
     "Find the newest training of a system on a task that chose among recipes; None: there is none here."
-    here = (Path(s.runs)/"trained"/safe_path(system)/safe_path(task)).glob(f"*/{SEAL}")
-    committed = (Path(s.reports)/"trained"/safe_path(system)).glob(f"{safe_path(task).replace('/', '-')}-*.json")
-    for seal in map(read_seal_at, sorted([*here, *committed], key=lambda p: -p.stat().st_mtime_ns)):
+    for seal in map(read_seal_at, _seals(system, task, s)):
         if len(seal.tried) > 1: return seal
     return None
 
@@ -210,6 +219,12 @@ def add_whole_numbers(report: Report, sizes: Mapping[str, int], rows: Iterable[s
             report.add(f"{row}, right answers", column, k[0] if len(k) == 1 else None, n=n, unit="count",
                        run="the printed share", reason="" if len(k) == 1 else some)
 
+# %% ../../../nbs/results/papers/02_altentities.ipynb #358ed5b1
+def _drawn_means(by_question: pd.DataFrame, share: float, resamples: int, seed: int) -> np.ndarray:
+    "Compute the mean of resampled questions, times a share; the columns are sum and size of each one's credits."
+    w = bootstrap_weights(len(by_question), resamples, seed)
+    return share*(w @ by_question["sum"].to_numpy())/(w @ by_question["size"].to_numpy())
+
 # %% ../../../nbs/results/papers/02_altentities.ipynb #7d840f20
 def _by_domain(cells: Mapping[str, pd.DataFrame]) -> dict[str, list[pd.DataFrame]]:
     "Group the outcomes of columns, named domain / setting, by their domain: the settings have questions in common."
@@ -225,8 +240,7 @@ def mean_of_cells(cells: Mapping[str, pd.DataFrame], resamples: int = 10_000, se
     for k, parts in enumerate(_by_domain(cells).values()):
         by_question = pd.concat(parts).groupby("doc_key").credit.agg(["sum", "size"])
         share = len(parts)/len(cells)
-        w = bootstrap_weights(len(by_question), resamples, seed + k)
-        drawn += share*(w @ by_question["sum"].to_numpy())/(w @ by_question["size"].to_numpy())
+        drawn += _drawn_means(by_question, share, resamples, seed + k)
         clusters += len(by_question)
     low, high = np.quantile(drawn, [.025, .975])
     return Interval(value, float(low), float(high), sum(map(len, cells.values())), clusters)

@@ -252,19 +252,26 @@ ERROR_RULES: dict[str, Callable[[AltQuestion, str], bool]] = {
     "looks, sounds, tastes": lambda q, e: "looks, sounds, tastes" in categories_by_rule(e)}
 
 # %% ../../../nbs/results/papers/03_altentities_rules.ipynb #03256940
-def _series_of(panels: Mapping[str, Mapping[str, Mapping[str, float|None]]]) -> list[str]:
+_Rows = Mapping[str, Mapping[str, float|None]]  # row -> series -> share
+
+def _series_of(panels: Mapping[str, _Rows]) -> list[str]:
     "List the series of all rows of all panels, in their order."
     series: dict[str, None] = {}
     for rows in panels.values():
         for row in rows.values(): series |= dict.fromkeys(row)
     return list(series)
 
+# %% ../../../nbs/results/papers/03_altentities_rules.ipynb #7bbce170
+def _by_row(rows: _Rows, series: str) -> dict[int, float]:
+    "Collect the shares of a series by the number of their row."
+    return {y: x for y, r in enumerate(rows.values()) if (x := r.get(series)) is not None}
+
 # %% ../../../nbs/results/papers/03_altentities_rules.ipynb #6c1135ca
-def _draw_shares(ax: Axes, rows: Mapping[str, Mapping[str, float|None]], series: Sequence[str]):
+def _draw_shares(ax: Axes, rows: _Rows, series: Sequence[str]):
     "Draw the shares of one panel."
     name_rows(ax, list(rows))
     for k, s in enumerate(series):
-        known = {y: x for y, r in enumerate(rows.values()) if (x := r.get(s)) is not None}
+        known = _by_row(rows, s)
         ax.plot(list(known.values()), list(known), linestyle="", zorder=3, label=s, clip_on=False, **mark(k, 6))
     ax.set_xlim(left=0)
     ax.tick_params(labelbottom=True)

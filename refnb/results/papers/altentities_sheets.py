@@ -150,19 +150,26 @@ def count_labels(labels: Mapping[str, tuple[str, ...]], kind: str) -> tuple[Labe
     n = Counter(chain.from_iterable(labels.values()))
     return Labelled({k: n[k] for k in _the_labelling(kind).labels}, len(labels)), ""
 
+# %% ../../../nbs/results/papers/04_altentities_sheets.ipynb #f9c02872
+_Labels = Mapping[str, tuple[str, ...]]  # id -> labels
+
+def _check_sheets(a: _Labels, b: _Labels):
+    "Refuse sheets with different answers, and those that are not filled in."
+    if a.keys() != b.keys():
+        raise DataError(f"the sheets have different answers, {len(a.keys() ^ b.keys())} of them on one sheet only",
+                        do="let both people label the same file")
+    if () in (*a.values(), *b.values()): raise DataError("a line has no label", do="fill in both sheets")
+
 # %% ../../../nbs/results/papers/04_altentities_sheets.ipynb #8985d48a
 def _kappa_of(label: str, a: Iterable[tuple[str, ...]], b: Iterable[tuple[str, ...]]) -> float:
     "Compute how far two people agree on which answers have a label."
     return cohen_kappa([label in x for x in a], [label in x for x in b])
 
 # %% ../../../nbs/results/papers/04_altentities_sheets.ipynb #dd5e420a
-def label_agreement(a: Mapping[str, tuple[str, ...]], b: Mapping[str, tuple[str, ...]], kind: str) -> dict[str, float]:
+def label_agreement(a: _Labels, b: _Labels, kind: str) -> dict[str, float]:
     """Compute how far two people's labels of the same sheet (errors, right) agree beyond chance: Cohen's kappa; "all":
     of types, or the mean over categories."""
-    if a.keys() != b.keys():
-        raise DataError(f"the sheets have different answers, {len(a.keys() ^ b.keys())} of them on one sheet only",
-                        do="let both people label the same file")
-    if () in (*a.values(), *b.values()): raise DataError("a line has no label", do="fill in both sheets")
+    _check_sheets(a, b)
     k, first, second = _the_labelling(kind), list(a.values()), list(map(b.__getitem__, a))
     each = {label: _kappa_of(label, first, second) for label in k.labels}
     if k.several: return each | {"all": sum(each.values())/len(each)}

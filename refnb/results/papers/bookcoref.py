@@ -85,7 +85,9 @@ def _panel(ax: Axes, rows: Mapping[str, Mapping[str, float]], names: Sequence[st
     ax.set_ylim(0, 100)
 
 # %% ../../../nbs/results/papers/05_bookcoref.ipynb #d33faa91
-def _in_setting(scores: Mapping[str, Mapping[str, Mapping[str, float]]], setting: str) -> dict[str, Mapping[str, float]]:
+_Scores = Mapping[str, float]  # metric -> percent
+
+def _in_setting(scores: Mapping[str, Mapping[str, _Scores]], setting: str) -> dict[str, _Scores]:
     "Pick the scores of one setting, by system; a system without it has none."
     return {system: by_setting.get(setting, {}) for system, by_setting in scores.items()}
 

@@ -79,6 +79,17 @@ def _row(ax: Axes, states: pd.DataFrame, edges: list[float], y: int, width: int)
     counts = counts.reindex(index=range(len(edges) - 1), columns=list(_FILLS), fill_value=0)
     _skyline(ax, edges, y, {s: counts[s].tolist() for s in _FILLS})
 
+# %% ../../../nbs/results/papers/06_bookcoref_plots.ipynb #4e97784d
+def _row_names(table: pd.DataFrame) -> list[str]:
+    "Name the rows: an entity, and the number of its mentions."
+    return [f"{plain(name, 24)}  {m:,}" for name, m in zip(table.name, table.mentions, strict=True)]
+
+# %% ../../../nbs/results/papers/06_bookcoref_plots.ipynb #1fc426bf
+def _key(ax: Axes):
+    "Let the legend show what each fill means."
+    for state, (color, hatch) in _FILLS.items():
+        ax.fill_between([], [], facecolor=color, hatch=hatch, edgecolor=INK, linewidth=.5, label=state)
+
 # %% ../../../nbs/results/papers/06_bookcoref_plots.ipynb #aadee408
 def _rows(ax: Axes, table: pd.DataFrame, states: pd.DataFrame, edges: list[float], width: int):
     "Draw the skylines, their names and verdicts."
@@ -86,13 +97,11 @@ def _rows(ax: Axes, table: pd.DataFrame, states: pd.DataFrame, edges: list[float
     for y, (g, entity) in enumerate(table.iterrows()):
         _row(ax, states[states.gold == g], edges, n - 1 - y, width)
         ax.annotate(entity.verdict, (1.01, n - .7 - y), xycoords=("axes fraction", "data"), va="center")
-    names = [f"{plain(name, 24)}  {m:,}" for name, m in zip(table.name, table.mentions, strict=True)]
-    ax.set_yticks(n - .7 - np.arange(n), names)
+    ax.set_yticks(n - .7 - np.arange(n), _row_names(table))
     ax.set_ylim(-.15, max(n, 1))
     ax.set_xlabel(f"token (stretches of {width:,})")
     ax.xaxis.set_major_formatter("{x:,.0f}")
-    for state, (color, hatch) in _FILLS.items():
-        ax.fill_between([], [], facecolor=color, hatch=hatch, edgecolor=INK, linewidth=.5, label=state)
+    _key(ax)
 
 # %% ../../../nbs/results/papers/06_bookcoref_plots.ipynb #285d5ba5
 def along_the_book(gold: Document, predicted: Document, entities: int = 12, width: int = 0, title: str = "") -> Figure:

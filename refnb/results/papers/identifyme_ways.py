@@ -38,14 +38,25 @@ class Way(NamedTuple):
     info: RunInfo           # of the run
     outcomes: pd.DataFrame  # one row per question
 
-def _summaries(system: str, task: str, s: Settings) -> list[tuple[pd.DataFrame, RunInfo]]:
-    "Find all runs of a system on a task that have a summary."
+def _with_summaries(system: str, task: str, s: Settings) -> dict[str, str]:
+    "Find by hash the names of a system, with its settings, of which there are summaries on a task."
     found: dict[str, str] = {}
     for place in places_of_summaries(s):
         for path in find_summaries(place, task, split_name(system)[0], variants=True):
             found.setdefault(path.stem[-12:], read_summary(path).info.system)
-    runs = [run_outcomes(f"{name}@{h}", task, s) for h, name in found.items()]
+    return found
+
+# %% ../../../nbs/results/papers/01_identifyme_ways.ipynb #b29d686f
+def _summaries(system: str, task: str, s: Settings) -> list[tuple[pd.DataFrame, RunInfo]]:
+    "Find all runs of a system on a task that have a summary."
+    runs = [run_outcomes(f"{name}@{h}", task, s) for h, name in _with_summaries(system, task, s).items()]
     return [x for x in runs if x is not None]
+
+# %% ../../../nbs/results/papers/01_identifyme_ways.ipynb #ed7d3690
+def _usual_way(system: str, task: str, s: Settings) -> str:
+    "Name the way in which a language model is asked a task if nothing else is said."
+    m = cast(LanguageModelSystem, find_system(system, s)).model
+    return _way_name(run_settings(m, form_for(m, find_task(task, s).prompts), "given"))
 
 # %% ../../../nbs/results/papers/01_identifyme_ways.ipynb #cb149924
 def _drawn_from(task: str, system: str, s: Settings) -> list[tuple[pd.DataFrame, RunInfo]]:
@@ -63,8 +74,7 @@ def asked_ways(system: str, task: str, s: Settings) -> list[Way]:
     for o, info in (*_drawn_from(task, system, s), *_summaries(system, task, s)):
         name = _way_name(info.settings)
         ways[name] = Way(name, info, o)
-    m = cast(LanguageModelSystem, find_system(system, s)).model
-    first = _way_name(run_settings(m, form_for(m, find_task(task, s).prompts), "given"))
+    first = _usual_way(system, task, s)
     return sorted(ways.values(), key=lambda w: (w.name != first, w.name))
 
 # %% ../../../nbs/results/papers/01_identifyme_ways.ipynb #b6c0a521

@@ -76,6 +76,13 @@ def own_runs(system: str, task: str, s: Settings) -> Runs:
         names.append(f"{found[1].info.system}@{run_hash(found[1].info)}")
     return Runs(counts, names, "" if names else f"no run of it: refnb run {task} '{system}'")
 
+# %% ../../../nbs/results/papers/07_kitmus.ipynb #b3710fcb
+def _note_runs(report: Report, task: str, names: Sequence[str]):
+    "Note runs, system@hash, as inputs of a report."
+    for name in names:
+        system, _, hash = name.rpartition("@")
+        report.runs[f"{task}:{system}"] = hash
+
 # %% ../../../nbs/results/papers/07_kitmus.ipynb #41c9913b
 def add_cell(
     report: Report,  # a Report
@@ -93,7 +100,7 @@ def add_cell(
     run = runs.names[0] if len(runs.names) == 1 else f"{len(runs.names)} runs"
     cell = report.add(row, column, t.mean, run=run, n=sum(c.texts for c in runs.counts[0].values()))
     report.cells[row, column] = cell.changed(low=t.low, high=t.high)
-    for name in runs.names: report.runs[f"{task}:{name.rpartition('@')[0]}"] = name.rpartition("@")[2]
+    _note_runs(report, task, runs.names)
     return t
 
 # %% ../../../nbs/results/papers/07_kitmus.ipynb #f3b7ac92
