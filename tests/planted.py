@@ -31,7 +31,7 @@ PLANTED = [
     Planted("failures are sealed", RUNS, "        if len(failed) > failures and not allow_missing:", "        if False:", RUN, "f58 or f59"),
     Planted("the settings are not hashed", RUNS, "hashed = info.changed(refnb=\"\", prompt", "hashed = info.changed(refnb=\"\", settings={}, prompt", RUN, "f34"),
     Planted("a summary of another task is read", RUNS, "    if s.info.task != card.task or made_for not in", "    if False and made_for not in", RUN, "f36"),
-    Planted("long names are not hashed", TYPES, "    if len(safe) <= limit: return safe\n", "    return safe[:limit]\n", RUN, "f55"),
+    Planted("long names are not hashed", TYPES, "    return safe if len(safe) <= limit else _cut_to(safe, limit)", "    return safe[:limit]", RUN, "f55"),
     Planted("a path upward is not escaped", TYPES, "    if not safe.strip(\".\"): safe", "    if False: safe", RUN, "f55"),
     Planted("errors are not cut", TYPES, "return text if len(text) <= room else text[:room - 1] + \"…\"", "return text", "test_cli.py", "f72"),
     # data
@@ -63,7 +63,7 @@ PLANTED = [
     Planted("no cap on seconds without a byte", SERVERS, "asyncio.timeout(patience.quiet)", "asyncio.timeout(None)", HOSTILE, "f63_a_body_that_stalls"),
     Planted("two processes do not look at each other", SERVERS, "        while not claims.take(key):", "        while False:", HOSTILE, "f66"),
     Planted("an idempotency key of chance", SERVERS, "await self.attempt(ask, key)", "await self.attempt(ask, os.urandom(8).hex())", HOSTILE, "f66"),
-    Planted("a budget for each call", "models/language/systems.py", "self.spent_before = sum(a.usage.usd", "self.spent_before = 0*sum(a.usage.usd", SERVED, "f67"),
+    Planted("a budget for each call", "models/language/systems.py", "self.spent_before, self.had = sum(paid), frozenset(had)", "self.spent_before, self.had = 0., frozenset(had)", SERVED, "f67"),
     Planted("what is set aside does not count", SERVERS, "self.gone + self.aside + usd <=", "self.gone + usd <=", ASK, "f20"),
     Planted("a failed request is an answer", "models/language/answering.py", "    if r.finish == \"failed\": return Failure", "    if False: return Failure", SERVED, "f58 or f59"),
     Planted("a wrong address is asked for every question", SERVERS, "most = max(1, int(self.window.size)) if self.heard else 1", "most = max(1, int(self.window.size))", ASK, "f58"),
@@ -99,9 +99,9 @@ PLANTED = [
     Planted("one of several runs is taken", RUNS, "    if len(found) > 1: raise several_runs(found, str(runs))\n", "", READERS, "f70"),
     Planted("one of several summaries is taken", RUNS, "    if len(usual) > 1: raise several_runs(usual, str(place))\n", "", RUN, "f70"),
     # readers
-    Planted("a download does not stop", UPSTREAM, "if out.tell() + len(block) > (most := s.largest if f.size is None else f.size):", "if (most := 0):", "test_upstream.py", "f64"),
+    Planted("a download does not stop", UPSTREAM, "    if size <= most: return\n    part.unlink()", "    return\n    part.unlink()", "test_upstream.py", "f64"),
     Planted("a .gz file of any ratio", FILES, "max(_ALWAYS, s.ratio*path.stat().st_size)", "s.largest", "test_formats.py", "f65"),
-    Planted("each key is compared with each", FILES, "[(key, _)] = Counter(k for k, _ in pairs).most_common(1)", "key = next(k for k, _ in pairs if sum(k == x for x, _ in pairs) > 1)", READERS, "f71_the_work"),
+    Planted("each key is compared with each", FILES, "[(key, _)] = Counter(map(itemgetter(0), pairs)).most_common(1)", "key = next(k for k, _ in pairs if sum(k == x for x, _ in pairs) > 1)", READERS, "f71_the_work"),
     Planted("a deep line stops the reader", FILES, "        except RecursionError: raise FormatError(\"nested too deep\", f\"{path}, line {n}\")", "        except ZeroDivisionError: raise FormatError(\"\")", "test_formats.py", "f72"),
     Planted("a damaged report hides the others", "results/board.py", "    except FormatError as e: old = e.what", "    except ZeroDivisionError as e: old = \"\"", READERS, "f72_a_damaged_report"),
     # coreference systems
