@@ -62,14 +62,20 @@ def _parts(net: Resolver, v: Vectors, i: int, j: int, p: Pairs) -> dict[str, flo
     if net.m.bias: parts["bias"] = net.m.bias
     return parts
 
+# %% ../../../nbs/models/coreference/15_reasons.ipynb #e2f7008d
+def _check_link(net: Resolver, later: Span, earlier: Span):
+    "Refuse a system without sums, and mentions in the wrong order."
+    if not isinstance(net.scorer, Experts):
+        raise CallError("its scores of links are not interpretable sums", do="use a system with antecedents=experts")
+    if not earlier < later:
+        raise CallError(f"{list(earlier)} is not before {list(later)}", do="name the later mention first")
+
 # %% ../../../nbs/models/coreference/15_reasons.ipynb #26340b41
 @torch.no_grad()
 def reasons(net: Resolver, d: Document, later: Span|tuple[int, int], earlier: Span|tuple[int, int]) -> Reasons:
     "Decompose the score of a link of two mentions of a document; the net need not find this link."
     a, b = Span(*later), Span(*earlier)
-    if not isinstance(net.scorer, Experts):
-        raise CallError("its scores of links are not interpretable sums", do="use a system with antecedents=experts")
-    if not b < a: raise CallError(f"{list(b)} is not before {list(a)}", do="name the later mention first")
+    _check_link(net, a, b)
     t = text_of(d)
     spans, r = net.mentions(t, more=[a, b])
     i, j = spans.index(a), spans.index(b)

@@ -237,11 +237,16 @@ def _printed_row(x: TrainedSystem, task: str) -> str:
     at = task.split("/")
     return f"{x.printed} / {paper_domain(at[1])} / {at[2]}" if len(at) == 4 else ""
 
+# %% ../../../nbs/models/pairs/08_trained.ipynb #72bbb4a7
+def _table_13() -> dict[str, dict[str, Any]]:
+    "Return the rows of the paper's Table 13: the selected hyperparameters."
+    return read_yaml(packaged("data/papers/altentities.yaml"), dict)["tables"]["table_13_hyperparameters"]["cells"]
+
 # %% ../../../nbs/models/pairs/08_trained.ipynb #4f343b01
 def _printed_recipe(x: TrainedSystem, task: str) -> dict[str, Any]:
     "Return the hyperparameters that the paper selected for a system and a task."
     row = _printed_row(x, task)
-    cells = read_yaml(packaged("data/papers/altentities.yaml"), dict)["tables"]["table_13_hyperparameters"]["cells"]
+    cells = _table_13()
     if not x.printed or row not in cells:
         raise CallError("Table 13 prints no recipe for it", task,
                         f"name values, such as --grid lr=1e-5,1e-4{', or full' if x.grid else ''}")
