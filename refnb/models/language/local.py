@@ -108,9 +108,9 @@ def _files_of(w: Weights) -> list[Path]:
 def weights_id(w: Weights) -> str:
     "Identify weights by their hash, or by the commit of a repository."
     join_pieces(w)
-    if not Path(w.place).is_dir(): return _commit(w)
+    if not (folder := Path(w.place)).is_dir(): return _commit(w)
     for f in (files := _files_of(w)):
-        if not f.is_file(): raise DataError(f"has no {f.name}", str(Path(w.place)), "check that the weights are complete")
+        if not f.is_file(): raise DataError(f"has no {f.name}", str(folder), "check that the weights are complete")
     return _hash_of(files)
 
 # %% ../../../nbs/models/language/09_local.ipynb #a947e73e
