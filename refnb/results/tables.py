@@ -280,7 +280,7 @@ class Report:
     def title(self) -> str:
         paper, own = self.name.split("/")[0], self.name in own_names()
         if paper == YOURS: return self.printed.title
-        if own: return f"{papers()[paper].name or paper}: {self.printed.title}"
+        if own: return f"{paper}: {self.printed.title}"
         return f"{papers()[paper].cite.split(',')[0]}, Table {self.printed.number}: {self.printed.title}"
 
     def _of_column(self, column: str) -> dict:
