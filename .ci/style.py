@@ -30,10 +30,10 @@ def docstring_lines(tree: ast.Module) -> set[int]:
             lines.update(range(node.body[0].lineno, node.body[0].end_lineno + 1))
     return lines
 
-def code_lines(source: str, tree: ast.Module) -> set[int]:
+def code_lines(tokens: list[tokenize.TokenInfo], tree: ast.Module) -> set[int]:
     "The lines that hold code: neither comments nor docstrings."
     lines: set[int] = set()
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+    for token in tokens:
         if token.type not in NO_CODE: lines.update(range(token.start[0], token.end[0] + 1))
     return lines - docstring_lines(tree)
 
@@ -50,12 +50,13 @@ def of_code(folder: Path) -> dict[str, float]:
         if path.name == "_modidx.py" or "tests" in path.parts: continue
         source = path.read_text()
         tree = ast.parse(source)
-        lines, text = code_lines(source, tree), source.splitlines()
+        tokens = list(tokenize.generate_tokens(io.StringIO(source).readline))
+        lines, text = code_lines(tokens, tree), source.splitlines()
         functions = [node for node in ast.walk(tree) if isinstance(node, FUNCTION)]
         lengths += [f.end_lineno - f.lineno + 1 for f in functions]
         sizes += map(size, functions)
         found = sum(isinstance(node, COMPREHENSION) for node in ast.walk(tree))
-        semicolons = sum(token.string == ";" for token in tokenize.generate_tokens(io.StringIO(source).readline))
+        semicolons = sum(token.string == ";" for token in tokens)
         wide = sum(len(text[n - 1]) > 120 for n in lines)
         count.update(code=len(lines), nodes=size(tree), wide=wide, semicolons=semicolons, found=found, nested=nested(tree))
     code = count["code"]
